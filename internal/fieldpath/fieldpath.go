@@ -1,0 +1,60 @@
+// Package fieldpath checks the field names and dotted paths that users
+// configure, so that a bad one is refused when a helper is built and not when
+// its first document is written.
+package fieldpath
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrInvalid is wrapped by every error of this package.
+var ErrInvalid = errors.New("invalid field name")
+
+// CheckName refuses a name that cannot be one field of a document: empty,
+// starting with '$', or containing '.' or NUL. option is the name of the
+// configuration field and starts the error.
+func CheckName(option, name string) error {
+	if strings.Contains(name, ".") {
+		return fmt.Errorf("%s: %w: %q contains %q", option, ErrInvalid, name, ".")
+	}
+	return CheckPath(option, name)
+}
+
+// CheckPath refuses a dotted path of which one segment is not a field name.
+func CheckPath(option, path string) error {
+	if path == "" {
+		return fmt.Errorf("%s: %w: empty", option, ErrInvalid)
+	}
+	for segment := range strings.SplitSeq(path, ".") {
+		switch {
+		case segment == "":
+			return fmt.Errorf("%s: %w: %q has an empty segment", option, ErrInvalid, path)
+		case segment[0] == '$':
+			return fmt.Errorf("%s: %w: %q starts with %q", option, ErrInvalid, segment, "$")
+		case strings.ContainsRune(segment, 0):
+			return fmt.Errorf("%s: %w: %q contains NUL", option, ErrInvalid, path)
+		}
+	}
+	return nil
+}
+
+// CheckDisjoint refuses two options that name the same path, or of which one
+// holds the other ("a" and "a.b"): the second write would overwrite the first.
+// Arguments alternate option and path; empty paths are passed over.
+func CheckDisjoint(optionsAndPaths ...string) error {
+	for i := 0; i+1 < len(optionsAndPaths); i += 2 {
+		for j := i + 2; j+1 < len(optionsAndPaths); j += 2 {
+			a, b := optionsAndPaths[i+1], optionsAndPaths[j+1]
+			if a == "" || b == "" {
+				continue
+			}
+			if a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".") {
+				return fmt.Errorf("%s: %w: %q collides with %s %q",
+					optionsAndPaths[j], ErrInvalid, b, optionsAndPaths[i], a)
+			}
+		}
+	}
+	return nil
+}

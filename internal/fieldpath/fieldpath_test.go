@@ -1,0 +1,54 @@
+package fieldpath_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+)
+
+func TestNames(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		name1, ok1 bool // as a name, as a path
+	}{
+		{"a", true, true}, {"_id", true, true}, {"ab$", true, true}, {"名", true, true},
+		{"a.b", false, true}, {"a.0.b", false, true},
+		{"", false, false}, {"$a", false, false}, {"a.$b", false, false}, {"a..b", false, false},
+		{".a", false, false}, {"a.", false, false}, {"a\x00", false, false},
+	} {
+		for kind, got := range map[string]struct {
+			err  error
+			want bool
+		}{
+			"name": {fieldpath.CheckName("Options.F", test.name), test.name1},
+			"path": {fieldpath.CheckPath("Options.F", test.name), test.ok1},
+		} {
+			if (got.err == nil) != got.want {
+				t.Errorf("%s %q: error %v", kind, test.name, got.err)
+			}
+			if got.err != nil && (!errors.Is(got.err, fieldpath.ErrInvalid) || !strings.HasPrefix(got.err.Error(), "Options.F: ")) {
+				t.Errorf("%s %q: error %v does not name the option", kind, test.name, got.err)
+			}
+		}
+	}
+}
+
+func TestDisjoint(t *testing.T) {
+	for _, paths := range [][]string{
+		{"A", "a", "B", "b"}, {"A", "a", "B", "ab"}, {"A", "a.b", "B", "a.c"}, {"A", "", "B", ""},
+	} {
+		if err := fieldpath.CheckDisjoint(paths...); err != nil {
+			t.Errorf("%v: %v", paths, err)
+		}
+	}
+	for _, paths := range [][]string{
+		{"A", "a", "B", "a"}, {"A", "a", "B", "a.b"}, {"A", "a.b.c", "B", "a.b"}, {"A", "x", "B", "y", "C", "x"},
+	} {
+		err := fieldpath.CheckDisjoint(paths...)
+		if !errors.Is(err, fieldpath.ErrInvalid) {
+			t.Errorf("%v: error %v", paths, err)
+		}
+	}
+}

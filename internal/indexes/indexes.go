@@ -1,0 +1,181 @@
+// Package indexes creates the indexes a pattern needs and refuses to touch
+// those that are there.
+package indexes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// ErrConflict says that an index on the same keys, or of the same name, exists
+// with other options.
+var ErrConflict = errors.New("conflicting index")
+
+// Ensure creates those models the collection does not have yet. An index with
+// the same keys and options counts whatever its name is; one that differs is an
+// error that wraps ErrConflict, and nothing is created or dropped.
+//
+// Cost: 1 round trip when nothing is missing, otherwise 2.
+func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexModel) error {
+	cursor, err := coll.Indexes().List(ctx)
+	if err != nil {
+		return fmt.Errorf("list indexes: %w", err)
+	}
+	var existing []spec
+	if err := cursor.All(ctx, &existing); err != nil {
+		return fmt.Errorf("list indexes: %w", err)
+	}
+	for i := range existing {
+		if existing[i].Key, err = normalKey(existing[i].Key); err != nil {
+			return fmt.Errorf("list indexes: %w", err)
+		}
+	}
+	var missing []mongo.IndexModel
+	for _, model := range models {
+		want, err := describe(model)
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, have := range existing {
+			sameKey := bytes.Equal(have.Key, want.Key)
+			if sameKey && have.sameOptions(want) {
+				found = true
+				break
+			}
+			if have.Name == want.Name || sameKey && have.Collation.Locale == want.Collation.Locale &&
+				bytes.Equal(have.PartialFilter, want.PartialFilter) {
+				return fmt.Errorf("%w: %s has index %q on %s, wanted %s", ErrConflict,
+					coll.Name(), have.Name, have, want)
+			}
+		}
+		if !found {
+			missing = append(missing, model)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if _, err := coll.Indexes().CreateMany(ctx, missing); err != nil {
+		var server mongo.ServerError
+		if errors.As(err, &server) && (server.HasErrorCode(85) || server.HasErrorCode(86)) {
+			return fmt.Errorf("%w: %w", ErrConflict, err)
+		}
+		return fmt.Errorf("create indexes: %w", err)
+	}
+	return nil
+}
+
+// spec is what makes two indexes the same to the patterns.
+type spec struct {
+	Name          string    `bson:"name"`
+	Key           bson.Raw  `bson:"key"`
+	Unique        bool      `bson:"unique"`
+	Sparse        bool      `bson:"sparse"`
+	ExpireAfter   *int64    `bson:"expireAfterSeconds"`
+	PartialFilter bson.Raw  `bson:"partialFilterExpression"`
+	Collation     collation `bson:"collation"`
+}
+
+type collation struct {
+	Locale          string `bson:"locale"`
+	Strength        int    `bson:"strength"`
+	CaseLevel       bool   `bson:"caseLevel"`
+	NumericOrdering bool   `bson:"numericOrdering"`
+}
+
+func (s spec) sameOptions(o spec) bool {
+	return s.Unique == o.Unique && s.Sparse == o.Sparse && s.Collation == o.Collation &&
+		bytes.Equal(s.PartialFilter, o.PartialFilter) &&
+		(s.ExpireAfter == nil) == (o.ExpireAfter == nil) &&
+		(s.ExpireAfter == nil || *s.ExpireAfter == *o.ExpireAfter)
+}
+
+func (s spec) String() string {
+	out := s.Key.String()
+	if s.Unique {
+		out += " unique"
+	}
+	if s.Sparse {
+		out += " sparse"
+	}
+	if s.ExpireAfter != nil {
+		out += fmt.Sprintf(" expiring after %d s", *s.ExpireAfter)
+	}
+	if len(s.PartialFilter) > 0 {
+		out += " where " + s.PartialFilter.String()
+	}
+	if s.Collation.Locale != "" {
+		out += fmt.Sprintf(" collation %s/%d", s.Collation.Locale, s.Collation.Strength)
+	}
+	return out
+}
+
+// describe reads a model without writing into its options builder.
+func describe(model mongo.IndexModel) (spec, error) {
+	key, err := normalKey(model.Keys)
+	if err != nil {
+		return spec{}, fmt.Errorf("index keys: %w", err)
+	}
+	out := spec{Key: key}
+	var opts options.IndexOptions
+	if model.Options != nil {
+		for _, set := range model.Options.List() {
+			if err := set(&opts); err != nil {
+				return spec{}, fmt.Errorf("index options: %w", err)
+			}
+		}
+	}
+	if opts.Name != nil {
+		out.Name = *opts.Name
+	}
+	if opts.Unique != nil {
+		out.Unique = *opts.Unique
+	}
+	if opts.Sparse != nil {
+		out.Sparse = *opts.Sparse
+	}
+	if opts.ExpireAfterSeconds != nil {
+		seconds := int64(*opts.ExpireAfterSeconds)
+		out.ExpireAfter = &seconds
+	}
+	if opts.PartialFilterExpression != nil {
+		if out.PartialFilter, err = bson.Marshal(opts.PartialFilterExpression); err != nil {
+			return spec{}, fmt.Errorf("index partial filter: %w", err)
+		}
+	}
+	if c := opts.Collation; c != nil && c.Locale != "simple" {
+		out.Collation = collation{c.Locale, c.Strength, c.CaseLevel, c.NumericOrdering}
+		if out.Collation.Strength == 0 {
+			out.Collation.Strength = 3 // the server's default
+		}
+	}
+	return out, nil
+}
+
+// normalKey writes directions as int32: 1, int64(1) and 1.0 are one index.
+func normalKey(keys any) (bson.Raw, error) {
+	doc, err := bson.Marshal(keys)
+	if err != nil {
+		return nil, err
+	}
+	elements, err := bson.Raw(doc).Elements()
+	if err != nil {
+		return nil, err
+	}
+	var out bson.D
+	for _, e := range elements {
+		if n, ok := e.Value().AsInt64OK(); ok {
+			out = append(out, bson.E{Key: e.Key(), Value: int32(n)})
+		} else {
+			out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
+		}
+	}
+	return bson.Marshal(out)
+}

@@ -1,0 +1,99 @@
+package indexes_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func models() []mongo.IndexModel {
+	return []mongo.IndexModel{
+		{Keys: bson.D{{Key: "a", Value: 1}, {Key: "b", Value: -1}}},
+		{Keys: bson.D{{Key: "u", Value: 1}}, Options: options.Index().SetUnique(true).
+			SetPartialFilterExpression(bson.D{{Key: "u", Value: bson.D{{Key: "$exists", Value: true}}}})},
+		{Keys: bson.D{{Key: "c", Value: 1}}, Options: options.Index().SetCollation(&options.Collation{Locale: "en", Strength: 2})},
+		{Keys: bson.D{{Key: "at", Value: 1}}, Options: options.Index().SetExpireAfterSeconds(60)},
+	}
+}
+
+func names(t *testing.T, coll *mongo.Collection) []string {
+	t.Helper()
+	specs, err := coll.Indexes().ListSpecifications(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, spec := range specs {
+		out = append(out, spec.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestEnsure(t *testing.T) {
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	ensure := func() {
+		if err := indexes.Ensure(t.Context(), coll, models()); err != nil {
+			t.Error(err)
+		}
+	}
+	first := mongotest.Record(t, db, ensure)
+	if diff := cmp.Diff([]string{"listIndexes", "createIndexes"}, first.Names()); diff != "" {
+		t.Errorf("first time (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"_id_", "a_1_b_-1", "at_1", "c_1", "u_1"}, names(t, coll)); diff != "" {
+		t.Errorf("indexes (-want +got):\n%s", diff)
+	}
+	second := mongotest.Record(t, db, ensure)
+	if diff := cmp.Diff([]string{"listIndexes"}, second.Names()); diff != "" {
+		t.Errorf("second time (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnIndexOfAnotherNameServes(t *testing.T) {
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	mine := mongo.IndexModel{Keys: bson.D{{Key: "a", Value: 1.0}, {Key: "b", Value: int64(-1)}}, Options: options.Index().SetName("mine")}
+	if _, err := coll.Indexes().CreateOne(t.Context(), mine); err != nil {
+		t.Fatal(err)
+	}
+	if err := indexes.Ensure(t.Context(), coll, models()[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"_id_", "mine"}, names(t, coll)); diff != "" {
+		t.Errorf("indexes (-want +got):\n%s", diff)
+	}
+}
+
+func TestConflictChangesNothing(t *testing.T) {
+	for name, existing := range map[string]mongo.IndexModel{
+		"not unique":    {Keys: bson.D{{Key: "u", Value: 1}}, Options: options.Index().SetPartialFilterExpression(bson.D{{Key: "u", Value: bson.D{{Key: "$exists", Value: true}}}})},
+		"same name":     {Keys: bson.D{{Key: "z", Value: 1}}, Options: options.Index().SetName("a_1_b_-1")},
+		"other expiry":  {Keys: bson.D{{Key: "at", Value: 1}}, Options: options.Index().SetExpireAfterSeconds(61)},
+		"never expires": {Keys: bson.D{{Key: "at", Value: 1}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			coll := mongotest.Database(t).Collection("c")
+			if _, err := coll.Indexes().CreateOne(t.Context(), existing); err != nil {
+				t.Fatal(err)
+			}
+			before := names(t, coll)
+			err := indexes.Ensure(t.Context(), coll, models())
+			if !errors.Is(err, indexes.ErrConflict) {
+				t.Errorf("error %v", err)
+			}
+			if diff := cmp.Diff(before, names(t, coll)); diff != "" {
+				t.Errorf("indexes changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}

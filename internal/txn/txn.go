@@ -1,0 +1,94 @@
+// Package txn runs the transactions of the pattern packages by one rule: join
+// the transaction of the context if there is one, otherwise start one and
+// retry it as the driver does.
+package txn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+)
+
+// ErrUnsupported says that the deployment is a standalone server.
+var ErrUnsupported = errors.New("transactions need a replica set or a sharded cluster")
+
+const (
+	codeIllegalOperation = 20
+	codeWriteConflict    = 112
+
+	// retryLimit is how long write conflicts without a transient label are
+	// retried: the limit of the driver's own WithTransaction.
+	retryLimit = 120 * time.Second
+	backoffMax = 500 * time.Millisecond
+)
+
+// Running reports whether ctx carries a session with a transaction under way.
+func Running(ctx context.Context) bool {
+	session := mongo.SessionFromContext(ctx)
+	return session != nil && session.TransactionRunning()
+}
+
+// Run calls fn in a transaction with snapshot reads and majority writes.
+//
+// If ctx carries a running transaction fn joins it, and its error goes back as
+// it is so that whoever started the transaction can retry. Otherwise Run starts
+// one, on the session of ctx or on a new one; fn can then run several times and
+// must not keep state between runs.
+//
+// A write conflict (code 112) is retried even without the transient label,
+// which some servers leave out.
+func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {
+	if Running(ctx) {
+		return unsupported(fn(ctx))
+	}
+	session := mongo.SessionFromContext(ctx)
+	if session == nil {
+		var err error
+		if session, err = client.StartSession(); err != nil {
+			return err
+		}
+		defer session.EndSession(context.WithoutCancel(ctx))
+	}
+	opts := options.Transaction().
+		SetReadConcern(readconcern.Snapshot()).
+		SetWriteConcern(writeconcern.Majority())
+	body := func(ctx context.Context) (any, error) { return nil, fn(ctx) }
+
+	start := time.Now()
+	for backoff := 5 * time.Millisecond; ; backoff = min(backoff*2, backoffMax) {
+		_, err := session.WithTransaction(ctx, body, opts)
+		if err == nil || !unlabelledConflict(err) || time.Since(start) > retryLimit {
+			return unsupported(err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w (last attempt: %w)", ctx.Err(), err)
+		case <-time.After(rand.N(backoff)):
+		}
+	}
+}
+
+// unlabelledConflict reports a write conflict that WithTransaction has not
+// retried itself.
+func unlabelledConflict(err error) bool {
+	var server mongo.ServerError
+	return errors.As(err, &server) && server.HasErrorCode(codeWriteConflict) &&
+		!server.HasErrorLabel("TransientTransactionError")
+}
+
+// unsupported marks the error with which a standalone server refuses a
+// transaction.
+func unsupported(err error) error {
+	var server mongo.ServerError
+	if errors.As(err, &server) && server.HasErrorCodeWithMessage(codeIllegalOperation, "Transaction numbers") {
+		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	return err
+}

@@ -1,0 +1,164 @@
+package txn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func inc(ctx context.Context, coll *mongo.Collection, id string) error {
+	_, err := coll.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}})
+	return err
+}
+
+func value(t *testing.T, coll *mongo.Collection, id string) int {
+	t.Helper()
+	var doc struct{ N int }
+	if err := coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: id}}).Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc.N
+}
+
+func counters(t *testing.T) (*mongo.Database, *mongo.Collection) {
+	t.Helper()
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	if _, err := coll.InsertMany(t.Context(), []any{bson.D{{Key: "_id", Value: "a"}}, bson.D{{Key: "_id", Value: "b"}}}); err != nil {
+		t.Fatal(err)
+	}
+	return db, coll
+}
+
+func TestCommitsAllOrNothing(t *testing.T) {
+	db, coll := counters(t)
+	cmds := mongotest.Record(t, db, func() {
+		err := txn.Run(t.Context(), db.Client(), func(ctx context.Context) error {
+			if !txn.Running(ctx) {
+				t.Error("no transaction running")
+			}
+			return errors.Join(inc(ctx, coll, "a"), inc(ctx, coll, "b"))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	if level, _ := cmds[0].Body.Lookup("readConcern", "level").StringValueOK(); level != "snapshot" {
+		t.Errorf("read concern %q", level)
+	}
+	last := cmds[len(cmds)-1]
+	if w, _ := last.Body.Lookup("writeConcern", "w").StringValueOK(); last.Name != "commitTransaction" || w != "majority" {
+		t.Errorf("last command %s with write concern %q", last.Name, w)
+	}
+	boom := errors.New("boom")
+	err := txn.Run(t.Context(), db.Client(), func(ctx context.Context) error {
+		if err := inc(ctx, coll, "a"); err != nil {
+			return err
+		}
+		return fmt.Errorf("wrapped: %w", boom)
+	})
+	if !errors.Is(err, boom) {
+		t.Errorf("error %v", err)
+	}
+	if a, b := value(t, coll, "a"), value(t, coll, "b"); a != 1 || b != 1 {
+		t.Errorf("counters %d and %d, want 1 and 1", a, b)
+	}
+}
+
+func TestJoinsTheTransactionOfTheContext(t *testing.T) {
+	db, coll := counters(t)
+	session, err := db.Client().StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.EndSession(t.Context())
+	ctx := mongo.NewSessionContext(t.Context(), session)
+	if err := session.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := txn.Run(ctx, db.Client(), func(ctx context.Context) error { return inc(ctx, coll, "a") }); err != nil {
+		t.Fatal(err)
+	}
+	if !txn.Running(ctx) {
+		t.Error("the outer transaction ended with the inner function")
+	}
+	if err := session.AbortTransaction(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := value(t, coll, "a"); n != 0 {
+		t.Errorf("counter %d after abort", n)
+	}
+	// A session without a transaction is used for one.
+	err = txn.Run(ctx, db.Client(), func(inner context.Context) error {
+		if mongo.SessionFromContext(inner) != session {
+			t.Error("another session than the context's")
+		}
+		return inc(inner, coll, "a")
+	})
+	if err != nil || value(t, coll, "a") != 1 {
+		t.Errorf("counter %d, %v", value(t, coll, "a"), err)
+	}
+}
+
+func TestConflictingWritersAllGetThrough(t *testing.T) {
+	db, coll := counters(t)
+	const writers, each = 4, 10
+	var group sync.WaitGroup
+	for range writers {
+		group.Go(func() {
+			for range each {
+				err := txn.Run(t.Context(), db.Client(), func(ctx context.Context) error {
+					return errors.Join(inc(ctx, coll, "a"), inc(ctx, coll, "b"))
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if a, b := value(t, coll, "a"), value(t, coll, "b"); a != writers*each || b != writers*each {
+		t.Errorf("counters %d and %d, want %d", a, b, writers*each)
+	}
+}
+
+// Some servers report a write conflict without the label that asks for a retry.
+func TestRetriesUnlabelledConflicts(t *testing.T) {
+	db, _ := counters(t)
+	runs := 0
+	err := txn.Run(t.Context(), db.Client(), func(context.Context) error {
+		if runs++; runs < 3 {
+			return fmt.Errorf("update: %w", mongo.CommandError{Code: 112, Name: "WriteConflict"})
+		}
+		return nil
+	})
+	if err != nil || runs != 3 {
+		t.Errorf("%d runs, %v", runs, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err = txn.Run(ctx, db.Client(), func(context.Context) error {
+		cancel()
+		return mongo.CommandError{Code: 112}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v after cancel", err)
+	}
+}
+
+func TestStandalone(t *testing.T) {
+	db, _ := counters(t)
+	err := txn.Run(t.Context(), db.Client(), func(context.Context) error {
+		return mongo.CommandError{Code: 20, Message: "Transaction numbers are only allowed on a replica set member or mongos"}
+	})
+	if !errors.Is(err, txn.ErrUnsupported) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,174 @@
+package mongotest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// The engines a server can be.
+const (
+	engineMongod         = "mongod"
+	engineSecantusRust   = "secantus-rs"
+	engineSecantusPython = "secantus-py"
+)
+
+// cleanupTimeout bounds what is done after a test, when its own context is over.
+const cleanupTimeout = 30 * time.Second
+
+// Database returns a database of its own for t, on a client of its own, and
+// drops both when t ends. It skips t under -short and fails it when there is no
+// server. opts are applied to the client after the URI; a command monitor among
+// them is called besides the one [Record] uses.
+//
+// Cost: starts the process's server the first time; otherwise no round trip
+// before the first use, 1 at the end.
+func Database(t testing.TB, opts ...*options.ClientOptions) *mongo.Database {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a server; not run with -short")
+	}
+	server, err := shared(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := server.database(opts...)
+	if err != nil {
+		t.Fatalf("mongotest: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := discard(db); err != nil {
+			t.Errorf("mongotest: clean up after the test: %v", err)
+		}
+	})
+	return db
+}
+
+// ExampleDatabase returns a database of its own for an example, which has no
+// testing.TB to fail. Without a server it panics. Call it only in packages
+// whose TestMain is [Main], which drops the database.
+func ExampleDatabase() *mongo.Database {
+	server, err := shared(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	db, err := server.database()
+	if err != nil {
+		panic(fmt.Sprintf("mongotest: %v", err))
+	}
+	examples.Lock()
+	defer examples.Unlock()
+	examples.dbs = append(examples.dbs, db)
+	return db
+}
+
+var examples struct {
+	sync.Mutex
+	dbs []*mongo.Database
+}
+
+// recorders finds the recorder of a client made here.
+var recorders sync.Map // *mongo.Client -> *Recorder
+
+func (s *Server) database(opts ...*options.ClientOptions) (*mongo.Database, error) {
+	recorder := NewRecorder()
+	merged := options.MergeClientOptions(append([]*options.ClientOptions{options.Client().ApplyURI(s.URI)}, opts...)...)
+	merged.SetMonitor(both(merged.Monitor, recorder.Monitor()))
+	client, err := mongo.Connect(merged)
+	if err != nil {
+		return nil, err
+	}
+	recorders.Store(client, recorder)
+	return client.Database(databaseName()), nil
+}
+
+// databaseName is unique over the processes that share a server.
+func databaseName() string {
+	var random [6]byte
+	rand.Read(random[:]) // never fails
+	return fmt.Sprintf("mongotest_%d_%x", os.Getpid(), random)
+}
+
+func discard(db *mongo.Database) error {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	defer cancel()
+	client := db.Client()
+	defer recorders.Delete(client)
+	err := db.Drop(ctx)
+	if closing := client.Disconnect(ctx); err == nil {
+		err = closing
+	}
+	return err
+}
+
+// Engine says what the server of db is: "secantus-rs", "secantus-py", or
+// "mongod" for all else. Tests need it only where an engine's plan differs from
+// mongod's.
+//
+// Cost: 1 round trip.
+func Engine(t testing.TB, db *mongo.Database) string {
+	t.Helper()
+	engine, _, err := identify(context.Background(), db.Client())
+	if err != nil {
+		t.Fatalf("mongotest: %v", err)
+	}
+	return engine
+}
+
+// identify asks the server for its engine and version.
+func identify(ctx context.Context, client *mongo.Client) (engine, version string, err error) {
+	var info struct {
+		Version          string `bson:"version"`
+		SecantusVersion  string `bson:"secantusVersion"`
+		BuildEnvironment struct {
+			CC string `bson:"cc"`
+		} `bson:"buildEnvironment"`
+	}
+	if err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&info); err != nil {
+		return "", "", fmt.Errorf("ask the server what it is: %w", err)
+	}
+	switch {
+	case info.SecantusVersion == "":
+		return engineMongod, info.Version, nil
+	case info.BuildEnvironment.CC == "rustc":
+		return engineSecantusRust, info.SecantusVersion, nil
+	default:
+		return engineSecantusPython, info.SecantusVersion, nil
+	}
+}
+
+// both calls two monitors; the first may be nil.
+func both(first, second *event.CommandMonitor) *event.CommandMonitor {
+	if first == nil {
+		return second
+	}
+	return &event.CommandMonitor{
+		Started: func(ctx context.Context, e *event.CommandStartedEvent) {
+			if first.Started != nil {
+				first.Started(ctx, e)
+			}
+			second.Started(ctx, e)
+		},
+		Succeeded: func(ctx context.Context, e *event.CommandSucceededEvent) {
+			if first.Succeeded != nil {
+				first.Succeeded(ctx, e)
+			}
+			second.Succeeded(ctx, e)
+		},
+		Failed: func(ctx context.Context, e *event.CommandFailedEvent) {
+			if first.Failed != nil {
+				first.Failed(ctx, e)
+			}
+			second.Failed(ctx, e)
+		},
+	}
+}
