@@ -1,0 +1,144 @@
+package paging
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Count says how the documents of a whole list are counted.
+type Count int64
+
+const (
+	// CountNone counts nothing and costs nothing.
+	CountNone Count = 0
+
+	// CountExact counts every matching document.
+	//
+	// Cost: 1 round trip, walking all matching index keys; none if the page
+	// shows the whole list.
+	CountExact Count = -1
+
+	// CountEstimated takes the number of documents from the collection's
+	// metadata. Only for lists of the whole collection, and not in transactions.
+	//
+	// Cost: 1 round trip, no documents or keys.
+	CountEstimated Count = -2
+)
+
+// CountCapped counts up to n documents: enough for "1,000+".
+//
+// Cost: 1 round trip, at most n+1 matching keys; none if the page shows the
+// whole list.
+func CountCapped(n int) Count { return Count(n) }
+
+// TotalKind says what a Total means.
+type TotalKind int
+
+// The kinds of Total.
+const (
+	TotalExact     TotalKind = iota // so many
+	TotalEstimated                  // about so many
+	TotalAtLeast                    // so many or more
+)
+
+// Total is the number of documents of a list.
+type Total struct {
+	N    int64
+	Kind TotalKind
+}
+
+// String writes "120", "about 120" or "120+".
+func (t Total) String() string {
+	n := strconv.FormatInt(t.N, 10)
+	switch t.Kind {
+	case TotalEstimated:
+		return "about " + n
+	case TotalAtLeast:
+		return n + "+"
+	}
+	return n
+}
+
+// MarshalJSON writes {"n": 120, "kind": "exact"}, "estimated" or "atLeast".
+func (t Total) MarshalJSON() ([]byte, error) {
+	kind := "exact"
+	switch t.Kind {
+	case TotalEstimated:
+		kind = "estimated"
+	case TotalAtLeast:
+		kind = "atLeast"
+	}
+	return fmt.Appendf(nil, `{"n":%d,"kind":%q}`, t.N, kind), nil
+}
+
+func (p *Pager[T]) checkCount(src *source, count Count) error {
+	switch {
+	case count == CountEstimated && (src.filter != nil || src.pipeline != nil):
+		return fmt.Errorf("paging: %w: CountEstimated counts a whole collection, not a filter or pipeline", ErrInvalidRequest)
+	case count < CountEstimated:
+		return fmt.Errorf("paging: %w: count %d", ErrInvalidRequest, count)
+	}
+	return nil
+}
+
+// total counts, unless the exact number is known.
+func (p *Pager[T]) total(ctx context.Context, src *source, count Count, known int64) (*Total, error) {
+	switch {
+	case count == CountNone:
+		return nil, nil
+	case known >= 0:
+		return &Total{N: known}, nil
+	case count == CountEstimated:
+		opts := options.EstimatedDocumentCount()
+		if p.find.Comment != nil {
+			opts.SetComment(src.comment())
+		}
+		n, err := p.coll.EstimatedDocumentCount(ctx, opts)
+		if err != nil {
+			return nil, fmt.Errorf("paging: count: %w", err)
+		}
+		return &Total{N: n, Kind: TotalEstimated}, nil
+	}
+	limit := int64(0)
+	if count > 0 {
+		limit = int64(count) + 1
+	}
+	n, err := p.count(ctx, src, nil, limit)
+	if err != nil {
+		return nil, err
+	}
+	if count > 0 && n > int64(count) {
+		return &Total{N: int64(count), Kind: TotalAtLeast}, nil
+	}
+	return &Total{N: n}, nil
+}
+
+// count counts the documents of some branches, up to limit (0: all).
+func (p *Pager[T]) count(ctx context.Context, src *source, branches []bson.D, limit int64) (int64, error) {
+	stages := src.stages(branches, nil, 0, limit)
+	stages = append(stages, bson.D{{Key: "$group", Value: bson.D{
+		{Key: "_id", Value: nil},
+		{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}},
+	}}})
+	cursor, err := p.coll.Aggregate(ctx, stages, src.aggregateOptions())
+	if err != nil {
+		return 0, fmt.Errorf("paging: count: %w", err)
+	}
+	defer closeCursor(ctx, cursor)
+	var result struct {
+		N int64 `bson:"n"`
+	}
+	if cursor.Next(ctx) {
+		if err := cursor.Decode(&result); err != nil {
+			return 0, fmt.Errorf("paging: count: %w", err)
+		}
+	}
+	if err := cursor.Err(); err != nil {
+		return 0, fmt.Errorf("paging: count: %w", err)
+	}
+	return result.N, nil
+}

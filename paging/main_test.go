@@ -1,0 +1,46 @@
+package paging_test
+
+import (
+	"context"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/paging"
+)
+
+func TestMain(m *testing.M) { mongotest.Main(m) }
+
+func must[T any](t testing.TB) func(T, error) T {
+	t.Helper()
+	return func(value T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+func insert[D any](t testing.TB, coll *mongo.Collection, docs ...D) {
+	t.Helper()
+	if _, err := coll.InsertMany(context.Background(), docs); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ids reads the _id of every document as comparable text.
+func ids(docs []bson.Raw) []string {
+	out := make([]string, len(docs))
+	for i, doc := range docs {
+		out[i] = doc.Lookup("_id").String()
+	}
+	return out
+}
+
+func newPager[T any](t testing.TB, coll *mongo.Collection, sort bson.D, opts *paging.Options) *paging.Pager[T] {
+	t.Helper()
+	return must[*paging.Pager[T]](t)(paging.New[T](coll, sort, opts))
+}

@@ -1,0 +1,73 @@
+package paging
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// NumberedRequest asks for a page by its number.
+type NumberedRequest struct {
+	Number int64 // from 1
+	Size   int   // 0 means Options.PageSize
+	Count  Count // CountNone unless set; CountExact gives Pages
+}
+
+// NumberedPage is a page that knows its number. Its tokens are those of any
+// page, so a list can go on by keyset from here.
+type NumberedPage[T any] struct {
+	Page[T]
+
+	Number int64 `json:"number"`
+	Pages  int64 `json:"pages,omitempty"` // number of pages; 0 unless counted exactly
+
+	// GroupFirst and GroupLast are the page numbers of the group of
+	// Options.Group pages that holds this one, cut to Pages if that is known:
+	// the buttons to show. Jump reaches each of them from here.
+	GroupFirst int64 `json:"groupFirst"`
+	GroupLast  int64 `json:"groupLast"`
+
+	// Position is what Jump starts from. It is empty if nothing was found.
+	Position string `json:"position,omitempty"`
+
+	reach int64 // how far Jump goes, if this page came from it
+}
+
+// Numbered reads page Number by skipping all before it.
+//
+// Cost: 1 round trip on the index of Indexes, examining Number·Size+1 keys. One
+// more, with limit 1, for an empty page other than the first. CountExact is one
+// more, except on the last page, which shows the total.
+func (p *Pager[T]) Numbered(ctx context.Context, over any, req NumberedRequest) (*NumberedPage[T], error) {
+	src, err := p.source(over)
+	if err != nil {
+		return nil, err
+	}
+	size, err := p.size(req.Size)
+	if err != nil {
+		return nil, err
+	}
+	if req.Number < 1 || req.Number > (math.MaxInt64-maxSize)/int64(size) {
+		return nil, fmt.Errorf("paging: %w: page number %d", ErrInvalidRequest, req.Number)
+	}
+	return p.numbered(ctx, src, span{skip: (req.Number - 1) * int64(size)}, req.Number, size, req.Count, "")
+}
+
+func (p *Pager[T]) numbered(ctx context.Context, src *source, window span, number int64, size int, count Count, from string) (*NumberedPage[T], error) {
+	page, end, err := p.load(ctx, src, window, size, count)
+	if err != nil {
+		return nil, err
+	}
+	out := &NumberedPage[T]{Page: *page, Number: number, Position: from}
+	if end != nil {
+		out.Position = p.encode(src.hash, position{kind: kindPage, number: number, size: size, values: end})
+	}
+	group := int64(p.opts.Group)
+	out.GroupFirst = number - (number-1)%group
+	out.GroupLast = out.GroupFirst + group - 1
+	if page.Total != nil && page.Total.Kind == TotalExact {
+		out.Pages = (page.Total.N + int64(size) - 1) / int64(size)
+		out.GroupLast = max(min(out.GroupLast, out.Pages), out.GroupFirst)
+	}
+	return out, nil
+}
