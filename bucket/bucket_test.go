@@ -1,0 +1,467 @@
+package bucket_test
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// reading is the measurement of the reference scenario.
+type reading struct {
+	Timestamp   time.Time `bson:"timestamp"`
+	Temperature float64   `bson:"temperature"`
+}
+
+// scenario names the fields as the reference scenario has them.
+func scenario() *bucket.Options {
+	return &bucket.Options{
+		SeriesField: "sensor_id", StartField: "start_date", EndField: "end_date", CountField: "transaction_count",
+		Values: []bucket.Value{{Field: "temperature", Sum: "sum_temperature"}},
+	}
+}
+
+// event is a measurement with an ID, for all options at once.
+type event struct {
+	ID        string    `bson:"id"`
+	Timestamp time.Time `bson:"timestamp"`
+	V         float64   `bson:"v"`
+	Note      string    `bson:"note,omitempty"`
+}
+
+// full keeps everything that can be kept.
+func full() *bucket.Options {
+	return &bucket.Options{
+		EndField: "end", IDField: "id", BytesField: "bytes",
+		Values: []bucket.Value{{
+			Field: "v", Sum: "agg.sum", Min: "agg.min", Max: "agg.max", First: "agg.first", Last: "agg.last",
+			SumSquares: "agg.squares", Count: "agg.n",
+		}},
+	}
+}
+
+func newBuckets[S, M any](t testing.TB, coll *mongo.Collection, w bucket.Window, o *bucket.Options) *bucket.Buckets[S, M] {
+	t.Helper()
+	b, err := bucket.New[S, M](coll, w, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.EnsureIndexes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func collect[T any](t testing.TB, seq iter.Seq2[T, error]) []T {
+	t.Helper()
+	var out []T
+	for v, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func mustAppend[S, M any](t testing.TB, b *bucket.Buckets[S, M], series S, ms ...M) {
+	t.Helper()
+	for _, m := range ms {
+		if _, err := b.Append(t.Context(), series, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func mustCheck[S, M any](t testing.TB, b *bucket.Buckets[S, M]) {
+	t.Helper()
+	for p, err := range b.Check(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Errorf("check: %v", p)
+	}
+}
+
+// stored reads all documents as maps, by _id: engines differ in the order of
+// fields they add.
+func stored(t testing.TB, coll *mongo.Collection) []bson.M {
+	t.Helper()
+	cursor, err := coll.Find(t.Context(), bson.D{}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var docs []bson.M
+	if err := cursor.All(t.Context(), &docs); err != nil {
+		t.Fatal(err)
+	}
+	return docs
+}
+
+func date(t time.Time) bson.DateTime { return bson.NewDateTimeFromTime(t) }
+
+var day = time.Date(2019, 1, 31, 0, 0, 0, 0, time.UTC)
+
+func at(h, m, s int) time.Time {
+	return day.Add(time.Duration(h)*time.Hour + time.Duration(m)*time.Minute + time.Duration(s)*time.Second)
+}
+
+func diff(t testing.TB, want, got any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+}
+
+// The hourly bucket of the reference scenario, by configuration alone.
+func TestScenarioHourlyBucket(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("temperatures")
+	b := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), scenario())
+	mustAppend(t, b, 12345, reading{at(10, 0, 0), 40}, reading{at(10, 1, 0), 41.5})
+	diff(t, []bson.M{{
+		"_id":        bson.D{{Key: "sensor_id", Value: int32(12345)}, {Key: "start_date", Value: date(at(10, 0, 0))}, {Key: "n", Value: int64(0)}},
+		"sensor_id":  int32(12345),
+		"start_date": date(at(10, 0, 0)),
+		"end_date":   date(at(10, 59, 59).Add(999 * time.Millisecond)),
+		"measurements": bson.A{
+			bson.D{{Key: "timestamp", Value: date(at(10, 0, 0))}, {Key: "temperature", Value: 40.0}},
+			bson.D{{Key: "timestamp", Value: date(at(10, 1, 0))}, {Key: "temperature", Value: 41.5}},
+		},
+		"transaction_count": int32(2),
+		"sum_temperature":   81.5,
+	}}, stored(t, coll))
+
+	stats, err := b.Aggregate(t.Context(), 12345, at(10, 0, 0), at(11, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mean := stats.Values["temperature"].Mean(); mean != 40.75 {
+		t.Errorf("mean %v", mean)
+	}
+	mustCheck(t, b)
+}
+
+// Every option at once, after appends in any order, rollover included.
+func TestStoredWithEverything(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := full()
+	o.MaxCount, o.Sorted = 3, true
+	o.Metadata = func(series any, start time.Time) bson.D {
+		return bson.D{{Key: "room", Value: "room of " + series.(string)}}
+	}
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	mustAppend(t, b, "s",
+		event{ID: "c", Timestamp: at(1, 30, 0), V: 3},
+		event{ID: "a", Timestamp: at(1, 10, 0), V: 4}, // late
+		event{ID: "b", Timestamp: at(1, 20, 0), V: -1},
+		event{ID: "d", Timestamp: at(1, 5, 0), V: 10}) // next bucket
+	element := func(id string, at time.Time, v float64) bson.D {
+		return bson.D{{Key: "id", Value: id}, {Key: "timestamp", Value: date(at)}, {Key: "v", Value: v}}
+	}
+	id := func(n int64) bson.D {
+		return bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: date(at(1, 0, 0))}, {Key: "n", Value: n}}
+	}
+	sample := func(at time.Time, v float64) bson.D {
+		return bson.D{{Key: "time", Value: date(at)}, {Key: "value", Value: v}}
+	}
+	size, err := bson.Marshal(element("c", at(1, 30, 0), 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := stored(t, coll)
+	for _, doc := range got { // its fields come in any order
+		agg := bson.M{}
+		for _, e := range doc["agg"].(bson.D) {
+			agg[e.Key] = e.Value
+		}
+		doc["agg"] = agg
+	}
+	diff(t, []bson.M{
+		{
+			"_id": id(0), "series": "s", "start": date(at(1, 0, 0)), "end": date(at(2, 0, 0).Add(-time.Millisecond)),
+			"room": "room of s", "count": int32(3), "bytes": int64(3 * len(size)),
+			"measurements": bson.A{element("a", at(1, 10, 0), 4), element("b", at(1, 20, 0), -1), element("c", at(1, 30, 0), 3)},
+			"agg": bson.M{
+				"sum": 6.0, "min": -1.0, "max": 4.0, "squares": 26.0, "n": int32(3),
+				"first": sample(at(1, 10, 0), 4), "last": sample(at(1, 30, 0), 3),
+			},
+		},
+		{
+			"_id": id(1), "series": "s", "start": date(at(1, 0, 0)), "end": date(at(2, 0, 0).Add(-time.Millisecond)),
+			"room": "room of s", "count": int32(1), "bytes": int64(len(size)),
+			"measurements": bson.A{element("d", at(1, 5, 0), 10)},
+			"agg": bson.M{
+				"sum": 10.0, "min": 10.0, "max": 10.0, "squares": 100.0, "n": int32(1),
+				"first": sample(at(1, 5, 0), 10), "last": sample(at(1, 5, 0), 10),
+			},
+		},
+	}, got)
+	mustCheck(t, b)
+
+	stats, err := b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := stats.Values["v"]
+	diff(t, "4 4 16 -1 10 126 4 2019-01-31 01:05:00 +0000 UTC 10 2019-01-31 01:30:00 +0000 UTC 3 15.5",
+		fmt.Sprint(stats.Count, v.Count, v.Sum, v.Min, v.Max, v.SumSquares, v.Mean(), v.First.Time, v.First.Value,
+			v.Last.Time, v.Last.Value, v.Variance()))
+}
+
+func TestAppendRollsOver(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := scenario()
+	o.MaxCount = 4
+	b := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), o)
+	other := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), o) // another process
+	for i := range 11 {
+		writer := b
+		if i%5 == 4 {
+			writer = other
+		}
+		got, err := writer.Append(t.Context(), 1, reading{at(3, i, 0), float64(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := int64(i%4) + 1; got.Count != want || got.Duplicate || got.ID.Lookup("n").Int64() != int64(i/4) {
+			t.Errorf("append %d: %+v, want count %d", i, got, want)
+		}
+	}
+	if docs := stored(t, coll); len(docs) != 3 {
+		t.Errorf("%d buckets", len(docs))
+	}
+	got := collect(t, b.Range(t.Context(), 1, at(3, 2, 0), at(3, 9, 0)))
+	if len(got) != 7 || !got[0].Timestamp.Equal(at(3, 2, 0)) || got[6].Temperature != 8 {
+		t.Errorf("range: %v", got)
+	}
+	mustCheck(t, b)
+}
+
+func TestMaxBytes(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := full()
+	o.MaxBytes = 1000
+	b := newBuckets[int, event](t, coll, bucket.Every(time.Hour), o)
+	note := make([]byte, 300)
+	for i := range note {
+		note[i] = 'x'
+	}
+	for i := range 5 {
+		mustAppend(t, b, 1, event{ID: fmt.Sprint(i), Timestamp: at(0, i, 0), Note: string(note)})
+	}
+	docs := stored(t, coll)
+	if len(docs) != 3 || docs[0]["count"] != int32(2) || docs[2]["count"] != int32(1) {
+		t.Errorf("buckets %v", docs)
+	}
+	_, err := b.Append(t.Context(), 1, event{ID: "big", Timestamp: at(0, 9, 0), Note: string(make([]byte, 1000))})
+	if !errors.Is(err, bucket.ErrInvalid) {
+		t.Errorf("oversize: %v", err)
+	}
+	// A bucket of an older configuration, without the field, counts as full.
+	if _, err := coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "bytes", Value: ""}}}}); err != nil {
+		t.Fatal(err)
+	}
+	again := newBuckets[int, event](t, coll, bucket.Every(time.Hour), o)
+	mustAppend(t, again, 1, event{ID: "new", Timestamp: at(0, 10, 0)})
+	if docs := stored(t, coll); len(docs) != 4 {
+		t.Errorf("%d buckets", len(docs))
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := full()
+	o.MaxCount = 2
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	ev := func(i int) event { return event{ID: fmt.Sprint("e", i), Timestamp: at(5, i, 0), V: 1} }
+	for i := range 5 {
+		mustAppend(t, b, "s", ev(i))
+	}
+	cold := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	for _, writer := range []*bucket.Buckets[string, event]{b, cold} {
+		for i := range 5 { // in a full bucket, in another one, in the open one
+			got, err := writer.Append(t.Context(), "s", ev(i))
+			if err != nil || !got.Duplicate {
+				t.Errorf("repeated %d: %+v, %v", i, got, err)
+			}
+		}
+	}
+	// The same ID in another window or series is another measurement.
+	for _, e := range []struct {
+		series string
+		at     time.Time
+	}{{"s", at(6, 0, 0)}, {"other", at(5, 0, 0)}} {
+		if got, err := cold.Append(t.Context(), e.series, event{ID: "e0", Timestamp: e.at}); err != nil || got.Duplicate {
+			t.Errorf("%+v: %+v, %v", e, got, err)
+		}
+	}
+	stats, err := b.Aggregate(t.Context(), "s", at(5, 0, 0), at(6, 0, 0))
+	if err != nil || stats.Count != 5 || stats.Values["v"].Sum.Float64() != 5 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	mustCheck(t, b)
+}
+
+func TestLatest(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := scenario()
+	o.MaxCount = 2
+	b := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), o)
+	if _, err := b.Latest(t.Context(), 1); !errors.Is(err, bucket.ErrNotFound) || !errors.Is(err, mongo.ErrNoDocuments) {
+		t.Errorf("empty: %v", err)
+	}
+	mustAppend(t, b, 1, reading{at(1, 50, 0), 1}, reading{at(1, 10, 0), 2}, reading{at(1, 20, 0), 3}, reading{at(0, 59, 0), 4})
+	mustAppend(t, b, 2, reading{at(5, 0, 0), 5})
+	got, err := b.Latest(t.Context(), 1)
+	if err != nil || got.Temperature != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
+	// An emptied bucket is passed over.
+	mustAppend(t, b, 1, reading{at(9, 0, 0), 9})
+	if err := b.Delete(t.Context(), 1, at(9, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.Latest(t.Context(), 1); err != nil || got.Temperature != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// Buckets that something else made, with _ids of its own, are read with ours.
+func TestForeignBuckets(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), scenario())
+	_, err := coll.InsertOne(t.Context(), bson.D{
+		{Key: "sensor_id", Value: 1}, {Key: "start_date", Value: at(2, 0, 0)},
+		{Key: "end_date", Value: at(3, 0, 0).Add(-time.Millisecond)},
+		{Key: "measurements", Value: bson.A{reading{at(2, 20, 0), 5}}},
+		{Key: "transaction_count", Value: 1}, {Key: "sum_temperature", Value: 5.0},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, b, 1, reading{at(2, 30, 0), 7}, reading{at(2, 10, 0), 3})
+	var got []float64
+	for _, r := range collect(t, b.Range(t.Context(), 1, time.Time{}, time.Time{})) {
+		got = append(got, r.Temperature)
+	}
+	diff(t, []float64{3, 5, 7}, got)
+	stats, err := b.Aggregate(t.Context(), 1, at(2, 0, 0), at(3, 0, 0))
+	if err != nil || stats.Values["temperature"].Mean() != 5 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	if latest, err := b.Latest(t.Context(), 1); err != nil || latest.Temperature != 7 {
+		t.Errorf("latest %v, %v", latest, err)
+	}
+	if err := b.Replace(t.Context(), 1, reading{at(2, 20, 0), 50}); err != nil {
+		t.Error(err)
+	}
+	mustCheck(t, b)
+}
+
+func TestSeriesOfAnyKind(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b := newBuckets[any, reading](t, coll, bucket.Every(time.Hour), scenario())
+	oid := bson.NewObjectID()
+	type key struct {
+		Site string `bson:"site"`
+		N    int64  `bson:"n"`
+	}
+	for i, series := range []any{"s", int32(7), 3.5, oid, key{"x", 1}, bson.D{{Key: "site", Value: "y"}}, true} {
+		mustAppend(t, b, series, reading{at(1, 0, 0), float64(i)}, reading{at(1, 1, 0), float64(i)})
+		if got := collect(t, b.Range(t.Context(), series, at(1, 0, 0), at(1, 30, 0))); len(got) != 2 || got[1].Temperature != float64(i) {
+			t.Errorf("%v: %v", series, got)
+		}
+		if got, err := b.Latest(t.Context(), series); err != nil || got.Temperature != float64(i) {
+			t.Errorf("%v: latest %v, %v", series, got, err)
+		}
+	}
+	for _, series := range []any{nil, bson.A{1}, bson.Regex{Pattern: "."}, bson.D{{Key: "$gt", Value: ""}}, make(chan int)} {
+		if _, err := b.Append(t.Context(), series, reading{at(1, 0, 0), 1}); !errors.Is(err, bucket.ErrInvalid) {
+			t.Errorf("%v: %v", series, err)
+		}
+	}
+	// Values are data: an operator or a pattern selects nothing.
+	for _, series := range []any{bson.D{{Key: "$gt", Value: ""}}, bson.Regex{Pattern: "."}} {
+		if got := collect(t, b.Range(t.Context(), series, time.Time{}, time.Time{})); len(got) != 0 {
+			t.Errorf("%v: %v", series, got)
+		}
+	}
+	mustCheck(t, b)
+}
+
+func TestInvalidMeasurements(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := full()
+	o.Values = append(o.Values, bucket.Value{Field: "w", Sum: "sum_w"})
+	b := newBuckets[int, bson.D](t, coll, bucket.Every(time.Hour), o)
+	good := bson.D{{Key: "id", Value: 1}, {Key: "timestamp", Value: at(1, 0, 0)}, {Key: "w", Value: 1}}
+	with := func(key string, value any) bson.D {
+		out := bson.D{{Key: key, Value: value}}
+		for _, e := range good {
+			if e.Key != key {
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	inf := bson.D{{Key: "id", Value: 1}}
+	for _, m := range []bson.D{
+		nil, inf, with("timestamp", "noon"), with("timestamp", nil), with("id", nil), with("id", bson.A{1}),
+		with("w", nil), with("w", "1"), with("w", nan()), with("w", 1/zero()), with("w", bson.NewDecimal128(0x7800000000000000, 0)),
+	} {
+		if _, err := b.Append(t.Context(), 1, m); !errors.Is(err, bucket.ErrInvalid) {
+			t.Errorf("%v: %v", m, err)
+		}
+	}
+	// v has a count of its own, so measurements without it are kept and left out.
+	for i, v := range []any{nil, "x", nan(), 2.5} {
+		m := with("v", v)
+		m[1].Value = i // id
+		mustAppend(t, b, 1, m)
+	}
+	stats, err := b.Aggregate(t.Context(), 1, at(1, 0, 0), at(1, 30, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := b.Aggregate(t.Context(), 1, at(1, 0, 0), at(2, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []bucket.Stats{stats, whole} {
+		diff(t, "4 1 2.5 2.5 4 4", fmt.Sprint(s.Count, s.Values["v"].Count, s.Values["v"].Sum, s.Values["v"].First.Value,
+			s.Values["w"].Count, s.Values["w"].Sum))
+	}
+	mustCheck(t, b)
+}
+
+func nan() float64  { return zero() / zero() }
+func zero() float64 { return 0 }
+
+func TestMetadataMustNotCollide(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := full()
+	o.Metadata = func(any, time.Time) bson.D { return bson.D{{Key: "agg.x", Value: 1}} }
+	b := newBuckets[int, event](t, coll, bucket.Every(time.Hour), o)
+	if _, err := b.Append(t.Context(), 1, event{ID: "1", Timestamp: day}); !errors.Is(err, bucket.ErrInvalid) {
+		t.Error(err)
+	}
+}

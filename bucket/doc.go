@@ -1,0 +1,2 @@
+// Package bucket stores measurements in buckets.
+package bucket

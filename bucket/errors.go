@@ -1,0 +1,37 @@
+package bucket
+
+import (
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+)
+
+var (
+	// ErrNotFound says that no such measurement is stored. It matches
+	// mongo.ErrNoDocuments.
+	ErrNotFound = fmt.Errorf("no such measurement: %w", mongo.ErrNoDocuments)
+
+	// ErrInvalid says that a series or measurement cannot be stored: no time, no
+	// number where an aggregate needs one, too large. Nothing of it was written.
+	ErrInvalid = errors.New("cannot be stored")
+
+	// ErrContended says that other writers took the place in every bucket that
+	// was tried (Options.MaxRetries), or that another unique index of the
+	// collection refuses the write; the last duplicate-key error is wrapped.
+	ErrContended = errors.New("gave up after repeated duplicate keys")
+
+	// ErrConcurrentAdopt says that another Adopt of the same source is running.
+	ErrConcurrentAdopt = errors.New("another adoption of this source is running")
+
+	// ErrTransactionsUnsupported says that Archive, Adopt or RangeAcross ran on a
+	// standalone server.
+	ErrTransactionsUnsupported = txn.ErrUnsupported
+
+	// ErrIndexConflict says that EnsureIndexes found an index on the same keys
+	// with other options.
+	ErrIndexConflict = indexes.ErrConflict
+)
