@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Jump reads page Number starting from position, the Position of another
-// numbered page: by keyset from there, and a skip of the pages in between. It
+// Jump reads page Number starting from the Position of another numbered page: by
+// keyset from there, and a skip of the pages in between. It
 // goes at most Options.Group pages in either direction, further is
 // ErrOutOfReach, so that the skip never exceeds one group however long the list
-// is. An empty position is the beginning of the list.
+// is. An empty from is the beginning of the list.
 //
 // From page 10 (10 a page, sorted by a uniform `_id`, last `_id` 100) to page 13
 // this sends {_id: {$gt: 100}} with skip 20.
@@ -25,41 +25,48 @@ import (
 // costs what Page does; reading the position's own page again, or finding
 // nothing, is 1 more with limit 1. A count is one more. With Sequential, up to
 // one round trip a branch, and one more for each branch skipped whole.
-func (p *Pager[T]) Jump(ctx context.Context, over any, position string, req NumberedRequest) (*NumberedPage[T], error) {
+func (p *Pager[T]) Jump(ctx context.Context, over any, from string, req NumberedRequest) (*NumberedPage[T], error) {
 	src, err := p.source(over)
 	if err != nil {
 		return nil, err
 	}
-	window, size, current := span{}, req.Size, int64(0)
-	if position != "" {
-		at, err := p.decode(src.hash, position, kindPage)
-		if err != nil {
+	at := &position{} // page 0, of no documents
+	if from != "" {
+		if at, err = p.decode(src.hash, from, kindPage); err != nil {
 			return nil, err
 		}
-		if size != 0 && size != at.size {
+		if req.Size != 0 && req.Size != at.size {
 			return nil, fmt.Errorf("paging: %w: the position is for pages of %d", ErrInvalidRequest, at.size)
 		}
-		window.at, size, current = at.values, at.size, at.number
+		req.Size = at.size
 	}
-	if size, err = p.size(size); err != nil {
+	size, err := p.size(req.Size)
+	if err != nil {
 		return nil, err
 	}
-	switch distance := req.Number - current; {
+	window, show := span{at: at.values}, size
+	switch distance := req.Number - at.number; {
 	case req.Number < 1:
 		return nil, fmt.Errorf("paging: %w: page number %d", ErrInvalidRequest, req.Number)
 	case distance > int64(p.opts.Group) || -distance > int64(p.opts.Group):
 		return nil, fmt.Errorf("paging: %w: page %d from page %d, and groups have %d",
-			ErrOutOfReach, req.Number, current, p.opts.Group)
+			ErrOutOfReach, req.Number, at.number, p.opts.Group)
 	case distance > 0:
 		window.skip = (distance - 1) * int64(size)
-	default: // back, beginning with the document of the position
+	default: // back, beginning with the last document of the position's page
 		window.backward, window.inclusive = true, true
-		window.skip = -distance * int64(size)
+		if show = at.shown; distance < 0 {
+			window.skip = int64(at.shown) + (-distance-1)*int64(size)
+			show = size
+		}
 	}
-	page, err := p.numbered(ctx, src, window, req.Number, size, req.Count, position)
+	page, err := p.numbered(ctx, src, window, show, position{number: req.Number, size: size}, req.Count)
 	if err != nil {
 		return nil, err
 	}
 	page.reach = int64(p.opts.Group)
+	if page.Position == "" {
+		page.Position = from
+	}
 	return page, nil
 }

@@ -50,17 +50,22 @@ func (p *Pager[T]) Numbered(ctx context.Context, over any, req NumberedRequest) 
 	if req.Number < 1 || req.Number > (math.MaxInt64-maxSize)/int64(size) {
 		return nil, fmt.Errorf("paging: %w: page number %d", ErrInvalidRequest, req.Number)
 	}
-	return p.numbered(ctx, src, span{skip: (req.Number - 1) * int64(size)}, req.Number, size, req.Count, "")
+	window := span{skip: (req.Number - 1) * int64(size)}
+	return p.numbered(ctx, src, window, size, position{number: req.Number, size: size}, req.Count)
 }
 
-func (p *Pager[T]) numbered(ctx context.Context, src *source, window span, number int64, size int, count Count, from string) (*NumberedPage[T], error) {
-	page, end, err := p.load(ctx, src, window, size, count)
+// numbered reads at most show documents as the page that at tells the number and
+// size of.
+func (p *Pager[T]) numbered(ctx context.Context, src *source, window span, show int, at position, count Count) (*NumberedPage[T], error) {
+	page, end, err := p.load(ctx, src, window, show, count)
 	if err != nil {
 		return nil, err
 	}
-	out := &NumberedPage[T]{Page: *page, Number: number, Position: from}
+	number, size := at.number, at.size
+	out := &NumberedPage[T]{Page: *page, Number: number}
 	if end != nil {
-		out.Position = p.encode(src.hash, position{kind: kindPage, number: number, size: size, values: end})
+		at.kind, at.values, at.shown = kindPage, end, len(page.Items)
+		out.Position = p.encode(src.hash, at)
 	}
 	group := int64(p.opts.Group)
 	out.GroupFirst = number - (number-1)%group

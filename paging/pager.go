@@ -191,8 +191,11 @@ func (p *Pager[T]) source(over any) (*source, error) {
 	src := &source{coll: p.coll, find: &p.find, builder: p.opts.Find, projection: p.projection.send}
 	switch over := over.(type) {
 	case nil:
-		src.hash = hashOf([]byte("filter"), []byte{0})
-		return src, nil
+		return p.source(bson.D{})
+	case bson.D:
+		if over == nil { // which does not encode
+			return p.source(bson.D{})
+		}
 	case mongo.Pipeline:
 		return src, p.overPipeline(src, over)
 	case []bson.D:

@@ -236,4 +236,3 @@ func TestPagesAreTheServersOrder(t *testing.T) {
 	}
 	t.Logf("%d walks", walks)
 }
-

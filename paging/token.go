@@ -21,7 +21,7 @@ import (
 //	1 byte   flags: kind, inclusive, signed
 //	8 bytes  hash of collection, sort and collation
 //	8 bytes  hash of the filter or pipeline
-//	varints  page number and page size (kindPage only)
+//	varints  page number, page size and documents shown (kindPage only)
 //	BSON     array of the sort values
 //	16 bytes HMAC-SHA-256 of all before it, cut to 128 bits (signed only)
 const (
@@ -52,9 +52,12 @@ const (
 type position struct {
 	kind      kind
 	inclusive bool // the document itself belongs to what is asked for
-	number    int64
-	size      int
 	values    []bson.RawValue
+
+	// of kindPage: the document is the last of a page
+	number int64
+	size   int // of a full page
+	shown  int // documents the page has, in fact
 }
 
 type hash [hashSize]byte
@@ -83,6 +86,7 @@ func (p *Pager[T]) encode(list hash, at position) string {
 	if at.kind == kindPage {
 		out = binary.AppendUvarint(out, uint64(at.number))
 		out = binary.AppendUvarint(out, uint64(at.size))
+		out = binary.AppendUvarint(out, uint64(at.shown))
 	}
 	out = appendValues(out, at.values)
 	if len(p.keyring) > 0 {
@@ -170,15 +174,18 @@ func (p *Pager[T]) decode(list hash, token string, allowed ...kind) (*position, 
 	}
 	body := raw[bodyAt:]
 	if out.kind == kindPage {
-		number, n := binary.Uvarint(body)
-		if n <= 0 || number < 1 || number > math.MaxInt64 {
-			return nil, tokenError("bad page number")
+		var numbers [3]uint64
+		for i, limit := range []uint64{math.MaxInt64, maxSize, maxSize} {
+			n, length := binary.Uvarint(body)
+			if length <= 0 || n < 1 || n > limit {
+				return nil, tokenError("bad page number or size")
+			}
+			numbers[i], body = n, body[length:]
 		}
-		size, m := binary.Uvarint(body[n:])
-		if m <= 0 || size < 1 || size > maxSize {
-			return nil, tokenError("bad page size")
+		out.number, out.size, out.shown = int64(numbers[0]), int(numbers[1]), int(numbers[2])
+		if out.shown > out.size {
+			return nil, tokenError("bad page number or size")
 		}
-		out.number, out.size, body = int64(number), int(size), body[n+m:]
 	}
 	if out.values, err = p.decodeValues(body); err != nil {
 		return nil, err

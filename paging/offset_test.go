@@ -1,0 +1,282 @@
+package paging_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/paging"
+)
+
+func TestNumbered(t *testing.T) {
+	strategies(t, func(t *testing.T, opts *paging.Options) {
+		ctx := context.Background()
+		coll := mongotest.Database(t).Collection("rows")
+		insert(t, coll, rows(25)...)
+		pager := newPager[row](t, coll, byS, opts)
+		all := rowIDs(rows(25))
+		for _, over := range []any{nil, mongo.Pipeline{}} {
+			for number := int64(1); number <= 5; number++ {
+				page := must[*paging.NumberedPage[row]](t)(pager.Numbered(ctx, over, paging.NumberedRequest{Number: number, Size: 10, Count: paging.CountExact}))
+				from, to := min(int(number-1)*10, 25), min(int(number)*10, 25)
+				if diff := cmp.Diff(append([]int{}, all[from:to]...), rowIDs(page.Items)); diff != "" {
+					t.Error(diff)
+				}
+				if page.HasPrev != (number > 1) || page.HasNext != (number < 3) || page.Number != number || page.Pages != 3 || page.Total.N != 25 {
+					t.Errorf("%+v", page)
+				}
+				if page.GroupFirst != 1 || page.GroupLast != 3 {
+					t.Errorf("group %d to %d", page.GroupFirst, page.GroupLast)
+				}
+				if page.HasPrev {
+					// From a page beyond the end the way back leads to the last one.
+					back := must[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Size: 10, Before: page.Prev}))
+					if diff := cmp.Diff(all[max(from-10, 0):from], rowIDs(back.Items)); diff != "" {
+						t.Errorf("back from %d: %s", number, diff)
+					}
+				}
+				if page.HasNext {
+					next := must[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Size: 5, After: page.Next}))
+					if diff := cmp.Diff(all[to:to+5], rowIDs(next.Items)); diff != "" {
+						t.Errorf("on from %d: %s", number, diff)
+					}
+				}
+			}
+		}
+		uncounted := must[*paging.NumberedPage[row]](t)(pager.Numbered(ctx, nil, paging.NumberedRequest{Number: 2, Size: 2}))
+		if uncounted.Pages != 0 || uncounted.Total != nil || uncounted.GroupLast != 10 {
+			t.Errorf("%+v", uncounted)
+		}
+		nothing := must[*paging.NumberedPage[row]](t)(pager.Numbered(ctx, bson.D{{Key: "s", Value: -1}},
+			paging.NumberedRequest{Number: 3, Count: paging.CountExact}))
+		if nothing.HasPrev || nothing.HasNext || nothing.Pages != 0 || nothing.Total.N != 0 || nothing.Position != "" {
+			t.Errorf("%+v", nothing)
+		}
+		for _, req := range []paging.NumberedRequest{
+			{}, {Number: -1}, {Number: math.MaxInt64}, {Number: math.MaxInt64 / 20}, {Number: 1, Size: -1}, {Number: 1, Count: -5},
+		} {
+			if _, err := pager.Numbered(ctx, nil, req); !errors.Is(err, paging.ErrInvalidRequest) {
+				t.Errorf("%+v: %v", req, err)
+			}
+		}
+	})
+}
+
+// The article list: pages of 10 in groups of ten, sorted by _id.
+func TestArticleList(t *testing.T) {
+	ctx := context.Background()
+	db := mongotest.Database(t)
+	coll := db.Collection("articles")
+	var docs []bson.D
+	for i := 1; i <= 400; i++ {
+		docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "title", Value: fmt.Sprint("article ", i)}})
+	}
+	insert(t, coll, docs...)
+	type article struct {
+		ID int `bson:"_id"`
+	}
+	pager := newPager[article](t, coll, nil, &paging.Options{Uniform: []string{"_id"}, PageSize: 10})
+	ten := must[*paging.NumberedPage[article]](t)(pager.Jump(ctx, nil, "", paging.NumberedRequest{Number: 10}))
+	if ten.Items[9].ID != 100 || ten.GroupFirst != 1 || ten.GroupLast != 10 {
+		t.Fatalf("%+v", ten)
+	}
+
+	sent := func(fn func()) (find bson.D) {
+		t.Helper()
+		commands := mongotest.Record(t, db, fn)
+		if len(commands) != 1 {
+			t.Fatalf("%v", commands.Names())
+		}
+		for _, key := range []string{"filter", "sort", "skip", "limit"} {
+			value, err := commands[0].Body.LookupErr(key)
+			if err == nil {
+				find = append(find, bson.E{Key: key, Value: value.String()})
+			}
+		}
+		return find
+	}
+	e := func(filter, sort string, more ...string) bson.D {
+		out := bson.D{{Key: "filter", Value: filter}, {Key: "sort", Value: sort}}
+		for i := 0; i < len(more); i += 2 {
+			out = append(out, bson.E{Key: more[i], Value: more[i+1]})
+		}
+		return out
+	}
+	var thirteen *paging.NumberedPage[article]
+	got := sent(func() {
+		thirteen = must[*paging.NumberedPage[article]](t)(pager.Jump(ctx, nil, ten.Position, paging.NumberedRequest{Number: 13}))
+	})
+	want := e(`{"_id": {"$gt": {"$numberInt":"100"}}}`, `{"_id": {"$numberInt":"1"}}`,
+		"skip", `{"$numberLong":"20"}`, "limit", `{"$numberLong":"11"}`)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("page 13: %s", diff)
+	}
+	if thirteen.Items[0].ID != 121 || thirteen.GroupFirst != 11 || !thirteen.HasPrev || !thirteen.HasNext {
+		t.Errorf("%+v", thirteen)
+	}
+	got = sent(func() {
+		page := must[*paging.Page[article]](t)(pager.Page(ctx, nil, paging.Request{After: thirteen.Next, Size: 20}))
+		if page.Items[0].ID != 131 {
+			t.Errorf("%+v", page)
+		}
+	})
+	if diff := cmp.Diff(e(`{"_id": {"$gte": {"$numberInt":"130"}}}`, `{"_id": {"$numberInt":"1"}}`, "limit", `{"$numberLong":"22"}`), got); diff != "" {
+		t.Errorf("next: %s", diff)
+	}
+	got = sent(func() {
+		page := must[*paging.Page[article]](t)(pager.Page(ctx, nil, paging.Request{Before: thirteen.Prev, Size: 20}))
+		if page.Items[19].ID != 120 {
+			t.Errorf("%+v", page)
+		}
+	})
+	if diff := cmp.Diff(e(`{"_id": {"$lte": {"$numberInt":"121"}}}`, `{"_id": {"$numberInt":"-1"}}`, "limit", `{"$numberLong":"22"}`), got); diff != "" {
+		t.Errorf("previous: %s", diff)
+	}
+	filter := must[bson.D](t)(pager.Filter(nil, paging.Request{After: ten.Next}))
+	if diff := cmp.Diff(`{"_id": {"$gt": {"$numberInt":"100"}}}`, must[bson.Raw](t)(marshalRaw(filter)).String()); diff != "" {
+		t.Errorf("Filter: %s", diff)
+	}
+}
+
+func marshalRaw(v any) (bson.Raw, error) {
+	data, err := bson.Marshal(v)
+	return data, err
+}
+
+// From every page every page within reach is where Numbered finds it.
+func TestJump(t *testing.T) {
+	strategies(t, func(t *testing.T, opts *paging.Options) {
+		ctx := context.Background()
+		db := mongotest.Database(t)
+		coll := db.Collection("rows")
+		insert(t, coll, rows(41)...)
+		o := paging.Options{Group: 4}
+		if opts != nil {
+			o.Strategy = opts.Strategy
+		}
+		pager := newPager[row](t, coll, byS, &o)
+		for _, over := range []any{nil, mongo.Pipeline{}} {
+			for from := int64(0); from <= 9; from++ {
+				position := ""
+				if from > 0 {
+					position = must[*paging.NumberedPage[row]](t)(pager.Numbered(ctx, over, paging.NumberedRequest{Number: from, Size: 5})).Position
+				}
+				for to := max(1, from-4); to <= from+4; to++ {
+					var page *paging.NumberedPage[row]
+					commands := mongotest.Record(t, db, func() {
+						page = must[*paging.NumberedPage[row]](t)(pager.Jump(ctx, over, position, paging.NumberedRequest{Number: to, Size: 5}))
+					})
+					want := must[*paging.NumberedPage[row]](t)(pager.Numbered(ctx, over, paging.NumberedRequest{Number: to, Size: 5}))
+					if diff := cmp.Diff(rowIDs(want.Items), rowIDs(page.Items)); diff != "" {
+						t.Errorf("from %d to %d: %s", from, to, diff)
+					}
+					if page.HasNext != want.HasNext || page.HasPrev != want.HasPrev || page.Number != to {
+						t.Errorf("from %d to %d: %+v, not %+v", from, to, page, want)
+					}
+					for _, command := range commands.Named("find") {
+						if skip, err := command.Body.LookupErr("skip"); err == nil && skip.AsInt64() > 20 {
+							t.Errorf("from %d to %d: skipped %d", from, to, skip.AsInt64())
+						}
+					}
+					if len(page.Items) > 0 && page.Position != want.Position {
+						t.Errorf("from %d to %d: another position", from, to)
+					}
+				}
+				if _, err := pager.Jump(ctx, over, position, paging.NumberedRequest{Number: from + 5, Size: 5}); !errors.Is(err, paging.ErrOutOfReach) {
+					t.Errorf("from %d to %d: %v", from, from+5, err)
+				}
+				if from > 5 {
+					if _, err := pager.Jump(ctx, over, position, paging.NumberedRequest{Number: from - 5}); !errors.Is(err, paging.ErrOutOfReach) {
+						t.Errorf("from %d to %d: %v", from, from-5, err)
+					}
+				}
+			}
+		}
+		position := must[*paging.NumberedPage[row]](t)(pager.Jump(ctx, nil, "", paging.NumberedRequest{Number: 2, Size: 5})).Position
+		if _, err := pager.Jump(ctx, nil, position, paging.NumberedRequest{Number: 3, Size: 6}); !errors.Is(err, paging.ErrInvalidRequest) ||
+			!strings.Contains(err.Error(), "5") {
+			t.Errorf("another size: %v", err)
+		}
+		for _, number := range []int64{0, -1, math.MinInt64} {
+			if _, err := pager.Jump(ctx, nil, position, paging.NumberedRequest{Number: number}); !errors.Is(err, paging.ErrInvalidRequest) {
+				t.Errorf("page %d: %v", number, err)
+			}
+		}
+		if _, err := pager.Jump(ctx, nil, position, paging.NumberedRequest{Number: math.MaxInt64}); !errors.Is(err, paging.ErrOutOfReach) {
+			t.Error(err)
+		}
+		if _, err := pager.Jump(ctx, nil, position[1:], paging.NumberedRequest{Number: 3}); !errors.Is(err, paging.ErrInvalidToken) {
+			t.Error(err)
+		}
+		// The group of the page is cut to what exists.
+		page := must[*paging.NumberedPage[row]](t)(pager.Jump(ctx, nil, position, paging.NumberedRequest{Number: 6, Count: paging.CountExact}))
+		if page.GroupFirst != 5 || page.GroupLast != 8 || page.Pages != 9 {
+			t.Errorf("%+v", page)
+		}
+		page = must[*paging.NumberedPage[row]](t)(pager.Jump(ctx, nil, page.Position, paging.NumberedRequest{Number: 9, Count: paging.CountExact}))
+		if page.GroupFirst != 9 || page.GroupLast != 9 {
+			t.Errorf("%+v", page)
+		}
+	})
+}
+
+func TestCounts(t *testing.T) {
+	ctx := context.Background()
+	coll := mongotest.Database(t).Collection("rows")
+	insert(t, coll, rows(25)...)
+	pager := newPager[row](t, coll, byS, nil)
+	some := bson.D{{Key: "s", Value: bson.D{{Key: "$lt", Value: 4}}}} // 11 of them
+	pipeline := mongo.Pipeline{{{Key: "$match", Value: some}}}
+	for _, c := range []struct {
+		over  any
+		count paging.Count
+		want  *paging.Total
+		text  string
+		json  string
+	}{
+		{nil, paging.CountNone, nil, "", ""},
+		{nil, paging.CountExact, &paging.Total{N: 25}, "25", `{"n":25,"kind":"exact"}`},
+		{some, paging.CountExact, &paging.Total{N: 11}, "11", `{"n":11,"kind":"exact"}`},
+		{pipeline, paging.CountExact, &paging.Total{N: 11}, "11", `{"n":11,"kind":"exact"}`},
+		{nil, paging.CountEstimated, &paging.Total{N: 25, Kind: paging.TotalEstimated}, "about 25", `{"n":25,"kind":"estimated"}`},
+		{nil, paging.CountCapped(10), &paging.Total{N: 10, Kind: paging.TotalAtLeast}, "10+", `{"n":10,"kind":"atLeast"}`},
+		{nil, paging.CountCapped(24), &paging.Total{N: 24, Kind: paging.TotalAtLeast}, "24+", `{"n":24,"kind":"atLeast"}`},
+		{nil, paging.CountCapped(25), &paging.Total{N: 25}, "25", `{"n":25,"kind":"exact"}`},
+		{some, paging.CountCapped(10), &paging.Total{N: 10, Kind: paging.TotalAtLeast}, "10+", `{"n":10,"kind":"atLeast"}`},
+		{pipeline, paging.CountCapped(10), &paging.Total{N: 10, Kind: paging.TotalAtLeast}, "10+", `{"n":10,"kind":"atLeast"}`},
+		{bson.D{{Key: "s", Value: -1}}, paging.CountExact, &paging.Total{N: 0}, "0", `{"n":0,"kind":"exact"}`},
+	} {
+		page := must[*paging.Page[row]](t)(pager.Page(ctx, c.over, paging.Request{Size: 5, Count: c.count}))
+		if diff := cmp.Diff(c.want, page.Total); diff != "" {
+			t.Errorf("%v %v: %s", c.over, c.count, diff)
+		}
+		if page.Total != nil {
+			if page.Total.String() != c.text {
+				t.Errorf("%q, want %q", page.Total, c.text)
+			}
+			if data := must[[]byte](t)(page.Total.MarshalJSON()); string(data) != c.json {
+				t.Errorf("%s, want %s", data, c.json)
+			}
+		}
+		// The count is of the list, not of what lies behind the token.
+		if page.Next != "" {
+			next := must[*paging.Page[row]](t)(pager.Page(ctx, c.over, paging.Request{Size: 5, Count: c.count, After: page.Next}))
+			if diff := cmp.Diff(c.want, next.Total); diff != "" {
+				t.Errorf("next of %v %v: %s", c.over, c.count, diff)
+			}
+		}
+	}
+	for _, over := range []any{some, pipeline} {
+		if _, err := pager.Page(ctx, over, paging.Request{Count: paging.CountEstimated}); !errors.Is(err, paging.ErrInvalidRequest) {
+			t.Errorf("an estimate of a part: %v", err)
+		}
+	}
+}

@@ -1,0 +1,348 @@
+package paging
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// offline is a collection that nothing is ever sent to.
+func offline(t testing.TB, name string) *mongo.Collection {
+	t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	return client.Database("shop").Collection(name)
+}
+
+func newOffline(t testing.TB, name string, sort bson.D, opts *Options) *Pager[bson.Raw] {
+	t.Helper()
+	p, err := New[bson.Raw](offline(t, name), sort, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+var (
+	tokenSort = bson.D{{Key: "price", Value: -1}, {Key: "at", Value: 1}}
+	tokenDoc  = bson.D{
+		{Key: "_id", Value: bson.ObjectID{7}}, {Key: "price", Value: dec("12.50")}, {Key: "at", Value: bson.DateTime(1700000000000)},
+	}
+)
+
+// Every value comes back as the type and bytes it was.
+func TestTokenKeepsTypes(t *testing.T) {
+	for _, keys := range [][][]byte{nil, {[]byte("0123456789abcdef")}} {
+		p := newOffline(t, "c", bson.D{{Key: "v", Value: 1}}, &Options{Keys: keys})
+		src, err := p.source(bson.D{{Key: "x", Value: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range everyKind {
+			if v.Type == 0 || v.Type == bson.TypeRegex {
+				continue
+			}
+			for _, at := range []position{
+				{kind: kindItem}, {kind: kindNext}, {kind: kindPrev}, {kind: kindNext, inclusive: true},
+				{kind: kindPage, number: math.MaxInt64, size: maxSize, shown: maxSize}, {kind: kindPage, number: 1, size: 2, shown: 1},
+			} {
+				at.values = []bson.RawValue{v, raw(int32(1))}
+				token := p.encode(src.hash, at)
+				if strings.Trim(token, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+					t.Fatalf("%q is not safe in a URL", token)
+				}
+				got, err := p.decode(src.hash, token, at.kind)
+				if err != nil {
+					t.Fatalf("%v: %v", v, err)
+				}
+				if got.kind != at.kind || got.inclusive != at.inclusive || got.number != at.number || got.size != at.size || got.shown != at.shown ||
+					!slices.EqualFunc(got.values, at.values, sameValue) {
+					t.Errorf("%+v became %+v", at, got)
+				}
+			}
+		}
+	}
+}
+
+func TestForeignTokens(t *testing.T) {
+	ctx := context.Background()
+	filter := bson.D{{Key: "shop", Value: 1}}
+	home := newOffline(t, "c", tokenSort, nil)
+	token, err := home.Token(filter, tokenDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	german := &Options{Find: options.Find().SetCollation(&options.Collation{Locale: "de"})}
+	for name, c := range map[string]struct {
+		pager *Pager[bson.Raw]
+		over  any
+		req   Request
+		want  string
+	}{
+		"another filter":     {home, bson.D{{Key: "shop", Value: 2}}, Request{After: token}, "another filter"},
+		"another type":       {home, bson.D{{Key: "shop", Value: "1"}}, Request{After: token}, "another filter"},
+		"no filter":          {home, nil, Request{After: token}, "another filter"},
+		"a pipeline":         {home, mongo.Pipeline{{{Key: "$match", Value: filter}}}, Request{After: token}, "another filter"},
+		"another collection": {newOffline(t, "d", tokenSort, nil), filter, Request{After: token}, "another collection, sort"},
+		"another direction":  {newOffline(t, "c", bson.D{{Key: "price", Value: 1}, {Key: "at", Value: 1}}, nil), filter, Request{After: token}, "sort"},
+		"another field":      {newOffline(t, "c", bson.D{{Key: "price", Value: -1}, {Key: "to", Value: 1}}, nil), filter, Request{After: token}, "sort"},
+		"fewer fields":       {newOffline(t, "c", tokenSort[:1], nil), filter, Request{After: token}, "sort"},
+		"another collation":  {newOffline(t, "c", tokenSort, german), filter, Request{After: token}, "collation"},
+		"keys since":         {newOffline(t, "c", tokenSort, &Options{Keys: [][]byte{{1}}}), filter, Request{After: token}, "not signed"},
+	} {
+		_, err := c.pager.Page(ctx, c.over, c.req)
+		if !errors.Is(err, ErrInvalidToken) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	src, _ := home.source(filter)
+	values := []bson.RawValue{raw(1.0), raw(2.0), raw(3.0)}
+	for name, req := range map[string]Request{
+		"next as before":     {Before: home.encode(src.hash, position{kind: kindNext, values: values})},
+		"prev as after":      {After: home.encode(src.hash, position{kind: kindPrev, values: values})},
+		"position as after":  {After: home.encode(src.hash, position{kind: kindPage, number: 1, size: 1, shown: 1, values: values})},
+		"position as before": {Before: home.encode(src.hash, position{kind: kindPage, number: 1, size: 1, shown: 1, values: values})},
+	} {
+		if _, err := home.Page(ctx, filter, req); !errors.Is(err, ErrInvalidToken) || !strings.Contains(err.Error(), "direction") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := home.Jump(ctx, filter, token, NumberedRequest{Number: 1}); !errors.Is(err, ErrInvalidToken) {
+		t.Errorf("a cursor as a position: %v", err)
+	}
+}
+
+// A filter written as a map, in whatever order, or as a document is the same.
+func TestFiltersAreBoundByContent(t *testing.T) {
+	p := newOffline(t, "c", tokenSort, nil)
+	want, err := p.source(bson.D{{Key: "a", Value: int32(1)}, {Key: "b", Value: bson.D{{Key: "$gt", Value: 2.0}, {Key: "$lt", Value: 3.0}}}, {Key: "c", Value: bson.A{1.0, 2.0}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		got, err := p.source(bson.M{"b": bson.M{"$lt": 3.0, "$gt": 2.0}, "c": bson.A{1.0, 2.0}, "a": int32(1)})
+		if err != nil || got.hash != want.hash {
+			t.Fatalf("%v", err)
+		}
+	}
+	for _, other := range []any{
+		bson.M{"b": bson.M{"$lt": 3.0, "$gt": 2.0}, "c": bson.A{2.0, 1.0}, "a": int32(1)},
+		bson.M{"b": bson.M{"$lt": 3.0}, "$gt": 2.0, "c": bson.A{1.0, 2.0}, "a": int32(1)},
+		bson.M{"a": int32(1)}, bson.M{}, nil,
+	} {
+		if got, err := p.source(other); err != nil || got.hash == want.hash {
+			t.Errorf("%v: %v", other, err)
+		}
+	}
+	// Nothing is nothing, however it is written.
+	none, _ := p.source(nil)
+	for _, empty := range []any{bson.D{}, bson.M{}, bson.D(nil), bson.M(nil), struct{}{}} {
+		if got, err := p.source(empty); err != nil || got.hash != none.hash || got.filter != nil {
+			t.Errorf("%#v: %v", empty, err)
+		}
+	}
+}
+
+func TestTamperedTokens(t *testing.T) {
+	filter := bson.D{{Key: "shop", Value: 1}}
+	for _, keys := range [][][]byte{nil, {[]byte("0123456789abcdef")}} {
+		p := newOffline(t, "c", tokenSort, &Options{Keys: keys})
+		src, _ := p.source(filter)
+		token, err := p.Token(filter, tokenDoc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(token string) (accepted bool) {
+			t.Helper()
+			at, err := p.decode(src.hash, token, kindItem, kindNext)
+			if err != nil && !errors.Is(err, ErrInvalidToken) {
+				t.Errorf("%q: %v", token, err)
+			}
+			if err == nil {
+				if _, err := bson.Marshal(combine(filter, p.order.branches(at.values, false, false))); err != nil {
+					t.Errorf("%q made a filter that cannot be sent: %v", token, err)
+				}
+			}
+			return err == nil
+		}
+		if !check(token) {
+			t.Fatal("the token itself")
+		}
+		for n := range token {
+			if check(token[:n]) {
+				t.Errorf("cut to %d", n)
+			}
+		}
+		for _, more := range []string{"A", "AAAA", "=", "\n", " ", token} {
+			if check(token + more) {
+				t.Errorf("with %q added", more)
+			}
+		}
+		if check(strings.Repeat("A", maxToken+4)) {
+			t.Error("huge")
+		}
+		bytes, _ := base64.RawURLEncoding.DecodeString(token)
+		for i := range bytes {
+			for bit := range 8 {
+				changed := slices.Clone(bytes)
+				changed[i] ^= 1 << bit
+				accepted := check(base64.RawURLEncoding.EncodeToString(changed))
+				if accepted && (keys != nil || i < bodyAt && i != 1) {
+					t.Errorf("bit %d of byte %d is not noticed", bit, i)
+				}
+			}
+		}
+		// The last character has spare bits; only one spelling counts.
+		for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" {
+			if other := token[:len(token)-1] + string(c); other != token && keys != nil && check(other) {
+				t.Errorf("%q is accepted as well", other)
+			}
+		}
+	}
+}
+
+// Well-formed BSON that no pager would write.
+func TestForgedValues(t *testing.T) {
+	p := newOffline(t, "c", bson.D{{Key: "v", Value: 1}}, nil)
+	src, _ := p.source(nil)
+	head := slices.Concat([]byte{tokenVersion, 0}, p.orderHash[:], src.hash[:])
+	for name, body := range map[string]any{
+		"too few":      bson.D{{Key: "0", Value: 1}},
+		"too many":     bson.D{{Key: "0", Value: 1}, {Key: "1", Value: 1}, {Key: "2", Value: 1}},
+		"other names":  bson.D{{Key: "0", Value: 1}, {Key: "$where", Value: "f"}},
+		"an array":     bson.D{{Key: "0", Value: bson.A{1}}, {Key: "1", Value: 1}},
+		"a regex":      bson.D{{Key: "0", Value: bson.Regex{Pattern: ".*"}}, {Key: "1", Value: 1}},
+		"undefined":    bson.D{{Key: "0", Value: bson.Undefined{}}, {Key: "1", Value: 1}},
+		"nothing":      bson.D{},
+		"wrong length": nil,
+	} {
+		data, _ := bson.Marshal(body)
+		if body == nil {
+			data, _ = bson.Marshal(bson.D{{Key: "0", Value: 1}, {Key: "1", Value: 1}})
+			data[0]--
+		}
+		token := base64.RawURLEncoding.EncodeToString(append(bytes.Clone(head), data...))
+		if _, err := p.decode(src.hash, token, kindItem); !errors.Is(err, ErrInvalidToken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A document stays a value, whatever its fields are called.
+	data, _ := bson.Marshal(bson.D{{Key: "0", Value: bson.D{{Key: "$ne", Value: 1}}}, {Key: "1", Value: 1}})
+	token := base64.RawURLEncoding.EncodeToString(append(bytes.Clone(head), data...))
+	filter, err := p.Filter(nil, Request{After: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := bson.MarshalExtJSON(filter, false, false)
+	if !strings.Contains(string(text), `{"v":{"$eq":{"$ne":1}},"_id":{"$gt":1}}`) || !strings.Contains(string(text), `{"v":{"$gt":{"$ne":1}}}`) {
+		t.Errorf("%s", text)
+	}
+	for name, flags := range map[string]byte{
+		"inclusive cursor": flagInclusive, "unknown flag": 0x80, "signed without key": flagSigned,
+		"inclusive position": byte(kindPage) | flagInclusive,
+	} {
+		forged := append(bytes.Clone(head), data...)
+		forged[1] = flags
+		if _, err := p.decode(src.hash, base64.RawURLEncoding.EncodeToString(forged), kindItem, kindPage); !errors.Is(err, ErrInvalidToken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, numbers := range map[string][]byte{
+		"page 0": {0, 1, 1}, "size 0": {1, 0, 1}, "nothing shown": {1, 1, 0}, "no size": {1}, "endless": bytes.Repeat([]byte{255}, 20),
+		"size too large": {1, 255, 255, 255, 255, 15, 1}, "number too large": {255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 1, 1},
+		"more shown than fit": {1, 2, 3},
+	} {
+		forged := slices.Concat(head, numbers, data)
+		forged[1] = byte(kindPage)
+		if _, err := p.decode(src.hash, base64.RawURLEncoding.EncodeToString(forged), kindPage); !errors.Is(err, ErrInvalidToken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestKeyRotation(t *testing.T) {
+	old, fresh := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
+	pager := func(keys ...[]byte) *Pager[bson.Raw] { return newOffline(t, "c", tokenSort, &Options{Keys: keys}) }
+	token, err := pager(old).Token(nil, tokenDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepts := func(p *Pager[bson.Raw], token string) error {
+		_, err := p.Filter(nil, Request{After: token})
+		return err
+	}
+	if err := accepts(pager(fresh, old), token); err != nil {
+		t.Errorf("while the old key is known: %v", err)
+	}
+	if err := accepts(pager(fresh), token); !errors.Is(err, ErrInvalidToken) || !strings.Contains(err.Error(), "signature") {
+		t.Errorf("when the old key is gone: %v", err)
+	}
+	if err := accepts(pager(), token); !errors.Is(err, ErrInvalidToken) {
+		t.Errorf("without keys: %v", err)
+	}
+	rotated, err := pager(fresh, old).Token(nil, tokenDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := accepts(pager(fresh), rotated); err != nil {
+		t.Errorf("the first key signs: %v", err)
+	}
+	// The pager keeps its own copy of the keys.
+	key := bytes.Clone(old)
+	p := pager(key)
+	key[0]++
+	if err := accepts(p, token); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzToken(f *testing.F) {
+	p := newOffline(f, "c", tokenSort, nil)
+	signed := newOffline(f, "c", tokenSort, &Options{Keys: [][]byte{[]byte("key")}})
+	for _, pager := range []*Pager[bson.Raw]{p, signed} {
+		token, err := pager.Token(nil, tokenDoc)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(token)
+		src, _ := pager.source(nil)
+		f.Add(pager.encode(src.hash, position{kind: kindPage, number: 3, size: 10, shown: 9, values: pager.order.end()}))
+	}
+	f.Fuzz(func(t *testing.T, token string) {
+		for _, pager := range []*Pager[bson.Raw]{p, signed} {
+			src, _ := pager.source(nil)
+			at, err := pager.decode(src.hash, token, kindItem, kindNext, kindPrev, kindPage)
+			if err != nil {
+				if !errors.Is(err, ErrInvalidToken) {
+					t.Fatalf("%q: %v", token, err)
+				}
+				continue
+			}
+			if again := pager.encode(src.hash, *at); again != token {
+				// Only varints have several spellings.
+				second, err := pager.decode(src.hash, again, at.kind)
+				if err != nil || !slices.EqualFunc(second.values, at.values, sameValue) {
+					t.Fatalf("%q became %q: %v", token, again, err)
+				}
+			}
+			for _, backward := range []bool{false, true} {
+				filter := combine(bson.D{{Key: "x", Value: 1}}, pager.order.branches(at.values, backward, at.inclusive))
+				if _, err := bson.Marshal(filter); err != nil {
+					t.Fatalf("%q: %v", token, err)
+				}
+			}
+		}
+	})
+}
