@@ -1,0 +1,66 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Errors of this package. Everything else is the driver's own error, wrapped:
+// mongo.IsDuplicateKeyError and the like keep working.
+var (
+	// ErrNotFound says that the node is not in the tree. It matches
+	// mongo.ErrNoDocuments too, as do ErrParentNotFound and ErrNoParent.
+	ErrNotFound error = missing("tree: node not found")
+	// ErrParentNotFound says that the node to put another one under is not in
+	// the tree.
+	ErrParentNotFound error = missing("tree: parent not found")
+	// ErrNoParent says that the node is a root.
+	ErrNoParent error = missing("tree: node is a root")
+	// ErrCycle says that a node would come to lie under itself.
+	ErrCycle = errors.New("tree: node would lie under itself")
+	// ErrHasChildren says that Delete with Restrict met a node with children.
+	ErrHasChildren = errors.New("tree: node has children")
+	// ErrInvalidSegment says that a path segment is empty, holds the delimiter
+	// or has no string form.
+	ErrInvalidSegment = errors.New("tree: invalid path segment")
+	// ErrUnsupported says that the tree's representation or options do not
+	// allow the call.
+	ErrUnsupported = errors.New("tree: not supported by this tree")
+
+	// ErrTransactionsUnsupported says that the deployment is a standalone
+	// server and the call needs a transaction.
+	ErrTransactionsUnsupported = txn.ErrUnsupported
+	// ErrIndexConflict says that an index of the same name or keys exists with
+	// other options.
+	ErrIndexConflict = indexes.ErrConflict
+)
+
+type missing string
+
+func (e missing) Error() string { return string(e) }
+
+func (missing) Is(target error) bool { return target == mongo.ErrNoDocuments }
+
+// fail gives err the package's prefix once.
+func fail(op string, err error) error {
+	if err == nil || strings.HasPrefix(err.Error(), "tree: ") {
+		return err
+	}
+	return fmt.Errorf("tree: %s: %w", op, err)
+}
+
+// conflict is what a guard in a filter that no longer matches amounts to: the
+// transaction, ours or the caller's, is to be run again.
+func conflict(what string) error {
+	return fmt.Errorf("%s: %w", what, mongo.CommandError{
+		Code:    112,
+		Name:    "WriteConflict",
+		Message: "the tree changed while it was read",
+		Labels:  []string{"TransientTransactionError"},
+	})
+}

@@ -1,0 +1,333 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// linked is the writing side of the representations in which a document says
+// itself where it is: parent references, array of ancestors, path.
+type linked struct {
+	linkage
+}
+
+// linkage is what differs between them.
+type linkage interface {
+	owned(c *core) []string
+	up(c *core, match bson.D) mongo.Pipeline
+	down(c *core, id bson.RawValue, depth int, self bool) mongo.Pipeline
+	children(c *core, id bson.RawValue) mongo.Pipeline
+	siblings(c *core, id bson.RawValue) mongo.Pipeline
+	roots(c *core) mongo.Pipeline
+	leaves(c *core) mongo.Pipeline
+	childrenOf(c *core, n node) bson.D
+	descendantsOf(c *core, n node, depth int) (bson.D, bool)
+	ancestorsOf(c *core, n node) (bson.D, bool)
+
+	// place is the shape of a document under a parent; nil is no parent.
+	place(c *core, parent *node) bson.D
+	// parentOf is the filter for a node's parent.
+	parentOf(c *core, n node) (match bson.D, root bool)
+	// rootsMatch is the filter for the roots.
+	rootsMatch(c *core) bson.D
+	// below reports whether p is x or lies under it.
+	below(ctx context.Context, c *core, p, x node) (bool, error)
+	// rebase rewrites the descendants of x, which has just moved under parent.
+	rebase(ctx context.Context, c *core, x node, parent *node) error
+	// lift rewrites the descendants of x to be those of parent, without x.
+	lift(ctx context.Context, c *core, x node, parent *node) error
+	// cascade deletes x and its descendants.
+	cascade(ctx context.Context, c *core, x node) (int64, error)
+	// check refuses a new document.
+	check(c *core, doc bson.D) error
+}
+
+// unchanged is the guard that a field still holds what was read.
+func (n node) unchanged(field string) bson.E {
+	v, err := n.raw.LookupErr(field)
+	if err != nil {
+		return bson.E{Key: field, Value: d("$exists", false)}
+	}
+	return bson.E{Key: field, Value: d("$eq", v)}
+}
+
+func (c *core) guarded(n node, fields ...string) bson.D {
+	match := c.byID(n.id)
+	for _, f := range fields {
+		match = append(match, n.unchanged(f))
+	}
+	return match
+}
+
+// siblingsOf is the filter for the children of parent, or for the roots.
+func (l linked) siblingsOf(c *core, parent *node) bson.D {
+	if parent == nil {
+		return l.rootsMatch(c)
+	}
+	return l.childrenOf(c, *parent)
+}
+
+// target finds the parent that a position names; sib is set for Before and
+// After. fetch reads the parent.
+func (l linked) target(ctx context.Context, c *core, pos position,
+	fetch func(match bson.D) (node, error)) (parent *node, sib node, err error) {
+	var match bson.D
+	switch pos.kind {
+	case atRoot:
+		return nil, sib, nil
+	case underParent:
+		match = c.byID(pos.ref)
+	default:
+		if c.o.OrderField == "" {
+			return nil, sib, fmt.Errorf("%w: Before and After need Options.OrderField", ErrUnsupported)
+		}
+		if sib, err = c.find(ctx, pos.ref, ErrNotFound); err != nil {
+			return nil, sib, err
+		}
+		var root bool
+		if match, root = l.parentOf(c, sib); root {
+			return nil, sib, nil
+		}
+	}
+	n, err := fetch(match)
+	if err != nil {
+		return nil, sib, err
+	}
+	return &n, sib, nil
+}
+
+func (l linked) insert(ctx context.Context, c *core, doc bson.D, pos position) error {
+	if err := l.check(c, doc); err != nil {
+		return err
+	}
+	if pos.first && c.o.OrderField == "" {
+		return fmt.Errorf("%w: First needs Options.OrderField", ErrUnsupported)
+	}
+	if pos.kind == atRoot && c.o.OrderField == "" {
+		_, err := c.coll.InsertOne(ctx, append(doc, l.place(c, nil)...))
+		return err
+	}
+	// A child conflicts with what happens to its parent by writing to it. The
+	// roots of an ordered forest have nothing in common but the lock.
+	return c.atomically(ctx, pos.kind != underParent, func(ctx context.Context) error {
+		parent, sib, err := l.target(ctx, c, pos, func(match bson.D) (node, error) {
+			return c.touch(ctx, match, 1, ErrParentNotFound)
+		})
+		if err != nil {
+			return err
+		}
+		full := append(doc[:len(doc):len(doc)], l.place(c, parent)...)
+		if c.o.OrderField != "" {
+			order, err := c.orderAt(ctx, l.siblingsOf(c, parent), pos, sib, bson.RawValue{})
+			if err != nil {
+				return err
+			}
+			full = append(full, bson.E{Key: c.o.OrderField, Value: order})
+		}
+		if _, err := c.coll.InsertOne(ctx, full); err != nil {
+			return err
+		}
+		if parent != nil && c.o.ChildCountField == "" {
+			return c.untouch(ctx, *parent)
+		}
+		return nil
+	})
+}
+
+func (l linked) move(ctx context.Context, c *core, id bson.RawValue, pos position) error {
+	if pos.first && c.o.OrderField == "" {
+		return fmt.Errorf("%w: First needs Options.OrderField", ErrUnsupported)
+	}
+	return c.atomically(ctx, true, func(ctx context.Context) error {
+		x, err := c.find(ctx, id, ErrNotFound)
+		if err != nil {
+			return err
+		}
+		if pos.sibling() && same(pos.ref, id) {
+			return nil
+		}
+		parent, sib, err := l.target(ctx, c, pos, func(match bson.D) (node, error) {
+			return c.findOne(ctx, match, ErrParentNotFound)
+		})
+		if err != nil {
+			return err
+		}
+		if parent != nil {
+			below, err := l.below(ctx, c, *parent, x)
+			if err != nil {
+				return err
+			}
+			if below {
+				return fmt.Errorf("%w: %v", ErrCycle, id)
+			}
+		}
+		oldMatch, wasRoot := l.parentOf(c, x)
+		stays := wasRoot && parent == nil
+		if !wasRoot && parent != nil {
+			stays = l.isChild(c, x, *parent)
+		}
+		if stays && c.o.OrderField == "" {
+			return nil
+		}
+		set := l.place(c, parent)
+		if c.o.OrderField != "" {
+			order, err := c.orderAt(ctx, l.siblingsOf(c, parent), pos, sib, id)
+			if err != nil {
+				return err
+			}
+			set = append(set, bson.E{Key: c.o.OrderField, Value: order})
+		}
+		if err := c.set(ctx, c.guarded(x, l.owned(c)...), d("$set", set)); err != nil || stays {
+			return err
+		}
+		if err := l.rebase(ctx, c, x, parent); err != nil {
+			return err
+		}
+		var newMatch bson.D
+		if parent != nil {
+			newMatch = c.byID(parent.id)
+		}
+		return c.bump(ctx, oldMatch, int64(-1), newMatch, int64(1))
+	})
+}
+
+// isChild reports whether the parent of x is p.
+func (l linked) isChild(c *core, x, p node) bool {
+	if c.rep == MaterializedPath {
+		return x.path == c.full(p)
+	}
+	return same(x.parent, p.id)
+}
+
+func (l linked) remove(ctx context.Context, c *core, id bson.RawValue, policy DeletePolicy) (deleted int64, err error) {
+	err = c.atomically(ctx, true, func(ctx context.Context) error {
+		deleted = 0
+		// The write comes before the look for children: no child can be
+		// inserted unseen after it.
+		x, err := c.touch(ctx, c.byID(id), 0, fmt.Errorf("%w: %v", ErrNotFound, id))
+		if err != nil {
+			return err
+		}
+		parentMatch, _ := l.parentOf(c, x)
+		if policy == Cascade {
+			if deleted, err = l.cascade(ctx, c, x); err != nil {
+				return err
+			}
+			return c.bump(ctx, parentMatch, int64(-1))
+		}
+		count, low, high, err := c.childStats(ctx, l.childrenOf(c, x))
+		if err != nil {
+			return err
+		}
+		if policy == Restrict && count > 0 {
+			if err := c.untouch(ctx, x); err != nil {
+				return err
+			}
+			return fmt.Errorf("%w: %v", ErrHasChildren, id)
+		}
+		var heir *node
+		if policy == Promote && len(parentMatch) > 0 {
+			n, err := c.findOne(ctx, parentMatch, ErrParentNotFound)
+			if err != nil {
+				return err
+			}
+			heir = &n
+		}
+		if count > 0 {
+			if err := l.makeRoom(ctx, c, x, heir, policy, low, high); err != nil {
+				return err
+			}
+			if err := l.lift(ctx, c, x, heir); err != nil {
+				return err
+			}
+		}
+		if _, err := c.coll.DeleteOne(ctx, c.byID(id)); err != nil {
+			return err
+		}
+		deleted = 1
+		by := int64(-1)
+		if policy == Promote {
+			by += count
+		}
+		return c.bump(ctx, parentMatch, by)
+	})
+	return deleted, err
+}
+
+// makeRoom gives the children of x, with orders from low to high, those they
+// will have after x: in its place if promoted, else behind the roots.
+func (l linked) makeRoom(ctx context.Context, c *core, x node, heir *node, policy DeletePolicy, low, high int64) error {
+	if c.o.OrderField == "" {
+		return nil
+	}
+	first := x.order
+	if policy == Promote {
+		after := append(l.siblingsOf(c, heir), bson.E{Key: c.o.OrderField, Value: d("$gt", x.order)})
+		if high > low {
+			if _, err := c.coll.UpdateMany(ctx, after, d("$inc", d(c.o.OrderField, high-low))); err != nil {
+				return err
+			}
+		}
+	} else {
+		last, err := c.findOne(ctx, l.rootsMatch(c), ErrNotFound, c.o.OrderField, -1)
+		if err == nil {
+			first = last.order + orderGap
+		} else if err != ErrNotFound {
+			return err
+		}
+	}
+	_, err := c.coll.UpdateMany(ctx, l.childrenOf(c, x), d("$inc", d(c.o.OrderField, first-low)))
+	return err
+}
+
+// childStats counts the nodes that match and gives their lowest and highest
+// order.
+func (c *core) childStats(ctx context.Context, match bson.D) (count, low, high int64, err error) {
+	group := d("_id", nil, "n", d("$sum", 1))
+	if c.o.OrderField != "" {
+		group = append(group, d("low", d("$min", "$"+c.o.OrderField), "high", d("$max", "$"+c.o.OrderField))...)
+	}
+	cursor, err := c.coll.Aggregate(ctx, mongo.Pipeline{d("$match", match), d("$group", group)})
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	var rows []bson.Raw
+	if err := cursor.All(ctx, &rows); err != nil || len(rows) == 0 {
+		return 0, 0, 0, err
+	}
+	return integer(rows[0].Lookup("n")), integer(rows[0].Lookup("low")), integer(rows[0].Lookup("high")), nil
+}
+
+// deleteIDs deletes by ID in commands of bounded size.
+func (c *core) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int64, err error) {
+	for len(ids) > 0 {
+		n := min(len(ids), 50_000)
+		res, err := c.coll.DeleteMany(ctx, c.byIDs(ids[:n]))
+		if err != nil {
+			return deleted, err
+		}
+		deleted += res.DeletedCount
+		ids = ids[n:]
+	}
+	return deleted, nil
+}
+
+// downIDs reads the IDs of the descendants of a node.
+func (c *core) downIDs(ctx context.Context, id bson.RawValue, depth int) ([]bson.RawValue, error) {
+	return c.ids(ctx, c.shape.down(c, id, depth, false))
+}
+
+func (c *core) ids(ctx context.Context, p mongo.Pipeline) ([]bson.RawValue, error) {
+	nodes, err := c.aggregate(ctx, append(p, d("$project", d(c.o.IDField, 1))))
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]bson.RawValue, len(nodes))
+	for i, n := range nodes {
+		ids[i] = n.id
+	}
+	return ids, nil
+}

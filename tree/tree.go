@@ -1,0 +1,639 @@
+package tree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Tree reads and changes the shape of one tree (or several, told apart by
+// their roots) in a collection. K is the type of the IDs, T that of a whole
+// stored document, tree fields included as far as it has them. A Tree holds no
+// state and is safe for concurrent use.
+type Tree[K, T any] struct {
+	c *core
+}
+
+// New returns the tree of a collection. It does no I/O.
+func New[K, T any](coll *mongo.Collection, rep Representation, opts *Options) (*Tree[K, T], error) {
+	if coll == nil {
+		return nil, errors.New("tree: nil collection")
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o = o.withDefaults(coll)
+	if err := o.check(rep); err != nil {
+		return nil, fmt.Errorf("tree: %w", err)
+	}
+	c := &core{coll: coll, locks: coll.Database().Collection(o.LockCollection), rep: rep, o: o}
+	for _, e := range o.Scope {
+		v, err := c.encode(e.Value)
+		if err != nil {
+			return nil, fmt.Errorf("tree: Options.Scope: %s: %w", e.Key, err)
+		}
+		c.scope = append(c.scope, bson.E{Key: e.Key, Value: v})
+	}
+	switch rep {
+	case ParentReferences:
+		c.shape = linked{parentRefs{}}
+	case AncestorArray:
+		c.shape = linked{ancestorArray{}}
+	case MaterializedPath:
+		c.shape = linked{pathShape{}}
+	case ChildReferences:
+		c.shape = childRefs{}
+	case NestedSets:
+		c.shape = nestedSets{}
+	}
+	return &Tree[K, T]{c}, nil
+}
+
+// Indexes returns the indexes that the tree's reads and writes use.
+func (t *Tree[K, T]) Indexes() []mongo.IndexModel {
+	c := t.c
+	var models []mongo.IndexModel
+	add := func(unique bool, fields ...string) {
+		keys := bson.D{}
+		for _, e := range c.scope {
+			keys = append(keys, bson.E{Key: e.Key, Value: 1})
+		}
+		for _, f := range fields {
+			keys = append(keys, bson.E{Key: f, Value: 1})
+		}
+		model := mongo.IndexModel{Keys: keys}
+		if unique {
+			model.Options = options.Index().SetUnique(true)
+		}
+		models = append(models, model)
+	}
+	ordered := func(field string) []string {
+		if c.o.OrderField != "" {
+			return []string{field, c.o.OrderField}
+		}
+		return []string{field}
+	}
+	if c.o.IDField != "_id" {
+		add(true, c.o.IDField)
+	}
+	switch c.rep {
+	case ParentReferences:
+		add(false, ordered(c.o.ParentField)...)
+	case ChildReferences:
+		add(false, c.o.ChildrenField)
+	case AncestorArray:
+		add(false, c.o.AncestorsField)
+		add(false, ordered(c.o.ParentField)...)
+	case MaterializedPath:
+		if c.o.SegmentField != c.o.IDField {
+			add(true, c.o.PathField, c.o.SegmentField)
+		}
+		if c.o.OrderField != "" || c.o.SegmentField == c.o.IDField {
+			add(false, ordered(c.o.PathField)...)
+		}
+	case NestedSets:
+		add(false, c.o.LeftField, c.o.RightField)
+		add(false, c.o.ParentField, c.o.LeftField)
+	}
+	return models
+}
+
+// EnsureIndexes creates the indexes that are missing and the tree's lock
+// document. An index that is in the way is an error that matches
+// ErrIndexConflict; nothing is dropped.
+//
+// Cost: 2 round trips when all indexes are there, otherwise 3; 1 document
+// written.
+func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) error {
+	if err := indexes.Ensure(ctx, t.c.coll, t.Indexes()); err != nil {
+		return fail("ensure indexes", err)
+	}
+	return fail("ensure indexes", t.c.createLock(ctx))
+}
+
+// ShardKey returns the recommended shard key: the scope, so that a tree lives
+// on one shard, or the ID where there is no scope.
+func (t *Tree[K, T]) ShardKey() bson.D {
+	key := bson.D{}
+	for _, e := range t.c.scope {
+		key = append(key, bson.E{Key: e.Key, Value: 1})
+	}
+	if len(key) == 0 {
+		key = bson.D{{Key: t.c.o.IDField, Value: 1}}
+	}
+	return key
+}
+
+// core is what a Tree does without its type parameters: IDs are BSON values.
+type core struct {
+	coll, locks *mongo.Collection
+	rep         Representation
+	o           Options
+	scope       bson.D // values are bson.RawValue
+	shape       shape
+}
+
+// shape is one representation.
+type shape interface {
+	// owned are the fields that hold the shape.
+	owned(c *core) []string
+	// up yields the nodes that match and their ancestors, with fieldDepth (0
+	// is the node itself) and fieldStart (the ID of the node started from).
+	up(c *core, match bson.D) mongo.Pipeline
+	// down yields the descendants of a node, parents before children, to a
+	// depth (0 is any); with self the node comes first.
+	down(c *core, id bson.RawValue, depth int, self bool) mongo.Pipeline
+	// children and siblings are in order.
+	children(c *core, id bson.RawValue) mongo.Pipeline
+	siblings(c *core, id bson.RawValue) mongo.Pipeline
+	roots(c *core) mongo.Pipeline
+	leaves(c *core) mongo.Pipeline
+	// childrenOf and descendantsOf are the filters from a node that was read;
+	// the second is false where only a query can tell.
+	childrenOf(c *core, n node) bson.D
+	descendantsOf(c *core, n node, depth int) (bson.D, bool)
+	ancestorsOf(c *core, n node) (bson.D, bool)
+
+	insert(ctx context.Context, c *core, doc bson.D, pos position) error
+	move(ctx context.Context, c *core, id bson.RawValue, pos position) error
+	remove(ctx context.Context, c *core, id bson.RawValue, policy DeletePolicy) (int64, error)
+}
+
+// Names of fields that exist only inside pipelines and, fieldTouch, inside
+// transactions.
+const (
+	fieldDepth = "__depth"
+	fieldStart = "__start"
+	fieldTree  = "__tree"
+	fieldTouch = "__touch"
+	fieldSelf  = "__self"
+)
+
+// node is the shape of one document.
+type node struct {
+	raw       bson.Raw
+	id        bson.RawValue
+	parent    bson.RawValue // null at a root
+	ancestors []bson.RawValue
+	children  []bson.RawValue
+	path      string // "" at a root
+	segment   string
+	left      int64
+	right     int64
+	order     int64
+	count     int64
+	depth     int64
+	start     bson.RawValue
+}
+
+var null = bson.RawValue{Type: bson.TypeNull}
+
+func (c *core) parse(raw bson.Raw) node {
+	n := node{raw: raw, id: raw.Lookup(c.o.IDField), parent: raw.Lookup(c.o.ParentField)}
+	if isNull(n.parent) {
+		n.parent = null
+	}
+	n.ancestors = elements(raw.Lookup(c.o.AncestorsField))
+	n.children = elements(raw.Lookup(c.o.ChildrenField))
+	n.path, _ = raw.Lookup(c.o.PathField).StringValueOK()
+	if n.path == c.o.PathDelimiter {
+		n.path = ""
+	}
+	n.segment, _ = segmentString(raw.Lookup(c.o.SegmentField))
+	n.left = integer(raw.Lookup(c.o.LeftField))
+	n.right = integer(raw.Lookup(c.o.RightField))
+	if c.o.OrderField != "" {
+		n.order = integer(raw.Lookup(c.o.OrderField))
+	}
+	if c.o.ChildCountField != "" {
+		n.count = integer(raw.Lookup(c.o.ChildCountField))
+	}
+	n.depth = integer(raw.Lookup(fieldDepth))
+	n.start = raw.Lookup(fieldStart)
+	return n
+}
+
+// projection holds what parse reads.
+func (c *core) projection() bson.D {
+	out := bson.D{{Key: "_id", Value: 1}}
+	fields := append([]string{c.o.IDField, fieldDepth, fieldStart}, c.shape.owned(c)...)
+	if c.rep == MaterializedPath {
+		fields = append(fields, c.o.SegmentField)
+	}
+	if c.o.OrderField != "" {
+		fields = append(fields, c.o.OrderField)
+	}
+	if c.o.ChildCountField != "" {
+		fields = append(fields, c.o.ChildCountField)
+	}
+	for _, f := range fields {
+		if !has(out, f) {
+			out = append(out, bson.E{Key: f, Value: 1})
+		}
+	}
+	return out
+}
+
+func has(doc bson.D, key string) bool {
+	for _, e := range doc {
+		if e.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+func isNull(v bson.RawValue) bool {
+	return v.Type == 0 || v.Type == bson.TypeNull || v.Type == bson.TypeUndefined
+}
+
+func integer(v bson.RawValue) int64 {
+	n, _ := v.AsInt64OK()
+	return n
+}
+
+func elements(v bson.RawValue) []bson.RawValue {
+	array, ok := v.ArrayOK()
+	if !ok {
+		return nil
+	}
+	values, err := array.Values()
+	if err != nil {
+		return nil
+	}
+	return values
+}
+
+// key makes an ID a map key; numbers that the server holds equal are one key.
+func key(v bson.RawValue) string {
+	if v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64 {
+		return "n" + strconv.FormatInt(v.AsInt64(), 10)
+	}
+	if f, ok := v.DoubleOK(); ok && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		return "n" + strconv.FormatInt(int64(f), 10)
+	}
+	return string(rune(v.Type)) + string(v.Value)
+}
+
+func same(a, b bson.RawValue) bool { return key(a) == key(b) }
+
+// encode makes a BSON value of a Go value with the registry of the options.
+func (c *core) encode(v any) (bson.RawValue, error) {
+	if raw, ok := v.(bson.RawValue); ok {
+		return raw, nil
+	}
+	raw, err := c.encodeDocument(bson.D{{Key: "v", Value: v}})
+	if err != nil {
+		return bson.RawValue{}, err
+	}
+	return raw.Lookup("v"), nil
+}
+
+func (c *core) encodeDocument(v any) (bson.Raw, error) {
+	var buf bytes.Buffer
+	enc := bson.NewEncoder(bson.NewDocumentWriter(&buf))
+	if c.o.Registry != nil {
+		enc.SetRegistry(c.o.Registry)
+	}
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// id encodes an ID and refuses what cannot be one.
+func (c *core) id(v any) (bson.RawValue, error) {
+	id, err := c.encode(v)
+	if err != nil {
+		return id, fmt.Errorf("id: %w", err)
+	}
+	return id, checkID(id)
+}
+
+func checkID(id bson.RawValue) error {
+	if isNull(id) || id.Type == bson.TypeArray || id.Type == bson.TypeRegex {
+		return fmt.Errorf("id: a BSON %v cannot be an ID", id.Type)
+	}
+	return nil
+}
+
+func (c *core) decodeID(v bson.RawValue, into any) error {
+	if c.o.Registry != nil {
+		return v.UnmarshalWithRegistry(c.o.Registry, into)
+	}
+	return v.Unmarshal(into)
+}
+
+// d makes a document of keys and values by turns.
+func d(pairs ...any) bson.D {
+	out := make(bson.D, 0, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		out = append(out, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})
+	}
+	return out
+}
+
+// equal is a value as a filter: never an operator, whatever it holds.
+func equal(v bson.RawValue) any {
+	if v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeRegex {
+		return d("$eq", v)
+	}
+	if isNull(v) {
+		return nil
+	}
+	return v
+}
+
+func literal(v any) bson.D { return d("$literal", v) }
+
+// in filters on the scope and further conditions.
+func (c *core) in(pairs ...any) bson.D {
+	out := make(bson.D, 0, len(c.scope)+len(pairs)/2)
+	for _, e := range c.scope {
+		out = append(out, bson.E{Key: e.Key, Value: equal(e.Value.(bson.RawValue))})
+	}
+	return append(out, d(pairs...)...)
+}
+
+func (c *core) byID(id bson.RawValue) bson.D { return c.in(c.o.IDField, equal(id)) }
+
+func (c *core) byIDs(ids []bson.RawValue) bson.D {
+	if ids == nil {
+		ids = []bson.RawValue{}
+	}
+	return c.in(c.o.IDField, d("$in", ids))
+}
+
+// findOne reads the shape of the node that matches; absent is the error when
+// there is none.
+func (c *core) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
+	opts := options.FindOne().SetProjection(c.projection())
+	if len(sort) > 0 {
+		opts.SetSort(d(sort...))
+	}
+	return c.result(c.coll.FindOne(ctx, match, opts), absent)
+}
+
+func (c *core) result(res *mongo.SingleResult, absent error) (node, error) {
+	raw, err := res.Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return node{}, absent
+	}
+	if err != nil {
+		return node{}, err
+	}
+	return c.parse(raw), nil
+}
+
+func (c *core) find(ctx context.Context, id bson.RawValue, absent error) (node, error) {
+	n, err := c.findOne(ctx, c.byID(id), absent)
+	if err == absent && err != nil {
+		err = fmt.Errorf("%w: %v", err, id)
+	}
+	return n, err
+}
+
+// findAll reads the shapes of all nodes that match.
+func (c *core) findAll(ctx context.Context, match bson.D, sort ...any) ([]node, error) {
+	opts := options.Find().SetProjection(c.projection()).SetBatchSize(math.MaxInt32)
+	if len(sort) > 0 {
+		opts.SetSort(d(sort...))
+	}
+	cursor, err := c.coll.Find(ctx, match, opts)
+	if err != nil {
+		return nil, err
+	}
+	return c.collect(ctx, cursor)
+}
+
+func (c *core) aggregate(ctx context.Context, p mongo.Pipeline) ([]node, error) {
+	cursor, err := c.coll.Aggregate(ctx, p, options.Aggregate().SetBatchSize(math.MaxInt32))
+	if err != nil {
+		return nil, err
+	}
+	return c.collect(ctx, cursor)
+}
+
+func (c *core) collect(ctx context.Context, cursor *mongo.Cursor) ([]node, error) {
+	var raws []bson.Raw
+	if err := cursor.All(ctx, &raws); err != nil {
+		return nil, err
+	}
+	nodes := make([]node, len(raws))
+	for i, raw := range raws {
+		nodes[i] = c.parse(raw)
+	}
+	return nodes, nil
+}
+
+// errNoLock says that the lock document does not exist yet.
+var errNoLock = errors.New("no lock document")
+
+// atomically runs fn in a transaction, with the tree's lock taken first if
+// locked. The lock is a write to one document, so that two restructurings of
+// one tree conflict and the loser starts again from what the winner left.
+func (c *core) atomically(ctx context.Context, locked bool, fn func(ctx context.Context) error) error {
+	client := c.coll.Database().Client()
+	joined := txn.Running(ctx)
+	run := func() error {
+		return txn.Run(ctx, client, func(ctx context.Context) error {
+			if locked {
+				if err := c.lock(ctx, joined); err != nil {
+					return err
+				}
+			}
+			return fn(ctx)
+		})
+	}
+	err := run()
+	if errors.Is(err, errNoLock) {
+		if err = c.createLock(ctx); err == nil {
+			err = run()
+		}
+	}
+	return err
+}
+
+func (c *core) lockID() any {
+	if len(c.scope) == 0 {
+		return "tree"
+	}
+	return c.scope
+}
+
+func (c *core) lock(ctx context.Context, upsert bool) error {
+	res, err := c.locks.UpdateOne(ctx, d("_id", d("$eq", c.lockID())), d("$inc", d("n", int64(1))),
+		options.UpdateOne().SetUpsert(upsert))
+	if err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
+	if res.MatchedCount == 0 && res.UpsertedCount == 0 {
+		return errNoLock
+	}
+	return nil
+}
+
+func (c *core) createLock(ctx context.Context) error {
+	_, err := c.locks.InsertOne(ctx, d("_id", c.lockID(), "n", int64(0)))
+	if mongo.IsDuplicateKeyError(err) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("lock document: %w", err)
+	}
+	return nil
+}
+
+// touch writes to the node that matches, so that a transaction which moves or
+// deletes it at the same time conflicts with this one, and reads it. by is
+// what it adds to the child counter. Where no counter is kept a temporary field
+// does it, and untouch takes it away before the transaction ends.
+func (c *core) touch(ctx context.Context, match bson.D, by int64, absent error) (node, error) {
+	update := d("$set", d(fieldTouch, bson.NewObjectID()))
+	if c.o.ChildCountField != "" && by != 0 {
+		update = d("$inc", d(c.o.ChildCountField, by))
+	}
+	return c.result(c.coll.FindOneAndUpdate(ctx, match, update, options.FindOneAndUpdate().
+		SetProjection(c.projection()).SetReturnDocument(options.After)), absent)
+}
+
+func (c *core) untouch(ctx context.Context, n node) error {
+	_, err := c.coll.UpdateOne(ctx, c.byID(n.id), d("$unset", d(fieldTouch, "")))
+	return err
+}
+
+// set updates one node and holds it a conflict if the guard no longer matches.
+func (c *core) set(ctx context.Context, match bson.D, update any) error {
+	res, err := c.coll.UpdateOne(ctx, match, update)
+	if err == nil && res.MatchedCount == 0 {
+		err = conflict("update node")
+	}
+	return err
+}
+
+// bump changes child counters in one command. Filters alternate with numbers;
+// an empty filter or 0 is passed over.
+func (c *core) bump(ctx context.Context, changes ...any) error {
+	if c.o.ChildCountField == "" {
+		return nil
+	}
+	var models []mongo.WriteModel
+	for i := 0; i < len(changes); i += 2 {
+		match, by := changes[i].(bson.D), changes[i+1].(int64)
+		if len(match) > 0 && by != 0 {
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(match).
+				SetUpdate(d("$inc", d(c.o.ChildCountField, by))))
+		}
+	}
+	return c.bulk(ctx, models)
+}
+
+func (c *core) bulk(ctx context.Context, models []mongo.WriteModel) error {
+	if len(models) == 0 {
+		return nil
+	}
+	_, err := c.coll.BulkWrite(ctx, models)
+	return err
+}
+
+// pipelines
+
+func (c *core) match(pairs ...any) bson.D { return d("$match", c.in(pairs...)) }
+
+// lookup joins the collection to itself within the scope.
+func (c *core) lookup(local, foreign string, stages ...bson.D) bson.D {
+	spec := d("from", c.coll.Name(), "localField", local, "foreignField", foreign)
+	if len(c.scope) > 0 {
+		stages = append([]bson.D{c.match()}, stages...)
+	}
+	if len(stages) > 0 {
+		spec = append(spec, bson.E{Key: "pipeline", Value: stages})
+	}
+	return d("$lookup", append(spec, bson.E{Key: "as", Value: fieldTree}))
+}
+
+func (c *core) graphLookup(start any, from, to string, depth int) bson.D {
+	spec := d("from", c.coll.Name(), "startWith", start, "connectFromField", from, "connectToField", to,
+		"as", fieldTree, "depthField", fieldDepth)
+	if depth > 0 {
+		spec = append(spec, bson.E{Key: "maxDepth", Value: depth - 1})
+	}
+	restrict := c.in()
+	if to != "_id" && to == c.o.IDField {
+		restrict = append(restrict, bson.E{Key: to, Value: d("$ne", nil)})
+	}
+	if len(restrict) > 0 {
+		spec = append(spec, bson.E{Key: "restrictSearchWithMatch", Value: restrict})
+	}
+	return d("$graphLookup", spec)
+}
+
+// unfold makes the documents joined under fieldTree the result, with further
+// fields taken from the document they were joined to.
+func unfold(extra ...any) mongo.Pipeline {
+	var root any = "$" + fieldTree
+	if len(extra) > 0 {
+		root = d("$mergeObjects", bson.A{root, d(extra...)})
+	}
+	return mongo.Pipeline{d("$unwind", "$"+fieldTree), d("$replaceRoot", d("newRoot", root))}
+}
+
+// twice makes two documents of one, so that unfoldSelf can keep the one and
+// unfold the other. ($unionWith would do, but transactions refuse it.)
+func twice() mongo.Pipeline {
+	return mongo.Pipeline{d("$set", d(fieldSelf, bson.A{true, false})), d("$unwind", "$"+fieldSelf)}
+}
+
+// unlessSelf is an expression in the second of the two documents, and
+// otherwise in the first.
+func unlessSelf(expr, otherwise any) bson.D {
+	return d("$cond", bson.A{"$" + fieldSelf, otherwise, expr})
+}
+
+func unfoldSelf() mongo.Pipeline {
+	return mongo.Pipeline{
+		d("$unwind", d("path", "$"+fieldTree, "preserveNullAndEmptyArrays", true)),
+		d("$match", d("$or", bson.A{d(fieldSelf, true), d(fieldTree, d("$exists", true))})),
+		d("$replaceRoot", d("newRoot", d("$ifNull", bson.A{"$" + fieldTree, "$$ROOT"}))),
+		d("$unset", bson.A{fieldSelf, fieldTree}),
+	}
+}
+
+// inOrder sorts siblings.
+func (c *core) inOrder() mongo.Pipeline {
+	switch {
+	case c.rep == NestedSets:
+		return mongo.Pipeline{d("$sort", d(c.o.LeftField, 1))}
+	case c.o.OrderField != "":
+		return mongo.Pipeline{d("$sort", d(c.o.OrderField, 1))}
+	}
+	return nil
+}
+
+func (c *core) siblingSort() []any {
+	switch {
+	case c.rep == NestedSets:
+		return []any{c.o.LeftField, 1}
+	case c.o.OrderField != "":
+		return []any{c.o.OrderField, 1, "_id", 1}
+	}
+	return []any{"_id", 1}
+}
+
+func concat(parts ...[]bson.D) mongo.Pipeline {
+	var out mongo.Pipeline
+	for _, p := range parts {
+		out = append(out, p...)
+	}
+	return out
+}
