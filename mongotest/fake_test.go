@@ -1,0 +1,343 @@
+//go:build unix
+
+package mongotest
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The test binary plays other programs when this variable names a role.
+const roleVariable = "MONGOTEST_TEST_ROLE"
+
+func init() {
+	switch role := os.Getenv(roleVariable); role {
+	case "":
+		return
+	case "mongod", "secantus":
+		playServer(role)
+	case "start":
+		playStart()
+	default:
+		panic(role)
+	}
+	os.Exit(0)
+}
+
+// playStart is a program that starts a server, tells about it in a line of
+// JSON, and closes it when its input ends.
+func playStart() {
+	server, err := Start(context.Background(), nil)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(server)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	if err := server.Close(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// playServer is a server as far as Start looks at one.
+func playServer(role string) {
+	flags := map[string]string{}
+	for i := 1; i+1 < len(os.Args); i++ {
+		flags[os.Args[i]] = os.Args[i+1]
+	}
+	data := flags["--dbpath"] + flags["--storage-path"]
+	say := func(err error) {
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(14)
+		}
+	}
+	say(os.WriteFile(filepath.Join(data, "args"), []byte(strings.Join(os.Args[1:], " ")), 0o600))
+	say(os.WriteFile(filepath.Join(data, "pid"), []byte(strconv.Itoa(os.Getpid())), 0o600))
+	switch fault, argument, _ := strings.Cut(os.Getenv("FAKE_FAULT"), ":"); fault {
+	case "dies":
+		fmt.Println("the disk is on fire")
+		os.Exit(14)
+	case "taken": // until the file named by argument is gone
+		if os.Remove(argument) == nil {
+			fmt.Println("Failed to set up listener: Address already in use")
+			os.Exit(48)
+		}
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(flags["--bind_ip"]+flags["--host"], flags["--port"]))
+	say(err)
+	f := &fakeServer{build: bson.D{{Key: "version", Value: "8.0.1"}}}
+	if role == "secantus" {
+		f.primary = true
+		f.build = append(f.build, bson.E{Key: "secantusVersion", Value: "0.0.7"})
+		fmt.Printf("listening on %v\n", listener.Addr())
+	} else {
+		fmt.Println(`{"msg":"Waiting for connections"}`)
+	}
+	for {
+		conn, err := listener.Accept()
+		say(err)
+		go func() { _ = f.serve(conn) }()
+	}
+}
+
+// fakeServer answers hello, buildInfo and replSetInitiate, after which it takes
+// some hellos until it is the primary.
+type fakeServer struct {
+	build     bson.D
+	initiated bool
+	hellos    int
+	primary   bool
+}
+
+func (f *fakeServer) serve(conn net.Conn) error {
+	defer func() { _ = conn.Close() }()
+	for {
+		var head [16]byte
+		if _, err := io.ReadFull(conn, head[:]); err != nil {
+			return err
+		}
+		body := make([]byte, binary.LittleEndian.Uint32(head[:])-16)
+		if _, err := io.ReadFull(conn, body); err != nil {
+			return err
+		}
+		const opReply, opQuery, opMsg = 1, 2004, 2013
+		op, prefix := uint32(opMsg), make([]byte, 5) // flags, kind 0
+		if binary.LittleEndian.Uint32(head[12:]) == opQuery {
+			op, prefix = opReply, make([]byte, 20) // flags, cursor, from, number
+			prefix[16] = 1
+			body = body[4+slices.Index(body[4:], 0)+1+8:]
+		} else {
+			body = body[5:]
+		}
+		answer, err := bson.Marshal(f.answer(bson.Raw(body)))
+		if err != nil {
+			return err
+		}
+		out := binary.LittleEndian.AppendUint32(nil, uint32(16+len(prefix)+len(answer)))
+		out = append(out, 0, 0, 0, 0)
+		out = append(out, head[4:8]...)
+		out = binary.LittleEndian.AppendUint32(out, op)
+		if _, err := conn.Write(slices.Concat(out, prefix, answer)); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *fakeServer) answer(body bson.Raw) bson.D {
+	ok := bson.E{Key: "ok", Value: 1}
+	first, err := body.IndexErr(0)
+	if err != nil {
+		return bson.D{{Key: "ok", Value: 0}}
+	}
+	switch first.Key() {
+	case "hello", "isMaster", "ismaster":
+		if f.initiated {
+			f.hellos++
+			f.primary = f.hellos > 10
+		}
+		hello := bson.D{ok, {Key: "helloOk", Value: true},
+			{Key: "isWritablePrimary", Value: f.primary}, {Key: "ismaster", Value: f.primary},
+			{Key: "minWireVersion", Value: 0}, {Key: "maxWireVersion", Value: 21},
+			{Key: "maxBsonObjectSize", Value: 16 << 20}, {Key: "maxMessageSizeBytes", Value: 48000000}, {Key: "maxWriteBatchSize", Value: 100000},
+			{Key: "logicalSessionTimeoutMinutes", Value: 30}}
+		if f.initiated {
+			hello = append(hello, bson.E{Key: "setName", Value: replicaSet}, bson.E{Key: "secondary", Value: !f.primary})
+		}
+		return hello
+	case "replSetInitiate":
+		f.initiated = true
+		return bson.D{ok}
+	case "buildInfo":
+		return append(f.build[:len(f.build):len(f.build)], ok, bson.E{Key: "initiated", Value: f.initiated})
+	default:
+		return bson.D{ok}
+	}
+}
+
+// world is a place of its own for programs under test: an empty cache, PATH
+// with the fake programs asked for, a folder for temporary files.
+type world struct {
+	bin, cache, temp string
+	env              []string
+}
+
+func newWorld(t *testing.T, env ...string) *world {
+	t.Helper()
+	dir := t.TempDir()
+	w := &world{filepath.Join(dir, "bin"), filepath.Join(dir, "cache"), filepath.Join(dir, "temp"), nil}
+	for _, dir := range []string{w.bin, w.temp} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.env = append([]string{"PATH=" + w.bin, "HOME=" + dir, "TMPDIR=" + w.temp, "MONGOTEST_CACHE=" + w.cache,
+		"FAKE_DIR=" + dir, "TEST_BINARY=" + os.Args[0]}, env...)
+	if dir := os.Getenv("GOCOVERDIR"); dir != "" {
+		w.env = append(w.env, "GOCOVERDIR="+dir)
+	}
+	return w
+}
+
+// add puts a program on the PATH.
+func (w *world) add(t *testing.T, name, script string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(w.bin, name), []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const fakeMongod = "export " + roleVariable + `=mongod
+exec "$TEST_BINARY" "$@"
+`
+
+// fakePython is python3 and what it installs. FAKE_PIP says how pip fares; each
+// run of it adds its pid as a line to pip.log.
+const fakePython = `
+PATH=/usr/bin:/bin
+case "$*" in
+*version_info*) echo 3.12;;
+"-m venv --without-pip "*) mkdir -p "$4/bin"; ln -s "$0" "$4/bin/python";;
+"-m pip --version") echo pip 24.0 from here;;
+"-m pip --python "*)
+	echo $$ >>"$FAKE_DIR/pip.log"
+	case "$FAKE_PIP" in
+	fails) sleep 2; echo ERROR: No matching distribution; exit 1;;
+	hangs) echo Collecting SecantusDB; sleep 1000;;
+	stalls) echo Downloading SecantusDB; sleep 1000;;
+	slow) echo Downloading SecantusDB; sleep 2;;
+	*) echo Downloading SecantusDB; sleep 0.5;;
+	esac
+	touch "${4%/python}/secantusd-py";;
+*--help) ;;
+"-I -u "*secantusd-py" "*)
+	shift 3
+	export ` + roleVariable + `=secantus
+	exec "$TEST_BINARY" "$@";;
+*) echo "unexpected: $*"; exit 2;;
+esac
+`
+
+// start runs Start in a process of its own.
+func (w *world) start(t *testing.T, env ...string) *program {
+	t.Helper()
+	return w.run(t, append([]string{roleVariable + "=start"}, env...))
+}
+
+func (w *world) run(t *testing.T, env []string, args ...string) *program {
+	t.Helper()
+	p := &program{begin: time.Now(), ended: make(chan struct{})}
+	p.cmd = exec.Command(os.Args[0], args...)
+	p.cmd.Env = slices.Concat(w.env, env)
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.in = in
+	out, err := os.CreateTemp(filepath.Dir(w.temp), "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out = out.Name()
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = out.Close()
+	go func() {
+		_ = p.cmd.Wait()
+		p.took = time.Since(p.begin)
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+	})
+	return p
+}
+
+// program is a process made by world.run.
+type program struct {
+	cmd   *exec.Cmd
+	in    io.Closer
+	out   string
+	begin time.Time
+	ended chan struct{}
+	took  time.Duration // once ended
+}
+
+func (p *program) output() string {
+	text, _ := os.ReadFile(p.out)
+	return string(text)
+}
+
+// wait lets the process end and returns its exit status.
+func (p *program) wait(t *testing.T) int {
+	t.Helper()
+	_ = p.in.Close()
+	select {
+	case <-p.ended:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(time.Minute):
+		t.Fatalf("it does not end; output:\n%s", p.output())
+		return 0
+	}
+}
+
+// eventually waits until the condition holds.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); !condition(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 15 s: %s", what)
+		}
+	}
+}
+
+// serverPID waits for a fake server's folder and returns its process.
+func (w *world) serverPID(t *testing.T) int {
+	t.Helper()
+	var pid int
+	eventually(t, "a server runs", func() bool {
+		files, _ := filepath.Glob(filepath.Join(w.temp, "mongotest-*", "data", "pid"))
+		if len(files) != 1 {
+			return false
+		}
+		text, _ := os.ReadFile(files[0])
+		pid, _ = strconv.Atoi(string(text))
+		return pid > 0
+	})
+	return pid
+}
+
+// gone waits until the process is dead and no temporary file is left.
+func (w *world) gone(t *testing.T, pid int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool {
+		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	})
+	eventually(t, "the temporary folder is removed", func() bool {
+		left, _ := os.ReadDir(w.temp)
+		return len(left) == 0
+	})
+}

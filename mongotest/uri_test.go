@@ -1,0 +1,143 @@
+//go:build unix
+
+package mongotest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// listen returns the address of a listener that serves connections by serve.
+func listen(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serve(conn)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func silent(net.Conn) {}
+
+func closedPort(t *testing.T) string {
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "127.0.0.1:" + port
+}
+
+// TestUnusableURI: an error within 10 s, with advice, without any secret.
+func TestUnusableURI(t *testing.T) {
+	hole, closed := listen(t, silent), closedPort(t)
+	for name, uri := range map[string]string{
+		"closed port":           "mongodb://bob:Hush%40Hush@" + closed + "/?authSource=admin&serverSelectionTimeoutMS=300",
+		"closed, long patience": "mongodb://bob:Hush%40Hush@" + closed + "/?serverSelectionTimeoutMS=60000&connectTimeoutMS=60000",
+		"no answer":             "mongodb://bob:Hush%40Hush@" + hole + "/?connectTimeoutMS=60000",
+		"replica set":           "mongodb://bob:Hush@" + closed + "," + hole + "/?replicaSet=rs&serverSelectionTimeoutMS=300",
+		"@ in the password":     "mongodb://bob:Hush@Hush@" + closed + "/",
+		": in the password":     "mongodb://bob:Hush:Hush@" + closed + "/",
+		"/ in the password":     "mongodb://bob:Hush/Hush@" + closed + "/",
+		"% in the password":     "mongodb://bob:Hush%ZZHush@" + closed + "/",
+		"host forgotten":        "mongodb://bob:Hush",
+		"@ forgotten":           "mongodb://bob:Hush" + closed + "/",
+		"slash forgotten":       "mongodb://bob:Hush@" + closed + "?replicaSet=rs",
+		"no scheme":             "bob:Hush@" + closed,
+		"token":                 "mongodb://bob:Hush@" + closed + "/?authMechanism=MONGODB-AWS&authMechanismProperties=AWS_SESSION_TOKEN:Hush&serverSelectionTimeoutMS=300",
+		"bad property":          "mongodb://bob:Hush@" + closed + "/?authMechanismProperties=Hush",
+		"key password":          "mongodb://" + closed + "/?tlsCertificateKeyFile=no-such-file&tlsCertificateKeyFilePassword=Hush",
+		"bad option":            "mongodb://bob:Hush@" + closed + "/?maxPoolSize=Hush",
+		"empty password":        "mongodb://bob:@" + closed + "/?serverSelectionTimeoutMS=300",
+		"srv":                   "mongodb+srv://bob:Hush@no-such-host.invalid/",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			begin := time.Now()
+			_, err := connect(t.Context(), uri)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			for ; err != nil; err = errors.Unwrap(err) {
+				text := err.Error()
+				if strings.Contains(text, "Hush") || strings.Contains(text, "ZZ") {
+					t.Errorf("the error tells the password: %s", text)
+				}
+				if !strings.Contains(text, "MONGODB_URI") || !strings.Contains(text, "unset it") {
+					t.Errorf("the error does not tell what to do: %s", text)
+				}
+			}
+		})
+	}
+}
+
+// TestServerErrorThatTellsThePassword: a proxy may echo what it was sent.
+func TestServerErrorThatTellsThePassword(t *testing.T) {
+	for _, secret := range []string{"Hush", "Hu%40sh", "Hu@sh"} {
+		text := hide("mongodb://bob:Hu%40sh@host/?proxyPassword=Hush", "refused "+secret+"!", false)
+		if text != "refused ***!" {
+			t.Errorf("got %s", text)
+		}
+	}
+	text := hide("", `see https://me:pw@host/x and http://token@host`, false)
+	if text != "see https://***@host/x and http://***@host" {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestURI(t *testing.T) {
+	f := &fakeServer{build: bson.D{{Key: "version", Value: "7.0.5"}}, primary: true}
+	uri := "mongodb://" + listen(t, func(conn net.Conn) { _ = f.serve(conn) }) + "/?directConnection=true"
+	t.Setenv("MONGODB_URI", uri)
+	t.Setenv("MONGOTEST_SERVER", "mongod")
+	var notes strings.Builder
+	s, err := Start(t.Context(), &Options{Server: "secantus-py", Stderr: &notes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.URI != uri || s.Engine != "mongod" || s.Version != "7.0.5" {
+		t.Errorf("got %+v", s)
+	}
+	if notes.String() != "mongotest: MONGODB_URI is set and wins over secantus-py\n" {
+		t.Errorf("noted %q", notes.String())
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := connect(t.Context(), uri); err != nil {
+		t.Errorf("Close stopped a server that Start did not start: %v", err)
+	}
+}
+
+func TestStartIsCancelled(t *testing.T) {
+	t.Setenv("MONGODB_URI", "mongodb://"+listen(t, silent)+"/")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	if _, err := Start(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}

@@ -1,0 +1,96 @@
+package mongotest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// process is a child that dies with this process, whatever ends that, and whose
+// folder goes with it. The platform's file says how. The folder has:
+//
+//	data    empty, for the child
+//	tmp     empty, for the child
+//	empty   an empty file
+//	log     what the child printed
+//	exit    the child's exit status, once it has one
+type process struct {
+	dir  string
+	stop func() error // ends the child and removes dir; idempotent
+}
+
+// newFolderName names a temporary folder that does not exist yet.
+func newFolderName() string {
+	return filepath.Join(os.TempDir(), "mongotest-"+randomName())
+}
+
+func randomName() string {
+	var random [8]byte
+	rand.Read(random[:]) // never fails
+	return fmt.Sprintf("%x", random)
+}
+
+func (p *process) log() []byte {
+	text, _ := os.ReadFile(filepath.Join(p.dir, "log")) // not there yet: empty
+	return text
+}
+
+// exited returns the child's exit status once it is dead.
+func (p *process) exited() (status string, dead bool) {
+	text, err := os.ReadFile(filepath.Join(p.dir, "exit"))
+	if err == nil && bytes.HasSuffix(text, []byte("\n")) {
+		return strings.TrimSpace(string(text)), true
+	}
+	if _, err := os.Stat(p.dir); err != nil {
+		return "unknown", true // its folder is gone, so its watchdog is
+	}
+	return "", false
+}
+
+// tail returns the end of the log, to be put into an error.
+func (p *process) tail() string { return tail(p.log()) }
+
+func tail(log []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
+	if len(lines) > 15 {
+		lines = lines[len(lines)-15:]
+	}
+	for i, line := range lines {
+		if len(line) > 500 {
+			lines[i] = line[:500] + "…"
+		}
+	}
+	if text := strings.Join(lines, "\n"); text != "" {
+		return "the end of its log:\n" + text
+	}
+	return "it printed nothing"
+}
+
+// poll calls ready every 50 ms until it reports true, the child dies, or the
+// bound is over.
+func (p *process) poll(ctx context.Context, bound time.Duration, ready func() bool) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.Now().Add(bound)
+	for {
+		status, dead := p.exited() // before ready: the log is complete then
+		switch {
+		case ready():
+			return nil
+		case dead:
+			return fmt.Errorf("it ended with status %s; %s", status, p.tail())
+		case time.Now().After(deadline):
+			return fmt.Errorf("it is not ready after %v; %s", bound, p.tail())
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}

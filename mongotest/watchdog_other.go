@@ -1,0 +1,55 @@
+//go:build !unix
+
+package mongotest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+)
+
+// launch starts argv without a watchdog: here the child and its folder stay
+// when this process ends without stop.
+func launch(dir string, env []string, argv ...string) (*process, error) {
+	for _, name := range []string{"data", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = env
+	cmd.Stdout, cmd.Stderr = log, log
+	err = cmd.Start()
+	_ = log.Close()
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // the status says it
+		_ = os.WriteFile(filepath.Join(dir, "exit"), fmt.Appendln(nil, cmd.ProcessState.ExitCode()), 0o600)
+		close(done)
+	}()
+	return &process{dir: dir, stop: sync.OnceValue(func() error {
+		_ = cmd.Process.Kill() // it may be dead already
+		<-done
+		return os.RemoveAll(dir)
+	})}, nil
+}
+
+const dockerWatchdog = ""
+
+// guarded does nothing here.
+func guarded([]string, string, ...string) (release func(), done <-chan error, err error) {
+	return func() {}, nil, nil
+}

@@ -1,0 +1,151 @@
+//go:build unix
+
+package mongotest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestEndOfProcess runs tests that end in every way there is and looks for
+// their server afterwards.
+func TestEndOfProcess(t *testing.T) {
+	for _, end := range []struct {
+		name   string
+		args   []string
+		signal syscall.Signal
+		fault  string
+		output string
+	}{
+		{name: "pass", output: "PASS"},
+		{name: "fail", output: "FAIL"},
+		{name: "main", output: "PASS"},
+		{name: "panic", output: "panic: the victim"},
+		{name: "exit"},
+		{name: "block", args: []string{"-test.timeout=1s"}, output: "panic: test timed out"},
+		{name: "block", signal: syscall.SIGKILL},
+		{name: "block", signal: syscall.SIGINT},
+		{name: "block", signal: syscall.SIGQUIT},
+		{name: "block", signal: syscall.SIGKILL, fault: "stubborn"},
+	} {
+		name := end.name + strings.Join(end.args, "") + end.fault
+		if end.signal != 0 {
+			name += "-" + end.signal.String()
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "MONGOTEST_SERVER=mongod", "MONGOTEST_TEST_END="+end.name, "FAKE_FAULT="+end.fault)
+			w.add(t, "mongod", fakeMongod)
+			p := w.run(t, nil, append([]string{"-test.run=^TestVictim$"}, end.args...)...)
+			pid := w.serverPID(t)
+			if end.signal != 0 {
+				eventually(t, "the victim blocks", func() bool { return strings.Contains(p.output(), "blocking") })
+				if err := p.cmd.Process.Signal(end.signal); err != nil {
+					t.Fatal(err)
+				}
+			}
+			select {
+			case <-p.ended: // also that its output is closed: go test waits for that
+			case <-time.After(20 * time.Second):
+				t.Fatalf("the victim does not end:\n%s", p.output())
+			}
+			w.gone(t, pid)
+			if !strings.Contains(p.output(), end.output) {
+				t.Errorf("the victim ended otherwise:\n%s", p.output())
+			}
+		})
+	}
+}
+
+// TestVictim is one test of a package, run by TestEndOfProcess.
+func TestVictim(t *testing.T) {
+	end := os.Getenv("MONGOTEST_TEST_END")
+	if end == "" {
+		t.Skip("run by TestEndOfProcess")
+	}
+	if _, err := shared(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // for the parent to find the server
+	switch end {
+	case "fail":
+		t.Error("as asked for")
+	case "main":
+		stopShared()
+	case "panic":
+		panic("the victim")
+	case "exit":
+		os.Exit(3)
+	case "block":
+		fmt.Println("blocking")
+		time.Sleep(time.Hour)
+	}
+}
+
+// TestServerOutlivesItsValue: programs may keep the URI and forget the Server.
+func TestServerOutlivesItsValue(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "process")
+	stop := func() func() error {
+		p, err := launch(dir, []string{"PATH=/usr/bin:/bin"}, "sleep", "1000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = p // forgotten
+		return nil
+	}()
+	_ = stop
+	for range 5 {
+		runtime.GC()
+		time.Sleep(20 * time.Millisecond)
+	}
+	if _, dead := (&process{dir: dir}).exited(); dead {
+		t.Error("the garbage collector stopped it")
+	}
+	held.Range(func(hold, _ any) bool { // this test's, as no other of this process runs now
+		_ = hold.(*os.File).Close()
+		return true
+	})
+	eventually(t, "the folder is removed", func() bool {
+		_, err := os.Stat(dir)
+		return os.IsNotExist(err)
+	})
+}
+
+func TestLaunchReportsTheEnd(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "process")
+	p, err := launch(dir, []string{"PATH=/usr/bin:/bin"}, "sh", "-c", "echo one; echo two >&2; exit 7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.poll(t.Context(), time.Minute, func() bool { return false })
+	if err == nil || err.Error() != "it ended with status 7; the end of its log:\none\ntwo" {
+		t.Errorf("got %v", err)
+	}
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+	if err := p.stop(); err != nil {
+		t.Errorf("the second time: %v", err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+	if _, err := launch(filepath.Join(dir, "no", "such"), nil, "true"); err == nil {
+		t.Error("no error for a folder that cannot be made")
+	}
+	p, err = launch(dir, nil, filepath.Join(dir, "no-such-program"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.stop() }()
+	if err := p.poll(t.Context(), time.Minute, func() bool { return false }); err == nil || !strings.Contains(err.Error(), "status 127") {
+		t.Errorf("got %v", err)
+	}
+}

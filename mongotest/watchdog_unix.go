@@ -1,0 +1,126 @@
+//go:build unix
+
+package mongotest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// watchdog runs "$@" in folder $1 of its own and removes the folder. Its input
+// is a pipe whose other end only the test process has: the end of file means
+// that the test process has closed it or is gone, by whatever signal. Then the
+// child gets TERM, and KILL a moment later: nothing of it is kept. The file exit
+// tells that the child is dead and its pid may be another's.
+//
+// The children start before the trap, so that they do not inherit it.
+const watchdog = `
+PATH=${PATH:+$PATH:}/usr/bin:/bin
+dir=$1
+shift
+mkdir -m 700 "$dir" && mkdir "$dir/data" "$dir/tmp" || exit 1
+: >"$dir/empty"
+: >"$dir/log"
+exec 3<&0 </dev/null
+"$@" </dev/null >>"$dir/log" 2>&1 3<&- &
+child=$!
+trap '' TERM INT HUP QUIT
+(
+	while read -r line; do :; done <&3
+	kill -TERM 0
+	i=0
+	while [ ! -e "$dir/exit" ] && [ $i -lt 3 ]; do
+		sleep 0.1
+		i=$((i+1))
+	done
+	[ -e "$dir/exit" ] || kill -KILL $child
+) >/dev/null 2>&1 &
+guard=$!
+wait $child 2>/dev/null
+echo $? >"$dir/exit"
+exec 3<&-
+wait $guard
+rm -rf "$dir"
+`
+
+// stopBound is how long stop waits for the watchdog: longer than that waits for
+// the child.
+const stopBound = 15 * time.Second
+
+// launch starts argv under the watchdog. Arguments may name files in dir, which
+// newFolderName chose.
+func launch(dir string, env []string, argv ...string) (*process, error) {
+	release, done, err := guarded(env, watchdog, append([]string{dir}, argv...)...)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{dir: dir}
+	p.stop = sync.OnceValue(func() error {
+		release()
+		select {
+		case err := <-done:
+			if err != nil {
+				return fmt.Errorf("mongotest: the watchdog of %s: %w", argv[0], err)
+			}
+			return nil
+		case <-time.After(stopBound):
+			return fmt.Errorf("mongotest: %s is still there %v after it was told to stop", argv[0], stopBound)
+		}
+	})
+	for { // until the watchdog has made the folder, within milliseconds
+		if _, err := os.Stat(dir + "/log"); err == nil {
+			return p, nil
+		}
+		select {
+		case err := <-done:
+			release()
+			return nil, fmt.Errorf("make folder %s: the shell ended: %w", dir, err)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// guarded runs a shell script whose input ends with release, or with this
+// process. It has a session of its own, so that Ctrl-C does not reach it.
+func guarded(env []string, script string, args ...string) (release func(), done <-chan error, err error) {
+	in, hold, err := os.Pipe() // both close on exec: no other child gets the end held here
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = in.Close() }()
+	cmd := exec.Command("/bin/sh", append([]string{"-c", script, "mongotest"}, args...)...)
+	cmd.Stdin = in
+	cmd.Env = env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, errors.Join(err, hold.Close())
+	}
+	// Held until the release: a file nobody refers to is closed by the garbage
+	// collector, and a program may keep the server's URI alone.
+	held.Store(hold, nil)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	return func() {
+		held.Delete(hold)
+		_ = hold.Close()
+	}, ended, nil
+}
+
+var held sync.Map // *os.File -> nil
+
+// dockerWatchdog removes a container when the test process is gone. The second
+// attempt is for one that was being created just then.
+const dockerWatchdog = `
+PATH=${PATH:+$PATH:}/usr/local/bin:/usr/bin:/bin
+trap '' TERM INT HUP QUIT
+exec >/dev/null 2>&1
+while read -r line; do :; done
+docker rm --force --volumes "$1"
+sleep 2
+docker rm --force --volumes "$1"
+`
