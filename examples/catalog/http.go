@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/paging"
+	"github.com/mongopatterns/mongopatterns/tree"
+)
+
+// sizes bounds the pages that clients may ask for.
+var sizes = paging.Params{Default: 20, Max: 100}
+
+func (s *service) handler() http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, handler func(w http.ResponseWriter, r *http.Request) (int, any, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			status, body, err := handler(w, r)
+			if err != nil {
+				status, body = failure(err)
+			}
+			respond(w, status, body)
+		})
+	}
+	handle("POST /categories", func(w http.ResponseWriter, r *http.Request) (int, any, error) {
+		in, err := decode[struct {
+			category
+			Parent string `json:"parent"`
+		}](w, r)
+		if err != nil {
+			return 0, nil, err
+		}
+		if in.ID == "" || in.Name == "" {
+			return 0, nil, badRequest("id and name are required")
+		}
+		return http.StatusCreated, in.category, s.addCategory(r.Context(), in.category, in.Parent)
+	})
+	handle("GET /categories/{id}", func(_ http.ResponseWriter, r *http.Request) (int, any, error) {
+		page, err := s.category(r.Context(), r.PathValue("id"))
+		return http.StatusOK, page, err
+	})
+	handle("GET /categories/{id}/tree", func(_ http.ResponseWriter, r *http.Request) (int, any, error) {
+		whole, err := s.branch(r.Context(), r.PathValue("id"))
+		return http.StatusOK, whole, err
+	})
+	handle("POST /categories/{id}/move", func(w http.ResponseWriter, r *http.Request) (int, any, error) {
+		in, err := decode[struct {
+			Parent string `json:"parent"`
+		}](w, r)
+		if err != nil {
+			return 0, nil, err
+		}
+		return http.StatusNoContent, nil, s.moveCategory(r.Context(), r.PathValue("id"), in.Parent)
+	})
+	handle("DELETE /categories/{id}", func(_ http.ResponseWriter, r *http.Request) (int, any, error) {
+		return http.StatusNoContent, nil, s.deleteCategory(r.Context(), r.PathValue("id"))
+	})
+	handle("POST /products", func(w http.ResponseWriter, r *http.Request) (int, any, error) {
+		p, err := decode[product](w, r)
+		if err != nil {
+			return 0, nil, err
+		}
+		if p.SKU == "" || p.Name == "" || p.Category == "" || p.Price < 0 {
+			return 0, nil, badRequest("sku, name and category are required, and a price of at least 0")
+		}
+		return http.StatusCreated, p, s.addProduct(r.Context(), p)
+	})
+	handle("GET /categories/{id}/products", func(w http.ResponseWriter, r *http.Request) (int, any, error) {
+		req, err := paging.ParseRequest(r.URL.Query(), sizes)
+		if err != nil {
+			return 0, nil, err
+		}
+		order := r.URL.Query().Get("sort")
+		if order == "" {
+			order = "name"
+		}
+		page, err := s.productPage(r.Context(), r.PathValue("id"), order, req)
+		if err != nil {
+			return 0, nil, err
+		}
+		if link := page.LinkHeader(r.URL, sizes); link != "" {
+			w.Header().Set("Link", link)
+		}
+		return http.StatusOK, page, nil
+	})
+	return mux
+}
+
+type badRequest string
+
+func (e badRequest) Error() string { return string(e) }
+
+// decode reads a small JSON body.
+func decode[T any](w http.ResponseWriter, r *http.Request) (T, error) {
+	var out T
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&out); err != nil {
+		return out, badRequest("body: " + err.Error())
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return out, badRequest("body: more than one value")
+	}
+	return out, nil
+}
+
+// failure turns an error into a status and what the client may know of it.
+func failure(err error) (int, any) {
+	status := http.StatusInternalServerError
+	var bad badRequest
+	switch {
+	case errors.As(err, &bad), errors.Is(err, paging.ErrInvalidToken), errors.Is(err, paging.ErrInvalidRequest):
+		status = http.StatusBadRequest
+	case errors.Is(err, mongo.ErrNoDocuments): // tree.ErrNotFound, tree.ErrParentNotFound
+		status = http.StatusNotFound
+	case errors.Is(err, tree.ErrCycle), errors.Is(err, errNotEmpty), mongo.IsDuplicateKeyError(err):
+		status = http.StatusConflict
+	}
+	text := http.StatusText(status)
+	switch {
+	case status == http.StatusInternalServerError:
+		log.Printf("catalog: %v", err)
+	case mongo.IsDuplicateKeyError(err):
+		text = "exists already"
+	default:
+		text = err.Error()
+	}
+	return status, map[string]string{"error": text}
+}
+
+func respond(w http.ResponseWriter, status int, body any) {
+	if body == nil {
+		w.WriteHeader(status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		log.Printf("catalog: write the answer: %v", err)
+	}
+}

@@ -1,0 +1,107 @@
+// Command tour walks through the patterns on real data and a real server. For
+// each step it prints the stored document, the query, its index and plan, the
+// round trips and the result.
+//
+//	go run ./examples/tour          # for reading
+//	go run ./examples/tour -json    # the same as JSON lines
+//	go run ./examples/tour tree     # only some patterns
+//
+// It starts the server that package mongotest finds, or uses MONGODB_URI, works
+// in a database of its own and drops it.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// chapters are the patterns of the tour in order.
+var chapters = []struct {
+	name, about string
+	run         func(context.Context, *guide) error
+}{
+	{"tree", "airports as a tree: country, state, city, airport", treeChapter},
+	{"paging", "airports and routes in pages", pagingChapter},
+	{"bucket", "a year of Seattle's weather in buckets", bucketChapter},
+}
+
+func main() {
+	asJSON := flag.Bool("json", false, "print JSON lines")
+	flag.Usage = func() {
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: tour [-json] [pattern ...]\n\npatterns:\n")
+		for _, chapter := range chapters {
+			fmt.Fprintf(flag.CommandLine.Output(), "  %-8s %s\n", chapter.name, chapter.about)
+		}
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := tour(ctx, os.Stdout, *asJSON, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "tour:", err)
+		os.Exit(1)
+	}
+}
+
+// tour runs the named chapters, or all.
+func tour(ctx context.Context, out io.Writer, asJSON bool, names []string) (err error) {
+	for _, name := range names {
+		known := slices.ContainsFunc(chapters, func(c struct {
+			name, about string
+			run         func(context.Context, *guide) error
+		}) bool {
+			return c.name == name
+		})
+		if !known {
+			return fmt.Errorf("no pattern %q on the tour", name)
+		}
+	}
+	server, err := mongotest.Start(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	recorder := mongotest.NewRecorder()
+	client, err := mongo.Connect(options.Client().ApplyURI(server.URI).SetMonitor(recorder.Monitor()))
+	if err != nil {
+		return err
+	}
+	db := client.Database("tour_" + strings.ToLower(rand.Text()))
+	defer func() {
+		// Also after an interrupt.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		dropped := db.Drop(ctx)
+		closed := client.Disconnect(ctx)
+		for _, cleanup := range []error{dropped, closed} {
+			if err == nil {
+				err = cleanup
+			}
+		}
+	}()
+	g := &guide{out: out, json: asJSON, db: db, recorder: recorder}
+	g.intro(server.Engine, server.Version)
+	for _, chapter := range chapters {
+		if len(names) > 0 && !slices.Contains(names, chapter.name) {
+			continue
+		}
+		g.chapter(chapter.name, chapter.about)
+		if err := chapter.run(ctx, g); err != nil {
+			return fmt.Errorf("%s: %w", chapter.name, err)
+		}
+	}
+	return g.err
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The tour runs whole, in both forms, and says of every step what it promises.
+func TestTour(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a server; not run with -short")
+	}
+	var lines bytes.Buffer
+	if err := tour(t.Context(), &lines, true, nil); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Split(strings.TrimSpace(lines.String()), "\n")
+	var about struct{ Engine, Version string }
+	if err := json.Unmarshal([]byte(all[0]), &about); err != nil || about.Engine == "" || about.Version == "" {
+		t.Errorf("first line %s, %v", all[0], err)
+	}
+	steps := map[string][]step{}
+	for _, line := range all[1:] {
+		var s step
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			t.Fatalf("line %s: %v", line, err)
+		}
+		if s.Title == "" || s.RoundTrips < 1 {
+			t.Errorf("step without title or round trips: %s", line)
+		}
+		steps[s.Pattern] = append(steps[s.Pattern], s)
+	}
+	for _, chapter := range chapters {
+		if len(steps[chapter.name]) < 5 {
+			t.Errorf("%s: %d steps", chapter.name, len(steps[chapter.name]))
+		}
+		has := func(what string, holds func(step) bool) {
+			if !slices.ContainsFunc(steps[chapter.name], holds) {
+				t.Errorf("%s: no step shows %s", chapter.name, what)
+			}
+		}
+		has("a stored document", func(s step) bool { return len(s.Stored) > 0 })
+		has("a query", func(s step) bool { return len(s.Query) > 0 })
+		has("an index", func(s step) bool { return len(s.Indexes) > 0 })
+		has("a result", func(s step) bool { return len(s.Result) > 0 })
+		for _, s := range steps[chapter.name] {
+			for _, line := range s.Result {
+				if strings.HasSuffix(line, "false") {
+					t.Errorf("%s, %s: %s", chapter.name, s.Title, line)
+				}
+			}
+		}
+	}
+	var text bytes.Buffer
+	if err := tour(t.Context(), &text, false, []string{"tree"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"stored ", "query ", "plan ", "round trips ", "result ", "USA > GA > Atlanta"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text lacks %q", want)
+		}
+	}
+	if strings.Contains(text.String(), "paging:") {
+		t.Error("a chapter that was not asked for")
+	}
+}
+
+func TestUnknownPattern(t *testing.T) {
+	err := tour(t.Context(), &bytes.Buffer{}, false, []string{"trie"})
+	if err == nil || !strings.Contains(err.Error(), `"trie"`) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/examples/data"
+	"github.com/mongopatterns/mongopatterns/tree"
+)
+
+// place is a country, a state, a city or an airport. The tree's own fields need
+// not be in the struct.
+type place struct {
+	ID   string `bson:"_id"`
+	Kind string `bson:"kind"`
+	Name string `bson:"name"`
+}
+
+func (p place) String() string { return p.Kind + " " + p.Name }
+
+func treeChapter(ctx context.Context, g *guide) error {
+	if err := bookCategories(ctx, g); err != nil {
+		return err
+	}
+	nodes, err := placesOfTheWorld()
+	if err != nil {
+		return err
+	}
+	places, err := tree.New[string, place](g.db.Collection("places"), tree.AncestorArray, &tree.Options{NameField: "name"})
+	if err != nil {
+		return err
+	}
+	if err := places.EnsureIndexes(ctx); err != nil {
+		return err
+	}
+	atlanta := &example{"places", bson.D{{Key: "_id", Value: "ATL"}}}
+	err = g.show(ctx, "load countries, states, cities and airports", atlanta, func() ([]string, error) {
+		result, err := places.LoadNodes(ctx, nodes, nil)
+		return []string{fmt.Sprintf("%d nodes", result.Inserted)}, err
+	})
+	if err != nil {
+		return err
+	}
+	err = g.show(ctx, "where is ATL? the breadcrumb", nil, func() ([]string, error) {
+		crumbs, err := places.Breadcrumb(ctx, "ATL")
+		names := make([]string, len(crumbs))
+		for i, crumb := range crumbs {
+			names[i] = crumb.Name
+		}
+		return []string{strings.Join(names, " > ")}, err
+	})
+	if err != nil {
+		return err
+	}
+	err = g.show(ctx, "how much lies in Georgia?", nil, func() ([]string, error) {
+		kinds := map[string]int{}
+		for p, err := range places.Descendants(ctx, "USA/GA", nil) {
+			if err != nil {
+				return nil, err
+			}
+			kinds[p.Kind]++
+		}
+		return []string{fmt.Sprintf("%d cities, %d airports", kinds["city"], kinds["airport"])}, nil
+	})
+	if err != nil {
+		return err
+	}
+	err = g.show(ctx, "composed with the driver: the descendants' filter in a count of one's own", nil, func() ([]string, error) {
+		filter, err := places.DescendantsFilter(ctx, "USA/AK", nil)
+		if err != nil {
+			return nil, err
+		}
+		n, err := g.db.Collection("places").CountDocuments(ctx, append(filter, bson.E{Key: "kind", Value: "airport"}))
+		return []string{fmt.Sprintf("%d airports in Alaska", n)}, err
+	})
+	if err != nil {
+		return err
+	}
+	err = g.show(ctx, "what do ATL and SAV have in common?", nil, func() ([]string, error) {
+		common, err := places.LowestCommonAncestor(ctx, "ATL", "SAV")
+		return []string{common.String()}, err
+	})
+	if err != nil {
+		return err
+	}
+	err = g.show(ctx, "a subtree as a nested value", nil, func() ([]string, error) {
+		state, err := places.Subtree(ctx, "USA/DE", nil)
+		if err != nil {
+			return nil, err
+		}
+		out := []string{state.Value.String()}
+		for _, city := range state.Children {
+			var airports []string
+			for _, airport := range city.Children {
+				airports = append(airports, airport.Value.Name)
+			}
+			out = append(out, "  "+city.Value.Name+": "+strings.Join(airports, "; "))
+		}
+		return out, nil
+	})
+	if err != nil {
+		return err
+	}
+	err = g.show(ctx, "a move of all Alaska, one updateMany for all that lies below", &example{"places", bson.D{{Key: "_id", Value: "ANC"}}}, func() ([]string, error) {
+		if _, err := places.Insert(ctx, place{"Arctic", "country", "Arctic"}, places.AsRoot()); err != nil {
+			return nil, err
+		}
+		if err := places.Move(ctx, "USA/AK", places.Under("Arctic")); err != nil {
+			return nil, err
+		}
+		depth, err := places.Depth(ctx, "ANC")
+		return []string{fmt.Sprintf("ANC is at depth %d", depth)}, err
+	})
+	if err != nil {
+		return err
+	}
+	return g.show(ctx, "under itself? refused", nil, func() ([]string, error) {
+		err := places.Move(ctx, "Arctic", places.Under("ANC"))
+		if err == nil {
+			return nil, fmt.Errorf("a cycle was made")
+		}
+		return []string{err.Error()}, nil
+	})
+}
+
+// placesOfTheWorld nests the airports by country, state and city.
+func placesOfTheWorld() ([]*tree.Node[place], error) {
+	airports, err := data.Airports()
+	if err != nil {
+		return nil, err
+	}
+	var roots []*tree.Node[place]
+	known := map[string]*tree.Node[place]{}
+	under := func(siblings *[]*tree.Node[place], p place) *tree.Node[place] {
+		if node := known[p.ID]; node != nil {
+			return node
+		}
+		node := &tree.Node[place]{Value: p}
+		known[p.ID] = node
+		*siblings = append(*siblings, node)
+		return node
+	}
+	for _, a := range airports {
+		country := under(&roots, place{a.Country, "country", a.Country})
+		state := under(&country.Children, place{a.Country + "/" + a.State, "state", a.State})
+		city := under(&state.Children, place{a.Country + "/" + a.State + "/" + a.City, "city", a.City})
+		under(&city.Children, place{a.IATA, "airport", a.Name})
+	}
+	return roots, nil
+}

@@ -1,0 +1,157 @@
+package mongopatterns_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func TestMain(m *testing.M) { mongotest.Main(m) }
+
+// consumer makes a module outside the repository that imports the library, and
+// returns its folder.
+func consumer(t *testing.T, program string) string {
+	t.Helper()
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("main.go", program)
+	write("go.mod", "module example.com/consumer\n\ngo 1.25.0\n\n"+
+		"require github.com/mongopatterns/mongopatterns v0.0.0\n\n"+
+		"replace github.com/mongopatterns/mongopatterns => "+root+"\n")
+	command(t, dir, nil, "go", "mod", "tidy")
+	return dir
+}
+
+// command runs a command and returns what it prints.
+func command(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off"), env...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}
+
+var (
+	goBlock     = regexp.MustCompile("(?s)```go\n(package main\n.*?)```")
+	outputBlock = regexp.MustCompile("(?s)It prints\n\n```\n(.*?)```")
+	localLink   = regexp.MustCompile(`\]\(([^):#]+)\)`)
+)
+
+// The quick start of the README is a program that prints what it says.
+func TestQuickStart(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, output := goBlock.FindSubmatch(readme), outputBlock.FindSubmatch(readme)
+	if program == nil || output == nil {
+		t.Fatal("README.md has no quick start with its output")
+	}
+	db := mongotest.Database(t) // skips under -short
+	server, err := mongotest.Start(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	source := strings.Replace(string(program[1]), `"quickstart"`, `"`+db.Name()+`"`, 1)
+	dir := consumer(t, source)
+	got := command(t, dir, []string{"MONGODB_URI=" + server.URI}, "go", "run", ".")
+	if diff := cmp.Diff(string(output[1]), got); diff != "" {
+		t.Errorf("output (-README +got):\n%s", diff)
+	}
+}
+
+// What depends on a library package alone gets the driver and what that needs.
+func TestConsumerGetsTheDriverOnly(t *testing.T) {
+	driver := "go.mongodb.org/mongo-driver/v2"
+	allowed := map[string]bool{"github.com/mongopatterns/mongopatterns": true, driver: true}
+	for requirement := range strings.FieldsSeq(command(t, ".", nil, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}",
+		driver+"/mongo", driver+"/bson")) {
+		allowed[requirement] = true
+	}
+	got := command(t, ".", nil, "go", "list", "-deps", "-f", "{{.ImportPath}} {{with .Module}}{{.Path}}{{end}}",
+		"./tree", "./paging", "./bucket")
+	for line := range strings.Lines(got) {
+		fields := strings.Fields(line)
+		if len(fields) == 2 && !allowed[fields[1]] {
+			t.Errorf("package %s of module %s is in the build", fields[0], fields[1])
+		}
+		if strings.HasSuffix(fields[0], "/mongotest") {
+			t.Error("a library package imports mongotest")
+		}
+	}
+	if testing.Short() {
+		return // go mod tidy may need the network
+	}
+	dir := consumer(t, `package main
+
+import _ "github.com/mongopatterns/mongopatterns/tree"
+
+func main() {}
+`)
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, never := range []string{"testcontainers", "docker", "moby", "gofrs"} {
+		if strings.Contains(string(mod), never) {
+			t.Errorf("go.mod of a consumer requires %s:\n%s", never, mod)
+		}
+	}
+	command(t, dir, nil, "go", "mod", "vendor")
+	vendored, err := filepath.Glob(filepath.Join(dir, "vendor", "github.com", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range vendored {
+		if name := filepath.Base(path); name == "testcontainers" || name == "docker" || name == "moby" {
+			t.Errorf("%s is vendored by a consumer", name)
+		}
+	}
+}
+
+// Links of the documents lead somewhere, and each pattern package is listed.
+func TestDocuments(t *testing.T) {
+	for _, doc := range []string{"README.md", "CONTRIBUTING.md", "docs/design.md", "docs/compatibility.md"} {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, link := range localLink.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(doc), link[1])); err != nil {
+				t.Errorf("%s: %v", doc, err)
+			}
+		}
+		if doc != "README.md" {
+			continue
+		}
+		for _, pattern := range []string{"tree", "paging", "bucket", "mongotest"} {
+			if !strings.Contains(string(text), "| ["+pattern+"]("+pattern+"/doc.go) |") {
+				t.Errorf("%s does not list %s", doc, pattern)
+			}
+		}
+	}
+}
