@@ -65,6 +65,15 @@ func (b *Buckets[S, M]) append(ctx context.Context, g *group) (Appended, error) 
 		err := b.coll.FindOneAndUpdate(ctx, b.open(g.place, g.seq, g.items), b.push(g, g.items),
 			options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).
 				SetProjection(b.fill())).Decode(&after)
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			// MongoDB always answers with the document. A server that does not,
+			// when two writers make it at once, is asked what it did.
+			err = b.primary.FindOne(ctx, append(b.target(g.place, g.seq), bson.E{Key: b.opts.ArrayField, Value: g.items[0].raw}),
+				options.FindOne().SetProjection(b.fill())).Decode(&after)
+			if errors.Is(err, mongo.ErrNoDocuments) && attempt < b.opts.MaxRetries {
+				continue
+			}
+		}
 		switch {
 		case err == nil:
 			b.goOn(g, g.seq, after) // to the next bucket if this one is full now

@@ -1,0 +1,238 @@
+package bucket_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// block stores a bucket that another writer has filled.
+func block(t testing.TB, coll *mongo.Collection, series any, start time.Time, n int64, count int) {
+	t.Helper()
+	measurements := bson.A{}
+	for i := range count {
+		measurements = append(measurements, event{ID: fmt.Sprintf("blocked-%d-%d", n, i), Timestamp: start.Add(time.Duration(i) * time.Second), V: 1})
+	}
+	_, err := coll.InsertOne(t.Context(), bson.D{
+		{Key: "_id", Value: bson.D{{Key: "series", Value: series}, {Key: "start", Value: start}, {Key: "n", Value: n}}},
+		{Key: "series", Value: series}, {Key: "start", Value: start},
+		{Key: "measurements", Value: measurements}, {Key: "count", Value: count}, {Key: "bytes", Value: int64(1)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAppendManyFillsBuckets(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := full()
+	o.MaxCount = 10
+	b := newBuckets[int64, event](t, coll, bucket.Every(time.Hour), o)
+	// Of one window bucket 0 is full and bucket 1 takes 3 more; of the other
+	// nothing is known.
+	one := any(int32(1)) // equal to int64(1), also inside _id
+	if mongotest.Engine(t, coll.Database()) == "secantus-py" {
+		one = int64(1) // to this one only outside
+	}
+	block(t, coll, one, at(1, 0, 0), 0, 10)
+	block(t, coll, one, at(1, 0, 0), 1, 7)
+	var batch []event
+	for i := range 25 {
+		batch = append(batch, event{ID: fmt.Sprint(i), Timestamp: at(1, 30, i), V: 1}, event{ID: fmt.Sprint(i), Timestamp: at(2, 30, i), V: 1})
+	}
+	var progress []int64
+	result, err := b.AppendMany(t.Context(), bucket.Of(int64(1), batch...), &bucket.BatchOptions{
+		BatchSize: 40, Progress: func(done int64) { progress = append(progress, done) },
+	})
+	if err != nil || result.Appended != 50 || result.Duplicates != 0 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	diff(t, []int64{40, 50}, progress)
+	var fill []string
+	for _, doc := range stored(t, coll) {
+		fill = append(fill, fmt.Sprint(doc["start"].(bson.DateTime).Time().UTC().Hour(), " ", asInt(doc["count"])))
+	}
+	diff(t, []string{"1 10", "1 10", "1 10", "1 10", "1 2", "2 10", "2 10", "2 5"}, fill)
+	if got := collect(t, b.Range(t.Context(), 1, at(1, 30, 0), at(3, 0, 0))); len(got) != 50 {
+		t.Errorf("%d", len(got))
+	}
+}
+
+func TestAppendManyDuplicates(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := full()
+	o.MaxCount = 4
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	var batch []event
+	for i := range 9 {
+		batch = append(batch, event{ID: fmt.Sprint(i), Timestamp: at(1, i, 0), V: 1})
+	}
+	for round, want := range []bucket.AppendResult{{Appended: 6}, {Appended: 3, Duplicates: 6}, {Duplicates: 9}} {
+		upTo := min(6+3*round, 9)
+		result, err := b.AppendMany(t.Context(), bucket.Of("s", batch[:upTo]...), nil)
+		if err != nil || result != want {
+			t.Errorf("round %d: %+v, %v", round, result, err)
+		}
+	}
+	// Twice in one batch, and in two batches.
+	twice := []event{{ID: "x", Timestamp: at(2, 0, 0)}, {ID: "x", Timestamp: at(2, 0, 0)}, {ID: "x", Timestamp: at(2, 5, 0)}}
+	result, err := b.AppendMany(t.Context(), bucket.Of("s", twice...), &bucket.BatchOptions{BatchSize: 2})
+	if err != nil || result.Appended != 1 || result.Duplicates != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if got := collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != 10 {
+		t.Errorf("%d measurements", len(got))
+	}
+	mustCheck(t, b)
+}
+
+// Other writers that fill every bucket first are given up on, with the last
+// duplicate key as the reason.
+func TestContended(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := full()
+	o.MaxRetries = 3
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	// A unique index that the pattern knows nothing of has the same effect.
+	if _, err := coll.Indexes().CreateOne(t.Context(), unique("room")); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0)})
+	cmds := mongotest.Record(t, coll.Database(), func() {
+		_, err := b.Append(t.Context(), "s", event{ID: "2", Timestamp: at(2, 0, 0)})
+		if !errors.Is(err, bucket.ErrContended) || !mongo.IsDuplicateKeyError(err) {
+			t.Error(err)
+		}
+	})
+	if n := len(cmds.Named("findAndModify")); n != 4 {
+		t.Errorf("tried %d times", n)
+	}
+	result, err := b.AppendMany(t.Context(), bucket.Of("s", event{ID: "2", Timestamp: at(2, 0, 0)},
+		event{ID: "3", Timestamp: at(1, 0, 0)}), nil)
+	if !errors.Is(err, bucket.ErrContended) || !mongo.IsDuplicateKeyError(err) || result.Appended != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+func unique(field string) mongo.IndexModel {
+	return mongo.IndexModel{Keys: bson.D{{Key: field, Value: 1}}, Options: uniqueOption()}
+}
+
+// A duplicate key from a race that ends differently, injected by the server, is
+// simply tried again.
+func TestRetryAfterInjectedDuplicateKey(t *testing.T) {
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
+	admin := db.Client().Database("admin")
+	fail := func(command string, times int) {
+		err := admin.RunCommand(t.Context(), bson.D{
+			{Key: "configureFailPoint", Value: "failCommand"},
+			{Key: "mode", Value: bson.D{{Key: "times", Value: times}}},
+			{Key: "data", Value: bson.D{{Key: "failCommands", Value: bson.A{command}}, {Key: "errorCode", Value: 11001},
+				{Key: "namespace", Value: db.Name() + ".c"}}},
+		}).Err()
+		if err != nil {
+			t.Skip("no fail points: ", err)
+		}
+		t.Cleanup(func() {
+			_ = admin.RunCommand(context.Background(), bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: "off"}}).Err()
+		})
+	}
+	fail("findAndModify", 3)
+	for i := range 4 {
+		mustAppend(t, b, "s", event{ID: fmt.Sprint(i), Timestamp: at(1, i, 0), V: 2})
+	}
+	stats, err := b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
+	if err != nil || stats.Count != 4 || stats.Values["v"].Sum.Float64() != 8 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	mustCheck(t, b)
+}
+
+func TestAppendManyStopsAtInvalid(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), nil)
+	good := bson.D{{Key: "timestamp", Value: at(1, 0, 0)}}
+	result, err := b.AppendMany(t.Context(), bucket.Of("s", good, good, good, bson.D{}), &bucket.BatchOptions{BatchSize: 2})
+	if !errors.Is(err, bucket.ErrInvalid) || result.Appended != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if _, err := b.AppendMany(t.Context(), bucket.Of("s", good), &bucket.BatchOptions{BatchSize: -1}); err == nil {
+		t.Error("negative batch size")
+	}
+	if result, err := b.AppendMany(t.Context(), bucket.Of[string, bson.D]("s"), nil); err != nil || result.Appended != 0 {
+		t.Errorf("nothing: %+v, %v", result, err)
+	}
+}
+
+// In a transaction nothing may run into a duplicate key, and an abort leaves
+// nothing behind.
+func TestInTransaction(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	for _, ids := range []bool{false, true} {
+		o := full()
+		o.MaxCount = 3
+		if !ids {
+			o.IDField = ""
+		}
+		b := newBuckets[bool, event](t, coll, bucket.Every(time.Hour), o)
+		for i := range 3 {
+			mustAppend(t, b, ids, event{ID: fmt.Sprint(i), Timestamp: at(1, i, 0)})
+		}
+		cold := newBuckets[bool, event](t, coll, bucket.Every(time.Hour), o)
+		session, err := coll.Database().Client().StartSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.EndSession(context.Background())
+		for _, commit := range []bool{false, true} {
+			if err := session.StartTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			ctx := mongo.NewSessionContext(t.Context(), session)
+			for i := 3; i < 8; i++ {
+				if got, err := cold.Append(ctx, ids, event{ID: fmt.Sprint(i), Timestamp: at(1, i, 0)}); err != nil || got.Duplicate {
+					t.Fatalf("%+v, %v", got, err)
+				}
+			}
+			if ids {
+				if got, err := cold.Append(ctx, ids, event{ID: "4", Timestamp: at(1, 4, 0)}); err != nil || !got.Duplicate {
+					t.Errorf("%+v, %v", got, err)
+				}
+			}
+			result, err := cold.AppendMany(ctx, bucket.Of(ids, event{ID: "8", Timestamp: at(1, 8, 0)}, event{ID: "9", Timestamp: at(1, 9, 0)},
+				event{ID: "10", Timestamp: at(5, 0, 0)}), nil)
+			if err != nil || result.Appended != 3 {
+				t.Fatalf("%+v, %v", result, err)
+			}
+			want := 3
+			if commit {
+				want = 11
+				err = session.CommitTransaction(ctx)
+			} else {
+				err = session.AbortTransaction(ctx)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := collect(t, b.Range(t.Context(), ids, time.Time{}, time.Time{})); len(got) != want {
+				t.Errorf("commit %v: %d", commit, len(got))
+			}
+		}
+		mustCheck(t, b)
+	}
+}

@@ -1,0 +1,145 @@
+package bucket_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func uniqueOption() *options.IndexOptionsBuilder { return options.Index().SetUnique(true) }
+
+func TestEditErrors(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
+	plain, err := bucket.New[string, event](coll, bucket.Every(time.Hour), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 1})
+	missing := event{ID: "2", Timestamp: at(1, 30, 0), V: 1}
+	elsewhere := event{ID: "1", Timestamp: at(2, 0, 0), V: 1}
+	for what, err := range map[string]error{
+		"replace":              b.Replace(t.Context(), "s", missing),
+		"replace elsewhere":    b.Replace(t.Context(), "s", elsewhere),
+		"replace other series": b.Replace(t.Context(), "t", event{ID: "1", Timestamp: at(1, 0, 0)}),
+		"delete":               b.Delete(t.Context(), "s", at(1, 30, 0)),
+		"delete by ID":         b.DeleteByID(t.Context(), "s", at(1, 0, 0), "2"),
+	} {
+		if !errors.Is(err, bucket.ErrNotFound) || !errors.Is(err, mongo.ErrNoDocuments) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := plain.DeleteByID(t.Context(), "s", at(1, 0, 0), "1"); err == nil {
+		t.Error("delete by ID without IDField")
+	}
+	if err := b.Replace(t.Context(), "s", event{Timestamp: at(1, 0, 0), V: nan()}); err != nil && !errors.Is(err, bucket.ErrNotFound) {
+		t.Error(err) // v has a Count, so NaN is allowed
+	}
+	// An ID that looks like an operator is data.
+	for _, id := range []any{bson.D{{Key: "$ne", Value: ""}}, bson.Regex{Pattern: "."}} {
+		if err := b.DeleteByID(t.Context(), "s", at(1, 0, 0), id); !errors.Is(err, bucket.ErrNotFound) {
+			t.Errorf("%v: %v", id, err)
+		}
+	}
+}
+
+// The document after its last measurement is deleted, and after it fills again.
+func TestEmptiedBucket(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := full()
+	o.Values[0].Sum, o.Values[0].SumSquares = "sum", ""
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 5})
+	before := stored(t, coll)
+	if err := b.Delete(t.Context(), "s", at(1, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	empty := stored(t, coll)[0]
+	if asInt(empty["count"]) != 0 || len(empty["measurements"].(bson.A)) != 0 || asInt(empty["bytes"]) != 0 ||
+		fmt.Sprint(empty["sum"]) != "0" || len(empty["agg"].(bson.D)) != 1 { // n: 0
+		t.Errorf("emptied: %v", empty)
+	}
+	mustCheck(t, b)
+	if got := collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 5})
+	after := stored(t, coll)
+	for _, doc := range []bson.M{before[0], after[0]} {
+		doc["agg"] = nil // in another order
+		for _, key := range []string{"count", "bytes"} {
+			doc[key] = asInt(doc[key]) // int32 or int64
+		}
+	}
+	diff(t, before, after)
+	mustCheck(t, b)
+}
+
+// Numbers keep their types through appends, edits and aggregates.
+func TestNumberTypes(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), full())
+	dec := func(s string) bson.Decimal128 {
+		d, err := bson.ParseDecimal128(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for i, c := range []struct {
+		values []any
+		kind   bson.Type
+		sum    string
+	}{
+		{[]any{int32(1), int32(2)}, bson.TypeInt32, "3"},
+		{[]any{int32(1 << 30), int32(1 << 30)}, bson.TypeInt64, "2147483648"},
+		{[]any{int64(1 << 53), int64(1)}, bson.TypeInt64, "9007199254740993"},
+		{[]any{0.25, 0.5}, bson.TypeDouble, "0.75"},
+		{[]any{dec("0.1"), dec("0.2")}, bson.TypeDecimal128, "0.3"},
+		{[]any{dec("12345678901234567890.12345678901234"), int32(1)}, bson.TypeDecimal128, "12345678901234567891.12345678901234"},
+	} {
+		series := fmt.Sprint(i)
+		var ms []bson.D
+		for j, v := range c.values {
+			ms = append(ms, bson.D{{Key: "id", Value: j}, {Key: "timestamp", Value: at(1, j, 0)}, {Key: "v", Value: v}})
+		}
+		mustAppend(t, b, series+"single", ms...)
+		if _, err := b.AppendMany(t.Context(), bucket.Of(series+"bulk", ms...), nil); err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, b, series+"edited", ms...)
+		if err := b.Replace(t.Context(), series+"edited", ms[0]); err != nil {
+			t.Fatal(err)
+		}
+		for _, how := range []string{"single", "bulk", "edited"} {
+			for _, to := range []time.Time{at(2, 0, 0), at(1, 30, 0)} { // stored and computed
+				stats, err := b.Aggregate(t.Context(), series+how, at(1, 0, 0), to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum := stats.Values["v"].Sum
+				if sum.Raw().Type != c.kind || sum.String() != c.sum {
+					t.Errorf("%v %s: sum %v %v, want %v %v", c.values, how, sum.Raw().Type, sum, c.kind, c.sum)
+				}
+			}
+			got := collect(t, b.Range(t.Context(), series+how, time.Time{}, time.Time{}))
+			for j, m := range got {
+				if fmt.Sprintf("%T %v", m[2].Value, m[2].Value) != fmt.Sprintf("%T %v", c.values[j], c.values[j]) {
+					t.Errorf("%v %s: read %T %v", c.values, how, m[2].Value, m[2].Value)
+				}
+			}
+		}
+	}
+	mustCheck(t, b)
+}

@@ -1,0 +1,78 @@
+package bucket
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+func dec(t testing.TB, s string) bson.Decimal128 {
+	t.Helper()
+	d, err := bson.ParseDecimal128(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestNumbers(t *testing.T) {
+	d := func(s string) bson.Decimal128 { return dec(t, s) }
+	for _, c := range []struct{ got, want any }{
+		{add(int32(1), int32(2)), int32(3)},
+		{add(int32(math.MaxInt32), int32(1)), int64(math.MaxInt32 + 1)},
+		{add(int32(1), int64(2)), int64(3)},
+		{add(int64(math.MaxInt64), int64(1)), float64(1 << 63)},
+		{add(int64(math.MinInt64), int64(-1)), -float64(1 << 63)},
+		{add(int64(5), int32(0)), int64(5)},
+		{add(int64(-5), int32(2)), int64(-3)},
+		{add(int32(1), 0.5), 1.5},
+		{add(d("0.1"), d("0.2")), d("0.3")},
+		{add(d("1E+3"), int32(1)), d("1001")},
+		{add(0.1, d("0.2")), d("0.300000000000000")},
+		{add(d("9999999999999999999999999999999999"), d("1")), d("1.000000000000000000000000000000000E+34")},
+		{add(d("1E+34"), d("0.5")), d("1.000000000000000000000000000000000E+34")},
+		{square(int32(-3)), int32(9)},
+		{square(int32(100000)), int64(10000000000)},
+		{square(int64(3)), int64(9)},
+		{square(int64(1 << 40)), float64(1 << 40 * (1 << 40))},
+		{square(-1.5), 2.25},
+		{square(d("-1.1")), d("1.21")},
+	} {
+		if fmt.Sprintf("%T %v", c.got, c.got) != fmt.Sprintf("%T %v", c.want, c.want) {
+			t.Errorf("got %T %v, want %T %v", c.got, c.got, c.want, c.want)
+		}
+	}
+	ascending := []any{math.Inf(-1), int64(math.MinInt64), -1.5, int32(-1), d("-0.5"), int32(0), 0.1, d("0.25"), 0.5, int64(1),
+		d("1.5"), float64(1 << 53), int64(1<<53 + 1), d("1E+30")}
+	for i, a := range ascending[1:] {
+		for j, b := range ascending[1:] {
+			if less(a, b) != (i < j) {
+				t.Errorf("%v < %v is %v", a, b, less(a, b))
+			}
+		}
+	}
+}
+
+// Sums of decimals agree with exact arithmetic.
+func TestDecimalSums(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 500 {
+		exact, sum := new(big.Rat), any(int32(0))
+		for range 20 {
+			m, e := random.Int64N(2e12)-1e12, random.IntN(8)-4
+			d, ok := bson.ParseDecimal128FromBigInt(big.NewInt(m), e)
+			if !ok {
+				t.Fatal(m, e)
+			}
+			sum = add(sum, d)
+			exact.Add(exact, rational(d))
+		}
+		if rational(sum).Cmp(exact) != 0 {
+			t.Fatalf("%v, want %v", sum, exact)
+		}
+	}
+}

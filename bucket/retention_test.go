@@ -1,0 +1,461 @@
+package bucket_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func fillHours(t testing.TB, b *bucket.Buckets[string, event], series string, hours, each int) {
+	t.Helper()
+	var batch []event
+	for h := range hours {
+		for i := range each {
+			batch = append(batch, event{ID: fmt.Sprintf("%d-%d", h, i), Timestamp: at(h, i, 0), V: float64(h*each + i)})
+		}
+	}
+	if _, err := b.AppendMany(t.Context(), bucket.Of(series, batch...), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func count(t testing.TB, coll *mongo.Collection) int {
+	t.Helper()
+	n, err := coll.CountDocuments(t.Context(), bson.D{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}
+
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll, archive := db.Collection("c"), db.Collection("archive")
+	o := full()
+	o.MaxCount = 3
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	reader := newBuckets[string, event](t, archive, bucket.Every(time.Hour), func() *bucket.Options { o := *o; o.IDField = ""; return &o }())
+	fillHours(t, b, "s", 6, 5) // 2 buckets an hour
+	before := stored(t, coll)
+	var progress []int64
+	// 03:59: the window of 03:00 has not ended.
+	result, err := b.Archive(t.Context(), at(3, 59, 0), archive, &bucket.BatchOptions{
+		BatchSize: 4, Progress: func(done int64) { progress = append(progress, done) },
+	})
+	if err != nil || result.Documents != 6 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	diff(t, []int64{4, 6}, progress)
+	diff(t, before[:6], stored(t, archive)) // moved as they were
+	diff(t, before[6:], stored(t, coll))
+	if again, err := b.Archive(t.Context(), at(3, 59, 0), archive, nil); err != nil || again.Documents != 0 {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+
+	// Late data starts the window anew and is archived beside the old.
+	mustAppend(t, b, "s", event{ID: "late", Timestamp: at(1, 59, 0), V: 100})
+	mustAppend(t, b, "s", event{ID: "late 2", Timestamp: at(1, 58, 0), V: 100})
+	if result, err := b.Archive(t.Context(), at(4, 0, 0), archive, nil); err != nil || result.Documents != 3 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if got := collect(t, reader.Range(t.Context(), "s", at(1, 0, 0), at(2, 0, 0))); len(got) != 7 || got[6].ID != "late" || got[5].ID != "late 2" {
+		t.Errorf("%v", got)
+	}
+	mustCheck(t, reader)
+	mustCheck(t, b)
+	all := collect(t, b.RangeAcross(t.Context(), archive, "s", time.Time{}, time.Time{}))
+	if len(all) != 32 || all[12].ID != "2-0" {
+		t.Errorf("%d across: %v", len(all), all)
+	}
+	if some := collect(t, b.RangeAcross(t.Context(), archive, "s", at(3, 3, 0), at(4, 2, 0))); len(some) != 4 {
+		t.Errorf("some across: %v", some)
+	}
+	for range b.RangeAcross(t.Context(), archive, "s", time.Time{}, time.Time{}) {
+		break
+	}
+	if _, err := b.Archive(t.Context(), day, coll, nil); err == nil {
+		t.Error("archive into itself")
+	}
+	if _, err := b.Archive(t.Context(), day, nil, nil); err == nil {
+		t.Error("archive into nothing")
+	}
+}
+
+// While buckets move, an appender goes on and readers see every measurement
+// exactly once.
+func TestArchiveUnderLoad(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll, archive := db.Collection("c"), db.Collection("archive")
+	o := full()
+	o.MaxCount = 4
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	archived := newBuckets[string, event](t, archive, bucket.Every(time.Hour), &bucket.Options{})
+	const hours, each = 6, 8
+	fillHours(t, b, "s", hours, each)
+	done := make(chan struct{})
+	var readers, writers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for reads := 0; ; reads++ {
+				seen := map[string]int{}
+				for e, err := range b.RangeAcross(t.Context(), archive, "s", time.Time{}, time.Time{}) {
+					if err != nil {
+						t.Errorf("read %d: %v", reads, err)
+						return
+					}
+					seen[e.ID]++
+				}
+				for h := range hours {
+					for i := range each {
+						if n := seen[fmt.Sprintf("%d-%d", h, i)]; n != 1 {
+							t.Errorf("read %d saw %d-%d %d times", reads, h, i, n)
+							return
+						}
+					}
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	const late = 20
+	writers.Go(func() { // into windows that are being moved
+		for i := range late {
+			e := event{ID: fmt.Sprint("late ", i), Timestamp: at(i%hours, 30, i)}
+			if _, err := b.Append(t.Context(), "s", e); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	writers.Go(func() {
+		for h := range hours {
+			if _, err := b.Archive(t.Context(), at(h+1, 0, 0), archive, &bucket.BatchOptions{BatchSize: 1}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	writers.Wait()
+	close(done)
+	readers.Wait()
+	all := collect(t, b.RangeAcross(t.Context(), archive, "s", time.Time{}, time.Time{}))
+	if len(all) != hours*each+late {
+		t.Errorf("%d at the end", len(all))
+	}
+	mustCheck(t, b)
+	_ = archived
+}
+
+func TestArchiveResumesAfterCancel(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll, archive := db.Collection("c"), db.Collection("archive")
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
+	fillHours(t, b, "s", 6, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	result, err := b.Archive(ctx, at(23, 0, 0), archive, &bucket.BatchOptions{BatchSize: 2, Progress: func(int64) { cancel() }})
+	if !errors.Is(err, context.Canceled) || result.Documents != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if count(t, coll) != 4 || count(t, archive) != 2 {
+		t.Errorf("%d and %d", count(t, coll), count(t, archive))
+	}
+	if result, err := b.Archive(t.Context(), at(23, 0, 0), archive, nil); err != nil || result.Documents != 4 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+func TestDeleteBefore(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
+	fillHours(t, b, "s", 6, 2)
+	fillHours(t, b, "other", 6, 2)
+	result, err := b.DeleteBefore(t.Context(), at(3, 0, 0), &bucket.BatchOptions{BatchSize: 2, Filter: bson.D{{Key: "series", Value: "s"}}})
+	if err != nil || result.Documents != 3 || count(t, coll) != 9 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if result, err := b.DeleteBefore(t.Context(), at(3, 0, 0).Add(-time.Millisecond), nil); err != nil || result.Documents != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if got := collect(t, b.Range(t.Context(), "other", time.Time{}, time.Time{})); len(got) != 8 || !got[0].Timestamp.Equal(at(2, 0, 0)) {
+		t.Errorf("%v", got)
+	}
+	if _, err := b.DeleteBefore(t.Context(), day, &bucket.BatchOptions{BatchSize: -1}); err == nil {
+		t.Error("negative batch size")
+	}
+}
+
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	src, coll := db.Collection("readings"), db.Collection("c")
+	var docs []any
+	for i := range 50 {
+		var id any = i // several types of _id
+		switch {
+		case i >= 40:
+			id = bson.NewObjectID()
+		case i >= 20:
+			id = fmt.Sprintf("id %02d", i)
+		}
+		docs = append(docs, bson.D{{Key: "_id", Value: id}, {Key: "sensor_id", Value: i % 3},
+			{Key: "timestamp", Value: at(i%4, i, 0)}, {Key: "temperature", Value: float64(i)}, {Key: "note", Value: "kept"}})
+	}
+	if _, err := src.InsertMany(t.Context(), docs); err != nil {
+		t.Fatal(err)
+	}
+	o := scenario()
+	o.MaxCount = 3
+	b := newBuckets[int, bson.D](t, coll, bucket.Every(time.Hour), o)
+	// Stopped after the second and the fourth batch, then to the end.
+	var adopted int64
+	for stop := 2; adopted < 50; stop++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		batches := 0
+		result, err := b.Adopt(ctx, src, nil, &bucket.AdoptOptions{BatchSize: 7, Progress: func(int64) {
+			if batches++; batches == stop {
+				cancel()
+			}
+		}})
+		cancel()
+		adopted += result.Adopted
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	check := func(want int) {
+		t.Helper()
+		total := 0
+		for series := range 3 {
+			for _, m := range collect(t, b.Range(t.Context(), series, time.Time{}, time.Time{})) {
+				total++
+				if len(m) != 3 || m[0].Key != "timestamp" || m[2].Value != "kept" || int(m[1].Value.(float64))%3 != series {
+					t.Errorf("series %d: %v", series, m)
+				}
+			}
+		}
+		if total != want {
+			t.Errorf("%d measurements, want %d", total, want)
+		}
+		mustCheck(t, b)
+	}
+	check(50)
+	// Once more adopts nothing but what is new.
+	if _, err := src.InsertOne(t.Context(), docs[0].(bson.D)[1:]); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int64{1, 0} {
+		if result, err := b.Adopt(t.Context(), src, nil, nil); err != nil || result.Adopted != want {
+			t.Errorf("%+v, %v", result, err)
+		}
+	}
+	check(51)
+
+	// A document that does not fit stops it and is named.
+	if _, err := src.InsertOne(t.Context(), bson.D{{Key: "sensor_id", Value: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Adopt(t.Context(), src, nil, nil); !errors.Is(err, bucket.ErrInvalid) {
+		t.Error(err)
+	}
+	// With a filter and a conversion it goes on.
+	result, err := b.Adopt(t.Context(), src, func(doc bson.Raw) (int, bson.D, error) {
+		return 9, bson.D{{Key: "timestamp", Value: at(20, 0, 0)}, {Key: "temperature", Value: 1}}, nil
+	}, &bucket.AdoptOptions{Filter: bson.D{{Key: "sensor_id", Value: 1}}})
+	if err != nil || result.Adopted != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if got := collect(t, b.Range(t.Context(), 9, time.Time{}, time.Time{})); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestAdoptTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	src, coll := db.Collection("readings"), db.Collection("c")
+	var docs []any
+	for i := range 60 {
+		docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "series", Value: 1}, {Key: "timestamp", Value: at(i%4, i, 0)}})
+	}
+	if _, err := src.InsertMany(t.Context(), docs); err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	b := newBuckets[int, bson.D](t, coll, bucket.Every(time.Hour), nil)
+	for range 2 {
+		wait.Go(func() {
+			if _, err := b.Adopt(t.Context(), src, nil, &bucket.AdoptOptions{BatchSize: 5}); err != nil && !errors.Is(err, bucket.ErrConcurrentAdopt) {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if _, err := b.Adopt(t.Context(), src, nil, nil); err != nil {
+		t.Error(err)
+	}
+	if got := collect(t, b.Range(t.Context(), 1, time.Time{}, time.Time{})); len(got) != 60 {
+		t.Errorf("%d measurements", len(got))
+	}
+	mustCheck(t, b)
+}
+
+// With IDs what was appended before is not adopted again.
+func TestAdoptKnownIDs(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	src, coll := db.Collection("readings"), db.Collection("c")
+	o := &bucket.Options{IDField: "_id", MaxCount: 4}
+	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), o)
+	for i := range 10 {
+		doc := bson.D{{Key: "_id", Value: i}, {Key: "timestamp", Value: at(1, i, 0)}}
+		if i < 6 {
+			mustAppend(t, b, "s", doc)
+		}
+		if _, err := src.InsertOne(t.Context(), append(doc, bson.E{Key: "series", Value: "s"})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	result, err := b.Adopt(t.Context(), src, nil, nil)
+	if err != nil || result.Adopted != 4 || result.Duplicates != 6 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	mustCheck(t, b)
+}
+
+func TestCheckAndRepair(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := full()
+	o.MaxCount = 5
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	fillHours(t, b, "s", 4, 4)
+	mustCheck(t, b)
+	hour := func(h int) bson.D { return bson.D{{Key: "start", Value: at(h, 0, 0)}} }
+	damage := func(h int, update bson.D) {
+		t.Helper()
+		if r, err := coll.UpdateOne(t.Context(), hour(h), update); err != nil || r.ModifiedCount != 1 {
+			t.Fatal(r, err)
+		}
+	}
+	damage(0, bson.D{{Key: "$set", Value: bson.D{{Key: "count", Value: 9}, {Key: "end", Value: day}, {Key: "bytes", Value: 1}}}})
+	damage(1, bson.D{{Key: "$unset", Value: bson.D{{Key: "agg", Value: ""}}}})
+	damage(2, bson.D{{Key: "$set", Value: bson.D{{Key: "agg.sum", Value: nan()}, {Key: "agg.max", Value: 1e9}, {Key: "agg.n", Value: 5},
+		{Key: "agg.first.value", Value: -7.0}, {Key: "agg.squares", Value: 1.0}}}})
+	damage(3, bson.D{{Key: "$push", Value: bson.D{{Key: "measurements", Value: bson.D{
+		{Key: "$each", Value: bson.A{event{ID: "3-0", Timestamp: at(5, 0, 0), V: 1}}}}}}}})
+	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: at(7, 30, 0)}, {Key: "measurements", Value: bson.A{}},
+		{Key: "count", Value: 0}, {Key: "bytes", Value: 0}, {Key: "agg", Value: bson.D{{Key: "sum", Value: 0}, {Key: "squares", Value: 0}, {Key: "n", Value: 0}}}}); err != nil {
+		t.Fatal(err)
+	}
+	problems := map[string]int{}
+	kinds := map[bucket.ProblemKind]int{}
+	for _, p := range collect(t, b.Check(t.Context())) {
+		if p.Series.StringValue() != "s" || p.String() == "" {
+			t.Errorf("%v", p)
+		}
+		kinds[p.Kind]++
+		problems[fmt.Sprintf("%d %s", p.Start.Hour(), p.Field)]++
+	}
+	want := map[string]int{
+		"0 count": 1, "0 end": 1, "0 bytes": 1,
+		"1 agg.sum": 1, "1 agg.min": 1, "1 agg.max": 1, "1 agg.first": 1, "1 agg.last": 1, "1 agg.squares": 1, "1 agg.n": 1,
+		"2 agg.sum": 1, "2 agg.max": 1, "2 agg.n": 1, "2 agg.first": 1, "2 agg.squares": 1,
+		"3 count": 1, "3 bytes": 1, "3 agg.sum": 1, "3 agg.min": 1, "3 agg.last": 1, "3 agg.squares": 1, "3 agg.n": 1,
+		"3 measurements.id": 1, "3 measurements.timestamp": 1,
+		"7 start": 1,
+	}
+	diff(t, want, problems)
+	diff(t, map[bucket.ProblemKind]int{bucket.WrongAggregate: 22, bucket.OutsideWindow: 2, bucket.DuplicateID: 1}, kinds)
+
+	var progress []int64
+	result, err := b.Repair(t.Context(), &bucket.RepairOptions{BatchSize: 3, Progress: func(n int64) { progress = append(progress, n) }})
+	if err != nil || result != (bucket.RepairResult{Checked: 5, Repaired: 4, Left: 3}) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	diff(t, []int64{3, 4}, progress)
+	left := map[bucket.ProblemKind]int{}
+	for _, p := range collect(t, b.Check(t.Context())) {
+		left[p.Kind]++
+	}
+	diff(t, map[bucket.ProblemKind]int{bucket.OutsideWindow: 2, bucket.DuplicateID: 1}, left)
+	for range b.Check(t.Context()) {
+		break // closes the cursor
+	}
+}
+
+// Sums of doubles that were added in another order are no problem, a wrong
+// digit is.
+func TestCheckRounding(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
+	for i := range 30 {
+		v := 0.1 * float64(i)
+		if i%2 == 1 {
+			v = -1e6 / float64(i)
+		}
+		mustAppend(t, b, "s", event{ID: fmt.Sprint(i), Timestamp: at(0, i, 0), V: v})
+	}
+	mustCheck(t, b)
+	if _, err := coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$inc", Value: bson.D{{Key: "agg.sum", Value: 1e-4}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(collect(t, b.Check(t.Context()))); n != 1 {
+		t.Errorf("%d problems", n)
+	}
+}
+
+// Repair beside appends loses and repeats none of them.
+func TestRepairUnderLoad(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := full()
+	o.MaxCount = 30
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	mustAppend(t, b, "s", event{ID: "first", Timestamp: at(1, 0, 0), V: 1})
+	done := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		defer close(done)
+		for i := range 60 {
+			if _, err := b.Append(t.Context(), "s", event{ID: fmt.Sprint(i), Timestamp: at(1, 1, i), V: 1}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		_, err := coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "agg.sum", Value: 1e6}}}})
+		if err == nil {
+			_, err = b.Repair(t.Context(), nil)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	wait.Wait()
+	mustCheck(t, b)
+	stats, err := b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
+	if err != nil || stats.Count != 61 || stats.Values["v"].Sum.Float64() != 61 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+}

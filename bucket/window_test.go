@@ -1,0 +1,175 @@
+package bucket_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+	_ "time/tzdata"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/bucket"
+)
+
+func zone(t testing.TB, name string) *time.Location {
+	t.Helper()
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loc
+}
+
+func TestWindowLengths(t *testing.T) {
+	berlin := zone(t, "Europe/Berlin")
+	for _, c := range []struct {
+		window bucket.Window
+		at     string
+		start  string
+		length time.Duration
+	}{
+		{bucket.Every(time.Hour), "2019-01-31T10:59:59.999Z", "2019-01-31T10:00:00Z", time.Hour},
+		{bucket.Every(time.Hour), "1969-12-31T23:59:59.999Z", "1969-12-31T23:00:00Z", time.Hour},
+		{bucket.Every(24 * time.Hour), "1969-12-31T00:00:00Z", "1969-12-31T00:00:00Z", 24 * time.Hour},
+		{bucket.Every(7 * time.Millisecond), "1969-12-31T23:59:59.9999Z", "1969-12-31T23:59:59.993Z", 7 * time.Millisecond},
+		{bucket.Days(nil), "2024-03-31T23:00:00Z", "2024-03-31T00:00:00Z", 24 * time.Hour},
+		{bucket.Days(berlin), "2024-03-31T12:00:00+02:00", "2024-03-31T00:00:00+01:00", 23 * time.Hour},
+		{bucket.Days(berlin), "2024-10-27T23:59:00+01:00", "2024-10-27T00:00:00+02:00", 25 * time.Hour},
+		{bucket.Days(berlin), "2024-10-26T22:00:00Z", "2024-10-27T00:00:00+02:00", 25 * time.Hour},
+		{bucket.Days(berlin), "1945-02-10T12:00:00Z", "1945-02-10T00:00:00+01:00", 0},
+		{bucket.Months(nil), "2024-02-29T23:59:59Z", "2024-02-01T00:00:00Z", 29 * 24 * time.Hour},
+		{bucket.Months(berlin), "2024-03-31T21:59:59Z", "2024-02-29T23:00:00Z", 31*24*time.Hour - time.Hour},
+		{bucket.Months(berlin), "2024-12-31T23:00:00Z", "2024-12-31T23:00:00Z", 31 * 24 * time.Hour},
+		// 00:00 is skipped; the whole day is skipped; 00:00 comes twice.
+		{bucket.Days(zone(t, "America/Sao_Paulo")), "2018-11-04T12:00:00Z", "2018-11-04T03:00:00Z", 23 * time.Hour},
+		{bucket.Days(zone(t, "Pacific/Apia")), "2011-12-30T09:59:59Z", "2011-12-29T10:00:00Z", 24 * time.Hour},
+		{bucket.Days(zone(t, "Pacific/Apia")), "2011-12-30T10:00:00Z", "2011-12-30T10:00:00Z", 24 * time.Hour},
+		{bucket.Days(zone(t, "America/Havana")), "2024-11-03T12:00:00Z", "2024-11-03T04:00:00Z", 25 * time.Hour},
+	} {
+		moment, err := time.Parse(time.RFC3339, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := time.Parse(time.RFC3339, c.start)
+		start, end := c.window.Bounds(moment)
+		if c.length == 0 {
+			c.length = end.Sub(start)
+		}
+		if !start.Equal(want) || end.Sub(start) != c.length {
+			t.Errorf("%s in %v: %v, %v; want %v, %v", c.at, c.window, start, end.Sub(start), want, c.length)
+		}
+	}
+}
+
+// Windows follow each other without gap or overlap and are the same for every
+// moment they hold.
+func TestWindowProperties(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	windows := map[string]bucket.Window{
+		"hour": bucket.Every(time.Hour), "odd": bucket.Every(12345 * time.Millisecond), "utc": bucket.Days(nil),
+	}
+	for _, name := range []string{"Europe/Berlin", "America/New_York", "America/Sao_Paulo", "America/Havana", "Pacific/Apia",
+		"Australia/Lord_Howe", "America/St_Johns", "Asia/Kolkata", "Africa/Cairo", "Asia/Beirut", "Antarctica/Troll"} {
+		loc := zone(t, name)
+		windows["days "+name], windows["months "+name] = bucket.Days(loc), bucket.Months(loc)
+	}
+	from, to := time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, w := range windows {
+		for range 3000 {
+			moment := from.Add(time.Duration(random.Int64N(to.Unix()-from.Unix()))*time.Second + time.Duration(random.Int64N(1e9)))
+			start, end := w.Bounds(moment)
+			if moment.Before(start) || !moment.Before(end) {
+				t.Fatalf("%s: %v is not in %v to %v", name, moment, start, end)
+			}
+			inside := start.Add(time.Duration(random.Int64N(int64(end.Sub(start)))))
+			for _, same := range []time.Time{start, inside, end.Add(-1)} {
+				if s, e := w.Bounds(same); !s.Equal(start) || !e.Equal(end) {
+					t.Fatalf("%s: %v is in %v to %v, %v in %v to %v", name, moment, start, end, same, s, e)
+				}
+			}
+			if s, _ := w.Bounds(end); !s.Equal(end) {
+				t.Fatalf("%s: after %v comes %v", name, end, s)
+			}
+			if _, e := w.Bounds(start.Add(-1)); !e.Equal(start) {
+				t.Fatalf("%s: before %v ends %v", name, start, e)
+			}
+			if start.UnixNano()%1e6 != 0 {
+				t.Fatalf("%s: %v is no whole millisecond", name, start)
+			}
+		}
+	}
+}
+
+// A day's window starts at the first moment of its date.
+func TestDaysAreDates(t *testing.T) {
+	for _, name := range []string{"Europe/Berlin", "America/Sao_Paulo", "America/Havana", "Pacific/Apia", "Asia/Beirut"} {
+		loc := zone(t, name)
+		w := bucket.Days(loc)
+		for moment := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC); moment.Year() < 2030; {
+			start, end := w.Bounds(moment)
+			if y, m, d := start.In(loc).Date(); start.Add(-time.Second).In(loc).Day() == d {
+				t.Fatalf("%s: %d-%d-%d starts before %v", name, y, m, d, start)
+			}
+			moment = end
+		}
+	}
+}
+
+func TestConfigurationErrors(t *testing.T) {
+	client, err := mongo.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	coll := client.Database("unused").Collection("c")
+	hour := bucket.Every(time.Hour)
+	value := func(v bucket.Value) *bucket.Options { return &bucket.Options{Values: []bucket.Value{v}} }
+	for _, c := range []struct {
+		coll    *mongo.Collection
+		window  bucket.Window
+		options *bucket.Options
+		want    string
+	}{
+		{nil, hour, nil, "bucket: nil collection"},
+		{coll, nil, nil, "bucket: nil window"},
+		{coll, bucket.Every(0), nil, "bucket: the length of Every must be a positive number of milliseconds"},
+		{coll, bucket.Every(1500 * time.Microsecond), nil, "bucket: the length of Every must be a positive number of milliseconds"},
+		{coll, hour, &bucket.Options{SeriesField: "a.b"}, `bucket: Options.SeriesField: invalid field name: "a.b" contains "."`},
+		{coll, hour, &bucket.Options{CountField: "$n"}, `bucket: Options.CountField: invalid field name: "$n" starts with "$"`},
+		{coll, hour, &bucket.Options{EndField: "start"}, `bucket: Options.EndField: invalid field name: "start" collides with Options.StartField "start"`},
+		{coll, hour, &bucket.Options{ArrayField: "_id"}, `bucket: Options.ArrayField: invalid field name: "_id" collides with _id "_id"`},
+		{coll, hour, &bucket.Options{SeriesField: "n"}, `bucket: Options.SeriesField: "n" is taken in _id`},
+		{coll, hour, &bucket.Options{TimeField: "a..b"}, `bucket: Options.TimeField: invalid field name: "a..b" has an empty segment`},
+		{coll, hour, &bucket.Options{IDField: "$id"}, `bucket: Options.IDField: invalid field name: "$id" starts with "$"`},
+		{coll, hour, value(bucket.Value{Sum: "s"}), `bucket: Options.Values[0].Field: invalid field name: empty`},
+		{coll, hour, value(bucket.Value{Field: "v"}), `bucket: Options.Values[0]: names no field to keep an aggregate in`},
+		{coll, hour, value(bucket.Value{Field: "v", Sum: "a", Min: "a.b"}), `bucket: Options.Values[0].Min: invalid field name: "a.b" collides with Options.Values[0].Sum "a"`},
+		{coll, hour, value(bucket.Value{Field: "v", Sum: "measurements.sum"}), `bucket: Options.Values[0].Sum: invalid field name: "measurements.sum" collides with Options.ArrayField "measurements"`},
+		{coll, hour, &bucket.Options{Values: []bucket.Value{{Field: "v", Sum: "a"}, {Field: "v", Sum: "b"}}}, `bucket: Options.Values[1].Field: "v" stands twice`},
+		{coll, hour, &bucket.Options{MaxCount: -1}, "bucket: Options.MaxCount: negative"},
+		{coll, hour, &bucket.Options{MaxRetries: -1}, "bucket: Options.MaxRetries: negative"},
+		{coll, hour, &bucket.Options{MaxBytes: -1}, "bucket: Options.MaxBytes: negative"},
+		{coll, hour, &bucket.Options{MaxBytes: 5}, "bucket: Options.MaxBytes: needs Options.BytesField"},
+		{coll, hour, &bucket.Options{MaxBytes: 16 << 20, BytesField: "b"}, "bucket: Options.MaxBytes: with 10 bytes for each of Options.MaxCount it exceeds a document's 16 MiB"},
+	} {
+		_, err := bucket.New[int, reading](c.coll, c.window, c.options)
+		if err == nil || err.Error() != c.want {
+			t.Errorf("got  %v\nwant %v", err, c.want)
+		}
+	}
+	for _, c := range []struct {
+		options bucket.SlotOptions
+		want    string
+	}{
+		{bucket.SlotOptions{DataField: "series"}, `bucket: SlotOptions.DataField: invalid field name: "series" collides with SlotOptions.SeriesField "series"`},
+		{bucket.SlotOptions{SeriesField: "a.b"}, `bucket: SlotOptions.SeriesField: invalid field name: "a.b" contains "."`},
+		{bucket.SlotOptions{Levels: []time.Duration{time.Hour, 7 * time.Minute}}, `bucket: SlotOptions.Levels[0]: 1h0m0s is no whole multiple of 7m0s`},
+		{bucket.SlotOptions{Levels: []time.Duration{time.Hour, time.Hour}}, `bucket: SlotOptions.Levels[0]: 1h0m0s is no whole multiple of 1h0m0s`},
+		{bucket.SlotOptions{Levels: []time.Duration{time.Microsecond}}, `bucket: SlotOptions.Levels[0]: not a positive number of milliseconds`},
+		{bucket.SlotOptions{Levels: []time.Duration{8, 4, 2, 1}}, `bucket: SlotOptions.Levels: more than three`},
+	} {
+		_, err := bucket.NewSlots[int, reading](coll, hour, &c.options)
+		if err == nil || err.Error() != c.want {
+			t.Errorf("got  %v\nwant %v", err, c.want)
+		}
+	}
+}
