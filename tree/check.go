@@ -240,18 +240,12 @@ func (c *core) auditRange(n node, kids []node) []finding {
 
 // chains reads the ways up from nodes: for each ID the node and its ancestors,
 // root first.
-func (c *core) chains(ctx context.Context, up func(*core, bson.D) mongo.Pipeline, nodes []node, more ...string) (map[string][]node, error) {
+func (c *core) chains(ctx context.Context, up func(*core, bson.D) mongo.Pipeline, nodes []node) (map[string][]node, error) {
 	ids := make([]bson.RawValue, len(nodes))
 	for i, n := range nodes {
 		ids[i] = n.id
 	}
-	fields := c.projection()
-	for _, f := range more {
-		if !has(fields, f) {
-			fields = append(fields, bson.E{Key: f, Value: 1})
-		}
-	}
-	rows, err := c.aggregate(ctx, append(up(c, c.byIDs(ids)), d("$project", fields)))
+	rows, err := c.aggregate(ctx, append(up(c, c.byIDs(ids)), d("$project", c.projection())))
 	if err != nil {
 		return nil, err
 	}
@@ -337,10 +331,7 @@ func (c *core) uproot(n node) func(ctx context.Context) error {
 			}
 			return c.bulkAll(ctx, models)
 		}
-		if err := c.set(ctx, c.byID(n.id), d("$set", d(c.o.ParentField, nil))); err != nil {
-			return err
-		}
-		return nil
+		return c.set(ctx, c.byID(n.id), d("$set", d(c.o.ParentField, nil)))
 	}
 }
 

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -92,7 +93,8 @@ func (r childRefs) target(ctx context.Context, c *core, pos position, self bson.
 	case c.o.Graph:
 		return nil, 0, fmt.Errorf("%w: Before and After are ambiguous in a graph", ErrUnsupported)
 	}
-	if n, err = c.findOne(ctx, r.parentsOf(c, pos.ref), nil); err != nil {
+	n, err = c.findOne(ctx, r.parentsOf(c, pos.ref), ErrParentNotFound)
+	if err != nil && !errors.Is(err, ErrParentNotFound) {
 		return nil, 0, err
 	}
 	for _, id := range n.children {

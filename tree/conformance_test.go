@@ -1,7 +1,6 @@
 package tree_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -62,11 +61,12 @@ func (v variant) doc(id string) bson.M {
 	return bson.M{v.idField(): id, "slug": "s-" + id, "info": bson.M{"name": "Name of " + id}}
 }
 
-type strings = tree.Tree[string, bson.M]
+// trees have string IDs and documents of any fields here.
+type trees = tree.Tree[string, bson.M]
 
 // open makes the variant's tree, and beside it, in a scope of their own, nodes
 // with the same IDs that nothing may touch.
-func (v variant) open(t testing.TB, coll *mongo.Collection) *strings {
+func (v variant) open(t testing.TB, coll *mongo.Collection) *trees {
 	t.Helper()
 	tr, err := tree.New[string, bson.M](coll, v.rep, &v.opts)
 	if err != nil {
@@ -78,7 +78,7 @@ func (v variant) open(t testing.TB, coll *mongo.Collection) *strings {
 	return tr
 }
 
-func eachVariant(t *testing.T, fn func(t *testing.T, v variant, tr *strings, coll *mongo.Collection)) {
+func eachVariant(t *testing.T, fn func(t *testing.T, v variant, tr *trees, coll *mongo.Collection)) {
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +91,7 @@ func eachVariant(t *testing.T, fn func(t *testing.T, v variant, tr *strings, col
 var books = [][2]string{{"Books", ""}, {"Programming", "Books"}, {"Databases", "Programming"},
 	{"Languages", "Programming"}, {"MongoDB", "Databases"}, {"dbm", "Databases"}}
 
-func insertAll(t testing.TB, v variant, tr *strings, nodes [][2]string) {
+func insertAll(t testing.TB, v variant, tr *trees, nodes [][2]string) {
 	t.Helper()
 	for _, n := range nodes {
 		pos := tr.AsRoot()
@@ -157,7 +157,7 @@ func must[V any](t testing.TB) func(v V, err error) V {
 	}
 }
 
-func problems(t testing.TB, tr *strings) []string {
+func problems(t testing.TB, tr *trees) []string {
 	t.Helper()
 	out := []string{}
 	for p, err := range tr.Check(t.Context()) {
@@ -169,7 +169,7 @@ func problems(t testing.TB, tr *strings) []string {
 	return out
 }
 
-func healthy(t testing.TB, tr *strings) {
+func healthy(t testing.TB, tr *trees) {
 	t.Helper()
 	if found := problems(t, tr); len(found) > 0 {
 		t.Errorf("Check: %v", found)
@@ -177,7 +177,7 @@ func healthy(t testing.TB, tr *strings) {
 }
 
 func TestReads(t *testing.T) {
-	eachVariant(t, func(t *testing.T, v variant, tr *strings, coll *mongo.Collection) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		insertAll(t, v, tr, books)
 		insertAll(t, v, tr, [][2]string{{"Films", ""}, {"DatabasesToo", "Programming"}, {"Da", "Programming"}})
@@ -457,7 +457,7 @@ func (m *model) delete(id string, policy tree.DeletePolicy) {
 }
 
 // compare holds the tree against the model.
-func (v variant) compare(t testing.TB, tr *strings, m *model) {
+func (v variant) compare(t testing.TB, tr *trees, m *model) {
 	t.Helper()
 	got := newModel()
 	for e, err := range tr.Dump(t.Context()) {
@@ -487,7 +487,7 @@ func (v variant) compare(t testing.TB, tr *strings, m *model) {
 
 func TestModel(t *testing.T) {
 	steps := 150
-	eachVariant(t, func(t *testing.T, v variant, tr *strings, _ *mongo.Collection) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, _ *mongo.Collection) {
 		ctx := t.Context()
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
@@ -579,5 +579,3 @@ func TestModel(t *testing.T) {
 		}
 	})
 }
-
-func background() context.Context { return context.Background() }

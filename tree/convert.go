@@ -168,14 +168,10 @@ func convertInPlace(ctx context.Context, from, to *core, o ConvertOptions) (Conv
 	return result, err
 }
 
-// ordersKids reports whether the children's own documents say their place in a
-// way that the batches of a conversion have to write.
-func (c *core) ordersKids(from *core) string {
-	switch {
-	case c.rep == NestedSets:
+// placeField is the field that says where a node stands among its siblings.
+func (c *core) placeField() string {
+	if c.rep == NestedSets {
 		return c.o.LeftField
-	case c.o.OrderField != from.o.OrderField || c.o.OrderField == "":
-		return c.o.OrderField
 	}
 	return c.o.OrderField
 }
@@ -198,11 +194,11 @@ func (c *core) placeKids(field string, kids []node) (models []mongo.WriteModel) 
 
 // convertOrder places the roots.
 func (c *core) convertOrder(ctx context.Context, from *core) error {
-	field := c.ordersKids(from)
+	field := c.placeField()
 	if field == "" {
 		return nil
 	}
-	roots, err := from.aggregate(ctx, append(from.shape.roots(from), d("$project", append(from.projection(), bson.E{Key: field, Value: 1}))))
+	roots, err := from.aggregate(ctx, append(from.shape.roots(from), d("$project", from.reading(field).projection())))
 	if err != nil {
 		return err
 	}
@@ -211,15 +207,8 @@ func (c *core) convertOrder(ctx context.Context, from *core) error {
 
 // convertBatch writes the fields of c for nodes of from.
 func (c *core) convertBatch(ctx context.Context, from *core, ids []bson.RawValue) (written, unplaced int64, err error) {
-	owned := append(c.shape.owned(c), c.o.ChildCountField)
-	segment := c.o.SegmentField
-	field := c.ordersKids(from)
-	extra := []string{segment}
-	for _, f := range append(owned, field) {
-		if f != "" {
-			extra = append(extra, f)
-		}
-	}
+	field := c.placeField()
+	from = from.reading(append(c.shape.owned(c), c.o.ChildCountField, c.o.SegmentField, field)...)
 	nodes, err := from.findAll(ctx, from.byIDs(ids))
 	if err != nil {
 		return 0, 0, err
@@ -228,13 +217,13 @@ func (c *core) convertBatch(ctx context.Context, from *core, ids []bson.RawValue
 	if from.rep != MaterializedPath && from.rep != ChildReferences {
 		up = parentField{}.up
 	}
-	chains, err := from.chains(ctx, up, nodes, extra...)
+	chains, err := from.chains(ctx, up, nodes)
 	if err != nil {
 		return 0, 0, err
 	}
 	var below [][]node
 	if c.rep == ChildReferences || c.o.ChildCountField != "" || field != "" {
-		if below, err = from.childNodesWith(ctx, nodes, field); err != nil {
+		if below, err = from.childNodes(ctx, nodes); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -270,18 +259,6 @@ func (c *core) convertBatch(ctx context.Context, from *core, ids []bson.RawValue
 		}
 	}
 	return written, unplaced, c.bulk(ctx, models)
-}
-
-func (c *core) childNodesWith(ctx context.Context, nodes []node, field string) ([][]node, error) {
-	if field == "" {
-		return c.childNodes(ctx, nodes)
-	}
-	wide := *c
-	if wide.o.ChildCountField == "" {
-		wide.o.ChildCountField = field // only to have it projected
-		return wide.childNodes(ctx, nodes)
-	}
-	return c.childNodes(ctx, nodes)
 }
 
 // placeAfter gives the fields of c for the last node of a chain of from, and

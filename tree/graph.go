@@ -34,7 +34,7 @@ func (t *Tree[K, T]) Unlink(ctx context.Context, parent, child K) error {
 // Cost: 1 round trip while the result fits in one reply (16 MB). For
 // ChildReferences it uses the children index, a key for each parent.
 func (t *Tree[K, T]) Parents(ctx context.Context, id K) iter.Seq2[T, error] {
-	return t.stream(ctx, "parents", id, 0, func(id bson.RawValue) mongo.Pipeline { return t.c.parents(id) })
+	return t.stream(ctx, "parents", &id, 0, func(id bson.RawValue) mongo.Pipeline { return t.c.parents(id) })
 }
 
 func (c *core) link(ctx context.Context, parent, child any, add bool) error {

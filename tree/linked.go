@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -275,7 +276,7 @@ func (l linked) makeRoom(ctx context.Context, c *core, x node, heir *node, polic
 		last, err := c.findOne(ctx, l.rootsMatch(c), ErrNotFound, c.o.OrderField, -1)
 		if err == nil {
 			first = last.order + orderGap
-		} else if err != ErrNotFound {
+		} else if !errors.Is(err, ErrNotFound) {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -269,7 +270,7 @@ func (c *core) loadBatch(ctx context.Context, batch []loadItem) (int, error) {
 	left := int64(0)
 	if c.rep == NestedSets {
 		last, err := c.findOne(ctx, c.in(), ErrNotFound, c.o.LeftField, -1)
-		if err != nil && err != ErrNotFound {
+		if err != nil && !errors.Is(err, ErrNotFound) {
 			return 0, err
 		}
 		left = max(last.left, last.right)

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -81,7 +82,7 @@ func (nestedSets) target(ctx context.Context, c *core, pos position) (parent bso
 	if pos.kind == atRoot {
 		if pos.first {
 			n, err := c.findOne(ctx, c.in(c.o.LeftField, d("$gte", 1)), ErrNotFound, c.o.LeftField, 1)
-			if err == ErrNotFound {
+			if errors.Is(err, ErrNotFound) {
 				return null, 1, nil
 			}
 			return null, n.left, err
@@ -111,11 +112,10 @@ func (nestedSets) target(ctx context.Context, c *core, pos position) (parent bso
 	return n.id, n.right, nil
 }
 
-// lastNumber is the right of the last root: no node has a greater left than the
-// last child of the last root's …, so roots are asked.
+// lastNumber is the greatest number, the right of the last root.
 func (c *core) lastNumber(ctx context.Context) (int64, error) {
 	n, err := c.findOne(ctx, c.in(c.o.ParentField, nil), ErrNotFound, c.o.LeftField, -1)
-	if err == ErrNotFound {
+	if errors.Is(err, ErrNotFound) {
 		return 0, nil
 	}
 	return n.right, err

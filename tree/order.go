@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -25,7 +26,7 @@ func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib n
 			match = append(match[:len(match):len(match)], bson.E{Key: field, Value: d(bound...)})
 		}
 		n, err := c.findOne(ctx, match, ErrNotFound, field, dir)
-		if err == ErrNotFound {
+		if errors.Is(err, ErrNotFound) {
 			return 0, false, nil
 		}
 		return n.order, err == nil, err

@@ -138,14 +138,14 @@ func (t *Tree[K, T]) LowestCommonAncestorPipeline(a, b K) mongo.Pipeline {
 }
 
 // stream runs a pipeline made of an ID.
-func (t *Tree[K, T]) stream(ctx context.Context, op string, id any, batch int32,
+func (t *Tree[K, T]) stream(ctx context.Context, op string, id *K, batch int32,
 	pipeline func(bson.RawValue) mongo.Pipeline) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
 		raw := null
 		if id != nil {
 			var err error
-			if raw, err = t.c.id(id); err != nil {
+			if raw, err = t.c.id(*id); err != nil {
 				yield(zero, fail(op, err))
 				return
 			}
@@ -190,7 +190,7 @@ func (c *core) open(ctx context.Context, p mongo.Pipeline, batch int32) (*mongo.
 // for each child; the path uses the ID and the path index, child references the
 // ID index for the node and for each child.
 func (t *Tree[K, T]) Children(ctx context.Context, id K) iter.Seq2[T, error] {
-	return t.stream(ctx, "children", id, 0, func(id bson.RawValue) mongo.Pipeline { return t.c.shape.children(t.c, id) })
+	return t.stream(ctx, "children", &id, 0, func(id bson.RawValue) mongo.Pipeline { return t.c.shape.children(t.c, id) })
 }
 
 // Siblings yields the other children of a node's parent. A root has none: the
@@ -199,7 +199,7 @@ func (t *Tree[K, T]) Children(ctx context.Context, id K) iter.Seq2[T, error] {
 // Cost: 1 round trip while the result fits in one reply (16 MB). The node by
 // ID and its siblings by the index that Children uses.
 func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
-	return t.stream(ctx, "siblings", id, 0, func(id bson.RawValue) mongo.Pipeline { return t.c.shape.siblings(t.c, id) })
+	return t.stream(ctx, "siblings", &id, 0, func(id bson.RawValue) mongo.Pipeline { return t.c.shape.siblings(t.c, id) })
 }
 
 // Roots yields the nodes without parent.
@@ -226,7 +226,7 @@ func (t *Tree[K, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
 // the path or left index, which also give the order; of the parent or ID index,
 // level by level in one $graphLookup (100 MB at most).
 func (t *Tree[K, T]) Descendants(ctx context.Context, id K, opts *ReadOptions) iter.Seq2[T, error] {
-	return t.stream(ctx, "descendants", id, opts.batch(), func(id bson.RawValue) mongo.Pipeline {
+	return t.stream(ctx, "descendants", &id, opts.batch(), func(id bson.RawValue) mongo.Pipeline {
 		return bare(t.c.shape.down(t.c, id, opts.depth(), false))
 	})
 }
@@ -247,7 +247,7 @@ func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) ([]T, error) {
 // lineage is a node behind its ancestors.
 func (t *Tree[K, T]) lineage(ctx context.Context, id K) ([]T, error) {
 	var all []T
-	for v, err := range t.stream(ctx, "ancestors", id, 0, func(id bson.RawValue) mongo.Pipeline {
+	for v, err := range t.stream(ctx, "ancestors", &id, 0, func(id bson.RawValue) mongo.Pipeline {
 		return bare(t.c.rootFirst(t.c.byID(id)))
 	}) {
 		if err != nil {
@@ -326,7 +326,7 @@ func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (bool, er
 //
 // Cost: 1 round trip, as Ancestors for two nodes.
 func (t *Tree[K, T]) LowestCommonAncestor(ctx context.Context, a, b K) (T, error) {
-	for v, err := range t.stream(ctx, "lowest common ancestor", a, 0, func(bson.RawValue) mongo.Pipeline {
+	for v, err := range t.stream(ctx, "lowest common ancestor", &a, 0, func(bson.RawValue) mongo.Pipeline {
 		return t.LowestCommonAncestorPipeline(a, b)
 	}) {
 		return v, err

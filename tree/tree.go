@@ -44,6 +44,14 @@ func New[K, T any](coll *mongo.Collection, rep Representation, opts *Options) (*
 		}
 		c.scope = append(c.scope, bson.E{Key: e.Key, Value: v})
 	}
+	c.lockID = "tree"
+	if len(c.scope) > 0 {
+		id, err := bson.MarshalExtJSON(c.scope, true, false)
+		if err != nil {
+			return nil, fmt.Errorf("tree: Options.Scope: %w", err)
+		}
+		c.lockID = string(id)
+	}
 	switch rep {
 	case ParentReferences:
 		c.shape = linked{parentRefs{}}
@@ -141,6 +149,15 @@ type core struct {
 	o           Options
 	scope       bson.D // values are bson.RawValue
 	shape       shape
+	lockID      string   // the scope in extended JSON: an _id refuses some documents
+	extra       []string // further fields to read
+}
+
+// reading is c with further fields in what it reads of nodes.
+func (c *core) reading(fields ...string) *core {
+	wide := *c
+	wide.extra = fields
+	return &wide
 }
 
 // shape is one representation.
@@ -230,14 +247,9 @@ func (c *core) projection() bson.D {
 	if c.rep == MaterializedPath {
 		fields = append(fields, c.o.SegmentField)
 	}
-	if c.o.OrderField != "" {
-		fields = append(fields, c.o.OrderField)
-	}
-	if c.o.ChildCountField != "" {
-		fields = append(fields, c.o.ChildCountField)
-	}
-	for _, f := range fields {
-		if !has(out, f) {
+	fields = append(fields, c.o.OrderField, c.o.ChildCountField)
+	for _, f := range append(fields, c.extra...) {
+		if f != "" && !has(out, f) {
 			out = append(out, bson.E{Key: f, Value: 1})
 		}
 	}
@@ -397,8 +409,8 @@ func (c *core) result(res *mongo.SingleResult, absent error) (node, error) {
 
 func (c *core) find(ctx context.Context, id bson.RawValue, absent error) (node, error) {
 	n, err := c.findOne(ctx, c.byID(id), absent)
-	if err == absent && err != nil {
-		err = fmt.Errorf("%w: %v", err, id)
+	if err != nil && errors.Is(err, absent) {
+		err = fmt.Errorf("%w: %v", absent, id)
 	}
 	return n, err
 }
@@ -464,15 +476,8 @@ func (c *core) atomically(ctx context.Context, locked bool, fn func(ctx context.
 	return err
 }
 
-func (c *core) lockID() any {
-	if len(c.scope) == 0 {
-		return "tree"
-	}
-	return c.scope
-}
-
 func (c *core) lock(ctx context.Context, upsert bool) error {
-	res, err := c.locks.UpdateOne(ctx, d("_id", d("$eq", c.lockID())), d("$inc", d("n", int64(1))),
+	res, err := c.locks.UpdateOne(ctx, d("_id", c.lockID), d("$inc", d("n", int64(1))),
 		options.UpdateOne().SetUpsert(upsert))
 	if err != nil {
 		return fmt.Errorf("lock: %w", err)
@@ -484,7 +489,7 @@ func (c *core) lock(ctx context.Context, upsert bool) error {
 }
 
 func (c *core) createLock(ctx context.Context) error {
-	_, err := c.locks.InsertOne(ctx, d("_id", c.lockID(), "n", int64(0)))
+	_, err := c.locks.InsertOne(ctx, d("_id", c.lockID, "n", int64(0)))
 	if mongo.IsDuplicateKeyError(err) {
 		err = nil
 	}

@@ -1,0 +1,320 @@
+package tree_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sort"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/tree"
+)
+
+// opsEach is the number of operations of each of 8 goroutines, for each
+// variant; TREE_TEST_OPS overrides it.
+func opsEach(t testing.TB, db *mongo.Database) int {
+	if n, err := strconv.Atoi(os.Getenv("TREE_TEST_OPS")); err == nil {
+		return n
+	}
+	if mongotest.Engine(t, db) == "secantus-py" {
+		return 20
+	}
+	return 100
+}
+
+// logged is a committed operation. The lock document counts restructurings in
+// their own transactions, so seen orders them; an insertion that does not take
+// the lock has the count of the snapshot it ran in, and belongs right behind
+// that restructuring: whatever would change its parent later conflicts with it.
+type logged struct {
+	seen   int64
+	locked bool
+	start  int64
+	apply  func(m *model)
+}
+
+func replay(log []logged) *model {
+	sort.Slice(log, func(i, j int) bool {
+		a, b := log[i], log[j]
+		if a.seen != b.seen {
+			return a.seen < b.seen
+		}
+		if a.locked != b.locked {
+			return a.locked
+		}
+		return a.start < b.start
+	})
+	m := newModel()
+	for _, op := range log {
+		op.apply(m)
+	}
+	return m
+}
+
+// known are IDs that goroutines pick from.
+type known struct {
+	sync.Mutex
+	ids []string
+}
+
+func (k *known) add(id string) {
+	k.Lock()
+	defer k.Unlock()
+	k.ids = append(k.ids, id)
+}
+
+func (k *known) pick(r *rand.Rand) string {
+	k.Lock()
+	defer k.Unlock()
+	return k.ids[r.IntN(len(k.ids))]
+}
+
+// drop forgets an ID that turned out to be deleted.
+func (k *known) drop(id string) {
+	k.Lock()
+	defer k.Unlock()
+	for i, other := range k.ids {
+		if other == id && len(k.ids) > 1 {
+			k.ids = append(k.ids[:i:i], k.ids[i+1:]...)
+			return
+		}
+	}
+}
+
+func expected(err error) bool {
+	return errors.Is(err, tree.ErrNotFound) || errors.Is(err, tree.ErrParentNotFound) ||
+		errors.Is(err, tree.ErrCycle) || errors.Is(err, tree.ErrHasChildren)
+}
+
+// TestConcurrent lets 8 goroutines change one tree at random, each operation in
+// a transaction of the caller that also notes where it stands in the order of
+// commits, and holds the result against a model of what was committed.
+func TestConcurrent(t *testing.T) {
+	for _, v := range variants() {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			coll := db.Collection("nodes")
+			tr := v.open(t, coll)
+			locks := db.Collection("nodes_locks")
+			var log []logged
+			var mu sync.Mutex
+			var clock atomic.Int64
+			ids := &known{}
+			for i := range 6 {
+				id := fmt.Sprintf("r%d", i)
+				if _, err := tr.Insert(t.Context(), v.doc(id), tr.AsRoot()); err != nil {
+					t.Fatal(err)
+				}
+				ids.add(id)
+				log = append(log, logged{seen: -1, start: clock.Add(1), apply: func(m *model) { m.attach(id, "", -1) }})
+			}
+			// run does one operation in a transaction of its own.
+			run := func(op func(ctx context.Context) error, apply func(m *model)) error {
+				session, err := db.Client().StartSession()
+				if err != nil {
+					return err
+				}
+				defer session.EndSession(context.Background())
+				entry := logged{apply: apply, start: clock.Add(1)}
+				_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
+					var before, after struct{ N int64 }
+					if err := locks.FindOne(ctx, bson.D{}).Decode(&before); err != nil {
+						return nil, err
+					}
+					if err := op(ctx); err != nil {
+						return nil, err
+					}
+					if err := locks.FindOne(ctx, bson.D{}).Decode(&after); err != nil {
+						return nil, err
+					}
+					entry.seen, entry.locked = after.N, after.N > before.N
+					return nil, nil
+				}, options.Transaction().SetReadConcern(readconcern.Snapshot()))
+				if err == nil {
+					mu.Lock()
+					log = append(log, entry)
+					mu.Unlock()
+				}
+				return err
+			}
+			var done, refused atomic.Int64
+			hammer(t, opsEach(t, db), func(r *rand.Rand, name string) error {
+				var err error
+				id := ids.pick(r)
+				switch n := r.IntN(20); {
+				case n < 8:
+					under := id
+					pos := tr.Under(under)
+					if n == 0 {
+						under, pos = "", tr.AsRoot()
+					}
+					err = run(func(ctx context.Context) error {
+						_, err := tr.Insert(ctx, v.doc(name), pos)
+						return err
+					}, func(m *model) { m.attach(name, under, -1) })
+					if err == nil {
+						ids.add(name)
+					}
+				case n < 16:
+					under := ids.pick(r)
+					pos := tr.Under(under)
+					if n == 8 {
+						under, pos = "", tr.AsRoot()
+					}
+					err = run(func(ctx context.Context) error { return tr.Move(ctx, id, pos) },
+						func(m *model) { m.detach(id); m.attach(id, under, -1) })
+				default:
+					policy := tree.DeletePolicy(n % 4)
+					err = run(func(ctx context.Context) error {
+						_, err := tr.Delete(ctx, id, policy)
+						return err
+					}, func(m *model) { m.delete(id, policy) })
+				}
+				if errors.Is(err, tree.ErrNotFound) {
+					ids.drop(id)
+				}
+				if expected(err) {
+					refused.Add(1)
+					return nil
+				}
+				if err == nil {
+					done.Add(1)
+				}
+				return err
+			})
+			t.Logf("%d operations, %d refused", done.Load(), refused.Load())
+			healthy(t, tr)
+			v.ordered = false
+			v.compare(t, tr, replay(log))
+		})
+	}
+}
+
+// hammer runs op n times in each of 8 goroutines.
+func hammer(t *testing.T, n int, op func(r *rand.Rand, name string) error) {
+	t.Helper()
+	var group sync.WaitGroup
+	for g := range 8 {
+		r := rand.New(rand.NewPCG(rand.Uint64(), uint64(g)))
+		group.Go(func() {
+			for i := range n {
+				if err := op(r, fmt.Sprintf("g%d-%d", g, i)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// TestOppositeMoves moves two nodes under each other, again and again: exactly
+// one of the two may win.
+func TestOppositeMoves(t *testing.T) {
+	for _, v := range variants()[:5] {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			tr := v.open(t, db.Collection("nodes"))
+			insertAll(t, v, tr, [][2]string{{"A", ""}, {"B", ""}, {"A1", "A"}, {"B1", "B"}})
+			for range 5 {
+				var group sync.WaitGroup
+				errs := make([]error, 2)
+				for i, pair := range [][2]string{{"A", "B1"}, {"B", "A1"}} {
+					group.Go(func() { errs[i] = tr.Move(t.Context(), pair[0], tr.Under(pair[1])) })
+				}
+				group.Wait()
+				cycles := 0
+				for _, err := range errs {
+					if errors.Is(err, tree.ErrCycle) {
+						cycles++
+					} else if err != nil {
+						t.Fatal(err)
+					}
+				}
+				if cycles != 1 {
+					t.Fatalf("%d of two opposite moves were refused: %v", cycles, errs)
+				}
+				healthy(t, tr)
+				for _, id := range []string{"A", "B"} {
+					if err := tr.Move(t.Context(), id, tr.AsRoot()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestConcurrentOwnTransactions is as TestConcurrent with the transactions of
+// the tree, on a collection without its lock document.
+func TestConcurrentOwnTransactions(t *testing.T) {
+	for _, v := range variants()[:5] {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			tr, err := tree.New[string, bson.M](db.Collection("nodes"), v.rep, &v.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids := &known{}
+			insertAll(t, v, tr, books)
+			for _, n := range books {
+				ids.add(n[0])
+			}
+			var inserted, deleted atomic.Int64
+			inserted.Add(int64(len(books)))
+			hammer(t, opsEach(t, db)/2, func(r *rand.Rand, name string) error {
+				var err error
+				id := ids.pick(r)
+				switch n := r.IntN(20); {
+				case n < 10:
+					if _, err = tr.Insert(t.Context(), v.doc(name), tr.Under(id)); err == nil {
+						inserted.Add(1)
+						ids.add(name)
+					}
+				case n < 16:
+					err = tr.Move(t.Context(), id, tr.Under(ids.pick(r)))
+				default:
+					var n64 int64
+					n64, err = tr.Delete(t.Context(), id, tree.DeletePolicy(n%4))
+					deleted.Add(n64)
+				}
+				if errors.Is(err, tree.ErrNotFound) {
+					ids.drop(id)
+				}
+				if expected(err) {
+					return nil
+				}
+				return err
+			})
+			healthy(t, tr)
+			n, err := db.Collection("nodes").CountDocuments(t.Context(), bson.D{})
+			if err != nil || n != inserted.Load()-deleted.Load() {
+				t.Errorf("%d documents, %v; %d inserted, %d deleted", n, err, inserted.Load(), deleted.Load())
+			}
+			reached := 0
+			for _, err := range tr.Dump(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				reached++
+			}
+			if reached != int(n) {
+				t.Errorf("%d of %d nodes reached from the roots", reached, n)
+			}
+		})
+	}
+}

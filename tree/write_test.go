@@ -1,0 +1,581 @@
+package tree_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/tree"
+)
+
+func TestNewRefuses(t *testing.T) {
+	client, err := mongo.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	coll := client.Database("x").Collection("x")
+	for _, c := range []struct {
+		rep  tree.Representation
+		opts tree.Options
+		want string
+	}{
+		{0, tree.Options{}, "unknown Representation(0)"},
+		{6, tree.Options{}, "unknown Representation(6)"},
+		{tree.ParentReferences, tree.Options{ParentField: "a.b"}, "Options.ParentField"},
+		{tree.ParentReferences, tree.Options{ParentField: "_id"}, "Options.ParentField"},
+		{tree.ParentReferences, tree.Options{IDField: "$id"}, "Options.IDField"},
+		{tree.ParentReferences, tree.Options{OrderField: "parent"}, "Options.OrderField"},
+		{tree.ParentReferences, tree.Options{OrderField: "__depth"}, "used by the package"},
+		{tree.ParentReferences, tree.Options{ChildCountField: "a\x00"}, "Options.ChildCountField"},
+		{tree.ParentReferences, tree.Options{NameField: "a..b"}, "Options.NameField"},
+		{tree.ParentReferences, tree.Options{Graph: true}, "Options.Graph"},
+		{tree.ParentReferences, tree.Options{Scope: bson.D{{Key: "a.b", Value: 1}}}, "Options.Scope"},
+		{tree.ParentReferences, tree.Options{Scope: bson.D{{Key: "parent", Value: 1}}}, "Options.Scope"},
+		{tree.ParentReferences, tree.Options{Scope: bson.D{{Key: "a", Value: make(chan int)}}}, "Options.Scope"},
+		{tree.ChildReferences, tree.Options{ChildrenField: ".a"}, "Options.ChildrenField"},
+		{tree.ChildReferences, tree.Options{OrderField: "o"}, "Options.OrderField"},
+		{tree.AncestorArray, tree.Options{AncestorsField: "parent"}, "Options.ParentField"},
+		{tree.MaterializedPath, tree.Options{PathField: "$p"}, "Options.PathField"},
+		{tree.MaterializedPath, tree.Options{SegmentField: "path"}, "Options.SegmentField"},
+		{tree.MaterializedPath, tree.Options{PathDelimiter: "::"}, "Options.PathDelimiter"},
+		{tree.MaterializedPath, tree.Options{PathDelimiter: "a"}, "Options.PathDelimiter"},
+		{tree.MaterializedPath, tree.Options{PathDelimiter: "~"}, "Options.PathDelimiter"},
+		{tree.NestedSets, tree.Options{LeftField: "x", RightField: "x"}, "Options.RightField"},
+		{tree.NestedSets, tree.Options{OrderField: "o"}, "Options.OrderField"},
+	} {
+		_, err := tree.New[string, bson.M](coll, c.rep, &c.opts)
+		if err == nil || !strings.HasPrefix(err.Error(), "tree: ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v %+v: %v, want %s", c.rep, c.opts, err, c.want)
+		}
+	}
+	if _, err := tree.New[string, bson.M](nil, tree.ParentReferences, nil); err == nil {
+		t.Error("nil collection")
+	}
+}
+
+func TestShardKeyAndIndexes(t *testing.T) {
+	client, err := mongo.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	coll := client.Database("x").Collection("x")
+	for _, c := range []struct {
+		opts tree.Options
+		key  bson.D
+		want []bson.D
+	}{
+		{tree.Options{}, dd("_id", 1), []bson.D{dd("path", 1)}},
+		{tree.Options{Scope: dd("tenant", 1), OrderField: "o"}, dd("tenant", 1), []bson.D{dd("tenant", 1, "path", 1, "o", 1)}},
+		{tree.Options{Scope: dd("tenant", 1), IDField: "sku", SegmentField: "slug"}, dd("tenant", 1),
+			[]bson.D{dd("tenant", 1, "sku", 1), dd("tenant", 1, "path", 1, "slug", 1)}},
+	} {
+		tr, err := tree.New[string, bson.M](coll, tree.MaterializedPath, &c.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys []bson.D
+		for _, m := range tr.Indexes() {
+			keys = append(keys, m.Keys.(bson.D))
+		}
+		if diff := cmp.Diff(c.want, keys); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff(c.key, tr.ShardKey()); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestWriteErrors(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+		ctx := t.Context()
+		insertAll(t, v, tr, books)
+		before := stored(t, coll)
+		fails := func(what string, err, want error) {
+			t.Helper()
+			if !errors.Is(err, want) || !strings.HasPrefix(fmt.Sprint(err), "tree: ") {
+				t.Errorf("%s: %v, want %v", what, err, want)
+			}
+		}
+		insert := func(id string, pos tree.Position[string]) error {
+			_, err := tr.Insert(ctx, v.doc(id), pos)
+			return err
+		}
+		fails("insert under nothing", insert("x", tr.Under("none")), tree.ErrParentNotFound)
+		fails("the same", insert("x", tr.Under("none")), mongo.ErrNoDocuments)
+		if err := insert("dbm", tr.Under("Books")); !mongo.IsDuplicateKeyError(err) {
+			t.Errorf("insert twice: %v", err)
+		}
+		if err := insert("dbm", tr.AsRoot()); !mongo.IsDuplicateKeyError(err) {
+			t.Errorf("insert twice: %v", err)
+		}
+		fails("move nothing", tr.Move(ctx, "none", tr.AsRoot()), tree.ErrNotFound)
+		fails("move under nothing", tr.Move(ctx, "dbm", tr.Under("none")), tree.ErrParentNotFound)
+		fails("move under itself", tr.Move(ctx, "Books", tr.Under("Books")), tree.ErrCycle)
+		fails("move under its child", tr.Move(ctx, "Books", tr.Under("Programming")), tree.ErrCycle)
+		fails("move under its descendant", tr.Move(ctx, "Books", tr.Under("dbm")), tree.ErrCycle)
+		_, err := tr.Delete(ctx, "none", tree.Cascade)
+		fails("delete nothing", err, tree.ErrNotFound)
+		_, err = tr.Delete(ctx, "Books", tree.Restrict)
+		fails("delete a parent", err, tree.ErrHasChildren)
+		if _, err := tr.Delete(ctx, "Books", 9); err == nil {
+			t.Error("unknown policy")
+		}
+		for what, pos := range map[string]tree.Position[string]{"before": tr.Before("dbm"), "after": tr.After("dbm"), "first": tr.Under("Books").First()} {
+			if v.ordered {
+				continue
+			}
+			fails(what+" insert", insert("x", pos), tree.ErrUnsupported)
+			fails(what+" move", tr.Move(ctx, "MongoDB", pos), tree.ErrUnsupported)
+		}
+		if v.ordered {
+			fails("before nothing", insert("x", tr.Before("none")), tree.ErrNotFound)
+			fails("before its child", tr.Move(ctx, "Books", tr.Before("dbm")), tree.ErrCycle)
+			fails("after its child", tr.Move(ctx, "Books", tr.After("Programming")), tree.ErrCycle)
+			if err := tr.Move(ctx, "dbm", tr.After("dbm")); err != nil {
+				t.Errorf("move after itself: %v", err)
+			}
+		}
+		if v.rep == tree.ChildReferences {
+			fails("roots in order", insert("x", tr.AsRoot().First()), tree.ErrUnsupported)
+			fails("roots in order", insert("x", tr.Before("Books")), tree.ErrUnsupported)
+			fails("link in a tree", tr.Link(ctx, "Books", "dbm"), tree.ErrUnsupported)
+			fails("unlink in a tree", tr.Unlink(ctx, "Databases", "dbm"), tree.ErrUnsupported)
+		}
+		if v.rep != tree.MaterializedPath || v.name == "path" {
+			fails("rename", tr.Rename(ctx, "dbm", "x"), tree.ErrUnsupported)
+		}
+		if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
+			t.Errorf("refused writes changed documents: %s", diff)
+		}
+
+		// In a transaction of the caller, who goes on after a refusal.
+		session, err := coll.Database().Client().StartSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.EndSession(context.Background())
+		_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) {
+			if _, err := tr.Delete(ctx, "Books", tree.Restrict); !errors.Is(err, tree.ErrHasChildren) {
+				return nil, fmt.Errorf("delete: %w", err)
+			}
+			return nil, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
+			t.Errorf("a refused delete changed documents: %s", diff)
+		}
+	})
+}
+
+// TestJoin runs every write in a transaction of the caller: aborted it leaves
+// nothing, committed everything.
+func TestJoin(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+		insertAll(t, v, tr, books)
+		before := stored(t, coll)
+		work := func(ctx context.Context) error {
+			if _, err := tr.Insert(ctx, v.doc("new"), tr.Under("Languages")); err != nil {
+				return err
+			}
+			if _, err := tr.Insert(ctx, v.doc("root"), tr.AsRoot()); err != nil {
+				return err
+			}
+			if err := tr.Move(ctx, "Databases", tr.Under("new")); err != nil {
+				return err
+			}
+			if _, err := tr.Delete(ctx, "Languages", tree.Promote); err != nil {
+				return err
+			}
+			up, err := tr.Ancestors(ctx, "dbm")
+			if err != nil || len(up) != 4 {
+				return fmt.Errorf("ancestors inside: %v, %w", up, err)
+			}
+			_, err = tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: v.doc("l1"), Children: []*tree.Node[bson.M]{{Value: v.doc("l2")}}}}, nil)
+			return err
+		}
+		session, err := coll.Database().Client().StartSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.EndSession(context.Background())
+		ctx := mongo.NewSessionContext(t.Context(), session)
+		if err := session.StartTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := work(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := session.AbortTransaction(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
+			t.Errorf("aborted, but: %s", diff)
+		}
+		if _, err := session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) { return nil, work(ctx) }); err != nil {
+			t.Fatal(err)
+		}
+		healthy(t, tr)
+		up, err := tr.Ancestors(t.Context(), "dbm")
+		if err != nil || len(up) != 4 {
+			t.Errorf("committed: %v, %v", up, err)
+		}
+	})
+}
+
+// TestScopes has the same IDs in several trees of one collection.
+func TestScopes(t *testing.T) {
+	for _, rep := range []tree.Representation{tree.ParentReferences, tree.ChildReferences, tree.AncestorArray, tree.MaterializedPath, tree.NestedSets} {
+		t.Run(rep.String(), func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			// A scope value that would be an operator if it were not data.
+			tenants := []any{"a", "b", bson.D{{Key: "$ne", Value: "a"}}}
+			var all []*trees
+			v := variant{rep: rep, opts: tree.Options{IDField: "sku"}}
+			for _, tenant := range tenants {
+				v.opts.Scope = bson.D{{Key: "tenant", Value: tenant}}
+				tr := v.open(t, coll)
+				insertAll(t, v, tr, books)
+				all = append(all, tr)
+			}
+			if err := all[0].Move(ctx, "Databases", all[0].AsRoot()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := all[1].Delete(ctx, "Programming", tree.Cascade); err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range []int64{3, 0, 5} {
+				if i == 0 {
+					want = 2 // Programming, Languages
+				}
+				if got, err := all[i].CountDescendants(ctx, "Books"); err != nil || got != want {
+					t.Errorf("tenant %v: %d, %v; want %d", tenants[i], got, err, want)
+				}
+				healthy(t, all[i])
+				roots := v.ids(t, all[i].Roots(ctx))
+				if len(roots) != []int{2, 1, 1}[i] {
+					t.Errorf("tenant %v: roots %v", tenants[i], roots)
+				}
+			}
+			up, err := all[2].Ancestors(ctx, "dbm")
+			if err != nil || len(up) != 3 {
+				t.Errorf("ancestors: %v, %v", up, err)
+			}
+			if got := v.ids(t, all[2].Siblings(ctx, "dbm")); !slices.Equal(got, []string{"MongoDB"}) {
+				t.Errorf("siblings: %v", got)
+			}
+		})
+	}
+}
+
+// TestStaleCopies saves a document that was read before a move: the driver's
+// update of a field and an insert of the copy leave the tree right.
+func TestStaleCopies(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+		ctx := t.Context()
+		insertAll(t, v, tr, books)
+		var stale bson.M
+		if err := coll.FindOne(ctx, tr.Filter("Databases")).Decode(&stale); err != nil {
+			t.Fatal(err)
+		}
+		if err := tr.Move(ctx, "Databases", tr.Under("Languages")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := coll.UpdateOne(ctx, tr.Filter("Databases"), dd("$set", dd("title", "x"))); err != nil {
+			t.Fatal(err)
+		}
+		stale[v.idField()] = "copy"
+		stale["slug"] = "copy"
+		if v.idField() != "_id" {
+			delete(stale, "_id")
+		}
+		if _, err := tr.Insert(ctx, stale, tr.Under("dbm")); err != nil {
+			t.Fatal(err)
+		}
+		healthy(t, tr)
+		if d, err := tr.Depth(ctx, "copy"); err != nil || d != 5 {
+			t.Errorf("depth %d, %v", d, err)
+		}
+	})
+}
+
+// TestIDTypes has IDs of other types than strings.
+func TestIDTypes(t *testing.T) {
+	a, b, c := bson.NewObjectID(), bson.NewObjectID(), bson.NewObjectID()
+	t.Run("ObjectID", func(t *testing.T) { idType(t, a, b, c, false) })
+	t.Run("int", func(t *testing.T) { idType(t, 1, 2, 1<<40, false) })
+	t.Run("int64", func(t *testing.T) { idType(t, int64(1), -2, 3, false) })
+	t.Run("UUID", func(t *testing.T) {
+		id := func(n byte) bson.Binary { return bson.Binary{Subtype: 4, Data: append(make([]byte, 15), n)} }
+		idType(t, id(1), id(2), id(3), true)
+	})
+	type compound struct{ Region, Code string }
+	t.Run("document", func(t *testing.T) {
+		idType(t, compound{"eu", "1"}, compound{"eu", "2"}, compound{"$where", "1"}, true)
+	})
+}
+
+func idType[K any](t *testing.T, a, b, c K, noSegment bool) {
+	for rep := tree.ParentReferences; rep <= tree.NestedSets; rep++ {
+		t.Run(rep.String(), func(t *testing.T) {
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr, err := tree.New[K, bson.M](coll, rep, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = tr.Insert(ctx, bson.M{"_id": a}, tr.AsRoot())
+			if rep == tree.MaterializedPath && noSegment {
+				if !errors.Is(err, tree.ErrInvalidSegment) {
+					t.Errorf("%v", err)
+				}
+				if tr, err = tree.New[K, bson.M](coll, rep, &tree.Options{SegmentField: "slug"}); err != nil {
+					t.Fatal(err)
+				}
+				_, err = tr.Insert(ctx, bson.M{"_id": a, "slug": "a"}, tr.AsRoot())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, p := range [][2]K{{b, a}, {c, b}} {
+				id, err := tr.Insert(ctx, bson.M{"_id": p[0], "slug": fmt.Sprint(i)}, tr.Under(p[1]))
+				if err != nil || !cmp.Equal(id, p[0]) {
+					t.Fatal(id, err)
+				}
+			}
+			crumbs, err := tr.Breadcrumb(ctx, c)
+			if err != nil || len(crumbs) != 3 || !cmp.Equal([]K{crumbs[0].ID, crumbs[1].ID, crumbs[2].ID}, []K{a, b, c}) {
+				t.Errorf("%v, %v", crumbs, err)
+			}
+			if err := tr.Move(ctx, c, tr.Under(a)); err != nil {
+				t.Fatal(err)
+			}
+			if err := tr.Move(ctx, b, tr.Under(c)); err != nil {
+				t.Fatal(err)
+			}
+			if err := tr.Move(ctx, a, tr.Under(b)); !errors.Is(err, tree.ErrCycle) {
+				t.Errorf("%v", err)
+			}
+			if d, err := tr.Depth(ctx, b); err != nil || d != 2 {
+				t.Errorf("%d, %v", d, err)
+			}
+			for p, err := range tr.Check(ctx) {
+				t.Errorf("%v %v", p, err)
+			}
+		})
+	}
+}
+
+func TestInvalidIDs(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr, err := tree.New[any, bson.M](coll, tree.ParentReferences, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Insert(ctx, bson.M{"_id": "root"}, tr.AsRoot()); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []any{nil, bson.A{1}, bson.Regex{Pattern: "."}, make(chan int)} {
+		if _, err := tr.Insert(ctx, bson.M{"_id": "x"}, tr.Under(id)); err == nil {
+			t.Errorf("insert under %v", id)
+		}
+		if _, err := tr.Insert(ctx, bson.M{"_id": id}, tr.AsRoot()); err == nil {
+			t.Errorf("insert %v", id)
+		}
+		if err := tr.Move(ctx, id, tr.AsRoot()); err == nil {
+			t.Errorf("move %v", id)
+		}
+		if _, err := tr.Delete(ctx, id, tree.Cascade); err == nil {
+			t.Errorf("delete %v", id)
+		}
+		n := 0
+		for _, err := range tr.Children(ctx, id) {
+			if err == nil {
+				t.Errorf("children of %v", id)
+			}
+			n++
+		}
+		if n != 1 {
+			t.Errorf("children of %v: %d results", id, n)
+		}
+		if _, err := tr.ChildrenFilter(ctx, id); err == nil {
+			t.Errorf("filter of %v", id)
+		}
+		if _, ok := id.(chan int); ok {
+			continue
+		}
+		cur, err := coll.Aggregate(ctx, tr.ChildrenPipeline(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cur.Next(ctx) {
+			t.Errorf("pipeline of %v finds %v", id, cur.Current)
+		}
+	}
+	// Operators in an ID are data.
+	evil := bson.D{{Key: "$gt", Value: ""}}
+	if _, err := tr.Ancestors(ctx, evil); !errors.Is(err, tree.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	id, err := tr.Insert(ctx, bson.M{"name": "no id"}, tr.Under("root"))
+	if _, ok := id.(bson.ObjectID); err != nil || !ok {
+		t.Errorf("%v, %v", id, err)
+	}
+}
+
+func TestSegments(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("pages")
+	type page struct {
+		ID   bson.ObjectID `bson:"_id,omitempty"`
+		Slug any           `bson:"slug,omitempty"`
+	}
+	tr, err := tree.New[bson.ObjectID, page](coll, tree.MaterializedPath,
+		&tree.Options{SegmentField: "slug", PathDelimiter: "/", NameField: "slug"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.EnsureIndexes(ctx); err != nil {
+		t.Fatal(err)
+	}
+	add := func(slug any, pos tree.Position[bson.ObjectID]) bson.ObjectID {
+		id, err := tr.Insert(ctx, page{Slug: slug}, pos)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	docs := add("docs", tr.AsRoot())
+	api := add("api", tr.Under(docs))
+	v1 := add("v1", tr.Under(api))
+	add("v1", tr.Under(docs)) // the same segment elsewhere
+	for _, bad := range []any{"", "a/b", nil, 5} {
+		if _, err := tr.Insert(ctx, page{Slug: bad}, tr.AsRoot()); !errors.Is(err, tree.ErrInvalidSegment) {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+	if _, err := tr.Insert(ctx, page{Slug: "api"}, tr.Under(docs)); !mongo.IsDuplicateKeyError(err) {
+		t.Errorf("two siblings of one name: %v", err)
+	}
+	path := func(id bson.ObjectID) any {
+		var doc bson.M
+		if err := coll.FindOne(ctx, tr.Filter(id)).Decode(&doc); err != nil {
+			t.Fatal(err)
+		}
+		return doc["path"]
+	}
+	if got := path(v1); got != "/docs/api/" {
+		t.Errorf("path %v", got)
+	}
+	if err := tr.Rename(ctx, docs, "$manual"); err != nil {
+		t.Fatal(err)
+	}
+	if got := path(v1); got != "/$manual/api/" {
+		t.Errorf("path after rename %v", got)
+	}
+	if err := tr.Rename(ctx, api, "v1"); !mongo.IsDuplicateKeyError(err) {
+		t.Errorf("rename to a sibling's name: %v", err)
+	}
+	for _, bad := range []string{"", "a/b"} {
+		if err := tr.Rename(ctx, api, bad); !errors.Is(err, tree.ErrInvalidSegment) {
+			t.Errorf("rename to %q: %v", bad, err)
+		}
+	}
+	if err := tr.Rename(ctx, bson.NewObjectID(), "x"); !errors.Is(err, tree.ErrNotFound) {
+		t.Errorf("rename nothing: %v", err)
+	}
+	if err := tr.Move(ctx, v1, tr.Under(docs)); !mongo.IsDuplicateKeyError(err) {
+		t.Errorf("move beside one of the same name: %v", err)
+	}
+	if err := tr.Rename(ctx, api, "größer"); err != nil { // bytes, not characters
+		t.Fatal(err)
+	}
+	if err := tr.Move(ctx, api, tr.AsRoot()); err != nil {
+		t.Fatal(err)
+	}
+	if got := path(v1); got != "/größer/" {
+		t.Errorf("path %v", got)
+	}
+	crumbs, err := tr.Breadcrumb(ctx, v1)
+	if diff := cmp.Diff([]tree.Crumb[bson.ObjectID]{{ID: api, Name: "größer"}, {ID: v1, Name: "v1"}}, crumbs); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	for p, err := range tr.Check(ctx) {
+		t.Errorf("%v %v", p, err)
+	}
+}
+
+// TestOrderRoom inserts at one place until siblings have to make room.
+func TestOrderRoom(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, _ *mongo.Collection) {
+		if v.opts.OrderField == "" {
+			t.Skip("no order field")
+		}
+		insertAll(t, v, tr, [][2]string{{"root", ""}, {"a", "root"}, {"z", "root"}})
+		want := []string{"a", "z"}
+		for i := range 40 {
+			id := fmt.Sprintf("n%02d", i)
+			pos, at := tr.After("a"), slices.Index(want, "a")+1
+			if i%2 == 1 {
+				pos, at = tr.Before("z"), slices.Index(want, "z")
+			}
+			if i%5 == 4 {
+				pos, at = tr.Before("a"), slices.Index(want, "a")
+			}
+			if _, err := tr.Insert(t.Context(), v.doc(id), pos); err != nil {
+				t.Fatal(err)
+			}
+			want = slices.Insert(want, at, id)
+			if i%5 == 4 { // and out of the way again
+				if err := tr.Move(t.Context(), id, tr.After("z")); err != nil {
+					t.Fatal(err)
+				}
+				want = slices.DeleteFunc(want, func(s string) bool { return s == id })
+				want = slices.Insert(want, slices.Index(want, "z")+1, id)
+			}
+		}
+		v.want(t, "children", v.ids(t, tr.Children(t.Context(), "root")), want...)
+		healthy(t, tr)
+	})
+}
+
+// TestIteratorsStop leaves iterators early and cancels them.
+func TestIteratorsStop(t *testing.T) {
+	v := variants()[2]
+	tr := v.open(t, mongotest.Database(t).Collection("nodes"))
+	insertAll(t, v, tr, books)
+	for range tr.Descendants(t.Context(), "Books", &tree.ReadOptions{BatchSize: 1}) {
+		break
+	}
+	for range tr.Dump(t.Context()) {
+		break
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := 0
+	var last error
+	for _, err := range tr.Descendants(ctx, "Books", &tree.ReadOptions{BatchSize: 1}) {
+		cancel()
+		last = err
+		n++
+	}
+	if !errors.Is(last, context.Canceled) || n > 3 {
+		t.Errorf("%d results, %v", n, last)
+	}
+	if _, err := tr.Subtree(ctx, "Books", nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
