@@ -77,55 +77,60 @@ func isNaN(v bson.RawValue) bool {
 // stand in the order of the result. Each is one range of an index, or a few
 // adjoining ones. Nothing comes beyond the last value: then there are none.
 //
-// uniform leaves out what lies outside the bracket of v, if v is a value that a
-// uniform field holds.
+// uniform leaves out what a uniform field does not hold: values of another
+// bracket.
 //
 // Comparisons of a query stay within the bracket of their operand, hence $type;
 // null and MinKey are matched by equality, because $type does not see a missing
 // field; and no comparison but equality finds NaN.
-func beyond(v bson.RawValue, desc, inclusive, uniform bool) []bson.D {
+func beyond(v bson.RawValue, desc, inclusive bool, kind uniformity) []bson.D {
 	bracket, _ := bracketOf(v.Type)
-	if desc {
-		return below(v, bracket, inclusive, uniform)
+	switch {
+	case kind != mixed && bracket != bracketMinKey && bracket != bracketMaxKey:
+		return uniformBeyond(v, bracket, desc, inclusive, kind == uniformID)
+	case desc:
+		return below(v, bracket, inclusive)
 	}
-	return above(v, bracket, inclusive, uniform)
+	return above(v, bracket, inclusive)
 }
 
-func above(v bson.RawValue, bracket int, inclusive, uniform bool) []bson.D {
+// uniformity is what a field is known to hold.
+type uniformity int
+
+const (
+	mixed     uniformity = iota // anything
+	uniform                     // one bracket, null, missing
+	uniformID                   // one bracket
+)
+
+func above(v bson.RawValue, bracket int, inclusive bool) []bson.D {
 	switch {
 	case bracket == bracketMinKey && inclusive:
 		return []bson.D{in(bson.MinKey{}, nil), types(bracketNumber, bracketMaxKey)}
 	case bracket == bracketMinKey, bracket == bracketNull && inclusive:
-		return []bson.D{{{Key: "$eq", Value: nil}}, types(bracketNumber, bracketMaxKey)}
+		return []bson.D{equal(nil), types(bracketNumber, bracketMaxKey)}
 	case bracket == bracketNull, isNaN(v) && inclusive:
 		return []bson.D{types(bracketNumber, bracketMaxKey)}
 	case isNaN(v):
-		return []bson.D{{{Key: "$gte", Value: math.Inf(-1)}}, types(bracketString, bracketMaxKey)}
+		return []bson.D{numbers(), types(bracketString, bracketMaxKey)}
 	case bracket == bracketMaxKey && inclusive:
-		return []bson.D{{{Key: "$eq", Value: v}}}
+		return []bson.D{equal(v)}
 	case bracket == bracketMaxKey:
 		return nil
 	}
-	op := "$gt"
-	if inclusive {
-		op = "$gte"
-	}
-	out := []bson.D{{{Key: op, Value: v}}}
-	if uniform {
-		return out
-	}
+	next := bracket + 1
 	if bracket == bracketString {
-		bracket = bracketSymbol
+		next = bracketSymbol + 1
 	}
-	return append(out, types(bracket+1, bracketMaxKey))
+	return []bson.D{compared(v, false, inclusive), types(next, bracketMaxKey)}
 }
 
-func below(v bson.RawValue, bracket int, inclusive, uniform bool) []bson.D {
+func below(v bson.RawValue, bracket int, inclusive bool) []bson.D {
 	switch {
 	case bracket == bracketMinKey && !inclusive:
 		return nil
 	case bracket == bracketMinKey, bracket == bracketNull && !inclusive:
-		return []bson.D{{{Key: "$eq", Value: bson.MinKey{}}}}
+		return []bson.D{equal(bson.MinKey{})}
 	case bracket == bracketNull, isNaN(v) && !inclusive:
 		return []bson.D{in(nil, bson.MinKey{})}
 	case isNaN(v):
@@ -134,20 +139,58 @@ func below(v bson.RawValue, bracket int, inclusive, uniform bool) []bson.D {
 		return []bson.D{types(bracketNumber, bracketMaxKey), in(nil, bson.MinKey{})}
 	case bracket == bracketMaxKey:
 		return []bson.D{types(bracketNumber, bracketMaxKey-1), in(nil, bson.MinKey{})}
-	}
-	op := "$lt"
-	if inclusive {
-		op = "$lte"
-	}
-	out := []bson.D{{{Key: op, Value: v}}}
-	switch {
-	case uniform:
-		return out
 	case bracket == bracketNumber:
-		return append(out, in(math.NaN(), nil, bson.MinKey{}))
+		return []bson.D{compared(v, true, inclusive), in(math.NaN(), nil, bson.MinKey{})}
 	}
-	return append(out, types(bracketNumber, bracket-1), in(nil, bson.MinKey{}))
+	return []bson.D{compared(v, true, inclusive), types(bracketNumber, bracket-1), in(nil, bson.MinKey{})}
 }
+
+// uniformBeyond is for fields of one bracket, null, or missing.
+func uniformBeyond(v bson.RawValue, bracket int, desc, inclusive, neverNull bool) []bson.D {
+	null := bracket == bracketNull
+	var out []bson.D
+	switch {
+	case null && inclusive:
+		out = append(out, equal(nil))
+	case null:
+	case isNaN(v) && inclusive && desc:
+		return []bson.D{in(math.NaN(), nil)}
+	case isNaN(v) && !desc && inclusive:
+		return []bson.D{present()}
+	case isNaN(v) && !desc:
+		return []bson.D{numbers()}
+	case isNaN(v):
+	default:
+		out = append(out, compared(v, desc, inclusive))
+	}
+	switch {
+	case null && !desc:
+		return append(out, present())
+	case null, !desc, neverNull:
+		return out
+	case bracket == bracketNumber && !isNaN(v):
+		return append(out, in(math.NaN(), nil))
+	}
+	return append(out, equal(nil))
+}
+
+func compared(v bson.RawValue, desc, inclusive bool) bson.D {
+	op := "$gt"
+	if desc {
+		op = "$lt"
+	}
+	if inclusive {
+		op += "e"
+	}
+	return bson.D{{Key: op, Value: v}}
+}
+
+func equal(v any) bson.D { return bson.D{{Key: "$eq", Value: v}} }
+
+func present() bson.D { return bson.D{{Key: "$ne", Value: nil}} }
+
+// numbers matches all but NaN.
+func numbers() bson.D { return bson.D{{Key: "$gte", Value: math.Inf(-1)}} }
 
 func types(from, to int) bson.D {
 	if from == to {

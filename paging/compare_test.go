@@ -198,6 +198,8 @@ func modelMatch(condition bson.D, v bson.RawValue) bool {
 		return slices.ContainsFunc(op.Value.(bson.A), func(x any) bool { return modelCompare(operand(x), v) == 0 })
 	case "$eq":
 		return modelCompare(operand(op.Value), v) == 0
+	case "$ne":
+		return modelCompare(operand(op.Value), v) != 0
 	}
 	other := operand(op.Value)
 	if other.Type == bson.TypeRegex || other.Type == bson.TypeMinKey || other.Type == bson.TypeMaxKey || other.Type == bson.TypeNull {
@@ -224,7 +226,36 @@ func modelMatch(condition bson.D, v bson.RawValue) bool {
 }
 
 func TestBeyond(t *testing.T) {
-	for _, at := range everyKind {
+	checkBeyond(t, mixed, everyKind)
+}
+
+// A uniform field holds one bracket, null or nothing; for these the conditions
+// are as exact with fewer of them.
+func TestBeyondUniform(t *testing.T) {
+	for _, rank := range []int{10, 15, 20, 30, 35, 40, 45, 47, 55, 60, 65} {
+		values := slices.DeleteFunc(slices.Clone(everyKind), func(v bson.RawValue) bool {
+			return modelRank(v) != rank && modelRank(v) != 5
+		})
+		checkBeyond(t, uniform, values)
+		checkBeyond(t, uniformID, slices.DeleteFunc(values, func(v bson.RawValue) bool {
+			return modelRank(v) == 5 || isNaN(v)
+		}))
+	}
+	five := raw(int32(5))
+	for _, desc := range []bool{false, true} {
+		if got := beyond(five, desc, false, uniformID); len(got) != 1 {
+			t.Errorf("a uniform _id has the conditions %v", got)
+		}
+	}
+	if got := beyond(five, false, false, uniform); len(got) != 1 {
+		t.Errorf("upwards a uniform field has the conditions %v", got)
+	}
+}
+
+// checkBeyond takes every value as the position and as the value matched.
+func checkBeyond(t *testing.T, kind uniformity, values []bson.RawValue) {
+	t.Helper()
+	for _, at := range values {
 		if at.Type == bson.TypeRegex {
 			continue // refused as a position
 		}
@@ -234,61 +265,39 @@ func TestBeyond(t *testing.T) {
 		}
 		for _, desc := range []bool{false, true} {
 			for _, inclusive := range []bool{false, true} {
-				conditions := beyond(position, desc, inclusive, false)
-				matches := make([][]bson.RawValue, len(conditions))
-				for _, v := range everyKind {
-					c := modelCompare(v, at)
-					if desc {
-						c = -c
-					}
-					matched := 0
-					for i, condition := range conditions {
-						if modelMatch(condition, v) {
-							matches[i] = append(matches[i], v)
-							matched++
-						}
-					}
-					if want := c > 0 || inclusive && c == 0; want && matched != 1 || !want && matched != 0 {
-						t.Errorf("after %v, desc %v, inclusive %v: %v is matched %d times by %v",
-							at, desc, inclusive, v, matched, conditions)
-					}
-				}
-				for i, earlier := range matches {
-					for _, later := range matches[i+1:] {
-						for _, a := range earlier {
-							for _, b := range later {
-								if modelCompare(a, b) < 0 == desc {
-									t.Errorf("after %v, desc %v: %v and %v are out of order", at, desc, a, b)
-								}
-							}
-						}
-					}
-				}
+				checkConditions(t, values, at, desc, inclusive, beyond(position, desc, inclusive, kind))
 			}
 		}
 	}
 }
 
-// A uniform field drops what lies outside the bracket, and nothing inside.
-func TestBeyondUniform(t *testing.T) {
-	for _, at := range everyKind {
-		if at.Type == bson.TypeRegex || at.Type == 0 || isNaN(at) {
-			continue
+func checkConditions(t *testing.T, values []bson.RawValue, at bson.RawValue, desc, inclusive bool, conditions []bson.D) {
+	t.Helper()
+	matches := make([][]bson.RawValue, len(conditions))
+	for _, v := range values {
+		c := modelCompare(v, at)
+		if desc {
+			c = -c
 		}
-		rank := modelRank(at)
-		if rank == -1 || rank == 5 || rank == 127 {
-			continue
-		}
-		for _, desc := range []bool{false, true} {
-			conditions := beyond(at, desc, false, true)
-			if len(conditions) != 1 {
-				t.Fatalf("%v: %v is not one range", at, conditions)
+		matched := 0
+		for i, condition := range conditions {
+			if modelMatch(condition, v) {
+				matches[i] = append(matches[i], v)
+				matched++
 			}
-			for _, v := range everyKind {
-				c := modelCompare(v, at)
-				want := modelRank(v) == rank && !isNaN(v) && (c > 0) != desc && c != 0
-				if got := modelMatch(conditions[0], v); got != want {
-					t.Errorf("after %v, desc %v: %v matched %v", at, desc, v, got)
+		}
+		if want := c > 0 || inclusive && c == 0; want && matched != 1 || !want && matched != 0 {
+			t.Errorf("after %v, desc %v, inclusive %v: %v is matched %d times by %v",
+				at, desc, inclusive, v, matched, conditions)
+		}
+	}
+	for i, earlier := range matches {
+		for _, later := range matches[i+1:] {
+			for _, a := range earlier {
+				for _, b := range later {
+					if modelCompare(a, b) < 0 == desc {
+						t.Errorf("after %v, desc %v: %v and %v are out of order", at, desc, a, b)
+					}
 				}
 			}
 		}

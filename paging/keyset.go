@@ -18,7 +18,7 @@ func (o order) branches(at []bson.RawValue, backward, inclusive bool) []bson.D {
 	out := []bson.D{}
 	last := len(o) - 1
 	for i := last; i >= 0; i-- {
-		for _, condition := range beyond(at[i], o[i].desc != backward, inclusive && i == last, o[i].uniform) {
+		for _, condition := range beyond(at[i], o[i].desc != backward, inclusive && i == last, o[i].kind) {
 			branch := make(bson.D, 0, i+1)
 			for j := range i {
 				branch = append(branch, bson.E{Key: o[j].path, Value: bson.D{{Key: "$eq", Value: at[j]}}})

@@ -48,9 +48,10 @@ type Options struct {
 	Equality []string
 
 	// Uniform names sort fields that hold one kind of value in all documents:
-	// all numbers (of any width, no NaN), all strings, all ObjectIDs …, never
-	// null and never missing. It shortens their condition to one range. If a
-	// document breaks the promise, pages can miss it.
+	// all numbers of any width, all strings, all dates …, or null, or nothing.
+	// (`_id` then is never null or NaN.) It leaves the branches for other types
+	// out of the condition. Documents that break the promise can be missing from
+	// pages.
 	Uniform []string
 
 	// Strategy is Merged unless set.
@@ -120,12 +121,12 @@ type order []sortKey
 type sortKey struct {
 	path     string
 	desc     bool
-	uniform  bool
+	kind     uniformity
 	segments []string
 }
 
 // newOrder checks a sort and adds _id.
-func newOrder(sort bson.D, uniform []string) (order, error) {
+func newOrder(sort bson.D, uniformFields []string) (order, error) {
 	var out order
 	for _, e := range sort {
 		if err := fieldpath.CheckPath("sort", e.Key); err != nil {
@@ -146,9 +147,14 @@ func newOrder(sort bson.D, uniform []string) (order, error) {
 	}
 	for i := range out {
 		out[i].segments = strings.Split(out[i].path, ".")
-		out[i].uniform = slices.Contains(uniform, out[i].path)
+		if slices.Contains(uniformFields, out[i].path) {
+			out[i].kind = uniform
+			if out[i].path == "_id" {
+				out[i].kind = uniformID
+			}
+		}
 	}
-	for _, path := range uniform {
+	for _, path := range uniformFields {
 		if out.index(path) < 0 {
 			return nil, fmt.Errorf("Options.Uniform: %q is not a sort field", path)
 		}

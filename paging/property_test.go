@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -79,6 +80,20 @@ func newRandomList(t testing.TB, db *mongo.Database, rng *rand.Rand, n int) rand
 		pool[i] = sortable[rng.IntN(len(sortable))]
 	}
 	kinds := 1 + rng.IntN(len(identifiers))
+	var uniform []string
+	if rng.IntN(3) == 0 { // all of one kind, or null, or missing
+		first := reflect.TypeOf(pool[0])
+		for i := range pool {
+			for reflect.TypeOf(pool[i]) != first && pool[i] != nil && pool[i] != (missing{}) {
+				pool[i] = sortable[rng.IntN(len(sortable))]
+			}
+		}
+		kinds = 1
+		uniform = []string{"a", "b", "n.c", "_id"}
+		if pool[0] == (bson.MinKey{}) || pool[0] == (bson.MaxKey{}) || pool[0] == nil || pool[0] == (missing{}) {
+			uniform = nil
+		}
+	}
 	docs := make([]bson.D, n)
 	for i := range docs {
 		doc := bson.D{{Key: "_id", Value: identifiers[rng.IntN(kinds)](i)}, {Key: "flag", Value: rng.IntN(3) > 0}}
@@ -122,6 +137,11 @@ func newRandomList(t testing.TB, db *mongo.Database, rng *rand.Rand, n int) rand
 		}
 	}
 	list.opts = &paging.Options{Strategy: paging.Strategy(rng.IntN(2))}
+	for _, path := range uniform {
+		if path == "_id" || slices.ContainsFunc(list.sort, func(e bson.E) bool { return e.Key == path }) {
+			list.opts.Uniform = append(list.opts.Uniform, path)
+		}
+	}
 	if rng.IntN(3) == 0 {
 		if !slices.ContainsFunc(list.sort, func(e bson.E) bool { return e.Key == "flag" }) && rng.IntN(2) == 0 {
 			list.opts.Equality = []string{"flag"}

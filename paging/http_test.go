@@ -1,0 +1,354 @@
+package paging_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/paging"
+)
+
+func TestParseRequest(t *testing.T) {
+	named := paging.Params{Default: 7, Max: 50, Size: "n", After: "from", Before: "to", Last: "end"}
+	for _, c := range []struct {
+		query  string
+		params paging.Params
+		want   paging.Request
+		bad    bool
+	}{
+		{"", paging.Params{}, paging.Request{Size: 20}, false},
+		{"limit=&after=&before=&last=", paging.Params{}, paging.Request{Size: 20}, false},
+		{"limit=30&after=T", paging.Params{}, paging.Request{Size: 30, After: "T"}, false},
+		{"limit=1000&before=T", paging.Params{}, paging.Request{Size: 100, Before: "T"}, false},
+		{"limit=0", paging.Params{}, paging.Request{Size: 1}, false},
+		{"limit=-5", paging.Params{}, paging.Request{Size: 1}, false},
+		{"limit=99999999999999999999999", paging.Params{}, paging.Request{Size: 100}, false},
+		{"limit=-99999999999999999999999", paging.Params{}, paging.Request{Size: 1}, false},
+		{"limit=99999999999", paging.Params{Max: 1 << 40}, paging.Request{Size: 1<<31 - 9}, false},
+		{"last=true", paging.Params{}, paging.Request{Size: 20, FromEnd: true}, false},
+		{"last=0&after=T", paging.Params{}, paging.Request{Size: 20, After: "T"}, false},
+		{"", paging.Params{Default: 500}, paging.Request{Size: 100}, false},
+		{"n=9&from=T&limit=x", named, paging.Request{Size: 9, After: "T"}, false},
+		{"to=T", named, paging.Request{Size: 7, Before: "T"}, false},
+		{"end=1", named, paging.Request{Size: 7, FromEnd: true}, false},
+		{"limit=ten", paging.Params{}, paging.Request{}, true},
+		{"limit=1e3", paging.Params{}, paging.Request{}, true},
+		{"limit=1&limit=2", paging.Params{}, paging.Request{}, true},
+		{"after=a&after=b", paging.Params{}, paging.Request{}, true},
+		{"before=a&before=b", paging.Params{}, paging.Request{}, true},
+		{"last=1&last=1", paging.Params{}, paging.Request{}, true},
+		{"after=a&before=b", paging.Params{}, paging.Request{}, true},
+		{"after=a&last=1", paging.Params{}, paging.Request{}, true},
+		{"last=yes", paging.Params{}, paging.Request{}, true},
+	} {
+		query := must[url.Values](t)(url.ParseQuery(c.query))
+		got, err := paging.ParseRequest(query, c.params)
+		if c.bad != errors.Is(err, paging.ErrInvalidRequest) || !c.bad && err != nil {
+			t.Errorf("%q: %v", c.query, err)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%q: %s", c.query, diff)
+		}
+	}
+}
+
+func TestParseNumbered(t *testing.T) {
+	for _, c := range []struct {
+		query    string
+		params   paging.Params
+		want     paging.NumberedRequest
+		position string
+		bad      bool
+	}{
+		{"", paging.Params{}, paging.NumberedRequest{Number: 1, Size: 20}, "", false},
+		{"page=3&limit=5&position=P", paging.Params{}, paging.NumberedRequest{Number: 3, Size: 5}, "P", false},
+		{"page=-3", paging.Params{}, paging.NumberedRequest{Number: 1, Size: 20}, "", false},
+		{"page=5000", paging.Params{MaxNumber: 100}, paging.NumberedRequest{Number: 100, Size: 20}, "", false},
+		{"page=x", paging.Params{}, paging.NumberedRequest{}, "", true},
+		{"limit=x", paging.Params{}, paging.NumberedRequest{}, "", true},
+		{"position=a&position=b", paging.Params{}, paging.NumberedRequest{}, "", true},
+		{"p=2&at=P", paging.Params{Number: "p", Position: "at"}, paging.NumberedRequest{Number: 2, Size: 20}, "P", false},
+	} {
+		query := must[url.Values](t)(url.ParseQuery(c.query))
+		got, position, err := paging.ParseNumbered(query, c.params)
+		if c.bad != errors.Is(err, paging.ErrInvalidRequest) || !c.bad && err != nil {
+			t.Errorf("%q: %v", c.query, err)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" || position != c.position {
+			t.Errorf("%q: %q %s", c.query, position, diff)
+		}
+	}
+}
+
+func TestLinkHeader(t *testing.T) {
+	middle := &paging.Page[row]{HasNext: true, HasPrev: true, Next: "NN", Prev: "PP"}
+	for _, c := range []struct {
+		page interface {
+			LinkHeader(*url.URL, paging.Params) string
+		}
+		url    string
+		params paging.Params
+		want   string
+	}{
+		{&paging.Page[row]{}, "/a", paging.Params{}, ""},
+		{middle, "/a", paging.Params{}, `</a>; rel="first", </a?before=PP>; rel="prev", </a?after=NN>; rel="next", </a?last=true>; rel="last"`},
+		{&paging.Page[row]{HasNext: true, Next: "NN"}, "https://x.example/a?limit=5&q=a%26b&after=old&before=old&last=1&page=4", paging.Params{},
+			`<https://x.example/a?after=NN&limit=5&q=a%26b>; rel="next", <https://x.example/a?last=true&limit=5&q=a%26b>; rel="last"`},
+		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "/a?q=1&q=2", paging.Params{Before: "to"},
+			`</a?q=1&q=2>; rel="first", </a?q=1&q=2&to=PP>; rel="prev"`},
+		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "https://user:secret@x.example/a%3Eb;c>?%3E=%0d%0a#frag", paging.Params{},
+			`<https://x.example/a%3Eb;c%3E?%3E=%0D%0A>; rel="first", <https://x.example/a%3Eb;c%3E?%3E=%0D%0A&before=PP>; rel="prev"`},
+		{&paging.NumberedPage[row]{Page: *middle, Number: 3}, "/a?page=3", paging.Params{},
+			`</a?page=1>; rel="first", </a?page=2>; rel="prev", </a?page=4>; rel="next"`},
+		{&paging.NumberedPage[row]{Page: *middle, Number: 3, Pages: 9, Position: "POS"}, "/a?page=3&limit=5", paging.Params{},
+			`</a?limit=5&page=1>; rel="first", </a?limit=5&page=2>; rel="prev", </a?limit=5&page=4>; rel="next", </a?limit=5&page=9>; rel="last"`},
+	} {
+		u := must[*url.URL](t)(url.Parse(c.url))
+		before := *u
+		if diff := cmp.Diff(c.want, c.page.LinkHeader(u, c.params)); diff != "" {
+			t.Errorf("%s: %s", c.url, diff)
+		}
+		if diff := cmp.Diff(before.String(), u.String()); diff != "" {
+			t.Errorf("the URL was changed: %s", diff)
+		}
+	}
+	// What net/url takes as it is must not end the reference or the header.
+	odd := &url.URL{Path: "/x", Opaque: "a\r\nSet-Cookie: b>, <evil", Host: "h"}
+	if got := middle.LinkHeader(odd, paging.Params{}); strings.ContainsAny(got, "\r\n") || strings.Contains(got, ">, <evil") {
+		t.Errorf("%q", got)
+	}
+}
+
+// linkPattern follows the grammar of RFC 8288 for what LinkHeader writes.
+var linkPattern = regexp.MustCompile(`^<([^<>\s"]*)>; rel="(first|prev|next|last)"$`)
+
+func links(t testing.TB, header string) map[string]string {
+	t.Helper()
+	out := make(map[string]string)
+	if header == "" {
+		return out
+	}
+	for link := range strings.SplitSeq(header, ", ") {
+		m := linkPattern.FindStringSubmatch(link)
+		if m == nil {
+			t.Fatalf("not a link: %q", link)
+		}
+		out[m[2]] = m[1]
+	}
+	return out
+}
+
+func FuzzLinkHeader(f *testing.F) {
+	f.Add("/a?b=c&after=x", "TOKEN")
+	f.Add("http://u:p@h/%3e>?a=%0d%0a#f", "a>b\r\n")
+	f.Add("mailto:a, b", "<>")
+	f.Fuzz(func(t *testing.T, text, token string) {
+		u, err := url.Parse(text)
+		if err != nil || token == "" {
+			return
+		}
+		page := &paging.Page[row]{HasNext: true, HasPrev: true, Next: token, Prev: token}
+		got := links(t, page.LinkHeader(u, paging.Params{}))
+		if len(got) != 4 {
+			t.Fatalf("%v", got)
+		}
+		if u.Opaque == "" && u.Host == "" {
+			next, err := url.Parse(got["next"])
+			if err != nil {
+				return // such a path has no relative form
+			}
+			if next.Query().Get("after") != token {
+				t.Fatalf("%q holds %q", got["next"], next.Query().Get("after"))
+			}
+		}
+	})
+}
+
+// A small service: every link leads on, and the whole list is walked both ways.
+func TestService(t *testing.T) {
+	coll := mongotest.Database(t).Collection("rows")
+	insert(t, coll, rows(23)...)
+	pager := newPager[row](t, coll, byS, nil)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/rows", func(w http.ResponseWriter, r *http.Request) {
+		req, err := paging.ParseRequest(r.URL.Query(), paging.Params{Max: 10})
+		if err == nil {
+			var page *paging.Page[row]
+			if page, err = pager.Page(r.Context(), bson.D{}, req); err == nil {
+				w.Header().Set("Link", page.LinkHeader(r.URL, paging.Params{Max: 10}))
+				_ = json.NewEncoder(w).Encode(page)
+				return
+			}
+		}
+		status := http.StatusInternalServerError
+		if errors.Is(err, paging.ErrInvalidRequest) || errors.Is(err, paging.ErrInvalidToken) {
+			status = http.StatusBadRequest
+		}
+		http.Error(w, err.Error(), status)
+	})
+	mux.HandleFunc("/jump", func(w http.ResponseWriter, r *http.Request) {
+		req, position, err := paging.ParseNumbered(r.URL.Query(), paging.Params{})
+		if err != nil {
+			t.Error(err)
+		}
+		req.Count = paging.CountExact
+		page, err := pager.Jump(r.Context(), nil, position, req)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		w.Header().Set("Link", page.LinkHeader(r.URL, paging.Params{}))
+		_ = json.NewEncoder(w).Encode(page)
+	})
+	get := func(target string) (list []int, next map[string]string, status int) {
+		t.Helper()
+		recorder := httptest.NewRecorder()
+		mux.ServeHTTP(recorder, httptest.NewRequest("GET", target, nil))
+		if recorder.Code != 200 {
+			return nil, nil, recorder.Code
+		}
+		var body struct{ Items []row }
+		if err := json.Unmarshal(recorder.Body.Bytes(), &body); err != nil {
+			t.Fatal(err)
+		}
+		return rowIDs(body.Items), links(t, recorder.Header().Get("Link")), 200
+	}
+	for _, start := range []string{"/rows?limit=10&x=y%20z", "/jump?limit=10&x=y%20z"} {
+		var got []int
+		target, last := start, ""
+		for target != "" {
+			list, next, status := get(target)
+			if status != 200 {
+				t.Fatalf("%s: %d", target, status)
+			}
+			if !strings.Contains(target, "x=y") {
+				t.Errorf("a parameter got lost: %s", target)
+			}
+			got = append(got, list...)
+			target, last = next["next"], target
+		}
+		if diff := cmp.Diff(rowIDs(rows(23)), got); diff != "" {
+			t.Errorf("%s forward: %s", start, diff)
+		}
+		got = nil
+		for target = last; target != ""; {
+			list, next, _ := get(target)
+			got = append(list, got...)
+			target = next["prev"]
+		}
+		if diff := cmp.Diff(rowIDs(rows(23)), got); diff != "" {
+			t.Errorf("%s back: %s", start, diff)
+		}
+		_, next, _ := get(start)
+		list, _, _ := get(next["last"])
+		if len(list) == 0 || list[len(list)-1] != 23 {
+			t.Errorf("last of %s: %v", start, list)
+		}
+	}
+	for _, bad := range []string{"/rows?limit=x", "/rows?after=junk", "/rows?after=a&before=b"} {
+		if _, _, status := get(bad); status != 400 {
+			t.Errorf("%s: %d", bad, status)
+		}
+	}
+}
+
+func TestPageAsJSON(t *testing.T) {
+	coll := mongotest.Database(t).Collection("rows")
+	pager := newPager[row](t, coll, byS, nil)
+	page := must[*paging.Page[row]](t)(pager.Page(context.Background(), nil, paging.Request{Count: paging.CountExact}))
+	data := must[[]byte](t)(json.Marshal(page))
+	if diff := cmp.Diff(`{"items":[],"hasNext":false,"hasPrev":false,"total":{"n":0,"kind":"exact"}}`, string(data)); diff != "" {
+		t.Error(diff)
+	}
+	if got := (&paging.Page[row]{Items: rows(1)}).Cursor(0); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestConnectionArgs(t *testing.T) {
+	n := func(i int) *int { return &i }
+	s := func(v string) *string { return &v }
+	for _, c := range []struct {
+		args paging.ConnectionArgs
+		want paging.Request
+		bad  bool
+	}{
+		{paging.ConnectionArgs{}, paging.Request{Size: 20}, false},
+		{paging.ConnectionArgs{First: n(5)}, paging.Request{Size: 5}, false},
+		{paging.ConnectionArgs{First: n(500), After: s("T")}, paging.Request{Size: 100, After: "T"}, false},
+		{paging.ConnectionArgs{First: n(5), After: s(""), Before: s("")}, paging.Request{Size: 5}, false},
+		{paging.ConnectionArgs{Last: n(5)}, paging.Request{Size: 5, FromEnd: true}, false},
+		{paging.ConnectionArgs{Last: n(5), Before: s("T")}, paging.Request{Size: 5, Before: "T"}, false},
+		{paging.ConnectionArgs{After: s("T")}, paging.Request{Size: 20, After: "T"}, false},
+		{paging.ConnectionArgs{Before: s("T")}, paging.Request{Size: 20, Before: "T"}, false},
+		{paging.ConnectionArgs{First: n(5), Last: n(5)}, paging.Request{}, true},
+		{paging.ConnectionArgs{First: n(5), Before: s("T")}, paging.Request{}, true},
+		{paging.ConnectionArgs{Last: n(5), After: s("T")}, paging.Request{}, true},
+		{paging.ConnectionArgs{After: s("T"), Before: s("T")}, paging.Request{}, true},
+		{paging.ConnectionArgs{First: n(-1)}, paging.Request{}, true},
+		{paging.ConnectionArgs{First: n(0)}, paging.Request{}, true},
+		{paging.ConnectionArgs{Last: n(0)}, paging.Request{}, true},
+	} {
+		got, err := c.args.Request(paging.Params{})
+		if c.bad != errors.Is(err, paging.ErrInvalidRequest) || !c.bad && err != nil {
+			t.Errorf("%+v: %v", c.args, err)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%+v: %s", c.args, diff)
+		}
+	}
+}
+
+func TestConnection(t *testing.T) {
+	ctx := context.Background()
+	coll := mongotest.Database(t).Collection("rows")
+	insert(t, coll, rows(5)...)
+	pager := newPager[row](t, coll, byS, nil)
+	ask := func(arguments string) paging.Connection[row] {
+		t.Helper()
+		var args paging.ConnectionArgs
+		if err := json.Unmarshal([]byte(arguments), &args); err != nil {
+			t.Fatal(err)
+		}
+		req := must[paging.Request](t)(args.Request(paging.Params{}))
+		req.Count = paging.CountExact
+		return paging.NewConnection(must[*paging.Page[row]](t)(pager.Page(ctx, nil, req)))
+	}
+	first := ask(`{"first": 2}`)
+	if !first.PageInfo.HasNextPage || first.PageInfo.HasPreviousPage || *first.TotalCount != 5 {
+		t.Errorf("%+v", first)
+	}
+	if *first.PageInfo.StartCursor != first.Edges[0].Cursor || *first.PageInfo.EndCursor != first.Edges[1].Cursor {
+		t.Error("cursors of the ends")
+	}
+	second := ask(`{"first": 2, "after": "` + *first.PageInfo.EndCursor + `"}`)
+	if !second.PageInfo.HasNextPage || !second.PageInfo.HasPreviousPage || second.Edges[0].Node.ID != 3 {
+		t.Errorf("%+v", second)
+	}
+	back := ask(`{"last": 1, "before": "` + *second.PageInfo.StartCursor + `"}`)
+	if back.Edges[0].Node.ID != 2 || !back.PageInfo.HasNextPage || !back.PageInfo.HasPreviousPage {
+		t.Errorf("%+v", back)
+	}
+	last := ask(`{"last": 2}`)
+	data := must[[]byte](t)(json.Marshal(last))
+	want := `{"edges":[{"node":{"ID":4,"S":1},"cursor":"` + last.Edges[0].Cursor + `"},{"node":{"ID":5,"S":1},"cursor":"` + last.Edges[1].Cursor +
+		`"}],"pageInfo":{"hasNextPage":false,"hasPreviousPage":true,"startCursor":"` + last.Edges[0].Cursor + `","endCursor":"` + last.Edges[1].Cursor + `"},"totalCount":5}`
+	if diff := cmp.Diff(want, string(data)); diff != "" {
+		t.Error(diff)
+	}
+	remove(t, coll, 1, 2, 3, 4, 5)
+	data = must[[]byte](t)(json.Marshal(ask(`{}`)))
+	if diff := cmp.Diff(`{"edges":[],"pageInfo":{"hasNextPage":false,"hasPreviousPage":false,"startCursor":null,"endCursor":null},"totalCount":0}`, string(data)); diff != "" {
+		t.Error(diff)
+	}
+}
