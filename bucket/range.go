@@ -147,10 +147,10 @@ func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 
 // A slice of a bucket, as scan reads it.
 type bucketDoc[M any] struct {
-	Start bson.DateTime   `bson:"s"`
-	Seq   int64           `bson:"n"`
-	Times []bson.RawValue `bson:"t"`
-	Items []M             `bson:"m"`
+	Start bson.DateTime `bson:"s"`
+	Seq   int64         `bson:"n"`
+	Items []M           `bson:"m"`
+	times []int64       // of Items
 }
 
 // A reader is a cursor over buckets in the order of their windows, with one
@@ -161,12 +161,28 @@ type reader[M any] struct {
 	ok     bool
 }
 
-func (r *reader[M]) next(ctx context.Context) error {
+func (r *reader[M]) next(ctx context.Context, timeField string) error {
 	r.head = bucketDoc[M]{}
 	if r.ok = r.cursor.Next(ctx); !r.ok {
 		return r.cursor.Err()
 	}
-	return r.cursor.Decode(&r.head)
+	if err := r.cursor.Decode(&r.head); err != nil {
+		return err
+	}
+	items, err := r.cursor.Current.Lookup("m").Array().Values()
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		at := int64(math.MinInt64) // of nothing this package wrote
+		if doc, ok := item.DocumentOK(); ok {
+			if ms, ok := lookup(doc, timeField).DateTimeOK(); ok {
+				at = ms
+			}
+		}
+		r.head.times = append(r.head.times, at)
+	}
+	return nil
 }
 
 // scan yields the measurements of one or several collections, window by window.
@@ -179,7 +195,6 @@ func (b *Buckets[S, M]) scan(ctx context.Context, series any, from, to time.Time
 			{Key: "s", Value: "$" + b.start}, {Key: "n", Value: op("$ifNull", "$_id."+seqKey, 0)},
 			{Key: "m", Value: b.inRange(from, to)},
 		}}},
-		{{Key: "$set", Value: bson.D{{Key: "t", Value: mapped("$m", "$$this."+b.opts.TimeField)}}}},
 	}
 	readers := make([]*reader[M], 0, len(colls))
 	for _, coll := range colls {
@@ -189,7 +204,7 @@ func (b *Buckets[S, M]) scan(ctx context.Context, series any, from, to time.Time
 		}
 		defer cursor.Close(context.WithoutCancel(ctx))
 		r := &reader[M]{cursor: cursor}
-		if err := r.next(ctx); err != nil {
+		if err := r.next(ctx, b.opts.TimeField); err != nil {
 			return err
 		}
 		readers = append(readers, r)
@@ -215,13 +230,9 @@ func (b *Buckets[S, M]) scan(ctx context.Context, series any, from, to time.Time
 		for _, r := range readers {
 			for r.ok && r.head.Start == start {
 				for i, m := range r.head.Items {
-					at, ok := r.head.Times[i].DateTimeOK()
-					if !ok {
-						at = math.MinInt64 // nothing this package wrote
-					}
-					window = append(window, entry{at, r.head.Seq, i, m})
+					window = append(window, entry{r.head.times[i], r.head.Seq, i, m})
 				}
-				if err := r.next(ctx); err != nil {
+				if err := r.next(ctx, b.opts.TimeField); err != nil {
 					return err
 				}
 			}

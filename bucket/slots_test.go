@@ -1,0 +1,366 @@
+package bucket_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// weather is what a slot of the reference scenario holds.
+type weather struct {
+	Temperature float64 `bson:"temperature"`
+	Humidity    float64 `bson:"humidity"`
+}
+
+func newSlots[S, M any](t testing.TB, coll *mongo.Collection, w bucket.Window, o *bucket.SlotOptions) *bucket.Slots[S, M] {
+	t.Helper()
+	s, err := bucket.NewSlots[S, M](coll, w, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.EnsureIndexes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The daily slots of the reference scenario, by configuration alone.
+func TestScenarioDailySlots(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("sensors")
+	s := newSlots[string, weather](t, coll, bucket.Days(nil), &bucket.SlotOptions{SeriesField: "sensor_id", StartField: "created_time"})
+	for _, m := range []struct {
+		at time.Time
+		w  weather
+	}{{at(0, 0, 0), weather{21.36, 0.67}}, {at(0, 59, 59), weather{21.4, 0.68}}, {at(23, 5, 0), weather{19, 0.7}}} {
+		if err := s.Set(t.Context(), "SENSOR-1", m.at, m.w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slot := func(temperature, humidity float64) bson.D {
+		return bson.D{{Key: "temperature", Value: temperature}, {Key: "humidity", Value: humidity}}
+	}
+	diff(t, []bson.M{{
+		"_id":          bson.D{{Key: "sensor_id", Value: "SENSOR-1"}, {Key: "created_time", Value: date(day)}},
+		"sensor_id":    "SENSOR-1",
+		"created_time": date(day),
+		"data": bson.D{
+			{Key: "0", Value: bson.D{{Key: "0", Value: slot(21.36, 0.67)}, {Key: "59", Value: slot(21.4, 0.68)}}},
+			{Key: "23", Value: bson.D{{Key: "5", Value: slot(19, 0.7)}}},
+		},
+	}}, stored(t, coll))
+
+	if got, err := s.Get(t.Context(), "SENSOR-1", at(0, 59, 0)); err != nil || got != (weather{21.4, 0.68}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, empty := range []time.Time{at(0, 1, 0), at(5, 0, 0), at(24, 0, 0)} {
+		if _, err := s.Get(t.Context(), "SENSOR-1", empty); !errors.Is(err, bucket.ErrNotFound) {
+			t.Errorf("%v: %v", empty, err)
+		}
+	}
+}
+
+// A document that something else made, with an _id of its own, takes the slots.
+func TestForeignSlots(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	id := bson.NewObjectID()
+	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "series", Value: 1}, {Key: "start", Value: day}}); err != nil {
+		t.Fatal(err)
+	}
+	s := newSlots[int, float64](t, coll, bucket.Days(nil), nil)
+	if err := s.Set(t.Context(), 1, at(1, 2, 0), 5); err != nil {
+		t.Fatal(err)
+	}
+	if docs := stored(t, coll); len(docs) != 1 || docs[0]["_id"] != id {
+		t.Errorf("%v", docs)
+	}
+}
+
+// Days with 23 and 25 hours give every instant a slot of its own.
+func TestSlotsOverClockChanges(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	berlin := zone(t, "Europe/Berlin")
+	s := newSlots[string, int](t, coll, bucket.Days(berlin), &bucket.SlotOptions{Levels: []time.Duration{time.Hour}})
+	for _, c := range []struct {
+		month time.Month
+		day   int
+		hours int
+	}{{3, 31, 23}, {10, 27, 25}, {6, 1, 24}} {
+		start := time.Date(2024, c.month, c.day, 0, 0, 0, 0, berlin)
+		end := time.Date(2024, c.month, c.day+1, 0, 0, 0, 0, berlin)
+		n := 0
+		for moment := start; moment.Before(end); moment = moment.Add(time.Hour) {
+			if err := s.Set(t.Context(), "s", moment.Add(59*time.Minute), n); err != nil {
+				t.Fatal(err)
+			}
+			if path := s.Path(moment); path != fmt.Sprint("data.", n) {
+				t.Errorf("%v: %s", moment, path)
+			}
+			n++
+		}
+		got := collect(t, s.Range(t.Context(), "s", start, end))
+		if n != c.hours || len(got) != n {
+			t.Errorf("%v: %d hours, %d slots", start, n, len(got))
+		}
+		for i, slot := range got {
+			if slot.Value != i || !slot.Time.Equal(start.Add(time.Duration(i)*time.Hour)) {
+				t.Errorf("%v: slot %d is %v", start, i, slot)
+			}
+		}
+	}
+	if docs := stored(t, coll); len(docs) != 3 {
+		t.Errorf("%d documents", len(docs))
+	}
+}
+
+// Random sets and unsets, ranges and aggregates against a model in memory, for
+// one, two and three levels.
+func TestSlotsAgainstModel(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		window bucket.Window
+		levels []time.Duration
+	}{
+		"day of hours and minutes":      {bucket.Days(nil), nil},
+		"day of half hours":             {bucket.Days(nil), []time.Duration{30 * time.Minute}},
+		"month of days, hours, minutes": {bucket.Months(time.FixedZone("", 3600)), []time.Duration{24 * time.Hour, time.Hour, time.Minute}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			coll := mongotest.Database(t).Collection("c")
+			s := newSlots[string, weather](t, coll, c.window, &bucket.SlotOptions{Levels: c.levels, EndField: "end"})
+			unit := time.Minute
+			if len(c.levels) == 1 {
+				unit = c.levels[0]
+			}
+			random := rand.New(rand.NewPCG(5, uint64(len(name))))
+			model := map[time.Time]weather{}
+			moment := func() time.Time { return day.Add(time.Duration(random.IntN(3*24*3600)) * time.Second) }
+			for range 40 {
+				switch random.IntN(4) {
+				case 0:
+					when, w := moment(), weather{float64(random.IntN(100)), 1}
+					if err := s.Set(t.Context(), "s", when, w); err != nil {
+						t.Fatal(err)
+					}
+					model[when.Truncate(unit)] = w
+				case 1:
+					var many []bucket.Slot[weather]
+					for range random.IntN(60) {
+						slot := bucket.Slot[weather]{Time: moment(), Value: weather{float64(random.IntN(100)), 2}}
+						many = append(many, slot)
+						model[slot.Time.Truncate(unit)] = slot.Value
+					}
+					if err := s.SetMany(t.Context(), bucket.Of("s", many...), &bucket.BatchOptions{BatchSize: 25}); err != nil {
+						t.Fatal(err)
+					}
+				case 2:
+					for when := range model {
+						if err := s.Unset(t.Context(), "s", when.Add(unit-1)); err != nil {
+							t.Fatal(err)
+						}
+						if err := s.Unset(t.Context(), "s", when); !errors.Is(err, bucket.ErrNotFound) {
+							t.Fatal(err)
+						}
+						delete(model, when)
+						break
+					}
+				}
+				from := moment()
+				to := from.Add(time.Duration(random.IntN(40*3600)) * time.Second)
+				switch random.IntN(5) {
+				case 0:
+					from = time.Time{}
+				case 1:
+					to = time.Time{}
+				case 2:
+					to = from.Add(time.Duration(random.IntN(7200)) * time.Second)
+				case 3:
+					from, to = from.Truncate(time.Hour), to.Truncate(time.Hour)
+				}
+				var want, all []bucket.Slot[weather]
+				var sum float64
+				for when, w := range model {
+					all = append(all, bucket.Slot[weather]{Time: when, Value: w})
+					if (from.IsZero() || !when.Before(from)) && (to.IsZero() || when.Before(to)) {
+						want = append(want, bucket.Slot[weather]{Time: when, Value: w})
+						sum += w.Temperature
+					}
+				}
+				byTime := func(a, b bucket.Slot[weather]) int { return a.Time.Compare(b.Time) }
+				slices.SortFunc(want, byTime)
+				slices.SortFunc(all, byTime)
+				got := collect(t, s.Range(t.Context(), "s", from, to))
+				diff(t, want, got)
+				type row struct {
+					Time  time.Time `bson:"time"`
+					Value weather   `bson:"value"`
+				}
+				var rows []row
+				for _, slot := range want {
+					rows = append(rows, row(slot))
+				}
+				diff(t, rows, aggregate[row](t, coll, s.RangePipeline("s", from, to)))
+				stats, err := s.Aggregate(t.Context(), "s", from, to, "temperature")
+				if err != nil || stats.Count != int64(len(want)) || len(want) > 0 && stats.Sum.Float64() != sum {
+					t.Errorf("from %v to %v: %+v, %v; want %d, %v", from, to, stats, err, len(want), sum)
+				} else if len(want) > 0 && (!stats.First.Time.Equal(want[0].Time) || stats.Last.Value.Float64() != want[len(want)-1].Value.Temperature) {
+					t.Errorf("first %v, last %v", stats.First, stats.Last)
+				}
+				latest, err := s.Latest(t.Context(), "s")
+				switch {
+				case len(all) == 0:
+					if !errors.Is(err, bucket.ErrNotFound) {
+						t.Error(err)
+					}
+				case err != nil:
+					t.Error(err)
+				default:
+					diff(t, all[len(all)-1], latest)
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+func TestSlotsConcurrently(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	var wait sync.WaitGroup
+	for w := range 8 {
+		s := newSlots[string, int](t, coll, bucket.Days(nil), nil)
+		wait.Go(func() {
+			for i := range 10 {
+				if err := s.Set(t.Context(), "s", at(i, w, 0), w*10+i); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	s := newSlots[string, int](t, coll, bucket.Days(nil), nil)
+	if got := collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != 80 {
+		t.Errorf("%d slots", len(got))
+	}
+	if docs := stored(t, coll); len(docs) != 1 {
+		t.Errorf("%d documents", len(docs))
+	}
+	stats, err := s.Aggregate(t.Context(), "s", at(1, 0, 0), at(3, 0, 0), "")
+	if err != nil || stats.Count != 16 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+}
+
+// A duplicate key for ever is given up on.
+func TestSlotsContended(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	s := newSlots[string, int](t, coll, bucket.Days(nil), nil)
+	if _, err := coll.Indexes().CreateOne(t.Context(), unique("room")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Set(t.Context(), "s", day, 1); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Set(t.Context(), "t", day, 1)
+	many := s.SetMany(t.Context(), bucket.Of("u", bucket.Slot[int]{Time: day, Value: 2}), nil)
+	for _, err := range []error{err, many} {
+		if !errors.Is(err, bucket.ErrContended) || !mongo.IsDuplicateKeyError(err) {
+			t.Error(err)
+		}
+	}
+}
+
+func TestArchiveSlots(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll, archive := db.Collection("c"), db.Collection("archive")
+	o := &bucket.SlotOptions{Metadata: func(any, time.Time) bson.D { return bson.D{{Key: "room", Value: 5}} }, EndField: "end", ExclusiveEnd: true}
+	s := newSlots[string, int](t, coll, bucket.Days(nil), o)
+	archived := newSlots[string, int](t, archive, bucket.Days(nil), o)
+	for d := range 4 {
+		if err := s.Set(t.Context(), "s", day.AddDate(0, 0, d), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := stored(t, coll)
+	if before[0]["room"] != int32(5) || before[0]["end"] != date(day.AddDate(0, 0, 1)) {
+		t.Errorf("%v", before[0])
+	}
+	if result, err := s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil); err != nil || result.Documents != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	diff(t, before[:2], stored(t, archive))
+	// Late slots join what is archived.
+	for _, late := range []bucket.Slot[int]{{Time: at(0, 0, 0), Value: 100}, {Time: at(5, 5, 0), Value: 55}} {
+		if err := s.Set(t.Context(), "s", late.Time, late.Value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if result, err := s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil); err != nil || result.Documents != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	var values []int
+	for _, slot := range collect(t, archived.Range(t.Context(), "s", time.Time{}, time.Time{})) {
+		values = append(values, slot.Value)
+	}
+	diff(t, []int{100, 55, 1}, values)
+	if result, err := s.DeleteBefore(t.Context(), day.AddDate(0, 0, 3), nil); err != nil || result.Documents != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// The projection names what a range needs and no more.
+func TestSlotProjection(t *testing.T) {
+	coll := offline(t)
+	s, err := bucket.NewSlots[string, weather](coll, bucket.Days(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		from, to time.Time
+		want     string
+	}{
+		{at(10, 0, 0), at(10, 2, 0), "[data.10.0 data.10.1]"},
+		{at(10, 0, 30), at(10, 2, 30), "[data.10.1 data.10.2]"},
+		{at(9, 59, 0), at(12, 1, 0), "[data.9.59 data.10 data.11 data.12.0]"},
+		{at(0, 0, 0), at(24, 0, 0), "[data.0 data.1 data.2 data.3 data.4 data.5 data.6 data.7 data.8 data.9 data.10 data.11 data.12 data.13 data.14 data.15 data.16 data.17 data.18 data.19 data.20 data.21 data.22 data.23]"},
+		{at(10, 0, 0), at(25, 0, 0), "[data]"},
+		{time.Time{}, at(1, 0, 0), "[data]"},
+		{at(3, 0, 0), at(2, 0, 0), "[]"},
+	} {
+		var got []string
+		for _, e := range s.Projection(c.from, c.to)[2:] {
+			got = append(got, e.Key)
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("%v to %v: %v", c.from, c.to, got)
+		}
+	}
+}
+
+func offline(t testing.TB) *mongo.Collection {
+	t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(t.Context()) })
+	return client.Database("unused").Collection("c")
+}
