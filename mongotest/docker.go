@@ -27,7 +27,7 @@ import (
 const (
 	dockerImage = "mongo:8"
 
-	engineBound    = 2 * time.Second  // for an engine to answer
+	engineBound    = 3 * time.Second  // for an engine to answer
 	pullPatience   = 4 * time.Second  // for a pull to begin
 	pullSilence    = 60 * time.Second // in a pull
 	containerBound = 2 * time.Minute  // to create the container and have it ready
@@ -106,7 +106,7 @@ func engine(ctx context.Context) (*testcontainers.DockerProvider, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-time.After(engineBound):
-		return nil, absent(fmt.Sprintf("no Docker engine answers within %v", engineBound))
+		return nil, fmt.Errorf("the Docker engine does not answer within %v", engineBound)
 	}
 }
 
@@ -198,7 +198,8 @@ func runContainer(ctx context.Context, provider *testcontainers.DockerProvider) 
 	}
 	local := host == "localhost" || host == "127.0.0.1"
 	if local {
-		// The engine would publish the port on all addresses.
+		// The engine would publish the port on all addresses. It has to where it
+		// is reached by another one: a remote engine, or tests in a container.
 		opts = append(opts, testcontainers.WithHostConfigModifier(func(config *container.HostConfig) {
 			config.PortBindings = network.PortMap{
 				network.MustParsePort("27017/tcp"): {{HostIP: netip.MustParseAddr("127.0.0.1")}},

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -104,7 +105,9 @@ func playServer(role string) {
 // fakeServer answers hello, buildInfo and replSetInitiate, after which it takes
 // some hellos until it is the primary.
 type fakeServer struct {
-	build     bson.D
+	build bson.D
+
+	mu        sync.Mutex
 	initiated bool
 	hellos    int
 	primary   bool
@@ -145,6 +148,8 @@ func (f *fakeServer) serve(conn net.Conn) error {
 }
 
 func (f *fakeServer) answer(body bson.Raw) bson.D {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	ok := bson.E{Key: "ok", Value: 1}
 	first, err := body.IndexErr(0)
 	if err != nil {
@@ -169,7 +174,10 @@ func (f *fakeServer) answer(body bson.Raw) bson.D {
 		f.initiated = true
 		return bson.D{ok}
 	case "buildInfo":
-		return append(f.build[:len(f.build):len(f.build)], ok, bson.E{Key: "initiated", Value: f.initiated})
+		if !f.primary {
+			return bson.D{ok, {Key: "version", Value: "asked before it was the primary"}}
+		}
+		return append(f.build[:len(f.build):len(f.build)], ok)
 	default:
 		return bson.D{ok}
 	}
@@ -259,13 +267,16 @@ func (w *world) run(t *testing.T, env []string, args ...string) *program {
 		t.Fatal(err)
 	}
 	p.out = out.Name()
-	p.cmd.Stdout, p.cmd.Stderr = out, out
+	// Not the file itself: then Wait also waits, as go test does, until nobody
+	// has the output open.
+	output := struct{ io.Writer }{out}
+	p.cmd.Stdout, p.cmd.Stderr = output, output
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	_ = out.Close()
 	go func() {
 		_ = p.cmd.Wait()
+		_ = out.Close()
 		p.took = time.Since(p.begin)
 		close(p.ended)
 	}()

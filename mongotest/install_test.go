@@ -4,6 +4,7 @@ package mongotest
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -95,6 +96,13 @@ func TestFailureIsSharedByThoseWhoWaited(t *testing.T) {
 func TestKilledInstallationIsRedone(t *testing.T) {
 	t.Parallel()
 	w := pythonWorld(t)
+	if err := os.Mkdir(w.cache, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(w.cache, "secantus-py-"+secantusPythonVersion+".failed")
+	if err := rememberFailure(old, errors.New("long ago")); err != nil {
+		t.Fatal(err)
+	}
 	p := w.start(t, "FAKE_PIP=stalls")
 	eventually(t, "pip runs", func() bool { return len(w.pips()) == 1 })
 	waiting := w.start(t)

@@ -31,6 +31,7 @@ type Server struct {
 type Options struct {
 	// Server is "docker", "mongod", "secantus-rs" or "secantus-py".
 	// Empty: what MONGOTEST_SERVER names, and without it the first that works.
+	// MONGODB_URI wins over it.
 	Server string
 	// Stderr gets a line when something takes long (an image is pulled, a
 	// server is installed) or is passed over because it failed. Nil: os.Stderr.
@@ -40,7 +41,7 @@ type Options struct {
 // patience is how long Start waits for the network in all, when there is no
 // sign that it works. Starting a program comes on top, hence less than the 10 s
 // after which a user should have an answer.
-const patience = 9 * time.Second
+const patience = 8500 * time.Millisecond
 
 // Start connects to the server that MONGODB_URI names, or starts one; the
 // package documentation says which. Close it at the end. A server started here

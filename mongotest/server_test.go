@@ -48,7 +48,7 @@ func TestNothingFound(t *testing.T) {
 	}{
 		"nothing":       {has: []string{"docker: no Docker engine answers", "mongod: not on PATH", "secantus-rs: not on PATH", "python3 is not on PATH"}},
 		"old Python":    {prepare: func(w *world) { w.add(t, "python3", "echo 3.9; exit 1") }, has: []string{"3.10 or later, found", "(3.9)"}},
-		"silent Docker": {env: []string{"DOCKER_HOST=tcp://" + listen(t, silent)}, has: []string{"docker: no Docker engine answers within 2s"}},
+		"silent Docker": {env: []string{"DOCKER_HOST=tcp://" + listen(t, silent)}, has: []string{"docker: the Docker engine does not answer within 3s"}},
 		"no network": {prepare: func(w *world) { w.add(t, "python3", fakePython) }, env: []string{"FAKE_PIP=hangs", "DOCKER_HOST=tcp://" + listen(t, silent)},
 			has: []string{"no answer from the network", "end of its log"}},
 		"no home": {env: []string{"HOME=", "MONGOTEST_CACHE=", "XDG_CACHE_HOME="}, has: []string{"set MONGOTEST_CACHE"}},

@@ -52,7 +52,7 @@ func TestEndOfProcess(t *testing.T) {
 				}
 			}
 			select {
-			case <-p.ended: // also that its output is closed: go test waits for that
+			case <-p.ended: // and nobody has its output open
 			case <-time.After(20 * time.Second):
 				t.Fatalf("the victim does not end:\n%s", p.output())
 			}
