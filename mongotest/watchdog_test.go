@@ -92,24 +92,27 @@ func TestVictim(t *testing.T) {
 // TestServerOutlivesItsValue: programs may keep the URI and forget the Server.
 func TestServerOutlivesItsValue(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "process")
-	stop := func() func() error {
-		p, err := launch(dir, []string{"PATH=/usr/bin:/bin"}, "sleep", "1000")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = p // forgotten
-		return nil
-	}()
-	_ = stop
-	for range 5 {
+	before := map[any]bool{}
+	held.Range(func(hold, _ any) bool {
+		before[hold] = true
+		return true
+	})
+	// The process is forgotten at once.
+	if _, err := launch(dir, []string{"PATH=/usr/bin:/bin"}, "sleep", "1000"); err != nil {
+		t.Fatal(err)
+	}
+	for range 25 {
 		runtime.GC()
 		time.Sleep(20 * time.Millisecond)
+		if _, dead := (&process{dir: dir}).exited(); dead {
+			t.Fatal("the garbage collector stopped it")
+		}
 	}
-	if _, dead := (&process{dir: dir}).exited(); dead {
-		t.Error("the garbage collector stopped it")
-	}
-	held.Range(func(hold, _ any) bool { // this test's, as no other of this process runs now
-		_ = hold.(*os.File).Close()
+	held.Range(func(hold, _ any) bool {
+		if !before[hold] {
+			held.Delete(hold)
+			_ = hold.(*os.File).Close()
+		}
 		return true
 	})
 	eventually(t, "the folder is removed", func() bool {
