@@ -72,9 +72,9 @@
 // binary, ObjectIDs, booleans, dates, timestamps, regular expressions, code,
 // MaxKey.
 //
-// A field that always holds one kind of value can be named in Options.Uniform:
-// the branches for other types are then left out, and a page sorted by `_id`
-// alone is plainly {_id: {$gte: last}}.
+// A field that holds one kind of value, or null, or nothing can be named in
+// Options.Uniform: the branches for other types are then left out, and the
+// condition of a page sorted by `_id` alone is plainly {_id: {$gte: last}}.
 //
 // A document with an array at or on the way to a sort field has several places
 // in an index; it is refused with [ErrUnsortable] when a page meets it, as are
@@ -98,8 +98,8 @@
 //
 //	Page, first or FromEnd      1 find, limit Size+1
 //	Page, After or Before       1 find, limit Size+2; + 1 find (limit 1) if the document
-//	                            the token came from is gone or changed, or the token came
-//	                            from an empty page; 1 more find if it changed in place
+//	                            of the token is gone, or the token came from an empty
+//	                            page; + 2 finds if its sort values changed
 //	All                         1 find a batch
 //	Pages                       that of Page, each time
 //	Numbered                    1 find with skip (Number-1)·Size: walks all skipped keys
@@ -110,10 +110,13 @@
 //	CountEstimated              1 count from metadata, for a nil or empty filter only
 //	EnsureIndexes               1 listIndexes, + 1 createIndexes if missing
 //
+// With [Sequential] each find above is one to as many finds as there are branches
+// (two or three a sort field, one or two if it is uniform), each a range by itself.
+//
 // The count is left out when the page itself shows the total. A page examines
-// its limit and one key a branch more, when the index of Indexes (with the
+// its limit and a key or two a branch more, when the index of Indexes (with the
 // filter's equality fields in front) serves it; other conditions of your filter
-// add the keys they reject.
+// add the keys they reject. Nothing is ever written.
 //
 // # Strategy
 //
@@ -135,10 +138,14 @@
 //	Sequential                     72               1.6                more round trips
 //	skip                           4,290            1,100              walks everything before
 //
-// (The mongod column is what its planner does, not a time.) Use Sequential on
-// DocumentDB, and for filters that cannot stand inside $or, like $text. $unionWith
-// is not offered: nothing promises the order of its parts on a sharded cluster.
-// Neither are min and max: DocumentDB ignores them without a word.
+// (The mongod column is what its planner does, not a time. The times are of
+// sorts by fields of one type.) Use Sequential on DocumentDB, and for filters that
+// cannot stand inside $or, like $text. There name the fields of one type in
+// Uniform as well: the branches for other types match by $type, which is a range
+// of the index to mongod, but makes other engines walk the rest of the list when
+// a page reaches its end. $unionWith is not offered: nothing promises the order of
+// its parts on a sharded cluster. Neither are min and max: DocumentDB ignores them
+// without a word.
 //
 // # HasNext and HasPrev
 //
@@ -152,10 +159,13 @@
 // A token is URL-safe text that holds the sort values of one document, typed, and
 // is bound to the collection, the sort and its directions, the collation, and the
 // filter or pipeline. Next works only as After, Prev only as Before, the Cursor of
-// an item as both. Anything else is [ErrInvalidToken] with the reason. Tokens can
-// be read by whoever has them. With Options.Keys they are signed (HMAC-SHA-256)
-// and cannot be made or altered; without, an altered one can only name another
-// place in the list that your filter allows.
+// an item as both. Anything else is [ErrInvalidToken] with the reason.
+//
+// Tokens can be read by whoever has them, so do not sort by secrets. With
+// Options.Keys they are signed (HMAC-SHA-256) and cannot be made or altered;
+// without, an altered one can only name another place in the list that your
+// filter allows. Values from tokens are only ever compared with, so they cannot
+// become operators. Tokens of more than 1 MiB are refused.
 //
 // # Guarantees
 //
@@ -173,8 +183,8 @@
 // mongos merges the sorted streams of the shards, so pages are right on any shard
 // key, and cost one page a shard unless the filter holds the shard key.
 // [Pager.ShardKey] recommends one. `_id` must be unique over the whole
-// collection, as those made by the driver are; the server checks that only if the
-// shard key is `_id` or all of its unique index.
+// collection, as those made by the driver are: a cluster checks that only if the
+// shard key is `_id`.
 //
 // # When not to use it
 //

@@ -75,8 +75,9 @@ type Options struct {
 	// needed for `_id`s with strings in them (UUIDs as text, say).
 	DistinctIDs bool
 
-	// Registry encodes filters when tokens are bound to them, and documents
-	// given to Token. nil means the driver's default.
+	// Registry encodes filters when tokens are bound to them, projections, and
+	// documents given to Token. nil means the driver's default. Set it to the
+	// client's if that has codecs of its own: a Pager cannot see them.
 	Registry *bson.Registry
 }
 

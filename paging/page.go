@@ -68,10 +68,10 @@ func (p *Page[T]) Cursor(i int) string {
 // A page that turns out empty has the tokens to go back from where it is.
 //
 // Cost: 1 round trip on the index of Indexes, examining Size plus 1 or 2 keys
-// and one a branch. One more, with limit 1, when the document of the token is
-// gone or its sort values changed, or when the token came from an empty page; two
-// more when they changed. A count is one more. With Sequential a read is up to
-// one round trip a branch. Nothing is written.
+// and one or two a branch. 1 more, with limit 1, when the document of the token
+// is gone or the token came from an empty page; 2 more when the sort values of
+// the document changed. A count is 1 more. With Sequential a read is up to one
+// round trip a branch. Nothing is written.
 func (p *Pager[T]) Page(ctx context.Context, over any, req Request) (*Page[T], error) {
 	src, err := p.source(over)
 	if err != nil {

@@ -1,0 +1,99 @@
+package paging_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/paging"
+)
+
+// grade is stored as a letter; only the registry knows how.
+type grade struct{ n chan int } // a channel has no default codec
+
+func letters() *bson.Registry {
+	registry := bson.NewRegistry()
+	kind := reflect.TypeFor[grade]()
+	registry.RegisterTypeEncoder(kind, bson.ValueEncoderFunc(func(_ bson.EncodeContext, w bson.ValueWriter, v reflect.Value) error {
+		return w.WriteString(string(rune('A' + cap(v.Interface().(grade).n))))
+	}))
+	registry.RegisterTypeDecoder(kind, bson.ValueDecoderFunc(func(_ bson.DecodeContext, r bson.ValueReader, v reflect.Value) error {
+		s, err := r.ReadString()
+		if err == nil {
+			v.Set(reflect.ValueOf(grade{make(chan int, s[0]-'A')}))
+		}
+		return err
+	}))
+	return registry
+}
+
+func TestTheUsersCodecsCount(t *testing.T) {
+	ctx := context.Background()
+	registry := letters()
+	db := mongotest.Database(t, options.Client().SetRegistry(registry))
+	coll := db.Collection("pupils")
+	type pupil struct {
+		ID    int   `bson:"_id"`
+		Grade grade `bson:"grade"`
+	}
+	for i := range 6 {
+		insert(t, coll, pupil{i, grade{make(chan int, i%3)}})
+	}
+	pager := newPager[pupil](t, coll, bson.D{{Key: "grade", Value: 1}}, &paging.Options{
+		Registry: registry, Find: options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}, {Key: "grade", Value: 1}}),
+	})
+	over := bson.D{{Key: "grade", Value: bson.D{{Key: "$gt", Value: grade{make(chan int, 0)}}}}}
+	var got []string
+	req := paging.Request{Size: 1}
+	for page, err := range pager.Pages(ctx, over, req) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(page.Items[0].ID, cap(page.Items[0].Grade.n)))
+	}
+	if diff := cmp.Diff([]string{"1 1", "4 1", "2 2", "5 2"}, got); diff != "" {
+		t.Error(diff)
+	}
+	token := must[string](t)(pager.Token(over, pupil{4, grade{make(chan int, 1)}}))
+	page := must[*paging.Page[pupil]](t)(pager.Page(ctx, over, paging.Request{Size: 1, After: token}))
+	if page.Items[0].ID != 2 {
+		t.Errorf("%+v", page.Items)
+	}
+}
+
+// The manual shows the filter of a page; this is it.
+func TestTheFilterInTheManual(t *testing.T) {
+	coll := mongotest.Database(t).Collection("articles")
+	pager := newPager[bson.D](t, coll, bson.D{{Key: "published", Value: -1}, {Key: "title", Value: 1}}, nil)
+	sea := bson.D{{Key: "topic", Value: "sea"}}
+	insert(t, coll,
+		bson.D{{Key: "_id", Value: 1}, {Key: "topic", Value: "sea"}, {Key: "published", Value: bson.DateTime(86400000)}, {Key: "title", Value: "Tides"}},
+		bson.D{{Key: "_id", Value: 3}, {Key: "topic", Value: "sea"}, {Key: "title", Value: "Draft"}},
+	)
+	ctx := context.Background()
+	first := must[*paging.Page[bson.D]](t)(pager.Page(ctx, sea, paging.Request{Size: 1}))
+	db := coll.Database()
+	commands := mongotest.Record(t, db, func() {
+		must[*paging.Page[bson.D]](t)(pager.Page(ctx, sea, paging.Request{Size: 1, After: first.Next}))
+	})
+	const date = `{"$date":"1970-01-02T00:00:00Z"}`
+	branch := func(keyset string) string { return `{"$and":[{"topic":"sea"},` + keyset + `]}` }
+	want := `{"$or":[` +
+		branch(`{"published":{"$eq":`+date+`},"title":{"$eq":"Tides"},"_id":{"$gte":1}}`) + `,` +
+		branch(`{"published":{"$eq":`+date+`},"title":{"$eq":"Tides"},"_id":{"$type":["string","symbol","object","binData","objectId","bool","date","timestamp","regex","dbPointer","javascript","javascriptWithScope","maxKey"]}}`) + `,` +
+		branch(`{"published":{"$eq":`+date+`},"title":{"$gt":"Tides"}}`) + `,` +
+		branch(`{"published":{"$eq":`+date+`},"title":{"$type":["object","binData","objectId","bool","date","timestamp","regex","dbPointer","javascript","javascriptWithScope","maxKey"]}}`) + `,` +
+		branch(`{"published":{"$lt":`+date+`}}`) + `,` +
+		branch(`{"published":{"$type":["number","string","symbol","object","binData","objectId","bool"]}}`) + `,` +
+		branch(`{"published":{"$in":[null,{"$minKey":1}]}}`) + `]}`
+	got := must[[]byte](t)(bson.MarshalExtJSON(commands[0].Body.Lookup("filter").Document(), false, false))
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Error(diff)
+	}
+}
