@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
@@ -123,7 +124,7 @@ func newLayout(coll *mongo.Collection, window Window, registry *bson.Registry) (
 	}
 	return layout{
 		coll:     coll,
-		primary:  coll.Clone(options.Collection().SetReadPreference(readpref.Primary())),
+		primary:  coll.Clone(options.Collection().SetReadPreference(readpref.Primary()).SetReadConcern(readconcern.Local())),
 		window:   window,
 		registry: registry,
 	}, nil

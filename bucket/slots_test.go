@@ -364,3 +364,39 @@ func offline(t testing.TB) *mongo.Collection {
 	t.Cleanup(func() { _ = client.Disconnect(t.Context()) })
 	return client.Database("unused").Collection("c")
 }
+
+// The published ratio of data, 0.46 of one document a minute, holds for what is
+// stored; so do the index entries, of which there are two a day.
+func TestStorageRatio(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	s := newSlots[string, weather](t, coll, bucket.Days(nil), &bucket.SlotOptions{SeriesField: "sensor_id", StartField: "created_time"})
+	var plain int
+	err := s.SetMany(t.Context(), func(yield func(string, bucket.Slot[weather]) bool) {
+		for m := range 24 * 60 {
+			w := weather{20, 0.5}
+			raw, err := bson.Marshal(bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "sensor_id", Value: "SENSOR-1"},
+				{Key: "created_time", Value: at(0, m, 0)}, {Key: "temperature", Value: w.Temperature}, {Key: "humidity", Value: w.Humidity}})
+			if err != nil {
+				t.Error(err)
+			}
+			plain += len(raw)
+			if !yield("SENSOR-1", bucket.Slot[weather]{Time: at(0, m, 0), Value: w}) {
+				return
+			}
+		}
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := coll.FindOne(t.Context(), bson.D{}).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ratio := float64(len(raw)) / float64(plain); ratio > 0.46 {
+		t.Errorf("%.3f of the data", ratio)
+	}
+	if n := count(t, coll); n != 1 {
+		t.Errorf("%d documents", n)
+	}
+}
