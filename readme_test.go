@@ -83,27 +83,12 @@ func TestQuickStart(t *testing.T) {
 	}
 }
 
-// What depends on a library package alone gets the driver and what that needs.
+// A module that imports a pattern package requires and vendors nothing of what
+// only the tests here need. (That the packages import nothing of it either is
+// tested in mongotest.)
 func TestConsumerGetsTheDriverOnly(t *testing.T) {
-	driver := "go.mongodb.org/mongo-driver/v2"
-	allowed := map[string]bool{"github.com/mongopatterns/mongopatterns": true, driver: true}
-	for requirement := range strings.FieldsSeq(command(t, ".", nil, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}",
-		driver+"/mongo", driver+"/bson")) {
-		allowed[requirement] = true
-	}
-	got := command(t, ".", nil, "go", "list", "-deps", "-f", "{{.ImportPath}} {{with .Module}}{{.Path}}{{end}}",
-		"./tree", "./paging", "./bucket")
-	for line := range strings.Lines(got) {
-		fields := strings.Fields(line)
-		if len(fields) == 2 && !allowed[fields[1]] {
-			t.Errorf("package %s of module %s is in the build", fields[0], fields[1])
-		}
-		if strings.HasSuffix(fields[0], "/mongotest") {
-			t.Error("a library package imports mongotest")
-		}
-	}
 	if testing.Short() {
-		return // go mod tidy may need the network
+		t.Skip("go mod tidy may need the network; not run with -short")
 	}
 	dir := consumer(t, `package main
 

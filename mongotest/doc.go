@@ -31,13 +31,17 @@
 //     (some seconds; needs Python 3 and its package index)
 //
 // MONGOTEST_SERVER forces one: docker, mongod, secantus-rs (built with cargo
-// the first time, some minutes) or secantus-py. MONGOTEST_CACHE moves the
-// cache. Each variable is read once, when the process asks for its first
-// server.
+// the first time, some minutes) or secantus-py. It never falls back, but
+// MONGODB_URI wins over it. MONGOTEST_CACHE moves the cache. The variables are
+// read when the process asks for its first server, and a failure to start one
+// is final for the process.
 //
 // A server that was started here listens on 127.0.0.1 only, keeps its data in a
 // temporary folder, and goes away with the process and that folder, also when
-// the process panics, times out or is killed.
+// the process panics, times out or is killed. There are two exceptions: a
+// container's port is published on all addresses where tests run in a container
+// themselves or the Docker engine is on another machine, and on Windows only
+// [Server.Close] and [Main] stop a server.
 //
 // SecantusDB answers as MongoDB does in what it implements and differs in some
 // plans; docs/compatibility.md of this module lists what that means for tests.
