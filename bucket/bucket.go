@@ -274,7 +274,7 @@ func (l *layout) created(p place, series any) (bson.D, error) {
 	for _, field := range l.metadata(series, p.start) {
 		for _, name := range l.taken {
 			if name == strings.Split(field.Key, ".")[0] {
-				return nil, fmt.Errorf("Metadata: %w: field %q is taken", ErrInvalid, field.Key)
+				return nil, fmt.Errorf("field %q of Metadata: %w: the name is taken", field.Key, ErrInvalid)
 			}
 		}
 		out = append(out, field)

@@ -95,7 +95,7 @@ func TestAgainstModel(t *testing.T) {
 					ms++
 				}
 				used[ms] = true
-				return event{ID: fmt.Sprint("e", next), Timestamp: day.Add(time.Duration(ms) * time.Millisecond),
+				return event{ID: fmt.Sprint("$e", next), Timestamp: day.Add(time.Duration(ms) * time.Millisecond),
 					V: float64(random.IntN(400)-200) / 4}
 			}
 			pick := func(m model) (event, bool) {
@@ -145,7 +145,7 @@ func TestAgainstModel(t *testing.T) {
 					}
 				case n < 14 && any:
 					e := old
-					e.V, e.Note = float64(random.IntN(80))/4, "edited"
+					e.V, e.Note = float64(random.IntN(80))/4, "$v" // not the field
 					if o.IDField != "" && random.IntN(2) == 0 { // elsewhere in its window
 						e.Timestamp = e.Timestamp.Truncate(time.Hour).Add(time.Duration(random.IntN(3600)) * time.Second)
 					}

@@ -76,3 +76,23 @@ func TestDecimalSums(t *testing.T) {
 		}
 	}
 }
+
+// The memory of sequences is bounded and only ever goes up.
+func TestSequences(t *testing.T) {
+	var s sequences
+	s.raise("a", 0)
+	if len(s.next) != 0 {
+		t.Error("remembers what it need not")
+	}
+	s.raise("a", 3)
+	s.raise("a", 2)
+	if s.get("a") != 3 || s.get("b") != 0 {
+		t.Error(s.get("a"), s.get("b"))
+	}
+	for i := range maxSequences + 10 {
+		s.raise(fmt.Sprint(i), 1)
+	}
+	if len(s.next) != maxSequences {
+		t.Error(len(s.next))
+	}
+}

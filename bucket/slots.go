@@ -39,8 +39,8 @@ type SlotOptions struct {
 	// RetentionIndex adds {start: 1} to Indexes, which Archive and DeleteBefore
 	// over all series scan instead of the collection. Default false.
 	RetentionIndex bool
-	// Registry encodes series and measurements. Give the client's own registry
-	// if it has one. Default nil: the driver's.
+	// Registry encodes series. Give the client's own registry if it has one; it
+	// encodes the measurements. Default nil: the driver's.
 	Registry *bson.Registry
 }
 

@@ -1,0 +1,281 @@
+package bucket_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// A long result is read in batches; leaving the loop closes the cursor, and a
+// cancelled context is the last error.
+func TestIteratorsEnd(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Minute), full())
+	s := newSlots[string, event](t, db.Collection("s"), bucket.Every(time.Minute), &bucket.SlotOptions{Levels: []time.Duration{time.Second}})
+	var events []event
+	var slots []bucket.Slot[event]
+	for i := range 150 { // more than a first batch of 101
+		e := event{ID: fmt.Sprint(i), Timestamp: at(0, i, 0), V: 1}
+		events = append(events, e)
+		slots = append(slots, bucket.Slot[event]{Time: e.Timestamp, Value: e})
+	}
+	if _, err := b.AppendMany(t.Context(), bucket.Of("s", events...), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetMany(t.Context(), bucket.Of("s", slots...), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "agg.sum", Value: ""}}}}); err != nil {
+		t.Fatal(err)
+	}
+	var none time.Time
+	for name, walk := range map[string]func(ctx context.Context, yield func(error) bool){
+		"Range": func(ctx context.Context, yield func(error) bool) {
+			for _, err := range b.Range(ctx, "s", none, none) {
+				if !yield(err) {
+					return
+				}
+			}
+		},
+		"RangeAcross": func(ctx context.Context, yield func(error) bool) {
+			for _, err := range b.RangeAcross(ctx, db.Collection("archive"), "s", none, none) {
+				if !yield(err) {
+					return
+				}
+			}
+		},
+		"AggregateWindows": func(ctx context.Context, yield func(error) bool) {
+			for _, err := range b.AggregateWindows(ctx, "s", none, none) {
+				if !yield(err) {
+					return
+				}
+			}
+		},
+		"Check": func(ctx context.Context, yield func(error) bool) {
+			for _, err := range b.Check(ctx) {
+				if !yield(err) {
+					return
+				}
+			}
+		},
+		"Slots.Range": func(ctx context.Context, yield func(error) bool) {
+			for _, err := range s.Range(ctx, "s", none, none) {
+				if !yield(err) {
+					return
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := 0
+			cmds := mongotest.Record(t, db, func() {
+				walk(t.Context(), func(err error) bool {
+					seen++
+					return err == nil
+				})
+			})
+			if seen != 150 || len(cmds.Named("getMore")) == 0 {
+				t.Errorf("%d results by %v", seen, cmds.Names())
+			}
+			// Broken off: the server's cursor goes.
+			cmds = mongotest.Record(t, db, func() {
+				walk(t.Context(), func(err error) bool { return false })
+			})
+			if len(cmds.Named("killCursors")) != 1 {
+				t.Errorf("broken off: %v", cmds.Names())
+			}
+			// Cancelled on the way: one error, then the end.
+			ctx, cancel := context.WithCancel(t.Context())
+			var errs []error
+			seen = 0
+			walk(ctx, func(err error) bool {
+				if seen++; seen == 5 {
+					cancel()
+				}
+				if err != nil {
+					errs = append(errs, err)
+				}
+				return true
+			})
+			cancel()
+			if len(errs) != 1 || !errors.Is(errs[0], context.Canceled) || !strings.HasPrefix(errs[0].Error(), "bucket: ") || seen >= 150 {
+				t.Errorf("cancelled: %v after %d", errs, seen)
+			}
+			// From the start.
+			errs = nil
+			walk(ctx, func(err error) bool { errs = append(errs, err); return true })
+			if len(errs) != 1 || !errors.Is(errs[0], context.Canceled) {
+				t.Errorf("cancelled before: %v", errs)
+			}
+		})
+	}
+}
+
+// Every method with I/O wraps the driver's error and names itself.
+func TestErrorsAreWrapped(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
+	s := newSlots[string, event](t, coll, bucket.Days(nil), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	e := event{ID: "1", Timestamp: at(1, 0, 0), V: 1}
+	var none time.Time
+	for name, err := range map[string]error{
+		"EnsureIndexes":     b.EnsureIndexes(ctx),
+		"Append":            second(b.Append(ctx, "s", e)),
+		"AppendMany":        second(b.AppendMany(ctx, bucket.Of("s", e), nil)),
+		"Aggregate":         second(b.Aggregate(ctx, "s", none, none)),
+		"Latest":            second(b.Latest(ctx, "s")),
+		"Replace":           b.Replace(ctx, "s", e),
+		"Delete":            b.Delete(ctx, "s", none),
+		"DeleteByID":        b.DeleteByID(ctx, "s", none, "x"),
+		"Repair":            second(b.Repair(ctx, nil)),
+		"Archive":           second(b.Archive(ctx, day, db.Collection("a"), nil)),
+		"DeleteBefore":      second(b.DeleteBefore(ctx, day, nil)),
+		"Adopt":             second(b.Adopt(ctx, db.Collection("src"), nil, nil)),
+		"Slots.Set":         s.Set(ctx, "s", day, e),
+		"Slots.SetMany":     s.SetMany(ctx, bucket.Of("s", bucket.Slot[event]{Time: day, Value: e}), nil),
+		"Slots.Get":         second(s.Get(ctx, "s", day)),
+		"Slots.Unset":       s.Unset(ctx, "s", day),
+		"Slots.Latest":      second(s.Latest(ctx, "s")),
+		"Slots.Aggregate":   second(s.Aggregate(ctx, "s", none, none, "")),
+		"Slots.Archive":     second(s.Archive(ctx, day, db.Collection("a"), nil)),
+		"Slots.EnsureIndex": s.EnsureIndexes(ctx),
+	} {
+		if !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "bucket: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	conflicting := db.Collection("conflicting")
+	index := b.Indexes()[0]
+	index.Options = uniqueOption()
+	if _, err := conflicting.Indexes().CreateOne(t.Context(), index); err != nil {
+		t.Fatal(err)
+	}
+	c, err := bucket.New[string, event](conflicting, bucket.Every(time.Hour), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.EnsureIndexes(t.Context()); !errors.Is(err, bucket.ErrIndexConflict) {
+		t.Error(err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func mustNew[S, M any](t testing.TB, w bucket.Window, o *bucket.Options) *bucket.Buckets[S, M] {
+	t.Helper()
+	b, err := bucket.New[S, M](offline(t), w, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestIndexesAndShardKey(t *testing.T) {
+	o := full()
+	o.RetentionIndex = true
+	b := mustNew[string, event](t, bucket.Every(time.Hour), o)
+	var keys []bson.D
+	for _, model := range b.Indexes() {
+		keys = append(keys, model.Keys.(bson.D))
+	}
+	diff(t, []bson.D{
+		{{Key: "series", Value: 1}, {Key: "start", Value: 1}},
+		{{Key: "start", Value: 1}},
+		{{Key: "series", Value: 1}, {Key: "start", Value: 1}, {Key: "measurements.id", Value: 1}},
+	}, keys)
+	diff(t, bson.D{{Key: "series", Value: 1}, {Key: "start", Value: 1}}, b.ShardKey())
+	if b.Indexes()[2].Options == b.Indexes()[2].Options {
+		t.Error("the same options twice")
+	}
+	s, err := bucket.NewSlots[int, event](offline(t), bucket.Days(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, bson.D{{Key: "series", Value: int32(5)}, {Key: "start", Value: bson.D{{Key: "$gte", Value: day}, {Key: "$lt", Value: at(3, 0, 0)}}}},
+		plainValues(s.Filter(5, at(1, 0, 0), at(3, 0, 0))))
+}
+
+// plainValues decodes raw values, to compare.
+func plainValues(doc bson.D) bson.D {
+	for i, e := range doc {
+		if raw, ok := e.Value.(bson.RawValue); ok {
+			var v any
+			if err := raw.Unmarshal(&v); err == nil {
+				doc[i].Value = v
+			}
+		}
+	}
+	return doc
+}
+
+// celsius is stored as text by the user's own codec.
+type celsius float64
+
+type coded struct {
+	Timestamp time.Time `bson:"timestamp"`
+	T         celsius   `bson:"t"`
+}
+
+// The user's registry encodes, and the client's decodes.
+func TestRegistries(t *testing.T) {
+	t.Parallel()
+	registry := bson.NewRegistry()
+	kind := reflect.TypeFor[celsius]()
+	registry.RegisterTypeEncoder(kind, bson.ValueEncoderFunc(func(_ bson.EncodeContext, w bson.ValueWriter, v reflect.Value) error {
+		return w.WriteInt64(int64(v.Float() * 10))
+	}))
+	registry.RegisterTypeDecoder(kind, bson.ValueDecoderFunc(func(_ bson.DecodeContext, r bson.ValueReader, v reflect.Value) error {
+		n, err := r.ReadInt64()
+		v.SetFloat(float64(n) / 10)
+		return err
+	}))
+	db := mongotest.Database(t, options.Client().SetRegistry(registry))
+	b := newBuckets[string, coded](t, db.Collection("c"), bucket.Every(time.Hour), &bucket.Options{
+		Registry: registry, Values: []bucket.Value{{Field: "t", Sum: "sum"}},
+	})
+	mustAppend(t, b, "s", coded{at(1, 0, 0), 21.5}, coded{at(1, 1, 0), 22})
+	diff(t, []coded{{at(1, 0, 0), 21.5}, {at(1, 1, 0), 22}}, collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})))
+	if latest, err := b.Latest(t.Context(), "s"); err != nil || latest.T != 22 {
+		t.Errorf("%v, %v", latest, err)
+	}
+	if docs := stored(t, db.Collection("c")); docs[0]["sum"] != int64(435) {
+		t.Errorf("%v", docs[0])
+	}
+	slots := newSlots[string, celsius](t, db.Collection("s"), bucket.Days(nil), &bucket.SlotOptions{Registry: registry})
+	if err := slots.Set(t.Context(), "s", at(1, 0, 0), 19.5); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := slots.Get(t.Context(), "s", at(1, 0, 0)); err != nil || got != 19.5 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got := collect(t, slots.Range(t.Context(), "s", at(1, 0, 0), at(2, 0, 0))); len(got) != 1 || got[0].Value != 19.5 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestNumberOfNothing(t *testing.T) {
+	var n bucket.Number
+	if !n.IsZero() || n.String() != "" || n.Float64() == n.Float64() || n.Raw().Type != 0 {
+		t.Errorf("%v", n)
+	}
+	var v bucket.ValueStats
+	if v.Mean() == v.Mean() || v.Variance() == v.Variance() {
+		t.Errorf("%v %v", v.Mean(), v.Variance())
+	}
+}
