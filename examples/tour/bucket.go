@@ -24,6 +24,9 @@ func bucketChapter(ctx context.Context, g *guide) error {
 	if err := sensorHours(ctx, g); err != nil {
 		return err
 	}
+	if err := sensorDay(ctx, g); err != nil {
+		return err
+	}
 	weather, err := data.SeattleWeather()
 	if err != nil {
 		return err

@@ -132,3 +132,33 @@ func sensorHours(ctx context.Context, g *guide) error {
 		return []string{fmt.Sprintf("%v over %d readings, mean %.2f", t.Sum, stats.Count, t.Mean())}, nil
 	})
 }
+
+type climate struct {
+	Temperature float64 `bson:"temperature"`
+	Humidity    float64 `bson:"humidity"`
+}
+
+func sensorDay(ctx context.Context, g *guide) error {
+	days, err := bucket.NewSlots[string, climate](g.db.Collection("sensor_days"), bucket.Days(time.UTC), &bucket.SlotOptions{
+		SeriesField: "sensor_id",
+		StartField:  "created_time",
+	})
+	if err != nil {
+		return err
+	}
+	if err := days.EnsureIndexes(ctx); err != nil {
+		return err
+	}
+	const sensor = "SENSOR-1"
+	start := time.Date(2019, time.January, 31, 15, 30, 0, 0, time.UTC)
+	for i, c := range []climate{{21.36, 0.67}, {21.4, 0.66}, {21.38, 0.66}} {
+		if err := days.Set(ctx, sensor, start.Add(time.Duration(i)*time.Minute), c); err != nil {
+			return err
+		}
+	}
+	shown := &example{"sensor_days", bson.D{{Key: "sensor_id", Value: sensor}}}
+	return g.show(ctx, "a sensor by the day, a place for each minute: one minute by projection", shown, func() ([]string, error) {
+		c, err := days.Get(ctx, sensor, start.Add(time.Minute))
+		return []string{fmt.Sprintf("15:31  %.2f °C, humidity %.2f", c.Temperature, c.Humidity)}, err
+	})
+}
