@@ -359,11 +359,22 @@ func cycleOf(n node, chain []node) []bson.RawValue {
 
 func smallest(id bson.RawValue, of []bson.RawValue) bool {
 	for _, o := range of {
-		if key(o) < key(id) {
+		if less(o, id) {
 			return false
 		}
 	}
 	return true
+}
+
+// less orders IDs of one type: strings and numbers as the server does.
+func less(a, b bson.RawValue) bool {
+	if s, ok := a.StringValueOK(); ok && b.Type == bson.TypeString {
+		return s < b.StringValue()
+	}
+	if n, ok := a.AsInt64OK(); ok && b.IsNumber() {
+		return n < b.AsInt64()
+	}
+	return key(a) < key(b)
 }
 
 func sameIDs(a, b []bson.RawValue) bool {
@@ -410,7 +421,19 @@ func (c *core) auditPaths(ctx context.Context, nodes []node) ([]finding, error) 
 				detail: fmt.Sprintf("%s, under its parent it is %s", n.path, c.full(*parent))}
 			p := *parent
 			if p.segment == n.segment || strings.Contains(p.path, sep+n.segment+sep) {
-				f.kind, f.fix, f.uproot = Cycle, c.uproot(n), true
+				f.kind, f.uproot = Cycle, true
+				f.fix = func(ctx context.Context) error {
+					// Another node of the cycle may have been made a root.
+					now, err := c.find(ctx, n.id, ErrNotFound)
+					if err != nil {
+						return err
+					}
+					again, err := c.auditPaths(ctx, []node{now})
+					if err != nil || len(again) == 0 || again[0].kind != Cycle {
+						return err
+					}
+					return c.uproot(now)(ctx)
+				}
 			} else {
 				f.fix = func(ctx context.Context) error {
 					// The parent may have been mended since.
@@ -477,7 +500,7 @@ func (c *core) auditChildren(ctx context.Context, nodes []node) ([]finding, erro
 			}
 		}
 		if !c.o.Graph && len(parents) > 1 {
-			sort.Slice(parents, func(i, j int) bool { return key(parents[i].id) < key(parents[j].id) })
+			sort.Slice(parents, func(i, j int) bool { return less(parents[i].id, parents[j].id) })
 			found = append(found, finding{kind: SeveralParents, id: n.id,
 				detail: fmt.Sprintf("%d parents", len(parents)), fix: func(ctx context.Context) error {
 					var models []mongo.WriteModel

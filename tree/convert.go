@@ -88,9 +88,7 @@ func convert(ctx context.Context, from, to *core, o ConvertOptions) (ConvertResu
 		return ConvertResult{}, fmt.Errorf("%w: a graph", ErrUnsupported)
 	}
 	if from.coll.Database().Name() == to.coll.Database().Name() && from.coll.Name() == to.coll.Name() {
-		a, errA := bson.Marshal(from.scope)
-		b, errB := bson.Marshal(to.scope)
-		if errA != nil || errB != nil || !bytes.Equal(a, b) || from.o.IDField != to.o.IDField {
+		if from.lockID != to.lockID || from.o.IDField != to.o.IDField {
 			return ConvertResult{}, fmt.Errorf("%w: trees of one collection with different Scope or IDField", ErrUnsupported)
 		}
 		return convertInPlace(ctx, from, to, o)

@@ -14,7 +14,7 @@ import (
 // ErrCycle.
 //
 // Cost: 6 round trips (lock, 2 nodes by ID, 1 $graphLookup up from the parent,
-// 1 update, commit); 2 documents written.
+// 1 update, commit), 2 documents written: the lock and the parent.
 func (t *Tree[K, T]) Link(ctx context.Context, parent, child K) error {
 	return fail("link", t.c.link(ctx, parent, child, true))
 }
@@ -22,8 +22,8 @@ func (t *Tree[K, T]) Link(ctx context.Context, parent, child K) error {
 // Unlink takes child away from parent. It needs Options.Graph. A child without
 // parents is a root; unlinking what is not linked is ErrNotFound.
 //
-// Cost: 5 round trips (lock, 2 nodes by ID, 1 update, commit); 2 documents
-// written.
+// Cost: 5 round trips (lock, 2 nodes by ID, 1 update, commit), 2 documents
+// written: the lock and the parent.
 func (t *Tree[K, T]) Unlink(ctx context.Context, parent, child K) error {
 	return fail("unlink", t.c.link(ctx, parent, child, false))
 }

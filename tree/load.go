@@ -381,6 +381,9 @@ func (c *core) lastOrders(ctx context.Context, items []loadItem, nodes map[strin
 		}
 		values = append(values, v)
 	}
+	if len(values) == 0 {
+		return next, nil
+	}
 	cursor, err := c.coll.Aggregate(ctx, mongo.Pipeline{
 		c.match(field, d("$in", values)),
 		d("$group", d("_id", "$"+field, "last", d("$max", "$"+c.o.OrderField))),

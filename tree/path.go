@@ -96,11 +96,14 @@ func (pathShape) byID(c *core) bool { return c.o.SegmentField == c.o.IDField }
 // expressions on a node
 
 func (pathShape) pathExpr(c *core) bson.D {
-	return d("$ifNull", bson.A{"$" + c.o.PathField, literal(c.o.PathDelimiter)})
+	f := "$" + c.o.PathField
+	return d("$cond", bson.A{d("$eq", bson.A{d("$type", f), "string"}), f, literal(c.o.PathDelimiter)})
 }
 
+// fullExpr is "", the path of no node, where there is no segment.
 func (p pathShape) fullExpr(c *core, end string) bson.D {
-	return d("$concat", bson.A{p.pathExpr(c), d("$toString", "$"+c.o.SegmentField), literal(end)})
+	segment := d("$convert", d("input", "$"+c.o.SegmentField, "to", "string", "onError", nil, "onNull", nil))
+	return d("$ifNull", bson.A{d("$concat", bson.A{p.pathExpr(c), segment, literal(end)}), ""})
 }
 
 func (p pathShape) depthExpr(c *core, of any) bson.D {

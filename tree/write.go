@@ -30,17 +30,20 @@ const (
 // tree fields, and those of the scope, are written by the tree whatever doc
 // holds in them. An _id that is missing becomes an ObjectID.
 //
-// Cost:
-//   - ParentReferences, AncestorArray, MaterializedPath: 1 round trip and 1
-//     document as a root. Under a parent 4 round trips (write to the parent,
-//     insert, take the mark off the parent, commit) and 3 writes, or 3 and 2
-//     with a ChildCountField. OrderField adds 1 round trip, and as a root 2
-//     (lock, commit); Before and After add 3, and 1 more write command if there
-//     is no room.
-//   - ChildReferences: 1 round trip as a root, else 4 (parent, $push, insert,
-//     commit), 2 writes.
-//   - NestedSets: 5 round trips (lock, parent, shift, insert, commit), no shift
-//     as the last root; writes every node behind the new one.
+// Cost, the lock document not counted:
+//   - ParentReferences, AncestorArray, MaterializedPath: as a root 1 round trip,
+//     1 write. Under a parent 4 (mark the parent, insert, take the mark off,
+//     commit), 3 writes; with a ChildCountField 3 and 2. OrderField adds 1 round
+//     trip, and 3 for a root, which takes the lock; Before and After add 2, and 1
+//     more if siblings have to make room.
+//   - ChildReferences: as a root 1 round trip, 1 write, else 4 (parent, $push,
+//     insert, commit), 2 writes.
+//   - NestedSets: 5 round trips (lock, parent, shift, insert, commit), 4 as the
+//     last root; writes every node behind the new one, and its ancestors.
+//     ChildCountField adds 1.
+//
+// The parent and the sibling are found by ID, child references' sibling by the
+// children index, positions by the last fields of the parent or path index.
 func (t *Tree[K, T]) Insert(ctx context.Context, doc T, pos Position[K]) (K, error) {
 	var id K
 	place, err := t.position(pos)
@@ -121,20 +124,21 @@ func lookupD(doc bson.D, field string) bson.RawValue {
 // Move puts a node, with all that is below it, at another position. It refuses
 // one below the node itself: ErrCycle. Only tree fields change.
 //
-// Cost: the same for any number of descendants. Every node whose field changes
-// is written.
+// Cost, the lock document not counted, the same for any number of descendants:
 //   - ParentReferences: 6 round trips (lock, node, parent, $graphLookup up from
-//     the parent, node, commit), 2 writes.
+//     the parent, node, commit), 1 write.
 //   - AncestorArray, MaterializedPath: 6 round trips (lock, node, parent, node,
-//     descendants in one updateMany by the ancestors or path index, commit).
+//     its descendants in one update by the ancestors or path index, commit);
+//     writes the subtree.
 //   - ChildReferences: 7 round trips (lock, node, parent, $graphLookup, old
-//     parent, both parents, commit), 3 writes.
-//   - NestedSets: 6 round trips (lock, node, parent, one updateMany, node,
-//     commit); writes the nodes between the old and the new place.
+//     parent by the children index, both parents, commit), 2 writes.
+//   - NestedSets: 6 round trips (lock, node, parent, one update by the left
+//     index, node, commit); writes the nodes between the old and the new place
+//     and the ancestors of either.
 //
-// ChildCountField adds 1 (not for ChildReferences), OrderField 1, Before and
-// After 1, and one more if siblings have to make room. As a root there is no
-// parent to read and none to look up from.
+// To a root the reads of the parent and up from it fall away. ChildCountField
+// adds 1 (not for ChildReferences), OrderField 1, Before and After another 1 in
+// the first three, and 1 if siblings have to make room.
 func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) error {
 	place, err := t.position(pos)
 	if err != nil {
@@ -150,10 +154,17 @@ func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) error {
 // Delete removes a node and returns the number of documents deleted. What
 // becomes of its children is the policy's choice.
 //
-// Cost: at most 9 round trips, the same for any number of descendants up to
-// 50,000: the lock, the node (marked by a write), its children counted, one
-// updateMany or deleteMany, the node, commit; with Promote the parent; with
-// ChildCountField the parent's counter; with OrderField 1 or 2 more.
+// Cost: 4 to 7 round trips, the same for any number of descendants up to
+// 50,000: lock, node (marked by a write; nested sets read it), then
+//   - ParentReferences, AncestorArray, MaterializedPath: Restrict 5 (children,
+//     node, commit), MakeRoots 6 (and one update of the subtree), Promote 7 (and
+//     the parent), Cascade 4 (subtree, commit; ParentReferences 5, $graphLookup).
+//   - ChildReferences: 6 (parents, their arrays, node, commit), Cascade 7.
+//   - NestedSets: Restrict and Cascade 5 (delete, shift, commit), Promote 6,
+//     MakeRoots 7.
+//
+// ChildCountField adds 1 (not for ChildReferences), OrderField 2 if children
+// move. The subtree is found by the same indexes as by Move.
 func (t *Tree[K, T]) Delete(ctx context.Context, id K, policy DeletePolicy) (int64, error) {
 	raw, err := t.c.id(id)
 	if err != nil {

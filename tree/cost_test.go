@@ -1,0 +1,454 @@
+package tree_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/tree"
+)
+
+// cost is what a call may take: round trips, and documents written without the
+// lock document.
+type cost struct{ trips, writes int }
+
+func spent(c mongotest.Commands) cost {
+	out := cost{trips: c.RoundTrips()}
+	for _, command := range c {
+		if command.Collection != "nodes_locks" {
+			out.writes += mongotest.Commands{command}.DocumentsWritten()
+		}
+	}
+	return out
+}
+
+func drain[V any](seq func(func(V, error) bool)) error {
+	for _, err := range seq {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func errOf[V any](_ V, err error) error { return err }
+
+// TestReadCosts: one round trip each, whatever the representation, found by an
+// index unless the documentation says otherwise.
+func TestReadCosts(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+		ctx := t.Context()
+		db := coll.Database()
+		insertAll(t, v, tr, books)
+		insertAll(t, v, tr, [][2]string{{"Films", ""}})
+		var many [][2]string // more than the first batch of a cursor
+		for i := range 150 {
+			many = append(many, [2]string{fmt.Sprintf("m%d", i), "Languages"})
+		}
+		if _, err := tr.Load(ctx, v.entries(many), nil); err != nil {
+			t.Fatal(err)
+		}
+		if v.rep == tree.ChildReferences { // its only read that a filter alone answers
+			plan := mongotest.Explain(t, db, dd("find", "nodes", "filter", toD(t, tr.ParentPipeline("dbm")[0][0].Value)))
+			plan.RequireIndex(t, indexName(v, "children"))
+		}
+		scans := map[string]bool{"Leaves": true}
+		if v.rep == tree.ChildReferences {
+			scans["Roots"] = true
+		}
+		for name, fn := range map[string]func() error{
+			"Parent":               func() error { return errOf(tr.Parent(ctx, "dbm")) },
+			"Parents":              func() error { return drain(tr.Parents(ctx, "dbm")) },
+			"Children":             func() error { return drain(tr.Children(ctx, "Languages")) },
+			"Siblings":             func() error { return drain(tr.Siblings(ctx, "m1")) },
+			"Roots":                func() error { return drain(tr.Roots(ctx)) },
+			"Leaves":               func() error { return drain(tr.Leaves(ctx)) },
+			"Ancestors":            func() error { return errOf(tr.Ancestors(ctx, "dbm")) },
+			"Descendants":          func() error { return drain(tr.Descendants(ctx, "Books", nil)) },
+			"Descendants to 2":     func() error { return drain(tr.Descendants(ctx, "Books", &tree.ReadOptions{MaxDepth: 2})) },
+			"Depth":                func() error { return errOf(tr.Depth(ctx, "dbm")) },
+			"IsDescendant":         func() error { return errOf(tr.IsDescendant(ctx, "dbm", "Books")) },
+			"LowestCommonAncestor": func() error { return errOf(tr.LowestCommonAncestor(ctx, "dbm", "m1")) },
+			"Breadcrumb":           func() error { return errOf(tr.Breadcrumb(ctx, "dbm")) },
+			"Subtree":              func() error { return errOf(tr.Subtree(ctx, "Books", nil)) },
+			"CountChildren":        func() error { return errOf(tr.CountChildren(ctx, "Languages")) },
+			"CountDescendants":     func() error { return errOf(tr.CountDescendants(ctx, "Books")) },
+		} {
+			var err error
+			got := mongotest.Record(t, db, func() { err = fn() })
+			if err != nil || spent(got) != (cost{1, 0}) {
+				t.Errorf("%s: %v %v, %v", name, spent(got), got.Names(), err)
+				continue
+			}
+			if plan := mongotest.Explain(t, db, got[0].Body); plan.Has("COLLSCAN") && !scans[name] {
+				t.Errorf("%s: %v", name, plan)
+			}
+		}
+
+		// Filters: free where nothing has to be read first.
+		filters := map[string]func() (bson.D, error){
+			"ChildrenFilter":    func() (bson.D, error) { return tr.ChildrenFilter(ctx, "Databases") },
+			"DescendantsFilter": func() (bson.D, error) { return tr.DescendantsFilter(ctx, "Programming", nil) },
+			"AncestorsFilter":   func() (bson.D, error) { return tr.AncestorsFilter(ctx, "dbm") },
+			"RootsFilter":       func() (bson.D, error) { return tr.RootsFilter(ctx) },
+		}
+		reads := map[string]map[tree.Representation]int{
+			"ChildrenFilter":    {tree.ChildReferences: 1, tree.MaterializedPath: 1},
+			"DescendantsFilter": {tree.ParentReferences: 1, tree.ChildReferences: 1, tree.MaterializedPath: 1, tree.NestedSets: 1},
+			"AncestorsFilter":   {tree.ParentReferences: 1, tree.ChildReferences: 1, tree.AncestorArray: 1, tree.MaterializedPath: 1, tree.NestedSets: 1},
+			"RootsFilter":       {tree.ChildReferences: 1},
+		}
+		used := map[tree.Representation]map[string]string{
+			tree.ParentReferences: {"ChildrenFilter": "parent", "RootsFilter": "parent"},
+			tree.AncestorArray:    {"ChildrenFilter": "parent", "DescendantsFilter": "ancestors", "RootsFilter": "parent"},
+			tree.MaterializedPath: {"ChildrenFilter": "path", "DescendantsFilter": "path", "RootsFilter": "path"},
+			tree.NestedSets:       {"ChildrenFilter": "parent", "DescendantsFilter": "left", "RootsFilter": "parent"},
+		}
+		for name, fn := range filters {
+			var match bson.D
+			var err error
+			got := mongotest.Record(t, db, func() { match, err = fn() })
+			if err != nil || spent(got) != (cost{reads[name][v.rep], 0}) {
+				t.Errorf("%s: %v, %v", name, spent(got), err)
+			}
+			plan := mongotest.Explain(t, db, dd("find", "nodes", "filter", match))
+			if index := used[v.rep][name]; index != "" && (v.opts.SegmentField == "" || index != "path") {
+				plan.RequireIndex(t, indexName(v, index))
+				if name == "DescendantsFilter" && (plan.KeysExamined > 155 || plan.Returned != 154) {
+					t.Errorf("%s: %v", name, plan)
+				}
+			} else if plan.Has("COLLSCAN") {
+				t.Errorf("%s: %v", name, plan)
+			}
+		}
+
+		// Batches of a chosen size.
+		got := mongotest.Record(t, db, func() {
+			if err := drain(tr.Descendants(ctx, "Languages", &tree.ReadOptions{BatchSize: 60})); err != nil {
+				t.Error(err)
+			}
+		})
+		if n := spent(got).trips; n != 3 {
+			t.Errorf("150 descendants in batches of 60: %d round trips", n)
+		}
+		got = mongotest.Record(t, db, func() {
+			if err := tr.EnsureIndexes(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		if n := spent(got).trips; n != 2 {
+			t.Errorf("EnsureIndexes: %v", got.Names())
+		}
+	})
+}
+
+// indexName is the name of the variant's index that a kind of read uses.
+func indexName(v variant, kind string) string {
+	o := v.opts
+	or := func(s, otherwise string) string {
+		if s != "" {
+			return s
+		}
+		return otherwise
+	}
+	prefix := ""
+	for _, e := range o.Scope {
+		prefix += e.Key + "_1_"
+	}
+	ordered := ""
+	if o.OrderField != "" {
+		ordered = "_" + o.OrderField + "_1"
+	}
+	switch kind {
+	case "children":
+		return prefix + or(o.ChildrenField, "children") + "_1"
+	case "ancestors":
+		return prefix + or(o.AncestorsField, "ancestors") + "_1"
+	case "left":
+		return prefix + or(o.LeftField, "left") + "_1_" + or(o.RightField, "right") + "_1"
+	case "path":
+		return prefix + or(o.PathField, "path") + "_1" + ordered
+	}
+	if v.rep == tree.NestedSets {
+		ordered = "_" + or(o.LeftField, "left") + "_1"
+	}
+	return prefix + or(o.ParentField, "parent") + "_1" + ordered
+}
+
+// TestWriteCosts runs one script on every variant and compares each call with
+// the documentation.
+func TestWriteCosts(t *testing.T) {
+	// In the order of the script below; -1 writes is any number.
+	base := map[tree.Representation][]cost{
+		tree.ParentReferences: {{1, 1}, {4, 3}, {6, 1}, {4, 1}, {6, 1}, {5, 2}, {5, 2}, {7, 4}, {6, 5}, {5, 4}},
+		tree.ChildReferences:  {{1, 1}, {4, 2}, {7, 2}, {5, 1}, {7, 1}, {4, 2}, {6, 3}, {6, 4}, {6, 3}, {7, 5}},
+		tree.AncestorArray:    {{1, 1}, {4, 3}, {6, 3}, {5, 3}, {6, 3}, {5, 2}, {5, 2}, {7, 4}, {6, 5}, {4, 4}},
+		tree.MaterializedPath: {{1, 1}, {4, 3}, {6, 3}, {5, 3}, {6, 3}, {5, 2}, {5, 2}, {7, 4}, {6, 5}, {4, 4}},
+		tree.NestedSets:       {{4, 1}, {5, -1}, {6, -1}, {6, -1}, {6, -1}, {3, 0}, {5, -1}, {6, -1}, {7, -1}, {5, -1}},
+	}
+	// What OrderField with ChildCountField adds to the round trips; that of
+	// child references is part of writes that are done anyway.
+	both := []int{3, 0, 2, 2, 2, 0, 1, 3, 3, 1}
+	count := []int{0, 1, 1, 1, 1, 0, 1, 1, 1, 1}
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+		ctx := t.Context()
+		insertAll(t, v, tr, books)
+		insert := func(id string, pos tree.Position[string]) func() error {
+			return func() error { return errOf(tr.Insert(ctx, v.doc(id), pos)) }
+		}
+		move := func(id string, pos tree.Position[string]) func() error {
+			return func() error { return tr.Move(ctx, id, pos) }
+		}
+		remove := func(id string, policy tree.DeletePolicy) func() error {
+			return func() error { return errOf(tr.Delete(ctx, id, policy)) }
+		}
+		more := func(nodes ...[2]string) { insertAll(t, v, tr, nodes) }
+		for i, step := range []struct {
+			name string
+			call func() error
+		}{
+			{"insert a root", insert("r", tr.AsRoot())},
+			{"insert under", insert("u", tr.Under("Books"))},
+			{"move under", move("Databases", tr.Under("Books"))},
+			{"move to a root", move("Databases", tr.AsRoot())},
+			{"move from a root", move("Databases", tr.Under("Programming"))},
+			{"delete refused", remove("Databases", tree.Restrict)},
+			{"delete a leaf", remove("u", tree.Restrict)},
+			{"delete and promote", remove("Databases", tree.Promote)},
+			{"delete and make roots", remove("Programming", tree.MakeRoots)},
+			{"delete all below", func() error {
+				return remove("x", tree.Cascade)()
+			}},
+		} {
+			if step.name == "delete all below" {
+				more([2]string{"x", "Books"}, [2]string{"y", "x"}, [2]string{"z", "y"})
+			}
+			want := base[v.rep][i]
+			switch {
+			case v.opts.OrderField != "":
+				want.trips += both[i]
+				want.writes = -1
+				if i == 1 {
+					want = cost{4, 2} // with the counter 3, and the order
+				}
+			case v.rep == tree.NestedSets && v.opts.ChildCountField != "":
+				want.trips += count[i]
+			}
+			got := mongotest.Record(t, coll.Database(), func() { _ = step.call() })
+			is := spent(got)
+			if want.writes < 0 {
+				is.writes = want.writes
+			}
+			if is != want {
+				t.Errorf("%s: %v, want %v: %v", step.name, spent(got), want, got.Names())
+			}
+			for _, c := range got.Named("update", "findAndModify", "find", "delete") {
+				if c.Collection != "nodes" || c.Name == "update" && c.Body.Lookup("updates").Type == 0 {
+					continue
+				}
+				if plan := mongotest.Explain(t, coll.Database(), c.Body); plan.Has("COLLSCAN") {
+					t.Errorf("%s: %s: %v", step.name, c.Name, plan)
+				}
+			}
+		}
+	})
+}
+
+// TestOrderCosts: next to a sibling, with and without room.
+func TestOrderCosts(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+		if v.opts.OrderField == "" {
+			t.Skip("no order field")
+		}
+		insertAll(t, v, tr, books)
+		insert := func(id string) cost {
+			return spent(mongotest.Record(t, coll.Database(), func() {
+				if _, err := tr.Insert(t.Context(), v.doc(id), tr.Before("dbm")); err != nil {
+					t.Error(err)
+				}
+			}))
+		}
+		crowded := false
+		for i := range 20 {
+			switch got := insert(fmt.Sprint("i", i)); got {
+			case cost{6, 2}:
+			case cost{7, 3}: // dbm made room
+				crowded = true
+			default:
+				t.Errorf("insertion %d: %v", i, got)
+			}
+		}
+		if !crowded {
+			t.Error("there was always room")
+		}
+		got := spent(mongotest.Record(t, coll.Database(), func() {
+			if err := tr.Move(t.Context(), "dbm", tr.Before("MongoDB")); err != nil {
+				t.Error(err)
+			}
+		}))
+		if want := map[tree.Representation]int{tree.ParentReferences: 8}[v.rep]; want != 0 && got.trips != want || want == 0 && got.trips != 7 {
+			t.Errorf("move: %v", got)
+		}
+	})
+}
+
+// TestMoveCosts: as many round trips for ten as for thousands of descendants.
+func TestMoveCosts(t *testing.T) {
+	big := 10_000
+	for _, v := range variants()[:5] {
+		t.Run(v.name, func(t *testing.T) {
+			ctx := t.Context()
+			db := mongotest.Database(t)
+			if mongotest.Engine(t, db) == "secantus-py" {
+				big = 2_000
+			}
+			tr := v.open(t, db.Collection("nodes"))
+			insertAll(t, v, tr, [][2]string{{"Books", ""}, {"Films", ""}, {"small", "Books"}, {"big", "Books"}})
+			for under, n := range map[string]int{"small": 10, "big": big} {
+				var nodes [][2]string
+				for i := range n {
+					nodes = append(nodes, [2]string{fmt.Sprintf("%s%d", under, i), under})
+				}
+				if _, err := tr.Load(ctx, v.entries(nodes), &tree.LoadOptions[string]{Under: &under, BatchSize: 5000}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var costs []cost
+			var names [][]string
+			for _, id := range []string{"small", "big"} {
+				got := mongotest.Record(t, db, func() {
+					if err := tr.Move(ctx, id, tr.Under("Films")); err != nil {
+						t.Error(err)
+					}
+				})
+				costs, names = append(costs, spent(got)), append(names, got.Names())
+			}
+			t.Logf("10 descendants: %v, %d: %v", costs[0], big, costs[1])
+			if !slices.Equal(names[0], names[1]) {
+				t.Errorf("%v for 10 descendants, %v for %d", names[0], names[1], big)
+			}
+			for _, id := range []string{"small0", fmt.Sprintf("big%d", big-1)} {
+				crumbs, err := tr.Breadcrumb(ctx, id)
+				if err != nil || len(crumbs) != 3 || crumbs[0].ID != "Films" {
+					t.Errorf("%v, %v", crumbs, err)
+				}
+			}
+		})
+	}
+}
+
+// TestMaintenanceCosts: for a batch, and nothing written where nothing is wrong.
+func TestMaintenanceCosts(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+		ctx := t.Context()
+		db := coll.Database()
+		within := func(name string, most cost, fn func() error) {
+			t.Helper()
+			var err error
+			c := mongotest.Record(t, db, func() { err = fn() })
+			if got := spent(c); err != nil || got.trips > most.trips || got.writes > most.writes {
+				t.Errorf("%s: %v, at most %v, %v %v", name, got, most, c.Names(), err)
+			}
+		}
+		load := cost{6, 41}
+		if v.opts.OrderField != "" {
+			load.trips++
+		}
+		if v.rep == tree.NestedSets {
+			load = cost{7 + 4, 82}
+		}
+		insertAll(t, v, tr, [][2]string{{"root", ""}})
+		under := "root"
+		within("Load", load, func() error {
+			return errOf(tr.Load(ctx, v.entries(forest(40)), &tree.LoadOptions[string]{Under: &under}))
+		})
+		within("Check", cost{6 + 2, 0}, func() error { return drain(tr.Check(ctx)) })
+		within("Repair", cost{6 + 2, 0}, func() error { return errOf(tr.Repair(ctx, nil)) })
+		levels := 6
+		within("Dump", cost{1 + 2*levels, 0}, func() error { return drain(tr.Dump(ctx)) })
+		// One damaged node: the batch is audited, again under the lock, mended,
+		// and audited a last time.
+		if _, err := coll.UpdateOne(ctx, tr.Filter("n5"), damageOf(v)); err != nil {
+			t.Fatal(err)
+		}
+		within("Repair of one", cost{4 * (6 + 2), 45}, func() error { return errOf(tr.Repair(ctx, nil)) })
+		healthy(t, tr)
+		if v.rep == tree.MaterializedPath && v.name != "path" {
+			within("Rename", cost{5, 41}, func() error { return tr.Rename(ctx, "root", "top") })
+		}
+		sub, err := tr.Subtree(ctx, "n39", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		within("LoadNodes again", cost{4 + 4, 0}, func() error {
+			return errOf(tr.LoadNodes(ctx, []*tree.Node[bson.M]{sub}, nil))
+		})
+		if v.opts.IDField != "" {
+			return
+		}
+		// Back from parent references.
+		target := v
+		target.rep = tree.AncestorArray
+		target.opts = tree.Options{Scope: v.opts.Scope, AncestorsField: "lineage", ParentField: "above"}
+		to := target.open(t, coll)
+		within("Convert", cost{8, 2 * 41}, func() error { return errOf(tree.Convert(ctx, tr, to, nil)) })
+		within("Adopt", cost{8, 0}, func() error { return errOf(to.Adopt(ctx, nil)) })
+		healthy(t, to)
+	})
+}
+
+// damageOf breaks one node, or does nothing where one field cannot.
+func damageOf(v variant) bson.D {
+	switch v.rep {
+	case tree.AncestorArray:
+		if v.opts.AncestorsField != "" {
+			return dd("$set", dd(v.opts.AncestorsField, bson.A{}))
+		}
+		return dd("$set", dd("ancestors", bson.A{}))
+	case tree.ChildReferences:
+		if v.opts.ChildrenField != "" {
+			return dd("$push", dd(v.opts.ChildrenField, "gone"))
+		}
+		return dd("$push", dd("children", "gone"))
+	case tree.NestedSets:
+		if v.opts.LeftField != "" {
+			return dd("$inc", dd(v.opts.LeftField, 1))
+		}
+		return dd("$inc", dd("left", 1))
+	}
+	if v.opts.ChildCountField != "" {
+		return dd("$inc", dd(v.opts.ChildCountField, 1))
+	}
+	return dd("$set", dd("title", "x"))
+}
+
+func TestGraphCosts(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	v := variant{rep: tree.ChildReferences, opts: tree.Options{Graph: true}}
+	tr := v.open(t, coll)
+	insertAll(t, v, tr, books)
+	for _, c := range []struct {
+		name string
+		want cost
+		call func(ctx context.Context) error
+	}{
+		{"Link", cost{6, 1}, func(ctx context.Context) error { return tr.Link(ctx, "Languages", "dbm") }},
+		{"Unlink", cost{5, 1}, func(ctx context.Context) error { return tr.Unlink(ctx, "Languages", "dbm") }},
+		{"Parents", cost{1, 0}, func(ctx context.Context) error { return drain(tr.Parents(ctx, "dbm")) }},
+	} {
+		got := mongotest.Record(t, coll.Database(), func() {
+			if err := c.call(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		if spent(got) != c.want {
+			t.Errorf("%s: %v, want %v: %v", c.name, spent(got), c.want, got.Names())
+		}
+	}
+}
