@@ -1,0 +1,300 @@
+package tree_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/tree"
+)
+
+// Category is a node of the examples.
+type Category struct {
+	ID   string `bson:"_id"`
+	Name string `bson:"name,omitempty"`
+}
+
+// library is a small tree:
+//
+//	Books
+//	└ Programming
+//	  ├ Databases
+//	  │ ├ MongoDB
+//	  │ └ dbm
+//	  └ Languages
+func library(rep tree.Representation, opts *tree.Options) (*mongo.Collection, *tree.Tree[string, Category]) {
+	ctx := context.Background()
+	coll := mongotest.ExampleDatabase().Collection("categories")
+	cats, err := tree.New[string, Category](coll, rep, opts)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := cats.EnsureIndexes(ctx); err != nil {
+		log.Fatal(err)
+	}
+	leaf := func(id string) *tree.Node[Category] { return &tree.Node[Category]{Value: Category{ID: id}} }
+	_, err = cats.LoadNodes(ctx, []*tree.Node[Category]{{
+		Value: Category{ID: "Books"}, Children: []*tree.Node[Category]{{
+			Value: Category{ID: "Programming"}, Children: []*tree.Node[Category]{
+				{Value: Category{ID: "Databases"}, Children: []*tree.Node[Category]{leaf("MongoDB"), leaf("dbm")}},
+				leaf("Languages"),
+			}},
+		}},
+	}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return coll, cats
+}
+
+func Example() {
+	ctx := context.Background()
+	coll := mongotest.ExampleDatabase().Collection("categories")
+	cats, err := tree.New[string, Category](coll, tree.AncestorArray, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := cats.EnsureIndexes(ctx); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := cats.Insert(ctx, Category{ID: "Books"}, cats.AsRoot()); err != nil {
+		log.Fatal(err)
+	}
+	for _, c := range []struct{ id, parent string }{
+		{"Programming", "Books"}, {"Databases", "Programming"}, {"MongoDB", "Databases"},
+	} {
+		if _, err := cats.Insert(ctx, Category{ID: c.id}, cats.Under(c.parent)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	raw, err := coll.FindOne(ctx, cats.Filter("MongoDB")).Raw()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(raw)
+
+	if err := cats.Move(ctx, "Databases", cats.Under("Books")); err != nil {
+		log.Fatal(err)
+	}
+	crumbs, err := cats.Breadcrumb(ctx, "MongoDB")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, c := range crumbs {
+		fmt.Print("/", c.Name)
+	}
+	fmt.Println()
+	// Output:
+	// {"_id": "MongoDB","ancestors": ["Books","Programming","Databases"],"parent": "Databases"}
+	// /Books/Databases/MongoDB
+}
+
+func ExampleTree_Descendants() {
+	_, cats := library(tree.MaterializedPath, nil)
+	for c, err := range cats.Descendants(context.Background(), "Programming", &tree.ReadOptions{MaxDepth: 1}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(c.ID)
+	}
+	// Unordered output:
+	// Databases
+	// Languages
+}
+
+func ExampleTree_DescendantsFilter() {
+	ctx := context.Background()
+	coll, cats := library(tree.MaterializedPath, nil)
+	match, err := cats.DescendantsFilter(ctx, "Databases", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(match)
+	n, err := coll.CountDocuments(ctx, match)
+	fmt.Println(n, err)
+	// Output:
+	// {"path":{"$gte":",Books,Programming,Databases,","$lt":",Books,Programming,Databases-"}}
+	// 2 <nil>
+}
+
+func ExampleTree_DescendantsPipeline() {
+	ctx := context.Background()
+	coll, cats := library(tree.AncestorArray, nil)
+	pipeline := append(cats.DescendantsPipeline("Programming", nil),
+		bson.D{{Key: "$sortByCount", Value: "$parent"}},
+		bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}})
+	cursor, err := coll.Aggregate(ctx, pipeline)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var rows []struct {
+		Parent string `bson:"_id"`
+		Count  int
+	}
+	if err := cursor.All(ctx, &rows); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rows)
+	// Output:
+	// [{Databases 2} {Programming 2}]
+}
+
+func ExampleTree_Subtree() {
+	_, cats := library(tree.NestedSets, nil)
+	books, err := cats.Subtree(context.Background(), "Books", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var show func(n *tree.Node[Category], indent string)
+	show = func(n *tree.Node[Category], indent string) {
+		fmt.Println(indent + n.Value.ID)
+		for _, kid := range n.Children {
+			show(kid, indent+"- ")
+		}
+	}
+	show(books, "")
+	// Output:
+	// Books
+	// - Programming
+	// - - Databases
+	// - - - MongoDB
+	// - - - dbm
+	// - - Languages
+}
+
+func ExampleTree_Move() {
+	ctx := context.Background()
+	_, cats := library(tree.ChildReferences, nil)
+	if err := cats.Move(ctx, "Languages", cats.Before("Databases")); err != nil {
+		log.Fatal(err)
+	}
+	for c, err := range cats.Children(ctx, "Programming") {
+		fmt.Println(c.ID, err)
+	}
+	err := cats.Move(ctx, "Programming", cats.Under("dbm"))
+	fmt.Println(errors.Is(err, tree.ErrCycle))
+	// Output:
+	// Languages <nil>
+	// Databases <nil>
+	// true
+}
+
+func ExampleTree_Delete() {
+	ctx := context.Background()
+	_, cats := library(tree.ParentReferences, nil)
+	_, err := cats.Delete(ctx, "Databases", tree.Restrict)
+	fmt.Println(errors.Is(err, tree.ErrHasChildren))
+	n, err := cats.Delete(ctx, "Databases", tree.Promote)
+	fmt.Println(n, err)
+	up, err := cats.Parent(ctx, "MongoDB")
+	fmt.Println(up.ID, err)
+	n, err = cats.Delete(ctx, "Programming", tree.Cascade)
+	fmt.Println(n, err)
+	// Output:
+	// true
+	// 1 <nil>
+	// Programming <nil>
+	// 4 <nil>
+}
+
+func ExampleTree_Rename() {
+	ctx := context.Background()
+	coll := mongotest.ExampleDatabase().Collection("pages")
+	pages, err := tree.New[int, bson.M](coll, tree.MaterializedPath, &tree.Options{SegmentField: "slug", PathDelimiter: "/"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i, slug := range []string{"docs", "api", "errors"} {
+		pos := pages.AsRoot()
+		if i > 0 {
+			pos = pages.Under(i - 1)
+		}
+		if _, err := pages.Insert(ctx, bson.M{"_id": i, "slug": slug}, pos); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := pages.Rename(ctx, 0, "manual"); err != nil {
+		log.Fatal(err)
+	}
+	var page struct{ Path, Slug string }
+	err = coll.FindOne(ctx, pages.Filter(2)).Decode(&page)
+	fmt.Println(page.Path+page.Slug, err)
+	// Output:
+	// /manual/api/errors <nil>
+}
+
+func ExampleTree_Adopt() {
+	ctx := context.Background()
+	coll := mongotest.ExampleDatabase().Collection("employees")
+	_, err := coll.InsertMany(ctx, []any{
+		bson.D{{Key: "_id", Value: "Ada"}},
+		bson.D{{Key: "_id", Value: "Bo"}, {Key: "boss", Value: "Ada"}},
+		bson.D{{Key: "_id", Value: "Cy"}, {Key: "boss", Value: "Bo"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	staff, err := tree.New[string, bson.M](coll, tree.AncestorArray, &tree.Options{ParentField: "boss", AncestorsField: "chain"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	result, err := staff.Adopt(ctx, nil)
+	fmt.Printf("%+v %v\n", result, err)
+	raw, err := coll.FindOne(ctx, staff.Filter("Cy")).Raw()
+	fmt.Println(raw, err)
+	// Output:
+	// {Examined:3 Written:3 Unplaced:0} <nil>
+	// {"_id": "Cy","boss": "Bo","chain": ["Ada","Bo"]} <nil>
+}
+
+func ExampleConvert() {
+	ctx := context.Background()
+	coll, cats := library(tree.ParentReferences, nil)
+	paths, err := tree.New[string, Category](coll, tree.MaterializedPath, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := tree.Convert(ctx, cats, paths, nil); err != nil {
+		log.Fatal(err)
+	}
+	raw, err := coll.FindOne(ctx, paths.Filter("dbm")).Raw()
+	fmt.Println(raw, err)
+	// Output:
+	// {"_id": "dbm","path": ",Books,Programming,Databases,"} <nil>
+}
+
+func ExampleTree_Repair() {
+	ctx := context.Background()
+	coll, cats := library(tree.AncestorArray, nil)
+	// Something other than the tree writes its fields.
+	if _, err := coll.UpdateOne(ctx, cats.Filter("dbm"), bson.D{{Key: "$set", Value: bson.D{{Key: "ancestors", Value: bson.A{"Books"}}}}}); err != nil {
+		log.Fatal(err)
+	}
+	for p, err := range cats.Check(ctx) {
+		fmt.Println(p.Kind, p.ID, err)
+	}
+	result, err := cats.Repair(ctx, nil)
+	fmt.Println(result.Repaired, result.Remaining, err)
+	// Output:
+	// wrong ancestors dbm <nil>
+	// 1 0 <nil>
+}
+
+func ExampleTree_Link() {
+	ctx := context.Background()
+	_, cats := library(tree.ChildReferences, &tree.Options{Graph: true})
+	if err := cats.Link(ctx, "Languages", "MongoDB"); err != nil {
+		log.Fatal(err)
+	}
+	for c, err := range cats.Parents(ctx, "MongoDB") {
+		fmt.Println(c.ID, err)
+	}
+	// Unordered output:
+	// Databases <nil>
+	// Languages <nil>
+}
