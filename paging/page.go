@@ -209,7 +209,6 @@ func (p *Pager[T]) read(ctx context.Context, src *source, window span) (document
 			docs.raw = docs.raw[1:]
 			return docs, true, nil
 		case other:
-			docs.raw = docs.raw[:min(len(docs.raw), int(window.limit))]
 			behind, err := p.exists(ctx, src, window)
 			return docs, behind, err
 		}

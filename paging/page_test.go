@@ -246,6 +246,7 @@ func TestConfigurationErrors(t *testing.T) {
 		{coll, bson.D{{Key: "a", Value: 1}, {Key: "a", Value: -1}}, nil, "twice"},
 		{coll, nil, &paging.Options{PageSize: -1}, "Options.PageSize"},
 		{coll, nil, &paging.Options{Group: -1}, "Options.Group"},
+		{coll, nil, &paging.Options{Group: 1 << 40}, "Options.Group"},
 		{coll, nil, &paging.Options{Strategy: 7}, "Options.Strategy"},
 		{coll, nil, &paging.Options{Uniform: []string{"x"}}, "Options.Uniform"},
 		{coll, nil, &paging.Options{Equality: []string{"$x"}}, "Options.Equality"},

@@ -16,7 +16,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 )
 
-const maxSize = math.MaxInt32 - 8
+const (
+	maxSize  = math.MaxInt32 - 8 // of a page, so that a batch size holds it
+	maxGroup = 1_000_000         // so that no skip overflows
+)
 
 // Pager reads one collection in one order. It is safe for concurrent use.
 type Pager[T any] struct {
@@ -58,8 +61,8 @@ func newPager[T any](coll *mongo.Collection, sort bson.D, opts *Options) (*Pager
 	switch {
 	case p.opts.PageSize < 0 || p.opts.PageSize > maxSize:
 		return nil, fmt.Errorf("Options.PageSize: %d is not a page size", p.opts.PageSize)
-	case p.opts.Group < 0:
-		return nil, fmt.Errorf("Options.Group: %d is negative", p.opts.Group)
+	case p.opts.Group < 0 || p.opts.Group > maxGroup:
+		return nil, fmt.Errorf("Options.Group: %d is not a number of pages", p.opts.Group)
 	case p.opts.Strategy != Merged && p.opts.Strategy != Sequential:
 		return nil, fmt.Errorf("Options.Strategy: unknown strategy %d", p.opts.Strategy)
 	}
