@@ -437,7 +437,7 @@ func TestIndexesAndShardKey(t *testing.T) {
 	db := mongotest.Database(t)
 	ctx := context.Background()
 	mixed := bson.D{{Key: "published", Value: -1}, {Key: "title", Value: 1}}
-	collation := options.Collation{Locale: "de"}
+	collation := options.Collation{Locale: "de", Strength: 3}
 	for i, c := range []struct {
 		sort  bson.D
 		opts  *paging.Options
@@ -451,7 +451,8 @@ func TestIndexesAndShardKey(t *testing.T) {
 		{mixed, &paging.Options{Equality: []string{"tenant", "state"}}, `{"tenant":1,"state":1,"published":-1,"title":1,"_id":1}`,
 			`{"tenant":1,"state":1,"_id":1}`},
 		{bson.D{{Key: "_id", Value: 1}}, &paging.Options{Equality: []string{"tenant"}}, `{"tenant":1,"_id":1}`, `{"tenant":1,"_id":1}`},
-		{nil, &paging.Options{Find: options.Find().SetCollation(&collation)}, `{"_id":1}`, `{"_id":"hashed"}`},
+		{nil, &paging.Options{Find: options.Find().SetCollation(&collation)}, "", `{"_id":"hashed"}`},
+		{byS, &paging.Options{Find: options.Find().SetCollation(&collation)}, `{"s":1,"_id":1}`, `{"_id":"hashed"}`},
 	} {
 		coll := db.Collection(fmt.Sprint("c", i))
 		pager := newPager[bson.M](t, coll, c.sort, c.opts)
@@ -465,13 +466,19 @@ func TestIndexesAndShardKey(t *testing.T) {
 		if got := string(must[[]byte](t)(bson.MarshalExtJSON(pager.ShardKey(), false, false))); got != c.shard {
 			t.Errorf("shard key %s, want %s", got, c.shard)
 		}
-		if i == 6 {
-			continue // an index on _id alone under another collation: see below
-		}
-		for range 2 {
-			if err := pager.EnsureIndexes(ctx); err != nil {
-				t.Error(err)
+		created := mongotest.Record(t, db, func() {
+			for range 2 {
+				if err := pager.EnsureIndexes(ctx); err != nil {
+					t.Error(err)
+				}
 			}
+		}).Named("createIndexes")
+		if len(created) == 0 {
+			continue
+		}
+		locale, _ := created[0].Body.Lookup("indexes", "0", "collation", "locale").StringValueOK()
+		if want := c.opts != nil && c.opts.Find != nil; want != (locale == "de") || len(created) != 1 {
+			t.Errorf("%d indexes created, with the locale %q", len(created), locale)
 		}
 	}
 	coll := db.Collection("conflict")

@@ -117,9 +117,9 @@ func newPager[T any](coll *mongo.Collection, sort bson.D, opts *Options) (*Pager
 
 // Indexes gives the index that serves the pages: Options.Equality, then the sort
 // with `_id`, under the collation of Options.Find. A sort by `_id` alone needs
-// none.
+// none, and cannot have another one.
 func (p *Pager[T]) Indexes() []mongo.IndexModel {
-	if len(p.order) == 1 && p.order[0].path == "_id" && len(p.opts.Equality) == 0 && !p.collated {
+	if len(p.order) == 1 && p.order[0].path == "_id" && len(p.opts.Equality) == 0 {
 		return nil
 	}
 	var keys bson.D
