@@ -465,3 +465,29 @@ func TestMetadataMustNotCollide(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Limits between two milliseconds are exact.
+func TestLimitsBelowMilliseconds(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), scenario())
+	mustAppend(t, b, 1, reading{at(1, 0, 0), 1}, reading{at(1, 30, 0), 2})
+	for _, c := range []struct {
+		from, to time.Time
+		want     int64
+	}{
+		{at(1, 0, 0), at(1, 30, 0), 1},
+		{at(1, 0, 0).Add(1), at(1, 30, 0), 0},
+		{at(1, 0, 0).Add(1), at(1, 30, 0).Add(1), 1},
+		{at(0, 0, 0), at(1, 0, 0).Add(1), 1},
+		{at(0, 0, 0), at(1, 0, 0), 0},
+	} {
+		stats, err := b.Aggregate(t.Context(), 1, c.from, c.to)
+		if err != nil || stats.Count != c.want {
+			t.Errorf("%v to %v: %d, %v", c.from, c.to, stats.Count, err)
+		}
+		if n := len(collect(t, b.Range(t.Context(), 1, c.from, c.to))); int64(n) != c.want {
+			t.Errorf("%v to %v: %d in range", c.from, c.to, n)
+		}
+	}
+}

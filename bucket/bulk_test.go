@@ -236,3 +236,31 @@ func TestInTransaction(t *testing.T) {
 		mustCheck(t, b)
 	}
 }
+
+// What an aborted transaction learned about full buckets is forgotten with it.
+func TestAbortedTransactionLeavesNoGap(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), &bucket.Options{MaxCount: 2})
+	mustAppend(t, b, "s", event{Timestamp: at(1, 0, 0)})
+	session, err := coll.Database().Client().StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.EndSession(context.Background())
+	if err := session.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	ctx := mongo.NewSessionContext(t.Context(), session)
+	for range 5 {
+		if _, err := b.Append(ctx, "s", event{Timestamp: at(1, 0, 0)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := session.AbortTransaction(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.Append(t.Context(), "s", event{Timestamp: at(1, 0, 0)}); err != nil || got.Count != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -146,7 +146,7 @@ func TestAgainstModel(t *testing.T) {
 				case n < 14 && any:
 					e := old
 					e.V, e.Note = float64(random.IntN(80))/4, "$v" // not the field
-					if o.IDField != "" && random.IntN(2) == 0 { // elsewhere in its window
+					if o.IDField != "" && random.IntN(2) == 0 {    // elsewhere in its window
 						e.Timestamp = e.Timestamp.Truncate(time.Hour).Add(time.Duration(random.IntN(3600)) * time.Second)
 					}
 					if err := b.Replace(t.Context(), series, e); err != nil {

@@ -314,6 +314,30 @@ func TestAdoptTwiceAtOnce(t *testing.T) {
 	mustCheck(t, b)
 }
 
+// One that finds the checkpoint moved by another stores nothing.
+func TestAdoptOvertaken(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	src, coll := db.Collection("readings"), db.Collection("c")
+	for i := range 9 {
+		if _, err := src.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "series", Value: 1}, {Key: "timestamp", Value: at(1, i, 0)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := newBuckets[int, bson.D](t, coll, bucket.Every(time.Hour), nil)
+	result, err := b.Adopt(t.Context(), src, nil, &bucket.AdoptOptions{BatchSize: 3, Progress: func(int64) {
+		if other, err := b.Adopt(t.Context(), src, nil, nil); err != nil || other.Adopted != 6 {
+			t.Errorf("%+v, %v", other, err)
+		}
+	}})
+	if !errors.Is(err, bucket.ErrConcurrentAdopt) || result.Adopted != 3 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if got := collect(t, b.Range(t.Context(), 1, time.Time{}, time.Time{})); len(got) != 9 {
+		t.Errorf("%d measurements", len(got))
+	}
+}
+
 // With IDs what was appended before is not adopted again.
 func TestAdoptKnownIDs(t *testing.T) {
 	t.Parallel()
@@ -403,12 +427,15 @@ func TestCheckAndRepair(t *testing.T) {
 func TestCheckRounding(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
-	for i := range 30 {
+	o := full()
+	o.Sorted = true
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	for i := 29; i >= 0; i-- {
 		v := 0.1 * float64(i)
 		if i%2 == 1 {
 			v = -1e6 / float64(i)
 		}
+		// Added up in the order of arrival here, in the order of time by Check.
 		mustAppend(t, b, "s", event{ID: fmt.Sprint(i), Timestamp: at(0, i, 0), V: v})
 	}
 	mustCheck(t, b)

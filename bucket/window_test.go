@@ -45,6 +45,7 @@ func TestWindowLengths(t *testing.T) {
 		{bucket.Days(zone(t, "Pacific/Apia")), "2011-12-30T09:59:59Z", "2011-12-29T10:00:00Z", 24 * time.Hour},
 		{bucket.Days(zone(t, "Pacific/Apia")), "2011-12-30T10:00:00Z", "2011-12-30T10:00:00Z", 24 * time.Hour},
 		{bucket.Days(zone(t, "America/Havana")), "2024-11-03T12:00:00Z", "2024-11-03T04:00:00Z", 25 * time.Hour},
+		{bucket.Days(zone(t, "Asia/Amman")), "2021-10-29T12:00:00Z", "2021-10-28T21:00:00Z", 25 * time.Hour},
 	} {
 		moment, err := time.Parse(time.RFC3339, c.at)
 		if err != nil {
@@ -102,7 +103,7 @@ func TestWindowProperties(t *testing.T) {
 
 // A day's window starts at the first moment of its date.
 func TestDaysAreDates(t *testing.T) {
-	for _, name := range []string{"Europe/Berlin", "America/Sao_Paulo", "America/Havana", "Pacific/Apia", "Asia/Beirut"} {
+	for _, name := range []string{"Europe/Berlin", "America/Sao_Paulo", "America/Havana", "Pacific/Apia", "Asia/Beirut", "Asia/Amman"} {
 		loc := zone(t, name)
 		w := bucket.Days(loc)
 		for moment := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC); moment.Year() < 2030; {
