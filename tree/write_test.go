@@ -400,6 +400,11 @@ func idType[K any](t *testing.T, a, b, c K, noSegment bool) {
 					t.Fatal(id, err)
 				}
 			}
+			for _, pos := range []tree.Position[K]{tr.AsRoot(), tr.Under(a)} { // with c below
+				if err := tr.Move(ctx, b, pos); err != nil {
+					t.Fatal(err)
+				}
+			}
 			crumbs, err := tr.Breadcrumb(ctx, c)
 			if err != nil || len(crumbs) != 3 || !cmp.Equal([]K{crumbs[0].ID, crumbs[1].ID, crumbs[2].ID}, []K{a, b, c}) {
 				t.Errorf("%v, %v", crumbs, err)
