@@ -486,9 +486,12 @@ func (v variant) compare(t testing.TB, tr *trees, m *model) {
 }
 
 func TestModel(t *testing.T) {
-	steps := 100
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, _ *mongo.Collection) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
+		steps := 150
+		if mongotest.Engine(t, coll.Database()) == "secantus-py" {
+			steps = 60
+		}
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 1))
