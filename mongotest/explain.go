@@ -233,7 +233,8 @@ func number(value bson.RawValue) int64 {
 func (p Plan) Has(stage string) bool { return slices.Contains(p.Stages, stage) }
 
 // RequireIndex fails t unless the plan uses the index of this name and scans no
-// collection.
+// collection. Of the engines, SecantusDB does not make every plan that mongod
+// makes; see [Engine].
 func (p Plan) RequireIndex(t testing.TB, name string) {
 	t.Helper()
 	if !slices.Contains(p.Indexes, name) || p.Has("COLLSCAN") {

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
@@ -35,7 +36,8 @@ func Running(ctx context.Context) bool {
 	return session != nil && session.TransactionRunning()
 }
 
-// Run calls fn in a transaction with snapshot reads and majority writes.
+// Run calls fn in a transaction with snapshot reads from the primary and
+// majority writes.
 //
 // If ctx carries a running transaction fn joins it, and its error goes back as
 // it is so that whoever started the transaction can retry. Otherwise Run starts
@@ -58,7 +60,8 @@ func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context)
 	}
 	opts := options.Transaction().
 		SetReadConcern(readconcern.Snapshot()).
-		SetWriteConcern(writeconcern.Majority())
+		SetWriteConcern(writeconcern.Majority()).
+		SetReadPreference(readpref.Primary()) // the client's may be another, which a transaction refuses
 	body := func(ctx context.Context) (any, error) { return nil, fn(ctx) }
 
 	start := time.Now()

@@ -9,6 +9,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -127,6 +129,21 @@ func TestConflictingWritersAllGetThrough(t *testing.T) {
 	group.Wait()
 	if a, b := value(t, coll, "a"), value(t, coll, "b"); a != writers*each || b != writers*each {
 		t.Errorf("counters %d and %d, want %d", a, b, writers*each)
+	}
+}
+
+// The client's read preference is for reads outside of transactions.
+func TestReadsFromThePrimary(t *testing.T) {
+	db := mongotest.Database(t, options.Client().SetReadPreference(readpref.SecondaryPreferred()))
+	err := txn.Run(t.Context(), db.Client(), func(ctx context.Context) error {
+		err := db.Collection("c").FindOne(ctx, bson.D{}).Err()
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
