@@ -48,7 +48,7 @@ func TestTheUsersCodecsCount(t *testing.T) {
 	pager := newPager[pupil](t, coll, bson.D{{Key: "grade", Value: 1}}, &paging.Options{
 		Registry: registry, Find: options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}, {Key: "grade", Value: 1}}),
 	})
-	over := bson.D{{Key: "grade", Value: bson.D{{Key: "$gt", Value: grade{make(chan int, 0)}}}}}
+	over := bson.D{{Key: "grade", Value: bson.D{{Key: "$gt", Value: grade{make(chan int)}}}}}
 	var got []string
 	req := paging.Request{Size: 1}
 	for page, err := range pager.Pages(ctx, over, req) {
