@@ -35,6 +35,7 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 		if existing[i].Key, err = normalKey(existing[i].Key); err != nil {
 			return fmt.Errorf("list indexes: %w", err)
 		}
+		existing[i].Collation.complete()
 	}
 	var missing []mongo.IndexModel
 	for _, model := range models {
@@ -88,6 +89,14 @@ type collation struct {
 	Strength        int    `bson:"strength"`
 	CaseLevel       bool   `bson:"caseLevel"`
 	NumericOrdering bool   `bson:"numericOrdering"`
+}
+
+// complete sets the strength that the server takes for none; some report the
+// index without it.
+func (c *collation) complete() {
+	if c.Locale != "" && c.Strength == 0 {
+		c.Strength = 3
+	}
 }
 
 func (s spec) sameOptions(o spec) bool {
@@ -152,9 +161,7 @@ func describe(model mongo.IndexModel) (spec, error) {
 	}
 	if c := opts.Collation; c != nil && c.Locale != "simple" {
 		out.Collation = collation{c.Locale, c.Strength, c.CaseLevel, c.NumericOrdering}
-		if out.Collation.Strength == 0 {
-			out.Collation.Strength = 3 // the server's default
-		}
+		out.Collation.complete()
 	}
 	return out, nil
 }

@@ -20,6 +20,7 @@ func models() []mongo.IndexModel {
 		{Keys: bson.D{{Key: "u", Value: 1}}, Options: options.Index().SetUnique(true).
 			SetPartialFilterExpression(bson.D{{Key: "u", Value: bson.D{{Key: "$exists", Value: true}}}})},
 		{Keys: bson.D{{Key: "c", Value: 1}}, Options: options.Index().SetCollation(&options.Collation{Locale: "en", Strength: 2})},
+		{Keys: bson.D{{Key: "d", Value: 1}}, Options: options.Index().SetCollation(&options.Collation{Locale: "en"})},
 		{Keys: bson.D{{Key: "at", Value: 1}}, Options: options.Index().SetExpireAfterSeconds(60)},
 	}
 }
@@ -50,7 +51,7 @@ func TestEnsure(t *testing.T) {
 	if diff := cmp.Diff([]string{"listIndexes", "createIndexes"}, first.Names()); diff != "" {
 		t.Errorf("first time (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"_id_", "a_1_b_-1", "at_1", "c_1", "u_1"}, names(t, coll)); diff != "" {
+	if diff := cmp.Diff([]string{"_id_", "a_1_b_-1", "at_1", "c_1", "d_1", "u_1"}, names(t, coll)); diff != "" {
 		t.Errorf("indexes (-want +got):\n%s", diff)
 	}
 	second := mongotest.Record(t, db, ensure)
