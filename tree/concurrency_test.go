@@ -28,7 +28,7 @@ func opsEach(t testing.TB, db *mongo.Database) int {
 		return n
 	}
 	if mongotest.Engine(t, db) == "secantus-py" {
-		return 15
+		return 12
 	}
 	return 100
 }
