@@ -70,16 +70,26 @@ func TestQuickStart(t *testing.T) {
 		t.Fatal("README.md has no quick start with its output")
 	}
 	db := mongotest.Database(t) // skips under -short
-	server, err := mongotest.Start(t.Context(), nil)
+	source := strings.Replace(string(program[1]), `"quickstart"`, `"`+db.Name()+`"`, 1)
+	dir := consumer(t, source)
+	got := command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".")
+	if diff := cmp.Diff(string(output[1]), got); diff != "" {
+		t.Errorf("output (-README +got):\n%s", diff)
+	}
+}
+
+// The packages work in a module of its own.
+func TestConsumer(t *testing.T) {
+	db := mongotest.Database(t) // skips under -short
+	program, err := os.ReadFile("testdata/consumer/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close()
-	source := strings.Replace(string(program[1]), `"quickstart"`, `"`+db.Name()+`"`, 1)
-	dir := consumer(t, source)
-	got := command(t, dir, []string{"MONGODB_URI=" + server.URI}, "go", "run", ".")
-	if diff := cmp.Diff(string(output[1]), got); diff != "" {
-		t.Errorf("output (-README +got):\n%s", diff)
+	dir := consumer(t, string(program))
+	got := command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".", db.Name())
+	want := "/house/attic/cellar/shelf\nShelf Cellar false true\nAttic true false\n180 90 34.5 59 11:59:00\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
 	}
 }
 

@@ -34,14 +34,7 @@ const cleanupTimeout = 30 * time.Second
 // before the first use, 1 at the end.
 func Database(t testing.TB, opts ...*options.ClientOptions) *mongo.Database {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a server; not run with -short")
-	}
-	server, err := shared(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := server.database(opts...)
+	db, err := sharedServer(t).database(opts...)
 	if err != nil {
 		t.Fatalf("mongotest: %v", err)
 	}
@@ -51,6 +44,29 @@ func Database(t testing.TB, opts ...*options.ClientOptions) *mongo.Database {
 		}
 	})
 	return db
+}
+
+// URI returns the URI of the server that [Database] uses, for code under test
+// that connects by itself. Give it the Name of a Database, which drops what the
+// code leaves there. Like Database, it skips t under -short and fails it when
+// there is no server.
+//
+// Cost: starts the process's server the first time.
+func URI(t testing.TB) string {
+	t.Helper()
+	return sharedServer(t).URI
+}
+
+func sharedServer(t testing.TB) *Server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a server; not run with -short")
+	}
+	server, err := shared(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
 }
 
 // ExampleDatabase returns a database of its own for an example, which has no

@@ -50,6 +50,19 @@ func TestDatabasesAreSeparateAndDropped(t *testing.T) {
 	}
 }
 
+func TestURI(t *testing.T) {
+	db := mongotest.Database(t)
+	client, err := mongo.Connect(options.Client().ApplyURI(mongotest.URI(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Disconnect(context.Background())
+	must[*mongo.InsertOneResult](t)(client.Database(db.Name()).Collection("c").InsertOne(t.Context(), bson.D{}))
+	if n := must[int64](t)(db.Collection("c").CountDocuments(t.Context(), bson.D{})); n != 1 {
+		t.Errorf("%d documents by the other client", n)
+	}
+}
+
 func TestRecord(t *testing.T) {
 	db := mongotest.Database(t)
 	coll := db.Collection("c")
