@@ -3,6 +3,7 @@ package paging
 import (
 	"bytes"
 	"math"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -82,8 +83,9 @@ func isNaN(v bson.RawValue) bool {
 //
 // Comparisons of a query stay within the bracket of their operand, hence $type;
 // null and MinKey are matched by equality, because $type does not see a missing
-// field; and no comparison but equality finds NaN.
-func beyond(v bson.RawValue, desc, inclusive bool, kind uniformity) []bson.D {
+// field; and no comparison but equality finds NaN. An empty array sorts between
+// MinKey and null: it is matched there, so that a page meets it and refuses it.
+func beyond(v bson.RawValue, desc, inclusive bool, kind uniformity) []any {
 	bracket, _ := bracketOf(v.Type)
 	switch {
 	case kind != mixed && bracket != bracketMinKey && bracket != bracketMaxKey:
@@ -103,18 +105,20 @@ const (
 	uniformID                   // one bracket
 )
 
-func above(v bson.RawValue, bracket int, inclusive bool) []bson.D {
+func above(v bson.RawValue, bracket int, inclusive bool) []any {
 	switch {
 	case bracket == bracketMinKey && inclusive:
-		return []bson.D{in(bson.MinKey{}, nil), types(bracketNumber, bracketMaxKey)}
-	case bracket == bracketMinKey, bracket == bracketNull && inclusive:
-		return []bson.D{equal(nil), types(bracketNumber, bracketMaxKey)}
+		return []any{in(bson.MinKey{}, bson.A{}, nil), types(bracketNumber, bracketMaxKey)}
+	case bracket == bracketMinKey:
+		return []any{in(bson.A{}, nil), types(bracketNumber, bracketMaxKey)}
+	case bracket == bracketNull && inclusive:
+		return []any{equal(nil), types(bracketNumber, bracketMaxKey)}
 	case bracket == bracketNull, isNaN(v) && inclusive:
-		return []bson.D{types(bracketNumber, bracketMaxKey)}
+		return []any{types(bracketNumber, bracketMaxKey)}
 	case isNaN(v):
-		return []bson.D{numbers(), types(bracketString, bracketMaxKey)}
+		return []any{numbers(), types(bracketString, bracketMaxKey)}
 	case bracket == bracketMaxKey && inclusive:
-		return []bson.D{equal(v)}
+		return []any{equal(v)}
 	case bracket == bracketMaxKey:
 		return nil
 	}
@@ -122,43 +126,45 @@ func above(v bson.RawValue, bracket int, inclusive bool) []bson.D {
 	if bracket == bracketString {
 		next = bracketSymbol + 1
 	}
-	return []bson.D{compared(v, false, inclusive), types(next, bracketMaxKey)}
+	return []any{compared(v, false, inclusive), types(next, bracketMaxKey)}
 }
 
-func below(v bson.RawValue, bracket int, inclusive bool) []bson.D {
+func below(v bson.RawValue, bracket int, inclusive bool) []any {
 	switch {
 	case bracket == bracketMinKey && !inclusive:
 		return nil
-	case bracket == bracketMinKey, bracket == bracketNull && !inclusive:
-		return []bson.D{equal(bson.MinKey{})}
+	case bracket == bracketMinKey:
+		return []any{equal(bson.MinKey{})}
+	case bracket == bracketNull && !inclusive:
+		return []any{in(bson.A{}, bson.MinKey{})}
 	case bracket == bracketNull, isNaN(v) && !inclusive:
-		return []bson.D{in(nil, bson.MinKey{})}
+		return []any{in(nil, bson.A{}, bson.MinKey{})}
 	case isNaN(v):
-		return []bson.D{in(math.NaN(), nil, bson.MinKey{})}
+		return []any{in(math.NaN(), nil, bson.A{}, bson.MinKey{})}
 	case bracket == bracketMaxKey && inclusive:
-		return []bson.D{types(bracketNumber, bracketMaxKey), in(nil, bson.MinKey{})}
+		return []any{types(bracketNumber, bracketMaxKey), in(nil, bson.A{}, bson.MinKey{})}
 	case bracket == bracketMaxKey:
-		return []bson.D{types(bracketNumber, bracketMaxKey-1), in(nil, bson.MinKey{})}
+		return []any{types(bracketNumber, bracketMaxKey-1), in(nil, bson.A{}, bson.MinKey{})}
 	case bracket == bracketNumber:
-		return []bson.D{compared(v, true, inclusive), in(math.NaN(), nil, bson.MinKey{})}
+		return []any{compared(v, true, inclusive), in(math.NaN(), nil, bson.A{}, bson.MinKey{})}
 	}
-	return []bson.D{compared(v, true, inclusive), types(bracketNumber, bracket-1), in(nil, bson.MinKey{})}
+	return []any{compared(v, true, inclusive), types(bracketNumber, bracket-1), in(nil, bson.A{}, bson.MinKey{})}
 }
 
 // uniformBeyond is for fields of one bracket, null, or missing.
-func uniformBeyond(v bson.RawValue, bracket int, desc, inclusive, neverNull bool) []bson.D {
+func uniformBeyond(v bson.RawValue, bracket int, desc, inclusive, neverNull bool) []any {
 	null := bracket == bracketNull
-	var out []bson.D
+	var out []any
 	switch {
 	case null && inclusive:
 		out = append(out, equal(nil))
 	case null:
 	case isNaN(v) && inclusive && desc:
-		return []bson.D{in(math.NaN(), nil)}
+		return []any{in(math.NaN(), nil)}
 	case isNaN(v) && !desc && inclusive:
-		return []bson.D{present()}
+		return []any{present()}
 	case isNaN(v) && !desc:
-		return []bson.D{numbers()}
+		return []any{numbers()}
 	case isNaN(v):
 	default:
 		out = append(out, compared(v, desc, inclusive))
@@ -185,7 +191,14 @@ func compared(v bson.RawValue, desc, inclusive bool) bson.D {
 	return bson.D{{Key: op, Value: v}}
 }
 
-func equal(v any) bson.D { return bson.D{{Key: "$eq", Value: v}} }
+// equal matches a value: by the value alone, which every planner knows, unless
+// it could be taken for operators.
+func equal(v any) any {
+	if raw, ok := v.(bson.RawValue); ok && raw.Type == bson.TypeEmbeddedDocument {
+		return bson.D{{Key: "$eq", Value: v}}
+	}
+	return v
+}
 
 func present() bson.D { return bson.D{{Key: "$ne", Value: nil}} }
 
@@ -209,4 +222,62 @@ func in(values ...any) bson.D {
 
 func sameValue(a, b bson.RawValue) bool {
 	return a.Type == b.Type && bytes.Equal(a.Value, b.Value)
+}
+
+// mayEqual reports whether the server may take two values for equal. It is sure
+// about those that nearly all `_id`s are.
+func mayEqual(a, b bson.RawValue, collated bool) bool {
+	if sameValue(a, b) {
+		return true
+	}
+	if a.Type == bson.TypeArray && b.Type == bson.TypeArray { // inside a document
+		return mayEqualInside(a, b, collated)
+	}
+	bracket, okA := bracketOf(a.Type)
+	other, okB := bracketOf(b.Type)
+	if !okA || !okB || other != bracket {
+		return false
+	}
+	switch {
+	case a.Type == bson.TypeDecimal128 || b.Type == bson.TypeDecimal128, a.Type == bson.TypeCodeWithScope:
+		return true
+	case bracket == bracketNumber && a.Type != bson.TypeDouble && b.Type != bson.TypeDouble:
+		return a.AsInt64() == b.AsInt64()
+	case bracket == bracketNumber:
+		return a.AsFloat64() == b.AsFloat64() || isNaN(a) && isNaN(b)
+	case bracket == bracketString:
+		return collated || bytes.Equal(a.Value, b.Value)
+	case a.Type == bson.TypeEmbeddedDocument:
+		return mayEqualInside(a, b, collated)
+	}
+	return false
+}
+
+func mayEqualInside(a, b bson.RawValue, collated bool) bool {
+	inA, errA := bson.Raw(a.Value).Elements()
+	inB, errB := bson.Raw(b.Value).Elements()
+	return errA == nil && errB == nil && slices.EqualFunc(inA, inB, func(x, y bson.RawElement) bool {
+		return x.Key() == y.Key() && mayEqual(x.Value(), y.Value(), collated)
+	})
+}
+
+// deeper reports whether documents and arrays are nested in v more than so many
+// levels deep, or are damaged.
+func deeper(v bson.RawValue, levels int) bool {
+	inside := bson.Raw(v.Value)
+	switch v.Type {
+	case bson.TypeEmbeddedDocument, bson.TypeArray:
+	case bson.TypeCodeWithScope:
+		var ok bool
+		if _, inside, ok = v.CodeWithScopeOK(); !ok {
+			return true
+		}
+	default:
+		return false
+	}
+	if levels == 0 {
+		return true
+	}
+	elements, err := inside.Elements()
+	return err != nil || slices.ContainsFunc(elements, func(e bson.RawElement) bool { return deeper(e.Value(), levels-1) })
 }

@@ -2,11 +2,14 @@ package paging_test
 
 import (
 	"context"
+	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -118,8 +121,7 @@ func branchesOf(t *testing.T, command mongotest.Command) []bson.Raw {
 		}
 		elements := must[[]bson.RawElement](t)(values[1].Document().Elements())
 		for i, e := range elements {
-			condition := must[bson.RawElement](t)(e.Value().Document().IndexErr(0))
-			if e.Key() != []string{"s", "t", "_id"}[i] || i < len(elements)-1 && condition.Key() != "$eq" {
+			if e.Key() != []string{"s", "t", "_id"}[i] || i < len(elements)-1 && e.Value().Type == bson.TypeEmbeddedDocument {
 				t.Fatalf("not a prefix of the index and one range: %s", part)
 			}
 		}
@@ -217,27 +219,167 @@ func TestCostOfLargePages(t *testing.T) {
 	}
 }
 
-// A pipeline that only filters is planned like a find, by engines that can; what
-// is sent is the pipeline, the branches, the sort and the limit.
+// A pipeline that only filters is planned like a find: the $match that is sent is
+// the filter of a find. After other stages the branches are a $match of their own.
 func TestCostOfPipelines(t *testing.T) {
 	ctx := context.Background()
 	db, coll := costList(t)
 	pager := costPager(t, coll, paging.Options{})
-	pipeline := mongo.Pipeline{{{Key: "$match", Value: costFilter}}}
-	first := must[*paging.Page[costDoc]](t)(pager.Page(ctx, pipeline, paging.Request{Size: 10}))
-	commands := mongotest.Record(t, db, func() {
-		must[*paging.Page[costDoc]](t)(pager.Page(ctx, pipeline, paging.Request{Size: 10, After: first.Next}))
-	})
-	if commands.RoundTrips() != 1 {
-		t.Fatal(commands.Names())
+	match := func(filter any) bson.D { return bson.D{{Key: "$match", Value: filter}} }
+	other := bson.D{{Key: "t", Value: bson.D{{Key: "$gte", Value: 0}}}}
+	for _, c := range []struct {
+		pipeline mongo.Pipeline
+		same     bson.D // the filter that sends the same
+		stages   string
+	}{
+		{mongo.Pipeline{match(costFilter)}, costFilter, "$match $sort $limit"},
+		{mongo.Pipeline{match(costFilter), match(other)}, bson.D{{Key: "$and", Value: bson.A{costFilter, other}}}, "$match $sort $limit"},
+		{mongo.Pipeline{}, nil, "$match $sort $limit"},
+		{mongo.Pipeline{match(costFilter), {{Key: "$set", Value: bson.D{{Key: "x", Value: 1}}}}}, nil, "$match $set $match $sort $limit"},
+		{mongo.Pipeline{match(append(bson.D{{Key: "x$text", Value: nil}}, costFilter...))}, nil, "$match $match $sort $limit"}, // as for $text
+	} {
+		first := must[*paging.Page[costDoc]](t)(pager.Page(ctx, c.pipeline, paging.Request{Size: 10}))
+		commands := mongotest.Record(t, db, func() {
+			must[*paging.Page[costDoc]](t)(pager.Page(ctx, c.pipeline, paging.Request{Size: 10, After: first.Next}))
+		})
+		if commands.RoundTrips() != 1 {
+			t.Fatal(commands.Names())
+		}
+		var names []string
+		for _, stage := range must[[]bson.RawValue](t)(commands[0].Body.Lookup("pipeline").Array().Values()) {
+			names = append(names, must[bson.RawElement](t)(stage.Document().IndexErr(0)).Key())
+		}
+		if got := strings.Join(names, " "); got != c.stages {
+			t.Errorf("%v: %s", c.pipeline, got)
+		}
+		if c.same == nil {
+			continue
+		}
+		page := must[*paging.Page[costDoc]](t)(pager.Page(ctx, c.same, paging.Request{Size: 10}))
+		find := mongotest.Record(t, db, func() {
+			must[*paging.Page[costDoc]](t)(pager.Page(ctx, c.same, paging.Request{Size: 10, After: page.Next}))
+		})
+		if diff := cmp.Diff(find[0].Body.Lookup("filter").String(), commands[0].Body.Lookup("pipeline", "0", "$match").String()); diff != "" {
+			t.Errorf("%v: (-find +aggregate) %s", c.pipeline, diff)
+		}
+		if mongotest.Engine(t, db) == "mongod" {
+			plan := mongotest.Explain(t, db, commands[0].Body)
+			plan.RequireIndex(t, costIndex)
+			plan.RequireNoSort(t)
+		}
 	}
-	var names []string
-	for _, stage := range must[[]bson.RawValue](t)(commands[0].Body.Lookup("pipeline").Array().Values()) {
-		names = append(names, must[bson.RawElement](t)(stage.Document().IndexErr(0)).Key())
+}
+
+// Several values of an equality field: each branch is one range for each value,
+// with a point in front of the sort.
+func TestCostOfSeveralValues(t *testing.T) {
+	ctx := context.Background()
+	db, coll := costList(t)
+	pager := costPager(t, coll, paging.Options{Uniform: []string{"s", "t", "_id"}})
+	in := func(values ...any) bson.D {
+		return bson.D{{Key: "topic", Value: bson.D{{Key: "$in", Value: append(bson.A{}, values...)}}}}
 	}
-	if got := strings.Join(names, " "); got != "$match $match $sort $limit" {
-		t.Error(got)
+	several := bson.D{{Key: "$and", Value: bson.A{costFilter}}, in("sea", "sky", "sea")[0]}
+	for _, over := range []any{in("sea", "sky"), mongo.Pipeline{{{Key: "$match", Value: in("sea", "sky")}}}} {
+		first := must[*paging.Page[costDoc]](t)(pager.Page(ctx, over, paging.Request{Size: 10}))
+		commands := mongotest.Record(t, db, func() {
+			must[*paging.Page[costDoc]](t)(pager.Page(ctx, over, paging.Request{Size: 10, After: first.Next}))
+		})
+		filter, err := commands[0].Body.LookupErr("filter")
+		if err != nil {
+			filter = commands[0].Body.Lookup("pipeline", "0", "$match")
+		}
+		got := string(must[[]byte](t)(bson.MarshalExtJSON(filter.Document(), false, false)))
+		want := `{"$or":[`
+		for i, branch := range []string{
+			fmt.Sprintf(`{"s":0,"t":2,"_id":{"$lte":%d}}`, first.Items[9].ID), `{"s":0,"t":{"$lt":2}}`, `{"s":0,"t":{"$in":[{"$numberDouble":"NaN"},null]}}`, `{"s":{"$gt":0}}`,
+		} {
+			if i > 0 {
+				want += ","
+			}
+			want += `{"$and":[{"topic":"sea"},` + branch + `]},{"$and":[{"topic":"sky"},` + branch + `]}`
+		}
+		if diff := cmp.Diff(want+`]}`, got); diff != "" {
+			t.Error(diff)
+		}
+		if mongotest.Engine(t, db) == "mongod" {
+			plan := mongotest.Explain(t, db, commands[0].Body)
+			plan.RequireIndex(t, costIndex)
+			plan.RequireNoSort(t)
+		}
 	}
+
+	// The pages are those of the filter as it is.
+	want := map[string][]int{}
+	for name, over := range map[string]any{
+		"two": in("sea", "sky", "moon"), "one": in("sky"), "none": in(), "and more": several,
+		"with null": in(nil, "sky"), "in and not": bson.D{{Key: "topic", Value: bson.D{
+			{Key: "$in", Value: bson.A{"sea", "sky"}}, {Key: "$ne", Value: "sea"}}}},
+	} {
+		for _, doc := range must[[]costDoc](t)(findAll(ctx, coll, over)) {
+			want[name] = append(want[name], doc.ID)
+		}
+		for _, strategy := range []paging.Strategy{paging.Merged, paging.Sequential} {
+			var got []int
+			for doc, err := range costPager(t, coll, paging.Options{Strategy: strategy}).All(ctx, over, paging.Request{Size: 400}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, doc.ID)
+			}
+			if diff := cmp.Diff(want[name], got); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+		}
+	}
+
+	// What is too much, or not a list of values, or another strategy, stays.
+	shop := newPager[costDoc](t, coll, costSort, &paging.Options{Equality: []string{"topic", "shop"}, Uniform: []string{"s", "t", "_id"}})
+	sequential := costPager(t, coll, paging.Options{Strategy: paging.Sequential})
+	numbers := func(n int) (out []any) {
+		for i := range n {
+			out = append(out, i)
+		}
+		return out
+	}
+	other := func(n int) bson.D {
+		return append(in("sea", "sky"), bson.E{Key: "shop", Value: bson.D{{Key: "$in", Value: numbers(n)}}})
+	}
+	for _, c := range []struct {
+		name  string
+		pager *paging.Pager[costDoc]
+		over  bson.D
+		want  int
+	}{
+		{"25 values of 4 branches", pager, in(numbers(25)...), 100},
+		{"26 values of 4 branches", pager, in(numbers(26)...), 4},
+		{"2 and 3 values", shop, other(3), 24},
+		{"2 and 12 values", shop, other(12), 96},
+		{"2 and 13 values", shop, other(13), 4},
+		{"2 and 130 values", shop, other(130), 4},
+		{"a document", pager, in("sea", bson.D{{Key: "a", Value: 1}}), 4},
+		{"a pattern", pager, in("sea", bson.Regex{Pattern: "^sk"}), 4},
+		{"equal values", pager, in("sea", "sea"), 4},
+		{"another field", costPager(t, coll, paging.Options{Uniform: []string{"s", "t", "_id"}}), bson.D{{Key: "x", Value: in(1, 2)[0].Value}}, 4},
+		{"sequential", sequential, in("sea", "sky"), 6},
+	} {
+		token := must[string](t)(c.pager.Token(c.over, costDoc{S: 1, T: 1}))
+		filter := must[bson.D](t)(c.pager.Filter(c.over, paging.Request{After: token}))
+		if got := len(filter[0].Value.(bson.A)); got != c.want {
+			t.Errorf("%s: %d branches, not %d", c.name, got, c.want)
+		}
+		if first := must[bson.D](t)(c.pager.Filter(c.over, paging.Request{})); !reflect.DeepEqual(first, c.over) {
+			t.Errorf("%s: the first page has %v", c.name, first)
+		}
+	}
+}
+
+func findAll(ctx context.Context, coll *mongo.Collection, filter any) (docs []costDoc, err error) {
+	cursor, err := coll.Find(ctx, filter, options.Find().SetSort(append(slices.Clone(costSort), bson.E{Key: "_id", Value: -1})))
+	if err == nil {
+		err = cursor.All(ctx, &docs)
+	}
+	return docs, err
 }
 
 func TestCostOfSequential(t *testing.T) {

@@ -3,6 +3,8 @@ package paging
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -16,10 +18,11 @@ const (
 	// CountNone counts nothing and costs nothing.
 	CountNone Count = 0
 
-	// CountExact counts every matching document.
+	// CountExact counts every matching document. Like all counts it is an
+	// aggregation, where a filter cannot hold $near or $where.
 	//
-	// Cost: 1 round trip, walking all matching index keys; none if the page
-	// shows the whole list.
+	// Cost: 1 round trip, walking all matching index keys, or, without a filter,
+	// all documents; none if the page shows the whole list.
 	CountExact Count = -1
 
 	// CountEstimated takes the number of documents from the collection's
@@ -27,13 +30,21 @@ const (
 	//
 	// Cost: 1 round trip, no documents or keys.
 	CountEstimated Count = -2
+
+	countInvalid Count = math.MinInt64
 )
 
-// CountCapped counts up to n documents: enough for "1,000+".
+// CountCapped counts up to n documents: enough for "1,000+". 0 is CountNone, and
+// a negative n is ErrInvalidRequest when it is used.
 //
-// Cost: 1 round trip, at most n+1 matching keys; none if the page shows the
-// whole list.
-func CountCapped(n int) Count { return Count(n) }
+// Cost: 1 round trip, at most n+1 matching keys, or, without a filter, n+1
+// documents; none if the page shows the whole list.
+func CountCapped(n int) Count {
+	if n < 0 {
+		return countInvalid
+	}
+	return Count(n)
+}
 
 // TotalKind says what a Total means.
 type TotalKind int
@@ -45,10 +56,31 @@ const (
 	TotalAtLeast                    // so many or more
 )
 
-// Total is the number of documents of a list.
+var totalKinds = [...]string{TotalExact: "exact", TotalEstimated: "estimated", TotalAtLeast: "atLeast"}
+
+// MarshalText writes "exact", "estimated" or "atLeast".
+func (k TotalKind) MarshalText() ([]byte, error) {
+	if k < 0 || int(k) >= len(totalKinds) {
+		return nil, fmt.Errorf("paging: unknown kind of total %d", int(k))
+	}
+	return []byte(totalKinds[k]), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (k *TotalKind) UnmarshalText(text []byte) error {
+	i := slices.Index(totalKinds[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("paging: unknown kind of total %q", text)
+	}
+	*k = TotalKind(i)
+	return nil
+}
+
+// Total is the number of documents of a list. As JSON it is
+// {"n": 120, "kind": "exact"}.
 type Total struct {
-	N    int64
-	Kind TotalKind
+	N    int64     `json:"n"`
+	Kind TotalKind `json:"kind"`
 }
 
 // String writes "120", "about 120" or "120+".
@@ -63,22 +95,12 @@ func (t Total) String() string {
 	return n
 }
 
-// MarshalJSON writes {"n": 120, "kind": "exact"}, "estimated" or "atLeast".
-func (t Total) MarshalJSON() ([]byte, error) {
-	kind := "exact"
-	switch t.Kind {
-	case TotalEstimated:
-		kind = "estimated"
-	case TotalAtLeast:
-		kind = "atLeast"
-	}
-	return fmt.Appendf(nil, `{"n":%d,"kind":%q}`, t.N, kind), nil
-}
-
 func (p *Pager[T]) checkCount(src *source, count Count) error {
 	switch {
 	case count == CountEstimated && (src.filter != nil || src.pipeline != nil):
 		return fmt.Errorf("paging: %w: CountEstimated counts a whole collection, not a filter or pipeline", ErrInvalidRequest)
+	case count == countInvalid:
+		return fmt.Errorf("paging: %w: CountCapped of a negative number", ErrInvalidRequest)
 	case count < CountEstimated:
 		return fmt.Errorf("paging: %w: count %d", ErrInvalidRequest, count)
 	}

@@ -12,17 +12,17 @@ import (
 // Params says how a service takes pages as query parameters, and how large they
 // may be. The zero value is fine.
 type Params struct {
-	Default   int   // size if none is asked for; 0 means 20
-	Max       int   // larger sizes are cut to this; 0 means 100
-	MaxNumber int64 // larger page numbers are cut to this; 0 means no limit
+	Default   int   // size if none, or 0, is asked for. Default 20.
+	Max       int   // larger sizes are cut to this. Default 100.
+	MaxNumber int64 // larger page numbers are cut to this. Default 1<<31.
 
 	// The names of the parameters.
-	Size     string // "" means "limit"
-	After    string // "" means "after"
-	Before   string // "" means "before"
-	Last     string // "" means "last": last=true asks for the last page
-	Number   string // "" means "page"
-	Position string // "" means "position"
+	Size     string // Default "limit".
+	After    string // Default "after".
+	Before   string // Default "before".
+	Last     string // Default "last": last=true asks for the last page.
+	Number   string // Default "page".
+	Position string // Default "position".
 }
 
 func (p Params) withDefaults() Params {
@@ -55,7 +55,7 @@ func one(query url.Values, name string) (string, error) {
 	return query.Get(name), nil
 }
 
-// number reads a whole number and clamps it to 1…most.
+// number reads a whole number and clamps it to 1…most; 0 is as good as missing.
 func number(query url.Values, name string, missing, most int64) (int64, error) {
 	text, err := one(query, name)
 	if err != nil || text == "" {
@@ -65,12 +65,16 @@ func number(query url.Values, name string, missing, most int64) (int64, error) {
 	if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range is clamped as well
 		return 0, badParameter(name, "is not a number")
 	}
+	if n == 0 {
+		return missing, nil
+	}
 	return max(1, min(n, most)), nil
 }
 
-// ParseRequest reads a Request from the parameters of a URL. Sizes are clamped;
-// what cannot be read, or contradicts itself, is ErrInvalidRequest. Tokens are
-// checked by the read they go into.
+// ParseRequest reads a Request from the parameters of a URL. Sizes are clamped:
+// larger ones to Params.Max, negative ones to 1, and 0 is Params.Default. What
+// cannot be read, or contradicts itself, is ErrInvalidRequest. Tokens are checked
+// by the read they go into.
 func ParseRequest(query url.Values, params Params) (Request, error) {
 	params = params.withDefaults()
 	var out Request
@@ -102,7 +106,8 @@ func ParseRequest(query url.Values, params Params) (Request, error) {
 }
 
 // ParseNumbered reads the request and the position for Numbered or Jump from the
-// parameters of a URL, with numbers clamped as ParseRequest does.
+// parameters of a URL, with sizes clamped as ParseRequest does, and page numbers
+// to 1…Params.MaxNumber.
 func ParseNumbered(query url.Values, params Params) (req NumberedRequest, position string, err error) {
 	params = params.withDefaults()
 	most := params.MaxNumber
@@ -145,9 +150,10 @@ func (p *Page[T]) LinkHeader(u *url.URL, params Params) string {
 	return links.String()
 }
 
-// LinkHeader is that of Page, by page numbers, and last only if Pages is known.
-// The links of a page that came from Jump carry its position, except first, and
-// last is among them only if Jump reaches it.
+// LinkHeader is that of Page, by page numbers, and last only if Pages is known:
+// beyond the last page that is prev and last. The links of a page that came from
+// Jump carry its position, except first, and last is among them only if Jump
+// reaches it.
 func (p *NumberedPage[T]) LinkHeader(u *url.URL, params Params) string {
 	params = params.withDefaults()
 	var links linkHeader
@@ -157,11 +163,17 @@ func (p *NumberedPage[T]) LinkHeader(u *url.URL, params Params) string {
 	if p.HasPrev {
 		link("first", 1, "")
 		if p.Number > 1 {
-			link("prev", p.Number-1, p.jumpFrom())
+			prev := p.Number - 1
+			if p.Pages > 0 {
+				prev = min(prev, p.Pages)
+			}
+			link("prev", prev, p.jumpFrom())
 		}
 	}
 	if p.HasNext {
 		link("next", p.Number+1, p.jumpFrom())
+	}
+	if p.HasNext || p.Number > p.Pages {
 		if p.Pages > 0 && (p.reach == 0 || p.Pages-p.Number <= p.reach) {
 			link("last", p.Pages, p.jumpFrom())
 		}
@@ -183,6 +195,11 @@ type linkHeader struct{ strings.Builder }
 func (b *linkHeader) add(u *url.URL, params Params, rel string, set ...string) {
 	target := *u
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
+	if path := target.EscapedPath(); target.Host == "" && strings.HasPrefix(path, "//") {
+		// As a reference it would name another host, and send the token there.
+		target.RawPath = "/" + strings.TrimLeft(path, "/")
+		target.Path, _ = url.PathUnescape(target.RawPath)
+	}
 	query := target.Query()
 	for _, owned := range []string{params.After, params.Before, params.Last, params.Number, params.Position} {
 		query.Del(owned)

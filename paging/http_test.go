@@ -30,7 +30,7 @@ func TestParseRequest(t *testing.T) {
 		{"limit=&after=&before=&last=", paging.Params{}, paging.Request{Size: 20}, false},
 		{"limit=30&after=T", paging.Params{}, paging.Request{Size: 30, After: "T"}, false},
 		{"limit=1000&before=T", paging.Params{}, paging.Request{Size: 100, Before: "T"}, false},
-		{"limit=0", paging.Params{}, paging.Request{Size: 1}, false},
+		{"limit=0", paging.Params{}, paging.Request{Size: 20}, false},
 		{"limit=-5", paging.Params{}, paging.Request{Size: 1}, false},
 		{"limit=99999999999999999999999", paging.Params{}, paging.Request{Size: 100}, false},
 		{"limit=-99999999999999999999999", paging.Params{}, paging.Request{Size: 1}, false},

@@ -18,7 +18,8 @@ import (
 // pages reached from it keep joining up with it, and their numbers are off
 // against Numbered.
 //
-// Size 0 means that of the position; another one is refused.
+// Size 0 means that of the position (Default Options.PageSize without one);
+// another one is refused.
 //
 // Cost: 1 round trip on the index of Indexes, examining at most
 // (Group+1)·Size+1 keys and one a branch. To the page next to the position it

@@ -9,6 +9,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
+// maxBranches is how many branches a filter with $in may become.
+const maxBranches = 100
+
 // branches writes the condition "sorted after the position at", or before it if
 // backward, as filters that do not overlap and stand in the order of the result.
 // Each fixes the first fields to their values at the position and lets the next
@@ -21,7 +24,7 @@ func (o order) branches(at []bson.RawValue, backward, inclusive bool) []bson.D {
 		for _, condition := range beyond(at[i], o[i].desc != backward, inclusive && i == last, o[i].kind) {
 			branch := make(bson.D, 0, i+1)
 			for j := range i {
-				branch = append(branch, bson.E{Key: o[j].path, Value: bson.D{{Key: "$eq", Value: at[j]}}})
+				branch = append(branch, bson.E{Key: o[j].path, Value: equal(at[j])})
 			}
 			out = append(out, append(branch, bson.E{Key: o[i].path, Value: condition}))
 		}
@@ -41,30 +44,103 @@ func (o order) end() []bson.RawValue {
 	return out
 }
 
-// combine puts the filter into every branch: what the root-level $or holds is
-// then complete, and the server plans each branch by itself. nil branches means
-// no keyset condition; none means that nothing matches.
-func combine(filter any, branches []bson.D) any {
+// where is the condition of a read: the filter of the source in some branches.
+// nil branches means no keyset condition; none means that nothing matches.
+func (s *source) where(branches []bson.D) any {
 	switch {
-	case branches == nil && filter == nil:
+	case branches == nil && s.filter == nil:
 		return bson.D{}
 	case branches == nil:
-		return filter
-	case len(branches) == 0:
+		return s.filter
+	case s.filter == nil:
+		return combine(nil, branches)
+	case len(s.split) > 0 && len(s.split)*len(branches) <= maxBranches:
+		return combine(s.split, branches)
+	}
+	return combine([]any{s.filter}, branches)
+}
+
+// combine puts the filters into every branch: what the root-level $or holds is
+// then complete, and the server plans each branch by itself.
+func combine(filters []any, branches []bson.D) any {
+	if len(branches) == 0 {
 		return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{}}}}}
 	}
-	parts := make(bson.A, len(branches))
-	for i, branch := range branches {
-		if filter == nil {
-			parts[i] = branch
-		} else {
-			parts[i] = bson.D{{Key: "$and", Value: bson.A{filter, branch}}}
+	var parts bson.A
+	for _, branch := range branches {
+		if len(filters) == 0 {
+			parts = append(parts, branch)
+		}
+		for _, filter := range filters {
+			parts = append(parts, bson.D{{Key: "$and", Value: bson.A{filter, branch}}})
 		}
 	}
 	if len(parts) == 1 {
 		return parts[0]
 	}
 	return bson.D{{Key: "$or", Value: parts}}
+}
+
+// split writes a filter that allows several values ($in) of some fields as
+// filters that fix each to one; they are nil if there is no such field, or too
+// many values. A planner that is to merge branches needs points in front of the
+// sort.
+func split(filter bson.Raw, fields []string) []any {
+	elements, err := filter.Elements()
+	if err != nil {
+		return nil
+	}
+	out, found := []any{bson.D{}}, false
+	for _, e := range elements {
+		values := []bson.RawValue{e.Value()}
+		if listed := scalars(e.Value()); len(listed) > 0 && slices.Contains(fields, e.Key()) {
+			values, found = listed, true
+		}
+		if len(out)*len(values) > maxBranches {
+			return nil
+		}
+		var longer []any
+		for _, start := range out {
+			for _, value := range values {
+				longer = append(longer, append(slices.Clone(start.(bson.D)), bson.E{Key: e.Key(), Value: value}))
+			}
+		}
+		out = longer
+	}
+	if !found {
+		return nil
+	}
+	return out
+}
+
+// scalars gives the values of {$in: […]}, if that is all there is and none is a
+// document, an array or a pattern.
+func scalars(condition bson.RawValue) []bson.RawValue {
+	doc, ok := condition.DocumentOK()
+	if !ok {
+		return nil
+	}
+	elements, err := doc.Elements()
+	if err != nil || len(elements) != 1 || elements[0].Key() != "$in" {
+		return nil
+	}
+	list, ok := elements[0].Value().ArrayOK()
+	if !ok {
+		return nil
+	}
+	values, err := list.Values()
+	if err != nil || slices.ContainsFunc(values, func(v bson.RawValue) bool {
+		return v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeArray || v.Type == bson.TypeRegex
+	}) {
+		return nil
+	}
+	var out []bson.RawValue
+	for _, v := range values {
+		if !slices.ContainsFunc(out, v.Equal) {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // values reads the sort values of a document. What is missing is null.
@@ -102,6 +178,9 @@ func valueAt(doc bson.Raw, segments []string) (value bson.RawValue, trouble stri
 		case i == len(segments)-1:
 			if _, ok := bracketOf(value.Type); !ok {
 				return null, "is of type " + value.Type.String()
+			}
+			if deeper(value, maxDepth) {
+				return null, fmt.Sprintf("is nested more than %d levels deep", maxDepth)
 			}
 			return bson.RawValue{Type: value.Type, Value: bytes.Clone(value.Value)}, ""
 		case value.Type != bson.TypeEmbeddedDocument:
@@ -142,7 +221,7 @@ func (p *Pager[T]) Filter(over any, req Request) (bson.D, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch filter := combine(src.filter, branches).(type) {
+	switch filter := src.where(branches).(type) {
 	case bson.D:
 		return filter, nil
 	default:
@@ -185,6 +264,9 @@ func (p *Pager[T]) Token(over, document any) (string, error) {
 		return "", fmt.Errorf("paging: document: %w", err)
 	}
 	values, err := p.keys(raw)
+	if err == nil {
+		err = p.fits(raw, values)
+	}
 	if err != nil {
 		return "", fmt.Errorf("paging: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 // NumberedRequest asks for a page by its number.
 type NumberedRequest struct {
 	Number int64 // from 1
-	Size   int   // 0 means Options.PageSize
+	Size   int   // Default Options.PageSize.
 	Count  Count // CountNone unless set; CountExact gives Pages
 }
 
@@ -22,8 +22,9 @@ type NumberedPage[T any] struct {
 	Pages  int64 `json:"pages,omitempty"` // number of pages; 0 unless counted exactly
 
 	// GroupFirst and GroupLast are the page numbers of the group of
-	// Options.Group pages that holds this one, cut to Pages if that is known:
-	// the buttons to show. Jump reaches each of them from here.
+	// Options.Group pages that holds this one: the buttons to show. Jump reaches
+	// each of them from here. If Pages is known the group is cut to it, and
+	// beyond the last page it is that of the last page.
 	GroupFirst int64 `json:"groupFirst"`
 	GroupLast  int64 `json:"groupLast"`
 
@@ -67,12 +68,14 @@ func (p *Pager[T]) numbered(ctx context.Context, src *source, window span, show 
 		at.kind, at.values, at.shown = kindPage, end, len(page.Items)
 		out.Position = p.encode(src.hash, at)
 	}
-	group := int64(p.opts.Group)
-	out.GroupFirst = number - (number-1)%group
-	out.GroupLast = out.GroupFirst + group - 1
+	pages := int64(math.MaxInt64)
 	if page.Total != nil && page.Total.Kind == TotalExact {
 		out.Pages = (page.Total.N + int64(size) - 1) / int64(size)
-		out.GroupLast = max(min(out.GroupLast, out.Pages), out.GroupFirst)
+		pages = max(out.Pages, 1)
 	}
+	group := int64(p.opts.Group)
+	number = min(number, pages)
+	out.GroupFirst = number - (number-1)%group
+	out.GroupLast = min(out.GroupFirst+group-1, pages)
 	return out, nil
 }

@@ -155,7 +155,10 @@ func (p *Pager[T]) load(ctx context.Context, src *source, window span, size int,
 	page := &Page[T]{Items: make([]T, len(docs.raw)), HasNext: more, HasPrev: behind}
 	values := make([][]bson.RawValue, len(docs.raw))
 	for i, raw := range docs.raw {
-		if values[i], err = p.keys(raw); err != nil {
+		if values[i], err = p.keys(raw); err == nil {
+			err = p.fits(raw, values[i])
+		}
+		if err != nil {
 			return nil, nil, fmt.Errorf("paging: %w", err)
 		}
 		if err := p.decodeItem(docs.cursor, raw, &page.Items[i]); err != nil {
@@ -212,8 +215,8 @@ func (p *Pager[T]) read(ctx context.Context, src *source, window span) (document
 			behind, err := p.exists(ctx, src, window)
 			return docs, behind, err
 		}
-		// It has changed, and the server alone can tell whether it still
-		// stands at the position.
+		// It has changed, and the server alone can tell whether what is there
+		// now still stands at the position.
 	}
 	docs, err := p.fetch(ctx, src, window)
 	switch {
@@ -240,7 +243,7 @@ type relation int
 const (
 	same    relation = iota // the document of the position, unchanged
 	other                   // another document
-	changed                 // the document of the position with other values
+	changed                 // the document of the position with other values, or one with an equal _id
 )
 
 // relate compares the first document read with the position.
@@ -255,7 +258,7 @@ func (p *Pager[T]) relate(docs documents, at []bson.RawValue) relation {
 	if slices.EqualFunc(values, at, sameValue) {
 		return same
 	}
-	if id := p.order.index("_id"); sameValue(values[id], at[id]) {
+	if id := p.order.index("_id"); mayEqual(values[id], at[id], p.collated) {
 		return changed
 	}
 	return other

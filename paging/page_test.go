@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -266,6 +267,9 @@ func TestConfigurationErrors(t *testing.T) {
 		{coll, bson.D{{Key: "s.t", Value: 1}}, project(bson.D{{Key: "s", Value: bson.D{{Key: "$literal", Value: 1}}}}), "Options.Find: projection"},
 		{coll, byS, project(bson.D{{Key: "s.t", Value: 1}}), "Options.Find: projection"},
 		{coll, byS, project(make(chan int)), "Options.Find: projection"},
+		{coll, byS, project(bson.D{{Key: "tags.$", Value: 1}}), "$elemMatch, or Options.Strategy Sequential"},
+		{coll, byS, project(bson.D{{Key: "a", Value: bson.D{{Key: "tags.$", Value: 1}}}}), `"a.tags.$"`},
+		{coll, byS, find(func(f *options.FindOptionsBuilder) { f.SetLet(make(chan int)) }), "Options.Find: let"},
 	} {
 		_, err := paging.New[bson.M](c.coll, c.sort, c.opts)
 		if err == nil || !strings.HasPrefix(err.Error(), "paging: ") || !strings.Contains(err.Error(), c.want) {
@@ -316,6 +320,79 @@ func TestBadRequests(t *testing.T) {
 	if _, err := pager.Page(cancelled, nil, paging.Request{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
+}
+
+// An empty array sorts below null, where a list that runs down still meets it.
+func TestEmptyArraysAreMet(t *testing.T) {
+	strategies(t, func(t *testing.T, opts *paging.Options) {
+		db := mongotest.Database(t)
+		for i, values := range [][]any{{3, 2, bson.A{}}, {3, nil, bson.A{}}, {3, nil, bson.A{}, bson.MinKey{}}, {3, nil, nil, bson.A{bson.A{}}}, {"x", math.NaN(), bson.A{}}} {
+			coll := db.Collection(fmt.Sprint("c", i))
+			for id, value := range values {
+				insert(t, coll, bson.D{{Key: "_id", Value: id}, {Key: "s", Value: value}})
+			}
+			for _, c := range []struct {
+				direction int
+				req       paging.Request
+			}{{-1, paging.Request{Size: 1}}, {1, paging.Request{Size: 1, FromEnd: true}}} {
+				pager := newPager[bson.M](t, coll, bson.D{{Key: "s", Value: c.direction}}, opts)
+				var last error
+				for _, last = range pager.Pages(context.Background(), nil, c.req) {
+				}
+				if !errors.Is(last, paging.ErrUnsortable) {
+					t.Errorf("%v, %+v: %v", values, c, last)
+				}
+			}
+		}
+		coll := db.Collection("first")
+		insert(t, coll, bson.D{{Key: "_id", Value: 1}, {Key: "s", Value: bson.MinKey{}}}, bson.D{{Key: "_id", Value: 2}, {Key: "s", Value: bson.A{}}},
+			bson.D{{Key: "_id", Value: 3}, {Key: "s", Value: 1}})
+		var last error
+		for _, last = range newPager[bson.M](t, coll, byS, opts).Pages(context.Background(), nil, paging.Request{Size: 1}) {
+		}
+		if !errors.Is(last, paging.ErrUnsortable) {
+			t.Errorf("upwards: %v", last)
+		}
+	})
+}
+
+// A document that took the place of another, with an _id that is equal but for
+// its bytes, stands where that one stood: it was shown, and it lies behind.
+func TestEqualIDs(t *testing.T) {
+	strategies(t, func(t *testing.T, opts *paging.Options) {
+		ctx := context.Background()
+		db := mongotest.Database(t)
+		for i, c := range [][3]any{ // an _id, its equal, the next one
+			{int32(1), 1.0, int32(2)}, {int64(1), int32(1), int32(2)}, {0.0, math.Copysign(0, -1), 2}, {1, decimal("1.00"), 2}, {decimal("1.0"), decimal("1.00"), 2},
+			{bson.D{{Key: "a", Value: 1}}, bson.D{{Key: "a", Value: 1.0}}, bson.D{{Key: "a", Value: 2}}},
+			{int32(1), nil, int32(2)}, {1.5, nil, int32(2)}, {"a", nil, "b"},
+		} {
+			coll := db.Collection(fmt.Sprint("c", i))
+			for _, sort := range []bson.D{nil, byS} {
+				if _, err := coll.DeleteMany(ctx, bson.D{}); err != nil {
+					t.Fatal(err)
+				}
+				insert(t, coll, bson.D{{Key: "_id", Value: c[0]}, {Key: "s", Value: 1}}, bson.D{{Key: "_id", Value: c[2]}, {Key: "s", Value: 1}})
+				pager := newPager[bson.Raw](t, coll, sort, opts)
+				first := must[*paging.Page[bson.Raw]](t)(pager.Page(ctx, nil, paging.Request{Size: 1}))
+				if _, err := coll.DeleteOne(ctx, bson.D{{Key: "_id", Value: c[0]}}); err != nil {
+					t.Fatal(err)
+				}
+				if c[1] != nil {
+					insert(t, coll, bson.D{{Key: "_id", Value: c[1]}, {Key: "s", Value: 1}})
+				}
+				finds := mongotest.Record(t, db, func() {
+					page := must[*paging.Page[bson.Raw]](t)(pager.Page(ctx, nil, paging.Request{Size: 2, After: first.Next}))
+					if len(page.Items) != 1 || page.HasPrev != (c[1] != nil) {
+						t.Errorf("%v: %v, prev %v", c, page.Items, page.HasPrev)
+					}
+				})
+				if opts == nil && c[1] == nil && len(finds) != 2 {
+					t.Errorf("%v is gone: %v", c[0], finds.Names())
+				}
+			}
+		}
+	})
 }
 
 // The document beyond the page only answers HasNext: what is in it is no matter.

@@ -1,6 +1,7 @@
 package paging
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -94,7 +95,7 @@ func newPager[T any](coll *mongo.Collection, sort bson.D, opts *Options) (*Pager
 	if p.find.Projection != nil {
 		raw, err := p.marshal(p.find.Projection)
 		if err == nil {
-			p.projection, err = planProjection(p.find.Projection, raw, p.order.paths())
+			p.projection, err = planProjection(p.find.Projection, raw, p.order.paths(), p.opts.Strategy)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("Options.Find: projection: %w", err)
@@ -111,7 +112,17 @@ func newPager[T any](coll *mongo.Collection, sort bson.D, opts *Options) (*Pager
 	if err != nil {
 		return nil, err
 	}
-	p.orderHash = hashOf([]byte(coll.Database().Name()), []byte(coll.Name()), sorted, collation)
+	var let []byte
+	if p.find.Let != nil {
+		raw, err := p.marshal(p.find.Let)
+		if err == nil {
+			let, err = canonical(raw)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("Options.Find: let: %w", err)
+		}
+	}
+	p.orderHash = hashOf([]byte(coll.Database().Name()), []byte(coll.Name()), sorted, collation, let)
 	return p, nil
 }
 
@@ -179,6 +190,22 @@ func (p *Pager[T]) keys(doc bson.Raw) ([]bson.RawValue, error) {
 	return values, nil
 }
 
+// fits refuses values that no token can hold.
+func (p *Pager[T]) fits(doc bson.Raw, values []bson.RawValue) error {
+	size, largest := 0, 0
+	for i, v := range values {
+		size += len(v.Value) + valueOverhead
+		if len(v.Value) > len(values[largest].Value) {
+			largest = i
+		}
+	}
+	if size > maxValues {
+		return fmt.Errorf("%w: sort field %q of the document with _id %.100s is too large for a token (%d bytes)",
+			ErrUnsortable, p.order[largest].path, describeID(doc), len(values[largest].Value))
+	}
+	return nil
+}
+
 // source is what is paged over: a filter, or a pipeline.
 type source struct {
 	coll       *mongo.Collection
@@ -186,7 +213,8 @@ type source struct {
 	builder    *options.FindOptionsBuilder
 	projection any
 	hash       hash
-	filter     any // nil: everything
+	filter     any   // nil: everything; also that of a pipeline that only filters
+	split      []any // the filter in parts, each with one value for the fields of Options.Equality
 	pipeline   mongo.Pipeline
 }
 
@@ -214,9 +242,16 @@ func (p *Pager[T]) source(over any) (*source, error) {
 	}
 	src.hash = hashOf([]byte("filter"), encoded)
 	if len(raw) > 5 {
-		src.filter = over
+		p.filterBy(src, over, raw)
 	}
 	return src, nil
+}
+
+func (p *Pager[T]) filterBy(src *source, filter any, raw bson.Raw) {
+	src.filter = filter
+	if p.opts.Strategy == Merged && len(p.opts.Equality) > 0 {
+		src.split = split(raw, p.opts.Equality)
+	}
 }
 
 func (p *Pager[T]) overPipeline(src *source, pipeline mongo.Pipeline) error {
@@ -246,6 +281,24 @@ func (p *Pager[T]) overPipeline(src *source, pipeline mongo.Pipeline) error {
 	if src.pipeline == nil {
 		src.pipeline = mongo.Pipeline{}
 	}
+	// A $match behind another would hide the root-level $or from the planner:
+	// a pipeline that only filters is a filter. $text cannot stand inside $or.
+	var filters bson.A
+	for _, stage := range pipeline {
+		if len(stage) != 1 || stage[0].Key != "$match" {
+			return nil
+		}
+		filters = append(filters, stage[0].Value)
+	}
+	switch {
+	case bytes.Contains(raw, []byte("$text\x00")):
+	case len(filters) == 1:
+		if match, ok := raw.Lookup("pipeline", "0", "$match").DocumentOK(); ok {
+			p.filterBy(src, filters[0], match)
+		}
+	case len(filters) > 1:
+		src.filter = bson.D{{Key: "$and", Value: filters}}
+	}
 	return nil
 }
 
@@ -255,8 +308,11 @@ func (s *source) stages(branches []bson.D, sort bson.D, skip, limit int64) mongo
 	if out == nil {
 		out = mongo.Pipeline{}
 	}
-	if branches != nil || s.filter != nil {
-		out = append(out, bson.D{{Key: "$match", Value: combine(s.filter, branches)}})
+	switch {
+	case s.filter != nil && (s.pipeline == nil || branches != nil):
+		out = mongo.Pipeline{{{Key: "$match", Value: s.where(branches)}}}
+	case branches != nil:
+		out = append(out, bson.D{{Key: "$match", Value: s.where(branches)}})
 	}
 	if sort != nil {
 		out = append(out, bson.D{{Key: "$sort", Value: sort}})
@@ -299,7 +355,7 @@ func (s *source) open(ctx context.Context, branches []bson.D, sort bson.D, skip,
 	if skip > 0 {
 		opts.SetSkip(skip)
 	}
-	return s.coll.Find(ctx, combine(s.filter, branches), opts)
+	return s.coll.Find(ctx, s.where(branches), opts)
 }
 
 // aggregateOptions carries the options of Find over to an aggregation.

@@ -32,12 +32,15 @@ const (
 )
 
 // planProjection works out what to send for the user's projection.
-func planProjection(user any, raw bson.Raw, sorted []string) (projection, error) {
+func planProjection(user any, raw bson.Raw, sorted []string, strategy Strategy) (projection, error) {
 	fields, err := flatten(nil, "", raw)
 	if err != nil || len(fields) == 0 {
 		return projection{send: user}, err
 	}
 	for _, f := range fields {
+		if _, ok := f.value.(positional); ok && strategy == Merged {
+			return projection{}, fmt.Errorf("%q: $or finds no array position; use $elemMatch, or Options.Strategy Sequential", f.path+".$")
+		}
 		for _, path := range sorted {
 			if f.how >= computed && (within(f.path, path) || within(path, f.path)) {
 				return projection{}, fmt.Errorf("%q computes or cuts the sort field %q", f.path, path)
@@ -136,17 +139,12 @@ func keepIncluded(fields []projected, sorted []string) (projection, error) {
 	}
 	asked := slices.Clone(fields)
 	for _, path := range sorted {
-		covered := within(path, "_id")
-		for _, f := range fields {
-			switch {
-			case f.how == include && within(path, f.path):
-				covered = true
-			case f.how == include && within(f.path, path):
-				return out, errors.New("it keeps only a part of the sort field " + path)
-			}
-		}
-		if covered {
+		holds := func(f projected) bool { return f.how == include && within(path, f.path) }
+		if within(path, "_id") || slices.ContainsFunc(fields, holds) {
 			continue
+		}
+		if slices.ContainsFunc(asked, func(f projected) bool { return f.how == include && within(f.path, path) }) {
+			return out, errors.New("it keeps only a part of the sort field " + path)
 		}
 		fields = slices.DeleteFunc(fields, func(f projected) bool { return f.how == include && within(f.path, path) })
 		fields = append(fields, projected{path: path, how: include, value: 1})

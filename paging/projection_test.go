@@ -104,7 +104,7 @@ func TestProjectionSent(t *testing.T) {
 		{bson.D{{Key: "meta", Value: 1}}, bson.D{{Key: "meta", Value: int32(1)}}},
 		{bson.D{{Key: "tags.$", Value: 1}}, bson.D{{Key: "tags.$", Value: int32(1)}, {Key: "meta.date", Value: int32(1)}}},
 	} {
-		pager := newPager[bson.D](t, coll, sort, &paging.Options{Find: options.Find().SetProjection(c.user)})
+		pager := newPager[bson.D](t, coll, sort, &paging.Options{Find: options.Find().SetProjection(c.user), Strategy: paging.Sequential})
 		commands := mongotest.Record(t, db, func() {
 			// The positional operator needs a matching array; what is sent counts.
 			_, _ = pager.Page(context.Background(), nil, paging.Request{})

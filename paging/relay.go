@@ -14,7 +14,8 @@ type ConnectionArgs struct {
 // Request makes the Request of these arguments, with the size clamped as params
 // says. Negative numbers, and combinations other than first/after and
 // last/before, are ErrInvalidRequest. An empty After or Before counts as not
-// given. `first: 0` is no page at all and refused too.
+// given. Other than the specification allows, 0 is refused too: it would be a
+// page without a place in the list.
 func (a ConnectionArgs) Request(params Params) (Request, error) {
 	params = params.withDefaults()
 	bad := func(reason string) (Request, error) {

@@ -36,7 +36,12 @@ const (
 	macSize  = 16
 	bodyAt   = 2 + 2*hashSize
 
-	maxToken = 1 << 20 // bounds the work that a hostile one can ask for
+	// These bound the work that a hostile token can ask for.
+	maxToken = 64 << 10 // characters
+	maxDepth = 100      // levels of documents in a sort value
+
+	valueOverhead = 8 // bytes around a value, at most
+	maxValues     = maxToken/4*3 - bodyAt - 3*binary.MaxVarintLen64 - macSize - 8
 )
 
 type kind byte
@@ -161,7 +166,7 @@ func (p *Pager[T]) decode(list hash, token string, allowed ...kind) (*position, 
 	}
 	switch {
 	case !bytes.Equal(raw[2:2+hashSize], p.orderHash[:]):
-		return nil, tokenError("made for another collection, sort or collation")
+		return nil, tokenError("made for another collection, sort, collation or let")
 	case !bytes.Equal(raw[2+hashSize:bodyAt], list[:]):
 		return nil, tokenError("made for another filter")
 	}
@@ -208,13 +213,17 @@ func (p *Pager[T]) decodeValues(body []byte) ([]bson.RawValue, error) {
 		if _, ok := bracketOf(v.Type); !ok || e.Key() != strconv.Itoa(i) {
 			return nil, tokenError("damaged values")
 		}
+		if deeper(v, maxDepth) {
+			return nil, tokenError("nested too deep")
+		}
 		out[i] = bson.RawValue{Type: v.Type, Value: v.Value}
 	}
 	return out, nil
 }
 
 // canonical encodes a document so that equal ones have equal bytes: the fields of
-// a Go map come in any order, so all are sorted.
+// a Go map come in any order, so all are sorted but those of a sort, which mean
+// something by their order.
 func canonical(doc bson.Raw) ([]byte, error) {
 	elements, err := doc.Elements()
 	if err != nil {
@@ -241,11 +250,16 @@ func canonicalElements(out []byte, elements []bson.RawElement, sorted bool) ([]b
 		if err != nil {
 			return nil, err
 		}
-		if out, err = canonicalElements(out, inner, v.Type == bson.TypeEmbeddedDocument); err != nil {
+		if out, err = canonicalElements(out, inner, v.Type == bson.TypeEmbeddedDocument && !isSort(e.Key(), inner)); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// isSort reports whether a field is the sort of a stage or an expression.
+func isSort(key string, inner []bson.RawElement) bool {
+	return (key == "$sort" || key == "sortBy") && len(inner) > 0 && !strings.HasPrefix(inner[0].Key(), "$")
 }
 
 // marshal encodes with the registry of the options.
