@@ -340,6 +340,12 @@ func op(name string, arguments ...any) bson.D {
 	return bson.D{{Key: name, Value: bson.A(arguments)}}
 }
 
+// toLong is an expression as a long, or what to take where it is no number.
+func toLong(value, otherwise any) bson.D {
+	return op("$convert", bson.D{{Key: "input", Value: value}, {Key: "to", Value: "long"},
+		{Key: "onError", Value: otherwise}, {Key: "onNull", Value: otherwise}})
+}
+
 func array(field string) bson.D { return op("$ifNull", "$"+field, bson.A{}) }
 
 func mapped(input, in any) bson.D {

@@ -333,7 +333,7 @@ func (b *Buckets[S, M]) locate(ctx context.Context, g *group) error {
 func (b *Buckets[S, M]) newest(ctx context.Context, coll *mongo.Collection, p place) (bson.Raw, error) {
 	bound := func(n any) bson.D { return append(b.id(p, -1), bson.E{Key: seqKey, Value: n}) }
 	filter := append(b.within(p), bson.E{Key: "_id", Value: bson.D{
-		{Key: "$gte", Value: bound(0)}, {Key: "$lt", Value: bound(bson.MaxKey{})},
+		{Key: "$gte", Value: bound(0)}, {Key: "$lt", Value: bound("")}, // numbers only
 	}})
 	var newest bson.Raw
 	err := coll.FindOne(ctx, filter, options.FindOne().

@@ -172,9 +172,13 @@ func ceil(t time.Time) time.Time {
 }
 
 // equal is the condition that a field equals value: the value itself, or {$eq:
-// value} where the value would be read as an operator or a pattern. A value
-// that cannot be encoded is left for the driver to refuse.
+// value} where the value would be read as an operator or a pattern; of the zero
+// RawValue, that there is no such field. A value that cannot be encoded is left
+// for the driver to refuse.
 func (l *layout) equal(value any) any {
+	if raw, ok := value.(bson.RawValue); ok && raw.Type == 0 {
+		return bson.D{{Key: "$exists", Value: false}}
+	}
 	raw, err := l.value(value)
 	if err != nil {
 		return value

@@ -192,7 +192,7 @@ func (b *Buckets[S, M]) scan(ctx context.Context, series any, from, to time.Time
 		{{Key: "$sort", Value: bson.D{{Key: b.start, Value: 1}}}},
 		{{Key: "$project", Value: bson.D{
 			{Key: "_id", Value: 0},
-			{Key: "s", Value: "$" + b.start}, {Key: "n", Value: op("$ifNull", "$_id."+seqKey, 0)},
+			{Key: "s", Value: "$" + b.start}, {Key: "n", Value: toLong("$_id."+seqKey, 0)},
 			{Key: "m", Value: b.inRange(from, to)},
 		}}},
 	}

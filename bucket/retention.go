@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -25,8 +26,19 @@ type RetentionResult struct {
 // target, each batch in a transaction of its own: every document is in exactly
 // one of the two collections at any time, and in ctx's own transaction if it is
 // in one. It can be stopped and run again. Late data may start the window anew
-// and be archived later, besides what is there. target needs Indexes of its own
-// for reading, without the unique one on IDs.
+// and be archived later, besides what is there. On a sharded cluster create
+// target beforehand. A transaction holds a batch of whole documents: take a
+// smaller BatchSize where they are large, so that it stays at some megabytes.
+//
+// target is indexed and read by a second Buckets with the same options, without
+// IDField, because an archive may hold an ID twice:
+//
+//	o := *opts
+//	o.IDField = ""
+//	archived, err := bucket.New[int, Reading](target, window, &o)
+//	err = archived.EnsureIndexes(ctx)
+//	_, err = buckets.Archive(ctx, time.Now().AddDate(-1, 0, 0), target, nil)
+//	for reading, err := range archived.Range(ctx, 12345, from, to) { ... }
 //
 // Cost: 1 round trip and further ones for many documents to find them (index
 // {start} with RetentionIndex, {series, start} with a Filter on the series, else
@@ -94,11 +106,12 @@ func (l *layout) move(ctx context.Context, target *mongo.Collection, found []bso
 		ids[i] = doc.Lookup("_id")
 	}
 	byID := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
-	docs, err := all(ctx, l.coll, byID)
+	oneBatch := options.Find().SetBatchSize(cursorBatch(len(ids), 1))
+	docs, err := all(ctx, l.coll, byID, oneBatch)
 	if err != nil || len(docs) == 0 {
 		return 0, err
 	}
-	there, err := all(ctx, target, byID, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+	there, err := all(ctx, target, byID, oneBatch, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
 	if err != nil {
 		return 0, err
 	}
@@ -107,21 +120,28 @@ func (l *layout) move(ctx context.Context, target *mongo.Collection, found []bso
 		taken[valueKeyOf(doc.Lookup("_id"))] = true
 	}
 	var inserts []any
+	var colliding []bson.Raw
 	deletes := make([]mongo.WriteModel, 0, len(docs))
 	for _, doc := range docs {
 		filter := l.itself(doc)
 		if l.guard != "" {
-			filter = append(filter, bson.E{Key: l.guard, Value: doc.Lookup(l.guard)})
+			filter = append(filter, bson.E{Key: l.guard, Value: l.equal(lookup(doc, l.guard))})
 		}
 		deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(filter))
 		if !taken[valueKeyOf(doc.Lookup("_id"))] {
 			inserts = append(inserts, doc)
-		} else if err := collide(ctx, target, doc); err != nil {
-			return 0, err
+		} else {
+			colliding = append(colliding, doc)
 		}
 	}
 	if len(inserts) > 0 {
 		if _, err := target.InsertMany(ctx, inserts); err != nil {
+			return 0, err
+		}
+	}
+	// Only now, when no number that they may get is to be inserted any more.
+	for _, doc := range colliding {
+		if err := collide(ctx, target, doc); err != nil {
 			return 0, err
 		}
 	}
@@ -144,9 +164,19 @@ func all(ctx context.Context, coll *mongo.Collection, filter bson.D, opts ...opt
 	return docs, cursor.All(ctx, &docs)
 }
 
+// cursorBatch is the batch size of a cursor over some steps of work of size
+// documents each: few enough steps that the cursor does not expire in between,
+// and one document more, so that what fits takes no further round trip.
+func cursorBatch(size, steps int) int32 {
+	return int32(min(int64(size)*int64(steps)+1, math.MaxInt32))
+}
+
 // renumber stores an archived bucket under the next free number of its window.
 func (b *Buckets[S, M]) renumber(ctx context.Context, target *mongo.Collection, doc bson.Raw) error {
-	p := place{series: doc.Lookup(b.series), start: dateOf(doc.Lookup(b.start))}
+	p := place{series: lookup(doc, b.series), start: dateOf(doc.Lookup(b.start))}
+	if p.series.Type == 0 {
+		p.series.Type = bson.TypeNull
+	}
 	newest, err := b.newest(ctx, target, p)
 	if err != nil {
 		return err
@@ -190,7 +220,8 @@ func (l *layout) sweep(ctx context.Context, before time.Time, opts *BatchOptions
 	if len(o.Filter) > 0 {
 		filter = bson.D{{Key: "$and", Value: bson.A{o.Filter, filter}}}
 	}
-	cursor, err := l.primary.Find(ctx, filter, options.Find().SetProjection(l.ShardKey()))
+	cursor, err := l.primary.Find(ctx, filter, options.Find().
+		SetProjection(l.ShardKey()).SetBatchSize(cursorBatch(o.BatchSize, 10)))
 	if err != nil {
 		return result, err
 	}

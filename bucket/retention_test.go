@@ -91,6 +91,83 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// A window of which the archive holds the first bucket gets several late ones,
+// in one batch and in batches of one.
+func TestArchiveSeveralLateBuckets(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1, 100} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			coll, archive := db.Collection("c"), db.Collection("archive")
+			b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), &bucket.Options{MaxCount: 2})
+			reader := newBuckets[string, event](t, archive, bucket.Every(time.Hour), nil)
+			opts := &bucket.BatchOptions{BatchSize: size}
+			want := 0
+			for _, n := range []int{1, 3, 5} {
+				for i := range n {
+					mustAppend(t, b, "s", event{Timestamp: at(1, i, 0), V: float64(i)})
+				}
+				want += n
+				if result, err := b.Archive(t.Context(), at(2, 0, 0), archive, opts); err != nil || result.Documents != int64(n+1)/2 {
+					t.Fatalf("%+v, %v", result, err)
+				}
+				if got := collect(t, reader.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != want || count(t, coll) != 0 {
+					t.Fatalf("%d in the archive, %d buckets left", len(got), count(t, coll))
+				}
+			}
+			mustCheck(t, reader)
+		})
+	}
+}
+
+// Buckets that something else made, without a count, a number or a series.
+func TestIncompleteBuckets(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll, archive := db.Collection("c"), db.Collection("archive")
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), nil)
+	measurements := bson.E{Key: "measurements", Value: bson.A{event{Timestamp: at(1, 0, 0), V: 1}}}
+	series, start := bson.E{Key: "series", Value: "s"}, bson.E{Key: "start", Value: at(1, 0, 0)}
+	insert := func() {
+		t.Helper()
+		if _, err := coll.InsertMany(t.Context(), []any{
+			bson.D{{Key: "_id", Value: 1}, series, start, measurements},
+			bson.D{{Key: "_id", Value: bson.D{{Key: "n", Value: "x"}}}, series, start, measurements, {Key: "count", Value: 1}},
+			bson.D{{Key: "_id", Value: bson.D{series, start, {Key: "n", Value: "x"}}}, series, start, measurements, {Key: "count", Value: 1}},
+			bson.D{{Key: "_id", Value: 2}, start, {Key: "note", Value: 1}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	insert()
+	cold, err := bucket.New[string, event](coll, bucket.Every(time.Hour), &bucket.Options{MaxCount: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, b, "s", event{Timestamp: at(1, 1, 0)})
+	mustAppend(t, cold, "s", event{Timestamp: at(1, 2, 0)})
+	if got := collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != 5 {
+		t.Errorf("%v", got)
+	}
+	if result, err := b.Repair(t.Context(), nil); err != nil || result.Repaired != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	mustCheck(t, b)
+	if result, err := b.DeleteBefore(t.Context(), at(2, 0, 0), nil); err != nil || result.Documents != 6 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	for range 2 { // the second time all collide
+		insert()
+		if result, err := b.Archive(t.Context(), at(2, 0, 0), archive, nil); err != nil || result.Documents != 4 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	}
+	if n := count(t, archive); n != 8 {
+		t.Errorf("%d in the archive", n)
+	}
+}
+
 // While buckets move, an appender goes on and readers see every measurement
 // exactly once.
 func TestArchiveUnderLoad(t *testing.T) {

@@ -313,7 +313,10 @@ func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mon
 		if len(slots) == 0 {
 			return nil
 		}
-		_, err := target.UpdateOne(ctx, s.itself(doc), bson.D{{Key: "$set", Value: slots}})
+		result, err := target.UpdateOne(ctx, s.itself(doc), bson.D{{Key: "$set", Value: slots}})
+		if err == nil && result.MatchedCount != 1 {
+			return fmt.Errorf("target holds the _id %v in another series or window", doc.Lookup("_id"))
+		}
 		return err
 	})
 }

@@ -324,6 +324,17 @@ func TestArchiveSlots(t *testing.T) {
 	if result, err := s.DeleteBefore(t.Context(), day.AddDate(0, 0, 3), nil); err != nil || result.Documents != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
+	// A document that is another one in the archive stays where it is.
+	if err := s.Set(t.Context(), "s", at(1, 0, 0), 7); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "series", Value: "other"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	left := count(t, coll)
+	if _, err := s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil); err == nil || count(t, coll) != left {
+		t.Errorf("%v, %d left of %d", err, count(t, coll), left)
+	}
 }
 
 // The projection names what a range needs and no more.
