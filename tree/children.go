@@ -154,7 +154,7 @@ func (c *core) bulkAll(ctx context.Context, models []mongo.WriteModel) error {
 func (r childRefs) insert(ctx context.Context, c *core, doc bson.D, pos position) error {
 	doc = append(doc, bson.E{Key: c.o.ChildrenField, Value: bson.A{}})
 	if pos.kind == atRoot && !pos.first {
-		_, err := c.coll.InsertOne(ctx, doc)
+		_, err := c.durable.InsertOne(ctx, doc)
 		return err
 	}
 	id := lookupD(doc, c.o.IDField)

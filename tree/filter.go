@@ -22,7 +22,10 @@ func (t *Tree[K, T]) ChildrenFilter(ctx context.Context, id K) (bson.D, error) {
 	}
 	n := node{id: raw}
 	if c.rep == MaterializedPath || c.rep == ChildReferences {
-		if n, err = c.find(ctx, raw, ErrNotFound); err != nil {
+		if n, err = c.find(ctx, raw, ErrNotFound); err == nil {
+			err = c.usable(n)
+		}
+		if err != nil {
 			return nil, fail("children filter", err)
 		}
 	}
@@ -42,7 +45,10 @@ func (t *Tree[K, T]) DescendantsFilter(ctx context.Context, id K, opts *ReadOpti
 	}
 	n := node{id: raw}
 	if c.rep == MaterializedPath || c.rep == NestedSets && opts.depth() == 0 {
-		if n, err = c.find(ctx, raw, ErrNotFound); err != nil {
+		if n, err = c.find(ctx, raw, ErrNotFound); err == nil {
+			err = c.usable(n)
+		}
+		if err != nil {
 			return nil, fail("descendants filter", err)
 		}
 	}

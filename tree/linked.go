@@ -72,10 +72,10 @@ func (l linked) siblingsOf(c *core, parent *node) bson.D {
 }
 
 // target finds the parent that a position names; sib is set for Before and
-// After. fetch reads the parent.
-func (l linked) target(ctx context.Context, c *core, pos position,
-	fetch func(match bson.D) (node, error)) (parent *node, sib node, err error) {
+// After. With hold it touches the parent, which has one child more then.
+func (l linked) target(ctx context.Context, c *core, pos position, hold bool) (parent *node, sib node, err error) {
 	var match bson.D
+	absent := fmt.Errorf("%w: %v", ErrParentNotFound, pos.ref)
 	switch pos.kind {
 	case atRoot:
 		return nil, sib, nil
@@ -92,12 +92,32 @@ func (l linked) target(ctx context.Context, c *core, pos position,
 		if match, root = l.parentOf(c, sib); root {
 			return nil, sib, nil
 		}
+		absent = orphaned(c, sib)
 	}
-	n, err := fetch(match)
+	var n node
+	if hold {
+		n, err = c.touch(ctx, match, 1, absent)
+	} else {
+		n, err = c.findOne(ctx, match, absent)
+	}
 	if err != nil {
 		return nil, sib, err
 	}
+	if err := c.usable(n); err != nil {
+		if hold {
+			err = c.release(ctx, err, 1, &n)
+		}
+		return nil, sib, err
+	}
 	return &n, sib, nil
+}
+
+// orphaned is the error for a node whose parent is not there.
+func orphaned(c *core, n node) error {
+	if c.rep == MaterializedPath {
+		return fmt.Errorf("%w: %s, of %v", ErrParentNotFound, n.path, n.id)
+	}
+	return fmt.Errorf("%w: %v, of %v", ErrParentNotFound, n.parent, n.id)
 }
 
 func (l linked) insert(ctx context.Context, c *core, doc bson.D, pos position) error {
@@ -108,15 +128,13 @@ func (l linked) insert(ctx context.Context, c *core, doc bson.D, pos position) e
 		return fmt.Errorf("%w: First needs Options.OrderField", ErrUnsupported)
 	}
 	if pos.kind == atRoot && c.o.OrderField == "" {
-		_, err := c.coll.InsertOne(ctx, append(doc, l.place(c, nil)...))
+		_, err := c.durable.InsertOne(ctx, append(doc, l.place(c, nil)...))
 		return err
 	}
 	// A child conflicts with what happens to its parent by writing to it. The
 	// roots of an ordered forest have nothing in common but the lock.
 	return c.atomically(ctx, pos.kind != underParent, func(ctx context.Context) error {
-		parent, sib, err := l.target(ctx, c, pos, func(match bson.D) (node, error) {
-			return c.touch(ctx, match, 1, ErrParentNotFound)
-		})
+		parent, sib, err := l.target(ctx, c, pos, true)
 		if err != nil {
 			return err
 		}
@@ -124,7 +142,7 @@ func (l linked) insert(ctx context.Context, c *core, doc bson.D, pos position) e
 		if c.o.OrderField != "" {
 			order, err := c.orderAt(ctx, l.siblingsOf(c, parent), pos, sib, bson.RawValue{})
 			if err != nil {
-				return err
+				return c.release(ctx, err, 1, parent)
 			}
 			full = append(full, bson.E{Key: c.o.OrderField, Value: order})
 		}
@@ -139,30 +157,43 @@ func (l linked) insert(ctx context.Context, c *core, doc bson.D, pos position) e
 }
 
 func (l linked) move(ctx context.Context, c *core, id bson.RawValue, pos position) error {
-	if pos.first && c.o.OrderField == "" {
+	ordered := c.o.OrderField != ""
+	if pos.first && !ordered {
 		return fmt.Errorf("%w: First needs Options.OrderField", ErrUnsupported)
 	}
 	return c.atomically(ctx, true, func(ctx context.Context) error {
 		x, err := c.find(ctx, id, ErrNotFound)
+		if err == nil {
+			err = errors.Join(c.usable(x), c.adopted(x))
+		}
 		if err != nil {
 			return err
 		}
 		if pos.sibling() && same(pos.ref, id) {
 			return nil
 		}
-		parent, sib, err := l.target(ctx, c, pos, func(match bson.D) (node, error) {
-			return c.findOne(ctx, match, ErrParentNotFound)
-		})
+		// Insertions do not take the lock. One that chooses a position among
+		// the same siblings conflicts by the write to their parent.
+		parent, sib, err := l.target(ctx, c, pos, ordered)
 		if err != nil {
 			return err
 		}
+		refuse := func(err error) error {
+			if ordered {
+				err = c.release(ctx, err, 1, parent)
+			}
+			return err
+		}
 		if parent != nil {
+			if err := c.adopted(*parent); err != nil {
+				return refuse(err)
+			}
 			below, err := l.below(ctx, c, *parent, x)
 			if err != nil {
 				return err
 			}
 			if below {
-				return fmt.Errorf("%w: %v", ErrCycle, id)
+				return refuse(fmt.Errorf("%w: %v", ErrCycle, id))
 			}
 		}
 		oldMatch, wasRoot := l.parentOf(c, x)
@@ -170,28 +201,36 @@ func (l linked) move(ctx context.Context, c *core, id bson.RawValue, pos positio
 		if !wasRoot && parent != nil {
 			stays = l.isChild(c, x, *parent)
 		}
-		if stays && c.o.OrderField == "" {
+		if stays && !ordered {
 			return nil
 		}
 		set := l.place(c, parent)
-		if c.o.OrderField != "" {
+		if ordered {
 			order, err := c.orderAt(ctx, l.siblingsOf(c, parent), pos, sib, id)
 			if err != nil {
-				return err
+				return refuse(err)
 			}
 			set = append(set, bson.E{Key: c.o.OrderField, Value: order})
 		}
-		if err := c.set(ctx, c.guarded(x, l.owned(c)...), d("$set", set)); err != nil || stays {
+		if err := c.set(ctx, c.guarded(x, l.owned(c)...), d("$set", set)); err != nil {
 			return err
 		}
-		if err := l.rebase(ctx, c, x, parent); err != nil {
-			return err
+		if !stays {
+			if err := l.rebase(ctx, c, x, parent); err != nil {
+				return err
+			}
 		}
-		var newMatch bson.D
-		if parent != nil {
-			newMatch = c.byID(parent.id)
+		switch {
+		case parent == nil && stays:
+			return nil
+		case parent == nil:
+			return c.bump(ctx, oldMatch, int64(-1))
+		case !ordered:
+			return c.bump(ctx, oldMatch, int64(-1), c.byID(parent.id), int64(1))
+		case c.o.ChildCountField == "":
+			return c.untouch(ctx, *parent)
 		}
-		return c.bump(ctx, oldMatch, int64(-1), newMatch, int64(1))
+		return c.bump(ctx, oldMatch, int64(-1))
 	})
 }
 
@@ -212,6 +251,9 @@ func (l linked) remove(ctx context.Context, c *core, id bson.RawValue, policy De
 		if err != nil {
 			return err
 		}
+		if err := c.usable(x); err != nil {
+			return c.release(ctx, err, 0, &x)
+		}
 		parentMatch, _ := l.parentOf(c, x)
 		if policy == Cascade {
 			if deleted, err = l.cascade(ctx, c, x); err != nil {
@@ -219,51 +261,68 @@ func (l linked) remove(ctx context.Context, c *core, id bson.RawValue, policy De
 			}
 			return c.bump(ctx, parentMatch, int64(-1))
 		}
-		count, low, high, err := c.childStats(ctx, l.childrenOf(c, x))
+		kids, err := c.childStats(ctx, x, l.childrenOf(c, x))
 		if err != nil {
 			return err
 		}
-		if policy == Restrict && count > 0 {
-			if err := c.untouch(ctx, x); err != nil {
-				return err
-			}
-			return fmt.Errorf("%w: %v", ErrHasChildren, id)
+		if policy == Restrict && kids.count > 0 {
+			return c.release(ctx, fmt.Errorf("%w: %v", ErrHasChildren, id), 0, &x)
 		}
+		if err := kids.movable(c, x); err != nil {
+			return c.release(ctx, err, 0, &x)
+		}
+		// Insertions under the heir choose positions without the lock.
+		hold := kids.count > 0 && c.o.OrderField != "" && c.o.ChildCountField == ""
 		var heir *node
 		if policy == Promote && len(parentMatch) > 0 {
-			n, err := c.findOne(ctx, parentMatch, ErrParentNotFound)
+			var n node
+			if hold {
+				n, err = c.touch(ctx, parentMatch, 0, orphaned(c, x))
+			} else {
+				n, err = c.findOne(ctx, parentMatch, orphaned(c, x))
+			}
+			if errors.Is(err, ErrParentNotFound) {
+				return c.release(ctx, err, 0, &x)
+			}
 			if err != nil {
 				return err
 			}
 			heir = &n
-		}
-		if count > 0 {
-			if err := l.makeRoom(ctx, c, x, heir, policy, low, high); err != nil {
-				return err
-			}
-			if err := l.lift(ctx, c, x, heir); err != nil {
-				return err
+			if err := errors.Join(c.usable(n), c.adopted(n)); err != nil {
+				return c.release(ctx, err, 0, &x, heir)
 			}
 		}
 		if _, err := c.coll.DeleteOne(ctx, c.byID(id)); err != nil {
 			return err
 		}
 		deleted = 1
+		if kids.count > 0 {
+			if err := l.makeRoom(ctx, c, x, heir, policy, kids); err != nil {
+				return err
+			}
+			if err := l.lift(ctx, c, x, heir); err != nil {
+				return err
+			}
+		}
+		if hold && heir != nil {
+			return c.untouch(ctx, *heir)
+		}
 		by := int64(-1)
 		if policy == Promote {
-			by += count
+			by += kids.count
 		}
 		return c.bump(ctx, parentMatch, by)
 	})
 	return deleted, err
 }
 
-// makeRoom gives the children of x, with orders from low to high, those they
-// will have after x: in its place if promoted, else behind the roots.
-func (l linked) makeRoom(ctx context.Context, c *core, x node, heir *node, policy DeletePolicy, low, high int64) error {
+// makeRoom gives the children of x the orders that they will have after x: in
+// its place if promoted, else behind the roots.
+func (l linked) makeRoom(ctx context.Context, c *core, x node, heir *node, policy DeletePolicy, kids childStats) error {
 	if c.o.OrderField == "" {
 		return nil
 	}
+	low, high := integer(kids.low), integer(kids.high)
 	first := x.order
 	if policy == Promote {
 		after := append(l.siblingsOf(c, heir), bson.E{Key: c.o.OrderField, Value: d("$gt", x.order)})
@@ -284,28 +343,59 @@ func (l linked) makeRoom(ctx context.Context, c *core, x node, heir *node, polic
 	return err
 }
 
-// childStats counts the nodes that match and gives their lowest and highest
-// order.
-func (c *core) childStats(ctx context.Context, match bson.D) (count, low, high int64, err error) {
+// childStats are the number of the children of a node, their lowest and highest
+// order and how many of them do not have it in their array of ancestors.
+type childStats struct {
+	count     int64
+	low, high bson.RawValue
+	unadopted int64
+}
+
+func (c *core) childStats(ctx context.Context, x node, match bson.D) (kids childStats, err error) {
 	group := d("_id", nil, "n", d("$sum", 1))
 	if c.o.OrderField != "" {
 		group = append(group, d("low", d("$min", "$"+c.o.OrderField), "high", d("$max", "$"+c.o.OrderField))...)
 	}
+	if c.rep == AncestorArray {
+		adopted := d("$in", bson.A{literal(x.id), ancestorArray{}.array(c)})
+		group = append(group, bson.E{Key: "unadopted", Value: d("$sum", d("$cond", bson.A{adopted, 0, 1}))})
+	}
 	cursor, err := c.coll.Aggregate(ctx, mongo.Pipeline{d("$match", match), d("$group", group)})
 	if err != nil {
-		return 0, 0, 0, err
+		return kids, err
 	}
 	var rows []bson.Raw
 	if err := cursor.All(ctx, &rows); err != nil || len(rows) == 0 {
-		return 0, 0, 0, err
+		return kids, err
 	}
-	return integer(rows[0].Lookup("n")), integer(rows[0].Lookup("low")), integer(rows[0].Lookup("high")), nil
+	return childStats{integer(rows[0].Lookup("n")), rows[0].Lookup("low"), rows[0].Lookup("high"),
+		integer(rows[0].Lookup("unadopted"))}, nil
+}
+
+// movable refuses children that cannot get a place after x.
+func (kids childStats) movable(c *core, x node) error {
+	if kids.count == 0 {
+		return nil
+	}
+	if kids.unadopted > 0 {
+		return fmt.Errorf("%d children of %v do not have it among their ancestors, run Adopt or Repair", kids.unadopted, x.id)
+	}
+	for _, v := range []bson.RawValue{kids.low, kids.high, x.raw.Lookup(c.o.OrderField)} {
+		if err := c.checkOrder(v); err != nil {
+			return fmt.Errorf("%w, at %v or its children", err, x.id)
+		}
+	}
+	return nil
 }
 
 // deleteIDs deletes by ID in commands of bounded size.
 func (c *core) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int64, err error) {
 	for len(ids) > 0 {
-		n := min(len(ids), 50_000)
+		n, size := 0, 0
+		for n < len(ids) && n < 50_000 && (n == 0 || size+len(ids[n].Value) < 8<<20) {
+			size += len(ids[n].Value) + 8 // with its index in the array
+			n++
+		}
 		res, err := c.coll.DeleteMany(ctx, c.byIDs(ids[:n]))
 		if err != nil {
 			return deleted, err

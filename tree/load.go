@@ -2,7 +2,6 @@ package tree
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -219,7 +218,7 @@ func (l *loader) flush(ctx context.Context) error {
 }
 
 // loadBatch inserts what is not there yet. The lock keeps moves and deletes
-// away, so the parents need no write of their own.
+// away, so parents need a write of their own only for the order of siblings.
 func (c *core) loadBatch(ctx context.Context, batch []loadItem) (int, error) {
 	ids := make([]bson.RawValue, len(batch))
 	for i, item := range batch {
@@ -269,11 +268,9 @@ func (c *core) loadBatch(ctx context.Context, batch []loadItem) (int, error) {
 	}
 	left := int64(0)
 	if c.rep == NestedSets {
-		last, err := c.findOne(ctx, c.in(), ErrNotFound, c.o.LeftField, -1)
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		if left, err = c.lastNumber(ctx); err != nil {
 			return 0, err
 		}
-		left = max(last.left, last.right)
 	}
 
 	children := map[string][]bson.RawValue{}
@@ -288,6 +285,9 @@ func (c *core) loadBatch(ctx context.Context, batch []loadItem) (int, error) {
 		if !isNull(item.parent) {
 			if parent = nodes[key(item.parent)]; parent == nil {
 				return 0, fmt.Errorf("%w: %v, of %v", ErrParentNotFound, item.parent, item.id)
+			}
+			if err := c.usable(*parent); err != nil {
+				return 0, err
 			}
 			if k := key(item.parent); children[k] == nil {
 				parents = append(parents, parent)
@@ -322,6 +322,12 @@ func (c *core) loadBatch(ctx context.Context, batch []loadItem) (int, error) {
 		update := c.count(int64(len(children[k])))
 		if c.rep == ChildReferences {
 			update = append(update, d("$push", d(c.o.ChildrenField, d("$each", children[k])))...)
+		}
+		if c.o.OrderField != "" && len(update) == 0 {
+			// An insertion beside its new children conflicts with this.
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.byID(p.id)).
+				SetUpdate(d("$set", d(fieldTouch, bson.NewObjectID()))))
+			update = d("$unset", d(fieldTouch, ""))
 		}
 		if len(update) > 0 {
 			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.byID(p.id)).SetUpdate(update))

@@ -112,13 +112,19 @@ func (nestedSets) target(ctx context.Context, c *core, pos position) (parent bso
 	return n.id, n.right, nil
 }
 
-// lastNumber is the greatest number, the right of the last root.
+// lastNumber is the greatest number: the right of the last root, unless orphans
+// or the nodes of an unfinished Load are behind it.
 func (c *core) lastNumber(ctx context.Context) (int64, error) {
-	n, err := c.findOne(ctx, c.in(c.o.ParentField, nil), ErrNotFound, c.o.LeftField, -1)
-	if errors.Is(err, ErrNotFound) {
-		return 0, nil
+	root, err := c.findOne(ctx, c.in(c.o.ParentField, nil), ErrNotFound, c.o.LeftField, -1)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return 0, err
 	}
-	return n.right, err
+	last := max(root.left, root.right, 0)
+	behind, err := c.findOne(ctx, c.in(c.o.LeftField, d("$gt", last)), ErrNotFound, c.o.RightField, -1)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return 0, err
+	}
+	return max(last, behind.left, behind.right), nil
 }
 
 func (c *core) parentMatch(parent bson.RawValue) bson.D {
@@ -194,14 +200,24 @@ func (s nestedSets) remove(ctx context.Context, c *core, id bson.RawValue, polic
 		}
 		width := x.right - x.left + 1
 		var promoted int64
+		leaf := width == 2
+		if leaf && policy != Cascade { // it may have children that Load has not numbered yet
+			_, err := c.findOne(ctx, s.childrenOf(c, x), ErrNotFound)
+			if leaf = errors.Is(err, ErrNotFound); err != nil && !leaf {
+				return err
+			}
+		}
 		switch {
-		case policy == Cascade || width == 2:
+		case policy == Cascade || leaf:
 			match := c.in(c.o.LeftField, d("$gte", x.left, "$lte", x.right))
 			res, err := c.coll.DeleteMany(ctx, match)
 			if err != nil {
 				return err
 			}
-			deleted = res.DeletedCount
+			if deleted = res.DeletedCount; deleted != width/2 {
+				return fmt.Errorf("node %v has left %d and right %d, where %d nodes are: run Repair",
+					x.id, x.left, x.right, deleted)
+			}
 			if err := c.shift(ctx, stretch{x.right + 1, math.MaxInt64, -width}); err != nil {
 				return err
 			}

@@ -3,6 +3,8 @@ package tree
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -16,6 +18,11 @@ const orderGap = 1 << 16
 // behind move up by one gap, in one command.
 func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib node, self bson.RawValue) (int64, error) {
 	field := c.o.OrderField
+	if pos.sibling() {
+		if err := c.checkOrder(sib.raw.Lookup(field)); err != nil {
+			return 0, fmt.Errorf("%w, at %v", err, sib.id)
+		}
+	}
 	among := siblings[:len(siblings):len(siblings)]
 	if self.Type != 0 {
 		among = append(among, bson.E{Key: c.o.IDField, Value: d("$ne", self)})
@@ -28,6 +35,11 @@ func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib n
 		n, err := c.findOne(ctx, match, ErrNotFound, field, dir)
 		if errors.Is(err, ErrNotFound) {
 			return 0, false, nil
+		}
+		if err == nil {
+			if err = c.checkOrder(n.raw.Lookup(field)); err != nil {
+				err = fmt.Errorf("%w, at %v", err, n.id)
+			}
 		}
 		return n.order, err == nil, err
 	}
@@ -68,4 +80,13 @@ func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib n
 		high += orderGap
 	}
 	return low + (high-low)/2, nil
+}
+
+// checkOrder refuses positions between the whole numbers, which a collection
+// that was adopted may hold: next to them there is no room to count on.
+func (c *core) checkOrder(v bson.RawValue) error {
+	if strings.Contains(number(v), "/") {
+		return fmt.Errorf("%s is %v, not a whole number, run Repair", c.o.OrderField, v)
+	}
+	return nil
 }

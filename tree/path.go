@@ -290,11 +290,21 @@ func (p pathShape) rebase(ctx context.Context, c *core, x node, parent *node) er
 }
 
 func (p pathShape) lift(ctx context.Context, c *core, x node, parent *node) error {
-	base := c.o.PathDelimiter
+	from, base := c.full(x), c.o.PathDelimiter
 	if parent != nil {
 		base = c.full(*parent)
 	}
-	return p.replace(ctx, c, c.full(x), base)
+	if !p.byID(c) {
+		// The unique index looks at one document after the other, and a/a/z
+		// may get its new path before a/z has left it. So all go by way of
+		// paths that no node has.
+		way := c.o.PathDelimiter + c.o.PathDelimiter + bson.NewObjectID().Hex() + c.o.PathDelimiter
+		if err := p.replace(ctx, c, from, way); err != nil {
+			return err
+		}
+		from = way
+	}
+	return p.replace(ctx, c, from, base)
 }
 
 func (p pathShape) cascade(ctx context.Context, c *core, x node) (int64, error) {
@@ -339,6 +349,9 @@ func (p pathShape) rename(ctx context.Context, c *core, id bson.RawValue, segmen
 		}
 		if old := x.raw.Lookup(c.o.SegmentField); old.Type != bson.TypeString {
 			return fmt.Errorf("%w: the segment of %v is a BSON %v", ErrUnsupported, id, old.Type)
+		}
+		if err := c.usable(x); err != nil {
+			return err
 		}
 		match := c.guarded(x, c.o.PathField, c.o.SegmentField)
 		if err := c.set(ctx, match, d("$set", d(c.o.SegmentField, segment))); err != nil {

@@ -6,13 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
 // Tree reads and changes the shape of one tree (or several, told apart by
@@ -36,22 +40,24 @@ func New[K, T any](coll *mongo.Collection, rep Representation, opts *Options) (*
 	if err := o.check(rep); err != nil {
 		return nil, fmt.Errorf("tree: %w", err)
 	}
-	c := &core{coll: coll, locks: coll.Database().Collection(o.LockCollection), rep: rep, o: o}
+	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
+	c := &core{coll: coll, durable: coll.Clone(majority), rep: rep, o: o,
+		locks: coll.Database().Collection(o.LockCollection, majority)}
 	for _, e := range o.Scope {
 		v, err := c.encode(e.Value)
 		if err != nil {
 			return nil, fmt.Errorf("tree: Options.Scope: %s: %w", e.Key, err)
 		}
+		if checkID(v) != nil {
+			return nil, fmt.Errorf("tree: Options.Scope: %s: a BSON %v does not tell trees apart", e.Key, v.Type)
+		}
 		c.scope = append(c.scope, bson.E{Key: e.Key, Value: v})
 	}
-	c.lockID = "tree"
-	if len(c.scope) > 0 {
-		id, err := bson.MarshalExtJSON(c.scope, true, false)
-		if err != nil {
-			return nil, fmt.Errorf("tree: Options.Scope: %w", err)
-		}
-		c.lockID = string(id)
+	id, err := c.scopeID()
+	if err != nil {
+		return nil, fmt.Errorf("tree: Options.Scope: %w", err)
 	}
+	c.lockID = id
 	switch rep {
 	case ParentReferences:
 		c.shape = linked{parentRefs{}}
@@ -120,6 +126,10 @@ func (t *Tree[K, T]) Indexes() []mongo.IndexModel {
 // document. An index that is in the way is an error that matches
 // ErrIndexConflict; nothing is dropped.
 //
+// The indexes are the same for all scopes of a collection, so one Tree can
+// create them for all: the lock document of another scope is made on first use
+// too. A Tree for each scope is cheap, New does no I/O.
+//
 // Cost: 2 round trips when all indexes are there, otherwise 3; 1 document
 // written.
 func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) error {
@@ -145,11 +155,12 @@ func (t *Tree[K, T]) ShardKey() bson.D {
 // core is what a Tree does without its type parameters: IDs are BSON values.
 type core struct {
 	coll, locks *mongo.Collection
+	durable     *mongo.Collection // coll with majority writes, for those outside transactions
 	rep         Representation
 	o           Options
 	scope       bson.D // values are bson.RawValue
 	shape       shape
-	lockID      string   // the scope in extended JSON: an _id refuses some documents
+	lockID      string   // see scopeID
 	extra       []string // further fields to read
 }
 
@@ -205,6 +216,7 @@ type node struct {
 	children  []bson.RawValue
 	path      string // "" at a root
 	segment   string
+	badPath   error // why there are no paths under the node
 	left      int64
 	right     int64
 	order     int64
@@ -226,7 +238,12 @@ func (c *core) parse(raw bson.Raw) node {
 	if n.path == c.o.PathDelimiter {
 		n.path = ""
 	}
-	n.segment, _ = segmentString(raw.Lookup(c.o.SegmentField))
+	if c.rep == MaterializedPath {
+		n.segment, n.badPath = segmentString(raw.Lookup(c.o.SegmentField))
+		if n.badPath == nil {
+			n.badPath = c.checkSegment(n.segment)
+		}
+	}
 	n.left = integer(raw.Lookup(c.o.LeftField))
 	n.right = integer(raw.Lookup(c.o.RightField))
 	if c.o.OrderField != "" {
@@ -286,15 +303,109 @@ func elements(v bson.RawValue) []bson.RawValue {
 	return values
 }
 
+// usable refuses a node without a segment of its own: the paths under it would
+// be those of other nodes.
+func (c *core) usable(n node) error {
+	if n.badPath != nil {
+		return fmt.Errorf("%s of node %v: %w", c.o.SegmentField, n.id, n.badPath)
+	}
+	return nil
+}
+
+// adopted refuses a node whose ancestors do not end with its parent: what is
+// above it, and so whether a move closes a cycle, cannot be told.
+func (c *core) adopted(n node) error {
+	if c.rep != AncestorArray {
+		return nil
+	}
+	last := null
+	if len(n.ancestors) > 0 {
+		last = n.ancestors[len(n.ancestors)-1]
+	}
+	if !same(last, n.parent) {
+		return fmt.Errorf("node %v has parent %v and ancestors %v, run Adopt or Repair", n.id, n.parent, n.ancestors)
+	}
+	return nil
+}
+
 // key makes an ID a map key; numbers that the server holds equal are one key.
 func key(v bson.RawValue) string {
-	if v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64 {
-		return "n" + strconv.FormatInt(v.AsInt64(), 10)
-	}
-	if f, ok := v.DoubleOK(); ok && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
-		return "n" + strconv.FormatInt(int64(f), 10)
+	if n := number(v); n != "" {
+		return "n" + n
 	}
 	return string(rune(v.Type)) + string(v.Value)
+}
+
+// number is the exact value of a finite number, "" for anything else.
+func number(v bson.RawValue) string {
+	switch v.Type {
+	case bson.TypeInt32, bson.TypeInt64:
+		return strconv.FormatInt(v.AsInt64(), 10)
+	case bson.TypeDouble:
+		f := v.Double()
+		if f == math.Trunc(f) && math.Abs(f) < 1<<63 {
+			return strconv.FormatInt(int64(f), 10)
+		}
+		if r := new(big.Rat).SetFloat64(f); r != nil {
+			return r.RatString()
+		}
+	case bson.TypeDecimal128:
+		if n, exp, err := v.Decimal128().BigInt(); err == nil {
+			r := new(big.Rat).SetInt(n)
+			pow := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(exp, -exp))), nil))
+			if exp < 0 {
+				pow.Inv(pow)
+			}
+			return r.Mul(r, pow).RatString()
+		}
+	}
+	return ""
+}
+
+// scopeID is the _id of the lock document: the scope in extended JSON, the same
+// for all values and orders of fields that are one scope to the server.
+func (c *core) scopeID() (string, error) {
+	if len(c.scope) == 0 {
+		return "tree", nil
+	}
+	sorted := slices.Clone(c.scope)
+	slices.SortFunc(sorted, func(a, b bson.E) int { return strings.Compare(a.Key, b.Key) })
+	for i, e := range sorted {
+		v, err := plain(e.Value.(bson.RawValue))
+		if err != nil {
+			return "", err
+		}
+		sorted[i].Value = v
+	}
+	id, err := bson.MarshalExtJSON(sorted, true, false)
+	return string(id), err
+}
+
+// plain replaces the numbers in a value by their exact text. The order of the
+// fields in a nested document counts for the server.
+func plain(v bson.RawValue) (any, error) {
+	if n := number(v); n != "" {
+		return d("$number", n), nil
+	}
+	var inner []bson.RawElement
+	var err error
+	switch v.Type {
+	case bson.TypeEmbeddedDocument:
+		inner, err = v.Document().Elements()
+	case bson.TypeArray:
+		inner, err = bson.Raw(v.Array()).Elements()
+	default:
+		return v, nil
+	}
+	out := bson.D{}
+	for _, e := range inner {
+		p, err := plain(e.Value())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, bson.E{Key: e.Key(), Value: p})
+	}
+	return out, err
 }
 
 func same(a, b bson.RawValue) bool { return key(a) == key(b) }
@@ -489,6 +600,7 @@ func (c *core) lock(ctx context.Context, upsert bool) error {
 }
 
 func (c *core) createLock(ctx context.Context) error {
+	// A majority has it before a snapshot is taken.
 	_, err := c.locks.InsertOne(ctx, d("_id", c.lockID, "n", int64(0)))
 	if mongo.IsDuplicateKeyError(err) {
 		err = nil
@@ -515,6 +627,24 @@ func (c *core) touch(ctx context.Context, match bson.D, by int64, absent error) 
 func (c *core) untouch(ctx context.Context, n node) error {
 	_, err := c.coll.UpdateOne(ctx, c.byID(n.id), d("$unset", d(fieldTouch, "")))
 	return err
+}
+
+// release takes back what touch wrote to nodes, by as then, when a call is
+// refused: the transaction may be the caller's and go on.
+func (c *core) release(ctx context.Context, refusal error, by int64, nodes ...*node) error {
+	update := d("$unset", d(fieldTouch, ""))
+	if c.o.ChildCountField != "" && by != 0 {
+		update = c.count(-by)
+	}
+	for _, n := range nodes {
+		if n == nil {
+			continue
+		}
+		if _, err := c.coll.UpdateOne(ctx, c.byID(n.id), update); err != nil {
+			return fmt.Errorf("%w (%w)", refusal, err)
+		}
+	}
+	return refusal
 }
 
 // set updates one node and holds it a conflict if the guard no longer matches.

@@ -38,9 +38,9 @@ const (
 //     more if siblings have to make room.
 //   - ChildReferences: as a root 1 round trip, 1 write, else 4 (parent, $push,
 //     insert, commit), 2 writes.
-//   - NestedSets: 5 round trips (lock, parent, shift, insert, commit), 4 as the
-//     last root; writes every node behind the new one, and its ancestors.
-//     ChildCountField adds 1.
+//   - NestedSets: 5 round trips (lock, parent, shift, insert, commit), as the last
+//     root also (2 for the last number, no shift); writes every node behind the
+//     new one, and its ancestors. ChildCountField adds 1.
 //
 // The parent and the sibling are found by ID, child references' sibling by the
 // children index, positions by the last fields of the parent or path index.
@@ -105,6 +105,9 @@ func (c *core) prepare(raw bson.Raw, more ...string) (doc bson.D, id bson.RawVal
 	if err := checkID(id); err != nil {
 		return nil, id, fmt.Errorf("%s: %w", c.o.IDField, err)
 	}
+	if s, ok := id.StringValueOK(); ok && s == "" {
+		return nil, id, fmt.Errorf("%s: an empty string is no ID for a new node", c.o.IDField)
+	}
 	doc = append(doc, c.scope...)
 	if c.o.ChildCountField != "" {
 		doc = append(doc, bson.E{Key: c.o.ChildCountField, Value: int64(0)})
@@ -133,12 +136,16 @@ func lookupD(doc bson.D, field string) bson.RawValue {
 //   - ChildReferences: 7 round trips (lock, node, parent, $graphLookup, old
 //     parent by the children index, both parents, commit), 2 writes.
 //   - NestedSets: 6 round trips (lock, node, parent, one update by the left
-//     index, node, commit); writes the nodes between the old and the new place
-//     and the ancestors of either.
+//     index, node, commit), 7 to the last root; writes the nodes between the old
+//     and the new place and the ancestors of either.
 //
-// To a root the reads of the parent and up from it fall away. ChildCountField
-// adds 1 (not for ChildReferences), OrderField 1, Before and After another 1 in
-// the first three, and 1 if siblings have to make room.
+// To a root the reads of the parent and up from it fall away (not for
+// NestedSets). ChildCountField adds at most 1 (none for ChildReferences).
+// OrderField adds 1, and 1 more under a parent without a ChildCountField, as the
+// parent is marked then (2 writes); Before and After add another 1 in the first
+// three, and 1 if siblings have to make room.
+//
+// Before or After the node itself changes nothing.
 func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) error {
 	place, err := t.position(pos)
 	if err != nil {
@@ -160,11 +167,13 @@ func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) error {
 //     node, commit), MakeRoots 6 (and one update of the subtree), Promote 7 (and
 //     the parent), Cascade 4 (subtree, commit; ParentReferences 5, $graphLookup).
 //   - ChildReferences: 6 (parents, their arrays, node, commit), Cascade 7.
-//   - NestedSets: Restrict and Cascade 5 (delete, shift, commit), Promote 6,
-//     MakeRoots 7.
+//   - NestedSets: Cascade 5 (delete, shift, commit), Restrict 6 (and the look for
+//     children), Promote 6, MakeRoots 8.
 //
-// ChildCountField adds 1 (not for ChildReferences), OrderField 2 if children
-// move. The subtree is found by the same indexes as by Move.
+// ChildCountField adds 1 (not for ChildReferences). If children move OrderField
+// adds 2, and 1 more to Promote without a ChildCountField, which marks the
+// parent; a SegmentField adds 1, as the paths change by way of others that no
+// node has. The subtree is found by the same indexes as by Move.
 func (t *Tree[K, T]) Delete(ctx context.Context, id K, policy DeletePolicy) (int64, error) {
 	raw, err := t.c.id(id)
 	if err != nil {

@@ -1,0 +1,388 @@
+package tree_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/tree"
+)
+
+// anyTree has IDs and documents of any kind.
+type anyTree = tree.Tree[any, bson.M]
+
+func newAny(t testing.TB, coll *mongo.Collection, rep tree.Representation, opts *tree.Options) *anyTree {
+	t.Helper()
+	tr, err := tree.New[any, bson.M](coll, rep, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.EnsureIndexes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+func plant(t testing.TB, tr *anyTree, doc bson.M, parent any) {
+	t.Helper()
+	pos := tr.AsRoot()
+	if parent != nil {
+		pos = tr.Under(parent)
+	}
+	if _, err := tr.Insert(t.Context(), doc, pos); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func plantRaw(t testing.TB, coll *mongo.Collection, docs ...any) {
+	t.Helper()
+	if _, err := coll.InsertMany(t.Context(), docs); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func allRight(t testing.TB, tr *anyTree) {
+	t.Helper()
+	for p, err := range tr.Check(t.Context()) {
+		t.Errorf("Check: %v %v", p, err)
+	}
+}
+
+func fields(doc bson.D) bson.M {
+	m := bson.M{}
+	for _, e := range doc {
+		m[e.Key] = e.Value
+	}
+	return m
+}
+
+func exists(t testing.TB, coll *mongo.Collection, ids ...any) {
+	t.Helper()
+	n, err := coll.CountDocuments(t.Context(), dd("_id", dd("$in", bson.A(ids))))
+	if err != nil || n != int64(len(ids)) {
+		t.Errorf("%d of %v are there, %v", n, ids, err)
+	}
+}
+
+// joined runs fn in a transaction of the caller, who goes on whatever happens.
+func joined(t testing.TB, coll *mongo.Collection, fn func(ctx context.Context) error) error {
+	t.Helper()
+	session, err := coll.Database().Client().StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.EndSession(context.Background())
+	_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) { return nil, fn(ctx) })
+	return err
+}
+
+// meanwhile runs second while the transaction of first is open. It has to
+// conflict, and so comes to its end only by its deadline.
+func meanwhile(t testing.TB, coll *mongo.Collection, first, second func(ctx context.Context) error) error {
+	t.Helper()
+	return joined(t, coll, func(ctx context.Context) error {
+		if err := first(ctx); err != nil {
+			return err
+		}
+		short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if err := second(short); err == nil {
+			t.Error("no conflict")
+		}
+		return nil
+	})
+}
+
+func untouched(t testing.TB, coll *mongo.Collection) {
+	t.Helper()
+	if n, err := coll.CountDocuments(t.Context(), dd("__touch", dd("$exists", true))); n != 0 || err != nil {
+		t.Errorf("%d documents with a mark, %v", n, err)
+	}
+}
+
+// interrupted loads entries one a batch and stops before the numbering.
+func interrupted(t *testing.T, tr *anyTree, parent *any, n int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := tr.Load(ctx, func(yield func(tree.Entry[any, bson.M], error) bool) {
+		for i := range n {
+			if !yield(tree.Entry[any, bson.M]{Value: bson.M{"_id": fmt.Sprint("new", i)}, Parent: parent}, nil) {
+				return
+			}
+		}
+	}, &tree.LoadOptions[any]{BatchSize: n, Progress: func(int64) { cancel() }})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+// TestUnfinishedLoad: nodes that Load has not numbered yet are in no one's
+// range, and count as children.
+func TestUnfinishedLoad(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.NestedSets, nil)
+	plant(t, tr, bson.M{"_id": "r"}, nil)
+	plant(t, tr, bson.M{"_id": "a"}, "r")
+	plant(t, tr, bson.M{"_id": "b"}, "a")
+	plant(t, tr, bson.M{"_id": "c"}, "b")
+	plant(t, tr, bson.M{"_id": "leaf"}, nil)
+	var leaf any = "leaf"
+	interrupted(t, tr, &leaf, 3)
+	if n, err := tr.Delete(ctx, "a", tree.Cascade); n != 3 || err != nil {
+		t.Errorf("deleted %d, %v", n, err)
+	}
+	exists(t, coll, "r", "leaf", "new0", "new1", "new2")
+	if _, err := tr.Delete(ctx, "leaf", tree.Restrict); !errors.Is(err, tree.ErrHasChildren) {
+		t.Errorf("delete of a node with children: %v", err)
+	}
+	plant(t, tr, bson.M{"_id": "z"}, nil)
+	if n, err := tr.Delete(ctx, "z", tree.Restrict); n != 1 || err != nil {
+		t.Errorf("deleted %d, %v", n, err)
+	}
+	if n, err := tr.Delete(ctx, "leaf", tree.Promote); n != 1 || err != nil {
+		t.Errorf("promote: %d, %v", n, err)
+	}
+	if _, err := tr.Repair(ctx, nil); err != nil {
+		t.Error(err)
+	}
+	allRight(t, tr)
+	exists(t, coll, "r", "new0", "new1", "new2")
+}
+
+// TestNestedOrphans: no number is given twice, and a range that holds other
+// nodes than it should is not deleted.
+func TestNestedOrphans(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.NestedSets, nil)
+	plant(t, tr, bson.M{"_id": "r"}, nil)
+	plant(t, tr, bson.M{"_id": "s"}, nil)
+	plant(t, tr, bson.M{"_id": "t"}, "s")
+	plant(t, tr, bson.M{"_id": "u"}, "t")
+	if _, err := coll.DeleteOne(ctx, dd("_id", "s")); err != nil {
+		t.Fatal(err)
+	}
+	plant(t, tr, bson.M{"_id": "v"}, nil)
+	plant(t, tr, bson.M{"_id": "w"}, nil)
+	if err := tr.Move(ctx, "r", tr.AsRoot()); err != nil {
+		t.Error(err)
+	}
+	for _, id := range []string{"v", "r"} {
+		if n, err := tr.Delete(ctx, id, tree.Cascade); n != 1 || err != nil {
+			t.Errorf("delete of the leaf %s: %d, %v", id, n, err)
+		}
+	}
+	exists(t, coll, "t", "u", "w")
+	if _, err := coll.UpdateOne(ctx, dd("_id", "w"), dd("$set", dd("left", 2, "right", 3))); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := tr.Delete(ctx, "w", tree.Cascade); err == nil || !strings.Contains(err.Error(), "run Repair") {
+		t.Errorf("delete of an overlapping range: %d, %v", n, err)
+	}
+	exists(t, coll, "t", "u", "w")
+}
+
+// TestOneLockForOneScope: scopes that the server holds equal have one lock.
+func TestOneLockForOneScope(t *testing.T) {
+	coll := mongotest.Database(t).Collection("nodes")
+	decimal, err := bson.ParseDecimal128("1.00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scopes := []bson.D{}
+	for _, n := range []any{int32(1), int64(1), 1.0, decimal} {
+		scopes = append(scopes, dd("t", n, "u", dd("a", n)), dd("u", dd("a", n), "t", n))
+	}
+	for _, scope := range scopes {
+		newAny(t, coll, tree.ParentReferences, &tree.Options{Scope: scope})
+	}
+	newAny(t, coll, tree.ParentReferences, &tree.Options{Scope: dd("t", "1", "u", dd("a", 1))})
+	newAny(t, coll, tree.ParentReferences, &tree.Options{Scope: dd("t", 1.5, "u", dd("a", 1))})
+	locks := coll.Database().Collection("nodes_locks")
+	if n, err := locks.CountDocuments(t.Context(), bson.D{}); n != 3 || err != nil {
+		t.Errorf("%d locks, %v", n, err)
+	}
+
+	one := newAny(t, coll, tree.ParentReferences, &tree.Options{Scope: scopes[0]})
+	other := newAny(t, coll, tree.ParentReferences, &tree.Options{Scope: dd("t", 1.0, "u", dd("a", 1.0))})
+	plant(t, one, bson.M{"_id": "A"}, nil)
+	plant(t, one, bson.M{"_id": "B"}, nil)
+	err = meanwhile(t, coll, func(ctx context.Context) error { return one.Move(ctx, "A", one.Under("B")) },
+		func(ctx context.Context) error { return other.Move(ctx, "B", other.Under("A")) })
+	if err != nil {
+		t.Error(err)
+	}
+	if err := other.Move(t.Context(), "B", other.Under("A")); !errors.Is(err, tree.ErrCycle) {
+		t.Errorf("the opposite move: %v", err)
+	}
+	allRight(t, one)
+}
+
+func TestScopeValues(t *testing.T) {
+	client, err := mongo.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	coll := client.Database("x").Collection("x")
+	for _, v := range []any{nil, bson.A{1}, bson.Regex{Pattern: "a"}, bson.Undefined{}} {
+		_, err := tree.New[any, bson.M](coll, tree.AncestorArray, &tree.Options{Scope: dd("tenant", v)})
+		if err == nil || !strings.Contains(err.Error(), "Options.Scope: tenant: ") {
+			t.Errorf("%v: %v", v, err)
+		}
+	}
+}
+
+// TestUnusableSegments: nothing is put under, moved with or deleted below a node
+// whose path would be another's.
+func TestUnusableSegments(t *testing.T) {
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	slugs := db.Collection("slugs")
+	bySlug := newAny(t, slugs, tree.MaterializedPath, &tree.Options{SegmentField: "s"})
+	plantRaw(t, slugs, bson.M{"_id": 1, "path": nil, "s": nil}, bson.M{"_id": 2, "path": ",A,B,"},
+		bson.M{"_id": 7, "path": nil, "s": "A"}, bson.M{"_id": 9, "path": nil, "s": "A,B"},
+		bson.M{"_id": 10, "path": nil, "s": ""}, bson.M{"_id": 11, "path": nil, "s": 1.0})
+	plant(t, bySlug, bson.M{"_id": 20, "s": "B"}, 7)
+	plant(t, bySlug, bson.M{"_id": 21, "s": "C"}, 20)
+	doubles := db.Collection("doubles")
+	byID := newAny(t, doubles, tree.MaterializedPath, nil)
+	plantRaw(t, doubles, bson.M{"_id": 1.0, "path": nil}, bson.M{"_id": 3, "path": nil})
+	before := [][]bson.D{stored(t, slugs), stored(t, doubles)}
+	for _, c := range []struct {
+		tr   *anyTree
+		coll *mongo.Collection
+		ok   any
+		bad  []any
+	}{{bySlug, slugs, 7, []any{1, 2, 9, 10, 11}}, {byID, doubles, 3, []any{1.0}}} {
+		for _, bad := range c.bad {
+			refused := func(what string, err error) {
+				t.Helper()
+				if !errors.Is(err, tree.ErrInvalidSegment) {
+					t.Errorf("%s %v: %v", what, bad, err)
+				}
+			}
+			x := bson.M{"_id": 99, "s": "x"}
+			calls := func(ctx context.Context) {
+				_, err := c.tr.Insert(ctx, x, c.tr.Under(bad))
+				refused("insert under", err)
+				refused("move under", c.tr.Move(ctx, c.ok, c.tr.Under(bad)))
+				refused("move", c.tr.Move(ctx, bad, c.tr.Under(c.ok)))
+				for policy := tree.Restrict; policy <= tree.MakeRoots; policy++ {
+					_, err = c.tr.Delete(ctx, bad, policy)
+					refused(fmt.Sprint("delete ", policy), err)
+				}
+				_, err = c.tr.Load(ctx, func(yield func(tree.Entry[any, bson.M], error) bool) {
+					yield(tree.Entry[any, bson.M]{Value: x, Parent: &bad}, nil)
+				}, nil)
+				refused("load under", err)
+				_, err = c.tr.ChildrenFilter(ctx, bad)
+				refused("children of", err)
+				_, err = c.tr.DescendantsFilter(ctx, bad, nil)
+				refused("descendants of", err)
+			}
+			calls(ctx)
+			if err := joined(t, c.coll, func(ctx context.Context) error { calls(ctx); return nil }); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := bySlug.Rename(ctx, 9, "z"); !errors.Is(err, tree.ErrInvalidSegment) {
+		t.Errorf("rename: %v", err)
+	}
+	if diff := cmp.Diff(before, [][]bson.D{stored(t, slugs), stored(t, doubles)}); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestLiftSameSegments: children and deeper nodes of the same names as those
+// they pass on their way up.
+func TestLiftSameSegments(t *testing.T) {
+	for policy := tree.Promote; policy <= tree.MakeRoots; policy++ {
+		coll := mongotest.Database(t).Collection(fmt.Sprint("nodes", policy))
+		tr := newAny(t, coll, tree.MaterializedPath, &tree.Options{SegmentField: "s"})
+		plant(t, tr, bson.M{"_id": 0, "s": "r"}, nil)
+		plant(t, tr, bson.M{"_id": 1, "s": "a"}, 0)
+		plant(t, tr, bson.M{"_id": 2, "s": "a"}, 1)
+		plant(t, tr, bson.M{"_id": 3, "s": "z"}, 2)
+		plant(t, tr, bson.M{"_id": 4, "s": "q"}, 3)
+		plant(t, tr, bson.M{"_id": 5, "s": "z"}, 1)
+		plant(t, tr, bson.M{"_id": 6, "s": "q"}, 5)
+		if n, err := tr.Delete(t.Context(), 1, policy); n != 1 || err != nil {
+			t.Errorf("policy %d: %d, %v", policy, n, err)
+		}
+		allRight(t, tr)
+		up := map[any]any{}
+		for _, doc := range stored(t, coll) {
+			m := fields(doc)
+			up[m["_id"]] = m["path"]
+		}
+		want := map[any]any{int32(0): nil, int32(2): ",r,", int32(3): ",r,a,", int32(4): ",r,a,z,", int32(5): ",r,", int32(6): ",r,z,"}
+		if policy == tree.MakeRoots {
+			want = map[any]any{int32(0): nil, int32(2): nil, int32(3): ",a,", int32(4): ",a,z,", int32(5): nil, int32(6): ",z,"}
+		}
+		if diff := cmp.Diff(want, up); diff != "" {
+			t.Error(diff)
+		}
+		// A true duplicate stays an error.
+		plant(t, tr, bson.M{"_id": 8, "s": "b"}, 0)
+		plant(t, tr, bson.M{"_id": 9, "s": "r"}, 8)
+		plant(t, tr, bson.M{"_id": 10, "s": "a"}, 8)
+		if _, err := tr.Delete(t.Context(), 8, policy); !mongo.IsDuplicateKeyError(err) {
+			t.Errorf("policy %d: %v", policy, err)
+		}
+		exists(t, coll, 8, 9, 10)
+	}
+}
+
+// TestOrderBesideInsert: what gives nodes a position under a parent conflicts
+// with an insertion there.
+func TestOrderBesideInsert(t *testing.T) {
+	for _, rep := range []tree.Representation{tree.ParentReferences, tree.AncestorArray, tree.MaterializedPath} {
+		for _, count := range []string{"", "n"} {
+			for name, call := range map[string]func(ctx context.Context, tr *anyTree) error{
+				"move":        func(ctx context.Context, tr *anyTree) error { return tr.Move(ctx, "X", tr.Under("P")) },
+				"move within": func(ctx context.Context, tr *anyTree) error { return tr.Move(ctx, "K", tr.Under("P")) },
+				"promote": func(ctx context.Context, tr *anyTree) error {
+					_, err := tr.Delete(ctx, "L", tree.Promote)
+					return err
+				},
+				"load": func(ctx context.Context, tr *anyTree) error {
+					var p any = "P"
+					_, err := tr.Load(ctx, func(yield func(tree.Entry[any, bson.M], error) bool) {
+						yield(tree.Entry[any, bson.M]{Value: bson.M{"_id": "new"}, Parent: &p}, nil)
+					}, nil)
+					return err
+				},
+			} {
+				t.Run(fmt.Sprint(rep, count, name), func(t *testing.T) {
+					t.Parallel()
+					coll := mongotest.Database(t).Collection("nodes")
+					tr := newAny(t, coll, rep, &tree.Options{OrderField: "o", ChildCountField: count})
+					for _, n := range [][2]any{{"P", nil}, {"X", nil}, {"K", "P"}, {"L", "P"}, {"L1", "L"}, {"L2", "L"}} {
+						plant(t, tr, bson.M{"_id": n[0]}, n[1])
+					}
+					err := meanwhile(t, coll, func(ctx context.Context) error { return call(ctx, tr) }, func(ctx context.Context) error {
+						_, err := tr.Insert(ctx, bson.M{"_id": "Y"}, tr.Under("P"))
+						return err
+					})
+					if err != nil {
+						t.Error(err)
+					}
+					plant(t, tr, bson.M{"_id": "Z"}, "P")
+					allRight(t, tr)
+					untouched(t, coll)
+				})
+			}
+		}
+	}
+}
