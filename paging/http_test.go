@@ -72,6 +72,8 @@ func TestParseNumbered(t *testing.T) {
 	}{
 		{"", paging.Params{}, paging.NumberedRequest{Number: 1, Size: 20}, "", false},
 		{"page=3&limit=5&position=P", paging.Params{}, paging.NumberedRequest{Number: 3, Size: 5}, "P", false},
+		{"page=0&limit=0", paging.Params{Default: 7}, paging.NumberedRequest{Number: 1, Size: 7}, "", false},
+		{"page=99999999999", paging.Params{}, paging.NumberedRequest{Number: 1 << 31, Size: 20}, "", false},
 		{"page=-3", paging.Params{}, paging.NumberedRequest{Number: 1, Size: 20}, "", false},
 		{"page=5000", paging.Params{MaxNumber: 100}, paging.NumberedRequest{Number: 100, Size: 20}, "", false},
 		{"page=x", paging.Params{}, paging.NumberedRequest{}, "", true},
@@ -104,6 +106,13 @@ func TestLinkHeader(t *testing.T) {
 		{middle, "/a", paging.Params{}, `</a>; rel="first", </a?before=PP>; rel="prev", </a?after=NN>; rel="next", </a?last=true>; rel="last"`},
 		{&paging.Page[row]{HasNext: true, Next: "NN"}, "https://x.example/a?limit=5&q=a%26b&after=old&before=old&last=1&page=4", paging.Params{},
 			`<https://x.example/a?after=NN&limit=5&q=a%26b>; rel="next", <https://x.example/a?last=true&limit=5&q=a%26b>; rel="last"`},
+		// A path like this is another host when it stands by itself.
+		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "http://x.example//evil.example/a", paging.Params{},
+			`<http://x.example//evil.example/a>; rel="first", <http://x.example//evil.example/a?before=PP>; rel="prev"`},
+		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "request ///evil.example/a%2Fb", paging.Params{},
+			`</evil.example/a%2Fb>; rel="first", </evil.example/a%2Fb?before=PP>; rel="prev"`},
+		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "request /%2Fevil.example", paging.Params{},
+			`</%2Fevil.example>; rel="first", </%2Fevil.example?before=PP>; rel="prev"`},
 		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "/a?q=1&q=2", paging.Params{Before: "to"},
 			`</a?q=1&q=2>; rel="first", </a?q=1&q=2&to=PP>; rel="prev"`},
 		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "https://user:secret@x.example/a%3Eb;c>?%3E=%0d%0a#frag", paging.Params{},
@@ -113,7 +122,13 @@ func TestLinkHeader(t *testing.T) {
 		{&paging.NumberedPage[row]{Page: *middle, Number: 3, Pages: 9, Position: "POS"}, "/a?page=3&limit=5", paging.Params{},
 			`</a?limit=5&page=1>; rel="first", </a?limit=5&page=2>; rel="prev", </a?limit=5&page=4>; rel="next", </a?limit=5&page=9>; rel="last"`},
 	} {
-		u := must[*url.URL](t)(url.Parse(c.url))
+		u, err := url.Parse(c.url)
+		if target, ok := strings.CutPrefix(c.url, "request "); ok {
+			u, err = url.ParseRequestURI(target)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		before := *u
 		if diff := cmp.Diff(c.want, c.page.LinkHeader(u, c.params)); diff != "" {
 			t.Errorf("%s: %s", c.url, diff)
@@ -191,7 +206,7 @@ func TestService(t *testing.T) {
 			}
 		}
 		status := http.StatusInternalServerError
-		if errors.Is(err, paging.ErrInvalidRequest) || errors.Is(err, paging.ErrInvalidToken) {
+		if errors.Is(err, paging.ErrInvalidRequest) { // tokens too
 			status = http.StatusBadRequest
 		}
 		http.Error(w, err.Error(), status)
@@ -269,6 +284,30 @@ func TestPageAsJSON(t *testing.T) {
 	data := must[[]byte](t)(json.Marshal(page))
 	if diff := cmp.Diff(`{"items":[],"hasNext":false,"hasPrev":false,"total":{"n":0,"kind":"exact"}}`, string(data)); diff != "" {
 		t.Error(diff)
+	}
+	// What was written can be read.
+	insert(t, coll, rows(5)...)
+	for count, kind := range map[paging.Count]paging.TotalKind{
+		paging.CountNone: 0, paging.CountExact: paging.TotalExact, paging.CountEstimated: paging.TotalEstimated, paging.CountCapped(3): paging.TotalAtLeast,
+	} {
+		page := must[*paging.NumberedPage[row]](t)(pager.Numbered(context.Background(), nil, paging.NumberedRequest{Number: 2, Size: 2, Count: count}))
+		if page.Total != nil && page.Total.Kind != kind {
+			t.Errorf("%+v", page.Total)
+		}
+		data := must[[]byte](t)(json.Marshal(page))
+		var got paging.NumberedPage[row]
+		if err := json.Unmarshal(data, &got); err != nil {
+			t.Fatal(err)
+		}
+		if again := must[[]byte](t)(json.Marshal(got)); string(again) != string(data) || !cmp.Equal(got.Total, page.Total) {
+			t.Errorf("%s became %s", data, again)
+		}
+	}
+	if err := json.Unmarshal([]byte(`{"n":1,"kind":"x"}`), new(paging.Total)); err == nil {
+		t.Error("an unknown kind")
+	}
+	if _, err := json.Marshal(paging.Total{Kind: 7}); err == nil {
+		t.Error("an unknown kind")
 	}
 	if got := (&paging.Page[row]{Items: rows(1)}).Cursor(0); got != "" {
 		t.Errorf("%q", got)

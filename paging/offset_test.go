@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -63,12 +64,41 @@ func TestNumbered(t *testing.T) {
 		}
 		for _, req := range []paging.NumberedRequest{
 			{}, {Number: -1}, {Number: math.MaxInt64}, {Number: math.MaxInt64 / 20}, {Number: 1, Size: -1}, {Number: 1, Count: -5},
+			{Number: 1, Count: paging.CountCapped(-1)}, {Number: 1, Count: paging.CountCapped(-2)},
 		} {
 			if _, err := pager.Numbered(ctx, nil, req); !errors.Is(err, paging.ErrInvalidRequest) {
 				t.Errorf("%+v: %v", req, err)
 			}
 		}
 	})
+}
+
+// Beyond the last page everything leads back to it.
+func TestNumberedBeyondTheEnd(t *testing.T) {
+	ctx := context.Background()
+	coll := mongotest.Database(t).Collection("rows")
+	insert(t, coll, rows(5)...)
+	pager := newPager[row](t, coll, byS, &paging.Options{Group: 2})
+	u := must[*url.URL](t)(url.Parse("/rows?page=99"))
+	for number, header := range map[int64]string{
+		3:  `</rows?page=1>; rel="first", </rows?page=2>; rel="prev"`,
+		4:  `</rows?page=1>; rel="first", </rows?page=3>; rel="prev", </rows?page=3>; rel="last"`,
+		99: `</rows?page=1>; rel="first", </rows?page=3>; rel="prev", </rows?page=3>; rel="last"`,
+	} {
+		page := must[*paging.NumberedPage[row]](t)(pager.Numbered(ctx, nil, paging.NumberedRequest{Number: number, Size: 2, Count: paging.CountExact}))
+		if page.GroupFirst != 3 || page.GroupLast != 3 || page.Pages != 3 || page.Number != number {
+			t.Errorf("%+v", page)
+		}
+		if diff := cmp.Diff(header, page.LinkHeader(u, paging.Params{})); diff != "" {
+			t.Errorf("page %d: %s", number, diff)
+		}
+	}
+	two := must[*paging.NumberedPage[row]](t)(pager.Jump(ctx, nil, "", paging.NumberedRequest{Number: 2, Size: 2}))
+	four := must[*paging.NumberedPage[row]](t)(pager.Jump(ctx, nil, two.Position, paging.NumberedRequest{Number: 4, Count: paging.CountExact}))
+	header := must[*url.URL](t)(url.Parse(links(t, four.LinkHeader(u, paging.Params{}))["prev"])).Query()
+	if header.Get("page") != "3" || header.Get("position") != two.Position || len(four.Items) != 0 {
+		t.Errorf("%v", header)
+	}
 }
 
 // The article list: pages of 10 in groups of ten, sorted by _id.

@@ -100,11 +100,12 @@ func TestForeignTokens(t *testing.T) {
 		"another direction":  {newOffline(t, "c", bson.D{{Key: "price", Value: 1}, {Key: "at", Value: 1}}, nil), filter, Request{After: token}, "sort"},
 		"another field":      {newOffline(t, "c", bson.D{{Key: "price", Value: -1}, {Key: "to", Value: 1}}, nil), filter, Request{After: token}, "sort"},
 		"fewer fields":       {newOffline(t, "c", tokenSort[:1], nil), filter, Request{After: token}, "sort"},
+		"another let":        {newOffline(t, "c", tokenSort, &Options{Find: options.Find().SetLet(bson.D{{Key: "x", Value: 1}})}), filter, Request{After: token}, "let"},
 		"another collation":  {newOffline(t, "c", tokenSort, german), filter, Request{After: token}, "collation"},
 		"keys since":         {newOffline(t, "c", tokenSort, &Options{Keys: [][]byte{{1}}}), filter, Request{After: token}, "not signed"},
 	} {
 		_, err := c.pager.Page(ctx, c.over, c.req)
-		if !errors.Is(err, ErrInvalidToken) || !strings.Contains(err.Error(), c.want) {
+		if !errors.Is(err, ErrInvalidToken) || !errors.Is(err, ErrInvalidRequest) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -152,6 +153,52 @@ func TestFiltersAreBoundByContent(t *testing.T) {
 	for _, empty := range []any{bson.D{}, bson.M{}, bson.D(nil), bson.M(nil), struct{}{}} {
 		if got, err := p.source(empty); err != nil || got.hash != none.hash || got.filter != nil {
 			t.Errorf("%#v: %v", empty, err)
+		}
+	}
+}
+
+// The fields of a stage may come from a map, in any order; those of a sort not.
+func TestPipelinesAreBoundByContent(t *testing.T) {
+	p := newOffline(t, "c", tokenSort, nil)
+	e := func(key string, value any) bson.E { return bson.E{Key: key, Value: value} }
+	hashOf := func(pipeline mongo.Pipeline) hash {
+		src, err := p.source(pipeline)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return src.hash
+	}
+	group := hashOf(mongo.Pipeline{{e("$group", bson.D{e("_id", "$a"), e("n", bson.D{e("$sum", 1)}), e("m", bson.D{e("$max", "$b")})})}})
+	match := hashOf(mongo.Pipeline{{e("$match", bson.D{e("sortBy", bson.D{e("$gt", 1), e("$lt", 9)})})}})
+	for range 20 {
+		if got := hashOf(mongo.Pipeline{{e("$group", bson.M{"m": bson.M{"$max": "$b"}, "n": bson.M{"$sum": 1}, "_id": "$a"})}}); got != group {
+			t.Fatal("a stage from a map")
+		}
+		if got := hashOf(mongo.Pipeline{{e("$match", bson.M{"sortBy": bson.M{"$lt": 9, "$gt": 1}})}}); got != match {
+			t.Fatal("operators from a map")
+		}
+	}
+	ab, ba := bson.D{e("a", 1), e("b", 1)}, bson.D{e("b", 1), e("a", 1)}
+	for name, stage := range map[string]func(sort bson.D) bson.D{
+		"sort": func(sort bson.D) bson.D { return bson.D{e("$sort", sort)} },
+		"window": func(sort bson.D) bson.D {
+			return bson.D{e("$setWindowFields", bson.D{e("sortBy", sort), e("output", bson.D{})})}
+		},
+		"top": func(sort bson.D) bson.D {
+			return bson.D{e("$group", bson.D{e("x", bson.D{e("$top", bson.D{e("sortBy", sort)})})})}
+		},
+	} {
+		if hashOf(mongo.Pipeline{stage(ab), {e("$limit", 4)}}) == hashOf(mongo.Pipeline{stage(ba), {e("$limit", 4)}}) {
+			t.Errorf("%s: the order does not count", name)
+		}
+	}
+	// Variables are bound as well, from a map too.
+	vars := func(let any) hash {
+		return newOffline(t, "c", nil, &Options{Find: options.Find().SetLet(let)}).orderHash
+	}
+	for range 20 {
+		if vars(bson.M{"a": 1, "b": 2}) != vars(bson.D{e("a", 1), e("b", 2)}) || vars(bson.M{"a": 1, "b": 2}) == vars(bson.M{"a": 1, "b": 3}) {
+			t.Fatal("let")
 		}
 	}
 }
