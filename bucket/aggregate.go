@@ -278,9 +278,14 @@ func (b *Buckets[S, M]) computed(measurements any, update bool) bson.D {
 			var value any
 			switch a.name {
 			case "sum":
-				value = op("$sum", numbers)
+				value = op("$sum", mapped(having, bson.D{{Key: "$cond", Value: bson.A{
+					op("$and",
+						op("$in", op("$type", "$$this."+v.Field), bson.A{"int", "long"}),
+						op("$or", op("$gt", "$$this."+v.Field, b.sumLimit()), op("$lt", "$$this."+v.Field, -b.sumLimit()))),
+					op("$toDouble", "$$this."+v.Field), "$$this." + v.Field,
+				}}}))
 			case "squares":
-				value = op("$sum", mapped(having, op("$multiply", "$$this."+v.Field, "$$this."+v.Field)))
+				value = op("$sum", mapped(having, op("$multiply", inexact("$$this."+v.Field), inexact("$$this."+v.Field))))
 			case "count":
 				value = op("$size", having)
 			case "min", "max":
@@ -338,6 +343,16 @@ func op(name string, arguments ...any) bson.D {
 		return bson.D{{Key: name, Value: arguments[0]}}
 	}
 	return bson.D{{Key: name, Value: bson.A(arguments)}}
+}
+
+// sumLimit is the largest int of which MaxCount do not overflow an int64.
+func (b *Buckets[S, M]) sumLimit() int64 { return math.MaxInt64 / int64(b.opts.MaxCount) }
+
+// inexact is a number as a double, or as the Decimal128 it is.
+func inexact(number any) bson.D {
+	return bson.D{{Key: "$cond", Value: bson.A{
+		op("$eq", op("$type", number), "decimal"), number, op("$toDouble", number),
+	}}}
 }
 
 // toLong is an expression as a long, or what to take where it is no number.

@@ -223,7 +223,7 @@ func (b *Buckets[S, M]) push(g *group, items []item) bson.D {
 	}
 	var lower, upper bson.D
 	for i, v := range b.opts.Values {
-		t := tally{sum: int32(0), squares: int32(0)}
+		t := tally{sum: int32(0), squares: int32(0), limit: b.sumLimit()}
 		for _, it := range items {
 			if it.numbers[i] != nil {
 				t.add(it.time, it.numbers[i])
@@ -263,6 +263,7 @@ func appendKept(doc bson.D, path string, value any) bson.D {
 type tally struct {
 	count        int32
 	sum, squares any
+	limit        int64 // of ints in sum
 	min, max     any
 	first, last  sample
 }
@@ -286,7 +287,7 @@ func (t *tally) add(at bson.DateTime, n any) {
 		t.min, t.max, t.first, t.last = n, n, s, s
 	}
 	t.count++
-	t.sum = add(t.sum, n)
+	t.sum = add(t.sum, summand(n, t.limit))
 	t.squares = add(t.squares, square(n))
 	if less(n, t.min) {
 		t.min = n

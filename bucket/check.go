@@ -188,7 +188,7 @@ func (b *Buckets[S, M]) inspect(ctx context.Context, visit func([]Problem) (bool
 				{Key: "input", Value: mapped(measurements, "$$this."+v.Field)},
 				{Key: "cond", Value: op("$isNumber", "$$this")},
 			}}}
-			project = append(project, bson.E{Key: scale, Value: op("$sum", mapped(magnitudes, op("$abs", "$$this")))})
+			project = append(project, bson.E{Key: scale, Value: op("$sum", mapped(magnitudes, op("$abs", inexact("$$this"))))})
 		}
 		for _, a := range v.aggregates() {
 			c := check{field: a.path}
@@ -294,6 +294,9 @@ func negated(a any) any {
 	case int32:
 		return -int64(a)
 	case int64:
+		if a == math.MinInt64 {
+			return -float64(a)
+		}
 		return -a
 	case bson.Decimal128:
 		m, e := decimal(a)

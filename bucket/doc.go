@@ -64,9 +64,10 @@
 // A [Value] says which number inside a measurement is aggregated, and under
 // which names the bucket keeps its sum, minimum, maximum, first and last by
 // time, sum of squares and count. All of them are updated in the write that
-// appends. Numbers keep their BSON type: sums of ints are ints, of Decimal128
-// Decimal128. Sums of doubles are added one by one, in the order of arrival, so
-// two ways to the same sum may differ in the last digits.
+// appends. Numbers keep their BSON type: sums of ints are ints, unless one is
+// very large, and of Decimal128 Decimal128; squares of ints are doubles. Sums of
+// doubles are added one by one, in the order of arrival, so two ways to the same
+// sum may differ in the last digits.
 //
 // # Slots
 //

@@ -3,6 +3,7 @@ package bucket_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -82,6 +83,47 @@ func TestEmptiedBucket(t *testing.T) {
 		}
 	}
 	diff(t, before, after)
+	mustCheck(t, b)
+}
+
+// However large ints are, the bucket goes on taking measurements, and what it
+// keeps is what is computed anew.
+func TestLargeInts(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), full())
+	for i, v := range []int64{1 << 31, 2_200_000_000, 3_000_000_001, 1 << 62, math.MaxInt64, math.MinInt64} {
+		series := fmt.Sprint(i)
+		var ms []bson.D
+		for j := range 6 {
+			ms = append(ms, bson.D{{Key: "id", Value: j}, {Key: "timestamp", Value: at(1, j, 0)}, {Key: "v", Value: v}})
+		}
+		mustAppend(t, b, series, ms[:3]...)
+		if err := b.Replace(t.Context(), series, ms[0]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.AppendMany(t.Context(), bucket.Of(series, ms[3:]...), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.DeleteByID(t.Context(), series, at(1, 0, 0), 0); err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, b, series, ms[0])
+		for _, to := range []time.Time{at(2, 0, 0), at(1, 30, 0)} { // stored and computed
+			stats, err := b.Aggregate(t.Context(), series, at(1, 0, 0), to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := stats.Values["v"]
+			if sum := got.Sum.Float64(); math.Abs(sum/6-float64(v)) > math.Abs(float64(v))*1e-15 {
+				t.Errorf("%d: sum %v", v, got.Sum)
+			}
+			if squares := got.SumSquares.Float64(); got.SumSquares.Raw().Type != bson.TypeDouble ||
+				math.Abs(squares/6/float64(v)/float64(v)-1) > 1e-15 {
+				t.Errorf("%d: squares %v", v, got.SumSquares)
+			}
+		}
+	}
 	mustCheck(t, b)
 }
 

@@ -52,18 +52,22 @@ func add(a, b any) any {
 	return float(a) + float(b)
 }
 
+// square is a double or a Decimal128: squares of ints would soon overflow.
 func square(a any) any {
-	if x, ok := integer(a); ok {
-		if x < -math.MaxInt32 || x > math.MaxInt32 {
-			return float64(x) * float64(x)
-		}
-		return narrow(x*x, a, a)
-	}
 	if isDecimal(a) {
 		m, e := decimal(a)
 		return toDecimal(m.Mul(m, m), 2*e)
 	}
 	return float(a) * float(a)
+}
+
+// summand is the number as a sum takes it: an int of which a full bucket could
+// overflow an int64, which the server's $inc refuses, counts as a double.
+func summand(a any, limit int64) any {
+	if x, ok := integer(a); ok && (x > limit || x < -limit) {
+		return float64(x)
+	}
+	return a
 }
 
 // less compares by value, exactly, whatever the types.

@@ -94,7 +94,9 @@ type Value struct {
 	// Field is the path inside the measurement, "temperature" say. Required.
 	Field string
 
-	// Sum holds the sum.
+	// Sum holds the sum. It is an int while all numbers are ints and none
+	// exceeds 2^63 / MaxCount (9.2e15); such ones count as doubles, so that no
+	// sum overflows.
 	Sum string
 	// Min and Max hold the smallest and the largest value.
 	Min, Max string
@@ -102,7 +104,8 @@ type Value struct {
 	// measurement by time, late arrivals included. Among several in one
 	// millisecond First is the smallest and Last the largest value.
 	First, Last string
-	// SumSquares holds the sum of squares, for variance.
+	// SumSquares holds the sum of squares, for variance: a double, or a
+	// Decimal128.
 	SumSquares string
 	// Count holds how many measurements have the number.
 	Count string

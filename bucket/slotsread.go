@@ -307,6 +307,6 @@ func (s *Slots[S, M]) AggregatePipeline(series S, from, to time.Time, field stri
 			{Key: "max", Value: bson.D{{Key: "$max", Value: number}}},
 			{Key: "first", Value: bson.D{{Key: "$min", Value: sample}}},
 			{Key: "last", Value: bson.D{{Key: "$max", Value: sample}}},
-			{Key: "squares", Value: bson.D{{Key: "$sum", Value: op("$multiply", number, number)}}},
+			{Key: "squares", Value: bson.D{{Key: "$sum", Value: op("$multiply", inexact(number), inexact(number))}}},
 		}}})
 }
