@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// All gives every document, in batches of req.Size (0 means 500): from the
+// All gives every document, in batches of req.Size (Default 500): from the
 // beginning, or after the token of req.After; with FromEnd or Before from there
 // back to the beginning, in reverse order. No cursor stays open between batches,
 // so the loop may take hours. req.Count must be CountNone.

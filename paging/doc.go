@@ -34,7 +34,25 @@
 // most services. Everything else is for when you need it: [Pager.Numbered] and
 // [Pager.Jump] for page numbers, [Pager.Pages] to walk pages, [Pager.Filter],
 // [Pager.Sort] and [Pager.Pipeline] to run the query yourself, [ParseRequest] and
-// LinkHeader for HTTP, [ConnectionArgs] and [NewConnection] for GraphQL.
+// LinkHeader for HTTP, [ConnectionArgs] and [NewConnection] for GraphQL. A
+// handler:
+//
+//	func list(w http.ResponseWriter, r *http.Request) {
+//		req, err := paging.ParseRequest(r.URL.Query(), paging.Params{Max: 50})
+//		var page *paging.Page[Article]
+//		if err == nil {
+//			page, err = pager.Page(r.Context(), filter, req)
+//		}
+//		switch {
+//		case errors.Is(err, paging.ErrInvalidRequest): // tokens that are no good, too
+//			http.Error(w, err.Error(), http.StatusBadRequest)
+//		case err != nil:
+//			http.Error(w, "internal error", http.StatusInternalServerError)
+//		default:
+//			w.Header().Set("Link", page.LinkHeader(r.URL, paging.Params{}))
+//			json.NewEncoder(w).Encode(page)
+//		}
+//	}
 //
 // # What it pages over
 //
@@ -43,8 +61,10 @@
 // condition, the sort and the limit are stages after yours: the sort may use
 // fields your stages computed, but the index of the collection then serves your
 // stages and not the paging, unless the server can move the condition to the
-// front. With the sort fields the `_id` of what the pipeline puts out must tell
-// its documents apart; after $unwind, sort by the array index as well.
+// front. A pipeline of $match stages alone is as good as a filter: they become
+// one with the condition (except $text, which stays as it is). With the sort
+// fields the `_id` of what the pipeline puts out must tell its documents apart;
+// after $unwind, sort by the array index as well.
 //
 // Documents stay as they are: the package stores nothing and needs no field of
 // its own. With the articles
@@ -57,11 +77,11 @@
 // filter is a $or of index ranges, each with your filter inside:
 //
 //	{$or: [
-//	  {$and: [{topic: "sea"}, {published: {$eq: D}, title: {$eq: "Tides"}, _id: {$gte: 1}}]},
-//	  {$and: [{topic: "sea"}, {published: {$eq: D}, title: {$gt: "Tides"}}]},
+//	  {$and: [{topic: "sea"}, {published: D, title: "Tides", _id: {$gte: 1}}]},
+//	  {$and: [{topic: "sea"}, {published: D, title: {$gt: "Tides"}}]},
 //	  {$and: [{topic: "sea"}, {published: {$lt: D}}]},
-//	  {$and: [{topic: "sea"}, {published: {$in: [null, MinKey]}}]},  // the drafts come last
-//	  …                                                             // values of other BSON types
+//	  {$and: [{topic: "sea"}, {published: {$in: [null, [], MinKey]}}]}, // the drafts come last
+//	  …                                                                // values of other BSON types
 //	]}
 //
 // # Order
@@ -78,7 +98,9 @@
 //
 // A document with an array at or on the way to a sort field has several places
 // in an index; it is refused with [ErrUnsortable] when a page meets it, as are
-// undefined and regular expression values, which no range can be compared with.
+// undefined and regular expression values, which no range can be compared with,
+// documents nested more than 100 levels deep, and values too large for a token.
+// (In a field named in Uniform such values can be missing without an error.)
 //
 // `_id`s that are strings can be equal under a collation ("a" and "A"), and then
 // have no order. With Options.Find carrying a collation, documents with such ids
@@ -89,29 +111,47 @@
 // # Indexes
 //
 // [Pager.Indexes] offers one: Options.Equality (the fields your filters fix to
-// one value), then the sort, with the collation of Options.Find. Without it the
-// answers are the same and the server sorts in memory. A sort by `_id` alone
-// needs no index of its own. Where several indexes compete, pass a hint in
-// Options.Find.
+// one value, or to a few with $in), then the sort, with the collation of
+// Options.Find. Without it the answers are the same and the server sorts in
+// memory. A sort by `_id` alone needs no index of its own. Under a collation of
+// Options.Find it sorts in memory, because `_id` has no index with one; only the
+// pages after the first are spared that, and only if `_id` is Uniform and holds
+// no strings. Where several indexes compete, pass a hint in Options.Find.
+//
+// An index serves every query that its first fields serve: where another package
+// asks for {scope, parent, order}, a pager's {scope, parent, order, _id} does the
+// same work, and one of the two can go.
+//
+// An Equality field that a filter fixes to several values, {topic: {$in: ["sea",
+// "sky"]}} at its top level, gives each branch of a page after a token one range
+// for each value, and the server merges those as well; with $in inside, it would
+// sort in memory. More than 100 in all (values times branches) are left as they
+// are, as are values that are documents, arrays or patterns. With Sequential all
+// are: the ranges of several values are no order.
 //
 // # Costs
 //
 //	Page, first or FromEnd      1 find, limit Size+1
 //	Page, After or Before       1 find, limit Size+2; + 1 find (limit 1) if the document
 //	                            of the token is gone, or the token came from an empty
-//	                            page; + 2 finds if its sort values changed
+//	                            page; + 2 finds if its sort values changed, or one whose
+//	                            `_id` may be equal (1 and 1.0) took its place
 //	All                         1 find a batch
 //	Pages                       that of Page, each time
 //	Numbered                    1 find with skip (Number-1)·Size: walks all skipped keys
 //	Jump                        1 find with skip of at most Group·Size, + 1 find (limit 1)
 //	                            where nothing was skipped or nothing found
-//	CountExact                  1 aggregate over all matching keys
-//	CountCapped(n)              1 aggregate over at most n+1 matching keys
+//	CountExact                  1 aggregate over all matching keys; without a filter, over
+//	                            all documents
+//	CountCapped(n)              1 aggregate over at most n+1 of them
 //	CountEstimated              1 count from metadata, for a nil or empty filter only
 //	EnsureIndexes               1 listIndexes, + 1 createIndexes if missing
 //
 // With [Sequential] each find above is one to as many finds as there are branches
 // (two or three a sort field, one or two if it is uniform), each a range by itself.
+// A find is 1 round trip unless Options.Find has a smaller BatchSize or what it
+// reads exceeds 16 MB. Over a pipeline it is an aggregate, and examines what the
+// stages do; a pipeline of $match stages alone costs what a filter does.
 //
 // The count is left out when the page itself shows the total. A page examines
 // its limit and a key or two a branch more, when the index of Indexes (with the
@@ -140,7 +180,9 @@
 //
 // (The mongod column is what its planner does, not a time. The times are of
 // sorts by fields of one type.) Use Sequential on DocumentDB, and for filters that
-// cannot stand inside $or, like $text. There name the fields of one type in
+// cannot stand inside $or, like $text (whose index has no order: each branch then
+// sorts what it matches in memory), and for projections like "tags.$", which
+// find no position inside $or. On DocumentDB name the fields of one type in
 // Uniform as well: the branches for other types match by $type, which is a range
 // of the index to mongod, but makes other engines walk the rest of the list when
 // a page reaches its end. $unionWith is not offered: nothing promises the order of

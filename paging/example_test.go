@@ -229,7 +229,7 @@ func ExampleParseRequest() {
 		}
 		page, err := pager.Page(r.Context(), nil, req)
 		switch {
-		case errors.Is(err, paging.ErrInvalidToken):
+		case errors.Is(err, paging.ErrInvalidRequest): // tokens too
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		case err != nil:
 			http.Error(w, "internal error", http.StatusInternalServerError)

@@ -10,7 +10,7 @@ import (
 type NumberedRequest struct {
 	Number int64 // from 1
 	Size   int   // Default Options.PageSize.
-	Count  Count // CountNone unless set; CountExact gives Pages
+	Count  Count // Default CountNone; CountExact gives Pages
 }
 
 // NumberedPage is a page that knows its number. Its tokens are those of any

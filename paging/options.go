@@ -28,7 +28,7 @@ const (
 
 	// Sequential sends a find a branch, in the order of the result, until the
 	// page is full. For engines that do not merge (DocumentDB), and filters
-	// that are not allowed inside $or ($text).
+	// that are not allowed inside $or ($text, sorted in memory branch by branch).
 	Sequential
 )
 
@@ -38,13 +38,16 @@ type Options struct {
 	// batch size, allowDiskUse and so on. Over a pipeline those that aggregate
 	// has are sent with it; the others are an error there. What paging itself
 	// sets is refused: sort, skip, limit, tailable cursors, min, max, returnKey
-	// and showRecordID. A projection need not hold the sort fields: they are
-	// read all the same and taken out again before decoding.
+	// and showRecordID, and with Merged the positional projection "tags.$". A
+	// projection need not hold the sort fields: they are read all the same and
+	// taken out again before decoding.
 	Find *options.FindOptionsBuilder
 
 	// Equality names the fields that the filters of this list fix to one value
-	// (a tenant, a status). They come first in the index and the shard key.
-	// Nothing else depends on them.
+	// (a tenant, a status). They come first in the index and the shard key. A
+	// filter with several values, {status: {$in: […]}} at its top level, is sent
+	// with one branch for each (see Indexes in the package's documentation); what
+	// is found depends on none of this.
 	Equality []string
 
 	// Uniform names sort fields that hold one kind of value in all documents:
@@ -54,20 +57,20 @@ type Options struct {
 	// pages.
 	Uniform []string
 
-	// Strategy is Merged unless set.
+	// Strategy is how a keyset condition is sent. Default Merged.
 	Strategy Strategy
 
-	// PageSize is the size of pages whose request names none. 0 means 20.
+	// PageSize is the size of pages whose request names none. Default 20.
 	PageSize int
 
 	// Group is how many pages Jump may go from the current one, and the number
-	// of pages in the groups that NumberedPage reports. 0 means 10.
+	// of pages in the groups that NumberedPage reports. Default 10.
 	Group int
 
 	// Keys signs tokens with the first key and accepts those signed with any,
 	// so that keys can be rotated: put the new one in front and drop the old
-	// one when its tokens are no longer wanted. Use 32 random bytes. None
-	// means unsigned.
+	// one when its tokens are no longer wanted. Use 32 random bytes. Default
+	// none: tokens are unsigned.
 	Keys [][]byte
 
 	// DistinctIDs vouches that no two documents of a list that are equal in the
@@ -76,8 +79,8 @@ type Options struct {
 	DistinctIDs bool
 
 	// Registry encodes filters when tokens are bound to them, projections, and
-	// documents given to Token. nil means the driver's default. Set it to the
-	// client's if that has codecs of its own: a Pager cannot see them.
+	// documents given to Token. Default the driver's. Set it to the client's if
+	// that has codecs of its own: a Pager cannot see them.
 	Registry *bson.Registry
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Request asks for one page.
 type Request struct {
-	// Size is the number of documents. 0 means Options.PageSize.
+	// Size is the number of documents. Default Options.PageSize.
 	Size int
 
 	// After is a token: the page begins behind its document.
@@ -24,8 +24,8 @@ type Request struct {
 	// FromEnd asks for the last page, without a token.
 	FromEnd bool
 
-	// Count says whether to count the documents of the whole list. CountNone
-	// unless set.
+	// Count says whether to count the documents of the whole list. Default
+	// CountNone.
 	Count Count
 }
 
@@ -68,10 +68,14 @@ func (p *Page[T]) Cursor(i int) string {
 // A page that turns out empty has the tokens to go back from where it is.
 //
 // Cost: 1 round trip on the index of Indexes, examining Size plus 1 or 2 keys
-// and one or two a branch. 1 more, with limit 1, when the document of the token
+// and one or two a branch, and a branch is one for each value if the filter gives
+// an Equality field several. 1 more, with limit 1, when the document of the token
 // is gone or the token came from an empty page; 2 more when the sort values of
-// the document changed. A count is 1 more. With Sequential a read is up to one
-// round trip a branch. Nothing is written.
+// the document changed, or another with an `_id` that may be equal is there. A
+// count is 1 more. With Sequential a read is up to one round trip a branch. A
+// smaller BatchSize in Options.Find, or a page of more than 16 MB, takes more
+// round trips. A pipeline of $match stages alone costs the same; another one
+// examines what its stages do. Nothing is written.
 func (p *Pager[T]) Page(ctx context.Context, over any, req Request) (*Page[T], error) {
 	src, err := p.source(over)
 	if err != nil {

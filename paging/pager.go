@@ -128,7 +128,8 @@ func newPager[T any](coll *mongo.Collection, sort bson.D, opts *Options) (*Pager
 
 // Indexes gives the index that serves the pages: Options.Equality, then the sort
 // with `_id`, under the collation of Options.Find. A sort by `_id` alone needs
-// none, and cannot have another one.
+// none, and cannot have another one: under a collation it is done in memory,
+// except after tokens of a Uniform `_id` that is no string.
 func (p *Pager[T]) Indexes() []mongo.IndexModel {
 	if len(p.order) == 1 && p.order[0].path == "_id" && len(p.opts.Equality) == 0 {
 		return nil
@@ -162,7 +163,7 @@ func (p *Pager[T]) EnsureIndexes(ctx context.Context) error {
 }
 
 // ShardKey recommends a shard key: Options.Equality and `_id`, so that one shard
-// holds the whole list; without Equality a hashed `_id`.
+// can hold the whole list; without Equality a hashed `_id`.
 func (p *Pager[T]) ShardKey() bson.D {
 	if len(p.opts.Equality) == 0 {
 		return bson.D{{Key: "_id", Value: "hashed"}}
