@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"math"
+	"slices"
 	"sort"
 	"strings"
 
@@ -25,11 +28,15 @@ const (
 	Cycle ProblemKind = "cycle"
 	// WrongAncestors: the array is not the way up by the parents.
 	WrongAncestors ProblemKind = "wrong ancestors"
-	// WrongPath: the path is malformed or not that of the parent's children.
+	// WrongPath: the path is malformed or not that of the parent's children, or
+	// the node's own segment is missing, holds the delimiter or has no string
+	// form, which Repair cannot mend.
 	WrongPath ProblemKind = "wrong path"
 	// WrongRange: left and right are not numbers in order, or the children (of
 	// the node, or the roots) overlap or leave gaps.
 	WrongRange ProblemKind = "wrong range"
+	// WrongChildren: the children are null or no array.
+	WrongChildren ProblemKind = "wrong children"
 	// DanglingChild: an element of children does not exist.
 	DanglingChild ProblemKind = "dangling child"
 	// DuplicateChild: an element of children is there twice.
@@ -38,7 +45,8 @@ const (
 	SeveralParents ProblemKind = "several parents"
 	// WrongCount: the child counter is not the number of children.
 	WrongCount ProblemKind = "wrong count"
-	// WrongOrder: children of the node (or roots) have no position or share one.
+	// WrongOrder: children of the node (or roots) have no position, one that is
+	// no whole number, or share one.
 	WrongOrder ProblemKind = "wrong order"
 )
 
@@ -62,6 +70,8 @@ func (p Problem[K]) String() string {
 // Check yields what is wrong with the tree. It reads 1,000 nodes at a time,
 // each batch with its surroundings as of one moment, so that work done
 // meanwhile is not reported as a problem (on a standalone server it may be).
+// The IDs come from the primary and sorted; with a Scope and the IDField _id the
+// server sorts those of the tree first.
 //
 // Cost: for each 1,000 nodes at most 6 round trips (IDs, nodes, ways up or
 // parents, children, commit), and 2 for the roots; writes nothing.
@@ -158,9 +168,9 @@ func (c *core) audit(ctx context.Context, ids []bson.RawValue) ([]finding, error
 		found = append(found, c.auditOrder(n.id, kids)...)
 		if f := c.o.ChildCountField; f != "" {
 			want := int64(len(kids))
-			if got, ok := n.raw.Lookup(f).AsInt64OK(); !ok || got != want {
+			if got, ok := integral(n.raw.Lookup(f)); !ok || got != want {
 				found = append(found, finding{kind: WrongCount, id: n.id,
-					detail: fmt.Sprintf("%s is %v, there are %d children", f, n.raw.Lookup(f), want),
+					detail: fmt.Sprintf("%s is %v, there are %d children", f, shown(n.raw.Lookup(f)), want),
 					fix:    c.setter(n, d(f, want))})
 			}
 		}
@@ -198,8 +208,8 @@ func (c *core) auditOrder(parent bson.RawValue, kids []node) []finding {
 	}
 	for i, n := range kids {
 		detail := ""
-		if _, ok := n.raw.Lookup(f).AsInt64OK(); !ok {
-			detail = fmt.Sprintf("%v has %s %v", n.id, f, n.raw.Lookup(f))
+		if _, ok := integral(n.raw.Lookup(f)); !ok {
+			detail = fmt.Sprintf("%s of %v is %s", f, n.id, shown(n.raw.Lookup(f)))
 		} else if i > 0 && n.order <= kids[i-1].order {
 			detail = fmt.Sprintf("%v and %v have %s %d", kids[i-1].id, n.id, f, n.order)
 		}
@@ -217,6 +227,21 @@ func (c *core) auditOrder(parent bson.RawValue, kids []node) []finding {
 	return nil
 }
 
+// numbered reports whether both numbers of a nested set are there.
+func (c *core) numbered(n node) bool {
+	_, left := integral(n.raw.Lookup(c.o.LeftField))
+	_, right := integral(n.raw.Lookup(c.o.RightField))
+	return left && right
+}
+
+// shown is a stored value for a message.
+func shown(v bson.RawValue) string {
+	if v.Type == 0 {
+		return "missing"
+	}
+	return v.String()
+}
+
 func (c *core) auditRange(n node, kids []node) []finding {
 	next := n.left + 1
 	detail := ""
@@ -227,8 +252,9 @@ func (c *core) auditRange(n node, kids []node) []finding {
 		next = kid.right + 1
 	}
 	switch {
-	case n.left < 1 || n.right <= n.left:
-		detail = fmt.Sprintf("left %d, right %d", n.left, n.right)
+	case n.left < 1 || n.right <= n.left || !c.numbered(n):
+		detail = fmt.Sprintf("%s is %s, %s is %s", c.o.LeftField, shown(n.raw.Lookup(c.o.LeftField)),
+			c.o.RightField, shown(n.raw.Lookup(c.o.RightField)))
 	case detail == "" && next != n.right:
 		detail = fmt.Sprintf("right is %d, the children end at %d", n.right, next-1)
 	}
@@ -241,9 +267,11 @@ func (c *core) auditRange(n node, kids []node) []finding {
 // chains reads the ways up from nodes: for each ID the node and its ancestors,
 // root first.
 func (c *core) chains(ctx context.Context, up func(*core, bson.D) mongo.Pipeline, nodes []node) (map[string][]node, error) {
-	ids := make([]bson.RawValue, len(nodes))
-	for i, n := range nodes {
-		ids[i] = n.id
+	var ids []bson.RawValue
+	for _, n := range nodes {
+		if n.badPath == nil { // it has none
+			ids = append(ids, n.id)
+		}
 	}
 	rows, err := c.aggregate(ctx, append(up(c, c.byIDs(ids)), d("$project", c.projection())))
 	if err != nil {
@@ -306,7 +334,7 @@ func (c *core) auditParents(ctx context.Context, nodes []node) ([]finding, error
 				set = ancestorArray{}.place(c, &parent)
 			}
 			found = append(found, finding{kind: WrongAncestors, id: n.id,
-				detail: fmt.Sprintf("%v, the parents say %v", n.ancestors, want), fix: c.setter(n, set[:1])})
+				detail: fmt.Sprintf("%s, the parents say %v", shown(n.raw.Lookup(c.o.AncestorsField)), want), fix: c.setter(n, set[:1])})
 		}
 	}
 	return found, nil
@@ -317,6 +345,9 @@ func (c *core) uproot(n node) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		switch s := c.shape.(type) {
 		case linked:
+			if err := c.vacant(ctx, nil, n); err != nil {
+				return err
+			}
 			if err := c.set(ctx, c.byID(n.id), d("$set", s.place(c, nil))); err != nil {
 				return err
 			}
@@ -333,6 +364,25 @@ func (c *core) uproot(n node) func(ctx context.Context) error {
 		}
 		return c.set(ctx, c.byID(n.id), d("$set", d(c.o.ParentField, nil)))
 	}
+}
+
+// errTaken says that a node cannot go where Repair would put it.
+var errTaken = errors.New("a sibling has the segment")
+
+// vacant is errTaken if a path has another node with the segment of n: the
+// unique index would end the transaction.
+func (c *core) vacant(ctx context.Context, path any, n node) error {
+	if c.rep != MaterializedPath || c.o.SegmentField == c.o.IDField {
+		return nil
+	}
+	_, err := c.findOne(ctx, c.in(c.o.PathField, path, c.o.SegmentField, n.segment, c.o.IDField, d("$ne", n.id)), ErrNotFound)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = errTaken
+	}
+	return err
 }
 
 // cycleOf gives the IDs on the cycle that n is part of, or nil. The chain is
@@ -396,6 +446,11 @@ func (c *core) auditPaths(ctx context.Context, nodes []node) ([]finding, error) 
 	}
 	var found []finding
 	for _, n := range nodes {
+		if n.badPath != nil {
+			found = append(found, finding{kind: WrongPath, id: n.id,
+				detail: fmt.Sprintf("%s is %s: %v", c.o.SegmentField, shown(n.raw.Lookup(c.o.SegmentField)), n.badPath)})
+			continue
+		}
 		segments := c.segments(n.path)
 		sep := c.o.PathDelimiter
 		var parent *node
@@ -410,7 +465,7 @@ func (c *core) auditPaths(ctx context.Context, nodes []node) ([]finding, error) 
 		case !isString && !isNull(stored),
 			isString && n.path != "" && n.path != sep+strings.Join(segments, sep)+sep,
 			isString && n.path == "":
-			found = append(found, finding{kind: WrongPath, id: n.id, detail: fmt.Sprintf("malformed: %v", stored),
+			found = append(found, finding{kind: WrongPath, id: n.id, detail: fmt.Sprintf("malformed: %s", shown(stored)),
 				fix: c.uproot(n), uproot: true})
 		case len(segments) == 0:
 		case parent == nil:
@@ -439,6 +494,9 @@ func (c *core) auditPaths(ctx context.Context, nodes []node) ([]finding, error) 
 					// The parent may have been mended since.
 					now, err := c.find(ctx, p.id, ErrParentNotFound)
 					if err != nil {
+						return err
+					}
+					if err := c.vacant(ctx, c.full(now), n); err != nil {
 						return err
 					}
 					if err := c.set(ctx, c.byID(n.id), d("$set", d(c.o.PathField, c.full(now)))); err != nil {
@@ -492,15 +550,38 @@ func (c *core) auditChildren(ctx context.Context, nodes []node) ([]finding, erro
 					fix: c.setter(n, d(c.o.ChildrenField, keep))})
 			}
 		}
+		if v := n.raw.Lookup(c.o.ChildrenField); v.Type != 0 && v.Type != bson.TypeArray {
+			found = append(found, finding{kind: WrongChildren, id: n.id, detail: fmt.Sprintf("%s is %s", c.o.ChildrenField, shown(v)),
+				fix: c.setter(n, d(c.o.ChildrenField, bson.A{}))})
+		}
 		chain := chains[key(n.id)]
-		var parents []node
+		loop := loopOf(n, chain)
+		onLoop := map[string]bool{}
+		for _, id := range loop {
+			onLoop[key(id)] = true
+		}
+		var parents, within []node
+		entries := map[string]bson.RawValue{} // nodes of the loop that others lead to
 		for _, a := range chain {
 			if refers(a, n.id) {
 				parents = append(parents, a)
+				if onLoop[key(a.id)] {
+					within = append(within, a)
+				}
+			}
+			for _, id := range a.children {
+				if onLoop[key(id)] && !onLoop[key(a.id)] {
+					entries[key(id)] = id
+				}
 			}
 		}
 		if !c.o.Graph && len(parents) > 1 {
-			sort.Slice(parents, func(i, j int) bool { return less(parents[i].id, parents[j].id) })
+			sort.Slice(parents, func(i, j int) bool {
+				if a, b := onLoop[key(parents[i].id)], onLoop[key(parents[j].id)]; a != b {
+					return b
+				}
+				return less(parents[i].id, parents[j].id)
+			})
 			found = append(found, finding{kind: SeveralParents, id: n.id,
 				detail: fmt.Sprintf("%d parents", len(parents)), fix: func(ctx context.Context) error {
 					var models []mongo.WriteModel
@@ -510,15 +591,35 @@ func (c *core) auditChildren(ctx context.Context, nodes []node) ([]finding, erro
 					return c.bulk(ctx, models)
 				}})
 		}
-		if loop := loopOf(n, chain); loop != nil {
+		if loop != nil {
 			f := finding{kind: Cycle, id: n.id, detail: fmt.Sprintf("one of %d", len(loop))}
-			if smallest(n.id, loop) {
-				f.fix, f.uproot = c.uproot(n), true
+			switch {
+			case len(entries) == 0:
+				if smallest(n.id, loop) {
+					f.fix, f.uproot = c.uproot(n), true
+				}
+			case !c.o.Graph: // the entries have several parents, which is mended
+			case entries[key(n.id)].Type != 0 && smallest(n.id, slices.Collect(maps.Values(entries))):
+				f.fix = func(ctx context.Context) error {
+					var models []mongo.WriteModel
+					for _, p := range within {
+						models = append(models, r.unlink(c, p, n.id))
+					}
+					return c.bulk(ctx, models)
+				}
 			}
 			found = append(found, f)
 		}
 	}
 	return found, nil
+}
+
+// integral is the number that v is, if it is a whole one.
+func integral(v bson.RawValue) (int64, bool) {
+	if f, ok := v.DoubleOK(); ok {
+		return int64(f), f == math.Trunc(f) && math.Abs(f) < 1<<53
+	}
+	return v.AsInt64OK()
 }
 
 func refers(n node, child bson.RawValue) bool {

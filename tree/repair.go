@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -9,8 +10,9 @@ import (
 
 // RepairOptions control Repair.
 type RepairOptions struct {
-	// MakeRoots makes orphans, nodes with a malformed path and one node of each
-	// cycle roots. False leaves them as they are.
+	// MakeRoots makes roots of orphans, of nodes with a malformed path and of one
+	// node of each cycle that no other node leads to. False leaves them as they
+	// are.
 	MakeRoots bool
 	// BatchSize is the number of nodes looked at in a transaction. 0 is 1,000.
 	BatchSize int
@@ -21,8 +23,12 @@ type RepairOptions struct {
 
 // RepairResult counts what Repair did.
 type RepairResult struct {
-	Examined, Repaired int64
-	// Remaining are the problems that Repair may not or cannot mend.
+	// Examined counts the nodes looked at, in each pass again.
+	Examined int64
+	// Repaired counts the problems mended.
+	Repaired int64
+	// Remaining are the problems that Repair may not or cannot mend: with a
+	// SegmentField also the nodes whose place a sibling of that segment has.
 	Remaining int64
 }
 
@@ -32,15 +38,15 @@ const maxPasses = 100
 
 // Repair mends what Check finds. The parent references decide: arrays of
 // ancestors, numbers and counters follow them. Of a path its last segment
-// decides. Of several nodes with one child the one with the smallest ID keeps
-// it. It is safe beside other work, which waits or retries while a batch is
+// decides. Of several nodes with one child one keeps it that is not on a ring
+// with it, and of these the one with the smallest ID. It is safe beside other work, which waits or retries while a batch is
 // written; a run that is interrupted is finished by the next.
 //
 // Nested sets are numbered anew in one transaction, which for more than some
 // 100,000 nodes may exceed the server's limit for transactions (60 s).
 //
 // Cost: as Check, and for each batch with problems the same again plus lock and
-// 1 or 2 writes for each problem; then a last pass that finds nothing. Nested
+// 1 or 2 writes for each problem (with a SegmentField also 1 read); then a last pass that finds nothing. Nested
 // sets: 4 round trips more (lock, all nodes, bulk write, commit).
 func (t *Tree[K, T]) Repair(ctx context.Context, opts *RepairOptions) (RepairResult, error) {
 	var o RepairOptions
@@ -86,7 +92,12 @@ func (c *core) repairPass(ctx context.Context, o RepairOptions, result *RepairRe
 						left++
 					case f.uproot && done[key(f.id)]: // one change of place a pass
 					default:
-						if err := f.fix(ctx); err != nil {
+						err := f.fix(ctx)
+						if errors.Is(err, errTaken) {
+							left++
+							break
+						}
+						if err != nil {
 							return err
 						}
 						done[key(f.id)] = true
@@ -182,9 +193,7 @@ func (c *core) renumber(ctx context.Context) (written int64, err error) {
 		}
 		var models []mongo.WriteModel
 		for i, n := range nodes {
-			_, hasLeft := n.raw.Lookup(c.o.LeftField).AsInt64OK()
-			_, hasRight := n.raw.Lookup(c.o.RightField).AsInt64OK()
-			if !hasLeft || !hasRight || n.left != left[i] || n.right != right[i] {
+			if !c.numbered(n) || n.left != left[i] || n.right != right[i] {
 				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.byID(n.id)).
 					SetUpdate(d("$set", d(c.o.LeftField, left[i], c.o.RightField, right[i]))))
 			}

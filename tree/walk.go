@@ -3,12 +3,14 @@ package tree
 import (
 	"context"
 	"iter"
+	"math"
 	"slices"
 	"sort"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
 // defaultBatch is the number of nodes that long work handles at a time.
@@ -121,14 +123,25 @@ func (c *core) childNodes(ctx context.Context, parents []node) ([][]node, error)
 	return out, nil
 }
 
-// batches yields the IDs of all nodes of the tree, a batch at a time.
+// primary is c with reads from the primary: a secondary that lags would hide
+// nodes from work that is to see them all.
+func (c *core) primary() *core {
+	p := *c
+	opts := options.Collection().SetReadPreference(readpref.Primary())
+	p.coll, p.locks = c.coll.Clone(opts), c.locks.Clone(opts)
+	return &p
+}
+
+// batches yields the IDs of all nodes of the tree, a batch at a time. They come
+// sorted: on an index that moves change, a scan could miss nodes.
 func (c *core) batches(ctx context.Context, size int) iter.Seq2[[]bson.RawValue, error] {
 	if size <= 0 {
 		size = defaultBatch
 	}
 	return func(yield func([]bson.RawValue, error) bool) {
-		opts := options.Find().SetProjection(d(c.o.IDField, 1)).SetBatchSize(int32(min(size, 1<<20)))
-		cursor, err := c.coll.Find(ctx, c.in(), opts)
+		opts := options.Find().SetProjection(d(c.o.IDField, 1)).SetSort(d(c.o.IDField, 1)).
+			SetBatchSize(int32(min(size, 1<<20)))
+		cursor, err := c.primary().coll.Find(ctx, c.in(), opts)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -166,7 +179,9 @@ type visited[V any] struct {
 }
 
 // walk yields the whole tree, parents before their children and siblings in
-// order. In memory it holds shapes, and the documents of one batch.
+// order. In memory it holds shapes, the documents of one batch and, of child
+// references, the IDs that it has seen: a node that two list, or that lies on a
+// ring, comes once.
 func walk[V any](ctx context.Context, c *core, size int, decode func(*mongo.Cursor) (V, error)) iter.Seq2[visited[V], error] {
 	if size <= 0 {
 		size = defaultBatch
@@ -185,6 +200,7 @@ func walk[V any](ctx context.Context, c *core, size int, decode func(*mongo.Curs
 			}
 		}
 		var first []visited[V]
+		seen := map[string]bool{}
 		for _, n := range roots {
 			first = append(first, visited[V]{node: n, parent: null})
 		}
@@ -207,6 +223,12 @@ func walk[V any](ctx context.Context, c *core, size int, decode func(*mongo.Curs
 			var next []visited[V]
 			for i, kids := range below {
 				for _, n := range kids {
+					if c.rep == ChildReferences {
+						if seen[key(n.id)] {
+							continue
+						}
+						seen[key(n.id)] = true
+					}
 					next = append(next, visited[V]{node: n, parent: shapes[i].id})
 				}
 			}
@@ -224,7 +246,7 @@ func visit[V any](ctx context.Context, c *core, batch []visited[V], decode func(
 		ids[i] = v.node.id
 		at[key(v.node.id)] = i
 	}
-	cursor, err := c.coll.Find(ctx, c.byIDs(ids))
+	cursor, err := c.coll.Find(ctx, c.byIDs(ids), options.Find().SetBatchSize(math.MaxInt32))
 	if err != nil {
 		return yield(none, err) && false
 	}
