@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -14,7 +15,9 @@ import (
 
 // AdoptOptions bounds Adopt.
 type AdoptOptions struct {
-	// Filter narrows the source. Default nil: all its documents.
+	// Filter narrows the source. Each Filter has a checkpoint of its own:
+	// documents that two of them select are adopted twice, unless by
+	// Options.IDField. Default nil: all its documents.
 	Filter bson.D
 	// BatchSize is how many measurements one transaction stores. Default 1000.
 	BatchSize int
@@ -22,8 +25,9 @@ type AdoptOptions struct {
 	// this call. Default nil.
 	Progress func(done int64)
 	// Checkpoints holds how far each source has been adopted, one document per
-	// source. Default nil: the collection named as the buckets' with ".adopt"
-	// added. Drop it when the source is gone.
+	// source, target and Filter. On a sharded cluster create it beforehand.
+	// Default nil: the collection named as the buckets' with ".adopt" added.
+	// Drop it when the source is gone.
 	Checkpoints *mongo.Collection
 }
 
@@ -37,7 +41,8 @@ type AdoptResult struct {
 // order of its _id. convert takes a source document apart; nil takes the
 // document as the measurement, without its _id (unless that is
 // Options.IDField) and without the field named as Options.SeriesField, which
-// becomes the series. The source stays as it is.
+// becomes the series; it must have the series, time, ID and numbers that Append
+// asks for, not only zero values of M in their place. The source stays as it is.
 //
 // Each batch is stored in one transaction with the checkpoint, so Adopt can be
 // stopped at any point and run again without storing anything twice, also to
@@ -73,7 +78,14 @@ func (b *Buckets[S, M]) adopt(ctx context.Context, src *mongo.Collection, conver
 	if convert == nil {
 		convert = b.plain
 	}
-	point := checkpoint{coll: o.Checkpoints, source: src.Database().Name() + "." + src.Name()}
+	point := checkpoint{coll: o.Checkpoints, id: bson.D{{Key: "source", Value: namespace(src)}, {Key: "target", Value: namespace(b.coll)}}}
+	if len(o.Filter) > 0 {
+		filter, err := b.document(o.Filter)
+		if err != nil {
+			return result, fmt.Errorf("AdoptOptions.Filter: %w", err)
+		}
+		point.id = append(point.id, bson.E{Key: "filter", Value: fmt.Sprintf("%x", sha256.Sum256(filter))})
+	}
 	if err := point.load(ctx); err != nil {
 		return result, err
 	}
@@ -88,7 +100,8 @@ func (b *Buckets[S, M]) adopt(ctx context.Context, src *mongo.Collection, conver
 	if len(filter) > 0 {
 		query = bson.D{{Key: "$and", Value: filter}}
 	}
-	cursor, err := src.Find(ctx, query, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
+	cursor, err := src.Find(ctx, query, options.Find().
+		SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(cursorBatch(o.BatchSize, 10)))
 	if err != nil {
 		return result, err
 	}
@@ -146,11 +159,14 @@ func (b *Buckets[S, M]) plain(doc bson.Raw) (series S, m M, err error) {
 	if err != nil {
 		return series, m, err
 	}
-	var rest bson.D
+	rest, hasSeries := bson.D{}, false
 	for _, element := range elements {
 		switch {
 		case element.Key() == b.series:
-			err = b.decode(element.Value(), &series)
+			hasSeries = true
+			if err = checkSeries(element.Value()); err == nil {
+				err = b.decode(element.Value(), &series)
+			}
 		case element.Key() == "_id" && b.opts.IDField != "_id":
 		default:
 			rest = append(rest, bson.E{Key: element.Key(), Value: element.Value()})
@@ -159,11 +175,18 @@ func (b *Buckets[S, M]) plain(doc bson.Raw) (series S, m M, err error) {
 			return series, m, fmt.Errorf("%w: field %q: %w", ErrInvalid, element.Key(), err)
 		}
 	}
-	value, err := b.value(rest)
-	if err == nil {
-		err = b.decode(value, &m)
+	if !hasSeries {
+		return series, m, fmt.Errorf("%w: no series in %q", ErrInvalid, b.series)
 	}
+	value, err := b.value(rest)
 	if err != nil {
+		return series, m, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	// M may have zero values for what the document has not.
+	if _, err := b.itemOf(value.Document()); err != nil {
+		return series, m, err
+	}
+	if err := b.decode(value, &m); err != nil {
 		return series, m, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return series, m, nil
@@ -176,16 +199,19 @@ func (l *layout) decode(value bson.RawValue, into any) error {
 	return value.Unmarshal(into)
 }
 
-// A checkpoint is the _id up to which a source has been adopted.
+// A checkpoint is the _id up to which a source has been adopted by a target
+// through a filter.
 type checkpoint struct {
-	coll   *mongo.Collection
-	source string
-	last   bson.RawValue // zero: nothing yet
+	coll *mongo.Collection
+	id   bson.D
+	last bson.RawValue // zero: nothing yet
 }
+
+func namespace(coll *mongo.Collection) string { return coll.Database().Name() + "." + coll.Name() }
 
 func (c *checkpoint) load(ctx context.Context) error {
 	var doc bson.Raw
-	err := c.coll.FindOne(ctx, bson.D{{Key: "_id", Value: c.source}}).Decode(&doc)
+	err := c.coll.FindOne(ctx, bson.D{{Key: "_id", Value: c.id}}).Decode(&doc)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil
 	}
@@ -197,14 +223,14 @@ func (c *checkpoint) load(ctx context.Context) error {
 // read: of two adoptions one fails before it stores anything twice.
 func (c *checkpoint) move(ctx context.Context, last bson.RawValue) error {
 	if c.last.Type == 0 {
-		_, err := c.coll.InsertOne(ctx, bson.D{{Key: "_id", Value: c.source}, {Key: "last", Value: last}})
+		_, err := c.coll.InsertOne(ctx, bson.D{{Key: "_id", Value: c.id}, {Key: "last", Value: last}})
 		if mongo.IsDuplicateKeyError(err) {
 			return fmt.Errorf("%w: %w", ErrConcurrentAdopt, err)
 		}
 		return err
 	}
 	done, err := c.coll.UpdateOne(ctx,
-		bson.D{{Key: "_id", Value: c.source}, {Key: "last", Value: bson.D{{Key: "$eq", Value: c.last}}}},
+		bson.D{{Key: "_id", Value: c.id}, {Key: "last", Value: bson.D{{Key: "$eq", Value: c.last}}}},
 		bson.D{{Key: "$set", Value: bson.D{{Key: "last", Value: last}}}})
 	if err == nil && done.MatchedCount == 0 {
 		return ErrConcurrentAdopt

@@ -130,6 +130,10 @@ func (b *Buckets[S, M]) item(m M) (item, error) {
 	if err != nil {
 		return item{}, fmt.Errorf("measurement: %w: %w", ErrInvalid, err)
 	}
+	return b.itemOf(raw)
+}
+
+func (b *Buckets[S, M]) itemOf(raw bson.Raw) (item, error) {
 	at := lookup(raw, b.opts.TimeField)
 	if at.Type != bson.TypeDateTime {
 		return item{}, fmt.Errorf("measurement: %w: no date in %q", ErrInvalid, b.opts.TimeField)
@@ -137,8 +141,7 @@ func (b *Buckets[S, M]) item(m M) (item, error) {
 	it := item{raw: raw, time: bson.DateTime(at.DateTime()), numbers: make([]any, len(b.opts.Values))}
 	if b.opts.IDField != "" {
 		it.id = lookup(raw, b.opts.IDField)
-		switch it.id.Type {
-		case 0, bson.TypeNull, bson.TypeUndefined, bson.TypeArray, bson.TypeRegex:
+		if !isID(it.id) {
 			return item{}, fmt.Errorf("measurement: %w: no ID in %q", ErrInvalid, b.opts.IDField)
 		}
 	}
@@ -154,6 +157,20 @@ func (b *Buckets[S, M]) item(m M) (item, error) {
 		return item{}, fmt.Errorf("measurement: %w: %d bytes exceed Options.MaxBytes", ErrInvalid, len(raw))
 	}
 	return it, nil
+}
+
+// isID says whether measurements can be told apart by this value: an array, say,
+// or what an ID is before it is set, cannot.
+func isID(value bson.RawValue) bool {
+	switch value.Type {
+	case 0, bson.TypeNull, bson.TypeUndefined, bson.TypeArray, bson.TypeRegex:
+		return false
+	case bson.TypeString:
+		return value.StringValue() != ""
+	case bson.TypeObjectID:
+		return !value.ObjectID().IsZero()
+	}
+	return true
 }
 
 func lookup(doc bson.Raw, path string) bson.RawValue {

@@ -228,19 +228,29 @@ func (l *layout) place(series any, t time.Time) (place, error) {
 	if err != nil {
 		return place{}, fmt.Errorf("series %v: %w: %w", series, ErrInvalid, err)
 	}
-	switch raw.Type {
-	case bson.TypeNull, bson.TypeUndefined, bson.TypeArray, bson.TypeRegex:
-		return place{}, fmt.Errorf("series %v: %w: a %v cannot name a series", series, ErrInvalid, raw.Type)
-	case bson.TypeEmbeddedDocument:
-		elements, _ := raw.Document().Elements()
-		for _, element := range elements {
-			if strings.HasPrefix(element.Key(), "$") {
-				return place{}, fmt.Errorf("series %v: %w: field %q", series, ErrInvalid, element.Key())
-			}
-		}
+	if err := checkSeries(raw); err != nil {
+		return place{}, fmt.Errorf("series %v: %w", series, err)
+	}
+	if t.IsZero() {
+		return place{}, fmt.Errorf("series %v: %w: no time", series, ErrInvalid)
 	}
 	start, end := l.window.Bounds(t)
 	return place{series: raw, start: start, end: end, key: placeKey(raw, start)}, nil
+}
+
+func checkSeries(value bson.RawValue) error {
+	switch value.Type {
+	case bson.TypeNull, bson.TypeUndefined, bson.TypeArray, bson.TypeRegex:
+		return fmt.Errorf("%w: a %v cannot name a series", ErrInvalid, value.Type)
+	case bson.TypeEmbeddedDocument:
+		elements, _ := value.Document().Elements()
+		for _, element := range elements {
+			if strings.HasPrefix(element.Key(), "$") {
+				return fmt.Errorf("%w: field %q", ErrInvalid, element.Key())
+			}
+		}
+	}
+	return nil
 }
 
 // placeKey is the same for numbers that are equal to the server.

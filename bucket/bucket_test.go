@@ -425,6 +425,7 @@ func TestInvalidMeasurements(t *testing.T) {
 	inf := bson.D{{Key: "id", Value: 1}}
 	for _, m := range []bson.D{
 		nil, inf, with("timestamp", "noon"), with("timestamp", nil), with("id", nil), with("id", bson.A{1}),
+		with("timestamp", time.Time{}), with("id", ""), with("id", bson.ObjectID{}),
 		with("w", nil), with("w", "1"), with("w", nan()), with("w", 1/zero()), with("w", bson.NewDecimal128(0x7800000000000000, 0)),
 	} {
 		if _, err := b.Append(t.Context(), 1, m); !errors.Is(err, bucket.ErrInvalid) {

@@ -34,7 +34,9 @@ func Of[S, M any](series S, measurements ...M) iter.Seq2[S, M] {
 // AppendMany adds measurements of any series in any order. It reads
 // BatchSize of them at a time, groups them by bucket and sends one unordered
 // bulkWrite. On an error the result says what is stored nevertheless; with
-// Options.IDField the same input can be given again.
+// Options.IDField the same input can be given again. A measurement that cannot
+// be stored stops it with an ErrInvalid that names its index in the input: the
+// batches before its own are stored then, and nothing from its own on.
 //
 // Cost: 1 round trip and 1 document written per bucket for each batch, found by
 // _id. A batch that meets buckets other writers filled, or partly filled ones
@@ -57,10 +59,12 @@ func (b *Buckets[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], o
 		return err
 	}
 	var pending batch
+	index := -1
 	for series, m := range items {
+		index++
 		g, err := b.group(series, m)
 		if err != nil {
-			return total, fmt.Errorf("bucket: append many: %w", err)
+			return total, fmt.Errorf("bucket: append many: item %d, of series %v: %w", index, series, err)
 		}
 		if pending.add(g); pending.items < o.BatchSize {
 			continue

@@ -42,7 +42,7 @@ func TestEditErrors(t *testing.T) {
 	if err := plain.DeleteByID(t.Context(), "s", at(1, 0, 0), "1"); err == nil {
 		t.Error("delete by ID without IDField")
 	}
-	if err := b.Replace(t.Context(), "s", event{Timestamp: at(1, 0, 0), V: nan()}); err != nil && !errors.Is(err, bucket.ErrNotFound) {
+	if err := b.Replace(t.Context(), "s", event{ID: "3", Timestamp: at(1, 0, 0), V: nan()}); err != nil && !errors.Is(err, bucket.ErrNotFound) {
 		t.Error(err) // v has a Count, so NaN is allowed
 	}
 	// An ID that looks like an operator is data.

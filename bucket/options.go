@@ -38,12 +38,12 @@ type Options struct {
 	// CountField holds their number. Default "count".
 	CountField string
 
-	// TimeField is the path, inside a measurement, of its time, a BSON date.
-	// Default "timestamp".
+	// TimeField is the path, inside a measurement, of its time, a BSON date; the
+	// zero time.Time is none. Default "timestamp".
 	TimeField string
 	// IDField is the path, inside a measurement, of an ID by which a repeated
-	// Append is recognized. Every measurement needs one then, and EnsureIndexes
-	// must have run. Default "": no de-duplication.
+	// Append is recognized. Every measurement needs one then, not "" or the zero
+	// ObjectID, and EnsureIndexes must have run. Default "": no de-duplication.
 	IDField string
 
 	// Values are the measured values of which buckets keep aggregates. Default

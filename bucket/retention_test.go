@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -349,15 +350,80 @@ func TestAdopt(t *testing.T) {
 	if _, err := b.Adopt(t.Context(), src, nil, nil); !errors.Is(err, bucket.ErrInvalid) {
 		t.Error(err)
 	}
-	// With a filter and a conversion it goes on.
+	// With a conversion it goes on. With a filter it begins anew.
 	result, err := b.Adopt(t.Context(), src, func(doc bson.Raw) (int, bson.D, error) {
-		return 9, bson.D{{Key: "timestamp", Value: at(20, 0, 0)}, {Key: "temperature", Value: 1}}, nil
-	}, &bucket.AdoptOptions{Filter: bson.D{{Key: "sensor_id", Value: 1}}})
+		return 8, bson.D{{Key: "timestamp", Value: at(20, 0, 0)}, {Key: "temperature", Value: 1}}, nil
+	}, nil)
 	if err != nil || result.Adopted != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if got := collect(t, b.Range(t.Context(), 9, time.Time{}, time.Time{})); len(got) != 1 {
+	result, err = b.Adopt(t.Context(), src, func(doc bson.Raw) (int, bson.D, error) {
+		return 9, bson.D{{Key: "timestamp", Value: at(20, 0, 0)}, {Key: "temperature", Value: 1}}, nil
+	}, &bucket.AdoptOptions{Filter: bson.D{{Key: "sensor_id", Value: 1}}})
+	if err != nil || result.Adopted != 18 { // 1, 4, …, 49 and the last
+		t.Errorf("%+v, %v", result, err)
+	}
+	if got := collect(t, b.Range(t.Context(), 9, time.Time{}, time.Time{})); len(got) != 18 {
 		t.Errorf("%v", got)
+	}
+}
+
+// Each filter and each target has a checkpoint of its own.
+func TestAdoptParts(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	src := db.Collection("readings")
+	for i := range 6 {
+		if _, err := src.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "series", Value: i % 2}, {Key: "timestamp", Value: at(1, i, 0)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"c", "d"} {
+		b := newBuckets[int, bson.D](t, db.Collection(name), bucket.Every(time.Hour), nil)
+		for _, want := range []int64{3, 0} {
+			for series := range 2 {
+				result, err := b.Adopt(t.Context(), src, nil, &bucket.AdoptOptions{
+					Filter: bson.D{{Key: "series", Value: series}}, Checkpoints: db.Collection("checkpoints"),
+				})
+				if err != nil || result.Adopted != want {
+					t.Errorf("%s: series %d: %+v, %v", name, series, result, err)
+				}
+			}
+		}
+	}
+}
+
+// Without a conversion nothing is made up for what a document has not.
+func TestAdoptIncomplete(t *testing.T) {
+	t.Parallel()
+	type measurement struct {
+		ID        string    `bson:"id"`
+		Timestamp time.Time `bson:"timestamp"`
+		V         float64   `bson:"v"`
+	}
+	o := full()
+	o.Values[0].Count = ""
+	for missing, doc := range map[string]bson.D{
+		"timestamp":        {{Key: "series", Value: "s"}, {Key: "id", Value: "1"}, {Key: "v", Value: 1.0}},
+		"no time":          {{Key: "series", Value: "s"}, {Key: "id", Value: "1"}, {Key: "v", Value: 1.0}, {Key: "timestamp", Value: time.Time{}}},
+		"number":           {{Key: "series", Value: "s"}, {Key: "id", Value: "1"}, {Key: "timestamp", Value: at(1, 0, 0)}},
+		"finite":           {{Key: "series", Value: "s"}, {Key: "id", Value: "1"}, {Key: "timestamp", Value: at(1, 0, 0)}, {Key: "v", Value: nil}},
+		"no ID":            {{Key: "series", Value: "s"}, {Key: "timestamp", Value: at(1, 0, 0)}, {Key: "v", Value: 1.0}},
+		`no series in "se`: {{Key: "id", Value: "1"}, {Key: "timestamp", Value: at(1, 0, 0)}, {Key: "v", Value: 1.0}},
+		"null":             {{Key: "series", Value: nil}, {Key: "id", Value: "1"}, {Key: "timestamp", Value: at(1, 0, 0)}, {Key: "v", Value: 1.0}},
+	} {
+		db := mongotest.Database(t)
+		b := newBuckets[string, measurement](t, db.Collection("c"), bucket.Every(time.Hour), o)
+		if _, err := db.Collection("src").InsertOne(t.Context(), append(bson.D{{Key: "_id", Value: "culprit"}}, doc...)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := b.Adopt(t.Context(), db.Collection("src"), nil, nil)
+		if !errors.Is(err, bucket.ErrInvalid) || !strings.Contains(err.Error(), "culprit") || !strings.Contains(err.Error(), missing) {
+			t.Errorf("%s: %v", missing, err)
+		}
+		if n := count(t, db.Collection("c")); n != 0 {
+			t.Errorf("%s: %d buckets", missing, n)
+		}
 	}
 }
 

@@ -287,6 +287,18 @@ func TestSlotsContended(t *testing.T) {
 	}
 }
 
+func TestSlotWithoutTime(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	s := newSlots[string, int](t, coll, bucket.Days(nil), nil)
+	if err := s.Set(t.Context(), "s", time.Time{}, 1); !errors.Is(err, bucket.ErrInvalid) {
+		t.Error(err)
+	}
+	if err := s.SetMany(t.Context(), bucket.Of("s", bucket.Slot[int]{Value: 1}), nil); !errors.Is(err, bucket.ErrInvalid) || count(t, coll) != 0 {
+		t.Error(err)
+	}
+}
+
 func TestArchiveSlots(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
