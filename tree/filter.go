@@ -9,7 +9,8 @@ import (
 
 // The filters are for Find, Count, paging and $match. Where the representation
 // keeps what they need in other documents than those they are to match, they
-// read it first; a filter so made shows the tree as it was then.
+// read it first; a filter so made shows the tree as it was then, and is another
+// one after a change.
 
 // ChildrenFilter matches the children of a node.
 //
@@ -33,6 +34,10 @@ func (t *Tree[K, T]) ChildrenFilter(ctx context.Context, id K) (bson.D, error) {
 }
 
 // DescendantsFilter matches the nodes below a node.
+//
+// For paging take AncestorArray or MaterializedPath. The filters of the others
+// hold IDs or numbers, which any change of the tree changes, and a paging token
+// is bound to its filter.
 //
 // Cost: none for AncestorArray; 1 round trip for MaterializedPath and
 // NestedSets, which read the node, and for the others, which read the IDs of

@@ -386,3 +386,220 @@ func TestOrderBesideInsert(t *testing.T) {
 		}
 	}
 }
+
+// TestOrderCostsWithoutCount: the mark on the parent and its removal.
+func TestOrderCostsWithoutCount(t *testing.T) {
+	ctx := t.Context()
+	for rep, base := range map[tree.Representation][]int{
+		tree.ParentReferences: {6, 4, 6, 7, 6}, tree.AncestorArray: {6, 5, 6, 7, 6}, tree.MaterializedPath: {6, 5, 6, 7, 6},
+	} {
+		coll := mongotest.Database(t).Collection("nodes")
+		tr := newAny(t, coll, rep, &tree.Options{OrderField: "o"})
+		for _, n := range [][2]any{{"P", nil}, {"X", "P"}, {"X1", "X"}, {"X2", "X"}, {"Y", nil}, {"Z", nil}, {"Z1", "Z"}} {
+			plant(t, tr, bson.M{"_id": n[0]}, n[1])
+		}
+		for i, c := range []struct {
+			name string
+			more int
+			call func() error
+		}{
+			{"move under", 2, func() error { return tr.Move(ctx, "Y", tr.Under("P")) }},
+			{"move to a root", 1, func() error { return tr.Move(ctx, "Y", tr.AsRoot()) }},
+			{"move before", 3, func() error { return tr.Move(ctx, "Y", tr.Before("X")) }},
+			{"promote", 3, func() error { return errOf(tr.Delete(ctx, "X", tree.Promote)) }},
+			{"make roots", 2, func() error { return errOf(tr.Delete(ctx, "Z", tree.MakeRoots)) }},
+		} {
+			got := mongotest.Record(t, coll.Database(), func() {
+				if err := c.call(); err != nil {
+					t.Error(err)
+				}
+			})
+			if n := spent(got).trips; n != base[i]+c.more {
+				t.Errorf("%v, %s: %d round trips, want %d: %v", rep, c.name, n, base[i]+c.more, got.Names())
+			}
+		}
+		untouched(t, coll)
+		allRight(t, tr)
+	}
+}
+
+// TestUnadopted: an array of ancestors that does not go with the parent is no
+// ground for a move or for lifting children.
+func TestUnadopted(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.AncestorArray, nil)
+	plantRaw(t, coll, bson.M{"_id": "A", "ancestors": bson.A{}, "parent": nil},
+		bson.M{"_id": "B", "parent": "A", "ancestors": bson.A{"A"}}, bson.M{"_id": "C", "parent": "B"},
+		bson.M{"_id": "D", "parent": "C", "ancestors": bson.A{"A", "B", "C"}})
+	before := stored(t, coll)
+	err := joined(t, coll, func(ctx context.Context) error {
+		for what, err := range map[string]error{
+			"promote":    errOf(tr.Delete(ctx, "B", tree.Promote)),
+			"make roots": errOf(tr.Delete(ctx, "B", tree.MakeRoots)),
+			"heir":       errOf(tr.Delete(ctx, "D", tree.Promote)),
+			"cycle":      tr.Move(ctx, "A", tr.Under("C")),
+			"move":       tr.Move(ctx, "C", tr.AsRoot()),
+		} {
+			if err == nil || !strings.Contains(err.Error(), "run Adopt or Repair") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		return nil
+	})
+	if diff := cmp.Diff(before, stored(t, coll)); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	if _, err := tr.Adopt(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Delete(ctx, "B", tree.Promote); err != nil {
+		t.Error(err)
+	}
+	allRight(t, tr)
+}
+
+// TestFractionalOrder: no position is counted from one between whole numbers.
+func TestFractionalOrder(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.ParentReferences, &tree.Options{OrderField: "o"})
+	plantRaw(t, coll, bson.M{"_id": "P", "o": 0.0}, bson.M{"_id": "Q", "o": 1.0},
+		bson.M{"_id": "a", "parent": "P", "o": 1.5}, bson.M{"_id": "b", "parent": "P", "o": 2.5})
+	before := stored(t, coll)
+	err := joined(t, coll, func(ctx context.Context) error {
+		for what, err := range map[string]error{
+			"after":   errOf(tr.Insert(ctx, bson.M{"_id": "x"}, tr.After("a"))),
+			"last":    errOf(tr.Insert(ctx, bson.M{"_id": "x"}, tr.Under("P"))),
+			"move":    tr.Move(ctx, "Q", tr.Before("b")),
+			"promote": errOf(tr.Delete(ctx, "P", tree.Promote)),
+			"roots":   errOf(tr.Delete(ctx, "P", tree.MakeRoots)),
+		} {
+			if err == nil || !strings.Contains(err.Error(), "o is 1.5, not a whole number, run Repair") &&
+				!strings.Contains(err.Error(), "o is 2.5, not a whole number, run Repair") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		return nil
+	})
+	if diff := cmp.Diff(before, stored(t, coll)); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	plant(t, tr, bson.M{"_id": "R"}, nil) // whole doubles are positions
+	if err := tr.Move(ctx, "R", tr.After("P")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPromoteOrphanJoined: a refusal leaves no mark behind.
+func TestPromoteOrphanJoined(t *testing.T) {
+	for _, order := range []string{"", "o"} {
+		coll := mongotest.Database(t).Collection("nodes")
+		tr := newAny(t, coll, tree.ParentReferences, &tree.Options{OrderField: order})
+		plantRaw(t, coll, bson.M{"_id": "O", "parent": "gone"}, bson.M{"_id": "O2", "parent": "O"})
+		err := joined(t, coll, func(ctx context.Context) error {
+			if _, err := tr.Delete(ctx, "O", tree.Promote); !errors.Is(err, tree.ErrParentNotFound) || !strings.Contains(err.Error(), `"gone"`) {
+				t.Error(err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		untouched(t, coll)
+	}
+}
+
+// TestRefusedInsertJoined: nor is a child counted that was refused.
+func TestRefusedInsertJoined(t *testing.T) {
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.AncestorArray, &tree.Options{OrderField: "o", ChildCountField: "n"})
+	plant(t, tr, bson.M{"_id": "P"}, nil)
+	plant(t, tr, bson.M{"_id": "Q"}, "P")
+	before := stored(t, coll)
+	err := joined(t, coll, func(ctx context.Context) error {
+		if err := tr.Move(ctx, "P", tr.Under("Q")); !errors.Is(err, tree.ErrCycle) {
+			t.Error(err)
+		}
+		return nil
+	})
+	if diff := cmp.Diff(before, stored(t, coll)); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+}
+
+func TestEmptyID(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, _ *mongo.Collection) {
+		ctx := t.Context()
+		doc := v.doc("x")
+		doc[v.idField()] = ""
+		want := v.idField() + ": an empty string"
+		if _, err := tr.Insert(ctx, doc, tr.AsRoot()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("insert: %v", err)
+		}
+		if _, err := tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: doc}}, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("load: %v", err)
+		}
+		if _, err := tr.Insert(ctx, v.doc("x"), tr.Under("none")); err == nil || !strings.Contains(err.Error(), `parent not found: "none"`) {
+			t.Errorf("insert under nothing: %v", err)
+		}
+	})
+}
+
+// TestMajority: what is written outside a transaction, for those that follow to
+// see.
+func TestMajority(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+		got := mongotest.Record(t, coll.Database(), func() {
+			if err := tr.EnsureIndexes(t.Context()); err != nil {
+				t.Error(err)
+			}
+			insertAll(t, v, tr, books[:1])
+		})
+		outside := 0
+		for _, c := range got.Named("insert") {
+			if c.Body.Lookup("autocommit").Type != 0 {
+				continue
+			}
+			outside++
+			if w, _ := c.Body.Lookup("writeConcern", "w").StringValueOK(); w != "majority" {
+				t.Errorf("insert into %s: %v", c.Collection, c.Body.Lookup("writeConcern"))
+			}
+		}
+		if outside == 0 {
+			t.Error("no insert outside a transaction")
+		}
+	})
+}
+
+// TestDeleteLargeIDs: no delete command grows over the limit.
+func TestDeleteLargeIDs(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.ParentReferences, nil)
+	plant(t, tr, bson.M{"_id": "root"}, nil)
+	var root any = "root"
+	if _, err := tr.Load(ctx, func(yield func(tree.Entry[any, bson.M], error) bool) {
+		for i := range 10 {
+			if !yield(tree.Entry[any, bson.M]{Value: bson.M{"_id": fmt.Sprint(i, strings.Repeat("x", 1<<20))}, Parent: &root}, nil) {
+				return
+			}
+		}
+	}, &tree.LoadOptions[any]{BatchSize: 5}); err != nil {
+		t.Fatal(err)
+	}
+	got := mongotest.Record(t, coll.Database(), func() {
+		if n, err := tr.Delete(ctx, "root", tree.Cascade); n != 11 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	})
+	deletes := got.Named("delete")
+	for _, c := range deletes {
+		if len(c.Body) > 9<<20 {
+			t.Errorf("a command of %d bytes", len(c.Body))
+		}
+	}
+	if len(deletes) != 2 {
+		t.Errorf("%d commands", len(deletes))
+	}
+}

@@ -19,13 +19,13 @@ type Entry[K, T any] struct {
 // LoadOptions control Load and LoadNodes. The type parameter is that of the
 // tree's IDs.
 type LoadOptions[K any] struct {
-	// Under is the node that the entries without parent are put under. Nil
-	// makes them roots.
+	// Under is the node that the entries without parent are put under. Default
+	// none: they become roots.
 	Under *K
-	// BatchSize is the number of nodes written in a transaction. 0 is 1,000.
+	// BatchSize is the number of nodes written in a transaction. Default 1,000.
 	BatchSize int
 	// Progress is called after each batch with the number of entries done so
-	// far. Nil is none.
+	// far. Default none.
 	Progress func(done int64)
 }
 
@@ -115,14 +115,17 @@ func (t *Tree[K, T]) idOf(doc T) (id K, err error) {
 // Load inserts many nodes, parents before their children, in bounded batches. A
 // batch is one transaction and stays when a later one fails or ctx ends; run it
 // again with the same entries to finish, as those that are there are skipped.
+// That goes by the ID: a document without an _id gets a new ObjectID in every
+// run, and a second run inserts it once more.
+//
 // Siblings get the order of the entries, behind those they find. Nested sets
 // are numbered in one last transaction; until then the new nodes are in no
-// one's range.
+// one's range, and Delete with Cascade above them leaves them as orphans.
 //
 // Cost: for each batch at most 6 round trips (lock, entries already there,
-// parents outside the batch, insert, their counters or children, commit), and
-// with an OrderField 1 more; each entry is written once. NestedSets: then as
-// Repair of the numbers.
+// parents outside the batch, insert, their counters, children or marks,
+// commit), and with an OrderField 1 more; each entry is written once.
+// NestedSets: 2 more for the last number, and then as Repair of the numbers.
 func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], error], opts *LoadOptions[K]) (LoadResult, error) {
 	var o LoadOptions[K]
 	if opts != nil {

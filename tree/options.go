@@ -40,55 +40,56 @@ func (r Representation) String() string {
 // than the tree's own are ignored, except that Convert and Adopt read some of
 // them.
 type Options struct {
-	// IDField holds a node's ID. "" is "_id". Any other field gets a unique
-	// index behind the scope.
+	// IDField holds a node's ID. Any other field than _id gets a unique index
+	// behind the scope. Default "_id".
 	IDField string
 	// ParentField holds the parent's ID, null at a root (ParentReferences,
-	// AncestorArray, NestedSets). "" is "parent".
+	// AncestorArray, NestedSets). Default "parent".
 	ParentField string
 	// ChildrenField holds the IDs of the children in order (ChildReferences).
-	// "" is "children".
+	// Default "children".
 	ChildrenField string
 	// AncestorsField holds the IDs of the ancestors, root first
-	// (AncestorArray). "" is "ancestors".
+	// (AncestorArray). Default "ancestors".
 	AncestorsField string
 	// PathField holds the segments of the ancestors between delimiters, null
-	// at a root (MaterializedPath). "" is "path".
+	// at a root (MaterializedPath). Default "path".
 	PathField string
 	// SegmentField holds the string that stands for a node in the paths of its
-	// descendants; it is unique among siblings and Rename changes it. "" is
+	// descendants; it is unique among siblings and Rename changes it. Default
 	// the ID itself: a string, an integer or an ObjectID (in hex).
 	SegmentField string
-	// PathDelimiter is one ASCII punctuation character. "" is ",".
+	// PathDelimiter is one ASCII punctuation character. Default ",".
 	PathDelimiter string
-	// LeftField and RightField hold the two numbers of NestedSets. "" is
+	// LeftField and RightField hold the two numbers of NestedSets. Default
 	// "left" and "right".
 	LeftField, RightField string
 
 	// OrderField keeps siblings in order: an int64 with gaps, written by the
-	// library. "" leaves siblings unordered. ChildReferences and NestedSets
-	// are ordered by themselves and refuse it.
+	// library. ChildReferences and NestedSets are ordered by themselves and
+	// refuse it. Default none: siblings have no order.
 	OrderField string
-	// ChildCountField keeps the exact number of children of each node. "" keeps
+	// ChildCountField keeps the exact number of children of each node. Default
 	// none.
 	ChildCountField string
 	// NameField is what Breadcrumb shows of a node; a dotted path is allowed.
-	// "" is the ID.
+	// Default the ID.
 	NameField string
 
 	// Scope keeps several trees in one collection: these fields are part of
-	// every filter, start every index and are stored in every new document.
-	// Empty is one tree in the collection.
+	// every filter, start every index and are stored in every new document. The
+	// values are strings, numbers and the like: null, an array or a regular
+	// expression is refused. Default none: one tree in the collection.
 	Scope bson.D
-	// Graph allows several parents of a node (ChildReferences only). False
-	// refuses them.
+	// Graph allows several parents of a node (ChildReferences only). Default
+	// false.
 	Graph bool
 
 	// LockCollection holds one document for each tree that was restructured.
-	// "" is the collection's name with "_locks" behind it.
+	// Default the collection's name with "_locks" behind it.
 	LockCollection string
 	// Registry encodes the documents and IDs given to the tree, because the
-	// registry of a collection is not visible. Nil is the driver's default.
+	// registry of a collection is not visible. Default the driver's.
 	Registry *bson.Registry
 }
 

@@ -86,7 +86,9 @@ func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib n
 // that was adopted may hold: next to them there is no room to count on.
 func (c *core) checkOrder(v bson.RawValue) error {
 	if strings.Contains(number(v), "/") {
-		return fmt.Errorf("%s is %v, not a whole number, run Repair", c.o.OrderField, v)
+		var n any
+		_ = v.Unmarshal(&n)
+		return fmt.Errorf("%s is %v, not a whole number, run Repair", c.o.OrderField, n)
 	}
 	return nil
 }

@@ -14,11 +14,11 @@ import (
 // ReadOptions limit a walk downwards.
 type ReadOptions struct {
 	// MaxDepth is how many levels below the node are read; 1 is its children.
-	// 0 is all.
+	// Default all.
 	MaxDepth int
-	// BatchSize is the number of documents a round trip brings. 0 is as many as
-	// fit in one reply (16 MB).
-	BatchSize int32
+	// BatchSize is the number of documents a round trip brings. Default as many
+	// as fit in one reply (16 MB).
+	BatchSize int
 }
 
 func (o *ReadOptions) depth() int {
@@ -32,12 +32,13 @@ func (o *ReadOptions) batch() int32 {
 	if o == nil {
 		return 0
 	}
-	return o.BatchSize
+	return int32(min(max(o.BatchSize, 0), math.MaxInt32))
 }
 
 // Crumb is one step of a breadcrumb.
 type Crumb[K any] struct {
-	ID   K
+	ID K
+	// Name is what Options.NameField holds, "" where the document has none.
 	Name string
 }
 
@@ -336,7 +337,8 @@ func (t *Tree[K, T]) LowestCommonAncestor(ctx context.Context, a, b K) (T, error
 }
 
 // Breadcrumb returns the way from the root to a node with the names of
-// Options.NameField, the node last.
+// Options.NameField, the node last. A document without that field has the name
+// "".
 //
 // Cost: 1 round trip, as Ancestors.
 func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) ([]Crumb[K], error) {
