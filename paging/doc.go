@@ -199,15 +199,24 @@
 // # Tokens
 //
 // A token is URL-safe text that holds the sort values of one document, typed, and
-// is bound to the collection, the sort and its directions, the collation, and the
-// filter or pipeline. Next works only as After, Prev only as Before, the Cursor of
-// an item as both. Anything else is [ErrInvalidToken] with the reason.
+// is bound to the collection, the sort and its directions, the collation, the
+// variables of let, and the filter or pipeline. Next works only as After, Prev
+// only as Before, the Cursor of an item as both. Anything else is
+// [ErrInvalidToken] with the reason.
+//
+// So the filter has to be the same on every page, and one made anew for each
+// request may not be: {published: {$lt: time.Now()}}, or {parent: {$in: ids}} with
+// ids read from a tree that changes. Let the first request fix the moment or the
+// ids, and the later ones bring them along as a parameter of yours; better, filter
+// by something stable (a path, an ancestor). Where neither can be done, answer
+// ErrInvalidToken with the first page.
 //
 // Tokens can be read by whoever has them, so do not sort by secrets. With
 // Options.Keys they are signed (HMAC-SHA-256) and cannot be made or altered;
 // without, an altered one can only name another place in the list that your
 // filter allows. Values from tokens are only ever compared with, so they cannot
-// become operators. Tokens of more than 1 MiB are refused.
+// become operators. Tokens of more than 64 KiB are refused, and values that would
+// make one are [ErrUnsortable].
 //
 // # Guarantees
 //

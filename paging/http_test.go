@@ -167,6 +167,7 @@ func FuzzLinkHeader(f *testing.F) {
 	f.Add("/a?b=c&after=x", "TOKEN")
 	f.Add("http://u:p@h/%3e>?a=%0d%0a#f", "a>b\r\n")
 	f.Add("mailto:a, b", "<>")
+	f.Add("////evil.example//%2Fa", "x")
 	f.Fuzz(func(t *testing.T, text, token string) {
 		u, err := url.Parse(text)
 		if err != nil || token == "" {
@@ -181,6 +182,9 @@ func FuzzLinkHeader(f *testing.F) {
 			next, err := url.Parse(got["next"])
 			if err != nil {
 				return // such a path has no relative form
+			}
+			if next.Host != "" {
+				t.Fatalf("%q leads to another host", got["next"])
 			}
 			if next.Query().Get("after") != token {
 				t.Fatalf("%q holds %q", got["next"], next.Query().Get("after"))
