@@ -63,7 +63,7 @@ func (b *Buckets[S, M]) append(ctx context.Context, g *group) (Appended, error) 
 		}
 		var after bson.Raw
 		err := b.coll.FindOneAndUpdate(ctx, b.open(g.place, g.seq, g.items), b.push(g, g.items),
-			options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).
+			options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).SetHint(byID).
 				SetProjection(b.fill())).Decode(&after)
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			// MongoDB always answers with the document. A server that does not,
@@ -198,6 +198,10 @@ func (b *Buckets[S, M]) open(p place, seq int64, items []item) bson.D {
 	}
 	return filter
 }
+
+// byID is the index that writes to one bucket use; the server might choose one
+// that starts with the series.
+var byID = bson.D{{Key: "_id", Value: 1}}
 
 // target is the bucket of this number, by _id and shard key.
 func (b *Buckets[S, M]) target(p place, seq int64) bson.D {
@@ -400,7 +404,7 @@ func (b *Buckets[S, M]) held(ctx context.Context, filter bson.D, items []item) (
 				{Key: "cond", Value: bson.D{{Key: "$in", Value: bson.A{"$$this", literal(ids(items))}}}},
 			}}}},
 		}}},
-	})
+	}, options.Aggregate().SetBatchSize(cursorBatch(len(items), 1)))
 	if err != nil {
 		return nil, err
 	}

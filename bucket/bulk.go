@@ -145,7 +145,7 @@ func (b *Buckets[S, M]) appendBatch(ctx context.Context, groups []*group) (Appen
 		for _, g := range pending {
 			for _, p := range b.split(g) {
 				parts = append(parts, p)
-				models = append(models, mongo.NewUpdateOneModel().SetUpsert(true).
+				models = append(models, mongo.NewUpdateOneModel().SetUpsert(true).SetHint(byID).
 					SetFilter(b.open(g.place, p.seq, p.items)).SetUpdate(b.push(g, p.items)))
 			}
 		}
@@ -279,7 +279,7 @@ func (b *Buckets[S, M]) locateAll(ctx context.Context, groups []*group) (dropped
 			{Key: "_id", Value: bson.D{{Key: "s", Value: "$" + b.series}, {Key: "w", Value: "$" + b.start}}},
 			{Key: "newest", Value: bson.D{{Key: "$max", Value: newest}}},
 		}}},
-	})
+	}, options.Aggregate().SetBatchSize(cursorBatch(len(groups), 1)))
 	if err != nil {
 		return dropped, err
 	}

@@ -41,11 +41,12 @@ const (
 	// WrongAggregate is a count, sum or other aggregate, or an end, that does
 	// not follow from the measurements. Repair computes it anew.
 	WrongAggregate ProblemKind = "wrong aggregate"
-	// OutsideWindow is a measurement whose time is outside the bucket's window,
-	// or a start that begins no window: a range read misses it. Repair leaves
-	// it; delete and append, or adopt anew.
+	// OutsideWindow is a measurement whose time is outside the bucket's window
+	// or no date at all, or a start that begins no window: a range read misses
+	// it. Repair leaves it; delete and append, or adopt anew.
 	OutsideWindow ProblemKind = "outside window"
-	// DuplicateID is an ID that a bucket holds twice. Repair leaves it.
+	// DuplicateID is an ID that a bucket holds twice (of the buckets of a
+	// window the unique index keeps it out). Repair leaves it.
 	DuplicateID ProblemKind = "duplicate ID"
 )
 
@@ -80,9 +81,9 @@ type RepairOptions struct {
 
 // RepairResult says what Repair did.
 type RepairResult struct {
-	Checked  int64 // buckets read
-	Repaired int64 // buckets with aggregates computed anew
-	Left     int64 // problems it cannot repair, see Check
+	Examined  int64 // buckets read
+	Repaired  int64 // buckets with aggregates computed anew
+	Remaining int64 // problems it cannot repair, see Check
 }
 
 // Repair computes the aggregates of buckets that Check finds wrong anew, each
@@ -115,13 +116,13 @@ func (b *Buckets[S, M]) Repair(ctx context.Context, opts *RepairOptions) (Repair
 		return nil
 	}
 	err := b.inspect(ctx, func(problems []Problem) (bool, error) {
-		result.Checked++
+		result.Examined++
 		wrong := false
 		for _, p := range problems {
 			if p.Kind == WrongAggregate {
 				wrong = true
 			} else {
-				result.Left++
+				result.Remaining++
 			}
 		}
 		if !wrong {
@@ -152,7 +153,10 @@ func (b *Buckets[S, M]) Repair(ctx context.Context, opts *RepairOptions) (Repair
 // inspect calls visit with the problems of each bucket.
 func (b *Buckets[S, M]) inspect(ctx context.Context, visit func([]Problem) (bool, error)) error {
 	measurements := array(b.opts.ArrayField)
-	times := mapped(measurements, "$$this."+b.opts.TimeField)
+	times := bson.D{{Key: "$filter", Value: bson.D{
+		{Key: "input", Value: mapped(measurements, "$$this."+b.opts.TimeField)},
+		{Key: "cond", Value: op("$eq", op("$type", "$$this"), "date")},
+	}}}
 	type check struct {
 		field string
 		scale string // result key of what its rounding is relative to
@@ -168,6 +172,7 @@ func (b *Buckets[S, M]) inspect(ctx context.Context, visit func([]Problem) (bool
 	project := bson.D{
 		{Key: "s", Value: "$" + b.series}, {Key: "w", Value: "$" + b.start},
 		{Key: "from", Value: op("$min", times)}, {Key: "to", Value: op("$max", times)},
+		{Key: "timed", Value: op("$size", times)},
 	}
 	if b.end != "" {
 		project = append(project, bson.E{Key: "end", Value: "$" + b.end})
@@ -241,6 +246,9 @@ func (b *Buckets[S, M]) inspect(ctx context.Context, visit func([]Problem) (bool
 			report(DuplicateID, b.idPath(), bson.RawValue{}, bson.RawValue{})
 		}
 		size, _ := lookup(doc, "w0").AsInt64OK()
+		if timed, _ := lookup(doc, "timed").AsInt64OK(); timed < size {
+			report(OutsideWindow, b.opts.ArrayField+"."+b.opts.TimeField, bson.RawValue{}, bson.RawValue{})
+		}
 		for i, c := range checks {
 			have, want := lookup(doc, fmt.Sprintf("h%d", i)), lookup(doc, fmt.Sprintf("w%d", i))
 			if want.Type == bson.TypeNull {

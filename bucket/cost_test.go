@@ -104,8 +104,11 @@ func TestCosts(t *testing.T) {
 			_, err := b.Append(ctx, "s", event{ID: fmt.Sprint(i), Timestamp: at(1, i, 0), V: 1})
 			return err
 		})
+		if hint := cmds[0].Body.Lookup("hint", "_id"); hint.AsInt64() != 1 {
+			t.Fatal(cmds[0].Body)
+		}
 		if i%10 > 0 {
-			examined(t, db, cmds[0], "", 3, 3) // whichever index, not more than the window's buckets
+			examined(t, db, cmds[0], "_id_", 1, 1)
 		}
 	}
 	cold, err := bucket.New[string, event](coll, bucket.Every(time.Hour), o)
@@ -178,6 +181,12 @@ func TestCosts(t *testing.T) {
 		}, &bucket.BatchOptions{BatchSize: len(many)})
 		return err
 	})
+	// By _id, also here.
+	cmds = record(t, db, 1, []string{"update"}, func() error {
+		_, err := b.AppendMany(ctx, bucket.Of("x", event{ID: "hint", Timestamp: at(3, 59, 0), V: 1}), nil)
+		return err
+	})
+	examined(t, db, cmds[0], "_id_", 1, 1)
 	// Met with buckets that cannot take the group: read and again.
 	record(t, db, 2, []string{"update", "aggregate", "aggregate", "update"}, func() error {
 		_, err := cold.AppendMany(ctx, bucket.Of("s", many2(5)...), nil)
@@ -268,6 +277,47 @@ func TestCosts(t *testing.T) {
 	})
 	record(t, db, 1, []string{"find", "find", "aggregate", "aggregate", "insert", "commitTransaction"}, func() error { // all held
 		_, err := b.Adopt(ctx, src, nil, &bucket.AdoptOptions{Checkpoints: db.Collection("checkpoints")})
+		return err
+	})
+}
+
+// More than the server's first batch of 101 takes no further round trips.
+func TestCostsOfManyWindows(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll, src := db.Collection("c"), db.Collection("src")
+	o := full()
+	o.MaxCount = 1
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	cold := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	const n = 150
+	events := func(id string) (out []event) {
+		for h := range n {
+			out = append(out, event{ID: id, Timestamp: at(h, 0, 0), V: 1})
+		}
+		return out
+	}
+	record(t, db, n, []string{"update"}, func() error {
+		_, err := b.AppendMany(t.Context(), bucket.Of("s", events("1")...), nil)
+		return err
+	})
+	record(t, db, n, []string{"update", "aggregate", "aggregate", "update"}, func() error {
+		_, err := cold.AppendMany(t.Context(), bucket.Of("s", events("2")...), nil)
+		return err
+	})
+	var docs []any
+	for _, e := range events("1") {
+		docs = append(docs, bson.D{{Key: "series", Value: "s"}, {Key: "id", Value: e.ID}, {Key: "timestamp", Value: e.Timestamp}, {Key: "v", Value: 1}})
+	}
+	if _, err := src.InsertMany(t.Context(), docs); err != nil {
+		t.Fatal(err)
+	}
+	record(t, db, 1, []string{"find", "find", "aggregate", "aggregate", "insert", "commitTransaction"}, func() error { // all held
+		_, err := b.Adopt(t.Context(), src, nil, nil)
+		return err
+	})
+	record(t, db, 4*n, []string{"find", "find", "find", "insert", "delete", "commitTransaction"}, func() error {
+		_, err := b.Archive(t.Context(), at(n, 0, 0), db.Collection("archive"), &bucket.BatchOptions{BatchSize: 2 * n})
 		return err
 	})
 }

@@ -2,7 +2,6 @@ package bucket
 
 import (
 	"errors"
-	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
@@ -13,7 +12,7 @@ import (
 var (
 	// ErrNotFound says that no such measurement is stored. It matches
 	// mongo.ErrNoDocuments.
-	ErrNotFound = fmt.Errorf("no such measurement: %w", mongo.ErrNoDocuments)
+	ErrNotFound error = missing("no such measurement")
 
 	// ErrInvalid says that a series or measurement cannot be stored: no time, no
 	// ID, no number where an aggregate needs one, too large. Nothing of it was written.
@@ -35,3 +34,9 @@ var (
 	// with other options.
 	ErrIndexConflict = indexes.ErrConflict
 )
+
+type missing string
+
+func (m missing) Error() string { return string(m) }
+
+func (missing) Is(target error) bool { return target == mongo.ErrNoDocuments }

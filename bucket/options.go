@@ -238,7 +238,7 @@ type BatchOptions struct {
 	// Default nil.
 	Progress func(done int64)
 	// Filter narrows Archive and DeleteBefore to some bucket documents:
-	// bson.D{{"sensor_id", 12345}}. Default nil: all.
+	// bson.D{{Key: "sensor_id", Value: 12345}}. Default nil: all.
 	Filter bson.D
 }
 

@@ -551,7 +551,7 @@ func TestCheckAndRepair(t *testing.T) {
 
 	var progress []int64
 	result, err := b.Repair(t.Context(), &bucket.RepairOptions{BatchSize: 3, Progress: func(n int64) { progress = append(progress, n) }})
-	if err != nil || result != (bucket.RepairResult{Checked: 5, Repaired: 4, Left: 3}) {
+	if err != nil || result != (bucket.RepairResult{Examined: 5, Repaired: 4, Remaining: 3}) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	diff(t, []int64{3, 4}, progress)
@@ -562,6 +562,31 @@ func TestCheckAndRepair(t *testing.T) {
 	diff(t, map[bucket.ProblemKind]int{bucket.OutsideWindow: 2, bucket.DuplicateID: 1}, left)
 	for range b.Check(t.Context()) {
 		break // closes the cursor
+	}
+}
+
+// A measurement that no range selects is found, whatever is in place of its time.
+func TestCheckTimes(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), nil)
+	good := bson.D{{Key: "timestamp", Value: at(1, 0, 0)}}
+	for i, bad := range []any{
+		bson.D{{Key: "v", Value: 1}}, bson.D{{Key: "timestamp", Value: "noon"}}, bson.D{{Key: "timestamp", Value: nil}}, 5,
+	} {
+		if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "series", Value: "s"}, {Key: "start", Value: at(1, 0, 0)},
+			{Key: "count", Value: 2}, {Key: "measurements", Value: bson.A{good, bad}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	problems := collect(t, b.Check(t.Context()))
+	for _, p := range problems {
+		if p.Kind != bucket.OutsideWindow || p.Field != "measurements.timestamp" {
+			t.Errorf("%v", p)
+		}
+	}
+	if len(problems) != 4 {
+		t.Errorf("%v", problems)
 	}
 }
 
