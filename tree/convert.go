@@ -15,21 +15,21 @@ import (
 // ConvertOptions control Convert.
 type ConvertOptions struct {
 	// Keep leaves the fields of the old representation in documents that are
-	// converted in place. False removes those the new one does not use.
+	// converted in place. Default false: those the new one does not use go.
 	Keep bool
-	// BatchSize is the number of nodes written in a transaction. 0 is 1,000.
+	// BatchSize is the number of nodes written in a transaction. Default 1,000.
 	BatchSize int
 	// Progress is called after each batch with the number of nodes done so far.
-	// Nil is none.
+	// Default none.
 	Progress func(done int64)
 }
 
 // AdoptOptions control Adopt.
 type AdoptOptions struct {
-	// BatchSize is the number of nodes written in a transaction. 0 is 1,000.
+	// BatchSize is the number of nodes written in a transaction. Default 1,000.
 	BatchSize int
 	// Progress is called after each batch with the number of nodes done so far.
-	// Nil is none.
+	// Default none.
 	Progress func(done int64)
 }
 

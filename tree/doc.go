@@ -29,7 +29,7 @@
 // document it is given, and no call saves a whole document, so a copy read
 // before a move does no harm. Update your own fields with the driver:
 //
-//	coll.UpdateOne(ctx, cats.Filter("Databases"), bson.D{{"$set", …}})
+//	coll.UpdateOne(ctx, cats.Filter("Databases"), bson.D{{Key: "$set", Value: changes}})
 //
 // Deleting is Delete with a policy: [Restrict], [Cascade], [Promote] or
 // [MakeRoots].
@@ -48,7 +48,16 @@
 // Roots have parent null or missing, ancestors [], path null. A leaf has
 // children []. One collection may hold any number of roots; trees of different
 // owners are told apart by Options.Scope, fields that become part of every
-// filter and start every index.
+// filter and start every index:
+//
+//	func categories(tenant string) (*tree.Tree[string, Category], error) {
+//		return tree.New[string, Category](coll, tree.AncestorArray, &tree.Options{
+//			Scope: bson.D{{Key: "tenant", Value: tenant}}})
+//	}
+//
+// A Tree holds nothing but its options, so make one for each tenant, or for each
+// request. The indexes are the same for all: EnsureIndexes of one tenant's Tree,
+// once, is enough.
 //
 // # Which representation
 //
@@ -103,9 +112,19 @@
 //	match, err := cats.DescendantsFilter(ctx, "Programming", nil)
 //	n, err := coll.CountDocuments(ctx, match)
 //
+// What another collection holds below a node, products of categories, is found
+// by the IDs:
+//
+//	var below []string
+//	err = coll.Distinct(ctx, "_id", match).Decode(&below)
+//	in := bson.D{{Key: "category", Value: bson.D{{Key: "$in", Value: append(below, "Programming")}}}}
+//	cursor, err := products.Find(ctx, in)
+//
 // A filter is made without I/O where the representation allows it, otherwise
-// from one read; the methods say which. Depth and counts are
-// append(pipeline, {$count: "n"}). The whole tree in path order is a Find sorted
+// from one read; the methods say which. A paging token is bound to its filter:
+// the filters of AncestorArray stay, those of MaterializedPath change when the
+// node itself moves, and all others hold IDs or numbers and change with the tree,
+// as does an $in of IDs. Depth and counts are append(pipeline, {$count: "n"}). The whole tree in path order is a Find sorted
 // by path. Inside pipelines the fields __depth, __start, __self, __tree and
 // __touch are the package's.
 //
@@ -149,7 +168,13 @@
 // to a collection of plain parent references; [Convert] changes the
 // representation in place or by copying; [Tree.Dump], [Tree.Load] and
 // [Tree.LoadNodes] move trees in and out. All work in bounded batches, report
-// progress, and can be run again after an interruption.
+// progress, and can be run again after an interruption. They read from the
+// primary.
+//
+// Adopting where code is live that writes the parent only: run Adopt, start the
+// new code, stop the old, and run Adopt once more and Repair. Once
+// MaterializedPath or ChildReferences have a node, its parent field counts for
+// nothing.
 //
 // # Paths
 //
@@ -171,10 +196,13 @@
 //
 // [Tree.ShardKey] is the scope, so that one tree lives on one shard, or the ID
 // without a scope; writes to one document name it. A SegmentField without a
-// scope has a unique index that a sharded collection refuses. $lookup and
-// $graphLookup on a sharded collection inside a transaction need MongoDB 8.0:
-// before that, moves in ParentReferences and ChildReferences, Check and Repair
-// fail on one.
+// scope has a unique index that a sharded collection refuses.
+//
+// On a sharded collection MongoDB takes $lookup inside a transaction from 8.0
+// on, and refuses $graphLookup there (server error 3904801). So these fail on
+// one: moves and Delete with Cascade in ParentReferences and ChildReferences,
+// Link, Adopt, and Check, Repair and Convert in place, which MaterializedPath
+// alone has from 8.0 on as it needs no more than $lookup.
 //
 // # When not to use it
 //

@@ -122,6 +122,33 @@ func ExampleTree_DescendantsFilter() {
 	// 2 <nil>
 }
 
+// What another collection holds in a category and below it.
+func ExampleTree_DescendantsFilter_otherCollection() {
+	ctx := context.Background()
+	coll, cats := library(tree.AncestorArray, nil)
+	products := coll.Database().Collection("products")
+	_, err := products.InsertMany(ctx, []any{
+		bson.D{{Key: "_id", Value: 1}, {Key: "category", Value: "MongoDB"}},
+		bson.D{{Key: "_id", Value: 2}, {Key: "category", Value: "Databases"}},
+		bson.D{{Key: "_id", Value: 3}, {Key: "category", Value: "Languages"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	match, err := cats.DescendantsFilter(ctx, "Databases", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var below []string
+	if err := coll.Distinct(ctx, "_id", match).Decode(&below); err != nil {
+		log.Fatal(err)
+	}
+	in := bson.D{{Key: "category", Value: bson.D{{Key: "$in", Value: append(below, "Databases")}}}}
+	fmt.Println(products.CountDocuments(ctx, in))
+	// Output:
+	// 2 <nil>
+}
+
 func ExampleTree_DescendantsPipeline() {
 	ctx := context.Background()
 	coll, cats := library(tree.AncestorArray, nil)

@@ -11,13 +11,13 @@ import (
 // RepairOptions control Repair.
 type RepairOptions struct {
 	// MakeRoots makes roots of orphans, of nodes with a malformed path and of one
-	// node of each cycle that no other node leads to. False leaves them as they
-	// are.
+	// node of each cycle that no other node leads to. Default false: they stay
+	// as they are.
 	MakeRoots bool
-	// BatchSize is the number of nodes looked at in a transaction. 0 is 1,000.
+	// BatchSize is the number of nodes looked at in a transaction. Default 1,000.
 	BatchSize int
 	// Progress is called after each batch with the number of nodes looked at so
-	// far, over all passes. Nil is none.
+	// far, over all passes. Default none.
 	Progress func(done int64)
 }
 
