@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -253,18 +254,29 @@ func checkSeries(value bson.RawValue) error {
 	return nil
 }
 
-// placeKey is the same for numbers that are equal to the server.
+// placeKey is the same for series that are equal to the server.
 func placeKey(series bson.RawValue, start time.Time) string {
 	return fmt.Sprintf("%d %s", start.UnixMilli(), valueKeyOf(series))
 }
 
+// valueKeyOf is the same for values that are equal to the server: numbers of any
+// type, also inside documents. (Not for a symbol and a string, and two NaNs.)
 func valueKeyOf(value bson.RawValue) string {
-	if n, ok := value.AsInt64OK(); ok && value.Type != bson.TypeDecimal128 {
-		if value.Type != bson.TypeDouble || value.Double() == float64(n) {
-			return fmt.Sprintf("n%d", n)
+	if n, ok := finite(value); ok {
+		if i, ok := integer(n); ok {
+			return "n" + strconv.FormatInt(i, 10)
 		}
+		return "n" + rational(n).RatString()
 	}
-	return string(append([]byte{byte(value.Type)}, value.Value...))
+	if value.Type != bson.TypeEmbeddedDocument && value.Type != bson.TypeArray {
+		return string(append([]byte{byte(value.Type)}, value.Value...))
+	}
+	elements, _ := bson.Raw(value.Value).Elements()
+	key := []byte{byte(value.Type)}
+	for _, element := range elements {
+		key = fmt.Appendf(key, "%q:%q,", element.Key(), valueKeyOf(element.Value()))
+	}
+	return string(key)
 }
 
 // id is the _id of a new document; n < 0 leaves out the number.

@@ -30,11 +30,15 @@ func (b *Buckets[S, M]) Replace(ctx context.Context, series S, m M) error {
 	}
 	err = b.edit(ctx, series, it.time.Time(), path, key, func(measurements, index any) any {
 		all := op("$range", 0, op("$size", measurements))
-		replaced := mapped(all, op("$cond", op("$eq", "$$this", index), literal(it.raw), op("$arrayElemAt", measurements, "$$this")))
+		replaced := op("$cond", op("$eq", "$$this", index), literal(it.raw), op("$arrayElemAt", measurements, "$$this"))
 		if !b.opts.Sorted {
-			return replaced
+			return mapped(all, replaced)
 		}
-		return op("$sortArray", bson.D{{Key: "input", Value: replaced}, {Key: "sortBy", Value: bson.D{{Key: b.opts.TimeField, Value: 1}}}})
+		// With its position: $sortArray need not keep the order of equal times.
+		return mapped(op("$sortArray", bson.D{
+			{Key: "input", Value: mapped(all, bson.D{{Key: "m", Value: replaced}, {Key: "i", Value: "$$this"}})},
+			{Key: "sortBy", Value: bson.D{{Key: "m." + b.opts.TimeField, Value: 1}, {Key: "i", Value: 1}}},
+		}), "$$this.m")
 	})
 	if err != nil {
 		return fmt.Errorf("bucket: replace: %w", err)

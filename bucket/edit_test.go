@@ -86,6 +86,36 @@ func TestEmptiedBucket(t *testing.T) {
 	mustCheck(t, b)
 }
 
+// In a sorted bucket those of one time keep their order when one is replaced.
+func TestReplaceKeepsOrderOfTies(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), &bucket.Options{IDField: "id", Sorted: true})
+	var want []string
+	for i := range 40 {
+		mustAppend(t, b, "s", event{ID: fmt.Sprint(i), Timestamp: at(1, i%2, 0), V: 1})
+	}
+	for i := range 40 {
+		want = append(want, fmt.Sprint(i*2%40+i/20))
+	}
+	replace := func(id string, at time.Time) {
+		t.Helper()
+		if err := b.Replace(t.Context(), "s", event{ID: id, Timestamp: at, V: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	order := func() (got []string) {
+		for _, m := range stored(t, coll)[0]["measurements"].(bson.A) {
+			got = append(got, m.(bson.D)[0].Value.(string))
+		}
+		return got
+	}
+	replace("6", at(1, 0, 0))
+	diff(t, want, order())
+	replace("6", at(1, 59, 0))
+	diff(t, append(append(append([]string{}, want[:3]...), want[4:]...), "6"), order())
+}
+
 // However large ints are, the bucket goes on taking measurements, and what it
 // keeps is what is computed anew.
 func TestLargeInts(t *testing.T) {

@@ -61,6 +61,43 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// Values have one key if and only if they are equal to the server.
+func TestValueKeys(t *testing.T) {
+	key := func(value any) string {
+		kind, data, err := bson.MarshalValue(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return valueKeyOf(bson.RawValue{Type: kind, Value: data})
+	}
+	doc := func(name string, value any) bson.D { return bson.D{{Key: name, Value: value}} }
+	classes := [][]any{
+		{int32(1), int64(1), 1.0, dec(t, "1"), dec(t, "1.00"), dec(t, "0.1E+1")},
+		{0, math.Copysign(0, -1), dec(t, "-0")},
+		{0.5, dec(t, "0.5"), dec(t, "0.50")},
+		{0.1}, {dec(t, "0.1")}, // 0.1 is not exact
+		{float64(1 << 53)}, {int64(1<<53 + 1), dec(t, "9007199254740993")},
+		{1e300}, {dec(t, "1E+6000")}, {math.NaN()}, {math.Inf(1)}, {math.Inf(-1)},
+		{doc("a", int32(1)), doc("a", int64(1)), doc("a", dec(t, "1"))},
+		{doc("a", "1")}, {doc("a", doc("b", 1))}, {bson.A{1}, bson.A{1.0}},
+		{doc("a", bson.A{1, "x"}), doc("a", bson.A{1.0, "x"})},
+		{doc("a", bson.D{{Key: "0", Value: 1}, {Key: "1", Value: "x"}})},
+		{bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 2}}}, {bson.D{{Key: "b", Value: 2}, {Key: "a", Value: 1}}},
+		{"1"}, {"n1"}, {true}, {bson.DateTime(1)},
+	}
+	for i, class := range classes {
+		for j, other := range classes {
+			for _, a := range class {
+				for _, b := range other {
+					if same := key(a) == key(b); same != (i == j) {
+						t.Errorf("%T %v and %T %v: %v", a, a, b, b, same)
+					}
+				}
+			}
+		}
+	}
+}
+
 // Sums of decimals agree with exact arithmetic.
 func TestDecimalSums(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))

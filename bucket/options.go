@@ -3,6 +3,7 @@ package bucket
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -158,18 +159,18 @@ func (o *Options) check() error {
 	if err := checkID("Options", o.SeriesField, o.StartField); err != nil {
 		return err
 	}
-	if err := fieldpath.CheckPath("Options.TimeField", o.TimeField); err != nil {
+	if err := checkInner("Options.TimeField", o.TimeField); err != nil {
 		return err
 	}
 	if o.IDField != "" {
-		if err := fieldpath.CheckPath("Options.IDField", o.IDField); err != nil {
+		if err := checkInner("Options.IDField", o.IDField); err != nil {
 			return err
 		}
 	}
 	fields := map[string]bool{}
 	for i, v := range o.Values {
 		option := fmt.Sprintf("Options.Values[%d]", i)
-		if err := fieldpath.CheckPath(option+".Field", v.Field); err != nil {
+		if err := checkInner(option+".Field", v.Field); err != nil {
 			return err
 		}
 		if fields[v.Field] {
@@ -208,6 +209,20 @@ func (o *Options) check() error {
 		return errors.New("Options.MaxBytes: needs Options.BytesField")
 	case o.MaxBytes > 0 && o.MaxBytes+elementOverhead*o.MaxCount > maxBytes:
 		return errors.New("Options.MaxBytes: with 10 bytes for each of Options.MaxCount it exceeds a document's 16 MiB")
+	}
+	return nil
+}
+
+// checkInner refuses paths inside a measurement that cannot be read alike in a
+// query, where a number may be an array's index, and in an expression.
+func checkInner(option, path string) error {
+	if err := fieldpath.CheckPath(option, path); err != nil {
+		return err
+	}
+	for segment := range strings.SplitSeq(path, ".") {
+		if strings.Trim(segment, "0123456789") == "" {
+			return fmt.Errorf("%s: %w: %q is a number", option, fieldpath.ErrInvalid, segment)
+		}
 	}
 	return nil
 }

@@ -287,6 +287,27 @@ func TestSlotsContended(t *testing.T) {
 	}
 }
 
+// What something else keeps among the slots is no slot.
+func TestKeysThatAreNoSlots(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	s := newSlots[string, int](t, coll, bucket.Days(nil), nil)
+	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: day}, {Key: "data", Value: bson.D{
+		{Key: "note", Value: bson.D{{Key: "0", Value: 8}}},
+		{Key: "1", Value: bson.D{{Key: "x", Value: 9}, {Key: "2", Value: 5}}},
+	}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []time.Time{{}, day} {
+		if got := collect(t, s.Range(t.Context(), "s", from, time.Time{})); len(got) != 1 || !got[0].Time.Equal(at(1, 2, 0)) {
+			t.Errorf("%v", got)
+		}
+		if stats, err := s.Aggregate(t.Context(), "s", from, time.Time{}, ""); err != nil || stats.Count != 1 || stats.Sum.Float64() != 5 {
+			t.Errorf("%+v, %v", stats, err)
+		}
+	}
+}
+
 func TestSlotWithoutTime(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")

@@ -238,19 +238,18 @@ func (s *Slots[S, M]) unwound(series any, from, to time.Time) mongo.Pipeline {
 			bson.D{{Key: "$set", Value: bson.D{{Key: valueKey, Value: op("$objectToArray", "$"+valueKey)}}}},
 			bson.D{{Key: "$unwind", Value: "$" + valueKey}},
 			bson.D{{Key: "$project", Value: bson.D{
-				{Key: timeKey, Value: op("$add", "$"+timeKey, op("$multiply", op("$toLong", "$"+valueKey+".k"), level.Milliseconds()))},
+				{Key: timeKey, Value: op("$add", "$"+timeKey, op("$multiply", toLong("$"+valueKey+".k", nil), level.Milliseconds()))},
 				{Key: valueKey, Value: "$" + valueKey + ".v"},
 			}}})
-		var bounds bson.D // of this level's whole span
+		// Of this level's whole span; a key that is no number has none.
+		bounds := bson.D{{Key: "$gt", Value: int64(math.MinInt64)}}
 		if !from.IsZero() {
-			bounds = append(bounds, bson.E{Key: "$gt", Value: from.UnixMilli() - level.Milliseconds()})
+			bounds[0].Value = from.UnixMilli() - level.Milliseconds()
 		}
 		if !to.IsZero() {
 			bounds = append(bounds, bson.E{Key: "$lt", Value: to.UnixMilli()})
 		}
-		if bounds != nil {
-			pipeline = append(pipeline, bson.D{{Key: "$match", Value: bson.D{{Key: timeKey, Value: bounds}}}})
-		}
+		pipeline = append(pipeline, bson.D{{Key: "$match", Value: bson.D{{Key: timeKey, Value: bounds}}}})
 	}
 	if !from.IsZero() {
 		pipeline = append(pipeline, bson.D{{Key: "$match", Value: bson.D{{Key: timeKey, Value: bson.D{{Key: "$gte", Value: from.UnixMilli()}}}}}})
