@@ -59,7 +59,8 @@
 // it; then the next one of the same window begins, with n: 1 in its _id. The
 // _id alone keeps two writers from making the same bucket. Buckets that
 // something else made, with any _id, are read, edited and archived like these,
-// but appends go to new ones.
+// but appends go to new ones; without a count they are missing in aggregates
+// until Repair has run.
 //
 // A [Value] says which number inside a measurement is aggregated, and under
 // which names the bucket keeps its sum, minimum, maximum, first and last by
@@ -115,7 +116,8 @@
 //
 // With Options.IDField a measurement with an ID that the window holds already is
 // reported as a duplicate and not stored: what is sent again after a failure
-// counts once. A guard in the filter keeps it out of the same bucket, a unique
+// counts once. IDs, and series, that are equal to the server are the same, as 1
+// and 1.0 are. A guard in the filter keeps it out of the same bucket, a unique
 // index out of the window's other buckets, so EnsureIndexes must have run. The
 // time is part of the identity: the same ID in another window is another
 // measurement. What was archived or deleted is not remembered.
@@ -166,7 +168,9 @@
 // Shard by {series, start} ([Buckets.ShardKey]): a series is spread over time,
 // every write and every read of a series and a range is targeted, and the unique
 // index on IDs starts with the key. A _id holds the key, so it is unique
-// over the shards.
+// over the shards. Create the collections of Archive and of Adopt's checkpoints
+// beforehand: a transaction over several shards creates none. Latest in a
+// transaction needs MongoDB 8.0 on a sharded collection.
 //
 // # Maintenance
 //

@@ -88,7 +88,7 @@ func (b *Buckets[S, M]) RangePipeline(series S, from, to time.Time) mongo.Pipeli
 }
 
 // Latest returns the measurement of series with the latest time; ErrNotFound if
-// there is none.
+// there is none. In a transaction on a sharded collection it needs MongoDB 8.0.
 //
 // Cost: 1 round trip; index {series, start}; the buckets of the newest window.
 func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (M, error) {
