@@ -92,12 +92,12 @@ func (t *Tree[K, T]) Adopt(ctx context.Context, opts *AdoptOptions) (ConvertResu
 // in place a field that both use with different meanings, as two paths of
 // different delimiters or segments in one PathField do.
 //
-// It can be run again, to finish or to catch up: the old tree decides until, in
-// place and without Keep, all nodes are written and its fields are removed. From
-// then on it does nothing; where a document with the old fields only has come
-// since, it is ErrUnsupported. So while others write to the old tree, run it
-// with Keep, and last without when they rest. Call EnsureIndexes of the new tree
-// first.
+// It can be run again, to finish or to catch up. The old tree decides until, in
+// place and without Keep, all nodes are written; from then on a run only removes
+// the old fields, and when they are gone does nothing. A document that comes
+// later with the old fields only makes it ErrUnsupported. So while others write
+// to the old tree run it with Keep, and last without when they rest. Call
+// EnsureIndexes of the new tree first.
 //
 // Cost: in place, 2 round trips, as Adopt and then 1 update of all nodes for the
 // old fields, with 4 round trips about it (lock, mark, commit, mark off); else

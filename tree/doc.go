@@ -123,8 +123,9 @@
 // A filter is made without I/O where the representation allows it, otherwise
 // from one read; the methods say which. A paging token is bound to its filter:
 // the filters of AncestorArray stay, those of MaterializedPath change when the
-// node itself moves, and all others hold IDs or numbers and change with the tree,
-// as does an $in of IDs. Depth and counts are append(pipeline, {$count: "n"}). The whole tree in path order is a Find sorted
+// node or one above it moves, and all others hold IDs or numbers and change with
+// the tree, as does an $in of IDs. Depth and counts are
+// append(pipeline, {$count: "n"}). The whole tree in path order is a Find sorted
 // by path. Inside pipelines the fields __depth, __start, __self, __tree and
 // __touch are the package's.
 //

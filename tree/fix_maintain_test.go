@@ -37,9 +37,10 @@ func plain(rep tree.Representation, o tree.Options) variant {
 // A conversion in place that is run again after its end does nothing.
 func TestConvertTwice(t *testing.T) {
 	all := variants()[:5]
-	for _, from := range all {
-		for _, to := range all {
-			if from.rep == to.rep {
+	slow := mongotest.Engine(t, mongotest.Database(t)) == "secantus-py"
+	for i, from := range all {
+		for j, to := range all {
+			if i == j || slow && (i+2)%5 != j { // there each to and from one other
 				continue
 			}
 			t.Run(from.name+" to "+to.name, func(t *testing.T) {
