@@ -15,7 +15,8 @@ var (
 	ErrNotFound error = missing("no such measurement")
 
 	// ErrInvalid says that a series or measurement cannot be stored: no time, no
-	// ID, no number where an aggregate needs one, too large. Nothing of it was written.
+	// ID, no number where an aggregate needs one, too large. Nothing of it was
+	// written.
 	ErrInvalid = errors.New("cannot be stored")
 
 	// ErrContended says that other writers took the place in every bucket that

@@ -96,8 +96,8 @@ type Value struct {
 	Field string
 
 	// Sum holds the sum. It is an int while all numbers are ints and none
-	// exceeds 2^63 / MaxCount (9.2e15); such ones count as doubles, so that no
-	// sum overflows.
+	// exceeds 2^63 / MaxCount (9.2e15 by default); larger ones count as doubles,
+	// so that no sum overflows.
 	Sum string
 	// Min and Max hold the smallest and the largest value.
 	Min, Max string

@@ -194,7 +194,9 @@ func (s *Slots[S, M]) upsert(p place, series S, slots bson.D) (filter, update bs
 
 // SetMany sets slots of any series in any order, BatchSize at a time in one
 // unordered bulkWrite; of several for one slot the last one stays. It can be
-// given the same input again.
+// given the same input again. A series or time that cannot be stored stops it
+// with an ErrInvalid that names the index in the input: the batches before its
+// own are stored then.
 //
 // Cost: 1 round trip and 1 document written per document for each batch; index
 // {series, start}, 1 key each. One more for a batch when another writer makes
@@ -248,10 +250,12 @@ func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], 
 		clear(documents)
 		return nil
 	}
+	index := -1
 	for series, slot := range slots {
+		index++
 		p, err := s.place(series, slot.Time)
 		if err != nil {
-			return fmt.Errorf("bucket: set many: %w", err)
+			return fmt.Errorf("bucket: set many: item %d: %w", index, err)
 		}
 		d := documents[p.key]
 		if d == nil {
