@@ -217,6 +217,13 @@ func TestCostOfLargePages(t *testing.T) {
 			}
 		}
 	}
+	small := newPager[bson.Raw](t, coll, bson.D{{Key: "s", Value: 1}}, &paging.Options{Find: options.Find().SetBatchSize(4)})
+	commands := mongotest.Record(t, db, func() {
+		must[*paging.Page[bson.Raw]](t)(small.Page(ctx, nil, paging.Request{Size: 6}))
+	})
+	if !slices.Equal(commands.Names(), []string{"find", "getMore"}) {
+		t.Errorf("in batches of 4: %v", commands.Names())
+	}
 }
 
 // A pipeline that only filters is planned like a find: the $match that is sent is
@@ -523,6 +530,15 @@ func TestCostOfCounts(t *testing.T) {
 	}
 	if mongotest.Engine(t, db) == "mongod" { // the others do not stop early
 		mongotest.Explain(t, db, capped[1].Body).RequireExamined(t, 52, 51)
+	}
+
+	// Without a filter no index is any use.
+	everything := newPager[costDoc](t, coll, costSort, nil)
+	whole := mongotest.Record(t, db, func() {
+		must[*paging.Page[costDoc]](t)(everything.Page(ctx, nil, paging.Request{Size: 10, Count: paging.CountExact}))
+	})
+	if plan := mongotest.Explain(t, db, whole[1].Body); !plan.Has("COLLSCAN") {
+		t.Errorf("counting everything: %v", plan.Stages)
 	}
 
 	estimated := count(nil, paging.CountEstimated, 10)

@@ -322,6 +322,28 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
+// A value that no token can hold is refused before a token is needed.
+func TestValuesTooLargeForATokenAreMet(t *testing.T) {
+	ctx := context.Background()
+	coll := mongotest.Database(t).Collection("c")
+	insert(t, coll, bson.D{{Key: "_id", Value: 7}, {Key: "s", Value: strings.Repeat("x", 50_000)}}, bson.D{{Key: "_id", Value: 8}, {Key: "s", Value: "y"}})
+	pager := newPager[bson.M](t, coll, byS, nil)
+	_, err := pager.Page(ctx, nil, paging.Request{Size: 1})
+	if !errors.Is(err, paging.ErrUnsortable) || !strings.Contains(err.Error(), `"s"`) || !strings.Contains(err.Error(), "7") {
+		t.Error(err)
+	}
+	n := 0
+	for _, err := range pager.All(ctx, nil, paging.Request{Size: 1}) { // which makes none
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 2 {
+		t.Errorf("%d documents", n)
+	}
+}
+
 // An empty array sorts below null, where a list that runs down still meets it.
 func TestEmptyArraysAreMet(t *testing.T) {
 	strategies(t, func(t *testing.T, opts *paging.Options) {

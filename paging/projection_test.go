@@ -55,7 +55,7 @@ func TestProjectionsAreThoseOfFind(t *testing.T) {
 			}
 			for _, sort := range []bson.D{m{el("meta.date", 1)}, m{el("meta.date", -1), el("title", 1)}, nil, m{el("meta.by", 1)},
 				m{el("meta.by", 1), el("meta", 1)}, m{el("meta", 1), el("meta.by", 1)}} {
-				if len(sort) == 2 && sort[0].Key != "meta.date" && fmt.Sprint(projection) != "[{title 1}]" {
+				if len(sort) == 2 && sort[0].Key != "meta.date" && !cmp.Equal(projection, any(m{el("title", 1)})) {
 					continue // a field and one in it
 				}
 				full := append(bson.D{}, sort...)
