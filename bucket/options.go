@@ -90,7 +90,9 @@ type Options struct {
 //
 // The number may be int32, int64, double or Decimal128. A measurement without
 // it (missing, null, another type, NaN, infinite) is refused with ErrInvalid,
-// unless Count is kept: then it is left out of this value's aggregates.
+// unless Count is kept: then it is left out of this value's aggregates. Doubles
+// among Decimal128 are added with 15 digits, and Check, to whom the server adds
+// them exactly, may call such a sum wrong: keep to one of the two.
 type Value struct {
 	// Field is the path inside the measurement, "temperature" say. Required.
 	Field string
