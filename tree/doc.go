@@ -95,11 +95,13 @@
 //	ChildReferences   1       4       7 / 5      6        6        2: the old and the new parent
 //	AncestorArray     1       4       6 / 5      5        7        the subtree
 //	MaterializedPath  1       4       6 / 5      5        7        the subtree
-//	NestedSets        4       5       6 / 6      5        6        all between the old and the new place
+//	NestedSets        5       5       6 / 7      6        6        all between the old and the new place
 //
-// Insert under a parent has 3 round trips with a ChildCountField. Moving a node
-// of an ancestor array with 10,000 descendants is one update of 10,000 small
-// documents; the server's limits for a transaction (60 s) apply. A parent or
+// Insert under a parent has 3 round trips with a ChildCountField. With an
+// OrderField a move adds 1, and 1 more under a parent without a ChildCountField;
+// a SegmentField adds 1 to Promote and MakeRoots. Moving a node of an ancestor
+// array with 10,000 descendants is one update of 10,000 small documents; the
+// server's limits for a transaction (60 s) apply. A parent or
 // child reference tree is read with $graphLookup, which holds the subtree in at
 // most 100 MB of memory.
 //
@@ -141,15 +143,18 @@
 //
 // Any number of processes may write. A move, delete, rename, load or repair
 // first increments a counter in the tree's document in Options.LockCollection
-// (one for each scope), so two of them conflict and the second runs again on
-// what the first left. The filters of its writes name the state it read.
+// (one for each scope; scopes that the server holds equal share it, whatever the
+// BSON type of their numbers or the order of their fields), so two of them
+// conflict and the second runs again on what the first left. The filters of its writes name the state it read.
 //
 // An insertion does not take that lock, except in nested sets and beside
 // ordered roots: it writes to its parent instead, so that it conflicts with
 // whatever moves or deletes the parent and its ancestors' arrays or paths. The
 // write is the child counter, the parent's children, or else a temporary field
 // (__touch) that the same transaction takes off again; a validator that refuses
-// unknown fields needs a ChildCountField.
+// unknown fields needs a ChildCountField. With an OrderField a move, Promote and
+// Load write to the new parent in the same way, so that no two nodes get one
+// position.
 //
 // Transactions ask for snapshot reads and majority writes, are retried as the
 // driver does, and join one that runs in the context already: several calls can
