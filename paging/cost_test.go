@@ -319,7 +319,7 @@ func TestCostOfSeveralValues(t *testing.T) {
 	// The pages are those of the filter as it is.
 	want := map[string][]int{}
 	for name, over := range map[string]any{
-		"two": in("sea", "sky", "moon"), "one": in("sky"), "none": in(), "and more": several,
+		"two": in("sea", "sky", "moon"), "none": in(), "and more": several,
 		"with null": in(nil, "sky"), "in and not": bson.D{{Key: "topic", Value: bson.D{
 			{Key: "$in", Value: bson.A{"sea", "sky"}}, {Key: "$ne", Value: "sea"}}}},
 	} {
@@ -328,7 +328,7 @@ func TestCostOfSeveralValues(t *testing.T) {
 		}
 		for _, strategy := range []paging.Strategy{paging.Merged, paging.Sequential} {
 			var got []int
-			for doc, err := range costPager(t, coll, paging.Options{Strategy: strategy}).All(ctx, over, paging.Request{Size: 400}) {
+			for doc, err := range costPager(t, coll, paging.Options{Strategy: strategy}).All(ctx, over, paging.Request{Size: 900}) {
 				if err != nil {
 					t.Fatal(err)
 				}

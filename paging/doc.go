@@ -120,7 +120,7 @@
 //
 // An index serves every query that its first fields serve: where another package
 // asks for {scope, parent, order}, a pager's {scope, parent, order, _id} does the
-// same work, and one of the two can go.
+// same work and can replace it, unless that one is unique.
 //
 // An Equality field that a filter fixes to several values, {topic: {$in: ["sea",
 // "sky"]}} at its top level, gives each branch of a page after a token one range
