@@ -114,7 +114,7 @@ func failure(err error) (int, any) {
 	status := http.StatusInternalServerError
 	var bad badRequest
 	switch {
-	case errors.As(err, &bad), errors.Is(err, paging.ErrInvalidToken), errors.Is(err, paging.ErrInvalidRequest):
+	case errors.As(err, &bad), errors.Is(err, paging.ErrInvalidRequest): // or an invalid token
 		status = http.StatusBadRequest
 	case errors.Is(err, mongo.ErrNoDocuments): // tree.ErrNotFound, tree.ErrParentNotFound
 		status = http.StatusNotFound
