@@ -17,16 +17,7 @@ type linked struct {
 
 // linkage is what differs between them.
 type linkage interface {
-	owned(c *core) []string
-	up(c *core, match bson.D) mongo.Pipeline
-	down(c *core, id bson.RawValue, depth int, self bool) mongo.Pipeline
-	children(c *core, id bson.RawValue) mongo.Pipeline
-	siblings(c *core, id bson.RawValue) mongo.Pipeline
-	roots(c *core) mongo.Pipeline
-	leaves(c *core) mongo.Pipeline
-	childrenOf(c *core, n node) bson.D
-	descendantsOf(c *core, n node, depth int) (bson.D, bool)
-	ancestorsOf(c *core, n node) (bson.D, bool)
+	reader
 
 	// place is the shape of a document under a parent; nil is no parent.
 	place(c *core, parent *node) bson.D

@@ -173,6 +173,14 @@ func (c *core) reading(fields ...string) *core {
 
 // shape is one representation.
 type shape interface {
+	reader
+	insert(ctx context.Context, c *core, doc bson.D, pos position) error
+	move(ctx context.Context, c *core, id bson.RawValue, pos position) error
+	remove(ctx context.Context, c *core, id bson.RawValue, policy DeletePolicy) (int64, error)
+}
+
+// reader is the reading side of a representation.
+type reader interface {
 	// owned are the fields that hold the shape.
 	owned(c *core) []string
 	// up yields the nodes that match and their ancestors, with fieldDepth (0
@@ -191,10 +199,6 @@ type shape interface {
 	childrenOf(c *core, n node) bson.D
 	descendantsOf(c *core, n node, depth int) (bson.D, bool)
 	ancestorsOf(c *core, n node) (bson.D, bool)
-
-	insert(ctx context.Context, c *core, doc bson.D, pos position) error
-	move(ctx context.Context, c *core, id bson.RawValue, pos position) error
-	remove(ctx context.Context, c *core, id bson.RawValue, policy DeletePolicy) (int64, error)
 }
 
 // Names of fields that exist only inside pipelines and, fieldTouch, inside
