@@ -30,7 +30,7 @@ const (
 // tree fields, and those of the scope, are written by the tree whatever doc
 // holds in them. An _id that is missing becomes an ObjectID.
 //
-// Cost, the lock document not counted:
+// Cost: by representation, the write to the lock document not counted.
 //   - ParentReferences, AncestorArray, MaterializedPath: as a root 1 round trip,
 //     1 write. Under a parent 4 (mark the parent, insert, take the mark off,
 //     commit), 3 writes; with a ChildCountField 3 and 2. OrderField adds 1 round
@@ -127,7 +127,8 @@ func lookupD(doc bson.D, field string) bson.RawValue {
 // Move puts a node, with all that is below it, at another position. It refuses
 // one below the node itself: ErrCycle. Only tree fields change.
 //
-// Cost, the lock document not counted, the same for any number of descendants:
+// Cost: the same for any number of descendants; by representation, the write to
+// the lock document not counted.
 //   - ParentReferences: 6 round trips (lock, node, parent, $graphLookup up from
 //     the parent, node, commit), 1 write.
 //   - AncestorArray, MaterializedPath: 6 round trips (lock, node, parent, node,
