@@ -39,7 +39,8 @@ type LoadResult struct {
 
 // Dump yields every node with its parent's ID, parents before their children
 // and siblings in order: what Load takes. Nodes that no root leads to (see
-// Check) are not reached. A graph is refused.
+// Check) are not reached; a node that several list, or that lies on a ring, comes
+// once. A graph is refused.
 //
 // Cost: 2 round trips for the roots, then 2 for each 1,000 nodes or level.
 func (t *Tree[K, T]) Dump(ctx context.Context) iter.Seq2[Entry[K, T], error] {
