@@ -57,6 +57,7 @@ func newService(db *mongo.Database, tokenKeys [][]byte) (*service, error) {
 	} {
 		s.products[name], err = paging.New[product](s.productColl, order, &paging.Options{
 			Equality: []string{"category"},
+			Uniform:  []string{order[0].Key, "_id"}, // of one type in every product
 			Keys:     tokenKeys,
 		})
 		if err != nil {

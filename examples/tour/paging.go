@@ -32,6 +32,8 @@ type pagedRoute struct {
 
 func (r pagedRoute) String() string { return fmt.Sprintf("%s-%s %d", r.From, r.To, r.Flights) }
 
+const size = 20
+
 func pagingChapter(ctx context.Context, g *guide) error {
 	if err := articlePages(ctx, g); err != nil {
 		return err
@@ -39,9 +41,10 @@ func pagingChapter(ctx context.Context, g *guide) error {
 	if err := loadPaged(ctx, g); err != nil {
 		return err
 	}
-	const size = 20
-	airports, err := paging.New[pagedAirport](g.db.Collection("airports"),
-		bson.D{{Key: "state", Value: 1}, {Key: "name", Value: 1}}, &paging.Options{PageSize: size})
+	byStateAndName := bson.D{{Key: "state", Value: 1}, {Key: "name", Value: 1}}
+	strings := []string{"state", "name", "_id"} // in every document, so no other type is looked for
+	airports, err := paging.New[pagedAirport](g.db.Collection("airports"), byStateAndName,
+		&paging.Options{PageSize: size, Uniform: strings})
 	if err != nil {
 		return err
 	}
@@ -76,9 +79,8 @@ func pagingChapter(ctx context.Context, g *guide) error {
 		return err
 	}
 
-	sequential, err := paging.New[pagedAirport](g.db.Collection("airports"),
-		bson.D{{Key: "state", Value: 1}, {Key: "name", Value: 1}},
-		&paging.Options{PageSize: size, Strategy: paging.Sequential})
+	sequential, err := paging.New[pagedAirport](g.db.Collection("airports"), byStateAndName,
+		&paging.Options{PageSize: size, Uniform: strings, Strategy: paging.Sequential})
 	if err != nil {
 		return err
 	}
@@ -123,7 +125,7 @@ func pagingChapter(ctx context.Context, g *guide) error {
 	}
 
 	routes, err := paging.New[pagedRoute](g.db.Collection("routes"),
-		bson.D{{Key: "flights", Value: -1}}, &paging.Options{PageSize: 500})
+		bson.D{{Key: "flights", Value: -1}}, &paging.Options{PageSize: 500, Uniform: []string{"flights", "_id"}})
 	if err != nil {
 		return err
 	}
