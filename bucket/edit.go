@@ -22,11 +22,9 @@ func (b *Buckets[S, M]) Replace(ctx context.Context, series S, m M) error {
 	if err != nil {
 		return fmt.Errorf("bucket: replace: %w", err)
 	}
-	path, key := b.opts.TimeField, bson.RawValue{}
+	path, key := b.opts.TimeField, lookup(it.raw, b.opts.TimeField)
 	if b.opts.IDField != "" {
 		path, key = b.opts.IDField, it.id
-	} else {
-		key = lookup(it.raw, path)
 	}
 	err = b.edit(ctx, series, it.time.Time(), path, key, func(measurements, index any) any {
 		all := op("$range", 0, op("$size", measurements))

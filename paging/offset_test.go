@@ -195,7 +195,7 @@ func TestJump(t *testing.T) {
 		}
 		pager := newPager[row](t, coll, byS, &o)
 		for _, over := range []any{nil, mongo.Pipeline{}} {
-			for from := int64(0); from <= 9; from++ {
+			for from := range int64(10) {
 				position := ""
 				if from > 0 {
 					position = must[*paging.NumberedPage[row]](t)(pager.Numbered(ctx, over, paging.NumberedRequest{Number: from, Size: 5})).Position
