@@ -1,7 +1,6 @@
 package bucket
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
+	"github.com/mongopatterns/mongopatterns/internal/encode"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 )
 
@@ -191,30 +191,9 @@ func (l *layout) equal(value any) any {
 	return raw
 }
 
-// value encodes a value as a field.
-func (l *layout) value(value any) (bson.RawValue, error) {
-	doc, err := l.document(bson.D{{Key: "v", Value: value}})
-	if err != nil {
-		return bson.RawValue{}, err
-	}
-	return doc.Lookup("v"), nil
-}
-
-// document encodes with the user's registry.
-func (l *layout) document(value any) (bson.Raw, error) {
-	if raw, ok := value.(bson.Raw); ok {
-		return raw, raw.Validate()
-	}
-	var out bytes.Buffer
-	encoder := bson.NewEncoder(bson.NewDocumentWriter(&out))
-	if l.registry != nil {
-		encoder.SetRegistry(l.registry)
-	}
-	if err := encoder.Encode(value); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
-}
+// value and document encode with the user's registry.
+func (l *layout) value(value any) (bson.RawValue, error) { return encode.Value(l.registry, value) }
+func (l *layout) document(value any) (bson.Raw, error)   { return encode.Document(l.registry, value) }
 
 // A place is a window of a series: where its documents are.
 type place struct {

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/encode"
 )
 
 // A token is, before base64:
@@ -264,17 +266,5 @@ func isSort(key string, inner []bson.RawElement) bool {
 
 // marshal encodes with the registry of the options.
 func (p *Pager[T]) marshal(document any) (bson.Raw, error) {
-	if raw, ok := document.(bson.Raw); ok {
-		return raw, raw.Validate()
-	}
-	if p.opts.Registry == nil {
-		return bson.Marshal(document)
-	}
-	var buf bytes.Buffer
-	encoder := bson.NewEncoder(bson.NewDocumentWriter(&buf))
-	encoder.SetRegistry(p.opts.Registry)
-	if err := encoder.Encode(document); err != nil {
-		return nil, err
-	}
-	return buf.Bytes(), nil
+	return encode.Document(p.opts.Registry, document)
 }

@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mongopatterns/mongopatterns/internal/encode"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -419,24 +419,10 @@ func (c *core) encode(v any) (bson.RawValue, error) {
 	if raw, ok := v.(bson.RawValue); ok {
 		return raw, nil
 	}
-	raw, err := c.encodeDocument(bson.D{{Key: "v", Value: v}})
-	if err != nil {
-		return bson.RawValue{}, err
-	}
-	return raw.Lookup("v"), nil
+	return encode.Value(c.o.Registry, v)
 }
 
-func (c *core) encodeDocument(v any) (bson.Raw, error) {
-	var buf bytes.Buffer
-	enc := bson.NewEncoder(bson.NewDocumentWriter(&buf))
-	if c.o.Registry != nil {
-		enc.SetRegistry(c.o.Registry)
-	}
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return buf.Bytes(), nil
-}
+func (c *core) encodeDocument(v any) (bson.Raw, error) { return encode.Document(c.o.Registry, v) }
 
 // id encodes an ID and refuses what cannot be one.
 func (c *core) id(v any) (bson.RawValue, error) {

@@ -28,11 +28,14 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// chapters are the patterns of the tour in order.
-var chapters = []struct {
+// chapter is a pattern of the tour.
+type chapter struct {
 	name, about string
 	run         func(context.Context, *guide) error
-}{
+}
+
+// chapters are in order.
+var chapters = []chapter{
 	{"tree", "airports as a tree: country, state, city, airport", treeChapter},
 	{"paging", "airports and routes in pages", pagingChapter},
 	{"bucket", "a year of Seattle's weather in buckets", bucketChapter},
@@ -59,13 +62,7 @@ func main() {
 // tour runs the named chapters, or all.
 func tour(ctx context.Context, out io.Writer, asJSON bool, names []string) (err error) {
 	for _, name := range names {
-		known := slices.ContainsFunc(chapters, func(c struct {
-			name, about string
-			run         func(context.Context, *guide) error
-		}) bool {
-			return c.name == name
-		})
-		if !known {
+		if !slices.ContainsFunc(chapters, func(c chapter) bool { return c.name == name }) {
 			return fmt.Errorf("no pattern %q on the tour", name)
 		}
 	}
