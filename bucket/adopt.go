@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -66,7 +67,7 @@ func (b *Buckets[S, M]) adopt(ctx context.Context, src *mongo.Collection, conver
 	if opts != nil {
 		o = *opts
 	}
-	if err := batchDefaults("AdoptOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+	if err := scan.Defaults("AdoptOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
 		return result, err
 	}
 	if src == nil {

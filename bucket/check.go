@@ -9,6 +9,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
 // A Problem is something in a bucket that does not agree with its measurements.
@@ -98,7 +100,7 @@ func (b *Buckets[S, M]) Repair(ctx context.Context, opts *RepairOptions) (Repair
 	if opts != nil {
 		o = *opts
 	}
-	if err := batchDefaults("RepairOptions", &o.BatchSize, 100, &o.Progress); err != nil {
+	if err := scan.Defaults("RepairOptions", &o.BatchSize, 100, &o.Progress); err != nil {
 		return result, fmt.Errorf("bucket: repair: %w", err)
 	}
 	var models []mongo.WriteModel

@@ -3,16 +3,15 @@ package bucket
 import (
 	"errors"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
-
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/missing"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 var (
 	// ErrNotFound says that no such measurement is stored. It matches
 	// mongo.ErrNoDocuments.
-	ErrNotFound error = missing("no such measurement")
+	ErrNotFound error = missing.Error("no such measurement")
 
 	// ErrInvalid says that a series or measurement cannot be stored: no time, no
 	// ID, no number where an aggregate needs one, too large. Nothing of it was
@@ -35,9 +34,3 @@ var (
 	// with other options.
 	ErrIndexConflict = indexes.ErrConflict
 )
-
-type missing string
-
-func (m missing) Error() string { return string(m) }
-
-func (missing) Is(target error) bool { return target == mongo.ErrNoDocuments }

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
 const (
@@ -264,18 +265,5 @@ func (o *BatchOptions) withDefaults(size int) (BatchOptions, error) {
 	if o != nil {
 		out = *o
 	}
-	return out, batchDefaults("BatchOptions", &out.BatchSize, size, &out.Progress)
-}
-
-func batchDefaults(prefix string, batch *int, size int, progress *func(int64)) error {
-	if *batch < 0 {
-		return fmt.Errorf("%s.BatchSize: negative", prefix)
-	}
-	if *batch == 0 {
-		*batch = size
-	}
-	if *progress == nil {
-		*progress = func(int64) {}
-	}
-	return nil
+	return out, scan.Defaults("BatchOptions", &out.BatchSize, size, &out.Progress)
 }

@@ -7,6 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 // childRefs: {_id, children: […]}.
@@ -146,7 +148,7 @@ func (c *core) bulkAll(ctx context.Context, models []mongo.WriteModel) error {
 	}
 	res, err := c.coll.BulkWrite(ctx, models)
 	if err == nil && res.MatchedCount != int64(len(models)) {
-		err = conflict("update parent")
+		err = txn.Conflict("update parent")
 	}
 	return err
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/missing"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // Errors of this package. Everything else is the driver's own error, wrapped:
@@ -15,12 +15,12 @@ import (
 var (
 	// ErrNotFound says that the node is not in the tree. It matches
 	// mongo.ErrNoDocuments too, as do ErrParentNotFound and ErrNoParent.
-	ErrNotFound error = missing("tree: node not found")
+	ErrNotFound error = missing.Error("tree: node not found")
 	// ErrParentNotFound says that the node to put another one under is not in
 	// the tree.
-	ErrParentNotFound error = missing("tree: parent not found")
+	ErrParentNotFound error = missing.Error("tree: parent not found")
 	// ErrNoParent says that the node is a root.
-	ErrNoParent error = missing("tree: node is a root")
+	ErrNoParent error = missing.Error("tree: node is a root")
 	// ErrCycle says that a node would come to lie under itself.
 	ErrCycle = errors.New("tree: node would lie under itself")
 	// ErrHasChildren says that Delete with Restrict met a node with children.
@@ -40,27 +40,10 @@ var (
 	ErrIndexConflict = indexes.ErrConflict
 )
 
-type missing string
-
-func (e missing) Error() string { return string(e) }
-
-func (missing) Is(target error) bool { return target == mongo.ErrNoDocuments }
-
 // fail gives err the package's prefix once.
 func fail(op string, err error) error {
 	if err == nil || strings.HasPrefix(err.Error(), "tree: ") {
 		return err
 	}
 	return fmt.Errorf("tree: %s: %w", op, err)
-}
-
-// conflict is what a guard in a filter that no longer matches amounts to: the
-// transaction, ours or the caller's, is to be run again.
-func conflict(what string) error {
-	return fmt.Errorf("%s: %w", what, mongo.CommandError{
-		Code:    112,
-		Name:    "WriteConflict",
-		Message: "the tree changed while it was read",
-		Labels:  []string{"TransientTransactionError"},
-	})
 }

@@ -641,7 +641,7 @@ func (c *core) release(ctx context.Context, refusal error, by int64, nodes ...*n
 func (c *core) set(ctx context.Context, match bson.D, update any) error {
 	res, err := c.coll.UpdateOne(ctx, match, update)
 	if err == nil && res.MatchedCount == 0 {
-		err = conflict("update node")
+		err = txn.Conflict("update node")
 	}
 	return err
 }

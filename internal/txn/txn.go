@@ -78,6 +78,17 @@ func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context)
 	}
 }
 
+// Conflict is the error of a guard in a filter that no longer matches: within Run
+// it has the transaction, whoever started it, run again.
+func Conflict(what string) error {
+	return fmt.Errorf("%s: %w", what, mongo.CommandError{
+		Code:    codeWriteConflict,
+		Name:    "WriteConflict",
+		Message: "the document changed while it was read",
+		Labels:  []string{"TransientTransactionError"},
+	})
+}
+
 // unlabelledConflict reports a write conflict that WithTransaction has not
 // retried itself.
 func unlabelledConflict(err error) bool {

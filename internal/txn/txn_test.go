@@ -179,3 +179,23 @@ func TestStandalone(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestConflictRunsAgain(t *testing.T) {
+	db, coll := counters(t)
+	runs := 0
+	guarded := func(ctx context.Context) error {
+		if err := inc(ctx, coll, "a"); err != nil {
+			return err
+		}
+		if runs++; runs < 3 {
+			return fmt.Errorf("guard: %w", txn.Conflict("update a"))
+		}
+		return nil
+	}
+	if err := txn.Run(t.Context(), db.Client(), guarded); err != nil {
+		t.Fatal(err)
+	}
+	if n := value(t, coll, "a"); runs != 3 || n != 1 {
+		t.Errorf("%d runs left %d", runs, n)
+	}
+}
