@@ -1,0 +1,294 @@
+package versioning
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// A field is an element of a document, or of an array, whose key is then its
+// place.
+type field struct {
+	key   string
+	value bson.RawValue
+}
+
+// fields takes a document apart. The values share its memory.
+func fields(raw bson.Raw) ([]field, error) {
+	elements, err := raw.Elements()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]field, len(elements))
+	for i, e := range elements {
+		out[i] = field{e.Key(), e.Value()}
+	}
+	return out, nil
+}
+
+// document is the inverse of fields, to the byte.
+func document(all []field) bson.Raw {
+	size := 5
+	for _, f := range all {
+		size += 2 + len(f.key) + len(f.value.Value)
+	}
+	out := make(bson.Raw, 4, size)
+	for _, f := range all {
+		out = append(out, byte(f.value.Type))
+		out = append(out, f.key...)
+		out = append(out, 0)
+		out = append(out, f.value.Value...)
+	}
+	out = append(out, 0)
+	binary.LittleEndian.PutUint32(out, uint32(len(out)))
+	return out
+}
+
+func documentValue(all []field) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document(all)}
+}
+
+func arrayValue(values []field) bson.RawValue {
+	all := make([]field, len(values))
+	for i, v := range values {
+		all[i] = field{strconv.Itoa(i), v.value}
+	}
+	return bson.RawValue{Type: bson.TypeArray, Value: document(all)}
+}
+
+func stringValue(s string) bson.RawValue {
+	out := binary.LittleEndian.AppendUint32(nil, uint32(len(s)+1))
+	return bson.RawValue{Type: bson.TypeString, Value: append(append(out, s...), 0)}
+}
+
+func int32Value(n int) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeInt32, Value: binary.LittleEndian.AppendUint32(nil, uint32(n))}
+}
+
+func int64Value(n int64) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))}
+}
+
+func find(all []field, key string) (bson.RawValue, bool) {
+	for _, f := range all {
+		if f.key == key {
+			return f.value, true
+		}
+	}
+	return bson.RawValue{}, false
+}
+
+func without(all []field, keys ...string) []field {
+	out := make([]field, 0, len(all))
+	for _, f := range all {
+		if !slices.Contains(keys, f.key) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// parts takes apart a value that is a document or an array whose fields have
+// names of their own, so that it can be told by them; ok is false for any other.
+func parts(v bson.RawValue) (all []field, ok bool) {
+	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
+		return nil, false
+	}
+	all, err := fields(bson.Raw(v.Value))
+	if err != nil || !distinct(all) {
+		return nil, false
+	}
+	if v.Type == bson.TypeArray {
+		for i, f := range all {
+			if f.key != strconv.Itoa(i) {
+				return nil, false
+			}
+		}
+	}
+	return all, true
+}
+
+func distinct(all []field) bool {
+	seen := make(map[string]bool, len(all))
+	for _, f := range all {
+		if seen[f.key] {
+			return false
+		}
+		seen[f.key] = true
+	}
+	return true
+}
+
+func identical(a, b bson.RawValue) bool {
+	return a.Type == b.Type && bytes.Equal(a.Value, b.Value)
+}
+
+// same is identical but for the order of fields, which maps have none of.
+func same(a, b bson.RawValue) bool {
+	if identical(a, b) {
+		return true
+	}
+	if a.Type != b.Type || len(a.Value) != len(b.Value) {
+		return false
+	}
+	x, xOK := parts(a)
+	y, yOK := parts(b)
+	return xOK && yOK && sameFields(x, y)
+}
+
+func sameFields(a, b []field) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i, f := range a {
+		if b[i].key == f.key {
+			if !same(f.value, b[i].value) {
+				return false
+			}
+			continue
+		}
+		v, ok := find(b, f.key)
+		if !ok || !same(f.value, v) {
+			return false
+		}
+	}
+	return true
+}
+
+// common counts the elements that two arrays have alike at the start, and then at
+// the end.
+func common(a, b []field, equal func(a, b bson.RawValue) bool) (prefix, suffix int) {
+	shorter := min(len(a), len(b))
+	for prefix < shorter && equal(a[prefix].value, b[prefix].value) {
+		prefix++
+	}
+	for suffix < shorter-prefix && equal(a[len(a)-1-suffix].value, b[len(b)-1-suffix].value) {
+		suffix++
+	}
+	return prefix, suffix
+}
+
+// merge carries over to stored what next has different from known, where known
+// and next are two states as the caller's type sees them, and stored may have
+// more in it.
+func merge(stored, known, next []field) []field {
+	out := make([]field, 0, len(stored))
+	for _, s := range stored {
+		before, inKnown := find(known, s.key)
+		after, inNext := find(next, s.key)
+		switch {
+		case inNext && inKnown:
+			out = append(out, field{s.key, mergeValue(s.value, before, after)})
+		case inNext:
+			out = append(out, field{s.key, after})
+		case !inKnown:
+			out = append(out, s)
+		}
+	}
+	for _, n := range next {
+		if _, ok := find(stored, n.key); ok {
+			continue
+		}
+		// What the caller's type makes up for a missing field is no change.
+		if before, ok := find(known, n.key); !ok || !same(before, n.value) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func mergeValue(stored, known, next bson.RawValue) bson.RawValue {
+	if same(known, next) {
+		return stored
+	}
+	if stored.Type != known.Type || known.Type != next.Type {
+		return next
+	}
+	s, sOK := parts(stored)
+	k, kOK := parts(known)
+	n, nOK := parts(next)
+	if !sOK || !kOK || !nOK {
+		return next
+	}
+	if next.Type == bson.TypeEmbeddedDocument {
+		return documentValue(merge(s, k, n))
+	}
+	if len(s) != len(k) {
+		return next
+	}
+	prefix, suffix := common(k, n, same)
+	out := append(make([]field, 0, len(n)), s[:prefix]...)
+	middle := n[prefix : len(n)-suffix]
+	if len(k) == len(n) {
+		for i := range middle {
+			middle[i].value = mergeValue(s[prefix+i].value, k[prefix+i].value, middle[i].value)
+		}
+	}
+	out = append(out, middle...)
+	return arrayValue(append(out, s[len(s)-suffix:]...))
+}
+
+// lookup finds the value at a dotted path, through documents and places of
+// arrays; the zero value if there is none.
+func lookup(all []field, path string) bson.RawValue {
+	key, rest, more := strings.Cut(path, ".")
+	v, ok := find(all, key)
+	if !ok || !more {
+		return v
+	}
+	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
+		return bson.RawValue{}
+	}
+	inner, err := fields(bson.Raw(v.Value))
+	if err != nil {
+		return bson.RawValue{}
+	}
+	return lookup(inner, rest)
+}
+
+// wholeNumber reads a revision's number.
+func wholeNumber(v bson.RawValue) (int64, bool) {
+	if f, ok := v.DoubleOK(); ok && (f != math.Trunc(f) || math.Abs(f) > 1<<53) {
+		return 0, false
+	}
+	n, ok := v.AsInt64OK()
+	return n, ok && n >= 1
+}
+
+// idKey is equal for IDs that are equal to the server: 1, int64(1) and 1.0 are
+// one.
+func idKey(v bson.RawValue) string {
+	number := new(big.Rat)
+	switch v.Type {
+	case bson.TypeInt32, bson.TypeInt64:
+		return "n" + number.SetInt64(v.AsInt64()).RatString()
+	case bson.TypeDouble:
+		if number.SetFloat64(v.Double()) != nil {
+			return "n" + number.RatString()
+		}
+	case bson.TypeDecimal128:
+		if m, e, err := v.Decimal128().BigInt(); err == nil {
+			scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(e, -e))), nil)
+			if e < 0 {
+				return "n" + number.SetFrac(m, scale).RatString()
+			}
+			return "n" + m.Mul(m, scale).String()
+		}
+	case bson.TypeEmbeddedDocument:
+		if all, err := fields(bson.Raw(v.Value)); err == nil {
+			out := "{"
+			for _, f := range all {
+				out += fmt.Sprintf("%q:%q,", f.key, idKey(f.value))
+			}
+			return out
+		}
+	}
+	return string(rune(v.Type)) + string(v.Value)
+}

@@ -1,0 +1,486 @@
+package versioning
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+)
+
+// Create inserts a document as revision 1, or, if one of this _id was deleted, as
+// the revision after that. A document without _id gets an ObjectID, which is in the
+// result if T has a field for it. If there is a current document of this _id, the
+// error is ErrExists.
+//
+// Cost: 3 round trips, 1 document written, 1 key examined of the unique index; 4
+// and 2 writes over a deleted one; 1 without _id. In your own transaction 1 more,
+// as a duplicate key would end it.
+func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change) (Revision[T], error) {
+	all, err := d.encode(document)
+	if err != nil {
+		return Revision[T]{}, fail("create", err)
+	}
+	s := &state{number: 1, fields: all}
+	if id, ok := find(all, "_id"); ok {
+		s.id = id
+		s, err = d.create(ctx, s, change)
+	} else {
+		oid := bson.NewObjectID()
+		s.id = bson.RawValue{Type: bson.TypeObjectID, Value: oid[:]}
+		s.fields = append([]field{{"_id", s.id}}, all...)
+		s.change = change.after(Change{})
+		if err = d.assemble(s); err == nil { // a new ID has no history
+			_, err = d.current.InsertOne(ctx, s.raw)
+		}
+	}
+	if err != nil {
+		return Revision[T]{}, fail("create", err)
+	}
+	revision, err := d.revision(s)
+	return revision, fail("create", err)
+}
+
+func (d *Documents[ID, T]) create(ctx context.Context, s *state, change Change) (*state, error) {
+	joined := txn.Running(ctx)
+	var out state
+	err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
+		if joined {
+			switch taken, err := d.exists(ctx, s.id); {
+			case err != nil:
+				return err
+			case taken:
+				return ErrExists
+			}
+		}
+		out = *s
+		out.number, out.change = 1, change.after(Change{})
+		if err := d.assemble(&out); err != nil {
+			return err
+		}
+		// The insert comes first: it holds the _id, so that whoever deleted this
+		// document before has committed, and its last revision is seen.
+		if _, err := d.current.InsertOne(ctx, out.raw); err != nil {
+			return err
+		}
+		last, err := d.newest(ctx, s.id)
+		if err != nil || last == nil {
+			return err
+		}
+		out.number, out.change = last.number+1, change.after(last.change)
+		if err := d.assemble(&out); err != nil {
+			return err
+		}
+		_, err = d.current.ReplaceOne(ctx, d.guard(s.id, 1), out.raw)
+		return err
+	})
+	if mongo.IsDuplicateKeyError(err) && !joined {
+		// Of the _id, or of another unique index of the user's.
+		if taken, existsErr := d.exists(ctx, s.id); existsErr == nil && taken {
+			err = fmt.Errorf("%w: %w", ErrExists, err)
+		}
+	}
+	return &out, err
+}
+
+func (d *Documents[ID, T]) client() *mongo.Client { return d.current.Database().Client() }
+
+func (d *Documents[ID, T]) exists(ctx context.Context, id bson.RawValue) (bool, error) {
+	err := d.currentPrimary.FindOne(ctx, bson.D{{Key: "_id", Value: d.equal(id)}},
+		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// newest is the last revision in the history, number and change only; nil if there
+// is none.
+func (d *Documents[ID, T]) newest(ctx context.Context, id bson.RawValue) (*row, error) {
+	raw, err := d.revisionsPrimary.FindOne(ctx, d.rowFilter(d.equal(id)), options.FindOne().
+		SetSort(bson.D{{Key: d.opts.RevisionField, Value: -1}}).
+		SetProjection(bson.D{{Key: d.opts.RevisionField, Value: 1}, {Key: d.opts.ChangeField, Value: 1}, {Key: d.opts.DeletedField, Value: 1}})).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.parseRow(raw)
+}
+
+// Save stores what r.Document has different from the document read, as a new
+// revision, and returns it. r is what Get or another call returned, or is made by
+// hand of the number read and the document. If that number is no longer current the
+// error is a *ConflictError, if the document is gone ErrNotFound.
+//
+// If nothing has changed, or nothing but Options.Ignored, the number stays.
+//
+// Cost: 3 round trips, 2 documents written, 1 key examined by _id; 1 if nothing, or
+// only ignored fields, changed; 1 more for r made by hand, or if something else
+// than this package has changed the document since it was read.
+func (d *Documents[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (Revision[T], error) {
+	revision, err := d.save(ctx, r, change)
+	return revision, fail("save", err)
+}
+
+func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], change Change) (Revision[T], error) {
+	next, err := d.encode(r.Document)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	base, err := d.base(r)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	fresh := base == nil
+	if fresh {
+		id, ok := find(next, "_id")
+		if !ok {
+			return Revision[T]{}, fmt.Errorf("%w: no _id", ErrInvalid)
+		}
+		if base, err = d.load(ctx, d.currentPrimary, bson.D{{Key: "_id", Value: d.equal(id)}}); err != nil {
+			return Revision[T]{}, err
+		}
+		if base.number != r.Number {
+			return Revision[T]{}, &ConflictError{ID: base.id, Read: r.Number, Current: base.number}
+		}
+	}
+	e, err := d.edit(base, next)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	s := base
+	switch ignored, changed := d.compare(base.fields, e.apply(base.fields)); {
+	case changed:
+		s, err = d.replace(ctx, base, change, e.apply)
+	case ignored != nil:
+		s, err = d.touch(ctx, base, ignored, e.apply(base.fields))
+	case !fresh:
+		err = d.unchanged(ctx, base)
+	}
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	return d.revision(s)
+}
+
+// base is the stored document that a revision was read from, nil if it is not
+// known.
+func (d *Documents[ID, T]) base(r Revision[T]) (*state, error) {
+	if r.Number < 1 {
+		return nil, fmt.Errorf("%w: revision %d", ErrInvalid, r.Number)
+	}
+	if r.stored == nil {
+		return nil, nil
+	}
+	s, err := d.parse(r.stored)
+	if err == nil && s.number != r.Number {
+		return nil, nil
+	}
+	return s, err
+}
+
+// An edit is what a caller changed in a document.
+type edit struct{ known, next []field }
+
+func (e edit) apply(stored []field) []field { return merge(stored, e.known, e.next) }
+
+func (d *Documents[ID, T]) edit(base *state, next []field) (edit, error) {
+	known, err := d.seen(base)
+	if err != nil {
+		return edit{}, err
+	}
+	before, _ := find(known, "_id")
+	if after, ok := find(next, "_id"); ok && idKey(after) != idKey(base.id) {
+		return edit{}, fmt.Errorf("%w: _id %v is not %v, which was read", ErrInvalid, after, base.id)
+	} else if !ok && before.Type != 0 {
+		next = append([]field{{"_id", before}}, next...)
+	}
+	if before.Type != 0 { // 1 for 1.0 is no change
+		for i := range next {
+			if next[i].key == "_id" {
+				next[i].value = before
+			}
+		}
+	}
+	return edit{known, next}, nil
+}
+
+// compare says whether two states differ in the history's fields, and if not, which
+// ignored ones do.
+func (d *Documents[ID, T]) compare(a, b []field) (ignored []string, changed bool) {
+	if !sameFields(d.versioned(a), d.versioned(b)) {
+		return nil, true
+	}
+	for _, key := range d.opts.Ignored {
+		x, _ := find(a, key)
+		y, _ := find(b, key)
+		if !same(x, y) {
+			ignored = append(ignored, key)
+		}
+	}
+	return ignored, false
+}
+
+func (d *Documents[ID, T]) versioned(all []field) []field {
+	if len(d.opts.Ignored) == 0 {
+		return all
+	}
+	return without(all, d.opts.Ignored...)
+}
+
+// replace makes of base the next revision, with the fields that content makes of
+// those that are stored.
+func (d *Documents[ID, T]) replace(ctx context.Context, base *state, change Change, content func([]field) []field) (*state, error) {
+	var next *state
+	build := func(before *state) error {
+		next = &state{id: before.id, number: before.number + 1, narrow: before.narrow,
+			change: change.after(before.change), fields: content(before.fields)}
+		return d.assemble(next)
+	}
+	err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
+		if err := errors.Join(build(base), checkSize(base)); err != nil {
+			return err
+		}
+		found, err := d.current.FindOneAndReplace(ctx, d.guard(base.id, base.number), next.raw).Raw()
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return d.conflict(ctx, base)
+		}
+		if err != nil {
+			return err
+		}
+		before := base
+		if !bytes.Equal(found, base.raw) {
+			// Something else has written to it without counting: an ignored field,
+			// most likely. What is stored now is what this revision follows.
+			if before, err = d.parse(found); err != nil {
+				return err
+			}
+			if err := errors.Join(build(before), checkSize(before)); err != nil {
+				return err
+			}
+			if _, err := d.current.ReplaceOne(ctx, bson.D{{Key: "_id", Value: d.equal(base.id)}}, next.raw); err != nil {
+				return err
+			}
+		}
+		return d.archive(ctx, d.row(before, next))
+	})
+	return next, err
+}
+
+// archive inserts revisions.
+func (d *Documents[ID, T]) archive(ctx context.Context, rows ...bson.Raw) error {
+	_, err := d.revisions.InsertMany(ctx, rows)
+	if mongo.IsDuplicateKeyError(err) {
+		return fmt.Errorf("%w: the history has a revision of this number: %w", ErrInconsistent, err)
+	}
+	return err
+}
+
+// conflict says why the guard of a write to base did not match.
+func (d *Documents[ID, T]) conflict(ctx context.Context, base *state) error {
+	raw, err := d.currentPrimary.FindOne(ctx, bson.D{{Key: "_id", Value: d.equal(base.id)}}, options.FindOne().
+		SetProjection(bson.D{{Key: d.opts.RevisionField, Value: 1}, {Key: d.opts.ChangeField, Value: 1}})).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	now, err := d.parse(raw)
+	if err != nil {
+		return err
+	}
+	if now.number == base.number {
+		return txn.Conflict("find the reason of a conflict")
+	}
+	return &ConflictError{ID: base.id, Read: base.number, Current: now.number}
+}
+
+// touch stores ignored fields without a revision.
+func (d *Documents[ID, T]) touch(ctx context.Context, base *state, ignored []string, all []field) (*state, error) {
+	next := *base
+	next.fields = slices.Clip(all)
+	var set, unset bson.D
+	for _, key := range ignored {
+		if v, ok := find(all, key); ok {
+			set = append(set, bson.E{Key: key, Value: v})
+		} else {
+			unset = append(unset, bson.E{Key: key, Value: ""})
+		}
+	}
+	var update bson.D
+	if set != nil {
+		update = append(update, bson.E{Key: "$set", Value: set})
+	}
+	if unset != nil {
+		update = append(update, bson.E{Key: "$unset", Value: unset})
+	}
+	done, err := d.current.UpdateOne(ctx, d.guard(base.id, base.number), update)
+	if err != nil {
+		return nil, err
+	}
+	if done.MatchedCount == 0 {
+		return nil, d.conflict(ctx, base)
+	}
+	whole, err := fields(base.raw)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range []string{d.opts.RevisionField, d.opts.ChangeField} {
+		if v, ok := find(whole, key); ok {
+			all = append(all, field{key, v})
+		}
+	}
+	next.raw = document(all)
+	return &next, nil
+}
+
+// unchanged checks that the document is still what was read.
+func (d *Documents[ID, T]) unchanged(ctx context.Context, base *state) error {
+	err := d.currentPrimary.FindOne(ctx, d.guard(base.id, base.number),
+		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return d.conflict(ctx, base)
+	}
+	return err
+}
+
+// Update reads the current document, has fn change it, and saves it; after a
+// conflict with another writer it begins again, so that fn can run several times. It
+// returns the new revision, or the current one if fn changed nothing. After
+// Options.MaxRetries the last *ConflictError is returned, in your own transaction
+// the first.
+//
+// Cost: 4 round trips, 2 documents written; 2 if nothing changed; the same and up
+// to 2 more for each conflict.
+func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error, change Change) (Revision[T], error) {
+	revision, err := d.retry(ctx, func() (Revision[T], error) {
+		s, err := d.load(ctx, d.currentPrimary, d.Filter(id))
+		if err != nil {
+			return Revision[T]{}, err
+		}
+		r, err := d.revision(s)
+		if err != nil {
+			return r, err
+		}
+		if err := fn(&r.Document); err != nil {
+			return r, err
+		}
+		return d.save(ctx, r, change)
+	})
+	if err != nil {
+		return Revision[T]{}, fail("update", err)
+	}
+	return revision, nil
+}
+
+func (d *Documents[ID, T]) retry(ctx context.Context, try func() (Revision[T], error)) (Revision[T], error) {
+	joined := txn.Running(ctx)
+	for attempt := 0; ; attempt++ {
+		r, err := try()
+		var conflict *ConflictError
+		again := errors.As(err, &conflict) || errors.Is(err, ErrExists) // of Restore: brought back by another
+		if !again || joined || attempt >= d.opts.MaxRetries {
+			return r, err
+		}
+		select {
+		case <-ctx.Done():
+			return r, fmt.Errorf("%w (last attempt: %w)", ctx.Err(), err)
+		case <-time.After(rand.N(min(time.Millisecond<<min(attempt, 8), 100*time.Millisecond))):
+		}
+	}
+}
+
+// Delete removes the current document, if it still is the revision read, and leaves
+// its last state and the deletion in the history.
+//
+// Cost: 3 round trips, 3 documents written, 1 key examined by _id.
+func (d *Documents[ID, T]) Delete(ctx context.Context, id ID, read int64, change Change) error {
+	return fail("delete", d.delete(ctx, id, read, change))
+}
+
+func (d *Documents[ID, T]) delete(ctx context.Context, id ID, read int64, change Change) error {
+	if read < 1 {
+		return fmt.Errorf("%w: revision %d", ErrInvalid, read)
+	}
+	key, err := d.value(id)
+	if err != nil {
+		return err
+	}
+	return txn.Run(ctx, d.client(), func(ctx context.Context) error {
+		found, err := d.current.FindOneAndDelete(ctx, d.guard(key, read)).Raw()
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return d.conflict(ctx, &state{id: key, number: read})
+		}
+		if err != nil {
+			return err
+		}
+		last, err := d.parse(found)
+		if err == nil {
+			err = checkSize(last)
+		}
+		if err != nil {
+			return err
+		}
+		gone := &state{id: last.id, number: last.number + 1, change: change.after(last.change), deleted: true}
+		return d.archive(ctx, d.row(last, nil), d.row(gone, nil))
+	})
+}
+
+// Restore makes revision n of the history current again, as a new revision, whatever
+// is current: also if the document was deleted. Options.Ignored stay as they are.
+// If the current document is the same already nothing is written.
+//
+// Cost: that of At and 4 round trips, 2 documents written; of a deleted document
+// that of At and 5.
+func (d *Documents[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (Revision[T], error) {
+	revision, err := d.retry(ctx, func() (Revision[T], error) { return d.restore(ctx, id, n, change) })
+	if err != nil {
+		return Revision[T]{}, fail("restore", err)
+	}
+	return revision, nil
+}
+
+func (d *Documents[ID, T]) restore(ctx context.Context, id ID, n int64, change Change) (Revision[T], error) {
+	key, err := d.value(id)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	then, err := d.stateAt(ctx, key, n)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	old := d.versioned(then.fields)
+	s, err := d.load(ctx, d.currentPrimary, d.Filter(id))
+	switch {
+	case errors.Is(err, ErrNotFound):
+		s, err = d.create(ctx, &state{id: then.id, fields: old}, change)
+	case err == nil:
+		content := func(stored []field) []field {
+			all := slices.Clone(old)
+			for _, key := range d.opts.Ignored {
+				if v, ok := find(stored, key); ok {
+					all = append(all, field{key, v})
+				}
+			}
+			return all
+		}
+		if _, changed := d.compare(s.fields, content(s.fields)); changed {
+			s, err = d.replace(ctx, s, change, content)
+		}
+	}
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	return d.revision(s)
+}

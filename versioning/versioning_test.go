@@ -1,0 +1,166 @@
+package versioning_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/versioning"
+)
+
+type Policy struct {
+	ID     string   `bson:"_id"`
+	Name   string   `bson:"name"`
+	Policy string   `bson:"policy"`
+	Items  []string `bson:"items"`
+}
+
+var start = time.Date(2941, 4, 1, 9, 0, 0, 0, time.UTC)
+
+func month(n int) time.Time { return start.AddDate(0, n, 0) }
+
+func by(author, reason string, at time.Time) versioning.Change {
+	return versioning.Change{Author: author, Reason: reason, At: at}
+}
+
+var nobody = versioning.Change{}
+
+// helper returns documents in fresh collections with their indexes.
+func helper[ID, T any](t testing.TB, db *mongo.Database, opts *versioning.Options) *versioning.Documents[ID, T] {
+	t.Helper()
+	d, err := versioning.New[ID, T](db.Collection("current"), db.Collection("revisions"), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.EnsureIndexes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// must is for calls that have to succeed: must(t)(d.Get(ctx, id)).
+func must[T any](t testing.TB) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func all(t testing.TB, coll *mongo.Collection, sort bson.D) []bson.D {
+	t.Helper()
+	cursor, err := coll.Find(t.Context(), bson.D{}, options.Find().SetSort(sort))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var docs []bson.D
+	if err := cursor.All(t.Context(), &docs); err != nil {
+		t.Fatal(err)
+	}
+	return docs
+}
+
+func date(t time.Time) bson.DateTime { return bson.NewDateTimeFromTime(t) }
+
+// same compares revisions but for what they remember of the stored document.
+func equal[T any](t testing.TB, what string, want, got T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(versioning.Revision[Policy]{}), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func collect[T any](t testing.TB, seq iter.Seq2[T, error]) (out []T) {
+	t.Helper()
+	for v, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// Middle-earth insurance: documents as the scenario has them.
+func TestScenario(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	current, revisions := db.Collection("current_policies"), db.Collection("policy_revisions")
+	policies, err := versioning.New[string, Policy](current, revisions, &versioning.Options{DocumentIDField: "policy_id"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := policies.EnsureIndexes(ctx); err != nil {
+		t.Fatal(err)
+	}
+	get := must[versioning.Revision[Policy]](t)
+	p := get(policies.Create(ctx, Policy{"bilbo", "Bilbo Baggins", "Shire standard", []string{}}, by("frodo", "new customer", month(0))))
+	p.Document.Items = append(p.Document.Items, "Elven Sword")
+	p = get(policies.Save(ctx, p, by("elrond", "from the troll cave", month(1))))
+	p = get(policies.Update(ctx, "bilbo", func(p *Policy) error {
+		p.Items = append(p.Items, "One Ring")
+		return nil
+	}, by("gandalf", "found in a cave", month(2))))
+
+	change := func(at time.Time, author, reason string) bson.D {
+		return bson.D{{Key: "at", Value: date(at)}, {Key: "author", Value: author}, {Key: "reason", Value: reason}}
+	}
+	content := func(items ...any) bson.D {
+		return bson.D{{Key: "_id", Value: "bilbo"}, {Key: "name", Value: "Bilbo Baggins"}, {Key: "policy", Value: "Shire standard"}, {Key: "items", Value: append(bson.A{}, items...)}}
+	}
+	equal(t, "current", []bson.D{append(content("Elven Sword", "One Ring"),
+		bson.E{Key: "revision", Value: int64(3)}, bson.E{Key: "change", Value: change(month(2), "gandalf", "found in a cave")})},
+		all(t, current, bson.D{}))
+	stored := all(t, revisions, bson.D{{Key: "revision", Value: 1}})
+	for i := range stored {
+		if stored[i][0].Key != "_id" {
+			t.Fatal(stored[i])
+		}
+		stored[i] = stored[i][1:]
+	}
+	equal(t, "revisions", []bson.D{
+		{{Key: "policy_id", Value: "bilbo"}, {Key: "revision", Value: int64(1)}, {Key: "change", Value: change(month(0), "frodo", "new customer")}, {Key: "document", Value: content()}},
+		{{Key: "policy_id", Value: "bilbo"}, {Key: "revision", Value: int64(2)}, {Key: "change", Value: change(month(1), "elrond", "from the troll cave")}, {Key: "document", Value: content("Elven Sword")}},
+	}, stored)
+
+	want := []versioning.Revision[Policy]{
+		{Number: 1, Change: by("frodo", "new customer", month(0)), Document: Policy{"bilbo", "Bilbo Baggins", "Shire standard", nil}},
+		{Number: 2, Change: by("elrond", "from the troll cave", month(1)), Document: Policy{"bilbo", "Bilbo Baggins", "Shire standard", []string{"Elven Sword"}}},
+		{Number: 3, Change: by("gandalf", "found in a cave", month(2)), Document: Policy{"bilbo", "Bilbo Baggins", "Shire standard", []string{"Elven Sword", "One Ring"}}},
+	}
+	equal(t, "result of Update", want[2], p)
+	equal(t, "Get", want[2], get(policies.Get(ctx, "bilbo")))
+	for i, w := range want {
+		equal(t, "At", w, get(policies.At(ctx, "bilbo", int64(i+1))))
+		equal(t, "AsOf", w, get(policies.AsOf(ctx, "bilbo", month(i))))
+		equal(t, "AsOf later", w, get(policies.AsOf(ctx, "bilbo", month(i).Add(time.Hour))))
+	}
+	if _, err := policies.AsOf(ctx, "bilbo", month(0).Add(-time.Millisecond)); !errors.Is(err, versioning.ErrNotFound) {
+		t.Errorf("before the first: %v", err)
+	}
+	equal(t, "History, oldest first", want, collect(t, policies.History(ctx, "bilbo", &versioning.HistoryOptions{OldestFirst: true})))
+	equal(t, "History", []versioning.Revision[Policy]{want[2], want[1], want[0]}, collect(t, policies.History(ctx, "bilbo", nil)))
+	if diff := must[[]versioning.Difference](t)(policies.Diff(ctx, "bilbo", 1, 3)); len(diff) != 1 || !strings.HasPrefix(diff[0].String(), "items: ") {
+		t.Errorf("Diff: %v", diff)
+	}
+	equal(t, "LastChange of items", want[2], get(policies.LastChange(ctx, "bilbo", "items")))
+	equal(t, "LastChange of items.0", want[1], get(policies.LastChange(ctx, "bilbo", "items.0")))
+	equal(t, "LastChange of name", want[0], get(policies.LastChange(ctx, "bilbo", "name")))
+}
+
+var _ = context.Background
+var _ = fmt.Sprint
