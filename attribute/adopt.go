@@ -1,0 +1,220 @@
+package attribute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/scan"
+)
+
+// A Column is a field of the documents and the entry that stands for it.
+type Column struct {
+	// Path of the field. Its parents must be documents, not arrays.
+	Path string
+	// Key and Qualifier of the entry.
+	Key       string
+	Qualifier string
+}
+
+// AdoptOptions bounds Adopt and Unadopt.
+type AdoptOptions struct {
+	// Filter narrows the documents. Default nil: all.
+	Filter bson.D
+	// Keep leaves what is moved where it was as well: the fields (Adopt), the
+	// entries (Unadopt). Default false.
+	Keep bool
+	// Nulls makes fields that are null entries with the value null. Default
+	// false: null is no value, like a missing field.
+	Nulls bool
+	// OnCollision says what happens where both field and entry have a value and
+	// not the same. Default Skip.
+	OnCollision Collision
+	// BatchSize is how many documents one write changes. Default 1000.
+	BatchSize int
+	// Progress is called after each batch with the documents examined so far.
+	// Default nil.
+	Progress func(done int64)
+}
+
+// AdoptResult counts documents.
+type AdoptResult struct {
+	Examined int64 // had one of the fields (Adopt) or entries (Unadopt)
+	Adopted  int64 // changed
+	// Skipped were left alone: on a collision, because an array stands where a
+	// document should or the reverse, or because they were deleted meanwhile.
+	Skipped int64
+}
+
+// Adopt turns fields into entries and takes the fields away. The entries come
+// behind those that are there, in the order of columns. A field whose documents
+// are written by old code meanwhile is adopted by a later run; emptied parent
+// documents stay.
+//
+// Each document changes in one update. Adopt can be stopped and run again.
+//
+// Cost: 2 round trips a batch, 1 write for each document with one of the
+// fields. The documents are found in the order of _id, or by an index on the
+// fields, and written by _id.
+func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, opts *AdoptOptions) (AdoptResult, error) {
+	o, err := a.conversion(columns, opts)
+	if err != nil {
+		return AdoptResult{}, wrap("adopt", err)
+	}
+	parts := bson.A{}
+	selected := bson.A{}
+	var paths []string
+	for _, column := range columns {
+		entry := a.entry(literal(column.Key), "$"+column.Path, "")
+		if column.Qualifier != "" {
+			entry = append(entry, bson.E{Key: a.qualifier, Value: literal(column.Qualifier)})
+		}
+		parts = append(parts, cond(o.holds(column), bson.A{entry}, bson.A{}))
+		selected = append(selected, bson.D{{Key: column.Path, Value: bson.D{{Key: "$exists", Value: true}}}})
+		paths = append(paths, column.Path)
+	}
+	update := mongo.Pipeline{set(a.array, a.upsert(op("$ifNull", "$"+a.array, bson.A{}), op("$concatArrays", parts), o.OnCollision == KeepSource))}
+	if !o.Keep {
+		update = append(update, op("$unset", paths))
+	}
+	result, err := a.convert(ctx, columns, o, selected, update)
+	return result, wrap("adopt", err)
+}
+
+// Unadopt turns entries into fields, as Adopt did the reverse, and takes the
+// entries away. What else an entry held goes with it.
+//
+// Cost: 2 round trips a batch, 1 write for each document with one of the
+// entries, found by the index on the keys or in the order of _id.
+func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, opts *AdoptOptions) (AdoptResult, error) {
+	o, err := a.conversion(columns, opts)
+	if err != nil {
+		return AdoptResult{}, wrap("unadopt", err)
+	}
+	selected, moved := bson.A{}, bson.A{}
+	for _, column := range columns {
+		selected = append(selected, a.has(column.Key, a.identity(column.Qualifier)))
+		moved = append(moved, a.keyed("$$o", column.Key, a.identity(column.Qualifier)))
+	}
+	update := mongo.Pipeline{op("$replaceWith", op("$mergeObjects", "$$ROOT", a.fields(columns, o, "")))}
+	if !o.Keep {
+		update = append(update, set(a.array, filtered(a.entries(), "o", op("$not", bson.A{op("$or", moved)}))))
+	}
+	result, err := a.convert(ctx, columns, o, selected, update)
+	return result, wrap("unadopt", err)
+}
+
+// fields is the document to merge into the one at parent: the columns below it
+// of which there is an entry to take. A field that would stay is left out, so
+// that no empty parents are made.
+func (c *core) fields(columns []Column, o AdoptOptions, parent string) bson.D {
+	pairs := bson.A{}
+	seen := map[string]bool{}
+	for _, column := range columns {
+		rest, below := strings.CutPrefix(column.Path, parent)
+		if !below {
+			continue
+		}
+		field, _, nested := strings.Cut(rest, ".")
+		if seen[field] {
+			continue
+		}
+		seen[field] = true
+		path := parent + field
+		pair := func(value any) bson.A {
+			return bson.A{bson.D{{Key: "k", Value: literal(field)}, {Key: "v", Value: value}}}
+		}
+		if nested {
+			pairs = append(pairs, let("inner", c.fields(columns, o, path+"."),
+				cond(op("$eq", "$$inner", bson.D{}), bson.A{}, pair(op("$mergeObjects", "$"+path, "$$inner")))))
+			continue
+		}
+		hits := c.hits(column)
+		test := op("$gt", op("$size", hits), 0)
+		if o.OnCollision != KeepSource {
+			test = op("$and", test, op("$not", bson.A{o.holds(column)}))
+		}
+		pairs = append(pairs, cond(test, pair(op("$arrayElemAt", hits, 0)), bson.A{}))
+	}
+	return op("$arrayToObject", op("$concatArrays", pairs))
+}
+
+// hits is the values of the column's entries.
+func (c *core) hits(column Column) bson.D {
+	return mapped(filtered(c.entries(), "o", c.keyed("$$o", column.Key, c.identity(column.Qualifier))), "o",
+		op("$ifNull", "$$o."+c.value, nil))
+}
+
+// holds is whether the field of the column has a value.
+func (o AdoptOptions) holds(column Column) bson.D {
+	none := nothing
+	if o.Nulls {
+		none = nothing[:1]
+	}
+	return op("$not", bson.A{typeIn("$"+column.Path, none...)})
+}
+
+// convert runs the update over the documents that one of selected matches.
+func (c *core) convert(ctx context.Context, columns []Column, o AdoptOptions, selected bson.A, update mongo.Pipeline) (AdoptResult, error) {
+	filter := selected[0].(bson.D)
+	if len(selected) > 1 {
+		filter = bson.D{{Key: "$or", Value: selected}}
+	}
+	guard := filter
+	collisions := bson.A{}
+	for _, column := range columns {
+		if parents := inDocuments(column.Path); parents != nil {
+			guard = and(guard, parents)
+		}
+		hits := c.hits(column)
+		collisions = append(collisions, op("$and", o.holds(column), op("$gt", op("$size", hits), 0),
+			op("$ne", op("$arrayElemAt", hits, 0), "$"+column.Path)))
+	}
+	if o.OnCollision == Skip {
+		guard = and(guard, op("$expr", op("$not", bson.A{op("$or", collisions)})))
+	}
+	result, err := c.batches(ctx, and(o.Filter, filter), guard, update, KeyOptions{BatchSize: o.BatchSize, Progress: o.Progress})
+	return AdoptResult{Examined: result.Examined, Adopted: result.Changed, Skipped: result.Skipped}, err
+}
+
+func (c *core) conversion(columns []Column, opts *AdoptOptions) (AdoptOptions, error) {
+	var o AdoptOptions
+	if opts != nil {
+		o = *opts
+	}
+	if err := scan.Defaults("AdoptOptions", &o.BatchSize, 1000, &o.Progress); err != nil {
+		return o, err
+	}
+	if err := o.OnCollision.check("AdoptOptions.OnCollision"); err != nil {
+		return o, err
+	}
+	if len(columns) == 0 {
+		return o, errors.New("no columns")
+	}
+	paths := []string{"_id", "_id", "Options.ArrayField", c.array}
+	seen := map[[2]string]bool{}
+	for i, column := range columns {
+		option := fmt.Sprintf("columns[%d]", i)
+		if err := checkPath(option+".Path", column.Path); err != nil {
+			return o, err
+		}
+		if err := checkKey(column.Key); err != nil {
+			return o, fmt.Errorf("%s.Key: %w", option, err)
+		}
+		if column.Qualifier != "" && c.qualifier == "" {
+			return o, fmt.Errorf("%s.Qualifier: %w: %q needs Options.QualifierField", option, ErrInvalid, column.Qualifier)
+		}
+		identity := [2]string{column.Key, column.Qualifier}
+		if seen[identity] {
+			return o, fmt.Errorf("%s.Key: %w: %q stands twice", option, ErrInvalid, column.Key)
+		}
+		seen[identity] = true
+		paths = append(paths, option+".Path", column.Path)
+	}
+	return o, fieldpath.CheckDisjoint(paths...)
+}

@@ -1,0 +1,168 @@
+package attribute
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// SortOptions says in which order SortPipeline brings documents.
+type SortOptions struct {
+	// Descending sorts the values from high to low. Default false.
+	Descending bool
+	// MissingFirst puts the documents without an entry of the key in front.
+	// Default false: behind, in either direction.
+	MissingFirst bool
+	// Qualifier is that of the entry to sort by. Default "": the entry without
+	// one.
+	Qualifier string
+	// Skip and Limit bound the result. Default 0: nothing skipped, no limit.
+	Skip, Limit int64
+}
+
+// sortField holds the sort keys while a SortPipeline runs.
+const sortField = "__attribute"
+
+// SortPipeline sorts the documents that filter selects by the value of this
+// key, then by _id. Values of several types are in MongoDB's order of types;
+// null is a value, and so is the null of an entry without one. The documents come
+// out as they are. A nil filter is all documents.
+//
+// The server sorts in memory, up to its limit of 100 MB and beyond it on disk
+// (allowDiskUse, the default since MongoDB 6.0); with a Limit it keeps only
+// that many.
+func (a *Attributes[ID, V]) SortPipeline(filter bson.D, key string, opts *SortOptions) mongo.Pipeline {
+	var o SortOptions
+	if opts != nil {
+		o = *opts
+	}
+	missing, direction := 1, 1
+	if o.MissingFirst {
+		missing = -1
+	}
+	if o.Descending {
+		direction = -1
+	}
+	qualifiers := a.identity(o.Qualifier)
+	if o.Qualifier != "" && a.qualifier == "" {
+		filter = and(filter, bson.D{{Key: a.array, Value: invalid{errQualifier}}})
+	}
+	pipeline := mongo.Pipeline{
+		op("$match", and(filter)),
+		// In one expression: $set would write into the elements of an array.
+		set(sortField, let("hits", a.uniform(a.keyed("$$o", key, qualifiers)), bson.D{
+			{Key: "missing", Value: op("$eq", op("$size", "$$hits"), 0)},
+			{Key: "value", Value: op("$arrayElemAt", mapped("$$hits", "hit", "$$hit.value"), 0)},
+		})),
+		op("$sort", bson.D{
+			{Key: sortField + ".missing", Value: missing}, {Key: sortField + ".value", Value: direction}, {Key: "_id", Value: 1},
+		}),
+	}
+	if o.Skip != 0 {
+		pipeline = append(pipeline, op("$skip", o.Skip))
+	}
+	if o.Limit != 0 {
+		pipeline = append(pipeline, op("$limit", o.Limit))
+	}
+	return append(pipeline, op("$unset", sortField))
+}
+
+// FacetOptions narrows Facets.
+type FacetOptions struct {
+	// Keys are the keys to count. Default nil: all.
+	Keys []string
+	// Top is how many values of each key are returned, the most frequent.
+	// Default 10. The values of one key come in one document, of 16 MB at most.
+	Top int
+}
+
+// A Facet is what the entries of one key and qualifier hold.
+type Facet[V any] struct {
+	Key       string
+	Qualifier string
+	// Count is the number of entries, which is that of the documents that have
+	// one. Distinct is the number of different values.
+	Count, Distinct int64
+	// Values are the most frequent ones first; equally frequent ones by value.
+	Values []FacetValue[V]
+}
+
+// FacetValue is a value and the number of its entries.
+type FacetValue[V any] struct {
+	Value V     `bson:"value"`
+	Count int64 `bson:"count"`
+}
+
+// Facets counts the values of each key in the documents that filter selects,
+// sorted by key and qualifier. Values are told apart as the server does: 1 and
+// 1.0 are one, and an array is a value as a whole. A nil filter is all
+// documents.
+//
+// Cost: 1 round trip and further ones for very many keys; the documents of the
+// filter are read, with Keys those that have one of them. The server counts in
+// memory, and on disk if that is not enough.
+func (a *Attributes[ID, V]) Facets(ctx context.Context, filter bson.D, opts *FacetOptions) ([]Facet[V], error) {
+	pipeline, err := a.FacetsPipeline(filter, opts)
+	if err != nil {
+		return nil, err
+	}
+	facets := []Facet[V]{}
+	err = each(ctx, a.coll, pipeline, func(doc facet[V], _ error) bool {
+		facets = append(facets, Facet[V]{doc.ID.Key, doc.ID.Qualifier, doc.Count, doc.Distinct, doc.Values})
+		return true
+	})
+	if err != nil {
+		return nil, wrap("facets", err)
+	}
+	return facets, nil
+}
+
+type facet[V any] struct {
+	ID struct {
+		Key       string `bson:"key"`
+		Qualifier string `bson:"qualifier"`
+	} `bson:"_id"`
+	Count    int64           `bson:"count"`
+	Distinct int64           `bson:"distinct"`
+	Values   []FacetValue[V] `bson:"values"`
+}
+
+// FacetsPipeline is what Facets runs; its documents are {_id: {key, qualifier},
+// count, distinct, values: [{value, count}]}. Only bad options are an error.
+func (a *Attributes[ID, V]) FacetsPipeline(filter bson.D, opts *FacetOptions) (mongo.Pipeline, error) {
+	var o FacetOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Top < 0 {
+		return nil, fmt.Errorf("attribute: facets: FacetOptions.Top: negative")
+	}
+	if o.Top == 0 {
+		o.Top = 10
+	}
+	match := a.valid("$$o")
+	if o.Keys != nil {
+		keys := append([]string{}, o.Keys...)
+		filter = and(filter, bson.D{{Key: a.path(a.key), Value: op("$in", keys)}})
+		match = op("$and", match, op("$in", "$$o."+a.key, literal(keys)))
+	}
+	return mongo.Pipeline{
+		op("$match", and(filter)),
+		op("$project", bson.D{{Key: "entries", Value: a.uniform(match)}}),
+		op("$unwind", "$entries"),
+		op("$group", bson.D{{Key: "_id", Value: "$entries"}, {Key: "count", Value: op("$sum", 1)}}),
+		op("$group", bson.D{
+			{Key: "_id", Value: bson.D{{Key: "key", Value: "$_id.key"}, {Key: "qualifier", Value: "$_id.qualifier"}}},
+			{Key: "count", Value: op("$sum", "$count")},
+			{Key: "distinct", Value: op("$sum", 1)},
+			{Key: "values", Value: op("$topN", bson.D{
+				{Key: "n", Value: o.Top},
+				{Key: "sortBy", Value: bson.D{{Key: "count", Value: -1}, {Key: "_id.value", Value: 1}}},
+				{Key: "output", Value: bson.D{{Key: "value", Value: "$_id.value"}, {Key: "count", Value: "$count"}}},
+			})},
+		}),
+		op("$sort", bson.D{{Key: "_id.key", Value: 1}, {Key: "_id.qualifier", Value: 1}}),
+	}, nil
+}

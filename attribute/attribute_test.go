@@ -1,0 +1,577 @@
+package attribute_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// d makes a document of keys and values.
+func d(pairs ...any) bson.D {
+	out := bson.D{}
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})
+	}
+	return out
+}
+
+func newAttributes[ID, V any](t testing.TB, coll *mongo.Collection, opts *attribute.Options) *attribute.Attributes[ID, V] {
+	t.Helper()
+	a, err := attribute.New[ID, V](coll, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func insert(t testing.TB, coll *mongo.Collection, docs ...any) {
+	t.Helper()
+	if _, err := coll.InsertMany(t.Context(), docs); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stored is the document as it is in the collection.
+func stored(t testing.TB, coll *mongo.Collection, id any) bson.D {
+	t.Helper()
+	var doc bson.D
+	if err := coll.FindOne(t.Context(), d("_id", d("$eq", id))).Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func want(t testing.TB, got, want any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(bson.Decimal128{})); diff != "" {
+		t.Fatalf("-want +got\n%s", diff)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantErr(t testing.TB, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Fatalf("error %v, want %v", err, target)
+	}
+}
+
+// ids are the IDs of the documents that a filter selects, sorted.
+func ids(t testing.TB, coll *mongo.Collection, filter bson.D) []int32 {
+	t.Helper()
+	cursor, err := coll.Find(t.Context(), filter)
+	must(t, err)
+	var docs []struct {
+		ID int32 `bson:"_id"`
+	}
+	must(t, cursor.All(t.Context(), &docs))
+	out := []int32{}
+	for _, doc := range docs {
+		out = append(out, doc.ID)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func date(year int, month time.Month, day int) bson.DateTime {
+	return bson.NewDateTimeFromTime(time.Date(year, month, day, 0, 0, 0, 0, time.UTC))
+}
+
+var films = &attribute.Options{ArrayField: "releases", KeyField: "location", ValueField: "date"}
+
+func TestScenarioFilmReleases(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("films")
+	ctx := t.Context()
+	usa := time.Date(1977, 5, 20, 1, 0, 0, 0, time.FixedZone("", 3600))
+	insert(t, coll, d("_id", 1, "title", "Star Wars", "director", "George Lucas",
+		"release_US", usa, "release_France", date(1977, 10, 19), "release_Italy", date(1977, 10, 20), "release_UK", date(1977, 12, 27)))
+	releases := newAttributes[int, time.Time](t, coll, films)
+	must(t, releases.EnsureIndexes(ctx))
+	result, err := releases.Adopt(ctx, []attribute.Column{
+		{Path: "release_US", Key: "USA"}, {Path: "release_France", Key: "France"},
+		{Path: "release_Italy", Key: "Italy"}, {Path: "release_UK", Key: "UK"},
+	}, nil)
+	must(t, err)
+	want(t, result, attribute.AdoptResult{Examined: 1, Adopted: 1})
+	scenario := d("_id", int32(1), "title", "Star Wars", "director", "George Lucas", "releases", bson.A{
+		d("location", "USA", "date", date(1977, 5, 20)),
+		d("location", "France", "date", date(1977, 10, 19)),
+		d("location", "Italy", "date", date(1977, 10, 20)),
+		d("location", "UK", "date", date(1977, 12, 27)),
+	})
+	want(t, stored(t, coll, 1), scenario)
+
+	// The same by Set and by insert.
+	insert(t, coll, d("_id", 2, "title", "Star Wars", "director", "George Lucas"))
+	must(t, releases.Set(ctx, 2, "USA", usa))
+	must(t, releases.SetMany(ctx, 2,
+		attribute.Attribute[time.Time]{Key: "France", Value: date(1977, 10, 19).Time()},
+		attribute.Attribute[time.Time]{Key: "Italy", Value: date(1977, 10, 20).Time()}))
+	must(t, releases.Add(ctx, 2, "UK", date(1977, 12, 27).Time()))
+	scenario[0].Value = int32(2)
+	want(t, stored(t, coll, 2), scenario)
+
+	models := releases.Indexes()
+	if len(models) != 1 {
+		t.Fatal(models)
+	}
+	want(t, models[0].Keys, any(d("releases.location", 1, "releases.date", 1)))
+	// France in May matches no single entry.
+	may, june := date(1977, 5, 1).Time(), date(1977, 6, 1).Time()
+	want(t, ids(t, coll, releases.Filter(releases.Range("USA", may, june))), []int32{1, 2})
+	want(t, ids(t, coll, releases.Filter(releases.Range("France", may, june))), []int32{})
+	want(t, releases.Filter(releases.Range("USA", may, june)), d("releases", d("$elemMatch",
+		d("location", "USA", "date", d("$gte", may, "$lt", june)))))
+}
+
+func TestScenarioBottledWater(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("bottles")
+	ctx := t.Context()
+	specs := newAttributes[int, string](t, coll, &attribute.Options{ArrayField: "specs", QualifierField: "u"})
+	must(t, specs.EnsureIndexes(ctx))
+	insert(t, coll, d("_id", 1, "title", "Water"))
+	must(t, specs.Set(ctx, 1, "volume", "500", "ml"))
+	must(t, specs.Set(ctx, 1, "volume", "11", "ounces"))
+	must(t, specs.Set(ctx, 1, "volume", "12", "ounces"))
+	want(t, stored(t, coll, 1), d("_id", int32(1), "title", "Water", "specs", bson.A{
+		d("k", "volume", "v", "500", "u", "ml"), d("k", "volume", "v", "12", "u", "ounces"),
+	}))
+	want(t, specs.Indexes()[0].Keys, any(d("specs.k", 1, "specs.u", 1, "specs.v", 1)))
+	for _, c := range []struct {
+		condition attribute.Condition
+		found     bool
+	}{
+		{specs.Equals("volume", "500", "ml"), true},
+		{specs.Equals("volume", "500", "ounces"), false},
+		{specs.Equals("volume", "500"), true},
+		{specs.Equals("volume", "500", ""), false},
+		{specs.Equals("volume", "12", "ml", "ounces"), true},
+		{specs.Equals("volume", "12", "ml", ""), false},
+		{specs.Exists("volume", "ml"), true},
+		{specs.Exists("volume", ""), false},
+	} {
+		if found := len(ids(t, coll, specs.Filter(c.condition))) == 1; found != c.found {
+			t.Errorf("%v: %v", specs.Filter(c.condition), found)
+		}
+	}
+	value, err := specs.Get(ctx, 1, "volume", "ml")
+	must(t, err)
+	want(t, value, "500")
+	_, err = specs.Get(ctx, 1, "volume")
+	wantErr(t, err, attribute.ErrNoAttribute)
+}
+
+// tickets is the configuration of the ticket channels.
+var tickets = &attribute.Options{
+	ArrayField: "provider", KeyField: "channel", ValueField: "price",
+	Indexes: []attribute.Index{{Prefix: []string{"scheduleId", "movie"}, KeyOnly: true}, {KeyOnly: true}},
+}
+
+func TestScenarioTicketChannels(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("schedules")
+	ctx := t.Context()
+	channels := newAttributes[int, int](t, coll, tickets)
+	want(t, channels.Indexes()[0].Keys, any(d("scheduleId", 1, "movie", 1, "provider.channel", 1)))
+	want(t, channels.Indexes()[1].Keys, any(d("provider.channel", 1)))
+	must(t, channels.EnsureIndexes(ctx))
+	must(t, channels.EnsureIndexes(ctx))
+	provider, err := channels.Elements(
+		attribute.Attribute[int]{Key: "gewala", Value: 30},
+		attribute.Attribute[int]{Key: "maoyan", Value: 50},
+		attribute.Attribute[int]{Key: "taopiao", Value: 20})
+	must(t, err)
+	insert(t, coll, d("_id", 1, "scheduleId", "0001", "movie", "你的名字", "provider", provider))
+	want(t, stored(t, coll, 1), d("_id", int32(1), "scheduleId", "0001", "movie", "你的名字", "provider", bson.A{
+		d("channel", "gewala", "price", int32(30)), d("channel", "maoyan", "price", int32(50)), d("channel", "taopiao", "price", int32(20)),
+	}))
+	for i := range 200 {
+		insert(t, coll, d("_id", 2+i, "scheduleId", "0002", "movie", "m", "provider", bson.A{d("channel", "maoyan", "price", i), d("channel", "x", "price", 1)}))
+	}
+
+	var price int
+	cmds := record(t, db, 0, []string{"find"}, func() (err error) {
+		price, err = channels.GetBy(ctx, d("scheduleId", "0001", "movie", "你的名字"), "gewala")
+		return err
+	})
+	want(t, price, 30)
+	plan := mongotest.Explain(t, db, cmds[0].Body)
+	plan.RequireIndex(t, "scheduleId_1_movie_1_provider.channel_1")
+	plan.RequireMultiKey(t)
+	plan.RequireExamined(t, 2, 1)
+
+	var found []attribute.Value[int, int]
+	cmds = record(t, db, 0, []string{"aggregate"}, func() error {
+		for value, err := range channels.Values(ctx, nil, "taopiao") {
+			if err != nil {
+				return err
+			}
+			found = append(found, value)
+		}
+		return nil
+	})
+	want(t, found, []attribute.Value[int, int]{{ID: 1, Value: 20}})
+	plan = mongotest.Explain(t, db, cmds[0].Body)
+	plan.RequireIndex(t, "provider.channel_1")
+	plan.RequireMultiKey(t)
+	plan.RequireExamined(t, 2, 1)
+	// As a filter of one's own find.
+	plan = mongotest.Explain(t, db, d("find", "schedules", "filter", channels.Filter(channels.Exists("taopiao"))))
+	plan.RequireIndex(t, "provider.channel_1")
+	plan.RequireMultiKey(t)
+}
+
+func TestWrites(t *testing.T) {
+	t.Parallel()
+	for _, array := range []string{"attributes", "info.attrs"} {
+		t.Run(array, func(t *testing.T) {
+			t.Parallel()
+			coll := mongotest.Database(t).Collection("c")
+			ctx := t.Context()
+			a := newAttributes[int, any](t, coll, &attribute.Options{ArrayField: array, QualifierField: "u"})
+			insert(t, coll, d("_id", 1, "other", "x"))
+			at := func() any {
+				doc := stored(t, coll, 1)
+				if array != "attributes" {
+					doc = doc[2].Value.(bson.D)
+					return doc[0].Value
+				}
+				return doc[2].Value
+			}
+			must(t, a.Add(ctx, 1, "color", "red"))
+			want(t, at(), any(bson.A{d("k", "color", "v", "red")}))
+			wantErr(t, a.Add(ctx, 1, "color", "blue"), attribute.ErrExists)
+			must(t, a.Add(ctx, 1, "color", "blue", "inside"))
+			wantErr(t, a.Change(ctx, 1, "size", 3), attribute.ErrNoAttribute)
+			wantErr(t, a.Change(ctx, 1, "size", 3), mongo.ErrNoDocuments)
+			wantErr(t, a.Change(ctx, 1, "color", 3, "outside"), attribute.ErrNoAttribute)
+			must(t, a.Change(ctx, 1, "color", "green"))
+			must(t, a.Change(ctx, 1, "color", "green")) // no change, but found
+			must(t, a.SetMany(ctx, 1,
+				attribute.Attribute[any]{Key: "color", Value: "white", Qualifier: "inside"},
+				attribute.Attribute[any]{Key: "$size", Value: "$color"},
+				attribute.Attribute[any]{Key: "a.b", Value: d("$add", bson.A{1, 2})}))
+			want(t, at(), any(bson.A{
+				d("k", "color", "v", "green"), d("k", "color", "v", "white", "u", "inside"),
+				d("k", "$size", "v", "$color"), d("k", "a.b", "v", d("$add", bson.A{int32(1), int32(2)})),
+			}))
+			must(t, a.Rename(ctx, 1, "color", "colour"))
+			wantErr(t, a.Rename(ctx, 1, "color", "x"), attribute.ErrNoAttribute)
+			must(t, a.Add(ctx, 1, "color", 1, "outside"))
+			must(t, a.Rename(ctx, 1, "color", "colour")) // other qualifiers
+			must(t, a.Add(ctx, 1, "color", 1, "inside"))
+			wantErr(t, a.Rename(ctx, 1, "color", "colour"), attribute.ErrExists)
+			must(t, a.Remove(ctx, 1, "color", "inside"))
+			must(t, a.Remove(ctx, 1, "colour"))
+			wantErr(t, a.Remove(ctx, 1, "colour"), attribute.ErrNoAttribute)
+			must(t, a.Remove(ctx, 1, "$size"))
+			want(t, at(), any(bson.A{
+				d("k", "colour", "v", "white", "u", "inside"),
+				d("k", "a.b", "v", d("$add", bson.A{int32(1), int32(2)})),
+				d("k", "colour", "v", int32(1), "u", "outside"),
+			}))
+			all, err := a.GetAll(ctx, 1)
+			must(t, err)
+			want(t, all, []attribute.Attribute[any]{
+				{Key: "colour", Value: "white", Qualifier: "inside"},
+				{Key: "a.b", Value: d("$add", bson.A{int32(1), int32(2)})},
+				{Key: "colour", Value: int32(1), Qualifier: "outside"},
+			})
+			must(t, a.SetMany(ctx, 1))
+
+			// No such document.
+			for name, err := range map[string]error{
+				"set": a.Set(ctx, 9, "k", 1), "add": a.Add(ctx, 9, "k", 1), "change": a.Change(ctx, 9, "k", 1),
+				"remove": a.Remove(ctx, 9, "k"), "rename": a.Rename(ctx, 9, "k", "l"),
+				"get": errOf(a.Get(ctx, 9, "k")), "get all": errOf(a.GetAll(ctx, 9)),
+			} {
+				if !errors.Is(err, attribute.ErrNotFound) || errors.Is(err, attribute.ErrNoAttribute) || !errors.Is(err, mongo.ErrNoDocuments) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if n, err := coll.CountDocuments(ctx, bson.D{}); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+		})
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+// Fields that the user has put into an entry stay through all changes of it.
+func TestFurtherFieldsStay(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	ctx := t.Context()
+	a := newAttributes[string, int](t, coll, nil)
+	insert(t, coll, d("_id", "x", "attributes", bson.A{d("source", "s", "k", "a", "note", d("n", 1), "v", 1), d("k", "b", "v", 2), d("k", "c")}))
+	must(t, a.Set(ctx, "x", "a", 5))
+	must(t, a.Change(ctx, "x", "a", 6))
+	must(t, a.SetMany(ctx, "x", attribute.Attribute[int]{Key: "a", Value: 7}, attribute.Attribute[int]{Key: "d", Value: 8}))
+	must(t, a.Rename(ctx, "x", "a", "z"))
+	_, err := a.RenameKey(ctx, "z", "y", nil)
+	must(t, err)
+	want(t, stored(t, coll, "x"), d("_id", "x", "attributes", bson.A{
+		d("source", "s", "k", "y", "note", d("n", int32(1)), "v", int32(7)), d("k", "b", "v", int32(2)), d("k", "c"), d("k", "d", "v", int32(8)),
+	}))
+	n, err := a.Get(ctx, "x", "c") // an entry without a value
+	must(t, err)
+	want(t, n, 0)
+}
+
+func TestNotArray(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	ctx := t.Context()
+	a := newAttributes[int, int](t, coll, &attribute.Options{ArrayField: "p.a"})
+	bad := []any{
+		d("_id", 1, "p", d("a", "text")), d("_id", 2, "p", d("a", d("k", "x", "v", 1))), d("_id", 3, "p", 5), d("_id", 5, "p", nil),
+		d("_id", 4, "p", bson.A{d("a", bson.A{d("k", "x", "v", 1)})}),
+	}
+	insert(t, coll, bad...)
+	insert(t, coll, d("_id", 6, "p", d("a", nil)), d("_id", 7, "p", d("b", 1)), d("_id", 8))
+	for id := 1; id <= 5; id++ {
+		before := stored(t, coll, id)
+		for name, err := range map[string]error{
+			"set": a.Set(ctx, id, "x", 1), "add": a.Add(ctx, id, "x", 1), "change": a.Change(ctx, id, "x", 1),
+			"remove": a.Remove(ctx, id, "x"), "rename": a.Rename(ctx, id, "x", "y"),
+		} {
+			if !errors.Is(err, attribute.ErrNotArray) {
+				t.Errorf("%d %s: %v", id, name, err)
+			}
+		}
+		want(t, stored(t, coll, id), before)
+		wantErr(t, errOf(a.Get(ctx, id, "y")), attribute.ErrNoAttribute)
+	}
+	entry := bson.A{d("k", "x", "v", int32(1))}
+	for id := 6; id <= 8; id++ {
+		must(t, a.Set(ctx, id, "x", 1))
+	}
+	want(t, stored(t, coll, 6), d("_id", int32(6), "p", d("a", entry)))
+	want(t, stored(t, coll, 7), d("_id", int32(7), "p", d("b", int32(1), "a", entry)))
+	want(t, stored(t, coll, 8), d("_id", int32(8), "p", d("a", entry)))
+}
+
+func TestTypedAccess(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	ctx := t.Context()
+	specs := newAttributes[int, any](t, coll, nil)
+	insert(t, coll, d("_id", 1))
+	decimal, err := bson.ParseDecimal128("1.50")
+	must(t, err)
+	id := bson.NewObjectID()
+	values := []any{int32(1), int64(2), 3.5, "text", true, decimal, id, date(2024, 1, 2), nil, bson.A{int32(1), "x"},
+		d("a", int32(1)), bson.Regex{Pattern: "^a", Options: "i"}, bson.Binary{Data: []byte{1, 2}}}
+	keys := "abcdefghijklm"
+	for i, value := range values {
+		must(t, specs.Set(ctx, 1, keys[i:i+1], value))
+	}
+	for i, value := range values {
+		got, err := specs.Get(ctx, 1, keys[i:i+1])
+		must(t, err)
+		want(t, got, value)
+		want(t, ids(t, coll, specs.Filter(specs.Equals(keys[i:i+1], value))), []int32{1})
+		want(t, ids(t, coll, specs.Filter(specs.In(keys[i:i+1], []any{"no", value}))), []int32{1})
+		raw, err := attribute.As[bson.RawValue](specs).Get(ctx, 1, keys[i:i+1])
+		must(t, err)
+		doc, err := bson.Marshal(d("v", value))
+		must(t, err)
+		want(t, raw.Type, bson.Raw(doc).Lookup("v").Type)
+	}
+	weight, err := attribute.As[float64](specs).Get(ctx, 1, "c")
+	must(t, err)
+	want(t, weight, 3.5)
+	when, err := attribute.As[time.Time](specs).Get(ctx, 1, "h")
+	must(t, err)
+	want(t, when.UTC(), date(2024, 1, 2).Time().UTC())
+	if _, err := attribute.As[float64](specs).Get(ctx, 1, "d"); err == nil {
+		t.Fatal("a text as a number")
+	}
+	must(t, attribute.As[float64](specs).Set(ctx, 1, "c", 4))
+	want(t, ids(t, coll, specs.Filter(attribute.As[float64](specs).Gte("c", 4))), []int32{1})
+}
+
+// IDs are data too.
+func TestDocumentIDs(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	ctx := t.Context()
+	type key struct {
+		A int32 `bson:"a"`
+	}
+	a := newAttributes[key, int](t, coll, nil)
+	insert(t, coll, d("_id", d("a", int32(1))))
+	must(t, a.Set(ctx, key{1}, "x", 1))
+	for value, err := range a.Values(ctx, nil, "x") {
+		must(t, err)
+		want(t, value, attribute.Value[key, int]{ID: key{1}, Value: 1})
+	}
+	any := newAttributes[any, int](t, coll, nil)
+	wantErr(t, any.Set(ctx, d("$gt", 0), "x", 1), attribute.ErrNotFound)
+	wantErr(t, any.Set(ctx, bson.Regex{Pattern: "."}, "x", 1), attribute.ErrNotFound)
+	n := 0
+	for range a.Values(ctx, nil, "x") {
+		n++
+	}
+	want(t, n, 1)
+}
+
+func TestInvalid(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	ctx := t.Context()
+	insert(t, coll, d("_id", 1))
+	a := newAttributes[int, any](t, coll, nil)
+	q := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
+	at := func(key, qualifier string) attribute.Attribute[any] {
+		return attribute.Attribute[any]{Key: key, Qualifier: qualifier}
+	}
+	for name, err := range map[string]error{
+		"empty key":         a.Set(ctx, 1, "", 1),
+		"empty key, remove": a.Remove(ctx, 1, ""),
+		"empty key, get":    errOf(a.Get(ctx, 1, "")),
+		"empty key, rename": a.Rename(ctx, 1, "x", ""),
+		"to itself":         a.Rename(ctx, 1, "x", "x"),
+		"qualifier":         a.Set(ctx, 1, "k", 1, "q"),
+		"qualifier, add":    a.Add(ctx, 1, "k", 1, "q"),
+		"qualifier, many":   a.SetMany(ctx, 1, at("k", "q")),
+		"qualifier, get":    errOf(a.Get(ctx, 1, "k", "q")),
+		"qualifier, get by": errOf(a.GetBy(ctx, nil, "k", "q")),
+		"two qualifiers":    q.Set(ctx, 1, "k", 1, "q", "r"),
+		"twice":             q.SetMany(ctx, 1, at("k", "q"), at("k", ""), at("k", "q")),
+		"elements":          errOf(a.Elements(at("k", ""), at("k", ""))),
+		"rename key":        errOf(a.RenameKey(ctx, "x", "x", nil)),
+		"remove key":        errOf(a.RemoveKey(ctx, "", nil)),
+		"collision":         errOf(a.RenameKey(ctx, "x", "y", &attribute.KeyOptions{OnCollision: "no"})),
+		"filter":            errOf(coll.Find(ctx, a.Filter(a.Equals("k", 1, "q")))),
+		"filter, exists":    errOf(coll.Find(ctx, a.Filter(a.Exists("k", "q")))),
+		"sort":              errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "k", &attribute.SortOptions{Qualifier: "q"}))),
+	} {
+		if !errors.Is(err, attribute.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := a.Set(ctx, 1, "k", make(chan int)); err == nil {
+		t.Error("a channel was stored")
+	}
+	want(t, stored(t, coll, 1), d("_id", int32(1)))
+	elements, err := a.Elements()
+	must(t, err)
+	want(t, elements, bson.A{})
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	coll := new(mongo.Collection)
+	for option, o := range map[string]attribute.Options{
+		"Options.ArrayField":           {ArrayField: "a..b"},
+		"Options.KeyField":             {KeyField: "a.b"},
+		"Options.ValueField":           {ValueField: "$v"},
+		"Options.QualifierField":       {QualifierField: "k"},
+		"Options.Indexes[0].Prefix[0]": {Indexes: []attribute.Index{{Prefix: []string{"attributes.x"}}}},
+		"Options.Indexes[0].Prefix[1]": {Indexes: []attribute.Index{{Prefix: []string{"a", "a"}}}},
+		"Options.Indexes[1].Suffix[0]": {Indexes: []attribute.Index{{}, {Suffix: []string{""}}}},
+	} {
+		_, err := attribute.New[int, int](coll, &o)
+		if err == nil || !strings.HasPrefix(err.Error(), "attribute: "+option+": ") {
+			t.Errorf("%s: %v", option, err)
+		}
+	}
+	for _, o := range []attribute.Options{{ArrayField: "_id"}, {ArrayField: "a.0"}, {KeyField: "7"}} {
+		if _, err := attribute.New[int, int](coll, &o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+	_, err := attribute.New[int, int](coll, &attribute.Options{Indexes: []attribute.Index{{Prefix: []string{"attributes"}}}})
+	wantErr(t, err, attribute.ErrTwoArrays)
+	if _, err := attribute.New[int, int](nil, nil); err == nil {
+		t.Error("a nil collection is taken")
+	}
+}
+
+func TestTwoArraysInAnIndex(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	ctx := t.Context()
+	a := newAttributes[int, int](t, coll, &attribute.Options{Indexes: []attribute.Index{{Prefix: []string{"tags", "s.x"}}}})
+	insert(t, coll, d("_id", 1, "tags", "a", "attributes", bson.A{}), d("_id", 2, "tags", bson.A{"a"}))
+	must(t, a.Set(ctx, 2, "k", 1))
+	err := a.EnsureIndexes(ctx)
+	wantErr(t, err, attribute.ErrTwoArrays)
+	if !strings.Contains(err.Error(), `{"$numberInt":"2"}`) {
+		t.Errorf("%v does not name the document", err)
+	}
+	specs, err := coll.Indexes().ListSpecifications(ctx)
+	must(t, err)
+	want(t, len(specs), 1)
+	var problems []string
+	for p, err := range a.Check(ctx) {
+		must(t, err)
+		problems = append(problems, p.String())
+	}
+	want(t, problems, []string{`document {"$numberInt":"2"}: two arrays in an index: tags`})
+	_, err = coll.UpdateOne(ctx, d("_id", 2), d("$set", d("tags", "a")))
+	must(t, err)
+	must(t, a.EnsureIndexes(ctx))
+
+	// An index with other options is a conflict.
+	other := coll.Database().Collection("other")
+	_, err = other.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: d("attributes.k", 1, "attributes.v", 1), Options: unique()})
+	must(t, err)
+	wantErr(t, newAttributes[int, int](t, other, nil).EnsureIndexes(ctx), attribute.ErrIndexConflict)
+	want(t, a.ShardKey(), d("_id", 1))
+}
+
+// All calls join the transaction of their context.
+func TestTransaction(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	insert(t, coll, d("_id", 1))
+	a := newAttributes[int, int](t, coll, nil)
+	session, err := db.Client().StartSession()
+	must(t, err)
+	defer session.EndSession(context.Background())
+	abort := errors.New("abort")
+	_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
+		must(t, a.Set(ctx, 1, "a", 1))
+		must(t, a.SetMany(ctx, 1, attribute.Attribute[int]{Key: "b", Value: 2}))
+		wantErr(t, a.Add(ctx, 1, "a", 1), attribute.ErrExists) // and the transaction goes on
+		must(t, a.Add(ctx, 1, "c", 1))
+		must(t, a.Change(ctx, 1, "c", 2))
+		must(t, a.Rename(ctx, 1, "c", "d"))
+		must(t, a.Remove(ctx, 1, "d"))
+		all, err := a.GetAll(ctx, 1)
+		must(t, err)
+		want(t, all, []attribute.Attribute[int]{{Key: "a", Value: 1}, {Key: "b", Value: 2}})
+		must(t, errOf(a.RenameKey(ctx, "a", "e", nil)))
+		must(t, errOf(a.RemoveKey(ctx, "b", nil)))
+		n, err := a.Get(ctx, 1, "e")
+		must(t, err)
+		want(t, n, 1)
+		return nil, abort
+	})
+	wantErr(t, err, abort)
+	want(t, stored(t, coll, 1), d("_id", int32(1)))
+}

@@ -1,0 +1,134 @@
+package attribute
+
+import (
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/encode"
+)
+
+// A Condition is what a document's entries must meet. Conditions come from the
+// methods of Attributes and are joined by [Attributes.Filter].
+type Condition struct {
+	match   bson.D // documents that meet it
+	present bson.D // documents that have the keys it looks at
+}
+
+// Filter selects the documents that meet all of the conditions; without any,
+// all documents.
+func (a *Attributes[ID, V]) Filter(conditions ...Condition) bson.D {
+	filters := make([]bson.D, len(conditions))
+	for i, c := range conditions {
+		filters[i] = c.match
+	}
+	return and(filters...)
+}
+
+// Equals is met by an entry of this key with this value.
+func (a *Attributes[ID, V]) Equals(key string, value V, qualifier ...string) Condition {
+	return a.condition(key, qualifier, bson.E{Key: a.value, Value: op("$eq", value)})
+}
+
+// In is met by an entry of this key with one of these values; by none if there
+// are none.
+func (a *Attributes[ID, V]) In(key string, values []V, qualifier ...string) Condition {
+	// $in takes a regular expression for a pattern.
+	list, each := bson.A{}, bson.A{}
+	pattern := false
+	for _, value := range values {
+		list = append(list, value)
+		each = append(each, bson.D{{Key: a.value, Value: op("$eq", value)}})
+		raw, err := encode.Value(nil, value)
+		pattern = pattern || err == nil && raw.Type == bson.TypeRegex
+	}
+	if pattern {
+		return a.condition(key, qualifier, bson.E{Key: "$or", Value: each})
+	}
+	return a.condition(key, qualifier, bson.E{Key: a.value, Value: op("$in", list)})
+}
+
+// All is met by an entry of this key whose value, an array, holds all of these
+// values; by none if there are none, as with MongoDB's $all.
+func (a *Attributes[ID, V]) All(key string, values []V, qualifier ...string) Condition {
+	if len(values) == 0 {
+		return a.In(key, nil, qualifier...)
+	}
+	each := bson.A{}
+	for _, value := range values {
+		each = append(each, bson.D{{Key: a.value, Value: op("$eq", value)}})
+	}
+	return a.condition(key, qualifier, bson.E{Key: "$and", Value: each})
+}
+
+// Gt is met by an entry of this key with a value greater than this, of its type.
+func (a *Attributes[ID, V]) Gt(key string, value V, qualifier ...string) Condition {
+	return a.condition(key, qualifier, bson.E{Key: a.value, Value: op("$gt", value)})
+}
+
+// Gte is met by an entry of this key with this or a greater value.
+func (a *Attributes[ID, V]) Gte(key string, value V, qualifier ...string) Condition {
+	return a.condition(key, qualifier, bson.E{Key: a.value, Value: op("$gte", value)})
+}
+
+// Lt is met by an entry of this key with a value less than this, of its type.
+func (a *Attributes[ID, V]) Lt(key string, value V, qualifier ...string) Condition {
+	return a.condition(key, qualifier, bson.E{Key: a.value, Value: op("$lt", value)})
+}
+
+// Lte is met by an entry of this key with this or a lesser value.
+func (a *Attributes[ID, V]) Lte(key string, value V, qualifier ...string) Condition {
+	return a.condition(key, qualifier, bson.E{Key: a.value, Value: op("$lte", value)})
+}
+
+// Range is met by an entry of this key with a value from from until before to.
+func (a *Attributes[ID, V]) Range(key string, from, to V, qualifier ...string) Condition {
+	return a.condition(key, qualifier, bson.E{Key: a.value, Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lt", Value: to}}})
+}
+
+// Exists is met by an entry of this key, with any value.
+func (a *Attributes[ID, V]) Exists(key string, qualifier ...string) Condition {
+	match := a.has(key, qualifier)
+	return Condition{match: match, present: match}
+}
+
+// HasAll is met by documents with entries of all of these keys; without any, by
+// all documents.
+func (a *Attributes[ID, V]) HasAll(keys ...string) Condition {
+	filters := make([]bson.D, len(keys))
+	for i, key := range keys {
+		filters[i] = a.has(key, nil)
+	}
+	match := and(filters...)
+	return Condition{match: match, present: match}
+}
+
+// condition is met by an entry of key with test inside the same entry.
+func (c *core) condition(key string, qualifiers []string, test bson.E) Condition {
+	return Condition{
+		match:   bson.D{{Key: c.array, Value: op("$elemMatch", append(c.element(key, qualifiers), test))}},
+		present: c.has(key, qualifiers),
+	}
+}
+
+// NotOrMissing is met by the documents that do not meet c: those without an
+// entry of its key among them.
+//
+// It cannot use an index; join it with a condition that can.
+func (c Condition) NotOrMissing() Condition {
+	return Condition{match: bson.D{{Key: "$nor", Value: bson.A{c.match}}}, present: c.present}
+}
+
+// PresentAndNot is met by the documents that do not meet c but have an entry of
+// its key (of all its keys for HasAll, which therefore leaves none), and of
+// its qualifiers if it names some.
+func (c Condition) PresentAndNot() Condition {
+	return Condition{match: and(c.present, c.NotOrMissing().match), present: c.present}
+}
+
+var errQualifier = fmt.Errorf("attribute: %w: a qualifier needs Options.QualifierField", ErrInvalid)
+
+// invalid makes the driver refuse the filter that it stands in.
+type invalid struct{ err error }
+
+func (i invalid) MarshalBSONValue() (byte, []byte, error) { return 0, nil, i.err }

@@ -1,0 +1,42 @@
+package attribute
+
+import (
+	"errors"
+
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/missing"
+)
+
+var (
+	// ErrNotFound says that there is no document of this ID. It matches
+	// mongo.ErrNoDocuments.
+	ErrNotFound error = missing.Error("no such document with attributes")
+
+	// ErrNoAttribute says that the document has no entry of this key and
+	// qualifier. It matches mongo.ErrNoDocuments.
+	ErrNoAttribute error = missing.Error("no such attribute")
+
+	// ErrExists says that the document has an entry of this key and qualifier
+	// already.
+	ErrExists = errors.New("attribute exists")
+
+	// ErrInvalid says that a key, a qualifier or the fields to adopt make no
+	// sense. Nothing was written.
+	ErrInvalid = errors.New("invalid")
+
+	// ErrNotArray says that the document's ArrayField holds something that is no
+	// array. Nothing was written.
+	ErrNotArray = errors.New("not an array")
+
+	// ErrContended says that other writers changed the attribute between each
+	// attempt to write it and the question why that was refused.
+	ErrContended = errors.New("gave up after repeated changes by other writers")
+
+	// ErrTwoArrays says that an index would hold two arrays of one document,
+	// which MongoDB refuses.
+	ErrTwoArrays = errors.New("an index cannot hold two arrays")
+
+	// ErrIndexConflict says that EnsureIndexes found an index on the same keys
+	// with other options.
+	ErrIndexConflict = indexes.ErrConflict
+)

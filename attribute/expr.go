@@ -1,0 +1,229 @@
+package attribute
+
+import (
+	"iter"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/encode"
+)
+
+// Expressions and filters that the rest is made of. In expressions $$o is an
+// entry of the document, $$n a new one.
+
+func op(name string, args ...any) bson.D {
+	if len(args) == 1 {
+		return bson.D{{Key: name, Value: args[0]}}
+	}
+	return bson.D{{Key: name, Value: bson.A(args)}}
+}
+
+func set(path string, value any) bson.D {
+	return op("$set", bson.D{{Key: path, Value: value}})
+}
+
+func literal(value any) bson.D { return op("$literal", value) }
+
+func isType(name string) bson.D { return op("$type", name) }
+
+func filtered(input any, as string, cond any) bson.D {
+	return op("$filter", bson.D{{Key: "input", Value: input}, {Key: "as", Value: as}, {Key: "cond", Value: cond}})
+}
+
+func mapped(input any, as string, in any) bson.D {
+	return op("$map", bson.D{{Key: "input", Value: input}, {Key: "as", Value: as}, {Key: "in", Value: in}})
+}
+
+func let(name string, value, in any) bson.D {
+	return op("$let", bson.D{{Key: "vars", Value: bson.D{{Key: name, Value: value}}}, {Key: "in", Value: in}})
+}
+
+func cond(test, yes, no any) bson.D { return op("$cond", test, yes, no) }
+
+// typeIn is whether value is of one of these types. Some servers call what is
+// missing null in places.
+func typeIn(value any, names ...string) bson.D {
+	return op("$in", op("$type", value), names)
+}
+
+var nothing = []string{"missing", "null", "undefined"}
+
+func (c *core) path(field string) string { return c.array + "." + field }
+
+// entries is the array, or an empty one where there is none.
+func (c *core) entries() bson.D {
+	return cond(op("$isArray", bson.A{"$" + c.array}), "$"+c.array, bson.A{})
+}
+
+// qualifierOf is the qualifier of an entry, "" if it has none.
+func (c *core) qualifierOf(entry string) any {
+	if c.qualifier == "" {
+		return ""
+	}
+	return op("$ifNull", entry+"."+c.qualifier, "")
+}
+
+// keyed is whether entry has this key and, if given, one of these qualifiers.
+func (c *core) keyed(entry, key string, qualifiers []string) bson.D {
+	match := op("$eq", entry+"."+c.key, literal(key))
+	if len(qualifiers) == 0 {
+		return match
+	}
+	return op("$and", match, op("$in", c.qualifierOf(entry), literal(qualifiers)))
+}
+
+// identity is the qualifiers of one entry: the given one, or that it has none.
+func (c *core) identity(qualifier string) []string {
+	if c.qualifier == "" {
+		return nil
+	}
+	return []string{qualifier}
+}
+
+// same is whether two entries are of one identity.
+func (c *core) same(a, b string) bson.D {
+	match := op("$eq", a+"."+c.key, b+"."+c.key)
+	if c.qualifier == "" {
+		return match
+	}
+	return op("$and", match, op("$eq", c.qualifierOf(a), c.qualifierOf(b)))
+}
+
+// valid is whether an element of the array is an entry.
+func (c *core) valid(entry string) bson.D {
+	tests := bson.A{
+		op("$eq", op("$type", entry), "object"),
+		op("$eq", op("$type", entry+"."+c.key), "string"),
+		op("$ne", entry+"."+c.key, ""),
+	}
+	if c.qualifier != "" {
+		tests = append(tests, typeIn(entry+"."+c.qualifier, append([]string{"string"}, nothing...)...))
+	}
+	return op("$and", tests...)
+}
+
+// upsert is the entries old with those of new added, or merged into the ones of
+// their identity if overwrite.
+func (c *core) upsert(old, new any, overwrite bool) bson.D {
+	kept := any("$$old")
+	if overwrite {
+		kept = mapped("$$old", "o", let("hits", filtered("$$new", "n", c.same("$$o", "$$n")),
+			cond(op("$eq", op("$size", "$$hits"), 0), "$$o", op("$mergeObjects", "$$o", op("$arrayElemAt", "$$hits", 0)))))
+	}
+	added := filtered("$$new", "n", op("$eq", op("$size", filtered("$$old", "o", c.same("$$o", "$$n"))), 0))
+	return let("old", old, let("new", new, op("$concatArrays", kept, added)))
+}
+
+// has is the filter for documents with an entry of this key and, if given, one
+// of these qualifiers.
+func (c *core) has(key string, qualifiers []string) bson.D {
+	if len(qualifiers) == 0 { // one field cannot be matched by two entries
+		return bson.D{{Key: c.path(c.key), Value: key}}
+	}
+	return bson.D{{Key: c.array, Value: op("$elemMatch", c.element(key, qualifiers))}}
+}
+
+// element is the condition on an element of the array.
+func (c *core) element(key string, qualifiers []string) bson.D {
+	match := bson.D{{Key: c.key, Value: key}}
+	switch {
+	case len(qualifiers) == 0:
+		return match
+	case c.qualifier == "":
+		return append(match, bson.E{Key: "qualifier", Value: invalid{errQualifier}})
+	case len(qualifiers) == 1 && qualifiers[0] != "":
+		return append(match, bson.E{Key: c.qualifier, Value: qualifiers[0]})
+	}
+	values := bson.A{}
+	for _, q := range qualifiers {
+		if q == "" {
+			values = append(values, nil)
+		}
+		values = append(values, q)
+	}
+	return append(match, bson.E{Key: c.qualifier, Value: op("$in", values)})
+}
+
+// target is the filter for the document of this ID if it has an array or can
+// get one.
+func (c *core) target(id any) bson.D {
+	return and(bson.D{{Key: "_id", Value: equal(id)}}, c.writable())
+}
+
+// writable is the filter for documents whose array can be written: it is one or
+// is missing, and so are its parents, as documents. An update would replace or
+// traverse anything else.
+func (c *core) writable() bson.D {
+	out := inDocuments(c.array)
+	return append(out, op("$or", bson.D{{Key: c.array, Value: isType("array")}}, bson.D{{Key: c.array, Value: nil}})...)
+}
+
+// inDocuments is the filter for documents in which the parents of path are
+// documents or missing.
+func inDocuments(path string) (out bson.D) {
+	var parents bson.A
+	for part := range prefixes(path, false) {
+		parents = append(parents, bson.D{{Key: part, Value: op("$not", isType("array"))},
+			{Key: "$or", Value: bson.A{bson.D{{Key: part, Value: isType("object")}}, bson.D{{Key: part, Value: bson.D{{Key: "$exists", Value: false}}}}}}})
+	}
+	if parents != nil {
+		out = append(out, bson.E{Key: "$and", Value: parents})
+	}
+	return out
+}
+
+// isWritable is writable as an expression.
+func (c *core) isWritable() bson.D {
+	tests := bson.A{typeIn("$"+c.array, append([]string{"array"}, nothing...)...)}
+	for part := range prefixes(c.array, false) {
+		tests = append(tests, typeIn("$"+part, "object", "missing"))
+	}
+	return bson.D{{Key: "$and", Value: tests}}
+}
+
+// prefixes yields the paths above path, and path itself if whole.
+func prefixes(path string, whole bool) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range len(path) {
+			if path[i] == '.' && !yield(path[:i]) {
+				return
+			}
+		}
+		if whole {
+			yield(path)
+		}
+	}
+}
+
+// equal is the condition that a field equals value: the value itself, or {$eq:
+// value} where it would be read as an operator or a pattern or nobody knows.
+func equal(value any) any {
+	raw, err := encode.Value(nil, value)
+	if err != nil || raw.Type == bson.TypeEmbeddedDocument || raw.Type == bson.TypeRegex {
+		return op("$eq", value)
+	}
+	return value
+}
+
+// and joins filters, in one document where no field stands twice.
+func and(filters ...bson.D) bson.D {
+	out := bson.D{}
+	var parts bson.A
+	seen := map[string]bool{}
+	flat := true
+	for _, filter := range filters {
+		if len(filter) == 0 {
+			continue
+		}
+		parts = append(parts, filter)
+		for _, e := range filter {
+			flat = flat && !seen[e.Key]
+			seen[e.Key] = true
+		}
+		out = append(out, filter...)
+	}
+	if flat {
+		return out
+	}
+	return bson.D{{Key: "$and", Value: parts}}
+}
