@@ -1,0 +1,384 @@
+package extref
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math/big"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/scan"
+)
+
+// A Problem is a copy that does not agree with its source.
+type Problem struct {
+	// Kind says what is wrong.
+	Kind ProblemKind
+	// Target is the name of the target, ID the _id of the document that holds
+	// the copy, Source the source's _id.
+	Target string
+	ID     bson.RawValue
+	Source bson.RawValue
+	// Field is the field of the copy that is wrong: the version, or a followed
+	// field; with Dangling the ID.
+	Field string
+	// Have is what the copy holds there, zero if nothing, and Want what it should
+	// hold, zero if nothing.
+	Have, Want bson.RawValue
+}
+
+func (p Problem) String() string {
+	text := fmt.Sprintf("%s %v: copy of %v: %s: %s", p.Target, p.ID, p.Source, p.Kind, p.Field)
+	if p.Kind != Dangling {
+		text += fmt.Sprintf(" is %v, want %v", p.Have, p.Want)
+	}
+	return text
+}
+
+// ProblemKind classifies problems.
+type ProblemKind string
+
+const (
+	// Behind is a copy of an older version than the source's. Repair propagates.
+	Behind ProblemKind = "behind"
+	// Different is a copy of the source's version, or one without a version by
+	// configuration, in which a followed field has another value. Repair raises
+	// the version and propagates.
+	Different ProblemKind = "different"
+	// Ahead is a copy of a newer version than the source's: the source was
+	// replaced without its version, or deleted and inserted again. Repair raises
+	// the source's version above it and propagates.
+	Ahead ProblemKind = "ahead"
+	// NoVersion is a copy without a version where the target has them. Nothing
+	// propagates to it. Repair leaves it; Adopt fills it in.
+	NoVersion ProblemKind = "no version"
+	// Dangling is a reference to a source that does not exist. It is none with
+	// the policy Keep. Repair leaves it.
+	Dangling ProblemKind = "dangling"
+)
+
+// Check compares the copies in all targets with their sources and yields what
+// is wrong, at most one problem for each source in a document. What changes while
+// it runs is looked at a second time; a change that has not been propagated yet
+// is a problem, Behind.
+//
+// Cost: scans each target in the order of _id, 1 round trip a batch of 1000, and
+// 1 more for the sources of each, by _id; 1 more for a batch that has problems.
+func (r *Ref[ID, S]) Check(ctx context.Context) iter.Seq2[Problem, error] {
+	return func(yield func(Problem, error) bool) {
+		err := r.inspect(ctx, defaultBatchSize, func(_ int, problems []Problem) (bool, error) {
+			for _, p := range problems {
+				if !yield(p, nil) {
+					return false, nil
+				}
+			}
+			return true, nil
+		})
+		if err != nil {
+			yield(Problem{}, fmt.Errorf("extref: check: %w", err))
+		}
+	}
+}
+
+// RepairOptions bounds Repair.
+type RepairOptions struct {
+	// BatchSize is how many documents are examined, and how many one write
+	// updates. Default 1000.
+	BatchSize int
+	// Progress is called after each batch with the documents examined so far.
+	// Default nil.
+	Progress func(done int64)
+}
+
+// RepairResult says what Repair did.
+type RepairResult struct {
+	Examined  int64 // documents read
+	Repaired  int64 // documents written
+	Remaining int64 // problems it leaves: NoVersion, Dangling
+}
+
+// Repair propagates the sources of copies that Check finds wrong, as Propagate
+// does, beside live writes. Frozen fields stay as they are. It can be stopped and
+// run again.
+//
+// Cost: a Check, and for each source with wrong copies a Propagate with Compare;
+// 1 more for one with copies that are ahead.
+func (r *Ref[ID, S]) Repair(ctx context.Context, opts *RepairOptions) (RepairResult, error) {
+	result, err := r.repair(ctx, opts)
+	if err != nil {
+		return result, fmt.Errorf("extref: repair: %w", err)
+	}
+	return result, nil
+}
+
+func (r *Ref[ID, S]) repair(ctx context.Context, opts *RepairOptions) (RepairResult, error) {
+	var result RepairResult
+	var o RepairOptions
+	if opts != nil {
+		o = *opts
+	}
+	if err := scan.Defaults("RepairOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+		return result, err
+	}
+	propagate := &PropagateOptions{BatchSize: o.BatchSize, Progress: func(int64) {}}
+	err := r.inspect(ctx, o.BatchSize, func(examined int, problems []Problem) (bool, error) {
+		result.Examined += int64(examined)
+		type work struct {
+			id             bson.RawValue
+			above          int64
+			ahead, compare bool
+		}
+		var order []*work
+		todo := map[string]*work{}
+		for _, p := range problems {
+			if p.Kind == NoVersion || p.Kind == Dangling {
+				result.Remaining++
+				continue
+			}
+			w := todo[keyOf(p.Source)]
+			if w == nil {
+				w = &work{id: p.Source}
+				todo[keyOf(p.Source)] = w
+				order = append(order, w)
+			}
+			w.compare = w.compare || p.Kind == Different
+			if p.Kind == Ahead {
+				have, _ := whole(p.Have)
+				w.ahead, w.above = true, max(w.above, have+1)
+			}
+		}
+		for _, w := range order {
+			if w.ahead {
+				_, err := r.source.UpdateOne(ctx, byID(w.id),
+					bson.D{{Key: "$max", Value: bson.D{{Key: r.opts.VersionField, Value: w.above}}}})
+				if err != nil {
+					return false, fmt.Errorf("source %v: %w", w.id, err)
+				}
+			}
+			p := *propagate
+			p.Compare = w.compare && !w.ahead
+			done, err := r.propagateID(ctx, w.id, &p)
+			result.Repaired += done.Copies
+			if err != nil && !isNotFound(err) { // deleted meanwhile
+				return false, fmt.Errorf("source %v: %w", w.id, err)
+			}
+		}
+		o.Progress(result.Examined)
+		return true, nil
+	})
+	return result, err
+}
+
+// inspect calls visit with the problems of each batch of documents.
+func (r *Ref[ID, S]) inspect(ctx context.Context, size int, visit func(examined int, problems []Problem) (bool, error)) error {
+	for i := range r.targets {
+		t := &r.targets[i]
+		for docs, err := range scan.Batches(ctx, t.Collection, t.referring(), t.projection(), size) {
+			if err != nil {
+				return fmt.Errorf("%s: %w", t.Name, err)
+			}
+			problems, err := r.examine(ctx, t, docs)
+			if err != nil {
+				return fmt.Errorf("%s: %w", t.Name, err)
+			}
+			if more, err := visit(len(docs), problems); err != nil || !more {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// examine compares documents with their sources. The sources are read after the
+// documents: a copy ahead of them is one. What else is wrong may have been mended
+// between the two reads, so these documents are read once more.
+func (r *Ref[ID, S]) examine(ctx context.Context, t *target, docs []bson.Raw) ([]Problem, error) {
+	asked := map[string]bson.RawValue{}
+	for _, doc := range docs {
+		for _, copied := range t.copies(doc) {
+			if id, ok := t.refersTo(copied); ok {
+				asked[keyOf(id)] = id
+			}
+		}
+	}
+	sources, err := r.sources(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	var problems []Problem
+	var again bson.A
+	for _, doc := range docs {
+		found := r.compareDocument(t, doc, asked, sources)
+		doubtful := false
+		for _, p := range found {
+			if p.Kind == Ahead {
+				problems = append(problems, p)
+			} else {
+				doubtful = true
+			}
+		}
+		if doubtful {
+			again = append(again, doc.Lookup("_id"))
+		}
+	}
+	if len(again) == 0 {
+		return problems, nil
+	}
+	second := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: again}}}}
+	for docs, err := range scan.Batches(ctx, t.Collection, second, t.projection(), len(again)+1) {
+		if err != nil {
+			return nil, err
+		}
+		for _, doc := range docs {
+			for _, p := range r.compareDocument(t, doc, asked, sources) {
+				if p.Kind != Ahead { // the source may have gone on
+					problems = append(problems, p)
+				}
+			}
+		}
+	}
+	return problems, nil
+}
+
+// sources reads the states of these sources, by key.
+func (r *Ref[ID, S]) sources(ctx context.Context, ids map[string]bson.RawValue) (map[string]state, error) {
+	out := map[string]state{}
+	var chunk bson.A
+	read := func() error {
+		if len(chunk) == 0 {
+			return nil
+		}
+		cursor, err := r.primary.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: chunk}}}},
+			options.Find().SetProjection(r.projection()).SetBatchSize(int32(len(chunk)+1)))
+		if err != nil {
+			return err
+		}
+		defer cursor.Close(context.WithoutCancel(ctx))
+		for cursor.Next(ctx) {
+			s, err := r.state(append(bson.Raw(nil), cursor.Current...))
+			if err != nil {
+				return err
+			}
+			out[keyOf(s.doc.Lookup("_id"))] = s
+		}
+		chunk = nil
+		return cursor.Err()
+	}
+	for _, id := range ids {
+		if chunk = append(chunk, id); len(chunk) == defaultBatchSize {
+			if err := read(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, read()
+}
+
+// refersTo is the ID of the source, if the copy has one.
+func (t *target) refersTo(copied bson.Raw) (bson.RawValue, bool) {
+	id := lookup(copied, t.IDField)
+	return id, checkID(id) == nil
+}
+
+// compareDocument finds the problems of the copies whose sources were asked for,
+// the first of each source.
+func (r *Ref[ID, S]) compareDocument(t *target, doc bson.Raw, asked map[string]bson.RawValue, sources map[string]state) []Problem {
+	var out []Problem
+	seen := map[string]bool{}
+	for _, copied := range t.copies(doc) {
+		id, ok := t.refersTo(copied)
+		if !ok {
+			continue
+		}
+		key := keyOf(id)
+		if _, known := asked[key]; !known || seen[key] {
+			continue
+		}
+		source, exists := sources[key]
+		p := Problem{Target: t.Name, ID: doc.Lookup("_id"), Source: id}
+		if t.compare(copied, source, exists, &p) {
+			seen[key] = true
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// compare fills in what is wrong with a copy and reports whether anything is.
+func (t *target) compare(copied bson.Raw, s state, exists bool, p *Problem) bool {
+	if !exists {
+		p.Kind, p.Field, p.Have = Dangling, t.path(t.IDField), p.Source
+		return t.OnDelete != Keep
+	}
+	if len(t.follow) == 0 && t.Unversioned {
+		return false
+	}
+	if !t.Unversioned {
+		have := lookup(copied, t.VersionField)
+		version, ok := whole(have)
+		p.Field, p.Have, p.Want = t.path(t.VersionField), have, rawInt64(s.version)
+		switch {
+		case !ok || have.Type == 0:
+			p.Kind = NoVersion
+			return true
+		case len(t.follow) == 0:
+			return false // a snapshot: it stays behind
+		case version < s.version:
+			p.Kind = Behind
+			return true
+		case version > s.version:
+			p.Kind = Ahead
+			return true
+		}
+	}
+	for _, f := range t.follow {
+		have, want := lookup(copied, f.As), lookup(s.doc, f.Path)
+		if !sameValue(have, want) {
+			p.Kind, p.Field, p.Have, p.Want = Different, t.path(f.As), have, want
+			return true
+		}
+	}
+	return false
+}
+
+func rawInt64(n int64) bson.RawValue {
+	kind, data, _ := bson.MarshalValue(n)
+	return bson.RawValue{Type: kind, Value: data}
+}
+
+// sameValue is what the expressions of differs say on the server: of one type,
+// and equal.
+func sameValue(a, b bson.RawValue) bool { return a.Type == b.Type && keyOf(a) == keyOf(b) }
+
+// keyOf is the same for values that are equal to the server: numbers of any type,
+// also inside documents.
+func keyOf(value bson.RawValue) string {
+	switch value.Type {
+	case bson.TypeInt32:
+		return fmt.Sprintf("n%d", value.Int32())
+	case bson.TypeInt64:
+		return fmt.Sprintf("n%d", value.Int64())
+	case bson.TypeDouble:
+		if n := new(big.Rat).SetFloat64(value.Double()); n != nil {
+			return "n" + n.RatString()
+		}
+	case bson.TypeDecimal128:
+		if mantissa, exponent, err := value.Decimal128().BigInt(); err == nil {
+			power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(exponent, -exponent))), nil)
+			if exponent < 0 {
+				return "n" + new(big.Rat).SetFrac(mantissa, power).RatString()
+			}
+			return "n" + new(big.Int).Mul(mantissa, power).String()
+		}
+	case bson.TypeEmbeddedDocument, bson.TypeArray:
+		elements, _ := bson.Raw(value.Value).Elements()
+		key := []byte{byte(value.Type)}
+		for _, element := range elements {
+			key = fmt.Appendf(key, "%q:%q,", element.Key(), keyOf(element.Value()))
+		}
+		return string(key)
+	}
+	return string(append([]byte{byte(value.Type)}, value.Value...))
+}

@@ -1,0 +1,54 @@
+package extref
+
+import (
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/missing"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+)
+
+var (
+	// ErrNotFound says that there is no such source. It matches
+	// mongo.ErrNoDocuments.
+	ErrNotFound error = missing.Error("no such source")
+
+	// ErrInvalid says that a document cannot be a source: it has no ID, or no
+	// whole number in Options.VersionField. Nothing was written.
+	ErrInvalid = errors.New("cannot be a source")
+
+	// ErrNoTarget says that the name given is not one of a target.
+	ErrNoTarget = errors.New("no such target")
+
+	// ErrReferenced says that Delete was refused because copies of the source
+	// are left. The error is a *ReferencedError.
+	ErrReferenced = errors.New("still referenced")
+
+	// ErrNoTransaction says that Pin was called outside of a transaction.
+	ErrNoTransaction = errors.New("needs a transaction in its context")
+
+	// ErrTransactionsUnsupported says that a method which needs a transaction ran
+	// on a standalone server.
+	ErrTransactionsUnsupported = txn.ErrUnsupported
+
+	// ErrIndexConflict says that EnsureIndexes found an index on the same keys
+	// with other options.
+	ErrIndexConflict = indexes.ErrConflict
+)
+
+// A ReferencedError says which target kept a source from being deleted.
+type ReferencedError struct {
+	Target string        // the target's name
+	Source bson.RawValue // the source's _id
+	ID     bson.RawValue // the _id of one document that refers to it
+}
+
+func (e *ReferencedError) Error() string {
+	return fmt.Sprintf("source %v: still referenced by %s, document %v", e.Source, e.Target, e.ID)
+}
+
+// Is makes the error match ErrReferenced.
+func (e *ReferencedError) Is(target error) bool { return target == ErrReferenced }

@@ -1,0 +1,230 @@
+package extref_test
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func d(pairs ...any) bson.D {
+	out := bson.D{}
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})
+	}
+	return out
+}
+
+func set(pairs ...any) bson.D { return d("$set", d(pairs...)) }
+
+func newRef[ID, S any](t testing.TB, source *mongo.Collection, targets []extref.Target, o *extref.Options) *extref.Ref[ID, S] {
+	t.Helper()
+	r, err := extref.New[ID, S](source, targets, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.EnsureIndexes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func insert(t testing.TB, coll *mongo.Collection, docs ...any) {
+	t.Helper()
+	if _, err := coll.InsertMany(t.Context(), docs); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ok[T any](t testing.TB) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func diff(t testing.TB, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func collect[T any](t testing.TB, seq iter.Seq2[T, error]) []T {
+	t.Helper()
+	var out []T
+	for v, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// stored are all documents in the order of _id.
+func stored(t testing.TB, coll *mongo.Collection) []bson.D {
+	t.Helper()
+	cursor, err := coll.Find(t.Context(), d(), options.Find().SetSort(d("_id", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []bson.D
+	if err := cursor.All(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func transaction(t testing.TB, db *mongo.Database, fn func(ctx context.Context) error) error {
+	t.Helper()
+	session, err := db.Client().StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.EndSession(context.Background())
+	_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) { return nil, fn(ctx) })
+	return err
+}
+
+func i32(n int) int32 { return int32(n) }
+
+// Order with the customer's name, which follows, and the address shipped to,
+// which does not; the supplier on an invoice beside it.
+func TestScenarioOrders(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	customers, orders, invoices := db.Collection("customers"), db.Collection("orders"), db.Collection("invoices")
+	r := newRef[int, bson.D](t, customers, []extref.Target{
+		{Collection: orders, Path: "customer", Fields: []extref.Field{{Path: "name"}, {Path: "address", Policy: extref.Freeze}}},
+		{Collection: invoices, Path: "", IDField: "supplier_id", VersionField: "supplier_version",
+			Fields: []extref.Field{{Path: "name", As: "supplier.name"}, {Path: "address.city", As: "supplier.city", Policy: extref.Freeze}}},
+	}, nil)
+	address := d("street", "123 Main St", "city", "Somewhere")
+	katrina := d("_id", i32(123), "name", "Katrina Pope", "address", address, "phone", "503-555-0000")
+	insert(t, customers, katrina)
+
+	copied := ok[bson.D](t)(r.Reference("orders.customer", katrina))
+	insert(t, orders, d("_id", "A-17", "customer", copied), d("_id", "other", "customer", d("_id", i32(9), "name", "X", "version", int64(0))))
+	insert(t, invoices, append(d("_id", "I-1"), ok[bson.D](t)(r.Fetch(t.Context(), "invoices", 123))...))
+	diff(t, d("_id", "A-17", "customer", d("_id", i32(123), "name", "Katrina Pope", "address", address, "version", int64(0))), stored(t, orders)[0])
+	diff(t, d("_id", "I-1", "supplier_id", i32(123), "supplier", d("name", "Katrina Pope", "city", "Somewhere"), "supplier_version", int64(0)), stored(t, invoices)[0])
+
+	// Uncopied, unchanged, frozen.
+	for _, update := range []bson.D{set("phone", "1"), set("name", "Katrina Pope"), set("address.city", "Elsewhere")} {
+		var result extref.UpdateResult
+		cmds := mongotest.Record(t, db, func() { result = ok[extref.UpdateResult](t)(r.Update(t.Context(), 123, update)) })
+		if result != (extref.UpdateResult{}) || cmds.DocumentsWritten() > 1 {
+			t.Errorf("%v: %+v, %d written", update, result, cmds.DocumentsWritten())
+		}
+	}
+	diff(t, d("_id", i32(123), "name", "Katrina Pope", "address", d("street", "123 Main St", "city", "Elsewhere"), "phone", "1"), stored(t, customers)[0])
+
+	result := ok[extref.UpdateResult](t)(r.Update(t.Context(), 123, set("name", "Katrina Pop")))
+	diff(t, extref.UpdateResult{Changed: true, Version: 1, Copies: 2}, result)
+	diff(t, []bson.D{
+		d("_id", "A-17", "customer", d("_id", i32(123), "name", "Katrina Pop", "address", address, "version", int64(1))),
+		d("_id", "other", "customer", d("_id", i32(9), "name", "X", "version", int64(0))),
+	}, stored(t, orders))
+	diff(t, []bson.D{
+		d("_id", "I-1", "supplier_id", i32(123), "supplier", d("name", "Katrina Pop", "city", "Somewhere"), "supplier_version", int64(1)),
+	}, stored(t, invoices))
+	diff(t, extref.PropagateResult{Version: 1}, ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 123, nil)))
+}
+
+// parts: [{id, name}] in a product, without a version, and the product's name
+// and catalogue number in each part.
+func TestScenarioParts(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	parts, products := db.Collection("parts"), db.Collection("products")
+	toProducts := newRef[int, bson.D](t, parts, []extref.Target{{
+		Collection: products, Path: "parts", Array: true, IDField: "id", Unversioned: true,
+		Fields: []extref.Field{{Path: "name"}},
+	}}, nil)
+	toParts := newRef[int, bson.D](t, products, []extref.Target{{
+		Collection: parts, Path: "", IDField: "product_id", Unversioned: true,
+		Fields: []extref.Field{{Path: "name", As: "product_name"}, {Path: "catalog_number", As: "product_catalog_number"}},
+	}}, nil)
+	grommet, washer := d("_id", i32(7), "name", "#4 grommet"), d("_id", i32(9), "name", "washer")
+	shifter := d("_id", i32(5), "name", "left-handed smoke shifter", "catalog_number", i32(1234))
+	shifter = append(shifter, bson.E{Key: "parts", Value: bson.A{
+		ok[bson.D](t)(toProducts.Reference("products.parts", grommet)),
+		ok[bson.D](t)(toProducts.Reference("products.parts", washer)),
+		ok[bson.D](t)(toProducts.Reference("products.parts", grommet)),
+	}})
+	insert(t, products, shifter)
+	insert(t, parts, append(grommet, ok[bson.D](t)(toParts.Reference("parts", shifter))...), washer)
+
+	diff(t, extref.UpdateResult{Changed: true, Copies: 1}, ok[extref.UpdateResult](t)(toProducts.Update(t.Context(), 7, set("name", "#5 grommet"))))
+	diff(t, extref.UpdateResult{}, ok[extref.UpdateResult](t)(toProducts.Update(t.Context(), 7, set("qty", 94))))
+	diff(t, extref.UpdateResult{Changed: true, Copies: 1}, ok[extref.UpdateResult](t)(toParts.Update(t.Context(), 5, set("catalog_number", i32(1235)))))
+	diff(t, []bson.D{d("_id", i32(5), "name", "left-handed smoke shifter", "catalog_number", i32(1235), "parts", bson.A{
+		d("id", i32(7), "name", "#5 grommet"), d("id", i32(9), "name", "washer"), d("id", i32(7), "name", "#5 grommet"),
+	})}, stored(t, products))
+	diff(t, []bson.D{
+		d("_id", i32(7), "name", "#5 grommet", "product_id", i32(5), "product_name", "left-handed smoke shifter", "product_catalog_number", i32(1235), "qty", i32(94)),
+		d("_id", i32(9), "name", "washer"),
+	}, stored(t, parts))
+
+	// Outside of Update: compared by value, each batch in a transaction.
+	if _, err := parts.UpdateByID(t.Context(), 9, set("name", "lock washer")); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, extref.PropagateResult{Copies: 1}, ok[extref.PropagateResult](t)(toProducts.Propagate(t.Context(), 9, nil)))
+	diff(t, extref.PropagateResult{}, ok[extref.PropagateResult](t)(toProducts.Propagate(t.Context(), 9, nil)))
+	diff(t, d("_id", i32(9), "name", "lock washer"), stored(t, parts)[1])
+	diff(t, d("id", i32(9), "name", "lock washer"), lookupD(stored(t, products)[0], "parts").(bson.A)[1].(bson.D))
+}
+
+func lookupD(doc bson.D, key string) any {
+	for _, e := range doc {
+		if e.Key == key {
+			return e.Value
+		}
+	}
+	return nil
+}
+
+// sorted are documents with the fields of each in the order of their names: the
+// server chooses the order of what an update adds.
+func sorted(docs []bson.D) []any {
+	var order func(v any) any
+	order = func(v any) any {
+		switch v := v.(type) {
+		case bson.D:
+			out := bson.D{}
+			for _, e := range v {
+				out = append(out, bson.E{Key: e.Key, Value: order(e.Value)})
+			}
+			slices.SortFunc(out, func(a, b bson.E) int { return strings.Compare(a.Key, b.Key) })
+			return out
+		case bson.A:
+			out := bson.A{}
+			for _, e := range v {
+				out = append(out, order(e))
+			}
+			return out
+		case int:
+			return int32(v)
+		}
+		return v
+	}
+	var out []any
+	for _, doc := range docs {
+		out = append(out, order(doc))
+	}
+	return out
+}

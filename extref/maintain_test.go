@@ -1,0 +1,198 @@
+package extref_test
+
+import (
+	"context"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// people refers to teams in three ways: a single reference, an array, and flat.
+func people(t *testing.T, o *extref.Options, change func(*extref.Target)) (*extref.Ref[int, bson.D], *mongo.Collection, []*mongo.Collection) {
+	t.Helper()
+	db := mongotest.Database(t)
+	teams := db.Collection("teams")
+	single, many, flat := db.Collection("single"), db.Collection("many"), db.Collection("flat")
+	fields := []extref.Field{{Path: "name"}, {Path: "place.city", As: "city"}, {Path: "motto", Policy: extref.Freeze}}
+	targets := []extref.Target{
+		{Collection: single, Path: "team", Fields: fields},
+		{Collection: many, Path: "teams", Array: true, IDField: "ref.id", VersionField: "ref.v", Fields: fields},
+		{Collection: flat, IDField: "team_id", VersionField: "team_version", Fields: []extref.Field{{Path: "name", As: "team.name"}}},
+	}
+	for i := range targets {
+		if change != nil {
+			change(&targets[i])
+		}
+	}
+	return newRef[int, bson.D](t, teams, targets, o), teams, []*mongo.Collection{single, many, flat}
+}
+
+func unversioned(target *extref.Target) { target.Unversioned, target.VersionField = true, "" }
+
+func team(id int, name string) bson.D {
+	return d("_id", i32(id), "name", name, "place", d("city", "Berlin"), "motto", "first")
+}
+
+func problems(t *testing.T, r *extref.Ref[int, bson.D]) []string {
+	t.Helper()
+	out := []string{}
+	for _, p := range collect(t, r.Check(t.Context())) {
+		out = append(out, p.String())
+	}
+	return out
+}
+
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*extref.Target){"versions": nil, "unversioned": unversioned} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, teams, colls := people(t, nil, change)
+			insert(t, teams, team(1, "one"), append(team(2, "two"), bson.E{Key: "version", Value: 5}))
+			insert(t, colls[0],
+				d("_id", 1, "team", d("_id", 1)),
+				d("_id", 2, "team", d("_id", int64(2), "motto", "mine", "name", "old")),
+				d("_id", 3, "team", d("_id", 3)), d("_id", 4), d("_id", 5, "team", nil))
+			insert(t, colls[1],
+				d("_id", 1, "teams", bson.A{d("ref", d("id", 1)), d("ref", d("id", 2), "motto", nil), d("ref", d("id", 1), "motto", "mine"), d("ref", d("id", 3))}),
+				d("_id", 2, "teams", bson.A{}))
+			insert(t, colls[2], d("_id", 1, "team_id", 1))
+			v := func(pairs ...any) bson.D { // without versions
+				out := bson.D{}
+				for _, e := range d(pairs...) {
+					if change == nil || (e.Key != "version" && e.Key != "v" && e.Key != "team_version") {
+						out = append(out, e)
+					}
+				}
+				return out
+			}
+			var done []int64
+			opts := &extref.AdoptOptions{BatchSize: 2, Progress: func(n int64) { done = append(done, n) }}
+			diff(t, extref.AdoptResult{Examined: 3, Adopted: 2, Dangling: 1}, ok[extref.AdoptResult](t)(r.Adopt(t.Context(), "single.team", opts)))
+			diff(t, []int64{2, 3}, done)
+			diff(t, extref.AdoptResult{Examined: 1, Adopted: 1, Dangling: 1}, ok[extref.AdoptResult](t)(r.Adopt(t.Context(), "many.teams", nil)))
+			diff(t, extref.AdoptResult{Examined: 1, Adopted: 1}, ok[extref.AdoptResult](t)(r.Adopt(t.Context(), "flat", nil)))
+			diff(t, sorted([]bson.D{
+				d("_id", 1, "team", v("_id", 1, "name", "one", "city", "Berlin", "motto", "first", "version", int64(0))),
+				d("_id", 2, "team", v("_id", int64(2), "motto", "mine", "name", "two", "city", "Berlin", "version", int64(5))),
+				d("_id", 3, "team", d("_id", 3)), d("_id", 4), d("_id", 5, "team", nil),
+			}), sorted(stored(t, colls[0])))
+			diff(t, sorted([]bson.D{
+				d("_id", 1, "teams", bson.A{
+					d("ref", v("id", 1, "v", int64(0)), "name", "one", "city", "Berlin", "motto", "first"),
+					d("ref", v("id", 2, "v", int64(5)), "name", "two", "city", "Berlin", "motto", nil),
+					d("ref", v("id", 1, "v", int64(0)), "name", "one", "city", "Berlin", "motto", "mine"),
+					d("ref", d("id", 3)),
+				}),
+				d("_id", 2, "teams", bson.A{}),
+			}), sorted(stored(t, colls[1])))
+			diff(t, sorted([]bson.D{v("_id", 1, "team_id", 1, "team", d("name", "one"), "team_version", int64(0))}), sorted(stored(t, colls[2])))
+			diff(t, sorted([]bson.D{team(1, "one"), append(team(2, "two"), bson.E{Key: "version", Value: 5})}), sorted(stored(t, teams)))
+			for _, target := range []string{"single.team", "many.teams", "flat"} {
+				if again := ok[extref.AdoptResult](t)(r.Adopt(t.Context(), target, nil)); again.Adopted != 0 {
+					t.Errorf("%s again: %+v", target, again)
+				}
+			}
+		})
+	}
+}
+
+func TestCheckAndRepair(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, nil)
+	insert(t, teams, append(team(1, "one"), bson.E{Key: "version", Value: int64(3)}), team(2, "two"))
+	insert(t, colls[0],
+		d("_id", 1, "team", d("_id", 1, "name", "one", "city", "Berlin", "version", 3)),
+		d("_id", 2, "team", d("_id", 1, "name", "old", "city", "Berlin", "motto", "old", "version", 1)),
+		d("_id", 3, "team", d("_id", 9, "version", 1)),
+		d("_id", 4, "team", d("_id", 2, "name", "two")))
+	insert(t, colls[1], d("_id", 1, "teams", bson.A{
+		d("ref", d("id", 1, "v", 3), "name", "one"),
+		d("ref", d("id", 2, "v", 4), "name", "newer", "city", "Berlin"),
+	}))
+	diff(t, []string{
+		`single.team {"$numberInt":"2"}: copy of {"$numberInt":"1"}: behind: team.version is {"$numberInt":"1"}, want {"$numberLong":"3"}`,
+		`single.team {"$numberInt":"3"}: copy of {"$numberInt":"9"}: dangling: team._id`,
+		`single.team {"$numberInt":"4"}: copy of {"$numberInt":"2"}: no version: team.version is , want {"$numberLong":"0"}`,
+		`many.teams {"$numberInt":"1"}: copy of {"$numberInt":"2"}: ahead: teams.ref.v is {"$numberInt":"4"}, want {"$numberLong":"0"}`,
+		`many.teams {"$numberInt":"1"}: copy of {"$numberInt":"1"}: different: teams.city is , want "Berlin"`,
+	}, problems(t, r))
+
+	stale := collect(t, r.Stale(t.Context(), "single.team"))
+	if len(stale) != 1 || stale[0].Behind != 2 || stale[0].Version != 1 || stale[0].SourceVersion != 3 || stale[0].ID.AsInt64() != 2 || stale[0].Source.AsInt64() != 1 {
+		t.Errorf("stale %+v", stale)
+	}
+
+	var done []int64
+	result := ok[extref.RepairResult](t)(r.Repair(t.Context(), &extref.RepairOptions{BatchSize: 3, Progress: func(n int64) { done = append(done, n) }}))
+	// Document 2 is behind; team 1 is raised for the array, which writes its
+	// three documents; team 2 is raised above 4.
+	diff(t, extref.RepairResult{Examined: 5, Repaired: 1 + 3 + 1, Remaining: 2}, result)
+	diff(t, []int64{3, 4, 5}, done)
+	diff(t, []string{
+		`single.team {"$numberInt":"3"}: copy of {"$numberInt":"9"}: dangling: team._id`,
+		`single.team {"$numberInt":"4"}: copy of {"$numberInt":"2"}: no version: team.version is , want {"$numberLong":"5"}`,
+	}, problems(t, r))
+	diff(t, bson.A{
+		d("ref", d("id", i32(1), "v", int64(4)), "name", "one", "city", "Berlin"),
+		d("ref", d("id", i32(2), "v", int64(5)), "name", "two", "city", "Berlin"),
+	}, lookupD(stored(t, colls[1])[0], "teams"))
+	diff(t, d("_id", i32(1), "name", "one", "city", "Berlin", "motto", "old", "version", int64(4)), lookupD(stored(t, colls[0])[1], "team"))
+	if stale := collect(t, r.Stale(t.Context(), "many.teams")); len(stale) != 0 {
+		t.Errorf("stale %+v", stale)
+	}
+}
+
+func TestCheckUnversioned(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, unversioned)
+	insert(t, teams, team(1, "one"), team(2, "two"))
+	insert(t, colls[0], d("_id", 1, "team", d("_id", 1, "name", "one", "city", "Berlin")), d("_id", 2, "team", d("_id", 2, "name", "two", "city", nil)))
+	insert(t, colls[1], d("_id", 1, "teams", bson.A{d("ref", d("id", 2), "name", "2", "city", "Berlin")}))
+	insert(t, colls[2], d("_id", 1, "team_id", 2, "team", d("name", int32(2))))
+	for i, target := range []string{"single.team", "many.teams", "flat"} {
+		stale := collect(t, r.Stale(t.Context(), target))
+		if len(stale) != 1 || stale[0].Source.AsInt64() != 2 || stale[0].Behind != 0 {
+			t.Errorf("%s: stale %+v", target, stale)
+		}
+		filter := ok[bson.D](t)(r.BehindFilter(target, team(2, "two")))
+		if n := ok[int64](t)(colls[i].CountDocuments(t.Context(), filter)); n != 1 {
+			t.Errorf("%s: %d behind", target, n)
+		}
+	}
+	if got := problems(t, r); len(got) != 3 {
+		t.Errorf("%v", got)
+	}
+	diff(t, extref.RepairResult{Examined: 4, Repaired: 3}, ok[extref.RepairResult](t)(r.Repair(t.Context(), nil)))
+	diff(t, []string{}, problems(t, r))
+	diff(t, []bson.D{team(1, "one"), team(2, "two")}, stored(t, teams))
+}
+
+// A change that arrives between Check's reads is no problem.
+func TestCheckLooksAgain(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, nil)
+	insert(t, teams, team(1, "one"))
+	for i := range 3 {
+		insert(t, colls[0], d("_id", i, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
+	}
+	stop, stopped := context.WithCancel(t.Context())
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		for i := 0; stop.Err() == nil; i++ {
+			if _, err := r.Update(t.Context(), 1, set("name", i)); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for range 15 {
+		diff(t, []string{}, problems(t, r))
+	}
+	stopped()
+	<-finished
+}
