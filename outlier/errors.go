@@ -1,0 +1,27 @@
+package outlier
+
+import (
+	"errors"
+
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/missing"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+)
+
+var (
+	// ErrNotFound says that there is no parent document with this ID. It matches
+	// mongo.ErrNoDocuments.
+	ErrNotFound error = missing.Error("no such parent document")
+
+	// ErrInvalid says that an ID or an element cannot be stored, or that the
+	// array's field holds something else. Nothing was written.
+	ErrInvalid = errors.New("cannot be stored")
+
+	// ErrTransactionsUnsupported says that a call met an outlier on a standalone
+	// server. Typical documents need no transaction.
+	ErrTransactionsUnsupported = txn.ErrUnsupported
+
+	// ErrIndexConflict says that EnsureIndexes found an index on the same keys
+	// with other options.
+	ErrIndexConflict = indexes.ErrConflict
+)

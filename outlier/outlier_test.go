@@ -1,0 +1,263 @@
+package outlier_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/outlier"
+)
+
+func newLists[ID, E any](t testing.TB, db *mongo.Database, opts *outlier.Options) *outlier.Lists[ID, E] {
+	t.Helper()
+	lists, err := outlier.New[ID, E](db.Collection("parents"), db.Collection("extras"), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lists.EnsureIndexes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return lists
+}
+
+func insert(t testing.TB, db *mongo.Database, docs ...any) {
+	t.Helper()
+	if _, err := db.Collection("parents").InsertMany(t.Context(), docs); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func collect[E any](t testing.TB, seq func(func(E, error) bool)) []E {
+	t.Helper()
+	out := []E{}
+	for e, err := range seq {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// stored returns all documents of a collection, by _id or by parent and number.
+func stored(t testing.TB, coll *mongo.Collection, sort bson.D, project ...bson.E) []bson.D {
+	t.Helper()
+	cursor, err := coll.Find(context.Background(), bson.D{}, options.Find().SetSort(sort).SetProjection(append(bson.D{}, project...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := []bson.D{}
+	if err := cursor.All(context.Background(), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// healthy wants nothing for Check to find.
+func healthy[ID, E any](t testing.TB, lists *outlier.Lists[ID, E]) {
+	t.Helper()
+	for p, err := range lists.Check(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Error(p)
+	}
+}
+
+func users(from, to int) (out []string) {
+	for i := from; i < to; i++ {
+		out = append(out, fmt.Sprintf("user%02d", i))
+	}
+	return out
+}
+
+func array(items []string) (out bson.A) {
+	out = bson.A{}
+	for _, item := range items {
+		out = append(out, item)
+	}
+	return out
+}
+
+// The book of the scenario, with exactly its field names.
+func TestBestSellers(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll, overflow := db.Collection("books"), db.Collection("extras")
+	books, err := outlier.New[int, string](coll, overflow, &outlier.Options{
+		ArrayField: "customers_purchased", TotalField: "total", ParentField: "book_id",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := books.EnsureIndexes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	book := func(id int) bson.D {
+		return bson.D{{Key: "_id", Value: id}, {Key: "title", Value: "T"}, {Key: "author", Value: "A"}}
+	}
+	for id := range 2 {
+		if _, err := coll.InsertOne(t.Context(), book(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, user := range users(0, 3) {
+		if added, err := books.Add(t.Context(), 0, user); err != nil || !added {
+			t.Fatal(added, err)
+		}
+	}
+	if n, err := books.AddMany(t.Context(), 1, users(0, 999)); err != nil || n != 999 {
+		t.Fatal(n, err)
+	}
+	for _, user := range users(999, 1002) {
+		if _, err := books.Add(t.Context(), 1, user); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := books.AddMany(t.Context(), 1, users(1002, 2400)); err != nil || n != 1398 {
+		t.Fatal(n, err)
+	}
+	wantBooks := []bson.D{
+		append(book(0), bson.E{Key: "customers_purchased", Value: array(users(0, 3))}),
+		append(book(1), bson.E{Key: "customers_purchased", Value: array(users(0, 1000))},
+			bson.E{Key: "has_extras", Value: true}, bson.E{Key: "total", Value: int32(2400)}),
+	}
+	for i := range wantBooks {
+		wantBooks[i][0].Value = int32(i)
+	}
+	if diff := cmp.Diff(wantBooks, sorted(stored(t, coll, bson.D{{Key: "_id", Value: 1}}))); diff != "" {
+		t.Error(diff)
+	}
+	wantExtras := []bson.D{
+		{{Key: "book_id", Value: int32(1)}, {Key: "n", Value: int32(0)}, {Key: "customers_purchased", Value: array(users(1000, 2000))}},
+		{{Key: "book_id", Value: int32(1)}, {Key: "n", Value: int32(1)}, {Key: "customers_purchased", Value: array(users(2000, 2400))}},
+	}
+	if diff := cmp.Diff(wantExtras, stored(t, overflow, bson.D{{Key: "n", Value: 1}}, bson.E{Key: "_id", Value: 0})); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(users(0, 2400), collect(t, books.Items(t.Context(), 1))); diff != "" {
+		t.Error(diff)
+	}
+	if n, err := books.Total(t.Context(), 1); err != nil || n != 2400 {
+		t.Error(n, err)
+	}
+	for user, want := range map[string]bool{"user00": true, "user1500": true, "user2399": true, "user2400": false} {
+		if held, err := books.Contains(t.Context(), 1, user); err != nil || held != want {
+			t.Error(user, held, err)
+		}
+	}
+	healthy(t, books)
+}
+
+// sorted puts fields that the server adds in no promised order behind the others
+// in the order of their names.
+func sorted(docs []bson.D) []bson.D {
+	order := func(key string) int { return slices.Index([]string{"has_extras", "total"}, key) }
+	for _, doc := range docs {
+		slices.SortStableFunc(doc, func(a, b bson.E) int { return order(a.Key) - order(b.Key) })
+	}
+	return docs
+}
+
+// 20 writers add 50 each: 50 are inside, 950 outside, each once.
+func TestConcurrentAdds(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		set     bool
+		writers int
+		outside []int
+	}{{false, 20, []int{200, 200, 200, 200, 150}}, {true, 5, []int{200}}} {
+		t.Run(fmt.Sprintf("set=%v", test.set), func(t *testing.T) {
+			t.Parallel()
+			total := 50 * test.writers
+			db := mongotest.Database(t)
+			lists := newLists[string, int](t, db, &outlier.Options{MaxCount: 50, Set: test.set, OverflowMaxCount: 200})
+			insert(t, db, bson.D{{Key: "_id", Value: "p"}})
+			var group sync.WaitGroup
+			for w := range test.writers {
+				group.Go(func() {
+					for i := range 50 {
+						if added, err := lists.Add(t.Context(), "p", 50*w+i); err != nil || !added {
+							t.Error(added, err)
+						}
+					}
+				})
+			}
+			group.Wait()
+			parent := stored(t, db.Collection("parents"), bson.D{})[0]
+			inside := 0
+			for _, e := range parent {
+				if e.Key == "items" {
+					inside = len(e.Value.(bson.A))
+				}
+			}
+			if inside != 50 {
+				t.Errorf("%d inside", inside)
+			}
+			var sizes []int
+			for _, doc := range stored(t, db.Collection("extras"), bson.D{{Key: "n", Value: 1}}) {
+				sizes = append(sizes, len(doc[3].Value.(bson.A)))
+			}
+			if diff := cmp.Diff(test.outside, sizes); diff != "" {
+				t.Error(diff)
+			}
+			items := collect(t, lists.Items(t.Context(), "p"))
+			last := map[int]int{}
+			for _, x := range items { // each writer's in its order
+				if x%50 != last[x/50] {
+					t.Fatalf("%d after %d", x, last[x/50])
+				}
+				last[x/50]++
+			}
+			slices.Sort(items)
+			for i, x := range items {
+				if i != x {
+					t.Fatalf("%d at %d", x, i)
+				}
+			}
+			if n, err := lists.Total(t.Context(), "p"); err != nil || n != int64(total) || len(items) != total {
+				t.Error(n, len(items), err)
+			}
+			healthy(t, lists)
+		})
+	}
+}
+
+func TestMissingParent(t *testing.T) {
+	t.Parallel()
+	for _, set := range []bool{false, true} {
+		db := mongotest.Database(t)
+		lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 2, Set: set})
+		_, add := lists.Add(t.Context(), 1, 1)
+		_, many := lists.AddMany(t.Context(), 1, []int{1, 2, 3})
+		_, remove := lists.Remove(t.Context(), 1, 1)
+		_, removeAll := lists.RemoveAll(t.Context(), 1, 1)
+		_, contains := lists.Contains(t.Context(), 1, 1)
+		_, total := lists.Total(t.Context(), 1)
+		_, page := lists.Page(t.Context(), 1, 0, 10)
+		_, far := lists.Page(t.Context(), 1, 100, 10)
+		var items error
+		for _, err := range lists.Items(t.Context(), 1) {
+			items = err
+		}
+		for i, err := range []error{add, many, remove, removeAll, contains, total, page, far, items, lists.Delete(t.Context(), 1), lists.Rebalance(t.Context(), 1)} {
+			if !errors.Is(err, outlier.ErrNotFound) || !errors.Is(err, mongo.ErrNoDocuments) {
+				t.Errorf("call %d: %v", i, err)
+			}
+		}
+		for _, name := range []string{"parents", "extras"} {
+			if docs := stored(t, db.Collection(name), bson.D{}); len(docs) > 0 {
+				t.Error(docs)
+			}
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package outlier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+)
+
+// Rebalance brings one list into the shape that the options describe, in its
+// order: what the parent's array has over its bounds goes to overflow documents
+// before all others; a parent with room is filled up from them; what fits as a
+// whole is folded back, whatever Options.FoldBack says; with Options.Set only the
+// first of equal elements stays; flag and total become right. ErrNotFound without
+// a parent.
+//
+// Cost: 4 round trips, the parent written twice, its overflow documents read for
+// their sizes by the index {parent, n}. 1 more to split. To fill up 1 more, and 1
+// for each overflow document that gives elements. With Options.Set 1 more, which
+// reads all elements, and 1 for each document that has duplicates.
+func (l *Lists[ID, E]) Rebalance(ctx context.Context, id ID) error {
+	raw, err := l.id(id)
+	if err == nil {
+		_, err = l.rebalance(ctx, raw)
+	}
+	if err != nil {
+		return fmt.Errorf("outlier: rebalance: %w", err)
+	}
+	return nil
+}
+
+// rebalance reports whether it changed anything.
+func (l *lists) rebalance(ctx context.Context, id bson.RawValue) (changed bool, err error) {
+	err = txn.Run(ctx, l.coll.Database().Client(), func(ctx context.Context) (err error) {
+		changed, err = l.rebalanceLocked(ctx, id)
+		return err
+	})
+	return changed, err
+}
+
+func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed bool, err error) {
+	// The last write puts the total right; until then it must be another, for
+	// the write to be one.
+	field := "$" + l.opts.TotalField
+	other := op("$cond", op("$isNumber", field), op("$add", field, 1), 0)
+	var doc bson.Raw
+	err = l.coll.FindOneAndUpdate(ctx, l.parent(id),
+		mongo.Pipeline{stage("$set", bson.D{{Key: l.opts.TotalField, Value: op("$cond", l.isList(), other, field)}})},
+		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(bson.D{
+			{Key: l.opts.ArrayField, Value: 1}, {Key: l.opts.FlagField, Value: 1}, {Key: l.opts.TotalField, Value: 1},
+		})).Decode(&doc)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return false, ErrNotFound
+	}
+	if err != nil {
+		return false, err
+	}
+	id = doc.Lookup("_id")
+	xs, err := l.values(doc)
+	if err != nil {
+		return false, err
+	}
+	inside := len(xs)
+	extents, err := l.extents(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	if l.opts.Set {
+		if xs, changed, err = l.unique(ctx, id, xs, extents); err != nil {
+			return false, err
+		}
+	}
+	rewritten := len(xs) != inside                                            // by unique
+	bytes := int64(len(doc.Lookup(l.opts.ArrayField).Value)) + emptyBytes - 5 // as $bsonSize has it
+	if len(xs) > l.opts.MaxCount || bytes > int64(l.opts.MaxBytes) {
+		n := fitting(xs, 0, emptyBytes, l.opts.MaxCount, l.opts.MaxBytes)
+		chunks := l.chunks(xs[n:])
+		from := int64(0)
+		if len(extents) > 0 {
+			first, ok := extents[0].Number.AsInt64OK()
+			if !ok {
+				return false, fmt.Errorf("overflow document: %w: %q is not a number", ErrInvalid, l.opts.NumberField)
+			}
+			from = first - int64(len(chunks))
+		}
+		if err := l.insert(ctx, id, from, chunks); err != nil {
+			return false, err
+		}
+		for _, chunk := range chunks {
+			extents = append(extents, extent{Size: int64(len(chunk))})
+		}
+		xs, rewritten = xs[:n], true
+	} else if len(extents) > 0 && len(xs) < l.opts.MaxCount {
+		more, err := l.take(ctx, id, int64(len(xs)), bytes, extents)
+		if err != nil {
+			return false, err
+		}
+		xs, rewritten = append(xs, more...), rewritten || len(more) > 0
+	}
+	outside := int64(0)
+	for _, x := range extents {
+		outside += x.Size
+	}
+	if outside == 0 && len(extents) > 0 { // empty ones, of something else
+		if _, err := l.overflow.DeleteMany(ctx, l.extras(id)); err != nil {
+			return false, err
+		}
+		changed = true
+	}
+	total := int64(len(xs)) + outside
+	flag, _ := doc.Lookup(l.opts.FlagField).BooleanOK()
+	said, counted := doc.Lookup(l.opts.TotalField).AsInt64OK()
+	changed = changed || rewritten || flag != (outside > 0) ||
+		(outside > 0 || l.opts.CountTypical) && (!counted || said != total)
+	var set bson.D
+	if rewritten {
+		set = bson.D{{Key: l.opts.ArrayField, Value: literal(xs...)}}
+	}
+	_, err = l.coll.UpdateOne(ctx, l.parent(id), l.become(set, outside > 0, number(total)))
+	return changed, err
+}
+
+// extents reads how large the overflow documents of a list are, in order.
+func (l *lists) extents(ctx context.Context, id bson.RawValue) ([]extent, error) {
+	cursor, err := l.overflow.Find(ctx, l.extras(id), options.Find().SetSort(l.byNumber(1)).
+		SetProjection(l.extentOf(l.anyArray())).SetBatchSize(10_000))
+	if err != nil {
+		return nil, err
+	}
+	var out []extent
+	return out, cursor.All(ctx, &out)
+}
+
+// take removes from the first overflow documents what still fits into a parent
+// with an array of this size, and corrects extents.
+func (l *lists) take(ctx context.Context, id bson.RawValue, size, bytes int64, extents []extent) ([]bson.RawValue, error) {
+	cursor, err := l.overflow.Find(ctx, l.extras(id), options.Find().SetSort(l.byNumber(1)))
+	if err != nil {
+		return nil, err
+	}
+	defer cursor.Close(context.WithoutCancel(ctx))
+	var taken []bson.RawValue
+	for i := range extents {
+		if !cursor.Next(ctx) {
+			break
+		}
+		doc := slices.Clone(cursor.Current)
+		more, err := l.values(doc)
+		if err != nil {
+			return nil, err
+		}
+		n := fitting(more, size, bytes, l.opts.MaxCount, l.opts.MaxBytes)
+		filter := append(bson.D{{Key: "_id", Value: doc.Lookup("_id")}}, l.extras(id)...)
+		if n == len(more) {
+			_, err = l.overflow.DeleteOne(ctx, filter)
+		} else if n > 0 {
+			_, err = l.overflow.UpdateOne(ctx, filter, mongo.Pipeline{stage("$set", bson.D{
+				{Key: l.opts.ArrayField, Value: tail(l.array(), n)}})})
+		}
+		if err != nil {
+			return nil, err
+		}
+		taken = append(taken, more[:n]...)
+		size, bytes, extents[i].Size = size+int64(n), bytes+cost(more[:n]), int64(len(more)-n)
+		if n < len(more) {
+			break
+		}
+	}
+	return taken, cursor.Err()
+}
+
+// A place is where an equal of an element lies: in the overflow document of this
+// number, or, without one, in the parent.
+type place struct {
+	N bson.RawValue `bson:"n"`
+	I int64         `bson:"i"`
+}
+
+// unique removes from a set all but the first of equal elements. It returns what
+// the parent should hold and corrects extents.
+func (l *lists) unique(ctx context.Context, id bson.RawValue, xs []bson.RawValue, extents []extent) ([]bson.RawValue, bool, error) {
+	repeats, err := l.repeats(ctx, id)
+	if err != nil || len(repeats) == 0 {
+		return xs, false, err
+	}
+	order := map[string]int{} // of documents, by number
+	key := func(n bson.RawValue) string { return n.String() }
+	for i, x := range extents {
+		order[key(x.Number)] = i + 1
+	}
+	drop := make([][]int64, len(extents)+1) // positions by document, the parent being 0
+	for _, r := range repeats {
+		slices.SortFunc(r.At, func(a, b place) int {
+			if d := order[key(a.N)] - order[key(b.N)]; d != 0 {
+				return d
+			}
+			return int(a.I - b.I)
+		})
+		for _, p := range r.At[1:] {
+			drop[order[key(p.N)]] = append(drop[order[key(p.N)]], p.I)
+		}
+	}
+	var kept []bson.RawValue
+	for i, x := range xs {
+		if !slices.Contains(drop[0], int64(i)) {
+			kept = append(kept, x)
+		}
+	}
+	for i := range extents {
+		x := &extents[i]
+		positions := drop[i+1]
+		if len(positions) == 0 {
+			continue
+		}
+		if x.Size -= int64(len(positions)); x.Size == 0 {
+			_, err = l.overflow.DeleteOne(ctx, l.extra(id, x.Number))
+		} else {
+			array := l.array()
+			_, err = l.overflow.UpdateOne(ctx, l.extra(id, x.Number), mongo.Pipeline{stage("$set", bson.D{
+				{Key: l.opts.ArrayField, Value: op("$map", bson.D{
+					{Key: "input", Value: op("$filter", bson.D{
+						{Key: "input", Value: op("$range", 0, size(array))},
+						{Key: "cond", Value: op("$not", bson.A{op("$in", "$$this", positions)})},
+					})},
+					{Key: "in", Value: op("$arrayElemAt", array, "$$this")},
+				})},
+			})})
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	return kept, true, nil
+}
+
+// repeated is an element that a list holds several times.
+type repeated struct {
+	Element bson.RawValue `bson:"_id"`
+	At      []place       `bson:"at"`
+}
+
+// repeats finds the elements that a list holds several times; the server
+// decides what is equal.
+func (l *lists) repeats(ctx context.Context, id bson.RawValue) ([]repeated, error) {
+	pipeline := append(l.parts(l.parent(id)),
+		stage("$unwind", bson.D{{Key: "path", Value: "$part.items"}, {Key: "includeArrayIndex", Value: "i"}}),
+		stage("$group", bson.D{
+			{Key: "_id", Value: "$part.items"},
+			{Key: "count", Value: op("$sum", 1)},
+			{Key: "at", Value: op("$push", bson.D{{Key: "n", Value: "$part.n"}, {Key: "i", Value: "$i"}})},
+		}),
+		stage("$match", bson.D{{Key: "count", Value: op("$gt", 1)}}),
+	)
+	cursor, err := l.coll.Aggregate(ctx, pipeline, options.Aggregate().SetAllowDiskUse(true))
+	if err != nil {
+		return nil, err
+	}
+	var out []repeated
+	return out, cursor.All(ctx, &out)
+}
