@@ -1,0 +1,262 @@
+package subset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// A change is what a write does to one parent: items that leave, items that come.
+// One that is edited does both.
+type change struct {
+	parent  bson.RawValue
+	out, in []entry
+}
+
+// counts reports whether the change alters the count, and with it the document
+// in any case.
+func (s *Subset[P, T]) counts(c change) bool {
+	return s.opts.CountField != "" && len(c.in) != len(c.out)
+}
+
+// target selects a parent for a change.
+func (s *Subset[P, T]) target(parent bson.RawValue) bson.D {
+	return append(byID(parent), s.adopted()...)
+}
+
+// adopted leaves out parents that hold items which were never counted.
+func (s *Subset[P, T]) adopted() bson.D {
+	if s.opts.CountField == "" {
+		return nil
+	}
+	return bson.D{{Key: "$nor", Value: bson.A{bson.D{
+		{Key: s.opts.CountField, Value: bson.D{{Key: "$exists", Value: false}}},
+		{Key: s.opts.ArrayField + ".0", Value: bson.D{{Key: "$exists", Value: true}}},
+	}}}}
+}
+
+// update is the write that a change makes in its parent. All of it is one update
+// so that no reader sees a count without its item. Where nothing might change,
+// it leaves a mark that untouch takes away: a write that changes nothing would
+// not conflict with others.
+func (s *Subset[P, T]) update(c change) mongo.Pipeline {
+	items := any(op("$ifNull", "$"+s.opts.ArrayField, bson.A{}))
+	if len(c.out) > 0 {
+		gone := make(bson.A, len(c.out))
+		for i, e := range c.out {
+			gone[i] = e.id
+		}
+		items = bson.D{{Key: "$filter", Value: bson.D{
+			{Key: "input", Value: items},
+			{Key: "cond", Value: op("$not", op("$in", "$$this._id", literal(gone)))},
+		}}}
+	}
+	if len(c.in) > 0 {
+		come := make(bson.A, len(c.in))
+		for i, e := range c.in {
+			come[i] = e.kept
+		}
+		items = op("$concatArrays", items, literal(come))
+	}
+	order, n := s.storedOrder()
+	items = op("$slice", bson.D{{Key: "$sortArray", Value: bson.D{{Key: "input", Value: items}, {Key: "sortBy", Value: order}}}}, n)
+
+	var set bson.D
+	if s.opts.CountField != "" {
+		set = append(set, bson.E{Key: s.opts.CountField, Value: op("$add", op("$ifNull", "$"+s.opts.CountField, 0), len(c.in)-len(c.out))})
+	}
+	for _, v := range s.opts.Values {
+		plus, minus := numbers(c.in, v.Field), numbers(c.out, v.Field)
+		if v.Count != "" {
+			set = append(set, bson.E{Key: v.Count, Value: op("$add", op("$ifNull", "$"+v.Count, 0), len(plus)-len(minus))})
+		}
+		terms := bson.A{op("$ifNull", "$"+v.Sum, 0)}
+		for _, number := range plus {
+			terms = append(terms, literal(number))
+		}
+		for _, number := range minus {
+			terms = append(terms, literal(negated(number)))
+		}
+		set = append(set, bson.E{Key: v.Sum, Value: bson.D{{Key: "$add", Value: terms}}})
+	}
+	var stages mongo.Pipeline
+	if s.counts(c) {
+		stages = append(stages, bson.D{{Key: "$set", Value: append(bson.D{{Key: s.opts.ArrayField, Value: items}}, set...)}})
+	} else {
+		stages = append(stages,
+			bson.D{{Key: "$set", Value: bson.D{{Key: fieldTouch, Value: items}}}},
+			bson.D{{Key: "$set", Value: append(bson.D{
+				{Key: s.opts.ArrayField, Value: "$" + fieldTouch},
+				{Key: fieldTouch, Value: op("$cond", op("$eq", "$"+fieldTouch, "$"+s.opts.ArrayField), true, "$$REMOVE")},
+			}, set...)}})
+	}
+	return append(stages, s.means()...)
+}
+
+// storedOrder is how the parent's array is sorted and sliced.
+func (s *Subset[P, T]) storedOrder() (bson.D, int) {
+	if !s.opts.BestLast {
+		return s.opts.Order, s.opts.N
+	}
+	var worstFirst bson.D
+	for _, e := range s.opts.Order {
+		worstFirst = append(worstFirst, bson.E{Key: e.Key, Value: -e.Value.(int32)})
+	}
+	return worstFirst, -s.opts.N
+}
+
+// numbers are the values of a field that can be added up.
+func numbers(entries []entry, field string) []bson.RawValue {
+	var out []bson.RawValue
+	for _, e := range entries {
+		if value := lookup(e.doc, field); isNumber(value) {
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
+// means computes what follows from sums and counts. A sum of nothing is 0,
+// whatever rounding has left.
+func (s *Subset[P, T]) means() mongo.Pipeline {
+	var set bson.D
+	for _, v := range s.opts.Values {
+		count := v.Count
+		if count == "" {
+			count = s.opts.CountField
+		}
+		if count == "" {
+			continue
+		}
+		some := op("$gt", "$"+count, 0)
+		set = append(set, bson.E{Key: v.Sum, Value: op("$cond", some, "$"+v.Sum, 0)})
+		if v.Mean != "" {
+			set = append(set, bson.E{Key: v.Mean, Value: op("$cond", some, op("$divide", "$"+v.Sum, "$"+count), "$$REMOVE")})
+		}
+	}
+	if set == nil {
+		return nil
+	}
+	return mongo.Pipeline{{{Key: "$set", Value: set}}}
+}
+
+// apply makes a change in its parent, within a transaction: the write on which
+// all that change items of a parent conflict. It says whether the kept items must
+// be read anew, and whether untouch must follow. moved is the item that may have
+// sunk below others which are not kept.
+func (s *Subset[P, T]) apply(ctx context.Context, c change, moved *entry) (stale, touched bool, err error) {
+	fields := bson.D{{Key: "_id", Value: 1}}
+	if len(c.out) > 0 {
+		fields = append(fields, bson.E{Key: s.opts.ArrayField + "._id", Value: 1})
+		if s.opts.CountField != "" {
+			fields = append(fields, bson.E{Key: s.opts.CountField, Value: 1})
+		}
+	}
+	if !s.counts(c) {
+		fields = append(fields, bson.E{Key: fieldTouch, Value: 1})
+	}
+	var doc bson.Raw
+	err = s.parents.FindOneAndUpdate(ctx, s.target(c.parent), s.update(c), options.FindOneAndUpdate().
+		SetReturnDocument(options.After).SetProjection(fields)).Decode(&doc)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return false, false, s.absent(ctx, c.parent)
+	}
+	if err != nil {
+		return false, false, err
+	}
+	touched = !doc.Lookup(fieldTouch).IsZero()
+	if len(c.out) == 0 {
+		return false, touched, nil
+	}
+	var kept []bson.RawValue
+	if array, ok := lookup(doc, s.opts.ArrayField).ArrayOK(); ok {
+		if kept, err = array.Values(); err != nil {
+			return false, false, err
+		}
+	}
+	if len(kept) < s.opts.N {
+		count, counted := lookup(doc, s.opts.CountField).AsInt64OK()
+		return !counted && len(c.in) < len(c.out) || counted && count > int64(len(kept)), touched, nil
+	}
+	if moved == nil {
+		return false, touched, nil
+	}
+	worst := kept[len(kept)-1]
+	if s.opts.BestLast {
+		worst = kept[0]
+	}
+	return key(worst.Document().Lookup("_id")) == key(moved.id), touched, nil
+}
+
+// ready is the error that a change of this parent would get.
+func (s *Subset[P, T]) ready(ctx context.Context, parent bson.RawValue) error {
+	err := primary(s.parents).FindOne(ctx, s.target(parent), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return s.absent(ctx, parent)
+	}
+	return err
+}
+
+// absent says why target has not matched.
+func (s *Subset[P, T]) absent(ctx context.Context, parent bson.RawValue) error {
+	err := primary(s.parents).FindOne(ctx, byID(parent), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return fmt.Errorf("%w: %v", ErrNoParent, parent)
+	case err == nil:
+		return fmt.Errorf("%w: %v", ErrNotAdopted, parent)
+	}
+	return err
+}
+
+// settle ends a change of a parent within its transaction.
+func (s *Subset[P, T]) settle(ctx context.Context, parent bson.RawValue, stale, touched bool) error {
+	var update bson.D
+	if stale {
+		kept, err := s.best(ctx, parent)
+		if err != nil {
+			return err
+		}
+		update = append(update, bson.E{Key: "$set", Value: bson.D{{Key: s.opts.ArrayField, Value: kept}}})
+	}
+	if touched {
+		update = append(update, bson.E{Key: "$unset", Value: bson.D{{Key: fieldTouch, Value: ""}}})
+	}
+	if update == nil {
+		return nil
+	}
+	_, err := s.parents.UpdateOne(ctx, byID(parent), update)
+	return err
+}
+
+// best reads what a parent is to keep, in the order in which it is stored.
+func (s *Subset[P, T]) best(ctx context.Context, parent bson.RawValue) (bson.A, error) {
+	cursor, err := primary(s.items).Find(ctx, s.of(parent), options.Find().SetSort(s.opts.Order).
+		SetLimit(int64(s.opts.N)).SetBatchSize(int32(min(s.opts.N, 1<<20)+1)).SetProjection(s.projection()))
+	if err != nil {
+		return nil, err
+	}
+	defer cursor.Close(context.WithoutCancel(ctx))
+	var docs []bson.Raw
+	for cursor.Next(ctx) {
+		docs = append(docs, append(bson.Raw(nil), cursor.Current...))
+	}
+	return s.arranged(docs), cursor.Err()
+}
+
+// arranged is the array for these items, the best of which comes first.
+func (s *Subset[P, T]) arranged(docs []bson.Raw) bson.A {
+	kept := make(bson.A, len(docs))
+	for i, doc := range docs {
+		at := i
+		if s.opts.BestLast {
+			at = len(docs) - 1 - i
+		}
+		kept[at] = s.cut(doc)
+	}
+	return kept
+}

@@ -1,0 +1,357 @@
+package subset
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/big"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+)
+
+// A Problem is something that Check found.
+type Problem struct {
+	// Kind says what is wrong.
+	Kind ProblemKind
+	// ID is the _id of the parent; of a Split that of the document.
+	ID bson.RawValue
+	// Field is the field that is wrong: of the parent, or for Orphan of the
+	// items; of a Split that of the hot or cold document.
+	Field string
+	// Have is what the field holds, zero if it is missing, and Want what it
+	// should hold, zero if nothing. For Orphan Have is the number of items. Both
+	// are zero for a Split.
+	Have, Want bson.RawValue
+}
+
+func (p Problem) String() string {
+	text := fmt.Sprintf("%v: %s: %s", p.ID, p.Kind, p.Field)
+	if p.Have.Type != 0 || p.Want.Type != 0 {
+		text += fmt.Sprintf(" is %v, want %v", p.Have, p.Want)
+	}
+	return text
+}
+
+// ProblemKind classifies problems.
+type ProblemKind string
+
+const (
+	// WrongSubset is an array that does not hold the best N items, as they are,
+	// in order. Repair reads them anew.
+	WrongSubset ProblemKind = "wrong subset"
+	// WrongCount is a count that is not the number of items. Repair counts them.
+	WrongCount ProblemKind = "wrong count"
+	// WrongValue is a sum, mean or count of a Value that does not follow from the
+	// items. Sums and means of doubles and decimals may differ by a part in 10^9.
+	// Repair computes it.
+	WrongValue ProblemKind = "wrong value"
+	// NotAdopted is an array of items in a parent without a count. Repair reads
+	// them anew if the collection has all of them, by _id, and else leaves them for
+	// Adopt.
+	NotAdopted ProblemKind = "not adopted"
+	// Orphan is a parent that does not exist but has items. Repair leaves them:
+	// insert the parent and repair, or delete what ItemsFilter selects.
+	Orphan ProblemKind = "orphan"
+)
+
+// Check reads every parent and item and yields what is wrong. What a write
+// changed meanwhile is looked at again, in a transaction, so that only what is
+// really wrong is reported.
+//
+// Cost: 2 round trips and further ones for many parents; a scan of both
+// collections, and for each parent N keys and documents of the index {parent,
+// order…} and, for counts and Values, all its items; 3 or 4 round trips for each
+// problem.
+func (s *Subset[P, T]) Check(ctx context.Context) iter.Seq2[Problem, error] {
+	return func(yield func(Problem, error) bool) {
+		fail := func(err error) { yield(Problem{}, fmt.Errorf("subset: check: %w", err)) }
+		for st, err := range s.states(ctx, nil, scanBatchSize) {
+			if err != nil {
+				fail(err)
+				return
+			}
+			if len(s.problems(st)) == 0 {
+				continue
+			}
+			problems, err := s.confirmed(ctx, st.id())
+			if err != nil {
+				fail(err)
+				return
+			}
+			for _, p := range problems {
+				if !yield(p, nil) {
+					return
+				}
+			}
+		}
+		for p, err := range s.orphans(ctx) {
+			if err != nil {
+				fail(err)
+				return
+			}
+			if !yield(p, nil) {
+				return
+			}
+		}
+	}
+}
+
+// A state is what a parent holds and what its items make of that.
+type state struct {
+	parent bson.Raw   // its derived fields and _id
+	top    []bson.Raw // the best N items
+	stats  bson.Raw   // of all items; none has no field
+}
+
+func (s state) id() bson.RawValue { return s.parent.Lookup("_id") }
+
+// derived are the fields of a parent that follow from its items.
+func (s *Subset[P, T]) derived(more ...string) bson.D {
+	paths := append([]string{s.opts.ArrayField, s.opts.CountField}, more...)
+	for _, v := range s.opts.Values {
+		paths = append(paths, v.Sum, v.Mean, v.Count)
+	}
+	return included(paths)
+}
+
+// counted reports whether parents keep more than the array.
+func (s *Subset[P, T]) counted() bool { return s.opts.CountField != "" || len(s.opts.Values) > 0 }
+
+// statistics adds up all items that come.
+func (s *Subset[P, T]) statistics() bson.D {
+	group := bson.D{{Key: "_id", Value: nil}, {Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}
+	for i, v := range s.opts.Values {
+		number := "$" + v.Field
+		usable := op("$and", op("$isNumber", number), op("$gt", number, math.Inf(-1)), op("$lt", number, math.Inf(1)))
+		group = append(group,
+			bson.E{Key: fmt.Sprintf("s%d", i), Value: op("$sum", op("$cond", usable, number, 0))},
+			bson.E{Key: fmt.Sprintf("c%d", i), Value: op("$sum", op("$cond", usable, 1, 0))},
+			bson.E{Key: fmt.Sprintf("a%d", i), Value: op("$sum", op("$cond", usable,
+				op("$cond", op("$gte", number, 0), number, op("$subtract", 0.0, number)), 0))})
+	}
+	return bson.D{{Key: "$group", Value: group}}
+}
+
+// states reads all parents that a filter selects with their items.
+func (s *Subset[P, T]) states(ctx context.Context, filter bson.D, batch int, more ...string) iter.Seq2[state, error] {
+	return func(yield func(state, error) bool) {
+		of := func(as string, pipeline ...bson.D) bson.D {
+			return bson.D{{Key: "$lookup", Value: bson.D{
+				{Key: "from", Value: s.items.Name()}, {Key: "localField", Value: "parent._id"},
+				{Key: "foreignField", Value: s.opts.ParentField}, {Key: "pipeline", Value: mongo.Pipeline(pipeline)}, {Key: "as", Value: as},
+			}}}
+		}
+		if filter == nil {
+			filter = bson.D{}
+		}
+		pipeline := mongo.Pipeline{
+			{{Key: "$match", Value: filter}},
+			{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}},
+			{{Key: "$project", Value: s.derived(more...)}},
+			{{Key: "$replaceWith", Value: bson.D{{Key: "parent", Value: "$$ROOT"}}}},
+			of("top", bson.D{{Key: "$sort", Value: s.opts.Order}}, bson.D{{Key: "$limit", Value: s.opts.N}},
+				bson.D{{Key: "$project", Value: s.projection()}}),
+		}
+		if s.counted() {
+			pipeline = append(pipeline, of("stats", s.statistics()))
+		}
+		cursor, err := primary(s.parents).Aggregate(ctx, pipeline, options.Aggregate().SetBatchSize(int32(min(batch, 1<<20))))
+		if err != nil {
+			yield(state{}, err)
+			return
+		}
+		defer cursor.Close(context.WithoutCancel(ctx))
+		for cursor.Next(ctx) {
+			doc := append(bson.Raw(nil), cursor.Current...)
+			st := state{parent: doc.Lookup("parent").Document(), top: documents(doc.Lookup("top"))}
+			if stats := documents(doc.Lookup("stats")); len(stats) > 0 {
+				st.stats = stats[0]
+			}
+			if !yield(st, nil) {
+				return
+			}
+		}
+		if err := cursor.Err(); err != nil {
+			yield(state{}, err)
+		}
+	}
+}
+
+// documents are those in an array.
+func documents(array bson.RawValue) []bson.Raw {
+	var out []bson.Raw
+	if values, ok := array.ArrayOK(); ok {
+		elements, _ := values.Values()
+		for _, v := range elements {
+			if doc, ok := v.DocumentOK(); ok {
+				out = append(out, doc)
+			}
+		}
+	}
+	return out
+}
+
+// complete reads the items of a parent that was read or written in the same
+// transaction.
+func (s *Subset[P, T]) complete(ctx context.Context, parent bson.Raw) (state, error) {
+	st := state{parent: parent}
+	cursor, err := primary(s.items).Find(ctx, s.of(st.id()), options.Find().SetSort(s.opts.Order).
+		SetLimit(int64(s.opts.N)).SetBatchSize(int32(min(s.opts.N, 1<<20)+1)).SetProjection(s.projection()))
+	if err != nil {
+		return st, err
+	}
+	if err := cursor.All(ctx, &st.top); err != nil || !s.counted() {
+		return st, err
+	}
+	if cursor, err = primary(s.items).Aggregate(ctx, mongo.Pipeline{{{Key: "$match", Value: s.of(st.id())}}, s.statistics()}); err != nil {
+		return st, err
+	}
+	var stats []bson.Raw
+	if err := cursor.All(ctx, &stats); err != nil {
+		return st, err
+	}
+	if len(stats) > 0 {
+		st.stats = stats[0]
+	}
+	return st, nil
+}
+
+// confirmed looks at a parent in one snapshot.
+func (s *Subset[P, T]) confirmed(ctx context.Context, id bson.RawValue) (problems []Problem, err error) {
+	err = txn.Run(ctx, s.parents.Database().Client(), func(ctx context.Context) error {
+		problems = nil
+		var doc bson.Raw
+		err := s.parents.FindOne(ctx, byID(id), options.FindOne().SetProjection(s.derived())).Decode(&doc)
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		st, err := s.complete(ctx, doc)
+		problems = s.problems(st)
+		return err
+	})
+	return problems, err
+}
+
+// problems compares what a parent holds with what it should.
+func (s *Subset[P, T]) problems(st state) []Problem {
+	var out []Problem
+	report := func(kind ProblemKind, field string, want bson.RawValue) {
+		out = append(out, Problem{Kind: kind, ID: st.id(), Field: field, Have: lookup(st.parent, field), Want: want})
+	}
+	have, want := lookup(st.parent, s.opts.ArrayField), raw(s.arranged(st.top))
+	if !(have.Type == want.Type && bytes.Equal(have.Value, want.Value) || have.IsZero() && len(st.top) == 0) {
+		kind := WrongSubset
+		if first, _ := have.ArrayOK(); s.opts.CountField != "" && lookup(st.parent, s.opts.CountField).IsZero() && len(first) > 5 {
+			kind = NotAdopted // an array that is not empty
+		}
+		report(kind, s.opts.ArrayField, want)
+	}
+	total := number(st.stats.Lookup("n"))
+	if s.opts.CountField != "" && !agree(lookup(st.parent, s.opts.CountField), total, nil) {
+		report(WrongCount, s.opts.CountField, total)
+	}
+	for i, v := range s.opts.Values {
+		sum, count := number(st.stats.Lookup(fmt.Sprintf("s%d", i))), number(st.stats.Lookup(fmt.Sprintf("c%d", i)))
+		magnitude := rational(number(st.stats.Lookup(fmt.Sprintf("a%d", i))))
+		if magnitude == nil { // beyond what a double holds
+			continue
+		}
+		if !agree(lookup(st.parent, v.Sum), sum, magnitude) {
+			report(WrongValue, v.Sum, sum)
+		}
+		if v.Count != "" && !agree(lookup(st.parent, v.Count), count, nil) {
+			report(WrongValue, v.Count, count)
+		}
+		if v.Mean == "" {
+			continue
+		}
+		if v.Count == "" {
+			count = total
+		}
+		mean := bson.RawValue{}
+		if n := rational(count); n.Sign() > 0 {
+			f, _ := new(big.Rat).Quo(rational(sum), n).Float64()
+			mean = raw(f)
+			magnitude = new(big.Rat).Quo(magnitude, n)
+		}
+		if have := lookup(st.parent, v.Mean); mean.IsZero() != have.IsZero() || !mean.IsZero() && !near(have, mean, magnitude) {
+			report(WrongValue, v.Mean, mean)
+		}
+	}
+	return out
+}
+
+func raw(value any) bson.RawValue {
+	kind, data, _ := bson.MarshalValue(value)
+	return bson.RawValue{Type: kind, Value: data}
+}
+
+// number is a statistic, 0 for none.
+func number(value bson.RawValue) bson.RawValue {
+	if value.IsZero() {
+		return raw(int32(0))
+	}
+	return value
+}
+
+// agree compares a count or sum; a missing one is 0. Only what is not all ints
+// may differ by rounding.
+func agree(have, want bson.RawValue, magnitude *big.Rat) bool {
+	h, w := rational(number(have)), rational(want)
+	if h == nil || w == nil {
+		return same(have, want)
+	}
+	if h.Cmp(w) == 0 {
+		return true
+	}
+	exact := func(v bson.RawValue) bool { return v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64 }
+	return magnitude != nil && !(exact(want) && exact(number(have))) && near(have, want, magnitude)
+}
+
+// near compares up to a part in 10^9 of what was added up.
+func near(have, want bson.RawValue, magnitude *big.Rat) bool {
+	h, w := rational(number(have)), rational(want)
+	if h == nil || w == nil {
+		return same(have, want)
+	}
+	difference := new(big.Rat).Sub(h, w)
+	return difference.Abs(difference).Cmp(new(big.Rat).Mul(magnitude, big.NewRat(1, 1e9))) <= 0
+}
+
+// orphans yields the parents that items name and that do not exist.
+func (s *Subset[P, T]) orphans(ctx context.Context) iter.Seq2[Problem, error] {
+	return func(yield func(Problem, error) bool) {
+		cursor, err := primary(s.items).Aggregate(ctx, mongo.Pipeline{
+			{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$" + s.opts.ParentField}, {Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}},
+			{{Key: "$lookup", Value: bson.D{
+				{Key: "from", Value: s.parents.Name()}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"},
+				{Key: "pipeline", Value: bson.A{bson.D{{Key: "$project", Value: bson.D{{Key: "_id", Value: 1}}}}}}, {Key: "as", Value: "parent"},
+			}}},
+			{{Key: "$match", Value: bson.D{{Key: "parent", Value: bson.A{}}}}},
+		})
+		if err != nil {
+			yield(Problem{}, err)
+			return
+		}
+		defer cursor.Close(context.WithoutCancel(ctx))
+		for cursor.Next(ctx) {
+			doc := append(bson.Raw(nil), cursor.Current...)
+			if !yield(Problem{Kind: Orphan, ID: doc.Lookup("_id"), Field: s.opts.ParentField, Have: doc.Lookup("n")}, nil) {
+				return
+			}
+		}
+		if err := cursor.Err(); err != nil {
+			yield(Problem{}, err)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package subset
+
+import (
+	"errors"
+
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/missing"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+)
+
+var (
+	// ErrNotFound says that there is no such item, or of a Split no such hot or
+	// cold document. It matches mongo.ErrNoDocuments.
+	ErrNotFound error = missing.Error("not found")
+
+	// ErrNoParent says that the parent of an item does not exist. Nothing was
+	// written. It matches mongo.ErrNoDocuments.
+	ErrNoParent error = missing.Error("no such parent")
+
+	// ErrInvalid says that a document cannot be stored: an array where items are
+	// sorted, no number where a Value needs one, a field that belongs to the
+	// other side of a Split. Nothing of it was written.
+	ErrInvalid = errors.New("cannot be stored")
+
+	// ErrNotAdopted says that the parent holds items in its array and no count:
+	// they are not known to be in the collection of items, and a write would cut
+	// them off. Run Adopt, or Repair if they are copies.
+	ErrNotAdopted = errors.New("the parent has not been adopted")
+
+	// ErrHasItems says that DeleteEmptyParent found items of the parent.
+	ErrHasItems = errors.New("the parent has items")
+
+	// ErrTransactionsUnsupported says that a write ran on a standalone server.
+	ErrTransactionsUnsupported = txn.ErrUnsupported
+
+	// ErrIndexConflict says that EnsureIndexes found an index on the same keys
+	// with other options.
+	ErrIndexConflict = indexes.ErrConflict
+)
