@@ -112,8 +112,7 @@ func (c *core) Repair(ctx context.Context, opts *RepairOptions) (RepairResult, e
 		if len(ids) == 0 {
 			return nil
 		}
-		byID := bson.D{{Key: "_id", Value: op("$in", ids)}}
-		done, err := c.coll.UpdateMany(ctx, and(byID, c.writable(), bson.D{{Key: c.array, Value: isType("array")}}), update)
+		done, err := c.updateAll(ctx, ids, bson.D{{Key: c.array, Value: isType("array")}}, update)
 		if err != nil {
 			return err
 		}

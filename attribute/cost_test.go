@@ -1,12 +1,16 @@
 package attribute_test
 
 import (
+	"iter"
 	"slices"
+	"strings"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -27,4 +31,160 @@ func record(t *testing.T, db *mongo.Database, written int, names []string, fn fu
 		t.Fatalf("%d documents written, want %d", n, written)
 	}
 	return cmds
+}
+
+// byID wants the plan to be that of the index on _id, for this many documents.
+func byID(t *testing.T, db *mongo.Database, c mongotest.Command, n int64) {
+	t.Helper()
+	plan := mongotest.Explain(t, db, c.Body)
+	plan.RequireIndex(t, "_id_")
+	plan.RequireExamined(t, 2*n, n) // n scattered IDs: a key to see that one is passed
+}
+
+func drain[T any](seq iter.Seq2[T, error]) error {
+	for _, err := range seq {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	ctx := t.Context()
+	a := newAttributes[int, int](t, coll, &attribute.Options{QualifierField: "u"})
+	type entry = attribute.Attribute[int]
+	const index = "attributes.k_1_attributes.u_1_attributes.v_1"
+
+	record(t, db, 0, []string{"listIndexes", "createIndexes"}, func() error { return a.EnsureIndexes(ctx) })
+	record(t, db, 0, []string{"listIndexes"}, func() error { return a.EnsureIndexes(ctx) })
+	sided := newAttributes[int, int](t, coll, &attribute.Options{Indexes: []attribute.Index{{Prefix: []string{"n"}, KeyOnly: true}, {Suffix: []string{"n"}}}})
+	record(t, db, 0, []string{"listIndexes", "find", "listIndexes", "createIndexes"}, func() error { return sided.EnsureIndexes(ctx) })
+	record(t, db, 0, []string{"listIndexes", "listIndexes"}, func() error { return sided.EnsureIndexes(ctx) })
+
+	for i := range 100 {
+		entries := bson.A{e("common", i)}
+		if i%10 == 0 {
+			entries = append(entries, e("rare", i), e("rare", i, "q"))
+		}
+		insert(t, coll, d("_id", i, "n", i, "attributes", entries))
+	}
+
+	// One document.
+	type call struct {
+		name string
+		fn   func() error
+	}
+	for _, c := range []call{
+		{"Set, new", func() error { return a.Set(ctx, 1, "x", 1) }},
+		{"Set", func() error { return a.Set(ctx, 1, "x", 2) }},
+		{"SetMany", func() error { return a.SetMany(ctx, 1, entry{Key: "x", Value: 3}, entry{Key: "y"}, entry{Key: "z"}) }},
+		{"Add", func() error { return a.Add(ctx, 1, "added", 1) }},
+		{"Change", func() error { return a.Change(ctx, 1, "common", 7) }},
+		{"Rename", func() error { return a.Rename(ctx, 1, "x", "renamed") }},
+		{"Remove", func() error { return a.Remove(ctx, 1, "renamed") }},
+	} {
+		t.Log(c.name)
+		cmds := record(t, db, 1, []string{"update"}, c.fn)
+		byID(t, db, cmds[0], 1)
+	}
+	for _, c := range []call{
+		{"Set", func() error { return a.Set(ctx, -1, "x", 1) }},
+		{"SetMany", func() error { return a.SetMany(ctx, -1, entry{Key: "x"}) }},
+		{"Add", func() error { return a.Add(ctx, 1, "common", 1) }},
+		{"Change", func() error { return a.Change(ctx, 1, "no", 7) }},
+		{"Rename", func() error { return a.Rename(ctx, 1, "no", "x") }},
+		{"Remove", func() error { return a.Remove(ctx, 1, "no") }},
+	} {
+		t.Log(c.name, "refused")
+		cmds := record(t, db, 0, []string{"update", "find"}, func() error {
+			if c.fn() == nil {
+				t.Error("not refused")
+			}
+			return nil
+		})
+		byID(t, db, cmds[1], 1)
+	}
+	record(t, db, 0, nil, func() error { return a.SetMany(ctx, 1) })
+	record(t, db, 0, nil, func() error { return errOf(a.Elements(entry{Key: "x"})) })
+	for _, fn := range []func() error{
+		func() error { return errOf(a.Get(ctx, 1, "common")) },
+		func() error { return errOf(a.GetAll(ctx, 1)) },
+	} {
+		cmds := record(t, db, 0, []string{"find"}, fn)
+		byID(t, db, cmds[0], 1)
+	}
+
+	// Several documents.
+	cmds := record(t, db, 0, []string{"find"}, func() error { return errOf(sided.GetBy(ctx, d("n", 50), "rare")) })
+	plan := mongotest.Explain(t, db, cmds[0].Body)
+	plan.RequireIndex(t, "n_1_attributes.k_1")
+	plan.RequireExamined(t, 2, 1)
+	cmds = record(t, db, 0, []string{"aggregate"}, func() error { return drain(a.Values(ctx, nil, "rare")) })
+	plan = mongotest.Explain(t, db, cmds[0].Body)
+	plan.RequireExamined(t, 21, 10)
+	if !strings.HasPrefix(strings.Join(plan.Indexes, ","), "attributes.k_1_") {
+		t.Fatal(plan)
+	}
+	record(t, db, 0, []string{"aggregate"}, func() error { return errOf(a.Facets(ctx, nil, nil)) })
+	cmds = record(t, db, 0, []string{"aggregate"}, func() error {
+		return errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Keys: []string{"rare"}}))
+	})
+	if disk, _ := cmds[0].Body.Lookup("allowDiskUse").BooleanOK(); !disk {
+		t.Fatal(cmds[0].Body)
+	}
+	mongotest.Explain(t, db, cmds[0].Body).RequireExamined(t, 21, 10)
+
+	// Batches: 10 documents with the key, then an empty answer at the end.
+	cmds = record(t, db, 10, []string{"find", "update", "getMore", "update", "getMore"}, func() error {
+		return errOf(a.RenameKey(ctx, "rare", "seldom", &attribute.KeyOptions{BatchSize: 5}))
+	})
+	byID(t, db, cmds[1], 5)
+	if plan := mongotest.Explain(t, db, cmds[0].Body); plan.Has("COLLSCAN") {
+		t.Fatal(plan)
+	}
+	cmds = record(t, db, 10, []string{"find", "update", "getMore", "update", "getMore", "update"}, func() error {
+		return errOf(a.RemoveKey(ctx, "seldom", &attribute.KeyOptions{BatchSize: 4}))
+	})
+	byID(t, db, cmds[1], 4)
+	cmds = record(t, db, 100, []string{"find", "update"}, func() error {
+		return errOf(a.Adopt(ctx, []attribute.Column{{Path: "n", Key: "n"}}, nil))
+	})
+	byID(t, db, cmds[1], 100)
+	record(t, db, 0, []string{"find"}, func() error { return errOf(a.Adopt(ctx, []attribute.Column{{Path: "n", Key: "n"}}, nil)) })
+	cmds = record(t, db, 100, []string{"find", "update", "getMore", "update"}, func() error {
+		return errOf(a.Unadopt(ctx, []attribute.Column{{Path: "n", Key: "n"}}, &attribute.AdoptOptions{BatchSize: 60}))
+	})
+	byID(t, db, cmds[1], 60)
+
+	// Maintenance.
+	record(t, db, 0, []string{"aggregate"}, func() error { return drain(a.Check(ctx)) })
+	if _, err := coll.UpdateMany(ctx, d("_id", d("$lt", 7)), d("$push", d("attributes", e("common", 0)))); err != nil {
+		t.Fatal(err)
+	}
+	record(t, db, 0, []string{"aggregate"}, func() error { return drain(a.Check(ctx)) })
+	cmds = record(t, db, 7, []string{"aggregate", "update", "update"}, func() error {
+		return errOf(a.Repair(ctx, &attribute.RepairOptions{BatchSize: 5}))
+	})
+	byID(t, db, cmds[1], 5)
+	if mongotest.Engine(t, db) != "mongod" {
+		return // the others use no index for two fields of an element
+	}
+	for _, c := range []struct {
+		condition attribute.Condition
+		keys      int64
+	}{
+		{a.Equals("common", 50, ""), 2},
+		{a.Equals("common", 50), 4},
+		{a.Range("common", 50, 60, ""), 12},
+		{a.In("common", []int{50, 60}, ""), 5},
+	} {
+		plan := mongotest.Explain(t, db, d("find", "c", "filter", a.Filter(c.condition)))
+		plan.RequireIndex(t, index)
+		plan.RequireMultiKey(t)
+		plan.RequireExamined(t, c.keys, 10)
+	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
@@ -61,7 +62,7 @@ type KeyResult struct {
 // documents. It can be stopped and run again, beside live writes; while these
 // still write from, run it again at the end.
 //
-// Cost: 2 round trips a batch, 1 write for each document with the key. The
+// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each document with the key. The
 // documents are found by the index on the keys or in the order of _id, as the
 // server chooses, and written by _id.
 func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, opts *KeyOptions) (KeyResult, error) {
@@ -84,7 +85,7 @@ func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, opts
 // RemoveKey removes the entries of this key, of any qualifier, from all
 // documents. It can be stopped and run again, beside live writes.
 //
-// Cost: 2 round trips a batch, 1 write for each document with the key, found as
+// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each document with the key, found as
 // by RenameKey.
 func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, opts *KeyOptions) (KeyResult, error) {
 	err := checkKey(key)
@@ -123,8 +124,7 @@ func (c *core) batches(ctx context.Context, filter, guard bson.D, update any, o 
 		for i, doc := range batch {
 			ids[i] = doc.Lookup("_id")
 		}
-		byID := bson.D{{Key: "_id", Value: op("$in", ids)}}
-		updated, err := c.coll.UpdateMany(ctx, and(byID, c.writable(), guard), update)
+		updated, err := c.updateAll(ctx, ids, guard, update)
 		if err != nil {
 			return result, twoArrays(err)
 		}
@@ -134,6 +134,13 @@ func (c *core) batches(ctx context.Context, filter, guard bson.D, update any, o 
 		o.Progress(result.Examined)
 	}
 	return result, nil
+}
+
+// updateAll updates the documents of these IDs that match guard and whose array
+// can be written.
+func (c *core) updateAll(ctx context.Context, ids bson.A, guard bson.D, update any) (*mongo.UpdateResult, error) {
+	filter := and(bson.D{{Key: "_id", Value: op("$in", ids)}}, c.writable(), guard)
+	return c.coll.UpdateMany(ctx, filter, update, options.UpdateMany().SetHint(byID))
 }
 
 func checkRename(from, to string) error {

@@ -14,6 +14,10 @@ import (
 // was gone when the reason was asked for.
 const maxAttempts = 16
 
+// byID is the index that all writes use: the server might choose the one on the
+// keys, and read all documents that have one.
+var byID = bson.D{{Key: "_id", Value: 1}}
+
 // Set gives the entry of this key the value, and adds the entry at the end if
 // there is none. Further fields of the entry stay. Without such a document it
 // is ErrNotFound.
@@ -183,7 +187,7 @@ func (c *core) present(key, qualifier string) bson.D {
 // write is tried again.
 func (c *core) write(ctx context.Context, id any, guard bson.D, update any, question bson.D, refused func(state) error) error {
 	for range maxAttempts {
-		result, err := c.coll.UpdateOne(ctx, and(c.target(id), guard), update)
+		result, err := c.coll.UpdateOne(ctx, and(c.target(id), guard), update, options.UpdateOne().SetHint(byID))
 		if err != nil {
 			return twoArrays(err)
 		}

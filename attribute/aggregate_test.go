@@ -1,0 +1,142 @@
+package attribute_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func TestSortPipeline(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
+	insert(t, coll,
+		doc(1, e("size", 5), e("size", 1, "q")), doc(2, e("x", 0), e("size", 2)), doc(3, e("size", 5)), doc(4),
+		d("_id", int32(5)), doc(6, e("size", nil)), doc(7, e("size", 9, "q")), doc(8, d("k", "size")))
+	for name, c := range map[string]struct {
+		filter bson.D
+		opts   *attribute.SortOptions
+		want   []int32
+	}{
+		"default":              {nil, nil, []int32{6, 8, 2, 1, 3, 4, 5, 7}},
+		"missing first":        {nil, &attribute.SortOptions{MissingFirst: true}, []int32{4, 5, 7, 6, 8, 2, 1, 3}},
+		"descending":           {nil, &attribute.SortOptions{Descending: true}, []int32{1, 3, 2, 6, 8, 4, 5, 7}},
+		"descending and first": {nil, &attribute.SortOptions{Descending: true, MissingFirst: true}, []int32{4, 5, 7, 1, 3, 2, 6, 8}},
+		"filter":               {a.Filter(a.Gt("size", 2, "")), nil, []int32{1, 3}},
+		"skip and limit":       {nil, &attribute.SortOptions{Skip: 1, Limit: 3}, []int32{8, 2, 1}},
+		"qualifier":            {a.Filter(a.Exists("size", "q")), &attribute.SortOptions{Qualifier: "q", Descending: true}, []int32{7, 1}},
+	} {
+		cursor, err := coll.Aggregate(t.Context(), a.SortPipeline(c.filter, "size", c.opts))
+		must(t, err)
+		var docs []bson.D
+		must(t, cursor.All(t.Context(), &docs))
+		got := []int32{}
+		for _, doc := range docs {
+			got = append(got, doc[0].Value.(int32))
+			want(t, doc, stored(t, coll, doc[0].Value)) // as it is
+		}
+		if fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestFacets(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	ctx := t.Context()
+	a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
+	must(t, a.EnsureIndexes(ctx))
+	for i := range int32(60) {
+		color := []string{"red", "blue", "red", "green"}[i%4]
+		insert(t, coll, d("_id", i, "old", i < 20, "attributes", bson.A{
+			e("color", color), e("size", i), e("size", i%2, "eu"), e("mixed", []any{1, 1.0, int64(1), nil}[i%4]), d("k", "none"), 7, d("k", 8),
+		}))
+	}
+	insert(t, coll, d("_id", 100, "attributes", "text"), d("_id", 101))
+	type value = attribute.FacetValue[any]
+	facets, err := a.Facets(ctx, nil, &attribute.FacetOptions{Top: 2})
+	must(t, err)
+	want(t, facets, []attribute.Facet[any]{
+		{Key: "color", Count: 60, Distinct: 3, Values: []value{{"red", 30}, {"blue", 15}}},
+		{Key: "mixed", Count: 60, Distinct: 2, Values: []value{{int32(1), 45}, {nil, 15}}},
+		{Key: "none", Count: 60, Distinct: 1, Values: []value{{nil, 60}}},
+		{Key: "size", Count: 60, Distinct: 60, Values: []value{{int32(0), 1}, {int32(1), 1}}},
+		{Key: "size", Qualifier: "eu", Count: 60, Distinct: 2, Values: []value{{int32(0), 30}, {int32(1), 30}}},
+	})
+	facets, err = a.Facets(ctx, and(d("old", true), a.Filter(a.Equals("color", "red"))), &attribute.FacetOptions{Keys: []string{"color", "absent"}})
+	must(t, err)
+	want(t, facets, []attribute.Facet[any]{{Key: "color", Count: 10, Distinct: 1, Values: []value{{"red", 10}}}})
+	facets, err = a.Facets(ctx, nil, nil)
+	must(t, err)
+	want(t, len(facets[3].Values), 10)
+	facets, err = a.Facets(ctx, nil, &attribute.FacetOptions{Keys: []string{}})
+	must(t, err)
+	want(t, facets, []attribute.Facet[any]{})
+	if _, err := a.Facets(ctx, nil, &attribute.FacetOptions{Top: -1}); err == nil || !strings.Contains(err.Error(), "FacetOptions.Top: negative") {
+		t.Error(err)
+	}
+	// A value of another type than V is an error, not a zero.
+	if _, err := attribute.As[int](a).Facets(ctx, nil, nil); err == nil {
+		t.Error("a color as an int")
+	}
+}
+
+func and(filters ...bson.D) (out bson.D) {
+	for _, f := range filters {
+		out = append(out, f...)
+	}
+	return out
+}
+
+func TestValues(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	ctx := t.Context()
+	a := newAttributes[int, int](t, coll, &attribute.Options{QualifierField: "u"})
+	insert(t, coll, doc(1, e("x", 1), e("x", 2, "q"), e("y", 3)), doc(2, e("x", 4, "r")), doc(3), d("_id", int32(4)))
+	type value = attribute.Value[int, int]
+	values := func(filter bson.D, key string, qualifier ...string) []value {
+		cursor, err := coll.Aggregate(ctx, append(a.ValuesPipeline(filter, key, qualifier...), d("$sort", d("_id", 1, "value", 1))))
+		must(t, err)
+		var out []value
+		must(t, cursor.All(ctx, &out))
+		n := 0
+		for _, err := range a.Values(ctx, filter, key, qualifier...) {
+			must(t, err)
+			n++
+		}
+		want(t, n, len(out))
+		return out
+	}
+	want(t, values(nil, "x"), []value{{1, 1, ""}, {1, 2, "q"}, {2, 4, "r"}})
+	want(t, values(nil, "x", ""), []value{{1, 1, ""}})
+	want(t, values(nil, "x", "q", "r"), []value{{1, 2, "q"}, {2, 4, "r"}})
+	want(t, values(d("_id", 2), "x"), []value{{2, 4, "r"}})
+	for range a.Values(ctx, nil, "x") {
+		break
+	}
+	if _, err := coll.UpdateOne(ctx, d("_id", 2), d("$set", d("attributes.0.v", "text"))); err != nil {
+		t.Fatal(err)
+	}
+	errs := 0
+	for _, err := range a.Values(ctx, d("_id", 2), "x") {
+		if err == nil || !strings.HasPrefix(err.Error(), "attribute: values: ") {
+			t.Fatal(err)
+		}
+		errs++
+	}
+	want(t, errs, 1)
+	_, err := a.GetBy(ctx, d("_id", 2), "x")
+	wantErr(t, err, attribute.ErrNoAttribute)
+	wantErr(t, err, mongo.ErrNoDocuments)
+	n, err := a.GetBy(ctx, d("_id", 1), "x", "q")
+	must(t, err)
+	want(t, n, 2)
+}

@@ -1,0 +1,396 @@
+package attribute_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// all are the documents of a collection in the order of _id.
+func all(t testing.TB, coll *mongo.Collection) []bson.D {
+	t.Helper()
+	cursor, err := coll.Aggregate(t.Context(), mongo.Pipeline{d("$sort", d("_id", 1))})
+	must(t, err)
+	docs := []bson.D{}
+	must(t, cursor.All(t.Context(), &docs))
+	return docs
+}
+
+func e(k string, v any, u ...string) bson.D {
+	out := d("k", k, "v", v)
+	if len(u) > 0 {
+		out = append(out, bson.E{Key: "u", Value: u[0]})
+	}
+	return out
+}
+
+func doc(id int32, entries ...any) bson.D {
+	return d("_id", id, "attributes", append(bson.A{}, entries...))
+}
+
+func TestRenameKey(t *testing.T) {
+	t.Parallel()
+	one, two, three := int32(1), int32(2), int32(3)
+	before := []any{
+		doc(1, e("x", 1), e("old", 2)),
+		doc(2, e("old", 1, "a"), e("old", 2, "b"), e("x", 3)),
+		doc(3, e("old", 1, "a"), e("new", 2, "b")),
+		doc(4, e("new", 1), e("old", 2), e("x", 3)),             // a collision
+		doc(5, e("old", 1), e("old", 2, "a"), e("new", 3, "a")), // a collision of one of two
+		doc(6, e("x", 1)),
+		d("_id", int32(7), "attributes", d("k", "old")), // no array
+		d("_id", int32(8)),
+	}
+	untouched := []bson.D{
+		doc(1, e("x", one), e("new", two)),
+		doc(2, e("new", one, "a"), e("new", two, "b"), e("x", three)),
+		doc(3, e("new", one, "a"), e("new", two, "b")),
+	}
+	rest := []bson.D{doc(6, e("x", one)), d("_id", int32(7), "attributes", d("k", "old")), d("_id", int32(8))}
+	for _, c := range []struct {
+		policy attribute.Collision
+		result attribute.KeyResult
+		want   []bson.D
+	}{
+		{attribute.Skip, attribute.KeyResult{Examined: 6, Changed: 3, Skipped: 3}, []bson.D{
+			doc(4, e("new", one), e("old", two), e("x", three)),
+			doc(5, e("old", one), e("old", two, "a"), e("new", three, "a")),
+		}},
+		{attribute.KeepTarget, attribute.KeyResult{Examined: 6, Changed: 5, Skipped: 1}, []bson.D{
+			doc(4, e("new", one), e("x", three)),
+			doc(5, e("new", one), e("new", three, "a")),
+		}},
+		{attribute.KeepSource, attribute.KeyResult{Examined: 6, Changed: 5, Skipped: 1}, []bson.D{
+			doc(4, e("new", two), e("x", three)),
+			doc(5, e("new", one), e("new", two, "a")),
+		}},
+	} {
+		t.Run(string(c.policy), func(t *testing.T) {
+			t.Parallel()
+			coll := mongotest.Database(t).Collection("c")
+			a := newAttributes[int, int](t, coll, &attribute.Options{QualifierField: "u"})
+			insert(t, coll, before...)
+			var progress []int64
+			result, err := a.RenameKey(t.Context(), "old", "new", &attribute.KeyOptions{
+				OnCollision: c.policy, BatchSize: 2, Progress: func(n int64) { progress = append(progress, n) },
+			})
+			must(t, err)
+			want(t, result, c.result)
+			want(t, progress, []int64{2, 4, 6})
+			want(t, all(t, coll), slices.Concat(untouched, c.want, rest))
+			again, err := a.RenameKey(t.Context(), "old", "new", &attribute.KeyOptions{OnCollision: c.policy})
+			must(t, err)
+			want(t, again, attribute.KeyResult{Examined: c.result.Skipped, Skipped: c.result.Skipped})
+		})
+	}
+}
+
+func TestRemoveKey(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	a := newAttributes[int, int](t, coll, &attribute.Options{QualifierField: "u"})
+	for i := range int32(25) {
+		insert(t, coll, d("_id", i, "even", i%2 == 0, "attributes", bson.A{e("x", i), e("y", i), e("x", i, "q")}))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := a.RemoveKey(ctx, "x", &attribute.KeyOptions{BatchSize: 10, Progress: func(int64) { cancel() }})
+	wantErr(t, err, context.Canceled)
+	want(t, len(ids(t, coll, a.Filter(a.Exists("x")))), 15)
+	result, err := a.RemoveKey(t.Context(), "x", &attribute.KeyOptions{BatchSize: 10, Filter: d("even", true)})
+	must(t, err)
+	want(t, result, attribute.KeyResult{Examined: 8, Changed: 8})
+	result, err = a.RemoveKey(t.Context(), "x", nil)
+	must(t, err)
+	want(t, result, attribute.KeyResult{Examined: 7, Changed: 7})
+	want(t, stored(t, coll, 3), d("_id", int32(3), "even", false, "attributes", bson.A{e("y", int32(3))}))
+	if _, err := a.RemoveKey(t.Context(), "x", &attribute.KeyOptions{BatchSize: -1}); err == nil || !strings.Contains(err.Error(), "KeyOptions.BatchSize: negative") {
+		t.Error(err)
+	}
+}
+
+var columns = []attribute.Column{
+	{Path: "volume_ml", Key: "volume", Qualifier: "ml"},
+	{Path: "volume_oz", Key: "volume", Qualifier: "ounces"},
+	{Path: "info.color", Key: "color"},
+	{Path: "info.size.x", Key: "width"},
+}
+
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	before := []any{
+		d("_id", int32(1), "n", "a", "volume_ml", 500, "volume_oz", "12", "info", d("color", "$red", "size", d("x", 1.5, "y", int32(2)))),
+		d("_id", int32(2), "info", d("color", nil), "attributes", bson.A{e("z", int32(1))}),
+		d("_id", int32(3), "volume_ml", int32(5), "attributes", bson.A{d("k", "volume", "note", "n", "v", int32(6), "u", "ml")}), // differ
+		d("_id", int32(4), "volume_ml", int32(5), "attributes", bson.A{e("volume", int32(5), "ml")}),                             // agree
+		d("_id", int32(5), "n", "none"),
+		d("_id", int32(6), "volume_ml", int32(1), "attributes", "text"),
+		d("_id", int32(7), "info", bson.A{d("color", "red")}),
+	}
+	first := d("_id", int32(1), "n", "a", "info", d("size", d("y", int32(2))), "attributes", bson.A{
+		e("volume", int32(500), "ml"), e("volume", "12", "ounces"), e("color", "$red"), e("width", 1.5),
+	})
+	second := d("_id", int32(2), "info", d(), "attributes", bson.A{e("z", int32(1))})
+	fourth := d("_id", int32(4), "attributes", bson.A{e("volume", int32(5), "ml")})
+	rest := []bson.D{before[4].(bson.D), before[5].(bson.D), before[6].(bson.D)}
+	for name, c := range map[string]struct {
+		opts   attribute.AdoptOptions
+		result attribute.AdoptResult
+		want   []bson.D
+	}{
+		"skip": {attribute.AdoptOptions{}, attribute.AdoptResult{Examined: 6, Adopted: 3, Skipped: 3},
+			[]bson.D{first, second, before[2].(bson.D), fourth}},
+		"keep target": {attribute.AdoptOptions{OnCollision: attribute.KeepTarget}, attribute.AdoptResult{Examined: 6, Adopted: 4, Skipped: 2},
+			[]bson.D{first, second, d("_id", int32(3), "attributes", bson.A{d("k", "volume", "note", "n", "v", int32(6), "u", "ml")}), fourth}},
+		"keep source": {attribute.AdoptOptions{OnCollision: attribute.KeepSource}, attribute.AdoptResult{Examined: 6, Adopted: 4, Skipped: 2},
+			[]bson.D{first, second, d("_id", int32(3), "attributes", bson.A{d("k", "volume", "note", "n", "v", int32(5), "u", "ml")}), fourth}},
+		"nulls": {attribute.AdoptOptions{Nulls: true}, attribute.AdoptResult{Examined: 6, Adopted: 3, Skipped: 3},
+			[]bson.D{first, d("_id", int32(2), "info", d(), "attributes", bson.A{e("z", int32(1)), e("color", nil)}), before[2].(bson.D), fourth}},
+		"keep": {attribute.AdoptOptions{Keep: true}, attribute.AdoptResult{Examined: 6, Adopted: 1, Skipped: 3},
+			[]bson.D{append(slices.Clone(before[0].(bson.D)), first[3]), before[1].(bson.D), before[2].(bson.D), before[3].(bson.D)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			coll := mongotest.Database(t).Collection("c")
+			a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
+			insert(t, coll, before...)
+			c.opts.BatchSize = 2
+			var progress []int64
+			c.opts.Progress = func(n int64) { progress = append(progress, n) }
+			result, err := a.Adopt(t.Context(), columns, &c.opts)
+			must(t, err)
+			want(t, result, c.result)
+			want(t, progress, []int64{2, 4, 6})
+			c.want[0] = slices.Clone(c.want[0])
+			if name == "keep" {
+				c.want[0][2].Value = int32(500)
+			}
+			want(t, all(t, coll), slices.Concat(c.want, rest))
+			// Again: nothing changes.
+			result, err = a.Adopt(t.Context(), columns, &c.opts)
+			must(t, err)
+			want(t, result.Adopted, int64(0))
+			want(t, all(t, coll), slices.Concat(c.want, rest))
+		})
+	}
+}
+
+func TestUnadopt(t *testing.T) {
+	t.Parallel()
+	before := []any{
+		d("_id", int32(1), "n", "a", "info", d("size", d("y", int32(2))), "attributes", bson.A{
+			e("volume", int32(500), "ml"), e("volume", "12", "ounces"), e("stays", int32(1)), e("color", "$red"), e("width", 1.5)}),
+		d("_id", int32(2), "attributes", bson.A{e("volume", int32(1), "ml")}),
+		d("_id", int32(3), "volume_ml", int32(5), "attributes", bson.A{e("volume", int32(6), "ml")}), // differ
+		d("_id", int32(4), "volume_ml", int32(5), "attributes", bson.A{e("volume", int32(5), "ml")}), // agree
+		d("_id", int32(5), "n", "none", "attributes", bson.A{e("volume", int32(5))}),
+		d("_id", int32(6), "info", "text", "attributes", bson.A{e("color", "red")}),
+		d("_id", int32(7), "info", bson.A{}, "attributes", bson.A{e("color", "red")}),
+	}
+	first := d("_id", int32(1), "n", "a", "info", d("size", d("y", int32(2), "x", 1.5), "color", "$red"),
+		"attributes", bson.A{e("stays", int32(1))}, "volume_ml", int32(500), "volume_oz", "12")
+	second := d("_id", int32(2), "attributes", bson.A{}, "volume_ml", int32(1))
+	fourth := d("_id", int32(4), "volume_ml", int32(5), "attributes", bson.A{})
+	rest := []bson.D{before[4].(bson.D), before[5].(bson.D), before[6].(bson.D)}
+	for name, c := range map[string]struct {
+		opts   attribute.AdoptOptions
+		result attribute.AdoptResult
+		want   []bson.D
+	}{
+		"skip": {attribute.AdoptOptions{}, attribute.AdoptResult{Examined: 6, Adopted: 3, Skipped: 3},
+			[]bson.D{first, second, before[2].(bson.D), fourth}},
+		"keep target": {attribute.AdoptOptions{OnCollision: attribute.KeepTarget}, attribute.AdoptResult{Examined: 6, Adopted: 4, Skipped: 2},
+			[]bson.D{first, second, d("_id", int32(3), "volume_ml", int32(5), "attributes", bson.A{}), fourth}},
+		"keep source": {attribute.AdoptOptions{OnCollision: attribute.KeepSource}, attribute.AdoptResult{Examined: 6, Adopted: 4, Skipped: 2},
+			[]bson.D{first, second, d("_id", int32(3), "volume_ml", int32(6), "attributes", bson.A{}), fourth}},
+		"keep": {attribute.AdoptOptions{Keep: true}, attribute.AdoptResult{Examined: 6, Adopted: 2, Skipped: 3},
+			[]bson.D{
+				d("_id", int32(1), "n", "a", "info", first[2].Value, "attributes", before[0].(bson.D)[3].Value, "volume_ml", int32(500), "volume_oz", "12"),
+				d("_id", int32(2), "attributes", bson.A{e("volume", int32(1), "ml")}, "volume_ml", int32(1)),
+				before[2].(bson.D), before[3].(bson.D),
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			coll := mongotest.Database(t).Collection("c")
+			a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
+			insert(t, coll, before...)
+			result, err := a.Unadopt(t.Context(), columns, &c.opts)
+			must(t, err)
+			want(t, result, c.result)
+			want(t, all(t, coll), slices.Concat(c.want, rest))
+			result, err = a.Unadopt(t.Context(), columns, &c.opts)
+			must(t, err)
+			want(t, result.Adopted, int64(0))
+		})
+	}
+}
+
+// Columns to attributes and back is where it began, and stopping in between
+// loses nothing.
+func TestAdoptThereAndBack(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
+	var docs []any
+	for i := range int32(50) {
+		doc := d("_id", i, "n", i)
+		if i%2 == 0 {
+			doc = append(doc, bson.E{Key: "volume_ml", Value: i})
+		}
+		if i%3 == 0 {
+			doc = append(doc, bson.E{Key: "info", Value: d("color", fmt.Sprint(i))})
+		}
+		docs = append(docs, doc)
+	}
+	insert(t, coll, docs...)
+	before := all(t, coll)
+	run := func(convert func(context.Context, []attribute.Column, *attribute.AdoptOptions) (attribute.AdoptResult, error)) {
+		ctx, cancel := context.WithCancel(t.Context())
+		first, err := convert(ctx, columns, &attribute.AdoptOptions{BatchSize: 7, Progress: func(n int64) {
+			if n >= 14 {
+				cancel()
+			}
+		}})
+		wantErr(t, err, context.Canceled)
+		second, err := convert(t.Context(), columns, &attribute.AdoptOptions{BatchSize: 7})
+		must(t, err)
+		want(t, first.Adopted, int64(14))
+		want(t, first.Adopted+second.Adopted, int64(33))
+	}
+	run(a.Adopt)
+	want(t, ids(t, coll, d("$or", bson.A{d("volume_ml", d("$exists", true)), d("info.color", d("$exists", true))})), []int32{})
+	run(a.Unadopt)
+	after := all(t, coll)
+	for i := range after { // an empty array and an emptied parent stay
+		after[i] = slices.DeleteFunc(after[i], func(f bson.E) bool { return f.Key == "attributes" })
+	}
+	sorted := func(docs []bson.D) (out []bson.M) {
+		for _, doc := range docs {
+			m := bson.M{}
+			for _, f := range doc {
+				m[f.Key] = f.Value
+			}
+			out = append(out, m)
+		}
+		return out
+	}
+	want(t, sorted(after), sorted(before))
+}
+
+func TestAdoptInvalid(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	ctx := t.Context()
+	insert(t, coll, d("_id", 1, "x", 1))
+	a := newAttributes[int, any](t, coll, nil)
+	for name, c := range map[string]struct {
+		columns []attribute.Column
+		opts    *attribute.AdoptOptions
+		message string
+	}{
+		"no columns": {nil, nil, "no columns"},
+		"path":       {[]attribute.Column{{Path: "a..b", Key: "k"}}, nil, "columns[0].Path"},
+		"number":     {[]attribute.Column{{Path: "a.0", Key: "k"}}, nil, "columns[0].Path"},
+		"_id":        {[]attribute.Column{{Path: "_id", Key: "k"}}, nil, "columns[0].Path"},
+		"array":      {[]attribute.Column{{Path: "attributes.x", Key: "k"}}, nil, "columns[0].Path"},
+		"overlap":    {[]attribute.Column{{Path: "a", Key: "k"}, {Path: "a.b", Key: "l"}}, nil, "columns[1].Path"},
+		"key":        {[]attribute.Column{{Path: "x"}}, nil, "columns[0].Key"},
+		"twice":      {[]attribute.Column{{Path: "x", Key: "k"}, {Path: "y", Key: "k"}}, nil, "columns[1].Key"},
+		"qualifier":  {[]attribute.Column{{Path: "x", Key: "k", Qualifier: "q"}}, nil, "columns[0].Qualifier"},
+		"batch":      {[]attribute.Column{{Path: "x", Key: "k"}}, &attribute.AdoptOptions{BatchSize: -1}, "AdoptOptions.BatchSize: negative"},
+		"collision":  {[]attribute.Column{{Path: "x", Key: "k"}}, &attribute.AdoptOptions{OnCollision: "x"}, "AdoptOptions.OnCollision"},
+	} {
+		for _, err := range []error{errOf(a.Adopt(ctx, c.columns, c.opts)), errOf(a.Unadopt(ctx, c.columns, c.opts))} {
+			if err == nil || !strings.Contains(err.Error(), c.message) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	want(t, stored(t, coll, 1), d("_id", int32(1), "x", int32(1)))
+}
+
+func TestCheckAndRepair(t *testing.T) {
+	t.Parallel()
+	before := []any{
+		doc(1, e("a", int32(1)), e("b", int32(1)), e("a", int32(1), "q"), e("A", int32(1))),                                 // fine
+		doc(2, e("a", int32(1)), e("b", int32(2)), e("a", int32(3)), e("a", int32(4), "q"), e("a", int32(5))),               // a three times
+		doc(3, e("a", int32(1), "q"), e("a", int32(2), "q"), e("b", int32(3)), d("k", "b", "u", nil), e("b", int32(4), "")), // two of them
+		doc(4, int32(5), d("v", int32(1)), d("k", int32(7)), e("", int32(1)), d("k", "a", "u", int32(1)), bson.A{e("a", int32(1))}, e("a", int32(1)), e("a", int32(2))),
+		d("_id", int32(5), "attributes", "text"),
+		d("_id", int32(6), "attributes", nil),
+		d("_id", int32(7)),
+	}
+	problems := []string{
+		`document {"$numberInt":"2"}: duplicate: attributes "a"`,
+		`document {"$numberInt":"3"}: duplicate: attributes "a" "q"`,
+		`document {"$numberInt":"3"}: duplicate: attributes "b"`,
+		`document {"$numberInt":"4"}: duplicate: attributes "a"`,
+		`document {"$numberInt":"4"}: malformed: attributes`,
+		`document {"$numberInt":"4"}: malformed: attributes`,
+		`document {"$numberInt":"4"}: malformed: attributes`,
+		`document {"$numberInt":"4"}: malformed: attributes`,
+		`document {"$numberInt":"4"}: malformed: attributes`,
+		`document {"$numberInt":"4"}: malformed: attributes`,
+		`document {"$numberInt":"5"}: not an array: attributes`,
+	}
+	malformed := append(bson.A{}, before[3].(bson.D)[1].Value.(bson.A)[:6]...)
+	for first, repaired := range map[bool][]bson.D{
+		false: {
+			doc(2, e("b", int32(2)), e("a", int32(4), "q"), e("a", int32(5))),
+			doc(3, e("a", int32(2), "q"), e("b", int32(4), "")),
+			doc(4, append(malformed, e("a", int32(2)))...),
+		},
+		true: {
+			doc(2, e("a", int32(1)), e("b", int32(2)), e("a", int32(4), "q")),
+			doc(3, e("a", int32(1), "q"), e("b", int32(3))),
+			doc(4, append(malformed[:6:6], e("a", int32(1)))...),
+		},
+	} {
+		coll := mongotest.Database(t).Collection("c")
+		a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
+		insert(t, coll, before...)
+		check := func() (out []string) {
+			for p, err := range a.Check(t.Context()) {
+				must(t, err)
+				out = append(out, p.String())
+			}
+			slices.Sort(out)
+			return out
+		}
+		want(t, check(), problems)
+		for range a.Check(t.Context()) {
+			break
+		}
+		var progress []int64
+		result, err := a.Repair(t.Context(), &attribute.RepairOptions{KeepFirst: first, BatchSize: 2, Progress: func(n int64) { progress = append(progress, n) }})
+		must(t, err)
+		want(t, result, attribute.RepairResult{Examined: 4, Repaired: 3, Remaining: 7})
+		want(t, progress, []int64{2, 3})
+		want(t, all(t, coll), slices.Concat([]bson.D{before[0].(bson.D)}, repaired,
+			[]bson.D{before[4].(bson.D), before[5].(bson.D), before[6].(bson.D)}))
+		want(t, check(), problems[4:])
+		if _, err := a.Repair(t.Context(), &attribute.RepairOptions{BatchSize: -1}); err == nil || !strings.Contains(err.Error(), "RepairOptions.BatchSize: negative") {
+			t.Error(err)
+		}
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, err := range a.Check(cancelled) {
+			if !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		// GetAll leaves the malformed ones out.
+		all, err := a.GetAll(t.Context(), 4)
+		must(t, err)
+		want(t, len(all), 1)
+	}
+}
