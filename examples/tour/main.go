@@ -39,6 +39,11 @@ var chapters = []chapter{
 	{"tree", "airports as a tree: country, state, city, airport", treeChapter},
 	{"paging", "airports and routes in pages", pagingChapter},
 	{"bucket", "a year of Seattle's weather in buckets", bucketChapter},
+	{"attribute", "release dates, prices and Seattle's months as key and value", attributeChapter},
+	{"outlier", "airports with more destinations than a document should hold", outlierChapter},
+	{"subset", "the ten busiest routes of each airport", subsetChapter},
+	{"extref", "routes that carry the names of their airports", extrefChapter},
+	{"versioning", "an insurance policy and what it was before", versioningChapter},
 }
 
 func main() {
@@ -46,7 +51,7 @@ func main() {
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "usage: tour [-json] [pattern ...]\n\npatterns:\n")
 		for _, chapter := range chapters {
-			fmt.Fprintf(flag.CommandLine.Output(), "  %-8s %s\n", chapter.name, chapter.about)
+			fmt.Fprintf(flag.CommandLine.Output(), "  %-10s %s\n", chapter.name, chapter.about)
 		}
 		flag.PrintDefaults()
 	}

@@ -9,7 +9,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
+	"github.com/mongopatterns/mongopatterns/subset"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
@@ -161,4 +164,111 @@ func sensorDay(ctx context.Context, g *guide) error {
 		c, err := days.Get(ctx, sensor, start.Add(time.Minute))
 		return []string{fmt.Sprintf("15:31  %.2f °C, humidity %.2f", c.Temperature, c.Humidity)}, err
 	})
+}
+
+func bestSeller(ctx context.Context, g *guide) error {
+	books := g.db.Collection("books")
+	if _, err := books.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "title", Value: "Harry Potter"},
+		{Key: "author", Value: "J.K. Rowling"}, {Key: "customers_purchased", Value: bson.A{}}}); err != nil {
+		return err
+	}
+	customers, err := outlier.New[int, string](books, g.db.Collection("books_extra"), &outlier.Options{
+		ArrayField: "customers_purchased", MaxCount: 3, // 1000 in life
+	})
+	if err != nil {
+		return err
+	}
+	if err := customers.EnsureIndexes(ctx); err != nil {
+		return err
+	}
+	return g.show(ctx, "a best-seller: what is too much for the book is kept beside it",
+		&example{"books", bson.D{{Key: "_id", Value: 1}}}, func() ([]string, error) {
+			for i := range 5 {
+				if _, err := customers.Add(ctx, 1, fmt.Sprintf("user%02d", i)); err != nil {
+					return nil, err
+				}
+			}
+			total, err := customers.Total(ctx, 1)
+			return []string{fmt.Sprintf("%d customers", total)}, err
+		})
+}
+
+type movie struct {
+	ID      int    `bson:"_id"`
+	Title   string `bson:"title"`
+	Year    int    `bson:"year"`
+	Runtime int    `bson:"runtime"`
+}
+
+type movieDetails struct {
+	Plot   string `bson:"plot"`
+	Poster string `bson:"poster"`
+	IMDB   struct {
+		Rating float64 `bson:"rating"`
+		Votes  int     `bson:"votes"`
+		ID     int     `bson:"id"`
+	} `bson:"imdb"`
+}
+
+func movieSplit(ctx context.Context, g *guide) error {
+	split, err := subset.NewSplit[int, movie, movieDetails](g.db.Collection("movie"), g.db.Collection("movie_details"),
+		&subset.SplitOptions{IDField: "movie_id"})
+	if err != nil {
+		return err
+	}
+	if err := split.EnsureIndexes(ctx); err != nil {
+		return err
+	}
+	details := movieDetails{Plot: "A train arrives at La Ciotat station.", Poster: "arrival.jpg"}
+	details.IMDB.Rating, details.IMDB.Votes, details.IMDB.ID = 7.3, 5043, 12
+	err = g.show(ctx, "a movie and its details, split by how often they are read", &example{"movie", bson.D{{Key: "_id", Value: 1}}},
+		func() ([]string, error) {
+			return nil, split.Insert(ctx, 1, movie{1, "The Arrival of a Train", 1896, 1}, details)
+		})
+	if err != nil {
+		return err
+	}
+	return g.show(ctx, "both in one round trip", nil, func() ([]string, error) {
+		m, d, err := split.Get(ctx, 1)
+		return []string{fmt.Sprintf("%s (%d), rated %.1f", m.Title, m.Year, d.IMDB.Rating)}, err
+	})
+}
+
+type buyer struct {
+	ID      int    `bson:"_id"`
+	Name    string `bson:"name"`
+	Address string `bson:"address"`
+	Version int64  `bson:"version"`
+}
+
+func orderWithCustomer(ctx context.Context, g *guide) error {
+	customers, orders := g.db.Collection("buyers"), g.db.Collection("orders")
+	refs, err := extref.New[int, buyer](customers, []extref.Target{{
+		Collection: orders,
+		Path:       "customer",
+		Fields:     []extref.Field{{Path: "name"}, {Path: "address", Policy: extref.Freeze}},
+	}}, nil)
+	if err != nil {
+		return err
+	}
+	if err := refs.EnsureIndexes(ctx); err != nil {
+		return err
+	}
+	katrina := buyer{123, "Katrina Pope", "123 Main St", 1}
+	if _, err := customers.InsertOne(ctx, katrina); err != nil {
+		return err
+	}
+	copied, err := refs.Reference("orders.customer", katrina)
+	if err != nil {
+		return err
+	}
+	if _, err := orders.InsertOne(ctx, bson.D{{Key: "_id", Value: "A-17"}, {Key: "customer", Value: copied}}); err != nil {
+		return err
+	}
+	return g.show(ctx, "an order follows its customer's name and keeps the address it was shipped to",
+		&example{"orders", bson.D{{Key: "_id", Value: "A-17"}}}, func() ([]string, error) {
+			result, err := refs.Update(ctx, 123, bson.D{{Key: "$set", Value: bson.D{
+				{Key: "name", Value: "Katrina Pop"}, {Key: "address", Value: "9 Sea Rd"}}}})
+			return []string{fmt.Sprintf("%d order written", result.Copies)}, err
+		})
 }
