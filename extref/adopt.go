@@ -133,6 +133,9 @@ func (r *Ref[ID, S]) adoptBatch(ctx context.Context, t *target, docs []bson.Raw,
 			if !t.lacks(copied, s) {
 				continue
 			}
+			if s.bad != nil {
+				return s.bad
+			}
 			noted[key] = true
 			holders[key] = append(holders[key], id)
 			used[key] = s.doc.Lookup("_id")

@@ -31,7 +31,7 @@ type Problem struct {
 
 func (p Problem) String() string {
 	text := fmt.Sprintf("%s %v: copy of %v: %s: %s", p.Target, p.ID, p.Source, p.Kind, p.Field)
-	if p.Kind != Dangling {
+	if p.Kind != Dangling && p.Kind != BadSource {
 		text += fmt.Sprintf(" is %v, want %v", p.Have, p.Want)
 	}
 	return text
@@ -54,6 +54,9 @@ const (
 	// NoVersion is a copy without a version where the target has them. Nothing
 	// propagates to it. Repair leaves it; Adopt fills it in.
 	NoVersion ProblemKind = "no version"
+	// BadSource is a copy of a source without a whole number in
+	// Options.VersionField; Field and Have are the source's. Repair leaves it.
+	BadSource ProblemKind = "bad source"
 	// Dangling is a reference to a source that does not exist. It is none with
 	// the policy Keep. Repair leaves it.
 	Dangling ProblemKind = "dangling"
@@ -96,7 +99,7 @@ type RepairOptions struct {
 type RepairResult struct {
 	Examined  int64 // documents read
 	Repaired  int64 // documents written
-	Remaining int64 // problems it leaves: NoVersion, Dangling
+	Remaining int64 // problems it leaves: NoVersion, BadSource, Dangling
 }
 
 // Repair propagates the sources of copies that Check finds wrong, as Propagate
@@ -133,7 +136,8 @@ func (r *Ref[ID, S]) repair(ctx context.Context, opts *RepairOptions) (RepairRes
 		var order []*work
 		todo := map[string]*work{}
 		for _, p := range problems {
-			if p.Kind == NoVersion || p.Kind == Dangling {
+			switch p.Kind {
+			case NoVersion, BadSource, Dangling:
 				result.Remaining++
 				continue
 			}
@@ -259,7 +263,7 @@ func (r *Ref[ID, S]) sources(ctx context.Context, ids map[string]bson.RawValue) 
 		for cursor.Next(ctx) {
 			s, err := r.state(append(bson.Raw(nil), cursor.Current...))
 			if err != nil {
-				return err
+				s.bad = err
 			}
 			out[keyOf(s.doc.Lookup("_id"))] = s
 		}
@@ -298,7 +302,7 @@ func (r *Ref[ID, S]) compareDocument(t *target, doc bson.Raw, asked map[string]b
 		}
 		source, exists := sources[key]
 		p := Problem{Target: t.Name, ID: doc.Lookup("_id"), Source: id}
-		if t.compare(copied, source, exists, &p) {
+		if t.compare(copied, source, exists, r.opts.VersionField, &p) {
 			seen[key] = true
 			out = append(out, p)
 		}
@@ -307,13 +311,14 @@ func (r *Ref[ID, S]) compareDocument(t *target, doc bson.Raw, asked map[string]b
 }
 
 // compare fills in what is wrong with a copy and reports whether anything is.
-func (t *target) compare(copied bson.Raw, s state, exists bool, p *Problem) bool {
+func (t *target) compare(copied bson.Raw, s state, exists bool, versionField string, p *Problem) bool {
 	if !exists {
 		p.Kind, p.Field, p.Have = Dangling, t.path(t.IDField), p.Source
 		return t.OnDelete != Keep
 	}
-	if len(t.follow) == 0 && t.Unversioned {
-		return false
+	if s.bad != nil {
+		p.Kind, p.Field, p.Have = BadSource, versionField, lookup(s.doc, versionField)
+		return true
 	}
 	if !t.Unversioned {
 		have := lookup(copied, t.VersionField)

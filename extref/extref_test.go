@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -227,4 +228,17 @@ func sorted(docs []bson.D) []any {
 		out = append(out, order(doc))
 	}
 	return out
+}
+
+func unique(field string) mongo.IndexModel {
+	return mongo.IndexModel{Keys: d(field, 1), Options: options.Index().SetUnique(true)}
+}
+
+// onCommand calls fn before a command of this name is sent.
+func onCommand(name string, fn func()) *event.CommandMonitor {
+	return &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if e.CommandName == name {
+			fn()
+		}
+	}}
 }

@@ -81,6 +81,7 @@ type state struct {
 	doc     bson.Raw
 	id      any // in filters
 	version int64
+	bad     error // why it is no valid source; noted by checks only
 }
 
 // older are the conditions, besides the ID, on a copy with a version that is

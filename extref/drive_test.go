@@ -1,0 +1,403 @@
+package extref_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// orders are orders of customers: a single target with versions.
+func orders(t *testing.T, db *mongo.Database, n int, o *extref.Options) (*extref.Ref[int, bson.D], *mongo.Collection, *mongo.Collection) {
+	t.Helper()
+	customers, orders := db.Collection("customers"), db.Collection("orders")
+	r := newRef[int, bson.D](t, customers, []extref.Target{{
+		Collection: orders, Path: "customer", Fields: []extref.Field{{Path: "name"}, {Path: "address.city"}},
+	}}, o)
+	for c := range 3 {
+		insert(t, customers, d("_id", c, "name", fmt.Sprint("c", c), "address", d("city", "Rome", "street", "Via")))
+		for i := range n {
+			insert(t, orders, d("_id", 100*c+i, "customer", ok[bson.D](t)(r.Fetch(t.Context(), "orders.customer", c))))
+		}
+	}
+	return r, customers, orders
+}
+
+func TestOutbox(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	outbox := db.Collection("outbox")
+	r, customers, _ := orders(t, db, 4, &extref.Options{Outbox: outbox})
+	for i := range 3 {
+		diff(t, extref.UpdateResult{Changed: true, Version: int64(i + 1)},
+			ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", fmt.Sprint("new", i)))))
+	}
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("address.street", "Corso"))) // not copied
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 2, set("address.city", "Ostia")))
+	pending := collect(t, r.Pending(t.Context()))
+	if len(pending) != 2 || pending[0].ID.AsInt64() != 1 || pending[1].ID.AsInt64() != 2 || pending[0].Attempts != 0 ||
+		time.Since(pending[0].Since) > time.Minute || pending[0].Due.Before(pending[0].Since) {
+		t.Fatalf("%+v", pending)
+	}
+	// Rolled back with the change.
+	err := transaction(t, db, func(ctx context.Context) error {
+		ok[extref.UpdateResult](t)(r.Update(ctx, 0, set("name", "never")))
+		return errors.New("no")
+	})
+	if err == nil || len(stored(t, outbox)) != 2 {
+		t.Fatal(err)
+	}
+	var done []int64
+	opts := &extref.DrainOptions{MaxEntries: 1, BatchSize: 3, Progress: func(n int64) { done = append(done, n) }}
+	diff(t, extref.DrainResult{Done: 1, Copies: 4}, ok[extref.DrainResult](t)(r.Drain(t.Context(), opts)))
+	diff(t, extref.DrainResult{Done: 1, Copies: 4}, ok[extref.DrainResult](t)(r.Drain(t.Context(), nil)))
+	diff(t, extref.DrainResult{}, ok[extref.DrainResult](t)(r.Drain(t.Context(), nil)))
+	diff(t, []int64{1}, done)
+	diff(t, []string{}, problems(t, r))
+
+	// A source that is gone.
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "gone")))
+	if _, err := customers.DeleteOne(t.Context(), d("_id", 0)); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, extref.DrainResult{Done: 1}, ok[extref.DrainResult](t)(r.Drain(t.Context(), nil)))
+	diff(t, 0, len(stored(t, outbox)))
+}
+
+// Several workers beside writers: nothing is lost, whatever they do twice.
+func TestOutboxWorkers(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	r, _, _ := orders(t, db, 3, &extref.Options{Outbox: db.Collection("outbox")})
+	var writers, workers sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	for range 3 {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				// Hardly any lease, so that they get into each other's way.
+				if _, err := r.Drain(t.Context(), &extref.DrainOptions{Lease: time.Nanosecond, BatchSize: 2}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for w := range 3 {
+		writers.Go(func() {
+			for i := range 10 {
+				if _, err := r.Update(t.Context(), (w+i)%3, set("name", fmt.Sprint(w, "/", i))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	stop()
+	workers.Wait()
+	ok[extref.DrainResult](t)(r.Drain(t.Context(), nil))
+	diff(t, []string{}, problems(t, r))
+	diff(t, 0, len(collect(t, r.Pending(t.Context()))))
+}
+
+// A change between the propagation and the removal of an entry keeps it.
+func TestOutboxKeepsNewerChanges(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	r, _, _ := orders(t, db, 1, &extref.Options{Outbox: db.Collection("outbox")})
+	updates := 0
+	var other *mongo.Client // changes the source when the entry is about to be removed
+	hooked := mongotest.Database(t, options.Client().SetMonitor(onCommand("delete", func() {
+		if updates++; updates == 1 {
+			ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "second")))
+		}
+	})))
+	other = hooked.Client()
+	same := other.Database(db.Name())
+	worker, err := extref.New[int, bson.D](same.Collection("customers"), []extref.Target{{
+		Collection: same.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}, {Path: "address.city"}},
+	}}, &extref.Options{Outbox: same.Collection("outbox")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "first")))
+	diff(t, extref.DrainResult{Done: 2, Copies: 2}, ok[extref.DrainResult](t)(worker.Drain(t.Context(), nil)))
+	diff(t, []string{}, problems(t, r))
+}
+
+func TestOutboxPoison(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	r, _, orders := orders(t, db, 1, &extref.Options{Outbox: db.Collection("outbox")})
+	if _, err := orders.Indexes().CreateOne(t.Context(), unique("customer.name")); err != nil {
+		t.Fatal(err)
+	}
+	for c, name := range []string{"c1", "fine", "c1"} { // c0 cannot take c1's name
+		ok[extref.UpdateResult](t)(r.Update(t.Context(), c, set("name", name)))
+		if c == 0 {
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+	result, err := r.Drain(t.Context(), nil)
+	if !mongo.IsDuplicateKeyError(err) || !strings.Contains(err.Error(), `extref: drain: source {"$numberInt":"0"}: orders.customer: `) {
+		t.Fatal(err)
+	}
+	diff(t, extref.DrainResult{Done: 2, Failed: 1, Copies: 2}, result)
+	pending := collect(t, r.Pending(t.Context()))
+	if len(pending) != 1 || pending[0].Attempts != 1 || !strings.Contains(pending[0].Error, "duplicate") || !pending[0].Due.After(time.Now()) {
+		t.Fatalf("%+v", pending)
+	}
+	diff(t, extref.DrainResult{}, ok[extref.DrainResult](t)(r.Drain(t.Context(), nil))) // later
+	// The next change makes it due.
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "free")))
+	diff(t, extref.DrainResult{Done: 1, Copies: 1}, ok[extref.DrainResult](t)(r.Drain(t.Context(), nil)))
+}
+
+// watching runs Watch until the function returned is called.
+func watching(t *testing.T, r *extref.Ref[int, bson.D], o *extref.WatchOptions) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() {
+		err := r.Watch(ctx, o)
+		if ctx.Err() == nil {
+			t.Error(err)
+		}
+		result <- err
+	}()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-result; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+}
+
+// eventually waits for what another goroutine does.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("never: ", what)
+		}
+	}
+}
+
+func inSync(t *testing.T, r *extref.Ref[int, bson.D]) {
+	t.Helper()
+	eventually(t, "in sync", func() bool { return len(problems(t, r)) == 0 })
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	tokens := db.Collection("tokens")
+	r, customers, _ := orders(t, db, 3, &extref.Options{Deferred: true})
+	var mu sync.Mutex
+	var reconciled []extref.RepairResult
+	o := &extref.WatchOptions{
+		Tokens: tokens, MaxAwait: 50 * time.Millisecond, Compare: true,
+		Reconciled: func(result extref.RepairResult) { mu.Lock(); reconciled = append(reconciled, result); mu.Unlock() },
+	}
+	count := func() int { mu.Lock(); defer mu.Unlock(); return len(reconciled) }
+	started := func(n int) {
+		t.Helper()
+		eventually(t, "reconciled", func() bool { return count() == n })
+	}
+
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "before the first watch")))
+	stop := watching(t, r, o)
+	started(1)
+	diff(t, extref.RepairResult{Examined: 9, Repaired: 3}, reconciled[0])
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "by Update")))
+	inSync(t, r)
+	// Writers who know nothing of versions, in every form of update.
+	for _, update := range []any{
+		set("name", "plain"), d("$unset", d("name", "")), set("address", d("city", "Bari")), set("address.city", "Pisa"),
+		mongo.Pipeline{set("name", d("$concat", bson.A{"$address.city", "!"}))}, set("name", bson.A{1, 2, 3}),
+		mongo.Pipeline{set("name", d("$slice", bson.A{"$name", 1}))},
+	} {
+		if _, err := customers.UpdateOne(t.Context(), d("_id", 2), update); err != nil {
+			t.Fatal(err)
+		}
+		inSync(t, r)
+	}
+	if _, err := customers.ReplaceOne(t.Context(), d("_id", 2), d("name", "replaced", "version", 20)); err != nil {
+		t.Fatal(err)
+	}
+	inSync(t, r)
+
+	stop()
+
+	// What happens meanwhile is not lost, and needs no reconciliation.
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "meanwhile")))
+	stop = watching(t, r, o)
+	inSync(t, r)
+	stop()
+	started(1)
+
+	// A damaged token is an error; without one the watch begins anew.
+	if _, err := tokens.UpdateOne(t.Context(), d(), set("token", d("_data", "nonsense"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Watch(t.Context(), o); err == nil {
+		t.Error("no error")
+	}
+	if _, err := tokens.DeleteOne(t.Context(), d()); err != nil {
+		t.Fatal(err)
+	}
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "lost")))
+	stop = watching(t, r, o)
+	started(2)
+	inSync(t, r)
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "and on")))
+	inSync(t, r)
+	stop()
+	if got := count(); got != 2 {
+		t.Errorf("%d reconciliations", got)
+	}
+}
+
+// Changes of what is not copied are events, and nothing else.
+func TestWatchUncopiedChanges(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	r, customers, _ := orders(t, db, 2, nil)
+	started, applied := make(chan bool, 1), make(chan int64, 100)
+	stop := watching(t, r, &extref.WatchOptions{
+		Tokens: db.Collection("tokens"), MaxAwait: 20 * time.Millisecond,
+		Reconciled: func(extref.RepairResult) { started <- true },
+		Progress:   func(n int64) { applied <- n },
+	})
+	<-started
+	cmds := mongotest.Record(t, db, func() {
+		for i := range 5 {
+			if _, err := customers.UpdateOne(t.Context(), d("_id", 2), set("phone", i, "address.street", fmt.Sprint(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The event follows in any case, so that there is an end to wait for.
+		if _, err := customers.UpdateOne(t.Context(), d("_id", 0), d("$set", d("name", "new"), "$inc", d("version", 1))); err != nil {
+			t.Fatal(err)
+		}
+		for n := range applied {
+			if n > 0 {
+				diff(t, int64(1), n)
+				break
+			}
+		}
+		stop()
+	})
+	for _, c := range cmds {
+		if c.Collection == "orders" && c.Name == "find" && c.Body.Lookup("filter", "customer._id").AsInt64() != 0 {
+			t.Error(c.Body)
+		}
+	}
+	if n := cmds.Named("update").DocumentsWritten() - len(cmds.Named("update")); n != 1 { // both orders by one
+		t.Errorf("%d", n)
+	}
+	diff(t, []string{}, problems(t, r))
+}
+
+// The server has lost the history: at the start, and in the middle.
+func TestWatchHistoryLost(t *testing.T) {
+	for _, command := range []string{"aggregate", "getMore"} {
+		t.Run(command, func(t *testing.T) {
+			db := mongotest.Database(t)
+			r, customers, _ := orders(t, db, 2, &extref.Options{Deferred: true})
+			reconciled := make(chan extref.RepairResult, 10)
+			o := &extref.WatchOptions{
+				Tokens: db.Collection("tokens"), Name: "mine", MaxAwait: 20 * time.Millisecond,
+				Reconciled: func(result extref.RepairResult) { reconciled <- result },
+			}
+			stop := watching(t, r, o)
+			<-reconciled
+			ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "x")))
+			inSync(t, r)
+			stop()
+			ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "y")))
+			admin := db.Client().Database("admin")
+			off := func() {
+				_ = admin.RunCommand(context.Background(), d("configureFailPoint", "failCommand", "mode", "off")).Err()
+			}
+			err := admin.RunCommand(t.Context(), d("configureFailPoint", "failCommand", "mode", d("times", 1),
+				"data", d("failCommands", bson.A{command}, "errorCode", 286, "namespace", db.Name()+".customers"))).Err()
+			if err != nil {
+				t.Skip("no fail points: ", err)
+			}
+			defer off()
+			stop = watching(t, r, o)
+			result := <-reconciled
+			off()
+			// In the middle the stream has been at work before.
+			if command == "aggregate" && result != (extref.RepairResult{Examined: 6, Repaired: 2}) {
+				t.Errorf("%+v", result)
+			}
+			if _, err := customers.UpdateOne(t.Context(), d("_id", 0), d("$set", d("name", "z"), "$inc", d("version", 1))); err != nil {
+				t.Fatal(err)
+			}
+			inSync(t, r)
+			stop()
+			if len(reconciled) != 0 {
+				t.Errorf("%d reconciliations more", len(reconciled))
+			}
+			if token := stored(t, db.Collection("tokens")); len(token) != 1 || lookupD(token[0], "_id") != "mine" {
+				t.Errorf("%v", token)
+			}
+		})
+	}
+}
+
+// A reconciliation that is needed again at once is an error, not a loop.
+func TestWatchGivesUp(t *testing.T) {
+	db := mongotest.Database(t)
+	r, _, _ := orders(t, db, 1, &extref.Options{Deferred: true})
+	admin := db.Client().Database("admin")
+	err := admin.RunCommand(t.Context(), d("configureFailPoint", "failCommand", "mode", "alwaysOn",
+		"data", d("failCommands", bson.A{"aggregate"}, "errorCode", 286, "namespace", db.Name()+".customers"))).Err()
+	if err != nil {
+		t.Skip("no fail points: ", err)
+	}
+	defer func() {
+		_ = admin.RunCommand(context.Background(), d("configureFailPoint", "failCommand", "mode", "off")).Err()
+	}()
+	err = r.Watch(t.Context(), &extref.WatchOptions{Tokens: db.Collection("tokens")})
+	var server mongo.ServerError
+	if !errors.As(err, &server) || !server.HasErrorCode(286) {
+		t.Error(err)
+	}
+}
+
+// The source is dropped and made again.
+func TestWatchDroppedSource(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	r, customers, _ := orders(t, db, 1, &extref.Options{Deferred: true})
+	reconciled := make(chan extref.RepairResult, 10)
+	stop := watching(t, r, &extref.WatchOptions{
+		Tokens: db.Collection("tokens"), MaxAwait: 20 * time.Millisecond,
+		Reconciled: func(result extref.RepairResult) { reconciled <- result },
+	})
+	<-reconciled
+	if err := customers.Drop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for c := range 3 {
+		insert(t, customers, d("_id", c, "name", fmt.Sprint("c", c), "address", d("city", "Rome")))
+	}
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "again")))
+	inSync(t, r)
+	stop()
+	if len(reconciled) != 0 {
+		t.Errorf("%d reconciliations", len(reconciled))
+	}
+}

@@ -1,0 +1,412 @@
+package extref_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// Changes, propagations, new references and deletions at the same time: in the
+// end every pinned copy is of the last state, and none is dangling.
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*extref.Target){"versions": nil, "unversioned": unversioned} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, teams, colls := people(t, nil, change)
+			db := teams.Database()
+			const sources, writers, changes = 3, 3, 8
+			for i := range sources {
+				insert(t, teams, team(i, "start"))
+			}
+			var group sync.WaitGroup
+			for w := range writers {
+				group.Go(func() {
+					rng := rand.New(rand.NewPCG(uint64(w), 1))
+					for i := range changes {
+						id := rng.IntN(sources)
+						err := transaction(t, db, func(ctx context.Context) error {
+							single, err := r.Pin(ctx, "single.team", id)
+							if err != nil {
+								return err
+							}
+							many, err := r.Pin(ctx, "many.teams", id)
+							if err != nil {
+								return err
+							}
+							if _, err := colls[0].InsertOne(ctx, d("team", single)); err != nil {
+								return err
+							}
+							_, err = colls[1].InsertOne(ctx, d("teams", bson.A{many}))
+							return err
+						})
+						if err != nil {
+							t.Error(err)
+						}
+						if _, err := r.Update(t.Context(), rng.IntN(sources), set("name", fmt.Sprint(w, "/", i))); err != nil {
+							t.Error(err)
+						}
+						if _, err := r.Propagate(t.Context(), rng.IntN(sources), &extref.PropagateOptions{BatchSize: 2}); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			group.Wait()
+			diff(t, []string{}, problems(t, r))
+			if n := len(stored(t, colls[1])); n != writers*changes {
+				t.Errorf("%d documents", n)
+			}
+			for _, doc := range stored(t, teams) {
+				if lookupD(doc, "__touch") != nil {
+					t.Error(doc)
+				}
+			}
+		})
+	}
+}
+
+// Late, repeated and out of order: the newest state stays.
+func TestOldStatesNeverWin(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, &extref.Options{Deferred: true}, nil)
+	insert(t, teams, team(1, "v0"))
+	insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
+	for i := range 3 {
+		result := ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", fmt.Sprint("v", i+1))))
+		diff(t, extref.UpdateResult{Changed: true, Version: int64(i + 1)}, result)
+	}
+	diff(t, extref.PropagateResult{Version: 3, Copies: 1}, ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, nil)))
+	// The source as an old state: what a slow propagation would bring.
+	if _, err := teams.UpdateByID(t.Context(), 1, set("name", "v1", "version", 1)); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, extref.PropagateResult{Version: 1}, ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, nil)))
+	diff(t, "v3", lookupD(lookupD(stored(t, colls[0])[0], "team").(bson.D), "name"))
+}
+
+// A reference from before a change, inserted after its propagation, is found,
+// and cannot be committed if it is pinned.
+func TestStaleReference(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, nil)
+	db := teams.Database()
+	insert(t, teams, team(1, "old"))
+	before := ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "new")))
+	insert(t, colls[0], d("_id", 1, "team", before))
+	if stale := collect(t, r.Stale(t.Context(), "single.team")); len(stale) != 1 || stale[0].Behind != 1 {
+		t.Errorf("%+v", stale)
+	}
+	newest := append(team(1, "new"), bson.E{Key: "version", Value: 1})
+	if n := ok[int64](t)(colls[0].CountDocuments(t.Context(), ok[bson.D](t)(r.BehindFilter("single.team", newest)))); n != 1 {
+		t.Errorf("%d behind", n)
+	}
+
+	err := transaction(t, db, func(ctx context.Context) error {
+		ref, err := r.Pin(ctx, "single.team", 1)
+		if err != nil {
+			return err
+		}
+		_, err = colls[0].InsertOne(ctx, d("_id", 2, "team", ref))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Update(t.Context(), 1, set("name", "newest")); err != nil {
+		t.Fatal(err)
+	}
+	diff(t, []string{}, problems(t, r))
+
+	// Pin conflicts with a change that is not committed yet, and the reverse.
+	session := ok[*mongo.Session](t)(db.Client().StartSession())
+	defer session.EndSession(context.Background())
+	if err := session.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	ctx := mongo.NewSessionContext(t.Context(), session)
+	ok[extref.UpdateResult](t)(r.Update(ctx, 1, set("name", "in transaction")))
+	second := ok[*mongo.Session](t)(db.Client().StartSession())
+	defer second.EndSession(context.Background())
+	if err := second.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.Pin(mongo.NewSessionContext(t.Context(), second), "single.team", 1)
+	var server mongo.ServerError
+	if !errors.As(err, &server) || !server.HasErrorLabel("TransientTransactionError") {
+		t.Errorf("pinned beside a change: %v", err)
+	}
+	_ = second.AbortTransaction(t.Context())
+	if err := session.AbortTransaction(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Pin(t.Context(), "single.team", 1); !errors.Is(err, extref.ErrNoTransaction) {
+		t.Errorf("outside of a transaction: %v", err)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	policies := func(single, many, flat extref.DeletePolicy) func(*extref.Target) {
+		return func(target *extref.Target) {
+			target.OnDelete = map[string]extref.DeletePolicy{"single": single, "many": many, "flat": flat}[target.Collection.Name()]
+		}
+	}
+	setUp := func(t *testing.T, change func(*extref.Target)) (*extref.Ref[int, bson.D], *mongo.Collection, []*mongo.Collection) {
+		r, teams, colls := people(t, nil, change)
+		insert(t, teams, team(1, "one"), team(2, "two"))
+		ref := func(target string, id int) bson.D { return ok[bson.D](t)(r.Fetch(t.Context(), target, id)) }
+		insert(t, colls[0], d("_id", 1, "team", ref("single.team", 1)), d("_id", 2, "team", ref("single.team", 2)))
+		insert(t, colls[1], d("_id", 1, "teams", bson.A{ref("many.teams", 1), ref("many.teams", 2), ref("many.teams", 1)}))
+		insert(t, colls[2], append(d("_id", 1, "kept", true), ref("flat", 1)...))
+		return r, teams, colls
+	}
+	t.Run("refuse", func(t *testing.T) {
+		t.Parallel()
+		r, teams, colls := setUp(t, policies(extref.Keep, extref.Refuse, extref.Cascade))
+		_, err := r.Delete(t.Context(), 1)
+		var referenced *extref.ReferencedError
+		if !errors.Is(err, extref.ErrReferenced) || !errors.As(err, &referenced) || referenced.Target != "many.teams" ||
+			referenced.ID.AsInt64() != 1 || referenced.Source.AsInt64() != 1 {
+			t.Fatal(err)
+		}
+		// In a transaction that is committed all the same.
+		err = transaction(t, teams.Database(), func(ctx context.Context) error {
+			if _, err := r.Delete(ctx, 1); !errors.Is(err, extref.ErrReferenced) {
+				return fmt.Errorf("not refused: %w", err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff(t, []bson.D{team(1, "one"), team(2, "two")}, stored(t, teams))
+		if len(stored(t, colls[2])) != 1 {
+			t.Error("cascaded")
+		}
+		if _, err := colls[1].DeleteMany(t.Context(), d()); err != nil {
+			t.Fatal(err)
+		}
+		diff(t, extref.DeleteResult{Deleted: 1}, ok[extref.DeleteResult](t)(r.Delete(t.Context(), 1)))
+		diff(t, []string{}, problems(t, r)) // kept copies are not dangling
+		if _, err := r.Delete(t.Context(), 1); !errors.Is(err, extref.ErrNotFound) || !errors.Is(err, mongo.ErrNoDocuments) {
+			t.Errorf("deleted twice: %v", err)
+		}
+	})
+	t.Run("unset", func(t *testing.T) {
+		t.Parallel()
+		r, teams, colls := setUp(t, policies(extref.Unset, extref.Unset, extref.Unset))
+		diff(t, extref.DeleteResult{Unset: 3}, ok[extref.DeleteResult](t)(r.Delete(t.Context(), 1)))
+		diff(t, []bson.D{team(2, "two")}, stored(t, teams))
+		diff(t, d("_id", i32(1)), stored(t, colls[0])[0])
+		diff(t, 1, len(lookupD(stored(t, colls[1])[0], "teams").(bson.A)))
+		diff(t, d("_id", i32(1), "kept", true, "team", d()), stored(t, colls[2])[0])
+		diff(t, []string{}, problems(t, r))
+	})
+	t.Run("cascade", func(t *testing.T) {
+		t.Parallel()
+		r, _, colls := setUp(t, policies(extref.Cascade, extref.Keep, extref.Cascade))
+		diff(t, extref.DeleteResult{Deleted: 2}, ok[extref.DeleteResult](t)(r.Delete(t.Context(), 1)))
+		diff(t, 1, len(stored(t, colls[0])))
+		diff(t, 3, len(lookupD(stored(t, colls[1])[0], "teams").(bson.A)))
+		diff(t, 0, len(stored(t, colls[2])))
+	})
+	t.Run("pinned meanwhile", func(t *testing.T) {
+		t.Parallel()
+		for name, policy := range map[string]extref.DeletePolicy{"refuse": extref.Refuse, "cascade": extref.Cascade} {
+			r, teams, colls := people(t, nil, policies(policy, extref.Unset, policy))
+			for i := range 10 {
+				insert(t, teams, team(i, name))
+			}
+			var group sync.WaitGroup
+			for i := range 10 {
+				group.Go(func() {
+					err := transaction(t, teams.Database(), func(ctx context.Context) error {
+						ref, err := r.Pin(ctx, "single.team", i)
+						if err == nil {
+							_, err = colls[0].InsertOne(ctx, d("team", ref))
+						}
+						return err
+					})
+					if err != nil && !errors.Is(err, extref.ErrNotFound) {
+						t.Error(err)
+					}
+				})
+				group.Go(func() {
+					if _, err := r.Delete(t.Context(), i); err != nil && !errors.Is(err, extref.ErrReferenced) {
+						t.Error(err)
+					}
+				})
+			}
+			group.Wait()
+			diff(t, []string{}, problems(t, r)) // nothing dangling
+		}
+	})
+}
+
+// Own versions, replacements and pipelines.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, nil)
+	insert(t, teams, append(team(1, "a"), bson.E{Key: "version", Value: int32(3)}), append(team(2, "b"), bson.E{Key: "version", Value: "1.2"}))
+	insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
+	update := func(update any) extref.UpdateResult {
+		t.Helper()
+		return ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, update))
+	}
+	diff(t, extref.UpdateResult{Changed: true, Version: 4, Copies: 1}, update(mongo.Pipeline{set("name", d("$concat", bson.A{"$name", "!"}))}))
+	diff(t, extref.UpdateResult{Changed: true, Version: 9, Copies: 1}, update(set("name", "c", "version", 9)))
+	diff(t, extref.UpdateResult{Changed: true, Version: 10, Copies: 1}, update(d("$unset", d("place", ""), "$inc", d("version", 1))))
+	diff(t, d("_id", i32(1), "name", "c", "motto", "first", "version", int64(10)), lookupD(stored(t, colls[0])[0], "team"))
+	// One type for another is a change.
+	diff(t, extref.UpdateResult{Changed: true, Version: 11, Copies: 1}, update(set("name", int32(1))))
+	diff(t, extref.UpdateResult{Changed: true, Version: 12, Copies: 1}, update(set("name", 1.0)))
+	// What is replaced by a document of an older version, or of none, goes on.
+	replace := func(doc bson.D) extref.UpdateResult {
+		t.Helper()
+		return ok[extref.UpdateResult](t)(r.Replace(t.Context(), 1, doc))
+	}
+	diff(t, extref.UpdateResult{Changed: true, Version: 13, Copies: 1}, replace(append(team(1, "x"), bson.E{Key: "version", Value: 2})))
+	diff(t, extref.UpdateResult{Version: 13}, replace(append(team(1, "x"), bson.E{Key: "phone", Value: 2})))
+	diff(t, int64(13), lookupD(stored(t, teams)[0], "version"))
+	diff(t, []string{}, problems(t, r))
+
+	before := stored(t, teams)
+	for name, call := range map[string]func(ctx context.Context) error{
+		"version a string":    func(ctx context.Context) error { _, err := r.Update(ctx, 2, set("name", "z")); return err },
+		"replacement without": func(ctx context.Context) error { _, err := r.Replace(ctx, 1, d("version", "x")); return err },
+		"replace a string":    func(ctx context.Context) error { _, err := r.Replace(ctx, 2, team(2, "z")); return err },
+	} {
+		if err := call(t.Context()); !errors.Is(err, extref.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+		// Nor in a transaction that goes on.
+		err := transaction(t, teams.Database(), func(ctx context.Context) error {
+			if err := call(ctx); !errors.Is(err, extref.ErrInvalid) {
+				t.Errorf("%s: %v", name, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	diff(t, before, stored(t, teams))
+	for name, err := range map[string]error{
+		"update":    func() error { _, err := r.Update(t.Context(), 9, set("name", "z")); return err }(),
+		"replace":   func() error { _, err := r.Replace(t.Context(), 9, team(9, "z")); return err }(),
+		"fetch":     func() error { _, err := r.Fetch(t.Context(), "flat", 9); return err }(),
+		"propagate": func() error { _, err := r.Propagate(t.Context(), 9, nil); return err }(),
+		"pin": transaction(t, teams.Database(), func(ctx context.Context) error {
+			_, err := r.Pin(ctx, "flat", 9)
+			return err
+		}),
+	} {
+		if !errors.Is(err, extref.ErrNotFound) || !errors.Is(err, mongo.ErrNoDocuments) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(stored(t, teams)) != 2 {
+		t.Error("made a source")
+	}
+}
+
+// Writers who raise no version are found by Compare.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, nil)
+	insert(t, teams, team(1, "one"), team(2, "two"))
+	insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
+	insert(t, colls[1], d("_id", 1, "teams", bson.A{
+		ok[bson.D](t)(r.Fetch(t.Context(), "many.teams", 2)), ok[bson.D](t)(r.Fetch(t.Context(), "many.teams", 1)),
+	}))
+	compare := &extref.PropagateOptions{Compare: true}
+	diff(t, extref.PropagateResult{}, ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, compare)))
+	for i, name := range []any{"x", nil, bson.Regex{Pattern: "^a"}, bson.A{"x"}, bson.A{bson.A{"x"}}, d("$weird", "$name"), int32(1), 1.0} {
+		if _, err := teams.UpdateByID(t.Context(), 1, d("$set", d("name", name))); err != nil {
+			t.Fatal(err)
+		}
+		diff(t, extref.PropagateResult{Version: int64(i)}, ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, nil)))
+		diff(t, extref.PropagateResult{Version: int64(i + 1), Copies: 2}, ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, compare)))
+		diff(t, name, lookupD(lookupD(stored(t, colls[0])[0], "team").(bson.D), "name"))
+		diff(t, []string{}, problems(t, r))
+		diff(t, extref.PropagateResult{Version: int64(i + 1)}, ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, compare)))
+	}
+}
+
+// The same by value where copies have no version.
+func TestUnversionedValues(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, unversioned)
+	insert(t, teams, team(1, "one"))
+	insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
+	insert(t, colls[1], d("_id", 1, "teams", bson.A{ok[bson.D](t)(r.Fetch(t.Context(), "many.teams", 1))}), d("_id", 2, "teams", "no array"))
+	for _, name := range []any{"x", nil, bson.Regex{Pattern: "^a"}, bson.A{"x"}, bson.A{bson.A{"x"}}, d("$weird", "$name"), int32(1), 1.0} {
+		if _, err := teams.UpdateByID(t.Context(), 1, d("$set", d("name", name))); err != nil {
+			t.Fatal(err)
+		}
+		diff(t, extref.PropagateResult{Copies: 2}, ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, nil)))
+		diff(t, name, lookupD(lookupD(stored(t, colls[0])[0], "team").(bson.D), "name"))
+		diff(t, extref.PropagateResult{}, ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, nil)))
+	}
+	if _, err := teams.UpdateByID(t.Context(), 1, d("$unset", d("name", ""))); err != nil {
+		t.Fatal(err)
+	}
+	err := transaction(t, teams.Database(), func(ctx context.Context) error {
+		diff(t, extref.PropagateResult{Copies: 2}, ok[extref.PropagateResult](t)(r.Propagate(ctx, 1, nil)))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, d("_id", i32(1), "city", "Berlin", "motto", "first"), lookupD(stored(t, colls[0])[0], "team"))
+	diff(t, []bson.D{d("_id", i32(1), "place", d("city", "Berlin"), "motto", "first")}, stored(t, teams))
+}
+
+// Batches can be cut off and taken up again.
+func TestPropagateResumes(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*extref.Target){"versions": nil, "unversioned": unversioned} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, teams, colls := people(t, &extref.Options{Deferred: true}, change)
+			insert(t, teams, team(1, "one"))
+			const n = 25
+			ref := ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))
+			for i := range n {
+				insert(t, colls[0], d("_id", i, "team", ref))
+			}
+			ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "two")))
+			ctx, cancel := context.WithCancel(t.Context())
+			var done []int64
+			opts := &extref.PropagateOptions{BatchSize: 10, Progress: func(n int64) {
+				if done = append(done, n); n == 10 {
+					cancel()
+				}
+			}}
+			if result, err := r.Propagate(ctx, 1, opts); !errors.Is(err, context.Canceled) || result.Copies != 10 {
+				t.Fatal(result, err)
+			}
+			var result extref.PropagateResult
+			cmds := mongotest.Record(t, teams.Database(), func() { result = ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, opts)) })
+			if result.Copies != n-10 {
+				t.Errorf("%+v", result)
+			}
+			if touches := cmds.Named("findAndModify").DocumentsWritten(); cmds.DocumentsWritten() != n-10+2*touches {
+				t.Errorf("%d written, %d touches", cmds.DocumentsWritten(), touches)
+			}
+			diff(t, []int64{10, 10, 15}, done)
+			diff(t, []string{}, problems(t, r))
+		})
+	}
+}
