@@ -78,10 +78,10 @@
 //
 // Save changes what the caller changed. It compares the document with what was
 // read and carries the differences over to the stored one, so fields that T does
-// not have survive, at any depth; where an array changed its length, elements are
-// kept to from its start and its end as far as they are equal. It does so only if
-// the stored document still has the number read, or else returns a
-// [ConflictError].
+// not have survive, at any depth. Elements of an array are the same ones if they are
+// equal, and as many as there were between two equal ones are these, changed; others
+// are new. A save is made only if the stored document still has the number read, or
+// else the error is a [ConflictError].
 //
 // A save that changes nothing makes no revision and returns the number read. Types
 // count: int32 5 is not int64 5. The order of fields does not.

@@ -102,7 +102,7 @@ func parts(v bson.RawValue) (all []field, ok bool) {
 		return nil, false
 	}
 	all, err := fields(bson.Raw(v.Value))
-	if err != nil || !distinct(all) {
+	if err != nil || !distinct(all) || !bytes.Equal(document(all), v.Value) { // of damaged ones: not to the byte
 		return nil, false
 	}
 	if v.Type == bson.TypeArray {
@@ -223,16 +223,72 @@ func mergeValue(stored, known, next bson.RawValue) bson.RawValue {
 	if len(s) != len(k) {
 		return next
 	}
-	prefix, suffix := common(k, n, same)
-	out := append(make([]field, 0, len(n)), s[:prefix]...)
-	middle := n[prefix : len(n)-suffix]
-	if len(k) == len(n) {
-		for i := range middle {
-			middle[i].value = mergeValue(s[prefix+i].value, k[prefix+i].value, middle[i].value)
+	return arrayValue(mergeElements(s, k, n))
+}
+
+// mergeElements is merge for arrays, where stored and known have the same elements.
+// An element of next is one of known if it is equal, in the same order; between
+// those, as many as there were are taken for the same ones, changed.
+func mergeElements(stored, known, next []field) []field {
+	out := make([]field, 0, len(next))
+	i, j := 0, 0
+	gap := func(k, n int) {
+		for ; j < n; i, j = i+1, j+1 {
+			e := next[j]
+			if k-i == n-j && i < k {
+				e.value = mergeValue(stored[i].value, known[i].value, e.value)
+			}
+			out = append(out, e)
+		}
+		i = k
+	}
+	for _, m := range matches(known, next) {
+		gap(m[0], m[1])
+		out = append(out, stored[m[0]])
+		i, j = m[0]+1, m[1]+1
+	}
+	gap(len(known), len(next))
+	return out
+}
+
+// matches pairs the places of as many equal elements as two arrays have in the same
+// order. Of arrays that differ in a very long stretch it is only those before and
+// after that.
+func matches(a, b []field) (pairs [][2]int) {
+	prefix, suffix := common(a, b, same)
+	for i := range prefix {
+		pairs = append(pairs, [2]int{i, i})
+	}
+	x, y := a[prefix:len(a)-suffix], b[prefix:len(b)-suffix]
+	if len(x)*len(y) <= 1<<20 {
+		// longest[i][j] is how many x[i:] and y[j:] have in common.
+		width := len(y) + 1
+		longest := make([]int32, (len(x)+1)*width)
+		for i := len(x) - 1; i >= 0; i-- {
+			for j := len(y) - 1; j >= 0; j-- {
+				if same(x[i].value, y[j].value) {
+					longest[i*width+j] = longest[(i+1)*width+j+1] + 1
+				} else {
+					longest[i*width+j] = max(longest[(i+1)*width+j], longest[i*width+j+1])
+				}
+			}
+		}
+		for i, j := 0, 0; i < len(x) && j < len(y); {
+			switch {
+			case same(x[i].value, y[j].value):
+				pairs = append(pairs, [2]int{prefix + i, prefix + j})
+				i, j = i+1, j+1
+			case longest[(i+1)*width+j] >= longest[i*width+j+1]:
+				i++
+			default:
+				j++
+			}
 		}
 	}
-	out = append(out, middle...)
-	return arrayValue(append(out, s[len(s)-suffix:]...))
+	for i := suffix; i > 0; i-- {
+		pairs = append(pairs, [2]int{len(a) - i, len(b) - i})
+	}
+	return pairs
 }
 
 // lookup finds the value at a dotted path, through documents and places of

@@ -82,13 +82,26 @@ func (d *Documents[ID, T]) create(ctx context.Context, s *state, change Change) 
 		_, err = d.current.ReplaceOne(ctx, d.guard(s.id, 1), out.raw)
 		return err
 	})
-	if mongo.IsDuplicateKeyError(err) && !joined {
-		// Of the _id, or of another unique index of the user's.
-		if taken, existsErr := d.exists(ctx, s.id); existsErr == nil && taken {
-			err = fmt.Errorf("%w: %w", ErrExists, err)
-		}
+	if d.isTaken(ctx, s.id, err) {
+		err = fmt.Errorf("%w: %w", ErrExists, err)
 	}
 	return &out, err
+}
+
+// isTaken reports whether err says that there is a document of this _id, and not
+// that another unique index of the user's refuses it.
+func (d *Documents[ID, T]) isTaken(ctx context.Context, id bson.RawValue, err error) bool {
+	var write mongo.WriteException
+	if !mongo.IsDuplicateKeyError(err) || !errors.As(err, &write) || txn.Running(ctx) {
+		return false
+	}
+	for _, e := range write.WriteErrors {
+		if pattern, ok := e.Raw.Lookup("keyPattern").DocumentOK(); ok {
+			return !pattern.Lookup("_id").IsZero()
+		}
+	}
+	taken, err := d.exists(ctx, id) // of a server that does not say
+	return err == nil && taken
 }
 
 func (d *Documents[ID, T]) client() *mongo.Client { return d.current.Database().Client() }
@@ -133,38 +146,29 @@ func (d *Documents[ID, T]) Save(ctx context.Context, r Revision[T], change Chang
 }
 
 func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], change Change) (Revision[T], error) {
-	next, err := d.encode(r.Document)
+	w, err := d.wish(r)
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	base, err := d.base(r)
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	fresh := base == nil
-	if fresh {
-		id, ok := find(next, "_id")
-		if !ok {
-			return Revision[T]{}, fmt.Errorf("%w: no _id", ErrInvalid)
-		}
-		if base, err = d.load(ctx, d.currentPrimary, bson.D{{Key: "_id", Value: d.equal(id)}}); err != nil {
+	base := w.base
+	if base == nil {
+		if base, err = d.load(ctx, d.currentPrimary, bson.D{{Key: "_id", Value: d.equal(w.id)}}); err != nil {
 			return Revision[T]{}, err
 		}
 		if base.number != r.Number {
 			return Revision[T]{}, &ConflictError{ID: base.id, Read: r.Number, Current: base.number}
 		}
-	}
-	e, err := d.edit(base, next)
-	if err != nil {
-		return Revision[T]{}, err
+		if err := d.know(&w, base); err != nil {
+			return Revision[T]{}, err
+		}
 	}
 	s := base
-	switch ignored, changed := d.compare(base.fields, e.apply(base.fields)); {
+	switch ignored, changed := d.compare(base.fields, w.apply(base.fields)); {
 	case changed:
-		s, err = d.replace(ctx, base, change, e.apply)
+		s, err = d.replace(ctx, base, change, w.apply)
 	case ignored != nil:
-		s, err = d.touch(ctx, base, ignored, e.apply(base.fields))
-	case !fresh:
+		s, err = d.touch(ctx, base, ignored, w.apply(base.fields))
+	case w.base != nil:
 		err = d.unchanged(ctx, base)
 	}
 	if err != nil {
@@ -173,46 +177,60 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], change Chang
 	return d.revision(s)
 }
 
-// base is the stored document that a revision was read from, nil if it is not
-// known.
-func (d *Documents[ID, T]) base(r Revision[T]) (*state, error) {
-	if r.Number < 1 {
-		return nil, fmt.Errorf("%w: revision %d", ErrInvalid, r.Number)
-	}
-	if r.stored == nil {
-		return nil, nil
-	}
-	s, err := d.parse(r.stored)
-	if err == nil && s.number != r.Number {
-		return nil, nil
-	}
-	return s, err
+// A wish is what a caller wants saved: what he changed in what he read.
+type wish struct {
+	id   bson.RawValue
+	read int64
+	base *state // what was read, nil if that is not known
+
+	known, next []field // the same before and after, as the caller's type sees it
 }
 
-// An edit is what a caller changed in a document.
-type edit struct{ known, next []field }
+func (w *wish) apply(stored []field) []field { return merge(stored, w.known, w.next) }
 
-func (e edit) apply(stored []field) []field { return merge(stored, e.known, e.next) }
-
-func (d *Documents[ID, T]) edit(base *state, next []field) (edit, error) {
-	known, err := d.seen(base)
-	if err != nil {
-		return edit{}, err
+func (d *Documents[ID, T]) wish(r Revision[T]) (wish, error) {
+	w := wish{read: r.Number}
+	if r.Number < 1 {
+		return w, fmt.Errorf("%w: revision %d", ErrInvalid, r.Number)
 	}
-	before, _ := find(known, "_id")
-	if after, ok := find(next, "_id"); ok && idKey(after) != idKey(base.id) {
-		return edit{}, fmt.Errorf("%w: _id %v is not %v, which was read", ErrInvalid, after, base.id)
-	} else if !ok && before.Type != 0 {
-		next = append([]field{{"_id", before}}, next...)
+	var err error
+	if w.next, err = d.encode(r.Document); err != nil {
+		return w, err
 	}
-	if before.Type != 0 { // 1 for 1.0 is no change
-		for i := range next {
-			if next[i].key == "_id" {
-				next[i].value = before
-			}
+	var ok bool
+	w.id, ok = find(w.next, "_id")
+	if r.stored != nil {
+		base, err := d.parse(r.stored)
+		if err != nil {
+			return w, err
+		}
+		if base.number == r.Number {
+			w.base = base
+			err = d.know(&w, base)
+			return w, err
 		}
 	}
-	return edit{known, next}, nil
+	if !ok {
+		return w, fmt.Errorf("%w: no _id", ErrInvalid)
+	}
+	return w, nil
+}
+
+// know completes a wish by what was read.
+func (d *Documents[ID, T]) know(w *wish, base *state) error {
+	r, err := d.revision(base)
+	if err != nil {
+		return err
+	}
+	if w.known, err = d.encode(r.Document); err != nil {
+		return err
+	}
+	if w.id.Type != 0 && idKey(w.id) != idKey(base.id) {
+		return fmt.Errorf("%w: _id %v is not %v, which was read", ErrInvalid, w.id, base.id)
+	}
+	// The _id stays as stored: 1 for 1.0 is no change, nor is none.
+	w.id, w.known, w.next = base.id, without(w.known, "_id"), without(w.next, "_id")
+	return nil
 }
 
 // compare says whether two states differ in the history's fields, and if not, which
@@ -242,13 +260,9 @@ func (d *Documents[ID, T]) versioned(all []field) []field {
 // those that are stored.
 func (d *Documents[ID, T]) replace(ctx context.Context, base *state, change Change, content func([]field) []field) (*state, error) {
 	var next *state
-	build := func(before *state) error {
-		next = &state{id: before.id, number: before.number + 1, narrow: before.narrow,
-			change: change.after(before.change), fields: content(before.fields)}
-		return d.assemble(next)
-	}
 	err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
-		if err := errors.Join(build(base), checkSize(base)); err != nil {
+		var err error
+		if next, err = d.successor(base, change, content(base.fields)); err != nil {
 			return err
 		}
 		found, err := d.current.FindOneAndReplace(ctx, d.guard(base.id, base.number), next.raw).Raw()
@@ -265,7 +279,7 @@ func (d *Documents[ID, T]) replace(ctx context.Context, base *state, change Chan
 			if before, err = d.parse(found); err != nil {
 				return err
 			}
-			if err := errors.Join(build(before), checkSize(before)); err != nil {
+			if next, err = d.successor(before, change, content(before.fields)); err != nil {
 				return err
 			}
 			if _, err := d.current.ReplaceOne(ctx, bson.D{{Key: "_id", Value: d.equal(base.id)}}, next.raw); err != nil {
@@ -275,6 +289,13 @@ func (d *Documents[ID, T]) replace(ctx context.Context, base *state, change Chan
 		return d.archive(ctx, d.row(before, next))
 	})
 	return next, err
+}
+
+// successor is the revision that follows before. Both must fit into a revision.
+func (d *Documents[ID, T]) successor(before *state, change Change, all []field) (*state, error) {
+	next := &state{id: before.id, number: before.number + 1, narrow: before.narrow,
+		change: change.after(before.change), fields: all}
+	return next, errors.Join(d.assemble(next), checkSize(before))
 }
 
 // archive inserts revisions.
@@ -308,8 +329,10 @@ func (d *Documents[ID, T]) conflict(ctx context.Context, base *state) error {
 
 // touch stores ignored fields without a revision.
 func (d *Documents[ID, T]) touch(ctx context.Context, base *state, ignored []string, all []field) (*state, error) {
-	next := *base
-	next.fields = slices.Clip(all)
+	next, err := d.touched(base, all)
+	if err != nil {
+		return nil, err
+	}
 	var set, unset bson.D
 	for _, key := range ignored {
 		if v, ok := find(all, key); ok {
@@ -332,6 +355,14 @@ func (d *Documents[ID, T]) touch(ctx context.Context, base *state, ignored []str
 	if done.MatchedCount == 0 {
 		return nil, d.conflict(ctx, base)
 	}
+	return next, nil
+}
+
+// touched is base with other fields and the same number and change, also if it has
+// none.
+func (d *Documents[ID, T]) touched(base *state, all []field) (*state, error) {
+	next := *base
+	next.fields = slices.Clip(all)
 	whole, err := fields(base.raw)
 	if err != nil {
 		return nil, err
@@ -342,7 +373,7 @@ func (d *Documents[ID, T]) touch(ctx context.Context, base *state, ignored []str
 		}
 	}
 	next.raw = document(all)
-	return &next, nil
+	return &next, checkSize(&next)
 }
 
 // unchanged checks that the document is still what was read.

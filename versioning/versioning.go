@@ -320,15 +320,6 @@ func (d *Documents[ID, T]) encode(v T) ([]field, error) {
 	return without(all, d.opts.RevisionField, d.opts.ChangeField), nil
 }
 
-// seen is how the caller's type sees a stored document.
-func (d *Documents[ID, T]) seen(s *state) ([]field, error) {
-	r, err := d.revision(s)
-	if err != nil {
-		return nil, err
-	}
-	return d.encode(r.Document)
-}
-
 func (d *Documents[ID, T]) value(id ID) (bson.RawValue, error) {
 	v, err := encode.Value(d.opts.Registry, id)
 	if err != nil {

@@ -1,0 +1,404 @@
+package versioning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/scan"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+)
+
+// A Problem is something in the history of a document that does not agree with the
+// rest of it.
+type Problem struct {
+	// Kind says what is wrong.
+	Kind ProblemKind
+	// ID is the document's _id.
+	ID bson.RawValue
+	// Revision is the number it is about.
+	Revision int64
+}
+
+func (p Problem) String() string {
+	return fmt.Sprintf("document %v, revision %d: %s", p.ID, p.Revision, p.Kind)
+}
+
+// ProblemKind classifies problems.
+type ProblemKind string
+
+const (
+	// NumberTaken is a current document whose number the history has already, or
+	// has gone beyond, so that it cannot be saved: something else put it there.
+	// Repair gives it the number after the newest.
+	NumberTaken ProblemKind = "number taken"
+	// NoDeletion is a history that ends neither in a current document nor in a
+	// deletion: something else removed the document. Repair adds the deletion.
+	NoDeletion ProblemKind = "no deletion"
+	// MissingRevision is a number left out after an older one that is kept.
+	// Repair leaves it; what an interrupted Prune leaves goes with the next one.
+	MissingRevision ProblemKind = "missing revision"
+	// DuplicateRevision is a number that stands twice, which the unique index
+	// refuses. Repair leaves it.
+	DuplicateRevision ProblemKind = "duplicate revision"
+	// BrokenDelta is a delta that does not apply to the revision that follows, or
+	// of which that is missing. Repair leaves it.
+	BrokenDelta ProblemKind = "broken delta"
+	// TimeReversed is a revision with an earlier time than the one before it, which
+	// AsOf does not find. Repair leaves it.
+	TimeReversed ProblemKind = "time reversed"
+	// InvalidRevision is a document of either collection that cannot be read as a
+	// revision. Repair leaves it.
+	InvalidRevision ProblemKind = "invalid revision"
+)
+
+// Check reads both collections and yields what is wrong. It is safe beside other
+// writers: what they may have caused is looked at again before it is reported.
+//
+// Cost: scans both collections: for each 100 documents 2 round trips, and further
+// ones for many revisions; 1 to list the documents in the history, and for each 100
+// of them 1 to see which are current and 1 for the others; 3 for each document with
+// a problem.
+func (d *Documents[ID, T]) Check(ctx context.Context) iter.Seq2[Problem, error] {
+	return func(yield func(Problem, error) bool) {
+		err := d.inspect(ctx, defaultBatchSize, func(_ int64, problems []Problem) (bool, error) {
+			for _, p := range problems {
+				if !yield(p, nil) {
+					return false, nil
+				}
+			}
+			return true, nil
+		})
+		if err != nil {
+			yield(Problem{}, fail("check", err))
+		}
+	}
+}
+
+// RepairOptions bounds Repair.
+type RepairOptions struct {
+	// Change is recorded with the deletions that are added. Default: at the time of
+	// Repair, by nobody.
+	Change Change
+	// BatchSize is how many documents are examined at a time. Default 100.
+	BatchSize int
+	// Progress is called after each batch with the documents examined so far.
+	// Default nil.
+	Progress func(done int64)
+}
+
+// RepairResult says what Repair did.
+type RepairResult struct {
+	Examined  int64 // documents
+	Repaired  int64 // problems
+	Remaining int64 // problems it cannot repair, see Check
+}
+
+// Repair mends NumberTaken and NoDeletion, which keep documents from being saved or
+// created. It is safe beside other writers, can be stopped and run again.
+//
+// Cost: a Check, and 2 round trips for each number, 4 for each deletion added.
+func (d *Documents[ID, T]) Repair(ctx context.Context, opts *RepairOptions) (RepairResult, error) {
+	var result RepairResult
+	var o RepairOptions
+	if opts != nil {
+		o = *opts
+	}
+	if err := scan.Defaults("RepairOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+		return result, fail("repair", err)
+	}
+	err := d.inspect(ctx, o.BatchSize, func(documents int64, problems []Problem) (bool, error) {
+		for _, p := range problems {
+			var done bool
+			var err error
+			switch p.Kind {
+			case NumberTaken:
+				done, err = d.renumber(ctx, p.ID)
+			case NoDeletion:
+				done, err = d.bury(ctx, p.ID, o.Change)
+			}
+			if err != nil {
+				return false, err
+			}
+			if done {
+				result.Repaired++
+			} else {
+				result.Remaining++
+			}
+		}
+		result.Examined += documents
+		o.Progress(result.Examined)
+		return true, nil
+	})
+	return result, fail("repair", err)
+}
+
+// renumber gives a current document the number after its history.
+func (d *Documents[ID, T]) renumber(ctx context.Context, id bson.RawValue) (bool, error) {
+	ends, err := d.ends(ctx, bson.A{id})
+	if err != nil {
+		return false, err
+	}
+	last := ends[idKey(id)]
+	// Saves that could move the end of the history cannot succeed meanwhile.
+	done, err := d.current.UpdateOne(ctx, bson.D{{Key: "_id", Value: d.equal(id)}, {Key: "$or", Value: bson.A{
+		bson.D{{Key: d.opts.RevisionField, Value: bson.D{{Key: "$lte", Value: last.number}}}},
+		bson.D{{Key: d.opts.RevisionField, Value: nil}},
+	}}}, bson.D{
+		{Key: "$set", Value: bson.D{{Key: d.opts.RevisionField, Value: last.number + 1}}},
+		{Key: "$max", Value: bson.D{{Key: d.at(), Value: last.at}}},
+	})
+	return err == nil && done.MatchedCount == 1, err
+}
+
+// bury adds the deletion of a document that is gone.
+func (d *Documents[ID, T]) bury(ctx context.Context, id bson.RawValue, change Change) (bool, error) {
+	done := false
+	err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
+		done = false
+		// A document in its place keeps Create from going on meanwhile.
+		if _, err := d.current.InsertOne(ctx, bson.D{{Key: "_id", Value: id}}); err != nil {
+			return err
+		}
+		if _, err := d.current.DeleteOne(ctx, bson.D{{Key: "_id", Value: d.equal(id)}}); err != nil {
+			return err
+		}
+		last, err := d.newest(ctx, id)
+		if err != nil || last == nil || last.deleted {
+			return err
+		}
+		gone := &state{id: id, number: last.number + 1, change: change.after(last.change), deleted: true}
+		done = true
+		return d.archive(ctx, d.row(gone, nil))
+	})
+	if mongo.IsDuplicateKeyError(err) {
+		return false, nil // created meanwhile
+	}
+	return done, err
+}
+
+// inspect visits the problems of size documents at a time, first of those that are
+// current, then of the others.
+func (d *Documents[ID, T]) inspect(ctx context.Context, size int, visit func(documents int64, problems []Problem) (bool, error)) error {
+	for batch, err := range scan.Batches(ctx, d.current, nil, nil, size) {
+		if err != nil {
+			return err
+		}
+		ids, current := bson.A{}, map[string]*loaded{}
+		for _, raw := range batch {
+			s, err := d.parse(raw)
+			if s == nil {
+				return err
+			}
+			ids = append(ids, s.id)
+			current[idKey(s.id)] = &loaded{s, err}
+		}
+		problems, err := d.audit(ctx, ids, current)
+		if err != nil {
+			return err
+		}
+		if more, err := visit(int64(len(ids)), problems); err != nil || !more {
+			return err
+		}
+	}
+	cursor, err := d.revisionsPrimary.Aggregate(ctx, mongo.Pipeline{
+		{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$" + d.opts.DocumentIDField}}}},
+	}, options.Aggregate().SetAllowDiskUse(true))
+	if err != nil {
+		return err
+	}
+	defer cursor.Close(context.WithoutCancel(ctx))
+	var ids bson.A
+	orphans := func() (bool, error) {
+		current, err := d.loadMany(ctx, ids, bson.D{{Key: "_id", Value: 1}})
+		if err != nil {
+			return false, err
+		}
+		gone := bson.A{}
+		for _, id := range ids {
+			if current[idKey(id.(bson.RawValue))] == nil {
+				gone = append(gone, id)
+			}
+		}
+		ids = nil
+		if len(gone) == 0 {
+			return true, nil
+		}
+		problems, err := d.audit(ctx, gone, nil)
+		if err != nil {
+			return false, err
+		}
+		return visit(int64(len(gone)), problems)
+	}
+	for cursor.Next(ctx) {
+		id := cursor.Current.Lookup("_id")
+		ids = append(ids, bson.RawValue{Type: id.Type, Value: append([]byte(nil), id.Value...)})
+		if len(ids) == size {
+			if more, err := orphans(); err != nil || !more {
+				return err
+			}
+		}
+	}
+	if err := cursor.Err(); err != nil || len(ids) == 0 {
+		return err
+	}
+	_, err = orphans()
+	return err
+}
+
+// audit returns the problems of documents. Those it finds may be another writer's
+// doing between the two reads; such documents are read again in a snapshot.
+func (d *Documents[ID, T]) audit(ctx context.Context, ids bson.A, current map[string]*loaded) ([]Problem, error) {
+	suspects, err := d.examine(ctx, ids, current)
+	if err != nil || len(suspects) == 0 {
+		return nil, err
+	}
+	var out []Problem
+	asked := map[string]bool{}
+	for _, s := range suspects {
+		if asked[idKey(s.ID)] {
+			continue
+		}
+		asked[idKey(s.ID)] = true
+		var problems []Problem
+		err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
+			ids := bson.A{s.ID}
+			current, err := d.loadMany(ctx, ids, nil)
+			if err != nil {
+				return err
+			}
+			problems, err = d.examine(ctx, ids, current)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, problems...)
+	}
+	return out, nil
+}
+
+// examine reads the histories of documents and compares them with the current
+// documents, keyed by idKey.
+func (d *Documents[ID, T]) examine(ctx context.Context, ids bson.A, current map[string]*loaded) (problems []Problem, err error) {
+	cursor, err := d.revisionsPrimary.Find(ctx, d.rowFilter(bson.D{{Key: "$in", Value: ids}}),
+		options.Find().SetSort(bson.D{{Key: d.opts.DocumentIDField, Value: 1}, {Key: d.opts.RevisionField, Value: 1}}))
+	if err != nil {
+		return nil, err
+	}
+	defer cursor.Close(context.WithoutCancel(ctx))
+	var h *history
+	seen := map[string]bool{}
+	for cursor.Next(ctx) {
+		r, err := d.parseRow(append(bson.Raw(nil), cursor.Current...))
+		key := idKey(r.document)
+		if h == nil || h.key != key {
+			if h != nil {
+				problems = append(problems, h.end(current[h.key])...)
+			}
+			h = &history{id: r.document, key: key}
+			seen[key] = true
+		}
+		if err != nil {
+			h.report(InvalidRevision, r.number)
+			continue
+		}
+		h.add(r)
+	}
+	if err := cursor.Err(); err != nil {
+		return nil, err
+	}
+	if h != nil {
+		problems = append(problems, h.end(current[h.key])...)
+	}
+	for _, id := range ids {
+		key := idKey(id.(bson.RawValue))
+		if now := current[key]; now != nil && !seen[key] && now.err != nil {
+			problems = append(problems, Problem{InvalidRevision, now.id, now.number})
+		}
+	}
+	return problems, nil
+}
+
+// A history is what examine has seen of one.
+type history struct {
+	id       bson.RawValue
+	key      string
+	last     *row
+	at       time.Time
+	pending  []*row // deltas whose next revision has not come yet
+	problems []Problem
+}
+
+func (h *history) report(kind ProblemKind, number int64) {
+	h.problems = append(h.problems, Problem{kind, h.id, number})
+}
+
+func (h *history) add(r *row) {
+	switch {
+	case h.last == nil:
+	case r.number == h.last.number:
+		h.report(DuplicateRevision, r.number)
+		return
+	case r.number > h.last.number+1:
+		h.report(MissingRevision, h.last.number+1)
+	}
+	h.time(r.change.At, r.number)
+	h.last = r
+	if h.pending = append(h.pending, r); r.delta == nil {
+		h.resolve(nil)
+	}
+}
+
+func (h *history) time(at time.Time, number int64) {
+	if at.Before(h.at) {
+		h.report(TimeReversed, number)
+	}
+	h.at = at
+}
+
+// resolve applies the deltas before next.
+func (h *history) resolve(next *state) {
+	for len(h.pending) > 0 {
+		r := h.pending[len(h.pending)-1]
+		h.pending = h.pending[:len(h.pending)-1]
+		s, err := r.state(next)
+		switch {
+		case errors.Is(err, errNoState):
+			h.report(InvalidRevision, r.number)
+		case err != nil:
+			h.report(BrokenDelta, r.number)
+		}
+		next = s
+	}
+}
+
+func (h *history) end(current *loaded) []Problem {
+	switch {
+	case current == nil:
+		h.resolve(nil)
+		if h.last != nil && !h.last.deleted {
+			h.report(NoDeletion, h.last.number+1)
+		}
+	case current.err != nil:
+		h.report(InvalidRevision, current.number)
+		h.resolve(nil)
+	case h.last == nil:
+	case current.number <= h.last.number:
+		h.report(NumberTaken, current.number)
+		h.resolve(nil)
+	default:
+		if current.number > h.last.number+1 {
+			h.report(MissingRevision, h.last.number+1)
+		}
+		h.time(current.change.At, current.number)
+		h.resolve(current.state)
+	}
+	return h.problems
+}

@@ -1,0 +1,920 @@
+package versioning_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/versioning"
+)
+
+// counter is what most tests save.
+type counter struct {
+	ID       string    `bson:"_id"`
+	N        int       `bson:"n"`
+	Note     string    `bson:"note,omitempty"`
+	LastSeen time.Time `bson:"last_seen,omitempty"`
+	Revision int64     `bson:"revision,omitempty"`
+}
+
+type revision = versioning.Revision[counter]
+
+func get(t testing.TB) func(revision, error) revision { return must[revision](t) }
+
+func wantErr(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) || err != nil && !strings.HasPrefix(err.Error(), "versioning: ") {
+		t.Errorf("%s: error %v, want %v", what, err, want)
+	}
+}
+
+func wantConflict(t testing.TB, what string, err error, read, current int64) {
+	t.Helper()
+	var conflict *versioning.ConflictError
+	if !errors.As(err, &conflict) || conflict.Read != read || conflict.Current != current || conflict.ID.StringValue() != "a" {
+		t.Errorf("%s: error %v, want conflict of %d with %d", what, err, read, current)
+	}
+}
+
+func count(t testing.TB, coll *mongo.Collection) int64 {
+	t.Helper()
+	return must[int64](t)(coll.CountDocuments(t.Context(), bson.D{}))
+}
+
+func clean[ID, T any](t testing.TB, d *versioning.Documents[ID, T]) {
+	t.Helper()
+	for _, p := range collect(t, d.Check(t.Context())) {
+		t.Errorf("check: %v", p)
+	}
+}
+
+func TestSaveConflicts(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, counter](t, db, nil)
+	first := get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
+	if first.Number != 1 || first.Document.Revision != 1 || first.Change.At.IsZero() {
+		t.Errorf("created %+v", first)
+	}
+	mine, theirs := first, first
+	mine.Document.N, theirs.Document.N = 1, 2
+	second := get(t)(d.Save(ctx, mine, nobody))
+	if second.Number != 2 || second.Document.N != 1 || second.Document.Revision != 2 {
+		t.Errorf("saved %+v", second)
+	}
+	before := all(t, db.Collection("current"), bson.D{})
+	_, err := d.Save(ctx, theirs, nobody)
+	wantConflict(t, "stale", err, 1, 2)
+	_, err = d.Save(ctx, revision{Number: 1, Document: counter{ID: "a", N: 5}}, nobody)
+	wantConflict(t, "stale, by hand", err, 1, 2)
+	_, err = d.Save(ctx, revision{Number: 7, Document: counter{ID: "a", N: 5}}, nobody)
+	wantConflict(t, "from the future", err, 7, 2)
+	_, err = d.Save(ctx, first, nobody)
+	wantConflict(t, "stale and unchanged", err, 1, 2)
+	wantConflict(t, "delete", d.Delete(ctx, "a", 1, nobody), 1, 2)
+	if _, err := d.Create(ctx, counter{ID: "a"}, nobody); !errors.Is(err, versioning.ErrExists) || !mongo.IsDuplicateKeyError(err) {
+		t.Errorf("create: %v", err)
+	}
+	if diff := cmp.Diff(before, all(t, db.Collection("current"), bson.D{})); diff != "" || count(t, db.Collection("revisions")) != 1 {
+		t.Errorf("something was written: %s", diff)
+	}
+	// By hand of the right number.
+	third := get(t)(d.Save(ctx, revision{Number: 2, Document: counter{ID: "a", N: 5}}, nobody))
+	if third.Number != 3 || third.Document.N != 5 {
+		t.Errorf("saved by hand: %+v", third)
+	}
+	// What Save returns can be saved again.
+	third.Document.N++
+	if fourth := get(t)(d.Save(ctx, third, nobody)); fourth.Number != 4 || fourth.Document.N != 6 {
+		t.Errorf("saved again: %+v", fourth)
+	}
+	_, err = d.Get(ctx, "b")
+	wantErr(t, "get", err, versioning.ErrNotFound)
+	wantErr(t, "get", err, mongo.ErrNoDocuments)
+	_, err = d.Save(ctx, revision{Number: 1, Document: counter{ID: "b"}}, nobody)
+	wantErr(t, "save", err, versioning.ErrNotFound)
+	_, err = d.Update(ctx, "b", func(*counter) error { return nil }, nobody)
+	wantErr(t, "update", err, versioning.ErrNotFound)
+	wantErr(t, "delete", d.Delete(ctx, "b", 1, nobody), versioning.ErrNotFound)
+	clean(t, d)
+}
+
+func TestInvalid(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, bson.D](t, db, nil)
+	r := must[versioning.Revision[bson.D]](t)(d.Create(ctx, bson.D{{Key: "_id", Value: "a"}}, nobody))
+	other := r
+	other.Document = bson.D{{Key: "_id", Value: "b"}}
+	_, err := d.Save(ctx, other, nobody)
+	wantErr(t, "another _id", err, versioning.ErrInvalid)
+	_, err = d.Save(ctx, versioning.Revision[bson.D]{Number: 1, Document: bson.D{{Key: "x", Value: 1}}}, nobody)
+	wantErr(t, "no _id", err, versioning.ErrInvalid)
+	_, err = d.Save(ctx, versioning.Revision[bson.D]{Document: bson.D{{Key: "_id", Value: "a"}}}, nobody)
+	wantErr(t, "no number", err, versioning.ErrInvalid)
+	wantErr(t, "delete without number", d.Delete(ctx, "a", 0, nobody), versioning.ErrInvalid)
+	other.Document = bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: 1}, {Key: "x", Value: 2}}
+	_, err = d.Save(ctx, other, nobody)
+	wantErr(t, "field twice", err, versioning.ErrInvalid)
+	other.Document = bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: make(chan int)}}
+	_, err = d.Save(ctx, other, nobody)
+	wantErr(t, "a channel", err, versioning.ErrInvalid)
+	other.Document = bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: strings.Repeat("x", 16<<20-10<<10)}}
+	_, err = d.Save(ctx, other, nobody)
+	wantErr(t, "too large", err, versioning.ErrInvalid)
+	_, err = d.Create(ctx, bson.D{{Key: "_id", Value: "b"}, {Key: "x", Value: strings.Repeat("x", 16<<20-10<<10)}}, nobody)
+	wantErr(t, "create too large", err, versioning.ErrInvalid)
+	// One that fits can be stored as a revision.
+	large := bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: strings.Repeat("x", 16<<20-17<<10)}}
+	other.Document = large
+	r = must[versioning.Revision[bson.D]](t)(d.Save(ctx, other, nobody))
+	r.Document = bson.D{{Key: "_id", Value: "a"}}
+	r = must[versioning.Revision[bson.D]](t)(d.Save(ctx, r, nobody))
+	if r.Number != 3 || count(t, db.Collection("revisions")) != 2 {
+		t.Errorf("%+v", r.Number)
+	}
+	// An error of fn is the caller's.
+	boom := errors.New("boom")
+	_, err = d.Update(ctx, "a", func(*bson.D) error { return boom }, nobody)
+	wantErr(t, "update", err, boom)
+
+	for what, doc := range map[string]bson.D{
+		"change in use": {{Key: "_id", Value: "x1"}, {Key: "change", Value: 5}},
+		"a string":      {{Key: "_id", Value: "x2"}, {Key: "revision", Value: "2"}},
+		"a fraction":    {{Key: "_id", Value: "x3"}, {Key: "revision", Value: 2.5}},
+		"zero":          {{Key: "_id", Value: "x4"}, {Key: "revision", Value: 0}},
+		"no change":     {{Key: "_id", Value: "x5"}, {Key: "revision", Value: 2}, {Key: "change", Value: "x"}},
+	} {
+		if _, err := db.Collection("current").InsertOne(ctx, doc); err != nil {
+			t.Fatal(err)
+		}
+		id := doc[0].Value.(string)
+		_, err := d.Get(ctx, id)
+		wantErr(t, what, err, versioning.ErrInvalid)
+		_, err = d.Save(ctx, versioning.Revision[bson.D]{Number: 1, Document: bson.D{{Key: "_id", Value: id}}}, nobody)
+		wantErr(t, what, err, versioning.ErrInvalid)
+		if problems := collect(t, d.Check(ctx)); len(problems) != 1 || problems[0].Kind != versioning.InvalidRevision || problems[0].ID.StringValue() != id {
+			t.Errorf("%s: check: %v", what, problems)
+		}
+		if _, err := db.Collection("current").DeleteOne(ctx, d.Filter(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestConfiguration(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	for want, opts := range map[string]*versioning.Options{
+		"Options.RevisionField: ":   {RevisionField: "a.b"},
+		"Options.ChangeField: ":     {ChangeField: "revision"},
+		"Options.DocumentIDField: ": {DocumentIDField: "_id"},
+		"Options.DocumentField: ":   {DocumentField: "$x"},
+		"Options.DeltaField: ":      {DeltaField: "document"},
+		"Options.DeletedField: ":    {DeletedField: "change"},
+		"Options.Ignored[1]: ":      {Ignored: []string{"a", "b.c"}},
+		"Options.Ignored[0]: ":      {Ignored: []string{"revision"}},
+		"Options.SnapshotEvery: ":   {SnapshotEvery: -1},
+		"Options.MaxRetries: ":      {MaxRetries: -1},
+	} {
+		_, err := versioning.New[string, counter](db.Collection("current"), db.Collection("revisions"), opts)
+		if err == nil || !strings.HasPrefix(err.Error(), "versioning: "+want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	other, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, colls := range map[string][2]*mongo.Collection{
+		"current: ":             {nil, db.Collection("r")},
+		"revisions: nil":        {db.Collection("c"), nil},
+		"revisions: the same":   {db.Collection("c"), db.Collection("c")},
+		"revisions: of another": {db.Collection("c"), other.Database("x").Collection("r")},
+	} {
+		_, err := versioning.New[string, counter](colls[0], colls[1], nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "versioning: "+want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	d := helper[string, counter](t, db, nil)
+	if diff := cmp.Diff(bson.D{{Key: "_id", Value: 1}}, d.ShardKey()); diff != "" {
+		t.Error(diff)
+	}
+	for _, model := range d.RevisionIndexes() {
+		if diff := cmp.Diff(d.RevisionShardKey(), model.Keys.(bson.D)[:1]); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if _, err := db.Collection("revisions").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "x", Value: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	conflicting, err := versioning.New[string, counter](db.Collection("c"), db.Collection("clash"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Collection("clash").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "document_id", Value: 1}, {Key: "revision", Value: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, "not unique", conflicting.EnsureIndexes(t.Context()), versioning.ErrIndexConflict)
+}
+
+// A save carries over what the caller changed and nothing else.
+func TestUnknownFieldsSurvive(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	type item struct {
+		Name string `bson:"name"`
+	}
+	type inner struct {
+		A int     `bson:"a"`
+		B *string `bson:"b,omitempty"`
+	}
+	type narrow struct {
+		ID    string           `bson:"_id"`
+		Items []item           `bson:"items"`
+		Inner inner            `bson:"inner"`
+		Tags  map[string]inner `bson:"tags"`
+		Zero  int              `bson:"zero"`
+		Gone  string           `bson:"gone,omitempty"`
+	}
+	d := helper[string, narrow](t, db, nil)
+	element := func(name string, more int) bson.D {
+		return bson.D{{Key: "price", Value: more}, {Key: "name", Value: name}}
+	}
+	if _, err := db.Collection("current").InsertOne(ctx, bson.D{
+		{Key: "_id", Value: "a"}, {Key: "unknown", Value: bson.D{{Key: "x", Value: int64(1)}}},
+		{Key: "items", Value: bson.A{element("sword", 1), element("ring", 2), element("mail", 3)}},
+		{Key: "inner", Value: bson.D{{Key: "unknown", Value: 1}, {Key: "a", Value: int64(1)}, {Key: "b", Value: "b"}}},
+		{Key: "tags", Value: bson.D{{Key: "one", Value: bson.D{{Key: "a", Value: 1}, {Key: "more", Value: 1}}}, {Key: "two", Value: bson.D{{Key: "a", Value: 2}}}, {Key: "three", Value: bson.D{{Key: "a", Value: 3}}}}},
+		{Key: "gone", Value: "x"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	update := func(fn func(*narrow)) bson.D {
+		t.Helper()
+		must[versioning.Revision[narrow]](t)(d.Update(ctx, "a", func(n *narrow) error { fn(n); return nil }, nobody))
+		doc := all(t, db.Collection("current"), bson.D{})[0]
+		return doc[:len(doc)-2]
+	}
+	for range 10 { // maps have no order
+		r := must[versioning.Revision[narrow]](t)(d.Update(ctx, "a", func(*narrow) error { return nil }, nobody))
+		if r.Number != 1 {
+			t.Fatalf("revision %d though nothing changed", r.Number)
+		}
+	}
+	got := update(func(n *narrow) {
+		n.Items[1].Name = "One Ring"
+		n.Inner.A, n.Inner.B = 2, nil
+		n.Tags["one"] = inner{A: 7}
+		delete(n.Tags, "two")
+		n.Gone = ""
+	})
+	want := bson.D{
+		{Key: "_id", Value: "a"}, {Key: "unknown", Value: bson.D{{Key: "x", Value: int64(1)}}},
+		{Key: "items", Value: bson.A{element("sword", 1), element("One Ring", 2), element("mail", 3)}},
+		{Key: "inner", Value: bson.D{{Key: "unknown", Value: 1}, {Key: "a", Value: 2}}},
+		{Key: "tags", Value: bson.D{{Key: "one", Value: bson.D{{Key: "a", Value: 7}, {Key: "more", Value: 1}}}, {Key: "three", Value: bson.D{{Key: "a", Value: 3}}}}},
+	}
+	equalD := func(what string, want, got any) {
+		t.Helper()
+		w, g := marshal(t, bson.D{{Key: "v", Value: want}}), marshal(t, bson.D{{Key: "v", Value: got}})
+		if diff := cmp.Diff(w.String(), g.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	equalD("inside", want, got)
+	got = update(func(n *narrow) { n.Items = append(n.Items[1:], item{"staff"}); n.Zero = 1 })
+	equalD("shifted", bson.A{element("One Ring", 2), element("mail", 3), bson.D{{Key: "name", Value: "staff"}}}, lookupD(got, "items"))
+	if lookupD(got, "zero") != int32(1) {
+		t.Errorf("zero %v", got)
+	}
+	got = update(func(n *narrow) {
+		n.Items = append([]item{{"axe"}, n.Items[0], {"coat of mail"}}, item{"pony"}, item{"staff"})
+	})
+	equalD("inserted and changed", bson.A{bson.D{{Key: "name", Value: "axe"}}, element("One Ring", 2), bson.D{{Key: "name", Value: "coat of mail"}},
+		bson.D{{Key: "name", Value: "pony"}}, bson.D{{Key: "name", Value: "staff"}}}, lookupD(got, "items"))
+	got = update(func(n *narrow) { n.Items = n.Items[1:2] })
+	equalD("cut", bson.A{element("One Ring", 2)}, lookupD(got, "items"))
+	clean(t, d)
+}
+
+func marshal(t testing.TB, v any) bson.Raw {
+	t.Helper()
+	return must[[]byte](t)(bson.Marshal(v))
+}
+
+func lookupD(doc bson.D, key string) any {
+	for _, e := range doc {
+		if e.Key == key {
+			return e.Value
+		}
+	}
+	return nil
+}
+
+// Types count, the order of fields does not.
+func TestWhatIsAChange(t *testing.T) {
+	t.Parallel()
+	d := helper[string, bson.D](t, mongotest.Database(t), nil)
+	r := must[versioning.Revision[bson.D]](t)(d.Create(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: int32(5)}, {Key: "y", Value: bson.D{{Key: "p", Value: 1}, {Key: "q", Value: 2}}}}, nobody))
+	for i, test := range []struct {
+		doc    bson.D
+		number int64
+	}{
+		{bson.D{{Key: "y", Value: bson.D{{Key: "q", Value: 2}, {Key: "p", Value: 1}}}, {Key: "x", Value: int32(5)}, {Key: "_id", Value: "a"}}, 1},
+		{bson.D{{Key: "x", Value: int32(5)}, {Key: "y", Value: bson.D{{Key: "p", Value: 1}, {Key: "q", Value: 2}}}, {Key: "revision", Value: 77}, {Key: "change", Value: 1}}, 1},
+		{bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: int64(5)}, {Key: "y", Value: bson.D{{Key: "p", Value: 1}, {Key: "q", Value: 2}}}}, 2},
+		{bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: 5.0}, {Key: "y", Value: bson.D{{Key: "p", Value: 1}, {Key: "q", Value: 2}}}}, 3},
+		{bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: nil}, {Key: "y", Value: bson.D{{Key: "p", Value: 1}, {Key: "q", Value: 2}}}}, 4},
+		{bson.D{{Key: "_id", Value: "a"}, {Key: "y", Value: bson.D{{Key: "p", Value: 1}, {Key: "q", Value: 2}}}}, 5},
+		{bson.D{{Key: "_id", Value: "a"}}, 6},
+	} {
+		r.Document = test.doc
+		r = must[versioning.Revision[bson.D]](t)(d.Save(t.Context(), r, nobody))
+		if r.Number != test.number {
+			t.Errorf("%d: revision %d, want %d", i, r.Number, test.number)
+		}
+	}
+	clean(t, d)
+}
+
+func TestIgnoredFields(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, counter](t, db, &versioning.Options{Ignored: []string{"last_seen", "hits"}, SnapshotEvery: 3})
+	coll := db.Collection("current")
+	r := get(t)(d.Create(ctx, counter{ID: "a", N: 1, LastSeen: month(0)}, nobody))
+	r.Document.LastSeen = month(1)
+	r = get(t)(d.Save(ctx, r, nobody))
+	if r.Number != 1 || !get(t)(d.Get(ctx, "a")).Document.LastSeen.Equal(month(1)) || count(t, db.Collection("revisions")) != 0 {
+		t.Errorf("ignored only: %+v", r)
+	}
+	// Written by something else between read and save: a save of another field keeps it.
+	if _, err := coll.UpdateOne(ctx, d.Filter("a"), bson.D{{Key: "$set", Value: bson.D{{Key: "last_seen", Value: month(5)}}}, {Key: "$inc", Value: bson.D{{Key: "hits", Value: 1}}}}); err != nil {
+		t.Fatal(err)
+	}
+	r.Document.N = 2
+	r = get(t)(d.Save(ctx, r, nobody))
+	if now := get(t)(d.Get(ctx, "a")); r.Number != 2 || now.Number != 2 || now.Document.N != 2 || !now.Document.LastSeen.Equal(month(5)) || !r.Document.LastSeen.Equal(month(5)) {
+		t.Errorf("after a write beside: %+v, saved %+v", now, r)
+	}
+	// Both at once: one revision, and the history does not show the ignored one.
+	r.Document.N, r.Document.LastSeen = 3, month(6)
+	r = get(t)(d.Save(ctx, r, nobody))
+	for n := int64(1); n <= 3; n++ {
+		if old := get(t)(d.At(ctx, "a", n)); old.Document.N != int(n) || !old.Document.LastSeen.IsZero() {
+			t.Errorf("revision %d: %+v", n, old)
+		}
+	}
+	if diff := must[[]versioning.Difference](t)(d.Diff(ctx, "a", 1, 3)); len(diff) != 1 || diff[0].Path != "n" {
+		t.Errorf("diff %v", diff)
+	}
+	// Restored: the ignored ones stay.
+	back := get(t)(d.Restore(ctx, "a", 1, nobody))
+	if back.Number != 4 || back.Document.N != 1 || !back.Document.LastSeen.Equal(month(6)) {
+		t.Errorf("restored %+v", back)
+	}
+	if hits := lookupD(all(t, coll, bson.D{})[0], "hits"); hits != int32(1) {
+		t.Errorf("hits %v", hits)
+	}
+	if again := get(t)(d.Restore(ctx, "a", 1, nobody)); again.Number != 4 {
+		t.Errorf("restored again: %+v", again)
+	}
+	// Unset, of an unversioned document too.
+	back.Document.LastSeen = time.Time{}
+	back = get(t)(d.Save(ctx, back, nobody))
+	if doc := all(t, coll, bson.D{})[0]; back.Number != 4 || lookupD(doc, "last_seen") != nil {
+		t.Errorf("unset: %v", doc)
+	}
+	if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: "old"}, {Key: "n", Value: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	old := get(t)(d.Update(ctx, "old", func(c *counter) error { c.LastSeen = month(1); return nil }, nobody))
+	if old.Number != 1 {
+		t.Errorf("unversioned: %+v", old)
+	}
+	old.Document.N = 2
+	if old = get(t)(d.Save(ctx, old, nobody)); old.Number != 2 || !old.Document.LastSeen.Equal(month(1)) {
+		t.Errorf("unversioned: %+v", old)
+	}
+	// A conflict is one for ignored fields too.
+	stale := r
+	stale.Document.LastSeen = month(9)
+	_, err := d.Save(ctx, stale, nobody)
+	wantConflict(t, "ignored only", err, 3, 4)
+	clean(t, d)
+}
+
+func TestDeleteAndCreateAgain(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	for _, every := range []int{1, 4} {
+		d := helper[string, counter](t, db, &versioning.Options{SnapshotEvery: every})
+		r := get(t)(d.Create(ctx, counter{ID: "a", N: 1}, by("a", "", month(0))))
+		r.Document.N = 2
+		r = get(t)(d.Save(ctx, r, by("b", "", month(1))))
+		if err := d.Delete(ctx, "a", 2, by("c", "enough", month(2))); err != nil {
+			t.Fatal(err)
+		}
+		_, err := d.Get(ctx, "a")
+		wantErr(t, "get", err, versioning.ErrNotFound)
+		_, err = d.Save(ctx, r, nobody)
+		wantErr(t, "save", err, versioning.ErrNotFound)
+		_, err = d.At(ctx, "a", 3)
+		wantErr(t, "at", err, versioning.ErrDeleted)
+		_, err = d.At(ctx, "a", 4)
+		wantErr(t, "at", err, versioning.ErrNotFound)
+		_, err = d.AsOf(ctx, "a", month(3))
+		wantErr(t, "as of", err, versioning.ErrDeleted)
+		_, err = d.Restore(ctx, "a", 3, nobody)
+		wantErr(t, "restore", err, versioning.ErrDeleted)
+		if r := get(t)(d.LastChange(ctx, "a", "n")); !r.Deleted || r.Number != 3 || r.Change.Reason != "enough" {
+			t.Errorf("last change %+v", r)
+		}
+		r = get(t)(d.Create(ctx, counter{ID: "a", N: 9}, by("d", "", month(1)))) // the clock is behind
+		if r.Number != 4 || !r.Change.At.Equal(month(2)) || r.Document.N != 9 {
+			t.Errorf("created again: %+v", r)
+		}
+		_, err = d.AsOf(ctx, "a", month(2).Add(-time.Millisecond))
+		if err != nil {
+			t.Error(err)
+		}
+		if r := get(t)(d.AsOf(ctx, "a", month(2))); r.Number != 4 { // ties: the last one
+			t.Errorf("as of: %+v", r)
+		}
+		if err := d.Delete(ctx, "a", 4, by("e", "", month(4))); err != nil {
+			t.Fatal(err)
+		}
+		r = get(t)(d.Restore(ctx, "a", 2, by("f", "undo", month(5))))
+		if r.Number != 6 || r.Document.N != 2 || r.Change.Author != "f" {
+			t.Errorf("restored: %+v", r)
+		}
+		var numbers []int64
+		var deleted []bool
+		for _, r := range collect(t, d.History(ctx, "a", nil)) {
+			numbers, deleted = append(numbers, r.Number), append(deleted, r.Deleted)
+		}
+		if diff := cmp.Diff([]int64{6, 5, 4, 3, 2, 1}, numbers); diff != "" || !reflect.DeepEqual(deleted, []bool{false, true, false, true, false, false}) {
+			t.Errorf("history %v %v", numbers, deleted)
+		}
+		for err := range errorsOf(d.History(ctx, "none", nil)) {
+			wantErr(t, "history", err, versioning.ErrNotFound)
+		}
+		clean(t, d)
+		for _, name := range []string{"current", "revisions"} {
+			if _, err := db.Collection(name).DeleteMany(ctx, bson.D{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func errorsOf[T any](seq func(func(T, error) bool)) func(func(error) bool) {
+	return func(yield func(error) bool) {
+		seq(func(_ T, err error) bool { return yield(err) })
+	}
+}
+
+func TestGeneratedID(t *testing.T) {
+	t.Parallel()
+	type note struct {
+		ID   bson.ObjectID `bson:"_id,omitempty"`
+		Text string        `bson:"text"`
+	}
+	d := helper[bson.ObjectID, note](t, mongotest.Database(t), nil)
+	r := must[versioning.Revision[note]](t)(d.Create(t.Context(), note{Text: "x"}, nobody))
+	if r.Document.ID.IsZero() {
+		t.Fatal("no ID")
+	}
+	r.Document.Text = "y"
+	r = must[versioning.Revision[note]](t)(d.Save(t.Context(), r, nobody))
+	if got := must[versioning.Revision[note]](t)(d.Get(t.Context(), r.Document.ID)); got.Number != 2 || got.Document.Text != "y" {
+		t.Errorf("%+v", got)
+	}
+	clean(t, d)
+}
+
+// IDs that are documents, and numbers that are equal to the server.
+func TestIDs(t *testing.T) {
+	t.Parallel()
+	type key struct {
+		Tenant string `bson:"tenant"`
+		N      int    `bson:"n"`
+	}
+	db := mongotest.Database(t)
+	type doc struct {
+		ID   key    `bson:"_id"`
+		Text string `bson:"text"`
+	}
+	d := helper[key, doc](t, db, &versioning.Options{SnapshotEvery: 3})
+	id := key{"t", 1}
+	r := must[versioning.Revision[doc]](t)(d.Create(t.Context(), doc{id, "0"}, nobody))
+	for i := range 5 {
+		r.Document.Text = fmt.Sprint(i + 1)
+		r = must[versioning.Revision[doc]](t)(d.Save(t.Context(), r, nobody))
+	}
+	for i := range 6 {
+		if got := must[versioning.Revision[doc]](t)(d.At(t.Context(), id, int64(i+1))); got.Document != (doc{id, fmt.Sprint(i)}) {
+			t.Errorf("%+v", got)
+		}
+	}
+	clean(t, d)
+
+	floats, err := versioning.New[float64, bson.D](db.Collection("numbers"), db.Collection("number_revisions"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Collection("numbers").InsertOne(t.Context(), bson.D{{Key: "_id", Value: int32(1)}, {Key: "x", Value: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	got := must[versioning.Revision[bson.D]](t)(floats.Save(t.Context(), versioning.Revision[bson.D]{Number: 1, Document: bson.D{{Key: "_id", Value: 1.0}, {Key: "x", Value: 2}}}, nobody))
+	if got.Number != 2 || got.Document[0].Value != int32(1) {
+		t.Errorf("%+v", got)
+	}
+	saved := must[[]versioning.Saved](t)(floats.SaveMany(t.Context(), []versioning.Revision[bson.D]{{Number: 2, Document: bson.D{{Key: "_id", Value: int64(1)}, {Key: "x", Value: 3}}}}, nobody, nil))
+	if saved[0].Number != 3 || saved[0].Err != nil {
+		t.Errorf("%+v", saved)
+	}
+	if err := floats.Delete(t.Context(), 1, 3, nobody); err != nil {
+		t.Error(err)
+	}
+	clean(t, floats)
+}
+
+// An existing collection works as it is.
+func TestUnversioned(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	coll := db.Collection("current")
+	d := helper[string, counter](t, db, nil)
+	if _, err := coll.InsertMany(ctx, []any{
+		bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 1}, {Key: "extra", Value: "x"}},
+		bson.D{{Key: "_id", Value: "null"}, {Key: "n", Value: 1}, {Key: "revision", Value: nil}},
+		bson.D{{Key: "_id", Value: "counted"}, {Key: "n", Value: 1}, {Key: "revision", Value: int32(7)}},
+		bson.D{{Key: "_id", Value: "gone"}, {Key: "n", Value: 1}},
+		bson.D{{Key: "_id", Value: "plain"}, {Key: "n", Value: 1}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r := get(t)(d.Get(ctx, "a"))
+	if r.Number != 1 || !r.Change.At.IsZero() {
+		t.Errorf("%+v", r)
+	}
+	if old := get(t)(d.At(ctx, "a", 1)); old.Document.N != 1 {
+		t.Errorf("%+v", old)
+	}
+	if old := get(t)(d.AsOf(ctx, "a", month(-12000))); old.Document.N != 1 {
+		t.Errorf("%+v", old)
+	}
+	for _, id := range []string{"a", "null"} {
+		r = get(t)(d.Get(ctx, id))
+		r.Document.N = 2
+		r = get(t)(d.Save(ctx, r, by("a", "", month(0))))
+		if r.Number != 2 || r.Document.N != 2 {
+			t.Errorf("%+v", r)
+		}
+		if old := get(t)(d.AsOf(ctx, id, month(-1))); old.Document.N != 1 || old.Number != 1 || !old.Change.At.IsZero() {
+			t.Errorf("baseline %+v", old)
+		}
+	}
+	stored := all(t, db.Collection("revisions"), bson.D{{Key: "document_id", Value: 1}})[0]
+	want := bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: int32(1)}, {Key: "extra", Value: "x"}}
+	if diff := cmp.Diff(want, lookupD(stored, "document")); diff != "" {
+		t.Error(diff)
+	}
+	// One that counts already goes on, with its type.
+	r = get(t)(d.Update(ctx, "counted", func(c *counter) error { c.N++; return nil }, nobody))
+	if r.Number != 8 || lookupD(all(t, coll, bson.D{{Key: "revision", Value: -1}})[0], "revision") != int32(8) {
+		t.Errorf("%+v", r)
+	}
+	if err := d.Delete(ctx, "gone", 1, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if r = get(t)(d.Create(ctx, counter{ID: "gone"}, nobody)); r.Number != 3 {
+		t.Errorf("%+v", r)
+	}
+	clean(t, d)
+
+	// Adopted, with what is known.
+	result, err := d.Adopt(ctx, &versioning.AdoptOptions{Change: func(stored bson.Raw) versioning.Change {
+		return by("import "+stored.Lookup("_id").StringValue(), "", month(-6))
+	}})
+	if err != nil || result.Adopted != 1 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	r = get(t)(d.Get(ctx, "plain"))
+	equal(t, "adopted", by("import plain", "", month(-6)), r.Change)
+	_, err = d.AsOf(ctx, "plain", month(-7))
+	wantErr(t, "before", err, versioning.ErrNotFound)
+	clean(t, d)
+}
+
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[int, bson.D](t, db, nil)
+	var docs []any
+	for i := range 25 {
+		docs = append(docs, bson.D{{Key: "_id", Value: i}})
+	}
+	// 3 was deleted here and inserted by something else.
+	must[versioning.Revision[bson.D]](t)(d.Create(ctx, bson.D{{Key: "_id", Value: 3}}, by("", "", month(1))))
+	if err := d.Delete(ctx, 3, 1, by("", "", month(2))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Collection("current").InsertMany(ctx, docs); err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	var progress []int64
+	result, err := d.Adopt(cancelled, &versioning.AdoptOptions{BatchSize: 10, Progress: func(n int64) {
+		progress = append(progress, n)
+		cancel()
+	}})
+	if !errors.Is(err, context.Canceled) || result.Adopted != 10 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	result, err = d.Adopt(ctx, &versioning.AdoptOptions{BatchSize: 10, Progress: func(n int64) { progress = append(progress, n) }})
+	if err != nil || result.Adopted != 15 || !reflect.DeepEqual(progress, []int64{10, 10, 15}) {
+		t.Errorf("%+v, %v, %v", result, err, progress)
+	}
+	if result, err = d.Adopt(ctx, nil); err != nil || result.Adopted != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if r := must[versioning.Revision[bson.D]](t)(d.Get(ctx, 3)); r.Number != 3 || !r.Change.At.Equal(month(2)) {
+		t.Errorf("%+v", r)
+	}
+	if r := must[versioning.Revision[bson.D]](t)(d.Get(ctx, 4)); r.Number != 1 || !r.Change.At.IsZero() {
+		t.Errorf("%+v", r)
+	}
+	clean(t, d)
+	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: 99}, {Key: "change", Value: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Adopt(ctx, nil)
+	wantErr(t, "field in use", err, versioning.ErrInvalid)
+	_, err = d.Adopt(ctx, &versioning.AdoptOptions{BatchSize: -1})
+	if err == nil || !strings.Contains(err.Error(), "AdoptOptions.BatchSize") {
+		t.Error(err)
+	}
+}
+
+// 8 × 10 read-modify-save: every change is kept and has its revision.
+func TestConcurrentUpdates(t *testing.T) {
+	t.Parallel()
+	for _, every := range []int{1, 16} {
+		t.Run(fmt.Sprint(every), func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			d := helper[string, bson.D](t, mongotest.Database(t), &versioning.Options{SnapshotEvery: every})
+			must[versioning.Revision[bson.D]](t)(d.Create(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "log", Value: bson.A{}}}, nobody))
+			var group sync.WaitGroup
+			for w := range 8 {
+				group.Go(func() {
+					for i := range 10 {
+						entry := fmt.Sprint(w, "/", i)
+						r, err := d.Update(ctx, "a", func(doc *bson.D) error {
+							(*doc)[1].Value = append(append(bson.A{}, (*doc)[1].Value.(bson.A)...), entry)
+							return nil
+						}, versioning.Change{Author: entry})
+						if err != nil || r.Change.Author != entry {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			group.Wait()
+			var log bson.A
+			n := int64(0)
+			for r, err := range d.History(ctx, "a", &versioning.HistoryOptions{OldestFirst: true}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n++; r.Number != n {
+					t.Fatalf("revision %d, want %d", r.Number, n)
+				}
+				log = r.Document[1].Value.(bson.A)
+				if int64(len(log)) != n-1 || n > 1 && log[n-2] != r.Change.Author {
+					t.Fatalf("revision %d by %q: %v", n, r.Change.Author, log)
+				}
+			}
+			seen := map[any]bool{}
+			for _, entry := range log {
+				seen[entry] = true
+			}
+			if n != 81 || len(seen) != 80 {
+				t.Errorf("%d revisions, %d changes", n, len(seen))
+			}
+			clean(t, d)
+		})
+	}
+}
+
+// Creations, deletions, restores and saves at once leave histories without gaps.
+func TestConcurrentLifecycles(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	d := helper[string, counter](t, mongotest.Database(t), &versioning.Options{SnapshotEvery: 4})
+	var group sync.WaitGroup
+	expected := func(err error) bool {
+		var conflict *versioning.ConflictError
+		return err == nil || errors.As(err, &conflict) || errors.Is(err, mongo.ErrNoDocuments) || errors.Is(err, versioning.ErrExists)
+	}
+	for w := range 4 {
+		group.Go(func() {
+			for i := range 12 {
+				id := []string{"a", "b"}[i%2]
+				var err error
+				switch (w + i) % 4 {
+				case 0:
+					_, err = d.Create(ctx, counter{ID: id, N: 1000*w + i}, nobody)
+				case 1:
+					_, err = d.Update(ctx, id, func(c *counter) error { c.N++; return nil }, nobody)
+				case 2:
+					var r revision
+					if r, err = d.Get(ctx, id); err == nil {
+						err = d.Delete(ctx, id, r.Number, nobody)
+					}
+				case 3:
+					_, err = d.Restore(ctx, id, 1, nobody)
+				}
+				if !expected(err) {
+					t.Error(err)
+				}
+				for _, err := range d.Check(ctx) { // beside them: no false alarm
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	group.Go(func() {
+		for range 10 {
+			for p, err := range d.Check(ctx) {
+				t.Errorf("check beside writers: %v %v", p, err)
+			}
+			_, err := d.At(ctx, "a", 2)
+			if !expected(err) {
+				t.Error(err)
+			}
+			for _, err := range d.History(ctx, "b", &versioning.HistoryOptions{OldestFirst: true}) {
+				if !expected(err) {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	group.Wait()
+	for _, id := range []string{"a", "b"} {
+		want := int64(0)
+		for _, r := range collect(t, d.History(ctx, id, &versioning.HistoryOptions{OldestFirst: true})) {
+			if want++; r.Number != want {
+				t.Errorf("%s: revision %d, want %d", id, r.Number, want)
+			}
+		}
+	}
+	clean(t, d)
+}
+
+func TestUpdateGivesUp(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	d := helper[string, counter](t, db, &versioning.Options{MaxRetries: 2})
+	get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
+	other := helper[string, counter](t, db, nil)
+	runs := 0
+	_, err := d.Update(ctx, "a", func(c *counter) error {
+		runs++
+		get(t)(other.Update(ctx, "a", func(c *counter) error { c.N += 10; return nil }, nobody))
+		c.N++
+		return nil
+	}, nobody)
+	wantConflict(t, "update", err, 3, 4)
+	if runs != 3 {
+		t.Errorf("%d runs", runs)
+	}
+	runs = 0
+	r := get(t)(d.Update(ctx, "a", func(c *counter) error {
+		if runs++; runs == 1 {
+			get(t)(other.Update(ctx, "a", func(c *counter) error { c.N += 10; return nil }, nobody))
+		}
+		c.N++
+		return nil
+	}, nobody))
+	if r.Document.N != 41 || runs != 2 {
+		t.Errorf("%+v after %d runs", r, runs)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	_, err = d.Update(cancelled, "a", func(c *counter) error { cancel(); c.N++; return nil }, nobody)
+	wantErr(t, "cancelled", err, context.Canceled)
+	clean(t, d)
+}
+
+// Times never go back, and are of milliseconds.
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	d := helper[string, counter](t, mongotest.Database(t), nil)
+	r := get(t)(d.Create(ctx, counter{ID: "a"}, by("", "", month(1).Add(1500*time.Microsecond))))
+	if want := month(1).Add(time.Millisecond); !r.Change.At.Equal(want) {
+		t.Errorf("%v", r.Change.At)
+	}
+	r.Document.N = 1
+	r = get(t)(d.Save(ctx, r, by("", "", month(0))))
+	if want := month(1).Add(time.Millisecond); !r.Change.At.Equal(want) {
+		t.Errorf("%v", r.Change.At)
+	}
+	if got := get(t)(d.AsOf(ctx, "a", month(1).Add(1999*time.Microsecond))); got.Number != 2 {
+		t.Errorf("%+v", got)
+	}
+	_, err := d.AsOf(ctx, "a", month(1).Add(999*time.Microsecond))
+	wantErr(t, "before", err, versioning.ErrNotFound)
+	r.Document.N = 2
+	before := time.Now().Truncate(time.Millisecond)
+	other := helper[string, counter](t, mongotest.Database(t), nil)
+	if n := get(t)(other.Create(ctx, counter{ID: "a"}, nobody)).Change.At; n.Before(before) || n.After(time.Now()) {
+		t.Errorf("now is %v", n)
+	}
+}
+
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	d := helper[string, counter](t, db, nil)
+	get(t)(d.Create(ctx, counter{ID: "a", N: 1}, nobody))
+	raw := must[bson.Raw](t)(db.Collection("current").FindOne(ctx, bson.D{{Key: "n", Value: 1}}).Raw())
+	r := get(t)(d.Decode(raw))
+	r.Document.N = 2
+	if r = get(t)(d.Save(ctx, r, nobody)); r.Number != 2 {
+		t.Errorf("%+v", r)
+	}
+	if _, err := d.Decode(raw[:5]); err == nil {
+		t.Error("a damaged document was decoded")
+	}
+}
+
+type celsius float64
+
+// A registry of the user's encodes and decodes everywhere.
+func TestRegistry(t *testing.T) {
+	t.Parallel()
+	registry := bson.NewRegistry()
+	registry.RegisterTypeEncoder(reflect.TypeFor[celsius](), bson.ValueEncoderFunc(func(_ bson.EncodeContext, w bson.ValueWriter, v reflect.Value) error {
+		return w.WriteString(fmt.Sprintf("%g °C", v.Float()))
+	}))
+	registry.RegisterTypeDecoder(reflect.TypeFor[celsius](), bson.ValueDecoderFunc(func(_ bson.DecodeContext, r bson.ValueReader, v reflect.Value) error {
+		s, err := r.ReadString()
+		if err != nil {
+			return err
+		}
+		var f float64
+		_, err = fmt.Sscanf(s, "%g °C", &f)
+		v.SetFloat(f)
+		return err
+	}))
+	type doc struct {
+		ID celsius `bson:"_id"`
+		T  celsius `bson:"t"`
+	}
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[celsius, doc](t, db, &versioning.Options{Registry: registry, SnapshotEvery: 2})
+	must[versioning.Revision[doc]](t)(d.Create(ctx, doc{1, 20}, nobody))
+	for i := range 4 {
+		must[versioning.Revision[doc]](t)(d.Update(ctx, 1, func(x *doc) error { x.T = celsius(i); return nil }, nobody))
+	}
+	if r := must[versioning.Revision[doc]](t)(d.At(ctx, 1, 1)); r.Document.T != 20 {
+		t.Errorf("%+v", r)
+	}
+	if r := must[versioning.Revision[doc]](t)(d.Get(ctx, 1)); r.Document.T != 3 || r.Number != 5 {
+		t.Errorf("%+v", r)
+	}
+	if v := lookupD(all(t, db.Collection("current"), bson.D{})[0], "_id"); v != "1 °C" {
+		t.Errorf("stored %v", v)
+	}
+	if n := count(t, db.Collection("revisions")); n != 4 {
+		t.Errorf("%d revisions", n)
+	}
+}
