@@ -22,7 +22,7 @@ import (
 // Cost: 1 round trip, 1 document written, found by _id, if the parent has room
 // and no overflow. Outliers: 4, 2 documents written, and 1 more for each of: the
 // last overflow document is full; Options.Set. The Add that makes a document an
-// outlier: 5 (6 with Options.Set), 2 documents written.
+// outlier: 5, 2 documents written.
 func (l *Lists[ID, E]) Add(ctx context.Context, id ID, e E) (added bool, err error) {
 	n, err := l.AddMany(ctx, id, []E{e})
 	return n > 0, err
@@ -36,7 +36,8 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, e E) (added bool, err err
 // parent without overflow; none for no elements. Else as for Add, 1 more if some
 // of them still fit into the parent or, with Options.Set, are in it, 1 more if
 // some fit into the last overflow document, and 1 document written for each
-// overflow document that takes some.
+// overflow document that takes some. With Options.Set 1000 elements, or 2 MiB of
+// them, are added at a time, all in one transaction.
 func (l *Lists[ID, E]) AddMany(ctx context.Context, id ID, es []E) (added int64, err error) {
 	if len(es) == 0 {
 		return 0, nil
@@ -56,62 +57,90 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, id ID, es []E) (added int64,
 }
 
 func (l *lists) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (added int64, err error) {
-	// A set may hold all of them already, however many they are.
-	if len(xs) <= l.opts.MaxCount || l.opts.Set {
+	pieces := [][]bson.RawValue{xs}
+	small := len(xs) <= l.opts.MaxCount && cost(xs) <= int64(l.opts.MaxBytes)
+	if l.opts.Set {
+		if pieces, err = comparables(xs); err != nil {
+			return 0, err
+		}
+		small = len(pieces) == 1 // however many, all may be there
+	}
+	if small {
 		added, done, err := l.addTypical(ctx, id, xs)
 		if err != nil || done {
 			return added, err
 		}
 	}
-	err = txn.Run(ctx, l.coll.Database().Client(), func(ctx context.Context) (err error) {
-		added, err = l.addLocked(ctx, id, xs)
-		return err
+	err = txn.Run(ctx, l.coll.Database().Client(), func(ctx context.Context) error {
+		added = 0
+		for _, piece := range pieces {
+			n, err := l.addLocked(ctx, id, piece)
+			if err != nil {
+				return err
+			}
+			added += n
+		}
+		return nil
 	})
 	return added, err
+}
+
+// A command that compares elements with those of a set holds them up to six times.
+const (
+	maxCompared      = 1000
+	maxComparedBytes = 2 << 20
+)
+
+// comparables cuts xs into what one command can compare.
+func comparables(xs []bson.RawValue) (out [][]bson.RawValue, err error) {
+	for len(xs) > 0 {
+		n := fitting(xs, 0, 0, maxCompared, maxComparedBytes)
+		if n == 0 {
+			return nil, fmt.Errorf("element of a set: %w: more than 2 MiB", ErrInvalid)
+		}
+		out = append(out, xs[:n])
+		xs = xs[n:]
+	}
+	return out, nil
 }
 
 // addTypical adds to a parent without overflow that has room for all of xs; if
 // it is none, or there is no such parent, nothing is written and done is false.
 func (l *lists) addTypical(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (added int64, done bool, err error) {
 	array := l.array()
-	after := op("$add", size(array), len(xs))
+	more, after := literal(xs...), op("$add", size(array), len(xs))
 	fresh := l.fresh(xs, array)
 	if l.opts.Set {
-		after = op("$add", size(array), size(fresh))
+		more, after = at(xs, fresh), op("$add", size(array), size(fresh))
 	}
 	filter := append(l.typical(id), bson.E{Key: "$expr", Value: op("$and",
-		// $push refuses null, and all the rest is an error for the transaction to find.
-		op("$in", op("$type", "$"+l.opts.ArrayField), bson.A{"array", "missing"}),
 		op("$lte", after, l.opts.MaxCount),
 		op("$lte", op("$add", bytes(array), cost(xs)), l.opts.MaxBytes),
 	)})
-	if l.opts.Set {
-		var before state
-		err = l.coll.FindOneAndUpdate(ctx, filter, l.set(op("$concatArrays", array, at(xs, fresh)), after),
-			options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(bson.D{{Key: "fresh", Value: fresh}})).Decode(&before)
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			return 0, false, nil
+	fields := bson.D{{Key: l.opts.ArrayField, Value: op("$concatArrays", array, more)}}
+	if l.opts.CountTypical {
+		fields = append(fields, bson.E{Key: l.opts.TotalField, Value: op("$cond",
+			op("$gt", after, size(array)), after, "$"+l.opts.TotalField)})
+	}
+	// Not $push, which refuses null: that is how a nil slice is stored.
+	update := mongo.Pipeline{stage("$set", fields)}
+	if !l.opts.Set || len(xs) == 1 {
+		result, err := l.coll.UpdateOne(ctx, filter, update)
+		if err != nil || result.MatchedCount == 0 {
+			return 0, false, err
 		}
-		return int64(len(before.Fresh)), err == nil, err
+		if l.opts.Set { // what it holds is not modified
+			return result.ModifiedCount, true, nil
+		}
+		return int64(len(xs)), true, nil
 	}
-	var update any = bson.D{{Key: "$push", Value: bson.D{{Key: l.opts.ArrayField, Value: bson.D{{Key: "$each", Value: xs}}}}}}
-	if l.opts.CountTypical {
-		update = l.set(op("$concatArrays", array, literal(xs...)), after)
+	var before state
+	err = l.coll.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().SetReturnDocument(options.Before).
+		SetProjection(bson.D{{Key: "fresh", Value: fresh}})).Decode(&before)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return 0, false, nil
 	}
-	result, err := l.coll.UpdateOne(ctx, filter, update)
-	if err != nil {
-		return 0, false, err
-	}
-	return int64(len(xs)), result.MatchedCount > 0, nil
-}
-
-// set is the update that gives a typical document another array.
-func (l *lists) set(array, total any) mongo.Pipeline {
-	fields := bson.D{{Key: l.opts.ArrayField, Value: array}}
-	if l.opts.CountTypical {
-		fields = append(fields, bson.E{Key: l.opts.TotalField, Value: total})
-	}
-	return mongo.Pipeline{stage("$set", fields)}
+	return int64(len(before.Fresh)), err == nil, err
 }
 
 // fresh is the positions in xs of what array does not hold, of equals the first.
@@ -271,7 +300,8 @@ func (l *lists) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 	var last extent
 	var err error
 	next := int64(0)
-	if len(xs) <= l.opts.OverflowMaxCount {
+	together := len(xs) <= l.opts.OverflowMaxCount && cost(xs) <= int64(l.opts.OverflowMaxBytes)
+	if together {
 		fits := op("$and",
 			op("$lte", op("$add", size(array), len(xs)), l.opts.OverflowMaxCount),
 			op("$lte", op("$add", bytes(array), cost(xs)), l.opts.OverflowMaxBytes))
@@ -285,7 +315,7 @@ func (l *lists) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 	switch {
 	case err == nil:
 		inside := fitting(xs, last.Size, last.Bytes, l.opts.OverflowMaxCount, l.opts.OverflowMaxBytes)
-		if inside == len(xs) && len(xs) <= l.opts.OverflowMaxCount {
+		if inside == len(xs) && together {
 			return nil // as the server has found
 		}
 		if inside > 0 {

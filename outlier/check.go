@@ -169,11 +169,15 @@ func (l *lists) inspectLocked(ctx context.Context, id bson.RawValue) ([]Problem,
 	report := func(kind ProblemKind, have, want int64) {
 		problems = append(problems, Problem{ID: id, Kind: kind, Have: have, Want: want})
 	}
-	array, total := l.anyArray(), "$"+l.opts.TotalField
-	var parent state
+	array := l.anyArray()
+	var parent struct {
+		Flag, List  bool
+		Size, Bytes int64
+		Total       bson.RawValue // whatever somebody has stored there
+	}
 	err := l.coll.FindOne(ctx, l.parent(id), options.FindOne().SetProjection(bson.D{
 		{Key: "flag", Value: l.flagged()},
-		{Key: "total", Value: op("$cond", op("$isNumber", total), total, -1)},
+		{Key: "total", Value: "$" + l.opts.TotalField},
 		{Key: "size", Value: size(array)},
 		{Key: "bytes", Value: bytes(array)},
 		{Key: "list", Value: l.isList()},
@@ -202,8 +206,12 @@ func (l *lists) inspectLocked(ctx context.Context, id bson.RawValue) ([]Problem,
 	if parent.Flag != (documents > 0) {
 		report(WrongFlag, documents, 0)
 	}
-	if (parent.Flag || l.opts.CountTypical) && parent.Total != elements {
-		report(WrongTotal, parent.Total, elements)
+	total, ok := parent.Total.AsInt64OK()
+	if !ok {
+		total = -1
+	}
+	if (parent.Flag || l.opts.CountTypical) && total != elements {
+		report(WrongTotal, total, elements)
 	}
 	if parent.Size > int64(l.opts.MaxCount) {
 		report(OverBounds, parent.Size, int64(l.opts.MaxCount))

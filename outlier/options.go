@@ -44,8 +44,9 @@ type Options struct {
 	NumberField string
 
 	// Set refuses elements that the list holds already; elements are equal if
-	// they are to the server, by the collection's collation. Default false: a
-	// list, which may hold an element several times.
+	// they are to the server, by the collection's collation. An element of a set
+	// takes up to 2 MiB. Default false: a list, which may hold an element several
+	// times.
 	Set bool
 
 	// MaxCount is how many elements a parent takes. Default 1000.

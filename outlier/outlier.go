@@ -273,8 +273,6 @@ type state struct {
 	Total int64         `bson:"total"`
 	Size  int64         `bson:"size"`
 	Bytes int64         `bson:"bytes"`
-	// List is false if the array's field holds something else.
-	List bool `bson:"list"`
 	// Fresh is which of the elements to add the parent does not hold.
 	Fresh []int `bson:"fresh"`
 	// Held is how often the parent holds the element to remove.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -241,6 +242,7 @@ func (l *Lists[ID, E]) page(ctx context.Context, id ID, offset, limit int64) (pa
 	case limit <= 0:
 		return page, errors.New("limit: not positive")
 	}
+	offset, limit = min(offset, math.MaxInt32), min(limit, math.MaxInt32) // which is what $slice takes
 	raw, err := l.id(id)
 	if err != nil {
 		return page, err
@@ -277,7 +279,7 @@ func (l *Lists[ID, E]) slice(ctx context.Context, id bson.RawValue, offset, limi
 	array := l.array()
 	cursor, err := l.coll.Aggregate(ctx, mongo.Pipeline{
 		stage("$match", l.parent(id)),
-		stage("$project", append(l.project(), bson.E{Key: "_id", Value: 0}, bson.E{Key: "items", Value: slice(array, offset, limit)})),
+		stage("$project", append(l.project(), bson.E{Key: "_id", Value: 0}, bson.E{Key: "items", Value: op("$slice", array, offset, limit)})),
 	})
 	if err != nil {
 		return c, err
@@ -292,12 +294,6 @@ func (l *Lists[ID, E]) slice(ctx context.Context, id bson.RawValue, offset, limi
 		err = ErrNotFound
 	}
 	return c, err
-}
-
-// slice is some elements of an array; positions are 32 bits to the server.
-func slice(array any, offset, limit int64) bson.D {
-	const most = 1 << 30
-	return op("$slice", array, min(offset, most), min(limit, most))
 }
 
 // fill adds what the overflow documents hold of a page.
@@ -334,8 +330,8 @@ func (l *Lists[ID, E]) fill(ctx context.Context, id bson.RawValue, c *contents[E
 	}}), options.Find().SetSort(l.byNumber(1)).SetProjection(bson.D{
 		{Key: "_id", Value: 0},
 		{Key: "items", Value: op("$cond", op("$eq", "$"+number, all[from].Number),
-			slice(array, skip, limit-int64(len(c.Items))),
-			slice(array, 0, limit-int64(len(c.Items))))},
+			op("$slice", array, skip, limit-int64(len(c.Items))),
+			op("$slice", array, 0, limit-int64(len(c.Items))))},
 	}))
 	if err != nil {
 		return err

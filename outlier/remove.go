@@ -19,9 +19,10 @@ import (
 //
 // Cost: 1 round trip, 1 document written, found by _id, if the parent has no
 // overflow. Outliers: 3, 1 document written, if the parent holds the element,
-// else 4, 2 documents written; 2 more if an overflow document is empty then and
-// deleted; 3 more to fold back, which writes the parent and deletes its overflow
-// documents.
+// else 4, 2 documents written (5 if there is no such element: the parent is
+// written twice); 2 more if an overflow document is empty then and deleted, 3 if
+// it was the last; 3 more to fold back, which writes the parent and deletes its
+// overflow documents.
 func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, err error) {
 	n, err := l.remove(ctx, id, e, false)
 	return n > 0, err
@@ -31,8 +32,9 @@ func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, er
 // were.
 //
 // Cost: 1 round trip, 1 document written, found by _id, if the parent has no
-// overflow. Outliers: 4; 2 more if overflow documents hold the element; then as
-// for Remove.
+// overflow. Outliers: 4, and 1 more for each of: overflow documents hold the
+// element; the total was not put right by the first write. Empty documents and
+// folding back as for Remove.
 func (l *Lists[ID, E]) RemoveAll(ctx context.Context, id ID, e E) (removed int64, err error) {
 	return l.remove(ctx, id, e, true)
 }
@@ -42,9 +44,8 @@ func (l *Lists[ID, E]) remove(ctx context.Context, id ID, e E, all bool) (remove
 	if err != nil {
 		return 0, fmt.Errorf("outlier: remove: %w", err)
 	}
-	before, err := l.removeInside(ctx, l.typical(raw), x, all)
-	removed = before.Held
-	if errors.Is(err, mongo.ErrNoDocuments) {
+	removed, done, err := l.removeTypical(ctx, raw, x, all)
+	if err == nil && !done {
 		err = txn.Run(ctx, l.coll.Database().Client(), func(ctx context.Context) (err error) {
 			removed, err = l.removeLocked(ctx, raw, x, all)
 			return err
@@ -56,21 +57,44 @@ func (l *Lists[ID, E]) remove(ctx context.Context, id ID, e E, all bool) (remove
 	return removed, nil
 }
 
-// removeInside removes from a parent's array. An outlier counts down by what was
-// removed, but at least by one, so that it is written in any case.
-func (l *lists) removeInside(ctx context.Context, filter bson.D, x bson.RawValue, all bool) (before state, err error) {
+// removeTypical removes from a parent without overflow; if it is none, or there
+// is no such parent, done is false.
+func (l *lists) removeTypical(ctx context.Context, id, x bson.RawValue, all bool) (removed int64, done bool, err error) {
+	if !all { // the one removed is what has been modified
+		result, err := l.coll.UpdateOne(ctx, l.typical(id), l.removal(x, false))
+		if err != nil {
+			return 0, false, err
+		}
+		return result.ModifiedCount, result.MatchedCount > 0, nil
+	}
+	before, err := l.removeInside(ctx, l.typical(id), x, true)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return 0, false, nil
+	}
+	return before.Held, err == nil, err
+}
+
+// removal is the update that removes from a parent's array. A typical document
+// that does not hold the element is not changed. An outlier counts down by what
+// was removed, but at least by one, so that it is written in any case.
+func (l *lists) removal(x bson.RawValue, all bool) mongo.Pipeline {
 	array := l.array()
 	held := l.occurrences(array, x, all)
-	total := op("$cond", l.flagged(),
-		op("$subtract", l.total(array), op("$max", held, 1)), "$"+l.opts.TotalField)
-	fields := bson.D{{Key: l.opts.ArrayField, Value: l.without(array, x, all)}}
+	var typical any = "$" + l.opts.TotalField
 	if l.opts.CountTypical {
-		total = op("$subtract", l.total(array), op("$cond", l.flagged(), op("$max", held, 1), held))
+		typical = op("$cond", op("$gt", held, 0), op("$subtract", size(array), held), typical)
 	}
-	fields = append(fields, bson.E{Key: l.opts.TotalField, Value: total})
-	err = l.coll.FindOneAndUpdate(ctx, filter, mongo.Pipeline{stage("$set", fields)},
+	return mongo.Pipeline{stage("$set", bson.D{
+		{Key: l.opts.ArrayField, Value: l.without(array, x, all)},
+		{Key: l.opts.TotalField, Value: op("$cond", l.flagged(),
+			op("$subtract", l.total(array), op("$max", held, 1)), typical)},
+	})}
+}
+
+func (l *lists) removeInside(ctx context.Context, filter bson.D, x bson.RawValue, all bool) (before state, err error) {
+	err = l.coll.FindOneAndUpdate(ctx, filter, l.removal(x, all),
 		options.FindOneAndUpdate().SetReturnDocument(options.Before).
-			SetProjection(l.project(bson.E{Key: "held", Value: held}))).Decode(&before)
+			SetProjection(l.project(bson.E{Key: "held", Value: l.occurrences(l.array(), x, all)}))).Decode(&before)
 	return before, err
 }
 

@@ -1,0 +1,126 @@
+package outlier_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/outlier"
+)
+
+// Random operations on a list, against a slice. The bounds change now and then.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			random := rand.New(rand.NewPCG(seed, 1))
+			set, counted := seed%2 == 1, seed >= 2
+			options := func() *outlier.Options {
+				o := &outlier.Options{Set: set, CountTypical: counted, MaxCount: 4 + random.IntN(6), OverflowMaxCount: 2 + random.IntN(4)}
+				if random.IntN(3) == 0 {
+					o.FoldBack = -1
+				}
+				return o
+			}
+			lists := newLists[int, int](t, db, options())
+			insert(t, db, bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: bson.A{-1, -2}}})
+			if _, err := lists.Adopt(t.Context(), nil); err != nil { // for the second's total
+				t.Fatal(err)
+			}
+			model := []int{}
+			element := func() int { return random.IntN(12) }
+			steps := 150
+			if mongotest.Engine(t, db) == "secantus-py" { // which is slow
+				steps = 40
+			}
+			for range steps {
+				var said, want any
+				var err error
+				switch x := element(); random.IntN(10) {
+				case 0, 1, 2:
+					want = !set || !slices.Contains(model, x)
+					said, err = lists.Add(t.Context(), 1, x)
+					if want == true {
+						model = append(model, x)
+					}
+				case 3, 4:
+					var xs []int
+					n := int64(0)
+					for range random.IntN(9) {
+						xs = append(xs, element())
+					}
+					for _, x := range xs {
+						if !set || !slices.Contains(model, x) {
+							model = append(model, x)
+							n++
+						}
+					}
+					want = n
+					said, err = lists.AddMany(t.Context(), 1, xs)
+				case 5, 6, 7:
+					i := slices.Index(model, x)
+					want = i >= 0
+					said, err = lists.Remove(t.Context(), 1, x)
+					if i >= 0 {
+						model = slices.Delete(model, i, i+1)
+					}
+				case 8:
+					n := len(model)
+					model = slices.DeleteFunc(model, func(y int) bool { return x == y })
+					want = int64(n - len(model))
+					said, err = lists.RemoveAll(t.Context(), 1, x)
+				case 9:
+					if random.IntN(2) == 0 {
+						lists = newLists[int, int](t, db, options())
+						_, err = lists.Adopt(t.Context(), nil)
+					} else {
+						err = lists.Rebalance(t.Context(), 1)
+					}
+				}
+				if err != nil || said != want {
+					t.Fatalf("%v, want %v, %v", said, want, err)
+				}
+				agree(t, db, lists, model, random)
+			}
+			if diff := cmp.Diff([]int{-1, -2}, collect(t, lists.Items(t.Context(), 2))); diff != "" {
+				t.Error("the other list:", diff)
+			}
+		})
+	}
+}
+
+func agree(t *testing.T, db *mongo.Database, lists *outlier.Lists[int, int], model []int, random *rand.Rand) {
+	t.Helper()
+	ctx := t.Context()
+	if diff := cmp.Diff(model, collect(t, lists.Items(ctx, 1))); diff != "" {
+		t.Fatal(diff)
+	}
+	if n, err := lists.Total(ctx, 1); err != nil || n != int64(len(model)) {
+		t.Fatal(n, len(model), err)
+	}
+	x := random.IntN(12)
+	if held, err := lists.Contains(ctx, 1, x); err != nil || held != slices.Contains(model, x) {
+		t.Fatal(x, held, err)
+	}
+	offset, limit := random.IntN(len(model)+3), 1+random.IntN(6)
+	page, err := lists.Page(ctx, 1, int64(offset), int64(limit))
+	from, to := min(offset, len(model)), min(offset+limit, len(model))
+	want := outlier.Page[int]{Items: append([]int{}, model[from:to]...), Total: int64(len(model)), HasNext: to < len(model)}
+	if diff := cmp.Diff(want, page); err != nil || diff != "" {
+		t.Fatal(err, diff)
+	}
+	for _, doc := range stored(t, db.Collection("extras"), bson.D{{Key: "n", Value: 1}}) {
+		if n := len(doc[3].Value.(bson.A)); n == 0 {
+			t.Fatal("an empty overflow document")
+		}
+	}
+	healthy(t, lists)
+}
