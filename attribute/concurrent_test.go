@@ -1,0 +1,301 @@
+package attribute_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// parallel runs fn in n goroutines and waits.
+func parallel(n int, fn func(worker int)) {
+	var wg sync.WaitGroup
+	for w := range n {
+		wg.Go(func() { fn(w) })
+	}
+	wg.Wait()
+}
+
+// Writers of one key leave one entry, whichever calls they use, and one of those
+// that add wins.
+func TestWritersOfOneKey(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	ctx := t.Context()
+	a := newAttributes[int, int](t, coll, nil)
+	for round := range 5 {
+		insert(t, coll, d("_id", round))
+		var mu sync.Mutex
+		added := 0
+		parallel(8, func(w int) {
+			if w%2 == 0 {
+				if err := a.Set(ctx, round, "set", w); err != nil {
+					t.Error(err)
+				}
+			}
+			switch err := a.Add(ctx, round, "add", w); {
+			case err == nil:
+				mu.Lock()
+				added++
+				mu.Unlock()
+			case !errors.Is(err, attribute.ErrExists):
+				t.Error(err)
+			}
+			if w%2 == 0 {
+				if err := a.Set(ctx, round, "both", w); err != nil {
+					t.Error(err)
+				}
+			} else if err := a.Add(ctx, round, "both", w); err != nil && !errors.Is(err, attribute.ErrExists) {
+				t.Error(err)
+			}
+			// A key of its own is not undone by the others.
+			if err := a.SetMany(ctx, round, attribute.Attribute[int]{Key: fmt.Sprint(w), Value: w}, attribute.Attribute[int]{Key: "many", Value: w}); err != nil {
+				t.Error(err)
+			}
+		})
+		want(t, added, 1)
+		all, err := a.GetAll(ctx, round)
+		must(t, err)
+		var keys []string
+		for _, e := range all {
+			keys = append(keys, e.Key)
+		}
+		slices.Sort(keys)
+		want(t, keys, []string{"0", "1", "2", "3", "4", "5", "6", "7", "add", "both", "many", "set"})
+	}
+	must(t, drain(a.Check(ctx)))
+}
+
+// Adopt and RenameKey run beside writers of the same documents: nothing is lost
+// and no key stands twice.
+func TestConversionBesideWriters(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	ctx := t.Context()
+	a := newAttributes[int, int](t, coll, nil)
+	const n = 40
+	for i := range n {
+		insert(t, coll, d("_id", i, "width", i, "attributes", bson.A{e("old", i)}))
+	}
+	parallel(4, func(w int) {
+		switch w {
+		case 0:
+			for range 3 {
+				if _, err := a.Adopt(ctx, []attribute.Column{{Path: "width", Key: "width"}}, &attribute.AdoptOptions{BatchSize: 5}); err != nil {
+					t.Error(err)
+				}
+			}
+		case 1:
+			if _, err := a.RenameKey(ctx, "old", "new", &attribute.KeyOptions{BatchSize: 5}); err != nil {
+				t.Error(err)
+			}
+		default:
+			for i := range n {
+				if err := a.Set(ctx, i, fmt.Sprint("w", w), i); err != nil {
+					t.Error(err)
+				}
+				if w == 2 { // old code
+					if _, err := coll.UpdateOne(ctx, d("_id", i), d("$set", d("width", i))); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}
+	})
+	if _, err := a.Adopt(ctx, []attribute.Column{{Path: "width", Key: "width"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		all, err := a.GetAll(ctx, i)
+		must(t, err)
+		slices.SortFunc(all, func(x, y attribute.Attribute[int]) int { return cmpStrings(x.Key, y.Key) })
+		want(t, all, []attribute.Attribute[int]{{Key: "new", Value: i}, {Key: "w2", Value: i}, {Key: "w3", Value: i}, {Key: "width", Value: i}})
+		want(t, len(stored(t, coll, i)), 2)
+	}
+}
+
+func cmpStrings(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// Random calls leave what the same calls on a slice leave.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	ctx := t.Context()
+	a := newAttributes[int, int](t, coll, &attribute.Options{ArrayField: "x.y", KeyField: "key", ValueField: "value", QualifierField: "q"})
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	insert(t, coll, d("_id", 1))
+	type entry = attribute.Attribute[int]
+	model := []entry{}
+	keys, qualifiers := []string{"a", "b", "c"}, []string{"", "x"}
+	find := func(k, q string) int {
+		return slices.IndexFunc(model, func(e entry) bool { return e.Key == k && e.Qualifier == q })
+	}
+	put := func(e entry) {
+		if i := find(e.Key, e.Qualifier); i >= 0 {
+			model[i].Value = e.Value
+		} else {
+			model = append(model, e)
+		}
+	}
+	for step := range 300 {
+		e := entry{keys[random.IntN(3)], random.IntN(100), qualifiers[random.IntN(2)]}
+		i := find(e.Key, e.Qualifier)
+		var err, expected error
+		switch call := random.IntN(8); call {
+		case 0, 1:
+			err = a.Set(ctx, 1, e.Key, e.Value, e.Qualifier)
+			put(e)
+		case 2:
+			err = a.Add(ctx, 1, e.Key, e.Value, e.Qualifier)
+			if i >= 0 {
+				expected = attribute.ErrExists
+			} else {
+				put(e)
+			}
+		case 3:
+			err = a.Change(ctx, 1, e.Key, e.Value, e.Qualifier)
+			if i < 0 {
+				expected = attribute.ErrNoAttribute
+			} else {
+				put(e)
+			}
+		case 4, 5:
+			err = a.Remove(ctx, 1, e.Key, e.Qualifier)
+			if i < 0 {
+				expected = attribute.ErrNoAttribute
+			} else {
+				model = slices.Delete(model, i, i+1)
+			}
+		case 6:
+			other := entry{keys[random.IntN(3)], 5, "y"}
+			err = a.SetMany(ctx, 1, e, other)
+			put(e)
+			put(other)
+		case 7:
+			to := keys[random.IntN(3)]
+			if to == e.Key {
+				continue
+			}
+			err = a.Rename(ctx, 1, e.Key, to)
+			has := false
+			for _, o := range model {
+				if o.Key == e.Key {
+					has = true
+					if find(to, o.Qualifier) >= 0 {
+						expected = attribute.ErrExists
+					}
+				}
+			}
+			if !has {
+				expected = attribute.ErrNoAttribute
+			}
+			if expected == nil {
+				for j := range model {
+					if model[j].Key == e.Key {
+						model[j].Key = to
+					}
+				}
+			}
+		}
+		if !errors.Is(err, expected) {
+			t.Fatalf("step %d: %v, want %v", step, err, expected)
+		}
+		got, err := a.GetAll(ctx, 1)
+		must(t, err)
+		want(t, got, slices.Clone(model))
+	}
+	must(t, drain(a.Check(ctx)))
+}
+
+// The reason of a refusal may have gone when it is asked for: then the write is
+// tried again, boundedly.
+func TestRefusalsThatPass(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	var before func(command string) // what another writer does
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			if before != nil {
+				before(e.CommandName)
+			}
+		},
+	}))
+	other := mongotest.Database(t).Client().Database(db.Name()).Collection("c")
+	a := newAttributes[int, int](t, db.Collection("c"), nil)
+	rival := newAttributes[int, int](t, other, nil)
+	insert(t, other, d("_id", 1, "attributes", bson.A{e("k", 1)}))
+
+	removed := false
+	before = func(command string) {
+		if command == "find" && !removed {
+			removed = true
+			must(t, rival.Remove(ctx, 1, "k"))
+		}
+	}
+	must(t, a.Add(ctx, 1, "k", 2))
+	want(t, stored(t, other, 1), d("_id", int32(1), "attributes", bson.A{e("k", int32(2))}))
+
+	attempts := 0
+	before = func(command string) {
+		switch command {
+		case "update":
+			attempts++
+			must(t, rival.Set(ctx, 1, "k", 1))
+		case "find":
+			must(t, rival.Remove(ctx, 1, "k"))
+		}
+	}
+	wantErr(t, a.Add(ctx, 1, "k", 3), attribute.ErrContended)
+	want(t, attempts, 16)
+	want(t, stored(t, other, 1), d("_id", int32(1), "attributes", bson.A{}))
+}
+
+// A write that the server gave up before it was done is repeated by the driver
+// and done once.
+func TestRetriedWrite(t *testing.T) {
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	a := newAttributes[int, int](t, db.Collection("c"), nil)
+	insert(t, db.Collection("c"), d("_id", 1))
+	must(t, db.Client().Database("admin").RunCommand(ctx, d("configureFailPoint", "failCommand", "mode", d("times", 1),
+		"data", d("failCommands", bson.A{"update"}, "errorCode", 262, "errorLabels", bson.A{"RetryableWriteError"}))).Err())
+	must(t, a.Add(ctx, 1, "k", 1))
+	want(t, stored(t, db.Collection("c"), 1), d("_id", int32(1), "attributes", bson.A{e("k", int32(1))}))
+}
+
+// Errors go through.
+func TestServerErrors(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a := newAttributes[int, int](t, coll, nil)
+	for _, err := range []error{
+		a.Set(ctx, 1, "k", 1), a.Remove(ctx, 1, "k"), errOf(a.Get(ctx, 1, "k")), errOf(a.GetAll(ctx, 1)), errOf(a.GetBy(ctx, nil, "k")),
+		drain(a.Values(ctx, nil, "k")), errOf(a.Facets(ctx, nil, nil)), errOf(a.RenameKey(ctx, "a", "b", nil)), errOf(a.RemoveKey(ctx, "a", nil)),
+		errOf(a.Adopt(ctx, columns[2:], nil)), errOf(a.Unadopt(ctx, columns[2:], nil)), drain(a.Check(ctx)), errOf(a.Repair(ctx, nil)), a.EnsureIndexes(ctx),
+	} {
+		wantErr(t, err, context.Canceled)
+	}
+}

@@ -1,0 +1,333 @@
+package attribute_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// The five calls that most programs need.
+func Example() {
+	ctx := context.Background()
+	films := mongotest.ExampleDatabase().Collection("films")
+
+	releases, err := attribute.New[int, time.Time](films, &attribute.Options{
+		ArrayField: "releases",
+		KeyField:   "location",
+		ValueField: "date",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := releases.EnsureIndexes(ctx); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := films.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "title", Value: "Star Wars"}}); err != nil {
+		log.Fatal(err)
+	}
+
+	day := func(month time.Month, day int) time.Time { return time.Date(1977, month, day, 0, 0, 0, 0, time.UTC) }
+	if err := releases.Set(ctx, 1, "USA", day(5, 20)); err != nil {
+		log.Fatal(err)
+	}
+	err = releases.SetMany(ctx, 1,
+		attribute.Attribute[time.Time]{Key: "France", Value: day(10, 19)},
+		attribute.Attribute[time.Time]{Key: "Italy", Value: day(10, 20)},
+		attribute.Attribute[time.Time]{Key: "UK", Value: day(12, 27)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	date, err := releases.Get(ctx, 1, "UK")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("UK", date.UTC().Format(time.DateOnly))
+	if err := releases.Remove(ctx, 1, "UK"); err != nil {
+		log.Fatal(err)
+	}
+	all, err := releases.GetAll(ctx, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, release := range all {
+		fmt.Println(release.Key, release.Value.UTC().Format(time.DateOnly))
+	}
+	n, err := films.CountDocuments(ctx, releases.Filter(
+		releases.Range("USA", day(5, 1), day(6, 1)),
+		releases.Exists("Italy")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("found", n)
+	// Output:
+	// UK 1977-12-27
+	// USA 1977-05-20
+	// France 1977-10-19
+	// Italy 1977-10-20
+	// found 1
+}
+
+// One key several times, told apart by its unit.
+func ExampleAttributes_Set_qualifier() {
+	ctx := context.Background()
+	bottles := mongotest.ExampleDatabase().Collection("bottles")
+	specs, err := attribute.New[int, string](bottles, &attribute.Options{ArrayField: "specs", QualifierField: "u"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := bottles.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}}); err != nil {
+		log.Fatal(err)
+	}
+	if err := specs.Set(ctx, 1, "volume", "500", "ml"); err != nil {
+		log.Fatal(err)
+	}
+	if err := specs.Set(ctx, 1, "volume", "12", "ounces"); err != nil {
+		log.Fatal(err)
+	}
+	ml, err := specs.Get(ctx, 1, "volume", "ml")
+	fmt.Println(ml, err)
+	for _, unit := range []string{"ml", "ounces"} {
+		n, err := bottles.CountDocuments(ctx, specs.Filter(specs.Equals("volume", "500", unit)))
+		fmt.Println(unit, n, err)
+	}
+	// Output:
+	// 500 <nil>
+	// ml 1 <nil>
+	// ounces 0 <nil>
+}
+
+// Add does not overwrite.
+func ExampleAttributes_Add() {
+	ctx := context.Background()
+	coll := mongotest.ExampleDatabase().Collection("products")
+	specs, err := attribute.New[int, any](coll, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(specs.Add(ctx, 1, "color", "red"))
+	fmt.Println(errors.Is(specs.Add(ctx, 1, "color", "blue"), attribute.ErrExists))
+	fmt.Println(errors.Is(specs.Change(ctx, 1, "size", 5), attribute.ErrNoAttribute))
+	// Output:
+	// <nil>
+	// true
+	// true
+}
+
+// Values of several types in one array, read as what they are.
+func ExampleAs() {
+	ctx := context.Background()
+	coll := mongotest.ExampleDatabase().Collection("products")
+	specs, err := attribute.New[int, any](coll, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	entries, err := specs.Elements(
+		attribute.Attribute[any]{Key: "color", Value: "red"},
+		attribute.Attribute[any]{Key: "weight", Value: 2.5})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "attributes", Value: entries}}); err != nil {
+		log.Fatal(err)
+	}
+	weights := attribute.As[float64](specs)
+	weight, err := weights.Get(ctx, 1, "weight")
+	fmt.Println(weight*2, err)
+	n, err := coll.CountDocuments(ctx, weights.Filter(weights.Gte("weight", 2)))
+	fmt.Println(n, err)
+	// Output:
+	// 5 <nil>
+	// 1 <nil>
+}
+
+// The price of one channel for a screening, and all screenings of a channel.
+func ExampleAttributes_Values() {
+	ctx := context.Background()
+	schedules := mongotest.ExampleDatabase().Collection("schedules")
+	channels, err := attribute.New[string, int](schedules, &attribute.Options{
+		ArrayField: "provider", KeyField: "channel", ValueField: "price",
+		Indexes: []attribute.Index{
+			{Prefix: []string{"scheduleId", "movie"}, KeyOnly: true},
+			{KeyOnly: true},
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := channels.EnsureIndexes(ctx); err != nil {
+		log.Fatal(err)
+	}
+	_, err = schedules.InsertOne(ctx, bson.D{
+		{Key: "_id", Value: "s1"}, {Key: "scheduleId", Value: "0001"}, {Key: "movie", Value: "你的名字"},
+		{Key: "provider", Value: bson.A{
+			bson.D{{Key: "channel", Value: "gewala"}, {Key: "price", Value: 30}},
+			bson.D{{Key: "channel", Value: "maoyan"}, {Key: "price", Value: 50}},
+			bson.D{{Key: "channel", Value: "taopiao"}, {Key: "price", Value: 20}},
+		}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	price, err := channels.GetBy(ctx, bson.D{{Key: "scheduleId", Value: "0001"}, {Key: "movie", Value: "你的名字"}}, "gewala")
+	fmt.Println(price, err)
+	for screening, err := range channels.Values(ctx, nil, "maoyan") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(screening.ID, screening.Value)
+	}
+	// Output:
+	// 30 <nil>
+	// s1 50
+}
+
+func productsExample(ctx context.Context) *attribute.Attributes[int, string] {
+	coll := mongotest.ExampleDatabase().Collection("products")
+	specs, err := attribute.New[int, string](coll, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for id, colors := range []string{"red", "blue", "red", ""} {
+		entries := bson.A{bson.D{{Key: "k", Value: "size"}, {Key: "v", Value: "M"}}}
+		if colors != "" {
+			entries = append(entries, bson.D{{Key: "k", Value: "color"}, {Key: "v", Value: colors}})
+		}
+		if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "attributes", Value: entries}}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	return specs
+}
+
+// Whether what has no color at all counts as "not red" is up to you.
+func ExampleCondition() {
+	ctx := context.Background()
+	specs := productsExample(ctx)
+	red := specs.Equals("color", "red")
+	for _, c := range []attribute.Condition{red, red.NotOrMissing(), red.PresentAndNot()} {
+		facets, err := specs.Facets(ctx, specs.Filter(c), &attribute.FacetOptions{Keys: []string{"size"}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(facets[0].Count)
+	}
+	// Output:
+	// 2
+	// 2
+	// 1
+}
+
+// The counts beside a search's results.
+func ExampleAttributes_Facets() {
+	ctx := context.Background()
+	specs := productsExample(ctx)
+	facets, err := specs.Facets(ctx, nil, &attribute.FacetOptions{Top: 5})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, facet := range facets {
+		fmt.Println(facet.Key, facet.Count)
+		for _, value := range facet.Values {
+			fmt.Println("-", value.Value, value.Count)
+		}
+	}
+	// Output:
+	// color 3
+	// - red 2
+	// - blue 1
+	// size 4
+	// - M 4
+}
+
+// Products by color; what has none comes last.
+func ExampleAttributes_SortPipeline() {
+	ctx := context.Background()
+	coll := mongotest.ExampleDatabase().Collection("products")
+	specs, err := attribute.New[int, int](coll, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for id, weight := range []int{30, 10, 20} {
+		entries, err := specs.Elements(attribute.Attribute[int]{Key: "weight", Value: weight})
+		if err != nil {
+			log.Fatal(err)
+		}
+		if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "attributes", Value: entries}}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	cursor, err := coll.Aggregate(ctx, specs.SortPipeline(nil, "weight", &attribute.SortOptions{Limit: 2}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	var products []struct {
+		ID int `bson:"_id"`
+	}
+	if err := cursor.All(ctx, &products); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(products)
+	// Output: [{1} {2}]
+}
+
+// Fields become entries; the second run finds nothing left.
+func ExampleAttributes_Adopt() {
+	ctx := context.Background()
+	films := mongotest.ExampleDatabase().Collection("films")
+	for id := range 100 {
+		_, err := films.InsertOne(ctx, bson.D{
+			{Key: "_id", Value: id},
+			{Key: "release_US", Value: time.Date(1977, 5, 20, 0, 0, 0, 0, time.UTC)},
+			{Key: "release_UK", Value: nil},
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	releases, err := attribute.New[int, time.Time](films, &attribute.Options{ArrayField: "releases", KeyField: "location", ValueField: "date"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		result, err := releases.Adopt(ctx, []attribute.Column{
+			{Path: "release_US", Key: "USA"},
+			{Path: "release_UK", Key: "UK"},
+		}, &attribute.AdoptOptions{BatchSize: 30})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(result.Adopted, result.Skipped)
+	}
+	var film bson.Raw
+	if err := films.FindOne(ctx, bson.D{{Key: "_id", Value: 7}}).Decode(&film); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(film)
+	// Output:
+	// 100 0
+	// 0 0
+	// {"_id": {"$numberInt":"7"},"releases": [{"location": "USA","date": {"$date":{"$numberLong":"232934400000"}}}]}
+}
+
+// A key gets another name over the whole collection.
+func ExampleAttributes_RenameKey() {
+	ctx := context.Background()
+	specs := productsExample(ctx)
+	result, err := specs.RenameKey(ctx, "color", "colour", nil)
+	fmt.Println(result.Changed, result.Skipped, err)
+	color, err := specs.Get(ctx, 1, "colour")
+	fmt.Println(color, err)
+	// Output:
+	// 3 0 <nil>
+	// blue <nil>
+}
