@@ -152,7 +152,7 @@ func (r *Ref[ID, S]) adoptBatch(ctx context.Context, t *target, docs []bson.Raw,
 	for _, id := range used {
 		ids = append(ids, id)
 	}
-	in := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
+	in := inIDs(ids)
 	err = txn.Run(ctx, r.source.Database().Client(), func(ctx context.Context) error {
 		if _, err := r.source.UpdateMany(ctx, in, touching()); err != nil {
 			return err
@@ -182,9 +182,8 @@ func (r *Ref[ID, S]) adoptBatch(ctx context.Context, t *target, docs []bson.Raw,
 // fill writes frozen fields where a copy has none, then the followed fields and
 // the version, into the copies of s in these documents.
 func (t *target) fill(s state, ids bson.A) []mongo.WriteModel {
-	in := bson.E{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}
 	model := func(filter bson.D, update bson.D, conditions []bson.E) mongo.WriteModel {
-		m := mongo.NewUpdateManyModel().SetFilter(append(bson.D{in}, filter...)).SetUpdate(update)
+		m := mongo.NewUpdateManyModel().SetFilter(append(inIDs(ids), filter...)).SetUpdate(update).SetHint(idOnly)
 		if elements := t.elements(s.id, conditions...); elements != nil {
 			m.SetArrayFilters(elements)
 		}

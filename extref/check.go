@@ -230,8 +230,7 @@ func (r *Ref[ID, S]) examine(ctx context.Context, t *target, docs []bson.Raw) ([
 	if len(again) == 0 {
 		return problems, nil
 	}
-	second := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: again}}}}
-	for docs, err := range scan.Batches(ctx, t.Collection, second, t.projection(), len(again)+1) {
+	for docs, err := range scan.Batches(ctx, t.Collection, inIDs(again), t.projection(), len(again)+1) {
 		if err != nil {
 			return nil, err
 		}
@@ -254,8 +253,7 @@ func (r *Ref[ID, S]) sources(ctx context.Context, ids map[string]bson.RawValue) 
 		if len(chunk) == 0 {
 			return nil
 		}
-		cursor, err := r.primary.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: chunk}}}},
-			options.Find().SetProjection(r.projection()).SetBatchSize(int32(len(chunk)+1)))
+		cursor, err := r.primary.Find(ctx, inIDs(chunk), options.Find().SetProjection(r.projection()).SetBatchSize(int32(len(chunk)+1)))
 		if err != nil {
 			return err
 		}

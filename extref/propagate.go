@@ -141,7 +141,7 @@ func (r *Ref[ID, S]) propagate(ctx context.Context, s state, o *PropagateOptions
 	total := int64(0)
 	for _, t := range r.following {
 		if txn.Running(ctx) {
-			n, err := t.update(ctx, s, t.behind(s))
+			n, err := t.update(ctx, s, nil)
 			if err != nil {
 				return total, fmt.Errorf("%s: %w", t.Name, err)
 			}
@@ -194,9 +194,8 @@ func (r *Ref[ID, S]) propagateTo(ctx context.Context, t *target, s state, o *Pro
 
 // updateBatch writes the copies in these documents that are behind.
 func (r *Ref[ID, S]) updateBatch(ctx context.Context, t *target, s state, ids bson.A) (int64, error) {
-	in := bson.E{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}
 	if !t.Unversioned {
-		return t.update(ctx, s, append(bson.D{in}, t.behind(s)...))
+		return t.update(ctx, s, ids)
 	}
 	// Without a version only the source itself can say which state is the newest.
 	n := int64(0)
@@ -205,7 +204,7 @@ func (r *Ref[ID, S]) updateBatch(ctx context.Context, t *target, s state, ids bs
 		if err != nil {
 			return err
 		}
-		if n, err = t.update(ctx, now, append(bson.D{in}, t.behind(now)...)); err != nil {
+		if n, err = t.update(ctx, now, ids); err != nil {
 			return err
 		}
 		return r.untouch(ctx, now)
@@ -213,10 +212,15 @@ func (r *Ref[ID, S]) updateBatch(ctx context.Context, t *target, s state, ids bs
 	return n, err
 }
 
-// update writes the followed fields of s into the copies that are behind in the
-// documents that filter selects.
-func (t *target) update(ctx context.Context, s state, filter bson.D) (int64, error) {
-	opts := options.UpdateMany()
+// update writes the followed fields of s into the copies that are behind, in
+// these documents or, with none, in all.
+func (t *target) update(ctx context.Context, s state, ids bson.A) (int64, error) {
+	filter, opts := t.behind(s), options.UpdateMany()
+	if ids != nil {
+		// The planner might scan all that are behind for every batch.
+		filter = append(inIDs(ids), filter...)
+		opts.SetHint(idOnly)
+	}
 	if elements := t.elements(s.id, t.older(s)...); elements != nil {
 		opts.SetArrayFilters(elements)
 	}
@@ -225,6 +229,10 @@ func (t *target) update(ctx context.Context, s state, filter bson.D) (int64, err
 		return 0, err
 	}
 	return result.MatchedCount, nil
+}
+
+func inIDs(ids bson.A) bson.D {
+	return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
 }
 
 // valueOf is a copy of a value that outlives the cursor's document.

@@ -52,7 +52,8 @@ func (r *Ref[ID, S]) Update(ctx context.Context, id ID, update any) (UpdateResul
 // Replace is Update with a whole document in place of the stored one. The
 // version goes on from the stored one, whatever src holds.
 //
-// Cost: as Update; if src holds an older version, 1 round trip and 1 write more.
+// Cost: as Update; 1 round trip and 1 write for the version also if no followed
+// field changed but src holds an older version.
 func (r *Ref[ID, S]) Replace(ctx context.Context, id ID, src S) (UpdateResult, error) {
 	doc, err := encode.Document(r.opts.Registry, src)
 	if err != nil {

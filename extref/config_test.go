@@ -1,0 +1,162 @@
+package extref_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/extref"
+)
+
+// unconnected is a database that nothing is sent to.
+func unconnected(t *testing.T) *mongo.Database {
+	t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	return client.Database("db")
+}
+
+func TestConfiguration(t *testing.T) {
+	t.Parallel()
+	db := unconnected(t)
+	source, coll := db.Collection("source"), db.Collection("c")
+	fields := []extref.Field{{Path: "name"}}
+	target := func(change func(*extref.Target)) []extref.Target {
+		out := extref.Target{Collection: coll, Path: "ref", Fields: fields}
+		change(&out)
+		return []extref.Target{out}
+	}
+	field := func(f extref.Field) []extref.Target {
+		return target(func(t *extref.Target) { t.Fields = []extref.Field{{Path: "name"}, f} })
+	}
+	plain := target(func(*extref.Target) {})
+	for want, try := range map[string]struct {
+		targets []extref.Target
+		opts    *extref.Options
+	}{
+		"targets: none":                                                    {},
+		"Options.VersionField: invalid":                                    {plain, &extref.Options{VersionField: "a.b"}},
+		"Options.VersionField: invalid field n":                            {plain, &extref.Options{VersionField: "_id"}},
+		"Options.Deferred: not together":                                   {plain, &extref.Options{Outbox: db.Collection("o"), Deferred: true}},
+		"Options.Outbox: is the source":                                    {plain, &extref.Options{Outbox: source}},
+		"targets[0].Collection: is Options.Out":                            {plain, &extref.Options{Outbox: db.Collection("c")}},
+		"targets[0].Collection: nil":                                       {[]extref.Target{{}}, nil},
+		"targets[0].Path: invalid":                                         {target(func(t *extref.Target) { t.Path = "$a" }), nil},
+		`targets[0].Path: invalid field name: "0"`:                         {target(func(t *extref.Target) { t.Path = "a.0" }), nil},
+		"targets[0].Path: empty":                                           {target(func(t *extref.Target) { t.Path, t.Array = "", true }), nil},
+		"targets[0].Path: invalid field name: _id":                         {target(func(t *extref.Target) { t.Path = "_id.x" }), nil},
+		"targets[0].IDField: must be given":                                {target(func(t *extref.Target) { t.Path = "" }), nil},
+		"targets[0].IDField: invalid":                                      {target(func(t *extref.Target) { t.IDField = "a..b" }), nil},
+		"targets[0].VersionField: not together":                            {target(func(t *extref.Target) { t.VersionField, t.Unversioned = "v", true }), nil},
+		"targets[0].VersionField: invalid":                                 {target(func(t *extref.Target) { t.VersionField = "a\x00" }), nil},
+		"targets[0].OnDelete: unknown":                                     {target(func(t *extref.Target) { t.OnDelete = 9 }), nil},
+		"targets[0].OnDelete: Cascade is not":                              {target(func(t *extref.Target) { t.Array, t.OnDelete = true, extref.Cascade }), nil},
+		"targets[0].Fields: none":                                          {target(func(t *extref.Target) { t.Fields = nil }), nil},
+		"targets[0].Fields[1].Path: invalid":                               {field(extref.Field{}), nil},
+		`targets[0].Fields[1].Path: "name" stands`:                         {field(extref.Field{Path: "name", As: "n"}), nil},
+		`targets[0].Fields[1].Path: invalid field name: "version.x" is no`: {field(extref.Field{Path: "version.x"}), nil},
+		`targets[0].Fields[1].Path: invalid field name: "_id" is no`:       {field(extref.Field{Path: "_id", As: "x"}), nil},
+		"targets[0].Fields[1].As: invalid":                                 {field(extref.Field{Path: "x", As: "a.0"}), nil},
+		`targets[0].Fields[1].As: invalid field name: "ref.name" coll`:     {field(extref.Field{Path: "x.name"}), nil},
+		"targets[0].Fields[1].Policy: unknown":                             {field(extref.Field{Path: "x", Policy: 7}), nil},
+		`targets[1].Name: "c.ref" stands twice`:                            {append(plain, plain...), nil},
+		"targets[1].IDField: invalid field name: \"ref._id\" collides with targets[0].IDField": {
+			append(plain, target(func(t *extref.Target) { t.Name = "x" })...), nil},
+		`_id: invalid field name: "_id" collides`: {target(func(t *extref.Target) { t.Path, t.IDField, t.Fields = "", "x", []extref.Field{{Path: "a", As: "_id"}} }), nil},
+	} {
+		_, err := extref.New[int, bson.D](source, try.targets, try.opts)
+		if err == nil || !strings.HasPrefix(err.Error(), "extref: "+want) {
+			t.Errorf("want %q, have %v", want, err)
+		}
+	}
+	if _, err := extref.New[int, bson.D](nil, plain, nil); err == nil || err.Error() != "extref: nil source collection" {
+		t.Error(err)
+	}
+	// Two references in one array, and collections that differ.
+	two := []extref.Target{
+		{Collection: coll, Path: "items", Array: true, IDField: "product._id", VersionField: "product.version", Fields: []extref.Field{{Path: "name", As: "product.name"}}, Name: "product"},
+		{Collection: coll, Path: "items", Array: true, IDField: "gift._id", VersionField: "gift.version", Fields: []extref.Field{{Path: "name", As: "gift.name"}}, Name: "gift"},
+		{Collection: db.Collection("other"), Path: "items", Array: true, Fields: fields},
+	}
+	if _, err := extref.New[int, bson.D](source, two, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	t.Parallel()
+	db := unconnected(t)
+	r, err := extref.New[any, any](db.Collection("source"), []extref.Target{{
+		Collection: db.Collection("c"), Path: "ref", Fields: []extref.Field{{Path: "name"}},
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	for name, call := range map[string]struct {
+		err  error
+		want error
+		text string
+	}{
+		"no target":        {second(r.Reference("x", d("_id", 1))), extref.ErrNoTarget, `extref: reference: no such target: "x"`},
+		"filter":           {second(r.Filter("x", 1)), extref.ErrNoTarget, "extref: filter: "},
+		"behind":           {second(r.BehindFilter("x", 1)), extref.ErrNoTarget, "extref: behind: "},
+		"fetch":            {second(r.Fetch(ctx, "x", 1)), extref.ErrNoTarget, "extref: fetch: "},
+		"pin":              {second(r.Pin(ctx, "x", 1)), extref.ErrNoTarget, "extref: pin: "},
+		"indexes":          {second(r.TargetIndexes("x")), extref.ErrNoTarget, "extref: indexes: "},
+		"adopt":            {second(r.Adopt(ctx, "x", nil)), extref.ErrNoTarget, "extref: adopt: "},
+		"stale":            {second(r.StalePipeline("x")), extref.ErrNoTarget, "extref: stale: "},
+		"no ID":            {second(r.Reference("c.ref", d("name", 1))), extref.ErrInvalid, "extref: reference: source: "},
+		"zero ObjectID":    {second(r.Reference("c.ref", d("_id", bson.ObjectID{}))), extref.ErrInvalid, "extref: reference: source: "},
+		"no document":      {second(r.Reference("c.ref", 1)), extref.ErrInvalid, "extref: reference: source: "},
+		"version a text":   {second(r.Reference("c.ref", d("_id", 1, "version", "1"))), extref.ErrInvalid, "extref: reference: source "},
+		"version a half":   {second(r.BehindFilter("c.ref", d("_id", 1, "version", 1.5))), extref.ErrInvalid, "extref: behind: source "},
+		"nil ID":           {second(r.Update(ctx, nil, set("a", 1))), extref.ErrInvalid, "extref: update: "},
+		"pattern":          {second(r.Delete(ctx, bson.Regex{Pattern: "."})), extref.ErrInvalid, "extref: delete: "},
+		"unencodable":      {second(r.Propagate(ctx, make(chan int), nil)), extref.ErrInvalid, "extref: propagate: source "},
+		"nil update":       {second(r.Update(ctx, 1, nil)), nil, "extref: update: nil update"},
+		"batch size":       {second(r.Propagate(ctx, 1, &extref.PropagateOptions{BatchSize: -1})), nil, "extref: propagate: PropagateOptions.BatchSize: negative"},
+		"repair":           {second(r.Repair(ctx, &extref.RepairOptions{BatchSize: -1})), nil, "extref: repair: RepairOptions.BatchSize: negative"},
+		"adopt batch size": {second(r.Adopt(ctx, "c.ref", &extref.AdoptOptions{BatchSize: -1})), nil, "extref: adopt: AdoptOptions.BatchSize: negative"},
+		"no outbox":        {second(r.Drain(ctx, nil)), nil, "extref: drain: no Options.Outbox"},
+		"drain":            {second(r.Drain(ctx, &extref.DrainOptions{BatchSize: -1})), nil, "extref: drain: DrainOptions.BatchSize: negative"},
+		"entries":          {second(r.Drain(ctx, &extref.DrainOptions{MaxEntries: -1})), nil, "extref: drain: DrainOptions.MaxEntries: negative"},
+		"lease":            {second(r.Drain(ctx, &extref.DrainOptions{Lease: -1})), nil, "extref: drain: DrainOptions.Lease: negative"},
+		"no tokens":        {r.Watch(ctx, nil), nil, "extref: watch: WatchOptions.Tokens: nil collection"},
+		"await":            {r.Watch(ctx, &extref.WatchOptions{Tokens: db.Collection("t"), MaxAwait: -1}), nil, "extref: watch: WatchOptions.MaxAwait: negative"},
+		"watch batch size": {r.Watch(ctx, &extref.WatchOptions{Tokens: db.Collection("t"), BatchSize: -1}), nil, "extref: watch: WatchOptions.BatchSize: negative"},
+	} {
+		if call.err == nil || !strings.HasPrefix(call.err.Error(), call.text) || call.want != nil && !errors.Is(call.err, call.want) {
+			t.Errorf("%s: %v", name, call.err)
+		}
+	}
+	for _, err := range r.Pending(ctx) {
+		if err == nil || err.Error() != "extref: pending: no Options.Outbox" {
+			t.Error(err)
+		}
+	}
+	for _, err := range r.Stale(ctx, "x") {
+		if !errors.Is(err, extref.ErrNoTarget) {
+			t.Error(err)
+		}
+	}
+	other, err := extref.New[int, bson.D](db.Client().Database("other").Collection("source"), []extref.Target{{
+		Collection: db.Collection("c"), Path: "ref", Fields: []extref.Field{{Path: "name"}},
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.StalePipeline("c.ref"); err == nil || !strings.Contains(err.Error(), "not in the source's database") {
+		t.Error(err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

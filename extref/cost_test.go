@@ -1,0 +1,377 @@
+package extref_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// record wants exactly these commands and this many documents written.
+func record(t *testing.T, db *mongo.Database, written int, names []string, fn func() error) mongotest.Commands {
+	t.Helper()
+	var err error
+	cmds := mongotest.Record(t, db, func() { err = fn() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(cmds.Names(), names) || cmds.RoundTrips() != len(names) {
+		t.Fatalf("sent %v, want %v", cmds.Names(), names)
+	}
+	if n := cmds.DocumentsWritten(); n != written {
+		t.Fatalf("%d documents written, want %d", n, written)
+	}
+	return cmds
+}
+
+// examined wants a plan by this index that looks at no more than these. The
+// engines other than mongod use no index for several fields of an element, and
+// the Python one none for some other filters; there the filter must have the form
+// that mongod plans by the index.
+func examined(t *testing.T, db *mongo.Database, c mongotest.Command, index, path string, keys, docs int64) {
+	t.Helper()
+	plan, engine := mongotest.Explain(t, db, c.Body), mongotest.Engine(t, db)
+	if plan.Has("COLLSCAN") && (engine == "secantus-py" || engine == "secantus-rs" && path == "teams") {
+		var filter bson.RawValue
+		for _, at := range [][]string{{"filter"}, {"query"}, {"updates", "0", "q"}, {"deletes", "0", "q"}} {
+			if filter.IsZero() {
+				filter = c.Body.Lookup(at...)
+			}
+		}
+		condition := filter.Document().Lookup(path)
+		if path == "teams" {
+			condition = filter.Document().Lookup(path, "$elemMatch", "ref.v")
+		}
+		if condition.IsZero() {
+			t.Fatalf("%s: filter %v does not name %s", c.Name, filter, path)
+		}
+		return
+	}
+	plan.RequireIndex(t, index)
+	plan.RequireExamined(t, keys, docs)
+}
+
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	const copies, others = 30, 10
+	names := func(lists ...[]string) []string { return slices.Concat(lists...) }
+	one := func(name string, n int) []string { return slices.Repeat([]string{name}, n) }
+	commit := one("commitTransaction", 1)
+
+	setUp := func(t *testing.T, o *extref.Options, change func(*extref.Target)) (*extref.Ref[int, bson.D], *mongo.Database, []*mongo.Collection) {
+		r, teams, colls := people(t, o, change)
+		for id := range 2 {
+			insert(t, teams, append(team(id, "a"), bson.E{Key: "version", Value: int64(1)}))
+			n := copies
+			if id == 1 {
+				n = others
+			}
+			var single, many, flat []any
+			for range n {
+				single = append(single, d("team", ok[bson.D](t)(r.Reference("single.team", append(team(id, "a"), bson.E{Key: "version", Value: int64(1)})))))
+				many = append(many, d("teams", bson.A{ok[bson.D](t)(r.Reference("many.teams", append(team(id, "a"), bson.E{Key: "version", Value: int64(1)})))}))
+				flat = append(flat, ok[bson.D](t)(r.Reference("flat", append(team(id, "a"), bson.E{Key: "version", Value: int64(1)}))))
+			}
+			insert(t, colls[0], single...)
+			insert(t, colls[1], many...)
+			insert(t, colls[2], flat...)
+		}
+		return r, teams.Database(), colls
+	}
+	versions := []struct{ index, path string }{
+		{"team._id_1_team.version_1", "team._id"}, {"teams.ref.id_1_teams.ref.v_1", "teams"}, {"team_id_1_team_version_1", "team_id"},
+	}
+	update := func(r *extref.Ref[int, bson.D], name string) func() error {
+		return func() error { _, err := r.Update(t.Context(), 0, set("name", name)); return err }
+	}
+
+	t.Run("versions", func(t *testing.T) {
+		t.Parallel()
+		ctx := t.Context()
+		r, db, colls := setUp(t, nil, nil)
+		record(t, db, 0, one("listIndexes", 3), func() error { return r.EnsureIndexes(ctx) })
+		fresh := db.Collection("fresh")
+		if _, err := fresh.InsertOne(ctx, d()); err != nil {
+			t.Fatal(err)
+		}
+		bare, err := extref.New[int, bson.D](db.Collection("teams"), []extref.Target{{Collection: fresh, Path: "x", Fields: []extref.Field{{Path: "name"}}}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record(t, db, 0, []string{"listIndexes", "createIndexes"}, func() error { return bare.EnsureIndexes(ctx) })
+		record(t, db, 0, nil, func() error { _, err := r.Reference("flat", team(0, "a")); return err })
+		cmds := record(t, db, 0, one("find", 1), func() error { _, err := r.Fetch(ctx, "flat", 0); return err })
+		examined(t, db, cmds[0], "_id_", "_id", 1, 1)
+		cmds = record(t, db, 2, []string{"findAndModify", "update", "commitTransaction"}, func() error {
+			return transaction(t, db, func(ctx context.Context) error { _, err := r.Pin(ctx, "flat", 0); return err })
+		})
+		examined(t, db, cmds[0], "_id_", "_id", 1, 1)
+		examined(t, db, cmds[1], "_id_", "_id", 1, 1)
+
+		unchanged := []string{"findAndModify", "find", "commitTransaction"}
+		cmds = record(t, db, 1, unchanged, func() error { _, err := r.Update(ctx, 0, set("phone", 1)); return err })
+		examined(t, db, cmds[0], "_id_", "_id", 1, 1)
+		stored := append(team(0, "a"), bson.E{Key: "version", Value: int64(1)})
+		record(t, db, 1, unchanged, func() error { _, err := r.Replace(ctx, 0, stored); return err })
+		record(t, db, 2, []string{"findAndModify", "find", "update", "commitTransaction"}, func() error { _, err := r.Replace(ctx, 0, team(0, "a")); return err })
+		changed := names([]string{"findAndModify", "find", "update"}, one("update", 3), commit)
+		cmds = record(t, db, 2+3*copies, changed, update(r, "b"))
+		record(t, db, 2+3*copies, changed, func() error { _, err := r.Replace(ctx, 0, team(0, "c")); return err })
+		examined(t, db, cmds[2], "_id_", "_id", 1, 1)
+		// The plans of the next one, which has as much to do.
+		if _, err := db.Collection("teams").UpdateByID(ctx, 0, d("$set", d("name", "d"), "$inc", d("version", 1))); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range versions {
+			for _, c := range cmds[3+i : 4+i] {
+				body := replaceVersion(t, c.Body, 4)
+				examined(t, db, mongotest.Command{Name: c.Name, Body: body}, v.index, v.path, copies+1, copies)
+			}
+		}
+		propagate := func(o *extref.PropagateOptions) func() error {
+			return func() error { _, err := r.Propagate(ctx, 0, o); return err }
+		}
+		cmds = record(t, db, 3*copies, names(one("find", 1), []string{"find", "update", "find", "update", "find", "update"}), propagate(nil))
+		examined(t, db, cmds[0], "_id_", "_id", 1, 1)
+		examined(t, db, cmds[2], "_id_", "_id", copies+1, copies)
+		cmds = record(t, db, 0, one("find", 4), propagate(nil))
+		for i, v := range versions { // nothing is behind: nothing is read
+			examined(t, db, cmds[1+i], v.index, v.path, 1, 0)
+		}
+		// In batches of 10, and just one that is full.
+		if _, err := db.Collection("teams").UpdateByID(ctx, 0, d("$inc", d("version", 1))); err != nil {
+			t.Fatal(err)
+		}
+		batches := []string{"find", "update", "getMore", "update", "getMore", "update"}
+		record(t, db, 3*copies, names(one("find", 1), batches, batches, batches), propagate(&extref.PropagateOptions{BatchSize: 10}))
+		if _, err := db.Collection("teams").UpdateByID(ctx, 0, d("$inc", d("version", 1))); err != nil {
+			t.Fatal(err)
+		}
+		single := []string{"find", "update"}
+		record(t, db, 3*copies, names(one("find", 1), single, single, single), propagate(&extref.PropagateOptions{BatchSize: copies}))
+		compare := &extref.PropagateOptions{Compare: true}
+		record(t, db, 0, names(one("find", 1), one("find", 3), one("find", 3)), propagate(compare))
+		if _, err := db.Collection("teams").UpdateByID(ctx, 0, set("name", "e")); err != nil {
+			t.Fatal(err)
+		}
+		cmds = record(t, db, 1+3*copies, names([]string{"find", "find", "findAndModify"}, single, single, single), propagate(compare))
+		examined(t, db, cmds[1], versions[0].index, versions[0].path, copies, copies)
+		examined(t, db, cmds[2], "_id_", "_id", 1, 1)
+		record(t, db, 0, names(one("find", 1), one("update", 3), commit), func() error {
+			return transaction(t, db, func(ctx context.Context) error { _, err := r.Propagate(ctx, 0, nil); return err })
+		})
+
+		// Reads and maintenance.
+		for i, target := range []string{"single.team", "many.teams", "flat"} {
+			filter := ok[bson.D](t)(r.Filter(target, 0))
+			body := ok[[]byte](t)(bson.Marshal(d("find", colls[i].Name(), "filter", filter)))
+			path := []string{"team._id", "teams.ref.id", "team_id"}[i]
+			examined(t, db, mongotest.Command{Name: "find", Body: body}, versions[i].index, path, copies+1, copies)
+			behind := ok[bson.D](t)(r.BehindFilter(target, append(team(0, ""), bson.E{Key: "version", Value: 99})))
+			body = ok[[]byte](t)(bson.Marshal(d("find", colls[i].Name(), "filter", behind)))
+			examined(t, db, mongotest.Command{Name: "find", Body: body}, versions[i].index, versions[i].path, copies+1, copies)
+		}
+		record(t, db, 0, one("aggregate", 1), func() error { collect(t, r.Stale(ctx, "single.team")); return nil })
+		cmds = record(t, db, 0, one("find", 6), func() error { collect(t, r.Check(ctx)); return nil })
+		examined(t, db, cmds[1], "_id_", "_id", 3, 2)
+		record(t, db, 0, one("find", 6), func() error { _, err := r.Repair(ctx, nil); return err })
+		if _, err := colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 0)); err != nil {
+			t.Fatal(err)
+		}
+		cmds = record(t, db, 0, one("find", 7), func() error { collect(t, r.Check(ctx)); return nil })
+		examined(t, db, cmds[2], "_id_", "_id", others+1, others)
+		record(t, db, others, names(one("find", 3), []string{"find", "find", "update", "find", "find"}, one("find", 4)), func() error { _, err := r.Repair(ctx, nil); return err })
+		if _, err := colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 9)); err != nil {
+			t.Fatal(err)
+		}
+		record(t, db, 1+3*others, names(one("find", 2), one("update", 1), one("find", 1), single, single, single, one("find", 4)),
+			func() error { _, err := r.Repair(ctx, nil); return err })
+		adopt := func(size int) func() error {
+			return func() error {
+				_, err := r.Adopt(ctx, "single.team", &extref.AdoptOptions{BatchSize: size})
+				return err
+			}
+		}
+		record(t, db, 0, one("find", 1), adopt(0))
+		if _, err := colls[0].UpdateMany(ctx, d(), d("$unset", d("team.version", "", "team.motto", ""))); err != nil {
+			t.Fatal(err)
+		}
+		batch := []string{"find", "update", "find", "update", "update", "commitTransaction"}
+		record(t, db, 2*(copies+others)+2*2, names(one("find", 1), batch), adopt(0))
+		if _, err := colls[0].UpdateMany(ctx, d("team._id", 0), d("$unset", d("team.version", ""))); err != nil {
+			t.Fatal(err)
+		}
+		cmds = record(t, db, copies+2*3, names([]string{"find"}, batch, []string{"getMore"}, batch, []string{"getMore"}, batch, []string{"getMore"}), adopt(10))
+		examined(t, db, cmds[2], "_id_", "_id", 2, 1)
+		examined(t, db, cmds[4], "_id_", "_id", 11, 10)
+	})
+
+	t.Run("unversioned", func(t *testing.T) {
+		t.Parallel()
+		ctx := t.Context()
+		r, db, _ := setUp(t, nil, unversioned)
+		record(t, db, 1, []string{"findAndModify", "find", "commitTransaction"}, func() error { _, err := r.Update(ctx, 0, set("phone", 1)); return err })
+		cmds := record(t, db, 1+3*copies, names([]string{"findAndModify", "find"}, one("update", 3), commit), update(r, "b"))
+		examined(t, db, cmds[2], "team._id_1", "team._id", copies+1, copies)
+		examined(t, db, cmds[3], "teams.ref.id_1", "teams.ref.id", copies+1, copies)
+		propagate := func() error {
+			_, err := r.Propagate(ctx, 0, &extref.PropagateOptions{BatchSize: 20})
+			return err
+		}
+		cmds = record(t, db, 0, one("find", 4), propagate)
+		examined(t, db, cmds[1], "team._id_1", "team._id", copies+1, copies)
+		if _, err := db.Collection("teams").UpdateByID(ctx, 0, set("name", "c")); err != nil {
+			t.Fatal(err)
+		}
+		batch := []string{"findAndModify", "update", "update", "commitTransaction"}
+		all := names(one("find", 1), batch, one("getMore", 1), batch)
+		record(t, db, 3*copies+3*2*2, names(one("find", 1), all, all, all), propagate)
+		record(t, db, 2, names(one("find", 1), []string{"findAndModify", "update"}, one("update", 3), commit), func() error {
+			return transaction(t, db, func(ctx context.Context) error { _, err := r.Propagate(ctx, 0, nil); return err })
+		})
+		record(t, db, 0, one("aggregate", 1), func() error { collect(t, r.Stale(ctx, "many.teams")); return nil })
+		record(t, db, 0, one("find", 6), func() error { collect(t, r.Check(ctx)); return nil })
+		record(t, db, 0, one("find", 2), func() error { _, err := r.Adopt(ctx, "flat", nil); return err })
+	})
+
+	t.Run("outbox", func(t *testing.T) {
+		t.Parallel()
+		ctx := t.Context()
+		r, db, _ := setUp(t, nil, nil)
+		outbox := db.Collection("outbox")
+		r, err := extref.New[int, bson.D](db.Collection("teams"), []extref.Target{{
+			Collection: db.Collection("single"), Path: "team", Fields: []extref.Field{{Path: "name"}},
+		}}, &extref.Options{Outbox: outbox})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record(t, db, 0, []string{"listIndexes", "listIndexes", "createIndexes"}, func() error { return r.EnsureIndexes(ctx) })
+		boxed := []string{"findAndModify", "find", "update", "update", "commitTransaction"}
+		cmds := record(t, db, 3, boxed, update(r, "b"))
+		examined(t, db, cmds[3], "_id_", "_id", 1, 1)
+		cmds = record(t, db, 2+copies, []string{"findAndModify", "find", "find", "update", "delete", "findAndModify"},
+			func() error { _, err := r.Drain(ctx, nil); return err })
+		due := cmds[0]
+		if err := update(r, "c")(); err != nil {
+			t.Fatal(err)
+		}
+		var body bson.D
+		if err := bson.Unmarshal(due.Body, &body); err != nil {
+			t.Fatal(err)
+		}
+		query := d("find", "outbox", "filter", d("due", d("$lte", time.Now())), "sort", d("due", 1))
+		diff(t, "due", lookupD(body, "query").(bson.D)[0].Key)
+		diff(t, d("due", i32(1)), lookupD(body, "sort"))
+		examined(t, db, mongotest.Command{Name: "find", Body: ok[[]byte](t)(bson.Marshal(query))}, "due_1", "due", 1, 1)
+		examined(t, db, cmds[4], "_id_", "_id", 1, 1)
+		record(t, db, 0, one("find", 1), func() error { collect(t, r.Pending(ctx)); return nil })
+
+		deferred, err := extref.New[int, bson.D](db.Collection("teams"), []extref.Target{{
+			Collection: db.Collection("single"), Path: "team", Fields: []extref.Field{{Path: "name"}},
+		}}, &extref.Options{Deferred: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record(t, db, 2, []string{"findAndModify", "find", "update", "commitTransaction"}, update(deferred, "d"))
+	})
+
+	t.Run("delete", func(t *testing.T) {
+		t.Parallel()
+		ctx := t.Context()
+		for policy, want := range map[extref.DeletePolicy]struct {
+			names   []string
+			written int
+		}{
+			extref.Keep:   {[]string{"delete", "commitTransaction"}, 1},
+			extref.Unset:  {[]string{"delete", "update", "update", "update", "commitTransaction"}, 1 + 3*copies},
+			extref.Refuse: {[]string{"update", "find", "find", "find", "delete", "commitTransaction"}, 2},
+		} {
+			r, db, colls := setUp(t, nil, func(target *extref.Target) { target.OnDelete = policy })
+			if policy == extref.Refuse {
+				for _, coll := range colls {
+					if _, err := coll.DeleteMany(ctx, d()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			cmds := record(t, db, want.written, want.names, func() error { _, err := r.Delete(ctx, 0); return err })
+			if policy == extref.Unset {
+				examined(t, db, cmds[0], "_id_", "_id", 1, 1)
+				examined(t, db, cmds[1], versions[0].index, versions[0].path, copies+1, copies)
+				examined(t, db, cmds[2], versions[1].index, "teams.ref.id", copies+1, copies)
+			}
+		}
+		r, db, _ := setUp(t, nil, func(target *extref.Target) {
+			if !target.Array {
+				target.OnDelete = extref.Cascade
+			} else {
+				target.OnDelete = extref.Keep
+			}
+		})
+		cmds := record(t, db, 1+2*copies, []string{"delete", "delete", "delete", "commitTransaction"}, func() error { _, err := r.Delete(ctx, 0); return err })
+		examined(t, db, cmds[1], versions[0].index, versions[0].path, copies+1, copies)
+	})
+
+	t.Run("watch", func(t *testing.T) {
+		t.Parallel()
+		r, db, _ := setUp(t, nil, nil)
+		ready, applied := make(chan bool), make(chan bool, 10)
+		stop := watching(t, r, &extref.WatchOptions{
+			Tokens: db.Collection("tokens"), MaxAwait: time.Second,
+			Reconciled: func(extref.RepairResult) { ready <- true }, Progress: func(int64) { applied <- true },
+		})
+		<-ready
+		cmds := mongotest.Record(t, db, func() {
+			if _, err := db.Collection("teams").UpdateByID(t.Context(), 0, d("$set", d("name", "x"), "$inc", d("version", 1))); err != nil {
+				t.Fatal(err)
+			}
+			<-applied
+		})
+		stop()
+		var sent []string
+		for _, c := range cmds.Named("find", "update") {
+			sent = append(sent, c.Name+" "+c.Collection)
+		}
+		// The token of the reconciliation is saved while that records.
+		if i := slices.Index(sent, "update tokens"); i == 0 || i == 1 && sent[0] == "update teams" {
+			sent = slices.Delete(sent, i, i+1)
+		}
+		diff(t, []string{"update teams", "find teams", "find single", "update single", "find many", "update many", "find flat", "update flat", "update tokens"}, sent)
+		last := cmds.Named("update")
+		examined(t, db, last[len(last)-1], "_id_", "_id", 1, 1)
+	})
+}
+
+// replaceVersion is an update command with another version in its filter.
+func replaceVersion(t *testing.T, body bson.Raw, version int64) bson.Raw {
+	t.Helper()
+	var doc bson.D
+	if err := bson.Unmarshal(body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case bson.D:
+			for i := range v {
+				if v[i].Key == "$lt" {
+					v[i].Value = version
+				} else {
+					walk(v[i].Value)
+				}
+			}
+		case bson.A:
+			for i := range v {
+				walk(v[i])
+			}
+		}
+	}
+	walk(doc)
+	return ok[[]byte](t)(bson.Marshal(doc))
+}
