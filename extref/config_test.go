@@ -26,7 +26,7 @@ func unconnected(t *testing.T) *mongo.Database {
 
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
-	db := unconnected(t)
+	db, other := unconnected(t), unconnected(t)
 	source, coll := db.Collection("source"), db.Collection("c")
 	fields := []extref.Field{{Path: "name"}}
 	target := func(change func(*extref.Target)) []extref.Target {
@@ -48,6 +48,8 @@ func TestConfiguration(t *testing.T) {
 		"Options.Deferred: not together":                                   {plain, &extref.Options{Outbox: db.Collection("o"), Deferred: true}},
 		"Options.Outbox: is the source":                                    {plain, &extref.Options{Outbox: source}},
 		"targets[0].Collection: is Options.Out":                            {plain, &extref.Options{Outbox: db.Collection("c")}},
+		"Options.Outbox: of another client":                                {plain, &extref.Options{Outbox: other.Collection("o")}},
+		"targets[0].Collection: of another client":                         {target(func(t *extref.Target) { t.Collection = other.Collection("c") }), nil},
 		"targets[0].Collection: nil":                                       {[]extref.Target{{}}, nil},
 		"targets[0].Path: invalid":                                         {target(func(t *extref.Target) { t.Path = "$a" }), nil},
 		`targets[0].Path: invalid field name: "0"`:                         {target(func(t *extref.Target) { t.Path = "a.0" }), nil},

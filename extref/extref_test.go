@@ -2,7 +2,10 @@ package extref_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -242,3 +245,13 @@ func onCommand(name string, fn func()) *event.CommandMonitor {
 		}
 	}}
 }
+
+type celsius float64
+
+var celsiusType = reflect.TypeFor[celsius]()
+
+func encodeCelsius(_ bson.EncodeContext, w bson.ValueWriter, v reflect.Value) error {
+	return w.WriteString(fmt.Sprint(v.Float(), " °C"))
+}
+
+func isIndexConflict(err error) bool { return errors.Is(err, extref.ErrIndexConflict) }

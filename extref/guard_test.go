@@ -92,6 +92,15 @@ func TestOldStatesNeverWin(t *testing.T) {
 	}
 	diff(t, extref.PropagateResult{Version: 1}, ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, nil)))
 	diff(t, "v3", lookupD(lookupD(stored(t, colls[0])[0], "team").(bson.D), "name"))
+	// Element by element in an array.
+	element := func(name string, version int) bson.D { return d("ref", d("id", 1, "v", version), "name", name) }
+	insert(t, colls[1], d("_id", 1, "teams", bson.A{element("v0", 0), element("v3", 3), element("v1", 1)}))
+	diff(t, extref.PropagateResult{Version: 1, Copies: 1}, ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, nil)))
+	names := []any{}
+	for _, copied := range lookupD(stored(t, colls[1])[0], "teams").(bson.A) {
+		names = append(names, lookupD(copied.(bson.D), "name"))
+	}
+	diff(t, []any{"v1", "v3", "v1"}, names)
 }
 
 // A reference from before a change, inserted after its propagation, is found,

@@ -127,6 +127,8 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (Optio
 		return o, nil, fmt.Errorf("Options.VersionField: %w: %q is taken", fieldpath.ErrInvalid, o.VersionField)
 	case o.Outbox != nil && o.Deferred:
 		return o, nil, errors.New("Options.Deferred: not together with Options.Outbox")
+	case o.Outbox != nil && o.Outbox.Database().Client() != source.Database().Client():
+		return o, nil, errors.New("Options.Outbox: of another client than the source")
 	case o.Outbox != nil && same(o.Outbox, source):
 		return o, nil, errors.New("Options.Outbox: is the source collection")
 	case len(targets) == 0:
@@ -139,6 +141,9 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (Optio
 		var err error
 		if out[i], err = t.complete(option, o.VersionField); err != nil {
 			return o, nil, err
+		}
+		if t.Collection.Database().Client() != source.Database().Client() {
+			return o, nil, fmt.Errorf("%s.Collection: of another client than the source", option)
 		}
 		if o.Outbox != nil && same(o.Outbox, t.Collection) {
 			return o, nil, fmt.Errorf("%s.Collection: is Options.Outbox", option)
@@ -161,7 +166,7 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (Optio
 }
 
 func same(a, b *mongo.Collection) bool {
-	return a.Name() == b.Name() && a.Database().Name() == b.Database().Name() && a.Database().Client() == b.Database().Client()
+	return a.Name() == b.Name() && a.Database().Name() == b.Database().Name()
 }
 
 // complete checks a target and sets its defaults.

@@ -1,0 +1,272 @@
+package extref_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+type Address struct {
+	Street string `bson:"street"`
+	City   string `bson:"city"`
+}
+
+type Customer struct {
+	ID      int     `bson:"_id"`
+	Name    string  `bson:"name"`
+	Address Address `bson:"address"`
+	Phone   string  `bson:"phone"`
+	Version int64   `bson:"version"`
+}
+
+type Order struct {
+	ID       string `bson:"_id"`
+	Customer struct {
+		ID      int     `bson:"_id"`
+		Name    string  `bson:"name"`
+		Address Address `bson:"address"`
+		Version int64   `bson:"version"`
+	} `bson:"customer"`
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// The calls that most programs need. The name follows, the address shipped to
+// does not.
+func Example() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	customerColl, orderColl := db.Collection("customers"), db.Collection("orders")
+
+	customers, err := extref.New[int, Customer](customerColl, []extref.Target{{
+		Collection: orderColl,
+		Path:       "customer",
+		Fields:     []extref.Field{{Path: "name"}, {Path: "address", Policy: extref.Freeze}},
+	}}, nil)
+	check(err)
+	check(customers.EnsureIndexes(ctx))
+
+	katrina := Customer{ID: 123, Name: "Katrina Pope", Address: Address{"123 Main St", "Somewhere"}}
+	_, err = customerColl.InsertOne(ctx, katrina)
+	check(err)
+	copied, err := customers.Reference("orders.customer", katrina)
+	check(err)
+	_, err = orderColl.InsertOne(ctx, bson.D{{Key: "_id", Value: "A-17"}, {Key: "customer", Value: copied}})
+	check(err)
+
+	result, err := customers.Update(ctx, 123, bson.D{{Key: "$set", Value: bson.D{
+		{Key: "name", Value: "Katrina Pop"}, {Key: "address.city", Value: "Elsewhere"},
+	}}})
+	check(err)
+	fmt.Println("version", result.Version, "in", result.Copies, "order")
+
+	var order Order
+	check(orderColl.FindOne(ctx, bson.D{{Key: "_id", Value: "A-17"}}).Decode(&order))
+	fmt.Println(order.Customer.Name, "of", order.Customer.Address.City)
+
+	result, err = customers.Update(ctx, 123, bson.D{{Key: "$set", Value: bson.D{{Key: "phone", Value: "503-555-0100"}}}})
+	check(err)
+	fmt.Println("phone:", result.Changed)
+
+	_, err = customers.Delete(ctx, 123)
+	fmt.Println("refused:", errors.Is(err, extref.ErrReferenced))
+	// Output:
+	// version 1 in 1 order
+	// Katrina Pop of Somewhere
+	// phone: false
+	// refused: true
+}
+
+// The reference is current when the order is committed, whatever happens to the
+// customer meanwhile.
+func ExampleRef_Pin() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	customerColl, orderColl := db.Collection("customers"), db.Collection("orders")
+	customers, err := extref.New[int, Customer](customerColl, []extref.Target{{
+		Collection: orderColl, Path: "customer", Fields: []extref.Field{{Path: "name"}},
+	}}, nil)
+	check(err)
+	_, err = customerColl.InsertOne(ctx, Customer{ID: 7, Name: "Ada"})
+	check(err)
+
+	session, err := db.Client().StartSession()
+	check(err)
+	defer session.EndSession(ctx)
+	_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) {
+		copied, err := customers.Pin(ctx, "orders.customer", 7)
+		if err != nil {
+			return nil, err
+		}
+		return orderColl.InsertOne(ctx, bson.D{{Key: "customer", Value: copied}})
+	})
+	check(err)
+
+	filter, err := customers.Filter("orders.customer", 7)
+	check(err)
+	n, err := orderColl.CountDocuments(ctx, filter)
+	check(err)
+	fmt.Println(n, "order")
+	// Output:
+	// 1 order
+}
+
+// A change returns at once; a worker brings it to the copies.
+func ExampleRef_Drain() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	products, parts := db.Collection("products"), db.Collection("parts")
+	refs, err := extref.New[string, bson.D](products, []extref.Target{{
+		Collection: parts, IDField: "product_id", VersionField: "product_version",
+		Fields: []extref.Field{{Path: "name", As: "product_name"}, {Path: "catalog_number", As: "product_catalog_number"}},
+	}}, &extref.Options{Outbox: db.Collection("products.outbox")})
+	check(err)
+	check(refs.EnsureIndexes(ctx))
+
+	shifter := bson.D{{Key: "_id", Value: "p1"}, {Key: "name", Value: "left-handed smoke shifter"}, {Key: "catalog_number", Value: 1234}}
+	_, err = products.InsertOne(ctx, shifter)
+	check(err)
+	for i := range 5 {
+		copied, err := refs.Reference("parts", shifter)
+		check(err)
+		_, err = parts.InsertOne(ctx, append(bson.D{{Key: "_id", Value: i}}, copied...))
+		check(err)
+	}
+
+	_, err = refs.Update(ctx, "p1", bson.D{{Key: "$set", Value: bson.D{{Key: "catalog_number", Value: 4321}}}})
+	check(err)
+	behind := map[int64]int{}
+	for stale, err := range refs.Stale(ctx, "parts") {
+		check(err)
+		behind[stale.Behind]++
+	}
+	fmt.Println(behind[1], "parts are behind by 1")
+	drained, err := refs.Drain(ctx, nil) // every so often
+	check(err)
+	fmt.Println(drained.Copies, "parts written")
+	n, err := parts.CountDocuments(ctx, bson.D{{Key: "product_catalog_number", Value: 4321}})
+	check(err)
+	fmt.Println(n, "of the new number")
+	// Output:
+	// 5 parts are behind by 1
+	// 5 parts written
+	// 5 of the new number
+}
+
+// The change stream serves whoever changes the source, here with a plain
+// update.
+func ExampleRef_Watch() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	db := mongotest.ExampleDatabase()
+	suppliers, invoices := db.Collection("suppliers"), db.Collection("invoices")
+	refs, err := extref.New[int, bson.D](suppliers, []extref.Target{{
+		Collection: invoices, Path: "supplier", Fields: []extref.Field{{Path: "name"}},
+	}}, nil)
+	check(err)
+	acme := bson.D{{Key: "_id", Value: 1}, {Key: "name", Value: "Acme"}}
+	_, err = suppliers.InsertOne(ctx, acme)
+	check(err)
+	copied, err := refs.Reference("invoices.supplier", acme)
+	check(err)
+	_, err = invoices.InsertOne(ctx, bson.D{{Key: "supplier", Value: copied}})
+	check(err)
+
+	err = refs.Watch(ctx, &extref.WatchOptions{
+		Tokens:   db.Collection("tokens"),
+		MaxAwait: 10 * time.Millisecond,
+		Reconciled: func(extref.RepairResult) { // the stream is open
+			_, err := suppliers.UpdateByID(ctx, 1, bson.D{
+				{Key: "$set", Value: bson.D{{Key: "name", Value: "Acme & Sons"}}},
+				{Key: "$inc", Value: bson.D{{Key: "version", Value: 1}}},
+			})
+			check(err)
+		},
+		Progress: func(int64) { cancel() },
+	})
+	fmt.Println(errors.Is(err, context.Canceled))
+
+	var invoice struct{ Supplier struct{ Name string } }
+	check(invoices.FindOne(context.Background(), bson.D{}).Decode(&invoice))
+	fmt.Println(invoice.Supplier.Name)
+	// Output:
+	// true
+	// Acme & Sons
+}
+
+// References that have been plain IDs so far.
+func ExampleRef_Adopt() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	parts, products := db.Collection("parts"), db.Collection("products")
+	_, err := parts.InsertMany(ctx, []any{
+		bson.D{{Key: "_id", Value: 7}, {Key: "name", Value: "#4 grommet"}},
+		bson.D{{Key: "_id", Value: 9}, {Key: "name", Value: "washer"}},
+	})
+	check(err)
+	_, err = products.InsertOne(ctx, bson.D{{Key: "_id", Value: 5}, {Key: "parts", Value: bson.A{7, 9}}})
+	check(err)
+
+	// [7, 9] becomes [{id: 7}, {id: 9}], by an update of your own.
+	_, err = products.UpdateMany(ctx, bson.D{}, mongo.Pipeline{{{Key: "$set", Value: bson.D{
+		{Key: "parts", Value: bson.D{{Key: "$map", Value: bson.D{
+			{Key: "input", Value: "$parts"}, {Key: "in", Value: bson.D{{Key: "id", Value: "$$this"}}},
+		}}}},
+	}}}})
+	check(err)
+	refs, err := extref.New[int, bson.D](parts, []extref.Target{{
+		Collection: products, Path: "parts", Array: true, IDField: "id", Unversioned: true,
+		Fields: []extref.Field{{Path: "name"}},
+	}}, nil)
+	check(err)
+	adopted, err := refs.Adopt(ctx, "products.parts", nil)
+	check(err)
+	fmt.Println(adopted.Adopted, "document filled in")
+	var product bson.D
+	check(products.FindOne(ctx, bson.D{}).Decode(&product))
+	fmt.Println(product)
+	// Output:
+	// 1 document filled in
+	// {"_id":{"$numberInt":"5"},"parts":[{"id":{"$numberInt":"7"},"name":"#4 grommet"},{"id":{"$numberInt":"9"},"name":"washer"}]}
+}
+
+// What is wrong, and its mending.
+func ExampleRef_Check() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	customers, orders := db.Collection("customers"), db.Collection("orders")
+	refs, err := extref.New[int, bson.D](customers, []extref.Target{{
+		Collection: orders, Path: "customer", Fields: []extref.Field{{Path: "name"}},
+	}}, nil)
+	check(err)
+	_, err = customers.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "name", Value: "Ada"}, {Key: "version", Value: 2}})
+	check(err)
+	_, err = orders.InsertMany(ctx, []any{
+		bson.D{{Key: "_id", Value: 1}, {Key: "customer", Value: bson.D{{Key: "_id", Value: 1}, {Key: "name", Value: "A."}, {Key: "version", Value: 1}}}},
+		bson.D{{Key: "_id", Value: 2}, {Key: "customer", Value: bson.D{{Key: "_id", Value: 3}, {Key: "name", Value: "Eve"}, {Key: "version", Value: 1}}}},
+	})
+	check(err)
+	for problem, err := range refs.Check(ctx) {
+		check(err)
+		fmt.Println(problem.Kind, "in order", problem.ID)
+	}
+	repaired, err := refs.Repair(ctx, nil)
+	check(err)
+	fmt.Println(repaired.Repaired, "repaired,", repaired.Remaining, "left")
+	// Output:
+	// behind in order {"$numberInt":"1"}
+	// dangling in order {"$numberInt":"2"}
+	// 1 repaired, 1 left
+}
