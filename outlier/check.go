@@ -206,10 +206,7 @@ func (l *lists) inspectLocked(ctx context.Context, id bson.RawValue) ([]Problem,
 	if parent.Flag != (documents > 0) {
 		report(WrongFlag, documents, 0)
 	}
-	total, ok := parent.Total.AsInt64OK()
-	if !ok {
-		total = -1
-	}
+	total := whole(parent.Total)
 	if (parent.Flag || l.opts.CountTypical) && total != elements {
 		report(WrongTotal, total, elements)
 	}
@@ -228,6 +225,15 @@ func (l *lists) inspectLocked(ctx context.Context, id bson.RawValue) ([]Problem,
 		}
 	}
 	return problems, nil
+}
+
+// whole is a whole number that somebody has stored, -1 if it is none.
+func whole(value bson.RawValue) int64 {
+	n, ok := value.AsInt64OK()
+	if f, isDouble := value.DoubleOK(); !ok || isDouble && float64(n) != f {
+		return -1
+	}
+	return n
 }
 
 // RepairOptions bounds Repair.

@@ -200,10 +200,15 @@ func (l *Lists[ID, E]) one(id ID, e E) (bson.RawValue, bson.RawValue, error) {
 
 // clear marks the error of a server that found no array in the array's field.
 func (l *lists) clear(err error) error {
-	const sizeOfNoArray = 17124
 	var server mongo.ServerError
-	if errors.As(err, &server) && server.HasErrorCode(sizeOfNoArray) {
-		return fmt.Errorf("field %q: %w: not an array: %w", l.opts.ArrayField, ErrInvalid, err)
+	if !errors.As(err, &server) {
+		return err
+	}
+	// $size, $in, $indexOfArray, $concatArrays, $slice, $filter
+	for _, code := range []int{17124, 40081, 40090, 28664, 28724, 28651} {
+		if server.HasErrorCode(code) {
+			return fmt.Errorf("field %q: %w: not an array: %w", l.opts.ArrayField, ErrInvalid, err)
+		}
 	}
 	return err
 }

@@ -115,9 +115,9 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 	}
 	total := int64(len(xs)) + outside
 	flag, _ := doc.Lookup(l.opts.FlagField).BooleanOK()
-	said, counted := doc.Lookup(l.opts.TotalField).AsInt64OK()
+	said := whole(doc.Lookup(l.opts.TotalField))
 	changed = changed || rewritten || flag != (outside > 0) ||
-		(outside > 0 || l.opts.CountTypical) && (!counted || said != total)
+		(outside > 0 || l.opts.CountTypical) && said != total
 	var set bson.D
 	if rewritten {
 		set = bson.D{{Key: l.opts.ArrayField, Value: literal(xs...)}}
