@@ -1,7 +1,6 @@
 package subset
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -249,7 +248,7 @@ func (s *Subset[P, T]) problems(st state) []Problem {
 		out = append(out, Problem{Kind: kind, ID: st.id(), Field: field, Have: lookup(st.parent, field), Want: want})
 	}
 	have, want := lookup(st.parent, s.opts.ArrayField), raw(s.arranged(st.top))
-	if !(have.Type == want.Type && bytes.Equal(have.Value, want.Value) || have.IsZero() && len(st.top) == 0) {
+	if !same(have, want) && !(len(st.top) == 0 && (have.IsZero() || have.Type == bson.TypeNull)) {
 		kind := WrongSubset
 		if first, _ := have.ArrayOK(); s.opts.CountField != "" && lookup(st.parent, s.opts.CountField).IsZero() && len(first) > 5 {
 			kind = NotAdopted // an array that is not empty
