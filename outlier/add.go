@@ -63,7 +63,7 @@ func (l *lists) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (
 		if pieces, err = comparables(xs); err != nil {
 			return 0, err
 		}
-		small = len(pieces) == 1 // however many, all may be there
+		small = small && len(pieces) == 1
 	}
 	if small {
 		added, done, err := l.addTypical(ctx, id, xs)
@@ -149,8 +149,7 @@ func (l *lists) fresh(xs []bson.RawValue, array any) bson.D {
 	x := op("$arrayElemAt", "$$xs", "$$this")
 	known := op("$in", x, array)
 	if len(xs) > 1 {
-		known = op("$or", known, op("$and",
-			op("$gt", "$$this", 0), op("$in", x, op("$slice", "$$xs", op("$max", "$$this", 1)))))
+		known = op("$or", op("$ne", op("$indexOfArray", "$$xs", x), "$$this"), known)
 	}
 	return op("$let", bson.D{
 		{Key: "vars", Value: bson.D{{Key: "xs", Value: literal(xs...)}}},

@@ -1,0 +1,81 @@
+package outlier_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/outlier"
+)
+
+func run(t testing.TB, coll *mongo.Collection, pipeline mongo.Pipeline) []bson.D {
+	t.Helper()
+	cursor, err := coll.Aggregate(t.Context(), pipeline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := []bson.D{}
+	if err := cursor.All(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Each element once, those of a parent in order, of parents of every kind.
+func TestPipelines(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, any](t, db, &outlier.Options{MaxCount: 2, OverflowMaxCount: 2, FoldBack: -1})
+	insert(t, db, bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: nil}},
+		bson.D{{Key: "_id", Value: 3}, {Key: "items", Value: bson.A{1, 2}}}, bson.D{{Key: "_id", Value: 4}}, bson.D{{Key: "_id", Value: 5}})
+	for _, id := range []int{4, 5} {
+		if _, err := lists.AddMany(t.Context(), id, []any{1, 2, 3, 4, 5, 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range []any{1, 2} { // the parent itself is empty then
+		if _, err := lists.Remove(t.Context(), 5, x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[int][]int{3: {1, 2}, 4: {1, 2, 3, 4, 5, 1}, 5: {3, 4, 5, 1}}
+	got := map[int][]int{}
+	for _, doc := range run(t, db.Collection("parents"), lists.ItemsPipeline(nil)) {
+		var d struct {
+			ID   int `bson:"_id"`
+			Item int
+		}
+		raw, err := bson.Marshal(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := bson.Unmarshal(raw, &d); err != nil || len(doc) != 2 {
+			t.Fatal(doc, err)
+		}
+		got[d.ID] = append(got[d.ID], d.Item)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if docs := run(t, db.Collection("parents"), lists.ItemsPipeline(lists.Filter(3))); len(docs) != 2 {
+		t.Error(docs)
+	}
+	for x, want := range map[any]int{1: 3, 2: 2, 3: 2, 9: 0, "$items": 0, bson.Regex{Pattern: "."}: 0} {
+		pipeline, err := lists.ContainingPipeline(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if docs := run(t, db.Collection("parents"), pipeline); len(docs) != want {
+			t.Errorf("%v: %v", x, docs)
+		}
+	}
+	if _, err := lists.ContainingPipeline(make(chan int)); err == nil {
+		t.Error("no error")
+	}
+	if docs := run(t, db.Collection("parents"), lists.DistributionPipeline(lists.OutliersFilter(), 5)); len(docs) != 1 {
+		t.Error(docs)
+	}
+}
