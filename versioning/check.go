@@ -103,7 +103,8 @@ type RepairResult struct {
 // Repair mends NumberTaken and NoDeletion, which keep documents from being saved or
 // created. It is safe beside other writers, can be stopped and run again.
 //
-// Cost: a Check, and 2 round trips for each number, 4 for each deletion added.
+// Cost: a Check, and for each number 2 round trips and 1 document written, for each
+// deletion added 5 and 3.
 func (d *Documents[ID, T]) Repair(ctx context.Context, opts *RepairOptions) (RepairResult, error) {
 	var result RepairResult
 	var o RepairOptions

@@ -119,7 +119,7 @@ func (d *Documents[ID, T]) past(s *state) *state {
 //
 // Cost: 1 round trip, 1 key and document by the unique index; 2 if it is the current
 // one; with deltas up to SnapshotEvery keys and documents, and 1 more where no whole
-// revision follows; 3 for an error.
+// revision follows; 3 where there is no such document.
 func (d *Documents[ID, T]) At(ctx context.Context, id ID, n int64) (Revision[T], error) {
 	s, err := d.read(ctx, id, n)
 	if err != nil {
@@ -151,11 +151,9 @@ func (d *Documents[ID, T]) stateAt(ctx context.Context, id bson.RawValue, n int6
 // was found there is not raced against: its predecessors can be read.
 func (d *Documents[ID, T]) follow(ctx context.Context, id bson.RawValue, n int64, rows []*row) (*state, error) {
 	every := int64(d.opts.SnapshotEvery)
-	for again := false; ; {
+	var later, gone bool // what the current document was when no more rows were found
+	for len(rows) == 0 || rows[len(rows)-1].delta != nil {
 		next := n + int64(len(rows))
-		if len(rows) > 0 && rows[len(rows)-1].delta == nil {
-			break
-		}
 		limit := (every-next%every)%every + 1
 		found, err := d.rows(ctx, d.rowFilter(d.equal(id), bson.E{Key: d.opts.RevisionField, Value: bson.D{{Key: "$gte", Value: next}}}),
 			bson.D{{Key: d.opts.RevisionField, Value: 1}}, limit)
@@ -163,49 +161,45 @@ func (d *Documents[ID, T]) follow(ctx context.Context, id bson.RawValue, n int64
 			return nil, err
 		}
 		for _, r := range found {
-			switch {
-			case r.number == next:
-				rows = append(rows, r)
-				next++
-			case len(rows) == 0:
-				return nil, ErrPruned
-			default:
-				return nil, rows[len(rows)-1].broken(errNoNext)
+			if r.number != next {
+				return nil, lost(rows, ErrPruned)
 			}
-			if r.delta == nil {
+			rows = append(rows, r)
+			if next++; r.delta == nil {
 				break
 			}
 		}
-		if len(rows) > 0 && (rows[len(rows)-1].delta == nil || int64(len(found)) == limit) {
-			again = false
-			continue
-		}
 		if len(found) > 0 {
-			again = false
+			later, gone = false, false
+			if int64(len(found)) == limit || rows[len(rows)-1].delta == nil {
+				continue
+			}
+		}
+		switch {
+		case later:
+			return nil, lost(rows, ErrPruned)
+		case gone:
+			return nil, lost(rows, ErrNotFound)
 		}
 		current, err := d.load(ctx, d.current, bson.D{{Key: "_id", Value: d.equal(id)}})
-		gone := errors.Is(err, ErrNotFound)
 		switch {
-		case err != nil && !gone:
+		case errors.Is(err, ErrNotFound):
+			gone = true // if just now, it is in the history by now
+		case err != nil:
 			return nil, err
-		case !gone && current.number == next:
+		case current.number > next:
+			later = true // the same
+		case current.number < next:
+			return nil, lost(rows, ErrNotFound)
+		case len(rows) == 0:
+			return d.past(current), nil
+		default:
 			states, err := resolve(rows, current)
 			if err != nil {
 				return nil, err
 			}
-			if len(states) == 0 {
-				return d.past(current), nil
-			}
 			return d.past(states[0]), nil
-		case !again && (gone || current.number > next):
-			again = true // it may have gone to the history since that was read
-			continue
-		case len(rows) > 0:
-			return nil, rows[len(rows)-1].broken(errNoNext)
-		case !gone && current.number > n:
-			return nil, ErrPruned
 		}
-		return nil, ErrNotFound
 	}
 	states, err := resolve(rows, nil)
 	if err != nil {
@@ -215,6 +209,14 @@ func (d *Documents[ID, T]) follow(ctx context.Context, id bson.RawValue, n int64
 		return nil, ErrDeleted
 	}
 	return d.past(states[0]), nil
+}
+
+// lost is err where no revision was found, and else that the last one needs another.
+func lost(rows []*row, err error) error {
+	if len(rows) == 0 {
+		return err
+	}
+	return rows[len(rows)-1].broken(errNoNext)
 }
 
 func (d *Documents[ID, T]) rows(ctx context.Context, filter, sort bson.D, limit int64) ([]*row, error) {
@@ -249,8 +251,8 @@ func (d *Documents[ID, T]) each(ctx context.Context, coll *mongo.Collection, fil
 // last one of those in its millisecond. Before the first one it is ErrNotFound.
 //
 // Cost: 1 round trip, 1 key and document, if that is the current one, else 2, with 1
-// key and document by the index on time; with deltas 1 or 2 more, as At; 3 for
-// an error.
+// key and document by the index on time; with deltas 1 or 2 more, as At; 3 for a time
+// before the history.
 func (d *Documents[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (Revision[T], error) {
 	s, err := d.asOf(ctx, id, moment)
 	if err != nil {

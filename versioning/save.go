@@ -392,8 +392,8 @@ func (d *Documents[ID, T]) unchanged(ctx context.Context, base *state) error {
 // Options.MaxRetries the last *ConflictError is returned, in your own transaction
 // the first.
 //
-// Cost: 4 round trips, 2 documents written; 2 if nothing changed; the same and up
-// to 2 more for each conflict.
+// Cost: 4 round trips, 2 documents written; 2 if nothing changed; 4 more for each
+// conflict.
 func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error, change Change) (Revision[T], error) {
 	revision, err := d.retry(ctx, func() (Revision[T], error) {
 		s, err := d.load(ctx, d.currentPrimary, d.Filter(id))

@@ -1,0 +1,346 @@
+package versioning_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/versioning"
+)
+
+func TestSaveMany(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	for _, every := range []int{1, 3} {
+		d := helper[string, counter](t, db, &versioning.Options{Ignored: []string{"last_seen"}, SnapshotEvery: every})
+		var docs []any
+		for i := range 25 {
+			docs = append(docs, bson.D{{Key: "_id", Value: fmt.Sprintf("%02d", i)}, {Key: "n", Value: i}, {Key: "unknown", Value: i}})
+		}
+		docs = append(docs, bson.D{{Key: "_id", Value: "odd"}, {Key: "revision", Value: "x"}})
+		if _, err := db.Collection("current").InsertMany(ctx, docs); err != nil {
+			t.Fatal(err)
+		}
+		var batch []revision
+		for i := range 25 {
+			r := get(t)(d.Get(ctx, fmt.Sprintf("%02d", i)))
+			r.Document.N += 100
+			batch = append(batch, r)
+		}
+		get(t)(d.Update(ctx, "03", func(c *counter) error { c.N = 5; return nil }, nobody)) // 3 is stale
+		batch[4].Document.N -= 100                                                          // 4 is unchanged
+		batch[5].Document.N -= 100                                                          // 5 only ignored
+		batch[5].Document.LastSeen = month(1)
+		batch = append(batch,
+			revision{Number: 1, Document: counter{ID: "06", N: 7}},  // 6 again, stale by now
+			revision{Number: 2, Document: counter{ID: "06", N: 66}}, // 6 again, based on what is saved above
+			revision{Number: 1, Document: counter{ID: "none"}},
+			revision{Number: 0, Document: counter{ID: "07"}},
+			revision{Number: 1, Document: counter{ID: "odd"}},
+		)
+		var progress []int64
+		saved, err := d.SaveMany(ctx, batch, by("bulk", "price rise", month(2)), &versioning.BatchOptions{BatchSize: 20, Progress: func(n int64) { progress = append(progress, n) }})
+		if err != nil || len(saved) != len(batch) || !reflect.DeepEqual(progress, []int64{20, 30}) {
+			t.Fatalf("%+v, %v, %v", saved, err, progress)
+		}
+		var conflict *versioning.ConflictError
+		for i, s := range saved {
+			want := int64(2)
+			switch i {
+			case 3, 25:
+				if !errors.As(s.Err, &conflict) || conflict.Read != 1 || conflict.Current != 2 || s.Number != 0 {
+					t.Errorf("%d: %+v", i, s)
+				}
+				continue
+			case 4, 5:
+				want = 1
+			case 26:
+				want = 3
+			case 27:
+				if !errors.Is(s.Err, versioning.ErrNotFound) {
+					t.Errorf("%d: %+v", i, s)
+				}
+				continue
+			case 28, 29:
+				if !errors.Is(s.Err, versioning.ErrInvalid) {
+					t.Errorf("%d: %+v", i, s)
+				}
+				continue
+			}
+			if s.Err != nil || s.Number != want {
+				t.Errorf("%d: %+v, want %d", i, s, want)
+			}
+		}
+		for i := range 25 {
+			id := fmt.Sprintf("%02d", i)
+			want := map[int]int{3: 5, 4: 4, 5: 5, 6: 66}[i]
+			if want == 0 {
+				want = i + 100
+			}
+			r := get(t)(d.Get(ctx, id))
+			if r.Document.N != want || i == 5 && !r.Document.LastSeen.Equal(month(1)) {
+				t.Errorf("%d: %+v", i, r)
+			}
+			if old := get(t)(d.At(ctx, id, 1)); old.Document.N != i {
+				t.Errorf("%d: %+v", i, old)
+			}
+		}
+		for _, doc := range all(t, db.Collection("current"), bson.D{}) {
+			if lookupD(doc, "_id") != "odd" && lookupD(doc, "unknown") == nil {
+				t.Errorf("lost a field: %v", doc)
+			}
+		}
+		if _, err := db.Collection("current").DeleteOne(ctx, bson.D{{Key: "_id", Value: "odd"}}); err != nil {
+			t.Fatal(err)
+		}
+		clean(t, d)
+		if saved, err := d.SaveMany(ctx, nil, nobody, nil); err != nil || len(saved) != 0 {
+			t.Errorf("%+v, %v", saved, err)
+		}
+		if _, err := d.SaveMany(ctx, nil, nobody, &versioning.BatchOptions{BatchSize: -1}); err == nil || !strings.Contains(err.Error(), "BatchOptions.BatchSize: negative") {
+			t.Error(err)
+		}
+		for _, name := range []string{"current", "revisions"} {
+			if _, err := db.Collection(name).DeleteMany(ctx, bson.D{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// An error in a batch, here of a unique index of the user's, undoes that batch.
+func TestSaveManyStops(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, counter](t, db, nil)
+	if _, err := db.Collection("current").Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "n", Value: 1}}, Options: options.Index().SetUnique(true)}); err != nil {
+		t.Fatal(err)
+	}
+	var batch []revision
+	for i := range 4 {
+		r := get(t)(d.Create(ctx, counter{ID: fmt.Sprint(i), N: i}, nobody))
+		r.Document.N += 10
+		batch = append(batch, r)
+	}
+	batch[3].Document.N = 12
+	saved, err := d.SaveMany(ctx, batch, nobody, &versioning.BatchOptions{BatchSize: 2})
+	if !mongo.IsDuplicateKeyError(err) || len(saved) != 2 || errors.Is(err, versioning.ErrInconsistent) {
+		t.Errorf("%+v, %v", saved, err)
+	}
+	for i, want := range []int{10, 11, 2, 3} {
+		if r := get(t)(d.Get(ctx, fmt.Sprint(i))); r.Document.N != want {
+			t.Errorf("%+v", r)
+		}
+	}
+	if _, err := d.Create(ctx, counter{ID: "new", N: 10}, nobody); !mongo.IsDuplicateKeyError(err) || errors.Is(err, versioning.ErrExists) {
+		t.Errorf("create: %v", err)
+	}
+	clean(t, d)
+}
+
+// Bulk saves of the same documents at once: each document's change is kept once
+// for each save that succeeded.
+func TestConcurrentSaveMany(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	d := helper[string, counter](t, mongotest.Database(t), &versioning.Options{SnapshotEvery: 3})
+	ids := []string{"a", "b", "c", "d", "e"}
+	for _, id := range ids {
+		get(t)(d.Create(ctx, counter{ID: id}, nobody))
+	}
+	var group sync.WaitGroup
+	var mutex sync.Mutex
+	want := map[string]int{}
+	for range 4 {
+		group.Go(func() {
+			for range 5 {
+				var batch []revision
+				for _, id := range ids {
+					r, err := d.Get(ctx, id)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					r.Document.N++
+					batch = append(batch, r)
+				}
+				saved, err := d.SaveMany(ctx, batch, nobody, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mutex.Lock()
+				for i, s := range saved {
+					if s.Err == nil {
+						want[ids[i]]++
+					}
+				}
+				mutex.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	for _, id := range ids {
+		if r := get(t)(d.Get(ctx, id)); r.Document.N != want[id] || int(r.Number) != want[id]+1 {
+			t.Errorf("%s: %+v, want %d changes", id, r, want[id])
+		}
+	}
+	clean(t, d)
+}
+
+func numbers[ID, T any](t testing.TB, d *versioning.Documents[ID, T], id ID) (out []int64) {
+	t.Helper()
+	for _, r := range collect(t, d.History(t.Context(), id, &versioning.HistoryOptions{OldestFirst: true})) {
+		out = append(out, r.Number)
+	}
+	return out
+}
+
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for _, every := range []int{1, 4} {
+		d := helper[string, counter](t, mongotest.Database(t), &versioning.Options{SnapshotEvery: every})
+		fill := func(id string) {
+			r := get(t)(d.Create(ctx, counter{ID: id}, by("", "", month(0))))
+			for i := range 9 {
+				r.Document.N++
+				r = get(t)(d.Save(ctx, r, by("", "", month(i+1))))
+			}
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			fill(id)
+		}
+		if err := d.Delete(ctx, "b", 10, by("", "", month(10))); err != nil {
+			t.Fatal(err)
+		}
+		want := func(id string, first, last int64) {
+			t.Helper()
+			got := numbers(t, d, id)
+			if got[0] != first || got[len(got)-1] != last || len(got) != int(last-first+1) {
+				t.Errorf("%s has %v, want %d to %d", id, got, first, last)
+			}
+		}
+		prune := func(want int64) func(versioning.PruneResult, error) {
+			return func(got versioning.PruneResult, err error) {
+				t.Helper()
+				if err != nil || got.Deleted != want {
+					t.Errorf("%+v, %v, want %d deleted", got, err, want)
+				}
+			}
+		}
+		prune(2)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 7}))
+		want("a", 3, 10)
+		prune(0)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 7}))
+		// Both protect.
+		prune(0)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 3, Before: month(2)}))
+		prune(1)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 3, Before: month(3)}))
+		want("a", 4, 10)
+		for _, n := range []int{3, 4, 5, 8, 20} { // what AsOf needs from then on is there
+			if r := get(t)(d.AsOf(ctx, "a", month(n))); r.Document.N != min(n, 9) {
+				t.Errorf("as of month %d: %+v", n, r)
+			}
+		}
+		_, err := d.AsOf(ctx, "a", month(2))
+		wantErr(t, "as of", err, versioning.ErrPruned)
+		_, err = d.At(ctx, "a", 3)
+		wantErr(t, "at", err, versioning.ErrPruned)
+		_, err = d.At(ctx, "a", 11)
+		wantErr(t, "at", err, versioning.ErrNotFound)
+		_, err = d.Diff(ctx, "a", 2, 5)
+		wantErr(t, "diff", err, versioning.ErrPruned)
+		_, err = d.Restore(ctx, "a", 1, nobody)
+		wantErr(t, "restore", err, versioning.ErrPruned)
+		_, err = d.LastChange(ctx, "a", "_id")
+		wantErr(t, "last change", err, versioning.ErrPruned)
+
+		// Everywhere: the newest one stays, a deletion too.
+		var progress []int64
+		result, err := d.PruneAll(ctx, &versioning.PruneOptions{Before: month(100), BatchSize: 2, Progress: func(n int64) { progress = append(progress, n) }})
+		if err != nil || result.Deleted != 5+10+8 || result.Examined != 6+11+9 || !reflect.DeepEqual(progress, []int64{15, 23}) {
+			t.Errorf("%+v, %v, %v", result, err, progress)
+		}
+		want("a", 9, 10)
+		want("b", 11, 11)
+		want("c", 9, 10)
+		if r := get(t)(d.At(ctx, "c", 9)); r.Document.N != 8 {
+			t.Errorf("%+v", r)
+		}
+		_, err = d.At(ctx, "b", 10)
+		wantErr(t, "at", err, versioning.ErrPruned)
+		_, err = d.At(ctx, "b", 12)
+		wantErr(t, "at", err, versioning.ErrNotFound)
+		_, err = d.At(ctx, "b", 11)
+		wantErr(t, "at", err, versioning.ErrDeleted)
+		if r := get(t)(d.Create(ctx, counter{ID: "b"}, nobody)); r.Number != 12 {
+			t.Errorf("%+v", r)
+		}
+		clean(t, d)
+
+		for want, o := range map[string]*versioning.PruneOptions{
+			"PruneOptions.Keep: it or": nil, "PruneOptions.Keep: negative": {Keep: -1}, "PruneOptions.BatchSize: negative": {BatchSize: -1, Keep: 1},
+		} {
+			if _, err := d.PruneAll(ctx, o); err == nil || !strings.HasPrefix(err.Error(), "versioning: prune all: "+want) {
+				t.Errorf("%s: %v", want, err)
+			}
+		}
+	}
+}
+
+// Stopped and run again, beside writers.
+func TestPruneBesideWriters(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	d := helper[string, counter](t, mongotest.Database(t), &versioning.Options{SnapshotEvery: 3})
+	for i := range 6 {
+		r := get(t)(d.Create(ctx, counter{ID: fmt.Sprint(i)}, nobody))
+		for range 5 {
+			r.Document.N++
+			r = get(t)(d.Save(ctx, r, nobody))
+		}
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	result, err := d.PruneAll(cancelled, &versioning.PruneOptions{Keep: 2, BatchSize: 1, Progress: func(int64) { cancel() }})
+	if !errors.Is(err, context.Canceled) || result.Deleted != 3 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for i := range 30 {
+			if _, err := d.Update(ctx, fmt.Sprint(i%6), func(c *counter) error { c.N++; return nil }, nobody); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for range 5 {
+		if _, err := d.PruneAll(ctx, &versioning.PruneOptions{Keep: 2}); err != nil {
+			t.Error(err)
+		}
+	}
+	group.Wait()
+	if _, err := d.PruneAll(ctx, &versioning.PruneOptions{Keep: 2}); err != nil {
+		t.Error(err)
+	}
+	for i := range 6 {
+		if got := numbers(t, d, fmt.Sprint(i)); !reflect.DeepEqual(got, []int64{9, 10, 11}) {
+			t.Errorf("%v", got)
+		}
+		for n := int64(9); n < 12; n++ {
+			if r := get(t)(d.At(ctx, fmt.Sprint(i), n)); r.Document.N != int(n)-1 {
+				t.Errorf("%+v", r)
+			}
+		}
+	}
+	clean(t, d)
+}

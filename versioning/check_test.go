@@ -1,0 +1,264 @@
+package versioning_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/versioning"
+)
+
+// Each kind of damage is found, in its place, and mended if it can be.
+func TestCheckAndRepair(t *testing.T) {
+	t.Parallel()
+	set := func(e ...bson.E) bson.D { return bson.D{{Key: "$set", Value: bson.D(e)}} }
+	row := func(n int) bson.D { return bson.D{{Key: "document_id", Value: "a"}, {Key: "revision", Value: n}} }
+	one := bson.D{{Key: "_id", Value: "a"}}
+	type damage func(t *testing.T, current, revisions *mongo.Collection)
+	update := func(filter, update bson.D, inRevisions bool) damage {
+		return func(t *testing.T, current, revisions *mongo.Collection) {
+			coll := current
+			if inRevisions {
+				coll = revisions
+			}
+			if done, err := coll.UpdateOne(t.Context(), filter, update); err != nil || done.MatchedCount != 1 {
+				t.Fatal(done, err)
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		damage    damage
+		want      []string
+		remaining int64
+		after     int64 // number of the current document after Repair, 0: deleted
+	}{
+		"reset":   {update(one, set(bson.E{Key: "revision", Value: 2}), false), []string{"2: number taken", "4: broken delta", "5: broken delta"}, 2, 6},
+		"removed": {func(t *testing.T, c, _ *mongo.Collection) { remove(t, c, one) }, []string{"4: broken delta", "5: broken delta", "6: no deletion"}, 2, 0},
+		"inserted anew": {func(t *testing.T, c, _ *mongo.Collection) {
+			remove(t, c, one)
+			if _, err := c.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 9}}); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"1: number taken", "4: broken delta", "5: broken delta"}, 2, 6},
+		"hole":            {func(t *testing.T, _, r *mongo.Collection) { remove(t, r, row(2)) }, []string{"1: broken delta", "2: missing revision"}, 2, 6},
+		"hole at the end": {func(t *testing.T, _, r *mongo.Collection) { remove(t, r, row(5)) }, []string{"4: broken delta", "5: missing revision"}, 2, 6},
+		"wrong delta": {update(row(2), set(bson.E{Key: "delta", Value: bson.D{{Key: "in", Value: bson.D{{Key: "nothing", Value: bson.D{}}}}}}), true),
+			[]string{"1: broken delta", "2: broken delta"}, 2, 6},
+		"nothing":  {update(row(3), bson.D{{Key: "$unset", Value: bson.D{{Key: "document", Value: ""}}}}, true), []string{"1: broken delta", "2: broken delta", "3: invalid revision"}, 3, 6},
+		"reversed": {update(row(3), set(bson.E{Key: "change.at", Value: month(-1)}), true), []string{"3: time reversed"}, 1, 6},
+		"too late": {update(row(5), set(bson.E{Key: "change.at", Value: month(99)}), true), []string{"6: time reversed"}, 1, 6},
+		"no number": {update(row(3), set(bson.E{Key: "revision", Value: "x"}), true),
+			[]string{"0: invalid revision", "1: broken delta", "2: broken delta", "3: missing revision"}, 4, 6},
+		"ahead":    {update(one, set(bson.E{Key: "revision", Value: 9}), false), []string{"4: broken delta", "5: broken delta", "6: missing revision"}, 3, 9},
+		"no state": {update(one, set(bson.E{Key: "revision", Value: bson.A{}}), false), []string{"0: invalid revision", "4: broken delta", "5: broken delta"}, 3, -1},
+		"twice": {func(t *testing.T, _, r *mongo.Collection) {
+			if err := r.Indexes().DropOne(t.Context(), "document_id_1_revision_1"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.InsertOne(t.Context(), append(row(4), bson.E{Key: "change", Value: bson.D{{Key: "at", Value: month(3)}}}, bson.E{Key: "deleted", Value: true})); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"4: duplicate revision"}, 1, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			ctx := t.Context()
+			d := helper[string, counter](t, db, &versioning.Options{SnapshotEvery: 3})
+			for _, id := range []string{"0", "a", "z"} { // the others stay well
+				r := get(t)(d.Create(ctx, counter{ID: id, Note: "some text that makes a delta smaller"}, by("", "", month(0))))
+				for i := range 5 {
+					r.Document.N++
+					r = get(t)(d.Save(ctx, r, by("", "", month(i+1))))
+				}
+			}
+			if err := d.Delete(ctx, "z", 6, nobody); err != nil {
+				t.Fatal(err)
+			}
+			clean(t, d)
+			test.damage(t, db.Collection("current"), db.Collection("revisions"))
+			if diff := cmp.Diff(test.want, found(t, d)); diff != "" {
+				t.Fatalf("check (-want +got):\n%s", diff)
+			}
+			result, err := d.Repair(ctx, &versioning.RepairOptions{BatchSize: 2, Change: by("repair", "", month(50))})
+			if err != nil || result.Examined != 3 || result.Remaining != test.remaining || result.Repaired != int64(len(test.want))-test.remaining {
+				t.Errorf("repair: %+v, %v", result, err)
+			}
+			again, err := d.Repair(ctx, nil)
+			if err != nil || again.Repaired != 0 {
+				t.Errorf("repair again: %+v, %v", again, err)
+			}
+			for _, line := range found(t, d) {
+				if strings.HasSuffix(line, string(versioning.NumberTaken)) || strings.HasSuffix(line, string(versioning.NoDeletion)) {
+					t.Errorf("still there: %s", line)
+				}
+			}
+			if test.after < 0 {
+				return
+			}
+			r, err := d.Get(ctx, "a")
+			if test.after == 0 {
+				wantErr(t, "get", err, versioning.ErrNotFound)
+				_, err = d.At(ctx, "a", 6)
+				wantErr(t, "at", err, versioning.ErrDeleted)
+				if r := get(t)(d.Create(ctx, counter{ID: "a"}, nobody)); r.Number != 7 {
+					t.Errorf("created %+v", r)
+				}
+				return
+			}
+			if err != nil || r.Number != test.after {
+				t.Errorf("current %+v, %v", r, err)
+			}
+			r.Document.N = 77
+			get(t)(d.Save(ctx, r, nobody))
+		})
+	}
+}
+
+func remove(t *testing.T, coll *mongo.Collection, filter bson.D) {
+	t.Helper()
+	if done, err := coll.DeleteOne(t.Context(), filter); err != nil || done.DeletedCount != 1 {
+		t.Fatal(done, err)
+	}
+}
+
+func found(t *testing.T, d *versioning.Documents[string, counter]) (out []string) {
+	t.Helper()
+	for _, p := range collect(t, d.Check(t.Context())) {
+		if p.ID.StringValue() != "a" || !strings.Contains(p.String(), fmt.Sprintf(`"a", revision %d: %s`, p.Revision, p.Kind)) {
+			t.Errorf("%v", p)
+		}
+		out = append(out, fmt.Sprintf("%d: %s", p.Revision, p.Kind))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Reads of a damaged history are errors, not wrong answers.
+func TestReadsOfDamage(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, counter](t, db, &versioning.Options{SnapshotEvery: 10})
+	r := get(t)(d.Create(ctx, counter{ID: "a", Note: "some text that makes a delta smaller"}, nobody))
+	for range 5 {
+		r.Document.N++
+		r = get(t)(d.Save(ctx, r, nobody))
+	}
+	remove(t, db.Collection("revisions"), bson.D{{Key: "revision", Value: 3}})
+	_, err := d.At(ctx, "a", 2)
+	wantErr(t, "at", err, versioning.ErrInconsistent)
+	if r := get(t)(d.At(ctx, "a", 4)); r.Document.N != 3 {
+		t.Errorf("%+v", r)
+	}
+	for _, oldest := range []bool{false, true} {
+		var last error
+		for err := range errorsOf(d.History(ctx, "a", &versioning.HistoryOptions{OldestFirst: oldest})) {
+			last = err
+		}
+		wantErr(t, "history", last, versioning.ErrInconsistent)
+	}
+	// A number that the history has cannot be saved over.
+	if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("a"), bson.D{{Key: "$set", Value: bson.D{{Key: "revision", Value: 4}}}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Update(ctx, "a", func(c *counter) error { c.N = 9; return nil }, nobody)
+	wantErr(t, "update", err, versioning.ErrInconsistent)
+	if !mongo.IsDuplicateKeyError(err) {
+		t.Errorf("%v", err)
+	}
+	if r := get(t)(d.Get(ctx, "a")); r.Document.N != 5 || r.Number != 4 {
+		t.Errorf("half written: %+v", r)
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	t.Parallel()
+	a := bson.D{{Key: "_id", Value: 1}, {Key: "n", Value: int32(5)}, {Key: "gone", Value: "x"}, {Key: "same", Value: bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 2}}},
+		{Key: "list", Value: bson.A{1, bson.D{{Key: "name", Value: "x"}}}}, {Key: "grown", Value: bson.A{1}}, {Key: "inner", Value: bson.D{{Key: "x", Value: 1}, {Key: "y", Value: 1}}}}
+	b := bson.D{{Key: "_id", Value: 1}, {Key: "n", Value: int64(5)}, {Key: "same", Value: bson.D{{Key: "b", Value: 2}, {Key: "a", Value: 1}}},
+		{Key: "list", Value: bson.A{1, bson.D{{Key: "name", Value: "y"}}}}, {Key: "grown", Value: bson.A{1, 2}}, {Key: "inner", Value: bson.D{{Key: "x", Value: 2}, {Key: "z", Value: 1}}}, {Key: "new", Value: nil}}
+	diff := must[[]versioning.Difference](t)(versioning.Differences(marshal(t, a), marshal(t, b)))
+	var got []string
+	for _, d := range diff {
+		got = append(got, d.String())
+	}
+	want := []string{
+		`n: {"$numberInt":"5"} is now {"$numberLong":"5"}`,
+		`gone: removed "x"`,
+		`list.1.name: "x" is now "y"`,
+		`grown: [{"$numberInt":"1"}] is now [{"$numberInt":"1"},{"$numberInt":"2"}]`,
+		`inner.x: {"$numberInt":"1"} is now {"$numberInt":"2"}`,
+		`inner.y: removed {"$numberInt":"1"}`,
+		`inner.z: added {"$numberInt":"1"}`,
+		`new: added null`,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if _, err := versioning.Differences(marshal(t, a)[:9], marshal(t, b)); err == nil {
+		t.Error("a damaged document was compared")
+	}
+	if _, err := versioning.Differences(marshal(t, a), marshal(t, b)[:9]); err == nil {
+		t.Error("a damaged document was compared")
+	}
+}
+
+func TestHistoryPipeline(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, counter](t, db, nil)
+	r := get(t)(d.Create(ctx, counter{ID: "a"}, by("x", "", month(0))))
+	r.Document.N = 1
+	get(t)(d.Save(ctx, r, by("y", "", month(1))))
+	list := func(id string) (out []string) {
+		t.Helper()
+		cursor, err := db.Collection("current").Aggregate(ctx, append(d.HistoryPipeline(id), bson.D{{Key: "$sort", Value: bson.D{{Key: "revision", Value: 1}}}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var entries []struct {
+			ID       string            `bson:"document_id"`
+			Revision int64             `bson:"revision"`
+			Change   versioning.Change `bson:"change"`
+			Deleted  bool              `bson:"deleted"`
+			Document bson.Raw          `bson:"document"`
+		}
+		if err := cursor.All(ctx, &entries); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if e.ID != id || e.Document != nil {
+				t.Errorf("%+v", e)
+			}
+			out = append(out, fmt.Sprint(e.Revision, e.Change.Author, e.Deleted))
+		}
+		return out
+	}
+	if got := list("a"); !reflect.DeepEqual(got, []string{"1xfalse", "2yfalse"}) {
+		t.Errorf("%v", got)
+	}
+	if err := d.Delete(ctx, "a", 2, by("z", "", month(2))); err != nil {
+		t.Fatal(err)
+	}
+	if got := list("a"); !reflect.DeepEqual(got, []string{"1xfalse", "2yfalse", "3ztrue"}) {
+		t.Errorf("%v", got)
+	}
+	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "old"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := list("old"); !reflect.DeepEqual(got, []string{"1false"}) {
+		t.Errorf("%v", got)
+	}
+	if n := must[int64](t)(db.Collection("revisions").CountDocuments(ctx, d.HistoryFilter("a"))); n != 3 {
+		t.Errorf("%d", n)
+	}
+}

@@ -1,0 +1,380 @@
+package versioning_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/versioning"
+)
+
+// record wants exactly these commands and this many documents written.
+func record(t *testing.T, db *mongo.Database, written int, names []string, fn func() error) mongotest.Commands {
+	t.Helper()
+	var err error
+	cmds := mongotest.Record(t, db, func() { err = fn() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(cmds.Names(), names) || cmds.RoundTrips() != len(names) {
+		t.Fatalf("sent %v, want %v", cmds.Names(), names)
+	}
+	if n := cmds.DocumentsWritten(); n != written {
+		t.Fatalf("%d documents written, want %d", n, written)
+	}
+	return cmds
+}
+
+// examined wants a filter that names these fields, and a plan by this index ("" for
+// any) that looks at no more than these. The Python engine plans some of the filters
+// as collection scans, takes the wrong index for a sort, and goes on after a limit:
+// there the filter, and the sort that the test looks at, must do.
+func examined(t *testing.T, db *mongo.Database, c mongotest.Command, index string, keys, docs int64, fields ...string) {
+	t.Helper()
+	filter := c.Body.Lookup("filter")
+	for _, path := range [][]string{{"query"}, {"updates", "0", "q"}, {"deletes", "0", "q"}, {"pipeline", "0", "$match"}} {
+		if filter.IsZero() {
+			filter = c.Body.Lookup(path...)
+		}
+	}
+	for _, field := range fields {
+		if filter.Document().Lookup(field).IsZero() {
+			t.Fatalf("%s: filter %v does not name %s", c.Name, filter, field)
+		}
+	}
+	if mongotest.Engine(t, db) == "secantus-py" {
+		return
+	}
+	plan := mongotest.Explain(t, db, c.Body)
+	if index != "" {
+		plan.RequireIndex(t, index)
+	}
+	plan.RequireExamined(t, keys, docs)
+	plan.RequireNoSort(t)
+}
+
+func sorted(t *testing.T, c mongotest.Command, want bson.D) {
+	t.Helper()
+	var got bson.D
+	if err := c.Body.Lookup("sort").Unmarshal(&got); err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: sort %v, want %v", c.Name, got, want)
+	}
+}
+
+const (
+	byNumber = "document_id_1_revision_1"
+	byTime   = "document_id_1_change.at_1_revision_1"
+)
+
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d, err := versioning.New[string, counter](db.Collection("current"), db.Collection("revisions"), &versioning.Options{Ignored: []string{"last_seen"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record(t, db, 0, []string{"listIndexes", "createIndexes"}, func() error { return d.EnsureIndexes(ctx) })
+	record(t, db, 0, []string{"listIndexes"}, func() error { return d.EnsureIndexes(ctx) })
+
+	// Others, so that a scan would show.
+	for i := range 20 {
+		r := get(t)(d.Create(ctx, counter{ID: fmt.Sprint("other ", i)}, by("", "", month(0))))
+		for range 3 {
+			r.Document.N++
+			r = get(t)(d.Save(ctx, r, by("", "", month(0))))
+		}
+	}
+	var r revision
+	set := func(fn func() (revision, error)) func() error {
+		return func() (err error) {
+			r, err = fn()
+			return err
+		}
+	}
+	// Create.
+	create := set(func() (revision, error) { return d.Create(ctx, counter{ID: "a"}, by("", "", month(0))) })
+	cmds := record(t, db, 1, []string{"insert", "find", "commitTransaction"}, create)
+	examined(t, db, cmds[1], byNumber, 1, 1, "document_id")
+	sorted(t, cmds[1], bson.D{{Key: "revision", Value: -1}})
+	if cmds[1].Body.Lookup("limit").AsInt64() != 1 {
+		t.Error(cmds[1].Body)
+	}
+	notes, err := versioning.New[bson.ObjectID, bson.D](db.Collection("notes"), db.Collection("note_revisions"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record(t, db, 1, []string{"insert"}, func() error { _, err := notes.Create(ctx, bson.D{{Key: "x", Value: 1}}, nobody); return err })
+
+	// Delete, and Create over it.
+	cmds = record(t, db, 3, []string{"findAndModify", "insert", "commitTransaction"}, func() error { return d.Delete(ctx, "a", 1, by("", "", month(1))) })
+	examined(t, db, cmds[0], "_id_", 1, 1, "_id", "revision")
+	record(t, db, 2, []string{"insert", "find", "update", "commitTransaction"}, create)
+	examined(t, db, cmds[0], "_id_", 1, 1, "_id", "revision")
+
+	// Get, Save.
+	cmds = record(t, db, 0, []string{"find"}, set(func() (revision, error) { return d.Get(ctx, "a") }))
+	examined(t, db, cmds[0], "_id_", 1, 1, "_id")
+	save := set(func() (revision, error) { return d.Save(ctx, r, by("", "", month(2))) })
+	r.Document.N = 1
+	cmds = record(t, db, 2, []string{"findAndModify", "insert", "commitTransaction"}, save)
+	examined(t, db, cmds[0], "_id_", 1, 1, "_id", "revision")
+	r.Document.N = 2
+	record(t, db, 2, []string{"findAndModify", "insert", "commitTransaction"}, save) // what Save returned
+	cmds = record(t, db, 0, []string{"find"}, save)
+	examined(t, db, cmds[0], "_id_", 1, 1, "_id", "revision")
+	r.Document.LastSeen = month(1)
+	cmds = record(t, db, 1, []string{"update"}, save)
+	examined(t, db, cmds[0], "_id_", 1, 1, "_id", "revision")
+	r.Document.LastSeen = month(2)
+	record(t, db, 1, []string{"update"}, save)
+	r = revision{Number: r.Number, Document: r.Document} // by hand
+	r.Document.N = 3
+	cmds = record(t, db, 2, []string{"find", "findAndModify", "insert", "commitTransaction"}, save)
+	examined(t, db, cmds[0], "_id_", 1, 1, "_id")
+	r = revision{Number: r.Number, Document: r.Document}
+	record(t, db, 0, []string{"find"}, save)
+	if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("a"), bson.D{{Key: "$set", Value: bson.D{{Key: "x", Value: 1}}}}); err != nil {
+		t.Fatal(err)
+	}
+	r = get(t)(d.Get(ctx, "a"))
+	if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("a"), bson.D{{Key: "$set", Value: bson.D{{Key: "x", Value: 2}}}}); err != nil {
+		t.Fatal(err)
+	}
+	r.Document.N = 4
+	cmds = record(t, db, 3, []string{"findAndModify", "update", "insert", "commitTransaction"}, save)
+	examined(t, db, cmds[1], "_id_", 1, 1, "_id")
+
+	// Update.
+	change := func(n int) func(*counter) error { return func(c *counter) error { c.N = n; return nil } }
+	cmds = record(t, db, 2, []string{"find", "findAndModify", "insert", "commitTransaction"},
+		set(func() (revision, error) { return d.Update(ctx, "a", change(5), by("", "", month(3))) }))
+	examined(t, db, cmds[0], "_id_", 1, 1, "_id")
+	record(t, db, 0, []string{"find", "find"}, set(func() (revision, error) { return d.Update(ctx, "a", change(5), nobody) }))
+	runs := 0
+	cmds = mongotest.Record(t, db, func() {
+		get(t)(d.Update(ctx, "a", func(c *counter) error {
+			if runs++; runs == 1 {
+				get(t)(d.Update(ctx, "a", change(6), by("", "", month(3))))
+			}
+			c.N = 7
+			return nil
+		}, by("", "", month(3))))
+	})
+	if want := []string{"find", "find", "findAndModify", "insert", "commitTransaction", // the other writer's after the first find
+		"findAndModify", "find", "abortTransaction", "find", "findAndModify", "insert", "commitTransaction"}; !slices.Equal(cmds.Names(), want) {
+		t.Errorf("after a conflict: %v", cmds.Names())
+	}
+
+	// Bulk.
+	var batch []revision
+	for i := range 6 {
+		r := get(t)(d.Get(ctx, fmt.Sprint("other ", i)))
+		r.Document.N = 50
+		batch = append(batch, r)
+	}
+	many := []string{"find", "update", "insert", "commitTransaction"}
+	cmds = record(t, db, 12, append(slices.Clone(many), many...), func() error {
+		_, err := d.SaveMany(ctx, batch, nobody, &versioning.BatchOptions{BatchSize: 3})
+		return err
+	})
+	examined(t, db, cmds[0], "_id_", 6, 3, "_id")
+	examined(t, db, cmds[1], "_id_", 1, 1, "_id", "revision")
+
+	// Reads of the history: a has 1 deleted, 2 …
+	r = get(t)(d.Get(ctx, "a"))
+	last := r.Number
+	at := func(n int64) func() error {
+		return func() error { _, err := d.At(ctx, "a", n); return err }
+	}
+	cmds = record(t, db, 0, []string{"find"}, at(last-2))
+	examined(t, db, cmds[0], byNumber, 1, 1, "document_id", "revision")
+	sorted(t, cmds[0], bson.D{{Key: "revision", Value: 1}})
+	cmds = record(t, db, 0, []string{"find", "find"}, at(last))
+	examined(t, db, cmds[1], "_id_", 1, 1, "_id")
+	record(t, db, 0, []string{"find", "find", "find"}, func() error {
+		if _, err := d.At(ctx, "none", 1); !errors.Is(err, versioning.ErrNotFound) {
+			return err
+		}
+		return nil
+	})
+	cmds = record(t, db, 0, []string{"find", "find"}, func() error {
+		if err := at(last + 1)(); !errors.Is(err, versioning.ErrNotFound) {
+			return err
+		}
+		return nil
+	})
+	examined(t, db, cmds[0], byNumber, 1, 0, "document_id", "revision")
+	cmds = record(t, db, 0, []string{"find", "find"}, func() error { _, err := d.AsOf(ctx, "a", month(2)); return err })
+	examined(t, db, cmds[0], "_id_", 1, 1, "_id")
+	examined(t, db, cmds[1], byTime, 1, 1, "document_id", "change.at")
+	sorted(t, cmds[1], bson.D{{Key: "change.at", Value: -1}, {Key: "revision", Value: -1}})
+	record(t, db, 0, []string{"find"}, func() error { _, err := d.AsOf(ctx, "a", month(9)); return err })
+	record(t, db, 0, []string{"find", "find", "find"}, func() error {
+		if _, err := d.AsOf(ctx, "a", month(-1)); !errors.Is(err, versioning.ErrNotFound) {
+			return err
+		}
+		return nil
+	})
+	for _, oldest := range []bool{false, true} {
+		cmds = record(t, db, 0, []string{"find", "find"}, func() error {
+			for _, err := range d.History(ctx, "a", &versioning.HistoryOptions{OldestFirst: oldest}) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		examined(t, db, cmds[1], byNumber, last, last, "document_id", "revision")
+		sorted(t, cmds[1], bson.D{{Key: "revision", Value: map[bool]int{true: 1, false: -1}[oldest]}})
+	}
+	record(t, db, 0, []string{"find", "find"}, func() error { _, err := d.LastChange(ctx, "a", "n"); return err })
+	record(t, db, 0, []string{"find", "find", "find"}, func() error { _, err := d.Diff(ctx, "a", last-1, last); return err })
+
+	// Restore: At and 4; of a deleted one At and 5.
+	record(t, db, 2, []string{"find", "find", "findAndModify", "insert", "commitTransaction"}, set(func() (revision, error) { return d.Restore(ctx, "a", last-2, nobody) }))
+	if err := d.Delete(ctx, "a", r.Number, nobody); err != nil {
+		t.Fatal(err)
+	}
+	record(t, db, 2, []string{"find", "find", "insert", "find", "update", "commitTransaction"}, set(func() (revision, error) { return d.Restore(ctx, "a", last-2, nobody) }))
+
+	// In a transaction of the caller's.
+	err = inTransaction(t, db, func(ctx context.Context) error {
+		record(t, db, 1, []string{"find", "insert", "find"}, func() error { _, err := d.Create(ctx, counter{ID: "t"}, nobody); return err })
+		record(t, db, 2, []string{"findAndModify", "insert"}, func() error { r.Document.N = 99; _, err := d.Save(ctx, r, nobody); return err })
+		return nil
+	}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// Retention.
+	cmds = record(t, db, 2, []string{"find", "delete"}, func() error {
+		_, err := d.Prune(ctx, "other 0", &versioning.PruneOptions{Keep: 2})
+		return err
+	})
+	examined(t, db, cmds[0], byTime, 5, 0, "document_id")
+	examined(t, db, cmds[1], byNumber, 3, 2, "document_id", "revision")
+	cmds = record(t, db, int(r.Number)-3+2*5+14, []string{"find", "delete", "delete"}, func() error {
+		result, err := d.PruneAll(ctx, &versioning.PruneOptions{Keep: 2, BatchSize: 15})
+		if want := 64 + r.Number - 1; result.Examined != want {
+			return fmt.Errorf("%d examined, want %d", result.Examined, want)
+		}
+		return err
+	})
+	sorted(t, cmds[0], bson.D{{Key: "document_id", Value: 1}, {Key: "change.at", Value: 1}, {Key: "revision", Value: 1}})
+	if mongotest.Engine(t, db) != "secantus-py" {
+		mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, byTime)
+	}
+	examined(t, db, cmds[1], byNumber, 3, 2, "document_id", "revision")
+}
+
+func TestMaintenanceCosts(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, counter](t, db, nil)
+	var docs []any
+	for i := range 6 {
+		docs = append(docs, bson.D{{Key: "_id", Value: fmt.Sprint(i)}})
+	}
+	if _, err := db.Collection("current").InsertMany(ctx, docs); err != nil {
+		t.Fatal(err)
+	}
+	cmds := record(t, db, 6, []string{"find", "aggregate", "update", "getMore", "aggregate", "update"}, func() error {
+		_, err := d.Adopt(ctx, &versioning.AdoptOptions{BatchSize: 4})
+		return err
+	})
+	examined(t, db, cmds[2], "_id_", 1, 1, "_id")
+	examined(t, db, cmds[1], "", 8, 0, "document_id")
+	record(t, db, 0, []string{"find"}, func() error { _, err := d.Adopt(ctx, nil); return err })
+
+	for _, id := range []string{"0", "1", "2"} {
+		get(t)(d.Update(ctx, id, func(c *counter) error { c.N = 1; return nil }, nobody))
+	}
+	if err := d.Delete(ctx, "2", 2, nobody); err != nil {
+		t.Fatal(err)
+	}
+	check := func() error {
+		for _, err := range d.Check(ctx) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	// The current ones, their history, all in the history, which of these are current,
+	// the others' history.
+	scan := []string{"find", "find", "aggregate", "find", "find"}
+	cmds = record(t, db, 0, scan, check)
+	examined(t, db, cmds[1], byNumber, 9, 2, "document_id")
+	examined(t, db, cmds[3], "_id_", 6, 3, "_id")
+
+	if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("0"), bson.D{{Key: "$set", Value: bson.D{{Key: "revision", Value: 1}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Collection("current").DeleteOne(ctx, d.Filter("1")); err != nil {
+		t.Fatal(err)
+	}
+	again := []string{"find", "find", "commitTransaction"}
+	record(t, db, 0, slices.Concat([]string{"find", "find"}, again, []string{"aggregate", "find", "find"}, again), check)
+	cmds = record(t, db, 1+3, slices.Concat([]string{"find", "find"}, again, []string{"aggregate", "update"},
+		[]string{"aggregate", "find", "find"}, again, []string{"insert", "delete", "find", "insert", "commitTransaction"}), func() error {
+		_, err := d.Repair(ctx, nil)
+		return err
+	})
+	examined(t, db, cmds[6], "_id_", 1, 1, "_id")
+	record(t, db, 0, scan, check)
+}
+
+// With deltas a revision needs those after it up to the next whole one.
+func TestDeltaCosts(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, counter](t, db, &versioning.Options{SnapshotEvery: 5})
+	r := get(t)(d.Create(ctx, counter{ID: "a", Note: "some text that makes a delta smaller"}, by("", "", month(0))))
+	for i := range 11 {
+		r.Document.N++
+		cmds := record(t, db, 2, []string{"findAndModify", "insert", "commitTransaction"}, func() (err error) {
+			r, err = d.Save(ctx, r, by("", "", month(i+1)))
+			return err
+		})
+		whole := !cmds[1].Body.Lookup("documents", "0", "document").IsZero()
+		delta := !cmds[1].Body.Lookup("documents", "0", "delta").IsZero()
+		if whole == delta || whole != ((i+1)%5 == 0) {
+			t.Errorf("revision %d: whole %v", i+1, whole)
+		}
+	}
+	cmds := record(t, db, 0, []string{"find"}, func() error { _, err := d.At(ctx, "a", 6); return err })
+	examined(t, db, cmds[0], byNumber, 5, 5, "document_id", "revision")
+	if n := cmds[0].Body.Lookup("limit").AsInt64(); n != 5 {
+		t.Errorf("limit %d", n)
+	}
+	cmds = record(t, db, 0, []string{"find"}, func() error { _, err := d.At(ctx, "a", 5); return err })
+	examined(t, db, cmds[0], byNumber, 1, 1, "document_id", "revision")
+	record(t, db, 0, []string{"find", "find"}, func() error { _, err := d.At(ctx, "a", 11); return err })
+	record(t, db, 0, []string{"find", "find"}, func() error { _, err := d.AsOf(ctx, "a", month(4)); return err })                  // 5 is whole
+	record(t, db, 0, []string{"find", "find", "find"}, func() error { _, err := d.AsOf(ctx, "a", month(5)); return err })          // 6 to 10
+	record(t, db, 0, []string{"find", "find", "find", "find"}, func() error { _, err := d.AsOf(ctx, "a", month(10)); return err }) // 11 and the current one
+	for _, oldest := range []bool{false, true} {
+		record(t, db, 0, []string{"find", "find"}, func() error {
+			n := 0
+			for _, err := range d.History(ctx, "a", &versioning.HistoryOptions{OldestFirst: oldest}) {
+				if n++; err != nil {
+					return err
+				}
+			}
+			if n != 12 {
+				return fmt.Errorf("%d revisions", n)
+			}
+			return nil
+		})
+	}
+}
