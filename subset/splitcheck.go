@@ -38,7 +38,7 @@ const (
 func (s *Split[ID, H, C]) Check(ctx context.Context) iter.Seq2[Problem, error] {
 	return func(yield func(Problem, error) bool) {
 		fail := func(err error) { yield(Problem{}, fmt.Errorf("subset: check: %w", err)) }
-		for f, err := range s.findings(ctx, nil, defaultBatchSize) {
+		for f, err := range s.findings(ctx, nil) {
 			if err != nil {
 				fail(err)
 				return
@@ -170,7 +170,7 @@ type finding struct {
 }
 
 // findings reads all hot documents that a filter selects.
-func (s *Split[ID, H, C]) findings(ctx context.Context, filter bson.D, batch int) iter.Seq2[finding, error] {
+func (s *Split[ID, H, C]) findings(ctx context.Context, filter bson.D) iter.Seq2[finding, error] {
 	return func(yield func(finding, error) bool) {
 		if filter == nil {
 			filter = bson.D{}
@@ -181,7 +181,7 @@ func (s *Split[ID, H, C]) findings(ctx context.Context, filter bson.D, batch int
 			{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}},
 			{{Key: "$project", Value: bson.D{{Key: "names", Value: names}}}},
 			s.lookup("_id", "cold", bson.D{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: "names", Value: names}}}}),
-		}, options.Aggregate().SetBatchSize(int32(min(batch, 1<<20))))
+		}, options.Aggregate().SetBatchSize(defaultBatchSize))
 		if err != nil {
 			yield(finding{}, err)
 			return
@@ -289,7 +289,7 @@ func (s *Split[ID, H, C]) divideAll(ctx context.Context, filter bson.D, batch in
 		progress(total.examined)
 		return nil
 	}
-	for f, err := range s.findings(ctx, filter, batch) {
+	for f, err := range s.findings(ctx, filter) {
 		if err != nil {
 			return total, err
 		}
