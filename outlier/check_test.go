@@ -51,6 +51,7 @@ func TestCheckAndRepair(t *testing.T) {
 		bson.D{{Key: "_id", Value: "j twice"}},
 		bson.D{{Key: "_id", Value: "k text"}, {Key: "items", Value: "abcd"}},
 		bson.D{{Key: "_id", Value: "l over and outside"}},
+		bson.D{{Key: "_id", Value: "m all at once"}, items("aab"), {Key: "has_extras", Value: true}, {Key: "items_total", Value: 7}},
 	)
 	for _, id := range []string{"c outlier", "d total", "e total of a kind", "f unflagged", "j twice", "l over and outside"} {
 		if _, err := lists.AddMany(t.Context(), id, strings.Split("abcdefgh", "")); err != nil {
@@ -71,6 +72,7 @@ func TestCheckAndRepair(t *testing.T) {
 		return bson.D{{Key: "parent", Value: id}, {Key: "n", Value: n}, items(s)}
 	}
 	if _, err := extras.InsertMany(t.Context(), []any{
+		overflow("m all at once", 1, "b"), overflow("m all at once", 5, ""), overflow("m all at once", 6, "cd"), overflow("m all at once", 7, "a"),
 		overflow("j twice", 7, "bzdz"), overflow("o gone", 3, "xy"), overflow("o gone", 4, "z"),
 	}); err != nil {
 		t.Fatal(err)
@@ -89,6 +91,8 @@ func TestCheckAndRepair(t *testing.T) {
 		`list "k text": not an array`,
 		`list "l over and outside": over bounds: 6, want 3`,
 		`list "l over and outside": wrong total: 8, want 11`,
+		`list "m all at once": duplicate of "a": 3, want 1`,
+		`list "m all at once": duplicate of "b": 2, want 1`,
 		`list "o gone": orphan: 2, want 0`,
 	}
 	got := problems(t, lists)
@@ -107,10 +111,10 @@ func TestCheckAndRepair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(outlier.RepairResult{Examined: 11, Repaired: 9, Remaining: 1}, result); diff != "" {
+	if diff := cmp.Diff(outlier.RepairResult{Examined: 12, Repaired: 10, Remaining: 1}, result); diff != "" {
 		t.Error(diff)
 	}
-	if len(progress) != 9 || progress[8] != 9 {
+	if len(progress) != 10 || progress[9] != 10 {
 		t.Error(progress)
 	}
 	if diff := cmp.Diff(want[10:11], problems(t, lists)); diff != "" {
@@ -120,6 +124,7 @@ func TestCheckAndRepair(t *testing.T) {
 		"a fine": "abc", "b none": "", "c outlier": "abcdefgh", "d total": "abcdefgh", "e total of a kind": "abcdefgh",
 		"f unflagged": "abcdefgh", "g flagged": "ab", "h over": "abcdefgh", "i inside twice": "ab",
 		"j twice": "abcdefghz", "l over and outside": "abcxyzdefgh",
+		"m all at once": "abcd",
 	} {
 		if got := strings.Join(collect(t, lists.Items(t.Context(), id)), ""); got != want {
 			t.Errorf("%s: %s, want %s", id, got, want)
@@ -127,6 +132,19 @@ func TestCheckAndRepair(t *testing.T) {
 	}
 	if n, err := extras.CountDocuments(t.Context(), lists.OverflowFilter("o gone")); err != nil || n != 0 {
 		t.Error(n, err)
+	}
+	// Nothing is left empty, and parents are full.
+	outside := []bson.D{{{Key: "n", Value: int32(6)}, items("d")}}
+	cursor, err := extras.Find(t.Context(), lists.OverflowFilter("m all at once"), findByNumber().SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "parent", Value: 0}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []bson.D
+	if err := cursor.All(t.Context(), &left); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(outside, left); diff != "" {
+		t.Error(diff)
 	}
 	again, err := lists.Repair(t.Context(), nil)
 	if err != nil || again.Repaired != 0 || again.Remaining != 1 {

@@ -209,9 +209,9 @@ func TestCosts(t *testing.T) {
 			examined(t, db, record(t, db, 0, []string{"aggregate"}, page(50, 0, 10))[0], "_id_", 1, 1)
 			record(t, db, 0, []string{"aggregate"}, page(2, 2, 2))
 			record(t, db, 0, []string{"aggregate", "aggregate", "find", "find", "commitTransaction"}, page(2, 2, 4))
-			cmds = record(t, db, 0, []string{"aggregate", "find", "find", "commitTransaction"}, page(2, 6, 2))
-			examined(t, db, cmds[1], byParent, 3, 3)
-			examined(t, db, cmds[2], byParent, 2, 2)
+			cmds = record(t, db, 0, []string{"aggregate", "aggregate", "find", "find", "commitTransaction"}, page(2, 6, 2))
+			examined(t, db, cmds[2], byParent, 3, 3)
+			examined(t, db, cmds[3], byParent, 2, 2)
 
 			// Removing.
 			remove := func(id, x int) func() error {

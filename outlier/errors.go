@@ -17,8 +17,8 @@ var (
 	// array's field holds something else. Nothing was written.
 	ErrInvalid = errors.New("cannot be stored")
 
-	// ErrTransactionsUnsupported says that a call met an outlier on a standalone
-	// server. Typical documents need no transaction.
+	// ErrTransactionsUnsupported says that a call met an outlier, or no parent, on
+	// a standalone server. Typical documents need no transaction.
 	ErrTransactionsUnsupported = txn.ErrUnsupported
 
 	// ErrIndexConflict says that EnsureIndexes found an index on the same keys

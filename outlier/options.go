@@ -26,7 +26,7 @@ type Options struct {
 	// Default "items".
 	ArrayField string
 	// FlagField is true in parents with overflow documents and missing in all
-	// others. Default "has_extras".
+	// others. It and TotalField must not be fields of yours. Default "has_extras".
 	FlagField string
 	// TotalField holds, in parents with overflow documents, the number of all
 	// their elements. Default ArrayField with "_total" added: "items_total".

@@ -224,9 +224,9 @@ type Page[E any] struct {
 // elements, but repeat none.
 //
 // Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow or
-// holds the whole page and offset is less than Options.MaxCount. Else 5 (4 if
-// offset is not): in a snapshot transaction the parent, the sizes of all its
-// overflow documents by the index {parent, n}, and those with the page.
+// holds the whole page. Else 5: in a snapshot transaction the parent again, the
+// sizes of all its overflow documents by the index {parent, n}, and those with the
+// page.
 func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (Page[E], error) {
 	page, err := l.page(ctx, id, offset, limit)
 	if err != nil {
@@ -247,7 +247,7 @@ func (l *Lists[ID, E]) page(ctx context.Context, id ID, offset, limit int64) (pa
 	if err != nil {
 		return page, err
 	}
-	if offset < int64(l.opts.MaxCount) && !txn.Running(ctx) {
+	if !txn.Running(ctx) {
 		c, err := l.slice(ctx, raw, offset, limit)
 		if err != nil {
 			return page, err

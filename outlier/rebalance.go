@@ -72,7 +72,7 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 		return false, err
 	}
 	if l.opts.Set {
-		if xs, changed, err = l.unique(ctx, id, xs, extents); err != nil {
+		if xs, extents, changed, err = l.unique(ctx, id, xs, extents); err != nil {
 			return false, err
 		}
 	}
@@ -97,10 +97,11 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 		}
 		xs, rewritten = xs[:n], true
 	} else if len(extents) > 0 && len(xs) < l.opts.MaxCount {
-		more, err := l.take(ctx, id, int64(len(xs)), bytes, extents)
+		more, left, err := l.take(ctx, id, int64(len(xs)), bytes, extents)
 		if err != nil {
 			return false, err
 		}
+		extents = left
 		xs, rewritten = append(xs, more...), rewritten || len(more) > 0
 	}
 	outside := int64(0)
@@ -138,41 +139,39 @@ func (l *lists) extents(ctx context.Context, id bson.RawValue) ([]extent, error)
 }
 
 // take removes from the first overflow documents what still fits into a parent
-// with an array of this size, and corrects extents.
-func (l *lists) take(ctx context.Context, id bson.RawValue, size, bytes int64, extents []extent) ([]bson.RawValue, error) {
+// with an array of this size. It returns that, and what overflow documents are
+// left.
+func (l *lists) take(ctx context.Context, id bson.RawValue, size, bytes int64, extents []extent) (taken []bson.RawValue, left []extent, err error) {
 	cursor, err := l.overflow.Find(ctx, l.extras(id), options.Find().SetSort(l.byNumber(1)))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer cursor.Close(context.WithoutCancel(ctx))
-	var taken []bson.RawValue
-	for i := range extents {
-		if !cursor.Next(ctx) {
-			break
-		}
+	left = slices.Clone(extents)
+	for len(left) > 0 && cursor.Next(ctx) {
 		doc := slices.Clone(cursor.Current)
 		more, err := l.values(doc)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		n := fitting(more, size, bytes, l.opts.MaxCount, l.opts.MaxBytes)
 		filter := append(bson.D{{Key: "_id", Value: doc.Lookup("_id")}}, l.extras(id)...)
-		if n == len(more) {
-			_, err = l.overflow.DeleteOne(ctx, filter)
-		} else if n > 0 {
-			_, err = l.overflow.UpdateOne(ctx, filter, mongo.Pipeline{stage("$set", bson.D{
-				{Key: l.opts.ArrayField, Value: tail(l.array(), n)}})})
-		}
-		if err != nil {
-			return nil, err
-		}
 		taken = append(taken, more[:n]...)
-		size, bytes, extents[i].Size = size+int64(n), bytes+cost(more[:n]), int64(len(more)-n)
+		size, bytes = size+int64(n), bytes+cost(more[:n])
 		if n < len(more) {
-			break
+			if n > 0 {
+				left[0].Size -= int64(n)
+				_, err = l.overflow.UpdateOne(ctx, filter, mongo.Pipeline{stage("$set", bson.D{
+					{Key: l.opts.ArrayField, Value: tail(l.array(), n)}})})
+			}
+			return taken, left, err
+		}
+		left = left[1:]
+		if _, err := l.overflow.DeleteOne(ctx, filter); err != nil {
+			return nil, nil, err
 		}
 	}
-	return taken, cursor.Err()
+	return taken, left, cursor.Err()
 }
 
 // A place is where an equal of an element lies: in the overflow document of this
@@ -183,11 +182,11 @@ type place struct {
 }
 
 // unique removes from a set all but the first of equal elements. It returns what
-// the parent should hold and corrects extents.
-func (l *lists) unique(ctx context.Context, id bson.RawValue, xs []bson.RawValue, extents []extent) ([]bson.RawValue, bool, error) {
+// the parent should hold, and what overflow documents are left.
+func (l *lists) unique(ctx context.Context, id bson.RawValue, xs []bson.RawValue, extents []extent) ([]bson.RawValue, []extent, bool, error) {
 	repeats, err := l.repeats(ctx, id)
 	if err != nil || len(repeats) == 0 {
-		return xs, false, err
+		return xs, extents, false, err
 	}
 	order := map[string]int{} // of documents, by number
 	key := func(n bson.RawValue) string { return n.String() }
@@ -212,16 +211,18 @@ func (l *lists) unique(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 			kept = append(kept, x)
 		}
 	}
-	for i := range extents {
-		x := &extents[i]
+	var left []extent
+	for i, x := range extents {
 		positions := drop[i+1]
-		if len(positions) == 0 {
-			continue
+		x.Size -= int64(len(positions))
+		if x.Size > 0 || len(positions) == 0 {
+			left = append(left, x)
 		}
-		if x.Size -= int64(len(positions)); x.Size == 0 {
+		switch array := l.array(); {
+		case len(positions) == 0:
+		case x.Size == 0:
 			_, err = l.overflow.DeleteOne(ctx, l.extra(id, x.Number))
-		} else {
-			array := l.array()
+		default:
 			_, err = l.overflow.UpdateOne(ctx, l.extra(id, x.Number), mongo.Pipeline{stage("$set", bson.D{
 				{Key: l.opts.ArrayField, Value: op("$map", bson.D{
 					{Key: "input", Value: op("$filter", bson.D{
@@ -233,10 +234,10 @@ func (l *lists) unique(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 			})})
 		}
 		if err != nil {
-			return nil, false, err
+			return nil, nil, false, err
 		}
 	}
-	return kept, true, nil
+	return kept, left, true, nil
 }
 
 // repeated is an element that a list holds several times.

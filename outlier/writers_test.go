@@ -419,19 +419,62 @@ func TestFailures(t *testing.T) { // not parallel: a fail point is the server's
 		t.Error(diff)
 	}
 	healthy(t, lists)
-	for i := range 3 { // reads fail before, and after, the first element
-		failOnce(t, db, "find", 8000)
-		var got []int
-		var err error
-		for x, e := range lists.Items(t.Context(), 1) {
-			if e != nil {
-				err = e
-				break
+	failOnce(t, db, "find", 8000)
+	n := 0
+	for _, err := range lists.Items(t.Context(), 1) {
+		if n++; err == nil {
+			t.Error("no error")
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d values", n)
+	}
+}
+
+// A reader can leave at any time, and one whose context ends in the middle gets
+// what was read and then one error.
+func TestItemsEndEarly(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 2, OverflowMaxCount: 1})
+	insert(t, db, bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: bson.A{0, 1}}})
+	if _, err := lists.AddMany(t.Context(), 1, ints(0, 250)); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []int{1, 2} {
+		for range 3 {
+			for x, err := range lists.Items(t.Context(), id) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if x == 1 {
+					break
+				}
 			}
-			got = append(got, x)
 		}
-		if err == nil || len(got) > 0 {
-			t.Error(i, got, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got, failures := 0, 0
+	for x, err := range lists.Items(ctx, 1) {
+		if err != nil {
+			failures++
+			if !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			continue
 		}
+		if x != got {
+			t.Fatal(x, got)
+		}
+		if got++; got == 20 {
+			cancel()
+		}
+	}
+	if got < 20 || got == 250 || failures != 1 {
+		t.Errorf("%d values, %d errors", got, failures)
+	}
+	if diff := cmp.Diff(ints(0, 250), collect(t, lists.Items(t.Context(), 1))); diff != "" {
+		t.Error(diff)
 	}
 }
