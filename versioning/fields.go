@@ -132,34 +132,25 @@ func identical(a, b bson.RawValue) bool {
 
 // same is identical but for the order of fields, which maps have none of.
 func same(a, b bson.RawValue) bool {
-	if identical(a, b) {
-		return true
-	}
-	if a.Type != b.Type || len(a.Value) != len(b.Value) {
-		return false
-	}
-	x, xOK := parts(a)
-	y, yOK := parts(b)
-	return xOK && yOK && sameFields(x, y)
+	return identical(a, b) || a.Type == b.Type && len(a.Value) == len(b.Value) && identical(canonical(a), canonical(b))
 }
 
-func sameFields(a, b []field) bool {
-	if len(a) != len(b) {
-		return false
+func sameFields(a, b []field) bool { return same(documentValue(a), documentValue(b)) }
+
+// canonical has all fields in the order of their names.
+func canonical(v bson.RawValue) bson.RawValue {
+	all, ok := parts(v)
+	if !ok {
+		return v
 	}
-	for i, f := range a {
-		if b[i].key == f.key {
-			if !same(f.value, b[i].value) {
-				return false
-			}
-			continue
-		}
-		v, ok := find(b, f.key)
-		if !ok || !same(f.value, v) {
-			return false
-		}
+	for i := range all {
+		all[i].value = canonical(all[i].value)
 	}
-	return true
+	if v.Type == bson.TypeArray {
+		return arrayValue(all)
+	}
+	slices.SortFunc(all, func(a, b field) int { return strings.Compare(a.key, b.key) })
+	return documentValue(all)
 }
 
 // common counts the elements that two arrays have alike at the start, and then at
@@ -259,14 +250,19 @@ func matches(a, b []field) (pairs [][2]int) {
 	for i := range prefix {
 		pairs = append(pairs, [2]int{i, i})
 	}
-	x, y := a[prefix:len(a)-suffix], b[prefix:len(b)-suffix]
+	x, y := slices.Clone(a[prefix:len(a)-suffix]), slices.Clone(b[prefix:len(b)-suffix])
 	if len(x)*len(y) <= 1<<20 {
+		for _, middle := range [][]field{x, y} {
+			for i := range middle {
+				middle[i].value = canonical(middle[i].value)
+			}
+		}
 		// longest[i][j] is how many x[i:] and y[j:] have in common.
 		width := len(y) + 1
 		longest := make([]int32, (len(x)+1)*width)
 		for i := len(x) - 1; i >= 0; i-- {
 			for j := len(y) - 1; j >= 0; j-- {
-				if same(x[i].value, y[j].value) {
+				if identical(x[i].value, y[j].value) {
 					longest[i*width+j] = longest[(i+1)*width+j+1] + 1
 				} else {
 					longest[i*width+j] = max(longest[(i+1)*width+j], longest[i*width+j+1])
@@ -275,7 +271,7 @@ func matches(a, b []field) (pairs [][2]int) {
 		}
 		for i, j := 0, 0; i < len(x) && j < len(y); {
 			switch {
-			case same(x[i].value, y[j].value):
+			case identical(x[i].value, y[j].value):
 				pairs = append(pairs, [2]int{prefix + i, prefix + j})
 				i, j = i+1, j+1
 			case longest[(i+1)*width+j] >= longest[i*width+j+1]:

@@ -194,7 +194,7 @@ func compare(t *testing.T, d *versioning.Documents[string, bson.D], id string, m
 		r, err := d.At(ctx, id, int64(n))
 		check("at", n, r, err)
 	}
-	for at := start.Add(-time.Second); at.Before(end.Add(2 * time.Second)); at = at.Add(611 * time.Millisecond) {
+	for at := start.Add(-time.Second); at.Before(end.Add(2 * time.Second)); at = at.Add(2311 * time.Millisecond) {
 		n := 0
 		for i, p := range m.all {
 			if !p.at.After(at) {

@@ -1,0 +1,262 @@
+package versioning_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/versioning"
+)
+
+// Middle-earth insurance: the newest policy in one collection, what it was before in
+// another.
+func Example() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	policies, err := versioning.New[string, Policy](
+		db.Collection("current_policies"), db.Collection("policy_revisions"),
+		&versioning.Options{DocumentIDField: "policy_id"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := policies.EnsureIndexes(ctx); err != nil {
+		log.Fatal(err)
+	}
+	day := func(n int) time.Time { return time.Date(2941, 4, n, 9, 0, 0, 0, time.UTC) }
+
+	policy, err := policies.Create(ctx, Policy{ID: "bilbo", Name: "Bilbo Baggins", Policy: "Shire standard"},
+		versioning.Change{Author: "frodo", At: day(1)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	policy.Document.Items = append(policy.Document.Items, "Elven Sword")
+	if _, err = policies.Save(ctx, policy, versioning.Change{Author: "elrond", Reason: "from the troll cave", At: day(2)}); err != nil {
+		log.Fatal(err)
+	}
+	_, err = policies.Update(ctx, "bilbo", func(p *Policy) error {
+		p.Items = append(p.Items, "One Ring")
+		return nil
+	}, versioning.Change{Author: "gandalf", Reason: "found in the dark", At: day(3)})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for r, err := range policies.History(ctx, "bilbo", nil) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(r.Number, r.Change.At.Format(time.DateOnly), r.Change.Author, r.Document.Items)
+	}
+	then, err := policies.AsOf(ctx, "bilbo", day(2).Add(time.Hour))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("as of then:", then.Document.Items)
+	// Output:
+	// 3 2941-04-03 gandalf [Elven Sword One Ring]
+	// 2 2941-04-02 elrond [Elven Sword]
+	// 1 2941-04-01 frodo []
+	// as of then: [Elven Sword]
+}
+
+// A service takes the number that its client read from If-Match and makes the
+// revision by hand; a conflict tells both numbers.
+func ExampleDocuments_Save() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	policies, err := versioning.New[string, Policy](db.Collection("policies"), db.Collection("policies.revisions"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := policies.Create(ctx, Policy{ID: "bilbo", Name: "Bilbo"}, versioning.Change{}); err != nil {
+		log.Fatal(err)
+	}
+	put := func(ifMatch int64, body Policy) {
+		saved, err := policies.Save(ctx, versioning.Revision[Policy]{Number: ifMatch, Document: body}, versioning.Change{Author: "api"})
+		var conflict *versioning.ConflictError
+		switch {
+		case errors.As(err, &conflict):
+			fmt.Println("412: you read", conflict.Read, "and now it is", conflict.Current)
+		case err != nil:
+			fmt.Println(err)
+		default:
+			fmt.Println("200: ETag", saved.Number)
+		}
+	}
+	put(1, Policy{ID: "bilbo", Name: "Bilbo Baggins"})
+	put(1, Policy{ID: "bilbo", Name: "Mr. Baggins"})
+	put(2, Policy{ID: "bilbo", Name: "Bilbo Baggins"}) // nothing new
+	// Output:
+	// 200: ETag 2
+	// 412: you read 1 and now it is 2
+	// 200: ETag 2
+}
+
+// What changed between two revisions, and who changed a field last.
+func ExampleDocuments_Diff() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	policies, err := versioning.New[string, bson.D](db.Collection("policies"), db.Collection("policies.revisions"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	policy, err := policies.Create(ctx, bson.D{{Key: "_id", Value: "frodo"}, {Key: "premium", Value: 10}, {Key: "owner", Value: bson.D{{Key: "home", Value: "Bag End"}}}},
+		versioning.Change{Author: "bilbo"})
+	for i, author := range []string{"sam", "merry"} {
+		if err != nil {
+			log.Fatal(err)
+		}
+		policy.Document[1+i].Value = []any{12.5, bson.D{{Key: "home", Value: "Crickhollow"}}}[i]
+		policy, err = policies.Save(ctx, policy, versioning.Change{Author: author})
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	differences, err := policies.Diff(ctx, "frodo", 1, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, difference := range differences {
+		fmt.Println(difference)
+	}
+	last, err := policies.LastChange(ctx, "frodo", "premium")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("premium by", last.Change.Author, "in revision", last.Number)
+	// Output:
+	// premium: {"$numberInt":"10"} is now {"$numberDouble":"12.5"}
+	// owner.home: "Bag End" is now "Crickhollow"
+	// premium by sam in revision 2
+}
+
+// What was deleted comes back with its history.
+func ExampleDocuments_Restore() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	policies, err := versioning.New[string, Policy](db.Collection("policies"), db.Collection("policies.revisions"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := policies.Create(ctx, Policy{ID: "gollum", Items: []string{"One Ring"}}, versioning.Change{}); err != nil {
+		log.Fatal(err)
+	}
+	if err := policies.Delete(ctx, "gollum", 1, versioning.Change{Reason: "lost"}); err != nil {
+		log.Fatal(err)
+	}
+	_, err = policies.Get(ctx, "gollum")
+	fmt.Println(err)
+	policy, err := policies.Restore(ctx, "gollum", 1, versioning.Change{Reason: "found again"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(policy.Number, policy.Document.Items)
+	// Output:
+	// versioning: get: no such document or revision
+	// 3 [One Ring]
+}
+
+// An existing collection needs no preparation, and any query finds documents to save.
+func ExampleDocuments_Decode() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	coll := db.Collection("policies")
+	_, err := coll.InsertMany(ctx, []any{
+		bson.D{{Key: "_id", Value: "bilbo"}, {Key: "name", Value: "Bilbo Baggins"}, {Key: "premium", Value: 10}},
+		bson.D{{Key: "_id", Value: "sam"}, {Key: "name", Value: "Samwise Gamgee"}, {Key: "premium", Value: 8}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	policies, err := versioning.New[string, Policy](coll, db.Collection("policies.revisions"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	raw, err := coll.FindOne(ctx, bson.D{{Key: "premium", Value: bson.D{{Key: "$lt", Value: 10}}}}).Raw()
+	if err != nil {
+		log.Fatal(err)
+	}
+	policy, err := policies.Decode(raw)
+	if err != nil {
+		log.Fatal(err)
+	}
+	policy.Document.Items = []string{"Box of soil"} // premium, which Policy does not have, stays
+	if policy, err = policies.Save(ctx, policy, versioning.Change{Author: "galadriel"}); err != nil {
+		log.Fatal(err)
+	}
+	first, err := policies.At(ctx, "sam", 1)
+	fmt.Println(policy.Number, first.Document.Items, err)
+	// Output: 2 [] <nil>
+}
+
+// Many documents are saved in few round trips; those in conflict say so.
+func ExampleDocuments_SaveMany() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	policies, err := versioning.New[string, Policy](db.Collection("policies"), db.Collection("policies.revisions"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var batch []versioning.Revision[Policy]
+	for _, id := range []string{"merry", "pippin", "sam"} {
+		policy, err := policies.Create(ctx, Policy{ID: id, Policy: "Shire standard"}, versioning.Change{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		policy.Document.Policy = "Shire premium"
+		batch = append(batch, policy)
+	}
+	if err := policies.Delete(ctx, "sam", 1, versioning.Change{}); err != nil {
+		log.Fatal(err)
+	}
+	saved, err := policies.SaveMany(ctx, batch, versioning.Change{Reason: "new tariff"}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i, s := range saved {
+		fmt.Println(batch[i].Document.ID, s.Number, s.Err)
+	}
+	// Output:
+	// merry 2 <nil>
+	// pippin 2 <nil>
+	// sam 0 no such document or revision
+}
+
+// Old revisions go; what is gone is told from what never was.
+func ExampleDocuments_PruneAll() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	policies, err := versioning.New[string, Policy](db.Collection("policies"), db.Collection("policies.revisions"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	policy, err := policies.Create(ctx, Policy{ID: "bilbo"}, versioning.Change{})
+	for _, item := range []string{"mail", "sword", "ring"} {
+		if err != nil {
+			log.Fatal(err)
+		}
+		policy.Document.Items = append(policy.Document.Items, item)
+		policy, err = policies.Save(ctx, policy, versioning.Change{})
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	result, err := policies.PruneAll(ctx, &versioning.PruneOptions{Keep: 2})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("deleted", result.Deleted)
+	_, err = policies.At(ctx, "bilbo", 1)
+	fmt.Println(errors.Is(err, versioning.ErrPruned))
+	_, err = policies.At(ctx, "bilbo", 9)
+	fmt.Println(errors.Is(err, versioning.ErrPruned), errors.Is(err, versioning.ErrNotFound))
+	// Output:
+	// deleted 1
+	// true
+	// false true
+}
