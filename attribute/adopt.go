@@ -46,8 +46,9 @@ type AdoptOptions struct {
 type AdoptResult struct {
 	Examined int64 // had one of the fields (Adopt) or entries (Unadopt)
 	Adopted  int64 // changed
-	// Skipped were left alone: on a collision, because an array stands where a
-	// document should or the reverse, or because they were deleted meanwhile.
+	// Skipped were left alone: on a collision, because ArrayField is no array or
+	// the parent of a field no document, or because they were changed or deleted
+	// by somebody else meanwhile.
 	Skipped int64
 }
 
@@ -66,8 +67,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, opts *A
 	if err != nil {
 		return AdoptResult{}, wrap("adopt", err)
 	}
-	parts := bson.A{}
-	selected := bson.A{}
+	parts, selected, blocked := bson.A{}, bson.A{}, bson.A{}
 	var paths []string
 	for _, column := range columns {
 		entry := a.entry(literal(column.Key), "$"+column.Path, "")
@@ -77,12 +77,15 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, opts *A
 		parts = append(parts, cond(o.holds(column), bson.A{entry}, bson.A{}))
 		selected = append(selected, bson.D{{Key: column.Path, Value: bson.D{{Key: "$exists", Value: true}}}})
 		paths = append(paths, column.Path)
+		for parent := range prefixes(column.Path, false) { // $path would be an array too
+			blocked = append(blocked, op("$isArray", bson.A{"$" + parent}))
+		}
 	}
 	update := mongo.Pipeline{set(a.array, a.upsert(op("$ifNull", "$"+a.array, bson.A{}), op("$concatArrays", parts), o.OnCollision == KeepSource))}
 	if !o.Keep {
 		update = append(update, op("$unset", paths))
 	}
-	result, err := a.convert(ctx, columns, o, selected, update)
+	result, err := a.convert(ctx, columns, o, selected, blocked, update)
 	return result, wrap("adopt", err)
 }
 
@@ -96,16 +99,20 @@ func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, opts 
 	if err != nil {
 		return AdoptResult{}, wrap("unadopt", err)
 	}
-	selected, moved := bson.A{}, bson.A{}
+	selected, blocked, moved := bson.A{}, bson.A{}, bson.A{}
 	for _, column := range columns {
 		selected = append(selected, a.has(column.Key, a.identity(column.Qualifier)))
 		moved = append(moved, a.keyed("$$o", column.Key, a.identity(column.Qualifier)))
+		for parent := range prefixes(column.Path, false) { // to write into
+			blocked = append(blocked, op("$and", op("$gt", op("$size", a.hits(column)), 0),
+				op("$not", bson.A{typeIn("$"+parent, append([]string{"object"}, nothing...)...)})))
+		}
 	}
 	update := mongo.Pipeline{op("$replaceWith", op("$mergeObjects", "$$ROOT", a.fields(columns, o, "")))}
 	if !o.Keep {
 		update = append(update, set(a.array, filtered(a.entries(), "o", op("$not", bson.A{op("$or", moved)}))))
 	}
-	result, err := a.convert(ctx, columns, o, selected, update)
+	result, err := a.convert(ctx, columns, o, selected, blocked, update)
 	return result, wrap("unadopt", err)
 }
 
@@ -159,24 +166,23 @@ func (o AdoptOptions) holds(column Column) bson.D {
 	return op("$not", bson.A{typeIn("$"+column.Path, none...)})
 }
 
-// convert runs the update over the documents that one of selected matches.
-func (c *core) convert(ctx context.Context, columns []Column, o AdoptOptions, selected bson.A, update mongo.Pipeline) (AdoptResult, error) {
+// convert runs the update over the documents that one of selected matches, but
+// for those of which an expression of blocked is true.
+func (c *core) convert(ctx context.Context, columns []Column, o AdoptOptions, selected, blocked bson.A, update mongo.Pipeline) (AdoptResult, error) {
 	filter := selected[0].(bson.D)
 	if len(selected) > 1 {
 		filter = bson.D{{Key: "$or", Value: selected}}
 	}
-	guard := filter
-	collisions := bson.A{}
-	for _, column := range columns {
-		if parents := inDocuments(column.Path); parents != nil {
-			guard = and(guard, parents)
-		}
-		hits := c.hits(column)
-		collisions = append(collisions, op("$and", o.holds(column), op("$gt", op("$size", hits), 0),
-			op("$ne", op("$arrayElemAt", hits, 0), "$"+column.Path)))
-	}
 	if o.OnCollision == Skip {
-		guard = and(guard, op("$expr", op("$not", bson.A{op("$or", collisions)})))
+		for _, column := range columns {
+			hits := c.hits(column)
+			blocked = append(blocked, op("$and", o.holds(column), op("$gt", op("$size", hits), 0),
+				op("$ne", op("$arrayElemAt", hits, 0), "$"+column.Path)))
+		}
+	}
+	guard := filter
+	if len(blocked) > 0 {
+		guard = and(filter, op("$expr", op("$not", bson.A{op("$or", blocked)})))
 	}
 	result, err := c.batches(ctx, and(o.Filter, filter), guard, update, KeyOptions{BatchSize: o.BatchSize, Progress: o.Progress})
 	return AdoptResult{Examined: result.Examined, Adopted: result.Changed, Skipped: result.Skipped}, err

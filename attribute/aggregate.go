@@ -2,7 +2,7 @@ package attribute
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -104,12 +104,11 @@ type FacetValue[V any] struct {
 // filter are read, with Keys those that have one of them. The server counts in
 // memory, and on disk if that is not enough.
 func (a *Attributes[ID, V]) Facets(ctx context.Context, filter bson.D, opts *FacetOptions) ([]Facet[V], error) {
-	pipeline, err := a.FacetsPipeline(filter, opts)
-	if err != nil {
-		return nil, err
+	if opts != nil && opts.Top < 0 {
+		return nil, errors.New("attribute: facets: FacetOptions.Top: negative")
 	}
 	facets := []Facet[V]{}
-	err = each(ctx, a.coll, pipeline, func(doc facet[V], _ error) bool {
+	err := each(ctx, a.coll, a.FacetsPipeline(filter, opts), func(doc facet[V], _ error) bool {
 		facets = append(facets, Facet[V]{doc.ID.Key, doc.ID.Qualifier, doc.Count, doc.Distinct, doc.Values})
 		return true
 	})
@@ -130,14 +129,11 @@ type facet[V any] struct {
 }
 
 // FacetsPipeline is what Facets runs; its documents are {_id: {key, qualifier},
-// count, distinct, values: [{value, count}]}. Only bad options are an error.
-func (a *Attributes[ID, V]) FacetsPipeline(filter bson.D, opts *FacetOptions) (mongo.Pipeline, error) {
+// count, distinct, values: [{value, count}]}.
+func (a *Attributes[ID, V]) FacetsPipeline(filter bson.D, opts *FacetOptions) mongo.Pipeline {
 	var o FacetOptions
 	if opts != nil {
 		o = *opts
-	}
-	if o.Top < 0 {
-		return nil, fmt.Errorf("attribute: facets: FacetOptions.Top: negative")
 	}
 	if o.Top == 0 {
 		o.Top = 10
@@ -164,5 +160,5 @@ func (a *Attributes[ID, V]) FacetsPipeline(filter bson.D, opts *FacetOptions) (m
 			})},
 		}),
 		op("$sort", bson.D{{Key: "_id.key", Value: 1}, {Key: "_id.qualifier", Value: 1}}),
-	}, nil
+	}
 }

@@ -70,7 +70,7 @@ func TestFacets(t *testing.T) {
 		{Key: "size", Count: 60, Distinct: 60, Values: []value{{int32(0), 1}, {int32(1), 1}}},
 		{Key: "size", Qualifier: "eu", Count: 60, Distinct: 2, Values: []value{{int32(0), 30}, {int32(1), 30}}},
 	})
-	facets, err = a.Facets(ctx, and(d("old", true), a.Filter(a.Equals("color", "red"))), &attribute.FacetOptions{Keys: []string{"color", "absent"}})
+	facets, err = a.Facets(ctx, and(d("old", true), a.Filter(a.Equals("color", "red"))), &attribute.FacetOptions{Keys: []string{"color", "$color", "absent"}})
 	must(t, err)
 	want(t, facets, []attribute.Facet[any]{{Key: "color", Count: 10, Distinct: 1, Values: []value{{"red", 10}}}})
 	facets, err = a.Facets(ctx, nil, nil)
@@ -79,6 +79,10 @@ func TestFacets(t *testing.T) {
 	facets, err = a.Facets(ctx, nil, &attribute.FacetOptions{Keys: []string{}})
 	must(t, err)
 	want(t, facets, []attribute.Facet[any]{})
+	insert(t, coll, doc(200, e("$color", 1)))
+	facets, err = a.Facets(ctx, nil, &attribute.FacetOptions{Keys: []string{"$color"}})
+	must(t, err)
+	want(t, facets, []attribute.Facet[any]{{Key: "$color", Count: 1, Distinct: 1, Values: []value{{int32(1), 1}}}})
 	if _, err := a.Facets(ctx, nil, &attribute.FacetOptions{Top: -1}); err == nil || !strings.Contains(err.Error(), "FacetOptions.Top: negative") {
 		t.Error(err)
 	}

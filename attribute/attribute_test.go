@@ -275,6 +275,13 @@ func TestWrites(t *testing.T) {
 				d("k", "color", "v", "green"), d("k", "color", "v", "white", "u", "inside"),
 				d("k", "$size", "v", "$color"), d("k", "a.b", "v", d("$add", bson.A{int32(1), int32(2)})),
 			}))
+			for key, value := range map[string]any{"$size": "$color", "a.b": d("$add", bson.A{int32(1), int32(2)})} {
+				got, err := a.Get(ctx, 1, key)
+				must(t, err)
+				want(t, got, value)
+			}
+			must(t, a.Rename(ctx, 1, "$size", "$other"))
+			must(t, a.Rename(ctx, 1, "$other", "$size"))
 			must(t, a.Rename(ctx, 1, "color", "colour"))
 			wantErr(t, a.Rename(ctx, 1, "color", "x"), attribute.ErrNoAttribute)
 			must(t, a.Add(ctx, 1, "color", 1, "outside"))
@@ -427,6 +434,7 @@ func TestDocumentIDs(t *testing.T) {
 		must(t, err)
 		want(t, value, attribute.Value[key, int]{ID: key{1}, Value: 1})
 	}
+	insert(t, coll, d("_id", 5), d("_id", "text"))
 	any := newAttributes[any, int](t, coll, nil)
 	wantErr(t, any.Set(ctx, d("$gt", 0), "x", 1), attribute.ErrNotFound)
 	wantErr(t, any.Set(ctx, bson.Regex{Pattern: "."}, "x", 1), attribute.ErrNotFound)
@@ -534,6 +542,10 @@ func TestTwoArraysInAnIndex(t *testing.T) {
 	_, err = coll.UpdateOne(ctx, d("_id", 2), d("$set", d("tags", "a")))
 	must(t, err)
 	must(t, a.EnsureIndexes(ctx))
+	insert(t, coll, d("_id", 3, "tags", bson.A{"a"}))
+	for p, err := range a.Check(ctx) { // one array is none too many
+		t.Error(p, err)
+	}
 
 	// An index with other options is a conflict.
 	other := coll.Database().Collection("other")

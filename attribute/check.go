@@ -190,7 +190,7 @@ func (c *core) inspect(ctx context.Context, visit func(findings) bool) error {
 		for part := range prefixes(path, true) {
 			tests = append(tests, op("$isArray", bson.A{"$" + part}))
 		}
-		sides = append(sides, cond(op("$or", tests), bson.A{literal(path)}, bson.A{}))
+		sides = append(sides, cond(op("$and", op("$isArray", bson.A{"$" + c.array}), op("$or", tests)), bson.A{literal(path)}, bson.A{}))
 	}
 	pipeline := mongo.Pipeline{
 		op("$project", bson.D{

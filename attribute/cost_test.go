@@ -36,6 +36,9 @@ func record(t *testing.T, db *mongo.Database, written int, names []string, fn fu
 // byID wants the plan to be that of the index on _id, for this many documents.
 func byID(t *testing.T, db *mongo.Database, c mongotest.Command, n int64) {
 	t.Helper()
+	if c.Name == "update" && c.Body.Lookup("updates", "0", "hint").String() != `{"_id": {"$numberInt":"1"}}` {
+		t.Fatalf("no hint: %v", c.Body)
+	}
 	plan := mongotest.Explain(t, db, c.Body)
 	plan.RequireIndex(t, "_id_")
 	plan.RequireExamined(t, 2*n, n) // n scattered IDs: a key to see that one is passed

@@ -121,7 +121,7 @@ var columns = []attribute.Column{
 	{Path: "volume_ml", Key: "volume", Qualifier: "ml"},
 	{Path: "volume_oz", Key: "volume", Qualifier: "ounces"},
 	{Path: "info.color", Key: "color"},
-	{Path: "info.size.x", Key: "width"},
+	{Path: "info.size.x", Key: "$width"},
 }
 
 func TestAdopt(t *testing.T) {
@@ -136,7 +136,7 @@ func TestAdopt(t *testing.T) {
 		d("_id", int32(7), "info", bson.A{d("color", "red")}),
 	}
 	first := d("_id", int32(1), "n", "a", "info", d("size", d("y", int32(2))), "attributes", bson.A{
-		e("volume", int32(500), "ml"), e("volume", "12", "ounces"), e("color", "$red"), e("width", 1.5),
+		e("volume", int32(500), "ml"), e("volume", "12", "ounces"), e("color", "$red"), e("$width", 1.5),
 	})
 	second := d("_id", int32(2), "info", d(), "attributes", bson.A{e("z", int32(1))})
 	fourth := d("_id", int32(4), "attributes", bson.A{e("volume", int32(5), "ml")})
@@ -187,7 +187,7 @@ func TestUnadopt(t *testing.T) {
 	t.Parallel()
 	before := []any{
 		d("_id", int32(1), "n", "a", "info", d("size", d("y", int32(2))), "attributes", bson.A{
-			e("volume", int32(500), "ml"), e("volume", "12", "ounces"), e("stays", int32(1)), e("color", "$red"), e("width", 1.5)}),
+			e("volume", int32(500), "ml"), e("volume", "12", "ounces"), e("stays", int32(1)), e("color", "$red"), e("$width", 1.5)}),
 		d("_id", int32(2), "attributes", bson.A{e("volume", int32(1), "ml")}),
 		d("_id", int32(3), "volume_ml", int32(5), "attributes", bson.A{e("volume", int32(6), "ml")}), // differ
 		d("_id", int32(4), "volume_ml", int32(5), "attributes", bson.A{e("volume", int32(5), "ml")}), // agree
@@ -232,6 +232,38 @@ func TestUnadopt(t *testing.T) {
 			want(t, result.Adopted, int64(0))
 		})
 	}
+}
+
+// Parents that are no documents are in the way only of what goes through them.
+func TestAdoptParents(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
+	for i, parent := range []any{nil, "text", d("size", nil), d("size", "text"), bson.A{}, bson.A{d("color", "x")}} {
+		insert(t, coll, d("_id", i, "volume_ml", i, "info", parent))
+	}
+	before := all(t, coll)
+	result, err := a.Adopt(t.Context(), columns, nil)
+	must(t, err)
+	want(t, result, attribute.AdoptResult{Examined: 6, Adopted: 4, Skipped: 2})
+	for i, doc := range all(t, coll) {
+		if i < 4 {
+			want(t, doc, d("_id", int32(i), "info", before[i][2].Value, "attributes", bson.A{e("volume", int32(i), "ml")}))
+		} else {
+			want(t, doc, before[i])
+		}
+	}
+	result, err = a.Unadopt(t.Context(), columns, nil)
+	must(t, err)
+	want(t, result, attribute.AdoptResult{Examined: 4, Adopted: 4})
+	for i := range 6 {
+		must(t, a.Set(t.Context(), i, "$width", 1))
+	}
+	result, err = a.Unadopt(t.Context(), columns, nil)
+	must(t, err)
+	want(t, result, attribute.AdoptResult{Examined: 6, Adopted: 2, Skipped: 4})
+	want(t, stored(t, coll, 0), d("_id", int32(0), "info", d("size", d("x", int32(1))), "attributes", bson.A{}, "volume_ml", int32(0)))
+	want(t, stored(t, coll, 2), d("_id", int32(2), "info", d("size", d("x", int32(1))), "attributes", bson.A{}, "volume_ml", int32(2)))
 }
 
 // Columns to attributes and back is where it began, and stopping in between

@@ -1,0 +1,74 @@
+package attribute_test
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// sku is a type that only the client's registry knows how to store.
+type sku struct{ major, minor int32 }
+
+func skuRegistry() *bson.Registry {
+	registry := bson.NewRegistry()
+	kind := reflect.TypeFor[sku]()
+	registry.RegisterTypeEncoder(kind, bson.ValueEncoderFunc(func(_ bson.EncodeContext, w bson.ValueWriter, v reflect.Value) error {
+		s := v.Interface().(sku)
+		return w.WriteString(fmt.Sprintf("%d/%d", s.major, s.minor))
+	}))
+	registry.RegisterTypeDecoder(kind, bson.ValueDecoderFunc(func(_ bson.DecodeContext, r bson.ValueReader, v reflect.Value) error {
+		text, err := r.ReadString()
+		if err != nil {
+			return err
+		}
+		var s sku
+		_, err = fmt.Sscanf(text, "%d/%d", &s.major, &s.minor)
+		v.Set(reflect.ValueOf(s))
+		return err
+	}))
+	return registry
+}
+
+// IDs and values go through the client's registry everywhere.
+func TestClientRegistry(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t, options.Client().SetRegistry(skuRegistry()))
+	coll := db.Collection("c")
+	ctx := t.Context()
+	a := newAttributes[sku, sku](t, coll, nil)
+	id := sku{1, 2}
+	insert(t, coll, d("_id", id))
+	must(t, a.Set(ctx, id, "part", sku{3, 4}))
+	must(t, a.Add(ctx, id, "other", sku{5, 6}))
+	want(t, stored(t, coll, "1/2"), d("_id", "1/2", "attributes", bson.A{e("part", "3/4"), e("other", "5/6")}))
+	value, err := a.Get(ctx, id, "part")
+	must(t, err)
+	same(t, value, sku{3, 4})
+	all, err := a.GetAll(ctx, id)
+	must(t, err)
+	same(t, all[1].Value, sku{5, 6})
+	for v, err := range a.Values(ctx, a.Filter(a.Equals("part", sku{3, 4}), a.In("other", []sku{{5, 6}})), "part") {
+		must(t, err)
+		same(t, v, attribute.Value[sku, sku]{ID: id, Value: sku{3, 4}})
+	}
+	facets, err := a.Facets(ctx, nil, nil)
+	must(t, err)
+	same(t, facets[1].Values[0], attribute.FacetValue[sku]{Value: sku{3, 4}, Count: 1})
+	elements, err := a.Elements(attribute.Attribute[sku]{Key: "x", Value: id})
+	must(t, err)
+	insert(t, coll, d("_id", 2, "attributes", elements))
+	want(t, stored(t, coll, 2), d("_id", int32(2), "attributes", bson.A{e("x", "1/2")}))
+}
+
+func same[T comparable](t *testing.T, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%v, want %v", got, want)
+	}
+}
