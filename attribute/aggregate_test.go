@@ -17,8 +17,8 @@ func TestSortPipeline(t *testing.T) {
 	coll := mongotest.Database(t).Collection("c")
 	a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
 	insert(t, coll,
-		doc(1, e("size", 5), e("size", 1, "q")), doc(2, e("x", 0), e("size", 2)), doc(3, e("size", 5)), doc(4),
-		d("_id", int32(5)), doc(6, e("size", nil)), doc(7, e("size", 9, "q")), doc(8, d("k", "size")))
+		doc(8, d("k", "size")), doc(7, e("size", 9, "q")), doc(6, e("size", nil)), d("_id", int32(5)), doc(4),
+		doc(3, e("size", 5)), doc(2, e("x", 0), e("size", 2)), doc(1, e("size", 5), e("size", 1, "q")))
 	for name, c := range map[string]struct {
 		filter bson.D
 		opts   *attribute.SortOptions

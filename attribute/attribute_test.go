@@ -206,7 +206,7 @@ func TestScenarioTicketChannels(t *testing.T) {
 		d("channel", "gewala", "price", int32(30)), d("channel", "maoyan", "price", int32(50)), d("channel", "taopiao", "price", int32(20)),
 	}))
 	for i := range 200 {
-		insert(t, coll, d("_id", 2+i, "scheduleId", "0002", "movie", "m", "provider", bson.A{d("channel", "maoyan", "price", i), d("channel", "x", "price", 1)}))
+		insert(t, coll, d("_id", 2+i, "scheduleId", "0002", "movie", "m", "provider", bson.A{d("channel", "maoyan", "price", i), d("channel", "gewala", "price", 1)}))
 	}
 
 	var price int

@@ -75,7 +75,7 @@ func (a *Attributes[ID, V]) GetAll(ctx context.Context, id ID) ([]Attribute[V], 
 	}
 	out := make([]Attribute[V], len(found))
 	for i, entry := range found {
-		out[i] = Attribute[V]{entry.Key, entry.Value, entry.Qualifier}
+		out[i] = Attribute[V](entry)
 	}
 	return out, nil
 }
