@@ -116,9 +116,10 @@
 // [Ref.Delete] deletes a source by the policy of each target, in one
 // transaction: [Refuse] (the default) while a copy is left, [Keep] the last
 // copy, [Unset] the reference (or pull it from the array), [Cascade] to the
-// documents. It is meant for as many copies as a transaction can write, some
-// thousands. Where there are more, unset or delete most of them first in
-// batches of your own, by [Ref.Filter].
+// documents. It is meant for as many copies as a transaction can write in its
+// time (a minute, unless the server is told otherwise), some thousands. Where
+// there are more, unset or delete most of them first in batches of your own, by
+// [Ref.Filter].
 //
 // # Indexes
 //
@@ -139,10 +140,10 @@
 //	Update, Replace    3 RT      no followed field changed: 1 document written
 //	                   4+T RT    else; 2 writes to the source, 1 for each document with a copy
 //	  with an outbox   5 RT      3 documents written
-//	Propagate          1+T RT    nothing to write
-//	                   and       1 RT a target and batch, 1 write for each document
-//	  unversioned      and       4 RT a target and batch, 2 writes to the source each
-//	Delete             2–5 RT    and 1 for each target but Keep
+//	Propagate          1+T RT    nothing to write; reads no copy
+//	                   and       2 RT a target and further batch, 1 write for each document
+//	  unversioned      and       5 RT, and 2 writes to the source; reads all copies
+//	Delete             2 RT      and 1 for each target but Keep; 1 more if some refuse
 //	Drain              2 RT      an entry, and a Propagate; 1 at the end
 //	Watch              1 RT      a batch of events, a Propagate for each source, 1 write of the token
 //	Stale              1 RT      a batch of the cursor; scans the target
@@ -177,6 +178,11 @@
 // are left to you. [Ref.Adopt] fills in references that have only an ID so far,
 // with followed and frozen fields and the version. All go in batches by _id and
 // can be stopped and run again.
+//
+// Adopt wants the ID where the target says. {customer_id: 123} is a target with
+// Path "" as it is; to make {customer: {_id: 123}} or [{id: 7}, {id: 9}] of plain
+// IDs run one update of your own first, as the example of Adopt does. To follow
+// a further field, configure it and run Repair.
 //
 // # Composing
 //

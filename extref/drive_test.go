@@ -152,7 +152,7 @@ func TestOutboxPoison(t *testing.T) {
 	}
 	diff(t, extref.DrainResult{Done: 2, Failed: 1, Copies: 2}, result)
 	pending := collect(t, r.Pending(t.Context()))
-	if len(pending) != 1 || pending[0].Attempts != 1 || !strings.Contains(pending[0].Error, "duplicate") || !pending[0].Due.After(time.Now()) {
+	if len(pending) != 1 || pending[0].Attempts != 1 || !strings.Contains(pending[0].Error, "duplicate") || !pending[0].Due.After(time.Now()) || pending[0].Due.After(time.Now().Add(3*time.Second)) {
 		t.Fatalf("%+v", pending)
 	}
 	diff(t, extref.DrainResult{}, ok[extref.DrainResult](t)(r.Drain(t.Context(), nil))) // later

@@ -212,6 +212,14 @@ func TestDelete(t *testing.T) {
 			t.Errorf("deleted twice: %v", err)
 		}
 	})
+	t.Run("missing", func(t *testing.T) {
+		t.Parallel()
+		r, _, colls := people(t, nil, nil)
+		insert(t, colls[0], d("_id", 1, "team", d("_id", 9, "version", 1)))
+		if _, err := r.Delete(t.Context(), 9); !errors.Is(err, extref.ErrNotFound) {
+			t.Error(err)
+		}
+	})
 	t.Run("unset", func(t *testing.T) {
 		t.Parallel()
 		r, teams, colls := setUp(t, policies(extref.Unset, extref.Unset, extref.Unset))

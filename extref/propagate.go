@@ -43,12 +43,13 @@ type PropagateResult struct {
 // the same time, or one stopped in the middle and run again, do no harm. In a
 // transaction each target is written by one update, whatever BatchSize.
 //
-// Cost: 1 round trip for the source; for each target with followed fields 1 by
-// its index for the IDs of the copies behind, and 1 for each batch of BatchSize
-// (4 if Unversioned, commit included, and 2 writes to the source), found by _id.
-// In a transaction 1 for the source and 1 for each target (and 2 for the source if
-// some some are Unversioned). With Compare 1 more for each target with versions,
-// and 1, which writes, to raise the version.
+// Cost: 1 round trip for the source; for each target with followed fields 1 to
+// find the copies that are behind, by its index, and for each batch of BatchSize 1
+// to write it, by _id, and 1 to read on, unless it is the last. If the target is
+// Unversioned a batch takes 4 to write, commit included, and 2 writes to the
+// source. In a transaction 1 for the source and 1 for each target (and 2 for the
+// source if some are Unversioned). With Compare 1 more for each target with
+// versions, and 1, which writes, to raise the version.
 func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, opts *PropagateOptions) (PropagateResult, error) {
 	var o PropagateOptions
 	if opts != nil {
