@@ -12,7 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
@@ -428,6 +430,41 @@ func TestFailures(t *testing.T) { // not parallel: a fail point is the server's
 	}
 	if n != 1 {
 		t.Errorf("%d values", n)
+	}
+}
+
+// An element that is folded back between the two reads of Contains is found.
+func TestContainsWhileFoldingBack(t *testing.T) {
+	t.Parallel()
+	other := mongotest.Database(t)
+	var fold func()
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			if e.CommandName == "aggregate" && fold != nil {
+				fold()
+				fold = nil
+			}
+		},
+	}))
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 3, FoldBack: -1})
+	insert(t, db, bson.D{{Key: "_id", Value: 1}})
+	if _, err := lists.AddMany(t.Context(), 1, ints(1, 5)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lists.Remove(t.Context(), 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	fold = func() {
+		same := newLists[int, int](t, other.Client().Database(db.Name()), &outlier.Options{MaxCount: 3})
+		if err := same.Rebalance(t.Context(), 1); err != nil {
+			t.Error(err)
+		}
+	}
+	if held, err := lists.Contains(t.Context(), 1, 4); err != nil || !held || fold != nil {
+		t.Error(held, err)
+	}
+	if docs := stored(t, db.Collection("extras"), bson.D{}); len(docs) > 0 {
+		t.Error("not folded back:", docs)
 	}
 }
 
