@@ -157,7 +157,7 @@ func (s *Subset[P, T]) addBatch(ctx context.Context, groups []change) error {
 	joined := txn.Running(ctx)
 	return txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
 		if joined { // a refusal must not leave the others written
-			n, err := primary(s.parents).CountDocuments(ctx, append(these, s.adopted()...))
+			n, err := scan.Primary(s.parents).CountDocuments(ctx, append(these, s.adopted()...))
 			if err != nil {
 				return err
 			}

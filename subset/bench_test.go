@@ -154,7 +154,7 @@ func BenchmarkMovieList(b *testing.B) {
 		return time.Since(start)
 	}
 	for b.Loop() {
-		split += read("movies", nil)
+		split += read("movies", d())
 		whole += read("whole", d("title", 1, "year", 1))
 	}
 	b.ReportMetric(float64(whole)/float64(split), "whole/split")

@@ -8,6 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
 // A change is what a write does to one parent: items that leave, items that come.
@@ -194,7 +196,7 @@ func (s *Subset[P, T]) apply(ctx context.Context, c change, moved *entry) (stale
 
 // ready is the error that a change of this parent would get.
 func (s *Subset[P, T]) ready(ctx context.Context, parent bson.RawValue) error {
-	err := primary(s.parents).FindOne(ctx, s.target(parent), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	err := scan.Primary(s.parents).FindOne(ctx, s.target(parent), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return s.absent(ctx, parent)
 	}
@@ -203,7 +205,7 @@ func (s *Subset[P, T]) ready(ctx context.Context, parent bson.RawValue) error {
 
 // absent says why target has not matched.
 func (s *Subset[P, T]) absent(ctx context.Context, parent bson.RawValue) error {
-	err := primary(s.parents).FindOne(ctx, byID(parent), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	err := scan.Primary(s.parents).FindOne(ctx, byID(parent), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return fmt.Errorf("%w: %v", ErrNoParent, parent)
@@ -217,11 +219,11 @@ func (s *Subset[P, T]) absent(ctx context.Context, parent bson.RawValue) error {
 func (s *Subset[P, T]) settle(ctx context.Context, parent bson.RawValue, stale, touched bool) error {
 	var update bson.D
 	if stale {
-		kept, err := s.best(ctx, parent)
+		best, err := s.best(ctx, parent)
 		if err != nil {
 			return err
 		}
-		update = append(update, bson.E{Key: "$set", Value: bson.D{{Key: s.opts.ArrayField, Value: kept}}})
+		update = append(update, bson.E{Key: "$set", Value: bson.D{{Key: s.opts.ArrayField, Value: s.arranged(best)}}})
 	}
 	if touched {
 		update = append(update, bson.E{Key: "$unset", Value: bson.D{{Key: fieldTouch, Value: ""}}})
@@ -233,19 +235,16 @@ func (s *Subset[P, T]) settle(ctx context.Context, parent bson.RawValue, stale, 
 	return err
 }
 
-// best reads what a parent is to keep, in the order in which it is stored.
-func (s *Subset[P, T]) best(ctx context.Context, parent bson.RawValue) (bson.A, error) {
-	cursor, err := primary(s.items).Find(ctx, s.of(parent), options.Find().SetSort(s.opts.Order).
+// best reads the items that a parent is to keep, the best first.
+func (s *Subset[P, T]) best(ctx context.Context, parent bson.RawValue) ([]bson.Raw, error) {
+	cursor, err := scan.Primary(s.items).Find(ctx, s.of(parent), options.Find().SetSort(s.opts.Order).
 		SetLimit(int64(s.opts.N)).SetBatchSize(int32(min(s.opts.N, 1<<20)+1)).SetProjection(s.projection()))
 	if err != nil {
 		return nil, err
 	}
-	defer cursor.Close(context.WithoutCancel(ctx))
 	var docs []bson.Raw
-	for cursor.Next(ctx) {
-		docs = append(docs, append(bson.Raw(nil), cursor.Current...))
-	}
-	return s.arranged(docs), cursor.Err()
+	err = cursor.All(ctx, &docs)
+	return docs, err
 }
 
 // arranged is the array for these items, the best of which comes first.

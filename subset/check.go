@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -161,7 +162,7 @@ func (s *Subset[P, T]) states(ctx context.Context, filter bson.D, batch int, mor
 		if s.counted() {
 			pipeline = append(pipeline, of("stats", s.statistics()))
 		}
-		cursor, err := primary(s.parents).Aggregate(ctx, pipeline, options.Aggregate().SetBatchSize(int32(min(batch, 1<<20))))
+		cursor, err := scan.Primary(s.parents).Aggregate(ctx, pipeline, options.Aggregate().SetBatchSize(int32(min(batch, 1<<20))))
 		if err != nil {
 			yield(state{}, err)
 			return
@@ -201,15 +202,12 @@ func documents(array bson.RawValue) []bson.Raw {
 // transaction.
 func (s *Subset[P, T]) complete(ctx context.Context, parent bson.Raw) (state, error) {
 	st := state{parent: parent}
-	cursor, err := primary(s.items).Find(ctx, s.of(st.id()), options.Find().SetSort(s.opts.Order).
-		SetLimit(int64(s.opts.N)).SetBatchSize(int32(min(s.opts.N, 1<<20)+1)).SetProjection(s.projection()))
+	var err error
+	if st.top, err = s.best(ctx, st.id()); err != nil || !s.counted() {
+		return st, err
+	}
+	cursor, err := scan.Primary(s.items).Aggregate(ctx, mongo.Pipeline{{{Key: "$match", Value: s.of(st.id())}}, s.statistics()})
 	if err != nil {
-		return st, err
-	}
-	if err := cursor.All(ctx, &st.top); err != nil || !s.counted() {
-		return st, err
-	}
-	if cursor, err = primary(s.items).Aggregate(ctx, mongo.Pipeline{{{Key: "$match", Value: s.of(st.id())}}, s.statistics()}); err != nil {
 		return st, err
 	}
 	var stats []bson.Raw
@@ -330,7 +328,7 @@ func near(have, want bson.RawValue, magnitude *big.Rat) bool {
 // orphans yields the parents that items name and that do not exist.
 func (s *Subset[P, T]) orphans(ctx context.Context) iter.Seq2[Problem, error] {
 	return func(yield func(Problem, error) bool) {
-		cursor, err := primary(s.items).Aggregate(ctx, mongo.Pipeline{
+		cursor, err := scan.Primary(s.items).Aggregate(ctx, mongo.Pipeline{
 			{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$" + s.opts.ParentField}, {Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}}},
 			{{Key: "$lookup", Value: bson.D{
 				{Key: "from", Value: s.parents.Name()}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"},

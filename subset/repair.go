@@ -83,9 +83,9 @@ type AdoptOptions struct {
 
 // AdoptResult counts what Adopt did.
 type AdoptResult struct {
-	Examined int64 // parents read
-	Adopted  int64 // parents written
-	Moved    int64 // items moved out of their arrays
+	Examined int64 // parents read, or of a Split hot documents
+	Adopted  int64 // of these written
+	Moved    int64 // items moved out of their arrays, or fields of a Split
 }
 
 // Adopt brings existing data into shape. Parents and a collection of items that
@@ -287,7 +287,7 @@ func (s *Subset[P, T]) among(ctx context.Context, parent bson.RawValue, ids bson
 		return there, nil
 	}
 	filter := append(bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, s.of(parent)...)
-	cursor, err := primary(s.items).Find(ctx, filter, options.Find().
+	cursor, err := scan.Primary(s.items).Find(ctx, filter, options.Find().
 		SetProjection(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(int32(min(len(ids), 1<<20)+1)))
 	if err != nil {
 		return nil, err

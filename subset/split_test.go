@@ -337,7 +337,7 @@ func TestSplitConfiguration(t *testing.T) {
 	hot, cold := db.Collection("hot"), db.Collection("cold")
 	type nested struct {
 		Poster string
-		skip   int //nolint:unused // as users have it
+		_      int
 	}
 	type inline struct {
 		nested `bson:",inline"`

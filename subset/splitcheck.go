@@ -176,7 +176,7 @@ func (s *Split[ID, H, C]) findings(ctx context.Context, filter bson.D) iter.Seq2
 			filter = bson.D{}
 		}
 		names := bson.D{{Key: "$map", Value: bson.D{{Key: "input", Value: op("$objectToArray", "$$ROOT")}, {Key: "in", Value: "$$this.k"}}}}
-		cursor, err := primary(s.hot).Aggregate(ctx, mongo.Pipeline{
+		cursor, err := scan.Primary(s.hot).Aggregate(ctx, mongo.Pipeline{
 			{{Key: "$match", Value: filter}},
 			{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}},
 			{{Key: "$project", Value: bson.D{{Key: "names", Value: names}}}},
@@ -221,7 +221,7 @@ func (s *Split[ID, H, C]) findings(ctx context.Context, filter bson.D) iter.Seq2
 // orphans yields the IDs of cold documents that have no hot one.
 func (s *Split[ID, H, C]) orphans(ctx context.Context) iter.Seq2[bson.RawValue, error] {
 	return func(yield func(bson.RawValue, error) bool) {
-		cursor, err := primary(s.cold).Aggregate(ctx, mongo.Pipeline{
+		cursor, err := scan.Primary(s.cold).Aggregate(ctx, mongo.Pipeline{
 			{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: "id", Value: "$" + s.idField}}}},
 			{{Key: "$lookup", Value: bson.D{
 				{Key: "from", Value: s.hot.Name()}, {Key: "localField", Value: "id"}, {Key: "foreignField", Value: "_id"},

@@ -13,7 +13,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/encode"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
-	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
 // Subset keeps the best N items T of each parent inside the parent, whose _id is
@@ -392,6 +391,3 @@ func included(paths []string) bson.D {
 	}
 	return out
 }
-
-// primary is coll for reads that a write depends on.
-func primary(coll *mongo.Collection) *mongo.Collection { return scan.Primary(coll) }

@@ -234,7 +234,7 @@ func TestEdits(t *testing.T) {
 		"":          func(*subset.Options) {},
 		"best last": func(o *subset.Options) { o.BestLast = true },
 		"no count":  func(o *subset.Options) { o.NoCount, o.CountField, o.Values[0].Count = true, "", "rated" },
-		"fields":    func(o *subset.Options) { o.Fields = []string{"rating"} },
+		"fields":    func(o *subset.Options) { o.Fields = []string{"author"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -487,6 +487,17 @@ func TestValues(t *testing.T) {
 		must(t, s.Delete(t.Context(), "p", id))
 	}
 	want("no number", d("n", int32(0), "sum", int32(0)), decimal("1.1"))
+	must(t, s.Delete(t.Context(), "p", 3))
+	want("no decimal", d("n", int32(0), "sum", int32(0)), decimal("1.0"))
+
+	// What cannot be added up in items of others' making counts as none.
+	for i, v := range []any{math.NaN(), math.Inf(1), "x", nil, bson.A{1}, math.MinInt64, 0.1} {
+		insert(t, db.Collection("items"), d("_id", 100+i, "parent", "p", "c", 1, "a", d("b", v)))
+	}
+	if _, err := s.Repair(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	want("repaired", d("n", int32(2), "sum", math.MinInt64+0.1, "mean", (math.MinInt64+0.1)/2), int32(8))
 }
 
 // Fields keeps what the server's projection would.
