@@ -32,9 +32,16 @@ type Problem struct {
 func (p Problem) String() string {
 	text := fmt.Sprintf("%s %v: copy of %v: %s: %s", p.Target, p.ID, p.Source, p.Kind, p.Field)
 	if p.Kind != Dangling && p.Kind != BadSource {
-		text += fmt.Sprintf(" is %v, want %v", p.Have, p.Want)
+		text += fmt.Sprintf(" is %s, want %s", show(p.Have), show(p.Want))
 	}
 	return text
+}
+
+func show(value bson.RawValue) string {
+	if value.Type == 0 {
+		return "missing"
+	}
+	return value.String()
 }
 
 // ProblemKind classifies problems.

@@ -177,7 +177,8 @@ func TestCosts(t *testing.T) {
 			body = ok[[]byte](t)(bson.Marshal(d("find", colls[i].Name(), "filter", behind)))
 			examined(t, db, mongotest.Command{Name: "find", Body: body}, versions[i].index, versions[i].path, copies+1, copies)
 		}
-		record(t, db, 0, one("aggregate", 1), func() error { collect(t, r.Stale(ctx, "single.team")); return nil })
+		cmds = record(t, db, 0, one("aggregate", 1), func() error { collect(t, r.Stale(ctx, "single.team")); return nil })
+		diff(t, `"_id"`, cmds[0].Body.Lookup("pipeline", "2", "$lookup", "foreignField").String())
 		cmds = record(t, db, 0, one("find", 6), func() error { collect(t, r.Check(ctx)); return nil })
 		examined(t, db, cmds[1], "_id_", "_id", 3, 2)
 		record(t, db, 0, one("find", 6), func() error { _, err := r.Repair(ctx, nil); return err })
@@ -270,7 +271,8 @@ func TestCosts(t *testing.T) {
 		diff(t, d("due", i32(1)), lookupD(body, "sort"))
 		examined(t, db, mongotest.Command{Name: "find", Body: ok[[]byte](t)(bson.Marshal(query))}, "due_1", "due", 1, 1)
 		examined(t, db, cmds[4], "_id_", "_id", 1, 1)
-		record(t, db, 0, one("find", 1), func() error { collect(t, r.Pending(ctx)); return nil })
+		cmds = record(t, db, 0, one("find", 1), func() error { collect(t, r.Pending(ctx)); return nil })
+		diff(t, `{"due": {"$numberInt":"1"}}`, cmds[0].Body.Lookup("sort").String())
 
 		deferred, err := extref.New[int, bson.D](db.Collection("teams"), []extref.Target{{
 			Collection: db.Collection("single"), Path: "team", Fields: []extref.Field{{Path: "name"}},
@@ -301,6 +303,11 @@ func TestCosts(t *testing.T) {
 				}
 			}
 			cmds := record(t, db, want.written, want.names, func() error { _, err := r.Delete(ctx, 0); return err })
+			if policy == extref.Refuse {
+				examined(t, db, cmds[0], "_id_", "_id", 1, 1)
+				examined(t, db, cmds[1], versions[0].index, versions[0].path, 1, 1)
+				examined(t, db, cmds[4], "_id_", "_id", 1, 1)
+			}
 			if policy == extref.Unset {
 				examined(t, db, cmds[0], "_id_", "_id", 1, 1)
 				examined(t, db, cmds[1], versions[0].index, versions[0].path, copies+1, copies)

@@ -427,3 +427,69 @@ func TestPropagateResumes(t *testing.T) {
 		})
 	}
 }
+
+// Source and target in one collection.
+func TestSelfReference(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	staff := db.Collection("staff")
+	r := newRef[int, bson.D](t, staff, []extref.Target{{
+		Collection: staff, Path: "manager", OnDelete: extref.Unset, Fields: []extref.Field{{Path: "name"}},
+	}}, nil)
+	insert(t, staff,
+		d("_id", 1, "name", "boss", "manager", d("_id", 1)),
+		d("_id", 2, "name", "two", "manager", d("_id", 1)),
+		d("_id", 3, "name", "three", "manager", d("_id", 2)))
+	diff(t, extref.AdoptResult{Examined: 3, Adopted: 3}, ok[extref.AdoptResult](t)(r.Adopt(t.Context(), "staff.manager", nil)))
+	diff(t, extref.UpdateResult{Changed: true, Version: 1, Copies: 2}, ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "chief"))))
+	diff(t, extref.UpdateResult{Changed: true, Version: 1, Copies: 1}, ok[extref.UpdateResult](t)(r.Update(t.Context(), 2, set("name", "deputy"))))
+	diff(t, extref.DeleteResult{Unset: 1}, ok[extref.DeleteResult](t)(r.Delete(t.Context(), 1)))
+	diff(t, sorted([]bson.D{
+		d("_id", 2, "name", "deputy", "version", int64(1)),
+		d("_id", 3, "name", "three", "manager", d("_id", 2, "name", "deputy", "version", int64(1))),
+	}), sorted(stored(t, staff)))
+	for problem, err := range r.Check(t.Context()) {
+		t.Error(problem, err)
+	}
+}
+
+// Transactions that run twice count and write once.
+func TestRetriedTransactions(t *testing.T) {
+	for name, change := range map[string]func(*extref.Target){"versions": nil, "unversioned": unversioned} {
+		t.Run(name, func(t *testing.T) {
+			r, teams, colls := people(t, nil, func(target *extref.Target) {
+				target.OnDelete = extref.Unset
+				if change != nil {
+					change(target)
+				}
+			})
+			insert(t, teams, team(1, "a"))
+			insert(t, colls[0], d("_id", 1, "team", d("_id", 1)), d("_id", 2, "team", d("_id", 1)))
+			admin := teams.Database().Client().Database("admin")
+			fail := func(command string) {
+				t.Helper()
+				err := admin.RunCommand(t.Context(), d("configureFailPoint", "failCommand", "mode", d("times", 1),
+					"data", d("failCommands", bson.A{command}, "errorCode", 112, "errorLabels", bson.A{"TransientTransactionError"}))).Err()
+				if err != nil {
+					t.Skip("no fail points: ", err)
+				}
+			}
+			t.Cleanup(func() {
+				_ = admin.RunCommand(context.Background(), d("configureFailPoint", "failCommand", "mode", "off")).Err()
+			})
+			fail("commitTransaction")
+			diff(t, extref.AdoptResult{Examined: 2, Adopted: 2}, ok[extref.AdoptResult](t)(r.Adopt(t.Context(), "single.team", nil)))
+			for _, command := range []string{"update", "commitTransaction"} {
+				fail(command)
+				result := ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", command)))
+				if !result.Changed || result.Copies != 2 {
+					t.Errorf("%s: %+v", command, result)
+				}
+			}
+			diff(t, []string{}, problems(t, r))
+			fail("commitTransaction")
+			diff(t, extref.DeleteResult{Unset: 2}, ok[extref.DeleteResult](t)(r.Delete(t.Context(), 1)))
+			diff(t, []bson.D{d("_id", i32(1)), d("_id", i32(2))}, stored(t, colls[0]))
+		})
+	}
+}

@@ -117,9 +117,9 @@ func TestCheckAndRepair(t *testing.T) {
 	diff(t, []string{
 		`single.team {"$numberInt":"2"}: copy of {"$numberInt":"1"}: behind: team.version is {"$numberInt":"1"}, want {"$numberLong":"3"}`,
 		`single.team {"$numberInt":"3"}: copy of {"$numberInt":"9"}: dangling: team._id`,
-		`single.team {"$numberInt":"4"}: copy of {"$numberInt":"2"}: no version: team.version is , want {"$numberLong":"0"}`,
+		`single.team {"$numberInt":"4"}: copy of {"$numberInt":"2"}: no version: team.version is missing, want {"$numberLong":"0"}`,
 		`many.teams {"$numberInt":"1"}: copy of {"$numberInt":"2"}: ahead: teams.ref.v is {"$numberInt":"4"}, want {"$numberLong":"0"}`,
-		`many.teams {"$numberInt":"1"}: copy of {"$numberInt":"1"}: different: teams.city is , want "Berlin"`,
+		`many.teams {"$numberInt":"1"}: copy of {"$numberInt":"1"}: different: teams.city is missing, want "Berlin"`,
 	}, problems(t, r))
 
 	stale := collect(t, r.Stale(t.Context(), "single.team"))
@@ -135,7 +135,7 @@ func TestCheckAndRepair(t *testing.T) {
 	diff(t, []int64{3, 4, 5}, done)
 	diff(t, []string{
 		`single.team {"$numberInt":"3"}: copy of {"$numberInt":"9"}: dangling: team._id`,
-		`single.team {"$numberInt":"4"}: copy of {"$numberInt":"2"}: no version: team.version is , want {"$numberLong":"5"}`,
+		`single.team {"$numberInt":"4"}: copy of {"$numberInt":"2"}: no version: team.version is missing, want {"$numberLong":"5"}`,
 	}, problems(t, r))
 	diff(t, bson.A{
 		d("ref", d("id", i32(1), "v", int64(4)), "name", "one", "city", "Berlin"),

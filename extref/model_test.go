@@ -182,6 +182,16 @@ func TestIDsAndRegistry(t *testing.T) {
 	diff(t, extref.DeleteResult{Unset: 1}, ok[extref.DeleteResult](t)(r.Delete(t.Context(), id)))
 	diff(t, []bson.D{d("_id", i32(1), "stations", bson.A{})}, stored(t, refs))
 
+	// The outbox takes such an ID as well.
+	boxed := newRef[key, station](t, source, []extref.Target{{Collection: refs, Path: "station", Fields: []extref.Field{{Path: "temp"}}}},
+		&extref.Options{Registry: registry, Outbox: db.Collection("outbox")})
+	insert(t, source, d("_id", id, "temp", "1 °C"))
+	insert(t, refs, d("_id", 2, "station", copied))
+	for i := range 2 {
+		ok[extref.UpdateResult](t)(boxed.Update(t.Context(), id, set("temp", i)))
+	}
+	diff(t, extref.DrainResult{Done: 1, Copies: 1}, ok[extref.DrainResult](t)(boxed.Drain(t.Context(), nil)))
+
 	numbers := newRef[any, bson.D](t, db.Collection("numbers"), []extref.Target{{Collection: db.Collection("n"), Path: "n", Fields: []extref.Field{{Path: "name"}}}}, nil)
 	one := ok[bson.Decimal128](t)(bson.ParseDecimal128("1.0"))
 	insert(t, db.Collection("numbers"), d("_id", 1, "name", "one"))
