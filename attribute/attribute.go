@@ -64,7 +64,9 @@ type core struct {
 	indexes                      []Index
 }
 
-// New returns Attributes over coll. It does no I/O. opts may be nil.
+// New returns Attributes over coll. It does no I/O. opts may be nil. All that
+// write one array must name its fields alike: without the QualifierField that
+// others use, entries of one key are one.
 func New[ID, V any](coll *mongo.Collection, opts *Options) (*Attributes[ID, V], error) {
 	if coll == nil {
 		return nil, errors.New("attribute: nil collection")

@@ -284,7 +284,9 @@ func TestRetriedWrite(t *testing.T) {
 	if err != nil {
 		t.Skip("no fail points: ", err)
 	}
-	t.Cleanup(func() { _ = admin.RunCommand(context.Background(), d("configureFailPoint", "failCommand", "mode", "off")).Err() })
+	t.Cleanup(func() {
+		_ = admin.RunCommand(context.Background(), d("configureFailPoint", "failCommand", "mode", "off")).Err()
+	})
 	cmds := mongotest.Record(t, db, func() { must(t, a.Add(ctx, 1, "k", 1)) })
 	want(t, cmds.Names(), []string{"update", "update"})
 	want(t, stored(t, db.Collection("c"), 1), d("_id", int32(1), "attributes", bson.A{e("k", int32(1))}))

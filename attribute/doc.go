@@ -79,7 +79,7 @@
 // Get, Remove, …) take one qualifier; without, they mean the entry that has
 // none, which is an entry of its own. Conditions take any number: the entry has
 // one of them, or, without, any or none. Missing, null and "" are the same: no
-// qualifier.
+// qualifier. Keys and qualifiers are equal if the collection's collation says so.
 //
 // # Conditions
 //
@@ -101,7 +101,7 @@
 // A condition with a qualifier but no Options.QualifierField to look in cannot
 // be encoded: the driver returns the error when the query is run.
 //
-// # Two documents, two queries: tickets
+// # Found by something else than _id: tickets
 //
 //	{scheduleId: "0001", movie: "你的名字", provider: [
 //	  {channel: "gewala", price: 30}, {channel: "maoyan", price: 50}, {channel: "taopiao", price: 20}]}

@@ -331,3 +331,70 @@ func ExampleAttributes_RenameKey() {
 	// 3 0 <nil>
 	// blue <nil>
 }
+
+// The filter joins others: here films out in the UK, or of 1977.
+func ExampleAttributes_Filter() {
+	ctx := context.Background()
+	films := mongotest.ExampleDatabase().Collection("films")
+	releases, err := attribute.New[int, int](films, &attribute.Options{ArrayField: "releases", KeyField: "location", ValueField: "year"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for id, location := range []string{"USA", "UK", "Italy"} {
+		entries, err := releases.Elements(attribute.Attribute[int]{Key: location, Value: 1977 + id})
+		if err != nil {
+			log.Fatal(err)
+		}
+		_, err = films.InsertOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "year", Value: 1977 + id}, {Key: "releases", Value: entries}})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	n, err := films.CountDocuments(ctx, bson.D{{Key: "$or", Value: bson.A{
+		releases.Filter(releases.Gte("UK", 1978)),
+		bson.D{{Key: "year", Value: 1977}},
+	}}})
+	fmt.Println(n, err)
+	// Output: 2 <nil>
+}
+
+// Entries become fields again.
+func ExampleAttributes_Unadopt() {
+	ctx := context.Background()
+	specs := productsExample(ctx)
+	result, err := specs.Unadopt(ctx, []attribute.Column{{Path: "info.color", Key: "color"}}, nil)
+	fmt.Println(result.Adopted, err)
+	_, err = specs.Get(ctx, 0, "color")
+	fmt.Println(err)
+	// Output:
+	// 3 <nil>
+	// attribute: get: no such attribute
+}
+
+// A plain $push has added a key that was there.
+func ExampleAttributes_Repair() {
+	ctx := context.Background()
+	coll := mongotest.ExampleDatabase().Collection("products")
+	specs, err := attribute.New[int, string](coll, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	red, blue := bson.D{{Key: "k", Value: "color"}, {Key: "v", Value: "red"}}, bson.D{{Key: "k", Value: "color"}, {Key: "v", Value: "blue"}}
+	if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "attributes", Value: bson.A{red, blue}}}); err != nil {
+		log.Fatal(err)
+	}
+	for problem, err := range specs.Check(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(problem.Kind, problem.Key)
+	}
+	result, err := specs.Repair(ctx, nil)
+	fmt.Println(result.Repaired, err)
+	color, err := specs.Get(ctx, 1, "color")
+	fmt.Println(color, err)
+	// Output:
+	// duplicate color
+	// 1 <nil>
+	// blue <nil>
+}
