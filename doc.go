@@ -6,6 +6,16 @@
 //     representations
 //   - [github.com/mongopatterns/mongopatterns/paging]: keyset and numbered pages
 //   - [github.com/mongopatterns/mongopatterns/bucket]: time series in buckets
+//   - [github.com/mongopatterns/mongopatterns/attribute]: many similar fields
+//     as key and value under one index
+//   - [github.com/mongopatterns/mongopatterns/outlier]: lists that overflow into
+//     further documents
+//   - [github.com/mongopatterns/mongopatterns/subset]: the best N of a
+//     one-to-many inside the parent; hot and cold fields split
+//   - [github.com/mongopatterns/mongopatterns/extref]: copied fields of
+//     referenced documents, kept right
+//   - [github.com/mongopatterns/mongopatterns/versioning]: documents with their
+//     revisions
 //   - [github.com/mongopatterns/mongopatterns/mongotest]: a real server for
 //     integration tests, the commands that code sends, and their plans
 //

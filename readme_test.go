@@ -129,7 +129,7 @@ func main() {}
 
 // Links of the documents lead somewhere, and each pattern package is listed.
 func TestDocuments(t *testing.T) {
-	for _, doc := range []string{"README.md", "CONTRIBUTING.md", "docs/design.md", "docs/compatibility.md"} {
+	for _, doc := range []string{"README.md", "CONTRIBUTING.md", "docs/design.md", "docs/choosing.md", "docs/compatibility.md"} {
 		text, err := os.ReadFile(doc)
 		if err != nil {
 			t.Error(err)
@@ -143,7 +143,7 @@ func TestDocuments(t *testing.T) {
 		if doc != "README.md" {
 			continue
 		}
-		for _, pattern := range []string{"tree", "paging", "bucket", "mongotest"} {
+		for _, pattern := range []string{"tree", "paging", "bucket", "attribute", "outlier", "subset", "extref", "versioning", "mongotest"} {
 			if !strings.Contains(string(text), "| ["+pattern+"]("+pattern+"/doc.go) |") {
 				t.Errorf("%s does not list %s", doc, pattern)
 			}
