@@ -240,7 +240,15 @@ func TestCosts(t *testing.T) {
 			record(t, db, 1, []string{modify, modify, "aggregate", "commitTransaction"}, removeAll(2, 2))
 			// 0 3, 6 7, 8: a removal makes four, which is more than three quarters; the next three.
 			record(t, db, 2, []string{modify, modify, "aggregate", "update", "commitTransaction"}, removeAll(2, 6))
+			// None: the parent counts down and up.
+			none := func(fn func() (any, error)) func() error { return func() error { _, err := fn(); return err } }
+			record(t, db, 2, []string{typical, modify, modify, "update", "commitTransaction"}, none(func() (any, error) { return lists.Remove(ctx, 2, 99) }))
+			record(t, db, 2, []string{modify, modify, "aggregate", "update", "commitTransaction"}, none(func() (any, error) { return lists.RemoveAll(ctx, 2, 99) }))
 			record(t, db, 1+1+2, []string{typical, modify, "find", "update", "delete", "commitTransaction"}, remove(2, 0))
+			// The last overflow document, while the parent is full.
+			record(t, db, 1, []string{many}, addMany(4, 0, 1, 2, 3))
+			record(t, db, 2, []string{typical, modify, modify, "insert", "commitTransaction"}, add(4, 4))
+			record(t, db, 1+1+1+1, []string{typical, modify, modify, "delete", "find", "update", "commitTransaction"}, remove(4, 4))
 			record(t, db, 1, []string{typical}, add(2, 77))
 
 			// Deleting.
@@ -295,5 +303,27 @@ func TestMaintenanceCosts(t *testing.T) {
 			one("find", "delete", commit),
 		), func() error { _, err := lists.Repair(ctx, nil); return err })
 		record(t, db, 0, one("aggregate"), func() error { _, err := lists.Distribution(ctx, nil); return err })
+		if set { // an overflow document with duplicates is 1 more, the parent none
+			if _, err := db.Collection("extras").UpdateOne(ctx, lists.OverflowFilter(2), bson.D{{Key: "$push", Value: bson.D{{Key: "items", Value: 2}}}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.Collection("parents").UpdateOne(ctx, lists.Filter(2), bson.D{{Key: "$set", Value: bson.D{{Key: "items.1", Value: 2}}}}); err != nil {
+				t.Fatal(err)
+			}
+			// Filled up again from what is left of it.
+			record(t, db, 1+1+1+1, one(modify, "find", "aggregate", "update", "find", "delete", "update", commit), rebalance(2))
+		}
+		// Totals for typical documents: one write a batch.
+		counted := newLists[int, int](t, db, &outlier.Options{MaxCount: 100, OverflowMaxCount: 2, Set: set, CountTypical: true})
+		if _, err := counted.Adopt(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		for id := range 5 {
+			insert(t, db, bson.D{{Key: "_id", Value: 10 + id}})
+		}
+		record(t, db, 5, one("find", "update", "getMore", "update"), func() error {
+			_, err := counted.Adopt(ctx, &outlier.AdoptOptions{BatchSize: 3})
+			return err
+		})
 	}
 }

@@ -39,7 +39,9 @@
 //	err = books.EnsureIndexes(ctx)
 //
 // The parents are yours: you insert, find and update them as ever. An array that
-// is missing or null is an empty list. Five calls are enough for most:
+// is missing or null is an empty list. With Options.CountTypical typical documents
+// have the total too, from their first Add on, for an index that sorts books by
+// customers. Five calls are enough for most:
 //
 //	added, err := books.Add(ctx, 17, "user02")
 //	for customer, err := range books.Items(ctx, 17) { ... }
@@ -111,7 +113,7 @@
 //	Delete           1 RT                        4 RT
 //	Distribution     1 RT, a scan
 //	Adopt            a scan, and 5 RT for each document that changes
-//	Check, Repair    a scan, and 4 RT for each outlier
+//	Check, Repair    a scan, and 3 RT for each outlier; with Set 4
 //
 // # Several writers
 //
@@ -138,6 +140,8 @@
 // {book_id: 1} ([Lists.OverflowShardKey]): every write is targeted, those of a
 // list lie on one shard, and the unique index starts with the key. Create both
 // collections beforehand: a transaction over several shards creates none.
+// Rebalance, Check and Repair of sets need MongoDB 8.0 there, as they use $lookup
+// in a transaction.
 //
 // # Maintenance
 //

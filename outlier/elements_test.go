@@ -108,10 +108,10 @@ func TestIDs(t *testing.T) {
 			t.Fatalf("%v: %v", id, err)
 		}
 	}
-	if _, err := lists.Add(t.Context(), int64(1), 5); err != nil {
+	if _, err := lists.AddMany(t.Context(), int64(1), []int{5, 6}); err != nil {
 		t.Fatal(err)
 	}
-	if got := collect(t, lists.Items(t.Context(), 1.0)); !reflect.DeepEqual(got, ints(0, 6)) {
+	if got := collect(t, lists.Items(t.Context(), 1.0)); !reflect.DeepEqual(got, ints(0, 7)) {
 		t.Error(got)
 	}
 	if n, err := lists.Total(t.Context(), ids[6]); !errors.Is(err, outlier.ErrNotFound) {
@@ -289,6 +289,15 @@ func TestBytes(t *testing.T) {
 		}
 		if diff := cmp.Diff(all[17:], collect(t, lists.Items(t.Context(), "one"))); diff != "" {
 			t.Error(diff)
+		}
+		// Nor while what lies outside is too large.
+		for _, x := range all[:10] {
+			if _, err := lists.Remove(t.Context(), "many", x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, err := db.Collection("parents").CountDocuments(t.Context(), lists.OutliersFilter()); err != nil || n != 1 {
+			t.Error(n, err)
 		}
 		healthy(t, lists)
 		if err := lists.Delete(t.Context(), "many"); err != nil {

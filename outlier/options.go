@@ -32,8 +32,9 @@ type Options struct {
 	// their elements. Default ArrayField with "_total" added: "items_total".
 	TotalField string
 	// CountTypical keeps TotalField in typical documents too, so that one index
-	// on it sorts all of them. Default false: there the array's length is the
-	// total, and nothing but the array is stored.
+	// on it sorts all of them: from their first Add on, or after Adopt, unless you
+	// insert them with it. Default false: there the array's length is the total,
+	// and nothing but the array is stored.
 	CountTypical bool
 
 	// ParentField holds, in overflow documents, the parent's _id. Default

@@ -124,7 +124,8 @@ func (l *Lists[ID, E]) items(ctx context.Context, id ID, yield func(E, error) bo
 	if err != nil {
 		return err
 	}
-	inside, err := l.inside(ctx, raw)
+	// An outlier's are read again in the transaction.
+	inside, err := l.inside(ctx, raw, op("$cond", l.flagged(), bson.A{}, l.array()))
 	if err != nil {
 		return err
 	}
@@ -162,11 +163,11 @@ func (l *Lists[ID, E]) items(ctx context.Context, id ID, yield func(E, error) bo
 	return err
 }
 
-// inside reads a parent's elements.
-func (l *Lists[ID, E]) inside(ctx context.Context, id bson.RawValue) (contents[E], error) {
+// inside reads these elements of a parent.
+func (l *Lists[ID, E]) inside(ctx context.Context, id bson.RawValue, items any) (contents[E], error) {
 	var c contents[E]
 	err := l.coll.FindOne(ctx, l.parent(id), options.FindOne().SetProjection(bson.D{
-		{Key: "_id", Value: 0}, {Key: "flag", Value: l.flagged()}, {Key: "items", Value: l.array()},
+		{Key: "_id", Value: 0}, {Key: "flag", Value: l.flagged()}, {Key: "items", Value: items},
 	})).Decode(&c)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		err = ErrNotFound
@@ -176,7 +177,7 @@ func (l *Lists[ID, E]) inside(ctx context.Context, id bson.RawValue) (contents[E
 
 // all visits the elements of an outlier, within a transaction.
 func (l *Lists[ID, E]) all(ctx context.Context, id bson.RawValue, visit func(E) bool) error {
-	c, err := l.inside(ctx, id)
+	c, err := l.inside(ctx, id, l.array())
 	if err != nil {
 		return err
 	}
@@ -219,8 +220,8 @@ type Page[E any] struct {
 // Page returns up to limit elements of a list from position offset, the first
 // being 0: ErrNotFound without a parent. Elements that are added come behind all
 // others, so pages that were full stay as they are. When an element is removed
-// those behind it move up by one position, and moving between parent and overflow
-// moves none: while others remove, pages read one after the other can miss
+// those behind it move up by one position; folding back and the like change no
+// position. So while others remove, pages read one after the other can miss
 // elements, but repeat none.
 //
 // Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow or

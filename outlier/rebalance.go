@@ -76,8 +76,9 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 			return false, err
 		}
 	}
-	rewritten := len(xs) != inside                                            // by unique
-	bytes := int64(len(doc.Lookup(l.opts.ArrayField).Value)) + emptyBytes - 5 // as $bsonSize has it
+	rewritten := len(xs) != inside
+	// As $bsonSize has it.
+	bytes := int64(len(doc.Lookup(l.opts.ArrayField).Value)) + emptyBytes - 5
 	if len(xs) > l.opts.MaxCount || bytes > int64(l.opts.MaxBytes) {
 		n := fitting(xs, 0, emptyBytes, l.opts.MaxCount, l.opts.MaxBytes)
 		chunks := l.chunks(xs[n:])
