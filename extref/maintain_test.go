@@ -2,6 +2,8 @@ package extref_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -195,4 +197,78 @@ func TestCheckLooksAgain(t *testing.T) {
 	}
 	stopped()
 	<-finished
+}
+
+// A source without a usable version is told, and stops nothing else.
+func TestBadSource(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, nil)
+	insert(t, teams, append(team(1, "one"), bson.E{Key: "version", Value: "1.0"}), append(team(2, "two"), bson.E{Key: "version", Value: 2}))
+	for id := range 2 {
+		insert(t, colls[0], d("_id", id, "team", d("_id", id+1, "name", "old", "version", 1)))
+	}
+	insert(t, colls[2], d("_id", 1, "team_id", 1))
+	diff(t, []string{
+		`single.team {"$numberInt":"0"}: copy of {"$numberInt":"1"}: bad source: version`,
+		`single.team {"$numberInt":"1"}: copy of {"$numberInt":"2"}: behind: team.version is {"$numberInt":"1"}, want {"$numberLong":"2"}`,
+		`flat {"$numberInt":"1"}: copy of {"$numberInt":"1"}: bad source: version`,
+	}, problems(t, r))
+	diff(t, extref.RepairResult{Examined: 3, Repaired: 1, Remaining: 2}, ok[extref.RepairResult](t)(r.Repair(t.Context(), nil)))
+	if _, err := r.Adopt(t.Context(), "flat", nil); !errors.Is(err, extref.ErrInvalid) || !strings.Contains(err.Error(), `no whole number in "version"`) {
+		t.Error(err)
+	}
+}
+
+// Iterators end where the loop does, and after an error.
+func TestIterators(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	r, customers, _ := orders(t, db, 3, &extref.Options{Outbox: db.Collection("outbox")})
+	for c := range 3 {
+		ok[extref.UpdateResult](t)(r.Update(t.Context(), c, set("name", "new")))
+	}
+	if _, err := customers.DeleteOne(t.Context(), d("_id", 0)); err != nil {
+		t.Fatal(err)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	count := func(ctx context.Context, stop int) (found, failed int) {
+		next := func(err error) bool {
+			if err != nil {
+				if !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				failed++
+			} else {
+				found++
+			}
+			return found < stop
+		}
+		for _, err := range r.Check(ctx) {
+			if !next(err) {
+				break
+			}
+		}
+		stop++
+		for _, err := range r.Stale(ctx, "orders.customer") {
+			if !next(err) {
+				break
+			}
+		}
+		stop++
+		for _, err := range r.Pending(ctx) {
+			if !next(err) {
+				break
+			}
+		}
+		return found, failed
+	}
+	for _, want := range []struct{ stop, found, failed int }{{1, 3, 0}, {99, 9 + 6 + 3, 0}} {
+		if found, failed := count(t.Context(), want.stop); found != want.found || failed != want.failed {
+			t.Errorf("%d found, %d failed, want %+v", found, failed, want)
+		}
+	}
+	if found, failed := count(canceled, 99); found != 0 || failed != 3 {
+		t.Errorf("canceled: %d found, %d failed", found, failed)
+	}
 }
