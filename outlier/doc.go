@@ -160,9 +160,10 @@
 // # Composing
 //
 // Filter and OverflowFilter select a list's documents, OutliersFilter all
-// outliers. ItemsPipeline gives the elements of any parents as documents, for your
-// own stages to follow; ContainingPipeline the parents that hold an element;
-// DistributionPipeline what Distribution reads.
+// outliers. TotalExpression is the total in stages over any parents. ItemsPipeline
+// gives their elements as documents, for your own stages to follow (a page is
+// $skip and $limit behind it), ContainingPipeline the parents that hold an
+// element, DistributionPipeline what Distribution reads.
 //
 // # When not to use it
 //

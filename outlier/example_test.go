@@ -246,14 +246,14 @@ func ExampleLists_ItemsPipeline() {
 		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$item"}, {Key: "books", Value: bson.D{{Key: "$sum", Value: 1}}}}}},
 		bson.D{{Key: "$sort", Value: bson.D{{Key: "books", Value: -1}, {Key: "_id", Value: 1}}}},
 		bson.D{{Key: "$limit", Value: 10}})
-	print(ctx, coll, pipeline)
+	printAll(ctx, coll, pipeline)
 
 	// And the books of one customer.
 	pipeline, err = books.ContainingPipeline("eva")
 	if err != nil {
 		log.Fatal(err)
 	}
-	print(ctx, coll, append(pipeline, bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}}))
+	printAll(ctx, coll, append(pipeline, bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}}))
 	// Output:
 	// {"_id":"ann","books":3}
 	// {"_id":"bob","books":2}
@@ -264,7 +264,7 @@ func ExampleLists_ItemsPipeline() {
 	// {"_id":2}
 }
 
-func print(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline) {
+func printAll(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline) {
 	cursor, err := coll.Aggregate(ctx, pipeline)
 	if err != nil {
 		log.Fatal(err)

@@ -60,6 +60,17 @@ func TestPipelines(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	totals := run(t, db.Collection("parents"), mongo.Pipeline{
+		{{Key: "$project", Value: bson.D{{Key: "n", Value: lists.TotalExpression()}}}},
+		{{Key: "$sort", Value: bson.D{{Key: "n", Value: -1}, {Key: "_id", Value: 1}}}},
+	})
+	wantTotals := []bson.D{}
+	for _, d := range [][2]int32{{4, 6}, {5, 4}, {3, 2}, {1, 0}, {2, 0}} {
+		wantTotals = append(wantTotals, bson.D{{Key: "_id", Value: d[0]}, {Key: "n", Value: d[1]}})
+	}
+	if diff := cmp.Diff(wantTotals, totals); diff != "" {
+		t.Error(diff)
+	}
 	if docs := run(t, db.Collection("parents"), lists.ItemsPipeline(lists.Filter(3))); len(docs) != 2 {
 		t.Error(docs)
 	}

@@ -57,7 +57,7 @@ func (l *lists) contains(ctx context.Context, id, x bson.RawValue) (bool, error)
 	var s state
 	err := l.coll.FindOne(ctx, l.parent(id), options.FindOne().SetProjection(bson.D{
 		{Key: "flag", Value: l.flagged()},
-		{Key: "held", Value: op("$cond", op("$in", first(x), l.array()), 1, 0)},
+		{Key: "held", Value: op("$cond", op("$in", constant(x), l.array()), 1, 0)},
 	})).Decode(&s)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return false, ErrNotFound
@@ -348,6 +348,10 @@ func (l *Lists[ID, E]) fill(ctx context.Context, id bson.RawValue, c *contents[E
 	}
 	return cursor.Err()
 }
+
+// TotalExpression is the number of a parent's elements, for a $project of your own
+// over any parents, say, and a $sort by it.
+func (l *lists) TotalExpression() bson.D { return l.total(l.anyArray()) }
 
 // ItemsPipeline gives the elements of the parents that filter selects, one
 // document {_id: <the parent's>, item: <element>} for each, those of one parent

@@ -101,25 +101,25 @@ func (l *lists) removeInside(ctx context.Context, filter bson.D, x bson.RawValue
 // occurrences is how many elements a removal takes out of array.
 func (l *lists) occurrences(array any, x bson.RawValue, all bool) bson.D {
 	if !all {
-		return op("$cond", op("$in", first(x), array), 1, 0)
+		return op("$cond", op("$in", constant(x), array), 1, 0)
 	}
-	return size(op("$filter", bson.D{{Key: "input", Value: array}, {Key: "cond", Value: op("$eq", "$$this", first(x))}}))
+	return size(op("$filter", bson.D{{Key: "input", Value: array}, {Key: "cond", Value: op("$eq", "$$this", constant(x))}}))
 }
 
 // without is the array after a removal. An array without x stays what it is, also
 // missing or null.
 func (l *lists) without(array any, x bson.RawValue, all bool) bson.D {
-	var rest any = op("$filter", bson.D{{Key: "input", Value: array}, {Key: "cond", Value: op("$ne", "$$this", first(x))}})
+	var rest any = op("$filter", bson.D{{Key: "input", Value: array}, {Key: "cond", Value: op("$ne", "$$this", constant(x))}})
 	if !all {
 		rest = op("$let", bson.D{
-			{Key: "vars", Value: bson.D{{Key: "at", Value: op("$indexOfArray", array, first(x))}}},
+			{Key: "vars", Value: bson.D{{Key: "at", Value: op("$indexOfArray", array, constant(x))}}},
 			{Key: "in", Value: op("$concatArrays", head(array, "$$at"), tail(array, op("$add", "$$at", 1)))},
 		})
 	}
-	return op("$cond", op("$in", first(x), array), rest, "$"+l.opts.ArrayField)
+	return op("$cond", op("$in", constant(x), array), rest, "$"+l.opts.ArrayField)
 }
 
-func first(x bson.RawValue) bson.D { return op("$literal", x) }
+func constant(x bson.RawValue) bson.D { return op("$literal", x) }
 
 // removeLocked removes within a transaction, whose first operation writes the
 // parent.
