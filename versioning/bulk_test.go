@@ -118,6 +118,37 @@ func TestSaveMany(t *testing.T) {
 	}
 }
 
+// One document several times in a batch: each entry meets what those before it left.
+func TestSaveManyOfOne(t *testing.T) {
+	t.Parallel()
+	d := helper[string, counter](t, mongotest.Database(t), &versioning.Options{Ignored: []string{"last_seen"}})
+	r := get(t)(d.Create(t.Context(), counter{ID: "a"}, nobody))
+	doc := func(number int64, n int) revision {
+		return revision{Number: number, Document: counter{ID: "a", N: n, LastSeen: month(0)}}
+	}
+	seen := r
+	seen.Document.LastSeen = month(0)
+	saved, err := d.SaveMany(t.Context(), []revision{seen, doc(1, 5), doc(1, 6), doc(2, 7), doc(3, 7)}, nobody, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantConflict(t, "third", saved[2].Err, 1, 2)
+	for i, want := range []int64{1, 2, 0, 3, 3} {
+		if saved[i].Number != want || i != 2 && saved[i].Err != nil {
+			t.Errorf("%d: %+v, want %d", i, saved[i], want)
+		}
+	}
+	for n, want := range []int{0, 5, 7} {
+		if r := get(t)(d.At(t.Context(), "a", int64(n+1))); r.Document.N != want {
+			t.Errorf("%+v", r)
+		}
+	}
+	if r := get(t)(d.Get(t.Context(), "a")); !r.Document.LastSeen.Equal(month(0)) {
+		t.Errorf("%+v", r)
+	}
+	clean(t, d)
+}
+
 // An error in a batch, here of a unique index of the user's, undoes that batch.
 func TestSaveManyStops(t *testing.T) {
 	t.Parallel()

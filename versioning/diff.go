@@ -97,6 +97,9 @@ func (d *Documents[ID, T]) LastChange(ctx context.Context, id ID, path string) (
 }
 
 func (d *Documents[ID, T]) lastChange(ctx context.Context, id ID, path string) (Revision[T], error) {
+	if path == "" {
+		return Revision[T]{}, errors.New("path: empty")
+	}
 	var newer *state
 	var value bson.RawValue
 	different := errors.New("found")

@@ -162,6 +162,7 @@
 //	AsOf                1 RT  if it is the current one, else 2
 //	History             2 RT  and a batch of the cursor each
 //	Diff                that of At, twice
+//	LastChange          that of History, as far back as it goes
 //	PruneAll            1 RT  a batch of the cursor, 1 RT for each batch of documents
 //	Adopt               3 RT  a batch
 //	Check, Repair       a scan of both collections
@@ -179,6 +180,11 @@
 // ErrExists leave such a transaction as it was, with nothing written; any other
 // error of a write has aborted it, as the server says by the error's labels. On a
 // standalone server what needs a transaction returns [ErrTransactionsUnsupported].
+//
+// Reads of the history take two steps, of which the second relies on having seen all
+// that the first has. With a read preference for secondaries, make them in a session
+// with causal consistency (the driver's default for sessions) in the context; reads
+// that a write depends on go to the primary in any case.
 //
 // Documents stop 16 KiB short of the server's 16 MiB, so that each can be stored as
 // a revision: larger ones are refused with [ErrInvalid].

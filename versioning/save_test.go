@@ -600,7 +600,11 @@ func TestUnversioned(t *testing.T) {
 	if diff := cmp.Diff(want, lookupD(stored, "document")); diff != "" {
 		t.Error(diff)
 	}
-	// One that counts already goes on, with its type.
+	// One that counts already goes on, with its type; what it was before is not known.
+	_, err := d.At(ctx, "counted", 3)
+	wantErr(t, "at", err, versioning.ErrPruned)
+	_, err = d.AsOf(ctx, "none", month(0))
+	wantErr(t, "as of", err, versioning.ErrNotFound)
 	r = get(t)(d.Update(ctx, "counted", func(c *counter) error { c.N++; return nil }, nobody))
 	if r.Number != 8 || lookupD(all(t, coll, bson.D{{Key: "revision", Value: -1}})[0], "revision") != int32(8) {
 		t.Errorf("%+v", r)
@@ -855,6 +859,40 @@ func TestTimes(t *testing.T) {
 	other := helper[string, counter](t, mongotest.Database(t), nil)
 	if n := get(t)(other.Create(ctx, counter{ID: "a"}, nobody)).Change.At; n.Before(before) || n.After(time.Now()) {
 		t.Errorf("now is %v", n)
+	}
+}
+
+// A type without _id, and an _id that is not the first field.
+func TestIDFields(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	type text struct {
+		Text string `bson:"text"`
+	}
+	d := helper[string, text](t, db, nil)
+	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "text", Value: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	r := must[versioning.Revision[text]](t)(d.Get(ctx, "a"))
+	r.Document.Text = "y"
+	r = must[versioning.Revision[text]](t)(d.Save(ctx, r, nobody))
+	r.Document.Text = "z"
+	saved, err := d.SaveMany(ctx, []versioning.Revision[text]{r}, nobody, nil)
+	if err != nil || saved[0].Number != 3 {
+		t.Errorf("%+v, %v", saved, err)
+	}
+	_, err = d.Save(ctx, versioning.Revision[text]{Number: 3}, nobody)
+	wantErr(t, "by hand", err, versioning.ErrInvalid)
+	if _, err := d.LastChange(ctx, "a", ""); err == nil || !strings.HasSuffix(err.Error(), "path: empty") {
+		t.Error(err)
+	}
+	clean(t, d)
+
+	last := helper[string, bson.D](t, mongotest.Database(t), nil)
+	other := must[versioning.Revision[bson.D]](t)(last.Create(ctx, bson.D{{Key: "x", Value: 1}, {Key: "_id", Value: "a"}}, nobody))
+	if other.Document[0].Key != "_id" {
+		t.Errorf("%v", other.Document)
 	}
 }
 

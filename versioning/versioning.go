@@ -51,8 +51,8 @@ type Revision[T any] struct {
 }
 
 // New returns a helper for current, which holds your documents, and revisions,
-// which holds what they were before. T needs a field for _id, unless it is the
-// server's to make or Save is only given what Get returned.
+// which holds what they were before. T needs a field for _id where a Revision is made
+// by hand, and to choose the _id in Create.
 func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (*Documents[ID, T], error) {
 	o, err := opts.withDefaults()
 	switch {
@@ -317,7 +317,11 @@ func (d *Documents[ID, T]) encode(v T) ([]field, error) {
 	if !distinct(all) {
 		return nil, fmt.Errorf("%w: a field stands twice", ErrInvalid)
 	}
-	return without(all, d.opts.RevisionField, d.opts.ChangeField), nil
+	all = without(all, d.opts.RevisionField, d.opts.ChangeField)
+	if id, ok := find(all, "_id"); ok { // the server puts it first, too
+		all = append([]field{{"_id", id}}, without(all, "_id")...)
+	}
+	return all, nil
 }
 
 func (d *Documents[ID, T]) value(id ID) (bson.RawValue, error) {
