@@ -343,7 +343,12 @@ func (s *Subset[P, T]) orphans(ctx context.Context) iter.Seq2[Problem, error] {
 		defer cursor.Close(context.WithoutCancel(ctx))
 		for cursor.Next(ctx) {
 			doc := append(bson.Raw(nil), cursor.Current...)
-			if !yield(Problem{Kind: Orphan, ID: doc.Lookup("_id"), Field: s.opts.ParentField, Have: doc.Lookup("n")}, nil) {
+			left, err := s.abandoned(ctx, doc.Lookup("_id"))
+			if err != nil {
+				yield(Problem{}, err)
+				return
+			}
+			if left && !yield(Problem{Kind: Orphan, ID: doc.Lookup("_id"), Field: s.opts.ParentField, Have: doc.Lookup("n")}, nil) {
 				return
 			}
 		}
@@ -351,4 +356,22 @@ func (s *Subset[P, T]) orphans(ctx context.Context) iter.Seq2[Problem, error] {
 			yield(Problem{}, err)
 		}
 	}
+}
+
+// abandoned looks in one snapshot whether items name a parent that does not exist.
+func (s *Subset[P, T]) abandoned(ctx context.Context, parent bson.RawValue) (left bool, err error) {
+	id := options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})
+	err = txn.Run(ctx, s.parents.Database().Client(), func(ctx context.Context) error {
+		left = false
+		err := s.parents.FindOne(ctx, byID(parent), id).Err()
+		if !errors.Is(err, mongo.ErrNoDocuments) {
+			return err
+		}
+		err = s.items.FindOne(ctx, s.of(parent), id).Err()
+		if left = err == nil; errors.Is(err, mongo.ErrNoDocuments) {
+			return nil
+		}
+		return err
+	})
+	return left, err
 }

@@ -302,6 +302,23 @@ func TestRepairBesideWriters(t *testing.T) {
 			}
 		}
 	})
+	group.Go(func() { // parents that come and go are no problems
+		for i := 100; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			insert(t, db.Collection("parents"), d("_id", i))
+			_, err := s.Add(t.Context(), i, review{ID: 1000 + i})
+			if err == nil {
+				_, err = s.DeleteParent(t.Context(), i)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	group.Go(func() {
 		for {
 			select {

@@ -222,7 +222,7 @@ func TestSplitCheckAndRepair(t *testing.T) {
 	insert(t, hot, d("_id", 10, "title", "10"), d("_id", 11, "title", "11", "plot", "new"))
 	insert(t, cold, d("movie_id", 20, "plot", "?"))
 	update(t, hot, d("_id", 1), d("$set", d("poster", "old program", "plot", "newer")))
-	update(t, cold, d("movie_id", 2), d("$set", d("title", "2")))
+	update(t, cold, d("movie_id", 2), d("$set", d("title", "the cold side's")))
 	id := func(n int) string { return fmt.Sprintf(`{"$numberInt":"%d"}`, n) }
 	same(t, "problems", []string{
 		id(1) + " cold field in the hot document plot", id(1) + " cold field in the hot document poster",
@@ -242,10 +242,15 @@ func TestSplitCheckAndRepair(t *testing.T) {
 	same(t, "moved", d("movie_id", int32(1), "plot", "newer", "poster", "old program"), without(c, "_id"))
 	untouched(t, hot)
 	// Orphans stay where they are in Join.
-	update(t, cold, d("movie_id", 2), d("$unset", d("title", "")))
+	cursor, err := hot.Aggregate(t.Context(), append(mongo.Pipeline{{{Key: "$match", Value: d("_id", 2)}}}, s.JoinPipeline()...))
+	must(t, err)
+	var whole []bson.D
+	must(t, cursor.All(t.Context(), &whole))
+	same(t, "the hot side counts", []bson.D{d("_id", int32(2), "title", "2", "plot", "p")}, whole)
 	joined, err := s.Join(t.Context(), &subset.SplitAdoptOptions{BatchSize: 3})
 	must(t, err)
-	same(t, "join", subset.AdoptResult{Examined: 8, Adopted: 7, Moved: 7}, joined)
+	same(t, "join", subset.AdoptResult{Examined: 8, Adopted: 7, Moved: 8}, joined)
+	same(t, "the hot side counts", d("_id", int32(2), "title", "2", "plot", "p"), stored(t, hot)[2])
 	untouched(t, hot)
 	if docs := stored(t, cold); len(docs) != 1 || docs[0][1].Value != int32(20) {
 		t.Error(docs)
@@ -293,6 +298,18 @@ func TestSplitBesideWriters(t *testing.T) {
 				return nil, err
 			})
 			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	group.Go(func() { // documents that come and go are no problems
+		for i := 100; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if err := errors.Join(s.Insert(t.Context(), i, d("title", "x"), d("plot", "y")), s.Delete(t.Context(), i)); err != nil {
 				t.Error(err)
 			}
 		}

@@ -45,12 +45,12 @@ func (s *Split[ID, H, C]) Check(ctx context.Context) iter.Seq2[Problem, error] {
 			}
 			var problems []Problem
 			if f.alone {
-				_, cold, err := s.exist(ctx, f.id)
+				hot, cold, err := s.exist(ctx, f.id)
 				if err != nil {
 					fail(err)
 					return
 				}
-				if !cold {
+				if hot && !cold {
 					problems = append(problems, Problem{Kind: MissingCold, ID: f.id, Field: s.idField})
 				}
 			}

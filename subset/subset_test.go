@@ -490,6 +490,23 @@ func TestValues(t *testing.T) {
 	must(t, s.Delete(t.Context(), "p", 3))
 	want("no decimal", d("n", int32(0), "sum", int32(0)), decimal("1.0"))
 
+	// Sums of doubles round, and that is no problem; more than that is.
+	insert(t, db.Collection("parents"), d("_id", "q"))
+	for i, v := range []any{0.1, 0.2, 0.3} {
+		_, err := s.Add(t.Context(), "q", d("_id", 50+i, "a", d("b", v), "c", v))
+		must(t, err)
+	}
+	must(t, s.Delete(t.Context(), "q", 50))
+	clean(t, db, s)
+	for _, path := range []string{"c", "stats.sum", "stats.mean"} {
+		update(t, db.Collection("parents"), d("_id", "q"), d("$inc", d(path, 1e-6)))
+		same(t, "off by more", []string{`"q" wrong value ` + path}, problems(t, s.Check(t.Context())))
+		update(t, db.Collection("parents"), d("_id", "q"), d("$inc", d(path, -1e-6)))
+	}
+	if _, err := s.DeleteParent(t.Context(), "q"); err != nil {
+		t.Fatal(err)
+	}
+
 	// What cannot be added up in items of others' making counts as none.
 	for i, v := range []any{math.NaN(), math.Inf(1), "x", nil, bson.A{1}, math.MinInt64, 0.1} {
 		insert(t, db.Collection("items"), d("_id", 100+i, "parent", "p", "c", 1, "a", d("b", v)))
