@@ -67,7 +67,8 @@
 // target follows changes: a change of the phone number writes the customer and
 // nothing else. A copy keeps the version that it was made from, and is written
 // only by a higher one: propagating twice, late, or from two processes at once,
-// leaves the newest copy and writes it once. No version counts as 0, so existing
+// leaves the newest copy and writes it once. Versions are whole numbers of any
+// type, int64 where this package writes them. No version counts as 0, so existing
 // sources need none to begin with.
 //
 // One version covers all followed fields of a source: a change of one of them
@@ -140,15 +141,15 @@
 //	Update, Replace    3 RT      no followed field changed: 1 document written
 //	                   4+T RT    else; 2 writes to the source, 1 for each document with a copy
 //	  with an outbox   5 RT      3 documents written
-//	Propagate          1+T RT    nothing to write; reads no copy
-//	                   and       2 RT a target and further batch, 1 write for each document
-//	  unversioned      and       5 RT, and 2 writes to the source; reads all copies
+//	Propagate          1+T RT    nothing to write: reads no copy, or all if Unversioned
+//	                   and       1 RT a target and batch, 1 to read on; 1 write for each document
+//	  unversioned      and       3 RT more for each batch, 2 writes to the source
 //	Delete             2 RT      and 1 for each target but Keep; 1 more if some refuse
 //	Drain              2 RT      an entry, and a Propagate; 1 at the end
 //	Watch              1 RT      a batch of events, a Propagate for each source, 1 write of the token
 //	Stale              1 RT      a batch of the cursor; scans the target
 //	Check, Repair      scan the targets
-//	Adopt              5 RT      a batch, 1 write for each document, 2 for each source
+//	Adopt              7 RT      a batch, 1 write for each document, 2 for each source
 //
 // # Guarantees
 //

@@ -50,7 +50,7 @@ func (r *Ref[ID, S]) Update(ctx context.Context, id ID, update any) (UpdateResul
 }
 
 // Replace is Update with a whole document in place of the stored one. The
-// version goes on from the stored one, whatever src holds.
+// version goes on from the stored one, unless src holds a higher one.
 //
 // Cost: as Update; 1 round trip and 1 write for the version also if no followed
 // field changed but src holds an older version.

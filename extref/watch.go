@@ -52,7 +52,8 @@ type WatchOptions struct {
 // followed field or of the version, by whoever it was made, until ctx ends or an
 // error that the driver cannot resume from; it always returns an error. Other
 // changes cost nothing but the event. Run it in one process; a second one with the
-// same Name does the same work again, without harm.
+// same Name does the same work again, without harm. A source that cannot be
+// propagated ends it with an error that names the source; the others wait.
 //
 // The token is saved after what it stands for has been propagated, so a crash
 // repeats some work and loses none. When there is no token, and when the server
