@@ -205,6 +205,14 @@ func TestCosts(t *testing.T) {
 	examined(t, db, cmds[2], index, "product_id", 4, 4)
 	examined(t, db, cmds[3], index, "product_id", 9, 9)
 	clean(t, db, s)
+	update(t, db.Collection("parents"), d("_id", 1), d("$unset", d("num_reviews", ""), "$pop", d("reviews", 1)))
+	record(t, db, 2, []string{"aggregate", fam, "find", "aggregate", "find", "update", commit, "aggregate"}, func() error { _, err := s.Repair(ctx, nil); return err })
+	insert(t, db.Collection("items"), d("_id", 800, "product_id", 800))
+	confirmed := []string{"aggregate", "aggregate", "find", "find", commit}
+	record(t, db, 0, confirmed, func() error { return drain(s.Check(ctx)) })
+	record(t, db, 0, confirmed, func() error { _, err := s.Repair(ctx, nil); return err })
+	_, err = db.Collection("items").DeleteOne(ctx, d("_id", 800))
+	must(t, err)
 	update(t, db.Collection("parents"), d("_id", 31), d("$set", d("reviews", bson.A{d("rating", 1), d("rating", 2)})))
 	update(t, db.Collection("parents"), d("_id", 32), d("$set", d("reviews", bson.A{d("_id", 900, "rating", 1), d("rating", 2)})))
 	record(t, db, 4+4, []string{"aggregate", fam, "insert", "find", "aggregate", "update", commit,

@@ -36,8 +36,8 @@ type RepairResult struct {
 // Fields, CountField or Values, once all writers have the new options. It can be
 // stopped and run again.
 //
-// Cost: a Check without its transactions, and 5 round trips for each wrong
-// parent, 2 of them writes to it.
+// Cost: the scans of Check, 3 round trips for each Orphan, and 5 for each wrong
+// parent, 2 of them writes to it; 6 if it is NotAdopted.
 func (s *Subset[P, T]) Repair(ctx context.Context, opts *RepairOptions) (RepairResult, error) {
 	var result RepairResult
 	var o RepairOptions
@@ -102,8 +102,8 @@ type AdoptResult struct {
 // What stands in the array and not in the collection is taken for an item: for
 // parents that are adopted already, and hold copies, use Repair.
 //
-// Cost: a Check without its transactions, and 5 round trips for each parent that
-// is not in shape, 2 of them writes to it; 2 more if it holds items, which are
+// Cost: 1 round trip and further ones for many parents, the scan of Check but for
+// orphans, and 5 for each parent that is not in shape, 2 of them writes to it; 2 more if it holds items, which are
 // looked for by _id and inserted.
 func (s *Subset[P, T]) Adopt(ctx context.Context, opts *AdoptOptions) (AdoptResult, error) {
 	var result AdoptResult

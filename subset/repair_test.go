@@ -264,6 +264,14 @@ func TestAdopt(t *testing.T) {
 	if doc := stored(t, db.Collection("parents"))[0]; doc[1].Value != "none" {
 		t.Error(doc)
 	}
+	session, err := db.Client().StartSession()
+	must(t, err)
+	defer session.EndSession(t.Context())
+	must(t, session.StartTransaction())
+	_, err = s.Adopt(mongo.NewSessionContext(t.Context(), session), nil)
+	wantErr(t, err, subset.ErrInvalid)
+	must(t, session.CommitTransaction(t.Context()))
+	untouched(t, db.Collection("parents"))
 }
 
 func or(a, b string) string {
