@@ -80,19 +80,21 @@ type FacetOptions struct {
 
 // A Facet is what the entries of one key and qualifier hold.
 type Facet[V any] struct {
-	Key       string
-	Qualifier string
+	Key       string `json:"key"`
+	Qualifier string `json:"qualifier,omitempty"`
 	// Count is the number of entries, which is that of the documents that have
-	// one. Distinct is the number of different values.
-	Count, Distinct int64
+	// one.
+	Count int64 `json:"count"`
+	// Distinct is the number of different values.
+	Distinct int64 `json:"distinct"`
 	// Values are the most frequent ones first; equally frequent ones by value.
-	Values []FacetValue[V]
+	Values []FacetValue[V] `json:"values"`
 }
 
 // FacetValue is a value and the number of its entries.
 type FacetValue[V any] struct {
-	Value V     `bson:"value"`
-	Count int64 `bson:"count"`
+	Value V     `bson:"value" json:"value"`
+	Count int64 `bson:"count" json:"count"`
 }
 
 // Facets counts the values of each key in the documents that filter selects,

@@ -1,6 +1,7 @@
 package attribute_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -143,4 +144,21 @@ func TestValues(t *testing.T) {
 	n, err := a.GetBy(ctx, d("_id", 1), "x", "q")
 	must(t, err)
 	want(t, n, 2)
+}
+
+// What a service answers with.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	for text, result := range map[string]any{
+		`{"key":"a","value":1}`:                                               attribute.Attribute[int]{Key: "a", Value: 1},
+		`{"key":"a","value":1,"qualifier":"q"}`:                               attribute.Attribute[int]{Key: "a", Value: 1, Qualifier: "q"},
+		`{"id":7,"value":1}`:                                                  attribute.Value[int, int]{ID: 7, Value: 1},
+		`{"id":7,"value":1,"qualifier":"q"}`:                                  attribute.Value[int, int]{ID: 7, Value: 1, Qualifier: "q"},
+		`{"key":"a","count":3,"distinct":2,"values":[{"value":1,"count":2}]}`: attribute.Facet[int]{Key: "a", Count: 3, Distinct: 2, Values: []attribute.FacetValue[int]{{Value: 1, Count: 2}}},
+		`{"key":"a","qualifier":"q","count":0,"distinct":0,"values":null}`:    attribute.Facet[int]{Key: "a", Qualifier: "q"},
+	} {
+		got, err := json.Marshal(result)
+		must(t, err)
+		want(t, string(got), text)
+	}
 }

@@ -51,9 +51,9 @@ type Attributes[ID, V any] struct{ *core }
 
 // An Attribute is an entry. Qualifier is "" if it has none.
 type Attribute[V any] struct {
-	Key       string
-	Value     V
-	Qualifier string
+	Key       string `json:"key"`
+	Value     V      `json:"value"`
+	Qualifier string `json:"qualifier,omitempty"`
 }
 
 // core is what does not depend on the types.

@@ -9,7 +9,7 @@ import (
 )
 
 // Expressions and filters that the rest is made of. In expressions $$o is an
-// entry of the document, $$n a new one.
+// entry of the document.
 
 func op(name string, args ...any) bson.D {
 	if len(args) == 1 {
@@ -102,16 +102,16 @@ func (c *core) valid(entry string) bson.D {
 	return op("$and", tests...)
 }
 
-// upsert is the entries old with those of new added, or merged into the ones of
-// their identity if overwrite.
+// upsert is the entries old with those of new added one by one, or merged into
+// the ones of their identity if overwrite.
 func (c *core) upsert(old, new any, overwrite bool) bson.D {
-	kept := any("$$old")
+	same := c.same("$$o", "$$this")
+	hit := any("$$value")
 	if overwrite {
-		kept = mapped("$$old", "o", let("hits", filtered("$$new", "n", c.same("$$o", "$$n")),
-			cond(op("$eq", op("$size", "$$hits"), 0), "$$o", op("$mergeObjects", "$$o", op("$arrayElemAt", "$$hits", 0)))))
+		hit = mapped("$$value", "o", cond(same, op("$mergeObjects", "$$o", "$$this"), "$$o"))
 	}
-	added := filtered("$$new", "n", op("$eq", op("$size", filtered("$$old", "o", c.same("$$o", "$$n"))), 0))
-	return let("old", old, let("new", new, op("$concatArrays", kept, added)))
+	return op("$reduce", bson.D{{Key: "input", Value: new}, {Key: "initialValue", Value: old}, {Key: "in", Value: cond(
+		op("$eq", op("$size", filtered("$$value", "o", same)), 0), op("$concatArrays", "$$value", bson.A{"$$this"}), hit)}})
 }
 
 // has is the filter for documents with an entry of this key and, if given, one

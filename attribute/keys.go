@@ -156,14 +156,16 @@ func checkRename(from, to string) error {
 	return nil
 }
 
-// qualifiersOf is the qualifiers of the entries of a key.
-func (c *core) qualifiersOf(key string) bson.D {
-	return mapped(filtered(c.entries(), "o", c.keyed("$$o", key, nil)), "o", c.qualifierOf("$$o"))
+// qualifiersOf is the qualifiers of the entries of a key but not of other: a
+// collation may hold them for one key, whose entries do not collide.
+func (c *core) qualifiersOf(key, other string) bson.D {
+	match := op("$and", c.keyed("$$o", key, nil), op("$not", bson.A{c.keyed("$$o", other, nil)}))
+	return mapped(filtered(c.entries(), "o", match), "o", c.qualifierOf("$$o"))
 }
 
 // collides is whether both keys have an entry of one qualifier.
 func (c *core) collides(from, to string) bson.D {
-	return op("$gt", op("$size", op("$setIntersection", c.qualifiersOf(from), c.qualifiersOf(to))), 0)
+	return op("$gt", op("$size", op("$setIntersection", c.qualifiersOf(from, to), c.qualifiersOf(to, from))), 0)
 }
 
 // separate is the filter for documents in which they have none.
@@ -176,7 +178,7 @@ func (c *core) rename(from, to string, onCollision Collision) mongo.Pipeline {
 	kept := c.entries()
 	drop := func(key, other string) bson.D {
 		return filtered(kept, "o", op("$not", bson.A{op("$and", c.keyed("$$o", key, nil),
-			op("$in", c.qualifierOf("$$o"), c.qualifiersOf(other)))}))
+			op("$in", c.qualifierOf("$$o"), c.qualifiersOf(other, key)))}))
 	}
 	switch onCollision {
 	case KeepTarget:

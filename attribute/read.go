@@ -109,9 +109,9 @@ func (c *core) uniform(match bson.D) bson.D {
 
 // A Value is the value of a key in one of several documents.
 type Value[ID, V any] struct {
-	ID        ID     `bson:"_id"`
-	Value     V      `bson:"value"`
-	Qualifier string `bson:"qualifier"`
+	ID        ID     `bson:"_id" json:"id"`
+	Value     V      `bson:"value" json:"value"`
+	Qualifier string `bson:"qualifier" json:"qualifier,omitempty"`
 }
 
 // Values yields the value of this key from all documents that filter selects
