@@ -42,7 +42,7 @@ func stored(b *testing.B, coll *mongo.Collection) (bytes float64) {
 // take with deltas against whole ones, and how long saves and reads of them take.
 func BenchmarkStorage(b *testing.B) {
 	const revisions = 100
-	type result struct{ bytes, save, at, last float64 }
+	type result struct{ bytes, save, at float64 }
 	measure := func(every int) (out result) {
 		db := mongotest.Database(b)
 		d := helper[string, bson.D](b, db, &versioning.Options{SnapshotEvery: every})

@@ -276,6 +276,7 @@ func TestPrune(t *testing.T) {
 		prune(0)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 7}))
 		// Both protect.
 		prune(0)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 3, Before: month(2)}))
+		prune(0)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 7, Before: month(100)}))
 		prune(1)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 3, Before: month(3)}))
 		want("a", 4, 10)
 		for _, n := range []int{3, 4, 5, 8, 20} { // what AsOf needs from then on is there

@@ -215,6 +215,7 @@ func TestDeltaDoesNotFit(t *testing.T) {
 	delta := document(deltaOf(x, y))
 	for name, a := range map[string]bson.D{
 		"other length": {{Key: "items", Value: bson.A{1}}, list(19)[1]},
+		"longer":       list(25),
 		"no array":     {{Key: "items", Value: 1}, list(19)[1]},
 		"no document":  {list(19)[0], {Key: "inner", Value: "x"}},
 		"missing":      {list(19)[0]},
@@ -276,4 +277,44 @@ func FuzzDelta(f *testing.F) {
 			applyDelta(x, delta)
 		}
 	})
+}
+
+// IDs are told apart as the server does.
+func TestIDKey(t *testing.T) {
+	decimal := func(s string) bson.Decimal128 {
+		d, err := bson.ParseDecimal128(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	seen := map[string]bool{}
+	for _, equal := range [][]any{
+		{int32(1), int64(1), 1.0, decimal("1"), decimal("1.00"), decimal("10E-1")},
+		{0.5, decimal("0.5"), decimal("0.50")},
+		{decimal("0.1")},
+		{0.1}, // not quite the same number
+		{1e20, decimal("1E20"), decimal("100000000000000000000")},
+		{int64(1<<53 + 1), decimal("9007199254740993")},
+		{int64(1 << 53), float64(1 << 53)},
+		{int32(0), 0.0, decimal("0E10"), decimal("-0")},
+		{"1"}, {bson.Symbol("1")}, {bson.DateTime(1)}, {true}, {bson.ObjectID{1}}, {nil},
+		{bson.D{{Key: "a", Value: 1}}, bson.D{{Key: "a", Value: 1.0}}},
+		{bson.D{{Key: "a", Value: "1"}}}, {bson.D{{Key: "b", Value: 1}}},
+		{bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}}, {bson.D{{Key: "b", Value: 1}, {Key: "a", Value: 1}}},
+	} {
+		keys := map[string]bool{}
+		for _, v := range equal {
+			keys[idKey(raw(t, bson.D{{Key: "v", Value: v}}).Lookup("v"))] = true
+		}
+		if len(keys) != 1 {
+			t.Errorf("%v: %v", equal, keys)
+		}
+		for key := range keys {
+			if seen[key] {
+				t.Errorf("%v is equal to another", equal)
+			}
+			seen[key] = true
+		}
+	}
 }

@@ -350,7 +350,12 @@ func (d *Documents[ID, T]) walk(ctx context.Context, id ID, oldestFirst bool, vi
 		}
 		err = d.each(ctx, d.revisions, filter, options.Find().SetSort(bson.D{{Key: d.opts.RevisionField, Value: -1}}), func(r *row) (bool, error) {
 			found = true
-			if next, err = r.state(next); err != nil {
+			if next == nil && r.delta != nil { // it has been created again, and saved, meanwhile
+				next, err = d.follow(ctx, key, r.number, []*row{r})
+			} else {
+				next, err = r.state(next)
+			}
+			if err != nil {
 				return false, err
 			}
 			return show(next)
@@ -385,6 +390,13 @@ func (d *Documents[ID, T]) ascend(ctx context.Context, filter bson.D, current *s
 		err := flush(nil)
 		return more, err
 	})
+	if err == nil && more && current == nil && len(pending) > 0 {
+		// It has been created again, and saved, meanwhile.
+		last := pending[len(pending)-1]
+		if current, err = d.follow(ctx, last.document, last.number, []*row{last}); err == nil {
+			pending = pending[:len(pending)-1]
+		}
+	}
 	if err == nil && more {
 		err = flush(current)
 	}

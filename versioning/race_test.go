@@ -1,0 +1,114 @@
+package versioning_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync/atomic"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/versioning"
+)
+
+// Reads in two steps between which somebody else writes.
+func TestWritesBetweenTheStepsOfARead(t *testing.T) {
+	t.Parallel()
+	const note = "some text that makes a delta smaller"
+	for _, every := range []int{1, 10} {
+		var between atomic.Pointer[func()] // runs once, before the second find of the client
+		var finds atomic.Int64
+		monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			if e.CommandName != "find" || between.Load() == nil {
+				return
+			}
+			if finds.Add(1) == 2 {
+				(*between.Swap(nil))()
+			}
+		}}
+		ctx := t.Context()
+		d := helper[string, counter](t, mongotest.Database(t, options.Client().SetMonitor(monitor)), &versioning.Options{SnapshotEvery: every})
+		meanwhile := func(fn func()) {
+			finds.Store(0)
+			between.Store(&fn)
+		}
+		save := func() {
+			get(t)(d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, by("", "", month(1))))
+		}
+		end := func() int64 { // deletes, and returns the number of the deletion
+			r := get(t)(d.Get(ctx, "a"))
+			if err := d.Delete(ctx, "a", r.Number, by("", "", month(1))); err != nil {
+				t.Fatal(err)
+			}
+			return r.Number + 1
+		}
+		get(t)(d.Create(ctx, counter{ID: "a", Note: note}, by("", "", month(0))))
+		save()
+
+		// What was current goes to the history, once or twice.
+		for range 2 {
+			meanwhile(func() { save(); save() })
+			n := get(t)(d.Get(ctx, "a")).Number // the first find
+			finds.Store(0)
+			if r := get(t)(d.At(ctx, "a", n)); r.Number != n || r.Document.N != int(n)-1 {
+				t.Errorf("at %d: %+v", n, r)
+			}
+		}
+		// It is deleted.
+		n := get(t)(d.Get(ctx, "a")).Number
+		meanwhile(func() { end() })
+		if r := get(t)(d.At(ctx, "a", n)); r.Number != n || r.Document.Note != note {
+			t.Errorf("at %d: %+v", n, r)
+		}
+		// Histories read while it is created again and saved.
+		for _, oldest := range []bool{true, false} {
+			meanwhile(func() {
+				get(t)(d.Create(ctx, counter{ID: "a", Note: note}, by("", "", month(2))))
+				save()
+				save()
+			})
+			last := int64(0)
+			for r, err := range d.History(ctx, "a", &versioning.HistoryOptions{OldestFirst: oldest}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if last != 0 && r.Number != last+map[bool]int64{true: 1, false: -1}[oldest] {
+					t.Errorf("%d after %d", r.Number, last)
+				}
+				last = r.Number
+			}
+			end()
+		}
+		// As of a time, and a revision that never was.
+		meanwhile(func() { get(t)(d.Create(ctx, counter{ID: "a"}, by("", "", month(3)))) })
+		if _, err := d.AsOf(ctx, "a", month(2)); !errors.Is(err, versioning.ErrDeleted) {
+			t.Errorf("as of: %v", err)
+		}
+		meanwhile(func() { end() })
+		if _, err := d.At(ctx, "b", 1); !errors.Is(err, versioning.ErrNotFound) {
+			t.Errorf("at: %v", err)
+		}
+		if between.Load() != nil {
+			t.Error("nothing came between")
+		}
+		// Breaking off.
+		var seen []int64
+		for _, oldest := range []bool{true, false} {
+			for r := range d.History(ctx, "a", &versioning.HistoryOptions{OldestFirst: oldest}) {
+				seen = append(seen, r.Number)
+				if len(seen)%3 == 0 {
+					break
+				}
+			}
+		}
+		if top := seen[3]; !reflect.DeepEqual(seen, []int64{1, 2, 3, top, top - 1, top - 2}) {
+			t.Errorf("%v", seen)
+		}
+		for range d.Check(ctx) {
+			t.Error("a problem")
+		}
+	}
+}
