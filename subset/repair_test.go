@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/subset"
@@ -366,4 +368,41 @@ func TestCancel(t *testing.T) {
 	must(t, err)
 	same(t, "second run", subset.RepairResult{Examined: 4, Repaired: 2}, result)
 	clean(t, db, s)
+}
+
+// What is put right between a look and the second one is not reported.
+func TestCheckLooksTwice(t *testing.T) {
+	t.Parallel()
+	var right func(collection string)
+	asked := map[int64]string{}
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			scan := e.Command.Lookup("pipeline", "0", "$match", "product_id").IsZero() // of all documents
+			if right != nil && e.CommandName == "aggregate" && scan {
+				asked[e.RequestID] = e.Command.Lookup("aggregate").StringValue()
+			}
+		},
+		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+			if collection := asked[e.RequestID]; collection != "" {
+				delete(asked, e.RequestID)
+				right(collection)
+			}
+		},
+	}))
+	s := newSubset[int, review](t, db, reviewOptions())
+	insert(t, db.Collection("parents"), d("_id", 1, "num_reviews", 5))
+	insert(t, db.Collection("items"), d("_id", 1, "product_id", 2, "rating", 1))
+	same(t, "problems", 2, len(problems(t, s.Check(t.Context()))))
+	right = func(collection string) {
+		var err error
+		if collection == "parents" {
+			_, err = db.Collection("parents").UpdateOne(t.Context(), d("_id", 1), d("$set", d("num_reviews", 0)))
+		} else {
+			_, err = db.Collection("items").DeleteOne(t.Context(), d("_id", 1))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	same(t, "problems", []string{}, problems(t, s.Check(t.Context())))
 }
