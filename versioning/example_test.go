@@ -260,3 +260,135 @@ func ExampleDocuments_PruneAll() {
 	// true
 	// false true
 }
+
+// A list of changes for a page of an application: without the documents, with the
+// current revision.
+func ExampleDocuments_HistoryPipeline() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	coll := db.Collection("policies")
+	policies, err := versioning.New[string, Policy](coll, db.Collection("policies.revisions"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	policy, err := policies.Create(ctx, Policy{ID: "bilbo"}, versioning.Change{Author: "frodo"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	policy.Document.Name = "Bilbo Baggins"
+	if _, err := policies.Save(ctx, policy, versioning.Change{Author: "sam", Reason: "a name was missing"}); err != nil {
+		log.Fatal(err)
+	}
+	pipeline := append(policies.HistoryPipeline("bilbo"),
+		bson.D{{Key: "$sort", Value: bson.D{{Key: "revision", Value: -1}}}}, bson.D{{Key: "$limit", Value: 20}})
+	cursor, err := coll.Aggregate(ctx, pipeline)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var entries []struct {
+		Revision int64             `bson:"revision"`
+		Change   versioning.Change `bson:"change"`
+	}
+	if err := cursor.All(ctx, &entries); err != nil {
+		log.Fatal(err)
+	}
+	for _, e := range entries {
+		fmt.Println(e.Revision, e.Change.Author, e.Change.Reason)
+	}
+	// Output:
+	// 2 sam a name was missing
+	// 1 frodo
+}
+
+// Large documents with small changes are kept as deltas between whole revisions.
+func ExampleOptions_deltas() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	revisions := db.Collection("policies.revisions")
+	policies, err := versioning.New[string, Policy](db.Collection("policies"), revisions, &versioning.Options{SnapshotEvery: 10})
+	if err != nil {
+		log.Fatal(err)
+	}
+	treasure := make([]string, 1000)
+	for i := range treasure {
+		treasure[i] = fmt.Sprint("piece ", i)
+	}
+	policy, err := policies.Create(ctx, Policy{ID: "thorin", Items: treasure}, versioning.Change{})
+	for n := 0; err == nil && n < 25; n++ {
+		policy.Document.Items[n] = "stolen"
+		policy, err = policies.Save(ctx, policy, versioning.Change{})
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	whole, err := revisions.CountDocuments(ctx, bson.D{{Key: "document", Value: bson.D{{Key: "$exists", Value: true}}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	deltas, err := revisions.CountDocuments(ctx, bson.D{{Key: "delta", Value: bson.D{{Key: "$exists", Value: true}}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	third, err := policies.At(ctx, "thorin", 3)
+	fmt.Println(whole, "whole,", deltas, "deltas:", third.Document.Items[:4], err)
+	// Output: 2 whole, 23 deltas: [stolen stolen piece 2 piece 3] <nil>
+}
+
+// What other programs did to documents and history is found, and mended where it
+// can be.
+func ExampleDocuments_Repair() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	coll := db.Collection("policies")
+	policies, err := versioning.New[string, Policy](coll, db.Collection("policies.revisions"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	policy, err := policies.Create(ctx, Policy{ID: "bilbo"}, versioning.Change{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	policy.Document.Name = "Bilbo Baggins"
+	if _, err := policies.Save(ctx, policy, versioning.Change{}); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := coll.DeleteOne(ctx, policies.Filter("bilbo")); err != nil { // not by policies.Delete
+		log.Fatal(err)
+	}
+	for problem, err := range policies.Check(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(problem)
+	}
+	result, err := policies.Repair(ctx, &versioning.RepairOptions{Change: versioning.Change{Reason: "found missing"}})
+	fmt.Printf("%+v %v\n", result, err)
+	// Output:
+	// document "bilbo", revision 2: no deletion
+	// {Examined:1 Repaired:1 Remaining:0} <nil>
+}
+
+// The collection that there is gets numbers, and what is known of its past.
+func ExampleDocuments_Adopt() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	coll := db.Collection("policies")
+	_, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: "bilbo"}, {Key: "updated_by", Value: "lobelia"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	policies, err := versioning.New[string, Policy](coll, db.Collection("policies.revisions"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	result, err := policies.Adopt(ctx, &versioning.AdoptOptions{Change: func(stored bson.Raw) versioning.Change {
+		author, _ := stored.Lookup("updated_by").StringValueOK()
+		return versioning.Change{Author: author}
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	policy, err := policies.Get(ctx, "bilbo")
+	fmt.Println(result.Adopted, policy.Number, policy.Change.Author, err)
+	// Output: 1 1 lobelia <nil>
+}
