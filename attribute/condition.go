@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"github.com/mongopatterns/mongopatterns/internal/encode"
 )
 
 // A Condition is what a document's entries must meet. Conditions come from the
@@ -35,14 +33,13 @@ func (a *Attributes[ID, V]) Equals(key string, value V, qualifier ...string) Con
 func (a *Attributes[ID, V]) In(key string, values []V, qualifier ...string) Condition {
 	// $in takes a regular expression for a pattern.
 	list, each := bson.A{}, bson.A{}
-	pattern := false
+	all := true
 	for _, value := range values {
 		list = append(list, value)
 		each = append(each, bson.D{{Key: a.value, Value: op("$eq", value)}})
-		raw, err := encode.Value(nil, value)
-		pattern = pattern || err == nil && raw.Type == bson.TypeRegex
+		all = all && plain(value)
 	}
-	if pattern {
+	if !all {
 		return a.condition(key, qualifier, bson.E{Key: "$or", Value: each})
 	}
 	return a.condition(key, qualifier, bson.E{Key: a.value, Value: op("$in", list)})

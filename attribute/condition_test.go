@@ -77,6 +77,7 @@ func TestConditions(t *testing.T) {
 func TestFilterShape(t *testing.T) {
 	t.Parallel()
 	a := newAttributes[int, int](t, mongotest.Database(t).Collection("c"), &attribute.Options{QualifierField: "u"})
+	plain := newAttributes[int, int](t, mongotest.Database(t).Collection("c"), nil)
 	five := d("attributes", d("$elemMatch", d("k", "size", "v", d("$eq", 5))))
 	for _, c := range []struct{ got, want bson.D }{
 		{a.Filter(), bson.D{}},
@@ -88,6 +89,8 @@ func TestFilterShape(t *testing.T) {
 		{a.Filter(a.In("size", []int{1, 2}, "cm", "")), d("attributes", d("$elemMatch",
 			d("k", "size", "u", d("$in", bson.A{"cm", nil, ""}), "v", d("$in", bson.A{1, 2}))))},
 		{a.Filter(a.Exists("size", "cm")), d("attributes", d("$elemMatch", d("k", "size", "u", "cm")))},
+		{plain.Filter(plain.Equals("size", 5, "")), five}, // no qualifier is none
+		{plain.Filter(plain.Exists("size", "")), d("attributes", d("$elemMatch", d("k", "size")))},
 		{a.Filter(a.Equals("size", 5).NotOrMissing()), d("$nor", bson.A{five})},
 		{a.Filter(a.Equals("size", 5).PresentAndNot()), d("attributes.k", "size", "$nor", bson.A{five})},
 	} {

@@ -2,10 +2,10 @@ package attribute
 
 import (
 	"iter"
+	"slices"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"github.com/mongopatterns/mongopatterns/internal/encode"
 )
 
 // Expressions and filters that the rest is made of. In expressions $$o is an
@@ -129,6 +129,8 @@ func (c *core) element(key string, qualifiers []string) bson.D {
 	switch {
 	case len(qualifiers) == 0:
 		return match
+	case c.qualifier == "" && slices.Max(qualifiers) == "": // they all have none
+		return match
 	case c.qualifier == "":
 		return append(match, bson.E{Key: "qualifier", Value: invalid{errQualifier}})
 	case len(qualifiers) == 1 && qualifiers[0] != "":
@@ -196,13 +198,25 @@ func prefixes(path string, whole bool) iter.Seq[string] {
 }
 
 // equal is the condition that a field equals value: the value itself, or {$eq:
-// value} where it would be read as an operator or a pattern or nobody knows.
+// value} where it could be read as an operator or a pattern.
 func equal(value any) any {
-	raw, err := encode.Value(nil, value)
-	if err != nil || raw.Type == bson.TypeEmbeddedDocument || raw.Type == bson.TypeRegex {
-		return op("$eq", value)
+	if plain(value) {
+		return value
 	}
-	return value
+	return op("$eq", value)
+}
+
+// plain is whether value is certain to be a value in a filter. The client's
+// registry, which nobody sees here, may make anything of types that are not the
+// language's or the driver's own.
+func plain(value any) bool {
+	switch v := value.(type) {
+	case nil, bool, string, int, int32, int64, float64, time.Time, bson.DateTime, bson.ObjectID, bson.Decimal128, bson.Binary:
+		return true
+	case bson.RawValue:
+		return v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeRegex
+	}
+	return false
 }
 
 // and joins filters, in one document where no field stands twice.

@@ -32,8 +32,31 @@ func skuRegistry() *bson.Registry {
 		v.Set(reflect.ValueOf(s))
 		return err
 	}))
+	// A text that the client stores as a pattern, and one it stores as a document.
+	registry.RegisterTypeEncoder(reflect.TypeFor[pattern](), bson.ValueEncoderFunc(func(_ bson.EncodeContext, w bson.ValueWriter, v reflect.Value) error {
+		return w.WriteRegex(v.String(), "")
+	}))
+	registry.RegisterTypeEncoder(reflect.TypeFor[operator](), bson.ValueEncoderFunc(func(_ bson.EncodeContext, w bson.ValueWriter, v reflect.Value) error {
+		doc, err := w.WriteDocument()
+		if err != nil {
+			return err
+		}
+		value, err := doc.WriteDocumentElement("$gte")
+		if err != nil {
+			return err
+		}
+		if err := value.WriteString(v.String()); err != nil {
+			return err
+		}
+		return doc.WriteDocumentEnd()
+	}))
 	return registry
 }
+
+type (
+	pattern  string
+	operator string
+)
 
 // IDs and values go through the client's registry everywhere.
 func TestClientRegistry(t *testing.T) {
@@ -64,6 +87,30 @@ func TestClientRegistry(t *testing.T) {
 	must(t, err)
 	insert(t, coll, d("_id", 2, "attributes", elements))
 	want(t, stored(t, coll, 2), d("_id", int32(2), "attributes", bson.A{e("x", "1/2")}))
+}
+
+// What the client's registry makes of a value is data in every filter.
+func TestClientRegistryFilters(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t, options.Client().SetRegistry(skuRegistry())).Collection("c")
+	ctx := t.Context()
+	insert(t, coll, d("_id", "a", "attributes", bson.A{e("k", "a")}),
+		d("_id", "b", "attributes", bson.A{e("k", bson.Regex{Pattern: "a"})}), d("_id", "c", "attributes", bson.A{e("k", d("$gte", "a"))}))
+	found := func(filter bson.D) (out []string) {
+		t.Helper()
+		must(t, coll.Distinct(ctx, "_id", filter).Decode(&out))
+		return out
+	}
+	patterns := newAttributes[pattern, pattern](t, coll, nil)
+	want(t, found(patterns.Filter(patterns.Equals("k", "a"))), []string{"b"})
+	want(t, found(patterns.Filter(patterns.In("k", []pattern{"a"}))), []string{"b"})
+	want(t, found(patterns.Filter(patterns.All("k", []pattern{"a"}))), []string{"b"})
+	operators := newAttributes[operator, operator](t, coll, nil)
+	want(t, found(operators.Filter(operators.Equals("k", "a"))), []string{"c"})
+	want(t, found(operators.Filter(operators.In("k", []operator{"a"}))), []string{"c"})
+	wantErr(t, patterns.Set(ctx, "a", "k", "b"), attribute.ErrNotFound)
+	wantErr(t, operators.Set(ctx, "a", "k", "b"), attribute.ErrNotFound)
+	wantErr(t, errOf(operators.GetAll(ctx, "a")), attribute.ErrNotFound)
 }
 
 func same[T comparable](t *testing.T, got, want T) {
