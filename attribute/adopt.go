@@ -24,7 +24,8 @@ type Column struct {
 
 // AdoptOptions bounds Adopt and Unadopt.
 type AdoptOptions struct {
-	// Filter narrows the documents. Default nil: all.
+	// Filter narrows the documents, when they are found and again when they are
+	// written. Default nil: all.
 	Filter bson.D
 	// Keep leaves what is moved where it was as well: the fields (Adopt), the
 	// entries (Unadopt). Default false.
@@ -184,7 +185,7 @@ func (c *core) convert(ctx context.Context, columns []Column, o AdoptOptions, se
 	if len(blocked) > 0 {
 		guard = and(filter, op("$expr", op("$not", bson.A{op("$or", blocked)})))
 	}
-	result, err := c.batches(ctx, and(o.Filter, filter), guard, update, KeyOptions{BatchSize: o.BatchSize, Progress: o.Progress})
+	result, err := c.batches(ctx, filter, guard, update, KeyOptions{Filter: o.Filter, BatchSize: o.BatchSize, Progress: o.Progress})
 	return AdoptResult{Examined: result.Examined, Adopted: result.Changed, Skipped: result.Skipped}, err
 }
 

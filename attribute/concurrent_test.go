@@ -271,6 +271,57 @@ func TestRefusalsThatPass(t *testing.T) {
 	want(t, stored(t, other, 1), d("_id", int32(1), "attributes", bson.A{}))
 }
 
+// A document that leaves the filter between the reading and the writing of its
+// batch is left alone.
+func TestFilterHoldsWhenWritten(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	var rival func()
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			if e.CommandName == "update" && rival != nil {
+				rival()
+			}
+		},
+	}))
+	other := mongotest.Database(t).Client().Database(db.Name()).Collection("c")
+	a := newAttributes[int, int](t, db.Collection("c"), nil)
+	before := d("_id", int32(1), "draft", true, "x", int32(1), "attributes", bson.A{e("k", int32(1))})
+	draft := d("draft", true)
+	column := []attribute.Column{{Path: "x", Key: "x"}}
+	for name, call := range map[string]func() (int64, error){
+		"RenameKey": func() (int64, error) {
+			r, err := a.RenameKey(ctx, "k", "l", &attribute.KeyOptions{Filter: draft})
+			return r.Skipped, err
+		},
+		"RemoveKey": func() (int64, error) {
+			r, err := a.RemoveKey(ctx, "k", &attribute.KeyOptions{Filter: draft})
+			return r.Skipped, err
+		},
+		"Adopt": func() (int64, error) {
+			r, err := a.Adopt(ctx, column, &attribute.AdoptOptions{Filter: draft})
+			return r.Skipped, err
+		},
+		"Unadopt": func() (int64, error) {
+			r, err := a.Unadopt(ctx, []attribute.Column{{Path: "y", Key: "k"}}, &attribute.AdoptOptions{Filter: draft})
+			return r.Skipped, err
+		},
+	} {
+		insert(t, other, before)
+		rival = func() { must(t, errOf(other.UpdateOne(ctx, d("_id", 1), d("$set", d("draft", false))))) }
+		skipped, err := call()
+		rival = nil
+		must(t, err)
+		if skipped != 1 {
+			t.Errorf("%s: %d skipped", name, skipped)
+		}
+		after := slices.Clone(before)
+		after[1].Value = false
+		want(t, stored(t, other, 1), after)
+		must(t, errOf(other.DeleteOne(ctx, d("_id", 1))))
+	}
+}
+
 // A write that the server gave up before it was done is repeated by the driver
 // and done once.
 func TestRetriedWrite(t *testing.T) {

@@ -37,7 +37,8 @@ func (c Collision) check(option string) error {
 
 // KeyOptions bounds RenameKey and RemoveKey.
 type KeyOptions struct {
-	// Filter narrows the documents. Default nil: all.
+	// Filter narrows the documents, when they are found and again when they are
+	// written. Default nil: all.
 	Filter bson.D
 	// OnCollision says what RenameKey does where the new key exists. Default
 	// Skip.
@@ -78,7 +79,7 @@ func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, opts
 	if o.OnCollision == Skip {
 		guard = and(guard, a.separate(from, to))
 	}
-	result, err := a.batches(ctx, and(o.Filter, a.has(from, nil)), guard, a.rename(from, to, o.OnCollision), o)
+	result, err := a.batches(ctx, a.has(from, nil), guard, a.rename(from, to, o.OnCollision), o)
 	return result, wrap("rename key", err)
 }
 
@@ -97,7 +98,7 @@ func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, opts *Key
 		return KeyResult{}, wrap("remove key", err)
 	}
 	update := op("$pull", bson.D{{Key: a.array, Value: a.element(key, nil)}})
-	result, err := a.batches(ctx, and(o.Filter, a.has(key, nil)), a.has(key, nil), update, o)
+	result, err := a.batches(ctx, a.has(key, nil), a.has(key, nil), update, o)
 	return result, wrap("remove key", err)
 }
 
@@ -112,11 +113,12 @@ func (o *KeyOptions) withDefaults() (KeyOptions, error) {
 	return out, scan.Defaults("KeyOptions", &out.BatchSize, 1000, &out.Progress)
 }
 
-// batches updates the documents that filter selects, BatchSize at a time, those
-// that match guard when it comes to them.
-func (c *core) batches(ctx context.Context, filter, guard bson.D, update any, o KeyOptions) (KeyResult, error) {
+// batches updates the documents of o.Filter that selected matches too, BatchSize
+// at a time, those that match o.Filter and guard when it comes to them.
+func (c *core) batches(ctx context.Context, selected, guard bson.D, update any, o KeyOptions) (KeyResult, error) {
 	var result KeyResult
-	for batch, err := range scan.Batches(ctx, c.coll, filter, bson.D{{Key: "_id", Value: 1}}, o.BatchSize) {
+	guard = and(o.Filter, guard)
+	for batch, err := range scan.Batches(ctx, c.coll, and(o.Filter, selected), bson.D{{Key: "_id", Value: 1}}, o.BatchSize) {
 		if err != nil {
 			return result, err
 		}
