@@ -60,9 +60,9 @@ type AdoptResult struct {
 //
 // Each document changes in one update. Adopt can be stopped and run again.
 //
-// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each document with one of the
-// fields. The documents are found in the order of _id, or by an index on the
-// fields, and written by _id.
+// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each
+// document with one of the fields. The documents are found in the order of _id,
+// or by an index on the fields, and written by _id.
 func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, opts *AdoptOptions) (AdoptResult, error) {
 	o, err := a.conversion(columns, opts)
 	if err != nil {
@@ -91,10 +91,12 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, opts *A
 }
 
 // Unadopt turns entries into fields, as Adopt did the reverse, and takes the
-// entries away. What else an entry held goes with it.
+// entries away. What else an entry held goes with it, and so do duplicates
+// behind the first; see Check.
 //
-// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each document with one of the
-// entries, found by the index on the keys or in the order of _id.
+// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each
+// document with one of the entries, found by the index on the keys or in the
+// order of _id.
 func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, opts *AdoptOptions) (AdoptResult, error) {
 	o, err := a.conversion(columns, opts)
 	if err != nil {

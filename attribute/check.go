@@ -38,8 +38,8 @@ func (p Problem) String() string {
 type ProblemKind string
 
 const (
-	// Duplicate is two or more entries of one key and qualifier. Repair leaves
-	// one.
+	// Duplicate is two or more entries of one key and qualifier. Reads take the
+	// first, Set changes them all. Repair leaves one.
 	Duplicate ProblemKind = "duplicate"
 	// Malformed is an element of the array that is no document, has no key or one
 	// that is no string, or a qualifier that is no string. Repair leaves it.

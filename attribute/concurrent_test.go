@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -341,6 +343,34 @@ func TestRetriedWrite(t *testing.T) {
 	cmds := mongotest.Record(t, db, func() { must(t, a.Add(ctx, 1, "k", 1)) })
 	want(t, cmds.Names(), []string{"update", "update"})
 	want(t, stored(t, db.Collection("c"), 1), d("_id", int32(1), "attributes", bson.A{e("k", int32(1))}))
+}
+
+// What a write depends on is read from the primary, whatever the collection's
+// preference.
+func TestReadsOfWrites(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // for a secondary, which there is not
+	defer cancel()
+	insert(t, db.Collection("c"), d("_id", 1, "attributes", bson.A{e("k", 1), e("k", 2)}))
+	a := newAttributes[int, int](t, db.Collection("c", options.Collection().SetReadPreference(readpref.Secondary())),
+		&attribute.Options{Indexes: []attribute.Index{{Prefix: []string{"x"}}}})
+	cmds := mongotest.Record(t, db, func() {
+		wantErr(t, a.Add(ctx, 1, "k", 3), attribute.ErrExists)
+		must(t, a.EnsureIndexes(ctx))
+		must(t, errOf(a.RenameKey(ctx, "k", "l", nil)))
+		must(t, errOf(a.Repair(ctx, nil)))
+	})
+	reads := 0
+	for _, cmd := range cmds {
+		if mode, _ := cmd.Body.Lookup("$readPreference", "mode").StringValueOK(); strings.HasPrefix(mode, "secondary") {
+			t.Errorf("%s reads with %s", cmd.Name, mode)
+		}
+		if cmd.Name == "find" || cmd.Name == "aggregate" {
+			reads++
+		}
+	}
+	want(t, reads, 4)
 }
 
 // Errors go through.

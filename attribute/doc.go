@@ -225,6 +225,5 @@
 //     facets, listed, renamed,
 //   - a key stands more than once, told apart by a qualifier, or entries hold
 //     more than a value,
-//   - the server has no wildcard indexes (DocumentDB, others that speak the
-//     protocol).
+//   - the server has no wildcard indexes (some that speak the protocol).
 package attribute

@@ -63,9 +63,9 @@ type KeyResult struct {
 // documents. It can be stopped and run again, beside live writes; while these
 // still write from, run it again at the end.
 //
-// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each document with the key. The
-// documents are found by the index on the keys or in the order of _id, as the
-// server chooses, and written by _id.
+// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each
+// document with the key. The documents are found by the index on the keys or in
+// the order of _id, as the server chooses, and written by _id.
 func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, opts *KeyOptions) (KeyResult, error) {
 	err := checkRename(from, to)
 	if err != nil {
@@ -86,8 +86,8 @@ func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, opts
 // RemoveKey removes the entries of this key, of any qualifier, from all
 // documents. It can be stopped and run again, beside live writes.
 //
-// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each document with the key, found as
-// by RenameKey.
+// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each
+// document with the key, found as by RenameKey.
 func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, opts *KeyOptions) (KeyResult, error) {
 	err := checkKey(key)
 	if err != nil {
