@@ -146,18 +146,17 @@ func (l *lists) addTypical(ctx context.Context, id bson.RawValue, xs []bson.RawV
 // fresh is the positions in xs of what array does not hold, of equals the first.
 // The server decides what is equal.
 func (l *lists) fresh(xs []bson.RawValue, array any) bson.D {
-	x := op("$arrayElemAt", "$$xs", "$$this")
-	known := op("$in", x, array)
-	if len(xs) > 1 {
-		known = op("$or", op("$ne", op("$indexOfArray", "$$xs", x), "$$this"), known)
+	// Looking for each of xs in what both hold is cheaper than in the array.
+	let := func(name string, value, in any) bson.D {
+		return op("$let", bson.D{{Key: "vars", Value: bson.D{{Key: name, Value: value}}}, {Key: "in", Value: in}})
 	}
-	return op("$let", bson.D{
-		{Key: "vars", Value: bson.D{{Key: "xs", Value: literal(xs...)}}},
-		{Key: "in", Value: op("$filter", bson.D{
-			{Key: "input", Value: op("$range", 0, len(xs))},
-			{Key: "cond", Value: op("$not", bson.A{known})},
-		})},
-	})
+	x := op("$arrayElemAt", "$$xs", "$$this")
+	return let("xs", literal(xs...), let("held", op("$setIntersection", "$$xs", array), op("$filter", bson.D{
+		{Key: "input", Value: op("$range", 0, len(xs))},
+		{Key: "cond", Value: op("$not", bson.A{op("$or",
+			op("$in", x, "$$held"),
+			op("$ne", op("$indexOfArray", "$$xs", x), "$$this"))})},
+	})))
 }
 
 // at is the elements of xs at these positions.
@@ -239,14 +238,16 @@ func (l *lists) unheld(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 	if len(xs) == 1 {
 		filter = append(filter, l.holds(xs[0]))
 	}
-	array := l.array()
 	cursor, err := l.overflow.Aggregate(ctx, mongo.Pipeline{
 		stage("$match", filter),
-		stage("$project", bson.D{{Key: "_id", Value: 0}, {Key: "held", Value: op("$filter", bson.D{
-			{Key: "input", Value: op("$range", 0, len(xs))},
-			{Key: "cond", Value: op("$in", op("$arrayElemAt", literal(xs...), "$$this"), array)},
-		})}}),
+		stage("$project", bson.D{
+			{Key: "_id", Value: 0}, {Key: "held", Value: op("$setIntersection", literal(xs...), l.array())},
+		}),
 		stage("$match", bson.D{{Key: "held.0", Value: bson.D{{Key: "$exists", Value: true}}}}),
+		stage("$project", bson.D{{Key: "held", Value: op("$filter", bson.D{
+			{Key: "input", Value: op("$range", 0, len(xs))},
+			{Key: "cond", Value: op("$in", op("$arrayElemAt", literal(xs...), "$$this"), "$held")},
+		})}}),
 	})
 	if err != nil {
 		return nil, err

@@ -256,7 +256,7 @@ type RepairResult struct {
 // lists with a problem, each in a transaction of its own, beside live writes. It
 // can be stopped and run again.
 //
-// Cost: a Check, and for each list with a problem a Rebalance (orphans: 3 round
+// Cost: a Check, and for each list with a problem a Rebalance (orphans: 4 round
 // trips).
 func (l *Lists[ID, E]) Repair(ctx context.Context, opts *RepairOptions) (RepairResult, error) {
 	var result RepairResult
@@ -308,14 +308,27 @@ func (l *lists) repair(ctx context.Context, o RepairOptions, result *RepairResul
 }
 
 // deleteOrphans deletes the overflow documents of a parent that is still not
-// there.
+// there. There is no parent to write first; that it is not there after the
+// deletion, either, says that none of them is a new parent's.
 func (l *lists) deleteOrphans(ctx context.Context, id bson.RawValue) error {
 	return txn.Run(ctx, l.coll.Database().Client(), func(ctx context.Context) error {
-		err := l.coll.FindOne(ctx, l.parent(id), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
-		if !errors.Is(err, mongo.ErrNoDocuments) {
+		missing := func() (bool, error) {
+			err := l.coll.FindOne(ctx, l.parent(id), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+			if errors.Is(err, mongo.ErrNoDocuments) {
+				return true, nil
+			}
+			return false, err
+		}
+		if gone, err := missing(); err != nil || !gone {
 			return err
 		}
-		_, err = l.overflow.DeleteMany(ctx, l.extras(id))
+		if _, err := l.overflow.DeleteMany(ctx, l.extras(id)); err != nil {
+			return err
+		}
+		gone, err := missing()
+		if err == nil && !gone {
+			err = txn.Conflict("delete orphans")
+		}
 		return err
 	})
 }

@@ -300,7 +300,7 @@ func TestMaintenanceCosts(t *testing.T) {
 			one(modify, "find"), repeats, one("update", commit),
 			one("aggregate"), // overflow documents without a flag
 			one("find", "find"), one(commit),
-			one("find", "delete", commit),
+			one("find", "delete", "find", commit),
 		), func() error { _, err := lists.Repair(ctx, nil); return err })
 		record(t, db, 0, one("aggregate"), func() error { _, err := lists.Distribution(ctx, nil); return err })
 		if set { // an overflow document with duplicates is 1 more, the parent none

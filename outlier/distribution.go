@@ -12,24 +12,25 @@ import (
 
 // Distribution says how long the lists of a collection are.
 type Distribution struct {
-	Documents int64 // parents
-	Elements  int64 // in all lists together
-	Longest   int64 // elements of the longest list
+	Documents int64 `json:"documents"` // parents
+	Elements  int64 `json:"elements"`  // in all lists together
+	Longest   int64 `json:"longest"`   // elements of the longest list
 	// Caps are the bounds asked for, in the order given.
-	Caps []Cap
+	Caps []Cap `json:"caps"`
 }
 
 // A Cap is what one Options.MaxCount would mean.
 type Cap struct {
-	MaxCount int
+	MaxCount int `json:"maxCount"`
 	// Outliers is how many documents have more elements.
-	Outliers int64
+	Outliers int64 `json:"outliers"`
 	// Inside and Outside are how many elements would lie in parents and in
 	// overflow documents.
-	Inside, Outside int64
+	Inside  int64 `json:"inside"`
+	Outside int64 `json:"outside"`
 	// OverflowDocuments is how many these would be, each with up to MaxCount
 	// elements.
-	OverflowDocuments int64
+	OverflowDocuments int64 `json:"overflowDocuments"`
 }
 
 // Distribution tells for each of maxCounts (none: 10, 20, 50, … 100,000) how many

@@ -1,6 +1,7 @@
 package outlier_test
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"strings"
@@ -168,9 +169,24 @@ func TestInvalid(t *testing.T) {
 		_, err = l.Remove(t.Context(), 2, 1)
 		invalid(err, `outlier: remove: field "items": `)
 	}
-	// Too large for any document: nothing of the rest is stored either.
-	if n, err := lists.AddMany(t.Context(), 3, []any{3, 4, strings.Repeat("x", 16<<20)}); err == nil {
-		t.Error(n)
+	for _, l := range []*outlier.Lists[int, any]{lists, set} {
+		_, err = l.Contains(t.Context(), 2, 1)
+		invalid(err, `outlier: contains: field "items": `)
+		_, err = l.Total(t.Context(), 2)
+		invalid(err, `outlier: total: field "items": `)
+		_, err = l.Page(t.Context(), 2, 0, 1)
+		invalid(err, `outlier: page: field "items": `)
+		invalid(drain(l.Items(t.Context(), 2)), `outlier: items: field "items": `)
+		invalid(l.Rebalance(t.Context(), 2), `outlier: rebalance: field "items": `)
+	}
+	// Too large for any document: nothing of the rest is stored either, nor in a
+	// transaction that goes on.
+	inTransaction(t, db, true, func(ctx context.Context) {
+		_, err := lists.AddMany(ctx, 3, []any{3, 4, strings.Repeat("x", 16<<20)})
+		invalid(err, "outlier: add: element 2: ")
+	})
+	if n, err := db.Collection("parents").CountDocuments(t.Context(), lists.OutliersFilter()); err != nil || n != 0 {
+		t.Error(n, err)
 	}
 	if got := collect(t, lists.Items(t.Context(), 3)); len(got) != 2 {
 		t.Error(got)

@@ -177,8 +177,11 @@ func (l *Lists[ID, E]) elements(es []E) ([]bson.RawValue, error) {
 		if err != nil {
 			return nil, fmt.Errorf("element %d: %w: %w", i, ErrInvalid, err)
 		}
-		if raw.Type == bson.TypeUndefined {
+		switch {
+		case raw.Type == bson.TypeUndefined:
 			return nil, fmt.Errorf("element %d: %w: a BSON %v", i, ErrInvalid, raw.Type)
+		case len(raw.Value) > largestBytes: // refused before anything is written, also within a transaction
+			return nil, fmt.Errorf("element %d: %w: larger than a document", i, ErrInvalid)
 		}
 		out[i] = raw
 	}
@@ -204,8 +207,8 @@ func (l *lists) clear(err error) error {
 	if !errors.As(err, &server) {
 		return err
 	}
-	// $size, $in, $indexOfArray, $concatArrays, $slice, $filter
-	for _, code := range []int{17124, 40081, 40090, 28664, 28724, 28651} {
+	// $size, $in, $indexOfArray, $concatArrays, $slice, $filter, $setIntersection
+	for _, code := range []int{17124, 40081, 40090, 28664, 28724, 28651, 17047} {
 		if server.HasErrorCode(code) {
 			return fmt.Errorf("field %q: %w: not an array: %w", l.opts.ArrayField, ErrInvalid, err)
 		}

@@ -112,7 +112,7 @@ func (l *Lists[ID, E]) Items(ctx context.Context, id ID) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
 		if err := l.items(ctx, id, yield); err != nil {
 			var zero E
-			yield(zero, fmt.Errorf("outlier: items: %w", err))
+			yield(zero, fmt.Errorf("outlier: items: %w", l.clear(err)))
 		}
 	}
 }
@@ -163,11 +163,12 @@ func (l *Lists[ID, E]) items(ctx context.Context, id ID, yield func(E, error) bo
 	return err
 }
 
-// inside reads these elements of a parent.
+// inside reads these elements of a parent. Its size is for the server to refuse
+// what is no array.
 func (l *Lists[ID, E]) inside(ctx context.Context, id bson.RawValue, items any) (contents[E], error) {
 	var c contents[E]
 	err := l.coll.FindOne(ctx, l.parent(id), options.FindOne().SetProjection(bson.D{
-		{Key: "_id", Value: 0}, {Key: "flag", Value: l.flagged()}, {Key: "items", Value: items},
+		{Key: "_id", Value: 0}, {Key: "flag", Value: l.flagged()}, {Key: "size", Value: size(l.array())}, {Key: "items", Value: items},
 	})).Decode(&c)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		err = ErrNotFound
@@ -210,11 +211,11 @@ func (l *Lists[ID, E]) all(ctx context.Context, id bson.RawValue, visit func(E) 
 // A Page is some consecutive elements of a list.
 type Page[E any] struct {
 	// Items are the elements, in order; never nil.
-	Items []E
+	Items []E `json:"items"`
 	// Total is how many elements the list has.
-	Total int64
+	Total int64 `json:"total"`
 	// HasNext says that elements follow.
-	HasNext bool
+	HasNext bool `json:"hasNext"`
 }
 
 // Page returns up to limit elements of a list from position offset, the first
@@ -280,7 +281,10 @@ func (l *Lists[ID, E]) slice(ctx context.Context, id bson.RawValue, offset, limi
 	array := l.array()
 	cursor, err := l.coll.Aggregate(ctx, mongo.Pipeline{
 		stage("$match", l.parent(id)),
-		stage("$project", append(l.project(), bson.E{Key: "_id", Value: 0}, bson.E{Key: "items", Value: op("$slice", array, offset, limit)})),
+		stage("$project", bson.D{
+			{Key: "_id", Value: 0}, {Key: "flag", Value: l.flagged()}, {Key: "total", Value: l.total(array)},
+			{Key: "size", Value: size(array)}, {Key: "items", Value: op("$slice", array, offset, limit)},
+		}),
 	})
 	if err != nil {
 		return c, err
