@@ -401,3 +401,36 @@ func TestWatchDroppedSource(t *testing.T) {
 		t.Errorf("%d reconciliations", len(reconciled))
 	}
 }
+
+// The token stands behind what has been applied: a watch that failed in the
+// middle takes the change up again.
+func TestWatchRepeatsWhatFailed(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	r, _, orders := orders(t, db, 1, &extref.Options{Deferred: true})
+	if _, err := orders.Indexes().CreateOne(t.Context(), unique("customer.name")); err != nil {
+		t.Fatal(err)
+	}
+	reconciled := 0
+	o := &extref.WatchOptions{
+		Tokens: db.Collection("tokens"), MaxAwait: 20 * time.Millisecond,
+		Reconciled: func(extref.RepairResult) {
+			if reconciled++; reconciled == 1 { // c0 cannot take c1's name
+				ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "c1")))
+			}
+		},
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err := r.Watch(ctx, o)
+	if !mongo.IsDuplicateKeyError(err) || !strings.Contains(err.Error(), `extref: watch: source {"$numberInt":"0"}: orders.customer: `) {
+		t.Fatal(err)
+	}
+	if err := orders.Indexes().DropOne(t.Context(), "customer.name_1"); err != nil {
+		t.Fatal(err)
+	}
+	stop := watching(t, r, o)
+	inSync(t, r)
+	stop()
+	diff(t, 1, reconciled)
+}

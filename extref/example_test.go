@@ -270,3 +270,39 @@ func ExampleRef_Check() {
 	// dangling in order {"$numberInt":"2"}
 	// 1 repaired, 1 left
 }
+
+// How far the orders are behind, by your own stages after the pipeline.
+func ExampleRef_StalePipeline() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	customers, orders := db.Collection("customers"), db.Collection("orders")
+	refs, err := extref.New[int, bson.D](customers, []extref.Target{{
+		Collection: orders, Path: "customer", Fields: []extref.Field{{Path: "name"}},
+	}}, nil)
+	check(err)
+	_, err = customers.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "name", Value: "Ada"}, {Key: "version", Value: 3}})
+	check(err)
+	for i, version := range []int{3, 2, 1, 1} {
+		_, err = orders.InsertOne(ctx, bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: bson.D{
+			{Key: "_id", Value: 1}, {Key: "name", Value: "A."}, {Key: "version", Value: version},
+		}}})
+		check(err)
+	}
+	pipeline, err := refs.StalePipeline("orders.customer")
+	check(err)
+	cursor, err := orders.Aggregate(ctx, append(pipeline,
+		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$behind"}, {Key: "orders", Value: bson.D{{Key: "$sum", Value: 1}}}}}},
+		bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}}))
+	check(err)
+	var groups []struct {
+		Behind int `bson:"_id"`
+		Orders int
+	}
+	check(cursor.All(ctx, &groups))
+	for _, g := range groups {
+		fmt.Println(g.Orders, "behind by", g.Behind)
+	}
+	// Output:
+	// 1 behind by 1
+	// 2 behind by 2
+}
