@@ -333,12 +333,12 @@ func TestCosts(t *testing.T) {
 			Tokens: db.Collection("tokens"), MaxAwait: time.Second,
 			Reconciled: func(extref.RepairResult) { ready <- true }, Progress: func(int64) { applied <- true },
 		})
-		<-ready
+		receive(t, ready)
 		cmds := mongotest.Record(t, db, func() {
 			if _, err := db.Collection("teams").UpdateByID(t.Context(), 0, d("$set", d("name", "x"), "$inc", d("version", 1))); err != nil {
 				t.Fatal(err)
 			}
-			<-applied
+			receive(t, applied)
 		})
 		stop()
 		var sent []string
