@@ -278,6 +278,7 @@ type extent struct {
 	Number bson.RawValue `bson:"n"`
 	Size   int64         `bson:"size"`
 	Bytes  int64         `bson:"bytes"`
+	List   bool          `bson:"list"`
 }
 
 func (l *lists) extentOf(array any) bson.D {
@@ -286,6 +287,7 @@ func (l *lists) extentOf(array any) bson.D {
 		{Key: "n", Value: "$" + l.opts.NumberField},
 		{Key: "size", Value: size(array)},
 		{Key: "bytes", Value: bytes(array)},
+		{Key: "list", Value: l.isList()},
 	}
 }
 

@@ -60,7 +60,8 @@ const (
 	Duplicate ProblemKind = "duplicate"
 	// Orphan is overflow documents without a parent. Repair deletes them.
 	Orphan ProblemKind = "orphan"
-	// NotArray is an array field that holds something else. Repair leaves it.
+	// NotArray is an array field, of the parent or an overflow document, that holds
+	// something else. Repair leaves the list as it is.
 	NotArray ProblemKind = "not an array"
 )
 
@@ -190,9 +191,10 @@ func (l *lists) inspectLocked(ctx context.Context, id bson.RawValue) ([]Problem,
 	if err != nil {
 		return nil, err
 	}
-	documents, elements := int64(len(extents)), parent.Size
+	documents, elements, list := int64(len(extents)), parent.Size, parent.List
 	for _, x := range extents {
 		elements += x.Size
+		list = list && x.List
 	}
 	if missing {
 		if documents > 0 {
@@ -200,7 +202,7 @@ func (l *lists) inspectLocked(ctx context.Context, id bson.RawValue) ([]Problem,
 		}
 		return problems, nil
 	}
-	if !parent.List {
+	if !list {
 		report(NotArray, 0, 0)
 	}
 	if parent.Flag != (documents > 0) {

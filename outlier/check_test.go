@@ -52,6 +52,8 @@ func TestCheckAndRepair(t *testing.T) {
 		bson.D{{Key: "_id", Value: "k text"}, {Key: "items", Value: "abcd"}},
 		bson.D{{Key: "_id", Value: "l over and outside"}},
 		bson.D{{Key: "_id", Value: "m all at once"}, items("aab"), {Key: "has_extras", Value: true}, {Key: "items_total", Value: 7}},
+		bson.D{{Key: "_id", Value: "n text outside"}, items("a"), {Key: "has_extras", Value: true}, {Key: "items_total", Value: 2}},
+		bson.D{{Key: "_id", Value: "n text only"}, items("a"), {Key: "has_extras", Value: true}},
 	)
 	for _, id := range []string{"c outlier", "d total", "e total of a kind", "f unflagged", "j twice", "l over and outside"} {
 		if _, err := lists.AddMany(t.Context(), id, strings.Split("abcdefgh", "")); err != nil {
@@ -73,6 +75,8 @@ func TestCheckAndRepair(t *testing.T) {
 	}
 	if _, err := extras.InsertMany(t.Context(), []any{
 		overflow("m all at once", 1, "b"), overflow("m all at once", 5, ""), overflow("m all at once", 6, "cd"), overflow("m all at once", 7, "a"),
+		overflow("n text outside", 0, "b"), bson.D{{Key: "parent", Value: "n text outside"}, {Key: "n", Value: 1}, {Key: "items", Value: "c"}},
+		bson.D{{Key: "parent", Value: "n text only"}, {Key: "n", Value: 1}, {Key: "items", Value: "b"}},
 		overflow("j twice", 7, "bzdz"), overflow("o gone", 3, "xy"), overflow("o gone", 4, "z"),
 	}); err != nil {
 		t.Fatal(err)
@@ -93,6 +97,9 @@ func TestCheckAndRepair(t *testing.T) {
 		`list "l over and outside": wrong total: 8, want 11`,
 		`list "m all at once": duplicate of "a": 3, want 1`,
 		`list "m all at once": duplicate of "b": 2, want 1`,
+		`list "n text only": not an array`,
+		`list "n text only": wrong total: -1, want 1`,
+		`list "n text outside": not an array`,
 		`list "o gone": orphan: 2, want 0`,
 	}
 	got := problems(t, lists)
@@ -111,13 +118,29 @@ func TestCheckAndRepair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(outlier.RepairResult{Examined: 12, Repaired: 10, Remaining: 1}, result); diff != "" {
+	if diff := cmp.Diff(outlier.RepairResult{Examined: 14, Repaired: 10, Remaining: 4}, result); diff != "" {
 		t.Error(diff)
 	}
 	if len(progress) != 10 || progress[9] != 10 {
 		t.Error(progress)
 	}
-	if diff := cmp.Diff(want[10:11], problems(t, lists)); diff != "" {
+	remaining := slices.Concat(want[10:11], want[15:18])
+	left := problems(t, lists)
+	slices.Sort(left)
+	if diff := cmp.Diff(remaining, left); diff != "" {
+		t.Error(diff)
+	}
+	// Refused in a transaction that goes on: nothing is left behind.
+	for _, id := range []string{"n text outside", "n text only"} {
+		inTransaction(t, db, true, func(ctx context.Context) {
+			if err := lists.Rebalance(ctx, id); !errors.Is(err, outlier.ErrInvalid) {
+				t.Error(err)
+			}
+		})
+	}
+	left = problems(t, lists)
+	slices.Sort(left)
+	if diff := cmp.Diff(remaining, left); diff != "" {
 		t.Error(diff)
 	}
 	for id, want := range map[string]string{
@@ -139,15 +162,15 @@ func TestCheckAndRepair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var left []bson.D
-	if err := cursor.All(t.Context(), &left); err != nil {
+	var docs []bson.D
+	if err := cursor.All(t.Context(), &docs); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(outside, left); diff != "" {
+	if diff := cmp.Diff(outside, docs); diff != "" {
 		t.Error(diff)
 	}
 	again, err := lists.Repair(t.Context(), nil)
-	if err != nil || again.Repaired != 0 || again.Remaining != 1 {
+	if err != nil || again.Repaired != 0 || again.Remaining != 4 {
 		t.Error(again, err)
 	}
 	if _, err := lists.Repair(t.Context(), &outlier.RepairOptions{BatchSize: -1}); err == nil || !strings.Contains(err.Error(), "RepairOptions.BatchSize") {

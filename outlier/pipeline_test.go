@@ -1,6 +1,7 @@
 package outlier_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
+	"github.com/mongopatterns/mongopatterns/paging"
 )
 
 func run(t testing.TB, coll *mongo.Collection, pipeline mongo.Pipeline) []bson.D {
@@ -88,5 +90,62 @@ func TestPipelines(t *testing.T) {
 	}
 	if docs := run(t, db.Collection("parents"), lists.DistributionPipeline(lists.OutliersFilter(), 5)); len(docs) != 1 {
 		t.Error(docs)
+	}
+}
+
+// Outliers, or with CountTypical all parents, are paged by their totals.
+func TestPagedByTotal(t *testing.T) {
+	t.Parallel()
+	for _, counted := range []bool{false, true} {
+		db := mongotest.Database(t)
+		lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, CountTypical: counted})
+		var want []int // by total, then _id
+		for id := 20; id > 0; id-- {
+			insert(t, db, bson.D{{Key: "_id", Value: id}})
+			n := id / 2
+			if _, err := lists.AddMany(t.Context(), id, ints(0, n)); err != nil {
+				t.Fatal(err)
+			}
+			if n > 4 || counted && n > 0 {
+				want = append(want, id)
+			}
+		}
+		slices.SortFunc(want, func(a, b int) int {
+			if a/2 != b/2 {
+				return b/2 - a/2
+			}
+			return a - b
+		})
+		opts, filter := &paging.Options{}, bson.D{{Key: "items_total", Value: bson.D{{Key: "$gt", Value: 0}}}}
+		if !counted {
+			opts.Equality, filter = []string{"has_extras"}, lists.OutliersFilter()
+		}
+		pager, err := paging.New[bson.D](db.Collection("parents"), bson.D{{Key: "items_total", Value: -1}, {Key: "_id", Value: 1}}, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pager.EnsureIndexes(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for req := (paging.Request{Size: 3}); ; {
+			var page *paging.Page[bson.D]
+			cmds := mongotest.Record(t, db, func() { page, err = pager.Page(t.Context(), filter, req) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if mongotest.Engine(t, db) != "secantus-py" && req.After == "" { // then a $or, which some engines sort
+				mongotest.Explain(t, db, cmds[0].Body).RequireNoSort(t)
+			}
+			for _, doc := range page.Items {
+				got = append(got, int(doc[0].Value.(int32)))
+			}
+			if req.After = page.Next; !page.HasNext {
+				break
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("counted=%v: %s", counted, diff)
+		}
 	}
 }

@@ -71,6 +71,16 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 	if err != nil {
 		return false, err
 	}
+	if slices.ContainsFunc(extents, func(x extent) bool { return !x.List }) {
+		restore := bson.D{{Key: "$set", Value: bson.D{{Key: l.opts.TotalField, Value: doc.Lookup(l.opts.TotalField)}}}}
+		if doc.Lookup(l.opts.TotalField).IsZero() {
+			restore = bson.D{{Key: "$unset", Value: bson.D{{Key: l.opts.TotalField, Value: ""}}}}
+		}
+		if _, err := l.coll.UpdateOne(ctx, l.parent(id), restore); err != nil {
+			return false, err
+		}
+		return false, fmt.Errorf("overflow document: field %q: %w: not an array", l.opts.ArrayField, ErrInvalid)
+	}
 	if l.opts.Set {
 		if xs, extents, changed, err = l.unique(ctx, id, xs, extents); err != nil {
 			return false, err
@@ -109,7 +119,7 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 	for _, x := range extents {
 		outside += x.Size
 	}
-	if outside == 0 && len(extents) > 0 { // empty ones, of something else
+	if outside == 0 && len(extents) > 0 { // empty ones, of somebody else
 		if _, err := l.overflow.DeleteMany(ctx, l.extras(id)); err != nil {
 			return false, err
 		}
@@ -206,9 +216,10 @@ func (l *lists) unique(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 			drop[order[key(p.N)]] = append(drop[order[key(p.N)]], p.I)
 		}
 	}
+	slices.Sort(drop[0])
 	var kept []bson.RawValue
 	for i, x := range xs {
-		if !slices.Contains(drop[0], int64(i)) {
+		if _, repeated := slices.BinarySearch(drop[0], int64(i)); !repeated {
 			kept = append(kept, x)
 		}
 	}
