@@ -539,7 +539,15 @@ func TestTwoArraysInAnIndex(t *testing.T) {
 		problems = append(problems, p.String())
 	}
 	want(t, problems, []string{`document {"$numberInt":"2"}: two arrays in an index: tags`})
-	_, err = coll.UpdateOne(ctx, d("_id", 2), d("$set", d("tags", "a")))
+	// An array above the path is one too.
+	_, err = coll.UpdateOne(ctx, d("_id", 2), d("$set", d("tags", "a", "s", bson.A{d("x", 1)})))
+	must(t, err)
+	wantErr(t, a.EnsureIndexes(ctx), attribute.ErrTwoArrays)
+	for p, err := range a.Check(ctx) {
+		must(t, err)
+		want(t, p.String(), `document {"$numberInt":"2"}: two arrays in an index: s.x`)
+	}
+	_, err = coll.UpdateOne(ctx, d("_id", 2), d("$set", d("s", d("x", 1))))
 	must(t, err)
 	must(t, a.EnsureIndexes(ctx))
 	insert(t, coll, d("_id", 3, "tags", bson.A{"a"}))

@@ -92,7 +92,6 @@ func (c *core) same(a, b string) bson.D {
 // valid is whether an element of the array is an entry.
 func (c *core) valid(entry string) bson.D {
 	tests := bson.A{
-		op("$eq", op("$type", entry), "object"),
 		op("$eq", op("$type", entry+"."+c.key), "string"),
 		op("$ne", entry+"."+c.key, ""),
 	}

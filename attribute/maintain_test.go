@@ -266,6 +266,23 @@ func TestAdoptParents(t *testing.T) {
 	want(t, stored(t, coll, 2), d("_id", int32(2), "info", d("size", d("x", int32(1))), "attributes", bson.A{}, "volume_ml", int32(2)))
 }
 
+// Keys and qualifiers are data.
+func TestAdoptDollars(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
+	insert(t, coll, d("_id", 1, "x", 5, "y", 6))
+	dollars := []attribute.Column{{Path: "x", Key: "$y", Qualifier: "$y"}}
+	want := func(doc bson.D) {
+		t.Helper()
+		want(t, stored(t, coll, 1), doc)
+	}
+	must(t, errOf(a.Adopt(t.Context(), dollars, nil)))
+	want(d("_id", int32(1), "y", int32(6), "attributes", bson.A{e("$y", int32(5), "$y")}))
+	must(t, errOf(a.Unadopt(t.Context(), dollars, nil)))
+	want(d("_id", int32(1), "y", int32(6), "attributes", bson.A{}, "x", int32(5)))
+}
+
 // Columns to attributes and back is where it began, and stopping in between
 // loses nothing.
 func TestAdoptThereAndBack(t *testing.T) {
