@@ -132,7 +132,8 @@
 //
 // Other code may change all of a parent but the three fields. It may add to and
 // take from the array of a typical document by the guard that this package uses:
-// has_extras: {$ne: true} in the filter.
+// has_extras: {$ne: true} in the filter; with CountTypical it changes the total in
+// the same update.
 //
 // # Sharding
 //
@@ -160,7 +161,15 @@
 // # Composing
 //
 // Filter and OverflowFilter select a list's documents, OutliersFilter all
-// outliers. TotalExpression is the total in stages over any parents. ItemsPipeline
+// outliers. TotalExpression is the total in stages over any parents. Stored totals
+// have outliers sorted by an index, and read by the paging package:
+//
+//	pager, err := paging.New[Book](db.Collection("books"),
+//		bson.D{{Key: "customers_purchased_total", Value: -1}}, &paging.Options{Equality: []string{"has_extras"}})
+//	err = pager.EnsureIndexes(ctx)
+//	page, err := pager.Page(ctx, books.OutliersFilter(), paging.Request{Size: 20})
+//
+// With CountTypical leave Equality and the filter away. ItemsPipeline
 // gives their elements as documents, for your own stages to follow (a page is
 // $skip and $limit behind it), ContainingPipeline the parents that hold an
 // element, DistributionPipeline what Distribution reads.

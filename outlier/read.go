@@ -101,9 +101,10 @@ type contents[E any] struct {
 
 // Items yields the whole list in order: ErrNotFound without a parent. The
 // elements of an outlier are read in a snapshot transaction (its own, unless ctx
-// is in one): what others add, remove or fold back meanwhile does not show. It
-// must end within the server's limit for a transaction, 60 s by default; that
-// goes for the loop body too.
+// is in one): what others, or the loop body, add, remove or fold back meanwhile
+// does not show. It must end within the server's limit for a transaction, 60 s by
+// default; that goes for the loop body too. One that takes longer, or may have to
+// go on where it stopped, reads by Page.
 //
 // Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow.
 // Outliers: 4, further ones for more than 101 overflow documents or 16 MiB; by
@@ -136,6 +137,9 @@ func (l *Lists[ID, E]) items(ctx context.Context, id ID, yield func(E, error) bo
 			}
 		}
 		return nil
+	}
+	if !txn.Running(ctx) { // a session in ctx is for what the loop body does
+		ctx = mongo.NewSessionContext(ctx, nil)
 	}
 	var begun, done bool
 	var failure error // after the first element, when nothing may run again
@@ -227,8 +231,8 @@ type Page[E any] struct {
 //
 // Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow or
 // holds the whole page. Else 5: in a snapshot transaction the parent again, the
-// sizes of all its overflow documents by the index {parent, n}, and those with the
-// page.
+// sizes of all its overflow documents by the index {parent, n}, for which the
+// server reads them whole, and those with the page.
 func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (Page[E], error) {
 	page, err := l.page(ctx, id, offset, limit)
 	if err != nil {

@@ -515,3 +515,38 @@ func TestItemsEndEarly(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// The loop body of Items may use the context's session: what it does there is done
+// at once, and seen by others, not part of a reader's transaction.
+func TestItemsLeavesTheSession(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 2, OverflowMaxCount: 2})
+	insert(t, db, bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 2}})
+	if _, err := lists.AddMany(t.Context(), 1, ints(0, 7)); err != nil {
+		t.Fatal(err)
+	}
+	session, err := db.Client().StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.EndSession(context.Background())
+	ctx := mongo.NewSessionContext(t.Context(), session)
+	for x, err := range lists.Items(ctx, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []int{1, 2} {
+			if _, err := lists.Add(ctx, id, 100+x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, err := lists.Total(t.Context(), 2); err != nil || n != int64(x+1) {
+			t.Fatalf("%d of %d seen, %v", n, x+1, err)
+		}
+	}
+	if n, err := lists.Total(t.Context(), 1); err != nil || n != 14 {
+		t.Error(n, err)
+	}
+	healthy(t, lists)
+}
