@@ -129,7 +129,7 @@ func (s *service) handleProducts(handle route) {
 			return 0, nil, err
 		}
 		page, err := s.buyers.Page(r.Context(), r.PathValue("sku"), offset, min(max(limit, 1), 100))
-		return http.StatusOK, map[string]any{"items": page.Items, "total": page.Total, "hasNext": page.HasNext}, err
+		return http.StatusOK, page, err
 	})
 }
 
