@@ -375,3 +375,43 @@ func TestRegistry(t *testing.T) {
 		t.Error(n, err)
 	}
 }
+
+// Elements are equal if they are by the collections' collation.
+func TestCollation(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	if mongotest.Engine(t, db) == "secantus-py" {
+		t.Skip("no collation in expressions")
+	}
+	for _, name := range []string{"parents", "extras"} {
+		if err := db.CreateCollection(t.Context(), name, options.CreateCollection().SetCollation(&options.Collation{Locale: "en", Strength: 2})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lists := newLists[int, string](t, db, &outlier.Options{MaxCount: 2, OverflowMaxCount: 2, Set: true, FoldBack: -1})
+	insert(t, db, bson.D{{Key: "_id", Value: 1}})
+	n, err := lists.AddMany(t.Context(), 1, []string{"Ann", "ANN", "Bob", "Cem", "cem", "Dan", "Eva"})
+	if err != nil || n != 5 {
+		t.Fatal(n, err)
+	}
+	for _, x := range []string{"ann", "eva"} {
+		if added, err := lists.Add(t.Context(), 1, x); err != nil || added {
+			t.Error(x, added, err)
+		}
+		if held, err := lists.Contains(t.Context(), 1, x); err != nil || !held {
+			t.Error(x, held, err)
+		}
+	}
+	if n, err := lists.AddMany(t.Context(), 1, []string{"bob", "dan", "Fay", "FAY"}); err != nil || n != 1 {
+		t.Error(n, err)
+	}
+	for _, x := range []string{"bob", "dan"} {
+		if removed, err := lists.Remove(t.Context(), 1, x); err != nil || !removed {
+			t.Error(x, removed, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"Ann", "Cem", "Eva", "Fay"}, collect(t, lists.Items(t.Context(), 1))); diff != "" {
+		t.Error(diff)
+	}
+	healthy(t, lists)
+}
