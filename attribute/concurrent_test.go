@@ -345,6 +345,32 @@ func TestRetriedWrite(t *testing.T) {
 	want(t, stored(t, db.Collection("c"), 1), d("_id", int32(1), "attributes", bson.A{e("k", int32(1))}))
 }
 
+// The server's refusal of two arrays in an index is ErrTwoArrays.
+func TestServerRefusesTwoArrays(t *testing.T) {
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	coll := db.Collection("c")
+	a := newAttributes[int, int](t, coll, nil)
+	insert(t, coll, d("_id", 1, "x", 1, "attributes", bson.A{e("k", 1)}))
+	admin := db.Client().Database("admin")
+	t.Cleanup(func() {
+		_ = admin.RunCommand(context.Background(), d("configureFailPoint", "failCommand", "mode", "off")).Err()
+	})
+	for name, call := range map[string]func() error{
+		"Set":           func() error { return a.Set(ctx, 1, "k", 1) },
+		"Adopt":         func() error { return errOf(a.Adopt(ctx, []attribute.Column{{Path: "x", Key: "x"}}, nil)) },
+		"EnsureIndexes": func() error { return a.EnsureIndexes(ctx) },
+	} {
+		if err := admin.RunCommand(ctx, d("configureFailPoint", "failCommand", "mode", d("times", 1), "data",
+			d("failCommands", bson.A{"update", "createIndexes"}, "errorCode", 171, "namespace", db.Name()+".c"))).Err(); err != nil {
+			t.Skip("no fail points: ", err)
+		}
+		if err := call(); !errors.Is(err, attribute.ErrTwoArrays) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // What a write depends on is read from the primary, whatever the collection's
 // preference.
 func TestReadsOfWrites(t *testing.T) {
