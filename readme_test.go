@@ -87,7 +87,8 @@ func TestConsumer(t *testing.T) {
 	}
 	dir := consumer(t, string(program))
 	got := command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".", db.Name())
-	want := "/house/attic/cellar/shelf\nShelf Cellar false true\nAttic true false\n180 90 34.5 59 11:59:00\n"
+	want := "/house/attic/cellar/shelf\nShelf Cellar false true\nAttic true false\n180 90 34.5 59 11:59:00\n" +
+		"1 1\nmended bought \n3 true\n2 2 1 Ann Summers\n2 ann Ann Summers; 1 clerk Ann; \n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}

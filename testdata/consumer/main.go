@@ -14,9 +14,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
+	"github.com/mongopatterns/mongopatterns/subset"
 	"github.com/mongopatterns/mongopatterns/tree"
+	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
 type room struct {
@@ -36,8 +41,11 @@ func main() {
 		log.Fatal(err)
 	}
 	defer client.Disconnect(ctx)
-	if err := run(ctx, client.Database(os.Args[1])); err != nil {
-		log.Fatal(err)
+	db := client.Database(os.Args[1])
+	for _, part := range []func(context.Context, *mongo.Database) error{run, furniture, owners} {
+		if err := part(ctx, db); err != nil {
+			log.Fatal(err)
+		}
 	}
 }
 
@@ -137,5 +145,168 @@ func run(ctx context.Context, db *mongo.Database) error {
 	}
 	fmt.Println(appended.Appended, stats.Count, stats.Values["value"].Mean(), stats.Values["value"].Max,
 		latest.At.Format(time.TimeOnly))
+	return nil
+}
+
+type note struct {
+	ID   int       `bson:"_id"`
+	At   time.Time `bson:"at"`
+	Text string    `bson:"text"`
+}
+
+// furniture has attributes, its newest notes and those who sat on it in one
+// document.
+func furniture(ctx context.Context, db *mongo.Database) error {
+	pieces := db.Collection("furniture")
+	if _, err := pieces.InsertOne(ctx, bson.D{
+		{Key: "_id", Value: "chair"}, {Key: "height_cm", Value: 80}, {Key: "wood", Value: "oak"},
+	}); err != nil {
+		return err
+	}
+	specs, err := attribute.New[string, any](pieces, &attribute.Options{ArrayField: "specs", QualifierField: "u"})
+	if err != nil {
+		return err
+	}
+	if err := specs.EnsureIndexes(ctx); err != nil {
+		return err
+	}
+	adopted, err := specs.Adopt(ctx, []attribute.Column{
+		{Path: "height_cm", Key: "height", Qualifier: "cm"}, {Path: "wood", Key: "wood"},
+	}, nil)
+	if err != nil {
+		return err
+	}
+	if err := specs.Add(ctx, "chair", "wood", "elm"); !errors.Is(err, attribute.ErrExists) {
+		return fmt.Errorf("wood twice: %v", err)
+	}
+	found, err := pieces.CountDocuments(ctx, specs.Filter(
+		attribute.As[int](specs).Range("height", 70, 90, "cm"), specs.Equals("wood", "oak")))
+	if err != nil {
+		return err
+	}
+	fmt.Println(adopted.Adopted, found)
+
+	notes, err := subset.New[string, note](pieces, db.Collection("notes"), &subset.Options{
+		ParentField: "piece", ArrayField: "newest", N: 2, Order: bson.D{{Key: "at", Value: -1}}, CountField: "notes",
+	})
+	if err != nil {
+		return err
+	}
+	if err := notes.EnsureIndexes(ctx); err != nil {
+		return err
+	}
+	day := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
+	for i, text := range []string{"bought", "mended", "painted"} {
+		if _, err := notes.Add(ctx, "chair", note{i, day.AddDate(0, 0, i), text}); err != nil {
+			return err
+		}
+	}
+	if err := notes.Delete(ctx, "chair", 2); err != nil {
+		return err
+	}
+	newest, err := notes.Top(ctx, "chair")
+	if err != nil {
+		return err
+	}
+	for _, n := range newest {
+		fmt.Print(n.Text, " ")
+	}
+	fmt.Println()
+
+	sitters, err := outlier.New[string, string](pieces, db.Collection("sitters"), &outlier.Options{
+		ArrayField: "sitters", ParentField: "piece", Set: true, MaxCount: 2,
+	})
+	if err != nil {
+		return err
+	}
+	if err := sitters.EnsureIndexes(ctx); err != nil {
+		return err
+	}
+	for _, name := range []string{"ann", "bob", "cid", "ann"} {
+		if _, err := sitters.Add(ctx, "chair", name); err != nil {
+			return err
+		}
+	}
+	total, err := sitters.Total(ctx, "chair")
+	if err != nil {
+		return err
+	}
+	there, err := sitters.Contains(ctx, "chair", "cid")
+	if err != nil {
+		return err
+	}
+	fmt.Println(total, there)
+	for problem, err := range notes.Check(ctx) {
+		return fmt.Errorf("%v, %v", problem, err)
+	}
+	for problem, err := range sitters.Check(ctx) {
+		return fmt.Errorf("%v, %v", problem, err)
+	}
+	return nil
+}
+
+type owner struct {
+	ID      string `bson:"_id"`
+	Name    string `bson:"name"`
+	Version int64  `bson:"version"`
+}
+
+// owners have a history, and houses carry their names.
+func owners(ctx context.Context, db *mongo.Database) error {
+	people, houses := db.Collection("owners"), db.Collection("houses")
+	versions, err := versioning.New[string, owner](people, db.Collection("owner_revisions"),
+		&versioning.Options{Ignored: []string{"version"}})
+	if err != nil {
+		return err
+	}
+	names, err := extref.New[string, owner](people, []extref.Target{
+		{Collection: houses, Path: "owner", Fields: []extref.Field{{Path: "name"}}},
+	}, nil)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(versions.EnsureIndexes(ctx), names.EnsureIndexes(ctx)); err != nil {
+		return err
+	}
+	created, err := versions.Create(ctx, owner{ID: "o1", Name: "Ann"}, versioning.Change{Author: "clerk"})
+	if err != nil {
+		return err
+	}
+	copied, err := names.Reference("houses.owner", created.Document)
+	if err != nil {
+		return err
+	}
+	if _, err := houses.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "owner", Value: copied}}); err != nil {
+		return err
+	}
+	stale := created
+	created.Document.Name = "Ann Summers"
+	saved, err := versions.Save(ctx, created, versioning.Change{Author: "ann"})
+	if err != nil {
+		return err
+	}
+	propagated, err := names.Propagate(ctx, "o1", &extref.PropagateOptions{Compare: true})
+	if err != nil {
+		return err
+	}
+	stale.Document.Name = "Anna"
+	var conflict *versioning.ConflictError
+	if _, err := versions.Save(ctx, stale, versioning.Change{}); !errors.As(err, &conflict) {
+		return fmt.Errorf("a lost update: %v", err)
+	}
+	var house struct {
+		Owner struct{ Name string }
+	}
+	if err := houses.FindOne(ctx, bson.D{{Key: "_id", Value: 1}}).Decode(&house); err != nil {
+		return err
+	}
+	fmt.Println(saved.Number, conflict.Current, propagated.Copies, house.Owner.Name)
+	for revision, err := range versions.History(ctx, "o1", nil) {
+		if err != nil {
+			return err
+		}
+		fmt.Print(revision.Number, " ", revision.Change.Author, " ", revision.Document.Name, "; ")
+	}
+	fmt.Println()
 	return nil
 }
