@@ -40,6 +40,21 @@ func CheckPath(option, path string) error {
 	return nil
 }
 
+// CheckNamed refuses what CheckPath does, and paths of which a segment is a
+// number: in a query that may be a place in an array, in an expression it is a
+// field.
+func CheckNamed(option, path string) error {
+	if err := CheckPath(option, path); err != nil {
+		return err
+	}
+	for segment := range strings.SplitSeq(path, ".") {
+		if strings.Trim(segment, "0123456789") == "" {
+			return fmt.Errorf("%s: %w: %q is a number", option, ErrInvalid, segment)
+		}
+	}
+	return nil
+}
+
 // CheckDisjoint refuses two options that name the same path, or of which one
 // holds the other ("a" and "a.b"): the second write would overwrite the first.
 // Arguments alternate option and path; empty paths are passed over.

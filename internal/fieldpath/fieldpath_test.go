@@ -52,3 +52,15 @@ func TestDisjoint(t *testing.T) {
 		}
 	}
 }
+
+func TestNamed(t *testing.T) {
+	for path, want := range map[string]bool{"a": true, "a.b": true, "a1.b2": true, "a.0": false, "12": false, "a..b": false, "": false} {
+		err := fieldpath.CheckNamed("Options.F", path)
+		if (err == nil) != want {
+			t.Errorf("%q: error %v", path, err)
+		}
+		if err != nil && !errors.Is(err, fieldpath.ErrInvalid) {
+			t.Errorf("%q: error %v", path, err)
+		}
+	}
+}
