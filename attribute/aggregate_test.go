@@ -146,6 +146,41 @@ func TestValues(t *testing.T) {
 	want(t, n, 2)
 }
 
+// Who stops early leaves no cursor open.
+func TestStoppedEarly(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	a := newAttributes[int, int](t, coll, nil)
+	var docs []any
+	for i := range int32(150) { // more than a first batch
+		docs = append(docs, doc(i, e("x", i), e("x", i)))
+	}
+	insert(t, coll, docs...)
+	for name, seq := range map[string]func(){
+		"Values": func() {
+			for range a.Values(t.Context(), nil, "x") {
+				break
+			}
+		},
+		"Check": func() {
+			for range a.Check(t.Context()) {
+				break
+			}
+		},
+		"Values, of the wrong type": func() {
+			if drain(attribute.As[string](a).Values(t.Context(), nil, "x")) == nil {
+				t.Error("a number as a string")
+			}
+		},
+	} {
+		cmds := mongotest.Record(t, db, seq)
+		if names := cmds.Names(); len(names) != 2 || names[1] != "killCursors" {
+			t.Errorf("%s: sent %v", name, names)
+		}
+	}
+}
+
 // What a service answers with.
 func TestJSON(t *testing.T) {
 	t.Parallel()
