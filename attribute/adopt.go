@@ -33,8 +33,8 @@ type AdoptOptions struct {
 	// Nulls makes fields that are null entries with the value null. Default
 	// false: null is no value, like a missing field.
 	Nulls bool
-	// OnCollision says what happens where both field and entry have a value and
-	// not the same. Default Skip.
+	// OnCollision says what happens where field and entry, or two entries, have
+	// values that are not the same. Default Skip.
 	OnCollision Collision
 	// BatchSize is how many documents one write changes. Default 1000.
 	BatchSize int
@@ -91,8 +91,8 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, opts *A
 }
 
 // Unadopt turns entries into fields, as Adopt did the reverse, and takes the
-// entries away. What else an entry held goes with it, and so do duplicates
-// behind the first; see Check.
+// entries away. What else an entry held goes with it. Of duplicates, see Check,
+// the first one counts; if they differ, that is a collision.
 //
 // Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each
 // document with one of the entries, found by the index on the keys or in the
@@ -178,9 +178,8 @@ func (c *core) convert(ctx context.Context, columns []Column, o AdoptOptions, se
 	}
 	if o.OnCollision == Skip {
 		for _, column := range columns {
-			hits := c.hits(column)
-			blocked = append(blocked, op("$and", o.holds(column), op("$gt", op("$size", hits), 0),
-				op("$ne", op("$arrayElemAt", hits, 0), "$"+column.Path)))
+			values := op("$setUnion", c.hits(column), cond(o.holds(column), bson.A{"$" + column.Path}, bson.A{}))
+			blocked = append(blocked, op("$gt", op("$size", values), 1))
 		}
 	}
 	guard := filter

@@ -266,6 +266,27 @@ func TestAdoptParents(t *testing.T) {
 	want(t, stored(t, coll, 2), d("_id", int32(2), "info", d("size", d("x", int32(1))), "attributes", bson.A{}, "volume_ml", int32(2)))
 }
 
+// Duplicates that differ are a collision: dropping one in silence would lose it.
+func TestAdoptDuplicates(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	ctx := t.Context()
+	a := newAttributes[int, any](t, coll, nil)
+	column := []attribute.Column{{Path: "f", Key: "x"}}
+	differ := doc(1, e("x", int32(1)), e("x", int32(2)))
+	insert(t, coll, differ, doc(2, e("x", int32(1)), e("x", 1.0)))
+	result, err := a.Unadopt(ctx, column, nil)
+	must(t, err)
+	want(t, result, attribute.AdoptResult{Examined: 2, Adopted: 1, Skipped: 1})
+	want(t, all(t, coll), []bson.D{differ, append(doc(2), bson.E{Key: "f", Value: int32(1)})})
+	must(t, errOf(coll.UpdateOne(ctx, d("_id", 1), d("$set", d("f", 1)))))
+	result, err = a.Adopt(ctx, column, nil)
+	must(t, err)
+	want(t, result, attribute.AdoptResult{Examined: 2, Adopted: 1, Skipped: 1})
+	must(t, errOf(a.Unadopt(ctx, column, &attribute.AdoptOptions{OnCollision: attribute.KeepTarget})))
+	want(t, stored(t, coll, 1), append(doc(1), bson.E{Key: "f", Value: int32(1)}))
+}
+
 // Keys and qualifiers are data.
 func TestAdoptDollars(t *testing.T) {
 	t.Parallel()
