@@ -317,7 +317,7 @@ func (l *lists) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 	switch {
 	case err == nil:
 		inside := fitting(xs, last.Size, last.Bytes, l.opts.OverflowMaxCount, l.opts.OverflowMaxBytes)
-		if inside == len(xs) && together {
+		if inside == len(xs) {
 			return nil // as the server has found
 		}
 		if inside > 0 {

@@ -13,9 +13,10 @@ var (
 	// mongo.ErrNoDocuments.
 	ErrNotFound error = missing.Error("no such parent document")
 
-	// ErrInvalid says that an ID or an element cannot be stored, or that the
-	// array's field holds something else. Nothing was written.
-	ErrInvalid = errors.New("cannot be stored")
+	// ErrInvalid says that an ID or an element cannot be stored, that a page begins
+	// or ends nowhere, or that the array's field holds something else. Nothing was
+	// written.
+	ErrInvalid = errors.New("invalid")
 
 	// ErrTransactionsUnsupported says that a call met an outlier, or no parent, on
 	// a standalone server. Typical documents need no transaction.

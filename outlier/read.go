@@ -244,9 +244,9 @@ func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (Pa
 func (l *Lists[ID, E]) page(ctx context.Context, id ID, offset, limit int64) (page Page[E], err error) {
 	switch {
 	case offset < 0:
-		return page, errors.New("offset: negative")
+		return page, fmt.Errorf("offset: %w: negative", ErrInvalid)
 	case limit <= 0:
-		return page, errors.New("limit: not positive")
+		return page, fmt.Errorf("limit: %w: not positive", ErrInvalid)
 	}
 	offset, limit = min(offset, math.MaxInt32), min(limit, math.MaxInt32) // which is what $slice takes
 	raw, err := l.id(id)

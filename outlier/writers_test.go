@@ -9,12 +9,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
@@ -549,4 +551,42 @@ func TestItemsLeavesTheSession(t *testing.T) {
 		t.Error(n, err)
 	}
 	healthy(t, lists)
+}
+
+// Whatever the collections' read preference: what writes, and what is to see all,
+// reads from the primary.
+func TestReadsFromThePrimary(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	newLists[int, int](t, db, nil)
+	secondary := options.Collection().SetReadPreference(readpref.Secondary()) // there is none
+	lists, err := outlier.New[int, int](db.Collection("parents", secondary), db.Collection("extras", secondary),
+		&outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: true, CountTypical: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	insert(t, db, bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: ints(0, 9)}})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for i, call := range []func() error{
+		func() error { _, err := lists.AddMany(ctx, 1, ints(0, 10)); return err },
+		func() error { _, err := lists.Remove(ctx, 1, 9); return err },
+		func() error { _, err := lists.RemoveAll(ctx, 1, 8); return err },
+		func() error { _, err := lists.Distribution(ctx, nil); return err },
+		func() error { return drain(lists.Check(ctx)) },
+		func() error { _, err := lists.Repair(ctx, nil); return err },
+		func() error { _, err := lists.Adopt(ctx, nil); return err },
+		func() error { return lists.Rebalance(ctx, 1) },
+		func() error { return lists.Delete(ctx, 1) },
+	} {
+		cmds := mongotest.Record(t, db, func() { err = call() })
+		if err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		for _, cmd := range cmds {
+			if mode, _ := cmd.Body.Lookup("$readPreference", "mode").StringValueOK(); mode == "secondary" {
+				t.Errorf("call %d: %s reads from a secondary", i, cmd.Name)
+			}
+		}
+	}
 }
