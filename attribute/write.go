@@ -31,8 +31,10 @@ func (a *Attributes[ID, V]) Set(ctx context.Context, id ID, key string, value V,
 	return wrap("set", err)
 }
 
-// SetMany sets several entries in one write; two of the same key and qualifier
-// are ErrInvalid. Without any it does nothing.
+// SetMany sets several entries in one write, one after the other; two of the
+// same key and qualifier are ErrInvalid. (Of two that only the collection's
+// collation holds for the same, the later one counts.) Without any it does
+// nothing.
 //
 // Cost: as Set.
 func (a *Attributes[ID, V]) SetMany(ctx context.Context, id ID, attributes ...Attribute[V]) error {
