@@ -12,6 +12,25 @@ import (
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
 
+// What a set is to take is compared a thousand at a time, which a command holds
+// several times.
+func TestManyOfASet(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 1100, Set: true})
+	insert(t, db, bson.D{{Key: "_id", Value: 1}})
+	record(t, db, 4, []string{"findAndModify", "update", "findAndModify", "update", "commitTransaction"}, func() error {
+		n, err := lists.AddMany(t.Context(), 1, append(ints(0, 1001), 1000, 0))
+		if err == nil && n != 1001 {
+			err = fmt.Errorf("%d added", n)
+		}
+		return err
+	})
+	if n, err := lists.Total(t.Context(), 1); err != nil || n != 1001 {
+		t.Error(n, err)
+	}
+}
+
 // record wants exactly these commands.
 func record(t *testing.T, db *mongo.Database, written int, names []string, fn func() error) mongotest.Commands {
 	t.Helper()

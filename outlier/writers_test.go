@@ -412,8 +412,8 @@ func TestFailures(t *testing.T) { // not parallel: a fail point is the server's
 		t.Error(diff)
 	}
 	failOnce(t, db, "commitTransaction", 112, "TransientTransactionError")
-	if _, err := lists.AddMany(t.Context(), 1, ints(3, 8)); err != nil {
-		t.Fatal(err)
+	if n, err := lists.AddMany(t.Context(), 1, ints(3, 8)); err != nil || n != 5 {
+		t.Fatal(n, err)
 	}
 	failOnce(t, db, "delete", 8000)
 	if err := lists.Delete(t.Context(), 1); err == nil {
