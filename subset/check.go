@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"math/big"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -67,20 +68,19 @@ const (
 //
 // Cost: 2 round trips and further ones for many parents; a scan of both
 // collections, and for each parent N keys and documents of the index {parent,
-// order…} and, for counts and Values, all its items; 3 or 4 round trips for each
-// problem.
+// order…} and, for counts and Values, all its items; 3 round trips for each 100
+// parents in which some seem wrong (with NoCount and no Values 2, and 1 for each
+// that does), and for each Orphan.
 func (s *Subset[P, T]) Check(ctx context.Context) iter.Seq2[Problem, error] {
 	return func(yield func(Problem, error) bool) {
 		fail := func(err error) { yield(Problem{}, fmt.Errorf("subset: check: %w", err)) }
-		for st, err := range s.states(ctx, nil, scanBatchSize) {
+		var examined int64
+		for ids, err := range s.suspects(ctx, nil, "", scanBatchSize, func(int64) {}, &examined) {
 			if err != nil {
 				fail(err)
 				return
 			}
-			if len(s.problems(st)) == 0 {
-				continue
-			}
-			problems, err := s.confirmed(ctx, st.id())
+			problems, err := s.confirmed(ctx, ids)
 			if err != nil {
 				fail(err)
 				return
@@ -108,6 +108,7 @@ type state struct {
 	parent bson.Raw   // its derived fields and _id
 	top    []bson.Raw // the best N items
 	stats  bson.Raw   // of all items; none has no field
+	size   int        // of all this in bytes
 }
 
 func (s state) id() bson.RawValue { return s.parent.Lookup("_id") }
@@ -124,9 +125,9 @@ func (s *Subset[P, T]) derived(more ...string) bson.D {
 // counted reports whether parents keep more than the array.
 func (s *Subset[P, T]) counted() bool { return s.opts.CountField != "" || len(s.opts.Values) > 0 }
 
-// statistics adds up all items that come.
-func (s *Subset[P, T]) statistics() bson.D {
-	group := bson.D{{Key: "_id", Value: nil}, {Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}
+// statistics adds up all items that come, by the expression by.
+func (s *Subset[P, T]) statistics(by any, more ...bson.E) bson.D {
+	group := append(bson.D{{Key: "_id", Value: by}, {Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}}}, more...)
 	for i, v := range s.opts.Values {
 		number := "$" + v.Field
 		usable := op("$and", op("$isNumber", number), op("$gt", number, math.Inf(-1)), op("$lt", number, math.Inf(1)))
@@ -160,7 +161,7 @@ func (s *Subset[P, T]) states(ctx context.Context, filter bson.D, batch int, mor
 				bson.D{{Key: "$project", Value: s.projection()}}),
 		}
 		if s.counted() {
-			pipeline = append(pipeline, of("stats", s.statistics()))
+			pipeline = append(pipeline, of("stats", s.statistics(nil)))
 		}
 		cursor, err := scan.Primary(s.parents).Aggregate(ctx, pipeline, options.Aggregate().SetBatchSize(int32(min(batch, 1<<20))))
 		if err != nil {
@@ -170,7 +171,7 @@ func (s *Subset[P, T]) states(ctx context.Context, filter bson.D, batch int, mor
 		defer cursor.Close(context.WithoutCancel(ctx))
 		for cursor.Next(ctx) {
 			doc := append(bson.Raw(nil), cursor.Current...)
-			st := state{parent: doc.Lookup("parent").Document(), top: documents(doc.Lookup("top"))}
+			st := state{parent: doc.Lookup("parent").Document(), top: documents(doc.Lookup("top")), size: len(doc)}
 			if stats := documents(doc.Lookup("stats")); len(stats) > 0 {
 				st.stats = stats[0]
 			}
@@ -198,45 +199,123 @@ func documents(array bson.RawValue) []bson.Raw {
 	return out
 }
 
-// complete reads the items of a parent that was read or written in the same
-// transaction.
-func (s *Subset[P, T]) complete(ctx context.Context, parent bson.Raw) (state, error) {
-	st := state{parent: parent}
-	var err error
-	if st.top, err = s.best(ctx, st.id()); err != nil || !s.counted() {
-		return st, err
+// complete reads the items of parents that were read or written in the same
+// transaction: all of them in one aggregation if there is something to add up,
+// else the best N of each by the index.
+func (s *Subset[P, T]) complete(ctx context.Context, parents []bson.Raw) ([]state, error) {
+	states := make([]state, len(parents))
+	ids := make(bson.A, len(parents))
+	for i, parent := range parents {
+		states[i].parent = parent
+		ids[i] = states[i].id()
 	}
-	cursor, err := scan.Primary(s.items).Aggregate(ctx, mongo.Pipeline{{{Key: "$match", Value: s.of(st.id())}}, s.statistics()})
+	if !s.counted() {
+		for i := range states {
+			var err error
+			if states[i].top, err = s.best(ctx, states[i].id()); err != nil {
+				return nil, err
+			}
+		}
+		return states, nil
+	}
+	// The server finds the place of an item's parent, as it may hold 1 and 1.0, or
+	// by a collation "a" and "A", for equal.
+	pipeline := mongo.Pipeline{
+		{{Key: "$match", Value: bson.D{{Key: s.opts.ParentField, Value: bson.D{{Key: "$in", Value: ids}}}}}},
+		s.statistics(op("$indexOfArray", literal(ids), "$"+s.opts.ParentField), bson.E{Key: "top", Value: op("$topN", bson.D{
+			{Key: "n", Value: s.opts.N}, {Key: "sortBy", Value: s.opts.Order}, {Key: "output", Value: "$$ROOT"},
+		})}),
+	}
+	if s.keep != nil {
+		paths := []string{s.opts.ParentField}
+		for _, v := range s.opts.Values {
+			paths = append(paths, v.Field)
+		}
+		pipeline = slices.Insert(pipeline, 1, bson.D{{Key: "$project", Value: s.projection(paths...)}})
+	}
+	cursor, err := scan.Primary(s.items).Aggregate(ctx, pipeline, options.Aggregate().SetBatchSize(int32(min(len(ids), 1<<20)+1)))
 	if err != nil {
-		return st, err
+		return nil, err
 	}
-	var stats []bson.Raw
-	if err := cursor.All(ctx, &stats); err != nil {
-		return st, err
+	var groups []bson.Raw
+	if err := cursor.All(ctx, &groups); err != nil {
+		return nil, err
 	}
-	if len(stats) > 0 {
-		st.stats = stats[0]
+	for _, group := range groups {
+		if at := group.Lookup("_id").AsInt64(); at >= 0 && at < int64(len(states)) {
+			states[at].top, states[at].stats = documents(group.Lookup("top")), group
+		}
 	}
-	return st, nil
+	return states, nil
 }
 
-// confirmed looks at a parent in one snapshot.
-func (s *Subset[P, T]) confirmed(ctx context.Context, id bson.RawValue) (problems []Problem, err error) {
+// suspects yields the _ids of the parents that a filter selects and that look
+// wrong or hold something in from, as many as one transaction is to look at: those
+// among batch parents, or fewer if they have many items.
+func (s *Subset[P, T]) suspects(ctx context.Context, filter bson.D, from string, batch int, progress func(int64), examined *int64) iter.Seq2[bson.A, error] {
+	return func(yield func(bson.A, error) bool) {
+		var ids bson.A
+		items, size := int64(0), 0
+		flush := func() bool {
+			if len(ids) == 0 {
+				return true
+			}
+			these := ids
+			ids, items, size = nil, 0, 0
+			return yield(these, nil)
+		}
+		for st, err := range s.states(ctx, filter, batch, from) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			*examined++
+			if len(s.problems(st)) > 0 || s.leftover(st.parent, from) {
+				ids = append(ids, st.id())
+				items += number(st.stats.Lookup("n")).AsInt64()
+				size += st.size
+			}
+			full := *examined%int64(batch) == 0
+			if (full || items >= transactionItems || size >= transactionBytes) && !flush() {
+				return
+			}
+			if full {
+				progress(*examined)
+			}
+		}
+		if flush() && *examined%int64(batch) != 0 {
+			progress(*examined)
+		}
+	}
+}
+
+// confirmed looks at parents in one snapshot.
+func (s *Subset[P, T]) confirmed(ctx context.Context, ids bson.A) (problems []Problem, err error) {
 	err = txn.Run(ctx, s.parents.Database().Client(), func(ctx context.Context) error {
 		problems = nil
-		var doc bson.Raw
-		err := s.parents.FindOne(ctx, byID(id), options.FindOne().SetProjection(s.derived())).Decode(&doc)
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			return nil
-		}
-		if err != nil {
+		docs, err := s.read(ctx, ids)
+		if err != nil || len(docs) == 0 {
 			return err
 		}
-		st, err := s.complete(ctx, doc)
-		problems = s.problems(st)
+		states, err := s.complete(ctx, docs)
+		for _, st := range states {
+			problems = append(problems, s.problems(st)...)
+		}
 		return err
 	})
 	return problems, err
+}
+
+// read reads what parents hold that follows from their items, and more.
+func (s *Subset[P, T]) read(ctx context.Context, ids bson.A, more ...string) ([]bson.Raw, error) {
+	cursor, err := s.parents.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, options.Find().
+		SetProjection(s.derived(more...)).SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(int32(min(len(ids), 1<<20)+1)))
+	if err != nil {
+		return nil, err
+	}
+	var docs []bson.Raw
+	err = cursor.All(ctx, &docs)
+	return docs, err
 }
 
 // problems compares what a parent holds with what it should.

@@ -123,7 +123,7 @@
 //	Move              4 RT  3 documents written; 6 if the next item follows
 //	DeleteParent      3 RT  1 write for each item
 //	Check             a scan of both collections
-//	Repair, Adopt     a scan, and 5 or more RT for each parent that is wrong
+//	Repair, Adopt     a scan, and 5 to 8 RT a batch of parents some of which are wrong
 //
 //	Split: Insert, Replace, Delete, Update of both    3 RT  2 documents written
 //	Split: GetHot, GetCold, Get, Update of one        1 RT  1 key and document of each collection
@@ -161,7 +161,7 @@
 // # Maintenance
 //
 // [Subset.Check] finds parents that do not hold what their items say, and items
-// without a parent; [Subset.Repair] rebuilds such parents, each in a transaction
+// without a parent; [Subset.Repair] rebuilds such parents, a batch in a transaction,
 // beside live writes. After a change of N, Order, Fields, CountField or Values give
 // the new options to all writers and run EnsureIndexes and Repair. A larger N is
 // filled by Repair, or by the first edit or deletion in a parent with a count.

@@ -16,6 +16,11 @@ const (
 	defaultBatchSize = 1000
 	scanBatchSize    = 100
 
+	// A transaction takes a minute at most and its documents stay in memory:
+	// batches end early at so many items or bytes.
+	transactionItems = 100_000
+	transactionBytes = 8 << 20
+
 	// fieldTouch is written and taken off again within one transaction, where
 	// nothing else would change in a parent that must not change meanwhile.
 	fieldTouch = "__touch"
@@ -146,15 +151,28 @@ func (o *Options) check() error {
 	if err := fieldpath.CheckDisjoint(paths...); err != nil {
 		return err
 	}
+	// What an item brings along when it moves must not depend on its parent.
+	own := func(option, path string) error {
+		if path == o.ParentField || strings.HasPrefix(path, o.ParentField+".") {
+			return fmt.Errorf("%s: %q is the same for all items of a parent", option, path)
+		}
+		return nil
+	}
+	for i, v := range o.Values {
+		if err := own(fmt.Sprintf("Options.Values[%d].Field", i), v.Field); err != nil {
+			return err
+		}
+	}
 	for i, field := range o.Fields {
-		if err := checkPath(fmt.Sprintf("Options.Fields[%d]", i), field); err != nil {
+		option := fmt.Sprintf("Options.Fields[%d]", i)
+		if err := errors.Join(checkPath(option, field), own(option, field)); err != nil {
 			return err
 		}
 	}
 	var sorted []string
 	for _, e := range o.Order {
-		if e.Key == o.ParentField || strings.HasPrefix(e.Key, o.ParentField+".") {
-			return fmt.Errorf("Options.Order: %q is the same for all items of a parent", e.Key)
+		if err := own("Options.Order", e.Key); err != nil {
+			return err
 		}
 		sorted = append(sorted, "Options.Order", e.Key)
 	}

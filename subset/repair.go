@@ -1,6 +1,7 @@
 package subset
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,8 @@ import (
 
 // RepairOptions bounds Repair.
 type RepairOptions struct {
-	// BatchSize is how many documents are read, and of a Split repaired, at a
-	// time. Default 100.
+	// BatchSize is how many documents are read at a time and repaired in one
+	// transaction, fewer if they are large or have very many items. Default 100.
 	BatchSize int
 	// Progress is called after each batch with the documents examined so far.
 	// Default nil.
@@ -31,13 +32,17 @@ type RepairResult struct {
 	Remaining int64 // problems it cannot repair: Orphan, NotAdopted
 }
 
-// Repair makes every parent that Check finds wrong hold what its items say, each
-// in a transaction of its own beside live writes. Run it after changing N, Order,
+// Repair makes every parent that Check finds wrong hold what its items say, a
+// batch in a transaction, beside live writes. Run it after changing N, Order,
 // Fields, CountField or Values, once all writers have the new options. It can be
-// stopped and run again.
+// stopped and run again. If the server refuses a parent (too large, say), the
+// others of its batch are repaired one by one, and the error names it.
 //
-// Cost: the scans of Check, 3 round trips for each Orphan, and 5 for each wrong
-// parent, 2 of them writes to it; 6 if it is NotAdopted.
+// Cost: the scans of Check, 3 round trips for each Orphan, and 5 for each batch of
+// BatchSize parents in which some are wrong, 6 if one of these is NotAdopted; 2
+// writes to each wrong parent, and all its items read by the index {parent,
+// order…}. With NoCount and no Values 4, and 1 for each wrong parent, of which N
+// items are read.
 func (s *Subset[P, T]) Repair(ctx context.Context, opts *RepairOptions) (RepairResult, error) {
 	var result RepairResult
 	var o RepairOptions
@@ -46,11 +51,9 @@ func (s *Subset[P, T]) Repair(ctx context.Context, opts *RepairOptions) (RepairR
 	}
 	err := scan.Defaults("RepairOptions", &o.BatchSize, scanBatchSize, &o.Progress)
 	if err == nil {
-		err = s.rebuildAll(ctx, nil, "", o.BatchSize, o.Progress, func(done rebuilt) {
-			result.Examined++
-			result.Repaired += done.written
-			result.Remaining += done.left
-		})
+		var done rebuilt
+		err = s.rebuildAll(ctx, nil, "", o.BatchSize, o.Progress, &result.Examined, &done)
+		result.Repaired, result.Remaining = done.written, done.left
 	}
 	if err == nil {
 		for _, err = range s.orphans(ctx) {
@@ -74,7 +77,8 @@ type AdoptOptions struct {
 	From string
 	// Filter narrows the parents. Default nil: all.
 	Filter bson.D
-	// BatchSize is how many parents are read at a time. Default 100.
+	// BatchSize is how many parents are read at a time and adopted in one
+	// transaction, fewer if they are large or have very many items. Default 100.
 	BatchSize int
 	// Progress is called after each batch with the parents examined so far.
 	// Default nil.
@@ -92,8 +96,12 @@ type AdoptResult struct {
 // are there already get the kept items and the aggregates. Of parents that hold
 // all their items in an array, the items are moved out: those which the
 // collection does not have, by _id, are inserted, with an ObjectID if they have
-// none. Each parent is one transaction, so that Adopt can run beside writers, be
-// stopped, and be run again, also to fetch what old programs have pushed since.
+// none. A batch of parents is one transaction, so that Adopt can run beside
+// writers, be stopped, and be run again, also to fetch what old programs have
+// pushed since; a write of this package to the same parent would cut that off, so
+// stop them soon. If a parent cannot be adopted, because an item in it is
+// ErrInvalid or has the _id of another parent's, the others of its batch are, and
+// the error names it.
 //
 // A parent with items in its array and no count refuses writes of this package
 // (ErrNotAdopted) until Adopt has reached it. With NoCount nothing tells: adopt
@@ -103,8 +111,8 @@ type AdoptResult struct {
 // parents that are adopted already, and hold copies, use Repair.
 //
 // Cost: 1 round trip and further ones for many parents, the scan of Check but for
-// orphans, and 5 for each parent that is not in shape, 2 of them writes to it; 2 more if it holds items, which are
-// looked for by _id and inserted.
+// orphans, and for each batch what Repair needs; 2 more if parents in it hold
+// items, which are looked for by _id and inserted.
 func (s *Subset[P, T]) Adopt(ctx context.Context, opts *AdoptOptions) (AdoptResult, error) {
 	var result AdoptResult
 	var o AdoptOptions
@@ -124,11 +132,9 @@ func (s *Subset[P, T]) Adopt(ctx context.Context, opts *AdoptOptions) (AdoptResu
 		err = fieldpath.CheckDisjoint(append(names, "AdoptOptions.From", o.From)...)
 	}
 	if err == nil {
-		err = s.rebuildAll(ctx, o.Filter, o.From, o.BatchSize, o.Progress, func(done rebuilt) {
-			result.Examined++
-			result.Adopted += done.written
-			result.Moved += done.moved
-		})
+		var done rebuilt
+		err = s.rebuildAll(ctx, o.Filter, o.From, o.BatchSize, o.Progress, &result.Examined, &done)
+		result.Adopted, result.Moved = done.written, done.moved
 	}
 	if err != nil {
 		return result, fmt.Errorf("subset: adopt: %w", err)
@@ -136,36 +142,69 @@ func (s *Subset[P, T]) Adopt(ctx context.Context, opts *AdoptOptions) (AdoptResu
 	return result, nil
 }
 
-// rebuilt is what became of a parent.
+// rebuilt counts what became of parents.
 type rebuilt struct {
-	written int64 // 1 if it was wrong
-	moved   int64 // items out of its array
-	left    int64 // 1 if it is wrong and stays so
+	written int64 // that were wrong
+	moved   int64 // items out of their arrays
+	left    int64 // that are wrong and stay so
 }
 
 // rebuildAll rebuilds the parents that a filter selects and that are wrong, or
-// hold something in from; tell is told of each.
-func (s *Subset[P, T]) rebuildAll(ctx context.Context, filter bson.D, from string, batch int, progress func(int64), tell func(rebuilt)) error {
-	examined := int64(0)
-	for st, err := range s.states(ctx, filter, batch, from) {
+// hold something in from, a batch in a transaction.
+func (s *Subset[P, T]) rebuildAll(ctx context.Context, filter bson.D, from string, batch int, progress func(int64), examined *int64, total *rebuilt) error {
+	for ids, err := range s.suspects(ctx, filter, from, batch, progress, examined) {
 		if err != nil {
 			return err
 		}
-		var done rebuilt
-		if len(s.problems(st)) > 0 || s.leftover(st.parent, from) {
-			if done, err = s.rebuild(ctx, st.id(), from); err != nil {
-				return fmt.Errorf("parent %v: %w", st.id(), err)
+		err = apart(ctx, ids, func(ids bson.A) error {
+			done, err := s.rebuild(ctx, ids, from)
+			if err == nil {
+				total.written += done.written
+				total.moved += done.moved
+				total.left += done.left
 			}
+			return err
+		})
+		if err != nil {
+			return err
 		}
-		tell(done)
-		if examined++; examined%int64(batch) == 0 {
-			progress(examined)
-		}
-	}
-	if examined%int64(batch) != 0 {
-		progress(examined)
 	}
 	return nil
+}
+
+// apart does something to a batch of documents, and to each of them by itself if
+// one of them is refused: it must not hold up the others. The error names those
+// that fail.
+func apart(ctx context.Context, ids bson.A, do func(ids bson.A) error) error {
+	err := do(ids)
+	if err == nil || len(ids) == 1 || !onesOwn(ctx, err) {
+		return named(ids, err)
+	}
+	var failed error
+	for i := range ids {
+		if err := do(ids[i : i+1]); err != nil {
+			failed = errors.Join(failed, named(ids[i:i+1], err))
+			if !onesOwn(ctx, err) {
+				break
+			}
+		}
+	}
+	return failed
+}
+
+func named(ids bson.A, err error) error {
+	if err == nil || len(ids) > 1 {
+		return err
+	}
+	return fmt.Errorf("%v: %w", ids[0], err)
+}
+
+// onesOwn reports an error that may come of one document of a batch alone, and
+// after which one can go on.
+func onesOwn(ctx context.Context, err error) bool {
+	var server mongo.ServerError
+	return errors.Is(err, ErrInvalid) || !txn.Running(ctx) && ctx.Err() == nil && errors.As(err, &server) &&
+		!errors.Is(err, ErrTransactionsUnsupported) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err)
 }
 
 // leftover reports a field to adopt from that goes once it is empty.
@@ -174,104 +213,132 @@ func (s *Subset[P, T]) leftover(parent bson.Raw, from string) bool {
 }
 
 // rebuild moves what from holds into the items and sets what follows from all of
-// them, in a transaction that begins with a write to the parent.
-func (s *Subset[P, T]) rebuild(ctx context.Context, parent bson.RawValue, from string) (done rebuilt, err error) {
+// them, in a transaction that begins with a write to all the parents.
+func (s *Subset[P, T]) rebuild(ctx context.Context, ids bson.A, from string) (done rebuilt, err error) {
 	joined := txn.Running(ctx)
+	these := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
+	mark := bson.D{{Key: fieldTouch, Value: true}}
 	err = txn.Run(ctx, s.parents.Database().Client(), func(ctx context.Context) error {
 		done = rebuilt{}
-		var doc bson.Raw
-		err := s.parents.FindOneAndUpdate(ctx, byID(parent), bson.D{{Key: "$set", Value: bson.D{{Key: fieldTouch, Value: true}}}},
-			options.FindOneAndUpdate().SetProjection(s.derived(from))).Decode(&doc)
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			return nil
-		}
-		if err != nil {
+		if _, err := s.parents.UpdateMany(ctx, these, bson.D{{Key: "$set", Value: mark}}); err != nil {
 			return err
 		}
-		leftover := s.leftover(doc, from)
+		docs, err := s.read(ctx, ids, from)
+		if err != nil || len(docs) == 0 {
+			return err
+		}
 		if from != "" {
-			done.moved, err = s.moveOut(ctx, parent, lookup(doc, from))
+			if done.moved, err = s.moveOut(ctx, docs, from); err != nil {
+				return s.refused(ctx, joined, err, func() error {
+					_, err := s.parents.UpdateMany(ctx, these, bson.D{{Key: "$unset", Value: mark}})
+					return err
+				})
+			}
 		}
-		if err != nil {
-			return s.refused(ctx, joined, err, func() error { return s.settle(ctx, parent, false, true) })
-		}
-		st, err := s.complete(ctx, doc)
+		states, err := s.complete(ctx, docs)
 		if err != nil {
 			return err
 		}
-		var update mongo.Pipeline
-		problems := s.problems(st)
-		if from == "" && len(problems) > 0 && problems[0].Kind == NotAdopted {
-			if known, err := s.copies(ctx, doc); err != nil {
+		stay := map[int]bool{}
+		if from == "" {
+			if stay, err = s.notAdopted(ctx, states); err != nil {
 				return err
-			} else if !known {
-				done.left = 1
-				return s.settle(ctx, parent, false, true)
 			}
 		}
-		if len(problems) > 0 || leftover {
-			done.written = 1
-			set := bson.D{{Key: s.opts.ArrayField, Value: literal(s.arranged(st.top))}}
-			if s.opts.CountField != "" {
-				set = append(set, bson.E{Key: s.opts.CountField, Value: literal(number(st.stats.Lookup("n")))})
+		models := make([]mongo.WriteModel, len(states))
+		for i, st := range states {
+			var update mongo.Pipeline
+			gone := bson.A{fieldTouch}
+			leftover := s.leftover(st.parent, from)
+			switch {
+			case stay[i]:
+				done.left++
+			case leftover || len(s.problems(st)) > 0:
+				done.written++
+				update = s.rebuilding(st)
 			}
-			for i, v := range s.opts.Values {
-				set = append(set, bson.E{Key: v.Sum, Value: literal(number(st.stats.Lookup(fmt.Sprintf("s%d", i))))})
-				if v.Count != "" {
-					set = append(set, bson.E{Key: v.Count, Value: literal(number(st.stats.Lookup(fmt.Sprintf("c%d", i))))})
-				}
+			if leftover {
+				gone = append(gone, from)
 			}
-			update = append(mongo.Pipeline{{{Key: "$set", Value: set}}}, s.means()...)
+			models[i] = mongo.NewUpdateOneModel().SetFilter(byID(st.id())).
+				SetUpdate(append(update, bson.D{{Key: "$unset", Value: gone}}))
 		}
-		gone := bson.A{fieldTouch}
-		if leftover {
-			gone = append(gone, from)
-		}
-		_, err = s.parents.UpdateOne(ctx, byID(parent), append(update, bson.D{{Key: "$unset", Value: gone}}))
+		_, err = s.parents.BulkWrite(ctx, models)
 		return err
 	})
 	return done, err
 }
 
-// moveOut inserts those elements of a parent's array that the items lack, by
-// _id. One that another parent's item has is a duplicate key.
-func (s *Subset[P, T]) moveOut(ctx context.Context, parent, array bson.RawValue) (int64, error) {
-	switch array.Type {
-	case 0, bson.TypeNull:
-		return 0, nil
-	case bson.TypeArray:
-	default:
-		return 0, fmt.Errorf("%w: a %v in place of the items", ErrInvalid, array.Type)
+// rebuilding sets in a parent all that follows from its items.
+func (s *Subset[P, T]) rebuilding(st state) mongo.Pipeline {
+	set := bson.D{{Key: s.opts.ArrayField, Value: literal(s.arranged(st.top))}}
+	if s.opts.CountField != "" {
+		set = append(set, bson.E{Key: s.opts.CountField, Value: literal(number(st.stats.Lookup("n")))})
 	}
-	values, err := array.Array().Values()
-	if err != nil {
-		return 0, err
-	}
-	var entries []entry
-	var known bson.A
-	for i, v := range values {
-		item, ok := v.DocumentOK()
-		if !ok {
-			return 0, fmt.Errorf("item %d: %w: a %v", i, ErrInvalid, v.Type)
+	for i, v := range s.opts.Values {
+		set = append(set, bson.E{Key: v.Sum, Value: literal(number(st.stats.Lookup(fmt.Sprintf("s%d", i))))})
+		if v.Count != "" {
+			set = append(set, bson.E{Key: v.Count, Value: literal(number(st.stats.Lookup(fmt.Sprintf("c%d", i))))})
 		}
-		e, err := s.entry(parent, item)
+	}
+	return append(mongo.Pipeline{{{Key: "$set", Value: set}}}, s.means()...)
+}
+
+// moveOut inserts those elements of the parents' arrays that the items lack, by
+// _id. One that another parent's item has is a duplicate key.
+func (s *Subset[P, T]) moveOut(ctx context.Context, parents []bson.Raw, from string) (int64, error) {
+	var entries []entry
+	seen := map[string]entry{}
+	var of, known bson.A
+	for _, doc := range parents {
+		parent, array := doc.Lookup("_id"), lookup(doc, from)
+		switch array.Type {
+		case 0, bson.TypeNull:
+			continue
+		case bson.TypeArray:
+		default:
+			return 0, fmt.Errorf("%w: a %v in place of the items", ErrInvalid, array.Type)
+		}
+		values, err := array.Array().Values()
 		if err != nil {
 			return 0, err
 		}
-		if entries = append(entries, e); !e.fresh {
-			known = append(known, e.id)
+		of = append(of, parent)
+		for i, v := range values {
+			item, ok := v.DocumentOK()
+			if !ok {
+				return 0, fmt.Errorf("item %d: %w: a %v", i, ErrInvalid, v.Type)
+			}
+			e, err := s.encoded(parent, item)
+			if err != nil {
+				return 0, fmt.Errorf("item %d: %w", i, err)
+			}
+			if !e.fresh {
+				if twin, twice := seen[pair(parent, e.id)]; twice {
+					if !bytes.Equal(twin.doc, e.doc) {
+						return 0, fmt.Errorf("item %d: %w: another one has the _id %v", i, ErrInvalid, e.id)
+					}
+					continue
+				}
+				seen[pair(parent, e.id)] = e
+				known = append(known, e.id)
+			}
+			entries = append(entries, e)
 		}
 	}
-	there, err := s.among(ctx, parent, known)
+	there, err := s.among(ctx, of, known)
 	if err != nil {
 		return 0, err
 	}
 	var docs []bson.Raw
 	for _, e := range entries {
-		if k := key(e.id); !there[k] {
-			there[k] = true
-			docs = append(docs, e.doc)
+		if there[pair(e.doc.Lookup(s.opts.ParentField), e.id)] {
+			continue
 		}
+		if err := s.valid(e.doc); err != nil {
+			return 0, err
+		}
+		docs = append(docs, e.doc)
 	}
 	if len(docs) == 0 {
 		return 0, nil
@@ -280,46 +347,58 @@ func (s *Subset[P, T]) moveOut(ctx context.Context, parent, array bson.RawValue)
 	return int64(len(docs)), err
 }
 
-// among says by key which of these _ids a parent's items have.
-func (s *Subset[P, T]) among(ctx context.Context, parent bson.RawValue, ids bson.A) (map[string]bool, error) {
+// pair stands for an item of a parent.
+func pair(parent, id bson.RawValue) string { return fmt.Sprintf("%q%q", key(parent), key(id)) }
+
+// among says by pair which of these _ids items of these parents have.
+func (s *Subset[P, T]) among(ctx context.Context, parents, ids bson.A) (map[string]bool, error) {
 	there := map[string]bool{}
 	if len(ids) == 0 {
 		return there, nil
 	}
-	filter := append(bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, s.of(parent)...)
-	cursor, err := scan.Primary(s.items).Find(ctx, filter, options.Find().
-		SetProjection(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(int32(min(len(ids), 1<<20)+1)))
+	cursor, err := scan.Primary(s.items).Find(ctx, bson.D{
+		{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}},
+		{Key: s.opts.ParentField, Value: bson.D{{Key: "$in", Value: parents}}},
+	}, options.Find().SetProjection(included([]string{s.opts.ParentField})).SetBatchSize(int32(min(len(ids), 1<<20)+1)))
 	if err != nil {
 		return nil, err
 	}
 	defer cursor.Close(context.WithoutCancel(ctx))
 	for cursor.Next(ctx) {
-		there[key(cursor.Current.Lookup("_id"))] = true
+		there[pair(cursor.Current.Lookup(s.opts.ParentField), cursor.Current.Lookup("_id"))] = true
 	}
 	return there, cursor.Err()
 }
 
-// copies reports whether the items have all that a parent's array holds.
-func (s *Subset[P, T]) copies(ctx context.Context, parent bson.Raw) (bool, error) {
-	var ids bson.A
-	array, _ := lookup(parent, s.opts.ArrayField).ArrayOK()
-	values, err := array.Values()
-	if err != nil {
-		return false, err
-	}
-	for _, v := range values {
-		item, _ := v.DocumentOK()
-		id := item.Lookup("_id")
-		if id.IsZero() {
-			return false, nil
+// notAdopted says which parents hold items that are not known to be copies.
+func (s *Subset[P, T]) notAdopted(ctx context.Context, states []state) (map[int]bool, error) {
+	stay := map[int]bool{}
+	var parents, ids bson.A
+	held := map[int][]bson.RawValue{}
+	for i, st := range states {
+		if problems := s.problems(st); len(problems) == 0 || problems[0].Kind != NotAdopted {
+			continue
 		}
-		ids = append(ids, id)
-	}
-	there, err := s.among(ctx, parent.Lookup("_id"), ids)
-	for _, id := range ids {
-		if !there[key(id.(bson.RawValue))] {
-			return false, err
+		parents = append(parents, st.id())
+		array, _ := lookup(st.parent, s.opts.ArrayField).ArrayOK()
+		values, err := array.Values()
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range values {
+			item, _ := v.DocumentOK()
+			id := item.Lookup("_id")
+			held[i] = append(held[i], id)
+			if !id.IsZero() {
+				ids = append(ids, id)
+			}
 		}
 	}
-	return true, err
+	there, err := s.among(ctx, parents, ids)
+	for i, of := range held {
+		for _, id := range of {
+			stay[i] = stay[i] || id.IsZero() || !there[pair(states[i].id(), id)]
+		}
+	}
+	return stay, err
 }

@@ -406,3 +406,137 @@ func TestCheckLooksTwice(t *testing.T) {
 	}
 	same(t, "problems", []string{}, problems(t, s.Check(t.Context())))
 }
+
+// What cannot be adopted does not hold up the others of its batch, and is named.
+func TestOneParentFails(t *testing.T) {
+	t.Parallel()
+	for _, joined := range []bool{false, true} {
+		db := mongotest.Database(t)
+		s := newSubset[int, bson.D](t, db, reviewOptions())
+		parents, items := db.Collection("parents"), db.Collection("items")
+		item := func(id int, rating any) bson.D { return d("_id", id, "rating", rating, "date", day(1)) }
+		insert(t, parents,
+			d("_id", 1, "reviews", bson.A{item(10, 1)}),
+			d("_id", 2, "reviews", bson.A{item(20, 1), 7}),
+			d("_id", 3, "reviews", bson.A{item(30, "none")}),
+			d("_id", 4, "reviews", bson.A{item(40, 1), item(40, 2)}), // two of one _id
+			d("_id", 5, "reviews", bson.A{item(50, 1), item(50, 1)}), // one twice
+		)
+		wrong := []int{2, 3, 4}
+		if !joined { // a duplicate key would end the transaction
+			insert(t, parents, d("_id", 6, "reviews", bson.A{item(10, 1)}))
+			wrong = append(wrong, 6)
+		}
+		insert(t, parents, d("_id", 7, "reviews", bson.A{item(70, 1)}))
+		ctx := t.Context()
+		session, err := db.Client().StartSession()
+		must(t, err)
+		if joined {
+			must(t, session.StartTransaction())
+			ctx = mongo.NewSessionContext(ctx, session)
+		}
+		result, err := s.Adopt(ctx, nil)
+		wantErr(t, err, subset.ErrInvalid)
+		for _, id := range wrong {
+			if !strings.Contains(err.Error(), fmt.Sprintf(`{"$numberInt":"%d"}: `, id)) {
+				t.Errorf("%d is not named: %v", id, err)
+			}
+		}
+		if joined {
+			must(t, session.CommitTransaction(ctx))
+		}
+		session.EndSession(ctx)
+		same(t, "result", subset.AdoptResult{Examined: int64(3 + len(wrong)), Adopted: 3, Moved: 3}, result)
+		untouched(t, parents)
+		same(t, "items", 3, len(stored(t, items)))
+		for _, doc := range stored(t, parents) {
+			if whole := len(doc) == 2; whole != slices.Contains(wrong, int(doc[0].Value.(int32))) {
+				t.Errorf("parent %v", doc)
+			}
+		}
+	}
+}
+
+// An error that is not a document's own ends the work.
+func TestCancelledBatch(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	updates := 0
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			if e.CommandName == "update" && e.Command.Lookup("updates", "0", "u", "$set", "__touch").Boolean() {
+				updates++
+				cancel()
+			}
+		},
+	}))
+	s := newSubset[int, review](t, db, reviewOptions())
+	insert(t, db.Collection("parents"), d("_id", 1, "num_reviews", 1), d("_id", 2, "num_reviews", 1))
+	result, err := s.Repair(ctx, nil)
+	if !errors.Is(err, context.Canceled) || result.Repaired != 0 || updates != 1 {
+		t.Errorf("%+v, %v, %d updates", result, err, updates)
+	}
+	untouched(t, db.Collection("parents"))
+}
+
+// Kept copies need not hold what the items must.
+func TestAdoptNarrowCopies(t *testing.T) {
+	t.Parallel()
+	o := reviewOptions()
+	o.Fields = []string{"author"}
+	db, s := filled(t, o)
+	update(t, db.Collection("parents"), d("_id", 1), d("$inc", d("num_reviews", 1)))
+	result, err := s.Adopt(t.Context(), nil)
+	must(t, err)
+	same(t, "result", subset.AdoptResult{Examined: 4, Adopted: 1}, result)
+	clean(t, db, s)
+}
+
+// Items name their parent by what the server holds for equal.
+func TestRepairByEqualIDs(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]*subset.Options{
+		"counted": {N: 2, Values: []subset.Value{{Field: "v", Sum: "s"}}},
+		"fields":  {N: 2, Order: d("w", -1), Fields: []string{"x"}, Values: []subset.Value{{Field: "v", Sum: "s"}}},
+		"not":     {N: 2, NoCount: true},
+	} {
+		db := mongotest.Database(t)
+		s := newSubset[any, bson.D](t, db, o)
+		insert(t, db.Collection("parents"), d("_id", 1), d("_id", "a"), d("_id", d("a", 1)), d("_id", 2))
+		for i, p := range []any{1, int64(1), 1.0, "a", d("a", 1), "b"} {
+			insert(t, db.Collection("items"), d("_id", i, "x", i, "parent", p, "v", 1+i, "w", i%2))
+		}
+		result, err := s.Repair(t.Context(), nil)
+		must(t, err)
+		same(t, name, subset.RepairResult{Examined: 4, Repaired: 3, Remaining: 1}, result)
+		same(t, name, []string{`"b" orphan parent`}, problems(t, s.Check(t.Context())))
+		best, err := s.Top(t.Context(), 1)
+		must(t, err)
+		if len(best) != 2 || best[0][1].Key != "x" {
+			t.Errorf("%s: %v", name, best)
+		}
+	}
+}
+
+// Transactions stay small: large parents are not rebuilt all in one.
+func TestLargeParents(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, nil)
+	for i := range 3 {
+		insert(t, db.Collection("parents"), d("_id", i, "items", bson.A{d("_id", i, "text", strings.Repeat("x", 5<<20))}))
+	}
+	cmds := mongotest.Record(t, db, func() {
+		result, err := s.Adopt(t.Context(), nil)
+		must(t, err)
+		same(t, "result", subset.AdoptResult{Examined: 3, Adopted: 3, Moved: 3}, result)
+	})
+	commits := 0
+	for _, name := range cmds.Names() {
+		if name == "commitTransaction" {
+			commits++
+		}
+	}
+	same(t, "transactions", 2, commits)
+	clean(t, db, s)
+}

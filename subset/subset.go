@@ -288,6 +288,15 @@ type entry struct {
 // entry encodes an item for a parent: with an _id, and with the parent's in its
 // field.
 func (s *Subset[P, T]) entry(parent bson.RawValue, item any) (entry, error) {
+	e, err := s.encoded(parent, item)
+	if err != nil {
+		return e, err
+	}
+	return e, s.valid(e.doc)
+}
+
+// encoded is an entry that may not be valid.
+func (s *Subset[P, T]) encoded(parent bson.RawValue, item any) (entry, error) {
 	raw, err := encode.Document(s.opts.Registry, item)
 	if err != nil {
 		return entry{}, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -321,7 +330,7 @@ func (s *Subset[P, T]) entry(parent bson.RawValue, item any) (entry, error) {
 	}
 	e := s.stored(raw)
 	e.fresh = fresh
-	return e, s.valid(raw)
+	return e, nil
 }
 
 // stored is the entry of a document of the items.
@@ -364,16 +373,15 @@ func (s *Subset[P, T]) cut(doc bson.Raw) bson.Raw {
 	return raw
 }
 
-// projection reads of an item what cut needs.
-func (s *Subset[P, T]) projection() bson.D {
+// projection reads of an item what cut needs, and more if it leaves out anything.
+func (s *Subset[P, T]) projection(more ...string) bson.D {
 	if s.keep == nil {
 		return bson.D{{Key: s.opts.ParentField, Value: 0}}
 	}
-	var names []string
 	for _, e := range s.opts.Order {
-		names = append(names, e.Key)
+		more = append(more, e.Key)
 	}
-	return included(append(names, s.opts.Fields...))
+	return included(append(more, s.opts.Fields...))
 }
 
 // included is the projection of the top-level fields of paths, and of _id.

@@ -661,6 +661,8 @@ func TestConfiguration(t *testing.T) {
 		"Options.Order: \"parent\" is the same for all items of a parent":               {Order: d("parent", 1)},
 		"Options.Order: invalid field name: \"a.b\" collides with Options.Order \"a\"":  {Order: d("a", 1, "a.b", 1)},
 		"Options.Fields[1]: invalid field name: empty":                                  {Fields: []string{"a", ""}},
+		"Options.Fields[0]: \"parent\" is the same for all items of a parent":           {Fields: []string{"parent"}},
+		"Options.Values[0].Field: \"p.x\" is the same for all items of a parent":        {ParentField: "p", Values: []subset.Value{{Field: "p.x", Sum: "s"}}},
 		"Options.Values[0].Sum: empty":                                                  value(subset.Value{Field: "a"}),
 		"Options.Values[0].Field: invalid field name: empty":                            value(subset.Value{Sum: "a"}),
 		"Options.Values[0].Mean: invalid field name: \"s\" collides with":               value(subset.Value{Field: "a", Sum: "s", Mean: "s"}),
