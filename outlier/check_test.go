@@ -412,3 +412,26 @@ func TestDistribution(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A total that is too small does not fold more back than the parent takes.
+func TestRemoveWithWrongTotal(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4})
+	insert(t, db, bson.D{{Key: "_id", Value: 1}})
+	if _, err := lists.AddMany(t.Context(), 1, ints(0, 9)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Collection("parents").UpdateOne(t.Context(), lists.Filter(1), bson.D{{Key: "$set", Value: bson.D{{Key: "items_total", Value: 3}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := lists.Remove(t.Context(), 1, 8); err != nil || !removed {
+		t.Fatal(removed, err)
+	}
+	if diff := cmp.Diff([]string{`list {"$numberInt":"1"}: wrong total: 2, want 8`}, problems(t, lists)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(ints(0, 8), collect(t, lists.Items(t.Context(), 1))); diff != "" {
+		t.Error(diff)
+	}
+}
