@@ -435,14 +435,25 @@ func TestDocumentIDs(t *testing.T) {
 		want(t, value, attribute.Value[key, int]{ID: key{1}, Value: 1})
 	}
 	insert(t, coll, d("_id", 5), d("_id", "text"))
-	any := newAttributes[any, int](t, coll, nil)
-	wantErr(t, any.Set(ctx, d("$gt", 0), "x", 1), attribute.ErrNotFound)
-	wantErr(t, any.Set(ctx, bson.Regex{Pattern: "."}, "x", 1), attribute.ErrNotFound)
-	n := 0
+	untyped := newAttributes[any, int](t, coll, nil)
+	wantErr(t, untyped.Set(ctx, d("$gt", 0), "x", 1), attribute.ErrNotFound)
+	wantErr(t, untyped.Set(ctx, bson.Regex{Pattern: "."}, "x", 1), attribute.ErrNotFound)
+	raw := func(value any) bson.RawValue {
+		doc, err := bson.Marshal(d("v", value))
+		must(t, err)
+		return bson.Raw(doc).Lookup("v")
+	}
+	raws := newAttributes[bson.RawValue, bson.RawValue](t, coll, nil)
+	wantErr(t, raws.Set(ctx, raw(bson.Regex{Pattern: "."}), "x", raw(1)), attribute.ErrNotFound)
+	must(t, raws.Set(ctx, raw("text"), "y", raw("text")))
+	n, err := coll.CountDocuments(ctx, raws.Filter(raws.In("y", []bson.RawValue{raw(bson.Regex{Pattern: "."})})))
+	must(t, err)
+	want(t, n, int64(0))
+	n = 0
 	for range a.Values(ctx, nil, "x") {
 		n++
 	}
-	want(t, n, 1)
+	want(t, n, int64(1))
 }
 
 func TestInvalid(t *testing.T) {

@@ -206,14 +206,11 @@ func equal(value any) any {
 }
 
 // plain is whether value is certain to be a value in a filter. The client's
-// registry, which nobody sees here, may make anything of types that are not the
-// language's or the driver's own.
+// registry, which nobody sees here, may make anything of other types.
 func plain(value any) bool {
-	switch v := value.(type) {
+	switch value.(type) {
 	case nil, bool, string, int, int32, int64, float64, time.Time, bson.DateTime, bson.ObjectID, bson.Decimal128, bson.Binary:
 		return true
-	case bson.RawValue:
-		return v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeRegex
 	}
 	return false
 }
