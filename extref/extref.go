@@ -113,10 +113,7 @@ func (r *Ref[ID, S]) Pin(ctx context.Context, target string, id ID) (bson.D, err
 	if err != nil {
 		return nil, fmt.Errorf("extref: pin: %w", err)
 	}
-	s, err := r.touch(ctx, raw)
-	if err == nil {
-		err = r.untouch(ctx, s)
-	}
+	s, err := r.pin(ctx, raw)
 	if err != nil {
 		return nil, fmt.Errorf("extref: pin: %w", err)
 	}
@@ -295,17 +292,19 @@ func (r *Ref[ID, S]) find(ctx context.Context, id bson.RawValue) (state, error) 
 	return r.result(id, r.primary.FindOne(ctx, byID(id), options.FindOne().SetProjection(r.projection())))
 }
 
-// touch writes to a source, so that a transaction which changes or deletes it at
-// the same time conflicts with this one, and reads it. untouch takes the write
-// back before the transaction ends.
-func (r *Ref[ID, S]) touch(ctx context.Context, id bson.RawValue) (state, error) {
-	return r.result(id, r.source.FindOneAndUpdate(ctx, byID(id), touching(), options.FindOneAndUpdate().
+// pin reads a source and writes to it, in a transaction, so that another one
+// which changes or deletes it at the same time conflicts with this one. It leaves
+// the source as it was, also when that is invalid.
+func (r *Ref[ID, S]) pin(ctx context.Context, id bson.RawValue) (state, error) {
+	s, err := r.result(id, r.source.FindOneAndUpdate(ctx, byID(id), touching(), options.FindOneAndUpdate().
 		SetProjection(r.projection()).SetReturnDocument(options.After)))
-}
-
-func (r *Ref[ID, S]) untouch(ctx context.Context, s state) error {
-	_, err := r.source.UpdateOne(ctx, bson.D{{Key: "_id", Value: s.id}}, untouching())
-	return err
+	if err != nil && !errors.Is(err, ErrInvalid) {
+		return s, err
+	}
+	if _, err := r.source.UpdateOne(ctx, byID(id), untouching()); err != nil {
+		return s, err
+	}
+	return s, err
 }
 
 func touching() bson.D {

@@ -7,8 +7,10 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -531,4 +533,142 @@ func TestCompareGivesWay(t *testing.T) {
 	result := ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, &extref.PropagateOptions{Compare: true}))
 	diff(t, extref.PropagateResult{Version: 1, Copies: 2}, result)
 	diff(t, []string{}, problems(t, r))
+}
+
+// Two propagations of one version with different values, because a writer raised
+// none: the one that looks last sees what the other has written.
+func TestCompareBesidePropagation(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	r, customers, orderColl := orders(t, db, 2, &extref.Options{Deferred: true})
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "first")))
+	sent := 0
+	hook := func() {
+		if sent++; sent == 2 { // what a propagation that read "first" writes
+			_, err := orderColl.UpdateOne(t.Context(), d("_id", 100, "customer.version", d("$lt", 1)),
+				set("customer.name", "first", "customer.version", 1))
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	hooked := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if coll, _ := e.Command.Lookup(e.CommandName).StringValueOK(); coll == "orders" {
+			hook()
+		}
+	}})).Client().Database(db.Name())
+	worker, err := extref.New[int, bson.D](hooked.Collection("customers"), []extref.Target{{
+		Collection: hooked.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}},
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := customers.UpdateByID(t.Context(), 1, set("name", "second")); err != nil {
+		t.Fatal(err)
+	}
+	var done []int64
+	result := ok[extref.PropagateResult](t)(worker.Propagate(t.Context(), 1, &extref.PropagateOptions{
+		Compare: true, Progress: func(n int64) { done = append(done, n) },
+	}))
+	diff(t, extref.PropagateResult{Version: 2, Copies: 3}, result)
+	diff(t, []int64{1, 3}, done)
+	diff(t, []string{}, problems(t, r))
+}
+
+// In a caller's transaction Compare holds the source, whether or not it finds
+// anything, and runs again after a conflict.
+func TestCompareInTransaction(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, nil)
+	db := teams.Database()
+	insert(t, teams, team(1, "one"))
+	for i := range 3 {
+		insert(t, colls[0], d("_id", i, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
+	}
+	compare := &extref.PropagateOptions{Compare: true}
+	session := ok[*mongo.Session](t)(db.Client().StartSession())
+	defer session.EndSession(context.Background())
+	if err := session.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	ctx := mongo.NewSessionContext(t.Context(), session)
+	diff(t, extref.PropagateResult{}, ok[extref.PropagateResult](t)(r.Propagate(ctx, 1, compare)))
+	second := ok[*mongo.Session](t)(db.Client().StartSession())
+	defer second.EndSession(context.Background())
+	if err := second.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := teams.UpdateByID(mongo.NewSessionContext(t.Context(), second), 1, set("name", "beside"))
+	var server mongo.ServerError
+	if !errors.As(err, &server) || !server.HasErrorLabel("TransientTransactionError") {
+		t.Errorf("written beside: %v", err)
+	}
+	_ = second.AbortTransaction(t.Context())
+	if err := session.CommitTransaction(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// Writers who raise no version, each in a transaction of its own.
+	bounded, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var group sync.WaitGroup
+	for w := range 3 {
+		group.Go(func() {
+			for i := range 5 {
+				session, err := db.Client().StartSession()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, err = session.WithTransaction(bounded, func(ctx context.Context) (any, error) {
+					if _, err := teams.UpdateByID(ctx, 1, set("name", fmt.Sprint(w, "/", i))); err != nil {
+						return nil, err
+					}
+					return r.Propagate(ctx, 1, compare)
+				})
+				session.EndSession(context.Background())
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	diff(t, []string{}, problems(t, r))
+	diff(t, int64(15), lookupD(stored(t, teams)[0], "version"))
+}
+
+// What is refused in a transaction that goes on leaves nothing in the source.
+func TestRefusalsLeaveNoMark(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*extref.Target){
+		"versions": nil,
+		"one unversioned": func(target *extref.Target) {
+			if target.Array {
+				unversioned(target)
+			}
+		},
+	} {
+		r, teams, _ := people(t, nil, change)
+		bad := append(team(1, "one"), bson.E{Key: "version", Value: "1.0"})
+		insert(t, teams, bad)
+		for call, fn := range map[string]func(ctx context.Context) error{
+			"pin":       func(ctx context.Context) error { _, err := r.Pin(ctx, "single.team", 1); return err },
+			"propagate": func(ctx context.Context) error { _, err := r.Propagate(ctx, 1, nil); return err },
+			"compare": func(ctx context.Context) error {
+				_, err := r.Propagate(ctx, 1, &extref.PropagateOptions{Compare: true})
+				return err
+			},
+		} {
+			err := transaction(t, teams.Database(), func(ctx context.Context) error {
+				if err := fn(ctx); !errors.Is(err, extref.ErrInvalid) {
+					t.Errorf("%s, %s: %v", name, call, err)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			diff(t, []bson.D{bad}, stored(t, teams))
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -24,8 +25,10 @@ type PropagateOptions struct {
 	Progress func(done int64)
 	// Compare also finds copies of the source's version that have other values,
 	// for sources changed by writers who do not raise the version, and raises it
-	// for them. It reads all copies of the source. Not needed for targets that
-	// are Unversioned. Default false.
+	// for them. It reads all copies of the source. A reference built before such a
+	// change and inserted after this is not behind by its version, so Check finds
+	// it and Stale does not. Not needed for targets that are Unversioned. Default
+	// false.
 	Compare bool
 }
 
@@ -47,9 +50,10 @@ type PropagateResult struct {
 // find the copies that are behind, by its index, and for each batch of BatchSize 1
 // to write it, by _id, and 1 to read on, unless it is the last. If the target is
 // Unversioned a batch takes 4 to write, commit included, and 2 writes to the
-// source. In a transaction 1 for the source and 1 for each target (and 2 for the
-// source if some are Unversioned). With Compare 1 more for each target with
-// versions, and 1, which writes, to raise the version.
+// source. In a transaction 1 for the source, or with Compare or an Unversioned
+// target 2, which write to it, and 1 for each target. With Compare 1 more for each
+// target with versions; if values differ 1, which writes, to raise the version, and
+// the targets once more.
 func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, opts *PropagateOptions) (PropagateResult, error) {
 	var o PropagateOptions
 	if opts != nil {
@@ -70,31 +74,29 @@ func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, opts *PropagateOption
 }
 
 func (r *Ref[ID, S]) propagateID(ctx context.Context, id bson.RawValue, o *PropagateOptions) (PropagateResult, error) {
-	s, err := r.find(ctx, id)
-	if err == nil && o.Compare {
-		s, err = r.compare(ctx, id, s)
+	read := r.find
+	if txn.Running(ctx) && (o.Compare || slices.ContainsFunc(r.following, func(t *target) bool { return t.Unversioned })) {
+		read = r.pin // only versions that rise with every change are guard enough
 	}
+	s, err := read(ctx, id)
 	if err != nil {
 		return PropagateResult{}, err
 	}
 	result := PropagateResult{Version: s.version}
-	if !txn.Running(ctx) {
-		result.Copies, err = r.propagate(ctx, s, o)
+	if result.Copies, err = r.propagate(ctx, s, o); err != nil || !o.Compare {
 		return result, err
 	}
-	for _, t := range r.following {
-		if t.Unversioned { // the versions guard the others
-			if s, err = r.touch(ctx, id); err == nil {
-				err = r.untouch(ctx, s)
-			}
-			break
-		}
+	// No copy is behind now, so nobody brings other values of this version into
+	// one after compare has looked at it.
+	raised, err := r.compare(ctx, id, s)
+	if err != nil || raised.version == s.version {
+		return result, err
 	}
-	if err == nil {
-		result.Version = s.version
-		result.Copies, err = r.propagate(ctx, s, o)
-	}
-	return result, err
+	done := result.Copies
+	again := *o
+	again.Progress = func(n int64) { o.Progress(done + n) }
+	n, err := r.propagate(ctx, raised, &again)
+	return PropagateResult{Version: raised.version, Copies: done + n}, err
 }
 
 // compare raises the version if copies of the same version have other values.
@@ -201,14 +203,12 @@ func (r *Ref[ID, S]) updateBatch(ctx context.Context, t *target, s state, ids bs
 	// Without a version only the source itself can say which state is the newest.
 	n := int64(0)
 	err := txn.Run(ctx, r.source.Database().Client(), func(ctx context.Context) error {
-		now, err := r.touch(ctx, s.doc.Lookup("_id"))
+		now, err := r.pin(ctx, s.doc.Lookup("_id"))
 		if err != nil {
 			return err
 		}
-		if n, err = t.update(ctx, now, ids); err != nil {
-			return err
-		}
-		return r.untouch(ctx, now)
+		n, err = t.update(ctx, now, ids)
+		return err
 	})
 	return n, err
 }
