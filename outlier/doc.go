@@ -169,10 +169,10 @@
 //	err = pager.EnsureIndexes(ctx)
 //	page, err := pager.Page(ctx, books.OutliersFilter(), paging.Request{Size: 20})
 //
-// With CountTypical leave Equality and the filter away. ItemsPipeline
-// gives their elements as documents, for your own stages to follow (a page is
-// $skip and $limit behind it), ContainingPipeline the parents that hold an
-// element, DistributionPipeline what Distribution reads.
+// With CountTypical, for all books, leave Equality and the filter away.
+// ItemsPipeline gives the elements of any parents as documents, for your own stages
+// to follow (a page is $skip and $limit behind it), ContainingPipeline the parents
+// that hold an element, DistributionPipeline what Distribution reads.
 //
 // # When not to use it
 //

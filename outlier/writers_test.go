@@ -423,6 +423,10 @@ func TestFailures(t *testing.T) { // not parallel: a fail point is the server's
 		t.Error(diff)
 	}
 	healthy(t, lists)
+	failOnce(t, db, "commitTransaction", 112, "TransientTransactionError") // nothing comes twice
+	if diff := cmp.Diff(ints(0, 8), collect(t, lists.Items(t.Context(), 1))); diff != "" {
+		t.Error(diff)
+	}
 	failOnce(t, db, "find", 8000)
 	n := 0
 	for _, err := range lists.Items(t.Context(), 1) {
