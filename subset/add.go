@@ -57,7 +57,8 @@ func (s *Subset[P, T]) add(ctx context.Context, parent P, item T) (entry, error)
 
 // BatchOptions bounds AddMany.
 type BatchOptions struct {
-	// BatchSize is how many items one transaction stores. Default 1000.
+	// BatchSize is how many items one transaction stores, fewer if they have more
+	// than 8 MB. Default 1000.
 	BatchSize int
 	// Progress is called after each batch with the items stored so far. Default
 	// nil.
@@ -87,7 +88,7 @@ func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T], opts 
 		return result, fmt.Errorf("subset: add many: %w", err)
 	}
 	var groups []change
-	known, pending := map[string]int{}, 0
+	known, pending, size := map[string]int{}, 0, 0
 	flush := func() error {
 		if pending == 0 {
 			return nil
@@ -97,7 +98,7 @@ func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T], opts 
 		}
 		result.Added += int64(pending)
 		o.Progress(result.Added)
-		groups, pending = nil, 0
+		groups, pending, size = nil, 0, 0
 		clear(known)
 		return nil
 	}
@@ -109,6 +110,12 @@ func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T], opts 
 		}
 		if e, err = s.entry(p, item); err != nil {
 			break
+		}
+		if size += len(e.doc); size > transactionBytes { // an update must fit into 16 MB
+			if err = flush(); err != nil {
+				break
+			}
+			size = len(e.doc)
 		}
 		i, ok := known[key(p)]
 		if !ok {

@@ -356,7 +356,7 @@ func TestSplitCosts(t *testing.T) {
 		if i > 0 {
 			names = append(names, "getMore")
 		}
-		names = append(names, "update", "find", "find", "update", "delete", commit)
+		names = append(names, "update", "find", "update", "find", "update", "delete", commit)
 	}
-	record(t, db, 31*3, names, func() error { _, err := s.Join(ctx, &subset.SplitAdoptOptions{BatchSize: 10}); return err })
+	record(t, db, 31*4, names, func() error { _, err := s.Join(ctx, &subset.SplitAdoptOptions{BatchSize: 10}); return err })
 }

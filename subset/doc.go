@@ -127,7 +127,7 @@
 //
 //	Split: Insert, Replace, Delete, Update of both    3 RT  2 documents written
 //	Split: GetHot, GetCold, Get, Update of one        1 RT  1 key and document of each collection
-//	Split: Adopt, Repair, Join                        6 RT  a batch
+//	Split: Adopt, Repair, Join                        6 RT  a batch; Join 7
 //
 // # Guarantees
 //

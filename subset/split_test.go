@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/subset"
@@ -419,4 +420,33 @@ func TestSplitConfiguration(t *testing.T) {
 	if text := fmt.Sprint(s.Filter(1), s.JoinPipeline()); !strings.Contains(text, "mergeObjects") {
 		t.Error(text)
 	}
+}
+
+// A document that the server refuses does not hold up the others of its batch.
+func TestOneDocumentFails(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSplit[int, bson.D, bson.D](t, db, &subset.SplitOptions{ColdFields: []string{"a", "b"}})
+	hot, cold := db.Collection("movies"), db.Collection("movie_details")
+	unique := mongo.IndexModel{Keys: d("a", 1), Options: options.Index().SetUnique(true).SetSparse(true)}
+	_, err := cold.Indexes().CreateOne(t.Context(), unique)
+	must(t, err)
+	insert(t, hot, d("_id", 1, "a", 1), d("_id", 2, "a", 1), d("_id", 3, "a", 3))
+	named := func(err error, id int) {
+		t.Helper()
+		if !mongo.IsDuplicateKeyError(err) || !strings.Contains(err.Error(), fmt.Sprintf(`{"$numberInt":"%d"}: `, id)) {
+			t.Errorf("error %v", err)
+		}
+		untouched(t, hot)
+		untouched(t, cold)
+	}
+	result, err := s.Adopt(t.Context(), nil)
+	named(err, 2)
+	same(t, "adopt", subset.AdoptResult{Examined: 3, Adopted: 2, Moved: 2}, result)
+	_, err = hot.Indexes().CreateOne(t.Context(), unique)
+	must(t, err)
+	result, err = s.Join(t.Context(), nil)
+	named(err, 1)
+	same(t, "join", subset.AdoptResult{Adopted: 1, Moved: 1}, result)
+	same(t, "left", []bson.D{d("_id", int32(1), "a", int32(1))}, stored(t, cold))
 }

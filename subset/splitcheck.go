@@ -127,7 +127,8 @@ type SplitAdoptOptions struct {
 // of its documents move to the cold collection, a batch in a transaction, beside
 // live writes. Every document gets a cold one. It can be stopped and run again,
 // also to fetch what old programs have written to the hot collection since: that
-// overwrites the cold document's fields.
+// overwrites the cold document's fields. If the server refuses a document, the
+// others of its batch are split, and the error names it.
 //
 // Cost: 1 round trip and further ones for many documents, a scan of the collection
 // and 1 key of the cold one for each; 6 for each batch of BatchSize documents to
@@ -278,12 +279,17 @@ func (s *Split[ID, H, C]) divideAll(ctx context.Context, filter bson.D, batch in
 	var ids bson.A
 	flush := func() error {
 		if len(ids) > 0 {
-			written, moved, err := s.divide(ctx, ids)
+			err := apart(ctx, ids, func(ids bson.A) error {
+				written, moved, err := s.divide(ctx, ids)
+				if err == nil {
+					total.written += written
+					total.moved += moved
+				}
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			total.written += written
-			total.moved += moved
 			ids = nil
 		}
 		progress(total.examined)
@@ -376,10 +382,12 @@ func (s *Split[ID, H, C]) divide(ctx context.Context, ids bson.A) (written, move
 // Join undoes Adopt: it puts the fields of the cold documents back into the hot
 // ones and deletes the cold ones, a batch in a transaction. Where both have a
 // field, the hot one counts. Cold documents without a hot one stay. It can be
-// stopped and run again. The result counts as Adopted the documents joined.
+// stopped and run again. If the server refuses a document (too large, say), the
+// others of its batch are joined, and the error names it. The result counts as
+// Adopted the documents joined.
 //
-// Cost: 1 round trip a batch to read the cold documents' IDs, and 6 for each batch
-// of BatchSize documents, 2 writes to the hot document and 1 to the cold one.
+// Cost: 1 round trip a batch to read the cold documents' IDs, and 7 for each batch
+// of BatchSize documents, 2 writes to the hot document and 2 to the cold one.
 func (s *Split[ID, H, C]) Join(ctx context.Context, opts *SplitAdoptOptions) (AdoptResult, error) {
 	var result AdoptResult
 	var o SplitAdoptOptions
@@ -398,13 +406,18 @@ func (s *Split[ID, H, C]) Join(ctx context.Context, opts *SplitAdoptOptions) (Ad
 					ids = append(ids, id)
 				}
 			}
-			var joined, moved int64
-			if joined, moved, err = s.unite(ctx, ids); err != nil {
+			err = apart(ctx, ids, func(ids bson.A) error {
+				joined, moved, err := s.unite(ctx, ids)
+				if err == nil {
+					result.Adopted += joined
+					result.Moved += moved
+				}
+				return err
+			})
+			if err != nil {
 				break
 			}
 			result.Examined += int64(len(batch))
-			result.Adopted += joined
-			result.Moved += moved
 			o.Progress(result.Examined)
 		}
 	}
@@ -415,13 +428,14 @@ func (s *Split[ID, H, C]) Join(ctx context.Context, opts *SplitAdoptOptions) (Ad
 }
 
 // unite moves cold documents into their hot ones in a transaction, which begins
-// with a write to all of these.
+// with a write to all of both.
 func (s *Split[ID, H, C]) unite(ctx context.Context, ids bson.A) (joined, moved int64, err error) {
 	size := int32(len(ids) + 1)
+	mark := bson.D{{Key: "$set", Value: bson.D{{Key: fieldTouch, Value: true}}}}
 	these := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
 	err = txn.Run(ctx, s.hot.Database().Client(), func(ctx context.Context) error {
 		joined, moved = 0, 0
-		if _, err := s.hot.UpdateMany(ctx, these, bson.D{{Key: "$set", Value: bson.D{{Key: fieldTouch, Value: true}}}}); err != nil {
+		if _, err := s.hot.UpdateMany(ctx, these, mark); err != nil {
 			return err
 		}
 		cursor, err := s.hot.Find(ctx, these, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(size))
@@ -440,6 +454,9 @@ func (s *Split[ID, H, C]) unite(ctx context.Context, ids bson.A) (joined, moved 
 			return nil
 		}
 		counterparts := bson.D{{Key: s.idField, Value: bson.D{{Key: "$in", Value: found}}}}
+		if _, err := s.cold.UpdateMany(ctx, counterparts, mark); err != nil { // what is read now is what is deleted
+			return err
+		}
 		if cursor, err = s.cold.Find(ctx, counterparts, options.Find().SetBatchSize(size)); err != nil {
 			return err
 		}
@@ -456,7 +473,7 @@ func (s *Split[ID, H, C]) unite(ctx context.Context, ids bson.A) (joined, moved 
 			fields, part := bson.D{}, parts[key(id)]
 			elements, _ := part.Elements()
 			for _, e := range elements {
-				if !s.isID(e.Key()) {
+				if !s.isID(e.Key()) && e.Key() != fieldTouch {
 					fields = append(fields, bson.E{Key: e.Key(), Value: e.Value()})
 				}
 			}

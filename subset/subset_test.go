@@ -578,6 +578,24 @@ func TestAddMany(t *testing.T) {
 	}
 }
 
+// The update of a parent holds what it keeps of all its items in a batch.
+func TestAddManyLargeItems(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, &subset.Options{N: 2})
+	insert(t, db.Collection("parents"), d("_id", 1))
+	var progress []int64
+	_, err := s.AddMany(t.Context(), func(yield func(int, bson.D) bool) {
+		for i := range 2 {
+			if !yield(1, d("_id", i, "text", strings.Repeat("x", 5<<20))) {
+				return
+			}
+		}
+	}, &subset.BatchOptions{Progress: func(done int64) { progress = append(progress, done) }})
+	must(t, err)
+	same(t, "progress", []int64{1, 2}, progress)
+}
+
 func TestDeleteParent(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
