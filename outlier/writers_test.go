@@ -427,6 +427,24 @@ func TestFailures(t *testing.T) { // not parallel: a fail point is the server's
 	if diff := cmp.Diff(ints(0, 8), collect(t, lists.Items(t.Context(), 1))); diff != "" {
 		t.Error(diff)
 	}
+	// Nor does a transaction run again that fails when elements have been yielded.
+	insert(t, db, bson.D{{Key: "_id", Value: 2}})
+	if _, err := lists.AddMany(t.Context(), 2, ints(0, 250)); err != nil {
+		t.Fatal(err)
+	}
+	failOnce(t, db, "getMore", 112, "TransientTransactionError")
+	var seen []int
+	var failures int
+	for x, err := range lists.Items(t.Context(), 2) {
+		if err != nil {
+			failures++
+			continue
+		}
+		seen = append(seen, x)
+	}
+	if failures != 1 || len(seen) == 0 || !slices.Equal(seen, ints(0, len(seen))) {
+		t.Error(failures, seen)
+	}
 	failOnce(t, db, "find", 8000)
 	n := 0
 	for _, err := range lists.Items(t.Context(), 1) {
