@@ -3,6 +3,7 @@ package versioning
 import (
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -40,8 +41,9 @@ var errDelta = errors.New("delta does not fit")
 // deltaOf returns what makes b of a. Both have each field once.
 func deltaOf(a, b []field) []field {
 	var unset, set, in, made []field
+	inA, inB := index(a), index(b)
 	for _, x := range a {
-		y, ok := find(b, x.key)
+		y, ok := inB(x.key)
 		switch {
 		case !ok:
 			unset = append(unset, field{value: stringValue(x.key)})
@@ -57,7 +59,7 @@ func deltaOf(a, b []field) []field {
 		made = append(made, x)
 	}
 	for _, y := range b {
-		if _, ok := find(a, y.key); !ok {
+		if _, ok := inA(y.key); !ok {
 			set = append(set, y)
 			made = append(made, y)
 		}
@@ -124,22 +126,30 @@ func arrayDelta(a, b []field) bson.RawValue {
 		field{putKey, arrayValue(b[prefix : len(b)-suffix])}))
 }
 
-// applyDelta is the inverse of deltaOf.
-func applyDelta(a []field, delta bson.Raw) ([]field, error) {
+// applyDelta is the inverse of deltaOf. It leaves the inside of ignored fields alone.
+func applyDelta(a []field, delta bson.Raw, ignored ...string) ([]field, error) {
 	parts, err := takeApart(delta)
 	if err != nil {
 		return nil, err
 	}
-	var unset []string
+	unset := map[string]bool{}
 	for _, f := range parts[unsetKey] {
-		unset = append(unset, f.value.StringValue())
+		unset[f.value.StringValue()] = true
 	}
-	out := without(a, unset...)
+	out := make([]field, 0, len(a))
+	for _, f := range a {
+		if !unset[f.key] {
+			out = append(out, f)
+		}
+	}
 	place := make(map[string]int, len(out))
 	for i, f := range out {
 		place[f.key] = i
 	}
 	for _, f := range parts[inKey] {
+		if slices.Contains(ignored, f.key) {
+			continue
+		}
 		i, ok := place[f.key]
 		if !ok {
 			return nil, errDelta

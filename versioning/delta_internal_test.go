@@ -264,7 +264,7 @@ func FuzzDelta(f *testing.F) {
 		if bson.Raw(b).Validate() == nil && bytes.Equal(document(x), a) {
 			if y, err := fields(b); err == nil && bytes.Equal(document(y), b) {
 				roundTrip(t, a, b)
-				merged := merge(x, x, y)
+				merged := merge(x, x, y, true)
 				if distinct(x) && distinct(y) && !sameFields(merged, y) {
 					t.Fatalf("merged %v, want %v", document(merged), bson.Raw(b))
 				}

@@ -44,8 +44,9 @@ func Differences(before, after bson.Raw) ([]Difference, error) {
 }
 
 func differences(out []Difference, prefix string, a, b []field) []Difference {
+	inA, inB := index(a), index(b)
 	for _, x := range a {
-		y, _ := find(b, x.key)
+		y, _ := inB(x.key)
 		if same(x.value, y) {
 			continue
 		}
@@ -59,7 +60,7 @@ func differences(out []Difference, prefix string, a, b []field) []Difference {
 		}
 	}
 	for _, y := range b {
-		if _, ok := find(a, y.key); !ok {
+		if _, ok := inA(y.key); !ok {
 			out = append(out, Difference{Path: prefix + y.key, New: y.value})
 		}
 	}

@@ -79,18 +79,25 @@
 // Save changes what the caller changed. It compares the document with what was
 // read and carries the differences over to the stored one, so fields that T does
 // not have survive, at any depth. Elements of an array are the same ones if they are
-// equal, and as many as there were between two equal ones are these, changed; others
-// are new. A save is made only if the stored document still has the number read, or
-// else the error is a [ConflictError].
+// equal, wherever they are now; as many as there were between two neighbours are
+// these, changed; others are new. A save is made only if the stored document still has
+// the number read, or else the error is a [ConflictError].
 //
 // A save that changes nothing makes no revision and returns the number read. Types
 // count: int32 5 is not int64 5. The order of fields does not.
 //
 // Options.Ignored names fields that are no part of the history, a "last_seen" or a
 // counter: a save that changes nothing else is stored without a revision, reads of
-// the history leave them out, and Restore leaves them as they are. They may be
-// changed by updates of your own, without this package, at any time; of the rest
-// the history knows only what goes through here.
+// the history leave them out, and Restore leaves them as they are. They are gone
+// with a deletion. A name can be added to Ignored at any time; one that is taken out
+// appears in older revisions, where these are deltas with later values.
+//
+// Update operators of your own, or of other patterns, may change ignored fields at
+// any time: a $push to a list that package subset keeps, an $inc of a counter, the
+// version of a source of package extref. A save undoes none of it, also of what
+// changed since the document was read, and also in fields that are not ignored, of
+// which the history then has the last state before the save. Only where both changed
+// the same value it is the saver's; an array is one value here.
 //
 // Numbers begin at 1 and have no gaps. Times are milliseconds and never go back:
 // where clocks differ, the time of a revision is raised to that of the one before.
@@ -123,9 +130,17 @@
 //
 //	result, err := policies.PruneAll(ctx, &versioning.PruneOptions{Keep: 10, Before: lastYear})
 //
-// keeps the newest 10 revisions of each document in the history and all that AsOf
-// needs from last year on. The newest one always stays, so that numbers go on and
-// what is gone can be told from what never was.
+// deletes what neither of the two protects:
+//
+//	Keep: 10                    all but the newest 10 of each document
+//	Before: lastYear            all that AsOf does not need for any time since then
+//	Keep: 10, Before: lastYear  only what is in both of these: the newest 10 stay
+//	                            however old, those since then however many
+//
+// To delete what either names, call it once with each. The newest one always stays,
+// so that numbers go on and what is gone can be told from what never was. To forget a
+// document altogether, delete it by the driver: first where it is current, then all
+// that HistoryFilter selects.
 //
 // # Snapshots and deltas
 //
@@ -176,10 +191,14 @@
 // of one document conflict on it and not elsewhere, and no isolation level is
 // relied on. Update repeats what conflicted, Options.MaxRetries times.
 //
-// Calls join the transaction of their context. A ConflictError, ErrNotFound and
-// ErrExists leave such a transaction as it was, with nothing written; any other
-// error of a write has aborted it, as the server says by the error's labels. On a
-// standalone server what needs a transaction returns [ErrTransactionsUnsupported].
+// SaveMany alone reads its documents first; there snapshot isolation keeps what is
+// written without this package between that and its writes.
+//
+// Calls join the transaction of their context. A ConflictError, ErrNotFound,
+// ErrExists and ErrInvalid leave such a transaction as it was, with nothing written,
+// so that it can go on and commit; after any other error of a write abort it, as the
+// server mostly has done. On a standalone server what needs a transaction returns
+// [ErrTransactionsUnsupported].
 //
 // Reads of the history take two steps, of which the second relies on having seen all
 // that the first has. With a read preference for secondaries, make them in a session

@@ -45,7 +45,7 @@ var (
 )
 
 // A ConflictError says that the current document is another revision than the one
-// that was read. Nothing was written.
+// that was read. Nothing was written, and a transaction that was joined can go on.
 type ConflictError struct {
 	ID            bson.RawValue // of the document
 	Read, Current int64         // numbers of revisions

@@ -85,6 +85,21 @@ func find(all []field, key string) (bson.RawValue, bool) {
 	return bson.RawValue{}, false
 }
 
+// index is find for many calls.
+func index(all []field) func(key string) (bson.RawValue, bool) {
+	if len(all) < 16 {
+		return func(key string) (bson.RawValue, bool) { return find(all, key) }
+	}
+	first := make(map[string]bson.RawValue, len(all))
+	for _, f := range slices.Backward(all) {
+		first[f.key] = f.value
+	}
+	return func(key string) (bson.RawValue, bool) {
+		v, ok := first[key]
+		return v, ok
+	}
+}
+
 func without(all []field, keys ...string) []field {
 	out := make([]field, 0, len(all))
 	for _, f := range all {
@@ -102,14 +117,15 @@ func parts(v bson.RawValue) (all []field, ok bool) {
 		return nil, false
 	}
 	all, err := fields(bson.Raw(v.Value))
-	if err != nil || !distinct(all) || !bytes.Equal(document(all), v.Value) { // of damaged ones: not to the byte
+	if err != nil || !bytes.Equal(document(all), v.Value) { // of damaged ones: not to the byte
 		return nil, false
 	}
-	if v.Type == bson.TypeArray {
-		for i, f := range all {
-			if f.key != strconv.Itoa(i) {
-				return nil, false
-			}
+	if v.Type == bson.TypeEmbeddedDocument {
+		return all, distinct(all)
+	}
+	for i, f := range all {
+		if f.key != strconv.Itoa(i) {
+			return nil, false
 		}
 	}
 	return all, true
@@ -135,7 +151,11 @@ func same(a, b bson.RawValue) bool {
 	return identical(a, b) || a.Type == b.Type && len(a.Value) == len(b.Value) && identical(canonical(a), canonical(b))
 }
 
-func sameFields(a, b []field) bool { return same(documentValue(a), documentValue(b)) }
+func sameDocument(a, b bson.Raw) bool {
+	return same(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: a}, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: b})
+}
+
+func sameFields(a, b []field) bool { return sameDocument(document(a), document(b)) }
 
 // canonical has all fields in the order of their names.
 func canonical(v bson.RawValue) bson.RawValue {
@@ -166,36 +186,38 @@ func common(a, b []field, equal func(a, b bson.RawValue) bool) (prefix, suffix i
 	return prefix, suffix
 }
 
-// merge carries over to stored what next has different from known, where known
-// and next are two states as the caller's type sees them, and stored may have
-// more in it.
-func merge(stored, known, next []field) []field {
+// merge carries over to stored what next has different from known. With elements,
+// stored and known are one state, of which the caller's type shows known and next,
+// so that of an array in both an element at one place is the same. Without, stored
+// is another state than known, and of an array that both changed next is taken.
+func merge(stored, known, next []field, elements bool) []field {
 	out := make([]field, 0, len(stored))
+	inStored, inKnown, inNext := index(stored), index(known), index(next)
 	for _, s := range stored {
-		before, inKnown := find(known, s.key)
-		after, inNext := find(next, s.key)
+		before, wasKnown := inKnown(s.key)
+		after, ok := inNext(s.key)
 		switch {
-		case inNext && inKnown:
-			out = append(out, field{s.key, mergeValue(s.value, before, after)})
-		case inNext:
+		case ok && wasKnown:
+			out = append(out, field{s.key, mergeValue(s.value, before, after, elements)})
+		case ok:
 			out = append(out, field{s.key, after})
-		case !inKnown:
+		case !wasKnown:
 			out = append(out, s)
 		}
 	}
 	for _, n := range next {
-		if _, ok := find(stored, n.key); ok {
+		if _, ok := inStored(n.key); ok {
 			continue
 		}
 		// What the caller's type makes up for a missing field is no change.
-		if before, ok := find(known, n.key); !ok || !same(before, n.value) {
+		if before, ok := inKnown(n.key); !ok || !same(before, n.value) {
 			out = append(out, n)
 		}
 	}
 	return out
 }
 
-func mergeValue(stored, known, next bson.RawValue) bson.RawValue {
+func mergeValue(stored, known, next bson.RawValue, elements bool) bson.RawValue {
 	if same(known, next) {
 		return stored
 	}
@@ -205,87 +227,88 @@ func mergeValue(stored, known, next bson.RawValue) bson.RawValue {
 	s, sOK := parts(stored)
 	k, kOK := parts(known)
 	n, nOK := parts(next)
-	if !sOK || !kOK || !nOK {
+	switch {
+	case !sOK || !kOK || !nOK:
 		return next
-	}
-	if next.Type == bson.TypeEmbeddedDocument {
-		return documentValue(merge(s, k, n))
-	}
-	if len(s) != len(k) {
+	case next.Type == bson.TypeEmbeddedDocument:
+		return documentValue(merge(s, k, n, elements))
+	case !elements || len(s) != len(k):
 		return next
 	}
 	return arrayValue(mergeElements(s, k, n))
 }
 
 // mergeElements is merge for arrays, where stored and known have the same elements.
-// An element of next is one of known if it is equal, in the same order; between
-// those, as many as there were are taken for the same ones, changed.
+// An element of next is one of known if it is equal; between two that stand next to
+// each other but for as many others as there are now, these are taken for the same
+// ones, changed.
 func mergeElements(stored, known, next []field) []field {
-	out := make([]field, 0, len(next))
-	i, j := 0, 0
-	gap := func(k, n int) {
-		for ; j < n; i, j = i+1, j+1 {
-			e := next[j]
-			if k-i == n-j && i < k {
-				e.value = mergeValue(stored[i].value, known[i].value, e.value)
-			}
-			out = append(out, e)
+	from, taken := origins(known, next)
+	out := make([]field, len(next))
+	for j := 0; j < len(next); {
+		if from[j] >= 0 {
+			out[j] = stored[from[j]]
+			j++
+			continue
 		}
-		i = k
+		end := j
+		for end < len(next) && from[end] < 0 {
+			end++
+		}
+		first, after := 0, len(known) // of known, what is between the neighbours
+		if j > 0 {
+			first = from[j-1] + 1
+		}
+		if end < len(next) {
+			after = from[end]
+		}
+		changed := after-first == end-j && !slices.Contains(taken[first:after], true)
+		for i := first; j < end; i, j = i+1, j+1 {
+			out[j] = next[j]
+			if changed {
+				out[j].value = mergeValue(stored[i].value, known[i].value, next[j].value, true)
+			}
+		}
 	}
-	for _, m := range matches(known, next) {
-		gap(m[0], m[1])
-		out = append(out, stored[m[0]])
-		i, j = m[0]+1, m[1]+1
-	}
-	gap(len(known), len(next))
 	return out
 }
 
-// matches pairs the places of as many equal elements as two arrays have in the same
-// order. Of arrays that differ in a very long stretch it is only those before and
-// after that.
-func matches(a, b []field) (pairs [][2]int) {
-	prefix, suffix := common(a, b, same)
-	for i := range prefix {
-		pairs = append(pairs, [2]int{i, i})
+// origins returns the place in known of each element of next, -1 if none is equal,
+// and which are taken so. Of several equal ones each is taken once.
+func origins(known, next []field) (from []int, taken []bool) {
+	from, taken = make([]int, len(next)), make([]bool, len(known))
+	prefix, suffix := common(known, next, same)
+	take := func(j, i int) {
+		from[j] = i
+		taken[i] = true
 	}
-	x, y := slices.Clone(a[prefix:len(a)-suffix]), slices.Clone(b[prefix:len(b)-suffix])
-	if len(x)*len(y) <= 1<<20 {
-		for _, middle := range [][]field{x, y} {
-			for i := range middle {
-				middle[i].value = canonical(middle[i].value)
-			}
+	places := map[string][]int{}
+	for i, k := range known {
+		if i >= prefix && i < len(known)-suffix {
+			key := canonicalKey(k.value)
+			places[key] = append(places[key], i)
 		}
-		// longest[i][j] is how many x[i:] and y[j:] have in common.
-		width := len(y) + 1
-		longest := make([]int32, (len(x)+1)*width)
-		for i := len(x) - 1; i >= 0; i-- {
-			for j := len(y) - 1; j >= 0; j-- {
-				if identical(x[i].value, y[j].value) {
-					longest[i*width+j] = longest[(i+1)*width+j+1] + 1
-				} else {
-					longest[i*width+j] = max(longest[(i+1)*width+j], longest[i*width+j+1])
-				}
-			}
-		}
-		for i, j := 0, 0; i < len(x) && j < len(y); {
-			switch {
-			case identical(x[i].value, y[j].value):
-				pairs = append(pairs, [2]int{prefix + i, prefix + j})
-				i, j = i+1, j+1
-			case longest[(i+1)*width+j] >= longest[i*width+j+1]:
-				i++
-			default:
-				j++
+	}
+	for j, n := range next {
+		switch {
+		case j < prefix:
+			take(j, j)
+		case j >= len(next)-suffix:
+			take(j, len(known)-len(next)+j)
+		default:
+			from[j] = -1
+			key := canonicalKey(n.value)
+			if equal := places[key]; len(equal) > 0 {
+				take(j, equal[0])
+				places[key] = equal[1:]
 			}
 		}
 	}
-	for i := suffix; i > 0; i-- {
-		pairs = append(pairs, [2]int{len(a) - i, len(b) - i})
-	}
-	return pairs
+	return from, taken
 }
+
+// canonicalKey is equal for values that are the same.
+func canonicalKey(v bson.RawValue) string { return string(rune(v.Type)) + string(canonical(v).Value) }
 
 // lookup finds the value at a dotted path, through documents and places of
 // arrays; the zero value if there is none.

@@ -21,6 +21,7 @@ type row struct {
 	deleted  bool
 	whole    []field  // nil if there is
 	delta    bson.Raw // this, or neither
+	ignored  []string // fields that the delta may know, and no read shows
 }
 
 // row makes the revision document of a state. next is the state that follows, nil
@@ -36,7 +37,7 @@ func (d *Documents[ID, T]) row(s, next *state) bson.Raw {
 	if s.deleted {
 		return document(append(out, field{d.opts.DeletedField, bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}}}))
 	}
-	whole := documentValue(s.fields)
+	whole := documentValue(d.versioned(s.fields))
 	if next != nil && s.number%int64(d.opts.SnapshotEvery) != 0 {
 		a, b := d.versioned(next.fields), d.versioned(s.fields)
 		if distinct(a) && distinct(b) {
@@ -49,7 +50,7 @@ func (d *Documents[ID, T]) row(s, next *state) bson.Raw {
 }
 
 func (d *Documents[ID, T]) parseRow(raw bson.Raw) (*row, error) {
-	r := &row{document: raw.Lookup(d.opts.DocumentIDField), change: parseChange(raw.Lookup(d.opts.ChangeField))}
+	r := &row{document: raw.Lookup(d.opts.DocumentIDField), change: parseChange(raw.Lookup(d.opts.ChangeField)), ignored: d.opts.Ignored}
 	var ok bool
 	if r.number, ok = wholeNumber(raw.Lookup(d.opts.RevisionField)); !ok {
 		return r, fmt.Errorf("%w: revision document %v has no number", ErrInconsistent, raw.Lookup("_id"))
@@ -87,7 +88,7 @@ func (r *row) state(next *state) (*state, error) {
 		return nil, r.broken(errNoNext)
 	}
 	var err error
-	if s.fields, err = applyDelta(next.fields, r.delta); err != nil {
+	if s.fields, err = applyDelta(next.fields, r.delta, r.ignored...); err != nil {
 		return nil, r.broken(err)
 	}
 	return s, nil

@@ -13,8 +13,8 @@ import (
 )
 
 // PruneOptions says which revisions go: those that neither Keep nor Before protects.
-// Where a revision should go by either, call Prune for each. One of the two is
-// needed.
+// With both set a revision has to be old and not among the newest to be deleted; to
+// delete what is one of the two, call Prune once with each. One of them is needed.
 type PruneOptions struct {
 	// Keep protects the newest revisions of a document in the history, the current
 	// one not counted, a deletion counted. Default 0: protects none. The newest one

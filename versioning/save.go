@@ -1,12 +1,12 @@
 package versioning
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -21,9 +21,12 @@ import (
 // result if T has a field for it. If there is a current document of this _id, the
 // error is ErrExists.
 //
+// A document that something else removed gets its deletion into the history first,
+// by nobody, at the time of the creation.
+//
 // Cost: 3 round trips, 1 document written, 1 key examined of the unique index; 4
-// and 2 writes over a deleted one; 1 without _id. In your own transaction 1 more,
-// as a duplicate key would end it.
+// and 2 writes over a deleted one; 5 and 3 where the deletion is missing; 1 without
+// _id. In your own transaction 1 more, as a duplicate key would end it.
 func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change) (Revision[T], error) {
 	all, err := d.encode(document)
 	if err != nil {
@@ -72,8 +75,22 @@ func (d *Documents[ID, T]) create(ctx context.Context, s *state, change Change) 
 			return err
 		}
 		last, err := d.newest(ctx, s.id)
+		if errors.Is(err, ErrInconsistent) {
+			_, undo := d.current.DeleteOne(ctx, bson.D{{Key: "_id", Value: d.equal(s.id)}})
+			return errors.Join(err, undo)
+		}
 		if err != nil || last == nil {
 			return err
+		}
+		if !last.deleted { // something else removed the document
+			last = &row{document: s.id, number: last.number + 1, change: Change{At: out.change.At}.after(last.change), deleted: true}
+			err := d.archive(ctx, d.row(&state{id: s.id, number: last.number, change: last.change, deleted: true}, nil))
+			if mongo.IsDuplicateKeyError(err) { // Repair has noticed, too
+				return txn.Conflict("record a deletion")
+			}
+			if err != nil {
+				return err
+			}
 		}
 		out.number, out.change = last.number+1, change.after(last.change)
 		if err := d.assemble(&out); err != nil {
@@ -135,7 +152,9 @@ func (d *Documents[ID, T]) newest(ctx context.Context, id bson.RawValue) (*row, 
 // hand of the number read and the document. If that number is no longer current the
 // error is a *ConflictError, if the document is gone ErrNotFound.
 //
-// If nothing has changed, or nothing but Options.Ignored, the number stays.
+// If nothing has changed, or nothing but Options.Ignored, the number stays. What
+// something else has changed since it was read, without counting, stays as well, but
+// for values that r.Document has changed too, of which arrays are one each.
 //
 // Cost: 3 round trips, 2 documents written, 1 key examined by _id; 1 if nothing, or
 // only ignored fields, changed; 1 more for r made by hand, or if something else
@@ -151,7 +170,8 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], change Chang
 		return Revision[T]{}, err
 	}
 	base := w.base
-	if base == nil {
+	byHand := base == nil
+	if byHand {
 		if base, err = d.load(ctx, d.currentPrimary, bson.D{{Key: "_id", Value: d.equal(w.id)}}); err != nil {
 			return Revision[T]{}, err
 		}
@@ -168,7 +188,7 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], change Chang
 		s, err = d.replace(ctx, base, change, w.apply)
 	case ignored != nil:
 		s, err = d.touch(ctx, base, ignored, w.apply(base.fields))
-	case w.base != nil:
+	case !byHand:
 		err = d.unchanged(ctx, base)
 	}
 	if err != nil {
@@ -186,7 +206,11 @@ type wish struct {
 	known, next []field // the same before and after, as the caller's type sees it
 }
 
-func (w *wish) apply(stored []field) []field { return merge(stored, w.known, w.next) }
+// apply carries the changes over to base, of which known is a view, and then to what
+// is stored by now.
+func (w *wish) apply(stored []field) []field {
+	return merge(stored, w.base.fields, merge(w.base.fields, w.known, w.next, true), false)
+}
 
 func (d *Documents[ID, T]) wish(r Revision[T]) (wish, error) {
 	w := wish{read: r.Number}
@@ -205,7 +229,6 @@ func (d *Documents[ID, T]) wish(r Revision[T]) (wish, error) {
 			return w, err
 		}
 		if base.number == r.Number {
-			w.base = base
 			err = d.know(&w, base)
 			return w, err
 		}
@@ -229,7 +252,7 @@ func (d *Documents[ID, T]) know(w *wish, base *state) error {
 		return fmt.Errorf("%w: _id %v is not %v, which was read", ErrInvalid, w.id, base.id)
 	}
 	// The _id stays as stored: 1 for 1.0 is no change, nor is none.
-	w.id, w.known, w.next = base.id, without(w.known, "_id"), without(w.next, "_id")
+	w.base, w.id, w.known, w.next = base, base.id, without(w.known, "_id"), without(w.next, "_id")
 	return nil
 }
 
@@ -273,16 +296,18 @@ func (d *Documents[ID, T]) replace(ctx context.Context, base *state, change Chan
 			return err
 		}
 		before := base
-		if !bytes.Equal(found, base.raw) {
+		if !sameDocument(found, base.raw) {
 			// Something else has written to it without counting: an ignored field,
 			// most likely. What is stored now is what this revision follows.
-			if before, err = d.parse(found); err != nil {
-				return err
+			if before, err = d.parse(found); err == nil {
+				next, err = d.successor(before, change, content(before.fields))
 			}
-			if next, err = d.successor(before, change, content(before.fields)); err != nil {
-				return err
+			write := found // back, for the caller may go on with a transaction of his
+			if err == nil {
+				write = next.raw
 			}
-			if _, err := d.current.ReplaceOne(ctx, bson.D{{Key: "_id", Value: d.equal(base.id)}}, next.raw); err != nil {
+			_, failed := d.current.ReplaceOne(ctx, bson.D{{Key: "_id", Value: d.equal(base.id)}}, write)
+			if err = errors.Join(err, failed); err != nil {
 				return err
 			}
 		}
@@ -335,11 +360,9 @@ func (d *Documents[ID, T]) touch(ctx context.Context, base *state, ignored []str
 	}
 	var set, unset bson.D
 	for _, key := range ignored {
-		if v, ok := find(all, key); ok {
-			set = append(set, bson.E{Key: key, Value: v})
-		} else {
-			unset = append(unset, bson.E{Key: key, Value: ""})
-		}
+		old, _ := find(base.fields, key)
+		next, _ := find(all, key)
+		assign(&set, &unset, key, old, next)
 	}
 	var update bson.D
 	if set != nil {
@@ -356,6 +379,38 @@ func (d *Documents[ID, T]) touch(ctx context.Context, base *state, ignored []str
 		return nil, d.conflict(ctx, base)
 	}
 	return next, nil
+}
+
+// assign adds what makes next of old at path; in documents it names only the fields
+// that differ, so that of the others what is stored by now stays.
+func assign(set, unset *bson.D, path string, old, next bson.RawValue) {
+	a, aOK := parts(old)
+	b, bOK := parts(next)
+	switch {
+	case same(old, next):
+	case next.Type == 0:
+		*unset = append(*unset, bson.E{Key: path, Value: ""})
+	case aOK && bOK && old.Type == bson.TypeEmbeddedDocument && next.Type == old.Type && plain(a) && plain(b):
+		inA, inB := index(a), index(b)
+		for _, f := range b {
+			was, _ := inA(f.key)
+			assign(set, unset, path+"."+f.key, was, f.value)
+		}
+		for _, f := range a {
+			if _, ok := inB(f.key); !ok {
+				assign(set, unset, path+"."+f.key, f.value, bson.RawValue{})
+			}
+		}
+	default:
+		*set = append(*set, bson.E{Key: path, Value: next})
+	}
+}
+
+// plain reports whether all keys can be part of a path.
+func plain(all []field) bool {
+	return !slices.ContainsFunc(all, func(f field) bool {
+		return f.key == "" || f.key[0] == '$' || strings.Contains(f.key, ".")
+	})
 }
 
 // touched is base with other fields and the same number and change, also if it has
@@ -460,8 +515,9 @@ func (d *Documents[ID, T]) delete(ctx context.Context, id ID, read int64, change
 		if err == nil {
 			err = checkSize(last)
 		}
-		if err != nil {
-			return err
+		if err != nil { // put back, for the caller may go on with a transaction of his
+			_, undo := d.current.InsertOne(ctx, found)
+			return errors.Join(err, undo)
 		}
 		gone := &state{id: last.id, number: last.number + 1, change: change.after(last.change), deleted: true}
 		return d.archive(ctx, d.row(last, nil), d.row(gone, nil))
@@ -473,7 +529,7 @@ func (d *Documents[ID, T]) delete(ctx context.Context, id ID, read int64, change
 // If the current document is the same already nothing is written.
 //
 // Cost: that of At and 4 round trips, 2 documents written; of a deleted document
-// that of At and 5.
+// that of At and 5, of one that something else removed 6 and 3.
 func (d *Documents[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (Revision[T], error) {
 	revision, err := d.retry(ctx, func() (Revision[T], error) { return d.restore(ctx, id, n, change) })
 	if err != nil {
@@ -487,7 +543,9 @@ func (d *Documents[ID, T]) restore(ctx context.Context, id ID, n int64, change C
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	then, err := d.stateAt(ctx, key, n)
+	primary := *d // a write depends on it
+	primary.current, primary.revisions = d.currentPrimary, d.revisionsPrimary
+	then, err := primary.stateAt(ctx, key, n)
 	if err != nil {
 		return Revision[T]{}, err
 	}

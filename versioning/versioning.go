@@ -28,24 +28,24 @@ type Documents[ID, T any] struct {
 
 // A Change says who made a revision, when and why.
 type Change struct {
-	Author string
-	Reason string
+	Author string `json:"author,omitempty"`
+	Reason string `json:"reason,omitempty"`
 	// At is in milliseconds. To a write the zero time is now, and one before the
 	// time of the revision before is raised to it. From a read it is zero where
 	// the time is not known.
-	At time.Time
+	At time.Time `json:"at,omitzero"`
 }
 
 // A Revision is a state of a document.
 type Revision[T any] struct {
 	// Number counts the revisions of the document from 1.
-	Number int64
+	Number int64 `json:"number"`
 	// Change made this revision.
-	Change Change
+	Change Change `json:"change"`
 	// Deleted says that this revision is a deletion; Document is zero then.
-	Deleted bool
+	Deleted bool `json:"deleted,omitempty"`
 	// Document is the document, with the fields of number and change, if T has them.
-	Document T
+	Document T `json:"document"`
 
 	stored bson.Raw // the current document that this was read from; nil: not known
 }
@@ -341,7 +341,7 @@ func (d *Documents[ID, T]) equal(value any) any {
 			return value // and the driver says what is wrong with it
 		}
 	}
-	if raw.Type == bson.TypeEmbeddedDocument {
+	if raw.Type == bson.TypeEmbeddedDocument || raw.Type == bson.TypeRegex {
 		return bson.D{{Key: "$eq", Value: raw}}
 	}
 	return raw

@@ -75,7 +75,7 @@ func all(t testing.TB, coll *mongo.Collection, sort bson.D) []bson.D {
 
 func date(t time.Time) bson.DateTime { return bson.NewDateTimeFromTime(t) }
 
-// same compares revisions but for what they remember of the stored document.
+// equal compares revisions but for what they remember of the stored document.
 func equal[T any](t testing.TB, what string, want, got T) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(versioning.Revision[Policy]{}), cmpopts.EquateEmpty()); diff != "" {

@@ -1,0 +1,286 @@
+package versioning_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/versioning"
+)
+
+// Other patterns write fields of the same documents by update operators. A save of
+// what was read before does not undo that, whether the fields are ignored or not, and
+// whether the caller's type knows them or not.
+func TestWritesOfOtherPatterns(t *testing.T) {
+	t.Parallel()
+	type review struct {
+		Stars int    `bson:"stars"`
+		Text  string `bson:"text"`
+	}
+	type product struct {
+		ID      string         `bson:"_id"`
+		Name    string         `bson:"name"`
+		Seen    int            `bson:"seen"`
+		Reviews []review       `bson:"reviews"`
+		Stats   map[string]int `bson:"stats"`
+	}
+	type save func(ctx context.Context, d *versioning.Documents[string, product], r versioning.Revision[product]) error
+	one := func(ctx context.Context, d *versioning.Documents[string, product], r versioning.Revision[product]) error {
+		_, err := d.Save(ctx, r, nobody)
+		return err
+	}
+	many := func(ctx context.Context, d *versioning.Documents[string, product], r versioning.Revision[product]) error {
+		saved, err := d.SaveMany(ctx, []versioning.Revision[product]{r}, nobody, nil)
+		return errors.Join(err, saved[0].Err)
+	}
+	beside := bson.D{
+		{Key: "$push", Value: bson.D{{Key: "reviews", Value: bson.D{{Key: "$each", Value: bson.A{bson.D{{Key: "stars", Value: 5}, {Key: "text", Value: "new"}, {Key: "by", Value: 7}}}}, {Key: "$position", Value: 0}, {Key: "$slice", Value: 2}}}}},
+		{Key: "$inc", Value: bson.D{{Key: "count", Value: 1}, {Key: "version", Value: 1}, {Key: "stats.views", Value: 10}}},
+		{Key: "$unset", Value: bson.D{{Key: "promoted", Value: ""}}},
+		{Key: "$set", Value: bson.D{{Key: "label", Value: "hot"}}},
+	}
+	old := func(n int) bson.D {
+		return bson.D{{Key: "stars", Value: n}, {Key: "text", Value: fmt.Sprint("old ", n)}, {Key: "by", Value: n}}
+	}
+	pushed := bson.A{bson.D{{Key: "stars", Value: 5}, {Key: "text", Value: "new"}, {Key: "by", Value: 7}}, old(1)}
+	for name, opts := range map[string]*versioning.Options{
+		"ignored":     {Ignored: []string{"reviews", "count", "version", "stats", "promoted", "label", "seen"}},
+		"not ignored": nil,
+		"deltas":      {SnapshotEvery: 10, Ignored: []string{"version"}},
+	} {
+		for how, save := range map[string]save{"Save": one, "SaveMany": many} {
+			for _, test := range []struct {
+				what    string
+				change  func(p *product)
+				reviews bson.A
+				likes   int
+			}{
+				{"another field", func(p *product) { p.Name = "Mithril" }, pushed, 1},
+				{"a field that may be ignored", func(p *product) { p.Seen = 9 }, pushed, 1},
+				{"beside a counter", func(p *product) { p.Stats["likes"]++ }, pushed, 2},
+				// Both changed the array: it is the saver's, and no mixture.
+				{"the array", func(p *product) { p.Reviews[1].Text = "edited" },
+					bson.A{old(1), bson.D{{Key: "stars", Value: 2}, {Key: "text", Value: "edited"}, {Key: "by", Value: 2}}}, 1},
+			} {
+				t.Run(name+"/"+how+"/"+test.what, func(t *testing.T) {
+					t.Parallel()
+					db := mongotest.Database(t)
+					ctx := t.Context()
+					d := helper[string, product](t, db, opts)
+					if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "name", Value: "Mail"}, {Key: "seen", Value: 1},
+						{Key: "reviews", Value: bson.A{old(1), old(2)}}, {Key: "count", Value: 2}, {Key: "version", Value: 4}, {Key: "promoted", Value: true},
+						{Key: "stats", Value: bson.D{{Key: "views", Value: 100}, {Key: "likes", Value: 1}}}}); err != nil {
+						t.Fatal(err)
+					}
+					r := must[versioning.Revision[product]](t)(d.Get(ctx, "a"))
+					if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("a"), beside); err != nil {
+						t.Fatal(err)
+					}
+					test.change(&r.Document)
+					if err := save(ctx, d, r); err != nil {
+						t.Fatal(err)
+					}
+					got := all(t, db.Collection("current"), bson.D{})[0]
+					want := map[string]any{"reviews": test.reviews, "count": int32(3), "version": int32(5), "promoted": nil, "label": "hot",
+						"stats": bson.D{{Key: "views", Value: 110}, {Key: "likes", Value: test.likes}}, "name": r.Document.Name, "seen": r.Document.Seen}
+					for key, value := range want {
+						if diff := cmp.Diff(marshal(t, bson.D{{Key: "v", Value: value}}).String(), marshal(t, bson.D{{Key: "v", Value: lookupD(got, key)}}).String()); diff != "" {
+							t.Errorf("%s (-want +got):\n%s", key, diff)
+						}
+					}
+					clean(t, d)
+				})
+			}
+		}
+	}
+}
+
+// The history holds no ignored fields, and stays readable when one more is ignored.
+func TestIgnoredAreNotStored(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	opts := &versioning.Options{SnapshotEvery: 4}
+	d := helper[string, bson.D](t, db, opts)
+	long := strings.Repeat("a", 100)
+	doc := func(n int) bson.D {
+		list := bson.A{long}
+		for i := range n {
+			list = append(list, i)
+		}
+		return bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: n}, {Key: "list", Value: list}, {Key: "text", Value: long}}
+	}
+	must[versioning.Revision[bson.D]](t)(d.Create(ctx, doc(0), nobody))
+	save := func(n int64) {
+		t.Helper()
+		must[versioning.Revision[bson.D]](t)(d.Save(ctx, versioning.Revision[bson.D]{Number: n, Document: doc(int(n))}, nobody))
+	}
+	save(1)
+	save(2)
+	d = helper[string, bson.D](t, db, &versioning.Options{SnapshotEvery: 4, Ignored: []string{"list"}})
+	save(3)
+	save(4)
+	save(5)
+	for n := int64(1); n <= 5; n++ {
+		r := must[versioning.Revision[bson.D]](t)(d.At(ctx, "a", n))
+		if lookupD(r.Document, "n") != int32(n-1) || lookupD(r.Document, "text") != long || lookupD(r.Document, "list") != nil {
+			t.Errorf("%d: %v", n, r.Document)
+		}
+	}
+	for _, row := range all(t, db.Collection("revisions"), bson.D{{Key: "revision", Value: 1}})[3:] {
+		if whole, ok := lookupD(row, "document").(bson.D); ok && lookupD(whole, "list") != nil {
+			t.Errorf("stored %v", whole)
+		}
+	}
+	clean(t, d)
+}
+
+// Refusals leave a transaction of the caller's usable and without a mark, also those
+// that come after a write of it; it goes on and commits.
+func TestRefusalsInTransactions(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, counter](t, db, nil)
+	coll := db.Collection("current")
+	stale := get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
+	get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 1; return nil }, nobody))
+	odd := get(t)(d.Create(ctx, counter{ID: "odd"}, nobody))
+	if _, err := coll.UpdateOne(ctx, d.Filter("odd"), bson.D{{Key: "$set", Value: bson.D{{Key: "change", Value: "x"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	large := get(t)(d.Create(ctx, counter{ID: "large"}, nobody))
+	if _, err := coll.UpdateOne(ctx, d.Filter("large"), bson.D{{Key: "$set", Value: bson.D{{Key: "x", Value: strings.Repeat("x", 16<<20-10<<10)}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Collection("revisions").InsertOne(ctx, bson.D{{Key: "document_id", Value: "torn"}, {Key: "revision", Value: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	sizes := func(ctx context.Context) (out []string) {
+		cursor := must[*mongo.Cursor](t)(coll.Find(ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))
+		for cursor.Next(ctx) {
+			s := cursor.Current.String()
+			out = append(out, s[:min(len(s), 200)])
+		}
+		return append(out, fmt.Sprint(must[int64](t)(db.Collection("revisions").CountDocuments(ctx, bson.D{})), cursor.Err()))
+	}
+	before := sizes(ctx)
+	err := inTransaction(t, db, func(ctx context.Context) error {
+		for i, save := range []func(r revision) error{
+			func(r revision) error { _, err := d.Save(ctx, r, nobody); return err },
+			func(r revision) error {
+				saved, err := d.SaveMany(ctx, []revision{r}, nobody, nil)
+				return errors.Join(err, saved[0].Err)
+			},
+			func(r revision) error { return d.Delete(ctx, r.Document.ID, r.Number, nobody) },
+		} {
+			for _, r := range []revision{stale, odd, large} {
+				r.Document.N = 100
+				err := save(r)
+				var conflict *versioning.ConflictError
+				if r.Document.ID == "a" && (!errors.As(err, &conflict) || conflict.Current != 2) || r.Document.ID != "a" && !errors.Is(err, versioning.ErrInvalid) {
+					t.Errorf("%d: %s: %v", i, r.Document.ID, err)
+				}
+			}
+		}
+		if _, err := d.Create(ctx, counter{ID: "torn"}, nobody); !errors.Is(err, versioning.ErrInconsistent) {
+			t.Errorf("create: %v", err)
+		}
+		if diff := cmp.Diff(before, sizes(ctx)); diff != "" {
+			t.Errorf("in the transaction: %s", diff)
+		}
+		_, err := d.Update(ctx, "a", func(c *counter) error { c.N = 50; return nil }, nobody)
+		return err
+	}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := get(t)(d.Get(ctx, "a")); r.Number != 3 || r.Document.N != 50 {
+		t.Errorf("%+v", r)
+	}
+	if after := sizes(ctx); cmp.Diff(before[1:3], after[1:3]) != "" || len(after) != 4 {
+		t.Errorf("after it: %v", cmp.Diff(before, after))
+	}
+}
+
+// A document that something else removed: Create and Restore record that, and Repair
+// writes nothing to the current documents, whose rules it may break.
+func TestRemovedBySomethingElse(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	if err := db.CreateCollection(ctx, "current", options.CreateCollection().SetValidator(
+		bson.D{{Key: "n", Value: bson.D{{Key: "$exists", Value: true}}}})); err != nil {
+		t.Fatal(err)
+	}
+	d := helper[string, counter](t, db, nil)
+	coll := db.Collection("current")
+	for i, id := range []string{"created", "repaired", "restored"} {
+		r := get(t)(d.Create(ctx, counter{ID: id, N: i}, by("a", "", month(0))))
+		r.Document.Note = "x"
+		get(t)(d.Save(ctx, r, by("b", "", month(1))))
+		remove(t, coll, d.Filter(id))
+	}
+	r := get(t)(d.Create(ctx, counter{ID: "created", N: 7}, by("c", "", month(5))))
+	if r.Number != 3 || r.Document.N != 7 {
+		t.Errorf("created: %+v", r)
+	}
+	if r := get(t)(d.Restore(ctx, "restored", 1, by("c", "", month(5)))); r.Number != 3 {
+		t.Errorf("restored: %+v", r)
+	}
+	for _, id := range []string{"created", "restored"} {
+		deletion := collect(t, d.History(ctx, id, nil))[1]
+		if !deletion.Deleted || deletion.Number != 2 || !deletion.Change.At.Equal(month(5)) || deletion.Change.Author != "" {
+			t.Errorf("%s: %+v", id, deletion)
+		}
+	}
+	result, err := d.Repair(ctx, nil)
+	if err != nil || result.Repaired != 1 || result.Remaining != 0 {
+		t.Errorf("repair: %+v, %v", result, err)
+	}
+	_, err = d.At(ctx, "repaired", 2)
+	wantErr(t, "at", err, versioning.ErrDeleted)
+	clean(t, d)
+}
+
+// Reads that a write depends on go to the primary, whatever the collections prefer.
+func TestRestoreReadsFromThePrimary(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	secondary := options.Collection().SetReadPreference(readpref.Secondary())
+	get(t)(helper[string, counter](t, db, nil).Create(ctx, counter{ID: "a"}, nobody))
+	d, err := versioning.New[string, counter](db.Collection("current", secondary), db.Collection("revisions", secondary), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmds := mongotest.Record(t, db, func() {
+		get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 1; return nil }, nobody))
+		get(t)(d.Restore(ctx, "a", 1, nobody))
+	})
+	for _, c := range cmds {
+		if mode, ok := c.Body.Lookup("$readPreference", "mode").StringValueOK(); ok && mode != "primary" && mode != "primaryPreferred" {
+			t.Errorf("%s with read preference %s", c.Name, mode)
+		}
+	}
+}
+
+// A regular expression as an ID is a value, not a pattern.
+func TestIDIsNoPattern(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	d := helper[any, bson.D](t, mongotest.Database(t), nil)
+	must[versioning.Revision[bson.D]](t)(d.Create(ctx, bson.D{{Key: "_id", Value: "a"}}, nobody))
+	_, err := d.Get(ctx, bson.Regex{Pattern: "."})
+	wantErr(t, "get", err, versioning.ErrNotFound)
+	wantErr(t, "delete", d.Delete(ctx, bson.Regex{Pattern: "."}, 1, nobody), versioning.ErrNotFound)
+}

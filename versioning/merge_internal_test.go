@@ -1,0 +1,103 @@
+package versioning
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Elements of which the caller's type shows the name only keep the rest of them,
+// wherever they go.
+func TestMergeElements(t *testing.T) {
+	array := func(names string, priced bool) []field {
+		var out []field
+		for i, name := range strings.Split(names, "") {
+			e := bson.D{{Key: "name", Value: name}}
+			if priced {
+				e = append(e, bson.E{Key: "price", Value: i})
+			}
+			out = append(out, field{strconv.Itoa(i), bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw(t, e)}})
+		}
+		return out
+	}
+	for _, test := range []struct{ known, next, want string }{
+		{"ABC", "ABC", "A0 B1 C2"},
+		{"ABC", "CBA", "C2 B1 A0"}, // turned round
+		{"ABCD", "DABC", "D3 A0 B1 C2"},
+		{"ABC", "AXC", "A0 X1 C2"}, // changed
+		{"ABC", "XBC", "X0 B1 C2"},
+		{"ABC", "ABX", "A0 B1 X2"},
+		{"ABCD", "AXYD", "A0 X1 Y2 D3"},
+		{"ABC", "AXBC", "A0 X B1 C2"}, // new
+		{"ABC", "XYBC", "X Y B1 C2"},
+		{"ABC", "ABXY", "A0 B1 X Y"},
+		{"ABC", "CXA", "C2 X A0"}, // between others than before
+		{"ABCD", "CAXD", "C2 A0 X D3"},
+		{"ABC", "AC", "A0 C2"},
+		{"AAB", "BAA", "B2 A0 A1"}, // equal ones once each
+		{"AAB", "AB", "A0 B2"},
+		{"ABAC", "ACA", "A0 C3 A2"},
+		{"ABC", "AAB", "A0 A B1"},
+	} {
+		var got []string
+		for _, e := range mergeElements(array(test.known, true), array(test.known, false), array(test.next, false)) {
+			text := e.value.Document().Lookup("name").StringValue()
+			if price, ok := e.value.Document().Lookup("price").Int32OK(); ok {
+				text += strconv.Itoa(int(price))
+			}
+			got = append(got, text)
+		}
+		if diff := cmp.Diff(test.want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s to %s (-want +got):\n%s", test.known, test.next, diff)
+		}
+	}
+}
+
+// Of many fields or elements that all differ: what takes them two by two does not fit
+// into memory here, or runs for minutes.
+func TestLargeDocuments(t *testing.T) {
+	t.Parallel()
+	const n = 100_000
+	values := func(from int, reversed bool) []field {
+		out := make([]field, n)
+		for i := range out {
+			at := i
+			if reversed {
+				at = n - 1 - i
+			}
+			out[at] = field{strconv.Itoa(i), int64Value(int64(from + i))}
+		}
+		return out
+	}
+	for name, test := range map[string]struct{ a, b bson.RawValue }{
+		"all different":     {arrayValue(values(0, false)), arrayValue(values(n, false))},
+		"turned round":      {arrayValue(values(0, false)), arrayValue(values(0, true))},
+		"fields in reverse": {documentValue(values(0, false)), documentValue(values(n, true))},
+	} {
+		a, b := []field{{"x", test.a}}, []field{{"x", test.b}}
+		if got := merge(a, a, b, true); !sameFields(got, b) {
+			t.Errorf("%s: merged wrongly", name)
+		}
+		if got := merge(a, a, b, false); !sameFields(got, b) {
+			t.Errorf("%s: merged wrongly as of two states", name)
+		}
+		if len(differences(nil, "", a, b)) == 0 {
+			t.Errorf("%s: no difference", name)
+		}
+		for _, top := range [][2][]field{{a, b}, {b, a}} {
+			got, err := applyDelta(top[0], document(deltaOf(top[0], top[1])))
+			if err != nil || !bytes.Equal(document(got), document(top[1])) {
+				t.Errorf("%s: delta: %v", name, err)
+			}
+		}
+	}
+	// Removed fields are taken out by the delta, too.
+	x, y := values(0, false), values(0, false)[:1]
+	if got, err := applyDelta(x, document(deltaOf(x, y))); err != nil || len(got) != 1 {
+		t.Error(len(got), err)
+	}
+}
