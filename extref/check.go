@@ -2,6 +2,7 @@ package extref
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/big"
@@ -106,24 +107,39 @@ type RepairOptions struct {
 type RepairResult struct {
 	Examined  int64 // documents read
 	Repaired  int64 // documents written
-	Remaining int64 // problems it leaves: NoVersion, BadSource, Dangling
+	Remaining int64 // problems it leaves: NoVersion, BadSource, Dangling, and of sources that fail
 }
 
 // Repair propagates the sources of copies that Check finds wrong, as Propagate
 // does, beside live writes. Frozen fields stay as they are. It can be stopped and
-// run again.
+// run again. When the server refuses to write the copies of a source it goes on
+// with the others, and returns the first such error, a *SourceError, with the
+// complete result.
 //
 // Cost: a Check, and for each source with wrong copies a Propagate with Compare;
 // 1 more for one with copies that are ahead.
 func (r *Ref[ID, S]) Repair(ctx context.Context, opts *RepairOptions) (RepairResult, error) {
-	result, err := r.repair(ctx, opts)
+	var first error
+	result, err := r.repair(ctx, opts, func(err *SourceError) error {
+		if !refused(err) {
+			return err
+		}
+		if first == nil {
+			first = err
+		}
+		return nil
+	})
+	if err == nil {
+		err = first
+	}
 	if err != nil {
 		return result, fmt.Errorf("extref: repair: %w", err)
 	}
 	return result, nil
 }
 
-func (r *Ref[ID, S]) repair(ctx context.Context, opts *RepairOptions) (RepairResult, error) {
+// repair asks failed whether to go on without a source.
+func (r *Ref[ID, S]) repair(ctx context.Context, opts *RepairOptions, failed func(*SourceError) error) (RepairResult, error) {
 	var result RepairResult
 	var o RepairOptions
 	if opts != nil {
@@ -138,6 +154,7 @@ func (r *Ref[ID, S]) repair(ctx context.Context, opts *RepairOptions) (RepairRes
 		type work struct {
 			id             bson.RawValue
 			above          int64
+			problems       int64
 			ahead, compare bool
 		}
 		var order []*work
@@ -154,6 +171,7 @@ func (r *Ref[ID, S]) repair(ctx context.Context, opts *RepairOptions) (RepairRes
 				todo[keyOf(p.Source)] = w
 				order = append(order, w)
 			}
+			w.problems++
 			w.compare = w.compare || p.Kind == Different
 			if p.Kind == Ahead {
 				have, _ := whole(p.Have)
@@ -165,15 +183,18 @@ func (r *Ref[ID, S]) repair(ctx context.Context, opts *RepairOptions) (RepairRes
 				_, err := r.source.UpdateOne(ctx, byID(w.id),
 					bson.D{{Key: "$max", Value: bson.D{{Key: r.opts.VersionField, Value: w.above}}}})
 				if err != nil {
-					return false, fmt.Errorf("source %v: %w", w.id, err)
+					return false, &SourceError{Source: w.id, Err: err}
 				}
 			}
 			p := *propagate
 			p.Compare = w.compare && !w.ahead
 			done, err := r.propagateID(ctx, w.id, &p)
 			result.Repaired += done.Copies
-			if err != nil && !isNotFound(err) { // deleted meanwhile
-				return false, fmt.Errorf("source %v: %w", w.id, err)
+			if err != nil && !errors.Is(err, ErrNotFound) { // deleted meanwhile
+				result.Remaining += w.problems
+				if err := failed(&SourceError{Source: w.id, Err: err}); err != nil {
+					return false, err
+				}
 			}
 		}
 		o.Progress(result.Examined)
@@ -330,7 +351,7 @@ func (t *target) compare(copied bson.Raw, s state, exists bool, versionField str
 		version, ok := whole(have)
 		p.Field, p.Have, p.Want = t.path(t.VersionField), have, rawInt64(s.version)
 		switch {
-		case !ok || have.Type == 0:
+		case !ok || have.Type == 0 || have.Type == bson.TypeNull:
 			p.Kind = NoVersion
 			return true
 		case len(t.follow) == 0:

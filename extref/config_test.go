@@ -30,7 +30,7 @@ func TestConfiguration(t *testing.T) {
 	source, coll := db.Collection("source"), db.Collection("c")
 	fields := []extref.Field{{Path: "name"}}
 	target := func(change func(*extref.Target)) []extref.Target {
-		out := extref.Target{Collection: coll, Path: "ref", Fields: fields}
+		out := extref.Target{Collection: coll, Path: "ref", Fields: []extref.Field{{Path: "name"}}}
 		change(&out)
 		return []extref.Target{out}
 	}
@@ -72,6 +72,16 @@ func TestConfiguration(t *testing.T) {
 		`targets[1].Name: "c.ref" stands twice`:                            {append(plain, plain...), nil},
 		"targets[1].IDField: invalid field name: \"ref._id\" collides with targets[0].IDField": {
 			append(plain, target(func(t *extref.Target) { t.Name = "x" })...), nil},
+		`targets[0].VersionField: invalid field name: "version" collides with Options.VersionField "version"`: {
+			target(func(t *extref.Target) {
+				t.Collection, t.Path, t.IDField, t.Fields[0].As = source, "", "boss", "boss_name"
+			}), nil},
+		`targets[0].Fields[0].As: invalid field name: "name" collides with targets[0].Fields[0].Path "name"`: {
+			target(func(t *extref.Target) { t.Collection, t.Path, t.IDField, t.VersionField = source, "", "boss", "v" }), nil},
+		`targets[0].IDField: invalid field name: "boss._id" collides with targets[0].Fields[0].Path "boss"`: {
+			target(func(t *extref.Target) {
+				t.Collection, t.Path, t.Fields = source, "boss", []extref.Field{{Path: "boss"}}
+			}), nil},
 		`_id: invalid field name: "_id" collides`: {target(func(t *extref.Target) { t.Path, t.IDField, t.Fields = "", "x", []extref.Field{{Path: "a", As: "_id"}} }), nil},
 	} {
 		_, err := extref.New[int, bson.D](source, try.targets, try.opts)

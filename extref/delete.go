@@ -79,7 +79,11 @@ func (r *Ref[ID, S]) refuse(ctx context.Context, id bson.RawValue, joined bool) 
 			}
 			touched = true
 		}
-		doc, err := t.primary.FindOne(ctx, t.where(equal(id)), options.FindOne().SetProjection(idOnly)).Raw()
+		filter := t.where(equal(id))
+		if same(r.source, t.Collection) { // a reference to itself goes with it
+			filter = append(filter, bson.E{Key: "_id", Value: bson.D{{Key: "$ne", Value: id}}})
+		}
+		doc, err := t.primary.FindOne(ctx, filter, options.FindOne().SetProjection(idOnly)).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			continue
 		}

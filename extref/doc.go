@@ -67,8 +67,8 @@
 // target follows changes: a change of the phone number writes the customer and
 // nothing else. A copy keeps the version that it was made from, and is written
 // only by a higher one: propagating twice, late, or from two processes at once,
-// leaves the newest copy and writes it once. Versions are whole numbers of any
-// type, int64 where this package writes them. No version counts as 0, so existing
+// leaves the newest copy and writes it once. Versions are whole numbers, int64
+// where this package writes them. No version counts as 0, so existing
 // sources need none to begin with.
 //
 // One version covers all followed fields of a source: a change of one of them

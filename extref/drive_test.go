@@ -80,12 +80,14 @@ func TestOutboxWorkers(t *testing.T) {
 	db := mongotest.Database(t)
 	r, _, _ := orders(t, db, 3, &extref.Options{Outbox: db.Collection("outbox")})
 	var writers, workers sync.WaitGroup
-	ctx, stop := context.WithCancel(t.Context())
+	limit := bounded(t)
+	ctx, stop := context.WithCancel(limit)
+	defer stop()
 	for range 3 {
 		workers.Go(func() {
 			for ctx.Err() == nil {
 				// Hardly any lease, so that they get into each other's way.
-				if _, err := r.Drain(t.Context(), &extref.DrainOptions{Lease: time.Nanosecond, BatchSize: 2}); err != nil {
+				if _, err := r.Drain(limit, &extref.DrainOptions{Lease: time.Nanosecond, BatchSize: 2}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -94,7 +96,7 @@ func TestOutboxWorkers(t *testing.T) {
 	for w := range 3 {
 		writers.Go(func() {
 			for i := range 10 {
-				if _, err := r.Update(t.Context(), (w+i)%3, set("name", fmt.Sprint(w, "/", i))); err != nil {
+				if _, err := r.Update(limit, (w+i)%3, set("name", fmt.Sprint(w, "/", i))); err != nil {
 					t.Error(err)
 				}
 			}
@@ -164,7 +166,7 @@ func TestOutboxPoison(t *testing.T) {
 // watching runs Watch until the function returned is called.
 func watching(t *testing.T, r *extref.Ref[int, bson.D], o *extref.WatchOptions) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(bounded(t))
 	result := make(chan error, 1)
 	go func() {
 		err := r.Watch(ctx, o)
@@ -176,7 +178,7 @@ func watching(t *testing.T, r *extref.Ref[int, bson.D], o *extref.WatchOptions) 
 	return func() {
 		t.Helper()
 		cancel()
-		if err := <-result; !errors.Is(err, context.Canceled) {
+		if err := receive(t, result); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	}
@@ -261,8 +263,8 @@ func TestWatch(t *testing.T) {
 	if _, err := tokens.UpdateOne(t.Context(), d(), set("token", d("_data", "nonsense"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Watch(t.Context(), o); err == nil {
-		t.Error("no error")
+	if err := r.Watch(bounded(t), o); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
 	}
 	if _, err := tokens.DeleteOne(t.Context(), d()); err != nil {
 		t.Fatal(err)
@@ -381,7 +383,7 @@ func TestWatchGivesUp(t *testing.T) {
 	defer func() {
 		_ = admin.RunCommand(context.Background(), d("configureFailPoint", "failCommand", "mode", "off")).Err()
 	}()
-	err = r.Watch(t.Context(), &extref.WatchOptions{Tokens: db.Collection("tokens")})
+	err = r.Watch(bounded(t), &extref.WatchOptions{Tokens: db.Collection("tokens")})
 	var server mongo.ServerError
 	if !errors.As(err, &server) || !server.HasErrorCode(286) {
 		t.Error(err)
@@ -431,17 +433,54 @@ func TestWatchRepeatsWhatFailed(t *testing.T) {
 			}
 		},
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	ctx := bounded(t)
 	err := r.Watch(ctx, o)
-	if !mongo.IsDuplicateKeyError(err) || !strings.Contains(err.Error(), `extref: watch: source {"$numberInt":"0"}: orders.customer: `) {
+	var failed *extref.SourceError
+	if !mongo.IsDuplicateKeyError(err) || !errors.As(err, &failed) || failed.Source.AsInt64() != 0 ||
+		!strings.Contains(err.Error(), `extref: watch: source {"$numberInt":"0"}: orders.customer: `) {
 		t.Fatal(err)
 	}
+	// One that goes on without it, after the token and in a reconciliation.
+	for _, name := range []string{"second", "third"} {
+		told := make(chan int64, 10)
+		goOn := *o
+		goOn.Failed = func(err *extref.SourceError) error {
+			if !mongo.IsDuplicateKeyError(err) {
+				return err
+			}
+			told <- err.Source.AsInt64()
+			return nil
+		}
+		goOn.Name = map[string]string{"third": "another"}[name]
+		stop := watching(t, r, &goOn)
+		diff(t, int64(0), receive(t, told))
+		ok[extref.UpdateResult](t)(r.Update(t.Context(), 2, set("name", name)))
+		eventually(t, name, func() bool {
+			return lookupD(lookupD(stored(t, orders)[2], "customer").(bson.D), "name") == name
+		})
+		stop()
+	}
+	diff(t, 1, len(problems(t, r)))
+	result, err := r.Repair(t.Context(), nil)
+	if !mongo.IsDuplicateKeyError(err) || !errors.As(err, &failed) || result != (extref.RepairResult{Examined: 3, Remaining: 1}) {
+		t.Error(result, err)
+	}
+	// What is not about a source ends it.
+	ended := *o
+	ended.Failed = func(*extref.SourceError) error { return nil }
+	ended.Tokens = db.Client().Database(strings.Repeat("x", 70)).Collection("tokens") // no such name
+	if err := r.Watch(ctx, &ended); err == nil || ctx.Err() != nil {
+		t.Error(err)
+	}
+	if _, err := db.Collection("tokens").DeleteOne(t.Context(), d("_id", "another")); err != nil {
+		t.Fatal(err)
+	}
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "c1", "address.city", "Bari")))
 	if err := orders.Indexes().DropOne(t.Context(), "customer.name_1"); err != nil {
 		t.Fatal(err)
 	}
 	stop := watching(t, r, o)
 	inSync(t, r)
 	stop()
-	diff(t, 1, reconciled)
+	diff(t, 2, reconciled)
 }

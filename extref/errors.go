@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/missing"
@@ -52,3 +53,21 @@ func (e *ReferencedError) Error() string {
 
 // Is makes the error match ErrReferenced.
 func (e *ReferencedError) Is(target error) bool { return target == ErrReferenced }
+
+// A SourceError says which source Drain, Repair or Watch could not propagate.
+type SourceError struct {
+	Source bson.RawValue // the source's _id
+	Err    error
+}
+
+func (e *SourceError) Error() string { return fmt.Sprintf("source %v: %v", e.Source, e.Err) }
+
+// Unwrap returns why.
+func (e *SourceError) Unwrap() error { return e.Err }
+
+// refused reports that an error is about one source or its copies, so that others
+// can be propagated all the same.
+func refused(err error) bool {
+	var write mongo.WriteException
+	return errors.Is(err, ErrInvalid) || errors.As(err, &write) && len(write.WriteErrors) > 0
+}

@@ -266,7 +266,7 @@ func (r *Ref[ID, S]) state(doc bson.Raw) (state, error) {
 // whole reads a version; none is 0.
 func whole(value bson.RawValue) (int64, bool) {
 	switch value.Type {
-	case 0:
+	case 0, bson.TypeNull:
 		return 0, true
 	case bson.TypeInt32:
 		return int64(value.Int32()), true

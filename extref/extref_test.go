@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -92,6 +93,14 @@ func stored(t testing.TB, coll *mongo.Collection) []bson.D {
 	return out
 }
 
+// bounded is the context of work that waits for other work: whatever a server
+// makes of it, it ends.
+func bounded(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 func transaction(t testing.TB, db *mongo.Database, fn func(ctx context.Context) error) error {
 	t.Helper()
 	session, err := db.Client().StartSession()
@@ -99,7 +108,7 @@ func transaction(t testing.TB, db *mongo.Database, fn func(ctx context.Context) 
 		t.Fatal(err)
 	}
 	defer session.EndSession(context.Background())
-	_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) { return nil, fn(ctx) })
+	_, err = session.WithTransaction(bounded(t), func(ctx context.Context) (any, error) { return nil, fn(ctx) })
 	return err
 }
 

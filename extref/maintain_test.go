@@ -182,12 +182,13 @@ func TestCheckLooksAgain(t *testing.T) {
 	for i := range 3 {
 		insert(t, colls[0], d("_id", i, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
 	}
-	stop, stopped := context.WithCancel(t.Context())
+	limit := bounded(t)
+	stop, stopped := context.WithCancel(limit)
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
 		for i := 0; stop.Err() == nil; i++ {
-			if _, err := r.Update(t.Context(), 1, set("name", i)); err != nil {
+			if _, err := r.Update(limit, 1, set("name", i)); err != nil {
 				t.Error(err)
 			}
 		}

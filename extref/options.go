@@ -14,8 +14,8 @@ import (
 // Options says how the source is kept and who propagates. The zero value keeps a
 // version in "version" and propagates in the transaction of the change.
 type Options struct {
-	// VersionField is the source's field for the version, a whole number; missing
-	// counts as 0. Not used if every target is Unversioned. Default "version".
+	// VersionField is the source's field for the version, a whole number (int32,
+	// int64 or double); missing or null counts as 0. Not used if every target is Unversioned. Default "version".
 	VersionField string
 
 	// Outbox makes Update and Replace write an entry there instead of
@@ -38,8 +38,8 @@ type Target struct {
 	Collection *mongo.Collection
 
 	// Path is where a document has its copy, or with Array its array of copies;
-	// it may be dotted. "" puts the copy among the document's own fields.
-	// Default "".
+	// it may be dotted, but not lead through another array. "" puts the copy among
+	// the document's own fields. Default "".
 	Path string
 	// Array says that Path holds an array of copies. A document may hold several
 	// of one source. Default false.
@@ -92,7 +92,7 @@ const (
 type DeletePolicy int
 
 const (
-	// Refuse keeps the source while a document refers to it.
+	// Refuse keeps the source while another document refers to it.
 	Refuse DeletePolicy = iota
 	// Keep leaves the last copy as it is. If a source with the same _id is
 	// inserted later its version must go on from there; Repair sees to that.
@@ -100,7 +100,8 @@ const (
 	// Unset removes the copy: the field at Path, or with Path "" the fields that
 	// it consists of, or the elements of the array.
 	Unset
-	// Cascade deletes the documents that hold a copy. Not with Array.
+	// Cascade deletes the documents that hold a copy, and nothing that refers to
+	// these. Not with Array.
 	Cascade
 )
 
@@ -152,6 +153,11 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (Optio
 			return o, nil, fmt.Errorf("%s.Name: %q stands twice", option, out[i].Name)
 		}
 		names[out[i].Name] = true
+		if same(source, t.Collection) {
+			if err := out[i].besideSource(option, o.VersionField); err != nil {
+				return o, nil, err
+			}
+		}
 		for j := range i {
 			a, b := out[j], out[i]
 			if !same(a.Collection, b.Collection) {
@@ -175,7 +181,7 @@ func (t Target) complete(option, version string) (target, error) {
 		return target{}, fmt.Errorf("%s.Collection: nil", option)
 	}
 	if t.Path != "" {
-		if err := checkPath(option+".Path", t.Path); err != nil {
+		if err := fieldpath.CheckNamed(option+".Path", t.Path); err != nil {
 			return target{}, err
 		}
 	}
@@ -204,11 +210,11 @@ func (t Target) complete(option, version string) (target, error) {
 	if t.VersionField == "" && !t.Unversioned {
 		t.VersionField = version
 	}
-	if err := checkPath(option+".IDField", t.IDField); err != nil {
+	if err := fieldpath.CheckNamed(option+".IDField", t.IDField); err != nil {
 		return target{}, err
 	}
 	if t.VersionField != "" {
-		if err := checkPath(option+".VersionField", t.VersionField); err != nil {
+		if err := fieldpath.CheckNamed(option+".VersionField", t.VersionField); err != nil {
 			return target{}, err
 		}
 	}
@@ -217,7 +223,7 @@ func (t Target) complete(option, version string) (target, error) {
 	sources := map[string]bool{}
 	for i := range out.Fields {
 		f, option := &out.Fields[i], fmt.Sprintf("%s.Fields[%d]", option, i)
-		if err := checkPath(option+".Path", f.Path); err != nil {
+		if err := fieldpath.CheckNamed(option+".Path", f.Path); err != nil {
 			return target{}, err
 		}
 		if first, _, _ := strings.Cut(f.Path, "."); first == version || first == "_id" || first == touchField {
@@ -230,7 +236,7 @@ func (t Target) complete(option, version string) (target, error) {
 		if f.As == "" {
 			f.As = f.Path[strings.LastIndexByte(f.Path, '.')+1:]
 		}
-		if err := checkPath(option+".As", f.As); err != nil {
+		if err := fieldpath.CheckNamed(option+".As", f.As); err != nil {
 			return target{}, err
 		}
 		switch f.Policy {
@@ -249,15 +255,19 @@ func (t Target) complete(option, version string) (target, error) {
 	return out, fieldpath.CheckDisjoint(paths...)
 }
 
-// checkPath refuses paths that cannot be read alike in a query, where a number
-// may be an array's index, and in an expression.
-func checkPath(option, path string) error {
-	if err := fieldpath.CheckPath(option, path); err != nil {
-		return err
+// besideSource refuses a copy, in the source's own collection, that would lie upon
+// what the document has as a source.
+func (t *target) besideSource(option, version string) error {
+	own := []string{"Options.VersionField", version}
+	for i, f := range t.Fields {
+		own = append(own, fmt.Sprintf("%s.Fields[%d].Path", option, i), f.Path)
 	}
-	for segment := range strings.SplitSeq(path, ".") {
-		if strings.Trim(segment, "0123456789") == "" {
-			return fmt.Errorf("%s: %w: %q is a number", option, fieldpath.ErrInvalid, segment)
+	copied := t.paths(option)
+	for i := 0; i < len(own); i += 2 {
+		for j := 0; j < len(copied); j += 2 {
+			if err := fieldpath.CheckDisjoint(own[i], own[i+1], copied[j], copied[j+1]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -129,7 +129,7 @@ func (r *Ref[ID, S]) drain(ctx context.Context, opts *DrainOptions) (DrainResult
 			return result, err
 		default:
 			if failure == nil {
-				failure = fmt.Errorf("source %v: %w", id, err)
+				failure = &SourceError{Source: id, Err: err}
 			}
 			result.Failed++
 			if err := r.postpone(ctx, as, entry, err); err != nil {

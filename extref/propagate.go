@@ -124,7 +124,7 @@ func (r *Ref[ID, S]) compare(ctx context.Context, id bson.RawValue, s state) (st
 			filter = append(filter, bson.E{Key: r.opts.VersionField, Value: s.version})
 		}
 		raised, err := r.result(id, r.source.FindOneAndUpdate(ctx, filter,
-			bson.D{{Key: "$inc", Value: bson.D{{Key: r.opts.VersionField, Value: int64(1)}}}},
+			bson.D{{Key: "$set", Value: bson.D{{Key: r.opts.VersionField, Value: s.version + 1}}}},
 			options.FindOneAndUpdate().SetProjection(r.projection()).SetReturnDocument(options.After)))
 		if err == nil || !errors.Is(err, ErrNotFound) {
 			return raised, err

@@ -84,7 +84,7 @@ func (r *Ref[ID, S]) change(ctx context.Context, id ID, apply func(context.Conte
 	if r.versioned {
 		// Refused before anything is written.
 		filter = append(filter, bson.E{Key: "$nor", Value: bson.A{bson.D{{Key: r.opts.VersionField, Value: bson.D{
-			{Key: "$exists", Value: true}, {Key: "$not", Value: bson.D{{Key: "$type", Value: "number"}}},
+			{Key: "$ne", Value: nil}, {Key: "$not", Value: bson.D{{Key: "$type", Value: bson.A{"int", "long", "double"}}}},
 		}}}}})
 	}
 	var result UpdateResult

@@ -46,6 +46,11 @@ type WatchOptions struct {
 	// Reconciled is called after the reconciliation that a missing or lost
 	// token makes necessary. Default nil.
 	Reconciled func(RepairResult)
+	// Failed is called when a source is invalid or the server refuses to write its
+	// copies. If it returns nil Watch goes on; the copies stay behind until the
+	// source changes again, or Propagate or Repair mends them. Otherwise Watch ends
+	// with the error it returns. Default nil: Watch ends with the *SourceError.
+	Failed func(*SourceError) error
 }
 
 // Watch follows the source by a change stream and propagates each change of a
@@ -53,7 +58,8 @@ type WatchOptions struct {
 // error that the driver cannot resume from; it always returns an error. Other
 // changes cost nothing but the event. Run it in one process; a second one with the
 // same Name does the same work again, without harm. A source that cannot be
-// propagated ends it with an error that names the source; the others wait.
+// propagated ends it with a *SourceError, unless WatchOptions.Failed says
+// otherwise; the next Watch begins with that source.
 //
 // The token is saved after what it stands for has been propagated, so a crash
 // repeats some work and loses none. When there is no token, and when the server
@@ -165,7 +171,7 @@ func (w *watcher[ID, S]) follow(ctx context.Context) error {
 	defer stream.Close(context.WithoutCancel(ctx))
 	if w.token == nil {
 		// The stream is open, so it has whatever happens from here on.
-		result, err := w.repair(ctx, &RepairOptions{BatchSize: w.o.BatchSize})
+		result, err := w.repair(ctx, &RepairOptions{BatchSize: w.o.BatchSize}, w.failed)
 		if err != nil {
 			return fmt.Errorf("reconciliation: %w", err)
 		}
@@ -185,8 +191,10 @@ func (w *watcher[ID, S]) follow(ctx context.Context) error {
 			_, err := w.propagateID(ctx, id, &PropagateOptions{
 				BatchSize: w.o.BatchSize, Compare: w.o.Compare, Progress: func(int64) {},
 			})
-			if err != nil && !isNotFound(err) {
-				return fmt.Errorf("source %v: %w", id, err)
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				if err := w.failed(&SourceError{Source: id, Err: err}); err != nil {
+					return err
+				}
 			}
 			w.done++
 		}
@@ -266,4 +274,10 @@ func (w *watcher[ID, S]) followsPath(path string) bool {
 	return false
 }
 
-func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
+// failed says whether to go on without a source.
+func (w *watcher[ID, S]) failed(err *SourceError) error {
+	if w.o.Failed == nil || !refused(err) {
+		return err
+	}
+	return w.o.Failed(err)
+}
