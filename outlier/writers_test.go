@@ -612,3 +612,41 @@ func TestReadsFromThePrimary(t *testing.T) {
 		}
 	}
 }
+
+// What others do between Adopt's reading and its writing is not undone: an outlier
+// keeps its flag, and a parent that is deleted stays so.
+func TestAdoptMeanwhile(t *testing.T) {
+	t.Parallel()
+	other := mongotest.Database(t)
+	meanwhile := map[string]func(){}
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			if fn := meanwhile[e.CommandName]; fn != nil {
+				delete(meanwhile, e.CommandName)
+				fn()
+			}
+		},
+	}))
+	opts := &outlier.Options{MaxCount: 3, CountTypical: true}
+	lists := newLists[int, int](t, db, opts)
+	same := newLists[int, int](t, other.Client().Database(db.Name()), opts)
+	insert(t, db, bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(0, 5)}}, bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: ints(0, 2)}})
+	meanwhile["findAndModify"] = func() {
+		if err := same.Delete(t.Context(), 1); err != nil {
+			t.Error(err)
+		}
+	}
+	meanwhile["update"] = func() {
+		if _, err := same.AddMany(t.Context(), 2, ints(2, 6)); err != nil {
+			t.Error(err)
+		}
+	}
+	result, err := lists.Adopt(t.Context(), nil)
+	if diff := cmp.Diff(outlier.AdoptResult{Examined: 2}, result); err != nil || diff != "" || len(meanwhile) > 0 {
+		t.Error(err, diff, len(meanwhile))
+	}
+	if diff := cmp.Diff(ints(0, 6), collect(t, lists.Items(t.Context(), 2))); diff != "" {
+		t.Error(diff)
+	}
+	healthy(t, lists)
+}
