@@ -177,7 +177,12 @@
 //
 // # Composing
 //
-// ItemsFilter and Order are what paging takes to page through all items;
+// ItemsFilter and Order are what paging takes to page through all items, on the
+// index that is there already:
+//
+//	pager, err := paging.New[Review](db.Collection("reviews"), reviews.Order(), nil)
+//	page, err := pager.Page(ctx, reviews.ItemsFilter(1), paging.Request{Size: 20, After: token})
+//
 // TopPipeline yields the kept ones as documents, for stages of your own to follow.
 // JoinPipeline turns hot documents into whole ones, behind your own $match, $sort
 // and $limit on the hot collection.

@@ -9,9 +9,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/subset"
 )
 
@@ -322,8 +322,8 @@ func ExampleSubset_Repair() {
 	// 1 repaired, 4 kept
 }
 
-// All items a page at a time: ItemsFilter and Order are also what the paging
-// package takes.
+// All items a page at a time: ItemsFilter and Order are what the paging package
+// takes, and EnsureIndexes has made the index that the pages need.
 func ExampleSubset_ItemsFilter() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
@@ -332,23 +332,34 @@ func ExampleSubset_ItemsFilter() {
 	}
 	reviews := productReviews(db, 2)
 	for i := range 5 {
-		if _, err := reviews.Add(ctx, 1, Review{ID: i, Rating: i + 1}); err != nil {
+		if _, err := reviews.Add(ctx, 1, Review{ID: i, Rating: i + 1, Date: time.Unix(int64(i), 0)}); err != nil {
 			log.Fatal(err)
 		}
 	}
-	filter := append(reviews.ItemsFilter(1), bson.E{Key: "rating", Value: bson.D{{Key: "$gte", Value: 2}}})
-	cursor, err := db.Collection("reviews").Find(ctx, filter, options.Find().SetSort(reviews.Order()).SetLimit(2))
+	pages, err := paging.New[Review](db.Collection("reviews"), reviews.Order(), &paging.Options{PageSize: 2})
 	if err != nil {
 		log.Fatal(err)
 	}
-	var page []Review
-	if err := cursor.All(ctx, &page); err != nil {
-		log.Fatal(err)
-	}
-	for _, review := range page {
-		fmt.Println(review.ID, review.Rating)
+	filter := append(reviews.ItemsFilter(1), bson.E{Key: "rating", Value: bson.D{{Key: "$gte", Value: 2}}})
+	var request paging.Request
+	for {
+		page, err := pages.Page(ctx, filter, request)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, review := range page.Items {
+			fmt.Println(review.ID, review.Rating)
+		}
+		if !page.HasNext {
+			return
+		}
+		fmt.Println("next page")
+		request.After = page.Next
 	}
 	// Output:
 	// 4 5
 	// 3 4
+	// next page
+	// 2 3
+	// 1 2
 }

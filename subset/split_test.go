@@ -450,3 +450,35 @@ func TestOneDocumentFails(t *testing.T) {
 	same(t, "join", subset.AdoptResult{Adopted: 1, Moved: 1}, result)
 	same(t, "left", []bson.D{d("_id", int32(1), "a", int32(1))}, stored(t, cold))
 }
+
+// A cold document that is new must not outlive a deletion at the same time.
+func TestSplitInsertOfColdBesideDelete(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSplit[int, bson.D, bson.D](t, db, nil)
+	begin := func() (context.Context, *mongo.Session) {
+		session, err := db.Client().StartSession()
+		must(t, err)
+		must(t, session.StartTransaction())
+		return mongo.NewSessionContext(t.Context(), session), session
+	}
+	insert(t, db.Collection("movies"), d("_id", 1, "a", 1))
+	for name, write := range map[string]func(ctx context.Context) error{
+		"replace": func(ctx context.Context) error { return s.Replace(ctx, 1, d("a", 1), d("b", 1)) },
+		"update":  func(ctx context.Context) error { return s.Update(ctx, 1, d("$set", d("a", 1)), d("$set", d("b", 1))) },
+	} {
+		ctxA, sessionA := begin()
+		ctxB, sessionB := begin()
+		must(t, db.Collection("movies").FindOne(ctxB, d()).Err()) // its snapshot begins
+		must(t, write(ctxA))
+		err := s.Delete(ctxB, 1)
+		var server mongo.ServerError
+		if !errors.As(err, &server) || !server.HasErrorCode(112) {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = sessionB.AbortTransaction(t.Context())
+		must(t, sessionA.AbortTransaction(t.Context()))
+		sessionA.EndSession(t.Context())
+		sessionB.EndSession(t.Context())
+	}
+}
