@@ -113,6 +113,9 @@ func TestCheckAndRepair(t *testing.T) {
 		}
 		break
 	}
+	if n, err := lists.Total(t.Context(), "n text only"); err != nil || n != 1 { // none is stored
+		t.Error(n, err)
+	}
 	var progress []int64
 	result, err := lists.Repair(t.Context(), &outlier.RepairOptions{BatchSize: 2, Progress: func(done int64) { progress = append(progress, done) }})
 	if err != nil {
