@@ -1,11 +1,13 @@
 package extref
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"math/big"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -76,7 +78,8 @@ const (
 // is a problem, Behind.
 //
 // Cost: scans each target in the order of _id, 1 round trip a batch of 1000, and
-// 1 more for the sources of each, by _id; 1 more for a batch that has problems.
+// 1 more for the sources of each, by _id; 1 more for a batch that has problems,
+// and if the target is Unversioned 1 for the sources of these.
 func (r *Ref[ID, S]) Check(ctx context.Context) iter.Seq2[Problem, error] {
 	return func(yield func(Problem, error) bool) {
 		err := r.inspect(ctx, defaultBatchSize, func(_ int, problems []Problem) (bool, error) {
@@ -258,6 +261,7 @@ func (r *Ref[ID, S]) examine(ctx context.Context, t *target, docs []bson.Raw) ([
 	if len(again) == 0 {
 		return problems, nil
 	}
+	doubted := map[string]bson.RawValue{}
 	for docs, err := range scan.Batches(ctx, t.Collection, inIDs(again), t.projection(), len(again)+1) {
 		if err != nil {
 			return nil, err
@@ -266,11 +270,21 @@ func (r *Ref[ID, S]) examine(ctx context.Context, t *target, docs []bson.Raw) ([
 			for _, p := range r.compareDocument(t, doc, asked, sources) {
 				if p.Kind != Ahead { // the source may have gone on
 					problems = append(problems, p)
+					doubted[keyOf(p.Source)] = p.Source
 				}
 			}
 		}
 	}
-	return problems, nil
+	if !t.Unversioned || len(doubted) == 0 {
+		return problems, nil
+	}
+	// These copies do not say of what state they are: if their source has gone on
+	// meanwhile nothing is known about them.
+	now, err := r.sources(ctx, doubted)
+	return slices.DeleteFunc(problems, func(p Problem) bool {
+		key := keyOf(p.Source)
+		return !bytes.Equal(now[key].doc, sources[key].doc)
+	}), err
 }
 
 // sources reads the states of these sources, by key.

@@ -242,6 +242,10 @@ func TestCosts(t *testing.T) {
 		record(t, db, 0, one("aggregate", 1), func() error { collect(t, r.Stale(ctx, "many.teams")); return nil })
 		record(t, db, 0, one("find", 6), func() error { collect(t, r.Check(ctx)); return nil })
 		record(t, db, 0, one("find", 2), func() error { _, err := r.Adopt(ctx, "flat", nil); return err })
+		if _, err := db.Collection("single").UpdateMany(ctx, d("team._id", 1), set("team.name", "x")); err != nil {
+			t.Fatal(err)
+		}
+		record(t, db, 0, one("find", 8), func() error { collect(t, r.Check(ctx)); return nil })
 	})
 
 	t.Run("outbox", func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 
 // DeleteResult counts the documents of the targets that Delete wrote.
 type DeleteResult struct {
-	Unset   int64 // documents whose copies were removed
-	Deleted int64 // documents deleted with the source
+	Unset   int64 `json:"unset"`   // documents whose copies were removed
+	Deleted int64 `json:"deleted"` // documents deleted with the source
 }
 
 // Delete deletes a source and treats its copies by the policy of each target, in

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -198,6 +199,36 @@ func TestCheckLooksAgain(t *testing.T) {
 	}
 	stopped()
 	<-finished
+}
+
+// Nor is one that arrives between any of them, where copies have no version.
+func TestCheckUnversionedLooksAgain(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, unversioned)
+	insert(t, teams, team(1, "a"), team(2, "two"))
+	insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
+	insert(t, colls[1], d("_id", 1, "teams", bson.A{d("ref", d("id", 2), "name", "wrong", "city", "Berlin")}))
+	sent := 0
+	hooked := mongotest.Database(t, options.Client().SetMonitor(onCommand("find", func() {
+		if sent++; sent == 2 || sent == 3 { // before the source is read, and before the copies are again
+			if _, err := r.Update(t.Context(), 1, set("name", sent)); err != nil {
+				t.Error(err)
+			}
+		}
+	}))).Client().Database(teams.Database().Name())
+	same, err := extref.New[int, bson.D](hooked.Collection("teams"), []extref.Target{
+		{Collection: hooked.Collection("single"), Path: "team", Unversioned: true, Fields: []extref.Field{{Path: "name"}}},
+		{Collection: hooked.Collection("many"), Path: "teams", Array: true, IDField: "ref.id", Unversioned: true, Fields: []extref.Field{{Path: "name"}}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, []string{
+		`many.teams {"$numberInt":"1"}: copy of {"$numberInt":"2"}: different: teams.name is "wrong", want "two"`,
+	}, problems(t, same))
+	if sent != 8 {
+		t.Errorf("%d reads", sent)
+	}
 }
 
 // A source without a usable version is told, and stops nothing else.

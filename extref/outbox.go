@@ -60,19 +60,20 @@ type DrainOptions struct {
 
 // DrainResult says what Drain did.
 type DrainResult struct {
-	Done   int64 // entries propagated and removed
-	Failed int64 // entries left with an error, to be tried again later
-	Copies int64 // documents written
+	Done   int64 `json:"done"`   // entries propagated and removed
+	Failed int64 `json:"failed"` // entries left with an error, to be tried again later
+	Copies int64 `json:"copies"` // documents written
 }
 
 // Drain propagates the sources in the outbox until no entry is due. Call it every
 // so often, in one process or in several at once. An entry is removed when the
 // state it stands for, or a newer one, is in all copies; a crash before that
-// leaves it to a later call, when its lease is over. Entries of sources that are gone are removed.
+// leaves it to a later call, when its lease is over. Entries of sources that are
+// gone are removed.
 //
 // An entry that fails keeps the error and is tried again after a while, up to 10
-// minutes, for ever; the others go on. Drain then returns the first such error
-// with the complete result, and Pending tells which entries fail.
+// minutes, for ever; the others go on. Drain then returns the first such error, a
+// *SourceError, with the complete result, and Pending tells which entries fail.
 //
 // Cost: 2 round trips and 2 writes to the outbox for each entry, the first by the
 // index {due: 1}, the second by _id, and those of a Propagate; 1 round trip at
@@ -169,16 +170,16 @@ func (r *Ref[ID, S]) postpone(ctx context.Context, as bson.D, entry bson.Raw, wh
 // An Entry is a source in the outbox.
 type Entry struct {
 	// ID is the source's _id.
-	ID bson.RawValue
+	ID bson.RawValue `json:"id"`
 	// Since is when the oldest change was made that is not propagated yet.
-	Since time.Time
+	Since time.Time `json:"since"`
 	// Due is when a worker may take it on: in the future while one works on it,
 	// or waits to try again.
-	Due time.Time
+	Due time.Time `json:"due"`
 	// Attempts is how often it was taken on since the last change.
-	Attempts int64
+	Attempts int64 `json:"attempts"`
 	// Error is why the last attempt failed; "" if none has.
-	Error string
+	Error string `json:"error,omitempty"`
 }
 
 // Pending yields the entries of the outbox, those that are due first.

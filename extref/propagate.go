@@ -36,9 +36,9 @@ type PropagateOptions struct {
 type PropagateResult struct {
 	// Version is that of the source which was propagated; 0 if no target has
 	// versions.
-	Version int64
+	Version int64 `json:"version"`
 	// Copies is how many documents were written.
-	Copies int64
+	Copies int64 `json:"copies"`
 }
 
 // Propagate brings the followed fields of a source into all copies that are

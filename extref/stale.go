@@ -12,14 +12,14 @@ import (
 // A StaleCopy is a copy that is not of its source's newest state.
 type StaleCopy struct {
 	// ID is the _id of the document that holds the copy, Source the source's.
-	ID     bson.RawValue `bson:"_id"`
-	Source bson.RawValue `bson:"source"`
+	ID     bson.RawValue `bson:"_id" json:"id"`
+	Source bson.RawValue `bson:"source" json:"source"`
 	// Version is that of the copy, SourceVersion that of the source, Behind the
 	// difference: how many changes of followed fields the copy has missed. All 0
 	// if the target is Unversioned.
-	Version       int64 `bson:"version"`
-	SourceVersion int64 `bson:"sourceVersion"`
-	Behind        int64 `bson:"behind"`
+	Version       int64 `bson:"version" json:"version"`
+	SourceVersion int64 `bson:"sourceVersion" json:"sourceVersion"`
+	Behind        int64 `bson:"behind" json:"behind"`
 }
 
 // Stale yields the copies of a target that are behind, or with Unversioned

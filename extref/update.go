@@ -17,12 +17,12 @@ import (
 type UpdateResult struct {
 	// Changed says that a followed field changed, or that the update raised the
 	// version itself.
-	Changed bool
+	Changed bool `json:"changed"`
 	// Version is the source's version now; 0 if no target has versions.
-	Version int64
+	Version int64 `json:"version"`
 	// Copies is how many documents of the targets were written; none with an
 	// outbox or with Deferred.
-	Copies int64
+	Copies int64 `json:"copies"`
 }
 
 // Update changes a source. update is what the driver's UpdateOne takes: update
