@@ -143,7 +143,9 @@ func TestCosts(t *testing.T) {
 	examined(t, db, cmds[0], "_id_", 1, 1, "_id", "revision")
 	r.Document.LastSeen = month(2)
 	record(t, db, 1, []string{"update"}, save)
-	r = revision{Number: r.Number, Document: r.Document} // by hand
+	r.Document.N = 30
+	record(t, db, 2, []string{"findAndModify", "insert", "commitTransaction"}, save) // after a field has come behind the others
+	r = revision{Number: r.Number, Document: r.Document}                             // by hand
 	r.Document.N = 3
 	cmds = record(t, db, 2, []string{"find", "findAndModify", "insert", "commitTransaction"}, save)
 	examined(t, db, cmds[0], "_id_", 1, 1, "_id")
@@ -324,6 +326,9 @@ func TestMaintenanceCosts(t *testing.T) {
 	cmds = record(t, db, 0, scan, check)
 	examined(t, db, cmds[1], byNumber, 9, 2, "document_id")
 	examined(t, db, cmds[3], "_id_", 6, 3, "_id")
+	if n := cmds[2].Body.Lookup("cursor", "batchSize").AsInt64(); n != 100 { // or the cursor would time out in a large collection
+		t.Errorf("documents are listed %d at a time", n)
+	}
 
 	if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("0"), bson.D{{Key: "$set", Value: bson.D{{Key: "revision", Value: 1}}}}); err != nil {
 		t.Fatal(err)

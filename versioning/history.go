@@ -375,6 +375,16 @@ func (d *Documents[ID, T]) ascend(ctx context.Context, filter bson.D, current *s
 	more := true
 	flush := func(next *state) error {
 		states, err := resolve(pending, next)
+		if errors.Is(err, errNoNext) { // Prune may have taken it since the first batch was read
+			oldest, failed := d.rows(ctx, filter, bson.D{{Key: d.opts.RevisionField, Value: 1}}, 1)
+			if failed != nil {
+				return failed
+			}
+			if len(oldest) > 0 && oldest[0].number > pending[0].number {
+				pending = slices.DeleteFunc(pending, func(r *row) bool { return r.number < oldest[0].number })
+				states, err = resolve(pending, next)
+			}
+		}
 		pending = nil
 		for _, s := range states {
 			if more, err = visit(s); err != nil || !more {

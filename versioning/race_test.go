@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -110,5 +111,48 @@ func TestWritesBetweenTheStepsOfARead(t *testing.T) {
 		for range d.Check(ctx) {
 			t.Error("a problem")
 		}
+	}
+}
+
+// Prune overtakes the cursor of a history read oldest first: what it has left is read.
+// As the servers of the tests read ahead, the cursor finds a gap, and the rest is
+// deleted when the oldest revision is asked for.
+func TestPruneOvertakesAHistory(t *testing.T) {
+	t.Parallel()
+	var between atomic.Pointer[func()]
+	var finds atomic.Int64
+	monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if fn := between.Load(); fn != nil && e.CommandName == "find" && finds.Add(1) == 3 {
+			(*fn)()
+		}
+	}}
+	ctx := t.Context()
+	db := mongotest.Database(t, options.Client().SetMonitor(monitor))
+	d := helper[string, counter](t, db, &versioning.Options{SnapshotEvery: 100})
+	r := get(t)(d.Create(ctx, counter{ID: "a", Note: "some text that makes a delta smaller"}, nobody))
+	for range 9 {
+		r.Document.N++
+		r = get(t)(d.Save(ctx, r, nobody))
+	}
+	prune := func(from, to int) func() {
+		return func() {
+			if _, err := db.Collection("revisions").DeleteMany(ctx, append(d.HistoryFilter("a"),
+				bson.E{Key: "revision", Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lt", Value: to}}})); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	prune(3, 7)()
+	rest := prune(1, 3)
+	between.Store(&rest)
+	next := int64(7)
+	for r, err := range d.History(ctx, "a", &versioning.HistoryOptions{OldestFirst: true}) {
+		if err != nil || r.Number != next || r.Document.N != int(next)-1 {
+			t.Fatalf("%+v, %v, want %d", r, err, next)
+		}
+		next++
+	}
+	if next != 11 {
+		t.Errorf("ended before %d", next)
 	}
 }

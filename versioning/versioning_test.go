@@ -2,6 +2,7 @@ package versioning_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -164,3 +165,20 @@ func TestScenario(t *testing.T) {
 
 var _ = context.Background
 var _ = fmt.Sprint
+
+// What services answer with.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	type doc struct {
+		Name string `json:"name"`
+	}
+	for want, r := range map[string]versioning.Revision[doc]{
+		`{"number":2,"change":{"author":"elrond","reason":"found","at":"2941-04-01T09:00:00Z"},"document":{"name":"Bilbo"}}`: {
+			Number: 2, Change: by("elrond", "found", month(0)), Document: doc{"Bilbo"}},
+		`{"number":1,"change":{},"deleted":true,"document":{"name":""}}`: {Number: 1, Deleted: true},
+	} {
+		if got := string(must[[]byte](t)(json.Marshal(r))); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
