@@ -165,6 +165,8 @@
 // beside live writes. After a change of N, Order, Fields, CountField or Values give
 // the new options to all writers and run EnsureIndexes and Repair. A larger N is
 // filled by Repair, or by the first edit or deletion in a parent with a count.
+// Check, Repair and Adopt read what a parent keeps beside what it should keep: both
+// together must fit into the 16 MB of a document.
 //
 // [Subset.Adopt] is the way in: from a collection of items and parents without
 // subset, and from parents that hold all their items in an array. Until it has

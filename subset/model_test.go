@@ -215,6 +215,14 @@ func TestWritesOfAParentConflict(t *testing.T) {
 			_, err := s.AddMany(ctx, func(yield func(int, review) bool) { yield(1, review{ID: 2, Date: day(1)}) }, nil)
 			return err
 		}},
+		{"repair", func(ctx context.Context, s *subset.Subset[int, review]) error {
+			_, err := s.Repair(ctx, nil)
+			return err
+		}},
+		{"adopt", func(ctx context.Context, s *subset.Subset[int, review]) error {
+			_, err := s.Adopt(ctx, nil)
+			return err
+		}},
 		{"move an unkept one", func(ctx context.Context, s *subset.Subset[int, review]) error { return s.Move(ctx, 1, 2, 5) }},
 	}
 	db := mongotest.Database(t)
@@ -226,6 +234,7 @@ func TestWritesOfAParentConflict(t *testing.T) {
 		_, err := s.Add(t.Context(), 1, review{ID: i, Date: day(i)})
 		must(t, err)
 	}
+	update(t, db.Collection("parents"), d("_id", 1), d("$pop", d("reviews", -1))) // for Repair
 	begin := func() (context.Context, *mongo.Session) {
 		session, err := db.Client().StartSession()
 		must(t, err)

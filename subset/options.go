@@ -3,6 +3,7 @@ package subset
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -104,8 +105,8 @@ func (o *Options) withDefaults() (Options, error) {
 	if out.N == 0 {
 		out.N = defaultN
 	}
-	if out.N < 0 {
-		return out, errors.New("Options.N: negative")
+	if out.N < 0 || out.N > math.MaxInt32 {
+		return out, fmt.Errorf("Options.N: %d is not a size of an array", out.N)
 	}
 	var err error
 	if out.Order, err = fullOrder(out.Order); err != nil {

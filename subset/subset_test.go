@@ -665,14 +665,15 @@ func TestConfiguration(t *testing.T) {
 	a, b := client.Database("x").Collection("a"), client.Database("x").Collection("b")
 	value := func(v subset.Value) *subset.Options { return &subset.Options{Values: []subset.Value{v}} }
 	for want, o := range map[string]*subset.Options{
-		"Options.ParentField: _id is the item's own":                                {ParentField: "_id"},
-		"Options.ParentField: invalid field name: \"a.b\" contains \".\"":           {ParentField: "a.b"},
-		"Options.ArrayField: invalid field name: \"$a\" starts with \"$\"":          {ArrayField: "$a"},
-		"Options.ArrayField: invalid field name: \"0\" is a number":                 {ArrayField: "a.0"},
-		"Options.ArrayField: invalid field name: \"_id\" collides with _id \"_id\"": {ArrayField: "_id"},
-		"Options.CountField: invalid field name: \"items\" collides with":           {CountField: "items"},
-		"Options.NoCount: Options.CountField is set":                                {NoCount: true, CountField: "n"},
-		"Options.N: negative":                                                           {N: -1},
+		"Options.ParentField: _id is the item's own":                                    {ParentField: "_id"},
+		"Options.ParentField: invalid field name: \"a.b\" contains \".\"":               {ParentField: "a.b"},
+		"Options.ArrayField: invalid field name: \"$a\" starts with \"$\"":              {ArrayField: "$a"},
+		"Options.ArrayField: invalid field name: \"0\" is a number":                     {ArrayField: "a.0"},
+		"Options.ArrayField: invalid field name: \"_id\" collides with _id \"_id\"":     {ArrayField: "_id"},
+		"Options.CountField: invalid field name: \"items\" collides with":               {CountField: "items"},
+		"Options.NoCount: Options.CountField is set":                                    {NoCount: true, CountField: "n"},
+		"Options.N: -1 is not a size of an array":                                       {N: -1},
+		"Options.N: 2147483648 is not a size of an array":                               {N: 1 << 31},
 		"Options.Order: \"date\": 2 is neither 1 nor -1":                                {Order: d("date", 2)},
 		"Options.Order: \"date\": text is neither":                                      {Order: d("date", "text")},
 		"Options.Order: _id must be last":                                               {Order: d("_id", 1, "a", 1)},
