@@ -163,7 +163,9 @@ func (r *Ref[ID, S]) adoptBatch(ctx context.Context, t *target, docs []bson.Raw,
 		}
 		var models []mongo.WriteModel
 		for key, s := range now {
-			models = append(models, t.fill(s, holders[key])...)
+			if s.bad == nil {
+				models = append(models, t.fill(s, holders[key])...)
+			}
 		}
 		if len(models) > 0 {
 			if _, err := t.Collection.BulkWrite(ctx, models); err != nil {

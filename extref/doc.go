@@ -47,7 +47,7 @@
 // dotted: with Path "items", Array and IDField "product._id", the items of an
 // order are {quantity: 2, product: {_id: 5, name: "…"}}.
 //
-// A source has any number of targets. A target's name, by which calls and
+// A source has any number of targets, also in its own collection. A target's name, by which calls and
 // problems name it, is that of its collection and its path: "orders.customer".
 //
 // Five calls are enough for most:
@@ -97,6 +97,11 @@
 //     the source by a change stream, so it serves whoever changes it in whatever
 //     way. Or call [Ref.Propagate].
 //
+// When the server refuses to write a copy (a unique index, a validator) the first
+// way refuses the change. Drain goes on with other sources and tries again later.
+// Watch ends and begins with that source next time, unless WatchOptions.Failed
+// has it go on.
+//
 // Your own update of a source must raise the version when it changes a followed
 // field, {$inc: {version: 1}}, and should not otherwise, as each rise writes all
 // copies once. Where writers cannot be made to, PropagateOptions.Compare and
@@ -117,10 +122,10 @@
 // [Ref.Delete] deletes a source by the policy of each target, in one
 // transaction: [Refuse] (the default) while a copy is left, [Keep] the last
 // copy, [Unset] the reference (or pull it from the array), [Cascade] to the
-// documents. It is meant for as many copies as a transaction can write in its
-// time (a minute, unless the server is told otherwise), some thousands. Where
-// there are more, unset or delete most of them first in batches of your own, by
-// [Ref.Filter].
+// documents, but not further to what refers to these. It is meant for as many
+// copies as a transaction can write in its time (a minute, unless the server is
+// told otherwise), some thousands. Where there are more, unset or delete most of
+// them first in batches of your own, by [Ref.Filter].
 //
 // # Indexes
 //
@@ -168,7 +173,7 @@
 // # Sharding
 //
 // The source is sharded by _id ([Ref.ShardKey]): every write to it names that.
-// Targets keep the shard key they have. They are written by updateMany on the
+// Leave the outbox unsharded. Targets keep the shard key they have. They are written by updateMany on the
 // indexes above, which goes to all shards that hold copies.
 //
 // # Maintenance

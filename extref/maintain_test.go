@@ -240,6 +240,16 @@ func TestBadSource(t *testing.T) {
 		insert(t, colls[0], d("_id", id, "team", d("_id", id+1, "name", "old", "version", 1)))
 	}
 	insert(t, colls[2], d("_id", 1, "team_id", 1))
+	decimal := ok[bson.Decimal128](t)(bson.ParseDecimal128("1"))
+	insert(t, colls[0],
+		d("_id", 7, "team", d("_id", 2, "version", "1")), d("_id", 8, "team", d("_id", 2, "version", decimal)),
+		d("_id", 9, "team", d("_id", 2, "version", 0.5)))
+	if stale := collect(t, r.Stale(t.Context(), "single.team")); len(stale) != 2 || stale[0].Behind+stale[1].Behind != 2 || stale[0].Version+stale[1].Version != 1 {
+		t.Errorf("stale %+v", stale)
+	}
+	if _, err := colls[0].DeleteMany(t.Context(), d("_id", d("$gt", 1))); err != nil {
+		t.Fatal(err)
+	}
 	diff(t, []string{
 		`single.team {"$numberInt":"0"}: copy of {"$numberInt":"1"}: bad source: version`,
 		`single.team {"$numberInt":"1"}: copy of {"$numberInt":"2"}: behind: team.version is {"$numberInt":"1"}, want {"$numberLong":"2"}`,

@@ -84,7 +84,13 @@ func (r *Ref[ID, S]) stalePipeline(t *target) (mongo.Pipeline, error) {
 		return nil, fmt.Errorf("%s: not in the source's database", t.Name)
 	}
 	const joined = "source"
-	version := bson.D{{Key: "$ifNull", Value: bson.A{"$" + joined + "." + r.opts.VersionField, literal(int64(0))}}}
+	types := bson.A{"int", "long", "double"}
+	version := "$" + joined + "." + r.opts.VersionField
+	long := func(value any) bson.D {
+		return op1("$convert", bson.D{{Key: "input", Value: value}, {Key: "to", Value: "long"}, {Key: "onError", Value: 0}})
+	}
+	// That of a bad source is none; Check tells it.
+	want := op("$cond", op("$in", op1("$type", version), types), version, 0)
 	here := "$copy."
 	pipeline := mongo.Pipeline{
 		{{Key: "$match", Value: t.referring()}},
@@ -117,13 +123,13 @@ func (r *Ref[ID, S]) stalePipeline(t *target) (mongo.Pipeline, error) {
 			bson.D{{Key: "$project", Value: result}}), nil
 	}
 	result = append(result,
-		bson.E{Key: "version", Value: here + t.VersionField},
-		bson.E{Key: "sourceVersion", Value: version},
-		bson.E{Key: "behind", Value: op("$subtract", version, here+t.VersionField)})
+		bson.E{Key: "version", Value: long(here + t.VersionField)},
+		bson.E{Key: "sourceVersion", Value: long(want)},
+		bson.E{Key: "behind", Value: long(op("$subtract", want, here+t.VersionField))})
 	return append(pipeline,
 		bson.D{{Key: "$match", Value: bson.D{
-			{Key: "copy." + t.VersionField, Value: bson.D{{Key: "$type", Value: "number"}}},
-			{Key: "$expr", Value: op("$lt", here+t.VersionField, version)},
+			{Key: "copy." + t.VersionField, Value: bson.D{{Key: "$type", Value: types}}},
+			{Key: "$expr", Value: op("$lt", here+t.VersionField, want)},
 		}}},
 		bson.D{{Key: "$project", Value: result}}), nil
 }
