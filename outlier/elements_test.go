@@ -414,3 +414,28 @@ func TestCollation(t *testing.T) {
 	}
 	healthy(t, lists)
 }
+
+// An array of too many bytes is found, and split.
+func TestAdoptBytes(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[string, string](t, db, &outlier.Options{MaxBytes: 1000, OverflowMaxBytes: 500})
+	all := make([]string, 15)
+	for i := range all {
+		all[i] = strings.Repeat(string(rune('a'+i)), 85)
+	}
+	insert(t, db, bson.D{{Key: "_id", Value: "plain"}, {Key: "items", Value: all}})
+	if diff := cmp.Diff([]string{`list "plain": over bounds: 1413, want 1000`}, problems(t, lists)); diff != "" {
+		t.Error(diff)
+	}
+	if result, err := lists.Adopt(t.Context(), nil); err != nil || result.Adopted != 1 {
+		t.Error(result, err)
+	}
+	if diff := cmp.Diff(all, collect(t, lists.Items(t.Context(), "plain"))); diff != "" {
+		t.Error(diff)
+	}
+	if n, err := db.Collection("extras").CountDocuments(t.Context(), bson.D{}); err != nil || n != 2 {
+		t.Error(n, err)
+	}
+	healthy(t, lists)
+}
