@@ -158,8 +158,13 @@ func TestOutboxPoison(t *testing.T) {
 		t.Fatalf("%+v", pending)
 	}
 	diff(t, extref.DrainResult{}, ok[extref.DrainResult](t)(r.Drain(t.Context(), nil))) // later
-	// The next change makes it due.
+	// The next change makes it due, as if it were new but for its age.
 	ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "free")))
+	since := pending[0].Since
+	pending = collect(t, r.Pending(t.Context()))
+	if len(pending) != 1 || pending[0].Attempts != 0 || pending[0].Error != "" || !pending[0].Since.Equal(since) || pending[0].Due.After(time.Now()) {
+		t.Errorf("%+v", pending)
+	}
 	diff(t, extref.DrainResult{Done: 1, Copies: 1}, ok[extref.DrainResult](t)(r.Drain(t.Context(), nil)))
 }
 

@@ -18,7 +18,8 @@ var (
 	ErrNotFound error = missing.Error("no such source")
 
 	// ErrInvalid says that a document cannot be a source: it has no ID, or no
-	// whole number in Options.VersionField. Nothing was written.
+	// whole number in Options.VersionField. Nothing was written, unless an update
+	// itself made the version such, in a transaction of the caller's: abort that.
 	ErrInvalid = errors.New("cannot be a source")
 
 	// ErrNoTarget says that the name given is not one of a target.
