@@ -297,7 +297,8 @@ func TestVersions(t *testing.T) {
 	t.Parallel()
 	r, teams, colls := people(t, nil, nil)
 	insert(t, teams, append(team(1, "a"), bson.E{Key: "version", Value: int32(3)}), append(team(2, "b"), bson.E{Key: "version", Value: "1.2"}),
-		append(team(3, "c"), bson.E{Key: "version", Value: ok[bson.Decimal128](t)(bson.ParseDecimal128("2"))}))
+		append(team(3, "c"), bson.E{Key: "version", Value: ok[bson.Decimal128](t)(bson.ParseDecimal128("2"))}),
+		append(team(4, "d"), bson.E{Key: "version", Value: bson.A{i32(1), i32(2)}}))
 	insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
 	update := func(update any) extref.UpdateResult {
 		t.Helper()
@@ -325,6 +326,7 @@ func TestVersions(t *testing.T) {
 		"version a string":    func(ctx context.Context) error { _, err := r.Update(ctx, 2, set("name", "z")); return err },
 		"replacement without": func(ctx context.Context) error { _, err := r.Replace(ctx, 1, d("version", "x")); return err },
 		"version a decimal":   func(ctx context.Context) error { _, err := r.Update(ctx, 3, set("name", "z")); return err },
+		"version an array":    func(ctx context.Context) error { _, err := r.Update(ctx, 4, set("name", "z")); return err },
 		"replace a string":    func(ctx context.Context) error { _, err := r.Replace(ctx, 2, team(2, "z")); return err },
 	} {
 		if err := call(t.Context()); !errors.Is(err, extref.ErrInvalid) {
@@ -356,7 +358,7 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if len(stored(t, teams)) != 3 {
+	if len(stored(t, teams)) != 4 {
 		t.Error("made a source")
 	}
 }
@@ -735,4 +737,35 @@ func TestRefusalsLeaveNoMark(t *testing.T) {
 			diff(t, []bson.D{bad}, stored(t, teams))
 		}
 	}
+}
+
+// Without versions a batch writes what the source holds when it is written.
+func TestUnversionedBatchReadsAgain(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, unversioned)
+	insert(t, teams, team(1, "a"))
+	insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
+	if _, err := teams.UpdateByID(t.Context(), 1, set("name", "b")); err != nil {
+		t.Fatal(err)
+	}
+	once := 0
+	hooked := mongotest.Database(t, options.Client().SetMonitor(onCommand("findAndModify", func() {
+		if once++; once == 1 { // the source is read, the batch not begun
+			if _, err := r.Update(t.Context(), 1, set("name", "c")); err != nil {
+				t.Error(err)
+			}
+			// What a slower propagation may have left meanwhile.
+			if _, err := colls[0].UpdateByID(t.Context(), 1, set("team.name", "a")); err != nil {
+				t.Error(err)
+			}
+		}
+	}))).Client().Database(teams.Database().Name())
+	same, err := extref.New[int, bson.D](hooked.Collection("teams"), []extref.Target{
+		{Collection: hooked.Collection("single"), Path: "team", Unversioned: true, Fields: []extref.Field{{Path: "name"}}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, extref.PropagateResult{Copies: 1}, ok[extref.PropagateResult](t)(same.Propagate(t.Context(), 1, nil)))
+	diff(t, "c", lookupD(lookupD(stored(t, colls[0])[0], "team").(bson.D), "name"))
 }

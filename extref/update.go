@@ -83,9 +83,12 @@ func (r *Ref[ID, S]) change(ctx context.Context, id ID, apply func(context.Conte
 	filter := byID(raw)
 	if r.versioned {
 		// Refused before anything is written.
-		filter = append(filter, bson.E{Key: "$nor", Value: bson.A{bson.D{{Key: r.opts.VersionField, Value: bson.D{
-			{Key: "$ne", Value: nil}, {Key: "$not", Value: bson.D{{Key: "$type", Value: bson.A{"int", "long", "double"}}}},
-		}}}}})
+		filter = append(filter, bson.E{Key: "$nor", Value: bson.A{
+			bson.D{{Key: r.opts.VersionField, Value: bson.D{
+				{Key: "$ne", Value: nil}, {Key: "$not", Value: bson.D{{Key: "$type", Value: bson.A{"int", "long", "double"}}}},
+			}}},
+			bson.D{{Key: r.opts.VersionField, Value: bson.D{{Key: "$type", Value: "array"}}}},
+		}})
 	}
 	var result UpdateResult
 	err = txn.Run(ctx, r.source.Database().Client(), func(ctx context.Context) error {
