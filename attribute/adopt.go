@@ -2,7 +2,6 @@ package attribute
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -202,14 +201,14 @@ func (c *core) conversion(columns []Column, opts *AdoptOptions) (AdoptOptions, e
 		return o, err
 	}
 	if len(columns) == 0 {
-		return o, errors.New("no columns")
+		return o, fmt.Errorf("%w: no columns", ErrInvalid)
 	}
 	paths := []string{"_id", "_id", "Options.ArrayField", c.array}
 	seen := map[[2]string]bool{}
 	for i, column := range columns {
 		option := fmt.Sprintf("columns[%d]", i)
-		if err := checkPath(option+".Path", column.Path); err != nil {
-			return o, err
+		if err := fieldpath.CheckNamed(option+".Path", column.Path); err != nil {
+			return o, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 		if err := checkKey(column.Key); err != nil {
 			return o, fmt.Errorf("%s.Key: %w", option, err)
@@ -224,5 +223,8 @@ func (c *core) conversion(columns []Column, opts *AdoptOptions) (AdoptOptions, e
 		seen[identity] = true
 		paths = append(paths, option+".Path", column.Path)
 	}
-	return o, fieldpath.CheckDisjoint(paths...)
+	if err := fieldpath.CheckDisjoint(paths...); err != nil {
+		return o, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return o, nil
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -107,7 +107,7 @@ func setDefault(field *string, value string) {
 }
 
 func (o *Options) check() error {
-	if err := checkPath("Options.ArrayField", o.ArrayField); err != nil {
+	if err := fieldpath.CheckNamed("Options.ArrayField", o.ArrayField); err != nil {
 		return err
 	}
 	for _, f := range [][2]string{{"KeyField", o.KeyField}, {"ValueField", o.ValueField}, {"QualifierField", o.QualifierField}} {
@@ -117,7 +117,7 @@ func (o *Options) check() error {
 		if err := fieldpath.CheckName("Options."+f[0], f[1]); err != nil {
 			return err
 		}
-		if err := checkPath("Options."+f[0], f[1]); err != nil {
+		if err := fieldpath.CheckNamed("Options."+f[0], f[1]); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (o *Options) check() error {
 		}{{"Prefix", index.Prefix}, {"Suffix", index.Suffix}} {
 			for j, path := range part.paths {
 				option := fmt.Sprintf("Options.Indexes[%d].%s[%d]", i, part.name, j)
-				if err := checkPath(option, path); err != nil {
+				if err := fieldpath.CheckNamed(option, path); err != nil {
 					return err
 				}
 				if fieldpath.CheckDisjoint("", o.ArrayField, "", path) != nil {
@@ -148,19 +148,10 @@ func (o *Options) check() error {
 				seen[path] = true
 			}
 		}
-	}
-	return nil
-}
-
-// checkPath refuses paths that cannot be read alike in a filter, where a number
-// may be an array's index, and in an expression.
-func checkPath(option, path string) error {
-	if err := fieldpath.CheckPath(option, path); err != nil {
-		return err
-	}
-	for segment := range strings.SplitSeq(path, ".") {
-		if strings.Trim(segment, "0123456789") == "" {
-			return fmt.Errorf("%s: %w: %q is a number", option, fieldpath.ErrInvalid, segment)
+		for j, other := range o.Indexes[:i] {
+			if index.KeyOnly == other.KeyOnly && slices.Equal(index.Prefix, other.Prefix) && slices.Equal(index.Suffix, other.Suffix) {
+				return fmt.Errorf("Options.Indexes[%d]: the same as Options.Indexes[%d]", i, j)
+			}
 		}
 	}
 	return nil

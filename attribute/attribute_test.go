@@ -511,6 +511,8 @@ func TestOptions(t *testing.T) {
 		"Options.Indexes[0].Prefix[0]": {Indexes: []attribute.Index{{Prefix: []string{"attributes.x"}}}},
 		"Options.Indexes[0].Prefix[1]": {Indexes: []attribute.Index{{Prefix: []string{"a", "a"}}}},
 		"Options.Indexes[1].Suffix[0]": {Indexes: []attribute.Index{{}, {Suffix: []string{""}}}},
+		"Options.Indexes[1]":           {Indexes: []attribute.Index{{}, {Prefix: []string{}}}},
+		"Options.Indexes[2]":           {Indexes: []attribute.Index{{KeyOnly: true}, {Prefix: []string{"a"}, Suffix: []string{"b"}}, {Prefix: []string{"a"}, Suffix: []string{"b"}}}},
 	} {
 		_, err := attribute.New[int, int](coll, &o)
 		if err == nil || !strings.HasPrefix(err.Error(), "attribute: "+option+": ") {
