@@ -203,7 +203,7 @@ func named(ids bson.A, err error) error {
 // after which one can go on.
 func onesOwn(ctx context.Context, err error) bool {
 	var server mongo.ServerError
-	return errors.Is(err, ErrInvalid) || !txn.Running(ctx) && ctx.Err() == nil && errors.As(err, &server) &&
+	return errors.Is(err, ErrInvalid) || !txn.Running(ctx) && errors.As(err, &server) &&
 		!errors.Is(err, ErrTransactionsUnsupported) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err)
 }
 
@@ -397,7 +397,7 @@ func (s *Subset[P, T]) notAdopted(ctx context.Context, states []state) (map[int]
 	there, err := s.among(ctx, parents, ids)
 	for i, of := range held {
 		for _, id := range of {
-			stay[i] = stay[i] || id.IsZero() || !there[pair(states[i].id(), id)]
+			stay[i] = stay[i] || !there[pair(states[i].id(), id)]
 		}
 	}
 	return stay, err

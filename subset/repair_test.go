@@ -460,23 +460,46 @@ func TestOneParentFails(t *testing.T) {
 // An error that is not a document's own ends the work.
 func TestCancelledBatch(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	updates := 0
-	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
-		Started: func(_ context.Context, e *event.CommandStartedEvent) {
-			if e.CommandName == "update" && e.Command.Lookup("updates", "0", "u", "$set", "__touch").Boolean() {
-				updates++
-				cancel()
-			}
-		},
-	}))
-	s := newSubset[int, review](t, db, reviewOptions())
-	insert(t, db.Collection("parents"), d("_id", 1, "num_reviews", 1), d("_id", 2, "num_reviews", 1))
-	result, err := s.Repair(ctx, nil)
-	if !errors.Is(err, context.Canceled) || result.Repaired != 0 || updates != 1 {
-		t.Errorf("%+v, %v, %d updates", result, err, updates)
+	for at := 1; at <= 2; at++ { // in the batch, and in what follows when one is refused
+		ctx, cancel := context.WithCancel(t.Context())
+		updates := 0
+		db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
+			Started: func(_ context.Context, e *event.CommandStartedEvent) {
+				if mark, _ := e.Command.Lookup("updates", "0", "u", "$set", "__touch").BooleanOK(); mark {
+					if updates++; updates == at {
+						cancel()
+					}
+				}
+			},
+		}))
+		s := newSubset[int, bson.D](t, db, nil)
+		parents := db.Collection("parents")
+		insert(t, parents, d("_id", 1, "items", bson.A{1}), d("_id", 2, "items", bson.A{d("_id", 1)}), d("_id", 3, "count", 1))
+		result, err := s.Adopt(ctx, nil)
+		if !errors.Is(err, context.Canceled) || result.Adopted != 0 || updates != at || strings.Contains(err.Error(), `"2"`) {
+			t.Errorf("%+v, %v, %d updates", result, err, updates)
+		}
+		untouched(t, parents)
 	}
-	untouched(t, db.Collection("parents"))
+}
+
+// A duplicate key ends the caller's transaction, and the work in it.
+func TestJoinedDuplicate(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, nil)
+	parents := db.Collection("parents")
+	insert(t, parents, d("_id", 1, "items", bson.A{d("_id", 1)}), d("_id", 2, "items", bson.A{d("_id", 1)}))
+	session, err := db.Client().StartSession()
+	must(t, err)
+	defer session.EndSession(t.Context())
+	must(t, session.StartTransaction())
+	_, err = s.Adopt(mongo.NewSessionContext(t.Context(), session), nil)
+	if !mongo.IsDuplicateKeyError(err) || strings.Contains(err.Error(), `"1"}: `) {
+		t.Error(err)
+	}
+	_ = session.AbortTransaction(t.Context())
+	untouched(t, parents)
 }
 
 // Kept copies need not hold what the items must.
@@ -538,4 +561,24 @@ func TestLargeParents(t *testing.T) {
 		}
 	}
 	same(t, "transactions", 2, commits)
+}
+
+// Repair takes an array for copies only if the items have all that it holds.
+func TestRepairOfCopies(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, nil)
+	parents := db.Collection("parents")
+	insert(t, db.Collection("items"), d("_id", 1, "parent", 1), d("_id", 2, "parent", 2), d("_id", 3, "parent", 2))
+	insert(t, parents,
+		d("_id", 1, "items", bson.A{d("_id", 1), d("text", "no _id")}),
+		d("_id", 2, "items", bson.A{d("_id", 2)}),
+		d("_id", 3, "items", bson.A{d("_id", 3)}), // another parent's
+	)
+	result, err := s.Repair(t.Context(), nil)
+	must(t, err)
+	same(t, "result", subset.RepairResult{Examined: 3, Repaired: 1, Remaining: 2}, result)
+	untouched(t, parents)
+	docs := stored(t, parents)
+	same(t, "left, repaired, left", []int{2, 3, 2}, []int{len(docs[0]), len(docs[1]), len(docs[2])})
 }
