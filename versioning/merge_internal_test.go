@@ -101,3 +101,34 @@ func TestLargeDocuments(t *testing.T) {
 		t.Error(len(got), err)
 	}
 }
+
+// Three states of one document: what one writer changed is carried over to what
+// another one left, by fields at any depth; an array is one value.
+func TestMergeOfTwoWriters(t *testing.T) {
+	doc := func(n, m int, list ...any) bson.D {
+		return bson.D{{Key: "n", Value: n}, {Key: "inner", Value: bson.D{{Key: "m", Value: m}, {Key: "list", Value: bson.A(list)}}}}
+	}
+	one := func(n, m int) bson.D { return bson.D{{Key: "n", Value: n}, {Key: "m", Value: m}} }
+	for name, test := range map[string]struct{ stored, known, next, want bson.D }{
+		"other fields":    {doc(1, 2, "a"), doc(1, 1, "a"), doc(2, 1, "a"), doc(2, 2, "a")},
+		"other's array":   {doc(1, 1, "a", "b"), doc(1, 1, "a"), doc(1, 2, "a"), doc(1, 2, "a", "b")},
+		"own array":       {doc(1, 2, one(1, 1)), doc(1, 1, one(1, 1)), doc(1, 1, one(1, 2)), doc(1, 2, one(1, 2))},
+		"both the array":  {doc(1, 1, one(2, 1)), doc(1, 1, one(1, 1)), doc(1, 1, one(1, 2)), doc(1, 1, one(1, 2))},
+		"both a field":    {doc(2, 1), doc(1, 1), doc(3, 1), doc(3, 1)},
+		"other removed":   {doc(1, 1)[1:], doc(1, 1), doc(1, 2), doc(1, 2)[1:]},
+		"other removed 2": {doc(1, 1)[1:], doc(1, 1), doc(2, 1), append(doc(1, 1)[1:], bson.E{Key: "n", Value: 2})},
+		"self removed":    {doc(2, 2), doc(1, 1), doc(1, 1)[1:], doc(1, 2)[1:]},
+		"both added":      {append(doc(1, 1), bson.E{Key: "x", Value: 1}), doc(1, 1), append(doc(1, 1), bson.E{Key: "y", Value: 2}), append(doc(1, 1), bson.E{Key: "x", Value: 1}, bson.E{Key: "y", Value: 2})},
+	} {
+		all := func(d bson.D) []field {
+			out, err := fields(raw(t, d))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out
+		}
+		if got := document(merge(all(test.stored), all(test.known), all(test.next), false)); !bytes.Equal(got, raw(t, test.want)) {
+			t.Errorf("%s: got %v, want %v", name, got, raw(t, test.want))
+		}
+	}
+}

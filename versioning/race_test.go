@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -155,4 +156,89 @@ func TestPruneOvertakesAHistory(t *testing.T) {
 	if next != 11 {
 		t.Errorf("ended before %d", next)
 	}
+}
+
+// A document that comes back, or is created, between Repair's look and its deletion
+// gets none.
+func TestRepairOfWhatComesBack(t *testing.T) {
+	t.Parallel()
+	for name, back := range map[string]func(t *testing.T, d *versioning.Documents[string, counter], current *mongo.Collection){
+		"put back": func(t *testing.T, _ *versioning.Documents[string, counter], current *mongo.Collection) {
+			if _, err := current.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 1}, {Key: "revision", Value: 2}}); err != nil {
+				t.Error(err)
+			}
+		},
+		"created": func(t *testing.T, d *versioning.Documents[string, counter], _ *mongo.Collection) {
+			get(t)(d.Create(t.Context(), counter{ID: "a"}, by("", "", month(2))))
+		},
+		"created and deleted": func(t *testing.T, d *versioning.Documents[string, counter], _ *mongo.Collection) {
+			r := get(t)(d.Create(t.Context(), counter{ID: "a"}, by("", "", month(2))))
+			if err := d.Delete(t.Context(), "a", r.Number, by("", "", month(2))); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var between atomic.Pointer[func()]
+			monitor := &event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+				if e.CommandName == "commitTransaction" { // of the look
+					if fn := between.Swap(nil); fn != nil {
+						(*fn)()
+					}
+				}
+			}}
+			ctx := t.Context()
+			db := mongotest.Database(t, options.Client().SetMonitor(monitor))
+			d := helper[string, counter](t, db, nil)
+			r := get(t)(d.Create(ctx, counter{ID: "a"}, by("", "", month(0))))
+			r.Document.N = 1
+			get(t)(d.Save(ctx, r, by("", "", month(0))))
+			remove(t, db.Collection("current"), d.Filter("a"))
+			comeBack := func() { back(t, d, db.Collection("current")) }
+			between.Store(&comeBack)
+			result, err := d.Repair(ctx, nil)
+			if err != nil || result.Repaired != 0 || result.Remaining != 1 || between.Load() != nil {
+				t.Errorf("%+v, %v", result, err)
+			}
+			for _, p := range collect(t, d.Check(ctx)) {
+				if p.Kind != versioning.TimeReversed { // the change of what was put back is not known
+					t.Errorf("%v", p)
+				}
+			}
+		})
+	}
+}
+
+// Repair and Create record the same deletion: one of them does.
+func TestRepairWithinCreate(t *testing.T) {
+	t.Parallel()
+	var between atomic.Pointer[func()]
+	monitor := &event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+		if e.CommandName == "find" { // of the newest revision
+			if fn := between.Swap(nil); fn != nil {
+				(*fn)()
+			}
+		}
+	}}
+	ctx := t.Context()
+	db := mongotest.Database(t, options.Client().SetMonitor(monitor))
+	d := helper[string, counter](t, db, nil)
+	r := get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
+	r.Document.N = 1
+	get(t)(d.Save(ctx, r, nobody))
+	remove(t, db.Collection("current"), d.Filter("a"))
+	repair := func() {
+		if result, err := d.Repair(ctx, nil); err != nil || result.Repaired != 1 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	}
+	between.Store(&repair)
+	if r := get(t)(d.Create(ctx, counter{ID: "a", N: 9}, nobody)); r.Number != 3 || r.Document.N != 9 {
+		t.Errorf("%+v", r)
+	}
+	if got := numbers(t, d, "a"); !reflect.DeepEqual(got, []int64{1, 2, 3}) {
+		t.Errorf("%v", got)
+	}
+	clean(t, d)
 }

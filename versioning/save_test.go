@@ -956,3 +956,55 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("%d revisions", n)
 	}
 }
+
+// Documents of every make of type are saved, changed and read alike.
+func TestTypesOfDocuments(t *testing.T) {
+	t.Parallel()
+	base := bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 1}, {Key: "inner", Value: bson.D{{Key: "x", Value: int64(1)}}}}
+	testType(t, "raw", marshal(t, base), func(v *bson.Raw) {
+		*v = marshal(t, bson.D{base[0], {Key: "n", Value: 2}, base[2]})
+	})
+	testType(t, "map", bson.M{"_id": "a", "n": 1, "inner": bson.M{"x": int64(1)}}, func(v *bson.M) { (*v)["n"] = 2 })
+	testType(t, "ordered", base, func(v *bson.D) { (*v)[1].Value = 2 })
+	type inner struct {
+		X int64 `bson:"x"`
+	}
+	type Embedded struct {
+		N int `bson:"n"`
+	}
+	type doc struct {
+		ID       string `bson:"_id"`
+		Embedded `bson:",inline"`
+		Inner    *inner `bson:"inner,omitempty"`
+	}
+	testType(t, "pointer", &doc{ID: "a", Embedded: Embedded{1}, Inner: &inner{1}}, func(v **doc) { (*v).N = 2 })
+	testType(t, "struct", doc{ID: "a", Embedded: Embedded{1}, Inner: &inner{1}}, func(v *doc) { v.N = 2 })
+}
+
+func testType[T any](t *testing.T, name string, first T, change func(*T)) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		db := mongotest.Database(t)
+		ctx := t.Context()
+		d := helper[string, T](t, db, &versioning.Options{SnapshotEvery: 5})
+		r := must[versioning.Revision[T]](t)(d.Create(ctx, first, nobody))
+		change(&r.Document)
+		if r = must[versioning.Revision[T]](t)(d.Save(ctx, r, nobody)); r.Number != 2 {
+			t.Errorf("saved %+v", r)
+		}
+		if r = must[versioning.Revision[T]](t)(d.Update(ctx, "a", func(*T) error { return nil }, nobody)); r.Number != 2 {
+			t.Errorf("unchanged %+v", r)
+		}
+		for n, want := range map[int64]int32{1: 1, 2: 2} {
+			old := marshal(t, must[versioning.Revision[T]](t)(d.At(ctx, "a", n)).Document)
+			if old.Lookup("n").AsInt64() != int64(want) || old.Lookup("inner", "x").AsInt64() != 1 {
+				t.Errorf("revision %d: %v", n, old)
+			}
+		}
+		diff := must[[]versioning.Difference](t)(d.Diff(ctx, "a", 1, 2))
+		if len(diff) != 1 || diff[0].Path != "n" {
+			t.Errorf("%v", diff)
+		}
+		clean(t, d)
+	})
+}
