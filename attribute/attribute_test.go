@@ -491,13 +491,51 @@ func TestInvalid(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := a.Set(ctx, 1, "k", make(chan int)); err == nil {
-		t.Error("a channel was stored")
-	}
 	want(t, stored(t, coll, 1), d("_id", int32(1)))
 	elements, err := a.Elements()
 	must(t, err)
 	want(t, elements, bson.A{})
+}
+
+// A refusal says which entry of which document it is about.
+func TestRefusalsNameTheEntry(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	ctx := t.Context()
+	a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
+	insert(t, coll, doc(1, e("x", 1), e("y", 2), e("x", 3, "q")), d("_id", 2, "attributes", 5))
+	bad := attribute.Attribute[any]{Key: "bad", Value: make(chan int)}
+	for _, c := range []struct {
+		err, target error
+		want        string
+	}{
+		{a.Add(ctx, 1, "x", 1), attribute.ErrExists, `attribute: add: attribute exists: key "x": _id 1`},
+		{a.Add(ctx, 1, "x", 1, "q"), attribute.ErrExists, `attribute: add: attribute exists: key "x", qualifier "q": _id 1`},
+		{a.Change(ctx, 1, "z", 1), attribute.ErrNoAttribute, `attribute: change: no such attribute: key "z": _id 1`},
+		{a.Remove(ctx, 1, "y", "q"), attribute.ErrNoAttribute, `attribute: remove: no such attribute: key "y", qualifier "q": _id 1`},
+		{a.Rename(ctx, 1, "z", "y"), attribute.ErrNoAttribute, `attribute: rename: no such attribute: key "z": _id 1`},
+		{a.Rename(ctx, 1, "x", "y"), attribute.ErrExists, `attribute: rename: attribute exists: key "y": _id 1`},
+		{errOf(a.Get(ctx, 1, "y", "q")), attribute.ErrNoAttribute, `attribute: get: no such attribute: key "y", qualifier "q": _id 1`},
+		{errOf(a.GetBy(ctx, nil, "z")), attribute.ErrNoAttribute, `attribute: get by: no such attribute: key "z"`},
+		{a.Set(ctx, 3, "x", 1), attribute.ErrNotFound, `attribute: set: no such document with attributes: _id 3`},
+		{errOf(a.Get(ctx, 3, "x")), attribute.ErrNotFound, `attribute: get: no such document with attributes: _id 3`},
+		{a.Set(ctx, 2, "x", 1), attribute.ErrNotArray, `attribute: set: not an array: "attributes": _id 2`},
+		{a.Set(ctx, 1, "bad", bad.Value), attribute.ErrInvalid, `attribute: set: invalid: key "bad": no encoder found for chan int`},
+		{a.SetMany(ctx, 1, attribute.Attribute[any]{Key: "good"}, bad), attribute.ErrInvalid, `attribute: set many: invalid: key "bad": no encoder found for chan int`},
+	} {
+		if !errors.Is(c.err, c.target) || c.err.Error() != c.want {
+			t.Errorf("%v, want %s", c.err, c.want)
+		}
+	}
+	cmds := mongotest.Record(t, db, func() {
+		elements, err := a.Elements(attribute.Attribute[any]{Key: "good"}, bad)
+		if !errors.Is(err, attribute.ErrInvalid) || err.Error() != `attribute: elements: invalid: key "bad": no encoder found for chan int` || elements != nil {
+			t.Error(elements, err)
+		}
+	})
+	want(t, len(cmds), 0)
+	want(t, stored(t, coll, 1), doc(1, e("x", int32(1)), e("y", int32(2)), e("x", int32(3), "q")))
 }
 
 func TestOptions(t *testing.T) {

@@ -21,7 +21,7 @@ var (
 	ErrExists = errors.New("attribute exists")
 
 	// ErrInvalid says that a key, a qualifier or the fields to adopt make no
-	// sense. Nothing was written.
+	// sense, or that a value cannot be encoded. Nothing was written.
 	ErrInvalid = errors.New("invalid")
 
 	// ErrNotArray says that the document's ArrayField holds something that is no

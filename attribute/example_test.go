@@ -368,7 +368,7 @@ func ExampleAttributes_Unadopt() {
 	fmt.Println(err)
 	// Output:
 	// 3 <nil>
-	// attribute: get: no such attribute
+	// attribute: get: no such attribute: key "color": _id 0
 }
 
 // A plain $push has added a key that was there.

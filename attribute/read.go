@@ -17,7 +17,10 @@ import (
 // Cost: 1 round trip, 1 document read, found by _id.
 func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key string, qualifier ...string) (V, error) {
 	value, err := a.get(ctx, bson.D{{Key: "_id", Value: equal(id)}}, key, qualifier)
-	if errors.Is(err, mongo.ErrNoDocuments) && !errors.Is(err, ErrNoAttribute) {
+	switch {
+	case errors.Is(err, ErrNoAttribute):
+		err = fmt.Errorf("%w: _id %v", err, id)
+	case errors.Is(err, mongo.ErrNoDocuments):
 		err = fmt.Errorf("%w: _id %v", ErrNotFound, id)
 	}
 	return value, wrap("get", err)
@@ -37,7 +40,7 @@ func (a *Attributes[ID, V]) GetBy(ctx context.Context, filter bson.D, key string
 	}
 	value, err := a.get(ctx, and(filter, a.present(key, q)), key, qualifier)
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		err = ErrNoAttribute
+		err = at(ErrNoAttribute, key, q)
 	}
 	return value, wrap("get by", err)
 }
@@ -56,7 +59,7 @@ func (a *Attributes[ID, V]) get(ctx context.Context, filter bson.D, key string, 
 		return zero, err
 	}
 	if len(found) == 0 {
-		return zero, ErrNoAttribute
+		return zero, at(ErrNoAttribute, key, q)
 	}
 	return found[0].Value, nil
 }

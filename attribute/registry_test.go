@@ -1,8 +1,10 @@
 package attribute_test
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -50,12 +52,16 @@ func skuRegistry() *bson.Registry {
 		}
 		return doc.WriteDocumentEnd()
 	}))
+	registry.RegisterTypeEncoder(reflect.TypeFor[signal](), bson.ValueEncoderFunc(func(_ bson.EncodeContext, w bson.ValueWriter, _ reflect.Value) error {
+		return w.WriteString("signal")
+	}))
 	return registry
 }
 
 type (
 	pattern  string
 	operator string
+	signal   chan int // that nothing but the client's registry can encode
 )
 
 // IDs and values go through the client's registry everywhere.
@@ -87,6 +93,15 @@ func TestClientRegistry(t *testing.T) {
 	must(t, err)
 	insert(t, coll, d("_id", 2, "attributes", elements))
 	want(t, stored(t, coll, 2), d("_id", int32(2), "attributes", bson.A{e("x", "1/2")}))
+	signals := attribute.As[any](a)
+	elements, err = signals.Elements(attribute.Attribute[any]{Key: "x", Value: signal(nil)})
+	must(t, err)
+	insert(t, coll, d("_id", 3, "attributes", elements))
+	want(t, stored(t, coll, 3), d("_id", int32(3), "attributes", bson.A{e("x", "signal")}))
+	err = signals.SetMany(ctx, id, attribute.Attribute[any]{Key: "x", Value: signal(nil)}, attribute.Attribute[any]{Key: "bad", Value: make(chan bool)})
+	if !errors.Is(err, attribute.ErrInvalid) || !strings.Contains(err.Error(), `key "bad"`) {
+		t.Error(err)
+	}
 }
 
 // What the client's registry makes of a value is data in every filter.

@@ -1,6 +1,7 @@
 package attribute
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key string, value V,
 		absent := bson.D{{Key: a.array, Value: op("$not", op("$elemMatch", a.element(key, a.identity(q))))}}
 		err = a.set(ctx, id, []Attribute[V]{{key, value, q}}, absent, func(s state) error {
 			if s.Has {
-				return ErrExists
+				return at(ErrExists, key, q)
 			}
 			return nil
 		})
@@ -70,7 +71,7 @@ func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key string, value V,
 func (a *Attributes[ID, V]) Change(ctx context.Context, id ID, key string, value V, qualifier ...string) error {
 	q, err := a.one(qualifier)
 	if err == nil {
-		err = a.set(ctx, id, []Attribute[V]{{key, value, q}}, a.present(key, q), missingAttribute)
+		err = a.set(ctx, id, []Attribute[V]{{key, value, q}}, a.present(key, q), mustHave(key, q))
 	}
 	return wrap("change", err)
 }
@@ -85,7 +86,7 @@ func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key string, quali
 	}
 	if err == nil {
 		update := op("$pull", bson.D{{Key: a.array, Value: a.element(key, a.identity(q))}})
-		err = a.write(ctx, id, a.present(key, q), update, a.question(key, q), missingAttribute)
+		err = a.write(ctx, id, a.present(key, q), update, a.question(key, q), mustHave(key, q))
 	}
 	return wrap("remove", err)
 }
@@ -102,9 +103,9 @@ func (a *Attributes[ID, V]) Rename(ctx context.Context, id ID, from, to string) 
 		err = a.write(ctx, id, and(a.has(from, nil), a.separate(from, to)), a.rename(from, to, Skip), question, func(s state) error {
 			switch {
 			case !s.Has:
-				return ErrNoAttribute
+				return at(ErrNoAttribute, from, "")
 			case s.Collides:
-				return ErrExists
+				return at(ErrExists, to, "")
 			}
 			return nil
 		})
@@ -115,7 +116,13 @@ func (a *Attributes[ID, V]) Rename(ctx context.Context, id ID, from, to string) 
 // Elements makes the array of a document to insert.
 func (a *Attributes[ID, V]) Elements(attributes ...Attribute[V]) (bson.A, error) {
 	elements, err := a.elements(attributes)
-	return elements, wrap("elements", err)
+	if err == nil {
+		err = a.unencodable(attributes)
+	}
+	if err != nil {
+		return nil, wrap("elements", err)
+	}
+	return elements, nil
 }
 
 func (a *Attributes[ID, V]) elements(attributes []Attribute[V]) (bson.A, error) {
@@ -154,7 +161,24 @@ func (a *Attributes[ID, V]) set(ctx context.Context, id any, attributes []Attrib
 	}
 	update := mongo.Pipeline{set(a.array, a.upsert(op("$ifNull", "$"+a.array, bson.A{}), literal(elements), true))}
 	first := attributes[0]
-	return a.write(ctx, id, guard, update, a.question(first.Key, first.Qualifier), refused)
+	err = a.write(ctx, id, guard, update, a.question(first.Key, first.Qualifier), refused)
+	if bad := (mongo.MarshalError{}); errors.As(err, &bad) {
+		return cmp.Or(a.unencodable(attributes), err)
+	}
+	return err
+}
+
+// unencodable names the first attribute whose value the client's registry, which
+// nobody else sees, cannot encode: a filter is encoded first, and the missing
+// update refused before anything is sent.
+func (a *Attributes[ID, V]) unencodable(attributes []Attribute[V]) error {
+	for _, attribute := range attributes {
+		_, err := a.coll.UpdateOne(context.Background(), bson.D{{Key: a.value, Value: attribute.Value}}, nil)
+		if bad := (mongo.MarshalError{}); errors.As(err, &bad) {
+			return fmt.Errorf("%w: %w", at(ErrInvalid, attribute.Key, attribute.Qualifier), bad.Err)
+		}
+	}
+	return nil
 }
 
 // state is what a refused write finds.
@@ -173,11 +197,22 @@ func (c *core) any(match bson.D) bson.D {
 	return op("$gt", op("$size", filtered(c.entries(), "o", match)), 0)
 }
 
-func missingAttribute(s state) error {
-	if !s.Has {
-		return ErrNoAttribute
+// mustHave refuses a document without the entry.
+func mustHave(key, qualifier string) func(state) error {
+	return func(s state) error {
+		if s.Has {
+			return nil
+		}
+		return at(ErrNoAttribute, key, qualifier)
 	}
-	return nil
+}
+
+// at names the entry that an error is about.
+func at(err error, key, qualifier string) error {
+	if qualifier == "" {
+		return fmt.Errorf("%w: key %q", err, key)
+	}
+	return fmt.Errorf("%w: key %q, qualifier %q", err, key, qualifier)
 }
 
 func (c *core) present(key, qualifier string) bson.D {
@@ -205,15 +240,15 @@ func (c *core) write(ctx context.Context, id any, guard bson.D, update any, ques
 		case err != nil:
 			return err
 		case !s.Writable:
-			return fmt.Errorf("%w: %q of _id %v", ErrNotArray, c.array, id)
+			return fmt.Errorf("%w: %q: _id %v", ErrNotArray, c.array, id)
 		}
 		if refused != nil {
 			if err := refused(s); err != nil {
-				return err
+				return fmt.Errorf("%w: _id %v", err, id)
 			}
 		}
 	}
-	return ErrContended
+	return fmt.Errorf("%w: _id %v", ErrContended, id)
 }
 
 // one is the qualifier of a call that means one entry.
