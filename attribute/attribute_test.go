@@ -379,6 +379,44 @@ func TestNotArray(t *testing.T) {
 	want(t, stored(t, coll, 8), d("_id", int32(8), "p", d("a", entry)))
 }
 
+// An element whose key or qualifier is an array that holds the one meant matches
+// in a filter, but is no entry: nothing reads, refuses or removes it for one.
+func TestArraysAsKeys(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	ctx := t.Context()
+	a := newAttributes[int, int](t, coll, &attribute.Options{QualifierField: "u"})
+	odd := bson.A{d("k", bson.A{"x"}, "v", int32(1)), d("k", "y", "v", int32(1), "u", bson.A{"q"})}
+	before := d("_id", int32(1), "attributes", odd)
+	insert(t, coll, before)
+	var problems []string
+	for p, err := range a.Check(ctx) {
+		must(t, err)
+		problems = append(problems, p.String())
+	}
+	want(t, problems, []string{`document {"$numberInt":"1"}: malformed: attributes (2)`})
+	for name, err := range map[string]error{
+		"get": errOf(a.Get(ctx, 1, "x")), "change": a.Change(ctx, 1, "x", 2), "change q": a.Change(ctx, 1, "y", 2, "q"),
+		"remove": a.Remove(ctx, 1, "x"), "remove q": a.Remove(ctx, 1, "y", "q"), "rename": a.Rename(ctx, 1, "x", "z"),
+	} {
+		if !errors.Is(err, attribute.ErrNoAttribute) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	must(t, errOf(a.RemoveKey(ctx, "x", nil)))
+	must(t, errOf(a.RenameKey(ctx, "x", "z", nil)))
+	want(t, stored(t, coll, 1), before)
+	record(t, db, 1, []string{"update"}, func() error { return a.Add(ctx, 1, "x", 3) })
+	record(t, db, 1, []string{"update"}, func() error { return a.Add(ctx, 1, "y", 4, "q") })
+	record(t, db, 1, []string{"update"}, func() error { return a.Change(ctx, 1, "x", 5) })
+	want(t, stored(t, coll, 1), d("_id", int32(1), "attributes", append(slices.Clone(odd), e("x", int32(5)), e("y", int32(4), "q"))))
+	must(t, a.Rename(ctx, 1, "y", "z"))
+	must(t, a.Remove(ctx, 1, "x"))
+	must(t, errOf(a.RemoveKey(ctx, "z", nil)))
+	want(t, stored(t, coll, 1), d("_id", int32(1), "attributes", odd[:1]))
+}
+
 func TestTypedAccess(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")

@@ -21,6 +21,8 @@ type Problem struct {
 	Key, Qualifier string
 	// Field is the field that holds the problem.
 	Field string
+	// Count is the number of malformed elements, 0 with other kinds.
+	Count int64
 }
 
 func (p Problem) String() string {
@@ -30,6 +32,9 @@ func (p Problem) String() string {
 	}
 	if p.Qualifier != "" {
 		text += fmt.Sprintf(" %q", p.Qualifier)
+	}
+	if p.Count > 0 {
+		text += fmt.Sprintf(" (%d)", p.Count)
 	}
 	return text
 }
@@ -41,8 +46,11 @@ const (
 	// Duplicate is two or more entries of one key and qualifier. Reads take the
 	// first, Set changes them all. Repair leaves one.
 	Duplicate ProblemKind = "duplicate"
-	// Malformed is an element of the array that is no document, has no key or one
-	// that is no string, or a qualifier that is no string. Repair leaves it.
+	// Malformed is elements of the array that are no documents, have no key or one
+	// that is no string, or a qualifier that is no string: one problem a document,
+	// with their Count. Repair leaves them. An element whose key is an array
+	// matches conditions on what that holds, as in all of MongoDB's filters;
+	// nothing else takes it for an entry.
 	Malformed ProblemKind = "malformed"
 	// NotArray is an ArrayField that holds something else, or something else than
 	// documents above it. Repair leaves it.
@@ -165,8 +173,8 @@ func (c *core) problems(f findings) (out []Problem) {
 	if !f.Writable {
 		out = append(out, Problem{ID: f.ID, Kind: NotArray, Field: c.array})
 	}
-	for range f.Malformed {
-		out = append(out, Problem{ID: f.ID, Kind: Malformed, Field: c.array})
+	if f.Malformed > 0 {
+		out = append(out, Problem{ID: f.ID, Kind: Malformed, Field: c.array, Count: f.Malformed})
 	}
 	for _, d := range f.Duplicates {
 		out = append(out, Problem{ID: f.ID, Kind: Duplicate, Field: c.array, Key: d.Key, Qualifier: d.Qualifier})

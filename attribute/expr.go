@@ -145,6 +145,21 @@ func (c *core) element(key string, qualifiers []string) bson.D {
 	return append(match, bson.E{Key: c.qualifier, Value: op("$in", values)})
 }
 
+// exact is element, but for elements whose key or qualifier is an array that
+// holds the one meant: expressions do not find these.
+func (c *core) exact(key string, qualifiers []string) bson.D {
+	arrays := bson.A{bson.D{{Key: c.key, Value: isType("array")}}}
+	if len(qualifiers) > 0 {
+		arrays = append(arrays, bson.D{{Key: c.qualifier, Value: isType("array")}})
+	}
+	return append(c.element(key, qualifiers), bson.E{Key: "$nor", Value: arrays})
+}
+
+// present is the filter for documents with such an element.
+func (c *core) present(key string, qualifiers []string) bson.D {
+	return bson.D{{Key: c.array, Value: op("$elemMatch", c.exact(key, qualifiers))}}
+}
+
 // target is the filter for the document of this ID if it has an array or can
 // get one.
 func (c *core) target(id any) bson.D {

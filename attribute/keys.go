@@ -97,7 +97,7 @@ func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, opts *Key
 	if err != nil {
 		return KeyResult{}, wrap("remove key", err)
 	}
-	update := op("$pull", bson.D{{Key: a.array, Value: a.element(key, nil)}})
+	update := op("$pull", bson.D{{Key: a.array, Value: a.exact(key, nil)}})
 	result, err := a.batches(ctx, a.has(key, nil), a.has(key, nil), update, o)
 	return result, wrap("remove key", err)
 }

@@ -405,12 +405,7 @@ func TestCheckAndRepair(t *testing.T) {
 		`document {"$numberInt":"3"}: duplicate: attributes "a" "q"`,
 		`document {"$numberInt":"3"}: duplicate: attributes "b"`,
 		`document {"$numberInt":"4"}: duplicate: attributes "a"`,
-		`document {"$numberInt":"4"}: malformed: attributes`,
-		`document {"$numberInt":"4"}: malformed: attributes`,
-		`document {"$numberInt":"4"}: malformed: attributes`,
-		`document {"$numberInt":"4"}: malformed: attributes`,
-		`document {"$numberInt":"4"}: malformed: attributes`,
-		`document {"$numberInt":"4"}: malformed: attributes`,
+		`document {"$numberInt":"4"}: malformed: attributes (6)`,
 		`document {"$numberInt":"5"}: not an array: attributes`,
 	}
 	malformed := append(bson.A{}, before[3].(bson.D)[1].Value.(bson.A)[:6]...)
@@ -444,7 +439,7 @@ func TestCheckAndRepair(t *testing.T) {
 		var progress []int64
 		result, err := a.Repair(t.Context(), &attribute.RepairOptions{KeepFirst: first, BatchSize: 2, Progress: func(n int64) { progress = append(progress, n) }})
 		must(t, err)
-		want(t, result, attribute.RepairResult{Examined: 4, Repaired: 3, Remaining: 7})
+		want(t, result, attribute.RepairResult{Examined: 4, Repaired: 3, Remaining: 2})
 		want(t, progress, []int64{2, 3})
 		want(t, all(t, coll), slices.Concat([]bson.D{before[0].(bson.D)}, repaired,
 			[]bson.D{before[4].(bson.D), before[5].(bson.D), before[6].(bson.D)}))

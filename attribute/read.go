@@ -38,7 +38,7 @@ func (a *Attributes[ID, V]) GetBy(ctx context.Context, filter bson.D, key string
 		var zero V
 		return zero, wrap("get by", err)
 	}
-	value, err := a.get(ctx, and(filter, a.present(key, q)), key, qualifier)
+	value, err := a.get(ctx, and(filter, a.has(key, a.identity(q))), key, qualifier)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		err = at(ErrNoAttribute, key, q)
 	}

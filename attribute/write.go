@@ -53,7 +53,7 @@ func (a *Attributes[ID, V]) SetMany(ctx context.Context, id ID, attributes ...At
 func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key string, value V, qualifier ...string) error {
 	q, err := a.one(qualifier)
 	if err == nil {
-		absent := bson.D{{Key: a.array, Value: op("$not", op("$elemMatch", a.element(key, a.identity(q))))}}
+		absent := bson.D{{Key: a.array, Value: op("$not", op("$elemMatch", a.exact(key, a.identity(q))))}}
 		err = a.set(ctx, id, []Attribute[V]{{key, value, q}}, absent, func(s state) error {
 			if s.Has {
 				return at(ErrExists, key, q)
@@ -71,7 +71,7 @@ func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key string, value V,
 func (a *Attributes[ID, V]) Change(ctx context.Context, id ID, key string, value V, qualifier ...string) error {
 	q, err := a.one(qualifier)
 	if err == nil {
-		err = a.set(ctx, id, []Attribute[V]{{key, value, q}}, a.present(key, q), mustHave(key, q))
+		err = a.set(ctx, id, []Attribute[V]{{key, value, q}}, a.present(key, a.identity(q)), mustHave(key, q))
 	}
 	return wrap("change", err)
 }
@@ -85,8 +85,8 @@ func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key string, quali
 		err = checkKey(key)
 	}
 	if err == nil {
-		update := op("$pull", bson.D{{Key: a.array, Value: a.element(key, a.identity(q))}})
-		err = a.write(ctx, id, a.present(key, q), update, a.question(key, q), mustHave(key, q))
+		update := op("$pull", bson.D{{Key: a.array, Value: a.exact(key, a.identity(q))}})
+		err = a.write(ctx, id, a.present(key, a.identity(q)), update, a.question(key, q), mustHave(key, q))
 	}
 	return wrap("remove", err)
 }
@@ -100,7 +100,7 @@ func (a *Attributes[ID, V]) Rename(ctx context.Context, id ID, from, to string) 
 	err := checkRename(from, to)
 	if err == nil {
 		question := bson.D{{Key: "has", Value: a.any(a.keyed("$$o", from, nil))}, {Key: "collides", Value: a.collides(from, to)}}
-		err = a.write(ctx, id, and(a.has(from, nil), a.separate(from, to)), a.rename(from, to, Skip), question, func(s state) error {
+		err = a.write(ctx, id, and(a.present(from, nil), a.separate(from, to)), a.rename(from, to, Skip), question, func(s state) error {
 			switch {
 			case !s.Has:
 				return at(ErrNoAttribute, from, "")
@@ -213,10 +213,6 @@ func at(err error, key, qualifier string) error {
 		return fmt.Errorf("%w: key %q", err, key)
 	}
 	return fmt.Errorf("%w: key %q, qualifier %q", err, key, qualifier)
-}
-
-func (c *core) present(key, qualifier string) bson.D {
-	return c.has(key, c.identity(qualifier))
 }
 
 // write updates the document of this ID. If it matches no guard the question is
