@@ -1,9 +1,12 @@
 package extref
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // Which events are acted upon, whatever form an update takes in them.
@@ -41,6 +44,30 @@ func TestConcerns(t *testing.T) {
 		}
 		if got := w.concerns(event); got != try.want {
 			t.Errorf("%v: %t", try.event, got)
+		}
+	}
+}
+
+// Which errors are about one source, so that Watch may go on without it.
+func TestFailed(t *testing.T) {
+	for _, try := range []struct {
+		err  error
+		want bool
+	}{
+		{fmt.Errorf("x: %w", ErrInvalid), true},
+		{fmt.Errorf("x: %w", mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 121}}}), true},
+		{mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}}, false},
+		{mongo.CommandError{Code: 13}, false},
+		{mongo.CommandError{Code: 6, Labels: []string{"NetworkError"}}, false},
+		{context.DeadlineExceeded, false},
+	} {
+		w := &watcher[int, bson.D]{o: WatchOptions{Failed: func(*SourceError) error { return nil }}}
+		if got := w.failed(&SourceError{Err: try.err}) == nil; got != try.want {
+			t.Errorf("%v: %t", try.err, got)
+		}
+		w.o.Failed = nil
+		if err := w.failed(&SourceError{Err: try.err}); err == nil {
+			t.Errorf("%v: passed over", try.err)
 		}
 	}
 }

@@ -261,6 +261,31 @@ func TestBadSource(t *testing.T) {
 	}
 }
 
+// A source that turns bad while its references are adopted fills in none.
+func TestAdoptBesideBadSource(t *testing.T) {
+	t.Parallel()
+	_, teams, colls := people(t, nil, nil)
+	insert(t, teams, team(1, "one"))
+	insert(t, colls[0], d("_id", 1, "team", d("_id", 1)))
+	once := 0
+	hooked := mongotest.Database(t, options.Client().SetMonitor(onCommand("update", func() {
+		if once++; once == 1 {
+			if _, err := teams.UpdateByID(t.Context(), 1, set("version", "x")); err != nil {
+				t.Error(err)
+			}
+		}
+	}))).Client().Database(teams.Database().Name())
+	r, err := extref.New[int, bson.D](hooked.Collection("teams"), []extref.Target{
+		{Collection: hooked.Collection("single"), Path: "team", Fields: []extref.Field{{Path: "name"}}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok[extref.AdoptResult](t)(r.Adopt(t.Context(), "single.team", nil))
+	diff(t, []bson.D{d("_id", i32(1), "team", d("_id", i32(1)))}, stored(t, colls[0]))
+	diff(t, []bson.D{append(team(1, "one"), bson.E{Key: "version", Value: "x"})}, stored(t, teams))
+}
+
 // Iterators end where the loop does, and after an error.
 func TestIterators(t *testing.T) {
 	t.Parallel()
