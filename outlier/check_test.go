@@ -45,15 +45,15 @@ func TestCheckAndRepair(t *testing.T) {
 		bson.D{{Key: "_id", Value: "d total"}},
 		bson.D{{Key: "_id", Value: "e total of a kind"}},
 		bson.D{{Key: "_id", Value: "f unflagged"}},
-		bson.D{{Key: "_id", Value: "g flagged"}, items("ab"), {Key: "has_extras", Value: true}, {Key: "items_total", Value: 2}},
+		bson.D{{Key: "_id", Value: "g flagged"}, items("ab"), {Key: "items_overflow", Value: true}, {Key: "items_total", Value: 2}},
 		bson.D{{Key: "_id", Value: "h over"}, items("abcdefgh")},
 		bson.D{{Key: "_id", Value: "i inside twice"}, items("aba")},
 		bson.D{{Key: "_id", Value: "j twice"}},
 		bson.D{{Key: "_id", Value: "k text"}, {Key: "items", Value: "abcd"}},
 		bson.D{{Key: "_id", Value: "l over and outside"}},
-		bson.D{{Key: "_id", Value: "m all at once"}, items("aab"), {Key: "has_extras", Value: true}, {Key: "items_total", Value: 7}},
-		bson.D{{Key: "_id", Value: "n text outside"}, items("a"), {Key: "has_extras", Value: true}, {Key: "items_total", Value: 2}},
-		bson.D{{Key: "_id", Value: "n text only"}, items("a"), {Key: "has_extras", Value: true}},
+		bson.D{{Key: "_id", Value: "m all at once"}, items("aab"), {Key: "items_overflow", Value: true}, {Key: "items_total", Value: 7}},
+		bson.D{{Key: "_id", Value: "n text outside"}, items("a"), {Key: "items_overflow", Value: true}, {Key: "items_total", Value: 2}},
+		bson.D{{Key: "_id", Value: "n text only"}, items("a"), {Key: "items_overflow", Value: true}},
 	)
 	for _, id := range []string{"c outlier", "d total", "e total of a kind", "f unflagged", "j twice", "l over and outside"} {
 		if _, err := lists.AddMany(t.Context(), id, strings.Split("abcdefgh", "")); err != nil {
@@ -68,7 +68,7 @@ func TestCheckAndRepair(t *testing.T) {
 	}
 	set("d total", bson.D{{Key: "$set", Value: bson.D{{Key: "items_total", Value: 7}}}})
 	set("e total of a kind", bson.D{{Key: "$set", Value: bson.D{{Key: "items_total", Value: math.NaN()}}}})
-	set("f unflagged", bson.D{{Key: "$unset", Value: bson.D{{Key: "has_extras", Value: ""}}}})
+	set("f unflagged", bson.D{{Key: "$unset", Value: bson.D{{Key: "items_overflow", Value: ""}}}})
 	set("l over and outside", bson.D{{Key: "$push", Value: bson.D{{Key: "items", Value: bson.D{{Key: "$each", Value: bson.A{"x", "y", "z"}}}}}}})
 	overflow := func(id string, n int, s string) bson.D {
 		return bson.D{{Key: "parent", Value: id}, {Key: "n", Value: n}, items(s)}

@@ -33,6 +33,7 @@
 //
 //	books, err := outlier.New[int, string](db.Collection("books"), db.Collection("book_extras"), &outlier.Options{
 //		ArrayField:  "customers_purchased",
+//		FlagField:   "has_extras", // default "customers_purchased_overflow"
 //		ParentField: "book_id",
 //		Set:         true,
 //	})
@@ -50,6 +51,11 @@
 //	removed, err := books.Remove(ctx, 17, "user02")
 //
 // And Delete instead of your own for parents that may be outliers.
+//
+// A parent may have several lists, say of customers and of reviewers: a Lists for
+// each, with an ArrayField and an overflow collection of its own. The flag and the
+// total are named after the array, so that one list does not take the other's for
+// its own; see to that if you name them yourself.
 //
 // # Lists and sets
 //
@@ -170,6 +176,18 @@
 //	page, err := pager.Page(ctx, books.OutliersFilter(), paging.Request{Size: 20})
 //
 // With CountTypical, for all books, leave Equality and the filter away.
+//
+// A parent of several lists or patterns is deleted by one of them, and the other's
+// documents by their filter, in one transaction. Deleting twice would be
+// ErrNotFound the second time, and leave overflow documents:
+//
+//	_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) {
+//		if _, err := reviews.DeleteParent(ctx, 18); err != nil { // of a subset
+//			return nil, err
+//		}
+//		return db.Collection("book_extras").DeleteMany(ctx, books.OverflowFilter(18))
+//	})
+//
 // ItemsPipeline gives the elements of any parents as documents, for your own stages
 // to follow (a page is $skip and $limit behind it), ContainingPipeline the parents
 // that hold an element, DistributionPipeline what Distribution reads.

@@ -29,6 +29,7 @@ func Example() {
 
 	books, err := outlier.New[int, string](coll, db.Collection("book_extras"), &outlier.Options{
 		ArrayField:  "customers_purchased",
+		FlagField:   "has_extras",
 		ParentField: "book_id",
 		Set:         true,
 		MaxCount:    1000,

@@ -26,7 +26,9 @@ type Options struct {
 	// Default "items".
 	ArrayField string
 	// FlagField is true in parents with overflow documents and missing in all
-	// others. It and TotalField must not be fields of yours. Default "has_extras".
+	// others. It and TotalField must not be fields of yours, nor of another list in
+	// the same parents. Default ArrayField with "_overflow" added:
+	// "items_overflow".
 	FlagField string
 	// TotalField holds, in parents with overflow documents, the number of all
 	// their elements. Default ArrayField with "_total" added: "items_total".
@@ -91,7 +93,7 @@ func (o *Options) withDefaults() (Options, error) {
 		def    string
 	}{
 		{"Options.ArrayField", &out.ArrayField, "items"},
-		{"Options.FlagField", &out.FlagField, "has_extras"},
+		{"Options.FlagField", &out.FlagField, out.ArrayField + "_overflow"},
 		{"Options.TotalField", &out.TotalField, out.ArrayField + "_total"},
 		{"Options.ParentField", &out.ParentField, "parent"},
 		{"Options.NumberField", &out.NumberField, "n"},
@@ -136,8 +138,8 @@ func (o *Options) withDefaults() (Options, error) {
 		}
 	}
 	switch {
-	case out.FoldBack > out.MaxCount:
-		return out, fmt.Errorf("Options.FoldBack: more than Options.MaxCount, %d", out.MaxCount)
+	case out.FoldBack >= out.MaxCount:
+		return out, fmt.Errorf("Options.FoldBack: not less than Options.MaxCount, %d", out.MaxCount)
 	case out.FoldBack == 0:
 		out.FoldBack = out.MaxCount / 4 * 3
 		if out.MaxCount < 4 {

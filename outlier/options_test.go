@@ -32,14 +32,14 @@ func TestOptions(t *testing.T) {
 		"Options.NumberField":      {NumberField: "$"},
 		`"_id"`:                    {ArrayField: "_id"},
 		"Options.FlagField: ":      {FlagField: "items"},
-		"Options.TotalField: ":     {TotalField: "has_extras"},
+		"Options.TotalField: ":     {TotalField: "items_overflow"},
 		"Options.NumberField: ":    {NumberField: "parent"},
 		"Options.ParentField: ":    {ParentField: "items"},
 		"Options.MaxCount":         {MaxCount: -1},
 		"Options.MaxBytes":         {MaxBytes: 16 << 20},
 		"Options.OverflowMaxCount": {OverflowMaxCount: -1},
 		"Options.OverflowMaxBytes": {OverflowMaxBytes: -1},
-		"Options.FoldBack":         {MaxCount: 10, FoldBack: 11},
+		"Options.FoldBack":         {MaxCount: 10, FoldBack: 10},
 	} {
 		if _, err := outlier.New[int, int](coll, overflow, o); err == nil || !strings.HasPrefix(err.Error(), "outlier: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -30,8 +30,10 @@ type lists struct {
 // overflow, another collection of the same database. It does no I/O.
 //
 // E encodes to any BSON value: a string, an ObjectID, a document. opts may be
-// nil. All that write one collection must use the same names; MaxCount and the
-// other bounds may change, see Adopt.
+// nil. All that write one list must use the same names; MaxCount and the other
+// bounds may change, see Adopt. Parents may have several lists, each with Lists, an
+// ArrayField and an overflow collection of its own: in a shared one they would
+// take each other's documents for theirs.
 func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (*Lists[ID, E], error) {
 	switch {
 	case coll == nil:
@@ -50,8 +52,8 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (*Lists[ID,
 	return &Lists[ID, E]{lists{coll, overflow, o}}, nil
 }
 
-// Indexes returns the index of the parents besides _id: {has_extras: 1}, partial,
-// which holds outliers only and serves OutliersFilter.
+// Indexes returns the index of the parents besides _id: {items_overflow: 1},
+// partial, which holds outliers only and serves OutliersFilter.
 func (l *lists) Indexes() []mongo.IndexModel {
 	return []mongo.IndexModel{{
 		Keys:    bson.D{{Key: l.opts.FlagField, Value: 1}},

@@ -94,7 +94,7 @@ func TestBestSellers(t *testing.T) {
 	db := mongotest.Database(t)
 	coll, overflow := db.Collection("books"), db.Collection("extras")
 	books, err := outlier.New[int, string](coll, overflow, &outlier.Options{
-		ArrayField: "customers_purchased", TotalField: "total", ParentField: "book_id",
+		ArrayField: "customers_purchased", FlagField: "has_extras", TotalField: "total", ParentField: "book_id",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -259,5 +259,59 @@ func TestMissingParent(t *testing.T) {
 				t.Error(docs)
 			}
 		}
+	}
+}
+
+// Two lists in one parent, with default names: neither takes the other's flag or
+// total for its own.
+func TestTwoLists(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	parents := db.Collection("parents")
+	lists := map[string]*outlier.Lists[int, int]{}
+	for _, name := range []string{"a", "b"} {
+		var err error
+		lists[name], err = outlier.New[int, int](parents, db.Collection("extras_"+name), &outlier.Options{ArrayField: name, MaxCount: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lists[name].EnsureIndexes(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	insert(t, db, bson.D{{Key: "_id", Value: 1}})
+	for name, n := range map[string]int{"a": 5, "b": 9} {
+		if _, err := lists[name].AddMany(t.Context(), 1, ints(0, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for x := range 2 { // a folds back
+		if _, err := lists["a"].Remove(t.Context(), 1, x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string][]int{"a": ints(2, 5), "b": ints(0, 9)} {
+		if diff := cmp.Diff(want, collect(t, lists[name].Items(t.Context(), 1))); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		healthy(t, lists[name])
+	}
+	for field, want := range map[string]bool{"a_overflow": false, "a_total": false, "b_overflow": true, "b_total": true} {
+		n, err := parents.CountDocuments(t.Context(), bson.D{{Key: field, Value: bson.D{{Key: "$exists", Value: true}}}})
+		if err != nil || (n > 0) != want {
+			t.Error(field, n, err)
+		}
+	}
+	// A parent of two patterns: one deletes it, the other's documents go by their filter.
+	inTransaction(t, db, true, func(ctx context.Context) {
+		if err := lists["a"].Delete(ctx, 1); err != nil {
+			t.Error(err)
+		}
+		if _, err := db.Collection("extras_b").DeleteMany(ctx, lists["b"].OverflowFilter(1)); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, list := range lists {
+		healthy(t, list)
 	}
 }

@@ -118,7 +118,7 @@ func TestPagedByTotal(t *testing.T) {
 		})
 		opts, filter := &paging.Options{}, bson.D{{Key: "items_total", Value: bson.D{{Key: "$gt", Value: 0}}}}
 		if !counted {
-			opts.Equality, filter = []string{"has_extras"}, lists.OutliersFilter()
+			opts.Equality, filter = []string{"items_overflow"}, lists.OutliersFilter()
 		}
 		pager, err := paging.New[bson.D](db.Collection("parents"), bson.D{{Key: "items_total", Value: -1}, {Key: "_id", Value: 1}}, opts)
 		if err != nil {

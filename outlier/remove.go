@@ -272,7 +272,9 @@ func (l *lists) values(doc bson.Raw) ([]bson.RawValue, error) {
 }
 
 // Delete deletes a parent and its overflow documents: ErrNotFound if there is no
-// parent.
+// parent. Where something else deletes the parent, another of its lists or
+// patterns, delete the overflow documents yourself, by OverflowFilter and in the
+// same transaction: without a parent Delete leaves them.
 //
 // Cost: 1 round trip, 1 document deleted, found by _id, if it has no overflow.
 // Outliers: 4, and all their documents deleted.

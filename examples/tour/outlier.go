@@ -31,7 +31,7 @@ func outlierChapter(ctx context.Context, g *guide) error {
 		return err
 	}
 	lists, err := outlier.New[string, string](airports, overflow, &outlier.Options{
-		ArrayField: "destinations", ParentField: "airport", Set: true, MaxCount: 60,
+		ArrayField: "destinations", FlagField: "has_extras", ParentField: "airport", Set: true, MaxCount: 60,
 	})
 	if err != nil {
 		return err

@@ -173,7 +173,7 @@ func bestSeller(ctx context.Context, g *guide) error {
 		return err
 	}
 	customers, err := outlier.New[int, string](books, g.db.Collection("books_extra"), &outlier.Options{
-		ArrayField: "customers_purchased", MaxCount: 3, // 1000 in life
+		ArrayField: "customers_purchased", FlagField: "has_extras", MaxCount: 3, // 1000 in life
 	})
 	if err != nil {
 		return err
