@@ -2,7 +2,6 @@ package attribute
 
 import (
 	"context"
-	"errors"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -18,7 +17,8 @@ type SortOptions struct {
 	// Qualifier is that of the entry to sort by. Default "": the entry without
 	// one.
 	Qualifier string
-	// Skip and Limit bound the result. Default 0: nothing skipped, no limit.
+	// Skip and Limit bound the result; they may not be negative. Default 0:
+	// nothing skipped, no limit.
 	Skip, Limit int64
 }
 
@@ -61,10 +61,10 @@ func (a *Attributes[ID, V]) SortPipeline(filter bson.D, key string, opts *SortOp
 		}),
 	}
 	if o.Skip != 0 {
-		pipeline = append(pipeline, op("$skip", o.Skip))
+		pipeline = append(pipeline, op("$skip", notNegative("SortOptions.Skip", o.Skip)))
 	}
 	if o.Limit != 0 {
-		pipeline = append(pipeline, op("$limit", o.Limit))
+		pipeline = append(pipeline, op("$limit", notNegative("SortOptions.Limit", o.Limit)))
 	}
 	return append(pipeline, op("$unset", sortField))
 }
@@ -106,9 +106,6 @@ type FacetValue[V any] struct {
 // filter are read, with Keys those that have one of them. The server counts in
 // memory, and on disk if that is not enough.
 func (a *Attributes[ID, V]) Facets(ctx context.Context, filter bson.D, opts *FacetOptions) ([]Facet[V], error) {
-	if opts != nil && opts.Top < 0 {
-		return nil, errors.New("attribute: facets: FacetOptions.Top: negative")
-	}
 	facets := []Facet[V]{}
 	err := each(ctx, a.coll, a.FacetsPipeline(filter, opts), func(doc facet[V], _ error) bool {
 		facets = append(facets, Facet[V]{doc.ID.Key, doc.ID.Qualifier, doc.Count, doc.Distinct, doc.Values})
@@ -142,7 +139,10 @@ func (a *Attributes[ID, V]) FacetsPipeline(filter bson.D, opts *FacetOptions) mo
 	}
 	match := a.valid("$$o")
 	if o.Keys != nil {
-		keys := append([]string{}, o.Keys...)
+		keys := bson.A{}
+		for _, key := range o.Keys {
+			keys = append(keys, checked(key))
+		}
 		filter = and(filter, bson.D{{Key: a.path(a.key), Value: op("$in", keys)}})
 		match = op("$and", match, op("$in", "$$o."+a.key, literal(keys)))
 	}
@@ -156,7 +156,7 @@ func (a *Attributes[ID, V]) FacetsPipeline(filter bson.D, opts *FacetOptions) mo
 			{Key: "count", Value: op("$sum", "$count")},
 			{Key: "distinct", Value: op("$sum", 1)},
 			{Key: "values", Value: op("$topN", bson.D{
-				{Key: "n", Value: o.Top},
+				{Key: "n", Value: notNegative("FacetOptions.Top", int64(o.Top))},
 				{Key: "sortBy", Value: bson.D{{Key: "count", Value: -1}, {Key: "_id.value", Value: 1}}},
 				{Key: "output", Value: bson.D{{Key: "value", Value: "$_id.value"}, {Key: "count", Value: "$count"}}},
 			})},

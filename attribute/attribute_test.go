@@ -523,6 +523,17 @@ func TestInvalid(t *testing.T) {
 		"collision":         errOf(a.RenameKey(ctx, "x", "y", &attribute.KeyOptions{OnCollision: "no"})),
 		"filter":            errOf(coll.Find(ctx, a.Filter(a.Equals("k", 1, "q")))),
 		"filter, exists":    errOf(coll.Find(ctx, a.Filter(a.Exists("k", "q")))),
+		"no key, equals":    errOf(coll.Find(ctx, a.Filter(a.Equals("", 1)))),
+		"no key, in":        errOf(coll.Find(ctx, a.Filter(a.In("", []any{1})))),
+		"no key, range":     errOf(coll.Find(ctx, a.Filter(a.Range("", 1, 2)))),
+		"no key, exists":    errOf(coll.Find(ctx, a.Filter(a.Exists("").NotOrMissing()))),
+		"no key, has all":   errOf(coll.Find(ctx, a.Filter(a.HasAll("k", "")))),
+		"no key, values":    drain(a.Values(ctx, nil, "")),
+		"no key, sort":      errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "", nil))),
+		"no key, facets":    errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Keys: []string{"k", ""}})),
+		"skip":              errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "k", &attribute.SortOptions{Skip: -1}))),
+		"limit":             errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "k", &attribute.SortOptions{Limit: -1}))),
+		"top":               errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Top: -1})),
 		"sort":              errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "k", &attribute.SortOptions{Qualifier: "q"}))),
 	} {
 		if !errors.Is(err, attribute.ErrInvalid) {

@@ -123,9 +123,28 @@ func (c Condition) PresentAndNot() Condition {
 	return Condition{match: and(c.present, c.NotOrMissing().match), present: c.present}
 }
 
-var errQualifier = fmt.Errorf("attribute: %w: a qualifier needs Options.QualifierField", ErrInvalid)
+var (
+	errKey       = fmt.Errorf("attribute: %w: empty key", ErrInvalid)
+	errQualifier = fmt.Errorf("attribute: %w: a qualifier needs Options.QualifierField", ErrInvalid)
+)
 
-// invalid makes the driver refuse the filter that it stands in.
+// checked is a key in a filter or an expression, which is invalid if it is empty.
+func checked(key string) any {
+	if key == "" {
+		return invalid{errKey}
+	}
+	return key
+}
+
+// notNegative is a number in a pipeline, which is invalid if it is negative.
+func notNegative(option string, n int64) any {
+	if n < 0 {
+		return invalid{fmt.Errorf("attribute: %w: %s: negative", ErrInvalid, option)}
+	}
+	return n
+}
+
+// invalid makes the driver refuse the filter or pipeline that it stands in.
 type invalid struct{ err error }
 
 func (i invalid) MarshalBSONValue() (byte, []byte, error) { return 0, nil, i.err }

@@ -38,7 +38,7 @@
 // Five calls are enough for most:
 //
 //	err = releases.Set(ctx, 1, "UK", date)
-//	date, err := releases.Get(ctx, 1, "UK")
+//	uk, err := releases.Get(ctx, 1, "UK")
 //	all, err := releases.GetAll(ctx, 1)
 //	err = releases.Remove(ctx, 1, "UK")
 //	cursor, err := films.Find(ctx, releases.Filter(
@@ -98,8 +98,9 @@
 // equal, All if all are in it, and each bound of a Range by another element, if
 // need be.
 //
-// A condition with a qualifier but no Options.QualifierField to look in cannot
-// be encoded: the driver returns the error when the query is run.
+// A filter or pipeline with an empty key, or with a qualifier but no
+// Options.QualifierField to look in, cannot be encoded: the driver returns an
+// error that matches [ErrInvalid] when the query is run.
 //
 // # Found by something else than _id: tickets
 //
@@ -114,7 +115,9 @@
 //		},
 //	})
 //	price, err := channels.GetBy(ctx, bson.D{{Key: "scheduleId", Value: "0001"}, {Key: "movie", Value: "你的名字"}}, "gewala")
-//	for screening, err := range channels.Values(ctx, nil, "gewala") { ... } // ID and price of all its screenings
+//	for screening, err := range channels.Values(ctx, nil, "gewala") { // all its screenings
+//		fmt.Println(screening.ID, screening.Value, err)
+//	}
 //
 // # Indexes
 //
@@ -166,8 +169,18 @@
 // [Attributes.SortPipeline] sorts documents by the value of one key, those
 // without it last or first, equal ones by _id. An index cannot give that order,
 // as it holds an entry for each key of a document: the server sorts what the
-// filter leaves, so narrow that. [Attributes.Facets] counts the values of each
-// key, for a search page:
+// filter leaves, so narrow that.
+//
+// Pages in the order of an attribute come from the paging package over
+// [Attributes.ValuesPipeline], sorted by value; the documents of a page are then
+// found by their _id. Those without the key are not among them. With
+// Options.QualifierField name one qualifier, "" for none, so that a document
+// stands once:
+//
+//	pager, err := paging.New[attribute.Value[int, float64]](products, bson.D{{Key: "value", Value: -1}}, nil)
+//	page, err := pager.Page(ctx, weights.ValuesPipeline(filter, "weight"), paging.Request{Size: 20})
+//
+// [Attributes.Facets] counts the values of each key, for a search page:
 //
 //	facets, err := specs.Facets(ctx, filter, &attribute.FacetOptions{Keys: []string{"color", "size"}, Top: 10})
 //

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/paging"
 )
 
 // The five calls that most programs need.
@@ -278,6 +279,48 @@ func ExampleAttributes_SortPipeline() {
 	}
 	fmt.Println(products)
 	// Output: [{1} {2}]
+}
+
+// Pages of products by weight; the paging package does the rest.
+func ExampleAttributes_ValuesPipeline() {
+	ctx := context.Background()
+	coll := mongotest.ExampleDatabase().Collection("products")
+	weights, err := attribute.New[int, int](coll, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for id, weight := range []int{30, 10, 20, 30} {
+		entries, err := weights.Elements(attribute.Attribute[int]{Key: "weight", Value: weight})
+		if err != nil {
+			log.Fatal(err)
+		}
+		if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "attributes", Value: entries}}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	pager, err := paging.New[attribute.Value[int, int]](coll, bson.D{{Key: "value", Value: -1}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	filter := weights.Filter(weights.Gt("weight", 10))
+	request := paging.Request{Size: 2}
+	for {
+		page, err := pager.Page(ctx, weights.ValuesPipeline(filter, "weight"), request)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, item := range page.Items {
+			fmt.Println(item.ID, item.Value)
+		}
+		if !page.HasNext {
+			break
+		}
+		request.After = page.Next
+	}
+	// Output:
+	// 3 30
+	// 0 30
+	// 2 20
 }
 
 // Fields become entries; the second run finds nothing left.

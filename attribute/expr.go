@@ -65,7 +65,7 @@ func (c *core) qualifierOf(entry string) any {
 
 // keyed is whether entry has this key and, if given, one of these qualifiers.
 func (c *core) keyed(entry, key string, qualifiers []string) bson.D {
-	match := op("$eq", entry+"."+c.key, literal(key))
+	match := op("$eq", entry+"."+c.key, literal(checked(key)))
 	if len(qualifiers) == 0 {
 		return match
 	}
@@ -117,14 +117,14 @@ func (c *core) upsert(old, new any, overwrite bool) bson.D {
 // of these qualifiers.
 func (c *core) has(key string, qualifiers []string) bson.D {
 	if len(qualifiers) == 0 { // one field cannot be matched by two entries
-		return bson.D{{Key: c.path(c.key), Value: key}}
+		return bson.D{{Key: c.path(c.key), Value: checked(key)}}
 	}
 	return bson.D{{Key: c.array, Value: op("$elemMatch", c.element(key, qualifiers))}}
 }
 
 // element is the condition on an element of the array.
 func (c *core) element(key string, qualifiers []string) bson.D {
-	match := bson.D{{Key: c.key, Value: key}}
+	match := bson.D{{Key: c.key, Value: checked(key)}}
 	switch {
 	case len(qualifiers) == 0:
 		return match
