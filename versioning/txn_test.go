@@ -254,3 +254,27 @@ func TestDeletionRecordedMeanwhile(t *testing.T) {
 	}
 	clean(t, d)
 }
+
+// In the caller's transaction a duplicate key, which has ended it, is no success.
+func TestRepairInAnEndedTransaction(t *testing.T) {
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, counter](t, db, nil)
+	get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
+	get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 1; return nil }, nobody))
+	remove(t, db.Collection("current"), d.Filter("a"))
+	data := bson.D{{Key: "failCommands", Value: bson.A{"insert"}}, {Key: "errorCode", Value: 11001}}
+	failing(t, db, data, 1)
+	err := inTransaction(t, db, func(ctx context.Context) error { _, err := d.Repair(ctx, nil); return err }, true)
+	if !mongo.IsDuplicateKeyError(err) {
+		t.Errorf("repair: %v", err)
+	}
+	failing(t, db, data, 1) // in its own one, Create was first
+	if result, err := d.Repair(ctx, nil); err != nil || result.Repaired != 0 || result.Remaining != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if result, err := d.Repair(ctx, nil); err != nil || result.Repaired != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	clean(t, d)
+}
