@@ -1008,3 +1008,25 @@ func testType[T any](t *testing.T, name string, first T, change func(*T)) {
 		clean(t, d)
 	})
 }
+
+// A save while Adopt runs is not undone by it.
+func TestAdoptBesideASave(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, counter](t, db, nil)
+	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	result, err := d.Adopt(ctx, &versioning.AdoptOptions{Change: func(bson.Raw) versioning.Change {
+		get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 2; return nil }, nobody))
+		return nobody
+	}})
+	if err != nil || result.Adopted != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if r := get(t)(d.Get(ctx, "a")); r.Number != 2 || r.Document.N != 2 {
+		t.Errorf("%+v", r)
+	}
+	clean(t, d)
+}
