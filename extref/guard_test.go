@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -408,6 +409,13 @@ func TestUnversionedValues(t *testing.T) {
 		if _, err := teams.UpdateByID(t.Context(), 1, d("$set", d("name", name))); err != nil {
 			t.Fatal(err)
 		}
+		if name == 1.0 { // int32(1) before
+			for _, target := range []string{"single.team", "many.teams"} {
+				if stale := collect(t, r.Stale(t.Context(), target)); len(stale) != 1 {
+					t.Errorf("%s: stale %v", target, stale)
+				}
+			}
+		}
 		diff(t, extref.PropagateResult{Copies: 2}, ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, nil)))
 		diff(t, name, lookupD(lookupD(stored(t, colls[0])[0], "team").(bson.D), "name"))
 		diff(t, extref.PropagateResult{}, ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, nil)))
@@ -768,4 +776,44 @@ func TestUnversionedBatchReadsAgain(t *testing.T) {
 	}
 	diff(t, extref.PropagateResult{Copies: 1}, ok[extref.PropagateResult](t)(same.Propagate(t.Context(), 1, nil)))
 	diff(t, "c", lookupD(lookupD(stored(t, colls[0])[0], "team").(bson.D), "name"))
+}
+
+// What is frozen altogether is of its time, and no problem.
+func TestFrozenTarget(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, func(target *extref.Target) {
+		if target.Collection.Name() == "single" {
+			target.Fields = []extref.Field{{Path: "name", Policy: extref.Freeze}}
+		}
+	})
+	insert(t, teams, team(1, "one"))
+	insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
+	diff(t, extref.UpdateResult{Changed: true, Version: 1}, ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "two"))))
+	diff(t, []string{}, problems(t, r))
+	diff(t, 0, len(collect(t, r.Stale(t.Context(), "single.team"))))
+	diff(t, "one", lookupD(lookupD(stored(t, colls[0])[0], "team").(bson.D), "name"))
+}
+
+// Reads that a write depends on ask the primary, whatever the client prefers.
+func TestReadsFromThePrimary(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t, options.Client().SetReadPreference(readpref.SecondaryPreferred()))
+	r, _, orders := orders(t, db, 2, &extref.Options{Deferred: true})
+	if _, err := orders.UpdateByID(t.Context(), 200, d("$unset", d("customer.version", ""))); err != nil {
+		t.Fatal(err)
+	}
+	cmds := mongotest.Record(t, db, func() {
+		ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "x")))
+		ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, &extref.PropagateOptions{Compare: true}))
+		ok[extref.RepairResult](t)(r.Repair(t.Context(), nil))
+		ok[extref.AdoptResult](t)(r.Adopt(t.Context(), "orders.customer", nil))
+		if _, err := r.Delete(t.Context(), 2); !errors.Is(err, extref.ErrReferenced) {
+			t.Error(err)
+		}
+	})
+	for _, c := range cmds {
+		if mode, _ := c.Body.Lookup("$readPreference", "mode").StringValueOK(); mode == "secondaryPreferred" {
+			t.Errorf("%s %s asks a secondary", c.Name, c.Collection)
+		}
+	}
 }

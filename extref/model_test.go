@@ -182,6 +182,11 @@ func TestIDsAndRegistry(t *testing.T) {
 	diff(t, extref.DeleteResult{Unset: 1}, ok[extref.DeleteResult](t)(r.Delete(t.Context(), id)))
 	diff(t, []bson.D{d("_id", i32(1), "stations", bson.A{})}, stored(t, refs))
 
+	// A document as an ID cannot be read as operators.
+	filter := ok[bson.D](t)(r.Filter("refs.station", id))
+	if eq, isD := filter[0].Value.(bson.D); filter[0].Key != "station._id" || !isD || eq[0].Key != "$eq" {
+		t.Error(filter)
+	}
 	// The outbox takes such an ID as well.
 	boxed := newRef[key, station](t, source, []extref.Target{{Collection: refs, Path: "station", Fields: []extref.Field{{Path: "temp"}}}},
 		&extref.Options{Registry: registry, Outbox: db.Collection("outbox")})
