@@ -13,8 +13,8 @@ import (
 )
 
 // Add puts an element at the end of the list of a parent, which must exist:
-// ErrNotFound. With Options.Set it reports false, and writes nothing, if the list
-// holds the element already.
+// ErrNotFound. With Options.Set it reports false, and the list stays as it is, if
+// it holds the element already.
 //
 // Without Options.Set an Add whose outcome is unknown (a lost connection beyond
 // the driver's own retry) may be stored twice if repeated.
@@ -22,7 +22,9 @@ import (
 // Cost: 1 round trip, 1 document written, found by _id, if the parent has room
 // and no overflow. Outliers: 4, 2 documents written, and 1 more for each of: the
 // last overflow document is full; Options.Set. The Add that makes a document an
-// outlier: 5, 2 documents written.
+// outlier: 5, 2 documents written. With Options.Set an element that is there
+// already: no document written by a typical one; by outliers the parent twice, in 4
+// round trips if the parent holds the element, else 5.
 func (l *Lists[ID, E]) Add(ctx context.Context, id ID, e E) (added bool, err error) {
 	n, err := l.AddMany(ctx, id, []E{e})
 	return n > 0, err
@@ -51,7 +53,7 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, id ID, es []E) (added int64,
 		return 0, fmt.Errorf("outlier: add: %w", err)
 	}
 	if added, err = l.add(ctx, raw, xs); err != nil {
-		return 0, fmt.Errorf("outlier: add: %w", l.clear(err))
+		return 0, l.fail("add", id, err)
 	}
 	return added, nil
 }
@@ -93,13 +95,13 @@ const (
 
 // comparables cuts xs into what one command can compare.
 func comparables(xs []bson.RawValue) (out [][]bson.RawValue, err error) {
-	for len(xs) > 0 {
-		n := fitting(xs, 0, 0, maxCompared, maxComparedBytes)
+	for from := 0; from < len(xs); {
+		n := fitting(xs[from:], 0, 0, maxCompared, maxComparedBytes)
 		if n == 0 {
-			return nil, fmt.Errorf("element of a set: %w: more than 2 MiB", ErrInvalid)
+			return nil, fmt.Errorf("element %d: %w: more than 2 MiB, in a set", from, ErrInvalid)
 		}
-		out = append(out, xs[:n])
-		xs = xs[n:]
+		out = append(out, xs[from:from+n])
+		from += n
 	}
 	return out, nil
 }
@@ -176,7 +178,7 @@ func (l *lists) addLocked(ctx context.Context, id bson.RawValue, xs []bson.RawVa
 	if l.opts.Set {
 		fields = l.project(bson.E{Key: "fresh", Value: l.fresh(xs, array)})
 	}
-	count := int64(len(xs))
+	count := int64(len(xs)) // those that are known are taken off again
 	var before state
 	err := l.coll.FindOneAndUpdate(ctx, l.parent(id),
 		l.become(nil, true, op("$add", l.total(array), number(count))),
@@ -190,31 +192,33 @@ func (l *lists) addLocked(ctx context.Context, id bson.RawValue, xs []bson.RawVa
 	if l.opts.Set {
 		xs = pick(xs, before.Fresh)
 	}
-	if before.Flag {
-		if l.opts.Set && len(xs) > 0 {
-			if xs, err = l.unheld(ctx, id, xs); err != nil {
-				return 0, err
-			}
-		}
-		if known := count - int64(len(xs)); known > 0 {
-			if err := l.count(ctx, id, -known); err != nil {
-				return 0, err
-			}
-		}
-		return int64(len(xs)), l.append(ctx, before.ID, xs)
-	}
-	inside := fitting(xs, before.Size, before.Bytes, l.opts.MaxCount, l.opts.MaxBytes)
-	if inside > 0 || int64(len(xs)) < count {
-		set := bson.D{{Key: l.opts.ArrayField, Value: op("$concatArrays", array, literal(xs[:inside]...))}}
-		if inside == 0 {
-			set = nil
-		}
-		update := l.become(set, inside < len(xs), number(before.Size+int64(len(xs))))
-		if _, err := l.coll.UpdateOne(ctx, l.parent(id), update); err != nil {
+	inside := 0
+	if !before.Flag {
+		inside = fitting(xs, before.Size, before.Bytes, l.opts.MaxCount, l.opts.MaxBytes)
+	} else if l.opts.Set && len(xs) > 0 {
+		if xs, err = l.unheld(ctx, id, xs); err != nil {
 			return 0, err
 		}
 	}
-	return int64(len(xs)), l.append(ctx, before.ID, xs[inside:])
+	added := int64(len(xs))
+	err = l.append(ctx, before.ID, xs[inside:])
+	switch {
+	case errors.Is(err, ErrInvalid): // nothing was appended; a transaction of the caller's may go on
+		undo := l.become(nil, before.Flag, number(before.Total))
+		if _, err := l.coll.UpdateOne(ctx, l.parent(id), undo); err != nil {
+			return 0, err
+		}
+	case err != nil:
+	case before.Flag && added < count:
+		err = l.count(ctx, id, added-count)
+	case !before.Flag && (inside > 0 || added < count):
+		var set bson.D
+		if inside > 0 {
+			set = bson.D{{Key: l.opts.ArrayField, Value: op("$concatArrays", array, literal(xs[:inside]...))}}
+		}
+		_, err = l.coll.UpdateOne(ctx, l.parent(id), l.become(set, inside < len(xs), number(before.Size+added)))
+	}
+	return added, err
 }
 
 func pick(xs []bson.RawValue, positions []int) []bson.RawValue {
@@ -320,6 +324,10 @@ func (l *lists) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 		if inside == len(xs) {
 			return nil // as the server has found
 		}
+		n, ok := last.Number.AsInt64OK()
+		if !ok {
+			return l.notNumber(last.Number)
+		}
 		if inside > 0 {
 			_, err := l.overflow.UpdateOne(ctx, l.extra(id, last.Number), mongo.Pipeline{stage("$set", bson.D{
 				{Key: l.opts.ArrayField, Value: op("$concatArrays", array, literal(xs[:inside]...))}})})
@@ -327,10 +335,6 @@ func (l *lists) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 				return err
 			}
 			xs = xs[inside:]
-		}
-		n, ok := last.Number.AsInt64OK()
-		if !ok {
-			return fmt.Errorf("overflow document: %w: %q is not a number", ErrInvalid, l.opts.NumberField)
 		}
 		next = n + 1
 	case !errors.Is(err, mongo.ErrNoDocuments):

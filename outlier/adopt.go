@@ -26,6 +26,10 @@ type AdoptOptions struct {
 type AdoptResult struct {
 	Examined int64 // that seemed to need a change
 	Adopted  int64 // changed
+	// Skipped were left alone: the array's field of the parent or of an overflow
+	// document holds something else, see NotArray, or further overflow documents
+	// cannot be numbered.
+	Skipped int64
 }
 
 // Adopt brings all parents into the shape that the options describe: a collection
@@ -33,7 +37,8 @@ type AdoptResult struct {
 // Arrays over the bounds are split, parents with room are filled up from their
 // overflow documents, what fits is folded back, and with Options.CountTypical
 // typical documents get their total. All else is not written. It needs no
-// checkpoint: what is done is not selected again.
+// checkpoint: what is done is not selected again. Lists that it cannot change are
+// skipped and counted.
 //
 // Each list is changed in a transaction of its own, beside live writes. Writers
 // that do not know the pattern may still push into what has been split; run Adopt
@@ -61,15 +66,15 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, opts *AdoptOptions) (AdoptResu
 func (l *lists) adopt(ctx context.Context, o AdoptOptions, result *AdoptResult) error {
 	array := l.anyArray()
 	moves := op("$or", l.overBounds(), op("$and", l.flagged(), op("$lt", size(array), l.opts.MaxCount)))
-	needs := moves
+	needs := bson.A{op("$not", bson.A{l.isList()}), moves}
 	if l.opts.CountTypical {
-		needs = op("$or", moves, l.miscounted())
+		needs = append(needs, l.miscounted())
 	}
-	filter := bson.D{{Key: "$expr", Value: op("$and", l.isList(), needs)}}
+	filter := bson.D{{Key: "$expr", Value: op("$or", needs...)}}
 	if len(o.Filter) > 0 {
 		filter = bson.D{{Key: "$and", Value: bson.A{o.Filter, filter}}}
 	}
-	for docs, err := range scan.Batches(ctx, l.coll, filter, bson.D{{Key: "moves", Value: moves}}, o.BatchSize) {
+	for docs, err := range scan.Batches(ctx, l.coll, filter, bson.D{{Key: "list", Value: l.isList()}, {Key: "moves", Value: moves}}, o.BatchSize) {
 		if err != nil {
 			return err
 		}
@@ -77,15 +82,21 @@ func (l *lists) adopt(ctx context.Context, o AdoptOptions, result *AdoptResult) 
 		for _, doc := range docs {
 			id := doc.Lookup("_id")
 			result.Examined++
+			if list, _ := doc.Lookup("list").BooleanOK(); !list {
+				result.Skipped++
+				continue
+			}
 			if move, _ := doc.Lookup("moves").BooleanOK(); !move {
 				count = append(count, id)
 				continue
 			}
 			changed, err := l.rebalance(ctx, id)
-			if err != nil && !errors.Is(err, ErrNotFound) {
+			switch {
+			case errors.Is(err, ErrInvalid):
+				result.Skipped++
+			case err != nil && !errors.Is(err, ErrNotFound):
 				return fmt.Errorf("list %v: %w", id, err)
-			}
-			if changed {
+			case changed:
 				result.Adopted++
 			}
 		}

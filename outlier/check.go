@@ -103,8 +103,8 @@ func (l *lists) miscounted() bson.D {
 	return op("$and", op("$not", bson.A{l.flagged()}), op("$ne", "$"+l.opts.TotalField, size(l.anyArray())))
 }
 
-// suspects yields the IDs of outliers and of all else that may be wrong, some
-// twice.
+// suspects yields the IDs of outliers and of all else that may be wrong, each
+// once.
 func (l *lists) suspects(ctx context.Context, batch int) iter.Seq2[bson.RawValue, error] {
 	return func(yield func(bson.RawValue, error) bool) {
 		array := l.anyArray()
@@ -132,7 +132,7 @@ func (l *lists) suspects(ctx context.Context, batch int) iter.Seq2[bson.RawValue
 			stage("$lookup", bson.D{
 				{Key: "from", Value: l.coll.Name()}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"},
 				{Key: "pipeline", Value: mongo.Pipeline{
-					stage("$match", l.OutliersFilter()), stage("$project", bson.D{{Key: "_id", Value: 1}}),
+					stage("$match", filter), stage("$project", bson.D{{Key: "_id", Value: 1}}),
 				}},
 				{Key: "as", Value: "parent"},
 			}),
@@ -251,7 +251,7 @@ type RepairOptions struct {
 type RepairResult struct {
 	Examined  int64 // lists with overflow documents, or that seemed wrong
 	Repaired  int64 // lists that had problems
-	Remaining int64 // problems that it cannot repair, see ProblemKind
+	Remaining int64 // problems of lists that it cannot repair, see ProblemKind
 }
 
 // Repair mends what Check finds: it deletes orphans and rebalances all other
@@ -296,8 +296,13 @@ func (l *lists) repair(ctx context.Context, o RepairOptions, result *RepairResul
 		case Orphan:
 			err = l.deleteOrphans(ctx, id)
 		default:
-			if _, err = l.rebalance(ctx, id); errors.Is(err, ErrNotFound) {
-				err = nil // deleted meanwhile
+			_, err = l.rebalance(ctx, id)
+			switch {
+			case errors.Is(err, ErrNotFound): // deleted meanwhile
+				err = nil
+			case errors.Is(err, ErrInvalid): // refused
+				result.Remaining += int64(len(problems))
+				continue
 			}
 		}
 		if err != nil {

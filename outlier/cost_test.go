@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
@@ -31,22 +32,7 @@ func TestManyOfASet(t *testing.T) {
 	}
 }
 
-// record wants exactly these commands.
-func record(t *testing.T, db *mongo.Database, written int, names []string, fn func() error) mongotest.Commands {
-	t.Helper()
-	var err error
-	cmds := mongotest.Record(t, db, func() { err = fn() })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(cmds.Names(), names) || cmds.RoundTrips() != len(names) {
-		t.Fatalf("sent %v, want %v", cmds.Names(), names)
-	}
-	if n := cmds.DocumentsWritten(); n != written {
-		t.Fatalf("%d documents written, want %d", n, written)
-	}
-	return cmds
-}
+var record = costs.Record
 
 // examined wants a plan by this index that looks at no more than these. The
 // Python engine plans some of the filters as collection scans; there the filter
@@ -180,7 +166,7 @@ func TestCosts(t *testing.T) {
 			// A full overflow document is matched and stays as it is.
 			record(t, db, 3, join(locked, modify, "insert", "commitTransaction"), add(1, 6))
 			// Into the parent, and two overflow documents.
-			record(t, db, 4, []string{many, modify, "update", "find", "insert", "commitTransaction"}, addMany(2, 3, 4, 5, 6))
+			record(t, db, 4, []string{many, modify, "find", "insert", "update", "commitTransaction"}, addMany(2, 3, 4, 5, 6))
 			// Into the last, and a further overflow document.
 			record(t, db, 4, append([]string{many}, join(locked[1:], modify, "update", "insert", "commitTransaction")...), addMany(2, 7, 8))
 			if set { // held: the parent counts up and down

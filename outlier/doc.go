@@ -162,7 +162,8 @@
 //
 // [Lists.Check] finds wrong totals and flags, arrays over the bounds, duplicates
 // in sets, and overflow documents whose parent somebody deleted; [Lists.Repair]
-// mends them, each list in a transaction of its own.
+// mends them, each list in a transaction of its own. A field that holds no array is
+// left to you: Check names the list, Adopt and Repair count it.
 //
 // # Composing
 //

@@ -14,8 +14,8 @@ var (
 	ErrNotFound error = missing.Error("no such parent document")
 
 	// ErrInvalid says that an ID or an element cannot be stored, that a page begins
-	// or ends nowhere, or that the array's field holds something else. Nothing was
-	// written.
+	// or ends nowhere, that the array's field holds something else, or the number
+	// of an overflow document no number. Nothing was written.
 	ErrInvalid = errors.New("invalid")
 
 	// ErrTransactionsUnsupported says that a call met an outlier, or no parent, on

@@ -98,7 +98,7 @@ func Example() {
 	// 1200 customers, user1199 among them: true
 	// [user998 user999 user1000 user1001] true
 	// the last is user1199
-	// true outlier: add: no such parent document
+	// true outlier: add: no such parent document: _id 18
 }
 
 type Invitee struct {

@@ -203,19 +203,32 @@ func (l *Lists[ID, E]) one(id ID, e E) (bson.RawValue, bson.RawValue, error) {
 	return raw, xs[0], nil
 }
 
-// clear marks the error of a server that found no array in the array's field.
-func (l *lists) clear(err error) error {
-	var server mongo.ServerError
-	if !errors.As(err, &server) {
-		return err
+// fail is the error of an operation on one list. A refusal names the list; so is
+// the error of a server that found no array in the array's field.
+func (l *lists) fail(operation string, id any, err error) error {
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalid) {
+		return fmt.Errorf("outlier: %s: %w: _id %v", operation, err, id)
 	}
-	// $size, $in, $indexOfArray, $concatArrays, $slice, $filter, $setIntersection
-	for _, code := range []int{17124, 40081, 40090, 28664, 28724, 28651, 17047} {
-		if server.HasErrorCode(code) {
-			return fmt.Errorf("field %q: %w: not an array: %w", l.opts.ArrayField, ErrInvalid, err)
+	var server mongo.ServerError
+	if errors.As(err, &server) {
+		// $size, $in, $indexOfArray, $concatArrays, $slice, $filter, $setIntersection
+		for _, code := range []int{17124, 40081, 40090, 28664, 28724, 28651, 17047} {
+			if server.HasErrorCode(code) {
+				err = fmt.Errorf("field %q: %w: not an array: _id %v: %w", l.opts.ArrayField, ErrInvalid, id, err)
+				break
+			}
 		}
 	}
-	return err
+	return fmt.Errorf("outlier: %s: %w", operation, err)
+}
+
+// notArray and notNumber say what is wrong with the overflow document of a number.
+func (l *lists) notArray(number bson.RawValue) error {
+	return fmt.Errorf("overflow document with %q %v: field %q: %w: not an array", l.opts.NumberField, number, l.opts.ArrayField, ErrInvalid)
+}
+
+func (l *lists) notNumber(number bson.RawValue) error {
+	return fmt.Errorf("overflow document with %q %v: %w: not a number", l.opts.NumberField, number, ErrInvalid)
 }
 
 // Expressions. Those of the array fit parents and overflow documents alike.
@@ -272,8 +285,14 @@ func (l *lists) flagged() bson.D { return op("$eq", "$"+l.opts.FlagField, true) 
 
 // total is the number of all elements as a parent says.
 func (l *lists) total(array any) bson.D {
+	return op("$cond", op("$and", l.flagged(), l.countable()), "$"+l.opts.TotalField, size(array))
+}
+
+// countable says that the total is a number that adding one changes. In the order
+// of BSON what is no number, NaN and the infinities are not between these either.
+func (l *lists) countable() bson.D {
 	field := "$" + l.opts.TotalField
-	return op("$cond", op("$and", l.flagged(), op("$isNumber", field)), field, size(array))
+	return op("$and", op("$gt", field, int64(-1<<53)), op("$lt", field, int64(1<<53)))
 }
 
 // A state is a parent as it was before a write, without its elements.

@@ -30,7 +30,7 @@ func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (int64, error) {
 		err = ErrNotFound
 	}
 	if err != nil {
-		return 0, fmt.Errorf("outlier: total: %w", l.clear(err))
+		return 0, l.fail("total", id, err)
 	}
 	return s.Total, nil
 }
@@ -48,7 +48,7 @@ func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (bool, error) {
 	}
 	held, err := l.contains(ctx, raw, x)
 	if err != nil {
-		return false, fmt.Errorf("outlier: contains: %w", l.clear(err))
+		return false, l.fail("contains", id, err)
 	}
 	return held, nil
 }
@@ -97,6 +97,9 @@ type contents[E any] struct {
 	Total int64 `bson:"total"`
 	Size  int64 `bson:"size"`
 	Items []E   `bson:"items"`
+	// Of an overflow document:
+	Number bson.RawValue `bson:"n"`
+	List   bool          `bson:"list"`
 }
 
 // Items yields the whole list in order: ErrNotFound without a parent. The
@@ -111,20 +114,22 @@ type contents[E any] struct {
 // the index {parent, n} 1 key and document for each.
 func (l *Lists[ID, E]) Items(ctx context.Context, id ID) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
-		if err := l.items(ctx, id, yield); err != nil {
+		raw, err := l.id(id)
+		if err != nil {
+			err = fmt.Errorf("outlier: items: %w", err)
+		} else if err = l.items(ctx, raw, yield); err != nil {
+			err = l.fail("items", id, err)
+		}
+		if err != nil {
 			var zero E
-			yield(zero, fmt.Errorf("outlier: items: %w", l.clear(err)))
+			yield(zero, err)
 		}
 	}
 }
 
 var errInterrupted = errors.New("interrupted")
 
-func (l *Lists[ID, E]) items(ctx context.Context, id ID, yield func(E, error) bool) error {
-	raw, err := l.id(id)
-	if err != nil {
-		return err
-	}
+func (l *Lists[ID, E]) items(ctx context.Context, raw bson.RawValue, yield func(E, error) bool) error {
 	// An outlier's are read again in the transaction.
 	inside, err := l.inside(ctx, raw, op("$cond", l.flagged(), bson.A{}, l.array()))
 	if err != nil {
@@ -192,7 +197,8 @@ func (l *Lists[ID, E]) all(ctx context.Context, id bson.RawValue, visit func(E) 
 		}
 	}
 	cursor, err := l.overflow.Find(ctx, l.extras(id), options.Find().SetSort(l.byNumber(1)).SetProjection(bson.D{
-		{Key: "_id", Value: 0}, {Key: "items", Value: l.array()},
+		{Key: "_id", Value: 0}, {Key: "items", Value: l.anyArray()},
+		{Key: "n", Value: "$" + l.opts.NumberField}, {Key: "list", Value: l.isList()},
 	}))
 	if err != nil {
 		return err
@@ -202,6 +208,9 @@ func (l *Lists[ID, E]) all(ctx context.Context, id bson.RawValue, visit func(E) 
 		var c contents[E]
 		if err := cursor.Decode(&c); err != nil {
 			return err
+		}
+		if !c.List {
+			return l.notArray(c.Number)
 		}
 		for _, e := range c.Items {
 			if !visit(e) {
@@ -234,25 +243,26 @@ type Page[E any] struct {
 // sizes of all its overflow documents by the index {parent, n}, for which the
 // server reads them whole, and those with the page.
 func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (Page[E], error) {
-	page, err := l.page(ctx, id, offset, limit)
+	raw, err := l.id(id)
+	switch {
+	case err != nil:
+	case offset < 0:
+		err = fmt.Errorf("offset: %w: negative", ErrInvalid)
+	case limit <= 0:
+		err = fmt.Errorf("limit: %w: not positive", ErrInvalid)
+	}
 	if err != nil {
-		return Page[E]{}, fmt.Errorf("outlier: page: %w", l.clear(err))
+		return Page[E]{}, fmt.Errorf("outlier: page: %w", err)
+	}
+	// math.MaxInt32 is what $slice takes.
+	page, err := l.page(ctx, raw, min(offset, math.MaxInt32), min(limit, math.MaxInt32))
+	if err != nil {
+		return Page[E]{}, l.fail("page", id, err)
 	}
 	return page, nil
 }
 
-func (l *Lists[ID, E]) page(ctx context.Context, id ID, offset, limit int64) (page Page[E], err error) {
-	switch {
-	case offset < 0:
-		return page, fmt.Errorf("offset: %w: negative", ErrInvalid)
-	case limit <= 0:
-		return page, fmt.Errorf("limit: %w: not positive", ErrInvalid)
-	}
-	offset, limit = min(offset, math.MaxInt32), min(limit, math.MaxInt32) // which is what $slice takes
-	raw, err := l.id(id)
-	if err != nil {
-		return page, err
-	}
+func (l *Lists[ID, E]) page(ctx context.Context, raw bson.RawValue, offset, limit int64) (page Page[E], err error) {
 	if !txn.Running(ctx) {
 		c, err := l.slice(ctx, raw, offset, limit)
 		if err != nil {
@@ -308,20 +318,17 @@ func (l *Lists[ID, E]) slice(ctx context.Context, id bson.RawValue, offset, limi
 // fill adds what the overflow documents hold of a page.
 func (l *Lists[ID, E]) fill(ctx context.Context, id bson.RawValue, c *contents[E], offset, limit int64) error {
 	array := l.array()
-	sizes, err := l.overflow.Find(ctx, l.extras(id), options.Find().SetSort(l.byNumber(1)).SetProjection(bson.D{
-		{Key: "_id", Value: 0}, {Key: "n", Value: "$" + l.opts.NumberField}, {Key: "size", Value: size(array)},
-	}).SetBatchSize(10_000))
+	all, err := l.extents(ctx, id)
 	if err != nil {
-		return err
-	}
-	var all []extent
-	if err := sizes.All(ctx, &all); err != nil {
 		return err
 	}
 	// Where the page begins and ends among the overflow documents.
 	from, to := -1, -1
 	start, skip := c.Size, int64(0)
 	for i, x := range all {
+		if !x.List {
+			return l.notArray(x.Number)
+		}
 		if end := start + x.Size; end > offset && start < offset+limit {
 			if from < 0 {
 				from, skip = i, max(0, offset-start)

@@ -26,11 +26,11 @@ import (
 // reads all elements, and 1 for each document that has duplicates.
 func (l *Lists[ID, E]) Rebalance(ctx context.Context, id ID) error {
 	raw, err := l.id(id)
-	if err == nil {
-		_, err = l.rebalance(ctx, raw)
-	}
 	if err != nil {
 		return fmt.Errorf("outlier: rebalance: %w", err)
+	}
+	if _, err := l.rebalance(ctx, raw); err != nil {
+		return l.fail("rebalance", id, err)
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 	// The last write puts the total right; until then it must be another, for
 	// the write to be one.
 	field := "$" + l.opts.TotalField
-	other := op("$cond", op("$isNumber", field), op("$add", field, 1), 0)
+	other := op("$cond", l.countable(), op("$add", field, 1), 0)
 	var doc bson.Raw
 	err = l.coll.FindOneAndUpdate(ctx, l.parent(id),
 		mongo.Pipeline{stage("$set", bson.D{{Key: l.opts.TotalField, Value: op("$cond", l.isList(), other, field)}})},
@@ -67,11 +67,23 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 		return false, err
 	}
 	inside := len(xs)
+	// As $bsonSize has it.
+	bytes := int64(len(doc.Lookup(l.opts.ArrayField).Value)) + emptyBytes - 5
 	extents, err := l.extents(ctx, id)
 	if err != nil {
 		return false, err
 	}
-	if slices.ContainsFunc(extents, func(x extent) bool { return !x.List }) {
+	var refusal error
+	for _, x := range extents {
+		if !x.List {
+			refusal = l.notArray(x.Number)
+			break
+		}
+		if _, ok := x.Number.AsInt64OK(); !ok && (inside > l.opts.MaxCount || bytes > int64(l.opts.MaxBytes)) {
+			refusal = l.notNumber(x.Number)
+		}
+	}
+	if refusal != nil {
 		restore := bson.D{{Key: "$set", Value: bson.D{{Key: l.opts.TotalField, Value: doc.Lookup(l.opts.TotalField)}}}}
 		if doc.Lookup(l.opts.TotalField).IsZero() {
 			restore = bson.D{{Key: "$unset", Value: bson.D{{Key: l.opts.TotalField, Value: ""}}}}
@@ -79,7 +91,7 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 		if _, err := l.coll.UpdateOne(ctx, l.parent(id), restore); err != nil {
 			return false, err
 		}
-		return false, fmt.Errorf("overflow document: field %q: %w: not an array", l.opts.ArrayField, ErrInvalid)
+		return false, refusal
 	}
 	if l.opts.Set {
 		if xs, extents, changed, err = l.unique(ctx, id, xs, extents); err != nil {
@@ -87,17 +99,12 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 		}
 	}
 	rewritten := len(xs) != inside
-	// As $bsonSize has it.
-	bytes := int64(len(doc.Lookup(l.opts.ArrayField).Value)) + emptyBytes - 5
 	if len(xs) > l.opts.MaxCount || bytes > int64(l.opts.MaxBytes) {
 		n := fitting(xs, 0, emptyBytes, l.opts.MaxCount, l.opts.MaxBytes)
 		chunks := l.chunks(xs[n:])
 		from := int64(0)
 		if len(extents) > 0 {
-			first, ok := extents[0].Number.AsInt64OK()
-			if !ok {
-				return false, fmt.Errorf("overflow document: %w: %q is not a number", ErrInvalid, l.opts.NumberField)
-			}
+			first, _ := extents[0].Number.AsInt64OK()
 			from = first - int64(len(chunks))
 		}
 		if err := l.insert(ctx, id, from, chunks); err != nil {

