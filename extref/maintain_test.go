@@ -261,6 +261,17 @@ func TestBadSource(t *testing.T) {
 	}
 }
 
+// What has a version is adopted already: a frozen field it lacks stays so.
+func TestAdoptLeavesTheAdopted(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, nil)
+	insert(t, teams, team(1, "one"))
+	adopted := d("ref", d("id", 1, "v", int64(0)), "name", "one", "city", "Berlin")
+	insert(t, colls[1], d("_id", 1, "teams", bson.A{d("ref", d("id", 1)), adopted}))
+	diff(t, extref.AdoptResult{Examined: 1, Adopted: 1}, ok[extref.AdoptResult](t)(r.Adopt(t.Context(), "many.teams", nil)))
+	diff(t, sorted([]bson.D{d("_id", 1, "teams", bson.A{append(adopted, bson.E{Key: "motto", Value: "first"}), adopted})}), sorted(stored(t, colls[1])))
+}
+
 // A source that turns bad while its references are adopted fills in none.
 func TestAdoptBesideBadSource(t *testing.T) {
 	t.Parallel()
