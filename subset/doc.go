@@ -92,8 +92,8 @@
 //	err = movies.EnsureIndexes(ctx)
 //
 //	err = movies.Insert(ctx, 1, movie, details)
-//	movie, err := movies.GetHot(ctx, 1)
-//	movie, details, err := movies.Get(ctx, 1)
+//	movie, err = movies.GetHot(ctx, 1)
+//	movie, details, err = movies.Get(ctx, 1)
 //	err = movies.Update(ctx, 1, nil, bson.D{{Key: "$inc", Value: bson.D{{Key: "imdb.votes", Value: 1}}}})
 //	err = movies.Delete(ctx, 1)
 //
@@ -126,7 +126,8 @@
 //	Repair, Adopt     a scan, and 5 to 8 RT a batch of parents some of which are wrong
 //
 //	Split: Insert, Replace, Delete, Update of both    3 RT  2 documents written
-//	Split: GetHot, GetCold, Get, Update of one        1 RT  1 key and document of each collection
+//	Split: GetHot, GetCold, Get, Update of hot        1 RT  1 key and document of each collection
+//	Split: Update of cold                             2 RT  the first looks for cold fields in the hot one
 //	Split: Adopt, Repair, Join                        6 RT  a batch; Join 7
 //
 // # Guarantees
@@ -145,7 +146,7 @@
 // say, collect them and call AddMany.
 //
 // On a standalone server writes return [ErrTransactionsUnsupported]; Update of one
-// side of a Split needs no transaction.
+// side of a Split needs no transaction, unless fields must move first.
 //
 // Sorting in the parent is done with the parents' default collation, in the items
 // with theirs: let both be the same.
@@ -173,8 +174,9 @@
 // reached a parent of the second kind, writes refuse that parent with
 // [ErrNotAdopted], because they would cut off what is nowhere else.
 //
-// [Split.Adopt] moves the cold fields of an existing collection out, [Split.Join]
-// puts them back; [Split.Check] and [Split.Repair] look after documents without
+// [Split.Adopt] moves the cold fields of an existing collection out, beside
+// programs that use the Split already (Get reads and Update moves what is not moved
+// yet); [Split.Join] puts them back; [Split.Check] and [Split.Repair] look after documents without
 // counterpart and fields that old programs write to the wrong side.
 //
 // # Composing

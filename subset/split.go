@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/encode"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -197,14 +198,19 @@ func (s *Split[ID, H, C]) Replace(ctx context.Context, id ID, hot H, cold C) err
 }
 
 // Update changes the documents of an ID by update documents or pipelines; nil
-// leaves one as it is. Both change or none. ErrNotFound if there is no such
-// document; a missing cold one is inserted if the hot one is there and changes as
-// well. An update is not looked through: Check finds fields that it puts on the
-// wrong side.
+// leaves one as it is. Both change or none. ErrNotFound if there is no hot
+// document, or for nil in its place no cold one either; a missing cold one is
+// inserted. Cold fields that still stand in the hot document (Adopt has not
+// reached it, or an old program has written them) move to the cold one before
+// that changes, in the same transaction. IDField stays as it is: a document that
+// changes it is ErrInvalid, a pipeline's change is undone. Else an update is not
+// looked through: Check finds fields that it puts on the wrong side.
 //
-// Cost: 3 round trips, 2 documents written, or 5 and 3 as Replace; 1 and 1 if one
-// of the two is nil, and no transaction. Index _id of the hot and {movie_id} of the cold documents, 1 key
-// each.
+// Cost: both 3 round trips, 2 documents written, or 5 and 3 as Replace; hot alone 1
+// and 1; cold alone 2 and 1, and no transaction. Where the hot document has
+// cold fields 6 more round trips and 3 writes, 7 if cold alone changes and it has
+// none and no cold document. Index _id of the hot and {movie_id} of the cold
+// documents, 1 key each.
 func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) error {
 	if err := s.update(ctx, id, hot, cold); err != nil {
 		return fmt.Errorf("subset: update: %w", err)
@@ -214,6 +220,9 @@ func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) erro
 
 func (s *Split[ID, H, C]) update(ctx context.Context, id ID, hot, cold any) error {
 	raw, err := s.id(id)
+	if err == nil && cold != nil {
+		cold, err = s.tied(raw, cold)
+	}
 	if err != nil {
 		return err
 	}
@@ -231,20 +240,106 @@ func (s *Split[ID, H, C]) update(ctx context.Context, id ID, hot, cold any) erro
 		_, err = one(ctx, s.hot, byID(raw), hot, false)
 		return err
 	case hot == nil:
-		_, err = one(ctx, s.cold, s.coldOf(raw), cold, false)
-		return err
+		whole, err := s.undivided(ctx, raw)
+		if err == nil && !whole {
+			_, err = one(ctx, s.cold, s.coldOf(raw), cold, false)
+			whole = errors.Is(err, ErrNotFound)
+		}
+		if !whole {
+			return err
+		}
 	}
 	return txn.Run(ctx, s.hot.Database().Client(), func(ctx context.Context) error {
-		hotDone, err := one(ctx, s.hot, byID(raw), hot, false)
+		hotDone := &mongo.UpdateResult{}
+		err := ErrNotFound
+		if hot != nil {
+			hotDone, err = one(ctx, s.hot, append(byID(raw), s.divided()...), hot, false)
+		}
+		if errors.Is(err, ErrNotFound) { // or it holds cold fields, which the cold document must have first
+			if _, _, err = s.divide(ctx, bson.A{raw}); err == nil && hot != nil {
+				hotDone, err = one(ctx, s.hot, byID(raw), hot, false)
+			}
+		}
 		if err != nil {
 			return err
 		}
-		coldDone, err := one(ctx, s.cold, s.coldOf(raw), cold, true)
+		coldDone, err := one(ctx, s.cold, s.coldOf(raw), cold, hot != nil)
 		if err != nil {
 			return err
 		}
 		return s.hold(ctx, raw, hotDone, coldDone)
 	})
+}
+
+// divided selects hot documents without cold fields.
+func (s *Split[ID, H, C]) divided() bson.D {
+	if len(s.fields) == 0 {
+		return nil
+	}
+	return bson.D{{Key: "$nor", Value: s.present()}}
+}
+
+// present are the conditions one of which a hot document with cold fields meets.
+func (s *Split[ID, H, C]) present() bson.A {
+	var out bson.A
+	for _, field := range s.fields {
+		out = append(out, bson.D{{Key: field, Value: bson.D{{Key: "$exists", Value: true}}}})
+	}
+	return out
+}
+
+// undivided looks whether a hot document has cold fields.
+func (s *Split[ID, H, C]) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
+	if len(s.fields) == 0 {
+		return false, nil
+	}
+	err := scan.Primary(s.hot).FindOne(ctx, append(byID(id), bson.E{Key: "$or", Value: s.present()}),
+		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// tied is an update of a cold document that leaves IDField as it is.
+func (s *Split[ID, H, C]) tied(id bson.RawValue, update any) (any, error) {
+	if s.idField == "_id" { // the server refuses to change it
+		return update, nil
+	}
+	raw, err := encode.Value(s.registry, update)
+	if err != nil {
+		return nil, fmt.Errorf("cold: %w: %w", ErrInvalid, err)
+	}
+	if stages, ok := raw.ArrayOK(); ok {
+		var pipeline bson.A
+		values, err := stages.Values()
+		for _, v := range values {
+			stage, ok := v.DocumentOK()
+			if !ok {
+				return update, nil // for the server to refuse
+			}
+			pipeline = append(pipeline, stage)
+		}
+		return append(pipeline, bson.D{{Key: "$set", Value: bson.D{{Key: s.idField, Value: literal(id)}}}}), err
+	}
+	doc, _ := raw.DocumentOK()
+	operators, _ := doc.Elements()
+	for _, o := range operators {
+		fields, _ := o.Value().DocumentOK()
+		elements, _ := fields.Elements()
+		for _, e := range elements {
+			names := []string{e.Key()}
+			if to, ok := e.Value().StringValueOK(); ok && o.Key() == "$rename" {
+				names = append(names, to)
+			}
+			for _, name := range names {
+				if name == s.idField || strings.HasPrefix(name, s.idField+".") {
+					return nil, fmt.Errorf("cold: %w: the update changes %q", ErrInvalid, s.idField)
+				}
+			}
+		}
+	}
+	return update, nil
 }
 
 // hold writes to the hot document if that has not changed and the cold one is
@@ -303,7 +398,8 @@ func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (H, error) {
 	return hot, nil
 }
 
-// GetCold returns the cold document of an ID. ErrNotFound if there is none.
+// GetCold returns the cold document of an ID. ErrNotFound if there is none, as
+// where Adopt has not come yet: Get reads these.
 //
 // Cost: 1 round trip, 1 key and 1 document, index {movie_id}.
 func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (C, error) {
@@ -318,7 +414,9 @@ func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (C, error) {
 	return cold, nil
 }
 
-// Get returns both documents of an ID. ErrNotFound if one of them is missing.
+// Get returns both documents of an ID. Cold fields in the hot document count as
+// the cold one's, so that it reads alike before and after Adopt. ErrNotFound if
+// there is no hot document, or neither a cold one nor cold fields.
 //
 // Cost: 1 round trip; 1 key and 1 document of each collection, by $lookup. In a
 // transaction on a sharded cluster it needs MongoDB 8.0; GetHot and GetCold do the
@@ -344,10 +442,18 @@ func (s *Split[ID, H, C]) get(ctx context.Context, id ID, found any) error {
 	if err != nil {
 		return err
 	}
+	own := op("$arrayToObject", bson.D{{Key: "$filter", Value: bson.D{
+		{Key: "input", Value: op("$objectToArray", "$hot")},
+		{Key: "cond", Value: op("$in", "$$this.k", literal(append([]string{}, s.fields...)))},
+	}}})
 	cursor, err := s.hot.Aggregate(ctx, mongo.Pipeline{
 		{{Key: "$match", Value: byID(raw)}},
 		{{Key: "$replaceWith", Value: bson.D{{Key: "hot", Value: "$$ROOT"}}}},
 		s.lookup("hot._id", "cold"),
+		{{Key: "$set", Value: bson.D{{Key: "own", Value: own}}}},
+		{{Key: "$set", Value: bson.D{{Key: "cold", Value: op("$cond",
+			op("$and", op("$eq", "$cold", bson.A{}), op("$eq", "$own", literal(bson.D{}))), bson.A{},
+			bson.A{op("$mergeObjects", bson.D{{Key: s.idField, Value: "$hot._id"}}, first("$cold"), "$own")})}}}},
 	})
 	if err != nil {
 		return err
@@ -372,6 +478,11 @@ func (s *Split[ID, H, C]) lookup(id, as string, pipeline ...bson.D) bson.D {
 	return bson.D{{Key: "$lookup", Value: append(lookup, bson.E{Key: "as", Value: as})}}
 }
 
+// first is the document in an array, an empty one if there is none.
+func first(array string) bson.D {
+	return op("$ifNull", op("$arrayElemAt", array, 0), literal(bson.D{}))
+}
+
 // JoinPipeline makes whole documents of the hot ones that come: what stands after
 // a $match and $limit on the hot collection. Where both sides have a field, the
 // hot one counts.
@@ -383,7 +494,7 @@ func (s *Split[ID, H, C]) JoinPipeline() mongo.Pipeline {
 	return mongo.Pipeline{
 		{{Key: "$replaceWith", Value: bson.D{{Key: "hot", Value: "$$ROOT"}}}},
 		s.lookup("hot._id", "cold", bson.D{{Key: "$project", Value: own}}),
-		{{Key: "$replaceWith", Value: op("$mergeObjects", "$hot", op("$arrayElemAt", "$cold", 0), "$hot")}},
+		{{Key: "$replaceWith", Value: op("$mergeObjects", "$hot", first("$cold"), "$hot")}},
 	}
 }
 

@@ -125,10 +125,12 @@ type SplitAdoptOptions struct {
 
 // Adopt splits an existing collection, which becomes the hot one: the cold fields
 // of its documents move to the cold collection, a batch in a transaction, beside
-// live writes. Every document gets a cold one. It can be stopped and run again,
-// also to fetch what old programs have written to the hot collection since: that
-// overwrites the cold document's fields. If the server refuses a document, the
-// others of its batch are split, and the error names it.
+// live writes. Every document gets a cold one. Until Adopt has reached a document,
+// Get and JoinPipeline read its cold fields where they are, Update moves them
+// first, and GetCold is ErrNotFound. It can be stopped and run again, also to fetch
+// what old programs have written to the hot collection since: that overwrites the
+// cold document's fields. If the server refuses a document, the others of its batch
+// are split, and the error names it.
 //
 // Cost: 1 round trip and further ones for many documents, a scan of the collection
 // and 1 key of the cold one for each; 6 for each batch of BatchSize documents to
