@@ -308,12 +308,12 @@ type state struct {
 	Held int64 `bson:"held"`
 }
 
-// project is the projection that decodes as a state.
+// project is the projection that decodes as a state, whatever number the total is.
 func (l *lists) project(more ...bson.E) bson.D {
 	array := l.array()
 	return append(bson.D{
 		{Key: "flag", Value: l.flagged()},
-		{Key: "total", Value: l.total(array)},
+		{Key: "total", Value: op("$toLong", l.total(array))},
 		{Key: "size", Value: size(array)},
 		{Key: "bytes", Value: bytes(array)},
 	}, more...)

@@ -25,7 +25,7 @@ func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (int64, error) {
 	}
 	var s state
 	err = l.coll.FindOne(ctx, l.parent(raw), options.FindOne().SetProjection(
-		bson.D{{Key: "total", Value: l.total(l.array())}})).Decode(&s)
+		bson.D{{Key: "total", Value: op("$toLong", l.total(l.array()))}})).Decode(&s)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		err = ErrNotFound
 	}
@@ -296,7 +296,7 @@ func (l *Lists[ID, E]) slice(ctx context.Context, id bson.RawValue, offset, limi
 	cursor, err := l.coll.Aggregate(ctx, mongo.Pipeline{
 		stage("$match", l.parent(id)),
 		stage("$project", bson.D{
-			{Key: "_id", Value: 0}, {Key: "flag", Value: l.flagged()}, {Key: "total", Value: l.total(array)},
+			{Key: "_id", Value: 0}, {Key: "flag", Value: l.flagged()}, {Key: "total", Value: op("$toLong", l.total(array))},
 			{Key: "size", Value: size(array)}, {Key: "items", Value: op("$slice", array, offset, limit)},
 		}),
 	})
