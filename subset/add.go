@@ -43,7 +43,7 @@ func (s *Subset[P, T]) add(ctx context.Context, parent P, item T) (entry, error)
 	if err != nil {
 		return entry{}, err
 	}
-	return e, txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
+	return e, s.blamed(ctx, txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
 		_, touched, err := s.apply(ctx, change{parent: p, in: []entry{e}}, nil)
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ func (s *Subset[P, T]) add(ctx context.Context, parent P, item T) (entry, error)
 			return err
 		}
 		return s.settle(ctx, p, false, touched)
-	})
+	}), p)
 }
 
 // BatchOptions bounds AddMany.
@@ -72,7 +72,8 @@ type AddResult struct {
 
 // AddMany stores items of any parents, a batch in a transaction. An error leaves
 // the batches before it: the first Added of the sequence are stored, no other is.
-// It names a parent that does not exist or an item that cannot be stored.
+// It names a parent that does not exist or an item that cannot be stored, by its
+// place in the sequence, from 0. A nil sequence has no items.
 //
 // Cost: for each batch of BatchSize 3 round trips, 1 write for each item and each
 // parent in it; 4 with NoCount, and in a transaction of the caller's, where
@@ -102,13 +103,17 @@ func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T], opts 
 		clear(known)
 		return nil
 	}
+	if items == nil {
+		return result, nil
+	}
 	for parent, item := range items {
 		var p bson.RawValue
 		var e entry
-		if p, err = s.parentID(parent); err != nil {
-			break
+		if p, err = s.parentID(parent); err == nil {
+			e, err = s.entry(p, item)
 		}
-		if e, err = s.entry(p, item); err != nil {
+		if err != nil {
+			err = fmt.Errorf("at %d: %w", result.Added+int64(pending), err)
 			break
 		}
 		if size += len(e.doc); size > transactionBytes { // an update must fit into 16 MB
@@ -143,7 +148,7 @@ func (s *Subset[P, T]) addBatch(ctx context.Context, groups []change) error {
 	// In one order, so that two batches do not wait for each other in a circle.
 	slices.SortFunc(groups, func(a, b change) int { return compareIDs(a.parent, b.parent) })
 	models := make([]mongo.WriteModel, len(groups))
-	ids := make(bson.A, len(groups))
+	ids := make([]bson.RawValue, len(groups))
 	var docs []bson.Raw
 	for i, c := range groups {
 		models[i] = mongo.NewUpdateOneModel().SetFilter(s.target(c.parent)).SetUpdate(s.update(c))
@@ -162,7 +167,7 @@ func (s *Subset[P, T]) addBatch(ctx context.Context, groups []change) error {
 		return txn.Conflict("a parent appeared") // after it was missed
 	}
 	joined := txn.Running(ctx)
-	return txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
+	return s.blamed(ctx, txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
 		if joined { // a refusal must not leave the others written
 			n, err := scan.Primary(s.parents).CountDocuments(ctx, append(these, s.adopted()...))
 			if err != nil {
@@ -188,5 +193,5 @@ func (s *Subset[P, T]) addBatch(ctx context.Context, groups []change) error {
 		_, err = s.parents.UpdateMany(ctx, append(these, bson.E{Key: fieldTouch, Value: true}),
 			bson.D{{Key: "$unset", Value: bson.D{{Key: fieldTouch, Value: ""}}}})
 		return err
-	})
+	}), ids...)
 }

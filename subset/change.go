@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/scan"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 // A change is what a write does to one parent: items that leave, items that come.
@@ -208,9 +209,39 @@ func (s *Subset[P, T]) absent(ctx context.Context, parent bson.RawValue) error {
 	err := scan.Primary(s.parents).FindOne(ctx, byID(parent), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
-		return fmt.Errorf("%w: %v", ErrNoParent, parent)
+		return fmt.Errorf("%w: _id %v", ErrNoParent, parent)
 	case err == nil:
-		return fmt.Errorf("%w: %v", ErrNotAdopted, parent)
+		return fmt.Errorf("%w: _id %v", ErrNotAdopted, parent)
+	}
+	return err
+}
+
+// blamed names the field of a parent that the server cannot change as its type is
+// wrong. What else the server says stays as it is.
+func (s *Subset[P, T]) blamed(ctx context.Context, err error, parents ...bson.RawValue) error {
+	var server mongo.ServerError
+	if !errors.As(err, &server) || txn.Running(ctx) || mongo.IsDuplicateKeyError(err) {
+		return err
+	}
+	for _, parent := range parents {
+		var doc bson.Raw
+		if scan.Primary(s.parents).FindOne(ctx, byID(parent), options.FindOne().SetProjection(s.derived())).Decode(&doc) != nil {
+			continue
+		}
+		numbers := []string{s.opts.CountField}
+		for _, v := range s.opts.Values {
+			numbers = append(numbers, v.Sum, v.Count)
+		}
+		for _, field := range append(numbers, s.opts.ArrayField) {
+			value := lookup(doc, field)
+			fits := isNumber(value)
+			if field == s.opts.ArrayField {
+				fits = value.Type == bson.TypeArray
+			}
+			if field != "" && !fits && !value.IsZero() && value.Type != bson.TypeNull {
+				return fmt.Errorf("%w: a value of type %v in %q of the parent _id %v: %w", ErrInvalid, value.Type, field, parent, err)
+			}
+		}
 	}
 	return err
 }

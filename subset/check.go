@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -34,10 +35,37 @@ type Problem struct {
 
 func (p Problem) String() string {
 	text := fmt.Sprintf("%v: %s: %s", p.ID, p.Kind, p.Field)
-	if p.Have.Type != 0 || p.Want.Type != 0 {
-		text += fmt.Sprintf(" is %v, want %v", p.Have, p.Want)
+	switch {
+	case p.Kind == Orphan && p.Have.Type != 0:
+		text += fmt.Sprintf(" of %d items", p.Have.AsInt64())
+	case p.Have.Type != 0 || p.Want.Type != 0:
+		text += fmt.Sprintf(" is %s, want %s", brief(p.Have), brief(p.Want))
 	}
 	return text
+}
+
+// brief is a value for a line of text.
+func brief(value bson.RawValue) string {
+	if value.Type == 0 {
+		return "missing"
+	}
+	if array, ok := value.ArrayOK(); ok {
+		values, _ := array.Values()
+		var ids []string
+		for _, v := range values[:min(len(values), 10)] {
+			item, _ := v.DocumentOK()
+			ids = append(ids, item.Lookup("_id").String())
+		}
+		if len(values) > len(ids) {
+			ids = append(ids, "…")
+		}
+		return fmt.Sprintf("%d items with the _ids [%s]", len(values), strings.Join(ids, " "))
+	}
+	text := []rune(value.String())
+	if len(text) > 60 {
+		text = append(text[:60], '…')
+	}
+	return string(text)
 }
 
 // ProblemKind classifies problems.

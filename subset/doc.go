@@ -188,6 +188,17 @@
 //	page, err := pager.Page(ctx, reviews.ItemsFilter(1), paging.Request{Size: 20, After: token})
 //
 // TopPipeline yields the kept ones as documents, for stages of your own to follow.
+// A parent of several subsets or patterns is deleted by one of them, and the
+// other's documents by their filter, in one transaction. Deleting twice would be
+// [ErrNoParent] the second time, and leave items:
+//
+//	_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) {
+//		if _, err := reviews.DeleteParent(ctx, 1); err != nil {
+//			return nil, err
+//		}
+//		return db.Collection("questions").DeleteMany(ctx, questions.ItemsFilter(1))
+//	})
+//
 // JoinPipeline turns hot documents into whole ones, behind your own $match, $sort
 // and $limit on the hot collection.
 //

@@ -250,7 +250,7 @@ func ExampleSubset_AddMany() {
 	}
 	var host struct {
 		Logs  []struct{ Message string }
-		Count int
+		Count int `bson:"logs_count"`
 	}
 	if err := hosts.FindOne(ctx, bson.D{}).Decode(&host); err != nil {
 		log.Fatal(err)

@@ -29,7 +29,7 @@ const (
 
 // Options names the fields of a Subset and chooses what a parent keeps. The zero
 // value keeps the ten items with the highest _id in "items" and their number in
-// "count".
+// "items_count".
 type Options struct {
 	// ParentField holds, in an item, the _id of its parent: "product_id" say.
 	// Default "parent".
@@ -54,7 +54,7 @@ type Options struct {
 	Fields []string
 
 	// CountField is the path, in the parent, of the number of all its items.
-	// Default "count".
+	// Default ArrayField with "_count" added: "items_count".
 	CountField string
 	// NoCount leaves out the count, and with it ErrNotAdopted and some short cuts:
 	// see the costs. Default false.
@@ -100,7 +100,7 @@ func (o *Options) withDefaults() (Options, error) {
 	case out.NoCount && out.CountField != "":
 		return out, errors.New("Options.NoCount: Options.CountField is set")
 	case !out.NoCount:
-		setDefault(&out.CountField, "count")
+		setDefault(&out.CountField, out.ArrayField+"_count")
 	}
 	if out.N == 0 {
 		out.N = defaultN
@@ -129,7 +129,7 @@ func (o *Options) check() error {
 			return nil
 		}
 		paths = append(paths, option, path)
-		return checkPath(option, path)
+		return fieldpath.CheckNamed(option, path)
 	}
 	if err := errors.Join(stored("Options.ArrayField", o.ArrayField), stored("Options.CountField", o.CountField)); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (o *Options) check() error {
 		case v.Mean != "" && v.Count == "" && o.CountField == "":
 			return fmt.Errorf("%s.Mean: needs a Count, as there is no Options.CountField", option)
 		}
-		for _, err := range []error{checkPath(option+".Field", v.Field), stored(option+".Sum", v.Sum),
+		for _, err := range []error{fieldpath.CheckNamed(option+".Field", v.Field), stored(option+".Sum", v.Sum),
 			stored(option+".Mean", v.Mean), stored(option+".Count", v.Count)} {
 			if err != nil {
 				return err
@@ -166,7 +166,7 @@ func (o *Options) check() error {
 	}
 	for i, field := range o.Fields {
 		option := fmt.Sprintf("Options.Fields[%d]", i)
-		if err := errors.Join(checkPath(option, field), own(option, field)); err != nil {
+		if err := errors.Join(fieldpath.CheckNamed(option, field), own(option, field)); err != nil {
 			return err
 		}
 	}
@@ -185,7 +185,7 @@ func fullOrder(order bson.D) (bson.D, error) {
 	var out bson.D
 	last := int32(-1)
 	for _, e := range order {
-		if err := checkPath("Options.Order", e.Key); err != nil {
+		if err := fieldpath.CheckNamed("Options.Order", e.Key); err != nil {
 			return nil, err
 		}
 		direction, ok := direction(e.Value)
@@ -212,20 +212,6 @@ func direction(value any) (int32, bool) {
 		return -1, true
 	}
 	return 0, false
-}
-
-// checkPath refuses paths that cannot be read alike in a query, where a number
-// may be an array's index, and in an expression.
-func checkPath(option, path string) error {
-	if err := fieldpath.CheckPath(option, path); err != nil {
-		return err
-	}
-	for segment := range strings.SplitSeq(path, ".") {
-		if strings.Trim(segment, "0123456789") == "" {
-			return fmt.Errorf("%s: %w: %q is a number", option, fieldpath.ErrInvalid, segment)
-		}
-	}
-	return nil
 }
 
 func setDefault(field *string, value string) {

@@ -122,7 +122,7 @@ func (s *Subset[P, T]) Adopt(ctx context.Context, opts *AdoptOptions) (AdoptResu
 	setDefault(&o.From, s.opts.ArrayField)
 	err := scan.Defaults("AdoptOptions", &o.BatchSize, scanBatchSize, &o.Progress)
 	if err == nil {
-		err = checkPath("AdoptOptions.From", o.From)
+		err = fieldpath.CheckNamed("AdoptOptions.From", o.From)
 	}
 	if err == nil && o.From != s.opts.ArrayField {
 		names := []string{"Options.ArrayField", s.opts.ArrayField, "Options.CountField", s.opts.CountField, "_id", "_id"}
@@ -297,7 +297,7 @@ func (s *Subset[P, T]) moveOut(ctx context.Context, parents []bson.Raw, from str
 			continue
 		case bson.TypeArray:
 		default:
-			return 0, fmt.Errorf("%w: a %v in place of the items", ErrInvalid, array.Type)
+			return 0, fmt.Errorf("%w: a value of type %v in place of the items", ErrInvalid, array.Type)
 		}
 		values, err := array.Array().Values()
 		if err != nil {
@@ -307,7 +307,7 @@ func (s *Subset[P, T]) moveOut(ctx context.Context, parents []bson.Raw, from str
 		for i, v := range values {
 			item, ok := v.DocumentOK()
 			if !ok {
-				return 0, fmt.Errorf("item %d: %w: a %v", i, ErrInvalid, v.Type)
+				return 0, fmt.Errorf("item %d: %w: a value of type %v", i, ErrInvalid, v.Type)
 			}
 			e, err := s.encoded(parent, item)
 			if err != nil {

@@ -182,7 +182,7 @@ func (s *Split[ID, H, C]) Replace(ctx context.Context, id ID, hot H, cold C) err
 				return err
 			}
 			if done.MatchedCount == 0 {
-				return fmt.Errorf("%w: %v", ErrNotFound, docs.id)
+				return fmt.Errorf("%w: _id %v", ErrNotFound, docs.id)
 			}
 			cold, err := s.cold.ReplaceOne(ctx, s.coldOf(docs.id), docs.cold, options.Replace().SetUpsert(true))
 			if err != nil {
@@ -229,7 +229,7 @@ func (s *Split[ID, H, C]) update(ctx context.Context, id ID, hot, cold any) erro
 	one := func(ctx context.Context, coll *mongo.Collection, filter bson.D, update any, upsert bool) (*mongo.UpdateResult, error) {
 		done, err := coll.UpdateOne(ctx, filter, update, options.UpdateOne().SetUpsert(upsert))
 		if err == nil && done.MatchedCount+done.UpsertedCount == 0 {
-			err = fmt.Errorf("%w: %v", ErrNotFound, raw)
+			err = fmt.Errorf("%w: _id %v", ErrNotFound, raw)
 		}
 		return done, err
 	}
@@ -370,7 +370,7 @@ func (s *Split[ID, H, C]) Delete(ctx context.Context, id ID) error {
 				return err
 			}
 			if done.DeletedCount == 0 {
-				return fmt.Errorf("%w: %v", ErrNotFound, raw)
+				return fmt.Errorf("%w: _id %v", ErrNotFound, raw)
 			}
 			_, err = s.cold.DeleteOne(ctx, s.coldOf(raw))
 			return err
@@ -429,7 +429,7 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (H, C, error) {
 	err := s.get(ctx, id, &found)
 	var cold C
 	if err == nil && len(found.Cold) == 0 {
-		err = fmt.Errorf("%w: cold document of %v", ErrNotFound, id)
+		err = fmt.Errorf("%w: cold document of _id %v", ErrNotFound, id)
 	}
 	if err != nil {
 		return found.Hot, cold, fmt.Errorf("subset: get: %w", err)
@@ -465,7 +465,7 @@ func (s *Split[ID, H, C]) get(ctx context.Context, id ID, found any) error {
 	if err := cursor.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %v", ErrNotFound, raw)
+	return fmt.Errorf("%w: _id %v", ErrNotFound, raw)
 }
 
 func (s *Split[ID, H, C]) lookup(id, as string, pipeline ...bson.D) bson.D {
@@ -569,6 +569,9 @@ func (s *Split[ID, H, C]) half(what, field string, id bson.RawValue, document an
 	elements, err := raw.Elements()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", what, ErrInvalid, err)
+	}
+	if twice := repeated(elements); twice != "" {
+		return nil, fmt.Errorf("%s: %w: the field %q stands twice", what, ErrInvalid, twice)
 	}
 	out, placed := bson.D{}, false
 	for _, e := range elements {

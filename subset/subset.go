@@ -27,7 +27,11 @@ type Subset[P, T any] struct {
 //
 // P is the type of the parents' _ids; T is an item, a struct, map or bson.D that
 // encodes to a document. opts may be nil. All that write the collections must use
-// the same options, but for the fields of a parent that other code keeps.
+// the same options, but for the fields of a parent that other code keeps. A parent
+// may have several Subsets, each with items, an array, a count and values of its
+// own. Two Subsets over one collection of items (the newest and the best rated) are
+// not supported, as the writes of one do not reach the array of the other: keep one
+// of the two, and read the other with ItemsFilter, a sort and an index for it.
 func New[P, T any](parents, items *mongo.Collection, opts *Options) (*Subset[P, T], error) {
 	if err := checkCollections("parents", parents, "items", items); err != nil {
 		return nil, err
@@ -147,7 +151,7 @@ func (s *Subset[P, T]) top(ctx context.Context, parent P) ([]T, error) {
 		if err := cursor.Err(); err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("%w: %v", ErrNoParent, id)
+		return nil, fmt.Errorf("%w: _id %v", ErrNoParent, id)
 	}
 	var found struct {
 		Items []T `bson:"items"`
@@ -219,7 +223,7 @@ func (s *Subset[P, T]) Get(ctx context.Context, parent P, id any) (T, error) {
 // notFound names what was looked for.
 func notFound(err error, id any) error {
 	if errors.Is(err, mongo.ErrNoDocuments) && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrNoParent) {
-		return fmt.Errorf("%w: %v", ErrNotFound, id)
+		return fmt.Errorf("%w: _id %v", ErrNotFound, id)
 	}
 	return err
 }
@@ -240,7 +244,7 @@ func (s *Subset[P, T]) parentID(parent P) (bson.RawValue, error) {
 func checkID(what string, id bson.RawValue) error {
 	switch id.Type {
 	case bson.TypeNull, bson.TypeUndefined, bson.TypeArray, bson.TypeRegex:
-		return fmt.Errorf("%s: %w: a %v cannot be its _id", what, ErrInvalid, id.Type)
+		return fmt.Errorf("%s: %w: a value of type %v cannot be its _id", what, ErrInvalid, id.Type)
 	}
 	return nil
 }
@@ -305,6 +309,9 @@ func (s *Subset[P, T]) encoded(parent bson.RawValue, item any) (entry, error) {
 	if err != nil {
 		return entry{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
+	if twice := repeated(elements); twice != "" {
+		return entry{}, fmt.Errorf("%w: the field %q stands twice", ErrInvalid, twice)
+	}
 	var id any = raw.Lookup("_id")
 	fresh := raw.Lookup("_id").IsZero()
 	if fresh {
@@ -331,6 +338,19 @@ func (s *Subset[P, T]) encoded(parent bson.RawValue, item any) (entry, error) {
 	e := s.stored(raw)
 	e.fresh = fresh
 	return e, nil
+}
+
+// repeated is a field that a document has twice: readers do not agree on which
+// one counts.
+func repeated(elements []bson.RawElement) string {
+	seen := map[string]bool{}
+	for _, e := range elements {
+		if seen[e.Key()] {
+			return e.Key()
+		}
+		seen[e.Key()] = true
+	}
+	return ""
 }
 
 // stored is the entry of a document of the items.

@@ -1,0 +1,147 @@
+package subset_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/subset"
+)
+
+// Two subsets of one parent do not share a field, if only their arrays differ.
+func TestTwoSubsetsOfAParent(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	parents := db.Collection("parents")
+	insert(t, parents, d("_id", 1))
+	reviews, err := subset.New[int, bson.D](parents, db.Collection("reviews"), &subset.Options{ArrayField: "reviews"})
+	must(t, err)
+	questions, err := subset.New[int, bson.D](parents, db.Collection("questions"), &subset.Options{ArrayField: "questions"})
+	must(t, err)
+	for i := range 3 {
+		_, err = reviews.Add(t.Context(), 1, d("_id", i))
+		must(t, err)
+	}
+	_, err = questions.Add(t.Context(), 1, d("_id", 7))
+	must(t, err)
+	clean(t, db, reviews)
+	clean(t, db, questions)
+	doc := stored(t, parents)[0]
+	same(t, "counts", "[3 1]", fmt.Sprint([]any{get(doc, "reviews_count"), get(doc, "questions_count")}))
+
+	// Deleted as the manual says.
+	session, err := db.Client().StartSession()
+	must(t, err)
+	defer session.EndSession(t.Context())
+	_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
+		if _, err := reviews.DeleteParent(ctx, 1); err != nil {
+			return nil, err
+		}
+		return db.Collection("questions").DeleteMany(ctx, questions.ItemsFilter(1))
+	})
+	must(t, err)
+	for _, name := range []string{"parents", "reviews", "questions"} {
+		same(t, name, []bson.D{}, stored(t, db.Collection(name)))
+	}
+}
+
+func get(doc bson.D, key string) any {
+	for _, e := range doc {
+		if e.Key == key {
+			return e.Value
+		}
+	}
+	return nil
+}
+
+// A refusal names what is refused.
+func TestRefusalsAreNamed(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, any](t, db, &subset.Options{Values: []subset.Value{{Field: "n", Sum: "sum", Count: "numbers"}}})
+	insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2, "items", "none", "items_count", 0), d("_id", 3, "sum", "none"),
+		d("_id", 4, "items_count", "none"), d("_id", 5, "numbers", d()))
+	insert(t, db.Collection("items"), d("_id", 20, "parent", 2), d("_id", 30, "parent", 3), d("_id", 40, "parent", 4))
+	before := [][]bson.D{stored(t, db.Collection("parents")), stored(t, db.Collection("items"))}
+	many := func(items ...any) error {
+		_, err := s.AddMany(t.Context(), func(yield func(int, any) bool) {
+			for _, item := range items {
+				parent := 1
+				if of, ok := item.(int); ok {
+					parent, item = of, d()
+				}
+				if !yield(parent, item) {
+					return
+				}
+			}
+		}, nil)
+		return err
+	}
+	add := func(parent int, item any) error { _, err := s.Add(t.Context(), parent, item); return err }
+	for name, test := range map[string]struct {
+		err  error
+		text []string
+	}{
+		"nil":            {add(1, nil), nil},
+		"nil pointer":    {add(1, (*review)(nil)), nil},
+		"channel":        {add(1, d("a", make(chan int))), nil},
+		"field twice":    {add(1, d("a", 1, "b", 1, "a", 2)), []string{`"a" stands twice`}},
+		"_id twice":      {add(1, d("_id", 1, "_id", 2)), []string{`"_id" stands twice`}},
+		"many: nil":      {many(d(), d(), nil), []string{"at 2: "}},
+		"many: channel":  {many(d(), d("a", make(chan int))), []string{"at 1: "}},
+		"array":          {add(2, d()), []string{`"items"`, `_id {"$numberInt":"2"}`, "string"}},
+		"sum":            {add(3, d("n", 1)), []string{`"sum"`, `_id {"$numberInt":"3"}`, "string"}},
+		"count":          {add(4, d("n", 1)), []string{`"items_count"`, `_id {"$numberInt":"4"}`, "string"}},
+		"numbers":        {add(5, d("n", 1)), []string{`"numbers"`, `_id {"$numberInt":"5"}`, "embedded document"}},
+		"many: count":    {many(1, 4), []string{`"items_count"`, `_id {"$numberInt":"4"}`}},
+		"replace: array": {s.Replace(t.Context(), 2, d("_id", 20, "x", 1)), []string{`"items"`, `_id {"$numberInt":"2"}`}},
+		"update: sum":    {s.Update(t.Context(), 3, 30, d("$set", d("n", 1))), []string{`"sum"`, `_id {"$numberInt":"3"}`}},
+		"delete: count":  {s.Delete(t.Context(), 4, 40), []string{`"items_count"`, `_id {"$numberInt":"4"}`}},
+		"move":           {s.Move(t.Context(), 3, 4, 30), []string{`"sum"`, `_id {"$numberInt":"3"}`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantNamed(t, name, test.err, subset.ErrInvalid)
+			for _, text := range test.text {
+				if !strings.Contains(test.err.Error(), text) {
+					t.Errorf("error %v, want %s", test.err, text)
+				}
+			}
+		})
+	}
+	same(t, "nothing written", before, [][]bson.D{stored(t, db.Collection("parents")), stored(t, db.Collection("items"))})
+	result, err := s.AddMany(t.Context(), nil, nil)
+	must(t, err)
+	same(t, "a nil sequence", subset.AddResult{}, result)
+	split := newSplit[int, bson.D, bson.D](t, db, nil)
+	wantNamed(t, "split", split.Insert(t.Context(), 1, d("a", 1, "a", 2), d()), subset.ErrInvalid)
+	if err := s.Delete(t.Context(), 1, 99); err == nil || err.Error() != `subset: delete: not found: _id {"$numberInt":"99"}` {
+		t.Error(err)
+	}
+}
+
+func TestProblemText(t *testing.T) {
+	t.Parallel()
+	value := func(v any) bson.RawValue {
+		kind, data, err := bson.MarshalValue(v)
+		must(t, err)
+		return bson.RawValue{Type: kind, Value: data}
+	}
+	items := bson.A{}
+	for i := range 12 {
+		items = append(items, d("_id", fmt.Sprint(i)))
+	}
+	for want, p := range map[string]subset.Problem{
+		`"p": orphan: parent of 3 items`:                          {Kind: subset.Orphan, ID: value("p"), Field: "parent", Have: value(3)},
+		`"p": wrong count: n is missing, want {"$numberInt":"2"}`: {Kind: subset.WrongCount, ID: value("p"), Field: "n", Want: value(2)},
+		`"p": wrong subset: a is 2 items with the _ids ["0" "1"], want 12 items with the _ids ["0" "1" "2" "3" "4" "5" "6" "7" "8" "9" …]`: {
+			Kind: subset.WrongSubset, ID: value("p"), Field: "a", Have: value(items[:2]), Want: value(items)},
+		`"p": wrong subset: a is 2 items with the _ids [ ], want missing`:        {Kind: subset.WrongSubset, ID: value("p"), Field: "a", Have: value(bson.A{1, d()})},
+		`"p": wrong value: s is "` + strings.Repeat("x", 59) + `…, want missing`: {Kind: subset.WrongValue, ID: value("p"), Field: "s", Have: value(strings.Repeat("x", 99))},
+	} {
+		same(t, "text", want, p.String())
+	}
+}
