@@ -24,12 +24,12 @@ type Problem struct {
 	Kind ProblemKind
 	// ID is the _id of the parent; of a Split that of the document.
 	ID bson.RawValue
-	// Field is the field that is wrong: of the parent, or for Orphan of the
-	// items; of a Split that of the hot or cold document.
+	// Field is the field that is wrong: of the parent, or for Orphan and
+	// InvalidItem of the items; of a Split that of the hot or cold document.
 	Field string
 	// Have is what the field holds, zero if it is missing, and Want what it
-	// should hold, zero if nothing. For Orphan Have is the number of items. Both
-	// are zero for a Split.
+	// should hold, zero if nothing. For Orphan Have is the number of items, for
+	// InvalidItem the item's _id. Both are zero for a Split.
 	Have, Want bson.RawValue
 }
 
@@ -38,6 +38,8 @@ func (p Problem) String() string {
 	switch {
 	case p.Kind == Orphan && p.Have.Type != 0:
 		text += fmt.Sprintf(" of %d items", p.Have.AsInt64())
+	case p.Kind == InvalidItem:
+		text += fmt.Sprintf(" of the item _id %v", p.Have)
 	case p.Have.Type != 0 || p.Want.Type != 0:
 		text += fmt.Sprintf(" is %s, want %s", brief(p.Have), brief(p.Want))
 	}
@@ -88,14 +90,20 @@ const (
 	// Orphan is a parent that does not exist but has items. Repair leaves them:
 	// insert the parent and repair, or delete what ItemsFilter selects.
 	Orphan ProblemKind = "orphan"
+	// InvalidItem is an item that Add refuses and somebody else has stored: with an
+	// array in a field by which items are sorted, or no number where a Value without
+	// Count needs one. It is counted and ranked, and the mean takes its number for
+	// 0. Repair leaves it: Update or Delete it, and then repair.
+	InvalidItem ProblemKind = "invalid item"
 )
 
 // Check reads every parent and item and yields what is wrong. What a write
 // changed meanwhile is looked at again, in a transaction, so that only what is
 // really wrong is reported.
 //
-// Cost: 2 round trips and further ones for many parents; a scan of both
-// collections, and for each parent N keys and documents of the index {parent,
+// Cost: 2 round trips and further ones for many parents, 1 more if Order or Values
+// name fields that may be invalid; a scan of the parents and 2 or 3 of the items,
+// and for each parent N keys and documents of the index {parent,
 // order…} and, for counts and Values, all its items; 3 round trips for each 100
 // parents in which some seem wrong (with NoCount and no Values 2, and 1 for each
 // that does), and for each Orphan.
@@ -119,13 +127,26 @@ func (s *Subset[P, T]) Check(ctx context.Context) iter.Seq2[Problem, error] {
 				}
 			}
 		}
-		for p, err := range s.orphans(ctx) {
+		for p, err := range s.left(ctx) {
 			if err != nil {
 				fail(err)
 				return
 			}
 			if !yield(p, nil) {
 				return
+			}
+		}
+	}
+}
+
+// left yields what Repair leaves, but for NotAdopted.
+func (s *Subset[P, T]) left(ctx context.Context) iter.Seq2[Problem, error] {
+	return func(yield func(Problem, error) bool) {
+		for _, problems := range []iter.Seq2[Problem, error]{s.orphans(ctx), s.invalid(ctx)} {
+			for p, err := range problems {
+				if !yield(p, err) || err != nil {
+					return
+				}
 			}
 		}
 	}
@@ -456,6 +477,53 @@ func (s *Subset[P, T]) orphans(ctx context.Context) iter.Seq2[Problem, error] {
 				return
 			}
 			if left && !yield(Problem{Kind: Orphan, ID: doc.Lookup("_id"), Field: s.opts.ParentField, Have: doc.Lookup("n")}, nil) {
+				return
+			}
+		}
+		if err := cursor.Err(); err != nil {
+			yield(Problem{}, err)
+		}
+	}
+}
+
+// invalid yields the items that Add refuses.
+func (s *Subset[P, T]) invalid(ctx context.Context) iter.Seq2[Problem, error] {
+	return func(yield func(Problem, error) bool) {
+		var or bson.A
+		paths := []string{s.opts.ParentField}
+		arrays := func(path string) {
+			paths = append(paths, path)
+			for i := range len(path) + 1 {
+				if i == len(path) || path[i] == '.' {
+					or = append(or, bson.D{{Key: path[:i], Value: bson.D{{Key: "$type", Value: "array"}}}})
+				}
+			}
+		}
+		for _, e := range s.opts.Order {
+			if e.Key != "_id" {
+				arrays(e.Key)
+			}
+		}
+		for _, v := range s.opts.Values {
+			if v.Count == "" {
+				arrays(v.Field)
+				or = append(or, bson.D{{Key: v.Field, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "number"}}}}}},
+					bson.D{{Key: v.Field, Value: bson.D{{Key: "$in", Value: bson.A{math.NaN(), math.Inf(1), math.Inf(-1)}}}}})
+			}
+		}
+		if or == nil {
+			return
+		}
+		cursor, err := scan.Primary(s.items).Find(ctx, bson.D{{Key: "$or", Value: or}}, options.Find().SetProjection(included(paths)))
+		if err != nil {
+			yield(Problem{}, err)
+			return
+		}
+		defer cursor.Close(context.WithoutCancel(ctx))
+		for cursor.Next(ctx) {
+			doc := append(bson.Raw(nil), cursor.Current...)
+			field, _ := s.fault(doc)
+			if field != "" && !yield(Problem{Kind: InvalidItem, ID: lookup(doc, s.opts.ParentField), Field: field, Have: doc.Lookup("_id")}, nil) {
 				return
 			}
 		}

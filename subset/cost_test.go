@@ -185,14 +185,14 @@ func TestCosts(t *testing.T) {
 	})
 
 	// Maintenance.
-	cmds = record(t, db, 0, []string{"aggregate", "aggregate"}, func() error { return drain(s.Check(ctx)) })
+	cmds = record(t, db, 0, []string{"aggregate", "aggregate", "find"}, func() error { return drain(s.Check(ctx)) })
 	if mongotest.Engine(t, db) == "mongod" {
 		mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, index)
 	}
 	same(t, "index of the lookup", "product_id", cmds[0].Body.Lookup("pipeline", "4", "$lookup", "foreignField").StringValue())
 	update(t, db.Collection("parents"), d("_id", d("$in", bson.A{1, 2})), d("$inc", d("num_reviews", 1)))
-	record(t, db, 0, []string{"aggregate", "find", "aggregate", commit, "aggregate"}, func() error { return drain(s.Check(ctx)) })
-	cmds = record(t, db, 4, []string{"aggregate", "update", "find", "aggregate", "update", commit, "aggregate"}, func() error {
+	record(t, db, 0, []string{"aggregate", "find", "aggregate", commit, "aggregate", "find"}, func() error { return drain(s.Check(ctx)) })
+	cmds = record(t, db, 4, []string{"aggregate", "update", "find", "aggregate", "update", commit, "aggregate", "find"}, func() error {
 		_, err := s.Repair(ctx, nil)
 		return err
 	})
@@ -204,9 +204,9 @@ func TestCosts(t *testing.T) {
 	}
 	clean(t, db, s)
 	update(t, db.Collection("parents"), d("_id", 1), d("$unset", d("num_reviews", ""), "$pop", d("reviews", 1)))
-	record(t, db, 2, []string{"aggregate", "update", "find", "aggregate", "find", "update", commit, "aggregate"}, func() error { _, err := s.Repair(ctx, nil); return err })
+	record(t, db, 2, []string{"aggregate", "update", "find", "aggregate", "find", "update", commit, "aggregate", "find"}, func() error { _, err := s.Repair(ctx, nil); return err })
 	insert(t, db.Collection("items"), d("_id", 800, "product_id", 800))
-	confirmed := []string{"aggregate", "aggregate", "find", "find", commit}
+	confirmed := []string{"aggregate", "aggregate", "find", "find", commit, "find"}
 	record(t, db, 0, confirmed, func() error { return drain(s.Check(ctx)) })
 	record(t, db, 0, confirmed, func() error { _, err := s.Repair(ctx, nil); return err })
 	_, err = db.Collection("items").DeleteOne(ctx, d("_id", 800))
@@ -225,7 +225,7 @@ func TestCosts(t *testing.T) {
 		names = append(names, "getMore", "update", "find", "aggregate", "update", commit)
 	}
 	names[0] = "aggregate"
-	record(t, db, 2*38, append(names, "aggregate"), func() error {
+	record(t, db, 2*38, append(names, "aggregate", "find"), func() error {
 		_, err := s.Repair(ctx, &subset.RepairOptions{BatchSize: 10})
 		return err
 	})
@@ -260,10 +260,18 @@ func TestCostsWithoutCount(t *testing.T) {
 	}
 	record(t, db, 3, []string{fam, fam, "find", "update", commit}, func() error { return s.Delete(ctx, 1, 3) })
 	clean(t, db, s)
-	record(t, db, 0, []string{"aggregate", "aggregate"}, func() error { return drain(s.Check(ctx)) })
+	record(t, db, 0, []string{"aggregate", "aggregate", "find"}, func() error { return drain(s.Check(ctx)) })
 	update(t, db.Collection("parents"), d("_id", 1), d("$unset", d("reviews", "")))
-	record(t, db, 0, []string{"aggregate", "find", "find", commit, "aggregate"}, func() error { return drain(s.Check(ctx)) })
-	record(t, db, 2, []string{"aggregate", "update", "find", "find", "update", commit, "aggregate"}, func() error { _, err := s.Repair(ctx, nil); return err })
+	record(t, db, 0, []string{"aggregate", "find", "find", commit, "aggregate", "find"}, func() error { return drain(s.Check(ctx)) })
+	record(t, db, 2, []string{"aggregate", "update", "find", "find", "update", commit, "aggregate", "find"}, func() error { _, err := s.Repair(ctx, nil); return err })
+}
+
+// Where no item can be invalid, none is looked for.
+func TestCostsOfCheckByID(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, &subset.Options{Values: []subset.Value{{Field: "n", Sum: "sum", Count: "numbers"}}})
+	record(t, db, 0, []string{"aggregate", "aggregate"}, func() error { return drain(s.Check(t.Context())) })
 }
 
 // More than the server's first batch of 101 takes no further round trips.
@@ -288,7 +296,7 @@ func TestCostsOfALargeN(t *testing.T) {
 	record(t, db, 3, []string{fam, fam, "find", "update", commit}, func() error { return s.Delete(ctx, 1, 159) })
 	record(t, db, 0, []string{"aggregate"}, func() error { _, err := s.Top(ctx, 1); return err })
 	update(t, db.Collection("parents"), d("_id", 1), d("$set", d("reviews", bson.A{})))
-	record(t, db, 2, []string{"aggregate", "update", "find", "aggregate", "update", commit, "aggregate"}, func() error { _, err := s.Repair(ctx, nil); return err })
+	record(t, db, 2, []string{"aggregate", "update", "find", "aggregate", "update", commit, "aggregate", "find"}, func() error { _, err := s.Repair(ctx, nil); return err })
 	clean(t, db, s)
 }
 

@@ -122,7 +122,7 @@
 //	Delete            3 RT  2 documents written; 5 if the next item follows
 //	Move              4 RT  3 documents written; 6 if the next item follows
 //	DeleteParent      3 RT  1 write for each item
-//	Check             a scan of both collections
+//	Check             scans of both collections
 //	Repair, Adopt     a scan, and 5 to 8 RT a batch of parents some of which are wrong
 //
 //	Split: Insert, Replace, Delete, Update of both    3 RT  2 documents written
@@ -161,8 +161,8 @@
 //
 // # Maintenance
 //
-// [Subset.Check] finds parents that do not hold what their items say, and items
-// without a parent; [Subset.Repair] rebuilds such parents, a batch in a transaction,
+// [Subset.Check] finds parents that do not hold what their items say, items
+// without a parent, and items that Add would have refused; [Subset.Repair] rebuilds such parents, a batch in a transaction,
 // beside live writes. After a change of N, Order, Fields, CountField or Values give
 // the new options to all writers and run EnsureIndexes and Repair. A larger N is
 // filled by Repair, or by the first edit or deletion in a parent with a count.

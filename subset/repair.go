@@ -29,7 +29,7 @@ type RepairOptions struct {
 type RepairResult struct {
 	Examined  int64 // parents, or of a Split hot documents, read
 	Repaired  int64 // of these written
-	Remaining int64 // problems it cannot repair: Orphan, NotAdopted
+	Remaining int64 // problems it cannot repair: Orphan, NotAdopted, InvalidItem
 }
 
 // Repair makes every parent that Check finds wrong hold what its items say, a
@@ -56,7 +56,7 @@ func (s *Subset[P, T]) Repair(ctx context.Context, opts *RepairOptions) (RepairR
 		result.Repaired, result.Remaining = done.written, done.left
 	}
 	if err == nil {
-		for _, err = range s.orphans(ctx) {
+		for _, err = range s.left(ctx) {
 			if err != nil {
 				break
 			}
@@ -107,12 +107,15 @@ type AdoptResult struct {
 // (ErrNotAdopted) until Adopt has reached it. With NoCount nothing tells: adopt
 // before the first write.
 //
+// Items in the collection are taken as they are: Check names those that Add would
+// refuse.
+//
 // What stands in the array and not in the collection is taken for an item: for
 // parents that are adopted already, and hold copies, use Repair.
 //
-// Cost: 1 round trip and further ones for many parents, the scan of Check but for
-// orphans, and for each batch what Repair needs; 2 more if parents in it hold
-// items, which are looked for by _id and inserted.
+// Cost: 1 round trip and further ones for many parents, the scans of Check but for
+// orphans and invalid items, and for each batch what Repair needs; 2 more if
+// parents in it hold items, which are looked for by _id and inserted.
 func (s *Subset[P, T]) Adopt(ctx context.Context, opts *AdoptOptions) (AdoptResult, error) {
 	var result AdoptResult
 	var o AdoptOptions

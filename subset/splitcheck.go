@@ -382,7 +382,8 @@ func (s *Split[ID, H, C]) divide(ctx context.Context, ids bson.A) (written, move
 }
 
 // Join undoes Adopt: it puts the fields of the cold documents back into the hot
-// ones and deletes the cold ones, a batch in a transaction. Where both have a
+// ones and deletes the cold ones, a batch in a transaction. An Update of the cold
+// side divides a document again: stop such programs first. Where both have a
 // field, the hot one counts. Cold documents without a hot one stay. It can be
 // stopped and run again. If the server refuses a document (too large, say), the
 // others of its batch are joined, and the error names it. The result counts as

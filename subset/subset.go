@@ -363,17 +363,25 @@ func (s *Subset[P, T]) valid(doc bson.Raw) error {
 	if err := checkID("item", doc.Lookup("_id")); err != nil {
 		return err
 	}
+	if field, why := s.fault(doc); field != "" {
+		return fmt.Errorf("item %v: %w: %s %q", doc.Lookup("_id"), ErrInvalid, why, field)
+	}
+	return nil
+}
+
+// fault is the field for which an item cannot be ranked or counted, and why.
+func (s *Subset[P, T]) fault(doc bson.Raw) (field, why string) {
 	for _, e := range s.opts.Order {
 		if throughArray(doc, e.Key) {
-			return fmt.Errorf("item %v: %w: an array in %q, by which items are sorted", doc.Lookup("_id"), ErrInvalid, e.Key)
+			return e.Key, "items are sorted, and an array stands in"
 		}
 	}
 	for _, v := range s.opts.Values {
 		if v.Count == "" && !isNumber(lookup(doc, v.Field)) {
-			return fmt.Errorf("item %v: %w: no number in %q", doc.Lookup("_id"), ErrInvalid, v.Field)
+			return v.Field, "no number in"
 		}
 	}
-	return nil
+	return "", ""
 }
 
 // cut is what a parent keeps of an item.
