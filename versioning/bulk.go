@@ -85,7 +85,7 @@ func (d *Documents[ID, T]) saveBatch(ctx context.Context, revisions []Revision[T
 			now := stored[idKey(w.id)]
 			switch {
 			case now == nil:
-				out[i].Err = ErrNotFound
+				out[i].Err = of(w.id, ErrNotFound)
 			case now.err != nil:
 				out[i].Err = now.err
 			case now.number != w.read:

@@ -74,11 +74,11 @@ func differences(out []Difference, prefix string, a, b []field) []Difference {
 func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) ([]Difference, error) {
 	a, err := d.read(ctx, id, from)
 	if err != nil {
-		return nil, fail("diff", fmt.Errorf("revision %d: %w", from, err))
+		return nil, fail("diff", err)
 	}
 	b, err := d.read(ctx, id, to)
 	if err != nil {
-		return nil, fail("diff", fmt.Errorf("revision %d: %w", to, err))
+		return nil, fail("diff", err)
 	}
 	return differences(nil, "", a.fields, b.fields), nil
 }
@@ -86,7 +86,8 @@ func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) ([]D
 // LastChange returns the revision that gave the field at path the value it has now,
 // or took it away; its Change says who, when and why. path may lead through documents
 // and places of arrays ("items.0.name"). If no revision ever had the field the error
-// is ErrNotFound, if the one that set it may have been pruned ErrPruned.
+// is ErrNotFound, if the one that set it may have been pruned ErrPruned, and for an
+// empty path ErrInvalid.
 //
 // Cost: that of History newest first, as far back as that revision.
 func (d *Documents[ID, T]) LastChange(ctx context.Context, id ID, path string) (Revision[T], error) {
@@ -99,7 +100,7 @@ func (d *Documents[ID, T]) LastChange(ctx context.Context, id ID, path string) (
 
 func (d *Documents[ID, T]) lastChange(ctx context.Context, id ID, path string) (Revision[T], error) {
 	if path == "" {
-		return Revision[T]{}, errors.New("path: empty")
+		return Revision[T]{}, fmt.Errorf("%w: path: empty", ErrInvalid)
 	}
 	var newer *state
 	var value bson.RawValue
@@ -119,9 +120,9 @@ func (d *Documents[ID, T]) lastChange(ctx context.Context, id ID, path string) (
 	case err != nil:
 		return Revision[T]{}, err
 	case newer.number > 1:
-		return Revision[T]{}, ErrPruned
+		return Revision[T]{}, fmt.Errorf("%w: _id %v, the one that set %q", ErrPruned, newer.id, path)
 	case value.Type == 0:
-		return Revision[T]{}, ErrNotFound
+		return Revision[T]{}, fmt.Errorf("%w: _id %v has had no %q", ErrNotFound, newer.id, path)
 	}
 	return d.revision(newer)
 }

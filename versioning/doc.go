@@ -37,10 +37,12 @@
 //	}
 //	{_id: …, policy_id: "bilbo", revision: 1, change: {…}, document: {…, items: []}}
 //
-// The change says how the revision it stands beside came about. A deletion is a
-// revision too, {…, revision: 4, change: {…}, deleted: true}, without document.
-// With Options.SnapshotEvery most revisions have delta: {…} in place of document,
-// see below.
+// The change says how the revision it stands beside came about. A time that is not
+// known, see Documents without a revision, is stored as 0001-01-01T00:00:00Z, so that
+// ranges of change.at include it, and read as the zero time. A deletion is a revision
+// too, {…, revision: 4, change: {…}, deleted: true}, without document. With
+// Options.SnapshotEvery most revisions have delta: {…} in place of document, see
+// below.
 //
 // The names are these by default, but for one:
 //

@@ -17,7 +17,7 @@ var (
 	ErrNotFound error = missing.Error("no such document or revision")
 
 	// ErrPruned says that the revision, or the one that held at the time asked
-	// for, is no longer in the history.
+	// for, is no longer in the history: Prune, or something else, took it out.
 	ErrPruned error = missing.Error("revision was pruned")
 
 	// ErrDeleted says that the document was deleted by the revision, or at the
@@ -28,8 +28,9 @@ var (
 	ErrExists = errors.New("document exists")
 
 	// ErrInvalid says that a document cannot be stored or read as a versioned one:
-	// no _id, another _id than was read, too large, or fields of the names in
-	// Options that hold something else. Nothing of it was written.
+	// no _id, another _id than was read or of another type than ID, too large, or
+	// fields of the names in Options that hold something else; or that an argument
+	// cannot be what it is. Nothing was written.
 	ErrInvalid = errors.New("invalid document")
 
 	// ErrInconsistent says that the history does not agree with itself or with the
@@ -53,6 +54,14 @@ type ConflictError struct {
 
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("document %v: revision %d was read, %d is current", e.ID, e.Read, e.Current)
+}
+
+// of names the document that a refusal is about.
+func of(id any, err error) error { return fmt.Errorf("%w: _id %v", err, id) }
+
+// ofRevision names the revision as well.
+func ofRevision(id any, number int64, err error) error {
+	return fmt.Errorf("%w, revision %d", of(id, err), number)
 }
 
 func fail(op string, err error) error {

@@ -157,7 +157,7 @@ func ExampleDocuments_Restore() {
 	}
 	fmt.Println(policy.Number, policy.Document.Items)
 	// Output:
-	// versioning: get: no such document or revision
+	// versioning: get: no such document or revision: _id gollum
 	// 3 [One Ring]
 }
 
@@ -224,7 +224,7 @@ func ExampleDocuments_SaveMany() {
 	// Output:
 	// merry 2 <nil>
 	// pippin 2 <nil>
-	// sam 0 no such document or revision
+	// sam 0 no such document or revision: _id "sam"
 }
 
 // Old revisions go; what is gone is told from what never was.

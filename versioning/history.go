@@ -116,7 +116,8 @@ func (d *Documents[ID, T]) past(s *state) *state {
 }
 
 // At returns revision n, the current one included, without Options.Ignored. It may
-// be ErrDeleted, ErrPruned or ErrNotFound.
+// be ErrDeleted, ErrPruned, also where something else than Prune took it out, or
+// ErrNotFound.
 //
 // Cost: 1 round trip, 1 key and document by the unique index; 2 if it is the current
 // one; with deltas up to SnapshotEvery keys and documents, and 1 more where no whole
@@ -141,7 +142,7 @@ func (d *Documents[ID, T]) read(ctx context.Context, id ID, n int64) (*state, er
 // stateAt reads revision n and what it needs of those that follow.
 func (d *Documents[ID, T]) stateAt(ctx context.Context, id bson.RawValue, n int64) (*state, error) {
 	if n < 1 {
-		return nil, ErrNotFound
+		return nil, ofRevision(id, n, ErrNotFound)
 	}
 	return d.follow(ctx, id, n, nil)
 }
@@ -163,7 +164,7 @@ func (d *Documents[ID, T]) follow(ctx context.Context, id bson.RawValue, n int64
 		}
 		for _, r := range found {
 			if r.number != next {
-				return nil, lost(rows, ErrPruned)
+				return nil, lost(rows, ofRevision(id, n, ErrPruned))
 			}
 			rows = append(rows, r)
 			if next++; r.delta == nil {
@@ -178,11 +179,11 @@ func (d *Documents[ID, T]) follow(ctx context.Context, id bson.RawValue, n int64
 		}
 		switch {
 		case later:
-			return nil, lost(rows, ErrPruned)
+			return nil, lost(rows, ofRevision(id, n, ErrPruned))
 		case gone:
-			return nil, lost(rows, ErrNotFound)
+			return nil, lost(rows, ofRevision(id, n, ErrNotFound))
 		}
-		current, err := d.load(ctx, d.current, bson.D{{Key: "_id", Value: d.equal(id)}})
+		current, err := d.load(ctx, d.current, id)
 		switch {
 		case errors.Is(err, ErrNotFound):
 			gone = true // if just now, it is in the history by now
@@ -191,7 +192,7 @@ func (d *Documents[ID, T]) follow(ctx context.Context, id bson.RawValue, n int64
 		case current.number > next:
 			later = true // the same
 		case current.number < next:
-			return nil, lost(rows, ErrNotFound)
+			return nil, lost(rows, ofRevision(id, n, ErrNotFound))
 		case len(rows) == 0:
 			return d.past(current), nil
 		default:
@@ -207,7 +208,7 @@ func (d *Documents[ID, T]) follow(ctx context.Context, id bson.RawValue, n int64
 		return nil, err
 	}
 	if states[0].deleted {
-		return nil, ErrDeleted
+		return nil, ofRevision(id, n, ErrDeleted)
 	}
 	return d.past(states[0]), nil
 }
@@ -270,7 +271,7 @@ func (d *Documents[ID, T]) asOf(ctx context.Context, id ID, moment time.Time) (*
 	}
 	// The current document comes first: what was current when it was read, and is
 	// not any more, is in the history by then.
-	current, err := d.load(ctx, d.current, d.Filter(id))
+	current, err := d.load(ctx, d.current, id)
 	switch {
 	case err == nil && current.change.At.UnixMilli() <= moment.UnixMilli():
 		return d.past(current), nil
@@ -290,9 +291,9 @@ func (d *Documents[ID, T]) asOf(ctx context.Context, id ID, moment time.Time) (*
 		return nil, err
 	}
 	if len(oldest) > 0 && oldest[0].number > 1 || len(oldest) == 0 && current != nil && current.number > 1 {
-		return nil, ErrPruned
+		return nil, of(key, ErrPruned)
 	}
-	return nil, ErrNotFound
+	return nil, of(key, ErrNotFound)
 }
 
 // HistoryOptions bounds History.
@@ -304,7 +305,9 @@ type HistoryOptions struct {
 
 // History yields all revisions of a document that are kept, deletions and the
 // current one included, without Options.Ignored. If there are none it yields
-// ErrNotFound. A revision that comes while it runs is not seen.
+// ErrNotFound. A revision that comes while it runs is not seen. At the first delta
+// that does not apply it ends with ErrInconsistent, also where there are whole
+// revisions beyond; At and HistoryPipeline reach these.
 //
 // Cost: 2 round trips, and further ones for many revisions; 1 key and document for
 // each. Oldest first, with deltas, up to SnapshotEvery states are held in memory.
@@ -327,7 +330,7 @@ func (d *Documents[ID, T]) walk(ctx context.Context, id ID, oldestFirst bool, vi
 		return err
 	}
 	// First the current document, see asOf.
-	current, err := d.load(ctx, d.current, d.Filter(id))
+	current, err := d.load(ctx, d.current, id)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -363,7 +366,7 @@ func (d *Documents[ID, T]) walk(ctx context.Context, id ID, oldestFirst bool, vi
 		})
 	}
 	if err == nil && !found {
-		return ErrNotFound
+		return of(key, ErrNotFound)
 	}
 	return err
 }

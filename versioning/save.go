@@ -19,7 +19,9 @@ import (
 // Create inserts a document as revision 1, or, if one of this _id was deleted, as
 // the revision after that. A document without _id gets an ObjectID, which is in the
 // result if T has a field for it. If there is a current document of this _id, the
-// error is ErrExists.
+// error is ErrExists; if the _id is no ID, ErrInvalid. An empty string, or another
+// zero value, is an _id like any other. Options.RevisionField and ChangeField are
+// replaced by what the package knows, whatever the document has in them.
 //
 // A document that something else removed gets its deletion into the history first,
 // by nobody, at the time of the creation.
@@ -33,13 +35,18 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 		return Revision[T]{}, fail("create", err)
 	}
 	s := &state{number: 1, fields: all}
-	if id, ok := find(all, "_id"); ok {
-		s.id = id
-		s, err = d.create(ctx, s, change)
-	} else {
+	var chosen bool
+	if s.id, chosen = find(all, "_id"); !chosen {
 		oid := bson.NewObjectID()
 		s.id = bson.RawValue{Type: bson.TypeObjectID, Value: oid[:]}
 		s.fields = append([]field{{"_id", s.id}}, all...)
+	}
+	if err := d.checkID(s.id); err != nil {
+		return Revision[T]{}, fail("create", err)
+	}
+	if chosen {
+		s, err = d.create(ctx, s, change)
+	} else {
 		s.change = change.after(Change{})
 		if err = d.assemble(s); err == nil { // a new ID has no history
 			_, err = d.current.InsertOne(ctx, s.raw)
@@ -61,7 +68,7 @@ func (d *Documents[ID, T]) create(ctx context.Context, s *state, change Change) 
 			case err != nil:
 				return err
 			case taken:
-				return ErrExists
+				return of(s.id, ErrExists)
 			}
 		}
 		out = *s
@@ -100,7 +107,7 @@ func (d *Documents[ID, T]) create(ctx context.Context, s *state, change Change) 
 		return err
 	})
 	if d.isTaken(ctx, s.id, err) {
-		err = fmt.Errorf("%w: %w", ErrExists, err)
+		err = fmt.Errorf("%w: %w", of(s.id, ErrExists), err)
 	}
 	return &out, err
 }
@@ -172,7 +179,7 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], change Chang
 	base := w.base
 	byHand := base == nil
 	if byHand {
-		if base, err = d.load(ctx, d.currentPrimary, bson.D{{Key: "_id", Value: d.equal(w.id)}}); err != nil {
+		if base, err = d.load(ctx, d.currentPrimary, w.id); err != nil {
 			return Revision[T]{}, err
 		}
 		if base.number != r.Number {
@@ -337,7 +344,7 @@ func (d *Documents[ID, T]) conflict(ctx context.Context, base *state) error {
 	raw, err := d.currentPrimary.FindOne(ctx, bson.D{{Key: "_id", Value: d.equal(base.id)}}, options.FindOne().
 		SetProjection(bson.D{{Key: d.opts.RevisionField, Value: 1}, {Key: d.opts.ChangeField, Value: 1}})).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return ErrNotFound
+		return of(base.id, ErrNotFound)
 	}
 	if err != nil {
 		return err
@@ -450,8 +457,11 @@ func (d *Documents[ID, T]) unchanged(ctx context.Context, base *state) error {
 // Cost: 4 round trips, 2 documents written; 2 if nothing changed; 4 more for each
 // conflict.
 func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error, change Change) (Revision[T], error) {
+	if fn == nil {
+		return Revision[T]{}, fail("update", fmt.Errorf("%w: fn: nil", ErrInvalid))
+	}
 	revision, err := d.retry(ctx, func() (Revision[T], error) {
-		s, err := d.load(ctx, d.currentPrimary, d.Filter(id))
+		s, err := d.load(ctx, d.currentPrimary, id)
 		if err != nil {
 			return Revision[T]{}, err
 		}
@@ -550,7 +560,7 @@ func (d *Documents[ID, T]) restore(ctx context.Context, id ID, n int64, change C
 		return Revision[T]{}, err
 	}
 	old := d.versioned(then.fields)
-	s, err := d.load(ctx, d.currentPrimary, d.Filter(id))
+	s, err := d.load(ctx, d.currentPrimary, id)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		s, err = d.create(ctx, &state{id: then.id, fields: old}, change)

@@ -175,6 +175,113 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
+// Refusals name the document, and the revision.
+func TestRefusalsNameTheDocument(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, counter](t, db, nil)
+	noop := func(*counter) error { return nil }
+	var r revision
+	for range 3 { // created, deleted, and so on
+		r = get(t)(d.Create(ctx, counter{ID: "a"}, by("", "", month(0))))
+		if r.Number < 5 {
+			if err := d.Delete(ctx, "a", r.Number, by("", "", month(0))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	must[versioning.PruneResult](t)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 3}))
+	second := func(_ any, err error) error { return err }
+	saved := must[[]versioning.Saved](t)(d.SaveMany(ctx, []revision{{Number: 1, Document: counter{ID: "x"}}}, nobody, nil))
+	var history error
+	for err := range errorsOf(d.History(ctx, "x", nil)) {
+		history = err
+	}
+	for what, test := range map[string]struct {
+		err, is error
+		want    string
+	}{
+		"get":         {second(d.Get(ctx, "x")), versioning.ErrNotFound, "_id x"},
+		"save":        {second(d.Save(ctx, revision{Number: 1, Document: counter{ID: "x"}}, nobody)), versioning.ErrNotFound, `_id "x"`},
+		"save many":   {saved[0].Err, versioning.ErrNotFound, `_id "x"`},
+		"update":      {second(d.Update(ctx, "x", noop, nobody)), versioning.ErrNotFound, "_id x"},
+		"delete":      {d.Delete(ctx, "x", 1, nobody), versioning.ErrNotFound, `_id "x"`},
+		"at":          {second(d.At(ctx, "a", 9)), versioning.ErrNotFound, `_id "a", revision 9`},
+		"at zero":     {second(d.At(ctx, "a", 0)), versioning.ErrNotFound, `_id "a", revision 0`},
+		"pruned":      {second(d.At(ctx, "a", 1)), versioning.ErrPruned, `_id "a", revision 1`},
+		"deleted":     {second(d.At(ctx, "a", 4)), versioning.ErrDeleted, `_id "a", revision 4`},
+		"diff":        {second(d.Diff(ctx, "a", 5, 4)), versioning.ErrDeleted, `_id "a", revision 4`},
+		"restore":     {second(d.Restore(ctx, "a", 1, nobody)), versioning.ErrPruned, `_id "a", revision 1`},
+		"as of":       {second(d.AsOf(ctx, "a", month(-1))), versioning.ErrPruned, `_id "a"`},
+		"as of none":  {second(d.AsOf(ctx, "x", month(-1))), versioning.ErrNotFound, `_id "x"`},
+		"history":     {history, versioning.ErrNotFound, `_id "x"`},
+		"last change": {second(d.LastChange(ctx, "x", "n")), versioning.ErrNotFound, `_id "x"`},
+		"no path":     {second(d.LastChange(ctx, "a", "")), versioning.ErrInvalid, "path: empty"},
+		"exists":      {second(d.Create(ctx, counter{ID: "a"}, nobody)), versioning.ErrExists, `_id "a"`},
+		"in a transaction": {inTransaction(t, db, func(ctx context.Context) error {
+			return second(d.Create(ctx, counter{ID: "a"}, nobody))
+		}, false), versioning.ErrExists, `_id "a"`},
+		"no fn":   {second(d.Update(ctx, "a", nil, nobody)), versioning.ErrInvalid, "fn: nil"},
+		"nothing": {second(d.Decode(nil)), versioning.ErrInvalid, "no _id"},
+	} {
+		if !errors.Is(test.err, test.is) || strings.Count(test.err.Error(), test.want) != 1 {
+			t.Errorf("%s: error %v, want %v and %q once", what, test.err, test.is, test.want)
+		}
+	}
+	if r := get(t)(d.Get(ctx, "a")); r.Number != 5 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// An _id that no ID finds is not stored.
+func TestIDsOfAnotherType(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	type key struct {
+		N int `bson:"n"`
+	}
+	strings, keys, anything := helper[string, bson.D](t, db, nil), helper[key, bson.D](t, db, nil), helper[any, bson.D](t, db, nil)
+	raws, arrays := helper[bson.RawValue, bson.D](t, db, nil), helper[[2]byte, bson.D](t, db, nil)
+	create := func(d interface {
+		Create(context.Context, bson.D, versioning.Change) (versioning.Revision[bson.D], error)
+	}, doc bson.D) error {
+		_, err := d.Create(ctx, doc, nobody)
+		return err
+	}
+	of := func(id any) bson.D { return bson.D{{Key: "_id", Value: id}} }
+	for what, err := range map[string]error{
+		"number":         create(strings, of(5)),
+		"generated":      create(strings, bson.D{{Key: "x", Value: 1}}),
+		"nil":            create(strings, nil),
+		"null":           create(strings, of(nil)),
+		"more in it":     create(keys, of(bson.D{{Key: "n", Value: 1}, {Key: "m", Value: 1}})),
+		"not a document": create(keys, of(1)),
+	} {
+		wantErr(t, what, err, versioning.ErrInvalid)
+	}
+	if n := count(t, db.Collection("current")); n != 0 {
+		t.Errorf("%d stored", n)
+	}
+	for what, err := range map[string]error{
+		"empty":     create(strings, of("")),
+		"key":       create(keys, of(bson.D{{Key: "n", Value: 1.0}})),
+		"any":       create(anything, of(bson.D{{Key: "x", Value: 1}})),
+		"generated": create(anything, bson.D{}),
+		"raw":       create(raws, of(int64(7))),
+		"array":     create(arrays, of(bson.Binary{Data: []byte("ab")})),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err := versioning.New[string, int](db.Collection("current"), db.Collection("revisions"), nil)
+	if err == nil || err.Error()[:15] != "versioning: T: " {
+		t.Errorf("no document: %v", err)
+	}
+}
+
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)

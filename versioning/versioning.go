@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -52,7 +53,8 @@ type Revision[T any] struct {
 
 // New returns a helper for current, which holds your documents, and revisions,
 // which holds what they were before. T needs a field for _id where a Revision is made
-// by hand, and to choose the _id in Create.
+// by hand, and to choose the _id in Create. A T that is no document, a string say, is
+// refused.
 func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (*Documents[ID, T], error) {
 	o, err := opts.withDefaults()
 	switch {
@@ -66,6 +68,14 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (*Docum
 		return nil, errors.New("versioning: revisions: of another client than current")
 	case current.Name() == revisions.Name() && current.Database().Name() == revisions.Database().Name():
 		return nil, errors.New("versioning: revisions: the same collection as current")
+	}
+	switch of := reflect.TypeFor[T](); of.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array, reflect.Pointer, reflect.Interface:
+	default: // that encodes itself, or is no document
+		var zero T
+		if _, err := encode.Document(o.Registry, zero); err != nil {
+			return nil, fmt.Errorf("versioning: T: %v is no document: %w", of, err)
+		}
 	}
 	return &Documents[ID, T]{
 		opts: o, current: current, revisions: revisions,
@@ -152,7 +162,7 @@ func (d *Documents[ID, T]) HistoryPipeline(id ID) mongo.Pipeline {
 //
 // Cost: 1 round trip, 1 key and document by _id.
 func (d *Documents[ID, T]) Get(ctx context.Context, id ID) (Revision[T], error) {
-	s, err := d.load(ctx, d.current, d.Filter(id))
+	s, err := d.load(ctx, d.current, id)
 	if err != nil {
 		return Revision[T]{}, fail("get", err)
 	}
@@ -166,6 +176,9 @@ func (d *Documents[ID, T]) Decode(stored bson.Raw) (Revision[T], error) {
 	s, err := d.parse(append(bson.Raw(nil), stored...))
 	if err != nil {
 		return Revision[T]{}, fail("decode", err)
+	}
+	if s.id.Type == 0 {
+		return Revision[T]{}, fail("decode", fmt.Errorf("%w: no _id", ErrInvalid))
 	}
 	revision, err := d.revision(s)
 	return revision, fail("decode", err)
@@ -182,10 +195,10 @@ type state struct {
 	raw     bson.Raw // as the current document, nil for one of the history
 }
 
-func (d *Documents[ID, T]) load(ctx context.Context, coll *mongo.Collection, filter bson.D) (*state, error) {
-	raw, err := coll.FindOne(ctx, filter).Raw()
+func (d *Documents[ID, T]) load(ctx context.Context, coll *mongo.Collection, id any) (*state, error) {
+	raw, err := coll.FindOne(ctx, bson.D{{Key: "_id", Value: d.equal(id)}}).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, ErrNotFound
+		return nil, of(id, ErrNotFound)
 	}
 	if err != nil {
 		return nil, err
@@ -306,6 +319,12 @@ func (d *Documents[ID, T]) decode(raw bson.Raw, into *T) error {
 
 // encode takes the caller's document apart, without number and change.
 func (d *Documents[ID, T]) encode(v T) ([]field, error) {
+	switch doc := reflect.ValueOf(&v).Elem(); doc.Kind() {
+	case reflect.Map, reflect.Slice, reflect.Pointer, reflect.Interface:
+		if doc.IsNil() {
+			return nil, fmt.Errorf("%w: nil", ErrInvalid)
+		}
+	}
 	raw, err := encode.Document(d.opts.Registry, v)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -330,6 +349,25 @@ func (d *Documents[ID, T]) value(id ID) (bson.RawValue, error) {
 		return v, fmt.Errorf("ID %v: %w: %w", id, ErrInvalid, err)
 	}
 	return v, nil
+}
+
+// checkID refuses an _id that no ID finds.
+func (d *Documents[ID, T]) checkID(v bson.RawValue) error {
+	var id ID
+	decode := v.Unmarshal
+	if d.opts.Registry != nil {
+		decode = func(id any) error { return v.UnmarshalWithRegistry(d.opts.Registry, id) }
+	}
+	err := decode(&id)
+	if err == nil {
+		if back, failed := d.value(id); failed != nil || idKey(back) != idKey(v) {
+			err = fmt.Errorf("it would be %v", id)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: _id %v is no %v: %w", ErrInvalid, v, reflect.TypeFor[ID](), err)
+	}
+	return nil
 }
 
 // equal is a value in a filter.
