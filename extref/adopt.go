@@ -22,9 +22,10 @@ type AdoptOptions struct {
 
 // AdoptResult counts the documents of a call of Adopt.
 type AdoptResult struct {
-	Examined int64 // with references that may need it
-	Adopted  int64 // filled in
-	Dangling int64 // references to sources that do not exist, left alone
+	Examined  int64 // with references that may need it, or are perhaps malformed
+	Adopted   int64 // filled in
+	Dangling  int64 // references to sources that do not exist, left alone
+	Malformed int64 // with something else than copies at the target, left alone
 }
 
 // Adopt fills in the references of a target that have only an ID so far, and
@@ -62,7 +63,7 @@ func (r *Ref[ID, S]) adopt(ctx context.Context, name string, opts *AdoptOptions)
 	if err != nil {
 		return result, err
 	}
-	for docs, err := range scan.Batches(ctx, t.Collection, t.referring(t.unadopted()...), t.projection(), o.BatchSize) {
+	for docs, err := range scan.Batches(ctx, t.Collection, t.orDoubtful(t.unadopted()...), t.projection(), o.BatchSize) {
 		if err != nil {
 			return result, err
 		}
@@ -101,6 +102,9 @@ func (t *target) lacks(copied bson.Raw, s state) bool {
 func (r *Ref[ID, S]) adoptBatch(ctx context.Context, t *target, docs []bson.Raw, result *AdoptResult) error {
 	asked := map[string]bson.RawValue{}
 	for _, doc := range docs {
+		if _, _, bad := t.malformed(doc); bad {
+			result.Malformed++
+		}
 		for _, copied := range t.copies(doc) {
 			if id, ok := t.refersTo(copied); ok {
 				asked[keyOf(id)] = id

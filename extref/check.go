@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math/big"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -15,12 +16,12 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
-// A Problem is a copy that does not agree with its source.
+// A Problem is a copy that does not agree with its source, or no copy at all.
 type Problem struct {
 	// Kind says what is wrong.
 	Kind ProblemKind
 	// Target is the name of the target, ID the _id of the document that holds
-	// the copy, Source the source's _id.
+	// the copy, Source the source's _id; with Malformed it is zero.
 	Target string
 	ID     bson.RawValue
 	Source bson.RawValue
@@ -33,6 +34,9 @@ type Problem struct {
 }
 
 func (p Problem) String() string {
+	if p.Kind == Malformed {
+		return fmt.Sprintf("%s %v: %s: %s is %s", p.Target, p.ID, p.Kind, p.Field, show(p.Have))
+	}
 	text := fmt.Sprintf("%s %v: copy of %v: %s: %s", p.Target, p.ID, p.Source, p.Kind, p.Field)
 	if p.Kind != Dangling && p.Kind != BadSource {
 		text += fmt.Sprintf(" is %s, want %s", show(p.Have), show(p.Want))
@@ -44,7 +48,11 @@ func show(value bson.RawValue) string {
 	if value.Type == 0 {
 		return "missing"
 	}
-	return value.String()
+	text := value.String()
+	if len(text) > 100 {
+		return strings.ToValidUTF8(text[:100], "") + "…"
+	}
+	return text
 }
 
 // ProblemKind classifies problems.
@@ -70,10 +78,17 @@ const (
 	// Dangling is a reference to a source that does not exist. It is none with
 	// the policy Keep. Repair leaves it.
 	Dangling ProblemKind = "dangling"
+	// Malformed is a document that has something else at the target than the
+	// configuration says: an array where Array is not set, or none where it is, an
+	// ID by itself in place of the copy, a copy without ID; Field and Have are the
+	// first such thing. Such a thing is no copy: nothing propagates to it, or the
+	// server refuses to, and Unset and Cascade leave it alone. Repair leaves it.
+	Malformed ProblemKind = "malformed"
 )
 
 // Check compares the copies in all targets with their sources and yields what
-// is wrong, at most one problem for each source in a document. What changes while
+// is wrong, at most one problem for each source in a document, and one if the
+// document is Malformed. What changes while
 // it runs is looked at a second time; a change that has not been propagated yet
 // is a problem, Behind.
 //
@@ -110,7 +125,7 @@ type RepairOptions struct {
 type RepairResult struct {
 	Examined  int64 // documents read
 	Repaired  int64 // documents written
-	Remaining int64 // problems it leaves: NoVersion, BadSource, Dangling, and of sources that fail
+	Remaining int64 // problems it leaves: NoVersion, BadSource, Dangling, Malformed, and of sources that fail
 }
 
 // Repair propagates the sources of copies that Check finds wrong, as Propagate
@@ -164,7 +179,7 @@ func (r *Ref[ID, S]) repair(ctx context.Context, opts *RepairOptions, failed fun
 		todo := map[string]*work{}
 		for _, p := range problems {
 			switch p.Kind {
-			case NoVersion, BadSource, Dangling:
+			case NoVersion, BadSource, Dangling, Malformed:
 				result.Remaining++
 				continue
 			}
@@ -210,7 +225,7 @@ func (r *Ref[ID, S]) repair(ctx context.Context, opts *RepairOptions, failed fun
 func (r *Ref[ID, S]) inspect(ctx context.Context, size int, visit func(examined int, problems []Problem) (bool, error)) error {
 	for i := range r.targets {
 		t := &r.targets[i]
-		for docs, err := range scan.Batches(ctx, t.Collection, t.referring(), t.projection(), size) {
+		for docs, err := range scan.Batches(ctx, t.Collection, t.orDoubtful(), t.projection(), size) {
 			if err != nil {
 				return fmt.Errorf("%s: %w", t.Name, err)
 			}
@@ -270,7 +285,9 @@ func (r *Ref[ID, S]) examine(ctx context.Context, t *target, docs []bson.Raw) ([
 			for _, p := range r.compareDocument(t, doc, asked, sources) {
 				if p.Kind != Ahead { // the source may have gone on
 					problems = append(problems, p)
-					doubted[keyOf(p.Source)] = p.Source
+					if p.Kind != Malformed {
+						doubted[keyOf(p.Source)] = p.Source
+					}
 				}
 			}
 		}
@@ -327,9 +344,12 @@ func (t *target) refersTo(copied bson.Raw) (bson.RawValue, bool) {
 }
 
 // compareDocument finds the problems of the copies whose sources were asked for,
-// the first of each source.
+// the first of each source, and whether there is anything else.
 func (r *Ref[ID, S]) compareDocument(t *target, doc bson.Raw, asked map[string]bson.RawValue, sources map[string]state) []Problem {
 	var out []Problem
+	if field, have, bad := t.malformed(doc); bad {
+		out = append(out, Problem{Kind: Malformed, Target: t.Name, ID: doc.Lookup("_id"), Field: field, Have: have})
+	}
 	seen := map[string]bool{}
 	for _, copied := range t.copies(doc) {
 		id, ok := t.refersTo(copied)

@@ -21,7 +21,9 @@ type DeleteResult struct {
 // Delete deletes a source and treats its copies by the policy of each target, in
 // one transaction. A target that refuses makes it a *ReferencedError, which
 // matches ErrReferenced, and nothing is written. References pinned at the same
-// time conflict with it: either the deletion sees them or they see it.
+// time conflict with it: either the deletion sees them or they see it. What holds
+// the ID in another shape than the target's (Malformed) makes Refuse refuse, and is
+// left alone by Unset and Cascade.
 //
 // Cost: 2 round trips, commit included, 1 document deleted by _id; 1 round trip
 // for each target that is Unset or Cascade, by its index, and 1 write for each
@@ -100,15 +102,17 @@ func (r *Ref[ID, S]) refuse(ctx context.Context, id bson.RawValue, joined bool) 
 	return nil
 }
 
-// release removes the copies of a source that is gone.
+// release removes the copies of a source that is gone. What refers to it in
+// another shape it leaves alone.
 func (t *target) release(ctx context.Context, id bson.RawValue, result *DeleteResult) error {
-	filter := t.where(equal(id))
+	filter := append(t.where(equal(id)), t.shape()...)
 	switch t.OnDelete {
 	case Unset:
 		var update bson.D
 		switch {
 		case t.Array:
-			update = bson.D{{Key: "$pull", Value: bson.D{{Key: t.Path, Value: bson.D{{Key: t.IDField, Value: equal(id)}}}}}}
+			element := append(bson.D{{Key: t.IDField, Value: equal(id)}}, noArray("", t.IDField)...)
+			update = bson.D{{Key: "$pull", Value: bson.D{{Key: t.Path, Value: element}}}}
 		case t.Path != "":
 			update = bson.D{{Key: "$unset", Value: bson.D{{Key: t.Path, Value: ""}}}}
 		default:
@@ -123,7 +127,7 @@ func (t *target) release(ctx context.Context, id bson.RawValue, result *DeleteRe
 		if err != nil {
 			return err
 		}
-		result.Unset += done.MatchedCount
+		result.Unset += done.ModifiedCount
 	case Cascade:
 		done, err := t.Collection.DeleteMany(ctx, filter)
 		if err != nil {

@@ -179,7 +179,10 @@
 // # Maintenance
 //
 // [Ref.Check] compares all copies with their sources: behind, different although
-// of the same version, newer than the source, without a version, dangling.
+// of the same version, newer than the source, without a version, dangling, and
+// malformed: what lies there is no copy at all, an array where Array is not set,
+// no array where it is, or an ID by itself. That is never removed by Unset or
+// Cascade, nor filled in.
 // [Ref.Repair] propagates what differs, under live writes; dangling references
 // are left to you. [Ref.Adopt] fills in references that have only an ID so far,
 // with followed and frozen fields and the version. All go in batches by _id and

@@ -101,7 +101,7 @@ const (
 	// it consists of, or the elements of the array.
 	Unset
 	// Cascade deletes the documents that hold a copy, and nothing that refers to
-	// these. Not with Array.
+	// these. Not with Array. Neither touches what is Malformed.
 	Cascade
 )
 

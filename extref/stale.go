@@ -23,8 +23,8 @@ type StaleCopy struct {
 }
 
 // Stale yields the copies of a target that are behind, or with Unversioned
-// differ from their source, in no order. The target and the source must be in
-// one database.
+// differ from their source, in no order; none that is Malformed. The target and
+// the source must be in one database.
 //
 // Cost: 1 round trip a batch of the cursor; scans the target and looks each
 // copy's source up by _id.
@@ -93,11 +93,13 @@ func (r *Ref[ID, S]) stalePipeline(t *target) (mongo.Pipeline, error) {
 	want := op("$cond", op("$in", op1("$type", version), types), version, 0)
 	here := "$copy."
 	pipeline := mongo.Pipeline{
-		{{Key: "$match", Value: t.referring()}},
+		{{Key: "$match", Value: append(t.referring(), t.shape()...)}},
 		{{Key: "$project", Value: bson.D{{Key: "copy", Value: t.whole()}}}},
 	}
 	if t.Array {
-		pipeline = append(pipeline, bson.D{{Key: "$unwind", Value: "$copy"}})
+		pipeline = append(pipeline,
+			bson.D{{Key: "$unwind", Value: "$copy"}},
+			bson.D{{Key: "$match", Value: noArray("copy.", t.IDField)}})
 	}
 	pipeline = append(pipeline,
 		bson.D{{Key: "$lookup", Value: bson.D{
