@@ -25,7 +25,8 @@ type AdoptOptions struct {
 
 // AdoptResult counts the documents of a call of Adopt.
 type AdoptResult struct {
-	Adopted int64
+	Examined int64 // had no number when they were read
+	Adopted  int64 // of these, but for those saved or removed meanwhile
 }
 
 // Adopt writes number and change into the current documents that have no number, and
@@ -90,6 +91,7 @@ func (d *Documents[ID, T]) adopt(ctx context.Context, opts *AdoptOptions) (Adopt
 		if err != nil {
 			return result, err
 		}
+		result.Examined += int64(len(batch))
 		result.Adopted += done.MatchedCount
 		o.Progress(result.Adopted)
 	}

@@ -24,10 +24,27 @@ type Problem struct {
 	ID bson.RawValue
 	// Revision is the number it is about.
 	Revision int64
+	// Field is the field that is wrong, with NumberTaken of the current document,
+	// else of the revision; empty if it is not one field.
+	Field string
+	// Have is what the field holds, zero if it is missing, and Want what it should
+	// hold: with NumberTaken the next number, with TimeReversed this time or a
+	// later one. Both are zero with other kinds.
+	Have, Want bson.RawValue
 }
 
 func (p Problem) String() string {
-	return fmt.Sprintf("document %v, revision %d: %s", p.ID, p.Revision, p.Kind)
+	text := fmt.Sprintf("document %v, revision %d: %s", p.ID, p.Revision, p.Kind)
+	if p.Field != "" {
+		text += ": " + p.Field
+	}
+	switch {
+	case p.Want.Type == 0:
+		return text
+	case p.Have.Type == 0:
+		return fmt.Sprintf("%s is missing, want %v", text, p.Want)
+	}
+	return fmt.Sprintf("%s is %v, want %v", text, p.Have, p.Want)
 }
 
 // ProblemKind classifies problems.
@@ -300,7 +317,7 @@ func (d *Documents[ID, T]) examine(ctx context.Context, ids bson.A, current map[
 			if h != nil {
 				problems = append(problems, h.end(current[h.key])...)
 			}
-			h = &history{id: r.document, key: key}
+			h = &history{opts: &d.opts, id: r.document, key: key}
 			seen[key] = true
 		}
 		if err != nil {
@@ -318,7 +335,7 @@ func (d *Documents[ID, T]) examine(ctx context.Context, ids bson.A, current map[
 	for _, id := range ids {
 		key := idKey(id.(bson.RawValue))
 		if now := current[key]; now != nil && !seen[key] && now.err != nil {
-			problems = append(problems, Problem{InvalidRevision, now.id, now.number})
+			problems = append(problems, Problem{Kind: InvalidRevision, ID: now.id, Revision: now.number})
 		}
 	}
 	return problems, nil
@@ -326,6 +343,7 @@ func (d *Documents[ID, T]) examine(ctx context.Context, ids bson.A, current map[
 
 // A history is what examine has seen of one.
 type history struct {
+	opts     *Options
 	id       bson.RawValue
 	key      string
 	last     *row
@@ -334,8 +352,13 @@ type history struct {
 	problems []Problem
 }
 
+func (h *history) found(p Problem) {
+	p.ID = h.id
+	h.problems = append(h.problems, p)
+}
+
 func (h *history) report(kind ProblemKind, number int64) {
-	h.problems = append(h.problems, Problem{kind, h.id, number})
+	h.found(Problem{Kind: kind, Revision: number})
 }
 
 func (h *history) add(r *row) {
@@ -356,7 +379,8 @@ func (h *history) add(r *row) {
 
 func (h *history) time(at time.Time, number int64) {
 	if at.Before(h.at) {
-		h.report(TimeReversed, number)
+		date := func(at time.Time) bson.RawValue { return Change{At: at}.value().Document().Lookup(atKey) }
+		h.found(Problem{Kind: TimeReversed, Revision: number, Field: h.opts.ChangeField + "." + atKey, Have: date(at), Want: date(h.at)})
 	}
 	h.at = at
 }
@@ -371,7 +395,7 @@ func (h *history) resolve(next *state) {
 		case errors.Is(err, errNoState):
 			h.report(InvalidRevision, r.number)
 		case err != nil:
-			h.report(BrokenDelta, r.number)
+			h.found(Problem{Kind: BrokenDelta, Revision: r.number, Field: h.opts.DeltaField})
 		}
 		next = s
 	}
@@ -389,7 +413,8 @@ func (h *history) end(current *loaded) []Problem {
 		h.resolve(nil)
 	case h.last == nil:
 	case current.number <= h.last.number:
-		h.report(NumberTaken, current.number)
+		h.found(Problem{Kind: NumberTaken, Revision: current.number, Field: h.opts.RevisionField,
+			Have: current.raw.Lookup(h.opts.RevisionField), Want: int64Value(h.last.number + 1)})
 		h.resolve(nil)
 	default:
 		if current.number > h.last.number+1 {
