@@ -256,7 +256,12 @@ func (s *Split[ID, H, C]) update(ctx context.Context, id ID, hot, cold any) erro
 			hotDone, err = one(ctx, s.hot, append(byID(raw), s.divided()...), hot, false)
 		}
 		if errors.Is(err, ErrNotFound) { // or it holds cold fields, which the cold document must have first
-			if _, _, err = s.divide(ctx, bson.A{raw}); err == nil && hot != nil {
+			var found int64
+			found, _, err = s.divide(ctx, bson.A{raw})
+			switch {
+			case err == nil && found == 0:
+				err = fmt.Errorf("%w: _id %v", ErrNotFound, raw)
+			case err == nil && hot != nil:
 				hotDone, err = one(ctx, s.hot, byID(raw), hot, false)
 			}
 		}

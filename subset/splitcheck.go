@@ -322,7 +322,8 @@ func (s *Split[ID, H, C]) divide(ctx context.Context, ids bson.A) (written, move
 	these := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
 	err = txn.Run(ctx, s.hot.Database().Client(), func(ctx context.Context) error {
 		written, moved = 0, 0
-		if _, err := s.hot.UpdateMany(ctx, these, bson.D{{Key: "$set", Value: bson.D{{Key: fieldTouch, Value: true}}}}); err != nil {
+		touched, err := s.hot.UpdateMany(ctx, these, bson.D{{Key: "$set", Value: bson.D{{Key: fieldTouch, Value: true}}}})
+		if err != nil || touched.MatchedCount == 0 {
 			return err
 		}
 		cursor, err := s.hot.Find(ctx, these, options.Find().SetProjection(included(s.fields)).SetBatchSize(size))
