@@ -72,8 +72,9 @@ const (
 	// NoVersion is a copy without a version where the target has them. Nothing
 	// propagates to it. Repair leaves it; Adopt fills it in.
 	NoVersion ProblemKind = "no version"
-	// BadSource is a copy of a source without a whole number in
-	// Options.VersionField; Field and Have are the source's. Repair leaves it.
+	// BadSource is a copy of a source that is ErrInvalid: without a whole number in
+	// Options.VersionField, or with an array on the way to a copied field; Field and
+	// Have are the source's. Repair leaves it.
 	BadSource ProblemKind = "bad source"
 	// Dangling is a reference to a source that does not exist. It is none with
 	// the policy Keep. Repair leaves it.
@@ -362,7 +363,7 @@ func (r *Ref[ID, S]) compareDocument(t *target, doc bson.Raw, asked map[string]b
 		}
 		source, exists := sources[key]
 		p := Problem{Target: t.Name, ID: doc.Lookup("_id"), Source: id}
-		if t.compare(copied, source, exists, r.opts.VersionField, &p) {
+		if t.compare(copied, source, exists, &p) {
 			seen[key] = true
 			out = append(out, p)
 		}
@@ -371,13 +372,13 @@ func (r *Ref[ID, S]) compareDocument(t *target, doc bson.Raw, asked map[string]b
 }
 
 // compare fills in what is wrong with a copy and reports whether anything is.
-func (t *target) compare(copied bson.Raw, s state, exists bool, versionField string, p *Problem) bool {
+func (t *target) compare(copied bson.Raw, s state, exists bool, p *Problem) bool {
 	if !exists {
 		p.Kind, p.Field, p.Have = Dangling, t.path(t.IDField), p.Source
 		return t.OnDelete != Keep
 	}
 	if s.bad != nil {
-		p.Kind, p.Field, p.Have = BadSource, versionField, lookup(s.doc, versionField)
+		p.Kind, p.Field, p.Have = BadSource, s.badField, lookup(s.doc, s.badField)
 		return true
 	}
 	if !t.Unversioned {

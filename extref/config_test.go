@@ -89,7 +89,7 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("want %q, have %v", want, err)
 		}
 	}
-	if _, err := extref.New[int, bson.D](nil, plain, nil); err == nil || err.Error() != "extref: nil source collection" {
+	if _, err := extref.New[int, bson.D](nil, plain, nil); err == nil || err.Error() != "extref: source: nil collection" {
 		t.Error(err)
 	}
 	// Two references in one array, and collections that differ.
@@ -172,3 +172,85 @@ func TestBadArguments(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// A struct that has no place for the version makes no copies with one.
+func TestStructWithoutVersion(t *testing.T) {
+	t.Parallel()
+	db := unconnected(t)
+	targets := func() []extref.Target {
+		return []extref.Target{
+			{Collection: db.Collection("c"), Path: "ref", Fields: []extref.Field{{Path: "name"}}},
+			{Collection: db.Collection("c"), Path: "plain", Unversioned: true, Fields: []extref.Field{{Path: "name"}}},
+		}
+	}
+	lacking := func(err error) bool {
+		return errors.Is(err, extref.ErrInvalid) && strings.HasSuffix(err.Error(), ` has no field "version"`)
+	}
+	type without struct {
+		ID   int `bson:"_id"`
+		Name string
+	}
+	type inner struct{ Version int64 }
+	for name, try := range map[string]struct {
+		err     func() error
+		refused bool
+	}{
+		"without": {func() error { return reference(t, db, targets(), nil, without{ID: 1}) }, true},
+		"pointer": {func() error { return reference(t, db, targets(), nil, &without{ID: 1}) }, true},
+		"registry": {func() error {
+			return reference(t, db, targets(), &extref.Options{Registry: bson.NewRegistry()}, without{ID: 1})
+		}, false},
+		"D":         {func() error { return reference(t, db, targets(), nil, d("_id", 1)) }, false},
+		"M":         {func() error { return reference(t, db, targets(), nil, bson.M{"_id": 1}) }, false},
+		"marshaler": {func() error { return reference(t, db, targets(), nil, ownEncoding{}) }, false},
+		"omitempty": {func() error {
+			return reference(t, db, targets(), nil, struct {
+				ID int    `bson:"_id"`
+				V  *int32 `bson:"version,omitempty"`
+			}{ID: 1})
+		}, false},
+		"inline": {func() error {
+			return reference(t, db, targets(), nil, struct {
+				ID    int `bson:"_id"`
+				inner `bson:",inline"`
+			}{ID: 1})
+		}, true}, // not exported: the driver leaves it out
+		"inline map": {func() error {
+			return reference(t, db, targets(), nil, struct {
+				ID   int            `bson:"_id"`
+				Rest map[string]any `bson:",inline"`
+			}{ID: 1})
+		}, false},
+		"inline struct": {func() error {
+			return reference(t, db, targets(), nil, struct {
+				ID    int   `bson:"_id"`
+				Inner inner `bson:",inline"`
+			}{ID: 1})
+		}, false},
+	} {
+		err := try.err()
+		if try.refused != lacking(err) || !try.refused && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	r, err := extref.New[int, without](db.Collection("source"), targets(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Reference("c.plain", without{ID: 1}); err != nil {
+		t.Error(err)
+	}
+}
+
+func reference[S any](t *testing.T, db *mongo.Database, targets []extref.Target, o *extref.Options, src S) error {
+	t.Helper()
+	r, err := extref.New[int, S](db.Collection("source"), targets, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return second(r.Reference("c.ref", src))
+}
+
+type ownEncoding struct{}
+
+func (ownEncoding) MarshalBSON() ([]byte, error) { return bson.Marshal(d("_id", 1, "version", 3)) }

@@ -489,3 +489,18 @@ func TestWatchRepeatsWhatFailed(t *testing.T) {
 	stop()
 	diff(t, 2, reconciled)
 }
+
+// The error of an entry names its source once.
+func TestDrainNamesTheSource(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	r, customers, _ := orders(t, db, 1, &extref.Options{Outbox: db.Collection("outbox")})
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "x")))
+	if _, err := customers.UpdateByID(t.Context(), 0, set("version", "1.0")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.Drain(t.Context(), nil)
+	if err == nil || err.Error() != `extref: drain: source {"$numberInt":"0"}: cannot be a source: no whole number in "version"` {
+		t.Error(err)
+	}
+}

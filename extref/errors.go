@@ -3,6 +3,7 @@ package extref
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -17,9 +18,10 @@ var (
 	// mongo.ErrNoDocuments.
 	ErrNotFound error = missing.Error("no such source")
 
-	// ErrInvalid says that a document cannot be a source: it has no ID, or no
-	// whole number in Options.VersionField. Nothing was written, unless an update
-	// itself made the version such, in a transaction of the caller's: abort that.
+	// ErrInvalid says that a document cannot be a source: it has no ID, or another
+	// one than it should, no whole number in Options.VersionField, or an array on
+	// the way to a copied field. Nothing was written, but by an update which itself
+	// made the source so, in a transaction of the caller's: that one must be aborted.
 	ErrInvalid = errors.New("cannot be a source")
 
 	// ErrNoTarget says that the name given is not one of a target.
@@ -61,7 +63,10 @@ type SourceError struct {
 	Err    error
 }
 
-func (e *SourceError) Error() string { return fmt.Sprintf("source %v: %v", e.Source, e.Err) }
+func (e *SourceError) Error() string {
+	source := fmt.Sprintf("source %v: ", e.Source)
+	return source + strings.TrimPrefix(e.Err.Error(), source) // most errors name it
+}
 
 // Unwrap returns why.
 func (e *SourceError) Unwrap() error { return e.Err }

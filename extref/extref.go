@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -25,16 +27,18 @@ type Ref[ID, S any] struct {
 	targets   []target
 	following []*target // those with a followed field
 	follow    []Field   // of all targets, each path once
+	ways      []string  // the steps to the copied fields, these aside
 	versioned bool      // some target has versions
+	lossy     bool      // S has no place for a version
 	opts      Options
 }
 
 // New returns a Ref over source and the places that hold copies of it. It does no
 // I/O.
 //
-// ID is the type of the source's _id, S a source: a struct, a map or bson.D. S
-// should have the version field, as a copy made of one without it counts as the
-// oldest. opts may be nil. All programs that write one source must use the same
+// ID is the type of the source's _id, S a source: a struct, a map or bson.D. A
+// struct must have the version field if Reference is to make copies with versions
+// of it; a map or bson.D without it counts as the oldest. opts may be nil. All programs that write one source must use the same
 // targets and options.
 func New[ID, S any](source *mongo.Collection, targets []Target, opts *Options) (*Ref[ID, S], error) {
 	o, complete, err := configure(source, targets, opts)
@@ -56,14 +60,48 @@ func New[ID, S any](source *mongo.Collection, targets []Target, opts *Options) (
 				r.follow = append(r.follow, f)
 			}
 		}
+		for _, f := range t.Fields {
+			all := steps(f.Path)
+			r.ways = append(r.ways, all[:len(all)-1]...)
+		}
 	}
+	slices.Sort(r.ways)
+	r.ways = slices.Compact(r.ways)
+	r.lossy = r.versioned && lossy[S](o)
 	return r, nil
+}
+
+// lossy reports that S is a struct without a field for the version: it takes one
+// in and gives none back. Types that encode themselves, or by a registry of the
+// user's, are trusted.
+func lossy[S any](o Options) bool {
+	kind := reflect.TypeFor[S]()
+	if kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
+	}
+	own := reflect.PointerTo(kind)
+	if kind.Kind() != reflect.Struct || o.Registry != nil ||
+		own.Implements(reflect.TypeFor[bson.Marshaler]()) || own.Implements(reflect.TypeFor[bson.ValueMarshaler]()) {
+		return false
+	}
+	doc, err := encode.Document(nil, bson.D{{Key: o.VersionField, Value: int64(1)}})
+	if err != nil {
+		return false
+	}
+	var src S
+	if bson.Unmarshal(doc, &src) != nil {
+		return false
+	}
+	back, err := encode.Document(nil, src)
+	return err == nil && lookup(back, o.VersionField).Type == 0
 }
 
 // Reference builds the copy of src that a document of the target holds, without
 // any I/O: the ID, the followed and frozen fields, and the version. What src
 // lacks, the copy lacks. Store it at the target's Path, or add it to the array;
-// with Path "" append it to the document's own fields.
+// with Path "" append it to the document's own fields. If the copy has a version
+// and S is a struct without one it is refused, as such a copy would be behind from
+// the start: give S the field, or use Fetch.
 //
 // If src is not the newest state any more when the document is inserted, the
 // copy is behind: see the package documentation, and Pin.
@@ -71,6 +109,9 @@ func (r *Ref[ID, S]) Reference(target string, src S) (bson.D, error) {
 	t, err := r.target(target)
 	if err != nil {
 		return nil, fmt.Errorf("extref: reference: %w", err)
+	}
+	if r.lossy && !t.Unversioned {
+		return nil, fmt.Errorf("extref: reference: source: %w: %T has no field %q", ErrInvalid, src, r.opts.VersionField)
 	}
 	s, err := r.encode(src)
 	if err != nil {
@@ -252,13 +293,26 @@ func (r *Ref[ID, S]) state(doc bson.Raw) (state, error) {
 	if err := checkID(id); err != nil {
 		return state{}, fmt.Errorf("source: %w", err)
 	}
-	s := state{doc: doc, id: equal(id)}
-	if !r.versioned {
-		return s, nil
+	s, err := r.valid(id, doc)
+	s.id = equal(id)
+	return s, err
+}
+
+// valid looks at all of a source document but its ID.
+func (r *Ref[ID, S]) valid(id bson.RawValue, doc bson.Raw) (state, error) {
+	s := state{doc: doc}
+	for _, way := range r.ways {
+		if lookup(doc, way).Type == bson.TypeArray {
+			s.badField = way
+			return s, fmt.Errorf("source %v: %w: %q is an array, on the way to a copied field", id, ErrInvalid, way)
+		}
 	}
-	var ok bool
-	if s.version, ok = whole(lookup(doc, r.opts.VersionField)); !ok {
-		return s, fmt.Errorf("source %v: %w: no whole number in %q", id, ErrInvalid, r.opts.VersionField)
+	if r.versioned {
+		var ok bool
+		if s.version, ok = whole(lookup(doc, r.opts.VersionField)); !ok {
+			s.badField = r.opts.VersionField
+			return s, fmt.Errorf("source %v: %w: no whole number in %q", id, ErrInvalid, r.opts.VersionField)
+		}
 	}
 	return s, nil
 }
@@ -321,7 +375,7 @@ func (r *Ref[ID, S]) result(id bson.RawValue, result *mongo.SingleResult) (state
 		return state{}, fmt.Errorf("source %v: %w", id, ErrNotFound)
 	}
 	if err != nil {
-		return state{}, err
+		return state{}, fmt.Errorf("source %v: %w", id, err)
 	}
 	return r.state(doc)
 }

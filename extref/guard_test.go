@@ -817,3 +817,90 @@ func TestReadsFromThePrimary(t *testing.T) {
 		}
 	}
 }
+
+// An _id that the source has not is refused before anything is sent; by an update
+// the server refuses it, and the error names the source.
+func TestOtherID(t *testing.T) {
+	t.Parallel()
+	type customer struct {
+		ID      int    `bson:"_id"`
+		Name    string `bson:"name"`
+		Version int64  `bson:"version"`
+	}
+	db := mongotest.Database(t)
+	_, customers, _ := orders(t, db, 1, nil)
+	r := newRef[int, customer](t, customers, []extref.Target{
+		{Collection: db.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}}},
+	}, nil)
+	before := stored(t, customers)
+	err := transaction(t, db, func(ctx context.Context) error {
+		for _, id := range []int{0, 5} {
+			_, err := r.Replace(ctx, 1, customer{ID: id, Name: "z"})
+			if !errors.Is(err, extref.ErrInvalid) || err.Error() !=
+				fmt.Sprintf(`extref: replace: source {"$numberInt":"1"}: cannot be a source: _id is {"$numberInt":"%d"}`, id) {
+				t.Error(err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, before, stored(t, customers))
+	if _, err := r.Update(t.Context(), 1, set("_id", 5)); err == nil || !strings.HasPrefix(err.Error(), `extref: update: source {"$numberInt":"1"}: `) {
+		t.Error(err)
+	}
+	wide := newRef[int64, bson.D](t, customers, []extref.Target{
+		{Collection: db.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}}},
+	}, nil)
+	if _, err := wide.Replace(t.Context(), 1, d("_id", 1.0, "name", "y")); err != nil {
+		t.Error(err)
+	}
+	if _, err := wide.Replace(t.Context(), 1, d("name", "x")); err != nil {
+		t.Error(err)
+	}
+	diff(t, []string{}, problems(t, newRef[int, bson.D](t, customers, []extref.Target{
+		{Collection: db.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}}},
+	}, nil)))
+}
+
+// A source with an array on the way to a copied field is none: its copies keep
+// what they have.
+func TestArrayOnTheWay(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*extref.Target){"versions": nil, "unversioned": unversioned} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, teams, colls := people(t, nil, change)
+			insert(t, teams, team(1, "one"), team(2, "two"))
+			insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
+			before, copies := stored(t, teams), stored(t, colls[0])
+			refused := func(err error) {
+				t.Helper()
+				if !errors.Is(err, extref.ErrInvalid) || !strings.Contains(err.Error(), `source {"$numberInt":"1"}: cannot be a source: "place" is an array`) {
+					t.Error(err)
+				}
+			}
+			bad := d("_id", 1, "name", "x", "place", bson.A{d("city", "Bonn")})
+			refused(second(r.Reference("single.team", bad)))
+			refused(second(r.Replace(t.Context(), 1, bad)))
+			refused(second(r.Update(t.Context(), 1, set("place", bson.A{}))))
+			diff(t, before, stored(t, teams))
+			if _, err := teams.UpdateByID(t.Context(), 1, set("place", bson.A{d("city", "Bonn")})); err != nil {
+				t.Fatal(err)
+			}
+			before = stored(t, teams)
+			err := transaction(t, teams.Database(), func(ctx context.Context) error {
+				refused(second(r.Update(ctx, 1, set("name", "z"))))
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			refused(second(r.Propagate(t.Context(), 1, nil)))
+			diff(t, before, stored(t, teams))
+			diff(t, copies, stored(t, colls[0]))
+			diff(t, []string{`single.team {"$numberInt":"1"}: copy of {"$numberInt":"1"}: bad source: place`}, problems(t, r))
+		})
+	}
+}

@@ -69,8 +69,8 @@ type Target struct {
 
 // A Field is a field of the source that is copied.
 type Field struct {
-	// Path is the field in the source; it may be dotted, but not lead into an
-	// array. Required.
+	// Path is the field in the source; it may be dotted, but not lead through an
+	// array: a source that has one there is ErrInvalid. Required.
 	Path string
 	// As is the path inside the copy. Default: the last segment of Path.
 	As string
@@ -115,7 +115,7 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (Optio
 		o = *opts
 	}
 	if source == nil {
-		return o, nil, errors.New("nil source collection")
+		return o, nil, errors.New("source: nil collection")
 	}
 	if o.VersionField == "" {
 		o.VersionField = "version"
@@ -178,7 +178,7 @@ func same(a, b *mongo.Collection) bool {
 // complete checks a target and sets its defaults.
 func (t Target) complete(option, version string) (target, error) {
 	if t.Collection == nil {
-		return target{}, fmt.Errorf("%s.Collection: nil", option)
+		return target{}, fmt.Errorf("%s.Collection: nil collection", option)
 	}
 	if t.Path != "" {
 		if err := fieldpath.CheckNamed(option+".Path", t.Path); err != nil {

@@ -78,10 +78,11 @@ func (t *target) referring(conditions ...bson.E) bson.D {
 
 // A state is a source at one moment.
 type state struct {
-	doc     bson.Raw
-	id      any // in filters
-	version int64
-	bad     error // why it is no valid source; noted by checks only
+	doc      bson.Raw
+	id       any // in filters
+	version  int64
+	bad      error  // why it is no valid source; noted by checks only
+	badField string // where
 }
 
 // older are the conditions, besides the ID, on a copy with a version that is

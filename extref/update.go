@@ -39,7 +39,11 @@ func (r *Ref[ID, S]) Update(ctx context.Context, id ID, update any) (UpdateResul
 	if update == nil {
 		return UpdateResult{}, errors.New("extref: update: nil update")
 	}
-	result, err := r.change(ctx, id, func(ctx context.Context, filter bson.D) *mongo.SingleResult {
+	raw, err := r.id(id)
+	if err != nil {
+		return UpdateResult{}, fmt.Errorf("extref: update: %w", err)
+	}
+	result, err := r.change(ctx, raw, func(ctx context.Context, filter bson.D) *mongo.SingleResult {
 		return r.source.FindOneAndUpdate(ctx, filter, update,
 			options.FindOneAndUpdate().SetProjection(r.projection()).SetReturnDocument(options.Before))
 	})
@@ -50,21 +54,27 @@ func (r *Ref[ID, S]) Update(ctx context.Context, id ID, update any) (UpdateResul
 }
 
 // Replace is Update with a whole document in place of the stored one. The
-// version goes on from the stored one, unless src holds a higher one.
+// version goes on from the stored one, unless src holds a higher one. An _id in src
+// must be id.
 //
 // Cost: as Update; 1 round trip and 1 write for the version also if no followed
 // field changed but src holds an older version.
 func (r *Ref[ID, S]) Replace(ctx context.Context, id ID, src S) (UpdateResult, error) {
+	raw, err := r.id(id)
+	if err != nil {
+		return UpdateResult{}, fmt.Errorf("extref: replace: %w", err)
+	}
 	doc, err := encode.Document(r.opts.Registry, src)
 	if err != nil {
-		return UpdateResult{}, fmt.Errorf("extref: replace: source: %w: %w", ErrInvalid, err)
+		return UpdateResult{}, fmt.Errorf("extref: replace: source %v: %w: %w", raw, ErrInvalid, err)
 	}
-	if r.versioned {
-		if _, ok := whole(lookup(doc, r.opts.VersionField)); !ok {
-			return UpdateResult{}, fmt.Errorf("extref: replace: source: %w: no whole number in %q", ErrInvalid, r.opts.VersionField)
-		}
+	if other := lookup(doc, "_id"); other.Type != 0 && keyOf(other) != keyOf(raw) {
+		return UpdateResult{}, fmt.Errorf("extref: replace: source %v: %w: _id is %v", raw, ErrInvalid, other)
 	}
-	result, err := r.change(ctx, id, func(ctx context.Context, filter bson.D) *mongo.SingleResult {
+	if _, err := r.valid(raw, doc); err != nil {
+		return UpdateResult{}, fmt.Errorf("extref: replace: %w", err)
+	}
+	result, err := r.change(ctx, raw, func(ctx context.Context, filter bson.D) *mongo.SingleResult {
 		return r.source.FindOneAndReplace(ctx, filter, doc,
 			options.FindOneAndReplace().SetProjection(r.projection()).SetReturnDocument(options.Before))
 	})
@@ -75,26 +85,24 @@ func (r *Ref[ID, S]) Replace(ctx context.Context, id ID, src S) (UpdateResult, e
 }
 
 // change runs a change of the source that returns the document as it was.
-func (r *Ref[ID, S]) change(ctx context.Context, id ID, apply func(context.Context, bson.D) *mongo.SingleResult) (UpdateResult, error) {
-	raw, err := r.id(id)
-	if err != nil {
-		return UpdateResult{}, err
-	}
+func (r *Ref[ID, S]) change(ctx context.Context, raw bson.RawValue, apply func(context.Context, bson.D) *mongo.SingleResult) (UpdateResult, error) {
 	filter := byID(raw)
+	invalid := arrays("", r.ways)
 	if r.versioned {
-		// Refused before anything is written.
-		filter = append(filter, bson.E{Key: "$nor", Value: bson.A{
+		invalid = append(invalid,
 			bson.D{{Key: r.opts.VersionField, Value: bson.D{
 				{Key: "$ne", Value: nil}, {Key: "$not", Value: bson.D{{Key: "$type", Value: bson.A{"int", "long", "double"}}}},
 			}}},
-			bson.D{{Key: r.opts.VersionField, Value: bson.D{{Key: "$type", Value: "array"}}}},
-		}})
+			bson.D{{Key: r.opts.VersionField, Value: isArray}})
+	}
+	if len(invalid) > 0 { // refused before anything is written
+		filter = append(filter, bson.E{Key: "$nor", Value: invalid})
 	}
 	var result UpdateResult
-	err = txn.Run(ctx, r.source.Database().Client(), func(ctx context.Context) error {
+	err := txn.Run(ctx, r.source.Database().Client(), func(ctx context.Context) error {
 		result = UpdateResult{}
 		before, err := r.result(raw, apply(ctx, filter))
-		if errors.Is(err, ErrNotFound) && r.versioned {
+		if errors.Is(err, ErrNotFound) && len(invalid) > 0 {
 			if _, why := r.find(ctx, raw); why != nil {
 				err = why
 			}
