@@ -3,7 +3,6 @@ package bucket
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -162,18 +161,18 @@ func (o *Options) check() error {
 	if err := checkID("Options", o.SeriesField, o.StartField); err != nil {
 		return err
 	}
-	if err := checkInner("Options.TimeField", o.TimeField); err != nil {
+	if err := fieldpath.CheckNamed("Options.TimeField", o.TimeField); err != nil {
 		return err
 	}
 	if o.IDField != "" {
-		if err := checkInner("Options.IDField", o.IDField); err != nil {
+		if err := fieldpath.CheckNamed("Options.IDField", o.IDField); err != nil {
 			return err
 		}
 	}
 	fields := map[string]bool{}
 	for i, v := range o.Values {
 		option := fmt.Sprintf("Options.Values[%d]", i)
-		if err := checkInner(option+".Field", v.Field); err != nil {
+		if err := fieldpath.CheckNamed(option+".Field", v.Field); err != nil {
 			return err
 		}
 		if fields[v.Field] {
@@ -212,20 +211,6 @@ func (o *Options) check() error {
 		return errors.New("Options.MaxBytes: needs Options.BytesField")
 	case o.MaxBytes > 0 && o.MaxBytes+elementOverhead*o.MaxCount > maxBytes:
 		return errors.New("Options.MaxBytes: with 10 bytes for each of Options.MaxCount it exceeds a document's 16 MiB")
-	}
-	return nil
-}
-
-// checkInner refuses paths inside a measurement that cannot be read alike in a
-// query, where a number may be an array's index, and in an expression.
-func checkInner(option, path string) error {
-	if err := fieldpath.CheckPath(option, path); err != nil {
-		return err
-	}
-	for segment := range strings.SplitSeq(path, ".") {
-		if strings.Trim(segment, "0123456789") == "" {
-			return fmt.Errorf("%s: %w: %q is a number", option, fieldpath.ErrInvalid, segment)
-		}
 	}
 	return nil
 }

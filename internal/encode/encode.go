@@ -4,6 +4,8 @@ package encode
 
 import (
 	"bytes"
+	"errors"
+	"reflect"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -14,6 +16,9 @@ func Document(registry *bson.Registry, document any) (bson.Raw, error) {
 	if raw, ok := document.(bson.Raw); ok {
 		return raw, raw.Validate()
 	}
+	if isNil(document) {
+		return nil, errors.New("nil document")
+	}
 	var out bytes.Buffer
 	encoder := bson.NewEncoder(bson.NewDocumentWriter(&out))
 	if registry != nil {
@@ -23,6 +28,18 @@ func Document(registry *bson.Registry, document any) (bson.Raw, error) {
 		return nil, err
 	}
 	return out.Bytes(), nil
+}
+
+// isNil reports a nil that the driver would write as null, which is no document.
+func isNil(document any) bool {
+	v := reflect.ValueOf(document)
+	switch v.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
+		return v.IsNil()
+	}
+	return false
 }
 
 // Value encodes what a field holds.

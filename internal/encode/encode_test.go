@@ -56,3 +56,11 @@ func TestRaw(t *testing.T) {
 		t.Error("a channel was encoded")
 	}
 }
+
+func TestNil(t *testing.T) {
+	for _, document := range []any{nil, bson.D(nil), bson.M(nil), (*struct{ A int })(nil)} {
+		if _, err := encode.Document(nil, document); err == nil || err.Error() != "nil document" {
+			t.Errorf("%T: error %v", document, err)
+		}
+	}
+}
