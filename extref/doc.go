@@ -44,8 +44,14 @@
 //
 // With Path "" the copy lies among the document's own fields, as in {customer_id:
 // 123, customer_name: "Katrina Pope", shipping_address: {…}}. All names may be
-// dotted: with Path "items", Array and IDField "product._id", the items of an
-// order are {quantity: 2, product: {_id: 5, name: "…"}}.
+// dotted, each from the start of the copy. The items of an order, of which each has a
+// quantity of its own, {quantity: 2, product: {_id: 5, name: "…", version: 1}}, are
+//
+//	{
+//		Collection: orderColl, Path: "items", Array: true,
+//		IDField: "product._id", VersionField: "product.version",
+//		Fields: []extref.Field{{Path: "name", As: "product.name"}},
+//	}
 //
 // A source has any number of targets, also in its own collection. A target's name, by which calls and
 // problems name it, is that of its collection and its path: "orders.customer".
@@ -167,8 +173,16 @@
 //
 // Update, Replace, Pin, Delete and Adopt, and Propagate to targets without a
 // version, need transactions and say [ErrTransactionsUnsupported] on a
-// standalone server. Watch needs change streams. All join the session of their
-// context, and a transaction it is in.
+// standalone server. Watch needs change streams.
+//
+// All join the session of their context, and a transaction it is in. [ErrNotFound],
+// [ErrNoTarget], [ErrReferenced] and [ErrInvalid] leave such a transaction as it was,
+// with nothing written, so that it can go on and commit. There is one exception: an
+// update that itself makes the source invalid, {$set: {version: "abc"}}, is written
+// when that shows; abort the transaction, as after any other error of a write, which
+// the server mostly has aborted already. Outside of such a transaction every error
+// leaves all as it was. What Propagate, Drain, Repair and Adopt have done in batches
+// before an error is done, here and there.
 //
 // # Sharding
 //
@@ -199,6 +213,25 @@
 // those whose copy is older than a state of it, both for your own Find, UpdateMany
 // and for paging. [Ref.StalePipeline] is what Stale runs, for stages of your own
 // to follow.
+//
+// A source can have a history by package versioning. Put the version into its
+// Options.Ignored and leave it out of the type that it saves, so that no save sets
+// it back; take references from Fetch or Pin. Save and Restore raise no version, so
+// propagate with Compare, in the same transaction:
+//
+//	_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) {
+//		if _, err := history.Save(ctx, revision, by); err != nil {
+//			return nil, err
+//		}
+//		return customers.Propagate(ctx, 123, &extref.PropagateOptions{Compare: true})
+//	})
+//
+// Its Delete knows nothing of policies: in a transaction with it, after it, look for
+// references by Filter.
+//
+// Documents that hold copies can have one too. Put the field that holds the copy
+// ("customer") into Options.Ignored there: propagation makes no revision, and would
+// show in the revision it finds, with deltas also in older ones.
 //
 // # When not to use it
 //

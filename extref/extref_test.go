@@ -264,3 +264,26 @@ func encodeCelsius(_ bson.EncodeContext, w bson.ValueWriter, v reflect.Value) er
 }
 
 func isIndexConflict(err error) bool { return errors.Is(err, extref.ErrIndexConflict) }
+
+// Names inside an element may be dotted, as in the package documentation.
+func TestDottedElements(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	products, orderColl := db.Collection("products"), db.Collection("orders")
+	r := newRef[int, bson.D](t, products, []extref.Target{{
+		Collection: orderColl, Path: "items", Array: true,
+		IDField: "product._id", VersionField: "product.version",
+		Fields: []extref.Field{{Path: "name", As: "product.name"}},
+	}}, nil)
+	insert(t, products, d("_id", 5, "name", "grommet", "price", 3))
+	item := append(d("quantity", 2), ok[bson.D](t)(r.Fetch(t.Context(), "orders.items", 5))...)
+	insert(t, orderColl, d("_id", 1, "items", bson.A{item, d("quantity", 1, "note", "wrapping")}))
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 5, set("name", "#4 grommet")))
+	diff(t, []bson.D{d("_id", i32(1), "items", bson.A{
+		d("quantity", i32(2), "product", d("_id", i32(5), "name", "#4 grommet", "version", int64(1))),
+		d("quantity", i32(1), "note", "wrapping"),
+	})}, stored(t, orderColl))
+	for problem, err := range r.Check(t.Context()) {
+		t.Error(problem, err)
+	}
+}
