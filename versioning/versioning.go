@@ -303,18 +303,17 @@ func (d *Documents[ID, T]) revision(s *state) (Revision[T], error) {
 		raw = document(append(s.fields[:len(s.fields):len(s.fields)],
 			field{d.opts.RevisionField, int64Value(s.number)}, field{d.opts.ChangeField, s.change.value()}))
 	}
-	if err := d.decode(raw, &r.Document); err != nil {
+	if err := d.unmarshal(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}, &r.Document); err != nil {
 		return Revision[T]{}, fmt.Errorf("document %v, revision %d: %w", s.id, s.number, err)
 	}
 	return r, nil
 }
 
-func (d *Documents[ID, T]) decode(raw bson.Raw, into *T) error {
-	value := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}
+func (d *Documents[ID, T]) unmarshal(v bson.RawValue, into any) error {
 	if d.opts.Registry != nil {
-		return value.UnmarshalWithRegistry(d.opts.Registry, into)
+		return v.UnmarshalWithRegistry(d.opts.Registry, into)
 	}
-	return value.Unmarshal(into)
+	return v.Unmarshal(into)
 }
 
 // encode takes the caller's document apart, without number and change.
@@ -354,11 +353,7 @@ func (d *Documents[ID, T]) value(id ID) (bson.RawValue, error) {
 // checkID refuses an _id that no ID finds.
 func (d *Documents[ID, T]) checkID(v bson.RawValue) error {
 	var id ID
-	decode := v.Unmarshal
-	if d.opts.Registry != nil {
-		decode = func(id any) error { return v.UnmarshalWithRegistry(d.opts.Registry, id) }
-	}
-	err := decode(&id)
+	err := d.unmarshal(v, &id)
 	if err == nil {
 		if back, failed := d.value(id); failed != nil || idKey(back) != idKey(v) {
 			err = fmt.Errorf("it would be %v", id)
