@@ -10,25 +10,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// record wants exactly these commands and this many documents written.
-func record(t *testing.T, db *mongo.Database, written int, names []string, fn func() error) mongotest.Commands {
-	t.Helper()
-	var err error
-	cmds := mongotest.Record(t, db, func() { err = fn() })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(cmds.Names(), names) || cmds.RoundTrips() != len(names) {
-		t.Fatalf("sent %v, want %v", cmds.Names(), names)
-	}
-	if n := cmds.DocumentsWritten(); n != written {
-		t.Fatalf("%d documents written, want %d", n, written)
-	}
-	return cmds
-}
+var record = costs.Record
 
 // examined wants a plan by this index that looks at no more than these. The
 // engines other than mongod use no index for several fields of an element, and
