@@ -276,7 +276,11 @@ func TestIDsOfAnotherType(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	_, err := versioning.New[string, int](db.Collection("current"), db.Collection("revisions"), nil)
+	// Nor is a nil map, which would encode as a document without fields.
+	maps := helper[string, bson.M](t, db, nil)
+	_, err := maps.Update(ctx, "", func(m *bson.M) error { *m = nil; return nil }, nobody)
+	wantErr(t, "nil map", err, versioning.ErrInvalid)
+	_, err = versioning.New[string, int](db.Collection("current"), db.Collection("revisions"), nil)
 	if err == nil || err.Error()[:15] != "versioning: T: " {
 		t.Errorf("no document: %v", err)
 	}
