@@ -242,7 +242,7 @@ func TestIDsOfAnotherType(t *testing.T) {
 	type key struct {
 		N int `bson:"n"`
 	}
-	strings, keys, anything := helper[string, bson.D](t, db, nil), helper[key, bson.D](t, db, nil), helper[any, bson.D](t, db, nil)
+	texts, keys, anything := helper[string, bson.D](t, db, nil), helper[key, bson.D](t, db, nil), helper[any, bson.D](t, db, nil)
 	raws, arrays := helper[bson.RawValue, bson.D](t, db, nil), helper[[2]byte, bson.D](t, db, nil)
 	create := func(d interface {
 		Create(context.Context, bson.D, versioning.Change) (versioning.Revision[bson.D], error)
@@ -252,10 +252,10 @@ func TestIDsOfAnotherType(t *testing.T) {
 	}
 	of := func(id any) bson.D { return bson.D{{Key: "_id", Value: id}} }
 	for what, err := range map[string]error{
-		"number":         create(strings, of(5)),
-		"generated":      create(strings, bson.D{{Key: "x", Value: 1}}),
-		"nil":            create(strings, nil),
-		"null":           create(strings, of(nil)),
+		"number":         create(texts, of(5)),
+		"generated":      create(texts, bson.D{{Key: "x", Value: 1}}),
+		"nil":            create(texts, nil),
+		"null":           create(texts, of(nil)),
 		"more in it":     create(keys, of(bson.D{{Key: "n", Value: 1}, {Key: "m", Value: 1}})),
 		"not a document": create(keys, of(1)),
 	} {
@@ -265,7 +265,7 @@ func TestIDsOfAnotherType(t *testing.T) {
 		t.Errorf("%d stored", n)
 	}
 	for what, err := range map[string]error{
-		"empty":     create(strings, of("")),
+		"empty":     create(texts, of("")),
 		"key":       create(keys, of(bson.D{{Key: "n", Value: 1.0}})),
 		"any":       create(anything, of(bson.D{{Key: "x", Value: 1}})),
 		"generated": create(anything, bson.D{}),
@@ -276,10 +276,13 @@ func TestIDsOfAnotherType(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	// Nor is a nil map, which would encode as a document without fields.
+	// Nor is nil, and the error says so.
 	maps := helper[string, bson.M](t, db, nil)
 	_, err := maps.Update(ctx, "", func(m *bson.M) error { *m = nil; return nil }, nobody)
 	wantErr(t, "nil map", err, versioning.ErrInvalid)
+	if !strings.HasSuffix(err.Error(), ": nil") {
+		t.Error(err)
+	}
 	_, err = versioning.New[string, int](db.Collection("current"), db.Collection("revisions"), nil)
 	if err == nil || err.Error()[:15] != "versioning: T: " {
 		t.Errorf("no document: %v", err)
