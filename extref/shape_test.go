@@ -139,3 +139,15 @@ func TestMalformed(t *testing.T) {
 		})
 	}
 }
+
+// Also where copies have no version, beside one that differs.
+func TestMalformedUnversioned(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, unversioned)
+	insert(t, teams, team(1, "one"))
+	insert(t, colls[0], d("_id", 1, "team", 1), d("_id", 2, "team", d("_id", 1, "name", "x", "city", "Berlin")))
+	diff(t, []string{
+		`single.team {"$numberInt":"1"}: malformed: team is {"$numberInt":"1"}`,
+		`single.team {"$numberInt":"2"}: copy of {"$numberInt":"1"}: different: team.name is "x", want "one"`,
+	}, problems(t, r))
+}
