@@ -30,13 +30,14 @@ func Document(registry *bson.Registry, document any) (bson.Raw, error) {
 	return out.Bytes(), nil
 }
 
-// isNil reports a nil that the driver would write as null, which is no document.
+// isNil reports a nil that the driver would write as null, which is no document; a
+// nil map is an empty one.
 func isNil(document any) bool {
 	v := reflect.ValueOf(document)
 	switch v.Kind() {
 	case reflect.Invalid:
 		return true
-	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
+	case reflect.Pointer, reflect.Slice:
 		return v.IsNil()
 	}
 	return false

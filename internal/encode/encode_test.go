@@ -58,9 +58,12 @@ func TestRaw(t *testing.T) {
 }
 
 func TestNil(t *testing.T) {
-	for _, document := range []any{nil, bson.D(nil), bson.M(nil), (*struct{ A int })(nil)} {
+	for _, document := range []any{nil, bson.D(nil), (*struct{ A int })(nil)} {
 		if _, err := encode.Document(nil, document); err == nil || err.Error() != "nil document" {
 			t.Errorf("%T: error %v", document, err)
 		}
+	}
+	if empty, err := encode.Document(nil, bson.M(nil)); err != nil || len(empty) != 5 {
+		t.Errorf("nil map: %v, %v", empty, err)
 	}
 }
