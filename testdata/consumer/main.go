@@ -246,9 +246,8 @@ func furniture(ctx context.Context, db *mongo.Database) error {
 }
 
 type owner struct {
-	ID      string `bson:"_id"`
-	Name    string `bson:"name"`
-	Version int64  `bson:"version"`
+	ID   string `bson:"_id"`
+	Name string `bson:"name"`
 }
 
 // owners have a history, and houses carry their names.
@@ -272,7 +271,7 @@ func owners(ctx context.Context, db *mongo.Database) error {
 	if err != nil {
 		return err
 	}
-	copied, err := names.Reference("houses.owner", created.Document)
+	copied, err := names.Fetch(ctx, "houses.owner", "o1")
 	if err != nil {
 		return err
 	}
