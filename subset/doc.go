@@ -162,8 +162,8 @@
 // # Maintenance
 //
 // [Subset.Check] finds parents that do not hold what their items say, items
-// without a parent, and items that Add would have refused; [Subset.Repair] rebuilds such parents, a batch in a transaction,
-// beside live writes. After a change of N, Order, Fields, CountField or Values give
+// without a parent, and items that Add would have refused; [Subset.Repair] rebuilds
+// such parents, a batch in a transaction, beside live writes. After a change of N, Order, Fields, CountField or Values give
 // the new options to all writers and run EnsureIndexes and Repair. A larger N is
 // filled by Repair, or by the first edit or deletion in a parent with a count.
 // Check, Repair and Adopt read what a parent keeps beside what it should keep: both
@@ -176,8 +176,9 @@
 //
 // [Split.Adopt] moves the cold fields of an existing collection out, beside
 // programs that use the Split already (Get reads and Update moves what is not moved
-// yet); [Split.Join] puts them back; [Split.Check] and [Split.Repair] look after documents without
-// counterpart and fields that old programs write to the wrong side.
+// yet); [Split.Join] puts them back; [Split.Check] and [Split.Repair] look after
+// documents without counterpart and fields that old programs write to the wrong
+// side.
 //
 // # Composing
 //
