@@ -237,7 +237,7 @@ func TestCosts(t *testing.T) {
 	t.Run("outbox", func(t *testing.T) {
 		t.Parallel()
 		ctx := t.Context()
-		r, db, _ := setUp(t, nil, nil)
+		_, db, _ := setUp(t, nil, nil)
 		outbox := db.Collection("outbox")
 		r, err := extref.New[int, bson.D](db.Collection("teams"), []extref.Target{{
 			Collection: db.Collection("single"), Path: "team", Fields: []extref.Field{{Path: "name"}},

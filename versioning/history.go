@@ -339,7 +339,7 @@ func (d *Documents[ID, T]) walk(ctx context.Context, id ID, oldestFirst bool, vi
 		filter = append(filter, bson.E{Key: d.opts.RevisionField, Value: bson.D{{Key: "$lt", Value: current.number}}})
 	}
 	show := func(s *state) (bool, error) { return visit(d.past(s)) }
-	found, more := current != nil, true
+	found := current != nil
 	if oldestFirst {
 		err = d.ascend(ctx, filter, current, func(s *state) (bool, error) {
 			found = true
@@ -348,7 +348,7 @@ func (d *Documents[ID, T]) walk(ctx context.Context, id ID, oldestFirst bool, vi
 	} else {
 		next := current
 		if current != nil {
-			if more, err = show(current); err != nil || !more {
+			if more, err := show(current); err != nil || !more {
 				return err
 			}
 		}

@@ -128,7 +128,7 @@ func TestJoinsTransactions(t *testing.T) {
 			return err
 		}
 		r.Document.N = 1
-		if r, err = d.Save(ctx, r, nobody); err != nil {
+		if _, err = d.Save(ctx, r, nobody); err != nil {
 			return err
 		}
 		if r, err = d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody); err != nil || r.Number != 3 {

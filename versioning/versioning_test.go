@@ -111,7 +111,7 @@ func TestScenario(t *testing.T) {
 	get := must[versioning.Revision[Policy]](t)
 	p := get(policies.Create(ctx, Policy{"bilbo", "Bilbo Baggins", "Shire standard", []string{}}, by("frodo", "new customer", month(0))))
 	p.Document.Items = append(p.Document.Items, "Elven Sword")
-	p = get(policies.Save(ctx, p, by("elrond", "from the troll cave", month(1))))
+	get(policies.Save(ctx, p, by("elrond", "from the troll cave", month(1))))
 	p = get(policies.Update(ctx, "bilbo", func(p *Policy) error {
 		p.Items = append(p.Items, "One Ring")
 		return nil
