@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -420,7 +421,7 @@ func (b *Buckets[S, M]) held(ctx context.Context, filter bson.D, items []item) (
 			return nil, err
 		}
 		for _, value := range values {
-			out[key][valueKeyOf(value)] = true
+			out[key][rawvalue.Key(value)] = true
 		}
 	}
 	return out, cursor.Err()
@@ -429,7 +430,7 @@ func (b *Buckets[S, M]) held(ctx context.Context, filter bson.D, items []item) (
 func (g *group) drop(held map[string]bool) (dropped int) {
 	kept := make([]item, 0, len(g.items))
 	for _, it := range g.items {
-		if held[valueKeyOf(it.id)] {
+		if held[rawvalue.Key(it.id)] {
 			dropped++
 		} else {
 			kept = append(kept, it)

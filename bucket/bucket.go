@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/encode"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
 // Buckets stores measurements M of series S in arrays, one document for a
@@ -184,11 +184,7 @@ func (l *layout) equal(value any) any {
 	if err != nil {
 		return value
 	}
-	switch raw.Type {
-	case bson.TypeEmbeddedDocument, bson.TypeRegex:
-		return bson.D{{Key: "$eq", Value: raw}}
-	}
-	return raw
+	return rawvalue.Equal(raw)
 }
 
 // value and document encode with the user's registry.
@@ -235,27 +231,7 @@ func checkSeries(value bson.RawValue) error {
 
 // placeKey is the same for series that are equal to the server.
 func placeKey(series bson.RawValue, start time.Time) string {
-	return fmt.Sprintf("%d %s", start.UnixMilli(), valueKeyOf(series))
-}
-
-// valueKeyOf is the same for values that are equal to the server: numbers of any
-// type, also inside documents. (Not for a symbol and a string, and two NaNs.)
-func valueKeyOf(value bson.RawValue) string {
-	if n, ok := finite(value); ok {
-		if i, ok := integer(n); ok {
-			return "n" + strconv.FormatInt(i, 10)
-		}
-		return "n" + rational(n).RatString()
-	}
-	if value.Type != bson.TypeEmbeddedDocument && value.Type != bson.TypeArray {
-		return string(append([]byte{byte(value.Type)}, value.Value...))
-	}
-	elements, _ := bson.Raw(value.Value).Elements()
-	key := []byte{byte(value.Type)}
-	for _, element := range elements {
-		key = fmt.Appendf(key, "%q:%q,", element.Key(), valueKeyOf(element.Value()))
-	}
-	return string(key)
+	return fmt.Sprintf("%d %s", start.UnixMilli(), rawvalue.Key(series))
 }
 
 // id is the _id of a new document; n < 0 leaves out the number.

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -231,7 +232,7 @@ func (g *group) dropRepeated() (dropped int) {
 	seen := map[string]bool{}
 	kept := g.items[:0]
 	for _, it := range g.items {
-		key := valueKeyOf(it.id)
+		key := rawvalue.Key(it.id)
 		if seen[key] {
 			dropped++
 			continue

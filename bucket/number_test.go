@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
 func dec(t testing.TB, s string) bson.Decimal128 {
@@ -68,7 +70,7 @@ func TestValueKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return valueKeyOf(bson.RawValue{Type: kind, Value: data})
+		return rawvalue.Key(bson.RawValue{Type: kind, Value: data})
 	}
 	doc := func(name string, value any) bson.D { return bson.D{{Key: name, Value: value}} }
 	classes := [][]any{

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -117,7 +118,7 @@ func (l *layout) move(ctx context.Context, target *mongo.Collection, found []bso
 	}
 	taken := map[string]bool{}
 	for _, doc := range there {
-		taken[valueKeyOf(doc.Lookup("_id"))] = true
+		taken[rawvalue.Key(doc.Lookup("_id"))] = true
 	}
 	var inserts []any
 	var colliding []bson.Raw
@@ -128,7 +129,7 @@ func (l *layout) move(ctx context.Context, target *mongo.Collection, found []bso
 			filter = append(filter, bson.E{Key: l.guard, Value: l.equal(lookup(doc, l.guard))})
 		}
 		deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(filter))
-		if !taken[valueKeyOf(doc.Lookup("_id"))] {
+		if !taken[rawvalue.Key(doc.Lookup("_id"))] {
 			inserts = append(inserts, doc)
 		} else {
 			colliding = append(colliding, doc)

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -107,7 +108,7 @@ func (r *Ref[ID, S]) adoptBatch(ctx context.Context, t *target, docs []bson.Raw,
 		}
 		for _, copied := range t.copies(doc) {
 			if id, ok := t.refersTo(copied); ok {
-				asked[keyOf(id)] = id
+				asked[rawvalue.Key(id)] = id
 			}
 		}
 	}
@@ -124,7 +125,7 @@ func (r *Ref[ID, S]) adoptBatch(ctx context.Context, t *target, docs []bson.Raw,
 		noted := map[string]bool{}
 		for _, copied := range t.copies(doc) {
 			source, ok := t.refersTo(copied)
-			key := keyOf(source)
+			key := rawvalue.Key(source)
 			if !ok || noted[key] {
 				continue
 			}

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/big"
 	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
@@ -184,10 +184,10 @@ func (r *Ref[ID, S]) repair(ctx context.Context, opts *RepairOptions, failed fun
 				result.Remaining++
 				continue
 			}
-			w := todo[keyOf(p.Source)]
+			w := todo[rawvalue.Key(p.Source)]
 			if w == nil {
 				w = &work{id: p.Source}
-				todo[keyOf(p.Source)] = w
+				todo[rawvalue.Key(p.Source)] = w
 				order = append(order, w)
 			}
 			w.problems++
@@ -250,7 +250,7 @@ func (r *Ref[ID, S]) examine(ctx context.Context, t *target, docs []bson.Raw) ([
 	for _, doc := range docs {
 		for _, copied := range t.copies(doc) {
 			if id, ok := t.refersTo(copied); ok {
-				asked[keyOf(id)] = id
+				asked[rawvalue.Key(id)] = id
 			}
 		}
 	}
@@ -287,7 +287,7 @@ func (r *Ref[ID, S]) examine(ctx context.Context, t *target, docs []bson.Raw) ([
 				if p.Kind != Ahead { // the source may have gone on
 					problems = append(problems, p)
 					if p.Kind != Malformed {
-						doubted[keyOf(p.Source)] = p.Source
+						doubted[rawvalue.Key(p.Source)] = p.Source
 					}
 				}
 			}
@@ -300,7 +300,7 @@ func (r *Ref[ID, S]) examine(ctx context.Context, t *target, docs []bson.Raw) ([
 	// meanwhile nothing is known about them.
 	now, err := r.sources(ctx, doubted)
 	return slices.DeleteFunc(problems, func(p Problem) bool {
-		key := keyOf(p.Source)
+		key := rawvalue.Key(p.Source)
 		return !bytes.Equal(now[key].doc, sources[key].doc)
 	}), err
 }
@@ -323,7 +323,7 @@ func (r *Ref[ID, S]) sources(ctx context.Context, ids map[string]bson.RawValue) 
 			if err != nil {
 				s.bad = err
 			}
-			out[keyOf(s.doc.Lookup("_id"))] = s
+			out[rawvalue.Key(s.doc.Lookup("_id"))] = s
 		}
 		chunk = nil
 		return cursor.Err()
@@ -357,7 +357,7 @@ func (r *Ref[ID, S]) compareDocument(t *target, doc bson.Raw, asked map[string]b
 		if !ok {
 			continue
 		}
-		key := keyOf(id)
+		key := rawvalue.Key(id)
 		if _, known := asked[key]; !known || seen[key] {
 			continue
 		}
@@ -416,35 +416,6 @@ func rawInt64(n int64) bson.RawValue {
 
 // sameValue is what the expressions of differs say on the server: of one type,
 // and equal.
-func sameValue(a, b bson.RawValue) bool { return a.Type == b.Type && keyOf(a) == keyOf(b) }
-
-// keyOf is the same for values that are equal to the server: numbers of any type,
-// also inside documents.
-func keyOf(value bson.RawValue) string {
-	switch value.Type {
-	case bson.TypeInt32:
-		return fmt.Sprintf("n%d", value.Int32())
-	case bson.TypeInt64:
-		return fmt.Sprintf("n%d", value.Int64())
-	case bson.TypeDouble:
-		if n := new(big.Rat).SetFloat64(value.Double()); n != nil {
-			return "n" + n.RatString()
-		}
-	case bson.TypeDecimal128:
-		if mantissa, exponent, err := value.Decimal128().BigInt(); err == nil {
-			power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(exponent, -exponent))), nil)
-			if exponent < 0 {
-				return "n" + new(big.Rat).SetFrac(mantissa, power).RatString()
-			}
-			return "n" + new(big.Int).Mul(mantissa, power).String()
-		}
-	case bson.TypeEmbeddedDocument, bson.TypeArray:
-		elements, _ := bson.Raw(value.Value).Elements()
-		key := []byte{byte(value.Type)}
-		for _, element := range elements {
-			key = fmt.Appendf(key, "%q:%q,", element.Key(), keyOf(element.Value()))
-		}
-		return string(key)
-	}
-	return string(append([]byte{byte(value.Type)}, value.Value...))
+func sameValue(a, b bson.RawValue) bool {
+	return a.Type == b.Type && rawvalue.Key(a) == rawvalue.Key(b)
 }

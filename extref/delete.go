@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -81,7 +82,7 @@ func (r *Ref[ID, S]) refuse(ctx context.Context, id bson.RawValue, joined bool) 
 			}
 			touched = true
 		}
-		filter := t.where(equal(id))
+		filter := t.where(rawvalue.Equal(id))
 		if same(r.source, t.Collection) { // a reference to itself goes with it
 			filter = append(filter, bson.E{Key: "_id", Value: bson.D{{Key: "$ne", Value: id}}})
 		}
@@ -105,13 +106,13 @@ func (r *Ref[ID, S]) refuse(ctx context.Context, id bson.RawValue, joined bool) 
 // release removes the copies of a source that is gone. What refers to it in
 // another shape it leaves alone.
 func (t *target) release(ctx context.Context, id bson.RawValue, result *DeleteResult) error {
-	filter := append(t.where(equal(id)), t.shape()...)
+	filter := append(t.where(rawvalue.Equal(id)), t.shape()...)
 	switch t.OnDelete {
 	case Unset:
 		var update bson.D
 		switch {
 		case t.Array:
-			element := append(bson.D{{Key: t.IDField, Value: equal(id)}}, noArray("", t.IDField)...)
+			element := append(bson.D{{Key: t.IDField, Value: rawvalue.Equal(id)}}, noArray("", t.IDField)...)
 			update = bson.D{{Key: "$pull", Value: bson.D{{Key: t.Path, Value: element}}}}
 		case t.Path != "":
 			update = bson.D{{Key: "$unset", Value: bson.D{{Key: t.Path, Value: ""}}}}

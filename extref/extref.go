@@ -15,6 +15,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/encode"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -172,7 +173,7 @@ func (r *Ref[ID, S]) Filter(target string, id ID) (bson.D, error) {
 	if err != nil {
 		return nil, fmt.Errorf("extref: filter: %w", err)
 	}
-	return t.where(equal(raw)), nil
+	return t.where(rawvalue.Equal(raw)), nil
 }
 
 // BehindFilter selects the documents of a target with a copy that is older than
@@ -269,15 +270,6 @@ func checkID(id bson.RawValue) error {
 	return nil
 }
 
-// equal is the condition that a field equals value: the value itself, or {$eq:
-// value} where it could be read as an operator.
-func equal(value bson.RawValue) any {
-	if value.Type == bson.TypeEmbeddedDocument {
-		return bson.D{{Key: "$eq", Value: value}}
-	}
-	return value
-}
-
 // encode makes a state of the user's document.
 func (r *Ref[ID, S]) encode(src S) (state, error) {
 	doc, err := encode.Document(r.opts.Registry, src)
@@ -294,7 +286,7 @@ func (r *Ref[ID, S]) state(doc bson.Raw) (state, error) {
 		return state{}, fmt.Errorf("source: %w", err)
 	}
 	s, err := r.valid(id, doc)
-	s.id = equal(id)
+	s.id = rawvalue.Equal(id)
 	return s, err
 }
 
@@ -380,7 +372,7 @@ func (r *Ref[ID, S]) result(id bson.RawValue, result *mongo.SingleResult) (state
 	return r.state(doc)
 }
 
-func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: equal(id)}} }
+func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: rawvalue.Equal(id)}} }
 
 // projection reads the copied fields and the version of a source.
 func (r *Ref[ID, S]) projection() bson.D {

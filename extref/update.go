@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/encode"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -68,7 +69,7 @@ func (r *Ref[ID, S]) Replace(ctx context.Context, id ID, src S) (UpdateResult, e
 	if err != nil {
 		return UpdateResult{}, fmt.Errorf("extref: replace: source %v: %w: %w", raw, ErrInvalid, err)
 	}
-	if other := lookup(doc, "_id"); other.Type != 0 && keyOf(other) != keyOf(raw) {
+	if other := lookup(doc, "_id"); other.Type != 0 && rawvalue.Key(other) != rawvalue.Key(raw) {
 		return UpdateResult{}, fmt.Errorf("extref: replace: source %v: %w: _id is %v", raw, ErrInvalid, other)
 	}
 	if _, err := r.valid(raw, doc); err != nil {

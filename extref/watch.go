@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
@@ -220,7 +221,7 @@ func (w *watcher[ID, S]) batch(ctx context.Context, stream *mongo.ChangeStream) 
 		events++
 		if w.concerns(stream.Current) {
 			id := valueOf(stream.Current.Lookup("documentKey", "_id"))
-			if key := keyOf(id); !seen[key] {
+			if key := rawvalue.Key(id); !seen[key] {
 				seen[key] = true
 				changed = append(changed, id)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/encode"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
 // Lists keeps a list of elements E in each document of a collection, and what
@@ -151,11 +152,7 @@ func (l *lists) equal(value any) any {
 	if err != nil {
 		return value
 	}
-	switch raw.Type {
-	case bson.TypeEmbeddedDocument, bson.TypeRegex:
-		return bson.D{{Key: "$eq", Value: raw}}
-	}
-	return raw
+	return rawvalue.Equal(raw)
 }
 
 // id encodes a parent's _id.

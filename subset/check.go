@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -387,7 +388,7 @@ func (s *Subset[P, T]) problems(st state) []Problem {
 	}
 	for i, v := range s.opts.Values {
 		sum, count := number(st.stats.Lookup(fmt.Sprintf("s%d", i))), number(st.stats.Lookup(fmt.Sprintf("c%d", i)))
-		magnitude := rational(number(st.stats.Lookup(fmt.Sprintf("a%d", i))))
+		magnitude := rawvalue.Number(number(st.stats.Lookup(fmt.Sprintf("a%d", i))))
 		if magnitude == nil { // beyond what a double holds
 			continue
 		}
@@ -404,8 +405,8 @@ func (s *Subset[P, T]) problems(st state) []Problem {
 			count = total
 		}
 		mean := bson.RawValue{}
-		if n := rational(count); n.Sign() > 0 {
-			f, _ := new(big.Rat).Quo(rational(sum), n).Float64()
+		if n := rawvalue.Number(count); n.Sign() > 0 {
+			f, _ := new(big.Rat).Quo(rawvalue.Number(sum), n).Float64()
 			mean = raw(f)
 			magnitude = new(big.Rat).Quo(magnitude, n)
 		}
@@ -432,7 +433,7 @@ func number(value bson.RawValue) bson.RawValue {
 // agree compares a count or sum; a missing one is 0. Only what is not all ints
 // may differ by rounding.
 func agree(have, want bson.RawValue, magnitude *big.Rat) bool {
-	h, w := rational(number(have)), rational(want)
+	h, w := rawvalue.Number(number(have)), rawvalue.Number(want)
 	if h == nil || w == nil {
 		return same(have, want)
 	}
@@ -445,7 +446,7 @@ func agree(have, want bson.RawValue, magnitude *big.Rat) bool {
 
 // near compares up to a part in 10^9 of what was added up.
 func near(have, want bson.RawValue, magnitude *big.Rat) bool {
-	h, w := rational(number(have)), rational(want)
+	h, w := rawvalue.Number(number(have)), rawvalue.Number(want)
 	if h == nil || w == nil {
 		return same(have, want)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/encode"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -514,7 +515,7 @@ func (s *Split[ID, H, C]) filter(field string, id ID) bson.D {
 	if err != nil { // for the driver to refuse
 		return bson.D{{Key: field, Value: id}}
 	}
-	return bson.D{{Key: field, Value: condition(raw)}}
+	return bson.D{{Key: field, Value: rawvalue.Equal(raw)}}
 }
 
 func (s *Split[ID, H, C]) id(id ID) (bson.RawValue, error) {
@@ -526,7 +527,7 @@ func (s *Split[ID, H, C]) id(id ID) (bson.RawValue, error) {
 }
 
 func (s *Split[ID, H, C]) coldOf(id bson.RawValue) bson.D {
-	return bson.D{{Key: s.idField, Value: condition(id)}}
+	return bson.D{{Key: s.idField, Value: rawvalue.Equal(id)}}
 }
 
 type halves struct {

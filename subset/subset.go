@@ -13,6 +13,8 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/encode"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
 // Subset keeps the best N items T of each parent inside the parent, whose _id is
@@ -108,7 +110,7 @@ func (s *Subset[P, T]) ItemsFilter(parent P) bson.D {
 func (s *Subset[P, T]) TopPipeline(parent P) mongo.Pipeline {
 	var id any = parent
 	if raw, err := s.value(parent); err == nil {
-		id = condition(raw)
+		id = rawvalue.Equal(raw)
 	}
 	return mongo.Pipeline{
 		{{Key: "$match", Value: bson.D{{Key: "_id", Value: id}}}},
@@ -249,11 +251,11 @@ func checkID(what string, id bson.RawValue) error {
 	return nil
 }
 
-func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: condition(id)}} }
+func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: rawvalue.Equal(id)}} }
 
 // of selects the items of a parent.
 func (s *Subset[P, T]) of(parent bson.RawValue) bson.D {
-	return bson.D{{Key: s.opts.ParentField, Value: condition(parent)}}
+	return bson.D{{Key: s.opts.ParentField, Value: rawvalue.Equal(parent)}}
 }
 
 // one selects an item by the full shard key.

@@ -3,12 +3,12 @@ package subset
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"math"
-	"math/big"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
 // lookup reads a path through embedded documents, not through arrays.
@@ -38,43 +38,8 @@ func throughArray(doc bson.Raw, path string) bool {
 
 func same(a, b bson.RawValue) bool { return a.Type == b.Type && bytes.Equal(a.Value, b.Value) }
 
-// condition is the condition that a field equals value: the value itself, or
-// {$eq: value} where it would be read as an operator or a pattern.
-func condition(value bson.RawValue) any {
-	switch value.Type {
-	case bson.TypeEmbeddedDocument, bson.TypeRegex:
-		return bson.D{{Key: "$eq", Value: value}}
-	}
-	return value
-}
-
 // isNumber reports a number that can be added up.
-func isNumber(value bson.RawValue) bool { return rational(value) != nil }
-
-// rational is a finite number as it is, else nil.
-func rational(value bson.RawValue) *big.Rat {
-	switch value.Type {
-	case bson.TypeInt32:
-		return new(big.Rat).SetInt64(int64(value.Int32()))
-	case bson.TypeInt64:
-		return new(big.Rat).SetInt64(value.Int64())
-	case bson.TypeDouble:
-		if f := value.Double(); !math.IsNaN(f) && !math.IsInf(f, 0) {
-			return new(big.Rat).SetFloat64(f)
-		}
-	case bson.TypeDecimal128:
-		digits, exponent, err := value.Decimal128().BigInt()
-		if err != nil {
-			return nil
-		}
-		power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(exponent, -exponent))), nil)
-		if exponent < 0 {
-			return new(big.Rat).SetFrac(digits, power)
-		}
-		return new(big.Rat).SetInt(digits.Mul(digits, power))
-	}
-	return nil
-}
+func isNumber(value bson.RawValue) bool { return rawvalue.Number(value) != nil }
 
 // negated is a number of the same type with the other sign, or of the next larger
 // type if there is none.
@@ -97,21 +62,7 @@ func negated(number bson.RawValue) any {
 	return -number.Double()
 }
 
-// key is the same for values that are equal to the server: 1, int64(1) and 1.0.
-func key(value bson.RawValue) string {
-	if r := rational(value); r != nil {
-		return "n" + r.RatString()
-	}
-	if value.Type != bson.TypeEmbeddedDocument && value.Type != bson.TypeArray {
-		return string(append([]byte{byte(value.Type)}, value.Value...))
-	}
-	elements, _ := bson.Raw(value.Value).Elements()
-	out := []byte{byte(value.Type)}
-	for _, element := range elements {
-		out = fmt.Appendf(out, "%q:%q,", element.Key(), key(element.Value()))
-	}
-	return string(out)
-}
+func key(value bson.RawValue) string { return rawvalue.Key(value) }
 
 // op is an expression of one operator.
 func op(name string, args ...any) bson.D {

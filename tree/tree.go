@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mongopatterns/mongopatterns/internal/encode"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -332,36 +331,12 @@ func (c *core) adopted(n node) error {
 	return nil
 }
 
-// key makes an ID a map key; numbers that the server holds equal are one key.
-func key(v bson.RawValue) string {
-	if n := number(v); n != "" {
-		return "n" + n
-	}
-	return string(rune(v.Type)) + string(v.Value)
-}
+func key(v bson.RawValue) string { return rawvalue.Key(v) }
 
 // number is the exact value of a finite number, "" for anything else.
 func number(v bson.RawValue) string {
-	switch v.Type {
-	case bson.TypeInt32, bson.TypeInt64:
-		return strconv.FormatInt(v.AsInt64(), 10)
-	case bson.TypeDouble:
-		f := v.Double()
-		if f == math.Trunc(f) && math.Abs(f) < 1<<63 {
-			return strconv.FormatInt(int64(f), 10)
-		}
-		if r := new(big.Rat).SetFloat64(f); r != nil {
-			return r.RatString()
-		}
-	case bson.TypeDecimal128:
-		if n, exp, err := v.Decimal128().BigInt(); err == nil {
-			r := new(big.Rat).SetInt(n)
-			pow := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(exp, -exp))), nil))
-			if exp < 0 {
-				pow.Inv(pow)
-			}
-			return r.Mul(r, pow).RatString()
-		}
+	if n := rawvalue.Number(v); n != nil {
+		return n.RatString()
 	}
 	return ""
 }
@@ -458,13 +433,10 @@ func d(pairs ...any) bson.D {
 
 // equal is a value as a filter: never an operator, whatever it holds.
 func equal(v bson.RawValue) any {
-	if v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeRegex {
-		return d("$eq", v)
-	}
 	if isNull(v) {
 		return nil
 	}
-	return v
+	return rawvalue.Equal(v)
 }
 
 func literal(v any) bson.D { return d("$literal", v) }

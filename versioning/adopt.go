@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
@@ -77,7 +78,7 @@ func (d *Documents[ID, T]) adopt(ctx context.Context, opts *AdoptOptions) (Adopt
 			if o.Change != nil {
 				change = o.Change(raw)
 			}
-			last := ends[idKey(s.id)]
+			last := ends[rawvalue.Key(s.id)]
 			if change.At.Before(last.at) {
 				change.At = last.at
 			}
@@ -122,7 +123,7 @@ func (d *Documents[ID, T]) ends(ctx context.Context, ids bson.A) (map[string]end
 	for cursor.Next(ctx) {
 		number, _ := wholeNumber(cursor.Current.Lookup("n"))
 		ms, _ := cursor.Current.Lookup("at").DateTimeOK()
-		out[idKey(cursor.Current.Lookup("_id"))] = end{number, time.UnixMilli(ms).UTC()}
+		out[rawvalue.Key(cursor.Current.Lookup("_id"))] = end{number, time.UnixMilli(ms).UTC()}
 	}
 	return out, cursor.Err()
 }

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -64,7 +65,7 @@ func (d *Documents[ID, T]) saveBatch(ctx context.Context, revisions []Revision[T
 		if wishes[i], invalid[i] = d.wish(r); invalid[i] != nil {
 			continue
 		}
-		if key := idKey(wishes[i].id); !asked[key] {
+		if key := rawvalue.Key(wishes[i].id); !asked[key] {
 			asked[key] = true
 			ids = append(ids, wishes[i].id)
 		}
@@ -82,7 +83,7 @@ func (d *Documents[ID, T]) saveBatch(ctx context.Context, revisions []Revision[T
 			if out[i].Err = invalid[i]; out[i].Err != nil {
 				continue
 			}
-			now := stored[idKey(w.id)]
+			now := stored[rawvalue.Key(w.id)]
 			switch {
 			case now == nil:
 				out[i].Err = of(w.id, ErrNotFound)
@@ -112,7 +113,7 @@ func (d *Documents[ID, T]) saveBatch(ctx context.Context, revisions []Revision[T
 			if next != now.state {
 				models = append(models, mongo.NewReplaceOneModel().
 					SetFilter(d.guard(now.id, now.number)).SetReplacement(next.raw))
-				stored[idKey(w.id)] = &loaded{state: next}
+				stored[rawvalue.Key(w.id)] = &loaded{state: next}
 			}
 			out[i].Number = next.number
 		}
@@ -157,7 +158,7 @@ func (d *Documents[ID, T]) loadMany(ctx context.Context, ids bson.A, projection 
 		if s == nil {
 			return nil, err
 		}
-		out[idKey(s.id)] = &loaded{s, err}
+		out[rawvalue.Key(s.id)] = &loaded{s, err}
 	}
 	return out, cursor.Err()
 }

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -163,7 +164,7 @@ func (d *Documents[ID, T]) renumber(ctx context.Context, id bson.RawValue) (bool
 	if err != nil {
 		return false, err
 	}
-	last := ends[idKey(id)]
+	last := ends[rawvalue.Key(id)]
 	// Saves that could move the end of the history cannot succeed meanwhile.
 	done, err := d.current.UpdateOne(ctx, bson.D{{Key: "_id", Value: d.equal(id)}, {Key: "$or", Value: bson.A{
 		bson.D{{Key: d.opts.RevisionField, Value: bson.D{{Key: "$lte", Value: last.number}}}},
@@ -212,7 +213,7 @@ func (d *Documents[ID, T]) inspect(ctx context.Context, size int, visit func(doc
 				return err
 			}
 			ids = append(ids, s.id)
-			current[idKey(s.id)] = &loaded{s, err}
+			current[rawvalue.Key(s.id)] = &loaded{s, err}
 		}
 		problems, err := d.audit(ctx, ids, current)
 		if err != nil {
@@ -237,7 +238,7 @@ func (d *Documents[ID, T]) inspect(ctx context.Context, size int, visit func(doc
 		}
 		gone := bson.A{}
 		for _, id := range ids {
-			if current[idKey(id.(bson.RawValue))] == nil {
+			if current[rawvalue.Key(id.(bson.RawValue))] == nil {
 				gone = append(gone, id)
 			}
 		}
@@ -277,10 +278,10 @@ func (d *Documents[ID, T]) audit(ctx context.Context, ids bson.A, current map[st
 	var out []Problem
 	asked := map[string]bool{}
 	for _, s := range suspects {
-		if asked[idKey(s.ID)] {
+		if asked[rawvalue.Key(s.ID)] {
 			continue
 		}
-		asked[idKey(s.ID)] = true
+		asked[rawvalue.Key(s.ID)] = true
 		var problems []Problem
 		err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
 			ids := bson.A{s.ID}
@@ -312,7 +313,7 @@ func (d *Documents[ID, T]) examine(ctx context.Context, ids bson.A, current map[
 	seen := map[string]bool{}
 	for cursor.Next(ctx) {
 		r, err := d.parseRow(append(bson.Raw(nil), cursor.Current...))
-		key := idKey(r.document)
+		key := rawvalue.Key(r.document)
 		if h == nil || h.key != key {
 			if h != nil {
 				problems = append(problems, h.end(current[h.key])...)
@@ -333,7 +334,7 @@ func (d *Documents[ID, T]) examine(ctx context.Context, ids bson.A, current map[
 		problems = append(problems, h.end(current[h.key])...)
 	}
 	for _, id := range ids {
-		key := idKey(id.(bson.RawValue))
+		key := rawvalue.Key(id.(bson.RawValue))
 		if now := current[key]; now != nil && !seen[key] && now.err != nil {
 			problems = append(problems, Problem{Kind: InvalidRevision, ID: now.id, Revision: now.number})
 		}

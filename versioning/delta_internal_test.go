@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
 // roundTrip wants the delta, through its stored form, to make b of a to the byte.
@@ -305,7 +307,7 @@ func TestIDKey(t *testing.T) {
 	} {
 		keys := map[string]bool{}
 		for _, v := range equal {
-			keys[idKey(raw(t, bson.D{{Key: "v", Value: v}}).Lookup("v"))] = true
+			keys[rawvalue.Key(raw(t, bson.D{{Key: "v", Value: v}}).Lookup("v"))] = true
 		}
 		if len(keys) != 1 {
 			t.Errorf("%v: %v", equal, keys)

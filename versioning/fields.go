@@ -3,9 +3,7 @@ package versioning
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"math"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -335,35 +333,4 @@ func wholeNumber(v bson.RawValue) (int64, bool) {
 	}
 	n, ok := v.AsInt64OK()
 	return n, ok && n >= 1
-}
-
-// idKey is equal for IDs that are equal to the server: 1, int64(1) and 1.0 are
-// one.
-func idKey(v bson.RawValue) string {
-	number := new(big.Rat)
-	switch v.Type {
-	case bson.TypeInt32, bson.TypeInt64:
-		return "n" + number.SetInt64(v.AsInt64()).RatString()
-	case bson.TypeDouble:
-		if number.SetFloat64(v.Double()) != nil {
-			return "n" + number.RatString()
-		}
-	case bson.TypeDecimal128:
-		if m, e, err := v.Decimal128().BigInt(); err == nil {
-			scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(e, -e))), nil)
-			if e < 0 {
-				return "n" + number.SetFrac(m, scale).RatString()
-			}
-			return "n" + m.Mul(m, scale).String()
-		}
-	case bson.TypeEmbeddedDocument:
-		if all, err := fields(bson.Raw(v.Value)); err == nil {
-			out := "{"
-			for _, f := range all {
-				out += fmt.Sprintf("%q:%q,", f.key, idKey(f.value))
-			}
-			return out
-		}
-	}
-	return string(rune(v.Type)) + string(v.Value)
 }

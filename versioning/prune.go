@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
@@ -125,7 +126,7 @@ func (d *Documents[ID, T]) prune(ctx context.Context, filter bson.D, opts *Prune
 			return result, err
 		}
 		result.Examined++
-		if k := idKey(r.document); k != key || len(newest) == 0 {
+		if k := rawvalue.Key(r.document); k != key || len(newest) == 0 {
 			if err := end(); err != nil {
 				return result, err
 			}

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -255,7 +256,7 @@ func (d *Documents[ID, T]) know(w *wish, base *state) error {
 	if w.known, err = d.encode(r.Document); err != nil {
 		return err
 	}
-	if w.id.Type != 0 && idKey(w.id) != idKey(base.id) {
+	if w.id.Type != 0 && rawvalue.Key(w.id) != rawvalue.Key(base.id) {
 		return fmt.Errorf("%w: _id %v is not %v, which was read", ErrInvalid, w.id, base.id)
 	}
 	// The _id stays as stored: 1 for 1.0 is no change, nor is none.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/encode"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
@@ -355,7 +356,7 @@ func (d *Documents[ID, T]) checkID(v bson.RawValue) error {
 	var id ID
 	err := d.unmarshal(v, &id)
 	if err == nil {
-		if back, failed := d.value(id); failed != nil || idKey(back) != idKey(v) {
+		if back, failed := d.value(id); failed != nil || rawvalue.Key(back) != rawvalue.Key(v) {
 			err = fmt.Errorf("it would be %v", id)
 		}
 	}
@@ -374,10 +375,7 @@ func (d *Documents[ID, T]) equal(value any) any {
 			return value // and the driver says what is wrong with it
 		}
 	}
-	if raw.Type == bson.TypeEmbeddedDocument || raw.Type == bson.TypeRegex {
-		return bson.D{{Key: "$eq", Value: raw}}
-	}
-	return raw
+	return rawvalue.Equal(raw)
 }
 
 // guard selects a current document while it is this revision. One without a

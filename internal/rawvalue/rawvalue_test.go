@@ -1,0 +1,89 @@
+package rawvalue_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/encode"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
+)
+
+func raw(t *testing.T, v any) bson.RawValue {
+	t.Helper()
+	out, err := encode.Value(nil, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func decimal(t *testing.T, s string) bson.Decimal128 {
+	t.Helper()
+	d, err := bson.ParseDecimal128(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Each line is one value to the server; no two lines are.
+func TestKey(t *testing.T) {
+	lines := [][]any{
+		{int32(1), int64(1), 1.0, decimal(t, "1"), decimal(t, "1.00"), decimal(t, "10E-1")},
+		{0.0, math.Copysign(0, -1), int32(0), decimal(t, "-0")},
+		{0.5, decimal(t, "0.5")},
+		{0.1}, {decimal(t, "0.1")}, // not the same number
+		{int64(math.MaxInt64), decimal(t, "9223372036854775807")},
+		{float64(1 << 63), decimal(t, "9223372036854775808")},
+		{decimal(t, "1E+6000")},
+		{math.NaN()}, {math.Inf(1)}, {math.Inf(-1)},
+		{"1"}, {true}, {nil}, {bson.NewDateTimeFromTime(bson.ObjectID{}.Timestamp())},
+		{bson.D{{Key: "a", Value: 1}}, bson.D{{Key: "a", Value: 1.0}}},
+		{bson.D{{Key: "a", Value: bson.D{{Key: "b", Value: int64(2)}}}}, bson.D{{Key: "a", Value: bson.D{{Key: "b", Value: 2.0}}}}},
+		{bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}},
+		{bson.D{{Key: "b", Value: 1}, {Key: "a", Value: 1}}},
+		{bson.D{{Key: "a", Value: "x1:b1:n"}}},
+		{bson.A{1, "a"}, bson.A{1.0, "a"}}, {bson.A{}}, {bson.D{}},
+		{bson.D{{Key: "a", Value: bson.A{1}}}}, {bson.D{{Key: "a", Value: "1"}}},
+	}
+	seen := map[string]int{}
+	for i, line := range lines {
+		key := rawvalue.Key(raw(t, line[0]))
+		if j, ok := seen[key]; ok {
+			t.Errorf("%v has the key of %v", line[0], lines[j][0])
+		}
+		seen[key] = i
+		for _, v := range line[1:] {
+			if got := rawvalue.Key(raw(t, v)); got != key {
+				t.Errorf("%v: %q, but %v: %q", line[0], key, v, got)
+			}
+		}
+	}
+}
+
+// Keys of nested documents grow with the documents, not with every level.
+func TestKeyOfNested(t *testing.T) {
+	v := any(`"`)
+	for range 90 {
+		v = bson.D{{Key: `"`, Value: v}}
+	}
+	if n := len(rawvalue.Key(raw(t, v))); n > 2000 {
+		t.Errorf("a key of %d bytes", n)
+	}
+}
+
+func TestEqual(t *testing.T) {
+	for _, v := range []any{1, "a", nil, bson.A{1}} {
+		if got, ok := rawvalue.Equal(raw(t, v)).(bson.RawValue); !ok || !got.Equal(raw(t, v)) {
+			t.Errorf("%v: %v", v, got)
+		}
+	}
+	for _, v := range []any{bson.D{{Key: "$gt", Value: ""}}, bson.Regex{Pattern: strings.Repeat(".", 2)}} {
+		if got, ok := rawvalue.Equal(raw(t, v)).(bson.D); !ok || got[0].Key != "$eq" {
+			t.Errorf("%v: %v", v, got)
+		}
+	}
+}
