@@ -11,12 +11,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/internal/encode"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
+	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
 // Buckets stores measurements M of series S in arrays, one document for a
@@ -125,7 +124,7 @@ func newLayout(coll *mongo.Collection, window Window, registry *bson.Registry) (
 	}
 	return layout{
 		coll:     coll,
-		primary:  coll.Clone(options.Collection().SetReadPreference(readpref.Primary()).SetReadConcern(readconcern.Local())),
+		primary:  scan.Primary(coll),
 		window:   window,
 		registry: registry,
 	}, nil

@@ -10,7 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
 // defaultBatch is the number of nodes that long work handles at a time.
@@ -127,8 +128,7 @@ func (c *core) childNodes(ctx context.Context, parents []node) ([][]node, error)
 // nodes from work that is to see them all.
 func (c *core) primary() *core {
 	p := *c
-	opts := options.Collection().SetReadPreference(readpref.Primary())
-	p.coll, p.locks = c.coll.Clone(opts), c.locks.Clone(opts)
+	p.coll, p.locks = scan.Primary(c.coll), scan.Primary(c.locks)
 	return &p
 }
 

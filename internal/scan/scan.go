@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
@@ -29,10 +30,11 @@ func Defaults(prefix string, batchSize *int, size int, progress *func(done int64
 	return nil
 }
 
-// Primary is coll with reads from the primary: a secondary that lags would hide
-// documents from work that is to see them all.
+// Primary is coll with reads of the primary's newest state: a secondary that lags,
+// or a read concern of majority, would hide documents, and one's own last write,
+// from work that is to see them all.
 func Primary(coll *mongo.Collection) *mongo.Collection {
-	return coll.Clone(options.Collection().SetReadPreference(readpref.Primary()))
+	return coll.Clone(options.Collection().SetReadPreference(readpref.Primary()).SetReadConcern(readconcern.Local()))
 }
 
 // Batches yields the documents that filter selects, size at a time, in the order

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) { mongotest.Main(m) }
 
 func TestBatches(t *testing.T) {
 	db := mongotest.Database(t)
-	coll := db.Collection("c", options.Collection().SetReadPreference(readpref.Secondary()))
+	coll := db.Collection("c", options.Collection().SetReadPreference(readpref.Secondary()).SetReadConcern(readconcern.Majority()))
 	var docs []any
 	for i := range 25 {
 		docs = append(docs, bson.D{{Key: "_id", Value: (i * 7) % 25}, {Key: "even", Value: (i*7)%25%2 == 0}, {Key: "x", Value: 1}})
@@ -42,6 +43,9 @@ func TestBatches(t *testing.T) {
 	}
 	if mode := cmds[0].Body.Lookup("$readPreference", "mode"); !mode.IsZero() && mode.StringValue() != "primary" && mode.StringValue() != "primaryPreferred" {
 		t.Errorf("reads with %v", mode)
+	}
+	if level, _ := cmds[0].Body.Lookup("readConcern", "level").StringValueOK(); level != "local" {
+		t.Errorf("reads with concern %q", level)
 	}
 	var ids [][]int32
 	for _, batch := range got {
