@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"sort"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -14,10 +15,29 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
+
+func putDocs(t testing.TB, coll *mongo.Collection, docs ...any) {
+	t.Helper()
+	if _, err := coll.InsertMany(t.Context(), docs); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func changeDoc(t testing.TB, coll *mongo.Collection, id any, update bson.D) {
+	t.Helper()
+	if res, err := coll.UpdateOne(t.Context(), dd("_id", id), update); err != nil || res.MatchedCount != 1 {
+		t.Fatal(res, err)
+	}
+}
+
+func plain(rep tree.Representation, o tree.Options) variant {
+	return variant{rep: rep, opts: o}
+}
 
 // forest has n nodes in a fixed shape: node i is under node i/3, and every
 // tenth is a root.
@@ -131,150 +151,6 @@ func TestLoad(t *testing.T) {
 			t.Errorf("error of the entries: %v", err)
 		}
 	})
-}
-
-func TestConvert(t *testing.T) {
-	nodes := forest(40)
-	all := variants()
-	pairs := [][2]int{}
-	for from := range 5 { // every representation to every other
-		for to := range 5 {
-			if from != to {
-				pairs = append(pairs, [2]int{from, to})
-			}
-		}
-	}
-	// With orders, counters and segments; field names of the same collection.
-	pairs = append(pairs, [2]int{5, 10}, [2]int{10, 5}, [2]int{7, 8}, [2]int{8, 6}, [2]int{6, 7}, [2]int{10, 8}, [2]int{5, 5})
-	slow := mongotest.Engine(t, mongotest.Database(t)) == "secantus-py"
-	for i, p := range pairs {
-		if slow && i < 20 && (p[0]+1)%5 != p[1] && (p[0]+3)%5 != p[1] {
-			continue // there each is converted to two others, and from two
-		}
-		from, to := all[p[0]], all[p[1]]
-		t.Run(from.name+" to "+to.name, func(t *testing.T) {
-			t.Parallel()
-			ctx := t.Context()
-			to.opts.IDField = from.opts.IDField
-			to.opts.Scope = from.opts.Scope
-			db := mongotest.Database(t)
-			a := from.open(t, db.Collection("nodes"))
-			if _, err := a.Load(ctx, from.entries(nodes), nil); err != nil {
-				t.Fatal(err)
-			}
-			check := from
-			check.rep, check.opts = to.rep, to.opts
-			check.ordered = from.ordered && to.ordered
-			check.roots = from.roots && to.roots
-
-			b := check.open(t, db.Collection("copy"))
-			got, err := tree.Convert(ctx, a, b, &tree.ConvertOptions{BatchSize: 15})
-			if err != nil || got.Written != 40 {
-				t.Fatalf("copy: %+v, %v", got, err)
-			}
-			healthy(t, b)
-			check.compare(t, b, modelOf(nodes))
-			if got, err = tree.Convert(ctx, a, b, nil); err != nil || got.Written != 0 || got.Examined != 40 {
-				t.Errorf("copy again: %+v, %v", got, err)
-			}
-
-			b = check.open(t, db.Collection("nodes"))
-			var done []int64
-			if got, err = tree.Convert(ctx, a, b, &tree.ConvertOptions{BatchSize: 15, Keep: true, Progress: func(n int64) { done = append(done, n) }}); err != nil {
-				t.Fatalf("in place: %+v, %v", got, err)
-			}
-			if !slices.Equal(done, []int64{15, 30, 40}) {
-				t.Errorf("progress %v", done)
-			}
-			healthy(t, b)
-			check.compare(t, b, modelOf(nodes))
-			healthy(t, a) // kept
-			before := stored(t, db.Collection("nodes"))
-			if got, err = tree.Convert(ctx, a, b, &tree.ConvertOptions{Keep: true}); err != nil || got.Written != 0 {
-				t.Errorf("in place again: %+v, %v", got, err)
-			}
-			if diff := cmp.Diff(before, stored(t, db.Collection("nodes"))); diff != "" {
-				t.Errorf("in place again: %s", diff)
-			}
-			if _, err = tree.Convert(ctx, a, b, nil); err != nil {
-				t.Fatal(err)
-			}
-			healthy(t, b)
-			check.compare(t, b, modelOf(nodes))
-			// The same documents as if they had been inserted so.
-			for i, doc := range stored(t, db.Collection("nodes")) {
-				want := fieldsOf(stored(t, db.Collection("copy"))[i])
-				if diff := cmp.Diff(want, fieldsOf(doc)); diff != "" {
-					t.Errorf("fields in place (-copied +converted): %s", diff)
-					break
-				}
-			}
-		})
-	}
-}
-
-func fieldsOf(doc bson.D) (names []string) {
-	for _, e := range doc {
-		names = append(names, e.Key)
-	}
-	sort.Strings(names)
-	return names
-}
-
-func TestAdopt(t *testing.T) {
-	for _, v := range variants() {
-		if v.opts.IDField != "" || v.opts.SegmentField != "" {
-			continue
-		}
-		t.Run(v.name, func(t *testing.T) {
-			t.Parallel()
-			ctx := t.Context()
-			coll := mongotest.Database(t).Collection("nodes")
-			v.opts.ParentField = "up"
-			tr := v.open(t, coll)
-			nodes := forest(50)
-			var docs []any
-			for _, n := range nodes {
-				doc := bson.M{"_id": n[0], "title": "x"}
-				for _, e := range v.opts.Scope {
-					doc[e.Key] = e.Value
-				}
-				if n[1] != "" { // roots have no parent field at all
-					doc["up"] = n[1]
-				}
-				docs = append(docs, doc)
-			}
-			if _, err := coll.InsertMany(ctx, docs); err != nil {
-				t.Fatal(err)
-			}
-			// Cut off, then finished.
-			short, cancel := context.WithCancel(ctx)
-			defer cancel()
-			_, err := tr.Adopt(short, &tree.AdoptOptions{BatchSize: 20, Progress: func(done int64) { cancel() }})
-			if !errors.Is(err, context.Canceled) {
-				t.Fatal(err)
-			}
-			got, err := tr.Adopt(ctx, &tree.AdoptOptions{BatchSize: 20})
-			if err != nil || got.Examined != 50 || got.Unplaced != 0 {
-				t.Fatalf("%+v, %v", got, err)
-			}
-			healthy(t, tr)
-			v.ordered = false
-			v.compare(t, tr, modelOf(nodes))
-			before := stored(t, coll)
-			if got, err = tr.Adopt(ctx, nil); err != nil || got.Written != 0 {
-				t.Errorf("again: %+v, %v", got, err)
-			}
-			if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
-				t.Errorf("again: %s", diff)
-			}
-			for _, doc := range before {
-				if !slices.Contains(fieldsOf(doc), "title") {
-					t.Errorf("lost a field: %v", doc)
-				}
-			}
-		})
-	}
 }
 
 // kinds are the problems found, "kind id" each.
@@ -498,46 +374,192 @@ func TestRepairBesideWrites(t *testing.T) {
 	}
 }
 
-func TestConvertRefuses(t *testing.T) {
-	ctx := t.Context()
+func TestDumpEnds(t *testing.T) {
 	coll := mongotest.Database(t).Collection("nodes")
-	a, err := tree.New[string, bson.M](coll, tree.ParentReferences, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range []tree.Options{{Scope: dd("a", 1)}, {IDField: "x"}} {
-		b, err := tree.New[string, bson.M](coll, tree.AncestorArray, &o)
+	tr := plain(tree.ChildReferences, tree.Options{}).open(t, coll)
+	putDocs(t, coll, dd("_id", "R", "children", bson.A{"A", "A"}), dd("_id", "A", "children", bson.A{"B"}), dd("_id", "B", "children", bson.A{"A", "C"}),
+		dd("_id", "C", "children", bson.A{}))
+	var got []string
+	for e, err := range tr.Dump(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tree.Convert(ctx, a, b, nil); !errors.Is(err, tree.ErrUnsupported) {
-			t.Errorf("%+v: %v", o, err)
+		if got = append(got, e.Value["_id"].(string)); len(got) > 9 {
+			break
 		}
 	}
-	g, err := tree.New[string, bson.M](coll, tree.ChildReferences, &tree.Options{Graph: true})
+	if diff := cmp.Diff([]string{"R", "A", "B", "C"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A ring that something leads to is cut where it is entered, without roots
+// being made.
+func TestRepairKeepsWhatIsReached(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		graph      bool
+		docs       []any
+		a, b, r, s bson.A // children after the repair
+	}{
+		{"entry is the smallest", false, []any{dd("_id", "R", "children", bson.A{"A"}), dd("_id", "A", "children", bson.A{"B"}),
+			dd("_id", "B", "children", bson.A{"A"}), dd("_id", "S", "children", bson.A{})}, bson.A{"B"}, bson.A{}, bson.A{"A"}, bson.A{}},
+		{"entry is not", false, []any{dd("_id", "R", "children", bson.A{"B"}), dd("_id", "A", "children", bson.A{"B"}),
+			dd("_id", "B", "children", bson.A{"A"}), dd("_id", "S", "children", bson.A{})}, bson.A{}, bson.A{"A"}, bson.A{"B"}, bson.A{}},
+		{"graph", true, []any{dd("_id", "R", "children", bson.A{"B"}), dd("_id", "A", "children", bson.A{"B"}),
+			dd("_id", "B", "children", bson.A{"A"}), dd("_id", "S", "children", bson.A{"B"})}, bson.A{}, bson.A{"A"}, bson.A{"B"}, bson.A{"B"}},
+	} {
+		for _, roots := range []bool{false, true} {
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := plain(tree.ChildReferences, tree.Options{Graph: c.graph}).open(t, coll)
+			putDocs(t, coll, c.docs...)
+			got, err := tr.Repair(t.Context(), &tree.RepairOptions{MakeRoots: roots})
+			if err != nil || got.Repaired != 1 || got.Remaining != 0 {
+				t.Errorf("%s: %+v, %v", c.name, got, err)
+			}
+			healthy(t, tr)
+			want := []bson.A{c.a, c.b, c.r, c.s}
+			for i, doc := range stored(t, coll) {
+				if diff := cmp.Diff(want[i], doc[1].Value); diff != "" {
+					t.Errorf("%s, %v: %v %s", c.name, roots, doc, diff)
+				}
+			}
+		}
+	}
+}
+
+// A segment that is taken stops one repair, not all.
+func TestRepairTakenSegment(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr, err := tree.New[int, bson.M](coll, tree.MaterializedPath, &tree.Options{SegmentField: "s", ChildCountField: "n"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tree.Convert(ctx, a, g, nil); !errors.Is(err, tree.ErrUnsupported) {
-		t.Error(err)
-	}
-	// An orphan is counted and left alone.
-	if _, err := coll.InsertMany(ctx, []any{dd("_id", "root", "parent", nil), dd("_id", "lost", "parent", "gone")}); err != nil {
+	if err := tr.EnsureIndexes(ctx); err != nil {
 		t.Fatal(err)
 	}
-	b, err := tree.New[string, bson.M](coll, tree.AncestorArray, nil)
-	if err != nil {
+	putDocs(t, coll, dd("_id", 0, "path", ",gone,", "s", "free", "n", 0), dd("_id", 1, "path", nil, "s", "docs", "n", 0),
+		dd("_id", 2, "path", ",gone,", "s", "docs", "n", 0), dd("_id", 3, "path", ",docs,", "s", "x", "n", 77))
+	for range 2 {
+		got, err := tr.Repair(ctx, &tree.RepairOptions{MakeRoots: true})
+		if err != nil || got.Remaining != 1 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	for _, doc := range stored(t, coll) {
+		id, path, n := doc[0].Value.(int32), doc[1].Value, doc[3].Value
+		want := map[int32][2]any{0: {nil, int32(0)}, 1: {nil, int64(1)}, 2: {",gone,", int32(0)}, 3: {",docs,", int64(0)}}[id]
+		if diff := cmp.Diff(want, [2]any{path, n}); diff != "" {
+			t.Errorf("%d: %s", id, diff)
+		}
+	}
+}
+
+// Values that no write of the package makes.
+func TestCheckOddValues(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		v      variant
+		docs   []any
+		found  []string
+		stays  []string
+		detail string
+	}{
+		{"segments", plain(tree.MaterializedPath, tree.Options{SegmentField: "s"}), []any{dd("_id", "1", "path", nil, "s", nil), dd("_id", "2", "path", nil),
+			dd("_id", "3", "path", nil, "s", "A"), dd("_id", "4", "path", nil, "s", "A,B"), dd("_id", "5", "path", ",A,", "s", "B"), dd("_id", "6", "path", nil, "s", 1.5)},
+			[]string{"wrong path 1", "wrong path 2", "wrong path 4", "wrong path 6"}, []string{"wrong path 1", "wrong path 2", "wrong path 4", "wrong path 6"}, "s is missing"},
+		{"orders", plain(tree.ParentReferences, tree.Options{OrderField: "o"}), []any{dd("_id", "P", "o", 0), dd("_id", "a", "parent", "P", "o", 1.5),
+			dd("_id", "b", "parent", "P", "o", 2.5), dd("_id", "Q", "o", 7.0), dd("_id", "c", "parent", "Q", "o", "x")},
+			[]string{"wrong order P", "wrong order Q"}, nil, `o of "a" is `},
+		{"no order", plain(tree.ParentReferences, tree.Options{OrderField: "o"}), []any{dd("_id", "P", "o", 0), dd("_id", "a", "parent", "P")},
+			[]string{"wrong order P"}, nil, `o of "a" is missing`},
+		{"count", plain(tree.ParentReferences, tree.Options{ChildCountField: "n"}), []any{dd("_id", "P"), dd("_id", "Q", "n", 0.5)},
+			[]string{"wrong count P", "wrong count Q"}, nil, "n is missing, there are 0 children"},
+		{"numbers", plain(tree.NestedSets, tree.Options{}), []any{dd("_id", "P", "parent", nil, "left", 1.5, "right", 2)},
+			[]string{"wrong range P"}, nil, "right is"},
+		{"children", plain(tree.ChildReferences, tree.Options{}), []any{dd("_id", "P", "children", nil), dd("_id", "Q", "children", "P"), dd("_id", "R", "children", bson.A{"S"}), dd("_id", "S")},
+			[]string{"wrong children P", "wrong children Q"}, nil, "children is null"},
+		{"ancestors", plain(tree.AncestorArray, tree.Options{}), []any{dd("_id", "P", "parent", nil)}, []string{"wrong ancestors P"}, nil, "missing, the parents"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr, err := tree.New[string, bson.M](coll, c.v.rep, &c.v.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			putDocs(t, coll, c.docs...)
+			if diff := cmp.Diff(c.found, kinds(t, tr)); diff != "" {
+				t.Errorf("found (-want +got): %s", diff)
+			}
+			if all := strings.Join(problems(t, tr), "\n"); !strings.Contains(all, c.detail) {
+				t.Errorf("no %q in %s", c.detail, all)
+			}
+			got, err := tr.Repair(ctx, &tree.RepairOptions{MakeRoots: true})
+			if err != nil || int(got.Remaining) != len(c.stays) || c.stays == nil && got.Repaired == 0 {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if diff := cmp.Diff(append([]string{}, c.stays...), kinds(t, tr)); diff != "" {
+				t.Errorf("stays (-want +got): %s", diff)
+			}
+		})
+	}
+}
+
+// Work that is to see all nodes reads from the primary, whatever the collection
+// is set to, and in the order of the IDs.
+func TestBatchesFromPrimary(t *testing.T) {
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	coll := db.Collection("nodes", options.Collection().SetReadPreference(readpref.SecondaryPreferred()))
+	v := plain(tree.AncestorArray, tree.Options{OrderField: "pos"})
+	tr, to := v.open(t, coll), plain(tree.MaterializedPath, tree.Options{OrderField: "pos"}).open(t, coll)
+	insertAll(t, v, tr, books)
+	other := v.open(t, db.Collection("copy"))
+	for name, fn := range map[string]func() error{
+		"Check":           func() error { return drain(tr.Check(ctx)) },
+		"Repair":          func() error { return errOf(tr.Repair(ctx, nil)) },
+		"Adopt":           func() error { return errOf(tr.Adopt(ctx, nil)) },
+		"Convert":         func() error { return errOf(tree.Convert(ctx, tr, to, &tree.ConvertOptions{Keep: true})) },
+		"Convert by copy": func() error { return errOf(tree.Convert(ctx, tr, other, nil)) },
+	} {
+		c := mongotest.Record(t, db, func() {
+			if err := fn(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+		for _, command := range c.Named("find", "aggregate") {
+			if mode, ok := command.Body.Lookup("$readPreference", "mode").StringValueOK(); ok && strings.HasPrefix(mode, "secondary") {
+				t.Errorf("%s reads from a %s: %v", name, mode, command.Body)
+			}
+		}
+		if finds := c.Named("find"); name != "Convert by copy" && !cmp.Equal(toD(t, finds[0].Body.Lookup("sort").Document()), dd("_id", int32(1))) {
+			t.Errorf("%s: %v", name, finds[0].Body)
+		}
+	}
+}
+
+// Each batch of a walk is one reply.
+func TestDumpOfManyInALevel(t *testing.T) {
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	v := plain(tree.AncestorArray, tree.Options{})
+	tr := v.open(t, db.Collection("nodes"))
+	var many [][2]string
+	for i := range 300 {
+		many = append(many, [2]string{string(rune('a'+i%26)) + strings.Repeat("x", i/26), ""})
+	}
+	if _, err := tr.Load(ctx, v.entries(many), nil); err != nil {
 		t.Fatal(err)
 	}
-	got, err := b.Adopt(ctx, nil)
-	if want := (tree.ConvertResult{Examined: 2, Written: 1, Unplaced: 1}); err != nil || got != want {
-		t.Errorf("%+v, %v", got, err)
-	}
-	// An index in the way is an error and stays.
-	if _, err := coll.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: dd("ancestors", 1), Options: options.Index().SetSparse(true)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.EnsureIndexes(ctx); !errors.Is(err, tree.ErrIndexConflict) {
-		t.Errorf("%v", err)
+	c := mongotest.Record(t, db, func() {
+		if err := drain(tr.Dump(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	if got := c.RoundTrips(); got != 3 {
+		t.Errorf("%d: %v", got, c.Names())
 	}
 }
