@@ -70,8 +70,8 @@ func (s *service) addCategory(ctx context.Context, c category, parent string) er
 	return err
 }
 
-// addProduct stores a product of an existing category. The count on the category
-// makes it conflict with a deletion of that.
+// addProduct stores a product of an existing category, which counts its products.
+// The count also makes this conflict with whoever deletes the category.
 func (s *service) addProduct(ctx context.Context, p product, specs map[string]any) error {
 	var attributes []attribute.Attribute[any]
 	for _, key := range slices.Sorted(maps.Keys(specs)) {
@@ -123,10 +123,21 @@ func (s *service) product(ctx context.Context, sku string) (productPage, error) 
 // by its filter. Orders keep their copies.
 func (s *service) deleteProduct(ctx context.Context, sku string) error {
 	return s.atomically(ctx, func(ctx context.Context) error {
+		// The category of a product never changes, so it can be read first.
+		var p product
+		err := s.productColl.FindOne(ctx, bson.D{{Key: "_id", Value: sku}},
+			options.FindOne().SetProjection(bson.D{{Key: "category", Value: 1}})).Decode(&p)
+		if err != nil {
+			return err
+		}
 		if _, err := s.reviews.DeleteParent(ctx, sku); err != nil {
 			return err
 		}
-		_, err := s.buyerColl.DeleteMany(ctx, s.buyers.OverflowFilter(sku))
+		if _, err := s.buyerColl.DeleteMany(ctx, s.buyers.OverflowFilter(sku)); err != nil {
+			return err
+		}
+		_, err = s.categoryColl.UpdateOne(ctx, s.categories.Filter(p.Category),
+			bson.D{{Key: "$inc", Value: bson.D{{Key: "products", Value: -1}}}})
 		return err
 	})
 }

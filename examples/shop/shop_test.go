@@ -273,6 +273,8 @@ func TestBuyers(t *testing.T) {
 	c.checked()
 
 	c.want(204, "DELETE", "/products/hd-1", "")
+	c.want(404, "DELETE", "/products/hd-1", "")
+	c.checked()
 	c.want(404, "GET", "/products/hd-1/buyers", "")
 	for _, name := range []string{"buyers", "reviews"} {
 		if n, err := c.s.productColl.Database().Collection(name).CountDocuments(t.Context(), bson.D{}); err != nil || n != 0 {
@@ -458,6 +460,23 @@ func (c *client) checked() {
 	}
 	for p, err := range c.s.customerCopies.Check(ctx) {
 		found(p, err)
+	}
+	var counted []struct {
+		ID       string `bson:"_id"`
+		Products int64  `bson:"products"`
+	}
+	cursor, err := c.s.categoryColl.Find(ctx, bson.D{})
+	if err == nil {
+		err = cursor.All(ctx, &counted)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, category := range counted {
+		n, err := c.s.productColl.CountDocuments(ctx, bson.D{{Key: "category", Value: category.ID}})
+		if err != nil || n != category.Products {
+			c.t.Errorf("%s counts %d products, has %d, %v", category.ID, category.Products, n, err)
+		}
 	}
 }
 
