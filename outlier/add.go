@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -136,13 +137,23 @@ func (l *lists) addTypical(ctx context.Context, id bson.RawValue, xs []bson.RawV
 		}
 		return int64(len(xs)), true, nil
 	}
-	var before state
-	err = l.coll.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().SetReturnDocument(options.Before).
-		SetProjection(bson.D{{Key: "fresh", Value: fresh}})).Decode(&before)
-	if errors.Is(err, mongo.ErrNoDocuments) {
+	before, err := l.modify(ctx, filter, update, bson.D{{Key: "_id", Value: 0}, {Key: "fresh", Value: fresh}})
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
 		return 0, false, nil
+	case before.Again:
+		return int64(len(distinct(append(before.Items, xs...))) - len(distinct(before.Items))), true, nil
 	}
 	return int64(len(before.Fresh)), err == nil, err
+}
+
+// distinct is the elements of a set, without a collation.
+func distinct(xs []bson.RawValue) map[string]bool {
+	out := map[string]bool{}
+	for _, x := range xs {
+		out[rawvalue.Key(x)] = true
+	}
+	return out
 }
 
 // fresh is the positions in xs of what array does not hold, of equals the first.
@@ -179,10 +190,7 @@ func (l *lists) addLocked(ctx context.Context, id bson.RawValue, xs []bson.RawVa
 		fields = l.project(bson.E{Key: "fresh", Value: l.fresh(xs, array)})
 	}
 	count := int64(len(xs)) // those that are known are taken off again
-	var before state
-	err := l.coll.FindOneAndUpdate(ctx, l.parent(id),
-		l.become(nil, true, op("$add", l.total(array), number(count))),
-		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(fields)).Decode(&before)
+	before, err := l.modify(ctx, l.parent(id), l.become(nil, true, op("$add", l.total(array), number(count))), fields)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, ErrNotFound
 	}

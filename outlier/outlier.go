@@ -294,7 +294,7 @@ func (l *lists) countable() bson.D {
 
 // A state is a parent as it was before a write, without its elements.
 type state struct {
-	ID    bson.RawValue `bson:"_id"`
+	ID    bson.RawValue `bson:"id"`
 	Flag  bool          `bson:"flag"`
 	Total int64         `bson:"total"`
 	Size  int64         `bson:"size"`
@@ -303,12 +303,34 @@ type state struct {
 	Fresh []int `bson:"fresh"`
 	// Held is how often the parent holds the element to remove.
 	Held int64 `bson:"held"`
+	// Again says that there is none of this but the elements, see modify.
+	Again bool            `bson:"-"`
+	Items []bson.RawValue `bson:"-"`
+}
+
+// modify changes a parent and returns its state before the change. Outside of a
+// transaction the driver asks again if an answer is lost, and a server that has
+// made the change already gives the whole document, not the projection of it.
+func (l *lists) modify(ctx context.Context, filter bson.D, update mongo.Pipeline, projection bson.D) (before state, err error) {
+	doc, err := l.coll.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().
+		SetReturnDocument(options.Before).SetProjection(projection)).Raw()
+	switch {
+	case err != nil:
+	case doc.Lookup("_id").IsZero(): // which all documents have, and no projection
+		err = bson.Unmarshal(doc, &before)
+	default:
+		before.Again = true
+		before.Items, err = l.values(doc)
+	}
+	return before, err
 }
 
 // project is the projection that decodes as a state, whatever number the total is.
 func (l *lists) project(more ...bson.E) bson.D {
 	array := l.array()
 	return append(bson.D{
+		{Key: "_id", Value: 0},
+		{Key: "id", Value: "$_id"},
 		{Key: "flag", Value: l.flagged()},
 		{Key: "total", Value: op("$toLong", l.total(array))},
 		{Key: "size", Value: size(array)},

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -71,6 +72,13 @@ func (l *lists) removeTypical(ctx context.Context, id, x bson.RawValue, all bool
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, false, nil
 	}
+	if before.Again {
+		for _, y := range before.Items {
+			if rawvalue.Key(y) == rawvalue.Key(x) {
+				before.Held++
+			}
+		}
+	}
 	return before.Held, err == nil, err
 }
 
@@ -91,11 +99,8 @@ func (l *lists) removal(x bson.RawValue, all bool) mongo.Pipeline {
 	})}
 }
 
-func (l *lists) removeInside(ctx context.Context, filter bson.D, x bson.RawValue, all bool) (before state, err error) {
-	err = l.coll.FindOneAndUpdate(ctx, filter, l.removal(x, all),
-		options.FindOneAndUpdate().SetReturnDocument(options.Before).
-			SetProjection(l.project(bson.E{Key: "held", Value: l.occurrences(l.array(), x, all)}))).Decode(&before)
-	return before, err
+func (l *lists) removeInside(ctx context.Context, filter bson.D, x bson.RawValue, all bool) (state, error) {
+	return l.modify(ctx, filter, l.removal(x, all), l.project(bson.E{Key: "held", Value: l.occurrences(l.array(), x, all)}))
 }
 
 // occurrences is how many elements a removal takes out of array.
