@@ -127,6 +127,9 @@ func TestValues(t *testing.T) {
 	n, err := a.GetBy(ctx, nil, "x", "r") // not the document that has the key otherwise
 	must(t, err)
 	want(t, n, 4)
+	// A malformed entry is none: it does not stop the reading of the others.
+	insert(t, coll, doc(5, e("x", 5), d("k", "x", "v", 6, "u", 7)))
+	want(t, values(d("_id", 5), "x"), []value{{5, 5, ""}})
 	if _, err := coll.UpdateOne(ctx, d("_id", 2), d("$set", d("attributes.0.v", "text"))); err != nil {
 		t.Fatal(err)
 	}

@@ -119,8 +119,8 @@ type Value[ID, V any] struct {
 
 // Values yields the value of this key from all documents that filter selects
 // and that have it, in no particular order. With qualifiers it yields the
-// entries that have one of them, without all of the key. A nil filter is all
-// documents.
+// entries that have one of them, without all of the key. Malformed entries, see
+// Check, are left out. A nil filter is all documents.
 //
 // Cost: 1 round trip a batch of the cursor; the documents with the key are
 // read, by the index if its Prefix is in the filter.
@@ -138,7 +138,7 @@ func (a *Attributes[ID, V]) Values(ctx context.Context, filter bson.D, key strin
 func (a *Attributes[ID, V]) ValuesPipeline(filter bson.D, key string, qualifier ...string) mongo.Pipeline {
 	return mongo.Pipeline{
 		op("$match", and(filter, a.has(key, qualifier))),
-		op("$project", bson.D{{Key: "entries", Value: a.uniform(a.keyed("$$o", key, qualifier))}}),
+		op("$project", bson.D{{Key: "entries", Value: a.uniform(op("$and", a.valid("$$o"), a.keyed("$$o", key, qualifier)))}}),
 		op("$unwind", "$entries"),
 		op("$project", bson.D{{Key: "value", Value: "$entries.value"}, {Key: "qualifier", Value: "$entries.qualifier"}}),
 	}
