@@ -48,7 +48,9 @@ type AdoptResult struct {
 	Adopted  int64 // changed
 	// Skipped were left alone: on a collision, because ArrayField is no array or
 	// the parent of a field no document, or because they were changed or deleted
-	// by somebody else meanwhile.
+	// by somebody else meanwhile. Without Keep they are found by what they still
+	// have: one of the fields ({path: {$exists: true}}), or of the entries
+	// (Exists).
 	Skipped int64
 }
 
@@ -77,7 +79,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, opts *A
 		parts = append(parts, cond(o.holds(column), bson.A{entry}, bson.A{}))
 		selected = append(selected, bson.D{{Key: column.Path, Value: bson.D{{Key: "$exists", Value: true}}}})
 		paths = append(paths, column.Path)
-		for parent := range prefixes(column.Path, false) { // $path would be an array too
+		for _, parent := range above(column.Path) { // $path would be an array too
 			blocked = append(blocked, op("$isArray", bson.A{"$" + parent}))
 		}
 	}
@@ -105,7 +107,7 @@ func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, opts 
 	for _, column := range columns {
 		selected = append(selected, a.has(column.Key, a.identity(column.Qualifier)))
 		moved = append(moved, a.keyed("$$o", column.Key, a.identity(column.Qualifier)))
-		for parent := range prefixes(column.Path, false) { // to write into
+		for _, parent := range above(column.Path) { // to write into
 			blocked = append(blocked, op("$and", op("$gt", op("$size", a.hits(column)), 0),
 				op("$not", bson.A{typeIn("$"+parent, append([]string{"object"}, nothing...)...)})))
 		}

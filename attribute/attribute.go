@@ -222,7 +222,7 @@ func (c *core) refuseArrays(ctx context.Context) error {
 	}
 	var arrays bson.A
 	for _, path := range paths {
-		for part := range prefixes(path, true) {
+		for _, part := range append(above(path), path) {
 			arrays = append(arrays, bson.D{{Key: part, Value: isType("array")}})
 		}
 	}

@@ -195,7 +195,7 @@ func (c *core) inspect(ctx context.Context, visit func(findings) bool) error {
 	sides := bson.A{}
 	for _, path := range c.sides() {
 		tests := bson.A{}
-		for part := range prefixes(path, true) {
+		for _, part := range append(above(path), path) {
 			tests = append(tests, op("$isArray", bson.A{"$" + part}))
 		}
 		sides = append(sides, cond(op("$and", op("$isArray", bson.A{"$" + c.array}), op("$or", tests)), bson.A{literal(path)}, bson.A{}))

@@ -186,10 +186,13 @@
 //
 // # Sharding
 //
-// Shard as the documents ask for; the writes here filter on _id ([Attributes.ShardKey]).
-// Sharded by something else, an update by _id asks all shards. An array cannot
-// be part of a shard key. RenameKey, RemoveKey, Adopt and Unadopt write many
-// documents by their _id and go to all shards.
+// Shard as the documents ask for; reads and writes of one document filter on _id
+// ([Attributes.ShardKey]). Sharded by something else, they ask all shards. An
+// array cannot be part of a shard key. RenameKey, RemoveKey, Adopt, Unadopt and
+// Repair write many documents by their _id in one command. While the balancer
+// moves chunks, MongoDB may pass over a document of such a command, or do it
+// twice, which here is as good as once; run them again until a run changes
+// nothing.
 //
 // # Maintenance and adoption
 //

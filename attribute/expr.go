@@ -1,7 +1,6 @@
 package attribute
 
 import (
-	"iter"
 	"slices"
 	"time"
 
@@ -178,7 +177,7 @@ func (c *core) writable() bson.D {
 // documents or missing.
 func inDocuments(path string) (out bson.D) {
 	var parents bson.A
-	for part := range prefixes(path, false) {
+	for _, part := range above(path) {
 		parents = append(parents, bson.D{{Key: part, Value: op("$not", isType("array"))},
 			{Key: "$or", Value: bson.A{bson.D{{Key: part, Value: isType("object")}}, bson.D{{Key: part, Value: bson.D{{Key: "$exists", Value: false}}}}}}})
 	}
@@ -191,24 +190,20 @@ func inDocuments(path string) (out bson.D) {
 // isWritable is writable as an expression.
 func (c *core) isWritable() bson.D {
 	tests := bson.A{typeIn("$"+c.array, append([]string{"array"}, nothing...)...)}
-	for part := range prefixes(c.array, false) {
+	for _, part := range above(c.array) {
 		tests = append(tests, typeIn("$"+part, "object", "missing"))
 	}
 	return bson.D{{Key: "$and", Value: tests}}
 }
 
-// prefixes yields the paths above path, and path itself if whole.
-func prefixes(path string, whole bool) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for i := range len(path) {
-			if path[i] == '.' && !yield(path[:i]) {
-				return
-			}
-		}
-		if whole {
-			yield(path)
+// above is the paths of the documents that path goes through.
+func above(path string) (out []string) {
+	for i := range len(path) {
+		if path[i] == '.' {
+			out = append(out, path[:i])
 		}
 	}
+	return out
 }
 
 // equal is the condition that a field equals value: the value itself, or {$eq:

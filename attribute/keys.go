@@ -55,7 +55,8 @@ type KeyResult struct {
 	Examined int64 // had the key
 	Changed  int64
 	// Skipped were left alone: on a collision, because ArrayField is no array, or
-	// because they were changed or deleted by somebody else meanwhile.
+	// because they were changed or deleted by somebody else meanwhile. They are
+	// found by the key, which they still have (Exists).
 	Skipped int64
 }
 

@@ -87,6 +87,8 @@ func TestRenameKey(t *testing.T) {
 			want(t, result, c.result)
 			want(t, progress, []int64{2, 4, 6})
 			want(t, all(t, coll), slices.Concat(untouched, c.want, rest))
+			// What was skipped is found by what it still has.
+			want(t, int64(len(ids(t, coll, a.Filter(a.Exists("old"))))), result.Skipped)
 			again, err := a.RenameKey(t.Context(), "old", "new", &attribute.KeyOptions{OnCollision: c.policy})
 			must(t, err)
 			want(t, again, attribute.KeyResult{Examined: c.result.Skipped, Skipped: c.result.Skipped})
@@ -174,6 +176,13 @@ func TestAdopt(t *testing.T) {
 				c.want[0][2].Value = int32(500)
 			}
 			want(t, all(t, coll), slices.Concat(c.want, rest))
+			if !c.opts.Keep { // what was skipped is found by what it still has
+				still := bson.A{}
+				for _, column := range columns {
+					still = append(still, d(column.Path, d("$exists", true)))
+				}
+				want(t, int64(len(ids(t, coll, d("$or", still)))), result.Skipped)
+			}
 			// Again: nothing changes.
 			result, err = a.Adopt(t.Context(), columns, &c.opts)
 			must(t, err)
@@ -227,6 +236,13 @@ func TestUnadopt(t *testing.T) {
 			must(t, err)
 			want(t, result, c.result)
 			want(t, all(t, coll), slices.Concat(c.want, rest))
+			if !c.opts.Keep {
+				still := bson.A{}
+				for _, column := range columns {
+					still = append(still, a.Filter(a.Exists(column.Key, column.Qualifier)))
+				}
+				want(t, int64(len(ids(t, coll, d("$or", still)))), result.Skipped)
+			}
 			result, err = a.Unadopt(t.Context(), columns, &c.opts)
 			must(t, err)
 			want(t, result.Adopted, int64(0))
