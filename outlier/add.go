@@ -317,6 +317,7 @@ func (l *lists) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 	together := len(xs) <= l.opts.OverflowMaxCount && cost(xs) <= int64(l.opts.OverflowMaxBytes)
 	if together {
 		fits := op("$and",
+			op("$in", op("$type", "$"+l.opts.NumberField), bson.A{"int", "long", "double"}),
 			op("$lte", op("$add", size(array), len(xs)), l.opts.OverflowMaxCount),
 			op("$lte", op("$add", bytes(array), cost(xs)), l.opts.OverflowMaxBytes))
 		err = l.overflow.FindOneAndUpdate(ctx, l.extras(id), mongo.Pipeline{stage("$set", bson.D{
@@ -328,13 +329,13 @@ func (l *lists) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 	}
 	switch {
 	case err == nil:
+		n, ok := last.Number.AsInt64OK()
+		if !ok { // nothing can follow it
+			return l.notNumber(last.Number)
+		}
 		inside := fitting(xs, last.Size, last.Bytes, l.opts.OverflowMaxCount, l.opts.OverflowMaxBytes)
 		if inside == len(xs) {
 			return nil // as the server has found
-		}
-		n, ok := last.Number.AsInt64OK()
-		if !ok {
-			return l.notNumber(last.Number)
 		}
 		if inside > 0 {
 			_, err := l.overflow.UpdateOne(ctx, l.extra(id, last.Number), mongo.Pipeline{stage("$set", bson.D{

@@ -154,6 +154,7 @@ func TestNumberThatIsNone(t *testing.T) {
 		for _, counted := range []bool{false, true} {
 			db := mongotest.Database(t)
 			lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: set, CountTypical: counted})
+			wide := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 1500, Set: set, CountTypical: counted})
 			parents, extras := db.Collection("parents"), db.Collection("extras")
 			for id := range 3 {
 				insert(t, db, bson.D{{Key: "_id", Value: id}})
@@ -173,8 +174,10 @@ func TestNumberThatIsNone(t *testing.T) {
 			inTransaction(t, db, true, func(ctx context.Context) {
 				_, add := lists.AddMany(ctx, 0, []int{50, 51, 52})
 				_, typical := lists.AddMany(ctx, 1, []int{50, 51, 52, 53})
-				for i, err := range []error{add, typical, lists.Rebalance(ctx, 2)} {
-					want := fmt.Sprintf(`overflow document with "n" "z": invalid: not a number: _id %d`, i)
+				_, one := lists.Add(ctx, 0, 50)
+				_, pieces := wide.AddMany(ctx, 0, ints(50, 1900)) // of which the first thousand would fit
+				for i, err := range []error{add, typical, lists.Rebalance(ctx, 2), one, pieces} {
+					want := fmt.Sprintf(`overflow document with "n" "z": invalid: not a number: _id %d`, []int{0, 1, 2, 0, 0}[i])
 					if !errors.Is(err, outlier.ErrInvalid) || !strings.HasSuffix(err.Error(), want) {
 						t.Errorf("%v, want %s", err, want)
 					}
@@ -191,6 +194,24 @@ func TestNumberThatIsNone(t *testing.T) {
 				t.Errorf("%+v, %v", result, err)
 			}
 		}
+	}
+}
+
+// The number null is not what the parent's own elements have: repairing a set
+// drops its duplicates where they lie.
+func TestNumberNull(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, string](t, db, &outlier.Options{MaxCount: 4, FoldBack: -1, Set: true})
+	insert(t, db, bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: array([]string{"a", "b", "a", "c"})}})
+	if _, err := db.Collection("extras").InsertOne(t.Context(), bson.D{{Key: "parent", Value: 1}, {Key: "n", Value: nil}, {Key: "items", Value: array([]string{"d", "e", "f"})}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := lists.Rebalance(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a", "b", "c", "d", "e", "f"}, collect(t, lists.Items(t.Context(), 1))); diff != "" {
+		t.Error(diff)
 	}
 }
 

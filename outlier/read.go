@@ -382,10 +382,10 @@ func (l *lists) ItemsPipeline(filter bson.D) mongo.Pipeline {
 }
 
 // parts gives the arrays of the parents that filter selects as documents {_id:
-// <the parent's>, part: {n, items}}, n being null for the parent's own.
+// <the parent's>, part: {n, items}}, the parent's own without n.
 func (l *lists) parts(filter bson.D) mongo.Pipeline {
 	const extra, at = "extra", "at"
-	own := bson.D{{Key: "n", Value: op("$literal", nil)}, {Key: "items", Value: "$items"}}
+	own := bson.D{{Key: "items", Value: "$items"}}
 	return mongo.Pipeline{
 		stage("$match", filter),
 		stage("$project", bson.D{{Key: "items", Value: l.array()}}),
