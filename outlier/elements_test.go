@@ -330,6 +330,24 @@ func elementsIn(doc bson.Raw) int {
 	return len(values)
 }
 
+// Bytes are elements, too, not the list as a whole.
+func TestBytesAsElements(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, byte](t, db, &outlier.Options{MaxCount: 2})
+	insert(t, db, bson.D{{Key: "_id", Value: 1}})
+	if _, err := lists.AddMany(t.Context(), 1, []byte{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := lists.Page(t.Context(), 1, 1, 5)
+	if diff := cmp.Diff([]byte{2, 3}, page.Items); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	if diff := cmp.Diff([]byte{1, 2, 3}, collect(t, lists.Items(t.Context(), 1))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 type celsius float64
 
 // registry writes celsius as text, and reads it back.

@@ -93,14 +93,17 @@ func (l *lists) contains(ctx context.Context, id, x bson.RawValue) (bool, error)
 // contents decodes the elements through the client's registry, under a name of
 // our own.
 type contents[E any] struct {
-	Flag  bool  `bson:"flag"`
-	Total int64 `bson:"total"`
-	Size  int64 `bson:"size"`
-	Items []E   `bson:"items"`
+	Flag  bool        `bson:"flag"`
+	Total int64       `bson:"total"`
+	Size  int64       `bson:"size"`
+	Items elements[E] `bson:"items"`
 	// Of an overflow document:
 	Number bson.RawValue `bson:"n"`
 	List   bool          `bson:"list"`
 }
+
+// elements is a type of its own because the driver decodes no array as a []byte.
+type elements[E any] []E
 
 // Items yields the whole list in order: ErrNotFound without a parent. The
 // elements of an outlier are read in a snapshot transaction (its own, unless ctx
@@ -284,9 +287,6 @@ func (l *Lists[ID, E]) page(ctx context.Context, raw bson.RawValue, offset, limi
 }
 
 func (l *Lists[ID, E]) pageOf(c contents[E], offset int64) Page[E] {
-	if c.Items == nil {
-		c.Items = []E{}
-	}
 	return Page[E]{c.Items, c.Total, offset+int64(len(c.Items)) < c.Total}
 }
 
