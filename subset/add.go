@@ -43,7 +43,7 @@ func (s *Subset[P, T]) add(ctx context.Context, parent P, item T) (entry, error)
 	if err != nil {
 		return entry{}, err
 	}
-	return e, s.blamed(ctx, txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
+	return e, txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
 		_, touched, err := s.apply(ctx, change{parent: p, in: []entry{e}}, nil)
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ func (s *Subset[P, T]) add(ctx context.Context, parent P, item T) (entry, error)
 			return err
 		}
 		return s.settle(ctx, p, false, touched)
-	}), p)
+	})
 }
 
 // BatchOptions bounds AddMany.
@@ -148,7 +148,7 @@ func (s *Subset[P, T]) addBatch(ctx context.Context, groups []change) error {
 	// In one order, so that two batches do not wait for each other in a circle.
 	slices.SortFunc(groups, func(a, b change) int { return compareIDs(a.parent, b.parent) })
 	models := make([]mongo.WriteModel, len(groups))
-	ids := make([]bson.RawValue, len(groups))
+	ids := make(bson.A, len(groups))
 	var docs []bson.Raw
 	for i, c := range groups {
 		models[i] = mongo.NewUpdateOneModel().SetFilter(s.target(c.parent)).SetUpdate(s.update(c))
@@ -167,9 +167,9 @@ func (s *Subset[P, T]) addBatch(ctx context.Context, groups []change) error {
 		return txn.Conflict("a parent appeared") // after it was missed
 	}
 	joined := txn.Running(ctx)
-	return s.blamed(ctx, txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
+	return txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
 		if joined { // a refusal must not leave the others written
-			n, err := scan.Primary(s.parents).CountDocuments(ctx, append(these, s.adopted()...))
+			n, err := scan.Primary(s.parents).CountDocuments(ctx, append(these, s.open()...))
 			if err != nil {
 				return err
 			}
@@ -193,5 +193,5 @@ func (s *Subset[P, T]) addBatch(ctx context.Context, groups []change) error {
 		_, err = s.parents.UpdateMany(ctx, append(these, bson.E{Key: fieldTouch, Value: true}),
 			bson.D{{Key: "$unset", Value: bson.D{{Key: fieldTouch, Value: ""}}}})
 		return err
-	}), ids...)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -28,18 +29,84 @@ func (s *Subset[P, T]) counts(c change) bool {
 
 // target selects a parent for a change.
 func (s *Subset[P, T]) target(parent bson.RawValue) bson.D {
-	return append(byID(parent), s.adopted()...)
+	return append(byID(parent), s.open()...)
 }
 
-// adopted leaves out parents that hold items which were never counted.
-func (s *Subset[P, T]) adopted() bson.D {
-	if s.opts.CountField == "" {
-		return nil
+// open leaves out parents that hold items which were never counted, or something
+// else where a change belongs.
+func (s *Subset[P, T]) open() bson.D {
+	var closed bson.A
+	if s.opts.CountField != "" {
+		closed = append(closed, bson.D{
+			{Key: s.opts.CountField, Value: bson.D{{Key: "$exists", Value: false}}},
+			{Key: s.opts.ArrayField + ".0", Value: bson.D{{Key: "$exists", Value: true}}},
+		})
 	}
-	return bson.D{{Key: "$nor", Value: bson.A{bson.D{
-		{Key: s.opts.CountField, Value: bson.D{{Key: "$exists", Value: false}}},
-		{Key: s.opts.ArrayField + ".0", Value: bson.D{{Key: "$exists", Value: true}}},
-	}}}}
+	for _, p := range s.places {
+		closed = append(closed, bson.D{{Key: p.path, Value: bson.D{
+			{Key: "$exists", Value: true}, {Key: "$not", Value: bson.D{{Key: "$type", Value: bson.A{p.kind, "null"}}}},
+		}}})
+		if p.kind != "array" { // whose elements $type looks at too
+			closed = append(closed, bson.D{{Key: p.path, Value: bson.D{{Key: "$type", Value: "array"}}}})
+		}
+	}
+	return bson.D{{Key: "$nor", Value: closed}}
+}
+
+// A place is a path in a parent and the type, by its name in $type, that stands
+// there if anything does.
+type place struct{ path, kind string }
+
+// places are those of all that follows from the items, and of the documents around
+// it.
+func (o *Options) places() []place {
+	var out []place
+	add := func(path, kind string) {
+		for i, c := range path {
+			around := place{path[:i], "object"}
+			if c == '.' && !slices.Contains(out, around) {
+				out = append(out, around)
+			}
+		}
+		if path != "" && kind != "" {
+			out = append(out, place{path, kind})
+		}
+	}
+	add(o.ArrayField, "array")
+	add(o.CountField, "number")
+	for _, v := range o.Values {
+		add(v.Sum, "number")
+		add(v.Count, "number")
+		add(v.Mean, "") // whatever it is, it is set anew
+	}
+	return out
+}
+
+// taken is the error about a parent that holds something else in a place of one of
+// these kinds.
+func (s *Subset[P, T]) taken(parent bson.Raw, kinds ...string) error {
+	for _, p := range s.places {
+		value := lookup(parent, p.path)
+		fits := value.IsZero() || value.Type == bson.TypeNull
+		switch p.kind {
+		case "array":
+			fits = fits || value.Type == bson.TypeArray
+		case "object":
+			fits = fits || value.Type == bson.TypeEmbeddedDocument
+		default:
+			fits = fits || value.IsNumber()
+		}
+		if !fits && slices.Contains(kinds, p.kind) {
+			return fmt.Errorf("%w: a value of type %v in %q of the parent _id %v", ErrInvalid, value.Type, p.path, parent.Lookup("_id"))
+		}
+	}
+	return nil
+}
+
+// uncounted reports a parent with items in its array and no count.
+func (s *Subset[P, T]) uncounted(parent bson.Raw) bool {
+	array, _ := lookup(parent, s.opts.ArrayField).ArrayOK()
+	return s.opts.CountField != "" && lookup(parent, s.opts.CountField).IsZero() && len(array) > 5 // more than none
 }
 
 // update is the write that a change makes in its parent. All of it is one update
@@ -206,44 +273,20 @@ func (s *Subset[P, T]) ready(ctx context.Context, parent bson.RawValue) error {
 
 // absent says why target has not matched.
 func (s *Subset[P, T]) absent(ctx context.Context, parent bson.RawValue) error {
-	err := scan.Primary(s.parents).FindOne(ctx, byID(parent), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	var doc bson.Raw
+	err := scan.Primary(s.parents).FindOne(ctx, byID(parent), options.FindOne().SetProjection(s.derived())).Decode(&doc)
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return fmt.Errorf("%w: _id %v", ErrNoParent, parent)
-	case err == nil:
+	case err != nil:
+		return err
+	case s.uncounted(doc):
 		return fmt.Errorf("%w: _id %v", ErrNotAdopted, parent)
 	}
-	return err
-}
-
-// blamed names the field of a parent that the server cannot change as its type is
-// wrong. What else the server says stays as it is.
-func (s *Subset[P, T]) blamed(ctx context.Context, err error, parents ...bson.RawValue) error {
-	var server mongo.ServerError
-	if !errors.As(err, &server) || txn.Running(ctx) || mongo.IsDuplicateKeyError(err) {
+	if err := s.taken(doc, "array", "object", "number"); err != nil {
 		return err
 	}
-	for _, parent := range parents {
-		var doc bson.Raw
-		if scan.Primary(s.parents).FindOne(ctx, byID(parent), options.FindOne().SetProjection(s.derived())).Decode(&doc) != nil {
-			continue
-		}
-		numbers := []string{s.opts.CountField}
-		for _, v := range s.opts.Values {
-			numbers = append(numbers, v.Sum, v.Count)
-		}
-		for _, field := range append(numbers, s.opts.ArrayField) {
-			value := lookup(doc, field)
-			fits := isNumber(value)
-			if field == s.opts.ArrayField {
-				fits = value.Type == bson.TypeArray
-			}
-			if field != "" && !fits && !value.IsZero() && value.Type != bson.TypeNull {
-				return fmt.Errorf("%w: a value of type %v in %q of the parent _id %v: %w", ErrInvalid, value.Type, field, parent, err)
-			}
-		}
-	}
-	return err
+	return txn.Conflict("the parent has changed") // after it was missed
 }
 
 // settle ends a change of a parent within its transaction.

@@ -377,8 +377,8 @@ func (s *Subset[P, T]) problems(st state) []Problem {
 	have, want := lookup(st.parent, s.opts.ArrayField), raw(s.arranged(st.top))
 	if !same(have, want) && !(len(st.top) == 0 && (have.IsZero() || have.Type == bson.TypeNull)) {
 		kind := WrongSubset
-		if first, _ := have.ArrayOK(); s.opts.CountField != "" && lookup(st.parent, s.opts.CountField).IsZero() && len(first) > 5 {
-			kind = NotAdopted // an array that is not empty
+		if s.uncounted(st.parent) {
+			kind = NotAdopted
 		}
 		report(kind, s.opts.ArrayField, want)
 	}

@@ -42,7 +42,7 @@ func (s *Subset[P, T]) replace(ctx context.Context, parent P, item T) error {
 		return fmt.Errorf("%w: no _id", ErrInvalid)
 	}
 	joined := txn.Running(ctx)
-	return s.blamed(ctx, txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
+	return txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
 		var before bson.Raw
 		err := s.items.FindOneAndReplace(ctx, s.one(p, e.id), e.doc).Decode(&before)
 		if err != nil {
@@ -52,7 +52,7 @@ func (s *Subset[P, T]) replace(ctx context.Context, parent P, item T) error {
 			_, err := s.items.ReplaceOne(ctx, s.one(p, e.id), before)
 			return err
 		})
-	}), p)
+	})
 }
 
 // Update changes the parent's item with this _id by an update document or
@@ -79,7 +79,7 @@ func (s *Subset[P, T]) change(ctx context.Context, parent P, id, update any) err
 		return err
 	}
 	joined := txn.Running(ctx)
-	return s.blamed(ctx, txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
+	return txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
 		var before, after bson.Raw
 		if err := s.items.FindOneAndUpdate(ctx, s.one(p, raw), update).Decode(&before); err != nil {
 			return notFound(err, raw)
@@ -97,7 +97,7 @@ func (s *Subset[P, T]) change(ctx context.Context, parent P, id, update any) err
 			_, err := s.items.ReplaceOne(ctx, byID(raw), before)
 			return err
 		})
-	}), p)
+	})
 }
 
 // edited brings the parent up to date with an item that has changed in the same
@@ -156,7 +156,7 @@ func (s *Subset[P, T]) remove(ctx context.Context, parent P, id any) error {
 		return err
 	}
 	joined := txn.Running(ctx)
-	return s.blamed(ctx, txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
+	return txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
 		var before bson.Raw
 		if err := s.items.FindOneAndDelete(ctx, s.one(p, raw)).Decode(&before); err != nil {
 			return notFound(err, raw)
@@ -166,7 +166,7 @@ func (s *Subset[P, T]) remove(ctx context.Context, parent P, id any) error {
 			_, err := s.items.InsertOne(ctx, before)
 			return err
 		})
-	}), p)
+	})
 }
 
 // Move gives the item with this _id to another parent. ErrNotFound if from has
@@ -199,7 +199,7 @@ func (s *Subset[P, T]) move(ctx context.Context, from, to P, id any) error {
 		return notFound(s.items.FindOne(ctx, s.one(source, raw)).Err(), raw)
 	}
 	joined := txn.Running(ctx)
-	return s.blamed(ctx, txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
+	return txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
 		if joined { // a refusal must not leave anything written
 			if err := s.ready(ctx, source); err != nil && !errors.Is(err, ErrNoParent) {
 				return err
@@ -231,7 +231,7 @@ func (s *Subset[P, T]) move(ctx context.Context, from, to P, id any) error {
 			return err
 		}
 		return second()
-	}), source, target)
+	})
 }
 
 // refused takes a change of an item back if the call is refused: the transaction

@@ -20,7 +20,8 @@ var (
 	// ErrInvalid says that a document cannot be stored: an array where items are
 	// sorted, no number where a Value needs one, a field that stands twice or
 	// belongs to the other side of a Split; or that a parent holds another type
-	// where its array, count or sums belong. Nothing of it was written.
+	// where its array, count or sums belong, or a document around them. Nothing of it
+	// was written.
 	ErrInvalid = errors.New("cannot be stored")
 
 	// ErrNotAdopted says that the parent holds items in its array and no count:

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/subset"
@@ -59,68 +60,135 @@ func get(doc bson.D, key string) any {
 	return nil
 }
 
-// A refusal names what is refused.
+// A refusal names what is refused, and leaves nothing behind, also in a
+// transaction of the caller's.
 func TestRefusalsAreNamed(t *testing.T) {
 	t.Parallel()
-	db := mongotest.Database(t)
-	s := newSubset[int, any](t, db, &subset.Options{Values: []subset.Value{{Field: "n", Sum: "sum", Count: "numbers"}}})
-	insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2, "items", "none", "items_count", 0), d("_id", 3, "sum", "none"),
-		d("_id", 4, "items_count", "none"), d("_id", 5, "numbers", d()))
-	insert(t, db.Collection("items"), d("_id", 20, "parent", 2), d("_id", 30, "parent", 3), d("_id", 40, "parent", 4))
-	before := [][]bson.D{stored(t, db.Collection("parents")), stored(t, db.Collection("items"))}
-	many := func(items ...any) error {
-		_, err := s.AddMany(t.Context(), func(yield func(int, any) bool) {
-			for _, item := range items {
-				parent := 1
-				if of, ok := item.(int); ok {
-					parent, item = of, d()
-				}
-				if !yield(parent, item) {
-					return
+	for _, joined := range []bool{false, true} {
+		t.Run(fmt.Sprint("joined ", joined), func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			s := newSubset[int, any](t, db, &subset.Options{Values: []subset.Value{{Field: "n", Sum: "sum", Count: "numbers", Mean: "more.mean.n"}}})
+			insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2, "items", "none", "items_count", 0), d("_id", 3, "sum", "none"),
+				d("_id", 4, "items_count", "none"), d("_id", 5, "numbers", d()), d("_id", 6, "sum", bson.A{1}),
+				d("_id", 7, "more", 5), d("_id", 8, "more", d("mean", bson.A{d("n", 1)})))
+			insert(t, db.Collection("items"), d("_id", 20, "parent", 2), d("_id", 30, "parent", 3), d("_id", 40, "parent", 4), d("_id", 70, "parent", 7))
+			before := [][]bson.D{stored(t, db.Collection("parents")), stored(t, db.Collection("items"))}
+			many := func(items ...any) func(context.Context) error {
+				return func(ctx context.Context) error {
+					_, err := s.AddMany(ctx, func(yield func(int, any) bool) {
+						for _, item := range items {
+							parent := 1
+							if of, ok := item.(int); ok {
+								parent, item = of, d()
+							}
+							if !yield(parent, item) {
+								return
+							}
+						}
+					}, nil)
+					return err
 				}
 			}
-		}, nil)
-		return err
-	}
-	add := func(parent int, item any) error { _, err := s.Add(t.Context(), parent, item); return err }
-	for name, test := range map[string]struct {
-		err  error
-		text []string
-	}{
-		"nil":            {add(1, nil), nil},
-		"nil pointer":    {add(1, (*review)(nil)), nil},
-		"channel":        {add(1, d("a", make(chan int))), nil},
-		"field twice":    {add(1, d("a", 1, "b", 1, "a", 2)), []string{`"a" stands twice`}},
-		"_id twice":      {add(1, d("_id", 1, "_id", 2)), []string{`"_id" stands twice`}},
-		"many: nil":      {many(d(), d(), nil), []string{"at 2: "}},
-		"many: channel":  {many(d(), d("a", make(chan int))), []string{"at 1: "}},
-		"array":          {add(2, d()), []string{`"items"`, `_id {"$numberInt":"2"}`, "string"}},
-		"sum":            {add(3, d("n", 1)), []string{`"sum"`, `_id {"$numberInt":"3"}`, "string"}},
-		"count":          {add(4, d("n", 1)), []string{`"items_count"`, `_id {"$numberInt":"4"}`, "string"}},
-		"numbers":        {add(5, d("n", 1)), []string{`"numbers"`, `_id {"$numberInt":"5"}`, "embedded document"}},
-		"many: count":    {many(1, 4), []string{`"items_count"`, `_id {"$numberInt":"4"}`}},
-		"replace: array": {s.Replace(t.Context(), 2, d("_id", 20, "x", 1)), []string{`"items"`, `_id {"$numberInt":"2"}`}},
-		"update: sum":    {s.Update(t.Context(), 3, 30, d("$set", d("n", 1))), []string{`"sum"`, `_id {"$numberInt":"3"}`}},
-		"delete: count":  {s.Delete(t.Context(), 4, 40), []string{`"items_count"`, `_id {"$numberInt":"4"}`}},
-		"move":           {s.Move(t.Context(), 3, 4, 30), []string{`"sum"`, `_id {"$numberInt":"3"}`}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			wantNamed(t, name, test.err, subset.ErrInvalid)
-			for _, text := range test.text {
-				if !strings.Contains(test.err.Error(), text) {
-					t.Errorf("error %v, want %s", test.err, text)
+			add := func(parent int, item any) func(context.Context) error {
+				return func(ctx context.Context) error { _, err := s.Add(ctx, parent, item); return err }
+			}
+			for name, test := range map[string]struct {
+				fn   func(context.Context) error
+				text []string
+			}{
+				"nil":            {add(1, nil), nil},
+				"nil pointer":    {add(1, (*review)(nil)), nil},
+				"channel":        {add(1, d("a", make(chan int))), nil},
+				"field twice":    {add(1, d("a", 1, "b", 1, "a", 2)), []string{`"a" stands twice`}},
+				"_id twice":      {add(1, d("_id", 1, "_id", 2)), []string{`"_id" stands twice`}},
+				"many: nil":      {many(d(), d(), nil), []string{"at 2: "}},
+				"many: channel":  {many(d(), d("a", make(chan int))), []string{"at 1: "}},
+				"array":          {add(2, d()), []string{`"items"`, `_id {"$numberInt":"2"}`, "string"}},
+				"sum":            {add(3, d("n", 1)), []string{`"sum"`, `_id {"$numberInt":"3"}`, "string"}},
+				"count":          {add(4, d("n", 1)), []string{`"items_count"`, `_id {"$numberInt":"4"}`, "string"}},
+				"numbers":        {add(5, d("n", 1)), []string{`"numbers"`, `_id {"$numberInt":"5"}`, "embedded document"}},
+				"array of sums":  {add(6, d("n", 1)), []string{`"sum"`, `_id {"$numberInt":"6"}`, "array"}},
+				"on the way":     {add(7, d()), []string{`"more"`, `_id {"$numberInt":"7"}`, "32-bit integer"}},
+				"array there":    {add(8, d()), []string{`"more.mean"`, `_id {"$numberInt":"8"}`, "array"}},
+				"many: count":    {many(1, 4), []string{`"items_count"`, `_id {"$numberInt":"4"}`}},
+				"replace: array": {func(ctx context.Context) error { return s.Replace(ctx, 2, d("_id", 20, "x", 1)) }, []string{`"items"`, `_id {"$numberInt":"2"}`}},
+				"update: sum": {func(ctx context.Context) error { return s.Update(ctx, 3, 30, d("$set", d("n", 1))) },
+					[]string{`"sum"`, `_id {"$numberInt":"3"}`}},
+				"delete: count": {func(ctx context.Context) error { return s.Delete(ctx, 4, 40) }, []string{`"items_count"`, `_id {"$numberInt":"4"}`}},
+				"move":          {func(ctx context.Context) error { return s.Move(ctx, 3, 4, 30) }, []string{`"sum"`, `_id {"$numberInt":"3"}`}},
+			} {
+				ctx := t.Context()
+				session, err := db.Client().StartSession()
+				must(t, err)
+				if joined {
+					must(t, session.StartTransaction())
+					ctx = mongo.NewSessionContext(ctx, session)
 				}
+				err = test.fn(ctx)
+				wantNamed(t, name, err, subset.ErrInvalid)
+				for _, text := range test.text {
+					if !strings.Contains(err.Error(), text) {
+						t.Errorf("%s: error %v, want %s", name, err, text)
+					}
+				}
+				if joined {
+					must(t, session.CommitTransaction(ctx))
+				}
+				session.EndSession(ctx)
+				same(t, name+" writes nothing", before, [][]bson.D{stored(t, db.Collection("parents")), stored(t, db.Collection("items"))})
+			}
+			if joined {
+				return
+			}
+			result, err := s.AddMany(t.Context(), nil, nil)
+			must(t, err)
+			same(t, "a nil sequence", subset.AddResult{}, result)
+			split := newSplit[int, bson.D, bson.D](t, db, nil)
+			wantNamed(t, "split", split.Insert(t.Context(), 1, d("a", 1, "a", 2), d()), subset.ErrInvalid)
+			if err := s.Delete(t.Context(), 1, 99); err == nil || err.Error() != `subset: delete: not found: _id {"$numberInt":"99"}` {
+				t.Error(err)
 			}
 		})
 	}
-	same(t, "nothing written", before, [][]bson.D{stored(t, db.Collection("parents")), stored(t, db.Collection("items"))})
-	result, err := s.AddMany(t.Context(), nil, nil)
-	must(t, err)
-	same(t, "a nil sequence", subset.AddResult{}, result)
-	split := newSplit[int, bson.D, bson.D](t, db, nil)
-	wantNamed(t, "split", split.Insert(t.Context(), 1, d("a", 1, "a", 2), d()), subset.ErrInvalid)
-	if err := s.Delete(t.Context(), 1, 99); err == nil || err.Error() != `subset: delete: not found: _id {"$numberInt":"99"}` {
-		t.Error(err)
+}
+
+// What follows from the items has its place in a parent; what others hold there
+// instead, Repair leaves if it would be lost.
+func TestRepairLeavesWhatIsOnTheWay(t *testing.T) {
+	t.Parallel()
+	for _, joined := range []bool{false, true} {
+		db := mongotest.Database(t)
+		s := newSubset[int, bson.D](t, db, &subset.Options{ArrayField: "sub.items", CountField: "sub.n"})
+		parents := db.Collection("parents")
+		insert(t, parents, d("_id", 1, "sub", "mine"), d("_id", 2, "sub", bson.A{d("mine", 1)}), d("_id", 3, "sub", d("n", "none", "items", 1)), d("_id", 4, "sub", nil))
+		insert(t, db.Collection("items"), d("_id", 1, "parent", 1), d("_id", 2, "parent", 2), d("_id", 3, "parent", 3), d("_id", 4, "parent", 4))
+		before := stored(t, parents)
+		session, err := db.Client().StartSession()
+		must(t, err)
+		ctx := t.Context()
+		if joined {
+			must(t, session.StartTransaction())
+			ctx = mongo.NewSessionContext(ctx, session)
+		}
+		result, err := s.Repair(ctx, nil)
+		wantErr(t, err, subset.ErrInvalid)
+		for _, text := range []string{`{"$numberInt":"1"}: `, `{"$numberInt":"2"}: `, `"sub"`} {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("error %v, want %s", err, text)
+			}
+		}
+		if joined {
+			must(t, session.CommitTransaction(ctx))
+		}
+		session.EndSession(ctx)
+		same(t, "repair", subset.RepairResult{Examined: 4, Repaired: 2}, result)
+		untouched(t, parents)
+		after := stored(t, parents)
+		same(t, "left", before[:2], after[:2])
+		for _, doc := range after[2:] {
+			same(t, "repaired", int32(1), get(get(doc, "sub").(bson.D), "n"))
+		}
 	}
 }
 

@@ -35,8 +35,9 @@ type RepairResult struct {
 // Repair makes every parent that Check finds wrong hold what its items say, a
 // batch in a transaction, beside live writes. Run it after changing N, Order,
 // Fields, CountField or Values, once all writers have the new options. It can be
-// stopped and run again. If the server refuses a parent (too large, say), the
-// others of its batch are repaired one by one, and the error names it.
+// stopped and run again. If a parent cannot be repaired (it would be too large, or
+// a number of yours stands where the document around its array belongs), the others
+// of its batch are, one by one, and the error names it.
 //
 // Cost: the scans of Check, 3 round trips for each Orphan, and 5 for each batch of
 // BatchSize parents in which some are wrong, 6 if one of these is NotAdopted; 2
@@ -230,13 +231,17 @@ func (s *Subset[P, T]) rebuild(ctx context.Context, ids bson.A, from string) (do
 		if err != nil || len(docs) == 0 {
 			return err
 		}
-		if from != "" {
-			if done.moved, err = s.moveOut(ctx, docs, from); err != nil {
-				return s.refused(ctx, joined, err, func() error {
-					_, err := s.parents.UpdateMany(ctx, these, bson.D{{Key: "$unset", Value: mark}})
-					return err
-				})
-			}
+		for _, doc := range docs {
+			err = errors.Join(err, s.taken(doc, "object"))
+		}
+		if err == nil && from != "" {
+			done.moved, err = s.moveOut(ctx, docs, from)
+		}
+		if err != nil {
+			return s.refused(ctx, joined, err, func() error {
+				_, err := s.parents.UpdateMany(ctx, these, bson.D{{Key: "$unset", Value: mark}})
+				return err
+			})
 		}
 		states, err := s.complete(ctx, docs)
 		if err != nil {

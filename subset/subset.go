@@ -22,6 +22,7 @@ import (
 type Subset[P, T any] struct {
 	parents, items *mongo.Collection
 	opts           Options
+	places         []place
 	keep           selection // of Options.Fields; nil for all but the parent's field
 }
 
@@ -42,7 +43,7 @@ func New[P, T any](parents, items *mongo.Collection, opts *Options) (*Subset[P, 
 	if err != nil {
 		return nil, fmt.Errorf("subset: %w", err)
 	}
-	s := &Subset[P, T]{parents: parents, items: items, opts: o}
+	s := &Subset[P, T]{parents: parents, items: items, opts: o, places: o.places()}
 	if len(o.Fields) > 0 {
 		s.keep = selection{}
 		for _, field := range o.Fields {
