@@ -57,7 +57,7 @@ func TestFacets(t *testing.T) {
 	for i := range int32(60) {
 		color := []string{"red", "blue", "red", "green"}[i%4]
 		insert(t, coll, d("_id", i, "old", i < 20, "attributes", bson.A{
-			e("color", color), e("size", 59-i), e("size", i%2, "eu"), e("mixed", []any{1, 1.0, int64(1), nil}[i%4]), d("k", "none"), 7, d("k", 8), e("", 1), d("k", "x", "u", 5), bson.A{e("x", 1)},
+			e("color", color), e("size", i%2, "eu"), e("size", 59-i), e("mixed", []any{1, 1.0, int64(1), nil}[i%4]), d("k", "none"), 7, d("k", 8), e("", 1), d("k", "x", "u", 5), bson.A{e("x", 1)},
 		}))
 	}
 	insert(t, coll, d("_id", 100, "attributes", "text"), d("_id", 101))

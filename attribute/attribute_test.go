@@ -380,6 +380,21 @@ func TestNotArray(t *testing.T) {
 	want(t, stored(t, coll, 8), d("_id", int32(8), "p", d("a", entry)))
 }
 
+// What old shells have stored as undefined is null up to MongoDB 7 and is not
+// from 8 on.
+func TestUndefined(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	a := newAttributes[int, int](t, coll, nil)
+	insert(t, coll, d("_id", 1, "attributes", bson.Undefined{}))
+	if err := a.Set(t.Context(), 1, "k", 1); err != nil {
+		wantErr(t, err, attribute.ErrNotArray)
+		wantErr(t, a.Add(t.Context(), 1, "k", 1), attribute.ErrNotArray)
+		return
+	}
+	want(t, stored(t, coll, 1), doc(1, e("k", int32(1))))
+}
+
 // An element whose key or qualifier is an array that holds the one meant matches
 // in a filter, but is no entry: nothing reads, refuses or removes it for one.
 func TestArraysAsKeys(t *testing.T) {

@@ -189,7 +189,7 @@ func inDocuments(path string) (out bson.D) {
 
 // isWritable is writable as an expression.
 func (c *core) isWritable() bson.D {
-	tests := bson.A{typeIn("$"+c.array, append([]string{"array"}, nothing...)...)}
+	tests := bson.A{typeIn("$"+c.array, "array", "missing", "null")}
 	for _, part := range above(c.array) {
 		tests = append(tests, typeIn("$"+part, "object", "missing"))
 	}
