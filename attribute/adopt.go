@@ -55,9 +55,10 @@ type AdoptResult struct {
 }
 
 // Adopt turns fields into entries and takes the fields away. The entries come
-// behind those that are there, in the order of columns. A field whose documents
-// are written by old code meanwhile is adopted by a later run; emptied parent
-// documents stay.
+// behind those that are there, in the order of columns. (Of two columns whose keys
+// only the collection's collation holds for the same, the first one counts.) A
+// field whose documents are written by old code meanwhile is adopted by a later
+// run; emptied parent documents stay.
 //
 // Each document changes in one update. Adopt can be stopped and run again.
 //

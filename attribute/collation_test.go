@@ -37,6 +37,11 @@ func TestCollation(t *testing.T) {
 	want(t, stored(t, coll, 1), doc(1, e("A", three, "Q")))
 	must(t, drain(a.Check(ctx)))
 
+	insert(t, coll, d("_id", 2, "x", 1, "y", 2))
+	must(t, errOf(a.Adopt(ctx, []attribute.Column{{Path: "x", Key: "A"}, {Path: "y", Key: "a"}}, nil)))
+	want(t, stored(t, coll, 2), doc(2, e("A", int32(1))))
+	must(t, errOf(coll.DeleteOne(ctx, d("_id", 2))))
+
 	must(t, a.EnsureIndexes(ctx))
 	must(t, a.EnsureIndexes(ctx))
 
