@@ -122,8 +122,11 @@ func (d *Documents[ID, T]) ends(ctx context.Context, ids bson.A) (map[string]end
 	out := map[string]end{}
 	for cursor.Next(ctx) {
 		number, _ := wholeNumber(cursor.Current.Lookup("n"))
-		ms, _ := cursor.Current.Lookup("at").DateTimeOK()
-		out[rawvalue.Key(cursor.Current.Lookup("_id"))] = end{number, time.UnixMilli(ms).UTC()}
+		e := end{number: number}
+		if ms, ok := cursor.Current.Lookup("at").DateTimeOK(); ok {
+			e.at = time.UnixMilli(ms).UTC()
+		}
+		out[rawvalue.Key(cursor.Current.Lookup("_id"))] = e
 	}
 	return out, cursor.Err()
 }

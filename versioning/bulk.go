@@ -34,7 +34,7 @@ type Saved struct {
 // then the batches before, which the result has, are saved, and no more.
 //
 // Cost: for each batch 4 round trips, commit included, and 2 documents written for
-// each document changed, found by _id.
+// each document changed, found by _id; 1 more if one of them has had no number.
 func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions []Revision[T], change Change, opts *BatchOptions) ([]Saved, error) {
 	var o BatchOptions
 	if opts != nil {
@@ -79,6 +79,7 @@ func (d *Documents[ID, T]) saveBatch(ctx context.Context, revisions []Revision[T
 		}
 		var models []mongo.WriteModel
 		var rows []bson.Raw
+		var first bson.A // that have no number yet
 		for i, w := range wishes {
 			if out[i].Err = invalid[i]; out[i].Err != nil {
 				continue
@@ -105,6 +106,7 @@ func (d *Documents[ID, T]) saveBatch(ctx context.Context, revisions []Revision[T
 					continue
 				}
 				rows = append(rows, d.row(now.state, next))
+				first = append(first, bare(now.state)...)
 			case ignored != nil:
 				if next, out[i].Err = d.touched(now.state, all); out[i].Err != nil {
 					continue
@@ -130,7 +132,7 @@ func (d *Documents[ID, T]) saveBatch(ctx context.Context, revisions []Revision[T
 		if len(rows) == 0 {
 			return nil
 		}
-		return d.archive(ctx, rows...)
+		return d.archive(ctx, first, rows...)
 	})
 	return out, err
 }

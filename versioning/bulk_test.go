@@ -376,3 +376,29 @@ func TestPruneBesideWriters(t *testing.T) {
 	}
 	clean(t, d)
 }
+
+// A history whose times run backwards loses nothing that Keep or Before protects.
+func TestPruneOfReversedTimes(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for _, opts := range []versioning.PruneOptions{{Keep: 3}, {Before: month(3)}} {
+		db := mongotest.Database(t)
+		d := helper[string, counter](t, db, nil)
+		r := get(t)(d.Create(ctx, counter{ID: "a"}, by("", "", month(1))))
+		for _, m := range []int{2, 3, 6, 7} {
+			r.Document.N++
+			r = get(t)(d.Save(ctx, r, by("", "", month(m))))
+		}
+		// 1, 2, 3 and 4 of the months 1, 5, 3 and 6.
+		if _, err := db.Collection("revisions").UpdateOne(ctx, append(d.HistoryFilter("a"), bson.E{Key: "revision", Value: 2}),
+			bson.D{{Key: "$set", Value: bson.D{{Key: "change.at", Value: month(5)}}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Prune(ctx, "a", &opts); err != nil {
+			t.Fatal(err)
+		}
+		if got := numbers(t, d, "a"); !reflect.DeepEqual(got, []int64{2, 3, 4, 5}) {
+			t.Errorf("%+v left %v", opts, got)
+		}
+	}
+}

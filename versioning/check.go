@@ -191,7 +191,7 @@ func (d *Documents[ID, T]) bury(ctx context.Context, id bson.RawValue, change Ch
 		}
 		gone := &state{id: id, number: last.number + 1, change: change.after(last.change), deleted: true}
 		done = true
-		return d.archive(ctx, d.row(gone, nil))
+		return d.archive(ctx, nil, d.row(gone, nil))
 	})
 	if mongo.IsDuplicateKeyError(err) && !txn.Running(ctx) {
 		return false, nil // by Create, meanwhile

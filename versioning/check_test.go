@@ -1,6 +1,7 @@
 package versioning_test
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -182,6 +183,25 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// What ends a check is not taken for a clean history.
+func TestCheckFails(t *testing.T) {
+	t.Parallel()
+	d := helper[string, counter](t, mongotest.Database(t), nil)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	var errs []error
+	for p, err := range d.Check(cancelled) {
+		if p.Kind != "" {
+			t.Errorf("%v", p)
+		}
+		errs = append(errs, err)
+	}
+	if len(errs) != 1 {
+		t.Fatalf("%v", errs)
+	}
+	wantErr(t, "check", errs[0], context.Canceled)
+}
+
 // Reads of a damaged history are errors, not wrong answers.
 func TestReadsOfDamage(t *testing.T) {
 	t.Parallel()
@@ -301,5 +321,49 @@ func TestHistoryPipeline(t *testing.T) {
 	}
 	if n := must[int64](t)(db.Collection("revisions").CountDocuments(ctx, d.HistoryFilter("a"))); n != 3 {
 		t.Errorf("%d", n)
+	}
+}
+
+// What stands among the revisions and is none stops no maintenance, and stays.
+func TestForeignRows(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	d := helper[string, counter](t, db, nil)
+	for _, id := range []string{"a", "b"} {
+		r := get(t)(d.Create(ctx, counter{ID: id}, nobody))
+		for range 3 {
+			r.Document.N++
+			r = get(t)(d.Save(ctx, r, nobody))
+		}
+	}
+	if _, err := db.Collection("revisions").InsertMany(ctx, []any{
+		bson.D{{Key: "document_id", Value: "a"}, {Key: "revision", Value: "x"}},
+		bson.D{{Key: "note", Value: "no revision at all"}},
+		bson.D{{Key: "revision", Value: 1}},
+		bson.D{{Key: "revision", Value: 2}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range collect(t, d.Check(ctx)) {
+		got = append(got, p.String())
+	}
+	slices.Sort(got)
+	want := []string{`document "a", revision 0: invalid revision`}
+	for range 3 {
+		want = append(want, "document null, revision 0: invalid revision")
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if result, err := d.Repair(ctx, nil); err != nil || result.Repaired != 0 || result.Remaining != 4 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if result, err := d.PruneAll(ctx, &versioning.PruneOptions{Keep: 1}); err != nil || result != (versioning.PruneResult{Examined: 10, Deleted: 4}) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if n := count(t, db.Collection("revisions")); n != 6 {
+		t.Errorf("%d left", n)
 	}
 }

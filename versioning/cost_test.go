@@ -148,6 +148,25 @@ func TestCosts(t *testing.T) {
 	cmds = record(t, db, 3, []string{"findAndModify", "update", "insert", "commitTransaction"}, save)
 	examined(t, db, cmds[1], "_id_", 1, 1, "_id")
 
+	// Of the history, which lacks the ignored field.
+	r = get(t)(d.At(ctx, "a", r.Number))
+	r.Document.N = 40
+	record(t, db, 3, []string{"findAndModify", "update", "insert", "commitTransaction"}, save)
+	// Without a number.
+	if _, err := db.Collection("current").InsertMany(ctx, []any{bson.D{{Key: "_id", Value: "old"}}, bson.D{{Key: "_id", Value: "older"}}}); err != nil {
+		t.Fatal(err)
+	}
+	old := get(t)(d.Get(ctx, "old"))
+	old.Document.N = 1
+	cmds = record(t, db, 2, []string{"findAndModify", "find", "insert", "commitTransaction"}, func() error { _, err := d.Save(ctx, old, nobody); return err })
+	examined(t, db, cmds[1], byNumber, 2, 1, "document_id") // by now it has a history
+	record(t, db, 3, []string{"findAndModify", "find", "insert", "commitTransaction"}, func() error { return d.Delete(ctx, "older", 1, nobody) })
+	for _, coll := range []string{"current", "revisions"} {
+		if _, err := db.Collection(coll).DeleteMany(ctx, bson.D{{Key: map[string]string{"current": "_id", "revisions": "document_id"}[coll], Value: bson.D{{Key: "$in", Value: bson.A{"old", "older"}}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
 	// Update.
 	change := func(n int) func(*counter) error { return func(c *counter) error { c.N = n; return nil } }
 	cmds = record(t, db, 2, []string{"find", "findAndModify", "insert", "commitTransaction"},

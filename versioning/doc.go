@@ -111,7 +111,9 @@
 // to the history like any other. So InsertMany of the driver is the way to load
 // many documents. A collection that counts already, in a field of your choice,
 // goes on counting. [Documents.Adopt] writes the number, and what you know about
-// its author and time, into all documents.
+// its author and time, into all documents. Only a document that comes back this way,
+// over the history of a deleted one, has to have Adopt give it the number after that:
+// before, saves of it are refused with [ErrInconsistent].
 //
 // # The history
 //

@@ -326,11 +326,11 @@ func lookup(all []field, path string) bson.RawValue {
 	return lookup(inner, rest)
 }
 
-// wholeNumber reads a revision's number.
+// wholeNumber reads a revision's number, after which there is another one.
 func wholeNumber(v bson.RawValue) (int64, bool) {
 	if f, ok := v.DoubleOK(); ok && (f != math.Trunc(f) || math.Abs(f) > 1<<53) {
 		return 0, false
 	}
 	n, ok := v.AsInt64OK()
-	return n, ok && n >= 1
+	return n, ok && n >= 1 && n < math.MaxInt64
 }

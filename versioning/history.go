@@ -51,6 +51,10 @@ func (d *Documents[ID, T]) row(s, next *state) bson.Raw {
 
 func (d *Documents[ID, T]) parseRow(raw bson.Raw) (*row, error) {
 	r := &row{document: raw.Lookup(d.opts.DocumentIDField), change: parseChange(raw.Lookup(d.opts.ChangeField)), ignored: d.opts.Ignored}
+	if r.document.Type == 0 {
+		r.document.Type = bson.TypeNull // as the server has it
+		return r, fmt.Errorf("%w: revision document %v has no %q", ErrInconsistent, raw.Lookup("_id"), d.opts.DocumentIDField)
+	}
 	var ok bool
 	if r.number, ok = wholeNumber(raw.Lookup(d.opts.RevisionField)); !ok {
 		return r, fmt.Errorf("%w: revision document %v has no number", ErrInconsistent, raw.Lookup("_id"))

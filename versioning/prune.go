@@ -3,6 +3,7 @@ package versioning
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -50,7 +51,8 @@ func (d *Documents[ID, T]) Prune(ctx context.Context, id ID, opts *PruneOptions)
 }
 
 // PruneAll deletes old revisions of all documents. It can run beside other writers,
-// be stopped, and be run again.
+// be stopped, and be run again. What is no revision, see InvalidRevision, it passes
+// over.
 //
 // Cost: reads the index on time, 1 round trip a batch of the cursor; 1 for each
 // batch of BatchSize documents that have something to delete, by the unique index.
@@ -106,7 +108,7 @@ func (d *Documents[ID, T]) prune(ctx context.Context, filter bson.D, opts *Prune
 		if len(newest) == 0 {
 			return nil
 		}
-		cut := newest[0]
+		cut := slices.Min(newest) // not the first one where times run backwards
 		if !o.Before.IsZero() {
 			cut = min(cut, needed)
 		}
@@ -121,11 +123,11 @@ func (d *Documents[ID, T]) prune(ctx context.Context, filter bson.D, opts *Prune
 		return flush()
 	}
 	for cursor.Next(ctx) {
+		result.Examined++
 		r, err := d.parseRow(append(bson.Raw(nil), cursor.Current...))
 		if err != nil {
-			return result, err
+			continue // no revision: Check reports it, and nothing here deletes it
 		}
-		result.Examined++
 		if k := rawvalue.Key(r.document); k != key || len(newest) == 0 {
 			if err := end(); err != nil {
 				return result, err
@@ -139,6 +141,7 @@ func (d *Documents[ID, T]) prune(ctx context.Context, filter bson.D, opts *Prune
 		if r.change.At.UnixMilli() <= o.Before.UnixMilli() {
 			needed = r.number
 		}
+		needed = min(needed, r.number)
 	}
 	if err := cursor.Err(); err != nil {
 		return result, err

@@ -92,7 +92,7 @@ func (d *Documents[ID, T]) create(ctx context.Context, s *state, change Change) 
 		}
 		if !last.deleted { // something else removed the document
 			last = &row{document: s.id, number: last.number + 1, change: Change{At: out.change.At}.after(last.change), deleted: true}
-			err := d.archive(ctx, d.row(&state{id: s.id, number: last.number, change: last.change, deleted: true}, nil))
+			err := d.archive(ctx, nil, d.row(&state{id: s.id, number: last.number, change: last.change, deleted: true}, nil))
 			if mongo.IsDuplicateKeyError(err) { // Repair has noticed, too
 				return txn.Conflict("record a deletion")
 			}
@@ -145,7 +145,7 @@ func (d *Documents[ID, T]) exists(ctx context.Context, id bson.RawValue) (bool, 
 func (d *Documents[ID, T]) newest(ctx context.Context, id bson.RawValue) (*row, error) {
 	raw, err := d.revisionsPrimary.FindOne(ctx, d.rowFilter(d.equal(id)), options.FindOne().
 		SetSort(bson.D{{Key: d.opts.RevisionField, Value: -1}}).
-		SetProjection(bson.D{{Key: d.opts.RevisionField, Value: 1}, {Key: d.opts.ChangeField, Value: 1}, {Key: d.opts.DeletedField, Value: 1}})).Raw()
+		SetProjection(bson.D{{Key: d.opts.DocumentIDField, Value: 1}, {Key: d.opts.RevisionField, Value: 1}, {Key: d.opts.ChangeField, Value: 1}, {Key: d.opts.DeletedField, Value: 1}})).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
 	}
@@ -158,15 +158,17 @@ func (d *Documents[ID, T]) newest(ctx context.Context, id bson.RawValue) (*row, 
 // Save stores what r.Document has different from the document read, as a new
 // revision, and returns it. r is what Get or another call returned, or is made by
 // hand of the number read and the document. If that number is no longer current the
-// error is a *ConflictError, if the document is gone ErrNotFound.
+// error is a *ConflictError, if the document is gone ErrNotFound. Of r from the
+// history, which leaves them out, Options.Ignored stay as they are stored.
 //
 // If nothing has changed, or nothing but Options.Ignored, the number stays. What
 // something else has changed since it was read, without counting, stays as well, but
 // for values that r.Document has changed too, of which arrays are one each.
 //
 // Cost: 3 round trips, 2 documents written, 1 key examined by _id; 1 if nothing, or
-// only ignored fields, changed; 1 more for r made by hand, or if something else
-// than this package has changed the document since it was read.
+// only ignored fields, changed; 1 more for r made by hand, or of the history where
+// fields are ignored, or if something else than this package has changed the document
+// since it was read; 1 more for the first save of a document without a number.
 func (d *Documents[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (Revision[T], error) {
 	revision, err := d.save(ctx, r, change)
 	return revision, fail("save", err)
@@ -319,7 +321,7 @@ func (d *Documents[ID, T]) replace(ctx context.Context, base *state, change Chan
 				return err
 			}
 		}
-		return d.archive(ctx, d.row(before, next))
+		return d.archive(ctx, bare(before), d.row(before, next))
 	})
 	return next, err
 }
@@ -331,13 +333,33 @@ func (d *Documents[ID, T]) successor(before *state, change Change, all []field) 
 	return next, errors.Join(d.assemble(next), checkSize(before))
 }
 
-// archive inserts revisions.
-func (d *Documents[ID, T]) archive(ctx context.Context, rows ...bson.Raw) error {
+// archive inserts revisions. Documents in bare have had no number, so they must have
+// no history: one that Prune has cut lets the unique index accept another beginning.
+func (d *Documents[ID, T]) archive(ctx context.Context, bare bson.A, rows ...bson.Raw) error {
+	if len(bare) > 0 {
+		found, err := d.revisionsPrimary.FindOne(ctx, d.rowFilter(bson.D{{Key: "$in", Value: bare}}),
+			options.FindOne().SetProjection(bson.D{{Key: d.opts.DocumentIDField, Value: 1}})).Raw()
+		if err == nil {
+			return fmt.Errorf("%w: document %v has no %q, but a history: Adopt gives it the next number",
+				ErrInconsistent, found.Lookup(d.opts.DocumentIDField), d.opts.RevisionField)
+		}
+		if !errors.Is(err, mongo.ErrNoDocuments) {
+			return err
+		}
+	}
 	_, err := d.revisions.InsertMany(ctx, rows)
 	if mongo.IsDuplicateKeyError(err) {
 		return fmt.Errorf("%w: the history has a revision of this number: %w", ErrInconsistent, err)
 	}
 	return err
+}
+
+// bare is the document's ID if it is stored without a number.
+func bare(s *state) bson.A {
+	if s.bare {
+		return bson.A{s.id}
+	}
+	return nil
 }
 
 // conflict says why the guard of a write to base did not match.
@@ -456,7 +478,7 @@ func (d *Documents[ID, T]) unchanged(ctx context.Context, base *state) error {
 // the first.
 //
 // Cost: 4 round trips, 2 documents written; 2 if nothing changed; 4 more for each
-// conflict.
+// conflict; 1 more for a document without a number.
 func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error, change Change) (Revision[T], error) {
 	if fn == nil {
 		return Revision[T]{}, fail("update", fmt.Errorf("%w: fn: nil", ErrInvalid))
@@ -501,7 +523,8 @@ func (d *Documents[ID, T]) retry(ctx context.Context, try func() (Revision[T], e
 // Delete removes the current document, if it still is the revision read, and leaves
 // its last state and the deletion in the history.
 //
-// Cost: 3 round trips, 3 documents written, 1 key examined by _id.
+// Cost: 3 round trips, 3 documents written, 1 key examined by _id; 1 more for a
+// document without a number.
 func (d *Documents[ID, T]) Delete(ctx context.Context, id ID, read int64, change Change) error {
 	return fail("delete", d.delete(ctx, id, read, change))
 }
@@ -531,7 +554,7 @@ func (d *Documents[ID, T]) delete(ctx context.Context, id ID, read int64, change
 			return errors.Join(err, undo)
 		}
 		gone := &state{id: last.id, number: last.number + 1, change: change.after(last.change), deleted: true}
-		return d.archive(ctx, d.row(last, nil), d.row(gone, nil))
+		return d.archive(ctx, bare(last), d.row(last, nil), d.row(gone, nil))
 	})
 }
 
@@ -540,7 +563,8 @@ func (d *Documents[ID, T]) delete(ctx context.Context, id ID, read int64, change
 // If the current document is the same already nothing is written.
 //
 // Cost: that of At and 4 round trips, 2 documents written; of a deleted document
-// that of At and 5, of one that something else removed 6 and 3.
+// that of At and 5, of one that something else removed 6 and 3; 1 more for a document
+// without a number.
 func (d *Documents[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (Revision[T], error) {
 	revision, err := d.retry(ctx, func() (Revision[T], error) { return d.restore(ctx, id, n, change) })
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"sync"
@@ -803,7 +804,8 @@ func TestConcurrentUpdates(t *testing.T) {
 		t.Run(fmt.Sprint(every), func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			d := helper[string, bson.D](t, mongotest.Database(t), &versioning.Options{SnapshotEvery: every})
+			// A change meets at most the 70 of the other writers.
+			d := helper[string, bson.D](t, mongotest.Database(t), &versioning.Options{SnapshotEvery: every, MaxRetries: 70})
 			must[versioning.Revision[bson.D]](t)(d.Create(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "log", Value: bson.A{}}}, nobody))
 			var group sync.WaitGroup
 			for w := range 8 {
@@ -1143,4 +1145,134 @@ func TestAdoptBesideASave(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	clean(t, d)
+}
+
+// The history does not show ignored fields: what it returned, saved, leaves them as
+// they are.
+func TestSaveOfWhatTheHistoryReturned(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	d := helper[string, counter](t, db, &versioning.Options{Ignored: []string{"last_seen", "hits"}})
+	get(t)(d.Create(ctx, counter{ID: "a", LastSeen: month(1)}, nobody))
+	if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("a"), bson.D{{Key: "$set", Value: bson.D{{Key: "hits", Value: 5}}}}); err != nil {
+		t.Fatal(err)
+	}
+	want := func(what string, n int64) {
+		t.Helper()
+		now := get(t)(d.Get(ctx, "a"))
+		if now.Number != n || now.Document.N != int(n)-1 || !now.Document.LastSeen.Equal(month(1)) || lookupD(all(t, db.Collection("current"), bson.D{})[0], "hits") != int32(5) {
+			t.Errorf("%s: %+v", what, now)
+		}
+	}
+	r := get(t)(d.At(ctx, "a", 1))
+	get(t)(d.Save(ctx, r, nobody))
+	want("unchanged", 1)
+	r.Document.N = 1
+	saved := get(t)(d.Save(ctx, r, nobody))
+	want("saved", 2)
+	if !saved.Document.LastSeen.Equal(month(1)) {
+		t.Errorf("saved %+v", saved)
+	}
+	r = get(t)(d.AsOf(ctx, "a", time.Now().Add(time.Hour)))
+	r.Document.N = 2
+	if saved, err := d.SaveMany(ctx, []revision{r}, nobody, nil); err != nil || saved[0].Number != 3 {
+		t.Errorf("%+v, %v", saved, err)
+	}
+	want("saved many", 3)
+	for r, err := range d.History(ctx, "a", nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Document.N += 10
+		if r.Number == 3 {
+			r.Document.N = 3
+			get(t)(d.Save(ctx, r, nobody))
+			continue
+		}
+		_, err := d.Save(ctx, r, nobody)
+		wantConflict(t, "history", err, r.Number, 4)
+	}
+	want("of the history", 4)
+	clean(t, d)
+}
+
+// A document of which the history has been cut, put back by something else without a
+// number, does not begin a second history below the first.
+func TestReinsertedAfterPrune(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	d := helper[string, counter](t, db, nil)
+	r := get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
+	for range 3 {
+		r.Document.N++
+		r = get(t)(d.Save(ctx, r, nobody))
+	}
+	if err := d.Delete(ctx, "a", 4, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Collection("current").InsertMany(ctx, []any{
+		bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 7}}, bson.D{{Key: "_id", Value: "b"}, {Key: "n", Value: 7}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody)
+	wantErr(t, "update", err, versioning.ErrInconsistent)
+	if want := `document "a" has no "revision", but a history`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	wantErr(t, "delete", d.Delete(ctx, "a", 1, nobody), versioning.ErrInconsistent)
+	batch := []revision{{Number: 1, Document: counter{ID: "b", N: 8}}, {Number: 1, Document: counter{ID: "a", N: 8}}}
+	_, err = d.SaveMany(ctx, batch, nobody, nil)
+	wantErr(t, "save many", err, versioning.ErrInconsistent)
+	if saved, err := d.SaveMany(ctx, batch[:1], nobody, nil); err != nil || saved[0].Number != 2 {
+		t.Errorf("%+v, %v", saved, err)
+	}
+	if n := count(t, db.Collection("revisions")); n != 3 {
+		t.Errorf("%d revisions", n)
+	}
+	if result, err := d.Adopt(ctx, nil); err != nil || result.Adopted != 1 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if r := get(t)(d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody)); r.Number != 7 || r.Document.N != 8 {
+		t.Errorf("%+v", r)
+	}
+	clean(t, d)
+}
+
+// A revision after which there is no number is none.
+func TestLastNumber(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	d := helper[string, counter](t, db, nil)
+	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "revision", Value: int64(math.MaxInt64)}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody)
+	wantErr(t, "update", err, versioning.ErrInvalid)
+}
+
+// A history that was brought along without times says nothing about that of a document.
+func TestAdoptOfAHistoryWithoutTimes(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	d := helper[string, counter](t, db, nil)
+	if _, err := db.Collection("revisions").InsertOne(ctx, bson.D{{Key: "document_id", Value: "a"}, {Key: "revision", Value: 1}, {Key: "document", Value: bson.D{}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := d.Adopt(ctx, nil); err != nil || result.Adopted != 1 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if r := get(t)(d.Get(ctx, "a")); r.Number != 2 || !r.Change.At.IsZero() {
+		t.Errorf("%+v", r)
+	}
 }

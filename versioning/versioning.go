@@ -49,7 +49,7 @@ type Revision[T any] struct {
 	// Document is the document, with the fields of number and change, if T has them.
 	Document T `json:"document"`
 
-	stored bson.Raw // the current document that this was read from; nil: not known
+	stored bson.Raw // the document that this was read from; nil: not known
 }
 
 // New returns a helper for current, which holds your documents, and revisions,
@@ -189,7 +189,8 @@ func (d *Documents[ID, T]) Decode(stored bson.Raw) (Revision[T], error) {
 type state struct {
 	id      bson.RawValue
 	number  int64
-	narrow  bool // the number is stored as an int32
+	bare    bool // no number is stored, which is then 1
+	narrow  bool // it is stored as an int32
 	change  Change
 	deleted bool
 	fields  []field  // without number and change; _id first
@@ -222,7 +223,7 @@ func (d *Documents[ID, T]) parse(raw bson.Raw) (*state, error) {
 		if changed {
 			return s, fmt.Errorf("%w: document %v has no %q, but %q: choose another Options.ChangeField", ErrInvalid, s.id, d.opts.RevisionField, d.opts.ChangeField)
 		}
-		s.number = 1
+		s.number, s.bare = 1, true
 		return s, nil
 	}
 	var ok bool
@@ -299,12 +300,11 @@ func (d *Documents[ID, T]) revision(s *state) (Revision[T], error) {
 	if s.deleted {
 		return r, nil
 	}
-	raw := s.raw
-	if raw == nil {
-		raw = document(append(s.fields[:len(s.fields):len(s.fields)],
+	if r.stored == nil { // of the history; a save of it changes no ignored field that it lacks
+		r.stored = document(append(s.fields[:len(s.fields):len(s.fields)],
 			field{d.opts.RevisionField, int64Value(s.number)}, field{d.opts.ChangeField, s.change.value()}))
 	}
-	if err := d.unmarshal(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}, &r.Document); err != nil {
+	if err := d.unmarshal(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: r.stored}, &r.Document); err != nil {
 		return Revision[T]{}, fmt.Errorf("document %v, revision %d: %w", s.id, s.number, err)
 	}
 	return r, nil
