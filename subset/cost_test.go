@@ -353,7 +353,8 @@ func TestSplitCosts(t *testing.T) {
 	same(t, "delete by", `{"_id": {"$numberInt":"2"}}`, byID2)
 	same(t, "delete by", `{"movie_id": {"$numberInt":"2"}}`, cmds[1].Body.Lookup("deletes", "0", "q").String())
 
-	record(t, db, 0, []string{"aggregate", "aggregate"}, func() error { return drain(s.Check(ctx)) })
+	cmds = record(t, db, 0, []string{"aggregate", "aggregate"}, func() error { return drain(s.Check(ctx)) })
+	same(t, "read at a time", int64(1000), cmds[0].Body.Lookup("cursor", "batchSize").AsInt64()) // or a cursor would wait too long for the next
 	batch := []string{"update", "find", "find", "update", "update", commit}
 	update(t, hot, d("_id", d("$lt", 7)), d("$set", d("plot", "old")))
 	record(t, db, 6*3, slices.Concat([]string{"aggregate"}, batch, batch, []string{"aggregate"}), func() error {
@@ -364,14 +365,17 @@ func TestSplitCosts(t *testing.T) {
 	insert(t, cold, d("movie_id", 200))
 	record(t, db, 0, slices.Concat([]string{"aggregate"}, []string{"find", "find", commit, "find", "find", commit},
 		[]string{"aggregate", "find", "find", commit}), func() error { return drain(s.Check(ctx)) })
-	batch[3] = "insert"
-	record(t, db, 6, slices.Concat([]string{"aggregate"}, batch), func() error { _, err := s.Adopt(ctx, nil); return err })
+	insert(t, cold, d("movie_id", 102)) // the kinds alternate, and go in two commands all the same
+	insert(t, hot, d("_id", 102, "plot", 1), d("_id", 103), d("_id", 104, "plot", 1))
+	insert(t, cold, d("movie_id", 104))
+	batch = slices.Insert(batch, 3, "insert")
+	record(t, db, 15, slices.Concat([]string{"aggregate"}, batch), func() error { _, err := s.Adopt(ctx, nil); return err })
 	names := []string{"find"}
-	for i := range 4 { // 32 documents by 10; the last batch has one hot document and the orphan
+	for i := range 4 { // 35 documents by 10, one of them the orphan
 		if i > 0 {
 			names = append(names, "getMore")
 		}
 		names = append(names, "update", "find", "update", "find", "update", "delete", commit)
 	}
-	record(t, db, 31*4, names, func() error { _, err := s.Join(ctx, &subset.SplitAdoptOptions{BatchSize: 10}); return err })
+	record(t, db, 34*4, names, func() error { _, err := s.Join(ctx, &subset.SplitAdoptOptions{BatchSize: 10}); return err })
 }

@@ -37,7 +37,9 @@ type SplitOptions struct {
 	IDField string
 	// ColdFields are the top-level fields that belong into the cold document:
 	// Adopt moves them there, and Check and Repair know by them what is on the
-	// wrong side. Default nil: the fields of C if that is a struct, else not known.
+	// wrong side. All programs must know the same before one of them adopts: what
+	// a write does not know to be in the hot document still, Adopt puts over it.
+	// Default nil: the fields of C if that is a struct, else not known.
 	ColdFields []string
 	// Registry encodes IDs and documents. Give the client's own registry if it has
 	// one: a collection does not show it. Default nil: the driver's.
@@ -420,8 +422,8 @@ func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (C, error) {
 	return cold, nil
 }
 
-// Get returns both documents of an ID. Cold fields in the hot document count as
-// the cold one's, so that it reads alike before and after Adopt. ErrNotFound if
+// Get returns both documents of an ID. Cold fields in the hot document are returned
+// as the cold one's, so that it reads alike before and after Adopt. ErrNotFound if
 // there is no hot document, or neither a cold one nor cold fields.
 //
 // Cost: 1 round trip; 1 key and 1 document of each collection, by $lookup. In a
@@ -452,7 +454,7 @@ func (s *Split[ID, H, C]) get(ctx context.Context, id ID, found any) error {
 		{Key: "input", Value: op("$objectToArray", "$hot")},
 		{Key: "cond", Value: op("$in", "$$this.k", literal(append([]string{}, s.fields...)))},
 	}}})
-	cursor, err := s.hot.Aggregate(ctx, mongo.Pipeline{
+	pipeline := mongo.Pipeline{
 		{{Key: "$match", Value: byID(raw)}},
 		{{Key: "$replaceWith", Value: bson.D{{Key: "hot", Value: "$$ROOT"}}}},
 		s.lookup("hot._id", "cold"),
@@ -460,7 +462,15 @@ func (s *Split[ID, H, C]) get(ctx context.Context, id ID, found any) error {
 		{{Key: "$set", Value: bson.D{{Key: "cold", Value: op("$cond",
 			op("$and", op("$eq", "$cold", bson.A{}), op("$eq", "$own", literal(bson.D{}))), bson.A{},
 			bson.A{op("$mergeObjects", bson.D{{Key: s.idField, Value: "$hot._id"}}, first("$cold"), "$own")})}}}},
-	})
+	}
+	cold := make(bson.A, len(s.fields))
+	for i, field := range s.fields {
+		cold[i] = "hot." + field
+	}
+	if len(cold) > 0 {
+		pipeline = append(pipeline, bson.D{{Key: "$unset", Value: cold}})
+	}
+	cursor, err := s.hot.Aggregate(ctx, pipeline)
 	if err != nil {
 		return err
 	}

@@ -83,8 +83,8 @@ func (s *Split[ID, H, C]) Check(ctx context.Context) iter.Seq2[Problem, error] {
 // writes. It can be stopped and run again.
 //
 // Cost: the scans of Check, 3 round trips for each Orphan, and 6 for each batch of
-// BatchSize documents that are wrong, 2 writes to the hot document and 1 to the
-// cold one.
+// BatchSize documents that are wrong, 7 if only some have a cold one, 2 writes to
+// the hot document and 1 to the cold one.
 func (s *Split[ID, H, C]) Repair(ctx context.Context, opts *RepairOptions) (RepairResult, error) {
 	var result RepairResult
 	var o RepairOptions
@@ -134,7 +134,8 @@ type SplitAdoptOptions struct {
 //
 // Cost: 1 round trip and further ones for many documents, a scan of the collection
 // and 1 key of the cold one for each; 6 for each batch of BatchSize documents to
-// split, 2 writes to the hot document and 1 to the cold one.
+// split, 7 if only some have a cold one, 2 writes to the hot document and 1 to the
+// cold one.
 func (s *Split[ID, H, C]) Adopt(ctx context.Context, opts *SplitAdoptOptions) (AdoptResult, error) {
 	o, err := s.adoptDefaults(opts)
 	var done divided
@@ -368,7 +369,8 @@ func (s *Split[ID, H, C]) divide(ctx context.Context, ids bson.A) (written, move
 			}
 		}
 		if len(models) > 0 {
-			if _, err := s.cold.BulkWrite(ctx, models); err != nil {
+			// Unordered, so that they go in two commands at most, by their kind.
+			if _, err := s.cold.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)); err != nil {
 				return err
 			}
 		}

@@ -39,8 +39,9 @@ func TestSplitWritesBeforeAdopt(t *testing.T) {
 			if test.had != nil {
 				insert(t, db.Collection("movie_details"), append(d("movie_id", 1), test.had...))
 			}
-			_, before, err := s.Get(t.Context(), 1)
+			hot, before, err := s.Get(t.Context(), 1)
 			must(t, err)
+			same(t, "hot before", d("_id", int32(1), "title", "t"), hot)
 			same(t, "read before", "1 old 7", fmt.Sprint(before["movie_id"], " ", before["plot"], " ", before["votes"]))
 			if test.in {
 				session, err := db.Client().StartSession()
@@ -111,6 +112,9 @@ func TestSplitWithoutColdDocument(t *testing.T) {
 	var whole []bson.D
 	must(t, cursor.All(t.Context(), &whole))
 	same(t, "joined", stored(t, db.Collection("movies")), whole)
+	hot, _, err := s.Get(t.Context(), 2)
+	must(t, err)
+	must(t, s.Replace(t.Context(), 2, append(hot, bson.E{Key: "b", Value: 1}), d("plot", "r"))) // what was read can be written
 	must(t, s.Update(t.Context(), 1, nil, d("$set", d("plot", "q"))))
 	_, cold, err := s.Get(t.Context(), 1)
 	must(t, err)
