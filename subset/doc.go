@@ -64,8 +64,9 @@
 //	err = reviews.Delete(ctx, 1, 786)
 //
 // The parents are documents of your own: insert them, read them whole, and change
-// their other fields as you like. Items are changed by this package only, as else
-// their parent does not follow.
+// their other fields as you like, by update operators: a replacement would take
+// along what is kept, and Repair had to bring it back. Items are changed by this
+// package only, as else their parent does not follow.
 //
 // Options.Order may be any, the newest or the highest rated; _id breaks ties, so
 // that the best N are exactly one set. Options.Fields narrows what the parent
@@ -202,6 +203,10 @@
 //
 // JoinPipeline turns hot documents into whole ones, behind your own $match, $sort
 // and $limit on the hot collection.
+//
+// The hot documents of a Split may be the parents of a Subset: then change them by
+// [Split.Update], not Replace, and delete the cold document with the parent, by
+// ColdFilter.
 //
 // # When not to use it
 //

@@ -170,8 +170,9 @@ func (s *Split[ID, H, C]) Insert(ctx context.Context, id ID, hot H, cold C) erro
 	return nil
 }
 
-// Replace replaces both documents of an ID, or none. ErrNotFound if there is no
-// hot document; a missing cold one is inserted.
+// Replace replaces both documents of an ID, or none; fields that other code keeps
+// in them go. ErrNotFound if there is no hot document; a missing cold one is
+// inserted.
 //
 // Cost: 3 round trips, 2 documents written; 5 and 3 if the cold one was missing and
 // the hot one is as before. Index _id of the hot and {movie_id} of the cold

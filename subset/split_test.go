@@ -478,3 +478,88 @@ func TestSplitInsertOfColdBesideDelete(t *testing.T) {
 		sessionB.EndSession(t.Context())
 	}
 }
+
+// The hot documents of a Split are the parents of a Subset as well.
+func TestSplitOfParents(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	split := newSplit[int, bson.D, bson.D](t, db, &subset.SplitOptions{IDField: "movie_id", ColdFields: []string{"plot"}})
+	hot, cold, items := db.Collection("movies"), db.Collection("movie_details"), db.Collection("comments")
+	comments, err := subset.New[int, bson.D](hot, items, &subset.Options{ArrayField: "comments", N: 3})
+	must(t, err)
+	must(t, comments.EnsureIndexes(t.Context()))
+	const n = 6
+	for i := range n { // neither adopted
+		insert(t, hot, d("_id", i, "seen", 0, "plot", 0, "comments", bson.A{d("_id", i*100), d("_id", i*100+1)}))
+	}
+	_, err = comments.Adopt(t.Context(), nil)
+	must(t, err)
+	var group sync.WaitGroup
+	for w := range 2 {
+		group.Go(func() {
+			for i := range n {
+				_, err := comments.Add(t.Context(), i, d("_id", i*100+10+w))
+				if err == nil && w == 0 {
+					err = comments.Delete(t.Context(), i, i*100)
+				}
+				if err == nil {
+					err = split.Update(t.Context(), i, d("$inc", d("seen", 1)), d("$inc", d("plot", 1)))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Go(func() {
+		_, err := split.Adopt(t.Context(), &subset.SplitAdoptOptions{BatchSize: 2})
+		if err == nil {
+			_, err = comments.Repair(t.Context(), nil)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	group.Wait()
+	whole := func() {
+		t.Helper()
+		for p, err := range comments.Check(t.Context()) {
+			t.Error(p, err)
+		}
+		untouched(t, hot)
+	}
+	sound(t, db, split)
+	whole()
+	for i := range n {
+		h, c, err := split.Get(t.Context(), i)
+		must(t, err)
+		same(t, "writes", fmt.Sprint(2, 2, 3), fmt.Sprint(get(h, "seen"), get(c, "plot"), get(h, "comments_count")))
+	}
+	_, err = split.Join(t.Context(), nil)
+	must(t, err)
+	whole()
+	_, err = split.Repair(t.Context(), nil)
+	must(t, err)
+	sound(t, db, split)
+	whole()
+
+	// Replaced without what is kept, which Repair brings back.
+	must(t, split.Replace(t.Context(), 1, d("seen", 9), d("plot", 9)))
+	_, err = comments.Repair(t.Context(), nil)
+	must(t, err)
+	whole()
+	// Deleted as the manual says.
+	session, err := db.Client().StartSession()
+	must(t, err)
+	defer session.EndSession(t.Context())
+	_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
+		if _, err := comments.DeleteParent(ctx, 1); err != nil {
+			return nil, err
+		}
+		return cold.DeleteOne(ctx, split.ColdFilter(1))
+	})
+	must(t, err)
+	same(t, "left", []int{n - 1, n - 1, 3 * (n - 1)}, []int{len(stored(t, hot)), len(stored(t, cold)), len(stored(t, items))})
+	sound(t, db, split)
+	whole()
+}
