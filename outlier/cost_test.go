@@ -176,6 +176,10 @@ func TestCosts(t *testing.T) {
 				record(t, db, 0, []string{typical}, addMany(3, 1))
 			}
 
+			// More than any parent takes is not tried there.
+			insert(t, db, bson.D{{Key: "_id", Value: 60}})
+			record(t, db, 2+2, []string{modify, "find", "insert", "update", "commitTransaction"}, addMany(60, ints(0, 7)...))
+
 			// Reading: 2 holds 0..8.
 			insert(t, db, bson.D{{Key: "_id", Value: 50}, {Key: "items", Value: bson.A{1, 2, 3}}})
 			contains := func(id, x int, want bool) func() error {
@@ -240,7 +244,10 @@ func TestCosts(t *testing.T) {
 			} else {
 				examined(t, db, cmds[2], byParent, 3, 3) // it is gone now
 			}
-			record(t, db, 3, []string{typical, modify, modify, "delete", "find", "commitTransaction"}, remove(2, 5))
+			cmds = record(t, db, 3, []string{typical, modify, modify, "delete", "find", "commitTransaction"}, remove(2, 5))
+			if what, err := cmds[4].Body.Lookup("projection").Document().Elements(); err != nil || len(what) != 1 || what[0].Key() != "_id" {
+				t.Error("reads more than whether one is left:", cmds[4].Body)
+			}
 			// 2 holds 0 2 3, 6 7, 8.
 			record(t, db, 1, []string{modify, modify, "aggregate", "commitTransaction"}, removeAll(2, 2))
 			// 0 3, 6 7, 8: a removal makes four, which is more than three quarters; the next three.

@@ -141,10 +141,7 @@ func (o *Options) withDefaults() (Options, error) {
 	case out.FoldBack >= out.MaxCount:
 		return out, fmt.Errorf("Options.FoldBack: not less than Options.MaxCount, %d", out.MaxCount)
 	case out.FoldBack == 0:
-		out.FoldBack = out.MaxCount / 4 * 3
-		if out.MaxCount < 4 {
-			out.FoldBack = out.MaxCount - 1
-		}
+		out.FoldBack = out.MaxCount/4*3 + out.MaxCount%4*3/4
 	}
 	return out, nil
 }

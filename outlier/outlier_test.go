@@ -315,3 +315,78 @@ func TestTwoLists(t *testing.T) {
 		healthy(t, list)
 	}
 }
+
+// The order is that of the numbers, not one that an index happens to give.
+func TestOrderWithoutIndexes(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	at := func(bound int) *outlier.Lists[int, int] {
+		lists, err := outlier.New[int, int](db.Collection("parents"), db.Collection("extras"), &outlier.Options{MaxCount: bound, OverflowMaxCount: 2, FoldBack: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lists
+	}
+	agree := func(bound int, want []int) {
+		t.Helper()
+		if diff := cmp.Diff(want, collect(t, at(bound).Items(t.Context(), 1))); diff != "" {
+			t.Errorf("%d: %s", bound, diff)
+		}
+		var items []int
+		for _, doc := range run(t, db.Collection("parents"), at(bound).ItemsPipeline(nil)) {
+			items = append(items, int(doc[1].Value.(int32)))
+		}
+		if diff := cmp.Diff(want, items); diff != "" {
+			t.Errorf("%d: pipeline: %s", bound, diff)
+		}
+		page, err := at(bound).Page(t.Context(), 1, 2, 6)
+		if diff := cmp.Diff(want[2:8], page.Items); err != nil || diff != "" {
+			t.Errorf("%d: page: %v, %s", bound, err, diff)
+		}
+	}
+	insert(t, db, bson.D{{Key: "_id", Value: 1}})
+	for x := range 9 {
+		if _, err := at(5).Add(t.Context(), 1, x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if removed, err := at(5).Remove(t.Context(), 1, 5); err != nil || !removed { // leaves room in the first overflow document
+		t.Error(removed, err)
+	}
+	if _, err := at(5).Add(t.Context(), 1, 9); err != nil {
+		t.Error(err)
+	}
+	if _, err := at(5).AddMany(t.Context(), 1, ints(10, 13)); err != nil {
+		t.Error(err)
+	}
+	want := slices.Concat(ints(0, 5), ints(6, 13))
+	agree(5, want)
+	for _, bound := range []int{3, 4, 20} { // split, filled up, folded back
+		if err := at(bound).Rebalance(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		agree(bound, want)
+	}
+}
+
+// By default everything moves back at three quarters of MaxCount.
+func TestDefaultFoldBack(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	for bound, want := range map[int]int64{1: 0, 2: 1, 3: 2, 4: 3, 10: 7} {
+		lists := newLists[int, int](t, db, &outlier.Options{MaxCount: bound})
+		insert(t, db, bson.D{{Key: "_id", Value: bound}})
+		if _, err := lists.AddMany(t.Context(), bound, ints(0, bound+1)); err != nil {
+			t.Fatal(err)
+		}
+		for x := range bound + 1 { // those inside first
+			if _, err := lists.Remove(t.Context(), bound, x); err != nil {
+				t.Fatal(err)
+			}
+			n, err := db.Collection("parents").CountDocuments(t.Context(), lists.OutliersFilter())
+			if left := int64(bound - x); err != nil || (n == 0) != (left <= want) {
+				t.Errorf("at most %d: %d outliers of %d elements, %v", bound, n, left, err)
+			}
+		}
+	}
+}

@@ -94,7 +94,7 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 		return false, refusal
 	}
 	if l.opts.Set {
-		if xs, extents, changed, err = l.unique(ctx, id, xs, extents); err != nil {
+		if xs, extents, err = l.unique(ctx, id, xs, extents); err != nil {
 			return false, err
 		}
 	}
@@ -130,12 +130,11 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 		if _, err := l.overflow.DeleteMany(ctx, l.extras(id)); err != nil {
 			return false, err
 		}
-		changed = true
 	}
 	total := int64(len(xs)) + outside
 	flag, _ := doc.Lookup(l.opts.FlagField).BooleanOK()
 	said := whole(doc.Lookup(l.opts.TotalField))
-	changed = changed || rewritten || flag != (outside > 0) ||
+	changed = rewritten || flag != (outside > 0) ||
 		(outside > 0 || l.opts.CountTypical) && said != total
 	var set bson.D
 	if rewritten {
@@ -201,10 +200,10 @@ type place struct {
 
 // unique removes from a set all but the first of equal elements. It returns what
 // the parent should hold, and what overflow documents are left.
-func (l *lists) unique(ctx context.Context, id bson.RawValue, xs []bson.RawValue, extents []extent) ([]bson.RawValue, []extent, bool, error) {
+func (l *lists) unique(ctx context.Context, id bson.RawValue, xs []bson.RawValue, extents []extent) ([]bson.RawValue, []extent, error) {
 	repeats, err := l.repeats(ctx, id)
 	if err != nil || len(repeats) == 0 {
-		return xs, extents, false, err
+		return xs, extents, err
 	}
 	order := map[string]int{} // of documents, by number
 	key := func(n bson.RawValue) string { return n.String() }
@@ -253,10 +252,10 @@ func (l *lists) unique(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 			})})
 		}
 		if err != nil {
-			return nil, nil, false, err
+			return nil, nil, err
 		}
 	}
-	return kept, left, true, nil
+	return kept, left, nil
 }
 
 // repeated is an element that a list holds several times.
