@@ -69,8 +69,9 @@ const (
 	// replaced without its version, or deleted and inserted again. Repair raises
 	// the source's version above it and propagates.
 	Ahead ProblemKind = "ahead"
-	// NoVersion is a copy without a version where the target has them. Nothing
-	// propagates to it. Repair leaves it; Adopt fills it in.
+	// NoVersion is a copy without a whole number for a version where the target has
+	// them. Nothing propagates to it, as a rule. Repair leaves it; Adopt fills it in
+	// if it has none or null.
 	NoVersion ProblemKind = "no version"
 	// BadSource is a copy of a source that is ErrInvalid: without a whole number in
 	// Options.VersionField, or with an array on the way to a copied field; Field and
@@ -98,7 +99,13 @@ const (
 // and if the target is Unversioned 1 for the sources of these.
 func (r *Ref[ID, S]) Check(ctx context.Context) iter.Seq2[Problem, error] {
 	return func(yield func(Problem, error) bool) {
-		err := r.inspect(ctx, defaultBatchSize, func(_ int, problems []Problem) (bool, error) {
+		ctx, end, err := r.causal(ctx)
+		if err != nil {
+			yield(Problem{}, fmt.Errorf("extref: check: %w", err))
+			return
+		}
+		defer end()
+		err = r.inspect(ctx, defaultBatchSize, func(_ int, problems []Problem) (bool, error) {
 			for _, p := range problems {
 				if !yield(p, nil) {
 					return false, nil
@@ -167,8 +174,13 @@ func (r *Ref[ID, S]) repair(ctx context.Context, opts *RepairOptions, failed fun
 	if err := scan.Defaults("RepairOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
 		return result, err
 	}
+	ctx, end, err := r.causal(ctx)
+	if err != nil {
+		return result, err
+	}
+	defer end()
 	propagate := &PropagateOptions{BatchSize: o.BatchSize, Progress: func(int64) {}}
-	err := r.inspect(ctx, o.BatchSize, func(examined int, problems []Problem) (bool, error) {
+	err = r.inspect(ctx, o.BatchSize, func(examined int, problems []Problem) (bool, error) {
 		result.Examined += int64(examined)
 		type work struct {
 			id             bson.RawValue

@@ -188,7 +188,9 @@
 //
 // The source is sharded by _id ([Ref.ShardKey]): every write to it names that.
 // Leave the outbox unsharded. Targets keep the shard key they have. They are written by updateMany on the
-// indexes above, which goes to all shards that hold copies.
+// indexes above, which goes to all shards that hold copies. Propagate, Drain, Watch,
+// Check and Repair read in a causally consistent session, unless their context has
+// one: on several shards that, too, should be causally consistent.
 //
 // # Maintenance
 //

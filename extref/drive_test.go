@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -144,12 +145,10 @@ func TestOutboxPoison(t *testing.T) {
 	}
 	for c, name := range []string{"c1", "fine", "c1"} { // c0 cannot take c1's name
 		ok[extref.UpdateResult](t)(r.Update(t.Context(), c, set("name", name)))
-		if c == 0 {
-			time.Sleep(2 * time.Millisecond)
-		}
+		time.Sleep(2 * time.Millisecond) // in the order of due
 	}
 	begin := time.Now().Truncate(time.Millisecond)
-	result, err := r.Drain(t.Context(), nil)
+	result, err := r.Drain(t.Context(), &extref.DrainOptions{MaxEntries: 3}) // before the first is due again, however long they take
 	end := time.Now()
 	if !mongo.IsDuplicateKeyError(err) || !strings.Contains(err.Error(), `extref: drain: source {"$numberInt":"0"}: orders.customer: `) {
 		t.Fatal(err)
@@ -198,7 +197,7 @@ func watching(t *testing.T, r *extref.Ref[int, bson.D], o *extref.WatchOptions) 
 // eventually waits for what another goroutine does.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("never: ", what)
 		}
@@ -211,7 +210,7 @@ func receive[T any](t *testing.T, from <-chan T) T {
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("nothing received")
 		panic("unreachable")
 	}
@@ -508,5 +507,65 @@ func TestDrainNamesTheSource(t *testing.T) {
 	_, err := r.Drain(t.Context(), nil)
 	if err == nil || err.Error() != `extref: drain: source {"$numberInt":"0"}: cannot be a source: no whole number in "version"` {
 		t.Error(err)
+	}
+}
+
+// On a sharded cluster the entry can be visible before the change that it stands
+// for, and a copy before its source, unless each operation asks for all that those
+// before it saw.
+func TestCausalReads(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t, options.Client().SetReadConcern(readconcern.Local()))
+	r, customers, _ := orders(t, db, 2, &extref.Options{Outbox: db.Collection("outbox")})
+	for name, call := range map[string]func(){
+		"drain": func() {
+			ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "new")))
+			ok[extref.DrainResult](t)(r.Drain(t.Context(), nil))
+		},
+		"propagate": func() { ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, nil)) },
+		"check":     func() { problems(t, r) },
+		"repair":    func() { ok[extref.RepairResult](t)(r.Repair(t.Context(), nil)) },
+		"watch": func() {
+			ctx, stop := context.WithCancel(bounded(t))
+			err := r.Watch(ctx, &extref.WatchOptions{
+				Tokens: db.Collection("tokens"), Reconciled: func(extref.RepairResult) { stop() },
+			})
+			if !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		},
+	} {
+		if _, err := customers.UpdateByID(t.Context(), 1, d("$inc", d("version", 1))); err != nil { // work for all
+			t.Fatal(err)
+		}
+		reads := 0
+		var session bson.RawValue
+		for i, c := range mongotest.Record(t, db, call) {
+			if c.Body.Lookup("autocommit").Type != 0 {
+				session = bson.RawValue{} // Update's
+				continue
+			}
+			if c.Name == "endSessions" {
+				continue
+			}
+			lsid := c.Body.Lookup("lsid")
+			if session.IsZero() {
+				session = lsid
+			}
+			_, _, after := c.Body.Lookup("readConcern", "afterClusterTime").TimestampOK()
+			if !session.Equal(lsid) || i > 0 && !after && (c.Name == "find" || c.Name == "aggregate") {
+				t.Errorf("%s: %s of %s is on its own", name, c.Name, c.Collection)
+			}
+			if after {
+				reads++
+			}
+			// A change stream knows no other.
+			if level, _ := c.Body.Lookup("readConcern", "level").StringValueOK(); c.Name == "aggregate" && level != "majority" {
+				t.Errorf("%s: read concern %q", name, level)
+			}
+		}
+		if reads < 1 {
+			t.Errorf("%s: %d reads", name, reads)
+		}
 	}
 }

@@ -257,13 +257,18 @@ func (r *Ref[ID, S]) id(id ID) (bson.RawValue, error) {
 	return raw, checkID(raw)
 }
 
-// checkID refuses what no _id can be, and what an ID is before it is set.
+// checkID refuses what no _id can be, and what an ID is before it is set. A
+// document that begins with an operator would not pass in an $in either.
 func checkID(id bson.RawValue) error {
 	switch id.Type {
 	case 0, bson.TypeNull, bson.TypeUndefined, bson.TypeArray, bson.TypeRegex:
 		return fmt.Errorf("%w: no ID", ErrInvalid)
 	case bson.TypeObjectID:
 		if id.ObjectID().IsZero() {
+			return fmt.Errorf("%w: no ID", ErrInvalid)
+		}
+	case bson.TypeEmbeddedDocument:
+		if first, err := id.Document().IndexErr(0); err == nil && strings.HasPrefix(first.Key(), "$") {
 			return fmt.Errorf("%w: no ID", ErrInvalid)
 		}
 	}
@@ -320,7 +325,7 @@ func whole(value bson.RawValue) (int64, bool) {
 		return value.Int64(), true
 	case bson.TypeDouble:
 		f := value.Double()
-		return int64(f), f == math.Trunc(f) && math.Abs(f) < 1<<53
+		return int64(f), f == math.Trunc(f) && math.Abs(f) < 1<<63
 	}
 	return 0, false
 }
@@ -332,6 +337,21 @@ func (r *Ref[ID, S]) read(ctx context.Context, id ID) (state, error) {
 		return state{}, err
 	}
 	return r.find(ctx, raw)
+}
+
+// causal gives ctx a session, unless it has one, in which each operation sees all
+// that those before it saw. A read outside of one that comes upon a transaction
+// over several shards as it commits may see what it wrote on one of them and not
+// yet what it wrote on another: the entry in the outbox, but not the change.
+func (r *Ref[ID, S]) causal(ctx context.Context) (context.Context, func(), error) {
+	if mongo.SessionFromContext(ctx) != nil {
+		return ctx, func() {}, nil
+	}
+	session, err := r.source.Database().Client().StartSession()
+	if err != nil {
+		return ctx, func() {}, err
+	}
+	return mongo.NewSessionContext(ctx, session), func() { session.EndSession(context.WithoutCancel(ctx)) }, nil
 }
 
 func (r *Ref[ID, S]) find(ctx context.Context, id bson.RawValue) (state, error) {

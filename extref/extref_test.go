@@ -93,10 +93,14 @@ func stored(t testing.TB, coll *mongo.Collection) []bson.D {
 	return out
 }
 
+// patience is how long a test waits for what comes at once: it only ends what would
+// hang, also on a slow machine.
+const patience = time.Minute
+
 // bounded is the context of work that waits for other work: whatever a server
 // makes of it, it ends.
 func bounded(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -299,7 +300,9 @@ func TestVersions(t *testing.T) {
 	r, teams, colls := people(t, nil, nil)
 	insert(t, teams, append(team(1, "a"), bson.E{Key: "version", Value: int32(3)}), append(team(2, "b"), bson.E{Key: "version", Value: "1.2"}),
 		append(team(3, "c"), bson.E{Key: "version", Value: ok[bson.Decimal128](t)(bson.ParseDecimal128("2"))}),
-		append(team(4, "d"), bson.E{Key: "version", Value: bson.A{i32(1), i32(2)}}))
+		append(team(4, "d"), bson.E{Key: "version", Value: bson.A{i32(1), i32(2)}}),
+		append(team(5, "e"), bson.E{Key: "version", Value: 1.5}), append(team(6, "f"), bson.E{Key: "version", Value: math.NaN()}),
+		append(team(7, "g"), bson.E{Key: "version", Value: 1e20}), append(team(8, "h"), bson.E{Key: "version", Value: 1e17}))
 	insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
 	update := func(update any) extref.UpdateResult {
 		t.Helper()
@@ -328,6 +331,9 @@ func TestVersions(t *testing.T) {
 		"replacement without": func(ctx context.Context) error { _, err := r.Replace(ctx, 1, d("version", "x")); return err },
 		"version a decimal":   func(ctx context.Context) error { _, err := r.Update(ctx, 3, set("name", "z")); return err },
 		"version an array":    func(ctx context.Context) error { _, err := r.Update(ctx, 4, set("name", "z")); return err },
+		"version a fraction":  func(ctx context.Context) error { _, err := r.Update(ctx, 5, set("name", "z")); return err },
+		"version no number":   func(ctx context.Context) error { _, err := r.Replace(ctx, 6, team(6, "z")); return err },
+		"version too high":    func(ctx context.Context) error { _, err := r.Update(ctx, 7, set("name", "z")); return err },
 		"replace a string":    func(ctx context.Context) error { _, err := r.Replace(ctx, 2, team(2, "z")); return err },
 	} {
 		if err := call(t.Context()); !errors.Is(err, extref.ErrInvalid) {
@@ -344,7 +350,10 @@ func TestVersions(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	diff(t, before, stored(t, teams))
+	if after := stored(t, teams); fmt.Sprint(after) != fmt.Sprint(before) { // NaN
+		t.Error(after)
+	}
+	diff(t, extref.UpdateResult{Changed: true, Version: 1e17 + 1}, ok[extref.UpdateResult](t)(r.Update(t.Context(), 8, set("name", "z"))))
 	for name, err := range map[string]error{
 		"update":    func() error { _, err := r.Update(t.Context(), 9, set("name", "z")); return err }(),
 		"replace":   func() error { _, err := r.Replace(t.Context(), 9, team(9, "z")); return err }(),
@@ -359,7 +368,7 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if len(stored(t, teams)) != 4 {
+	if len(stored(t, teams)) != 8 {
 		t.Error("made a source")
 	}
 }

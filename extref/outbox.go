@@ -106,6 +106,11 @@ func (r *Ref[ID, S]) drain(ctx context.Context, opts *DrainOptions) (DrainResult
 	if r.opts.Outbox == nil {
 		return result, errNoOutbox
 	}
+	ctx, end, err := r.causal(ctx)
+	if err != nil {
+		return result, err
+	}
+	defer end()
 	var failure error
 	for o.MaxEntries == 0 || result.Done+result.Failed < o.MaxEntries {
 		entry, err := r.claim(ctx, o.Lease)

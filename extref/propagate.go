@@ -74,6 +74,11 @@ func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, opts *PropagateOption
 }
 
 func (r *Ref[ID, S]) propagateID(ctx context.Context, id bson.RawValue, o *PropagateOptions) (PropagateResult, error) {
+	ctx, end, err := r.causal(ctx)
+	if err != nil {
+		return PropagateResult{}, err
+	}
+	defer end()
 	read := r.find
 	if txn.Running(ctx) && (o.Compare || slices.ContainsFunc(r.following, func(t *target) bool { return t.Unversioned })) {
 		read = r.pin // only versions that rise with every change are guard enough

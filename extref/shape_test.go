@@ -151,3 +151,14 @@ func TestMalformedUnversioned(t *testing.T) {
 		`single.team {"$numberInt":"2"}: copy of {"$numberInt":"1"}: different: team.name is "x", want "one"`,
 	}, problems(t, r))
 }
+
+// An ID that reads as an operator is none, and does not keep others from being
+// looked at.
+func TestOperatorAsID(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, nil)
+	insert(t, teams, append(team(1, "one"), bson.E{Key: "version", Value: 1}))
+	insert(t, colls[0], d("_id", 1, "team", d("_id", d("$gt", 0), "version", 0)), d("_id", 2, "team", d("_id", 1, "version", 0)))
+	diff(t, extref.RepairResult{Examined: 2, Repaired: 1, Remaining: 1}, ok[extref.RepairResult](t)(r.Repair(t.Context(), nil)))
+	diff(t, []string{`single.team {"$numberInt":"1"}: malformed: team._id is {"$gt": {"$numberInt":"0"}}`}, problems(t, r))
+}

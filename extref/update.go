@@ -90,11 +90,15 @@ func (r *Ref[ID, S]) change(ctx context.Context, raw bson.RawValue, apply func(c
 	filter := byID(raw)
 	invalid := arrays("", r.ways)
 	if r.versioned {
+		version := op("$ifNull", "$"+r.opts.VersionField, 0)
 		invalid = append(invalid,
 			bson.D{{Key: r.opts.VersionField, Value: bson.D{
 				{Key: "$ne", Value: nil}, {Key: "$not", Value: bson.D{{Key: "$type", Value: bson.A{"int", "long", "double"}}}},
 			}}},
-			bson.D{{Key: r.opts.VersionField, Value: isArray}})
+			bson.D{{Key: r.opts.VersionField, Value: isArray}},
+			bson.D{{Key: "$expr", Value: op("$ne", version, op1("$convert", bson.D{ // a fraction, or no number at all
+				{Key: "input", Value: version}, {Key: "to", Value: "long"}, {Key: "onError", Value: nil},
+			}))}})
 	}
 	if len(invalid) > 0 { // refused before anything is written
 		filter = append(filter, bson.E{Key: "$nor", Value: invalid})

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
 	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
@@ -94,6 +95,11 @@ func (r *Ref[ID, S]) watch(ctx context.Context, opts *WatchOptions) error {
 	if o.Name == "" {
 		o.Name = r.source.Database().Name() + "." + r.source.Name()
 	}
+	ctx, end, err := r.causal(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	w := &watcher[ID, S]{Ref: r, o: o}
 	if err := w.load(ctx); err != nil {
 		return fmt.Errorf("token: %w", err)
@@ -159,7 +165,9 @@ func (w *watcher[ID, S]) follow(ctx context.Context) error {
 	if w.o.MaxAwait > 0 {
 		opts.SetMaxAwaitTime(w.o.MaxAwait)
 	}
-	stream, err := w.source.Watch(ctx, mongo.Pipeline{
+	// The client's may be another, which a change stream refuses.
+	source := w.source.Clone(options.Collection().SetReadConcern(readconcern.Majority()))
+	stream, err := source.Watch(ctx, mongo.Pipeline{
 		{{Key: "$match", Value: bson.D{{Key: "operationType", Value: bson.D{{Key: "$in", Value: bson.A{"update", "replace", "invalidate"}}}}}}},
 		{{Key: "$project", Value: bson.D{
 			{Key: "operationType", Value: 1}, {Key: "documentKey._id", Value: 1},
