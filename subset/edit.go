@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/encode"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -57,7 +59,8 @@ func (s *Subset[P, T]) replace(ctx context.Context, parent P, item T) error {
 
 // Update changes the parent's item with this _id by an update document or
 // pipeline, and brings the parent up to date as Replace does. It cannot change
-// the item's parent: see Move. ErrInvalid, and nothing changed, if the item could
+// the item's parent (see Move): a document that does is ErrInvalid, a pipeline's
+// change has no effect. ErrInvalid, and nothing changed, if the item could
 // not be ranked or counted afterwards.
 //
 // Cost: 3 round trips, 1 document written, if the parent keeps nothing of what
@@ -78,6 +81,11 @@ func (s *Subset[P, T]) change(ctx context.Context, parent P, id, update any) err
 	if err != nil {
 		return err
 	}
+	// One that goes to another parent would go to another shard, too, and could not
+	// be taken back.
+	if update, err = tied(s.opts.Registry, s.opts.ParentField, p, update); err != nil {
+		return fmt.Errorf("item %v: %w", raw, err)
+	}
 	joined := txn.Running(ctx)
 	return txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
 		var before, after bson.Raw
@@ -85,16 +93,14 @@ func (s *Subset[P, T]) change(ctx context.Context, parent P, id, update any) err
 			return notFound(err, raw)
 		}
 		err := s.items.FindOne(ctx, s.one(p, raw)).Decode(&after)
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			err = fmt.Errorf("item %v: %w: the update changes its parent", raw, ErrInvalid)
-		} else if err == nil {
+		if err == nil {
 			err = s.valid(after)
 		}
 		if err == nil {
 			err = s.edited(ctx, p, s.stored(before), s.stored(after))
 		}
 		return s.refused(ctx, joined, err, func() error {
-			_, err := s.items.ReplaceOne(ctx, byID(raw), before)
+			_, err := s.items.ReplaceOne(ctx, s.one(p, raw), before)
 			return err
 		})
 	})
@@ -232,6 +238,46 @@ func (s *Subset[P, T]) move(ctx context.Context, from, to P, id any) error {
 		}
 		return second()
 	})
+}
+
+// tied is an update of a document that leaves the field by which it belongs to
+// another one as it is.
+func tied(registry *bson.Registry, field string, id bson.RawValue, update any) (any, error) {
+	raw, err := encode.Value(registry, update)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if stages, ok := raw.ArrayOK(); ok {
+		var pipeline bson.A
+		values, err := stages.Values()
+		for _, v := range values {
+			stage, ok := v.DocumentOK()
+			if !ok {
+				return update, nil // for the server to refuse
+			}
+			pipeline = append(pipeline, stage)
+		}
+		return append(pipeline, bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: literal(id)}}}}), err
+	}
+	doc, _ := raw.DocumentOK()
+	operators, _ := doc.Elements()
+	for _, o := range operators {
+		fields, _ := o.Value().DocumentOK()
+		elements, _ := fields.Elements()
+		for _, e := range elements {
+			names := []string{e.Key()}
+			if to, ok := e.Value().StringValueOK(); ok && o.Key() == "$rename" {
+				names = append(names, to)
+			}
+			for _, name := range names {
+				stays := o.Key() == "$set" && name == field && key(e.Value()) == key(id)
+				if !stays && (name == field || strings.HasPrefix(name, field+".")) {
+					return nil, fmt.Errorf("%w: the update changes %q", ErrInvalid, field)
+				}
+			}
+		}
+	}
+	return update, nil
 }
 
 // refused takes a change of an item back if the call is refused: the transaction

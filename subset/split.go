@@ -207,7 +207,7 @@ func (s *Split[ID, H, C]) Replace(ctx context.Context, id ID, hot H, cold C) err
 // inserted. Cold fields that still stand in the hot document (Adopt has not
 // reached it, or an old program has written them) move to the cold one before
 // that changes, in the same transaction. IDField stays as it is: a document that
-// changes it is ErrInvalid, a pipeline's change is undone. Else an update is not
+// changes it is ErrInvalid, a pipeline's change has no effect. Else an update is not
 // looked through: Check finds fields that it puts on the wrong side.
 //
 // Cost: both 3 round trips, 2 documents written, or 5 and 3 as Replace; hot alone 1
@@ -224,8 +224,10 @@ func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) erro
 
 func (s *Split[ID, H, C]) update(ctx context.Context, id ID, hot, cold any) error {
 	raw, err := s.id(id)
-	if err == nil && cold != nil {
-		cold, err = s.tied(raw, cold)
+	if err == nil && cold != nil && s.idField != "_id" { // which the server refuses to change
+		if cold, err = tied(s.registry, s.idField, raw, cold); err != nil {
+			err = fmt.Errorf("cold: %w", err)
+		}
 	}
 	if err != nil {
 		return err
@@ -308,47 +310,6 @@ func (s *Split[ID, H, C]) undivided(ctx context.Context, id bson.RawValue) (bool
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// tied is an update of a cold document that leaves IDField as it is.
-func (s *Split[ID, H, C]) tied(id bson.RawValue, update any) (any, error) {
-	if s.idField == "_id" { // the server refuses to change it
-		return update, nil
-	}
-	raw, err := encode.Value(s.registry, update)
-	if err != nil {
-		return nil, fmt.Errorf("cold: %w: %w", ErrInvalid, err)
-	}
-	if stages, ok := raw.ArrayOK(); ok {
-		var pipeline bson.A
-		values, err := stages.Values()
-		for _, v := range values {
-			stage, ok := v.DocumentOK()
-			if !ok {
-				return update, nil // for the server to refuse
-			}
-			pipeline = append(pipeline, stage)
-		}
-		return append(pipeline, bson.D{{Key: "$set", Value: bson.D{{Key: s.idField, Value: literal(id)}}}}), err
-	}
-	doc, _ := raw.DocumentOK()
-	operators, _ := doc.Elements()
-	for _, o := range operators {
-		fields, _ := o.Value().DocumentOK()
-		elements, _ := fields.Elements()
-		for _, e := range elements {
-			names := []string{e.Key()}
-			if to, ok := e.Value().StringValueOK(); ok && o.Key() == "$rename" {
-				names = append(names, to)
-			}
-			for _, name := range names {
-				if name == s.idField || strings.HasPrefix(name, s.idField+".") {
-					return nil, fmt.Errorf("cold: %w: the update changes %q", ErrInvalid, s.idField)
-				}
-			}
-		}
-	}
-	return update, nil
 }
 
 // hold writes to the hot document if that has not changed and the cold one is

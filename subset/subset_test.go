@@ -267,6 +267,9 @@ func TestEdits(t *testing.T) {
 			step("an unkept one is edited", s.Update(t.Context(), 1, 1, d("$set", d("rating", 7))), 4, 0, 3)
 			step("by a pipeline", s.Update(t.Context(), 1, 1, mongo.Pipeline{{{Key: "$set", Value: d("date", day(28))}}}), 1, 4, 0)
 			step("nothing changes", set(1, 28), 1, 4, 0)
+			step("the same parent", s.Update(t.Context(), 1, 1, d("$set", d("product_id", 1.0, "author", "z"))), 1, 4, 0)
+			step("another parent", s.Update(t.Context(), 1, 1, mongo.Pipeline{d("$set", d("product_id", 2))}), 1, 4, 0)
+			same(t, "no other parent", []int{}, top(t, s, 2))
 			step("replaced, sinking", s.Replace(t.Context(), 1, at(1, 2)), 4, 0, 3)
 			step("replaced, rising", s.Replace(t.Context(), 1, at(1, 27)), 1, 4, 0)
 			step("replaced by the same", s.Replace(t.Context(), 1, at(1, 27)), 1, 4, 0)
@@ -345,6 +348,7 @@ func TestRefusals(t *testing.T) {
 				"update to no number":     {update(1, 1, d("$set", d("rating", "x"))), subset.ErrInvalid},
 				"update to an array":      {update(1, 1, d("$set", d("date", bson.A{}))), subset.ErrInvalid},
 				"update moves":            {update(1, 1, d("$set", d("product_id", 2))), subset.ErrInvalid},
+				"update removes parent":   {update(1, 1, d("$unset", d("product_id", ""))), subset.ErrInvalid},
 				"update, not adopted":     {update(8, 81, d("$set", d("rating", 2))), subset.ErrNotAdopted},
 				"replace, no item":        {func(ctx context.Context) error { return s.Replace(ctx, 1, d("_id", 5, "rating", 1)) }, subset.ErrNotFound},
 				"replace, no _id":         {func(ctx context.Context) error { return s.Replace(ctx, 1, d("rating", 1)) }, subset.ErrInvalid},

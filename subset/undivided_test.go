@@ -142,4 +142,6 @@ func TestSplitUpdateKeepsIDField(t *testing.T) {
 		must(t, s.Update(t.Context(), 1, nil, update))
 		sound(t, db, s)
 	}
+	must(t, s.Update(t.Context(), 1, nil, d("$set", d("movie_id", int64(1), "plot", "q")))) // the whole document, say
+	sound(t, db, s)
 }
