@@ -124,8 +124,8 @@
 // # Several writers
 //
 // All calls may run in any number of processes on the same list. What concerns a
-// typical document is one update of it, guarded by its filter: no missing flag,
-// and room. What concerns an outlier is a transaction whose first write counts in
+// typical document is one update of it, guarded by its filter: no flag, and
+// room. What concerns an outlier is a transaction whose first write counts in
 // the parent; of several at the same time on one list one commits and the others
 // run again, so adding to one very hot outlier is as fast as one writer is. On a
 // standalone server that is [ErrTransactionsUnsupported]; typical documents need

@@ -501,13 +501,13 @@ func TestItemsEndEarly(t *testing.T) {
 	if _, err := lists.AddMany(t.Context(), 1, ints(0, 250)); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []int{1, 2} {
+	for _, end := range []struct{ id, at int }{{2, 0}, {1, 0}, {1, 1}, {1, 2}, {1, 200}} { // inside and outside
 		for range 3 {
-			for x, err := range lists.Items(t.Context(), id) {
+			for x, err := range lists.Items(t.Context(), end.id) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if x == 1 {
+				if x == end.at {
 					break
 				}
 			}
