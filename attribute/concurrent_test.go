@@ -248,15 +248,36 @@ func TestRefusalsThatPass(t *testing.T) {
 	rival := newAttributes[int, int](t, other, nil)
 	insert(t, other, d("_id", 1, "attributes", bson.A{e("k", 1)}))
 
-	removed := false
+	for _, c := range []struct {
+		call, rival func() error
+		want        bson.D
+	}{
+		{func() error { return a.Add(ctx, 1, "k", 2) }, func() error { return rival.Remove(ctx, 1, "k") }, doc(1, e("k", int32(2)))},
+		{func() error { return a.Change(ctx, 1, "l", 4) }, func() error { return rival.Add(ctx, 1, "l", 3) }, doc(1, e("k", int32(2)), e("l", int32(4)))},
+		{func() error { return a.Rename(ctx, 1, "l", "k") }, func() error { return rival.Remove(ctx, 1, "k") }, doc(1, e("k", int32(4)))},
+		{func() error { return a.Rename(ctx, 1, "l", "m") }, func() error { return rival.Add(ctx, 1, "l", 5) }, doc(1, e("k", int32(4)), e("m", int32(5)))},
+		{func() error { return a.Remove(ctx, 1, "l") }, func() error { return rival.Add(ctx, 1, "l", 6) }, doc(1, e("k", int32(4)), e("m", int32(5)))},
+	} {
+		done := false
+		before = func(command string) {
+			if command == "find" && !done {
+				done = true
+				must(t, c.rival())
+			}
+		}
+		must(t, c.call())
+		want(t, done, true)
+		want(t, stored(t, other, 1), c.want)
+	}
+	// Nothing of the document is in the way, then nothing of it is left.
 	before = func(command string) {
-		if command == "find" && !removed {
-			removed = true
-			must(t, rival.Remove(ctx, 1, "k"))
+		if command == "find" {
+			must(t, errOf(other.DeleteOne(ctx, d("_id", 1))))
 		}
 	}
-	must(t, a.Add(ctx, 1, "k", 2))
-	want(t, stored(t, other, 1), d("_id", int32(1), "attributes", bson.A{e("k", int32(2))}))
+	wantErr(t, a.Remove(ctx, 1, "l"), attribute.ErrNotFound)
+	before = nil
+	insert(t, other, doc(1))
 
 	attempts := 0
 	before = func(command string) {
