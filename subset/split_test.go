@@ -230,6 +230,14 @@ func TestSplitCheckAndRepair(t *testing.T) {
 		id(10) + " no cold document movie_id", id(11) + " cold field in the hot document plot", id(11) + " no cold document movie_id",
 		id(2) + " in both documents title", id(20) + " orphan movie_id",
 	}, problems(t, s.Check(t.Context())))
+	for stop := range 7 { // the loop may end early
+		seen := 0
+		for range s.Check(t.Context()) {
+			if seen++; seen > stop {
+				break
+			}
+		}
+	}
 	var progress []int64
 	result, err := s.Repair(t.Context(), &subset.RepairOptions{BatchSize: 2, Progress: func(done int64) { progress = append(progress, done) }})
 	must(t, err)
