@@ -208,10 +208,9 @@
 // With AdoptOptions.Keep the fields stay for code that still reads them; a last
 // run without it takes them away. [Collision] says what happens where both hold
 // different values; what is skipped is found by the field it still has.
-// [Attributes.RenameKey] and [Attributes.RemoveKey] do the
-// like for a key over the collection. [Attributes.Check] reports duplicate
-// entries, malformed ones, and fields that are no arrays; [Attributes.Repair]
-// removes the duplicates.
+// [Attributes.RenameKey] and [Attributes.RemoveKey] do the like for a key over
+// the collection. [Attributes.Check] reports duplicate entries, malformed ones,
+// and fields that are no arrays; [Attributes.Repair] removes the duplicates.
 //
 // # Composing
 //
