@@ -376,10 +376,14 @@ func healthyBut[ID, E any](t testing.TB, lists *outlier.Lists[ID, E], kind outli
 	}
 }
 
-// failOnce lets a command fail once with a code.
+// failing is the client whose commands failOnce lets fail: a fail point is the
+// server's, which other tests may use at the same time.
+const failing = "outlier failing"
+
+// failOnce lets a command of that client fail once with a code.
 func failOnce(t *testing.T, db *mongo.Database, command string, code int, labels ...string) {
 	t.Helper()
-	data := bson.D{{Key: "failCommands", Value: bson.A{command}}, {Key: "errorCode", Value: code}}
+	data := bson.D{{Key: "failCommands", Value: bson.A{command}}, {Key: "errorCode", Value: code}, {Key: "appName", Value: failing}}
 	if len(labels) > 0 {
 		data = append(data, bson.E{Key: "errorLabels", Value: labels})
 	}
@@ -395,8 +399,8 @@ func failOnce(t *testing.T, db *mongo.Database, command string, code int, labels
 
 // What fails in the middle of a transaction has not happened, and is tried again
 // if the server says so.
-func TestFailures(t *testing.T) { // not parallel: a fail point is the server's
-	db := mongotest.Database(t)
+func TestFailures(t *testing.T) { // not parallel: there is one fail point
+	db := mongotest.Database(t, options.Client().SetAppName(failing))
 	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 2, OverflowMaxCount: 2})
 	insert(t, db, bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: bson.A{0, 1}}})
 	failOnce(t, db, "insert", 112, "TransientTransactionError")
