@@ -360,7 +360,7 @@ func TestForeignRows(t *testing.T) {
 	if result, err := d.Repair(ctx, nil); err != nil || result.Repaired != 0 || result.Remaining != 4 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if result, err := d.PruneAll(ctx, &versioning.PruneOptions{Keep: 1}); err != nil || result != (versioning.PruneResult{Examined: 10, Deleted: 4}) {
+	if result, err := d.PruneAll(ctx, &versioning.PruneOptions{Keep: 1}); err != nil || result != (versioning.PruneResult{Examined: 6, Deleted: 4}) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if n := count(t, db.Collection("revisions")); n != 6 {

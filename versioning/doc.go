@@ -71,8 +71,8 @@
 //
 //	policy, err = policies.AsOf(ctx, "bilbo", march)
 //
-// A [Revision] is a document with its number and its change. Save takes what Get
-// returned, or one made by hand from what a client sent, as in answer to If-Match:
+// A [Revision] is a document with its number and its change. Save takes what Get, or
+// another call, returned, or one made by hand from what a client sent, as in answer to If-Match:
 // versioning.Revision[Policy]{Number: 2, Document: body}, which costs one read
 // more. [Documents.Decode] makes one of a document from a query of your own.
 //

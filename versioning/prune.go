@@ -123,11 +123,11 @@ func (d *Documents[ID, T]) prune(ctx context.Context, filter bson.D, opts *Prune
 		return flush()
 	}
 	for cursor.Next(ctx) {
-		result.Examined++
 		r, err := d.parseRow(append(bson.Raw(nil), cursor.Current...))
 		if err != nil {
 			continue // no revision: Check reports it, and nothing here deletes it
 		}
+		result.Examined++
 		if k := rawvalue.Key(r.document); k != key || len(newest) == 0 {
 			if err := end(); err != nil {
 				return result, err

@@ -180,16 +180,18 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], change Chang
 		return Revision[T]{}, err
 	}
 	base := w.base
-	byHand := base == nil
-	if byHand {
+	look := base == nil || r.partial
+	if look {
 		if base, err = d.load(ctx, d.currentPrimary, w.id); err != nil {
 			return Revision[T]{}, err
 		}
 		if base.number != r.Number {
 			return Revision[T]{}, &ConflictError{ID: base.id, Read: r.Number, Current: base.number}
 		}
-		if err := d.know(&w, base); err != nil {
-			return Revision[T]{}, err
+		if w.base == nil {
+			if err := d.know(&w, base); err != nil {
+				return Revision[T]{}, err
+			}
 		}
 	}
 	s := base
@@ -198,7 +200,7 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], change Chang
 		s, err = d.replace(ctx, base, change, w.apply)
 	case ignored != nil:
 		s, err = d.touch(ctx, base, ignored, w.apply(base.fields))
-	case !byHand:
+	case !look:
 		err = d.unchanged(ctx, base)
 	}
 	if err != nil {
@@ -472,8 +474,9 @@ func (d *Documents[ID, T]) unchanged(ctx context.Context, base *state) error {
 }
 
 // Update reads the current document, has fn change it, and saves it; after a
-// conflict with another writer it begins again, so that fn can run several times. It
-// returns the new revision, or the current one if fn changed nothing. After
+// conflict with another writer it begins again, so that fn can run several times; an
+// error of fn ends it. It returns the new revision, or the current one if fn changed
+// nothing. After
 // Options.MaxRetries the last *ConflictError is returned, in your own transaction
 // the first.
 //
@@ -483,19 +486,19 @@ func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error,
 	if fn == nil {
 		return Revision[T]{}, fail("update", fmt.Errorf("%w: fn: nil", ErrInvalid))
 	}
-	revision, err := d.retry(ctx, func() (Revision[T], error) {
+	revision, err := d.retry(ctx, func() (r Revision[T], again bool, err error) {
 		s, err := d.load(ctx, d.currentPrimary, id)
 		if err != nil {
-			return Revision[T]{}, err
+			return r, false, err
 		}
-		r, err := d.revision(s)
-		if err != nil {
-			return r, err
+		if r, err = d.revision(s); err != nil {
+			return r, false, err
 		}
 		if err := fn(&r.Document); err != nil {
-			return r, err
+			return r, false, err // also if it is a conflict of another document
 		}
-		return d.save(ctx, r, change)
+		r, err = d.save(ctx, r, change)
+		return r, true, err
 	})
 	if err != nil {
 		return Revision[T]{}, fail("update", err)
@@ -503,13 +506,14 @@ func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error,
 	return revision, nil
 }
 
-func (d *Documents[ID, T]) retry(ctx context.Context, try func() (Revision[T], error)) (Revision[T], error) {
+// retry repeats what met another writer, unless try says that it must not be.
+func (d *Documents[ID, T]) retry(ctx context.Context, try func() (r Revision[T], again bool, err error)) (Revision[T], error) {
 	joined := txn.Running(ctx)
 	for attempt := 0; ; attempt++ {
-		r, err := try()
+		r, again, err := try()
 		var conflict *ConflictError
-		again := errors.As(err, &conflict) || errors.Is(err, ErrExists) // of Restore: brought back by another
-		if !again || joined || attempt >= d.opts.MaxRetries {
+		met := errors.As(err, &conflict) || errors.Is(err, ErrExists) // of Restore: brought back by another
+		if !met || !again || joined || attempt >= d.opts.MaxRetries {
 			return r, err
 		}
 		select {
@@ -566,7 +570,10 @@ func (d *Documents[ID, T]) delete(ctx context.Context, id ID, read int64, change
 // that of At and 5, of one that something else removed 6 and 3; 1 more for a document
 // without a number.
 func (d *Documents[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (Revision[T], error) {
-	revision, err := d.retry(ctx, func() (Revision[T], error) { return d.restore(ctx, id, n, change) })
+	revision, err := d.retry(ctx, func() (r Revision[T], again bool, err error) {
+		r, err = d.restore(ctx, id, n, change)
+		return r, true, err
+	})
 	if err != nil {
 		return Revision[T]{}, fail("restore", err)
 	}

@@ -934,6 +934,13 @@ func TestUpdateGivesUp(t *testing.T) {
 	if runs != 3 {
 		t.Errorf("%d runs", runs)
 	}
+	for _, own := range []error{versioning.ErrExists, &versioning.ConflictError{}} { // of another document
+		runs = 0
+		_, err = d.Update(ctx, "a", func(*counter) error { runs++; return own }, nobody)
+		if wantErr(t, "error of fn", err, own); runs != 1 {
+			t.Errorf("%v: %d runs", own, runs)
+		}
+	}
 	runs = 0
 	r := get(t)(d.Update(ctx, "a", func(c *counter) error {
 		if runs++; runs == 1 {
@@ -1166,7 +1173,9 @@ func TestSaveOfWhatTheHistoryReturned(t *testing.T) {
 		}
 	}
 	r := get(t)(d.At(ctx, "a", 1))
-	get(t)(d.Save(ctx, r, nobody))
+	if same := get(t)(d.Save(ctx, r, nobody)); same.Number != 1 || !same.Document.LastSeen.Equal(month(1)) {
+		t.Errorf("unchanged: %+v", same)
+	}
 	want("unchanged", 1)
 	r.Document.N = 1
 	saved := get(t)(d.Save(ctx, r, nobody))

@@ -49,7 +49,8 @@ type Revision[T any] struct {
 	// Document is the document, with the fields of number and change, if T has them.
 	Document T `json:"document"`
 
-	stored bson.Raw // the document that this was read from; nil: not known
+	stored  bson.Raw // the document that this was read from; nil: not known
+	partial bool     // it is of the history, and lacks Options.Ignored
 }
 
 // New returns a helper for current, which holds your documents, and revisions,
@@ -300,7 +301,8 @@ func (d *Documents[ID, T]) revision(s *state) (Revision[T], error) {
 	if s.deleted {
 		return r, nil
 	}
-	if r.stored == nil { // of the history; a save of it changes no ignored field that it lacks
+	if r.stored == nil {
+		r.partial = len(d.opts.Ignored) > 0
 		r.stored = document(append(s.fields[:len(s.fields):len(s.fields)],
 			field{d.opts.RevisionField, int64Value(s.number)}, field{d.opts.ChangeField, s.change.value()}))
 	}
