@@ -220,7 +220,7 @@ func (l *lists) shrink(ctx context.Context, id bson.RawValue, before state, tota
 	if !small && !emptied {
 		return nil
 	}
-	find := options.Find().SetSort(l.byNumber(1)).SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: l.opts.ArrayField, Value: 1}})
+	find := options.Find().SetSort(l.byNumber(1))
 	if !small {
 		find.SetLimit(1).SetProjection(bson.D{{Key: "_id", Value: 1}})
 	}
