@@ -55,6 +55,7 @@ func TestConfiguration(t *testing.T) {
 		`targets[0].Path: invalid field name: "0"`:                         {target(func(t *extref.Target) { t.Path = "a.0" }), nil},
 		"targets[0].Path: empty":                                           {target(func(t *extref.Target) { t.Path, t.Array = "", true }), nil},
 		"targets[0].Path: invalid field name: _id":                         {target(func(t *extref.Target) { t.Path = "_id.x" }), nil},
+		`_id: invalid field name: "_id" collides with targets[0].IDField`:  {target(func(t *extref.Target) { t.Path, t.IDField = "", "_id" }), nil},
 		"targets[0].IDField: must be given":                                {target(func(t *extref.Target) { t.Path = "" }), nil},
 		"targets[0].IDField: invalid":                                      {target(func(t *extref.Target) { t.IDField = "a..b" }), nil},
 		"targets[0].VersionField: not together":                            {target(func(t *extref.Target) { t.VersionField, t.Unversioned = "v", true }), nil},

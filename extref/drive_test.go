@@ -28,7 +28,7 @@ func orders(t *testing.T, db *mongo.Database, n int, o *extref.Options) (*extref
 	for c := range 3 {
 		insert(t, customers, d("_id", c, "name", fmt.Sprint("c", c), "address", d("city", "Rome", "street", "Via")))
 		for i := range n {
-			insert(t, orders, d("_id", 100*c+i, "customer", ok[bson.D](t)(r.Fetch(t.Context(), "orders.customer", c))))
+			insert(t, orders, d("_id", 100*c+i, "customer", ok[bson.D](t)(r.Fetch(bounded(t), "orders.customer", c))))
 		}
 	}
 	return r, customers, orders
@@ -41,11 +41,11 @@ func TestOutbox(t *testing.T) {
 	r, customers, _ := orders(t, db, 4, &extref.Options{Outbox: outbox})
 	for i := range 3 {
 		diff(t, extref.UpdateResult{Changed: true, Version: int64(i + 1)},
-			ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", fmt.Sprint("new", i)))))
+			ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", fmt.Sprint("new", i)))))
 	}
-	ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("address.street", "Corso"))) // not copied
-	ok[extref.UpdateResult](t)(r.Update(t.Context(), 2, set("address.city", "Ostia")))
-	pending := collect(t, r.Pending(t.Context()))
+	ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("address.street", "Corso"))) // not copied
+	ok[extref.UpdateResult](t)(r.Update(bounded(t), 2, set("address.city", "Ostia")))
+	pending := collect(t, r.Pending(bounded(t)))
 	if len(pending) != 2 || pending[0].ID.AsInt64() != 1 || pending[1].ID.AsInt64() != 2 || pending[0].Attempts != 0 ||
 		time.Since(pending[0].Since) > time.Minute || pending[0].Due.Before(pending[0].Since) {
 		t.Fatalf("%+v", pending)
@@ -60,18 +60,18 @@ func TestOutbox(t *testing.T) {
 	}
 	var done []int64
 	opts := &extref.DrainOptions{MaxEntries: 1, BatchSize: 3, Progress: func(n int64) { done = append(done, n) }}
-	diff(t, extref.DrainResult{Done: 1, Copies: 4}, ok[extref.DrainResult](t)(r.Drain(t.Context(), opts)))
-	diff(t, extref.DrainResult{Done: 1, Copies: 4}, ok[extref.DrainResult](t)(r.Drain(t.Context(), nil)))
-	diff(t, extref.DrainResult{}, ok[extref.DrainResult](t)(r.Drain(t.Context(), nil)))
+	diff(t, extref.DrainResult{Done: 1, Copies: 4}, ok[extref.DrainResult](t)(r.Drain(bounded(t), opts)))
+	diff(t, extref.DrainResult{Done: 1, Copies: 4}, ok[extref.DrainResult](t)(r.Drain(bounded(t), nil)))
+	diff(t, extref.DrainResult{}, ok[extref.DrainResult](t)(r.Drain(bounded(t), nil)))
 	diff(t, []int64{1}, done)
 	diff(t, []string{}, problems(t, r))
 
 	// A source that is gone.
-	ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "gone")))
-	if _, err := customers.DeleteOne(t.Context(), d("_id", 0)); err != nil {
+	ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("name", "gone")))
+	if _, err := customers.DeleteOne(bounded(t), d("_id", 0)); err != nil {
 		t.Fatal(err)
 	}
-	diff(t, extref.DrainResult{Done: 1}, ok[extref.DrainResult](t)(r.Drain(t.Context(), nil)))
+	diff(t, extref.DrainResult{Done: 1}, ok[extref.DrainResult](t)(r.Drain(bounded(t), nil)))
 	diff(t, 0, len(stored(t, outbox)))
 }
 
@@ -106,9 +106,9 @@ func TestOutboxWorkers(t *testing.T) {
 	writers.Wait()
 	stop()
 	workers.Wait()
-	ok[extref.DrainResult](t)(r.Drain(t.Context(), nil))
+	ok[extref.DrainResult](t)(r.Drain(bounded(t), nil))
 	diff(t, []string{}, problems(t, r))
-	diff(t, 0, len(collect(t, r.Pending(t.Context()))))
+	diff(t, 0, len(collect(t, r.Pending(bounded(t)))))
 }
 
 // A change between the propagation and the removal of an entry keeps it.
@@ -120,7 +120,7 @@ func TestOutboxKeepsNewerChanges(t *testing.T) {
 	var other *mongo.Client // changes the source when the entry is about to be removed
 	hooked := mongotest.Database(t, options.Client().SetMonitor(onCommand("delete", func() {
 		if updates++; updates == 1 {
-			ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "second")))
+			ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "second")))
 		}
 	})))
 	other = hooked.Client()
@@ -131,8 +131,8 @@ func TestOutboxKeepsNewerChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "first")))
-	diff(t, extref.DrainResult{Done: 2, Copies: 2}, ok[extref.DrainResult](t)(worker.Drain(t.Context(), nil)))
+	ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "first")))
+	diff(t, extref.DrainResult{Done: 2, Copies: 2}, ok[extref.DrainResult](t)(worker.Drain(bounded(t), nil)))
 	diff(t, []string{}, problems(t, r))
 }
 
@@ -140,37 +140,37 @@ func TestOutboxPoison(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	r, _, orders := orders(t, db, 1, &extref.Options{Outbox: db.Collection("outbox")})
-	if _, err := orders.Indexes().CreateOne(t.Context(), unique("customer.name")); err != nil {
+	if _, err := orders.Indexes().CreateOne(bounded(t), unique("customer.name")); err != nil {
 		t.Fatal(err)
 	}
 	for c, name := range []string{"c1", "fine", "c1"} { // c0 cannot take c1's name
-		ok[extref.UpdateResult](t)(r.Update(t.Context(), c, set("name", name)))
+		ok[extref.UpdateResult](t)(r.Update(bounded(t), c, set("name", name)))
 		time.Sleep(2 * time.Millisecond) // in the order of due
 	}
 	begin := time.Now().Truncate(time.Millisecond)
-	result, err := r.Drain(t.Context(), &extref.DrainOptions{MaxEntries: 3}) // before the first is due again, however long they take
+	result, err := r.Drain(bounded(t), &extref.DrainOptions{MaxEntries: 3}) // before the first is due again, however long they take
 	end := time.Now()
 	if !mongo.IsDuplicateKeyError(err) || !strings.Contains(err.Error(), `extref: drain: source {"$numberInt":"0"}: orders.customer: `) {
 		t.Fatal(err)
 	}
 	diff(t, extref.DrainResult{Done: 2, Failed: 1, Copies: 2}, result)
-	pending := collect(t, r.Pending(t.Context()))
+	pending := collect(t, r.Pending(bounded(t)))
 	if len(pending) != 1 || pending[0].Attempts != 1 || !strings.Contains(pending[0].Error, "duplicate") ||
 		pending[0].Due.Before(begin.Add(2*time.Second)) || pending[0].Due.After(end.Add(2*time.Second)) {
 		t.Fatalf("%+v", pending)
 	}
-	if _, err := db.Collection("outbox").UpdateOne(t.Context(), d("_id", 0), d("$set", d("due", end.Add(time.Hour)))); err != nil {
+	if _, err := db.Collection("outbox").UpdateOne(bounded(t), d("_id", 0), d("$set", d("due", end.Add(time.Hour)))); err != nil {
 		t.Fatal(err)
 	}
-	diff(t, extref.DrainResult{}, ok[extref.DrainResult](t)(r.Drain(t.Context(), nil))) // later
+	diff(t, extref.DrainResult{}, ok[extref.DrainResult](t)(r.Drain(bounded(t), nil))) // later
 	// The next change makes it due, as if it were new but for its age.
-	ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "free")))
+	ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("name", "free")))
 	since := pending[0].Since
-	pending = collect(t, r.Pending(t.Context()))
+	pending = collect(t, r.Pending(bounded(t)))
 	if len(pending) != 1 || pending[0].Attempts != 0 || pending[0].Error != "" || !pending[0].Since.Equal(since) || pending[0].Due.After(time.Now()) {
 		t.Errorf("%+v", pending)
 	}
-	diff(t, extref.DrainResult{Done: 1, Copies: 1}, ok[extref.DrainResult](t)(r.Drain(t.Context(), nil)))
+	diff(t, extref.DrainResult{Done: 1, Copies: 1}, ok[extref.DrainResult](t)(r.Drain(bounded(t), nil)))
 }
 
 // watching runs Watch until the function returned is called.
@@ -238,11 +238,11 @@ func TestWatch(t *testing.T) {
 		eventually(t, "reconciled", func() bool { return count() == n })
 	}
 
-	ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "before the first watch")))
+	ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("name", "before the first watch")))
 	stop := watching(t, r, o)
 	started(1)
 	diff(t, extref.RepairResult{Examined: 9, Repaired: 3}, reconciled[0])
-	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "by Update")))
+	ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "by Update")))
 	inSync(t, r)
 	// Writers who know nothing of versions, in every form of update.
 	for _, update := range []any{
@@ -250,12 +250,12 @@ func TestWatch(t *testing.T) {
 		mongo.Pipeline{set("name", d("$concat", bson.A{"$address.city", "!"}))}, set("name", bson.A{1, 2, 3}),
 		mongo.Pipeline{set("name", d("$slice", bson.A{"$name", 1}))},
 	} {
-		if _, err := customers.UpdateOne(t.Context(), d("_id", 2), update); err != nil {
+		if _, err := customers.UpdateOne(bounded(t), d("_id", 2), update); err != nil {
 			t.Fatal(err)
 		}
 		inSync(t, r)
 	}
-	if _, err := customers.ReplaceOne(t.Context(), d("_id", 2), d("name", "replaced", "version", 20)); err != nil {
+	if _, err := customers.ReplaceOne(bounded(t), d("_id", 2), d("name", "replaced", "version", 20)); err != nil {
 		t.Fatal(err)
 	}
 	inSync(t, r)
@@ -263,27 +263,27 @@ func TestWatch(t *testing.T) {
 	stop()
 
 	// What happens meanwhile is not lost, and needs no reconciliation.
-	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "meanwhile")))
+	ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "meanwhile")))
 	stop = watching(t, r, o)
 	inSync(t, r)
 	stop()
 	started(1)
 
 	// A damaged token is an error; without one the watch begins anew.
-	if _, err := tokens.UpdateOne(t.Context(), d(), set("token", d("_data", "nonsense"))); err != nil {
+	if _, err := tokens.UpdateOne(bounded(t), d(), set("token", d("_data", "nonsense"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Watch(bounded(t), o); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
-	if _, err := tokens.DeleteOne(t.Context(), d()); err != nil {
+	if _, err := tokens.DeleteOne(bounded(t), d()); err != nil {
 		t.Fatal(err)
 	}
-	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "lost")))
+	ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "lost")))
 	stop = watching(t, r, o)
 	started(2)
 	inSync(t, r)
-	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "and on")))
+	ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "and on")))
 	inSync(t, r)
 	stop()
 	if got := count(); got != 2 {
@@ -305,12 +305,12 @@ func TestWatchUncopiedChanges(t *testing.T) {
 	receive(t, started)
 	cmds := mongotest.Record(t, db, func() {
 		for i := range 5 {
-			if _, err := customers.UpdateOne(t.Context(), d("_id", 2), set("phone", i, "address.street", fmt.Sprint(i))); err != nil {
+			if _, err := customers.UpdateOne(bounded(t), d("_id", 2), set("phone", i, "address.street", fmt.Sprint(i))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		// The event follows in any case, so that there is an end to wait for.
-		if _, err := customers.UpdateOne(t.Context(), d("_id", 0), d("$set", d("name", "new"), "$inc", d("version", 1))); err != nil {
+		if _, err := customers.UpdateOne(bounded(t), d("_id", 0), d("$set", d("name", "new"), "$inc", d("version", 1))); err != nil {
 			t.Fatal(err)
 		}
 		n := receive(t, applied)
@@ -344,15 +344,15 @@ func TestWatchHistoryLost(t *testing.T) {
 			}
 			stop := watching(t, r, o)
 			receive(t, reconciled)
-			ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "x")))
+			ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "x")))
 			inSync(t, r)
 			stop()
-			ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "y")))
+			ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "y")))
 			admin := db.Client().Database("admin")
 			off := func() {
 				_ = admin.RunCommand(context.Background(), d("configureFailPoint", "failCommand", "mode", "off")).Err()
 			}
-			err := admin.RunCommand(t.Context(), d("configureFailPoint", "failCommand", "mode", d("times", 1),
+			err := admin.RunCommand(bounded(t), d("configureFailPoint", "failCommand", "mode", d("times", 1),
 				"data", d("failCommands", bson.A{command}, "errorCode", 286, "namespace", db.Name()+".customers"))).Err()
 			if err != nil {
 				t.Skip("no fail points: ", err)
@@ -365,7 +365,7 @@ func TestWatchHistoryLost(t *testing.T) {
 			if command == "aggregate" && result != (extref.RepairResult{Examined: 6, Repaired: 2}) {
 				t.Errorf("%+v", result)
 			}
-			if _, err := customers.UpdateOne(t.Context(), d("_id", 0), d("$set", d("name", "z"), "$inc", d("version", 1))); err != nil {
+			if _, err := customers.UpdateOne(bounded(t), d("_id", 0), d("$set", d("name", "z"), "$inc", d("version", 1))); err != nil {
 				t.Fatal(err)
 			}
 			inSync(t, r)
@@ -385,7 +385,7 @@ func TestWatchGivesUp(t *testing.T) {
 	db := mongotest.Database(t)
 	r, _, _ := orders(t, db, 1, &extref.Options{Deferred: true})
 	admin := db.Client().Database("admin")
-	err := admin.RunCommand(t.Context(), d("configureFailPoint", "failCommand", "mode", "alwaysOn",
+	err := admin.RunCommand(bounded(t), d("configureFailPoint", "failCommand", "mode", "alwaysOn",
 		"data", d("failCommands", bson.A{"aggregate"}, "errorCode", 286, "namespace", db.Name()+".customers"))).Err()
 	if err != nil {
 		t.Skip("no fail points: ", err)
@@ -411,13 +411,13 @@ func TestWatchDroppedSource(t *testing.T) {
 		Reconciled: func(result extref.RepairResult) { reconciled <- result },
 	})
 	receive(t, reconciled)
-	if err := customers.Drop(t.Context()); err != nil {
+	if err := customers.Drop(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
 	for c := range 3 {
 		insert(t, customers, d("_id", c, "name", fmt.Sprint("c", c), "address", d("city", "Rome")))
 	}
-	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "again")))
+	ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "again")))
 	inSync(t, r)
 	stop()
 	if len(reconciled) != 0 {
@@ -431,7 +431,7 @@ func TestWatchRepeatsWhatFailed(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	r, _, orders := orders(t, db, 1, &extref.Options{Deferred: true})
-	if _, err := orders.Indexes().CreateOne(t.Context(), unique("customer.name")); err != nil {
+	if _, err := orders.Indexes().CreateOne(bounded(t), unique("customer.name")); err != nil {
 		t.Fatal(err)
 	}
 	reconciled := 0
@@ -439,7 +439,7 @@ func TestWatchRepeatsWhatFailed(t *testing.T) {
 		Tokens: db.Collection("tokens"), MaxAwait: 20 * time.Millisecond,
 		Reconciled: func(extref.RepairResult) {
 			if reconciled++; reconciled == 1 { // c0 cannot take c1's name
-				ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "c1")))
+				ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("name", "c1")))
 			}
 		},
 	}
@@ -464,14 +464,14 @@ func TestWatchRepeatsWhatFailed(t *testing.T) {
 		goOn.Name = map[string]string{"third": "another"}[name]
 		stop := watching(t, r, &goOn)
 		diff(t, int64(0), receive(t, told))
-		ok[extref.UpdateResult](t)(r.Update(t.Context(), 2, set("name", name)))
+		ok[extref.UpdateResult](t)(r.Update(bounded(t), 2, set("name", name)))
 		eventually(t, name, func() bool {
 			return lookupD(lookupD(stored(t, orders)[2], "customer").(bson.D), "name") == name
 		})
 		stop()
 	}
 	diff(t, 1, len(problems(t, r)))
-	result, err := r.Repair(t.Context(), nil)
+	result, err := r.Repair(bounded(t), nil)
 	if !mongo.IsDuplicateKeyError(err) || !errors.As(err, &failed) || result != (extref.RepairResult{Examined: 3, Remaining: 1}) {
 		t.Error(result, err)
 	}
@@ -482,11 +482,11 @@ func TestWatchRepeatsWhatFailed(t *testing.T) {
 	if err := r.Watch(ctx, &ended); err == nil || ctx.Err() != nil {
 		t.Error(err)
 	}
-	if _, err := db.Collection("tokens").DeleteOne(t.Context(), d("_id", "another")); err != nil {
+	if _, err := db.Collection("tokens").DeleteOne(bounded(t), d("_id", "another")); err != nil {
 		t.Fatal(err)
 	}
-	ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "c1", "address.city", "Bari")))
-	if err := orders.Indexes().DropOne(t.Context(), "customer.name_1"); err != nil {
+	ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("name", "c1", "address.city", "Bari")))
+	if err := orders.Indexes().DropOne(bounded(t), "customer.name_1"); err != nil {
 		t.Fatal(err)
 	}
 	stop := watching(t, r, o)
@@ -500,11 +500,11 @@ func TestDrainNamesTheSource(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	r, customers, _ := orders(t, db, 1, &extref.Options{Outbox: db.Collection("outbox")})
-	ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "x")))
-	if _, err := customers.UpdateByID(t.Context(), 0, set("version", "1.0")); err != nil {
+	ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("name", "x")))
+	if _, err := customers.UpdateByID(bounded(t), 0, set("version", "1.0")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.Drain(t.Context(), nil)
+	_, err := r.Drain(bounded(t), nil)
 	if err == nil || err.Error() != `extref: drain: source {"$numberInt":"0"}: cannot be a source: no whole number in "version"` {
 		t.Error(err)
 	}
@@ -519,12 +519,12 @@ func TestCausalReads(t *testing.T) {
 	r, customers, _ := orders(t, db, 2, &extref.Options{Outbox: db.Collection("outbox")})
 	for name, call := range map[string]func(){
 		"drain": func() {
-			ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "new")))
-			ok[extref.DrainResult](t)(r.Drain(t.Context(), nil))
+			ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "new")))
+			ok[extref.DrainResult](t)(r.Drain(bounded(t), nil))
 		},
-		"propagate": func() { ok[extref.PropagateResult](t)(r.Propagate(t.Context(), 1, nil)) },
+		"propagate": func() { ok[extref.PropagateResult](t)(r.Propagate(bounded(t), 1, nil)) },
 		"check":     func() { problems(t, r) },
-		"repair":    func() { ok[extref.RepairResult](t)(r.Repair(t.Context(), nil)) },
+		"repair":    func() { ok[extref.RepairResult](t)(r.Repair(bounded(t), nil)) },
 		"watch": func() {
 			ctx, stop := context.WithCancel(bounded(t))
 			err := r.Watch(ctx, &extref.WatchOptions{
@@ -535,7 +535,7 @@ func TestCausalReads(t *testing.T) {
 			}
 		},
 	} {
-		if _, err := customers.UpdateByID(t.Context(), 1, d("$inc", d("version", 1))); err != nil { // work for all
+		if _, err := customers.UpdateByID(bounded(t), 1, d("$inc", d("version", 1))); err != nil { // work for all
 			t.Fatal(err)
 		}
 		reads := 0
@@ -568,4 +568,35 @@ func TestCausalReads(t *testing.T) {
 			t.Errorf("%s: %d reads", name, reads)
 		}
 	}
+}
+
+// Without versions each batch is a transaction in the session of the cursor, or of
+// the change stream, that stays open beside it.
+func TestDriversUnversioned(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	customers, orders := db.Collection("customers"), db.Collection("orders")
+	targets := []extref.Target{{Collection: orders, Path: "customer", Unversioned: true, Fields: []extref.Field{{Path: "name"}}}}
+	r := newRef[int, bson.D](t, customers, targets, &extref.Options{Outbox: db.Collection("outbox")})
+	insert(t, customers, d("_id", 1, "name", "one"))
+	for i := range 5 {
+		insert(t, orders, d("_id", i, "customer", d("_id", 1, "name", "one")))
+	}
+	ok[extref.UpdateResult](t)(r.Update(bounded(t), 1, set("name", "two")))
+	diff(t, extref.DrainResult{Done: 1, Copies: 5}, ok[extref.DrainResult](t)(r.Drain(bounded(t), &extref.DrainOptions{BatchSize: 1})))
+	diff(t, []string{}, problems(t, r))
+
+	reconciled := make(chan bool, 1)
+	stop := watching(t, r, &extref.WatchOptions{
+		Tokens: db.Collection("tokens"), MaxAwait: 20 * time.Millisecond, BatchSize: 1,
+		Reconciled: func(extref.RepairResult) { reconciled <- true },
+	})
+	receive(t, reconciled)
+	for _, name := range []string{"three", "four"} {
+		if _, err := customers.UpdateByID(bounded(t), 1, set("name", name)); err != nil {
+			t.Fatal(err)
+		}
+		inSync(t, r)
+	}
+	stop()
 }

@@ -165,14 +165,14 @@ func TestStaleReference(t *testing.T) {
 	if err := session.StartTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	ctx := mongo.NewSessionContext(t.Context(), session)
+	ctx := mongo.NewSessionContext(bounded(t), session)
 	ok[extref.UpdateResult](t)(r.Update(ctx, 1, set("name", "in transaction")))
 	second := ok[*mongo.Session](t)(db.Client().StartSession())
 	defer second.EndSession(context.Background())
 	if err := second.StartTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = r.Pin(mongo.NewSessionContext(t.Context(), second), "single.team", 1)
+	_, err = r.Pin(mongo.NewSessionContext(bounded(t), second), "single.team", 1)
 	var server mongo.ServerError
 	if !errors.As(err, &server) || !server.HasErrorLabel("TransientTransactionError") {
 		t.Errorf("pinned beside a change: %v", err)
@@ -675,14 +675,14 @@ func TestCompareInTransaction(t *testing.T) {
 	if err := session.StartTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	ctx := mongo.NewSessionContext(t.Context(), session)
+	ctx := mongo.NewSessionContext(bounded(t), session)
 	diff(t, extref.PropagateResult{}, ok[extref.PropagateResult](t)(r.Propagate(ctx, 1, compare)))
 	second := ok[*mongo.Session](t)(db.Client().StartSession())
 	defer second.EndSession(context.Background())
 	if err := second.StartTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := teams.UpdateByID(mongo.NewSessionContext(t.Context(), second), 1, set("name", "beside"))
+	_, err := teams.UpdateByID(mongo.NewSessionContext(bounded(t), second), 1, set("name", "beside"))
 	var server mongo.ServerError
 	if !errors.As(err, &server) || !server.HasErrorLabel("TransientTransactionError") {
 		t.Errorf("written beside: %v", err)

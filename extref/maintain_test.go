@@ -272,6 +272,24 @@ func TestAdoptLeavesTheAdopted(t *testing.T) {
 	diff(t, sorted([]bson.D{d("_id", 1, "teams", bson.A{append(adopted, bson.E{Key: "motto", Value: "first"}), adopted})}), sorted(stored(t, colls[1])))
 }
 
+// What the server refuses to fill in is not counted, nor passed over.
+func TestAdoptRefused(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, nil)
+	insert(t, teams, team(1, "one"))
+	insert(t, colls[0], d("_id", 1, "team", d("_id", 1)), d("_id", 2, "team", d("_id", 1, "name", "one")))
+	if _, err := colls[0].Indexes().CreateOne(t.Context(), unique("team.name")); err != nil {
+		t.Fatal(err)
+	}
+	before := stored(t, colls[0])
+	result, err := r.Adopt(t.Context(), "single.team", nil)
+	if !mongo.IsDuplicateKeyError(err) || result != (extref.AdoptResult{}) {
+		t.Error(result, err)
+	}
+	diff(t, before, stored(t, colls[0]))
+	diff(t, []bson.D{team(1, "one")}, stored(t, teams))
+}
+
 // A source that turns bad while its references are adopted fills in none.
 func TestAdoptBesideBadSource(t *testing.T) {
 	t.Parallel()

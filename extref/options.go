@@ -188,8 +188,8 @@ func (t Target) complete(option, version string) (target, error) {
 	switch {
 	case t.Path == "" && t.Array:
 		return target{}, fmt.Errorf("%s.Path: empty: an array needs one", option)
-	case t.Path == "" && (t.IDField == "" || t.IDField == "_id"):
-		return target{}, fmt.Errorf("%s.IDField: must be given with an empty Path, and not as _id", option)
+	case t.Path == "" && t.IDField == "":
+		return target{}, fmt.Errorf("%s.IDField: must be given with an empty Path", option)
 	case t.Path == "_id" || strings.HasPrefix(t.Path, "_id."):
 		return target{}, fmt.Errorf("%s.Path: %w: _id cannot change", option, fieldpath.ErrInvalid)
 	case t.Unversioned && t.VersionField != "":
