@@ -161,8 +161,13 @@ func TestRepairLeavesWhatIsOnTheWay(t *testing.T) {
 		db := mongotest.Database(t)
 		s := newSubset[int, bson.D](t, db, &subset.Options{ArrayField: "sub.items", CountField: "sub.n"})
 		parents := db.Collection("parents")
-		insert(t, parents, d("_id", 1, "sub", "mine"), d("_id", 2, "sub", bson.A{d("mine", 1)}), d("_id", 3, "sub", d("n", "none", "items", 1)), d("_id", 4, "sub", nil))
+		insert(t, parents, d("_id", 1, "sub", "mine"), d("_id", 2, "sub", bson.A{d("mine", 1)}), d("_id", 3, "sub", d("n", "none", "items", 1)))
 		insert(t, db.Collection("items"), d("_id", 1, "parent", 1), d("_id", 2, "parent", 2), d("_id", 3, "parent", 3), d("_id", 4, "parent", 4))
+		want := subset.RepairResult{Examined: 3, Repaired: 1}
+		if mongotest.Engine(t, db) != "secantus-py" { // which makes no document of a null
+			insert(t, parents, d("_id", 4, "sub", nil))
+			want = subset.RepairResult{Examined: 4, Repaired: 2}
+		}
 		before := stored(t, parents)
 		session, err := db.Client().StartSession()
 		must(t, err)
@@ -182,7 +187,7 @@ func TestRepairLeavesWhatIsOnTheWay(t *testing.T) {
 			must(t, session.CommitTransaction(ctx))
 		}
 		session.EndSession(ctx)
-		same(t, "repair", subset.RepairResult{Examined: 4, Repaired: 2}, result)
+		same(t, "repair", want, result)
 		untouched(t, parents)
 		after := stored(t, parents)
 		same(t, "left", before[:2], after[:2])
