@@ -211,9 +211,10 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], change Chang
 
 // A wish is what a caller wants saved: what he changed in what he read.
 type wish struct {
-	id   bson.RawValue
-	read int64
-	base *state // what was read, nil if that is not known
+	id      bson.RawValue
+	read    int64
+	partial bool   // the document is of the history, and lacks Options.Ignored
+	base    *state // what was read, nil if that is not known
 
 	known, next []field // the same before and after, as the caller's type sees it
 }
@@ -225,7 +226,7 @@ func (w *wish) apply(stored []field) []field {
 }
 
 func (d *Documents[ID, T]) wish(r Revision[T]) (wish, error) {
-	w := wish{read: r.Number}
+	w := wish{read: r.Number, partial: r.partial}
 	if r.Number < 1 {
 		return w, fmt.Errorf("%w: revision %d", ErrInvalid, r.Number)
 	}
@@ -253,7 +254,11 @@ func (d *Documents[ID, T]) wish(r Revision[T]) (wish, error) {
 
 // know completes a wish by what was read.
 func (d *Documents[ID, T]) know(w *wish, base *state) error {
-	r, err := d.revision(base)
+	view := base
+	if w.partial {
+		view = d.past(base)
+	}
+	r, err := d.revision(view)
 	if err != nil {
 		return err
 	}

@@ -1203,6 +1203,18 @@ func TestSaveOfWhatTheHistoryReturned(t *testing.T) {
 		wantConflict(t, "history", err, r.Number, 4)
 	}
 	want("of the history", 4)
+	// An old state under the number that is current.
+	for n, save := range []func(r revision) error{
+		func(r revision) error { _, err := d.Save(ctx, r, nobody); return err },
+		func(r revision) error { _, err := d.SaveMany(ctx, []revision{r}, nobody, nil); return err },
+	} {
+		r = get(t)(d.At(ctx, "a", 1))
+		r.Number, r.Document.N = int64(n+4), n+4
+		if err := save(r); err != nil {
+			t.Fatal(err)
+		}
+		want("an old state", int64(n+5))
+	}
 	clean(t, d)
 }
 
