@@ -1,5 +1,5 @@
 // Package rawvalue compares BSON values in memory as the server compares them in
-// equalities.
+// equalities, and writes them into messages.
 package rawvalue
 
 import (
