@@ -170,6 +170,10 @@ func TestNumberThatIsNone(t *testing.T) {
 			change(t, extras, bson.D{{Key: "parent", Value: 0}, {Key: "n", Value: 1}}, bson.D{{Key: "n", Value: "z"}})
 			change(t, extras, bson.D{{Key: "parent", Value: 2}, {Key: "n", Value: 1}}, bson.D{{Key: "n", Value: "z"}})
 			change(t, parents, lists.Filter(2), bson.D{{Key: "items", Value: ints(10, 16)}})
+			page, err := lists.Page(t.Context(), 0, 1, 9)
+			if diff := cmp.Diff(ints(1, 7), page.Items); err != nil || diff != "" {
+				t.Error(err, diff)
+			}
 			before := all(t, db)
 			inTransaction(t, db, true, func(ctx context.Context) {
 				_, add := lists.AddMany(ctx, 0, []int{50, 51, 52})

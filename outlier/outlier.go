@@ -28,7 +28,8 @@ type lists struct {
 }
 
 // New returns Lists over the parents in coll, with overflow documents in
-// overflow, another collection of the same database. It does no I/O.
+// overflow, another collection of the same database. It does no I/O. Neither may
+// have the write concern w: 0: what is written next hangs on the answer.
 //
 // E encodes to any BSON value: a string, an ObjectID, a document. opts may be
 // nil. All that write one list must use the same names; MaxCount and the other

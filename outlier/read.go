@@ -322,33 +322,31 @@ func (l *Lists[ID, E]) fill(ctx context.Context, id bson.RawValue, c *contents[E
 	if err != nil {
 		return err
 	}
-	// Where the page begins and ends among the overflow documents.
-	from, to := -1, -1
+	var numbers bson.A // of the overflow documents with the page
 	start, skip := c.Size, int64(0)
-	for i, x := range all {
+	for _, x := range all {
 		if !x.List {
 			return l.notArray(x.Number)
 		}
 		if end := start + x.Size; end > offset && start < offset+limit {
-			if from < 0 {
-				from, skip = i, max(0, offset-start)
+			if len(numbers) == 0 {
+				skip = max(0, offset-start)
 			}
-			to = i
+			numbers = append(numbers, x.Number)
 		}
 		start += x.Size
 	}
-	if from < 0 {
+	if len(numbers) == 0 {
 		return nil
 	}
 	number := l.opts.NumberField
-	cursor, err := l.overflow.Find(ctx, append(l.extras(id), bson.E{Key: number, Value: bson.D{
-		{Key: "$gte", Value: all[from].Number}, {Key: "$lte", Value: all[to].Number},
-	}}), options.Find().SetSort(l.byNumber(1)).SetProjection(bson.D{
-		{Key: "_id", Value: 0},
-		{Key: "items", Value: op("$cond", op("$eq", "$"+number, all[from].Number),
-			op("$slice", array, skip, limit-int64(len(c.Items))),
-			op("$slice", array, 0, limit-int64(len(c.Items))))},
-	}))
+	cursor, err := l.overflow.Find(ctx, append(l.extras(id), bson.E{Key: number, Value: bson.D{{Key: "$in", Value: numbers}}}),
+		options.Find().SetSort(l.byNumber(1)).SetProjection(bson.D{
+			{Key: "_id", Value: 0},
+			{Key: "items", Value: op("$cond", op("$eq", "$"+number, op("$literal", numbers[0])),
+				op("$slice", array, skip, limit-int64(len(c.Items))),
+				op("$slice", array, 0, limit-int64(len(c.Items))))},
+		}))
 	if err != nil {
 		return err
 	}
