@@ -292,7 +292,7 @@ func (s *Subset[P, T]) complete(ctx context.Context, parents []bson.Raw) ([]stat
 		return nil, err
 	}
 	for _, group := range groups {
-		if at := group.Lookup("_id").AsInt64(); at >= 0 && at < int64(len(states)) {
+		if at := group.Lookup("_id").AsInt64(); at >= 0 { // -1 is none of them
 			states[at].top, states[at].stats = documents(group.Lookup("top")), group
 		}
 	}

@@ -29,7 +29,7 @@ type RepairOptions struct {
 type RepairResult struct {
 	Examined  int64 // parents, or of a Split hot documents, read
 	Repaired  int64 // of these written
-	Remaining int64 // problems it cannot repair: Orphan, NotAdopted, InvalidItem
+	Remaining int64 // problems it cannot repair: Orphan, NotAdopted, InvalidItem, OnBothSides
 }
 
 // Repair makes every parent that Check finds wrong hold what its items say, a
