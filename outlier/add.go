@@ -287,6 +287,7 @@ func (l *lists) unheld(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 
 // An extent is an overflow document without its elements.
 type extent struct {
+	ID     bson.RawValue `bson:"_id"`
 	Number bson.RawValue `bson:"n"`
 	Size   int64         `bson:"size"`
 	Bytes  int64         `bson:"bytes"`
@@ -295,7 +296,6 @@ type extent struct {
 
 func (l *lists) extentOf(array any) bson.D {
 	return bson.D{
-		{Key: "_id", Value: 0},
 		{Key: "n", Value: "$" + l.opts.NumberField},
 		{Key: "size", Value: size(array)},
 		{Key: "bytes", Value: bytes(array)},
@@ -338,7 +338,7 @@ func (l *lists) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 			return nil // as the server has found
 		}
 		if inside > 0 {
-			_, err := l.overflow.UpdateOne(ctx, l.extra(id, last.Number), mongo.Pipeline{stage("$set", bson.D{
+			_, err := l.overflow.UpdateOne(ctx, l.extra(id, last.ID), mongo.Pipeline{stage("$set", bson.D{
 				{Key: l.opts.ArrayField, Value: op("$concatArrays", array, literal(xs[:inside]...))}})})
 			if err != nil {
 				return err

@@ -201,8 +201,8 @@ func TestNumberThatIsNone(t *testing.T) {
 	}
 }
 
-// The number null is not what the parent's own elements have: repairing a set
-// drops its duplicates where they lie.
+// Repairing a set drops its duplicates where they lie, and removing the last
+// element its document, whatever numbers somebody has stored.
 func TestNumberNull(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -211,12 +211,30 @@ func TestNumberNull(t *testing.T) {
 	if _, err := db.Collection("extras").InsertOne(t.Context(), bson.D{{Key: "parent", Value: 1}, {Key: "n", Value: nil}, {Key: "items", Value: array([]string{"d", "e", "f"})}}); err != nil {
 		t.Fatal(err)
 	}
+	insert(t, db, bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: array([]string{"a", "b", "a"})}})
+	if _, err := db.Collection("extras").InsertOne(t.Context(), bson.D{{Key: "parent", Value: 2}, {Key: "items", Value: array([]string{"c", "d", "b", "e", "f"})}}); err != nil {
+		t.Fatal(err)
+	}
 	if err := lists.Rebalance(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"a", "b", "c", "d", "e", "f"}, collect(t, lists.Items(t.Context(), 1))); diff != "" {
-		t.Error(diff)
+	if err := lists.Rebalance(t.Context(), 2); err != nil {
+		t.Fatal(err)
 	}
+	for id := 1; id <= 2; id++ {
+		if diff := cmp.Diff([]string{"a", "b", "c", "d", "e", "f"}, collect(t, lists.Items(t.Context(), id))); diff != "" {
+			t.Errorf("%d: %s", id, diff)
+		}
+		for _, x := range []string{"e", "f"} {
+			if removed, err := lists.Remove(t.Context(), id, x); err != nil || !removed {
+				t.Errorf("%d: %v, %v", id, removed, err)
+			}
+		}
+	}
+	if docs := stored(t, db.Collection("extras"), bson.D{}); len(docs) > 0 {
+		t.Error(docs)
+	}
+	healthy(t, lists)
 }
 
 // A list with several problems is reported, and repaired, once.

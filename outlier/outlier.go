@@ -129,9 +129,9 @@ func (l *lists) extras(id bson.RawValue) bson.D {
 	return bson.D{{Key: l.opts.ParentField, Value: l.equal(id)}}
 }
 
-// extra selects one overflow document.
-func (l *lists) extra(id, n bson.RawValue) bson.D {
-	return append(l.extras(id), bson.E{Key: l.opts.NumberField, Value: n})
+// extra selects the overflow document with this _id.
+func (l *lists) extra(id, extraID bson.RawValue) bson.D {
+	return append(l.extras(id), bson.E{Key: "_id", Value: rawvalue.Equal(extraID)})
 }
 
 func (l *lists) byNumber(direction int) bson.D {

@@ -380,7 +380,7 @@ func (l *lists) ItemsPipeline(filter bson.D) mongo.Pipeline {
 }
 
 // parts gives the arrays of the parents that filter selects as documents {_id:
-// <the parent's>, part: {n, items}}, the parent's own without n.
+// <the parent's>, part: {_id, items}}, the parent's own without an _id.
 func (l *lists) parts(filter bson.D) mongo.Pipeline {
 	const extra, at = "extra", "at"
 	own := bson.D{{Key: "items", Value: "$items"}}
@@ -394,7 +394,7 @@ func (l *lists) parts(filter bson.D) mongo.Pipeline {
 			{Key: "pipeline", Value: mongo.Pipeline{
 				stage("$sort", l.byNumber(1)),
 				stage("$project", bson.D{
-					{Key: "_id", Value: 0}, {Key: "n", Value: "$" + l.opts.NumberField}, {Key: "items", Value: l.array()},
+					{Key: "items", Value: l.array()},
 				}),
 			}},
 			{Key: "as", Value: extra},

@@ -172,7 +172,7 @@ func (l *lists) take(ctx context.Context, id bson.RawValue, size, bytes int64, e
 			return nil, nil, err
 		}
 		n := fitting(more, size, bytes, l.opts.MaxCount, l.opts.MaxBytes)
-		filter := append(bson.D{{Key: "_id", Value: doc.Lookup("_id")}}, l.extras(id)...)
+		filter := l.extra(id, doc.Lookup("_id"))
 		taken = append(taken, more[:n]...)
 		size, bytes = size+int64(n), bytes+cost(more[:n])
 		if n < len(more) {
@@ -191,11 +191,11 @@ func (l *lists) take(ctx context.Context, id bson.RawValue, size, bytes int64, e
 	return taken, left, cursor.Err()
 }
 
-// A place is where an equal of an element lies: in the overflow document of this
-// number, or, without one, in the parent.
+// A place is where an equal of an element lies: in the overflow document with this
+// _id, or, without one, in the parent.
 type place struct {
-	N bson.RawValue `bson:"n"`
-	I int64         `bson:"i"`
+	ID bson.RawValue `bson:"id"`
+	I  int64         `bson:"i"`
 }
 
 // unique removes from a set all but the first of equal elements. It returns what
@@ -205,21 +205,21 @@ func (l *lists) unique(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 	if err != nil || len(repeats) == 0 {
 		return xs, extents, err
 	}
-	order := map[string]int{} // of documents, by number
-	key := func(n bson.RawValue) string { return n.String() }
+	order := map[string]int{} // of overflow documents, from 1; the parent is 0
 	for i, x := range extents {
-		order[key(x.Number)] = i + 1
+		order[x.ID.String()] = i + 1
 	}
-	drop := make([][]int64, len(extents)+1) // positions by document, the parent being 0
+	drop := make([][]int64, len(extents)+1) // positions by document
 	for _, r := range repeats {
 		slices.SortFunc(r.At, func(a, b place) int {
-			if d := order[key(a.N)] - order[key(b.N)]; d != 0 {
+			if d := order[a.ID.String()] - order[b.ID.String()]; d != 0 {
 				return d
 			}
 			return int(a.I - b.I)
 		})
 		for _, p := range r.At[1:] {
-			drop[order[key(p.N)]] = append(drop[order[key(p.N)]], p.I)
+			at := order[p.ID.String()]
+			drop[at] = append(drop[at], p.I)
 		}
 	}
 	slices.Sort(drop[0])
@@ -239,9 +239,9 @@ func (l *lists) unique(ctx context.Context, id bson.RawValue, xs []bson.RawValue
 		switch array := l.array(); {
 		case len(positions) == 0:
 		case x.Size == 0:
-			_, err = l.overflow.DeleteOne(ctx, l.extra(id, x.Number))
+			_, err = l.overflow.DeleteOne(ctx, l.extra(id, x.ID))
 		default:
-			_, err = l.overflow.UpdateOne(ctx, l.extra(id, x.Number), mongo.Pipeline{stage("$set", bson.D{
+			_, err = l.overflow.UpdateOne(ctx, l.extra(id, x.ID), mongo.Pipeline{stage("$set", bson.D{
 				{Key: l.opts.ArrayField, Value: op("$map", bson.D{
 					{Key: "input", Value: op("$filter", bson.D{
 						{Key: "input", Value: op("$range", 0, size(array))},
@@ -272,7 +272,7 @@ func (l *lists) repeats(ctx context.Context, id bson.RawValue) ([]repeated, erro
 		stage("$group", bson.D{
 			{Key: "_id", Value: "$part.items"},
 			{Key: "count", Value: op("$sum", 1)},
-			{Key: "at", Value: op("$push", bson.D{{Key: "n", Value: "$part.n"}, {Key: "i", Value: "$i"}})},
+			{Key: "at", Value: op("$push", bson.D{{Key: "id", Value: "$part._id"}, {Key: "i", Value: "$i"}})},
 		}),
 		stage("$match", bson.D{{Key: "count", Value: op("$gt", 1)}}),
 	)

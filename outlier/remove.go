@@ -175,7 +175,7 @@ func (l *lists) removeOutside(ctx context.Context, id, x bson.RawValue) (removed
 	if err != nil || before.Size > 1 {
 		return 1, false, err
 	}
-	_, err = l.overflow.DeleteOne(ctx, l.extra(id, before.Number))
+	_, err = l.overflow.DeleteOne(ctx, l.extra(id, before.ID))
 	return 1, true, err
 }
 
