@@ -50,8 +50,9 @@ func TestMalformed(t *testing.T) {
 				d("refs", version(d("to", d("id", 1), "name", "old"), 0)), d("refs", 1), d("refs", bson.A{1, 2}),
 				d("refs", bson.A{version(d("to", bson.A{d("id", 1)}), 0)}), d("refs", bson.A{d("to", 1)}),
 				d("refs", bson.A{d("to", d("id", bson.A{1}))}), d("refs", bson.A{d("name", "old")}),
+				d("refs", bson.A{version(d("to", d("id", bson.A{1})), 0)}),
 			},
-			fields: []string{"refs", "refs", "refs", "refs.to", "refs.to", "refs.to.id", "refs.to.id"},
+			fields: []string{"refs", "refs", "refs", "refs.to", "refs.to", "refs.to.id", "refs.to.id", "refs.to.id"},
 			also:   []bson.D{d("refs", nil), d("refs", bson.A{}), d("refs", bson.A{nil, d(), d("other", 1)}), d("x", 1)},
 		},
 		"flat": {

@@ -143,7 +143,7 @@ func (w *watcher[ID, S]) load(ctx context.Context) error {
 }
 
 func (w *watcher[ID, S]) save(ctx context.Context, token bson.Raw) error {
-	if token == nil || string(token) == string(w.token) {
+	if token == nil {
 		return nil
 	}
 	_, err := w.o.Tokens.UpdateOne(ctx, bson.D{{Key: "_id", Value: w.o.Name}},
