@@ -271,6 +271,24 @@ func TestCosts(t *testing.T) {
 	}
 }
 
+// The sizes of many overflow documents are one round trip.
+func TestPageOfManyDocuments(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 1})
+	insert(t, db, bson.D{{Key: "_id", Value: 1}})
+	if _, err := lists.AddMany(t.Context(), 1, ints(0, 150)); err != nil {
+		t.Fatal(err)
+	}
+	record(t, db, 0, []string{"aggregate", "aggregate", "find", "find", "commitTransaction"}, func() error {
+		page, err := lists.Page(t.Context(), 1, 140, 3)
+		if err == nil && !slices.Equal(page.Items, ints(140, 143)) {
+			err = fmt.Errorf("read %v", page.Items)
+		}
+		return err
+	})
+}
+
 func TestMaintenanceCosts(t *testing.T) {
 	t.Parallel()
 	for _, set := range []bool{false, true} {
