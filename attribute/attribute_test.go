@@ -333,7 +333,7 @@ func TestFurtherFieldsStay(t *testing.T) {
 	ctx := t.Context()
 	a := newAttributes[string, int](t, coll, nil)
 	insert(t, coll, d("_id", "x", "attributes", bson.A{d("source", "s", "k", "a", "note", d("n", 1), "v", 1), d("k", "b", "v", 2), d("k", "c")}))
-	must(t, a.Set(ctx, "x", "a", 5))
+	must(t, a.Set(ctx, "x", "a", 5, "")) // no qualifier
 	must(t, a.Change(ctx, "x", "a", 6))
 	must(t, a.SetMany(ctx, "x", attribute.Attribute[int]{Key: "a", Value: 7}, attribute.Attribute[int]{Key: "d", Value: 8}))
 	must(t, a.Rename(ctx, "x", "a", "z"))

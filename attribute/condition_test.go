@@ -3,6 +3,7 @@ package attribute_test
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +96,12 @@ func TestFilterShape(t *testing.T) {
 		{a.Filter(a.Equals("size", 5).PresentAndNot()), d("attributes.k", "size", "$nor", bson.A{five})},
 	} {
 		want(t, c.got, c.want)
+	}
+	// Without QualifierField there is no path to it, which mongod would refuse.
+	text, err := bson.MarshalExtJSON(d("p", bson.A{plain.FacetsPipeline(nil, nil), plain.ValuesPipeline(nil, "x"), plain.SortPipeline(nil, "x", nil)}), false, false)
+	must(t, err)
+	if strings.Contains(string(text), `."`) {
+		t.Errorf("%s", text)
 	}
 }
 
