@@ -141,6 +141,9 @@ func TestRefusalsAreNamed(t *testing.T) {
 			if joined {
 				return
 			}
+			insert(t, db.Collection("parents"), d("_id", 9, "items", nil, "items_count", nil, "sum", nil, "numbers", nil)) // as good as nothing
+			must(t, add(9, d("n", 1))(t.Context()))
+			must(t, many(d(), 1)(t.Context()))
 			result, err := s.AddMany(t.Context(), nil, nil)
 			must(t, err)
 			same(t, "a nil sequence", subset.AddResult{}, result)
