@@ -443,6 +443,18 @@ func TestUnversionedValues(t *testing.T) {
 	diff(t, []bson.D{d("_id", i32(1), "place", d("city", "Berlin"), "motto", "first")}, stored(t, teams))
 }
 
+// A source without versions may use the name for something else.
+func TestUnversionedSource(t *testing.T) {
+	t.Parallel()
+	r, teams, _ := people(t, nil, unversioned)
+	insert(t, teams, team(1, "one"))
+	src := append(team(1, "two"), bson.E{Key: "version", Value: "2.0-rc1"})
+	ok[bson.D](t)(r.Reference("single.team", src))
+	diff(t, extref.UpdateResult{Changed: true}, ok[extref.UpdateResult](t)(r.Replace(t.Context(), 1, src)))
+	diff(t, extref.UpdateResult{Changed: true}, ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "three"))))
+	diff(t, []bson.D{append(team(1, "three"), bson.E{Key: "version", Value: "2.0-rc1"})}, stored(t, teams))
+}
+
 // Batches can be cut off and taken up again.
 func TestPropagateResumes(t *testing.T) {
 	t.Parallel()
