@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -22,7 +23,7 @@ type ProblemKind string
 
 // The kinds of problems that Check finds.
 const (
-	// Orphan: the parent does not exist.
+	// Orphan: the parent does not exist, or is an array of several.
 	Orphan ProblemKind = "orphan"
 	// Cycle: the node lies under itself.
 	Cycle ProblemKind = "cycle"
@@ -282,10 +283,28 @@ func (c *core) chains(ctx context.Context, up func(*core, bson.D) mongo.Pipeline
 		k := key(row.start)
 		out[k] = append(out[k], row)
 	}
-	for _, chain := range out {
+	for start, chain := range out {
 		sort.SliceStable(chain, func(i, j int) bool { return chain[i].depth > chain[j].depth })
+		if c.rep != MaterializedPath && c.rep != ChildReferences {
+			out[start] = wayUp(chain)
+		}
 	}
 	return out, nil
+}
+
+// wayUp leaves of a chain what the parents lead to: $graphLookup also follows
+// the elements of an array.
+func wayUp(chain []node) (up []node) {
+	byID := map[string]node{}
+	for _, a := range chain {
+		byID[key(a.id)] = a
+	}
+	for at, ok := chain[len(chain)-1], true; ok; at, ok = byID[key(at.parent)] {
+		delete(byID, key(at.id))
+		up = append(up, at)
+	}
+	slices.Reverse(up)
+	return up
 }
 
 // auditParents checks the representations with a parent field.
@@ -314,8 +333,11 @@ func (c *core) auditParents(ctx context.Context, nodes []node) ([]finding, error
 			found = append(found, finding{kind: Cycle, id: n.id, detail: "its own parent", fix: c.uproot(n), uproot: true})
 			continue
 		} else {
-			found = append(found, finding{kind: Orphan, id: n.id, detail: fmt.Sprintf("no parent %v", n.parent),
-				fix: c.uproot(n), uproot: true})
+			detail := "no parent " + rawvalue.Text(n.parent)
+			if n.parent.Type == bson.TypeArray {
+				detail = "the parent is an array: " + rawvalue.Text(n.parent)
+			}
+			found = append(found, finding{kind: Orphan, id: n.id, detail: detail, fix: c.uproot(n), uproot: true})
 			continue
 		}
 		if c.rep != AncestorArray || !isNull(top.parent) {

@@ -44,9 +44,14 @@ type ConvertResult struct {
 }
 
 // Adopt adds this tree's fields to a collection of parent references
-// (Options.ParentField), in place and in bounded batches. The documents need the
-// fields of the scope beforehand. Roots have the parent null or missing; one
-// with parent "" is an orphan of "" and so Unplaced: set it to null first.
+// (Options.ParentField), in place and in bounded batches. Roots have the parent
+// null or missing; one with parent "" is an orphan of "" and so Unplaced: set it
+// to null first. So is a node whose parent is an array, which no tree can keep:
+// the array stays, for you to decide.
+//
+// The documents need the fields of the scope beforehand, as those without are
+// not this tree's. If Examined is less than you have, count the documents with
+// {field: null} for each field of the scope, $set it there and run Adopt again.
 //
 // Nodes that have the fields are not written, so it can be run again, to finish
 // or to catch up with documents that code inserted which knows the parent only.

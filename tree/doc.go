@@ -46,7 +46,8 @@
 //	NestedSets        {_id: "Databases", left: 3, right: 8, parent: "Programming"}
 //
 // Roots have parent null or missing, ancestors [], path null. A leaf has
-// children []. One collection may hold any number of roots; trees of different
+// children []. A node whose parent is an array is an orphan and no one's child,
+// whatever its elements are. One collection may hold any number of roots; trees of different
 // owners are told apart by Options.Scope, fields that become part of every
 // filter and start every index:
 //

@@ -102,6 +102,8 @@ func (nestedSets) target(ctx context.Context, c *core, pos position) (parent bso
 		return null, 0, err
 	}
 	switch {
+	case pos.sibling() && n.parent.Type == bson.TypeArray:
+		return null, 0, orphaned(c, n)
 	case pos.kind == beforeSibling:
 		return n.parent, n.left, nil
 	case pos.kind == afterSibling:

@@ -11,6 +11,21 @@ import (
 // field: parent references, array of ancestors, nested sets.
 type parentField struct{}
 
+// parentIs filters on the parent.
+func (c *core) parentIs(v any) bson.D {
+	return append(c.in(c.o.ParentField, v), c.noArray(c.o.ParentField)...)
+}
+
+// noArray excepts the nodes with an array for a parent, where field is that of
+// the parent: equalities and joins match its elements, but such a node is an
+// orphan, of which no write may take the one parent or the other for granted.
+func (c *core) noArray(field string) bson.D {
+	if field != c.o.ParentField || c.rep == ChildReferences || c.rep == MaterializedPath {
+		return nil
+	}
+	return d("$nor", bson.A{d(field, d("$type", "array"))})
+}
+
 func (parentField) up(c *core, match bson.D) mongo.Pipeline {
 	return concat(mongo.Pipeline{d("$match", match), c.graphLookup("$"+c.o.IDField, c.o.ParentField, c.o.IDField, 0)},
 		unfold(fieldStart, "$"+c.o.IDField))
@@ -36,17 +51,17 @@ func (c *core) graphDown(id bson.RawValue, start, from, to string, depth int, se
 }
 
 func (parentField) children(c *core, id bson.RawValue) mongo.Pipeline {
-	return concat(mongo.Pipeline{c.match(c.o.ParentField, equal(id))}, c.inOrder())
+	return concat(mongo.Pipeline{d("$match", c.parentIs(equal(id)))}, c.inOrder())
 }
 
 func (parentField) siblings(c *core, id bson.RawValue) mongo.Pipeline {
-	node := append(c.byID(id), bson.E{Key: c.o.ParentField, Value: d("$ne", nil)})
+	node := append(c.byID(id), bson.E{Key: c.o.ParentField, Value: d("$ne", nil, "$not", d("$type", "array"))})
 	return concat(mongo.Pipeline{d("$match", node), c.lookup(c.o.ParentField, c.o.ParentField, c.inOrder()...)},
 		unfold(), mongo.Pipeline{d("$match", d(c.o.IDField, d("$ne", id)))})
 }
 
 func (parentField) roots(c *core) mongo.Pipeline {
-	return concat(mongo.Pipeline{c.match(c.o.ParentField, nil)}, c.inOrder())
+	return concat(mongo.Pipeline{d("$match", c.parentIs(nil))}, c.inOrder())
 }
 
 func (parentField) leaves(c *core) mongo.Pipeline {
@@ -54,12 +69,12 @@ func (parentField) leaves(c *core) mongo.Pipeline {
 }
 
 func (parentField) childrenOf(c *core, n node) bson.D {
-	return c.in(c.o.ParentField, equal(n.id))
+	return c.parentIs(equal(n.id))
 }
 
 func (parentField) ancestorsOf(*core, node) (bson.D, bool) { return nil, false }
 
-func (parentField) rootsMatch(c *core) bson.D { return c.in(c.o.ParentField, nil) }
+func (parentField) rootsMatch(c *core) bson.D { return c.parentIs(nil) }
 
 func (parentField) parentOf(c *core, n node) (bson.D, bool) {
 	if isNull(n.parent) {

@@ -650,8 +650,8 @@ func (c *core) match(pairs ...any) bson.D { return d("$match", c.in(pairs...)) }
 // lookup joins the collection to itself within the scope.
 func (c *core) lookup(local, foreign string, stages ...bson.D) bson.D {
 	spec := d("from", c.coll.Name(), "localField", local, "foreignField", foreign)
-	if len(c.scope) > 0 {
-		stages = append([]bson.D{c.match()}, stages...)
+	if restrict := append(c.in(), c.noArray(foreign)...); len(restrict) > 0 {
+		stages = append([]bson.D{d("$match", restrict)}, stages...)
 	}
 	if len(stages) > 0 {
 		spec = append(spec, bson.E{Key: "pipeline", Value: stages})
@@ -665,7 +665,7 @@ func (c *core) graphLookup(start any, from, to string, depth int) bson.D {
 	if depth > 0 {
 		spec = append(spec, bson.E{Key: "maxDepth", Value: depth - 1})
 	}
-	restrict := c.in()
+	restrict := append(c.in(), c.noArray(to)...)
 	if to != "_id" && to == c.o.IDField {
 		restrict = append(restrict, bson.E{Key: to, Value: d("$ne", nil)})
 	}

@@ -82,7 +82,7 @@ func (c *core) childNodes(ctx context.Context, parents []node) ([][]node, error)
 		for _, p := range parents {
 			ids = append(ids, p.id)
 		}
-		match = c.in(c.o.ParentField, d("$in", ids))
+		match = c.parentIs(d("$in", ids))
 	}
 	kids, err := c.findAll(ctx, match, c.siblingSort()...)
 	if err != nil {
@@ -118,8 +118,9 @@ func (c *core) childNodes(ctx context.Context, parents []node) ([][]node, error)
 		if c.rep == MaterializedPath {
 			above = n.path
 		}
-		i := at[above]
-		out[i] = append(out[i], n)
+		if i, ok := at[above]; ok { // not of a path in an array
+			out[i] = append(out[i], n)
+		}
 	}
 	return out, nil
 }
