@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -34,8 +35,10 @@ type AdoptOptions struct {
 
 // AdoptResult counts the documents of a call of Adopt.
 type AdoptResult struct {
-	Adopted    int64
-	Duplicates int64 // of Options.IDField, held already
+	Examined   int64 `json:"examined"` // the sum of the others
+	Adopted    int64 `json:"adopted"`
+	Duplicates int64 `json:"duplicates"` // of Options.IDField, held already
+	Skipped    int64 `json:"skipped"`    // for which convert returned ErrSkip
 }
 
 // Adopt copies a collection of one document per measurement into buckets, in the
@@ -48,7 +51,8 @@ type AdoptResult struct {
 // Each batch is stored in one transaction with the checkpoint, so Adopt can be
 // stopped at any point and run again without storing anything twice, also to
 // fetch what was inserted with a higher _id since. A document that cannot be
-// stored stops it with an ErrInvalid that names its _id.
+// stored stops it with an ErrInvalid that names its _id, an error of convert
+// likewise, unless it is [ErrSkip], which leaves the document out for good.
 //
 // Cost: 2 round trips to begin, further ones to read the source by its index
 // _id; for each batch of BatchSize 4 (5 with IDField), commit included, and 1
@@ -68,10 +72,10 @@ func (b *Buckets[S, M]) adopt(ctx context.Context, src *mongo.Collection, conver
 		o = *opts
 	}
 	if err := scan.Defaults("AdoptOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return result, err
+		return result, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if src == nil {
-		return result, errors.New("nil source")
+		return result, fmt.Errorf("%w: src: nil", ErrInvalid)
 	}
 	if o.Checkpoints == nil {
 		o.Checkpoints = b.coll.Database().Collection(b.coll.Name() + ".adopt")
@@ -83,7 +87,7 @@ func (b *Buckets[S, M]) adopt(ctx context.Context, src *mongo.Collection, conver
 	if len(o.Filter) > 0 {
 		filter, err := b.document(o.Filter)
 		if err != nil {
-			return result, fmt.Errorf("AdoptOptions.Filter: %w", err)
+			return result, fmt.Errorf("%w: AdoptOptions.Filter: %w", ErrInvalid, err)
 		}
 		point.id = append(point.id, bson.E{Key: "filter", Value: fmt.Sprintf("%x", sha256.Sum256(filter))})
 	}
@@ -108,21 +112,26 @@ func (b *Buckets[S, M]) adopt(ctx context.Context, src *mongo.Collection, conver
 	}
 	defer cursor.Close(context.WithoutCancel(ctx))
 	var pending batch
+	var read, skipped int // since the last flush
 	var last bson.RawValue
 	flush := func() error {
 		var appended AppendResult
 		err := txn.Run(ctx, b.coll.Database().Client(), func(ctx context.Context) error {
-			var err error
-			if appended, err = b.appendBatch(ctx, pending.list()); err != nil {
-				return err
+			// The checkpoint first: who comes second leaves nothing behind, also in
+			// a transaction of the caller's.
+			err := point.move(ctx, last)
+			if err == nil {
+				appended, err = b.appendBatch(ctx, pending.list())
 			}
-			return point.move(ctx, last)
+			return err
 		})
 		if err != nil {
 			return err
 		}
 		point.last = last
-		pending = batch{}
+		result.Examined += int64(read)
+		result.Skipped += int64(skipped)
+		pending, read, skipped = batch{}, 0, 0
 		result.Adopted += appended.Appended
 		result.Duplicates += appended.Duplicates
 		o.Progress(result.Adopted + result.Duplicates)
@@ -132,14 +141,19 @@ func (b *Buckets[S, M]) adopt(ctx context.Context, src *mongo.Collection, conver
 		doc := append(bson.Raw(nil), cursor.Current...)
 		last = doc.Lookup("_id")
 		series, m, err := convert(doc)
-		if err != nil {
-			return result, fmt.Errorf("document %v: %w", last, err)
+		var g *group
+		if err == nil {
+			g, err = b.group(series, m)
 		}
-		g, err := b.group(series, m)
-		if err != nil {
-			return result, fmt.Errorf("document %v: %w", last, err)
+		switch {
+		case err == nil:
+			pending.add(g)
+		case errors.Is(err, ErrSkip):
+			skipped++
+		default:
+			return result, fmt.Errorf("document %s: %w", rawvalue.Text(last), err)
 		}
-		if pending.add(g); pending.items >= o.BatchSize {
+		if read++; read >= o.BatchSize {
 			if err := flush(); err != nil {
 				return result, err
 			}
@@ -148,7 +162,7 @@ func (b *Buckets[S, M]) adopt(ctx context.Context, src *mongo.Collection, conver
 	if err := cursor.Err(); err != nil {
 		return result, err
 	}
-	if pending.items > 0 {
+	if read > 0 {
 		return result, flush()
 	}
 	return result, nil

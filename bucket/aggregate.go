@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -14,18 +15,22 @@ import (
 // Stats are aggregates of the measurements in a range.
 type Stats struct {
 	// Count is how many measurements there are.
-	Count int64
+	Count int64 `json:"count"`
 	// Values has an entry for each of Options.Values, by Value.Field.
-	Values map[string]ValueStats
+	Values map[string]ValueStats `json:"values"`
 }
 
 // ValueStats are the aggregates of one value. What Options do not keep, and
-// what has no measurement, is the zero Number or Sample.
+// what has no measurement, is the zero Number or Sample, and left out of JSON.
 type ValueStats struct {
 	// Count is how many measurements have the value.
-	Count                     int64
-	Sum, Min, Max, SumSquares Number
-	First, Last               Sample
+	Count      int64  `json:"count"`
+	Sum        Number `json:"sum,omitzero"`
+	Min        Number `json:"min,omitzero"`
+	Max        Number `json:"max,omitzero"`
+	SumSquares Number `json:"sumSquares,omitzero"`
+	First      Sample `json:"first,omitzero"`
+	Last       Sample `json:"last,omitzero"`
 }
 
 // Mean is Sum / Count; NaN if there are none or Sum is not kept.
@@ -48,8 +53,8 @@ func (v ValueStats) StdDev() float64 { return math.Sqrt(v.Variance()) }
 
 // A Sample is a value with the time of its measurement.
 type Sample struct {
-	Time  time.Time
-	Value Number
+	Time  time.Time `json:"time"`
+	Value Number    `json:"value"`
 }
 
 // A Number is an int32, int64, double or Decimal128 as the server keeps it. The
@@ -86,6 +91,19 @@ func (n Number) String() string {
 	return fmt.Sprint(value)
 }
 
+// MarshalJSON writes the number with all its digits; null for none, NaN and
+// infinities.
+func (n Number) MarshalJSON() ([]byte, error) {
+	value, ok := finite(n.raw)
+	if !ok {
+		return []byte("null"), nil
+	}
+	if d, ok := value.(bson.Decimal128); ok {
+		return []byte(d.String()), nil
+	}
+	return json.Marshal(value)
+}
+
 func numberOf(value bson.RawValue) Number {
 	if !value.IsNumber() {
 		return Number{}
@@ -95,7 +113,7 @@ func numberOf(value bson.RawValue) Number {
 
 // A WindowStats is the aggregates of one window.
 type WindowStats struct {
-	Start time.Time
+	Start time.Time `json:"start"`
 	Stats
 }
 
@@ -107,16 +125,19 @@ type WindowStats struct {
 // the range.
 func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (Stats, error) {
 	stats := b.stats(nil)
+	fail := func(err error) (Stats, error) {
+		return stats, fmt.Errorf("bucket: aggregate: %w", b.blame(ctx, b.filter(series, from, to), err))
+	}
 	cursor, err := b.coll.Aggregate(ctx, b.AggregatePipeline(series, from, to))
 	if err != nil {
-		return stats, fmt.Errorf("bucket: aggregate: %w", err)
+		return fail(err)
 	}
 	defer cursor.Close(context.WithoutCancel(ctx))
 	if cursor.Next(ctx) {
 		stats = b.stats(cursor.Current)
 	}
 	if err := cursor.Err(); err != nil {
-		return stats, fmt.Errorf("bucket: aggregate: %w", err)
+		return fail(err)
 	}
 	return stats, nil
 }
@@ -129,9 +150,12 @@ func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.T
 // key and 1 document per bucket of the range.
 func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time) iter.Seq2[WindowStats, error] {
 	return func(yield func(WindowStats, error) bool) {
+		fail := func(err error) {
+			yield(WindowStats{}, fmt.Errorf("bucket: aggregate windows: %w", b.blame(ctx, b.filter(series, from, to), err)))
+		}
 		cursor, err := b.coll.Aggregate(ctx, b.AggregateWindowsPipeline(series, from, to))
 		if err != nil {
-			yield(WindowStats{}, fmt.Errorf("bucket: aggregate windows: %w", err))
+			fail(err)
 			return
 		}
 		defer cursor.Close(context.WithoutCancel(ctx))
@@ -142,7 +166,7 @@ func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to
 			}
 		}
 		if err := cursor.Err(); err != nil {
-			yield(WindowStats{}, fmt.Errorf("bucket: aggregate windows: %w", err))
+			fail(err)
 		}
 	}
 }
@@ -221,6 +245,9 @@ func (b *Buckets[S, M]) stats(doc bson.Raw) Stats {
 		}
 		if v.Count != "" {
 			out.Count, _ = get("count").AsInt64OK()
+		}
+		if out.Count == 0 { // sums of nothing are 0 to the server
+			out.Sum, out.SumSquares = Number{}, Number{}
 		}
 		stats.Values[v.Field] = out
 	}
@@ -314,7 +341,7 @@ func (b *Buckets[S, M]) recount() bson.D {
 	measurements := array(b.opts.ArrayField)
 	set := bson.D{{Key: b.opts.CountField, Value: op("$size", measurements)}}
 	if b.opts.BytesField != "" {
-		set = append(set, bson.E{Key: b.opts.BytesField, Value: op("$sum", mapped(measurements, op("$bsonSize", "$$this")))})
+		set = append(set, bson.E{Key: b.opts.BytesField, Value: bytesOf(measurements)})
 	}
 	return bson.D{{Key: "$set", Value: append(set, b.computed(measurements, true)...)}}
 }
@@ -365,6 +392,12 @@ func array(field string) bson.D { return op("$ifNull", "$"+field, bson.A{}) }
 
 func mapped(input, in any) bson.D {
 	return bson.D{{Key: "$map", Value: bson.D{{Key: "input", Value: input}, {Key: "in", Value: in}}}}
+}
+
+// bytesOf adds up the sizes of measurements; what is no document has none.
+func bytesOf(measurements any) bson.D {
+	isDocument := op("$eq", op("$type", "$$this"), "object")
+	return op("$sum", mapped(measurements, op("$cond", isDocument, op("$bsonSize", "$$this"), 0)))
 }
 
 func literal(value any) bson.D { return op("$literal", value) }

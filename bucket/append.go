@@ -84,7 +84,7 @@ func (b *Buckets[S, M]) append(ctx context.Context, g *group) (Appended, error) 
 			count, _ := lookup(after, b.opts.CountField).AsInt64OK()
 			return Appended{ID: after.Lookup("_id").Document(), Count: count}, nil
 		case inTransaction || !mongo.IsDuplicateKeyError(err):
-			return Appended{}, err
+			return Appended{}, b.blame(ctx, b.within(g.place), err)
 		case attempt >= b.opts.MaxRetries:
 			return Appended{}, fmt.Errorf("%w: %w", ErrContended, err)
 		}
@@ -113,7 +113,7 @@ type group struct {
 func (b *Buckets[S, M]) group(series S, m M) (*group, error) {
 	it, err := b.item(m)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("series %s: %w", b.text(series), err)
 	}
 	p, err := b.place(series, it.time.Time())
 	if err != nil {
@@ -121,7 +121,7 @@ func (b *Buckets[S, M]) group(series S, m M) (*group, error) {
 	}
 	created, err := b.created(p, series)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("series %s: %w", b.text(series), err)
 	}
 	return &group{place: p, created: created, items: []item{it}}, nil
 }

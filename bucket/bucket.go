@@ -162,9 +162,20 @@ func (l *layout) filter(series any, from, to time.Time) bson.D {
 	return filter
 }
 
-// ceil rounds a limit up to the milliseconds of stored times, so that comparing
-// with it is exact.
+func clamp(t time.Time) time.Time {
+	switch {
+	case t.Before(lowestLimit):
+		return lowestLimit
+	case t.After(highestLimit):
+		return highestLimit
+	}
+	return t
+}
+
+// ceil clamps a limit and rounds it up to the milliseconds of stored times, so
+// that comparing with it is exact.
 func ceil(t time.Time) time.Time {
+	t = clamp(t)
 	if down := t.Truncate(time.Millisecond); !down.Equal(t) {
 		return down.Add(time.Millisecond)
 	}
@@ -186,6 +197,15 @@ func (l *layout) equal(value any) any {
 	return rawvalue.Equal(raw)
 }
 
+// text is a value as messages show it.
+func (l *layout) text(value any) string {
+	raw, err := l.value(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return rawvalue.Text(raw)
+}
+
 // value and document encode with the user's registry.
 func (l *layout) value(value any) (bson.RawValue, error) { return encode.Value(l.registry, value) }
 func (l *layout) document(value any) (bson.Raw, error)   { return encode.Document(l.registry, value) }
@@ -203,20 +223,39 @@ func (l *layout) place(series any, t time.Time) (place, error) {
 	if err != nil {
 		return place{}, fmt.Errorf("series %v: %w: %w", series, ErrInvalid, err)
 	}
-	if err := checkSeries(raw); err != nil {
-		return place{}, fmt.Errorf("series %v: %w", series, err)
+	if err = checkSeries(raw); err == nil {
+		err = checkTime(t)
 	}
-	if t.IsZero() {
-		return place{}, fmt.Errorf("series %v: %w: no time", series, ErrInvalid)
+	if err != nil {
+		return place{}, fmt.Errorf("series %s: %w", rawvalue.Text(raw), err)
 	}
 	start, end := l.window.Bounds(t)
 	return place{series: raw, start: start, end: end, key: placeKey(raw, start)}, nil
 }
 
+// Times in the years 1 to 9999 can be stored, as all BSON libraries can read them;
+// far beyond, a time.Time overflows a BSON date. Limits are brought to where that
+// does not happen, far from all windows of such times.
+var (
+	beyondYears  = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+	lowestLimit  = time.Date(-1e6, 1, 1, 0, 0, 0, 0, time.UTC)
+	highestLimit = time.Date(1e6, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+func checkTime(t time.Time) error {
+	switch {
+	case t.IsZero():
+		return fmt.Errorf("%w: no time", ErrInvalid)
+	case t.Before(time.Time{}) || !t.Before(beyondYears):
+		return fmt.Errorf("%w: the time %v is not in the years 1 to 9999", ErrInvalid, t.UTC())
+	}
+	return nil
+}
+
 func checkSeries(value bson.RawValue) error {
 	switch value.Type {
 	case bson.TypeNull, bson.TypeUndefined, bson.TypeArray, bson.TypeRegex:
-		return fmt.Errorf("%w: a %v cannot name a series", ErrInvalid, value.Type)
+		return fmt.Errorf("%w: the type %v cannot name a series", ErrInvalid, value.Type)
 	case bson.TypeEmbeddedDocument:
 		elements, _ := value.Document().Elements()
 		for _, element := range elements {

@@ -17,8 +17,8 @@ import (
 
 // AppendResult counts measurements.
 type AppendResult struct {
-	Appended   int64
-	Duplicates int64 // already held, or twice in the input; not written
+	Appended   int64 `json:"appended"`
+	Duplicates int64 `json:"duplicates"` // already held, or twice in the input; not written
 }
 
 // Of returns measurements of one series as AppendMany takes them.
@@ -37,7 +37,8 @@ func Of[S, M any](series S, measurements ...M) iter.Seq2[S, M] {
 // bulkWrite. On an error the result says what is stored nevertheless; with
 // Options.IDField the same input can be given again. A measurement that cannot
 // be stored stops it with an ErrInvalid that names its index in the input: the
-// batches before its own are stored then, and nothing from its own on.
+// batches before its own are stored then, and nothing from its own on. nil is no
+// measurements.
 //
 // Cost: 1 round trip and 1 document written per bucket for each batch, found by
 // _id. A batch that meets buckets other writers filled, or partly filled ones
@@ -48,7 +49,7 @@ func (b *Buckets[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], o
 	var total AppendResult
 	o, err := opts.withDefaults(defaultBatchSize)
 	if err != nil {
-		return total, fmt.Errorf("bucket: append many: %w", err)
+		return total, fmt.Errorf("bucket: append many: %w: %w", ErrInvalid, err)
 	}
 	flush := func(batch *batch) error {
 		result, err := b.appendBatch(ctx, batch.list())
@@ -60,12 +61,15 @@ func (b *Buckets[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], o
 		return err
 	}
 	var pending batch
+	if items == nil {
+		return total, nil
+	}
 	index := -1
 	for series, m := range items {
 		index++
 		g, err := b.group(series, m)
 		if err != nil {
-			return total, fmt.Errorf("bucket: append many: item %d, of series %v: %w", index, series, err)
+			return total, fmt.Errorf("bucket: append many: item %d: %w", index, err)
 		}
 		if pending.add(g); pending.items < o.BatchSize {
 			continue
@@ -155,6 +159,13 @@ func (b *Buckets[S, M]) appendBatch(ctx context.Context, groups []*group) (Appen
 		}
 		_, err := b.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 		full, fatal := failures(err)
+		if fatal != nil {
+			places := bson.A{}
+			for _, g := range pending {
+				places = append(places, b.within(g.place))
+			}
+			fatal = b.blame(ctx, bson.D{{Key: "$or", Value: places}}, fatal)
+		}
 		if fatal != nil && full == nil {
 			return result, fatal // what was written is unknown
 		}

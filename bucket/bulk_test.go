@@ -212,7 +212,7 @@ func TestAppendManyStopsAtInvalid(t *testing.T) {
 	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), nil)
 	good := bson.D{{Key: "timestamp", Value: at(1, 0, 0)}}
 	result, err := b.AppendMany(t.Context(), bucket.Of("s", good, good, good, bson.D{}), &bucket.BatchOptions{BatchSize: 2})
-	if !errors.Is(err, bucket.ErrInvalid) || result.Appended != 2 || !strings.Contains(err.Error(), "item 3, of series s: ") {
+	if !errors.Is(err, bucket.ErrInvalid) || result.Appended != 2 || !strings.Contains(err.Error(), `item 3: series "s": `) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if _, err := b.AppendMany(t.Context(), bucket.Of("s", good), &bucket.BatchOptions{BatchSize: -1}); err == nil {

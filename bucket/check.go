@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
@@ -29,9 +30,12 @@ type Problem struct {
 }
 
 func (p Problem) String() string {
-	text := fmt.Sprintf("bucket %v: %s: %s", p.ID, p.Kind, p.Field)
+	text := fmt.Sprintf("bucket %s: %s: %s", rawvalue.Text(p.ID), p.Kind, p.Field)
 	if p.Have.Type != 0 || p.Want.Type != 0 {
-		text += fmt.Sprintf(" is %v, want %v", p.Have, p.Want)
+		text += " is " + rawvalue.Text(p.Have)
+	}
+	if p.Want.Type != 0 {
+		text += ", want " + rawvalue.Text(p.Want)
 	}
 	return text
 }
@@ -50,6 +54,9 @@ const (
 	// DuplicateID is an ID that a bucket holds twice (of the buckets of a
 	// window the unique index keeps it out). Repair leaves it.
 	DuplicateID ProblemKind = "duplicate ID"
+	// NotArray is an ArrayField that holds something else; nothing more of the
+	// bucket is looked at. Repair leaves it.
+	NotArray ProblemKind = "not an array"
 )
 
 // Check reads every bucket and yields what is wrong. Sums of doubles may differ
@@ -83,9 +90,9 @@ type RepairOptions struct {
 
 // RepairResult says what Repair did.
 type RepairResult struct {
-	Examined  int64 // buckets read
-	Repaired  int64 // buckets with aggregates computed anew
-	Remaining int64 // problems it cannot repair, see Check
+	Examined  int64 `json:"examined"`  // buckets read
+	Repaired  int64 `json:"repaired"`  // buckets with aggregates computed anew
+	Remaining int64 `json:"remaining"` // problems it cannot repair, see Check
 }
 
 // Repair computes the aggregates of buckets that Check finds wrong anew, each
@@ -101,7 +108,7 @@ func (b *Buckets[S, M]) Repair(ctx context.Context, opts *RepairOptions) (Repair
 		o = *opts
 	}
 	if err := scan.Defaults("RepairOptions", &o.BatchSize, 100, &o.Progress); err != nil {
-		return result, fmt.Errorf("bucket: repair: %w", err)
+		return result, fmt.Errorf("bucket: repair: %w: %w", ErrInvalid, err)
 	}
 	var models []mongo.WriteModel
 	flush := func() error {
@@ -154,7 +161,8 @@ func (b *Buckets[S, M]) Repair(ctx context.Context, opts *RepairOptions) (Repair
 
 // inspect calls visit with the problems of each bucket.
 func (b *Buckets[S, M]) inspect(ctx context.Context, visit func([]Problem) (bool, error)) error {
-	measurements := array(b.opts.ArrayField)
+	isArray := op("$isArray", array(b.opts.ArrayField))
+	measurements := op("$cond", isArray, array(b.opts.ArrayField), bson.A{})
 	times := bson.D{{Key: "$filter", Value: bson.D{
 		{Key: "input", Value: mapped(measurements, "$$this."+b.opts.TimeField)},
 		{Key: "cond", Value: op("$eq", op("$type", "$$this"), "date")},
@@ -169,12 +177,13 @@ func (b *Buckets[S, M]) inspect(ctx context.Context, visit func([]Problem) (bool
 	if b.opts.BytesField != "" {
 		checks = append(checks, check{field: b.opts.BytesField})
 		have = append(have, "$"+b.opts.BytesField)
-		want = append(want, op("$sum", mapped(measurements, op("$bsonSize", "$$this"))))
+		want = append(want, bytesOf(measurements))
 	}
 	project := bson.D{
 		{Key: "s", Value: "$" + b.series}, {Key: "w", Value: "$" + b.start},
 		{Key: "from", Value: op("$min", times)}, {Key: "to", Value: op("$max", times)},
 		{Key: "timed", Value: op("$size", times)},
+		{Key: "other", Value: op("$cond", isArray, "$$REMOVE", "$"+b.opts.ArrayField)},
 	}
 	if b.end != "" {
 		project = append(project, bson.E{Key: "end", Value: "$" + b.end})
@@ -229,6 +238,13 @@ func (b *Buckets[S, M]) inspect(ctx context.Context, visit func([]Problem) (bool
 			p := base
 			p.Kind, p.Field, p.Have, p.Want = kind, field, have, want
 			problems = append(problems, p)
+		}
+		if other := lookup(doc, "other"); other.Type != 0 {
+			report(NotArray, b.opts.ArrayField, other, bson.RawValue{})
+			if more, err := visit(problems); err != nil || !more {
+				return err
+			}
+			continue
 		}
 		start, end := b.window.Bounds(base.Start)
 		if !start.Equal(base.Start) {

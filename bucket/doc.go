@@ -97,8 +97,11 @@
 // [Every] has a fixed length, [Days] and [Months] follow the calendar of a time
 // zone, days of 23 and 25 hours included; any type with the one method of
 // [Window] will do. A measurement goes to the window of its own time, however
-// late it comes. Times are BSON dates: milliseconds. Ranges hold from and not
-// to.
+// late it comes. Times are BSON dates, milliseconds, of the years 1 to 9999; others
+// are [ErrInvalid]. (A time.Time beyond 292 million years overflows the date
+// before this package sees it in a measurement, and is refused but for the rare
+// one that falls into these years.) Ranges hold from and not to; limits may be
+// any time.
 //
 // Slots count the hours since the window began, not those on the wall, so that
 // the hour which comes twice in autumn has two places: a day of 25 hours goes to
@@ -132,7 +135,8 @@
 //
 // # Costs
 //
-// Round trips (RT) when nothing goes wrong; each method says more.
+// Round trips (RT) when nothing goes wrong; each method says more. After an error
+// of the server 1 more finds out whether a bucket without an array is the cause.
 //
 //	Append                 1 RT  1 document written, rollover included
 //	AppendMany, SetMany    1 RT  a batch, 1 write for each bucket in it
@@ -155,6 +159,14 @@
 // their context, and a transaction it is in. Range does not see one state of all
 // windows, as no cursor does; run it in a transaction for that.
 //
+// A transaction of the caller's may go on after [ErrInvalid], [ErrNotFound] and a
+// duplicate reported by IDField: what was refused has left nothing behind. After
+// any other error abort it; most have ended it on the server.
+//
+// A bucket whose array was overwritten with something else is [ErrNotArray] to
+// what needs the array, and the text names it. Reads never pass over it; sums
+// that it keeps are still read.
+//
 // # Retention
 //
 // [Buckets.Archive] moves old buckets to another collection, each batch in a
@@ -175,8 +187,10 @@
 // # Maintenance
 //
 // [Buckets.Adopt] copies a collection of single measurements into buckets and
-// can be stopped at any time. [Buckets.Check] compares aggregates with the
-// measurements, [Buckets.Repair] computes wrong ones anew, beside live appends.
+// can be stopped at any time; documents that its conversion answers with
+// [ErrSkip] are left out. [Buckets.Check] compares aggregates with the
+// measurements, [Buckets.Repair] computes wrong ones anew, beside live appends,
+// and counts what it cannot repair.
 // To add an aggregate to buckets that exist, configure it and run Repair.
 // Slots have nothing derived to repair, and SetMany over a cursor adopts a
 // plain collection, as often as you like.

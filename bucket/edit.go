@@ -7,6 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
 // Replace puts m in the place of the stored measurement with the same ID, in
@@ -52,7 +54,7 @@ func (b *Buckets[S, M]) Replace(ctx context.Context, series S, m M) error {
 // Cost: 1 round trip, 1 document written; index {series, start}; the buckets of
 // the window until the measurement is found.
 func (b *Buckets[S, M]) Delete(ctx context.Context, series S, at time.Time) error {
-	if err := b.remove(ctx, series, at, b.opts.TimeField, bson.NewDateTimeFromTime(at)); err != nil {
+	if err := b.remove(ctx, series, at, b.opts.TimeField, dateValue(at)); err != nil {
 		return fmt.Errorf("bucket: delete: %w", err)
 	}
 	return nil
@@ -64,20 +66,20 @@ func (b *Buckets[S, M]) Delete(ctx context.Context, series S, at time.Time) erro
 // Cost: 1 round trip, 1 document written; the index on IDs, 1 key.
 func (b *Buckets[S, M]) DeleteByID(ctx context.Context, series S, at time.Time, id any) error {
 	if b.opts.IDField == "" {
-		return fmt.Errorf("bucket: delete by ID: Options.IDField is not set")
+		return fmt.Errorf("bucket: delete by ID: %w: Options.IDField is not set", ErrInvalid)
 	}
-	if err := b.remove(ctx, series, at, b.opts.IDField, id); err != nil {
+	raw, err := b.value(id)
+	if err != nil || !isID(raw) {
+		return fmt.Errorf("bucket: delete by ID: %w: %v is no ID", ErrInvalid, id)
+	}
+	if err := b.remove(ctx, series, at, b.opts.IDField, raw); err != nil {
 		return fmt.Errorf("bucket: delete by ID: %w", err)
 	}
 	return nil
 }
 
-func (b *Buckets[S, M]) remove(ctx context.Context, series S, at time.Time, path string, key any) error {
-	raw, err := b.value(key)
-	if err != nil {
-		return err
-	}
-	return b.edit(ctx, series, at, path, raw, func(measurements, index any) any {
+func (b *Buckets[S, M]) remove(ctx context.Context, series S, at time.Time, path string, key bson.RawValue) error {
+	return b.edit(ctx, series, at, path, key, func(measurements, index any) any {
 		others := bson.D{{Key: "$filter", Value: bson.D{
 			{Key: "input", Value: op("$range", 0, op("$size", measurements))},
 			{Key: "cond", Value: op("$ne", "$$this", index)},
@@ -104,11 +106,15 @@ func (b *Buckets[S, M]) edit(ctx context.Context, series S, at time.Time, path s
 		}}}}}}},
 		b.recount(),
 	})
-	if err != nil {
-		return err
+	if err == nil && result.MatchedCount == 0 {
+		err = ErrNotFound
 	}
-	if result.MatchedCount == 0 {
-		return ErrNotFound
+	if err != nil {
+		what := fmt.Sprintf("series %s, time %s", rawvalue.Text(p.series), at.UTC().Format(time.RFC3339Nano))
+		if path == b.opts.IDField {
+			what += ", ID " + rawvalue.Text(key)
+		}
+		return fmt.Errorf("%s: %w", what, b.blame(ctx, b.within(p), err))
 	}
 	return nil
 }

@@ -41,15 +41,19 @@ func TestEditErrors(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := plain.DeleteByID(t.Context(), "s", at(1, 0, 0), "1"); err == nil {
+	if err := plain.DeleteByID(t.Context(), "s", at(1, 0, 0), "1"); !errors.Is(err, bucket.ErrInvalid) {
 		t.Error("delete by ID without IDField")
 	}
 	if err := b.Replace(t.Context(), "s", event{ID: "3", Timestamp: at(1, 0, 0), V: nan()}); err != nil && !errors.Is(err, bucket.ErrNotFound) {
 		t.Error(err) // v has a Count, so NaN is allowed
 	}
 	// An ID that looks like an operator is data.
-	for _, id := range []any{bson.D{{Key: "$ne", Value: ""}}, bson.Regex{Pattern: "."}} {
-		if err := b.DeleteByID(t.Context(), "s", at(1, 0, 0), id); !errors.Is(err, bucket.ErrNotFound) {
+	if err := b.DeleteByID(t.Context(), "s", at(1, 0, 0), bson.D{{Key: "$ne", Value: ""}}); !errors.Is(err, bucket.ErrNotFound) {
+		t.Error(err)
+	}
+	// What can be no ID would find measurements that have none.
+	for _, id := range []any{nil, "", bson.Regex{Pattern: "."}, bson.A{1}, func() {}} {
+		if err := b.DeleteByID(t.Context(), "s", at(1, 0, 0), id); !errors.Is(err, bucket.ErrInvalid) {
 			t.Errorf("%v: %v", id, err)
 		}
 	}

@@ -24,6 +24,9 @@ const (
 // Options names the fields of a bucket and chooses what it keeps. The zero value
 // stores {series, start, measurements, count}, without aggregates and
 // de-duplication.
+//
+// SeriesField, StartField, EndField, ArrayField, CountField and BytesField are
+// plain names. TimeField, IDField and every path of a [Value] may be dotted.
 type Options struct {
 	// SeriesField holds the key of the series. Default "series".
 	SeriesField string

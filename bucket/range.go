@@ -12,7 +12,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -43,6 +45,11 @@ func (b *Buckets[S, M]) Range(ctx context.Context, series S, from, to time.Time)
 // start} of both.
 func (b *Buckets[S, M]) RangeAcross(ctx context.Context, archive *mongo.Collection, series S, from, to time.Time) iter.Seq2[M, error] {
 	return func(yield func(M, error) bool) {
+		if archive == nil {
+			var zero M
+			yield(zero, fmt.Errorf("bucket: range across: %w: archive: nil", ErrInvalid))
+			return
+		}
 		var begun, done bool
 		var failure error // after the first measurement, when nothing may run again
 		err := txn.Run(ctx, b.coll.Database().Client(), func(ctx context.Context) error {
@@ -94,20 +101,20 @@ func (b *Buckets[S, M]) RangePipeline(series S, from, to time.Time) mongo.Pipeli
 func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (M, error) {
 	var m M
 	cursor, err := b.coll.Aggregate(ctx, b.LatestPipeline(series))
-	if err != nil {
-		return m, fmt.Errorf("bucket: latest: %w", err)
+	if err == nil {
+		defer cursor.Close(context.WithoutCancel(ctx))
+		switch {
+		case cursor.Next(ctx):
+			err = cursor.Decode(&m)
+		case cursor.Err() != nil:
+			err = cursor.Err()
+		default:
+			err = ErrNotFound
+		}
 	}
-	defer cursor.Close(context.WithoutCancel(ctx))
-	switch {
-	case cursor.Next(ctx):
-		err = cursor.Decode(&m)
-	case cursor.Err() != nil:
-		err = cursor.Err()
-	default:
-		err = ErrNotFound
-	}
 	if err != nil {
-		return m, fmt.Errorf("bucket: latest: %w", err)
+		err = b.blame(ctx, b.filter(series, time.Time{}, time.Time{}), err)
+		return m, fmt.Errorf("bucket: latest: series %s: %w", b.text(series), err)
 	}
 	return m, nil
 }
@@ -134,7 +141,8 @@ func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 		}}},
 		{{Key: "$unwind", Value: "$b"}},
 		{{Key: "$project", Value: bson.D{
-			{Key: "n", Value: "$b._id." + seqKey}, {Key: "m", Value: "$b." + b.opts.ArrayField},
+			// $concatArrays refuses what is no array; $unwind would take it for one.
+			{Key: "n", Value: "$b._id." + seqKey}, {Key: "m", Value: op("$concatArrays", bson.A{"$b." + b.opts.ArrayField})},
 		}}},
 		{{Key: "$unwind", Value: bson.D{{Key: "path", Value: "$m"}, {Key: "includeArrayIndex", Value: "i"}}}},
 		{{Key: "$sort", Value: bson.D{
@@ -143,6 +151,26 @@ func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 		{{Key: "$limit", Value: 1}},
 		{{Key: "$replaceWith", Value: "$m"}},
 	}
+}
+
+// blame adds to an error of the server which of the buckets that filter selects
+// has no array: the server does not say. It asks outside of the transaction that
+// ctx may be in, which the error has ended.
+func (b *Buckets[S, M]) blame(ctx context.Context, filter bson.D, err error) error {
+	var failed mongo.ServerError
+	if !errors.As(err, &failed) || mongo.IsNetworkError(err) || mongo.IsDuplicateKeyError(err) ||
+		failed.HasErrorLabel("TransientTransactionError") {
+		return err
+	}
+	var found bson.Raw
+	broken := bson.E{Key: b.opts.ArrayField, Value: bson.D{
+		{Key: "$not", Value: bson.D{{Key: "$type", Value: "array"}}}, {Key: "$ne", Value: nil},
+	}}
+	if b.coll.FindOne(mongo.NewSessionContext(ctx, nil), append(filter, broken),
+		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Decode(&found) != nil {
+		return err
+	}
+	return fmt.Errorf("bucket %s: %w: %s: %w", rawvalue.Text(found.Lookup("_id")), ErrNotArray, b.opts.ArrayField, err)
 }
 
 // A slice of a bucket, as scan reads it.
@@ -161,22 +189,26 @@ type reader[M any] struct {
 	ok     bool
 }
 
-func (r *reader[M]) next(ctx context.Context, timeField string) error {
+func (r *reader[M]) next(ctx context.Context, o *Options) error {
 	r.head = bucketDoc[M]{}
 	if r.ok = r.cursor.Next(ctx); !r.ok {
 		return r.cursor.Err()
 	}
-	if err := r.cursor.Decode(&r.head); err != nil {
-		return err
+	array := r.cursor.Current.Lookup("m")
+	if array.Type != bson.TypeArray {
+		return fmt.Errorf("bucket %s: %w: %s", rawvalue.Text(array), ErrNotArray, o.ArrayField)
 	}
-	items, err := r.cursor.Current.Lookup("m").Array().Values()
+	if err := r.cursor.Decode(&r.head); err != nil {
+		return fmt.Errorf("bucket that starts %s: %w", rawvalue.Text(r.cursor.Current.Lookup("s")), err)
+	}
+	items, err := array.Array().Values()
 	if err != nil {
 		return err
 	}
 	for _, item := range items {
 		at := int64(math.MinInt64) // of nothing this package wrote
 		if doc, ok := item.DocumentOK(); ok {
-			if ms, ok := lookup(doc, timeField).DateTimeOK(); ok {
+			if ms, ok := lookup(doc, o.TimeField).DateTimeOK(); ok {
 				at = ms
 			}
 		}
@@ -193,7 +225,8 @@ func (b *Buckets[S, M]) scan(ctx context.Context, series any, from, to time.Time
 		{{Key: "$project", Value: bson.D{
 			{Key: "_id", Value: 0},
 			{Key: "s", Value: "$" + b.start}, {Key: "n", Value: toLong("$_id."+seqKey, 0)},
-			{Key: "m", Value: b.inRange(from, to)},
+			// Or the _id, which cannot be an array, of a bucket whose array is none.
+			{Key: "m", Value: op("$cond", op("$isArray", array(b.opts.ArrayField)), b.inRange(from, to), "$_id")},
 		}}},
 	}
 	readers := make([]*reader[M], 0, len(colls))
@@ -204,7 +237,7 @@ func (b *Buckets[S, M]) scan(ctx context.Context, series any, from, to time.Time
 		}
 		defer cursor.Close(context.WithoutCancel(ctx))
 		r := &reader[M]{cursor: cursor}
-		if err := r.next(ctx, b.opts.TimeField); err != nil {
+		if err := r.next(ctx, &b.opts); err != nil {
 			return err
 		}
 		readers = append(readers, r)
@@ -232,7 +265,7 @@ func (b *Buckets[S, M]) scan(ctx context.Context, series any, from, to time.Time
 				for i, m := range r.head.Items {
 					window = append(window, entry{r.head.times[i], r.head.Seq, i, m})
 				}
-				if err := r.next(ctx, b.opts.TimeField); err != nil {
+				if err := r.next(ctx, &b.opts); err != nil {
 					return err
 				}
 			}

@@ -20,7 +20,7 @@ const documentBatch = 100
 
 // RetentionResult counts the documents that Archive or DeleteBefore took away.
 type RetentionResult struct {
-	Documents int64
+	Documents int64 `json:"documents"`
 }
 
 // Archive moves the documents whose window ended at or before before into
@@ -81,7 +81,7 @@ var errMoved = errors.New("a document changed while it was being archived")
 func (l *layout) archive(ctx context.Context, before time.Time, target *mongo.Collection, opts *BatchOptions,
 	collide func(ctx context.Context, target *mongo.Collection, doc bson.Raw) error) (RetentionResult, error) {
 	if target == nil || target.Name() == l.coll.Name() && target.Database().Name() == l.coll.Database().Name() {
-		return RetentionResult{}, errors.New("bucket: archive: target must be another collection")
+		return RetentionResult{}, fmt.Errorf("bucket: archive: %w: target must be another collection", ErrInvalid)
 	}
 	client := l.coll.Database().Client()
 	result, err := l.sweep(ctx, before, opts, func(ctx context.Context, found []bson.Raw) (int64, error) {
@@ -212,11 +212,14 @@ func (l *layout) sweep(ctx context.Context, before time.Time, opts *BatchOptions
 	step func(ctx context.Context, found []bson.Raw) (int64, error)) (RetentionResult, error) {
 	var result RetentionResult
 	o, err := opts.withDefaults(documentBatch)
+	if err == nil && before.IsZero() {
+		err = errors.New("before: no time")
+	}
 	if err != nil {
-		return result, err
+		return result, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	// A window that begins before the one that holds before has ended by then.
-	cut, _ := l.window.Bounds(before)
+	cut, _ := l.window.Bounds(clamp(before))
 	filter := bson.D{{Key: l.start, Value: bson.D{{Key: "$lt", Value: cut}}}}
 	if len(o.Filter) > 0 {
 		filter = bson.D{{Key: "$and", Value: bson.A{o.Filter, filter}}}

@@ -13,11 +13,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 // SlotOptions names the fields of a document of slots. The zero value stores
-// {series, start, data: {hour: {minute: measurement}}}.
+// {series, start, data: {hour: {minute: measurement}}}. All fields are plain names.
 type SlotOptions struct {
 	// SeriesField holds the key of the series. Default "series".
 	SeriesField string
@@ -58,8 +59,8 @@ type Slots[S, M any] struct {
 
 // A Slot is a measurement with the time at which its slot begins.
 type Slot[M any] struct {
-	Time  time.Time
-	Value M
+	Time  time.Time `json:"time"`
+	Value M         `json:"value"`
 }
 
 // slotRetries is how often a write that made a document at the same time as
@@ -196,7 +197,7 @@ func (s *Slots[S, M]) upsert(p place, series S, slots bson.D) (filter, update bs
 // unordered bulkWrite; of several for one slot the last one stays. It can be
 // given the same input again. A series or time that cannot be stored stops it
 // with an ErrInvalid that names the index in the input: the batches before its
-// own are stored then.
+// own are stored then. nil is no slots.
 //
 // Cost: 1 round trip and 1 document written per document for each batch; index
 // {series, start}, 1 key each. One more for a batch when another writer makes
@@ -204,7 +205,10 @@ func (s *Slots[S, M]) upsert(p place, series S, slots bson.D) (filter, update bs
 func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], opts *BatchOptions) error {
 	o, err := opts.withDefaults(defaultBatchSize)
 	if err != nil {
-		return fmt.Errorf("bucket: set many: %w", err)
+		return fmt.Errorf("bucket: set many: %w: %w", ErrInvalid, err)
+	}
+	if slots == nil {
+		return nil
 	}
 	type document struct {
 		place  place
@@ -301,9 +305,14 @@ func (s *Slots[S, M]) Unset(ctx context.Context, series S, t time.Time) error {
 		err = ErrNotFound
 	}
 	if err != nil {
-		return fmt.Errorf("bucket: unset: %w", err)
+		return fmt.Errorf("bucket: unset: %s: %w", s.slot(series, t), err)
 	}
 	return nil
+}
+
+// slot names a slot in messages.
+func (s *Slots[S, M]) slot(series S, t time.Time) string {
+	return fmt.Sprintf("series %s, time %s", s.text(series), t.UTC().Format(time.RFC3339Nano))
 }
 
 // Archive is Archive of Buckets; of a window that target holds already, the
@@ -319,7 +328,7 @@ func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mon
 		}
 		result, err := target.UpdateOne(ctx, s.itself(doc), bson.D{{Key: "$set", Value: slots}})
 		if err == nil && result.MatchedCount != 1 {
-			return fmt.Errorf("target holds the _id %v in another series or window", doc.Lookup("_id"))
+			return fmt.Errorf("target holds the _id %s in another series or window", rawvalue.Text(doc.Lookup("_id")))
 		}
 		return err
 	})

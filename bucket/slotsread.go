@@ -36,7 +36,7 @@ func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (M, error)
 	}
 	if err != nil {
 		var zero M
-		return zero, fmt.Errorf("bucket: get: %w", err)
+		return zero, fmt.Errorf("bucket: get: %s: %w", s.slot(series, t), err)
 	}
 	return *slot.M, nil
 }
@@ -87,6 +87,7 @@ func (s *Slots[S, M]) Range(ctx context.Context, series S, from, to time.Time) i
 func (s *Slots[S, M]) Projection(from, to time.Time) bson.D {
 	projection := bson.D{{Key: "_id", Value: 0}, {Key: s.start, Value: 1}}
 	whole := append(projection, bson.E{Key: s.data, Value: 1})
+	from, to = clamp(from), clamp(to)
 	if from.IsZero() || to.IsZero() {
 		return whole
 	}
@@ -211,7 +212,7 @@ func (s *Slots[S, M]) Latest(ctx context.Context, series S) (Slot[M], error) {
 			slots, err = s.slots(result.Decode)
 		}
 		if err != nil {
-			return Slot[M]{}, fmt.Errorf("bucket: latest: %w", err)
+			return Slot[M]{}, fmt.Errorf("bucket: latest: series %s: %w", s.text(series), err)
 		}
 		if len(slots) > 0 {
 			return slots[len(slots)-1], nil
