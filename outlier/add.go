@@ -54,7 +54,7 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, id ID, es []E) (added int64,
 		return 0, fmt.Errorf("outlier: add: %w", err)
 	}
 	if added, err = l.add(ctx, raw, xs); err != nil {
-		return 0, l.fail("add", id, err)
+		return 0, l.fail("add", raw, err)
 	}
 	return added, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
@@ -24,12 +25,12 @@ type AdoptOptions struct {
 
 // AdoptResult counts the parents of a call of Adopt.
 type AdoptResult struct {
-	Examined int64 // that seemed to need a change
-	Adopted  int64 // changed
+	Examined int64 `json:"examined"` // that seemed to need a change
+	Adopted  int64 `json:"adopted"`  // changed
 	// Skipped were left alone: the array's field of the parent or of an overflow
 	// document holds something else, see NotArray, or further overflow documents
 	// cannot be numbered.
-	Skipped int64
+	Skipped int64 `json:"skipped"`
 }
 
 // Adopt brings all parents into the shape that the options describe: a collection
@@ -54,7 +55,9 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, opts *AdoptOptions) (AdoptResu
 		o = *opts
 	}
 	err := scan.Defaults("AdoptOptions", &o.BatchSize, defaultBatchSize, &o.Progress)
-	if err == nil {
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrInvalid, err)
+	} else {
 		err = l.adopt(ctx, o, &result)
 	}
 	if err != nil {
@@ -95,7 +98,7 @@ func (l *lists) adopt(ctx context.Context, o AdoptOptions, result *AdoptResult) 
 			case errors.Is(err, ErrInvalid):
 				result.Skipped++
 			case err != nil && !errors.Is(err, ErrNotFound):
-				return fmt.Errorf("list %v: %w", id, err)
+				return fmt.Errorf("list %s: %w", rawvalue.Text(id), err)
 			case changed:
 				result.Adopted++
 			}

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -31,12 +32,12 @@ type Problem struct {
 }
 
 func (p Problem) String() string {
-	text := fmt.Sprintf("list %v: %s", p.ID, p.Kind)
+	text := fmt.Sprintf("list %s: %s", rawvalue.Text(p.ID), p.Kind)
 	switch p.Kind {
 	case NotArray:
 		return text
 	case Duplicate:
-		text += fmt.Sprintf(" of %v", p.Element)
+		text += " of " + rawvalue.Text(p.Element)
 	case WrongFlag:
 		return text + fmt.Sprintf(": %d overflow documents", p.Have)
 	}
@@ -249,9 +250,9 @@ type RepairOptions struct {
 
 // RepairResult says what Repair did.
 type RepairResult struct {
-	Examined  int64 // lists with overflow documents, or that seemed wrong
-	Repaired  int64 // lists that had problems
-	Remaining int64 // problems of lists that it cannot repair, see ProblemKind
+	Examined  int64 `json:"examined"`  // lists with overflow documents, or that seemed wrong
+	Repaired  int64 `json:"repaired"`  // lists that had problems
+	Remaining int64 `json:"remaining"` // problems of lists that it cannot repair, see ProblemKind
 }
 
 // Repair mends what Check finds: it deletes orphans and rebalances all other
@@ -267,7 +268,9 @@ func (l *Lists[ID, E]) Repair(ctx context.Context, opts *RepairOptions) (RepairR
 		o = *opts
 	}
 	err := scan.Defaults("RepairOptions", &o.BatchSize, defaultBatchSize, &o.Progress)
-	if err == nil {
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrInvalid, err)
+	} else {
 		err = l.repair(ctx, o, &result)
 	}
 	if err != nil {
@@ -283,7 +286,7 @@ func (l *lists) repair(ctx context.Context, o RepairOptions, result *RepairResul
 		}
 		problems, err := l.inspect(ctx, id)
 		if err != nil {
-			return fmt.Errorf("list %v: %w", id, err)
+			return fmt.Errorf("list %s: %w", rawvalue.Text(id), err)
 		}
 		result.Examined++
 		if len(problems) == 0 {
@@ -306,7 +309,7 @@ func (l *lists) repair(ctx context.Context, o RepairOptions, result *RepairResul
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("list %v: %w", id, err)
+			return fmt.Errorf("list %s: %w", rawvalue.Text(id), err)
 		}
 		result.Repaired++
 		o.Progress(result.Repaired)

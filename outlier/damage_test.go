@@ -54,7 +54,7 @@ func TestErrorsNameTheList(t *testing.T) {
 		"rebalance": func(id string) error { return lists.Rebalance(ctx, id) },
 	}
 	for name, call := range calls {
-		want := "outlier: " + name + ": no such parent document: _id gone"
+		want := "outlier: " + name + `: no such parent document: _id "gone"`
 		if err := call("gone"); !errors.Is(err, outlier.ErrNotFound) || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -62,12 +62,12 @@ func TestErrorsNameTheList(t *testing.T) {
 			continue
 		}
 		err := call("p7")
-		if !errors.Is(err, outlier.ErrInvalid) || !strings.HasPrefix(err.Error(), "outlier: "+name+`: field "items": invalid: `) || strings.Count(err.Error(), "_id p7") != 1 {
+		if !errors.Is(err, outlier.ErrInvalid) || !strings.HasPrefix(err.Error(), "outlier: "+name+`: field "items": invalid: `) || strings.Count(err.Error(), `_id "p7"`) != 1 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, name := range []string{"items", "page", "rebalance"} {
-		want := "outlier: " + name + `: overflow document with "n" {"$numberInt":"1"}: field "items": invalid: not an array: _id p8`
+		want := "outlier: " + name + `: overflow document with "n" 1: field "items": invalid: not an array: _id "p8"`
 		if err := calls[name]("p8"); !errors.Is(err, outlier.ErrInvalid) || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -254,11 +254,11 @@ func TestCheckOnce(t *testing.T) {
 	change(t, db.Collection("parents"), lists.Filter(1), bson.D{{Key: "items_total", Value: 3}}) // as for a typical document
 	change(t, db.Collection("parents"), lists.Filter(2), bson.D{{Key: "items.0", Value: 1}})
 	want := []string{
-		`list {"$numberInt":"0"}: wrong flag: 1 overflow documents`,
-		`list {"$numberInt":"1"}: wrong flag: 1 overflow documents`,
-		`list {"$numberInt":"1"}: wrong total: 3, want 5`,
-		`list {"$numberInt":"2"}: duplicate of {"$numberInt":"1"}: 2, want 1`,
-		`list {"$numberInt":"2"}: wrong flag: 1 overflow documents`,
+		`list 0: wrong flag: 1 overflow documents`,
+		`list 1: wrong flag: 1 overflow documents`,
+		`list 1: wrong total: 3, want 5`,
+		`list 2: duplicate of 1: 2, want 1`,
+		`list 2: wrong flag: 1 overflow documents`,
 	}
 	got := problems(t, lists)
 	slices.Sort(got)
@@ -294,12 +294,12 @@ func TestNoArrays(t *testing.T) {
 			}
 		}
 		want := []string{
-			`list {"$numberInt":"1"}: not an array`,
-			`list {"$numberInt":"2"}: not an array`,
-			`list {"$numberInt":"2"}: wrong total: 2, want 1`,
+			`list 1: not an array`,
+			`list 2: not an array`,
+			`list 2: wrong total: 2, want 1`,
 		}
 		if counted {
-			want = slices.Insert(want, 1, `list {"$numberInt":"1"}: wrong total: -1, want 0`)
+			want = slices.Insert(want, 1, `list 1: wrong total: -1, want 0`)
 		}
 		if diff := cmp.Diff(want, problems(t, lists)); diff != "" {
 			t.Error(diff)

@@ -33,9 +33,10 @@ type Cap struct {
 	OverflowDocuments int64 `json:"overflowDocuments"`
 }
 
-// Distribution tells for each of maxCounts (none: 10, 20, 50, … 100,000) how many
-// documents would be outliers, of the parents that filter selects (nil: all). The
-// collection may be a plain one, or one with outliers, whose totals then count.
+// Distribution tells for each of maxCounts, which are positive (none: 10, 20, 50, …
+// 100,000), how many documents would be outliers, of the parents that filter selects
+// (nil: all). The collection may be a plain one, or one with outliers, whose totals
+// then count.
 //
 // Cost: 1 round trip; scans the parents, or what filter selects.
 func (l *Lists[ID, E]) Distribution(ctx context.Context, filter bson.D, maxCounts ...int) (Distribution, error) {
@@ -60,7 +61,7 @@ func (l *lists) distribution(ctx context.Context, filter bson.D, maxCounts []int
 	out := Distribution{Caps: make([]Cap, len(maxCounts))}
 	for i, n := range maxCounts {
 		if n <= 0 {
-			return out, fmt.Errorf("maxCounts[%d]: not positive", i)
+			return out, fmt.Errorf("maxCounts[%d]: %w: not positive", i, ErrInvalid)
 		}
 		out.Caps[i].MaxCount = n
 	}

@@ -13,9 +13,10 @@ var (
 	// mongo.ErrNoDocuments.
 	ErrNotFound error = missing.Error("no such parent document")
 
-	// ErrInvalid says that an ID or an element cannot be stored, that a page begins
-	// or ends nowhere, that the array's field holds something else, or the number
-	// of an overflow document no number. Nothing was written.
+	// ErrInvalid says that an argument is none that the call takes, such as an
+	// element that cannot be stored or a page that begins nowhere, that the array's
+	// field holds something else, or the number of an overflow document no number.
+	// Nothing was written.
 	ErrInvalid = errors.New("invalid")
 
 	// ErrTransactionsUnsupported says that a call met an outlier, or no parent, on

@@ -20,7 +20,8 @@ const (
 )
 
 // Options names the fields and says when a document is an outlier. The zero
-// value keeps up to 1000 elements, or 8 MiB of them, in the field "items".
+// value keeps up to 1000 elements, or 8 MiB of them, in the field "items". Fields
+// are those of the document itself: names without dots, no paths.
 type Options struct {
 	// ArrayField holds the elements, in the parent and in overflow documents.
 	// Default "items".

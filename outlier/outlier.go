@@ -203,16 +203,16 @@ func (l *Lists[ID, E]) one(id ID, e E) (bson.RawValue, bson.RawValue, error) {
 
 // fail is the error of an operation on one list. A refusal names the list; so is
 // the error of a server that found no array in the array's field.
-func (l *lists) fail(operation string, id any, err error) error {
+func (l *lists) fail(operation string, id bson.RawValue, err error) error {
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalid) {
-		return fmt.Errorf("outlier: %s: %w: _id %v", operation, err, id)
+		return fmt.Errorf("outlier: %s: %w: _id %s", operation, err, rawvalue.Text(id))
 	}
 	var server mongo.ServerError
 	if errors.As(err, &server) {
 		// $size, $in, $indexOfArray, $concatArrays, $slice, $filter, $setIntersection
 		for _, code := range []int{17124, 40081, 40090, 28664, 28724, 28651, 17047} {
 			if server.HasErrorCode(code) {
-				err = fmt.Errorf("field %q: %w: not an array: _id %v: %w", l.opts.ArrayField, ErrInvalid, id, err)
+				err = fmt.Errorf("field %q: %w: not an array: _id %s: %w", l.opts.ArrayField, ErrInvalid, rawvalue.Text(id), err)
 				break
 			}
 		}
@@ -222,11 +222,11 @@ func (l *lists) fail(operation string, id any, err error) error {
 
 // notArray and notNumber say what is wrong with the overflow document of a number.
 func (l *lists) notArray(number bson.RawValue) error {
-	return fmt.Errorf("overflow document with %q %v: field %q: %w: not an array", l.opts.NumberField, number, l.opts.ArrayField, ErrInvalid)
+	return fmt.Errorf("overflow document with %q %s: field %q: %w: not an array", l.opts.NumberField, rawvalue.Text(number), l.opts.ArrayField, ErrInvalid)
 }
 
 func (l *lists) notNumber(number bson.RawValue) error {
-	return fmt.Errorf("overflow document with %q %v: %w: not a number", l.opts.NumberField, number, ErrInvalid)
+	return fmt.Errorf("overflow document with %q %s: %w: not a number", l.opts.NumberField, rawvalue.Text(number), ErrInvalid)
 }
 
 // Expressions. Those of the array fit parents and overflow documents alike.

@@ -2,6 +2,7 @@ package outlier_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -387,6 +388,22 @@ func TestDefaultFoldBack(t *testing.T) {
 			if left := int64(bound - x); err != nil || (n == 0) != (left <= want) {
 				t.Errorf("at most %d: %d outliers of %d elements, %v", bound, n, left, err)
 			}
+		}
+	}
+}
+
+// What services answer with has names as JSON has them.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	for want, v := range map[string]any{
+		`{"examined":1,"adopted":2,"skipped":3}`:                                   outlier.AdoptResult{Examined: 1, Adopted: 2, Skipped: 3},
+		`{"examined":1,"repaired":2,"remaining":3}`:                                outlier.RepairResult{Examined: 1, Repaired: 2, Remaining: 3},
+		`{"items":["a"],"total":2,"hasNext":true}`:                                 outlier.Page[string]{Items: []string{"a"}, Total: 2, HasNext: true},
+		`{"maxCount":1,"outliers":2,"inside":3,"outside":4,"overflowDocuments":5}`: outlier.Cap{MaxCount: 1, Outliers: 2, Inside: 3, Outside: 4, OverflowDocuments: 5},
+		`{"documents":1,"elements":2,"longest":3,"caps":[]}`:                       outlier.Distribution{Documents: 1, Elements: 2, Longest: 3, Caps: []outlier.Cap{}},
+	} {
+		if got, err := json.Marshal(v); err != nil || string(got) != want {
+			t.Errorf("%s, %v, want %s", got, err, want)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (int64, error) {
 		err = ErrNotFound
 	}
 	if err != nil {
-		return 0, l.fail("total", id, err)
+		return 0, l.fail("total", raw, err)
 	}
 	return s.Total, nil
 }
@@ -48,7 +48,7 @@ func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (bool, error) {
 	}
 	held, err := l.contains(ctx, raw, x)
 	if err != nil {
-		return false, l.fail("contains", id, err)
+		return false, l.fail("contains", raw, err)
 	}
 	return held, nil
 }
@@ -121,7 +121,7 @@ func (l *Lists[ID, E]) Items(ctx context.Context, id ID) iter.Seq2[E, error] {
 		if err != nil {
 			err = fmt.Errorf("outlier: items: %w", err)
 		} else if err = l.items(ctx, raw, yield); err != nil {
-			err = l.fail("items", id, err)
+			err = l.fail("items", raw, err)
 		}
 		if err != nil {
 			var zero E
@@ -260,7 +260,7 @@ func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (Pa
 	// math.MaxInt32 is what $slice takes.
 	page, err := l.page(ctx, raw, min(offset, math.MaxInt32), min(limit, math.MaxInt32))
 	if err != nil {
-		return Page[E]{}, l.fail("page", id, err)
+		return Page[E]{}, l.fail("page", raw, err)
 	}
 	return page, nil
 }

@@ -30,7 +30,7 @@ func (l *Lists[ID, E]) Rebalance(ctx context.Context, id ID) error {
 		return fmt.Errorf("outlier: rebalance: %w", err)
 	}
 	if _, err := l.rebalance(ctx, raw); err != nil {
-		return l.fail("rebalance", id, err)
+		return l.fail("rebalance", raw, err)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (l *Lists[ID, E]) remove(ctx context.Context, id ID, e E, all bool) (remove
 		})
 	}
 	if err != nil {
-		return 0, l.fail("remove", id, err)
+		return 0, l.fail("remove", raw, err)
 	}
 	return removed, nil
 }
@@ -303,7 +303,7 @@ func (l *Lists[ID, E]) Delete(ctx context.Context, id ID) error {
 		})
 	}
 	if err != nil {
-		return l.fail("delete", id, err)
+		return l.fail("delete", raw, err)
 	}
 	return nil
 }
