@@ -216,8 +216,8 @@ func (c *core) conversion(columns []Column, opts *AdoptOptions) (AdoptOptions, e
 		if err := checkKey(column.Key); err != nil {
 			return o, fmt.Errorf("%s.Key: %w", option, err)
 		}
-		if column.Qualifier != "" && c.qualifier == "" {
-			return o, fmt.Errorf("%s.Qualifier: %w: %q needs Options.QualifierField", option, ErrInvalid, column.Qualifier)
+		if err := c.checkQualifier(column.Qualifier); err != nil {
+			return o, fmt.Errorf("%s.Qualifier: %w", option, err)
 		}
 		identity := [2]string{column.Key, column.Qualifier}
 		if seen[identity] {

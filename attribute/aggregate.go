@@ -46,8 +46,8 @@ func (a *Attributes[ID, V]) SortPipeline(filter bson.D, key string, opts *SortOp
 		direction = -1
 	}
 	qualifiers := a.identity(o.Qualifier)
-	if o.Qualifier != "" && a.qualifier == "" {
-		filter = and(filter, bson.D{{Key: a.array, Value: invalid{errQualifier}}})
+	if err := a.checkQualifier(o.Qualifier); err != nil {
+		filter = and(filter, refused(err))
 	}
 	pipeline := mongo.Pipeline{
 		op("$match", and(filter)),

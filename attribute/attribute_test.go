@@ -271,12 +271,12 @@ func TestWrites(t *testing.T) {
 			must(t, a.SetMany(ctx, 1,
 				attribute.Attribute[any]{Key: "color", Value: "white", Qualifier: "inside"},
 				attribute.Attribute[any]{Key: "$size", Value: "$color"},
-				attribute.Attribute[any]{Key: "a.b", Value: d("$add", bson.A{1, 2})}))
+				attribute.Attribute[any]{Key: "a.b\x00", Value: d("$add", bson.A{1, 2})}))
 			want(t, at(), any(bson.A{
 				d("k", "color", "v", "green"), d("k", "color", "v", "white", "u", "inside"),
-				d("k", "$size", "v", "$color"), d("k", "a.b", "v", d("$add", bson.A{int32(1), int32(2)})),
+				d("k", "$size", "v", "$color"), d("k", "a.b\x00", "v", d("$add", bson.A{int32(1), int32(2)})),
 			}))
-			for key, value := range map[string]any{"$size": "$color", "a.b": d("$add", bson.A{int32(1), int32(2)})} {
+			for key, value := range map[string]any{"$size": "$color", "a.b\x00": d("$add", bson.A{int32(1), int32(2)})} {
 				got, err := a.Get(ctx, 1, key)
 				must(t, err)
 				want(t, got, value)
@@ -295,14 +295,14 @@ func TestWrites(t *testing.T) {
 			must(t, a.Remove(ctx, 1, "$size"))
 			want(t, at(), any(bson.A{
 				d("k", "colour", "v", "white", "u", "inside"),
-				d("k", "a.b", "v", d("$add", bson.A{int32(1), int32(2)})),
+				d("k", "a.b\x00", "v", d("$add", bson.A{int32(1), int32(2)})),
 				d("k", "colour", "v", int32(1), "u", "outside"),
 			}))
 			all, err := a.GetAll(ctx, 1)
 			must(t, err)
 			want(t, all, []attribute.Attribute[any]{
 				{Key: "colour", Value: "white", Qualifier: "inside"},
-				{Key: "a.b", Value: d("$add", bson.A{int32(1), int32(2)})},
+				{Key: "a.b\x00", Value: d("$add", bson.A{int32(1), int32(2)})},
 				{Key: "colour", Value: int32(1), Qualifier: "outside"},
 			})
 			must(t, a.SetMany(ctx, 1))
@@ -547,6 +547,20 @@ func TestInvalid(t *testing.T) {
 		"no key, values":    drain(a.Values(ctx, nil, "")),
 		"no key, sort":      errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "", nil))),
 		"no key, facets":    errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Keys: []string{"k", ""}})),
+		"UTF-8":             a.Set(ctx, 1, "\xff", 1),
+		"UTF-8, get":        errOf(a.Get(ctx, 1, "\xff")),
+		"UTF-8, remove":     a.Remove(ctx, 1, "\xff"),
+		"UTF-8, rename":     a.Rename(ctx, 1, "k", "\xff"),
+		"UTF-8, rename key": errOf(a.RenameKey(ctx, "k", "\xff", nil)),
+		"UTF-8, remove key": errOf(a.RemoveKey(ctx, "\xff", nil)),
+		"UTF-8, elements":   errOf(q.Elements(at("k", "\xff"))),
+		"UTF-8, exists":     errOf(coll.Find(ctx, a.Filter(a.Exists("\xff")))),
+		"UTF-8, equals":     errOf(coll.Find(ctx, q.Filter(q.Equals("k", 1, "q", "\xff")))),
+		"UTF-8, values":     drain(q.Values(ctx, nil, "k", "\xff")),
+		"UTF-8, get by":     errOf(q.GetBy(ctx, nil, "k", "\xff")),
+		"UTF-8, add":        q.Add(ctx, 1, "k", 1, "\xff"),
+		"UTF-8, facets":     errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Keys: []string{"\xff"}})),
+		"UTF-8, sort":       errOf(coll.Aggregate(ctx, q.SortPipeline(nil, "k", &attribute.SortOptions{Qualifier: "\xff"}))),
 		"skip":              errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "k", &attribute.SortOptions{Skip: -1}))),
 		"limit":             errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "k", &attribute.SortOptions{Limit: -1}))),
 		"top":               errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Top: -1})),
@@ -557,6 +571,16 @@ func TestInvalid(t *testing.T) {
 		}
 	}
 	want(t, stored(t, coll, 1), d("_id", int32(1)))
+	var zero attribute.Condition
+	for name, c := range map[string][]attribute.Condition{
+		"zero": {zero}, "zero twice": {zero, zero}, "zero, joined": {a.Exists("k"), zero}, "zero, not": {zero.NotOrMissing()},
+		"zero, not not": {zero.NotOrMissing().NotOrMissing()}, "zero, present and not": {zero.PresentAndNot(), a.HasAll()},
+		"zero, not and present": {zero.NotOrMissing().PresentAndNot()},
+	} {
+		if err := errOf(coll.DeleteMany(ctx, a.Filter(c...))); !errors.Is(err, attribute.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	elements, err := a.Elements()
 	must(t, err)
 	want(t, elements, bson.A{})

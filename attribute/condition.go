@@ -7,7 +7,8 @@ import (
 )
 
 // A Condition is what a document's entries must meet. Conditions come from the
-// methods of Attributes and are joined by [Attributes.Filter].
+// methods of Attributes and are joined by [Attributes.Filter]. The zero Condition
+// is none: a filter with it cannot be encoded, see ErrInvalid.
 type Condition struct {
 	match   bson.D // documents that meet it
 	present bson.D // documents that have the keys it looks at
@@ -18,7 +19,7 @@ type Condition struct {
 func (a *Attributes[ID, V]) Filter(conditions ...Condition) bson.D {
 	filters := make([]bson.D, len(conditions))
 	for i, c := range conditions {
-		filters[i] = c.match
+		filters[i] = c.filter()
 	}
 	return and(filters...)
 }
@@ -113,7 +114,7 @@ func (c *core) condition(key string, qualifiers []string, test bson.E) Condition
 //
 // It cannot use an index; join it with a condition that can.
 func (c Condition) NotOrMissing() Condition {
-	return Condition{match: bson.D{{Key: "$nor", Value: bson.A{c.match}}}, present: c.present}
+	return Condition{match: bson.D{{Key: "$nor", Value: bson.A{c.filter()}}}, present: c.present}
 }
 
 // PresentAndNot is met by the documents that do not meet c but have an entry of
@@ -123,15 +124,19 @@ func (c Condition) PresentAndNot() Condition {
 	return Condition{match: and(c.present, c.NotOrMissing().match), present: c.present}
 }
 
-var (
-	errKey       = fmt.Errorf("attribute: %w: empty key", ErrInvalid)
-	errQualifier = fmt.Errorf("attribute: %w: a qualifier needs Options.QualifierField", ErrInvalid)
-)
+// filter is the documents that meet c, never all of them because c is not set.
+func (c Condition) filter() bson.D {
+	if c.match == nil {
+		return refused(fmt.Errorf("%w: zero Condition", ErrInvalid))
+	}
+	return c.match
+}
 
-// checked is a key in a filter or an expression, which is invalid if it is empty.
+// checked is a key in a filter or an expression, which is invalid if checkKey says
+// so.
 func checked(key string) any {
-	if key == "" {
-		return invalid{errKey}
+	if err := checkKey(key); err != nil {
+		return invalid{err}
 	}
 	return key
 }
@@ -139,12 +144,17 @@ func checked(key string) any {
 // notNegative is a number in a pipeline, which is invalid if it is negative.
 func notNegative(option string, n int64) any {
 	if n < 0 {
-		return invalid{fmt.Errorf("attribute: %w: %s: negative", ErrInvalid, option)}
+		return invalid{fmt.Errorf("%w: %s: negative", ErrInvalid, option)}
 	}
 	return n
 }
 
+// refused is a filter that cannot be encoded.
+func refused(err error) bson.D { return bson.D{{Key: "invalid", Value: invalid{err}}} }
+
 // invalid makes the driver refuse the filter or pipeline that it stands in.
 type invalid struct{ err error }
 
-func (i invalid) MarshalBSONValue() (byte, []byte, error) { return 0, nil, i.err }
+func (i invalid) MarshalBSONValue() (byte, []byte, error) {
+	return 0, nil, fmt.Errorf("attribute: %w", i.err)
+}

@@ -98,9 +98,9 @@
 // equal, All if all are in it, and each bound of a Range by another element, if
 // need be.
 //
-// A filter or pipeline with an empty key, or with a qualifier but no
-// Options.QualifierField to look in, cannot be encoded: the driver returns an
-// error that matches [ErrInvalid] when the query is run.
+// A filter or pipeline with an empty key, the zero Condition, or a qualifier but
+// no Options.QualifierField to look in, cannot be encoded: the driver returns an
+// error that matches [ErrInvalid] when the query, or the write, is run.
 //
 // # Found by something else than _id: tickets
 //

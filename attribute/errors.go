@@ -20,8 +20,10 @@ var (
 	// already.
 	ErrExists = errors.New("attribute exists")
 
-	// ErrInvalid says that a key, a qualifier or the fields to adopt make no
-	// sense, or that a value cannot be encoded. Nothing was written.
+	// ErrInvalid says that an argument makes no sense (a key or qualifier that is
+	// empty where it may not be, or not UTF-8, the zero Condition, the fields to
+	// adopt, a negative number), or that a value cannot be encoded. Nothing was
+	// written.
 	ErrInvalid = errors.New("invalid")
 
 	// ErrNotArray says that the document's ArrayField holds something that is no

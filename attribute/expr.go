@@ -1,7 +1,6 @@
 package attribute
 
 import (
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -124,13 +123,14 @@ func (c *core) has(key string, qualifiers []string) bson.D {
 // element is the condition on an element of the array.
 func (c *core) element(key string, qualifiers []string) bson.D {
 	match := bson.D{{Key: c.key, Value: checked(key)}}
+	for _, q := range qualifiers {
+		if err := c.checkQualifier(q); err != nil {
+			return append(match, refused(err)...)
+		}
+	}
 	switch {
-	case len(qualifiers) == 0:
+	case len(qualifiers) == 0 || c.qualifier == "": // they all have none
 		return match
-	case c.qualifier == "" && slices.Max(qualifiers) == "": // they all have none
-		return match
-	case c.qualifier == "":
-		return append(match, bson.E{Key: "qualifier", Value: invalid{errQualifier}})
 	case len(qualifiers) == 1 && qualifiers[0] != "":
 		return append(match, bson.E{Key: c.qualifier, Value: qualifiers[0]})
 	}

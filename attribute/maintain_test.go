@@ -392,6 +392,7 @@ func TestAdoptInvalid(t *testing.T) {
 		"key":        {[]attribute.Column{{Path: "x"}}, nil, "columns[0].Key"},
 		"twice":      {[]attribute.Column{{Path: "x", Key: "k"}, {Path: "y", Key: "k"}}, nil, "columns[1].Key"},
 		"qualifier":  {[]attribute.Column{{Path: "x", Key: "k", Qualifier: "q"}}, nil, "columns[0].Qualifier"},
+		"UTF-8":      {[]attribute.Column{{Path: "x", Key: "\xff"}}, nil, "columns[0].Key"},
 		"batch":      {[]attribute.Column{{Path: "x", Key: "k"}}, &attribute.AdoptOptions{BatchSize: -1}, "AdoptOptions.BatchSize: negative"},
 		"collision":  {[]attribute.Column{{Path: "x", Key: "k"}}, &attribute.AdoptOptions{OnCollision: "x"}, "AdoptOptions.OnCollision"},
 	} {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -132,8 +133,8 @@ func (a *Attributes[ID, V]) elements(attributes []Attribute[V]) (bson.A, error) 
 		if err := checkKey(attribute.Key); err != nil {
 			return nil, err
 		}
-		if attribute.Qualifier != "" && a.qualifier == "" {
-			return nil, fmt.Errorf("%w: qualifier %q needs Options.QualifierField", ErrInvalid, attribute.Qualifier)
+		if err := a.checkQualifier(attribute.Qualifier); err != nil {
+			return nil, err
 		}
 		identity := [2]string{attribute.Key, attribute.Qualifier}
 		if seen[identity] {
@@ -252,17 +253,31 @@ func (c *core) one(qualifiers []string) (string, error) {
 	switch {
 	case len(qualifiers) > 1:
 		return "", fmt.Errorf("%w: several qualifiers for one entry: %q", ErrInvalid, qualifiers)
-	case len(qualifiers) == 0 || qualifiers[0] == "":
+	case len(qualifiers) == 0:
 		return "", nil
-	case c.qualifier == "":
-		return "", fmt.Errorf("%w: qualifier %q needs Options.QualifierField", ErrInvalid, qualifiers[0])
 	}
-	return qualifiers[0], nil
+	return qualifiers[0], c.checkQualifier(qualifiers[0])
 }
 
 func checkKey(key string) error {
 	if key == "" {
 		return fmt.Errorf("%w: empty key", ErrInvalid)
+	}
+	return checkText("key", key)
+}
+
+func (c *core) checkQualifier(qualifier string) error {
+	if qualifier != "" && c.qualifier == "" {
+		return fmt.Errorf("%w: qualifier %q needs Options.QualifierField", ErrInvalid, qualifier)
+	}
+	return checkText("qualifier", qualifier)
+}
+
+// checkText refuses what is no string of BSON. Servers may store it, or refuse the
+// command.
+func checkText(what, text string) error {
+	if !utf8.ValidString(text) {
+		return fmt.Errorf("%w: %s %q is not UTF-8", ErrInvalid, what, text)
 	}
 	return nil
 }
