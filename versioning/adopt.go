@@ -2,6 +2,7 @@ package versioning
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -50,7 +51,7 @@ func (d *Documents[ID, T]) adopt(ctx context.Context, opts *AdoptOptions) (Adopt
 		o = *opts
 	}
 	if err := scan.Defaults("AdoptOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return result, err
+		return result, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	projection := bson.D{{Key: d.opts.ChangeField, Value: 1}} // parse refuses one without a number
 	if o.Change != nil {
@@ -77,6 +78,9 @@ func (d *Documents[ID, T]) adopt(ctx context.Context, opts *AdoptOptions) (Adopt
 			var change Change
 			if o.Change != nil {
 				change = o.Change(raw)
+				if err := checkTime("AdoptOptions.Change: At", change.At); err != nil {
+					return result, fmt.Errorf("document %s: %w", rawvalue.Text(s.id), err)
+				}
 			}
 			last := ends[rawvalue.Key(s.id)]
 			if change.At.Before(last.at) {

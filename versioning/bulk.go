@@ -2,6 +2,7 @@ package versioning
 
 import (
 	"context"
+	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -41,6 +42,9 @@ func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions []Revision[T]
 		o = *opts
 	}
 	if err := scan.Defaults("BatchOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+		return nil, fail("save many", fmt.Errorf("%w: %w", ErrInvalid, err))
+	}
+	if err := change.check(); err != nil {
 		return nil, fail("save many", err)
 	}
 	out := make([]Saved, 0, len(revisions))

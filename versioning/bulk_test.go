@@ -323,7 +323,7 @@ func TestPrune(t *testing.T) {
 		for want, o := range map[string]*versioning.PruneOptions{
 			"PruneOptions.Keep: it or": nil, "PruneOptions.Keep: negative": {Keep: -1}, "PruneOptions.BatchSize: negative": {BatchSize: -1, Keep: 1},
 		} {
-			if _, err := d.PruneAll(ctx, o); err == nil || !strings.HasPrefix(err.Error(), "versioning: prune all: "+want) {
+			if _, err := d.PruneAll(ctx, o); !errors.Is(err, versioning.ErrInvalid) || !strings.HasPrefix(err.Error(), "versioning: prune all: invalid: "+want) {
 				t.Errorf("%s: %v", want, err)
 			}
 		}

@@ -130,6 +130,9 @@ func (d *Documents[ID, T]) Repair(ctx context.Context, opts *RepairOptions) (Rep
 		o = *opts
 	}
 	if err := scan.Defaults("RepairOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+		return result, fail("repair", fmt.Errorf("%w: %w", ErrInvalid, err))
+	}
+	if err := checkTime("RepairOptions.Change.At", o.Change.At); err != nil {
 		return result, fail("repair", err)
 	}
 	err := d.inspect(ctx, o.BatchSize, func(documents int64, problems []Problem) (bool, error) {

@@ -102,7 +102,10 @@
 // the same value it is the saver's; an array is one value here.
 //
 // Numbers begin at 1 and have no gaps. Times are milliseconds and never go back:
-// where clocks differ, the time of a revision is raised to that of the one before.
+// where clocks differ, the time of a revision is raised to that of the one before. So
+// one clock that is far ahead, or one Change.At in the future, gives its time to all
+// revisions of the document that follow, and AsOf finds none of them before; only
+// years other than 1 to 9999 are refused ([ErrInvalid]).
 //
 // # Documents without a revision
 //

@@ -30,8 +30,8 @@ var (
 	// ErrInvalid says that a document cannot be stored or read as a versioned one:
 	// no _id, another _id than was read or of another type than ID, too large, or
 	// fields of the names in Options that hold something else; or that an argument
-	// cannot be what it is. Nothing was written.
-	ErrInvalid = errors.New("invalid document")
+	// makes no sense. Nothing was written.
+	ErrInvalid = errors.New("invalid")
 
 	// ErrInconsistent says that the history does not agree with itself or with the
 	// current document; Check says how.

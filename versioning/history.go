@@ -254,7 +254,8 @@ func (d *Documents[ID, T]) each(ctx context.Context, coll *mongo.Collection, fil
 }
 
 // AsOf returns the revision that was current at a time, without Options.Ignored: the
-// last one of those in its millisecond. Before the first one it is ErrNotFound.
+// last one of those in its millisecond. Before the first one it is ErrNotFound,
+// outside of the years 1 to 9999 ErrInvalid.
 //
 // Cost: 1 round trip, 1 key and document, if that is the current one, else 2, with 1
 // key and document by the index on time; with deltas 1 or 2 more, as At; 3 for a time
@@ -269,6 +270,9 @@ func (d *Documents[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (R
 }
 
 func (d *Documents[ID, T]) asOf(ctx context.Context, id ID, moment time.Time) (*state, error) {
+	if err := checkTime("moment", moment); err != nil {
+		return nil, err
+	}
 	key, err := d.value(id)
 	if err != nil {
 		return nil, err

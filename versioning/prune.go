@@ -2,7 +2,7 @@ package versioning
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -67,13 +67,17 @@ func (d *Documents[ID, T]) prune(ctx context.Context, filter bson.D, opts *Prune
 	if opts != nil {
 		o = *opts
 	}
-	switch err := scan.Defaults("PruneOptions", &o.BatchSize, defaultBatchSize, &o.Progress); {
-	case err != nil:
+	if err := scan.Defaults("PruneOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+		return result, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if err := checkTime("PruneOptions.Before", o.Before); err != nil {
 		return result, err
+	}
+	switch {
 	case o.Keep < 0:
-		return result, errors.New("PruneOptions.Keep: negative")
+		return result, fmt.Errorf("%w: PruneOptions.Keep: negative", ErrInvalid)
 	case o.Keep == 0 && o.Before.IsZero():
-		return result, errors.New("PruneOptions.Keep: it or Before is needed")
+		return result, fmt.Errorf("%w: PruneOptions.Keep: it or Before is needed", ErrInvalid)
 	}
 	cursor, err := d.revisionsPrimary.Find(ctx, filter, options.Find().SetSort(d.byTime()).SetProjection(bson.D{
 		{Key: "_id", Value: 0}, {Key: d.opts.DocumentIDField, Value: 1}, {Key: d.opts.RevisionField, Value: 1}, {Key: d.at(), Value: 1},

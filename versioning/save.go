@@ -31,6 +31,9 @@ import (
 // and 2 writes over a deleted one; 5 and 3 where the deletion is missing; 1 without
 // _id. In your own transaction 1 more, as a duplicate key would end it.
 func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change) (Revision[T], error) {
+	if err := change.check(); err != nil {
+		return Revision[T]{}, fail("create", err)
+	}
 	all, err := d.encode(document)
 	if err != nil {
 		return Revision[T]{}, fail("create", err)
@@ -170,6 +173,9 @@ func (d *Documents[ID, T]) newest(ctx context.Context, id bson.RawValue) (*row, 
 // fields are ignored, or if something else than this package has changed the document
 // since it was read; 1 more for the first save of a document without a number.
 func (d *Documents[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (Revision[T], error) {
+	if err := change.check(); err != nil {
+		return Revision[T]{}, fail("save", err)
+	}
 	revision, err := d.save(ctx, r, change)
 	return revision, fail("save", err)
 }
@@ -491,6 +497,9 @@ func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error,
 	if fn == nil {
 		return Revision[T]{}, fail("update", fmt.Errorf("%w: fn: nil", ErrInvalid))
 	}
+	if err := change.check(); err != nil {
+		return Revision[T]{}, fail("update", err)
+	}
 	revision, err := d.retry(ctx, func() (r Revision[T], again bool, err error) {
 		s, err := d.load(ctx, d.currentPrimary, id)
 		if err != nil {
@@ -542,6 +551,9 @@ func (d *Documents[ID, T]) delete(ctx context.Context, id ID, read int64, change
 	if read < 1 {
 		return fmt.Errorf("%w: revision %d", ErrInvalid, read)
 	}
+	if err := change.check(); err != nil {
+		return err
+	}
 	key, err := d.value(id)
 	if err != nil {
 		return err
@@ -575,6 +587,9 @@ func (d *Documents[ID, T]) delete(ctx context.Context, id ID, read int64, change
 // that of At and 5, of one that something else removed 6 and 3; 1 more for a document
 // without a number.
 func (d *Documents[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (Revision[T], error) {
+	if err := change.check(); err != nil {
+		return Revision[T]{}, fail("restore", err)
+	}
 	revision, err := d.retry(ctx, func() (r Revision[T], again bool, err error) {
 		r, err = d.restore(ctx, id, n, change)
 		return r, true, err

@@ -2,6 +2,7 @@ package versioning_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -983,6 +984,71 @@ func TestTimes(t *testing.T) {
 	if n := get(t)(other.Create(ctx, counter{ID: "a"}, nobody)).Change.At; n.Before(before) || n.After(time.Now()) {
 		t.Errorf("now is %v", n)
 	}
+}
+
+// A time that cannot be stored, or that JSON cannot write, is refused by all calls,
+// before they do anything.
+func TestTimesOutOfRange(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, counter](t, db, nil)
+	r := get(t)(d.Create(ctx, counter{ID: "a"}, by("", "", month(0))))
+	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "old"}}); err != nil {
+		t.Fatal(err)
+	}
+	changed := r
+	changed.Document.N = 1
+	second := func(_ any, err error) error { return err }
+	for _, at := range []time.Time{
+		time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(99999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(1e9, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Time{}.Add(-1), time.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1e9, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -3600)),
+	} {
+		change := versioning.Change{At: at}
+		for what, fn := range map[string]func() error{
+			"Change.At: create":            func() error { return second(d.Create(ctx, counter{ID: "b"}, change)) },
+			"Change.At: save":              func() error { return second(d.Save(ctx, changed, change)) },
+			"Change.At: save of no change": func() error { return second(d.Save(ctx, r, change)) },
+			"Change.At: save many":         func() error { return second(d.SaveMany(ctx, []revision{changed}, change, nil)) },
+			"Change.At: update": func() error {
+				return second(d.Update(ctx, "a", func(*counter) error { t.Error("fn ran"); return nil }, change))
+			},
+			"Change.At: delete":  func() error { return d.Delete(ctx, "a", 1, change) },
+			"Change.At: restore": func() error { return second(d.Restore(ctx, "a", 1, change)) },
+			"RepairOptions.Change.At: repair": func() error {
+				return second(d.Repair(ctx, &versioning.RepairOptions{Change: change}))
+			},
+			`document "old": invalid: AdoptOptions.Change: adopt`: func() error {
+				return second(d.Adopt(ctx, &versioning.AdoptOptions{Change: func(bson.Raw) versioning.Change { return change }}))
+			},
+			"moment: as of":              func() error { return second(d.AsOf(ctx, "a", at)) },
+			"PruneOptions.Before: prune": func() error { return second(d.PruneAll(ctx, &versioning.PruneOptions{Before: at})) },
+		} {
+			err := fn()
+			wantErr(t, what, err, versioning.ErrInvalid)
+			argument := what[:strings.LastIndex(what, ": ")]
+			if err == nil || !strings.Contains(err.Error(), argument) || !strings.Contains(err.Error(), "years 1 to 9999") {
+				t.Errorf("%s at %v: %v", what, at, err)
+			}
+		}
+	}
+	if n := count(t, db.Collection("revisions")); n != 0 || get(t)(d.Get(ctx, "a")).Number != 1 {
+		t.Errorf("%d revisions", n)
+	}
+	// The first and the last one are stored, and those that follow raised.
+	get(t)(d.Update(ctx, "old", func(c *counter) error { c.N = 1; return nil }, by("", "", time.Time{}.Add(time.Millisecond))))
+	last := time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
+	for n, at := range []time.Time{last, {}} {
+		r = get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = n + 1; return nil }, by("", "", at)))
+		if _, err := json.Marshal(r); err != nil || n == 1 && !r.Change.At.Equal(last) {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	if r := get(t)(d.AsOf(ctx, "a", last)); r.Number != 3 {
+		t.Errorf("%+v", r)
+	}
+	clean(t, d)
 }
 
 // A type without _id, and an _id that is not the first field.

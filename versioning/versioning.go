@@ -32,9 +32,10 @@ type Documents[ID, T any] struct {
 type Change struct {
 	Author string `json:"author,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// At is in milliseconds. To a write the zero time is now, and one before the
-	// time of the revision before is raised to it. From a read it is zero where
-	// the time is not known.
+	// At is in milliseconds, in the years 1 to 9999. To a write the zero time is now,
+	// and one before the time of the revision before is raised to it: one in the
+	// future by a wrong clock raises those of all revisions that follow. From a read
+	// it is zero where the time is not known.
 	At time.Time `json:"at,omitzero"`
 }
 
@@ -262,6 +263,20 @@ func (c Change) value() bson.RawValue {
 	}
 	raw, _ := bson.Marshal(doc) // of these types: no error
 	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}
+}
+
+// check refuses what is not stored, before anything is done.
+func (c Change) check() error { return checkTime("Change.At", c.At) }
+
+var beyondYears = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// checkTime refuses times that JSON and other languages cannot write, among which are
+// those that a BSON date cannot hold.
+func checkTime(argument string, t time.Time) error {
+	if t.Before(time.Time{}) || !t.Before(beyondYears) {
+		return fmt.Errorf("%w: %s: %v is not in the years 1 to 9999", ErrInvalid, argument, t.UTC())
+	}
+	return nil
 }
 
 // after is the change with the time it is stored with, behind that of before.
