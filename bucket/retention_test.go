@@ -181,11 +181,12 @@ func TestArchiveUnderLoad(t *testing.T) {
 	archived := newBuckets[string, event](t, archive, bucket.Every(time.Hour), &bucket.Options{})
 	const hours, each = 6, 8
 	fillHours(t, b, "s", hours, each)
-	done := make(chan struct{})
+	const late = 20
+	steps := make(chan int, late+hours) // a read for each, so that neither side starves the other
 	var readers, writers sync.WaitGroup
 	for range 2 {
 		readers.Go(func() {
-			for reads := 0; ; reads++ {
+			for reads := range steps {
 				seen := map[string]int{}
 				for e, err := range b.RangeAcross(t.Context(), archive, "s", time.Time{}, time.Time{}) {
 					if err != nil {
@@ -202,32 +203,28 @@ func TestArchiveUnderLoad(t *testing.T) {
 						}
 					}
 				}
-				select {
-				case <-done:
-					return
-				default:
-				}
 			}
 		})
 	}
-	const late = 20
 	writers.Go(func() { // into windows that are being moved
 		for i := range late {
 			e := event{ID: fmt.Sprint("late ", i), Timestamp: at(i%hours, 30, i)}
 			if _, err := b.Append(t.Context(), "s", e); err != nil {
 				t.Error(err)
 			}
+			steps <- i
 		}
 	})
 	writers.Go(func() {
 		for h := range hours {
+			steps <- h
 			if _, err := b.Archive(t.Context(), at(h+1, 0, 0), archive, &bucket.BatchOptions{BatchSize: 1}); err != nil {
 				t.Error(err)
 			}
 		}
 	})
 	writers.Wait()
-	close(done)
+	close(steps)
 	readers.Wait()
 	all := collect(t, b.RangeAcross(t.Context(), archive, "s", time.Time{}, time.Time{}))
 	if len(all) != hours*each+late {
@@ -301,7 +298,7 @@ func TestAdopt(t *testing.T) {
 	b := newBuckets[int, bson.D](t, coll, bucket.Every(time.Hour), o)
 	// Stopped after the second and the fourth batch, then to the end.
 	var adopted int64
-	for stop := 2; adopted < 50; stop++ {
+	for stop := 2; adopted < 50 && stop < 10; stop++ {
 		ctx, cancel := context.WithCancel(t.Context())
 		batches := 0
 		result, err := b.Adopt(ctx, src, nil, &bucket.AdoptOptions{BatchSize: 7, Progress: func(int64) {
@@ -623,22 +620,18 @@ func TestRepairUnderLoad(t *testing.T) {
 	o.MaxCount = 30
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
 	mustAppend(t, b, "s", event{ID: "first", Timestamp: at(1, 0, 0), V: 1})
-	done := make(chan struct{})
+	steps := make(chan int, 60) // a Repair for each, so that neither side starves the other
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		defer close(done)
+		defer close(steps)
 		for i := range 60 {
+			steps <- i
 			if _, err := b.Append(t.Context(), "s", event{ID: fmt.Sprint(i), Timestamp: at(1, 1, i), V: 1}); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	for running := true; running; {
-		select {
-		case <-done:
-			running = false
-		default:
-		}
+	for range steps {
 		_, err := coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "agg.sum", Value: 1e6}}}})
 		if err == nil {
 			_, err = b.Repair(t.Context(), nil)
