@@ -23,10 +23,11 @@ type AdoptOptions struct {
 
 // AdoptResult counts the documents of a call of Adopt.
 type AdoptResult struct {
-	Examined  int64 // with references that may need it, or are perhaps malformed
-	Adopted   int64 // filled in
-	Dangling  int64 // references to sources that do not exist, left alone
-	Malformed int64 // with something else than copies at the target, left alone
+	Examined  int64 `json:"examined"`  // with references that may need it, or are perhaps malformed
+	Adopted   int64 `json:"adopted"`   // filled in
+	Skipped   int64 `json:"skipped"`   // references to sources that are ErrInvalid, left alone; Check names them, BadSource
+	Dangling  int64 `json:"dangling"`  // references to sources that do not exist, left alone
+	Malformed int64 `json:"malformed"` // with something else than copies at the target, left alone
 }
 
 // Adopt fills in the references of a target that have only an ID so far, and
@@ -37,7 +38,8 @@ type AdoptResult struct {
 //
 // Each batch is a transaction that writes to its sources (a field that is taken
 // off again), so that no change of them is missed. Adopt can be stopped and run
-// again.
+// again. What the server refuses to write (a unique index, a validator) ends it, with
+// nothing of that batch written; run it again when that is mended.
 //
 // Cost: 1 round trip a batch to read the target in the order of _id, and 1 for
 // its sources; where something is to be filled in 5 more, commit included, 1
@@ -85,11 +87,15 @@ func (t *target) unadopted() []bson.E {
 	return []bson.E{{Key: t.VersionField, Value: nil}}
 }
 
-// lacks reports whether Adopt has something to fill in.
+// lacks reports whether Adopt has something to fill in, or without versions may
+// have, from a source that is bad.
 func (t *target) lacks(copied bson.Raw, s state) bool {
 	if !t.Unversioned {
 		have := lookup(copied, t.VersionField)
 		return have.Type == 0 || have.Type == bson.TypeNull
+	}
+	if s.bad != nil {
+		return true
 	}
 	for _, f := range t.Fields {
 		have, want := lookup(copied, f.As), lookup(s.doc, f.Path)
@@ -138,10 +144,11 @@ func (r *Ref[ID, S]) adoptBatch(ctx context.Context, t *target, docs []bson.Raw,
 			if !t.lacks(copied, s) {
 				continue
 			}
-			if s.bad != nil {
-				return s.bad
-			}
 			noted[key] = true
+			if s.bad != nil {
+				result.Skipped++
+				continue
+			}
 			holders[key] = append(holders[key], id)
 			used[key] = s.doc.Lookup("_id")
 			if !counted {

@@ -131,14 +131,14 @@ type RepairOptions struct {
 
 // RepairResult says what Repair did.
 type RepairResult struct {
-	Examined  int64 // documents read
-	Repaired  int64 // documents written
-	Remaining int64 // problems it leaves: NoVersion, BadSource, Dangling, Malformed, and of sources that fail
+	Examined  int64 `json:"examined"`  // documents read
+	Repaired  int64 `json:"repaired"`  // documents written
+	Remaining int64 `json:"remaining"` // problems it leaves: NoVersion, BadSource, Dangling, Malformed, and of sources that fail
 }
 
 // Repair propagates the sources of copies that Check finds wrong, as Propagate
 // does, beside live writes. Frozen fields stay as they are. It can be stopped and
-// run again. When the server refuses to write the copies of a source it goes on
+// run again. When the server refuses to write a source or its copies it goes on
 // with the others, and returns the first such error, a *SourceError, with the
 // complete result.
 //
@@ -210,16 +210,17 @@ func (r *Ref[ID, S]) repair(ctx context.Context, opts *RepairOptions, failed fun
 			}
 		}
 		for _, w := range order {
-			if w.ahead {
-				_, err := r.source.UpdateOne(ctx, byID(w.id),
-					bson.D{{Key: "$max", Value: bson.D{{Key: r.opts.VersionField, Value: w.above}}}})
-				if err != nil {
-					return false, &SourceError{Source: w.id, Err: err}
-				}
-			}
 			p := *propagate
 			p.Compare = w.compare && !w.ahead
-			done, err := r.propagateID(ctx, w.id, &p)
+			var done PropagateResult
+			var err error
+			if w.ahead {
+				_, err = r.source.UpdateOne(ctx, byID(w.id),
+					bson.D{{Key: "$max", Value: bson.D{{Key: r.opts.VersionField, Value: w.above}}}})
+			}
+			if err == nil {
+				done, err = r.propagateID(ctx, w.id, &p)
+			}
 			result.Repaired += done.Copies
 			if err != nil && !errors.Is(err, ErrNotFound) { // deleted meanwhile
 				result.Remaining += w.problems

@@ -3,7 +3,6 @@ package extref_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -256,8 +255,51 @@ func TestBadSource(t *testing.T) {
 		`flat {"$numberInt":"1"}: copy of {"$numberInt":"1"}: bad source: version`,
 	}, problems(t, r))
 	diff(t, extref.RepairResult{Examined: 3, Repaired: 1, Remaining: 2}, ok[extref.RepairResult](t)(r.Repair(t.Context(), nil)))
-	if _, err := r.Adopt(t.Context(), "flat", nil); !errors.Is(err, extref.ErrInvalid) || !strings.Contains(err.Error(), `no whole number in "version"`) {
-		t.Error(err)
+	diff(t, extref.AdoptResult{Examined: 1, Skipped: 1}, ok[extref.AdoptResult](t)(r.Adopt(t.Context(), "flat", nil)))
+}
+
+// References to a source that cannot be copied from keep no others from being
+// adopted, in one batch with them or before them.
+func TestAdoptPassesBadSources(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*extref.Target){"versions": nil, "unversioned": unversioned} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, teams, colls := people(t, nil, change)
+			insert(t, teams, team(1, "one"), d("_id", 2, "name", "two", "version", 1, "place", bson.A{d("city", "Berlin")}))
+			if change == nil {
+				insert(t, teams, append(team(3, "three"), bson.E{Key: "version", Value: "x"}))
+			}
+			for id := range 12 {
+				source := 1
+				if id%5 == 0 {
+					source = 2
+				} else if id == 4 && change == nil {
+					source = 3
+				}
+				insert(t, colls[0], d("_id", id, "team", d("_id", source)))
+			}
+			insert(t, colls[1], d("_id", 1, "teams", bson.A{d("ref", d("id", 2)), d("ref", d("id", 1)), d("ref", d("id", 2))}))
+			want := extref.AdoptResult{Examined: 12, Adopted: 9, Skipped: 3}
+			if change == nil {
+				want.Adopted, want.Skipped = 8, 4
+			}
+			diff(t, want, ok[extref.AdoptResult](t)(r.Adopt(t.Context(), "single.team", &extref.AdoptOptions{BatchSize: 2})))
+			diff(t, extref.AdoptResult{Examined: 1, Adopted: 1, Skipped: 1}, ok[extref.AdoptResult](t)(r.Adopt(t.Context(), "many.teams", nil)))
+			if n, err := colls[0].CountDocuments(t.Context(), d("team.name", "one")); err != nil || n != want.Adopted {
+				t.Errorf("%d adopted, %v", n, err)
+			}
+			bad := int64(0)
+			for _, p := range collect(t, r.Check(t.Context())) {
+				if p.Kind != extref.BadSource {
+					t.Error(p)
+				}
+				bad++
+			}
+			if bad != want.Skipped+1 {
+				t.Errorf("%d problems", bad)
+			}
+		})
 	}
 }
 
