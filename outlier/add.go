@@ -296,7 +296,7 @@ type extent struct {
 
 func (l *lists) extentOf(array any) bson.D {
 	return bson.D{
-		{Key: "n", Value: "$" + l.opts.NumberField},
+		{Key: "n", Value: l.number()},
 		{Key: "size", Value: size(array)},
 		{Key: "bytes", Value: bytes(array)},
 		{Key: "list", Value: l.isList()},

@@ -337,6 +337,28 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
+// What was changed is counted, also if the total that somebody has stored is right
+// only afterwards.
+func TestAdoptedOfASet(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, string](t, db, &outlier.Options{MaxBytes: 60, OverflowMaxBytes: 200, FoldBack: -1, Set: true})
+	insert(t, db, bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: bson.A{"a"}}, {Key: "items_overflow", Value: true}, {Key: "items_total", Value: 2}})
+	long := strings.Repeat("b", 60)
+	if _, err := db.Collection("extras").InsertOne(t.Context(), bson.D{{Key: "parent", Value: 1}, {Key: "n", Value: 0}, {Key: "items", Value: bson.A{long, long}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []outlier.AdoptResult{{Examined: 1, Adopted: 1}, {Examined: 1}} {
+		if result, err := lists.Adopt(t.Context(), nil); err != nil || result != want {
+			t.Errorf("%+v, %v, want %+v", result, err, want)
+		}
+	}
+	if diff := cmp.Diff([]string{"a", long}, collect(t, lists.Items(t.Context(), 1))); diff != "" {
+		t.Error(diff)
+	}
+	healthy(t, lists)
+}
+
 // Adoption beside writers, some of which do not know the pattern yet.
 func TestAdoptBesideWriters(t *testing.T) {
 	t.Parallel()

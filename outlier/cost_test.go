@@ -261,6 +261,8 @@ func TestCosts(t *testing.T) {
 			record(t, db, 1, []string{many}, addMany(4, 0, 1, 2, 3))
 			record(t, db, 2, []string{typical, modify, modify, "insert", "commitTransaction"}, add(4, 4))
 			record(t, db, 1+1+1+1, []string{typical, modify, modify, "delete", "find", "update", "commitTransaction"}, remove(4, 4))
+			record(t, db, 2, []string{typical, modify, modify, "insert", "commitTransaction"}, add(4, 5))
+			record(t, db, 1+1+1+1, []string{modify, modify, "aggregate", "update", "delete", "find", "update", "commitTransaction"}, removeAll(4, 5))
 			record(t, db, 1, []string{typical}, add(2, 77))
 
 			// Deleting.

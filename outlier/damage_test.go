@@ -225,6 +225,11 @@ func TestNumberNull(t *testing.T) {
 		if diff := cmp.Diff([]string{"a", "b", "c", "d", "e", "f"}, collect(t, lists.Items(t.Context(), id))); diff != "" {
 			t.Errorf("%d: %s", id, diff)
 		}
+		for offset, want := range [][]string{3: {"d", "e"}, 5: {"f"}} {
+			if page, err := lists.Page(t.Context(), id, int64(offset), 2); want != nil && (err != nil || !slices.Equal(page.Items, want)) {
+				t.Errorf("%d: page %v, %v, want %v", id, page, err, want)
+			}
+		}
 		for _, x := range []string{"e", "f"} {
 			if removed, err := lists.Remove(t.Context(), id, x); err != nil || !removed {
 				t.Errorf("%d: %v, %v", id, removed, err)

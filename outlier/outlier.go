@@ -279,6 +279,9 @@ func tail(array, n any) bson.D {
 	return op("$cond", op("$lt", n, size(array)), op("$slice", array, n, op("$max", size(array), 1)), bson.A{})
 }
 
+// number is the number of an overflow document, null for none.
+func (l *lists) number() bson.D { return op("$ifNull", "$"+l.opts.NumberField, nil) }
+
 func (l *lists) flagged() bson.D { return op("$eq", "$"+l.opts.FlagField, true) }
 
 // total is the number of all elements as a parent says.

@@ -339,11 +339,10 @@ func (l *Lists[ID, E]) fill(ctx context.Context, id bson.RawValue, c *contents[E
 	if len(numbers) == 0 {
 		return nil
 	}
-	number := l.opts.NumberField
-	cursor, err := l.overflow.Find(ctx, append(l.extras(id), bson.E{Key: number, Value: bson.D{{Key: "$in", Value: numbers}}}),
+	cursor, err := l.overflow.Find(ctx, append(l.extras(id), bson.E{Key: l.opts.NumberField, Value: bson.D{{Key: "$in", Value: numbers}}}),
 		options.Find().SetSort(l.byNumber(1)).SetProjection(bson.D{
 			{Key: "_id", Value: 0},
-			{Key: "items", Value: op("$cond", op("$eq", "$"+number, op("$literal", numbers[0])),
+			{Key: "items", Value: op("$cond", op("$eq", l.number(), op("$literal", numbers[0])),
 				op("$slice", array, skip, limit-int64(len(c.Items))),
 				op("$slice", array, 0, limit-int64(len(c.Items))))},
 		}))

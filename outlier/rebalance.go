@@ -93,6 +93,7 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 		}
 		return false, refusal
 	}
+	before := held(extents)
 	if l.opts.Set {
 		if xs, extents, err = l.unique(ctx, id, xs, extents); err != nil {
 			return false, err
@@ -122,10 +123,7 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 		extents = left
 		xs, rewritten = append(xs, more...), rewritten || len(more) > 0
 	}
-	outside := int64(0)
-	for _, x := range extents {
-		outside += x.Size
-	}
+	outside := held(extents)
 	if outside == 0 && len(extents) > 0 { // empty ones, of somebody else
 		if _, err := l.overflow.DeleteMany(ctx, l.extras(id)); err != nil {
 			return false, err
@@ -134,7 +132,7 @@ func (l *lists) rebalanceLocked(ctx context.Context, id bson.RawValue) (changed 
 	total := int64(len(xs)) + outside
 	flag, _ := doc.Lookup(l.opts.FlagField).BooleanOK()
 	said := whole(doc.Lookup(l.opts.TotalField))
-	changed = rewritten || flag != (outside > 0) ||
+	changed = rewritten || outside != before || flag != (outside > 0) ||
 		(outside > 0 || l.opts.CountTypical) && said != total
 	var set bson.D
 	if rewritten {
@@ -153,6 +151,14 @@ func (l *lists) extents(ctx context.Context, id bson.RawValue) ([]extent, error)
 	}
 	var out []extent
 	return out, cursor.All(ctx, &out)
+}
+
+// held is how many elements overflow documents hold.
+func held(extents []extent) (n int64) {
+	for _, x := range extents {
+		n += x.Size
+	}
+	return n
 }
 
 // take removes from the first overflow documents what still fits into a parent
