@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
+	"github.com/mongopatterns/mongopatterns/internal/encode"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -54,16 +54,19 @@ const (
 // Problem is one inconsistency at a node. For WrongRange and WrongOrder among
 // the roots HasID is false.
 type Problem[K any] struct {
-	Kind   ProblemKind
-	ID     K
-	HasID  bool
-	Detail string
+	Kind   ProblemKind `json:"kind"`
+	ID     K           `json:"id"`
+	HasID  bool        `json:"hasId"`
+	Detail string      `json:"detail"`
 }
 
 // String is the problem in one line.
 func (p Problem[K]) String() string {
 	if !p.HasID {
 		return fmt.Sprintf("roots: %s: %s", p.Kind, p.Detail)
+	}
+	if id, err := encode.Value(nil, p.ID); err == nil {
+		return fmt.Sprintf("%s: %s: %s", text(id), p.Kind, p.Detail)
 	}
 	return fmt.Sprintf("%v: %s: %s", p.ID, p.Kind, p.Detail)
 }
@@ -171,7 +174,7 @@ func (c *core) audit(ctx context.Context, ids []bson.RawValue) ([]finding, error
 			want := int64(len(kids))
 			if got, ok := integral(n.raw.Lookup(f)); !ok || got != want {
 				found = append(found, finding{kind: WrongCount, id: n.id,
-					detail: fmt.Sprintf("%s is %v, there are %d children", f, shown(n.raw.Lookup(f)), want),
+					detail: fmt.Sprintf("%s is %s, there are %d children", f, text(n.raw.Lookup(f)), want),
 					fix:    c.setter(n, d(f, want))})
 			}
 		}
@@ -194,7 +197,7 @@ func (c *core) auditRoots(ctx context.Context) ([]finding, error) {
 	if c.rep == NestedSets {
 		for i, n := range roots {
 			if i > 0 && n.left <= roots[i-1].right {
-				return []finding{{kind: WrongRange, detail: fmt.Sprintf("%v and %v overlap", roots[i-1].id, n.id), renumber: true}}, nil
+				return []finding{{kind: WrongRange, detail: fmt.Sprintf("%s and %s overlap", text(roots[i-1].id), text(n.id)), renumber: true}}, nil
 			}
 		}
 	}
@@ -210,9 +213,9 @@ func (c *core) auditOrder(parent bson.RawValue, kids []node) []finding {
 	for i, n := range kids {
 		detail := ""
 		if _, ok := integral(n.raw.Lookup(f)); !ok {
-			detail = fmt.Sprintf("%s of %v is %s", f, n.id, shown(n.raw.Lookup(f)))
+			detail = fmt.Sprintf("%s of %s is %s", f, text(n.id), text(n.raw.Lookup(f)))
 		} else if i > 0 && n.order <= kids[i-1].order {
-			detail = fmt.Sprintf("%v and %v have %s %d", kids[i-1].id, n.id, f, n.order)
+			detail = fmt.Sprintf("%s and %s have %s %d", text(kids[i-1].id), text(n.id), f, n.order)
 		}
 		if detail != "" {
 			return []finding{{kind: WrongOrder, id: parent, detail: detail, fix: func(ctx context.Context) error {
@@ -235,27 +238,19 @@ func (c *core) numbered(n node) bool {
 	return left && right
 }
 
-// shown is a stored value for a message.
-func shown(v bson.RawValue) string {
-	if v.Type == 0 {
-		return "missing"
-	}
-	return v.String()
-}
-
 func (c *core) auditRange(n node, kids []node) []finding {
 	next := n.left + 1
 	detail := ""
 	for _, kid := range kids {
 		if kid.left != next && detail == "" {
-			detail = fmt.Sprintf("%v begins at %d, not at %d", kid.id, kid.left, next)
+			detail = fmt.Sprintf("%s begins at %d, not at %d", text(kid.id), kid.left, next)
 		}
 		next = kid.right + 1
 	}
 	switch {
 	case n.left < 1 || n.right <= n.left || !c.numbered(n):
-		detail = fmt.Sprintf("%s is %s, %s is %s", c.o.LeftField, shown(n.raw.Lookup(c.o.LeftField)),
-			c.o.RightField, shown(n.raw.Lookup(c.o.RightField)))
+		detail = fmt.Sprintf("%s is %s, %s is %s", c.o.LeftField, text(n.raw.Lookup(c.o.LeftField)),
+			c.o.RightField, text(n.raw.Lookup(c.o.RightField)))
 	case detail == "" && next != n.right:
 		detail = fmt.Sprintf("right is %d, the children end at %d", n.right, next-1)
 	}
@@ -333,9 +328,9 @@ func (c *core) auditParents(ctx context.Context, nodes []node) ([]finding, error
 			found = append(found, finding{kind: Cycle, id: n.id, detail: "its own parent", fix: c.uproot(n), uproot: true})
 			continue
 		} else {
-			detail := "no parent " + rawvalue.Text(n.parent)
+			detail := "no parent " + text(n.parent)
 			if n.parent.Type == bson.TypeArray {
-				detail = "the parent is an array: " + rawvalue.Text(n.parent)
+				detail = "the parent is an array: " + text(n.parent)
 			}
 			found = append(found, finding{kind: Orphan, id: n.id, detail: detail, fix: c.uproot(n), uproot: true})
 			continue
@@ -356,7 +351,7 @@ func (c *core) auditParents(ctx context.Context, nodes []node) ([]finding, error
 				set = ancestorArray{}.place(c, &parent)
 			}
 			found = append(found, finding{kind: WrongAncestors, id: n.id,
-				detail: fmt.Sprintf("%s, the parents say %v", shown(n.raw.Lookup(c.o.AncestorsField)), want), fix: c.setter(n, set[:1])})
+				detail: fmt.Sprintf("%s, the parents say %s", text(n.raw.Lookup(c.o.AncestorsField)), texts(want)), fix: c.setter(n, set[:1])})
 		}
 	}
 	return found, nil
@@ -470,7 +465,7 @@ func (c *core) auditPaths(ctx context.Context, nodes []node) ([]finding, error) 
 	for _, n := range nodes {
 		if n.badPath != nil {
 			found = append(found, finding{kind: WrongPath, id: n.id,
-				detail: fmt.Sprintf("%s is %s: %v", c.o.SegmentField, shown(n.raw.Lookup(c.o.SegmentField)), n.badPath)})
+				detail: fmt.Sprintf("%s is %s: %v", c.o.SegmentField, text(n.raw.Lookup(c.o.SegmentField)), n.badPath)})
 			continue
 		}
 		segments := c.segments(n.path)
@@ -487,7 +482,7 @@ func (c *core) auditPaths(ctx context.Context, nodes []node) ([]finding, error) 
 		case !isString && !isNull(stored),
 			isString && n.path != "" && n.path != sep+strings.Join(segments, sep)+sep,
 			isString && n.path == "":
-			found = append(found, finding{kind: WrongPath, id: n.id, detail: fmt.Sprintf("malformed: %s", shown(stored)),
+			found = append(found, finding{kind: WrongPath, id: n.id, detail: fmt.Sprintf("malformed: %s", text(stored)),
 				fix: c.uproot(n), uproot: true})
 		case len(segments) == 0:
 		case parent == nil:
@@ -568,12 +563,12 @@ func (c *core) auditChildren(ctx context.Context, nodes []node) ([]finding, erro
 		}
 		for _, kind := range []ProblemKind{DanglingChild, DuplicateChild} {
 			if id, ok := bad[kind]; ok {
-				found = append(found, finding{kind: kind, id: n.id, detail: id.String(),
+				found = append(found, finding{kind: kind, id: n.id, detail: text(id),
 					fix: c.setter(n, d(c.o.ChildrenField, keep))})
 			}
 		}
 		if v := n.raw.Lookup(c.o.ChildrenField); v.Type != 0 && v.Type != bson.TypeArray {
-			found = append(found, finding{kind: WrongChildren, id: n.id, detail: fmt.Sprintf("%s is %s", c.o.ChildrenField, shown(v)),
+			found = append(found, finding{kind: WrongChildren, id: n.id, detail: fmt.Sprintf("%s is %s", c.o.ChildrenField, text(v)),
 				fix: c.setter(n, d(c.o.ChildrenField, bson.A{}))})
 		}
 		chain := chains[key(n.id)]

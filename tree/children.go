@@ -150,7 +150,7 @@ func (c *core) bulkAll(ctx context.Context, models []mongo.WriteModel) error {
 	if err == nil && res.MatchedCount != int64(len(models)) {
 		err = txn.Conflict("update parent")
 	}
-	return err
+	return c.counted(err)
 }
 
 func (r childRefs) insert(ctx context.Context, c *core, doc bson.D, pos position) error {
@@ -194,7 +194,7 @@ func (r childRefs) move(ctx context.Context, c *core, id bson.RawValue, pos posi
 				return err
 			}
 			if below {
-				return fmt.Errorf("%w: %v", ErrCycle, id)
+				return fmt.Errorf("%w: %s", ErrCycle, text(id))
 			}
 		}
 		models, err := r.unlinkAll(ctx, c, id)
@@ -227,7 +227,7 @@ func (r childRefs) unlink(c *core, parent node, id bson.RawValue) mongo.WriteMod
 func (r childRefs) remove(ctx context.Context, c *core, id bson.RawValue, policy DeletePolicy) (deleted int64, err error) {
 	err = c.atomically(ctx, true, func(ctx context.Context) error {
 		deleted = 0
-		x, err := c.touch(ctx, c.byID(id), 0, fmt.Errorf("%w: %v", ErrNotFound, id))
+		x, err := c.touch(ctx, c.byID(id), 0, fmt.Errorf("%w: %s", ErrNotFound, text(id)))
 		if err != nil {
 			return err
 		}
@@ -235,7 +235,7 @@ func (r childRefs) remove(ctx context.Context, c *core, id bson.RawValue, policy
 			if err := c.untouch(ctx, x); err != nil {
 				return err
 			}
-			return fmt.Errorf("%w: %v", ErrHasChildren, id)
+			return fmt.Errorf("%w: %s", ErrHasChildren, text(id))
 		}
 		ids := []bson.RawValue{x.id}
 		if policy == Cascade && len(x.children) > 0 {

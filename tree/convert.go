@@ -10,6 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
 // ConvertOptions control Convert.
@@ -35,12 +37,14 @@ type AdoptOptions struct {
 
 // ConvertResult counts what Convert and Adopt did.
 type ConvertResult struct {
-	// Examined are the nodes read, Written those that were changed or copied.
-	Examined, Written int64
+	// Examined are the nodes read.
+	Examined int64 `json:"examined"`
+	// Written are those that were changed or copied.
+	Written int64 `json:"written"`
 	// Unplaced are the nodes that no root leads to (orphans, cycles), those
 	// below a node with several parents and those whose path cannot be formed.
 	// They are left as they are, or are not copied: see Check of the old tree.
-	Unplaced int64
+	Unplaced int64 `json:"unplaced"`
 }
 
 // Adopt adds this tree's fields to a collection of parent references
@@ -74,6 +78,9 @@ func (t *Tree[K, T]) Adopt(ctx context.Context, opts *AdoptOptions) (ConvertResu
 	var o AdoptOptions
 	if opts != nil {
 		o = *opts
+	}
+	if err := scan.Defaults("AdoptOptions", &o.BatchSize, defaultBatch, &o.Progress); err != nil {
+		return ConvertResult{}, fail("adopt", err)
 	}
 	from := *t.c
 	from.rep = ParentReferences
@@ -111,6 +118,9 @@ func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U],
 	var o ConvertOptions
 	if opts != nil {
 		o = *opts
+	}
+	if err := scan.Defaults("ConvertOptions", &o.BatchSize, defaultBatch, &o.Progress); err != nil {
+		return ConvertResult{}, fail("convert", err)
 	}
 	result, err := convert(ctx, from.c.primary(), to.c.primary(), o)
 	return result, fail("convert", err)
@@ -346,9 +356,7 @@ func convertNodes(ctx context.Context, from, to *core, size int, progress func(i
 		result.Examined += int64(len(ids))
 		result.Written += written
 		result.Unplaced += unplaced
-		if progress != nil {
-			progress(result.Examined)
-		}
+		progress(result.Examined)
 	}
 	if to.rep != NestedSets {
 		return nil

@@ -163,6 +163,14 @@
 // a standalone server gets [ErrTransactionsUnsupported] from what needs them.
 // Reads outside a transaction see each document as it is when it is read.
 //
+// A transaction of yours may go on after a refusal ([ErrCycle],
+// [ErrHasChildren], [ErrNotFound], one that names Repair, …): the call leaves
+// nothing but a raised counter in the lock document. Two kinds of errors end it:
+// those of the server, a duplicate key too, which has aborted it; and that of
+// Delete with Cascade in NestedSets which counted other nodes than the numbers
+// say, as they are deleted by then. What Load, Adopt, Convert and Repair have
+// done in earlier batches is part of it.
+//
 // Call [Tree.EnsureIndexes] once before the first write: it also creates the
 // lock document, and with it the lock collection.
 //

@@ -16,11 +16,12 @@ var (
 	// ErrNotFound says that the node is not in the tree. It matches
 	// mongo.ErrNoDocuments too, as do ErrParentNotFound and ErrNoParent.
 	ErrNotFound error = missing.Error("tree: node not found")
-	// ErrParentNotFound says that the node to put another one under is not in
-	// the tree.
-	ErrParentNotFound error = missing.Error("tree: parent not found")
-	// ErrNoParent says that the node is a root.
-	ErrNoParent error = missing.Error("tree: node is a root")
+	// ErrParentNotFound says that a parent is not in the tree: the one to put a
+	// node under, or that of an orphan.
+	ErrParentNotFound error = missing.Error("tree: no such parent")
+	// ErrNoParent says that Parent was asked of a root, which is in the tree but
+	// has no parent. No parent is missing; see ErrParentNotFound for that.
+	ErrNoParent error = missing.Error("tree: the node is a root and has no parent")
 	// ErrCycle says that a node would come to lie under itself.
 	ErrCycle = errors.New("tree: node would lie under itself")
 	// ErrHasChildren says that Delete with Restrict met a node with children.

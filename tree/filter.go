@@ -45,6 +45,9 @@ func (t *Tree[K, T]) ChildrenFilter(ctx context.Context, id K) (bson.D, error) {
 func (t *Tree[K, T]) DescendantsFilter(ctx context.Context, id K, opts *ReadOptions) (bson.D, error) {
 	c := t.c
 	raw, err := c.id(id)
+	if err == nil {
+		err = opts.check()
+	}
 	if err != nil {
 		return nil, fail("descendants filter", err)
 	}
@@ -87,7 +90,7 @@ func (t *Tree[K, T]) AncestorsFilter(ctx context.Context, id K) (bson.D, error) 
 		return nil, fail("ancestors filter", err)
 	}
 	if len(up) == 0 {
-		return nil, fmt.Errorf("%w: %v", ErrNotFound, id)
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, text(raw))
 	}
 	return c.byIDs(up[:len(up)-1]), nil
 }

@@ -64,7 +64,7 @@ func (c *core) link(ctx context.Context, parent, child any, add bool) error {
 		}
 		if !add {
 			if !linked {
-				return fmt.Errorf("%w: %v is not a child of %v", ErrNotFound, x, p)
+				return fmt.Errorf("%w: %s is not a child of %s", ErrNotFound, text(x), text(p))
 			}
 			return c.bulkAll(ctx, []mongo.WriteModel{r.unlink(c, n, x)})
 		}
@@ -76,7 +76,7 @@ func (c *core) link(ctx context.Context, parent, child any, add bool) error {
 			return err
 		}
 		if above {
-			return fmt.Errorf("%w: %v", ErrCycle, x)
+			return fmt.Errorf("%w: %s", ErrCycle, text(x))
 		}
 		return c.bulkAll(ctx, []mongo.WriteModel{r.push(c, n, -1, position{kind: underParent}, x)})
 	})

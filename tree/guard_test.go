@@ -540,7 +540,7 @@ func TestEmptyID(t *testing.T) {
 		if _, err := tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: doc}}, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("load: %v", err)
 		}
-		if _, err := tr.Insert(ctx, v.doc("x"), tr.Under("none")); err == nil || !strings.Contains(err.Error(), `parent not found: "none"`) {
+		if _, err := tr.Insert(ctx, v.doc("x"), tr.Under("none")); err == nil || !strings.Contains(err.Error(), `no such parent: "none"`) {
 			t.Errorf("insert under nothing: %v", err)
 		}
 	})

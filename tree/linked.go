@@ -66,7 +66,7 @@ func (l linked) siblingsOf(c *core, parent *node) bson.D {
 // After. With hold it touches the parent, which has one child more then.
 func (l linked) target(ctx context.Context, c *core, pos position, hold bool) (parent *node, sib node, err error) {
 	var match bson.D
-	absent := fmt.Errorf("%w: %v", ErrParentNotFound, pos.ref)
+	absent := fmt.Errorf("%w: %s", ErrParentNotFound, text(pos.ref))
 	switch pos.kind {
 	case atRoot:
 		return nil, sib, nil
@@ -106,9 +106,9 @@ func (l linked) target(ctx context.Context, c *core, pos position, hold bool) (p
 // orphaned is the error for a node whose parent is not there.
 func orphaned(c *core, n node) error {
 	if c.rep == MaterializedPath {
-		return fmt.Errorf("%w: %s, of %v", ErrParentNotFound, n.path, n.id)
+		return fmt.Errorf("%w: %q, of %s", ErrParentNotFound, n.path, text(n.id))
 	}
-	return fmt.Errorf("%w: %v, of %v", ErrParentNotFound, n.parent, n.id)
+	return fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(n.parent), text(n.id))
 }
 
 func (l linked) insert(ctx context.Context, c *core, doc bson.D, pos position) error {
@@ -184,7 +184,7 @@ func (l linked) move(ctx context.Context, c *core, id bson.RawValue, pos positio
 				return err
 			}
 			if below {
-				return refuse(fmt.Errorf("%w: %v", ErrCycle, id))
+				return refuse(fmt.Errorf("%w: %s", ErrCycle, text(id)))
 			}
 		}
 		oldMatch, wasRoot := l.parentOf(c, x)
@@ -238,7 +238,7 @@ func (l linked) remove(ctx context.Context, c *core, id bson.RawValue, policy De
 		deleted = 0
 		// The write comes before the look for children: no child can be
 		// inserted unseen after it.
-		x, err := c.touch(ctx, c.byID(id), 0, fmt.Errorf("%w: %v", ErrNotFound, id))
+		x, err := c.touch(ctx, c.byID(id), 0, fmt.Errorf("%w: %s", ErrNotFound, text(id)))
 		if err != nil {
 			return err
 		}
@@ -257,7 +257,7 @@ func (l linked) remove(ctx context.Context, c *core, id bson.RawValue, policy De
 			return err
 		}
 		if policy == Restrict && kids.count > 0 {
-			return c.release(ctx, fmt.Errorf("%w: %v", ErrHasChildren, id), 0, &x)
+			return c.release(ctx, fmt.Errorf("%w: %s", ErrHasChildren, text(id)), 0, &x)
 		}
 		if err := kids.movable(c, x); err != nil {
 			return c.release(ctx, err, 0, &x)
@@ -369,11 +369,11 @@ func (kids childStats) movable(c *core, x node) error {
 		return nil
 	}
 	if kids.unadopted > 0 {
-		return fmt.Errorf("%d children of %v do not have it among their ancestors, run Adopt or Repair", kids.unadopted, x.id)
+		return fmt.Errorf("%d children of %s do not have it among their ancestors, run Adopt or Repair", kids.unadopted, text(x.id))
 	}
 	for _, v := range []bson.RawValue{kids.low, kids.high, x.raw.Lookup(c.o.OrderField)} {
 		if err := c.checkOrder(v); err != nil {
-			return fmt.Errorf("%w, at %v or its children", err, x.id)
+			return fmt.Errorf("%w, at %s or its children", err, text(x.id))
 		}
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
 // Entry is a document and the ID of its parent, nil for a root.
@@ -31,10 +33,10 @@ type LoadOptions[K any] struct {
 
 // LoadResult counts what Load did.
 type LoadResult struct {
-	Inserted int64
+	Inserted int64 `json:"inserted"`
 	// Skipped are the nodes that were in the tree already; they were left as
 	// they are and where they are.
-	Skipped int64
+	Skipped int64 `json:"skipped"`
 }
 
 // Dump yields every node with its parent's ID, parents before their children
@@ -51,7 +53,7 @@ func (t *Tree[K, T]) Dump(ctx context.Context) iter.Seq2[Entry[K, T], error] {
 			return
 		}
 		decode := func(cursor *mongo.Cursor) (v T, err error) { return v, cursor.Decode(&v) }
-		for v, err := range walk(ctx, t.c, 0, decode) {
+		for v, err := range walk(ctx, t.c, defaultBatch, decode) {
 			e := Entry[K, T]{Value: v.value}
 			if err == nil && !isNull(v.parent) {
 				e.Parent = new(K)
@@ -113,7 +115,8 @@ func (t *Tree[K, T]) idOf(doc T) (id K, err error) {
 	return id, t.c.decodeID(v, &id)
 }
 
-// Load inserts many nodes, parents before their children, in bounded batches. A
+// Load inserts many nodes, parents before their children, in bounded batches;
+// nil entries are none. A
 // batch is one transaction and stays when a later one fails or ctx ends; run it
 // again with the same entries to finish, as those that are there are skipped.
 // That goes by the ID: a document without an _id gets a new ObjectID in every
@@ -131,6 +134,12 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 	var o LoadOptions[K]
 	if opts != nil {
 		o = *opts
+	}
+	if err := scan.Defaults("LoadOptions", &o.BatchSize, defaultBatch, &o.Progress); err != nil {
+		return LoadResult{}, fail("load", err)
+	}
+	if entries == nil {
+		entries = func(func(Entry[K, T], error) bool) {}
 	}
 	l := loader{c: t.c, size: o.BatchSize, progress: o.Progress}
 	for e, err := range entries {
@@ -180,9 +189,6 @@ func (l *loader) add(ctx context.Context, raw bson.Raw, parent bson.RawValue) er
 		}
 	}
 	l.batch = append(l.batch, loadItem{doc, id, parent})
-	if l.size <= 0 {
-		l.size = defaultBatch
-	}
 	if len(l.batch) < l.size {
 		return nil
 	}
@@ -215,9 +221,7 @@ func (l *loader) flush(ctx context.Context) error {
 	l.result.Inserted += int64(inserted)
 	l.result.Skipped += int64(len(l.batch) - inserted)
 	l.batch = l.batch[:0]
-	if l.progress != nil {
-		l.progress(l.result.Inserted + l.result.Skipped)
-	}
+	l.progress(l.result.Inserted + l.result.Skipped)
 	return nil
 }
 
@@ -288,7 +292,7 @@ func (c *core) loadBatch(ctx context.Context, batch []loadItem) (int, error) {
 		var parent *node
 		if !isNull(item.parent) {
 			if parent = nodes[key(item.parent)]; parent == nil {
-				return 0, fmt.Errorf("%w: %v, of %v", ErrParentNotFound, item.parent, item.id)
+				return 0, fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(item.parent), text(item.id))
 			}
 			if err := c.usable(*parent); err != nil {
 				return 0, err

@@ -71,7 +71,7 @@ func (c *core) shift(ctx context.Context, stretches ...stretch) error {
 
 func (n node) numbered() error {
 	if n.left < 1 || n.right <= n.left {
-		return fmt.Errorf("node %v has left %d and right %d, run Repair", n.id, n.left, n.right)
+		return fmt.Errorf("node %s has left %d and right %d, run Repair", text(n.id), n.left, n.right)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (s nestedSets) move(ctx context.Context, c *core, id bson.RawValue, pos pos
 		width := x.right - x.left + 1
 		switch {
 		case at > x.left && at <= x.right:
-			return fmt.Errorf("%w: %v", ErrCycle, id)
+			return fmt.Errorf("%w: %s", ErrCycle, text(id))
 		case at > x.right+1:
 			err = c.shift(ctx, stretch{x.left, x.right, at - 1 - x.right}, stretch{x.right + 1, at - 1, -width})
 		case at < x.left:
@@ -217,14 +217,14 @@ func (s nestedSets) remove(ctx context.Context, c *core, id bson.RawValue, polic
 				return err
 			}
 			if deleted = res.DeletedCount; deleted != width/2 {
-				return fmt.Errorf("node %v has left %d and right %d, where %d nodes are: run Repair",
-					x.id, x.left, x.right, deleted)
+				return fmt.Errorf("node %s has left %d and right %d, where %d nodes are: run Repair",
+					text(x.id), x.left, x.right, deleted)
 			}
 			if err := c.shift(ctx, stretch{x.right + 1, math.MaxInt64, -width}); err != nil {
 				return err
 			}
 		case policy == Restrict:
-			return fmt.Errorf("%w: %v", ErrHasChildren, id)
+			return fmt.Errorf("%w: %s", ErrHasChildren, text(id))
 		default:
 			if _, err := c.coll.DeleteOne(ctx, c.byID(id)); err != nil {
 				return err

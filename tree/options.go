@@ -38,7 +38,8 @@ func (r Representation) String() string {
 // Options configure a Tree. The zero value of each field is a default that is
 // documented; nil Options are all defaults. Fields of other representations
 // than the tree's own are ignored, except that Convert and Adopt read some of
-// them.
+// them. All fields, those of the Scope too, are plain names at the top of the
+// document, not dotted paths, but for NameField.
 type Options struct {
 	// IDField holds a node's ID. Any other field than _id gets a unique index
 	// behind the scope. Default "_id".
@@ -72,7 +73,7 @@ type Options struct {
 	// ChildCountField keeps the exact number of children of each node. Default
 	// none.
 	ChildCountField string
-	// NameField is what Breadcrumb shows of a node; a dotted path is allowed.
+	// NameField is what Breadcrumb shows of a node; it may be dotted.
 	// Default the ID.
 	NameField string
 

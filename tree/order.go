@@ -20,7 +20,7 @@ func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib n
 	field := c.o.OrderField
 	if pos.sibling() {
 		if err := c.checkOrder(sib.raw.Lookup(field)); err != nil {
-			return 0, fmt.Errorf("%w, at %v", err, sib.id)
+			return 0, fmt.Errorf("%w, at %s", err, text(sib.id))
 		}
 	}
 	among := siblings[:len(siblings):len(siblings)]
@@ -38,7 +38,7 @@ func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib n
 		}
 		if err == nil {
 			if err = c.checkOrder(n.raw.Lookup(field)); err != nil {
-				err = fmt.Errorf("%w, at %v", err, n.id)
+				err = fmt.Errorf("%w, at %s", err, text(n.id))
 			}
 		}
 		return n.order, err == nil, err
@@ -86,9 +86,7 @@ func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib n
 // that was adopted may hold: next to them there is no room to count on.
 func (c *core) checkOrder(v bson.RawValue) error {
 	if strings.Contains(number(v), "/") {
-		var n any
-		_ = v.Unmarshal(&n)
-		return fmt.Errorf("%s is %v, not a whole number, run Repair", c.o.OrderField, n)
+		return fmt.Errorf("%s is %s, not a whole number, run Repair", c.o.OrderField, text(v))
 	}
 	return nil
 }

@@ -348,7 +348,7 @@ func (p pathShape) rename(ctx context.Context, c *core, id bson.RawValue, segmen
 			return err
 		}
 		if old := x.raw.Lookup(c.o.SegmentField); old.Type != bson.TypeString {
-			return fmt.Errorf("%w: the segment of %v is a BSON %v", ErrUnsupported, id, old.Type)
+			return fmt.Errorf("%w: the segment of %s is a BSON %v", ErrUnsupported, text(id), old.Type)
 		}
 		if err := c.usable(x); err != nil {
 			return err

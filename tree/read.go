@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -14,11 +15,24 @@ import (
 // ReadOptions limit a walk downwards.
 type ReadOptions struct {
 	// MaxDepth is how many levels below the node are read; 1 is its children.
-	// Default all.
+	// Default all. The methods that return a pipeline take a negative one for 0,
+	// all others refuse it.
 	MaxDepth int
 	// BatchSize is the number of documents a round trip brings. Default as many
 	// as fit in one reply (16 MB).
 	BatchSize int
+}
+
+func (o *ReadOptions) check() error {
+	switch {
+	case o == nil:
+		return nil
+	case o.MaxDepth < 0:
+		return errors.New("ReadOptions.MaxDepth: negative")
+	case o.BatchSize < 0:
+		return errors.New("ReadOptions.BatchSize: negative")
+	}
+	return nil
 }
 
 func (o *ReadOptions) depth() int {
@@ -32,20 +46,20 @@ func (o *ReadOptions) batch() int32 {
 	if o == nil {
 		return 0
 	}
-	return int32(min(max(o.BatchSize, 0), math.MaxInt32))
+	return int32(min(o.BatchSize, math.MaxInt32))
 }
 
 // Crumb is one step of a breadcrumb.
 type Crumb[K any] struct {
-	ID K
+	ID K `json:"id"`
 	// Name is what Options.NameField holds, "" where the document has none.
-	Name string
+	Name string `json:"name"`
 }
 
 // Node is a document with the subtrees of its children, in order.
 type Node[T any] struct {
-	Value    T
-	Children []*Node[T]
+	Value    T          `json:"value"`
+	Children []*Node[T] `json:"children,omitempty"`
 }
 
 // Filter is the filter for one node, for reads and updates of the user's own
@@ -227,6 +241,12 @@ func (t *Tree[K, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
 // the path or left index, which also give the order; of the parent or ID index,
 // level by level in one $graphLookup (100 MB at most).
 func (t *Tree[K, T]) Descendants(ctx context.Context, id K, opts *ReadOptions) iter.Seq2[T, error] {
+	if err := opts.check(); err != nil {
+		return func(yield func(T, error) bool) {
+			var zero T
+			yield(zero, fail("descendants", err))
+		}
+	}
 	return t.stream(ctx, "descendants", &id, opts.batch(), func(id bson.RawValue) mongo.Pipeline {
 		return bare(t.c.shape.down(t.c, id, opts.depth(), false))
 	})
@@ -257,7 +277,7 @@ func (t *Tree[K, T]) lineage(ctx context.Context, id K) ([]T, error) {
 		all = append(all, v)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%w: %v", ErrNotFound, id)
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, text(t.raw(id)))
 	}
 	return all, nil
 }
@@ -269,7 +289,7 @@ func (t *Tree[K, T]) lineage(ctx context.Context, id K) ([]T, error) {
 func (t *Tree[K, T]) Parent(ctx context.Context, id K) (T, error) {
 	all, err := t.lineage(ctx, id)
 	if err == nil && len(all) == 1 {
-		err = fmt.Errorf("%w: %v", ErrNoParent, id)
+		err = fmt.Errorf("%w: %s", ErrNoParent, text(t.raw(id)))
 	}
 	if err != nil {
 		var zero T
@@ -286,7 +306,7 @@ func (t *Tree[K, T]) upIDs(ctx context.Context, id K) ([]node, error) {
 	}
 	nodes, err := t.c.aggregate(ctx, append(t.c.rootFirst(t.c.byID(raw)), d("$project", d(t.c.o.IDField, 1, fieldDepth, 1))))
 	if err == nil && len(nodes) == 0 {
-		err = fmt.Errorf("%w: %v", ErrNotFound, id)
+		err = fmt.Errorf("%w: %s", ErrNotFound, text(raw))
 	}
 	return nodes, err
 }
@@ -333,7 +353,7 @@ func (t *Tree[K, T]) LowestCommonAncestor(ctx context.Context, a, b K) (T, error
 		return v, err
 	}
 	var zero T
-	return zero, fmt.Errorf("%w: no common ancestor of %v and %v", ErrNotFound, a, b)
+	return zero, fmt.Errorf("%w: no common ancestor of %s and %s", ErrNotFound, text(t.raw(a)), text(t.raw(b)))
 }
 
 // Breadcrumb returns the way from the root to a node with the names of
@@ -354,7 +374,7 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) ([]Crumb[K], error) {
 		return nil, fail("breadcrumb", err)
 	}
 	if len(rows) == 0 {
-		return nil, fmt.Errorf("%w: %v", ErrNotFound, id)
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, text(t.raw(id)))
 	}
 	crumbs := make([]Crumb[K], len(rows))
 	for i, row := range rows {
@@ -381,6 +401,9 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) ([]Crumb[K], error) {
 func (t *Tree[K, T]) Subtree(ctx context.Context, id K, opts *ReadOptions) (*Node[T], error) {
 	c := t.c
 	raw, err := c.id(id)
+	if err == nil {
+		err = opts.check()
+	}
 	if err != nil {
 		return nil, fail("subtree", err)
 	}
@@ -406,7 +429,7 @@ func (t *Tree[K, T]) Subtree(ctx context.Context, id K, opts *ReadOptions) (*Nod
 	}
 	root, ok := at[key(raw)]
 	if !ok {
-		return nil, fmt.Errorf("%w: %v", ErrNotFound, id)
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, text(raw))
 	}
 	for i, kids := range c.assemble(shapes) {
 		for _, kid := range kids {

@@ -6,6 +6,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
 // RepairOptions control Repair.
@@ -24,12 +26,12 @@ type RepairOptions struct {
 // RepairResult counts what Repair did.
 type RepairResult struct {
 	// Examined counts the nodes looked at, in each pass again.
-	Examined int64
+	Examined int64 `json:"examined"`
 	// Repaired counts the problems mended.
-	Repaired int64
+	Repaired int64 `json:"repaired"`
 	// Remaining are the problems that Repair may not or cannot mend: with a
 	// SegmentField also the nodes whose place a sibling of that segment has.
-	Remaining int64
+	Remaining int64 `json:"remaining"`
 }
 
 // maxPasses bounds the passes of Repair: a path is mended at most one broken
@@ -54,6 +56,9 @@ func (t *Tree[K, T]) Repair(ctx context.Context, opts *RepairOptions) (RepairRes
 		o = *opts
 	}
 	var result RepairResult
+	if err := scan.Defaults("RepairOptions", &o.BatchSize, defaultBatch, &o.Progress); err != nil {
+		return result, fail("repair", err)
+	}
 	for range maxPasses {
 		mended, remaining, err := t.c.repairPass(ctx, o, &result)
 		result.Repaired += mended
@@ -117,7 +122,7 @@ func (c *core) repairPass(ctx context.Context, o RepairOptions, result *RepairRe
 		mended += fixed
 		remaining += left
 		result.Examined += int64(len(ids))
-		if o.Progress != nil && ids != nil {
+		if ids != nil {
 			o.Progress(result.Examined)
 		}
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -34,6 +35,9 @@ func New[K, T any](coll *mongo.Collection, rep Representation, opts *Options) (*
 	var o Options
 	if opts != nil {
 		o = *opts
+	}
+	if of := reflect.TypeFor[T](); o.Registry == nil && scalar(of) {
+		return nil, fmt.Errorf("tree: T is %v, which cannot be a document", of)
 	}
 	o = o.withDefaults(coll)
 	if err := o.check(rep); err != nil {
@@ -70,6 +74,16 @@ func New[K, T any](coll *mongo.Collection, rep Representation, opts *Options) (*
 		c.shape = nestedSets{}
 	}
 	return &Tree[K, T]{c}, nil
+}
+
+// scalar reports whether values of a type are never documents.
+func scalar(of reflect.Type) bool {
+	for of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	kind := of.Kind()
+	return (kind >= reflect.Bool && kind <= reflect.Complex128 || kind == reflect.String) &&
+		reflect.PointerTo(of).NumMethod() == 0 // it might marshal itself
 }
 
 // Indexes returns the indexes that the tree's reads and writes use.
@@ -310,7 +324,7 @@ func elements(v bson.RawValue) []bson.RawValue {
 // be those of other nodes.
 func (c *core) usable(n node) error {
 	if n.badPath != nil {
-		return fmt.Errorf("%s of node %v: %w", c.o.SegmentField, n.id, n.badPath)
+		return fmt.Errorf("%s of node %s: %w", c.o.SegmentField, text(n.id), n.badPath)
 	}
 	return nil
 }
@@ -326,12 +340,23 @@ func (c *core) adopted(n node) error {
 		last = n.ancestors[len(n.ancestors)-1]
 	}
 	if !same(last, n.parent) {
-		return fmt.Errorf("node %v has parent %v and ancestors %v, run Adopt or Repair", n.id, n.parent, n.ancestors)
+		return fmt.Errorf("node %s has parent %s and ancestors %s, run Adopt or Repair", text(n.id), text(n.parent), texts(n.ancestors))
 	}
 	return nil
 }
 
 func key(v bson.RawValue) string { return rawvalue.Key(v) }
+
+// text is a value for a message.
+func text(v bson.RawValue) string { return rawvalue.Text(v) }
+
+func texts(values []bson.RawValue) string {
+	array, err := encode.Value(nil, append([]bson.RawValue{}, values...))
+	if err != nil {
+		return err.Error()
+	}
+	return text(array)
+}
 
 // number is the exact value of a finite number, "" for anything else.
 func number(v bson.RawValue) string {
@@ -483,7 +508,7 @@ func (c *core) result(res *mongo.SingleResult, absent error) (node, error) {
 func (c *core) find(ctx context.Context, id bson.RawValue, absent error) (node, error) {
 	n, err := c.findOne(ctx, c.byID(id), absent)
 	if err != nil && errors.Is(err, absent) {
-		err = fmt.Errorf("%w: %v", absent, id)
+		err = fmt.Errorf("%w: %s", absent, text(id))
 	}
 	return n, err
 }
@@ -582,8 +607,19 @@ func (c *core) touch(ctx context.Context, match bson.D, by int64, absent error) 
 	if c.o.ChildCountField != "" && by != 0 {
 		update = d("$inc", d(c.o.ChildCountField, by))
 	}
-	return c.result(c.coll.FindOneAndUpdate(ctx, match, update, options.FindOneAndUpdate().
+	n, err := c.result(c.coll.FindOneAndUpdate(ctx, match, update, options.FindOneAndUpdate().
 		SetProjection(c.projection()).SetReturnDocument(options.After)), absent)
+	return n, c.counted(err)
+}
+
+// counted explains the server's TypeMismatch: the one $inc of any value is that
+// of the child counter.
+func (c *core) counted(err error) error {
+	var server mongo.ServerError
+	if c.o.ChildCountField != "" && errors.As(err, &server) && server.HasErrorCode(14) {
+		return fmt.Errorf("%s of the parent is not a number, run Repair: %w", c.o.ChildCountField, err)
+	}
+	return err
 }
 
 func (c *core) untouch(ctx context.Context, n node) error {
@@ -640,7 +676,7 @@ func (c *core) bulk(ctx context.Context, models []mongo.WriteModel) error {
 		return nil
 	}
 	_, err := c.coll.BulkWrite(ctx, models)
-	return err
+	return c.counted(err)
 }
 
 // pipelines

@@ -136,9 +136,6 @@ func (c *core) primary() *core {
 // batches yields the IDs of all nodes of the tree, a batch at a time. They come
 // sorted: on an index that moves change, a scan could miss nodes.
 func (c *core) batches(ctx context.Context, size int) iter.Seq2[[]bson.RawValue, error] {
-	if size <= 0 {
-		size = defaultBatch
-	}
 	return func(yield func([]bson.RawValue, error) bool) {
 		opts := options.Find().SetProjection(d(c.o.IDField, 1)).SetSort(d(c.o.IDField, 1)).
 			SetBatchSize(int32(min(size, 1<<20)))
@@ -184,9 +181,6 @@ type visited[V any] struct {
 // references, the IDs that it has seen: a node that two list, or that lies on a
 // ring, comes once.
 func walk[V any](ctx context.Context, c *core, size int, decode func(*mongo.Cursor) (V, error)) iter.Seq2[visited[V], error] {
-	if size <= 0 {
-		size = defaultBatch
-	}
 	return func(yield func(visited[V], error) bool) {
 		var none visited[V]
 		roots, err := c.aggregate(ctx, append(c.shape.roots(c), d("$project", c.projection())))
