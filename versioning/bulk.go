@@ -112,7 +112,10 @@ func (d *Documents[ID, T]) saveBatch(ctx context.Context, revisions []Revision[T
 				rows = append(rows, d.row(now.state, next))
 				first = append(first, bare(now.state)...)
 			case ignored != nil:
-				if next, out[i].Err = d.touched(now.state, all); out[i].Err != nil {
+				if next, out[i].Err = d.touched(now.state, all); out[i].Err == nil {
+					out[i].Err = checkNames(next)
+				}
+				if out[i].Err != nil {
 					continue
 				}
 			}

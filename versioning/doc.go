@@ -213,7 +213,9 @@
 // that a write depends on go to the primary in any case.
 //
 // Documents stop 16 KiB short of the server's 16 MiB, so that each can be stored as
-// a revision: larger ones are refused with [ErrInvalid].
+// a revision: larger ones are refused with [ErrInvalid]. So are those with a field
+// at the top that starts with "$", which the server takes in an insert and never in a
+// replacement; one that is stored already can be read, deleted, and saved without it.
 //
 // # Sharding
 //

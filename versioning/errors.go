@@ -28,9 +28,9 @@ var (
 	ErrExists = errors.New("document exists")
 
 	// ErrInvalid says that a document cannot be stored or read as a versioned one:
-	// no _id, another _id than was read or of another type than ID, too large, or
-	// fields of the names in Options that hold something else; or that an argument
-	// makes no sense. Nothing was written.
+	// no _id, another _id than was read or of another type than ID, too large, a
+	// name at the top that starts with "$", or fields of the names in Options that
+	// hold something else; or that an argument makes no sense. Nothing was written.
 	ErrInvalid = errors.New("invalid")
 
 	// ErrInconsistent says that the history does not agree with itself or with the

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -291,9 +292,12 @@ func (c Change) after(before Change) Change {
 	return c
 }
 
-// assemble is the current document of a state. It also refuses what is too large
-// to be stored as a revision.
+// assemble is the current document of a state. It also refuses what could not be
+// updated, or is too large to be stored as a revision.
 func (d *Documents[ID, T]) assemble(s *state) error {
+	if err := checkNames(s); err != nil {
+		return err
+	}
 	number := int64Value(s.number)
 	if s.narrow && s.number <= math.MaxInt32 {
 		number = int32Value(int(s.number))
@@ -301,6 +305,16 @@ func (d *Documents[ID, T]) assemble(s *state) error {
 	s.raw = document(append(s.fields[:len(s.fields):len(s.fields)],
 		field{d.opts.RevisionField, number}, field{d.opts.ChangeField, s.change.value()}))
 	return checkSize(s)
+}
+
+// checkNames refuses names that the server takes in an insert alone.
+func checkNames(s *state) error {
+	for _, f := range s.fields {
+		if strings.HasPrefix(f.key, "$") {
+			return fmt.Errorf("%w: document %v: the field %q starts with %q", ErrInvalid, s.id, f.key, "$")
+		}
+	}
+	return nil
 }
 
 func checkSize(s *state) error {
