@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
@@ -231,7 +232,7 @@ func (c *core) refuseArrays(ctx context.Context) error {
 		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Decode(&doc)
 	switch {
 	case err == nil:
-		return fmt.Errorf("%w: document %v: %q and one of %q", ErrTwoArrays, doc.Lookup("_id"), c.array, paths)
+		return fmt.Errorf("%w: document %s: %q and one of %q", ErrTwoArrays, rawvalue.Text(doc.Lookup("_id")), c.array, paths)
 	case !errors.Is(err, mongo.ErrNoDocuments):
 		return err
 	}

@@ -369,7 +369,17 @@ func TestNotArray(t *testing.T) {
 			}
 		}
 		want(t, stored(t, coll, id), before)
-		wantErr(t, errOf(a.Get(ctx, id, "y")), attribute.ErrNoAttribute)
+		wantErr(t, errOf(a.Get(ctx, id, "x")), attribute.ErrNotArray)
+		wantErr(t, errOf(a.GetAll(ctx, id)), attribute.ErrNotArray)
+		byFilter := attribute.ErrNoAttribute
+		if id == 2 || id == 4 { // where the filter's path leads to a k of x
+			byFilter = attribute.ErrNotArray
+		}
+		wantErr(t, errOf(a.GetBy(ctx, d("_id", id), "x")), byFilter)
+	}
+	for id := 6; id <= 8; id++ {
+		wantErr(t, errOf(a.Get(ctx, id, "x")), attribute.ErrNoAttribute)
+		must(t, errOf(a.GetAll(ctx, id)))
 	}
 	entry := bson.A{d("k", "x", "v", int32(1))}
 	for id := 6; id <= 8; id++ {
@@ -411,7 +421,7 @@ func TestArraysAsKeys(t *testing.T) {
 		must(t, err)
 		problems = append(problems, p.String())
 	}
-	want(t, problems, []string{`document {"$numberInt":"1"}: malformed: attributes (2)`})
+	want(t, problems, []string{`document 1: malformed: attributes (2)`})
 	for name, err := range map[string]error{
 		"get": errOf(a.Get(ctx, 1, "x")), "change": a.Change(ctx, 1, "x", 2), "change q": a.Change(ctx, 1, "y", 2, "q"),
 		"remove": a.Remove(ctx, 1, "x"), "remove q": a.Remove(ctx, 1, "y", "q"), "rename": a.Rename(ctx, 1, "x", "z"),
@@ -595,6 +605,7 @@ func TestRefusalsNameTheEntry(t *testing.T) {
 	a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
 	insert(t, coll, doc(1, e("x", 1), e("y", 2), e("x", 3, "q")), d("_id", 2, "attributes", 5))
 	bad := attribute.Attribute[any]{Key: "bad", Value: make(chan int)}
+	names := newAttributes[string, any](t, coll, nil)
 	for _, c := range []struct {
 		err, target error
 		want        string
@@ -610,6 +621,10 @@ func TestRefusalsNameTheEntry(t *testing.T) {
 		{a.Set(ctx, 3, "x", 1), attribute.ErrNotFound, `attribute: set: no such document with attributes: _id 3`},
 		{errOf(a.Get(ctx, 3, "x")), attribute.ErrNotFound, `attribute: get: no such document with attributes: _id 3`},
 		{a.Set(ctx, 2, "x", 1), attribute.ErrNotArray, `attribute: set: not an array: "attributes": _id 2`},
+		{errOf(a.Get(ctx, 2, "x")), attribute.ErrNotArray, `attribute: get: not an array: "attributes": _id 2`},
+		{errOf(a.GetAll(ctx, 2)), attribute.ErrNotArray, `attribute: get all: not an array: "attributes": _id 2`},
+		{errOf(names.GetAll(ctx, "p1")), attribute.ErrNotFound, `attribute: get all: no such document with attributes: _id "p1"`},
+		{names.Remove(ctx, "p1", "x"), attribute.ErrNotFound, `attribute: remove: no such document with attributes: _id "p1"`},
 		{a.Set(ctx, 1, "bad", bad.Value), attribute.ErrInvalid, `attribute: set: invalid: key "bad": no encoder found for chan int`},
 		{a.SetMany(ctx, 1, attribute.Attribute[any]{Key: "good"}, bad), attribute.ErrInvalid, `attribute: set many: invalid: key "bad": no encoder found for chan int`},
 	} {
@@ -667,7 +682,7 @@ func TestTwoArraysInAnIndex(t *testing.T) {
 	must(t, a.Set(ctx, 2, "k", 1))
 	err := a.EnsureIndexes(ctx)
 	wantErr(t, err, attribute.ErrTwoArrays)
-	if !strings.Contains(err.Error(), `{"$numberInt":"2"}`) {
+	if !strings.Contains(err.Error(), ": document 2: ") {
 		t.Errorf("%v does not name the document", err)
 	}
 	specs, err := coll.Indexes().ListSpecifications(ctx)
@@ -678,14 +693,14 @@ func TestTwoArraysInAnIndex(t *testing.T) {
 		must(t, err)
 		problems = append(problems, p.String())
 	}
-	want(t, problems, []string{`document {"$numberInt":"2"}: two arrays in an index: tags`})
+	want(t, problems, []string{`document 2: two arrays in an index: tags`})
 	// An array above the path is one too.
 	_, err = coll.UpdateOne(ctx, d("_id", 2), d("$set", d("tags", "a", "s", bson.A{d("x", 1)})))
 	must(t, err)
 	wantErr(t, a.EnsureIndexes(ctx), attribute.ErrTwoArrays)
 	for p, err := range a.Check(ctx) {
 		must(t, err)
-		want(t, p.String(), `document {"$numberInt":"2"}: two arrays in an index: s.x`)
+		want(t, p.String(), `document 2: two arrays in an index: s.x`)
 	}
 	_, err = coll.UpdateOne(ctx, d("_id", 2), d("$set", d("s", d("x", 1))))
 	must(t, err)

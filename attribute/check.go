@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
@@ -26,7 +27,7 @@ type Problem struct {
 }
 
 func (p Problem) String() string {
-	text := fmt.Sprintf("document %v: %s: %s", p.ID, p.Kind, p.Field)
+	text := fmt.Sprintf("document %s: %s: %s", rawvalue.Text(p.ID), p.Kind, p.Field)
 	if p.Key != "" {
 		text += fmt.Sprintf(" %q", p.Key)
 	}

@@ -27,7 +27,7 @@ var (
 	ErrInvalid = errors.New("invalid")
 
 	// ErrNotArray says that the document's ArrayField holds something that is no
-	// array. Nothing was written.
+	// array, or that what is above it is no document. Nothing was written.
 	ErrNotArray = errors.New("not an array")
 
 	// ErrContended says that other writers changed the attribute between each

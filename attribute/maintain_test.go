@@ -418,12 +418,12 @@ func TestCheckAndRepair(t *testing.T) {
 		d("_id", int32(7)),
 	}
 	problems := []string{
-		`document {"$numberInt":"2"}: duplicate: attributes "a"`,
-		`document {"$numberInt":"3"}: duplicate: attributes "a" "q"`,
-		`document {"$numberInt":"3"}: duplicate: attributes "b"`,
-		`document {"$numberInt":"4"}: duplicate: attributes "a"`,
-		`document {"$numberInt":"4"}: malformed: attributes (6)`,
-		`document {"$numberInt":"5"}: not an array: attributes`,
+		`document 2: duplicate: attributes "a"`,
+		`document 3: duplicate: attributes "a" "q"`,
+		`document 3: duplicate: attributes "b"`,
+		`document 4: duplicate: attributes "a"`,
+		`document 4: malformed: attributes (6)`,
+		`document 5: not an array: attributes`,
 	}
 	malformed := append(bson.A{}, before[3].(bson.D)[1].Value.(bson.A)[:6]...)
 	for first, repaired := range map[bool][]bson.D{

@@ -12,18 +12,12 @@ import (
 )
 
 // Get returns the value of this key. Without one it is ErrNoAttribute, without
-// such a document ErrNotFound.
+// such a document ErrNotFound; an ArrayField that is no array is ErrNotArray.
 //
 // Cost: 1 round trip, 1 document read, found by _id.
 func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key string, qualifier ...string) (V, error) {
 	value, err := a.get(ctx, bson.D{{Key: "_id", Value: equal(id)}}, key, qualifier)
-	switch {
-	case errors.Is(err, ErrNoAttribute):
-		err = fmt.Errorf("%w: _id %v", err, id)
-	case errors.Is(err, mongo.ErrNoDocuments):
-		err = fmt.Errorf("%w: _id %v", ErrNotFound, id)
-	}
-	return value, wrap("get", err)
+	return value, wrap("get", ofDocument(id, err))
 }
 
 // GetBy returns the value of this key in a document that filter selects: of the
@@ -65,22 +59,31 @@ func (a *Attributes[ID, V]) get(ctx context.Context, filter bson.D, key string, 
 }
 
 // GetAll returns all entries in the order of the array. Elements that are no
-// entries, see Check, are left out. Without such a document it is ErrNotFound.
+// entries, see Check, are left out. Without such a document it is ErrNotFound; an
+// ArrayField that is no array is ErrNotArray.
 //
 // Cost: 1 round trip, 1 document read, found by _id.
 func (a *Attributes[ID, V]) GetAll(ctx context.Context, id ID) ([]Attribute[V], error) {
 	found, err := a.read(ctx, bson.D{{Key: "_id", Value: equal(id)}}, a.valid("$$o"))
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		err = fmt.Errorf("%w: _id %v", ErrNotFound, id)
-	}
 	if err != nil {
-		return nil, wrap("get all", err)
+		return nil, wrap("get all", ofDocument(id, err))
 	}
 	out := make([]Attribute[V], len(found))
 	for i, entry := range found {
 		out[i] = Attribute[V](entry)
 	}
 	return out, nil
+}
+
+// ofDocument names the document that a read found the reason of its error in.
+func ofDocument(id any, err error) error {
+	switch {
+	case errors.Is(err, ErrNoAttribute), errors.Is(err, ErrNotArray):
+		return fmt.Errorf("%w: _id %s", err, text(id))
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return fmt.Errorf("%w: _id %s", ErrNotFound, text(id))
+	}
+	return err
 }
 
 // stored is an entry under the names that read and ValuesPipeline give it.
@@ -93,11 +96,15 @@ type stored[V any] struct {
 // read returns the entries of the first document found that match.
 func (a *Attributes[ID, V]) read(ctx context.Context, filter, match bson.D) ([]stored[V], error) {
 	var doc struct {
-		Entries []stored[V] `bson:"entries"`
+		Writable bool        `bson:"writable"`
+		Entries  []stored[V] `bson:"entries"`
 	}
 	err := a.coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{
-		{Key: "_id", Value: 0}, {Key: "entries", Value: a.uniform(match)},
+		{Key: "_id", Value: 0}, {Key: "writable", Value: a.isWritable()}, {Key: "entries", Value: a.uniform(match)},
 	})).Decode(&doc)
+	if err == nil && !doc.Writable {
+		err = fmt.Errorf("%w: %q", ErrNotArray, a.array)
+	}
 	return doc.Entries, err
 }
 
@@ -119,8 +126,9 @@ type Value[ID, V any] struct {
 
 // Values yields the value of this key from all documents that filter selects
 // and that have it, in no particular order. With qualifiers it yields the
-// entries that have one of them, without all of the key. Malformed entries, see
-// Check, are left out. A nil filter is all documents.
+// entries that have one of them, without all of the key. Malformed entries and
+// documents whose ArrayField is no array, see Check, are left out. A nil filter
+// is all documents.
 //
 // Cost: 1 round trip a batch of the cursor; the documents with the key are
 // read, by the index if its Prefix is in the filter.

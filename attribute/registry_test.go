@@ -102,6 +102,14 @@ func TestClientRegistry(t *testing.T) {
 	if !errors.Is(err, attribute.ErrInvalid) || !strings.Contains(err.Error(), `key "bad"`) {
 		t.Error(err)
 	}
+	for err, id := range map[error]string{
+		a.Set(ctx, sku{7, 8}, "x", id): "{7 8}",
+		errOf(newAttributes[signal, any](t, db.Collection("none"), nil).Get(ctx, nil, "x")): "<nil>",
+	} {
+		if !errors.Is(err, attribute.ErrNotFound) || !strings.HasSuffix(err.Error(), ": _id "+id) {
+			t.Error(err)
+		}
+	}
 }
 
 // What the client's registry makes of a value is data in every filter.

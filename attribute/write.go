@@ -10,6 +10,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/encode"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
 // maxAttempts bounds how often a write is sent again because what refused it
@@ -233,19 +236,28 @@ func (c *core) write(ctx context.Context, id any, guard bson.D, update any, ques
 			SetProjection(append(bson.D{{Key: "writable", Value: c.isWritable()}}, question...))).Decode(&s)
 		switch {
 		case errors.Is(err, mongo.ErrNoDocuments):
-			return fmt.Errorf("%w: _id %v", ErrNotFound, id)
+			return fmt.Errorf("%w: _id %s", ErrNotFound, text(id))
 		case err != nil:
 			return err
 		case !s.Writable:
-			return fmt.Errorf("%w: %q: _id %v", ErrNotArray, c.array, id)
+			return fmt.Errorf("%w: %q: _id %s", ErrNotArray, c.array, text(id))
 		}
 		if refused != nil {
 			if err := refused(s); err != nil {
-				return fmt.Errorf("%w: _id %v", err, id)
+				return fmt.Errorf("%w: _id %s", err, text(id))
 			}
 		}
 	}
-	return fmt.Errorf("%w: _id %v", ErrContended, id)
+	return fmt.Errorf("%w: _id %s", ErrContended, text(id))
+}
+
+// text is an ID as messages show it.
+func text(id any) string {
+	v, err := encode.Value(nil, id)
+	if err != nil || v.Type == bson.TypeEmbeddedDocument {
+		return fmt.Sprint(id) // the client's registry may make something else of it
+	}
+	return rawvalue.Text(v)
 }
 
 // one is the qualifier of a call that means one entry.
