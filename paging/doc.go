@@ -224,7 +224,10 @@
 // one end to the other, whatever is inserted, deleted or changed meanwhile. One
 // that moves may be seen in both places or in neither. Numbered pages promise
 // nothing of the kind. Reads join the session of ctx; in a transaction with
-// snapshot reads a walk sees one state. A Pager is safe for concurrent use.
+// snapshot reads a walk sees one state. Refusals of this package (errors that
+// match [ErrInvalidRequest], [ErrUnsortable] or [ErrCollatedID]) leave such a
+// transaction as it is; errors of the server end it. A Pager is safe for
+// concurrent use.
 //
 // Counts are separate reads and may differ from the pages by what was written in
 // between.

@@ -13,7 +13,8 @@ var (
 	ErrInvalidToken error = requestError("invalid token")
 
 	// ErrInvalidRequest says that a request contradicts itself or holds
-	// something unreadable: the caller's fault, status 400 in a service.
+	// something unreadable, or that an argument makes no sense: the caller's
+	// fault, status 400 in a service.
 	// errors.Is finds it in ErrInvalidToken and ErrOutOfReach as well.
 	ErrInvalidRequest = errors.New("invalid request")
 

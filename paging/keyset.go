@@ -7,6 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
 // maxBranches is how many branches a filter with $in may become.
@@ -158,10 +160,8 @@ func (o order) values(doc bson.Raw) ([]bson.RawValue, error) {
 }
 
 func describeID(doc bson.Raw) string {
-	if id, err := doc.LookupErr("_id"); err == nil {
-		return id.String()
-	}
-	return "(missing)"
+	id, _ := doc.LookupErr("_id")
+	return rawvalue.Text(id)
 }
 
 // valueAt follows a dotted path. trouble says what is wrong with the value found.
@@ -261,7 +261,7 @@ func (p *Pager[T]) Token(over, document any) (string, error) {
 	}
 	raw, err := p.marshal(document)
 	if err != nil {
-		return "", fmt.Errorf("paging: document: %w", err)
+		return "", fmt.Errorf("paging: %w: document: %w", ErrInvalidRequest, err)
 	}
 	values, err := p.keys(raw)
 	if err == nil {

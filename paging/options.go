@@ -32,7 +32,8 @@ const (
 	Sequential
 )
 
-// Options changes how a Pager works. The zero value, and nil, are fine.
+// Options changes how a Pager works. The zero value, and nil, are fine. Fields
+// are named by their paths, which may be dotted.
 type Options struct {
 	// Find goes with every find: collation, hint, projection, comment, let,
 	// batch size, allowDiskUse and so on. Over a pipeline those that aggregate

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -297,10 +298,20 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%+v: %v", req, err)
 		}
 	}
-	for name, over := range map[string]any{"a number": 5, "a channel": make(chan int), "a string": "x"} {
-		if _, err := pager.Page(ctx, over, paging.Request{}); err == nil || !strings.HasPrefix(err.Error(), "paging: filter: ") {
-			t.Errorf("%s: %v", name, err)
+	id := bson.NewObjectID()
+	for _, over := range []any{3, 2.5, "x", true, id, bson.A{bson.D{}}, []int{1}, time.Now()} {
+		want := fmt.Sprintf("paging: invalid request: over must be a filter or a mongo.Pipeline, not %T", over)
+		if _, err := pager.Page(ctx, over, paging.Request{}); !errors.Is(err, paging.ErrInvalidRequest) || err.Error() != want {
+			t.Errorf("%T: %v", over, err)
 		}
+	}
+	for _, over := range []any{make(chan int), bson.D{{Key: "s", Value: make(chan int)}}, (*row)(nil), mongo.Pipeline{{{Key: "$match", Value: make(chan int)}}}} {
+		if _, err := pager.Page(ctx, over, paging.Request{}); !errors.Is(err, paging.ErrInvalidRequest) {
+			t.Errorf("%T: %v", over, err)
+		}
+	}
+	if _, err := pager.Token(nil, nil); !errors.Is(err, paging.ErrInvalidRequest) {
+		t.Error(err)
 	}
 	// Errors of the server and of decoding keep their type.
 	_, err := pager.Page(ctx, bson.D{{Key: "$nonsense", Value: 1}}, paging.Request{})
@@ -312,7 +323,7 @@ func TestBadRequests(t *testing.T) {
 		S []string `bson:"s"`
 	}
 	_, err = newPager[wrong](t, coll, byS, nil).Page(ctx, nil, paging.Request{})
-	if err == nil || !strings.Contains(err.Error(), "_id") {
+	if err == nil || !strings.Contains(err.Error(), "the document with _id 1: ") {
 		t.Errorf("decoding: %v", err)
 	}
 	cancelled, cancel := context.WithCancel(ctx)

@@ -234,8 +234,11 @@ func (p *Pager[T]) source(over any) (*source, error) {
 		return src, p.overPipeline(src, over)
 	}
 	raw, err := p.marshal(over)
+	if errors.As(err, new(bson.TransitionError)) { // it encodes to no document
+		return nil, fmt.Errorf("paging: %w: over must be a filter or a mongo.Pipeline, not %T", ErrInvalidRequest, over)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("paging: filter: %w", err)
+		return nil, fmt.Errorf("paging: %w: filter: %w", ErrInvalidRequest, err)
 	}
 	encoded, err := canonical(raw)
 	if err != nil {
@@ -258,7 +261,7 @@ func (p *Pager[T]) filterBy(src *source, filter any, raw bson.Raw) {
 func (p *Pager[T]) overPipeline(src *source, pipeline mongo.Pipeline) error {
 	raw, err := p.marshal(bson.D{{Key: "pipeline", Value: pipeline}})
 	if err != nil {
-		return fmt.Errorf("paging: pipeline: %w", err)
+		return fmt.Errorf("paging: %w: pipeline: %w", ErrInvalidRequest, err)
 	}
 	encoded, err := canonical(raw)
 	if err != nil {
