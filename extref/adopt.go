@@ -60,7 +60,7 @@ func (r *Ref[ID, S]) adopt(ctx context.Context, name string, opts *AdoptOptions)
 		o = *opts
 	}
 	if err := scan.Defaults("AdoptOptions", &o.BatchSize, 100, &o.Progress); err != nil {
-		return result, err
+		return result, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	t, err := r.target(name)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -35,22 +34,11 @@ type Problem struct {
 
 func (p Problem) String() string {
 	if p.Kind == Malformed {
-		return fmt.Sprintf("%s %v: %s: %s is %s", p.Target, p.ID, p.Kind, p.Field, show(p.Have))
+		return fmt.Sprintf("%s %s: %s: %s is %s", p.Target, rawvalue.Text(p.ID), p.Kind, p.Field, rawvalue.Text(p.Have))
 	}
-	text := fmt.Sprintf("%s %v: copy of %v: %s: %s", p.Target, p.ID, p.Source, p.Kind, p.Field)
+	text := fmt.Sprintf("%s %s: copy of %s: %s: %s", p.Target, rawvalue.Text(p.ID), rawvalue.Text(p.Source), p.Kind, p.Field)
 	if p.Kind != Dangling && p.Kind != BadSource {
-		text += fmt.Sprintf(" is %s, want %s", show(p.Have), show(p.Want))
-	}
-	return text
-}
-
-func show(value bson.RawValue) string {
-	if value.Type == 0 {
-		return "missing"
-	}
-	text := value.String()
-	if len(text) > 100 {
-		return strings.ToValidUTF8(text[:100], "") + "…"
+		text += fmt.Sprintf(" is %s, want %s", rawvalue.Text(p.Have), rawvalue.Text(p.Want))
 	}
 	return text
 }
@@ -70,12 +58,12 @@ const (
 	// the source's version above it and propagates.
 	Ahead ProblemKind = "ahead"
 	// NoVersion is a copy without a whole number for a version where the target has
-	// them. Nothing propagates to it, as a rule. Repair leaves it; Adopt fills it in
-	// if it has none or null.
+	// them, or with one above which the source's cannot be raised. Nothing propagates
+	// to it, as a rule. Repair leaves it; Adopt fills it in if it has none or null.
 	NoVersion ProblemKind = "no version"
-	// BadSource is a copy of a source that is ErrInvalid: without a whole number in
+	// BadSource is a copy of a source that is ErrInvalid: without a version in
 	// Options.VersionField, or with an array on the way to a copied field; Field and
-	// Have are the source's. Repair leaves it.
+	// Have are the source's. Repair and Adopt leave it.
 	BadSource ProblemKind = "bad source"
 	// Dangling is a reference to a source that does not exist. It is none with
 	// the policy Keep. Repair leaves it.
@@ -172,7 +160,7 @@ func (r *Ref[ID, S]) repair(ctx context.Context, opts *RepairOptions, failed fun
 		o = *opts
 	}
 	if err := scan.Defaults("RepairOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return result, err
+		return result, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	ctx, end, err := r.causal(ctx)
 	if err != nil {
@@ -406,6 +394,9 @@ func (t *target) compare(copied bson.Raw, s state, exists bool, p *Problem) bool
 			return false // a snapshot: it stays behind
 		case version < s.version:
 			p.Kind = Behind
+			return true
+		case version > s.version && version >= maxVersion:
+			p.Kind = NoVersion
 			return true
 		case version > s.version:
 			p.Kind = Ahead

@@ -3,6 +3,7 @@ package extref_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -132,27 +133,29 @@ func TestBadArguments(t *testing.T) {
 		"no document":      {second(r.Reference("c.ref", 1)), extref.ErrInvalid, "extref: reference: source: "},
 		"version a text":   {second(r.Reference("c.ref", d("_id", 1, "version", "1"))), extref.ErrInvalid, "extref: reference: source "},
 		"version a half":   {second(r.BehindFilter("c.ref", d("_id", 1, "version", 1.5))), extref.ErrInvalid, "extref: behind: source "},
+		"version -3":       {second(r.Reference("c.ref", d("_id", 1, "version", -3))), extref.ErrInvalid, `extref: reference: source 1: invalid: "version" is -3, want a whole number from 0 to 9223372036854775806`},
+		"version too high": {second(r.Reference("c.ref", d("_id", 1, "version", int64(math.MaxInt64)))), extref.ErrInvalid, "extref: reference: source 1: "},
 		"nil ID":           {second(r.Update(ctx, nil, set("a", 1))), extref.ErrInvalid, "extref: update: "},
 		"pattern":          {second(r.Delete(ctx, bson.Regex{Pattern: "."})), extref.ErrInvalid, "extref: delete: "},
 		"unencodable":      {second(r.Propagate(ctx, make(chan int), nil)), extref.ErrInvalid, "extref: propagate: source "},
-		"nil update":       {second(r.Update(ctx, 1, nil)), nil, "extref: update: nil update"},
-		"batch size":       {second(r.Propagate(ctx, 1, &extref.PropagateOptions{BatchSize: -1})), nil, "extref: propagate: PropagateOptions.BatchSize: negative"},
-		"repair":           {second(r.Repair(ctx, &extref.RepairOptions{BatchSize: -1})), nil, "extref: repair: RepairOptions.BatchSize: negative"},
-		"adopt batch size": {second(r.Adopt(ctx, "c.ref", &extref.AdoptOptions{BatchSize: -1})), nil, "extref: adopt: AdoptOptions.BatchSize: negative"},
-		"no outbox":        {second(r.Drain(ctx, nil)), nil, "extref: drain: no Options.Outbox"},
-		"drain":            {second(r.Drain(ctx, &extref.DrainOptions{BatchSize: -1})), nil, "extref: drain: DrainOptions.BatchSize: negative"},
-		"entries":          {second(r.Drain(ctx, &extref.DrainOptions{MaxEntries: -1})), nil, "extref: drain: DrainOptions.MaxEntries: negative"},
-		"lease":            {second(r.Drain(ctx, &extref.DrainOptions{Lease: -1})), nil, "extref: drain: DrainOptions.Lease: negative"},
-		"no tokens":        {r.Watch(ctx, nil), nil, "extref: watch: WatchOptions.Tokens: nil collection"},
-		"await":            {r.Watch(ctx, &extref.WatchOptions{Tokens: db.Collection("t"), MaxAwait: -1}), nil, "extref: watch: WatchOptions.MaxAwait: negative"},
-		"watch batch size": {r.Watch(ctx, &extref.WatchOptions{Tokens: db.Collection("t"), BatchSize: -1}), nil, "extref: watch: WatchOptions.BatchSize: negative"},
+		"nil update":       {second(r.Update(ctx, 1, nil)), extref.ErrInvalid, "extref: update: invalid: update: nil"},
+		"batch size":       {second(r.Propagate(ctx, 1, &extref.PropagateOptions{BatchSize: -1})), extref.ErrInvalid, "extref: propagate: invalid: PropagateOptions.BatchSize: negative"},
+		"repair":           {second(r.Repair(ctx, &extref.RepairOptions{BatchSize: -1})), extref.ErrInvalid, "extref: repair: invalid: RepairOptions.BatchSize: negative"},
+		"adopt batch size": {second(r.Adopt(ctx, "c.ref", &extref.AdoptOptions{BatchSize: -1})), extref.ErrInvalid, "extref: adopt: invalid: AdoptOptions.BatchSize: negative"},
+		"no outbox":        {second(r.Drain(ctx, nil)), extref.ErrInvalid, "extref: drain: invalid: no Options.Outbox"},
+		"drain":            {second(r.Drain(ctx, &extref.DrainOptions{BatchSize: -1})), extref.ErrInvalid, "extref: drain: invalid: DrainOptions.BatchSize: negative"},
+		"entries":          {second(r.Drain(ctx, &extref.DrainOptions{MaxEntries: -1})), extref.ErrInvalid, "extref: drain: invalid: DrainOptions.MaxEntries: negative"},
+		"lease":            {second(r.Drain(ctx, &extref.DrainOptions{Lease: -1})), extref.ErrInvalid, "extref: drain: invalid: DrainOptions.Lease: negative"},
+		"no tokens":        {r.Watch(ctx, nil), extref.ErrInvalid, "extref: watch: invalid: WatchOptions.Tokens: nil collection"},
+		"await":            {r.Watch(ctx, &extref.WatchOptions{Tokens: db.Collection("t"), MaxAwait: -1}), extref.ErrInvalid, "extref: watch: invalid: WatchOptions.MaxAwait: negative"},
+		"watch batch size": {r.Watch(ctx, &extref.WatchOptions{Tokens: db.Collection("t"), BatchSize: -1}), extref.ErrInvalid, "extref: watch: invalid: WatchOptions.BatchSize: negative"},
 	} {
 		if call.err == nil || !strings.HasPrefix(call.err.Error(), call.text) || call.want != nil && !errors.Is(call.err, call.want) {
 			t.Errorf("%s: %v", name, call.err)
 		}
 	}
 	for _, err := range r.Pending(ctx) {
-		if err == nil || err.Error() != "extref: pending: no Options.Outbox" {
+		if err == nil || err.Error() != "extref: pending: invalid: no Options.Outbox" {
 			t.Error(err)
 		}
 	}

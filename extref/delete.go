@@ -47,7 +47,7 @@ func (r *Ref[ID, S]) Delete(ctx context.Context, id ID) (DeleteResult, error) {
 			return err
 		}
 		if done.DeletedCount == 0 {
-			return fmt.Errorf("source %v: %w", raw, ErrNotFound)
+			return fmt.Errorf("source %s: %w", rawvalue.Text(raw), ErrNotFound)
 		}
 		for i := range r.targets {
 			if err := r.targets[i].release(ctx, raw, &result); err != nil {
@@ -78,7 +78,7 @@ func (r *Ref[ID, S]) refuse(ctx context.Context, id bson.RawValue, joined bool) 
 				return err
 			}
 			if done.MatchedCount == 0 {
-				return fmt.Errorf("source %v: %w", id, ErrNotFound)
+				return fmt.Errorf("source %s: %w", rawvalue.Text(id), ErrNotFound)
 			}
 			touched = true
 		}

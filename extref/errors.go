@@ -10,6 +10,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/missing"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -19,10 +20,12 @@ var (
 	ErrNotFound error = missing.Error("no such source")
 
 	// ErrInvalid says that a document cannot be a source: it has no ID, or another
-	// one than it should, no whole number in Options.VersionField, or an array on
-	// the way to a copied field. Nothing was written, but by an update which itself
-	// made the source so, in a transaction of the caller's: that one must be aborted.
-	ErrInvalid = errors.New("cannot be a source")
+	// one than it should, no version in Options.VersionField (a whole number from 0
+	// to math.MaxInt64-1), or an array on the way to a copied field; or that an
+	// argument or option of a call makes no sense. Nothing was written, but by an
+	// update which itself made the source so, in a transaction of the caller's: that
+	// one must be aborted.
+	ErrInvalid = errors.New("invalid")
 
 	// ErrNoTarget says that the name given is not one of a target.
 	ErrNoTarget = errors.New("no such target")
@@ -51,7 +54,7 @@ type ReferencedError struct {
 }
 
 func (e *ReferencedError) Error() string {
-	return fmt.Sprintf("source %v: still referenced by %s, document %v", e.Source, e.Target, e.ID)
+	return fmt.Sprintf("source %s: still referenced by %s, document %s", rawvalue.Text(e.Source), e.Target, rawvalue.Text(e.ID))
 }
 
 // Is makes the error match ErrReferenced.
@@ -64,7 +67,7 @@ type SourceError struct {
 }
 
 func (e *SourceError) Error() string {
-	source := fmt.Sprintf("source %v: ", e.Source)
+	source := fmt.Sprintf("source %s: ", rawvalue.Text(e.Source))
 	return source + strings.TrimPrefix(e.Err.Error(), source) // most errors name it
 }
 

@@ -260,14 +260,14 @@ func ExampleRef_Check() {
 	check(err)
 	for problem, err := range refs.Check(ctx) {
 		check(err)
-		fmt.Println(problem.Kind, "in order", problem.ID)
+		fmt.Println(problem)
 	}
 	repaired, err := refs.Repair(ctx, nil)
 	check(err)
 	fmt.Println(repaired.Repaired, "repaired,", repaired.Remaining, "left")
 	// Output:
-	// behind in order {"$numberInt":"1"}
-	// dangling in order {"$numberInt":"2"}
+	// orders.customer 1: copy of 1: behind: customer.version is 1, want 2
+	// orders.customer 2: copy of 3: dangling: customer._id
 	// 1 repaired, 1 left
 }
 

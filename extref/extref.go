@@ -301,17 +301,26 @@ func (r *Ref[ID, S]) valid(id bson.RawValue, doc bson.Raw) (state, error) {
 	for _, way := range r.ways {
 		if lookup(doc, way).Type == bson.TypeArray {
 			s.badField = way
-			return s, fmt.Errorf("source %v: %w: %q is an array, on the way to a copied field", id, ErrInvalid, way)
+			return s, fmt.Errorf("source %s: %w: %q is an array, on the way to a copied field", rawvalue.Text(id), ErrInvalid, way)
 		}
 	}
 	if r.versioned {
-		var ok bool
-		if s.version, ok = whole(lookup(doc, r.opts.VersionField)); !ok {
+		stored, ok := lookup(doc, r.opts.VersionField), false
+		if s.version, ok = whole(stored); !ok || s.version < 0 || s.version > maxVersion {
 			s.badField = r.opts.VersionField
-			return s, fmt.Errorf("source %v: %w: no whole number in %q", id, ErrInvalid, r.opts.VersionField)
+			return s, r.noVersion(id, stored)
 		}
 	}
 	return s, nil
+}
+
+// maxVersion is the highest version of a source; a copy of it can still be behind
+// the next.
+const maxVersion = math.MaxInt64 - 1
+
+func (r *Ref[ID, S]) noVersion(id, version bson.RawValue) error {
+	return fmt.Errorf("source %s: %w: %q is %s, want a whole number from 0 to %d",
+		rawvalue.Text(id), ErrInvalid, r.opts.VersionField, rawvalue.Text(version), int64(maxVersion))
 }
 
 // whole reads a version; none is 0.
@@ -384,10 +393,10 @@ func untouching() bson.D {
 func (r *Ref[ID, S]) result(id bson.RawValue, result *mongo.SingleResult) (state, error) {
 	doc, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return state{}, fmt.Errorf("source %v: %w", id, ErrNotFound)
+		return state{}, fmt.Errorf("source %s: %w", rawvalue.Text(id), ErrNotFound)
 	}
 	if err != nil {
-		return state{}, fmt.Errorf("source %v: %w", id, err)
+		return state{}, fmt.Errorf("source %s: %w", rawvalue.Text(id), err)
 	}
 	return r.state(doc)
 }

@@ -3,6 +3,8 @@ package extref_test
 import (
 	"context"
 	"errors"
+	"math"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -117,11 +119,11 @@ func TestCheckAndRepair(t *testing.T) {
 		d("ref", d("id", 2, "v", 4), "name", "newer", "city", "Berlin"),
 	}))
 	diff(t, []string{
-		`single.team {"$numberInt":"2"}: copy of {"$numberInt":"1"}: behind: team.version is {"$numberInt":"1"}, want {"$numberLong":"3"}`,
-		`single.team {"$numberInt":"3"}: copy of {"$numberInt":"9"}: dangling: team._id`,
-		`single.team {"$numberInt":"4"}: copy of {"$numberInt":"2"}: no version: team.version is missing, want {"$numberLong":"0"}`,
-		`many.teams {"$numberInt":"1"}: copy of {"$numberInt":"2"}: ahead: teams.ref.v is {"$numberInt":"4"}, want {"$numberLong":"0"}`,
-		`many.teams {"$numberInt":"1"}: copy of {"$numberInt":"1"}: different: teams.city is missing, want "Berlin"`,
+		`single.team 2: copy of 1: behind: team.version is 1, want 3`,
+		`single.team 3: copy of 9: dangling: team._id`,
+		`single.team 4: copy of 2: no version: team.version is missing, want 0`,
+		`many.teams 1: copy of 2: ahead: teams.ref.v is 4, want 0`,
+		`many.teams 1: copy of 1: different: teams.city is missing, want "Berlin"`,
 	}, problems(t, r))
 
 	stale := collect(t, r.Stale(t.Context(), "single.team"))
@@ -136,8 +138,8 @@ func TestCheckAndRepair(t *testing.T) {
 	diff(t, extref.RepairResult{Examined: 5, Repaired: 1 + 3 + 1, Remaining: 2}, result)
 	diff(t, []int64{3, 4, 5}, done)
 	diff(t, []string{
-		`single.team {"$numberInt":"3"}: copy of {"$numberInt":"9"}: dangling: team._id`,
-		`single.team {"$numberInt":"4"}: copy of {"$numberInt":"2"}: no version: team.version is missing, want {"$numberLong":"5"}`,
+		`single.team 3: copy of 9: dangling: team._id`,
+		`single.team 4: copy of 2: no version: team.version is missing, want 5`,
 	}, problems(t, r))
 	diff(t, bson.A{
 		d("ref", d("id", i32(1), "v", int64(4)), "name", "one", "city", "Berlin"),
@@ -223,7 +225,7 @@ func TestCheckUnversionedLooksAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	diff(t, []string{
-		`many.teams {"$numberInt":"1"}: copy of {"$numberInt":"2"}: different: teams.name is "wrong", want "two"`,
+		`many.teams 1: copy of 2: different: teams.name is "wrong", want "two"`,
 	}, problems(t, same))
 	if sent != 8 {
 		t.Errorf("%d reads", sent)
@@ -250,12 +252,67 @@ func TestBadSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	diff(t, []string{
-		`single.team {"$numberInt":"0"}: copy of {"$numberInt":"1"}: bad source: version`,
-		`single.team {"$numberInt":"1"}: copy of {"$numberInt":"2"}: behind: team.version is {"$numberInt":"1"}, want {"$numberLong":"2"}`,
-		`flat {"$numberInt":"1"}: copy of {"$numberInt":"1"}: bad source: version`,
+		`single.team 0: copy of 1: bad source: version`,
+		`single.team 1: copy of 2: behind: team.version is 1, want 2`,
+		`flat 1: copy of 1: bad source: version`,
 	}, problems(t, r))
 	diff(t, extref.RepairResult{Examined: 3, Repaired: 1, Remaining: 2}, ok[extref.RepairResult](t)(r.Repair(t.Context(), nil)))
 	diff(t, extref.AdoptResult{Examined: 1, Skipped: 1}, ok[extref.AdoptResult](t)(r.Adopt(t.Context(), "flat", nil)))
+}
+
+// Versions from 0 to the last but one: above that no copy could be behind any more.
+func TestVersionRange(t *testing.T) {
+	t.Parallel()
+	const last = int64(math.MaxInt64 - 1)
+	r, teams, colls := people(t, nil, nil)
+	insert(t, teams, append(team(1, "one"), bson.E{Key: "version", Value: last}),
+		append(team(2, "two"), bson.E{Key: "version", Value: last + 1}),
+		append(team(3, "three"), bson.E{Key: "version", Value: int64(-3)}),
+		append(team(4, "four"), bson.E{Key: "version", Value: 4}))
+	insert(t, colls[0],
+		d("_id", 1, "team", d("_id", 1, "name", "old", "city", "Berlin", "version", last)), d("_id", 2, "team", d("_id", 2, "name", "old", "version", 1)),
+		d("_id", 3, "team", d("_id", 3, "name", "old", "version", 1)),
+		d("_id", 4, "team", d("_id", 4, "name", "old", "version", last)), d("_id", 5, "team", d("_id", 4, "name", "old", "version", last+1)),
+		d("_id", 6, "team", d("_id", 4, "name", "old", "version", -3)))
+	sources, copies := stored(t, teams), stored(t, colls[0])
+	for name, try := range map[string]func() error{
+		"raised above":        func() error { return second(r.Update(t.Context(), 1, set("name", "new"))) },
+		"replaced and raised": func() error { return second(r.Replace(t.Context(), 1, team(1, "new"))) },
+		"set above":           func() error { return second(r.Update(t.Context(), 4, set("version", last+1))) },
+		"set to a double":     func() error { return second(r.Update(t.Context(), 4, set("version", float64(1<<63)))) },
+		"set below":           func() error { return second(r.Update(t.Context(), 4, set("version", -1))) },
+		"replaced by it": func() error {
+			return second(r.Replace(t.Context(), 4, append(team(4, "x"), bson.E{Key: "version", Value: -1})))
+		},
+		"above":                func() error { return second(r.Update(t.Context(), 2, set("phone", 1))) },
+		"below":                func() error { return second(r.Update(t.Context(), 3, set("name", "new"))) },
+		"propagated":           func() error { return second(r.Propagate(t.Context(), 2, nil)) },
+		"raised by comparison": func() error { return second(r.Propagate(t.Context(), 1, &extref.PropagateOptions{Compare: true})) },
+	} {
+		if err := try(); !errors.Is(err, extref.ErrInvalid) || !strings.Contains(err.Error(), `"version" is `) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	diff(t, sources, stored(t, teams))
+	diff(t, copies, stored(t, colls[0]))
+	diff(t, extref.UpdateResult{Version: last}, ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("phone", 1))))
+	diff(t, extref.UpdateResult{Version: 4}, ok[extref.UpdateResult](t)(r.Update(t.Context(), 4, set("version", 1)))) // not kept
+	left := []string{
+		`single.team 2: copy of 2: bad source: version`,
+		`single.team 3: copy of 3: bad source: version`,
+		`single.team 4: copy of 4: no version: team.version is 9223372036854775806, want 4`,
+		`single.team 5: copy of 4: no version: team.version is 9223372036854775807, want 4`,
+	}
+	different := `single.team 1: copy of 1: different: team.name is "old", want "one"`
+	diff(t, append([]string{different}, append(left, `single.team 6: copy of 4: behind: team.version is -3, want 4`)...), problems(t, r))
+	result, err := r.Repair(t.Context(), nil)
+	var failed *extref.SourceError
+	if !errors.As(err, &failed) || !errors.Is(err, extref.ErrInvalid) || failed.Source.AsInt64() != 1 {
+		t.Error(err)
+	}
+	diff(t, extref.RepairResult{Examined: 6, Repaired: 1, Remaining: 5}, result)
+	diff(t, append([]string{different}, left...), problems(t, r))
+	diff(t, int64(4), ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 4))[4].Value)
 }
 
 // References to a source that cannot be copied from keep no others from being

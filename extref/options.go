@@ -14,8 +14,8 @@ import (
 // Options says how the source is kept and who propagates. The zero value keeps a
 // version in "version" and propagates in the transaction of the change.
 type Options struct {
-	// VersionField is the source's field for the version, a whole number (int32,
-	// int64 or double); missing or null counts as 0. Not used if every target is Unversioned. Default "version".
+	// VersionField is the source's field for the version, without dots: a whole
+	// number from 0 to math.MaxInt64-1 (int32, int64 or double); missing or null counts as 0. Not used if every target is Unversioned. Default "version".
 	VersionField string
 
 	// Outbox makes Update and Replace write an entry there instead of

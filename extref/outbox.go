@@ -26,7 +26,7 @@ const (
 const maxBackoff = 10 * time.Minute
 
 // errNoOutbox says that the Ref was made without one.
-var errNoOutbox = errors.New("no Options.Outbox")
+var errNoOutbox = fmt.Errorf("%w: no Options.Outbox", ErrInvalid)
 
 // enqueue writes the source's entry, within the transaction of its change.
 // Changes that have not been propagated yet share one: what is propagated is the
@@ -93,13 +93,13 @@ func (r *Ref[ID, S]) drain(ctx context.Context, opts *DrainOptions) (DrainResult
 		o = *opts
 	}
 	if err := scan.Defaults("DrainOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return result, err
+		return result, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	switch {
 	case o.MaxEntries < 0:
-		return result, errors.New("DrainOptions.MaxEntries: negative")
+		return result, fmt.Errorf("%w: DrainOptions.MaxEntries: negative", ErrInvalid)
 	case o.Lease < 0:
-		return result, errors.New("DrainOptions.Lease: negative")
+		return result, fmt.Errorf("%w: DrainOptions.Lease: negative", ErrInvalid)
 	case o.Lease == 0:
 		o.Lease = time.Minute
 	}

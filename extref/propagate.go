@@ -60,7 +60,7 @@ func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, opts *PropagateOption
 		o = *opts
 	}
 	if err := scan.Defaults("PropagateOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return PropagateResult{}, fmt.Errorf("extref: propagate: %w", err)
+		return PropagateResult{}, fmt.Errorf("extref: propagate: %w: %w", ErrInvalid, err)
 	}
 	raw, err := r.id(id)
 	if err != nil {
@@ -120,6 +120,9 @@ func (r *Ref[ID, S]) compare(ctx context.Context, id bson.RawValue, s state) (st
 		}
 		if !different {
 			return s, nil
+		}
+		if s.version >= maxVersion {
+			return s, r.noVersion(id, rawInt64(s.version+1))
 		}
 		// Unless somebody else has raised it meanwhile.
 		filter := byID(id)

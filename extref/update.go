@@ -29,7 +29,8 @@ type UpdateResult struct {
 // Update changes a source. update is what the driver's UpdateOne takes: update
 // operators or a pipeline. If a followed field has changed by it the version is
 // raised in the same transaction, and the change goes to the copies, or into the
-// outbox, there as well.
+// outbox, there as well. The version never goes back: a lower one that the update
+// sets is not kept.
 //
 // Cost: 3 round trips and 1 document written, by _id, commit included, if no
 // followed field changed. Else 1 round trip and 1 write more for the version, if
@@ -38,7 +39,7 @@ type UpdateResult struct {
 // outbox 1 round trip and 1 write instead; with Deferred neither.
 func (r *Ref[ID, S]) Update(ctx context.Context, id ID, update any) (UpdateResult, error) {
 	if update == nil {
-		return UpdateResult{}, errors.New("extref: update: nil update")
+		return UpdateResult{}, fmt.Errorf("extref: update: %w: update: nil", ErrInvalid)
 	}
 	raw, err := r.id(id)
 	if err != nil {
@@ -56,7 +57,8 @@ func (r *Ref[ID, S]) Update(ctx context.Context, id ID, update any) (UpdateResul
 
 // Replace is Update with a whole document in place of the stored one. The
 // version goes on from the stored one, unless src holds a higher one. An _id in src
-// must be id.
+// must be id. Fields that src lacks go, also those that other code keeps in the
+// document, such as a pattern of another package; Update leaves them.
 //
 // Cost: as Update; 1 round trip and 1 write for the version also if no followed
 // field changed but src holds an older version.
@@ -67,10 +69,10 @@ func (r *Ref[ID, S]) Replace(ctx context.Context, id ID, src S) (UpdateResult, e
 	}
 	doc, err := encode.Document(r.opts.Registry, src)
 	if err != nil {
-		return UpdateResult{}, fmt.Errorf("extref: replace: source %v: %w: %w", raw, ErrInvalid, err)
+		return UpdateResult{}, fmt.Errorf("extref: replace: source %s: %w: %w", rawvalue.Text(raw), ErrInvalid, err)
 	}
 	if other := lookup(doc, "_id"); other.Type != 0 && rawvalue.Key(other) != rawvalue.Key(raw) {
-		return UpdateResult{}, fmt.Errorf("extref: replace: source %v: %w: _id is %v", raw, ErrInvalid, other)
+		return UpdateResult{}, fmt.Errorf("extref: replace: source %s: %w: _id is %s", rawvalue.Text(raw), ErrInvalid, rawvalue.Text(other))
 	}
 	if _, err := r.valid(raw, doc); err != nil {
 		return UpdateResult{}, fmt.Errorf("extref: replace: %w", err)
@@ -96,6 +98,8 @@ func (r *Ref[ID, S]) change(ctx context.Context, raw bson.RawValue, apply func(c
 				{Key: "$ne", Value: nil}, {Key: "$not", Value: bson.D{{Key: "$type", Value: bson.A{"int", "long", "double"}}}},
 			}}},
 			bson.D{{Key: r.opts.VersionField, Value: isArray}},
+			bson.D{{Key: r.opts.VersionField, Value: bson.D{{Key: "$lt", Value: 0}}}},
+			bson.D{{Key: r.opts.VersionField, Value: bson.D{{Key: "$gt", Value: int64(maxVersion)}}}},
 			bson.D{{Key: "$expr", Value: op("$ne", version, op1("$convert", bson.D{ // a fraction, or no number at all
 				{Key: "input", Value: version}, {Key: "to", Value: "long"}, {Key: "onError", Value: nil},
 			}))}})
@@ -151,6 +155,9 @@ func (r *Ref[ID, S]) raise(ctx context.Context, id bson.RawValue, before state) 
 	}
 	if !r.versioned || after.version >= due {
 		return after, changed, nil
+	}
+	if due > maxVersion {
+		return after, false, r.noVersion(id, rawInt64(due))
 	}
 	after.version = due
 	_, err = r.source.UpdateOne(ctx, byID(id), bson.D{{Key: "$set", Value: bson.D{{Key: r.opts.VersionField, Value: due}}}})

@@ -84,13 +84,13 @@ func (r *Ref[ID, S]) watch(ctx context.Context, opts *WatchOptions) error {
 		o = *opts
 	}
 	if err := scan.Defaults("WatchOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if o.Tokens == nil {
-		return errors.New("WatchOptions.Tokens: nil collection")
+		return fmt.Errorf("%w: WatchOptions.Tokens: nil collection", ErrInvalid)
 	}
 	if o.MaxAwait < 0 {
-		return errors.New("WatchOptions.MaxAwait: negative")
+		return fmt.Errorf("%w: WatchOptions.MaxAwait: negative", ErrInvalid)
 	}
 	if o.Name == "" {
 		o.Name = r.source.Database().Name() + "." + r.source.Name()
