@@ -337,7 +337,7 @@ func TestRepairBesideWrites(t *testing.T) {
 			for g := range 2 {
 				go func() {
 					var err error
-					for i := 0; i < 200 && !stop.Load() && err == nil; i++ {
+					for i := 0; i < 100 && !stop.Load() && err == nil; i++ {
 						id := fmt.Sprintf("g%d-%d", g, i)
 						_, err = tr.Insert(ctx, v.doc(id), tr.Under(fmt.Sprintf("n%d", 1+(i*7+g)%40)))
 						if err == nil && i%3 == 0 {
@@ -346,15 +346,20 @@ func TestRepairBesideWrites(t *testing.T) {
 						if err == nil && i%4 == 0 {
 							_, err = tr.Delete(ctx, id, tree.Restrict)
 						}
-						if err != nil && damaged.MatchString(err.Error()) {
+						if err != nil && (damaged.MatchString(err.Error()) || lost(err)) {
 							err = nil
+						}
+						if name == "nested" && (errors.Is(err, tree.ErrCycle) || errors.Is(err, tree.ErrHasChildren)) {
+							err = nil // so say the wrong numbers
 						}
 					}
 					finished <- err
 				}()
 			}
+			last := name == "nested" // for what was inserted by the wrong numbers
 			for range 3 {
-				if _, err := tr.Repair(t.Context(), &tree.RepairOptions{BatchSize: 10}); err != nil {
+				_, err := tr.Repair(t.Context(), &tree.RepairOptions{BatchSize: 10})
+				if last = last || lost(err); err != nil && !lost(err) {
 					t.Error(err)
 				}
 			}
@@ -364,7 +369,7 @@ func TestRepairBesideWrites(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if name == "nested" { // what was inserted by the wrong numbers
+			if last {
 				if _, err := tr.Repair(t.Context(), nil); err != nil {
 					t.Error(err)
 				}

@@ -13,8 +13,8 @@ import (
 // RepairOptions control Repair.
 type RepairOptions struct {
 	// MakeRoots makes roots of orphans, of nodes with a malformed path and of one
-	// node of each cycle that no other node leads to. Default false: they stay
-	// as they are.
+	// node of each cycle that no other node leads to; what their parent field or
+	// path held, an array too, is lost. Default false: they stay as they are.
 	MakeRoots bool
 	// BatchSize is the number of nodes looked at in a transaction. Default 1,000.
 	BatchSize int
