@@ -37,9 +37,10 @@ type AdoptResult struct {
 // that had no overflow documents before, or one whose bounds have been changed.
 // Arrays over the bounds are split, parents with room are filled up from their
 // overflow documents, what fits is folded back, and with Options.CountTypical
-// typical documents get their total. All else is not written. It needs no
-// checkpoint: what is done is not selected again. Lists that it cannot change are
-// skipped and counted.
+// typical documents get their total. All else stays as it is. It needs no
+// checkpoint: what is done is not selected again, but for outliers whose parent
+// MaxBytes has filled, which are looked at each time. Lists that it cannot change
+// are skipped and counted.
 //
 // Each list is changed in a transaction of its own, beside live writes. Writers
 // that do not know the pattern may still push into what has been split; run Adopt

@@ -91,10 +91,10 @@
 //
 // Removals leave holes; an overflow document is deleted with its last element.
 // When the total has come down to Options.FoldBack (three quarters of MaxCount),
-// the removal moves everything back into the parent and takes the flag and the
-// total away. The distance to MaxCount keeps a list that grows and shrinks around
-// it from moving each time. [Lists.Rebalance] closes the holes of one list when
-// you want it: the parent is filled up from its overflow documents.
+// the removal moves everything back into the parent, a typical document again.
+// The distance to MaxCount keeps a list that grows and shrinks around it from
+// moving each time. [Lists.Rebalance] closes the holes of one list when you want
+// it: the parent is filled up from its overflow documents.
 //
 // # Indexes
 //
@@ -118,7 +118,7 @@
 //	Page             1 RT                        1 RT inside the parent, else 5
 //	Delete           1 RT                        4 RT
 //	Distribution     1 RT, a scan
-//	Adopt            a scan, and 5 RT for each document that changes
+//	Adopt            a scan, and 5 RT for each document that it splits; with Set 6
 //	Check, Repair    a scan, and 3 RT for each outlier; with Set 4
 //
 // # Several writers
@@ -132,9 +132,13 @@
 // no transaction. A missing parent is [ErrNotFound], and nothing is written: no
 // overflow document exists without its parent.
 //
-// All calls join the session of their context and a transaction it is in. What is
-// refused there leaves nothing behind in it. Contains, Total and typical reads go
-// by the collection's read preference; the rest reads from the primary.
+// All calls join the session of their context and a transaction it is in, which may
+// go on after ErrNotFound and [ErrInvalid]: what was refused has left nothing
+// behind. After any other error abort it, and after the ErrInvalid of a field that
+// holds no array: that error is the server's, which has ended the transaction.
+//
+// Contains, Total and typical reads go by the collection's read preference; the
+// rest reads from the primary.
 //
 // Other code may change all of a parent but the three fields. It may add to and
 // take from the array of a typical document by the guard that this package uses:
