@@ -14,7 +14,7 @@ import (
 
 // A Column is a field of the documents and the entry that stands for it.
 type Column struct {
-	// Path of the field. Its parents must be documents, not arrays.
+	// Path of the field, dotted or not. Its parents must be documents, not arrays.
 	Path string
 	// Key and Qualifier of the entry.
 	Key       string
@@ -44,14 +44,14 @@ type AdoptOptions struct {
 
 // AdoptResult counts documents.
 type AdoptResult struct {
-	Examined int64 // had one of the fields (Adopt) or entries (Unadopt)
-	Adopted  int64 // changed
+	Examined int64 `json:"examined"` // had one of the fields (Adopt) or entries (Unadopt)
+	Adopted  int64 `json:"adopted"`  // changed
 	// Skipped were left alone: on a collision, because ArrayField is no array or
 	// the parent of a field no document, or because they were changed or deleted
 	// by somebody else meanwhile. Without Keep they are found by what they still
 	// have: one of the fields ({path: {$exists: true}}), or of the entries
 	// (Exists).
-	Skipped int64
+	Skipped int64 `json:"skipped"`
 }
 
 // Adopt turns fields into entries and takes the fields away. The entries come
@@ -198,7 +198,7 @@ func (c *core) conversion(columns []Column, opts *AdoptOptions) (AdoptOptions, e
 		o = *opts
 	}
 	if err := scan.Defaults("AdoptOptions", &o.BatchSize, 1000, &o.Progress); err != nil {
-		return o, err
+		return o, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if err := o.OnCollision.check("AdoptOptions.OnCollision"); err != nil {
 		return o, err

@@ -194,6 +194,9 @@ func TestJSON(t *testing.T) {
 		`{"id":7,"value":1,"qualifier":"q"}`:                                  attribute.Value[int, int]{ID: 7, Value: 1, Qualifier: "q"},
 		`{"key":"a","count":3,"distinct":2,"values":[{"value":1,"count":2}]}`: attribute.Facet[int]{Key: "a", Count: 3, Distinct: 2, Values: []attribute.FacetValue[int]{{Value: 1, Count: 2}}},
 		`{"key":"a","qualifier":"q","count":0,"distinct":0,"values":null}`:    attribute.Facet[int]{Key: "a", Qualifier: "q"},
+		`{"examined":3,"adopted":2,"skipped":1}`:                              attribute.AdoptResult{Examined: 3, Adopted: 2, Skipped: 1},
+		`{"examined":3,"changed":2,"skipped":1}`:                              attribute.KeyResult{Examined: 3, Changed: 2, Skipped: 1},
+		`{"examined":3,"repaired":2,"remaining":1}`:                           attribute.RepairResult{Examined: 3, Repaired: 2, Remaining: 1},
 	} {
 		got, err := json.Marshal(result)
 		must(t, err)

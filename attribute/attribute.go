@@ -22,7 +22,8 @@ type Options struct {
 	// ArrayField is the path of the array. Its parents, if it is dotted, must be
 	// documents, not arrays. Default "attributes".
 	ArrayField string
-	// KeyField holds an entry's key, a string. Default "k".
+	// KeyField holds an entry's key, a string. This and the two below are names,
+	// without dots. Default "k".
 	KeyField string
 	// ValueField holds an entry's value. Default "v".
 	ValueField string
@@ -35,7 +36,7 @@ type Options struct {
 }
 
 // Index describes an index over the entries: {prefix…, key, qualifier, value,
-// suffix…}, all ascending.
+// suffix…}, all ascending. The paths may be dotted.
 type Index struct {
 	// Prefix holds paths that queries compare for equality besides. Default
 	// none.

@@ -571,6 +571,8 @@ func TestInvalid(t *testing.T) {
 		"UTF-8, add":        q.Add(ctx, 1, "k", 1, "\xff"),
 		"UTF-8, facets":     errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Keys: []string{"\xff"}})),
 		"UTF-8, sort":       errOf(coll.Aggregate(ctx, q.SortPipeline(nil, "k", &attribute.SortOptions{Qualifier: "\xff"}))),
+		"batch":             errOf(a.RemoveKey(ctx, "k", &attribute.KeyOptions{BatchSize: -1})),
+		"batch, repair":     errOf(a.Repair(ctx, &attribute.RepairOptions{BatchSize: -1})),
 		"skip":              errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "k", &attribute.SortOptions{Skip: -1}))),
 		"limit":             errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "k", &attribute.SortOptions{Limit: -1}))),
 		"top":               errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Top: -1})),
@@ -723,7 +725,7 @@ func TestTransaction(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	coll := db.Collection("c")
-	insert(t, coll, d("_id", 1))
+	insert(t, coll, d("_id", 1), d("_id", 2, "attributes", "text"))
 	a := newAttributes[int, int](t, coll, nil)
 	session, err := db.Client().StartSession()
 	must(t, err)
@@ -731,16 +733,26 @@ func TestTransaction(t *testing.T) {
 	abort := errors.New("abort")
 	var all []attribute.Attribute[int]
 	var value int
+	refusal := func(target error, call func() error) func() error {
+		return func() error {
+			if err := call(); !errors.Is(err, target) {
+				return fmt.Errorf("want %v: %w", target, err)
+			}
+			return nil
+		}
+	}
 	_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
 		for i, call := range []func() error{
 			func() error { return a.Set(ctx, 1, "a", 1) },
 			func() error { return a.SetMany(ctx, 1, attribute.Attribute[int]{Key: "b", Value: 2}) },
-			func() error {
-				if err := a.Add(ctx, 1, "a", 1); !errors.Is(err, attribute.ErrExists) {
-					return fmt.Errorf("add: %w", err)
-				}
-				return nil // and the transaction goes on
-			},
+			// After a refusal the transaction goes on.
+			refusal(attribute.ErrExists, func() error { return a.Add(ctx, 1, "a", 1) }),
+			refusal(attribute.ErrNoAttribute, func() error { return a.Change(ctx, 1, "x", 1) }),
+			refusal(attribute.ErrNotFound, func() error { return a.Remove(ctx, 9, "x") }),
+			refusal(attribute.ErrNotArray, func() error { return a.Set(ctx, 2, "x", 1) }),
+			refusal(attribute.ErrNotArray, func() error { return errOf(a.Get(ctx, 2, "x")) }),
+			refusal(attribute.ErrInvalid, func() error { return a.Set(ctx, 1, "", 1) }),
+			refusal(attribute.ErrInvalid, func() error { return errOf(coll.DeleteMany(ctx, a.Filter(attribute.Condition{}))) }),
 			func() error { return a.Add(ctx, 1, "c", 1) },
 			func() error { return a.Change(ctx, 1, "c", 2) },
 			func() error { return a.Rename(ctx, 1, "c", "d") },

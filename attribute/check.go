@@ -95,9 +95,9 @@ type RepairOptions struct {
 
 // RepairResult says what Repair did.
 type RepairResult struct {
-	Examined  int64 // documents with problems
-	Repaired  int64 // documents of which duplicates were removed
-	Remaining int64 // problems it cannot repair, see Check
+	Examined  int64 `json:"examined"`  // documents with problems
+	Repaired  int64 `json:"repaired"`  // documents of which duplicates were removed
+	Remaining int64 `json:"remaining"` // problems it cannot repair, see Check
 }
 
 // Repair removes duplicate entries, in each document by one update that looks
@@ -113,7 +113,7 @@ func (c *core) Repair(ctx context.Context, opts *RepairOptions) (RepairResult, e
 		o = *opts
 	}
 	if err := scan.Defaults("RepairOptions", &o.BatchSize, 1000, &o.Progress); err != nil {
-		return result, wrap("repair", err)
+		return result, wrap("repair", fmt.Errorf("%w: %w", ErrInvalid, err))
 	}
 	update := c.unique(o.KeepFirst)
 	var ids bson.A

@@ -157,12 +157,18 @@
 // Each write to one document is one operation of the server that finds the
 // entry and changes it. Any number of writers that set one key at once leave
 // one entry; of two that add it, one gets [ErrExists]. Two writers of different
-// keys do not undo each other. Nothing needs a transaction; all calls join the
-// one of their context. Other code may write the same arrays: an entry that a
-// plain $push has added twice is what [Attributes.Check] finds.
+// keys do not undo each other. Other code may write the same arrays: an entry
+// that a plain $push has added twice is what [Attributes.Check] finds.
 //
-// Add, Change and Remove are refused by their filter. Only then a second
-// command asks for the reason.
+// Writes are refused by their filter. Only then a second command asks for the
+// reason: no such document ([ErrNotFound]) or entry ([ErrNoAttribute]), one too
+// many ([ErrExists]), an ArrayField that is no array ([ErrNotArray]). Reads of
+// one document say the same.
+//
+// Nothing needs a transaction; all calls join the one of their context. These
+// four and ErrInvalid leave it as it was, with nothing written, so that it can go
+// on and commit. After any other error of a write abort it, as the server mostly
+// has done.
 //
 // # Sorting and counting
 //

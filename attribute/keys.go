@@ -52,12 +52,12 @@ type KeyOptions struct {
 
 // KeyResult counts documents.
 type KeyResult struct {
-	Examined int64 // had the key
-	Changed  int64
+	Examined int64 `json:"examined"` // had the key
+	Changed  int64 `json:"changed"`
 	// Skipped were left alone: on a collision, because ArrayField is no array, or
 	// because they were changed or deleted by somebody else meanwhile. They are
 	// found by the key, which they still have (Exists).
-	Skipped int64
+	Skipped int64 `json:"skipped"`
 }
 
 // RenameKey gives the entries of key from, of any qualifier, the key to in all
@@ -111,7 +111,10 @@ func (o *KeyOptions) withDefaults() (KeyOptions, error) {
 	if err := out.OnCollision.check("KeyOptions.OnCollision"); err != nil {
 		return out, err
 	}
-	return out, scan.Defaults("KeyOptions", &out.BatchSize, 1000, &out.Progress)
+	if err := scan.Defaults("KeyOptions", &out.BatchSize, 1000, &out.Progress); err != nil {
+		return out, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return out, nil
 }
 
 // batches updates the documents of o.Filter that selected matches too, BatchSize
