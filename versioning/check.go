@@ -35,17 +35,14 @@ type Problem struct {
 }
 
 func (p Problem) String() string {
-	text := fmt.Sprintf("document %v, revision %d: %s", p.ID, p.Revision, p.Kind)
+	text := fmt.Sprintf("document %s, revision %d: %s", rawvalue.Text(p.ID), p.Revision, p.Kind)
 	if p.Field != "" {
 		text += ": " + p.Field
 	}
-	switch {
-	case p.Want.Type == 0:
+	if p.Want.Type == 0 {
 		return text
-	case p.Have.Type == 0:
-		return fmt.Sprintf("%s is missing, want %v", text, p.Want)
 	}
-	return fmt.Sprintf("%s is %v, want %v", text, p.Have, p.Want)
+	return fmt.Sprintf("%s is %s, want %s", text, rawvalue.Text(p.Have), rawvalue.Text(p.Want))
 }
 
 // ProblemKind classifies problems.

@@ -172,7 +172,7 @@ func TestProblems(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		`document "a", revision 1: broken delta: delta`,
-		`document "a", revision 1: number taken: version is missing, want {"$numberLong":"4"}`,
+		`document "a", revision 1: number taken: version is missing, want 4`,
 		`document "a", revision 2: broken delta: delta`,
 		fmt.Sprintf(`document "a", revision 2: time reversed: change.at is {"$date":{"$numberLong":"%d"}}, want {"$date":{"$numberLong":"%d"}}`,
 			month(-1).UnixMilli(), month(0).UnixMilli()),

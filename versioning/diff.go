@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -87,7 +89,7 @@ func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) ([]D
 // or took it away; its Change says who, when and why. path may lead through documents
 // and places of arrays ("items.0.name"). If no revision ever had the field the error
 // is ErrNotFound, if the one that set it may have been pruned ErrPruned, and for an
-// empty path ErrInvalid.
+// empty path or one in Options.Ignored ErrInvalid.
 //
 // Cost: that of History newest first, as far back as that revision.
 func (d *Documents[ID, T]) LastChange(ctx context.Context, id ID, path string) (Revision[T], error) {
@@ -101,6 +103,9 @@ func (d *Documents[ID, T]) LastChange(ctx context.Context, id ID, path string) (
 func (d *Documents[ID, T]) lastChange(ctx context.Context, id ID, path string) (Revision[T], error) {
 	if path == "" {
 		return Revision[T]{}, fmt.Errorf("%w: path: empty", ErrInvalid)
+	}
+	if key, _, _ := strings.Cut(path, "."); slices.Contains(d.opts.Ignored, key) {
+		return Revision[T]{}, fmt.Errorf("%w: path: %q is one of Options.Ignored, which have no history", ErrInvalid, key)
 	}
 	var newer *state
 	var value bson.RawValue
@@ -120,9 +125,9 @@ func (d *Documents[ID, T]) lastChange(ctx context.Context, id ID, path string) (
 	case err != nil:
 		return Revision[T]{}, err
 	case newer.number > 1:
-		return Revision[T]{}, fmt.Errorf("%w: _id %v, the one that set %q", ErrPruned, newer.id, path)
+		return Revision[T]{}, fmt.Errorf("%w, the one that set %q", of(newer.id, ErrPruned), path)
 	case value.Type == 0:
-		return Revision[T]{}, fmt.Errorf("%w: _id %v has had no %q", ErrNotFound, newer.id, path)
+		return Revision[T]{}, fmt.Errorf("%w has had no %q", of(newer.id, ErrNotFound), path)
 	}
 	return d.revision(newer)
 }

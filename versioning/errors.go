@@ -8,6 +8,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/missing"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -53,14 +54,14 @@ type ConflictError struct {
 }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("document %v: revision %d was read, %d is current", e.ID, e.Read, e.Current)
+	return fmt.Sprintf("document %s: revision %d was read, %d is current", rawvalue.Text(e.ID), e.Read, e.Current)
 }
 
 // of names the document that a refusal is about.
-func of(id any, err error) error { return fmt.Errorf("%w: _id %v", err, id) }
+func of(id bson.RawValue, err error) error { return fmt.Errorf("%w: _id %s", err, rawvalue.Text(id)) }
 
 // ofRevision names the revision as well.
-func ofRevision(id any, number int64, err error) error {
+func ofRevision(id bson.RawValue, number int64, err error) error {
 	return fmt.Errorf("%w, revision %d", of(id, err), number)
 }
 

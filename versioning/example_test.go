@@ -157,7 +157,7 @@ func ExampleDocuments_Restore() {
 	}
 	fmt.Println(policy.Number, policy.Document.Items)
 	// Output:
-	// versioning: get: no such document or revision: _id gollum
+	// versioning: get: no such document or revision: _id "gollum"
 	// 3 [One Ring]
 }
 

@@ -11,6 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
 // A row is a document of the revisions collection.
@@ -53,11 +55,11 @@ func (d *Documents[ID, T]) parseRow(raw bson.Raw) (*row, error) {
 	r := &row{document: raw.Lookup(d.opts.DocumentIDField), change: parseChange(raw.Lookup(d.opts.ChangeField)), ignored: d.opts.Ignored}
 	if r.document.Type == 0 {
 		r.document.Type = bson.TypeNull // as the server has it
-		return r, fmt.Errorf("%w: revision document %v has no %q", ErrInconsistent, raw.Lookup("_id"), d.opts.DocumentIDField)
+		return r, fmt.Errorf("%w: revision document %s has no %q", ErrInconsistent, rawvalue.Text(raw.Lookup("_id")), d.opts.DocumentIDField)
 	}
 	var ok bool
 	if r.number, ok = wholeNumber(raw.Lookup(d.opts.RevisionField)); !ok {
-		return r, fmt.Errorf("%w: revision document %v has no number", ErrInconsistent, raw.Lookup("_id"))
+		return r, fmt.Errorf("%w: revision document %s has no number", ErrInconsistent, rawvalue.Text(raw.Lookup("_id")))
 	}
 	r.deleted, _ = raw.Lookup(d.opts.DeletedField).BooleanOK()
 	if doc, ok := raw.Lookup(d.opts.DocumentField).DocumentOK(); ok {
@@ -72,7 +74,7 @@ func (d *Documents[ID, T]) parseRow(raw bson.Raw) (*row, error) {
 }
 
 func (r *row) broken(err error) error {
-	return fmt.Errorf("%w: document %v, revision %d: %w", ErrInconsistent, r.document, r.number, err)
+	return fmt.Errorf("%w: document %s, revision %d: %w", ErrInconsistent, rawvalue.Text(r.document), r.number, err)
 }
 
 var (
@@ -279,7 +281,7 @@ func (d *Documents[ID, T]) asOf(ctx context.Context, id ID, moment time.Time) (*
 	}
 	// The current document comes first: what was current when it was read, and is
 	// not any more, is in the history by then.
-	current, err := d.load(ctx, d.current, id)
+	current, err := d.load(ctx, d.current, key)
 	switch {
 	case err == nil && current.change.At.UnixMilli() <= moment.UnixMilli():
 		return d.past(current), nil
@@ -338,7 +340,7 @@ func (d *Documents[ID, T]) walk(ctx context.Context, id ID, oldestFirst bool, vi
 		return err
 	}
 	// First the current document, see asOf.
-	current, err := d.load(ctx, d.current, id)
+	current, err := d.load(ctx, d.current, key)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}

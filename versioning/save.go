@@ -234,7 +234,7 @@ func (w *wish) apply(stored []field) []field {
 func (d *Documents[ID, T]) wish(r Revision[T]) (wish, error) {
 	w := wish{read: r.Number, partial: r.partial}
 	if r.Number < 1 {
-		return w, fmt.Errorf("%w: revision %d", ErrInvalid, r.Number)
+		return w, fmt.Errorf("%w: Revision.Number: %d, want 1 or more", ErrInvalid, r.Number)
 	}
 	var err error
 	if w.next, err = d.encode(r.Document); err != nil {
@@ -253,7 +253,7 @@ func (d *Documents[ID, T]) wish(r Revision[T]) (wish, error) {
 		}
 	}
 	if !ok {
-		return w, fmt.Errorf("%w: no _id", ErrInvalid)
+		return w, fmt.Errorf("%w: document: no _id", ErrInvalid)
 	}
 	return w, nil
 }
@@ -272,7 +272,7 @@ func (d *Documents[ID, T]) know(w *wish, base *state) error {
 		return err
 	}
 	if w.id.Type != 0 && rawvalue.Key(w.id) != rawvalue.Key(base.id) {
-		return fmt.Errorf("%w: _id %v is not %v, which was read", ErrInvalid, w.id, base.id)
+		return fmt.Errorf("%w: _id %s is not %s, which was read", ErrInvalid, rawvalue.Text(w.id), rawvalue.Text(base.id))
 	}
 	// The _id stays as stored: 1 for 1.0 is no change, nor is none.
 	w.base, w.id, w.known, w.next = base, base.id, without(w.known, "_id"), without(w.next, "_id")
@@ -353,8 +353,8 @@ func (d *Documents[ID, T]) archive(ctx context.Context, bare bson.A, rows ...bso
 		found, err := d.revisionsPrimary.FindOne(ctx, d.rowFilter(bson.D{{Key: "$in", Value: bare}}),
 			options.FindOne().SetProjection(bson.D{{Key: d.opts.DocumentIDField, Value: 1}})).Raw()
 		if err == nil {
-			return fmt.Errorf("%w: document %v has no %q, but a history: Adopt gives it the next number",
-				ErrInconsistent, found.Lookup(d.opts.DocumentIDField), d.opts.RevisionField)
+			return fmt.Errorf("%w: document %s has no %q, but a history: Adopt gives it the next number",
+				ErrInconsistent, rawvalue.Text(found.Lookup(d.opts.DocumentIDField)), d.opts.RevisionField)
 		}
 		if !errors.Is(err, mongo.ErrNoDocuments) {
 			return err
@@ -500,8 +500,12 @@ func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error,
 	if err := change.check(); err != nil {
 		return Revision[T]{}, fail("update", err)
 	}
+	key, err := d.value(id)
+	if err != nil {
+		return Revision[T]{}, fail("update", err)
+	}
 	revision, err := d.retry(ctx, func() (r Revision[T], again bool, err error) {
-		s, err := d.load(ctx, d.currentPrimary, id)
+		s, err := d.load(ctx, d.currentPrimary, key)
 		if err != nil {
 			return r, false, err
 		}
@@ -549,7 +553,7 @@ func (d *Documents[ID, T]) Delete(ctx context.Context, id ID, read int64, change
 
 func (d *Documents[ID, T]) delete(ctx context.Context, id ID, read int64, change Change) error {
 	if read < 1 {
-		return fmt.Errorf("%w: revision %d", ErrInvalid, read)
+		return fmt.Errorf("%w: read: %d, want 1 or more", ErrInvalid, read)
 	}
 	if err := change.check(); err != nil {
 		return err
@@ -612,7 +616,7 @@ func (d *Documents[ID, T]) restore(ctx context.Context, id ID, n int64, change C
 		return Revision[T]{}, err
 	}
 	old := d.versioned(then.fields)
-	s, err := d.load(ctx, d.currentPrimary, id)
+	s, err := d.load(ctx, d.currentPrimary, key)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		s, err = d.create(ctx, &state{id: then.id, fields: old}, change)

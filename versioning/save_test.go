@@ -196,6 +196,7 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 	must[versioning.PruneResult](t)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 3}))
 	second := func(_ any, err error) error { return err }
 	saved := must[[]versioning.Saved](t)(d.SaveMany(ctx, []revision{{Number: 1, Document: counter{ID: "x"}}}, nobody, nil))
+	get(t)(d.Create(ctx, counter{ID: "b"}, nobody))
 	var history error
 	for err := range errorsOf(d.History(ctx, "x", nil)) {
 		history = err
@@ -204,10 +205,13 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 		err, is error
 		want    string
 	}{
-		"get":         {second(d.Get(ctx, "x")), versioning.ErrNotFound, "_id x"},
+		"get":         {second(d.Get(ctx, "x")), versioning.ErrNotFound, `_id "x"`},
+		"get empty":   {second(d.Get(ctx, "")), versioning.ErrNotFound, `_id ""`},
+		"get number":  {second(helper[int, counter](t, db, nil).Get(ctx, 9999)), versioning.ErrNotFound, "_id 9999"},
+		"get channel": {second(helper[chan int, counter](t, db, nil).Get(ctx, nil)), versioning.ErrInvalid, "invalid: ID <nil>: "},
 		"save":        {second(d.Save(ctx, revision{Number: 1, Document: counter{ID: "x"}}, nobody)), versioning.ErrNotFound, `_id "x"`},
 		"save many":   {saved[0].Err, versioning.ErrNotFound, `_id "x"`},
-		"update":      {second(d.Update(ctx, "x", noop, nobody)), versioning.ErrNotFound, "_id x"},
+		"update":      {second(d.Update(ctx, "x", noop, nobody)), versioning.ErrNotFound, `_id "x"`},
 		"delete":      {d.Delete(ctx, "x", 1, nobody), versioning.ErrNotFound, `_id "x"`},
 		"at":          {second(d.At(ctx, "a", 9)), versioning.ErrNotFound, `_id "a", revision 9`},
 		"at zero":     {second(d.At(ctx, "a", 0)), versioning.ErrNotFound, `_id "a", revision 0`},
@@ -219,13 +223,23 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 		"as of none":  {second(d.AsOf(ctx, "x", month(-1))), versioning.ErrNotFound, `_id "x"`},
 		"history":     {history, versioning.ErrNotFound, `_id "x"`},
 		"last change": {second(d.LastChange(ctx, "x", "n")), versioning.ErrNotFound, `_id "x"`},
-		"no path":     {second(d.LastChange(ctx, "a", "")), versioning.ErrInvalid, "path: empty"},
-		"exists":      {second(d.Create(ctx, counter{ID: "a"}, nobody)), versioning.ErrExists, `_id "a"`},
+		"no field":    {second(d.LastChange(ctx, "a", "x.y")), versioning.ErrPruned, `_id "a", the one that set "x.y"`},
+		"no path":     {second(d.LastChange(ctx, "a", "")), versioning.ErrInvalid, "invalid: path: empty"},
+		"ignored": {second(helper[string, counter](t, db, &versioning.Options{Ignored: []string{"note"}}).LastChange(ctx, "a", "note.x")),
+			versioning.ErrInvalid, `path: "note" is one of Options.Ignored`},
+		"never had": {second(d.LastChange(ctx, "b", "note")), versioning.ErrNotFound, `_id "b" has had no "note"`},
+		"exists":    {second(d.Create(ctx, counter{ID: "a"}, nobody)), versioning.ErrExists, `_id "a"`},
 		"in a transaction": {inTransaction(t, db, func(ctx context.Context) error {
 			return second(d.Create(ctx, counter{ID: "a"}, nobody))
 		}, false), versioning.ErrExists, `_id "a"`},
-		"no fn":   {second(d.Update(ctx, "a", nil, nobody)), versioning.ErrInvalid, "fn: nil"},
-		"nothing": {second(d.Decode(nil)), versioning.ErrInvalid, "no _id"},
+		"no fn":      {second(d.Update(ctx, "a", nil, nobody)), versioning.ErrInvalid, "invalid: fn: nil"},
+		"no number":  {second(d.Save(ctx, revision{Document: counter{ID: "a"}}, nobody)), versioning.ErrInvalid, "invalid: Revision.Number: 0"},
+		"not read":   {d.Delete(ctx, "a", -1, nobody), versioning.ErrInvalid, "invalid: read: -1"},
+		"batch size": {second(d.SaveMany(ctx, nil, nobody, &versioning.BatchOptions{BatchSize: -1})), versioning.ErrInvalid, "invalid: BatchOptions.BatchSize: "},
+		"repair":     {second(d.Repair(ctx, &versioning.RepairOptions{BatchSize: -1})), versioning.ErrInvalid, "invalid: RepairOptions.BatchSize: "},
+		"adopt":      {second(d.Adopt(ctx, &versioning.AdoptOptions{BatchSize: -1})), versioning.ErrInvalid, "invalid: AdoptOptions.BatchSize: "},
+		"null":       {second(helper[string, bson.D](t, db, nil).Create(ctx, bson.D{{Key: "_id", Value: nil}}, nobody)), versioning.ErrInvalid, `_id null is no string: it would be ""`},
+		"nothing":    {second(d.Decode(nil)), versioning.ErrInvalid, "no _id"},
 	} {
 		if !errors.Is(test.err, test.is) || strings.Count(test.err.Error(), test.want) != 1 {
 			t.Errorf("%s: error %v, want %v and %q once", what, test.err, test.is, test.want)

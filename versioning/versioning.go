@@ -166,7 +166,11 @@ func (d *Documents[ID, T]) HistoryPipeline(id ID) mongo.Pipeline {
 //
 // Cost: 1 round trip, 1 key and document by _id.
 func (d *Documents[ID, T]) Get(ctx context.Context, id ID) (Revision[T], error) {
-	s, err := d.load(ctx, d.current, id)
+	key, err := d.value(id)
+	if err != nil {
+		return Revision[T]{}, fail("get", err)
+	}
+	s, err := d.load(ctx, d.current, key)
 	if err != nil {
 		return Revision[T]{}, fail("get", err)
 	}
@@ -200,7 +204,7 @@ type state struct {
 	raw     bson.Raw // as the current document, nil for one of the history
 }
 
-func (d *Documents[ID, T]) load(ctx context.Context, coll *mongo.Collection, id any) (*state, error) {
+func (d *Documents[ID, T]) load(ctx context.Context, coll *mongo.Collection, id bson.RawValue) (*state, error) {
 	raw, err := coll.FindOne(ctx, bson.D{{Key: "_id", Value: d.equal(id)}}).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, of(id, ErrNotFound)
@@ -224,18 +228,18 @@ func (d *Documents[ID, T]) parse(raw bson.Raw) (*state, error) {
 	switch number.Type {
 	case 0, bson.TypeNull:
 		if changed {
-			return s, fmt.Errorf("%w: document %v has no %q, but %q: choose another Options.ChangeField", ErrInvalid, s.id, d.opts.RevisionField, d.opts.ChangeField)
+			return s, fmt.Errorf("%w: document %s has no %q, but %q: choose another Options.ChangeField", ErrInvalid, rawvalue.Text(s.id), d.opts.RevisionField, d.opts.ChangeField)
 		}
 		s.number, s.bare = 1, true
 		return s, nil
 	}
 	var ok bool
 	if s.number, ok = wholeNumber(number); !ok {
-		return s, fmt.Errorf("%w: document %v: %q is %v, no revision's number", ErrInvalid, s.id, d.opts.RevisionField, number)
+		return s, fmt.Errorf("%w: document %s: %q is %s, no revision's number", ErrInvalid, rawvalue.Text(s.id), d.opts.RevisionField, rawvalue.Text(number))
 	}
 	s.narrow = number.Type == bson.TypeInt32
 	if changed && change.Type != bson.TypeEmbeddedDocument {
-		return s, fmt.Errorf("%w: document %v: %q is %v, no change", ErrInvalid, s.id, d.opts.ChangeField, change)
+		return s, fmt.Errorf("%w: document %s: %q is %s, no change", ErrInvalid, rawvalue.Text(s.id), d.opts.ChangeField, rawvalue.Text(change))
 	}
 	s.change = parseChange(change)
 	return s, nil
@@ -311,7 +315,7 @@ func (d *Documents[ID, T]) assemble(s *state) error {
 func checkNames(s *state) error {
 	for _, f := range s.fields {
 		if strings.HasPrefix(f.key, "$") {
-			return fmt.Errorf("%w: document %v: the field %q starts with %q", ErrInvalid, s.id, f.key, "$")
+			return fmt.Errorf("%w: document %s: the field %q starts with %q", ErrInvalid, rawvalue.Text(s.id), f.key, "$")
 		}
 	}
 	return nil
@@ -319,7 +323,7 @@ func checkNames(s *state) error {
 
 func checkSize(s *state) error {
 	if len(s.raw) > maxBytes {
-		return fmt.Errorf("%w: document %v: %d bytes are too many for a revision (%d)", ErrInvalid, s.id, len(s.raw), maxBytes)
+		return fmt.Errorf("%w: document %s: %d bytes are too many for a revision (%d)", ErrInvalid, rawvalue.Text(s.id), len(s.raw), maxBytes)
 	}
 	return nil
 }
@@ -336,7 +340,7 @@ func (d *Documents[ID, T]) revision(s *state) (Revision[T], error) {
 			field{d.opts.RevisionField, int64Value(s.number)}, field{d.opts.ChangeField, s.change.value()}))
 	}
 	if err := d.unmarshal(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: r.stored}, &r.Document); err != nil {
-		return Revision[T]{}, fmt.Errorf("document %v, revision %d: %w", s.id, s.number, err)
+		return Revision[T]{}, fmt.Errorf("document %s, revision %d: %w", rawvalue.Text(s.id), s.number, err)
 	}
 	return r, nil
 }
@@ -353,19 +357,19 @@ func (d *Documents[ID, T]) encode(v T) ([]field, error) {
 	switch doc := reflect.ValueOf(&v).Elem(); doc.Kind() {
 	case reflect.Map, reflect.Slice, reflect.Pointer, reflect.Interface:
 		if doc.IsNil() {
-			return nil, fmt.Errorf("%w: nil", ErrInvalid)
+			return nil, fmt.Errorf("%w: document: nil", ErrInvalid)
 		}
 	}
 	raw, err := encode.Document(d.opts.Registry, v)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return nil, fmt.Errorf("%w: document: %w", ErrInvalid, err)
 	}
 	all, err := fields(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return nil, fmt.Errorf("%w: document: %w", ErrInvalid, err)
 	}
 	if !distinct(all) {
-		return nil, fmt.Errorf("%w: a field stands twice", ErrInvalid)
+		return nil, fmt.Errorf("%w: document: a field stands twice", ErrInvalid)
 	}
 	all = without(all, d.opts.RevisionField, d.opts.ChangeField)
 	if id, ok := find(all, "_id"); ok { // the server puts it first, too
@@ -377,7 +381,7 @@ func (d *Documents[ID, T]) encode(v T) ([]field, error) {
 func (d *Documents[ID, T]) value(id ID) (bson.RawValue, error) {
 	v, err := encode.Value(d.opts.Registry, id)
 	if err != nil {
-		return v, fmt.Errorf("ID %v: %w: %w", id, ErrInvalid, err)
+		return v, fmt.Errorf("%w: ID %v: %w", ErrInvalid, id, err)
 	}
 	return v, nil
 }
@@ -387,12 +391,13 @@ func (d *Documents[ID, T]) checkID(v bson.RawValue) error {
 	var id ID
 	err := d.unmarshal(v, &id)
 	if err == nil {
-		if back, failed := d.value(id); failed != nil || rawvalue.Key(back) != rawvalue.Key(v) {
-			err = fmt.Errorf("it would be %v", id)
+		var back bson.RawValue
+		if back, err = d.value(id); err == nil && rawvalue.Key(back) != rawvalue.Key(v) {
+			err = fmt.Errorf("it would be %s", rawvalue.Text(back))
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w: _id %v is no %v: %w", ErrInvalid, v, reflect.TypeFor[ID](), err)
+		return fmt.Errorf("%w: _id %s is no %v: %w", ErrInvalid, rawvalue.Text(v), reflect.TypeFor[ID](), err)
 	}
 	return nil
 }
