@@ -126,3 +126,11 @@ func TestAssign(t *testing.T) {
 		}
 	}
 }
+
+// One of 8 writers with 10 changes each can meet the 70 of the others.
+func TestDefaultRetries(t *testing.T) {
+	o, err := (*Options)(nil).withDefaults()
+	if err != nil || o.MaxRetries != 100 {
+		t.Errorf("%+v, %v", o, err)
+	}
+}

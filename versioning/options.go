@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	defaultMaxRetries = 50
+	defaultMaxRetries = 100
 	defaultBatchSize  = 100
 
 	// maxBytes leaves room for what a revision document has besides the document.
@@ -25,7 +25,8 @@ const (
 )
 
 // Options names the fields added and chooses how revisions are stored. The zero
-// value keeps every revision whole.
+// value keeps every revision whole. All fields are plain names, at the top of their
+// documents.
 type Options struct {
 	// RevisionField is the field, of current documents and of revisions, of the
 	// number: an int64, or an int32 where it was found as one. A document without
@@ -57,7 +58,7 @@ type Options struct {
 	SnapshotEvery int
 
 	// MaxRetries is how often Update and Restore begin again after a conflict.
-	// Default 50.
+	// Default 100.
 	MaxRetries int
 
 	// Registry encodes and decodes documents and IDs. Give the client's own

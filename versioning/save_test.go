@@ -330,10 +330,11 @@ func TestConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, colls := range map[string][2]*mongo.Collection{
-		"current: ":             {nil, db.Collection("r")},
-		"revisions: nil":        {db.Collection("c"), nil},
-		"revisions: the same":   {db.Collection("c"), db.Collection("c")},
-		"revisions: of another": {db.Collection("c"), other.Database("x").Collection("r")},
+		"current: ":                    {nil, db.Collection("r")},
+		"revisions: nil":               {db.Collection("c"), nil},
+		"revisions: the same":          {db.Collection("c"), db.Collection("c")},
+		"revisions: not in the client": {db.Collection("c"), other.Database(db.Name()).Collection("r")},
+		"revisions: not in the client and database of current": {db.Collection("c"), db.Client().Database("x").Collection("r")},
 	} {
 		_, err := versioning.New[string, counter](colls[0], colls[1], nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "versioning: "+want) {
@@ -819,8 +820,8 @@ func TestConcurrentUpdates(t *testing.T) {
 		t.Run(fmt.Sprint(every), func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			// A change meets at most the 70 of the other writers.
-			d := helper[string, bson.D](t, mongotest.Database(t), &versioning.Options{SnapshotEvery: every, MaxRetries: 70})
+			// A change meets at most the 70 of the other writers, fewer than MaxRetries.
+			d := helper[string, bson.D](t, mongotest.Database(t), &versioning.Options{SnapshotEvery: every})
 			must[versioning.Revision[bson.D]](t)(d.Create(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "log", Value: bson.A{}}}, nobody))
 			var group sync.WaitGroup
 			for w := range 8 {

@@ -56,7 +56,7 @@ type Revision[T any] struct {
 }
 
 // New returns a helper for current, which holds your documents, and revisions,
-// which holds what they were before. T needs a field for _id where a Revision is made
+// which holds what they were before, in the same database. T needs a field for _id where a Revision is made
 // by hand, and to choose the _id in Create. A T that is no document, a string say, is
 // refused.
 func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (*Documents[ID, T], error) {
@@ -68,9 +68,9 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (*Docum
 		return nil, errors.New("versioning: current: nil collection")
 	case revisions == nil:
 		return nil, errors.New("versioning: revisions: nil collection")
-	case current.Database().Client() != revisions.Database().Client():
-		return nil, errors.New("versioning: revisions: of another client than current")
-	case current.Name() == revisions.Name() && current.Database().Name() == revisions.Database().Name():
+	case current.Database().Client() != revisions.Database().Client() || current.Database().Name() != revisions.Database().Name():
+		return nil, errors.New("versioning: revisions: not in the client and database of current")
+	case current.Name() == revisions.Name():
 		return nil, errors.New("versioning: revisions: the same collection as current")
 	}
 	switch of := reflect.TypeFor[T](); of.Kind() {
@@ -137,9 +137,8 @@ func (d *Documents[ID, T]) rowFilter(id any, more ...bson.E) bson.D {
 
 // HistoryPipeline lists all revisions of a document, the current one included, in
 // no order: {_id, document_id, revision, change, deleted}, in the names of Options,
-// without the documents. Run it on the collection of current documents, which must
-// be in the database of the revisions; not in a transaction, where MongoDB takes no
-// $unionWith.
+// without the documents. Run it on the collection of current documents; not in a
+// transaction, where MongoDB takes no $unionWith.
 func (d *Documents[ID, T]) HistoryPipeline(id ID) mongo.Pipeline {
 	revision := bson.E{Key: d.opts.RevisionField, Value: 1}
 	change := bson.E{Key: d.opts.ChangeField, Value: 1}
