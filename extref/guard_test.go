@@ -302,7 +302,8 @@ func TestVersions(t *testing.T) {
 		append(team(3, "c"), bson.E{Key: "version", Value: ok[bson.Decimal128](t)(bson.ParseDecimal128("2"))}),
 		append(team(4, "d"), bson.E{Key: "version", Value: bson.A{i32(1), i32(2)}}),
 		append(team(5, "e"), bson.E{Key: "version", Value: 1.5}), append(team(6, "f"), bson.E{Key: "version", Value: math.NaN()}),
-		append(team(7, "g"), bson.E{Key: "version", Value: 1e20}), append(team(8, "h"), bson.E{Key: "version", Value: 1e17}))
+		append(team(7, "g"), bson.E{Key: "version", Value: 1e20}), append(team(8, "h"), bson.E{Key: "version", Value: 1e17}),
+		append(team(10, "i"), bson.E{Key: "version", Value: int64(math.MaxInt64)}), append(team(11, "j"), bson.E{Key: "version", Value: -1}))
 	insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
 	update := func(update any) extref.UpdateResult {
 		t.Helper()
@@ -334,6 +335,8 @@ func TestVersions(t *testing.T) {
 		"version a fraction":  func(ctx context.Context) error { _, err := r.Update(ctx, 5, set("name", "z")); return err },
 		"version no number":   func(ctx context.Context) error { _, err := r.Replace(ctx, 6, team(6, "z")); return err },
 		"version too high":    func(ctx context.Context) error { _, err := r.Update(ctx, 7, set("name", "z")); return err },
+		"version the last":    func(ctx context.Context) error { _, err := r.Update(ctx, 10, set("name", "z")); return err },
+		"version below 0":     func(ctx context.Context) error { _, err := r.Update(ctx, 11, set("phone", "z")); return err },
 		"replace a string":    func(ctx context.Context) error { _, err := r.Replace(ctx, 2, team(2, "z")); return err },
 	} {
 		if err := call(t.Context()); !errors.Is(err, extref.ErrInvalid) {
@@ -368,7 +371,7 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if len(stored(t, teams)) != 8 {
+	if len(stored(t, teams)) != 10 {
 		t.Error("made a source")
 	}
 }
@@ -565,6 +568,8 @@ func TestNullVersion(t *testing.T) {
 
 // Transactions that run twice count and write once.
 func TestRetriedTransactions(t *testing.T) {
+	// The fail point is the server's, which other clients may use at the same time.
+	const app = "extref retried transactions"
 	for name, change := range map[string]func(*extref.Target){"versions": nil, "unversioned": unversioned} {
 		t.Run(name, func(t *testing.T) {
 			r, teams, colls := people(t, nil, func(target *extref.Target) {
@@ -572,14 +577,14 @@ func TestRetriedTransactions(t *testing.T) {
 				if change != nil {
 					change(target)
 				}
-			})
+			}, options.Client().SetAppName(app))
 			insert(t, teams, team(1, "a"))
 			insert(t, colls[0], d("_id", 1, "team", d("_id", 1)), d("_id", 2, "team", d("_id", 1)))
 			admin := teams.Database().Client().Database("admin")
 			fail := func(command string) {
 				t.Helper()
 				err := admin.RunCommand(t.Context(), d("configureFailPoint", "failCommand", "mode", d("times", 1),
-					"data", d("failCommands", bson.A{command}, "errorCode", 112, "errorLabels", bson.A{"TransientTransactionError"}))).Err()
+					"data", d("failCommands", bson.A{command}, "errorCode", 112, "appName", app, "errorLabels", bson.A{"TransientTransactionError"}))).Err()
 				if err != nil {
 					t.Skip("no fail points: ", err)
 				}

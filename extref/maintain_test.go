@@ -16,9 +16,9 @@ import (
 )
 
 // people refers to teams in three ways: a single reference, an array, and flat.
-func people(t *testing.T, o *extref.Options, change func(*extref.Target)) (*extref.Ref[int, bson.D], *mongo.Collection, []*mongo.Collection) {
+func people(t *testing.T, o *extref.Options, change func(*extref.Target), client ...*options.ClientOptions) (*extref.Ref[int, bson.D], *mongo.Collection, []*mongo.Collection) {
 	t.Helper()
-	db := mongotest.Database(t)
+	db := mongotest.Database(t, client...)
 	teams := db.Collection("teams")
 	single, many, flat := db.Collection("single"), db.Collection("many"), db.Collection("flat")
 	fields := []extref.Field{{Path: "name"}, {Path: "place.city", As: "city"}, {Path: "motto", Policy: extref.Freeze}}
