@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -15,14 +16,18 @@ import (
 
 // Add stores an item of a parent: in the collection of items, in the parent if it
 // is one of the best N, and in its count and aggregates, all or nothing. It
-// returns the item's _id, an ObjectID if the item came without. Options.ParentField
-// is set whatever the item holds there.
+// returns the item's _id, an ObjectID if the item came without: an empty
+// string, or another zero value, is an _id like any other. Options.ParentField is
+// set whatever the item holds there.
 //
-// ErrNoParent if there is no such parent; ErrInvalid if the item cannot be ranked
-// or counted; a duplicate-key error of the driver if its _id exists.
+// ErrNoParent if there is no such parent; ErrNotAdopted if it has items that were
+// never counted; ErrInvalid if the item cannot be ranked or counted; a
+// duplicate-key error of the driver if its _id exists.
 //
-// Cost: 3 round trips, 2 documents written; index _id of the parents, 1 key. With
-// NoCount 4 if the item is not among the best N.
+// Cost: 3 round trips, 2 documents written; index _id of the parents, 1 key. 5 for
+// the first item of a parent that has no count yet: the collection is asked for
+// others, 1 key of the index {parent, order…}. With NoCount 3, or 4 if the item is
+// not among the best N.
 func (s *Subset[P, T]) Add(ctx context.Context, parent P, item T) (id any, err error) {
 	e, err := s.add(ctx, parent, item)
 	if err == nil {
@@ -76,8 +81,9 @@ type AddResult struct {
 // place in the sequence, from 0. A nil sequence has no items.
 //
 // Cost: for each batch of BatchSize 3 round trips, 1 write for each item and each
-// parent in it; 4 with NoCount, and in a transaction of the caller's, where
-// parents are looked for first.
+// parent in it; 6 if some of the parents have no count yet; 4 with NoCount. In a
+// transaction of the caller's parents are looked for first, in 1 more, or 3 if some
+// have no count yet.
 func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T], opts *BatchOptions) (AddResult, error) {
 	var o BatchOptions
 	if opts != nil {
@@ -147,29 +153,39 @@ func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T], opts 
 func (s *Subset[P, T]) addBatch(ctx context.Context, groups []change) error {
 	// In one order, so that two batches do not wait for each other in a circle.
 	slices.SortFunc(groups, func(a, b change) int { return compareIDs(a.parent, b.parent) })
-	models := make([]mongo.WriteModel, len(groups))
+	models, firsts := make([]mongo.WriteModel, len(groups)), make([]mongo.WriteModel, len(groups))
 	ids := make(bson.A, len(groups))
 	var docs []bson.Raw
 	for i, c := range groups {
-		models[i] = mongo.NewUpdateOneModel().SetFilter(s.target(c.parent)).SetUpdate(s.update(c))
+		update := s.update(c)
+		models[i] = mongo.NewUpdateOneModel().SetFilter(s.target(c.parent, false)).SetUpdate(update)
+		firsts[i] = mongo.NewUpdateOneModel().SetFilter(append(s.target(c.parent, true), s.uncounted()...)).SetUpdate(update)
 		ids[i] = c.parent
 		for _, e := range c.in {
 			docs = append(docs, e.doc)
 		}
 	}
 	these := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
+	joined, missed := txn.Running(ctx), 0
 	refusal := func(ctx context.Context) error {
 		for _, c := range groups {
-			if err := s.ready(ctx, c.parent); err != nil {
+			if err := s.ready(ctx, c.parent, true); err != nil {
 				return err
 			}
 		}
-		return txn.Conflict("a parent appeared") // after it was missed
+		if missed++; missed < 3 && !joined {
+			return txn.Conflict("a parent appeared") // after it was missed
+		}
+		return fmt.Errorf("%w: the collection holds two of these parents' _ids for one", ErrInvalid) // by its collation
 	}
-	joined := txn.Running(ctx)
 	return txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
 		if joined { // a refusal must not leave the others written
-			n, err := scan.Primary(s.parents).CountDocuments(ctx, append(these, s.open()...))
+			n, err := scan.Primary(s.parents).CountDocuments(ctx, append(these, s.open(false)...))
+			if err == nil && n < int64(len(groups)) {
+				var first int64
+				first, err = s.firsts(ctx, these)
+				n += first
+			}
 			if err != nil {
 				return err
 			}
@@ -181,7 +197,20 @@ func (s *Subset[P, T]) addBatch(ctx context.Context, groups []change) error {
 		if err != nil {
 			return err
 		}
-		if done.MatchedCount < int64(len(groups)) {
+		n := done.MatchedCount
+		if n < int64(len(groups)) {
+			first, err := s.firsts(ctx, these)
+			if err != nil {
+				return err
+			}
+			if first > 0 {
+				if done, err = s.parents.BulkWrite(ctx, firsts); err != nil {
+					return err
+				}
+				n += done.MatchedCount
+			}
+		}
+		if n < int64(len(groups)) {
 			return refusal(ctx)
 		}
 		if _, err := s.items.InsertMany(ctx, docs); err != nil {
@@ -194,4 +223,29 @@ func (s *Subset[P, T]) addBatch(ctx context.Context, groups []change) error {
 			bson.D{{Key: "$unset", Value: bson.D{{Key: fieldTouch, Value: ""}}}})
 		return err
 	})
+}
+
+// firsts counts those of these parents that have no count and wait for their first
+// items; none if one of them has some that were never counted.
+func (s *Subset[P, T]) firsts(ctx context.Context, these bson.D) (int64, error) {
+	if s.opts.CountField == "" {
+		return 0, nil
+	}
+	cursor, err := scan.Primary(s.parents).Find(ctx, append(append(these, s.uncounted()...), s.open(true)...),
+		options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+	if err != nil {
+		return 0, err
+	}
+	var found []bson.Raw
+	if err := cursor.All(ctx, &found); err != nil || len(found) == 0 {
+		return 0, err
+	}
+	ids := make(bson.A, len(found))
+	for i, doc := range found {
+		ids[i] = doc.Lookup("_id")
+	}
+	if ok, err := s.alone(ctx, ids, nil); !ok {
+		return 0, err
+	}
+	return int64(len(found)), nil
 }

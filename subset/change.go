@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -28,19 +29,21 @@ func (s *Subset[P, T]) counts(c change) bool {
 }
 
 // target selects a parent for a change.
-func (s *Subset[P, T]) target(parent bson.RawValue) bson.D {
-	return append(byID(parent), s.open()...)
+func (s *Subset[P, T]) target(parent bson.RawValue, first bool) bson.D {
+	return append(byID(parent), s.open(first)...)
 }
 
-// open leaves out parents that hold items which were never counted, or something
-// else where a change belongs.
-func (s *Subset[P, T]) open() bson.D {
+// open leaves out parents without a count, whose items were never counted, and
+// those that hold something else where a change belongs. The first items may come
+// to a parent without a count that holds none in its array.
+func (s *Subset[P, T]) open(first bool) bson.D {
 	var closed bson.A
 	if s.opts.CountField != "" {
-		closed = append(closed, bson.D{
-			{Key: s.opts.CountField, Value: bson.D{{Key: "$exists", Value: false}}},
-			{Key: s.opts.ArrayField + ".0", Value: bson.D{{Key: "$exists", Value: true}}},
-		})
+		uncounted := s.uncounted()
+		if first {
+			uncounted = append(uncounted, bson.E{Key: s.opts.ArrayField + ".0", Value: bson.D{{Key: "$exists", Value: true}}})
+		}
+		closed = append(closed, uncounted)
 	}
 	for _, p := range s.places {
 		closed = append(closed, bson.D{{Key: p.path, Value: bson.D{
@@ -82,6 +85,9 @@ func (o *Options) places() []place {
 	return out
 }
 
+// uncounted selects parents without a count.
+func (s *Subset[P, T]) uncounted() bson.D { return bson.D{{Key: s.opts.CountField, Value: nil}} }
+
 // taken is the error about a parent that holds something else in a place of one of
 // these kinds.
 func (s *Subset[P, T]) taken(parent bson.Raw, kinds ...string) error {
@@ -97,16 +103,22 @@ func (s *Subset[P, T]) taken(parent bson.Raw, kinds ...string) error {
 			fits = fits || value.IsNumber()
 		}
 		if !fits && slices.Contains(kinds, p.kind) {
-			return fmt.Errorf("%w: a value of type %v in %q of the parent _id %v", ErrInvalid, value.Type, p.path, parent.Lookup("_id"))
+			return fmt.Errorf("%w: a value of type %v in %q of the parent _id %s", ErrInvalid, value.Type, p.path, rawvalue.Text(parent.Lookup("_id")))
 		}
 	}
 	return nil
 }
 
-// uncounted reports a parent with items in its array and no count.
-func (s *Subset[P, T]) uncounted(parent bson.Raw) bool {
+// countless reports a parent without a count, and holds one with items in its
+// array.
+func (s *Subset[P, T]) countless(parent bson.Raw) bool {
+	count := lookup(parent, s.opts.CountField)
+	return s.opts.CountField != "" && (count.IsZero() || count.Type == bson.TypeNull)
+}
+
+func (s *Subset[P, T]) holds(parent bson.Raw) bool {
 	array, _ := lookup(parent, s.opts.ArrayField).ArrayOK()
-	return s.opts.CountField != "" && lookup(parent, s.opts.CountField).IsZero() && len(array) > 5 // more than none
+	return len(array) > 5 // more than none
 }
 
 // update is the write that a change makes in its parent. All of it is one update
@@ -230,11 +242,10 @@ func (s *Subset[P, T]) apply(ctx context.Context, c change, moved *entry) (stale
 		fields = append(fields, bson.E{Key: fieldTouch, Value: 1})
 	}
 	var doc bson.Raw
-	err = s.parents.FindOneAndUpdate(ctx, s.target(c.parent), s.update(c), options.FindOneAndUpdate().
-		SetReturnDocument(options.After).SetProjection(fields)).Decode(&doc)
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return false, false, s.absent(ctx, c.parent)
-	}
+	err = s.reach(ctx, c, len(c.out) == 0, func(filter bson.D) error {
+		return s.parents.FindOneAndUpdate(ctx, filter, s.update(c), options.FindOneAndUpdate().
+			SetReturnDocument(options.After).SetProjection(fields)).Decode(&doc)
+	})
 	if err != nil {
 		return false, false, err
 	}
@@ -262,31 +273,81 @@ func (s *Subset[P, T]) apply(ctx context.Context, c change, moved *entry) (stale
 	return key(worst.Document().Lookup("_id")) == key(moved.id), touched, nil
 }
 
-// ready is the error that a change of this parent would get.
-func (s *Subset[P, T]) ready(ctx context.Context, parent bson.RawValue) error {
-	err := scan.Primary(s.parents).FindOne(ctx, s.target(parent), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+// reach calls do with the filter that selects a parent for a change, and says why
+// if that has matched none. A parent without a count is open if items only come and
+// the collection has no others of it: those were never counted. As nothing is
+// written before that is known, nothing has to be taken back.
+func (s *Subset[P, T]) reach(ctx context.Context, c change, first bool, do func(filter bson.D) error) error {
+	err := do(s.target(c.parent, false))
+	first = first && s.opts.CountField != ""
+	if errors.Is(err, mongo.ErrNoDocuments) && first {
+		if first, err = s.alone(ctx, bson.A{c.parent}, c.in); err != nil {
+			return err
+		}
+		err = mongo.ErrNoDocuments
+		if first {
+			err = do(s.target(c.parent, true))
+		}
+	}
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return s.absent(ctx, parent)
+		return s.absent(ctx, c.parent, first)
 	}
 	return err
 }
 
+// alone reports whether parents have no items but these.
+func (s *Subset[P, T]) alone(ctx context.Context, parents bson.A, but []entry) (bool, error) {
+	filter := bson.D{{Key: s.opts.ParentField, Value: bson.D{{Key: "$in", Value: parents}}}}
+	if len(parents) == 1 {
+		filter = s.of(parents[0].(bson.RawValue))
+	}
+	if len(but) > 0 {
+		these := make(bson.A, len(but))
+		for i, e := range but {
+			these[i] = e.id
+		}
+		filter = append(filter, bson.E{Key: "_id", Value: bson.D{{Key: "$nin", Value: these}}})
+	}
+	err := scan.Primary(s.items).FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return true, nil
+	}
+	return false, err
+}
+
+// found looks for a parent that a filter selects.
+func (s *Subset[P, T]) found(ctx context.Context, filter bson.D) error {
+	return scan.Primary(s.parents).FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+}
+
+// ready is the error that a change of this parent would get.
+func (s *Subset[P, T]) ready(ctx context.Context, parent bson.RawValue, first bool) error {
+	return s.reach(ctx, change{parent: parent}, first, func(filter bson.D) error { return s.found(ctx, filter) })
+}
+
 // absent says why target has not matched.
-func (s *Subset[P, T]) absent(ctx context.Context, parent bson.RawValue) error {
+func (s *Subset[P, T]) absent(ctx context.Context, parent bson.RawValue, first bool) error {
 	var doc bson.Raw
 	err := scan.Primary(s.parents).FindOne(ctx, byID(parent), options.FindOne().SetProjection(s.derived())).Decode(&doc)
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
-		return fmt.Errorf("%w: _id %v", ErrNoParent, parent)
+		return fmt.Errorf("%w: _id %s", ErrNoParent, rawvalue.Text(parent))
 	case err != nil:
 		return err
-	case s.uncounted(doc):
-		return fmt.Errorf("%w: _id %v", ErrNotAdopted, parent)
 	}
 	if err := s.taken(doc, "array", "object", "number"); err != nil {
 		return err
 	}
-	return txn.Conflict("the parent has changed") // after it was missed
+	if s.countless(doc) && (!first || s.holds(doc)) {
+		return fmt.Errorf("%w: _id %s", ErrNotAdopted, rawvalue.Text(parent))
+	}
+	// It has changed after it was missed; if not, running again would not end.
+	if err := s.found(ctx, s.target(parent, first)); errors.Is(err, mongo.ErrNoDocuments) {
+		return fmt.Errorf("%w: what the parent _id %s holds in place of its items or numbers", ErrInvalid, rawvalue.Text(parent))
+	} else if err != nil {
+		return err
+	}
+	return txn.Conflict("the parent has changed")
 }
 
 // settle ends a change of a parent within its transaction.

@@ -35,12 +35,12 @@ type Problem struct {
 }
 
 func (p Problem) String() string {
-	text := fmt.Sprintf("%v: %s: %s", p.ID, p.Kind, p.Field)
+	text := fmt.Sprintf("_id %s: %s: %s", rawvalue.Text(p.ID), p.Kind, p.Field)
 	switch {
 	case p.Kind == Orphan && p.Have.Type != 0:
 		text += fmt.Sprintf(" of %d items", p.Have.AsInt64())
 	case p.Kind == InvalidItem:
-		text += fmt.Sprintf(" of the item _id %v", p.Have)
+		text += fmt.Sprintf(" of the item _id %s", rawvalue.Text(p.Have))
 	case p.Have.Type != 0 || p.Want.Type != 0:
 		text += fmt.Sprintf(" is %s, want %s", brief(p.Have), brief(p.Want))
 	}
@@ -49,26 +49,19 @@ func (p Problem) String() string {
 
 // brief is a value for a line of text.
 func brief(value bson.RawValue) string {
-	if value.Type == 0 {
-		return "missing"
-	}
 	if array, ok := value.ArrayOK(); ok {
 		values, _ := array.Values()
 		var ids []string
 		for _, v := range values[:min(len(values), 10)] {
 			item, _ := v.DocumentOK()
-			ids = append(ids, item.Lookup("_id").String())
+			ids = append(ids, rawvalue.Text(item.Lookup("_id")))
 		}
 		if len(values) > len(ids) {
 			ids = append(ids, "…")
 		}
 		return fmt.Sprintf("%d items with the _ids [%s]", len(values), strings.Join(ids, " "))
 	}
-	text := []rune(value.String())
-	if len(text) > 60 {
-		text = append(text[:60], '…')
-	}
-	return string(text)
+	return rawvalue.Text(value)
 }
 
 // ProblemKind classifies problems.
@@ -377,7 +370,7 @@ func (s *Subset[P, T]) problems(st state) []Problem {
 	have, want := lookup(st.parent, s.opts.ArrayField), raw(s.arranged(st.top))
 	if !same(have, want) && !(len(st.top) == 0 && (have.IsZero() || have.Type == bson.TypeNull)) {
 		kind := WrongSubset
-		if s.uncounted(st.parent) {
+		if s.countless(st.parent) && s.holds(st.parent) {
 			kind = NotAdopted
 		}
 		report(kind, s.opts.ArrayField, want)

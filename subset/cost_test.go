@@ -90,7 +90,9 @@ func TestCosts(t *testing.T) {
 	add := func(id, at int) func() error {
 		return func() error { _, err := s.Add(ctx, 1, review{ID: id, Rating: 1, Date: day(at)}); return err }
 	}
-	for i := range 8 {
+	cmds := record(t, db, 2, []string{fam, "find", fam, "insert", commit}, add(0, 10)) // the first of its parent
+	examined(t, db, cmds[1], index, "product_id", 1, 0)
+	for i := 1; i < 8; i++ {
 		cmds := record(t, db, 2, []string{fam, "insert", commit}, add(i, 10+i))
 		examined(t, db, cmds[0], "_id_", "_id", 1, 1)
 	}
@@ -107,8 +109,10 @@ func TestCosts(t *testing.T) {
 			return err
 		}
 	}
-	cmds := record(t, db, 40+10, []string{"update", "insert", commit, "update", "insert", commit}, many(40, 100))
+	cmds = record(t, db, 40+10, []string{"update", "find", "find", "update", "insert", commit, "update", "insert", commit}, many(40, 100))
 	examined(t, db, cmds[0], "_id_", "_id", 1, 1)
+	examined(t, db, cmds[1], "_id_", "_id", 6, 5)
+	examined(t, db, cmds[2], index, "product_id", 5, 1)
 
 	// Reads.
 	cmds = record(t, db, 0, []string{"aggregate"}, func() error { _, err := s.Top(ctx, 1); return err })
@@ -154,7 +158,7 @@ func TestCosts(t *testing.T) {
 	cmds = record(t, db, 2, []string{fam, fam, commit}, func() error { return s.Delete(ctx, 1, 0) })
 	examined(t, db, cmds[0], "_id_", "_id", 1, 1)
 	refilled(record(t, db, 3, []string{fam, fam, "find", "update", commit}, func() error { return s.Delete(ctx, 1, 5) }))
-	record(t, db, 3, []string{fam, fam, fam, commit}, func() error { return s.Move(ctx, 1, 30, 1) })
+	record(t, db, 3, []string{fam, fam, fam, "find", fam, commit}, func() error { return s.Move(ctx, 1, 30, 1) })
 	record(t, db, 4, []string{fam, fam, "find", "update", fam, commit}, func() error { return s.Move(ctx, 1, 30, 7) })
 	back := record(t, db, 3, []string{fam, fam, fam, commit}, func() error { return s.Move(ctx, 30, 1, 7) })
 	there := record(t, db, 4, []string{fam, fam, "find", "update", fam, commit}, func() error { return s.Move(ctx, 1, 30, 7) })
@@ -179,6 +183,12 @@ func TestCosts(t *testing.T) {
 	}
 	inTransaction(2, []string{fam, "insert"}, func(ctx context.Context) error { _, err := s.Add(ctx, 1, review{ID: 50}); return err })
 	inTransaction(3, []string{"find", "find", fam, fam, fam}, func(ctx context.Context) error { return s.Move(ctx, 1, 30, 2) })
+	inTransaction(3, []string{"find", "find", "find", "find", fam, fam, fam, "find", fam}, func(ctx context.Context) error { return s.Move(ctx, 1, 21, 2) })
+	inTransaction(2, []string{fam, "find", fam, "insert"}, func(ctx context.Context) error { _, err := s.Add(ctx, 21, review{ID: 50}); return err })
+	inTransaction(2, []string{"aggregate", "find", "find", "update", "find", "find", "update", "insert"}, func(ctx context.Context) error {
+		_, err := s.AddMany(ctx, func(yield func(int, review) bool) { yield(21, review{ID: 51}) }, nil)
+		return err
+	})
 	inTransaction(2, []string{"aggregate", "update", "insert"}, func(ctx context.Context) error {
 		_, err := s.AddMany(ctx, func(yield func(int, review) bool) { yield(1, review{ID: 51}) }, nil)
 		return err
@@ -283,7 +293,7 @@ func TestCostsOfALargeN(t *testing.T) {
 	o.N = 150
 	s := newSubset[int, review](t, db, o)
 	insert(t, db.Collection("parents"), d("_id", 1))
-	record(t, db, 161, []string{"update", "insert", commit}, func() error {
+	record(t, db, 161, []string{"update", "find", "find", "update", "insert", commit}, func() error {
 		_, err := s.AddMany(ctx, func(yield func(int, review) bool) {
 			for i := range 160 {
 				if !yield(1, review{ID: i, Rating: 1, Date: day(1)}) {

@@ -64,8 +64,8 @@
 //	err = reviews.Delete(ctx, 1, 786)
 //
 // The parents are documents of your own: insert them, read them whole, and change
-// their other fields as you like, by update operators: a replacement would take
-// along what is kept, and Repair had to bring it back. Items are changed by this
+// their other fields as you like, by update operators: a replacement takes along
+// what is kept, and writes are [ErrNotAdopted] until Repair has brought it back. Items are changed by this
 // package only, as else their parent does not follow.
 //
 // Options.Order may be any, the newest or the highest rated; _id breaks ties, so
@@ -114,14 +114,14 @@
 // Round trips (RT), commit included, when nothing goes wrong; each method says
 // more.
 //
-//	Add               3 RT  2 documents written
-//	AddMany           3 RT  a batch, 1 write for each item and each parent in it
+//	Add               3 RT  2 documents written; 5 RT for the first item of a parent
+//	AddMany           3 RT  a batch, 1 write for each item and each parent in it; 6 with first items
 //	Top               1 RT  1 key, 1 document
 //	All               1 RT  a batch of the cursor; 1 key and document for each item
 //	Replace           3 RT  2 documents written; 2 if nothing kept changes, up to 5 if it sinks
 //	Update            4 RT  as Replace, and 1 to read the item
 //	Delete            3 RT  2 documents written; 5 if the next item follows
-//	Move              4 RT  3 documents written; 6 if the next item follows
+//	Move              4 RT  3 documents written; 6 if the next item follows, 2 more for a first item
 //	DeleteParent      3 RT  1 write for each item
 //	Check             scans of both collections
 //	Repair, Adopt     a scan, and 5 to 8 RT a batch of parents some of which are wrong
@@ -172,8 +172,9 @@
 //
 // [Subset.Adopt] is the way in: from a collection of items and parents without
 // subset, and from parents that hold all their items in an array. Until it has
-// reached a parent of the second kind, writes refuse that parent with
-// [ErrNotAdopted], because they would cut off what is nowhere else.
+// reached such a parent, which has no count, writes refuse it with
+// [ErrNotAdopted]: they would count without the items that are there, or cut off
+// what is nowhere else. With NoCount nothing tells: adopt before the first write.
 //
 // [Split.Adopt] moves the cold fields of an existing collection out, beside
 // programs that use the Split already (Get reads and Update moves what is not moved

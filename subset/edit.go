@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/encode"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -84,7 +85,7 @@ func (s *Subset[P, T]) change(ctx context.Context, parent P, id, update any) err
 	// One that goes to another parent would go to another shard, too, and could not
 	// be taken back.
 	if update, err = tied(s.opts.Registry, s.opts.ParentField, p, update); err != nil {
-		return fmt.Errorf("item %v: %w", raw, err)
+		return fmt.Errorf("item %s: %w", rawvalue.Text(raw), err)
 	}
 	joined := txn.Running(ctx)
 	return txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
@@ -180,7 +181,8 @@ func (s *Subset[P, T]) remove(ctx context.Context, parent P, id any) error {
 //
 // Cost: 4 round trips, 3 documents written; 2 more and 1 document if the next one
 // follows in from; 2 more in a transaction of the caller's, where the parents are
-// looked at first. To the same parent 1, and nothing is written.
+// looked at first. 2 more, or 4 there, if to has no count yet, as Add. To the same
+// parent 1, and nothing is written.
 func (s *Subset[P, T]) Move(ctx context.Context, from, to P, id any) error {
 	if err := s.move(ctx, from, to, id); err != nil {
 		return fmt.Errorf("subset: move: %w", err)
@@ -207,10 +209,10 @@ func (s *Subset[P, T]) move(ctx context.Context, from, to P, id any) error {
 	joined := txn.Running(ctx)
 	return txn.Run(ctx, s.items.Database().Client(), func(ctx context.Context) error {
 		if joined { // a refusal must not leave anything written
-			if err := s.ready(ctx, source); err != nil && !errors.Is(err, ErrNoParent) {
+			if err := s.ready(ctx, source, false); err != nil && !errors.Is(err, ErrNoParent) {
 				return err
 			}
-			if err := s.ready(ctx, target); err != nil {
+			if err := s.ready(ctx, target, true); err != nil {
 				return err
 			}
 		}
@@ -308,7 +310,7 @@ func (s *Subset[P, T]) DeleteParent(ctx context.Context, parent P) (items int64,
 				return err
 			}
 			if done.DeletedCount == 0 {
-				return fmt.Errorf("%w: _id %v", ErrNoParent, p)
+				return fmt.Errorf("%w: _id %s", ErrNoParent, rawvalue.Text(p))
 			}
 			if done, err = s.items.DeleteMany(ctx, s.of(p)); err != nil {
 				return err
@@ -335,7 +337,7 @@ func (s *Subset[P, T]) DeleteEmptyParent(ctx context.Context, parent P) error {
 			var gone bson.Raw
 			err := s.parents.FindOneAndDelete(ctx, byID(p)).Decode(&gone)
 			if errors.Is(err, mongo.ErrNoDocuments) {
-				return fmt.Errorf("%w: _id %v", ErrNoParent, p)
+				return fmt.Errorf("%w: _id %s", ErrNoParent, rawvalue.Text(p))
 			}
 			if err != nil {
 				return err
@@ -352,7 +354,7 @@ func (s *Subset[P, T]) DeleteEmptyParent(ctx context.Context, parent P) error {
 					return err
 				}
 			}
-			return fmt.Errorf("%w: _id %v", ErrHasItems, p)
+			return fmt.Errorf("%w: _id %s", ErrHasItems, rawvalue.Text(p))
 		})
 	}
 	if err != nil {

@@ -24,9 +24,9 @@ var (
 	// was written.
 	ErrInvalid = errors.New("cannot be stored")
 
-	// ErrNotAdopted says that the parent holds items in its array and no count:
-	// they are not known to be in the collection of items, and a write would cut
-	// them off. Run Adopt, or Repair if they are copies.
+	// ErrNotAdopted says that the parent has items, in its array or in the
+	// collection, and no count: a write would cut the former off, and count
+	// without the latter. Run Adopt, or Repair if the array holds copies or none.
 	ErrNotAdopted = errors.New("the parent has not been adopted")
 
 	// ErrHasItems says that DeleteEmptyParent found items of the parent.

@@ -56,8 +56,8 @@ type Options struct {
 	// CountField is the path, in the parent, of the number of all its items.
 	// Default ArrayField with "_count" added: "items_count".
 	CountField string
-	// NoCount leaves out the count, and with it ErrNotAdopted and some short cuts:
-	// see the costs. Default false.
+	// NoCount leaves out the count, and with it ErrNotAdopted (adopt existing items
+	// before the first write) and some short cuts: see the costs. Default false.
 	NoCount bool
 	// Values are the numbers of items of which parents keep aggregates. Default
 	// none.

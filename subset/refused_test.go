@@ -104,19 +104,19 @@ func TestRefusalsAreNamed(t *testing.T) {
 				"_id twice":      {add(1, d("_id", 1, "_id", 2)), []string{`"_id" stands twice`}},
 				"many: nil":      {many(d(), d(), nil), []string{"at 2: "}},
 				"many: channel":  {many(d(), d("a", make(chan int))), []string{"at 1: "}},
-				"array":          {add(2, d()), []string{`"items"`, `_id {"$numberInt":"2"}`, "string"}},
-				"sum":            {add(3, d("n", 1)), []string{`"sum"`, `_id {"$numberInt":"3"}`, "string"}},
-				"count":          {add(4, d("n", 1)), []string{`"items_count"`, `_id {"$numberInt":"4"}`, "string"}},
-				"numbers":        {add(5, d("n", 1)), []string{`"numbers"`, `_id {"$numberInt":"5"}`, "embedded document"}},
-				"array of sums":  {add(6, d("n", 1)), []string{`"sum"`, `_id {"$numberInt":"6"}`, "array"}},
-				"on the way":     {add(7, d()), []string{`"more"`, `_id {"$numberInt":"7"}`, "32-bit integer"}},
-				"array there":    {add(8, d()), []string{`"more.mean"`, `_id {"$numberInt":"8"}`, "array"}},
-				"many: count":    {many(1, 4), []string{`"items_count"`, `_id {"$numberInt":"4"}`}},
-				"replace: array": {func(ctx context.Context) error { return s.Replace(ctx, 2, d("_id", 20, "x", 1)) }, []string{`"items"`, `_id {"$numberInt":"2"}`}},
+				"array":          {add(2, d()), []string{`"items"`, `_id 2`, "string"}},
+				"sum":            {add(3, d("n", 1)), []string{`"sum"`, `_id 3`, "string"}},
+				"count":          {add(4, d("n", 1)), []string{`"items_count"`, `_id 4`, "string"}},
+				"numbers":        {add(5, d("n", 1)), []string{`"numbers"`, `_id 5`, "embedded document"}},
+				"array of sums":  {add(6, d("n", 1)), []string{`"sum"`, `_id 6`, "array"}},
+				"on the way":     {add(7, d()), []string{`"more"`, `_id 7`, "32-bit integer"}},
+				"array there":    {add(8, d()), []string{`"more.mean"`, `_id 8`, "array"}},
+				"many: count":    {many(1, 4), []string{`"items_count"`, `_id 4`}},
+				"replace: array": {func(ctx context.Context) error { return s.Replace(ctx, 2, d("_id", 20, "x", 1)) }, []string{`"items"`, `_id 2`}},
 				"update: sum": {func(ctx context.Context) error { return s.Update(ctx, 3, 30, d("$set", d("n", 1))) },
-					[]string{`"sum"`, `_id {"$numberInt":"3"}`}},
-				"delete: count": {func(ctx context.Context) error { return s.Delete(ctx, 4, 40) }, []string{`"items_count"`, `_id {"$numberInt":"4"}`}},
-				"move":          {func(ctx context.Context) error { return s.Move(ctx, 3, 4, 30) }, []string{`"sum"`, `_id {"$numberInt":"3"}`}},
+					[]string{`"sum"`, `_id 3`}},
+				"delete: count": {func(ctx context.Context) error { return s.Delete(ctx, 4, 40) }, []string{`"items_count"`, `_id 4`}},
+				"move":          {func(ctx context.Context) error { return s.Move(ctx, 3, 4, 30) }, []string{`"sum"`, `_id 3`}},
 			} {
 				ctx := t.Context()
 				session, err := db.Client().StartSession()
@@ -149,7 +149,7 @@ func TestRefusalsAreNamed(t *testing.T) {
 			same(t, "a nil sequence", subset.AddResult{}, result)
 			split := newSplit[int, bson.D, bson.D](t, db, nil)
 			wantNamed(t, "split", split.Insert(t.Context(), 1, d("a", 1, "a", 2), d()), subset.ErrInvalid)
-			if err := s.Delete(t.Context(), 1, 99); err == nil || err.Error() != `subset: delete: not found: _id {"$numberInt":"99"}` {
+			if err := s.Delete(t.Context(), 1, 99); err == nil || err.Error() != `subset: delete: not found: _id 99` {
 				t.Error(err)
 			}
 		})
@@ -181,7 +181,7 @@ func TestRepairLeavesWhatIsOnTheWay(t *testing.T) {
 		}
 		result, err := s.Repair(ctx, nil)
 		wantErr(t, err, subset.ErrInvalid)
-		for _, text := range []string{`{"$numberInt":"1"}: `, `{"$numberInt":"2"}: `, `"sub"`} {
+		for _, text := range []string{`_id 1: `, `_id 2: `, `"sub"`} {
 			if !strings.Contains(err.Error(), text) {
 				t.Errorf("error %v, want %s", err, text)
 			}
@@ -212,12 +212,12 @@ func TestProblemText(t *testing.T) {
 		items = append(items, d("_id", fmt.Sprint(i)))
 	}
 	for want, p := range map[string]subset.Problem{
-		`"p": orphan: parent of 3 items`:                          {Kind: subset.Orphan, ID: value("p"), Field: "parent", Have: value(3)},
-		`"p": wrong count: n is missing, want {"$numberInt":"2"}`: {Kind: subset.WrongCount, ID: value("p"), Field: "n", Want: value(2)},
-		`"p": wrong subset: a is 2 items with the _ids ["0" "1"], want 12 items with the _ids ["0" "1" "2" "3" "4" "5" "6" "7" "8" "9" …]`: {
+		`_id "p": orphan: parent of 3 items`:         {Kind: subset.Orphan, ID: value("p"), Field: "parent", Have: value(3)},
+		`_id "p": wrong count: n is missing, want 2`: {Kind: subset.WrongCount, ID: value("p"), Field: "n", Want: value(2)},
+		`_id "p": wrong subset: a is 2 items with the _ids ["0" "1"], want 12 items with the _ids ["0" "1" "2" "3" "4" "5" "6" "7" "8" "9" …]`: {
 			Kind: subset.WrongSubset, ID: value("p"), Field: "a", Have: value(items[:2]), Want: value(items)},
-		`"p": wrong subset: a is 2 items with the _ids [ ], want missing`:        {Kind: subset.WrongSubset, ID: value("p"), Field: "a", Have: value(bson.A{1, d()})},
-		`"p": wrong value: s is "` + strings.Repeat("x", 59) + `…, want missing`: {Kind: subset.WrongValue, ID: value("p"), Field: "s", Have: value(strings.Repeat("x", 99))},
+		`_id "p": wrong subset: a is 2 items with the _ids [missing missing], want missing`: {Kind: subset.WrongSubset, ID: value("p"), Field: "a", Have: value(bson.A{1, d()})},
+		`_id "p": wrong value: s is "` + strings.Repeat("x", 120) + `"…, want missing`:      {Kind: subset.WrongValue, ID: value("p"), Field: "s", Have: value(strings.Repeat("x", 199))},
 	} {
 		same(t, "text", want, p.String())
 	}
@@ -254,7 +254,7 @@ func TestInvalidItems(t *testing.T) {
 	for p, err := range s.Check(t.Context()) {
 		must(t, err)
 		same(t, "kind", subset.InvalidItem, p.Kind)
-		same(t, "text", fmt.Sprintf(`{"$numberInt":"1"}: invalid item: %s of the item _id {"$numberInt":"%d"}`, p.Field, p.Have.Int32()), p.String())
+		same(t, "text", fmt.Sprintf(`_id 1: invalid item: %s of the item _id %d`, p.Field, p.Have.Int32()), p.String())
 		found[p.Have.Int32()] = p.Field
 	}
 	same(t, "found", fields, found)

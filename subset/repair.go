@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -104,9 +105,9 @@ type AdoptResult struct {
 // ErrInvalid or has the _id of another parent's, the others of its batch are, and
 // the error names it.
 //
-// A parent with items in its array and no count refuses writes of this package
-// (ErrNotAdopted) until Adopt has reached it. With NoCount nothing tells: adopt
-// before the first write.
+// A parent with items, in its array or in the collection, and no count refuses
+// writes of this package (ErrNotAdopted) until Adopt has reached it. With NoCount
+// nothing tells: adopt before the first write.
 //
 // Items in the collection are taken as they are: Check names those that Add would
 // refuse.
@@ -200,7 +201,7 @@ func named(ids bson.A, err error) error {
 	if err == nil || len(ids) > 1 {
 		return err
 	}
-	return fmt.Errorf("%v: %w", ids[0], err)
+	return fmt.Errorf("_id %s: %w", rawvalue.Text(ids[0].(bson.RawValue)), err)
 }
 
 // onesOwn reports an error that may come of one document of a batch alone, and
@@ -324,7 +325,7 @@ func (s *Subset[P, T]) moveOut(ctx context.Context, parents []bson.Raw, from str
 			if !e.fresh {
 				if twin, twice := seen[pair(parent, e.id)]; twice {
 					if !bytes.Equal(twin.doc, e.doc) {
-						return 0, fmt.Errorf("item %d: %w: another one has the _id %v", i, ErrInvalid, e.id)
+						return 0, fmt.Errorf("item %d: %w: another one has the _id %s", i, ErrInvalid, rawvalue.Text(e.id))
 					}
 					continue
 				}

@@ -107,7 +107,7 @@ func TestCheckAndRepair(t *testing.T) {
 		must(t, err)
 		text = p.String()
 	}
-	if want := id(77) + `: orphan: product_id of 2 items`; text != want {
+	if want := `_id 77: orphan: product_id of 2 items`; text != want {
 		t.Errorf("%s, want %s", text, want)
 	}
 	result, err := s.Repair(t.Context(), nil)
@@ -438,7 +438,7 @@ func TestOneParentFails(t *testing.T) {
 		result, err := s.Adopt(ctx, nil)
 		wantErr(t, err, subset.ErrInvalid)
 		for _, id := range wrong {
-			if !strings.Contains(err.Error(), fmt.Sprintf(`{"$numberInt":"%d"}: `, id)) {
+			if !strings.Contains(err.Error(), fmt.Sprintf("_id %d: ", id)) {
 				t.Errorf("%d is not named: %v", id, err)
 			}
 		}

@@ -186,7 +186,7 @@ func (s *Split[ID, H, C]) Replace(ctx context.Context, id ID, hot H, cold C) err
 				return err
 			}
 			if done.MatchedCount == 0 {
-				return fmt.Errorf("%w: _id %v", ErrNotFound, docs.id)
+				return fmt.Errorf("%w: _id %s", ErrNotFound, rawvalue.Text(docs.id))
 			}
 			cold, err := s.cold.ReplaceOne(ctx, s.coldOf(docs.id), docs.cold, options.Replace().SetUpsert(true))
 			if err != nil {
@@ -235,7 +235,7 @@ func (s *Split[ID, H, C]) update(ctx context.Context, id ID, hot, cold any) erro
 	one := func(ctx context.Context, coll *mongo.Collection, filter bson.D, update any, upsert bool) (*mongo.UpdateResult, error) {
 		done, err := coll.UpdateOne(ctx, filter, update, options.UpdateOne().SetUpsert(upsert))
 		if err == nil && done.MatchedCount+done.UpsertedCount == 0 {
-			err = fmt.Errorf("%w: _id %v", ErrNotFound, raw)
+			err = fmt.Errorf("%w: _id %s", ErrNotFound, rawvalue.Text(raw))
 		}
 		return done, err
 	}
@@ -266,7 +266,7 @@ func (s *Split[ID, H, C]) update(ctx context.Context, id ID, hot, cold any) erro
 			found, _, err = s.divide(ctx, bson.A{raw})
 			switch {
 			case err == nil && found == 0:
-				err = fmt.Errorf("%w: _id %v", ErrNotFound, raw)
+				err = fmt.Errorf("%w: _id %s", ErrNotFound, rawvalue.Text(raw))
 			case err == nil && hot != nil:
 				hotDone, err = one(ctx, s.hot, byID(raw), hot, false)
 			}
@@ -340,7 +340,7 @@ func (s *Split[ID, H, C]) Delete(ctx context.Context, id ID) error {
 				return err
 			}
 			if done.DeletedCount == 0 {
-				return fmt.Errorf("%w: _id %v", ErrNotFound, raw)
+				return fmt.Errorf("%w: _id %s", ErrNotFound, rawvalue.Text(raw))
 			}
 			_, err = s.cold.DeleteOne(ctx, s.coldOf(raw))
 			return err
@@ -396,10 +396,13 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (H, C, error) {
 		Hot  H   `bson:"hot"`
 		Cold []C `bson:"cold"`
 	}
-	err := s.get(ctx, id, &found)
+	raw, err := s.id(id)
+	if err == nil {
+		err = s.get(ctx, raw, &found)
+	}
 	var cold C
 	if err == nil && len(found.Cold) == 0 {
-		err = fmt.Errorf("%w: cold document of _id %v", ErrNotFound, id)
+		err = fmt.Errorf("%w: cold document of _id %s", ErrNotFound, rawvalue.Text(raw))
 	}
 	if err != nil {
 		return found.Hot, cold, fmt.Errorf("subset: get: %w", err)
@@ -407,17 +410,13 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (H, C, error) {
 	return found.Hot, found.Cold[0], nil
 }
 
-func (s *Split[ID, H, C]) get(ctx context.Context, id ID, found any) error {
-	raw, err := s.id(id)
-	if err != nil {
-		return err
-	}
+func (s *Split[ID, H, C]) get(ctx context.Context, id bson.RawValue, found any) error {
 	own := op("$arrayToObject", bson.D{{Key: "$filter", Value: bson.D{
 		{Key: "input", Value: op("$objectToArray", "$hot")},
 		{Key: "cond", Value: op("$in", "$$this.k", literal(append([]string{}, s.fields...)))},
 	}}})
 	pipeline := mongo.Pipeline{
-		{{Key: "$match", Value: byID(raw)}},
+		{{Key: "$match", Value: byID(id)}},
 		{{Key: "$replaceWith", Value: bson.D{{Key: "hot", Value: "$$ROOT"}}}},
 		s.lookup("hot._id", "cold"),
 		{{Key: "$set", Value: bson.D{{Key: "own", Value: own}}}},
@@ -443,7 +442,7 @@ func (s *Split[ID, H, C]) get(ctx context.Context, id ID, found any) error {
 	if err := cursor.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: _id %v", ErrNotFound, raw)
+	return fmt.Errorf("%w: _id %s", ErrNotFound, rawvalue.Text(id))
 }
 
 func (s *Split[ID, H, C]) lookup(id, as string, pipeline ...bson.D) bson.D {

@@ -438,7 +438,7 @@ func TestOneDocumentFails(t *testing.T) {
 	insert(t, hot, d("_id", 1, "a", 1), d("_id", 2, "a", 1), d("_id", 3, "a", 3))
 	named := func(err error, id int) {
 		t.Helper()
-		if !mongo.IsDuplicateKeyError(err) || !strings.Contains(err.Error(), fmt.Sprintf(`{"$numberInt":"%d"}: `, id)) {
+		if !mongo.IsDuplicateKeyError(err) || !strings.Contains(err.Error(), fmt.Sprintf("_id %d: ", id)) {
 			t.Errorf("error %v", err)
 		}
 		untouched(t, hot)

@@ -154,7 +154,7 @@ func (s *Subset[P, T]) top(ctx context.Context, parent P) ([]T, error) {
 		if err := cursor.Err(); err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("%w: _id %v", ErrNoParent, id)
+		return nil, fmt.Errorf("%w: _id %s", ErrNoParent, rawvalue.Text(id))
 	}
 	var found struct {
 		Items []T `bson:"items"`
@@ -213,20 +213,24 @@ func (s *Subset[P, T]) All(ctx context.Context, parent P) iter.Seq2[T, error] {
 // Cost: 1 round trip, 1 key and 1 document, index _id of the items.
 func (s *Subset[P, T]) Get(ctx context.Context, parent P, id any) (T, error) {
 	var item T
-	filter, err := s.itemFilter(parent, id)
+	p, err := s.parentID(parent)
+	var raw bson.RawValue
 	if err == nil {
-		err = s.items.FindOne(ctx, filter).Decode(&item)
+		raw, err = s.itemID(id)
+	}
+	if err == nil {
+		err = notFound(s.items.FindOne(ctx, s.one(p, raw)).Decode(&item), raw)
 	}
 	if err != nil {
-		return item, fmt.Errorf("subset: get: %w", notFound(err, id))
+		return item, fmt.Errorf("subset: get: %w", err)
 	}
 	return item, nil
 }
 
 // notFound names what was looked for.
-func notFound(err error, id any) error {
+func notFound(err error, id bson.RawValue) error {
 	if errors.Is(err, mongo.ErrNoDocuments) && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrNoParent) {
-		return fmt.Errorf("%w: _id %v", ErrNotFound, id)
+		return fmt.Errorf("%w: _id %s", ErrNotFound, rawvalue.Text(id))
 	}
 	return err
 }
@@ -262,18 +266,6 @@ func (s *Subset[P, T]) of(parent bson.RawValue) bson.D {
 // one selects an item by the full shard key.
 func (s *Subset[P, T]) one(parent, id bson.RawValue) bson.D {
 	return append(byID(id), s.of(parent)...)
-}
-
-func (s *Subset[P, T]) itemFilter(parent P, id any) (bson.D, error) {
-	p, err := s.parentID(parent)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := s.itemID(id)
-	if err != nil {
-		return nil, err
-	}
-	return s.one(p, raw), nil
 }
 
 func (s *Subset[P, T]) itemID(id any) (bson.RawValue, error) {
@@ -367,7 +359,7 @@ func (s *Subset[P, T]) valid(doc bson.Raw) error {
 		return err
 	}
 	if field, why := s.fault(doc); field != "" {
-		return fmt.Errorf("item %v: %w: %s %q", doc.Lookup("_id"), ErrInvalid, why, field)
+		return fmt.Errorf("item %s: %w: %s %q", rawvalue.Text(doc.Lookup("_id")), ErrInvalid, why, field)
 	}
 	return nil
 }

@@ -309,6 +309,9 @@ func TestRefusals(t *testing.T) {
 			good := d("_id", 1, "rating", 1, "date", day(1))
 			_, err := s.Add(t.Context(), 1, good)
 			must(t, err)
+			// Items of their own that were never counted.
+			insert(t, parents, d("_id", 10, "name", "x"), d("_id", 11, "reviews", bson.A{}, "num_reviews", nil, "sum_ratings", 7))
+			insert(t, items, d("_id", 101, "product_id", 10, "rating", 1), d("_id", 102, "product_id", 10, "rating", 4), d("_id", 111, "product_id", 11, "rating", 2))
 			insert(t, items, d("_id", 81, "product_id", 8, "rating", 1), d("_id", 91, "product_id", 9, "rating", 1))
 			before := [][]bson.D{stored(t, parents), stored(t, items)}
 
@@ -340,6 +343,15 @@ func TestRefusals(t *testing.T) {
 				"array to sort by":        {add(1, d("rating", 1, "date", bson.A{day(1)})), subset.ErrInvalid},
 				"null _id":                {add(1, d("_id", nil, "rating", 1)), subset.ErrInvalid},
 				"not adopted":             {add(8, d("rating", 1)), subset.ErrNotAdopted},
+				"uncounted":               {add(10, d("rating", 1)), subset.ErrNotAdopted},
+				"uncounted, null":         {add(11, d("rating", 1)), subset.ErrNotAdopted},
+				"many, uncounted":         {many(1, d("rating", 1), 10, d("rating", 1), 2, d("rating", 1)), subset.ErrNotAdopted},
+				"update, uncounted":       {update(11, 111, d("$set", d("rating", 5))), subset.ErrNotAdopted},
+				"replace, uncounted":      {func(ctx context.Context) error { return s.Replace(ctx, 10, d("_id", 101, "rating", 3)) }, subset.ErrNotAdopted},
+				"delete, uncounted":       {func(ctx context.Context) error { return s.Delete(ctx, 11, 111) }, subset.ErrNotAdopted},
+				"move to uncounted":       {func(ctx context.Context) error { return s.Move(ctx, 1, 10, 1) }, subset.ErrNotAdopted},
+				"move from uncounted":     {func(ctx context.Context) error { return s.Move(ctx, 10, 1, 101) }, subset.ErrNotAdopted},
+				"move from uncounted 2":   {func(ctx context.Context) error { return s.Move(ctx, 11, 2, 111) }, subset.ErrNotAdopted},
 				"many, no parent":         {many(1, d("rating", 1), 7, d("rating", 1)), subset.ErrNoParent},
 				"many, not adopted":       {many(1, d("rating", 1), 8, d("rating", 1)), subset.ErrNotAdopted},
 				"many, no number":         {many(1, d("rating", 1), 2, d()), subset.ErrInvalid},
@@ -395,6 +407,16 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("duplicate: %v", err)
 			}
 			same(t, "after a duplicate", before[0], stored(t, parents))
+			// Repair adopts as well where there is no array, and then all goes.
+			result, err := s.Repair(t.Context(), nil)
+			must(t, err)
+			same(t, "repaired", int64(2), result.Repaired)
+			for _, parent := range []int{10, 11} {
+				must(t, add(parent, d("rating", 1))(t.Context()))
+				must(t, s.Delete(t.Context(), parent, parent*10+1))
+			}
+			must(t, many(10, d("rating", 2), 2, d("rating", 1))(t.Context()))
+			must(t, s.Move(t.Context(), 10, 11, 102))
 			// Items whose parent is gone can still be changed.
 			must(t, s.Update(t.Context(), 9, 91, d("$set", d("rating", 3))))
 			must(t, s.Delete(t.Context(), 9, 91))
