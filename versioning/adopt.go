@@ -27,8 +27,8 @@ type AdoptOptions struct {
 
 // AdoptResult counts the documents of a call of Adopt.
 type AdoptResult struct {
-	Examined int64 // had no number when they were read
-	Adopted  int64 // of these, but for those saved or removed meanwhile
+	Examined int64 `json:"examined"` // had no number when they were read
+	Adopted  int64 `json:"adopted"`  // of these, but for those saved or removed meanwhile
 }
 
 // Adopt writes number and change into the current documents that have no number, and

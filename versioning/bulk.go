@@ -25,9 +25,10 @@ type BatchOptions struct {
 // Saved is what SaveMany did with one document.
 type Saved struct {
 	// Number is the document's revision now, as returned by Save.
-	Number int64
+	Number int64 `json:"number"`
 	// Err is why it was not saved: a *ConflictError, ErrNotFound or ErrInvalid.
-	Err error
+	// Number is 0 then. Errors have no JSON.
+	Err error `json:"-"`
 }
 
 // SaveMany saves documents, each as Save does, and returns what became of each, in
@@ -36,6 +37,7 @@ type Saved struct {
 //
 // Cost: for each batch 4 round trips, commit included, and 2 documents written for
 // each document changed, found by _id; 1 more if one of them has had no number.
+// Conflicts cost nothing more.
 func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions []Revision[T], change Change, opts *BatchOptions) ([]Saved, error) {
 	var o BatchOptions
 	if opts != nil {

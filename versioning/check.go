@@ -110,9 +110,9 @@ type RepairOptions struct {
 
 // RepairResult says what Repair did.
 type RepairResult struct {
-	Examined  int64 // documents
-	Repaired  int64 // problems
-	Remaining int64 // problems it cannot repair, see Check
+	Examined  int64 `json:"examined"`  // documents
+	Repaired  int64 `json:"repaired"`  // problems
+	Remaining int64 `json:"remaining"` // problems it cannot repair, see Check
 }
 
 // Repair mends NumberTaken and NoDeletion, which keep documents from being saved or

@@ -293,6 +293,50 @@ func TestCosts(t *testing.T) {
 	examined(t, db, cmds[1], byNumber, 3, 2, "document_id", "revision")
 }
 
+// What a refusal costs, and that it writes nothing.
+func TestConflictCosts(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, counter](t, db, &versioning.Options{Ignored: []string{"last_seen"}})
+	first := get(t)(d.Create(ctx, counter{ID: "a"}, by("", "", month(0))))
+	get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 1; return nil }, by("", "", month(1))))
+	changed, ignored := first, first
+	changed.Document.N = 9
+	ignored.Document.LastSeen = month(3)
+	byHand := revision{Number: 1, Document: changed.Document}
+	gone := get(t)(d.Create(ctx, counter{ID: "b"}, by("", "", month(0))))
+	if err := d.Delete(ctx, "b", 1, by("", "", month(1))); err != nil {
+		t.Fatal(err)
+	}
+	gone.Document.N = 9
+	for _, c := range []struct {
+		what  string
+		names []string
+		fn    func() error
+	}{
+		{"save", []string{"findAndModify", "find", "abortTransaction"}, func() error { _, err := d.Save(ctx, changed, nobody); return err }},
+		{"save of one that is gone", []string{"findAndModify", "find", "abortTransaction"}, func() error { _, err := d.Save(ctx, gone, nobody); return err }},
+		{"save of ignored fields", []string{"update", "find"}, func() error { _, err := d.Save(ctx, ignored, nobody); return err }},
+		{"save of no change", []string{"find", "find"}, func() error { _, err := d.Save(ctx, first, nobody); return err }},
+		{"save by hand", []string{"find"}, func() error { _, err := d.Save(ctx, byHand, nobody); return err }},
+		{"delete", []string{"findAndModify", "find", "abortTransaction"}, func() error { return d.Delete(ctx, "a", 1, nobody) }},
+		{"create", []string{"insert", "abortTransaction"}, func() error { _, err := d.Create(ctx, counter{ID: "a"}, nobody); return err }},
+		{"save many", []string{"find", "commitTransaction"}, func() error {
+			saved, err := d.SaveMany(ctx, []revision{changed}, nobody, nil)
+			return errors.Join(err, saved[0].Err)
+		}},
+	} {
+		record(t, db, 0, c.names, func() error {
+			var conflict *versioning.ConflictError
+			if err := c.fn(); !errors.As(err, &conflict) && !errors.Is(err, versioning.ErrNotFound) && !errors.Is(err, versioning.ErrExists) {
+				return fmt.Errorf("%s: %w", c.what, err)
+			}
+			return nil
+		})
+	}
+}
+
 func TestMaintenanceCosts(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)

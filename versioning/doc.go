@@ -202,9 +202,9 @@
 // written without this package between that and its writes.
 //
 // Calls join the transaction of their context. A ConflictError, ErrNotFound,
-// ErrExists and ErrInvalid leave such a transaction as it was, with nothing written,
-// so that it can go on and commit; after any other error of a write abort it, as the
-// server mostly has done. On a standalone server what needs a transaction returns
+// ErrExists, ErrInvalid, ErrPruned and ErrDeleted leave such a transaction as it was,
+// with nothing written, so that it can go on and commit; after ErrInconsistent and any
+// other error of a write abort it, as the server mostly has done. On a standalone server what needs a transaction returns
 // [ErrTransactionsUnsupported].
 //
 // Reads of the history take two steps, of which the second relies on having seen all

@@ -36,8 +36,8 @@ type PruneOptions struct {
 
 // PruneResult says what was done.
 type PruneResult struct {
-	Examined int64 // revisions
-	Deleted  int64
+	Examined int64 `json:"examined"` // revisions
+	Deleted  int64 `json:"deleted"`
 }
 
 // Prune deletes old revisions of one document. At and AsOf then return

@@ -29,7 +29,8 @@ import (
 //
 // Cost: 3 round trips, 1 document written, 1 key examined of the unique index; 4
 // and 2 writes over a deleted one; 5 and 3 where the deletion is missing; 1 without
-// _id. In your own transaction 1 more, as a duplicate key would end it.
+// _id; 2, with the abort, if it exists. In your own transaction 1 more, as a duplicate
+// key would end it.
 func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change) (Revision[T], error) {
 	if err := change.check(); err != nil {
 		return Revision[T]{}, fail("create", err)
@@ -171,7 +172,9 @@ func (d *Documents[ID, T]) newest(ctx context.Context, id bson.RawValue) (*row, 
 // Cost: 3 round trips, 2 documents written, 1 key examined by _id; 1 if nothing, or
 // only ignored fields, changed; 1 more for r made by hand, or of the history where
 // fields are ignored, or if something else than this package has changed the document
-// since it was read; 1 more for the first save of a document without a number.
+// since it was read; 1 more for the first save of a document without a number. A
+// conflict costs 3, with the abort, and writes nothing: 2 if nothing, or only ignored
+// fields, changed; 1 if r is one that is read first.
 func (d *Documents[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (Revision[T], error) {
 	if err := change.check(); err != nil {
 		return Revision[T]{}, fail("save", err)
@@ -546,7 +549,7 @@ func (d *Documents[ID, T]) retry(ctx context.Context, try func() (r Revision[T],
 // its last state and the deletion in the history.
 //
 // Cost: 3 round trips, 3 documents written, 1 key examined by _id; 1 more for a
-// document without a number.
+// document without a number. A conflict costs 3, with the abort, and writes nothing.
 func (d *Documents[ID, T]) Delete(ctx context.Context, id ID, read int64, change Change) error {
 	return fail("delete", d.delete(ctx, id, read, change))
 }

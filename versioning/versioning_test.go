@@ -181,4 +181,14 @@ func TestJSON(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
+	for want, result := range map[string]any{
+		`{"number":2}`:                              versioning.Saved{Number: 2, Err: versioning.ErrNotFound},
+		`{"examined":2,"adopted":1}`:                versioning.AdoptResult{Examined: 2, Adopted: 1},
+		`{"examined":2,"deleted":1}`:                versioning.PruneResult{Examined: 2, Deleted: 1},
+		`{"examined":2,"repaired":1,"remaining":0}`: versioning.RepairResult{Examined: 2, Repaired: 1},
+	} {
+		if got := string(must[[]byte](t)(json.Marshal(result))); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
 }
