@@ -73,9 +73,10 @@
 // target follows changes: a change of the phone number writes the customer and
 // nothing else. A copy keeps the version that it was made from, and is written
 // only by a higher one: propagating twice, late, or from two processes at once,
-// leaves the newest copy and writes it once. Versions are whole numbers, int64
-// where this package writes them. No version counts as 0, so existing
-// sources need none to begin with.
+// leaves the newest copy and writes it once. Versions are whole numbers from 0 to
+// math.MaxInt64-1, int64 where this package writes them. No version counts as 0, so
+// existing sources need none to begin with. Update and Replace never set it back: a
+// lower one that they bring is not kept.
 //
 // One version covers all followed fields of a source: a change of one of them
 // stamps every copy that has a version. Frozen fields are never touched.
@@ -103,10 +104,10 @@
 //     the source by a change stream, so it serves whoever changes it in whatever
 //     way. Or call [Ref.Propagate].
 //
-// When the server refuses to write a copy (a unique index, a validator) the first
-// way refuses the change. Drain goes on with other sources and tries again later.
-// Watch ends and begins with that source next time, unless WatchOptions.Failed
-// has it go on.
+// When the source is [ErrInvalid] (its version no number, say), or the server
+// refuses to write a copy (a unique index, a validator), the first way refuses the
+// change. Drain goes on with other sources and tries again later. Watch ends and
+// begins with that source next time, unless WatchOptions.Failed has it go on.
 //
 // Your own update of a source must raise the version when it changes a followed
 // field, {$inc: {version: 1}}, and should not otherwise, as each rise writes all
@@ -195,14 +196,14 @@
 // # Maintenance
 //
 // [Ref.Check] compares all copies with their sources: behind, different although
-// of the same version, newer than the source, without a version, dangling, and
-// malformed: what lies there is no copy at all, an array where Array is not set,
-// no array where it is, or an ID by itself. That is never removed by Unset or
-// Cascade, nor filled in.
-// [Ref.Repair] propagates what differs, under live writes; dangling references
-// are left to you. [Ref.Adopt] fills in references that have only an ID so far,
-// with followed and frozen fields and the version. All go in batches by _id and
-// can be stopped and run again.
+// of the same version, newer than the source, without a version, of a source that
+// cannot be copied from, dangling, and malformed: what lies there is no copy at all,
+// an array where Array is not set, no array where it is, or an ID by itself. That is
+// never removed by Unset or Cascade, nor filled in.
+// [Ref.Repair] propagates what differs, under live writes; dangling references and
+// bad sources, which stop neither it nor Adopt, are left to you. [Ref.Adopt] fills in
+// references that have only an ID so far, with followed and frozen fields and the
+// version. All go in batches by _id and can be stopped and run again.
 //
 // Adopt wants the ID where the target says. {customer_id: 123} is a target with
 // Path "" as it is; to make {customer: {_id: 123}} or [{id: 7}, {id: 9}] of plain

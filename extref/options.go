@@ -45,7 +45,8 @@ type Target struct {
 	// of one source. Default false.
 	Array bool
 
-	// IDField is the path, inside the copy, of the source's _id. Default "_id";
+	// IDField is the path, inside the copy, of the source's _id; as all paths here it
+	// may be dotted, but not lead through an array. Default "_id";
 	// with Path "" it must be given.
 	IDField string
 	// VersionField is the path, inside the copy, of the version. Default: the
