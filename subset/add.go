@@ -72,7 +72,7 @@ type BatchOptions struct {
 
 // AddResult counts the items of AddMany.
 type AddResult struct {
-	Added int64
+	Added int64 `json:"added"`
 }
 
 // AddMany stores items of any parents, a batch in a transaction. An error leaves

@@ -28,9 +28,9 @@ type RepairOptions struct {
 
 // RepairResult says what Repair did.
 type RepairResult struct {
-	Examined  int64 // parents, or of a Split hot documents, read
-	Repaired  int64 // of these written
-	Remaining int64 // problems it cannot repair: Orphan, NotAdopted, InvalidItem, OnBothSides
+	Examined  int64 `json:"examined"`  // parents, or of a Split hot documents, read
+	Repaired  int64 `json:"repaired"`  // of these written
+	Remaining int64 `json:"remaining"` // problems it cannot repair: Orphan, NotAdopted, InvalidItem, OnBothSides; and documents refused
 }
 
 // Repair makes every parent that Check finds wrong hold what its items say, a
@@ -38,7 +38,8 @@ type RepairResult struct {
 // Fields, CountField or Values, once all writers have the new options. It can be
 // stopped and run again. If a parent cannot be repaired (it would be too large, or
 // a number of yours stands where the document around its array belongs), the others
-// of its batch are, one by one, and the error names it.
+// of its batch are, one by one, and then the rest; the error comes at the end, with
+// the whole result, and names the first ten such parents.
 //
 // Cost: the scans of Check, 3 round trips for each Orphan, and 5 for each batch of
 // BatchSize parents in which some are wrong, 6 if one of these is NotAdopted; 2
@@ -52,10 +53,10 @@ func (s *Subset[P, T]) Repair(ctx context.Context, opts *RepairOptions) (RepairR
 		o = *opts
 	}
 	err := scan.Defaults("RepairOptions", &o.BatchSize, scanBatchSize, &o.Progress)
+	var done rebuilt
 	if err == nil {
-		var done rebuilt
 		err = s.rebuildAll(ctx, nil, "", o.BatchSize, o.Progress, &result.Examined, &done)
-		result.Repaired, result.Remaining = done.written, done.left
+		result.Repaired, result.Remaining = done.written, done.left+done.refused
 	}
 	if err == nil {
 		for _, err = range s.left(ctx) {
@@ -64,6 +65,9 @@ func (s *Subset[P, T]) Repair(ctx context.Context, opts *RepairOptions) (RepairR
 			}
 			result.Remaining++
 		}
+	}
+	if err == nil {
+		err = done.errs
 	}
 	if err != nil {
 		return result, fmt.Errorf("subset: repair: %w", err)
@@ -89,9 +93,10 @@ type AdoptOptions struct {
 
 // AdoptResult counts what Adopt did.
 type AdoptResult struct {
-	Examined int64 // parents read, or of a Split hot documents
-	Adopted  int64 // of these written
-	Moved    int64 // items moved out of their arrays, or fields of a Split
+	Examined int64 `json:"examined"` // parents read, or of a Split hot documents; in Join cold ones
+	Adopted  int64 `json:"adopted"`  // of these written
+	Moved    int64 `json:"moved"`    // items moved out of their arrays, or fields of a Split
+	Skipped  int64 `json:"skipped"`  // of the examined: refused, see the error
 }
 
 // Adopt brings existing data into shape. Parents and a collection of items that
@@ -102,8 +107,9 @@ type AdoptResult struct {
 // writers, be stopped, and be run again, also to fetch what old programs have
 // pushed since; a write of this package to the same parent would cut that off, so
 // stop them soon. If a parent cannot be adopted, because an item in it is
-// ErrInvalid or has the _id of another parent's, the others of its batch are, and
-// the error names it.
+// ErrInvalid or has the _id of another parent's, it is skipped, and the others of its
+// batch are adopted one by one, and then the rest; the error comes at the end, with
+// the whole result, and names the first ten such parents.
 //
 // A parent with items, in its array or in the collection, and no count refuses
 // writes of this package (ErrNotAdopted) until Adopt has reached it. With NoCount
@@ -139,7 +145,10 @@ func (s *Subset[P, T]) Adopt(ctx context.Context, opts *AdoptOptions) (AdoptResu
 	if err == nil {
 		var done rebuilt
 		err = s.rebuildAll(ctx, o.Filter, o.From, o.BatchSize, o.Progress, &result.Examined, &done)
-		result.Adopted, result.Moved = done.written, done.moved
+		result.Adopted, result.Moved, result.Skipped = done.written, done.moved, done.refused
+		if err == nil {
+			err = done.errs
+		}
 	}
 	if err != nil {
 		return result, fmt.Errorf("subset: adopt: %w", err)
@@ -152,6 +161,7 @@ type rebuilt struct {
 	written int64 // that were wrong
 	moved   int64 // items out of their arrays
 	left    int64 // that are wrong and stay so
+	refusals
 }
 
 // rebuildAll rebuilds the parents that a filter selects and that are wrong, or
@@ -161,7 +171,7 @@ func (s *Subset[P, T]) rebuildAll(ctx context.Context, filter bson.D, from strin
 		if err != nil {
 			return err
 		}
-		err = apart(ctx, ids, func(ids bson.A) error {
+		err = total.apart(ctx, ids, func(ids bson.A) error {
 			done, err := s.rebuild(ctx, ids, from)
 			if err == nil {
 				total.written += done.written
@@ -177,24 +187,33 @@ func (s *Subset[P, T]) rebuildAll(ctx context.Context, filter bson.D, from strin
 	return nil
 }
 
+// refusals are the documents that were refused, each by itself, and the errors of
+// the first of them.
+type refusals struct {
+	refused int64
+	errs    error
+}
+
 // apart does something to a batch of documents, and to each of them by itself if
-// one of them is refused: it must not hold up the others. The error names those
-// that fail.
-func apart(ctx context.Context, ids bson.A, do func(ids bson.A) error) error {
+// one of them is refused: it must not hold up the others. Its error is one after
+// which it makes no sense to go on.
+func (r *refusals) apart(ctx context.Context, ids bson.A, do func(ids bson.A) error) error {
 	err := do(ids)
-	if err == nil || len(ids) == 1 || !onesOwn(ctx, err) {
+	if err == nil || !onesOwn(ctx, err) {
 		return named(ids, err)
 	}
-	var failed error
-	for i := range ids {
-		if err := do(ids[i : i+1]); err != nil {
-			failed = errors.Join(failed, named(ids[i:i+1], err))
-			if !onesOwn(ctx, err) {
-				break
+	if len(ids) > 1 {
+		for i := range ids {
+			if err := r.apart(ctx, ids[i:i+1], do); err != nil {
+				return err
 			}
 		}
+		return nil
 	}
-	return failed
+	if r.refused++; r.refused <= 10 {
+		r.errs = errors.Join(r.errs, named(ids, err))
+	}
+	return nil
 }
 
 func named(ids bson.A, err error) error {
@@ -204,11 +223,14 @@ func named(ids bson.A, err error) error {
 	return fmt.Errorf("_id %s: %w", rawvalue.Text(ids[0].(bson.RawValue)), err)
 }
 
+const codeUnauthorized = 13
+
 // onesOwn reports an error that may come of one document of a batch alone, and
 // after which one can go on.
 func onesOwn(ctx context.Context, err error) bool {
 	var server mongo.ServerError
 	return errors.Is(err, ErrInvalid) || !txn.Running(ctx) && errors.As(err, &server) &&
+		!server.HasErrorCode(codeUnauthorized) && !server.HasErrorLabel("TransientTransactionError") &&
 		!errors.Is(err, ErrTransactionsUnsupported) && !mongo.IsNetworkError(err) && !mongo.IsTimeout(err)
 }
 

@@ -446,7 +446,7 @@ func TestOneParentFails(t *testing.T) {
 			must(t, session.CommitTransaction(ctx))
 		}
 		session.EndSession(ctx)
-		same(t, "result", subset.AdoptResult{Examined: int64(3 + len(wrong)), Adopted: 3, Moved: 3}, result)
+		same(t, "result", subset.AdoptResult{Examined: int64(3 + len(wrong)), Adopted: 3, Moved: 3, Skipped: int64(len(wrong))}, result)
 		untouched(t, parents)
 		same(t, "items", 3, len(stored(t, items)))
 		for _, doc := range stored(t, parents) {
@@ -455,6 +455,52 @@ func TestOneParentFails(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Nor does it hold up the batches behind it; the first are named, the others counted.
+func TestBatchesBehindRefusals(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, &subset.Options{ArrayField: "sub.items", CountField: "sub.n"})
+	split, err := subset.NewSplit[int, bson.D, bson.D](db.Collection("hot"), db.Collection("cold"), &subset.SplitOptions{ColdFields: []string{"a"}})
+	must(t, err)
+	_, err = db.Collection("cold").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d("a", 1), Options: options.Index().SetUnique(true)})
+	must(t, err)
+	insert(t, db.Collection("hot"), d("_id", -1, "a", -1))
+	_, err = split.Adopt(t.Context(), nil)
+	must(t, err)
+	for i := range 24 {
+		sub, a := any("mine"), -1
+		if i%2 == 1 {
+			sub, a = d("items", bson.A{d("_id", i)}), i
+		}
+		insert(t, db.Collection("parents"), d("_id", i, "sub", sub))
+		insert(t, db.Collection("items"), d("_id", 100+i, "parent", i))
+		insert(t, db.Collection("hot"), d("_id", i, "a", a))
+	}
+	named := func(err error) {
+		t.Helper()
+		for i := range 24 {
+			if got, want := err != nil && strings.Contains(err.Error(), fmt.Sprintf("_id %d: ", i)), i%2 == 0 && i < 20; got != want {
+				t.Errorf("%d is named: %t in %v", i, got, err)
+			}
+		}
+	}
+	adopted, err := s.Adopt(t.Context(), &subset.AdoptOptions{BatchSize: 3})
+	named(err)
+	same(t, "adopt", subset.AdoptResult{Examined: 24, Adopted: 12, Moved: 12, Skipped: 12}, adopted)
+	update(t, db.Collection("parents"), d("sub.n", 2), d("$set", d("sub.n", 5)))
+	repaired, err := s.Repair(t.Context(), &subset.RepairOptions{BatchSize: 3})
+	named(err)
+	same(t, "repair", subset.RepairResult{Examined: 24, Repaired: 12, Remaining: 12}, repaired)
+	adopted, err = split.Adopt(t.Context(), &subset.SplitAdoptOptions{BatchSize: 3})
+	named(err)
+	same(t, "split", subset.AdoptResult{Examined: 25, Adopted: 12, Moved: 12, Skipped: 12}, adopted)
+	repaired, err = split.Repair(t.Context(), &subset.RepairOptions{BatchSize: 3})
+	named(err)
+	same(t, "repair of the split", subset.RepairResult{Examined: 25, Remaining: 12}, repaired)
+	untouched(t, db.Collection("parents"))
+	untouched(t, db.Collection("hot"))
 }
 
 // An error that is not a document's own ends the work.
@@ -495,7 +541,7 @@ func TestJoinedDuplicate(t *testing.T) {
 	defer session.EndSession(t.Context())
 	must(t, session.StartTransaction())
 	_, err = s.Adopt(mongo.NewSessionContext(t.Context(), session), nil)
-	if !mongo.IsDuplicateKeyError(err) || strings.Contains(err.Error(), `"1"}: `) {
+	if !mongo.IsDuplicateKeyError(err) || strings.Contains(err.Error(), `_id 1: `) {
 		t.Error(err)
 	}
 	_ = session.AbortTransaction(t.Context())

@@ -446,12 +446,12 @@ func TestOneDocumentFails(t *testing.T) {
 	}
 	result, err := s.Adopt(t.Context(), nil)
 	named(err, 2)
-	same(t, "adopt", subset.AdoptResult{Examined: 3, Adopted: 2, Moved: 2}, result)
+	same(t, "adopt", subset.AdoptResult{Examined: 3, Adopted: 2, Moved: 2, Skipped: 1}, result)
 	_, err = hot.Indexes().CreateOne(t.Context(), unique)
 	must(t, err)
 	result, err = s.Join(t.Context(), nil)
 	named(err, 1)
-	same(t, "join", subset.AdoptResult{Adopted: 1, Moved: 1}, result)
+	same(t, "join", subset.AdoptResult{Examined: 2, Adopted: 1, Moved: 1, Skipped: 1}, result)
 	same(t, "left", []bson.D{d("_id", int32(1), "a", int32(1))}, stored(t, cold))
 }
 

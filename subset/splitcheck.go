@@ -80,7 +80,8 @@ func (s *Split[ID, H, C]) Check(ctx context.Context) iter.Seq2[Problem, error] {
 
 // Repair moves cold fields that stand in hot documents and gives hot documents
 // without a cold one such a document, a batch in a transaction, beside live
-// writes. It can be stopped and run again.
+// writes. It can be stopped and run again. Documents that the server refuses do not
+// hold up the others; the error names the first ten at the end.
 //
 // Cost: the scans of Check, 3 round trips for each Orphan, and 6 for each batch of
 // BatchSize documents that are wrong, 7 if only some have a cold one, 2 writes to
@@ -91,11 +92,11 @@ func (s *Split[ID, H, C]) Repair(ctx context.Context, opts *RepairOptions) (Repa
 	if opts != nil {
 		o = *opts
 	}
+	var done divided
 	err := scan.Defaults("RepairOptions", &o.BatchSize, scanBatchSize, &o.Progress)
 	if err == nil {
-		var done divided
 		done, err = s.divideAll(ctx, nil, o.BatchSize, o.Progress)
-		result = RepairResult{Examined: done.examined, Repaired: done.written, Remaining: done.left}
+		result = RepairResult{Examined: done.examined, Repaired: done.written, Remaining: done.left + done.refused}
 	}
 	if err == nil {
 		for _, err = range s.orphans(ctx) {
@@ -104,6 +105,9 @@ func (s *Split[ID, H, C]) Repair(ctx context.Context, opts *RepairOptions) (Repa
 			}
 			result.Remaining++
 		}
+	}
+	if err == nil {
+		err = done.errs
 	}
 	if err != nil {
 		return result, fmt.Errorf("subset: repair: %w", err)
@@ -129,8 +133,9 @@ type SplitAdoptOptions struct {
 // Get and JoinPipeline read its cold fields where they are, Update moves them
 // first, and GetCold is ErrNotFound. It can be stopped and run again, also to fetch
 // what old programs have written to the hot collection since: that overwrites the
-// cold document's fields. If the server refuses a document, the others of its batch
-// are split, and the error names it.
+// cold document's fields. A document that the server refuses is skipped, and
+// the others of its batch are split one by one, and then the rest; the error comes
+// at the end, with the whole result, and names the first ten.
 //
 // Cost: 1 round trip and further ones for many documents, a scan of the collection
 // and 1 key of the cold one for each; 6 for each batch of BatchSize documents to
@@ -142,7 +147,10 @@ func (s *Split[ID, H, C]) Adopt(ctx context.Context, opts *SplitAdoptOptions) (A
 	if err == nil {
 		done, err = s.divideAll(ctx, o.Filter, o.BatchSize, o.Progress)
 	}
-	result := AdoptResult{Examined: done.examined, Adopted: done.written, Moved: done.moved}
+	if err == nil {
+		err = done.errs
+	}
+	result := AdoptResult{Examined: done.examined, Adopted: done.written, Moved: done.moved, Skipped: done.refused}
 	if err != nil {
 		return result, fmt.Errorf("subset: adopt: %w", err)
 	}
@@ -273,6 +281,7 @@ func (s *Split[ID, H, C]) exist(ctx context.Context, id bson.RawValue) (hot, col
 // divided counts the work of divideAll.
 type divided struct {
 	examined, written, moved, left int64
+	refusals
 }
 
 // divideAll divides the hot documents that have no cold one or cold fields in
@@ -282,7 +291,7 @@ func (s *Split[ID, H, C]) divideAll(ctx context.Context, filter bson.D, batch in
 	var ids bson.A
 	flush := func() error {
 		if len(ids) > 0 {
-			err := apart(ctx, ids, func(ids bson.A) error {
+			err := total.apart(ctx, ids, func(ids bson.A) error {
 				written, moved, err := s.divide(ctx, ids)
 				if err == nil {
 					total.written += written
@@ -388,9 +397,8 @@ func (s *Split[ID, H, C]) divide(ctx context.Context, ids bson.A) (written, move
 // ones and deletes the cold ones, a batch in a transaction. An Update of the cold
 // side divides a document again: stop such programs first. Where both have a
 // field, the hot one counts. Cold documents without a hot one stay. It can be
-// stopped and run again. If the server refuses a document (too large, say), the
-// others of its batch are joined, and the error names it. The result counts as
-// Adopted the documents joined.
+// stopped and run again. A document that the server refuses (too large, say) is
+// skipped as in Adopt. The result counts as Adopted the documents joined.
 //
 // Cost: 1 round trip a batch to read the cold documents' IDs, and 7 for each batch
 // of BatchSize documents, 2 writes to the hot document and 2 to the cold one.
@@ -400,6 +408,7 @@ func (s *Split[ID, H, C]) Join(ctx context.Context, opts *SplitAdoptOptions) (Ad
 	if opts != nil {
 		o = *opts
 	}
+	var skipped refusals
 	err := scan.Defaults("SplitAdoptOptions", &o.BatchSize, scanBatchSize, &o.Progress)
 	if err == nil {
 		for batch, e := range scan.Batches(ctx, s.cold, o.Filter, bson.D{{Key: s.idField, Value: 1}}, o.BatchSize) {
@@ -412,7 +421,7 @@ func (s *Split[ID, H, C]) Join(ctx context.Context, opts *SplitAdoptOptions) (Ad
 					ids = append(ids, id)
 				}
 			}
-			err = apart(ctx, ids, func(ids bson.A) error {
+			err = skipped.apart(ctx, ids, func(ids bson.A) error {
 				joined, moved, err := s.unite(ctx, ids)
 				if err == nil {
 					result.Adopted += joined
@@ -426,6 +435,10 @@ func (s *Split[ID, H, C]) Join(ctx context.Context, opts *SplitAdoptOptions) (Ad
 			result.Examined += int64(len(batch))
 			o.Progress(result.Examined)
 		}
+		result.Skipped = skipped.refused
+	}
+	if err == nil {
+		err = skipped.errs
 	}
 	if err != nil {
 		return result, fmt.Errorf("subset: join: %w", err)
