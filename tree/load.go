@@ -115,12 +115,11 @@ func (t *Tree[K, T]) idOf(doc T) (id K, err error) {
 	return id, t.c.decodeID(v, &id)
 }
 
-// Load inserts many nodes, parents before their children, in bounded batches;
-// nil entries are none. A
-// batch is one transaction and stays when a later one fails or ctx ends; run it
-// again with the same entries to finish, as those that are there are skipped.
-// That goes by the ID: a document without an _id gets a new ObjectID in every
-// run, and a second run inserts it once more.
+// Load inserts many nodes, parents before their children, in bounded batches; nil
+// entries are none. A batch is one transaction and stays when a later one fails
+// or ctx ends; run it again with the same entries to finish, as those that are
+// there are skipped. That goes by the ID: a document without an _id gets a new
+// ObjectID in every run, and a second run inserts it once more.
 //
 // Siblings get the order of the entries, behind those they find. Nested sets
 // are numbered in one last transaction; until then the new nodes are in no
