@@ -162,6 +162,11 @@ func TestRefusalsInTransactions(t *testing.T) {
 	if _, err := coll.UpdateOne(ctx, d.Filter("large"), bson.D{{Key: "$set", Value: bson.D{{Key: "x", Value: strings.Repeat("x", 16<<20-10<<10)}}}}); err != nil {
 		t.Fatal(err)
 	}
+	dollar := get(t)(d.Create(ctx, counter{ID: "dollar"}, nobody))
+	remove(t, coll, d.Filter("dollar"))
+	if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: "dollar"}, {Key: "n", Value: 0}, {Key: "revision", Value: 1}, {Key: "$x", Value: 1}}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := db.Collection("revisions").InsertOne(ctx, bson.D{{Key: "document_id", Value: "torn"}, {Key: "revision", Value: "x"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -192,6 +197,10 @@ func TestRefusalsInTransactions(t *testing.T) {
 				}
 			}
 		}
+		dollar.Document.N = 100
+		if _, err := d.Save(ctx, dollar, nobody); !errors.Is(err, versioning.ErrInvalid) {
+			t.Errorf("dollar: %v", err)
+		}
 		if _, err := d.Create(ctx, counter{ID: "torn"}, nobody); !errors.Is(err, versioning.ErrInconsistent) {
 			t.Errorf("create: %v", err)
 		}
@@ -207,7 +216,7 @@ func TestRefusalsInTransactions(t *testing.T) {
 	if r := get(t)(d.Get(ctx, "a")); r.Number != 3 || r.Document.N != 50 {
 		t.Errorf("%+v", r)
 	}
-	if after := sizes(ctx); cmp.Diff(before[1:3], after[1:3]) != "" || len(after) != 4 {
+	if after := sizes(ctx); cmp.Diff(before[1:4], after[1:4]) != "" || len(after) != 5 {
 		t.Errorf("after it: %v", cmp.Diff(before, after))
 	}
 }

@@ -328,12 +328,13 @@ func (d *Documents[ID, T]) replace(ctx context.Context, base *state, change Chan
 			if before, err = d.parse(found); err == nil {
 				next, err = d.successor(before, change, content(before.fields))
 			}
-			write := found // back, for the caller may go on with a transaction of his
-			if err == nil {
-				write = next.raw
+			filter := bson.D{{Key: "_id", Value: d.equal(base.id)}}
+			if err != nil { // put back, for the caller may go on with a transaction of his
+				_, failed := d.current.DeleteOne(ctx, filter)
+				_, undo := d.current.InsertOne(ctx, found) // it may be what no replacement may be
+				return errors.Join(err, failed, undo)
 			}
-			_, failed := d.current.ReplaceOne(ctx, bson.D{{Key: "_id", Value: d.equal(base.id)}}, write)
-			if err = errors.Join(err, failed); err != nil {
+			if _, err = d.current.ReplaceOne(ctx, filter, next.raw); err != nil {
 				return err
 			}
 		}
