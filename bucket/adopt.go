@@ -21,7 +21,7 @@ type AdoptOptions struct {
 	// documents that two of them select are adopted twice, unless by
 	// Options.IDField. Default nil: all its documents.
 	Filter bson.D
-	// BatchSize is how many measurements one transaction stores. Default 1000.
+	// BatchSize is how many documents one transaction adopts. Default 1000.
 	BatchSize int
 	// Progress is called after each batch with the documents adopted so far in
 	// this call. Default nil.

@@ -116,6 +116,14 @@ func TestNotArray(t *testing.T) {
 			if err := first(b.Range(t.Context(), "z", none, none)); err != nil || count(t, coll) != 6 {
 				t.Error(err)
 			}
+			// Latest does not answer from the other buckets of the window.
+			if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "b"}, {Key: "start", Value: at(2, 0, 0)}, {Key: "count", Value: 1},
+				{Key: "measurements", Value: bson.A{event{ID: "3", Timestamp: at(2, 0, 0)}}}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Latest(t.Context(), "b"); !named(err) {
+				t.Errorf("Latest beside another: %v", err)
+			}
 		})
 	}
 }
@@ -195,12 +203,15 @@ func TestAdoptSkips(t *testing.T) {
 	if want := (bucket.AdoptResult{Examined: 5, Adopted: 4, Skipped: 1}); !errors.Is(err, failed) || !strings.Contains(err.Error(), "document 9: ") || result != want {
 		t.Errorf("%+v, %v", result, err)
 	}
-	for _, want := range []bucket.AdoptResult{{Examined: 15, Adopted: 7, Skipped: 8}, {}} {
+	for _, want := range []struct {
+		result  bucket.AdoptResult
+		batches int // the last ones have nothing but what is left out
+	}{{bucket.AdoptResult{Examined: 15, Adopted: 7, Skipped: 8}, 4}, {}} {
 		seen = 0
-		// The last batches have nothing but what is left out.
-		result, err := b.Adopt(t.Context(), src, convert, &bucket.AdoptOptions{BatchSize: 4})
-		if err != nil || result != want || int64(seen) != want.Examined {
-			t.Errorf("%+v, %v: %d converted", result, err, seen)
+		batches := 0
+		result, err := b.Adopt(t.Context(), src, convert, &bucket.AdoptOptions{BatchSize: 4, Progress: func(int64) { batches++ }})
+		if err != nil || result != want.result || int64(seen) != want.result.Examined || batches != want.batches {
+			t.Errorf("%+v, %v: %d converted in %d batches", result, err, seen, batches)
 		}
 	}
 	if got := collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != 11 {
@@ -467,4 +478,29 @@ func TestTransactionGoesOn(t *testing.T) {
 		t.Errorf("%+v, %v", slot, err)
 	}
 	mustCheck(t, b)
+}
+
+// What does not decode is named by its document.
+func TestUndecodable(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	b := newBuckets[string, event](t, db.Collection("c"), bucket.Every(time.Hour), nil)
+	s := newSlots[string, int](t, db.Collection("s"), bucket.Every(time.Hour), &bucket.SlotOptions{Levels: []time.Duration{time.Minute}})
+	mustAppend(t, b, "s", event{Timestamp: at(1, 0, 0)}, event{Timestamp: at(2, 0, 0)})
+	for _, at := range []time.Time{at(1, 0, 0), at(2, 0, 0)} {
+		if err := s.Set(t.Context(), "s", at, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for coll, field := range map[string]string{"c": "measurements.0.v", "s": "data.0"} {
+		if _, err := db.Collection(coll).UpdateOne(t.Context(), bson.D{{Key: "start", Value: at(2, 0, 0)}}, bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: "x"}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var none time.Time
+	for what, err := range map[string]error{"bucket": drain(b.Range(t.Context(), "s", none, none)), "document": drain(s.Range(t.Context(), "s", none, none))} {
+		if want := what + ` that starts {"$date":{"$numberLong":"1548900000000"}}: `; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
 }

@@ -199,7 +199,7 @@ func (r *reader[M]) next(ctx context.Context, o *Options) error {
 		return fmt.Errorf("bucket %s: %w: %s", rawvalue.Text(array), ErrNotArray, o.ArrayField)
 	}
 	if err := r.cursor.Decode(&r.head); err != nil {
-		return fmt.Errorf("bucket that starts %s: %w", rawvalue.Text(r.cursor.Current.Lookup("s")), err)
+		return fmt.Errorf("bucket that starts %s: %w", rawvalue.Text(lookup(r.cursor.Current, "s")), err)
 	}
 	items, err := array.Array().Values()
 	if err != nil {

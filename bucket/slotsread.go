@@ -13,6 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
 // maxPaths is the longest projection of single slots; beyond it whole documents
@@ -64,7 +66,7 @@ func (s *Slots[S, M]) Range(ctx context.Context, series S, from, to time.Time) i
 		for cursor.Next(ctx) {
 			slots, err := s.slots(cursor.Decode)
 			if err != nil {
-				yield(Slot[M]{}, fmt.Errorf("bucket: range: %w", err))
+				yield(Slot[M]{}, fmt.Errorf("bucket: range: document that starts %s: %w", rawvalue.Text(lookup(cursor.Current, "s")), err))
 				return
 			}
 			for _, slot := range slots {
