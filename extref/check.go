@@ -143,10 +143,7 @@ func (r *Ref[ID, S]) Repair(ctx context.Context, opts *RepairOptions) (RepairRes
 		}
 		return nil
 	})
-	if err == nil {
-		err = first
-	}
-	if err != nil {
+	if err = errors.Join(first, err); err != nil {
 		return result, fmt.Errorf("extref: repair: %w", err)
 	}
 	return result, nil

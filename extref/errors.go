@@ -77,6 +77,9 @@ func (e *SourceError) Unwrap() error { return e.Err }
 // refused reports that an error is about one source or its copies, so that others
 // can be propagated all the same.
 func refused(err error) bool {
+	const codeDocumentValidationFailure = 121
 	var write mongo.WriteException
-	return errors.Is(err, ErrInvalid) || errors.As(err, &write) && len(write.WriteErrors) > 0
+	var command mongo.CommandError // of a findAndModify, which writes to the source
+	return errors.Is(err, ErrInvalid) || errors.As(err, &write) && len(write.WriteErrors) > 0 ||
+		errors.As(err, &command) && (command.HasErrorCode(codeDocumentValidationFailure) || mongo.IsDuplicateKeyError(command))
 }

@@ -315,6 +315,32 @@ func TestVersionRange(t *testing.T) {
 	diff(t, int64(4), ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 4))[4].Value)
 }
 
+// Sources that the server refuses to raise keep no others from being repaired.
+func TestRepairPassesRefusedSources(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, nil, nil)
+	for id, version := range []int{0, 1, 2, 5} {
+		if id > 0 {
+			insert(t, teams, append(team(id, "new"), bson.E{Key: "version", Value: version}))
+		}
+	}
+	if _, err := teams.Indexes().CreateOne(t.Context(), unique("version")); err != nil {
+		t.Fatal(err)
+	}
+	for id, version := range []int{0, 1, 4, 1} { // different: to 2; ahead: to 5; behind
+		if id > 0 {
+			insert(t, colls[0], d("_id", id, "team", d("_id", id, "name", "old", "version", version)))
+		}
+	}
+	result, err := r.Repair(t.Context(), nil)
+	var failed *extref.SourceError
+	if !errors.As(err, &failed) || failed.Source.AsInt64() != 2 || !mongo.IsDuplicateKeyError(err) {
+		t.Error(err)
+	}
+	diff(t, extref.RepairResult{Examined: 3, Repaired: 1, Remaining: 2}, result)
+	diff(t, "new", lookupD(lookupD(stored(t, colls[0])[2], "team").(bson.D), "name"))
+}
+
 // References to a source that cannot be copied from keep no others from being
 // adopted, in one batch with them or before them.
 func TestAdoptPassesBadSources(t *testing.T) {

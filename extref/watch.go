@@ -48,8 +48,8 @@ type WatchOptions struct {
 	// Reconciled is called after the reconciliation that a missing or lost
 	// token makes necessary. Default nil.
 	Reconciled func(RepairResult)
-	// Failed is called when a source is invalid or the server refuses to write its
-	// copies. If it returns nil Watch goes on; the copies stay behind until the
+	// Failed is called when a source is invalid or the server refuses to write it or
+	// its copies. If it returns nil Watch goes on; the copies stay behind until the
 	// source changes again, or Propagate or Repair mends them. Otherwise Watch ends
 	// with the error it returns. Default nil: Watch ends with the *SourceError.
 	Failed func(*SourceError) error
