@@ -140,8 +140,9 @@
 // nothing else would change, a temporary field __touch is written and taken off
 // again before the commit; a validator of the parents (or of a Split's hot
 // documents, in maintenance) that refuses further fields must allow it. A call
-// that is refused leaves nothing behind, also in a transaction of the caller's;
-// what the server refuses (a duplicate key) ends that transaction.
+// that is refused with an error of this package leaves nothing behind, and a
+// transaction of the caller's may go on; AddMany and maintenance leave there what
+// was done before. What the server refuses (a duplicate key) ends that transaction.
 //
 // Writers of one parent wait for each other. Where very many come to one, a log
 // say, collect them and call AddMany.
@@ -162,11 +163,16 @@
 //
 // # Maintenance
 //
+// Adopt, Repair and Join go on behind what they cannot write, count it and name the
+// first at the end.
+//
 // [Subset.Check] finds parents that do not hold what their items say, items
 // without a parent, and items that Add would have refused; [Subset.Repair] rebuilds
-// such parents, a batch in a transaction, beside live writes. After a change of N, Order, Fields, CountField or Values give
-// the new options to all writers and run EnsureIndexes and Repair. A larger N is
-// filled by Repair, or by the first edit or deletion in a parent with a count.
+// such parents, a batch in a transaction, beside live writes. After a change of N,
+// Order, Fields, CountField or Values give the new options to all writers and run
+// EnsureIndexes and Repair; under a new CountField writes are [ErrNotAdopted] until
+// then. A larger N is filled by Repair, or by the first edit or deletion in a parent
+// with a count.
 // Check, Repair and Adopt read what a parent keeps beside what it should keep: both
 // together must fit into the 16 MB of a document.
 //

@@ -245,9 +245,9 @@ func (s *Subset[P, T]) move(ctx context.Context, from, to P, id any) error {
 // tied is an update of a document that leaves the field by which it belongs to
 // another one as it is.
 func tied(registry *bson.Registry, field string, id bson.RawValue, update any) (any, error) {
-	raw, err := encode.Value(registry, update)
+	raw, err := encodedUpdate(registry, update)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return nil, err
 	}
 	if stages, ok := raw.ArrayOK(); ok {
 		var pipeline bson.A
@@ -280,6 +280,27 @@ func tied(registry *bson.Registry, field string, id bson.RawValue, update any) (
 		}
 	}
 	return update, nil
+}
+
+// encodedUpdate refuses what is no update document or pipeline.
+func encodedUpdate(registry *bson.Registry, update any) (bson.RawValue, error) {
+	raw, err := encode.Value(registry, update)
+	if err != nil {
+		return raw, fmt.Errorf("update: %w: %w", ErrInvalid, err)
+	}
+	if raw.Type == bson.TypeArray {
+		return raw, nil
+	}
+	doc, ok := raw.DocumentOK()
+	switch elements, _ := doc.Elements(); {
+	case !ok:
+		err = fmt.Errorf("update: %w: a value of type %v", ErrInvalid, raw.Type)
+	case len(elements) == 0:
+		err = fmt.Errorf("update: %w: it is empty", ErrInvalid)
+	case !strings.HasPrefix(elements[0].Key(), "$"):
+		err = fmt.Errorf("update: %w: %q is no operator", ErrInvalid, elements[0].Key())
+	}
+	return raw, err
 }
 
 // refused takes a change of an item back if the call is refused: the transaction

@@ -31,14 +31,15 @@ const (
 // value keeps the ten items with the highest _id in "items" and their number in
 // "items_count".
 type Options struct {
-	// ParentField holds, in an item, the _id of its parent: "product_id" say.
-	// Default "parent".
+	// ParentField holds, in an item, the _id of its parent: "product_id" say. A
+	// name, no path. Default "parent".
 	ParentField string
-	// ArrayField is the path, in the parent, of the kept items. Default "items".
+	// ArrayField is the path, in the parent, of the kept items; it may be dotted, as
+	// all that are called paths here. Default "items".
 	ArrayField string
 	// N is how many items a parent keeps. Default 10.
 	N int
-	// Order is the order of the items, the best first, as a sort document:
+	// Order is the order of the items, the best first, as a sort document of paths:
 	// bson.D{{Key: "rating", Value: -1}, {Key: "date", Value: -1}}. Values sort as
 	// the server sorts them, missing ones as null; arrays are refused. _id is
 	// added as the last field, in the direction of the one before, so that no two

@@ -33,7 +33,7 @@ type Split[ID, H, C any] struct {
 // SplitOptions names the fields of a Split.
 type SplitOptions struct {
 	// IDField holds, in the cold document, the _id of the hot one: "movie_id" say.
-	// Default "_id": both documents have the same.
+	// A name, no path. Default "_id": both documents have the same.
 	IDField string
 	// ColdFields are the top-level fields that belong into the cold document:
 	// Adopt moves them there, and Check and Repair know by them what is on the
@@ -224,8 +224,18 @@ func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) erro
 
 func (s *Split[ID, H, C]) update(ctx context.Context, id ID, hot, cold any) error {
 	raw, err := s.id(id)
-	if err == nil && cold != nil && s.idField != "_id" { // which the server refuses to change
-		if cold, err = tied(s.registry, s.idField, raw, cold); err != nil {
+	if err == nil && hot != nil {
+		if _, err = encodedUpdate(s.registry, hot); err != nil {
+			err = fmt.Errorf("hot: %w", err)
+		}
+	}
+	if err == nil && cold != nil {
+		if s.idField == "_id" { // which the server refuses to change
+			_, err = encodedUpdate(s.registry, cold)
+		} else {
+			cold, err = tied(s.registry, s.idField, raw, cold)
+		}
+		if err != nil {
 			err = fmt.Errorf("cold: %w", err)
 		}
 	}
@@ -241,7 +251,7 @@ func (s *Split[ID, H, C]) update(ctx context.Context, id ID, hot, cold any) erro
 	}
 	switch {
 	case hot == nil && cold == nil:
-		return errors.New("nothing to update")
+		return fmt.Errorf("%w: no update: hot and cold are nil", ErrInvalid)
 	case cold == nil:
 		_, err = one(ctx, s.hot, byID(raw), hot, false)
 		return err

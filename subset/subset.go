@@ -107,7 +107,8 @@ func (s *Subset[P, T]) ItemsFilter(parent P) bson.D {
 }
 
 // TopPipeline yields the kept items of a parent as documents, the best first: to
-// be run on the collection of parents.
+// be run on the collection of parents. What is no document in the array is an error
+// of the server's.
 func (s *Subset[P, T]) TopPipeline(parent P) mongo.Pipeline {
 	var id any = parent
 	if raw, err := s.value(parent); err == nil {
@@ -122,8 +123,9 @@ func (s *Subset[P, T]) TopPipeline(parent P) mongo.Pipeline {
 }
 
 // Top returns the kept items of a parent, the best first: as All gives them, as
-// far as Options.Fields keeps them. ErrNoParent if there is no such parent.
-// Programs that read the parent anyway find them in its array.
+// far as Options.Fields keeps them. ErrNoParent if there is no such parent;
+// ErrInvalid if it holds something else in place of the array. Programs that read
+// the parent anyway find the items in its array.
 //
 // Cost: 1 round trip, 1 key and 1 document, index _id of the parents.
 func (s *Subset[P, T]) Top(ctx context.Context, parent P) ([]T, error) {
@@ -139,12 +141,14 @@ func (s *Subset[P, T]) top(ctx context.Context, parent P) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
+	kind := op("$type", op("$ifNull", "$"+s.opts.ArrayField, bson.A{}))
 	cursor, err := s.parents.Aggregate(ctx, mongo.Pipeline{
 		{{Key: "$match", Value: byID(id)}},
-		{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: "items", Value: bson.D{{Key: "$map", Value: bson.D{
-			{Key: "input", Value: s.kept()},
-			{Key: "in", Value: op("$mergeObjects", "$$this", bson.D{{Key: s.opts.ParentField, Value: "$_id"}})},
-		}}}}}}},
+		{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: "kind", Value: kind},
+			{Key: "items", Value: op("$cond", op("$eq", kind, "array"), bson.D{{Key: "$map", Value: bson.D{
+				{Key: "input", Value: s.kept()},
+				{Key: "in", Value: op("$mergeObjects", "$$this", bson.D{{Key: s.opts.ParentField, Value: "$_id"}})},
+			}}}, bson.A{})}}}},
 	})
 	if err != nil {
 		return nil, err
@@ -157,9 +161,13 @@ func (s *Subset[P, T]) top(ctx context.Context, parent P) ([]T, error) {
 		return nil, fmt.Errorf("%w: _id %s", ErrNoParent, rawvalue.Text(id))
 	}
 	var found struct {
-		Items []T `bson:"items"`
+		Kind  string `bson:"kind"`
+		Items []T    `bson:"items"`
 	}
 	err = cursor.Decode(&found)
+	if err == nil && found.Kind != "array" {
+		err = fmt.Errorf("%w: a value of type %s in %q of the parent _id %s", ErrInvalid, found.Kind, s.opts.ArrayField, rawvalue.Text(id))
+	}
 	return found.Items, err
 }
 
