@@ -242,7 +242,7 @@ func TestRepairLeavesWhatIsOnTheWay(t *testing.T) {
 		insert(t, parents, d("_id", 1, "sub", "mine"), d("_id", 2, "sub", bson.A{d("mine", 1)}), d("_id", 3, "sub", d("n", "none", "items", 1)))
 		insert(t, db.Collection("items"), d("_id", 1, "parent", 1), d("_id", 2, "parent", 2), d("_id", 3, "parent", 3), d("_id", 4, "parent", 4))
 		want := subset.RepairResult{Examined: 3, Repaired: 1, Remaining: 3} // and the item without a parent
-		if mongotest.Engine(t, db) != "secantus-py" { // which makes no document of a null
+		if mongotest.Engine(t, db) != "secantus-py" {                       // which makes no document of a null
 			insert(t, parents, d("_id", 4, "sub", nil))
 			want = subset.RepairResult{Examined: 4, Repaired: 2, Remaining: 2}
 		}
