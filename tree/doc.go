@@ -46,9 +46,10 @@
 //	NestedSets        {_id: "Databases", left: 3, right: 8, parent: "Programming"}
 //
 // Roots have parent null or missing, ancestors [], path null. A leaf has
-// children []. A node whose parent is an array is an orphan and no one's child,
-// whatever its elements are. One collection may hold any number of roots; trees of different
-// owners are told apart by Options.Scope, fields that become part of every
+// children []. A node whose parent is an array is an orphan, which no write takes
+// for a child; only Children, Roots and their filters, being plain equalities, match
+// the array's elements. One collection may hold any number of roots; trees of
+// different owners are told apart by Options.Scope, fields that become part of every
 // filter and start every index:
 //
 //	func categories(tenant string) (*tree.Tree[string, Category], error) {

@@ -252,7 +252,7 @@ func (l linked) remove(ctx context.Context, c *core, id bson.RawValue, policy De
 			}
 			return c.bump(ctx, parentMatch, int64(-1))
 		}
-		kids, err := c.childStats(ctx, x, l.childrenOf(c, x))
+		kids, err := c.childStats(ctx, x, c.placed(l.childrenOf(c, x)))
 		if err != nil {
 			return err
 		}
@@ -330,7 +330,7 @@ func (l linked) makeRoom(ctx context.Context, c *core, x node, heir *node, polic
 			return err
 		}
 	}
-	_, err := c.coll.UpdateMany(ctx, l.childrenOf(c, x), d("$inc", d(c.o.OrderField, first-low)))
+	_, err := c.coll.UpdateMany(ctx, c.placed(l.childrenOf(c, x)), d("$inc", d(c.o.OrderField, first-low)))
 	return err
 }
 

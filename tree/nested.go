@@ -204,7 +204,7 @@ func (s nestedSets) remove(ctx context.Context, c *core, id bson.RawValue, polic
 		var promoted int64
 		leaf := width == 2
 		if leaf && policy != Cascade { // it may have children that Load has not numbered yet
-			_, err := c.findOne(ctx, s.childrenOf(c, x), ErrNotFound)
+			_, err := c.findOne(ctx, c.placed(s.childrenOf(c, x)), ErrNotFound)
 			if leaf = errors.Is(err, ErrNotFound); err != nil && !leaf {
 				return err
 			}
@@ -245,7 +245,7 @@ func (s nestedSets) remove(ctx context.Context, c *core, id bson.RawValue, polic
 			if err != nil {
 				return err
 			}
-			res, err := c.coll.UpdateMany(ctx, s.childrenOf(c, x), d("$set", d(c.o.ParentField, heir)))
+			res, err := c.coll.UpdateMany(ctx, c.placed(s.childrenOf(c, x)), d("$set", d(c.o.ParentField, heir)))
 			if err != nil {
 				return err
 			}

@@ -11,19 +11,26 @@ import (
 // field: parent references, array of ancestors, nested sets.
 type parentField struct{}
 
-// parentIs filters on the parent.
-func (c *core) parentIs(v any) bson.D {
-	return append(c.in(c.o.ParentField, v), c.noArray(c.o.ParentField)...)
-}
-
 // noArray excepts the nodes with an array for a parent, where field is that of
-// the parent: equalities and joins match its elements, but such a node is an
-// orphan, of which no write may take the one parent or the other for granted.
+// the parent. Equalities match its elements, which reads and their filters leave
+// so; but such a node is an orphan, of which no write and no maintenance may take
+// the one parent or the other for granted.
 func (c *core) noArray(field string) bson.D {
 	if field != c.o.ParentField || c.rep == ChildReferences || c.rep == MaterializedPath {
 		return nil
 	}
 	return d("$nor", bson.A{d(field, d("$type", "array"))})
+}
+
+// placed is a match on the parent without those nodes.
+func (c *core) placed(match bson.D) bson.D { return append(match, c.noArray(c.o.ParentField)...) }
+
+func (c *core) placedRoots() mongo.Pipeline {
+	roots := c.shape.roots(c)
+	if placed := c.placed(nil); placed != nil {
+		roots = append(roots, d("$match", placed))
+	}
+	return append(roots, d("$project", c.projection()))
 }
 
 func (parentField) up(c *core, match bson.D) mongo.Pipeline {
@@ -51,7 +58,7 @@ func (c *core) graphDown(id bson.RawValue, start, from, to string, depth int, se
 }
 
 func (parentField) children(c *core, id bson.RawValue) mongo.Pipeline {
-	return concat(mongo.Pipeline{d("$match", c.parentIs(equal(id)))}, c.inOrder())
+	return concat(mongo.Pipeline{c.match(c.o.ParentField, equal(id))}, c.inOrder())
 }
 
 func (parentField) siblings(c *core, id bson.RawValue) mongo.Pipeline {
@@ -61,7 +68,7 @@ func (parentField) siblings(c *core, id bson.RawValue) mongo.Pipeline {
 }
 
 func (parentField) roots(c *core) mongo.Pipeline {
-	return concat(mongo.Pipeline{d("$match", c.parentIs(nil))}, c.inOrder())
+	return concat(mongo.Pipeline{c.match(c.o.ParentField, nil)}, c.inOrder())
 }
 
 func (parentField) leaves(c *core) mongo.Pipeline {
@@ -69,12 +76,12 @@ func (parentField) leaves(c *core) mongo.Pipeline {
 }
 
 func (parentField) childrenOf(c *core, n node) bson.D {
-	return c.parentIs(equal(n.id))
+	return c.in(c.o.ParentField, equal(n.id))
 }
 
 func (parentField) ancestorsOf(*core, node) (bson.D, bool) { return nil, false }
 
-func (parentField) rootsMatch(c *core) bson.D { return c.parentIs(nil) }
+func (parentField) rootsMatch(c *core) bson.D { return c.in(c.o.ParentField, nil) }
 
 func (parentField) parentOf(c *core, n node) (bson.D, bool) {
 	if isNull(n.parent) {
@@ -133,7 +140,7 @@ func (c *core) isAbove(ctx context.Context, x, n bson.RawValue) (bool, error) {
 func (parentRefs) rebase(context.Context, *core, node, *node) error { return nil }
 
 func (p parentRefs) lift(ctx context.Context, c *core, x node, parent *node) error {
-	_, err := c.coll.UpdateMany(ctx, p.childrenOf(c, x), d("$set", p.place(c, parent)))
+	_, err := c.coll.UpdateMany(ctx, c.placed(p.childrenOf(c, x)), d("$set", p.place(c, parent)))
 	return err
 }
 

@@ -82,7 +82,7 @@ func (c *core) childNodes(ctx context.Context, parents []node) ([][]node, error)
 		for _, p := range parents {
 			ids = append(ids, p.id)
 		}
-		match = c.parentIs(d("$in", ids))
+		match = c.placed(c.in(c.o.ParentField, d("$in", ids)))
 	}
 	kids, err := c.findAll(ctx, match, c.siblingSort()...)
 	if err != nil {
@@ -183,7 +183,7 @@ type visited[V any] struct {
 func walk[V any](ctx context.Context, c *core, size int, decode func(*mongo.Cursor) (V, error)) iter.Seq2[visited[V], error] {
 	return func(yield func(visited[V], error) bool) {
 		var none visited[V]
-		roots, err := c.aggregate(ctx, append(c.shape.roots(c), d("$project", c.projection())))
+		roots, err := c.aggregate(ctx, c.placedRoots())
 		if err != nil {
 			yield(none, err)
 			return
