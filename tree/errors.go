@@ -15,23 +15,23 @@ import (
 var (
 	// ErrNotFound says that the node is not in the tree. It matches
 	// mongo.ErrNoDocuments too, as do ErrParentNotFound and ErrNoParent.
-	ErrNotFound error = missing.Error("tree: node not found")
+	ErrNotFound error = missing.Error("node not found")
 	// ErrParentNotFound says that a parent is not in the tree: the one to put a
 	// node under, or that of an orphan.
-	ErrParentNotFound error = missing.Error("tree: no such parent")
+	ErrParentNotFound error = missing.Error("no such parent")
 	// ErrNoParent says that Parent was asked of a root, which is in the tree but
 	// has no parent. No parent is missing; see ErrParentNotFound for that.
-	ErrNoParent error = missing.Error("tree: the node is a root and has no parent")
+	ErrNoParent error = missing.Error("the node is a root and has no parent")
 	// ErrCycle says that a node would come to lie under itself.
-	ErrCycle = errors.New("tree: node would lie under itself")
+	ErrCycle = errors.New("node would lie under itself")
 	// ErrHasChildren says that Delete with Restrict met a node with children.
-	ErrHasChildren = errors.New("tree: node has children")
+	ErrHasChildren = errors.New("node has children")
 	// ErrInvalidSegment says that a path segment is empty, holds the delimiter
 	// or has no string form.
-	ErrInvalidSegment = errors.New("tree: invalid path segment")
+	ErrInvalidSegment = errors.New("invalid path segment")
 	// ErrUnsupported says that the tree's representation or options do not
 	// allow the call.
-	ErrUnsupported = errors.New("tree: not supported by this tree")
+	ErrUnsupported = errors.New("not supported by this tree")
 
 	// ErrTransactionsUnsupported says that the deployment is a standalone
 	// server and the call needs a transaction.

@@ -90,7 +90,7 @@ func (t *Tree[K, T]) AncestorsFilter(ctx context.Context, id K) (bson.D, error) 
 		return nil, fail("ancestors filter", err)
 	}
 	if len(up) == 0 {
-		return nil, fmt.Errorf("%w: %s", ErrNotFound, text(raw))
+		return nil, fail("ancestors filter", fmt.Errorf("%w: %s", ErrNotFound, text(raw)))
 	}
 	return c.byIDs(up[:len(up)-1]), nil
 }

@@ -353,7 +353,7 @@ func (t *Tree[K, T]) LowestCommonAncestor(ctx context.Context, a, b K) (T, error
 		return v, err
 	}
 	var zero T
-	return zero, fmt.Errorf("%w: no common ancestor of %s and %s", ErrNotFound, text(t.raw(a)), text(t.raw(b)))
+	return zero, fail("lowest common ancestor", fmt.Errorf("%w: no common ancestor of %s and %s", ErrNotFound, text(t.raw(a)), text(t.raw(b))))
 }
 
 // Breadcrumb returns the way from the root to a node with the names of
@@ -374,7 +374,7 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) ([]Crumb[K], error) {
 		return nil, fail("breadcrumb", err)
 	}
 	if len(rows) == 0 {
-		return nil, fmt.Errorf("%w: %s", ErrNotFound, text(t.raw(id)))
+		return nil, fail("breadcrumb", fmt.Errorf("%w: %s", ErrNotFound, text(t.raw(id))))
 	}
 	crumbs := make([]Crumb[K], len(rows))
 	for i, row := range rows {
@@ -385,7 +385,7 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) ([]Crumb[K], error) {
 		if s, err := segmentString(name); err == nil {
 			crumbs[i].Name = s
 		} else if !isNull(name) {
-			crumbs[i].Name = name.String()
+			crumbs[i].Name = text(name)
 		}
 	}
 	return crumbs, nil
@@ -429,7 +429,7 @@ func (t *Tree[K, T]) Subtree(ctx context.Context, id K, opts *ReadOptions) (*Nod
 	}
 	root, ok := at[key(raw)]
 	if !ok {
-		return nil, fmt.Errorf("%w: %s", ErrNotFound, text(raw))
+		return nil, fail("subtree", fmt.Errorf("%w: %s", ErrNotFound, text(raw)))
 	}
 	for i, kids := range c.assemble(shapes) {
 		for _, kid := range kids {
