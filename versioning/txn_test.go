@@ -15,12 +15,16 @@ import (
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
-// failing makes the server refuse a command some times.
+// app is the client whose commands failing lets the server refuse: there is one
+// fail point on a server, which other tests may use at the same time.
+const app = "versioning failing"
+
+// failing makes the server refuse a command of that client some times.
 func failing(t *testing.T, db *mongo.Database, data bson.D, times int) {
 	t.Helper()
 	admin := db.Client().Database("admin")
 	err := admin.RunCommand(t.Context(), bson.D{{Key: "configureFailPoint", Value: "failCommand"},
-		{Key: "mode", Value: bson.D{{Key: "times", Value: times}}}, {Key: "data", Value: data}}).Err()
+		{Key: "mode", Value: bson.D{{Key: "times", Value: times}}}, {Key: "data", Value: append(data[:len(data):len(data)], bson.E{Key: "appName", Value: app})}}).Err()
 	if err != nil {
 		t.Skip("no fail points: ", err)
 	}
@@ -40,7 +44,7 @@ func TestTransactionsRunAgain(t *testing.T) {
 		"commit":       {{Key: "failCommands", Value: bson.A{"commitTransaction"}}, {Key: "errorCode", Value: 112}, {Key: "errorLabels", Value: transient}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := mongotest.Database(t)
+			db := mongotest.Database(t, options.Client().SetAppName(app))
 			ctx := t.Context()
 			d := helper[string, counter](t, db, nil)
 			r := get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
@@ -74,7 +78,7 @@ func TestTransactionsRunAgain(t *testing.T) {
 
 // A crash between the two writes leaves neither.
 func TestNothingHalfWritten(t *testing.T) {
-	db := mongotest.Database(t)
+	db := mongotest.Database(t, options.Client().SetAppName(app))
 	ctx := t.Context()
 	d := helper[string, counter](t, db, nil)
 	r := get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
@@ -233,7 +237,7 @@ func TestForeignWrites(t *testing.T) {
 // reads are not of a snapshot. Not parallel, see above.
 func TestDeletionRecordedMeanwhile(t *testing.T) {
 	var between atomic.Pointer[func()]
-	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+	db := mongotest.Database(t, options.Client().SetAppName(app).SetMonitor(&event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
 		if fn := between.Load(); fn != nil && e.CommandName == "find" { // of the newest revision
 			between.Store(nil)
 			(*fn)()
@@ -257,7 +261,7 @@ func TestDeletionRecordedMeanwhile(t *testing.T) {
 
 // In the caller's transaction a duplicate key, which has ended it, is no success.
 func TestRepairInAnEndedTransaction(t *testing.T) {
-	db := mongotest.Database(t)
+	db := mongotest.Database(t, options.Client().SetAppName(app))
 	ctx := t.Context()
 	d := helper[string, counter](t, db, nil)
 	get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
