@@ -736,7 +736,7 @@ func TestTransaction(t *testing.T) {
 	refusal := func(target error, call func() error) func() error {
 		return func() error {
 			if err := call(); !errors.Is(err, target) {
-				return fmt.Errorf("want %v: %w", target, err)
+				return fmt.Errorf("want %q: %w", target.Error(), err)
 			}
 			return nil
 		}

@@ -305,8 +305,9 @@ func (r *Ref[ID, S]) valid(id bson.RawValue, doc bson.Raw) (state, error) {
 		}
 	}
 	if r.versioned {
-		stored, ok := lookup(doc, r.opts.VersionField), false
-		if s.version, ok = whole(stored); !ok || s.version < 0 || s.version > maxVersion {
+		stored := lookup(doc, r.opts.VersionField)
+		version, ok := whole(stored)
+		if s.version = version; !ok || version < 0 || version > maxVersion {
 			s.badField = r.opts.VersionField
 			return s, r.noVersion(id, stored)
 		}
