@@ -197,8 +197,8 @@ func (c *core) conversion(columns []Column, opts *AdoptOptions) (AdoptOptions, e
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("AdoptOptions", &o.BatchSize, 1000, &o.Progress); err != nil {
-		return o, fmt.Errorf("%w: %w", ErrInvalid, err)
+	if err := scan.Defaults(ErrInvalid, "AdoptOptions", &o.BatchSize, 1000, &o.Progress); err != nil {
+		return o, err
 	}
 	if err := o.OnCollision.check("AdoptOptions.OnCollision"); err != nil {
 		return o, err

@@ -112,8 +112,8 @@ func (c *core) Repair(ctx context.Context, opts *RepairOptions) (RepairResult, e
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("RepairOptions", &o.BatchSize, 1000, &o.Progress); err != nil {
-		return result, wrap("repair", fmt.Errorf("%w: %w", ErrInvalid, err))
+	if err := scan.Defaults(ErrInvalid, "RepairOptions", &o.BatchSize, 1000, &o.Progress); err != nil {
+		return result, wrap("repair", err)
 	}
 	update := c.unique(o.KeepFirst)
 	var ids bson.A

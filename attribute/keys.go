@@ -111,8 +111,8 @@ func (o *KeyOptions) withDefaults() (KeyOptions, error) {
 	if err := out.OnCollision.check("KeyOptions.OnCollision"); err != nil {
 		return out, err
 	}
-	if err := scan.Defaults("KeyOptions", &out.BatchSize, 1000, &out.Progress); err != nil {
-		return out, fmt.Errorf("%w: %w", ErrInvalid, err)
+	if err := scan.Defaults(ErrInvalid, "KeyOptions", &out.BatchSize, 1000, &out.Progress); err != nil {
+		return out, err
 	}
 	return out, nil
 }

@@ -71,8 +71,8 @@ func (b *Buckets[S, M]) adopt(ctx context.Context, src *mongo.Collection, conver
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("AdoptOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return result, fmt.Errorf("%w: %w", ErrInvalid, err)
+	if err := scan.Defaults(ErrInvalid, "AdoptOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+		return result, err
 	}
 	if src == nil {
 		return result, fmt.Errorf("%w: src: nil", ErrInvalid)

@@ -49,7 +49,7 @@ func (b *Buckets[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], o
 	var total AppendResult
 	o, err := opts.withDefaults(defaultBatchSize)
 	if err != nil {
-		return total, fmt.Errorf("bucket: append many: %w: %w", ErrInvalid, err)
+		return total, fmt.Errorf("bucket: append many: %w", err)
 	}
 	flush := func(batch *batch) error {
 		result, err := b.appendBatch(ctx, batch.list())

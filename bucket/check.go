@@ -107,8 +107,8 @@ func (b *Buckets[S, M]) Repair(ctx context.Context, opts *RepairOptions) (Repair
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("RepairOptions", &o.BatchSize, 100, &o.Progress); err != nil {
-		return result, fmt.Errorf("bucket: repair: %w: %w", ErrInvalid, err)
+	if err := scan.Defaults(ErrInvalid, "RepairOptions", &o.BatchSize, 100, &o.Progress); err != nil {
+		return result, fmt.Errorf("bucket: repair: %w", err)
 	}
 	var models []mongo.WriteModel
 	flush := func() error {

@@ -253,5 +253,5 @@ func (o *BatchOptions) withDefaults(size int) (BatchOptions, error) {
 	if o != nil {
 		out = *o
 	}
-	return out, scan.Defaults("BatchOptions", &out.BatchSize, size, &out.Progress)
+	return out, scan.Defaults(ErrInvalid, "BatchOptions", &out.BatchSize, size, &out.Progress)
 }

@@ -213,10 +213,10 @@ func (l *layout) sweep(ctx context.Context, before time.Time, opts *BatchOptions
 	var result RetentionResult
 	o, err := opts.withDefaults(documentBatch)
 	if err == nil && before.IsZero() {
-		err = errors.New("before: no time")
+		err = fmt.Errorf("%w: before: no time", ErrInvalid)
 	}
 	if err != nil {
-		return result, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return result, err
 	}
 	// A window that begins before the one that holds before has ended by then.
 	cut, _ := l.window.Bounds(clamp(before))

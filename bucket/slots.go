@@ -205,7 +205,7 @@ func (s *Slots[S, M]) upsert(p place, series S, slots bson.D) (filter, update bs
 func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], opts *BatchOptions) error {
 	o, err := opts.withDefaults(defaultBatchSize)
 	if err != nil {
-		return fmt.Errorf("bucket: set many: %w: %w", ErrInvalid, err)
+		return fmt.Errorf("bucket: set many: %w", err)
 	}
 	if slots == nil {
 		return nil

@@ -59,8 +59,8 @@ func (r *Ref[ID, S]) adopt(ctx context.Context, name string, opts *AdoptOptions)
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("AdoptOptions", &o.BatchSize, 100, &o.Progress); err != nil {
-		return result, fmt.Errorf("%w: %w", ErrInvalid, err)
+	if err := scan.Defaults(ErrInvalid, "AdoptOptions", &o.BatchSize, 100, &o.Progress); err != nil {
+		return result, err
 	}
 	t, err := r.target(name)
 	if err != nil {

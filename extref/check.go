@@ -156,8 +156,8 @@ func (r *Ref[ID, S]) repair(ctx context.Context, opts *RepairOptions, failed fun
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("RepairOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return result, fmt.Errorf("%w: %w", ErrInvalid, err)
+	if err := scan.Defaults(ErrInvalid, "RepairOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+		return result, err
 	}
 	ctx, end, err := r.causal(ctx)
 	if err != nil {

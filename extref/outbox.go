@@ -92,8 +92,8 @@ func (r *Ref[ID, S]) drain(ctx context.Context, opts *DrainOptions) (DrainResult
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("DrainOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return result, fmt.Errorf("%w: %w", ErrInvalid, err)
+	if err := scan.Defaults(ErrInvalid, "DrainOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+		return result, err
 	}
 	switch {
 	case o.MaxEntries < 0:

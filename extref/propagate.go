@@ -59,8 +59,8 @@ func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, opts *PropagateOption
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("PropagateOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return PropagateResult{}, fmt.Errorf("extref: propagate: %w: %w", ErrInvalid, err)
+	if err := scan.Defaults(ErrInvalid, "PropagateOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+		return PropagateResult{}, fmt.Errorf("extref: propagate: %w", err)
 	}
 	raw, err := r.id(id)
 	if err != nil {

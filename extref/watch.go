@@ -83,8 +83,8 @@ func (r *Ref[ID, S]) watch(ctx context.Context, opts *WatchOptions) error {
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("WatchOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	if err := scan.Defaults(ErrInvalid, "WatchOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+		return err
 	}
 	if o.Tokens == nil {
 		return fmt.Errorf("%w: WatchOptions.Tokens: nil collection", ErrInvalid)

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 func (w *world) started(t *testing.T, p *program) *Server {
@@ -76,7 +75,7 @@ func TestMongodThatDies(t *testing.T) {
 			t.Errorf("the error has no %q:\n%s", part, p.output())
 		}
 	}
-	if p.took > 10*time.Second {
+	if p.took > slow {
 		t.Errorf("it took %v to notice", p.took)
 	}
 	if left, _ := os.ReadDir(w.temp); len(left) != 0 {

@@ -73,7 +73,7 @@ func TestUnusableURI(t *testing.T) {
 			if err == nil {
 				t.Fatal("no error")
 			}
-			if took := time.Since(begin); took > 30*time.Second { // three times the promise, for slow machines; some URIs ask for 60 s
+			if took := time.Since(begin); took > slow {
 				t.Errorf("it took %v", took)
 			}
 			for ; err != nil; err = errors.Unwrap(err) {
@@ -137,7 +137,7 @@ func TestStartIsCancelled(t *testing.T) {
 	if _, err := Start(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > 8*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -53,7 +53,7 @@ func TestEndOfProcess(t *testing.T) {
 			}
 			select {
 			case <-p.ended: // and nobody has its output open
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatalf("the victim does not end:\n%s", p.output())
 			}
 			w.gone(t, pid)

@@ -55,10 +55,8 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, opts *AdoptOptions) (AdoptResu
 	if opts != nil {
 		o = *opts
 	}
-	err := scan.Defaults("AdoptOptions", &o.BatchSize, defaultBatchSize, &o.Progress)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrInvalid, err)
-	} else {
+	err := scan.Defaults(ErrInvalid, "AdoptOptions", &o.BatchSize, defaultBatchSize, &o.Progress)
+	if err == nil {
 		err = l.adopt(ctx, o, &result)
 	}
 	if err != nil {

@@ -267,10 +267,8 @@ func (l *Lists[ID, E]) Repair(ctx context.Context, opts *RepairOptions) (RepairR
 	if opts != nil {
 		o = *opts
 	}
-	err := scan.Defaults("RepairOptions", &o.BatchSize, defaultBatchSize, &o.Progress)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrInvalid, err)
-	} else {
+	err := scan.Defaults(ErrInvalid, "RepairOptions", &o.BatchSize, defaultBatchSize, &o.Progress)
+	if err == nil {
 		err = l.repair(ctx, o, &result)
 	}
 	if err != nil {

@@ -90,7 +90,7 @@ func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T], opts 
 		o = *opts
 	}
 	var result AddResult
-	err := scan.Defaults("BatchOptions", &o.BatchSize, defaultBatchSize, &o.Progress)
+	err := scan.Defaults(ErrInvalid, "BatchOptions", &o.BatchSize, defaultBatchSize, &o.Progress)
 	if err != nil {
 		return result, fmt.Errorf("subset: add many: %w", err)
 	}

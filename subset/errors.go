@@ -17,12 +17,12 @@ var (
 	// written. It matches mongo.ErrNoDocuments.
 	ErrNoParent error = missing.Error("no such parent")
 
-	// ErrInvalid says that a document cannot be stored: an array where items are
-	// sorted, no number where a Value needs one, a field that stands twice or
-	// belongs to the other side of a Split; or that a parent holds another type
-	// where its array, count or sums belong, or a document around them. Nothing of it
-	// was written.
-	ErrInvalid = errors.New("cannot be stored")
+	// ErrInvalid says that an argument makes no sense or a document cannot be stored:
+	// an array where items are sorted, no number where a Value needs one, a field that
+	// stands twice or belongs to the other side of a Split; or that a parent holds
+	// another type where its array, count or sums belong, or a document around them.
+	// Nothing of it was written.
+	ErrInvalid = errors.New("invalid")
 
 	// ErrNotAdopted says that the parent has items, in its array or in the
 	// collection, and no count: a write would cut the former off, and count

@@ -52,7 +52,7 @@ func (s *Subset[P, T]) Repair(ctx context.Context, opts *RepairOptions) (RepairR
 	if opts != nil {
 		o = *opts
 	}
-	err := scan.Defaults("RepairOptions", &o.BatchSize, scanBatchSize, &o.Progress)
+	err := scan.Defaults(ErrInvalid, "RepairOptions", &o.BatchSize, scanBatchSize, &o.Progress)
 	var done rebuilt
 	if err == nil {
 		err = s.rebuildAll(ctx, nil, "", o.BatchSize, o.Progress, &result.Examined, &done)
@@ -131,7 +131,7 @@ func (s *Subset[P, T]) Adopt(ctx context.Context, opts *AdoptOptions) (AdoptResu
 		o = *opts
 	}
 	setDefault(&o.From, s.opts.ArrayField)
-	err := scan.Defaults("AdoptOptions", &o.BatchSize, scanBatchSize, &o.Progress)
+	err := scan.Defaults(ErrInvalid, "AdoptOptions", &o.BatchSize, scanBatchSize, &o.Progress)
 	if err == nil {
 		err = fieldpath.CheckNamed("AdoptOptions.From", o.From)
 	}

@@ -113,7 +113,7 @@ func TestCheckAndRepair(t *testing.T) {
 	result, err := s.Repair(t.Context(), nil)
 	must(t, err)
 	same(t, "orphans", subset.RepairResult{Examined: 4, Remaining: 1}, result)
-	if _, err := s.Repair(t.Context(), &subset.RepairOptions{BatchSize: -1}); err == nil || err.Error() != "subset: repair: RepairOptions.BatchSize: negative" {
+	if _, err := s.Repair(t.Context(), &subset.RepairOptions{BatchSize: -1}); err == nil || err.Error() != "subset: repair: invalid: RepairOptions.BatchSize: negative" {
 		t.Error(err)
 	}
 	// The loop may end early.
@@ -252,7 +252,7 @@ func TestAdopt(t *testing.T) {
 	db := mongotest.Database(t)
 	s := newSubset[int, bson.D](t, db, reviewOptions())
 	for want, o := range map[string]*subset.AdoptOptions{
-		"AdoptOptions.BatchSize: negative":                                     {BatchSize: -1},
+		"invalid: AdoptOptions.BatchSize: negative":                            {BatchSize: -1},
 		"AdoptOptions.From: invalid field name: \"num_reviews\" collides with": {From: "num_reviews"},
 		"AdoptOptions.From: invalid field name: \"$x\" starts with":            {From: "$x"},
 	} {

@@ -93,7 +93,7 @@ func (s *Split[ID, H, C]) Repair(ctx context.Context, opts *RepairOptions) (Repa
 		o = *opts
 	}
 	var done divided
-	err := scan.Defaults("RepairOptions", &o.BatchSize, scanBatchSize, &o.Progress)
+	err := scan.Defaults(ErrInvalid, "RepairOptions", &o.BatchSize, scanBatchSize, &o.Progress)
 	if err == nil {
 		done, err = s.divideAll(ctx, nil, o.BatchSize, o.Progress)
 		result = RepairResult{Examined: done.examined, Repaired: done.written, Remaining: done.left + done.refused}
@@ -165,7 +165,7 @@ func (s *Split[ID, H, C]) adoptDefaults(opts *SplitAdoptOptions) (SplitAdoptOpti
 	if len(s.fields) == 0 {
 		return o, errors.New("SplitOptions.ColdFields: not set, and C is no struct with fields")
 	}
-	return o, scan.Defaults("SplitAdoptOptions", &o.BatchSize, scanBatchSize, &o.Progress)
+	return o, scan.Defaults(ErrInvalid, "SplitAdoptOptions", &o.BatchSize, scanBatchSize, &o.Progress)
 }
 
 // A finding is a hot document and what is wrong with it.
@@ -409,7 +409,7 @@ func (s *Split[ID, H, C]) Join(ctx context.Context, opts *SplitAdoptOptions) (Ad
 		o = *opts
 	}
 	var skipped refusals
-	err := scan.Defaults("SplitAdoptOptions", &o.BatchSize, scanBatchSize, &o.Progress)
+	err := scan.Defaults(ErrInvalid, "SplitAdoptOptions", &o.BatchSize, scanBatchSize, &o.Progress)
 	if err == nil {
 		for batch, e := range scan.Batches(ctx, s.cold, o.Filter, bson.D{{Key: s.idField, Value: 1}}, o.BatchSize) {
 			if err = e; err != nil {

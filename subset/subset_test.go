@@ -597,7 +597,7 @@ func TestAddMany(t *testing.T) {
 			same(t, "added before the error", subset.AddResult{Added: 4}, result)
 			clean(t, db, s)
 			_, err = s.AddMany(t.Context(), nil, &subset.BatchOptions{BatchSize: -1})
-			if err == nil || err.Error() != "subset: add many: BatchOptions.BatchSize: negative" {
+			if err == nil || err.Error() != "subset: add many: invalid: BatchOptions.BatchSize: negative" {
 				t.Error(err)
 			}
 		})

@@ -79,7 +79,7 @@ func (t *Tree[K, T]) Adopt(ctx context.Context, opts *AdoptOptions) (ConvertResu
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("AdoptOptions", &o.BatchSize, defaultBatch, &o.Progress); err != nil {
+	if err := scan.Defaults(ErrInvalid, "AdoptOptions", &o.BatchSize, defaultBatch, &o.Progress); err != nil {
 		return ConvertResult{}, fail("adopt", err)
 	}
 	from := *t.c
@@ -119,7 +119,7 @@ func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U],
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("ConvertOptions", &o.BatchSize, defaultBatch, &o.Progress); err != nil {
+	if err := scan.Defaults(ErrInvalid, "ConvertOptions", &o.BatchSize, defaultBatch, &o.Progress); err != nil {
 		return ConvertResult{}, fail("convert", err)
 	}
 	result, err := convert(ctx, from.c.primary(), to.c.primary(), o)

@@ -26,6 +26,9 @@ var (
 	ErrCycle = errors.New("node would lie under itself")
 	// ErrHasChildren says that Delete with Restrict met a node with children.
 	ErrHasChildren = errors.New("node has children")
+	// ErrInvalid says that an argument or option of a call makes no sense. Nothing
+	// was written.
+	ErrInvalid = errors.New("invalid")
 	// ErrInvalidSegment says that a path segment is empty, holds the delimiter
 	// or has no string form.
 	ErrInvalidSegment = errors.New("invalid path segment")

@@ -24,20 +24,20 @@ func TestNegativeOptions(t *testing.T) {
 	insertAll(t, v, tr, books)
 	deep, size := &tree.ReadOptions{MaxDepth: -1}, &tree.ReadOptions{BatchSize: -1}
 	for want, call := range map[string]func() error{
-		"adopt: AdoptOptions.BatchSize: negative":     func() error { return errOf(tr.Adopt(ctx, &tree.AdoptOptions{BatchSize: -1})) },
-		"repair: RepairOptions.BatchSize: negative":   func() error { return errOf(tr.Repair(ctx, &tree.RepairOptions{BatchSize: -1})) },
-		"convert: ConvertOptions.BatchSize: negative": func() error { return errOf(tree.Convert(ctx, tr, to, &tree.ConvertOptions{BatchSize: -1})) },
-		"load: LoadOptions.BatchSize: negative": func() error {
+		"adopt: invalid: AdoptOptions.BatchSize: negative":     func() error { return errOf(tr.Adopt(ctx, &tree.AdoptOptions{BatchSize: -1})) },
+		"repair: invalid: RepairOptions.BatchSize: negative":   func() error { return errOf(tr.Repair(ctx, &tree.RepairOptions{BatchSize: -1})) },
+		"convert: invalid: ConvertOptions.BatchSize: negative": func() error { return errOf(tree.Convert(ctx, tr, to, &tree.ConvertOptions{BatchSize: -1})) },
+		"load: invalid: LoadOptions.BatchSize: negative": func() error {
 			return errOf(tr.Load(ctx, nil, &tree.LoadOptions[string]{BatchSize: -1}))
 		},
-		"descendants: ReadOptions.MaxDepth: negative":         func() error { return drain(tr.Descendants(ctx, "Books", deep)) },
-		"descendants: ReadOptions.BatchSize: negative":        func() error { return drain(tr.Descendants(ctx, "Books", size)) },
-		"subtree: ReadOptions.MaxDepth: negative":             func() error { return errOf(tr.Subtree(ctx, "Books", deep)) },
-		"subtree: ReadOptions.BatchSize: negative":            func() error { return errOf(tr.Subtree(ctx, "Books", size)) },
-		"descendants filter: ReadOptions.MaxDepth: negative":  func() error { return errOf(tr.DescendantsFilter(ctx, "Books", deep)) },
-		"descendants filter: ReadOptions.BatchSize: negative": func() error { return errOf(tr.DescendantsFilter(ctx, "Books", size)) },
+		"descendants: invalid: ReadOptions.MaxDepth: negative":         func() error { return drain(tr.Descendants(ctx, "Books", deep)) },
+		"descendants: invalid: ReadOptions.BatchSize: negative":        func() error { return drain(tr.Descendants(ctx, "Books", size)) },
+		"subtree: invalid: ReadOptions.MaxDepth: negative":             func() error { return errOf(tr.Subtree(ctx, "Books", deep)) },
+		"subtree: invalid: ReadOptions.BatchSize: negative":            func() error { return errOf(tr.Subtree(ctx, "Books", size)) },
+		"descendants filter: invalid: ReadOptions.MaxDepth: negative":  func() error { return errOf(tr.DescendantsFilter(ctx, "Books", deep)) },
+		"descendants filter: invalid: ReadOptions.BatchSize: negative": func() error { return errOf(tr.DescendantsFilter(ctx, "Books", size)) },
 	} {
-		if err := call(); err == nil || err.Error() != "tree: "+want {
+		if err := call(); !errors.Is(err, tree.ErrInvalid) || err.Error() != "tree: "+want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

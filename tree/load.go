@@ -134,7 +134,7 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("LoadOptions", &o.BatchSize, defaultBatch, &o.Progress); err != nil {
+	if err := scan.Defaults(ErrInvalid, "LoadOptions", &o.BatchSize, defaultBatch, &o.Progress); err != nil {
 		return LoadResult{}, fail("load", err)
 	}
 	if entries == nil {

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -28,9 +27,9 @@ func (o *ReadOptions) check() error {
 	case o == nil:
 		return nil
 	case o.MaxDepth < 0:
-		return errors.New("ReadOptions.MaxDepth: negative")
+		return fmt.Errorf("%w: ReadOptions.MaxDepth: negative", ErrInvalid)
 	case o.BatchSize < 0:
-		return errors.New("ReadOptions.BatchSize: negative")
+		return fmt.Errorf("%w: ReadOptions.BatchSize: negative", ErrInvalid)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (t *Tree[K, T]) Repair(ctx context.Context, opts *RepairOptions) (RepairRes
 		o = *opts
 	}
 	var result RepairResult
-	if err := scan.Defaults("RepairOptions", &o.BatchSize, defaultBatch, &o.Progress); err != nil {
+	if err := scan.Defaults(ErrInvalid, "RepairOptions", &o.BatchSize, defaultBatch, &o.Progress); err != nil {
 		return result, fail("repair", err)
 	}
 	for range maxPasses {

@@ -428,14 +428,14 @@ func (c *core) encodeDocument(v any) (bson.Raw, error) { return encode.Document(
 func (c *core) id(v any) (bson.RawValue, error) {
 	id, err := c.encode(v)
 	if err != nil {
-		return id, fmt.Errorf("id: %w", err)
+		return id, fmt.Errorf("%w: id: %w", ErrInvalid, err)
 	}
 	return id, checkID(id)
 }
 
 func checkID(id bson.RawValue) error {
 	if isNull(id) || id.Type == bson.TypeArray || id.Type == bson.TypeRegex {
-		return fmt.Errorf("id: a BSON %v cannot be an ID", id.Type)
+		return fmt.Errorf("%w: id: a BSON %v cannot be an ID", ErrInvalid, id.Type)
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func (c *core) prepare(raw bson.Raw, more ...string) (doc bson.D, id bson.RawVal
 		return nil, id, fmt.Errorf("%s: %w", c.o.IDField, err)
 	}
 	if s, ok := id.StringValueOK(); ok && s == "" {
-		return nil, id, fmt.Errorf("%s: an empty string is no ID for a new node", c.o.IDField)
+		return nil, id, fmt.Errorf("%w: %s: an empty string is no ID for a new node", ErrInvalid, c.o.IDField)
 	}
 	doc = append(doc, c.scope...)
 	if c.o.ChildCountField != "" {
@@ -181,7 +181,7 @@ func (t *Tree[K, T]) Delete(ctx context.Context, id K, policy DeletePolicy) (int
 		return 0, fail("delete", err)
 	}
 	if policy < Restrict || policy > MakeRoots {
-		return 0, fmt.Errorf("tree: delete: unknown policy %d", policy)
+		return 0, fail("delete", fmt.Errorf("%w: unknown policy %d", ErrInvalid, policy))
 	}
 	n, err := t.c.shape.remove(ctx, t.c, raw, policy)
 	if err != nil {

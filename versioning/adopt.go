@@ -50,8 +50,8 @@ func (d *Documents[ID, T]) adopt(ctx context.Context, opts *AdoptOptions) (Adopt
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("AdoptOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return result, fmt.Errorf("%w: %w", ErrInvalid, err)
+	if err := scan.Defaults(ErrInvalid, "AdoptOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+		return result, err
 	}
 	projection := bson.D{{Key: d.opts.ChangeField, Value: 1}} // parse refuses one without a number
 	if o.Change != nil {

@@ -2,7 +2,6 @@ package versioning
 
 import (
 	"context"
-	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -43,8 +42,8 @@ func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions []Revision[T]
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("BatchOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return nil, fail("save many", fmt.Errorf("%w: %w", ErrInvalid, err))
+	if err := scan.Defaults(ErrInvalid, "BatchOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+		return nil, fail("save many", err)
 	}
 	if err := change.check(); err != nil {
 		return nil, fail("save many", err)

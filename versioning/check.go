@@ -126,8 +126,8 @@ func (d *Documents[ID, T]) Repair(ctx context.Context, opts *RepairOptions) (Rep
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("RepairOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return result, fail("repair", fmt.Errorf("%w: %w", ErrInvalid, err))
+	if err := scan.Defaults(ErrInvalid, "RepairOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+		return result, fail("repair", err)
 	}
 	if err := checkTime("RepairOptions.Change.At", o.Change.At); err != nil {
 		return result, fail("repair", err)

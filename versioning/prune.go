@@ -67,8 +67,8 @@ func (d *Documents[ID, T]) prune(ctx context.Context, filter bson.D, opts *Prune
 	if opts != nil {
 		o = *opts
 	}
-	if err := scan.Defaults("PruneOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return result, fmt.Errorf("%w: %w", ErrInvalid, err)
+	if err := scan.Defaults(ErrInvalid, "PruneOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+		return result, err
 	}
 	if err := checkTime("PruneOptions.Before", o.Before); err != nil {
 		return result, err

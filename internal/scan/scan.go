@@ -15,11 +15,11 @@ import (
 )
 
 // Defaults completes the two options that all long work has: a BatchSize of 0
-// becomes size, a nil Progress does nothing. prefix names the options in the
-// error about a negative BatchSize.
-func Defaults(prefix string, batchSize *int, size int, progress *func(done int64)) error {
+// becomes size, a nil Progress does nothing. A negative BatchSize is the package's
+// invalid error, where options names them.
+func Defaults(invalid error, options string, batchSize *int, size int, progress *func(done int64)) error {
 	if *batchSize < 0 {
-		return fmt.Errorf("%s.BatchSize: negative", prefix)
+		return fmt.Errorf("%w: %s.BatchSize: negative", invalid, options)
 	}
 	if *batchSize == 0 {
 		*batchSize = size

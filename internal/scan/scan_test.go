@@ -97,13 +97,14 @@ func TestBatchesStop(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
+	invalid := errors.New("invalid")
 	size, progress := 0, (func(int64))(nil)
-	if err := scan.Defaults("RepairOptions", &size, 100, &progress); err != nil || size != 100 {
+	if err := scan.Defaults(invalid, "RepairOptions", &size, 100, &progress); err != nil || size != 100 {
 		t.Fatal(size, err)
 	}
 	progress(1)
 	size = -1
-	if err := scan.Defaults("RepairOptions", &size, 100, &progress); err == nil || err.Error() != "RepairOptions.BatchSize: negative" {
+	if err := scan.Defaults(invalid, "RepairOptions", &size, 100, &progress); !errors.Is(err, invalid) || err.Error() != "invalid: RepairOptions.BatchSize: negative" {
 		t.Fatal(err)
 	}
 }
