@@ -80,7 +80,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, opts *A
 		parts = append(parts, cond(o.holds(column), bson.A{entry}, bson.A{}))
 		selected = append(selected, bson.D{{Key: column.Path, Value: bson.D{{Key: "$exists", Value: true}}}})
 		paths = append(paths, column.Path)
-		for _, parent := range above(column.Path) { // $path would be an array too
+		for _, parent := range fieldpath.Above(column.Path) { // $path would be an array too
 			blocked = append(blocked, op("$isArray", bson.A{"$" + parent}))
 		}
 	}
@@ -108,7 +108,7 @@ func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, opts 
 	for _, column := range columns {
 		selected = append(selected, a.has(column.Key, a.identity(column.Qualifier)))
 		moved = append(moved, a.keyed("$$o", column.Key, a.identity(column.Qualifier)))
-		for _, parent := range above(column.Path) { // to write into
+		for _, parent := range fieldpath.Above(column.Path) { // to write into
 			blocked = append(blocked, op("$and", op("$gt", op("$size", a.hits(column)), 0),
 				op("$not", bson.A{typeIn("$"+parent, append([]string{"object"}, nothing...)...)})))
 		}

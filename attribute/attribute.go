@@ -224,7 +224,7 @@ func (c *core) refuseArrays(ctx context.Context) error {
 	}
 	var arrays bson.A
 	for _, path := range paths {
-		for _, part := range append(above(path), path) {
+		for _, part := range fieldpath.Steps(path) {
 			arrays = append(arrays, bson.D{{Key: part, Value: isType("array")}})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
@@ -196,7 +197,7 @@ func (c *core) inspect(ctx context.Context, visit func(findings) bool) error {
 	sides := bson.A{}
 	for _, path := range c.sides() {
 		tests := bson.A{}
-		for _, part := range append(above(path), path) {
+		for _, part := range fieldpath.Steps(path) {
 			tests = append(tests, op("$isArray", bson.A{"$" + part}))
 		}
 		sides = append(sides, cond(op("$and", op("$isArray", bson.A{"$" + c.array}), op("$or", tests)), bson.A{literal(path)}, bson.A{}))

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 )
 
 // Expressions and filters that the rest is made of. In expressions $$o is an
@@ -177,7 +179,7 @@ func (c *core) writable() bson.D {
 // documents or missing.
 func inDocuments(path string) (out bson.D) {
 	var parents bson.A
-	for _, part := range above(path) {
+	for _, part := range fieldpath.Above(path) {
 		parents = append(parents, bson.D{{Key: part, Value: op("$not", isType("array"))},
 			{Key: "$or", Value: bson.A{bson.D{{Key: part, Value: isType("object")}}, bson.D{{Key: part, Value: bson.D{{Key: "$exists", Value: false}}}}}}})
 	}
@@ -190,20 +192,10 @@ func inDocuments(path string) (out bson.D) {
 // isWritable is writable as an expression.
 func (c *core) isWritable() bson.D {
 	tests := bson.A{typeIn("$"+c.array, "array", "missing", "null")}
-	for _, part := range above(c.array) {
+	for _, part := range fieldpath.Above(c.array) {
 		tests = append(tests, typeIn("$"+part, "object", "missing"))
 	}
 	return bson.D{{Key: "$and", Value: tests}}
-}
-
-// above is the paths of the documents that path goes through.
-func above(path string) (out []string) {
-	for i := range len(path) {
-		if path[i] == '.' {
-			out = append(out, path[:i])
-		}
-	}
-	return out
 }
 
 // equal is the condition that a field equals value: the value itself, or {$eq:

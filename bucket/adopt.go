@@ -230,7 +230,7 @@ func (c *checkpoint) load(ctx context.Context) error {
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil
 	}
-	c.last = lookup(doc, "last")
+	c.last = rawvalue.Lookup(doc, "last")
 	return err
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
 // Stats are aggregates of the measurements in a range.
@@ -234,9 +236,9 @@ func (b *Buckets[S, M]) total(by any) bson.D {
 
 func (b *Buckets[S, M]) stats(doc bson.Raw) Stats {
 	stats := Stats{Values: make(map[string]ValueStats, len(b.opts.Values))}
-	stats.Count, _ = lookup(doc, "count").AsInt64OK()
+	stats.Count, _ = rawvalue.Lookup(doc, "count").AsInt64OK()
 	for i, v := range b.opts.Values {
-		get := func(name string) bson.RawValue { return lookup(doc, resultKey(i, name)) }
+		get := func(name string) bson.RawValue { return rawvalue.Lookup(doc, resultKey(i, name)) }
 		out := ValueStats{
 			Count: stats.Count,
 			Sum:   numberOf(get("sum")), SumSquares: numberOf(get("squares")),

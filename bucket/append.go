@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -81,7 +80,7 @@ func (b *Buckets[S, M]) append(ctx context.Context, g *group) (Appended, error) 
 			if !inTransaction {     // else it may be undone
 				b.seqs.raise(g.key, g.seq)
 			}
-			count, _ := lookup(after, b.opts.CountField).AsInt64OK()
+			count, _ := rawvalue.Lookup(after, b.opts.CountField).AsInt64OK()
 			return Appended{ID: after.Lookup("_id").Document(), Count: count}, nil
 		case inTransaction || !mongo.IsDuplicateKeyError(err):
 			return Appended{}, b.blame(ctx, b.within(g.place), err)
@@ -135,19 +134,19 @@ func (b *Buckets[S, M]) item(m M) (item, error) {
 }
 
 func (b *Buckets[S, M]) itemOf(raw bson.Raw) (item, error) {
-	at := lookup(raw, b.opts.TimeField)
+	at := rawvalue.Lookup(raw, b.opts.TimeField)
 	if at.Type != bson.TypeDateTime {
 		return item{}, fmt.Errorf("measurement: %w: no date in %q", ErrInvalid, b.opts.TimeField)
 	}
 	it := item{raw: raw, time: bson.DateTime(at.DateTime()), numbers: make([]any, len(b.opts.Values))}
 	if b.opts.IDField != "" {
-		it.id = lookup(raw, b.opts.IDField)
+		it.id = rawvalue.Lookup(raw, b.opts.IDField)
 		if !isID(it.id) {
 			return item{}, fmt.Errorf("measurement: %w: no ID in %q", ErrInvalid, b.opts.IDField)
 		}
 	}
 	for i, v := range b.opts.Values {
-		n, ok := finite(lookup(raw, v.Field))
+		n, ok := finite(rawvalue.Lookup(raw, v.Field))
 		if ok {
 			it.numbers[i] = n
 		} else if v.Count == "" {
@@ -172,14 +171,6 @@ func isID(value bson.RawValue) bool {
 		return !value.ObjectID().IsZero()
 	}
 	return true
-}
-
-func lookup(doc bson.Raw, path string) bson.RawValue {
-	value, err := doc.LookupErr(strings.Split(path, ".")...)
-	if err != nil {
-		return bson.RawValue{}
-	}
-	return value
 }
 
 // open selects the bucket of this number if it has room for the items and holds
@@ -345,7 +336,7 @@ func (b *Buckets[S, M]) locate(ctx context.Context, g *group) error {
 	}
 	g.seq, g.count, g.size = 0, 0, 0
 	if newest != nil {
-		seq, _ := lookup(newest, "_id."+seqKey).AsInt64OK()
+		seq, _ := rawvalue.Lookup(newest, "_id."+seqKey).AsInt64OK()
 		b.goOn(g, seq, newest)
 	}
 	return nil
@@ -381,8 +372,8 @@ func (b *Buckets[S, M]) fill() bson.D {
 func (b *Buckets[S, M]) goOn(g *group, seq int64, fill bson.Raw) {
 	var hasCount, hasSize bool
 	g.seq = seq
-	g.count, hasCount = lookup(fill, b.opts.CountField).AsInt64OK()
-	g.size, hasSize = lookup(fill, b.opts.BytesField).AsInt64OK()
+	g.count, hasCount = rawvalue.Lookup(fill, b.opts.CountField).AsInt64OK()
+	g.size, hasSize = rawvalue.Lookup(fill, b.opts.BytesField).AsInt64OK()
 	full := !hasCount || g.count >= int64(b.opts.MaxCount)
 	if b.opts.MaxBytes > 0 {
 		full = full || !hasSize || g.size+int64(len(g.items[0].raw)) > int64(b.opts.MaxBytes)

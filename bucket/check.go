@@ -232,14 +232,14 @@ func (b *Buckets[S, M]) inspect(ctx context.Context, visit func([]Problem) (bool
 	defer cursor.Close(context.WithoutCancel(ctx))
 	for cursor.Next(ctx) {
 		doc := append(bson.Raw(nil), cursor.Current...)
-		base := Problem{ID: doc.Lookup("_id"), Series: lookup(doc, "s"), Start: dateOf(doc.Lookup("w"))}
+		base := Problem{ID: doc.Lookup("_id"), Series: rawvalue.Lookup(doc, "s"), Start: dateOf(doc.Lookup("w"))}
 		var problems []Problem
 		report := func(kind ProblemKind, field string, have, want bson.RawValue) {
 			p := base
 			p.Kind, p.Field, p.Have, p.Want = kind, field, have, want
 			problems = append(problems, p)
 		}
-		if other := lookup(doc, "other"); other.Type != 0 {
+		if other := rawvalue.Lookup(doc, "other"); other.Type != 0 {
 			report(NotArray, b.opts.ArrayField, other, bson.RawValue{})
 			if more, err := visit(problems); err != nil || !more {
 				return err
@@ -251,28 +251,28 @@ func (b *Buckets[S, M]) inspect(ctx context.Context, visit func([]Problem) (bool
 			report(OutsideWindow, b.start, doc.Lookup("w"), dateValue(start))
 		}
 		for _, key := range []string{"from", "to"} {
-			if at := lookup(doc, key); at.Type == bson.TypeDateTime && (dateOf(at).Before(start) || !dateOf(at).Before(end)) {
+			if at := rawvalue.Lookup(doc, key); at.Type == bson.TypeDateTime && (dateOf(at).Before(start) || !dateOf(at).Before(end)) {
 				report(OutsideWindow, b.opts.ArrayField+"."+b.opts.TimeField, at, bson.RawValue{})
 			}
 		}
 		if b.end != "" && start.Equal(base.Start) {
-			if have, want := lookup(doc, "end"), dateValue(b.endOf(end)); !have.Equal(want) {
+			if have, want := rawvalue.Lookup(doc, "end"), dateValue(b.endOf(end)); !have.Equal(want) {
 				report(WrongAggregate, b.end, have, want)
 			}
 		}
-		if n, _ := lookup(doc, "repeated").AsInt64OK(); n > 0 {
+		if n, _ := rawvalue.Lookup(doc, "repeated").AsInt64OK(); n > 0 {
 			report(DuplicateID, b.idPath(), bson.RawValue{}, bson.RawValue{})
 		}
-		size, _ := lookup(doc, "w0").AsInt64OK()
-		if timed, _ := lookup(doc, "timed").AsInt64OK(); timed < size {
+		size, _ := rawvalue.Lookup(doc, "w0").AsInt64OK()
+		if timed, _ := rawvalue.Lookup(doc, "timed").AsInt64OK(); timed < size {
 			report(OutsideWindow, b.opts.ArrayField+"."+b.opts.TimeField, bson.RawValue{}, bson.RawValue{})
 		}
 		for i, c := range checks {
-			have, want := lookup(doc, fmt.Sprintf("h%d", i)), lookup(doc, fmt.Sprintf("w%d", i))
+			have, want := rawvalue.Lookup(doc, fmt.Sprintf("h%d", i)), rawvalue.Lookup(doc, fmt.Sprintf("w%d", i))
 			if want.Type == bson.TypeNull {
 				want = bson.RawValue{}
 			}
-			if !agree(have, want, lookup(doc, c.scale), size) {
+			if !agree(have, want, rawvalue.Lookup(doc, c.scale), size) {
 				report(WrongAggregate, c.field, have, want)
 			}
 		}

@@ -24,7 +24,7 @@ func (b *Buckets[S, M]) Replace(ctx context.Context, series S, m M) error {
 	if err != nil {
 		return fmt.Errorf("bucket: replace: %w", err)
 	}
-	path, key := b.opts.TimeField, lookup(it.raw, b.opts.TimeField)
+	path, key := b.opts.TimeField, rawvalue.Lookup(it.raw, b.opts.TimeField)
 	if b.opts.IDField != "" {
 		path, key = b.opts.IDField, it.id
 	}

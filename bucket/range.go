@@ -166,7 +166,7 @@ func (b *Buckets[S, M]) blame(ctx context.Context, filter bson.D, err error) err
 	broken := bson.E{Key: b.opts.ArrayField, Value: bson.D{
 		{Key: "$not", Value: bson.D{{Key: "$type", Value: "array"}}}, {Key: "$ne", Value: nil},
 	}}
-	if b.coll.FindOne(mongo.NewSessionContext(ctx, nil), append(filter, broken),
+	if b.primary.FindOne(mongo.NewSessionContext(ctx, nil), append(filter, broken),
 		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Decode(&found) != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (r *reader[M]) next(ctx context.Context, o *Options) error {
 		return fmt.Errorf("bucket %s: %w: %s", rawvalue.Text(array), ErrNotArray, o.ArrayField)
 	}
 	if err := r.cursor.Decode(&r.head); err != nil {
-		return fmt.Errorf("bucket that starts %s: %w", rawvalue.Text(lookup(r.cursor.Current, "s")), err)
+		return fmt.Errorf("bucket that starts %s: %w", rawvalue.Text(rawvalue.Lookup(r.cursor.Current, "s")), err)
 	}
 	items, err := array.Array().Values()
 	if err != nil {
@@ -208,7 +208,7 @@ func (r *reader[M]) next(ctx context.Context, o *Options) error {
 	for _, item := range items {
 		at := int64(math.MinInt64) // of nothing this package wrote
 		if doc, ok := item.DocumentOK(); ok {
-			if ms, ok := lookup(doc, o.TimeField).DateTimeOK(); ok {
+			if ms, ok := rawvalue.Lookup(doc, o.TimeField).DateTimeOK(); ok {
 				at = ms
 			}
 		}

@@ -126,7 +126,7 @@ func (l *layout) move(ctx context.Context, target *mongo.Collection, found []bso
 	for _, doc := range docs {
 		filter := l.itself(doc)
 		if l.guard != "" {
-			filter = append(filter, bson.E{Key: l.guard, Value: l.equal(lookup(doc, l.guard))})
+			filter = append(filter, bson.E{Key: l.guard, Value: l.equal(rawvalue.Lookup(doc, l.guard))})
 		}
 		deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(filter))
 		if !taken[rawvalue.Key(doc.Lookup("_id"))] {
@@ -174,7 +174,7 @@ func cursorBatch(size, steps int) int32 {
 
 // renumber stores an archived bucket under the next free number of its window.
 func (b *Buckets[S, M]) renumber(ctx context.Context, target *mongo.Collection, doc bson.Raw) error {
-	p := place{series: lookup(doc, b.series), start: dateOf(doc.Lookup(b.start))}
+	p := place{series: rawvalue.Lookup(doc, b.series), start: dateOf(doc.Lookup(b.start))}
 	if p.series.Type == 0 {
 		p.series.Type = bson.TypeNull
 	}
@@ -182,7 +182,7 @@ func (b *Buckets[S, M]) renumber(ctx context.Context, target *mongo.Collection, 
 	if err != nil {
 		return err
 	}
-	seq, _ := lookup(newest, "_id."+seqKey).AsInt64OK()
+	seq, _ := rawvalue.Lookup(newest, "_id."+seqKey).AsInt64OK()
 	elements, err := doc.Elements()
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (b *Buckets[S, M]) renumber(ctx context.Context, target *mongo.Collection, 
 func (l *layout) itself(doc bson.Raw) bson.D {
 	return bson.D{
 		{Key: "_id", Value: l.equal(doc.Lookup("_id"))},
-		{Key: l.series, Value: l.equal(lookup(doc, l.series))},
+		{Key: l.series, Value: l.equal(rawvalue.Lookup(doc, l.series))},
 		{Key: l.start, Value: doc.Lookup(l.start)},
 	}
 }

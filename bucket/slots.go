@@ -322,7 +322,7 @@ func (s *Slots[S, M]) slot(series S, t time.Time) string {
 // holds already.
 func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, opts *BatchOptions) (RetentionResult, error) {
 	return s.archive(ctx, before, target, opts, func(ctx context.Context, target *mongo.Collection, doc bson.Raw) error {
-		slots := flatten(lookup(doc, s.data), s.data, len(s.levels))
+		slots := flatten(rawvalue.Lookup(doc, s.data), s.data, len(s.levels))
 		if len(slots) == 0 {
 			return nil
 		}

@@ -66,7 +66,7 @@ func (s *Slots[S, M]) Range(ctx context.Context, series S, from, to time.Time) i
 		for cursor.Next(ctx) {
 			slots, err := s.slots(cursor.Decode)
 			if err != nil {
-				yield(Slot[M]{}, fmt.Errorf("bucket: range: document that starts %s: %w", rawvalue.Text(lookup(cursor.Current, "s")), err))
+				yield(Slot[M]{}, fmt.Errorf("bucket: range: document that starts %s: %w", rawvalue.Text(rawvalue.Lookup(cursor.Current, "s")), err))
 				return
 			}
 			for _, slot := range slots {
@@ -274,7 +274,7 @@ func (s *Slots[S, M]) Aggregate(ctx context.Context, series S, from, to time.Tim
 	}
 	defer cursor.Close(context.WithoutCancel(ctx))
 	if cursor.Next(ctx) {
-		get := func(name string) bson.RawValue { return lookup(cursor.Current, name) }
+		get := func(name string) bson.RawValue { return rawvalue.Lookup(cursor.Current, name) }
 		stats = ValueStats{
 			Sum: numberOf(get("sum")), SumSquares: numberOf(get("squares")),
 			Min: numberOf(get("min")), Max: numberOf(get("max")),

@@ -91,14 +91,14 @@ func (t *target) unadopted() []bson.E {
 // have, from a source that is bad.
 func (t *target) lacks(copied bson.Raw, s state) bool {
 	if !t.Unversioned {
-		have := lookup(copied, t.VersionField)
+		have := rawvalue.Lookup(copied, t.VersionField)
 		return have.Type == 0 || have.Type == bson.TypeNull
 	}
 	if s.bad != nil {
 		return true
 	}
 	for _, f := range t.Fields {
-		have, want := lookup(copied, f.As), lookup(s.doc, f.Path)
+		have, want := rawvalue.Lookup(copied, f.As), rawvalue.Lookup(s.doc, f.Path)
 		if f.Policy == Follow && !sameValue(have, want) || f.Policy == Freeze && have.Type == 0 && want.Type != 0 {
 			return true
 		}
@@ -205,7 +205,7 @@ func (t *target) fill(s state, ids bson.A) []mongo.WriteModel {
 	}
 	var models []mongo.WriteModel
 	for _, f := range t.freeze {
-		value := lookup(s.doc, f.Path)
+		value := rawvalue.Lookup(s.doc, f.Path)
 		if value.Type == 0 {
 			continue
 		}

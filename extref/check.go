@@ -338,7 +338,7 @@ func (r *Ref[ID, S]) sources(ctx context.Context, ids map[string]bson.RawValue) 
 
 // refersTo is the ID of the source, if the copy has one.
 func (t *target) refersTo(copied bson.Raw) (bson.RawValue, bool) {
-	id := lookup(copied, t.IDField)
+	id := rawvalue.Lookup(copied, t.IDField)
 	return id, checkID(id) == nil
 }
 
@@ -376,11 +376,11 @@ func (t *target) compare(copied bson.Raw, s state, exists bool, p *Problem) bool
 		return t.OnDelete != Keep
 	}
 	if s.bad != nil {
-		p.Kind, p.Field, p.Have = BadSource, s.badField, lookup(s.doc, s.badField)
+		p.Kind, p.Field, p.Have = BadSource, s.badField, rawvalue.Lookup(s.doc, s.badField)
 		return true
 	}
 	if !t.Unversioned {
-		have := lookup(copied, t.VersionField)
+		have := rawvalue.Lookup(copied, t.VersionField)
 		version, ok := whole(have)
 		p.Field, p.Have, p.Want = t.path(t.VersionField), have, rawInt64(s.version)
 		switch {
@@ -401,7 +401,7 @@ func (t *target) compare(copied bson.Raw, s state, exists bool, p *Problem) bool
 		}
 	}
 	for _, f := range t.follow {
-		have, want := lookup(copied, f.As), lookup(s.doc, f.Path)
+		have, want := rawvalue.Lookup(copied, f.As), rawvalue.Lookup(s.doc, f.Path)
 		if !sameValue(have, want) {
 			p.Kind, p.Field, p.Have, p.Want = Different, t.path(f.As), have, want
 			return true

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/encode"
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
@@ -62,8 +63,7 @@ func New[ID, S any](source *mongo.Collection, targets []Target, opts *Options) (
 			}
 		}
 		for _, f := range t.Fields {
-			all := steps(f.Path)
-			r.ways = append(r.ways, all[:len(all)-1]...)
+			r.ways = append(r.ways, fieldpath.Above(f.Path)...)
 		}
 	}
 	slices.Sort(r.ways)
@@ -94,7 +94,7 @@ func lossy[S any](o Options) bool {
 		return false
 	}
 	back, err := encode.Document(nil, src)
-	return err == nil && lookup(back, o.VersionField).Type == 0
+	return err == nil && rawvalue.Lookup(back, o.VersionField).Type == 0
 }
 
 // Reference builds the copy of src that a document of the target holds, without
@@ -286,7 +286,7 @@ func (r *Ref[ID, S]) encode(src S) (state, error) {
 
 // state takes what is needed out of a source document.
 func (r *Ref[ID, S]) state(doc bson.Raw) (state, error) {
-	id := lookup(doc, "_id")
+	id := rawvalue.Lookup(doc, "_id")
 	if err := checkID(id); err != nil {
 		return state{}, fmt.Errorf("source: %w", err)
 	}
@@ -299,13 +299,13 @@ func (r *Ref[ID, S]) state(doc bson.Raw) (state, error) {
 func (r *Ref[ID, S]) valid(id bson.RawValue, doc bson.Raw) (state, error) {
 	s := state{doc: doc}
 	for _, way := range r.ways {
-		if lookup(doc, way).Type == bson.TypeArray {
+		if rawvalue.Lookup(doc, way).Type == bson.TypeArray {
 			s.badField = way
 			return s, fmt.Errorf("source %s: %w: %q is an array, on the way to a copied field", rawvalue.Text(id), ErrInvalid, way)
 		}
 	}
 	if r.versioned {
-		stored := lookup(doc, r.opts.VersionField)
+		stored := rawvalue.Lookup(doc, r.opts.VersionField)
 		version, ok := whole(stored)
 		if s.version = version; !ok || version < 0 || version > maxVersion {
 			s.badField = r.opts.VersionField

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
@@ -160,7 +161,7 @@ func (r *Ref[ID, S]) claim(ctx context.Context, lease time.Duration) (bson.Raw, 
 
 // postpone notes why an entry failed and when to try again.
 func (r *Ref[ID, S]) postpone(ctx context.Context, as bson.D, entry bson.Raw, why error) error {
-	attempts, _ := lookup(entry, attemptsField).AsInt64OK()
+	attempts, _ := rawvalue.Lookup(entry, attemptsField).AsInt64OK()
 	wait := maxBackoff
 	if attempts < 10 {
 		wait = min(maxBackoff, time.Second<<attempts)
@@ -205,8 +206,8 @@ func (r *Ref[ID, S]) Pending(ctx context.Context) iter.Seq2[Entry, error] {
 		for cursor.Next(ctx) {
 			doc := cursor.Current
 			entry := Entry{ID: valueOf(doc.Lookup("_id")), Since: timeOf(doc, sinceField), Due: timeOf(doc, dueField)}
-			entry.Attempts, _ = lookup(doc, attemptsField).AsInt64OK()
-			entry.Error, _ = lookup(doc, errorField).StringValueOK()
+			entry.Attempts, _ = rawvalue.Lookup(doc, attemptsField).AsInt64OK()
+			entry.Error, _ = rawvalue.Lookup(doc, errorField).StringValueOK()
 			if !yield(entry, nil) {
 				return
 			}
@@ -218,7 +219,7 @@ func (r *Ref[ID, S]) Pending(ctx context.Context) iter.Seq2[Entry, error] {
 }
 
 func timeOf(doc bson.Raw, field string) time.Time {
-	if at, ok := lookup(doc, field).DateTimeOK(); ok {
+	if at, ok := rawvalue.Lookup(doc, field).DateTimeOK(); ok {
 		return time.UnixMilli(at).UTC()
 	}
 	return time.Time{}

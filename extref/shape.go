@@ -1,23 +1,17 @@
 package extref
 
-import "go.mongodb.org/mongo-driver/v2/bson"
+import (
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
+)
 
 // Queries go through arrays wherever they meet one, so {"customer._id": 1} also
 // selects {customer: [{_id: 1}]}, which is no copy where Array is not set. What
 // removes copies, and what counts them, must not take it for one.
 
 var isArray = bson.D{{Key: "$type", Value: "array"}}
-
-// steps are the paths that lead to path, and path itself.
-func steps(path string) []string {
-	var out []string
-	for i, c := range path {
-		if c == '.' {
-			out = append(out, path[:i])
-		}
-	}
-	return append(out, path)
-}
 
 // arrays are the conditions that one of the steps is an array.
 func arrays(prefix string, steps []string) bson.A {
@@ -30,7 +24,7 @@ func arrays(prefix string, steps []string) bson.A {
 
 // noArray is the condition that no step of a path is an array.
 func noArray(prefix, path string) bson.D {
-	return bson.D{{Key: "$nor", Value: arrays(prefix, steps(path))}}
+	return bson.D{{Key: "$nor", Value: arrays(prefix, fieldpath.Steps(path))}}
 }
 
 // shape are the conditions, besides where, that what lies at the target is a copy,
@@ -52,8 +46,7 @@ func (t *target) outer() []string {
 	if at == "" {
 		at = t.IDField
 	}
-	all := steps(at)
-	return all[:len(all)-1]
+	return fieldpath.Above(at)
 }
 
 // orDoubtful selects what referring does, and all that malformed has to look at.
@@ -61,12 +54,12 @@ func (t *target) orDoubtful(conditions ...bson.E) bson.D {
 	some := bson.A{t.referring(conditions...)}
 	no := func(path string) bson.D { return bson.D{{Key: path, Value: nil}} }
 	if t.Path == "" {
-		return op1("$or", append(some, arrays("", steps(t.IDField))...))
+		return op1("$or", append(some, arrays("", fieldpath.Steps(t.IDField))...))
 	}
 	for _, step := range t.outer() {
 		some = append(some, bson.D{{Key: step, Value: isArray}, {Key: t.Path, Value: bson.D{{Key: "$exists", Value: true}}}})
 	}
-	inner := steps(t.IDField)
+	inner := fieldpath.Steps(t.IDField)
 	if !t.Array {
 		some = append(some, bson.D{{Key: t.Path, Value: isArray}},
 			append(no(t.path(t.IDField)), bson.E{Key: t.Path, Value: bson.D{{Key: "$ne", Value: nil}}}))
@@ -84,15 +77,15 @@ func (t *target) orDoubtful(conditions ...bson.E) bson.D {
 // their own, one with no field of a copy.
 func (t *target) malformed(doc bson.Raw) (field string, have bson.RawValue, bad bool) {
 	for _, step := range t.outer() {
-		if value := lookup(doc, step); !none(value) && value.Type != bson.TypeEmbeddedDocument {
+		if value := rawvalue.Lookup(doc, step); !none(value) && value.Type != bson.TypeEmbeddedDocument {
 			return step, value, true
 		}
 	}
 	if t.Path == "" {
-		id := lookup(doc, t.IDField)
+		id := rawvalue.Lookup(doc, t.IDField)
 		return t.IDField, id, !none(id) && checkID(id) != nil
 	}
-	value := lookup(doc, t.Path)
+	value := rawvalue.Lookup(doc, t.Path)
 	copies := []bson.RawValue{value}
 	if t.Array && !none(value) {
 		array, ok := value.ArrayOK()
@@ -109,13 +102,12 @@ func (t *target) malformed(doc bson.Raw) (field string, have bson.RawValue, bad 
 		if !ok {
 			return t.Path, value, true
 		}
-		inner := steps(t.IDField)
-		for _, step := range inner[:len(inner)-1] {
-			if value := lookup(copied, step); !none(value) && value.Type != bson.TypeEmbeddedDocument {
+		for _, step := range fieldpath.Above(t.IDField) {
+			if value := rawvalue.Lookup(copied, step); !none(value) && value.Type != bson.TypeEmbeddedDocument {
 				return t.path(step), value, true
 			}
 		}
-		id := lookup(copied, t.IDField)
+		id := rawvalue.Lookup(copied, t.IDField)
 		if !none(id) && checkID(id) != nil || none(id) && t.leftover(copied) {
 			return t.path(t.IDField), id, true
 		}
@@ -126,11 +118,11 @@ func (t *target) malformed(doc bson.Raw) (field string, have bson.RawValue, bad 
 // leftover reports that a copy, which has no ID, has other fields.
 func (t *target) leftover(copied bson.Raw) bool {
 	for _, f := range t.Fields {
-		if !none(lookup(copied, f.As)) {
+		if !none(rawvalue.Lookup(copied, f.As)) {
 			return true
 		}
 	}
-	return t.VersionField != "" && !none(lookup(copied, t.VersionField))
+	return t.VersionField != "" && !none(rawvalue.Lookup(copied, t.VersionField))
 }
 
 func none(value bson.RawValue) bool { return value.Type == 0 || value.Type == bson.TypeNull }

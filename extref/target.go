@@ -6,6 +6,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
 // A target is a Target with its defaults.
@@ -138,7 +140,7 @@ func (t *target) differs(s state, equal ...bson.E) bson.D {
 func unequal(doc bson.Raw, fields []Field, at func(Field) string) bson.D {
 	some := bson.A{}
 	for _, f := range fields {
-		here, value := at(f), lookup(doc, f.Path)
+		here, value := at(f), rawvalue.Lookup(doc, f.Path)
 		if value.Type != 0 {
 			some = append(some, op("$ne", here, literal(value)))
 		}
@@ -154,7 +156,7 @@ func unequal(doc bson.Raw, fields []Field, at func(Field) string) bson.D {
 func (t *target) write(s state, fields []Field) bson.D {
 	var set, unset bson.D
 	for _, f := range fields {
-		if value := lookup(s.doc, f.Path); value.Type != 0 {
+		if value := rawvalue.Lookup(s.doc, f.Path); value.Type != 0 {
 			set = append(set, bson.E{Key: t.slot(f.As), Value: value})
 		} else {
 			unset = append(unset, bson.E{Key: t.slot(f.As), Value: ""})
@@ -177,7 +179,7 @@ func (t *target) write(s state, fields []Field) bson.D {
 func (t *target) reference(s state) bson.D {
 	out := nested(nil, t.IDField, s.doc.Lookup("_id"))
 	for _, f := range t.Fields {
-		if value := lookup(s.doc, f.Path); value.Type != 0 {
+		if value := rawvalue.Lookup(s.doc, f.Path); value.Type != 0 {
 			out = nested(out, f.As, value)
 		}
 	}
@@ -192,7 +194,7 @@ func (t *target) copies(doc bson.Raw) []bson.Raw {
 	if t.Path == "" {
 		return []bson.Raw{doc}
 	}
-	value := lookup(doc, t.Path)
+	value := rawvalue.Lookup(doc, t.Path)
 	if !t.Array {
 		if copied, ok := value.DocumentOK(); ok {
 			return []bson.Raw{copied}
@@ -240,14 +242,6 @@ func nested(doc bson.D, path string, value any) bson.D {
 		}
 	}
 	return append(doc, bson.E{Key: first, Value: nested(nil, rest, value)})
-}
-
-func lookup(doc bson.Raw, path string) bson.RawValue {
-	value, err := doc.LookupErr(strings.Split(path, ".")...)
-	if err != nil {
-		return bson.RawValue{}
-	}
-	return value
 }
 
 func op(name string, arguments ...any) bson.D { return bson.D{{Key: name, Value: bson.A(arguments)}} }

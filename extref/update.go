@@ -71,7 +71,7 @@ func (r *Ref[ID, S]) Replace(ctx context.Context, id ID, src S) (UpdateResult, e
 	if err != nil {
 		return UpdateResult{}, fmt.Errorf("extref: replace: source %s: %w: %w", rawvalue.Text(raw), ErrInvalid, err)
 	}
-	if other := lookup(doc, "_id"); other.Type != 0 && rawvalue.Key(other) != rawvalue.Key(raw) {
+	if other := rawvalue.Lookup(doc, "_id"); other.Type != 0 && rawvalue.Key(other) != rawvalue.Key(raw) {
 		return UpdateResult{}, fmt.Errorf("extref: replace: source %s: %w: _id is %s", rawvalue.Text(raw), ErrInvalid, rawvalue.Text(other))
 	}
 	if _, err := r.valid(raw, doc); err != nil {
@@ -148,7 +148,7 @@ func (r *Ref[ID, S]) raise(ctx context.Context, id bson.RawValue, before state) 
 	}
 	changed, due := after.version > before.version, before.version
 	for _, f := range r.follow {
-		if !lookup(before.doc, f.Path).Equal(lookup(after.doc, f.Path)) {
+		if !rawvalue.Lookup(before.doc, f.Path).Equal(rawvalue.Lookup(after.doc, f.Path)) {
 			changed, due = true, before.version+1
 			break
 		}

@@ -136,7 +136,7 @@ func (w *watcher[ID, S]) load(ctx context.Context) error {
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil
 	}
-	if token, ok := lookup(doc, "token").DocumentOK(); ok {
+	if token, ok := rawvalue.Lookup(doc, "token").DocumentOK(); ok {
 		w.token = token
 	}
 	return err
@@ -243,7 +243,7 @@ func (w *watcher[ID, S]) batch(ctx context.Context, stream *mongo.ChangeStream) 
 
 // concerns reports whether an event changed a followed field or the version.
 func (w *watcher[ID, S]) concerns(event bson.Raw) bool {
-	if kind, _ := lookup(event, "operationType").StringValueOK(); kind != "update" {
+	if kind, _ := rawvalue.Lookup(event, "operationType").StringValueOK(); kind != "update" {
 		return kind == "replace"
 	}
 	updated, _ := event.Lookup("updateDescription", "updatedFields").DocumentOK()
@@ -259,7 +259,7 @@ func (w *watcher[ID, S]) concerns(event bson.Raw) bool {
 		for _, value := range values {
 			path, isPath := value.StringValueOK()
 			if truncated, ok := value.DocumentOK(); ok {
-				path, isPath = lookup(truncated, "field").StringValueOK()
+				path, isPath = rawvalue.Lookup(truncated, "field").StringValueOK()
 			}
 			if isPath && w.followsPath(path) {
 				return true

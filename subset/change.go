@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -65,9 +66,8 @@ type place struct{ path, kind string }
 func (o *Options) places() []place {
 	var out []place
 	add := func(path, kind string) {
-		for i, c := range path {
-			around := place{path[:i], "object"}
-			if c == '.' && !slices.Contains(out, around) {
+		for _, step := range fieldpath.Above(path) {
+			if around := (place{step, "object"}); !slices.Contains(out, around) {
 				out = append(out, around)
 			}
 		}
@@ -92,7 +92,7 @@ func (s *Subset[P, T]) uncounted() bson.D { return bson.D{{Key: s.opts.CountFiel
 // these kinds.
 func (s *Subset[P, T]) taken(parent bson.Raw, kinds ...string) error {
 	for _, p := range s.places {
-		value := lookup(parent, p.path)
+		value := rawvalue.Lookup(parent, p.path)
 		fits := value.IsZero() || value.Type == bson.TypeNull
 		switch p.kind {
 		case "array":
@@ -112,12 +112,12 @@ func (s *Subset[P, T]) taken(parent bson.Raw, kinds ...string) error {
 // countless reports a parent without a count, and holds one with items in its
 // array.
 func (s *Subset[P, T]) countless(parent bson.Raw) bool {
-	count := lookup(parent, s.opts.CountField)
+	count := rawvalue.Lookup(parent, s.opts.CountField)
 	return s.opts.CountField != "" && (count.IsZero() || count.Type == bson.TypeNull)
 }
 
 func (s *Subset[P, T]) holds(parent bson.Raw) bool {
-	array, _ := lookup(parent, s.opts.ArrayField).ArrayOK()
+	array, _ := rawvalue.Lookup(parent, s.opts.ArrayField).ArrayOK()
 	return len(array) > 5 // more than none
 }
 
@@ -195,7 +195,7 @@ func (s *Subset[P, T]) storedOrder() (bson.D, int) {
 func numbers(entries []entry, field string) []bson.RawValue {
 	var out []bson.RawValue
 	for _, e := range entries {
-		if value := lookup(e.doc, field); isNumber(value) {
+		if value := rawvalue.Lookup(e.doc, field); isNumber(value) {
 			out = append(out, value)
 		}
 	}
@@ -254,13 +254,13 @@ func (s *Subset[P, T]) apply(ctx context.Context, c change, moved *entry) (stale
 		return false, touched, nil
 	}
 	var kept []bson.RawValue
-	if array, ok := lookup(doc, s.opts.ArrayField).ArrayOK(); ok {
+	if array, ok := rawvalue.Lookup(doc, s.opts.ArrayField).ArrayOK(); ok {
 		if kept, err = array.Values(); err != nil {
 			return false, false, err
 		}
 	}
 	if len(kept) < s.opts.N {
-		count, counted := lookup(doc, s.opts.CountField).AsInt64OK()
+		count, counted := rawvalue.Lookup(doc, s.opts.CountField).AsInt64OK()
 		return !counted && len(c.in) < len(c.out) || counted && count > int64(len(kept)), touched, nil
 	}
 	if moved == nil {

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 	"github.com/mongopatterns/mongopatterns/internal/scan"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -365,9 +366,9 @@ func (s *Subset[P, T]) read(ctx context.Context, ids bson.A, more ...string) ([]
 func (s *Subset[P, T]) problems(st state) []Problem {
 	var out []Problem
 	report := func(kind ProblemKind, field string, want bson.RawValue) {
-		out = append(out, Problem{Kind: kind, ID: st.id(), Field: field, Have: lookup(st.parent, field), Want: want})
+		out = append(out, Problem{Kind: kind, ID: st.id(), Field: field, Have: rawvalue.Lookup(st.parent, field), Want: want})
 	}
-	have, want := lookup(st.parent, s.opts.ArrayField), raw(s.arranged(st.top))
+	have, want := rawvalue.Lookup(st.parent, s.opts.ArrayField), raw(s.arranged(st.top))
 	if !same(have, want) && !(len(st.top) == 0 && (have.IsZero() || have.Type == bson.TypeNull)) {
 		kind := WrongSubset
 		if s.countless(st.parent) && s.holds(st.parent) {
@@ -376,7 +377,7 @@ func (s *Subset[P, T]) problems(st state) []Problem {
 		report(kind, s.opts.ArrayField, want)
 	}
 	total := number(st.stats.Lookup("n"))
-	if s.opts.CountField != "" && !agree(lookup(st.parent, s.opts.CountField), total, nil) {
+	if s.opts.CountField != "" && !agree(rawvalue.Lookup(st.parent, s.opts.CountField), total, nil) {
 		report(WrongCount, s.opts.CountField, total)
 	}
 	for i, v := range s.opts.Values {
@@ -385,10 +386,10 @@ func (s *Subset[P, T]) problems(st state) []Problem {
 		if magnitude == nil { // beyond what a double holds
 			continue
 		}
-		if !agree(lookup(st.parent, v.Sum), sum, magnitude) {
+		if !agree(rawvalue.Lookup(st.parent, v.Sum), sum, magnitude) {
 			report(WrongValue, v.Sum, sum)
 		}
-		if v.Count != "" && !agree(lookup(st.parent, v.Count), count, nil) {
+		if v.Count != "" && !agree(rawvalue.Lookup(st.parent, v.Count), count, nil) {
 			report(WrongValue, v.Count, count)
 		}
 		if v.Mean == "" {
@@ -403,7 +404,7 @@ func (s *Subset[P, T]) problems(st state) []Problem {
 			mean = raw(f)
 			magnitude = new(big.Rat).Quo(magnitude, n)
 		}
-		if have := lookup(st.parent, v.Mean); mean.IsZero() != have.IsZero() || !mean.IsZero() && !near(have, mean, magnitude) {
+		if have := rawvalue.Lookup(st.parent, v.Mean); mean.IsZero() != have.IsZero() || !mean.IsZero() && !near(have, mean, magnitude) {
 			report(WrongValue, v.Mean, mean)
 		}
 	}
@@ -487,10 +488,8 @@ func (s *Subset[P, T]) invalid(ctx context.Context) iter.Seq2[Problem, error] {
 		paths := []string{s.opts.ParentField}
 		arrays := func(path string) {
 			paths = append(paths, path)
-			for i := range len(path) + 1 {
-				if i == len(path) || path[i] == '.' {
-					or = append(or, bson.D{{Key: path[:i], Value: bson.D{{Key: "$type", Value: "array"}}}})
-				}
+			for _, step := range fieldpath.Steps(path) {
+				or = append(or, bson.D{{Key: step, Value: bson.D{{Key: "$type", Value: "array"}}}})
 			}
 		}
 		for _, e := range s.opts.Order {
@@ -517,7 +516,7 @@ func (s *Subset[P, T]) invalid(ctx context.Context) iter.Seq2[Problem, error] {
 		for cursor.Next(ctx) {
 			doc := append(bson.Raw(nil), cursor.Current...)
 			field, _ := s.fault(doc)
-			if field != "" && !yield(Problem{Kind: InvalidItem, ID: lookup(doc, s.opts.ParentField), Field: field, Have: doc.Lookup("_id")}, nil) {
+			if field != "" && !yield(Problem{Kind: InvalidItem, ID: rawvalue.Lookup(doc, s.opts.ParentField), Field: field, Have: doc.Lookup("_id")}, nil) {
 				return
 			}
 		}

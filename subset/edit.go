@@ -112,14 +112,14 @@ func (s *Subset[P, T]) change(ctx context.Context, parent P, id, update any) err
 func (s *Subset[P, T]) edited(ctx context.Context, parent bson.RawValue, before, after entry) error {
 	changed := !bytes.Equal(before.kept, after.kept)
 	for _, v := range s.opts.Values {
-		changed = changed || !same(lookup(before.doc, v.Field), lookup(after.doc, v.Field))
+		changed = changed || !same(rawvalue.Lookup(before.doc, v.Field), rawvalue.Lookup(after.doc, v.Field))
 	}
 	if !changed {
 		return nil
 	}
 	var moved *entry
 	for _, e := range s.opts.Order {
-		if !same(lookup(before.doc, e.Key), lookup(after.doc, e.Key)) {
+		if !same(rawvalue.Lookup(before.doc, e.Key), rawvalue.Lookup(after.doc, e.Key)) {
 			moved = &after
 		}
 	}

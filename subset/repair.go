@@ -236,7 +236,7 @@ func onesOwn(ctx context.Context, err error) bool {
 
 // leftover reports a field to adopt from that goes once it is empty.
 func (s *Subset[P, T]) leftover(parent bson.Raw, from string) bool {
-	return from != "" && from != s.opts.ArrayField && !lookup(parent, from).IsZero()
+	return from != "" && from != s.opts.ArrayField && !rawvalue.Lookup(parent, from).IsZero()
 }
 
 // rebuild moves what from holds into the items and sets what follows from all of
@@ -322,7 +322,7 @@ func (s *Subset[P, T]) moveOut(ctx context.Context, parents []bson.Raw, from str
 	seen := map[string]entry{}
 	var of, known bson.A
 	for _, doc := range parents {
-		parent, array := doc.Lookup("_id"), lookup(doc, from)
+		parent, array := doc.Lookup("_id"), rawvalue.Lookup(doc, from)
 		switch array.Type {
 		case 0, bson.TypeNull:
 			continue
@@ -411,7 +411,7 @@ func (s *Subset[P, T]) notAdopted(ctx context.Context, states []state) (map[int]
 			continue
 		}
 		parents = append(parents, st.id())
-		array, _ := lookup(st.parent, s.opts.ArrayField).ArrayOK()
+		array, _ := rawvalue.Lookup(st.parent, s.opts.ArrayField).ArrayOK()
 		values, err := array.Values()
 		if err != nil {
 			return nil, err

@@ -380,7 +380,7 @@ func (s *Subset[P, T]) fault(doc bson.Raw) (field, why string) {
 		}
 	}
 	for _, v := range s.opts.Values {
-		if v.Count == "" && !isNumber(lookup(doc, v.Field)) {
+		if v.Count == "" && !isNumber(rawvalue.Lookup(doc, v.Field)) {
 			return v.Field, "no number in"
 		}
 	}

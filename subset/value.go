@@ -11,20 +11,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
-// lookup reads a path through embedded documents, not through arrays.
-func lookup(doc bson.Raw, path string) bson.RawValue {
-	segment, rest, deeper := strings.Cut(path, ".")
-	value := doc.Lookup(segment)
-	if !deeper {
-		return value
-	}
-	inner, ok := value.DocumentOK()
-	if !ok {
-		return bson.RawValue{}
-	}
-	return lookup(inner, rest)
-}
-
 // throughArray reports whether an array stands at the path or on the way to it.
 func throughArray(doc bson.Raw, path string) bool {
 	segment, rest, deeper := strings.Cut(path, ".")

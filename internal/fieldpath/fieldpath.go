@@ -1,6 +1,6 @@
 // Package fieldpath checks the field names and dotted paths that users
 // configure, so that a bad one is refused when a helper is built and not when
-// its first document is written.
+// its first document is written, and takes paths apart.
 package fieldpath
 
 import (
@@ -72,4 +72,22 @@ func CheckDisjoint(optionsAndPaths ...string) error {
 		}
 	}
 	return nil
+}
+
+// Above is the paths of the documents that a path goes through: of "a.b.c" these
+// are "a" and "a.b".
+func Above(path string) []string {
+	all := Steps(path)
+	return all[: len(all)-1 : len(all)-1]
+}
+
+// Steps is Above and the path itself.
+func Steps(path string) []string {
+	var out []string
+	for i, c := range path {
+		if c == '.' {
+			out = append(out, path[:i])
+		}
+	}
+	return append(out, path)
 }

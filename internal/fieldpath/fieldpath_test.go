@@ -2,6 +2,7 @@ package fieldpath_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,18 @@ func TestNamed(t *testing.T) {
 		}
 		if err != nil && !errors.Is(err, fieldpath.ErrInvalid) {
 			t.Errorf("%q: error %v", path, err)
+		}
+	}
+}
+
+func TestSteps(t *testing.T) {
+	for path, want := range map[string][]string{"a": {"a"}, "a.b.c": {"a", "a.b", "a.b.c"}, "é.b": {"é", "é.b"}} {
+		if got := fieldpath.Steps(path); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", path, got)
+		}
+		above := fieldpath.Above(path)
+		if !slices.Equal(above, want[:len(want)-1]) {
+			t.Errorf("above %s: %q", path, above)
 		}
 	}
 }

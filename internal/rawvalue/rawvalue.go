@@ -1,13 +1,23 @@
 // Package rawvalue compares BSON values in memory as the server compares them in
-// equalities, and writes them into messages.
+// equalities, finds them in documents and writes them into messages.
 package rawvalue
 
 import (
 	"math/big"
 	"strconv"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
+
+// Lookup is the value at a dotted path, the zero RawValue if there is none.
+func Lookup(doc bson.Raw, path string) bson.RawValue {
+	value, err := doc.LookupErr(strings.Split(path, ".")...)
+	if err != nil {
+		return bson.RawValue{}
+	}
+	return value
+}
 
 // Number is the exact value of a finite number, nil for anything else.
 func Number(v bson.RawValue) *big.Rat {

@@ -87,3 +87,15 @@ func TestEqual(t *testing.T) {
 		}
 	}
 }
+
+func TestLookup(t *testing.T) {
+	doc := raw(t, bson.D{{Key: "a", Value: bson.D{{Key: "b", Value: 1}}}, {Key: "c", Value: bson.A{bson.D{{Key: "d", Value: 2}}}}, {Key: "a.b", Value: 3}}).Document()
+	if v := rawvalue.Lookup(doc, "a.b"); v.AsInt64() != 1 {
+		t.Error(v)
+	}
+	for _, path := range []string{"b", "a.c", "a.b.c", "c.d", "x.y"} {
+		if v := rawvalue.Lookup(doc, path); !v.IsZero() {
+			t.Errorf("%s: %v", path, v)
+		}
+	}
+}
