@@ -1,6 +1,8 @@
-// Package mongopatterns is the index of a library of building blocks for the
-// schema patterns of MongoDB. It has no API of its own; each pattern is a
-// package:
+// Package mongopatterns has the words that the packages of this library share:
+// errors, the [Problem] that a check finds, the [Work] and [Result] of calls that go
+// over many documents, and [Transact], which runs several calls as one.
+//
+// Each schema pattern is a package:
 //
 //   - [github.com/mongopatterns/mongopatterns/tree]: hierarchies in five
 //     representations
@@ -11,7 +13,9 @@
 //   - [github.com/mongopatterns/mongopatterns/outlier]: lists that overflow into
 //     further documents
 //   - [github.com/mongopatterns/mongopatterns/subset]: the best N of a
-//     one-to-many inside the parent; hot and cold fields split
+//     one-to-many kept in the parent
+//   - [github.com/mongopatterns/mongopatterns/split]: hot and cold fields in two
+//     collections
 //   - [github.com/mongopatterns/mongopatterns/extref]: copied fields of
 //     referenced documents, kept right
 //   - [github.com/mongopatterns/mongopatterns/versioning]: documents with their
@@ -19,8 +23,19 @@
 //   - [github.com/mongopatterns/mongopatterns/mongotest]: a real server for
 //     integration tests, the commands that code sends, and their plans
 //
-// A pattern's helper is made from a *mongo.Collection and is used beside the
-// driver, not in place of it: every read is also to be had as a filter or a
-// pipeline, field names are configurable, and nothing happens that was not
-// asked for. The documentation of each package is its manual.
+// # What they have in common
+//
+// A helper is made by New from a *mongo.Collection and is used beside the driver, not
+// in place of it. New does no I/O; what it refuses is [ErrInvalid] and names the
+// option. A helper is safe for concurrent use.
+//
+//	Indexes() map[string][]mongo.IndexModel      // by collection name
+//	EnsureIndexes(ctx) error                     // creates what is missing, drops nothing
+//	ShardKey() map[string]bson.D                 // recommended, by collection name
+//	Check(ctx, *Work) iter.Seq2[Problem, error]  // what is inconsistent
+//	Repair(ctx, *Work) (Result, error)           // safe beside live writes
+//	Adopt(ctx, …, *Work) (Result, error)         // from the plain schema, resumable
+//
+// Every read is also a filter or a pipeline. Every call joins the transaction in its
+// context. After an error from a call that writes, abort your transaction.
 package mongopatterns

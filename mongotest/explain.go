@@ -189,6 +189,9 @@ func (p *Plan) query(raw bson.Raw) {
 func (p *Plan) walk(doc bson.Raw) {
 	if stage, ok := doc.Lookup("stage").StringValueOK(); ok {
 		p.Stages = append(p.Stages, stage)
+		if stage == "IDHACK" {
+			p.index("_id_") // which this plan uses without its name
+		}
 	}
 	if name, ok := doc.Lookup("indexName").StringValueOK(); ok {
 		p.index(name)

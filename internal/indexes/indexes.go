@@ -7,15 +7,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // ErrConflict says that an index on the same keys, or of the same name, exists
 // with other options.
-var ErrConflict = errors.New("conflicting index")
+var ErrConflict = fault.ErrIndexConflict
+
+// EnsureAll is Ensure for several collections of a database, in the order of their
+// names; after a conflict in one, those before it have their indexes.
+//
+// Cost: that of Ensure for each collection.
+func EnsureAll(ctx context.Context, db *mongo.Database, models map[string][]mongo.IndexModel) error {
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		if err := Ensure(ctx, db.Collection(name), models[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Ensure creates those models the collection does not have yet. An index with
 // the same keys and options counts whatever its name is; one that differs is an

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -15,14 +16,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// ErrUnsupported says that the deployment is a standalone server.
-var ErrUnsupported = errors.New("transactions need a replica set or a sharded cluster")
+// ErrUnsupported is the name that packages not moved to internal/fault use.
+var ErrUnsupported = fault.ErrTransactionsUnsupported
 
 const (
 	codeIllegalOperation = 20
 	codeWriteConflict    = 112
+	labelTransient       = "TransientTransactionError"
 
 	// retryLimit is how long write conflicts without a transient label are
 	// retried: the limit of the driver's own WithTransaction.
@@ -44,8 +48,9 @@ func Running(ctx context.Context) bool {
 // one, on the session of ctx or on a new one; fn can then run several times and
 // must not keep state between runs.
 //
-// A write conflict (code 112) is retried even without the transient label,
-// which some servers leave out.
+// A write conflict is retried even without the transient label, which some servers
+// leave out. When ctx ends during the retries, the error says what they waited for
+// in words alone: it is ctx's error and no conflict that a caller could solve.
 func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {
 	if Running(ctx) {
 		return unsupported(fn(ctx))
@@ -62,20 +67,49 @@ func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context)
 		SetReadConcern(readconcern.Snapshot()).
 		SetWriteConcern(writeconcern.Majority()).
 		SetReadPreference(readpref.Primary()) // the client's may be another, which a transaction refuses
-	body := func(ctx context.Context) (any, error) { return nil, fn(ctx) }
+	var waited error // for what fn is run again
+	body := func(ctx context.Context) (any, error) {
+		// WithTransaction calls an expired server selection transient and comes
+		// back without a look at ctx.
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		err := fn(ctx)
+		if transient(err) {
+			waited = err
+		}
+		return nil, err
+	}
 
 	start := time.Now()
 	for backoff := 5 * time.Millisecond; ; backoff = min(backoff*2, backoffMax) {
 		_, err := session.WithTransaction(ctx, body, opts)
-		if err == nil || !unlabelledConflict(err) || time.Since(start) > retryLimit {
+		if err == nil {
+			return nil
+		}
+		if over := ctx.Err(); over != nil {
+			return ended(over, waited, err)
+		}
+		if !unlabelledConflict(err) || time.Since(start) > retryLimit {
 			return unsupported(err)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w (last attempt: %w)", ctx.Err(), err)
+			return ended(ctx.Err(), waited, err)
 		case <-time.After(rand.N(backoff)):
 		}
 	}
+}
+
+// ended is the error of a transaction whose context is over.
+func ended(over, waited, last error) error {
+	if waited == nil {
+		if errors.Is(last, over) {
+			return last
+		}
+		waited = last
+	}
+	return fmt.Errorf("%w; the transaction was waiting: %v", over, waited)
 }
 
 // Conflict is the error of a guard in a filter that no longer matches: within Run
@@ -85,16 +119,23 @@ func Conflict(what string) error {
 		Code:    codeWriteConflict,
 		Name:    "WriteConflict",
 		Message: "the document changed while it was read",
-		Labels:  []string{"TransientTransactionError"},
+		Labels:  []string{labelTransient},
 	})
 }
 
-// unlabelledConflict reports a write conflict that WithTransaction has not
-// retried itself.
+// transient reports an error after which a transaction is run again.
+func transient(err error) bool {
+	var server mongo.ServerError
+	return errors.As(err, &server) && server.HasErrorLabel(labelTransient) || unlabelledConflict(err)
+}
+
+// unlabelledConflict reports a conflict that WithTransaction has not retried
+// itself: DocumentDB sends them without the label, those of snapshots under other
+// codes.
 func unlabelledConflict(err error) bool {
 	var server mongo.ServerError
-	return errors.As(err, &server) && server.HasErrorCode(codeWriteConflict) &&
-		!server.HasErrorLabel("TransientTransactionError")
+	return errors.As(err, &server) && !server.HasErrorLabel(labelTransient) &&
+		(server.HasErrorCode(codeWriteConflict) || strings.Contains(server.Error(), "could not serialize access"))
 }
 
 // unsupported marks the error with which a standalone server refuses a
@@ -102,7 +143,7 @@ func unlabelledConflict(err error) bool {
 func unsupported(err error) error {
 	var server mongo.ServerError
 	if errors.As(err, &server) && server.HasErrorCodeWithMessage(codeIllegalOperation, "Transaction numbers") {
-		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+		return fmt.Errorf("%w: %w", fault.ErrTransactionsUnsupported, err)
 	}
 	return err
 }

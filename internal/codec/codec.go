@@ -1,0 +1,123 @@
+// Package codec encodes and decodes users' values with the registry and the BSON
+// options that a helper's options name. A collection does not show those of its
+// client, so a package that encodes by itself has to be told.
+package codec
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+)
+
+// Codec is a registry and BSON options. The zero Codec is the driver's default.
+type Codec struct {
+	Registry *bson.Registry
+	BSON     *options.BSONOptions
+}
+
+// Document encodes a document; what cannot be one is ErrInvalid. A bson.Raw goes
+// through as it is, if it is valid.
+func (c Codec) Document(document any) (bson.Raw, error) {
+	out, err := c.document(document)
+	if err != nil {
+		return nil, fault.Invalid("%w", err)
+	}
+	return out, nil
+}
+
+func (c Codec) document(document any) (bson.Raw, error) {
+	if raw, ok := document.(bson.Raw); ok {
+		return raw, raw.Validate()
+	}
+	if isNil(document) {
+		return nil, errors.New("nil document")
+	}
+	var out bytes.Buffer
+	e := bson.NewEncoder(bson.NewDocumentWriter(&out))
+	if c.Registry != nil {
+		e.SetRegistry(c.Registry)
+	}
+	if o := c.BSON; o != nil {
+		set(o.ErrorOnInlineDuplicates, e.ErrorOnInlineDuplicates)
+		set(o.IntMinSize, e.IntMinSize)
+		set(o.NilByteSliceAsEmpty, e.NilByteSliceAsEmpty)
+		set(o.NilMapAsEmpty, e.NilMapAsEmpty)
+		set(o.NilSliceAsEmpty, e.NilSliceAsEmpty)
+		set(o.OmitZeroStruct, e.OmitZeroStruct)
+		set(o.OmitEmpty, e.OmitEmpty)
+		set(o.StringifyMapKeysWithFmt, e.StringifyMapKeysWithFmt)
+		set(o.UseJSONStructTags, e.UseJSONStructTags)
+	}
+	if err := e.Encode(document); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+func set(on bool, option func()) {
+	if on {
+		option()
+	}
+}
+
+// isNil reports a nil that the driver would write as null, which is no document; a
+// nil map is an empty one.
+func isNil(document any) bool {
+	v := reflect.ValueOf(document)
+	switch v.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Slice:
+		return v.IsNil()
+	}
+	return false
+}
+
+// Value encodes what a field holds; what cannot be encoded is ErrInvalid.
+func (c Codec) Value(v any) (bson.RawValue, error) {
+	if raw, ok := v.(bson.RawValue); ok && raw.Type != 0 {
+		return raw, nil
+	}
+	document, err := c.Document(bson.D{{Key: "v", Value: v}})
+	if err != nil {
+		return bson.RawValue{}, err
+	}
+	return document.Lookup("v"), nil
+}
+
+// Decode decodes a document into a pointer, as the driver's Decode does.
+func (c Codec) Decode(document bson.Raw, into any) error {
+	d := bson.NewDecoder(bson.NewDocumentReader(bytes.NewReader(document)))
+	if c.Registry != nil {
+		d.SetRegistry(c.Registry)
+	}
+	if o := c.BSON; o != nil {
+		set(o.AllowTruncatingDoubles, d.AllowTruncatingDoubles)
+		set(o.BinaryAsSlice, d.BinaryAsSlice)
+		set(o.DefaultDocumentM, d.DefaultDocumentM)
+		set(o.DefaultDocumentMap, d.DefaultDocumentMap)
+		set(o.ObjectIDAsHexString, d.ObjectIDAsHexString)
+		set(o.UseJSONStructTags, d.UseJSONStructTags)
+		set(o.UseLocalTimeZone, d.UseLocalTimeZone)
+		set(o.ZeroMaps, d.ZeroMaps)
+		set(o.ZeroStructs, d.ZeroStructs)
+	}
+	return d.Decode(into)
+}
+
+// DecodeValue decodes a value into a new T.
+func DecodeValue[T any](c Codec, v bson.RawValue) (T, error) {
+	var holder struct {
+		V T `bson:"v" json:"v"`
+	}
+	document, err := bson.Marshal(bson.D{{Key: "v", Value: v}})
+	if err == nil {
+		err = c.Decode(document, &holder)
+	}
+	return holder.V, err
+}

@@ -1,0 +1,113 @@
+// Package config completes and checks options by a table.
+package config
+
+import (
+	"cmp"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+)
+
+// Setting is one line of the table.
+type Setting struct {
+	option string
+	path   *string // of a field; nil for other settings
+	check  func() error
+}
+
+// Apply sets the defaults and checks all settings of one kind of document: no
+// path of them may equal another or lie inside it. Errors are ErrInvalid and name
+// the option.
+func Apply(settings ...Setting) error {
+	var paths []string
+	for _, s := range settings {
+		if err := s.check(); err != nil {
+			return err
+		}
+		if s.path != nil {
+			paths = append(paths, s.option, *s.path)
+		}
+	}
+	return invalid(fieldpath.CheckDisjoint(paths...))
+}
+
+func invalid(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fault.Invalid("%w", err)
+}
+
+func field(option string, name *string, otherwise string, check func(option, path string) error) Setting {
+	return Setting{option, name, func() error {
+		*name = cmp.Or(*name, otherwise)
+		if *name == "" {
+			return nil
+		}
+		return invalid(check(option, *name))
+	}}
+}
+
+// Name is the name of one field; without a default it may be empty.
+func Name(option string, name *string, otherwise string) Setting {
+	return field(option, name, otherwise, fieldpath.CheckName)
+}
+
+// Path is a dotted path; without a default it may be empty.
+func Path(option string, path *string, otherwise string) Setting {
+	return field(option, path, otherwise, fieldpath.CheckPath)
+}
+
+// Named is a Path of which no step is a number, because expressions use it too.
+func Named(option string, path *string, otherwise string) Setting {
+	return field(option, path, otherwise, fieldpath.CheckNamed)
+}
+
+// Number is a number between least and most, of which 0 stands for the default.
+func Number[N int | int32 | int64](option string, n *N, otherwise, least, most N) Setting {
+	return Setting{option: option, check: func() error {
+		*n = cmp.Or(*n, otherwise)
+		if *n < least || *n > most {
+			return fault.Invalid("%s: %d is not between %d and %d", option, *n, least, most)
+		}
+		return nil
+	}}
+}
+
+// Check is any other condition; its error becomes ErrInvalid.
+func Check(option string, check func() error) Setting {
+	return Setting{option: option, check: func() error {
+		if err := check(); err != nil {
+			return fault.Invalid("%s: %w", option, err)
+		}
+		return nil
+	}}
+}
+
+// Collections refuses nil collections, two names for one helper's documents that
+// are the same, and collections of two databases: results tell collections apart by
+// name, and transactions write to all of them. Arguments alternate name and
+// collection.
+func Collections(named ...any) error {
+	seen := map[string]string{}
+	var db *mongo.Database
+	for i := 0; i+1 < len(named); i += 2 {
+		argument := named[i].(string)
+		coll := named[i+1].(*mongo.Collection)
+		if coll == nil {
+			return fault.Invalid("%s: nil collection", argument)
+		}
+		if other, ok := seen[coll.Name()]; ok {
+			return fault.Invalid("%s: the collection %q is %s already", argument, coll.Name(), other)
+		}
+		seen[coll.Name()] = argument
+		if db == nil {
+			db = coll.Database()
+		} else if db.Name() != coll.Database().Name() || db.Client() != coll.Database().Client() {
+			return fault.Invalid("%s: of another database or client", argument)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+// Package cursor owns the cursors of the pattern packages: it alone closes them.
+package cursor
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+)
+
+// closeBound is how long a close waits for the server. It has its own bound as
+// the caller's context may be over already, and the server gone: without one a
+// loop that only breaks would wait for the next primary.
+const closeBound = 500 * time.Millisecond
+
+// Each opens a cursor and yields it at each document in turn; the document is
+// valid until the next. The cursor is closed however the loop ends. An error comes
+// once, last.
+func Each(ctx context.Context, open func(ctx context.Context) (*mongo.Cursor, error)) iter.Seq2[*mongo.Cursor, error] {
+	return func(yield func(*mongo.Cursor, error) bool) {
+		c, err := open(ctx)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer shut(ctx, c)
+		for c.Next(ctx) {
+			if !yield(c, nil) {
+				return
+			}
+		}
+		if err := c.Err(); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+func shut(ctx context.Context, c *mongo.Cursor) {
+	if c.ID() == 0 {
+		return // the server has closed it
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeBound)
+	defer cancel()
+	_ = c.Close(ctx)
+}
+
+// Docs is Each with copies of the documents, which stay valid.
+func Docs(ctx context.Context, open func(ctx context.Context) (*mongo.Cursor, error)) iter.Seq2[bson.Raw, error] {
+	return func(yield func(bson.Raw, error) bool) {
+		for c, err := range Each(ctx, open) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(append(bson.Raw(nil), c.Current...), nil) {
+				return
+			}
+		}
+	}
+}
+
+// Decode is Each with the documents decoded by the client's codecs.
+func Decode[T any](ctx context.Context, open func(ctx context.Context) (*mongo.Cursor, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for c, err := range Each(ctx, open) {
+			var v T
+			if err == nil {
+				err = c.Decode(&v)
+			}
+			if !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Collect is the values of an iterator, nil if it ends with an error.
+func Collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
+	out := []T{}
+	for v, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// Primary is coll with reads of the primary's newest state: a secondary that lags,
+// or a read concern of majority, would hide documents, and one's own last write,
+// from work that is to see them all.
+func Primary(coll *mongo.Collection) *mongo.Collection {
+	return coll.Clone(options.Collection().SetReadPreference(readpref.Primary()).SetReadConcern(readconcern.Local()))
+}
+
+// Batches cuts documents into batches of at most size documents and, but for a
+// single larger one, at most bytes bytes.
+func Batches(docs iter.Seq2[bson.Raw, error], size, bytes int) iter.Seq2[[]bson.Raw, error] {
+	return func(yield func([]bson.Raw, error) bool) {
+		var batch []bson.Raw
+		held := 0
+		for doc, err := range docs {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if len(batch) == size || len(batch) > 0 && held+len(doc) > bytes {
+				if !yield(batch, nil) {
+					return
+				}
+				batch, held = nil, 0
+			}
+			batch = append(batch, doc)
+			held += len(doc)
+		}
+		if len(batch) > 0 {
+			yield(batch, nil)
+		}
+	}
+}

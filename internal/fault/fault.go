@@ -1,0 +1,117 @@
+// Package fault makes the library's errors: its sentinels, the prefix that says
+// which call failed, and the answer whether a server refused a write for good.
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// The sentinels that all packages share. The root package documents and exports
+// them; they stand here so that internal packages can return them.
+var (
+	ErrInvalid                 = New("invalid", nil)
+	ErrNotFound                = New("not found", mongo.ErrNoDocuments)
+	ErrConflict                = New("conflict", nil)
+	ErrIndexConflict           = New("conflicting index", nil)
+	ErrTransactionsUnsupported = New("transactions need a replica set or a sharded cluster", nil)
+)
+
+type sentinel struct {
+	text    string
+	general error
+}
+
+func (s *sentinel) Error() string { return s.text }
+
+// Unwrap makes a particular error match its general one.
+func (s *sentinel) Unwrap() error { return s.general }
+
+// New returns a sentinel that matches itself and, if general is not nil, what
+// general matches. Two sentinels never match each other by their text.
+func New(text string, general error) error { return &sentinel{text, general} }
+
+// Invalid is an ErrInvalid that says what is wrong.
+func Invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
+}
+
+// In puts the call in front of an error that a function returns:
+//
+//	defer fault.In(&err, "subset: add")
+func In(err *error, call string) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", call, *err)
+	}
+}
+
+// Seq is In for an iterator.
+func Seq[T any](call string, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for v, err := range seq {
+			In(&err, call)
+			if !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+// Stop is the iterator that yields err alone.
+func Stop[T any](err error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		yield(none, err)
+	}
+}
+
+// Of names the document that an error is about.
+func Of(id bson.RawValue, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("_id %s: %w", value.Text(id), err)
+}
+
+// Refused reports an error by which the server refuses this write and would
+// refuse it again: a document too large, a validator, a unique index. Errors of
+// the connection, the transaction, the time or the rights are none: the same
+// write may succeed later, or every other write fails alike.
+func Refused(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
+		return false
+	}
+	var server mongo.ServerError
+	if !errors.As(err, &server) {
+		return false
+	}
+	for _, label := range []string{"TransientTransactionError", "UnknownTransactionCommitResult", "RetryableWriteError", "RetryableReadError", "SystemOverloadedError"} {
+		if server.HasErrorLabel(label) {
+			return false
+		}
+	}
+	for _, code := range server.ErrorCodes() {
+		if !general[code] {
+			return true
+		}
+	}
+	return false
+}
+
+// general are the codes that do not speak of one document.
+var general = map[int]bool{
+	6: true, 7: true, 8000: true, 11600: true, 11602: true, 10107: true, 13435: true, 13436: true, 189: true, 91: true, // connection and elections
+	13: true, 18: true, 8: true, // rights
+	24: true, 46: true, 50: true, 89: true, 112: true, 246: true, 251: true, 262: true, 225: true, 244: true, 256: true, // locks, time, transactions
+	20: true, 26: true, 59: true, 72: true, 9: true, 115: true, 263: true, // commands that no document could pass
+	64: true, 100: true, // write concern
+	28667: true, 388: true, // what is too large is the transaction, not the document
+}

@@ -1,0 +1,169 @@
+// Package maintain is the loop of the calls that go over many documents: Check,
+// Repair, Adopt and their like.
+package maintain
+
+import (
+	"cmp"
+	"context"
+	"iter"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+)
+
+// Scan says what to read.
+type Scan struct {
+	// Filter is the pattern's own; the Work's narrows it. Default: all.
+	Filter bson.D
+	// Projection is what the step needs. Default: the whole document.
+	Projection bson.D
+	// BatchSize is the call's default. Default 1000.
+	BatchSize int
+}
+
+const (
+	defaultBatch = 1000
+	defaultBytes = 8 << 20
+)
+
+// Of is a copy of work with its defaults; negative bounds are ErrInvalid.
+func Of(work *mongopatterns.Work, batch int) (mongopatterns.Work, error) {
+	var w mongopatterns.Work
+	if work != nil {
+		w = *work
+	}
+	if w.BatchSize < 0 || w.BatchBytes < 0 {
+		return w, fault.Invalid("Work.BatchSize, Work.BatchBytes: negative")
+	}
+	w.BatchSize = cmp.Or(w.BatchSize, batch, defaultBatch)
+	w.BatchBytes = cmp.Or(w.BatchBytes, defaultBytes)
+	if w.Progress == nil {
+		w.Progress = func(mongopatterns.Result) {}
+	}
+	return w, nil
+}
+
+// Docs yields the documents that work and scan select, from the primary, in the order
+// of _id: in that of an index whose keys change meanwhile a scan could miss some.
+func Docs(ctx context.Context, coll *mongo.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[bson.Raw, error] {
+	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		opts := options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(int32(min(work.BatchSize, 1<<20)))
+		if scan.Projection != nil {
+			opts.SetProjection(scan.Projection)
+		}
+		return cursor.Primary(coll).Find(ctx, expr.And(scan.Filter, work.Filter), opts)
+	})
+}
+
+// Batches is Docs in the batches of work.
+//
+// Cost: 1 round trip a batch, index _id unless a filter has a better one.
+func Batches(ctx context.Context, coll *mongo.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[[]bson.Raw, error] {
+	return cursor.Batches(Docs(ctx, coll, work, scan), work.BatchSize, work.BatchBytes)
+}
+
+// Step does one batch and adds to result what it did; Examined is counted for it.
+// Under work.DryRun it writes nothing. It is run again, for one document at a time,
+// when the server refuses a batch, so it keeps no state but result.
+type Step func(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error
+
+// Run has step do all batches. A batch that the server refuses is done again
+// document by document; one that is refused by itself is counted, named and passed
+// over. In a transaction of the caller's, which such an error has ended, it ends
+// Run, as does every other error.
+//
+// The documents of a batch are distinct, and read before step: a step that writes
+// guards what it has read.
+func Run(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, scan Scan, step Step) (mongopatterns.Result, error) {
+	var total mongopatterns.Result
+	w, err := Of(work, scan.BatchSize)
+	if err != nil {
+		return total, err
+	}
+	for batch, err := range Batches(ctx, coll, w, scan) {
+		if err != nil {
+			return total, err
+		}
+		err := Apart(ctx, coll.Name(), batch, &total, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+			return step(ctx, part, w, result)
+		})
+		if err != nil {
+			return total, err
+		}
+		w.Progress(total)
+	}
+	return total, nil
+}
+
+// Apart does a batch, and if the server refuses it, its documents one by one, as
+// Run says.
+func Apart(ctx context.Context, collection string, batch []bson.Raw, total *mongopatterns.Result, do func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error) error {
+	var result mongopatterns.Result
+	err := do(ctx, batch, &result)
+	if err == nil {
+		result.Examined += int64(len(batch))
+		total.Add(result)
+		return nil
+	}
+	if !fault.Refused(err) || txn.Running(ctx) {
+		return err
+	}
+	if len(batch) == 1 {
+		total.Examined++
+		total.Fail(collection, batch[0].Lookup("_id"), err)
+		return nil
+	}
+	for _, doc := range batch {
+		if err := Apart(ctx, collection, []bson.Raw{doc}, total, do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check yields the problems that find sees in the documents of a scan, batch by
+// batch.
+func Check(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, scan Scan, find func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error)) iter.Seq2[mongopatterns.Problem, error] {
+	return func(yield func(mongopatterns.Problem, error) bool) {
+		w, err := Of(work, scan.BatchSize)
+		if err != nil {
+			yield(mongopatterns.Problem{}, err)
+			return
+		}
+		for batch, err := range Batches(ctx, coll, w, scan) {
+			var problems []mongopatterns.Problem
+			if err == nil {
+				problems, err = find(ctx, batch)
+			}
+			if err != nil {
+				yield(mongopatterns.Problem{}, err)
+				return
+			}
+			for _, p := range problems {
+				if !yield(p, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Chain yields one sequence after another and ends with the first error.
+func Chain[T any](all ...iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, seq := range all {
+			for v, err := range seq {
+				if !yield(v, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package value
+
+import (
+	"strconv"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// maxText bounds what a message says of a value, in bytes.
+const maxText = 120
+
+// Text is a value as messages show it: strings quoted, numbers bare, anything else
+// in extended JSON; long ones cut.
+func Text(v bson.RawValue) string {
+	switch v.Type {
+	case 0:
+		return "missing"
+	case bson.TypeString:
+		text, ok := v.StringValueOK()
+		if len(text) > maxText {
+			return strconv.Quote(strings.ToValidUTF8(text[:maxText], "")) + "…"
+		}
+		if ok {
+			return strconv.Quote(text)
+		}
+	case bson.TypeInt32, bson.TypeInt64:
+		if n, ok := v.AsInt64OK(); ok {
+			return strconv.FormatInt(n, 10)
+		}
+	case bson.TypeDouble:
+		if f, ok := v.DoubleOK(); ok {
+			return strconv.FormatFloat(f, 'g', -1, 64)
+		}
+	case bson.TypeDecimal128:
+		if d, ok := v.Decimal128OK(); ok {
+			return d.String()
+		}
+	case bson.TypeObjectID:
+		if id, ok := v.ObjectIDOK(); ok {
+			return id.String()
+		}
+	}
+	s := v.String()
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,79 @@
+// Package value compares BSON values in memory as the server compares them in
+// equalities, finds them in documents and writes them into messages.
+package value
+
+import (
+	"math/big"
+	"strconv"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Lookup is the value at a dotted path, the zero RawValue if there is none.
+func Lookup(doc bson.Raw, path string) bson.RawValue {
+	value, err := doc.LookupErr(strings.Split(path, ".")...)
+	if err != nil {
+		return bson.RawValue{}
+	}
+	return value
+}
+
+// Number is the exact value of a finite number, nil for anything else.
+func Number(v bson.RawValue) *big.Rat {
+	switch v.Type {
+	case bson.TypeInt32, bson.TypeInt64:
+		return new(big.Rat).SetInt64(v.AsInt64())
+	case bson.TypeDouble:
+		return new(big.Rat).SetFloat64(v.Double()) // nil if it is not finite
+	case bson.TypeDecimal128:
+		digits, exponent, err := v.Decimal128().BigInt()
+		if err != nil {
+			return nil
+		}
+		power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(exponent, -exponent))), nil)
+		if exponent < 0 {
+			return new(big.Rat).SetFrac(digits, power)
+		}
+		return new(big.Rat).SetInt(digits.Mul(digits, power))
+	}
+	return nil
+}
+
+// Key is a map key that is the same for values which are equal to the server
+// under the simple collation: 1, int64(1) and 1.0 are one, also inside documents
+// and arrays.
+func Key(v bson.RawValue) string { return string(appendKey(nil, v)) }
+
+func appendKey(out []byte, v bson.RawValue) []byte {
+	switch v.Type {
+	case bson.TypeInt32, bson.TypeInt64:
+		return strconv.AppendInt(append(out, 'n'), v.AsInt64(), 10)
+	case bson.TypeDouble, bson.TypeDecimal128:
+		if n := Number(v); n != nil {
+			return append(append(out, 'n'), n.RatString()...)
+		}
+	case bson.TypeEmbeddedDocument, bson.TypeArray:
+		elements, _ := bson.Raw(v.Value).Elements()
+		out = append(out, byte(v.Type))
+		for _, element := range elements {
+			// With their lengths, so that no name or value can pass for another.
+			inner := appendKey(nil, element.Value())
+			out = strconv.AppendInt(out, int64(len(element.Key())), 10)
+			out = append(append(out, ':'), element.Key()...)
+			out = strconv.AppendInt(out, int64(len(inner)), 10)
+			out = append(append(out, ':'), inner...)
+		}
+		return out
+	}
+	return append(append(out, byte(v.Type)), v.Value...)
+}
+
+// Equal is the condition that a field equals v: v itself, or {$eq: v} where it
+// could be read as operators or a pattern.
+func Equal(v bson.RawValue) any {
+	if v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeRegex {
+		return bson.D{{Key: "$eq", Value: v}}
+	}
+	return v
+}
