@@ -39,8 +39,8 @@ func (c Codec) document(document any) (bson.Raw, error) {
 	}
 	var out bytes.Buffer
 	e := bson.NewEncoder(bson.NewDocumentWriter(&out))
-	if c.Registry != nil {
-		e.SetRegistry(c.Registry)
+	if r := c.registry(); r != nil {
+		e.SetRegistry(r)
 	}
 	if o := c.BSON; o != nil {
 		set(o.ErrorOnInlineDuplicates, e.ErrorOnInlineDuplicates)
@@ -57,6 +57,17 @@ func (c Codec) document(document any) (bson.Raw, error) {
 		return nil, err
 	}
 	return out.Bytes(), nil
+}
+
+// byJSON is for types that are read by their JSON tags: a registry remembers
+// how it has read a type first, so the default one must not serve both ways.
+var byJSON = bson.NewRegistry()
+
+func (c Codec) registry() *bson.Registry {
+	if c.Registry == nil && c.BSON != nil && c.BSON.UseJSONStructTags {
+		return byJSON
+	}
+	return c.Registry
 }
 
 func set(on bool, option func()) {
@@ -93,8 +104,8 @@ func (c Codec) Value(v any) (bson.RawValue, error) {
 // Decode decodes a document into a pointer, as the driver's Decode does.
 func (c Codec) Decode(document bson.Raw, into any) error {
 	d := bson.NewDecoder(bson.NewDocumentReader(bytes.NewReader(document)))
-	if c.Registry != nil {
-		d.SetRegistry(c.Registry)
+	if r := c.registry(); r != nil {
+		d.SetRegistry(r)
 	}
 	if o := c.BSON; o != nil {
 		set(o.AllowTruncatingDoubles, d.AllowTruncatingDoubles)

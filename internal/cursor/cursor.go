@@ -109,7 +109,7 @@ func Batches(docs iter.Seq2[bson.Raw, error], size, bytes int) iter.Seq2[[]bson.
 				yield(nil, err)
 				return
 			}
-			if len(batch) == size || len(batch) > 0 && held+len(doc) > bytes {
+			if len(batch) > 0 && held+len(doc) > bytes {
 				if !yield(batch, nil) {
 					return
 				}
@@ -117,6 +117,12 @@ func Batches(docs iter.Seq2[bson.Raw, error], size, bytes int) iter.Seq2[[]bson.
 			}
 			batch = append(batch, doc)
 			held += len(doc)
+			if len(batch) == size {
+				if !yield(batch, nil) {
+					return
+				}
+				batch, held = nil, 0
+			}
 		}
 		if len(batch) > 0 {
 			yield(batch, nil)

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -175,7 +178,7 @@ func TestStandalone(t *testing.T) {
 	err := txn.Run(t.Context(), db.Client(), func(context.Context) error {
 		return mongo.CommandError{Code: 20, Message: "Transaction numbers are only allowed on a replica set member or mongos"}
 	})
-	if !errors.Is(err, txn.ErrUnsupported) {
+	if !errors.Is(err, fault.ErrTransactionsUnsupported) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -197,5 +200,75 @@ func TestConflictRunsAgain(t *testing.T) {
 	}
 	if n := value(t, coll, "a"); runs != 3 || n != 1 {
 		t.Errorf("%d runs left %d", runs, n)
+	}
+}
+
+// A transaction whose context has ended is not begun: without a primary the driver
+// would go on for its own two minutes.
+func TestLooksAtTheContextFirst(t *testing.T) {
+	db, coll := counters(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	runs := 0
+	err := txn.Run(ctx, db.Client(), func(ctx context.Context) error {
+		runs++
+		if err := inc(ctx, coll, "a"); err != nil {
+			return err
+		}
+		cancel()
+		return txn.Conflict("guard of a")
+	})
+	if runs != 1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%d runs, %v", runs, err)
+	}
+	var server mongo.ServerError
+	if errors.As(err, &server) {
+		t.Errorf("%v passes for the server's error", err)
+	}
+	if !strings.Contains(err.Error(), "guard of a") {
+		t.Errorf("%v does not name the conflict", err)
+	}
+}
+
+// Somebody else holds the document in a transaction of his own: the error at the
+// deadline says that this was waited for.
+func TestDeadlineNamesTheConflict(t *testing.T) {
+	db, coll := counters(t)
+	session, err := db.Client().StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.EndSession(context.Background())
+	if err := session.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := inc(mongo.NewSessionContext(t.Context(), session), coll, "a"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err = txn.Run(ctx, db.Client(), func(ctx context.Context) error { return inc(ctx, coll, "a") })
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "WriteConflict") {
+		t.Errorf("error %v", err)
+	}
+	if errors.Is(err, fault.ErrConflict) {
+		t.Error("a deadline passes for a conflict that the caller can solve")
+	}
+	if err := session.AbortTransaction(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// DocumentDB's text for a conflict that it sends under a code of its own.
+func TestRetriesSerializationFailures(t *testing.T) {
+	db, _ := counters(t)
+	runs := 0
+	err := txn.Run(t.Context(), db.Client(), func(context.Context) error {
+		if runs++; runs < 3 {
+			return mongo.CommandError{Code: 1, Message: "could not serialize access due to concurrent update"}
+		}
+		return nil
+	})
+	if err != nil || runs != 3 {
+		t.Errorf("%d runs, %v", runs, err)
 	}
 }

@@ -1,0 +1,104 @@
+package codec_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+)
+
+type celsius float64
+
+// registry writes celsius as text and reads it as 1.
+func registry() *bson.Registry {
+	r := bson.NewRegistry()
+	r.RegisterTypeEncoder(reflect.TypeFor[celsius](), bson.ValueEncoderFunc(
+		func(_ bson.EncodeContext, w bson.ValueWriter, _ reflect.Value) error { return w.WriteString("warm") }))
+	r.RegisterTypeDecoder(reflect.TypeFor[celsius](), bson.ValueDecoderFunc(
+		func(_ bson.DecodeContext, r bson.ValueReader, v reflect.Value) error { v.SetFloat(1); return r.Skip() }))
+	return r
+}
+
+func TestRegistry(t *testing.T) {
+	for name, test := range map[string]struct {
+		codec codec.Codec
+		want  any
+		back  celsius
+	}{"default": {codec.Codec{}, 20.5, 20.5}, "own": {codec.Codec{Registry: registry()}, "warm", 1}} {
+		v, err := test.codec.Value(celsius(20.5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		document, err := test.codec.Document(bson.D{{Key: "t", Value: celsius(20.5)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, raw := range []bson.RawValue{v, document.Lookup("t")} {
+			var got any
+			if err := raw.Unmarshal(&got); err != nil || got != test.want {
+				t.Errorf("%s: %v, %v; want %v", name, got, err, test.want)
+			}
+		}
+		if back, err := codec.DecodeValue[celsius](test.codec, v); err != nil || back != test.back {
+			t.Errorf("%s: read %v, %v", name, back, err)
+		}
+	}
+}
+
+func TestBSONOptions(t *testing.T) {
+	type doc struct {
+		Tags []string `json:"labels"`
+	}
+	for name, test := range map[string]struct {
+		opts  *options.BSONOptions
+		field string
+		want  bson.Type
+	}{
+		"none":              {nil, "tags", bson.TypeNull},
+		"UseJSONStructTags": {&options.BSONOptions{UseJSONStructTags: true}, "labels", bson.TypeNull},
+		"NilSliceAsEmpty":   {&options.BSONOptions{NilSliceAsEmpty: true}, "tags", bson.TypeArray},
+	} {
+		c := codec.Codec{BSON: test.opts}
+		raw, err := c.Document(doc{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := raw.Lookup(test.field).Type; got != test.want {
+			t.Errorf("%s: %v", name, raw)
+		}
+		raw, err = c.Document(doc{Tags: []string{"a"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back doc
+		if err := c.Decode(raw, &back); err != nil || len(back.Tags) != 1 {
+			t.Errorf("%s: read %v, %v", name, back, err)
+		}
+	}
+}
+
+func TestWhatIsNoDocument(t *testing.T) {
+	raw, err := bson.Marshal(bson.D{{Key: "a", Value: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := (codec.Codec{}).Document(bson.Raw(raw)); err != nil || string(got) != string(raw) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, document := range []any{nil, bson.D(nil), (*struct{ A int })(nil), bson.Raw(raw[:len(raw)-2]), 1} {
+		if _, err := (codec.Codec{}).Document(document); !errors.Is(err, fault.ErrInvalid) {
+			t.Errorf("%T: error %v", document, err)
+		}
+	}
+	if empty, err := (codec.Codec{}).Document(bson.M(nil)); err != nil || len(empty) != 5 {
+		t.Errorf("nil map: %v, %v", empty, err)
+	}
+	if _, err := (codec.Codec{}).Value(make(chan int)); !errors.Is(err, fault.ErrInvalid) {
+		t.Errorf("a channel: %v", err)
+	}
+}

@@ -1,0 +1,91 @@
+package fault_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+)
+
+// A particular error matches its general one and no other, whatever their texts.
+func TestSentinels(t *testing.T) {
+	noNode, noParent := fault.New("no parent", fault.ErrNotFound), fault.New("no parent", fault.ErrNotFound)
+	wrapped := fmt.Errorf("tree: get: %w", noNode)
+	for _, test := range []struct {
+		target error
+		want   bool
+	}{
+		{noNode, true}, {fault.ErrNotFound, true}, {mongo.ErrNoDocuments, true},
+		{noParent, false}, {fault.ErrInvalid, false}, {mongo.ErrNilDocument, false},
+	} {
+		if got := errors.Is(wrapped, test.target); got != test.want {
+			t.Errorf("errors.Is(%v, %v) = %v", wrapped, test.target, got)
+		}
+	}
+	if errors.Is(fault.ErrNotFound, noNode) {
+		t.Error("the general error matches the particular one")
+	}
+}
+
+func TestPrefixes(t *testing.T) {
+	call := func(fail bool) (err error) {
+		defer fault.In(&err, "subset: add")
+		if fail {
+			return fault.Invalid("Page: %d", -1)
+		}
+		return nil
+	}
+	if err := call(false); err != nil {
+		t.Error(err)
+	}
+	if err := call(true); !errors.Is(err, fault.ErrInvalid) || err.Error() != "subset: add: invalid: Page: -1" {
+		t.Error(err)
+	}
+	var seq iter.Seq2[int, error] = func(yield func(int, error) bool) {
+		_ = yield(1, nil) && yield(0, fault.ErrConflict)
+	}
+	var last error
+	n := 0
+	for v, err := range fault.Seq("subset: all", seq) {
+		n += v
+		last = err
+	}
+	if n != 1 || !errors.Is(last, fault.ErrConflict) || last.Error() != "subset: all: conflict" {
+		t.Error(n, last)
+	}
+	for range fault.Seq("subset: all", seq) {
+		break
+	}
+	id := bson.RawValue{Type: bson.TypeNull}
+	if err := fault.Of(id, fault.ErrConflict); err.Error() != "_id null: conflict" || fault.Of(id, nil) != nil {
+		t.Error(err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	write := func(code int) error {
+		return mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: code}}}
+	}
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{write(11000), true}, {write(121), true}, {write(17419), true}, {mongo.CommandError{Code: 10334}, true},
+		{fmt.Errorf("x: %w", write(14)), true}, {mongo.BulkWriteException{WriteErrors: []mongo.BulkWriteError{{WriteError: mongo.WriteError{Code: 121}}}}, true},
+		{nil, false}, {errors.New("local"), false}, {context.Canceled, false}, {context.DeadlineExceeded, false},
+		{mongo.CommandError{Code: 112}, false}, {mongo.CommandError{Code: 189}, false}, {mongo.CommandError{Code: 13}, false},
+		{mongo.CommandError{Code: 2, Labels: []string{"TransientTransactionError"}}, false},
+		{mongo.CommandError{Labels: []string{"NetworkError"}}, false},
+		{mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}}, false},
+	} {
+		if got := fault.Refused(test.err); got != test.want {
+			t.Errorf("%v: %v", test.err, got)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package maintain_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func TestMain(m *testing.M) { mongotest.Main(m) }
+
+// numbers are a collection of _id 0 to n-1, inserted out of order, in which a
+// validator refuses to set done in 3 and 7.
+func numbers(t *testing.T, n int) (*mongo.Database, *mongo.Collection) {
+	t.Helper()
+	db := mongotest.Database(t)
+	err := db.CreateCollection(t.Context(), "c", options.CreateCollection().SetValidator(bson.D{{Key: "$or", Value: bson.A{
+		bson.D{{Key: "done", Value: bson.D{{Key: "$exists", Value: false}}}},
+		bson.D{{Key: "_id", Value: bson.D{{Key: "$nin", Value: bson.A{3, 7}}}}},
+	}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	coll := db.Collection("c", options.Collection().SetReadPreference(readpref.Secondary()).SetReadConcern(readconcern.Majority()))
+	var docs []any
+	for i := range n {
+		docs = append(docs, bson.D{{Key: "_id", Value: (i*7 + 3) % n}, {Key: "even", Value: (i*7+3)%n%2 == 0}})
+	}
+	if _, err := coll.InsertMany(t.Context(), docs); err != nil {
+		t.Fatal(err)
+	}
+	return db, coll
+}
+
+// finish sets done in the documents of a batch.
+func finish(coll *mongo.Collection) maintain.Step {
+	return func(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
+		if work.DryRun {
+			result.Done += int64(len(batch))
+			return nil
+		}
+		var ids bson.A
+		for _, doc := range batch {
+			ids = append(ids, doc.Lookup("_id"))
+		}
+		updated, err := coll.UpdateMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}},
+			bson.D{{Key: "$set", Value: bson.D{{Key: "done", Value: true}}}})
+		if err == nil {
+			result.Done += updated.MatchedCount
+		}
+		return err
+	}
+}
+
+func TestRunNamesWhatIsRefused(t *testing.T) {
+	_, coll := numbers(t, 20)
+	var progress []int64
+	result, err := maintain.Run(t.Context(), coll, &mongopatterns.Work{
+		BatchSize: 5, Filter: bson.M{"_id": bson.M{"$lt": 15}},
+		Progress: func(r mongopatterns.Result) { progress = append(progress, r.Examined) },
+	}, maintain.Scan{Filter: bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: 0}}}}}, finish(coll))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Examined != 14 || result.Done != 12 || result.Failed != 2 || len(result.Failures) != 2 {
+		t.Errorf("%+v", result)
+	}
+	for i, want := range []int32{3, 7} {
+		f := result.Failures[i]
+		if f.Collection != "c" || f.ID.AsInt64() != int64(want) || f.Err == nil {
+			t.Errorf("%+v", f)
+		}
+	}
+	if diff := cmp.Diff([]int64{5, 10, 14}, progress); diff != "" {
+		t.Error(diff)
+	}
+	if n, err := coll.CountDocuments(t.Context(), bson.D{{Key: "done", Value: true}}); n != 12 || err != nil {
+		t.Errorf("%d done, %v", n, err)
+	}
+	dry, err := maintain.Run(t.Context(), coll, &mongopatterns.Work{DryRun: true}, maintain.Scan{}, finish(coll))
+	if err != nil || dry.Done != 20 || dry.Failed != 0 {
+		t.Errorf("%+v, %v", dry, err)
+	}
+}
+
+func TestRunEndsInTheCallersTransaction(t *testing.T) {
+	db, coll := numbers(t, 10)
+	coll = db.Collection("c")
+	var result mongopatterns.Result
+	err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) (err error) {
+		result, err = maintain.Run(ctx, coll, &mongopatterns.Work{BatchSize: 2}, maintain.Scan{}, finish(coll))
+		return err
+	})
+	if !fault.Refused(err) || result.Failed != 0 || result.Done != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+func TestBatchesReadThePrimaryInOrder(t *testing.T) {
+	db, coll := numbers(t, 25)
+	work, err := maintain.Of(&mongopatterns.Work{BatchSize: 5}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][]int32
+	cmds := mongotest.Record(t, db, func() {
+		for batch, err := range maintain.Batches(t.Context(), coll, work, maintain.Scan{
+			Filter: bson.D{{Key: "even", Value: true}}, Projection: bson.D{{Key: "_id", Value: 1}},
+		}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var line []int32
+			for _, doc := range batch {
+				line = append(line, doc.Lookup("_id").Int32())
+				if elements, _ := doc.Elements(); len(elements) != 1 {
+					t.Errorf("not projected: %v", doc)
+				}
+			}
+			got = append(got, line)
+		}
+	})
+	if want := []string{"find", "getMore", "getMore"}; !slices.Equal(cmds.Names(), want) {
+		t.Errorf("sent %v, want %v", cmds.Names(), want)
+	}
+	if mode := cmds[0].Body.Lookup("$readPreference", "mode"); !mode.IsZero() && mode.StringValue() != "primary" && mode.StringValue() != "primaryPreferred" {
+		t.Errorf("reads with %v", mode)
+	}
+	if level, _ := cmds[0].Body.Lookup("readConcern", "level").StringValueOK(); level != "local" {
+		t.Errorf("reads with concern %q", level)
+	}
+	if diff := cmp.Diff([][]int32{{0, 2, 4, 6, 8}, {10, 12, 14, 16, 18}, {20, 22, 24}}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	_, coll := numbers(t, 10)
+	odd := func(_ context.Context, batch []bson.Raw) (out []mongopatterns.Problem, err error) {
+		for _, doc := range batch {
+			if id := doc.Lookup("_id"); id.AsInt64()%2 == 1 {
+				out = append(out, mongopatterns.Problem{Kind: "odd", ID: id})
+			}
+		}
+		return out, nil
+	}
+	count := func(work *mongopatterns.Work) (n int, last error) {
+		for _, err := range maintain.Chain(maintain.Check(t.Context(), coll, work, maintain.Scan{}, odd), maintain.Check(t.Context(), coll, work, maintain.Scan{}, odd)) {
+			if last = err; err == nil {
+				n++
+			}
+		}
+		return n, last
+	}
+	if n, err := count(nil); n != 10 || err != nil {
+		t.Error(n, err)
+	}
+	if n, err := count(&mongopatterns.Work{BatchSize: 3, Filter: bson.D{{Key: "_id", Value: bson.D{{Key: "$lt", Value: 4}}}}}); n != 4 || err != nil {
+		t.Error(n, err)
+	}
+	if n, err := count(&mongopatterns.Work{BatchSize: -1}); n != 0 || !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(n, err)
+	}
+	if n, err := count(&mongopatterns.Work{Filter: bson.D{{Key: "$no", Value: 1}}}); n != 0 || err == nil {
+		t.Error(n, err)
+	}
+}

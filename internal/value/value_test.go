@@ -1,0 +1,117 @@
+package value_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+func raw(t *testing.T, v any) bson.RawValue {
+	t.Helper()
+	out, err := codec.Codec{}.Value(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func decimal(t *testing.T, s string) bson.Decimal128 {
+	t.Helper()
+	d, err := bson.ParseDecimal128(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Each line is one value to the server; no two lines are.
+func TestKey(t *testing.T) {
+	lines := [][]any{
+		{int32(1), int64(1), 1.0, decimal(t, "1"), decimal(t, "1.00"), decimal(t, "10E-1")},
+		{0.0, math.Copysign(0, -1), int32(0), decimal(t, "-0")},
+		{0.5, decimal(t, "0.5")},
+		{0.1}, {decimal(t, "0.1")}, // not the same number
+		{int64(math.MaxInt64), decimal(t, "9223372036854775807")},
+		{float64(1 << 63), decimal(t, "9223372036854775808")},
+		{decimal(t, "1E+6000")},
+		{math.NaN()}, {math.Inf(1)}, {math.Inf(-1)},
+		{"1"}, {true}, {nil}, {bson.NewDateTimeFromTime(bson.ObjectID{}.Timestamp())},
+		{bson.D{{Key: "a", Value: 1}}, bson.D{{Key: "a", Value: 1.0}}},
+		{bson.D{{Key: "a", Value: bson.D{{Key: "b", Value: int64(2)}}}}, bson.D{{Key: "a", Value: bson.D{{Key: "b", Value: 2.0}}}}},
+		{bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}},
+		{bson.D{{Key: "b", Value: 1}, {Key: "a", Value: 1}}},
+		{bson.D{{Key: "a", Value: "x1:b1:n"}}},
+		{bson.A{1, "a"}, bson.A{1.0, "a"}}, {bson.A{}}, {bson.D{}},
+		{bson.D{{Key: "a", Value: bson.A{1}}}}, {bson.D{{Key: "a", Value: "1"}}},
+	}
+	seen := map[string]int{}
+	for i, line := range lines {
+		key := value.Key(raw(t, line[0]))
+		if j, ok := seen[key]; ok {
+			t.Errorf("%v has the key of %v", line[0], lines[j][0])
+		}
+		seen[key] = i
+		for _, v := range line[1:] {
+			if got := value.Key(raw(t, v)); got != key {
+				t.Errorf("%v: %q, but %v: %q", line[0], key, v, got)
+			}
+		}
+	}
+}
+
+// Keys of nested documents grow with the documents, not with every level.
+func TestKeyOfNested(t *testing.T) {
+	v := any(`"`)
+	for range 90 {
+		v = bson.D{{Key: `"`, Value: v}}
+	}
+	if n := len(value.Key(raw(t, v))); n > 2000 {
+		t.Errorf("a key of %d bytes", n)
+	}
+}
+
+func TestEqual(t *testing.T) {
+	for _, v := range []any{1, "a", nil, bson.A{1}} {
+		if got, ok := value.Equal(raw(t, v)).(bson.RawValue); !ok || !got.Equal(raw(t, v)) {
+			t.Errorf("%v: %v", v, got)
+		}
+	}
+	for _, v := range []any{bson.D{{Key: "$gt", Value: ""}}, bson.Regex{Pattern: strings.Repeat(".", 2)}} {
+		if got, ok := value.Equal(raw(t, v)).(bson.D); !ok || got[0].Key != "$eq" {
+			t.Errorf("%v: %v", v, got)
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	doc := raw(t, bson.D{{Key: "a", Value: bson.D{{Key: "b", Value: 1}}}, {Key: "c", Value: bson.A{bson.D{{Key: "d", Value: 2}}}}, {Key: "a.b", Value: 3}}).Document()
+	if v := value.Lookup(doc, "a.b"); v.AsInt64() != 1 {
+		t.Error(v)
+	}
+	for _, path := range []string{"b", "a.c", "a.b.c", "c.d", "x.y"} {
+		if v := value.Lookup(doc, path); !v.IsZero() {
+			t.Errorf("%s: %v", path, v)
+		}
+	}
+}
+
+func TestCheckID(t *testing.T) {
+	for _, v := range []any{1, "", bson.NewObjectID(), bson.D{{Key: "a", Value: 1}}, false, bson.MinKey{}} {
+		if err := value.CheckID(raw(t, v)); err != nil {
+			t.Errorf("%v: %v", v, err)
+		}
+	}
+	for _, v := range []any{nil, bson.A{}, bson.A{1}, bson.Regex{Pattern: "a"}, bson.Undefined{}} {
+		if value.CheckID(raw(t, v)) == nil {
+			t.Errorf("%v passes", v)
+		}
+	}
+	if value.CheckID(bson.RawValue{}) == nil {
+		t.Error("a missing _id passes")
+	}
+}

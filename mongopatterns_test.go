@@ -1,0 +1,99 @@
+package mongopatterns_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"math"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
+)
+
+func raw(t *testing.T, v any) bson.RawValue {
+	t.Helper()
+	doc, err := bson.Marshal(bson.D{{Key: "v", Value: v}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bson.Raw(doc).Lookup("v")
+}
+
+func TestProblem(t *testing.T) {
+	for _, test := range []struct {
+		p          mongopatterns.Problem
+		text, json string
+	}{
+		{mongopatterns.Problem{Pattern: "tree", Kind: "orphan", Collection: "nodes", ID: raw(t, "a"), Field: "parent", Have: raw(t, 5), Want: raw(t, nil), Detail: "no such node"},
+			`tree: nodes "a": orphan: parent is 5, want null: no such node`,
+			`{"pattern":"tree","kind":"orphan","collection":"nodes","id":"a","field":"parent","have":5,"want":null,"detail":"no such node"}`},
+		{mongopatterns.Problem{Pattern: "bucket", Kind: "wrong aggregate", Collection: "b", Field: "sum", Want: raw(t, 1.5)},
+			`bucket: b: wrong aggregate: sum is missing, want 1.5`,
+			`{"pattern":"bucket","kind":"wrong aggregate","collection":"b","field":"sum","want":1.5}`},
+		{mongopatterns.Problem{Pattern: "p", Kind: "k", Collection: "c", ID: raw(t, bson.ObjectID{1}), Have: raw(t, math.NaN())},
+			`p: c ObjectID("010000000000000000000000"): k is NaN`,
+			`{"pattern":"p","kind":"k","collection":"c","id":{"$oid":"010000000000000000000000"},"have":{"$numberDouble":"NaN"}}`},
+	} {
+		if got := test.p.String(); got != test.text {
+			t.Errorf("text %s\nwant %s", got, test.text)
+		}
+		if got, err := json.Marshal(test.p); err != nil || string(got) != test.json {
+			t.Errorf("JSON %s, %v\nwant %s", got, err, test.json)
+		}
+	}
+}
+
+func TestResult(t *testing.T) {
+	var r mongopatterns.Result
+	for i := range 12 {
+		r.Fail("c", raw(t, int32(i)), errors.New("no"))
+	}
+	r.Add(mongopatterns.Result{Examined: 3, Done: 2, Skipped: 1, Remaining: 4, Unknown: 5})
+	if r.Failed != 12 || len(r.Failures) != 10 || r.Examined != 3 || r.Done != 2 || r.Skipped != 1 || r.Remaining != 4 || r.Unknown != 5 {
+		t.Errorf("%+v", r)
+	}
+	r.Failures = r.Failures[:1]
+	want := `{"examined":3,"done":2,"skipped":1,"remaining":4,"failed":12,"unknown":5,"failures":[{"collection":"c","id":0,"error":"no"}]}`
+	if got, err := json.Marshal(r); err != nil || string(got) != want {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// checker finds the kinds it holds and then fails, if err is set.
+type checker struct {
+	kinds []mongopatterns.ProblemKind
+	err   error
+}
+
+func (c checker) Check(context.Context, *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	return func(yield func(mongopatterns.Problem, error) bool) {
+		for _, kind := range c.kinds {
+			if !yield(mongopatterns.Problem{Kind: kind}, nil) {
+				return
+			}
+		}
+		if c.err != nil {
+			yield(mongopatterns.Problem{}, c.err)
+		}
+	}
+}
+
+func TestCheckAll(t *testing.T) {
+	failed := errors.New("failed")
+	var text string
+	var last error
+	for p, err := range mongopatterns.CheckAll(t.Context(), checker{kinds: []mongopatterns.ProblemKind{"a", "b"}}, checker{},
+		checker{kinds: []mongopatterns.ProblemKind{"c"}, err: failed}, checker{kinds: []mongopatterns.ProblemKind{"d"}}) {
+		text += string(p.Kind)
+		last = err
+	}
+	if text != "abc" || !errors.Is(last, failed) {
+		t.Errorf("%q, %v", text, last)
+	}
+	for range mongopatterns.CheckAll(t.Context(), checker{kinds: []mongopatterns.ProblemKind{"a", "b"}}) {
+		break // must not go on
+	}
+}
