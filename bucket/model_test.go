@@ -105,10 +105,7 @@ func TestAgainstModel(t *testing.T) {
 				keys := slices.Sorted(maps.Keys(m))
 				return m[keys[random.IntN(len(keys))]], true
 			}
-			steps := 250
-			if mongotest.Engine(t, coll.Database()) == "secantus-py" {
-				steps = 40 // slow
-			}
+			const steps = 250
 			for step := range steps {
 				series := []string{"x", "y"}[random.IntN(2)]
 				m := models[series]
@@ -264,12 +261,8 @@ func aggregate[T any](t testing.TB, coll *mongo.Collection, pipeline mongo.Pipel
 // helper of its own as if it were another process, or all with one.
 func TestConcurrentWriters(t *testing.T) {
 	t.Parallel()
-	slow := mongotest.Engine(t, mongotest.Database(t)) == "secantus-py"
 	for _, shared := range []bool{true, false} {
 		for _, ids := range []bool{false, true} {
-			if slow && (ids || shared) {
-				continue
-			}
 			t.Run(fmt.Sprintf("shared %v, ids %v", shared, ids), func(t *testing.T) {
 				t.Parallel()
 				coll := mongotest.Database(t).Collection("c")
@@ -346,10 +339,7 @@ func TestConcurrentBulkAndEdits(t *testing.T) {
 	make := func() *bucket.Buckets[string, event] {
 		return newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
 	}
-	rounds := 8
-	if mongotest.Engine(t, coll.Database()) == "secantus-py" {
-		rounds = 3 // slow
-	}
+	const rounds = 8
 	var mu sync.Mutex
 	want := model{}
 	var wait sync.WaitGroup

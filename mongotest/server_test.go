@@ -23,108 +23,8 @@ func TestUnknownServer(t *testing.T) {
 	t.Setenv("MONGODB_URI", "")
 	t.Setenv("MONGOTEST_SERVER", "postgres")
 	_, err := Start(t.Context(), nil)
-	if err == nil || !strings.Contains(err.Error(), `"postgres"`) || !strings.Contains(err.Error(), "docker, mongod, secantus-rs, secantus-py") {
+	if err == nil || !strings.Contains(err.Error(), `"postgres"`) || !strings.Contains(err.Error(), "docker, mongod, embedded") {
 		t.Errorf("got %v", err)
-	}
-}
-
-// noDocker leaves the test out where a Docker engine has the default socket,
-// which testcontainers-go finds whatever the environment says.
-func noDocker(t *testing.T) {
-	t.Helper()
-	if _, err := os.Stat("/var/run/docker.sock"); err == nil {
-		t.Skip("there is a Docker engine")
-	}
-}
-
-// TestNothingFound: the error lists what was tried, why it failed, what to do.
-func TestNothingFound(t *testing.T) {
-	t.Parallel()
-	noDocker(t)
-	for name, c := range map[string]struct {
-		prepare func(*world)
-		env     []string
-		has     []string
-	}{
-		"nothing":       {has: []string{"docker: no Docker engine answers", "mongod: not on PATH", "secantus-rs: not on PATH", "python3 is not on PATH"}},
-		"old Python":    {prepare: func(w *world) { w.add(t, "python3", "echo 3.9; exit 1") }, has: []string{"3.10 or later, found", "(3.9)"}},
-		"silent Docker": {env: []string{"DOCKER_HOST=tcp://" + listen(t, silent)}, has: []string{"docker: the Docker engine does not answer within 3s"}},
-		"no network": {prepare: func(w *world) { w.add(t, "python3", fakePython) }, env: []string{"FAKE_PIP=hangs", "DOCKER_HOST=tcp://" + listen(t, silent)},
-			has: []string{"no answer from the network", "end of its log"}},
-		"no home": {env: []string{"HOME=", "MONGOTEST_CACHE=", "XDG_CACHE_HOME="}, has: []string{"set MONGOTEST_CACHE"}},
-		"broken mongod": {prepare: func(w *world) { w.add(t, "mongod", "echo no disk; exit 9") },
-			has: []string{"mongod is there but does not work", "status 9", "no disk", "secantus-rs: not"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, c.env...)
-			if c.prepare != nil {
-				c.prepare(w)
-			}
-			p := w.start(t)
-			if status := p.wait(t); status != 1 {
-				t.Errorf("status %d", status)
-			}
-			for _, part := range append(c.has, "MONGODB_URI: not set", "do one of these", "-short") {
-				if !strings.Contains(p.output(), part) {
-					t.Errorf("the error has no %q:\n%s", part, p.output())
-				}
-			}
-			if p.took > slow {
-				t.Errorf("it took %v", p.took)
-			}
-		})
-	}
-}
-
-// TestForcedServerDoesNotFallBack, while without force the next is tried.
-func TestForcedServerDoesNotFallBack(t *testing.T) {
-	t.Parallel()
-	noDocker(t)
-	w := newWorld(t)
-	w.add(t, "mongod", "exit 9")
-	w.add(t, "secantusd-rs", "export "+roleVariable+"=secantus\nexec \"$TEST_BINARY\" \"$@\"\n")
-	p := w.start(t)
-	w.started(t, p)
-	if status := p.wait(t); status != 0 || !strings.Contains(p.output(), "mongod is there but does not work") {
-		t.Errorf("status %d:\n%s", status, p.output())
-	}
-	p = w.start(t, "MONGOTEST_SERVER=mongod")
-	if status := p.wait(t); status != 1 || strings.Contains(p.output(), "secantus") {
-		t.Errorf("status %d:\n%s", status, p.output())
-	}
-}
-
-// TestRustBuild is made only when asked for, and used from then on.
-func TestRustBuild(t *testing.T) {
-	t.Parallel()
-	noDocker(t)
-	w := newWorld(t)
-	w.add(t, "cargo", `
-PATH=/usr/bin:/bin
-echo "$*" >>"$FAKE_DIR/cargo.log"
-echo "  Downloaded secantus-mdb" >&2
-while [ "$1" != --root ]; do shift; done
-mkdir -p "$2/bin"
-printf '#!/bin/sh\nexport `+roleVariable+`=secantus\nexec "$TEST_BINARY" "$@"\n' >"$2/bin/secantusd-rs"
-chmod +x "$2/bin/secantusd-rs"
-`)
-	builds := func() string {
-		text, _ := os.ReadFile(filepath.Join(filepath.Dir(w.bin), "cargo.log"))
-		return string(text)
-	}
-	if status := w.start(t).wait(t); status != 1 || builds() != "" {
-		t.Errorf("without being asked: status %d, built %s", status, builds())
-	}
-	for _, env := range []string{"MONGOTEST_SERVER=secantus-rs", "MONGOTEST_SERVER=secantus-rs", "MONGOTEST_SERVER="} {
-		p := w.start(t, env)
-		w.started(t, p)
-		if status := p.wait(t); status != 0 {
-			t.Errorf("status %d:\n%s", status, p.output())
-		}
-	}
-	if !strings.HasPrefix(builds(), "install secantus-mdb --version "+secantusRustVersion+" --locked ") || strings.Count(builds(), "\n") != 1 {
-		t.Errorf("built by\n%s", builds())
 	}
 }
 
@@ -145,7 +45,7 @@ func TestStart(t *testing.T) {
 	}
 	defer func() { _ = s.Close() }()
 	t.Logf("%s %s at %s\n%s", s.Engine, s.Version, s.URI, notes.String())
-	if s.Version == "" || !slices.Contains([]string{engineMongod, engineSecantusRust, engineSecantusPython}, s.Engine) {
+	if s.Version == "" || s.Engine != "mongodb" {
 		t.Errorf("got %+v", s)
 	}
 	opts := options.Client().ApplyURI(s.URI)

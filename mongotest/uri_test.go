@@ -104,19 +104,19 @@ func TestServerErrorThatTellsThePassword(t *testing.T) {
 }
 
 func TestURI(t *testing.T) {
-	f := &fakeServer{build: bson.D{{Key: "version", Value: "7.0.5"}}, primary: true}
+	f := &fakeServer{build: bson.D{{Key: "version", Value: "7.0.5"}, {Key: "openssl", Value: bson.D{}}}, primary: true}
 	uri := "mongodb://" + listen(t, func(conn net.Conn) { _ = f.serve(conn) }) + "/?directConnection=true"
 	t.Setenv("MONGODB_URI", uri)
 	t.Setenv("MONGOTEST_SERVER", "mongod")
 	var notes strings.Builder
-	s, err := Start(t.Context(), &Options{Server: "secantus-py", Stderr: &notes})
+	s, err := Start(t.Context(), &Options{Server: "embedded", Stderr: &notes})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.URI != uri || s.Engine != "mongod" || s.Version != "7.0.5" {
+	if s.URI != uri || s.Engine != "other" || s.Version != "7.0.5" {
 		t.Errorf("got %+v", s)
 	}
-	if notes.String() != "mongotest: MONGODB_URI is set and wins over secantus-py\n" {
+	if notes.String() != "mongotest: MONGODB_URI is set and wins over embedded\n" {
 		t.Errorf("noted %q", notes.String())
 	}
 	for range 2 {

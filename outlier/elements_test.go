@@ -399,9 +399,6 @@ func TestRegistry(t *testing.T) {
 func TestCollation(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	if mongotest.Engine(t, db) == "secantus-py" {
-		t.Skip("no collation in expressions")
-	}
 	for _, name := range []string{"parents", "extras"} {
 		if err := db.CreateCollection(t.Context(), name, options.CreateCollection().SetCollation(&options.Collation{Locale: "en", Strength: 2})); err != nil {
 			t.Fatal(err)

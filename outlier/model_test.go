@@ -37,10 +37,7 @@ func TestModel(t *testing.T) {
 			}
 			model := []int{}
 			element := func() int { return random.IntN(12) }
-			steps := 150
-			if mongotest.Engine(t, db) == "secantus-py" { // which is slow
-				steps = 40
-			}
+			const steps = 150
 			for range steps {
 				var said, want any
 				var err error

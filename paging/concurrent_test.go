@@ -46,9 +46,6 @@ func TestWalksWhileTheListChanges(t *testing.T) {
 	}
 
 	sizes := []int{1, 2, 3, 5, 11}
-	if mongotest.Engine(t, db) == "secantus-py" {
-		sizes = []int{2, 7} // it is slow
-	}
 	// Each page read lets a write or two happen, so that neither starves.
 	writes := make(chan struct{}, 8)
 	var writers, walkers sync.WaitGroup

@@ -448,9 +448,6 @@ func TestCollation(t *testing.T) {
 	t.Run("ties of names that differ in case", func(t *testing.T) {
 		coll := db.Collection("numbers")
 		names := []any{"a", "A", "b", "B", nil, 5, "ä"}
-		if mongotest.Engine(t, db) == "secantus-py" {
-			names = names[:6] // it sorts "ä" before "b", and matches it as greater
-		}
 		var docs []bson.D
 		for i := range 40 {
 			docs = append(docs, bson.D{{Key: "_id", Value: (i * 7) % 40}, {Key: "name", Value: names[i%len(names)]}})

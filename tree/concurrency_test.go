@@ -27,9 +27,6 @@ func opsEach(t testing.TB, db *mongo.Database) int {
 	if n, err := strconv.Atoi(os.Getenv("TREE_TEST_OPS")); err == nil {
 		return n
 	}
-	if mongotest.Engine(t, db) == "secantus-py" {
-		return 12
-	}
 	return 100
 }
 

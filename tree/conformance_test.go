@@ -488,10 +488,7 @@ func (v variant) compare(t testing.TB, tr *trees, m *model) {
 func TestModel(t *testing.T) {
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
-		steps := 150
-		if mongotest.Engine(t, coll.Database()) == "secantus-py" {
-			steps = 60
-		}
+		const steps = 150
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 1))

