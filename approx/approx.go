@@ -1,0 +1,287 @@
+package approx
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// ErrClosed: the counters were closed before the call.
+var ErrClosed = fault.New("closed", fault.ErrInvalid)
+
+// Options are the fields and the pace. The zero value of each is its default.
+type Options struct {
+	// KeyField is the path of the key. Default "_id".
+	KeyField string
+	// CountField is the path of the count. Default "count".
+	CountField string
+	// Every is how many changes one write stands for. Default 100; 1 writes each.
+	Every int64
+	// Existing counts only in documents that exist. Default false: a key that is
+	// not there is inserted.
+	Existing bool
+	// Interval is how long a change waits at most: an Add later than that after the
+	// last Flush flushes, and Run flushes by it. Default 0: changes wait for their
+	// number alone, in Run for a second. Sampled counters do not use it.
+	Interval time.Duration
+	// MaxKeys bounds the keys that wait in memory: the Add of one more flushes them
+	// all. Default 10,000. Sampled counters do not use it.
+	MaxKeys int
+	// Random returns numbers in [0, 1) to sample by; give a seeded one in tests. It
+	// must be safe for concurrent use. Default: math/rand/v2's.
+	Random func() float64
+	// Registry and BSON encode the keys. Default: the driver's own.
+	Registry *bson.Registry
+	BSON     *options.BSONOptions
+}
+
+// Counters add up in memory and write seldom.
+type Counters[K any] struct {
+	core    *core
+	waiting waiting
+}
+
+// New returns counters on coll. It does no I/O.
+func New[K any](coll *mongo.Collection, opts *Options) (c *Counters[K], err error) {
+	defer fault.In(&err, "approx: new")
+	core, err := newCore(coll, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Counters[K]{core: core, waiting: waiting{changes: map[string]*change{}, flushed: time.Now()}}, nil
+}
+
+// Indexes are the unique index of a KeyField that is not _id, by collection name:
+// without it two writers could insert a key twice.
+func (c *Counters[K]) Indexes() map[string][]mongo.IndexModel { return c.core.indexes() }
+
+// EnsureIndexes creates the indexes that are missing.
+//
+// Cost: 1 round trip, 2 if an index is missing; none if KeyField is _id.
+func (c *Counters[K]) EnsureIndexes(ctx context.Context) (err error) {
+	defer fault.In(&err, "approx: ensure indexes")
+	return indexes.EnsureAll(ctx, c.core.coll.Database(), c.core.indexes())
+}
+
+// ShardKey is the key, by collection name.
+func (c *Counters[K]) ShardKey() map[string]bson.D { return c.core.shardKey() }
+
+// Add adds n, which may be negative. It writes the key when Every changes wait for
+// it, however large they are, and everything that waits when Interval or MaxKeys says so. After an
+// error nothing is lost: what was not stored waits for the next call.
+//
+// Cost: none mostly; 1 round trip and 1 document written at every Every-th change
+// of a key, index KeyField. When it flushes, that of Flush.
+func (c *Counters[K]) Add(ctx context.Context, key K, n int64) (err error) {
+	defer fault.In(&err, "approx: add")
+	id, err := c.core.key(key)
+	if err != nil {
+		return err
+	}
+	due, err := c.waiting.add(id, n, &c.core.Options, time.Now())
+	if err != nil {
+		return err
+	}
+	_, err = c.write(ctx, due)
+	return err
+}
+
+// Flush writes all that waits. Result.Done are the keys written, Skipped those
+// without a document (Options.Existing): their changes are dropped.
+//
+// Cost: 1 round trip for 1000 keys that wait, index KeyField; none if none does.
+func (c *Counters[K]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "approx: flush")
+	return c.write(ctx, c.waiting.take(time.Now()))
+}
+
+// Close flushes and refuses later Adds with ErrClosed. After an error call it
+// again: what was not stored still waits.
+//
+// Cost: that of Flush.
+func (c *Counters[K]) Close(ctx context.Context) (err error) {
+	defer fault.In(&err, "approx: close")
+	c.waiting.close()
+	_, err = c.write(ctx, c.waiting.take(time.Now()))
+	return err
+}
+
+// write stores changes; what was not stored waits again.
+func (c *Counters[K]) write(ctx context.Context, changes []change) (mongopatterns.Result, error) {
+	result, left, err := c.core.store(ctx, changes)
+	c.waiting.giveBack(left)
+	return result, err
+}
+
+// Run flushes every Options.Interval until ctx is done, then closes the counters,
+// for which it takes 10 s at most. Errors in between go to failed, which may be nil; the
+// changes wait for the next time. The error is that of the Close.
+//
+// Cost: that of a Flush at each interval.
+func (c *Counters[K]) Run(ctx context.Context, failed func(error)) error {
+	ticker := time.NewTicker(cmp.Or(c.core.Interval, time.Second))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			return c.Close(last)
+		case <-ticker.C:
+			if _, err := c.Flush(ctx); err != nil && failed != nil && ctx.Err() == nil {
+				failed(err)
+			}
+		}
+	}
+}
+
+// Get is the stored count and what waits for the key in these counters. A key
+// that is neither stored nor waits is ErrNotFound.
+//
+// Cost: 1 round trip, index KeyField.
+func (c *Counters[K]) Get(ctx context.Context, key K) (n int64, err error) {
+	defer fault.In(&err, "approx: get")
+	id, err := c.core.key(key)
+	if err != nil {
+		return 0, err
+	}
+	// What waits is read first: a write between the two is counted twice rather
+	// than not at all, and never both times missed.
+	here, waits := c.waiting.of(id)
+	n, err = c.core.stored(ctx, id)
+	if waits && errors.Is(err, mongopatterns.ErrNotFound) {
+		err = nil
+	}
+	return n + here, err
+}
+
+// Filter selects the document of a key.
+func (c *Counters[K]) Filter(key K) bson.D { return c.core.filter(key) }
+
+// core stores counts of keys in BSON.
+type core struct {
+	Options
+	coll  *mongo.Collection
+	codec codec.Codec
+}
+
+func newCore(coll *mongo.Collection, opts *Options) (*core, error) {
+	c := &core{coll: coll}
+	if opts != nil {
+		c.Options = *opts
+	}
+	c.codec = codec.Codec{Registry: c.Registry, BSON: c.BSON}
+	err := config.Collections("coll", coll)
+	if err == nil {
+		err = config.Apply(
+			config.Named("Options.KeyField", &c.KeyField, "_id"),
+			config.Named("Options.CountField", &c.CountField, "count"),
+			config.Number("Options.Every", &c.Every, 100, 1, 1<<31),
+			config.Number("Options.MaxKeys", &c.MaxKeys, 10_000, 1, 1<<31),
+			config.Check("Options.Interval", func() error {
+				if c.Interval < 0 {
+					return errors.New("negative")
+				}
+				return nil
+			}))
+	}
+	return c, err
+}
+
+func (c *core) indexes() map[string][]mongo.IndexModel {
+	if c.KeyField == "_id" {
+		return map[string][]mongo.IndexModel{}
+	}
+	return map[string][]mongo.IndexModel{c.coll.Name(): {{
+		Keys: bson.D{{Key: c.KeyField, Value: 1}}, Options: options.Index().SetUnique(true),
+	}}}
+}
+
+func (c *core) shardKey() map[string]bson.D {
+	return map[string]bson.D{c.coll.Name(): {{Key: c.KeyField, Value: 1}}}
+}
+
+func (c *core) key(key any) (bson.RawValue, error) {
+	id, err := c.codec.Value(key)
+	if err == nil {
+		if bad := value.CheckID(id); bad != nil {
+			err = fault.Invalid("key: %w", bad)
+		}
+	}
+	return id, err
+}
+
+// filter puts a key in that cannot be encoded as it is: the driver refuses it.
+func (c *core) filter(key any) bson.D {
+	id, err := c.codec.Value(key)
+	if err != nil {
+		return bson.D{{Key: c.KeyField, Value: key}}
+	}
+	return bson.D{{Key: c.KeyField, Value: value.Equal(id)}}
+}
+
+// chunk bounds the writes of one command.
+const chunk = 1000
+
+// store writes changes, outside any transaction of ctx, and returns those that are
+// not known to be stored.
+func (c *core) store(ctx context.Context, changes []change) (result mongopatterns.Result, left []change, err error) {
+	ctx = mongo.NewSessionContext(ctx, nil)
+	for part := range slices.Chunk(changes, chunk) {
+		if err != nil {
+			left = append(left, part...)
+			continue
+		}
+		models := make([]mongo.WriteModel, len(part))
+		for i, p := range part {
+			models[i] = mongo.NewUpdateOneModel().SetUpsert(!c.Existing).
+				SetFilter(bson.D{{Key: c.KeyField, Value: value.Equal(p.key)}}).
+				SetUpdate(expr.Op("$inc", bson.D{{Key: c.CountField, Value: p.n}}))
+		}
+		result.Examined += int64(len(part))
+		var written *mongo.BulkWriteResult
+		written, err = c.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		var refused mongo.BulkWriteException
+		if err != nil && !errors.As(err, &refused) {
+			result.Unknown += int64(len(part))
+			left = append(left, part...)
+			continue
+		}
+		for _, e := range refused.WriteErrors {
+			left = append(left, part[e.Index])
+			result.Fail(c.coll.Name(), part[e.Index].key, e)
+		}
+		done := written.MatchedCount + written.UpsertedCount
+		result.Done += done
+		result.Skipped += int64(len(part)-len(refused.WriteErrors)) - done
+	}
+	return result, left, err
+}
+
+// stored is the stored count, 0 where the field is missing.
+func (c *core) stored(ctx context.Context, id bson.RawValue) (int64, error) {
+	raw, err := c.coll.FindOne(ctx, bson.D{{Key: c.KeyField, Value: value.Equal(id)}},
+		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: c.CountField, Value: 1}})).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return 0, fault.ErrNotFound
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, _ := value.Lookup(raw, c.CountField).AsInt64OK()
+	return n, nil
+}

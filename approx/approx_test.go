@@ -1,0 +1,395 @@
+package approx_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/approx"
+	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func TestMain(m *testing.M) { mongotest.Main(m) }
+
+func counters(t *testing.T, coll *mongo.Collection, opts *approx.Options) *approx.Counters[string] {
+	t.Helper()
+	c, err := approx.New[string](coll, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.EnsureIndexes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func add(t *testing.T, c interface {
+	Add(context.Context, string, int64) error
+}, key string, n int64) {
+	t.Helper()
+	if err := c.Add(t.Context(), key, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// count is what is stored under a key of _id.
+func count(t *testing.T, coll *mongo.Collection, key string) int64 {
+	t.Helper()
+	raw, err := coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: key}}).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return 0
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw.Lookup("count").AsInt64()
+}
+
+func TestCosts(t *testing.T) {
+	db := mongotest.Database(t)
+	coll := db.Collection("views")
+	c := counters(t, coll, nil)
+	costs.Record(t, db, 0, nil, func() error {
+		for range 99 {
+			add(t, c, "a", 1)
+		}
+		return nil
+	})
+	costs.Record(t, db, 1, []string{"update"}, func() error { return c.Add(t.Context(), "a", 1) })
+	if n := count(t, coll, "a"); n != 100 {
+		t.Errorf("stored %d", n)
+	}
+	for i := range 1500 {
+		add(t, c, string(rune('a'+i%26))+string(rune('0'+i%60))+string(rune('A'+i/60)), 1)
+	}
+	cmds := costs.Record(t, db, 1500, []string{"update", "update"}, func() error {
+		result, err := c.Flush(t.Context())
+		if result.Done != 1500 || result.Examined != 1500 {
+			t.Errorf("%+v", result)
+		}
+		return err
+	})
+	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
+	costs.Record(t, db, 0, nil, func() error { _, err := c.Flush(t.Context()); return err })
+	cmds = costs.Record(t, db, 0, []string{"find"}, func() error { _, err := c.Get(t.Context(), "a"); return err })
+	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
+
+	s, err := approx.NewSampled[string](coll, &approx.Options{Random: func() float64 { return 0.0099 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs.Record(t, db, 1, []string{"update"}, func() error { return s.Add(t.Context(), "s", 1) })
+	costs.Record(t, db, 0, []string{"find"}, func() error { _, err := s.Estimate(t.Context(), "s"); return err })
+	s, err = approx.NewSampled[string](coll, &approx.Options{Random: func() float64 { return 0.01 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs.Record(t, db, 0, nil, func() error { return s.Add(t.Context(), "s", 1) })
+}
+
+// Many writers, flushes between, and a Close each: nothing is lost or doubled, and
+// 99 of 100 writes are saved.
+func TestNothingIsLostUntilClose(t *testing.T) {
+	db := mongotest.Database(t)
+	coll := db.Collection("views")
+	const processes, writers, each = 3, 4, 2000
+	var group sync.WaitGroup
+	cmds := mongotest.Record(t, db, func() {
+		for range processes {
+			c := counters(t, coll, &approx.Options{MaxKeys: 3})
+			var adding sync.WaitGroup
+			for w := range writers {
+				adding.Go(func() {
+					for i := range each {
+						if err := c.Add(t.Context(), []string{"a", "b", "c"}[(i+w)%3], int64(i%3)); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			group.Go(func() {
+				adding.Wait()
+				if n, err := c.Get(t.Context(), "a"); err != nil || n == 0 {
+					t.Error(n, err)
+				}
+				if err := c.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if err := c.Add(t.Context(), "a", 1); !errors.Is(err, approx.ErrClosed) || !errors.Is(err, mongopatterns.ErrInvalid) {
+					t.Errorf("after Close: %v", err)
+				}
+			})
+		}
+		group.Wait()
+	})
+	want := map[string]int64{}
+	for range processes {
+		for w := range writers {
+			for i := range each {
+				want[[]string{"a", "b", "c"}[(i+w)%3]] += int64(i % 3)
+			}
+		}
+	}
+	for key, n := range want {
+		if got := count(t, coll, key); got != n {
+			t.Errorf("%s: %d, want %d", key, got, n)
+		}
+	}
+	if changes, n := processes*writers*each, cmds.DocumentsWritten(); n > changes/100+3*processes {
+		t.Errorf("%d documents written for %d changes", n, changes)
+	}
+}
+
+// A flush of which the server refuses a key stores the others, names the key and
+// keeps its changes.
+func TestFailedFlushKeepsItsChanges(t *testing.T) {
+	coll := mongotest.Database(t).Collection("views")
+	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "bad"}, {Key: "count", Value: "many"}}); err != nil {
+		t.Fatal(err)
+	}
+	c := counters(t, coll, &approx.Options{Every: 10})
+	for _, key := range []string{"a", "bad", "b"} {
+		add(t, c, key, 5)
+	}
+	result, err := c.Flush(t.Context())
+	if err == nil || result.Done != 2 || result.Failed != 1 || result.Failures[0].ID.StringValue() != "bad" {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if _, err := coll.UpdateByID(t.Context(), "bad", bson.D{{Key: "$set", Value: bson.D{{Key: "count", Value: 1}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Get(t.Context(), "bad"); n != 6 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if result, err := c.Flush(ended); !errors.Is(err, context.Canceled) || result.Unknown != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a, bad := count(t, coll, "a"), count(t, coll, "bad"); a != 5 || bad != 6 {
+		t.Errorf("%d and %d", a, bad)
+	}
+}
+
+func TestWaiting(t *testing.T) {
+	db := mongotest.Database(t)
+	coll := db.Collection("views")
+	c := counters(t, coll, &approx.Options{MaxKeys: 2})
+	add(t, c, "a", 1)
+	add(t, c, "b", 1)
+	if n := count(t, coll, "a"); n != 0 {
+		t.Error("written too early")
+	}
+	add(t, c, "c", 1) // one more than MaxKeys
+	if a, c := count(t, coll, "a"), count(t, coll, "c"); a != 1 || c != 1 {
+		t.Errorf("%d and %d after more keys than MaxKeys", a, c)
+	}
+	if n, err := c.Get(t.Context(), "nobody"); n != 0 || !errors.Is(err, mongo.ErrNoDocuments) {
+		t.Error(n, err)
+	}
+	add(t, c, "waits", 4)
+	if n, err := c.Get(t.Context(), "waits"); n != 4 || err != nil {
+		t.Error(n, err)
+	}
+	timed := counters(t, db.Collection("timed"), &approx.Options{Interval: time.Nanosecond})
+	add(t, timed, "a", 1)
+	if n := count(t, db.Collection("timed"), "a"); n != 1 {
+		t.Error("not written after the interval")
+	}
+	err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+		add(t, c, "outside", 7)
+		if _, err := c.Flush(ctx); err != nil {
+			return err
+		}
+		return errors.New("roll back")
+	})
+	if err == nil || count(t, coll, "outside") != 7 {
+		t.Error("rolled back with the caller's transaction")
+	}
+}
+
+func TestRun(t *testing.T) {
+	db := mongotest.Database(t)
+	coll := db.Collection("views")
+	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "bad"}, {Key: "count", Value: "many"}}); err != nil {
+		t.Fatal(err)
+	}
+	c := counters(t, coll, &approx.Options{Interval: time.Millisecond, Existing: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1000)
+	done := make(chan error)
+	go func() { done <- c.Run(ctx, func(err error) { failed <- err }) }()
+	_ = c.Add(t.Context(), "bad", 1)
+	if err := <-failed; err == nil {
+		t.Error("no error of a failed flush")
+	}
+	if _, err := coll.UpdateByID(t.Context(), "bad", bson.D{{Key: "$set", Value: bson.D{{Key: "count", Value: 0}}}}); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := count(t, coll, "bad"); n != 1 {
+		t.Errorf("%d after Run", n)
+	}
+}
+
+// The fields of a document that exists: by configuration alone, with no other inserted.
+func TestExistingDocuments(t *testing.T) {
+	coll := mongotest.Database(t).Collection("cities")
+	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 1}, {Key: "city", Value: "Springfield"}, {Key: "stats", Value: bson.D{{Key: "population", Value: 39000}}}}); err != nil {
+		t.Fatal(err)
+	}
+	c := counters(t, coll, &approx.Options{KeyField: "city", CountField: "stats.population", Existing: true})
+	for range 250 {
+		add(t, c, "Springfield", 1)
+	}
+	add(t, c, "Shelbyville", 1)
+	result, err := c.Flush(t.Context())
+	if err != nil || result.Done != 1 || result.Skipped != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if n, err := c.Get(t.Context(), "Springfield"); n != 39250 || err != nil {
+		t.Error(n, err)
+	}
+	if n, err := coll.CountDocuments(t.Context(), bson.D{}); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	if n, err := coll.CountDocuments(t.Context(), c.Filter("Springfield")); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+}
+
+// Page views by sampling: the estimates of many counters are unbiased, and
+// their spread is the standard error that is said.
+func TestSampled(t *testing.T) {
+	coll := mongotest.Database(t).Collection("views")
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(1, 2))
+	s, err := approx.NewSampled[string](coll, &approx.Options{Random: func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return random.Float64()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const keys, views = 70, 2_000
+	var sum, squares, stdErr float64
+	for k := range keys {
+		key := string(rune('A' + k))
+		for range views {
+			add(t, s, key, 1)
+		}
+		e, err := s.Estimate(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		off := float64(e.Count - views)
+		sum += off
+		squares += off * off
+		stdErr += e.StdErr / keys
+	}
+	want := math.Sqrt(views * 99)
+	if mean, limit := sum/keys, 3*want/math.Sqrt(keys); math.Abs(mean) > limit {
+		t.Errorf("off by %.0f on average, more than %.0f", mean, limit)
+	}
+	if spread := math.Sqrt(squares / keys); spread < 0.75*want || spread > 1.25*want || stdErr < 0.9*want || stdErr > 1.1*want {
+		t.Errorf("spread %.0f, said %.0f, want %.0f", spread, stdErr, want)
+	}
+	// Larger changes are split into what is certain and what is sampled.
+	for _, n := range []int64{1000, -1000} {
+		if err := s.Add(t.Context(), "large", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e, err := s.Estimate(t.Context(), "large"); e.Count != 0 || e.StdErr != 0 || err != nil {
+		t.Error(e, err)
+	}
+	total := int64(0)
+	for range 2000 {
+		add(t, s, "odd", -150)
+		total -= 150
+	}
+	if e, err := s.Estimate(t.Context(), "odd"); err != nil || math.Abs(float64(e.Count-total)) > 3*math.Sqrt(2000*0.25)*100 {
+		t.Error(e, err)
+	}
+	if _, err := s.Estimate(t.Context(), "never"); !errors.Is(err, mongopatterns.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+func TestInvalid(t *testing.T) {
+	coll := mongotest.Database(t).Collection("views")
+	for want, opts := range map[string]approx.Options{
+		"Options.KeyField": {KeyField: "$a"}, "Options.CountField": {CountField: "a."}, "collides": {KeyField: "a", CountField: "a.b"},
+		"Options.Every": {Every: -1}, "Options.MaxKeys": {MaxKeys: -1}, "Options.Interval": {Interval: -1},
+	} {
+		if _, err := approx.New[string](coll, &opts); !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if _, err := approx.NewSampled[string](nil, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+	c, err := approx.New[any](coll, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []any{nil, bson.A{1}, make(chan int)} {
+		if err := c.Add(t.Context(), key, 1); !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Errorf("%v: %v", key, err)
+		}
+	}
+	if err := c.Add(t.Context(), bson.D{{Key: "$gt", Value: ""}}, 1); err != nil {
+		t.Error(err) // data, not an operator
+	}
+	if _, err := coll.CountDocuments(t.Context(), c.Filter(make(chan int))); err == nil {
+		t.Error("a channel selects")
+	}
+}
+
+func TestIndexes(t *testing.T) {
+	coll := mongotest.Database(t).Collection("cities")
+	c := counters(t, coll, &approx.Options{KeyField: "city"})
+	if models := c.Indexes()["cities"]; len(models) != 1 || !slices.Equal(models[0].Keys.(bson.D), c.ShardKey()["cities"]) {
+		t.Errorf("%v", models)
+	}
+	if err := c.Add(t.Context(), "x", 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "city", Value: "x"}}); !mongo.IsDuplicateKeyError(err) {
+		t.Error(err)
+	}
+	if n := len(counters(t, coll, nil).Indexes()); n != 0 {
+		t.Errorf("%d indexes for _id", n)
+	}
+	type page struct {
+		Path string `json:"path"`
+	}
+	byTag, err := approx.New[page](coll, &approx.Options{KeyField: "p", BSON: &options.BSONOptions{UseJSONStructTags: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := byTag.Filter(page{"/"}).String(); got != `{"p":{"$eq":{"path":"/"}}}` {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,70 @@
+// Package approx keeps counters that are written a hundredth as often as they
+// change: by adding up in memory and writing every hundredth change, or by writing
+// a change with the probability of one in a hundred, a hundred times as large.
+//
+// # Documents
+//
+// One document a key. The key is _id, or [Options].KeyField; the count lies in
+// [Options].CountField, anywhere in a document of yours:
+//
+//	{_id: "/about", count: 700000}
+//	{city: "Springfield", stats: {population: 39000}, mayor: "…"}
+//
+// # The five calls
+//
+//	views, err := approx.New[string](pages, &approx.Options{Every: 100})
+//	err = views.Add(ctx, "/about", 1)       // mostly in memory
+//	n, err := views.Get(ctx, "/about")      // what is stored, and what waits here
+//	result, err := views.Flush(ctx)         // writes what waits, many keys a command
+//	err = views.Close(ctx)                  // the last Flush
+//
+//	go views.Run(ctx)                       // or: a Flush every Options.Interval, and at the end
+//
+// [NewSampled] keeps nothing in memory. Each change is written with the
+// probability 1/Every, times Every; an [Estimate] comes with its standard error:
+//
+//	views, err := approx.NewSampled[string](pages, nil)
+//	err = views.Add(ctx, "/about", 1)
+//	e, err := views.Estimate(ctx, "/about") // {Count: 699900, StdErr: 8324}
+//
+// # Costs
+//
+//	call             round trips                 documents written
+//	Add              1 every Every-th change     1
+//	Add, sampled     1 in Every, by chance       1
+//	Flush, Close     1 for 1000 keys that wait   1 a key
+//	Get, Estimate    1                           0
+//
+// # When to use it, and when not
+//
+// Use it where a document is changed so often that the writes are the load, and
+// where nobody counts the last hundred: page views, likes, the population of a
+// city. Do not use it for money, stock or seats. If the counts are read seldom,
+// store the events in buckets and add them up.
+//
+// Adding up is exact while the process lives, and needs it to end well. Sampling
+// forgets nothing in a crash and needs no memory, but is off by about
+// √(count × (Every-1)): 1 percent at a million with an Every of 100, 32 percent at a
+// thousand.
+//
+// # What can be lost
+//
+// A process that crashes loses what waits in it: at most Every-1 changes a key, and
+// with Interval no more than came in during one. Readers elsewhere see that much
+// less at any time. So the count is at most (Every-1) × the number of processes
+// too low. A Flush that fails keeps what was not stored, and Add or Flush tries it
+// again. If the answer to a write was lost, it may have been stored: then these
+// changes count twice. The driver repeats such a write once by itself without
+// that danger.
+//
+// # Concurrency, adoption, sharding
+//
+// All calls are safe for concurrent use; writers anywhere add up by $inc. In a
+// transaction of the caller's nothing may wait in memory that is then rolled
+// back: Add, Flush and Close write outside it.
+//
+// Existing documents need nothing: a missing CountField counts as 0, and
+// [Options].Existing leaves unknown keys alone instead of inserting them.
+//
+// Filters name the key alone: shard by it ([Counters.ShardKey]).
+package approx

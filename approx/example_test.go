@@ -1,0 +1,67 @@
+package approx_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mongopatterns/mongopatterns/approx"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// Page views, of which one write in a hundred reaches the server.
+func Example() {
+	ctx := context.Background()
+	pages := mongotest.ExampleDatabase().Collection("pages")
+	views, err := approx.New[string](pages, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 1234 {
+		if err := views.Add(ctx, "/about", 1); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	elsewhere, err := approx.New[string](pages, nil) // another process
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	stored, err := elsewhere.Get(ctx, "/about")
+	fmt.Println("stored:", stored, err)
+	here, err := views.Get(ctx, "/about")
+	fmt.Println("with what waits here:", here, err)
+	fmt.Println(views.Close(ctx))
+	stored, err = elsewhere.Get(ctx, "/about")
+	fmt.Println("after Close:", stored, err)
+	// Output:
+	// stored: 1200 <nil>
+	// with what waits here: 1234 <nil>
+	// <nil>
+	// after Close: 1234 <nil>
+}
+
+// The population of a city, changed at once with one birth in a hundred.
+func ExampleNewSampled() {
+	ctx := context.Background()
+	cities := mongotest.ExampleDatabase().Collection("cities")
+	births := 0
+	population, err := approx.NewSampled[string](cities, &approx.Options{
+		KeyField: "city", CountField: "population",
+		Random: func() float64 { births++; return float64(births%100) / 100 }, // leave it out: chance decides
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 39_000 {
+		if err := population.Add(ctx, "Springfield", 1); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	e, err := population.Estimate(ctx, "Springfield")
+	fmt.Printf("%d, give or take %.0f, %v\n", e.Count, e.StdErr, err)
+	// Output: 39000, give or take 1965, <nil>
+}

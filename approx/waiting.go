@@ -1,0 +1,98 @@
+package approx
+
+import (
+	"sync"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// change is what waits for one key.
+type change struct {
+	key   bson.RawValue
+	n     int64 // the sum
+	times int64 // of how many changes
+}
+
+// waiting are the changes that are not written yet. A change is here, or on its
+// way in one write, never both.
+type waiting struct {
+	mu      sync.Mutex
+	closed  bool
+	changes map[string]*change
+	flushed time.Time // when everything was last taken to be written
+}
+
+// add notes a change and returns what is to be written now.
+func (w *waiting) add(key bson.RawValue, n int64, o *Options, now time.Time) ([]change, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, ErrClosed
+	}
+	c := w.put(change{key, n, 1})
+	switch {
+	case o.Interval > 0 && now.Sub(w.flushed) >= o.Interval, len(w.changes) > o.MaxKeys:
+		return w.all(now), nil
+	case c.times >= o.Every:
+		delete(w.changes, value.Key(key))
+		return []change{*c}, nil
+	}
+	return nil, nil
+}
+
+// put adds a change to those of its key.
+func (w *waiting) put(c change) *change {
+	name := value.Key(c.key)
+	if old := w.changes[name]; old != nil {
+		old.n += c.n
+		old.times += c.times
+		return old
+	}
+	w.changes[name] = &c
+	return &c
+}
+
+// take takes all that waits.
+func (w *waiting) take(now time.Time) []change {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all(now)
+}
+
+func (w *waiting) all(now time.Time) []change {
+	all := make([]change, 0, len(w.changes))
+	for _, c := range w.changes {
+		all = append(all, *c)
+	}
+	clear(w.changes)
+	w.flushed = now
+	return all
+}
+
+// giveBack has changes wait again.
+func (w *waiting) giveBack(changes []change) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range changes {
+		w.put(c)
+	}
+}
+
+// of is what waits for a key.
+func (w *waiting) of(key bson.RawValue) (int64, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.changes[value.Key(key)]; c != nil {
+		return c.n, true
+	}
+	return 0, false
+}
+
+func (w *waiting) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+}
