@@ -1,0 +1,65 @@
+package prealloc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/prealloc"
+)
+
+// Seats of a screening: held while the customer pays, then claimed.
+func Example() {
+	ctx := context.Background()
+	seats, err := prealloc.New[string, string](mongotest.ExampleDatabase().Collection("screenings"), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	const id = "2019-04-05 20:00"
+	rows := slices.Concat(prealloc.Row("A", 10), prealloc.Row("B", 12), prealloc.Row("C", 14))
+	if err := seats.Create(ctx, id, bson.M{"film": "Dumbo"}, rows...); err != nil {
+		fmt.Println(err)
+		return
+	}
+	c7, b3 := prealloc.Cell{Section: "C", Name: "7"}, prealloc.Cell{Section: "B", Name: "3"}
+	fmt.Println(seats.Hold(ctx, id, "order 1", 10*time.Minute, c7, b3))
+	err = seats.Claim(ctx, id, "order 2", b3)
+	fmt.Println(err, errors.Is(err, prealloc.ErrTaken))
+	fmt.Println(seats.Claim(ctx, id, "order 1", c7, b3))
+	counts, err := seats.Counts(ctx, id)
+	for _, c := range counts {
+		fmt.Printf("%s: %d free, %d claimed\n", c.Section, c.Free, c.Claimed)
+	}
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// prealloc: claim: taken: B3 true
+	// <nil>
+	// A: 10 free, 0 claimed
+	// B: 11 free, 1 claimed
+	// C: 13 free, 1 claimed
+	// <nil>
+}
+
+// A booking calendar: one cell a working day of April 2019.
+func ExampleDays() {
+	ctx := context.Background()
+	rooms, err := prealloc.New[string, string](mongotest.ExampleDatabase().Collection("rooms"), &prealloc.Options{CellsField: "days", Flat: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	april := prealloc.Days(time.Date(2019, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2019, 4, 30, 0, 0, 0, 0, time.UTC), prealloc.Weekday)
+	fmt.Println(rooms.Create(ctx, "room 1, April 2019", nil, april...))
+	week, err := rooms.HoldAdjacent(ctx, "room 1, April 2019", "Ann", time.Hour, 5)
+	fmt.Println(week, err)
+	// Output:
+	// <nil>
+	// [2019-04-01 2019-04-02 2019-04-03 2019-04-04 2019-04-05] <nil>
+}

@@ -1,0 +1,574 @@
+package prealloc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+var (
+	// ErrTaken: another holder has a cell. The error is a *TakenError.
+	ErrTaken = fault.New("taken", mongopatterns.ErrConflict)
+	// ErrNoCell: the grid has no such cell.
+	ErrNoCell = fault.New("no such cell", mongopatterns.ErrNotFound)
+)
+
+// TakenError lists the cells that another holder has. It matches ErrTaken.
+type TakenError struct{ Cells []Cell }
+
+func (e *TakenError) Error() string {
+	names := make([]string, len(e.Cells))
+	for i, c := range e.Cells {
+		names[i] = c.String()
+	}
+	return fmt.Sprintf("taken: %s", strings.Join(names, ", "))
+}
+
+// Is makes it match ErrTaken and, through it, mongopatterns.ErrConflict.
+func (e *TakenError) Is(target error) bool { return errors.Is(ErrTaken, target) }
+
+// Cell names a cell: {"C", "7"}. Without sections (Options.Flat) Section is "".
+type Cell struct {
+	Section, Name string
+}
+
+// String is the cell as people say it: C7.
+func (c Cell) String() string { return c.Section + c.Name }
+
+// Row are the cells "1" to n of a section.
+func Row(section string, n int) []Cell {
+	out := make([]Cell, n)
+	for i := range out {
+		out[i] = Cell{section, strconv.Itoa(i + 1)}
+	}
+	return out
+}
+
+// Days are a cell "2019-04-01" for each calendar day from first to last in first's
+// time zone for which keep holds; nil keeps all. They have no section.
+func Days(first, last time.Time, keep func(day time.Time) bool) []Cell {
+	var out []Cell
+	year, month, day := first.Date()
+	for ; ; day++ {
+		// Noon is on every day; midnight is missing where the clock then jumps.
+		date := time.Date(year, month, day, 12, 0, 0, 0, first.Location())
+		if name := date.Format(time.DateOnly); name > last.In(first.Location()).Format(time.DateOnly) {
+			return out
+		} else if keep == nil || keep(date) {
+			out = append(out, Cell{Name: name})
+		}
+	}
+}
+
+// Weekday reports Monday to Friday, for [Days].
+func Weekday(day time.Time) bool {
+	return day.Weekday() != time.Saturday && day.Weekday() != time.Sunday
+}
+
+// Options are the fields. The zero value of each is its default.
+type Options struct {
+	// CellsField is the path of the cells. Default "cells".
+	CellsField string
+	// HolderField and UntilField are the fields of a cell with its holder and the
+	// end of a hold. Default "by" and "until".
+	HolderField, UntilField string
+	// Flat leaves out the sections. Default false.
+	Flat bool
+	// Registry and BSON encode IDs and holders. Default: the driver's own.
+	Registry *bson.Registry
+	BSON     *options.BSONOptions
+}
+
+// Grids are the grids of a collection. ID is the type of _id, H that of holders.
+type Grids[ID, H any] struct{ core core }
+
+// New returns the grids of coll. It does no I/O.
+func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err error) {
+	defer fault.In(&err, "prealloc: new")
+	c := core{coll: coll}
+	if opts != nil {
+		c.Options = *opts
+	}
+	c.codec = codec.Codec{Registry: c.Registry, BSON: c.BSON}
+	if err := config.Collections("coll", coll); err != nil {
+		return nil, err
+	}
+	if err := config.Apply(config.Named("Options.CellsField", &c.CellsField, "cells")); err != nil {
+		return nil, err
+	}
+	if err := config.Apply(
+		config.Name("Options.HolderField", &c.HolderField, "by"),
+		config.Name("Options.UntilField", &c.UntilField, "until")); err != nil {
+		return nil, err
+	}
+	return &Grids[ID, H]{core: c}, nil
+}
+
+// ShardKey is _id, by collection name.
+func (g *Grids[ID, H]) ShardKey() map[string]bson.D {
+	return map[string]bson.D{g.core.coll.Name(): {{Key: "_id", Value: 1}}}
+}
+
+// Create inserts a grid with these cells, all free, in their order. fields are its
+// other fields, a document or nil. One that exists is the server's duplicate
+// key (mongo.IsDuplicateKeyError).
+//
+// Cost: 1 round trip, 1 document written.
+func (g *Grids[ID, H]) Create(ctx context.Context, id ID, fields any, cells ...Cell) (err error) {
+	defer fault.In(&err, "prealloc: create")
+	return g.core.create(ctx, id, fields, cells)
+}
+
+// Hold holds free cells until ttl from now, by the server's clock; a hold of the same
+// holder begins anew. All cells or none: [ErrTaken] lists those that others have.
+//
+// Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
+func (g *Grids[ID, H]) Hold(ctx context.Context, id ID, holder H, ttl time.Duration, cells ...Cell) (err error) {
+	defer fault.In(&err, "prealloc: hold")
+	if ttl < time.Millisecond {
+		return fault.Invalid("ttl: %v is less than a millisecond", ttl)
+	}
+	return g.core.take(ctx, id, holder, expr.Op("$add", "$$NOW", ttl.Milliseconds()), false, cells)
+}
+
+// Claim takes cells for good: free ones, and those the holder holds, which it so
+// confirms, though the hold be over, if nobody else came first.
+//
+// Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
+func (g *Grids[ID, H]) Claim(ctx context.Context, id ID, holder H, cells ...Cell) (err error) {
+	defer fault.In(&err, "prealloc: claim")
+	return g.core.take(ctx, id, holder, "$$REMOVE", true, cells)
+}
+
+// Release frees cells of the holder, claimed or held. Cells that are free already
+// are no error; those of another holder are [ErrTaken], and then none is freed.
+//
+// Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
+func (g *Grids[ID, H]) Release(ctx context.Context, id ID, holder H, cells ...Cell) (err error) {
+	defer fault.In(&err, "prealloc: release")
+	return g.core.release(ctx, id, holder, cells)
+}
+
+// HoldAdjacent holds n free cells that follow each other in a section, the first
+// such in the order of the grid, and returns them. If there are none it is
+// ErrTaken. Repeated after a lost answer it may hold n more; the others are free
+// again when their hold is over.
+//
+// Cost: 2 round trips, 1 document written, index _id; 2 more each time that
+// somebody took one of them between the two.
+func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl time.Duration, n int) (cells []Cell, err error) {
+	defer fault.In(&err, "prealloc: hold adjacent")
+	if n < 1 {
+		return nil, fault.Invalid("n: %d cells", n)
+	}
+	for {
+		all, err := g.Cells(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if cells = adjacent(all, n); cells == nil {
+			return nil, fmt.Errorf("%w: no %d free cells in a row", ErrTaken, n)
+		}
+		if err := g.Hold(ctx, id, holder, ttl, cells...); !errors.Is(err, ErrTaken) {
+			return cells, err
+		}
+	}
+}
+
+// adjacent are the first n free cells in a row of a section.
+func adjacent[H any](all []State[H], n int) []Cell {
+	var run []Cell
+	for _, s := range all {
+		if !s.Free || len(run) > 0 && run[0].Section != s.Cell.Section {
+			run = nil
+		}
+		if s.Free {
+			run = append(run, s.Cell)
+		}
+		if len(run) == n {
+			return run
+		}
+	}
+	return nil
+}
+
+// State is a cell and who has it.
+type State[H any] struct {
+	Cell Cell
+	// Free says that it can be taken. Then By is zero.
+	Free bool
+	By   H
+	// Until is the end of a hold, the zero time for a claim.
+	Until time.Time
+	// Fields is the whole cell as it is stored, with fields of yours.
+	Fields bson.Raw
+}
+
+// Cells are all cells of a grid, in the order in which it was made.
+//
+// Cost: 1 round trip, index _id.
+func (g *Grids[ID, H]) Cells(ctx context.Context, id ID) (out []State[H], err error) {
+	defer fault.In(&err, "prealloc: cells")
+	raw, err := g.core.read(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range raw {
+		state := State[H]{Cell: s.cell, Free: s.free, Fields: s.fields}
+		if !s.free {
+			if state.By, err = codec.DecodeValue[H](g.core.codec, s.fields.Lookup(g.core.HolderField)); err != nil {
+				return nil, fmt.Errorf("cell %s: %w", s.cell, err)
+			}
+			if until, ok := s.fields.Lookup(g.core.UntilField).TimeOK(); ok {
+				state.Until = until
+			}
+		}
+		out = append(out, state)
+	}
+	return out, nil
+}
+
+// Count are the numbers of the cells of a section.
+type Count struct {
+	Section string `json:"section" bson:"section"`
+	Free    int64  `json:"free" bson:"free"`
+	Held    int64  `json:"held" bson:"held"`
+	Claimed int64  `json:"claimed" bson:"claimed"`
+}
+
+// Counts are the exact numbers of a grid by section, in its order; the server
+// counts.
+//
+// Cost: 1 round trip, index _id.
+func (g *Grids[ID, H]) Counts(ctx context.Context, id ID) (out []Count, err error) {
+	defer fault.In(&err, "prealloc: counts")
+	return g.core.counts(ctx, id)
+}
+
+// CountsPipeline adds an array "sections" of [Count] documents to each grid that a
+// pipeline before it, such as a $match, lets through.
+func (g *Grids[ID, H]) CountsPipeline() mongo.Pipeline { return g.core.countsPipeline() }
+
+// Filter selects a grid.
+func (g *Grids[ID, H]) Filter(id ID) bson.D { return bson.D{{Key: "_id", Value: id}} }
+
+// core works on BSON.
+type core struct {
+	Options
+	coll  *mongo.Collection
+	codec codec.Codec
+}
+
+// path is that of a cell in the grid.
+func (c *core) path(cell Cell) (string, error) {
+	if c.Flat != (cell.Section == "") {
+		return "", fault.Invalid("cell %q, %q: a section, or Options.Flat, is missing or too much", cell.Section, cell.Name)
+	}
+	names := []string{cell.Section, cell.Name}
+	if c.Flat {
+		names = names[1:]
+	}
+	for _, name := range names {
+		if err := fieldpath.CheckName("cell", name); err != nil {
+			return "", fault.Invalid("%w", err)
+		}
+	}
+	return c.CellsField + "." + strings.Join(names, "."), nil
+}
+
+func (c *core) create(ctx context.Context, id, fields any, cells []Cell) error {
+	key, err := c.id(id)
+	if err != nil {
+		return err
+	}
+	grid := bson.D{{Key: "_id", Value: key}}
+	if fields != nil {
+		raw, err := c.codec.Document(fields)
+		if err != nil {
+			return err
+		}
+		elements, err := raw.Elements()
+		if err != nil {
+			return fault.Invalid("fields: %w", err)
+		}
+		for _, e := range elements {
+			if e.Key() == "_id" || e.Key() == strings.Split(c.CellsField, ".")[0] {
+				return fault.Invalid("fields: %q is the grid's", e.Key())
+			}
+			grid = append(grid, bson.E{Key: e.Key(), Value: e.Value()})
+		}
+	}
+	made, err := c.empty(cells)
+	if err != nil {
+		return err
+	}
+	steps := strings.Split(c.CellsField, ".")
+	var nested any = made
+	for i := len(steps) - 1; i > 0; i-- {
+		nested = bson.D{{Key: steps[i], Value: nested}}
+	}
+	_, err = c.coll.InsertOne(ctx, append(grid, bson.E{Key: steps[0], Value: nested}))
+	return err
+}
+
+// empty is the document of free cells, by section in the order of their first
+// cells.
+func (c *core) empty(cells []Cell) (bson.D, error) {
+	out := bson.D{}
+	sections := map[string]int{} // where in out
+	seen := map[Cell]bool{}
+	for _, cell := range cells {
+		if _, err := c.path(cell); err != nil {
+			return nil, err
+		}
+		if seen[cell] {
+			return nil, fault.Invalid("cell %s is there twice", cell)
+		}
+		seen[cell] = true
+		free := bson.E{Key: cell.Name, Value: bson.D{}}
+		if c.Flat {
+			out = append(out, free)
+			continue
+		}
+		at, ok := sections[cell.Section]
+		if !ok {
+			at = len(out)
+			sections[cell.Section] = at
+			out = append(out, bson.E{Key: cell.Section, Value: bson.D{}})
+		}
+		out[at].Value = append(out[at].Value.(bson.D), free)
+	}
+	return out, nil
+}
+
+func (c *core) id(id any) (bson.RawValue, error) {
+	v, err := c.codec.Value(id)
+	if err == nil {
+		if bad := value.CheckID(v); bad != nil {
+			err = fault.Invalid("id: %w", bad)
+		}
+	}
+	return v, err
+}
+
+// take sets holder and until in cells that are free or the holder's. until is an
+// expression. A claim stays one: a hold does not take it back to being held.
+func (c *core) take(ctx context.Context, id, holder any, until any, claim bool, cells []Cell) error {
+	return c.change(ctx, id, holder, cells, func(path string, by bson.RawValue) (condition, set bson.D) {
+		end := until
+		if !claim {
+			mine := expr.Op("$and", expr.Op("$eq", expr.Field(path+"."+c.HolderField), expr.Literal(by)),
+				expr.Op("$ne", expr.Op("$type", expr.Field(path+"."+c.UntilField)), "date"))
+			end = expr.Cond(mine, "$$REMOVE", until)
+		}
+		return c.available(path, by), bson.D{
+			{Key: path + "." + c.UntilField, Value: end},
+			{Key: path + "." + c.HolderField, Value: expr.Literal(by)},
+		}
+	})
+}
+
+func (c *core) release(ctx context.Context, id, holder any, cells []Cell) error {
+	return c.change(ctx, id, holder, cells, func(path string, by bson.RawValue) (condition, set bson.D) {
+		return c.available(path, by), bson.D{
+			{Key: path + "." + c.UntilField, Value: "$$REMOVE"},
+			{Key: path + "." + c.HolderField, Value: "$$REMOVE"},
+		}
+	})
+}
+
+// available is the condition that a cell exists and is free, over, or the holder's.
+func (c *core) available(path string, by bson.RawValue) bson.D {
+	until := expr.Field(path + "." + c.UntilField)
+	return bson.D{
+		{Key: path, Value: expr.Op("$type", "object")},
+		{Key: "$or", Value: bson.A{
+			bson.D{{Key: path + "." + c.HolderField, Value: nil}},
+			bson.D{{Key: path + "." + c.HolderField, Value: value.Equal(by)}},
+			expr.Op("$expr", expr.Op("$and", expr.IsType(until, "date"), expr.Op("$lte", until, "$$NOW"))),
+		}},
+	}
+}
+
+// change is the one write of Hold, Claim and Release: all conditions stand in its
+// filter, so that it changes all cells or none.
+func (c *core) change(ctx context.Context, id, holder any, cells []Cell, of func(path string, by bson.RawValue) (condition, set bson.D)) error {
+	key, err := c.id(id)
+	if err != nil {
+		return err
+	}
+	by, err := c.codec.Value(holder)
+	if err != nil {
+		return err
+	}
+	if by.Type == bson.TypeNull || by.Type == bson.TypeArray || len(cells) == 0 {
+		return fault.Invalid("a holder that is null or an array, or no cells")
+	}
+	conditions, set := bson.A{}, bson.D{}
+	for i, cell := range cells {
+		path, err := c.path(cell)
+		if err != nil {
+			return err
+		}
+		for _, other := range cells[:i] {
+			if other == cell {
+				return fault.Invalid("cell %s is there twice", cell)
+			}
+		}
+		condition, fields := of(path, by)
+		conditions = append(conditions, condition)
+		set = append(set, fields...)
+	}
+	filter := bson.D{{Key: "_id", Value: value.Equal(key)}, {Key: "$and", Value: conditions}}
+	for {
+		result, err := c.coll.UpdateOne(ctx, filter, mongo.Pipeline{expr.Op("$set", set)})
+		if err != nil || result.MatchedCount == 1 {
+			return err
+		}
+		if err := c.refusal(ctx, key, by, cells); err != nil {
+			return err
+		}
+		// What was in the way is gone.
+	}
+}
+
+// refusal says why cells could not be taken, nil if they could be by now.
+func (c *core) refusal(ctx context.Context, id, by bson.RawValue, cells []Cell) error {
+	all, err := c.read(ctx, id)
+	if err != nil {
+		return err
+	}
+	states := map[Cell]state{}
+	for _, s := range all {
+		states[s.cell] = s
+	}
+	var taken TakenError
+	for _, cell := range cells {
+		s, ok := states[cell]
+		if !ok {
+			return fmt.Errorf("%w: %s", ErrNoCell, cell)
+		}
+		if !s.free && value.Key(s.fields.Lookup(c.HolderField)) != value.Key(by) {
+			taken.Cells = append(taken.Cells, cell)
+		}
+	}
+	if len(taken.Cells) == 0 {
+		return nil
+	}
+	return &taken
+}
+
+// state is a stored cell.
+type state struct {
+	cell   Cell
+	free   bool
+	fields bson.Raw
+}
+
+// read reads a grid and the server's time with it.
+func (c *core) read(ctx context.Context, id any) ([]state, error) {
+	key, err := c.id(id)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.coll.FindOne(ctx, bson.D{{Key: "_id", Value: value.Equal(key)}}, options.FindOne().SetProjection(bson.D{
+		{Key: "_id", Value: 0}, {Key: "cells", Value: expr.Field(c.CellsField)}, {Key: "now", Value: "$$NOW"},
+	})).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, mongopatterns.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	now := raw.Lookup("now").Time()
+	if c.Flat {
+		return c.section("", raw.Lookup("cells"), now), nil
+	}
+	var out []state
+	sections, ok := raw.Lookup("cells").DocumentOK()
+	if !ok {
+		return nil, nil
+	}
+	elements, err := sections.Elements()
+	for _, e := range elements {
+		out = append(out, c.section(e.Key(), e.Value(), now)...)
+	}
+	return out, err
+}
+
+func (c *core) section(name string, cells bson.RawValue, now time.Time) (out []state) {
+	doc, ok := cells.DocumentOK()
+	if !ok {
+		return nil
+	}
+	elements, _ := doc.Elements()
+	for _, e := range elements {
+		fields, ok := e.Value().DocumentOK()
+		if !ok {
+			continue
+		}
+		by, until := fields.Lookup(c.HolderField), fields.Lookup(c.UntilField)
+		end, held := until.TimeOK()
+		free := by.Type == 0 || by.Type == bson.TypeNull || held && !end.After(now)
+		out = append(out, state{Cell{name, e.Key()}, free, fields})
+	}
+	return out
+}
+
+func (c *core) counts(ctx context.Context, id any) ([]Count, error) {
+	key, err := c.id(id)
+	if err != nil {
+		return nil, err
+	}
+	pipeline := append(mongo.Pipeline{expr.Op("$match", bson.D{{Key: "_id", Value: value.Equal(key)}})}, c.countsPipeline()...)
+	pipeline = append(pipeline, expr.Op("$project", bson.D{{Key: "sections", Value: 1}}))
+	type grid struct{ Sections []Count }
+	grids, err := cursor.Collect(cursor.Decode[grid](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return c.coll.Aggregate(ctx, pipeline)
+	}))
+	if err != nil {
+		return nil, err
+	}
+	if len(grids) == 0 {
+		return nil, mongopatterns.ErrNotFound
+	}
+	return grids[0].Sections, nil
+}
+
+func (c *core) countsPipeline() mongo.Pipeline {
+	// number counts the cells of $$section.v for which a condition on $$cell.v holds.
+	number := func(cond any) any {
+		cells := expr.Filter(expr.Op("$objectToArray", "$$section.v"), "cell", expr.Op("$and", expr.IsType("$$cell.v", "object"), cond))
+		return expr.Op("$size", cells)
+	}
+	by, until := "$$cell.v."+c.HolderField, "$$cell.v."+c.UntilField
+	taken := expr.Op("$ne", expr.IfNull(by, nil), nil)
+	dated := expr.IsType(until, "date")
+	over := expr.Op("$and", dated, expr.Op("$lte", until, "$$NOW"))
+	sections := any(expr.Op("$objectToArray", expr.Field(c.CellsField)))
+	if c.Flat {
+		sections = bson.A{bson.D{{Key: "k", Value: expr.Literal("")}, {Key: "v", Value: expr.Field(c.CellsField)}}}
+	}
+	return mongo.Pipeline{expr.Op("$set", bson.D{{Key: "sections", Value: expr.Map(sections, "section", bson.D{
+		{Key: "section", Value: "$$section.k"},
+		{Key: "free", Value: number(expr.Op("$or", expr.Op("$not", taken), over))},
+		{Key: "held", Value: number(expr.Op("$and", taken, dated, expr.Op("$not", over)))},
+		{Key: "claimed", Value: number(expr.Op("$and", taken, expr.Op("$not", dated)))},
+	})}})}
+}

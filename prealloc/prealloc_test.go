@@ -1,0 +1,398 @@
+package prealloc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/prealloc"
+)
+
+func TestMain(m *testing.M) { mongotest.Main(m) }
+
+type grids = prealloc.Grids[string, string]
+
+// theatre is a grid "s" with rows A of 4, B of 6 and C of 8 seats.
+func theatre(t *testing.T) (*mongo.Database, *grids) {
+	t.Helper()
+	db := mongotest.Database(t)
+	g := must(prealloc.New[string, string](db.Collection("screenings"), nil))
+	cells := slices.Concat(prealloc.Row("A", 4), prealloc.Row("B", 6), prealloc.Row("C", 8))
+	check(t, g.Create(t.Context(), "s", bson.M{"film": "Dumbo"}, cells...))
+	return db, g
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func seats(names ...string) (out []prealloc.Cell) {
+	for _, n := range names {
+		out = append(out, prealloc.Cell{Section: n[:1], Name: n[1:]})
+	}
+	return out
+}
+
+// taken are the cells that are not free, with their holders.
+func taken(t *testing.T, g *grids) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, s := range must(g.Cells(t.Context(), "s")) {
+		if !s.Free {
+			out[s.Cell.String()] = s.By
+		}
+	}
+	return out
+}
+
+// expire ends the holds of a holder, as the time would.
+func expire(t *testing.T, db *mongo.Database, cells ...string) {
+	t.Helper()
+	set := bson.D{}
+	for _, c := range cells {
+		set = append(set, bson.E{Key: "cells." + c[:1] + "." + c[1:] + ".until", Value: time.Now().Add(-time.Hour)})
+	}
+	_, err := db.Collection("screenings").UpdateByID(t.Context(), "s", bson.D{{Key: "$set", Value: set}})
+	check(t, err)
+}
+
+// The stored shape of the theatre and of the calendar of April 2019.
+func TestShapes(t *testing.T) {
+	db, g := theatre(t)
+	check(t, g.Claim(t.Context(), "s", "order 7", seats("A2")...))
+	var got bson.D
+	check(t, db.Collection("screenings").FindOne(t.Context(), g.Filter("s"), options.FindOne().SetProjection(bson.D{{Key: "cells.C", Value: 0}, {Key: "cells.B", Value: 0}})).Decode(&got))
+	want := bson.D{{Key: "_id", Value: "s"}, {Key: "film", Value: "Dumbo"}, {Key: "cells", Value: bson.D{{Key: "A", Value: bson.D{
+		{Key: "1", Value: bson.D{}}, {Key: "2", Value: bson.D{{Key: "by", Value: "order 7"}}}, {Key: "3", Value: bson.D{}}, {Key: "4", Value: bson.D{}},
+	}}}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+
+	calendar := must(prealloc.New[string, string](db.Collection("calendars"), &prealloc.Options{CellsField: "plan.days", HolderField: "guest", UntilField: "hold", Flat: true}))
+	newYork := must(time.LoadLocation("America/New_York"))
+	april := prealloc.Days(time.Date(2019, 4, 1, 0, 0, 0, 0, newYork), time.Date(2019, 4, 30, 23, 0, 0, 0, newYork), prealloc.Weekday)
+	if len(april) != 22 || april[0].Name != "2019-04-01" || april[21].Name != "2019-04-30" {
+		t.Errorf("%v", april)
+	}
+	check(t, calendar.Create(t.Context(), "room 1", nil, april...))
+	check(t, calendar.Claim(t.Context(), "room 1", "Ann", april[3], april[4]))
+	if counts := must(calendar.Counts(t.Context(), "room 1")); !slices.Equal(counts, []prealloc.Count{{Free: 20, Claimed: 2}}) {
+		t.Errorf("%+v", counts)
+	}
+	n, err := db.Collection("calendars").CountDocuments(t.Context(), bson.D{{Key: "plan.days.2019-04-05.guest", Value: "Ann"}})
+	if n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	if days := prealloc.Days(time.Date(2024, 3, 30, 23, 30, 0, 0, newYork), time.Date(2024, 4, 1, 0, 0, 0, 0, newYork), nil); len(days) != 3 {
+		t.Errorf("%v", days)
+	}
+}
+
+func TestCosts(t *testing.T) {
+	db, g := theatre(t)
+	ctx := t.Context()
+	costs.Record(t, db, 1, []string{"insert"}, func() error { return g.Create(ctx, "t", nil, prealloc.Row("A", 3)...) })
+	for _, call := range []func() error{
+		func() error { return g.Hold(ctx, "s", "x", time.Hour, seats("A1", "B2")...) },
+		func() error { return g.Claim(ctx, "s", "x", seats("A1", "B2")...) },
+		func() error { return g.Release(ctx, "s", "x", seats("A1", "B2")...) },
+	} {
+		cmds := costs.Record(t, db, 1, []string{"update"}, call)
+		mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
+	}
+	check(t, g.Claim(ctx, "s", "x", seats("A1")...))
+	costs.Record(t, db, 0, []string{"update", "find"}, func() error {
+		if err := g.Claim(ctx, "s", "y", seats("A1", "A2")...); !errors.Is(err, prealloc.ErrTaken) {
+			t.Error(err)
+		}
+		return nil
+	})
+	cmds := costs.Record(t, db, 0, []string{"find"}, func() error { _, err := g.Cells(ctx, "s"); return err })
+	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
+	cmds = costs.Record(t, db, 0, []string{"aggregate"}, func() error { _, err := g.Counts(ctx, "s"); return err })
+	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
+	costs.Record(t, db, 1, []string{"find", "update"}, func() error { _, err := g.HoldAdjacent(ctx, "s", "z", time.Hour, 5); return err })
+}
+
+func TestLifeOfACell(t *testing.T) {
+	db, g := theatre(t)
+	ctx := t.Context()
+	is := func(want map[string]string) {
+		t.Helper()
+		if diff := cmp.Diff(want, taken(t, g)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	refused := func(err error, want ...string) {
+		t.Helper()
+		var detail *prealloc.TakenError
+		if !errors.Is(err, prealloc.ErrTaken) || !errors.Is(err, mongopatterns.ErrConflict) || !errors.As(err, &detail) || !slices.Equal(detail.Cells, seats(want...)) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	check(t, g.Hold(ctx, "s", "ann", time.Hour, seats("A1", "A2")...))
+	check(t, g.Hold(ctx, "s", "ann", time.Hour, seats("A1", "A2")...)) // again
+	refused(g.Hold(ctx, "s", "bob", time.Hour, seats("A2", "A3")...), "A2")
+	is(map[string]string{"A1": "ann", "A2": "ann"})
+	expire(t, db, "A1", "A2")
+	is(map[string]string{})
+	check(t, g.Hold(ctx, "s", "bob", time.Hour, seats("A2")...)) // over, so free
+	check(t, g.Claim(ctx, "s", "ann", seats("A1")...))           // confirms late, nobody came first
+	refused(g.Claim(ctx, "s", "ann", seats("A1", "A2", "A4")...), "A2")
+	is(map[string]string{"A1": "ann", "A2": "bob"})
+	check(t, g.Hold(ctx, "s", "ann", time.Hour, seats("A1")...)) // stays claimed
+	for _, s := range must(g.Cells(ctx, "s")) {
+		if held := !s.Until.IsZero(); held != (s.Cell.String() == "A2") {
+			t.Errorf("%s: held %t", s.Cell, held)
+		}
+	}
+	want := []prealloc.Count{{Section: "A", Free: 2, Held: 1, Claimed: 1}, {Section: "B", Free: 6}, {Section: "C", Free: 8}}
+	if diff := cmp.Diff(want, must(g.Counts(ctx, "s"))); diff != "" {
+		t.Error(diff)
+	}
+	refused(g.Release(ctx, "s", "bob", seats("A1", "A2")...), "A1")
+	check(t, g.Release(ctx, "s", "bob", seats("A2", "A3")...))
+	check(t, g.Release(ctx, "s", "bob", seats("A2", "A3")...)) // again
+	is(map[string]string{"A1": "ann"})
+
+	if got := must(g.HoldAdjacent(ctx, "s", "cy", time.Hour, 4)); !slices.Equal(got, seats("B1", "B2", "B3", "B4")) {
+		t.Errorf("%v", got)
+	}
+	if _, err := g.HoldAdjacent(ctx, "s", "cy", time.Hour, 9); !errors.Is(err, prealloc.ErrTaken) {
+		t.Error(err)
+	}
+	if err := g.Claim(ctx, "s", "x", seats("A1", "A9")...); !errors.Is(err, prealloc.ErrNoCell) || !errors.Is(err, mongo.ErrNoDocuments) {
+		t.Error(err)
+	}
+	for _, err := range []error{
+		g.Claim(ctx, "nothing", "x", seats("A1")...), errorOf(g.Cells(ctx, "nothing")), errorOf(g.Counts(ctx, "nothing")),
+	} {
+		if !errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, prealloc.ErrNoCell) {
+			t.Error(err)
+		}
+	}
+	if err := g.Create(ctx, "s", nil, prealloc.Row("A", 1)...); !mongo.IsDuplicateKeyError(err) {
+		t.Error(err)
+	}
+}
+
+func errorOf[T any](_ T, err error) error { return err }
+
+// The user's own fields of a cell stay, through all that happens to it.
+func TestOwnFieldsStay(t *testing.T) {
+	db, g := theatre(t)
+	ctx := t.Context()
+	_, err := db.Collection("screenings").UpdateByID(ctx, "s", bson.D{{Key: "$set", Value: bson.D{{Key: "cells.A.1.price", Value: 30}}}})
+	check(t, err)
+	check(t, g.Hold(ctx, "s", "$x", time.Hour, seats("A1")...)) // a holder is no expression
+	check(t, g.Claim(ctx, "s", "$x", seats("A1")...))
+	check(t, g.Release(ctx, "s", "$x", seats("A1")...))
+	if price := must(g.Cells(ctx, "s"))[0].Fields.Lookup("price"); price.AsInt64() != 30 {
+		t.Error(price)
+	}
+}
+
+// A hundred want the same four seats, one or two at a time: four are sold, each
+// once, and a pair is sold whole or not at all.
+func TestFourWinners(t *testing.T) {
+	_, g := theatre(t)
+	var mu sync.Mutex
+	sold := map[string]string{}
+	var group sync.WaitGroup
+	for i := range 100 {
+		group.Go(func() {
+			buyer := fmt.Sprint("buyer ", i)
+			want := seats(fmt.Sprint("A", i%4+1))
+			if i%10 == 0 {
+				want = append(want, seats(fmt.Sprint("A", (i+1)%4+1))...)
+			}
+			err := g.Claim(t.Context(), "s", buyer, want...)
+			if err == nil {
+				err = g.Claim(t.Context(), "s", buyer, want...) // a repetition
+				mu.Lock()
+				defer mu.Unlock()
+				for _, c := range want {
+					if other, ok := sold[c.String()]; ok {
+						t.Errorf("%s sold to %s and %s", c, other, buyer)
+					}
+					sold[c.String()] = buyer
+				}
+			} else if !errors.Is(err, prealloc.ErrTaken) {
+				t.Error(err)
+			}
+			if err != nil && !errors.Is(err, prealloc.ErrTaken) {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if len(sold) != 4 {
+		t.Errorf("%d seats sold", len(sold))
+	}
+	if diff := cmp.Diff(sold, taken(t, g)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Groups of two and three look for neighbours at once: no seat goes twice, and
+// nobody gets seats that are apart.
+func TestAdjacentUnderContention(t *testing.T) {
+	_, g := theatre(t)
+	var mu sync.Mutex
+	total := 0
+	var group sync.WaitGroup
+	for i := range 12 {
+		group.Go(func() {
+			cells, err := g.HoldAdjacent(t.Context(), "s", fmt.Sprint(i), time.Hour, 2+i%2)
+			if errors.Is(err, prealloc.ErrTaken) {
+				return
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			total += len(cells)
+			for j, c := range cells {
+				if c.Section != cells[0].Section || c.Name[0] != cells[0].Name[0]+byte(j) {
+					t.Errorf("apart: %v", cells)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if n := len(taken(t, g)); n != total || n < 14 {
+		t.Errorf("%d seats are held, %d were given", n, total)
+	}
+}
+
+func TestInvalid(t *testing.T) {
+	db, g := theatre(t)
+	ctx := t.Context()
+	coll := db.Collection("screenings")
+	for _, opts := range []prealloc.Options{{CellsField: "$a"}, {CellsField: "a.0"}, {HolderField: "a.b"}, {HolderField: "x", UntilField: "x"}} {
+		if _, err := prealloc.New[string, string](coll, &opts); !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Errorf("%+v: %v", opts, err)
+		}
+	}
+	flat := must(prealloc.New[any, any](coll, &prealloc.Options{Flat: true}))
+	for name, err := range map[string]error{
+		"no cells":          g.Claim(ctx, "s", "x"),
+		"twice":             g.Claim(ctx, "s", "x", seats("A1", "A1")...),
+		"created twice":     g.Create(ctx, "new", nil, seats("A1", "A1")...),
+		"dot":               g.Create(ctx, "new", nil, prealloc.Cell{Section: "A", Name: "1.5"}),
+		"no section":        g.Claim(ctx, "s", "x", prealloc.Cell{Name: "1"}),
+		"section":           flat.Claim(ctx, "s", "x", seats("A1")...),
+		"holder":            flat.Claim(ctx, "s", nil, prealloc.Cell{Name: "1"}),
+		"channel":           flat.Claim(ctx, "s", make(chan int), prealloc.Cell{Name: "1"}),
+		"id":                flat.Claim(ctx, nil, "x", prealloc.Cell{Name: "1"}),
+		"ttl":               g.Hold(ctx, "s", "x", 0, seats("A1")...),
+		"the grid's fields": g.Create(ctx, "new", bson.M{"cells": 1}, seats("A1")...),
+		"fields":            g.Create(ctx, "new", 7, seats("A1")...),
+		"adjacent":          errorOf(g.HoldAdjacent(ctx, "s", "x", time.Hour, 0)),
+	} {
+		if !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := prealloc.New[string, string](nil, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// CountsPipeline composes with a match of one's own.
+func TestCountsPipeline(t *testing.T) {
+	db, g := theatre(t)
+	check(t, g.Claim(t.Context(), "s", "x", seats("B1", "B2")...))
+	pipeline := append(mongo.Pipeline{{{Key: "$match", Value: bson.D{{Key: "film", Value: "Dumbo"}}}}}, g.CountsPipeline()...)
+	cursor, err := db.Collection("screenings").Aggregate(t.Context(), pipeline)
+	check(t, err)
+	var docs []struct {
+		Film     string
+		Sections []prealloc.Count
+	}
+	check(t, cursor.All(t.Context(), &docs))
+	if len(docs) != 1 || docs[0].Film != "Dumbo" || docs[0].Sections[1] != (prealloc.Count{Section: "B", Free: 4, Claimed: 2}) {
+		t.Errorf("%+v", docs)
+	}
+}
+
+// A claim in the caller's transaction is undone with it.
+func TestJoinsTheTransaction(t *testing.T) {
+	db, g := theatre(t)
+	no := errors.New("no")
+	err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+		if err := g.Claim(ctx, "s", "x", seats("A1")...); err != nil {
+			return err
+		}
+		return no
+	})
+	if !errors.Is(err, no) || len(taken(t, g)) != 0 {
+		t.Error(err, taken(t, g))
+	}
+}
+
+// BenchmarkClaim claims the seats of a grid of 200 one after another; doc.claim/op is
+// the same with one document a seat, and ratio the time of the first over the second.
+func BenchmarkClaim(b *testing.B) {
+	db := mongotest.Database(b)
+	g := must(prealloc.New[int, int](db.Collection("grids"), nil))
+	single := db.Collection("seats")
+	var grid, docs time.Duration
+	const seats = 200
+	for i := 0; b.Loop(); i++ {
+		cells := prealloc.Row("A", seats)
+		if err := g.Create(b.Context(), i, nil, cells...); err != nil {
+			b.Fatal(err)
+		}
+		var all []any
+		for n := range seats {
+			all = append(all, bson.D{{Key: "_id", Value: bson.D{{Key: "s", Value: i}, {Key: "n", Value: n}}}})
+		}
+		if _, err := single.InsertMany(b.Context(), all); err != nil {
+			b.Fatal(err)
+		}
+		for n := range seats {
+			start := time.Now()
+			if err := g.Claim(b.Context(), i, 1, cells[n]); err != nil {
+				b.Fatal(err)
+			}
+			middle := time.Now()
+			_, err := single.UpdateOne(b.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: "s", Value: i}, {Key: "n", Value: n}}}, {Key: "by", Value: nil}},
+				bson.D{{Key: "$set", Value: bson.D{{Key: "by", Value: 1}}}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			grid += middle.Sub(start)
+			docs += time.Since(middle)
+		}
+	}
+	b.ReportMetric(float64(grid.Microseconds())/float64(b.N*seats), "grid-µs/claim")
+	b.ReportMetric(float64(docs.Microseconds())/float64(b.N*seats), "doc-µs/claim")
+	b.ReportMetric(float64(grid)/float64(docs), "ratio")
+}
