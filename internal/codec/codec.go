@@ -37,6 +37,9 @@ func (c Codec) document(document any) (bson.Raw, error) {
 	if isNil(document) {
 		return nil, errors.New("nil document")
 	}
+	if c == (Codec{}) {
+		return bson.Marshal(document) // which pools its buffers
+	}
 	var out bytes.Buffer
 	e := bson.NewEncoder(bson.NewDocumentWriter(&out))
 	if r := c.registry(); r != nil {
@@ -103,6 +106,9 @@ func (c Codec) Value(v any) (bson.RawValue, error) {
 
 // Decode decodes a document into a pointer, as the driver's Decode does.
 func (c Codec) Decode(document bson.Raw, into any) error {
+	if c == (Codec{}) {
+		return bson.Unmarshal(document, into)
+	}
 	d := bson.NewDecoder(bson.NewDocumentReader(bytes.NewReader(document)))
 	if r := c.registry(); r != nil {
 		d.SetRegistry(r)
