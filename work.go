@@ -23,6 +23,9 @@ type Work struct {
 	BatchBytes int
 	// Progress is called after each batch with the result so far. Default nil.
 	Progress func(Result)
+	// Strict ends the call at the first document that is refused. Default false: it is
+	// counted in Result.Failed and passed over.
+	Strict bool
 	// DryRun writes nothing; Result.Done counts what would be written.
 	DryRun bool
 }

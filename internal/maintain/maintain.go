@@ -76,8 +76,8 @@ type Step func(ctx context.Context, batch []bson.Raw, work mongopatterns.Work, r
 
 // Run has step do all batches. A batch that the server refuses is done again
 // document by document; one that is refused by itself is counted, named and passed
-// over. In a transaction of the caller's, which such an error has ended, it ends
-// Run, as does every other error.
+// over. With Work.Strict, and in a transaction of the caller's, which such an error has
+// ended, it ends Run, as does every other error.
 //
 // The documents of a batch are distinct, and read before step: a step that writes
 // guards what it has read.
@@ -91,9 +91,19 @@ func Run(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, 
 		if err != nil {
 			return total, err
 		}
-		err := Apart(ctx, coll.Name(), batch, &total, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+		do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
 			return step(ctx, part, w, result)
-		})
+		}
+		err := error(nil)
+		if w.Strict {
+			var result mongopatterns.Result
+			if err = do(ctx, batch, &result); err == nil {
+				result.Examined += int64(len(batch))
+			}
+			total.Add(result)
+		} else {
+			err = Apart(ctx, coll.Name(), batch, &total, do)
+		}
 		if err != nil {
 			return total, err
 		}
@@ -113,6 +123,7 @@ func Apart(ctx context.Context, collection string, batch []bson.Raw, total *mong
 		return nil
 	}
 	if !fault.Refused(err) || txn.Running(ctx) {
+		total.Add(result) // what was done before the error
 		return err
 	}
 	if len(batch) == 1 {

@@ -94,6 +94,10 @@ func TestRunNamesWhatIsRefused(t *testing.T) {
 	if err != nil || dry.Done != 20 || dry.Failed != 0 {
 		t.Errorf("%+v, %v", dry, err)
 	}
+	strict, err := maintain.Run(t.Context(), coll, &mongopatterns.Work{Strict: true, BatchSize: 2}, maintain.Scan{}, finish(coll))
+	if !fault.Refused(err) || strict.Done != 2 || strict.Failed != 0 {
+		t.Errorf("%+v, %v", strict, err)
+	}
 }
 
 func TestRunEndsInTheCallersTransaction(t *testing.T) {

@@ -1,0 +1,48 @@
+package codec
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Fields are the names under which a struct's fields are stored, and whether t is a
+// struct whose names can be told: one that encodes itself, a map or a document has
+// none of its own.
+func (c Codec) Fields(t reflect.Type) (names []string, ok bool) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[bson.Marshaler]()) ||
+		reflect.PointerTo(t).Implements(reflect.TypeFor[bson.Unmarshaler]()) {
+		return nil, false
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.IsExported() && !f.Anonymous {
+			continue
+		}
+		tag, tagged := f.Tag.Lookup("bson")
+		if !tagged && c.BSON != nil && c.BSON.UseJSONStructTags {
+			tag, tagged = f.Tag.Lookup("json")
+		}
+		if !tagged && !strings.Contains(string(f.Tag), ":") {
+			tag = string(f.Tag) // a bare tag is a bson tag
+		}
+		name, flags, _ := strings.Cut(tag, ",")
+		switch {
+		case tag == "-":
+		case slices.Contains(strings.Split(flags, ","), "inline"):
+			inner, _ := c.Fields(f.Type)
+			names = append(names, inner...)
+		case !f.IsExported():
+		case name == "":
+			names = append(names, strings.ToLower(f.Name))
+		default:
+			names = append(names, name)
+		}
+	}
+	return names, true
+}

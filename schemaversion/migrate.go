@@ -1,0 +1,202 @@
+package schemaversion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// Migrate brings all documents that work selects to a version: Newest, or an older one by
+// the steps' Down. Documents of other versions stay readable all the time. It goes on
+// where an interrupted one stopped, and begins anew after one that ended. Result.Done are
+// written, Skipped of an unknown version, Failed refused by a step or the server.
+//
+// One runs at a time; a second is [ErrRunning] until the first ends, or has given no sign
+// for Options.Lease. A dry run needs no lease and runs the steps without writing.
+//
+// Cost: 3 round trips a batch of 1000, 3 in all for the lease; 1 document written for
+// each that changes. Reads by _id, or by the index on the version.
+func (v *Versions[T]) Migrate(ctx context.Context, to int, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "schemaversion: migrate")
+	return v.core.migrate(ctx, to, work)
+}
+
+func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (mongopatterns.Result, error) {
+	if to < c.first || to > c.newest() {
+		return mongopatterns.Result{}, fault.Invalid("to: version %d is not between %d and %d", to, c.first, c.newest())
+	}
+	scan := maintain.Scan{Filter: bson.D{{Key: c.field, Value: expr.Op("$nin", c.forms(to))}}}
+	if work != nil && work.DryRun {
+		return maintain.Run(ctx, c.coll, work, scan, func(_ context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+			_, _, err := c.upgrades(batch, to, w.Strict, result)
+			return err
+		})
+	}
+	var filter any
+	if work != nil {
+		filter = work.Filter
+	}
+	lease, err := c.acquire(ctx, to, filter)
+	if err != nil {
+		return mongopatterns.Result{}, err
+	}
+	if lease.last.Type != 0 {
+		// By $expr, as a plain $gt stays within the type of the last _id.
+		scan.Filter = append(scan.Filter, bson.E{Key: "$expr", Value: expr.Op("$gt", "$_id", expr.Literal(lease.last))})
+	}
+	start, done := time.Now(), int64(0)
+	result, err := maintain.Run(ctx, c.coll, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		if err := c.batch(ctx, batch, to, w.Strict, result); err != nil {
+			return err
+		}
+		if done += int64(len(batch)); c.Rate > 0 {
+			due := start.Add(time.Duration(float64(done) / float64(c.Rate) * float64(time.Second)))
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Until(due)):
+			}
+		}
+		return lease.reached(ctx, batch[len(batch)-1].Lookup("_id"))
+	})
+	return result, errors.Join(err, lease.release(ctx, err == nil))
+}
+
+// batch upgrades and stores documents. Those that somebody changed meanwhile are read
+// again, a few times; then the next Migrate finds them.
+func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool, result *mongopatterns.Result) error {
+	for range 5 {
+		models, ids, err := c.upgrades(batch, to, strict, result)
+		if err != nil || len(models) == 0 {
+			return err
+		}
+		written, err := c.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		var refused mongo.BulkWriteException
+		if err != nil && (strict || !errors.As(err, &refused) || !fault.Refused(err)) {
+			result.Done -= int64(len(models))
+			if written != nil {
+				result.Done += written.MatchedCount
+			}
+			return err
+		}
+		for _, e := range refused.WriteErrors {
+			result.Done--
+			result.Fail(c.coll.Name(), ids[e.Index], e)
+			ids[e.Index] = bson.RawValue{Type: bson.TypeNull} // not to be read again
+		}
+		missed := int64(len(models)-len(refused.WriteErrors)) - written.MatchedCount
+		if missed == 0 {
+			return nil
+		}
+		result.Done -= missed
+		batch, err = cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return cursor.Primary(c.coll).Find(ctx, bson.D{{Key: "_id", Value: expr.Op("$in", ids)}, {Key: c.field, Value: expr.Op("$nin", c.forms(to))}})
+		}))
+		if err != nil {
+			return err
+		}
+	}
+	result.Skipped += int64(len(batch))
+	return nil
+}
+
+// upgrades are the writes of a batch, all counted as Done, and their _ids. A document that a step
+// refuses is counted and named, or ends the run if strict.
+func (c *core) upgrades(batch []bson.Raw, to int, strict bool, result *mongopatterns.Result) (models []mongo.WriteModel, ids []bson.RawValue, err error) {
+	for _, doc := range batch {
+		made, err := c.chain.to(doc, to)
+		var model *mongo.UpdateOneModel
+		if err == nil {
+			model, err = c.model(doc, made)
+		}
+		switch {
+		case errors.Is(err, ErrNewer) && !strict:
+			result.Skipped++
+		case err != nil && strict:
+			return nil, nil, err
+		case err != nil:
+			result.Fail(c.coll.Name(), doc.Lookup("_id"), err)
+		case model != nil:
+			models, ids = append(models, model), append(ids, doc.Lookup("_id"))
+			result.Done++
+		}
+	}
+	return models, ids, nil
+}
+
+// lease is the right to migrate.
+type lease struct {
+	state *mongo.Collection
+	id    string
+	owner bson.ObjectID
+	term  time.Duration
+	last  bson.RawValue // the _id up to which all is done
+}
+
+// acquire takes the lease if nobody has it, or its owner gave no sign for too long. The time
+// is the server's.
+func (c *core) acquire(ctx context.Context, to int, filter any) (*lease, error) {
+	selected, err := c.codec.Value(bson.D{{Key: "to", Value: to}, {Key: "filter", Value: expr.And(filter)}})
+	if err != nil {
+		return nil, err
+	}
+	l := &lease{state: c.State, id: c.coll.Name(), owner: bson.NewObjectID(), term: c.Lease}
+	// The condition stands in the update, as an upsert takes none that compares fields.
+	free := expr.Op("$or", expr.Op("$eq", expr.IfNull("$until", nil), nil), expr.Op("$lte", "$until", "$$NOW"))
+	set := func(field string, v any) bson.E {
+		return bson.E{Key: field, Value: expr.Cond(free, v, expr.Field(field))}
+	}
+	// How far another filter or version came says nothing of this one.
+	same := expr.Op("$eq", "$work", expr.Literal(selected))
+	raw, err := c.State.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: l.id}}, mongo.Pipeline{expr.Op("$set", bson.D{
+		set("owner", l.owner), set("until", expr.Op("$add", "$$NOW", l.term.Milliseconds())),
+		set("work", expr.Literal(selected)), set("last", expr.Cond(same, "$last", "$$REMOVE")),
+	})}, options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)).Raw()
+	if mongo.IsDuplicateKeyError(err) {
+		return nil, ErrRunning // somebody began at the same time
+	}
+	if err != nil {
+		return nil, err
+	}
+	if owner, _ := value.Lookup(raw, "owner").ObjectIDOK(); owner != l.owner {
+		return nil, ErrRunning
+	}
+	l.last = value.Lookup(raw, "last")
+	return l, nil
+}
+
+// reached prolongs the lease and says how far the work has come.
+func (l *lease) reached(ctx context.Context, last bson.RawValue) error {
+	result, err := l.state.UpdateOne(ctx, bson.D{{Key: "_id", Value: l.id}, {Key: "owner", Value: l.owner}}, mongo.Pipeline{expr.Op("$set", bson.D{
+		{Key: "until", Value: expr.Op("$add", "$$NOW", l.term.Milliseconds())}, {Key: "last", Value: expr.Literal(last)},
+	})})
+	if err == nil && result.MatchedCount == 0 {
+		return fmt.Errorf("the lease was lost: %w", ErrRunning)
+	}
+	return err
+}
+
+// release gives the lease back, also after the context has ended. After the end the next
+// Migrate begins anew.
+func (l *lease) release(ctx context.Context, ended bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	unset := bson.D{{Key: "owner", Value: ""}, {Key: "until", Value: ""}}
+	if ended {
+		unset = append(unset, bson.E{Key: "last", Value: ""}, bson.E{Key: "work", Value: ""})
+	}
+	_, err := l.state.UpdateOne(ctx, bson.D{{Key: "_id", Value: l.id}, {Key: "owner", Value: l.owner}}, bson.D{{Key: "$unset", Value: unset}})
+	return err
+}

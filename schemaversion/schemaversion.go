@@ -1,0 +1,359 @@
+package schemaversion
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// Options say where the version stands and how Migrate works. The zero value of each
+// is its default.
+type Options struct {
+	// VersionField is the field with the version. Default "schema_version".
+	VersionField string
+	// First is the version of documents without one, from which the first step leads.
+	// Default 1.
+	First int
+	// Text writes versions as strings, "2". Default false: as int32. Both are read.
+	Text bool
+	// WriteBack has Get store a document that it upgraded, if nobody changed it
+	// meanwhile. Default false.
+	WriteBack bool
+	// Rate bounds Migrate, in documents a second. Default 0: no bound.
+	Rate int
+	// Lease is how long a Migrate that gives no sign keeps others out; it must be
+	// longer than a batch takes. Default 1 minute.
+	Lease time.Duration
+	// State is the collection of the leases and of how far Migrate has come. Default: the
+	// collection named as the documents' with ".migrations" added.
+	State *mongo.Collection
+	// Registry and BSON encode and decode T, and the types of Between. Default: the
+	// driver's own.
+	Registry *bson.Registry
+	BSON     *options.BSONOptions
+}
+
+// Versions are the documents of a collection, all of which read as T.
+type Versions[T any] struct{ core *core }
+
+// New returns the documents of coll, with the steps in the order of the versions. It does
+// no I/O.
+func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Versions[T], err error) {
+	defer fault.In(&err, "schemaversion: new")
+	if err := config.Collections("coll", coll); err != nil {
+		return nil, err
+	}
+	c := &core{coll: coll}
+	if opts != nil {
+		c.Options = *opts
+	}
+	if c.chain, err = newChain(steps, &c.Options); err != nil {
+		return nil, err
+	}
+	c.codec = codec.Codec{Registry: c.Registry, BSON: c.BSON}
+	if err := config.Apply(
+		config.Number("Options.Rate", &c.Rate, 0, 0, 1<<30),
+		config.Number("Options.Lease", (*int64)(&c.Lease), int64(time.Minute), int64(time.Second), int64(24*time.Hour))); err != nil {
+		return nil, err
+	}
+	if c.State == nil {
+		c.State = coll.Database().Collection(coll.Name() + ".migrations")
+	}
+	return &Versions[T]{c}, config.Collections("coll", coll, "Options.State", c.State)
+}
+
+func newChain(steps []Step, o *Options) (chain, error) {
+	err := config.Apply(
+		config.Name("Options.VersionField", &o.VersionField, "schema_version"),
+		config.Number("Options.First", &o.First, 1, 0, 1<<20))
+	if err != nil {
+		return chain{}, err
+	}
+	c := chain{field: o.VersionField, first: o.First, text: o.Text}
+	for i, s := range steps {
+		if s.typed != nil {
+			s.Up = s.typed(codec.Codec{Registry: o.Registry, BSON: o.BSON})
+		}
+		if s.Up == nil {
+			return chain{}, fault.Invalid("steps[%d]: Up is missing", i)
+		}
+		c.steps = append(c.steps, s)
+	}
+	return c, nil
+}
+
+// Newest is the version that T is.
+func (v *Versions[T]) Newest() int { return v.core.newest() }
+
+// Indexes are one on the version, by collection name. Only Status, Filter and
+// Migrate use it: leave it out where the collection is small.
+func (v *Versions[T]) Indexes() map[string][]mongo.IndexModel {
+	return map[string][]mongo.IndexModel{v.core.coll.Name(): {{Keys: bson.D{{Key: v.core.field, Value: 1}}}}}
+}
+
+// EnsureIndexes creates the indexes that are missing.
+//
+// Cost: 1 round trip, 2 if an index is missing.
+func (v *Versions[T]) EnsureIndexes(ctx context.Context) (err error) {
+	defer fault.In(&err, "schemaversion: ensure indexes")
+	return indexes.EnsureAll(ctx, v.core.coll.Database(), v.Indexes())
+}
+
+// ShardKey is _id, by collection name.
+func (v *Versions[T]) ShardKey() map[string]bson.D {
+	return map[string]bson.D{v.core.coll.Name(): {{Key: "_id", Value: 1}}}
+}
+
+// Get reads a document in the newest version.
+//
+// Cost: 1 round trip, index _id. With Options.WriteBack 1 more and 1 document
+// written for an old one.
+func (v *Versions[T]) Get(ctx context.Context, id any) (out T, err error) {
+	defer fault.In(&err, "schemaversion: get")
+	raw, made, err := v.core.get(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	if v.core.WriteBack {
+		if _, err := v.core.store(ctx, raw, made); err != nil && !fault.Refused(err) {
+			return out, err
+		}
+	}
+	return out, v.core.codec.Decode(made, &out)
+}
+
+// Find reads documents in the newest version. filter sees them as they are stored:
+// see Filter. nil selects all.
+//
+// Cost: 1 round trip a batch, index as the filter's.
+func (v *Versions[T]) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[T, error] {
+	return fault.Seq("schemaversion: find", func(yield func(T, error) bool) {
+		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return v.core.coll.Find(ctx, expr.And(filter), opts...)
+		}) {
+			var out T
+			if err == nil {
+				out, err = decode[T](v.core, c.Current)
+			}
+			if !yield(out, err) || err != nil {
+				return
+			}
+		}
+	})
+}
+
+func decode[T any](c *core, raw bson.Raw) (out T, err error) {
+	made, err := c.to(raw, c.newest())
+	if err == nil {
+		err = c.codec.Decode(made, &out)
+	}
+	return out, err
+}
+
+// Decode upgrades a document that was read elsewhere.
+func (v *Versions[T]) Decode(raw bson.Raw) (out T, err error) {
+	defer fault.In(&err, "schemaversion: decode")
+	return decode[T](v.core, raw)
+}
+
+// Encode is the document of a value, with the newest version, whatever version it
+// holds in a field of its own.
+func (v *Versions[T]) Encode(value T) (raw bson.Raw, err error) {
+	defer fault.In(&err, "schemaversion: encode")
+	return v.core.encode(value)
+}
+
+// Insert stores a value with its version and returns its _id.
+//
+// Cost: 1 round trip, 1 document written.
+func (v *Versions[T]) Insert(ctx context.Context, value T) (id any, err error) {
+	defer fault.In(&err, "schemaversion: insert")
+	raw, err := v.core.encode(value)
+	if err != nil {
+		return nil, err
+	}
+	result, err := v.core.coll.InsertOne(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
+	return result.InsertedID, nil
+}
+
+// Update changes a document by a driver's update, which can count on the newest
+// version: an old document is upgraded before. update must not change the version.
+//
+// Cost: 1 round trip, 1 document written, index _id. For an old document 4 and 2.
+func (v *Versions[T]) Update(ctx context.Context, id, update any) (err error) {
+	defer fault.In(&err, "schemaversion: update")
+	return v.core.update(ctx, id, update)
+}
+
+// Filter selects, in every version, what of returns a condition for: a field that has
+// moved is looked for where that version has it. of returns nil for a version that has
+// none of them.
+func (v *Versions[T]) Filter(of func(version int) bson.D) bson.D {
+	var either bson.A
+	for n := v.core.first; n <= v.core.newest(); n++ {
+		if filter := of(n); filter != nil {
+			either = append(either, expr.Op("$and", bson.A{v.core.only(n), filter}))
+		}
+	}
+	if either == nil {
+		return bson.D{{Key: "$nor", Value: bson.A{bson.D{}}}}
+	}
+	return expr.Op("$or", either)
+}
+
+// Status counts the documents by version; -1 stands for versions that this program
+// does not know.
+//
+// Cost: 1 round trip. It reads the index on the version ([Versions.Indexes]), else
+// all documents.
+func (v *Versions[T]) Status(ctx context.Context) (counts map[int]int64, err error) {
+	defer fault.In(&err, "schemaversion: status")
+	return v.core.status(ctx)
+}
+
+// core works on BSON.
+type core struct {
+	Options
+	chain
+	coll  *mongo.Collection
+	codec codec.Codec
+}
+
+// only selects the documents of a version.
+func (c *core) only(version int) bson.D {
+	return bson.D{{Key: c.field, Value: expr.Op("$in", c.forms(version))}}
+}
+
+func (c *core) encode(v any) (bson.Raw, error) {
+	raw, err := c.codec.Document(v)
+	if err != nil {
+		return nil, err
+	}
+	return c.stamp(raw)
+}
+
+// stamp writes the newest version into a document.
+func (c *chain) stamp(raw bson.Raw) (bson.Raw, error) {
+	elements, err := raw.Elements()
+	if err != nil {
+		return nil, err
+	}
+	out := bson.D{{Key: c.field, Value: c.stored(c.newest())}}
+	for _, e := range elements {
+		if e.Key() == "_id" {
+			out = append(bson.D{{Key: "_id", Value: e.Value()}}, out...)
+		} else if e.Key() != c.field {
+			out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
+		}
+	}
+	return bson.Marshal(out)
+}
+
+// get is a document as stored and in the newest version.
+func (c *core) get(ctx context.Context, id any) (raw, made bson.Raw, err error) {
+	key, err := c.codec.Value(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err = c.coll.FindOne(ctx, bson.D{{Key: "_id", Value: value.Equal(key)}}).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, nil, fault.ErrNotFound
+	}
+	if err == nil {
+		made, err = c.to(raw, c.newest())
+	}
+	return raw, made, err
+}
+
+// store writes what an upgrade changed, if the document still is what it was made
+// from; done is false if it is not.
+func (c *core) store(ctx context.Context, before, after bson.Raw) (done bool, err error) {
+	model, err := c.model(before, after)
+	if err != nil || model == nil {
+		return err == nil, err
+	}
+	result, err := c.coll.UpdateOne(ctx, model.Filter, model.Update)
+	return err == nil && result.MatchedCount == 1, err
+}
+
+// model is the guarded update from before to after, nil if nothing changes.
+func (c *core) model(before, after bson.Raw) (*mongo.UpdateOneModel, error) {
+	guard, update, err := difference(before, after)
+	if err != nil || update == nil {
+		return nil, err
+	}
+	return mongo.NewUpdateOneModel().SetUpdate(update).SetFilter(bson.D{
+		{Key: "_id", Value: value.Equal(before.Lookup("_id"))}, {Key: "$expr", Value: expr.Op("$and", guard...)},
+	}), nil
+}
+
+func (c *core) update(ctx context.Context, id, update any) error {
+	key, err := c.codec.Value(id)
+	if err != nil {
+		return err
+	}
+	current := append(bson.D{{Key: "_id", Value: value.Equal(key)}}, c.only(c.newest())...)
+	for {
+		result, err := c.coll.UpdateOne(ctx, current, update)
+		if err != nil || result.MatchedCount == 1 {
+			return err
+		}
+		raw, made, err := c.get(ctx, id)
+		if err != nil {
+			return err
+		}
+		done, err := c.store(ctx, raw, made)
+		if err != nil {
+			return err
+		}
+		if !done && txn.Running(ctx) {
+			// Its snapshot will not show what the other wrote.
+			return txn.Conflict("upgrade")
+		}
+	}
+}
+
+func (c *core) status(ctx context.Context) (map[int]int64, error) {
+	type group struct {
+		ID bson.RawValue `bson:"_id"`
+		N  int64
+	}
+	out := map[int]int64{}
+	for g, err := range cursor.Decode[group](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return c.coll.Aggregate(ctx, mongo.Pipeline{
+			expr.Op("$sort", bson.D{{Key: c.field, Value: 1}}), // by the index, if there is one
+			expr.Op("$group", bson.D{{Key: "_id", Value: expr.Field(c.field)}, {Key: "n", Value: expr.Op("$sum", 1)}}),
+		}, options.Aggregate().SetAllowDiskUse(true))
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		doc, err := bson.Marshal(bson.D{{Key: c.field, Value: g.ID}})
+		if err != nil {
+			return nil, err
+		}
+		n, ok := c.version(doc)
+		if !ok || n < c.first || n > c.newest() {
+			n = -1
+		}
+		out[n] += g.N
+	}
+	return out, nil
+}

@@ -1,0 +1,561 @@
+package schemaversion_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/schemaversion"
+)
+
+func TestMain(m *testing.M) { mongotest.Main(m) }
+
+type contactV2 struct {
+	Name    string   `bson:"name"`
+	Methods []bson.D `bson:"contact_method"`
+}
+
+type contact struct {
+	ID      int      `bson:"_id"`
+	Version string   `bson:"schema_version,omitempty"`
+	Name    string   `bson:"name"`
+	Methods []bson.D `bson:"contact_method"`
+	Count   int      `bson:"methods"`
+}
+
+type counted struct {
+	Name    string   `bson:"name"`
+	Methods []bson.D `bson:"contact_method"`
+	Count   int      `bson:"methods"`
+}
+
+var phones = []string{"home", "work", "mobile"}
+
+// steps lead from phones to contact methods, and then count these.
+var steps = []schemaversion.Step{
+	{
+		Up: func(doc bson.D) (out bson.D, err error) {
+			methods := bson.A{}
+			for _, e := range doc {
+				if slices.Contains(phones, e.Key) {
+					methods = append(methods, bson.D{e})
+				} else {
+					out = append(out, e)
+				}
+				if e.Key == "poison" {
+					return nil, errors.New("poison")
+				}
+			}
+			return append(out, bson.E{Key: "contact_method", Value: methods}), nil
+		},
+		Down: func(doc bson.D) (out bson.D, err error) {
+			for _, e := range doc {
+				if e.Key != "contact_method" {
+					out = append(out, e)
+					continue
+				}
+				for _, m := range e.Value.(bson.A) {
+					out = append(out, m.(bson.D)...)
+				}
+			}
+			return out, nil
+		},
+	},
+	schemaversion.Between(func(old contactV2) (counted, error) {
+		return counted{old.Name, old.Methods, len(old.Methods)}, nil
+	}),
+}
+
+type golden struct {
+	Stored, Newest bson.Raw
+}
+
+func goldens(t testing.TB) (out []golden) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/golden.json")
+	check(t, err)
+	var all []struct{ Stored, Newest json.RawMessage }
+	check(t, json.Unmarshal(text, &all))
+	for _, g := range all {
+		var stored, newest bson.D
+		check(t, bson.UnmarshalExtJSON(g.Stored, false, &stored))
+		check(t, bson.UnmarshalExtJSON(g.Newest, false, &newest))
+		out = append(out, golden{raw(t, stored), raw(t, newest)})
+	}
+	return out
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func raw(t testing.TB, v any) bson.Raw {
+	t.Helper()
+	out, err := bson.Marshal(v)
+	check(t, err)
+	return out
+}
+
+func contacts(t testing.TB, opts schemaversion.Options) (*mongo.Database, *mongo.Collection, *schemaversion.Versions[contact]) {
+	t.Helper()
+	db := mongotest.Database(t)
+	coll := db.Collection("contacts")
+	for _, g := range goldens(t) {
+		_, err := coll.InsertOne(t.Context(), g.Stored)
+		check(t, err)
+	}
+	opts.Text = true
+	return db, coll, must(schemaversion.New[contact](coll, steps, &opts))
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func stored(t testing.TB, coll *mongo.Collection, id any) bson.Raw {
+	t.Helper()
+	doc, err := coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: id}}).Raw()
+	check(t, err)
+	return doc
+}
+
+// same compares two documents but for the order of their fields.
+func same(t testing.TB, want, got bson.Raw) {
+	t.Helper()
+	var a, b bson.M
+	check(t, bson.Unmarshal(want, &a))
+	check(t, bson.Unmarshal(got, &b))
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Errorf("(-want +got) %s", diff)
+	}
+}
+
+// Golden documents of every version read the same in all ways, and migrate to the
+// same bytes but for the order.
+func TestGolden(t *testing.T) {
+	_, coll, c := contacts(t, schemaversion.Options{})
+	found := map[int]contact{}
+	for v, err := range c.Find(t.Context(), nil) {
+		check(t, err)
+		found[v.ID] = v
+	}
+	for _, g := range goldens(t) {
+		var want contact
+		check(t, bson.Unmarshal(raw(t, must(c.Decode(g.Newest))), &want))
+		id := int(g.Stored.Lookup("_id").Int32())
+		for name, got := range map[string]contact{"Decode": must(c.Decode(g.Stored)), "Get": must(c.Get(t.Context(), id)), "Find": found[id]} {
+			want.Version, got.Version = "", ""
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s of %v: %s", name, g.Stored, diff)
+			}
+		}
+		same(t, g.Stored, stored(t, coll, id)) // reading changed nothing
+	}
+	result, err := c.Migrate(t.Context(), c.Newest(), nil)
+	if err != nil || result.Examined != 5 || result.Done != 5 || result.Failed != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	for _, g := range goldens(t) {
+		same(t, g.Newest, stored(t, coll, g.Stored.Lookup("_id")))
+	}
+	if again := must(c.Migrate(t.Context(), c.Newest(), nil)); again.Examined != 0 {
+		t.Errorf("%+v", again)
+	}
+}
+
+func TestCosts(t *testing.T) {
+	db, _, c := contacts(t, schemaversion.Options{})
+	_, _, back := contacts(t, schemaversion.Options{WriteBack: true})
+	ctx := t.Context()
+	cmds := costs.Record(t, db, 0, []string{"find"}, func() error { _, err := c.Get(ctx, 1); return err })
+	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
+	if _, err := back.Get(ctx, 1); err != nil {
+		t.Error(err)
+	}
+	costs.Record(t, db, 0, []string{"find"}, func() error {
+		for _, err := range c.Find(ctx, bson.M{}) {
+			check(t, err)
+		}
+		return nil
+	})
+	costs.Record(t, db, 1, []string{"insert"}, func() error { _, err := c.Insert(ctx, contact{ID: 9, Methods: []bson.D{}}); return err })
+	rename := bson.M{"$set": bson.M{"name": "x"}}
+	cmds = costs.Record(t, db, 1, []string{"update"}, func() error { return c.Update(ctx, 9, rename) })
+	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
+	costs.Record(t, db, 2, []string{"update", "find", "update", "update"}, func() error { return c.Update(ctx, 1, rename) })
+	costs.Record(t, db, 0, []string{"aggregate"}, func() error { _, err := c.Status(ctx); return err })
+	costs.Record(t, db, 4+3, []string{"findAndModify", "find", "update", "update", "update"}, func() error {
+		_, err := c.Migrate(ctx, 3, nil)
+		return err
+	})
+}
+
+func TestWriteBack(t *testing.T) {
+	db, coll, c := contacts(t, schemaversion.Options{WriteBack: true})
+	costs.Record(t, db, 1, []string{"find", "update"}, func() error { _, err := c.Get(t.Context(), 2); return err })
+	same(t, goldens(t)[1].Newest, stored(t, coll, 2))
+	costs.Record(t, db, 0, []string{"find"}, func() error { _, err := c.Get(t.Context(), 2); return err })
+	// What the step does not touch is not in the write; what it does is guarded.
+	cmds := mongotest.Record(t, db, func() { must(c.Get(t.Context(), 4)) })
+	update := cmds[1].Body.Lookup("updates", "0", "u").Document()
+	var changes struct {
+		Set   bson.M `bson:"$set"`
+		Unset bson.M `bson:"$unset"`
+	}
+	check(t, bson.Unmarshal(update, &changes))
+	if len(changes.Set) != 3 || changes.Set["methods"] != int32(0) || changes.Unset != nil {
+		t.Errorf("%v", update)
+	}
+}
+
+// Writers of the old program change documents while they are upgraded by readers and by
+// Migrate: no change of theirs is lost.
+func TestNothingIsOverwritten(t *testing.T) {
+	_, coll, c := contacts(t, schemaversion.Options{WriteBack: true})
+	const n = 60
+	for i := range n {
+		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 100 + i}, {Key: "home", Value: "0"}, {Key: "n", Value: 0}})
+		check(t, err)
+	}
+	var group sync.WaitGroup
+	for w := range 2 {
+		group.Go(func() { // old programs, each for a field of its own: home moves, n stays
+			for i := range n {
+				for range 3 {
+					_, err := coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: 100 + i}}, bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+				if w == 0 {
+					_, err := coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: 100 + i}, {Key: "home", Value: "0"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "home", Value: "1"}}}})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+		group.Go(func() {
+			for i := range n {
+				if _, err := c.Get(t.Context(), 100+i); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Go(func() {
+		for range 3 {
+			if _, err := c.Migrate(t.Context(), 3, &mongopatterns.Work{BatchSize: 7}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	group.Wait()
+	if _, err := c.Migrate(t.Context(), 3, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		doc := stored(t, coll, 100+i)
+		if got := doc.Lookup("n").AsInt64(); got != 6 {
+			t.Errorf("%d of 6 changes: %v", got, doc)
+		}
+		methods, _ := doc.Lookup("contact_method").Array().Values()
+		if len(methods) != 1 || doc.Lookup("home").Type != 0 {
+			t.Errorf("%v", doc)
+		}
+	}
+}
+
+func TestNewerIsNeverOverwritten(t *testing.T) {
+	_, coll, c := contacts(t, schemaversion.Options{WriteBack: true})
+	for id, version := range map[int]any{20: "4", 21: 4.5, 22: "two", 23: 0, 24: bson.A{1}} {
+		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "schema_version", Value: version}, {Key: "name", Value: "later"}})
+		check(t, err)
+		before := stored(t, coll, id)
+		_, err = c.Get(t.Context(), id)
+		var newer *schemaversion.NewerError
+		if !errors.Is(err, schemaversion.ErrNewer) || !errors.As(err, &newer) || newer.ID.AsInt64() != int64(id) || newer.Newest != 3 {
+			t.Errorf("%v: %v", version, err)
+		}
+		if err := c.Update(t.Context(), id, bson.M{"$set": bson.M{"name": "x"}}); !errors.Is(err, schemaversion.ErrNewer) {
+			t.Errorf("%v: %v", version, err)
+		}
+		result, err := c.Migrate(t.Context(), 3, &mongopatterns.Work{Filter: bson.D{{Key: "_id", Value: id}}})
+		if err != nil || result.Skipped != 1 || result.Done != 0 {
+			t.Errorf("%v: %+v, %v", version, result, err)
+		}
+		same(t, before, stored(t, coll, id))
+	}
+	if counts := must(c.Status(t.Context())); counts[-1] != 5 || counts[1] != 3 || counts[2] != 2 || counts[3] != 1 {
+		t.Errorf("%v", counts)
+	}
+}
+
+func TestPoison(t *testing.T) {
+	_, coll, c := contacts(t, schemaversion.Options{})
+	poison := bson.D{{Key: "_id", Value: 0}, {Key: "poison", Value: true}, {Key: "home", Value: "1"}}
+	_, err := coll.InsertOne(t.Context(), poison)
+	check(t, err)
+	dry, err := c.Migrate(t.Context(), 3, &mongopatterns.Work{DryRun: true})
+	if err != nil || dry.Done != 5 || dry.Failed != 1 || dry.Examined != 6 {
+		t.Errorf("%+v, %v", dry, err)
+	}
+	same(t, goldens(t)[0].Stored, stored(t, coll, 1))
+	_, err = c.Migrate(t.Context(), 3, &mongopatterns.Work{Strict: true, BatchSize: 1})
+	var step *schemaversion.StepError
+	if !errors.As(err, &step) || step.From != 1 || step.To != 2 || step.ID.AsInt64() != 0 {
+		t.Errorf("%v", err)
+	}
+	result, err := c.Migrate(t.Context(), 3, nil)
+	if err != nil || result.Done != 5 || result.Failed != 1 || result.Failures[0].ID.AsInt64() != 0 || !errors.As(result.Failures[0].Err, &step) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	same(t, raw(t, poison), stored(t, coll, 0))
+}
+
+// The server refuses one document: it is named, and the others are written.
+func TestRefused(t *testing.T) {
+	_, coll, c := contacts(t, schemaversion.Options{})
+	check(t, coll.Database().RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "contacts"}, {Key: "validator", Value: bson.D{{Key: "$or", Value: bson.A{
+		bson.D{{Key: "methods", Value: bson.D{{Key: "$exists", Value: false}}}}, bson.D{{Key: "methods", Value: bson.D{{Key: "$ne", Value: 3}}}}}}}}}).Err())
+	result, err := c.Migrate(t.Context(), 3, nil)
+	if err != nil || result.Done != 4 || result.Failed != 1 || result.Failures[0].ID.AsInt64() != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	same(t, goldens(t)[1].Stored, stored(t, coll, 2))
+}
+
+func TestDown(t *testing.T) {
+	_, coll, _ := contacts(t, schemaversion.Options{})
+	two := must(schemaversion.New[bson.M](coll, steps[:1], &schemaversion.Options{Text: true}))
+	if _, err := two.Migrate(t.Context(), 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	result, err := two.Migrate(t.Context(), 1, &mongopatterns.Work{Filter: bson.M{"_id": 2}})
+	if err != nil || result.Done != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	want := append(bson.D{{Key: "schema_version", Value: "1"}}, must(bsonD(goldens(t)[1].Stored))...)
+	same(t, raw(t, want), stored(t, coll, 2))
+	three := must(schemaversion.New[bson.M](coll, steps, &schemaversion.Options{Text: true}))
+	result, err = three.Migrate(t.Context(), 2, &mongopatterns.Work{Filter: bson.M{"_id": 6}})
+	if err != nil || result.Failed != 1 {
+		t.Errorf("a step without Down: %+v, %v", result, err)
+	}
+}
+
+func bsonD(raw bson.Raw) (out bson.D, err error) {
+	err = bson.Unmarshal(raw, &out)
+	return out, err
+}
+
+// A Migrate that was cut off goes on where it was; another takes its lease only when it
+// is over.
+func TestLeaseAndCheckpoint(t *testing.T) {
+	db, coll, c := contacts(t, schemaversion.Options{})
+	for i := range 50 {
+		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: string(rune('A' + i))}, {Key: "home", Value: "1"}})
+		check(t, err)
+	}
+	state := db.Collection("contacts.migrations")
+	ctx, cancel := context.WithCancel(t.Context())
+	result, err := c.Migrate(ctx, 3, &mongopatterns.Work{BatchSize: 10, Progress: func(r mongopatterns.Result) {
+		if r.Examined != 10 {
+			return
+		}
+		if _, err := c.Migrate(t.Context(), 3, nil); !errors.Is(err, schemaversion.ErrRunning) || !errors.Is(err, mongopatterns.ErrConflict) {
+			t.Errorf("a second one: %v", err)
+		}
+		cancel()
+	}})
+	if !errors.Is(err, context.Canceled) || result.Done != 10 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	// An old program writes one behind the checkpoint: this run does not look there.
+	_, err = coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: -1}, {Key: "home", Value: "1"}})
+	check(t, err)
+	result, err = c.Migrate(t.Context(), 3, &mongopatterns.Work{BatchSize: 10})
+	if err != nil || result.Examined != 45 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if next := must(c.Migrate(t.Context(), 3, nil)); next.Done != 1 {
+		t.Errorf("the next begins anew: %+v", next)
+	}
+	// Somebody died with the lease.
+	_, err = state.UpdateByID(t.Context(), "contacts", bson.M{"$set": bson.M{"owner": bson.NewObjectID(), "until": time.Now().Add(time.Hour)}})
+	check(t, err)
+	if _, err := c.Migrate(t.Context(), 3, nil); !errors.Is(err, schemaversion.ErrRunning) {
+		t.Error(err)
+	}
+	_, err = state.UpdateByID(t.Context(), "contacts", bson.M{"$set": bson.M{"until": time.Now().Add(-time.Hour)}})
+	check(t, err)
+	if _, err := c.Migrate(t.Context(), 3, nil); err != nil {
+		t.Error(err)
+	}
+	// And one whose lease was taken meanwhile stops.
+	_, err = coll.DeleteMany(t.Context(), bson.M{})
+	check(t, err)
+	for i := range 3 {
+		_, err := coll.InsertOne(t.Context(), bson.M{"_id": i})
+		check(t, err)
+	}
+	_, err = c.Migrate(t.Context(), 3, &mongopatterns.Work{BatchSize: 1, Progress: func(r mongopatterns.Result) {
+		if r.Examined == 1 {
+			_, err := state.UpdateByID(t.Context(), "contacts", bson.M{"$set": bson.M{"owner": bson.NewObjectID()}})
+			check(t, err)
+		}
+	}})
+	if !errors.Is(err, schemaversion.ErrRunning) {
+		t.Error(err)
+	}
+}
+
+func TestRate(t *testing.T) {
+	_, _, c := contacts(t, schemaversion.Options{Rate: 50})
+	start := time.Now()
+	if _, err := c.Migrate(t.Context(), 3, &mongopatterns.Work{BatchSize: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < 100*time.Millisecond {
+		t.Errorf("5 documents at 50 a second took %v", took)
+	}
+}
+
+func TestFilter(t *testing.T) {
+	_, coll, c := contacts(t, schemaversion.Options{})
+	work := c.Filter(func(version int) bson.D {
+		if version == 1 {
+			return bson.D{{Key: "work", Value: bson.D{{Key: "$exists", Value: true}}}}
+		}
+		return bson.D{{Key: "contact_method.work", Value: bson.D{{Key: "$exists", Value: true}}}}
+	})
+	var ids []int
+	for v, err := range c.Find(t.Context(), work, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})) {
+		check(t, err)
+		ids = append(ids, v.ID)
+	}
+	if !slices.Equal(ids, []int{1, 2, 3}) {
+		t.Errorf("%v", ids)
+	}
+	if n := must(coll.CountDocuments(t.Context(), c.Filter(func(int) bson.D { return nil }))); n != 0 {
+		t.Errorf("%d", n)
+	}
+}
+
+func TestInsertAndUpdate(t *testing.T) {
+	_, coll, c := contacts(t, schemaversion.Options{})
+	id := must(c.Insert(t.Context(), contact{ID: 30, Version: "1", Name: "Han", Methods: []bson.D{}}))
+	if doc := stored(t, coll, id); doc.Lookup("schema_version").StringValue() != "3" {
+		t.Errorf("%v", doc)
+	}
+	check(t, c.Update(t.Context(), 2, bson.M{"$push": bson.M{"contact_method": bson.M{"skype": "x"}}}))
+	methods, _ := stored(t, coll, 2).Lookup("contact_method").Array().Values()
+	if len(methods) != 4 {
+		t.Errorf("%v", methods)
+	}
+	for _, err := range []error{c.Update(t.Context(), 99, bson.M{"$set": bson.M{"a": 1}}), errorOf(c.Get(t.Context(), 99))} {
+		if !errors.Is(err, mongo.ErrNoDocuments) {
+			t.Error(err)
+		}
+	}
+}
+
+func errorOf[T any](_ T, err error) error { return err }
+
+type chain struct{}
+
+var contactChain = schemaversion.Must(schemaversion.NewChain(steps, &schemaversion.Options{Text: true}))
+
+func (chain) Chain() *schemaversion.Chain { return contactChain }
+
+// A Doc upgrades itself when the driver reads it, and is stored as the newest.
+func TestDoc(t *testing.T) {
+	_, coll, _ := contacts(t, schemaversion.Options{})
+	type doc = schemaversion.Doc[bson.M, chain]
+	for _, g := range goldens(t) {
+		var d doc
+		check(t, coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: g.Stored.Lookup("_id")}}).Decode(&d))
+		_, err := coll.ReplaceOne(t.Context(), bson.D{{Key: "_id", Value: g.Stored.Lookup("_id")}}, d)
+		check(t, err)
+		want := must(bsonD(g.Newest))
+		for i := range want {
+			if want[i].Key == "schema_version" {
+				want[i].Value = "3"
+			}
+		}
+		same(t, raw(t, want), stored(t, coll, g.Stored.Lookup("_id")))
+	}
+	newer := raw(t, bson.M{"schema_version": 9})
+	if err := bson.Unmarshal(newer, new(doc)); !errors.Is(err, schemaversion.ErrNewer) {
+		t.Error(err)
+	}
+}
+
+func TestInvalid(t *testing.T) {
+	db := mongotest.Database(t)
+	coll := db.Collection("c")
+	for name, err := range map[string]error{
+		"no Up":   errorOf(schemaversion.New[bson.M](coll, []schemaversion.Step{{}}, nil)),
+		"nil":     errorOf(schemaversion.New[bson.M](nil, nil, nil)),
+		"field":   errorOf(schemaversion.New[bson.M](coll, nil, &schemaversion.Options{VersionField: "a.b"})),
+		"first":   errorOf(schemaversion.New[bson.M](coll, nil, &schemaversion.Options{First: -1})),
+		"rate":    errorOf(schemaversion.New[bson.M](coll, nil, &schemaversion.Options{Rate: -1})),
+		"lease":   errorOf(schemaversion.New[bson.M](coll, nil, &schemaversion.Options{Lease: 1})),
+		"state":   errorOf(schemaversion.New[bson.M](coll, nil, &schemaversion.Options{State: coll})),
+		"version": errorOf(must(schemaversion.New[bson.M](coll, nil, nil)).Migrate(t.Context(), 2, nil)),
+		"batch":   errorOf(must(schemaversion.New[bson.M](coll, nil, nil)).Migrate(t.Context(), 1, &mongopatterns.Work{BatchSize: -1})),
+		"value":   errorOf(must(schemaversion.New[any](coll, nil, nil)).Insert(t.Context(), 7)),
+	} {
+		if !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	v := must(schemaversion.New[bson.M](coll, nil, nil))
+	check(t, v.EnsureIndexes(t.Context()))
+	moves := must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) { return bson.D{{Key: "_id", Value: "other"}}, nil }}}, nil))
+	if _, err := moves.Decode(raw(t, bson.M{"_id": 1})); err == nil {
+		t.Error("a step may change the _id")
+	}
+}
+
+// BenchmarkDecode compares reading a document of the newest version with the driver's
+// Unmarshal.
+func BenchmarkDecode(b *testing.B) {
+	newest := goldens(b)[0].Newest
+	v := must(schemaversion.New[contact](new(mongo.Client).Database("x").Collection("x"), steps, nil))
+	b.Run("versions", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := v.Decode(newest); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("by hand", func(b *testing.B) {
+		for b.Loop() {
+			var c contact
+			if err := bson.Unmarshal(newest, &c); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
