@@ -46,7 +46,7 @@ func (s *starter) replicaSet(ctx context.Context, path string) (*Server, error) 
 		})
 	})
 	err := each(len(members), func(i int) (err error) {
-		members[i], err = startMember(ctx, path)
+		members[i], err = startMember(ctx, path, len(members) > 1)
 		return err
 	})
 	if err != nil {
@@ -87,7 +87,8 @@ func each(n int, fn func(int) error) error {
 }
 
 // startMember starts one mongod on a free port of 127.0.0.1, with little memory.
-func startMember(ctx context.Context, path string) (*Member, error) {
+// One of several gives up soon on a member that it copies from.
+func startMember(ctx context.Context, path string, several bool) (*Member, error) {
 	for attempt := 1; ; attempt++ {
 		port, err := freePort()
 		if err != nil {
@@ -100,6 +101,9 @@ func startMember(ctx context.Context, path string) (*Member, error) {
 			"--replSet", replicaSet, "--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5",
 			"--setParameter", "diagnosticDataCollectionEnabled=false",
 			"--setParameter", "enableTestCommands=1"} // has fail points
+		if several {
+			argv = append(argv, "--setParameter", "oplogNetworkTimeoutBufferSeconds=1")
+		}
 		if runtime.GOOS != "windows" {
 			argv = append(argv, "--nounixsocket") // it would outlive a kill
 		}
