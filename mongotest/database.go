@@ -28,12 +28,23 @@ const cleanupTimeout = 30 * time.Second
 // before the first use, 1 at the end.
 func Database(t testing.TB, opts ...*options.ClientOptions) *mongo.Database {
 	t.Helper()
-	db, err := sharedServer(t).database(opts...)
+	return sharedServer(t).Database(t, opts...)
+}
+
+// Database is [Database] on this server. Of a set of several members, which may
+// have no primary when t ends, the database is not dropped: it goes with the set.
+//
+// Cost: no round trip before the first use, 1 at the end.
+func (s *Server) Database(t testing.TB, opts ...*options.ClientOptions) *mongo.Database {
+	t.Helper()
+	db, err := s.database(opts...)
 	if err != nil {
 		t.Fatalf("mongotest: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := discard(db); err != nil {
+		if len(s.members) > 1 {
+			disconnect(db, time.Second)
+		} else if err := discard(db); err != nil {
 			t.Errorf("mongotest: clean up after the test: %v", err)
 		}
 	})
@@ -108,16 +119,22 @@ func databaseName() string {
 	return fmt.Sprintf("mongotest_%d_%x", os.Getpid(), random)
 }
 
+// discard drops db and disconnects its client.
 func discard(db *mongo.Database) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
-	client := db.Client()
-	defer recorders.Delete(client)
 	err := db.Drop(ctx)
-	if closing := client.Disconnect(ctx); err == nil {
-		err = closing
-	}
+	disconnect(db, cleanupTimeout)
 	return err
+}
+
+// disconnect closes the client of db. What it cannot tell the server, the server
+// finds out by itself.
+func disconnect(db *mongo.Database, bound time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	recorders.Delete(db.Client())
+	_ = db.Client().Disconnect(ctx)
 }
 
 // Engine says what the server of db is: "mongodb", "documentdb" (the PostgreSQL

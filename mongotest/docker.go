@@ -224,7 +224,8 @@ func runContainer(ctx context.Context, provider *testcontainers.DockerProvider) 
 				endpoint = "127.0.0.1:" + port
 			}
 			// The set's member is known by a name that holds in the container only.
-			server, err = initiate(ctx, "mongodb://"+endpoint+"/?directConnection=true", "127.0.0.1:27017", stop)
+			uri := "mongodb://" + endpoint + "/?directConnection=true"
+			server, err = initiate(ctx, uri, uri, []string{"127.0.0.1:27017"}, stop)
 		}
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package mongotest_test
 
 import (
 	"context"
-	"runtime"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -37,6 +36,7 @@ func TestExplainReads(t *testing.T) {
 		keys    int64
 	}{
 		"find":     {bson.D{{Key: "find", Value: "c"}, {Key: "filter", Value: s1}}, "s_1__id_1", false, 21},
+		"one _id":  {bson.D{{Key: "find", Value: "c"}, {Key: "filter", Value: bson.D{{Key: "_id", Value: 7}}}}, "_id_", false, 1},
 		"multikey": {bson.D{{Key: "find", Value: "c"}, {Key: "filter", Value: bson.D{{Key: "tags", Value: 7}}}}, "tags_1", true, 3},
 		"count":    {bson.D{{Key: "count", Value: "c"}, {Key: "query", Value: s1}}, "s_1__id_1", false, 21},
 		"distinct": {bson.D{{Key: "distinct", Value: "c"}, {Key: "key", Value: "s"}, {Key: "query", Value: s1}}, "s_1__id_1", false, 21},
@@ -110,32 +110,8 @@ func TestRequirementsFail(t *testing.T) {
 		"multikey":             plan.RequireMultiKey,
 		"examined":             func(t testing.TB) { plan.RequireExamined(t, 60, 59) },
 	} {
-		if !fails(t, require) {
+		if !mongotest.Fails(t, require) {
 			t.Errorf("%s: the requirement held for %s", name, plan)
 		}
 	}
-}
-
-// fails runs check with a testing.TB that only notes the failure.
-func fails(t *testing.T, check func(testing.TB)) bool {
-	probe := &failure{TB: t}
-	done := make(chan struct{})
-	go func() { // Fatalf ends the goroutine
-		defer close(done)
-		check(probe)
-	}()
-	<-done
-	return probe.failed
-}
-
-type failure struct {
-	testing.TB
-	failed bool
-}
-
-func (f *failure) Helper() {}
-
-func (f *failure) Fatalf(string, ...any) {
-	f.failed = true
-	runtime.Goexit()
 }

@@ -99,7 +99,7 @@ func playServer() {
 // fakeServer answers hello, buildInfo and replSetInitiate, after which it takes
 // some hellos until it is the primary.
 type fakeServer struct {
-	build bson.D
+	build, hello bson.D
 
 	mu        sync.Mutex
 	initiated bool
@@ -163,7 +163,7 @@ func (f *fakeServer) answer(body bson.Raw) bson.D {
 		if f.initiated {
 			hello = append(hello, bson.E{Key: "setName", Value: replicaSet}, bson.E{Key: "secondary", Value: !f.primary})
 		}
-		return hello
+		return append(hello, f.hello...)
 	case "replSetInitiate":
 		f.initiated = true
 		return bson.D{ok}
@@ -292,6 +292,15 @@ type program struct {
 func (p *program) output() string {
 	text, _ := os.ReadFile(p.out)
 	return string(text)
+}
+
+func (p *program) isEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // wait lets the process end and returns its exit status.

@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // startBound is how long a server may take to come up while its process lives:
@@ -34,25 +34,65 @@ func (s *starter) mongod(ctx context.Context) (*Server, error) {
 	return s.replicaSet(ctx, path)
 }
 
-// replicaSet starts the mongod at path as a one-node replica set.
+// replicaSet starts a replica set of the mongod at path.
 func (s *starter) replicaSet(ctx context.Context, path string) (*Server, error) {
-	p, port, err := startMongod(ctx, path)
+	members := make([]*Member, max(s.members, 1))
+	stop := sync.OnceValue(func() error {
+		return each(len(members), func(i int) error {
+			if members[i] == nil {
+				return nil
+			}
+			return members[i].process.stop()
+		})
+	})
+	err := each(len(members), func(i int) (err error) {
+		members[i], err = startMember(ctx, path, len(members) > 1)
+		return err
+	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, stop())
 	}
-	server, err := initiate(ctx, "mongodb://127.0.0.1:"+port+"/?directConnection=true", "127.0.0.1:"+port, p.stop)
+	hosts := make([]string, len(members))
+	for i, m := range members {
+		hosts[i] = m.host
+	}
+	uri := members[0].URI
+	if len(members) > 1 {
+		// Clients notice soon that a member does not answer.
+		uri = "mongodb://" + strings.Join(hosts, ",") + "/?connectTimeoutMS=2000&heartbeatFrequencyMS=500&replicaSet=" + replicaSet
+	}
+	server, err := initiate(ctx, uri, members[0].URI, hosts, stop)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", path, err), p.stop())
+		return nil, errors.Join(fmt.Errorf("start %s: %w", path, err), stop())
+	}
+	server.members = members
+	if len(members) > 1 { // the others have copied what there is
+		err = each(len(members), func(i int) error { return members[i].ready(ctx) })
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w", path, err), stop())
 	}
 	return server, nil
 }
 
-// startMongod starts one mongod on a free port of 127.0.0.1. It needs no
-// durability and little memory.
-func startMongod(ctx context.Context, path string) (p *process, port string, err error) {
+// each calls fn for the numbers below n at the same time.
+func each(n int, fn func(int) error) error {
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { errs[i] = fn(i) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// startMember starts one mongod on a free port of 127.0.0.1, with little memory.
+// One of several gives up soon on a member that it copies from.
+func startMember(ctx context.Context, path string, several bool) (*Member, error) {
 	for attempt := 1; ; attempt++ {
-		if port, err = freePort(); err != nil {
-			return nil, "", err
+		port, err := freePort()
+		if err != nil {
+			return nil, err
 		}
 		dir := newFolderName()
 		argv := []string{path,
@@ -61,20 +101,25 @@ func startMongod(ctx context.Context, path string) (p *process, port string, err
 			"--replSet", replicaSet, "--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5",
 			"--setParameter", "diagnosticDataCollectionEnabled=false",
 			"--setParameter", "enableTestCommands=1"} // has fail points
+		if several {
+			argv = append(argv, "--setParameter", "oplogNetworkTimeoutBufferSeconds=1")
+		}
 		if runtime.GOOS != "windows" {
 			argv = append(argv, "--nounixsocket") // it would outlive a kill
 		}
-		if p, err = launch(dir, os.Environ(), argv...); err != nil {
-			return nil, "", err
+		p, err := launch(dir, os.Environ(), argv...)
+		if err != nil {
+			return nil, err
 		}
 		err = p.poll(ctx, startBound, func() bool { return bytes.Contains(p.log(), []byte("Waiting for connections")) })
 		if err == nil {
-			return p, port, nil
+			host := "127.0.0.1:" + port
+			return &Member{URI: "mongodb://" + host + "/?directConnection=true", host: host, process: p}, nil
 		}
 		taken := bytes.Contains(p.log(), []byte("Address already in use"))
 		_ = p.stop()
 		if !taken || attempt == 3 {
-			return nil, "", fmt.Errorf("start %s: %w", path, err)
+			return nil, fmt.Errorf("start %s: %w", path, err)
 		}
 	}
 }
@@ -89,38 +134,28 @@ func freePort() (string, error) {
 	return strconv.Itoa(port), listener.Close()
 }
 
-// initiate makes the mongod at uri, which knows itself as member, a replica set
-// of one, and waits until it is the primary.
-func initiate(ctx context.Context, uri, member string, stop func() error) (*Server, error) {
+// Elections are quick: a primary that does not answer is replaced after 1.5 s
+// instead of 10 s.
+var setSettings = bson.D{{Key: "electionTimeoutMillis", Value: 1500}, {Key: "heartbeatIntervalMillis", Value: 200}, {Key: "heartbeatTimeoutSecs", Value: 2}}
+
+// initiate makes the mongods, which know each other by hosts, a replica set, and
+// waits until it has a primary. first is the URI of the first of them alone, uri
+// that of the set.
+func initiate(ctx context.Context, uri, first string, hosts []string, stop func() error) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, startBound)
 	defer cancel()
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
-	if err != nil {
-		return nil, err
+	members := bson.A{}
+	for i, host := range hosts {
+		members = append(members, bson.D{{Key: "_id", Value: i}, {Key: "host", Value: host}})
 	}
-	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
-	admin := client.Database("admin")
-	err = admin.RunCommand(ctx, bson.D{{Key: "replSetInitiate", Value: bson.D{
-		{Key: "_id", Value: replicaSet},
-		{Key: "members", Value: bson.A{bson.D{{Key: "_id", Value: 0}, {Key: "host", Value: member}}}},
-	}}}).Err()
+	err := command(ctx, first, nil, bson.D{{Key: "replSetInitiate", Value: bson.D{
+		{Key: "_id", Value: replicaSet}, {Key: "members", Value: members}, {Key: "settings", Value: setSettings}}}})
 	if err != nil {
 		return nil, fmt.Errorf("initiate the replica set: %w", err)
 	}
-	for {
-		var hello struct {
-			Primary bool `bson:"isWritablePrimary"`
-		}
-		if err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
-			return nil, err
-		}
-		if hello.Primary {
-			return describe(ctx, uri, stop)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait until it is the primary: %w", context.Cause(ctx))
-		case <-time.After(20 * time.Millisecond):
-		}
+	s := &Server{URI: uri, stop: stop}
+	if _, err := s.primary(ctx, func(hello) bool { return true }); err != nil {
+		return nil, fmt.Errorf("wait for a primary: %w", err)
 	}
+	return s, s.describe(ctx)
 }

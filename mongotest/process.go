@@ -22,7 +22,7 @@ import (
 type process struct {
 	dir   string
 	stop  func() error // ends the child and removes dir; idempotent
-	again func() error // starts the child anew in the same folder, ending it first if it runs; nil where that is not possible
+	again func() error // starts the child anew in the same folder, ending it first if it runs
 }
 
 // roomForData is what a memory file system must have free to hold a server's

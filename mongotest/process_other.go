@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"time"
 )
 
 // launch starts argv without a watchdog: here the child and its folder stay
@@ -37,12 +39,19 @@ func launch(dir string, env []string, argv ...string) (*process, error) {
 		_ = os.WriteFile(filepath.Join(dir, "exit"), fmt.Appendln(nil, cmd.ProcessState.ExitCode()), 0o600)
 		close(done)
 	}()
-	return &process{dir: dir, stop: sync.OnceValue(func() error {
+	return &process{dir: dir, again: func() error { return errSignals }, stop: sync.OnceValue(func() error {
 		_ = cmd.Process.Kill() // it may be dead already
 		<-done
 		return os.RemoveAll(dir)
 	})}, nil
 }
+
+// signal does nothing here.
+func (p *process) signal(string) error { return errSignals }
+
+var errSignals = fmt.Errorf("on %s: %w; it needs a Unix system", runtime.GOOS, errors.ErrUnsupported)
+
+const stopBound = 15 * time.Second
 
 const dockerWatchdog = ""
 

@@ -70,6 +70,17 @@ func TestVictim(t *testing.T) {
 	if end == "" {
 		t.Skip("run by TestEndOfProcess")
 	}
+	if end == "set" {
+		set, err := Start(t.Context(), &Options{Members: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := set.Members()[1].Pause(); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("blocking")
+		time.Sleep(time.Hour)
+	}
 	if _, err := shared(context.Background()); err != nil {
 		t.Fatal(err)
 	}

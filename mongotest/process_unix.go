@@ -93,6 +93,16 @@ func launch(dir string, env []string, argv ...string) (*process, error) {
 	}
 }
 
+var signals = map[string]syscall.Signal{"KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
+
+// signal sends the child a signal of this name.
+func (p *process) signal(name string) error {
+	if _, dead := p.exited(); dead {
+		return errors.New("it does not run")
+	}
+	return syscall.Kill(p.pid(), signals[name])
+}
+
 // guarded runs a shell script whose input ends with release, or with this
 // process. It has a session of its own, so that Ctrl-C does not reach it.
 func guarded(env []string, script string, args ...string) (hold *os.File, done <-chan error, err error) {

@@ -24,7 +24,8 @@ type Server struct {
 	// Version is the version of MongoDB that it is, or says it is like.
 	Version string
 
-	stop func() error // idempotent; nil when Start only connected
+	stop    func() error // idempotent; nil when Start only connected
+	members []*Member
 }
 
 // Options chooses the server that [Start] starts.
@@ -33,6 +34,10 @@ type Options struct {
 	// Empty: what MONGOTEST_SERVER names, and without it the first that works.
 	// MONGODB_URI wins over it.
 	Server string
+	// Members is how many mongods make up the replica set; 0 is 1. With 3 there
+	// are elections: see [Server.Members]. For more than 1, mongod has to be on
+	// PATH or the embedded one: MONGODB_URI and Docker are passed over.
+	Members int
 	// Stderr gets a line when something takes long (an image is pulled, a
 	// server is installed) or is passed over because it failed. Nil: os.Stderr.
 	Stderr io.Writer
@@ -61,6 +66,7 @@ func Start(ctx context.Context, opts *Options) (*Server, error) {
 		if opts.Stderr != nil {
 			s.stderr = opts.Stderr
 		}
+		s.members = opts.Members
 	}
 	s.cache, s.cacheErr = cacheFolder()
 	return s.start(ctx)
@@ -111,6 +117,7 @@ var theShared struct {
 // starter is one call of Start.
 type starter struct {
 	choice   string
+	members  int
 	stderr   io.Writer
 	cache    string
 	cacheErr error
@@ -136,21 +143,28 @@ type absent string
 func (a absent) Error() string { return string(a) }
 
 func (s *starter) start(ctx context.Context) (*Server, error) {
-	chosen := ways
+	if s.members < 0 || s.members > 7 {
+		return nil, fmt.Errorf("mongotest: %d members: a replica set has 1 to 7 that vote", s.members)
+	}
+	choices := ways
+	if s.members > 1 {
+		choices = ways[1:] // only processes can be killed and stopped
+	}
+	chosen := choices
 	if s.choice != "" {
 		chosen = nil
 		var names []string
-		for _, w := range ways {
+		for _, w := range choices {
 			names = append(names, w.name)
 			if w.name == s.choice {
 				chosen = []way{w}
 			}
 		}
 		if chosen == nil {
-			return nil, fmt.Errorf("mongotest: unknown server %q (MONGOTEST_SERVER or Options.Server): the choices are %s", s.choice, strings.Join(names, ", "))
+			return nil, fmt.Errorf("mongotest: no server %q to choose (MONGOTEST_SERVER or Options.Server): the choices are %s", s.choice, strings.Join(names, ", "))
 		}
 	}
-	if uri := os.Getenv("MONGODB_URI"); uri != "" {
+	if uri := os.Getenv("MONGODB_URI"); uri != "" && s.members <= 1 {
 		if s.choice != "" {
 			s.say("MONGODB_URI is set and wins over %s", s.choice)
 		}
@@ -183,20 +197,17 @@ func (s *starter) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.stderr, "mongotest: "+format+"\n", args...)
 }
 
-// describe asks the server at uri what it is; stop, which is idempotent, ends it.
-func describe(ctx context.Context, uri string, stop func() error) (*Server, error) {
+// describe asks the server what it is.
+func (s *Server) describe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	client, err := mongo.Connect(options.Client().ApplyURI(s.URI))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
-	engine, version, err := identify(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	return &Server{URI: uri, Engine: engine, Version: version, stop: stop}, nil
+	s.Engine, s.Version, err = identify(ctx, client)
+	return err
 }
 
 // cacheFolder is where servers are installed.

@@ -129,6 +129,27 @@ func TestURI(t *testing.T) {
 	}
 }
 
+// TestEngines: DocumentDB and others are not taken for MongoDB.
+func TestEngines(t *testing.T) {
+	storage := bson.E{Key: "storageEngines", Value: bson.A{"wiredTiger"}}
+	for name, c := range map[string]struct {
+		build, hello bson.D
+		want         string
+	}{
+		"mongod":           {bson.D{storage}, nil, "mongodb"},
+		"mongos":           {bson.D{{Key: "openssl", Value: bson.D{}}}, bson.D{{Key: "msg", Value: "isdbgrid"}}, "mongodb"},
+		"DocumentDB":       {bson.D{storage}, bson.D{{Key: "internal", Value: bson.D{{Key: "documentdb_versions", Value: bson.A{"0.109-0"}}}}}, "documentdb"},
+		"DocumentDB 0.108": {nil, bson.D{{Key: "msg", Value: "isdbgrid"}, {Key: "internal", Value: bson.D{}}}, "documentdb"},
+		"something":        {bson.D{{Key: "ferretdb", Value: bson.D{}}}, nil, "other"},
+	} {
+		f := &fakeServer{build: append(bson.D{{Key: "version", Value: "7.0.0"}}, c.build...), hello: c.hello, primary: true}
+		s, err := connect(t.Context(), "mongodb://"+listen(t, func(conn net.Conn) { _ = f.serve(conn) })+"/?directConnection=true")
+		if err != nil || s.Engine != c.want || s.Version != "7.0.0" {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+}
+
 func TestStartIsCancelled(t *testing.T) {
 	t.Setenv("MONGODB_URI", "mongodb://"+listen(t, silent)+"/")
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

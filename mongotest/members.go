@@ -1,0 +1,256 @@
+package mongotest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Member is one mongod of a replica set that [Start] started as a process. Its
+// methods end and start that process for real. They need a Unix system.
+type Member struct {
+	// URI connects to this member alone, whether it is the primary or not.
+	URI string
+
+	host    string
+	process *process
+}
+
+// ReplicaSet starts a replica set of this many members for t alone, and closes
+// it when t ends. It skips t under -short and fails it when there is no mongod
+// to start.
+//
+//	set := mongotest.ReplicaSet(t, 3)
+//	orders := set.Database(t).Collection("orders")
+//	primary, err := set.Primary(ctx)
+//	...
+//	err = primary.Kill()         // another member is elected
+//	...                          // what does your code do meanwhile?
+//	err = primary.Restart(ctx)   // it catches up
+//
+// Cost: starts the members, which takes some seconds.
+func ReplicaSet(t testing.TB, members int) *Server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a server; not run with -short")
+	}
+	s, err := Start(t.Context(), &Options{Members: members})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Members returns the members of the set if Start started them as processes:
+// not those of MONGODB_URI or of a container.
+//
+// Cost: none.
+func (s *Server) Members() []*Member { return slices.Clone(s.members) }
+
+// Primary waits until there is a primary, and returns it.
+//
+// Cost: 1 round trip; with none elected, until ctx ends.
+func (s *Server) Primary(ctx context.Context) (*Member, error) {
+	if len(s.members) == 0 {
+		return nil, errors.New("mongotest: the members of this server were not started by mongotest")
+	}
+	got, err := s.primary(ctx, func(hello) bool { return true })
+	if err != nil {
+		return nil, fmt.Errorf("mongotest: find the primary: %w", err)
+	}
+	for _, m := range s.members {
+		if m.host == got.Me {
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("mongotest: the primary %s is no member", got.Me)
+}
+
+// StepDown has the primary step down, and waits until the next one is elected:
+// another member, or, if there is none that can be, the same after some seconds.
+// It also works on a server that was not started here, if the user may do that.
+//
+// Cost: some round trips; 1 to 2 s.
+func (s *Server) StepDown(ctx context.Context) error {
+	old, err := s.primary(ctx, func(hello) bool { return true })
+	if err != nil {
+		return fmt.Errorf("mongotest: step down: %w", err)
+	}
+	// The others get 4 s to catch up. After 5 s the old one can be elected again.
+	away, catchUp := 5, 4
+	if len(old.Hosts) == 1 {
+		away, catchUp = 1, 0
+	}
+	err = command(ctx, s.URI, nil, bson.D{{Key: "replSetStepDown", Value: away},
+		{Key: "secondaryCatchUpPeriodSecs", Value: catchUp}, {Key: "force", Value: true}})
+	const notWritablePrimary, primarySteppedDown = 10107, 189 // it has been faster
+	var refused mongo.CommandError
+	if err != nil && (!errors.As(err, &refused) || refused.Code != notWritablePrimary && refused.Code != primarySteppedDown) {
+		return fmt.Errorf("mongotest: step down: %w", err)
+	}
+	if _, err := s.primary(ctx, func(h hello) bool { return h.ElectionID != old.ElectionID }); err != nil {
+		return fmt.Errorf("mongotest: wait for the next primary: %w", err)
+	}
+	return nil
+}
+
+// Kill ends the member at once, as a crash does. Its data stays for Restart.
+//
+// Cost: none.
+func (m *Member) Kill() error {
+	if _, dead := m.process.exited(); dead {
+		return nil
+	}
+	if err := m.process.signal("KILL"); err != nil {
+		return fmt.Errorf("mongotest: kill %s: %w", m.host, err)
+	}
+	bound := time.Now().Add(stopBound)
+	for time.Now().Before(bound) {
+		if _, dead := m.process.exited(); dead {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return fmt.Errorf("mongotest: %s is still there %v after it was killed", m.host, stopBound)
+}
+
+// Pause stops the member (SIGSTOP): its connections stay and nothing is answered,
+// as if the network to it were gone. A paused primary is replaced after some 2 s.
+// A command that waits for its answer is given up by the driver after 20 s with the
+// timeouts in [Server.URI], and after 70 s with its defaults, unless the context or
+// the client's Timeout ends it.
+//
+// Cost: none.
+func (m *Member) Pause() error {
+	if err := m.process.signal("STOP"); err != nil {
+		return fmt.Errorf("mongotest: pause %s: %w", m.host, err)
+	}
+	return nil
+}
+
+// Resume has a paused member go on.
+//
+// Cost: none.
+func (m *Member) Resume() error {
+	if err := m.process.signal("CONT"); err != nil {
+		return fmt.Errorf("mongotest: resume %s: %w", m.host, err)
+	}
+	return nil
+}
+
+// Restart starts the member again on its data and port, after killing it if it
+// runs, and waits until it is a primary, or a secondary that copies from another
+// member, if it finds one to copy from within 3 s.
+//
+// Cost: some round trips; 1 to 4 s.
+func (m *Member) Restart(ctx context.Context) error {
+	if err := m.Kill(); err != nil {
+		return err
+	}
+	before := m.process.pid()
+	err := m.process.again()
+	for bound := time.Now().Add(stopBound); err == nil && !m.process.runsAfter(before); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(bound) {
+			err = errors.New("the watchdog does not answer")
+		}
+	}
+	if err == nil {
+		err = m.ready(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("mongotest: restart %s: %w", m.host, err)
+	}
+	return nil
+}
+
+// ready waits until the member is a primary or a working secondary: one that just
+// looks for a member to copy from holds up majority writes for 20 s when that
+// member is paused.
+func (m *Member) ready(ctx context.Context) error {
+	var alone time.Time
+	return m.process.poll(ctx, startBound, func() bool {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		var h hello
+		if err := command(ctx, m.URI, &h, bson.D{{Key: "hello", Value: 1}}); err != nil || !h.Secondary {
+			return err == nil && h.Primary
+		}
+		if alone.IsZero() {
+			alone = time.Now()
+		}
+		var status struct {
+			Source string `bson:"syncSourceHost"`
+		}
+		err := command(ctx, m.URI, &status, bson.D{{Key: "replSetGetStatus", Value: 1}})
+		return err == nil && (status.Source != "" || time.Since(alone) > 3*time.Second)
+	})
+}
+
+// hello is what a server says of itself.
+type hello struct {
+	Primary    bool          `bson:"isWritablePrimary"`
+	Secondary  bool          `bson:"secondary"`
+	Me         string        `bson:"me"`
+	Hosts      []string      `bson:"hosts"`
+	ElectionID bson.ObjectID `bson:"electionId"`
+}
+
+// primary waits for a primary that fits, and returns what it says of itself.
+func (s *Server) primary(ctx context.Context, fits func(hello) bool) (h hello, err error) {
+	for {
+		h = hello{}
+		err = command(ctx, s.URI, &h, bson.D{{Key: "hello", Value: 1}})
+		if err == nil && h.Primary && fits(h) {
+			return h, nil
+		}
+		select {
+		case <-ctx.Done():
+			return hello{}, errors.Join(context.Cause(ctx), err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// command runs an admin command on a connection of its own, so that it meets the
+// set as it is now.
+func command(ctx context.Context, uri string, answer any, body bson.D) error {
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+	result := client.Database("admin").RunCommand(ctx, body)
+	if answer == nil {
+		return result.Err()
+	}
+	return result.Decode(answer)
+}
+
+// runsAfter reports whether another child than the one of this pid was started.
+func (p *process) runsAfter(pid int) bool {
+	now := p.pid()
+	return now > 0 && now != pid
+}
+
+// pid is the child's process id, 0 when it is not known yet.
+func (p *process) pid() int {
+	text, _ := os.ReadFile(filepath.Join(p.dir, "pid"))
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return pid
+}

@@ -1,0 +1,178 @@
+//go:build unix
+
+package mongotest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// TestMembers has the primary of a set step down, killed, and paused; each time
+// another is elected, and what was acknowledged is there.
+func TestMembers(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	set := ReplicaSet(t, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	if n := len(set.Members()); n != 3 {
+		t.Fatalf("%d members", n)
+	}
+	db := set.Database(t)
+	coll := db.Collection("c")
+	acknowledged := 0
+	insert := func() {
+		t.Helper()
+		if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: acknowledged}}); err != nil {
+			t.Fatal(err)
+		}
+		acknowledged++
+	}
+	primary := func() *Member {
+		t.Helper()
+		m, err := set.Primary(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	insert()
+
+	first := primary()
+	ok(set.StepDown(ctx))
+	second := primary()
+	if first == second {
+		t.Error("stepped down and still the primary")
+	}
+	insert()
+
+	ok(second.Kill())
+	ok(second.Kill()) // is dead already
+	if err := second.Pause(); err == nil || !strings.Contains(err.Error(), "does not run") {
+		t.Errorf("pause a dead member: %v", err)
+	}
+	insert() // waits for the election
+	third := primary()
+	if third == second {
+		t.Error("killed and still the primary")
+	}
+	ok(second.Restart(ctx))
+
+	ok(third.Pause())
+	coll = set.Database(t).Client().Database(db.Name()).Collection("c") // one that does not wait for it
+	insert()
+	fourth := primary()
+	if third == fourth {
+		t.Error("paused and still the primary")
+	}
+	ok(third.Resume())
+	ok(third.ready(ctx))
+	ok(fourth.Restart(ctx)) // while it runs
+	insert()
+
+	if n, err := coll.CountDocuments(ctx, bson.D{}); err != nil || n != int64(acknowledged) {
+		t.Errorf("%d of %d documents, %v", n, acknowledged, err)
+	}
+	ok(primary().Pause()) // Close ends a paused member too
+	ok(set.Close())
+	if left, _ := os.ReadDir(temp); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestOneMember: a single member steps down, is elected again, and keeps its data
+// over a crash.
+func TestOneMember(t *testing.T) {
+	set := ReplicaSet(t, 1)
+	if len(set.Members()) == 0 {
+		t.Skip("not started here as a process: MONGODB_URI or a container")
+	}
+	ctx := t.Context()
+	coll := set.Database(t).Collection("c")
+	for id := range 2 {
+		if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: id}}); err != nil {
+			t.Fatal(err)
+		}
+		err := set.StepDown(ctx)
+		if id == 1 {
+			err = set.Members()[0].Restart(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := set.Primary(ctx); err != nil || m != set.Members()[0] {
+			t.Errorf("primary %v, %v", m, err)
+		}
+	}
+	if n, err := coll.CountDocuments(ctx, bson.D{}); err != nil || n != 2 {
+		t.Errorf("%d documents, %v", n, err)
+	}
+}
+
+// TestMembersNeedProcesses: MONGODB_URI and Docker are no way to several members.
+func TestMembersNeedProcesses(t *testing.T) {
+	w := newWorld(t)
+	for _, variable := range append(w.env, "MONGODB_URI=mongodb://"+closedPort(t), "MONGOTEST_SERVER=mongod") {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value)
+	}
+	for _, c := range []struct {
+		opts Options
+		has  string
+	}{
+		{Options{Members: 3}, "mongod: not on PATH"},
+		{Options{Members: 3, Server: "docker"}, "the choices are mongod, embedded"},
+		{Options{Members: 8}, "1 to 7"},
+		{Options{Members: -1}, "1 to 7"},
+	} {
+		if _, err := Start(t.Context(), &c.opts); err == nil || !strings.Contains(err.Error(), c.has) {
+			t.Errorf("%+v: %v", c.opts, err)
+		}
+	}
+	s := &Server{URI: "mongodb://" + closedPort(t)}
+	if _, err := s.Primary(t.Context()); err == nil || s.Members() != nil {
+		t.Errorf("a server not started here: %v, %v", s.Members(), err)
+	}
+}
+
+// A killed test leaves nothing of a set either, paused members among it.
+func TestEndOfSet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a server; not run with -short")
+	}
+	t.Parallel()
+	cache, err := cacheFolder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, "MONGOTEST_TEST_END=set", "MONGOTEST_CACHE="+cache)
+	w.env[0] = "PATH=" + os.Getenv("PATH")
+	p := w.run(t, nil, "-test.run=^TestVictim$")
+	eventually(t, "the victim blocks", func() bool { return strings.Contains(p.output(), "blocking") || p.isEnded() })
+	folders, _ := filepath.Glob(filepath.Join(w.temp, "mongotest-*"))
+	if len(folders) != 3 {
+		t.Fatalf("%d servers:\n%s", len(folders), p.output())
+	}
+	var pids []int
+	for _, dir := range folders {
+		pids = append(pids, (&process{dir: dir}).pid())
+	}
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range pids {
+		w.gone(t, pid)
+	}
+}
