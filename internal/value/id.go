@@ -2,12 +2,14 @@ package value
 
 import (
 	"errors"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // CheckID refuses what no _id can be and what no reference can name: nothing, null,
-// undefined, arrays and regular expressions.
+// undefined, arrays, regular expressions, and documents that a filter would take for
+// operators.
 func CheckID(id bson.RawValue) error {
 	switch id.Type {
 	case 0, bson.TypeNull, bson.TypeUndefined:
@@ -16,6 +18,10 @@ func CheckID(id bson.RawValue) error {
 		return errors.New("an array is no _id")
 	case bson.TypeRegex:
 		return errors.New("a regular expression is no _id")
+	case bson.TypeEmbeddedDocument:
+		if first, err := bson.Raw(id.Value).IndexErr(0); err == nil && strings.HasPrefix(first.Key(), "$") {
+			return errors.New("a document of operators is no _id")
+		}
 	}
 	return nil
 }

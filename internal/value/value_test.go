@@ -106,7 +106,7 @@ func TestCheckID(t *testing.T) {
 			t.Errorf("%v: %v", v, err)
 		}
 	}
-	for _, v := range []any{nil, bson.A{}, bson.A{1}, bson.Regex{Pattern: "a"}, bson.Undefined{}} {
+	for _, v := range []any{nil, bson.A{}, bson.A{1}, bson.Regex{Pattern: "a"}, bson.Undefined{}, bson.D{{Key: "$gt", Value: ""}}} {
 		if value.CheckID(raw(t, v)) == nil {
 			t.Errorf("%v passes", v)
 		}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"fmt"
+	"html"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// panel is documents of one collection.
+type panel struct {
+	collection string
+	docs       []bson.Raw
+}
+
+// picture shows documents before and after a pattern.
+type picture struct {
+	title         string
+	before, after []panel
+	say           string // what happened in between
+}
+
+const (
+	charWidth  = 7.25 // of the 12 px monospace font
+	lineHeight = 17
+	padding    = 12
+	lineLimit  = 58 // characters that an inline value may take
+)
+
+// line is one line of a document in a picture.
+type line struct {
+	text string
+	new  bool // not there before
+}
+
+// notation writes a document as the shell does, a field a line; what is short stays in
+// one line, and of a long array only its beginning is there.
+func notation(doc bson.Raw, indent string) []string {
+	elements, err := doc.Elements()
+	if err != nil {
+		return []string{indent + "?"}
+	}
+	var out []string
+	for i, e := range elements {
+		comma := ","
+		if i == len(elements)-1 {
+			comma = ""
+		}
+		out = append(out, field(e.Key()+": ", e.Value(), indent, comma)...)
+	}
+	return out
+}
+
+func field(name string, v bson.RawValue, indent, comma string) []string {
+	if short := inline(v); utf8.RuneCountInString(indent+name+short) <= lineLimit {
+		return []string{indent + name + short + comma}
+	}
+	switch v.Type {
+	case bson.TypeEmbeddedDocument:
+		return slices.Concat([]string{indent + name + "{"}, notation(v.Document(), indent+"  "), []string{indent + "}" + comma})
+	case bson.TypeArray:
+		values, _ := v.Array().Values()
+		out := []string{indent + name + "["}
+		const most = 3
+		for i, inner := range values {
+			if i == most && len(values) > most+1 {
+				out = append(out, fmt.Sprintf("%s  … %d more", indent, len(values)-most))
+				break
+			}
+			sep := ","
+			if i == len(values)-1 {
+				sep = ""
+			}
+			out = append(out, field("", inner, indent+"  ", sep)...)
+		}
+		return append(out, indent+"]"+comma)
+	}
+	text := []rune(indent + name + inline(v))
+	return []string{string(text[:lineLimit-1]) + "…"}
+}
+
+// inline is a value in one line.
+func inline(v bson.RawValue) string {
+	switch v.Type {
+	case bson.TypeString:
+		return strconv.Quote(v.StringValue())
+	case bson.TypeInt32, bson.TypeInt64:
+		return strconv.FormatInt(v.AsInt64(), 10)
+	case bson.TypeDouble:
+		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
+	case bson.TypeBoolean:
+		return strconv.FormatBool(v.Boolean())
+	case bson.TypeNull:
+		return "null"
+	case bson.TypeDateTime:
+		return "ISODate(\"" + v.Time().UTC().Format(time.RFC3339) + "\")"
+	case bson.TypeObjectID:
+		return "ObjectId(…)"
+	case bson.TypeEmbeddedDocument:
+		elements, _ := v.Document().Elements()
+		var parts []string
+		for _, e := range elements {
+			parts = append(parts, e.Key()+": "+inline(e.Value()))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case bson.TypeArray:
+		values, _ := v.Array().Values()
+		var parts []string
+		for _, inner := range values {
+			parts = append(parts, inline(inner))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return v.String()
+}
+
+// card is a panel laid out.
+type card struct {
+	collection string
+	lines      []line
+}
+
+func (c card) height() int { return len(c.lines)*lineHeight + lineHeight + 2*padding + 6 }
+
+// cards lays panels out; lines that seen has not are marked as new, if seen is not
+// nil.
+func cards(panels []panel, seen map[string]bool) (out []card, width int) {
+	for _, p := range panels {
+		c := card{collection: p.collection}
+		for i, doc := range p.docs {
+			if i > 0 {
+				c.lines = append(c.lines, line{})
+			}
+			for _, text := range slices.Concat([]string{"{"}, notation(doc, "  "), []string{"}"}) {
+				bare := strings.TrimSuffix(strings.TrimSpace(text), ",")
+				c.lines = append(c.lines, line{text, seen != nil && len(bare) > 1 && !seen[bare]})
+				width = max(width, utf8.RuneCountInString(text))
+			}
+		}
+		width = max(width, utf8.RuneCountInString(p.collection)+4)
+		out = append(out, c)
+	}
+	return out, int(float64(width)*charWidth) + 2*padding
+}
+
+// svg draws a picture: what was on the left, what is on the right, with new lines
+// marked.
+func svg(p picture) string {
+	seen := map[string]bool{}
+	before, left := cards(p.before, nil)
+	for _, c := range before {
+		for _, l := range c.lines {
+			seen[strings.TrimSuffix(strings.TrimSpace(l.text), ",")] = true
+		}
+	}
+	after, right := cards(p.after, seen)
+	const arrow, gap, top = 190, 14, 58
+	tall := func(all []card) int {
+		h := 0
+		for _, c := range all {
+			h += c.height() + gap
+		}
+		return h
+	}
+	height := top + max(tall(before), tall(after)) + 6
+	width := left + right + arrow + 40
+	var out strings.Builder
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n",
+		width, height, width, height, html.EscapeString(p.title))
+	fmt.Fprintf(&out, `<rect width="%d" height="%d" rx="8" fill="#f6f8fa"/>`+"\n", width, height)
+	text := func(x, y int, style, s string) {
+		fmt.Fprintf(&out, `<text x="%d" y="%d" style="%s" xml:space="preserve">%s</text>`+"\n", x, y, style, html.EscapeString(s))
+	}
+	const sans, mono = "font-family:Helvetica,Arial,sans-serif;", "font-family:Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:12px;"
+	text(20, 32, sans+"font-size:17px;font-weight:bold;fill:#1f2328", p.title)
+	draw := func(all []card, x, width int) {
+		y := top
+		for _, c := range all {
+			fmt.Fprintf(&out, `<rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="#fff" stroke="#d0d7de"/>`+"\n", x, y, width, c.height())
+			text(x+padding, y+padding+9, sans+"font-size:12px;font-weight:bold;fill:#57606a", c.collection)
+			for i, l := range c.lines {
+				base := y + padding + (i+2)*lineHeight
+				if l.new {
+					fmt.Fprintf(&out, `<rect x="%d" y="%d" width="%d" height="%d" fill="#dafbe1"/>`+"\n", x+1, base-13, width-2, lineHeight)
+				}
+				if l.text != "" {
+					text(x+padding, base, mono+"fill:#1f2328", l.text)
+				}
+			}
+			y += c.height() + gap
+		}
+	}
+	draw(before, 20, left)
+	draw(after, 20+left+arrow, right)
+	middle := top + 46
+	x := 20 + left + 16
+	fmt.Fprintf(&out, `<path d="M%d %d h%d m-9 -6 l9 6 l-9 6" fill="none" stroke="#1a7f37" stroke-width="2"/>`+"\n", x, middle, arrow-32)
+	for i, s := range wrap(p.say, 26) {
+		text(x, middle+24+i*16, sans+"font-size:12px;fill:#1a7f37", s)
+	}
+	out.WriteString("</svg>\n")
+	return out.String()
+}
+
+// wrap breaks a sentence into lines.
+func wrap(s string, width int) []string {
+	var out []string
+	current := ""
+	for _, word := range strings.Fields(s) {
+		if current != "" && utf8.RuneCountInString(current+" "+word) > width {
+			out = append(out, current)
+			current = ""
+		}
+		current = strings.TrimSpace(current + " " + word)
+	}
+	return append(out, current)
+}
