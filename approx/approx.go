@@ -127,22 +127,27 @@ func (c *Counters[K]) write(ctx context.Context, changes []change) (mongopattern
 	return result, err
 }
 
-// Run flushes every Options.Interval until ctx is done, then closes the counters,
-// for which it takes 10 s at most. Errors in between go to failed, which may be nil; the
-// changes wait for the next time. The error is that of the Close.
+// Run flushes every Options.Interval until ctx is done, then closes the counters. Each of
+// these takes 10 s at most and is not cut off by ctx, so that the end leaves no
+// write in doubt. Errors in between go to failed, which may be nil; the changes wait for the
+// next time. The error is that of the Close.
 //
 // Cost: that of a Flush at each interval.
 func (c *Counters[K]) Run(ctx context.Context, failed func(error)) error {
 	ticker := time.NewTicker(cmp.Or(c.core.Interval, time.Second))
 	defer ticker.Stop()
+	bounded := func(flush func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		return flush(ctx)
+	}
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-			defer cancel()
-			return c.Close(last)
+			return bounded(c.Close)
 		case <-ticker.C:
-			if _, err := c.Flush(ctx); err != nil && failed != nil && ctx.Err() == nil {
+			err := bounded(func(ctx context.Context) error { _, err := c.Flush(ctx); return err })
+			if err != nil && failed != nil {
 				failed(err)
 			}
 		}

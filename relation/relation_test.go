@@ -171,6 +171,7 @@ func TestCosts(t *testing.T) {
 		call(t, db, 0, []string{find}, func() error { return errorOf(r.Parents(ctx, 10)) })
 		call(t, db, 0, []string{find}, func() error { return errorOf(r.Of(ctx, "Ann", nil)) })
 		check(t, r.Link(ctx, "Cy", 4, 5, 6, 7, 8, 9))
+		check(t, r.Unlink(ctx, "Ann", 3, 10))
 		cmds := mongotest.Record(t, db, func() { check(t, errorOf(r.Newest(ctx, "Cy", 3, nil))) })
 		plan := mongotest.Explain(t, db, cmds[0].Body)
 		plan.RequireIndex(t, "owner_1__id_-1")
