@@ -1,0 +1,253 @@
+package computed
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// Options say what is computed. Key, Pipeline and Empty are needed; the zero value of the
+// others is their default.
+type Options struct {
+	// Key is the path in the source of the _id of its target.
+	Key string
+	// Pipeline turns sources into a document for each of their targets: its _id is the
+	// target's, its other fields are the computed ones.
+	Pipeline mongo.Pipeline
+	// Empty has all computed fields, with the values of a target without sources.
+	Empty bson.D
+	// Additive says that all computed fields are sums: a Change then adds what its sources
+	// contribute afterwards less what they did before. Sums of doubles gather rounding
+	// errors; Check allows a billionth. Default false: Change computes the target anew.
+	Additive bool
+	// StateField is the field of the target for the time and the epoch. Default
+	// "computed".
+	StateField string
+	// Lease is how long a computation by Get or Drain keeps others from beginning the
+	// same; it must be longer than one takes. Default 1 minute.
+	Lease time.Duration
+	// Wait has readers of a stale value wait for a computation that is under way. Default
+	// false: they get the old value.
+	Wait bool
+	// Then is computed from these targets, and follows in the same transaction.
+	// Default nil.
+	Then Level
+	// Registry and BSON encode the IDs. Default: the driver's own.
+	Registry *bson.Registry
+	BSON     *options.BSONOptions
+}
+
+// Level is a *Computed, of whatever types.
+type Level interface{ level() *core }
+
+// Computed keeps computed fields. S is the type of the sources' _ids, ID that of the targets',
+// T a target.
+type Computed[S, ID, T any] struct{ core *core }
+
+func (c *Computed[S, ID, T]) level() *core { return c.core }
+
+// New returns the computed fields of targets. It does no I/O.
+func New[S, ID, T any](sources, targets *mongo.Collection, opts *Options) (c *Computed[S, ID, T], err error) {
+	defer fault.In(&err, "computed: new")
+	if err := config.Collections("sources", sources, "targets", targets); err != nil {
+		return nil, err
+	}
+	inner := &core{sources: sources, targets: targets}
+	if opts != nil {
+		inner.Options = *opts
+	}
+	inner.codec = codec.Codec{Registry: inner.Registry, BSON: inner.BSON}
+	settings := []config.Setting{
+		config.Name("Options.StateField", &inner.StateField, "computed"),
+		config.Number("Options.Lease", (*int64)(&inner.Lease), int64(time.Minute), int64(time.Millisecond), int64(24*time.Hour)),
+		config.Check("Options", func() error {
+			if len(inner.Pipeline) == 0 || len(inner.Empty) == 0 {
+				return errors.New("Pipeline and Empty are needed")
+			}
+			return fieldpath.CheckNamed("Key", inner.Key)
+		}),
+	}
+	for i := range inner.Empty {
+		name := inner.Empty[i].Key
+		settings = append(settings, config.Name("Options.Empty", &name, ""))
+		if name == "_id" {
+			return nil, fault.Invalid("Options.Empty: _id is no computed field")
+		}
+	}
+	if err := config.Apply(settings...); err != nil {
+		return nil, err
+	}
+	if inner.Then != nil && inner.Then.level().sources.Name() != targets.Name() {
+		return nil, fault.Invalid("Options.Then: it is not computed from %s", targets.Name())
+	}
+	if inner.empty, err = inner.codec.Document(inner.Empty); err != nil {
+		return nil, err
+	}
+	return &Computed[S, ID, T]{inner}, nil
+}
+
+// Indexes are {key: 1} of the sources and {"computed.dirty": 1} of the marked targets, by
+// collection name.
+func (c *Computed[S, ID, T]) Indexes() map[string][]mongo.IndexModel {
+	dirty := c.core.state("dirty")
+	return map[string][]mongo.IndexModel{
+		c.core.sources.Name(): {{Keys: bson.D{{Key: c.core.Key, Value: 1}}}},
+		c.core.targets.Name(): {{Keys: bson.D{{Key: dirty, Value: 1}}, Options: options.Index().SetSparse(true)}},
+	}
+}
+
+// EnsureIndexes creates the indexes that are missing.
+//
+// Cost: 2 round trips, 1 more for each collection that lacks one.
+func (c *Computed[S, ID, T]) EnsureIndexes(ctx context.Context) (err error) {
+	defer fault.In(&err, "computed: ensure indexes")
+	return indexes.EnsureAll(ctx, c.core.targets.Database(), c.Indexes())
+}
+
+// ShardKey is the key of the sources and the targets' _id, by collection name.
+func (c *Computed[S, ID, T]) ShardKey() map[string]bson.D {
+	return map[string]bson.D{c.core.sources.Name(): {{Key: c.core.Key, Value: 1}}, c.core.targets.Name(): {{Key: "_id", Value: 1}}}
+}
+
+// Change runs write, which creates, changes, moves or deletes the sources of these _ids and
+// no others, and brings their targets up to date, those before and those after it, in one
+// transaction. write can run several times. A target that does not exist is left out.
+//
+// Cost: 6 round trips besides those of write, 1 document written for each target, index
+// _id and {key: 1}. Additive: 5.
+func (c *Computed[S, ID, T]) Change(ctx context.Context, sources []S, write func(ctx context.Context) error) (err error) {
+	defer fault.In(&err, "computed: change")
+	ids, err := ids(c.core, sources)
+	if err != nil {
+		return err
+	}
+	return c.core.transact(ctx, func(ctx context.Context) error { return c.core.change(ctx, ids, write) })
+}
+
+// Get reads a target, and computes it anew if its values are older than maxAge, by this
+// machine's clock, or marked. Of many readers one does; the others get the old value, or
+// wait (Options.Wait). A target that was never computed is computed or waited for.
+//
+// Cost: 1 round trip, index _id. When it computes 6, 2 documents written.
+func (c *Computed[S, ID, T]) Get(ctx context.Context, id ID, maxAge time.Duration) (out T, err error) {
+	defer fault.In(&err, "computed: get")
+	key, err := c.core.id(id)
+	if err != nil {
+		return out, err
+	}
+	return out, c.core.get(ctx, key, maxAge, &out)
+}
+
+// Refresh computes targets anew, now. Result.Done are written, Skipped do not exist.
+//
+// Cost: 3 round trips, 1 document written for each target, index _id and {key: 1}; once
+// more for those that somebody else changed meanwhile.
+func (c *Computed[S, ID, T]) Refresh(ctx context.Context, targets ...ID) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "computed: refresh")
+	all, err := ids(c.core, targets)
+	if err != nil {
+		return result, err
+	}
+	return c.core.refresh(ctx, all)
+}
+
+// RefreshAll computes all targets by one $merge, for jobs on an interval. It does not guard
+// against a Change at the same time, whose result it may overwrite: then use Repair.
+// Options.Then does not follow.
+//
+// Cost: 2 round trips; reads all sources, writes all targets.
+func (c *Computed[S, ID, T]) RefreshAll(ctx context.Context) (err error) {
+	defer fault.In(&err, "computed: refresh all")
+	return c.core.refreshAll(ctx)
+}
+
+// Mark notes that targets are to be computed anew, by Drain or the next Get. In the
+// transaction of the write that makes them old, none is forgotten.
+//
+// Cost: 1 round trip, 1 document written for each target, index _id.
+func (c *Computed[S, ID, T]) Mark(ctx context.Context, targets ...ID) (err error) {
+	defer fault.In(&err, "computed: mark")
+	all, err := ids(c.core, targets)
+	if err != nil {
+		return err
+	}
+	return c.core.mark(ctx, all)
+}
+
+// Drain computes the marked targets until none is left or ctx ends; Work.Filter selects
+// targets. Several workers share them: one that dies is replaced after Options.Lease. A target
+// whose computation the server refuses is counted, named, and tried again by a Drain after the
+// lease.
+//
+// Cost: 4 round trips and 2 documents written for each target, 1 round trip at the end,
+// index {"computed.dirty": 1}.
+func (c *Computed[S, ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "computed: drain")
+	return c.core.drain(ctx, work)
+}
+
+// Drifted is a computed field that is not what its sources make it.
+const Drifted mongopatterns.ProblemKind = "drifted"
+
+// Check finds targets whose values are not those of their sources; marked ones are not
+// looked at. Work.Filter selects targets.
+//
+// Cost: 2 round trips a batch of 100 targets, index {key: 1}; 4 more for a batch with
+// problems.
+func (c *Computed[S, ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	return fault.Seq("computed: check", c.core.check(ctx, work))
+}
+
+// Repair computes what Check finds anew, beside live writes. Work.Filter selects
+// targets.
+//
+// Cost: that of Check, and 3 round trips for each batch with problems.
+func (c *Computed[S, ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "computed: repair")
+	return c.core.repair(ctx, work)
+}
+
+// Adopt gives all targets their first values: it is Repair.
+//
+// Cost: that of Repair.
+func (c *Computed[S, ID, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "computed: adopt")
+	return c.core.repair(ctx, work)
+}
+
+func ids[V any](c *core, all []V) ([]bson.RawValue, error) {
+	if len(all) == 0 {
+		return nil, fault.Invalid("no _ids")
+	}
+	out := make([]bson.RawValue, len(all))
+	for i, id := range all {
+		var err error
+		if out[i], err = c.id(id); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (c *core) id(id any) (bson.RawValue, error) {
+	v, err := c.codec.Value(id)
+	if err == nil {
+		if bad := value.CheckID(v); bad != nil {
+			err = fault.Invalid("id: %w", bad)
+		}
+	}
+	return v, err
+}

@@ -1,0 +1,541 @@
+package computed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func TestMain(m *testing.M) { mongotest.Main(m) }
+
+type film struct {
+	ID       string `bson:"_id"`
+	Title    string `bson:"title"`
+	Viewers  int    `bson:"viewers"`
+	Theatres int    `bson:"theatres"`
+	Computed struct {
+		At    time.Time
+		Epoch int
+	}
+}
+
+type screening struct {
+	ID      int    `bson:"_id"`
+	Film    string `bson:"film"`
+	Theatre string `bson:"theatre"`
+	Viewers int    `bson:"viewers"`
+	Deleted bool   `bson:"deleted,omitempty"`
+}
+
+type totals = computed.Computed[int, string, film]
+
+// perFilm counts theatres once and viewers of screenings that are not deleted.
+func perFilm() *computed.Options {
+	return &computed.Options{
+		Key: "film",
+		Pipeline: mongo.Pipeline{
+			{{Key: "$match", Value: bson.M{"deleted": bson.M{"$ne": true}}}},
+			{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "theatres", Value: bson.M{"$addToSet": "$theatre"}}}}},
+			{{Key: "$set", Value: bson.M{"theatres": bson.M{"$size": "$theatres"}}}},
+		},
+		Empty: bson.D{{Key: "viewers", Value: 0}, {Key: "theatres", Value: 0}},
+	}
+}
+
+// sums is additive.
+func sums() *computed.Options {
+	return &computed.Options{
+		Key: "film", Additive: true,
+		Pipeline: mongo.Pipeline{
+			{{Key: "$match", Value: bson.M{"deleted": bson.M{"$ne": true}}}},
+			{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$film"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "theatres", Value: bson.M{"$sum": 1}}}}},
+		},
+		Empty: bson.D{{Key: "viewers", Value: 0}, {Key: "theatres", Value: 0}},
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func errorOf[T any](_ T, err error) error { return err }
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cinema has the films A, B and C and 12 screenings of A and B, never computed.
+func cinema(t testing.TB, opts *computed.Options) (*mongo.Database, *totals) {
+	t.Helper()
+	db := mongotest.Database(t)
+	c := must(computed.New[int, string, film](db.Collection("screenings"), db.Collection("films"), opts))
+	check(t, c.EnsureIndexes(t.Context()))
+	for _, id := range []string{"A", "B", "C"} {
+		_, err := db.Collection("films").InsertOne(t.Context(), bson.M{"_id": id, "title": "film " + id})
+		check(t, err)
+	}
+	for i := range 12 {
+		_, err := db.Collection("screenings").InsertOne(t.Context(), screening{i, []string{"A", "B"}[i%2], fmt.Sprint("theatre ", i%3), 10 + i, false})
+		check(t, err)
+	}
+	return db, c
+}
+
+// truth is what the stored values should be, and stored what they are.
+func truth(t testing.TB, db *mongo.Database, theatres bool) map[string][2]int {
+	t.Helper()
+	cursor, err := db.Collection("screenings").Find(t.Context(), bson.M{"deleted": bson.M{"$ne": true}})
+	check(t, err)
+	var all []screening
+	check(t, cursor.All(t.Context(), &all))
+	out := map[string][2]int{"A": {}, "B": {}, "C": {}}
+	seen := map[string]bool{}
+	for _, s := range all {
+		v := out[s.Film]
+		v[0] += s.Viewers
+		if key := s.Film + s.Theatre; !theatres || !seen[key] {
+			v[1]++
+			seen[key] = true
+		}
+		out[s.Film] = v
+	}
+	return out
+}
+
+func stored(t testing.TB, db *mongo.Database) map[string][2]int {
+	t.Helper()
+	cursor, err := db.Collection("films").Find(t.Context(), bson.M{})
+	check(t, err)
+	var all []film
+	check(t, cursor.All(t.Context(), &all))
+	out := map[string][2]int{}
+	for _, f := range all {
+		if f.Title != "film "+f.ID {
+			t.Errorf("%+v", f)
+		}
+		out[f.ID] = [2]int{f.Viewers, f.Theatres}
+	}
+	return out
+}
+
+func right(t testing.TB, db *mongo.Database, c *totals, opts *computed.Options) {
+	t.Helper()
+	if diff := cmp.Diff(truth(t, db, !opts.Additive), stored(t, db)); diff != "" {
+		t.Error(diff)
+	}
+	for p, err := range c.Check(t.Context(), nil) {
+		t.Error(p, err)
+	}
+}
+
+func both(t *testing.T, test func(t *testing.T, opts *computed.Options)) {
+	t.Run("anew", func(t *testing.T) { test(t, perFilm()) })
+	t.Run("additive", func(t *testing.T) { test(t, sums()) })
+}
+
+// set is a write of a source for Change.
+func set(db *mongo.Database, id int, fields bson.M) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := db.Collection("screenings").UpdateByID(ctx, id, bson.M{"$set": fields}, options.UpdateOne().SetUpsert(true))
+		return err
+	}
+}
+
+func TestChange(t *testing.T) {
+	both(t, func(t *testing.T, opts *computed.Options) {
+		db, c := cinema(t, opts)
+		must(c.Adopt(t.Context(), nil))
+		right(t, db, c, opts)
+		for name, write := range map[string]func(ctx context.Context) error{
+			"update": set(db, 3, bson.M{"viewers": 500}), "move": set(db, 3, bson.M{"film": "C"}), "move back": set(db, 3, bson.M{"film": "B"}),
+			"nothing": set(db, 3, bson.M{"film": "B"}), "soft delete": set(db, 3, bson.M{"deleted": true}), "undelete": set(db, 3, bson.M{"deleted": false}),
+			"to a film that is none": set(db, 3, bson.M{"film": "Z"}), "without a film": set(db, 3, bson.M{"film": nil}), "again": set(db, 3, bson.M{"film": "A"}),
+			"delete": func(ctx context.Context) error {
+				_, err := db.Collection("screenings").DeleteOne(ctx, bson.M{"_id": 3})
+				return err
+			},
+			"create": set(db, 3, bson.M{"film": "A", "viewers": 7, "theatre": "new"}),
+		} {
+			check(t, c.Change(t.Context(), []int{3}, write))
+			if diff := cmp.Diff(truth(t, db, !opts.Additive)["A"], stored(t, db)["A"]); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+		}
+		check(t, c.Change(t.Context(), []int{100, 101, 4}, func(ctx context.Context) error {
+			return errors.Join(set(db, 100, bson.M{"film": "C", "viewers": 1, "theatre": "x"})(ctx), set(db, 101, bson.M{"film": "C", "viewers": 1, "theatre": "x"})(ctx), set(db, 4, bson.M{"film": "B"})(ctx))
+		}))
+		if diff := cmp.Diff(truth(t, db, !opts.Additive)["C"], stored(t, db)["C"]); diff != "" {
+			t.Error(diff)
+		}
+		no := errors.New("no")
+		before := stored(t, db)
+		err := c.Change(t.Context(), []int{5}, func(ctx context.Context) error {
+			return errors.Join(set(db, 5, bson.M{"viewers": 1})(ctx), no)
+		})
+		if !errors.Is(err, no) || !maps.Equal(before, stored(t, db)) {
+			t.Error(err, stored(t, db))
+		}
+	})
+}
+
+func TestCosts(t *testing.T) {
+	ctx := t.Context()
+	find, agg, up, fam, commit := "find", "aggregate", "update", "findAndModify", "commitTransaction"
+	db, c := cinema(t, perFilm())
+	must(c.Adopt(ctx, nil))
+	call := func(db *mongo.Database, written int, names []string, fn func() error) {
+		t.Helper()
+		cmds := costs.Record(t, db, written, names, fn)
+		for _, cmd := range cmds.Named("find", "aggregate", "update", "findAndModify") {
+			if plan := mongotest.Explain(t, db, cmd.Body); plan.Has("COLLSCAN") {
+				t.Errorf("%s: %s", cmd.Body, plan)
+			}
+		}
+	}
+	call(db, 3, []string{find, up, find, agg, up, commit}, func() error { return c.Change(ctx, []int{3}, set(db, 3, bson.M{"film": "A"})) })
+	call(db, 0, []string{find}, func() error { return errorOf(c.Get(ctx, "A", time.Hour)) })
+	call(db, 2, []string{find, fam, find, agg, up, find}, func() error { return errorOf(c.Get(ctx, "A", 0)) })
+	call(db, 2, []string{find, agg, up}, func() error { return errorOf(c.Refresh(ctx, "A", "B", "Z")) })
+	call(db, 2, []string{up}, func() error { return c.Mark(ctx, "A", "B") })
+	call(db, 4, []string{fam, find, agg, up, fam, find, agg, up, fam}, func() error { return errorOf(c.Drain(ctx, nil)) })
+	costs.Record(t, db, 1, []string{agg, up}, func() error { return c.RefreshAll(ctx) }) // besides those of $merge
+	costs.Record(t, db, 0, []string{find, agg}, func() error {
+		for p, err := range c.Check(ctx, nil) {
+			t.Error(p, err)
+		}
+		return nil
+	})
+	db, c = cinema(t, sums())
+	must(c.Adopt(ctx, nil))
+	call(db, 3, []string{agg, up, agg, up, commit}, func() error { return c.Change(ctx, []int{3}, set(db, 3, bson.M{"film": "A"})) })
+}
+
+// Writers move, change, create and delete screenings at once, while others refresh, mark,
+// drain and read: in the end every total is right, and Check finds nothing in between.
+func TestConcurrent(t *testing.T) {
+	both(t, func(t *testing.T, opts *computed.Options) {
+		db, c := cinema(t, opts)
+		must(c.Adopt(t.Context(), nil))
+		stop := make(chan struct{})
+		var others, writers sync.WaitGroup
+		others.Go(func() {
+			for i := 0; ; i++ {
+				id := []string{"A", "B", "C"}[i%3]
+				var err error
+				switch i % 4 {
+				case 0:
+					_, err = c.Refresh(t.Context(), id)
+				case 1:
+					err = c.Mark(t.Context(), id)
+				case 2:
+					_, err = c.Drain(t.Context(), nil)
+				case 3:
+					_, err = c.Get(t.Context(), id, 0)
+				}
+				for p, err := range c.Check(t.Context(), nil) {
+					t.Error(p, err)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+		for w := range 3 {
+			writers.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(w), 7))
+				for range 15 {
+					id := random.IntN(15)
+					write := set(db, id, bson.M{"film": string("ABC"[random.IntN(3)]), "viewers": random.IntN(100), "theatre": fmt.Sprint(random.IntN(4)), "deleted": random.IntN(4) == 0})
+					if random.IntN(5) == 0 {
+						write = func(ctx context.Context) error {
+							_, err := db.Collection("screenings").DeleteOne(ctx, bson.M{"_id": id})
+							return err
+						}
+					}
+					if err := c.Change(t.Context(), []int{id}, write); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		writers.Wait()
+		close(stop)
+		others.Wait()
+		must(c.Drain(t.Context(), nil))
+		right(t, db, c, opts)
+	})
+}
+
+func TestGet(t *testing.T) {
+	opts := perFilm()
+	opts.Lease = time.Hour
+	db, c := cinema(t, opts)
+	f := must(c.Get(t.Context(), "A", time.Hour)) // never computed
+	if f.Viewers != truth(t, db, true)["A"][0] || f.Computed.Epoch != 1 {
+		t.Errorf("%+v", f)
+	}
+	check(t, set(db, 0, bson.M{"viewers": 1000})(t.Context())) // around the package
+	if again := must(c.Get(t.Context(), "A", time.Hour)); again.Viewers != f.Viewers {
+		t.Errorf("computed though fresh: %+v", again)
+	}
+	if now := must(c.Get(t.Context(), "A", 0)); now.Viewers != truth(t, db, true)["A"][0] {
+		t.Errorf("not computed though stale: %+v", now)
+	}
+	check(t, set(db, 0, bson.M{"viewers": 2000})(t.Context()))
+	check(t, c.Mark(t.Context(), "A"))
+	if now := must(c.Get(t.Context(), "A", time.Hour)); now.Viewers != truth(t, db, true)["A"][0] {
+		t.Errorf("not computed though marked: %+v", now)
+	}
+	if _, err := c.Get(t.Context(), "Z", 0); !errors.Is(err, mongo.ErrNoDocuments) {
+		t.Error(err)
+	}
+	// Somebody computes it, or died in it: others get the old value at once.
+	until := func(at time.Time) {
+		_, err := db.Collection("films").UpdateByID(t.Context(), "A", bson.M{"$set": bson.M{"computed.until": at, "computed.dirty": true}})
+		check(t, err)
+	}
+	until(time.Now().Add(time.Hour))
+	check(t, set(db, 0, bson.M{"viewers": 3000})(t.Context()))
+	if old := must(c.Get(t.Context(), "A", 0)); old.Viewers == truth(t, db, true)["A"][0] {
+		t.Errorf("computed beside another: %+v", old)
+	}
+	until(time.Now().Add(-time.Hour))
+	if now := must(c.Get(t.Context(), "A", 0)); now.Viewers != truth(t, db, true)["A"][0] {
+		t.Errorf("not taken over: %+v", now)
+	}
+	// Twenty readers of a stale value make one computation.
+	opts = perFilm()
+	opts.Wait = true
+	waiting := must(computed.New[int, string, film](db.Collection("screenings"), db.Collection("films"), opts))
+	check(t, c.Mark(t.Context(), "A"))
+	before := must(c.Get(t.Context(), "B", 0)).Computed.Epoch
+	var wrong atomic.Int64
+	cmds := mongotest.Record(t, db, func() {
+		var group sync.WaitGroup
+		for range 20 {
+			group.Go(func() {
+				if f, err := waiting.Get(t.Context(), "A", time.Hour); err != nil || f.Viewers != 3000+12+14+16+18+20 {
+					wrong.Add(1)
+					t.Error(f, err)
+				}
+			})
+		}
+		group.Wait()
+	})
+	if n := len(cmds.Named("aggregate")); n != 1 || wrong.Load() > 0 || before == 0 {
+		t.Errorf("%d computations", n)
+	}
+}
+
+// A Change commits between the computation of a Refresh and its write: the old result is
+// not stored over the newer one.
+func TestAnOldResultOverwritesNoNewerOne(t *testing.T) {
+	opts := perFilm()
+	db, c := cinema(t, opts)
+	must(c.Adopt(t.Context(), nil))
+	var once sync.Once
+	slow := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+		if e.CommandName == "aggregate" {
+			once.Do(func() { check(t, c.Change(t.Context(), []int{0}, set(db, 0, bson.M{"viewers": 999}))) })
+		}
+	}})).Client().Database(db.Name())
+	other := must(computed.New[int, string, film](slow.Collection("screenings"), slow.Collection("films"), opts))
+	result := must(other.Refresh(t.Context(), "A"))
+	if result.Done != 0 {
+		t.Errorf("%+v: stored an old result", result)
+	}
+	right(t, db, c, opts)
+}
+
+func TestDrain(t *testing.T) {
+	opts := perFilm()
+	opts.Lease = time.Hour
+	db, c := cinema(t, opts)
+	check(t, db.RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "films"}, {Key: "validator", Value: bson.M{"$or": bson.A{
+		bson.M{"_id": bson.M{"$ne": "B"}}, bson.M{"viewers": bson.M{"$exists": false}}}}}}).Err())
+	check(t, c.Mark(t.Context(), "A", "B", "C", "Z"))
+	result := must(c.Drain(t.Context(), nil))
+	if result.Done != 2 || result.Failed != 1 || result.Failures[0].ID.StringValue() != "B" {
+		t.Errorf("%+v", result)
+	}
+	if again := must(c.Drain(t.Context(), nil)); again.Examined != 0 { // leased
+		t.Errorf("%+v", again)
+	}
+	check(t, db.RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "films"}, {Key: "validator", Value: bson.M{}}}).Err())
+	_, err := db.Collection("films").UpdateByID(t.Context(), "B", bson.M{"$set": bson.M{"computed.until": time.Now().Add(-time.Hour)}})
+	check(t, err)
+	if again := must(c.Drain(t.Context(), &mongopatterns.Work{Filter: bson.M{"_id": "A"}})); again.Examined != 0 {
+		t.Errorf("%+v", again)
+	}
+	if again := must(c.Drain(t.Context(), nil)); again.Done != 1 {
+		t.Errorf("%+v", again)
+	}
+	right(t, db, c, opts)
+}
+
+func TestRefreshAllAndRepair(t *testing.T) {
+	opts := perFilm()
+	db, c := cinema(t, opts)
+	check(t, c.Mark(t.Context(), "C"))
+	check(t, c.RefreshAll(t.Context()))
+	right(t, db, c, opts)
+	_, err := db.Collection("films").UpdateByID(t.Context(), "A", bson.M{"$set": bson.M{"viewers": "many", "theatres": -1}})
+	check(t, err)
+	_, err = db.Collection("films").UpdateByID(t.Context(), "C", bson.M{"$unset": bson.M{"viewers": 1}})
+	check(t, err)
+	var got []string
+	for p, err := range c.Check(t.Context(), nil) {
+		check(t, err)
+		got = append(got, p.String())
+	}
+	want := []string{`computed: films "A": drifted: viewers is "many", want 90`, `computed: films "A": drifted: theatres is -1, want 3`, `computed: films "C": drifted: viewers is missing, want 0`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if dry := must(c.Repair(t.Context(), &mongopatterns.Work{DryRun: true})); dry.Done != 2 || dry.Examined != 3 {
+		t.Errorf("%+v", dry)
+	}
+	if one := must(c.Repair(t.Context(), &mongopatterns.Work{Filter: bson.M{"_id": "A"}})); one.Done != 1 || one.Examined != 1 {
+		t.Errorf("%+v", one)
+	}
+	if rest := must(c.Repair(t.Context(), nil)); rest.Done != 1 || rest.Examined != 3 {
+		t.Errorf("%+v", rest)
+	}
+	right(t, db, c, opts)
+}
+
+// Screenings make films, films make distributors, in one transaction.
+func TestLevels(t *testing.T) {
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	type distributor struct {
+		ID      string `bson:"_id"`
+		Viewers int
+		Films   int
+	}
+	upper := must(computed.New[string, string, distributor](db.Collection("films"), db.Collection("distributors"), &computed.Options{
+		Key: "distributor", Additive: true,
+		Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$distributor"}, {Key: "viewers", Value: bson.M{"$sum": "$viewers"}}, {Key: "films", Value: bson.M{"$sum": 1}}}}}},
+		Empty:    bson.D{{Key: "viewers", Value: 0}, {Key: "films", Value: 0}},
+	}))
+	opts := perFilm()
+	opts.Then = upper
+	lower := must(computed.New[int, string, film](db.Collection("screenings"), db.Collection("films"), opts))
+	_, err := db.Collection("distributors").InsertMany(ctx, []any{bson.M{"_id": "x"}, bson.M{"_id": "y"}})
+	check(t, err)
+	for id, of := range map[string]string{"A": "x", "B": "x", "C": "y"} {
+		check(t, upper.Change(ctx, []string{id}, func(ctx context.Context) error {
+			_, err := db.Collection("films").InsertOne(ctx, bson.M{"_id": id, "distributor": of})
+			return err
+		}))
+	}
+	for i := range 6 {
+		check(t, lower.Change(ctx, []int{i}, set(db, i, bson.M{"film": string("ABC"[i%3]), "viewers": 10})))
+	}
+	check(t, lower.Change(ctx, []int{0}, set(db, 0, bson.M{"film": "C"})))
+	want := map[string]distributor{"x": {"x", 30, 2}, "y": {"y", 30, 1}}
+	is := func() {
+		t.Helper()
+		for id, want := range want {
+			if got := must(upper.Get(ctx, id, time.Hour)); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		}
+		for p, err := range mongopatterns.CheckAll(ctx, lower, upper) {
+			t.Error(p, err)
+		}
+	}
+	is()
+	check(t, set(db, 1, bson.M{"viewers": 110})(ctx)) // around the package
+	must(lower.Repair(ctx, nil))
+	want["x"] = distributor{"x", 130, 2}
+	is()
+	if _, err := computed.New[int, string, film](db.Collection("films"), db.Collection("other"), opts); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+func TestInvalid(t *testing.T) {
+	db, c := cinema(t, perFilm())
+	a, b := db.Collection("screenings"), db.Collection("films")
+	for name, change := range map[string]func(*computed.Options){
+		"key": func(o *computed.Options) { o.Key = "" }, "pipeline": func(o *computed.Options) { o.Pipeline = nil }, "empty": func(o *computed.Options) { o.Empty = nil },
+		"path": func(o *computed.Options) { o.Empty = bson.D{{Key: "a.b", Value: 1}} }, "id": func(o *computed.Options) { o.Empty = bson.D{{Key: "_id", Value: 1}} },
+		"state": func(o *computed.Options) { o.StateField = "viewers" }, "lease": func(o *computed.Options) { o.Lease = -1 },
+	} {
+		opts := perFilm()
+		change(opts)
+		if _, err := computed.New[int, string, film](a, b, opts); !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	anything := must(computed.New[any, any, bson.M](a, b, perFilm()))
+	for name, err := range map[string]error{
+		"nil": errorOf(computed.New[int, string, film](a, b, nil)), "same": errorOf(computed.New[int, string, film](a, a, perFilm())),
+		"no ids": c.Mark(t.Context()), "source": anything.Change(t.Context(), []any{nil}, nil), "target": anything.Mark(t.Context(), bson.A{}),
+		"operators": errorOf(anything.Get(t.Context(), bson.M{"$gt": 1}, 0)), "work": errorOf(c.Drain(t.Context(), &mongopatterns.Work{BatchSize: -1})),
+	} {
+		if !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if !slices.Equal(slices.Sorted(maps.Keys(c.ShardKey())), []string{"films", "screenings"}) {
+		t.Error(c.ShardKey())
+	}
+}
+
+// BenchmarkRead compares reading a kept value with computing it each time, for a film of
+// 1,000 screenings.
+func BenchmarkRead(b *testing.B) {
+	db, c := cinema(b, perFilm())
+	var docs []any
+	for i := range 1000 {
+		docs = append(docs, screening{100 + i, "C", fmt.Sprint(i % 50), i, false})
+	}
+	_, err := db.Collection("screenings").InsertMany(b.Context(), docs)
+	check(b, err)
+	must(c.Adopt(b.Context(), nil))
+	b.Run("kept", func(b *testing.B) {
+		for b.Loop() {
+			must(c.Get(b.Context(), "C", time.Hour))
+		}
+	})
+	b.Run("each time", func(b *testing.B) {
+		for b.Loop() {
+			cursor, err := db.Collection("screenings").Aggregate(b.Context(), append(mongo.Pipeline{{{Key: "$match", Value: bson.M{"film": "C"}}}}, perFilm().Pipeline...))
+			check(b, err)
+			var out []bson.M
+			check(b, cursor.All(b.Context(), &out))
+		}
+	})
+}

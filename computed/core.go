@@ -1,0 +1,514 @@
+package computed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"math/big"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// core works on BSON.
+type core struct {
+	Options
+	sources, targets *mongo.Collection
+	codec            codec.Codec
+	empty            bson.Raw
+}
+
+func (c *core) state(field string) string { return c.StateField + "." + field }
+
+func (c *core) transact(ctx context.Context, fn func(ctx context.Context) error) error {
+	return txn.Run(ctx, c.targets.Database().Client(), fn)
+}
+
+func in(field string, ids []bson.RawValue) bson.D {
+	return bson.D{{Key: field, Value: expr.Op("$in", ids)}}
+}
+
+// values computes the sources that filter selects: a document for each target, by key.
+func (c *core) values(ctx context.Context, filter bson.D) (map[string]bson.Raw, error) {
+	out := map[string]bson.Raw{}
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return cursor.Primary(c.sources).Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", filter)}, c.Pipeline...), options.Aggregate().SetBatchSize(1000))
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		out[value.Key(doc.Lookup("_id"))] = doc
+	}
+	return out, nil
+}
+
+// keys are the targets of sources.
+func (c *core) keys(ctx context.Context, sources []bson.RawValue) ([]bson.RawValue, error) {
+	var out []bson.RawValue
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return c.sources.Find(ctx, in("_id", sources), options.Find().SetProjection(bson.D{{Key: c.Key, Value: 1}}).SetBatchSize(int32(len(sources)+1)))
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		if key := value.Lookup(doc, c.Key); value.CheckID(key) == nil {
+			out = append(out, key)
+		}
+	}
+	return out, nil
+}
+
+// distinct drops repetitions.
+func distinct(all []bson.RawValue) (out []bson.RawValue) {
+	seen := map[string]bool{}
+	for _, v := range all {
+		if key := value.Key(v); !seen[key] {
+			seen[key] = true
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// change runs write in the transaction of ctx and brings the targets up to date. Two changes of
+// one target conflict in its write, so the second sees the first.
+func (c *core) change(ctx context.Context, sources []bson.RawValue, write func(ctx context.Context) error) error {
+	if c.Additive {
+		return c.changeBy(ctx, sources, write)
+	}
+	before, err := c.keys(ctx, sources)
+	if err != nil {
+		return err
+	}
+	if err := write(ctx); err != nil {
+		return err
+	}
+	after, err := c.keys(ctx, sources)
+	if err != nil {
+		return err
+	}
+	targets := distinct(append(before, after...))
+	if len(targets) == 0 {
+		return nil
+	}
+	made, err := c.values(ctx, in(c.Key, targets))
+	if err != nil {
+		return err
+	}
+	models := make([]mongo.WriteModel, len(targets))
+	for i, id := range targets {
+		models[i] = mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(c.set(made[value.Key(id)]))
+	}
+	return c.then(ctx, targets, func(ctx context.Context) error {
+		_, err := c.targets.BulkWrite(ctx, models)
+		return err
+	})
+}
+
+// changeBy is change by the difference that sources make to sums.
+func (c *core) changeBy(ctx context.Context, sources []bson.RawValue, write func(ctx context.Context) error) error {
+	before, err := c.values(ctx, in("_id", sources))
+	if err != nil {
+		return err
+	}
+	if err := write(ctx); err != nil {
+		return err
+	}
+	after, err := c.values(ctx, in("_id", sources))
+	if err != nil {
+		return err
+	}
+	docs := maps.Clone(before)
+	maps.Copy(docs, after)
+	var targets []bson.RawValue
+	var models []mongo.WriteModel
+	for key, doc := range docs {
+		id := doc.Lookup("_id")
+		targets = append(targets, id)
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(c.add(before[key], after[key])))
+	}
+	if len(targets) == 0 {
+		return nil
+	}
+	return c.then(ctx, targets, func(ctx context.Context) error {
+		_, err := c.targets.BulkWrite(ctx, models)
+		return err
+	})
+}
+
+func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
+
+// then writes targets, and what is computed from them with it.
+func (c *core) then(ctx context.Context, targets []bson.RawValue, write func(ctx context.Context) error) error {
+	if c.Then == nil {
+		return write(ctx)
+	}
+	return c.Then.level().change(ctx, targets, write)
+}
+
+// set is the update that stores computed values, those of Empty if there are none. The epoch
+// makes it a real write even where no value changes, so that all writers conflict.
+func (c *core) set(made bson.Raw) mongo.Pipeline {
+	fields := bson.D{}
+	for _, e := range c.Empty {
+		v := made.Lookup(e.Key)
+		if v.Type == 0 {
+			v = c.empty.Lookup(e.Key)
+		}
+		fields = append(fields, bson.E{Key: e.Key, Value: expr.Literal(v)})
+	}
+	return mongo.Pipeline{expr.Op("$set", append(fields, c.stamp()...)), expr.Op("$unset", bson.A{c.state("until"), c.state("dirty")})}
+}
+
+// add is the update that adds the difference of two contributions; a field that is missing
+// counts as that of Empty.
+func (c *core) add(before, after bson.Raw) mongo.Pipeline {
+	fields := bson.D{}
+	for _, e := range c.Empty {
+		number := func(doc bson.Raw) any {
+			if v := doc.Lookup(e.Key); v.Type != 0 {
+				return expr.Literal(v)
+			}
+			return 0
+		}
+		old := expr.IfNull(expr.Field(e.Key), expr.Literal(c.empty.Lookup(e.Key)))
+		fields = append(fields, bson.E{Key: e.Key, Value: expr.Op("$add", old, expr.Op("$subtract", number(after), number(before)))})
+	}
+	return mongo.Pipeline{expr.Op("$set", append(fields, c.stamp()...))}
+}
+
+// stamp sets the time and raises the epoch.
+func (c *core) stamp() bson.D {
+	return bson.D{
+		{Key: c.state("at"), Value: "$$NOW"},
+		{Key: c.state("epoch"), Value: expr.Op("$add", expr.IfNull(expr.Field(c.state("epoch")), int64(0)), 1)},
+	}
+}
+
+// refresh computes targets outside a transaction, or in the caller's: each is stored if its
+// epoch is still the one from before the computation, else computed again.
+func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mongopatterns.Result, err error) {
+	targets = distinct(targets)
+	result.Examined = int64(len(targets))
+	for round := 0; len(targets) > 0; round++ {
+		epochs := map[string]bson.RawValue{}
+		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return cursor.Primary(c.targets).Find(ctx, in("_id", targets), options.Find().SetProjection(bson.D{{Key: c.state("epoch"), Value: 1}}).SetBatchSize(int32(len(targets)+1)))
+		}) {
+			if err != nil {
+				return result, err
+			}
+			epochs[value.Key(doc.Lookup("_id"))] = value.Lookup(doc, c.state("epoch"))
+		}
+		made, err := c.values(ctx, in(c.Key, targets))
+		if err != nil {
+			return result, err
+		}
+		var left []bson.RawValue
+		if c.Then == nil {
+			left, err = c.store(ctx, targets, epochs, made, &result)
+		} else {
+			// The level above reads the targets before and after, in one transaction.
+			var attempt mongopatterns.Result
+			err = c.transact(ctx, func(ctx context.Context) error {
+				attempt = mongopatterns.Result{}
+				return c.then(ctx, targets, func(ctx context.Context) (err error) {
+					left, err = c.store(ctx, targets, epochs, made, &attempt)
+					return err
+				})
+			})
+			result.Add(attempt)
+		}
+		if err != nil {
+			return result, err
+		}
+		if len(left) > 0 && txn.Running(ctx) {
+			return result, txn.Conflict("refresh") // its snapshot shows no other's writes
+		}
+		if targets = left; len(left) > 0 && round >= 10 {
+			// Others compute it all the time: then it is theirs that is right.
+			result.Skipped += int64(len(left))
+			return result, nil
+		}
+	}
+	return result, nil
+}
+
+// store writes values whose epochs are unchanged and returns the other targets that still
+// exist.
+func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[string]bson.RawValue, made map[string]bson.Raw, result *mongopatterns.Result) (left []bson.RawValue, err error) {
+	var there []bson.RawValue
+	var models []mongo.WriteModel
+	for _, id := range targets {
+		epoch, ok := epochs[value.Key(id)]
+		if !ok {
+			result.Skipped++
+			continue
+		}
+		guard := append(byID(id), bson.E{Key: c.state("epoch"), Value: nil})
+		if epoch.Type != 0 {
+			guard[1].Value = epoch
+		}
+		there = append(there, id)
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(guard).SetUpdate(c.set(made[value.Key(id)])))
+	}
+	if len(models) == 0 {
+		return nil, nil
+	}
+	written, err := c.targets.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	if err != nil {
+		return nil, err
+	}
+	result.Done += written.MatchedCount
+	if written.MatchedCount == int64(len(models)) {
+		return nil, nil
+	}
+	// Which of them? Those whose epoch is not one more than it was.
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return cursor.Primary(c.targets).Find(ctx, in("_id", there), options.Find().SetProjection(bson.D{{Key: c.state("epoch"), Value: 1}}))
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		id := doc.Lookup("_id")
+		was, _ := epochs[value.Key(id)].AsInt64OK()
+		if now, _ := value.Lookup(doc, c.state("epoch")).AsInt64OK(); now != was+1 {
+			left = append(left, id)
+		}
+	}
+	return left, nil
+}
+
+// get reads a target into out, and computes it first if it is stale and nobody else does.
+func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, out any) error {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+		found := c.targets.FindOne(ctx, byID(id))
+		raw, err := found.Raw()
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return fault.Of(id, mongopatterns.ErrNotFound)
+		}
+		if err != nil {
+			return err
+		}
+		at, computed := value.Lookup(raw, c.state("at")).TimeOK()
+		dirty := value.Lookup(raw, c.state("dirty")).Type != 0
+		if computed && !dirty && time.Since(at) < maxAge {
+			return found.Decode(out)
+		}
+		// Only as it was read: somebody may have computed it since.
+		as := bson.E{Key: c.state("epoch"), Value: nil}
+		if epoch := value.Lookup(raw, c.state("epoch")); epoch.Type != 0 {
+			as.Value = epoch
+		}
+		mine, err := c.lease(ctx, append(byID(id), as))
+		if err != nil {
+			return err
+		}
+		if mine != nil {
+			if _, err := c.refresh(ctx, []bson.RawValue{id}); err != nil {
+				return err
+			}
+			return c.targets.FindOne(ctx, byID(id)).Decode(out)
+		}
+		if computed && !c.Wait {
+			return found.Decode(out)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// lease takes a target that filter selects, if nobody computes it, and returns its _id, or
+// nil.
+func (c *core) lease(ctx context.Context, filter bson.D) (bson.Raw, error) {
+	free := expr.Op("$or", bson.A{
+		bson.D{{Key: c.state("until"), Value: nil}},
+		expr.Op("$expr", expr.Op("$lte", expr.Field(c.state("until")), "$$NOW")),
+	})
+	raw, err := c.targets.FindOneAndUpdate(ctx, append(filter, free...), mongo.Pipeline{expr.Op("$set", bson.D{
+		{Key: c.state("until"), Value: expr.Op("$add", "$$NOW", c.Lease.Milliseconds())},
+	})}, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.state("dirty"), Value: 1}})).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, nil
+	}
+	return raw, err
+}
+
+// mark raises the epoch too: a computation that is under way may have missed what marks it.
+func (c *core) mark(ctx context.Context, targets []bson.RawValue) error {
+	_, err := c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{expr.Op("$set", bson.D{
+		{Key: c.state("dirty"), Value: true}, c.stamp()[1],
+	})})
+	return err
+}
+
+func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	w, err := maintain.Of(work, 0)
+	if err != nil {
+		return result, err
+	}
+	filter := bson.D{{Key: c.state("dirty"), Value: true}}
+	if w.Filter != nil {
+		filter = append(filter, bson.E{Key: "$and", Value: bson.A{w.Filter}})
+	}
+	for {
+		mine, err := c.lease(ctx, filter)
+		if err != nil || mine == nil {
+			return result, err
+		}
+		id := mine.Lookup("_id")
+		one, err := c.refresh(ctx, []bson.RawValue{id})
+		if fault.Refused(err) && !w.Strict && !txn.Running(ctx) {
+			one.Fail(c.targets.Name(), id, err) // its lease keeps it out of this loop
+			err = nil
+		}
+		result.Add(one)
+		if err != nil {
+			return result, err
+		}
+		w.Progress(result)
+	}
+}
+
+func (c *core) refreshAll(ctx context.Context) error {
+	made, zero := bson.D{}, bson.D{}
+	for _, e := range c.Empty {
+		empty := expr.Literal(c.empty.Lookup(e.Key))
+		made = append(made, bson.E{Key: e.Key, Value: expr.IfNull("$$new."+e.Key, empty)})
+		zero = append(zero, bson.E{Key: e.Key, Value: empty})
+	}
+	run := bson.NewObjectID()
+	mark := bson.E{Key: c.state("run"), Value: run}
+	merge := expr.Op("$merge", bson.D{{Key: "into", Value: c.targets.Name()}, {Key: "whenNotMatched", Value: "discard"},
+		{Key: "whenMatched", Value: mongo.Pipeline{expr.Op("$set", append(append(made, c.stamp()...), mark)), expr.Op("$unset", c.state("dirty"))}}})
+	cur, err := c.sources.Aggregate(ctx, append(append(mongo.Pipeline{}, c.Pipeline...), merge))
+	if err != nil {
+		return err
+	}
+	if _, err := cursor.Collect(cursor.Docs(ctx, func(context.Context) (*mongo.Cursor, error) { return cur, nil })); err != nil {
+		return err
+	}
+	// Targets that no source leads to.
+	_, err = c.targets.UpdateMany(ctx, bson.D{{Key: mark.Key, Value: expr.Op("$ne", run)}},
+		mongo.Pipeline{expr.Op("$set", append(append(zero, c.stamp()...), mark)), expr.Op("$unset", c.state("dirty"))})
+	return err
+}
+
+func (c *core) scan() maintain.Scan {
+	projection := bson.D{{Key: c.state("dirty"), Value: 1}}
+	for _, e := range c.Empty {
+		projection = append(projection, bson.E{Key: e.Key, Value: 1})
+	}
+	return maintain.Scan{Projection: projection, BatchSize: 100}
+}
+
+// drifted are the problems of targets, of which marked ones have none.
+func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatterns.Problem, err error) {
+	var ids []bson.RawValue
+	for _, doc := range batch {
+		ids = append(ids, doc.Lookup("_id"))
+	}
+	made, err := c.values(ctx, in(c.Key, ids))
+	if err != nil {
+		return nil, err
+	}
+	for _, doc := range batch {
+		if value.Lookup(doc, c.state("dirty")).Type != 0 {
+			continue
+		}
+		id := doc.Lookup("_id")
+		for _, e := range c.Empty {
+			have, want := doc.Lookup(e.Key), made[value.Key(id)].Lookup(e.Key)
+			if want.Type == 0 {
+				want = c.empty.Lookup(e.Key)
+			}
+			if !c.equal(have, want) {
+				out = append(out, mongopatterns.Problem{Pattern: "computed", Kind: Drifted, Collection: c.targets.Name(), ID: id, Field: e.Key, Have: have, Want: want})
+			}
+		}
+	}
+	return out, nil
+}
+
+// equal compares values as the server does, and doubles to a billionth, as their sums depend on
+// the order.
+func (c *core) equal(have, want bson.RawValue) bool {
+	if have.Type == want.Type && bytes.Equal(have.Value, want.Value) || value.Key(have) == value.Key(want) {
+		return true
+	}
+	a, b := value.Number(have), value.Number(want)
+	if a == nil || b == nil || have.Type != bson.TypeDouble && want.Type != bson.TypeDouble {
+		return false
+	}
+	off := new(big.Rat).Abs(new(big.Rat).Sub(a, b))
+	return off.Mul(off, big.NewRat(1_000_000_000, 1)).Cmp(new(big.Rat).Abs(b)) <= 0
+}
+
+// again looks at the targets of problems in one snapshot: a change may have been under way.
+func (c *core) again(ctx context.Context, problems []mongopatterns.Problem) (out []mongopatterns.Problem, err error) {
+	var ids []bson.RawValue
+	for _, p := range problems {
+		ids = append(ids, p.ID)
+	}
+	look := func(ctx context.Context) error {
+		docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return c.targets.Find(ctx, in("_id", distinct(ids)), options.Find().SetProjection(c.scan().Projection).SetSort(bson.D{{Key: "_id", Value: 1}}))
+		}))
+		if err == nil {
+			out, err = c.drifted(ctx, docs)
+		}
+		return err
+	}
+	err = c.transact(ctx, look)
+	if errors.Is(err, mongopatterns.ErrTransactionsUnsupported) {
+		err = look(ctx)
+	}
+	return out, err
+}
+
+func (c *core) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	return maintain.Check(ctx, c.targets, work, c.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+		problems, err := c.drifted(ctx, batch)
+		if err == nil && len(problems) > 0 {
+			problems, err = c.again(ctx, problems)
+		}
+		return problems, err
+	})
+}
+
+func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
+	return maintain.Run(ctx, c.targets, work, c.scan(), func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		problems, err := c.drifted(ctx, batch)
+		if err != nil || len(problems) == 0 {
+			return err
+		}
+		var ids []bson.RawValue
+		for _, p := range problems {
+			ids = append(ids, p.ID)
+		}
+		if ids = distinct(ids); w.DryRun {
+			result.Done += int64(len(ids))
+			return nil
+		}
+		one, err := c.refresh(ctx, ids)
+		one.Examined = 0 // the batch counts
+		result.Add(one)
+		return err
+	})
+}
