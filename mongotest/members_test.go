@@ -124,7 +124,7 @@ func TestOneMember(t *testing.T) {
 // TestMembersNeedProcesses: MONGODB_URI and Docker are no way to several members.
 func TestMembersNeedProcesses(t *testing.T) {
 	w := newWorld(t)
-	for _, variable := range append(w.env, "MONGODB_URI=mongodb://"+closedPort(t), "MONGOTEST_SERVER=mongod") {
+	for _, variable := range append(w.env, "MONGODB_URI=mongodb://"+closedPort(t), "MONGOTEST_SERVER=docker") {
 		name, value, _ := strings.Cut(variable, "=")
 		t.Setenv(name, value)
 	}
@@ -132,7 +132,7 @@ func TestMembersNeedProcesses(t *testing.T) {
 		opts Options
 		has  string
 	}{
-		{Options{Members: 3}, "mongod: not on PATH"},
+		{Options{Members: 3}, "tried:\n  MONGODB_URI: passed over: only members started here can be killed\n  mongod: not on PATH\n  embedded: "},
 		{Options{Members: 3, Server: "docker"}, "the choices are mongod, embedded"},
 		{Options{Members: 8}, "1 to 7"},
 		{Options{Members: -1}, "1 to 7"},

@@ -9,13 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // startBound is how long a server may take to come up while its process lives:
@@ -37,40 +37,33 @@ func (s *starter) mongod(ctx context.Context) (*Server, error) {
 // replicaSet starts a replica set of the mongod at path.
 func (s *starter) replicaSet(ctx context.Context, path string) (*Server, error) {
 	members := make([]*Member, max(s.members, 1))
-	stop := sync.OnceValue(func() error {
+	hosts := make([]string, len(members))
+	server := &Server{members: members, stop: sync.OnceValue(func() error {
 		return each(len(members), func(i int) error {
 			if members[i] == nil {
 				return nil
 			}
 			return members[i].process.stop()
 		})
-	})
+	})}
 	err := each(len(members), func(i int) (err error) {
-		members[i], err = startMember(ctx, path, len(members) > 1)
+		if members[i], err = startMember(ctx, path, len(members) > 1); err == nil {
+			hosts[i] = members[i].host
+		}
 		return err
 	})
-	if err != nil {
-		return nil, errors.Join(err, stop())
+	if err == nil {
+		server.URI = members[0].URI
+		if len(members) > 1 { // clients notice soon that a member does not answer
+			server.URI = "mongodb://" + strings.Join(hosts, ",") + "/?connectTimeoutMS=2000&heartbeatFrequencyMS=500&replicaSet=" + replicaSet
+		}
+		err = server.initiate(ctx, members[0].URI, hosts)
 	}
-	hosts := make([]string, len(members))
-	for i, m := range members {
-		hosts[i] = m.host
-	}
-	uri := members[0].URI
-	if len(members) > 1 {
-		// Clients notice soon that a member does not answer.
-		uri = "mongodb://" + strings.Join(hosts, ",") + "/?connectTimeoutMS=2000&heartbeatFrequencyMS=500&replicaSet=" + replicaSet
-	}
-	server, err := initiate(ctx, uri, members[0].URI, hosts, stop)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", path, err), stop())
-	}
-	server.members = members
-	if len(members) > 1 { // the others have copied what there is
+	if err == nil && len(members) > 1 { // they have copied what there is
 		err = each(len(members), func(i int) error { return members[i].ready(ctx) })
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", path, err), stop())
+		return nil, errors.Join(fmt.Errorf("start %s: %w", path, err), server.stop())
 	}
 	return server, nil
 }
@@ -86,8 +79,13 @@ func each(n int, fn func(int) error) error {
 	return errors.Join(errs...)
 }
 
-// startMember starts one mongod on a free port of 127.0.0.1, with little memory.
-// One of several gives up soon on a member that it copies from.
+// mongodArgs are the arguments of every mongod, in a container or not: room for
+// big transactions, no statistics on disk, fail points.
+var mongodArgs = []string{"--replSet", replicaSet, "--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5",
+	"--setParameter", "diagnosticDataCollectionEnabled=false", "--setParameter", "enableTestCommands=1"}
+
+// startMember starts one mongod on a free port of 127.0.0.1. One of several gives
+// up soon on a member that it copies from.
 func startMember(ctx context.Context, path string, several bool) (*Member, error) {
 	for attempt := 1; ; attempt++ {
 		port, err := freePort()
@@ -95,17 +93,10 @@ func startMember(ctx context.Context, path string, several bool) (*Member, error
 			return nil, err
 		}
 		dir := newFolderName()
-		argv := []string{path,
-			"--dbpath", filepath.Join(dir, "data"),
-			"--bind_ip", "127.0.0.1", "--port", port,
-			"--replSet", replicaSet, "--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5",
-			"--setParameter", "diagnosticDataCollectionEnabled=false",
-			"--setParameter", "enableTestCommands=1"} // has fail points
+		argv := append([]string{path, "--dbpath", filepath.Join(dir, "data"), "--bind_ip", "127.0.0.1", "--port", port,
+			"--nounixsocket"}, mongodArgs...) // a socket would outlive a kill
 		if several {
 			argv = append(argv, "--setParameter", "oplogNetworkTimeoutBufferSeconds=1")
-		}
-		if runtime.GOOS != "windows" {
-			argv = append(argv, "--nounixsocket") // it would outlive a kill
 		}
 		p, err := launch(dir, os.Environ(), argv...)
 		if err != nil {
@@ -119,7 +110,7 @@ func startMember(ctx context.Context, path string, several bool) (*Member, error
 		taken := bytes.Contains(p.log(), []byte("Address already in use"))
 		_ = p.stop()
 		if !taken || attempt == 3 {
-			return nil, fmt.Errorf("start %s: %w", path, err)
+			return nil, err
 		}
 	}
 }
@@ -138,10 +129,9 @@ func freePort() (string, error) {
 // instead of 10 s.
 var setSettings = bson.D{{Key: "electionTimeoutMillis", Value: 1500}, {Key: "heartbeatIntervalMillis", Value: 200}, {Key: "heartbeatTimeoutSecs", Value: 2}}
 
-// initiate makes the mongods, which know each other by hosts, a replica set, and
-// waits until it has a primary. first is the URI of the first of them alone, uri
-// that of the set.
-func initiate(ctx context.Context, uri, first string, hosts []string, stop func() error) (*Server, error) {
+// initiate makes the mongods, which know each other by hosts, a replica set, waits
+// until it has a primary, and asks what it is. first is the URI of the first alone.
+func (s *Server) initiate(ctx context.Context, first string, hosts []string) error {
 	ctx, cancel := context.WithTimeout(ctx, startBound)
 	defer cancel()
 	members := bson.A{}
@@ -151,11 +141,10 @@ func initiate(ctx context.Context, uri, first string, hosts []string, stop func(
 	err := command(ctx, first, nil, bson.D{{Key: "replSetInitiate", Value: bson.D{
 		{Key: "_id", Value: replicaSet}, {Key: "members", Value: members}, {Key: "settings", Value: setSettings}}}})
 	if err != nil {
-		return nil, fmt.Errorf("initiate the replica set: %w", err)
+		return fmt.Errorf("initiate the replica set: %w", err)
 	}
-	s := &Server{URI: uri, stop: stop}
 	if _, err := s.primary(ctx, func(hello) bool { return true }); err != nil {
-		return nil, fmt.Errorf("wait for a primary: %w", err)
+		return fmt.Errorf("wait for a primary: %w", err)
 	}
-	return s, s.describe(ctx)
+	return s.describe(ctx, options.Client().ApplyURI(s.URI))
 }

@@ -3,7 +3,6 @@
 package mongotest
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -81,7 +80,7 @@ func TestVictim(t *testing.T) {
 		fmt.Println("blocking")
 		time.Sleep(time.Hour)
 	}
-	if _, err := shared(context.Background()); err != nil {
+	if _, err := shared(); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(100 * time.Millisecond) // for the parent to find the server

