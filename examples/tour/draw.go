@@ -30,6 +30,7 @@ const (
 	lineHeight = 17
 	padding    = 12
 	lineLimit  = 58 // characters that an inline value may take
+	docLimit   = 46 // and a whole document
 )
 
 // line is one line of a document in a picture.
@@ -133,10 +134,13 @@ func cards(panels []panel, seen map[string]bool) (out []card, width int) {
 	for _, p := range panels {
 		c := card{collection: p.collection}
 		for i, doc := range p.docs {
-			if i > 0 {
+			texts := slices.Concat([]string{"{"}, notation(doc, "  "), []string{"}"})
+			if whole := inline(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc}); utf8.RuneCountInString(whole) <= docLimit {
+				texts = []string{whole}
+			} else if i > 0 {
 				c.lines = append(c.lines, line{})
 			}
-			for _, text := range slices.Concat([]string{"{"}, notation(doc, "  "), []string{"}"}) {
+			for _, text := range texts {
 				bare := strings.TrimSuffix(strings.TrimSpace(text), ",")
 				c.lines = append(c.lines, line{text, seen != nil && len(bare) > 1 && !seen[bare]})
 				width = max(width, utf8.RuneCountInString(text))
@@ -168,7 +172,7 @@ func svg(p picture) string {
 		return h
 	}
 	height := top + max(tall(before), tall(after)) + 6
-	width := left + right + arrow + 40
+	width := max(left+right+arrow+40, int(float64(utf8.RuneCountInString(p.title))*9.6)+40)
 	var out strings.Builder
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n",
 		width, height, width, height, html.EscapeString(p.title))

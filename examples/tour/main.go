@@ -5,6 +5,7 @@
 //	go run ./examples/tour          # for reading
 //	go run ./examples/tour -json    # the same as JSON lines
 //	go run ./examples/tour tree     # only some patterns
+//	go run ./examples/tour -pictures docs/pictures  # draws documents before and after
 //
 // It starts the server that package mongotest finds, or uses MONGODB_URI, works
 // in a database of its own and drops it.
@@ -48,6 +49,7 @@ var chapters = []chapter{
 
 func main() {
 	asJSON := flag.Bool("json", false, "print JSON lines")
+	pictures := flag.String("pictures", "", "draw a picture of each pattern into this `folder`, and nothing else")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "usage: tour [-json] [pattern ...]\n\npatterns:\n")
 		for _, chapter := range chapters {
@@ -58,10 +60,29 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := tour(ctx, os.Stdout, *asJSON, flag.Args()); err != nil {
+	run := func() error { return tour(ctx, os.Stdout, *asJSON, flag.Args()) }
+	if *pictures != "" {
+		run = func() error { return draw(ctx, *pictures) }
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "tour:", err)
 		os.Exit(1)
 	}
+}
+
+// draw paints the pictures on a server of its own.
+func draw(ctx context.Context, folder string) error {
+	server, err := mongotest.Start(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	client, err := mongo.Connect(options.Client().ApplyURI(server.URI))
+	if err != nil {
+		return err
+	}
+	defer client.Disconnect(context.WithoutCancel(ctx))
+	return paint(ctx, client, "tour_"+strings.ToLower(rand.Text()), folder)
 }
 
 // tour runs the named chapters, or all.
