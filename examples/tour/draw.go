@@ -157,9 +157,12 @@ func cards(panels []panel, seen map[string]bool) (out []card, width int) {
 func svg(p picture) string {
 	seen := map[string]bool{}
 	before, left := cards(p.before, nil)
-	for _, c := range before {
-		for _, l := range c.lines {
-			seen[strings.TrimSuffix(strings.TrimSpace(l.text), ",")] = true
+	for _, p := range p.before {
+		for _, doc := range p.docs {
+			whole := inline(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc})
+			for _, text := range append(notation(doc, "  "), whole) {
+				seen[strings.TrimSuffix(strings.TrimSpace(text), ",")] = true
+			}
 		}
 	}
 	after, right := cards(p.after, seen)

@@ -1,0 +1,80 @@
+// Command cinema is a small service that sells seats: cells that are taken once,
+// totals that follow each sale, page views that are counted a hundred at a time. It is
+// meant to be copied.
+//
+//	go run ./cmd/devserver                                # prints a MONGODB_URI
+//	MONGODB_URI=… go run ./examples/cinema
+//
+//	curl -X POST localhost:8080/films -d '{"id":"dumbo","title":"Dumbo"}'
+//	curl -X POST localhost:8080/screenings -d '{"id":"fri","film":"dumbo","price":8,"rows":[10,12,14]}'
+//	curl -X POST localhost:8080/screenings/fri/holds -d '{"order":"7","seats":3}'
+//	curl -X POST localhost:8080/screenings/fri/sales -d '{"order":"7","seats":["A1","A2","A3"]}'
+//	curl localhost:8080/films/dumbo
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+func main() {
+	address := flag.String("http", "127.0.0.1:8080", "address to listen on")
+	database := flag.String("db", "cinema", "name of the database")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Getenv("MONGODB_URI"), *database, *address); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, uri, database, address string) error {
+	if uri == "" {
+		return errors.New("set MONGODB_URI to the server to use")
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		return err
+	}
+	defer client.Disconnect(context.WithoutCancel(ctx))
+	service, err := newService(client.Database(database))
+	if err != nil {
+		return err
+	}
+	if err := service.ensureIndexes(ctx); err != nil {
+		return err
+	}
+	// The page views are flushed until the end, and once more there.
+	flushed := make(chan error, 1)
+	go func() {
+		flushed <- service.views.Run(ctx, func(err error) { log.Printf("cinema: page views: %v", err) })
+	}()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: service.handler(), ReadHeaderTimeout: 10 * time.Second}
+	stopped := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		stopped <- server.Shutdown(grace)
+	}()
+	log.Printf("cinema: listening on http://%s", listener.Addr())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return errors.Join(<-stopped, <-flushed)
+}
