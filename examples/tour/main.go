@@ -45,6 +45,12 @@ var chapters = []chapter{
 	{"subset", "the ten busiest routes of each airport", subsetChapter},
 	{"extref", "routes that carry the names of their airports", extrefChapter},
 	{"versioning", "an insurance policy and what it was before", versioningChapter},
+	{"relation", "students with courses, people with tasks", relationChapter},
+	{"computed", "departures by airport and by state", computedChapter},
+	{"approx", "page views and a city's people, counted seldom", approxChapter},
+	{"prealloc", "seats of a theatre and days of a calendar", preallocChapter},
+	{"polymorphic", "a bowler and a tennis player", polymorphicChapter},
+	{"schemaversion", "contacts of two versions", schemaversionChapter},
 }
 
 func main() {
@@ -53,7 +59,7 @@ func main() {
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "usage: tour [-json] [pattern ...]\n\npatterns:\n")
 		for _, chapter := range chapters {
-			fmt.Fprintf(flag.CommandLine.Output(), "  %-10s %s\n", chapter.name, chapter.about)
+			fmt.Fprintf(flag.CommandLine.Output(), "  %-13s %s\n", chapter.name, chapter.about)
 		}
 		flag.PrintDefaults()
 	}
