@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +44,9 @@ func (s *starter) embedded(ctx context.Context) (*Server, error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return nil, absent(fmt.Sprintf("there is one for Linux on x86-64 only, and this is %s on %s: %s", runtime.GOOS, runtime.GOARCH, instead))
 	}
+	if _, err := os.Stat("/lib64/ld-linux-x86-64.so.2"); err != nil {
+		return nil, absent("it needs glibc, the GNU C library, which is not here: " + instead)
+	}
 	path, err := s.install(ctx)
 	if err != nil {
 		return nil, err
@@ -70,8 +72,6 @@ func cannotRun(path, text string, err error) string {
 		needs = "it needs a newer C library (" + found[2] + "), as in Debian 12, Ubuntu 22.04 and later"
 	case found != nil:
 		needs = "it needs " + found[1]
-	case errors.Is(err, fs.ErrNotExist): // the loader that it names
-		needs = "it needs glibc, the GNU C library"
 	default:
 		needs = fmt.Sprintf("%v: %s", err, text)
 	}

@@ -5,9 +5,7 @@ package mongotest
 import (
 	"archive/zip"
 	"bytes"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -219,9 +217,6 @@ func TestMongodThatDoesNotRun(t *testing.T) {
 		if got := cannotRun("/cache/mongod", text, errText("exit 4")); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", text, got)
 		}
-	}
-	if got := cannotRun("/cache/mongod", "", &exec.Error{Err: fs.ErrNotExist}); !strings.Contains(got, "glibc") {
-		t.Error(got)
 	}
 }
 
