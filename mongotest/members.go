@@ -29,7 +29,8 @@ type Member struct {
 
 // ReplicaSet starts a replica set of this many members for t alone, and closes
 // it when t ends. It skips t under -short and fails it when there is no mongod
-// to start.
+// to start. A set of 1 may be the server of MONGODB_URI or a container: those have no
+// Members.
 //
 //	set := mongotest.ReplicaSet(t, 3)
 //	orders := set.Database(t).Collection("orders")

@@ -47,7 +47,7 @@ type Options struct {
 // patience is how long Start waits for the network in all, when there is no
 // sign that it works. Starting a program comes on top, hence less than the 10 s
 // after which a user should have an answer.
-const patience = 8500 * time.Millisecond
+const patience = 8 * time.Second
 
 // Start connects to the server that MONGODB_URI names, or starts one; the
 // package documentation says which. Close it at the end. A server started here
