@@ -33,9 +33,9 @@ func BenchmarkDeepPage(b *testing.B) {
 		sort bson.D
 		opts *paging.Options
 	}{
-		{"by _id", nil, &paging.Options{Uniform: []string{"_id"}}},
+		{"by _id", nil, nil},
 		{"ties, merged", byS, nil},
-		{"ties, sequential", byS, &paging.Options{Strategy: paging.Sequential}},
+		{"ties, sequential", byS, &paging.Options{Sequential: true}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			pager := newPager[row](b, coll, c.sort, c.opts)
