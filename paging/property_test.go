@@ -185,7 +185,7 @@ func with(doc bson.D, field string, value any) bson.D {
 // Random lists of values of all kinds, mostly under the pager's own index.
 func TestPagesAreTheServersOrder(t *testing.T) {
 	db := mongotest.Database(t)
-	for seed := range 60 {
+	for seed := range 45 {
 		rng := rand.New(rand.NewPCG(uint64(seed), 7))
 		l := list{coll: db.Collection(fmt.Sprint("list", seed))}
 		// Few distinct values give many ties; null and missing are in half of the lists.
@@ -233,7 +233,7 @@ func TestPagesAreTheServersOrder(t *testing.T) {
 		if rng.IntN(4) > 0 {
 			ensure(t, newPager[bson.Raw](t, l.coll, l.sort, l.opts))
 		}
-		l.check(t, 1, 2, 5, 11)
+		l.check(t, 1, 2, 5)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
