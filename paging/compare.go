@@ -68,12 +68,12 @@ func (k sortKey) beyond(v bson.RawValue, desc, inclusive, typed bool) []bson.D {
 	is := func(condition any) bson.D { return bson.D{{Key: k.path, Value: condition}} }
 	among := func(values ...any) bson.D { return is(expr.Op("$in", append(bson.A{}, values...))) }
 	compared := is(expr.Op(operator(desc, inclusive), v))
-	total := func(inclusive bool) bson.D {
-		return expr.Op("$expr", expr.Op(operator(desc, inclusive), expr.Field(k.path), expr.Literal(v)))
-	}
+	field := expr.Field(k.path)
+	total := func(inclusive bool) bson.D { return expr.Op(operator(desc, inclusive), field, expr.Literal(v)) }
+	computed := func(condition any) bson.D { return expr.Op("$expr", condition) }
 	switch {
 	case bracket == bracketNull && inclusive && !desc: // $expr puts missing before null
-		return []bson.D{is(nil), total(false)}
+		return []bson.D{is(nil), computed(total(false))}
 	case bracket == bracketNull && inclusive:
 		return []bson.D{among(nil, bson.A{}, bson.MinKey{})}
 	case bracket == bracketNull && desc:
@@ -85,10 +85,11 @@ func (k sortKey) beyond(v bson.RawValue, desc, inclusive, typed bool) []bson.D {
 		return nil
 	case id, desc == (bracket > bracketObject):
 		if typed && bracket >= bracketNumber && bracket < bracketMaxKey && !isNaN(v) {
-			rest := append(total(inclusive), expr.Element("$nor", bson.A{compared}))
-			return []bson.D{compared, rest}
+			// The rest is what the comparison does not find: other types, and NaN.
+			other := expr.Op("$or", expr.Op("$not", expr.IsType(field, typesOf(bracket)...)), expr.Op("$eq", field, math.NaN()))
+			return []bson.D{compared, computed(expr.Op("$and", total(inclusive), other))}
 		}
-		return []bson.D{total(inclusive)}
+		return []bson.D{computed(total(inclusive))}
 	case !desc:
 		return []bson.D{compared, is(types(bracket+1, bracketMaxKey))}
 	case isNaN(v) && inclusive:
@@ -114,6 +115,17 @@ func operator(desc, inclusive bool) string {
 
 func types(from, to int) bson.D {
 	return expr.Op("$type", append([]string(nil), brackets[from:to+1]...))
+}
+
+// typesOf gives the types of a bracket, by the names that the operator $type returns.
+func typesOf(bracket int) []string {
+	switch bracket {
+	case bracketNumber:
+		return []string{"double", "int", "long", "decimal"}
+	case 1:
+		return brackets[1:bracketObject]
+	}
+	return brackets[bracket : bracket+1]
 }
 
 // same reports whether two places are one: equal in every value, under the simple

@@ -827,3 +827,111 @@ func TestInATransaction(t *testing.T) {
 		t.Errorf("outside: %d", len(page.Items))
 	}
 }
+
+// A filter has to fix the fields of Equality, and may do so in several ways.
+func TestEqualityIsChecked(t *testing.T) {
+	coll := mongotest.Database(t).Collection("rows")
+	insert(t, coll, bson.D{{Key: "_id", Value: 1}, {Key: "x", Value: "a"}, {Key: "s", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "x", Value: "b"}, {Key: "s", Value: 2}})
+	pager := newPager[row](t, coll, byS, &paging.Options{Equality: []string{"x"}})
+	d := func(key string, value any) bson.D { return bson.D{{Key: key, Value: value}} }
+	and := func(filters ...any) bson.D { return d("$and", append(bson.A{}, filters...)) }
+	for _, over := range []any{
+		nil, d("y", 1), d("x", d("$gt", "a")), d("x", d("$ne", "a")), d("x", bson.Regex{Pattern: "^a"}), d("x", d("$in", bson.A{"a", bson.Regex{Pattern: "^b"}})),
+		d("x", d("$nin", bson.A{"a"})), d("$or", bson.A{d("x", "a"), d("x", "b")}), and(d("x", d("$gte", "a"))), mongo.Pipeline{d("$match", d("y", 1))},
+	} {
+		if _, err := pager.Page(t.Context(), over, paging.Request{}); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), `Options.Equality: the filter does not fix "x"`) {
+			t.Errorf("%v: %v", over, err)
+		}
+	}
+	for _, c := range []struct {
+		over any
+		want []int
+	}{
+		{d("x", "a"), []int{1}}, {d("x", d("$eq", "a")), []int{1}}, {bson.M{"x": "b"}, []int{2}}, {and(d("x", "a"), d("s", 1)), []int{1}},
+		{d("x", d("$in", bson.A{"a", "b", "c"})), []int{1, 2}}, {d("x", d("$in", bson.A{})), []int{}}, {and(and(d("x", d("$in", bson.A{"a", "b"})))), []int{1, 2}},
+		{and(d("x", d("$in", bson.A{"a", "b"})), d("x", d("$ne", "b"))), []int{1}}, {d("x", bson.D{{Key: "$in", Value: bson.A{"a", "b"}}, {Key: "$ne", Value: "a"}}), []int{2}},
+		{and(d("x", "a"), d("x", d("$in", bson.A{"a", "b"}))), []int{1}}, {d("x", nil), []int{}},
+		{mongo.Pipeline{d("$match", d("s", 2)), d("$match", d("x", d("$in", bson.A{"a", "b"})))}, []int{2}}, {mongo.Pipeline{d("$sort", d("s", 1))}, []int{1, 2}},
+	} {
+		got := []int{}
+		for page, err := range pager.Pages(t.Context(), c.over, paging.Request{Size: 1}) {
+			if err != nil {
+				t.Fatal(c.over, err)
+			}
+			got = append(got, rowIDs(page.Items)...)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%v: %s", c.over, diff)
+		}
+	}
+}
+
+// What cannot stand inside $or stands beside it.
+func TestTextAndNear(t *testing.T) {
+	ctx := context.Background()
+	coll := mongotest.Database(t).Collection("rows")
+	for i := range 9 {
+		insert(t, coll, bson.D{{Key: "_id", Value: i}, {Key: "s", Value: i / 3}, {Key: "title", Value: "a whale"}, {Key: "at", Value: bson.A{i, 0}}})
+	}
+	for _, keys := range []bson.D{{{Key: "title", Value: "text"}}, {{Key: "at", Value: "2d"}}} {
+		if _, err := coll.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := bson.D{{Key: "$text", Value: bson.D{{Key: "$search", Value: "whale"}}}}
+	near := bson.D{{Key: "at", Value: bson.D{{Key: "$near", Value: bson.A{4, 0}}, {Key: "$maxDistance", Value: 10}}}}
+	for _, over := range []any{text, bson.D{{Key: "$and", Value: bson.A{text}}}, mongo.Pipeline{{{Key: "$match", Value: text}}}, near} {
+		for _, opts := range []*paging.Options{nil, {Sequential: true}, {Equality: []string{"x"}}} {
+			pager := newPager[bson.Raw](t, coll, byS, opts)
+			var want []string
+			for i := range 9 {
+				want = append(want, fmt.Sprintf(`{"$numberInt":"%d"}`, i))
+			}
+			walk(t, pager, over, 2, false, want)
+			walk(t, pager, over, 4, true, want)
+		}
+	}
+}
+
+// Two pagers of one sort and different collations have an index each.
+func TestTwoCollations(t *testing.T) {
+	coll := mongotest.Database(t).Collection("rows")
+	names := map[string]bool{}
+	for _, collation := range []*options.Collation{nil, {Locale: "en"}, {Locale: "en", Strength: 2}, {Locale: "en", NumericOrdering: true}, {Locale: "sv"}} {
+		find := options.Find()
+		if collation != nil {
+			find.SetCollation(collation)
+		}
+		pager := newPager[row](t, coll, byS, &paging.Options{Find: find})
+		for range 2 {
+			ensure(t, pager)
+		}
+	}
+	for _, index := range must[[]mongo.IndexSpecification](t)(coll.Indexes().ListSpecifications(t.Context())) {
+		names[index.Name] = true
+	}
+	if len(names) != 6 || !names["s_1__id_1_en_strength_2"] || !names["s_1__id_1"] {
+		t.Errorf("%v", names)
+	}
+}
+
+// The options of the client's BSON count where the package encodes.
+func TestBSONOptions(t *testing.T) {
+	bsonOptions := &options.BSONOptions{UseJSONStructTags: true, NilSliceAsEmpty: true}
+	coll := mongotest.Database(t, options.Client().SetBSONOptions(bsonOptions)).Collection("rows")
+	type jsonRow struct {
+		ID   int      `json:"_id"`
+		S    int      `json:"s"`
+		Tags []string `json:"tags"`
+	}
+	type filter struct {
+		Tags []string `json:"tags"`
+	}
+	insert(t, coll, jsonRow{ID: 1, S: 1}, jsonRow{ID: 2, S: 2}, jsonRow{ID: 3, S: 3, Tags: []string{"x"}})
+	pager := newPager[jsonRow](t, coll, byS, &paging.Options{BSON: bsonOptions, Equality: []string{"tags"}})
+	token := must[string](t)(pager.Token(filter{}, jsonRow{ID: 1, S: 1}))
+	page := must[*paging.Page[jsonRow]](t)(pager.Page(t.Context(), filter{}, paging.Request{After: token}))
+	if len(page.Items) != 1 || page.Items[0].ID != 2 || !page.HasPrev {
+		t.Errorf("%+v", page)
+	}
+}

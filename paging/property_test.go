@@ -276,6 +276,26 @@ func TestNullAndMissing(t *testing.T) {
 	}
 }
 
+// Every kind of value, and of _id, from each to the next.
+func TestEveryKindOfValue(t *testing.T) {
+	db := mongotest.Database(t)
+	values, byID := db.Collection("values"), db.Collection("ids")
+	for i, value := range sortable {
+		insert(t, values, with(bson.D{{Key: "_id", Value: i}}, "s", value))
+		_, _ = byID.InsertOne(t.Context(), with(bson.D{}, "_id", value)) // some are equal, or no _id
+	}
+	for _, l := range []list{
+		{coll: values, sort: bson.D{{Key: "s", Value: 1}}}, {coll: values, sort: bson.D{{Key: "s", Value: -1}}},
+		{coll: byID}, {coll: byID, sort: bson.D{{Key: "x", Value: 1}, {Key: "_id", Value: -1}}},
+	} {
+		for _, sequential := range []bool{false, true} {
+			l.opts = &paging.Options{Sequential: sequential}
+			ensure(t, newPager[bson.Raw](t, l.coll, l.sort, l.opts))
+			l.check(t, 1, 3)
+		}
+	}
+}
+
 // What has no place in the order is met, and not passed over, in both directions.
 func TestUnsortableValuesAreMet(t *testing.T) {
 	db := mongotest.Database(t)
