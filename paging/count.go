@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -51,34 +50,14 @@ func CountCapped(n int) Count {
 }
 
 // TotalKind says what a Total means.
-type TotalKind int
+type TotalKind string
 
 // The kinds of Total.
 const (
-	TotalExact     TotalKind = iota // so many
-	TotalEstimated                  // about so many
-	TotalAtLeast                    // so many or more
+	TotalExact     TotalKind = "exact"     // so many
+	TotalEstimated TotalKind = "estimated" // about so many
+	TotalAtLeast   TotalKind = "atLeast"   // so many or more
 )
-
-var totalKinds = [...]string{TotalExact: "exact", TotalEstimated: "estimated", TotalAtLeast: "atLeast"}
-
-// MarshalText writes "exact", "estimated" or "atLeast".
-func (k TotalKind) MarshalText() ([]byte, error) {
-	if k < 0 || int(k) >= len(totalKinds) {
-		return nil, fmt.Errorf("paging: unknown kind of total %d", int(k))
-	}
-	return []byte(totalKinds[k]), nil
-}
-
-// UnmarshalText reads what MarshalText writes.
-func (k *TotalKind) UnmarshalText(text []byte) error {
-	i := slices.Index(totalKinds[:], string(text))
-	if i < 0 {
-		return fmt.Errorf("paging: unknown kind of total %q", text)
-	}
-	*k = TotalKind(i)
-	return nil
-}
 
 // Total is the number of documents of a list. As JSON it is
 // {"n": 120, "kind": "exact"}.
@@ -117,7 +96,7 @@ func (p *core) total(ctx context.Context, src *source, count Count, known int64)
 	case count == CountNone:
 		return nil, nil
 	case known >= 0:
-		return &Total{N: known}, nil
+		return &Total{N: known, Kind: TotalExact}, nil
 	case count == CountEstimated:
 		opts := options.EstimatedDocumentCount()
 		if p.find.Comment != nil {
@@ -134,7 +113,7 @@ func (p *core) total(ctx context.Context, src *source, count Count, known int64)
 	if err == nil && count > 0 && n > int64(count) {
 		return &Total{N: int64(count), Kind: TotalAtLeast}, nil
 	}
-	return &Total{N: n}, err
+	return &Total{N: n, Kind: TotalExact}, err
 }
 
 // count counts the documents of some branches, up to limit (0: all).

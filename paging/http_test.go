@@ -275,7 +275,7 @@ func TestPageAsJSON(t *testing.T) {
 	// What was written can be read.
 	insert(t, coll, rows(5)...)
 	for count, kind := range map[paging.Count]paging.TotalKind{
-		paging.CountNone: 0, paging.CountExact: paging.TotalExact, paging.CountEstimated: paging.TotalEstimated, paging.CountCapped(3): paging.TotalAtLeast,
+		paging.CountNone: "", paging.CountExact: paging.TotalExact, paging.CountEstimated: paging.TotalEstimated, paging.CountCapped(3): paging.TotalAtLeast,
 	} {
 		page := must[*paging.Page[row]](t)(pager.Page(context.Background(), nil, paging.Request{Number: 2, Size: 2, Count: count}))
 		if page.Total != nil && page.Total.Kind != kind {
@@ -289,12 +289,6 @@ func TestPageAsJSON(t *testing.T) {
 		if again := must[[]byte](t)(json.Marshal(got)); string(again) != string(data) || !cmp.Equal(got.Total, page.Total) {
 			t.Errorf("%s became %s", data, again)
 		}
-	}
-	if err := json.Unmarshal([]byte(`{"n":1,"kind":"x"}`), new(paging.Total)); err == nil {
-		t.Error("an unknown kind")
-	}
-	if _, err := json.Marshal(paging.Total{Kind: 7}); err == nil {
-		t.Error("an unknown kind")
 	}
 	if got := (&paging.Page[row]{Items: rows(1)}).Cursor(0); got != "" {
 		t.Errorf("%q", got)

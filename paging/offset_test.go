@@ -256,16 +256,16 @@ func TestCounts(t *testing.T) {
 		json  string
 	}{
 		{nil, paging.CountNone, nil, "", ""},
-		{nil, paging.CountExact, &paging.Total{N: 25}, "25", `{"n":25,"kind":"exact"}`},
-		{some, paging.CountExact, &paging.Total{N: 11}, "11", `{"n":11,"kind":"exact"}`},
-		{pipeline, paging.CountExact, &paging.Total{N: 11}, "11", `{"n":11,"kind":"exact"}`},
+		{nil, paging.CountExact, &paging.Total{N: 25, Kind: paging.TotalExact}, "25", `{"n":25,"kind":"exact"}`},
+		{some, paging.CountExact, &paging.Total{N: 11, Kind: paging.TotalExact}, "11", `{"n":11,"kind":"exact"}`},
+		{pipeline, paging.CountExact, &paging.Total{N: 11, Kind: paging.TotalExact}, "11", `{"n":11,"kind":"exact"}`},
 		{nil, paging.CountEstimated, &paging.Total{N: 25, Kind: paging.TotalEstimated}, "about 25", `{"n":25,"kind":"estimated"}`},
 		{nil, paging.CountCapped(10), &paging.Total{N: 10, Kind: paging.TotalAtLeast}, "10+", `{"n":10,"kind":"atLeast"}`},
 		{nil, paging.CountCapped(24), &paging.Total{N: 24, Kind: paging.TotalAtLeast}, "24+", `{"n":24,"kind":"atLeast"}`},
-		{nil, paging.CountCapped(25), &paging.Total{N: 25}, "25", `{"n":25,"kind":"exact"}`},
+		{nil, paging.CountCapped(25), &paging.Total{N: 25, Kind: paging.TotalExact}, "25", `{"n":25,"kind":"exact"}`},
 		{some, paging.CountCapped(10), &paging.Total{N: 10, Kind: paging.TotalAtLeast}, "10+", `{"n":10,"kind":"atLeast"}`},
 		{pipeline, paging.CountCapped(10), &paging.Total{N: 10, Kind: paging.TotalAtLeast}, "10+", `{"n":10,"kind":"atLeast"}`},
-		{bson.D{{Key: "s", Value: -1}}, paging.CountExact, &paging.Total{N: 0}, "0", `{"n":0,"kind":"exact"}`},
+		{bson.D{{Key: "s", Value: -1}}, paging.CountExact, &paging.Total{N: 0, Kind: paging.TotalExact}, "0", `{"n":0,"kind":"exact"}`},
 	} {
 		page := must[*paging.Page[row]](t)(pager.Page(ctx, c.over, paging.Request{Size: 5, Count: c.count}))
 		if diff := cmp.Diff(c.want, page.Total); diff != "" {
