@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
@@ -268,11 +269,25 @@ func TestNullAndMissing(t *testing.T) {
 			opts: &paging.Options{Equality: []string{"x"}}},
 		{sort: bson.D{{Key: "a", Value: 1}}, over: in("tags"), opts: &paging.Options{Equality: []string{"tags"}}},
 		{sort: bson.D{{Key: "a", Value: -1}}, over: in("x"), opts: &paging.Options{Equality: []string{"x"}, Find: en}},
+		{sort: bson.D{{Key: "a", Value: 1}, {Key: "c", Value: -1}}, over: append(in("x"), bson.E{Key: "_id", Value: bson.D{{Key: "$mod", Value: bson.A{1, 0}}}}),
+			opts: &paging.Options{Equality: []string{"x"}, Sequential: true}},
 	} {
 		l.coll = db.Collection(fmt.Sprint("list", i))
 		insert(t, l.coll, docs...)
 		ensure(t, newPager[bson.Raw](t, l.coll, l.sort, l.opts))
-		l.check(t, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+		if l.check(t, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11); i != 2 {
+			continue
+		}
+		err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+			page, err := newPager[bson.Raw](t, l.coll, l.sort, l.opts).Page(ctx, l.over, paging.Request{})
+			if err == nil && !slices.Equal(ids(page.Items), l.want(t)) {
+				t.Errorf("in a transaction: %v", ids(page.Items))
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -80,7 +80,7 @@ func (p *core) exists(ctx context.Context, src *source, window span) (bool, erro
 // come out: those without are no nearer to the one than to the other. So what was
 // merged counts if nothing in it is null; else each value is read by itself.
 func (p *core) fetch(ctx context.Context, src *source, window span) (documents, error) {
-	if len(src.parts) == 0 || p.opts.Sequential || window.keysOnly {
+	if len(src.parts) == 0 || window.keysOnly {
 		return p.stretch(ctx, src, window)
 	}
 	if !window.at.null() {

@@ -16,12 +16,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-const (
-	// maxRanges is how many ranges one find may have: each is planned by itself.
-	maxRanges = 200
-	// maxParts is how many combinations of values a filter is taken apart into.
-	maxParts = 1000
-)
+// maxRanges is how many ranges one find may have. Each is planned by itself, and
+// beyond as many the server merges none of its own accord.
+const maxRanges = 200
 
 // source is what is paged over: a filter, or a pipeline.
 type source struct {
@@ -29,6 +26,7 @@ type source struct {
 	filter   any            // nil: everything; also that of a pipeline that only filters
 	apart    bool           // the filter holds $text or $near, which cannot stand inside $or
 	parts    []any          // the filter for each value of Options.Equality, if there are several
+	spread   bool           // a find may hold all parts
 	pipeline mongo.Pipeline // nil: a filter
 }
 
@@ -65,6 +63,7 @@ func (p *core) filterBy(src *source, filter any, raw bson.Raw) (err error) {
 	src.apart = hasKey(raw, "$text", "$near", "$nearSphere")
 	if len(p.opts.Equality) > 0 && !src.apart {
 		src.parts, err = split(conditions(nil, raw), p.opts.Equality)
+		src.spread = !p.opts.Sequential
 	}
 	return err
 }
@@ -177,7 +176,7 @@ func split(all bson.D, fields []string) ([]any, error) {
 		if i < 0 {
 			return nil, fault.Invalid("Options.Equality: the filter does not fix %q to a value, or to values by $in", field)
 		}
-		if len(values) == 0 || len(values)*len(parts) > maxParts {
+		if len(values) == 0 || len(values)*len(parts) > maxRanges {
 			return nil, nil
 		}
 		all = slices.Delete(slices.Clone(all), i, i+1)
@@ -261,7 +260,7 @@ func (s *source) where(branches []bson.D) any {
 	case s.apart:
 		return expr.And(s.filter, or(branches, nil))
 	case s.filter == nil:
-	case len(s.parts) > 0 && len(s.parts)*len(branches) <= maxRanges:
+	case s.spread && len(s.parts) > 0 && len(s.parts)*len(branches) <= maxRanges:
 		filters = s.parts
 	default:
 		filters = []any{s.filter}
