@@ -269,7 +269,7 @@ func TestNullAndMissing(t *testing.T) {
 			opts: &paging.Options{Equality: []string{"x"}}},
 		{sort: bson.D{{Key: "a", Value: 1}}, over: in("tags"), opts: &paging.Options{Equality: []string{"tags"}}},
 		{sort: bson.D{{Key: "a", Value: -1}}, over: in("x"), opts: &paging.Options{Equality: []string{"x"}, Find: en}},
-		{sort: bson.D{{Key: "a", Value: 1}, {Key: "c", Value: -1}}, over: append(in("x"), bson.E{Key: "_id", Value: bson.D{{Key: "$mod", Value: bson.A{1, 0}}}}),
+		{sort: bson.D{{Key: "a", Value: 1}, {Key: "c", Value: -1}}, over: append(in("x"), bson.E{Key: "b", Value: bson.D{{Key: "$gte", Value: 0}}}),
 			opts: &paging.Options{Equality: []string{"x"}, Sequential: true}},
 	} {
 		l.coll = db.Collection(fmt.Sprint("list", i))
