@@ -87,7 +87,16 @@ func (p *core) readPlace(out place, doc bson.Raw, where order) error {
 }
 
 func (p *core) unsortable(doc bson.Raw, path, trouble string) error {
-	return fault.Of(doc.Lookup("_id"), fmt.Errorf("%w: the sort field %q %s", ErrUnsortable, path, trouble))
+	return p.of(doc, fmt.Errorf("%w: the sort field %q %s", ErrUnsortable, path, trouble))
+}
+
+// of names the document that an error is about, also if the projection leaves out _id.
+func (p *core) of(doc bson.Raw, err error) error {
+	id := doc.Lookup("_id")
+	if id.Type == 0 {
+		id, _ = valueAt(doc, p.projection.order[p.id].segments)
+	}
+	return fault.Of(id, err)
 }
 
 // valueAt follows a dotted path. trouble says what is wrong with the value found.

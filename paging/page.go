@@ -1,6 +1,7 @@
 package paging
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -106,15 +107,11 @@ func (p *Page[T]) Cursor(i int) string {
 // field, Sequential.
 func (p *Pager[T]) Page(ctx context.Context, over any, req Request) (_ *Page[T], err error) {
 	defer fault.In(&err, "paging: page")
-	src, err := p.core.source(over)
+	c := p.core
+	src, err := c.source(over)
 	if err != nil {
 		return nil, err
 	}
-	return p.page(ctx, src, req)
-}
-
-func (p *Pager[T]) page(ctx context.Context, src *source, req Request) (*Page[T], error) {
-	c := p.core
 	window, at, err := c.window(src, req)
 	if err != nil {
 		return nil, err
@@ -129,7 +126,12 @@ func (p *Pager[T]) page(ctx context.Context, src *source, req Request) (*Page[T]
 			return nil, err
 		}
 	}
-	out.Next, out.Prev = f.tokens(c, src.hash)
+	if f.hasNext && f.next.place != nil {
+		out.Next = c.encode(src.hash, f.next)
+	}
+	if f.hasPrev && f.first.place != nil {
+		out.Prev = c.encode(src.hash, f.first)
+	}
 	out.cursor = func(i int) string {
 		at, _ := c.place(f.docs.raw[i]) // load has read it
 		return c.encode(src.hash, position{kind: kindItem, place: at})
@@ -189,16 +191,6 @@ func (p *core) start(src *source, req Request) (position, error) {
 	return position{}, nil
 }
 
-func (p *core) size(asked int) (int, error) {
-	if asked < 0 || asked > maxSize {
-		return 0, fault.Invalid("page size %d", asked)
-	}
-	if asked == 0 {
-		return p.opts.PageSize, nil
-	}
-	return asked, nil
-}
-
 // window says what a request is to read, and for a page by number its number and
 // size.
 func (p *core) window(src *source, req Request) (span, position, error) {
@@ -212,10 +204,10 @@ func (p *core) window(src *source, req Request) (span, position, error) {
 		}
 		req.Size = from.size
 	}
-	size, err := p.size(req.Size)
-	if err != nil {
-		return span{}, from, err
+	if req.Size < 0 || req.Size > maxSize {
+		return span{}, from, fault.Invalid("page size %d", req.Size)
 	}
+	size := cmp.Or(req.Size, p.opts.PageSize)
 	at := position{number: req.Number, size: size}
 	window := span{at: from.place, inclusive: from.inclusive, backward: req.backward(), limit: int64(size)}
 	distance, group := req.Number-from.number, int64(p.opts.Group)
@@ -249,16 +241,6 @@ type frame struct {
 	first, next      position // what Prev and Next begin at, if there is something
 	last             place    // of the last document, or nil
 	total            *Total
-}
-
-func (f *frame) tokens(c *core, list hash) (next, prev string) {
-	if f.hasNext && f.next.place != nil {
-		next = c.encode(list, f.next)
-	}
-	if f.hasPrev && f.first.place != nil {
-		prev = c.encode(list, f.first)
-	}
-	return next, prev
 }
 
 // load reads a page and finds out what lies on both sides of it.
@@ -315,5 +297,5 @@ func (p *core) decodeItem(cursor *mongo.Cursor, raw bson.Raw, item any) error {
 		cursor.Current = stripped
 		err = cursor.Decode(item)
 	}
-	return fault.Of(raw.Lookup("_id"), err)
+	return p.of(raw, err)
 }

@@ -2,7 +2,9 @@ package paging_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -117,6 +119,18 @@ func TestProjectionSent(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.sent, got); diff != "" {
 			t.Errorf("%v: %s", c.user, diff)
+		}
+	}
+}
+
+// An error names the document also if its _id is left out.
+func TestErrorsNameTheDocument(t *testing.T) {
+	coll := mongotest.Database(t).Collection("c")
+	insert(t, coll, bson.D{{Key: "_id", Value: 77}, {Key: "s", Value: bson.A{1}}, {Key: "x", Value: 1}})
+	for _, projection := range []bson.D{{{Key: "_id", Value: 0}}, {{Key: "_id", Value: 0}, {Key: "x", Value: 1}}, {{Key: "x", Value: 1}}} {
+		pager := newPager[bson.D](t, coll, byS, &paging.Options{Find: options.Find().SetProjection(projection)})
+		if _, err := pager.Page(context.Background(), nil, paging.Request{}); !errors.Is(err, paging.ErrUnsortable) || !strings.Contains(err.Error(), "77") {
+			t.Errorf("%v: %v", projection, err)
 		}
 	}
 }
