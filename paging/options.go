@@ -20,7 +20,8 @@ type Options struct {
 	// has are sent with it; the others are refused there. What paging itself sets
 	// is refused: sort, skip, limit, tailable cursors, min, max, returnKey,
 	// showRecordID and the positional projection "tags.$". A projection need not
-	// hold the sort fields: they are read all the same and taken out again.
+	// hold the sort fields: they are read all the same and taken out again. Default
+	// nil.
 	Find *options.FindOptionsBuilder
 
 	// Equality names the fields that every filter of this list fixes, each to one
@@ -45,12 +46,14 @@ type Options struct {
 
 	// DistinctIDs says that no two documents which are equal in the sort fields
 	// have text `_id`s that are equal under the collation of Find. Only needed
-	// with a collation, and `_id`s with text in them (UUIDs as text, say).
+	// with a collation, and `_id`s with text in them (UUIDs as text, say). Default
+	// false: such documents are ErrUnsortable.
 	DistinctIDs bool
 
 	// Sequential never sends several ranges in one find: for engines that do not
 	// merge the branches of $or and find no range in $expr (DocumentDB). Each find
 	// becomes one to as many as there are branches, two or three a sort field.
+	// Default false.
 	Sequential bool
 
 	// Registry and BSON encode filters when tokens are bound to them, projections,

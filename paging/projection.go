@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // placeField is where the sort values come back if the projection leaves them out.
@@ -35,20 +36,16 @@ func (f projected) keeps() bool { return f.flag() == 1 }
 func (f projected) drops() bool { return f.flag() == 0 }
 
 func (f projected) flag() int {
-	if b, ok := f.value.BooleanOK(); ok && !b {
-		return 0
-	}
-	if d, ok := f.value.Decimal128OK(); ok && d.IsZero() {
-		return 0
-	}
-	if n, ok := f.value.AsFloat64OK(); ok && n == 0 {
-		return 0
-	}
-	switch f.value.Type {
-	case bson.TypeBoolean, bson.TypeInt32, bson.TypeInt64, bson.TypeDouble, bson.TypeDecimal128:
+	if b, ok := f.value.BooleanOK(); ok && b {
 		return 1
+	} else if ok {
+		return 0
 	}
-	return -1
+	n := value.Number(f.value)
+	if n == nil {
+		return -1
+	}
+	return n.Sign() * n.Sign()
 }
 
 // neutral is an expression that says nothing about other fields.
