@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
@@ -393,7 +394,7 @@ func failure(err error) (int, any) {
 	var bad badRequest
 	var conflict *versioning.ConflictError
 	switch {
-	case errors.As(err, &bad), errors.Is(err, paging.ErrInvalidRequest),
+	case errors.As(err, &bad), errors.Is(err, mongopatterns.ErrInvalid),
 		errors.Is(err, attribute.ErrInvalid), errors.Is(err, outlier.ErrInvalid):
 		status = http.StatusBadRequest
 	case errors.As(err, &conflict):

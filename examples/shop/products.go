@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/tree"
@@ -195,7 +196,7 @@ func ids(node *tree.Node[category], into []string) []string {
 func (s *service) productList(ctx context.Context, id, order string, specs []string, req paging.Request) (*paging.Page[listed], error) {
 	pager := s.productPages[order]
 	if pager == nil {
-		return nil, fmt.Errorf("%w: no order %q", paging.ErrInvalidRequest, order)
+		return nil, fmt.Errorf("%w: no order %q", mongopatterns.ErrInvalid, order)
 	}
 	filter, err := s.within(ctx, id, specs)
 	if err != nil {

@@ -141,7 +141,6 @@ func (s *service) newPagers(reviewColl *mongo.Collection, keys [][]byte) error {
 	} {
 		s.productPages[name], err = paging.New[listed](s.productColl, order, &paging.Options{
 			Equality: []string{"category"},
-			Uniform:  []string{order[0].Key, "_id"}, // of one type in every product
 			Keys:     keys,
 			Find: options.Find().SetProjection(bson.D{
 				{Key: "name", Value: 1}, {Key: "category", Value: 1}, {Key: "price", Value: 1}, {Key: "rating", Value: 1},
@@ -152,13 +151,13 @@ func (s *service) newPagers(reviewColl *mongo.Collection, keys [][]byte) error {
 		}
 	}
 	s.reviewPages, err = paging.New[review](reviewColl, s.reviews.Order(), &paging.Options{
-		Equality: []string{"product"}, Uniform: []string{"at", "_id"}, Keys: keys,
+		Equality: []string{"product"}, Keys: keys,
 	})
 	if err != nil {
 		return err
 	}
 	s.orderPages, err = paging.New[order](s.orderColl, bson.D{{Key: "placed", Value: -1}}, &paging.Options{
-		Equality: []string{"customer._id"}, Uniform: []string{"placed", "_id"}, Keys: keys,
+		Equality: []string{"customer._id"}, Keys: keys,
 	})
 	return err
 }

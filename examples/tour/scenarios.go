@@ -81,16 +81,16 @@ func articlePages(ctx context.Context, g *guide) error {
 		return err
 	}
 	pager, err := paging.New[article](articles, bson.D{{Key: "_id", Value: 1}},
-		&paging.Options{PageSize: 10, Group: 10, Uniform: []string{"_id"}})
+		&paging.Options{PageSize: 10, Group: 10})
 	if err != nil {
 		return err
 	}
-	tenth, err := pager.Numbered(ctx, nil, paging.NumberedRequest{Number: 10})
+	tenth, err := pager.Page(ctx, nil, paging.Request{Number: 10})
 	if err != nil {
 		return err
 	}
 	return g.show(ctx, "an article list in groups of ten pages: from page 10 jump to page 13", nil, func() ([]string, error) {
-		page, err := pager.Jump(ctx, nil, tenth.Position, paging.NumberedRequest{Number: 13})
+		page, err := pager.Page(ctx, nil, paging.Request{Number: 13, From: tenth.Position})
 		if err != nil {
 			return nil, err
 		}

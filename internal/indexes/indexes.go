@@ -4,6 +4,7 @@ package indexes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,10 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 				found = true
 				break
 			}
-			if have.Name == want.Name || sameKey && have.Collation.Locale == want.Collation.Locale &&
+			// Of collations that differ the server decides: it completes them by their
+			// locale, and finds out whether the index is there already.
+			sameLocale := sameKey && have.Collation.Locale == want.Collation.Locale
+			if have.Name == want.Name && !sameLocale || sameKey && have.Collation == want.Collation &&
 				bytes.Equal(have.PartialFilter, want.PartialFilter) {
 				return fmt.Errorf("%w: %s has index %q on %s, wanted %s", ErrConflict,
 					coll.Name(), have.Name, have, want)
@@ -105,15 +109,23 @@ type collation struct {
 	Locale          string `bson:"locale"`
 	Strength        int    `bson:"strength"`
 	CaseLevel       bool   `bson:"caseLevel"`
+	CaseFirst       string `bson:"caseFirst"`
 	NumericOrdering bool   `bson:"numericOrdering"`
+	Alternate       string `bson:"alternate"`
+	MaxVariable     string `bson:"maxVariable"`
+	Normalization   bool   `bson:"normalization"`
+	Backwards       bool   `bson:"backwards"`
 }
 
-// complete sets the strength that the server takes for none; some report the
-// index without it.
+// complete sets what the server takes for none.
 func (c *collation) complete() {
-	if c.Locale != "" && c.Strength == 0 {
-		c.Strength = 3
+	if c.Locale == "" {
+		return
 	}
+	c.Strength = cmp.Or(c.Strength, 3)
+	c.CaseFirst = cmp.Or(c.CaseFirst, "off")
+	c.Alternate = cmp.Or(c.Alternate, "non-ignorable")
+	c.MaxVariable = cmp.Or(c.MaxVariable, "punct")
 }
 
 func (s spec) sameOptions(o spec) bool {
@@ -177,7 +189,7 @@ func describe(model mongo.IndexModel) (spec, error) {
 		}
 	}
 	if c := opts.Collation; c != nil && c.Locale != "simple" {
-		out.Collation = collation{c.Locale, c.Strength, c.CaseLevel, c.NumericOrdering}
+		out.Collation = collation{c.Locale, c.Strength, c.CaseLevel, c.CaseFirst, c.NumericOrdering, c.Alternate, c.MaxVariable, c.Normalization, c.Backwards}
 		out.Collation.complete()
 	}
 	return out, nil
