@@ -12,7 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -175,14 +174,12 @@ func (c *arrays) aggregates(ctx context.Context, series any, pipeline mongo.Pipe
 			yield(WindowStats{}, err)
 			return
 		}
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.coll.Aggregate(ctx, pipeline)
-		}) {
-			if err != nil {
-				yield(WindowStats{}, err)
-				return
+		for doc, err := range pipe(ctx, c.coll, pipeline) {
+			var w WindowStats
+			if err == nil {
+				w = WindowStats{Start: dateOf(doc.Lookup("_id")), Stats: c.stats(doc)}
 			}
-			if !yield(WindowStats{Start: dateOf(doc.Lookup("_id")), Stats: c.stats(doc)}, nil) {
+			if !yield(w, err) {
 				return
 			}
 		}

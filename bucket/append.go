@@ -360,10 +360,7 @@ func (c *arrays) locate(ctx context.Context, groups []*group) (dropped int, err 
 	pipeline = append(pipeline, bson.D{{Key: "$group", Value: append(bson.D{
 		{Key: "_id", Value: bson.D{{Key: "s", Value: expr.Field(c.series)}, {Key: "w", Value: expr.Field(c.start)}}},
 	}, row...)}})
-	rows := cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.coll).Aggregate(ctx, pipeline, options.Aggregate().SetBatchSize(int32(len(groups)+1)))
-	})
-	for doc, err := range rows {
+	for doc, err := range pipe(ctx, cursor.Primary(c.coll), pipeline, options.Aggregate().SetBatchSize(int32(len(groups)+1))) {
 		if err != nil {
 			return dropped, err
 		}

@@ -99,11 +99,11 @@ func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson
 		ids = append(ids, doc.Lookup("_id"))
 		places = append(places, f.itself(doc)[1:])
 	}
-	docs, err := all(ctx, f.coll, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, len(ids), nil)
+	docs, err := cursor.Collect(find(ctx, f.coll, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, options.Find().SetBatchSize(int32(len(ids)+1))))
 	if err != nil || len(docs) == 0 {
 		return 0, err
 	}
-	there, err := all(ctx, target, bson.D{{Key: "$or", Value: places}}, 0, f.shardKey())
+	there, err := cursor.Collect(find(ctx, target, bson.D{{Key: "$or", Value: places}}, options.Find().SetProjection(f.shardKey())))
 	if err != nil {
 		return 0, err
 	}
@@ -131,18 +131,6 @@ func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson
 		err = txn.Conflict("archive")
 	}
 	return int64(len(docs)), err
-}
-
-// all reads what fits into one batch, if batch says how much that is.
-func all(ctx context.Context, coll *mongo.Collection, filter bson.D, batch int, projection bson.D) ([]bson.Raw, error) {
-	opts := options.Find()
-	if projection != nil {
-		opts.SetProjection(projection)
-	}
-	if batch > 0 {
-		opts.SetBatchSize(int32(batch + 1))
-	}
-	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Find(ctx, filter, opts) }))
 }
 
 // renumber gives archived buckets whose _id is taken the next free number of their
@@ -214,13 +202,11 @@ func (f *frame) sweep(ctx context.Context, before time.Time, work *mongopatterns
 		return err
 	}
 	// A window that begins before the one that holds before has ended by then.
-	cut, _ := f.window.Bounds(clamp(before))
+	cut, _ := f.window.Bounds(before)
 	const size = "~size"
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(f.coll).Find(ctx, expr.And(w.Filter, bson.D{{Key: f.start, Value: bson.D{{Key: "$lt", Value: cut}}}}),
-			options.Find().SetBatchSize(int32(min(w.BatchSize, 1<<20)*10+1)).
-				SetProjection(append(f.shardKey(), bson.E{Key: size, Value: expr.Op("$bsonSize", "$$ROOT")})))
-	}) {
+	for doc, err := range find(ctx, cursor.Primary(f.coll), expr.And(w.Filter, bson.D{{Key: f.start, Value: bson.D{{Key: "$lt", Value: cut}}}}),
+		options.Find().SetBatchSize(int32(min(w.BatchSize, 1<<20)*10+1)).
+			SetProjection(append(f.shardKey(), bson.E{Key: size, Value: expr.Op("$bsonSize", "$$ROOT")}))) {
 		if err != nil {
 			return total, err
 		}

@@ -138,14 +138,8 @@ func (s *sequences) raise(key string, n int64) {
 	if n <= s.next[key] {
 		return
 	}
-	if s.next == nil {
+	if s.next == nil || len(s.next) >= maxSequences {
 		s.next = map[string]int64{}
-	}
-	if _, known := s.next[key]; !known && len(s.next) >= maxSequences {
-		for other := range s.next {
-			delete(s.next, other)
-			break
-		}
 	}
 	s.next[key] = n
 }

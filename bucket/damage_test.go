@@ -88,89 +88,24 @@ func TestAdoptSkips(t *testing.T) {
 	}
 }
 
-func year(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
-
-var far = []time.Time{
-	year(10000), year(300_000_000), year(1_000_000_000), year(0), year(-300_000_000), year(-1_000_000_000),
-}
-
 // Times beyond the years 1 to 9999 are refused before anything is sent.
 func TestFarTimes(t *testing.T) {
 	t.Parallel()
-	for name, window := range map[string]bucket.Window{"every": bucket.Every(time.Hour), "months": bucket.Months(zone(t, "Europe/Berlin"))} {
-		b := mustNew[string, event](t, window, full())
-		slots, err := bucket.NewSlots[string, int](offline(t), window, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, at := range far {
-			e := event{ID: "far", Timestamp: at, V: 1}
-			for what, err := range map[string]error{
-				"Append":     second(b.Append(t.Context(), "s", e)),
-				"AppendMany": second(b.AppendMany(t.Context(), bucket.Of("s", e), nil)),
-				"Update":     b.Update(t.Context(), "s", e),
-				"Delete":     b.Delete(t.Context(), "s", at),
-				"DeleteByID": b.DeleteByID(t.Context(), "s", at, "1"),
-				"Set":        slots.Set(t.Context(), "s", at, 1),
-				"SetMany":    second(slots.SetMany(t.Context(), bucket.Of("s", bucket.Slot[int]{Time: at}), nil)),
-				"SlotDelete": slots.Delete(t.Context(), "s", at),
-			} {
-				if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "years 1 to 9999") {
-					t.Errorf("%s %s of %v: %v", name, what, at, err)
-				}
-			}
-		}
+	b := mustNew[string, event](t, bucket.Every(time.Hour), full())
+	slots, err := bucket.NewSlots[string, int](offline(t), bucket.Months(zone(t, "Europe/Berlin")), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-// Limits beyond them select all, or nothing.
-func TestFarLimits(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	for name, window := range map[string]bucket.Window{"every": bucket.Every(time.Hour), "months": bucket.Months(zone(t, "Europe/Berlin"))} {
-		b := newBuckets[string, event](t, db.Collection(name), window, full())
-		slots := newSlots[string, int](t, db.Collection(name+"slots"), window, nil)
-		stored := []time.Time{year(1).Add(time.Millisecond), at(1, 0, 0), year(10000).Add(-time.Millisecond)}
-		for i, at := range stored {
-			mustAppend(t, b, "s", event{ID: fmt.Sprint(i), Timestamp: at, V: 1})
-			if err := slots.Set(t.Context(), "s", at, i); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, at := range far {
-			if _, err := slots.Get(t.Context(), "s", at); !errors.Is(err, mongopatterns.ErrNotFound) {
-				t.Errorf("%s Get of %v: %v", name, at, err)
-			}
-			for _, from := range []bool{true, false} {
-				limits, want := [2]time.Time{{}, at}, 0
-				if from {
-					limits = [2]time.Time{at, {}}
-				}
-				if from == at.Before(year(1)) {
-					want = len(stored)
-				}
-				stats, err := b.Aggregate(t.Context(), "s", limits[0], limits[1])
-				if err != nil {
-					t.Error(err)
-				}
-				diff(t, []int{want, want, want, want}, []int{
-					int(stats.Count),
-					len(collect(t, b.Range(t.Context(), "s", limits[0], limits[1]))),
-					len(collect(t, slots.Range(t.Context(), "s", limits[0], limits[1]))),
-					len(aggregate[bson.Raw](t, db.Collection(name), b.RangePipeline("s", limits[0], limits[1]))),
-				})
-			}
-			if got := collect(t, slots.Range(t.Context(), "s", at, at.Add(time.Hour))); len(got) != 0 {
-				t.Errorf("%s an hour from %v: %v", name, at, got)
-			}
-		}
-		mustCheck(t, b)
-		for _, c := range []struct {
-			before time.Time
-			want   int64
-		}{{year(-1_000_000_000), 0}, {year(1_000_000_000), 3}} {
-			if result, err := b.DeleteBefore(t.Context(), c.before, nil); err != nil || result.Done != c.want {
-				t.Errorf("%s before %v: %+v, %v", name, c.before, result, err)
+	for _, year := range []int{10000, 300_000_000, 0, -300_000_000} {
+		at := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
+		e := event{ID: "far", Timestamp: at, V: 1}
+		for what, err := range map[string]error{
+			"append": second(b.Append(t.Context(), "s", e)), "many": second(b.AppendMany(t.Context(), bucket.Of("s", e), nil)),
+			"update": b.Update(t.Context(), "s", e), "delete": b.Delete(t.Context(), "s", at),
+			"set": slots.Set(t.Context(), "s", at, 1), "slot": slots.Delete(t.Context(), "s", at),
+		} {
+			if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "years 1 to 9999") {
+				t.Errorf("%s of %v: %v", what, at, err)
 			}
 		}
 	}

@@ -3,16 +3,19 @@ package bucket
 import (
 	"context"
 	"fmt"
+	"iter"
 	"reflect"
 	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -89,29 +92,9 @@ func (f *frame) filter(series any, from, to time.Time) bson.D {
 	return filter
 }
 
-// Times in the years 1 to 9999 can be stored, as all BSON libraries can read them;
-// far beyond, a time.Time overflows a BSON date. Limits are brought to where that
-// does not happen, far from all windows of such times.
-var (
-	beyondYears  = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
-	lowestLimit  = time.Date(-1e6, 1, 1, 0, 0, 0, 0, time.UTC)
-	highestLimit = time.Date(1e6, 1, 1, 0, 0, 0, 0, time.UTC)
-)
-
-func clamp(t time.Time) time.Time {
-	switch {
-	case t.Before(lowestLimit):
-		return lowestLimit
-	case t.After(highestLimit):
-		return highestLimit
-	}
-	return t
-}
-
-// ceil clamps a limit and rounds it up to the milliseconds of stored times, so
-// that comparing with it is exact.
+// ceil rounds a limit up to the milliseconds of stored times, so that comparing with
+// it is exact.
 func ceil(t time.Time) time.Time {
-	t = clamp(t)
 	if down := t.Truncate(time.Millisecond); !down.Equal(t) {
 		return down.Add(time.Millisecond)
 	}
@@ -204,6 +187,9 @@ func checkNames(v bson.RawValue) error {
 	return nil
 }
 
+// beyondYears ends the years 1 to 9999, whose times all BSON libraries can read.
+var beyondYears = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+
 func checkTime(t time.Time) error {
 	switch {
 	case t.IsZero():
@@ -281,6 +267,22 @@ func (f *frame) bounds(doc bson.Raw) (start, end time.Time, problems []mongopatt
 	return start, end, problems
 }
 
+// find, pipe and first read documents, which stay valid; first is nil if there is none.
+func find(ctx context.Context, coll *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[bson.Raw, error] {
+	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Find(ctx, filter, opts...) })
+}
+
+func pipe(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline, opts ...options.Lister[options.AggregateOptions]) iter.Seq2[bson.Raw, error] {
+	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Aggregate(ctx, pipeline, opts...) })
+}
+
+func first(docs iter.Seq2[bson.Raw, error]) (doc bson.Raw, err error) {
+	for doc, err := range docs {
+		return doc, err
+	}
+	return nil, nil
+}
+
 func dateOf(v bson.RawValue) time.Time {
 	ms, _ := v.DateTimeOK()
 	return time.UnixMilli(ms).UTC()
@@ -291,23 +293,12 @@ func dateValue(t time.Time) bson.RawValue {
 	return bson.RawValue{Type: kind, Value: data}
 }
 
-// fixed reports a type whose equal values are encoded alike and never change, so
-// that one encoding serves all of them.
-func fixed(t reflect.Type) bool {
-	if t == nil {
-		return false
-	}
-	switch k := t.Kind(); {
-	case k == reflect.Array:
-		return fixed(t.Elem())
-	case k == reflect.Struct:
-		for i := range t.NumField() {
-			if !fixed(t.Field(i).Type) {
-				return false
-			}
-		}
+// fixed reports a series whose equals are encoded alike and never change, so that one
+// encoding serves all of them.
+func fixed(series any) bool {
+	if _, ok := series.(bson.ObjectID); ok {
 		return true
-	default:
-		return k >= reflect.Bool && k <= reflect.Complex128 || k == reflect.String
 	}
+	kind := reflect.ValueOf(series).Kind()
+	return kind >= reflect.Bool && kind <= reflect.Float64 || kind == reflect.String
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"reflect"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -150,7 +149,7 @@ func (c *arrays) add(b *batch, series, m any) (int, error) {
 	if b.byKey == nil {
 		b.byKey, b.latest = map[string]*group{}, map[any]*latest{}
 	}
-	l, known := &latest{}, fixed(reflect.TypeOf(series))
+	l, known := &latest{}, fixed(series)
 	if known {
 		l = cmp.Or(b.latest[series], l)
 	}

@@ -3,7 +3,6 @@ package bucket
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -17,7 +16,6 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -92,20 +90,15 @@ func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 	if _, err := b.core.seriesOf(series); err != nil {
 		return m, err
 	}
-	return one[M](b.core.codec, cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return b.core.coll.Aggregate(ctx, b.LatestPipeline(series))
-	}))
-}
-
-// one decodes the only document; ErrNotFound if there is none.
-func one[M any](c codec.Codec, docs iter.Seq2[bson.Raw, error]) (m M, err error) {
-	for doc, err := range docs {
-		if err == nil {
-			err = c.Decode(doc, &m)
-		}
+	doc, err := first(pipe(ctx, b.core.coll, b.LatestPipeline(series)))
+	if err != nil {
 		return m, err
 	}
-	return m, mongopatterns.ErrNotFound
+	if doc == nil {
+		return m, mongopatterns.ErrNotFound
+	}
+	err = b.core.codec.Decode(doc, &m)
+	return m, err
 }
 
 // LatestPipeline is what Latest runs: the measurement as a document, or none.
@@ -154,21 +147,20 @@ func (b *Buckets[S, M]) Page(ctx context.Context, series S, at time.Time, n int6
 	if err != nil {
 		return nil, err
 	}
-	p := c.placeOf(raw, clamp(at))
+	p := c.placeOf(raw, at)
 	filter, skip := append(bson.D{{Key: "_id", Value: c.bucketID(p, n)}}, c.within(p)...), int64(0)
 	if n < 0 {
 		filter, skip = c.numbered(p, 0), -n-1
 	}
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.coll.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(skip).SetLimit(1).
-			SetProjection(bson.D{{Key: "v", Value: c.array()}}))
-	}) {
-		if err != nil {
-			return nil, err
-		}
-		return values[M](c.codec, doc.Lookup("v"))
+	doc, err := first(find(ctx, c.coll, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(skip).SetLimit(1).
+		SetProjection(bson.D{{Key: "v", Value: c.array()}})))
+	if err == nil && doc == nil {
+		err = mongopatterns.ErrNotFound
 	}
-	return nil, mongopatterns.ErrNotFound
+	if err != nil {
+		return nil, err
+	}
+	return codec.DecodeValue[[]M](c.codec, doc.Lookup("v"))
 }
 
 // Pages returns how many buckets the window that holds at has, from number 0 on.
@@ -181,19 +173,13 @@ func (b *Buckets[S, M]) Pages(ctx context.Context, series S, at time.Time) (n in
 	if err != nil {
 		return 0, err
 	}
-	var newest bson.Raw
-	err = c.coll.FindOne(ctx, c.numbered(c.placeOf(raw, clamp(at)), 0), options.FindOne().
-		SetSort(bson.D{{Key: "_id", Value: -1}}).SetProjection(bson.D{{Key: "_id", Value: 1}})).Decode(&newest)
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return 0, nil
+	newest, err := first(find(ctx, c.coll, c.numbered(c.placeOf(raw, at), 0), options.Find().
+		SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(1).SetProjection(bson.D{{Key: "_id", Value: 1}})))
+	if err != nil || newest == nil {
+		return 0, err
 	}
 	n, _ = value.Lookup(newest, "_id."+seqKey).AsInt64OK()
-	return n + 1, err
-}
-
-// values decodes an array.
-func values[M any](c codec.Codec, array bson.RawValue) ([]M, error) {
-	return codec.DecodeValue[[]M](c, array)
+	return n + 1, nil
 }
 
 // A window is the measurements of a window in time order.
@@ -215,7 +201,7 @@ func decoded[M any](c *arrays, windows iter.Seq2[window, error]) iter.Seq2[M, er
 		for w, err := range windows {
 			var all []M
 			if err == nil {
-				all, err = values[M](c.codec, arrayOf(len(w.entries), func(i int) bson.RawValue { return w.entries[i].raw }))
+				all, err = codec.DecodeValue[[]M](c.codec, arrayOf(len(w.entries), func(i int) bson.RawValue { return w.entries[i].raw }))
 				if err != nil {
 					err = fmt.Errorf("window %s: %w", time.UnixMilli(w.start).UTC().Format(time.RFC3339), err)
 				}
@@ -263,9 +249,7 @@ func (c *arrays) windows(ctx context.Context, series any, from, to time.Time, ar
 			})
 			return len(w.entries) == 0 || yield(w, nil)
 		}
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.coll.Aggregate(ctx, pipeline)
-		}) {
+		for doc, err := range pipe(ctx, c.coll, pipeline) {
 			var start int64
 			var entries []entry
 			if err == nil {

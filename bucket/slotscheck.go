@@ -7,8 +7,10 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -120,7 +122,7 @@ func (g *grid) refile(ctx context.Context, olds []bson.Raw, places []place) erro
 	for _, p := range places {
 		wanted = append(wanted, g.within(p))
 	}
-	there, err := all(ctx, g.coll, bson.D{{Key: "$or", Value: wanted}}, len(wanted), nil)
+	there, err := cursor.Collect(find(ctx, g.coll, bson.D{{Key: "$or", Value: wanted}}, options.Find().SetBatchSize(int32(len(wanted)+1))))
 	if err != nil {
 		return err
 	}

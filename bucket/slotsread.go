@@ -11,12 +11,10 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -38,39 +36,30 @@ func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err 
 	if err != nil {
 		return m, err
 	}
-	found := false
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return g.coll.Find(ctx, g.within(g.placeOf(raw, clamp(t))), options.Find().SetLimit(1).
-			SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "m", Value: expr.Field(g.path(t))}}))
-	}) {
-		if err != nil {
-			return m, slotError(raw, t, err)
-		}
-		found = true
-		if v := value.Lookup(doc, "m"); v.Type != 0 && v.Type != bson.TypeNull {
-			m, err = codec.DecodeValue[M](g.codec, v)
-			return m, err
-		}
-	}
-	if !found {
+	doc, err := first(find(ctx, g.coll, g.within(g.placeOf(raw, t)), options.Find().SetLimit(1).
+		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "m", Value: expr.Field(g.path(t))}})))
+	v := value.Lookup(doc, "m")
+	if err == nil && doc == nil {
 		err = g.misfiled(ctx, raw)
 	}
-	return m, slotError(raw, t, cmp.Or(err, mongopatterns.ErrNotFound))
+	if err == nil && (v.Type == 0 || v.Type == bson.TypeNull) {
+		err = mongopatterns.ErrNotFound
+	}
+	if err != nil {
+		return m, slotError(raw, t, err)
+	}
+	return codec.DecodeValue[M](g.codec, v)
 }
 
 // misfiled is the error of a series whose times are strings: no range of dates finds
 // them.
 func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return g.coll.Find(ctx, bson.D{{Key: g.series, Value: value.Equal(series)}, {Key: g.start, Value: bson.D{{Key: "$type", Value: "string"}}}},
-			options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.start, Value: 1}}))
-	}) {
-		if err != nil {
-			return err
-		}
-		return fault.Of(doc.Lookup("_id"), g.noDate(value.Lookup(doc, g.start)))
+	doc, err := first(find(ctx, g.coll, bson.D{{Key: g.series, Value: value.Equal(series)}, {Key: g.start, Value: bson.D{{Key: "$type", Value: "string"}}}},
+		options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.start, Value: 1}})))
+	if err != nil || doc == nil {
+		return err
 	}
-	return nil
+	return fault.Of(doc.Lookup("_id"), g.noDate(value.Lookup(doc, g.start)))
 }
 
 func (g *grid) noDate(start bson.RawValue) error {
@@ -112,7 +101,7 @@ type rawSlot struct {
 
 // slotsOf decodes slots of one document.
 func slotsOf[M any](g *grid, slots []rawSlot) ([]Slot[M], error) {
-	all, err := values[M](g.codec, arrayOf(len(slots), func(i int) bson.RawValue { return slots[i].raw }))
+	all, err := codec.DecodeValue[[]M](g.codec, arrayOf(len(slots), func(i int) bson.RawValue { return slots[i].raw }))
 	out := make([]Slot[M], len(all))
 	for i, m := range all {
 		out[i] = Slot[M]{Time: time.UnixMilli(slots[i].at).UTC(), Value: m}
@@ -139,10 +128,8 @@ func (g *grid) slots(ctx context.Context, series any, from, to time.Time) iter.S
 			last = ceil(to).UnixMilli()
 		}
 		found := false
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return g.coll.Find(ctx, g.filter(raw, from, to), options.Find().
-				SetSort(bson.D{{Key: g.start, Value: 1}}).SetProjection(g.projection(from, to)))
-		}) {
+		for doc, err := range find(ctx, g.coll, g.filter(raw, from, to), options.Find().
+			SetSort(bson.D{{Key: g.start, Value: 1}}).SetProjection(g.projection(from, to))) {
 			found = true
 			var slots []rawSlot
 			if err == nil {
@@ -172,7 +159,6 @@ func (s *Slots[S, M]) Projection(from, to time.Time) bson.D { return s.core.proj
 func (g *grid) projection(from, to time.Time) bson.D {
 	projection := bson.D{{Key: "_id", Value: 0}, {Key: g.start, Value: 1}}
 	whole := append(projection, bson.E{Key: g.data, Value: 1})
-	from, to = clamp(from), clamp(to)
 	if from.IsZero() || to.IsZero() {
 		return whole
 	}
@@ -247,18 +233,13 @@ func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err e
 		return slot, err
 	}
 	for before := (time.Time{}); ; {
-		var newest bson.Raw
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return g.coll.Find(ctx, g.filter(raw, time.Time{}, before), options.Find().SetLimit(1).
-				SetSort(bson.D{{Key: g.start, Value: -1}}).SetProjection(g.projection(time.Time{}, time.Time{})))
-		}) {
-			if err != nil {
-				return slot, err
-			}
-			newest = doc
+		newest, err := first(find(ctx, g.coll, g.filter(raw, time.Time{}, before), options.Find().SetLimit(1).
+			SetSort(bson.D{{Key: g.start, Value: -1}}).SetProjection(g.projection(time.Time{}, time.Time{}))))
+		if err == nil && newest == nil {
+			err = mongopatterns.ErrNotFound
 		}
-		if newest == nil {
-			return slot, mongopatterns.ErrNotFound
+		if err != nil {
+			return slot, err
 		}
 		slots, err := g.slotsIn(newest)
 		if err != nil {
