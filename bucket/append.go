@@ -46,18 +46,12 @@ func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (result Appen
 }
 
 func (c *arrays) append(ctx context.Context, series, m any) (Appended, error) {
-	it, err := c.item(m)
-	if err != nil {
+	var one batch
+	if _, err := c.add(&one, series, m); err != nil {
 		return Appended{}, err
 	}
-	p, err := c.place(series, it.time.Time())
-	if err != nil {
-		return Appended{}, err
-	}
-	g := &group{place: p, items: []item{it}, least: c.seqs.get(p.key)}
-	if g.created, err = c.created(p, series); err != nil {
-		return Appended{}, err
-	}
+	g := one.groups[0]
+	g.least = c.seqs.get(g.key)
 	joined := txn.Running(ctx)
 	g.seq = g.least
 	for attempt := 0; ; attempt++ {
@@ -127,18 +121,6 @@ type item struct {
 	numbers []number // by Options.Values; of type 0 where there is none
 }
 
-// A group is measurements for one window of a series.
-type group struct {
-	place
-	created bson.D
-	items   []item
-	least   int64 // the buckets before are full
-
-	// Where to go on, as far as known.
-	seq         int64
-	count, size int64
-}
-
 func (c *arrays) item(m any) (item, error) {
 	raw, err := c.codec.Document(m)
 	if err != nil {
@@ -158,9 +140,6 @@ func (c *arrays) itemOf(raw bson.Raw) (item, error) {
 		return refused("no date in %q", c.opts.TimeField)
 	}
 	it := item{raw: raw, time: bson.DateTime(at.DateTime()), numbers: make([]number, len(c.values))}
-	if err := checkTime(it.time.Time()); err != nil {
-		return item{}, fmt.Errorf("measurement: %w", err)
-	}
 	if c.opts.IDField != "" {
 		it.id = value.Lookup(raw, c.opts.IDField)
 		if err := checkMeasurementID(it.id); err != nil {
@@ -337,7 +316,6 @@ func (c *arrays) locate(ctx context.Context, groups []*group) (dropped int, err 
 	for _, g := range groups {
 		all = append(all, g.items...)
 		byKey[g.key] = g
-		g.least = max(g.least, c.seqs.get(g.key))
 		g.seq, g.count, g.size = g.least, 0, 0
 		wanted = append(wanted, c.numbered(g.place, g.least))
 		if c.opts.IDField != "" {

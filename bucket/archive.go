@@ -44,7 +44,7 @@ const sweepBatch = 100
 // document.
 func (b *Buckets[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")
-	return b.core.archive(ctx, before, target, work, b.core.renumber)
+	return b.core.archive(ctx, before, target, work, false, b.core.rename)
 }
 
 // DeleteBefore deletes the documents whose window ended at or before before. A
@@ -71,17 +71,18 @@ func (f *frame) deleteBefore(ctx context.Context, before time.Time, work *mongop
 	})
 }
 
-// A merge says how documents come into target, which holds there of the same windows.
+// A merge says how documents come into target, which holds there of the same _ids, or
+// with byPlace of the same windows.
 type merge func(docs, there []bson.Raw) (inserts []any, updates []mongo.WriteModel)
 
-func (f *frame) archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work, merge merge) (mongopatterns.Result, error) {
+func (f *frame) archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work, byPlace bool, merge merge) (mongopatterns.Result, error) {
 	if err := config.Collections("coll", f.coll, "target", target); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	return f.sweep(ctx, before, work, func(ctx context.Context, found []bson.Raw, result *mongopatterns.Result) error {
 		var moved int64
 		err := txn.Run(ctx, f.coll.Database().Client(), func(ctx context.Context) (err error) {
-			moved, err = f.move(ctx, target, found, merge)
+			moved, err = f.move(ctx, target, found, byPlace, merge)
 			return err
 		})
 		if err == nil {
@@ -93,17 +94,23 @@ func (f *frame) archive(ctx context.Context, before time.Time, target *mongo.Col
 
 // move copies documents to target and deletes them, within a transaction that reads
 // them once more.
-func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson.Raw, merge merge) (int64, error) {
+func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson.Raw, byPlace bool, merge merge) (int64, error) {
 	var ids, places bson.A
 	for _, doc := range found {
 		ids = append(ids, doc.Lookup("_id"))
 		places = append(places, f.itself(doc)[1:])
 	}
-	docs, err := cursor.Collect(find(ctx, f.coll, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, options.Find().SetBatchSize(int32(len(ids)+1))))
+	byID := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
+	same := byID
+	if byPlace {
+		same = bson.D{{Key: "$or", Value: places}}
+	}
+	oneBatch := options.Find().SetBatchSize(int32(len(ids) + 1))
+	docs, err := cursor.Collect(find(ctx, f.coll, byID, oneBatch))
 	if err != nil || len(docs) == 0 {
 		return 0, err
 	}
-	there, err := cursor.Collect(find(ctx, target, bson.D{{Key: "$or", Value: places}}, options.Find().SetProjection(f.shardKey())))
+	there, err := cursor.Collect(find(ctx, target, same, oneBatch, options.Find().SetProjection(f.shardKey())))
 	if err != nil {
 		return 0, err
 	}
@@ -122,7 +129,7 @@ func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson
 	for i, doc := range docs {
 		filter := f.itself(doc)
 		if f.guard != "" { // for servers whose transactions do not isolate the read
-			filter = append(filter, bson.E{Key: f.guard, Value: same(value.Lookup(doc, f.guard))})
+			filter = append(filter, bson.E{Key: f.guard, Value: stored(value.Lookup(doc, f.guard))})
 		}
 		deletes[i] = mongo.NewDeleteOneModel().SetFilter(filter)
 	}
@@ -133,32 +140,18 @@ func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson
 	return int64(len(docs)), err
 }
 
-// renumber gives archived buckets whose _id is taken the next free number of their
-// window.
-func (c *arrays) renumber(docs, there []bson.Raw) (inserts []any, _ []mongo.WriteModel) {
-	taken, next := map[string]bool{}, map[string]int64{}
-	key := func(doc bson.Raw) string {
-		return placeKey(value.Lookup(doc, c.series), dateOf(value.Lookup(doc, c.start)))
-	}
-	for i, doc := range append(there[:len(there):len(there)], docs...) {
-		if i < len(there) {
-			taken[value.Key(doc.Lookup("_id"))] = true
-		}
-		n, _ := value.Lookup(doc, "_id."+seqKey).AsInt64OK()
-		next[key(doc)] = max(next[key(doc)], n+1)
+// rename gives archived buckets whose _id is taken another one: any will do.
+func (c *arrays) rename(docs, there []bson.Raw) (inserts []any, _ []mongo.WriteModel) {
+	taken := map[string]bool{}
+	for _, doc := range there {
+		taken[value.Key(doc.Lookup("_id"))] = true
 	}
 	for _, doc := range docs {
 		if !taken[value.Key(doc.Lookup("_id"))] {
 			inserts = append(inserts, doc)
 			continue
 		}
-		k := key(doc)
-		p := place{series: value.Lookup(doc, c.series), start: dateOf(value.Lookup(doc, c.start))}
-		if p.series.Type == 0 {
-			p.series.Type = bson.TypeNull
-		}
-		out := bson.D{{Key: "_id", Value: c.bucketID(p, next[k])}}
-		next[k]++
+		out := bson.D{{Key: "_id", Value: bson.NewObjectID()}}
 		elements, _ := doc.Elements()
 		for _, e := range elements {
 			if e.Key() != "_id" {

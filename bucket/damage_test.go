@@ -128,7 +128,7 @@ func TestBadArguments(t *testing.T) {
 		`bucket: archive: invalid: target: the collection "c" is coll already`:           second(b.Archive(ctx, day, db.Collection("c"), nil)),
 		"bucket: range across: invalid: archive: nil collection":                         drain(b.RangeAcross(ctx, nil, "s", day, day)),
 		`bucket: append: measurement: invalid: no ID in "id": invalid: not set`:          second(b.Append(ctx, "s", event{Timestamp: day})),
-		`bucket: append: measurement: invalid: no time`:                                  second(b.Append(ctx, "s", event{ID: "1"})),
+		`bucket: append: invalid: no time`:                                               second(b.Append(ctx, "s", event{ID: "1"})),
 		`bucket: delete: invalid: no time`:                                               b.Delete(ctx, "s", time.Time{}),
 		`bucket: append: series: invalid: a value of the type array tells nothing apart`: second(mustNew[any, event](t, bucket.Days(nil), nil).Append(ctx, bson.A{1}, e)),
 	} {

@@ -111,8 +111,8 @@ func (f *frame) equal(v any) any {
 	return value.Equal(raw)
 }
 
-// same is equal for a value that was read: the zero RawValue is a missing field.
-func same(v bson.RawValue) any {
+// stored is equal for a value that was read: the zero RawValue is a missing field.
+func stored(v bson.RawValue) any {
 	if v.Type == 0 {
 		return bson.D{{Key: "$exists", Value: false}}
 	}
@@ -237,9 +237,9 @@ func (f *frame) endOf(end time.Time) time.Time {
 // itself selects one document by _id and shard key.
 func (f *frame) itself(doc bson.Raw) bson.D {
 	return bson.D{
-		{Key: "_id", Value: same(doc.Lookup("_id"))},
-		{Key: f.series, Value: same(value.Lookup(doc, f.series))},
-		{Key: f.start, Value: same(value.Lookup(doc, f.start))},
+		{Key: "_id", Value: stored(doc.Lookup("_id"))},
+		{Key: f.series, Value: stored(value.Lookup(doc, f.series))},
+		{Key: f.start, Value: stored(value.Lookup(doc, f.start))},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -130,52 +131,89 @@ func feed(items iter.Seq2[any, any], work *mongopatterns.Work,
 type batch struct {
 	groups []*group
 	byKey  map[string]*group
-	latest map[any]*latest // by series that serve as keys
+	latest map[any]*group // by series that serve as keys, of their last measurement
 }
 
-// latest is a series and the group to which its last measurement went.
-type latest struct {
-	raw   bson.RawValue
-	group *group
+// A group is measurements for one window of a series.
+type group struct {
+	place
+	created bson.D
+	items   []item // of arrays
+	least   int64  // the buckets before are full
+
+	// Where to go on, as far as known.
+	seq         int64
+	count, size int64
+
+	slots bson.D         // of grids
+	index map[string]int // of their paths
 }
 
-// add puts a measurement to its group. It finds the place, and encodes the series,
+// group is where a measurement belongs. It finds the place, and encodes the series,
 // once for as long as the measurements of a series stay in one window.
+func (f *frame) group(b *batch, series any, t time.Time) (*group, error) {
+	if err := checkTime(t); err != nil {
+		return nil, err
+	}
+	known := fixed(series)
+	var last *group
+	if known {
+		last = b.latest[series]
+	}
+	if last != nil && !t.Before(last.start) && t.Before(last.end) {
+		return last, nil
+	}
+	var raw bson.RawValue
+	var err error
+	if last != nil {
+		raw = last.series
+	} else if raw, err = f.seriesOf(series); err != nil {
+		return nil, err
+	}
+	p := f.placeOf(raw, t)
+	g := b.byKey[p.key]
+	if g == nil {
+		g = &group{place: p, index: map[string]int{}}
+		if g.created, err = f.created(p, series); err != nil {
+			return nil, err
+		}
+		b.put(g)
+	}
+	if known {
+		b.latest[series] = g
+	}
+	return g, nil
+}
+
+func (b *batch) put(g *group) {
+	if b.byKey == nil {
+		b.byKey, b.latest = map[string]*group{}, map[any]*group{}
+	}
+	b.byKey[g.key] = g
+	b.groups = append(b.groups, g)
+}
+
+// again puts back items that are to be sent again.
+func (b *batch) again(of *group, items []item) {
+	g := b.byKey[of.key]
+	if g == nil {
+		g = &group{place: of.place, created: of.created}
+		b.put(g)
+	}
+	g.least = of.least
+	g.items = append(g.items, items...)
+}
+
 func (c *arrays) add(b *batch, series, m any) (int, error) {
 	it, err := c.item(m)
 	if err != nil {
 		return 0, err
 	}
-	if b.byKey == nil {
-		b.byKey, b.latest = map[string]*group{}, map[any]*latest{}
+	g, err := c.group(b, series, it.time.Time())
+	if err != nil {
+		return 0, err
 	}
-	l, known := &latest{}, fixed(series)
-	if known {
-		l = cmp.Or(b.latest[series], l)
-	}
-	if l.group == nil {
-		if l.raw, err = c.seriesOf(series); err != nil {
-			return 0, err
-		}
-		if known {
-			b.latest[series] = l
-		}
-	}
-	t := it.time.Time()
-	if g := l.group; g == nil || t.Before(g.start) || !t.Before(g.end) {
-		p := c.placeOf(l.raw, t)
-		if l.group = b.byKey[p.key]; l.group == nil {
-			created, err := c.created(p, series)
-			if err != nil {
-				l.group = nil
-				return 0, err
-			}
-			l.group = &group{place: p, created: created}
-			b.byKey[p.key] = l.group
-			b.groups = append(b.groups, l.group)
-		}
-	}
-	l.group.items = append(l.group.items, it)
+	g.items = append(g.items, it)
 	return len(it.raw), nil
 }
 
@@ -198,13 +236,6 @@ func count(groups []*group) (n int) {
 		n += len(g.items)
 	}
 	return n
-}
-
-// A part is what one update of a bulk write adds to one bucket.
-type part struct {
-	group *group
-	items []item
-	seq   int64
 }
 
 // write stores groups. It leaves them as they are, so that a transaction can call it
@@ -230,34 +261,28 @@ func (c *arrays) write(ctx context.Context, groups []*group) (mongopatterns.Resu
 			}
 			result.Skipped += int64(dropped)
 		}
-		var parts []part
-		var statements []statement
+		var all []statement
 		for _, g := range pending {
-			for _, p := range c.split(g) {
-				parts = append(parts, p)
-				statements = append(statements, statement{items: len(p.items), id: c.bucketID(g.place, p.seq),
-					model: mongo.NewUpdateOneModel().SetUpsert(true).
-						SetFilter(c.open(g.place, p.seq, p.items)).SetUpdate(c.push(g, p.items))})
-			}
+			all = append(all, c.split(g)...)
 		}
-		if len(parts) == 0 {
+		if len(all) == 0 {
 			return result, nil
 		}
 		var again batch
-		repeat, fatal := c.send(ctx, statements, &result, func(i int, err error) bool {
-			p := parts[i]
+		repeat, fatal := c.send(ctx, all, &result, func(i int, err error) bool {
+			s := all[i]
 			switch {
 			case err == nil:
 				if !joined { // else it may be undone
-					c.seqs.raise(p.group.key, p.seq)
+					c.seqs.raise(s.group.key, s.seq)
 				}
 				return false
 			case tooLarge(err):
-				c.pass(p.group, p.seq)
+				c.pass(s.group, s.seq)
 			case !mongo.IsDuplicateKeyError(err):
 				return false
 			}
-			again.put(p)
+			again.again(s.group, s.parts)
 			return true
 		})
 		switch {
@@ -278,6 +303,9 @@ type statement struct {
 	model *mongo.UpdateOneModel
 	items int
 	id    bson.D // of the document
+	group *group // of arrays, with the number of the bucket and what it gets
+	seq   int64
+	parts []item
 }
 
 // send sends an unordered bulk write and counts what became of its items. settle is
@@ -330,43 +358,28 @@ func (f *frame) send(ctx context.Context, all []statement, r *mongopatterns.Resu
 	return repeat, fatal
 }
 
-// put gives back the items of a part that are to be sent again.
-func (b *batch) put(p part) {
-	if b.byKey == nil {
-		b.byKey = map[string]*group{}
-	}
-	g := b.byKey[p.group.key]
-	if g == nil {
-		g = &group{place: p.group.place, created: p.group.created}
-		b.byKey[g.key] = g
-		b.groups = append(b.groups, g)
-	}
-	g.least = p.group.least
-	g.items = append(g.items, p.items...)
-}
-
 // split cuts a group into what fits its bucket and the ones that follow.
-func (c *arrays) split(g *group) []part {
-	var parts []part
+func (c *arrays) split(g *group) (out []statement) {
 	most, bytes := int64(c.opts.MaxCount), int64(cmp.Or(c.opts.MaxBytes, partBytes))
-	seq, count, size := g.seq, g.count, int64(0)
+	seq, count, size, first := g.seq, g.count, int64(0), 0
 	if c.opts.MaxBytes > 0 {
 		size = g.size
 	}
-	first := 0
+	cut := func(end int) {
+		items := g.items[first:end]
+		out = append(out, statement{items: len(items), id: c.bucketID(g.place, seq), group: g, seq: seq, parts: items,
+			model: mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(c.open(g.place, seq, items)).SetUpdate(c.push(g, items))})
+		seq, count, size, first = seq+1, 0, 0, end
+	}
 	for i, it := range g.items {
+		if i > first && (count == most || size+int64(len(it.raw)) > bytes) {
+			cut(i)
+		}
 		count++
 		size += int64(len(it.raw))
-		if count > most || size > bytes {
-			if i > first {
-				parts = append(parts, part{group: g, items: g.items[first:i], seq: seq})
-				seq++
-			}
-			first, count, size = i, 1, int64(len(it.raw))
-		}
 	}
-	if first < len(g.items) {
-		parts = append(parts, part{group: g, items: g.items[first:], seq: seq})
+	if len(g.items) > 0 {
+		cut(len(g.items))
 	}
-	return parts
+	return out
 }

@@ -165,27 +165,12 @@ func (g *grid) path(t time.Time) string {
 // more when another writer makes the document at the same moment.
 func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err error) {
 	defer fault.In(&err, "bucket: set")
-	var one pages
-	if _, err := s.core.add(&one, series, Slot[any]{t, m}); err != nil {
+	var one batch
+	if _, err := s.core.add(&one, series, t, m); err != nil {
 		return err
 	}
-	_, err = s.core.write(ctx, one.all, false)
+	_, err = s.core.write(ctx, one.groups, false)
 	return err
-}
-
-// upsert sets slots in the document of a place. It is found by series and
-// start, so that documents with any _id serve; a new one gets an _id that keeps
-// a second writer from making another.
-func (g *grid) upsert(p place, series any, slots bson.D) (filter, update bson.D, err error) {
-	created, err := g.created(p, series)
-	return g.within(p), bson.D{
-		{Key: "$set", Value: slots},
-		{Key: "$setOnInsert", Value: append(bson.D{{Key: "_id", Value: g.documentID(p)}}, created...)},
-	}, err
-}
-
-func (g *grid) documentID(p place) bson.D {
-	return bson.D{{Key: g.series, Value: p.series}, {Key: g.start, Value: p.start}}
 }
 
 // SetMany sets slots of any series in any order, Work.BatchSize at a time (10,000 by
@@ -199,78 +184,51 @@ func (g *grid) documentID(p place) bson.D {
 // one of its documents at the same moment.
 func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: set many")
-	var pending pages
-	return feed(func(yield func(any, any) bool) {
-		for series, slot := range untyped(slots) {
-			slot := slot.(Slot[M])
-			if !yield(series, Slot[any]{slot.Time, slot.Value}) {
-				return
-			}
-		}
-	}, work, func(series, v any) (int, error) {
-		return s.core.add(&pending, series, v.(Slot[any]))
+	var pending batch
+	return feed(untyped(slots), work, func(series, v any) (int, error) {
+		slot := v.(Slot[M])
+		return s.core.add(&pending, series, slot.Time, slot.Value)
 	}, func(dry bool) (mongopatterns.Result, error) {
-		all := pending.all
-		pending = pages{}
-		return s.core.write(ctx, all, dry)
+		groups := pending.groups
+		pending = batch{}
+		return s.core.write(ctx, groups, dry)
 	})
 }
 
-// pages are the slots of a batch by document, in the order of their first.
-type pages struct {
-	all   []*page
-	byKey map[string]*page
-}
-
-type page struct {
-	place  place
-	series any
-	slots  bson.D
-	index  map[string]int
-	items  int
-}
-
-func (g *grid) add(b *pages, series any, slot Slot[any]) (int, error) {
-	p, err := g.place(series, slot.Time)
+// add puts a slot into the document of its place, in place of an earlier one.
+func (g *grid) add(b *batch, series any, t time.Time, m any) (int, error) {
+	d, err := g.group(b, series, t)
 	if err != nil {
 		return 0, err
 	}
-	raw, err := g.codec.Value(slot.Value)
+	raw, err := g.codec.Value(m)
 	if err != nil {
 		return 0, err
 	}
-	if b.byKey == nil {
-		b.byKey = map[string]*page{}
+	path := g.path(t)
+	i, ok := d.index[path]
+	if !ok {
+		i = len(d.slots)
+		d.index[path], d.slots = i, append(d.slots, bson.E{Key: path})
 	}
-	d := b.byKey[p.key]
-	if d == nil {
-		d = &page{place: p, series: series, index: map[string]int{}}
-		b.byKey[p.key] = d
-		b.all = append(b.all, d)
-	}
-	d.items++
-	path := g.path(slot.Time)
-	if i, ok := d.index[path]; ok {
-		d.slots[i].Value = raw
-	} else {
-		d.index[path] = len(d.slots)
-		d.slots = append(d.slots, bson.E{Key: path, Value: raw})
-	}
+	d.slots[i].Value = raw
+	d.count++
 	return len(raw.Value), nil
 }
 
-func (g *grid) write(ctx context.Context, all []*page, dry bool) (mongopatterns.Result, error) {
+// write upserts the documents of a batch. They are found by series and start, so that
+// documents with any _id serve; a new one gets an _id that keeps a second writer from
+// making another.
+func (g *grid) write(ctx context.Context, groups []*group, dry bool) (mongopatterns.Result, error) {
 	var result mongopatterns.Result
 	var statements []statement
-	for _, d := range all {
-		filter, update, err := g.upsert(d.place, d.series, d.slots)
-		if err != nil {
-			return result, err
-		}
-		statements = append(statements, statement{model: mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(filter).SetUpdate(update),
-			items: d.items, id: g.documentID(d.place)})
+	for _, d := range groups {
+		id := bson.D{{Key: g.series, Value: d.place.series}, {Key: g.start, Value: d.place.start}}
+		statements = append(statements, statement{items: int(d.count), id: id,
+			model: mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.within(d.place)).SetUpdate(bson.D{
+				{Key: "$set", Value: d.slots}, {Key: "$setOnInsert", Value: append(bson.D{{Key: "_id", Value: id}}, d.created...)}})})
 		if dry {
-			result.Done += int64(d.items)
+			result.Done += d.count
 		}
 	}
 	if dry {
@@ -332,7 +290,7 @@ func slotError(series bson.RawValue, t time.Time, err error) error {
 // holds already.
 func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")
-	return s.core.archive(ctx, before, target, work, s.core.overwrite)
+	return s.core.archive(ctx, before, target, work, true, s.core.overwrite)
 }
 
 // DeleteBefore is DeleteBefore of Buckets.
