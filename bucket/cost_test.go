@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,11 @@ func checkCosts(t *testing.T, db *mongo.Database, all []cost) {
 	for _, c := range all {
 		t.Log(c.what)
 		cmds := costs.Record(t, db, c.writes, c.sends, func() error { return c.call(t.Context()) })
+		for _, cmd := range cmds {
+			if strings.Contains(cmd.Body.String(), `"hint"`) {
+				t.Fatal("a hint, which not every server takes: ", cmd.Body)
+			}
+		}
 		if c.keys+c.docs == 0 {
 			continue
 		}

@@ -17,24 +17,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-// A measurement that is no document has no size; the rest is checked.
-func TestBytesOfOthers(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
-	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 1})
-	if _, err := coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$push", Value: bson.D{{Key: "measurements", Value: 5}}}}); err != nil {
-		t.Fatal(err)
-	}
-	result, err := b.Repair(t.Context(), nil)
-	if err != nil || !cmp.Equal(result, mongopatterns.Result{Examined: 1, Done: 1, Remaining: 1}) {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if problems := collect(t, b.Check(t.Context(), nil)); len(problems) != 1 || problems[0].Kind != bucket.OutsideWindow {
-		t.Errorf("%v", problems)
-	}
-}
-
 // A conversion can leave documents out; they are not looked at again.
 func TestAdoptSkips(t *testing.T) {
 	t.Parallel()

@@ -79,7 +79,7 @@ func untyped[S, M any](items iter.Seq2[S, M]) iter.Seq2[any, any] {
 
 // feed has add take the items one by one, and write send what was added, batch by
 // batch. An item that is not valid ends it after those before it.
-func feed(items iter.Seq2[any, any], work *mongopatterns.Work,
+func (f *frame) feed(items iter.Seq2[any, any], work *mongopatterns.Work,
 	add func(series, v any) (size int, err error),
 	write func(dry bool) (mongopatterns.Result, error)) (mongopatterns.Result, error) {
 	var total mongopatterns.Result
@@ -112,7 +112,7 @@ func feed(items iter.Seq2[any, any], work *mongopatterns.Work,
 				return total, err
 			}
 			err = fmt.Errorf("item %d: %w", index, err)
-			total.Fail("", bson.RawValue{}, err)
+			total.Fail(f.coll.Name(), bson.RawValue{}, err)
 			return total, err
 		}
 		index++
@@ -219,7 +219,7 @@ func (c *arrays) add(b *batch, series, m any) (int, error) {
 
 func (c *arrays) appendMany(ctx context.Context, items iter.Seq2[any, any], work *mongopatterns.Work) (mongopatterns.Result, error) {
 	var pending batch
-	return feed(items, work,
+	return c.feed(items, work,
 		func(series, m any) (int, error) { return c.add(&pending, series, m) },
 		func(dry bool) (mongopatterns.Result, error) {
 			groups := pending.groups

@@ -94,36 +94,6 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// A window of which the archive holds the first bucket gets several late ones,
-// in one batch and in batches of one.
-func TestArchiveSeveralLateBuckets(t *testing.T) {
-	t.Parallel()
-	for _, size := range []int{1, 100} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			t.Parallel()
-			db := mongotest.Database(t)
-			coll, archive := db.Collection("c"), db.Collection("archive")
-			b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), &bucket.Options{MaxCount: 2})
-			reader := newBuckets[string, event](t, archive, bucket.Every(time.Hour), nil)
-			opts := &mongopatterns.Work{BatchSize: size}
-			want := 0
-			for _, n := range []int{1, 3, 5} {
-				for i := range n {
-					mustAppend(t, b, "s", event{Timestamp: at(1, i, 0), V: float64(i)})
-				}
-				want += n
-				if result, err := b.Archive(t.Context(), at(2, 0, 0), archive, opts); err != nil || result.Done != int64(n+1)/2 {
-					t.Fatalf("%+v, %v", result, err)
-				}
-				if got := collect(t, reader.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != want || count(t, coll) != 0 {
-					t.Fatalf("%d in the archive, %d buckets left", len(got), count(t, coll))
-				}
-			}
-			mustCheck(t, reader)
-		})
-	}
-}
-
 // Buckets that something else made, without a count, a number or a series.
 func TestIncompleteBuckets(t *testing.T) {
 	t.Parallel()

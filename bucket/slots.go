@@ -23,31 +23,22 @@ import (
 // SlotOptions names the fields of a document of slots. The zero value stores
 // {series, start, data: {hour: {minute: measurement}}}. All fields are plain names.
 type SlotOptions struct {
-	// SeriesField holds the key of the series. Default "series".
-	SeriesField string
-	// StartField holds the window's first instant. Default "start".
-	StartField string
-	// EndField holds the window's end as EndTime says. Default "": not stored.
-	EndField string
-	// EndTime is the instant in EndField. Default LastMillisecond.
-	EndTime EndTime
+	// SeriesField, StartField, EndField, EndTime, Metadata, RetentionIndex,
+	// Registry and BSON are as in Options, with the same defaults.
+	SeriesField    string
+	StartField     string
+	EndField       string
+	EndTime        EndTime
+	Metadata       func(series any, start time.Time) bson.D
+	RetentionIndex bool
+	Registry       *bson.Registry
+	BSON           *options.BSONOptions
 	// DataField holds the slots. Default "data".
 	DataField string
 	// Levels are the lengths that the levels of DataField count, from the
 	// outside: one to three, each a whole multiple of the next. The last one is
 	// the length of a slot. Default time.Hour, time.Minute.
 	Levels []time.Duration
-	// Metadata returns further fields for the first write of a document, not of
-	// the names above. Default nil: none.
-	Metadata func(series any, start time.Time) bson.D
-	// RetentionIndex adds {start: 1} to Indexes, which Archive and DeleteBefore
-	// over all series scan instead of the collection. Default false.
-	RetentionIndex bool
-	// Registry and BSON encode series and measurements, and decode the latter.
-	// Give the client's own if it has them: a collection does not show them.
-	// Default nil: the driver's.
-	Registry *bson.Registry
-	BSON     *options.BSONOptions
 }
 
 // Slots stores at most one measurement M of a series S in each slot of time,
@@ -185,7 +176,7 @@ func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err 
 func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: set many")
 	var pending batch
-	return feed(untyped(slots), work, func(series, v any) (int, error) {
+	return s.core.feed(untyped(slots), work, func(series, v any) (int, error) {
 		slot := v.(Slot[M])
 		return s.core.add(&pending, series, slot.Time, slot.Value)
 	}, func(dry bool) (mongopatterns.Result, error) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -298,18 +297,6 @@ func TestKeysThatAreNoSlots(t *testing.T) {
 		if stats, err := s.Aggregate(t.Context(), "s", from, time.Time{}, ""); err != nil || stats.Count != 1 || stats.Sum.Float64() != 5 {
 			t.Errorf("%+v, %v", stats, err)
 		}
-	}
-}
-
-func TestSlotWithoutTime(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
-	s := newSlots[string, int](t, coll, bucket.Days(nil), nil)
-	if err := s.Set(t.Context(), "s", time.Time{}, 1); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Error(err)
-	}
-	if _, err := s.SetMany(t.Context(), bucket.Of("s", bucket.Slot[int]{Value: 1}), nil); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "item 0: ") || count(t, coll) != 0 {
-		t.Error(err)
 	}
 }
 
