@@ -13,6 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -57,6 +58,9 @@ func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, conver
 	return c.adopt(ctx, src, work, func(doc bson.Raw) (any, any, error) { return convert(doc) })
 }
 
+// adopt converts each batch and stores it together with the checkpoint, which only
+// then moves: a document that is refused by itself leaves it where it was, and the
+// next one passes over.
 func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, convert func(doc bson.Raw) (series, m any, err error)) (mongopatterns.Result, error) {
 	if err := config.Collections("src", src); err != nil {
 		return mongopatterns.Result{}, err
@@ -167,7 +171,7 @@ func namespace(coll *mongo.Collection) string { return coll.Database().Name() + 
 
 func (c *checkpoint) load(ctx context.Context) error {
 	var doc bson.Raw
-	err := c.coll.FindOne(ctx, bson.D{{Key: "_id", Value: c.id}}).Decode(&doc)
+	err := cursor.Primary(c.coll).FindOne(ctx, bson.D{{Key: "_id", Value: c.id}}).Decode(&doc)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil
 	}

@@ -45,6 +45,9 @@ func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (result Appen
 	return b.core.append(ctx, series, m)
 }
 
+// append upserts into the bucket where the place is thought to go on. The answer says
+// how full that is now, so that the next append begins the next bucket by itself. A
+// duplicate key says that the thought was wrong: locate, and once more.
 func (c *arrays) append(ctx context.Context, series, m any) (Appended, error) {
 	var one batch
 	if _, err := c.add(&one, series, m); err != nil {
@@ -121,6 +124,7 @@ type item struct {
 	numbers []number // by Options.Values; of type 0 where there is none
 }
 
+// item encodes a measurement, once.
 func (c *arrays) item(m any) (item, error) {
 	raw, err := c.codec.Document(m)
 	if err != nil {

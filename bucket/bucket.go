@@ -13,6 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
 )
 
 // Buckets stores measurements M of series S in arrays, one document for a
@@ -83,7 +84,7 @@ func (b *Buckets[S, M]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 1 round trip if they are all there, else 2.
 func (b *Buckets[S, M]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "bucket: ensure indexes")
-	return b.core.ensureIndexes(ctx, b.Indexes())
+	return indexes.EnsureAll(ctx, b.core.coll.Database(), b.Indexes())
 }
 
 // ShardKey returns the recommended shard key, {series: 1, start: 1}. Every

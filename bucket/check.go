@@ -112,6 +112,7 @@ type check struct {
 	mixed string // where the scan has whether doubles are among them
 }
 
+// checks are all fields that follow from the measurements. The first is the count.
 func (c *arrays) checks() []check {
 	all := c.measurements()
 	out := []check{{field: c.opts.CountField, want: expr.Op("$size", all)}}

@@ -17,7 +17,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -68,10 +67,6 @@ func (f *frame) indexes(own ...mongo.IndexModel) map[string][]mongo.IndexModel {
 		own = append(own, mongo.IndexModel{Keys: bson.D{{Key: f.start, Value: 1}}})
 	}
 	return map[string][]mongo.IndexModel{f.coll.Name(): own}
-}
-
-func (f *frame) ensureIndexes(ctx context.Context, models map[string][]mongo.IndexModel) error {
-	return indexes.EnsureAll(ctx, f.coll.Database(), models)
 }
 
 // filter selects the documents that can hold something of a range.

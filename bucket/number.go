@@ -96,6 +96,7 @@ func (s sample) before(o sample) bool {
 	return s.time < o.time || s.time == o.time && s.less(o.number)
 }
 
+// add keeps ints, doubles and decimals apart, so that each sum is as exact as it can be.
 func (t *tally) add(at bson.DateTime, n number) {
 	s := sample{at, n}
 	if t.count == 0 {

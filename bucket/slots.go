@@ -16,6 +16,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -119,7 +120,7 @@ func (s *Slots[S, M]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 1 round trip if they are all there, else 2.
 func (s *Slots[S, M]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "bucket: ensure indexes")
-	return s.core.ensureIndexes(ctx, s.Indexes())
+	return indexes.EnsureAll(ctx, s.core.coll.Database(), s.Indexes())
 }
 
 // ShardKey returns the recommended shard key, {series: 1, start: 1}, on which every
