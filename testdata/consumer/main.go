@@ -143,7 +143,7 @@ func run(ctx context.Context, db *mongo.Database) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(appended.Appended, stats.Count, stats.Values["value"].Mean(), stats.Values["value"].Max,
+	fmt.Println(appended.Done, stats.Count, stats.Values["value"].Mean(), stats.Values["value"].Max,
 		latest.At.Format(time.TimeOnly))
 	return nil
 }
