@@ -110,7 +110,7 @@ func act(ctx context.Context, s *subset.Subset[int, review], random *rand.Rand, 
 					return
 				}
 			}
-		}, nil)
+		})
 		return err
 	default:
 		delete(mine, old.ID)
@@ -123,8 +123,7 @@ func act(ctx context.Context, s *subset.Subset[int, review], random *rand.Rand, 
 func TestConcurrentOperations(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*subset.Options){
-		"counted":  func(*subset.Options) {},
-		"no count": func(o *subset.Options) { o.NoCount, o.CountField, o.Values[0].Count = true, "", "rated" },
+		"counted": func(*subset.Options) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,7 +165,6 @@ func TestAgainstModel(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*subset.Options){
 		"counted":   func(*subset.Options) {},
-		"no count":  func(o *subset.Options) { o.NoCount, o.CountField, o.Values[0].Count = true, "", "rated" },
 		"best last": func(o *subset.Options) { o.BestLast = true },
 		"fields":    func(o *subset.Options) { o.Fields = []string{"author"} },
 	} {
@@ -209,7 +207,7 @@ func TestWritesOfAParentConflict(t *testing.T) {
 			return err
 		}},
 		{"add many", func(ctx context.Context, s *subset.Subset[int, review]) error {
-			_, err := s.AddMany(ctx, func(yield func(int, review) bool) { yield(1, review{ID: 2, Date: day(1)}) }, nil)
+			_, err := s.AddMany(ctx, func(yield func(int, review) bool) { yield(1, review{ID: 2, Date: day(1)}) })
 			return err
 		}},
 		{"repair", func(ctx context.Context, s *subset.Subset[int, review]) error {
@@ -224,7 +222,7 @@ func TestWritesOfAParentConflict(t *testing.T) {
 	}
 	db := mongotest.Database(t)
 	o := reviewOptions()
-	o.N, o.NoCount, o.CountField, o.Values = 2, true, "", nil
+	o.N, o.Values = 2, nil
 	s := newSubset[int, review](t, db, o)
 	insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2))
 	for i := 4; i < 10; i++ {
