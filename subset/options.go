@@ -101,10 +101,8 @@ func (o *Options) complete() error {
 	settings = append(settings, config.Named("Options.CountField", &o.CountField, o.ArrayField+"_count"))
 	for i := range o.Values {
 		v, option := &o.Values[i], fmt.Sprintf("Options.Values[%d]", i)
-		if err := o.itemPath(option+".Field", v.Field); err != nil {
-			return err
-		}
-		settings = append(settings, config.Named(option+".Sum", &v.Sum, ""), config.Named(option+".Mean", &v.Mean, ""),
+		settings = append(settings, config.Check(option+".Field", func() error { return o.itemPath(v.Field) }),
+			config.Named(option+".Sum", &v.Sum, ""), config.Named(option+".Mean", &v.Mean, ""),
 			config.Named(option+".Count", &v.Count, ""), config.Check(option+".Sum", func() error {
 				if v.Sum == "" {
 					return errors.New("empty")
@@ -113,9 +111,7 @@ func (o *Options) complete() error {
 			}))
 	}
 	for i, field := range o.Fields {
-		if err := o.itemPath(fmt.Sprintf("Options.Fields[%d]", i), field); err != nil {
-			return err
-		}
+		settings = append(settings, config.Check(fmt.Sprintf("Options.Fields[%d]", i), func() error { return o.itemPath(field) }))
 	}
 	return config.Apply(settings...)
 }
@@ -131,13 +127,11 @@ func (o *Options) inParent() []string {
 
 // itemPath refuses what is no path in an item, and the parent's _id: what a parent
 // keeps of an item must stay the same when the item moves.
-func (o *Options) itemPath(option, path string) error {
-	return config.Apply(config.Check(option, func() error {
-		if path == o.ParentField || strings.HasPrefix(path, o.ParentField+".") {
-			return fmt.Errorf("%q is the same for all items of a parent", path)
-		}
-		return fieldpath.CheckNamed("path", path)
-	}))
+func (o *Options) itemPath(path string) error {
+	if path == o.ParentField || strings.HasPrefix(path, o.ParentField+".") {
+		return fmt.Errorf("%q is the same for all items of a parent", path)
+	}
+	return fieldpath.CheckNamed("path", path)
 }
 
 // fullOrder checks Order and ends it with _id. Directions become int32.
@@ -153,7 +147,7 @@ func (o *Options) fullOrder() error {
 		if e.Key == "_id" && i < len(o.Order)-1 {
 			return errors.New("_id must be last")
 		}
-		if err := o.itemPath(e.Key, e.Key); err != nil {
+		if err := o.itemPath(e.Key); err != nil {
 			return err
 		}
 		last = to

@@ -59,7 +59,7 @@ func New[P, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[P
 		return nil, err
 	}
 	c.codec = codec.Codec{Registry: c.o.Registry, BSON: c.o.BSON}
-	c.filter, err = parseFilter(c.codec, c.o.Filter, func(path string) error { return c.o.itemPath(path, path) })
+	c.filter, err = parseFilter(c.codec, c.o.Filter, c.o.itemPath)
 	if err != nil {
 		return nil, fault.Invalid("Options.Filter: %w", err)
 	}
