@@ -218,11 +218,7 @@ func (p parent) counted() bool { return p.Count.Type != 0 && p.Count.Type != bso
 func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 	ranks := change{parent: ch.parent, out: ch.out}
 	for _, it := range ch.in {
-		rank, err := bson.Marshal(c.rank.cut(it.doc))
-		if err != nil {
-			return parent{}, err
-		}
-		ranks.in = append(ranks.in, item{id: it.id, kept: rank})
+		ranks.in = append(ranks.in, item{id: it.id, kept: c.rank.of(it.doc)})
 	}
 	projection := bson.D{
 		{Key: "count", Value: expr.Field(c.o.CountField)},
@@ -288,8 +284,7 @@ var (
 // touch makes the writes of a parent conflict where an item comes that does not
 // count: the parent might be deleted meanwhile.
 func (c *core) touch(ctx context.Context, parent bson.RawValue) error {
-	err := c.twice(ctx, parent, byID(parent), touch)
-	if err != nil {
+	if err := c.twice(ctx, parent, byID(parent), touch); err != nil {
 		return c.missed(ctx, parent, err)
 	}
 	return nil
@@ -309,28 +304,60 @@ func (c *core) inPlace(ctx context.Context, ch change) error {
 	return nil
 }
 
-// safe is ErrNotAdopted if one of these items, which a write takes out of the
-// parent's array, is not in the collection: it would be lost.
-func (c *core) safe(ctx context.Context, parent bson.RawValue, ids []bson.RawValue) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	there, err := c.among(ctx, bson.A{parent}, ids)
+// held are _ids of items that the array of a parent holds.
+type held struct {
+	parent bson.RawValue
+	ids    []bson.RawValue
+}
+
+// safe is ErrNotAdopted if one of these items, which a write takes out of their
+// parents, is not in the collection: it would be lost.
+func (c *core) safe(ctx context.Context, all ...held) error {
+	there, err := c.among(ctx, all)
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		if !there[pair(parent, id)] {
-			return lost(parent, id)
+	for _, h := range all {
+		for _, id := range h.ids {
+			if !there[pair(h.parent, id)] {
+				return fault.Of(h.parent, fmt.Errorf("%w: its item _id %s is not in the collection", ErrNotAdopted, value.Text(id)))
+			}
 		}
 	}
 	return nil
 }
 
-// lost is the error of a write that would take the only copy of an item out of its
-// parent.
-func lost(parent, id bson.RawValue) error {
-	return fault.Of(parent, fmt.Errorf("%w: its item _id %s is not in the collection", ErrNotAdopted, value.Text(id)))
+// among says by pair which of these items the collection has.
+func (c *core) among(ctx context.Context, all []held) (map[string]bool, error) {
+	there := map[string]bool{}
+	var parents, ids bson.A
+	for _, h := range all {
+		if len(h.ids) > 0 {
+			parents = append(parents, h.parent)
+		}
+		for _, id := range h.ids {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return there, nil
+	}
+	filter := bson.D{{Key: "_id", Value: in(ids)}, {Key: c.o.ParentField, Value: in(parents)}}
+	opts := options.Find().SetProjection(included(c.o.ParentField)).SetBatchSize(int32(min(len(ids), 1<<20) + 1))
+	for doc, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return cursor.Primary(c.items).Find(ctx, filter, opts)
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		there[pair(doc.Current.Lookup(c.o.ParentField), doc.Current.Lookup("_id"))] = true
+	}
+	return there, nil
+}
+
+// pair stands for an item of a parent.
+func pair(parent, id bson.RawValue) string {
+	return fmt.Sprintf("%q%q", value.Key(parent), value.Key(id))
 }
 
 // refill appends to the array the next best items, if it holds fewer than N and not
@@ -351,7 +378,11 @@ func (c *core) refill(ctx context.Context, ch change, p parent) error {
 			return err
 		}
 		if len(next) > 0 {
-			update = bson.D{{Key: "$push", Value: bson.D{{Key: c.o.ArrayField, Value: c.pushed(c.arranged(next))}}}}
+			each := bson.D{{Key: "$each", Value: c.arranged(next)}}
+			if c.o.BestLast {
+				each = append(each, bson.E{Key: "$position", Value: 0})
+			}
+			update = bson.D{{Key: "$push", Value: bson.D{{Key: c.o.ArrayField, Value: each}}}}
 		}
 	}
 	if ch.edits() && !p.Kept {
@@ -364,69 +395,38 @@ func (c *core) refill(ctx context.Context, ch change, p parent) error {
 	return fault.Of(ch.parent, err)
 }
 
-func (c *core) pushed(items bson.A) bson.D {
-	each := bson.D{{Key: "$each", Value: items}}
-	if c.o.BestLast {
-		each = append(each, bson.E{Key: "$position", Value: 0})
-	}
-	return each
-}
-
 // arranged is what a parent keeps of these items, the best of which comes first, in
 // the order in which it has them.
 func (c *core) arranged(docs []bson.Raw) bson.A {
 	kept := make(bson.A, len(docs))
 	for i, doc := range docs {
-		at := i
-		if c.o.BestLast {
-			at = len(docs) - 1 - i
-		}
-		kept[at] = c.cut(doc)
+		kept[i] = c.cut(doc)
+	}
+	if c.o.BestLast {
+		slices.Reverse(kept)
 	}
 	return kept
 }
 
-// among says by pair which of these _ids items of these parents have.
-func (c *core) among(ctx context.Context, parents bson.A, ids []bson.RawValue) (map[string]bool, error) {
-	there := map[string]bool{}
-	if len(ids) == 0 {
-		return there, nil
+// adopted is ErrNotAdopted if a parent without a count has items: they were never
+// counted. The first ones may come to it.
+func (c *core) adopted(ctx context.Context, ch change, p parent) error {
+	switch {
+	case p.counted():
+		return nil
+	case p.Size > 0 || len(ch.out) > 0:
+		return fault.Of(ch.parent, ErrNotAdopted)
 	}
-	these := make(bson.A, len(ids))
-	for i, id := range ids {
-		these[i] = id
-	}
-	filter := bson.D{{Key: "_id", Value: in(these)}, {Key: c.o.ParentField, Value: in(parents)}}
-	for doc, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.items).Find(ctx, filter, options.Find().SetProjection(included(c.o.ParentField)).
-			SetBatchSize(int32(min(len(ids), 1<<20)+1)))
-	}) {
-		if err != nil {
-			return nil, err
-		}
-		there[pair(doc.Current.Lookup(c.o.ParentField), doc.Current.Lookup("_id"))] = true
-	}
-	return there, nil
+	return c.alone(ctx, bson.A{ch.parent}, bson.A{ch.in[0].id})
 }
 
-// pair stands for an item of a parent.
-func pair(parent, id bson.RawValue) string {
-	return fmt.Sprintf("%q%q", value.Key(parent), value.Key(id))
-}
-
-// alone is ErrNotAdopted if parents without a count have other items in the
-// collection than these: they were never counted.
-func (c *core) alone(ctx context.Context, parents bson.A, but []item) error {
+// alone is ErrNotAdopted if these parents have other items than these.
+func (c *core) alone(ctx context.Context, parents, but bson.A) error {
 	if len(parents) == 0 {
 		return nil
 	}
-	these := make(bson.A, len(but))
-	for i, it := range but {
-		these[i] = it.id
-	}
-	filter := append(bson.D{{Key: c.o.ParentField, Value: in(parents)}, {Key: "_id", Value: bson.D{{Key: "$nin", Value: these}}}}, c.filter.doc...)
-	found, err := cursor.Primary(c.items).FindOne(ctx, filter,
-		options.FindOne().SetProjection(included(c.o.ParentField))).Raw()
+	filter := append(bson.D{{Key: c.o.ParentField, Value: in(parents)}, {Key: "_id", Value: bson.D{{Key: "$nin", Value: but}}}}, c.filter.doc...)
+	found, err := cursor.Primary(c.items).FindOne(ctx, filter, options.FindOne().SetProjection(included(c.o.ParentField))).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil
 	}

@@ -193,31 +193,29 @@ func (c *core) inspect(ctx context.Context, suspects []state) ([]state, error) {
 // lacking finds the parents whose arrays hold items that the collection lacks, and
 // makes that their problem. Only arrays that are wrong can.
 func (c *core) lacking(ctx context.Context, states []state) error {
-	var parents bson.A
-	var ids []bson.RawValue
-	for _, st := range states {
-		if st.problems[0].Kind == WrongSubset {
-			parents = append(parents, st.id())
-			for _, doc := range documents(value.Lookup(st.parent, c.o.ArrayField)) {
-				if id := doc.Lookup("_id"); !id.IsZero() {
-					ids = append(ids, id)
-				}
+	id := func(v bson.RawValue) bson.RawValue { doc, _ := v.DocumentOK(); return doc.Lookup("_id") }
+	all := make([]held, len(states))
+	for i, st := range states {
+		for _, v := range elements(value.Lookup(st.parent, c.o.ArrayField)) {
+			if st.problems[0].Kind == WrongSubset && !id(v).IsZero() {
+				all[i].parent, all[i].ids = st.id(), append(all[i].ids, id(v))
 			}
 		}
 	}
-	there, err := c.among(ctx, parents, ids)
+	there, err := c.among(ctx, all)
 	if err != nil {
 		return err
 	}
 	for i := range states {
 		st := &states[i]
-		wrong := st.problems[0].Kind == WrongSubset
+		if st.problems[0].Kind != WrongSubset {
+			continue
+		}
 		for _, v := range elements(value.Lookup(st.parent, c.o.ArrayField)) {
-			doc, _ := v.DocumentOK()
-			if id := doc.Lookup("_id"); wrong && !there[pair(st.id(), id)] {
+			if !there[pair(st.id(), id(v))] {
 				st.lacking = append(st.lacking, v)
 				st.problems[0].Kind = NotAdopted
-				st.problems[0].Detail = fmt.Sprintf("the collection lacks %d of its items, the last with the _id %s", len(st.lacking), value.Text(id))
+				st.problems[0].Detail = fmt.Sprintf("the collection lacks %d of its items, the last with the _id %s", len(st.lacking), value.Text(id(v)))
 			}
 		}
 	}
@@ -262,7 +260,7 @@ func (c *core) problems(st state) []mongopatterns.Problem {
 			f, _ := new(big.Rat).Quo(value.Number(sum), n).Float64()
 			mean, magnitude = raw(f), new(big.Rat).Quo(magnitude, n)
 		}
-		if have := value.Lookup(st.parent, v.Mean); mean.IsZero() != have.IsZero() || !mean.IsZero() && !near(have, mean, magnitude) {
+		if have := value.Lookup(st.parent, v.Mean); mean.IsZero() != have.IsZero() || !agree(have, number(mean), magnitude) {
 			report(WrongValue, v.Mean, mean)
 		}
 	}
@@ -282,22 +280,17 @@ func number(v bson.RawValue) bson.RawValue {
 	return v
 }
 
-// agree compares a count or sum; a missing one is 0. Only what is not all ints
-// may differ by rounding.
+// agree compares numbers, a missing one as 0: up to a part in 10^9 of the magnitude
+// of what was added up, unless that is nil or all are ints.
 func agree(have, want bson.RawValue, magnitude *big.Rat) bool {
-	h, w := value.Number(number(have)), value.Number(want)
+	have = number(have)
+	h, w := value.Number(have), value.Number(want)
 	if h == nil || w == nil {
 		return same(have, want)
 	}
-	exact := func(v bson.RawValue) bool { return v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64 }
-	return h.Cmp(w) == 0 || magnitude != nil && !(exact(want) && exact(number(have))) && near(have, want, magnitude)
-}
-
-// near compares up to a part in 10^9 of what was added up.
-func near(have, want bson.RawValue, magnitude *big.Rat) bool {
-	h, w := value.Number(number(have)), value.Number(want)
-	if h == nil || w == nil {
-		return same(have, want)
+	isInt := func(v bson.RawValue) bool { return v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64 }
+	if magnitude == nil || isInt(want) && isInt(have) {
+		return h.Cmp(w) == 0
 	}
 	difference := new(big.Rat).Sub(h, w)
 	return difference.Abs(difference).Cmp(new(big.Rat).Mul(magnitude, big.NewRat(1, 1e9))) <= 0
@@ -313,18 +306,24 @@ func (c *core) orphans(ctx context.Context) iter.Seq2[mongopatterns.Problem, err
 		}}},
 		{{Key: "$match", Value: bson.D{{Key: "parent", Value: bson.A{}}}}},
 	}
+	return c.itemProblems(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return cursor.Primary(c.items).Aggregate(ctx, pipeline)
+	}, func(doc bson.Raw, p *mongopatterns.Problem) (bool, error) {
+		p.Kind, p.Field, p.Have = Orphan, c.o.ParentField, doc.Lookup("_id")
+		p.Detail = fmt.Sprintf("%d items", doc.Lookup("n").AsInt64())
+		return c.abandoned(ctx, p.Have)
+	})
+}
+
+// itemProblems yields the problems that find sees in documents.
+func (c *core) itemProblems(ctx context.Context, open func(ctx context.Context) (*mongo.Cursor, error), find func(doc bson.Raw, p *mongopatterns.Problem) (bool, error)) iter.Seq2[mongopatterns.Problem, error] {
 	return func(yield func(mongopatterns.Problem, error) bool) {
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return cursor.Primary(c.items).Aggregate(ctx, pipeline)
-		}) {
-			left, p := false, mongopatterns.Problem{}
+		for doc, err := range cursor.Docs(ctx, open) {
+			is, p := false, mongopatterns.Problem{Pattern: "subset", Collection: c.items.Name()}
 			if err == nil {
-				parent := doc.Lookup("_id")
-				p = mongopatterns.Problem{Pattern: "subset", Kind: Orphan, Collection: c.items.Name(), Field: c.o.ParentField,
-					Have: parent, Detail: fmt.Sprintf("%d items", doc.Lookup("n").AsInt64())}
-				left, err = c.abandoned(ctx, parent)
+				is, err = find(doc, &p)
 			}
-			if (left || err != nil) && !yield(p, err) || err != nil {
+			if (is || err != nil) && !yield(p, err) || err != nil {
 				return
 			}
 		}
@@ -333,16 +332,17 @@ func (c *core) orphans(ctx context.Context) iter.Seq2[mongopatterns.Problem, err
 
 // abandoned looks in one snapshot whether items name a parent that does not exist.
 func (c *core) abandoned(ctx context.Context, parent bson.RawValue) (left bool, err error) {
-	id := options.FindOne().SetProjection(included())
-	err = c.run(ctx, func(ctx context.Context) error {
-		left = false
-		err := c.parents.FindOne(ctx, byID(parent), id).Err()
-		if !errors.Is(err, mongo.ErrNoDocuments) {
-			return err
+	exists := func(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, error) {
+		err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(included())).Err()
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return false, nil
 		}
-		err = c.items.FindOne(ctx, c.of(parent), id).Err()
-		if left = err == nil; errors.Is(err, mongo.ErrNoDocuments) {
-			return nil
+		return err == nil, err
+	}
+	err = c.run(ctx, func(ctx context.Context) error {
+		there, err := exists(ctx, c.parents, byID(parent))
+		if left = false; err == nil && !there {
+			left, err = exists(ctx, c.items, c.of(parent))
 		}
 		return err
 	})
@@ -372,22 +372,14 @@ func (c *core) invalid(ctx context.Context) iter.Seq2[mongopatterns.Problem, err
 				bson.D{{Key: v.Field, Value: in(bson.A{math.NaN(), math.Inf(1), math.Inf(-1)})}})
 		}
 	}
-	return func(yield func(mongopatterns.Problem, error) bool) {
-		if or == nil {
-			return
-		}
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return cursor.Primary(c.items).Find(ctx, bson.D{{Key: "$or", Value: or}}, options.Find().SetProjection(included(append(paths, fieldTouch)...)))
-		}) {
-			field, why := "", ""
-			if err == nil {
-				field, why = c.defect(doc)
-			}
-			p := mongopatterns.Problem{Pattern: "subset", Kind: InvalidItem, Collection: c.items.Name(), ID: doc.Lookup("_id"),
-				Field: field, Have: value.Lookup(doc, field), Detail: why + " " + field}
-			if (field != "" || err != nil) && !yield(p, err) || err != nil {
-				return
-			}
-		}
+	if or == nil {
+		return maintain.Chain[mongopatterns.Problem]()
 	}
+	return c.itemProblems(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return cursor.Primary(c.items).Find(ctx, bson.D{{Key: "$or", Value: or}}, options.Find().SetProjection(included(append(paths, fieldTouch)...)))
+	}, func(doc bson.Raw, p *mongopatterns.Problem) (bool, error) {
+		field, why := c.defect(doc)
+		p.Kind, p.ID, p.Field, p.Have, p.Detail = InvalidItem, doc.Lookup("_id"), field, value.Lookup(doc, field), why+" it"
+		return field != "", nil
+	})
 }

@@ -93,19 +93,17 @@ func throughArray(doc bson.Raw, path string) bool {
 
 // cut is what a parent keeps of an item.
 func (c *core) cut(doc bson.Raw) bson.Raw {
-	var out bson.D
 	if c.keep != nil {
-		out = c.keep.cut(doc)
-	} else {
-		elements, _ := doc.Elements()
-		for _, e := range elements {
-			if e.Key() != c.o.ParentField {
-				out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
-			}
+		return c.keep.of(doc)
+	}
+	all := selection{}
+	elements, _ := doc.Elements()
+	for _, e := range elements {
+		if e.Key() != c.o.ParentField {
+			all[e.Key()] = nil
 		}
 	}
-	raw, _ := bson.Marshal(out) // values that were BSON before
-	return raw
+	return all.of(doc)
 }
 
 // projection reads of items what cut needs where keep is set, and these paths. It names a field that
@@ -159,7 +157,12 @@ func (s selection) add(path string) {
 	}
 }
 
-// cut is what the server's projection of the paths leaves of a document.
+// of is what the server's projection of the paths leaves of a document.
+func (s selection) of(doc bson.Raw) bson.Raw {
+	raw, _ := bson.Marshal(s.cut(doc)) // values that were BSON before
+	return raw
+}
+
 func (s selection) cut(doc bson.Raw) bson.D {
 	out := bson.D{}
 	elements, _ := doc.Elements()

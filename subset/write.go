@@ -95,21 +95,9 @@ func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone [
 	models = append(models, mongo.NewReplaceOneModel().SetFilter(append(c.one(parent, it.id), never)).SetReplacement(it.doc).SetUpsert(true))
 	result, err := c.items.BulkWrite(ctx, models)
 	if err == nil && result.MatchedCount < int64(len(gone)) {
-		err = c.safe(ctx, parent, gone)
+		err = c.safe(ctx, held{parent, gone})
 	}
 	return err
-}
-
-// adopted is ErrNotAdopted if a parent without a count has items. The first ones
-// may come to it.
-func (c *core) adopted(ctx context.Context, ch change, p parent) error {
-	switch {
-	case p.counted():
-		return nil
-	case p.Size > 0 || len(ch.out) > 0:
-		return fault.Of(ch.parent, ErrNotAdopted)
-	}
-	return c.alone(ctx, bson.A{ch.parent}, ch.in)
 }
 
 // change applies a change whose items are in the collection already.
@@ -119,7 +107,7 @@ func (c *core) change(ctx context.Context, ch change) error {
 		err = c.adopted(ctx, ch, p)
 	}
 	if err == nil {
-		err = c.safe(ctx, ch.parent, p.Gone)
+		err = c.safe(ctx, held{ch.parent, p.Gone})
 	}
 	if err == nil {
 		err = c.refill(ctx, ch, p)
@@ -190,7 +178,6 @@ func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T]) (resu
 type batch struct {
 	changes []change
 	place   map[string]int // of the change of a parent
-	items   []item
 	docs    []bson.Raw
 	bytes   int
 }
@@ -208,7 +195,7 @@ func (b *batch) add(parent bson.RawValue, it item, counts bool) {
 	if counts {
 		b.changes[i].in = append(b.changes[i].in, it)
 	}
-	b.items, b.docs = append(b.items, it), append(b.docs, it.doc)
+	b.docs = append(b.docs, it.doc)
 	b.bytes += len(it.doc)
 }
 
@@ -240,39 +227,29 @@ func (c *core) store(ctx context.Context, b batch) error {
 	if err != nil {
 		return err
 	}
-	var first, pushed bson.A
-	var gone []bson.RawValue
+	var first bson.A
+	var gone []held
+	var models []mongo.WriteModel
 	for i, ch := range b.changes {
-		switch p := parents[i]; {
+		p, filter := parents[i], byID(ch.parent)
+		switch {
 		case len(ch.in) == 0:
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(touch),
+				mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(untouch))
+			continue
 		case !p.counted() && p.Size > 0:
 			return fault.Of(ch.parent, ErrNotAdopted)
 		case !p.counted():
 			first = append(first, ch.parent)
-		case len(p.Gone) > 0:
-			pushed, gone = append(pushed, ch.parent), append(gone, p.Gone...)
 		}
+		gone = append(gone, held{ch.parent, p.Gone})
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(filter)).SetUpdate(c.update(ch)))
 	}
-	if err := c.alone(ctx, first, b.items); err != nil {
+	if err := c.alone(ctx, first, bson.A{}); err != nil {
 		return err
 	}
-	there, err := c.among(ctx, pushed, gone)
-	if err != nil {
+	if err := c.safe(ctx, gone...); err != nil {
 		return err
-	}
-	var models []mongo.WriteModel
-	for i, ch := range b.changes {
-		for _, id := range parents[i].Gone {
-			if !there[pair(ch.parent, id)] {
-				return lost(ch.parent, id)
-			}
-		}
-		if len(ch.in) > 0 {
-			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(byID(ch.parent))).SetUpdate(c.update(ch)))
-		} else {
-			models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(ch.parent)).SetUpdate(touch),
-				mongo.NewUpdateOneModel().SetFilter(byID(ch.parent)).SetUpdate(untouch))
-		}
 	}
 	result, err := c.parents.BulkWrite(ctx, models)
 	if err != nil {
