@@ -22,70 +22,19 @@ import (
 type change struct {
 	parent  bson.RawValue
 	out, in []item
+	bulk    bool // any number of items come
 }
 
 // edits reports that the change leaves the number of items as it is.
 func (ch change) edits() bool { return len(ch.in) == len(ch.out) }
 
-// literals is an array, as an expression, of something of each item.
-func literals(items []item, of func(item) any) bson.D {
-	out := make(bson.A, len(items))
-	for i, it := range items {
-		out[i] = of(it)
-	}
-	return expr.Literal(out)
-}
-
-func idOf(it item) any   { return it.id }
-func keptOf(it item) any { return it.kept }
-
-// array is the expression for the kept items as they are stored; count that for
-// the number of all items.
-func (c *core) array() any { return expr.IfNull(expr.Field(c.o.ArrayField), bson.A{}) }
+// array is the expression for the kept items, the best first; count that for the
+// number of all items.
+func (c *core) array() any { return c.stored(expr.IfNull(expr.Field(c.o.ArrayField), bson.A{})) }
 func (c *core) count() any { return expr.IfNull(expr.Field(c.o.CountField), 0) }
 
-func ids(array any) bson.D { return expr.Map(array, "item", "$$item._id") }
-
-func sorted(input any, order bson.D) bson.D {
-	return expr.Op("$sortArray", bson.D{{Key: "input", Value: input}, {Key: "sortBy", Value: order}})
-}
-
-// after is the expression for the array without the items that leave and with those
-// that come, not cut yet.
-func (c *core) after(ch change) any {
-	items := c.array()
-	if len(ch.out) > 0 {
-		items = expr.Filter(items, "item", expr.Op("$not", expr.Op("$in", "$$item._id", literals(ch.out, idOf))))
-	}
-	if len(ch.in) > 0 {
-		items = expr.Op("$concatArrays", items, literals(ch.in, keptOf))
-	}
-	return items
-}
-
-// best is the expression for the items that a parent keeps after a change, the best
-// first, as far as its array tells. It is exact: where the collection has items that
-// the array does not hold, each of them ranks behind the last of the array, and so an
-// item that comes is known to be one of the best only before that one. What is
-// missing then is read from the collection.
-//
-// A copy of the last one, which a mark puts behind the item itself, shows its place.
-func (c *core) best(ch change) any {
-	if len(ch.in) == 0 {
-		return expr.Op("$slice", sorted(c.after(ch), c.o.Order), c.o.N)
-	}
-	const mark = "$$item." + fieldTouch
-	size := expr.Op("$size", c.array())
-	last := expr.Op("$arrayElemAt", sorted(c.array(), c.o.Order), -1)
-	marked := expr.Op("$concatArrays", c.after(ch), bson.A{expr.Op("$mergeObjects", last, bson.D{{Key: fieldTouch, Value: expr.Literal(1)}})})
-	known := expr.Op("$slice", "$$all", expr.Op("$indexOfArray", expr.Map("$$all", "item", expr.IfNull(mark, 0)), 1))
-	order := append(slices.Clip(c.o.Order), bson.E{Key: fieldTouch, Value: 1})
-	return expr.Let("all", sorted(marked, order), expr.Op("$slice", expr.Cond(expr.Op("$gt", c.count(), size),
-		expr.Cond(expr.Op("$eq", size, 0), bson.A{}, known),
-		expr.Filter("$$all", "item", expr.IsType(mark, "missing"))), c.o.N))
-}
-
-// stored puts items, the best first, into the order in which the parent has them.
+// stored puts items, the best first, into the order in which the parent has them,
+// and back.
 func (c *core) stored(best any) any {
 	if c.o.BestLast {
 		return expr.Op("$reverseArray", best)
@@ -93,10 +42,64 @@ func (c *core) stored(best any) any {
 	return best
 }
 
+func ids(array any) bson.D { return expr.Map(array, "item", "$$item._id") }
+
+func (c *core) sorted(input any) bson.D {
+	return expr.Op("$sortArray", bson.D{{Key: "input", Value: input}, {Key: "sortBy", Value: c.o.Order}})
+}
+
+// precedes is the expression whether one item ranks before another, or is the same,
+// as the server sorts them: $cmp does but for missing values, which sort as null.
+func (c *core) precedes(a, b string) any {
+	var before any = true
+	for _, e := range slices.Backward(c.o.Order) {
+		less, more := expr.IfNull(a+"."+e.Key, nil), expr.IfNull(b+"."+e.Key, nil)
+		if e.Value == int32(-1) {
+			less, more = more, less
+		}
+		before = expr.Let("order", expr.Op("$cmp", less, more),
+			expr.Cond(expr.Op("$eq", "$$order", 0), before, expr.Op("$lt", "$$order", 0)))
+	}
+	return before
+}
+
+// after is the expression for what a parent keeps after a change, as far as its array
+// tells: the best first, not cut to N. It is exact: where the collection has items
+// that the array does not hold, each of them ranks after the last of the array, and so
+// an item that comes is known to be one of the best only before that one. What
+// is missing then is read from the collection.
+//
+// One item is put into its place, which takes less time than sorting. What
+// leaves the array does so by its place: an array that somebody else has put into
+// disorder loses no more than apply reports.
+func (c *core) after(ch change) any {
+	array := c.array()
+	rest := array
+	if len(ch.out) > 0 { // it is one
+		rest = expr.Filter(array, "item", expr.Op("$ne", "$$item._id", expr.Literal(ch.out[0].id)))
+	}
+	if len(ch.in) == 0 {
+		return rest
+	}
+	come := make(bson.A, len(ch.in))
+	for i, it := range ch.in {
+		come[i] = it.kept
+	}
+	last := expr.Let("last", expr.Op("$arrayElemAt", array, -1), expr.Filter("$$come", "item", c.precedes("$$item", "$$last")))
+	size := expr.Op("$size", array)
+	known := expr.Cond(expr.Op("$gt", c.count(), size), expr.Cond(expr.Op("$eq", size, 0), bson.A{}, last), "$$come")
+	if ch.bulk {
+		return expr.Let("come", expr.Literal(come), c.sorted(expr.Op("$concatArrays", rest, known)))
+	}
+	place := expr.Let("new", expr.Op("$arrayElemAt", "$$come", 0), expr.Op("$size", expr.Filter("$$rest", "item", c.precedes("$$item", "$$new"))))
+	return expr.Let("come", expr.Literal(come), expr.Let("rest", rest, expr.Let("place", place, expr.Op("$concatArrays",
+		expr.Op("$slice", "$$rest", "$$place"), known, expr.Op("$slice", "$$rest", "$$place", math.MaxInt32)))))
+}
+
 // update is the write that a change makes in its parent, all of it at once, so that
 // no reader sees a count without its item.
 func (c *core) update(ch change) mongo.Pipeline {
-	set := append(bson.D{{Key: c.o.ArrayField, Value: c.stored(c.best(ch))}}, c.totals(ch)...)
+	set := append(bson.D{{Key: c.o.ArrayField, Value: c.stored(expr.Op("$slice", c.after(ch), c.o.N))}}, c.totals(ch)...)
 	stages := mongo.Pipeline{{{Key: "$set", Value: set}}}
 	if ch.edits() {
 		stages = append(stages, bson.D{{Key: "$set", Value: c.touchUnlessKept(ch)}})
@@ -197,49 +200,43 @@ func (c *core) roomFor(filter bson.D) bson.D {
 	return append(filter, bson.E{Key: "$expr", Value: expr.Op("$and", all...)})
 }
 
-// A parent as it was before a change, and what the change made of its array.
+// A parent as it was before a change, and what the change makes of its array.
 type parent struct {
-	ID    bson.RawValue   `bson:"_id" json:"_id"`
-	Count bson.RawValue   `bson:"count" json:"count"` // zero if there is none
-	Size  int             `bson:"size" json:"size"`   // of the array
-	Left  int             `bson:"left" json:"left"`   // of the array afterwards
-	Gone  []bson.RawValue `bson:"gone" json:"gone"`   // the _ids of the elements that the change pushed out
-	Kept  bool            `bson:"kept" json:"kept"`   // the array holds the edited item afterwards
+	ID    bson.RawValue `bson:"_id" json:"_id"`
+	Count bson.RawValue `bson:"count" json:"count"` // zero if there is none
+	Size  int           `bson:"size" json:"size"`   // of the array
+	After struct {
+		Size int             `bson:"size" json:"size"` // of the array
+		Gone []bson.RawValue `bson:"gone" json:"gone"` // the _ids of those pushed out, and of those that come too late
+		Kept bool            `bson:"kept" json:"kept"` // the array holds the edited item
+	} `bson:"after" json:"after"`
 }
 
 // counted reports a parent with a count.
 func (p parent) counted() bool { return p.Count.Type != 0 && p.Count.Type != bson.TypeNull }
 
-// apply makes a change in its parent: the write on which all that change items of a
-// parent conflict.
+// apply makes a change of at most one item each in its parent: the write on which all
+// that change items of a parent conflict.
 //
-// The answer is made of the document as it was, with no more of the new items than
-// their places in the order.
+// The answer is made of the document as it was, by the expression of the write, with
+// no more of the new item than its place in the order.
 func (c *core) apply(ctx context.Context, ch change) (parent, error) {
-	ranks := change{parent: ch.parent, out: ch.out}
+	rank, mine := change{parent: ch.parent, out: ch.out}, bson.RawValue{}
+	after := bson.D{{Key: "size", Value: expr.Op("$min", expr.Op("$size", "$$ids"), c.o.N)},
+		{Key: "gone", Value: expr.Op("$slice", "$$ids", c.o.N, math.MaxInt32)}}
 	for _, it := range ch.in {
-		ranks.in = append(ranks.in, item{id: it.id, kept: c.rank.of(it.doc)})
-	}
-	projection := bson.D{
-		{Key: "count", Value: expr.Field(c.o.CountField)},
-		{Key: "size", Value: expr.Op("$size", c.array())},
-		{Key: "left", Value: expr.Op("$size", c.best(ranks))},
-		{Key: "gone", Value: ids(expr.Op("$slice", sorted(c.after(ranks), c.o.Order), c.o.N, math.MaxInt32))},
-	}
-	if ch.edits() {
-		projection = append(projection, bson.E{Key: "kept", Value: expr.Op("$in", expr.Literal(ch.in[0].id), ids(c.best(ranks)))})
+		mine = it.id
+		rank.in = []item{{id: it.id, kept: c.rank.of(it.doc)}}
+		after = append(after, bson.E{Key: "kept", Value: expr.Op("$in", expr.Literal(mine), expr.Op("$slice", "$$ids", c.o.N))})
 	}
 	var p parent
-	err := c.parents.FindOneAndUpdate(ctx, c.roomFor(byID(ch.parent)), c.update(ch),
-		options.FindOneAndUpdate().SetProjection(projection)).Decode(&p)
+	err := c.parents.FindOneAndUpdate(ctx, c.roomFor(byID(ch.parent)), c.update(ch), options.FindOneAndUpdate().SetProjection(bson.D{
+		{Key: "count", Value: expr.Field(c.o.CountField)}, {Key: "size", Value: expr.Op("$size", c.array())},
+		{Key: "after", Value: expr.Let("ids", ids(c.after(rank)), after)}})).Decode(&p)
 	if err != nil {
 		return p, c.missed(ctx, ch.parent, err)
 	}
-	mine := map[string]bool{}
-	for _, it := range ch.in {
-		mine[value.Key(it.id)] = true
-	}
-	p.Gone = slices.DeleteFunc(p.Gone, func(id bson.RawValue) bool { return mine[value.Key(id)] })
+	p.After.Gone = slices.DeleteFunc(p.After.Gone, func(id bson.RawValue) bool { return value.Key(id) == value.Key(mine) })
 	return p, nil
 }
 
@@ -295,7 +292,7 @@ func (c *core) touch(ctx context.Context, parent bson.RawValue) error {
 func (c *core) inPlace(ctx context.Context, ch change) error {
 	it := ch.in[0]
 	items := expr.Map(c.array(), "item", expr.Cond(expr.Op("$eq", "$$item._id", expr.Literal(it.id)), expr.Literal(it.kept), "$$item"))
-	set := append(bson.D{{Key: c.o.ArrayField, Value: items}}, c.totals(ch)...)
+	set := append(bson.D{{Key: c.o.ArrayField, Value: c.stored(items)}}, c.totals(ch)...)
 	update := append(mongo.Pipeline{{{Key: "$set", Value: append(set, c.touchUnlessKept(ch)...)}}}, c.means()...)
 	filter := append(c.roomFor(byID(ch.parent)), bson.E{Key: c.o.CountField, Value: bson.D{{Key: "$ne", Value: nil}}})
 	if err := c.twice(ctx, ch.parent, filter, update); err != nil {
@@ -365,10 +362,10 @@ func pair(parent, id bson.RawValue) string {
 func (c *core) refill(ctx context.Context, ch change, p parent) error {
 	var update bson.D
 	count, _ := p.Count.AsInt64OK()
-	if all := int(count) + len(ch.in) - len(ch.out); p.Left < min(c.o.N, all) {
+	if all := int(count) + len(ch.in) - len(ch.out); p.After.Size < min(c.o.N, all) {
 		next, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			limit := c.o.N - p.Left
-			opts := options.Find().SetSort(c.o.Order).SetSkip(int64(p.Left)).SetLimit(int64(limit)).SetBatchSize(int32(min(limit, 1<<20) + 1))
+			limit := c.o.N - p.After.Size
+			opts := options.Find().SetSort(c.o.Order).SetSkip(int64(p.After.Size)).SetLimit(int64(limit)).SetBatchSize(int32(min(limit, 1<<20) + 1))
 			if c.keep != nil {
 				opts.SetProjection(c.projection())
 			}
@@ -385,7 +382,7 @@ func (c *core) refill(ctx context.Context, ch change, p parent) error {
 			update = bson.D{{Key: "$push", Value: bson.D{{Key: c.o.ArrayField, Value: each}}}}
 		}
 	}
-	if ch.edits() && !p.Kept {
+	if ch.edits() && !p.After.Kept {
 		update = append(update, untouch...)
 	}
 	if update == nil {

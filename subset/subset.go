@@ -176,11 +176,7 @@ func (s *Subset[P, T]) Top(ctx context.Context, parent P) (items []T, err error)
 // topItems is the expression for the kept items, the best first, with the parent's
 // _id in its field.
 func (c *core) topItems() any {
-	kept := c.array()
-	if c.o.BestLast {
-		kept = expr.Op("$reverseArray", kept)
-	}
-	return expr.Map(kept, "item", expr.Op("$mergeObjects", "$$item", bson.D{{Key: c.o.ParentField, Value: "$_id"}}))
+	return expr.Map(c.array(), "item", expr.Op("$mergeObjects", "$$item", bson.D{{Key: c.o.ParentField, Value: "$_id"}}))
 }
 
 // All yields the items of a parent that count, the best first. A parent that does

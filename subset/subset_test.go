@@ -356,6 +356,15 @@ func TestOrder(t *testing.T) {
 				db := mongotest.Database(t)
 				s := newSubset[int, bson.D](t, db, &subset.Options{N: 12, Order: order, BestLast: bestLast})
 				insert(t, db.Collection("parents"), d("_id", 1))
+				insert(t, db.Collection("parents"), d("_id", 2))
+				for i, v := range values { // and one by one
+					_, err := s.Add(t.Context(), 2, d("_id", 200+i, "v", v, "w", i%3, "n", d("v", v)))
+					must(t, err)
+					if i%7 == 6 {
+						must(t, s.Update(t.Context(), 2, 200+i-3, d("$set", d("v", values[(i*5)%len(values)]))))
+						must(t, s.Update(t.Context(), 2, 200+i, d("$unset", d("v", "", "n", ""))))
+					}
+				}
 				_, err := s.AddMany(t.Context(), func(yield func(int, bson.D) bool) {
 					for i, v := range values {
 						if !yield(1, d("_id", i, "v", v, "w", i%3, "n", d("v", v))) {

@@ -71,7 +71,7 @@ func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
 	if err := c.adopted(ctx, ch, p); err != nil {
 		return err
 	}
-	if err := c.insert(ctx, parent, it, p.Gone); err != nil {
+	if err := c.insert(ctx, parent, it, p.After.Gone); err != nil {
 		return err
 	}
 	return c.refill(ctx, ch, p)
@@ -107,7 +107,7 @@ func (c *core) change(ctx context.Context, ch change) error {
 		err = c.adopted(ctx, ch, p)
 	}
 	if err == nil {
-		err = c.safe(ctx, held{ch.parent, p.Gone})
+		err = c.safe(ctx, held{ch.parent, p.After.Gone})
 	}
 	if err == nil {
 		err = c.refill(ctx, ch, p)
@@ -190,7 +190,7 @@ func (b *batch) add(parent bson.RawValue, it item, counts bool) {
 	if !ok {
 		i = len(b.changes)
 		b.place[value.Key(parent)] = i
-		b.changes = append(b.changes, change{parent: parent})
+		b.changes = append(b.changes, change{parent: parent, bulk: true})
 	}
 	if counts {
 		b.changes[i].in = append(b.changes[i].in, it)
@@ -242,7 +242,7 @@ func (c *core) store(ctx context.Context, b batch) error {
 		case !p.counted():
 			first = append(first, ch.parent)
 		}
-		gone = append(gone, held{ch.parent, p.Gone})
+		gone = append(gone, held{ch.parent, p.After.Gone})
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(filter)).SetUpdate(c.update(ch)))
 	}
 	if err := c.alone(ctx, first, bson.A{}); err != nil {
@@ -266,7 +266,7 @@ func (c *core) store(ctx context.Context, b batch) error {
 		if count, _ := p.Count.AsInt64OK(); len(ch.in) == 0 || p.Size >= c.o.N || int(count) <= p.Size {
 			continue
 		}
-		size := bson.D{{Key: "left", Value: expr.Op("$size", c.array())}}
+		size := bson.D{{Key: "after", Value: bson.D{{Key: "size", Value: expr.Op("$size", c.array())}}}}
 		if err := c.parents.FindOne(ctx, byID(ch.parent), options.FindOne().SetProjection(size)).Decode(&p); err != nil {
 			return err
 		}
@@ -287,9 +287,9 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	size := expr.Op("$size", c.array())
 	coming := expr.Op("$arrayElemAt", expr.Literal(more), expr.Op("$indexOfArray", expr.Literal(these), "$_id"))
 	over := expr.Op("$subtract", expr.Op("$add", size, coming), c.o.N)
-	last := expr.Op("$slice", sorted(c.array(), c.o.Order), expr.Op("$subtract", 0, over))
+	last := expr.Op("$slice", c.sorted(c.array()), expr.Op("$subtract", 0, over))
 	projection := bson.D{{Key: "count", Value: expr.Field(c.o.CountField)}, {Key: "size", Value: size},
-		{Key: "gone", Value: ids(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}))}}
+		{Key: "after", Value: bson.D{{Key: "gone", Value: ids(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}))}}}}
 	out, found := make([]parent, len(b.changes)), make([]bool, len(b.changes))
 	filter := c.roomFor(bson.D{{Key: "_id", Value: in(these)}})
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
