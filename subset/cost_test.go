@@ -215,3 +215,43 @@ func TestCostsOfALargeN(t *testing.T) {
 	record(t, db, 0, []string{"aggregate"}, func() error { _, err := s.Top(ctx, "goofy"); return err })
 	clean(t, db, s)
 }
+
+// What Options.Filter leaves out, and a larger N, cost as the methods say.
+func TestCostsOfFilterAndAnotherN(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	o := &subset.Options{N: 3, Filter: d("ok", true)}
+	s := newSubset[int, bson.D](t, db, o)
+	insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2))
+	add := func(id int, ok bool) func() error {
+		return func() error { _, err := s.Add(ctx, 1, d("_id", id, "ok", ok)); return err }
+	}
+	record(t, db, 2, []string{fam, "find", "insert", commit}, add(1, true))
+	record(t, db, 3, []string{"update", "insert", commit}, add(2, false)) // and a mark that goes
+	set := func(pairs ...any) func() error {
+		return func() error { return s.Update(ctx, 1, 2, d("$set", d(pairs...))) }
+	}
+	record(t, db, 1, []string{fam, "find", commit}, set("a", 1))
+	record(t, db, 2, []string{fam, "find", fam, commit}, set("ok", true))
+	record(t, db, 2, []string{fam, "find", fam, commit}, set("ok", false))
+	record(t, db, 3, []string{fam, "update", commit}, func() error { return s.Move(ctx, 1, 2, 2) })
+	record(t, db, 1, []string{fam, commit}, func() error { return s.Delete(ctx, 2, 2) })
+	many := func(from int) func() error {
+		return func() error {
+			_, err := s.AddMany(ctx, seq(1, d("_id", from, "ok", true), d("_id", from+1, "ok", true)))
+			return err
+		}
+	}
+	must(t, many(10)())
+	must(t, many(20)())
+	larger := func(n int) {
+		o.N = n
+		s = newSubset[int, bson.D](t, db, o)
+	}
+	larger(4)
+	record(t, db, 3, []string{fam, "insert", "find", "update", commit}, add(0, true))
+	larger(6)
+	record(t, db, 4, []string{"find", "update", "insert", "find", "find", "update", commit}, many(-20))
+	clean(t, db, s)
+}

@@ -68,8 +68,8 @@
 //
 // Nothing is dropped that is stored nowhere else: each write looks whether what it
 // pushes out of an array is in the collection, and is [ErrNotAdopted] if not. In Add
-// this costs 1 key and 1 document for each item pushed out, in AddMany, in Move and in an
-// Update by which an item enters the best N, 1 RT.
+// this costs 1 key and 1 document for each item pushed out; in AddMany, in Move and in
+// an Update by which an item enters the best N, 1 RT.
 //
 // # When to use it
 //
@@ -97,7 +97,7 @@
 // nor found by All until Adopt has run again. [Subset.Check] finds the parents that do
 // not hold what their items say; [Subset.Repair] rebuilds them, all or those that
 // Work.Filter selects. After changing an option run EnsureIndexes and Repair; a
-// larger N is filled by the next write as well. Sorting in the parent is by its
+// larger N is also filled by the next item that comes, leaves or changes its rank. Sorting in the parent is by its
 // collection's collation, in the items by theirs: let both be the same.
 //
 // # Sharding

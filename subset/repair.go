@@ -38,8 +38,8 @@ func (s *Subset[P, T]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 // Items in the collection are taken as they are: Check names those that Add would
 // refuse. The array of a parent that holds outdated copies is replaced as in Repair.
 //
-// Cost: as Repair; 1 more for each batch with items to insert, 1 write for each of
-// them, and 3 writes to each wrong parent.
+// Cost: as Repair; 2 more for each batch with items to insert, 1 write for each of
+// them and 1 more to each of its parents.
 func (s *Subset[P, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "subset: adopt")
 	return s.core.rebuildAll(ctx, work, true)

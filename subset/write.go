@@ -345,9 +345,9 @@ func (s *Subset[P, T]) Replace(ctx context.Context, parent P, item T) (err error
 // its parent (see Move).
 //
 // Cost: 4 round trips, 2 documents written; for an item that is not kept 1 write
-// more. Nothing that the parent keeps or adds up changes: 3, and 1 document. The rank
-// changes and the item is not kept afterwards: 5, or 6 if it was kept, with a read of
-// the item that follows it, by the index {parent, order…}.
+// more. Nothing that the parent keeps or adds up changes: 3, and 1 document. By
+// another rank the item pushes one out, or stays out: 1 more. It sinks out of the best
+// N: 2 more, as Delete. It begins or ends to count: as Add, or Delete, and 1 more.
 func (s *Subset[P, T]) Update(ctx context.Context, parent P, id, update any) (err error) {
 	defer fault.In(&err, "subset: update")
 	c := s.core
@@ -412,8 +412,8 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 // such item, as when a Delete that was done is repeated. An item whose parent is
 // gone is deleted all the same.
 //
-// Cost: 3 round trips, 2 documents written. The next one follows: 5 and 3; one
-// document is read, by the index {parent, order…}, behind N keys.
+// Cost: 3 round trips, 2 documents written. The next one follows: 5 and 3; it alone is
+// read, by the index {parent, order…}, where the server passes over N-1 others.
 func (s *Subset[P, T]) Delete(ctx context.Context, parent P, id any) (err error) {
 	defer fault.In(&err, "subset: delete")
 	c := s.core
