@@ -9,6 +9,7 @@ var (
 
 	// ErrNotAdopted: the parent has items that were never counted, or its array
 	// holds one that is stored nowhere else and that the write would drop. Run
-	// Adopt, then repeat the call.
+	// Adopt, or $pull an item that was deleted from the collection by hand; then
+	// repeat the call.
 	ErrNotAdopted = fault.New("the parent has not been adopted", nil)
 )
