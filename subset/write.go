@@ -434,7 +434,8 @@ func (s *Subset[P, T]) Delete(ctx context.Context, parent P, id any) (err error)
 }
 
 // Move gives the item with this _id to another parent. mongopatterns.ErrNotFound if
-// from has no such item; ErrNoParent if to does not exist.
+// from has no such item, as when a Move that was done is repeated; ErrNoParent if to
+// does not exist.
 //
 // Cost: 4 round trips, 3 documents written; 2 more and 1 document if the next one
 // follows in from; 1 more if to has no count yet, or if an item is pushed out of it.
@@ -471,9 +472,9 @@ func (s *Subset[P, T]) Move(ctx context.Context, from, to P, id any) (err error)
 }
 
 // DeleteParent deletes a parent and all its items, also those that Options.Filter
-// leaves out, and says how many these were. ErrNoParent if there is no such parent.
-// It is one transaction: where a parent has tens of thousands of items, delete
-// most of them beforehand.
+// leaves out, and says how many these were. ErrNoParent if there is no such parent, as
+// when the call is repeated. It is one transaction: where a parent has tens of
+// thousands of items, delete most of them beforehand.
 //
 // Cost: 3 round trips; 1 write for the parent and each item; items by the index
 // {parent, order…}.
