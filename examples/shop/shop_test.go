@@ -449,7 +449,7 @@ func (c *client) checked() {
 	for p, err := range c.s.specs.Check(ctx) {
 		found(p, err)
 	}
-	for p, err := range c.s.reviews.Check(ctx) {
+	for p, err := range c.s.reviews.Check(ctx, nil) {
 		found(p, err)
 	}
 	for p, err := range c.s.buyers.Check(ctx) {

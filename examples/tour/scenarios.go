@@ -12,7 +12,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
-	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
@@ -211,25 +211,25 @@ type movieDetails struct {
 }
 
 func movieSplit(ctx context.Context, g *guide) error {
-	split, err := subset.NewSplit[int, movie, movieDetails](g.db.Collection("movie"), g.db.Collection("movie_details"),
-		&subset.SplitOptions{IDField: "movie_id"})
+	movies, err := split.New[int, movie, movieDetails](g.db.Collection("movie"), g.db.Collection("movie_details"),
+		&split.Options{IDField: "movie_id"})
 	if err != nil {
 		return err
 	}
-	if err := split.EnsureIndexes(ctx); err != nil {
+	if err := movies.EnsureIndexes(ctx); err != nil {
 		return err
 	}
 	details := movieDetails{Plot: "A train arrives at La Ciotat station.", Poster: "arrival.jpg"}
 	details.IMDB.Rating, details.IMDB.Votes, details.IMDB.ID = 7.3, 5043, 12
 	err = g.show(ctx, "a movie and its details, split by how often they are read", &example{"movie", bson.D{{Key: "_id", Value: 1}}},
 		func() ([]string, error) {
-			return nil, split.Insert(ctx, 1, movie{1, "The Arrival of a Train", 1896, 1}, details)
+			return nil, movies.Add(ctx, 1, movie{1, "The Arrival of a Train", 1896, 1}, details)
 		})
 	if err != nil {
 		return err
 	}
 	return g.show(ctx, "both in one round trip", nil, func() ([]string, error) {
-		m, d, err := split.Get(ctx, 1)
+		m, d, err := movies.Get(ctx, 1)
 		return []string{fmt.Sprintf("%s (%d), rated %.1f", m.Title, m.Year, d.IMDB.Rating)}, err
 	})
 }
