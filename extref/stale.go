@@ -2,16 +2,19 @@ package extref
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // A StaleCopy is a copy that is not of its source's newest state.
 type StaleCopy struct {
-	// ID is the _id of the document that holds the copy, Source the source's.
+	// ID is the _id of the document that holds the copy, Source the source's key.
 	ID     bson.RawValue `bson:"_id" json:"id"`
 	Source bson.RawValue `bson:"source" json:"source"`
 	// Version is that of the copy, SourceVersion that of the source, Behind the
@@ -23,123 +26,82 @@ type StaleCopy struct {
 }
 
 // Stale yields the copies of a target that are behind, or with Unversioned
-// differ from their source, in no order; none that is Malformed. The target and
-// the source must be in one database.
+// differ from their source, in no order; none that is Malformed.
 //
 // Cost: 1 round trip a batch of the cursor; scans the target and looks each
-// copy's source up by _id.
+// copy's source up by its key.
 func (r *Ref[ID, S]) Stale(ctx context.Context, target string) iter.Seq2[StaleCopy, error] {
-	return func(yield func(StaleCopy, error) bool) {
-		fail := func(err error) { yield(StaleCopy{}, fmt.Errorf("extref: stale: %w", err)) }
-		t, err := r.target(target)
-		if err != nil {
-			fail(err)
-			return
-		}
-		pipeline, err := r.stalePipeline(t)
-		if err != nil {
-			fail(err)
-			return
-		}
-		cursor, err := t.Collection.Aggregate(ctx, pipeline)
-		if err != nil {
-			fail(err)
-			return
-		}
-		defer cursor.Close(context.WithoutCancel(ctx))
-		for cursor.Next(ctx) {
-			var stale StaleCopy
-			if err := cursor.Decode(&stale); err != nil {
-				fail(err)
-				return
-			}
-			if !yield(stale, nil) {
-				return
-			}
-		}
-		if err := cursor.Err(); err != nil {
-			fail(err)
-		}
+	pipeline, err := r.StalePipeline(target)
+	if err != nil {
+		return fault.Stop[StaleCopy](err)
 	}
+	t, _ := r.core.target(target)
+	return fault.Seq("extref: stale", cursor.Decode[StaleCopy](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return t.Collection.Aggregate(ctx, pipeline)
+	}))
 }
 
 // StalePipeline is what Stale runs on the target's collection. Each document is
 // {_id, source, version, sourceVersion, behind}; without the last three if the
 // target is Unversioned. Your own stages can follow, a $sort by behind or a
 // $count, or go before it: {$match: {date: {$gte: …}}}.
-func (r *Ref[ID, S]) StalePipeline(target string) (mongo.Pipeline, error) {
-	t, err := r.target(target)
+func (r *Ref[ID, S]) StalePipeline(target string) (pipeline mongo.Pipeline, err error) {
+	defer fault.In(&err, "extref: stale")
+	t, err := r.core.target(target)
 	if err != nil {
-		return nil, fmt.Errorf("extref: stale: %w", err)
+		return nil, err
 	}
-	pipeline, err := r.stalePipeline(t)
-	if err != nil {
-		return nil, fmt.Errorf("extref: stale: %w", err)
-	}
-	return pipeline, nil
+	return r.core.stale(t), nil
 }
 
-func (r *Ref[ID, S]) stalePipeline(t *target) (mongo.Pipeline, error) {
-	if t.Collection.Database().Name() != r.source.Database().Name() {
-		return nil, fmt.Errorf("%s: not in the source's database", t.Name)
-	}
+func (c *core) stale(t *target) mongo.Pipeline {
 	const joined = "source"
-	types := bson.A{"int", "long", "double"}
-	version := "$" + joined + "." + r.opts.VersionField
-	long := func(value any) bson.D {
-		return op1("$convert", bson.D{{Key: "input", Value: value}, {Key: "to", Value: "long"}, {Key: "onError", Value: 0}})
+	here := func(inner string) string { return expr.Field("copy." + inner) }
+	there := func(path string) string { return expr.Field(joined + "." + path) }
+	match := func(filter bson.D) bson.D { return expr.Op("$match", filter) }
+	place := "$$ROOT"
+	if t.Path != "" {
+		place = expr.Field(t.Path)
 	}
-	// That of a bad source is none; Check tells it.
-	want := op("$cond", op("$in", op1("$type", version), types), version, 0)
-	here := "$copy."
-	pipeline := mongo.Pipeline{
-		{{Key: "$match", Value: append(t.referring(), t.shape()...)}},
-		{{Key: "$project", Value: bson.D{{Key: "copy", Value: t.whole()}}}},
+	out := mongo.Pipeline{
+		match(append(t.referring(), bson.E{Key: "$and", Value: t.shape()})),
+		expr.Op("$project", bson.D{{Key: "copy", Value: place}}),
 	}
 	if t.Array {
-		pipeline = append(pipeline,
-			bson.D{{Key: "$unwind", Value: "$copy"}},
-			bson.D{{Key: "$match", Value: noArray("copy.", t.IDField)}})
+		sound := bson.D{{Key: "copy." + t.IDField, Value: notArray}}
+		for _, e := range t.sound() {
+			sound = append(sound, bson.E{Key: "copy." + e.Key, Value: e.Value})
+		}
+		out = append(out, expr.Op("$unwind", "$copy"), match(sound))
 	}
-	pipeline = append(pipeline,
-		bson.D{{Key: "$lookup", Value: bson.D{
-			{Key: "from", Value: r.source.Name()},
-			{Key: "localField", Value: "copy." + t.IDField},
-			{Key: "foreignField", Value: "_id"},
-			{Key: "as", Value: joined},
-		}}},
-		bson.D{{Key: "$unwind", Value: "$" + joined}})
-	result := bson.D{{Key: "source", Value: "$" + joined + "._id"}}
+	out = append(out,
+		expr.Op("$lookup", bson.D{
+			{Key: "from", Value: c.source.Name()}, {Key: "localField", Value: "copy." + t.IDField},
+			{Key: "foreignField", Value: c.o.KeyField}, {Key: "as", Value: joined},
+		}),
+		expr.Op("$unwind", "$"+joined))
+	result := bson.D{{Key: "source", Value: there(c.o.KeyField)}}
 	if t.Unversioned || len(t.follow) == 0 {
-		some := bson.A{}
+		some := bson.A{false}
 		for _, f := range t.follow {
-			at, from := here+f.As, "$"+joined+"."+f.Path
-			some = append(some, op("$ne", at, from), op("$ne", op1("$type", at), op1("$type", from)))
+			at, from := here(f.As), there(f.Path)
+			some = append(some, expr.Op("$ne", at, from), expr.Op("$ne", expr.Op("$type", at), expr.Op("$type", from)))
 		}
-		different := literal(false)
-		if len(some) > 0 {
-			different = bson.D{{Key: "$or", Value: some}}
-		}
-		return append(pipeline,
-			bson.D{{Key: "$match", Value: bson.D{{Key: "$expr", Value: different}}}},
-			bson.D{{Key: "$project", Value: result}}), nil
+		return append(out, match(expr.Op("$expr", expr.Op("$or", some))), expr.Op("$project", result))
 	}
-	result = append(result,
-		bson.E{Key: "version", Value: long(here + t.VersionField)},
-		bson.E{Key: "sourceVersion", Value: long(want)},
-		bson.E{Key: "behind", Value: long(op("$subtract", want, here+t.VersionField))})
-	return append(pipeline,
-		bson.D{{Key: "$match", Value: bson.D{
-			{Key: "copy." + t.VersionField, Value: bson.D{{Key: "$type", Value: types}}},
-			{Key: "$expr", Value: op("$lt", here+t.VersionField, want)},
-		}}},
-		bson.D{{Key: "$project", Value: result}}), nil
-}
-
-// whole is the expression for the copy, or the array of copies.
-func (t *target) whole() any {
-	if t.Path != "" {
-		return "$" + t.Path
+	long := func(v any) bson.D {
+		return expr.Op("$convert", bson.D{{Key: "input", Value: v}, {Key: "to", Value: "long"}, {Key: "onError", Value: 0}})
 	}
-	return "$$ROOT"
+	// That of a bad source is none; Check tells it.
+	have, want := here(t.VersionField), there(c.o.VersionField)
+	newest := expr.Cond(expr.IsType(want, "int", "long", "double"), want, 0)
+	return append(out,
+		match(bson.D{
+			{Key: "copy." + t.VersionField, Value: expr.Op("$type", bson.A{"int", "long", "double"})},
+			{Key: "$expr", Value: expr.Op("$lt", have, newest)},
+		}),
+		expr.Op("$project", append(result,
+			bson.E{Key: "version", Value: long(have)},
+			bson.E{Key: "sourceVersion", Value: long(newest)},
+			bson.E{Key: "behind", Value: long(expr.Op("$subtract", newest, have))})))
 }
