@@ -128,7 +128,6 @@ func TestBadArguments(t *testing.T) {
 		"pin":              {second(r.Pin(ctx, "x", 1)), mongopatterns.ErrInvalid, "extref: pin: "},
 		"for":              {second(extref.For[bson.D](r, "x")), mongopatterns.ErrInvalid, "extref: for: "},
 		"adopt":            {second(r.Adopt(ctx, "x", nil)), mongopatterns.ErrInvalid, "extref: adopt: "},
-		"stale":            {second(r.StalePipeline("x")), mongopatterns.ErrInvalid, "extref: stale: "},
 		"no ID":            {second(r.Reference("c.ref", d("name", 1))), mongopatterns.ErrInvalid, "extref: reference: source missing: invalid: "},
 		"no document":      {second(r.Reference("c.ref", 1)), mongopatterns.ErrInvalid, "extref: reference: invalid: "},
 		"version a text":   {second(r.Reference("c.ref", d("_id", 1, "version", "1"))), mongopatterns.ErrInvalid, "extref: reference: source "},
@@ -153,11 +152,6 @@ func TestBadArguments(t *testing.T) {
 	}
 	for _, err := range r.Pending(ctx) {
 		if err == nil || err.Error() != "extref: pending: invalid: no Options.Outbox" {
-			t.Error(err)
-		}
-	}
-	for _, err := range r.Stale(ctx, "x") {
-		if !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Error(err)
 		}
 	}

@@ -146,12 +146,14 @@ func ExampleRef_Drain() {
 
 	_, err = refs.Update(ctx, "p1", bson.D{{Key: "$set", Value: bson.D{{Key: "catalog_number", Value: 4321}}}})
 	check(err)
-	behind := map[int64]int{}
-	for stale, err := range refs.Stale(ctx, "parts") {
+	behind := 0
+	for problem, err := range refs.Check(ctx, nil) {
 		check(err)
-		behind[stale.Behind]++
+		if problem.Kind == extref.Behind {
+			behind++
+		}
 	}
-	fmt.Println(behind[1], "parts are behind by 1")
+	fmt.Println(behind, "parts are behind")
 	drained, err := refs.Drain(ctx, nil) // every so often
 	check(err)
 	fmt.Println(drained.Done, "parts written")
@@ -159,7 +161,7 @@ func ExampleRef_Drain() {
 	check(err)
 	fmt.Println(n, "of the new number")
 	// Output:
-	// 5 parts are behind by 1
+	// 5 parts are behind
 	// 5 parts written
 	// 5 of the new number
 }
@@ -267,40 +269,4 @@ func ExampleRef_Check() {
 	// extref: orders 1: behind: customer.version is 1, want 2: copy of 1
 	// extref: orders 2: dangling: customer._id is 3
 	// 1 repaired, 1 left
-}
-
-// How far the orders are behind, by your own stages after the pipeline.
-func ExampleRef_StalePipeline() {
-	ctx := context.Background()
-	db := mongotest.ExampleDatabase()
-	customers, orders := db.Collection("customers"), db.Collection("orders")
-	refs, err := extref.New[int, bson.D](customers, []extref.Target{{
-		Collection: orders, Path: "customer", Fields: []extref.Field{{Path: "name"}},
-	}}, nil)
-	check(err)
-	_, err = customers.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "name", Value: "Ada"}, {Key: "version", Value: 3}})
-	check(err)
-	for i, version := range []int{3, 2, 1, 1} {
-		_, err = orders.InsertOne(ctx, bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: bson.D{
-			{Key: "_id", Value: 1}, {Key: "name", Value: "A."}, {Key: "version", Value: version},
-		}}})
-		check(err)
-	}
-	pipeline, err := refs.StalePipeline("orders.customer")
-	check(err)
-	cursor, err := orders.Aggregate(ctx, append(pipeline,
-		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$behind"}, {Key: "orders", Value: bson.D{{Key: "$sum", Value: 1}}}}}},
-		bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}}))
-	check(err)
-	var groups []struct {
-		Behind int `bson:"_id"`
-		Orders int
-	}
-	check(cursor.All(ctx, &groups))
-	for _, g := range groups {
-		fmt.Println(g.Orders, "behind by", g.Behind)
-	}
-	// Output:
-	// 1 behind by 1
-	// 2 behind by 2
 }
