@@ -131,22 +131,27 @@ func itself(key bson.RawValue) bson.D {
 func (t *target) sound() []bson.E {
 	var out []bson.E
 	for _, way := range t.ways {
-		out = append(out, bson.E{Key: way, Value: passable})
+		condition := passable
+		if strings.HasPrefix(t.IDField, way+".") { // it holds the key
+			condition = notArray
+		}
+		out = append(out, bson.E{Key: way, Value: condition})
 	}
 	return out
 }
 
-// shape are the conditions that copies which are sound lie where the target says.
+// shape are the conditions, besides the key, that copies which are sound lie where
+// the target says.
 func (t *target) shape() bson.A {
 	out := bson.A{}
 	for _, step := range t.outer {
-		out = append(out, bson.D{{Key: step, Value: passable}})
+		out = append(out, bson.D{{Key: step, Value: notArray}})
 	}
 	if t.Array {
 		return append(out, bson.D{{Key: t.Path, Value: expr.Op("$type", "array")}})
 	}
 	if t.Path != "" {
-		out = append(out, bson.D{{Key: t.Path, Value: passable}})
+		out = append(out, bson.D{{Key: t.Path, Value: notArray}})
 	}
 	for _, c := range append(t.sound(), bson.E{Key: t.IDField, Value: notArray}) {
 		out = append(out, bson.D{{Key: t.path(c.Key), Value: c.Value}})
@@ -160,7 +165,7 @@ func (t *target) proper(key bson.RawValue, conditions ...bson.E) bson.D {
 		all := append(bson.D{{Key: t.IDField, Value: itself(key)}}, slices.Concat(conditions, t.sound())...)
 		return bson.D{{Key: t.Path, Value: bson.D{{Key: "$elemMatch", Value: all}}}, {Key: "$and", Value: t.shape()}}
 	}
-	return append(t.where(itself(key), conditions...), bson.E{Key: "$and", Value: t.shape()})
+	return append(t.where(value.Equal(key), conditions...), bson.E{Key: "$and", Value: t.shape()})
 }
 
 // elements is the array filter that says of an element what proper says of a
