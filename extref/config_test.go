@@ -123,7 +123,6 @@ func TestBadArguments(t *testing.T) {
 	}{
 		"no target":        {second(r.Reference("x", d("_id", 1))), mongopatterns.ErrInvalid, `extref: reference: invalid: no target "x"`},
 		"filter":           {second(r.Filter("x", 1)), mongopatterns.ErrInvalid, "extref: filter: "},
-		"behind":           {second(r.BehindFilter("x", 1)), mongopatterns.ErrInvalid, "extref: behind: "},
 		"fetch":            {second(r.Fetch(ctx, "x", 1)), mongopatterns.ErrInvalid, "extref: fetch: "},
 		"pin":              {second(r.Pin(ctx, "x", 1)), mongopatterns.ErrInvalid, "extref: pin: "},
 		"for":              {second(extref.For[bson.D](r, "x")), mongopatterns.ErrInvalid, "extref: for: "},
@@ -131,7 +130,7 @@ func TestBadArguments(t *testing.T) {
 		"no ID":            {second(r.Reference("c.ref", d("name", 1))), mongopatterns.ErrInvalid, "extref: reference: source missing: invalid: "},
 		"no document":      {second(r.Reference("c.ref", 1)), mongopatterns.ErrInvalid, "extref: reference: invalid: "},
 		"version a text":   {second(r.Reference("c.ref", d("_id", 1, "version", "1"))), mongopatterns.ErrInvalid, "extref: reference: source "},
-		"version a half":   {second(r.BehindFilter("c.ref", d("_id", 1, "version", 1.5))), mongopatterns.ErrInvalid, "extref: behind: source "},
+		"version a half":   {second(r.Reference("c.ref", d("_id", 1, "version", 1.5))), mongopatterns.ErrInvalid, "extref: reference: source "},
 		"version -3":       {second(r.Reference("c.ref", d("_id", 1, "version", -3))), mongopatterns.ErrInvalid, `extref: reference: source 1: invalid: "version" is -3, want a whole number from 0 to 9223372036854775806`},
 		"version too high": {second(r.Reference("c.ref", d("_id", 1, "version", int64(math.MaxInt64)))), mongopatterns.ErrInvalid, "extref: reference: source 1: "},
 		"nil ID":           {second(r.Update(ctx, nil, set("a", 1))), mongopatterns.ErrInvalid, "extref: update: "},

@@ -148,9 +148,6 @@ func TestCosts(t *testing.T) {
 			filter := ok[bson.D](t)(r.Filter(target, 0))
 			body := ok[[]byte](t)(bson.Marshal(d("find", colls[i].Name(), "filter", filter)))
 			examined(t, db, mongotest.Command{Name: "find", Body: body}, versions[i].index, copies+1, copies)
-			behind := ok[bson.D](t)(r.BehindFilter(target, append(team(0, ""), bson.E{Key: "version", Value: 99})))
-			body = ok[[]byte](t)(bson.Marshal(d("find", colls[i].Name(), "filter", behind)))
-			examined(t, db, mongotest.Command{Name: "find", Body: body}, versions[i].index, copies+1, copies)
 		}
 		cmds = record(t, db, 0, one("find", 6), func() error { collect(t, r.Check(ctx, nil)); return nil })
 		examined(t, db, cmds[1], "_id_", 3, 2)

@@ -72,21 +72,15 @@ func (r *Ref[ID, S]) Reference(target string, src S) (copied bson.D, err error) 
 	if r.lossy && !t.Unversioned {
 		return nil, fault.Invalid("source: %T has no field %q", src, r.core.o.VersionField)
 	}
-	s, err := r.encode(src)
+	doc, err := r.core.codec.Document(src)
 	if err != nil {
 		return nil, err
 	}
-	return t.reference(s), nil
-}
-
-// encode makes a state of the user's document.
-func (r *Ref[ID, S]) encode(src S) (state, error) {
-	doc, err := r.core.codec.Document(src)
-	if err != nil {
-		return state{}, err
-	}
 	s := r.core.state(doc, bson.RawValue{})
-	return s, s.err()
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return t.reference(s), nil
 }
 
 // Fetch reads a source and builds the copy that Reference builds.
@@ -141,22 +135,6 @@ func (r *Ref[ID, S]) Filter(target string, id ID) (filter bson.D, err error) {
 		return nil, err
 	}
 	return t.where(value.Equal(key)), nil
-}
-
-// BehindFilter selects the documents of a target with a copy that is older than
-// src, or with Unversioned one that differs from src in a followed field. It
-// uses the target's index.
-func (r *Ref[ID, S]) BehindFilter(target string, src S) (filter bson.D, err error) {
-	defer fault.In(&err, "extref: behind")
-	t, err := r.core.target(target)
-	if err != nil {
-		return nil, err
-	}
-	s, err := r.encode(src)
-	if err != nil {
-		return nil, err
-	}
-	return t.behind(s), nil
 }
 
 // Indexes returns the indexes by collection: for each target {key: 1, version: 1}

@@ -1,6 +1,7 @@
 package extref
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -137,41 +138,26 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 	}
 	err := config.Apply(
 		config.Named("Options.KeyField", &o.KeyField, "_id"),
-		config.Name("Options.VersionField", &o.VersionField, "version"),
-		config.Check("Options.VersionField", func() error {
-			if o.VersionField == touchField {
-				return fmt.Errorf("%q is taken", touchField)
-			}
-			return nil
-		}),
-		config.Check("Options.Lease", func() error {
-			if o.Lease == 0 {
-				o.Lease = time.Minute
-			}
-			if o.Lease < 0 {
-				return errors.New("negative")
-			}
-			return nil
-		}),
-		config.Check("Options.Deferred", func() error {
-			if o.Outbox != nil && o.Deferred {
-				return errors.New("not together with Options.Outbox")
-			}
-			return nil
-		}),
-		config.Check("targets", func() error {
-			if len(targets) == 0 {
-				return errors.New("none")
-			}
-			return nil
-		}))
+		config.Name("Options.VersionField", &o.VersionField, "version"))
 	if err != nil {
 		return nil, err
 	}
-	if o.Outbox != nil {
-		if err := config.Collections("source", source, "Options.Outbox", o.Outbox); err != nil {
-			return nil, err
-		}
+	o.Lease = cmp.Or(o.Lease, time.Minute)
+	switch {
+	case o.VersionField == touchField:
+		err = fault.Invalid("Options.VersionField: %q is taken", touchField)
+	case o.Lease < 0:
+		err = fault.Invalid("Options.Lease: negative")
+	case o.Outbox != nil && o.Deferred:
+		err = fault.Invalid("Options.Deferred: not together with Options.Outbox")
+	case o.Outbox != nil:
+		err = config.Collections("source", source, "Options.Outbox", o.Outbox)
+	}
+	if err == nil && len(targets) == 0 {
+		err = fault.Invalid("targets: none")
+	}
+	if err != nil {
+		return nil, err
 	}
 	c.codec = codec.Codec{Registry: o.Registry, BSON: o.BSON}
 	c.primary = cursor.Primary(source)

@@ -3,7 +3,7 @@ package extref
 import (
 	"context"
 	"errors"
-	"strings"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -313,33 +313,28 @@ func (w *watcher) batch(ctx context.Context, stream *mongo.ChangeStream) (change
 
 // concerns reports whether an event is about copies.
 func (c *core) concerns(event bson.Raw) bool {
-	if kind, _ := value.Lookup(event, "operationType").StringValueOK(); kind != "update" {
+	kind, _ := value.Lookup(event, "operationType").StringValueOK()
+	if kind != "update" {
 		return kind == "insert" || kind == "replace"
 	}
+	var paths []string
 	updated, _ := event.Lookup("updateDescription", "updatedFields").DocumentOK()
 	elements, _ := updated.Elements()
 	for _, element := range elements {
-		if c.shows(element.Key()) {
-			return true
-		}
+		paths = append(paths, element.Key())
 	}
 	for _, list := range []string{"removedFields", "truncatedArrays"} {
 		array, _ := event.Lookup("updateDescription", list).ArrayOK()
 		values, _ := array.Values()
 		for _, v := range values {
-			path, isPath := v.StringValueOK()
-			if truncated, ok := v.DocumentOK(); ok {
-				path, isPath = value.Lookup(truncated, "field").StringValueOK()
+			path, ok := v.StringValueOK()
+			if truncated, isArray := v.DocumentOK(); isArray {
+				path, ok = value.Lookup(truncated, "field").StringValueOK()
 			}
-			if isPath && c.shows(path) {
-				return true
+			if ok {
+				paths = append(paths, path)
 			}
 		}
 	}
-	return false
-}
-
-// shows reports whether a change at path is one that copies show.
-func (c *core) shows(path string) bool {
-	return c.matters(path) && !strings.HasPrefix(path, c.o.VersionField+".")
+	return slices.ContainsFunc(paths, c.matters)
 }
