@@ -60,7 +60,7 @@ func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatt
 	}
 	defer end()
 	read := c.find
-	if txn.Running(ctx) && (compare || slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })) {
+	if txn.Running(ctx) && !w.DryRun && (compare || slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })) {
 		read = c.pin // only versions that rise with every change are guard enough
 	}
 	s, err := read(ctx, key)

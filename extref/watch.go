@@ -68,8 +68,9 @@ type WatchOptions struct {
 // copies: they dangle.
 //
 // Cost: 1 round trip a batch of events, for each source in it that changed a
-// Propagate, and 1 write of the token, by _id. While nothing happens 1 round trip
-// every MaxAwait and a write of the token every minute.
+// Propagate, and 1 write of the token, by _id; with a natural key 1 more for each
+// source. While nothing happens 1 round trip every MaxAwait and a write of the token
+// every minute.
 func (r *Ref[ID, S]) Watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
 	defer fault.In(&err, "extref: watch")
 	return r.core.watch(ctx, tokens, opts)
