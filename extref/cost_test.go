@@ -152,6 +152,13 @@ func TestCosts(t *testing.T) {
 		cmds = record(t, db, 0, one("find", 6), func() error { collect(t, r.Check(ctx, nil)); return nil })
 		examined(t, db, cmds[1], "_id_", 3, 2)
 		record(t, db, 0, one("find", 6), func() error { _, err := r.Repair(ctx, nil); return err })
+		cmds = record(t, db, 0, one("find", 7), func() error {
+			collect(t, r.Check(ctx, &mongopatterns.Work{Filter: d("_id", 1)}))
+			return nil
+		})
+		for i, v := range versions {
+			examined(t, db, cmds[1+2*i], v.index, others+1, others)
+		}
 		if _, err := colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 0)); err != nil {
 			t.Fatal(err)
 		}
