@@ -107,12 +107,13 @@ func newService(db *mongo.Database, set settings) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An order follows its customer's name and keeps the address it went to.
+	// An order follows its customer's name and keeps the address it went to. Compare,
+	// because versioning does not know of the version that copies carry.
 	s.customerCopies, err = extref.New[string, customer](customerColl, []extref.Target{{
 		Collection: s.orderColl,
 		Path:       "customer",
 		Fields:     []extref.Field{{Path: "name"}, {Path: "address", Policy: extref.Freeze}},
-	}}, nil)
+	}}, &extref.Options{Compare: true})
 	if err != nil {
 		return nil, err
 	}

@@ -458,7 +458,7 @@ func (c *client) checked() {
 	for p, err := range c.s.customers.Check(ctx) {
 		found(p, err)
 	}
-	for p, err := range c.s.customerCopies.Check(ctx) {
+	for p, err := range c.s.customerCopies.Check(ctx, nil) {
 		found(p, err)
 	}
 	var counted []struct {

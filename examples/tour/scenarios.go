@@ -269,6 +269,6 @@ func orderWithCustomer(ctx context.Context, g *guide) error {
 		&example{"orders", bson.D{{Key: "_id", Value: "A-17"}}}, func() ([]string, error) {
 			result, err := refs.Update(ctx, 123, bson.D{{Key: "$set", Value: bson.D{
 				{Key: "name", Value: "Katrina Pop"}, {Key: "address", Value: "9 Sea Rd"}}}})
-			return []string{fmt.Sprintf("%d order written", result.Copies)}, err
+			return []string{fmt.Sprintf("%d order written", result.Copies.Done)}, err
 		})
 }

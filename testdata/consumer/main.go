@@ -260,7 +260,7 @@ func owners(ctx context.Context, db *mongo.Database) error {
 	}
 	names, err := extref.New[string, owner](people, []extref.Target{
 		{Collection: houses, Path: "owner", Fields: []extref.Field{{Path: "name"}}},
-	}, nil)
+	}, &extref.Options{Compare: true})
 	if err != nil {
 		return err
 	}
@@ -284,7 +284,7 @@ func owners(ctx context.Context, db *mongo.Database) error {
 	if err != nil {
 		return err
 	}
-	propagated, err := names.Propagate(ctx, "o1", &extref.PropagateOptions{Compare: true})
+	propagated, err := names.Propagate(ctx, "o1", nil)
 	if err != nil {
 		return err
 	}
@@ -299,7 +299,7 @@ func owners(ctx context.Context, db *mongo.Database) error {
 	if err := houses.FindOne(ctx, bson.D{{Key: "_id", Value: 1}}).Decode(&house); err != nil {
 		return err
 	}
-	fmt.Println(saved.Number, conflict.Current, propagated.Copies, house.Owner.Name)
+	fmt.Println(saved.Number, conflict.Current, propagated.Done, house.Owner.Name)
 	for revision, err := range versions.History(ctx, "o1", nil) {
 		if err != nil {
 			return err
