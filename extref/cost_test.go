@@ -52,7 +52,9 @@ func TestCosts(t *testing.T) {
 		}
 		return r, teams.Database(), colls
 	}
-	versions := []string{"team._id_1_team.version_1", "teams.ref.id_1_teams.ref.v_1", "team_id_1_team_version_1"}
+	versions := []struct{ index, path string }{
+		{"team._id_1_team.version_1", "team._id"}, {"teams.ref.id_1_teams.ref.v_1", "teams"}, {"team_id_1_team_version_1", "team_id"},
+	}
 	update := func(r *extref.Ref[int, bson.D], name string) func() error {
 		return func() error { _, err := r.Update(t.Context(), 0, set("name", name)); return err }
 	}
