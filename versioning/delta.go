@@ -19,11 +19,14 @@ import (
 //	  order: ["_id", "d", "a", …]      // of all fields, where it is another now
 //	}
 //
+// At the top it also has of: the digest of the state that it was made from.
+//
 // Inside an array of len elements it is one of
 //
 //	{len: 3, each: {"1": <delta>, "2": {to: 5}}}   // in place, {to: …} as a whole
 //	{len: 3, at: 1, drop: 2, put: […]}             // from place at on
 const (
+	ofKey    = "of"
 	unsetKey = "unset"
 	setKey   = "set"
 	inKey    = "in"
@@ -195,6 +198,9 @@ func takeApart(delta bson.Raw) (map[string][]field, error) {
 	}
 	out := map[string][]field{}
 	for _, f := range all {
+		if f.key == ofKey {
+			continue
+		}
 		inner, ok := parts(f.value)
 		if !ok {
 			return nil, errDelta

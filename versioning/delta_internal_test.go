@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
 )
 
 // roundTrip wants the delta, through its stored form, to make b of a to the byte.
@@ -71,7 +69,7 @@ func mutate(r *rand.Rand, doc bson.D) bson.D {
 	for range 1 + r.IntN(3) {
 		switch n := len(out); {
 		case n == 0 || r.IntN(6) == 0:
-			e := bson.E{Key: string(rune('a' + r.IntN(26))), Value: value(r, 2)}
+			e := bson.E{Key: string(rune('a' + r.IntN(26))), Value: randomValue(r, 2)}
 			for _, have := range out {
 				if have.Key == e.Key {
 					e.Key += e.Key
@@ -116,7 +114,7 @@ func change(r *rand.Rand, v any) any {
 		switch n := len(out); {
 		case n == 0 || r.IntN(3) == 0:
 			i := r.IntN(n + 1)
-			return append(out[:i:i], append(bson.A{value(r, 2)}, out[i:]...)...)
+			return append(out[:i:i], append(bson.A{randomValue(r, 2)}, out[i:]...)...)
 		case r.IntN(3) == 0:
 			i := r.IntN(n)
 			return append(out[:i:i], out[i+1:]...)
@@ -126,10 +124,10 @@ func change(r *rand.Rand, v any) any {
 			return out
 		}
 	}
-	return value(r, 2)
+	return randomValue(r, 2)
 }
 
-func value(r *rand.Rand, depth int) any {
+func randomValue(r *rand.Rand, depth int) any {
 	switch r.IntN(8) {
 	case 0:
 		return int32(r.IntN(3))
@@ -143,7 +141,7 @@ func value(r *rand.Rand, depth int) any {
 		if depth > 0 {
 			out := bson.A{}
 			for range r.IntN(5) {
-				out = append(out, value(r, depth-1))
+				out = append(out, randomValue(r, depth-1))
 			}
 			return out
 		}
@@ -151,7 +149,7 @@ func value(r *rand.Rand, depth int) any {
 		if depth > 0 {
 			out := bson.D{}
 			for i := range r.IntN(5) {
-				out = append(out, bson.E{Key: string(rune('a' + i)), Value: value(r, depth-1)})
+				out = append(out, bson.E{Key: string(rune('a' + i)), Value: randomValue(r, depth-1)})
 			}
 			return out
 		}
@@ -263,7 +261,7 @@ func FuzzDelta(f *testing.F) {
 		if bson.Raw(b).Validate() == nil && bytes.Equal(document(x), a) {
 			if y, err := fields(b); err == nil && bytes.Equal(document(y), b) {
 				roundTrip(t, a, b)
-				merged := merge(x, x, y, true)
+				merged := seen(false).document(x, x, y)
 				if distinct(x) && distinct(y) && !sameFields(merged, y) {
 					t.Fatalf("merged %v, want %v", document(merged), bson.Raw(b))
 				}
@@ -276,44 +274,4 @@ func FuzzDelta(f *testing.F) {
 			applyDelta(x, delta)
 		}
 	})
-}
-
-// IDs are told apart as the server does.
-func TestIDKey(t *testing.T) {
-	decimal := func(s string) bson.Decimal128 {
-		d, err := bson.ParseDecimal128(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
-	seen := map[string]bool{}
-	for _, equal := range [][]any{
-		{int32(1), int64(1), 1.0, decimal("1"), decimal("1.00"), decimal("10E-1")},
-		{0.5, decimal("0.5"), decimal("0.50")},
-		{decimal("0.1")},
-		{0.1}, // not quite the same number
-		{1e20, decimal("1E20"), decimal("100000000000000000000")},
-		{int64(1<<53 + 1), decimal("9007199254740993")},
-		{int64(1 << 53), float64(1 << 53)},
-		{int32(0), 0.0, decimal("0E10"), decimal("-0")},
-		{"1"}, {bson.Symbol("1")}, {bson.DateTime(1)}, {true}, {bson.ObjectID{1}}, {nil},
-		{bson.D{{Key: "a", Value: 1}}, bson.D{{Key: "a", Value: 1.0}}},
-		{bson.D{{Key: "a", Value: "1"}}}, {bson.D{{Key: "b", Value: 1}}},
-		{bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}}, {bson.D{{Key: "b", Value: 1}, {Key: "a", Value: 1}}},
-	} {
-		keys := map[string]bool{}
-		for _, v := range equal {
-			keys[rawvalue.Key(raw(t, bson.D{{Key: "v", Value: v}}).Lookup("v"))] = true
-		}
-		if len(keys) != 1 {
-			t.Errorf("%v: %v", equal, keys)
-		}
-		for key := range keys {
-			if seen[key] {
-				t.Errorf("%v is equal to another", equal)
-			}
-			seen[key] = true
-		}
-	}
 }

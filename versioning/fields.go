@@ -18,15 +18,19 @@ type field struct {
 	value bson.RawValue
 }
 
-// fields takes a document apart. The values share its memory.
+// fields takes a document apart. The values share its memory, the keys one copy
+// of it: a document of thousands of fields costs three allocations.
 func fields(raw bson.Raw) ([]field, error) {
 	elements, err := raw.Elements()
 	if err != nil {
 		return nil, err
 	}
 	out := make([]field, len(elements))
+	text, at := string(raw), 4
 	for i, e := range elements {
-		out[i] = field{e.Key(), e.Value()}
+		end := 1 + bytes.IndexByte(e[1:], 0)
+		out[i] = field{text[at+1 : at+end], bson.RawValue{Type: bson.Type(e[0]), Value: e[end+1:]}}
+		at += len(e)
 	}
 	return out, nil
 }
@@ -83,18 +87,27 @@ func find(all []field, key string) (bson.RawValue, bool) {
 	return bson.RawValue{}, false
 }
 
-// index is find for many calls.
+// index is find for many calls. Keys asked for in the order in which they stand
+// cost one comparison each; a map is made when the first one stands elsewhere.
 func index(all []field) func(key string) (bson.RawValue, bool) {
-	if len(all) < 16 {
-		return func(key string) (bson.RawValue, bool) { return find(all, key) }
-	}
-	first := make(map[string]bson.RawValue, len(all))
-	for _, f := range slices.Backward(all) {
-		first[f.key] = f.value
-	}
+	next := 0
+	var places map[string]int
 	return func(key string) (bson.RawValue, bool) {
-		v, ok := first[key]
-		return v, ok
+		if next >= len(all) || all[next].key != key {
+			if places == nil {
+				places = make(map[string]int, len(all))
+				for i, f := range slices.Backward(all) {
+					places[f.key] = i
+				}
+			}
+			i, ok := places[key]
+			if !ok {
+				return bson.RawValue{}, false
+			}
+			next = i
+		}
+		next++
+		return all[next-1].value, true
 	}
 }
 
@@ -144,16 +157,26 @@ func identical(a, b bson.RawValue) bool {
 	return a.Type == b.Type && bytes.Equal(a.Value, b.Value)
 }
 
-// same is identical but for the order of fields, which maps have none of.
-func same(a, b bson.RawValue) bool {
+// sameFields compares documents by their fields, in any order; inside, the order
+// counts.
+func sameFields(a, b []field) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	inB := index(b)
+	for _, f := range a {
+		if v, ok := inB(f.key); !ok || !identical(f.value, v) {
+			return false
+		}
+	}
+	return true
+}
+
+// alike is identical but for the order of fields at any depth, as of Go maps, which
+// have none.
+func alike(a, b bson.RawValue) bool {
 	return identical(a, b) || a.Type == b.Type && len(a.Value) == len(b.Value) && identical(canonical(a), canonical(b))
 }
-
-func sameDocument(a, b bson.Raw) bool {
-	return same(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: a}, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: b})
-}
-
-func sameFields(a, b []field) bool { return sameDocument(document(a), document(b)) }
 
 // canonical has all fields in the order of their names.
 func canonical(v bson.RawValue) bson.RawValue {
@@ -170,143 +193,6 @@ func canonical(v bson.RawValue) bson.RawValue {
 	slices.SortFunc(all, func(a, b field) int { return strings.Compare(a.key, b.key) })
 	return documentValue(all)
 }
-
-// common counts the elements that two arrays have alike at the start, and then at
-// the end.
-func common(a, b []field, equal func(a, b bson.RawValue) bool) (prefix, suffix int) {
-	shorter := min(len(a), len(b))
-	for prefix < shorter && equal(a[prefix].value, b[prefix].value) {
-		prefix++
-	}
-	for suffix < shorter-prefix && equal(a[len(a)-1-suffix].value, b[len(b)-1-suffix].value) {
-		suffix++
-	}
-	return prefix, suffix
-}
-
-// merge carries over to stored what next has different from known. With elements,
-// stored and known are one state, of which the caller's type shows known and next,
-// so that of an array in both an element at one place is the same. Without, stored
-// is another state than known, and of an array that both changed next is taken.
-func merge(stored, known, next []field, elements bool) []field {
-	out := make([]field, 0, len(stored))
-	inStored, inKnown, inNext := index(stored), index(known), index(next)
-	for _, s := range stored {
-		before, wasKnown := inKnown(s.key)
-		after, ok := inNext(s.key)
-		switch {
-		case ok && wasKnown:
-			out = append(out, field{s.key, mergeValue(s.value, before, after, elements)})
-		case ok:
-			out = append(out, field{s.key, after})
-		case !wasKnown:
-			out = append(out, s)
-		}
-	}
-	for _, n := range next {
-		if _, ok := inStored(n.key); ok {
-			continue
-		}
-		// What the caller's type makes up for a missing field is no change.
-		if before, ok := inKnown(n.key); !ok || !same(before, n.value) {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
-func mergeValue(stored, known, next bson.RawValue, elements bool) bson.RawValue {
-	if same(known, next) {
-		return stored
-	}
-	if stored.Type != known.Type || known.Type != next.Type {
-		return next
-	}
-	s, sOK := parts(stored)
-	k, kOK := parts(known)
-	n, nOK := parts(next)
-	switch {
-	case !sOK || !kOK || !nOK:
-		return next
-	case next.Type == bson.TypeEmbeddedDocument:
-		return documentValue(merge(s, k, n, elements))
-	case !elements || len(s) != len(k):
-		return next
-	}
-	return arrayValue(mergeElements(s, k, n))
-}
-
-// mergeElements is merge for arrays, where stored and known have the same elements.
-// An element of next is one of known if it is equal; between two that stand next to
-// each other but for as many others as there are now, these are taken for the same
-// ones, changed.
-func mergeElements(stored, known, next []field) []field {
-	from, taken := origins(known, next)
-	out := make([]field, len(next))
-	for j := 0; j < len(next); {
-		if from[j] >= 0 {
-			out[j] = stored[from[j]]
-			j++
-			continue
-		}
-		end := j
-		for end < len(next) && from[end] < 0 {
-			end++
-		}
-		first, after := 0, len(known) // of known, what is between the neighbours
-		if j > 0 {
-			first = from[j-1] + 1
-		}
-		if end < len(next) {
-			after = from[end]
-		}
-		changed := after-first == end-j && !slices.Contains(taken[first:after], true)
-		for i := first; j < end; i, j = i+1, j+1 {
-			out[j] = next[j]
-			if changed {
-				out[j].value = mergeValue(stored[i].value, known[i].value, next[j].value, true)
-			}
-		}
-	}
-	return out
-}
-
-// origins returns the place in known of each element of next, -1 if none is equal,
-// and which are taken so. Of several equal ones each is taken once.
-func origins(known, next []field) (from []int, taken []bool) {
-	from, taken = make([]int, len(next)), make([]bool, len(known))
-	prefix, suffix := common(known, next, same)
-	take := func(j, i int) {
-		from[j] = i
-		taken[i] = true
-	}
-	places := map[string][]int{}
-	for i, k := range known {
-		if i >= prefix && i < len(known)-suffix {
-			key := canonicalKey(k.value)
-			places[key] = append(places[key], i)
-		}
-	}
-	for j, n := range next {
-		switch {
-		case j < prefix:
-			take(j, j)
-		case j >= len(next)-suffix:
-			take(j, len(known)-len(next)+j)
-		default:
-			from[j] = -1
-			key := canonicalKey(n.value)
-			if equal := places[key]; len(equal) > 0 {
-				take(j, equal[0])
-				places[key] = equal[1:]
-			}
-		}
-	}
-	return from, taken
-}
-
-// canonicalKey is equal for values that are the same.
-func canonicalKey(v bson.RawValue) string { return string(rune(v.Type)) + string(canonical(v).Value) }
 
 // lookup finds the value at a dotted path, through documents and places of
 // arrays; the zero value if there is none.

@@ -44,7 +44,7 @@ func TestMergeElements(t *testing.T) {
 		{"ABC", "AAB", "A0 A B1"},
 	} {
 		var got []string
-		for _, e := range mergeElements(array(test.known, true), array(test.known, false), array(test.next, false)) {
+		for _, e := range elements(array(test.known, true), array(test.known, false), array(test.next, false)) {
 			text := e.value.Document().Lookup("name").StringValue()
 			if price, ok := e.value.Document().Lookup("price").Int32OK(); ok {
 				text += strconv.Itoa(int(price))
@@ -55,6 +55,11 @@ func TestMergeElements(t *testing.T) {
 			t.Errorf("%s to %s (-want +got):\n%s", test.known, test.next, diff)
 		}
 	}
+}
+
+func elements(stored, known, next []field) []field {
+	m := seen(false)
+	return m.array("", stored, known, next, m.elements(stored, known))
 }
 
 // Of many fields or elements that all differ: what takes them two by two does not fit
@@ -79,10 +84,10 @@ func TestLargeDocuments(t *testing.T) {
 		"fields in reverse": {documentValue(values(0, false)), documentValue(values(n, true))},
 	} {
 		a, b := []field{{"x", test.a}}, []field{{"x", test.b}}
-		if got := merge(a, a, b, true); !sameFields(got, b) {
+		if got := seen(false).document(a, a, b); !sameFields(got, b) {
 			t.Errorf("%s: merged wrongly", name)
 		}
-		if got := merge(a, a, b, false); !sameFields(got, b) {
+		if got := beside().document(a, a, b); !sameFields(got, b) {
 			t.Errorf("%s: merged wrongly as of two states", name)
 		}
 		if len(differences(nil, "", a, b)) == 0 {
@@ -127,7 +132,7 @@ func TestMergeOfTwoWriters(t *testing.T) {
 			}
 			return out
 		}
-		if got := document(merge(all(test.stored), all(test.known), all(test.next), false)); !bytes.Equal(got, raw(t, test.want)) {
+		if got := document(beside().document(all(test.stored), all(test.known), all(test.next))); !bytes.Equal(got, raw(t, test.want)) {
 			t.Errorf("%s: got %v, want %v", name, got, raw(t, test.want))
 		}
 	}
