@@ -210,7 +210,7 @@ func (d *store) pastRow(id bson.RawValue, past *Past) (bson.Raw, error) {
 		if err != nil {
 			return nil, fault.Invalid("Past.Document: %w", err)
 		}
-		s.fields = append([]field{{"_id", past.ID}}, without(d.content(all), "_id")...)
+		s.fields = append([]field{{"_id", past.ID}}, without(all, append([]string{"_id"}, d.ownNames()...)...)...)
 	}
 	made, _ := fields(d.row(s, nil))
 	made[0].value = id

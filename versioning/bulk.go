@@ -65,7 +65,7 @@ func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[Rev
 			result.Fail(d.core.current.Name(), lookupID(id), err)
 			continue
 		}
-		bytes := len(document(one.next))
+		bytes := len(one.next)
 		if len(batch) == w.BatchSize || size+bytes > w.BatchBytes {
 			if err := flush(); err != nil {
 				return result, err
@@ -135,8 +135,8 @@ func (d *store) saveBatch(ctx context.Context, wishes []*wish, change stamp, dry
 		}
 		result.Done++
 		filter := d.guard(now.id, now.number)
-		if update := editOf(now.state, next, false); update != nil {
-			models = append(models, mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update))
+		if next.update != nil && next.exact {
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(next.update))
 		} else {
 			models = append(models, mongo.NewReplaceOneModel().SetFilter(filter).SetReplacement(next.raw))
 		}
@@ -175,11 +175,12 @@ func (d *store) nextOf(w *wish, now loaded, change stamp) (*state, error) {
 			return nil, err
 		}
 	}
-	switch all := w.apply(now.fields); {
-	case !sameFields(d.versioned(now.fields), d.versioned(all)):
-		return d.successor(now.state, change, all)
-	case !sameFields(now.fields, all):
-		return d.touched(now.state, all)
+	what := w.apply(now.state)
+	switch {
+	case d.counts(what):
+		return d.successor(now.state, &change, what)
+	case len(what) > 0:
+		return d.successor(now.state, nil, what)
 	}
 	return now.state, nil
 }

@@ -146,7 +146,7 @@ func TestCosts(t *testing.T) {
 	if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("a"), bson.D{{Key: "$set", Value: bson.D{{Key: "change.author", Value: "beside"}}}}); err != nil {
 		t.Fatal(err)
 	}
-	cmds = record(t, db, 2, []string{"findAndModify", "update", "insert", "commitTransaction"}, save)
+	cmds = record(t, db, 3, []string{"findAndModify", "update", "insert", "commitTransaction"}, save)
 	examined(t, db, cmds[1], "_id_", 1, 1, "_id")
 
 	// Of the history, which lacks the ignored field.

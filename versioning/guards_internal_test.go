@@ -53,11 +53,11 @@ func TestTooLargeBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.successor(before, stamp{}, before.fields); err != nil {
+	if _, err := d.successor(before, &stamp{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	before.raw = make(bson.Raw, maxBytes+1)
-	if _, err := d.successor(before, stamp{}, before.fields); !errors.Is(err, mongopatterns.ErrInvalid) {
+	if _, err := d.successor(before, &stamp{}, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -78,12 +78,12 @@ func TestEditOf(t *testing.T) {
 		a, b         bson.D
 		nested, flat string
 	}{
-		{one("a", "b"), one("x", "b"), "$set p", "replace"},
+		{one("a", "b"), one("x", "b"), "$set p", "$set x $unset a"},
 		{bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}, bson.D{{Key: "a", Value: 2}, {Key: "b", Value: 1}}, "$set p.a", "$set a"},
 		{one("a", "b"), one("a"), "$unset p.b", "$unset b"},
 		{one("a"), one("a", "b"), "$set p.b", "$set b"},
-		{one("a"), one("a", "b", "c"), "$set p", "replace"},
-		{one("a", "b"), one("b", "a"), "$set p", "replace"},
+		{one("a"), one("a", "b", "c"), "$set p", "$set b $set c inexact"},
+		{one("a", "b"), one("b", "a"), "$set p", "$set b $set a"},
 		{bson.D{{Key: "a.b", Value: 1}}, bson.D{{Key: "a.b", Value: 2}}, "$set p", "replace"},
 		{bson.D{{Key: "$x", Value: 1}}, bson.D{{Key: "$x", Value: 2}}, "$set p", "replace"},
 		{bson.D{{Key: "", Value: 1}}, bson.D{{Key: "", Value: 2}}, "$set p", "replace"},
@@ -91,11 +91,15 @@ func TestEditOf(t *testing.T) {
 		edit := func(a, b bson.D) string {
 			x, _ := fields(raw(t, a))
 			y, _ := fields(raw(t, b))
+			update, exact := editOf(raw(t, a), changes(x, y))
 			out := ""
-			for _, op := range editOf(&state{whole: x}, &state{whole: y}, false) {
+			for _, op := range update {
 				for _, e := range op.Value.(bson.D) {
 					out += fmt.Sprint(" ", op.Key, " ", e.Key)
 				}
+			}
+			if !exact && out != "" {
+				out += " inexact"
 			}
 			if out == "" {
 				return "replace"

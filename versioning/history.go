@@ -62,10 +62,12 @@ func (d *store) row(s, next *state) bson.Raw {
 	if s.deleted {
 		return document(append(out, field{d.opts.DeletedField, bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}}}))
 	}
-	b := d.versioned(s.fields)
-	whole := documentValue(b)
+	whole := documentValue(s.fields)
+	if s.raw != nil {
+		whole.Value = patched(s.raw, d.hidden())
+	}
 	if next != nil && s.number%int64(d.opts.SnapshotEvery) != 0 {
-		if a := d.versioned(next.fields); distinct(a) && distinct(b) {
+		if a, b := d.past(next).fields, d.past(s).fields; distinct(a) && distinct(b) {
 			delta := documentValue(append([]field{{ofKey, d.digest(next)}}, deltaOf(a, b)...))
 			if len(delta.Value) < len(whole.Value) {
 				return document(append(out, field{d.opts.DeltaField, delta}))
@@ -75,6 +77,14 @@ func (d *store) row(s, next *state) bson.Raw {
 	return document(append(out, field{d.opts.DocumentField, whole}))
 }
 
+// hidden is what the history does not keep of a current document.
+func (d *store) hidden() (out []field) {
+	for _, key := range append(d.ownNames(), d.opts.Ignored...) {
+		out = append(out, field{key: key})
+	}
+	return out
+}
+
 const namesBytes = 4
 
 // digest tells the state that a delta is made from. It covers what the history keeps,
@@ -82,7 +92,7 @@ const namesBytes = 4
 // other fields.
 func (d *store) digest(s *state) bson.RawValue {
 	names := sha256.Sum256([]byte(strings.Join(slices.Sorted(slices.Values(d.opts.Ignored)), "\x00")))
-	content := sha256.Sum256(document(d.versioned(s.fields)))
+	content := sha256.Sum256(document(d.past(s).fields))
 	raw, _ := bson.Marshal(bson.D{{Key: "v", Value: append(names[:namesBytes:namesBytes], content[:12]...)}})
 	return bson.Raw(raw).Lookup("v")
 }
@@ -144,7 +154,7 @@ func (d *store) state(r *row, next *state) (*state, error) {
 	case !d.fits(r.delta, next):
 		err = errOther
 	default:
-		if s.fields, err = applyDelta(next.fields, r.delta, d.opts.Ignored...); err == nil {
+		if s.fields, err = applyDelta(d.content(next), r.delta, d.opts.Ignored...); err == nil {
 			return s, nil
 		}
 	}
@@ -216,14 +226,10 @@ func (d *store) stateAt(ctx context.Context, id bson.RawValue, n int64) (*state,
 	if err != nil && !errors.Is(err, fault.ErrNotFound) {
 		return nil, err
 	}
-	if current == nil || current.number != n+int64(len(rows)) {
+	err = nil
+	if current == nil || current.number > n+int64(len(rows)) {
 		// What was current, or just deleted, is in the history by now.
 		rows, err = d.chain(ctx, id, n, rows)
-		if err == nil && len(rows) > 0 && !complete(rows) && current != nil && current.number < n {
-			return d.stateAt(ctx, id, n) // it has come since
-		}
-	} else {
-		err = nil
 	}
 	return d.resolve(id, n, rows, current, err)
 }

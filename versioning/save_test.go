@@ -237,7 +237,7 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 		"adopt":     {second(d.Adopt(ctx, nil, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "invalid: Work.BatchSize"},
 		"undo":      {second(d.Undo(ctx, "a", 1, nobody)), mongopatterns.ErrInvalid, "revision: 1, want 2 or more"},
 		"null":      {second(helper[string, bson.D](t, db, nil).Create(ctx, bson.D{{Key: "_id", Value: nil}}, nobody)), mongopatterns.ErrInvalid, "_id null: invalid: no string: null is no _id"},
-		"nothing":   {second(d.Decode(nil)), mongopatterns.ErrInvalid, "no _id"},
+		"nothing":   {second(d.Decode(marshal(t, bson.D{}))), mongopatterns.ErrInvalid, "no _id"},
 	} {
 		if !errors.Is(test.err, test.is) || strings.Count(test.err.Error(), test.want) != 1 {
 			t.Errorf("%s: error %v, want %v and %q once", what, test.err, test.is, test.want)

@@ -22,9 +22,9 @@ import (
 type store struct {
 	opts  Options
 	codec codec.Codec
-	// view is a document as T shows it, without number and change. loose says that
+	// view is a document as T shows it. loose says that
 	// the order of fields is not the caller's, see loose.
-	view func(raw bson.Raw) (all []field, loose bool, err error)
+	view func(raw bson.Raw) (shown bson.Raw, loose bool, err error)
 	// upgrades says that T, or something in it, decodes itself, see faithful.
 	upgrades bool
 
@@ -49,10 +49,11 @@ type state struct {
 	bare    bool // no number is stored, which is then 1
 	change  stamp
 	deleted bool
-	lost    bool     // its fields cannot be known any more
-	fields  []field  // without number and change
-	whole   []field  // as the current document, nil for a revision of the history
-	raw     bson.Raw // the same
+	lost    bool     // its document cannot be known any more
+	raw     bson.Raw // of a current document
+	update  bson.D   // that makes it of the one before, nil if none does
+	exact   bool     // it makes it to the byte
+	fields  []field  // of a revision of the history: the document without number and change
 }
 
 // load reads a current document.
@@ -82,14 +83,11 @@ func (d *store) guard(id bson.RawValue, number int64) bson.D {
 // parse takes a current document apart. If it is no revision, what is known of it
 // comes with the error.
 func (d *store) parse(raw bson.Raw) (*state, error) {
-	all, err := fields(raw)
-	if err != nil {
-		return nil, fault.Invalid("%w", err)
-	}
-	s := &state{raw: raw, whole: all, fields: d.content(all)}
-	s.id, _ = find(all, "_id")
-	number, _ := find(all, d.opts.RevisionField)
-	change, changed := find(all, d.opts.ChangeField)
+	s := &state{raw: raw}
+	own := pick(raw, []field{{key: "_id"}, {key: d.opts.RevisionField}, {key: d.opts.ChangeField}})
+	number, change := own[1].value, own[2].value
+	changed := change.Type != 0
+	s.id = own[0].value
 	invalid := func(format string, args ...any) (*state, error) {
 		return s, fault.Of(s.id, fault.Invalid(format, args...))
 	}
@@ -113,8 +111,12 @@ func (d *store) parse(raw bson.Raw) (*state, error) {
 }
 
 // content is a document without number and change.
-func (d *store) content(all []field) []field {
-	return without(all, d.opts.RevisionField, d.opts.ChangeField)
+func (d *store) content(s *state) []field {
+	if s.raw == nil {
+		return s.fields
+	}
+	all, _ := fields(s.raw)
+	return without(all, d.ownNames()...)
 }
 
 // versioned is what the history keeps.
@@ -128,7 +130,7 @@ func (d *store) versioned(all []field) []field {
 // past is a state as the history shows it.
 func (d *store) past(s *state) *state {
 	out := *s
-	out.fields, out.whole, out.raw = d.versioned(s.fields), nil, nil
+	out.fields, out.raw = d.versioned(d.content(s)), nil
 	return &out
 }
 
@@ -137,57 +139,33 @@ func (d *store) shown(s *state) bson.Raw {
 	if s.raw != nil {
 		return s.raw
 	}
-	return document(append(s.fields[:len(s.fields):len(s.fields)],
-		field{d.opts.RevisionField, int64Value(s.number)}, field{d.opts.ChangeField, s.change.value()}))
+	return document(append(s.fields[:len(s.fields):len(s.fields)], d.own(s, bson.RawValue{})...))
 }
 
-// assemble completes a state that follows before as a current document: fields that
-// both have stay where they stand, as they do on the server, new ones come last. It
-// refuses what is too large to be stored as a revision.
-func (d *store) assemble(s, before *state) error {
-	s.whole = make([]field, 0, len(s.fields)+2)
-	inFields := index(s.fields)
-	number, change := field{d.opts.RevisionField, int64Value(s.number)}, field{d.opts.ChangeField, s.change.value()}
-	var numbered, changed bool
-	var old []field
-	if before != nil {
-		old = before.whole
+func (d *store) ownNames() []string { return []string{d.opts.RevisionField, d.opts.ChangeField} }
+
+// own is the fields of number and change; the number keeps the type of old.
+func (d *store) own(s *state, old bson.RawValue) []field {
+	number := int64Value(s.number)
+	if old.Type == bson.TypeInt32 && s.number <= math.MaxInt32 {
+		number = int32Value(int(s.number))
 	}
-	for _, f := range old {
-		switch f.key {
-		case number.key:
-			if f.value.Type == bson.TypeInt32 && s.number <= math.MaxInt32 {
-				number.value = int32Value(int(s.number))
-			}
-			s.whole, numbered = append(s.whole, number), true
-		case change.key:
-			s.whole, changed = append(s.whole, change), true
-		default:
-			if v, ok := inFields(f.key); ok {
-				s.whole = append(s.whole, field{f.key, v})
-			}
-		}
-	}
-	inOld := index(old)
-	for _, f := range s.fields {
-		if strings.HasPrefix(f.key, "$") { // which an insert takes, and no replacement
-			return fault.Of(s.id, fault.Invalid("the field %q starts with %q", f.key, "$"))
-		}
-		if _, ok := inOld(f.key); !ok {
-			s.whole = append(s.whole, f)
-		}
-	}
-	if !numbered {
-		s.whole = append(s.whole, number)
-	}
-	if !changed {
-		s.whole = append(s.whole, change)
-	}
-	s.raw = document(s.whole)
-	return checkSize(s)
+	return []field{{d.opts.RevisionField, number}, {d.opts.ChangeField, s.change.value()}}
 }
 
-func checkSize(s *state) error {
+// check refuses a document that could not be replaced, or is too large to be stored
+// as a revision.
+func (s *state) check() error {
+	r := read(s.raw)
+	for element, key, _ := r.next(); element != nil; element, key, _ = r.next() {
+		if len(key) > 0 && key[0] == '$' { // which an insert takes, and no replacement
+			return fault.Of(s.id, fault.Invalid("the field %q starts with %q", key, "$"))
+		}
+	}
+	return s.checkSize()
+}
+
+func (s *state) checkSize() error {
 	if len(s.raw) > maxBytes {
 		return fault.Of(s.id, fault.Invalid("%d bytes are too many for a revision (%d)", len(s.raw), maxBytes))
 	}

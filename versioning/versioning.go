@@ -96,7 +96,7 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 	if !o.NoHistory {
 		d.core.revisions, d.core.revisionsPrimary = revisions, cursor.Primary(revisions)
 	}
-	d.core.view = func(raw bson.Raw) ([]field, bool, error) {
+	d.core.view = func(raw bson.Raw) (bson.Raw, bool, error) {
 		var v T
 		if err := d.core.codec.Decode(raw, &v); err != nil {
 			return nil, false, err
@@ -273,6 +273,9 @@ func (d *Documents[ID, T]) Get(ctx context.Context, id ID) (_ Revision[T], err e
 // whole: without a projection.
 func (d *Documents[ID, T]) Decode(stored bson.Raw) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: decode")
+	if err := stored.Validate(); err != nil {
+		return Revision[T]{}, fault.Invalid("%w", err)
+	}
 	s, err := d.core.parse(slices.Clone(stored))
 	if err == nil && s.id.Type == 0 {
 		err = fault.Invalid("no _id")
@@ -304,11 +307,20 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	id, chosen := find(all, "_id")
+	inside, err := fields(all)
+	if err == nil && !distinct(inside) {
+		err = fault.Invalid("document: a field stands twice")
+	}
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	id, chosen := find(inside, "_id")
 	if !chosen {
 		oid := bson.NewObjectID()
 		id = bson.RawValue{Type: bson.TypeObjectID, Value: oid[:]}
-		all = append([]field{{"_id", id}}, all...)
+	}
+	if !chosen || inside[0].key != "_id" { // the server puts it first, too
+		all = identified(id, inside)
 	}
 	if err := d.checkID(id); err != nil {
 		return Revision[T]{}, err
@@ -316,8 +328,8 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 	if chosen {
 		return d.shown(d.core.create(ctx, id, all, c))
 	}
-	s := &state{id: id, number: 1, change: c.after(stamp{}), fields: all}
-	if err = d.core.assemble(s, nil); err == nil { // a new ID has no history
+	s, err := d.core.created(id, all, 1, c.after(stamp{}))
+	if err == nil { // a new ID has no history
 		_, err = d.core.current.InsertOne(ctx, s.raw)
 	}
 	return d.shown(s, err)
@@ -361,7 +373,8 @@ func (d *Documents[ID, T]) wish(r Revision[T]) (*wish, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.core.wish(wish{read: r.Number, partial: r.partial, next: next, loose: loose}, r.stored)
+	w := &wish{read: r.Number, partial: r.partial, next: next, loose: loose}
+	return w, d.core.wish(w, r.stored)
 }
 
 // Update reads the current document, has fn change it, and saves it; after a
@@ -461,9 +474,9 @@ func (d *Documents[ID, T]) shown(s *state, err error) (Revision[T], error) {
 	return r, nil
 }
 
-// encode takes the caller's document apart, without number and change, and says
-// whether the order of its fields is loose.
-func (d *Documents[ID, T]) encode(v T) ([]field, bool, error) {
+// encode encodes the caller's document and says whether the order of its fields is
+// loose.
+func (d *Documents[ID, T]) encode(v T) (bson.Raw, bool, error) {
 	doc := reflect.ValueOf(&v).Elem()
 	if doc.Kind() == reflect.Map && doc.IsNil() || doc.Kind() == reflect.Interface && doc.IsNil() {
 		return nil, false, fault.Invalid("document: nil")
@@ -472,18 +485,7 @@ func (d *Documents[ID, T]) encode(v T) ([]field, bool, error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("document: %w", err)
 	}
-	all, err := fields(raw)
-	if err != nil {
-		return nil, false, fault.Invalid("document: %w", err)
-	}
-	if !distinct(all) {
-		return nil, false, fault.Invalid("document: a field stands twice")
-	}
-	all = d.core.content(all)
-	if id, ok := find(all, "_id"); ok && all[0].key != "_id" { // the server puts it first, too
-		all = append([]field{{"_id", id}}, without(all, "_id")...)
-	}
-	return all, loose(doc, true), nil
+	return raw, loose(doc, true), nil
 }
 
 func (d *Documents[ID, T]) id(id ID) (bson.RawValue, error) {
@@ -624,24 +626,20 @@ func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, change s
 	old := d.versioned(then.fields)
 	s, err := d.load(ctx, d.currentPrimary, id)
 	if errors.Is(err, fault.ErrNotFound) {
-		return d.create(ctx, then.id, old, change)
+		return d.create(ctx, then.id, document(old), change)
 	}
 	if err != nil {
 		return nil, err
 	}
-	content := func(stored []field) []field {
-		all := slices.Clone(old)
-		for _, key := range d.opts.Ignored {
-			if v, ok := find(stored, key); ok {
-				all = append(all, field{key, v})
-			}
-		}
-		return all
-	}
-	if sameFields(s.fields, content(s.fields)) {
+	return d.revise(ctx, s, change, func(stored *state) []field { return changes(d.past(stored).fields, old) })
+}
+
+// revise makes a new revision of a current document, if there are changes.
+func (d *store) revise(ctx context.Context, s *state, change stamp, what func(stored *state) []field) (*state, error) {
+	if len(what(s)) == 0 {
 		return s, nil
 	}
-	return d.replace(ctx, s, change, content)
+	return d.replace(ctx, s, change, what)
 }
 
 func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error) {
@@ -658,13 +656,12 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stam
 		return nil, err
 	}
 	m := later()
-	m.document(s.fields, after.fields, before.fields)
+	m.document(d.content(s), after.fields, before.fields)
 	if m.clashes != nil {
 		return nil, ofRevision(id, n, fmt.Errorf("%w: later revisions have changed %s too", fault.ErrConflict, strings.Join(m.clashes, ", ")))
 	}
-	content := func(stored []field) []field { return later().document(stored, after.fields, before.fields) }
-	if sameFields(s.fields, content(s.fields)) {
-		return s, nil
-	}
-	return d.replace(ctx, s, change, content)
+	return d.revise(ctx, s, change, func(stored *state) []field {
+		now := d.content(stored)
+		return changes(now, later().document(now, after.fields, before.fields))
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -29,11 +30,11 @@ func (d *store) transact(ctx context.Context, fn func(ctx context.Context) error
 
 // create inserts a document of which there is none, after the history that it may
 // have.
-func (d *store) create(ctx context.Context, id bson.RawValue, all []field, change stamp) (*state, error) {
+func (d *store) create(ctx context.Context, id bson.RawValue, all bson.Raw, change stamp) (*state, error) {
 	var s *state
 	err := d.transact(ctx, func(ctx context.Context) error {
-		s = &state{id: id, number: 1, change: change.after(stamp{}), fields: all}
-		if err := d.assemble(s, nil); err != nil {
+		var err error
+		if s, err = d.created(id, all, 1, change.after(stamp{})); err != nil {
 			return err
 		}
 		// The insert comes first: it holds the _id, so that whoever deleted this
@@ -56,8 +57,7 @@ func (d *store) create(ctx context.Context, id bson.RawValue, all []field, chang
 			}
 			last = &row{number: gone.number, change: gone.change}
 		}
-		s.number, s.change = last.number+1, change.after(last.change)
-		if err := d.assemble(s, nil); err != nil {
+		if s, err = d.created(id, all, last.number+1, change.after(last.change)); err != nil {
 			return err
 		}
 		_, err = d.current.ReplaceOne(ctx, d.guard(id, 1), s.raw)
@@ -67,6 +67,13 @@ func (d *store) create(ctx context.Context, id bson.RawValue, all []field, chang
 		err = fault.Of(id, fmt.Errorf("%w: %w", ErrExists, err))
 	}
 	return s, err
+}
+
+// created is a new current document.
+func (d *store) created(id bson.RawValue, all bson.Raw, number int64, change stamp) (*state, error) {
+	s := &state{id: id, number: number, change: change}
+	s.raw = patched(all, d.own(s, bson.RawValue{}))
+	return s, s.check()
 }
 
 // taken reports whether err says that there is a document of this _id, and not that
@@ -105,87 +112,80 @@ func (d *store) newest(ctx context.Context, id bson.RawValue) (*row, error) {
 type wish struct {
 	id      bson.RawValue
 	read    int64
-	next    []field // the document as T encodes it, without number and change
-	loose   bool    // the order of next is that of Go maps
-	base    *state  // what was read, nil if that is not known
-	partial bool    // base is of the history, and lacks Options.Ignored
-	want    []field // what the fields of base are to become, once that is known
+	next    bson.Raw // the document as T encodes it
+	loose   bool     // the order of its fields is that of Go maps
+	base    *state   // what was read, nil if that is not known
+	partial bool     // base is of the history, and lacks Options.Ignored
+	changes []field  // of base, once that is known
 }
 
 // apply carries the changes of the caller over to what is stored by now.
-func (w *wish) apply(stored []field) []field {
-	if sameFields(stored, w.base.fields) {
-		return w.want
+func (w *wish) apply(stored *state) []field {
+	if bytes.Equal(stored.raw, w.base.raw) {
+		return w.changes
 	}
-	return beside().document(stored, w.base.fields, w.want)
+	now := existing(pick(stored.raw, w.changes))
+	return changes(now, beside().document(now, existing(pick(w.base.raw, w.changes)), existing(w.changes)))
 }
 
-// wish checks what a caller wants saved. stored is what it was read from, or nil.
-func (d *store) wish(w wish, stored bson.Raw) (*wish, error) {
+// wish completes what a caller wants saved. stored is what it was read from, or nil.
+func (d *store) wish(w *wish, stored bson.Raw) error {
 	if w.read < 1 {
-		return nil, fault.Invalid("Revision.Number: %d, want 1 or more", w.read)
+		return fault.Invalid("Revision.Number: %d, want 1 or more", w.read)
 	}
-	var ok bool
-	w.id, ok = find(w.next, "_id")
+	w.id = w.next.Lookup("_id")
 	if stored != nil {
 		base, err := d.parse(stored)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if base.number == w.read {
-			return &w, d.know(&w, base)
+			return d.know(w, base)
 		}
 	}
-	if !ok {
-		return nil, fault.Invalid("document: no _id")
+	if w.id.Type == 0 {
+		return fault.Invalid("document: no _id")
 	}
-	return &w, nil
+	return nil
 }
 
 // know completes a wish by what was read.
 //
 // Fields whose bytes T writes as they are stored are unchanged. Only of the others
-// is looked up how T shows what is stored, and only they are compared inside.
+// is looked up how T shows what is stored, and only they are compared inside. The _id
+// stays as stored: 1 for 1.0 is no change, nor is none.
 func (d *store) know(w *wish, base *state) error {
 	if w.id.Type != 0 && value.Key(w.id) != value.Key(base.id) {
 		return fault.Invalid("_id %s is not %s, which was read", value.Text(w.id), value.Text(base.id))
 	}
-	// The _id stays as stored: 1 for 1.0 is no change, nor is none.
-	stored, next := without(base.fields, "_id"), w.next
-	if _, ok := find(next, "_id"); ok {
-		next = without(next, "_id")
-	}
-	read := base
+	w.base, w.id = base, base.id
+	skip := append([]string{"_id"}, d.ownNames()...)
 	if w.partial {
-		read = d.past(base)
+		skip = append(skip, d.opts.Ignored...)
 	}
-	some := d.shown(read)
-	if !d.upgrades {
-		some = document(differing(without(read.fields, "_id"), next))
+	stored, next, err := differing(base.raw, w.next, w.loose, skip...)
+	if err != nil || len(stored) == 0 && len(next) == 0 {
+		return err
 	}
-	known, loose, err := d.view(some)
+	view := document(stored)
+	if d.upgrades {
+		all, _ := fields(base.raw)
+		stored, view = without(all, skip...), base.raw
+		all, _ = fields(w.next)
+		next = without(all, skip...)
+	}
+	shown, loose, err := d.view(view)
 	if err != nil {
 		return fault.Of(base.id, err)
 	}
-	known = without(known, "_id")
+	known, _ := fields(shown)
+	known = without(known, skip...)
 	all := seen(w.loose || loose).document(stored, known, next)
 	if d.upgrades && !sameFields(all, stored) {
-		all = d.faithful(base, stored, known, next, all)
+		all = d.faithful(base, stored, known, next, all, skip)
 	}
-	w.base, w.id = base, base.id
-	w.want = append([]field{{"_id", base.id}}, all...)
+	w.changes = changes(stored, all)
 	return nil
-}
-
-// differing is what of a is not the same in b.
-func differing(a, b []field) (out []field) {
-	inB := index(b)
-	for _, f := range a {
-		if v, ok := inB(f.key); !ok || !identical(f.value, v) {
-			out = append(out, f)
-		}
-	}
-	return out
 }
 
 // faithful returns the fields to be stored for a T that decodes itself, so that they
@@ -193,35 +193,32 @@ func differing(a, b []field) (out []field) {
 // that makes new fields out of old ones would make them again out of those that stay,
 // or take the new ones for old. Then the fields that T makes are written too, and of
 // those that it does not write only the ones stay that do not change what is read.
-func (d *store) faithful(base *state, stored, known, next, all []field) []field {
+func (d *store) faithful(base *state, stored, known, next, all []field, skip []string) []field {
 	read := func(all []field) []field {
-		s := *base
-		s.raw, s.fields = nil, append([]field{{"_id", base.id}}, all...)
-		got, _, err := d.view(d.shown(&s))
+		raw, _, err := d.view(patched(base.raw, changes(stored, all)))
 		if err != nil {
 			return nil
 		}
-		return without(got, "_id")
+		got, _ := fields(raw)
+		return without(got, skip...)
 	}
 	equal := func(got []field) bool { return got != nil && alike(documentValue(got), documentValue(next)) }
 	if equal(read(all)) || !equal(read(next)) {
 		return all
 	}
-	out := make([]field, len(next))
-	merged := index(all)
+	out := slices.Clone(next)
+	merged, inKnown, inNext := index(all), index(known), index(next)
 	for i, n := range next {
-		out[i] = n
 		if v, ok := merged(n.key); ok {
 			out[i].value = v
 		}
 	}
-	inRead := index(read(out))
+	shown := index(read(out))
 	for i, n := range next {
-		if v, ok := inRead(n.key); !ok || !alike(v, n.value) {
+		if v, ok := shown(n.key); !ok || !alike(v, n.value) {
 			out[i].value = n.value
 		}
 	}
-	inKnown, inNext := index(known), index(next)
 	var others []field
 	for _, s := range stored {
 		_, isKnown := inKnown(s.key)
@@ -239,7 +236,7 @@ func (d *store) faithful(base *state, stored, known, next, all []field) []field 
 		}
 	}
 	keep(others)
-	return arranged(out, stored)
+	return out
 }
 
 // save stores a wish.
@@ -260,11 +257,12 @@ func (d *store) save(ctx context.Context, w *wish, change stamp) (*state, error)
 			}
 		}
 	}
-	switch all := w.apply(base.fields); {
-	case !sameFields(d.versioned(base.fields), d.versioned(all)):
+	what := w.apply(base)
+	switch {
+	case d.counts(what):
 		return d.replace(ctx, base, change, w.apply)
-	case !sameFields(base.fields, all):
-		next, err := d.touched(base, all)
+	case len(what) > 0:
+		next, err := d.successor(base, nil, what)
 		if err == nil {
 			_, err = d.put(ctx, base, next, true)
 		}
@@ -275,13 +273,16 @@ func (d *store) save(ctx context.Context, w *wish, change stamp) (*state, error)
 	return base, nil
 }
 
-// replace makes of base the next revision, with the fields that content makes of
-// those that are stored.
-func (d *store) replace(ctx context.Context, base *state, change stamp, content func([]field) []field) (*state, error) {
+// counts reports changes that make a revision: one of them is not ignored.
+func (d *store) counts(what []field) bool { return len(d.versioned(what)) > 0 }
+
+// replace makes of base the next revision, with the changes that it has of what is
+// stored.
+func (d *store) replace(ctx context.Context, base *state, change stamp, what func(stored *state) []field) (*state, error) {
 	var next *state
 	err := d.transact(ctx, func(ctx context.Context) error {
 		var err error
-		if next, err = d.successor(base, change, content(base.fields)); err != nil {
+		if next, err = d.successor(base, &change, what(base)); err != nil {
 			return err
 		}
 		found, err := d.put(ctx, base, next, d.revisions == nil)
@@ -292,43 +293,37 @@ func (d *store) replace(ctx context.Context, base *state, change stamp, content 
 		if !bytes.Equal(found, base.raw) {
 			// Something else has written to it without counting: an ignored field,
 			// most likely. What is stored now is what this revision follows.
+			sent := next.update
 			if before, err = d.parse(found); err != nil {
 				return err
 			}
-			sent := editOf(base, next, false)
-			if next, err = d.successor(before, change, content(before.fields)); err != nil {
+			if next, err = d.successor(before, &change, what(before)); err != nil {
 				return err
 			}
-			if update := editOf(before, next, false); update == nil || !reflect.DeepEqual(update, sent) {
+			if sent == nil || !reflect.DeepEqual(next.update, sent) { // else the same update has made it
 				if _, err = d.current.ReplaceOne(ctx, byID(base.id), next.raw); err != nil {
 					return err
 				}
-			} // else the same update has made it
+			}
 		}
 		return d.archive(ctx, bare(before), d.row(before, next))
 	})
 	return next, err
 }
 
-// successor is the revision that follows before. Both must fit into a revision.
-func (d *store) successor(before *state, change stamp, all []field) (*state, error) {
-	next := &state{id: before.id, number: before.number + 1, change: change.after(before.change), fields: all}
-	return next, errors.Join(d.assemble(next, before), checkSize(before))
-}
-
-// touched is base with other fields and the same number and change, also if it has
-// none.
-func (d *store) touched(base *state, all []field) (*state, error) {
-	next := *base
-	next.fields = all
-	if err := d.assemble(&next, base); err != nil {
-		return nil, err
+// successor is the revision that follows before, or with a nil change the same one
+// with other fields. Both must fit into a revision.
+func (d *store) successor(before *state, change *stamp, what []field) (*state, error) {
+	next := *before
+	next.update = nil
+	if change != nil {
+		next.number, next.bare, next.change = before.number+1, false, change.after(before.change)
+		old := pick(before.raw, []field{{key: d.opts.RevisionField}})
+		what = append(what[:len(what):len(what)], d.own(&next, old[0].value)...)
 	}
-	if base.bare {
-		next.whole = d.content(next.whole)
-		next.raw = document(next.whole)
-	}
-	return &next, nil
+	next.raw = patched(before.raw, what)
+	next.update, next.exact = editOf(before.raw, what)
+	return &next, errors.Join(next.check(), before.checkSize())
 }
 
 // put makes next of the current document if it still is the revision base, and
@@ -342,9 +337,10 @@ func (d *store) put(ctx context.Context, base, next *state, blind bool) (bson.Ra
 	}
 	var found bson.Raw
 	var err error
-	if update := editOf(base, next, blind); update != nil {
-		found, err = d.current.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().SetProjection(projection)).Raw()
+	if next.update != nil && (next.exact || blind) {
+		found, err = d.current.FindOneAndUpdate(ctx, filter, next.update, options.FindOneAndUpdate().SetProjection(projection)).Raw()
 	} else {
+		next.update = nil
 		found, err = d.current.FindOneAndReplace(ctx, filter, next.raw, options.FindOneAndReplace().SetProjection(projection)).Raw()
 	}
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -353,71 +349,58 @@ func (d *store) put(ctx context.Context, base, next *state, blind bool) (bson.Ra
 	return found, err
 }
 
-// An edit is an update that changes one document into another.
-type edit struct {
-	set, unset bson.D
-	several    bool // new fields at the top, whose order the server chooses
-}
+// An edit is an update that changes a document.
+type edit struct{ set, unset bson.D }
 
-// editOf is the update that makes next of base, nil if only a replacement makes it to
-// the byte. If it need not be to the byte, the order of new fields is the server's.
-func editOf(base, next *state, inexact bool) bson.D {
+// editOf is the update that makes changes to a document, nil if there is none. exact
+// says that it makes them to the byte: where it adds several fields, the server
+// chooses their order.
+func editOf(raw bson.Raw, what []field) (update bson.D, exact bool) {
 	var e edit
-	if !e.document("", base.whole, next.whole) || e.several && !inexact {
-		return nil
+	added, ok := e.add("", raw, what)
+	if !ok {
+		return nil, false
 	}
-	var update bson.D
 	if e.set != nil {
 		update = append(update, expr.Element("$set", e.set))
 	}
 	if e.unset != nil {
 		update = append(update, expr.Element("$unset", e.unset))
 	}
-	return update
+	return update, added < 2
 }
 
-// document adds what makes b of a; false says that no update of single fields does.
-func (e *edit) document(prefix string, a, b []field) bool {
-	inB := index(b)
-	i := 0
-	for _, x := range a {
-		_, ok := inB(x.key)
-		switch path := prefix + x.key; {
-		case ok && b[i].key != x.key:
-			return false // another order
-		case ok && identical(x.value, b[i].value):
-			i++
-		case !plain(x.key):
-			return false
-		case ok:
-			e.value(path, x.value, b[i].value)
-			i++
-		default:
+// add adds changes and counts the new fields; a key may be one that no path can name.
+func (e *edit) add(prefix string, raw bson.Raw, what []field) (added int, ok bool) {
+	for i, old := range pick(raw, what) {
+		c := what[i]
+		if !plain(c.key) {
+			return 0, false
+		}
+		switch path := prefix + c.key; {
+		case c.value.Type == 0:
 			e.unset = append(e.unset, bson.E{Key: path, Value: ""})
+		case old.value.Type == 0:
+			e.set = append(e.set, bson.E{Key: path, Value: c.value})
+			added++
+		case !identical(old.value, c.value):
+			e.value(path, old.value, c.value)
 		}
 	}
-	if len(b)-i > 1 {
-		if prefix != "" {
-			return false
-		}
-		e.several = true
-	}
-	for _, y := range b[i:] {
-		if !plain(y.key) {
-			return false
-		}
-		e.set = append(e.set, bson.E{Key: prefix + y.key, Value: y.value})
-	}
-	return true
+	return added, true
 }
 
+// value adds what makes b of a: inside of documents, if that makes it to the byte.
 func (e *edit) value(path string, a, b bson.RawValue) {
 	set, unset := e.set, e.unset
-	if a.Type == bson.TypeEmbeddedDocument && b.Type == a.Type {
-		x, xOK := parts(a)
-		y, yOK := parts(b)
-		if xOK && yOK && e.document(path+".", x, y) {
-			return
+	x, xOK := parts(a)
+	y, yOK := parts(b)
+	if xOK && yOK && a.Type == bson.TypeEmbeddedDocument && b.Type == a.Type {
+		what := changes(x, y)
+		if bytes.Equal(patched(bson.Raw(a.Value), what), b.Value) { // else it is another order
+			if added, ok := e.add(path+".", bson.Raw(a.Value), what); ok && added < 2 {
+				return
+			}
 		}
 	}
 	e.set, e.unset = append(set, bson.E{Key: path, Value: b}), unset
@@ -496,7 +479,7 @@ func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, change
 		}
 		last, err := d.parse(found)
 		if err == nil {
-			err = checkSize(last)
+			err = last.checkSize()
 		}
 		if err != nil {
 			return err
