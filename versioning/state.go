@@ -1,6 +1,7 @@
 package versioning
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -47,12 +48,15 @@ type state struct {
 	id      bson.RawValue
 	number  int64
 	bare    bool // no number is stored, which is then 1
+	narrow  bool // the number is stored as an int32
 	change  stamp
 	deleted bool
 	lost    bool     // its document cannot be known any more
 	raw     bson.Raw // of a current document
-	update  bson.D   // that makes it of the one before, nil if none does
-	exact   bool     // it makes it to the byte
+	before  *state   // of one that a call has made of another,
+	changes []field  // by these,
+	update  bson.D   // and on the server by this, nil if only a replacement does it
+	exact   bool     // the update makes it to the byte
 	fields  []field  // of a revision of the history: the document without number and change
 }
 
@@ -106,7 +110,7 @@ func (d *store) parse(raw bson.Raw) (*state, error) {
 	if changed && change.Type != bson.TypeEmbeddedDocument {
 		return invalid("%q is %s, no change", d.opts.ChangeField, value.Text(change))
 	}
-	s.change = stampOf(change)
+	s.change, s.narrow = stampOf(change), number.Type == bson.TypeInt32
 	return s, nil
 }
 
@@ -139,15 +143,15 @@ func (d *store) shown(s *state) bson.Raw {
 	if s.raw != nil {
 		return s.raw
 	}
-	return document(append(s.fields[:len(s.fields):len(s.fields)], d.own(s, bson.RawValue{})...))
+	return document(append(s.fields[:len(s.fields):len(s.fields)], d.own(s)...))
 }
 
 func (d *store) ownNames() []string { return []string{d.opts.RevisionField, d.opts.ChangeField} }
 
-// own is the fields of number and change; the number keeps the type of old.
-func (d *store) own(s *state, old bson.RawValue) []field {
+// own is the fields of number and change.
+func (d *store) own(s *state) []field {
 	number := int64Value(s.number)
-	if old.Type == bson.TypeInt32 && s.number <= math.MaxInt32 {
+	if s.narrow && s.number <= math.MaxInt32 {
 		number = int32Value(int(s.number))
 	}
 	return []field{{d.opts.RevisionField, number}, {d.opts.ChangeField, s.change.value()}}
@@ -156,6 +160,9 @@ func (d *store) own(s *state, old bson.RawValue) []field {
 // check refuses a document that could not be replaced, or is too large to be stored
 // as a revision.
 func (s *state) check() error {
+	if bytes.IndexByte(s.raw, '$') < 0 {
+		return s.checkSize()
+	}
 	r := read(s.raw)
 	for element, key, _ := r.next(); element != nil; element, key, _ = r.next() {
 		if len(key) > 0 && key[0] == '$' { // which an insert takes, and no replacement

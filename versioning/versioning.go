@@ -62,8 +62,8 @@ type Revision[T any] struct {
 	// Document is the document, with the fields of number and change, if T has them.
 	Document T `json:"document"`
 
-	stored  bson.Raw // the document that this was read from; nil: not known
-	partial bool     // it is of the history, and lacks Options.Ignored
+	stored  *state // what this was read from; nil: not known
+	partial bool   // it is of the history, and lacks Options.Ignored
 }
 
 // New returns a helper for current, which holds your documents, and revisions,
@@ -365,7 +365,8 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], c stamp) (Re
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	return d.shown(d.core.save(ctx, w, c))
+	s, err := d.core.save(ctx, w, c)
+	return d.saved(r, s, err)
 }
 
 func (d *Documents[ID, T]) wish(r Revision[T]) (*wish, error) {
@@ -467,11 +468,65 @@ func (d *Documents[ID, T]) shown(s *state, err error) (Revision[T], error) {
 	if s.deleted || s.lost {
 		return r, nil
 	}
-	r.stored, r.partial = d.core.shown(s), s.raw == nil && len(d.core.opts.Ignored) > 0
-	if err := d.core.codec.Decode(r.stored, &r.Document); err != nil {
+	r.stored, r.partial = s, false
+	if s.raw == nil {
+		past := *s
+		past.raw = d.core.shown(s)
+		r.stored, r.partial = &past, len(d.core.opts.Ignored) > 0
+	}
+	if err := d.core.codec.Decode(r.stored.raw, &r.Document); err != nil {
 		return Revision[T]{}, ofRevision(s.id, s.number, err)
 	}
 	return r, nil
+}
+
+// saved is shown for what a save has made of r. What r.Document has and the save left
+// as it was read is not decoded again: it is taken from there.
+func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T], error) {
+	if err != nil || s.before == nil || s.before != r.stored || r.partial || d.core.upgrades {
+		return d.shown(s, err)
+	}
+	var some T
+	if err := d.core.codec.Decode(document(existing(s.changes)), &some); err != nil || !overlay(&r.Document, some) {
+		return d.shown(s, nil)
+	}
+	s.before = nil
+	r.Number, r.stored = s.number, s
+	r.Change, err = d.core.change(s.change)
+	return r, err
+}
+
+// overlay puts the fields that some has over those of a copy of doc; false says that
+// it does not know how.
+func overlay[T any](doc *T, some T) bool {
+	if all, ok := any(doc).(*bson.D); ok {
+		changed := any(some).(bson.D)
+		out := make(bson.D, 0, len(*all)+len(changed))
+		for _, e := range *all {
+			if i := slices.IndexFunc(changed, func(c bson.E) bool { return c.Key == e.Key }); i >= 0 {
+				e = changed[i]
+				changed = slices.Delete(changed, i, i+1)
+			}
+			out = append(out, e)
+		}
+		*all = append(out, changed...)
+		return true
+	}
+	to, from := reflect.ValueOf(doc).Elem(), reflect.ValueOf(some)
+	if to.Kind() != reflect.Struct {
+		return false
+	}
+	for i := range to.NumField() {
+		if f := to.Type().Field(i); f.Anonymous || strings.Contains(string(f.Tag), ",inline") {
+			return false
+		}
+	}
+	for i := range to.NumField() {
+		if !from.Field(i).IsZero() {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+	return true
 }
 
 // encode encodes the caller's document and says whether the order of its fields is

@@ -72,7 +72,7 @@ func (d *store) create(ctx context.Context, id bson.RawValue, all bson.Raw, chan
 // created is a new current document.
 func (d *store) created(id bson.RawValue, all bson.Raw, number int64, change stamp) (*state, error) {
 	s := &state{id: id, number: number, change: change}
-	s.raw = patched(all, d.own(s, bson.RawValue{}))
+	s.raw = patched(all, d.own(s))
 	return s, s.check()
 }
 
@@ -128,20 +128,14 @@ func (w *wish) apply(stored *state) []field {
 	return changes(now, beside().document(now, existing(pick(w.base.raw, w.changes)), existing(w.changes)))
 }
 
-// wish completes what a caller wants saved. stored is what it was read from, or nil.
-func (d *store) wish(w *wish, stored bson.Raw) error {
+// wish completes what a caller wants saved. base is what it was read from, or nil.
+func (d *store) wish(w *wish, base *state) error {
 	if w.read < 1 {
 		return fault.Invalid("Revision.Number: %d, want 1 or more", w.read)
 	}
 	w.id = w.next.Lookup("_id")
-	if stored != nil {
-		base, err := d.parse(stored)
-		if err != nil {
-			return err
-		}
-		if base.number == w.read {
-			return d.know(w, base)
-		}
+	if base != nil && base.number == w.read {
+		return d.know(w, base)
 	}
 	if w.id.Type == 0 {
 		return fault.Invalid("document: no _id")
@@ -314,14 +308,12 @@ func (d *store) replace(ctx context.Context, base *state, change stamp, what fun
 // successor is the revision that follows before, or with a nil change the same one
 // with other fields. Both must fit into a revision.
 func (d *store) successor(before *state, change *stamp, what []field) (*state, error) {
-	next := *before
-	next.update = nil
+	next := state{id: before.id, number: before.number, bare: before.bare, narrow: before.narrow, change: before.change, before: before}
 	if change != nil {
 		next.number, next.bare, next.change = before.number+1, false, change.after(before.change)
-		old := pick(before.raw, []field{{key: d.opts.RevisionField}})
-		what = append(what[:len(what):len(what)], d.own(&next, old[0].value)...)
+		what = append(what[:len(what):len(what)], d.own(&next)...)
 	}
-	next.raw = patched(before.raw, what)
+	next.raw, next.changes = patched(before.raw, what), what
 	next.update, next.exact = editOf(before.raw, what)
 	return &next, errors.Join(next.check(), before.checkSize())
 }
