@@ -2,6 +2,7 @@ package versioning
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sort"
 	"strconv"
@@ -239,47 +240,52 @@ func match(a, b []field, same func(a, b bson.RawValue) bool) []int {
 // canonicalKey is equal for values that are alike.
 func canonicalKey(v bson.RawValue) string { return string(rune(v.Type)) + string(canonical(v).Value) }
 
-type pair struct{ a, b, shared int }
+type pair struct{ a, b, shared, first int }
 
 // resemblances pairs the documents not matched yet that share values of which each
-// array has one, those that share the most first.
+// array has one: those that share the most first, then those that share an earlier
+// field, as names and keys come first.
 func resemblances(a, b []field, from []int, taken []bool) []pair {
 	const several = -1
-	owners := func(all []field, matched func(i int) bool) map[string]int {
-		out := map[string]int{}
+	type owner struct{ element, place int }
+	owners := func(all []field) map[string]owner {
+		out := map[string]owner{}
 		for i, f := range all {
-			if matched(i) || f.value.Type != bson.TypeEmbeddedDocument {
+			if f.value.Type != bson.TypeEmbeddedDocument {
 				continue
 			}
 			inner, _ := fields(bson.Raw(f.value.Value))
-			for _, e := range inner {
+			for place, e := range inner {
 				key := e.key + "\x00" + canonicalKey(e.value)
 				if _, ok := out[key]; ok {
-					out[key] = several
+					out[key] = owner{element: several}
 				} else {
-					out[key] = i
+					out[key] = owner{i, place}
 				}
 			}
 		}
 		return out
 	}
-	inA := owners(a, func(i int) bool { return taken[i] })
-	shared := map[pair]int{}
-	for key, j := range owners(b, func(j int) bool { return from[j] >= 0 }) {
-		if i, ok := inA[key]; ok && i != several && j != several {
-			shared[pair{a: i, b: j}]++
+	if !slices.Contains(from, -1) || !slices.Contains(taken, false) {
+		return nil
+	}
+	inA := owners(a)
+	found := map[[2]int]pair{}
+	for key, in := range owners(b) {
+		of, ok := inA[key]
+		if !ok || of.element == several || in.element == several || taken[of.element] || from[in.element] >= 0 {
+			continue
 		}
+		p, ok := found[[2]int{of.element, in.element}]
+		if !ok {
+			p = pair{a: of.element, b: in.element, first: in.place}
+		}
+		p.shared, p.first = p.shared+1, min(p.first, in.place)
+		found[[2]int{p.a, p.b}] = p
 	}
-	out := make([]pair, 0, len(shared))
-	for p, n := range shared {
-		p.shared = n
-		out = append(out, p)
-	}
-	distance := func(p pair) int { return max(p.a-p.b, p.b-p.a) }
-	slices.SortFunc(out, func(x, y pair) int {
-		return cmp.Or(y.shared-x.shared, distance(x)-distance(y), x.a-y.a, x.b-y.b)
+	return slices.SortedFunc(maps.Values(found), func(x, y pair) int {
+		return cmp.Or(y.shared-x.shared, x.first-y.first, x.a-y.a, x.b-y.b)
 	})
-	return out
 }
 
 // increasing keeps of the places in from the longest sequence that only grows; the
