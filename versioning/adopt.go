@@ -188,7 +188,7 @@ func (d *store) readPast(raw bson.Raw) (*Past, error) {
 	if err != nil || r.whole == nil && !r.deleted {
 		return nil, nil
 	}
-	past := &Past{ID: r.document, Number: r.number, Deleted: r.deleted, Document: document(r.whole)}
+	past := &Past{ID: r.document, Number: r.number, Deleted: r.deleted, Document: r.whole}
 	past.Change, err = d.change(r.change)
 	return past, err
 }
@@ -206,11 +206,10 @@ func (d *store) pastRow(id bson.RawValue, past *Past) (bson.Raw, error) {
 	}
 	s := &state{id: past.ID, number: past.Number, change: change, deleted: past.Deleted}
 	if !past.Deleted {
-		all, err := fields(past.Document)
-		if err != nil {
+		if err := past.Document.Validate(); err != nil {
 			return nil, fault.Invalid("Past.Document: %w", err)
 		}
-		s.fields = append([]field{{"_id", past.ID}}, without(all, append([]string{"_id"}, d.ownNames()...)...)...)
+		s.doc = identified(past.ID, without(past.Document, d.ownNames()...))
 	}
 	made, _ := fields(d.row(s, nil))
 	made[0].value = id

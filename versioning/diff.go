@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // A Difference is a value that two documents have different.
@@ -125,7 +126,7 @@ func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (_ [
 	if err != nil {
 		return nil, err
 	}
-	return differences(nil, "", a.fields, b.fields), nil
+	return differences(nil, "", open(a.doc), open(b.doc)), nil
 }
 
 // LastChange returns the revision that gave the field at path the value it has now,
@@ -159,7 +160,7 @@ func (d *store) lastChange(ctx context.Context, id bson.RawValue, path string) (
 	var last bson.RawValue
 	var found, lost bool
 	err := d.walk(ctx, id, func(s *state) bool {
-		v := lookup(s.fields, path)
+		v := value.Lookup(s.doc, path)
 		if newer == nil {
 			last = v
 		}

@@ -209,12 +209,10 @@ func differing(a, b bson.Raw, loose bool, skip ...string) (x, y []field, err err
 			x, y = append(x, field{string(keyA), v}), append(y, field{string(keyB), w})
 		}
 	}
-	allA, _ := fields(a)
-	allB, _ := fields(b)
-	if !distinct(allB) {
+	if !distinct(open(b)) {
 		return nil, nil, fault.Invalid("document: a field stands twice")
 	}
-	allA, allB = without(allA, skip...), without(allB, skip...)
+	allA, allB := open(a, skip...), open(b, skip...)
 	rest := func(a, b []field) (out []field) {
 		inB := index(b)
 		for _, f := range a {
@@ -245,9 +243,9 @@ func document(all []field) bson.Raw {
 	return out
 }
 
-// identified is a document with the _id at first.
-func identified(id bson.RawValue, all []field) bson.Raw {
-	return document(append([]field{{"_id", id}}, without(all, "_id")...))
+// identified is a document with this _id at first.
+func identified(id bson.RawValue, raw bson.Raw) bson.Raw {
+	return document(append([]field{{"_id", id}}, open(raw, "_id")...))
 }
 
 func documentValue(all []field) bson.RawValue {
@@ -308,14 +306,19 @@ func index(all []field) func(key string) (bson.RawValue, bool) {
 	}
 }
 
-func without(all []field, keys ...string) []field {
-	out := make([]field, 0, len(all))
-	for _, f := range all {
-		if !slices.Contains(keys, f.key) {
-			out = append(out, f)
-		}
+// without is a document without some fields.
+func without(raw bson.Raw, keys ...string) bson.Raw {
+	what := make([]field, len(keys))
+	for i, key := range keys {
+		what[i].key = key
 	}
-	return out
+	return patched(raw, what)
+}
+
+// open is the fields of a valid document, but for some.
+func open(raw bson.Raw, but ...string) []field {
+	all, _ := fields(raw)
+	return slices.DeleteFunc(all, func(f field) bool { return slices.Contains(but, f.key) })
 }
 
 // parts takes apart a value that is a document or an array whose fields have
@@ -406,24 +409,6 @@ func canonical(v bson.RawValue) bson.RawValue {
 	}
 	slices.SortFunc(all, func(a, b field) int { return strings.Compare(a.key, b.key) })
 	return documentValue(all)
-}
-
-// lookup finds the value at a dotted path, through documents and places of
-// arrays; the zero value if there is none.
-func lookup(all []field, path string) bson.RawValue {
-	key, rest, more := strings.Cut(path, ".")
-	v, ok := find(all, key)
-	if !ok || !more {
-		return v
-	}
-	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
-		return bson.RawValue{}
-	}
-	inner, err := fields(bson.Raw(v.Value))
-	if err != nil {
-		return bson.RawValue{}
-	}
-	return lookup(inner, rest)
 }
 
 // wholeNumber reads a revision's number, after which there is another one.

@@ -27,7 +27,7 @@ type row struct {
 	number   int64
 	change   stamp
 	deleted  bool
-	whole    []field  // nil if there is
+	whole    bson.Raw // nil if there is
 	delta    bson.Raw // this, or neither
 }
 
@@ -62,37 +62,27 @@ func (d *store) row(s, next *state) bson.Raw {
 	if s.deleted {
 		return document(append(out, field{d.opts.DeletedField, bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}}}))
 	}
-	whole := documentValue(s.fields)
-	if s.raw != nil {
-		whole.Value = patched(s.raw, d.hidden())
-	}
+	whole := d.past(s).doc
 	if next != nil && s.number%int64(d.opts.SnapshotEvery) != 0 {
-		if a, b := d.past(next).fields, d.past(s).fields; distinct(a) && distinct(b) {
-			delta := documentValue(append([]field{{ofKey, d.digest(next)}}, deltaOf(a, b)...))
-			if len(delta.Value) < len(whole.Value) {
-				return document(append(out, field{d.opts.DeltaField, delta}))
+		a := d.past(next).doc
+		if delta, ok := deltaOf(a, whole); ok {
+			made := documentValue(append([]field{{ofKey, d.digest(a)}}, delta...))
+			if len(made.Value) < len(whole) {
+				return document(append(out, field{d.opts.DeltaField, made}))
 			}
 		}
 	}
-	return document(append(out, field{d.opts.DocumentField, whole}))
-}
-
-// hidden is what the history does not keep of a current document.
-func (d *store) hidden() (out []field) {
-	for _, key := range append(d.ownNames(), d.opts.Ignored...) {
-		out = append(out, field{key: key})
-	}
-	return out
+	return document(append(out, field{d.opts.DocumentField, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: whole}}))
 }
 
 const namesBytes = 4
 
-// digest tells the state that a delta is made from. It covers what the history keeps,
+// digest tells the document that a delta is made from. It covers what the history keeps,
 // and begins with a digest of the names of Options.Ignored, as with others it covers
 // other fields.
-func (d *store) digest(s *state) bson.RawValue {
+func (d *store) digest(doc bson.Raw) bson.RawValue {
 	names := sha256.Sum256([]byte(strings.Join(slices.Sorted(slices.Values(d.opts.Ignored)), "\x00")))
-	content := sha256.Sum256(document(d.past(s).fields))
+	content := sha256.Sum256(doc)
 	raw, _ := bson.Marshal(bson.D{{Key: "v", Value: append(names[:namesBytes:namesBytes], content[:12]...)}})
 	return bson.Raw(raw).Lookup("v")
 }
@@ -101,7 +91,7 @@ func (d *store) digest(s *state) bson.RawValue {
 // Options.Ignored cannot be told from it, and passes.
 func (d *store) fits(delta bson.Raw, next *state) bool {
 	_, was, ok := delta.Lookup(ofKey).BinaryOK()
-	_, is := d.digest(next).Binary()
+	_, is := d.digest(d.past(next).doc).Binary()
 	return ok && len(was) > namesBytes && (bytes.Equal(was, is) || !bytes.Equal(was[:namesBytes], is[:namesBytes]))
 }
 
@@ -118,12 +108,7 @@ func (d *store) parseRow(raw bson.Raw) (*row, error) {
 		return r, r.foreign("no number in %q", d.opts.RevisionField)
 	}
 	r.deleted, _ = raw.Lookup(d.opts.DeletedField).BooleanOK()
-	if doc, ok := raw.Lookup(d.opts.DocumentField).DocumentOK(); ok {
-		var err error
-		if r.whole, err = fields(doc); err != nil {
-			return r, r.foreign("%q: %w", d.opts.DocumentField, err)
-		}
-	}
+	r.whole, _ = raw.Lookup(d.opts.DocumentField).DocumentOK()
 	r.delta, _ = raw.Lookup(d.opts.DeltaField).DocumentOK()
 	return r, nil
 }
@@ -141,7 +126,7 @@ var (
 // state is what a row says, given the state that follows it if it is known. With an
 // error it is a lost one.
 func (d *store) state(r *row, next *state) (*state, error) {
-	s := &state{id: r.document, number: r.number, change: r.change, deleted: r.deleted, fields: r.whole}
+	s := &state{id: r.document, number: r.number, change: r.change, deleted: r.deleted, doc: r.whole}
 	if r.deleted || r.whole != nil {
 		return s, nil
 	}
@@ -154,11 +139,11 @@ func (d *store) state(r *row, next *state) (*state, error) {
 	case !d.fits(r.delta, next):
 		err = errOther
 	default:
-		if s.fields, err = applyDelta(d.content(next), r.delta, d.opts.Ignored...); err == nil {
+		if s.doc, err = applyDelta(d.content(next), r.delta, d.opts.Ignored...); err == nil {
 			return s, nil
 		}
 	}
-	s.lost, s.fields = true, nil
+	s.lost, s.doc = true, nil
 	return s, ofRevision(r.document, r.number, fmt.Errorf("%w: %w", ErrInconsistent, err))
 }
 

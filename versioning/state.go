@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,7 +58,7 @@ type state struct {
 	changes []field  // by these,
 	update  bson.D   // and on the server by this, nil if only a replacement does it
 	exact   bool     // the update makes it to the byte
-	fields  []field  // of a revision of the history: the document without number and change
+	doc     bson.Raw // of a revision of the history: without number and change
 }
 
 // load reads a current document.
@@ -115,26 +116,21 @@ func (d *store) parse(raw bson.Raw) (*state, error) {
 }
 
 // content is a document without number and change.
-func (d *store) content(s *state) []field {
+func (d *store) content(s *state) bson.Raw {
 	if s.raw == nil {
-		return s.fields
+		return s.doc
 	}
-	all, _ := fields(s.raw)
-	return without(all, d.ownNames()...)
+	return without(s.raw, d.ownNames()...)
 }
 
-// versioned is what the history keeps.
-func (d *store) versioned(all []field) []field {
-	if len(d.opts.Ignored) == 0 {
-		return all
-	}
-	return without(all, d.opts.Ignored...)
-}
-
-// past is a state as the history shows it.
+// past is a state as the history shows it, without Options.Ignored.
 func (d *store) past(s *state) *state {
 	out := *s
-	out.fields, out.raw = d.versioned(d.content(s)), nil
+	if s.raw != nil {
+		out.doc, out.raw = without(s.raw, append(d.ownNames(), d.opts.Ignored...)...), nil
+	} else if len(d.opts.Ignored) > 0 && s.doc != nil {
+		out.doc = without(s.doc, d.opts.Ignored...)
+	}
 	return &out
 }
 
@@ -143,7 +139,7 @@ func (d *store) shown(s *state) bson.Raw {
 	if s.raw != nil {
 		return s.raw
 	}
-	return document(append(s.fields[:len(s.fields):len(s.fields)], d.own(s)...))
+	return patched(s.doc, d.own(s))
 }
 
 func (d *store) ownNames() []string { return []string{d.opts.RevisionField, d.opts.ChangeField} }
@@ -197,7 +193,7 @@ type stamp struct {
 func stampOf(v bson.RawValue) stamp {
 	raw, _ := v.DocumentOK()
 	all, _ := fields(raw)
-	out := stamp{rest: without(all, atKey)}
+	out := stamp{rest: slices.DeleteFunc(all, func(f field) bool { return f.key == atKey })}
 	if ms, ok := raw.Lookup(atKey).DateTimeOK(); ok {
 		out.at = time.UnixMilli(ms).UTC()
 	}

@@ -320,7 +320,7 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 		id = bson.RawValue{Type: bson.TypeObjectID, Value: oid[:]}
 	}
 	if !chosen || inside[0].key != "_id" { // the server puts it first, too
-		all = identified(id, inside)
+		all = identified(id, all)
 	}
 	if err := d.checkID(id); err != nil {
 		return Revision[T]{}, err
@@ -678,15 +678,15 @@ func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, change s
 	if err != nil {
 		return nil, err
 	}
-	old := d.versioned(then.fields)
+	old := d.past(then).doc
 	s, err := d.load(ctx, d.currentPrimary, id)
 	if errors.Is(err, fault.ErrNotFound) {
-		return d.create(ctx, then.id, document(old), change)
+		return d.create(ctx, then.id, old, change)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return d.revise(ctx, s, change, func(stored *state) []field { return changes(d.past(stored).fields, old) })
+	return d.revise(ctx, s, change, func(stored *state) []field { return changes(open(d.past(stored).doc), open(old)) })
 }
 
 // revise makes a new revision of a current document, if there are changes.
@@ -711,12 +711,12 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stam
 		return nil, err
 	}
 	m := later()
-	m.document(d.content(s), after.fields, before.fields)
+	m.document(open(d.content(s)), open(after.doc), open(before.doc))
 	if m.clashes != nil {
 		return nil, ofRevision(id, n, fmt.Errorf("%w: later revisions have changed %s too", fault.ErrConflict, strings.Join(m.clashes, ", ")))
 	}
 	return d.revise(ctx, s, change, func(stored *state) []field {
-		now := d.content(stored)
-		return changes(now, later().document(now, after.fields, before.fields))
+		now := open(d.content(stored))
+		return changes(now, later().document(now, open(after.doc), open(before.doc)))
 	})
 }

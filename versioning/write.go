@@ -163,17 +163,13 @@ func (d *store) know(w *wish, base *state) error {
 	}
 	view := document(stored)
 	if d.upgrades {
-		all, _ := fields(base.raw)
-		stored, view = without(all, skip...), base.raw
-		all, _ = fields(w.next)
-		next = without(all, skip...)
+		stored, view, next = open(base.raw, skip...), base.raw, open(w.next, skip...)
 	}
 	shown, loose, err := d.view(view)
 	if err != nil {
 		return fault.Of(base.id, err)
 	}
-	known, _ := fields(shown)
-	known = without(known, skip...)
+	known := open(shown, skip...)
 	all := seen(w.loose || loose).document(stored, known, next)
 	if d.upgrades && !sameFields(all, stored) {
 		all = d.faithful(base, stored, known, next, all, skip)
@@ -193,8 +189,7 @@ func (d *store) faithful(base *state, stored, known, next, all []field, skip []s
 		if err != nil {
 			return nil
 		}
-		got, _ := fields(raw)
-		return without(got, skip...)
+		return open(raw, skip...)
 	}
 	equal := func(got []field) bool { return got != nil && alike(documentValue(got), documentValue(next)) }
 	if equal(read(all)) || !equal(read(next)) {
@@ -268,7 +263,9 @@ func (d *store) save(ctx context.Context, w *wish, change stamp) (*state, error)
 }
 
 // counts reports changes that make a revision: one of them is not ignored.
-func (d *store) counts(what []field) bool { return len(d.versioned(what)) > 0 }
+func (d *store) counts(what []field) bool {
+	return slices.ContainsFunc(what, func(f field) bool { return !slices.Contains(d.opts.Ignored, f.key) })
+}
 
 // replace makes of base the next revision, with the changes that it has of what is
 // stored.
