@@ -540,7 +540,7 @@ func (d *Documents[ID, T]) encode(v T) (bson.Raw, bool, error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("document: %w", err)
 	}
-	return raw, loose(doc, true), nil
+	return raw, d.core.upgrades || loose(doc, true), nil
 }
 
 func (d *Documents[ID, T]) id(id ID) (bson.RawValue, error) {
