@@ -135,10 +135,9 @@ type Past struct {
 
 // AdoptHistory makes revisions of what something else has stored in the collection of
 // revisions, in place. read says which revision a row is, or nil if it is none, such
-// as a copy of the current document; such rows are Skipped. With read nil only rows
-// are adopted that have a document and a number in the fields of Options, and no
-// time. Rows that are revisions already are not touched. Adopt the current documents
-// too, if they have no numbers. work.Filter selects rows.
+// as a copy of the current document; such rows are Skipped. Rows that are revisions
+// already, with a time, are not touched. Adopt the current documents too, if they
+// have no numbers. work.Filter selects rows.
 //
 // Cost: reads all rows; for each 100 documents 1 round trip to write them, by _id.
 func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.Raw) (*Past, error), work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
@@ -147,7 +146,7 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 		return mongopatterns.Result{}, fault.Invalid("Options.NoHistory: there is none")
 	}
 	if read == nil {
-		read = d.core.readPast
+		return mongopatterns.Result{}, fault.Invalid("read: nil")
 	}
 	scan := maintain.Scan{BatchSize: batchSize}
 	return maintain.Run(ctx, d.core.revisions, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
@@ -180,17 +179,6 @@ func (d *store) adopted(raw bson.Raw) bool {
 	r, err := d.parseRow(raw)
 	_, timed := value.Lookup(raw, d.at()).DateTimeOK()
 	return err == nil && timed && (r.whole != nil || r.delta != nil || r.deleted)
-}
-
-// readPast reads rows that have all but a time.
-func (d *store) readPast(raw bson.Raw) (*Past, error) {
-	r, err := d.parseRow(raw)
-	if err != nil || r.whole == nil && !r.deleted {
-		return nil, nil
-	}
-	past := &Past{ID: r.document, Number: r.number, Deleted: r.deleted, Document: r.whole}
-	past.Change, err = d.change(r.change)
-	return past, err
 }
 
 func (d *store) pastRow(id bson.RawValue, past *Past) (bson.Raw, error) {

@@ -82,17 +82,16 @@ func (d *store) batches(ctx context.Context, w mongopatterns.Work) iter.Seq2[[]b
 
 // gone yields {_id: …} of the documents that have a history and are not current.
 func (d *store) gone(ctx context.Context, w mongopatterns.Work) iter.Seq2[bson.Raw, error] {
-	pipeline := bson.A{expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))})}
-	if w.Filter != nil {
-		pipeline = append(pipeline, expr.Op("$match", w.Filter))
-	}
-	pipeline = append(pipeline,
+	pipeline := bson.A{
+		expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))}),
+		expr.Op("$match", expr.And(w.Filter)),
 		expr.Op("$lookup", bson.D{
 			expr.Element("from", d.current.Name()), expr.Element("localField", "_id"),
 			expr.Element("foreignField", "_id"), expr.Element("as", "current"),
 		}),
 		expr.Op("$match", bson.D{expr.Element("current", bson.A{})}),
-		expr.Op("$project", bson.D{expr.Element("_id", 1)}))
+		expr.Op("$project", bson.D{expr.Element("_id", 1)}),
+	}
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return d.revisionsPrimary.Aggregate(ctx, pipeline,
 			options.Aggregate().SetAllowDiskUse(true).SetBatchSize(int32(min(w.BatchSize, 1<<20))))
@@ -275,10 +274,8 @@ func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
 	}
 	end()
 	for key, now := range current { // without a history
-		if h = (&history{store: d, id: now.id, key: key}); now.err != nil {
-			h.end(now)
-			suspects = append(suspects, h)
-		}
+		h = &history{store: d, id: now.id, key: key}
+		end()
 	}
 	return suspects, nil
 }
@@ -289,57 +286,49 @@ type history struct {
 	id       bson.RawValue
 	key      string
 	last     *row
-	at       time.Time
 	pending  []*row // deltas whose next revision has not come yet
 	problems []mongopatterns.Problem
 }
 
-func (h *history) found(p mongopatterns.Problem, number int64) {
-	p.Pattern = "versioning"
-	if number > 0 && p.Detail == "" {
+// found reports a problem of a row, or without one of the current document.
+func (h *history) found(kind mongopatterns.ProblemKind, r *row, number int64, p mongopatterns.Problem) {
+	p.Pattern, p.Kind, p.Collection, p.ID = "versioning", kind, h.current.Name(), h.id
+	if r != nil {
+		p.Collection, p.ID = h.revisions.Name(), r.id
+	}
+	if p.Detail == "" {
 		p.Detail = fmt.Sprintf("revision %d of %s", number, value.Text(h.id))
 	}
 	h.problems = append(h.problems, p)
 }
 
-// row reports a document of the revisions, now the current one.
-func (h *history) row(kind mongopatterns.ProblemKind, r *row, p mongopatterns.Problem) {
-	p.Kind, p.Collection, p.ID = kind, h.revisions.Name(), r.id
-	h.found(p, r.number)
-}
-
-func (h *history) now(kind mongopatterns.ProblemKind, number int64, p mongopatterns.Problem) {
-	p.Kind, p.Collection, p.ID = kind, h.current.Name(), h.id
-	h.found(p, number)
-}
-
 func (h *history) add(r *row, invalid error) {
-	none := mongopatterns.Problem{}
 	switch {
 	case invalid != nil:
-		h.row(InvalidRevision, r, mongopatterns.Problem{Detail: invalid.Error()})
+		h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
 		return
-	case h.last == nil:
-	case r.number == h.last.number:
-		h.row(DuplicateRevision, r, none)
+	case h.last != nil && r.number == h.last.number:
+		h.found(DuplicateRevision, r, r.number, mongopatterns.Problem{})
 		return
-	case r.number > h.last.number+1:
-		h.now(MissingRevision, h.last.number+1, none)
 	}
-	if p, ok := h.reversed(r.change.at); ok {
-		h.row(TimeReversed, r, p)
-	}
+	h.follows(r, r.number, r.change.at)
 	h.last = r
 	if h.pending = append(h.pending, r); r.delta == nil {
 		h.resolve(nil)
 	}
 }
 
-// reversed reports a time before the one of the revision before.
-func (h *history) reversed(at time.Time) (mongopatterns.Problem, bool) {
-	before := h.at
-	h.at = at
-	return mongopatterns.Problem{Field: h.store.at(), Have: date(at), Want: date(before)}, at.Before(before)
+// follows compares a row, or nil for the current document, with the row before.
+func (h *history) follows(r *row, number int64, at time.Time) {
+	if h.last == nil {
+		return
+	}
+	if number > h.last.number+1 {
+		h.found(MissingRevision, nil, h.last.number+1, mongopatterns.Problem{})
+	}
+	if before := h.last.change.at; at.Before(before) {
+		h.found(TimeReversed, r, number, mongopatterns.Problem{Field: h.at(), Have: date(at), Want: date(before)})
+	}
 }
 
 // resolve applies the deltas before next.
@@ -351,36 +340,29 @@ func (h *history) resolve(next *state) {
 		next, err = h.state(r, next)
 		switch {
 		case errors.Is(err, errNoState):
-			h.row(InvalidRevision, r, mongopatterns.Problem{Detail: err.Error()})
+			h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: err.Error()})
 		case err != nil:
-			h.row(BrokenDelta, r, mongopatterns.Problem{Field: h.opts.DeltaField, Detail: err.Error()})
+			h.found(BrokenDelta, r, 0, mongopatterns.Problem{Field: h.opts.DeltaField, Detail: err.Error()})
 		}
 	}
 }
 
 // end compares with the current document, if there is one.
-func (h *history) end(current loaded) {
+func (h *history) end(now loaded) {
 	switch {
-	case current.err != nil:
-		h.now(InvalidRevision, 0, mongopatterns.Problem{Detail: current.err.Error()})
-		h.resolve(nil)
-	case current.state == nil:
-		h.resolve(nil)
+	case now.err != nil:
+		h.found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: now.err.Error()})
+	case now.state == nil:
 		if h.last != nil && !h.last.deleted {
-			h.now(NoDeletion, h.last.number+1, mongopatterns.Problem{})
+			h.found(NoDeletion, nil, h.last.number+1, mongopatterns.Problem{})
 		}
-	case h.last == nil:
-	case current.number <= h.last.number:
-		h.now(NumberTaken, current.number, mongopatterns.Problem{Field: h.opts.RevisionField,
-			Have: current.raw.Lookup(h.opts.RevisionField), Want: int64Value(h.last.number + 1)})
-		h.resolve(nil)
+	case h.last != nil && now.number <= h.last.number:
+		h.found(NumberTaken, nil, now.number, mongopatterns.Problem{Field: h.opts.RevisionField,
+			Have: now.raw.Lookup(h.opts.RevisionField), Want: int64Value(h.last.number + 1)})
 	default:
-		if current.number > h.last.number+1 {
-			h.now(MissingRevision, h.last.number+1, mongopatterns.Problem{})
-		}
-		if p, ok := h.reversed(current.change.at); ok {
-			h.now(TimeReversed, current.number, p)
-		}
-		h.resolve(current.state)
+		h.follows(nil, now.number, now.change.at)
+		h.resolve(now.state)
+		return
 	}
+	h.resolve(nil)
 }

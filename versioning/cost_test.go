@@ -390,6 +390,11 @@ func TestMaintenanceCosts(t *testing.T) {
 	})
 	examined(t, db, cmds[11], "_id_", 1, 1, "_id")
 	record(t, db, 0, scan, check)
+	// Of one document.
+	cmds = record(t, db, 0, scan, func() error { _, err := d.Repair(ctx, of("0")); return err })
+	examined(t, db, cmds[0], "", 1, 1)
+	examined(t, db, cmds[1], byNumber, 3, 1) // one of _id
+	examined(t, db, cmds[3], byNumber, 3, 2, "document_id")
 }
 
 // With deltas a revision needs those after it up to the next whole one.

@@ -138,15 +138,7 @@ func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (_ [
 // Cost: that of History as far back as that revision.
 func (d *Documents[ID, T]) LastChange(ctx context.Context, id ID, path string) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: last change")
-	key, err := d.id(id)
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	s, err := d.core.lastChange(ctx, key, path)
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	return d.shown(s, nil)
+	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.lastChange(ctx, key, path) })
 }
 
 func (d *store) lastChange(ctx context.Context, id bson.RawValue, path string) (*state, error) {

@@ -437,7 +437,11 @@ func TestAdoptHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(row bson.Raw) (*versioning.Past, error) {
-		if row.Lookup("set").IsZero() || row.Lookup("revision").AsInt64() == 3 {
+		if row.Lookup("set").IsZero() {
+			doc, _ := row.Lookup("document").DocumentOK()
+			return &versioning.Past{ID: row.Lookup("policy_id"), Number: row.Lookup("revision").AsInt64(), Document: doc, Deleted: doc == nil}, nil
+		}
+		if row.Lookup("revision").AsInt64() == 3 {
 			return nil, nil
 		}
 		var doc bson.D
@@ -446,16 +450,14 @@ func TestAdoptHistory(t *testing.T) {
 		return &versioning.Past{ID: row.Lookup("policy_id"), Number: row.Lookup("revision").AsInt64(),
 			Change: versioning.Change{At: row.Lookup("set").Time()}, Document: marshal(t, doc)}, err
 	}
-	if dry, err := d.AdoptHistory(ctx, read, &mongopatterns.Work{DryRun: true}); err != nil || dry.Done != 2 {
+	if dry, err := d.AdoptHistory(ctx, read, &mongopatterns.Work{DryRun: true}); err != nil || dry.Done != 4 {
 		t.Errorf("%+v, %v", dry, err)
 	}
 	result, err := d.AdoptHistory(ctx, read, nil)
-	if err != nil || result.Done != 2 || result.Skipped != 3 || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) {
+	if err != nil || result.Done != 4 || result.Skipped != 1 || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if result, err := d.AdoptHistory(ctx, nil, nil); err != nil || result.Done != 2 || result.Skipped != 2 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	wantErr(t, "no read", second(d.AdoptHistory(ctx, nil, nil)), mongopatterns.ErrInvalid)
 	for _, n := range []int{0, 3} { // the copy and the row that is none go
 		remove(t, rows, bson.D{{Key: "policy_id", Value: 1}, {Key: "revision", Value: n}})
 	}

@@ -262,11 +262,7 @@ func (d *Documents[ID, T]) HistoryPipeline(id ID) mongo.Pipeline {
 // Cost: 1 round trip, 1 key and document by _id.
 func (d *Documents[ID, T]) Get(ctx context.Context, id ID) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: get")
-	key, err := d.id(id)
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	return d.shown(d.core.load(ctx, d.core.current, key))
+	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.load(ctx, d.core.current, key) })
 }
 
 // Decode makes a Revision of a current document that a query of your own returned,
@@ -344,12 +340,13 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 //
 // If nothing has changed, or nothing but Options.Ignored, the number stays. Changes
 // made meanwhile by code that does not raise the number are kept, except where
-// r.Document changes the same value. An array is one value.
+// r.Document changes the same value. An array is one value. What is left as it was the
+// result shares with r.Document.
 //
 // Cost: 3 round trips, 2 documents written, 1 key examined by _id; 1 round trip if
 // nothing, or only ignored fields, changed, and without a history. 1 more for r made
-// by hand, or of the history where fields are ignored, or if something else has
-// changed the document since it was read; 1 more for the first save of a document
+// by hand, or of the history where fields are ignored; 1 more if something else has
+// changed the same value since it was read; 1 more for the first save of a document
 // without a number. A conflict costs 3, with the abort.
 func (d *Documents[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: save")
@@ -395,13 +392,9 @@ func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error,
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	key, err := d.id(id)
-	if err != nil {
-		return Revision[T]{}, err
-	}
 	var own error // an error of fn, which may be a conflict of another document
 	r, err := d.retry(ctx, func() (Revision[T], error) {
-		r, err := d.shown(d.core.load(ctx, d.core.currentPrimary, key))
+		r, err := d.one(id, func(key bson.RawValue) (*state, error) { return d.core.load(ctx, d.core.currentPrimary, key) })
 		if err != nil {
 			return r, err
 		}
@@ -456,6 +449,15 @@ func (d *Documents[ID, T]) Delete(ctx context.Context, id ID, read int64, change
 	return d.core.delete(ctx, key, read, c)
 }
 
+// one decodes a state of the document of this ID.
+func (d *Documents[ID, T]) one(id ID, read func(id bson.RawValue) (*state, error)) (Revision[T], error) {
+	key, err := d.id(id)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	return d.shown(read(key))
+}
+
 // shown decodes a state.
 func (d *Documents[ID, T]) shown(s *state, err error) (Revision[T], error) {
 	if err != nil {
@@ -483,14 +485,18 @@ func (d *Documents[ID, T]) shown(s *state, err error) (Revision[T], error) {
 // saved is shown for what a save has made of r. What r.Document has and the save left
 // as it was read is not decoded again: it is taken from there.
 func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T], error) {
-	if err != nil || s.before == nil || s.before != r.stored || r.partial || d.core.upgrades {
+	if err != nil {
 		return d.shown(s, err)
+	}
+	before := s.before
+	s.before = nil // or each revision would keep all before it
+	if before == nil || before != r.stored || r.partial || d.core.upgrades {
+		return d.shown(s, nil)
 	}
 	var some T
 	if err := d.core.codec.Decode(document(existing(s.changes)), &some); err != nil || !overlay(&r.Document, some) {
 		return d.shown(s, nil)
 	}
-	s.before = nil
 	r.Number, r.stored = s.number, s
 	r.Change, err = d.core.change(s.change)
 	return r, err
@@ -587,11 +593,7 @@ func (d *Documents[ID, T]) equal(id ID) any {
 // revision follows; 3 where there is no such revision.
 func (d *Documents[ID, T]) At(ctx context.Context, id ID, n int64) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: at")
-	key, err := d.id(id)
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	return d.shown(d.core.stateAt(ctx, key, n))
+	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.stateAt(ctx, key, n) })
 }
 
 // AsOf returns the revision that was current at a time, without Options.Ignored: the
@@ -603,11 +605,7 @@ func (d *Documents[ID, T]) At(ctx context.Context, id ID, n int64) (_ Revision[T
 // history.
 func (d *Documents[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: as of")
-	key, err := d.id(id)
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	return d.shown(d.core.asOf(ctx, key, moment))
+	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.asOf(ctx, key, moment) })
 }
 
 // History yields all revisions of a document that are kept, the current or newest one
@@ -635,7 +633,8 @@ func (d *Documents[ID, T]) History(ctx context.Context, id ID) func(yield func(R
 
 // Restore makes revision n of the history current again, as a new revision, whatever
 // is current: also if the document was deleted. Options.Ignored stay as they are.
-// If the current document is the same already nothing is written.
+// If the current document is the same already, as for a repeated call, nothing is
+// written.
 //
 // Cost: that of At and 4 round trips, 2 documents written. Of a deleted document
 // that of At and 5, of one that something else removed 6 and 3; 1 more for a document
@@ -649,7 +648,8 @@ func (d *Documents[ID, T]) Restore(ctx context.Context, id ID, n int64, change C
 // the differences between n-1 and n are applied backwards to the current document, as
 // a new revision. Elements of arrays are found wherever they are now. If a later
 // revision has changed the same value, the error is mongopatterns.ErrConflict, and
-// names it. Of revision 1, which Delete undoes, it is ErrInvalid.
+// names it: a repeated call finds its own changes. Of revision 1, which Delete undoes,
+// it is ErrInvalid.
 //
 // Cost: that of At, and 4 round trips, 2 documents written.
 func (d *Documents[ID, T]) Undo(ctx context.Context, id ID, n int64, change Change) (_ Revision[T], err error) {
@@ -666,11 +666,9 @@ func (d *Documents[ID, T]) again(ctx context.Context, id ID, n int64, change Cha
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	key, err := d.id(id)
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	return d.retry(ctx, func() (Revision[T], error) { return d.shown(do(ctx, key, n, c)) })
+	return d.retry(ctx, func() (Revision[T], error) {
+		return d.one(id, func(key bson.RawValue) (*state, error) { return do(ctx, key, n, c) })
+	})
 }
 
 func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error) {
