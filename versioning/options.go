@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 const (
@@ -92,6 +93,9 @@ func (o *Options) complete() error {
 	current := slices.Clone(both)
 	for i := range o.Ignored {
 		current = append(current, config.Name(fmt.Sprintf("Options.Ignored[%d]", i), &o.Ignored[i], ""))
+	}
+	if slices.Contains(o.Ignored, "") {
+		return fault.Invalid("Options.Ignored: an empty name")
 	}
 	if err := config.Apply(current...); err != nil {
 		return err

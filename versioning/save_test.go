@@ -196,7 +196,6 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 		}
 	}
 	must[mongopatterns.Result](t)(d.Prune(ctx, versioning.Retention{Keep: 3}, of("a")))
-	second := func(_ any, err error) error { return err }
 	get(t)(d.Create(ctx, counter{ID: "b"}, nobody))
 	var history error
 	for err := range errorsOf(d.History(ctx, "x")) {
@@ -315,6 +314,7 @@ func TestConfiguration(t *testing.T) {
 		"Options.DeletedField: ":    {DeletedField: "change"},
 		"Options.Ignored[1]: ":      {Ignored: []string{"a", "b.c"}},
 		"Options.Ignored[0]: ":      {Ignored: []string{"revision"}},
+		"Options.Ignored: ":         {Ignored: []string{"a", ""}},
 		"Options.SnapshotEvery: ":   {SnapshotEvery: -1},
 		"Options.MaxRetries: ":      {MaxRetries: -1},
 	} {
@@ -973,7 +973,6 @@ func TestDollarFields(t *testing.T) {
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	d := helper[string, bson.M](t, db, &versioning.Options{Ignored: []string{"seen"}})
-	second := func(_ any, err error) error { return err }
 	refused := func(what string, err error) {
 		t.Helper()
 		wantErr(t, what, err, mongopatterns.ErrInvalid)
@@ -1070,7 +1069,6 @@ func TestTimesOutOfRange(t *testing.T) {
 	}
 	changed := r
 	changed.Document.N = 1
-	second := func(_ any, err error) error { return err }
 	for _, at := range []time.Time{
 		time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(99999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(1e9, 1, 1, 0, 0, 0, 0, time.UTC),
 		time.Time{}.Add(-1), time.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1e9, 1, 1, 0, 0, 0, 0, time.UTC),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -614,7 +615,7 @@ func (d *Documents[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (_
 //
 // Cost: 2 round trips, and further ones for many revisions; 1 key and document for
 // each.
-func (d *Documents[ID, T]) History(ctx context.Context, id ID) func(yield func(Revision[T], error) bool) {
+func (d *Documents[ID, T]) History(ctx context.Context, id ID) iter.Seq2[Revision[T], error] {
 	return fault.Seq("versioning: history", func(yield func(Revision[T], error) bool) {
 		key, err := d.id(id)
 		more := true
