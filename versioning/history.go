@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -330,4 +331,51 @@ func (d *store) walk(ctx context.Context, id bson.RawValue, visit func(*state) b
 		return fault.Of(id, fault.ErrNotFound)
 	}
 	return nil
+}
+
+// At returns revision n, the current one included, without Options.Ignored. It may
+// be ErrDeleted, ErrPruned, also where something else than Prune took it out,
+// mongopatterns.ErrNotFound, or ErrInconsistent if it is lost.
+//
+// Cost: 1 round trip, 1 key and document by the unique index; 2 if it is the current
+// one. With deltas up to SnapshotEvery keys and documents, and 1 more where no whole
+// revision follows; 3 where there is no such revision.
+func (d *Documents[ID, T]) At(ctx context.Context, id ID, n int64) (_ Revision[T], err error) {
+	defer fault.In(&err, "versioning: at")
+	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.stateAt(ctx, key, n) })
+}
+
+// AsOf returns the revision that was current at a time, without Options.Ignored: the
+// last one of those in its millisecond. Before the first one it is
+// mongopatterns.ErrNotFound, outside of the years 1 to 9999 ErrInvalid.
+//
+// Cost: 1 round trip, 1 key and document, if that is the current one, else 2, with 1
+// key and document by the index on time. With deltas 1 more; 3 for a time before the
+// history.
+func (d *Documents[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (_ Revision[T], err error) {
+	defer fault.In(&err, "versioning: as of")
+	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.asOf(ctx, key, moment) })
+}
+
+// History yields all revisions of a document that are kept, the current or newest one
+// first, deletions and lost ones included, without Options.Ignored. If there are none
+// it yields mongopatterns.ErrNotFound. A revision that comes while it runs is not seen.
+//
+// Cost: 2 round trips, and further ones for many revisions; 1 key and document for
+// each.
+func (d *Documents[ID, T]) History(ctx context.Context, id ID) iter.Seq2[Revision[T], error] {
+	return fault.Seq("versioning: history", func(yield func(Revision[T], error) bool) {
+		key, err := d.id(id)
+		more := true
+		if err == nil {
+			err = d.core.walk(ctx, key, func(s *state) bool {
+				r, failed := d.shown(s, nil)
+				more = yield(r, failed) && failed == nil
+				return more
+			})
+		}
+		if err != nil && more {
+			yield(Revision[T]{}, err)
+		}
+	})
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -113,74 +111,6 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 		}
 	}
 	return d, nil
-}
-
-// decodesItself reports whether a type, or one inside it, has its own way of
-// decoding, which can make some fields out of others.
-func decodesItself(t reflect.Type, seen []reflect.Type) bool {
-	if slices.Contains(seen, t) || t.PkgPath() == reflect.TypeFor[bson.Raw]().PkgPath() {
-		return false
-	}
-	for _, own := range []reflect.Type{reflect.TypeFor[bson.Unmarshaler](), reflect.TypeFor[bson.ValueUnmarshaler]()} {
-		if t.Implements(own) || reflect.PointerTo(t).Implements(own) {
-			return true
-		}
-	}
-	seen = append(seen, t)
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return decodesItself(t.Elem(), seen)
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if decodesItself(t.Field(i).Type, seen) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// loose reports whether there is a map in a value, below the top of the document: in
-// what it encodes to, the order of fields is nobody's.
-func loose(v reflect.Value, top bool) bool {
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		return !v.IsNil() && loose(v.Elem(), top)
-	case reflect.Map:
-		if !top {
-			return true
-		}
-		for _, inner := range v.Seq2() {
-			if loose(inner, false) {
-				return true
-			}
-		}
-	case reflect.Slice, reflect.Array:
-		if d, ok := v.Interface().(bson.D); ok {
-			return slices.ContainsFunc(d, func(e bson.E) bool {
-				switch e.Value.(type) {
-				case nil, string, bool, int32, int64, int, float64, time.Time, bson.ObjectID, bson.DateTime:
-					return false
-				}
-				return loose(reflect.ValueOf(e.Value), false)
-			})
-		}
-		switch v.Type().Elem().Kind() {
-		case reflect.Pointer, reflect.Interface, reflect.Map, reflect.Slice, reflect.Array, reflect.Struct:
-			for i := range v.Len() {
-				if loose(v.Index(i), false) {
-					return true
-				}
-			}
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() && loose(v.Field(i), false) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // Indexes returns the indexes of the collection of revisions, by its name. The current
@@ -503,39 +433,6 @@ func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T
 	return r, err
 }
 
-// overlay puts the fields that some has over those of a copy of doc; false says that
-// it does not know how.
-func overlay[T any](doc *T, some T) bool {
-	if all, ok := any(doc).(*bson.D); ok {
-		changed := any(some).(bson.D)
-		out := make(bson.D, 0, len(*all)+len(changed))
-		for _, e := range *all {
-			if i := slices.IndexFunc(changed, func(c bson.E) bool { return c.Key == e.Key }); i >= 0 {
-				e = changed[i]
-				changed = slices.Delete(changed, i, i+1)
-			}
-			out = append(out, e)
-		}
-		*all = append(out, changed...)
-		return true
-	}
-	to, from := reflect.ValueOf(doc).Elem(), reflect.ValueOf(some)
-	if to.Kind() != reflect.Struct {
-		return false
-	}
-	for i := range to.NumField() {
-		if f := to.Type().Field(i); f.Anonymous || strings.Contains(string(f.Tag), ",inline") {
-			return false
-		}
-	}
-	for i := range to.NumField() {
-		if !from.Field(i).IsZero() {
-			to.Field(i).Set(from.Field(i))
-		}
-	}
-	return true
-}
-
 // encode encodes the caller's document and says whether the order of its fields is
 // loose.
 func (d *Documents[ID, T]) encode(v T) (bson.Raw, bool, error) {
@@ -583,139 +480,4 @@ func (d *Documents[ID, T]) equal(id ID) any {
 		return id // and the driver says what is wrong with it
 	}
 	return value.Equal(v)
-}
-
-// At returns revision n, the current one included, without Options.Ignored. It may
-// be ErrDeleted, ErrPruned, also where something else than Prune took it out,
-// mongopatterns.ErrNotFound, or ErrInconsistent if it is lost.
-//
-// Cost: 1 round trip, 1 key and document by the unique index; 2 if it is the current
-// one. With deltas up to SnapshotEvery keys and documents, and 1 more where no whole
-// revision follows; 3 where there is no such revision.
-func (d *Documents[ID, T]) At(ctx context.Context, id ID, n int64) (_ Revision[T], err error) {
-	defer fault.In(&err, "versioning: at")
-	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.stateAt(ctx, key, n) })
-}
-
-// AsOf returns the revision that was current at a time, without Options.Ignored: the
-// last one of those in its millisecond. Before the first one it is
-// mongopatterns.ErrNotFound, outside of the years 1 to 9999 ErrInvalid.
-//
-// Cost: 1 round trip, 1 key and document, if that is the current one, else 2, with 1
-// key and document by the index on time. With deltas 1 more; 3 for a time before the
-// history.
-func (d *Documents[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (_ Revision[T], err error) {
-	defer fault.In(&err, "versioning: as of")
-	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.asOf(ctx, key, moment) })
-}
-
-// History yields all revisions of a document that are kept, the current or newest one
-// first, deletions and lost ones included, without Options.Ignored. If there are none
-// it yields mongopatterns.ErrNotFound. A revision that comes while it runs is not seen.
-//
-// Cost: 2 round trips, and further ones for many revisions; 1 key and document for
-// each.
-func (d *Documents[ID, T]) History(ctx context.Context, id ID) iter.Seq2[Revision[T], error] {
-	return fault.Seq("versioning: history", func(yield func(Revision[T], error) bool) {
-		key, err := d.id(id)
-		more := true
-		if err == nil {
-			err = d.core.walk(ctx, key, func(s *state) bool {
-				r, failed := d.shown(s, nil)
-				more = yield(r, failed) && failed == nil
-				return more
-			})
-		}
-		if err != nil && more {
-			yield(Revision[T]{}, err)
-		}
-	})
-}
-
-// Restore makes revision n of the history current again, as a new revision, whatever
-// is current: also if the document was deleted. Options.Ignored stay as they are.
-// If the current document is the same already, as for a repeated call, nothing is
-// written.
-//
-// Cost: that of At and 4 round trips, 2 documents written. Of a deleted document
-// that of At and 5, of one that something else removed 6 and 3; 1 more for a document
-// without a number.
-func (d *Documents[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (_ Revision[T], err error) {
-	defer fault.In(&err, "versioning: restore")
-	return d.again(ctx, id, n, change, d.core.restore)
-}
-
-// Undo takes back what revision n has changed, and keeps what later revisions have:
-// the differences between n-1 and n are applied backwards to the current document, as
-// a new revision. Elements of arrays are found wherever they are now. If a later
-// revision has changed the same value, the error is mongopatterns.ErrConflict, and
-// names it: a repeated call finds its own changes. Of revision 1, which Delete undoes,
-// it is ErrInvalid.
-//
-// Cost: that of At, and 4 round trips, 2 documents written.
-func (d *Documents[ID, T]) Undo(ctx context.Context, id ID, n int64, change Change) (_ Revision[T], err error) {
-	defer fault.In(&err, "versioning: undo")
-	if n < 2 {
-		return Revision[T]{}, fault.Invalid("revision: %d, want 2 or more", n)
-	}
-	return d.again(ctx, id, n, change, d.core.undo)
-}
-
-// again makes a new revision out of an old one.
-func (d *Documents[ID, T]) again(ctx context.Context, id ID, n int64, change Change, do func(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error)) (Revision[T], error) {
-	c, err := d.core.stamp(change)
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	return d.retry(ctx, func() (Revision[T], error) {
-		return d.one(id, func(key bson.RawValue) (*state, error) { return do(ctx, key, n, c) })
-	})
-}
-
-func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error) {
-	then, err := d.primary().stateAt(ctx, id, n)
-	if err != nil {
-		return nil, err
-	}
-	old := d.past(then).doc
-	s, err := d.load(ctx, d.currentPrimary, id)
-	if errors.Is(err, fault.ErrNotFound) {
-		return d.create(ctx, then.id, old, change)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return d.revise(ctx, s, change, func(stored *state) []field { return changes(open(d.past(stored).doc), open(old)) })
-}
-
-// revise makes a new revision of a current document, if there are changes.
-func (d *store) revise(ctx context.Context, s *state, change stamp, what func(stored *state) []field) (*state, error) {
-	if len(what(s)) == 0 {
-		return s, nil
-	}
-	return d.replace(ctx, s, change, what)
-}
-
-func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error) {
-	before, err := d.primary().stateAt(ctx, id, n-1)
-	if err != nil {
-		return nil, err
-	}
-	after, err := d.primary().stateAt(ctx, id, n)
-	if err != nil {
-		return nil, err
-	}
-	s, err := d.load(ctx, d.currentPrimary, id)
-	if err != nil {
-		return nil, err
-	}
-	m := later()
-	m.document(open(d.content(s)), open(after.doc), open(before.doc))
-	if m.clashes != nil {
-		return nil, ofRevision(id, n, fmt.Errorf("%w: later revisions have changed %s too", fault.ErrConflict, strings.Join(m.clashes, ", ")))
-	}
-	return d.revise(ctx, s, change, func(stored *state) []field {
-		now := open(d.content(stored))
-		return changes(now, later().document(now, open(after.doc), open(before.doc)))
-	})
 }
