@@ -300,7 +300,7 @@ func owners(ctx context.Context, db *mongo.Database) error {
 		return err
 	}
 	fmt.Println(saved.Number, conflict.Current, propagated.Copies, house.Owner.Name)
-	for revision, err := range versions.History(ctx, "o1", nil) {
+	for revision, err := range versions.History(ctx, "o1") {
 		if err != nil {
 			return err
 		}
