@@ -260,7 +260,7 @@ func (s *service) handleCustomers(handle route) {
 		}
 		const newest = 50
 		revisions := []entry{}
-		for revision, err := range s.customers.History(r.Context(), r.PathValue("id"), nil) {
+		for revision, err := range s.customers.History(r.Context(), r.PathValue("id")) {
 			if err != nil {
 				return 0, nil, err
 			}
@@ -394,8 +394,8 @@ func failure(err error) (int, any) {
 	var bad badRequest
 	var conflict *versioning.ConflictError
 	switch {
-	case errors.As(err, &bad), errors.Is(err, mongopatterns.ErrInvalid),
-		errors.Is(err, attribute.ErrInvalid), errors.Is(err, outlier.ErrInvalid):
+	case errors.As(err, &bad), errors.Is(err, paging.ErrInvalidRequest),
+		errors.Is(err, attribute.ErrInvalid), errors.Is(err, outlier.ErrInvalid), errors.Is(err, mongopatterns.ErrInvalid):
 		status = http.StatusBadRequest
 	case errors.As(err, &conflict):
 		status = http.StatusPreconditionFailed

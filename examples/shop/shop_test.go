@@ -455,7 +455,7 @@ func (c *client) checked() {
 	for p, err := range c.s.buyers.Check(ctx) {
 		found(p, err)
 	}
-	for p, err := range c.s.customers.Check(ctx) {
+	for p, err := range c.s.customers.Check(ctx, nil) {
 		found(p, err)
 	}
 	for p, err := range c.s.customerCopies.Check(ctx, nil) {

@@ -299,8 +299,8 @@ func owners(ctx context.Context, db *mongo.Database) error {
 	if err := houses.FindOne(ctx, bson.D{{Key: "_id", Value: 1}}).Decode(&house); err != nil {
 		return err
 	}
-	fmt.Println(saved.Number, conflict.Current, propagated.Done, house.Owner.Name)
-	for revision, err := range versions.History(ctx, "o1", nil) {
+	fmt.Println(saved.Number, conflict.Current, propagated.Copies, house.Owner.Name)
+	for revision, err := range versions.History(ctx, "o1") {
 		if err != nil {
 			return err
 		}
