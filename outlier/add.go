@@ -52,7 +52,10 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int
 		return 0, fault.Invalid("more than %d elements or %d bytes at once: use AddMany", maxElements, maxAdded)
 	}
 	n, err := l.c.add(ctx, raw, xs)
-	return int64(n), fault.Of(raw, err)
+	if err != nil {
+		return 0, fault.Of(raw, err)
+	}
+	return int64(n), nil
 }
 
 // AddMany adds elements to many lists, up to 1000 elements, or 2 MiB, at a time; what
@@ -169,89 +172,61 @@ func (c *core) guard(seen bson.RawValue) bson.D {
 	return expr.Op("$and", c.flagged(), expr.Op("$eq", expr.Field(c.o.MoveField), expr.Literal(seen)))
 }
 
-// room says that a parent takes the elements; more is their number after those
-// that it holds fell away.
-func (c *core) room(xs []bson.RawValue, more any) bson.D {
+// room says that a parent takes the elements, or holds the one of a set.
+func (c *core) room(xs []bson.RawValue) bson.D {
 	array := c.array()
+	var more any = len(xs)
+	if c.o.Set && len(xs) == 1 {
+		more = expr.Cond(expr.Op("$in", expr.Literal(xs[0]), array), 0, 1)
+	}
 	return expr.Op("$and",
 		expr.Op("$lte", expr.Op("$add", size(array), more), c.o.MaxCount),
 		expr.Op("$lte", expr.Op("$add", bytes(array), sizeOf(xs, c.o.MaxCount)), c.o.MaxBytes))
 }
 
-// fresh is what array does not hold of xs, of equals the first; of a list that is no
-// set all. The server decides what is equal. It keeps the order of xs.
-func (c *core) fresh(xs []bson.RawValue, array any) bson.D {
-	if !c.o.Set {
-		return literal(xs...)
-	}
-	return without(xs, array)
+// different says that none of xs equals another, or one that the set array holds. The
+// server decides what is equal.
+func different(xs []bson.RawValue, array any) bson.D {
+	return expr.Op("$eq", size(expr.Op("$setUnion", literal(xs...), array)), expr.Op("$add", len(xs), size(array)))
 }
 
-// without is xs, of equals the first, without what array holds. To compare each with
-// each takes long, so most often the number of different ones says that none falls
-// away.
+// without is xs, of equals the first, without what array holds, in the order of xs.
+// To compare each with each takes long, and is most often needless.
 func without(xs []bson.RawValue, array any) bson.D {
-	all := literal(xs...)
-	return expr.Cond(expr.Op("$eq", size(expr.Op("$setUnion", all, array)), expr.Op("$add", len(xs), size(array))),
-		all, expr.Op("$setDifference", all, array))
+	if len(xs) == 1 {
+		return expr.Cond(expr.Op("$in", expr.Literal(xs[0]), array), bson.A{}, literal(xs...))
+	}
+	return expr.Cond(different(xs, array), literal(xs...), expr.Op("$setDifference", literal(xs...), array))
 }
 
 // push adds to a parent that has room for all of xs. If it has not, or is not as it
-// was seen, or not there, nothing is written and done is false.
+// was seen, or not there, or, being a set, holds one of several, nothing is written
+// and done is false.
 func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.RawValue) (added int, done bool, err error) {
 	array, total := c.array(), expr.Field(c.o.TotalField)
-	fresh := c.fresh(xs, array)
-	n := size(fresh)
+	guard, more := expr.Op("$and", c.guard(seen), c.room(xs)), literal(xs...)
+	if c.o.Set && len(xs) > 1 {
+		guard = expr.Op("$and", guard, different(xs, array))
+	} else if c.o.Set {
+		more = without(xs, array)
+	}
+	n := size(more)
 	typical := any(total)
 	if c.o.CountTypical {
 		typical = expr.Cond(expr.Op("$gt", n, 0), expr.Op("$add", size(array), n), total)
 	}
-	filter := c.parent(id, expr.Element("$expr", expr.Op("$and", c.guard(seen), c.room(xs, n))))
 	// Not $push, which refuses null: that is how a nil slice is stored.
-	update := mongo.Pipeline{expr.Op("$set", bson.D{
-		{Key: c.o.ArrayField, Value: expr.Op("$concatArrays", array, fresh)},
+	result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", guard)), mongo.Pipeline{expr.Op("$set", bson.D{
+		{Key: c.o.ArrayField, Value: expr.Op("$concatArrays", array, more)},
 		{Key: c.o.TotalField, Value: expr.Cond(c.flagged(), expr.Op("$add", total, n), typical)},
-	})}
-	if !c.o.Set || len(xs) == 1 {
-		result, err := c.coll.UpdateOne(ctx, filter, update)
-		if err != nil || result.MatchedCount == 0 {
-			return 0, false, err
-		}
-		if c.o.Set { // what it holds is not modified
-			return int(result.ModifiedCount), true, nil
-		}
-		return len(xs), true, nil
-	}
-	before, again, err := c.modify(ctx, filter, update, bson.D{{Key: "_id", Value: 0}, {Key: "fresh", Value: fresh}})
+	})})
 	switch {
-	case errors.Is(err, mongo.ErrNoDocuments):
-		return 0, false, nil
-	case err != nil:
+	case err != nil || result.MatchedCount == 0:
 		return 0, false, err
-	case again:
-		held, err := c.values(before)
-		return len(distinct(append(held, xs...))) - len(distinct(held)), true, err
+	case c.o.Set && len(xs) == 1: // what it holds is not modified
+		return int(result.ModifiedCount), true, nil
 	}
-	more, err := before.Lookup("fresh").Array().Values()
-	return len(more), true, err
-}
-
-// modify changes a parent and returns the projection of it before the change.
-// Outside of a transaction the driver asks again if an answer is lost, and a server
-// that has made the change already answers with the whole document: again.
-func (c *core) modify(ctx context.Context, filter bson.D, update mongo.Pipeline, projection bson.D) (before bson.Raw, again bool, err error) {
-	before, err = c.coll.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().
-		SetReturnDocument(options.Before).SetProjection(projection)).Raw()
-	return before, err == nil && !before.Lookup("_id").IsZero(), err
-}
-
-// distinct is the elements of a set, without a collation.
-func distinct(xs []bson.RawValue) map[string]bool {
-	out := map[string]bool{}
-	for _, x := range xs {
-		out[value.Key(x)] = true
-	}
-	return out
+	return len(xs), true, nil
 }
 
 // A sight is what add has to know of a parent that push did not match.
@@ -259,11 +234,11 @@ type sight struct {
 	Own   bool
 	Moved bson.RawValue
 	Room  bool
-	Rest  []bson.RawValue // of the elements what no overflow document holds
+	Rest  []bson.RawValue // of the elements what a set does not hold
 }
 
-// look reads a parent and, after it, which of xs the overflow documents of a set
-// hold.
+// look reads a parent and, after it, which of xs the overflow documents of a set do
+// not hold, nor the parent did.
 func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (s sight, err error) {
 	var rest any = literal(xs...)
 	stages := mongo.Pipeline{
@@ -271,7 +246,8 @@ func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (
 		expr.Op("$project", bson.D{
 			{Key: "own", Value: c.own()},
 			{Key: "moved", Value: expr.Cond(c.flagged(), expr.Field(c.o.MoveField), "$$REMOVE")},
-			{Key: "room", Value: c.room(xs, size(c.fresh(xs, c.array())))},
+			{Key: "room", Value: c.room(xs)},
+			{Key: "items", Value: c.array()},
 		}),
 	}
 	if c.o.Set {
@@ -279,7 +255,7 @@ func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (
 			expr.Op("$match", c.holdsAny(xs)),
 			expr.Op("$project", bson.D{{Key: "_id", Value: 0}, {Key: "both", Value: expr.Op("$setIntersection", literal(xs...), c.array())}}),
 		}))
-		rest = without(xs, expr.Reduce("$held", bson.A{}, expr.Op("$setUnion", "$$value", "$$this.both")))
+		rest = without(xs, expr.Reduce("$held", expr.Op("$setUnion", "$items"), expr.Op("$setUnion", "$$value", "$$this.both")))
 	}
 	stages = append(stages, expr.Op("$project", bson.D{
 		{Key: "own", Value: 1}, {Key: "moved", Value: 1}, {Key: "room", Value: 1}, {Key: "rest", Value: rest}}))
@@ -299,9 +275,12 @@ func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (
 
 // holdsAny selects overflow documents that hold one of xs, by Options.ElementIndex.
 func (c *core) holdsAny(xs []bson.RawValue) bson.D {
+	if len(xs) == 1 {
+		return bson.D{c.holds(xs[0])}
+	}
 	for _, x := range xs {
-		if x.Type == bson.TypeRegex { // which $in would take for a pattern
-			return bson.D{}
+		if x.Type == bson.TypeRegex || x.Type == bson.TypeEmbeddedDocument {
+			return bson.D{} // in $in it could be a pattern or an operator
 		}
 	}
 	return bson.D{expr.Element(c.o.ArrayField, expr.Op("$elemMatch", bson.D{{Key: "$in", Value: xs}}))}
@@ -323,8 +302,11 @@ func (c *core) lookup(as string, pipeline mongo.Pipeline) bson.D {
 // something has moved, done is false. The write of Options.MoveField comes first: it
 // holds other writers up, in the server, until the transaction ends.
 func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.RawValue) (added int, done bool, err error) {
-	fresh := c.fresh(xs, c.array())
-	full := expr.Op("$not", bson.A{c.room(xs, size(fresh))})
+	full := expr.Op("$not", bson.A{c.room(xs)})
+	fresh := literal(xs...)
+	if c.o.Set {
+		fresh = without(xs, c.array())
+	}
 	var before state
 	err = c.coll.FindOneAndUpdate(ctx, c.parent(id, expr.Element("$expr", expr.Op("$and", c.guard(seen), full))), c.move(),
 		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(

@@ -162,9 +162,9 @@ type repeated struct {
 
 // repeats finds the elements that lists hold several times; the server decides what
 // is equal.
-func (c *core) repeats(ctx context.Context, coll *mongo.Collection, filter bson.D) ([]repeated, error) {
+func (c *core) repeats(ctx context.Context, filter bson.D) ([]repeated, error) {
 	return cursor.Collect(cursor.Decode[repeated](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return coll.Aggregate(ctx, append(c.parts(filter),
+		return c.coll.Aggregate(ctx, append(c.parts(filter),
 			expr.Op("$unwind", bson.D{{Key: "path", Value: "$part.items"}, {Key: "includeArrayIndex", Value: "i"}}),
 			expr.Op("$group", bson.D{
 				{Key: "_id", Value: bson.D{{Key: "list", Value: "$_id"}, {Key: "element", Value: "$part.items"}}},
@@ -178,7 +178,7 @@ func (c *core) repeats(ctx context.Context, coll *mongo.Collection, filter bson.
 // unique removes from a set all but the first of equal elements. It returns what the
 // parent should hold, and what overflow documents are left.
 func (c *core) unique(ctx context.Context, id bson.RawValue, items []bson.RawValue, extras []extent) ([]bson.RawValue, []extent, error) {
-	found, err := c.repeats(ctx, c.coll, c.parent(id))
+	found, err := c.repeats(ctx, c.parent(id))
 	if err != nil || len(found) == 0 {
 		return items, extras, err
 	}

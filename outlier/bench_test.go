@@ -1,6 +1,8 @@
 package outlier_test
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,5 +103,34 @@ func BenchmarkAdd(b *testing.B) {
 			}
 			b.ReportMetric(float64(with)/float64(without), "time-ratio")
 		})
+	}
+}
+
+// BenchmarkHot adds to one outlier from several writers.
+func BenchmarkHot(b *testing.B) {
+	for _, isSet := range []bool{false, true} {
+		for _, writers := range []int{1, 4, 20} {
+			b.Run(fmt.Sprintf("set=%v/writers=%d", isSet, writers), func(b *testing.B) {
+				db := mongotest.Database(b)
+				lists := newLists[int, string](b, db, &outlier.Options{Set: isSet})
+				insert(b, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
+				add(b, lists, 1, users(0, 1100)...)
+				const adds = 1000
+				for b.Loop() {
+					var all sync.WaitGroup
+					for w := range writers {
+						all.Go(func() {
+							for i := range adds / writers {
+								if _, err := lists.Add(b.Context(), 1, fmt.Sprint(b.Elapsed(), w, ".", i)); err != nil {
+									b.Error(err)
+								}
+							}
+						})
+					}
+					all.Wait()
+				}
+				b.ReportMetric(float64(b.N)*adds/b.Elapsed().Seconds(), "adds/s")
+			})
+		}
 	}
 }

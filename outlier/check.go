@@ -97,16 +97,25 @@ type report struct {
 	}
 }
 
-// inspect reads lists in one snapshot and says what is wrong with them.
+// inspect reads lists in a transaction, as they are at one moment, and says what is
+// wrong with them.
 func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
+	err = txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) (err error) {
+		problems, err = c.inspectLocked(ctx, batch)
+		return err
+	})
+	return problems, err
+}
+
+func (c *core) inspectLocked(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
 	ids := make(bson.A, len(batch))
 	for i, doc := range batch {
 		ids[i] = doc.Lookup("_id")
 	}
-	coll, match := snapshot(cursor.Primary(c.coll)), bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
+	match := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
 	array := c.anyArray()
 	reports, err := cursor.Collect(cursor.Decode[report](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return coll.Aggregate(ctx, mongo.Pipeline{
+		return c.coll.Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$match", match),
 			expr.Op("$sort", bson.D{{Key: "_id", Value: 1}}),
 			expr.Op("$project", bson.D{
@@ -128,7 +137,7 @@ func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongop
 	}
 	duplicates := map[string][]repeated{}
 	if c.o.Set {
-		found, err := c.repeats(ctx, coll, match)
+		found, err := c.repeats(ctx, match)
 		if err != nil {
 			return nil, err
 		}

@@ -38,7 +38,7 @@ func TestModel(t *testing.T) {
 			}
 			model := []int{}
 			element := func() int { return random.IntN(12) }
-			for range 150 {
+			for step := range 60 {
 				var said, want any
 				var err error
 				switch x := element(); random.IntN(10) {
@@ -86,6 +86,9 @@ func TestModel(t *testing.T) {
 					t.Fatalf("%v, want %v, %v", said, want, err)
 				}
 				agree(t, db, lists, model, random)
+				if step%6 == 0 {
+					healthy(t, lists)
+				}
 			}
 			if diff := cmp.Diff([]int{-1, -2}, collect(t, lists.All(t.Context(), 2))); diff != "" {
 				t.Error("the other list:", diff)
@@ -119,5 +122,4 @@ func agree(t *testing.T, db *mongo.Database, lists *outlier.Lists[int, int], mod
 			t.Fatal("an empty overflow document")
 		}
 	}
-	healthy(t, lists)
 }

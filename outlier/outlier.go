@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
@@ -214,9 +215,10 @@ func (c *core) total(array any) bson.D {
 
 // A state is a parent without its elements.
 type state struct {
-	ID    bson.RawValue   `bson:"id"`
-	Own   bool            `bson:"own"`  // it is typical or an outlier
-	Flag  bool            `bson:"flag"` // it is an outlier
+	ID    bson.RawValue `bson:"id"`
+	Own   bool          `bson:"own"`  // it is typical or an outlier
+	Flag  bool          `bson:"flag"` // it is an outlier
+	Moved bson.ObjectID
 	Total int64           `bson:"total"`
 	Size  int64           `bson:"size"`
 	Held  bool            `bson:"held"` // it holds the element in question
@@ -231,14 +233,16 @@ func (c *core) state(more ...bson.E) bson.D {
 		{Key: "id", Value: "$_id"},
 		{Key: "own", Value: c.own()},
 		{Key: "flag", Value: c.flagged()},
+		{Key: "moved", Value: expr.Cond(c.outlier(), expr.Field(c.o.MoveField), "$$REMOVE")},
 		{Key: "total", Value: expr.Op("$toLong", c.total(array))},
 		{Key: "size", Value: size(array)},
 	}, more...)
 }
 
-// read reads a parent as a state.
-func (c *core) read(ctx context.Context, coll *mongo.Collection, id bson.RawValue, more ...bson.E) (s state, err error) {
-	err = coll.FindOne(ctx, c.parent(id), options.FindOne().SetProjection(c.state(more...))).Decode(&s)
+// read reads a parent as a state, from the primary: of one that lags the overflow
+// documents could be those of another moment.
+func (c *core) read(ctx context.Context, id bson.RawValue, projection bson.D) (s state, err error) {
+	err = cursor.Primary(c.coll).FindOne(ctx, c.parent(id), options.FindOne().SetProjection(projection)).Decode(&s)
 	return s, usable(s, err)
 }
 

@@ -2,19 +2,18 @@ package outlier
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 // Total returns how many elements a list has: ErrNotFound without a parent.
@@ -26,7 +25,7 @@ func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (total int64, err error
 	if err != nil {
 		return 0, err
 	}
-	s, err := l.c.read(ctx, l.c.coll, raw)
+	s, err := l.c.read(ctx, raw, l.c.state())
 	return s.Total, fault.Of(raw, err)
 }
 
@@ -34,8 +33,9 @@ func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (total int64, err error
 // without a parent.
 //
 // Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow or
-// holds the element; else 2, by the index {parent, n} all its overflow documents up
-// to the element, or with Options.ElementIndex 1 key and document.
+// holds the element. Else 2, or 3 if it holds none, by the index {parent, n} all its
+// overflow documents up to the element, or with Options.ElementIndex 1 key and
+// document.
 func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err error) {
 	defer fault.In(&err, "outlier: contains")
 	raw, err := l.c.id(id)
@@ -49,30 +49,41 @@ func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err
 	return held, fault.Of(raw, err)
 }
 
-func (c *core) contains(ctx context.Context, id, x bson.RawValue) (bool, error) {
-	held := expr.Element("held", expr.Op("$in", expr.Literal(x), c.array()))
-	s, err := c.read(ctx, c.coll, id, held)
-	if err != nil || s.Held || !s.Flag {
-		return s.Held, err
-	}
-	// One snapshot of both, as elements move both ways.
-	found, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return snapshot(c.coll).Aggregate(ctx, mongo.Pipeline{
-			expr.Op("$match", c.parent(id)),
-			c.lookup("extra", mongo.Pipeline{
-				expr.Op("$match", bson.D{c.holds(x)}), expr.Op("$limit", 1), expr.Op("$project", bson.D{{Key: "_id", Value: 1}}),
-			}),
-			expr.Op("$match", bson.D{{Key: "$or", Value: bson.A{
-				bson.D{c.holds(x)}, bson.D{{Key: "extra.0", Value: bson.D{{Key: "$exists", Value: true}}}}}}}),
-			expr.Op("$project", bson.D{{Key: "_id", Value: 1}}),
-		})
-	}))
-	return len(found) > 0, err
+func (c *core) contains(ctx context.Context, id, x bson.RawValue) (held bool, err error) {
+	err = c.still(ctx, id, c.state(expr.Element("held", expr.Op("$in", expr.Literal(x), c.array()))), func(s state) error {
+		if held = s.Held; held || !s.Flag {
+			return nil
+		}
+		err := cursor.Primary(c.overflow).FindOne(ctx, c.extras(id, c.holds(x)), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return nil
+		}
+		held = err == nil
+		return err
+	})
+	return held, err
 }
 
-// snapshot is coll with reads of one moment, of what a majority has.
-func snapshot(coll *mongo.Collection) *mongo.Collection {
-	return coll.Clone(options.Collection().SetReadConcern(readconcern.Snapshot()))
+// still reads a parent and has read read of its overflow documents. If something has
+// moved or been removed from them meanwhile, it does that again: what read has
+// read belongs to the parent as it was given.
+func (c *core) still(ctx context.Context, id bson.RawValue, projection bson.D, read func(state) error) error {
+	for {
+		before, err := c.read(ctx, id, projection)
+		if err != nil {
+			return err
+		}
+		if err := read(before); err != nil || !before.Flag {
+			return err
+		}
+		after, err := c.read(ctx, id, c.state())
+		if err != nil {
+			return err
+		}
+		if after.Flag && after.Moved == before.Moved && after.Total-after.Size == before.Total-before.Size {
+			return nil
+		}
+	}
 }
 
 // elements is a type of its own because the driver decodes no array as a []byte.
@@ -82,14 +93,14 @@ func decode[E any](c *core, array bson.RawValue) (elements[E], error) {
 	return codec.DecodeValue[elements[E]](c.codec, array)
 }
 
-// All yields the whole list in order: ErrNotFound without a parent. What others add,
-// remove or move meanwhile does not show: an outlier is read as it was at one moment,
-// as far as a majority has it. The server keeps that for 5 minutes, if it is not told
-// otherwise; what takes longer reads by Page.
+// All yields the whole list in order, as it was at one moment: ErrNotFound without a
+// parent. An outlier is read before the first element is yielded; what is too long
+// for that is read by Page.
 //
 // Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow.
-// Outliers: 3, further ones for more than 101 overflow documents or 16 MiB; by the
-// index {parent, n} 1 key and document for each.
+// Outliers: 3, further ones for more than 101 overflow documents or 16 MiB, by the
+// index {parent, n} 1 key and document for each; 3 again if elements have moved
+// meanwhile.
 func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 	return fault.Seq("outlier: all", func(yield func(E, error) bool) {
 		raw, err := l.c.id(id)
@@ -97,11 +108,13 @@ func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 			fault.Stop[E](err)(yield)
 			return
 		}
-		for array, err := range l.c.arrays(ctx, raw) {
-			var es elements[E]
-			if err == nil {
-				es, err = decode[E](&l.c, array)
-			}
+		arrays, err := l.c.arrays(ctx, raw)
+		if err != nil {
+			fault.Stop[E](fault.Of(raw, err))(yield)
+			return
+		}
+		for _, array := range arrays {
+			es, err := decode[E](&l.c, array)
 			if err != nil {
 				fault.Stop[E](fault.Of(raw, err))(yield)
 				return
@@ -115,58 +128,30 @@ func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 	})
 }
 
-// arrays yields the arrays of a list in order: those of overflow documents by their
+// arrays returns the arrays of a list in order: those of overflow documents by their
 // numbers, then the parent's.
-func (c *core) arrays(ctx context.Context, id bson.RawValue) iter.Seq2[bson.RawValue, error] {
-	return func(yield func(bson.RawValue, error) bool) {
-		// An outlier is read again in the snapshot.
-		s, err := c.read(ctx, c.coll, id, expr.Element("items", expr.Cond(c.flagged(), bson.A{}, c.array())))
-		if err != nil || !s.Flag {
-			yield(s.Items, err)
-			return
-		}
-		ctx, end, err := c.oneMoment(ctx)
-		if err != nil {
-			yield(bson.RawValue{}, err)
-			return
-		}
-		defer end()
-		s, err = c.read(ctx, c.coll, id, expr.Element("items", c.array()))
-		if err != nil {
-			yield(bson.RawValue{}, err)
-			return
-		}
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.overflow.Find(ctx, c.extras(id), options.Find().SetSort(c.byNumber(1)).SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: c.o.ArrayField, Value: 1}}))
-		}) {
-			array := doc.Lookup(c.o.ArrayField)
-			switch {
-			case err != nil:
-			case array.IsZero() || array.Type == bson.TypeNull:
-				continue
-			case array.Type != bson.TypeArray:
-				err = errNotArray
+func (c *core) arrays(ctx context.Context, id bson.RawValue) (arrays []bson.RawValue, err error) {
+	err = c.still(ctx, id, c.state(expr.Element("items", c.array())), func(s state) error {
+		arrays = nil
+		if s.Flag {
+			docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+				return cursor.Primary(c.overflow).Find(ctx, c.extras(id), options.Find().SetSort(c.byNumber(1)).SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: c.o.ArrayField, Value: 1}}))
+			}))
+			if err != nil {
+				return err
 			}
-			if !yield(array, err) || err != nil {
-				return
+			for _, doc := range docs {
+				if array := doc.Lookup(c.o.ArrayField); array.Type == bson.TypeArray {
+					arrays = append(arrays, array)
+				} else if !array.IsZero() && array.Type != bson.TypeNull {
+					return errNotArray
+				}
 			}
 		}
-		yield(s.Items, nil)
-	}
-}
-
-// oneMoment is a context in which all reads see the same moment: the caller's
-// transaction, or else a session for snapshot reads, which end closes. A session of
-// the caller's is left to what they do meanwhile.
-func (c *core) oneMoment(ctx context.Context) (_ context.Context, end func(), err error) {
-	if txn.Running(ctx) {
-		return ctx, func() {}, nil
-	}
-	session, err := c.coll.Database().Client().StartSession(options.Session().SetSnapshot(true))
-	if err != nil {
-		return ctx, nil, err
-	}
-	return mongo.NewSessionContext(ctx, session), func() { session.EndSession(context.WithoutCancel(ctx)) }, nil
+		arrays = append(arrays, s.Items)
+		return nil
+	})
+	return arrays, err
 }
 
 // A Page is some consecutive elements of a list.
@@ -186,8 +171,8 @@ type Page[E any] struct {
 // can miss elements, but repeat none.
 //
 // Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow or
-// holds the whole page, as it does the last ones. Else 3, by the index {parent, n}:
-// the server reads all overflow documents for their sizes.
+// holds the whole page, as it does the last ones (outliers: 2). Else 3, by the index
+// {parent, n}: the server reads all overflow documents for their sizes.
 func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (page Page[E], err error) {
 	defer fault.In(&err, "outlier: page")
 	raw, err := l.c.id(id)
@@ -218,60 +203,47 @@ func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (pa
 
 // page returns arrays of which the first limit elements are the page.
 func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) (arrays []bson.RawValue, total int64, err error) {
-	s, err := c.slice(ctx, id, offset, limit)
-	if err != nil || offset >= s.Total-s.Size {
-		return []bson.RawValue{s.Items}, s.Total, err
-	}
-	ctx, end, err := c.oneMoment(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer end()
-	if s, err = c.slice(ctx, id, offset, limit); err != nil {
-		return nil, 0, err
-	}
-	array, name := c.anyArray(), c.o.ParentField+c.o.NumberField+c.o.ArrayField // is none of these
-	start := expr.Op("$subtract", expr.Field(name), size(array))
+	// The parent has the last elements; before is how many of the page lie outside.
+	array := c.array()
+	outside := expr.Op("$subtract", c.total(array), size(array))
+	before := expr.Op("$max", 0, expr.Op("$subtract", outside, offset))
+	items := expr.Cond(expr.Op("$gte", before, limit), bson.A{}, expr.Op("$slice", array,
+		expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, outside))),
+		expr.Op("$toInt", expr.Op("$max", 1, expr.Op("$subtract", limit, before)))))
+	err = c.still(ctx, id, c.state(expr.Element("items", items)), func(s state) error {
+		arrays, total = nil, s.Total
+		if offset < s.Total-s.Size {
+			if arrays, err = c.slices(ctx, id, offset, limit); err != nil {
+				return err
+			}
+		}
+		arrays = append(arrays, s.Items)
+		return nil
+	})
+	return arrays, total, err
+}
+
+// slices returns what overflow documents hold of a page.
+func (c *core) slices(ctx context.Context, id bson.RawValue, offset, limit int64) (arrays []bson.RawValue, err error) {
+	array, end := c.anyArray(), c.o.ParentField+c.o.NumberField+c.o.ArrayField // is none of these
+	start := expr.Op("$subtract", expr.Field(end), size(array))
 	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.overflow.Aggregate(ctx, mongo.Pipeline{
+		return cursor.Primary(c.overflow).Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$match", c.extras(id)),
 			expr.Op("$setWindowFields", bson.D{{Key: "sortBy", Value: c.byNumber(1)}, {Key: "output", Value: bson.D{
-				{Key: name, Value: bson.D{{Key: "$sum", Value: size(array)}, {Key: "window", Value: bson.D{
+				{Key: end, Value: bson.D{{Key: "$sum", Value: size(array)}, {Key: "window", Value: bson.D{
 					{Key: "documents", Value: bson.A{"unbounded", "current"}}}}}}}}}),
 			expr.Op("$match", expr.Op("$expr", expr.Op("$and",
-				expr.Op("$gt", expr.Field(name), offset), expr.Op("$lt", start, offset+limit)))),
+				expr.Op("$gt", expr.Field(end), offset), expr.Op("$lt", start, offset+limit)))),
 			expr.Op("$sort", c.byNumber(1)),
 			expr.Op("$project", bson.D{{Key: "_id", Value: 0}, {Key: "items", Value: expr.Op("$slice", array,
-				expr.Op("$max", 0, expr.Op("$subtract", offset, start)), limit)}}),
+				expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, start))), limit)}}),
 		})
 	}))
 	for _, doc := range docs {
 		arrays = append(arrays, doc.Lookup("items"))
 	}
-	return append(arrays, s.Items), s.Total, err
-}
-
-// slice reads what the parent holds of a page: it has the last elements.
-func (c *core) slice(ctx context.Context, id bson.RawValue, offset, limit int64) (state, error) {
-	array := c.array()
-	outside := expr.Op("$subtract", c.total(array), size(array))
-	before := expr.Op("$max", 0, expr.Op("$subtract", outside, offset)) // how many of the page lie outside
-	found, err := cursor.Collect(cursor.Decode[state](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.coll.Aggregate(ctx, mongo.Pipeline{
-			expr.Op("$match", c.parent(id)),
-			expr.Op("$project", c.state(expr.Element("items", expr.Cond(expr.Op("$gte", before, limit), bson.A{},
-				expr.Op("$slice", array, expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, outside))),
-					expr.Op("$toInt", expr.Op("$max", 1, expr.Op("$subtract", limit, before)))))))),
-		})
-	}))
-	if err == nil && len(found) == 0 {
-		err = mongo.ErrNoDocuments
-	}
-	var s state
-	if len(found) > 0 {
-		s = found[0]
-	}
-	return s, usable(s, err)
+	return arrays, err
 }
 
 // TotalExpression is the number of a parent's elements, for a $project of your own

@@ -8,11 +8,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Remove takes the last element that equals e out of a list and reports whether
@@ -22,11 +20,11 @@ import (
 // Repeated after an unknown outcome it removes from a list that is no set a second
 // element, if there is one.
 //
-// Cost: 1 round trip, 1 document written, found by _id, if the parent holds the
-// element or has no overflow; else 4, 2 documents written (5 if there is none: the
-// parent is written twice).
-// 5 more if an overflow document is empty then; folding back 4 more, 6 if that
-// overflow document still has elements.
+// Cost: 1 round trip, 1 document written, found by _id, if the parent has no overflow.
+// Outliers: 3, 1 document written, if the parent holds the element; else 5, 2
+// documents written (6 if there is none, the parent written twice).
+// An overflow document that is empty then is deleted: 4 more, the parent written
+// twice more. Folding back: 5 more, 6 after a removal from the parent.
 func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, err error) {
 	defer fault.In(&err, "outlier: remove")
 	raw, err := l.c.id(id)
@@ -44,61 +42,52 @@ func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, er
 // counts down in the parent first: so no two of them run at the same time.
 func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, err error) {
 	for {
-		before, err := c.removeInside(ctx, id, x, c.own(), 0)
-		switch {
-		case errors.Is(err, mongo.ErrNoDocuments):
-			_, err := c.read(ctx, cursor.Primary(c.coll), id)
-			if err != nil {
-				return false, err
-			}
-			continue // adopted or inserted meanwhile
-		case err != nil:
-			return false, err
-		case before.Held && before.Flag && before.Total-1 <= int64(c.o.FoldBack):
-			if err := c.arrange(ctx, id); err != nil && !errors.Is(err, fault.ErrNotFound) {
-				return false, err
-			}
-			return true, nil
-		case before.Held || !before.Flag:
-			return before.Held, nil
+		result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", c.typical())), c.removal(x, 0))
+		if err != nil || result.MatchedCount > 0 {
+			return err == nil && result.ModifiedCount > 0, err
 		}
-		var again bool
+		result, err = c.coll.UpdateOne(ctx, c.parent(id, c.holds(x), expr.Element("$expr", c.outlier())), c.removal(x, 0))
+		if err != nil {
+			return false, err
+		}
+		if result.MatchedCount > 0 {
+			s, err := c.read(ctx, id, c.state())
+			if err == nil && s.Flag && s.Total <= int64(c.o.FoldBack) {
+				err = c.arrange(ctx, id)
+			}
+			if errors.Is(err, fault.ErrNotFound) { // deleted meanwhile
+				err = nil
+			}
+			return err == nil, err
+		}
+		again := false
 		err = txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) (err error) {
 			removed, again, err = c.removeOutside(ctx, id, x)
 			return err
 		})
 		if err != nil || !again {
-			return removed, err
+			return removed && err == nil, err
+		}
+		if _, err := c.read(ctx, id, c.state()); err != nil {
+			return false, err
 		}
 	}
 }
 
-// removeInside takes the last x out of the array of a parent and returns the parent
-// as it was before. The total of an outlier counts down by what was removed, but at
-// least by this many.
-func (c *core) removeInside(ctx context.Context, id, x bson.RawValue, guard bson.D, least int) (before state, err error) {
+// removal is the update that takes the last x out of the array of a parent. The
+// total of an outlier counts down by what was removed, but at least by this many.
+func (c *core) removal(x bson.RawValue, least int) mongo.Pipeline {
 	array, total := c.array(), expr.Field(c.o.TotalField)
 	held := expr.Op("$in", expr.Literal(x), array)
 	typical := any(total)
 	if c.o.CountTypical {
 		typical = expr.Cond(held, expr.Op("$subtract", size(array), 1), total)
 	}
-	doc, again, err := c.modify(ctx, c.parent(id, expr.Element("$expr", guard)), mongo.Pipeline{expr.Op("$set", bson.D{
+	return mongo.Pipeline{expr.Op("$set", bson.D{
 		{Key: c.o.ArrayField, Value: c.withoutLast(x)},
 		{Key: c.o.TotalField, Value: expr.Cond(c.flagged(),
 			expr.Op("$subtract", total, expr.Op("$max", least, expr.Cond(held, 1, 0))), typical)},
-	})}, c.state(expr.Element("held", held)))
-	switch {
-	case err != nil:
-		return before, err
-	case again:
-		items, err := c.values(doc)
-		before.Held = distinct(items)[value.Key(x)]
-		before.Flag, _ = doc.Lookup(c.o.FlagField).BooleanOK()
-		before.Total, _ = doc.Lookup(c.o.TotalField).AsInt64OK()
-		return before, err
-	}
-	return before, bson.Unmarshal(doc, &before)
+	})}
 }
 
 // withoutLast is the array without the last x. An array without x stays what it is, also
@@ -115,9 +104,12 @@ func (c *core) withoutLast(x bson.RawValue) bson.D {
 }
 
 // removeOutside removes in a transaction, from the parent or its overflow documents.
-// again says that the parent is no outlier any more.
+// again says that the parent is no outlier, or not there.
 func (c *core) removeOutside(ctx context.Context, id, x bson.RawValue) (removed, again bool, err error) {
-	before, err := c.removeInside(ctx, id, x, c.outlier(), 1)
+	var before state
+	err = c.coll.FindOneAndUpdate(ctx, c.parent(id, expr.Element("$expr", c.outlier())), c.removal(x, 1),
+		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(
+			c.state(expr.Element("held", expr.Op("$in", expr.Literal(x), c.array()))))).Decode(&before)
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return false, true, nil

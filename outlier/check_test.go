@@ -1,0 +1,268 @@
+package outlier_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/examples/data"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/outlier"
+)
+
+// problems is what Check finds, as text, sorted.
+func problems[ID, E any](t testing.TB, lists *outlier.Lists[ID, E], work *mongopatterns.Work) []string {
+	t.Helper()
+	out := []string{}
+	for _, p := range collect(t, lists.Check(t.Context(), work)) {
+		if p.Kind == outlier.Orphan {
+			p.ID = bson.RawValue{} // not the same each time
+		}
+		out = append(out, strings.TrimPrefix(p.String(), "outlier: parents "))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Every kind of damage is found and named, and repaired as the documentation says.
+func TestCheckAndRepair(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll, extras := db.Collection("parents"), db.Collection("extras")
+	lists := newLists[string, string](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: true})
+	items := func(s string) bson.E { return bson.E{Key: "items", Value: array(strings.Split(s, ""))} }
+	flagged := []bson.E{{Key: "items_overflow", Value: true}, {Key: "items_total", Value: 2}, {Key: "items_moved", Value: bson.NewObjectID()}}
+	for _, id := range []string{"a fine", "b total", "c NaN", "d unflagged", "e over", "f twice"} {
+		insert(t, coll, bson.D{{Key: "_id", Value: id}})
+		add(t, lists, id, strings.Split("abcdefgh", "")...) // ab cd ef, gh
+	}
+	insert(t, coll,
+		append(bson.D{{Key: "_id", Value: "g flagged"}, items("ab")}, flagged...),
+		bson.D{{Key: "_id", Value: "h over"}, items("abcdefghi")},
+		bson.D{{Key: "_id", Value: "i twice inside"}, items("abca")},
+		bson.D{{Key: "_id", Value: "j text"}, {Key: "items", Value: "abcd"}},
+		append(bson.D{{Key: "_id", Value: "k text outside"}, items("a")}, flagged...),
+		bson.D{{Key: "_id", Value: "l fine"}, {Key: "items_overflow", Value: false}},
+	)
+	set(t, coll, lists.Filter("b total"), bson.D{{Key: "$set", Value: bson.D{{Key: "items_total", Value: 7}}}})
+	set(t, coll, lists.Filter("c NaN"), bson.D{{Key: "$set", Value: bson.D{{Key: "items_total", Value: math.NaN()}}}})
+	set(t, coll, lists.Filter("d unflagged"), bson.D{{Key: "$unset", Value: bson.D{{Key: "items_overflow", Value: ""}}}})
+	set(t, coll, lists.Filter("e over"), bson.D{{Key: "$push", Value: bson.D{{Key: "items", Value: bson.D{{Key: "$each", Value: bson.A{"x", "y", "z"}}}}}}})
+	set(t, coll, lists.Filter("f twice"), bson.D{{Key: "$push", Value: bson.D{{Key: "items", Value: "b"}}}})
+	insert(t, extras,
+		bson.D{{Key: "parent", Value: "f twice"}, {Key: "n", Value: 7}, items("bzdz")},
+		bson.D{{Key: "parent", Value: "k text outside"}, {Key: "n", Value: 1}, {Key: "items", Value: "c"}},
+		bson.D{{Key: "parent", Value: "m gone"}, {Key: "n", Value: 3}, items("xy")}, bson.D{{Key: "parent", Value: "m gone"}, {Key: "n", Value: 4}, items("z")})
+	want := []string{
+		`"b total": wrong total: items_total is 7, want 8`,
+		`"c NaN": wrong total: items_total is NaN, want 8`,
+		`"d unflagged": wrong flag: items_overflow: 3 overflow documents`,
+		`"e over": over bounds: items: 5 elements`,
+		`"e over": wrong total: items_total is 8, want 11`,
+		`"f twice": duplicate: items is "b": 3 times`,
+		`"f twice": duplicate: items is "d": 2 times`,
+		`"f twice": duplicate: items is "z": 2 times`,
+		`"f twice": wrong total: items_total is 8, want 13`,
+		`"g flagged": wrong flag: items_overflow is true: 0 overflow documents`,
+		`"h over": over bounds: items: 9 elements`,
+		`"i twice inside": duplicate: items is "a": 2 times`,
+		`"j text": not an array: items`,
+		`"k text outside": not an array: items: of an overflow document`,
+		`outlier: extras: orphan: parent is "m gone": 2 overflow documents`,
+	}
+	equal(t, want, problems(t, lists, nil))
+	one := &mongopatterns.Work{Filter: bson.M{"_id": "d unflagged"}}
+	equal(t, want[2:3], problems(t, lists, one))
+	for range lists.Check(t.Context(), nil) { // can be left
+		break
+	}
+	count := func(work *mongopatterns.Work, want mongopatterns.Result) {
+		t.Helper()
+		result, err := lists.Repair(t.Context(), work)
+		if err != nil {
+			t.Error(err)
+		}
+		equal(t, want, result)
+	}
+	count(&mongopatterns.Work{DryRun: true}, mongopatterns.Result{Examined: 12, Done: 9, Remaining: 2})
+	equal(t, want, problems(t, lists, nil))
+	count(one, mongopatterns.Result{Examined: 1, Done: 1})
+	var last mongopatterns.Result
+	count(&mongopatterns.Work{BatchSize: 2, Progress: func(r mongopatterns.Result) { last = r }}, mongopatterns.Result{Examined: 12, Done: 8, Remaining: 2})
+	if last.Done != 8 {
+		t.Error(last)
+	}
+	equal(t, want[12:14], problems(t, lists, nil))
+	for id, want := range map[string]string{
+		"a fine": "abcdefgh", "b total": "abcdefgh", "c NaN": "abcdefgh", "d unflagged": "abcdefgh",
+		"e over": "abcdefghxyz", "f twice": "abcdefzgh", "g flagged": "ab", "h over": "abcdefghi", "i twice inside": "abc",
+	} {
+		if got := strings.Join(collect(t, lists.All(t.Context(), id)), ""); got != want {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+	if _, err := lists.Repair(t.Context(), &mongopatterns.Work{BatchSize: -1}); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// What the server refuses is counted and named, and holds nothing up; in a
+// transaction of the caller's it ends the call.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4})
+	for id := range 3 {
+		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: id}, {Key: "items", Value: ints(0, 9)}})
+	}
+	if err := db.RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "parents"}, {Key: "validator", Value: bson.D{{Key: "$or", Value: bson.A{
+		bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: 1}}}}, bson.D{{Key: "items_total", Value: bson.D{{Key: "$exists", Value: false}}}}}}}}}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	result, err := lists.Adopt(t.Context(), nil)
+	if err != nil || result.Done != 2 || result.Failed != 1 || result.Failures[0].ID.Int32() != 1 {
+		t.Error(result, err)
+	}
+	err = mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+		_, err := lists.Repair(ctx, nil)
+		return err
+	})
+	if err == nil || !strings.HasPrefix(err.Error(), "outlier: repair: _id 1: ") {
+		t.Error(err)
+	}
+}
+
+// Adopt beside writers, some of which do not know the pattern yet; Repair finishes.
+// No element is lost.
+func TestAdoptBesideWriters(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 5, OverflowMaxCount: 5})
+	const parents = 6
+	for id := range parents {
+		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: id}, {Key: "items", Value: ints(0, 20)}})
+	}
+	var group sync.WaitGroup
+	for _, from := range []int{100, 200} {
+		group.Go(func() {
+			for i := range 5 {
+				for id := range parents {
+					if from == 100 {
+						add(t, lists, id, from+i)
+					} else {
+						set(t, db.Collection("parents"), lists.Filter(id), bson.D{{Key: "$push", Value: bson.D{{Key: "items", Value: from + i}}}})
+					}
+				}
+			}
+		})
+	}
+	if _, err := lists.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 1}); err != nil {
+		t.Error(err)
+	}
+	group.Wait()
+	if _, err := lists.Repair(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for id := range parents {
+		items := collect(t, lists.All(t.Context(), id))
+		slices.Sort(items)
+		equal(t, slices.Concat(ints(0, 20), ints(100, 105), ints(200, 205)), items)
+	}
+	healthy(t, lists)
+}
+
+// Airports with more destinations than the bound become outliers, the others are not
+// written. Then the bound is lowered and raised.
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	routes, err := data.Routes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	destinations := map[string][]string{}
+	for _, r := range routes {
+		destinations[r.Origin] = append(destinations[r.Origin], r.Destination)
+	}
+	for _, counted := range []bool{false, true} {
+		db := mongotest.Database(t)
+		var docs []any
+		for origin, all := range destinations {
+			docs = append(docs, bson.D{{Key: "_id", Value: origin}, {Key: "destinations", Value: all}})
+		}
+		insert(t, db.Collection("parents"), docs...)
+		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: "text"}, {Key: "destinations", Value: "x"}})
+		for i, bound := range []int{100, 60, 90, 1000} {
+			lists := newLists[string, string](t, db, &outlier.Options{
+				ArrayField: "destinations", ParentField: "airport", Set: true, MaxCount: bound, OverflowMaxCount: 40, CountTypical: counted,
+			})
+			report, err := lists.Distribution(t.Context(), nil, bound)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dry, err := lists.Adopt(t.Context(), &mongopatterns.Work{DryRun: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := lists.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 7})
+			if err != nil || result.Remaining != 1 || result.Done != dry.Done || !counted && i == 0 && result.Done != report.Caps[0].Outliers {
+				t.Fatal(result, dry, report, err)
+			}
+			if again, err := lists.Adopt(t.Context(), nil); err != nil || again.Done != 0 {
+				t.Error(again, err)
+			}
+			for airport, want := range destinations {
+				if len(want) > bound || len(want)%7 == 0 { // a few of the typical will do
+					equal(t, want, collect(t, lists.All(t.Context(), airport)))
+				}
+			}
+			n := count(t, db.Collection("parents"), lists.OutliersFilter())
+			if (n == 0) != (bound == 1000) {
+				t.Errorf("%d: %d outliers", bound, n)
+			}
+			if got := problems(t, lists, nil); len(got) != 1 {
+				t.Error(got)
+			}
+		}
+		for _, doc := range stored(t, db.Collection("parents"), nil, "destinations_total") {
+			if len(doc) != 2 {
+				t.Fatal(doc) // all are as they were
+			}
+		}
+	}
+}
+
+func TestDistribution(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 5})
+	empty, err := lists.Distribution(t.Context(), nil, 3)
+	if err != nil {
+		t.Error(err)
+	}
+	equal(t, outlier.Distribution{Caps: []outlier.Cap{{MaxCount: 3}}}, empty)
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: "no"}}, bson.D{{Key: "_id", Value: "text"}, {Key: "items", Value: "x"}})
+	for id, n := range []int{1, 3, 3, 10, 25} {
+		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: id}})
+		add(t, lists, id, ints(0, n)...)
+	}
+	got, err := lists.Distribution(t.Context(), bson.M{}, 3, 10, 100)
+	if err != nil {
+		t.Error(err)
+	}
+	equal(t, outlier.Distribution{Documents: 7, Elements: 42, Longest: 25, Caps: []outlier.Cap{
+		{MaxCount: 3, Outliers: 2, Over: 29}, {MaxCount: 10, Outliers: 1, Over: 15}, {MaxCount: 100}}}, got)
+	usual, err := lists.Distribution(t.Context(), bson.D{{Key: "_id", Value: 4}})
+	if err != nil || len(usual.Caps) != 13 || usual.Caps[12].MaxCount != 100_000 || usual.Documents != 1 {
+		t.Error(usual, err)
+	}
+	if _, err := lists.Distribution(t.Context(), nil, 0); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+}
