@@ -241,16 +241,20 @@ type sight struct {
 // not hold, nor the parent did.
 func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (s sight, err error) {
 	var rest any = literal(xs...)
-	stages := mongo.Pipeline{
-		expr.Op("$match", c.parent(id)),
-		expr.Op("$project", bson.D{
-			{Key: "own", Value: c.own()},
-			{Key: "moved", Value: expr.Cond(c.flagged(), expr.Field(c.o.MoveField), "$$REMOVE")},
-			{Key: "room", Value: c.room(xs)},
-			{Key: "items", Value: c.array()},
-		}),
+	seen := bson.D{
+		{Key: "own", Value: c.own()},
+		{Key: "moved", Value: expr.Cond(c.flagged(), expr.Field(c.o.MoveField), "$$REMOVE")},
+		{Key: "room", Value: c.room(xs)},
 	}
-	if c.o.Set {
+	stages := mongo.Pipeline{expr.Op("$match", c.parent(id)), expr.Op("$project", seen)}
+	switch {
+	case c.o.Set && len(xs) == 1: // what the parent holds shows when it is written
+		stages = append(stages, c.lookup("held", mongo.Pipeline{
+			expr.Op("$match", c.holdsAny(xs)), expr.Op("$limit", 1), expr.Op("$project", bson.D{{Key: "_id", Value: 1}}),
+		}))
+		rest = expr.Cond(expr.Op("$eq", "$held", bson.A{}), literal(xs...), bson.A{})
+	case c.o.Set:
+		stages[1] = expr.Op("$project", append(seen, expr.Element("items", c.array())))
 		stages = append(stages, c.lookup("held", mongo.Pipeline{
 			expr.Op("$match", c.holdsAny(xs)),
 			expr.Op("$project", bson.D{{Key: "_id", Value: 0}, {Key: "both", Value: expr.Op("$setIntersection", literal(xs...), c.array())}}),
