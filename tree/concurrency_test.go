@@ -17,20 +17,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
 // opsEach is the number of operations of each of 8 goroutines, for each
 // variant; TREE_TEST_OPS overrides it.
-func opsEach(t testing.TB, db *mongo.Database) int {
+func opsEach() int {
 	if n, err := strconv.Atoi(os.Getenv("TREE_TEST_OPS")); err == nil {
 		return n
 	}
-	if mongotest.Engine(t, db) == "secantus-py" {
-		return 12
-	}
-	return 100
+	return 40
 }
 
 // logged is a committed operation. The lock document counts restructurings in
@@ -93,7 +91,7 @@ func (k *known) drop(id string) {
 }
 
 func expected(err error) bool {
-	return errors.Is(err, tree.ErrNotFound) || errors.Is(err, tree.ErrParentNotFound) ||
+	return errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, tree.ErrParentNotFound) ||
 		errors.Is(err, tree.ErrCycle) || errors.Is(err, tree.ErrHasChildren) || lost(err)
 }
 
@@ -157,7 +155,7 @@ func TestConcurrent(t *testing.T) {
 				return err
 			}
 			var done, refused atomic.Int64
-			hammer(t, opsEach(t, db), func(r *rand.Rand, name string) error {
+			hammer(t, opsEach(), func(r *rand.Rand, name string) error {
 				var err error
 				id := ids.pick(r)
 				switch n := r.IntN(20); {
@@ -189,7 +187,7 @@ func TestConcurrent(t *testing.T) {
 						return err
 					}, func(m *model) { m.delete(id, policy) })
 				}
-				if errors.Is(err, tree.ErrNotFound) {
+				if errors.Is(err, mongopatterns.ErrNotFound) {
 					ids.drop(id)
 				}
 				if expected(err) {
@@ -283,7 +281,7 @@ func TestConcurrentOwnTransactions(t *testing.T) {
 			}
 			var inserted, deleted atomic.Int64
 			inserted.Add(int64(len(books)))
-			hammer(t, opsEach(t, db)/2, func(r *rand.Rand, name string) error {
+			hammer(t, opsEach()/2, func(r *rand.Rand, name string) error {
 				var err error
 				id := ids.pick(r)
 				switch n := r.IntN(20); {
@@ -299,7 +297,7 @@ func TestConcurrentOwnTransactions(t *testing.T) {
 					n64, err = tr.Delete(t.Context(), id, tree.DeletePolicy(n%4))
 					deleted.Add(n64)
 				}
-				if errors.Is(err, tree.ErrNotFound) {
+				if errors.Is(err, mongopatterns.ErrNotFound) {
 					ids.drop(id)
 				}
 				if expected(err) {
