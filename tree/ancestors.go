@@ -81,6 +81,21 @@ func (a ancestorArray) derive(_ node, chain []*spot) (bson.D, bool) {
 	return d(a.o.AncestorsField, arrayOf(ids), a.o.ParentField, lastID(chain)), true
 }
 
+// parents asks for all that the arrays name, to save a round trip a level.
+func (a ancestorArray) parents(nodes []node, known map[string]*spot) bson.D {
+	asked := map[string]bool{}
+	var ids []bson.RawValue
+	for _, n := range nodes {
+		for _, id := range append(n.ancestors[:len(n.ancestors):len(n.ancestors)], n.parent) {
+			if k := key(id); !asked[k] && known[k] == nil {
+				asked[k] = true
+				ids = append(ids, id)
+			}
+		}
+	}
+	return a.byIDs(ids)
+}
+
 func (a ancestorArray) uproot(n node) []mongo.WriteModel {
 	return []mongo.WriteModel{update(a.byID(n.id), d("$set", a.place(nil)))}
 }

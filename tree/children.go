@@ -346,7 +346,7 @@ func (r childRefs) keepsParent() bool               { return false }
 func (r childRefs) own(n node) string               { return key(n.id) }
 func (r childRefs) ref(node) (string, bool, string) { return "", false, "" }
 func (r childRefs) names(n node) []bson.RawValue    { return n.children }
-func (r childRefs) parents(nodes []node) bson.D {
+func (r childRefs) parents(nodes []node, _ map[string]*spot) bson.D {
 	return r.in(r.o.ChildrenField, d("$in", idsOf(nodes)))
 }
 func (r childRefs) link() string                        { return r.o.ChildrenField }

@@ -3,6 +3,7 @@ package tree_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sort"
 	"testing"
@@ -153,6 +154,41 @@ func TestAdopt(t *testing.T) {
 					t.Errorf("lost a field: %v", doc)
 				}
 			}
+		})
+	}
+}
+
+// TestAdoptOrder: siblings and roots without a position come in the order of _id.
+func TestAdoptOrder(t *testing.T) {
+	for _, v := range []variant{
+		{name: "order", rep: tree.AncestorArray, opts: tree.Options{OrderField: "pos"}, ordered: true, roots: true},
+		{name: "path", rep: tree.MaterializedPath, opts: tree.Options{OrderField: "pos"}, ordered: true, roots: true},
+		{name: "children", rep: tree.ChildReferences, ordered: true},
+		{name: "nested", rep: tree.NestedSets, ordered: true, roots: true},
+		{name: "sku", rep: tree.NestedSets, ordered: true, roots: true, opts: tree.Options{IDField: "sku"}},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := v.open(t, coll)
+			for i, id := range []string{"e", "c", "d", "b", "a"} { // the IDs in no order
+				putDocs(t, coll, dd("_id", fmt.Sprint("r", id), "sku", fmt.Sprint(i, "r", id)),
+					dd("_id", fmt.Sprint("k", id), "sku", fmt.Sprint(i, "k", id), "parent", map[string]string{"_id": "rc", "sku": "1rc"}[v.idField()]))
+			}
+			if _, err := tr.Adopt(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			healthy(t, tr)
+			names := func(ids []string) []string {
+				for i, id := range ids {
+					ids[i] = id[len(id)-2:]
+				}
+				return ids
+			}
+			if v.roots {
+				v.want(t, "roots", names(v.ids(t, tr.Roots(t.Context()))), "ra", "rb", "rc", "rd", "re")
+			}
+			v.want(t, "children", names(v.ids(t, tr.Children(t.Context(), map[string]string{"_id": "rc", "sku": "1rc"}[v.idField()]))), "ka", "kb", "kc", "kd", "ke")
 		})
 	}
 }

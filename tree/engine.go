@@ -127,7 +127,7 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 		if len(ask) == 0 {
 			break
 		}
-		found, err := e.from.findAll(ctx, e.from.rep.parents(ask))
+		found, err := e.from.findAll(ctx, e.from.rep.parents(ask, e.known))
 		if err != nil {
 			return nil, err
 		}
@@ -278,10 +278,15 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 		if counts {
 			want = append(want, bson.E{Key: e.to.o.ChildCountField, Value: int64(len(mine))})
 		}
+		var set bson.D // all in one write
 		for _, el := range want {
 			if f, ok := e.compare(n, el); ok {
+				set = append(set, bson.E{Key: el.Key, Value: f.Want})
 				found = append(found, f)
 			}
+		}
+		if len(set) > 0 {
+			found[len(found)-1].writes = []mongo.WriteModel{update(e.to.byID(n.id), d("$set", set))}
 		}
 		if !e.catchUp {
 			found = append(found, e.disorder(n, mine)...)
@@ -329,8 +334,8 @@ func (e *engine) compare(n node, want bson.E) (finding, bool) {
 	if err != nil || same(have, v) || isNull(have) && isNull(v) && slices.Contains(e.from.rep.fields(), want.Key) {
 		return finding{}, false
 	}
-	f := e.finding(kind, n, want.Key, "", update(e.to.byID(n.id), d("$set", d(want.Key, v))))
-	f.Want = v
+	f := e.finding(kind, n, want.Key, "")
+	f.Want, f.writes = v, []mongo.WriteModel{} // look writes it
 	return f, true
 }
 
@@ -474,7 +479,7 @@ func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mong
 				switch {
 				case f.renumber:
 					numbers = true
-				case len(f.writes) == 0, f.uproot && !e.to.o.MakeRoots, e.quick && f.moves:
+				case f.writes == nil, f.uproot && !e.to.o.MakeRoots, e.quick && f.moves:
 					left[k] = true
 				case f.moves && placed[k]: // one change of place a pass
 				default:

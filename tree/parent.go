@@ -99,7 +99,7 @@ func (p parentField) ref(n node) (string, bool, string) {
 	return key(n.parent), false, ""
 }
 
-func (p parentField) parents(nodes []node) bson.D {
+func (p parentField) parents(nodes []node, _ map[string]*spot) bson.D {
 	ids := make([]bson.RawValue, len(nodes))
 	for i, n := range nodes {
 		ids[i] = n.parent

@@ -440,17 +440,22 @@ func (p pathShape) ref(n node) (string, bool, string) {
 func (p pathShape) keepsParent() bool          { return false }
 func (p pathShape) names(node) []bson.RawValue { return nil }
 
-func (p pathShape) parents(nodes []node) bson.D {
+// parents asks for all that the paths name, to save a round trip a level.
+func (p pathShape) parents(nodes []node, known map[string]*spot) bson.D {
+	seen, branches := map[string]bool{}, bson.A{}
 	if p.byIDs() {
 		var ids []bson.RawValue
 		for _, n := range nodes {
-			_, last := p.last(n.path)
-			id, _ := segmentID(last, n.id)
-			ids = append(ids, id)
+			for _, s := range p.segments(n.path) {
+				id, ok := segmentID(s, n.id)
+				if k := key(id); ok && !seen[k] && known[k] == nil {
+					seen[k] = true
+					ids = append(ids, id)
+				}
+			}
 		}
 		return p.core.byIDs(ids)
 	}
-	seen, branches := map[string]bool{}, bson.A{}
 	for _, n := range nodes {
 		if !seen[n.path] {
 			seen[n.path] = true

@@ -135,8 +135,9 @@ type source interface {
 	ref(n node) (key string, root bool, broken string)
 	// names are the children that a node names.
 	names(n node) []bson.RawValue
-	// parents matches the parents of nodes.
-	parents(nodes []node) bson.D
+	// parents matches the parents of nodes, and what else above them is cheap to ask
+	// for and not known.
+	parents(nodes []node, known map[string]*spot) bson.D
 	// kids are the children of nodes, in order. It takes 1 round trip.
 	kids(ctx context.Context, nodes []node) ([][]node, error)
 	// link is the field that ties parents and children; keepsParent says that it
