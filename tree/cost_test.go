@@ -42,7 +42,7 @@ func errOf[V any](_ V, err error) error { return err }
 // TestReadCosts: one round trip each, whatever the representation, found by an
 // index unless the documentation says otherwise.
 func TestReadCosts(t *testing.T) {
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+	each(t, some(), func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		db := coll.Database()
 		insertAll(t, v, tr, books)
@@ -353,7 +353,7 @@ func TestMoveCosts(t *testing.T) {
 
 // TestMaintenanceCosts: for a batch, and nothing written where nothing is wrong.
 func TestMaintenanceCosts(t *testing.T) {
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+	each(t, some(), func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		ctx := t.Context()
 		db := coll.Database()
 		within := func(name string, most cost, fn func() error) {

@@ -343,8 +343,8 @@ func TestLiftSameSegments(t *testing.T) {
 // TestOrderBesideInsert: what gives nodes a position under a parent conflicts
 // with an insertion there.
 func TestOrderBesideInsert(t *testing.T) {
-	for _, rep := range []tree.Representation{tree.ParentReferences, tree.AncestorArray, tree.MaterializedPath} {
-		for _, count := range []string{"", "n"} {
+	for rep, count := range map[tree.Representation]string{tree.ParentReferences: "", tree.AncestorArray: "n", tree.MaterializedPath: ""} {
+		{
 			for name, call := range map[string]func(ctx context.Context, tr *anyTree) error{
 				"move":        func(ctx context.Context, tr *anyTree) error { return tr.Move(ctx, "X", tr.Under("P")) },
 				"move within": func(ctx context.Context, tr *anyTree) error { return tr.Move(ctx, "K", tr.Under("P")) },
