@@ -123,8 +123,6 @@ func (a ancestorArray) below(_ context.Context, n, x node) (bool, error) {
 	return holds(n.lineage(), x.id), nil
 }
 
-func (a ancestorArray) accept(bson.D) error { return nil }
-
 // adopted refuses a node whose ancestors do not end with its parent: what is
 // above it, and so whether a move closes a cycle, cannot be told.
 func (a ancestorArray) adopted(n node) error {

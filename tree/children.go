@@ -12,11 +12,13 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 // childRefs: {_id, children: […]}.
-type childRefs struct{ *core }
+type childRefs struct {
+	*core
+	defaults
+}
 
 func (r childRefs) settings() []config.Setting {
 	return []config.Setting{config.Name("Options.ChildrenField", &r.o.ChildrenField, ""), r.o.unordered()}
@@ -24,9 +26,6 @@ func (r childRefs) settings() []config.Setting {
 
 func (r childRefs) fields() []string  { return []string{r.o.ChildrenField} }
 func (r childRefs) keys() []indexKeys { return []indexKeys{{fields: []string{r.o.ChildrenField}}} }
-
-func (r childRefs) except(string) bson.D { return nil }
-func (r childRefs) usable(node) error    { return nil }
 
 func (r childRefs) up(match any, levels int) mongo.Pipeline {
 	id := r.o.IDField
@@ -75,16 +74,11 @@ func (r childRefs) leaves() mongo.Pipeline {
 	return mongo.Pipeline{r.match(r.o.ChildrenField+".0", d("$exists", false))}
 }
 
-func (r childRefs) childrenOf(n node) (bson.D, bool)       { return r.byIDs(n.children), true }
-func (r childRefs) descendantsOf(node, int) (bson.D, bool) { return nil, false }
-func (r childRefs) rootsMatch() bson.D                     { return nil }
-func (r childRefs) above(node) ([]bson.RawValue, int)      { return nil, -1 }
-func (r childRefs) width(node) int64                       { return -1 }
-func (r childRefs) parentsOf(id bson.RawValue) bson.D      { return r.in(r.o.ChildrenField, equal(id)) }
+func (r childRefs) childrenOf(n node) (bson.D, bool)  { return r.byIDs(n.children), true }
+func (r childRefs) rootsMatch() bson.D                { return nil }
+func (r childRefs) parentsOf(id bson.RawValue) bson.D { return r.in(r.o.ChildrenField, equal(id)) }
 
 // Writes.
-
-func (r childRefs) accept(bson.D) error { return nil }
 
 // target finds the parent that a position names and the index in its children,
 // -1 for the end, among nodes that were read. The children are taken without the
@@ -128,21 +122,13 @@ func (r childRefs) listing(pos position) []any {
 	return nil
 }
 
-// push is the write that makes id the child at an index. Next to a sibling its
-// filter holds only while the sibling is where it was read.
-func (r childRefs) push(parent node, at int, pos position, id bson.RawValue) mongo.WriteModel {
+// push is the write that makes id the child at an index, -1 for the end.
+func (r childRefs) push(parent bson.RawValue, at int, id bson.RawValue) mongo.WriteModel {
 	each := d("$each", bson.A{id})
-	match := r.byID(parent.id)
 	if at >= 0 {
 		each = append(each, bson.E{Key: "$position", Value: at})
 	}
-	if pos.sibling() {
-		if pos.kind == afterSibling {
-			at--
-		}
-		match = append(match, bson.E{Key: fmt.Sprintf("%s.%d", r.o.ChildrenField, at), Value: equal(pos.ref)})
-	}
-	return update(match, append(d("$push", d(r.o.ChildrenField, each)), r.count(1)...))
+	return update(r.byID(parent), append(d("$push", d(r.o.ChildrenField, each)), r.count(1)...))
 }
 
 func (r childRefs) unlink(parent, id bson.RawValue) mongo.WriteModel {
@@ -159,51 +145,34 @@ func (r childRefs) unlinkAll(id bson.RawValue) mongo.WriteModel {
 	return update(r.parentsOf(id), r.pulling(id))
 }
 
-// writeAll is write for parents that have to be as they were read: an insertion
-// changes their children without the lock.
-func (r childRefs) writeAll(ctx context.Context, models ...mongo.WriteModel) error {
-	if len(models) == 0 {
-		return nil
-	}
-	res, err := r.primary.BulkWrite(ctx, models)
-	if err == nil && res.MatchedCount < int64(len(models)) {
-		err = txn.Conflict("update parent")
-	}
-	return r.counted(err)
-}
-
 func (r childRefs) insert(ctx context.Context, doc bson.D, pos position) error {
 	doc = append(doc, bson.E{Key: r.o.ChildrenField, Value: bson.A{}})
 	if pos.kind == atRoot && !pos.first {
 		_, err := r.durable.InsertOne(ctx, doc)
 		return err
 	}
-	id := lookupD(doc, r.o.IDField)
 	return r.atomically(ctx, false, func(ctx context.Context) error {
-		if pos.kind == underParent { // without reading it
-			at := -1
-			if pos.first {
-				at = 0
-			}
-			res, err := r.primary.BulkWrite(ctx, []mongo.WriteModel{r.push(node{id: pos.ref}, at, pos, id)})
-			if err == nil && res.MatchedCount == 0 {
-				err = noParent(pos.ref)
-			}
+		parent, at := node{id: pos.ref}, -1
+		switch {
+		case pos.kind != underParent:
+			nodes, err := r.findAll(ctx, r.in("$or", append(r.listing(pos), d(r.o.IDField, equal(pos.ref)))))
 			if err != nil {
-				return r.counted(err)
+				return err
 			}
-			return r.create(ctx, doc, nil)
+			p, index, err := r.target(pos, nodes, bson.RawValue{})
+			if err != nil {
+				return err
+			}
+			parent, at = *p, index
+		case pos.first:
+			at = 0
 		}
-		nodes, err := r.findAll(ctx, r.in("$or", append(r.listing(pos), d(r.o.IDField, equal(pos.ref)))))
+		res, err := r.primary.BulkWrite(ctx, []mongo.WriteModel{r.push(parent.id, at, lookupD(doc, r.o.IDField))})
+		if err == nil && res.MatchedCount == 0 {
+			err = noParent(parent.id)
+		}
 		if err != nil {
-			return err
-		}
-		parent, at, err := r.target(pos, nodes, bson.RawValue{})
-		if err != nil {
-			return err
-		}
-		if err := r.writeAll(ctx, r.push(*parent, at, pos, id)); err != nil {
-			return err
+			return r.counted(err)
 		}
 		return r.create(ctx, doc, nil)
 	})
@@ -237,9 +206,9 @@ func (r childRefs) move(ctx context.Context, id bson.RawValue, pos position) err
 			if above {
 				return fmt.Errorf("%w: %s", ErrCycle, text(id))
 			}
-			models = append(models, r.push(*parent, at, pos, id))
+			models = append(models, r.push(parent.id, at, id))
 		}
-		return r.writeAll(ctx, models...)
+		return r.write(ctx, models...)
 	})
 }
 
@@ -275,7 +244,7 @@ func (r childRefs) remove(ctx context.Context, id bson.RawValue, policy DeletePo
 			models = append(models, r.unlink(p.id, id))
 			models = append(models, r.inherit(p, x)...)
 		}
-		return r.writeAll(ctx, models...)
+		return r.write(ctx, models...)
 	})
 	return deleted, err
 }
@@ -338,11 +307,8 @@ func (r childRefs) adopt(_ node, kids []bson.RawValue) bson.D {
 	return append(r.count(int64(len(kids))), d("$push", d(r.o.ChildrenField, d("$each", kids)))...)
 }
 
-func (r childRefs) settle(context.Context) (int64, error) { return 0, nil }
-
 // Maintenance.
 
-func (r childRefs) keepsParent() bool               { return false }
 func (r childRefs) own(n node) string               { return key(n.id) }
 func (r childRefs) ref(node) (string, bool, string) { return "", false, "" }
 func (r childRefs) names(n node) []bson.RawValue    { return n.children }
@@ -351,7 +317,6 @@ func (r childRefs) parents(nodes []node, _ map[string]*spot) bson.D {
 }
 func (r childRefs) link() string                        { return r.o.ChildrenField }
 func (r childRefs) order() string                       { return "" }
-func (r childRefs) overlap(*engine, []node) []finding   { return nil }
 func (r childRefs) settled(n node) bool                 { return n.raw.Lookup(r.o.ChildrenField).Type != 0 }
 func (r childRefs) wrong() mongopatterns.ProblemKind    { return WrongChildren }
 func (r childRefs) derive(node, []*spot) (bson.D, bool) { return nil, true }
@@ -478,7 +443,7 @@ func (r childRefs) join(ctx context.Context, e *engine, nodes []node, spots []*s
 	for i, n := range nodes {
 		kids[i] = slices.DeleteFunc(kids[i], func(kid node) bool { return listed[key(kid.id)] })
 		if up := spots[i].ups; !spots[i].settled && !listed[key(n.id)] && len(up) == 1 && up[0].settled {
-			push := r.push(node{id: up[0].id}, -1, position{kind: underParent}, n.id)
+			push := r.push(up[0].id, -1, n.id)
 			found = append(found, e.finding(WrongChildren, n, "", "", push))
 		}
 	}

@@ -61,7 +61,7 @@ func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 		case !add && !holds(n.children, x):
 			return fmt.Errorf("%w: %s is not a child of %s", fault.ErrNotFound, text(x), text(p))
 		case !add:
-			return r.writeAll(ctx, r.unlink(p, x))
+			return r.write(ctx, r.unlink(p, x))
 		case holds(n.children, x):
 			return nil
 		}
@@ -72,6 +72,6 @@ func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 		if above {
 			return fmt.Errorf("%w: %s", ErrCycle, text(x))
 		}
-		return r.writeAll(ctx, r.push(n, -1, position{kind: underParent}, x))
+		return r.write(ctx, r.push(p, -1, x))
 	})
 }

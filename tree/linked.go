@@ -44,6 +44,7 @@ type linkage interface {
 	unadopted(x node) any
 	// rebase rewrites the descendants of x, which moves under parent.
 	rebase(x node, parent *node) []mongo.WriteModel
+	settle(ctx context.Context) (int64, error)
 	// lift rewrites the descendants of x to be those of heir, without x.
 	lift(x node, heir *node) []mongo.WriteModel
 	// cascade deletes a node and its descendants.
@@ -388,5 +389,3 @@ func placed(shape bson.D, field string) any {
 }
 
 func (l linked) adopt(parent node, kids []bson.RawValue) bson.D { return l.count(int64(len(kids))) }
-
-func (l linked) settle(context.Context) (int64, error) { return 0, nil }

@@ -3,7 +3,6 @@ package tree
 import (
 	"bytes"
 	"context"
-	"errors"
 	"iter"
 	"slices"
 
@@ -215,40 +214,18 @@ func copyTree(ctx context.Context, from, to *core, work *mongopatterns.Work) (mo
 	return l.result, err
 }
 
-// meanings says what a tree takes the fields for: those that it reads its shape from,
-// or those that it writes.
-func (c *core) meanings(writes bool) map[string]string {
-	out := map[string]string{}
-	for i, f := range c.rep.fields() {
-		if writes || f == c.rep.link() {
-			out[f] = c.kind.String() + string(rune('0'+i))
-		}
-	}
-	if c.rep.keepsParent() {
-		out[c.rep.link()] = "parent"
-	}
-	if c.rep.usable(node{badPath: errors.New("")}) != nil { // it reads segments
-		out[c.o.PathField] += " of " + c.o.SegmentField + " with " + c.o.PathDelimiter
-		if !writes {
-			out[c.o.SegmentField] = "segment"
-		}
-	}
-	if f := c.rep.order(); f != "" {
-		out[f] = "order"
-	}
-	if writes {
-		out[c.o.ChildCountField] = "count"
-	}
-	delete(out, "")
-	return out
-}
-
 // agree refuses trees of one collection where to writes, with another meaning, a
 // field that from reads.
 func agree(from, to *core) error {
-	reads := from.meanings(false)
-	for f, as := range to.meanings(true) {
-		if was := reads[f]; was != "" && was != as {
+	link, order := from.rep.link(), from.rep.order()
+	alike := from.rep.keepsParent() && to.rep.keepsParent() ||
+		from.kind == to.kind && from.o.PathDelimiter == to.o.PathDelimiter && from.o.SegmentField == to.o.SegmentField
+	for _, f := range append(to.rep.fields(), to.rep.order(), to.o.ChildCountField) {
+		switch {
+		case f == "", f != link && f != order && f != from.o.SegmentField:
+		case f == order && f == to.rep.order():
+		case f == link && f == to.rep.link() && alike:
+		default:
 			return fault.Invalid("the field %s has one meaning in the old tree and another in the new one", f)
 		}
 	}

@@ -136,8 +136,6 @@ func (s nestedSets) lastNumber(ctx context.Context) (int64, error) {
 	return max(last, after.left, after.right), nil
 }
 
-func (s nestedSets) accept(bson.D) error { return nil }
-
 func (s nestedSets) insert(ctx context.Context, doc bson.D, pos position) error {
 	return s.atomically(ctx, true, func(ctx context.Context) (err error) {
 		var ref node

@@ -14,7 +14,10 @@ import (
 
 // parentField is the reading side of every representation with the parent in a
 // field: parentRefs, ancestorArray, nestedSets.
-type parentField struct{ *core }
+type parentField struct {
+	*core
+	defaults
+}
 
 // except keeps out the nodes with an array for a parent: an equality would match its
 // elements. Such a node is an orphan.
@@ -62,11 +65,7 @@ func (p parentField) childrenOf(n node) (bson.D, bool) {
 	return p.in(p.o.ParentField, equal(n.id)), false
 }
 
-func (p parentField) descendantsOf(node, int) (bson.D, bool) { return nil, false }
-func (p parentField) rootsMatch() bson.D                     { return p.in(p.o.ParentField, nil) }
-func (p parentField) above(node) ([]bson.RawValue, int)      { return nil, -1 }
-func (p parentField) width(node) int64                       { return -1 }
-func (p parentField) usable(node) error                      { return nil }
+func (p parentField) rootsMatch() bson.D { return p.in(p.o.ParentField, nil) }
 
 // parentOf is the filter for a node's parent, nil for a root.
 func (p parentField) parentOf(n node) bson.D {
@@ -76,18 +75,10 @@ func (p parentField) parentOf(n node) bson.D {
 	return p.byID(n.parent)
 }
 
-func (p parentField) keepsParent() bool                 { return true }
-func (p parentField) own(n node) string                 { return key(n.id) }
-func (p parentField) names(node) []bson.RawValue        { return nil }
-func (p parentField) settled(node) bool                 { return false }
-func (p parentField) family([]node) bson.D              { return nil }
-func (p parentField) link() string                      { return p.o.ParentField }
-func (p parentField) order() string                     { return p.o.OrderField }
-func (p parentField) overlap(*engine, []node) []finding { return nil }
-
-func (p parentField) join(_ context.Context, _ *engine, _ []node, _ []*spot, kids [][]node) ([][]node, []finding, error) {
-	return kids, nil, nil
-}
+func (p parentField) keepsParent() bool { return true }
+func (p parentField) own(n node) string { return key(n.id) }
+func (p parentField) link() string      { return p.o.ParentField }
+func (p parentField) order() string     { return p.o.OrderField }
 
 func (p parentField) ref(n node) (string, bool, string) {
 	switch n.parent.Type {
@@ -132,10 +123,6 @@ func (c *core) sorting() []any {
 }
 
 func (p parentField) wrong() mongopatterns.ProblemKind { return WrongAncestors }
-
-func (p parentField) audit(context.Context, *engine, []node, []*spot, [][]node) ([]finding, error) {
-	return nil, nil
-}
 
 // cut makes the node of a cycle with the smallest ID a root.
 func (p parentField) cut(n node, s *spot) *finding { return p.cutSmallest(n, s) }
@@ -203,11 +190,6 @@ func (c *core) isAbove(ctx context.Context, x, n bson.RawValue) (bool, error) {
 	up, err := c.aggregate(ctx, c.rep.up(c.byID(n), 0))
 	return holds(idsOf(up), x), err
 }
-
-func (p parentRefs) adopted(node) error                    { return nil }
-func (p parentRefs) accept(bson.D) error                   { return nil }
-func (p parentRefs) rebase(node, *node) []mongo.WriteModel { return nil }
-func (p parentRefs) unadopted(node) any                    { return false }
 
 func (p parentRefs) lift(x node, heir *node) []mongo.WriteModel {
 	match, _ := p.childrenOf(x)

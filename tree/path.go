@@ -20,7 +20,10 @@ import (
 // only; "full" is a node's own path with its own segment, which is the path of
 // its children. Both ends have the delimiter, so ",A,B," is no prefix of
 // ",A,BA,".
-type pathShape struct{ *core }
+type pathShape struct {
+	*core
+	defaults
+}
 
 func (p pathShape) settings() []config.Setting {
 	all := []config.Setting{config.Name("Options.PathField", &p.o.PathField, ""), p.o.treeOnly(),
@@ -144,8 +147,6 @@ func (p pathShape) depthExpr(of any) bson.D {
 	return expr.Op("$size", expr.Op("$split", of, expr.Literal(p.o.PathDelimiter)))
 }
 
-func (p pathShape) except(string) bson.D { return nil }
-
 func (p pathShape) up(match any, levels int) mongo.Pipeline {
 	segments := expr.Filter(expr.Op("$split", p.pathExpr(), expr.Literal(p.o.PathDelimiter)), "s", expr.Op("$ne", expr.Var("s"), ""))
 	if p.byIDs() {
@@ -234,8 +235,6 @@ func (p pathShape) above(n node) (ids []bson.RawValue, depth int) {
 	return ids, len(segments)
 }
 
-func (p pathShape) width(node) int64 { return -1 }
-
 // Writes.
 
 // last divides a path into that of the parent and the parent's segment.
@@ -290,9 +289,6 @@ func (p pathShape) place(parent *node) bson.D {
 func (p pathShape) below(_ context.Context, n, x node) (bool, error) {
 	return strings.HasPrefix(p.full(n), p.full(x)), nil
 }
-
-func (p pathShape) adopted(node) error { return nil }
-func (p pathShape) unadopted(node) any { return false }
 
 // replace puts a new beginning to all paths that start with from.
 func (p pathShape) replace(from, to string) []mongo.WriteModel {
@@ -437,9 +433,6 @@ func (p pathShape) ref(n node) (string, bool, string) {
 	return key(id), false, ""
 }
 
-func (p pathShape) keepsParent() bool          { return false }
-func (p pathShape) names(node) []bson.RawValue { return nil }
-
 // parents asks for all that the paths name, to save a round trip a level.
 func (p pathShape) parents(nodes []node, known map[string]*spot) bson.D {
 	seen, branches := map[string]bool{}, bson.A{}
@@ -484,15 +477,9 @@ func (p pathShape) kids(ctx context.Context, nodes []node) ([][]node, error) {
 	return out, err
 }
 
-func (p pathShape) link() string                      { return p.o.PathField }
-func (p pathShape) order() string                     { return p.o.OrderField }
-func (p pathShape) overlap(*engine, []node) []finding { return nil }
+func (p pathShape) link() string  { return p.o.PathField }
+func (p pathShape) order() string { return p.o.OrderField }
 
-func (p pathShape) join(_ context.Context, _ *engine, _ []node, _ []*spot, kids [][]node) ([][]node, []finding, error) {
-	return kids, nil, nil
-}
-
-func (p pathShape) family([]node) bson.D             { return nil }
 func (p pathShape) settled(n node) bool              { return n.raw.Lookup(p.o.PathField).Type != 0 }
 func (p pathShape) wrong() mongopatterns.ProblemKind { return WrongPath }
 func (p pathShape) cut(n node, s *spot) *finding     { return p.cutSmallest(n, s) }

@@ -190,7 +190,7 @@ func (t *Tree[K, T]) Children(ctx context.Context, id K) iter.Seq2[T, error] {
 //
 // Cost: 1 round trip while the result fits in one reply (16 MB). The node by
 // ID and its siblings by the index that Children uses. A root, or a single child, of
-// ChildReferences: 2 more, and every node is examined for a root.
+// ChildReferences: 1 more, and every node is examined for a root.
 func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
 	found := t.each(ctx, "siblings", id, t.c.rep.siblings)
 	if t.c.rep.rootsMatch() != nil {
@@ -204,25 +204,13 @@ func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
 				return
 			}
 		}
-		if some {
-			return
+		if !some { // those beside a root, if it is one
+			t.each(ctx, "siblings", id, func(id any) mongo.Pipeline {
+				others := append(t.c.rep.roots(), expr.Op("$match", d(t.c.o.IDField, d("$ne", id))))
+				return concat(mongo.Pipeline{expr.Op("$match", t.c.byID(id))}, t.c.rep.roots()[1:], mongo.Pipeline{
+					expr.Op("$lookup", d("from", t.c.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
+			})(yield)
 		}
-		raw, err := t.c.id(id)
-		var up []node
-		if err == nil {
-			up, err = t.c.aggregate(ctx, t.c.rep.up(t.c.byID(raw), 1))
-		}
-		if err != nil {
-			var none T
-			fault.In(&err, "tree: siblings")
-			yield(none, err)
-			return
-		}
-		if len(up) != 1 {
-			return // unknown, or a single child
-		}
-		others := append(t.c.rep.roots(), expr.Op("$match", d(t.c.o.IDField, d("$ne", raw))))
-		t.all(ctx, "siblings", others)(yield)
 	}
 }
 

@@ -209,15 +209,15 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 func represent(c *core, kind Representation) representation {
 	switch kind {
 	case ParentReferences:
-		return linked{c, parentRefs{parentField{c}}}
+		return linked{c, parentRefs{parentField{core: c}}}
 	case AncestorArray:
-		return linked{c, ancestorArray{parentField{c}}}
+		return linked{c, ancestorArray{parentField{core: c}}}
 	case MaterializedPath:
-		return linked{c, pathShape{c}}
+		return linked{c, pathShape{core: c}}
 	case ChildReferences:
-		return childRefs{c}
+		return childRefs{core: c}
 	case NestedSets:
-		return nestedSets{parentField{c}}
+		return nestedSets{parentField{core: c}}
 	}
 	return nil
 }

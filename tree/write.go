@@ -2,8 +2,6 @@ package tree
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -119,7 +117,7 @@ func (t *Tree[K, T]) FindOrCreate(ctx context.Context, names []string, make func
 		return id, fault.Invalid("no names")
 	}
 	// follow ends with the last node, or the first name that is missing.
-	follow := func(ctx context.Context) (at bson.RawValue, missing int, err error) {
+	follow := func(ctx context.Context) (at bson.RawValue, done int, err error) {
 		for i, name := range names {
 			next, err := t.c.named(ctx, at, name)
 			if err != nil || next.Type == 0 {
@@ -129,13 +127,13 @@ func (t *Tree[K, T]) FindOrCreate(ctx context.Context, names []string, make func
 		}
 		return at, len(names), nil
 	}
-	at, missing, err := follow(ctx)
-	if err == nil && missing < len(names) {
+	at, done, err := follow(ctx)
+	if err == nil && done < len(names) {
 		err = t.c.atomically(ctx, true, func(ctx context.Context) error {
-			if at, missing, err = follow(ctx); err != nil {
+			if at, done, err = follow(ctx); err != nil {
 				return err
 			}
-			for _, name := range names[missing:] {
+			for _, name := range names[done:] {
 				doc, err := make(name)
 				if err != nil {
 					return err
@@ -180,8 +178,3 @@ func (c *core) named(ctx context.Context, parent bson.RawValue, name string) (bs
 	}
 	return nodes[0].id, nil
 }
-
-func isAbsent(err error) bool { return errors.Is(err, fault.ErrNotFound) }
-
-// refusal is an error that a document is at fault for.
-func refusal(id bson.RawValue, err error) error { return fmt.Errorf("%s: %w", text(id), err) }
