@@ -323,3 +323,40 @@ func TestConcurrentOwnTransactions(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckBesideMoves: work under way is no problem.
+func TestCheckBesideMoves(t *testing.T) {
+	for _, v := range some()[:5] {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			tr := v.open(t, mongotest.Database(t).Collection("nodes"))
+			if _, err := tr.Load(t.Context(), v.entries(forest(40)), tr.AsRoot(), nil); err != nil {
+				t.Fatal(err)
+			}
+			var movers sync.WaitGroup
+			for g := range 2 {
+				r := rand.New(rand.NewPCG(1, uint64(g)))
+				movers.Go(func() {
+					for range 15 {
+						err := tr.Move(t.Context(), fmt.Sprintf("n%d", r.IntN(40)), tr.Under(fmt.Sprintf("n%d", r.IntN(40))))
+						if err != nil && !expected(err) {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			done := make(chan bool)
+			go func() { movers.Wait(); close(done) }()
+			for busy := true; busy; {
+				for p, err := range tr.Check(t.Context(), &mongopatterns.Work{BatchSize: 7}) {
+					t.Error(p, err)
+				}
+				select {
+				case <-done:
+					busy = false
+				default:
+				}
+			}
+		})
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
@@ -32,8 +33,11 @@ type engine struct {
 	catchUp  bool // leave alone what is settled: Adopt
 	quick    bool // only what is derived, nothing that moves a node
 	known    map[string]*spot
+	fresh    []string // keys of known since the last look
 	counter  int64
 	index    int // of Tarjan's algorithm
+
+	dry, moved, renumber bool // of run
 }
 
 const knownMax = 200_000
@@ -173,6 +177,7 @@ func (e *engine) spot(n node) *spot {
 		s.settled, s.path = true, shape.path
 	}
 	e.known[k] = s
+	e.fresh = append(e.fresh, k)
 	return s
 }
 
@@ -251,58 +256,65 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 		found = append(found, more...)
 	}
 	for i, n := range nodes {
-		s := spots[i]
-		if e.catchUp && s.settled {
-			continue
-		}
 		var mine []node
 		if kids != nil {
 			mine = kids[i]
 		}
-		want, ok := bson.D(nil), false
-		if s.rooted {
-			want, ok = e.to.rep.derive(n, s.chain())
-		}
-		switch {
-		case !converts && (s.lost != "" || s.loop != nil):
-			found = append(found, e.misplaced(n, s))
-		case !ok && e.quick:
-			found = append(found, e.finding(Orphan, n, "", "no root leads to it"))
-		case !converts:
-		case !ok:
-			found = append(found, e.finding(Orphan, n, "", "no root leads to it"))
-			continue
-		default:
-			want = append(want, e.to.rep.family(mine)...)
-		}
-		if counts {
-			want = append(want, bson.E{Key: e.to.o.ChildCountField, Value: int64(len(mine))})
-		}
-		var set bson.D // all in one write
-		for _, el := range want {
-			if f, ok := e.compare(n, el); ok {
-				set = append(set, bson.E{Key: el.Key, Value: f.Want})
-				found = append(found, f)
-			}
-		}
-		if len(set) > 0 {
-			found[len(found)-1].writes = []mongo.WriteModel{update(e.to.byID(n.id), d("$set", set))}
-		}
-		if !e.catchUp {
-			found = append(found, e.disorder(n, mine)...)
-		}
+		found = append(found, e.examine(n, spots[i], mine, counts)...)
 	}
 	return found, nil
 }
 
-// drop forgets the spots that no root leads to: an insertion, which the counter
+// examine compares one node with what it should hold.
+func (e *engine) examine(n node, s *spot, kids []node, counts bool) (found []finding) {
+	if e.catchUp && s.settled {
+		return nil
+	}
+	var want bson.D
+	placed := false
+	if s.rooted {
+		want, placed = e.to.rep.derive(n, s.chain())
+	}
+	converts := e.from != e.to
+	switch {
+	case !converts && (s.lost != "" || s.loop != nil):
+		found = append(found, e.misplaced(n, s))
+	case !placed && (converts || e.quick):
+		found = append(found, e.finding(Orphan, n, "", "no root leads to it"))
+		if converts {
+			return found
+		}
+	case converts:
+		want = append(want, e.to.rep.family(kids)...)
+	}
+	if counts {
+		want = append(want, bson.E{Key: e.to.o.ChildCountField, Value: int64(len(kids))})
+	}
+	var set bson.D // all in one write
+	for _, el := range want {
+		if f, ok := e.compare(n, el); ok {
+			set = append(set, bson.E{Key: el.Key, Value: f.Want})
+			found = append(found, f)
+		}
+	}
+	if len(set) > 0 {
+		found[len(found)-1].writes = []mongo.WriteModel{update(e.to.byID(n.id), d("$set", set))}
+	}
+	if !e.catchUp {
+		found = append(found, e.disorder(n, kids)...)
+	}
+	return found
+}
+
+// drop forgets what is new and no root leads to: an insertion, which the counter
 // does not show, may change that.
 func (e *engine) drop() {
-	for k, s := range e.known {
-		if !s.rooted {
+	for _, k := range e.fresh {
+		if s := e.known[k]; s != nil && !s.rooted {
 			delete(e.known, k)
 		}
 	}
+	e.fresh = nil
 }
 
 // misplaced is the problem of the way up.
@@ -382,20 +394,19 @@ func (e *engine) snapshot(ctx context.Context, look func(ctx context.Context) ([
 		found, err = look(ctx)
 		return err
 	})
+	if errors.Is(err, fault.ErrTransactionsUnsupported) { // a standalone server
+		return look(ctx)
+	}
 	return found, err
 }
 
-// nodesOf parses a batch.
-func (e *engine) nodesOf(batch []bson.Raw) []node {
+// suspects are the IDs of the nodes of a batch that have a finding at first sight.
+func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (ids []bson.RawValue, err error) {
 	nodes := make([]node, len(batch))
 	for i, raw := range batch {
 		nodes[i] = e.from.parse(raw)
 	}
-	return nodes
-}
-
-// suspects are the IDs of nodes that have a finding.
-func suspects(nodes []node, found []finding) (ids []bson.RawValue) {
+	found, err := e.look(ctx, nodes)
 	has := map[string]bool{}
 	for _, f := range found {
 		has[key(f.id)] = true
@@ -405,7 +416,7 @@ func suspects(nodes []node, found []finding) (ids []bson.RawValue) {
 			ids = append(ids, n.id)
 		}
 	}
-	return ids
+	return ids, err
 }
 
 // begin reads the counter that known goes with.
@@ -441,105 +452,107 @@ func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 		}
 	}
 	return maintain.Chain(crown, maintain.Check(ctx, e.from.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
-		nodes := e.nodesOf(batch)
-		found, err := e.look(ctx, nodes)
-		if err != nil || len(found) == 0 {
+		ids, err := e.suspects(ctx, batch)
+		if err != nil || len(ids) == 0 {
 			return nil, err
 		}
-		ids := suspects(nodes, found)
-		found, err = e.snapshot(ctx, func(ctx context.Context) ([]finding, error) {
-			return e.again(ctx, ids)
-		})
+		found, err := e.snapshot(ctx, func(ctx context.Context) ([]finding, error) { return e.again(ctx, ids) })
 		return problems(found), err
 	}))
 }
 
-// run writes the difference. moved says that ways up have changed, so that what was
-// looked at before may be wrong now.
-func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, moved bool, err error) {
-	if err := e.begin(ctx); err != nil {
-		return result, false, err
+// outcome is what becomes of findings: the nodes that are written and those that are
+// left, whether ways up change, and whether nested sets have to be numbered.
+type outcome struct {
+	done, left     map[string]bool
+	moves, numbers bool
+}
+
+// sift chooses the writes that may be made.
+func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) {
+	out.done, out.left = map[string]bool{}, map[string]bool{}
+	moved := map[string]bool{}
+	for _, f := range found {
+		k := key(f.id)
+		switch {
+		case f.renumber:
+			out.numbers = true
+		case f.writes == nil, f.uproot && !e.to.o.MakeRoots, e.quick && f.moves:
+			out.left[k] = true
+		case f.moves && moved[k]: // one change of place a pass
+		default:
+			moved[k] = moved[k] || f.moves
+			out.moves = out.moves || f.moves
+			out.done[k] = true
+			models = append(models, f.writes...)
+		}
 	}
-	renumber := e.from != e.to
-	dry := work != nil && work.DryRun
-	// write applies what may be, under the lock, and counts nodes.
-	write := func(ctx context.Context, look func(ctx context.Context) ([]finding, error), result *mongopatterns.Result) error {
-		var done, left map[string]bool
-		var moves, numbers bool
-		body := func(ctx context.Context) error {
+	return models, out
+}
+
+// apply looks again, under the lock, and writes.
+func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, look func(ctx context.Context) ([]finding, error)) error {
+	var models []mongo.WriteModel
+	var out outcome
+	var before int64
+	var err error
+	if e.dry {
+		var found []finding
+		if found, err = e.snapshot(ctx, look); err == nil {
+			_, out = e.sift(found)
+		}
+	} else {
+		err = e.to.exclusively(ctx, func(ctx context.Context, counter int64) error {
+			if before = counter; before != e.counter {
+				e.forget(before)
+			}
 			found, err := look(ctx)
 			if err != nil {
 				return err
 			}
-			done, left, moves, numbers = map[string]bool{}, map[string]bool{}, false, false
-			var models []mongo.WriteModel
-			placed := map[string]bool{}
-			for _, f := range found {
-				k := key(f.id)
-				switch {
-				case f.renumber:
-					numbers = true
-				case f.writes == nil, f.uproot && !e.to.o.MakeRoots, e.quick && f.moves:
-					left[k] = true
-				case f.moves && placed[k]: // one change of place a pass
-				default:
-					placed[k] = placed[k] || f.moves
-					moves = moves || f.moves
-					done[k] = true
-					models = append(models, f.writes...)
-				}
-			}
-			if dry {
-				return nil
-			}
+			models, out = e.sift(found)
 			return e.to.write(ctx, models...)
-		}
-		if dry {
-			_, err := e.snapshot(ctx, func(ctx context.Context) ([]finding, error) { return nil, body(ctx) })
-			if err != nil {
-				return err
-			}
-		} else {
-			var before int64
-			err := e.to.exclusively(ctx, func(ctx context.Context, counter int64) error {
-				if before = counter; before != e.counter {
-					e.forget(before)
-				}
-				return body(ctx)
-			})
-			if err != nil {
-				return err
-			}
-			if e.counter = before + 1; moves {
-				e.forget(e.counter)
-			}
-		}
-		result.Done += int64(len(done))
-		result.Remaining += int64(len(left))
-		moved, renumber = moved || moves, renumber || numbers
-		return nil
+		})
+		e.counter = before + 1
 	}
+	if err != nil || out.moves {
+		e.forget(e.counter)
+	}
+	if err == nil {
+		result.Done += int64(len(out.done))
+		result.Remaining += int64(len(out.left))
+		e.moved, e.renumber = e.moved || out.moves, e.renumber || out.numbers
+	}
+	return err
+}
+
+// run writes the difference. Afterwards moved says that ways up have changed, so that
+// what was looked at before may be wrong now.
+func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	if err := e.begin(ctx); err != nil {
+		return result, err
+	}
+	e.renumber = e.from != e.to
+	e.dry = work != nil && work.DryRun
+	var crowned mongopatterns.Result
 	if work == nil || work.Filter == nil {
 		found, err := e.crown(ctx)
 		if err == nil && len(found) > 0 {
-			err = write(ctx, e.crown, &result)
+			err = e.apply(ctx, &crowned, e.crown)
 		}
 		if err != nil {
-			return result, false, err
+			return result, err
 		}
 	}
-	crowned := result
 	result, err = maintain.Run(ctx, e.from.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw, _ mongopatterns.Work, result *mongopatterns.Result) error {
-		nodes := e.nodesOf(batch)
-		found, err := e.look(ctx, nodes)
-		if err != nil || len(found) == 0 {
+		ids, err := e.suspects(ctx, batch)
+		if err != nil || len(ids) == 0 {
 			return err
 		}
-		ids := suspects(nodes, found)
-		return write(ctx, func(ctx context.Context) ([]finding, error) { return e.again(ctx, ids) }, result)
+		return e.apply(ctx, result, func(ctx context.Context) ([]finding, error) { return e.again(ctx, ids) })
 	})
 	result.Add(crowned)
-	if err == nil && renumber && !dry {
+	if err == nil && e.renumber && !e.dry {
 		var n int64
 		if n, err = e.to.rep.settle(ctx); e.from == e.to {
 			result.Done += n
@@ -547,7 +560,7 @@ func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mong
 			result.Done = max(result.Done, n)
 		}
 	}
-	return result, moved && !dry, err
+	return result, err
 }
 
 // unknown reports a commit without an answer.

@@ -78,11 +78,12 @@ const maxPasses = 100
 func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: repair")
 	for pass := range maxPasses {
-		result, moved, err := newEngine(t.c, t.c).run(ctx, work)
+		e := newEngine(t.c, t.c)
+		result, err := e.run(ctx, work)
 		if pass > 0 { // what is left is what the last pass says
 			result.Examined, total.Remaining, total.Failed, total.Failures = 0, 0, 0, nil
 		}
-		if total.Add(result); err != nil || !moved {
+		if total.Add(result); err != nil || !e.moved || e.dry {
 			return total, err
 		}
 	}
@@ -127,11 +128,11 @@ func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total
 		}
 		catchUp := newEngine(from, t.c)
 		catchUp.catchUp = true
-		if total, _, err = catchUp.run(ctx, work); err != nil || t.c.o.OrderField == "" && t.c.o.ChildCountField == "" {
+		if total, err = catchUp.run(ctx, work); err != nil || t.c.o.OrderField == "" && t.c.o.ChildCountField == "" {
 			return total, err
 		}
 	}
-	again, _, err := e.run(ctx, work)
+	again, err := e.run(ctx, work)
 	if total.Examined > 0 {
 		again.Examined, again.Remaining = 0, 0
 	}
@@ -168,8 +169,7 @@ func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U],
 	if err := to.c.converting(ctx, from.c.rep.link()); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	result, _, err := newEngine(from.c, to.c).run(ctx, work)
-	return result, err
+	return newEngine(from.c, to.c).run(ctx, work)
 }
 
 // convertible reports whether a conversion is in place.
