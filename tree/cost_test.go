@@ -85,6 +85,14 @@ func TestReadCosts(t *testing.T) {
 			if !scans[name] {
 				v.indexed(t, db, name, got[0].Body)
 			}
+			if v.rep == tree.AncestorArray || v.name == "path" {
+				if alone := name == "Depth" || name == "IsDescendant"; alone != (got[0].Name == "find") {
+					t.Errorf("%s: %v", name, got.Names())
+				}
+			}
+			if plan := mongotest.Explain(t, db, got[0].Body); v.rep == tree.AncestorArray && name == "Descendants" && plan.Has("SORT") {
+				t.Errorf("%s does not stream: %v", name, plan)
+			}
 		}
 
 		// Filters: free where nothing has to be read first.

@@ -127,9 +127,8 @@ func elements(v bson.RawValue) []bson.RawValue {
 	return values
 }
 
-func key(v bson.RawValue) string        { return value.Key(v) }
-func same(a, b bson.RawValue) bool      { return value.Key(a) == value.Key(b) }
-func sameIDs(a, b []bson.RawValue) bool { return slices.EqualFunc(a, b, same) }
+func key(v bson.RawValue) string   { return value.Key(v) }
+func same(a, b bson.RawValue) bool { return value.Key(a) == value.Key(b) }
 
 func holds(ids []bson.RawValue, id bson.RawValue) bool {
 	return slices.ContainsFunc(ids, func(v bson.RawValue) bool { return same(v, id) })

@@ -84,9 +84,10 @@ func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) (err error
 //
 // Cost: a leaf 4 round trips (lock, node, children, commit), with children that move
 // 5 (and one command of updates). Cascade of AncestorArray 3 (lock, subtree, commit), of
-// the others 4, of ChildReferences 5; 1 more for each 50,000 descendants of
-// ParentReferences and ChildReferences. ChildCountField: 1 more for a leaf or Cascade, 2
-// for Cascade of AncestorArray; MakeRoots with an OrderField or NestedSets 1 or 2 more.
+// ParentReferences and MaterializedPath 4, of ChildReferences and NestedSets 5; 1 more for
+// each 50,000 descendants of ParentReferences and ChildReferences. ChildCountField: 1 more
+// for a leaf or Cascade, 2 for Cascade of AncestorArray. MakeRoots: with an OrderField 1
+// more, in NestedSets 2.
 func (t *Tree[K, T]) Delete(ctx context.Context, id K, policy DeletePolicy) (n int64, err error) {
 	defer fault.In(&err, "tree: delete")
 	raw, err := t.c.id(id)

@@ -506,40 +506,6 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// TestOrderRoom inserts at one place until siblings have to make room.
-func TestOrderRoom(t *testing.T) {
-	eachVariant(t, func(t *testing.T, v variant, tr *trees, _ *mongo.Collection) {
-		if v.opts.OrderField == "" {
-			t.Skip("no order field")
-		}
-		insertAll(t, v, tr, [][2]string{{"root", ""}, {"a", "root"}, {"z", "root"}})
-		want := []string{"a", "z"}
-		for i := range 40 {
-			id := fmt.Sprintf("n%02d", i)
-			pos, at := tr.After("a"), slices.Index(want, "a")+1
-			if i%2 == 1 {
-				pos, at = tr.Before("z"), slices.Index(want, "z")
-			}
-			if i%5 == 4 {
-				pos, at = tr.Before("a"), slices.Index(want, "a")
-			}
-			if _, err := tr.Insert(t.Context(), v.doc(id), pos); err != nil {
-				t.Fatal(err)
-			}
-			want = slices.Insert(want, at, id)
-			if i%5 == 4 { // and out of the way again
-				if err := tr.Move(t.Context(), id, tr.After("z")); err != nil {
-					t.Fatal(err)
-				}
-				want = slices.DeleteFunc(want, func(s string) bool { return s == id })
-				want = slices.Insert(want, slices.Index(want, "z")+1, id)
-			}
-		}
-		v.want(t, "children", v.ids(t, tr.Children(t.Context(), "root")), want...)
-		healthy(t, tr)
-	})
-}
-
 // TestIteratorsStop leaves iterators early and cancels them.
 func TestIteratorsStop(t *testing.T) {
 	v := variants()[2]
