@@ -34,7 +34,7 @@ func (r childRefs) up(match any, levels int) mongo.Pipeline {
 	spec[len(spec)-1].Value = fieldSelf
 	return concat(mongo.Pipeline{
 		expr.Op("$match", match),
-		r.graphLookup(expr.Field(id), id, r.o.ChildrenField, levels),
+		r.graphLookup(expr.Field(id), id, r.o.ChildrenField, levels, expr.Element("depthField", fieldDepth)),
 		self,
 		expr.Op("$project", d(fieldTree, expr.Op("$concatArrays", expr.Field(fieldSelf), expr.Field(fieldTree)))),
 	}, unfold(

@@ -40,7 +40,10 @@ type engine struct {
 	dry, moved, renumber bool // of run
 }
 
-const knownMax = 200_000
+const (
+	knownMax  = 200_000
+	writesMax = 512 << 10 // bytes: of ancestors' arrays each element is a key of the index
+)
 
 // spot is what the engine knows of where a node is.
 type spot struct {
@@ -343,7 +346,7 @@ func (e *engine) compare(n node, want bson.E) (finding, bool) {
 		kind = WrongCount
 	}
 	// null and missing are one, where the field is not new.
-	if err != nil || same(have, v) || isNull(have) && isNull(v) && slices.Contains(e.from.rep.fields(), want.Key) {
+	if err != nil || have.Equal(v) || same(have, v) || isNull(have) && isNull(v) && slices.Contains(e.from.rep.fields(), want.Key) {
 		return finding{}, false
 	}
 	f := e.finding(kind, n, want.Key, "")
@@ -400,23 +403,30 @@ func (e *engine) snapshot(ctx context.Context, look func(ctx context.Context) ([
 	return found, err
 }
 
-// suspects are the IDs of the nodes of a batch that have a finding at first sight.
-func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (ids []bson.RawValue, err error) {
+// suspects are the IDs of the nodes of a batch that have a finding at first sight, in
+// parts of which one transaction can hold the writes.
+func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts [][]bson.RawValue, err error) {
 	nodes := make([]node, len(batch))
 	for i, raw := range batch {
 		nodes[i] = e.from.parse(raw)
 	}
 	found, err := e.look(ctx, nodes)
-	has := map[string]bool{}
+	size := map[string]int{}
 	for _, f := range found {
-		has[key(f.id)] = true
+		size[key(f.id)] += 1 + len(f.Want.Value)
 	}
+	full := writesMax
 	for _, n := range nodes {
-		if has[key(n.id)] {
-			ids = append(ids, n.id)
+		bytes := size[key(n.id)]
+		if bytes == 0 {
+			continue
 		}
+		if full += bytes; full > writesMax {
+			parts, full = append(parts, nil), bytes
+		}
+		parts[len(parts)-1] = append(parts[len(parts)-1], n.id)
 	}
-	return ids, err
+	return parts, err
 }
 
 // begin reads the counter that known goes with.
@@ -452,12 +462,16 @@ func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 		}
 	}
 	return maintain.Chain(crown, maintain.Check(ctx, e.from.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
-		ids, err := e.suspects(ctx, batch)
-		if err != nil || len(ids) == 0 {
-			return nil, err
+		parts, err := e.suspects(ctx, batch)
+		var all []finding
+		for _, ids := range parts {
+			if err == nil {
+				var found []finding
+				found, err = e.snapshot(ctx, func(ctx context.Context) ([]finding, error) { return e.again(ctx, ids) })
+				all = append(all, found...)
+			}
 		}
-		found, err := e.snapshot(ctx, func(ctx context.Context) ([]finding, error) { return e.again(ctx, ids) })
-		return problems(found), err
+		return problems(all), err
 	}))
 }
 
@@ -545,11 +559,13 @@ func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mong
 		}
 	}
 	result, err = maintain.Run(ctx, e.from.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw, _ mongopatterns.Work, result *mongopatterns.Result) error {
-		ids, err := e.suspects(ctx, batch)
-		if err != nil || len(ids) == 0 {
-			return err
+		parts, err := e.suspects(ctx, batch)
+		for _, ids := range parts {
+			if err == nil {
+				err = e.apply(ctx, result, func(ctx context.Context) ([]finding, error) { return e.again(ctx, ids) })
+			}
 		}
-		return e.apply(ctx, result, func(ctx context.Context) ([]finding, error) { return e.again(ctx, ids) })
+		return err
 	})
 	result.Add(crowned)
 	if err == nil && e.renumber && !e.dry {

@@ -33,7 +33,7 @@ func (p parentField) up(match any, levels int) mongo.Pipeline {
 		levels++ // the node itself
 	}
 	return concat(mongo.Pipeline{expr.Op("$match", match),
-		p.graphLookup(expr.Field(p.o.IDField), p.o.ParentField, p.o.IDField, levels)}, unfold())
+		p.graphLookup(expr.Field(p.o.IDField), p.o.ParentField, p.o.IDField, levels, expr.Element("depthField", fieldDepth))}, unfold())
 }
 
 func (p parentField) down(id any, depth int, self bool) mongo.Pipeline {

@@ -489,17 +489,19 @@ func (p pathShape) derive(n node, chain []*spot) (bson.D, bool) {
 	if _, err := p.segment(n.raw); err != nil {
 		return nil, false
 	}
-	path := p.o.PathDelimiter
+	var path strings.Builder
+	path.WriteString(p.o.PathDelimiter)
 	for i, s := range chain {
 		if i == 0 && s.settled {
-			path = p.base(s.path)
+			path.Reset()
+			path.WriteString(p.base(s.path))
 		}
 		if s.segment == "" {
 			return nil, false
 		}
-		path += s.segment + p.o.PathDelimiter
+		path.WriteString(s.segment + p.o.PathDelimiter)
 	}
-	return d(p.o.PathField, p.stored(path)), true
+	return d(p.o.PathField, p.stored(path.String())), true
 }
 
 // segment is the segment of a document.

@@ -116,12 +116,12 @@ func (t *Tree[K, T]) AncestorsPipeline(id K) mongo.Pipeline {
 // DescendantsPipeline yields the descendants of a node in no order. For the leaves
 // of a subtree append LeavesPipeline to it.
 func (t *Tree[K, T]) DescendantsPipeline(id K, opts *ReadOptions) mongo.Pipeline {
-	return bare(t.c.rep.down(t.raw(id), opts.depth(), false))
+	return t.c.rep.down(t.raw(id), opts.depth(), false)
 }
 
 // SubtreePipeline yields a node and its descendants in no order.
 func (t *Tree[K, T]) SubtreePipeline(id K, opts *ReadOptions) mongo.Pipeline {
-	return bare(t.c.rep.down(t.raw(id), opts.depth(), true))
+	return t.c.rep.down(t.raw(id), opts.depth(), true)
 }
 
 // RootsPipeline yields the nodes without parent in order.
@@ -236,7 +236,7 @@ func (t *Tree[K, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
 // descendants as Descendants does, and looks up a child of each.
 func (t *Tree[K, T]) LeavesBelow(ctx context.Context, id K) iter.Seq2[T, error] {
 	return t.each(ctx, "leaves below", id, func(id any) mongo.Pipeline {
-		return bare(append(t.c.rep.down(id, 0, false), t.c.rep.leaves()...))
+		return append(t.c.rep.down(id, 0, false), t.c.rep.leaves()...)
 	})
 }
 
@@ -244,7 +244,7 @@ func (t *Tree[K, T]) LeavesBelow(ctx context.Context, id K) iter.Seq2[T, error] 
 // Preorder.
 //
 // Cost: 1 round trip for 101 nodes, then 1 for each 16 MB or
-// ReadOptions.BatchSize. A key for each descendant: of the ancestors, path or
+// ReadOptions.BatchSize; AncestorArray streams from the first on. A key for each descendant: of the ancestors, path or
 // left index; of the parent or ID index, level by level in one $graphLookup
 // (100 MB at most), which is complete before the first comes.
 func (t *Tree[K, T]) Descendants(ctx context.Context, id K, opts *ReadOptions) iter.Seq2[T, error] {
@@ -256,11 +256,19 @@ func (t *Tree[K, T]) Descendants(ctx context.Context, id K, opts *ReadOptions) i
 		return fault.Seq("tree: descendants", fault.Stop[T](err))
 	}
 	return fault.Seq("tree: descendants", cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		// mongod streams a find; an aggregate reads some MB before its first reply.
+		if match, reads := t.c.rep.descendantsOf(node{id: raw}, opts.depth()); match != nil && !reads {
+			how := options.Find()
+			if opts.batch() > 0 {
+				how.SetBatchSize(opts.batch())
+			}
+			return t.c.coll.Find(ctx, match, how)
+		}
 		how := options.Aggregate()
 		if opts.batch() > 0 {
 			how.SetBatchSize(opts.batch())
 		}
-		return t.c.coll.Aggregate(ctx, bare(t.c.rep.down(raw, opts.depth(), false)), how)
+		return t.c.coll.Aggregate(ctx, t.c.rep.down(raw, opts.depth(), false), how)
 	}))
 }
 

@@ -158,9 +158,8 @@ func (c *core) lookup(local, foreign string, stages ...bson.D) bson.D {
 }
 
 // graphLookup follows references through depth levels, 0 is any.
-func (c *core) graphLookup(start any, from, to string, depth int) bson.D {
-	spec := d("from", c.coll.Name(), "startWith", start, "connectFromField", from, "connectToField", to,
-		"as", fieldTree, "depthField", fieldDepth)
+func (c *core) graphLookup(start any, from, to string, depth int, more ...bson.E) bson.D {
+	spec := append(d("from", c.coll.Name(), "startWith", start, "connectFromField", from, "connectToField", to, "as", fieldTree), more...)
 	if depth > 0 {
 		spec = append(spec, bson.E{Key: "maxDepth", Value: depth - 1})
 	}
