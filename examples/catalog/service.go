@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -177,7 +178,7 @@ func (s *service) addProduct(ctx context.Context, p product) error {
 			return err
 		}
 		if counted.MatchedCount == 0 {
-			return fmt.Errorf("%w: %q", tree.ErrNotFound, p.Category)
+			return fmt.Errorf("%w: %q", mongopatterns.ErrNotFound, p.Category)
 		}
 		_, err = s.productColl.InsertOne(ctx, p)
 		return err
