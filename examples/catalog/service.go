@@ -177,7 +177,7 @@ func (s *service) addProduct(ctx context.Context, p product) error {
 			return err
 		}
 		if counted.MatchedCount == 0 {
-			return fmt.Errorf("%w: %q", tree.ErrNotFound, p.Category)
+			return fmt.Errorf("%w: %q", mongopatterns.ErrNotFound, p.Category)
 		}
 		_, err = s.productColl.InsertOne(ctx, p)
 		return err

@@ -89,7 +89,7 @@ func (s *service) addProduct(ctx context.Context, p product, specs map[string]an
 			return err
 		}
 		if counted.MatchedCount == 0 {
-			return fmt.Errorf("%w: %q", tree.ErrNotFound, p.Category)
+			return fmt.Errorf("%w: %q", mongopatterns.ErrNotFound, p.Category)
 		}
 		_, err = s.productColl.InsertOne(ctx, bson.D{
 			{Key: "_id", Value: p.SKU}, {Key: "name", Value: p.Name}, {Key: "category", Value: p.Category},

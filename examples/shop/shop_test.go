@@ -443,7 +443,7 @@ func (c *client) checked() {
 		c.t.Helper()
 		c.t.Errorf("check: %v, %v", problem, err)
 	}
-	for p, err := range c.s.categories.Check(ctx) {
+	for p, err := range c.s.categories.Check(ctx, nil) {
 		found(p, err)
 	}
 	for p, err := range c.s.specs.Check(ctx) {

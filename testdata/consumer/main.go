@@ -86,7 +86,7 @@ func run(ctx context.Context, db *mongo.Database) error {
 		fmt.Print("/", crumb.ID)
 	}
 	fmt.Println()
-	for problem, err := range rooms.Check(ctx) {
+	for problem, err := range rooms.Check(ctx, nil) {
 		return fmt.Errorf("%v, %v", problem, err)
 	}
 
