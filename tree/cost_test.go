@@ -170,8 +170,9 @@ func TestReadCosts(t *testing.T) {
 // indexed fails unless a command finds its documents by an index.
 func (v variant) indexed(t testing.TB, db *mongo.Database, what string, command bson.Raw) {
 	t.Helper()
-	if plan := mongotest.Explain(t, db, command); plan.Has("COLLSCAN") {
-		t.Errorf("%s: %v", what, plan)
+	plan := mongotest.Explain(t, db, command)
+	if !plan.Has("COLLSCAN") {
+		return
 	}
 	t.Errorf("%s: %v", what, plan)
 }
