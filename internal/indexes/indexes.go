@@ -18,10 +18,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// ErrConflict says that an index on the same keys, or of the same name, exists
-// with other options.
-var ErrConflict = fault.ErrIndexConflict
-
 // EnsureAll is Ensure for several collections of a database, in the order of their
 // names; after a conflict in one, those before it have their indexes.
 //
@@ -37,7 +33,7 @@ func EnsureAll(ctx context.Context, db *mongo.Database, models map[string][]mong
 
 // Ensure creates those models the collection does not have yet. An index with
 // the same keys and options counts whatever its name is; one that differs is an
-// error that wraps ErrConflict, and nothing is created or dropped.
+// error that wraps ErrIndexConflict, and nothing is created or dropped.
 //
 // Cost: 1 round trip when nothing is missing, otherwise 2.
 func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexModel) error {
@@ -73,7 +69,7 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 			sameLocale := sameKey && have.Collation.Locale == want.Collation.Locale
 			if have.Name == want.Name && !sameLocale || sameKey && have.Collation == want.Collation &&
 				bytes.Equal(have.PartialFilter, want.PartialFilter) {
-				return fmt.Errorf("%w: %s has index %q on %s, wanted %s", ErrConflict,
+				return fmt.Errorf("%w: %s has index %q on %s, wanted %s", fault.ErrIndexConflict,
 					coll.Name(), have.Name, have, want)
 			}
 		}
@@ -87,7 +83,7 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 	if _, err := coll.Indexes().CreateMany(ctx, missing); err != nil {
 		var server mongo.ServerError
 		if errors.As(err, &server) && (server.HasErrorCode(85) || server.HasErrorCode(86)) {
-			return fmt.Errorf("%w: %w", ErrConflict, err)
+			return fmt.Errorf("%w: %w", fault.ErrIndexConflict, err)
 		}
 		return fmt.Errorf("create indexes: %w", err)
 	}

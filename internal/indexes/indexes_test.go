@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -95,7 +96,7 @@ func TestCollations(t *testing.T) {
 		t.Errorf("indexes %v", got)
 	}
 	other := mongo.IndexModel{Keys: bson.D{{Key: "a", Value: 1}}, Options: options.Index().SetName("two").SetCollation(&options.Collation{Locale: "en", Strength: 1})}
-	if err := indexes.Ensure(t.Context(), coll, []mongo.IndexModel{other}); !errors.Is(err, indexes.ErrConflict) {
+	if err := indexes.Ensure(t.Context(), coll, []mongo.IndexModel{other}); !errors.Is(err, fault.ErrIndexConflict) {
 		t.Errorf("another collation under the name: %v", err)
 	}
 }
@@ -114,7 +115,7 @@ func TestConflictChangesNothing(t *testing.T) {
 			}
 			before := names(t, coll)
 			err := indexes.Ensure(t.Context(), coll, models())
-			if !errors.Is(err, indexes.ErrConflict) {
+			if !errors.Is(err, fault.ErrIndexConflict) {
 				t.Errorf("error %v", err)
 			}
 			if diff := cmp.Diff(before, names(t, coll)); diff != "" {
