@@ -18,7 +18,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
-	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -115,10 +114,10 @@ func (s *service) handleProducts(handle route) {
 		if err := checkSpec(key, in.Value); err != nil {
 			return 0, nil, err
 		}
-		return http.StatusNoContent, nil, s.specs.Set(r.Context(), r.PathValue("sku"), key, in.Value)
+		return http.StatusNoContent, nil, s.specs.Set(r.Context(), r.PathValue("sku"), attribute.Key(key), in.Value)
 	})
 	handle("DELETE /products/{sku}/specs/{key}", func(_ http.ResponseWriter, r *http.Request) (int, any, error) {
-		return http.StatusNoContent, nil, s.specs.Remove(r.Context(), r.PathValue("sku"), r.PathValue("key"))
+		return http.StatusNoContent, nil, s.specs.Remove(r.Context(), r.PathValue("sku"), attribute.Key(r.PathValue("key")))
 	})
 	handle("GET /products/{sku}/buyers", func(_ http.ResponseWriter, r *http.Request) (int, any, error) {
 		offset, err := number(r.URL.Query(), "offset", 0)
@@ -395,7 +394,7 @@ func failure(err error) (int, any) {
 	var conflict *versioning.ConflictError
 	switch {
 	case errors.As(err, &bad), errors.Is(err, paging.ErrInvalidRequest),
-		errors.Is(err, attribute.ErrInvalid), errors.Is(err, outlier.ErrInvalid), errors.Is(err, mongopatterns.ErrInvalid):
+		errors.Is(err, mongopatterns.ErrInvalid):
 		status = http.StatusBadRequest
 	case errors.As(err, &conflict):
 		status = http.StatusPreconditionFailed

@@ -446,13 +446,13 @@ func (c *client) checked() {
 	for p, err := range c.s.categories.Check(ctx, nil) {
 		found(p, err)
 	}
-	for p, err := range c.s.specs.Check(ctx) {
+	for p, err := range c.s.specs.Check(ctx, nil) {
 		found(p, err)
 	}
 	for p, err := range c.s.reviews.Check(ctx, nil) {
 		found(p, err)
 	}
-	for p, err := range c.s.buyers.Check(ctx) {
+	for p, err := range c.s.buyers.Check(ctx, nil) {
 		found(p, err)
 	}
 	for p, err := range c.s.customers.Check(ctx, nil) {

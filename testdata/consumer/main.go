@@ -180,11 +180,11 @@ func furniture(ctx context.Context, db *mongo.Database) error {
 		return fmt.Errorf("wood twice: %v", err)
 	}
 	found, err := pieces.CountDocuments(ctx, specs.Filter(
-		attribute.As[int](specs).Range("height", 70, 90, "cm"), specs.Equals("wood", "oak")))
+		attribute.As[int](specs).Range(attribute.Key("height").Qualified("cm"), 70, 90), specs.Equals("wood", "oak")))
 	if err != nil {
 		return err
 	}
-	fmt.Println(adopted.Adopted, found)
+	fmt.Println(adopted.Done, found)
 
 	notes, err := subset.New[string, note](pieces, db.Collection("notes"), &subset.Options{
 		ParentField: "piece", ArrayField: "newest", N: 2, Order: bson.D{{Key: "at", Value: -1}}, CountField: "notes",
@@ -239,7 +239,7 @@ func furniture(ctx context.Context, db *mongo.Database) error {
 	for problem, err := range notes.Check(ctx) {
 		return fmt.Errorf("%v, %v", problem, err)
 	}
-	for problem, err := range sitters.Check(ctx) {
+	for problem, err := range sitters.Check(ctx, nil) {
 		return fmt.Errorf("%v, %v", problem, err)
 	}
 	return nil
