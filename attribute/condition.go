@@ -1,8 +1,6 @@
 package attribute
 
 import (
-	"fmt"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -159,5 +157,7 @@ func refused(err error) bson.D { return bson.D{{Key: "invalid", Value: invalid{e
 type invalid struct{ err error }
 
 func (i invalid) MarshalBSONValue() (byte, []byte, error) {
-	return 0, nil, fmt.Errorf("attribute: %w", i.err)
+	err := i.err
+	fault.In(&err, "attribute: filter")
+	return 0, nil, err
 }

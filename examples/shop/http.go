@@ -393,8 +393,7 @@ func failure(err error) (int, any) {
 	var bad badRequest
 	var conflict *versioning.ConflictError
 	switch {
-	case errors.As(err, &bad), errors.Is(err, paging.ErrInvalidRequest),
-		errors.Is(err, mongopatterns.ErrInvalid):
+	case errors.As(err, &bad), errors.Is(err, mongopatterns.ErrInvalid): // or an invalid token
 		status = http.StatusBadRequest
 	case errors.As(err, &conflict):
 		status = http.StatusPreconditionFailed

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"iter"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/outlier"
@@ -44,6 +46,11 @@ type service struct {
 	productPages map[string]*paging.Pager[listed] // by the name of their order
 	reviewPages  *paging.Pager[review]
 	orderPages   *paging.Pager[order]
+}
+
+// check looks for what is inconsistent in the whole database.
+func (s *service) check(ctx context.Context) iter.Seq2[mongopatterns.Problem, error] {
+	return mongopatterns.CheckAll(ctx, s.categories, s.specs, s.reviews, s.buyers, s.customers, s.customerCopies, s.productCopies)
 }
 
 type settings struct {
