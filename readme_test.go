@@ -54,26 +54,53 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 }
 
 var (
-	goBlock     = regexp.MustCompile("(?s)```go\n(package main\n.*?)```")
-	outputBlock = regexp.MustCompile("(?s)It prints\n\n```\n(.*?)```")
-	localLink   = regexp.MustCompile(`\]\(([^):#]+)\)`)
+	goBlock   = regexp.MustCompile("(?s)```go\n(func run\\(.*?)```\\s+It prints `(.*?)`")
+	codeBlock = regexp.MustCompile("(?s)```.*?```")
+	localLink = regexp.MustCompile(`\]\(([^):#]+)\)`)
 )
 
-// The quick start of the README is a program that prints what it says.
+// The program around the example of the README.
+const around = `package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/tree"
+)
+
+func main() {
+	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := run(context.Background(), client.Database(os.Args[1])); err != nil {
+		log.Fatal(err)
+	}
+}
+
+`
+
+// The example of the README runs, in a module of its own, and prints what it says.
 func TestQuickStart(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, output := goBlock.FindSubmatch(readme), outputBlock.FindSubmatch(readme)
-	if program == nil || output == nil {
-		t.Fatal("README.md has no quick start with its output")
+	found := goBlock.FindSubmatch(readme)
+	if found == nil {
+		t.Fatal("README.md has no example with its output")
 	}
 	db := mongotest.Database(t) // skips under -short
-	source := strings.Replace(string(program[1]), `"quickstart"`, `"`+db.Name()+`"`, 1)
-	dir := consumer(t, source)
-	got := command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".")
-	if diff := cmp.Diff(string(output[1]), got); diff != "" {
+	dir := consumer(t, around+string(found[1]))
+	got := command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".", db.Name())
+	if diff := cmp.Diff(string(found[2])+"\n", got); diff != "" {
 		t.Errorf("output (-README +got):\n%s", diff)
 	}
 }
@@ -130,13 +157,13 @@ func main() {}
 
 // Links of the documents lead somewhere, and each pattern package is listed.
 func TestDocuments(t *testing.T) {
-	for _, doc := range []string{"README.md", "CONTRIBUTING.md", "docs/design.md", "docs/choosing.md", "docs/compatibility.md"} {
+	for _, doc := range []string{"README.md", "CONTRIBUTING.md", "docs/adopting.md", "docs/design.md", "docs/choosing.md", "docs/compatibility.md", "docs/failures.md"} {
 		text, err := os.ReadFile(doc)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		for _, link := range localLink.FindAllStringSubmatch(string(text), -1) {
+		for _, link := range localLink.FindAllStringSubmatch(codeBlock.ReplaceAllString(string(text), ""), -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(doc), link[1])); err != nil {
 				t.Errorf("%s: %v", doc, err)
 			}
@@ -144,7 +171,7 @@ func TestDocuments(t *testing.T) {
 		if doc != "README.md" {
 			continue
 		}
-		for _, pattern := range []string{"tree", "paging", "bucket", "attribute", "outlier", "subset", "extref", "versioning", "mongotest"} {
+		for _, pattern := range append(patterns(t), "mongotest") {
 			if !strings.Contains(string(text), "| ["+pattern+"]("+pattern+"/doc.go) |") {
 				t.Errorf("%s does not list %s", doc, pattern)
 			}

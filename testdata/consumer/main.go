@@ -236,7 +236,7 @@ func furniture(ctx context.Context, db *mongo.Database) error {
 		return err
 	}
 	fmt.Println(total, there)
-	for problem, err := range notes.Check(ctx) {
+	for problem, err := range notes.Check(ctx, nil) {
 		return fmt.Errorf("%v, %v", problem, err)
 	}
 	for problem, err := range sitters.Check(ctx, nil) {
@@ -299,7 +299,7 @@ func owners(ctx context.Context, db *mongo.Database) error {
 	if err := houses.FindOne(ctx, bson.D{{Key: "_id", Value: 1}}).Decode(&house); err != nil {
 		return err
 	}
-	fmt.Println(saved.Number, conflict.Current, propagated.Copies, house.Owner.Name)
+	fmt.Println(saved.Number, conflict.Current, propagated.Done, house.Owner.Name)
 	for revision, err := range versions.History(ctx, "o1") {
 		if err != nil {
 			return err
