@@ -24,7 +24,8 @@ import (
 // Outliers: 3, 1 document written, if the parent holds the element; else 5, 2
 // documents written (6 if there is none, the parent written twice).
 // An overflow document that is empty then is deleted: 4 more, the parent written
-// twice more. Folding back: 5 more, 6 after a removal from the parent.
+// twice more. Folding back: 5 more, 6 after a removal from the parent. Of a set 1 more
+// with each of these.
 func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, err error) {
 	defer fault.In(&err, "outlier: remove")
 	raw, err := l.c.id(id)
