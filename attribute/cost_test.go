@@ -131,14 +131,14 @@ func TestCosts(t *testing.T) {
 	mongotest.Explain(t, db, cmds[0].Body).RequireExamined(t, 21, 10)
 
 	// Batches: 10 documents with the key, then an empty answer at the end.
-	cmds = record(t, db, 10, []string{"find", "getMore", "update", "update"}, func() error {
+	cmds = record(t, db, 10, []string{"find", "update", "getMore", "update"}, func() error {
 		return errOf(a.RenameKey(ctx, "rare", "seldom", &mongopatterns.Work{BatchSize: 5}))
 	})
 	byID(t, db, cmds.Named("update")[0], 5)
 	if plan := mongotest.Explain(t, db, cmds[0].Body); plan.Has("COLLSCAN") {
 		t.Fatal(plan)
 	}
-	cmds = record(t, db, 10, []string{"find", "getMore", "update", "getMore", "update", "update"}, func() error {
+	cmds = record(t, db, 10, []string{"find", "update", "getMore", "update", "getMore", "update"}, func() error {
 		return errOf(a.RemoveKey(ctx, "seldom", &mongopatterns.Work{BatchSize: 4}))
 	})
 	byID(t, db, cmds.Named("update")[0], 4)
@@ -147,7 +147,7 @@ func TestCosts(t *testing.T) {
 	})
 	byID(t, db, cmds.Named("update")[0], 100)
 	record(t, db, 0, []string{"find"}, func() error { return errOf(a.Adopt(ctx, []attribute.Column{{Path: "n", Key: "n"}}, nil)) })
-	cmds = record(t, db, 100, []string{"find", "getMore", "update", "update"}, func() error {
+	cmds = record(t, db, 100, []string{"find", "update", "getMore", "update"}, func() error {
 		return errOf(a.Unadopt(ctx, []attribute.Column{{Path: "n", Key: "n"}}, &mongopatterns.Work{BatchSize: 60}))
 	})
 	byID(t, db, cmds.Named("update")[0], 60)

@@ -207,7 +207,7 @@ func TestMaintenanceCosts(t *testing.T) {
 		for id := range 4 {
 			insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 10 + id}})
 		}
-		costs.Record(t, db, 5, []string{"find", "getMore", "update", "update"}, func() error {
+		costs.Record(t, db, 5, []string{"find", "update", "getMore", "update"}, func() error {
 			_, err := counted.Adopt(ctx, &mongopatterns.Work{BatchSize: 3})
 			return err
 		})

@@ -278,7 +278,7 @@ func TestCosts(t *testing.T) {
 	})
 	examined(t, db, cmds[2], byTime, 5, 0, "document_id")
 	examined(t, db, cmds[3], byNumber, 3, 2, "document_id", "revision")
-	cmds = record(t, db, int(r.Number)-3+2*5+14, []string{"find", "getMore", "find", "delete", "aggregate", "find", "delete"}, func() error {
+	cmds = record(t, db, int(r.Number)-3+2*5+14, []string{"find", "find", "delete", "getMore", "aggregate", "find", "delete"}, func() error {
 		result, err := d.Prune(ctx, versioning.Retention{Keep: 2}, &mongopatterns.Work{BatchSize: 15})
 		if result.Examined != 21 {
 			return fmt.Errorf("%d examined", result.Examined)
@@ -345,7 +345,7 @@ func TestMaintenanceCosts(t *testing.T) {
 	if _, err := db.Collection("current").InsertMany(ctx, docs); err != nil {
 		t.Fatal(err)
 	}
-	cmds := record(t, db, 6, []string{"find", "getMore", "aggregate", "update", "aggregate", "update"}, func() error {
+	cmds := record(t, db, 6, []string{"find", "aggregate", "update", "getMore", "aggregate", "update"}, func() error {
 		_, err := d.Adopt(ctx, nil, &mongopatterns.Work{BatchSize: 4})
 		return err
 	})
