@@ -101,7 +101,7 @@ func TestIDs(t *testing.T) {
 		equal(t, ints(0, 5), collect(t, lists.All(t.Context(), id)))
 	}
 	add[any](t, lists, int64(1), 5, 6, 7)
-	if _, err := lists.Total(t.Context(), bson.D{{Key: "$gt", Value: 0}}); !errors.Is(err, mongopatterns.ErrNotFound) {
+	if _, err := lists.Total(t.Context(), bson.D{{Key: "$gt", Value: 0}}); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
 	for _, doc := range stored(t, db.Collection("extras"), nil) {

@@ -222,8 +222,7 @@ func TestScopes(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
 			coll := mongotest.Database(t).Collection("nodes")
-			// A scope value that would be an operator if it were not data.
-			tenants := []any{"a", "b", bson.D{{Key: "$ne", Value: "a"}}}
+			tenants := []any{"a", "b", bson.D{{Key: "org", Value: "a"}}}
 			var all []*trees
 			v := variant{rep: rep, opts: tree.Options{IDField: "sku"}}
 			for _, tenant := range tenants {
@@ -413,9 +412,9 @@ func TestInvalidIDs(t *testing.T) {
 			t.Errorf("pipeline of %v finds %v", id, cur.Current)
 		}
 	}
-	// Operators in an ID are data.
+	// Operators are no ID.
 	evil := bson.D{{Key: "$gt", Value: ""}}
-	if _, err := tr.Ancestors(ctx, evil); !errors.Is(err, mongopatterns.ErrNotFound) {
+	if _, err := tr.Ancestors(ctx, evil); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Errorf("%v", err)
 	}
 	id, err := tr.Insert(ctx, bson.M{"name": "no id"}, tr.Under("root"))
