@@ -51,14 +51,6 @@ func (d Doc[T, S]) MarshalBSON() ([]byte, error) {
 	return c.stamp(raw)
 }
 
-// UpgradeBSON is a document in the newest version. Package versioning asks for it when it saves,
-// so that fields which a step has made others of do not stay beside these.
-func (Doc[T, S]) UpgradeBSON(raw bson.Raw) (bson.Raw, error) {
-	var s S
-	c := s.Chain()
-	return c.to(raw, c.newest())
-}
-
 // UnmarshalBSON upgrades a document and decodes it. One without a version is of the first.
 func (d *Doc[T, S]) UnmarshalBSON(raw []byte) error {
 	var s S

@@ -29,9 +29,6 @@ type store struct {
 	view func(raw bson.Raw) (shown bson.Raw, loose bool, err error)
 	// upgrades says that T, or something in it, decodes itself, see faithful.
 	upgrades bool
-	// upgrade is T's UpgradeBSON, or nil: what it makes of an old document, see
-	// schemaversion.Doc.
-	upgrade func(raw bson.Raw) (bson.Raw, error)
 
 	current, revisions *mongo.Collection // revisions is nil with Options.NoHistory
 	// The same with reads from the primary, for those that a write depends on.

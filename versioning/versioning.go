@@ -92,11 +92,6 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 		current: current, currentPrimary: cursor.Primary(current),
 		upgrades: o.Registry != nil || decodesItself(reflect.TypeFor[T](), nil),
 	}}
-	if t, ok := any(*new(T)).(interface {
-		UpgradeBSON(bson.Raw) (bson.Raw, error)
-	}); ok {
-		d.core.upgrade = t.UpgradeBSON
-	}
 	if !o.NoHistory {
 		d.core.revisions, d.core.revisionsPrimary = revisions, cursor.Primary(revisions)
 	}

@@ -174,25 +174,8 @@ func (d *store) know(w *wish, base *state) error {
 	if d.upgrades && !sameFields(all, stored) {
 		all = d.faithful(base, stored, known, next, all, skip)
 	}
-	if d.upgrade != nil && !sameFields(all, stored) {
-		all = d.withoutConsumed(base.raw, stored, all)
-	}
 	w.changes = changes(stored, all)
 	return nil
-}
-
-// withoutConsumed drops the fields that T's own upgrade makes others of, where the caller has
-// changed nothing in them: without that they would stay beside what they became.
-func (d *store) withoutConsumed(raw bson.Raw, stored, all []field) []field {
-	made, err := d.upgrade(raw)
-	if err != nil {
-		return all
-	}
-	before := index(stored)
-	return slices.DeleteFunc(all, func(f field) bool {
-		was, ok := before(f.key)
-		return ok && identical(was, f.value) && made.Lookup(f.key).Type == 0
-	})
 }
 
 // faithful returns the fields to be stored for a T that decodes itself, so that they
