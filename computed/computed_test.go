@@ -370,9 +370,33 @@ func TestAnOldResultOverwritesNoNewerOne(t *testing.T) {
 		}
 	}})).Client().Database(db.Name())
 	other := must(computed.New[int, string, film](slow.Collection("screenings"), slow.Collection("films"), opts))
-	result := must(other.Refresh(t.Context(), "A"))
-	if result.Done != 0 {
-		t.Errorf("%+v: stored an old result", result)
+	if result := must(other.Refresh(t.Context(), "A")); result.Done != 1 {
+		t.Errorf("%+v: not computed again", result)
+	}
+	right(t, db, c, opts)
+}
+
+// A source changes and its target is marked while Drain computes that target: the mark is
+// not taken for the end of Drain's own work.
+func TestAMarkDuringAComputationIsDrained(t *testing.T) {
+	opts := perFilm()
+	opts.Lease = time.Hour
+	db, c := cinema(t, opts)
+	must(c.Adopt(t.Context(), nil))
+	var once sync.Once
+	slow := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+		if e.CommandName == "aggregate" {
+			once.Do(func() {
+				check(t, set(db, 0, bson.M{"viewers": 999})(t.Context()))
+				check(t, c.Mark(t.Context(), "A"))
+			})
+		}
+	}})).Client().Database(db.Name())
+	worker := must(computed.New[int, string, film](slow.Collection("screenings"), slow.Collection("films"), opts))
+	check(t, c.Mark(t.Context(), "A"))
+	must(worker.Drain(t.Context(), nil))
+	if n, err := db.Collection("films").CountDocuments(t.Context(), bson.M{"computed.dirty": true}); n != 0 || err != nil {
+		t.Errorf("%d marked films left, %v", n, err)
 	}
 	right(t, db, c, opts)
 }

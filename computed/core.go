@@ -161,7 +161,7 @@ func (c *core) then(ctx context.Context, targets []bson.RawValue, write func(ctx
 
 // set is the update that stores computed values, those of Empty if there are none. The epoch
 // makes it a real write even where no value changes, so that all writers conflict.
-func (c *core) set(made bson.Raw) mongo.Pipeline {
+func (c *core) set(made bson.Raw, more ...bson.E) mongo.Pipeline {
 	fields := bson.D{}
 	for _, e := range c.Empty {
 		v := made.Lookup(e.Key)
@@ -170,7 +170,7 @@ func (c *core) set(made bson.Raw) mongo.Pipeline {
 		}
 		fields = append(fields, bson.E{Key: e.Key, Value: expr.Literal(v)})
 	}
-	return mongo.Pipeline{expr.Op("$set", append(fields, c.stamp()...)), expr.Op("$unset", bson.A{c.state("until"), c.state("dirty")})}
+	return mongo.Pipeline{expr.Op("$set", append(append(fields, c.stamp()...), more...)), expr.Op("$unset", bson.A{c.state("until"), c.state("dirty")})}
 }
 
 // add is the update that adds the difference of two contributions; a field that is missing
@@ -252,6 +252,7 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[string]bson.RawValue, made map[string]bson.Raw, result *mongopatterns.Result) (left []bson.RawValue, err error) {
 	var there []bson.RawValue
 	var models []mongo.WriteModel
+	run := bson.NewObjectID() // tells this write from others
 	for _, id := range targets {
 		epoch, ok := epochs[value.Key(id)]
 		if !ok {
@@ -263,7 +264,7 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 			guard[1].Value = epoch
 		}
 		there = append(there, id)
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(guard).SetUpdate(c.set(made[value.Key(id)])))
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(guard).SetUpdate(c.set(made[value.Key(id)], bson.E{Key: c.state("run"), Value: run})))
 	}
 	if len(models) == 0 {
 		return nil, nil
@@ -272,21 +273,21 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 	if err != nil {
 		return nil, err
 	}
-	result.Done += written.MatchedCount
 	if written.MatchedCount == int64(len(models)) {
+		result.Done += written.MatchedCount
 		return nil, nil
 	}
-	// Which of them? Those whose epoch is not one more than it was.
+	// Which of them? The epoch does not say: another's write raises it as this one does.
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.targets).Find(ctx, in("_id", there), options.Find().SetProjection(bson.D{{Key: c.state("epoch"), Value: 1}}))
+		return cursor.Primary(c.targets).Find(ctx, in("_id", there), options.Find().SetProjection(bson.D{{Key: c.state("run"), Value: 1}}).SetBatchSize(int32(len(there)+1)))
 	}) {
 		if err != nil {
 			return nil, err
 		}
-		id := doc.Lookup("_id")
-		was, _ := epochs[value.Key(id)].AsInt64OK()
-		if now, _ := value.Lookup(doc, c.state("epoch")).AsInt64OK(); now != was+1 {
-			left = append(left, id)
+		if by, _ := value.Lookup(doc, c.state("run")).ObjectIDOK(); by == run {
+			result.Done++
+		} else {
+			left = append(left, doc.Lookup("_id"))
 		}
 	}
 	return left, nil
