@@ -166,7 +166,8 @@ func (c *Computed[S, ID, T]) Refresh(ctx context.Context, targets ...ID) (result
 
 // RefreshAll computes all targets by one $merge, for jobs on an interval. It does not guard
 // against a Change at the same time, whose result it may overwrite: then use Repair.
-// Options.Then does not follow.
+// Marks stay, as their reason may be younger than what it has read. Options.Then does
+// not follow.
 //
 // Cost: 2 round trips; reads all sources, writes all targets.
 func (c *Computed[S, ID, T]) RefreshAll(ctx context.Context) (err error) {

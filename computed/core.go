@@ -397,8 +397,8 @@ func (c *core) refreshAll(ctx context.Context) error {
 	run := bson.NewObjectID()
 	mark := bson.E{Key: c.state("run"), Value: run}
 	merge := expr.Op("$merge", bson.D{{Key: "into", Value: c.targets.Name()}, {Key: "whenNotMatched", Value: "discard"},
-		{Key: "whenMatched", Value: mongo.Pipeline{expr.Op("$set", append(append(made, c.stamp()...), mark)), expr.Op("$unset", c.state("dirty"))}}})
-	cur, err := c.sources.Aggregate(ctx, append(append(mongo.Pipeline{}, c.Pipeline...), merge))
+		{Key: "whenMatched", Value: mongo.Pipeline{expr.Op("$set", append(append(made, c.stamp()...), mark))}}})
+	cur, err := cursor.Primary(c.sources).Aggregate(ctx, append(append(mongo.Pipeline{}, c.Pipeline...), merge))
 	if err != nil {
 		return err
 	}
@@ -407,7 +407,7 @@ func (c *core) refreshAll(ctx context.Context) error {
 	}
 	// Targets that no source leads to.
 	_, err = c.targets.UpdateMany(ctx, bson.D{{Key: mark.Key, Value: expr.Op("$ne", run)}},
-		mongo.Pipeline{expr.Op("$set", append(append(zero, c.stamp()...), mark)), expr.Op("$unset", c.state("dirty"))})
+		mongo.Pipeline{expr.Op("$set", append(append(zero, c.stamp()...), mark))})
 	return err
 }
 
