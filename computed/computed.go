@@ -31,7 +31,8 @@ type Options struct {
 	Empty bson.D
 	// Additive says that all computed fields are sums: a Change then adds what its sources
 	// contribute afterwards less what they did before. Sums of doubles gather rounding
-	// errors; Check allows a billionth. Default false: Change computes the target anew.
+	// errors; Check allows a billionth. Empty must be zeros. Default false: Change
+	// computes the target anew.
 	Additive bool
 	// StateField is the field of the target for the time and the epoch. Default
 	// "computed".
@@ -96,6 +97,11 @@ func New[S, ID, T any](sources, targets *mongo.Collection, opts *Options) (c *Co
 	if inner.empty, err = inner.codec.Document(inner.Empty); err != nil {
 		return nil, err
 	}
+	for _, e := range inner.Empty {
+		if n := value.Number(inner.empty.Lookup(e.Key)); inner.Additive && (n == nil || n.Sign() != 0) {
+			return nil, fault.Invalid("Options.Empty: %s of Options.Additive is not 0", e.Key)
+		}
+	}
 	return &Computed[S, ID, T]{inner}, nil
 }
 
@@ -127,7 +133,7 @@ func (c *Computed[S, ID, T]) ShardKey() map[string]bson.D {
 // transaction. write can run several times. A target that does not exist is left out.
 //
 // Cost: 6 round trips besides those of write, 1 document written for each target, index
-// _id and {key: 1}. Additive: 5.
+// _id and {key: 1}. Additive: 5; for a target that was never computed 2 more.
 func (c *Computed[S, ID, T]) Change(ctx context.Context, sources []S, write func(ctx context.Context) error) (err error) {
 	defer fault.In(&err, "computed: change")
 	ids, err := ids(c.core, sources)

@@ -235,6 +235,23 @@ func TestCosts(t *testing.T) {
 	call(db, 3, []string{agg, up, agg, up, commit}, func() error { return c.Change(ctx, []int{3}, set(db, 3, bson.M{"film": "A"})) })
 }
 
+// A target that came after its sources, or was not adopted yet: a Change of one source
+// counts the others too.
+func TestTheFirstChangeCountsAllSources(t *testing.T) {
+	both(t, func(t *testing.T, opts *computed.Options) {
+		db, c := cinema(t, opts)
+		check(t, c.Change(t.Context(), []int{0, 1}, func(ctx context.Context) error {
+			return errors.Join(set(db, 0, bson.M{"viewers": 500})(ctx), set(db, 1, bson.M{"film": "C"})(ctx))
+		}))
+		right(t, db, c, opts)
+	})
+	db, c := cinema(t, sums())
+	agg, up := "aggregate", "update"
+	costs.Record(t, db, 2, []string{agg, up, agg, up, agg, up, "commitTransaction"}, func() error {
+		return c.Change(t.Context(), []int{0}, set(db, 0, bson.M{"viewers": 500}))
+	})
+}
+
 // Writers move, change, create and delete screenings at once, while others refresh, mark,
 // drain and read: in the end every total is right, and Check finds nothing in between.
 func TestConcurrent(t *testing.T) {
@@ -519,7 +536,9 @@ func TestInvalid(t *testing.T) {
 	for name, change := range map[string]func(*computed.Options){
 		"key": func(o *computed.Options) { o.Key = "" }, "pipeline": func(o *computed.Options) { o.Pipeline = nil }, "empty": func(o *computed.Options) { o.Empty = nil },
 		"path": func(o *computed.Options) { o.Empty = bson.D{{Key: "a.b", Value: 1}} }, "id": func(o *computed.Options) { o.Empty = bson.D{{Key: "_id", Value: 1}} },
-		"state": func(o *computed.Options) { o.StateField = "viewers" }, "lease": func(o *computed.Options) { o.Lease = -1 },
+		"state":        func(o *computed.Options) { o.StateField = "viewers" },
+		"sums from 1":  func(o *computed.Options) { o.Additive, o.Empty[0].Value = true, 1 },
+		"sums of text": func(o *computed.Options) { o.Additive, o.Empty[0].Value = true, "" }, "lease": func(o *computed.Options) { o.Lease = -1 },
 	} {
 		opts := perFilm()
 		change(opts)

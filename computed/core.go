@@ -138,15 +138,35 @@ func (c *core) changeBy(ctx context.Context, sources []bson.RawValue, write func
 	for key, doc := range docs {
 		id := doc.Lookup("_id")
 		targets = append(targets, id)
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(c.add(before[key], after[key])))
+		adopted := append(byID(id), bson.E{Key: c.state("epoch"), Value: expr.Op("$ne", nil)})
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(adopted).SetUpdate(c.add(before[key], after[key])))
 	}
 	if len(targets) == 0 {
 		return nil
 	}
 	return c.then(ctx, targets, func(ctx context.Context) error {
-		_, err := c.targets.BulkWrite(ctx, models)
-		return err
+		written, err := c.targets.BulkWrite(ctx, models)
+		if err != nil || written.MatchedCount == int64(len(models)) {
+			return err
+		}
+		return c.first(ctx, targets)
 	})
+}
+
+// first computes those targets that never were: to add to nothing would leave out their
+// other sources.
+func (c *core) first(ctx context.Context, targets []bson.RawValue) error {
+	made, err := c.values(ctx, in(c.Key, targets))
+	if err != nil {
+		return err
+	}
+	var models []mongo.WriteModel
+	for _, id := range targets {
+		never := append(byID(id), bson.E{Key: c.state("epoch"), Value: nil})
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(never).SetUpdate(c.set(made[value.Key(id)])))
+	}
+	_, err = c.targets.BulkWrite(ctx, models)
+	return err
 }
 
 func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
