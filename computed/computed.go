@@ -22,7 +22,8 @@ import (
 // Options say what is computed. Key, Pipeline and Empty are needed; the zero value of the
 // others is their default.
 type Options struct {
-	// Key is the path in the source of the _id of its target.
+	// Key is the path in the source of the _id of its target, or of its targets, where
+	// there are arrays on the way: such as "items.product" of orders.
 	Key string
 	// Pipeline turns sources into a document for each of their targets: its _id is the
 	// target's, its other fields are the computed ones.

@@ -252,6 +252,72 @@ func TestTheFirstChangeCountsAllSources(t *testing.T) {
 	})
 }
 
+// Orders with items are sources of several products each.
+func TestSourcesOfSeveralTargets(t *testing.T) {
+	for _, additive := range []bool{false, true} {
+		db := mongotest.Database(t)
+		orders, products := db.Collection("orders"), db.Collection("products")
+		type product struct {
+			ID   string `bson:"_id"`
+			Sold int
+		}
+		c := must(computed.New[int, string, product](orders, products, &computed.Options{
+			Key: "items.product", Additive: additive,
+			Pipeline: mongo.Pipeline{
+				{{Key: "$unwind", Value: "$items"}},
+				{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$items.product"}, {Key: "sold", Value: bson.M{"$sum": "$items.n"}}}}},
+			},
+			Empty: bson.D{{Key: "sold", Value: 0}},
+		}))
+		_, err := products.InsertMany(t.Context(), []any{bson.M{"_id": "pen"}, bson.M{"_id": "ink"}, bson.M{"_id": "cap"}})
+		check(t, err)
+		order := func(id int, items bson.M) {
+			t.Helper()
+			check(t, c.Change(t.Context(), []int{id}, func(ctx context.Context) error {
+				var all []bson.M
+				for name, n := range items {
+					all = append(all, bson.M{"product": name, "n": n})
+				}
+				_, err := orders.UpdateByID(ctx, id, bson.M{"$set": bson.M{"items": all}}, options.UpdateOne().SetUpsert(true))
+				return err
+			}))
+		}
+		order(1, bson.M{"pen": 2, "ink": 1})
+		order(2, bson.M{"pen": 3, "cap": 1})
+		order(1, bson.M{"ink": 4, "cap": 1}) // no pens any more
+		for name, want := range map[string]int{"pen": 3, "ink": 4, "cap": 2} {
+			var p product
+			check(t, products.FindOne(t.Context(), bson.M{"_id": name}).Decode(&p))
+			if p.Sold != want {
+				t.Errorf("additive %v: %s sold %d, want %d", additive, name, p.Sold, want)
+			}
+		}
+		for p, err := range c.Check(t.Context(), nil) {
+			t.Error(p, err)
+		}
+	}
+}
+
+// In a transaction whose snapshot shows another's lease, waiting would never end.
+func TestGetInATransactionDoesNotWait(t *testing.T) {
+	db, c := cinema(t, perFilm())
+	_, err := db.Collection("films").UpdateByID(t.Context(), "A", bson.M{"$set": bson.M{"computed.until": time.Now().Add(time.Hour)}})
+	check(t, err)
+	runs := 0
+	err = mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+		if runs++; runs == 2 {
+			_, err := db.Collection("films").UpdateByID(t.Context(), "A", bson.M{"$unset": bson.M{"computed.until": 1}}) // the other ends
+			check(t, err)
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		return errorOf(c.Get(ctx, "A", time.Hour))
+	})
+	if err != nil || runs < 2 {
+		t.Errorf("%d runs: %v", runs, err)
+	}
+}
+
 // Writers move, change, create and delete screenings at once, while others refresh, mark,
 // drain and read: in the end every total is right, and Check finds nothing in between.
 func TestConcurrent(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"math/big"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -64,11 +65,31 @@ func (c *core) keys(ctx context.Context, sources []bson.RawValue) ([]bson.RawVal
 		if err != nil {
 			return nil, err
 		}
-		if key := value.Lookup(doc, c.Key); value.CheckID(key) == nil {
-			out = append(out, key)
-		}
+		out = append(out, at(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc}, strings.Split(c.Key, "."))...)
 	}
 	return out, nil
+}
+
+// at are the _ids at a path, through arrays as the server's index sees them: a source can
+// have several targets.
+func at(v bson.RawValue, path []string) (out []bson.RawValue) {
+	if array, ok := v.ArrayOK(); ok {
+		elements, _ := array.Values()
+		for _, e := range elements {
+			if e.Type != bson.TypeArray {
+				out = append(out, at(e, path)...)
+			}
+		}
+		return out
+	}
+	if len(path) > 0 {
+		doc, _ := v.DocumentOK()
+		return at(doc.Lookup(path[0]), path[1:])
+	}
+	if value.CheckID(v) == nil {
+		out = append(out, v)
+	}
+	return out
 }
 
 // distinct drops repetitions.
@@ -346,6 +367,9 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 		}
 		if computed && !c.Wait {
 			return found.Decode(out)
+		}
+		if txn.Running(ctx) {
+			return txn.Conflict("get") // its snapshot will not show what the other computes
 		}
 		select {
 		case <-ctx.Done():

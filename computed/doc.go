@@ -8,7 +8,7 @@
 //
 //	screening {_id: 7, film: "Dumbo", viewers: 120, revenue: 960}
 //	film      {_id: "Dumbo", title: "Dumbo", viewers: 13000, revenue: 91000,
-//	           computed: {at: ISODate("…"), epoch: 42}}
+//	           computed: {at: ISODate("…"), epoch: 42, run: ObjectId("…")}}
 //
 // # The five calls
 //
