@@ -27,8 +27,9 @@ const (
 	OneSided mongopatterns.ProblemKind = "one-sided"
 	// Repeated is a child that is in the list twice. Repair leaves the first.
 	Repeated mongopatterns.ProblemKind = "repeated"
-	// Malformed is Children or Owners that hold something else than an array, or an Owner that
-	// holds one. Repair leaves it.
+	// Malformed is Children or Owners that hold something else than an array, an Owner that
+	// holds one, or a document in their place that is no _id, such as an embedded child
+	// (see Extract). Repair leaves it.
 	Malformed mongopatterns.ProblemKind = "malformed"
 )
 
@@ -150,6 +151,8 @@ func (e end) examine(ctx context.Context, batch []bson.Raw) (out []mongopatterns
 			switch {
 			case seen[key]:
 				found(Repeated, id, "")
+			case !ok && id.Type == bson.TypeEmbeddedDocument:
+				found(Malformed, id, "") // most likely the child itself
 			case !ok:
 				found(Dangling, id, "no such document in "+e.other.Name())
 			case e.back != "" && !back[value.Key(doc.Lookup("_id"))]:
