@@ -123,7 +123,11 @@ func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawVal
 	if err := c.refusal(ctx, p, children); err != nil {
 		return err
 	}
-	return txn.Conflict("link") // what was in the way is gone: once more
+	// What was in the way is gone: once more.
+	if !txn.Running(ctx) {
+		return c.link(ctx, p, children)
+	}
+	return txn.Conflict("link")
 }
 
 // refusal says why children could not be linked, nil if they can.
@@ -167,7 +171,7 @@ func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValu
 	if err != nil {
 		return err
 	}
-	if v := doc.Lookup(c.Children); v.Type != bson.TypeArray {
+	if v := doc.Lookup(c.Children); v.Type != 0 && v.Type != bson.TypeNull && v.Type != bson.TypeArray {
 		return fault.Of(p, fault.Invalid("%s is %s, no array", c.Children, value.Text(v)))
 	}
 	return fault.Of(p, ErrFull)

@@ -54,6 +54,9 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opt
 		}
 	}
 	found, err := fetch[T](ctx, coll, raw, opts)
+	if err != nil {
+		return joined, err
+	}
 	for i, id := range raw {
 		if doc, ok := found[value.Key(id)]; ok {
 			joined.Items = append(joined.Items, doc)
@@ -61,7 +64,7 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opt
 			joined.Dangling = append(joined.Dangling, ids[i])
 		}
 	}
-	return joined, err
+	return joined, nil
 }
 
 // fetch is the documents that there are, by the key of their _id.

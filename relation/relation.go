@@ -226,6 +226,9 @@ func (r *Relation[P, C, T]) DeleteParent(ctx context.Context, parent P, policy P
 	if err != nil {
 		return err
 	}
+	if policy < Restrict || policy > Cascade {
+		return fault.Invalid("policy: %d", policy)
+	}
 	return r.core.transact(ctx, func(ctx context.Context) error { return r.core.deleteParent(ctx, id, policy) })
 }
 
@@ -239,8 +242,8 @@ func (r *Relation[P, C, T]) DeleteChild(ctx context.Context, child C, policy Pol
 	if err != nil {
 		return err
 	}
-	if policy == Cascade {
-		return fault.Invalid("policy: Cascade is for parents")
+	if policy != Restrict && policy != Unlink {
+		return fault.Invalid("policy: a child's deletion takes Restrict or Unlink")
 	}
 	return r.core.transact(ctx, func(ctx context.Context) error { return r.core.deleteChild(ctx, id, policy) })
 }
