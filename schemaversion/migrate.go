@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -40,9 +41,18 @@ func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (m
 	scan := maintain.Scan{Filter: bson.D{{Key: c.field, Value: expr.Op("$nin", c.forms(to))}}}
 	if work != nil && work.DryRun {
 		return maintain.Run(ctx, c.coll, work, scan, func(_ context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-			_, _, err := c.upgrades(batch, to, w.Strict, result)
+			models, _, err := c.upgrades(batch, to, w.Strict, result)
+			result.Done += int64(len(models))
 			return err
 		})
+	}
+	if c.Rate > 0 { // the lease is prolonged after each batch: none takes longer than a second
+		scan.BatchSize = min(c.Rate, 1000)
+		if work != nil && work.BatchSize > c.Rate {
+			slower := *work
+			slower.BatchSize = c.Rate
+			work = &slower
+		}
 	}
 	var filter any
 	if work != nil {
@@ -83,24 +93,20 @@ func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool,
 			return err
 		}
 		written, err := c.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		if written != nil {
+			result.Done += written.MatchedCount
+		}
 		var refused mongo.BulkWriteException
-		if err != nil && (strict || !errors.As(err, &refused) || !fault.Refused(err)) {
-			result.Done -= int64(len(models))
-			if written != nil {
-				result.Done += written.MatchedCount
-			}
+		if err != nil && (strict || txn.Running(ctx) || !errors.As(err, &refused) || !fault.Refused(err)) {
 			return err
 		}
 		for _, e := range refused.WriteErrors {
-			result.Done--
 			result.Fail(c.coll.Name(), ids[e.Index], e)
 			ids[e.Index] = bson.RawValue{Type: bson.TypeNull} // not to be read again
 		}
-		missed := int64(len(models)-len(refused.WriteErrors)) - written.MatchedCount
-		if missed == 0 {
+		if int64(len(models)-len(refused.WriteErrors)) == written.MatchedCount {
 			return nil
 		}
-		result.Done -= missed
 		batch, err = cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			return cursor.Primary(c.coll).Find(ctx, bson.D{{Key: "_id", Value: expr.Op("$in", ids)}, {Key: c.field, Value: expr.Op("$nin", c.forms(to))}})
 		}))
@@ -112,8 +118,8 @@ func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool,
 	return nil
 }
 
-// upgrades are the writes of a batch, all counted as Done, and their _ids. A document that a step
-// refuses is counted and named, or ends the run if strict.
+// upgrades are the writes of a batch and their _ids. A document that a step refuses is
+// counted and named, or ends the run if strict.
 func (c *core) upgrades(batch []bson.Raw, to int, strict bool, result *mongopatterns.Result) (models []mongo.WriteModel, ids []bson.RawValue, err error) {
 	for _, doc := range batch {
 		made, err := c.chain.to(doc, to)
@@ -130,7 +136,6 @@ func (c *core) upgrades(batch []bson.Raw, to int, strict bool, result *mongopatt
 			result.Fail(c.coll.Name(), doc.Lookup("_id"), err)
 		case model != nil:
 			models, ids = append(models, model), append(ids, doc.Lookup("_id"))
-			result.Done++
 		}
 	}
 	return models, ids, nil

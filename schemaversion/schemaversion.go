@@ -129,7 +129,8 @@ func (v *Versions[T]) Get(ctx context.Context, id any) (out T, err error) {
 		return out, err
 	}
 	if v.core.WriteBack {
-		if _, err := v.core.store(ctx, raw, made); err != nil && !fault.Refused(err) {
+		// What cannot be stored can be read, unless the refusal ended the caller's transaction.
+		if _, err := v.core.store(ctx, raw, made); err != nil && (txn.Running(ctx) || !fault.Refused(err) && !errors.Is(err, fault.ErrInvalid)) {
 			return out, err
 		}
 	}
@@ -236,9 +237,9 @@ type core struct {
 	codec codec.Codec
 }
 
-// only selects the documents of a version.
+// only selects the documents of a version. An array of versions is none.
 func (c *core) only(version int) bson.D {
-	return bson.D{{Key: c.field, Value: expr.Op("$in", c.forms(version))}}
+	return bson.D{{Key: c.field, Value: append(expr.Op("$in", c.forms(version)), expr.Op("$not", expr.Op("$type", "array"))...)}}
 }
 
 func (c *core) encode(v any) (bson.Raw, error) {

@@ -124,8 +124,9 @@ func (c *chain) version(doc bson.Raw) (n int, ok bool) {
 	case 0, bson.TypeNull:
 		return c.first, true
 	case bson.TypeString:
+		// "02" is none: filters look for "2".
 		n, err := strconv.Atoi(v.StringValue())
-		return n, err == nil
+		return n, err == nil && strconv.Itoa(n) == v.StringValue()
 	}
 	exact := value.Number(v)
 	if exact == nil || !exact.IsInt() || !exact.Num().IsInt64() || exact.Num().Int64() > math.MaxInt32 {
