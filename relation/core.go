@@ -157,7 +157,9 @@ func (c *core) refusal(ctx context.Context, p bson.RawValue, children []bson.Raw
 func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	field := expr.Array(expr.Field(c.Children))
 	all := expr.Op("$concatArrays", field, expr.Filter(expr.Literal(children), "c", expr.Op("$not", expr.Op("$in", "$$c", field))))
-	filter := append(byID(p), bson.E{Key: "$expr", Value: expr.Op("$lte", expr.Op("$size", all), c.Max)})
+	// A list that is longer already refuses only what is new.
+	room := expr.Op("$max", c.Max, expr.Op("$size", field))
+	filter := append(byID(p), bson.E{Key: "$expr", Value: expr.Op("$lte", expr.Op("$size", all), room)})
 	// What holds something else than an array is not overwritten.
 	filter = append(filter, bson.E{Key: "$or", Value: bson.A{bson.D{{Key: c.Children, Value: nil}}, bson.D{{Key: c.Children, Value: expr.Op("$type", "array")}}}})
 	result, err := c.parents.UpdateOne(ctx, filter, mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.Children, Value: all}})})

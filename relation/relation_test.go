@@ -472,10 +472,15 @@ func TestRepairKeepsEmbeddedChildren(t *testing.T) {
 	}
 }
 
-func TestFullWithoutAList(t *testing.T) {
+func TestFull(t *testing.T) {
 	opts := listed
 	opts.Max = 2
-	_, r := people(t, opts)
+	db, r := people(t, opts)
+	insert(t, db.Collection("people"), bson.M{"_id": "Eve", "tasks": bson.A{1, 2, 3}}) // by somebody else
+	check(t, r.Link(t.Context(), "Eve", 3, 1))
+	if err := r.Link(t.Context(), "Eve", 3, 4); !errors.Is(err, relation.ErrFull) {
+		t.Error(err)
+	}
 	if err := r.Link(t.Context(), "Ann", 1, 2, 3); !errors.Is(err, relation.ErrFull) || errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
