@@ -99,6 +99,9 @@ func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
 	}
 	k.codec = codec.Codec{Registry: k.opts.Registry, BSON: k.opts.BSON}
 	for _, kind := range kinds {
+		if kind.typ == nil || kind.typ.Kind() == reflect.Interface {
+			return nil, fault.Invalid("the kind %q is not Of a struct or a pointer to one", kind.name)
+		}
 		if !kind.typ.AssignableTo(reflect.TypeFor[I]()) {
 			return nil, fault.Invalid("%s is no %s", kind.typ, reflect.TypeFor[I]())
 		}
