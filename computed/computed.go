@@ -26,7 +26,8 @@ type Options struct {
 	// there are arrays on the way: such as "items.product" of orders.
 	Key string
 	// Pipeline turns sources into a document for each of their targets: its _id is the
-	// target's, its other fields are the computed ones.
+	// target's, its other fields are the computed ones. The same sources must make the
+	// same values, or Check finds what is right: sort what $addToSet gathers.
 	Pipeline mongo.Pipeline
 	// Empty has all computed fields, with the values of a target without sources.
 	Empty bson.D

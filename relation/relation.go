@@ -150,7 +150,9 @@ func (r *Relation[P, C, T]) Transfer(ctx context.Context, child C, to P) (err er
 }
 
 // Insert stores a new child and links it to its parent, which must exist. A field of the
-// child for its owner is overwritten.
+// child for its owner is overwritten. Without Children the parent has the field
+// "_mongopatterns_touched" while the transaction runs, as a write of it is what keeps
+// the parent from being deleted meanwhile: a validator of yours must let it pass.
 //
 // Cost: 3 round trips, 2 documents written, index _id.
 func (r *Relation[P, C, T]) Insert(ctx context.Context, parent P, child T) (id C, err error) {
