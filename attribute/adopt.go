@@ -8,8 +8,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
-	"github.com/mongopatterns/mongopatterns/internal/scan"
 )
 
 // A Column is a field of the documents and the entry that stands for it.
@@ -21,75 +23,45 @@ type Column struct {
 	Qualifier string
 }
 
-// AdoptOptions bounds Adopt and Unadopt.
-type AdoptOptions struct {
-	// Filter narrows the documents, when they are found and again when they are
-	// written. Default nil: all.
-	Filter bson.D
-	// Keep leaves what is moved where it was as well: the fields (Adopt), the
-	// entries (Unadopt). Default false.
-	Keep bool
-	// Nulls makes fields that are null entries with the value null. Default
-	// false: null is no value, like a missing field.
-	Nulls bool
-	// OnCollision says what happens where field and entry, or two entries, have
-	// values that are not the same. Default Skip.
-	OnCollision Collision
-	// BatchSize is how many documents one write changes. Default 1000.
-	BatchSize int
-	// Progress is called after each batch with the documents examined so far.
-	// Default nil.
-	Progress func(done int64)
-}
-
-// AdoptResult counts documents.
-type AdoptResult struct {
-	Examined int64 `json:"examined"` // had one of the fields (Adopt) or entries (Unadopt)
-	Adopted  int64 `json:"adopted"`  // changed
-	// Skipped were left alone: on a collision, because ArrayField is no array or
-	// the parent of a field no document, or because they were changed or deleted
-	// by somebody else meanwhile. Without Keep they are found by what they still
-	// have: one of the fields ({path: {$exists: true}}), or of the entries
-	// (Exists).
-	Skipped int64 `json:"skipped"`
-}
-
-// Adopt turns fields into entries and takes the fields away. The entries come
-// behind those that are there, in the order of columns. (Of two columns whose keys
-// only the collection's collation holds for the same, the first one counts.) A
-// field whose documents are written by old code meanwhile is adopted by a later
-// run; emptied parent documents stay.
+// Adopt turns fields into entries in the documents that work selects, and takes the
+// fields away, unless Options.Keep. The entries come after those that are there, in
+// the order of columns. (Of two columns whose keys only the collection's collation
+// holds for the same, the first one counts.) A field whose documents are written by
+// old code meanwhile is adopted by a later run; emptied parent documents stay.
 //
-// Each document changes in one update. Adopt can be stopped and run again.
+// Examined had one of the fields. Skipped were left alone: on a collision
+// (Options.OnCollision), because ArrayField is no array or the parent of a field no
+// document, or because they were changed or deleted by somebody else meanwhile.
+// Without Options.Keep they are found by the fields that they still have. Each
+// document changes in one update. Adopt can be stopped and run again.
 //
-// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each
-// document with one of the fields. The documents are found in the order of _id,
-// or by an index on the fields, and written by _id.
-func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, opts *AdoptOptions) (AdoptResult, error) {
-	o, err := a.conversion(columns, opts)
-	if err != nil {
-		return AdoptResult{}, wrap("adopt", err)
+// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each document
+// with one of the fields. The documents are found in the order of _id, or by an
+// index on the fields, and written by _id.
+func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "attribute: adopt")
+	if err := a.c.checkColumns(columns); err != nil {
+		return result, err
 	}
-	parts, selected, blocked := bson.A{}, bson.A{}, bson.A{}
+	parts, found, blocked := bson.A{}, bson.A{}, bson.A{}
 	var paths []string
 	for _, column := range columns {
-		entry := a.entry(literal(column.Key), "$"+column.Path, "")
+		entry := a.c.entry(expr.Literal(column.Key), "$"+column.Path, "")
 		if column.Qualifier != "" {
-			entry = append(entry, bson.E{Key: a.qualifier, Value: literal(column.Qualifier)})
+			entry = append(entry, bson.E{Key: a.c.qualifier, Value: expr.Literal(column.Qualifier)})
 		}
-		parts = append(parts, cond(o.holds(column), bson.A{entry}, bson.A{}))
-		selected = append(selected, bson.D{{Key: column.Path, Value: bson.D{{Key: "$exists", Value: true}}}})
+		parts = append(parts, expr.Cond(a.c.filled(column), bson.A{entry}, bson.A{}))
+		found = append(found, bson.D{{Key: column.Path, Value: bson.D{{Key: "$exists", Value: true}}}})
 		paths = append(paths, column.Path)
 		for _, parent := range fieldpath.Above(column.Path) { // $path would be an array too
-			blocked = append(blocked, op("$isArray", bson.A{"$" + parent}))
+			blocked = append(blocked, expr.Op("$isArray", bson.A{"$" + parent}))
 		}
 	}
-	update := mongo.Pipeline{set(a.array, a.upsert(op("$ifNull", "$"+a.array, bson.A{}), op("$concatArrays", parts), o.OnCollision == KeepSource))}
-	if !o.Keep {
-		update = append(update, op("$unset", paths))
+	update := mongo.Pipeline{set(a.c.array, a.c.upsert(expr.Op("$ifNull", "$"+a.c.array, bson.A{}), expr.Op("$concatArrays", parts), a.c.onCollision == KeepSource))}
+	if !a.c.keep {
+		update = append(update, expr.Op("$unset", paths))
 	}
-	result, err := a.convert(ctx, columns, o, selected, blocked, update)
-	return result, wrap("adopt", err)
+	return a.c.convert(ctx, columns, found, blocked, update, work)
 }
 
 // Unadopt turns entries into fields, as Adopt did the reverse, and takes the
@@ -99,32 +71,31 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, opts *A
 // Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each
 // document with one of the entries, found by the index on the keys or in the
 // order of _id.
-func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, opts *AdoptOptions) (AdoptResult, error) {
-	o, err := a.conversion(columns, opts)
-	if err != nil {
-		return AdoptResult{}, wrap("unadopt", err)
+func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "attribute: unadopt")
+	if err := a.c.checkColumns(columns); err != nil {
+		return result, err
 	}
-	selected, blocked, moved := bson.A{}, bson.A{}, bson.A{}
+	found, blocked, moved := bson.A{}, bson.A{}, bson.A{}
 	for _, column := range columns {
-		selected = append(selected, a.has(column.Key, a.identity(column.Qualifier)))
-		moved = append(moved, a.keyed("$$o", column.Key, a.identity(column.Qualifier)))
+		found = append(found, a.c.has(column.Key, a.c.identity(column.Qualifier)))
+		moved = append(moved, a.c.keyed("$$o", column.Key, a.c.identity(column.Qualifier)))
 		for _, parent := range fieldpath.Above(column.Path) { // to write into
-			blocked = append(blocked, op("$and", op("$gt", op("$size", a.hits(column)), 0),
-				op("$not", bson.A{typeIn("$"+parent, append([]string{"object"}, nothing...)...)})))
+			blocked = append(blocked, expr.Op("$and", expr.Op("$gt", expr.Op("$size", a.c.hits(column)), 0),
+				expr.Op("$not", bson.A{expr.IsType("$"+parent, append([]string{"object"}, nothing...)...)})))
 		}
 	}
-	update := mongo.Pipeline{op("$replaceWith", op("$mergeObjects", "$$ROOT", a.fields(columns, o, "")))}
-	if !o.Keep {
-		update = append(update, set(a.array, filtered(a.entries(), "o", op("$not", bson.A{op("$or", moved)}))))
+	update := mongo.Pipeline{expr.Op("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", a.c.fields(columns, "")))}
+	if !a.c.keep {
+		update = append(update, set(a.c.array, expr.Filter(a.c.entries(), "o", expr.Op("$not", bson.A{expr.Op("$or", moved...)}))))
 	}
-	result, err := a.convert(ctx, columns, o, selected, blocked, update)
-	return result, wrap("unadopt", err)
+	return a.c.convert(ctx, columns, found, blocked, update, work)
 }
 
 // fields is the document to merge into the one at parent: the columns below it
 // of which there is an entry to take. A field that would stay is left out, so
 // that no empty parents are made.
-func (c *core) fields(columns []Column, o AdoptOptions, parent string) bson.D {
+func (c *core) fields(columns []Column, parent string) bson.D {
 	pairs := bson.A{}
 	seen := map[string]bool{}
 	for _, column := range columns {
@@ -139,95 +110,84 @@ func (c *core) fields(columns []Column, o AdoptOptions, parent string) bson.D {
 		seen[field] = true
 		path := parent + field
 		pair := func(value any) bson.A {
-			return bson.A{bson.D{{Key: "k", Value: literal(field)}, {Key: "v", Value: value}}}
+			return bson.A{bson.D{{Key: "k", Value: expr.Literal(field)}, {Key: "v", Value: value}}}
 		}
 		if nested {
-			pairs = append(pairs, let("inner", c.fields(columns, o, path+"."),
-				cond(op("$eq", "$$inner", bson.D{}), bson.A{}, pair(op("$mergeObjects", "$"+path, "$$inner")))))
+			pairs = append(pairs, expr.Let("inner", c.fields(columns, path+"."),
+				expr.Cond(expr.Op("$eq", "$$inner", bson.D{}), bson.A{}, pair(expr.Op("$mergeObjects", "$"+path, "$$inner")))))
 			continue
 		}
 		hits := c.hits(column)
-		test := op("$gt", op("$size", hits), 0)
-		if o.OnCollision != KeepSource {
-			test = op("$and", test, op("$not", bson.A{o.holds(column)}))
+		test := expr.Op("$gt", expr.Op("$size", hits), 0)
+		if c.onCollision != KeepSource {
+			test = expr.Op("$and", test, expr.Op("$not", bson.A{c.filled(column)}))
 		}
-		pairs = append(pairs, cond(test, pair(op("$arrayElemAt", hits, 0)), bson.A{}))
+		pairs = append(pairs, expr.Cond(test, pair(expr.Op("$arrayElemAt", hits, 0)), bson.A{}))
 	}
-	return op("$arrayToObject", op("$concatArrays", pairs))
+	return expr.Op("$arrayToObject", expr.Op("$concatArrays", pairs))
 }
 
 // hits is the values of the column's entries.
 func (c *core) hits(column Column) bson.D {
-	return mapped(filtered(c.entries(), "o", c.keyed("$$o", column.Key, c.identity(column.Qualifier))), "o",
-		op("$ifNull", "$$o."+c.value, nil))
+	return expr.Map(expr.Filter(c.entries(), "o", c.keyed("$$o", column.Key, c.identity(column.Qualifier))), "o",
+		expr.Op("$ifNull", "$$o."+c.value, nil))
 }
 
-// holds is whether the field of the column has a value.
-func (o AdoptOptions) holds(column Column) bson.D {
+// filled is whether the field of the column has a value.
+func (c *core) filled(column Column) bson.D {
 	none := nothing
-	if o.Nulls {
+	if c.nulls {
 		none = nothing[:1]
 	}
-	return op("$not", bson.A{typeIn("$"+column.Path, none...)})
+	return expr.Op("$not", bson.A{expr.IsType("$"+column.Path, none...)})
 }
 
-// convert runs the update over the documents that one of selected matches, but
-// for those of which an expression of blocked is true.
-func (c *core) convert(ctx context.Context, columns []Column, o AdoptOptions, selected, blocked bson.A, update mongo.Pipeline) (AdoptResult, error) {
-	filter := selected[0].(bson.D)
-	if len(selected) > 1 {
-		filter = bson.D{{Key: "$or", Value: selected}}
+// convert runs the update over the documents that one of found matches, but for
+// those of which an expression of blocked is true.
+func (c *core) convert(ctx context.Context, columns []Column, found, blocked bson.A, update mongo.Pipeline, work *mongopatterns.Work) (mongopatterns.Result, error) {
+	filter := found[0].(bson.D)
+	if len(found) > 1 {
+		filter = bson.D{{Key: "$or", Value: found}}
 	}
-	if o.OnCollision == Skip {
+	if c.onCollision == Skip {
 		for _, column := range columns {
-			values := op("$setUnion", c.hits(column), cond(o.holds(column), bson.A{"$" + column.Path}, bson.A{}))
-			blocked = append(blocked, op("$gt", op("$size", values), 1))
+			values := expr.Op("$setUnion", c.hits(column), expr.Cond(c.filled(column), bson.A{"$" + column.Path}, bson.A{}))
+			blocked = append(blocked, expr.Op("$gt", expr.Op("$size", values), 1))
 		}
 	}
 	guard := filter
 	if len(blocked) > 0 {
-		guard = and(filter, op("$expr", op("$not", bson.A{op("$or", blocked)})))
+		guard = and(filter, expr.Op("$expr", expr.Op("$not", bson.A{expr.Op("$or", blocked...)})))
 	}
-	result, err := c.batches(ctx, filter, guard, update, KeyOptions{Filter: o.Filter, BatchSize: o.BatchSize, Progress: o.Progress})
-	return AdoptResult{Examined: result.Examined, Adopted: result.Changed, Skipped: result.Skipped}, err
+	return c.batches(ctx, filter, guard, update, work)
 }
 
-func (c *core) conversion(columns []Column, opts *AdoptOptions) (AdoptOptions, error) {
-	var o AdoptOptions
-	if opts != nil {
-		o = *opts
-	}
-	if err := scan.Defaults(ErrInvalid, "AdoptOptions", &o.BatchSize, 1000, &o.Progress); err != nil {
-		return o, err
-	}
-	if err := o.OnCollision.check("AdoptOptions.OnCollision"); err != nil {
-		return o, err
-	}
+func (c *core) checkColumns(columns []Column) error {
 	if len(columns) == 0 {
-		return o, fmt.Errorf("%w: no columns", ErrInvalid)
+		return fault.Invalid("no columns")
 	}
 	paths := []string{"_id", "_id", "Options.ArrayField", c.array}
 	seen := map[[2]string]bool{}
 	for i, column := range columns {
 		option := fmt.Sprintf("columns[%d]", i)
 		if err := fieldpath.CheckNamed(option+".Path", column.Path); err != nil {
-			return o, fmt.Errorf("%w: %w", ErrInvalid, err)
+			return fault.Invalid("%w", err)
 		}
 		if err := checkKey(column.Key); err != nil {
-			return o, fmt.Errorf("%s.Key: %w", option, err)
+			return fmt.Errorf("%s.Key: %w", option, err)
 		}
 		if err := c.checkQualifier(column.Qualifier); err != nil {
-			return o, fmt.Errorf("%s.Qualifier: %w", option, err)
+			return fmt.Errorf("%s.Qualifier: %w", option, err)
 		}
 		identity := [2]string{column.Key, column.Qualifier}
 		if seen[identity] {
-			return o, fmt.Errorf("%s.Key: %w: %q stands twice", option, ErrInvalid, column.Key)
+			return fault.Invalid("%s.Key: %q stands twice", option, column.Key)
 		}
 		seen[identity] = true
 		paths = append(paths, option+".Path", column.Path)
 	}
 	if err := fieldpath.CheckDisjoint(paths...); err != nil {
-		return o, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return fault.Invalid("%w", err)
 	}
-	return o, nil
+	return nil
 }

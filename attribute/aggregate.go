@@ -5,6 +5,10 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // SortOptions says in which order SortPipeline brings documents.
@@ -14,9 +18,6 @@ type SortOptions struct {
 	// MissingFirst puts the documents without an entry of the key in front.
 	// Default false: behind, in either direction.
 	MissingFirst bool
-	// Qualifier is that of the entry to sort by. Default "": the entry without
-	// one.
-	Qualifier string
 	// Skip and Limit bound the result; they may not be negative. Default 0:
 	// nothing skipped, no limit.
 	Skip, Limit int64
@@ -33,7 +34,7 @@ const sortField = "__attribute"
 // The server sorts in memory, up to its limit of 100 MB and beyond it on disk
 // (allowDiskUse, the default since MongoDB 6.0); with a Limit it keeps only
 // that many.
-func (a *Attributes[ID, V]) SortPipeline(filter bson.D, key string, opts *SortOptions) mongo.Pipeline {
+func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions) mongo.Pipeline {
 	var o SortOptions
 	if opts != nil {
 		o = *opts
@@ -45,28 +46,29 @@ func (a *Attributes[ID, V]) SortPipeline(filter bson.D, key string, opts *SortOp
 	if o.Descending {
 		direction = -1
 	}
-	qualifiers := a.identity(o.Qualifier)
-	if err := a.checkQualifier(o.Qualifier); err != nil {
-		filter = and(filter, refused(err))
+	name, q, err := a.c.one(key)
+	match := and(selected(filter))
+	if err != nil {
+		match, name = and(match, refused(err)), "refused"
 	}
 	pipeline := mongo.Pipeline{
-		op("$match", and(filter)),
+		expr.Op("$match", match),
 		// In one expression: $set would write into the elements of an array.
-		set(sortField, let("hits", a.uniform(a.keyed("$$o", key, qualifiers)), bson.D{
-			{Key: "missing", Value: op("$eq", op("$size", "$$hits"), 0)},
-			{Key: "value", Value: op("$arrayElemAt", mapped("$$hits", "hit", "$$hit.value"), 0)},
+		set(sortField, expr.Let("hits", a.c.uniform(a.c.keyed("$$o", name, a.c.identity(q))), bson.D{
+			{Key: "missing", Value: expr.Op("$eq", expr.Op("$size", "$$hits"), 0)},
+			{Key: "value", Value: expr.Op("$arrayElemAt", expr.Map("$$hits", "hit", "$$hit.value"), 0)},
 		})),
-		op("$sort", bson.D{
+		expr.Op("$sort", bson.D{
 			{Key: sortField + ".missing", Value: missing}, {Key: sortField + ".value", Value: direction}, {Key: "_id", Value: 1},
 		}),
 	}
 	if o.Skip != 0 {
-		pipeline = append(pipeline, op("$skip", notNegative("SortOptions.Skip", o.Skip)))
+		pipeline = append(pipeline, expr.Op("$skip", notNegative("SortOptions.Skip", o.Skip)))
 	}
 	if o.Limit != 0 {
-		pipeline = append(pipeline, op("$limit", notNegative("SortOptions.Limit", o.Limit)))
+		pipeline = append(pipeline, expr.Op("$limit", notNegative("SortOptions.Limit", o.Limit)))
 	}
-	return append(pipeline, op("$unset", sortField))
+	return append(pipeline, expr.Op("$unset", sortField))
 }
 
 // FacetOptions narrows Facets.
@@ -105,14 +107,15 @@ type FacetValue[V any] struct {
 // Cost: 1 round trip and further ones for very many keys; the documents of the
 // filter are read, with Keys those that have one of them. The server counts in
 // memory, and on disk if that is not enough.
-func (a *Attributes[ID, V]) Facets(ctx context.Context, filter bson.D, opts *FacetOptions) ([]Facet[V], error) {
-	facets := []Facet[V]{}
-	err := each(ctx, a.coll, a.FacetsPipeline(filter, opts), func(doc facet[V], _ error) bool {
-		facets = append(facets, Facet[V]{doc.ID.Key, doc.ID.Qualifier, doc.Count, doc.Distinct, doc.Values})
-		return true
-	})
+func (a *Attributes[ID, V]) Facets(ctx context.Context, filter any, opts *FacetOptions) (facets []Facet[V], err error) {
+	defer fault.In(&err, "attribute: facets")
+	docs, err := cursor.Collect(cursor.Decode[facet[V]](ctx, a.c.aggregate(a.c.coll, a.FacetsPipeline(filter, opts))))
 	if err != nil {
-		return nil, wrap("facets", err)
+		return nil, err
+	}
+	facets = []Facet[V]{}
+	for _, doc := range docs {
+		facets = append(facets, Facet[V]{doc.ID.Key, doc.ID.Qualifier, doc.Count, doc.Distinct, doc.Values})
 	}
 	return facets, nil
 }
@@ -129,7 +132,7 @@ type facet[V any] struct {
 
 // FacetsPipeline is what Facets runs; its documents are {_id: {key, qualifier},
 // count, distinct, values: [{value, count}]}.
-func (a *Attributes[ID, V]) FacetsPipeline(filter bson.D, opts *FacetOptions) mongo.Pipeline {
+func (a *Attributes[ID, V]) FacetsPipeline(filter any, opts *FacetOptions) mongo.Pipeline {
 	var o FacetOptions
 	if opts != nil {
 		o = *opts
@@ -137,30 +140,30 @@ func (a *Attributes[ID, V]) FacetsPipeline(filter bson.D, opts *FacetOptions) mo
 	if o.Top == 0 {
 		o.Top = 10
 	}
-	match := a.valid("$$o")
+	match, documents := a.c.valid("$$o"), and(selected(filter))
 	if o.Keys != nil {
 		keys := bson.A{}
 		for _, key := range o.Keys {
 			keys = append(keys, checked(key))
 		}
-		filter = and(filter, bson.D{{Key: a.path(a.key), Value: op("$in", keys)}})
-		match = op("$and", match, op("$in", "$$o."+a.key, literal(keys)))
+		documents = and(documents, bson.D{{Key: a.c.path(a.c.key), Value: expr.Op("$in", keys)}})
+		match = expr.Op("$and", match, expr.Op("$in", "$$o."+a.c.key, expr.Literal(keys)))
 	}
 	return mongo.Pipeline{
-		op("$match", and(filter)),
-		op("$project", bson.D{{Key: "entries", Value: a.uniform(match)}}),
-		op("$unwind", "$entries"),
-		op("$group", bson.D{{Key: "_id", Value: "$entries"}, {Key: "count", Value: op("$sum", 1)}}),
-		op("$group", bson.D{
+		expr.Op("$match", documents),
+		expr.Op("$project", bson.D{{Key: "entries", Value: a.c.uniform(match)}}),
+		expr.Op("$unwind", "$entries"),
+		expr.Op("$group", bson.D{{Key: "_id", Value: "$entries"}, {Key: "count", Value: expr.Op("$sum", 1)}}),
+		expr.Op("$group", bson.D{
 			{Key: "_id", Value: bson.D{{Key: "key", Value: "$_id.key"}, {Key: "qualifier", Value: "$_id.qualifier"}}},
-			{Key: "count", Value: op("$sum", "$count")},
-			{Key: "distinct", Value: op("$sum", 1)},
-			{Key: "values", Value: op("$topN", bson.D{
+			{Key: "count", Value: expr.Op("$sum", "$count")},
+			{Key: "distinct", Value: expr.Op("$sum", 1)},
+			{Key: "values", Value: expr.Op("$topN", bson.D{
 				{Key: "n", Value: notNegative("FacetOptions.Top", int64(o.Top))},
 				{Key: "sortBy", Value: bson.D{{Key: "count", Value: -1}, {Key: "_id.value", Value: 1}}},
 				{Key: "output", Value: bson.D{{Key: "value", Value: "$_id.value"}, {Key: "count", Value: "$count"}}},
 			})},
 		}),
-		op("$sort", bson.D{{Key: "_id.key", Value: 1}, {Key: "_id.qualifier", Value: 1}}),
+		expr.Op("$sort", bson.D{{Key: "_id.key", Value: 1}, {Key: "_id.qualifier", Value: 1}}),
 	}
 }

@@ -29,11 +29,15 @@ func TestSortPipeline(t *testing.T) {
 		"missing first":        {nil, &attribute.SortOptions{MissingFirst: true}, []int32{4, 5, 7, 6, 8, 2, 1, 3}},
 		"descending":           {nil, &attribute.SortOptions{Descending: true}, []int32{1, 3, 2, 6, 8, 4, 5, 7}},
 		"descending and first": {nil, &attribute.SortOptions{Descending: true, MissingFirst: true}, []int32{4, 5, 7, 1, 3, 2, 6, 8}},
-		"filter":               {a.Filter(a.Gt("size", 2, "")), nil, []int32{1, 3}},
+		"filter":               {a.Filter(a.Gt(attribute.Key("size").Qualified(""), 2)), nil, []int32{1, 3}},
 		"skip and limit":       {nil, &attribute.SortOptions{Skip: 1, Limit: 3}, []int32{8, 2, 1}},
-		"qualifier":            {a.Filter(a.Exists("size", "q")), &attribute.SortOptions{Qualifier: "q", Descending: true}, []int32{7, 1}},
+		"qualifier":            {a.Filter(a.Exists(attribute.Key("size").Qualified("q"))), &attribute.SortOptions{Descending: true}, []int32{7, 1}},
 	} {
-		cursor, err := coll.Aggregate(t.Context(), a.SortPipeline(c.filter, "size", c.opts))
+		key := attribute.Key("size")
+		if name == "qualifier" {
+			key = key.Qualified("q")
+		}
+		cursor, err := coll.Aggregate(t.Context(), a.SortPipeline(c.filter, key, c.opts))
 		must(t, err)
 		var docs []bson.D
 		must(t, cursor.All(t.Context(), &docs))
@@ -108,12 +112,12 @@ func TestValues(t *testing.T) {
 	insert(t, coll, doc(1, e("x", 1), e("x", 2, "q"), e("y", 3)), doc(2, e("x", 4, "r")), doc(3), d("_id", int32(4)))
 	type value = attribute.Value[int, int]
 	values := func(filter bson.D, key string, qualifier ...string) []value {
-		cursor, err := coll.Aggregate(ctx, append(a.ValuesPipeline(filter, key, qualifier...), d("$sort", d("_id", 1, "value", 1))))
+		cursor, err := coll.Aggregate(ctx, append(a.ValuesPipeline(filter, attribute.Key(key).Qualified(qualifier...)), d("$sort", d("_id", 1, "value", 1))))
 		must(t, err)
 		var out []value
 		must(t, cursor.All(ctx, &out))
 		n := 0
-		for _, err := range a.Values(ctx, filter, key, qualifier...) {
+		for _, err := range a.Values(ctx, filter, attribute.Key(key).Qualified(qualifier...)) {
 			must(t, err)
 			n++
 		}
@@ -124,7 +128,7 @@ func TestValues(t *testing.T) {
 	want(t, values(nil, "x", ""), []value{{1, 1, ""}})
 	want(t, values(nil, "x", "q", "r"), []value{{1, 2, "q"}, {2, 4, "r"}})
 	want(t, values(d("_id", 2), "x"), []value{{2, 4, "r"}})
-	n, err := a.GetBy(ctx, nil, "x", "r") // not the document that has the key otherwise
+	n, err := a.GetBy(ctx, nil, attribute.Key("x").Qualified("r")) // not the document that has the key otherwise
 	must(t, err)
 	want(t, n, 4)
 	// A malformed entry is none: it does not stop the reading of the others.
@@ -144,7 +148,7 @@ func TestValues(t *testing.T) {
 	_, err = a.GetBy(ctx, d("_id", 2), "x")
 	wantErr(t, err, attribute.ErrNoAttribute)
 	wantErr(t, err, mongo.ErrNoDocuments)
-	n, err = a.GetBy(ctx, d("_id", 1), "x", "q")
+	n, err = a.GetBy(ctx, d("_id", 1), attribute.Key("x").Qualified("q"))
 	must(t, err)
 	want(t, n, 2)
 }
@@ -167,7 +171,7 @@ func TestStoppedEarly(t *testing.T) {
 			}
 		},
 		"Check": func() {
-			for range a.Check(t.Context()) {
+			for range a.Check(t.Context(), nil) {
 				break
 			}
 		},
@@ -194,9 +198,6 @@ func TestJSON(t *testing.T) {
 		`{"id":7,"value":1,"qualifier":"q"}`:                                  attribute.Value[int, int]{ID: 7, Value: 1, Qualifier: "q"},
 		`{"key":"a","count":3,"distinct":2,"values":[{"value":1,"count":2}]}`: attribute.Facet[int]{Key: "a", Count: 3, Distinct: 2, Values: []attribute.FacetValue[int]{{Value: 1, Count: 2}}},
 		`{"key":"a","qualifier":"q","count":0,"distinct":0,"values":null}`:    attribute.Facet[int]{Key: "a", Qualifier: "q"},
-		`{"examined":3,"adopted":2,"skipped":1}`:                              attribute.AdoptResult{Examined: 3, Adopted: 2, Skipped: 1},
-		`{"examined":3,"changed":2,"skipped":1}`:                              attribute.KeyResult{Examined: 3, Changed: 2, Skipped: 1},
-		`{"examined":3,"repaired":2,"remaining":1}`:                           attribute.RepairResult{Examined: 3, Repaired: 2, Remaining: 1},
 	} {
 		got, err := json.Marshal(result)
 		must(t, err)

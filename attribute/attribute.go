@@ -10,10 +10,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
-	"github.com/mongopatterns/mongopatterns/internal/scan"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Options names the fields and indexes. The zero value is attributes: [{k, v}]
@@ -33,6 +35,16 @@ type Options struct {
 
 	// Indexes are the indexes to create. Default one, Index{}.
 	Indexes []Index
+
+	// OnCollision says what Adopt, Unadopt and RenameKey do to a document in which
+	// what they write exists with another value. Default Skip.
+	OnCollision Collision
+	// Keep has Adopt and Unadopt leave what they move where it was as well, for
+	// readers that do not know the pattern yet. Default false.
+	Keep bool
+	// Nulls makes Adopt turn fields that are null into entries with the value null,
+	// and Unadopt take them for values. Default false: null is like a missing field.
+	Nulls bool
 }
 
 // Index describes an index over the entries: {prefix…, key, qualifier, value,
@@ -49,7 +61,7 @@ type Index struct {
 
 // Attributes reads and writes the entries, of values V, in the documents with
 // IDs of type ID in a collection. It is safe for concurrent use.
-type Attributes[ID, V any] struct{ *core }
+type Attributes[ID, V any] struct{ c *core }
 
 // An Attribute is an entry. Qualifier is "" if it has none.
 type Attribute[V any] struct {
@@ -64,33 +76,32 @@ type core struct {
 	primary                      *mongo.Collection // for reads that a write depends on
 	array, key, value, qualifier string
 	indexes                      []Index
+	onCollision                  Collision
+	keep, nulls                  bool
 }
 
 // New returns Attributes over coll. It does no I/O. opts may be nil. All that
 // write one array must name its fields alike: without the QualifierField that
 // others use, entries of one key are one.
-func New[ID, V any](coll *mongo.Collection, opts *Options) (*Attributes[ID, V], error) {
-	if coll == nil {
-		return nil, errors.New("attribute: nil collection")
+func New[ID, V any](coll *mongo.Collection, opts *Options) (_ *Attributes[ID, V], err error) {
+	defer fault.In(&err, "attribute: new")
+	if err := config.Collections("coll", coll); err != nil {
+		return nil, err
 	}
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	setDefault(&o.ArrayField, "attributes")
-	setDefault(&o.KeyField, "k")
-	setDefault(&o.ValueField, "v")
-	if err := o.check(); err != nil {
-		return nil, fmt.Errorf("attribute: %w", err)
+	if err := o.complete(); err != nil {
+		return nil, err
 	}
 	c := &core{
-		coll: coll, primary: scan.Primary(coll),
+		coll: coll, primary: cursor.Primary(coll),
 		array: o.ArrayField, key: o.KeyField, value: o.ValueField, qualifier: o.QualifierField,
+		onCollision: o.OnCollision, keep: o.Keep, nulls: o.Nulls,
 	}
 	for _, index := range o.Indexes {
-		c.indexes = append(c.indexes, Index{
-			Prefix: append([]string(nil), index.Prefix...), KeyOnly: index.KeyOnly, Suffix: append([]string(nil), index.Suffix...),
-		})
+		c.indexes = append(c.indexes, Index{Prefix: slices.Clone(index.Prefix), KeyOnly: index.KeyOnly, Suffix: slices.Clone(index.Suffix)})
 	}
 	if len(o.Indexes) == 0 {
 		c.indexes = []Index{{}}
@@ -100,36 +111,26 @@ func New[ID, V any](coll *mongo.Collection, opts *Options) (*Attributes[ID, V], 
 
 // As returns the same attributes with another type of value, for arrays that
 // hold several.
-func As[T, ID, V any](a *Attributes[ID, V]) *Attributes[ID, T] { return &Attributes[ID, T]{a.core} }
+func As[T, ID, V any](a *Attributes[ID, V]) *Attributes[ID, T] { return &Attributes[ID, T]{a.c} }
 
-func setDefault(field *string, value string) {
-	if *field == "" {
-		*field = value
+func (o *Options) complete() error {
+	id := "_id"
+	err := config.Apply(config.Name("_id", &id, id), config.Named("Options.ArrayField", &o.ArrayField, "attributes"))
+	if err == nil {
+		err = config.Apply(
+			config.Name("Options.KeyField", &o.KeyField, "k"), config.Name("Options.ValueField", &o.ValueField, "v"),
+			config.Name("Options.QualifierField", &o.QualifierField, ""))
 	}
+	if err == nil {
+		err = config.Apply( // a number would be a place in the array
+			config.Named("Options.KeyField", &o.KeyField, ""), config.Named("Options.ValueField", &o.ValueField, ""),
+			config.Named("Options.QualifierField", &o.QualifierField, ""),
+			config.Check("Options.OnCollision", o.OnCollision.check), config.Check("Options.Indexes", o.checkIndexes))
+	}
+	return err
 }
 
-func (o *Options) check() error {
-	if err := fieldpath.CheckNamed("Options.ArrayField", o.ArrayField); err != nil {
-		return err
-	}
-	for _, f := range [][2]string{{"KeyField", o.KeyField}, {"ValueField", o.ValueField}, {"QualifierField", o.QualifierField}} {
-		if f[1] == "" {
-			continue // QualifierField
-		}
-		if err := fieldpath.CheckName("Options."+f[0], f[1]); err != nil {
-			return err
-		}
-		if err := fieldpath.CheckNamed("Options."+f[0], f[1]); err != nil {
-			return err
-		}
-	}
-	if err := fieldpath.CheckDisjoint("_id", "_id", "Options.ArrayField", o.ArrayField); err != nil {
-		return err
-	}
-	if err := fieldpath.CheckDisjoint("Options.KeyField", o.KeyField, "Options.ValueField", o.ValueField,
-		"Options.QualifierField", o.QualifierField); err != nil {
-		return err
-	}
+func (o *Options) checkIndexes() error {
 	for i, index := range o.Indexes {
 		seen := map[string]bool{}
 		for _, part := range []struct {
@@ -137,7 +138,7 @@ func (o *Options) check() error {
 			paths []string
 		}{{"Prefix", index.Prefix}, {"Suffix", index.Suffix}} {
 			for j, path := range part.paths {
-				option := fmt.Sprintf("Options.Indexes[%d].%s[%d]", i, part.name, j)
+				option := fmt.Sprintf("[%d].%s[%d]", i, part.name, j)
 				if err := fieldpath.CheckNamed(option, path); err != nil {
 					return err
 				}
@@ -152,22 +153,24 @@ func (o *Options) check() error {
 		}
 		for j, other := range o.Indexes[:i] {
 			if index.KeyOnly == other.KeyOnly && slices.Equal(index.Prefix, other.Prefix) && slices.Equal(index.Suffix, other.Suffix) {
-				return fmt.Errorf("Options.Indexes[%d]: the same as Options.Indexes[%d]", i, j)
+				return fmt.Errorf("[%d]: the same as [%d]", i, j)
 			}
 		}
 	}
 	return nil
 }
 
-// Indexes returns the indexes that Options.Indexes describes; by default
-// {"attributes.k": 1, "attributes.v": 1}, with QualifierField
+// Indexes returns the indexes that Options.Indexes describes, by collection; by
+// default {"attributes.k": 1, "attributes.v": 1}, with QualifierField
 // {"attributes.k": 1, "attributes.u": 1, "attributes.v": 1}.
-func (c *core) Indexes() []mongo.IndexModel {
+func (a *Attributes[ID, V]) Indexes() map[string][]mongo.IndexModel {
+	return map[string][]mongo.IndexModel{a.c.coll.Name(): a.c.models()}
+}
+
+func (c *core) models() []mongo.IndexModel {
 	models := make([]mongo.IndexModel, len(c.indexes))
 	for i, index := range c.indexes {
-		var paths []string
-		paths = append(paths, index.Prefix...)
-		paths = append(paths, c.path(c.key))
+		paths := append(slices.Clone(index.Prefix), c.path(c.key))
 		if !index.KeyOnly {
 			if c.qualifier != "" {
 				paths = append(paths, c.path(c.qualifier))
@@ -189,14 +192,12 @@ func (c *core) Indexes() []mongo.IndexModel {
 //
 // Cost: 1 round trip if they are all there, else 2; with a Prefix or Suffix 1
 // more, and if one is missing another, which scans the collection.
-func (c *core) EnsureIndexes(ctx context.Context) error {
-	if err := c.refuseArrays(ctx); err != nil {
-		return fmt.Errorf("attribute: ensure indexes: %w", err)
+func (a *Attributes[ID, V]) EnsureIndexes(ctx context.Context) (err error) {
+	defer fault.In(&err, "attribute: ensure indexes")
+	if err := a.c.refuseArrays(ctx); err != nil {
+		return err
 	}
-	if err := indexes.Ensure(ctx, c.coll, c.Indexes()); err != nil {
-		return fmt.Errorf("attribute: %w", twoArrays(err))
-	}
-	return nil
+	return twoArrays(indexes.EnsureAll(ctx, a.c.coll.Database(), a.Indexes()))
 }
 
 // refuseArrays looks for documents that an index could not hold before it is
@@ -215,7 +216,7 @@ func (c *core) refuseArrays(ctx context.Context) error {
 		existing[keyNames(spec.KeysDocument)] = true
 	}
 	missing := false
-	for _, model := range c.Indexes() {
+	for _, model := range c.models() {
 		keys, _ := bson.Marshal(model.Keys) // strings and numbers
 		missing = missing || !existing[keyNames(keys)]
 	}
@@ -233,7 +234,7 @@ func (c *core) refuseArrays(ctx context.Context) error {
 		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Decode(&doc)
 	switch {
 	case err == nil:
-		return fmt.Errorf("%w: document %s: %q and one of %q", ErrTwoArrays, rawvalue.Text(doc.Lookup("_id")), c.array, paths)
+		return fmt.Errorf("%w: document %s: %q and one of %q", ErrTwoArrays, value.Text(doc.Lookup("_id")), c.array, paths)
 	case !errors.Is(err, mongo.ErrNoDocuments):
 		return err
 	}
@@ -273,7 +274,9 @@ func twoArrays(err error) error {
 	return err
 }
 
-// ShardKey returns {_id: 1}, on which every write of one document filters. An
-// array cannot be part of a shard key; one that the documents suggest otherwise
-// is as good, see the manual.
-func (c *core) ShardKey() bson.D { return bson.D{{Key: "_id", Value: 1}} }
+// ShardKey returns {_id: 1}, by collection: every write of one document filters on
+// it. An array cannot be part of a shard key; one that the documents suggest
+// otherwise is as good, see the manual.
+func (a *Attributes[ID, V]) ShardKey() map[string]bson.D {
+	return map[string]bson.D{a.c.coll.Name(): {{Key: "_id", Value: 1}}}
+}

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -111,7 +112,7 @@ func TestScenarioFilmReleases(t *testing.T) {
 		{Path: "release_Italy", Key: "Italy"}, {Path: "release_UK", Key: "UK"},
 	}, nil)
 	must(t, err)
-	want(t, result, attribute.AdoptResult{Examined: 1, Adopted: 1})
+	want(t, result, mongopatterns.Result{Examined: 1, Done: 1})
 	scenario := d("_id", int32(1), "title", "Star Wars", "director", "George Lucas", "releases", bson.A{
 		d("location", "USA", "date", date(1977, 5, 20)),
 		d("location", "France", "date", date(1977, 10, 19)),
@@ -130,7 +131,7 @@ func TestScenarioFilmReleases(t *testing.T) {
 	scenario[0].Value = int32(2)
 	want(t, stored(t, coll, 2), scenario)
 
-	models := releases.Indexes()
+	models := releases.Indexes()[coll.Name()]
 	if len(models) != 1 {
 		t.Fatal(models)
 	}
@@ -150,31 +151,31 @@ func TestScenarioBottledWater(t *testing.T) {
 	specs := newAttributes[int, string](t, coll, &attribute.Options{ArrayField: "specs", QualifierField: "u"})
 	must(t, specs.EnsureIndexes(ctx))
 	insert(t, coll, d("_id", 1, "title", "Water"))
-	must(t, specs.Set(ctx, 1, "volume", "500", "ml"))
-	must(t, specs.Set(ctx, 1, "volume", "11", "ounces"))
-	must(t, specs.Set(ctx, 1, "volume", "12", "ounces"))
+	must(t, specs.Set(ctx, 1, attribute.Key("volume").Qualified("ml"), "500"))
+	must(t, specs.Set(ctx, 1, attribute.Key("volume").Qualified("ounces"), "11"))
+	must(t, specs.Set(ctx, 1, attribute.Key("volume").Qualified("ounces"), "12"))
 	want(t, stored(t, coll, 1), d("_id", int32(1), "title", "Water", "specs", bson.A{
 		d("k", "volume", "v", "500", "u", "ml"), d("k", "volume", "v", "12", "u", "ounces"),
 	}))
-	want(t, specs.Indexes()[0].Keys, any(d("specs.k", 1, "specs.u", 1, "specs.v", 1)))
+	want(t, specs.Indexes()[coll.Name()][0].Keys, any(d("specs.k", 1, "specs.u", 1, "specs.v", 1)))
 	for _, c := range []struct {
 		condition attribute.Condition
 		found     bool
 	}{
-		{specs.Equals("volume", "500", "ml"), true},
-		{specs.Equals("volume", "500", "ounces"), false},
+		{specs.Equals(attribute.Key("volume").Qualified("ml"), "500"), true},
+		{specs.Equals(attribute.Key("volume").Qualified("ounces"), "500"), false},
 		{specs.Equals("volume", "500"), true},
-		{specs.Equals("volume", "500", ""), false},
-		{specs.Equals("volume", "12", "ml", "ounces"), true},
-		{specs.Equals("volume", "12", "ml", ""), false},
-		{specs.Exists("volume", "ml"), true},
-		{specs.Exists("volume", ""), false},
+		{specs.Equals(attribute.Key("volume").Qualified(""), "500"), false},
+		{specs.Equals(attribute.Key("volume").Qualified("ml", "ounces"), "12"), true},
+		{specs.Equals(attribute.Key("volume").Qualified("ml", ""), "12"), false},
+		{specs.Exists(attribute.Key("volume").Qualified("ml")), true},
+		{specs.Exists(attribute.Key("volume").Qualified("")), false},
 	} {
 		if found := len(ids(t, coll, specs.Filter(c.condition))) == 1; found != c.found {
 			t.Errorf("%v: %v", specs.Filter(c.condition), found)
 		}
 	}
-	value, err := specs.Get(ctx, 1, "volume", "ml")
+	value, err := specs.Get(ctx, 1, attribute.Key("volume").Qualified("ml"))
 	must(t, err)
 	want(t, value, "500")
 	_, err = specs.Get(ctx, 1, "volume")
@@ -193,8 +194,8 @@ func TestScenarioTicketChannels(t *testing.T) {
 	coll := db.Collection("schedules")
 	ctx := t.Context()
 	channels := newAttributes[int, int](t, coll, tickets)
-	want(t, channels.Indexes()[0].Keys, any(d("scheduleId", 1, "movie", 1, "provider.channel", 1)))
-	want(t, channels.Indexes()[1].Keys, any(d("provider.channel", 1)))
+	want(t, channels.Indexes()[coll.Name()][0].Keys, any(d("scheduleId", 1, "movie", 1, "provider.channel", 1)))
+	want(t, channels.Indexes()[coll.Name()][1].Keys, any(d("provider.channel", 1)))
 	must(t, channels.EnsureIndexes(ctx))
 	must(t, channels.EnsureIndexes(ctx))
 	provider, err := channels.Elements(
@@ -262,22 +263,22 @@ func TestWrites(t *testing.T) {
 			must(t, a.Add(ctx, 1, "color", "red"))
 			want(t, at(), any(bson.A{d("k", "color", "v", "red")}))
 			wantErr(t, a.Add(ctx, 1, "color", "blue"), attribute.ErrExists)
-			must(t, a.Add(ctx, 1, "color", "blue", "inside"))
+			must(t, a.Add(ctx, 1, attribute.Key("color").Qualified("inside"), "blue"))
 			wantErr(t, a.Change(ctx, 1, "size", 3), attribute.ErrNoAttribute)
 			wantErr(t, a.Change(ctx, 1, "size", 3), mongo.ErrNoDocuments)
-			wantErr(t, a.Change(ctx, 1, "color", 3, "outside"), attribute.ErrNoAttribute)
+			wantErr(t, a.Change(ctx, 1, attribute.Key("color").Qualified("outside"), 3), attribute.ErrNoAttribute)
 			must(t, a.Change(ctx, 1, "color", "green"))
 			must(t, a.Change(ctx, 1, "color", "green")) // no change, but found
 			must(t, a.SetMany(ctx, 1,
 				attribute.Attribute[any]{Key: "color", Value: "white", Qualifier: "inside"},
 				attribute.Attribute[any]{Key: "$size", Value: "$color"},
-				attribute.Attribute[any]{Key: "a.b\x00", Value: d("$add", bson.A{1, 2})}))
+				attribute.Attribute[any]{Key: "a.b", Value: d("$add", bson.A{1, 2})}))
 			want(t, at(), any(bson.A{
 				d("k", "color", "v", "green"), d("k", "color", "v", "white", "u", "inside"),
-				d("k", "$size", "v", "$color"), d("k", "a.b\x00", "v", d("$add", bson.A{int32(1), int32(2)})),
+				d("k", "$size", "v", "$color"), d("k", "a.b", "v", d("$add", bson.A{int32(1), int32(2)})),
 			}))
-			for key, value := range map[string]any{"$size": "$color", "a.b\x00": d("$add", bson.A{int32(1), int32(2)})} {
-				got, err := a.Get(ctx, 1, key)
+			for key, value := range map[string]any{"$size": "$color", "a.b": d("$add", bson.A{int32(1), int32(2)})} {
+				got, err := a.Get(ctx, 1, attribute.Key(key))
 				must(t, err)
 				want(t, got, value)
 			}
@@ -285,24 +286,24 @@ func TestWrites(t *testing.T) {
 			must(t, a.Rename(ctx, 1, "$other", "$size"))
 			must(t, a.Rename(ctx, 1, "color", "colour"))
 			wantErr(t, a.Rename(ctx, 1, "color", "x"), attribute.ErrNoAttribute)
-			must(t, a.Add(ctx, 1, "color", 1, "outside"))
+			must(t, a.Add(ctx, 1, attribute.Key("color").Qualified("outside"), 1))
 			must(t, a.Rename(ctx, 1, "color", "colour")) // other qualifiers
-			must(t, a.Add(ctx, 1, "color", 1, "inside"))
+			must(t, a.Add(ctx, 1, attribute.Key("color").Qualified("inside"), 1))
 			wantErr(t, a.Rename(ctx, 1, "color", "colour"), attribute.ErrExists)
-			must(t, a.Remove(ctx, 1, "color", "inside"))
+			must(t, a.Remove(ctx, 1, attribute.Key("color").Qualified("inside")))
 			must(t, a.Remove(ctx, 1, "colour"))
 			wantErr(t, a.Remove(ctx, 1, "colour"), attribute.ErrNoAttribute)
 			must(t, a.Remove(ctx, 1, "$size"))
 			want(t, at(), any(bson.A{
 				d("k", "colour", "v", "white", "u", "inside"),
-				d("k", "a.b\x00", "v", d("$add", bson.A{int32(1), int32(2)})),
+				d("k", "a.b", "v", d("$add", bson.A{int32(1), int32(2)})),
 				d("k", "colour", "v", int32(1), "u", "outside"),
 			}))
 			all, err := a.GetAll(ctx, 1)
 			must(t, err)
 			want(t, all, []attribute.Attribute[any]{
 				{Key: "colour", Value: "white", Qualifier: "inside"},
-				{Key: "a.b\x00", Value: d("$add", bson.A{int32(1), int32(2)})},
+				{Key: "a.b", Value: d("$add", bson.A{int32(1), int32(2)})},
 				{Key: "colour", Value: int32(1), Qualifier: "outside"},
 			})
 			must(t, a.SetMany(ctx, 1))
@@ -313,7 +314,7 @@ func TestWrites(t *testing.T) {
 				"remove": a.Remove(ctx, 9, "k"), "rename": a.Rename(ctx, 9, "k", "l"),
 				"get": errOf(a.Get(ctx, 9, "k")), "get all": errOf(a.GetAll(ctx, 9)),
 			} {
-				if !errors.Is(err, attribute.ErrNotFound) || errors.Is(err, attribute.ErrNoAttribute) || !errors.Is(err, mongo.ErrNoDocuments) {
+				if !errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, attribute.ErrNoAttribute) || !errors.Is(err, mongo.ErrNoDocuments) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
@@ -333,7 +334,7 @@ func TestFurtherFieldsStay(t *testing.T) {
 	ctx := t.Context()
 	a := newAttributes[string, int](t, coll, nil)
 	insert(t, coll, d("_id", "x", "attributes", bson.A{d("source", "s", "k", "a", "note", d("n", 1), "v", 1), d("k", "b", "v", 2), d("k", "c")}))
-	must(t, a.Set(ctx, "x", "a", 5, "")) // no qualifier
+	must(t, a.Set(ctx, "x", attribute.Key("a").Qualified(""), 5)) // no qualifier
 	must(t, a.Change(ctx, "x", "a", 6))
 	must(t, a.SetMany(ctx, "x", attribute.Attribute[int]{Key: "a", Value: 7}, attribute.Attribute[int]{Key: "d", Value: 8}))
 	must(t, a.Rename(ctx, "x", "a", "z"))
@@ -417,14 +418,14 @@ func TestArraysAsKeys(t *testing.T) {
 	before := d("_id", int32(1), "attributes", odd)
 	insert(t, coll, before)
 	var problems []string
-	for p, err := range a.Check(ctx) {
+	for p, err := range a.Check(ctx, nil) {
 		must(t, err)
 		problems = append(problems, p.String())
 	}
-	want(t, problems, []string{`document 1: malformed: attributes (2)`})
+	want(t, problems, []string{`attribute: c 1: malformed: attributes: 2 elements`})
 	for name, err := range map[string]error{
-		"get": errOf(a.Get(ctx, 1, "x")), "change": a.Change(ctx, 1, "x", 2), "change q": a.Change(ctx, 1, "y", 2, "q"),
-		"remove": a.Remove(ctx, 1, "x"), "remove q": a.Remove(ctx, 1, "y", "q"), "rename": a.Rename(ctx, 1, "x", "z"),
+		"get": errOf(a.Get(ctx, 1, "x")), "change": a.Change(ctx, 1, "x", 2), "change q": a.Change(ctx, 1, attribute.Key("y").Qualified("q"), 2),
+		"remove": a.Remove(ctx, 1, "x"), "remove q": a.Remove(ctx, 1, attribute.Key("y").Qualified("q")), "rename": a.Rename(ctx, 1, "x", "z"),
 	} {
 		if !errors.Is(err, attribute.ErrNoAttribute) {
 			t.Errorf("%s: %v", name, err)
@@ -434,7 +435,7 @@ func TestArraysAsKeys(t *testing.T) {
 	must(t, errOf(a.RenameKey(ctx, "x", "z", nil)))
 	want(t, stored(t, coll, 1), before)
 	record(t, db, 1, []string{"update"}, func() error { return a.Add(ctx, 1, "x", 3) })
-	record(t, db, 1, []string{"update"}, func() error { return a.Add(ctx, 1, "y", 4, "q") })
+	record(t, db, 1, []string{"update"}, func() error { return a.Add(ctx, 1, attribute.Key("y").Qualified("q"), 4) })
 	record(t, db, 1, []string{"update"}, func() error { return a.Change(ctx, 1, "x", 5) })
 	want(t, stored(t, coll, 1), d("_id", int32(1), "attributes", append(slices.Clone(odd), e("x", int32(5)), e("y", int32(4), "q"))))
 	must(t, a.Rename(ctx, 1, "y", "z"))
@@ -456,15 +457,15 @@ func TestTypedAccess(t *testing.T) {
 		d("a", int32(1)), bson.Regex{Pattern: "^a", Options: "i"}, bson.Binary{Data: []byte{1, 2}}}
 	keys := "abcdefghijklm"
 	for i, value := range values {
-		must(t, specs.Set(ctx, 1, keys[i:i+1], value))
+		must(t, specs.Set(ctx, 1, attribute.Key(keys[i:i+1]), value))
 	}
 	for i, value := range values {
-		got, err := specs.Get(ctx, 1, keys[i:i+1])
+		got, err := specs.Get(ctx, 1, attribute.Key(keys[i:i+1]))
 		must(t, err)
 		want(t, got, value)
-		want(t, ids(t, coll, specs.Filter(specs.Equals(keys[i:i+1], value))), []int32{1})
-		want(t, ids(t, coll, specs.Filter(specs.In(keys[i:i+1], []any{"no", value}))), []int32{1})
-		raw, err := attribute.As[bson.RawValue](specs).Get(ctx, 1, keys[i:i+1])
+		want(t, ids(t, coll, specs.Filter(specs.Equals(attribute.Key(keys[i:i+1]), value))), []int32{1})
+		want(t, ids(t, coll, specs.Filter(specs.In(attribute.Key(keys[i:i+1]), []any{"no", value}))), []int32{1})
+		raw, err := attribute.As[bson.RawValue](specs).Get(ctx, 1, attribute.Key(keys[i:i+1]))
 		must(t, err)
 		doc, err := bson.Marshal(d("v", value))
 		must(t, err)
@@ -500,15 +501,15 @@ func TestDocumentIDs(t *testing.T) {
 	}
 	insert(t, coll, d("_id", 5), d("_id", "text"))
 	untyped := newAttributes[any, int](t, coll, nil)
-	wantErr(t, untyped.Set(ctx, d("$gt", 0), "x", 1), attribute.ErrNotFound)
-	wantErr(t, untyped.Set(ctx, bson.Regex{Pattern: "."}, "x", 1), attribute.ErrNotFound)
+	wantErr(t, untyped.Set(ctx, d("$gt", 0), "x", 1), mongopatterns.ErrNotFound)
+	wantErr(t, untyped.Set(ctx, bson.Regex{Pattern: "."}, "x", 1), mongopatterns.ErrNotFound)
 	raw := func(value any) bson.RawValue {
 		doc, err := bson.Marshal(d("v", value))
 		must(t, err)
 		return bson.Raw(doc).Lookup("v")
 	}
 	raws := newAttributes[bson.RawValue, bson.RawValue](t, coll, nil)
-	wantErr(t, raws.Set(ctx, raw(bson.Regex{Pattern: "."}), "x", raw(1)), attribute.ErrNotFound)
+	wantErr(t, raws.Set(ctx, raw(bson.Regex{Pattern: "."}), "x", raw(1)), mongopatterns.ErrNotFound)
 	must(t, raws.Set(ctx, raw("text"), "y", raw("text")))
 	n, err := coll.CountDocuments(ctx, raws.Filter(raws.In("y", []bson.RawValue{raw(bson.Regex{Pattern: "."})})))
 	must(t, err)
@@ -536,19 +537,20 @@ func TestInvalid(t *testing.T) {
 		"empty key, get":    errOf(a.Get(ctx, 1, "")),
 		"empty key, rename": a.Rename(ctx, 1, "x", ""),
 		"to itself":         a.Rename(ctx, 1, "x", "x"),
-		"qualifier":         a.Set(ctx, 1, "k", 1, "q"),
-		"qualifier, add":    a.Add(ctx, 1, "k", 1, "q"),
+		"qualifier":         a.Set(ctx, 1, attribute.Key("k").Qualified("q"), 1),
+		"qualifier, add":    a.Add(ctx, 1, attribute.Key("k").Qualified("q"), 1),
 		"qualifier, many":   a.SetMany(ctx, 1, at("k", "q")),
-		"qualifier, get":    errOf(a.Get(ctx, 1, "k", "q")),
-		"qualifier, get by": errOf(a.GetBy(ctx, nil, "k", "q")),
-		"two qualifiers":    q.Set(ctx, 1, "k", 1, "q", "r"),
+		"qualifier, get":    errOf(a.Get(ctx, 1, attribute.Key("k").Qualified("q"))),
+		"qualifier, get by": errOf(a.GetBy(ctx, nil, attribute.Key("k").Qualified("q"))),
+		"two qualifiers":    q.Set(ctx, 1, attribute.Key("k").Qualified("q", "r"), 1),
 		"twice":             q.SetMany(ctx, 1, at("k", "q"), at("k", ""), at("k", "q")),
 		"elements":          errOf(a.Elements(at("k", ""), at("k", ""))),
 		"rename key":        errOf(a.RenameKey(ctx, "x", "x", nil)),
 		"remove key":        errOf(a.RemoveKey(ctx, "", nil)),
-		"collision":         errOf(a.RenameKey(ctx, "x", "y", &attribute.KeyOptions{OnCollision: "no"})),
-		"filter":            errOf(coll.Find(ctx, a.Filter(a.Equals("k", 1, "q")))),
-		"filter, exists":    errOf(coll.Find(ctx, a.Filter(a.Exists("k", "q")))),
+		"collision":         errOf(attribute.New[int, int](coll, &attribute.Options{OnCollision: "no"})),
+		"NUL":               a.SetMany(ctx, 1, at("k\x00", "")),
+		"filter":            errOf(coll.Find(ctx, a.Filter(a.Equals(attribute.Key("k").Qualified("q"), 1)))),
+		"filter, exists":    errOf(coll.Find(ctx, a.Filter(a.Exists(attribute.Key("k").Qualified("q"))))),
 		"no key, equals":    errOf(coll.Find(ctx, a.Filter(a.Equals("", 1)))),
 		"no key, in":        errOf(coll.Find(ctx, a.Filter(a.In("", []any{1})))),
 		"no key, range":     errOf(coll.Find(ctx, a.Filter(a.Range("", 1, 2)))),
@@ -565,20 +567,20 @@ func TestInvalid(t *testing.T) {
 		"UTF-8, remove key": errOf(a.RemoveKey(ctx, "\xff", nil)),
 		"UTF-8, elements":   errOf(q.Elements(at("k", "\xff"))),
 		"UTF-8, exists":     errOf(coll.Find(ctx, a.Filter(a.Exists("\xff")))),
-		"UTF-8, equals":     errOf(coll.Find(ctx, q.Filter(q.Equals("k", 1, "q", "\xff")))),
-		"UTF-8, values":     drain(q.Values(ctx, nil, "k", "\xff")),
-		"UTF-8, get by":     errOf(q.GetBy(ctx, nil, "k", "\xff")),
-		"UTF-8, add":        q.Add(ctx, 1, "k", 1, "\xff"),
+		"UTF-8, equals":     errOf(coll.Find(ctx, q.Filter(q.Equals(attribute.Key("k").Qualified("q", "\xff"), 1)))),
+		"UTF-8, values":     drain(q.Values(ctx, nil, attribute.Key("k").Qualified("\xff"))),
+		"UTF-8, get by":     errOf(q.GetBy(ctx, nil, attribute.Key("k").Qualified("\xff"))),
+		"UTF-8, add":        q.Add(ctx, 1, attribute.Key("k").Qualified("\xff"), 1),
 		"UTF-8, facets":     errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Keys: []string{"\xff"}})),
-		"UTF-8, sort":       errOf(coll.Aggregate(ctx, q.SortPipeline(nil, "k", &attribute.SortOptions{Qualifier: "\xff"}))),
-		"batch":             errOf(a.RemoveKey(ctx, "k", &attribute.KeyOptions{BatchSize: -1})),
-		"batch, repair":     errOf(a.Repair(ctx, &attribute.RepairOptions{BatchSize: -1})),
+		"UTF-8, sort":       errOf(coll.Aggregate(ctx, q.SortPipeline(nil, attribute.Key("k").Qualified("\xff"), nil))),
+		"batch":             errOf(a.RemoveKey(ctx, "k", &mongopatterns.Work{BatchSize: -1})),
+		"batch, repair":     errOf(a.Repair(ctx, &mongopatterns.Work{BatchSize: -1})),
 		"skip":              errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "k", &attribute.SortOptions{Skip: -1}))),
 		"limit":             errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "k", &attribute.SortOptions{Limit: -1}))),
 		"top":               errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Top: -1})),
-		"sort":              errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "k", &attribute.SortOptions{Qualifier: "q"}))),
+		"sort":              errOf(coll.Aggregate(ctx, a.SortPipeline(nil, attribute.Key("k").Qualified("q"), nil))),
 	} {
-		if !errors.Is(err, attribute.ErrInvalid) {
+		if !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -589,7 +591,7 @@ func TestInvalid(t *testing.T) {
 		"zero, not not": {zero.NotOrMissing().NotOrMissing()}, "zero, present and not": {zero.PresentAndNot(), a.HasAll()},
 		"zero, not and present": {zero.NotOrMissing().PresentAndNot()},
 	} {
-		if err := errOf(coll.DeleteMany(ctx, a.Filter(c...))); !errors.Is(err, attribute.ErrInvalid) {
+		if err := errOf(coll.DeleteMany(ctx, a.Filter(c...))); !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -613,22 +615,22 @@ func TestRefusalsNameTheEntry(t *testing.T) {
 		want        string
 	}{
 		{a.Add(ctx, 1, "x", 1), attribute.ErrExists, `attribute: add: attribute exists: key "x": _id 1`},
-		{a.Add(ctx, 1, "x", 1, "q"), attribute.ErrExists, `attribute: add: attribute exists: key "x", qualifier "q": _id 1`},
+		{a.Add(ctx, 1, attribute.Key("x").Qualified("q"), 1), attribute.ErrExists, `attribute: add: attribute exists: key "x", qualifier "q": _id 1`},
 		{a.Change(ctx, 1, "z", 1), attribute.ErrNoAttribute, `attribute: change: no such attribute: key "z": _id 1`},
-		{a.Remove(ctx, 1, "y", "q"), attribute.ErrNoAttribute, `attribute: remove: no such attribute: key "y", qualifier "q": _id 1`},
+		{a.Remove(ctx, 1, attribute.Key("y").Qualified("q")), attribute.ErrNoAttribute, `attribute: remove: no such attribute: key "y", qualifier "q": _id 1`},
 		{a.Rename(ctx, 1, "z", "y"), attribute.ErrNoAttribute, `attribute: rename: no such attribute: key "z": _id 1`},
 		{a.Rename(ctx, 1, "x", "y"), attribute.ErrExists, `attribute: rename: attribute exists: key "y": _id 1`},
-		{errOf(a.Get(ctx, 1, "y", "q")), attribute.ErrNoAttribute, `attribute: get: no such attribute: key "y", qualifier "q": _id 1`},
+		{errOf(a.Get(ctx, 1, attribute.Key("y").Qualified("q"))), attribute.ErrNoAttribute, `attribute: get: no such attribute: key "y", qualifier "q": _id 1`},
 		{errOf(a.GetBy(ctx, nil, "z")), attribute.ErrNoAttribute, `attribute: get by: no such attribute: key "z"`},
-		{a.Set(ctx, 3, "x", 1), attribute.ErrNotFound, `attribute: set: no such document with attributes: _id 3`},
-		{errOf(a.Get(ctx, 3, "x")), attribute.ErrNotFound, `attribute: get: no such document with attributes: _id 3`},
+		{a.Set(ctx, 3, "x", 1), mongopatterns.ErrNotFound, `attribute: set: not found: _id 3`},
+		{errOf(a.Get(ctx, 3, "x")), mongopatterns.ErrNotFound, `attribute: get: not found: _id 3`},
 		{a.Set(ctx, 2, "x", 1), attribute.ErrNotArray, `attribute: set: not an array: "attributes": _id 2`},
 		{errOf(a.Get(ctx, 2, "x")), attribute.ErrNotArray, `attribute: get: not an array: "attributes": _id 2`},
 		{errOf(a.GetAll(ctx, 2)), attribute.ErrNotArray, `attribute: get all: not an array: "attributes": _id 2`},
-		{errOf(names.GetAll(ctx, "p1")), attribute.ErrNotFound, `attribute: get all: no such document with attributes: _id "p1"`},
-		{names.Remove(ctx, "p1", "x"), attribute.ErrNotFound, `attribute: remove: no such document with attributes: _id "p1"`},
-		{a.Set(ctx, 1, "bad", bad.Value), attribute.ErrInvalid, `attribute: set: invalid: key "bad": no encoder found for chan int`},
-		{a.SetMany(ctx, 1, attribute.Attribute[any]{Key: "good"}, bad), attribute.ErrInvalid, `attribute: set many: invalid: key "bad": no encoder found for chan int`},
+		{errOf(names.GetAll(ctx, "p1")), mongopatterns.ErrNotFound, `attribute: get all: not found: _id "p1"`},
+		{names.Remove(ctx, "p1", "x"), mongopatterns.ErrNotFound, `attribute: remove: not found: _id "p1"`},
+		{a.Set(ctx, 1, "bad", bad.Value), mongopatterns.ErrInvalid, `attribute: set: invalid: key "bad": no encoder found for chan int`},
+		{a.SetMany(ctx, 1, attribute.Attribute[any]{Key: "good"}, bad), mongopatterns.ErrInvalid, `attribute: set many: invalid: key "bad": no encoder found for chan int`},
 	} {
 		if !errors.Is(c.err, c.target) || c.err.Error() != c.want {
 			t.Errorf("%v, want %s", c.err, c.want)
@@ -636,7 +638,7 @@ func TestRefusalsNameTheEntry(t *testing.T) {
 	}
 	cmds := mongotest.Record(t, db, func() {
 		elements, err := a.Elements(attribute.Attribute[any]{Key: "good"}, bad)
-		if !errors.Is(err, attribute.ErrInvalid) || err.Error() != `attribute: elements: invalid: key "bad": no encoder found for chan int` || elements != nil {
+		if !errors.Is(err, mongopatterns.ErrInvalid) || err.Error() != `attribute: elements: invalid: key "bad": no encoder found for chan int` || elements != nil {
 			t.Error(elements, err)
 		}
 	})
@@ -646,20 +648,20 @@ func TestRefusalsNameTheEntry(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	coll := new(mongo.Collection)
+	coll := mongotest.Database(t).Collection("c")
 	for option, o := range map[string]attribute.Options{
-		"Options.ArrayField":           {ArrayField: "a..b"},
-		"Options.KeyField":             {KeyField: "a.b"},
-		"Options.ValueField":           {ValueField: "$v"},
-		"Options.QualifierField":       {QualifierField: "k"},
-		"Options.Indexes[0].Prefix[0]": {Indexes: []attribute.Index{{Prefix: []string{"attributes.x"}}}},
-		"Options.Indexes[0].Prefix[1]": {Indexes: []attribute.Index{{Prefix: []string{"a", "a"}}}},
-		"Options.Indexes[1].Suffix[0]": {Indexes: []attribute.Index{{}, {Suffix: []string{""}}}},
-		"Options.Indexes[1]":           {Indexes: []attribute.Index{{}, {Prefix: []string{}}}},
-		"Options.Indexes[2]":           {Indexes: []attribute.Index{{KeyOnly: true}, {Prefix: []string{"a"}, Suffix: []string{"b"}}, {Prefix: []string{"a"}, Suffix: []string{"b"}}}},
+		"Options.ArrayField":             {ArrayField: "a..b"},
+		"Options.KeyField":               {KeyField: "a.b"},
+		"Options.ValueField":             {ValueField: "$v"},
+		"Options.QualifierField":         {QualifierField: "k"},
+		"Options.Indexes: [0].Prefix[0]": {Indexes: []attribute.Index{{Prefix: []string{"attributes.x"}}}},
+		"Options.Indexes: [0].Prefix[1]": {Indexes: []attribute.Index{{Prefix: []string{"a", "a"}}}},
+		"Options.Indexes: [1].Suffix[0]": {Indexes: []attribute.Index{{}, {Suffix: []string{""}}}},
+		"Options.Indexes: [1]":           {Indexes: []attribute.Index{{}, {Prefix: []string{}}}},
+		"Options.Indexes: [2]":           {Indexes: []attribute.Index{{KeyOnly: true}, {Prefix: []string{"a"}, Suffix: []string{"b"}}, {Prefix: []string{"a"}, Suffix: []string{"b"}}}},
 	} {
 		_, err := attribute.New[int, int](coll, &o)
-		if err == nil || !strings.HasPrefix(err.Error(), "attribute: "+option+": ") {
+		if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "attribute: new: invalid: "+option+": ") {
 			t.Errorf("%s: %v", option, err)
 		}
 	}
@@ -691,24 +693,24 @@ func TestTwoArraysInAnIndex(t *testing.T) {
 	must(t, err)
 	want(t, len(specs), 1)
 	var problems []string
-	for p, err := range a.Check(ctx) {
+	for p, err := range a.Check(ctx, nil) {
 		must(t, err)
 		problems = append(problems, p.String())
 	}
-	want(t, problems, []string{`document 2: two arrays in an index: tags`})
+	want(t, problems, []string{`attribute: c 2: two arrays in an index: tags`})
 	// An array above the path is one too.
 	_, err = coll.UpdateOne(ctx, d("_id", 2), d("$set", d("tags", "a", "s", bson.A{d("x", 1)})))
 	must(t, err)
 	wantErr(t, a.EnsureIndexes(ctx), attribute.ErrTwoArrays)
-	for p, err := range a.Check(ctx) {
+	for p, err := range a.Check(ctx, nil) {
 		must(t, err)
-		want(t, p.String(), `document 2: two arrays in an index: s.x`)
+		want(t, p.String(), `attribute: c 2: two arrays in an index: s.x`)
 	}
 	_, err = coll.UpdateOne(ctx, d("_id", 2), d("$set", d("s", d("x", 1))))
 	must(t, err)
 	must(t, a.EnsureIndexes(ctx))
 	insert(t, coll, d("_id", 3, "tags", bson.A{"a"}))
-	for p, err := range a.Check(ctx) { // one array is none too many
+	for p, err := range a.Check(ctx, nil) { // one array is none too many
 		t.Error(p, err)
 	}
 
@@ -716,8 +718,8 @@ func TestTwoArraysInAnIndex(t *testing.T) {
 	other := coll.Database().Collection("other")
 	_, err = other.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: d("attributes.k", 1, "attributes.v", 1), Options: unique()})
 	must(t, err)
-	wantErr(t, newAttributes[int, int](t, other, nil).EnsureIndexes(ctx), attribute.ErrIndexConflict)
-	want(t, a.ShardKey(), d("_id", 1))
+	wantErr(t, newAttributes[int, int](t, other, nil).EnsureIndexes(ctx), mongopatterns.ErrIndexConflict)
+	want(t, a.ShardKey()["c"], d("_id", 1))
 }
 
 // All calls join the transaction of their context.
@@ -748,11 +750,11 @@ func TestTransaction(t *testing.T) {
 			// After a refusal the transaction goes on.
 			refusal(attribute.ErrExists, func() error { return a.Add(ctx, 1, "a", 1) }),
 			refusal(attribute.ErrNoAttribute, func() error { return a.Change(ctx, 1, "x", 1) }),
-			refusal(attribute.ErrNotFound, func() error { return a.Remove(ctx, 9, "x") }),
+			refusal(mongopatterns.ErrNotFound, func() error { return a.Remove(ctx, 9, "x") }),
 			refusal(attribute.ErrNotArray, func() error { return a.Set(ctx, 2, "x", 1) }),
 			refusal(attribute.ErrNotArray, func() error { return errOf(a.Get(ctx, 2, "x")) }),
-			refusal(attribute.ErrInvalid, func() error { return a.Set(ctx, 1, "", 1) }),
-			refusal(attribute.ErrInvalid, func() error { return errOf(coll.DeleteMany(ctx, a.Filter(attribute.Condition{}))) }),
+			refusal(mongopatterns.ErrInvalid, func() error { return a.Set(ctx, 1, "", 1) }),
+			refusal(mongopatterns.ErrInvalid, func() error { return errOf(coll.DeleteMany(ctx, a.Filter(attribute.Condition{}))) }),
 			func() error { return a.Add(ctx, 1, "c", 1) },
 			func() error { return a.Change(ctx, 1, "c", 2) },
 			func() error { return a.Rename(ctx, 1, "c", "d") },

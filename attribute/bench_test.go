@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
@@ -111,7 +112,7 @@ func BenchmarkSet(b *testing.B) {
 			}
 		}
 		start := time.Now()
-		if err := a.Set(ctx, 1, key, n); err != nil {
+		if err := a.Set(ctx, 1, attribute.Key(key), n); err != nil {
 			b.Fatal(err)
 		}
 		middle := time.Now()

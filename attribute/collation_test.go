@@ -5,6 +5,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -24,10 +25,10 @@ func TestCollation(t *testing.T) {
 	insert(t, coll, d("_id", 1))
 	must(t, a.SetMany(ctx, 1, attribute.Attribute[int]{Key: "A", Value: 1, Qualifier: "Q"}, attribute.Attribute[int]{Key: "a", Value: 2, Qualifier: "q"}))
 	want(t, stored(t, coll, 1), doc(1, e("a", two, "q")))
-	must(t, a.Set(ctx, 1, "A", 3, "Q"))
-	wantErr(t, a.Add(ctx, 1, "a", 3, "q"), attribute.ErrExists)
+	must(t, a.Set(ctx, 1, attribute.Key("A").Qualified("Q"), 3))
+	wantErr(t, a.Add(ctx, 1, attribute.Key("a").Qualified("q"), 3), attribute.ErrExists)
 	want(t, stored(t, coll, 1), doc(1, e("A", three, "Q")))
-	must(t, drain(a.Check(ctx)))
+	must(t, drain(a.Check(ctx, nil)))
 
 	insert(t, coll, d("_id", 2, "x", 1, "y", 2))
 	must(t, errOf(a.Adopt(ctx, []attribute.Column{{Path: "x", Key: "A"}, {Path: "y", Key: "a"}}, nil)))
@@ -42,9 +43,10 @@ func TestCollation(t *testing.T) {
 	want(t, stored(t, coll, 1), doc(1, e("a", three, "Q")))
 	for _, policy := range []attribute.Collision{attribute.Skip, attribute.KeepTarget, attribute.KeepSource} {
 		for _, to := range []string{"A", "a"} {
-			result, err := a.RenameKey(ctx, map[string]string{"A": "a", "a": "A"}[to], to, &attribute.KeyOptions{OnCollision: policy})
+			with := newAttributes[int, int](t, coll, &attribute.Options{QualifierField: "u", OnCollision: policy})
+			result, err := with.RenameKey(ctx, map[string]string{"A": "a", "a": "A"}[to], to, nil)
 			must(t, err)
-			want(t, result, attribute.KeyResult{Examined: 1, Changed: 1})
+			want(t, result, mongopatterns.Result{Examined: 1, Done: 1})
 			want(t, stored(t, coll, 1), doc(1, e(to, three, "Q")))
 		}
 	}

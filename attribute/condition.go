@@ -1,14 +1,15 @@
 package attribute
 
 import (
-	"fmt"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // A Condition is what a document's entries must meet. Conditions come from the
 // methods of Attributes and are joined by [Attributes.Filter]. The zero Condition
-// is none: a filter with it cannot be encoded, see ErrInvalid.
+// is none: a filter with it cannot be encoded, see fault.ErrInvalid.
 type Condition struct {
 	match   bson.D // documents that meet it
 	present bson.D // documents that have the keys it looks at
@@ -25,87 +26,87 @@ func (a *Attributes[ID, V]) Filter(conditions ...Condition) bson.D {
 }
 
 // Equals is met by an entry of this key with this value.
-func (a *Attributes[ID, V]) Equals(key string, value V, qualifier ...string) Condition {
-	return a.condition(key, qualifier, bson.E{Key: a.value, Value: op("$eq", value)})
+func (a *Attributes[ID, V]) Equals(key Key, value V) Condition {
+	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$eq", value)})
 }
 
 // In is met by an entry of this key with one of these values; by none if there
 // are none.
-func (a *Attributes[ID, V]) In(key string, values []V, qualifier ...string) Condition {
+func (a *Attributes[ID, V]) In(key Key, values []V) Condition {
 	// $in takes a regular expression for a pattern.
 	list, each := bson.A{}, bson.A{}
 	all := true
 	for _, value := range values {
 		list = append(list, value)
-		each = append(each, bson.D{{Key: a.value, Value: op("$eq", value)}})
+		each = append(each, bson.D{{Key: a.c.value, Value: expr.Op("$eq", value)}})
 		all = all && plain(value)
 	}
 	if !all {
-		return a.condition(key, qualifier, bson.E{Key: "$or", Value: each})
+		return a.c.condition(key, bson.E{Key: "$or", Value: each})
 	}
-	return a.condition(key, qualifier, bson.E{Key: a.value, Value: op("$in", list)})
+	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$in", list)})
 }
 
-// All is met by an entry of this key whose value, an array, holds all of these
+// HoldsAll is met by an entry of this key whose value, an array, holds all of these
 // values; by none if there are none, as with MongoDB's $all.
-func (a *Attributes[ID, V]) All(key string, values []V, qualifier ...string) Condition {
+func (a *Attributes[ID, V]) HoldsAll(key Key, values []V) Condition {
 	if len(values) == 0 {
-		return a.In(key, nil, qualifier...)
+		return a.In(key, nil)
 	}
 	each := bson.A{}
 	for _, value := range values {
-		each = append(each, bson.D{{Key: a.value, Value: op("$eq", value)}})
+		each = append(each, bson.D{{Key: a.c.value, Value: expr.Op("$eq", value)}})
 	}
-	return a.condition(key, qualifier, bson.E{Key: "$and", Value: each})
+	return a.c.condition(key, bson.E{Key: "$and", Value: each})
 }
 
 // Gt is met by an entry of this key with a value greater than this, of its type.
-func (a *Attributes[ID, V]) Gt(key string, value V, qualifier ...string) Condition {
-	return a.condition(key, qualifier, bson.E{Key: a.value, Value: op("$gt", value)})
+func (a *Attributes[ID, V]) Gt(key Key, value V) Condition {
+	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$gt", value)})
 }
 
 // Gte is met by an entry of this key with this or a greater value.
-func (a *Attributes[ID, V]) Gte(key string, value V, qualifier ...string) Condition {
-	return a.condition(key, qualifier, bson.E{Key: a.value, Value: op("$gte", value)})
+func (a *Attributes[ID, V]) Gte(key Key, value V) Condition {
+	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$gte", value)})
 }
 
 // Lt is met by an entry of this key with a value less than this, of its type.
-func (a *Attributes[ID, V]) Lt(key string, value V, qualifier ...string) Condition {
-	return a.condition(key, qualifier, bson.E{Key: a.value, Value: op("$lt", value)})
+func (a *Attributes[ID, V]) Lt(key Key, value V) Condition {
+	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$lt", value)})
 }
 
 // Lte is met by an entry of this key with this or a lesser value.
-func (a *Attributes[ID, V]) Lte(key string, value V, qualifier ...string) Condition {
-	return a.condition(key, qualifier, bson.E{Key: a.value, Value: op("$lte", value)})
+func (a *Attributes[ID, V]) Lte(key Key, value V) Condition {
+	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$lte", value)})
 }
 
 // Range is met by an entry of this key with a value from from until before to.
-func (a *Attributes[ID, V]) Range(key string, from, to V, qualifier ...string) Condition {
-	return a.condition(key, qualifier, bson.E{Key: a.value, Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lt", Value: to}}})
+func (a *Attributes[ID, V]) Range(key Key, from, to V) Condition {
+	return a.c.condition(key, bson.E{Key: a.c.value, Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lt", Value: to}}})
 }
 
 // Exists is met by an entry of this key, with any value.
-func (a *Attributes[ID, V]) Exists(key string, qualifier ...string) Condition {
-	match := a.has(key, qualifier)
+func (a *Attributes[ID, V]) Exists(key Key) Condition {
+	match := a.c.has(key.split())
 	return Condition{match: match, present: match}
 }
 
 // HasAll is met by documents with entries of all of these keys; without any, by
 // all documents.
-func (a *Attributes[ID, V]) HasAll(keys ...string) Condition {
+func (a *Attributes[ID, V]) HasAll(keys ...Key) Condition {
 	filters := make([]bson.D, len(keys))
 	for i, key := range keys {
-		filters[i] = a.has(key, nil)
+		filters[i] = a.c.has(key.split())
 	}
 	match := and(filters...)
 	return Condition{match: match, present: match}
 }
 
 // condition is met by an entry of key with test inside the same entry.
-func (c *core) condition(key string, qualifiers []string, test bson.E) Condition {
+func (c *core) condition(key Key, test bson.E) Condition {
 	return Condition{
-		match:   bson.D{{Key: c.array, Value: op("$elemMatch", append(c.element(key, qualifiers), test))}},
-		present: c.has(key, qualifiers),
+		match:   bson.D{{Key: c.array, Value: expr.Op("$elemMatch", append(c.element(key.split()), test))}},
+		present: c.has(key.split()),
 	}
 }
 
@@ -127,7 +128,7 @@ func (c Condition) PresentAndNot() Condition {
 // filter is the documents that meet c, never all of them because c is not set.
 func (c Condition) filter() bson.D {
 	if c.match == nil {
-		return refused(fmt.Errorf("%w: zero Condition", ErrInvalid))
+		return refused(fault.Invalid("zero Condition"))
 	}
 	return c.match
 }
@@ -144,7 +145,7 @@ func checked(key string) any {
 // notNegative is a number in a pipeline, which is invalid if it is negative.
 func notNegative(option string, n int64) any {
 	if n < 0 {
-		return invalid{fmt.Errorf("%w: %s: negative", ErrInvalid, option)}
+		return invalid{fault.Invalid("%s: negative", option)}
 	}
 	return n
 }
@@ -156,5 +157,7 @@ func refused(err error) bson.D { return bson.D{{Key: "invalid", Value: invalid{e
 type invalid struct{ err error }
 
 func (i invalid) MarshalBSONValue() (byte, []byte, error) {
-	return 0, nil, fmt.Errorf("attribute: %w", i.err)
+	err := i.err
+	fault.In(&err, "attribute: filter")
+	return 0, nil, err
 }

@@ -42,9 +42,9 @@ func TestConditions(t *testing.T) {
 		"in":                   {a.Filter(a.In("color", []any{"red", "green"})), []int32{1, 6}},
 		"in with a regex":      {a.Filter(a.In("color", []any{"green", bson.Regex{Pattern: "r"}})), []int32{7}},
 		"in nothing":           {a.Filter(a.In("color", nil)), []int32{}},
-		"all":                  {a.Filter(a.All("color", []any{"red", "blue"})), []int32{6}},
-		"all of one":           {a.Filter(a.All("color", []any{"red"})), []int32{1, 6}},
-		"all of nothing":       {a.Filter(a.All("color", nil)), []int32{}},
+		"all":                  {a.Filter(a.HoldsAll("color", []any{"red", "blue"})), []int32{6}},
+		"all of one":           {a.Filter(a.HoldsAll("color", []any{"red"})), []int32{1, 6}},
+		"all of nothing":       {a.Filter(a.HoldsAll("color", nil)), []int32{}},
 		"gt":                   {a.Filter(a.Gt("size", 7)), []int32{3}},
 		"gte":                  {a.Filter(a.Gte("size", 7)), []int32{2, 3}},
 		"lt":                   {a.Filter(small), []int32{1}},
@@ -86,12 +86,12 @@ func TestFilterShape(t *testing.T) {
 		{a.Filter(a.Exists("size")), d("attributes.k", "size")},
 		{a.Filter(a.Exists("size"), a.Equals("size", 5)), append(d("attributes.k", "size"), five...)},
 		{a.Filter(a.Equals("size", 5), a.Equals("size", 5)), d("$and", bson.A{five, five})},
-		{a.Filter(a.Gt("size", 5, "cm")), d("attributes", d("$elemMatch", d("k", "size", "u", "cm", "v", d("$gt", 5))))},
-		{a.Filter(a.In("size", []int{1, 2}, "cm", "")), d("attributes", d("$elemMatch",
+		{a.Filter(a.Gt(attribute.Key("size").Qualified("cm"), 5)), d("attributes", d("$elemMatch", d("k", "size", "u", "cm", "v", d("$gt", 5))))},
+		{a.Filter(a.In(attribute.Key("size").Qualified("cm", ""), []int{1, 2})), d("attributes", d("$elemMatch",
 			d("k", "size", "u", d("$in", bson.A{"cm", nil, ""}), "v", d("$in", bson.A{1, 2}))))},
-		{a.Filter(a.Exists("size", "cm")), d("attributes", d("$elemMatch", d("k", "size", "u", "cm")))},
-		{plain.Filter(plain.Equals("size", 5, "")), five}, // no qualifier is none
-		{plain.Filter(plain.Exists("size", "")), d("attributes", d("$elemMatch", d("k", "size")))},
+		{a.Filter(a.Exists(attribute.Key("size").Qualified("cm"))), d("attributes", d("$elemMatch", d("k", "size", "u", "cm")))},
+		{plain.Filter(plain.Equals(attribute.Key("size").Qualified(""), 5)), five}, // no qualifier is none
+		{plain.Filter(plain.Exists(attribute.Key("size").Qualified(""))), d("attributes", d("$elemMatch", d("k", "size")))},
 		{a.Filter(a.Equals("size", 5).NotOrMissing()), d("$nor", bson.A{five})},
 		{a.Filter(a.Equals("size", 5).PresentAndNot()), d("attributes.k", "size", "$nor", bson.A{five})},
 	} {
@@ -155,14 +155,14 @@ func TestConditionsModel(t *testing.T) {
 			c    attribute.Condition
 			test func(int) bool
 		}{
-			{a.Equals(k, x, qs...), func(v int) bool { return v == x }},
-			{a.In(k, []int{x, y}, qs...), func(v int) bool { return v == x || v == y }},
-			{a.Gt(k, x, qs...), func(v int) bool { return v > x }},
-			{a.Gte(k, x, qs...), func(v int) bool { return v >= x }},
-			{a.Lt(k, x, qs...), func(v int) bool { return v < x }},
-			{a.Lte(k, x, qs...), func(v int) bool { return v <= x }},
-			{a.Range(k, x, y, qs...), func(v int) bool { return v >= x && v < y }},
-			{a.Exists(k, qs...), func(int) bool { return true }},
+			{a.Equals(attribute.Key(k).Qualified(qs...), x), func(v int) bool { return v == x }},
+			{a.In(attribute.Key(k).Qualified(qs...), []int{x, y}), func(v int) bool { return v == x || v == y }},
+			{a.Gt(attribute.Key(k).Qualified(qs...), x), func(v int) bool { return v > x }},
+			{a.Gte(attribute.Key(k).Qualified(qs...), x), func(v int) bool { return v >= x }},
+			{a.Lt(attribute.Key(k).Qualified(qs...), x), func(v int) bool { return v < x }},
+			{a.Lte(attribute.Key(k).Qualified(qs...), x), func(v int) bool { return v <= x }},
+			{a.Range(attribute.Key(k).Qualified(qs...), x, y), func(v int) bool { return v >= x && v < y }},
+			{a.Exists(attribute.Key(k).Qualified(qs...)), func(int) bool { return true }},
 		}
 		chosen := tests[random.IntN(len(tests))]
 		c, p := chosen.c, func(entries []entry) bool { return of(entries, chosen.test) }

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
@@ -86,16 +87,16 @@ func ExampleAttributes_Set_qualifier() {
 	if _, err := bottles.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}}); err != nil {
 		log.Fatal(err)
 	}
-	if err := specs.Set(ctx, 1, "volume", "500", "ml"); err != nil {
+	if err := specs.Set(ctx, 1, attribute.Key("volume").Qualified("ml"), "500"); err != nil {
 		log.Fatal(err)
 	}
-	if err := specs.Set(ctx, 1, "volume", "12", "ounces"); err != nil {
+	if err := specs.Set(ctx, 1, attribute.Key("volume").Qualified("ounces"), "12"); err != nil {
 		log.Fatal(err)
 	}
-	ml, err := specs.Get(ctx, 1, "volume", "ml")
+	ml, err := specs.Get(ctx, 1, attribute.Key("volume").Qualified("ml"))
 	fmt.Println(ml, err)
 	for _, unit := range []string{"ml", "ounces"} {
-		n, err := bottles.CountDocuments(ctx, specs.Filter(specs.Equals("volume", "500", unit)))
+		n, err := bottles.CountDocuments(ctx, specs.Filter(specs.Equals(attribute.Key("volume").Qualified(unit), "500")))
 		fmt.Println(unit, n, err)
 	}
 	// Output:
@@ -345,11 +346,11 @@ func ExampleAttributes_Adopt() {
 		result, err := releases.Adopt(ctx, []attribute.Column{
 			{Path: "release_US", Key: "USA"},
 			{Path: "release_UK", Key: "UK"},
-		}, &attribute.AdoptOptions{BatchSize: 30})
+		}, &mongopatterns.Work{BatchSize: 30})
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(result.Adopted, result.Skipped)
+		fmt.Println(result.Done, result.Skipped)
 	}
 	var film bson.Raw
 	if err := films.FindOne(ctx, bson.D{{Key: "_id", Value: 7}}).Decode(&film); err != nil {
@@ -367,7 +368,7 @@ func ExampleAttributes_RenameKey() {
 	ctx := context.Background()
 	specs := productsExample(ctx)
 	result, err := specs.RenameKey(ctx, "color", "colour", nil)
-	fmt.Println(result.Changed, result.Skipped, err)
+	fmt.Println(result.Done, result.Skipped, err)
 	color, err := specs.Get(ctx, 1, "colour")
 	fmt.Println(color, err)
 	// Output:
@@ -406,7 +407,7 @@ func ExampleAttributes_Unadopt() {
 	ctx := context.Background()
 	specs := productsExample(ctx)
 	result, err := specs.Unadopt(ctx, []attribute.Column{{Path: "info.color", Key: "color"}}, nil)
-	fmt.Println(result.Adopted, err)
+	fmt.Println(result.Done, err)
 	_, err = specs.Get(ctx, 0, "color")
 	fmt.Println(err)
 	// Output:
@@ -426,18 +427,18 @@ func ExampleAttributes_Repair() {
 	if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "attributes", Value: bson.A{red, blue}}}); err != nil {
 		log.Fatal(err)
 	}
-	for problem, err := range specs.Check(ctx) {
+	for problem, err := range specs.Check(ctx, nil) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(problem.Kind, problem.Key)
+		fmt.Println(problem.Kind, problem.Detail)
 	}
 	result, err := specs.Repair(ctx, nil)
-	fmt.Println(result.Repaired, err)
+	fmt.Println(result.Done, err)
 	color, err := specs.Get(ctx, 1, "color")
 	fmt.Println(color, err)
 	// Output:
-	// duplicate color
+	// duplicate key "color"
 	// 1 <nil>
 	// blue <nil>
 }

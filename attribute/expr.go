@@ -5,46 +5,18 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 )
 
 // Expressions and filters that the rest is made of. In expressions $$o is an
 // entry of the document.
 
-func op(name string, args ...any) bson.D {
-	if len(args) == 1 {
-		return bson.D{{Key: name, Value: args[0]}}
-	}
-	return bson.D{{Key: name, Value: bson.A(args)}}
-}
-
 func set(path string, value any) bson.D {
-	return op("$set", bson.D{{Key: path, Value: value}})
+	return expr.Op("$set", bson.D{{Key: path, Value: value}})
 }
 
-func literal(value any) bson.D { return op("$literal", value) }
-
-func isType(name string) bson.D { return op("$type", name) }
-
-func filtered(input any, as string, cond any) bson.D {
-	return op("$filter", bson.D{{Key: "input", Value: input}, {Key: "as", Value: as}, {Key: "cond", Value: cond}})
-}
-
-func mapped(input any, as string, in any) bson.D {
-	return op("$map", bson.D{{Key: "input", Value: input}, {Key: "as", Value: as}, {Key: "in", Value: in}})
-}
-
-func let(name string, value, in any) bson.D {
-	return op("$let", bson.D{{Key: "vars", Value: bson.D{{Key: name, Value: value}}}, {Key: "in", Value: in}})
-}
-
-func cond(test, yes, no any) bson.D { return op("$cond", test, yes, no) }
-
-// typeIn is whether value is of one of these types. Some servers call what is
-// missing null in places.
-func typeIn(value any, names ...string) bson.D {
-	return op("$in", op("$type", value), names)
-}
+func isType(name string) bson.D { return expr.Op("$type", name) }
 
 var nothing = []string{"missing", "null", "undefined"}
 
@@ -52,7 +24,7 @@ func (c *core) path(field string) string { return c.array + "." + field }
 
 // entries is the array, or an empty one where there is none.
 func (c *core) entries() bson.D {
-	return cond(op("$isArray", bson.A{"$" + c.array}), "$"+c.array, bson.A{})
+	return expr.Cond(expr.Op("$isArray", bson.A{"$" + c.array}), "$"+c.array, bson.A{})
 }
 
 // qualifierOf is the qualifier of an entry, "" if it has none.
@@ -60,16 +32,16 @@ func (c *core) qualifierOf(entry string) any {
 	if c.qualifier == "" {
 		return ""
 	}
-	return op("$ifNull", entry+"."+c.qualifier, "")
+	return expr.Op("$ifNull", entry+"."+c.qualifier, "")
 }
 
 // keyed is whether entry has this key and, if given, one of these qualifiers.
 func (c *core) keyed(entry, key string, qualifiers []string) bson.D {
-	match := op("$eq", entry+"."+c.key, literal(checked(key)))
+	match := expr.Op("$eq", entry+"."+c.key, expr.Literal(checked(key)))
 	if len(qualifiers) == 0 {
 		return match
 	}
-	return op("$and", match, op("$in", c.qualifierOf(entry), literal(qualifiers)))
+	return expr.Op("$and", match, expr.Op("$in", c.qualifierOf(entry), expr.Literal(qualifiers)))
 }
 
 // identity is the qualifiers of one entry: the given one, or that it has none.
@@ -82,23 +54,23 @@ func (c *core) identity(qualifier string) []string {
 
 // same is whether two entries are of one identity.
 func (c *core) same(a, b string) bson.D {
-	match := op("$eq", a+"."+c.key, b+"."+c.key)
+	match := expr.Op("$eq", a+"."+c.key, b+"."+c.key)
 	if c.qualifier == "" {
 		return match
 	}
-	return op("$and", match, op("$eq", c.qualifierOf(a), c.qualifierOf(b)))
+	return expr.Op("$and", match, expr.Op("$eq", c.qualifierOf(a), c.qualifierOf(b)))
 }
 
 // valid is whether an element of the array is an entry.
 func (c *core) valid(entry string) bson.D {
 	tests := bson.A{
-		op("$eq", op("$type", entry+"."+c.key), "string"),
-		op("$ne", entry+"."+c.key, ""),
+		expr.Op("$eq", expr.Op("$type", entry+"."+c.key), "string"),
+		expr.Op("$ne", entry+"."+c.key, ""),
 	}
 	if c.qualifier != "" {
-		tests = append(tests, typeIn(entry+"."+c.qualifier, append([]string{"string"}, nothing...)...))
+		tests = append(tests, expr.IsType(entry+"."+c.qualifier, append([]string{"string"}, nothing...)...))
 	}
-	return op("$and", tests...)
+	return expr.Op("$and", tests...)
 }
 
 // upsert is the entries old with those of new added one by one, or merged into
@@ -107,10 +79,10 @@ func (c *core) upsert(old, new any, overwrite bool) bson.D {
 	same := c.same("$$o", "$$this")
 	hit := any("$$value")
 	if overwrite {
-		hit = mapped("$$value", "o", cond(same, op("$mergeObjects", "$$o", "$$this"), "$$o"))
+		hit = expr.Map("$$value", "o", expr.Cond(same, expr.Op("$mergeObjects", "$$o", "$$this"), "$$o"))
 	}
-	return op("$reduce", bson.D{{Key: "input", Value: new}, {Key: "initialValue", Value: old}, {Key: "in", Value: cond(
-		op("$eq", op("$size", filtered("$$value", "o", same)), 0), op("$concatArrays", "$$value", bson.A{"$$this"}), hit)}})
+	return expr.Op("$reduce", bson.D{{Key: "input", Value: new}, {Key: "initialValue", Value: old}, {Key: "in", Value: expr.Cond(
+		expr.Op("$eq", expr.Op("$size", expr.Filter("$$value", "o", same)), 0), expr.Op("$concatArrays", "$$value", bson.A{"$$this"}), hit)}})
 }
 
 // has is the filter for documents with an entry of this key and, if given, one
@@ -119,7 +91,7 @@ func (c *core) has(key string, qualifiers []string) bson.D {
 	if len(qualifiers) == 0 { // one field cannot be matched by two entries
 		return bson.D{{Key: c.path(c.key), Value: checked(key)}}
 	}
-	return bson.D{{Key: c.array, Value: op("$elemMatch", c.element(key, qualifiers))}}
+	return bson.D{{Key: c.array, Value: expr.Op("$elemMatch", c.element(key, qualifiers))}}
 }
 
 // element is the condition on an element of the array.
@@ -143,7 +115,7 @@ func (c *core) element(key string, qualifiers []string) bson.D {
 		}
 		values = append(values, q)
 	}
-	return append(match, bson.E{Key: c.qualifier, Value: op("$in", values)})
+	return append(match, bson.E{Key: c.qualifier, Value: expr.Op("$in", values)})
 }
 
 // exact is element, but for elements whose key or qualifier is an array that
@@ -158,7 +130,7 @@ func (c *core) exact(key string, qualifiers []string) bson.D {
 
 // present is the filter for documents with such an element.
 func (c *core) present(key string, qualifiers []string) bson.D {
-	return bson.D{{Key: c.array, Value: op("$elemMatch", c.exact(key, qualifiers))}}
+	return bson.D{{Key: c.array, Value: expr.Op("$elemMatch", c.exact(key, qualifiers))}}
 }
 
 // target is the filter for the document of this ID if it has an array or can
@@ -172,7 +144,7 @@ func (c *core) target(id any) bson.D {
 // traverse anything else.
 func (c *core) writable() bson.D {
 	out := inDocuments(c.array)
-	return append(out, op("$or", bson.D{{Key: c.array, Value: isType("array")}}, bson.D{{Key: c.array, Value: nil}})...)
+	return append(out, expr.Op("$or", bson.D{{Key: c.array, Value: isType("array")}}, bson.D{{Key: c.array, Value: nil}})...)
 }
 
 // inDocuments is the filter for documents in which the parents of path are
@@ -180,7 +152,7 @@ func (c *core) writable() bson.D {
 func inDocuments(path string) (out bson.D) {
 	var parents bson.A
 	for _, part := range fieldpath.Above(path) {
-		parents = append(parents, bson.D{{Key: part, Value: op("$not", isType("array"))},
+		parents = append(parents, bson.D{{Key: part, Value: expr.Op("$not", isType("array"))},
 			{Key: "$or", Value: bson.A{bson.D{{Key: part, Value: isType("object")}}, bson.D{{Key: part, Value: bson.D{{Key: "$exists", Value: false}}}}}}})
 	}
 	if parents != nil {
@@ -191,9 +163,9 @@ func inDocuments(path string) (out bson.D) {
 
 // isWritable is writable as an expression.
 func (c *core) isWritable() bson.D {
-	tests := bson.A{typeIn("$"+c.array, "array", "missing", "null")}
+	tests := bson.A{expr.IsType("$"+c.array, "array", "missing", "null")}
 	for _, part := range fieldpath.Above(c.array) {
-		tests = append(tests, typeIn("$"+part, "object", "missing"))
+		tests = append(tests, expr.IsType("$"+part, "object", "missing"))
 	}
 	return bson.D{{Key: "$and", Value: tests}}
 }
@@ -204,7 +176,7 @@ func equal(value any) any {
 	if plain(value) {
 		return value
 	}
-	return op("$eq", value)
+	return expr.Op("$eq", value)
 }
 
 // plain is whether value is certain to be a value in a filter. The client's
@@ -215,6 +187,17 @@ func plain(value any) bool {
 		return true
 	}
 	return false
+}
+
+// selected is a filter of the user's, in any form the driver takes.
+func selected(filter any) bson.D {
+	switch filter := filter.(type) {
+	case nil:
+		return nil
+	case bson.D:
+		return filter
+	}
+	return expr.Op("$and", bson.A{filter})
 }
 
 // and joins filters, in one document where no field stands twice.

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -58,18 +59,18 @@ func TestRenameKey(t *testing.T) {
 	rest := []bson.D{doc(6, e("x", one)), d("_id", int32(7), "attributes", d("k", "old")), d("_id", int32(8))}
 	for _, c := range []struct {
 		policy attribute.Collision
-		result attribute.KeyResult
+		result mongopatterns.Result
 		want   []bson.D
 	}{
-		{attribute.Skip, attribute.KeyResult{Examined: 6, Changed: 3, Skipped: 3}, []bson.D{
+		{attribute.Skip, mongopatterns.Result{Examined: 6, Done: 3, Skipped: 3}, []bson.D{
 			doc(4, e("new", one), e("old", two), e("x", three)),
 			doc(5, e("old", one), e("old", two, "a"), e("new", three, "a")),
 		}},
-		{attribute.KeepTarget, attribute.KeyResult{Examined: 6, Changed: 5, Skipped: 1}, []bson.D{
+		{attribute.KeepTarget, mongopatterns.Result{Examined: 6, Done: 5, Skipped: 1}, []bson.D{
 			doc(4, e("new", one), e("x", three)),
 			doc(5, e("new", one), e("new", three, "a")),
 		}},
-		{attribute.KeepSource, attribute.KeyResult{Examined: 6, Changed: 5, Skipped: 1}, []bson.D{
+		{attribute.KeepSource, mongopatterns.Result{Examined: 6, Done: 5, Skipped: 1}, []bson.D{
 			doc(4, e("new", two), e("x", three)),
 			doc(5, e("new", one), e("new", two, "a")),
 		}},
@@ -77,11 +78,11 @@ func TestRenameKey(t *testing.T) {
 		t.Run(string(c.policy), func(t *testing.T) {
 			t.Parallel()
 			coll := mongotest.Database(t).Collection("c")
-			a := newAttributes[int, int](t, coll, &attribute.Options{QualifierField: "u"})
+			a := newAttributes[int, int](t, coll, &attribute.Options{QualifierField: "u", OnCollision: c.policy})
 			insert(t, coll, before...)
 			var progress []int64
-			result, err := a.RenameKey(t.Context(), "old", "new", &attribute.KeyOptions{
-				OnCollision: c.policy, BatchSize: 2, Progress: func(n int64) { progress = append(progress, n) },
+			result, err := a.RenameKey(t.Context(), "old", "new", &mongopatterns.Work{
+				BatchSize: 2, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Examined) },
 			})
 			must(t, err)
 			want(t, result, c.result)
@@ -89,9 +90,9 @@ func TestRenameKey(t *testing.T) {
 			want(t, all(t, coll), slices.Concat(untouched, c.want, rest))
 			// What was skipped is found by what it still has.
 			want(t, int64(len(ids(t, coll, a.Filter(a.Exists("old"))))), result.Skipped)
-			again, err := a.RenameKey(t.Context(), "old", "new", &attribute.KeyOptions{OnCollision: c.policy})
+			again, err := a.RenameKey(t.Context(), "old", "new", nil)
 			must(t, err)
-			want(t, again, attribute.KeyResult{Examined: c.result.Skipped, Skipped: c.result.Skipped})
+			want(t, again, mongopatterns.Result{Examined: c.result.Skipped, Skipped: c.result.Skipped})
 		})
 	}
 }
@@ -104,17 +105,17 @@ func TestRemoveKey(t *testing.T) {
 		insert(t, coll, d("_id", i, "even", i%2 == 0, "attributes", bson.A{e("x", i), e("y", i), e("x", i, "q")}))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := a.RemoveKey(ctx, "x", &attribute.KeyOptions{BatchSize: 10, Progress: func(int64) { cancel() }})
+	_, err := a.RemoveKey(ctx, "x", &mongopatterns.Work{BatchSize: 10, Progress: func(mongopatterns.Result) { cancel() }})
 	wantErr(t, err, context.Canceled)
 	want(t, len(ids(t, coll, a.Filter(a.Exists("x")))), 15)
-	result, err := a.RemoveKey(t.Context(), "x", &attribute.KeyOptions{BatchSize: 10, Filter: d("even", true)})
+	result, err := a.RemoveKey(t.Context(), "x", &mongopatterns.Work{BatchSize: 10, Filter: d("even", true)})
 	must(t, err)
-	want(t, result, attribute.KeyResult{Examined: 8, Changed: 8})
+	want(t, result, mongopatterns.Result{Examined: 8, Done: 8})
 	result, err = a.RemoveKey(t.Context(), "x", nil)
 	must(t, err)
-	want(t, result, attribute.KeyResult{Examined: 7, Changed: 7})
+	want(t, result, mongopatterns.Result{Examined: 7, Done: 7})
 	want(t, stored(t, coll, 3), d("_id", int32(3), "even", false, "attributes", bson.A{e("y", int32(3))}))
-	if _, err := a.RemoveKey(t.Context(), "x", &attribute.KeyOptions{BatchSize: -1}); err == nil || !strings.Contains(err.Error(), "KeyOptions.BatchSize: negative") {
+	if _, err := a.RemoveKey(t.Context(), "x", &mongopatterns.Work{BatchSize: -1}); err == nil || !strings.Contains(err.Error(), "Work.BatchSize") {
 		t.Error(err)
 	}
 }
@@ -144,30 +145,34 @@ func TestAdopt(t *testing.T) {
 	fourth := d("_id", int32(4), "attributes", bson.A{e("volume", int32(5), "ml")})
 	rest := []bson.D{before[4].(bson.D), before[5].(bson.D), before[6].(bson.D)}
 	for name, c := range map[string]struct {
-		opts   attribute.AdoptOptions
-		result attribute.AdoptResult
+		opts   attribute.Options
+		result mongopatterns.Result
 		want   []bson.D
 	}{
-		"skip": {attribute.AdoptOptions{}, attribute.AdoptResult{Examined: 6, Adopted: 3, Skipped: 3},
+		"skip": {attribute.Options{}, mongopatterns.Result{Examined: 6, Done: 3, Skipped: 3},
 			[]bson.D{first, second, before[2].(bson.D), fourth}},
-		"keep target": {attribute.AdoptOptions{OnCollision: attribute.KeepTarget}, attribute.AdoptResult{Examined: 6, Adopted: 4, Skipped: 2},
+		"keep target": {attribute.Options{OnCollision: attribute.KeepTarget}, mongopatterns.Result{Examined: 6, Done: 4, Skipped: 2},
 			[]bson.D{first, second, d("_id", int32(3), "attributes", bson.A{d("k", "volume", "note", "n", "v", int32(6), "u", "ml")}), fourth}},
-		"keep source": {attribute.AdoptOptions{OnCollision: attribute.KeepSource}, attribute.AdoptResult{Examined: 6, Adopted: 4, Skipped: 2},
+		"keep source": {attribute.Options{OnCollision: attribute.KeepSource}, mongopatterns.Result{Examined: 6, Done: 4, Skipped: 2},
 			[]bson.D{first, second, d("_id", int32(3), "attributes", bson.A{d("k", "volume", "note", "n", "v", int32(5), "u", "ml")}), fourth}},
-		"nulls": {attribute.AdoptOptions{Nulls: true}, attribute.AdoptResult{Examined: 6, Adopted: 3, Skipped: 3},
+		"nulls": {attribute.Options{Nulls: true}, mongopatterns.Result{Examined: 6, Done: 3, Skipped: 3},
 			[]bson.D{first, d("_id", int32(2), "info", d(), "attributes", bson.A{e("z", int32(1)), e("color", nil)}), before[2].(bson.D), fourth}},
-		"keep": {attribute.AdoptOptions{Keep: true}, attribute.AdoptResult{Examined: 6, Adopted: 1, Skipped: 3},
+		"keep": {attribute.Options{Keep: true}, mongopatterns.Result{Examined: 6, Done: 1, Skipped: 3},
 			[]bson.D{append(slices.Clone(before[0].(bson.D)), first[3]), before[1].(bson.D), before[2].(bson.D), before[3].(bson.D)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			coll := mongotest.Database(t).Collection("c")
-			a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
+			c.opts.QualifierField = "u"
+			a := newAttributes[int, any](t, coll, &c.opts)
 			insert(t, coll, before...)
-			c.opts.BatchSize = 2
+			dry, err := a.Adopt(t.Context(), columns, &mongopatterns.Work{DryRun: true})
+			must(t, err)
+			if name != "keep" {
+				want(t, dry, c.result)
+			}
 			var progress []int64
-			c.opts.Progress = func(n int64) { progress = append(progress, n) }
-			result, err := a.Adopt(t.Context(), columns, &c.opts)
+			result, err := a.Adopt(t.Context(), columns, &mongopatterns.Work{BatchSize: 2, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Examined) }})
 			must(t, err)
 			want(t, result, c.result)
 			want(t, progress, []int64{2, 4, 6})
@@ -184,9 +189,9 @@ func TestAdopt(t *testing.T) {
 				want(t, int64(len(ids(t, coll, d("$or", still)))), result.Skipped)
 			}
 			// Again: nothing changes.
-			result, err = a.Adopt(t.Context(), columns, &c.opts)
+			result, err = a.Adopt(t.Context(), columns, nil)
 			must(t, err)
-			want(t, result.Adopted, int64(0))
+			want(t, result.Done, int64(0))
 			want(t, all(t, coll), slices.Concat(c.want, rest))
 		})
 	}
@@ -210,17 +215,17 @@ func TestUnadopt(t *testing.T) {
 	fourth := d("_id", int32(4), "volume_ml", int32(5), "attributes", bson.A{})
 	rest := []bson.D{before[4].(bson.D), before[5].(bson.D), before[6].(bson.D)}
 	for name, c := range map[string]struct {
-		opts   attribute.AdoptOptions
-		result attribute.AdoptResult
+		opts   attribute.Options
+		result mongopatterns.Result
 		want   []bson.D
 	}{
-		"skip": {attribute.AdoptOptions{}, attribute.AdoptResult{Examined: 6, Adopted: 3, Skipped: 3},
+		"skip": {attribute.Options{}, mongopatterns.Result{Examined: 6, Done: 3, Skipped: 3},
 			[]bson.D{first, second, before[2].(bson.D), fourth}},
-		"keep target": {attribute.AdoptOptions{OnCollision: attribute.KeepTarget}, attribute.AdoptResult{Examined: 6, Adopted: 4, Skipped: 2},
+		"keep target": {attribute.Options{OnCollision: attribute.KeepTarget}, mongopatterns.Result{Examined: 6, Done: 4, Skipped: 2},
 			[]bson.D{first, second, d("_id", int32(3), "volume_ml", int32(5), "attributes", bson.A{}), fourth}},
-		"keep source": {attribute.AdoptOptions{OnCollision: attribute.KeepSource}, attribute.AdoptResult{Examined: 6, Adopted: 4, Skipped: 2},
+		"keep source": {attribute.Options{OnCollision: attribute.KeepSource}, mongopatterns.Result{Examined: 6, Done: 4, Skipped: 2},
 			[]bson.D{first, second, d("_id", int32(3), "volume_ml", int32(6), "attributes", bson.A{}), fourth}},
-		"keep": {attribute.AdoptOptions{Keep: true}, attribute.AdoptResult{Examined: 6, Adopted: 2, Skipped: 3},
+		"keep": {attribute.Options{Keep: true}, mongopatterns.Result{Examined: 6, Done: 2, Skipped: 3},
 			[]bson.D{
 				d("_id", int32(1), "n", "a", "info", first[2].Value, "attributes", before[0].(bson.D)[3].Value, "volume_ml", int32(500), "volume_oz", "12"),
 				d("_id", int32(2), "attributes", bson.A{e("volume", int32(1), "ml")}, "volume_ml", int32(1)),
@@ -230,22 +235,23 @@ func TestUnadopt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			coll := mongotest.Database(t).Collection("c")
-			a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
+			c.opts.QualifierField = "u"
+			a := newAttributes[int, any](t, coll, &c.opts)
 			insert(t, coll, before...)
-			result, err := a.Unadopt(t.Context(), columns, &c.opts)
+			result, err := a.Unadopt(t.Context(), columns, nil)
 			must(t, err)
 			want(t, result, c.result)
 			want(t, all(t, coll), slices.Concat(c.want, rest))
 			if !c.opts.Keep {
 				still := bson.A{}
 				for _, column := range columns {
-					still = append(still, a.Filter(a.Exists(column.Key, column.Qualifier)))
+					still = append(still, a.Filter(a.Exists(attribute.Key(column.Key).Qualified(column.Qualifier))))
 				}
 				want(t, int64(len(ids(t, coll, d("$or", still)))), result.Skipped)
 			}
-			result, err = a.Unadopt(t.Context(), columns, &c.opts)
+			result, err = a.Unadopt(t.Context(), columns, nil)
 			must(t, err)
-			want(t, result.Adopted, int64(0))
+			want(t, result.Done, int64(0))
 		})
 	}
 }
@@ -261,7 +267,7 @@ func TestAdoptParents(t *testing.T) {
 	before := all(t, coll)
 	result, err := a.Adopt(t.Context(), columns, nil)
 	must(t, err)
-	want(t, result, attribute.AdoptResult{Examined: 6, Adopted: 4, Skipped: 2})
+	want(t, result, mongopatterns.Result{Examined: 6, Done: 4, Skipped: 2})
 	for i, doc := range all(t, coll) {
 		if i < 4 {
 			want(t, doc, d("_id", int32(i), "info", before[i][2].Value, "attributes", bson.A{e("volume", int32(i), "ml")}))
@@ -271,13 +277,13 @@ func TestAdoptParents(t *testing.T) {
 	}
 	result, err = a.Unadopt(t.Context(), columns, nil)
 	must(t, err)
-	want(t, result, attribute.AdoptResult{Examined: 4, Adopted: 4})
+	want(t, result, mongopatterns.Result{Examined: 4, Done: 4})
 	for i := range 6 {
 		must(t, a.Set(t.Context(), i, "$width", 1))
 	}
 	result, err = a.Unadopt(t.Context(), columns, nil)
 	must(t, err)
-	want(t, result, attribute.AdoptResult{Examined: 6, Adopted: 2, Skipped: 4})
+	want(t, result, mongopatterns.Result{Examined: 6, Done: 2, Skipped: 4})
 	want(t, stored(t, coll, 0), d("_id", int32(0), "info", d("size", d("x", int32(1))), "attributes", bson.A{}, "volume_ml", int32(0)))
 	want(t, stored(t, coll, 2), d("_id", int32(2), "info", d("size", d("x", int32(1))), "attributes", bson.A{}, "volume_ml", int32(2)))
 }
@@ -293,13 +299,14 @@ func TestAdoptDuplicates(t *testing.T) {
 	insert(t, coll, differ, doc(2, e("x", int32(1)), e("x", 1.0)))
 	result, err := a.Unadopt(ctx, column, nil)
 	must(t, err)
-	want(t, result, attribute.AdoptResult{Examined: 2, Adopted: 1, Skipped: 1})
+	want(t, result, mongopatterns.Result{Examined: 2, Done: 1, Skipped: 1})
 	want(t, all(t, coll), []bson.D{differ, append(doc(2), bson.E{Key: "f", Value: int32(1)})})
 	must(t, errOf(coll.UpdateOne(ctx, d("_id", 1), d("$set", d("f", 1)))))
 	result, err = a.Adopt(ctx, column, nil)
 	must(t, err)
-	want(t, result, attribute.AdoptResult{Examined: 2, Adopted: 1, Skipped: 1})
-	must(t, errOf(a.Unadopt(ctx, column, &attribute.AdoptOptions{OnCollision: attribute.KeepTarget})))
+	want(t, result, mongopatterns.Result{Examined: 2, Done: 1, Skipped: 1})
+	keeps := newAttributes[int, any](t, coll, &attribute.Options{OnCollision: attribute.KeepTarget})
+	must(t, errOf(keeps.Unadopt(ctx, column, nil)))
 	want(t, stored(t, coll, 1), append(doc(1), bson.E{Key: "f", Value: int32(1)}))
 }
 
@@ -339,18 +346,18 @@ func TestAdoptThereAndBack(t *testing.T) {
 	}
 	insert(t, coll, docs...)
 	before := all(t, coll)
-	run := func(convert func(context.Context, []attribute.Column, *attribute.AdoptOptions) (attribute.AdoptResult, error)) {
+	run := func(convert func(context.Context, []attribute.Column, *mongopatterns.Work) (mongopatterns.Result, error)) {
 		ctx, cancel := context.WithCancel(t.Context())
-		first, err := convert(ctx, columns, &attribute.AdoptOptions{BatchSize: 7, Progress: func(n int64) {
-			if n >= 14 {
+		first, err := convert(ctx, columns, &mongopatterns.Work{BatchSize: 7, Progress: func(r mongopatterns.Result) {
+			if r.Examined >= 14 {
 				cancel()
 			}
 		}})
 		wantErr(t, err, context.Canceled)
-		second, err := convert(t.Context(), columns, &attribute.AdoptOptions{BatchSize: 7})
+		second, err := convert(t.Context(), columns, &mongopatterns.Work{BatchSize: 7})
 		must(t, err)
-		want(t, first.Adopted, int64(14))
-		want(t, first.Adopted+second.Adopted, int64(33))
+		want(t, first.Done, int64(14))
+		want(t, first.Done+second.Done, int64(33))
 	}
 	run(a.Adopt)
 	want(t, ids(t, coll, d("$or", bson.A{d("volume_ml", d("$exists", true)), d("info.color", d("$exists", true))})), []int32{})
@@ -380,7 +387,7 @@ func TestAdoptInvalid(t *testing.T) {
 	a := newAttributes[int, any](t, coll, nil)
 	for name, c := range map[string]struct {
 		columns []attribute.Column
-		opts    *attribute.AdoptOptions
+		opts    *mongopatterns.Work
 		message string
 	}{
 		"no columns": {nil, nil, "no columns"},
@@ -393,11 +400,10 @@ func TestAdoptInvalid(t *testing.T) {
 		"twice":      {[]attribute.Column{{Path: "x", Key: "k"}, {Path: "y", Key: "k"}}, nil, "columns[1].Key"},
 		"qualifier":  {[]attribute.Column{{Path: "x", Key: "k", Qualifier: "q"}}, nil, "columns[0].Qualifier"},
 		"UTF-8":      {[]attribute.Column{{Path: "x", Key: "\xff"}}, nil, "columns[0].Key"},
-		"batch":      {[]attribute.Column{{Path: "x", Key: "k"}}, &attribute.AdoptOptions{BatchSize: -1}, "AdoptOptions.BatchSize: negative"},
-		"collision":  {[]attribute.Column{{Path: "x", Key: "k"}}, &attribute.AdoptOptions{OnCollision: "x"}, "AdoptOptions.OnCollision"},
+		"batch":      {[]attribute.Column{{Path: "x", Key: "k"}}, &mongopatterns.Work{BatchSize: -1}, "Work.BatchSize"},
 	} {
 		for _, err := range []error{errOf(a.Adopt(ctx, c.columns, c.opts)), errOf(a.Unadopt(ctx, c.columns, c.opts))} {
-			if !errors.Is(err, attribute.ErrInvalid) || !strings.Contains(err.Error(), c.message) {
+			if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), c.message) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -417,31 +423,25 @@ func TestCheckAndRepair(t *testing.T) {
 		d("_id", int32(7)),
 	}
 	problems := []string{
-		`document 2: duplicate: attributes "a"`,
-		`document 3: duplicate: attributes "a" "q"`,
-		`document 3: duplicate: attributes "b"`,
-		`document 4: duplicate: attributes "a"`,
-		`document 4: malformed: attributes (6)`,
-		`document 5: not an array: attributes`,
+		`attribute: c 2: duplicate: attributes: key "a"`,
+		`attribute: c 3: duplicate: attributes: key "a" ["q"]`,
+		`attribute: c 3: duplicate: attributes: key "b"`,
+		`attribute: c 4: duplicate: attributes: key "a"`,
+		`attribute: c 4: malformed: attributes: 6 elements`,
+		`attribute: c 5: not an array: attributes`,
 	}
 	malformed := append(bson.A{}, before[3].(bson.D)[1].Value.(bson.A)[:6]...)
-	for first, repaired := range map[bool][]bson.D{
-		false: {
-			doc(2, e("b", int32(2)), e("a", int32(4), "q"), e("a", int32(5))),
-			doc(3, e("a", int32(2), "q"), e("b", int32(4), "")),
-			doc(4, append(malformed, e("a", int32(2)))...),
-		},
-		true: {
-			doc(2, e("a", int32(1)), e("b", int32(2)), e("a", int32(4), "q")),
-			doc(3, e("a", int32(1), "q"), e("b", int32(3))),
-			doc(4, append(malformed[:6:6], e("a", int32(1)))...),
-		},
-	} {
+	repaired := []bson.D{
+		doc(2, e("b", int32(2)), e("a", int32(4), "q"), e("a", int32(5))),
+		doc(3, e("a", int32(2), "q"), e("b", int32(4), "")),
+		doc(4, append(malformed, e("a", int32(2)))...),
+	}
+	{
 		coll := mongotest.Database(t).Collection("c")
 		a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
 		insert(t, coll, before...)
 		check := func() (out []string) {
-			for p, err := range a.Check(t.Context()) {
+			for p, err := range a.Check(t.Context(), nil) {
 				must(t, err)
 				out = append(out, p.String())
 			}
@@ -449,23 +449,23 @@ func TestCheckAndRepair(t *testing.T) {
 			return out
 		}
 		want(t, check(), problems)
-		for range a.Check(t.Context()) {
+		for range a.Check(t.Context(), nil) {
 			break
 		}
 		var progress []int64
-		result, err := a.Repair(t.Context(), &attribute.RepairOptions{KeepFirst: first, BatchSize: 2, Progress: func(n int64) { progress = append(progress, n) }})
+		result, err := a.Repair(t.Context(), &mongopatterns.Work{BatchSize: 2, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Examined) }})
 		must(t, err)
-		want(t, result, attribute.RepairResult{Examined: 4, Repaired: 3, Remaining: 2})
-		want(t, progress, []int64{2, 3})
+		want(t, result, mongopatterns.Result{Examined: 4, Done: 3, Remaining: 2})
+		want(t, progress, []int64{2, 4})
 		want(t, all(t, coll), slices.Concat([]bson.D{before[0].(bson.D)}, repaired,
 			[]bson.D{before[4].(bson.D), before[5].(bson.D), before[6].(bson.D)}))
 		want(t, check(), problems[4:])
-		if _, err := a.Repair(t.Context(), &attribute.RepairOptions{BatchSize: -1}); err == nil || !strings.Contains(err.Error(), "RepairOptions.BatchSize: negative") {
+		if _, err := a.Repair(t.Context(), &mongopatterns.Work{BatchSize: -1}); err == nil || !strings.Contains(err.Error(), "Work.BatchSize") {
 			t.Error(err)
 		}
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		for _, err := range a.Check(cancelled) {
+		for _, err := range a.Check(cancelled, nil) {
 			if !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}

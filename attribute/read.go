@@ -9,51 +9,51 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Get returns the value of this key. Without one it is ErrNoAttribute, without
-// such a document ErrNotFound; an ArrayField that is no array is ErrNotArray.
+// Get returns the value of this key. Without one it is ErrNoAttribute, without such a
+// document ErrNotFound; an ArrayField that is no array is ErrNotArray.
 //
 // Cost: 1 round trip, 1 document read, found by _id.
-func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key string, qualifier ...string) (V, error) {
-	value, err := a.get(ctx, bson.D{{Key: "_id", Value: equal(id)}}, key, qualifier)
-	return value, wrap("get", ofDocument(id, err))
+func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key Key) (v V, err error) {
+	defer fault.In(&err, "attribute: get")
+	v, err = a.get(ctx, bson.D{{Key: "_id", Value: equal(id)}}, key)
+	return v, ofDocument(id, err)
 }
 
 // GetBy returns the value of this key in a document that filter selects: of the
 // first one found, if there are several. If none has such an entry it is
 // ErrNoAttribute.
 //
-// Cost: 1 round trip; 1 document read, by an index whose Prefix the filter
-// names.
-func (a *Attributes[ID, V]) GetBy(ctx context.Context, filter bson.D, key string, qualifier ...string) (V, error) {
-	q, err := a.one(qualifier)
+// Cost: 1 round trip; 1 document read, by an index whose Prefix the filter names.
+func (a *Attributes[ID, V]) GetBy(ctx context.Context, filter any, key Key) (v V, err error) {
+	defer fault.In(&err, "attribute: get by")
+	name, q, err := a.c.one(key)
 	if err != nil {
-		var zero V
-		return zero, wrap("get by", err)
+		return v, err
 	}
-	value, err := a.get(ctx, and(filter, a.has(key, a.identity(q))), key, qualifier)
+	v, err = a.get(ctx, and(selected(filter), a.c.has(name, a.c.identity(q))), key)
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		err = at(ErrNoAttribute, key, q)
+		err = at(ErrNoAttribute, name, q)
 	}
-	return value, wrap("get by", err)
+	return v, err
 }
 
-func (a *Attributes[ID, V]) get(ctx context.Context, filter bson.D, key string, qualifiers []string) (V, error) {
-	var zero V
-	q, err := a.one(qualifiers)
-	if err == nil {
-		err = checkKey(key)
-	}
+func (a *Attributes[ID, V]) get(ctx context.Context, filter bson.D, key Key) (v V, err error) {
+	name, q, err := a.c.one(key)
 	if err != nil {
-		return zero, err
+		return v, err
 	}
-	found, err := a.read(ctx, filter, a.keyed("$$o", key, a.identity(q)))
+	found, err := a.read(ctx, filter, a.c.keyed("$$o", name, a.c.identity(q)))
 	if err != nil {
-		return zero, err
+		return v, err
 	}
 	if len(found) == 0 {
-		return zero, at(ErrNoAttribute, key, q)
+		return v, at(ErrNoAttribute, name, q)
 	}
 	return found[0].Value, nil
 }
@@ -63,12 +63,13 @@ func (a *Attributes[ID, V]) get(ctx context.Context, filter bson.D, key string, 
 // ArrayField that is no array is ErrNotArray.
 //
 // Cost: 1 round trip, 1 document read, found by _id.
-func (a *Attributes[ID, V]) GetAll(ctx context.Context, id ID) ([]Attribute[V], error) {
-	found, err := a.read(ctx, bson.D{{Key: "_id", Value: equal(id)}}, a.valid("$$o"))
+func (a *Attributes[ID, V]) GetAll(ctx context.Context, id ID) (out []Attribute[V], err error) {
+	defer fault.In(&err, "attribute: get all")
+	found, err := a.read(ctx, bson.D{{Key: "_id", Value: equal(id)}}, a.c.valid("$$o"))
 	if err != nil {
-		return nil, wrap("get all", ofDocument(id, err))
+		return nil, ofDocument(id, err)
 	}
-	out := make([]Attribute[V], len(found))
+	out = make([]Attribute[V], len(found))
 	for i, entry := range found {
 		out[i] = Attribute[V](entry)
 	}
@@ -81,7 +82,7 @@ func ofDocument(id any, err error) error {
 	case errors.Is(err, ErrNoAttribute), errors.Is(err, ErrNotArray):
 		return fmt.Errorf("%w: _id %s", err, text(id))
 	case errors.Is(err, mongo.ErrNoDocuments):
-		return fmt.Errorf("%w: _id %s", ErrNotFound, text(id))
+		return fmt.Errorf("%w: _id %s", fault.ErrNotFound, text(id))
 	}
 	return err
 }
@@ -99,20 +100,20 @@ func (a *Attributes[ID, V]) read(ctx context.Context, filter, match bson.D) ([]s
 		Writable bool        `bson:"writable"`
 		Entries  []stored[V] `bson:"entries"`
 	}
-	err := a.coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{
-		{Key: "_id", Value: 0}, {Key: "writable", Value: a.isWritable()}, {Key: "entries", Value: a.uniform(match)},
+	err := a.c.coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{
+		{Key: "_id", Value: 0}, {Key: "writable", Value: a.c.isWritable()}, {Key: "entries", Value: a.c.uniform(match)},
 	})).Decode(&doc)
 	if err == nil && !doc.Writable {
-		err = fmt.Errorf("%w: %q", ErrNotArray, a.array)
+		err = fmt.Errorf("%w: %q", ErrNotArray, a.c.array)
 	}
 	return doc.Entries, err
 }
 
 // uniform is the entries that match as {key, value, qualifier}.
 func (c *core) uniform(match bson.D) bson.D {
-	return mapped(filtered(c.entries(), "o", match), "o", bson.D{
+	return expr.Map(expr.Filter(c.entries(), "o", match), "o", bson.D{
 		{Key: "key", Value: "$$o." + c.key},
-		{Key: "value", Value: op("$ifNull", "$$o."+c.value, nil)},
+		{Key: "value", Value: expr.Op("$ifNull", "$$o."+c.value, nil)},
 		{Key: "qualifier", Value: c.qualifierOf("$$o")},
 	})
 }
@@ -124,49 +125,32 @@ type Value[ID, V any] struct {
 	Qualifier string `bson:"qualifier" json:"qualifier,omitempty"`
 }
 
-// Values yields the value of this key from all documents that filter selects
-// and that have it, in no particular order. With qualifiers it yields the
+// Values yields the value of this key from all documents that filter selects and
+// that have it, in no particular order. With qualifiers in the key it yields the
 // entries that have one of them, without all of the key. Malformed entries and
-// documents whose ArrayField is no array, see Check, are left out. A nil filter
-// is all documents.
+// documents whose ArrayField is no array, see Check, are left out. A nil filter is
+// all documents.
 //
-// Cost: 1 round trip a batch of the cursor; the documents with the key are
-// read, by the index if its Prefix is in the filter.
-func (a *Attributes[ID, V]) Values(ctx context.Context, filter bson.D, key string, qualifier ...string) iter.Seq2[Value[ID, V], error] {
-	return func(yield func(Value[ID, V], error) bool) {
-		err := each(ctx, a.coll, a.ValuesPipeline(filter, key, qualifier...), yield)
-		if err != nil {
-			yield(Value[ID, V]{}, wrap("values", err))
-		}
-	}
+// Cost: 1 round trip a batch of the cursor; the documents with the key are read, by
+// the index if its Prefix is in the filter.
+func (a *Attributes[ID, V]) Values(ctx context.Context, filter any, key Key) iter.Seq2[Value[ID, V], error] {
+	return fault.Seq("attribute: values", cursor.Decode[Value[ID, V]](ctx, a.c.aggregate(a.c.coll, a.ValuesPipeline(filter, key))))
 }
 
-// ValuesPipeline is what Values runs; its documents are {_id, value,
-// qualifier}.
-func (a *Attributes[ID, V]) ValuesPipeline(filter bson.D, key string, qualifier ...string) mongo.Pipeline {
+// ValuesPipeline is what Values runs; its documents are {_id, value, qualifier}.
+func (a *Attributes[ID, V]) ValuesPipeline(filter any, key Key) mongo.Pipeline {
+	name, qualifiers := key.split()
 	return mongo.Pipeline{
-		op("$match", and(filter, a.has(key, qualifier))),
-		op("$project", bson.D{{Key: "entries", Value: a.uniform(op("$and", a.valid("$$o"), a.keyed("$$o", key, qualifier)))}}),
-		op("$unwind", "$entries"),
-		op("$project", bson.D{{Key: "value", Value: "$entries.value"}, {Key: "qualifier", Value: "$entries.qualifier"}}),
+		expr.Op("$match", and(selected(filter), a.c.has(name, qualifiers))),
+		expr.Op("$project", bson.D{{Key: "entries", Value: a.c.uniform(expr.Op("$and", a.c.valid("$$o"), a.c.keyed("$$o", name, qualifiers)))}}),
+		expr.Op("$unwind", "$entries"),
+		expr.Op("$project", bson.D{{Key: "value", Value: "$entries.value"}, {Key: "qualifier", Value: "$entries.qualifier"}}),
 	}
 }
 
-// each decodes what a pipeline returns until yield has enough.
-func each[T any](ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline, yield func(T, error) bool) error {
-	cursor, err := coll.Aggregate(ctx, pipeline, options.Aggregate().SetAllowDiskUse(true))
-	if err != nil {
-		return err
+// aggregate opens the cursor of a pipeline.
+func (c *core) aggregate(coll *mongo.Collection, pipeline mongo.Pipeline) func(context.Context) (*mongo.Cursor, error) {
+	return func(ctx context.Context) (*mongo.Cursor, error) {
+		return coll.Aggregate(ctx, pipeline, options.Aggregate().SetAllowDiskUse(true))
 	}
-	defer cursor.Close(context.WithoutCancel(ctx))
-	for cursor.Next(ctx) {
-		var out T
-		if err := cursor.Decode(&out); err != nil {
-			return err
-		}
-		if !yield(out, nil) {
-			return nil
-		}
-	}
-	return cursor.Err()
 }

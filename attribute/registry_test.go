@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -99,14 +100,14 @@ func TestClientRegistry(t *testing.T) {
 	insert(t, coll, d("_id", 3, "attributes", elements))
 	want(t, stored(t, coll, 3), d("_id", int32(3), "attributes", bson.A{e("x", "signal")}))
 	err = signals.SetMany(ctx, id, attribute.Attribute[any]{Key: "x", Value: signal(nil)}, attribute.Attribute[any]{Key: "bad", Value: make(chan bool)})
-	if !errors.Is(err, attribute.ErrInvalid) || !strings.Contains(err.Error(), `key "bad"`) {
+	if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), `key "bad"`) {
 		t.Error(err)
 	}
 	for err, id := range map[error]string{
 		a.Set(ctx, sku{7, 8}, "x", id): "{7 8}",
 		errOf(newAttributes[signal, any](t, db.Collection("none"), nil).Get(ctx, nil, "x")): "<nil>",
 	} {
-		if !errors.Is(err, attribute.ErrNotFound) || !strings.HasSuffix(err.Error(), ": _id "+id) {
+		if !errors.Is(err, mongopatterns.ErrNotFound) || !strings.HasSuffix(err.Error(), ": _id "+id) {
 			t.Error(err)
 		}
 	}
@@ -127,13 +128,13 @@ func TestClientRegistryFilters(t *testing.T) {
 	patterns := newAttributes[pattern, pattern](t, coll, nil)
 	want(t, found(patterns.Filter(patterns.Equals("k", "a"))), []string{"b"})
 	want(t, found(patterns.Filter(patterns.In("k", []pattern{"a"}))), []string{"b"})
-	want(t, found(patterns.Filter(patterns.All("k", []pattern{"a"}))), []string{"b"})
+	want(t, found(patterns.Filter(patterns.HoldsAll("k", []pattern{"a"}))), []string{"b"})
 	operators := newAttributes[operator, operator](t, coll, nil)
 	want(t, found(operators.Filter(operators.Equals("k", "a"))), []string{"c"})
 	want(t, found(operators.Filter(operators.In("k", []operator{"a"}))), []string{"c"})
-	wantErr(t, patterns.Set(ctx, "a", "k", "b"), attribute.ErrNotFound)
-	wantErr(t, operators.Set(ctx, "a", "k", "b"), attribute.ErrNotFound)
-	wantErr(t, errOf(operators.GetAll(ctx, "a")), attribute.ErrNotFound)
+	wantErr(t, patterns.Set(ctx, "a", "k", "b"), mongopatterns.ErrNotFound)
+	wantErr(t, operators.Set(ctx, "a", "k", "b"), mongopatterns.ErrNotFound)
+	wantErr(t, errOf(operators.GetAll(ctx, "a")), mongopatterns.ErrNotFound)
 }
 
 func same[T comparable](t *testing.T, got, want T) {

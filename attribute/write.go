@@ -5,14 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/encode"
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // maxAttempts bounds how often a write is sent again because what refused it
@@ -25,28 +26,30 @@ var byID = bson.D{{Key: "_id", Value: 1}}
 
 // Set gives the entry of this key the value, and adds the entry at the end if
 // there is none. Further fields of the entry stay. Without such a document it
-// is ErrNotFound.
+// is fault.ErrNotFound.
 //
 // Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
-func (a *Attributes[ID, V]) Set(ctx context.Context, id ID, key string, value V, qualifier ...string) error {
-	q, err := a.one(qualifier)
+func (a *Attributes[ID, V]) Set(ctx context.Context, id ID, key Key, value V) (err error) {
+	defer fault.In(&err, "attribute: set")
+	name, q, err := a.c.one(key)
 	if err == nil {
-		err = a.set(ctx, id, []Attribute[V]{{key, value, q}}, bson.D{}, nil)
+		err = a.set(ctx, id, []Attribute[V]{{name, value, q}}, bson.D{}, nil)
 	}
-	return wrap("set", err)
+	return err
 }
 
 // SetMany sets several entries in one write, one after the other; two of the
-// same key and qualifier are ErrInvalid. (Of two that only the collection's
+// same key and qualifier are fault.ErrInvalid. (Of two that only the collection's
 // collation holds for the same, the later one counts.) Without any it does
 // nothing.
 //
 // Cost: as Set.
-func (a *Attributes[ID, V]) SetMany(ctx context.Context, id ID, attributes ...Attribute[V]) error {
+func (a *Attributes[ID, V]) SetMany(ctx context.Context, id ID, attributes ...Attribute[V]) (err error) {
+	defer fault.In(&err, "attribute: set many")
 	if len(attributes) == 0 {
 		return nil
 	}
-	return wrap("set many", a.set(ctx, id, attributes, bson.D{}, nil))
+	return a.set(ctx, id, attributes, bson.D{}, nil)
 }
 
 // Add adds an entry of this key; if there is one it changes nothing and is
@@ -54,45 +57,45 @@ func (a *Attributes[ID, V]) SetMany(ctx context.Context, id ID, attributes ...At
 // what it has added when it is repeated.
 //
 // Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
-func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key string, value V, qualifier ...string) error {
-	q, err := a.one(qualifier)
+func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key Key, value V) (err error) {
+	defer fault.In(&err, "attribute: add")
+	name, q, err := a.c.one(key)
 	if err == nil {
-		absent := bson.D{{Key: a.array, Value: op("$not", op("$elemMatch", a.exact(key, a.identity(q))))}}
-		err = a.set(ctx, id, []Attribute[V]{{key, value, q}}, absent, func(s state) error {
+		absent := bson.D{{Key: a.c.array, Value: expr.Op("$not", expr.Op("$elemMatch", a.c.exact(name, a.c.identity(q))))}}
+		err = a.set(ctx, id, []Attribute[V]{{name, value, q}}, absent, func(s state) error {
 			if s.Has {
-				return at(ErrExists, key, q)
+				return at(ErrExists, name, q)
 			}
 			return nil
 		})
 	}
-	return wrap("add", err)
+	return err
 }
 
 // Change gives the entry of this key another value; without one it is
 // ErrNoAttribute.
 //
 // Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
-func (a *Attributes[ID, V]) Change(ctx context.Context, id ID, key string, value V, qualifier ...string) error {
-	q, err := a.one(qualifier)
+func (a *Attributes[ID, V]) Change(ctx context.Context, id ID, key Key, value V) (err error) {
+	defer fault.In(&err, "attribute: change")
+	name, q, err := a.c.one(key)
 	if err == nil {
-		err = a.set(ctx, id, []Attribute[V]{{key, value, q}}, a.present(key, a.identity(q)), mustHave(key, q))
+		err = a.set(ctx, id, []Attribute[V]{{name, value, q}}, a.c.present(name, a.c.identity(q)), mustHave(name, q))
 	}
-	return wrap("change", err)
+	return err
 }
 
 // Remove removes the entry of this key; without one it is ErrNoAttribute.
 //
 // Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
-func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key string, qualifier ...string) error {
-	q, err := a.one(qualifier)
+func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key Key) (err error) {
+	defer fault.In(&err, "attribute: remove")
+	name, q, err := a.c.one(key)
 	if err == nil {
-		err = checkKey(key)
+		update := expr.Op("$pull", bson.D{{Key: a.c.array, Value: a.c.exact(name, a.c.identity(q))}})
+		err = a.c.write(ctx, id, a.c.present(name, a.c.identity(q)), update, a.c.question(name, q), mustHave(name, q))
 	}
-	if err == nil {
-		update := op("$pull", bson.D{{Key: a.array, Value: a.exact(key, a.identity(q))}})
-		err = a.write(ctx, id, a.present(key, a.identity(q)), update, a.question(key, q), mustHave(key, q))
-	}
-	return wrap("remove", err)
+	return err
 }
 
 // Rename gives the entries of key from, of any qualifier, the key to. Without
@@ -100,11 +103,12 @@ func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key string, quali
 // of theirs, it is ErrExists.
 //
 // Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
-func (a *Attributes[ID, V]) Rename(ctx context.Context, id ID, from, to string) error {
-	err := checkRename(from, to)
+func (a *Attributes[ID, V]) Rename(ctx context.Context, id ID, from, to string) (err error) {
+	defer fault.In(&err, "attribute: rename")
+	err = checkRename(from, to)
 	if err == nil {
-		question := bson.D{{Key: "has", Value: a.any(a.keyed("$$o", from, nil))}, {Key: "collides", Value: a.collides(from, to)}}
-		err = a.write(ctx, id, and(a.present(from, nil), a.separate(from, to)), a.rename(from, to, Skip), question, func(s state) error {
+		question := bson.D{{Key: "has", Value: a.c.any(a.c.keyed("$$o", from, nil))}, {Key: "collides", Value: a.c.collides(from, to)}}
+		err = a.c.write(ctx, id, and(a.c.present(from, nil), a.c.separate(from, to)), a.c.rename(from, to, Skip), question, func(s state) error {
 			switch {
 			case !s.Has:
 				return at(ErrNoAttribute, from, "")
@@ -114,17 +118,17 @@ func (a *Attributes[ID, V]) Rename(ctx context.Context, id ID, from, to string) 
 			return nil
 		})
 	}
-	return wrap("rename", err)
+	return err
 }
 
 // Elements makes the array of a document to insert.
-func (a *Attributes[ID, V]) Elements(attributes ...Attribute[V]) (bson.A, error) {
-	elements, err := a.elements(attributes)
-	if err == nil {
-		err = a.unencodable(attributes)
+func (a *Attributes[ID, V]) Elements(attributes ...Attribute[V]) (elements bson.A, err error) {
+	defer fault.In(&err, "attribute: elements")
+	if elements, err = a.elements(attributes); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, wrap("elements", err)
+	if err := a.unencodable(attributes); err != nil {
+		return nil, err
 	}
 	return elements, nil
 }
@@ -136,15 +140,15 @@ func (a *Attributes[ID, V]) elements(attributes []Attribute[V]) (bson.A, error) 
 		if err := checkKey(attribute.Key); err != nil {
 			return nil, err
 		}
-		if err := a.checkQualifier(attribute.Qualifier); err != nil {
+		if err := a.c.checkQualifier(attribute.Qualifier); err != nil {
 			return nil, err
 		}
 		identity := [2]string{attribute.Key, attribute.Qualifier}
 		if seen[identity] {
-			return nil, fmt.Errorf("%w: key %q stands twice", ErrInvalid, attribute.Key)
+			return nil, fault.Invalid("key %q stands twice", attribute.Key)
 		}
 		seen[identity] = true
-		out = append(out, a.entry(attribute.Key, attribute.Value, attribute.Qualifier))
+		out = append(out, a.c.entry(attribute.Key, attribute.Value, attribute.Qualifier))
 	}
 	return out, nil
 }
@@ -163,9 +167,9 @@ func (a *Attributes[ID, V]) set(ctx context.Context, id any, attributes []Attrib
 	if err != nil {
 		return err
 	}
-	update := mongo.Pipeline{set(a.array, a.upsert(op("$ifNull", "$"+a.array, bson.A{}), literal(elements), true))}
+	update := mongo.Pipeline{set(a.c.array, a.c.upsert(expr.Op("$ifNull", "$"+a.c.array, bson.A{}), expr.Literal(elements), true))}
 	first := attributes[0]
-	err = a.write(ctx, id, guard, update, a.question(first.Key, first.Qualifier), refused)
+	err = a.c.write(ctx, id, guard, update, a.c.question(first.Key, first.Qualifier), refused)
 	if bad := (mongo.MarshalError{}); errors.As(err, &bad) {
 		return cmp.Or(a.unencodable(attributes), err)
 	}
@@ -177,9 +181,9 @@ func (a *Attributes[ID, V]) set(ctx context.Context, id any, attributes []Attrib
 // update refused before anything is sent.
 func (a *Attributes[ID, V]) unencodable(attributes []Attribute[V]) error {
 	for _, attribute := range attributes {
-		_, err := a.coll.UpdateOne(context.Background(), bson.D{{Key: a.value, Value: attribute.Value}}, nil)
+		_, err := a.c.coll.UpdateOne(context.Background(), bson.D{{Key: a.c.value, Value: attribute.Value}}, nil)
 		if bad := (mongo.MarshalError{}); errors.As(err, &bad) {
-			return fmt.Errorf("%w: %w", at(ErrInvalid, attribute.Key, attribute.Qualifier), bad.Err)
+			return fmt.Errorf("%w: %w", at(fault.ErrInvalid, attribute.Key, attribute.Qualifier), bad.Err)
 		}
 	}
 	return nil
@@ -198,7 +202,7 @@ func (c *core) question(key, qualifier string) bson.D {
 }
 
 func (c *core) any(match bson.D) bson.D {
-	return op("$gt", op("$size", filtered(c.entries(), "o", match)), 0)
+	return expr.Op("$gt", expr.Op("$size", expr.Filter(c.entries(), "o", match)), 0)
 }
 
 // mustHave refuses a document without the entry.
@@ -236,7 +240,7 @@ func (c *core) write(ctx context.Context, id any, guard bson.D, update any, ques
 			SetProjection(append(bson.D{{Key: "writable", Value: c.isWritable()}}, question...))).Decode(&s)
 		switch {
 		case errors.Is(err, mongo.ErrNoDocuments):
-			return fmt.Errorf("%w: _id %s", ErrNotFound, text(id))
+			return fmt.Errorf("%w: _id %s", fault.ErrNotFound, text(id))
 		case err != nil:
 			return err
 		case !s.Writable:
@@ -248,55 +252,14 @@ func (c *core) write(ctx context.Context, id any, guard bson.D, update any, ques
 			}
 		}
 	}
-	return fmt.Errorf("%w: _id %s", ErrContended, text(id))
+	return fmt.Errorf("%w: _id %s", fault.ErrConflict, text(id))
 }
 
 // text is an ID as messages show it.
 func text(id any) string {
-	v, err := encode.Value(nil, id)
+	v, err := codec.Codec{}.Value(id)
 	if err != nil || v.Type == bson.TypeEmbeddedDocument {
 		return fmt.Sprint(id) // the client's registry may make something else of it
 	}
-	return rawvalue.Text(v)
-}
-
-// one is the qualifier of a call that means one entry.
-func (c *core) one(qualifiers []string) (string, error) {
-	switch {
-	case len(qualifiers) > 1:
-		return "", fmt.Errorf("%w: several qualifiers for one entry: %q", ErrInvalid, qualifiers)
-	case len(qualifiers) == 0:
-		return "", nil
-	}
-	return qualifiers[0], c.checkQualifier(qualifiers[0])
-}
-
-func checkKey(key string) error {
-	if key == "" {
-		return fmt.Errorf("%w: empty key", ErrInvalid)
-	}
-	return checkText("key", key)
-}
-
-func (c *core) checkQualifier(qualifier string) error {
-	if qualifier != "" && c.qualifier == "" {
-		return fmt.Errorf("%w: qualifier %q needs Options.QualifierField", ErrInvalid, qualifier)
-	}
-	return checkText("qualifier", qualifier)
-}
-
-// checkText refuses what is no string of BSON. Servers may store it, or refuse the
-// command.
-func checkText(what, text string) error {
-	if !utf8.ValidString(text) {
-		return fmt.Errorf("%w: %s %q is not UTF-8", ErrInvalid, what, text)
-	}
-	return nil
-}
-
-func wrap(operation string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("attribute: %s: %w", operation, err)
+	return value.Text(v)
 }

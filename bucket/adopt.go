@@ -10,208 +10,153 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
-	"github.com/mongopatterns/mongopatterns/internal/scan"
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
-
-// AdoptOptions bounds Adopt.
-type AdoptOptions struct {
-	// Filter narrows the source. Each Filter has a checkpoint of its own:
-	// documents that two of them select are adopted twice, unless by
-	// Options.IDField. Default nil: all its documents.
-	Filter bson.D
-	// BatchSize is how many documents one transaction adopts. Default 1000.
-	BatchSize int
-	// Progress is called after each batch with the documents adopted so far in
-	// this call. Default nil.
-	Progress func(done int64)
-	// Checkpoints holds how far each source has been adopted, one document per
-	// source, target and Filter. On a sharded cluster create it beforehand.
-	// Default nil: the collection named as the buckets' with ".adopt" added.
-	// Drop it when the source is gone.
-	Checkpoints *mongo.Collection
-}
-
-// AdoptResult counts the documents of a call of Adopt.
-type AdoptResult struct {
-	Examined   int64 `json:"examined"` // the sum of the others
-	Adopted    int64 `json:"adopted"`
-	Duplicates int64 `json:"duplicates"` // of Options.IDField, held already
-	Skipped    int64 `json:"skipped"`    // for which convert returned ErrSkip
-}
 
 // Adopt copies a collection of one document per measurement into buckets, in the
 // order of its _id. convert takes a source document apart; nil takes the
 // document as the measurement, without its _id (unless that is
 // Options.IDField) and without the field named as Options.SeriesField, which
-// becomes the series; it must have the series, time, ID and numbers that Append
-// asks for, not only zero values of M in their place. The source stays as it is.
+// becomes the series. The source stays as it is. work.Filter selects documents of
+// the source; each filter has a checkpoint of its own.
 //
-// Each batch is stored in one transaction with the checkpoint, so Adopt can be
-// stopped at any point and run again without storing anything twice, also to
-// fetch what was inserted with a higher _id since. A document that cannot be
-// stored stops it with an ErrInvalid that names its _id, an error of convert
-// likewise, unless it is [ErrSkip], which leaves the document out for good.
+// Each batch is stored in one transaction with the checkpoint, a document in the
+// collection named as the buckets' with ".adopt" added. So Adopt can be stopped at
+// any point and run again without storing anything twice, also to fetch what was
+// inserted with a higher _id since. (On a sharded cluster create that collection
+// beforehand; drop it when the source is gone.) Done are stored, Skipped were held
+// already (Options.IDField) or answered with [ErrSkip]. What cannot be a measurement,
+// or convert calls ErrInvalid, is Failed and named, and adopted later only through a
+// filter of its own; any other error of convert ends the call.
 //
 // Cost: 2 round trips to begin, further ones to read the source by its index
-// _id; for each batch of BatchSize 4 (5 with IDField), commit included, and 1
-// write per bucket it falls into and 1 for the checkpoint.
-func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (S, M, error), opts *AdoptOptions) (AdoptResult, error) {
-	result, err := b.adopt(ctx, src, convert, opts)
-	if err != nil {
-		return result, fmt.Errorf("bucket: adopt: %w", err)
+// _id; for each batch 4, commit included, and 1 write per bucket it falls into and 1
+// for the checkpoint.
+func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (S, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "bucket: adopt")
+	c := b.core
+	if convert == nil {
+		return c.adopt(ctx, src, work, func(doc bson.Raw) (any, any, error) {
+			series, m, err := c.plain(doc)
+			if err == nil {
+				var fits M // or no read would succeed
+				if err = c.codec.Decode(m, &fits); err != nil {
+					err = fault.Invalid("%w", err)
+				}
+			}
+			return series, m, err
+		})
 	}
-	return result, nil
+	return c.adopt(ctx, src, work, func(doc bson.Raw) (any, any, error) { return convert(doc) })
 }
 
-func (b *Buckets[S, M]) adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (S, M, error), opts *AdoptOptions) (AdoptResult, error) {
-	var result AdoptResult
-	var o AdoptOptions
-	if opts != nil {
-		o = *opts
+// adopt converts each batch and stores it together with the checkpoint, which only
+// then moves: a document that is refused by itself leaves it where it was, and the
+// next one passes over.
+func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, convert func(doc bson.Raw) (series, m any, err error)) (mongopatterns.Result, error) {
+	if err := config.Collections("src", src); err != nil {
+		return mongopatterns.Result{}, err
 	}
-	if err := scan.Defaults(ErrInvalid, "AdoptOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return result, err
+	if namespace(src) == namespace(c.coll) {
+		return mongopatterns.Result{}, fault.Invalid("src: the collection of the buckets")
 	}
-	if src == nil {
-		return result, fmt.Errorf("%w: src: nil", ErrInvalid)
-	}
-	if o.Checkpoints == nil {
-		o.Checkpoints = b.coll.Database().Collection(b.coll.Name() + ".adopt")
-	}
-	if convert == nil {
-		convert = b.plain
-	}
-	point := checkpoint{coll: o.Checkpoints, id: bson.D{{Key: "source", Value: namespace(src)}, {Key: "target", Value: namespace(b.coll)}}}
-	if len(o.Filter) > 0 {
-		filter, err := b.document(o.Filter)
+	point := checkpoint{coll: c.coll.Database().Collection(c.coll.Name() + ".adopt"),
+		id: bson.D{{Key: "source", Value: namespace(src)}, {Key: "target", Value: namespace(c.coll)}}}
+	if work != nil && work.Filter != nil {
+		hash, err := c.hash(work.Filter)
 		if err != nil {
-			return result, fmt.Errorf("%w: AdoptOptions.Filter: %w", ErrInvalid, err)
+			return mongopatterns.Result{}, fmt.Errorf("Work.Filter: %w", err)
 		}
-		point.id = append(point.id, bson.E{Key: "filter", Value: fmt.Sprintf("%x", sha256.Sum256(filter))})
+		point.id = append(point.id, bson.E{Key: "filter", Value: hash})
 	}
 	if err := point.load(ctx); err != nil {
-		return result, err
+		return mongopatterns.Result{}, err
 	}
-	filter := bson.A{}
-	if len(o.Filter) > 0 {
-		filter = append(filter, o.Filter)
-	}
+	var after bson.D
 	if point.last.Type != 0 {
-		filter = append(filter, after(point.last))
+		// In an expression, $gt compares values of all types.
+		after = expr.Op("$expr", expr.Op("$gt", "$_id", expr.Literal(point.last)))
 	}
-	query := bson.D{}
-	if len(filter) > 0 {
-		query = bson.D{{Key: "$and", Value: filter}}
-	}
-	cursor, err := src.Find(ctx, query, options.Find().
-		SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(cursorBatch(o.BatchSize, 10)))
-	if err != nil {
-		return result, err
-	}
-	defer cursor.Close(context.WithoutCancel(ctx))
-	var pending batch
-	var read, skipped int // since the last flush
-	var last bson.RawValue
-	flush := func() error {
-		var appended AppendResult
-		err := txn.Run(ctx, b.coll.Database().Client(), func(ctx context.Context) error {
-			// The checkpoint first: who comes second leaves nothing behind, also in
-			// a transaction of the caller's.
+	return maintain.Run(ctx, src, work, maintain.Scan{Filter: after}, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		var pending batch
+		for _, doc := range docs {
+			series, m, err := convert(doc)
+			if err == nil {
+				_, err = c.add(&pending, series, m)
+			}
+			switch {
+			case err == nil:
+			case errors.Is(err, ErrSkip):
+				result.Skipped++
+			case errors.Is(err, fault.ErrInvalid):
+				result.Fail(src.Name(), doc.Lookup("_id"), err)
+			default:
+				return fault.Of(doc.Lookup("_id"), err)
+			}
+		}
+		if w.DryRun {
+			result.Done += int64(count(pending.groups))
+			return nil
+		}
+		last := docs[len(docs)-1].Lookup("_id")
+		var stored mongopatterns.Result
+		err := txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) error {
+			// The checkpoint first: who comes second leaves nothing behind.
 			err := point.move(ctx, last)
 			if err == nil {
-				appended, err = b.appendBatch(ctx, pending.list())
+				stored, err = c.write(ctx, pending.groups)
 			}
 			return err
 		})
-		if err != nil {
-			return err
-		}
-		point.last = last
-		result.Examined += int64(read)
-		result.Skipped += int64(skipped)
-		pending, read, skipped = batch{}, 0, 0
-		result.Adopted += appended.Appended
-		result.Duplicates += appended.Duplicates
-		o.Progress(result.Adopted + result.Duplicates)
-		return nil
-	}
-	for cursor.Next(ctx) {
-		doc := append(bson.Raw(nil), cursor.Current...)
-		last = doc.Lookup("_id")
-		series, m, err := convert(doc)
-		var g *group
 		if err == nil {
-			g, err = b.group(series, m)
+			point.last = last
+			result.Add(stored)
 		}
-		switch {
-		case err == nil:
-			pending.add(g)
-		case errors.Is(err, ErrSkip):
-			skipped++
-		default:
-			return result, fmt.Errorf("document %s: %w", rawvalue.Text(last), err)
-		}
-		if read++; read >= o.BatchSize {
-			if err := flush(); err != nil {
-				return result, err
-			}
-		}
-	}
-	if err := cursor.Err(); err != nil {
-		return result, err
-	}
-	if read > 0 {
-		return result, flush()
-	}
-	return result, nil
+		return err
+	})
 }
 
-// plain is the default conversion.
-func (b *Buckets[S, M]) plain(doc bson.Raw) (series S, m M, err error) {
+// plain is the default conversion. The measurement keeps fields that M lacks.
+func (c *arrays) plain(doc bson.Raw) (series bson.RawValue, m bson.Raw, err error) {
 	elements, err := doc.Elements()
 	if err != nil {
-		return series, m, err
+		return series, nil, fault.Invalid("%w", err)
 	}
-	rest, hasSeries := bson.D{}, false
-	for _, element := range elements {
+	rest := bson.D{}
+	for _, e := range elements {
 		switch {
-		case element.Key() == b.series:
-			hasSeries = true
-			if err = checkSeries(element.Value()); err == nil {
-				err = b.decode(element.Value(), &series)
-			}
-		case element.Key() == "_id" && b.opts.IDField != "_id":
-		default:
-			rest = append(rest, bson.E{Key: element.Key(), Value: element.Value()})
-		}
-		if err != nil {
-			return series, m, fmt.Errorf("%w: field %q: %w", ErrInvalid, element.Key(), err)
+		case e.Key() == c.series:
+			series = e.Value()
+		case e.Key() != "_id" || c.opts.IDField == "_id":
+			rest = append(rest, bson.E{Key: e.Key(), Value: e.Value()})
 		}
 	}
-	if !hasSeries {
-		return series, m, fmt.Errorf("%w: no series in %q", ErrInvalid, b.series)
+	if series.Type == 0 {
+		return series, nil, fault.Invalid("no series in %q", c.series)
 	}
-	value, err := b.value(rest)
-	if err != nil {
-		return series, m, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	// M may have zero values for what the document has not.
-	if _, err := b.itemOf(value.Document()); err != nil {
-		return series, m, err
-	}
-	if err := b.decode(value, &m); err != nil {
-		return series, m, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return series, m, nil
+	m, err = c.codec.Document(rest)
+	return series, m, err
 }
 
-func (l *layout) decode(value bson.RawValue, into any) error {
-	if l.registry != nil {
-		return value.UnmarshalWithRegistry(l.registry, into)
+// hash is the same for equal filters, also for maps, whose order is none.
+func (c *arrays) hash(filter any) (string, error) {
+	doc, err := c.codec.Document(filter)
+	if err != nil {
+		return "", err
 	}
-	return value.Unmarshal(into)
+	var sorted bson.M // fmt prints maps in the order of their keys
+	if err := (codec.Codec{BSON: &options.BSONOptions{DefaultDocumentM: true}}).Decode(doc, &sorted); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%#v", sorted))), nil
 }
 
 // A checkpoint is the _id up to which a source has been adopted by a target
@@ -226,11 +171,11 @@ func namespace(coll *mongo.Collection) string { return coll.Database().Name() + 
 
 func (c *checkpoint) load(ctx context.Context) error {
 	var doc bson.Raw
-	err := c.coll.FindOne(ctx, bson.D{{Key: "_id", Value: c.id}}).Decode(&doc)
+	err := cursor.Primary(c.coll).FindOne(ctx, bson.D{{Key: "_id", Value: c.id}}).Decode(&doc)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil
 	}
-	c.last = rawvalue.Lookup(doc, "last")
+	c.last = value.Lookup(doc, "last")
 	return err
 }
 
@@ -240,7 +185,7 @@ func (c *checkpoint) move(ctx context.Context, last bson.RawValue) error {
 	if c.last.Type == 0 {
 		_, err := c.coll.InsertOne(ctx, bson.D{{Key: "_id", Value: c.id}, {Key: "last", Value: last}})
 		if mongo.IsDuplicateKeyError(err) {
-			return fmt.Errorf("%w: %w", ErrConcurrentAdopt, err)
+			return ErrConcurrentAdopt // alone: no document was refused
 		}
 		return err
 	}
@@ -251,41 +196,4 @@ func (c *checkpoint) move(ctx context.Context, last bson.RawValue) error {
 		return ErrConcurrentAdopt
 	}
 	return err
-}
-
-// idOrder is the types an _id can have, in the server's order; each line
-// compares within itself.
-var idOrder = [][]string{
-	{"minKey"}, {"null"}, {"int", "long", "double", "decimal"}, {"string", "symbol"}, {"object"},
-	{"binData"}, {"objectId"}, {"bool"}, {"date"}, {"timestamp"}, {"dbPointer"},
-	{"javascript"}, {"javascriptWithScope"}, {"maxKey"},
-}
-
-// after selects the documents whose _id sorts after last: $gt alone keeps to
-// last's own type.
-func after(last bson.RawValue) bson.D {
-	aliases := map[bson.Type]string{
-		bson.TypeMinKey: "minKey", bson.TypeNull: "null", bson.TypeInt32: "int", bson.TypeInt64: "long",
-		bson.TypeDouble: "double", bson.TypeDecimal128: "decimal", bson.TypeString: "string",
-		bson.TypeSymbol: "symbol", bson.TypeEmbeddedDocument: "object", bson.TypeBinary: "binData",
-		bson.TypeObjectID: "objectId", bson.TypeBoolean: "bool", bson.TypeDateTime: "date",
-		bson.TypeTimestamp: "timestamp", bson.TypeDBPointer: "dbPointer", bson.TypeJavaScript: "javascript",
-		bson.TypeCodeWithScope: "javascriptWithScope", bson.TypeMaxKey: "maxKey",
-	}
-	higher, passed := bson.A{}, false
-	for _, line := range idOrder {
-		for _, alias := range line {
-			if passed {
-				higher = append(higher, alias)
-			}
-		}
-		for _, alias := range line {
-			passed = passed || alias == aliases[last.Type]
-		}
-	}
-	same := bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: last}}}}
-	if len(higher) == 0 {
-		return same
-	}
-	return bson.D{{Key: "$or", Value: bson.A{same, bson.D{{Key: "_id", Value: bson.D{{Key: "$type", Value: higher}}}}}}}
 }

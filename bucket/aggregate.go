@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"math/big"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Stats are aggregates of the measurements in a range.
@@ -26,28 +29,42 @@ type Stats struct {
 // what has no measurement, is the zero Number or Sample, and left out of JSON.
 type ValueStats struct {
 	// Count is how many measurements have the value.
-	Count      int64  `json:"count"`
-	Sum        Number `json:"sum,omitzero"`
-	Min        Number `json:"min,omitzero"`
-	Max        Number `json:"max,omitzero"`
-	SumSquares Number `json:"sumSquares,omitzero"`
-	First      Sample `json:"first,omitzero"`
-	Last       Sample `json:"last,omitzero"`
+	Count   int64   `json:"count"`
+	Sum     Number  `json:"sum,omitzero"`
+	Min     Number  `json:"min,omitzero"`
+	Max     Number  `json:"max,omitzero"`
+	First   Sample  `json:"first,omitzero"`
+	Last    Sample  `json:"last,omitzero"`
+	Moments Moments `json:"moments,omitzero"`
 }
 
-// Mean is Sum / Count; NaN if there are none or Sum is not kept.
-func (v ValueStats) Mean() float64 { return v.Sum.Float64() / float64(v.Count) }
+// Moments are the sum of the numbers and that of their squares, as Decimal128.
+type Moments struct {
+	Sum     Number `json:"sum"`
+	Squares Number `json:"squares"`
+}
 
-// Variance is that of the whole population, from Count, Sum and SumSquares; NaN
-// if one of them is missing. It is a difference of two large numbers where the
-// mean is large against the deviation, and loses digits then.
-func (v ValueStats) Variance() float64 {
-	mean := v.Mean()
-	variance := v.SumSquares.Float64()/float64(v.Count) - mean*mean
-	if variance < 0 {
-		return 0 // rounding
+// Mean is the sum / Count; NaN if there are none or neither Sum nor Moments is kept.
+func (v ValueStats) Mean() float64 {
+	sum := v.Sum
+	if sum.IsZero() {
+		sum = v.Moments.Sum
 	}
-	return variance
+	return sum.Float64() / float64(v.Count)
+}
+
+// Variance is that of the whole population; NaN without Moments or measurements. It
+// loses no digits to a mean that is large against the deviation: at 10^9 times it is
+// right to 15 digits.
+func (v ValueStats) Variance() float64 {
+	sum, squares := value.Number(v.Moments.Sum.raw), value.Number(v.Moments.Squares.raw)
+	if sum == nil || squares == nil || v.Count == 0 {
+		return math.NaN()
+	}
+	n := new(big.Rat).SetInt64(v.Count)
+	mean := sum.Quo(sum, n)
+	variance, _ := squares.Quo(squares, n).Sub(squares, mean.Mul(mean, mean)).Float64()
+	return max(variance, 0) // but for the last digits of Decimal128
 }
 
 // StdDev is the square root of Variance.
@@ -71,46 +88,42 @@ func (n Number) IsZero() bool { return n.raw.Type == 0 }
 
 // Float64 is the nearest double; NaN for none.
 func (n Number) Float64() float64 {
-	value, ok := finite(n.raw)
-	if !ok {
-		if f, ok := n.raw.DoubleOK(); ok {
-			return f // infinite
-		}
+	if x, ok := n.raw.DoubleOK(); ok {
+		return x // also an infinite one
+	}
+	if _, ok := finite(n.raw); !ok {
 		return math.NaN()
 	}
-	return float(value)
+	f, _ := value.Number(n.raw).Float64()
+	return f
 }
 
 // String is the number in digits, "" for none.
 func (n Number) String() string {
-	value, ok := finite(n.raw)
-	if !ok {
-		if n.IsZero() {
-			return ""
-		}
-		return n.raw.String()
+	if n.IsZero() {
+		return ""
 	}
-	return fmt.Sprint(value)
+	return value.Text(n.raw)
 }
 
 // MarshalJSON writes the number with all its digits; null for none, NaN and
 // infinities.
 func (n Number) MarshalJSON() ([]byte, error) {
-	value, ok := finite(n.raw)
-	if !ok {
+	x, ok := finite(n.raw)
+	switch {
+	case !ok:
 		return []byte("null"), nil
+	case n.raw.Type == bson.TypeDouble:
+		return json.Marshal(x.f)
 	}
-	if d, ok := value.(bson.Decimal128); ok {
-		return []byte(d.String()), nil
-	}
-	return json.Marshal(value)
+	return []byte(n.String()), nil
 }
 
-func numberOf(value bson.RawValue) Number {
-	if !value.IsNumber() {
+func numberOf(v bson.RawValue) Number {
+	if !v.IsNumber() {
 		return Number{}
 	}
-	return Number{value}
+	return Number{v}
 }
 
 // A WindowStats is the aggregates of one window.
@@ -125,21 +138,15 @@ type WindowStats struct {
 //
 // Cost: 1 round trip; index {series, start}; 1 key and 1 document per bucket of
 // the range.
-func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (Stats, error) {
-	stats := b.stats(nil)
-	fail := func(err error) (Stats, error) {
-		return stats, fmt.Errorf("bucket: aggregate: %w", b.blame(ctx, b.filter(series, from, to), err))
-	}
-	cursor, err := b.coll.Aggregate(ctx, b.AggregatePipeline(series, from, to))
-	if err != nil {
-		return fail(err)
-	}
-	defer cursor.Close(context.WithoutCancel(ctx))
-	if cursor.Next(ctx) {
-		stats = b.stats(cursor.Current)
-	}
-	if err := cursor.Err(); err != nil {
-		return fail(err)
+func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (stats Stats, err error) {
+	defer fault.In(&err, "bucket: aggregate")
+	c := b.core
+	stats = c.stats(nil)
+	for w, err := range c.aggregates(ctx, series, b.AggregatePipeline(series, from, to)) {
+		if err != nil {
+			return stats, err
+		}
+		stats = w.Stats
 	}
 	return stats, nil
 }
@@ -151,24 +158,30 @@ func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.T
 // Cost: 1 round trip, further ones for many windows; index {series, start}; 1
 // key and 1 document per bucket of the range.
 func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time) iter.Seq2[WindowStats, error] {
-	return func(yield func(WindowStats, error) bool) {
-		fail := func(err error) {
-			yield(WindowStats{}, fmt.Errorf("bucket: aggregate windows: %w", b.blame(ctx, b.filter(series, from, to), err)))
-		}
-		cursor, err := b.coll.Aggregate(ctx, b.AggregateWindowsPipeline(series, from, to))
-		if err != nil {
-			fail(err)
-			return
-		}
-		defer cursor.Close(context.WithoutCancel(ctx))
-		for cursor.Next(ctx) {
-			window := WindowStats{Start: dateOf(cursor.Current.Lookup("_id")), Stats: b.stats(cursor.Current)}
-			if window.Count > 0 && !yield(window, nil) {
+	return fault.Seq("bucket: aggregate windows", func(yield func(WindowStats, error) bool) {
+		for w, err := range b.core.aggregates(ctx, series, b.AggregateWindowsPipeline(series, from, to)) {
+			if (err != nil || w.Count > 0) && !yield(w, err) {
 				return
 			}
 		}
-		if err := cursor.Err(); err != nil {
-			fail(err)
+	})
+}
+
+// aggregates reads what partials and total give.
+func (c *arrays) aggregates(ctx context.Context, series any, pipeline mongo.Pipeline) iter.Seq2[WindowStats, error] {
+	return func(yield func(WindowStats, error) bool) {
+		if _, err := c.seriesOf(series); err != nil {
+			yield(WindowStats{}, err)
+			return
+		}
+		for doc, err := range pipe(ctx, c.coll, pipeline) {
+			var w WindowStats
+			if err == nil {
+				w = WindowStats{Start: dateOf(doc.Lookup("_id")), Stats: c.stats(doc)}
+			}
+			if !yield(w, err) {
+				return
+			}
 		}
 	}
 }
@@ -176,56 +189,54 @@ func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to
 // AggregatePipeline is what Aggregate runs: one document {count, v0_sum, v0_min,
 // …}, numbered as Options.Values, or none.
 func (b *Buckets[S, M]) AggregatePipeline(series S, from, to time.Time) mongo.Pipeline {
-	return append(b.partials(series, from, to), b.total(nil))
+	return append(b.core.partials(series, from, to), b.core.total(nil))
 }
 
 // AggregateWindowsPipeline is what AggregateWindows runs: the documents of
 // AggregatePipeline with the window's start as _id.
 func (b *Buckets[S, M]) AggregateWindowsPipeline(series S, from, to time.Time) mongo.Pipeline {
-	return append(b.partials(series, from, to), b.total("$w"),
+	return append(b.core.partials(series, from, to), b.core.total("$w"),
 		bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}})
 }
 
 // partials is a stage sequence that gives the aggregates of each bucket, as far
 // as it lies in the range.
-func (b *Buckets[S, M]) partials(series any, from, to time.Time) mongo.Pipeline {
+func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
 	from, to = ceil(from), ceil(to)
-	pipeline := mongo.Pipeline{{{Key: "$match", Value: b.filter(series, from, to)}}}
+	pipeline := mongo.Pipeline{{{Key: "$match", Value: c.filter(series, from, to)}}}
 	whole := bson.A{} // conditions that the range holds all of a bucket's window
 	if !from.IsZero() {
-		if start, end := b.window.Bounds(from); !start.Equal(from) {
-			whole = append(whole, op("$gte", "$"+b.start, end))
+		if start, end := c.window.Bounds(from); !start.Equal(from) {
+			whole = append(whole, expr.Op("$gte", expr.Field(c.start), end))
 		}
 	}
 	if !to.IsZero() {
-		if start, _ := b.window.Bounds(to); !start.Equal(to) {
-			whole = append(whole, op("$lt", "$"+b.start, start))
+		if start, _ := c.window.Bounds(to); !start.Equal(to) {
+			whole = append(whole, expr.Op("$lt", expr.Field(c.start), start))
 		}
 	}
-	stored := bson.D{{Key: "w", Value: "$" + b.start}, {Key: "count", Value: "$" + b.opts.CountField}}
-	for i, v := range b.opts.Values {
+	stored := bson.D{{Key: "w", Value: expr.Field(c.start)}, {Key: "count", Value: expr.Field(c.opts.CountField)}}
+	for i, v := range c.opts.Values {
 		for _, a := range v.aggregates() {
-			stored = append(stored, bson.E{Key: resultKey(i, a.name), Value: "$" + a.path})
+			stored = append(stored, bson.E{Key: resultKey(i, a.name), Value: expr.Field(a.path)})
 		}
 	}
 	if len(whole) == 0 {
 		return append(pipeline, bson.D{{Key: "$project", Value: stored}})
 	}
-	cut := bson.D{{Key: "$cond", Value: bson.A{op("$and", whole...), nil, b.inRange(from, to)}}}
+	cut := expr.Cond(expr.Op("$and", whole), nil, c.inRange(from, to))
 	pipeline = append(pipeline, bson.D{{Key: "$project", Value: append(stored, bson.E{Key: "cut", Value: cut})}})
 	computed := bson.D{{Key: "w", Value: 1}}
-	for _, field := range append(bson.D{{Key: "count", Value: op("$size", "$cut")}}, b.computed("$cut", false)...) {
-		computed = append(computed, bson.E{Key: field.Key, Value: bson.D{{Key: "$cond", Value: bson.A{
-			op("$eq", "$cut", nil), "$" + field.Key, field.Value,
-		}}}})
+	for _, field := range append(bson.D{{Key: "count", Value: expr.Op("$size", "$cut")}}, c.computed("$cut", false)...) {
+		computed = append(computed, bson.E{Key: field.Key, Value: expr.Cond(expr.Op("$eq", "$cut", nil), "$"+field.Key, field.Value)})
 	}
 	return append(pipeline, bson.D{{Key: "$project", Value: computed}})
 }
 
 // total is the stage that adds up what partials gives.
-func (b *Buckets[S, M]) total(by any) bson.D {
+func (c *arrays) total(by any) bson.D {
 	group := bson.D{{Key: "_id", Value: by}, {Key: "count", Value: bson.D{{Key: "$sum", Value: "$count"}}}}
-	for i, v := range b.opts.Values {
+	for i, v := range c.opts.Values {
 		for _, a := range v.aggregates() {
 			key := resultKey(i, a.name)
 			group = append(group, bson.E{Key: key, Value: bson.D{{Key: a.combine, Value: "$" + key}}})
@@ -234,30 +245,30 @@ func (b *Buckets[S, M]) total(by any) bson.D {
 	return bson.D{{Key: "$group", Value: group}}
 }
 
-func (b *Buckets[S, M]) stats(doc bson.Raw) Stats {
-	stats := Stats{Values: make(map[string]ValueStats, len(b.opts.Values))}
-	stats.Count, _ = rawvalue.Lookup(doc, "count").AsInt64OK()
-	for i, v := range b.opts.Values {
-		get := func(name string) bson.RawValue { return rawvalue.Lookup(doc, resultKey(i, name)) }
+func (c *arrays) stats(doc bson.Raw) Stats {
+	stats := Stats{Values: make(map[string]ValueStats, len(c.opts.Values))}
+	stats.Count, _ = value.Lookup(doc, "count").AsInt64OK()
+	for i, v := range c.opts.Values {
+		get := func(name string) bson.RawValue { return value.Lookup(doc, resultKey(i, name)) }
 		out := ValueStats{
 			Count: stats.Count,
-			Sum:   numberOf(get("sum")), SumSquares: numberOf(get("squares")),
-			Min: numberOf(get("min")), Max: numberOf(get("max")),
+			Sum:   numberOf(get("sum")), Min: numberOf(get("min")), Max: numberOf(get("max")),
 			First: sampleOf(get("first")), Last: sampleOf(get("last")),
+			Moments: Moments{Sum: numberOf(get("total")), Squares: numberOf(get("squares"))},
 		}
 		if v.Count != "" {
 			out.Count, _ = get("count").AsInt64OK()
 		}
 		if out.Count == 0 { // sums of nothing are 0 to the server
-			out.Sum, out.SumSquares = Number{}, Number{}
+			out.Sum, out.Moments = Number{}, Moments{}
 		}
 		stats.Values[v.Field] = out
 	}
 	return stats
 }
 
-func sampleOf(value bson.RawValue) Sample {
-	doc, ok := value.DocumentOK()
+func sampleOf(v bson.RawValue) Sample {
+	doc, ok := v.DocumentOK()
 	if !ok {
 		return Sample{}
 	}
@@ -271,67 +282,55 @@ type kept struct {
 	combine string // the accumulator that joins those of two buckets
 }
 
-func (v Value) aggregates() []kept {
+func (v *Value) aggregates() []kept {
 	var out []kept
-	for _, k := range []kept{
-		{"sum", v.Sum, "$sum"}, {"min", v.Min, "$min"}, {"max", v.Max, "$max"},
-		{"first", v.First, "$min"}, {"last", v.Last, "$max"},
-		{"squares", v.SumSquares, "$sum"}, {"count", v.Count, "$sum"},
-	} {
-		if k.path != "" {
-			out = append(out, k)
+	add := func(name, path, below, combine string) {
+		if path != "" {
+			out = append(out, kept{name, path + below, combine})
 		}
 	}
+	add("sum", v.Sum, "", "$sum")
+	add("min", v.Min, "", "$min")
+	add("max", v.Max, "", "$max")
+	add("first", v.First, "", "$min")
+	add("last", v.Last, "", "$max")
+	add("total", v.Moments, "."+sumKey, "$sum")
+	add("squares", v.Moments, "."+squaresKey, "$sum")
+	add("count", v.Count, "", "$sum")
 	return out
 }
 
-func resultKey(value int, name string) string { return fmt.Sprintf("v%d_%s", value, name) }
+func resultKey(i int, name string) string { return fmt.Sprintf("v%d_%s", i, name) }
 
 // computed are expressions for every kept aggregate over an array of
 // measurements, under their result keys, or for an update, under their paths:
 // absent then where there is no measurement.
-func (b *Buckets[S, M]) computed(measurements any, update bool) bson.D {
+func (c *arrays) computed(measurements any, update bool) bson.D {
 	var out bson.D
-	for i, v := range b.opts.Values {
+	for i, v := range c.opts.Values {
 		// One pass takes out the finite numbers, with their times where needed.
-		number := op("$and",
-			op("$isNumber", "$$this."+v.Field),
-			op("$gt", "$$this."+v.Field, math.Inf(-1)), // NaN sorts before it
-			op("$lt", "$$this."+v.Field, math.Inf(1)))
-		having := bson.D{{Key: "$filter", Value: bson.D{{Key: "input", Value: measurements}, {Key: "cond", Value: number}}}}
-		numbers := mapped(having, "$$this."+v.Field)
-		samples := mapped(having, bson.D{
-			{Key: timeKey, Value: "$$this." + b.opts.TimeField}, {Key: valueKey, Value: "$$this." + v.Field},
-		})
+		n := at(v.Field)
+		having := expr.Filter(measurements, "m", expr.Op("$and",
+			expr.Op("$isNumber", n), expr.Op("$gt", n, math.Inf(-1)), expr.Op("$lt", n, math.Inf(1)))) // NaN sorts before them
+		numbers := expr.Map(having, "m", n)
+		samples := expr.Map(having, "m", bson.D{{Key: timeKey, Value: at(c.opts.TimeField)}, {Key: valueKey, Value: n}})
+		all := map[string]any{
+			"sum":     expr.Op("$sum", expr.Map(having, "m", c.summand(n))),
+			"total":   expr.Op("$sum", expr.Map(having, "m", exact(n))),
+			"squares": expr.Op("$sum", expr.Map(having, "m", expr.Op("$multiply", exact(n), exact(n)))),
+			"count":   expr.Op("$size", having),
+			"min":     expr.Op("$min", numbers), "max": expr.Op("$max", numbers),
+			"first": expr.Op("$min", samples), "last": expr.Op("$max", samples),
+		}
 		for _, a := range v.aggregates() {
-			var value any
-			switch a.name {
-			case "sum":
-				value = op("$sum", mapped(having, bson.D{{Key: "$cond", Value: bson.A{
-					op("$and",
-						op("$in", op("$type", "$$this."+v.Field), bson.A{"int", "long"}),
-						op("$or", op("$gt", "$$this."+v.Field, b.sumLimit()), op("$lt", "$$this."+v.Field, -b.sumLimit()))),
-					op("$toDouble", "$$this."+v.Field), "$$this." + v.Field,
-				}}}))
-			case "squares":
-				value = op("$sum", mapped(having, op("$multiply", inexact("$$this."+v.Field), inexact("$$this."+v.Field))))
-			case "count":
-				value = op("$size", having)
-			case "min", "max":
-				value = op("$"+a.name, numbers)
-			case "first":
-				value = op("$min", samples)
-			case "last":
-				value = op("$max", samples)
-			}
-			key := resultKey(i, a.name)
+			key, in := resultKey(i, a.name), all[a.name]
 			if update {
 				key = a.path
 				if a.combine != "$sum" {
-					value = op("$ifNull", value, "$$REMOVE")
+					in = expr.IfNull(in, "$$REMOVE")
 				}
 			}
-			out = append(out, bson.E{Key: key, Value: value})
+			out = append(out, bson.E{Key: key, Value: in})
 		}
 	}
 	return out
@@ -339,67 +338,47 @@ func (b *Buckets[S, M]) computed(measurements any, update bool) bson.D {
 
 // recount is the update stage that computes all that a bucket derives from its
 // measurements.
-func (b *Buckets[S, M]) recount() bson.D {
-	measurements := array(b.opts.ArrayField)
-	set := bson.D{{Key: b.opts.CountField, Value: op("$size", measurements)}}
-	if b.opts.BytesField != "" {
-		set = append(set, bson.E{Key: b.opts.BytesField, Value: bytesOf(measurements)})
+func (c *arrays) recount() bson.D {
+	set := bson.D{{Key: c.opts.CountField, Value: expr.Op("$size", c.array())}}
+	if c.opts.BytesField != "" {
+		set = append(set, bson.E{Key: c.opts.BytesField, Value: bytesOf(c.array())})
 	}
-	return bson.D{{Key: "$set", Value: append(set, b.computed(measurements, true)...)}}
+	return bson.D{{Key: "$set", Value: append(set, c.computed(c.array(), true)...)}}
 }
 
 // inRange is the bucket's measurements in a range.
-func (b *Buckets[S, M]) inRange(from, to time.Time) any {
+func (c *arrays) inRange(from, to time.Time) any {
 	from, to = ceil(from), ceil(to)
-	var conditions []any
+	var conditions bson.A
 	if !from.IsZero() {
-		conditions = append(conditions, op("$gte", "$$this."+b.opts.TimeField, from))
+		conditions = append(conditions, expr.Op("$gte", at(c.opts.TimeField), from))
 	}
 	if !to.IsZero() {
-		conditions = append(conditions, op("$lt", "$$this."+b.opts.TimeField, to))
+		conditions = append(conditions, expr.Op("$lt", at(c.opts.TimeField), to))
 	}
 	if conditions == nil {
-		return array(b.opts.ArrayField)
+		return c.array()
 	}
-	return bson.D{{Key: "$filter", Value: bson.D{
-		{Key: "input", Value: array(b.opts.ArrayField)}, {Key: "cond", Value: op("$and", conditions...)},
-	}}}
-}
-
-// op is {name: argument} or {name: [arguments]}.
-func op(name string, arguments ...any) bson.D {
-	if len(arguments) == 1 && name != "$and" {
-		return bson.D{{Key: name, Value: arguments[0]}}
-	}
-	return bson.D{{Key: name, Value: bson.A(arguments)}}
+	return expr.Filter(c.array(), "m", expr.Op("$and", conditions))
 }
 
 // sumLimit is the largest int of which MaxCount do not overflow an int64.
-func (b *Buckets[S, M]) sumLimit() int64 { return math.MaxInt64 / int64(b.opts.MaxCount) }
+func (c *arrays) sumLimit() int64 { return math.MaxInt64 / int64(c.opts.MaxCount) }
 
-// inexact is a number as a double, or as the Decimal128 it is.
-func inexact(number any) bson.D {
-	return bson.D{{Key: "$cond", Value: bson.A{
-		op("$eq", op("$type", number), "decimal"), number, op("$toDouble", number),
-	}}}
+// summand is a number as Sum adds it.
+func (c *arrays) summand(n any) bson.D {
+	limit := c.sumLimit()
+	return expr.Cond(
+		expr.Op("$and", expr.IsType(n, "int", "long"), expr.Op("$or", expr.Op("$gt", n, limit), expr.Op("$lt", n, -limit))),
+		expr.Op("$toDouble", n), n)
 }
 
-// toLong is an expression as a long, or what to take where it is no number.
-func toLong(value, otherwise any) bson.D {
-	return op("$convert", bson.D{{Key: "input", Value: value}, {Key: "to", Value: "long"},
-		{Key: "onError", Value: otherwise}, {Key: "onNull", Value: otherwise}})
-}
-
-func array(field string) bson.D { return op("$ifNull", "$"+field, bson.A{}) }
-
-func mapped(input, in any) bson.D {
-	return bson.D{{Key: "$map", Value: bson.D{{Key: "input", Value: input}, {Key: "in", Value: in}}}}
-}
+// exact is a number as a Decimal128 with all digits: $toDecimal would round a double
+// to 15, adding it to one does not.
+func exact(n any) bson.D { return expr.Op("$add", decimal(nil), n) }
 
 // bytesOf adds up the sizes of measurements; what is no document has none.
 func bytesOf(measurements any) bson.D {
-	isDocument := op("$eq", op("$type", "$$this"), "object")
-	return op("$sum", mapped(measurements, op("$cond", isDocument, op("$bsonSize", "$$this"), 0)))
+	return expr.Op("$sum", expr.Map(measurements, "m",
+		expr.Cond(expr.IsType(expr.Var("m"), "object"), expr.Op("$bsonSize", expr.Var("m")), 0)))
 }
-
-func literal(value any) bson.D { return op("$literal", value) }

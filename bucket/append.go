@@ -1,17 +1,21 @@
 package bucket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Appended says what Append did.
@@ -35,26 +39,27 @@ type Appended struct {
 //
 // Cost: 1 round trip, 1 document written, found by _id. When another process
 // filled the bucket, or this one has not written to a window of several buckets
-// yet: 2 more (3 with IDField). In a transaction, which a duplicate key would
-// end: 2 round trips (3 with IDField).
-func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (Appended, error) {
-	g, err := b.group(series, m)
-	if err != nil {
-		return Appended{}, fmt.Errorf("bucket: append: %w", err)
-	}
-	result, err := b.append(ctx, g)
-	if err != nil {
-		return Appended{}, fmt.Errorf("bucket: append: %w", err)
-	}
-	return result, nil
+// yet: 2 more. In a transaction, which a duplicate key would end: 2 round trips.
+func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (result Appended, err error) {
+	defer fault.In(&err, "bucket: append")
+	return b.core.append(ctx, series, m)
 }
 
-func (b *Buckets[S, M]) append(ctx context.Context, g *group) (Appended, error) {
-	inTransaction := txn.Running(ctx)
-	g.seq = b.seqs.get(g.key)
+// append upserts into the bucket where the place is thought to go on. The answer says
+// how full that is now, so that the next append begins the next bucket by itself. A
+// duplicate key says that the thought was wrong: locate, and once more.
+func (c *arrays) append(ctx context.Context, series, m any) (Appended, error) {
+	var one batch
+	if _, err := c.add(&one, series, m); err != nil {
+		return Appended{}, err
+	}
+	g := one.groups[0]
+	g.least = c.seqs.get(g.key)
+	joined := txn.Running(ctx)
+	g.seq = g.least
 	for attempt := 0; ; attempt++ {
-		if attempt > 0 || inTransaction {
-			if err := b.locate(ctx, g); err != nil {
+		if attempt > 0 || joined {
+			if _, err := c.locate(ctx, []*group{g}); err != nil {
 				return Appended{}, err
 			}
 			if len(g.items) == 0 {
@@ -62,32 +67,53 @@ func (b *Buckets[S, M]) append(ctx context.Context, g *group) (Appended, error) 
 			}
 		}
 		var after bson.Raw
-		err := b.coll.FindOneAndUpdate(ctx, b.open(g.place, g.seq, g.items), b.push(g, g.items),
-			options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).SetHint(byID).
-				SetProjection(b.fill())).Decode(&after)
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			// MongoDB always answers with the document. A server that does not,
-			// when two writers make it at once, is asked what it did.
-			err = b.primary.FindOne(ctx, append(b.target(g.place, g.seq), bson.E{Key: b.opts.ArrayField, Value: g.items[0].raw}),
-				options.FindOne().SetProjection(b.fill())).Decode(&after)
-			if errors.Is(err, mongo.ErrNoDocuments) && attempt < b.opts.MaxRetries {
-				continue
+		err := c.coll.FindOneAndUpdate(ctx, c.open(g.place, g.seq, g.items), c.push(g, g.items),
+			options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).
+				SetProjection(c.fill())).Decode(&after)
+		if err == nil {
+			if c.goOn(g, g.seq, after); !joined { // else it may be undone
+				c.seqs.raise(g.key, g.seq)
 			}
+			count, _ := value.Lookup(after, c.opts.CountField).AsInt64OK()
+			return Appended{ID: after.Lookup("_id").Document(), Count: count}, nil
+		}
+		large := tooLarge(err)
+		switch {
+		case large:
+			c.pass(g, g.seq)
+		case !mongo.IsDuplicateKeyError(err):
+			return Appended{}, err
 		}
 		switch {
-		case err == nil:
-			b.goOn(g, g.seq, after) // to the next bucket if this one is full now
-			if !inTransaction {     // else it may be undone
-				b.seqs.raise(g.key, g.seq)
-			}
-			count, _ := rawvalue.Lookup(after, b.opts.CountField).AsInt64OK()
-			return Appended{ID: after.Lookup("_id").Document(), Count: count}, nil
-		case inTransaction || !mongo.IsDuplicateKeyError(err):
-			return Appended{}, b.blame(ctx, b.within(g.place), err)
-		case attempt >= b.opts.MaxRetries:
-			return Appended{}, fmt.Errorf("%w: %w", ErrContended, err)
+		case joined && large:
+			return Appended{}, txn.Conflict("the bucket is full: " + err.Error())
+		case joined:
+			return Appended{}, err
+		case attempt >= maxAttempts:
+			return Appended{}, gaveUp(err)
 		}
 	}
+}
+
+// tooLarge reports that a bucket cannot hold what was to be added to it, though its
+// count allows it: it is full.
+func tooLarge(err error) bool {
+	var server mongo.ServerError
+	return errors.As(err, &server) && (server.HasErrorCode(17419) || server.HasErrorCode(17420) || server.HasErrorCode(10334))
+}
+
+// pass leaves a bucket that is too large to those before the group. It is known to be
+// full in whatever transaction.
+func (c *arrays) pass(g *group, seq int64) {
+	g.least = seq + 1
+	c.seqs.raise(g.key, g.least)
+}
+
+func gaveUp(err error) error {
+	if mongo.IsDuplicateKeyError(err) {
+		return fmt.Errorf("%w: %w", ErrContended, err)
+	}
+	return err
 }
 
 // An item is a measurement ready to be stored.
@@ -95,114 +121,83 @@ type item struct {
 	raw     bson.Raw
 	time    bson.DateTime
 	id      bson.RawValue
-	numbers []any // by Options.Values; nil where there is none
+	numbers []number // by Options.Values; of type 0 where there is none
 }
 
-// A group is measurements for one window of a series.
-type group struct {
-	place
-	created bson.D
-	items   []item
-
-	// Where to go on, as far as known.
-	seq         int64
-	count, size int64
+// item encodes a measurement, once.
+func (c *arrays) item(m any) (item, error) {
+	raw, err := c.codec.Document(m)
+	if err != nil {
+		return item{}, fmt.Errorf("measurement: %w", err)
+	}
+	return c.itemOf(raw)
 }
 
-func (b *Buckets[S, M]) group(series S, m M) (*group, error) {
-	it, err := b.item(m)
-	if err != nil {
-		return nil, fmt.Errorf("series %s: %w", b.text(series), err)
+// itemOf reads what the buckets derive from a measurement, and refuses one that they
+// could not store.
+func (c *arrays) itemOf(raw bson.Raw) (item, error) {
+	refused := func(format string, args ...any) (item, error) {
+		return item{}, fmt.Errorf("measurement: %w", fault.Invalid(format, args...))
 	}
-	p, err := b.place(series, it.time.Time())
-	if err != nil {
-		return nil, err
+	at, err := raw.LookupErr(c.time...)
+	if err != nil || at.Type != bson.TypeDateTime {
+		return refused("no date in %q", c.opts.TimeField)
 	}
-	created, err := b.created(p, series)
-	if err != nil {
-		return nil, fmt.Errorf("series %s: %w", b.text(series), err)
-	}
-	return &group{place: p, created: created, items: []item{it}}, nil
-}
-
-func (b *Buckets[S, M]) item(m M) (item, error) {
-	raw, err := b.document(m)
-	if err != nil {
-		return item{}, fmt.Errorf("measurement: %w: %w", ErrInvalid, err)
-	}
-	return b.itemOf(raw)
-}
-
-func (b *Buckets[S, M]) itemOf(raw bson.Raw) (item, error) {
-	at := rawvalue.Lookup(raw, b.opts.TimeField)
-	if at.Type != bson.TypeDateTime {
-		return item{}, fmt.Errorf("measurement: %w: no date in %q", ErrInvalid, b.opts.TimeField)
-	}
-	it := item{raw: raw, time: bson.DateTime(at.DateTime()), numbers: make([]any, len(b.opts.Values))}
-	if b.opts.IDField != "" {
-		it.id = rawvalue.Lookup(raw, b.opts.IDField)
-		if !isID(it.id) {
-			return item{}, fmt.Errorf("measurement: %w: no ID in %q", ErrInvalid, b.opts.IDField)
+	it := item{raw: raw, time: bson.DateTime(at.DateTime()), numbers: make([]number, len(c.values))}
+	if c.opts.IDField != "" {
+		it.id = value.Lookup(raw, c.opts.IDField)
+		if err := checkMeasurementID(it.id); err != nil {
+			return refused("no ID in %q: %w", c.opts.IDField, err)
 		}
 	}
-	for i, v := range b.opts.Values {
-		n, ok := finite(rawvalue.Lookup(raw, v.Field))
-		if ok {
+	for i, path := range c.values {
+		v, err := raw.LookupErr(path...)
+		if n, ok := finite(v); ok && err == nil {
 			it.numbers[i] = n
-		} else if v.Count == "" {
-			return item{}, fmt.Errorf("measurement: %w: no finite number in %q", ErrInvalid, v.Field)
+		} else if c.opts.Values[i].Count == "" {
+			return refused("no finite number in %q", c.opts.Values[i].Field)
 		}
 	}
-	if b.opts.MaxBytes > 0 && len(raw) > b.opts.MaxBytes {
-		return item{}, fmt.Errorf("measurement: %w: %d bytes exceed Options.MaxBytes", ErrInvalid, len(raw))
+	if len(raw) > cmp.Or(c.opts.MaxBytes, maxBytes) {
+		return refused("%d bytes, more than a bucket takes", len(raw))
 	}
 	return it, nil
 }
 
-// isID says whether measurements can be told apart by this value: an array, say,
-// or what an ID is before it is set, cannot.
-func isID(value bson.RawValue) bool {
-	switch value.Type {
-	case 0, bson.TypeNull, bson.TypeUndefined, bson.TypeArray, bson.TypeRegex:
-		return false
+// checkMeasurementID refuses what measurements cannot be told apart by, also what an
+// ID is before it is set.
+func checkMeasurementID(id bson.RawValue) error {
+	unset := false
+	switch id.Type {
 	case bson.TypeString:
-		return value.StringValue() != ""
+		unset = id.StringValue() == ""
 	case bson.TypeObjectID:
-		return !value.ObjectID().IsZero()
+		unset = id.ObjectID().IsZero()
 	}
-	return true
+	if unset {
+		return fault.Invalid("not set")
+	}
+	return checkKey(id)
 }
 
 // open selects the bucket of this number if it has room for the items and holds
 // none of them yet. Upserting on it makes the bucket if there is none, and is a
-// duplicate key on _id if there is one that was not selected.
-func (b *Buckets[S, M]) open(p place, seq int64, items []item) bson.D {
-	filter := append(b.target(p, seq), bson.E{
-		Key: b.opts.CountField, Value: bson.D{{Key: "$lte", Value: b.opts.MaxCount - len(items)}},
+// duplicate key on _id if there is one that was not selected. An equality on _id is
+// all that the server plans by, so that no hint is needed.
+func (c *arrays) open(p place, seq int64, items []item) bson.D {
+	filter := append(bson.D{{Key: "_id", Value: c.bucketID(p, seq)}}, c.within(p)...)
+	filter = append(filter, bson.E{
+		Key: c.opts.CountField, Value: bson.D{{Key: "$lte", Value: c.opts.MaxCount - len(items)}},
 	})
-	if b.opts.MaxBytes > 0 {
+	if c.opts.MaxBytes > 0 {
 		filter = append(filter, bson.E{
-			Key: b.opts.BytesField, Value: bson.D{{Key: "$lte", Value: int64(b.opts.MaxBytes) - sizeOf(items)}},
+			Key: c.opts.BytesField, Value: bson.D{{Key: "$lte", Value: int64(c.opts.MaxBytes) - sizeOf(items)}},
 		})
 	}
-	if b.opts.IDField != "" {
-		filter = append(filter, bson.E{Key: b.idPath(), Value: bson.D{{Key: "$nin", Value: ids(items)}}})
+	if c.opts.IDField != "" {
+		filter = append(filter, bson.E{Key: c.idPath(), Value: bson.D{{Key: "$nin", Value: ids(items)}}})
 	}
 	return filter
-}
-
-// byID is the index that writes to one bucket use; the server might choose one
-// that starts with the series.
-var byID = bson.D{{Key: "_id", Value: 1}}
-
-// target is the bucket of this number, by _id and shard key.
-func (b *Buckets[S, M]) target(p place, seq int64) bson.D {
-	return append(bson.D{{Key: "_id", Value: b.id(p, seq)}}, b.within(p)...)
-}
-
-// within is all documents of the place.
-func (l *layout) within(p place) bson.D {
-	return bson.D{{Key: l.series, Value: l.equal(p.series)}, {Key: l.start, Value: p.start}}
 }
 
 func sizeOf(items []item) (size int64) {
@@ -212,49 +207,72 @@ func sizeOf(items []item) (size int64) {
 	return size
 }
 
-func ids(items []item) bson.A {
-	out := make(bson.A, len(items))
-	for i, it := range items {
-		out[i] = it.id
+func ids(items []item) bson.RawValue {
+	return arrayOf(len(items), func(i int) bson.RawValue { return items[i].id })
+}
+
+// arrayOf writes a BSON array of values that are encoded already: the driver copies
+// it as a whole, where it would take an array of Go values apart.
+func arrayOf(n int, at func(i int) bson.RawValue) bson.RawValue {
+	size := 5
+	for i := range n {
+		size += 8 + len(at(i).Value)
 	}
-	return out
+	out := append(make([]byte, 0, size), 0, 0, 0, 0)
+	for i := range n {
+		v := at(i)
+		out = append(out, byte(v.Type))
+		out = strconv.AppendInt(out, int64(i), 10)
+		out = append(append(out, 0), v.Value...)
+	}
+	out = append(out, 0)
+	for i := range 4 {
+		out[i] = byte(len(out) >> (8 * i))
+	}
+	return bson.RawValue{Type: bson.TypeArray, Value: out}
 }
 
 // push is the update that adds items to a bucket or makes it with them.
-func (b *Buckets[S, M]) push(g *group, items []item) bson.D {
-	each := make(bson.A, len(items))
-	for i, it := range items {
-		each[i] = it.raw
+func (c *arrays) push(g *group, items []item) bson.D {
+	array := bson.D{{Key: "$each", Value: arrayOf(len(items), func(i int) bson.RawValue {
+		return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: items[i].raw}
+	})}}
+	if c.opts.Sorted {
+		array = append(array, bson.E{Key: "$sort", Value: bson.D{{Key: c.opts.TimeField, Value: 1}}})
 	}
-	array := bson.D{{Key: "$each", Value: each}}
-	if b.opts.Sorted {
-		array = append(array, bson.E{Key: "$sort", Value: bson.D{{Key: b.opts.TimeField, Value: 1}}})
-	}
-	inc := bson.D{{Key: b.opts.CountField, Value: int32(len(items))}}
-	if b.opts.BytesField != "" {
-		inc = append(inc, bson.E{Key: b.opts.BytesField, Value: sizeOf(items)})
+	inc := bson.D{{Key: c.opts.CountField, Value: int32(len(items))}}
+	if c.opts.BytesField != "" {
+		inc = append(inc, bson.E{Key: c.opts.BytesField, Value: sizeOf(items)})
 	}
 	var lower, upper bson.D
-	for i, v := range b.opts.Values {
-		t := tally{sum: int32(0), squares: int32(0), limit: b.sumLimit()}
+	keep := func(doc *bson.D, path string, v any) {
+		if path != "" {
+			*doc = append(*doc, bson.E{Key: path, Value: v})
+		}
+	}
+	for i, v := range c.opts.Values {
+		t := tally{limit: c.sumLimit(), moments: v.Moments != ""}
 		for _, it := range items {
-			if it.numbers[i] != nil {
-				t.add(it.time, it.numbers[i])
+			if n := it.numbers[i]; n.raw.Type != 0 {
+				t.add(it.time, n)
 			}
 		}
-		inc = appendKept(inc, v.Sum, t.sum)
-		inc = appendKept(inc, v.SumSquares, t.squares)
-		inc = appendKept(inc, v.Count, t.count)
+		keep(&inc, v.Count, t.count)
+		keep(&inc, v.Sum, t.sum())
+		if v.Moments != "" {
+			keep(&inc, v.Moments+"."+sumKey, decimal(t.total))
+			keep(&inc, v.Moments+"."+squaresKey, decimal(t.squares))
+		}
 		if t.count > 0 {
-			lower = appendKept(lower, v.Min, t.min)
-			upper = appendKept(upper, v.Max, t.max)
+			keep(&lower, v.Min, t.min.raw)
+			keep(&upper, v.Max, t.max.raw)
 			// A document compares field by field: by time, then by value.
-			lower = appendKept(lower, v.First, t.first.document())
-			upper = appendKept(upper, v.Last, t.last.document())
+			keep(&lower, v.First, t.first.document())
+			keep(&upper, v.Last, t.last.document())
 		}
 	}
 	update := bson.D{
-		{Key: "$push", Value: bson.D{{Key: b.opts.ArrayField, Value: array}}},
+		{Key: "$push", Value: bson.D{{Key: c.opts.ArrayField, Value: array}}},
 		{Key: "$inc", Value: inc},
 	}
 	for _, op := range []bson.E{{Key: "$min", Value: lower}, {Key: "$max", Value: upper}, {Key: "$setOnInsert", Value: g.created}} {
@@ -265,173 +283,115 @@ func (b *Buckets[S, M]) push(g *group, items []item) bson.D {
 	return update
 }
 
-func appendKept(doc bson.D, path string, value any) bson.D {
-	if path == "" {
-		return doc
-	}
-	return append(doc, bson.E{Key: path, Value: value})
-}
-
-// A tally is what a few measurements add to the aggregates of one value.
-type tally struct {
-	count        int32
-	sum, squares any
-	limit        int64 // of ints in sum
-	min, max     any
-	first, last  sample
-}
-
-type sample struct {
-	time  bson.DateTime
-	value any
-}
-
-func (s sample) document() bson.D {
-	return bson.D{{Key: timeKey, Value: s.time}, {Key: valueKey, Value: s.value}}
-}
-
-func (s sample) before(o sample) bool {
-	return s.time < o.time || s.time == o.time && less(s.value, o.value)
-}
-
-func (t *tally) add(at bson.DateTime, n any) {
-	s := sample{at, n}
-	if t.count == 0 {
-		t.min, t.max, t.first, t.last = n, n, s, s
-	}
-	t.count++
-	t.sum = add(t.sum, summand(n, t.limit))
-	t.squares = add(t.squares, square(n))
-	if less(n, t.min) {
-		t.min = n
-	}
-	if less(t.max, n) {
-		t.max = n
-	}
-	if s.before(t.first) {
-		t.first = s
-	}
-	if t.last.before(s) {
-		t.last = s
-	}
-}
-
-// locate finds where a group goes on: it drops the measurements that the window
-// already holds and sets the number, count and size of its newest bucket.
-func (b *Buckets[S, M]) locate(ctx context.Context, g *group) error {
-	if b.opts.IDField != "" {
-		filter := append(b.within(g.place), bson.E{Key: b.idPath(), Value: bson.D{{Key: "$in", Value: ids(g.items)}}})
-		held, err := b.held(ctx, filter, g.items)
-		if err != nil {
-			return err
-		}
-		g.drop(held[g.key])
-		if len(g.items) == 0 {
-			return nil
-		}
-	}
-	newest, err := b.newest(ctx, b.primary, g.place)
-	if err != nil {
-		return err
-	}
-	g.seq, g.count, g.size = 0, 0, 0
-	if newest != nil {
-		seq, _ := rawvalue.Lookup(newest, "_id."+seqKey).AsInt64OK()
-		b.goOn(g, seq, newest)
-	}
-	return nil
-}
-
-// newest reads the bucket with the highest number of a place, by the order of
-// _id; nil if there is none.
-func (b *Buckets[S, M]) newest(ctx context.Context, coll *mongo.Collection, p place) (bson.Raw, error) {
-	bound := func(n any) bson.D { return append(b.id(p, -1), bson.E{Key: seqKey, Value: n}) }
-	filter := append(b.within(p), bson.E{Key: "_id", Value: bson.D{
-		{Key: "$gte", Value: bound(0)}, {Key: "$lt", Value: bound("")}, // numbers only
-	}})
-	var newest bson.Raw
-	err := coll.FindOne(ctx, filter, options.FindOne().
-		SetSort(bson.D{{Key: "_id", Value: -1}}).SetProjection(b.fill())).Decode(&newest)
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, nil
-	}
-	return newest, err
-}
-
 // fill projects what tells how full a bucket is.
-func (b *Buckets[S, M]) fill() bson.D {
-	fields := bson.D{{Key: b.opts.CountField, Value: 1}}
-	if b.opts.BytesField != "" {
-		fields = append(fields, bson.E{Key: b.opts.BytesField, Value: 1})
+func (c *arrays) fill() bson.D {
+	fields := bson.D{{Key: c.opts.CountField, Value: 1}}
+	if c.opts.BytesField != "" {
+		fields = append(fields, bson.E{Key: c.opts.BytesField, Value: 1})
 	}
 	return fields
 }
 
 // goOn continues a group in this bucket, or in the next one if it cannot take
 // a measurement as large as the group's first.
-func (b *Buckets[S, M]) goOn(g *group, seq int64, fill bson.Raw) {
+func (c *arrays) goOn(g *group, seq int64, fill bson.Raw) {
 	var hasCount, hasSize bool
 	g.seq = seq
-	g.count, hasCount = rawvalue.Lookup(fill, b.opts.CountField).AsInt64OK()
-	g.size, hasSize = rawvalue.Lookup(fill, b.opts.BytesField).AsInt64OK()
-	full := !hasCount || g.count >= int64(b.opts.MaxCount)
-	if b.opts.MaxBytes > 0 {
-		full = full || !hasSize || g.size+int64(len(g.items[0].raw)) > int64(b.opts.MaxBytes)
+	g.count, hasCount = value.Lookup(fill, c.opts.CountField).AsInt64OK()
+	g.size, hasSize = value.Lookup(fill, c.opts.BytesField).AsInt64OK()
+	full := !hasCount || g.count >= int64(c.opts.MaxCount)
+	if c.opts.MaxBytes > 0 {
+		full = full || !hasSize || g.size+int64(len(g.items[0].raw)) > int64(c.opts.MaxBytes)
 	}
 	if full {
 		g.seq, g.count, g.size = seq+1, 0, 0
 	}
 }
 
-// held returns which IDs of items the buckets selected by filter hold, by
-// place and ID.
-func (b *Buckets[S, M]) held(ctx context.Context, filter bson.D, items []item) (map[string]map[string]bool, error) {
-	cursor, err := b.primary.Aggregate(ctx, mongo.Pipeline{
-		{{Key: "$match", Value: filter}},
-		{{Key: "$project", Value: bson.D{
-			{Key: "s", Value: "$" + b.series},
-			{Key: "w", Value: "$" + b.start},
-			{Key: "ids", Value: bson.D{{Key: "$filter", Value: bson.D{
-				{Key: "input", Value: mapped(array(b.opts.ArrayField), "$$this."+b.opts.IDField)},
-				{Key: "cond", Value: bson.D{{Key: "$in", Value: bson.A{"$$this", literal(ids(items))}}}},
-			}}}},
-		}}},
-	}, options.Aggregate().SetBatchSize(cursorBatch(len(items), 1)))
-	if err != nil {
-		return nil, err
-	}
-	defer cursor.Close(context.WithoutCancel(ctx))
-	out := map[string]map[string]bool{}
-	for cursor.Next(ctx) {
-		key := placeKey(cursor.Current.Lookup("s"), dateOf(cursor.Current.Lookup("w")))
-		if out[key] == nil {
-			out[key] = map[string]bool{}
+// locate finds where groups go on: it drops the measurements that their windows
+// already hold, and sets the number, count and size of the newest bucket of each.
+//
+// It reads the buckets from the one on that the group knows of, and with IDField those
+// of the window that hold one of its IDs: one aggregate for all groups.
+func (c *arrays) locate(ctx context.Context, groups []*group) (dropped int, err error) {
+	byKey := map[string]*group{}
+	var wanted bson.A
+	var all []item
+	for _, g := range groups {
+		all = append(all, g.items...)
+		byKey[g.key] = g
+		g.seq, g.count, g.size = g.least, 0, 0
+		wanted = append(wanted, c.numbered(g.place, g.least))
+		if c.opts.IDField != "" {
+			wanted = append(wanted, append(c.within(g.place), bson.E{Key: c.idPath(), Value: bson.D{{Key: "$in", Value: ids(g.items)}}}))
 		}
-		values, err := cursor.Current.Lookup("ids").Array().Values()
+	}
+	// A document compares by its number first. What has none is not this package's.
+	newest := bson.D{{Key: seqKey, Value: expr.Cond(expr.Op("$isNumber", "$_id."+seqKey), "$_id."+seqKey, -1)}}
+	for _, field := range c.fill() {
+		newest = append(newest, bson.E{Key: field.Key, Value: expr.Field(field.Key)})
+	}
+	row := bson.D{{Key: "newest", Value: bson.D{{Key: "$max", Value: newest}}}}
+	pipeline := mongo.Pipeline{{{Key: "$match", Value: bson.D{{Key: "$or", Value: wanted}}}}}
+	if c.opts.IDField != "" {
+		row = append(row, bson.E{Key: "ids", Value: bson.D{{Key: "$push", Value: expr.Filter(
+			expr.Map(c.array(), "m", at(c.opts.IDField)), "id", expr.Op("$in", expr.Var("id"), expr.Literal(ids(all))))}}})
+	} else if len(groups) == 1 {
+		pipeline = append(pipeline, bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: -1}}}}, bson.D{{Key: "$limit", Value: 1}})
+	}
+	pipeline = append(pipeline, bson.D{{Key: "$group", Value: append(bson.D{
+		{Key: "_id", Value: bson.D{{Key: "s", Value: expr.Field(c.series)}, {Key: "w", Value: expr.Field(c.start)}}},
+	}, row...)}})
+	for doc, err := range pipe(ctx, cursor.Primary(c.coll), pipeline, options.Aggregate().SetBatchSize(int32(len(groups)+1))) {
 		if err != nil {
-			return nil, err
+			return dropped, err
 		}
-		for _, value := range values {
-			out[key][rawvalue.Key(value)] = true
+		g := byKey[placeKey(doc.Lookup("_id", "s"), dateOf(doc.Lookup("_id", "w")))]
+		if g == nil {
+			continue
+		}
+		if c.opts.IDField != "" {
+			dropped += g.drop(heldIDs(doc.Lookup("ids")))
+		}
+		newest := doc.Lookup("newest").Document()
+		if seq, _ := newest.Lookup(seqKey).AsInt64OK(); seq >= g.least && len(g.items) > 0 {
+			c.goOn(g, seq, newest)
 		}
 	}
-	return out, cursor.Err()
+	return dropped, nil
 }
 
+// heldIDs are the keys of IDs in an array of arrays.
+func heldIDs(arrays bson.RawValue) map[string]bool {
+	out := map[string]bool{}
+	outer, _ := arrays.Array().Values()
+	for _, inner := range outer {
+		ids, _ := inner.Array().Values()
+		for _, id := range ids {
+			out[value.Key(id)] = true
+		}
+	}
+	return out
+}
+
+// drop takes out the items whose IDs are held, and those that come twice.
 func (g *group) drop(held map[string]bool) (dropped int) {
 	kept := make([]item, 0, len(g.items))
 	for _, it := range g.items {
-		if held[rawvalue.Key(it.id)] {
+		key := value.Key(it.id)
+		if held[key] {
 			dropped++
-		} else {
-			kept = append(kept, it)
+			continue
 		}
+		held[key] = true
+		kept = append(kept, it)
 	}
 	g.items = kept
 	return dropped
 }
 
-func dateOf(value bson.RawValue) time.Time {
-	ms, _ := value.DateTimeOK()
-	return time.UnixMilli(ms).UTC()
-}
+// array is the bucket's array, empty if it has none.
+func (c *arrays) array() bson.D { return expr.IfNull(expr.Field(c.opts.ArrayField), bson.A{}) }
+
+// at is a path inside a measurement m of an expression.
+func at(path string) string { return expr.Var("m." + path) }

@@ -77,7 +77,7 @@ func BenchmarkStorage(b *testing.B) {
 		plain, bucketed := db.Collection("plain"), db.Collection("slots")
 		insertPlain(b, plain)
 		s := newSlots[string, weather](b, bucketed, bucket.Days(nil), &bucket.SlotOptions{SeriesField: "sensor_id", StartField: "created_time"})
-		err := s.SetMany(b.Context(), func(yield func(string, bucket.Slot[weather]) bool) {
+		_, err := s.SetMany(b.Context(), func(yield func(string, bucket.Slot[weather]) bool) {
 			for r := range plainReadings() {
 				if !yield(r.SensorID, bucket.Slot[weather]{Time: r.CreatedTime, Value: weather{r.Temperature, r.Humidity}}) {
 					return
@@ -152,7 +152,7 @@ func BenchmarkAppendMany(b *testing.B) {
 		insertPlain(b, db.Collection("plain"))
 		with += middle.Sub(start)
 		without += time.Since(middle)
-		total += int(result.Appended)
+		total += int(result.Done)
 	}
 	b.ReportMetric(float64(with)/float64(without), "time-ratio")
 	b.ReportMetric(float64(total)/with.Seconds(), "measurements/s")

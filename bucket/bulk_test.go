@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -48,10 +50,10 @@ func TestAppendManyFillsBuckets(t *testing.T) {
 		batch = append(batch, event{ID: fmt.Sprint(i), Timestamp: at(1, 30, i), V: 1}, event{ID: fmt.Sprint(i), Timestamp: at(2, 30, i), V: 1})
 	}
 	var progress []int64
-	result, err := b.AppendMany(t.Context(), bucket.Of(int64(1), batch...), &bucket.BatchOptions{
-		BatchSize: 40, Progress: func(done int64) { progress = append(progress, done) },
+	result, err := b.AppendMany(t.Context(), bucket.Of(int64(1), batch...), &mongopatterns.Work{
+		BatchSize: 40, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Done) },
 	})
-	if err != nil || result.Appended != 50 || result.Duplicates != 0 {
+	if err != nil || result.Done != 50 || result.Skipped != 0 {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	diff(t, []int64{40, 50}, progress)
@@ -75,17 +77,17 @@ func TestAppendManyDuplicates(t *testing.T) {
 	for i := range 9 {
 		batch = append(batch, event{ID: fmt.Sprint(i), Timestamp: at(1, i, 0), V: 1})
 	}
-	for round, want := range []bucket.AppendResult{{Appended: 6}, {Appended: 3, Duplicates: 6}, {Duplicates: 9}} {
+	for round, want := range []mongopatterns.Result{{Examined: 6, Done: 6}, {Examined: 9, Done: 3, Skipped: 6}, {Examined: 9, Skipped: 9}} {
 		upTo := min(6+3*round, 9)
 		result, err := b.AppendMany(t.Context(), bucket.Of("s", batch[:upTo]...), nil)
-		if err != nil || result != want {
+		if err != nil || !cmp.Equal(result, want) {
 			t.Errorf("round %d: %+v, %v", round, result, err)
 		}
 	}
 	// Twice in one batch, and in two batches.
 	twice := []event{{ID: "x", Timestamp: at(2, 0, 0)}, {ID: "x", Timestamp: at(2, 0, 0)}, {ID: "x", Timestamp: at(2, 5, 0)}}
-	result, err := b.AppendMany(t.Context(), bucket.Of("s", twice...), &bucket.BatchOptions{BatchSize: 2})
-	if err != nil || result.Appended != 1 || result.Duplicates != 2 {
+	result, err := b.AppendMany(t.Context(), bucket.Of("s", twice...), &mongopatterns.Work{BatchSize: 2})
+	if err != nil || result.Done != 1 || result.Skipped != 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if got := collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != 10 {
@@ -112,11 +114,11 @@ func TestEqualKeysOfOtherTypes(t *testing.T) {
 			ms = append(ms, bson.D{{Key: "id", Value: id[i%2]}, {Key: "timestamp", Value: at(1, 0, 0)}})
 			ms = append(ms, bson.D{{Key: "id", Value: id[1-i%2]}, {Key: "timestamp", Value: at(1, 1, 0)}})
 		}
-		want := bucket.AppendResult{Duplicates: 4}
+		want := mongopatterns.Result{Examined: 4, Skipped: 4}
 		if i == 0 {
-			want = bucket.AppendResult{Appended: 2, Duplicates: 2}
+			want = mongopatterns.Result{Examined: 4, Done: 2, Skipped: 2}
 		}
-		if result, err := b.AppendMany(t.Context(), bucket.Of(series, ms...), nil); err != nil || result != want {
+		if result, err := b.AppendMany(t.Context(), bucket.Of(series, ms...), nil); err != nil || !cmp.Equal(result, want) {
 			t.Errorf("%v: %+v, %v", series, result, err)
 		}
 		for _, m := range ms {
@@ -126,7 +128,7 @@ func TestEqualKeysOfOtherTypes(t *testing.T) {
 		}
 		mustAppend(t, b, series, bson.D{{Key: "id", Value: fmt.Sprint(i)}, {Key: "timestamp", Value: at(1, 2, 0)}})
 		result, err := b.AppendMany(t.Context(), bucket.Of(series, bson.D{{Key: "id", Value: fmt.Sprint("many", i)}, {Key: "timestamp", Value: at(1, 2, 0)}}), nil)
-		if err != nil || result.Appended != 1 {
+		if err != nil || result.Done != 1 {
 			t.Errorf("%v: %+v, %v", series, result, err)
 		}
 	}
@@ -141,7 +143,6 @@ func TestContended(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
 	o := full()
-	o.MaxRetries = 3
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
 	// A unique index that the pattern knows nothing of has the same effect.
 	if _, err := coll.Indexes().CreateOne(t.Context(), unique("room")); err != nil {
@@ -154,12 +155,12 @@ func TestContended(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if n := len(cmds.Named("findAndModify")); n != 4 {
+	if n := len(cmds.Named("findAndModify")); n != 17 {
 		t.Errorf("tried %d times", n)
 	}
 	result, err := b.AppendMany(t.Context(), bucket.Of("s", event{ID: "2", Timestamp: at(2, 0, 0)},
 		event{ID: "3", Timestamp: at(1, 0, 0)}), nil)
-	if !errors.Is(err, bucket.ErrContended) || !mongo.IsDuplicateKeyError(err) || result.Appended != 1 {
+	if !errors.Is(err, bucket.ErrContended) || !mongo.IsDuplicateKeyError(err) || result.Done != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
 }
@@ -168,51 +169,19 @@ func unique(field string) mongo.IndexModel {
 	return mongo.IndexModel{Keys: bson.D{{Key: field, Value: 1}}, Options: uniqueOption()}
 }
 
-// A duplicate key from a race that ends differently, injected by the server, is
-// simply tried again.
-func TestRetryAfterInjectedDuplicateKey(t *testing.T) {
-	db := mongotest.Database(t)
-	coll := db.Collection("c")
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
-	admin := db.Client().Database("admin")
-	fail := func(command string, times int) {
-		err := admin.RunCommand(t.Context(), bson.D{
-			{Key: "configureFailPoint", Value: "failCommand"},
-			{Key: "mode", Value: bson.D{{Key: "times", Value: times}}},
-			{Key: "data", Value: bson.D{{Key: "failCommands", Value: bson.A{command}}, {Key: "errorCode", Value: 11001},
-				{Key: "namespace", Value: db.Name() + ".c"}}},
-		}).Err()
-		if err != nil {
-			t.Skip("no fail points: ", err)
-		}
-		t.Cleanup(func() {
-			_ = admin.RunCommand(context.Background(), bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: "off"}}).Err()
-		})
-	}
-	fail("findAndModify", 3)
-	for i := range 4 {
-		mustAppend(t, b, "s", event{ID: fmt.Sprint(i), Timestamp: at(1, i, 0), V: 2})
-	}
-	stats, err := b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
-	if err != nil || stats.Count != 4 || stats.Values["v"].Sum.Float64() != 8 {
-		t.Errorf("%+v, %v", stats, err)
-	}
-	mustCheck(t, b)
-}
-
 func TestAppendManyStopsAtInvalid(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
 	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), nil)
 	good := bson.D{{Key: "timestamp", Value: at(1, 0, 0)}}
-	result, err := b.AppendMany(t.Context(), bucket.Of("s", good, good, good, bson.D{}), &bucket.BatchOptions{BatchSize: 2})
-	if !errors.Is(err, bucket.ErrInvalid) || result.Appended != 2 || !strings.Contains(err.Error(), `item 3: series "s": `) {
+	result, err := b.AppendMany(t.Context(), bucket.Of("s", good, good, good, bson.D{}), &mongopatterns.Work{BatchSize: 2})
+	if !errors.Is(err, mongopatterns.ErrInvalid) || result.Done != 3 || result.Failed != 1 || result.Examined != 4 || !strings.Contains(err.Error(), `item 3: measurement: `) {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if _, err := b.AppendMany(t.Context(), bucket.Of("s", good), &bucket.BatchOptions{BatchSize: -1}); err == nil {
+	if _, err := b.AppendMany(t.Context(), bucket.Of("s", good), &mongopatterns.Work{BatchSize: -1}); err == nil {
 		t.Error("negative batch size")
 	}
-	if result, err := b.AppendMany(t.Context(), bucket.Of[string, bson.D]("s"), nil); err != nil || result.Appended != 0 {
+	if result, err := b.AppendMany(t.Context(), bucket.Of[string, bson.D]("s"), nil); err != nil || result.Done != 0 {
 		t.Errorf("nothing: %+v, %v", result, err)
 	}
 }
@@ -255,7 +224,7 @@ func TestInTransaction(t *testing.T) {
 			}
 			result, err := cold.AppendMany(ctx, bucket.Of(ids, event{ID: "8", Timestamp: at(1, 8, 0)}, event{ID: "9", Timestamp: at(1, 9, 0)},
 				event{ID: "10", Timestamp: at(5, 0, 0)}), nil)
-			if err != nil || result.Appended != 3 {
+			if err != nil || result.Done != 3 {
 				t.Fatalf("%+v, %v", result, err)
 			}
 			want := 3

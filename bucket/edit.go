@@ -8,113 +8,103 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Replace puts m in the place of the stored measurement with the same ID, in
+// Update puts m in the place of the stored measurement with the same ID, in
 // m's window, or without Options.IDField with exactly m's time, and recomputes
 // the bucket's aggregates in the same write. ErrNotFound if there is none. If
 // several have that time, one of them is replaced. To move a measurement to
-// another window, delete and append it.
+// another window, delete and append it. It can be repeated.
 //
 // Cost: 1 round trip, 1 document written; index {series, start}, with IDField
 // the one on IDs; the buckets of the window until the measurement is found.
-func (b *Buckets[S, M]) Replace(ctx context.Context, series S, m M) error {
-	it, err := b.item(m)
+func (b *Buckets[S, M]) Update(ctx context.Context, series S, m M) (err error) {
+	defer fault.In(&err, "bucket: update")
+	c := b.core
+	it, err := c.item(m)
 	if err != nil {
-		return fmt.Errorf("bucket: replace: %w", err)
+		return err
 	}
-	path, key := b.opts.TimeField, rawvalue.Lookup(it.raw, b.opts.TimeField)
-	if b.opts.IDField != "" {
-		path, key = b.opts.IDField, it.id
+	path, key := c.opts.TimeField, value.Lookup(it.raw, c.opts.TimeField)
+	if c.opts.IDField != "" {
+		path, key = c.opts.IDField, it.id
 	}
-	err = b.edit(ctx, series, it.time.Time(), path, key, func(measurements, index any) any {
-		all := op("$range", 0, op("$size", measurements))
-		replaced := op("$cond", op("$eq", "$$this", index), literal(it.raw), op("$arrayElemAt", measurements, "$$this"))
-		if !b.opts.Sorted {
-			return mapped(all, replaced)
+	return c.edit(ctx, series, it.time.Time(), path, key, func(all, found any) any {
+		replaced := expr.Map(expr.Op("$range", 0, expr.Op("$size", all)), "i", expr.Cond(
+			expr.Op("$eq", expr.Var("i"), found), expr.Literal(it.raw), expr.Op("$arrayElemAt", all, expr.Var("i"))))
+		if !c.opts.Sorted {
+			return replaced
 		}
-		// With its position: $sortArray need not keep the order of equal times.
-		return mapped(op("$sortArray", bson.D{
-			{Key: "input", Value: mapped(all, bson.D{{Key: "m", Value: replaced}, {Key: "i", Value: "$$this"}})},
-			{Key: "sortBy", Value: bson.D{{Key: "m." + b.opts.TimeField, Value: 1}, {Key: "i", Value: 1}}},
-		}), "$$this.m")
+		return expr.Op("$sortArray", bson.D{{Key: "input", Value: replaced}, {Key: "sortBy", Value: bson.D{{Key: c.opts.TimeField, Value: 1}}}})
 	})
-	if err != nil {
-		return fmt.Errorf("bucket: replace: %w", err)
-	}
-	return nil
 }
 
 // Delete removes the measurement of series at exactly this time and recomputes
-// the bucket's aggregates in the same write. ErrNotFound if there is none. If
-// several have that time, one of them is removed. A bucket that becomes empty
-// stays, with count 0.
+// the bucket's aggregates in the same write. ErrNotFound if there is none: so
+// it is when a deletion whose answer was lost is repeated. If several have that
+// time, one of them is removed, and a repetition removes another. A bucket that
+// becomes empty stays, with count 0.
 //
 // Cost: 1 round trip, 1 document written; index {series, start}; the buckets of
 // the window until the measurement is found.
-func (b *Buckets[S, M]) Delete(ctx context.Context, series S, at time.Time) error {
-	if err := b.remove(ctx, series, at, b.opts.TimeField, dateValue(at)); err != nil {
-		return fmt.Errorf("bucket: delete: %w", err)
-	}
-	return nil
+func (b *Buckets[S, M]) Delete(ctx context.Context, series S, at time.Time) (err error) {
+	defer fault.In(&err, "bucket: delete")
+	return b.core.remove(ctx, series, at, b.core.opts.TimeField, dateValue(at))
 }
 
 // DeleteByID is Delete for the measurement with this ID in the window that holds
 // at. It needs Options.IDField.
 //
 // Cost: 1 round trip, 1 document written; the index on IDs, 1 key.
-func (b *Buckets[S, M]) DeleteByID(ctx context.Context, series S, at time.Time, id any) error {
-	if b.opts.IDField == "" {
-		return fmt.Errorf("bucket: delete by ID: %w: Options.IDField is not set", ErrInvalid)
+func (b *Buckets[S, M]) DeleteByID(ctx context.Context, series S, at time.Time, id any) (err error) {
+	defer fault.In(&err, "bucket: delete by ID")
+	c := b.core
+	if c.opts.IDField == "" {
+		return fault.Invalid("Options.IDField is not set")
 	}
-	raw, err := b.value(id)
-	if err != nil || !isID(raw) {
-		return fmt.Errorf("bucket: delete by ID: %w: %v is no ID", ErrInvalid, id)
+	raw, err := c.codec.Value(id)
+	if err == nil {
+		err = checkMeasurementID(raw)
 	}
-	if err := b.remove(ctx, series, at, b.opts.IDField, raw); err != nil {
-		return fmt.Errorf("bucket: delete by ID: %w", err)
+	if err != nil {
+		return fmt.Errorf("ID: %w", err)
 	}
-	return nil
+	return c.remove(ctx, series, at, c.opts.IDField, raw)
 }
 
-func (b *Buckets[S, M]) remove(ctx context.Context, series S, at time.Time, path string, key bson.RawValue) error {
-	return b.edit(ctx, series, at, path, key, func(measurements, index any) any {
-		others := bson.D{{Key: "$filter", Value: bson.D{
-			{Key: "input", Value: op("$range", 0, op("$size", measurements))},
-			{Key: "cond", Value: op("$ne", "$$this", index)},
-		}}}
-		return mapped(others, op("$arrayElemAt", measurements, "$$this"))
+func (c *arrays) remove(ctx context.Context, series any, at time.Time, path string, key bson.RawValue) error {
+	return c.edit(ctx, series, at, path, key, func(all, found any) any {
+		others := expr.Filter(expr.Op("$range", 0, expr.Op("$size", all)), "i", expr.Op("$ne", expr.Var("i"), found))
+		return expr.Map(others, "i", expr.Op("$arrayElemAt", all, expr.Var("i")))
 	})
 }
 
 // edit changes the array of the bucket that holds the measurement whose path is
 // key, and recounts. change is given expressions for the array and the
 // measurement's index in it.
-func (b *Buckets[S, M]) edit(ctx context.Context, series S, at time.Time, path string, key bson.RawValue, change func(measurements, index any) any) error {
-	p, err := b.place(series, at)
+func (c *arrays) edit(ctx context.Context, series any, moment time.Time, path string, key bson.RawValue, change func(all, found any) any) error {
+	p, err := c.place(series, moment)
 	if err != nil {
 		return err
 	}
-	measurements := "$" + b.opts.ArrayField
-	filter := append(b.within(p), bson.E{Key: b.opts.ArrayField + "." + path, Value: b.equal(key)})
-	index := op("$indexOfArray", mapped(measurements, "$$this."+path), literal(key))
-	result, err := b.coll.UpdateOne(ctx, filter, mongo.Pipeline{
-		{{Key: "$set", Value: bson.D{{Key: b.opts.ArrayField, Value: bson.D{{Key: "$let", Value: bson.D{
-			{Key: "vars", Value: bson.D{{Key: "found", Value: index}}},
-			{Key: "in", Value: change(measurements, "$$found")},
-		}}}}}}},
-		b.recount(),
-	})
+	all := expr.Field(c.opts.ArrayField)
+	result, err := c.coll.UpdateOne(ctx,
+		append(c.within(p), bson.E{Key: c.opts.ArrayField + "." + path, Value: value.Equal(key)}),
+		mongo.Pipeline{
+			{{Key: "$set", Value: bson.D{{Key: c.opts.ArrayField, Value: expr.Let("found",
+				expr.Op("$indexOfArray", expr.Map(all, "m", at(path)), expr.Literal(key)),
+				change(all, expr.Var("found")))}}}},
+			c.recount(),
+		})
 	if err == nil && result.MatchedCount == 0 {
-		err = ErrNotFound
+		err = mongopatterns.ErrNotFound
 	}
 	if err != nil {
-		what := fmt.Sprintf("series %s, time %s", rawvalue.Text(p.series), at.UTC().Format(time.RFC3339Nano))
-		if path == b.opts.IDField {
-			what += ", ID " + rawvalue.Text(key)
-		}
-		return fmt.Errorf("%s: %w", what, b.blame(ctx, b.within(p), err))
+		return fmt.Errorf("series %s, time %s, %s %s: %w", value.Text(p.series), moment.UTC().Format(time.RFC3339Nano), path, value.Text(key), err)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -30,30 +30,25 @@ func TestEditErrors(t *testing.T) {
 	missing := event{ID: "2", Timestamp: at(1, 30, 0), V: 1}
 	elsewhere := event{ID: "1", Timestamp: at(2, 0, 0), V: 1}
 	for what, err := range map[string]error{
-		"replace":              b.Replace(t.Context(), "s", missing),
-		"replace elsewhere":    b.Replace(t.Context(), "s", elsewhere),
-		"replace other series": b.Replace(t.Context(), "t", event{ID: "1", Timestamp: at(1, 0, 0)}),
+		"replace":              b.Update(t.Context(), "s", missing),
+		"replace elsewhere":    b.Update(t.Context(), "s", elsewhere),
+		"replace other series": b.Update(t.Context(), "t", event{ID: "1", Timestamp: at(1, 0, 0)}),
 		"delete":               b.Delete(t.Context(), "s", at(1, 30, 0)),
 		"delete by ID":         b.DeleteByID(t.Context(), "s", at(1, 0, 0), "2"),
 	} {
-		if !errors.Is(err, bucket.ErrNotFound) || !errors.Is(err, mongo.ErrNoDocuments) ||
-			strings.Contains(err.Error(), mongo.ErrNoDocuments.Error()) {
+		if !errors.Is(err, mongopatterns.ErrNotFound) || !errors.Is(err, mongo.ErrNoDocuments) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := plain.DeleteByID(t.Context(), "s", at(1, 0, 0), "1"); !errors.Is(err, bucket.ErrInvalid) {
+	if err := plain.DeleteByID(t.Context(), "s", at(1, 0, 0), "1"); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error("delete by ID without IDField")
 	}
-	if err := b.Replace(t.Context(), "s", event{ID: "3", Timestamp: at(1, 0, 0), V: nan()}); err != nil && !errors.Is(err, bucket.ErrNotFound) {
+	if err := b.Update(t.Context(), "s", event{ID: "3", Timestamp: at(1, 0, 0), V: nan()}); err != nil && !errors.Is(err, mongopatterns.ErrNotFound) {
 		t.Error(err) // v has a Count, so NaN is allowed
 	}
-	// An ID that looks like an operator is data.
-	if err := b.DeleteByID(t.Context(), "s", at(1, 0, 0), bson.D{{Key: "$ne", Value: ""}}); !errors.Is(err, bucket.ErrNotFound) {
-		t.Error(err)
-	}
 	// What can be no ID would find measurements that have none.
-	for _, id := range []any{nil, "", bson.Regex{Pattern: "."}, bson.A{1}, func() {}} {
-		if err := b.DeleteByID(t.Context(), "s", at(1, 0, 0), id); !errors.Is(err, bucket.ErrInvalid) {
+	for _, id := range []any{nil, "", bson.D{{Key: "$ne", Value: ""}}, bson.Regex{Pattern: "."}, bson.A{1}, func() {}} {
+		if err := b.DeleteByID(t.Context(), "s", at(1, 0, 0), id); !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%v: %v", id, err)
 		}
 	}
@@ -64,7 +59,7 @@ func TestEmptiedBucket(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
 	o := full()
-	o.Values[0].Sum, o.Values[0].SumSquares = "sum", ""
+	o.Values[0].Sum, o.Values[0].Moments = "sum", ""
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
 	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 5})
 	before := stored(t, coll)
@@ -92,36 +87,6 @@ func TestEmptiedBucket(t *testing.T) {
 	mustCheck(t, b)
 }
 
-// In a sorted bucket those of one time keep their order when one is replaced.
-func TestReplaceKeepsOrderOfTies(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), &bucket.Options{IDField: "id", Sorted: true})
-	var want []string
-	for i := range 40 {
-		mustAppend(t, b, "s", event{ID: fmt.Sprint(i), Timestamp: at(1, i%2, 0), V: 1})
-	}
-	for i := range 40 {
-		want = append(want, fmt.Sprint(i*2%40+i/20))
-	}
-	replace := func(id string, at time.Time) {
-		t.Helper()
-		if err := b.Replace(t.Context(), "s", event{ID: id, Timestamp: at, V: 2}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	order := func() (got []string) {
-		for _, m := range stored(t, coll)[0]["measurements"].(bson.A) {
-			got = append(got, m.(bson.D)[0].Value.(string))
-		}
-		return got
-	}
-	replace("6", at(1, 0, 0))
-	diff(t, want, order())
-	replace("6", at(1, 59, 0))
-	diff(t, append(append(append([]string{}, want[:3]...), want[4:]...), "6"), order())
-}
-
 // However large ints are, the bucket goes on taking measurements, and what it
 // keeps is what is computed anew.
 func TestLargeInts(t *testing.T) {
@@ -135,7 +100,7 @@ func TestLargeInts(t *testing.T) {
 			ms = append(ms, bson.D{{Key: "id", Value: j}, {Key: "timestamp", Value: at(1, j, 0)}, {Key: "v", Value: v}})
 		}
 		mustAppend(t, b, series, ms[:3]...)
-		if err := b.Replace(t.Context(), series, ms[0]); err != nil {
+		if err := b.Update(t.Context(), series, ms[0]); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.AppendMany(t.Context(), bucket.Of(series, ms[3:]...), nil); err != nil {
@@ -154,9 +119,8 @@ func TestLargeInts(t *testing.T) {
 			if sum := got.Sum.Float64(); math.Abs(sum/6-float64(v)) > math.Abs(float64(v))*1e-15 {
 				t.Errorf("%d: sum %v", v, got.Sum)
 			}
-			if squares := got.SumSquares.Float64(); got.SumSquares.Raw().Type != bson.TypeDouble ||
-				math.Abs(squares/6/float64(v)/float64(v)-1) > 1e-15 {
-				t.Errorf("%d: squares %v", v, got.SumSquares)
+			if got.Variance() > float64(v)*float64(v)*1e-30 {
+				t.Errorf("%d: variance %v of %v", v, got.Variance(), got.Moments)
 			}
 		}
 	}
@@ -197,7 +161,7 @@ func TestNumberTypes(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustAppend(t, b, series+"edited", ms...)
-		if err := b.Replace(t.Context(), series+"edited", ms[0]); err != nil {
+		if err := b.Update(t.Context(), series+"edited", ms[0]); err != nil {
 			t.Fatal(err)
 		}
 		for _, how := range []string{"single", "bulk", "edited"} {

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -150,7 +151,7 @@ func ExampleBuckets_AggregateWindows() {
 	ctx := context.Background()
 	coll := mongotest.ExampleDatabase().Collection("temperatures")
 	buckets, err := bucket.New[string, Reading](coll, bucket.Every(time.Hour), &bucket.Options{
-		Values: []bucket.Value{{Field: "temperature", Sum: "sum", Min: "min", Max: "max", Last: "last", SumSquares: "squares"}},
+		Values: []bucket.Value{{Field: "temperature", Sum: "sum", Min: "min", Max: "max", Last: "last", Moments: "moments"}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -201,7 +202,7 @@ func ExampleBuckets_Archive() {
 		}
 		n++
 	}
-	fmt.Println("archived", result.Documents, "read", n)
+	fmt.Println("archived", result.Done, "read", n)
 	// Output:
 	// archived 4 read 6
 }
@@ -227,11 +228,11 @@ func ExampleBuckets_Adopt() {
 		log.Fatal(err)
 	}
 	for range 2 { // the second time there is nothing left to do
-		result, err := buckets.Adopt(ctx, src, nil, &bucket.AdoptOptions{BatchSize: 30})
+		result, err := buckets.Adopt(ctx, src, nil, &mongopatterns.Work{BatchSize: 30})
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(result.Adopted)
+		fmt.Println(result.Done)
 	}
 	// Output:
 	// 100

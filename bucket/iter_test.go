@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -35,7 +36,7 @@ func TestIteratorsEnd(t *testing.T) {
 	if _, err := b.AppendMany(t.Context(), bucket.Of("s", events...), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SetMany(t.Context(), bucket.Of("s", slots...), nil); err != nil {
+	if _, err := s.SetMany(t.Context(), bucket.Of("s", slots...), nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "agg.sum", Value: ""}}}}); err != nil {
@@ -65,7 +66,7 @@ func TestIteratorsEnd(t *testing.T) {
 			}
 		},
 		"Check": func(ctx context.Context, yield func(error) bool) {
-			for _, err := range b.Check(ctx) {
+			for _, err := range b.Check(ctx, &mongopatterns.Work{BatchSize: 50}) {
 				if !yield(err) {
 					return
 				}
@@ -130,7 +131,7 @@ func TestErrorsAreWrapped(t *testing.T) {
 	db := mongotest.Database(t)
 	coll := db.Collection("c")
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
-	s := newSlots[string, event](t, coll, bucket.Days(nil), nil)
+	s := newSlots[string, event](t, db.Collection("s"), bucket.Days(nil), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	e := event{ID: "1", Timestamp: at(1, 0, 0), V: 1}
@@ -141,7 +142,7 @@ func TestErrorsAreWrapped(t *testing.T) {
 		"AppendMany":        second(b.AppendMany(ctx, bucket.Of("s", e), nil)),
 		"Aggregate":         second(b.Aggregate(ctx, "s", none, none)),
 		"Latest":            second(b.Latest(ctx, "s")),
-		"Replace":           b.Replace(ctx, "s", e),
+		"Replace":           b.Update(ctx, "s", e),
 		"Delete":            b.Delete(ctx, "s", day),
 		"DeleteByID":        b.DeleteByID(ctx, "s", day, "x"),
 		"Repair":            second(b.Repair(ctx, nil)),
@@ -149,9 +150,9 @@ func TestErrorsAreWrapped(t *testing.T) {
 		"DeleteBefore":      second(b.DeleteBefore(ctx, day, nil)),
 		"Adopt":             second(b.Adopt(ctx, db.Collection("src"), nil, nil)),
 		"Slots.Set":         s.Set(ctx, "s", day, e),
-		"Slots.SetMany":     s.SetMany(ctx, bucket.Of("s", bucket.Slot[event]{Time: day, Value: e}), nil),
+		"Slots.SetMany":     second(s.SetMany(ctx, bucket.Of("s", bucket.Slot[event]{Time: day, Value: e}), nil)),
 		"Slots.Get":         second(s.Get(ctx, "s", day)),
-		"Slots.Unset":       s.Unset(ctx, "s", day),
+		"Slots.Delete":      s.Delete(ctx, "s", day),
 		"Slots.Latest":      second(s.Latest(ctx, "s")),
 		"Slots.Aggregate":   second(s.Aggregate(ctx, "s", none, none, "")),
 		"Slots.Archive":     second(s.Archive(ctx, day, db.Collection("a"), nil)),
@@ -162,7 +163,7 @@ func TestErrorsAreWrapped(t *testing.T) {
 		}
 	}
 	conflicting := db.Collection("conflicting")
-	index := b.Indexes()[0]
+	index := b.Indexes()["c"][0]
 	index.Options = uniqueOption()
 	if _, err := conflicting.Indexes().CreateOne(t.Context(), index); err != nil {
 		t.Fatal(err)
@@ -171,7 +172,7 @@ func TestErrorsAreWrapped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.EnsureIndexes(t.Context()); !errors.Is(err, bucket.ErrIndexConflict) {
+	if err := c.EnsureIndexes(t.Context()); !errors.Is(err, mongopatterns.ErrIndexConflict) {
 		t.Error(err)
 	}
 }
@@ -192,16 +193,16 @@ func TestIndexesAndShardKey(t *testing.T) {
 	o.RetentionIndex = true
 	b := mustNew[string, event](t, bucket.Every(time.Hour), o)
 	var keys []bson.D
-	for _, model := range b.Indexes() {
+	for _, model := range b.Indexes()["c"] {
 		keys = append(keys, model.Keys.(bson.D))
 	}
 	diff(t, []bson.D{
 		{{Key: "series", Value: 1}, {Key: "start", Value: 1}},
-		{{Key: "start", Value: 1}},
 		{{Key: "series", Value: 1}, {Key: "start", Value: 1}, {Key: "measurements.id", Value: 1}},
+		{{Key: "start", Value: 1}},
 	}, keys)
-	diff(t, bson.D{{Key: "series", Value: 1}, {Key: "start", Value: 1}}, b.ShardKey())
-	if first, second := b.Indexes()[2].Options, b.Indexes()[2].Options; first == second {
+	diff(t, map[string]bson.D{"c": {{Key: "series", Value: 1}, {Key: "start", Value: 1}}}, b.ShardKey())
+	if first, second := b.Indexes()["c"][1].Options, b.Indexes()["c"][1].Options; first == second {
 		t.Error("the same options twice")
 	}
 	s, err := bucket.NewSlots[int, event](offline(t), bucket.Days(nil), nil)

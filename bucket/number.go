@@ -3,183 +3,190 @@ package bucket
 import (
 	"math"
 	"math/big"
-	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A number is an int32, int64, float64 or bson.Decimal128, as it is stored. Sums
-// follow the server: int32 becomes int64 when it must, ints and doubles make
-// doubles, anything and a Decimal128 a Decimal128.
+// A number is a finite int32, int64, double or Decimal128 as it is stored.
+type number struct {
+	raw bson.RawValue
+	i   int64   // of an int
+	f   float64 // of an int or a double
+}
 
-// finite returns the value as a number; false for anything else, NaN and
-// infinities included.
-func finite(value bson.RawValue) (any, bool) {
-	switch value.Type {
-	case bson.TypeInt32:
-		return value.Int32(), true
-	case bson.TypeInt64:
-		return value.Int64(), true
+// finite reads a number; false for anything else, NaN and infinities included.
+func finite(v bson.RawValue) (number, bool) {
+	n := number{raw: v}
+	switch v.Type {
+	case bson.TypeInt32, bson.TypeInt64:
+		n.i = v.AsInt64()
+		n.f = float64(n.i)
 	case bson.TypeDouble:
-		f := value.Double()
-		return f, !math.IsNaN(f) && !math.IsInf(f, 0)
+		n.f = v.Double()
+		return n, !math.IsNaN(n.f) && !math.IsInf(n.f, 0)
 	case bson.TypeDecimal128:
-		d := value.Decimal128()
-		return d, !d.IsNaN() && d.IsInf() == 0
+		d := v.Decimal128()
+		return n, !d.IsNaN() && d.IsInf() == 0
+	default:
+		return n, false
 	}
-	return nil, false
-}
-
-func add(a, b any) any {
-	x, xInt := integer(a)
-	y, yInt := integer(b)
-	switch {
-	case xInt && yInt:
-		sum := x + y
-		if (sum > x) != (y > 0) && y != 0 {
-			return float64(x) + float64(y)
-		}
-		return narrow(sum, a, b)
-	case isDecimal(a) || isDecimal(b):
-		m, e := decimal(a)
-		n, f := decimal(b)
-		if f < e {
-			m, e, n, f = n, f, m, e
-		}
-		n = new(big.Int).Mul(n, pow10(f-e))
-		return toDecimal(n.Add(n, m), e)
-	}
-	return float(a) + float(b)
-}
-
-// square is a double or a Decimal128: squares of ints would soon overflow.
-func square(a any) any {
-	if isDecimal(a) {
-		m, e := decimal(a)
-		return toDecimal(m.Mul(m, m), 2*e)
-	}
-	return float(a) * float(a)
-}
-
-// summand is the number as a sum takes it: an int of which a full bucket could
-// overflow an int64, which the server's $inc refuses, counts as a double.
-func summand(a any, limit int64) any {
-	if x, ok := integer(a); ok && (x > limit || x < -limit) {
-		return float64(x)
-	}
-	return a
+	return n, true
 }
 
 // less compares by value, exactly, whatever the types.
-func less(a, b any) bool {
-	x, xInt := integer(a)
-	y, yInt := integer(b)
-	if xInt && yInt {
-		return x < y
-	}
-	if !isDecimal(a) && !isDecimal(b) && !xInt && !yInt {
-		return float(a) < float(b)
-	}
-	return rational(a).Cmp(rational(b)) < 0
-}
-
-// narrow keeps a result of two int32 an int32 where it fits.
-func narrow(n int64, a, b any) any {
-	_, a32 := a.(int32)
-	_, b32 := b.(int32)
-	if a32 && b32 && n >= math.MinInt32 && n <= math.MaxInt32 {
-		return int32(n)
-	}
-	return n
-}
-
-func integer(a any) (int64, bool) {
-	switch a := a.(type) {
-	case int32:
-		return int64(a), true
-	case int64:
-		return a, true
-	}
-	return 0, false
-}
-
-func isDecimal(a any) bool {
-	_, ok := a.(bson.Decimal128)
-	return ok
-}
-
-func float(a any) float64 {
-	switch a := a.(type) {
-	case int32:
-		return float64(a)
-	case int64:
-		return float64(a)
-	case float64:
-		return a
-	case bson.Decimal128:
-		f, err := strconv.ParseFloat(a.String(), 64)
-		if err == nil || math.IsInf(f, 0) {
-			return f
+func (n number) less(o number) bool {
+	if n.raw.Type == o.raw.Type {
+		switch n.raw.Type {
+		case bson.TypeInt32, bson.TypeInt64:
+			return n.i < o.i
+		case bson.TypeDouble:
+			return n.f < o.f
 		}
 	}
-	return math.NaN()
+	return value.Number(n.raw).Cmp(value.Number(o.raw)) < 0
 }
 
-// decimal is the number as m × 10^e; doubles count with their 15 digits, as on
-// the server.
-func decimal(a any) (m *big.Int, e int) {
-	if n, ok := integer(a); ok {
-		return big.NewInt(n), 0
+// precision holds more than the 34 digits of a Decimal128, also after a difference.
+const precision = 256
+
+// exact is the number with all its digits.
+func (n number) exact() *big.Float {
+	x := new(big.Float).SetPrec(precision)
+	switch n.raw.Type {
+	case bson.TypeDecimal128:
+		x.SetString(n.raw.Decimal128().String())
+	case bson.TypeDouble:
+		x.SetFloat64(n.f)
+	default:
+		x.SetInt64(n.i)
 	}
-	d, ok := a.(bson.Decimal128)
-	if !ok {
-		var err error
-		if d, err = bson.ParseDecimal128(strconv.FormatFloat(float(a), 'E', 14, 64)); err != nil {
-			return new(big.Int), 0
+	return x
+}
+
+// A tally is what a few measurements add to the aggregates of one value.
+type tally struct {
+	limit       int64 // larger ints count as doubles
+	moments     bool
+	count       int32
+	min, max    number
+	first, last sample
+
+	ints     int64
+	doubles  float64
+	decimals *big.Float // nil for none
+	places   int        // of the decimals, behind the point
+	double   bool       // among them
+	long     bool
+
+	total, squares *big.Float // of Moments
+}
+
+type sample struct {
+	time bson.DateTime
+	number
+}
+
+func (s sample) document() bson.D {
+	return bson.D{{Key: timeKey, Value: s.time}, {Key: valueKey, Value: s.raw}}
+}
+
+func (s sample) before(o sample) bool {
+	return s.time < o.time || s.time == o.time && s.less(o.number)
+}
+
+// add keeps ints, doubles and decimals apart, so that each sum is as exact as it can be.
+func (t *tally) add(at bson.DateTime, n number) {
+	s := sample{at, n}
+	if t.count == 0 {
+		t.min, t.max, t.first, t.last = n, n, s, s
+	}
+	t.count++
+	if n.less(t.min) {
+		t.min = n
+	}
+	if t.max.less(n) {
+		t.max = n
+	}
+	if s.before(t.first) {
+		t.first = s
+	}
+	if t.last.before(s) {
+		t.last = s
+	}
+	switch {
+	case n.raw.Type == bson.TypeDecimal128:
+		if t.decimals == nil {
+			t.decimals = new(big.Float).SetPrec(precision)
 		}
-	}
-	m, e, err := d.BigInt()
-	if err != nil {
-		return new(big.Int), 0
-	}
-	return m, e
-}
-
-func rational(a any) *big.Rat {
-	if f, ok := a.(float64); ok {
-		return new(big.Rat).SetFloat64(f)
-	}
-	m, e := decimal(a)
-	if e >= 0 {
-		return new(big.Rat).SetInt(new(big.Int).Mul(m, pow10(e)))
-	}
-	return new(big.Rat).SetFrac(m, pow10(-e))
-}
-
-func pow10(n int) *big.Int {
-	return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil)
-}
-
-// toDecimal rounds m × 10^e to 34 digits, half to even.
-func toDecimal(m *big.Int, e int) any {
-	const digits = 34
-	if extra := len(new(big.Int).Abs(m).String()) - digits; extra > 0 {
-		unit := pow10(extra)
-		half := new(big.Int).Quo(unit, big.NewInt(2))
-		rest := new(big.Int)
-		negative := m.Sign() < 0
-		m, rest = new(big.Int).QuoRem(new(big.Int).Abs(m), unit, rest)
-		if c := rest.Cmp(half); c > 0 || c == 0 && m.Bit(0) == 1 {
-			m.Add(m, big.NewInt(1))
+		t.decimals.Add(t.decimals, n.exact())
+		if _, e, err := n.raw.Decimal128().BigInt(); err == nil {
+			t.places = max(t.places, -e)
 		}
-		if negative {
-			m.Neg(m)
+	case n.raw.Type == bson.TypeDouble || n.i > t.limit || n.i < -t.limit:
+		t.doubles, t.double = t.doubles+n.f, true
+	default:
+		t.ints, t.long = t.ints+n.i, t.long || n.raw.Type == bson.TypeInt64
+	}
+	if t.moments {
+		if t.total == nil {
+			t.total, t.squares = new(big.Float).SetPrec(precision), new(big.Float).SetPrec(precision)
 		}
-		e += extra
+		x := n.exact()
+		t.total.Add(t.total, x)
+		t.squares.Add(t.squares, x.Mul(x, x))
 	}
-	if d, ok := bson.ParseDecimal128FromBigInt(m, e); ok {
-		return d
+}
+
+// sum has the type that the server's own would have: ints make ints, ints and
+// doubles a double, anything and a Decimal128 a Decimal128.
+func (t *tally) sum() any {
+	switch {
+	case t.decimals != nil && t.count == 1:
+		return t.min.raw // with the digits it has
+	case t.decimals != nil:
+		sum := new(big.Float).SetPrec(precision).SetInt64(t.ints)
+		sum.Add(sum, t.decimals)
+		if t.double {
+			return decimal(sum.Add(sum, big.NewFloat(t.doubles)))
+		}
+		if d, err := bson.ParseDecimal128(sum.Text('f', t.places)); err == nil {
+			return d
+		}
+		return decimal(sum)
+	case t.double:
+		return t.doubles + float64(t.ints)
+	case t.long || t.ints > math.MaxInt32 || t.ints < math.MinInt32:
+		return t.ints
 	}
-	f, _ := new(big.Rat).SetInt(m).Float64() // beyond Decimal128's exponents
-	return f * math.Pow10(e)
+	return int32(t.ints)
+}
+
+// decimal rounds to 34 digits; nil is zero.
+func decimal(x *big.Float) bson.Decimal128 {
+	text := "0"
+	if x != nil {
+		text = x.Text('g', 34)
+	}
+	d, err := bson.ParseDecimal128(text)
+	if err != nil { // beyond its exponents
+		d, _ = bson.ParseDecimal128("Infinity")
+	}
+	return d
+}
+
+// stats are the aggregates of the tally.
+func (t *tally) stats() ValueStats {
+	if t.count == 0 {
+		return ValueStats{}
+	}
+	number := func(v any) Number {
+		kind, data, _ := bson.MarshalValue(v)
+		return Number{bson.RawValue{Type: kind, Value: data}}
+	}
+	sample := func(s sample) Sample { return Sample{Time: s.time.Time().UTC(), Value: Number{s.raw}} }
+	return ValueStats{Count: int64(t.count), Sum: number(t.sum()), Min: Number{t.min.raw}, Max: Number{t.max.raw},
+		First: sample(t.first), Last: sample(t.last),
+		Moments: Moments{Sum: number(decimal(t.total)), Squares: number(decimal(t.squares))}}
 }

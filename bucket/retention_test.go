@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -50,23 +52,23 @@ func TestArchive(t *testing.T) {
 	before := stored(t, coll)
 	var progress []int64
 	// 03:59: the window of 03:00 has not ended.
-	result, err := b.Archive(t.Context(), at(3, 59, 0), archive, &bucket.BatchOptions{
-		BatchSize: 4, Progress: func(done int64) { progress = append(progress, done) },
+	result, err := b.Archive(t.Context(), at(3, 59, 0), archive, &mongopatterns.Work{
+		BatchSize: 4, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Done) },
 	})
-	if err != nil || result.Documents != 6 {
+	if err != nil || result.Done != 6 {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	diff(t, []int64{4, 6}, progress)
 	diff(t, before[:6], stored(t, archive)) // moved as they were
 	diff(t, before[6:], stored(t, coll))
-	if again, err := b.Archive(t.Context(), at(3, 59, 0), archive, nil); err != nil || again.Documents != 0 {
+	if again, err := b.Archive(t.Context(), at(3, 59, 0), archive, nil); err != nil || again.Done != 0 {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 
 	// Late data starts the window anew and is archived beside the old.
 	mustAppend(t, b, "s", event{ID: "late", Timestamp: at(1, 59, 0), V: 100})
 	mustAppend(t, b, "s", event{ID: "late 2", Timestamp: at(1, 58, 0), V: 100})
-	if result, err := b.Archive(t.Context(), at(4, 0, 0), archive, nil); err != nil || result.Documents != 3 {
+	if result, err := b.Archive(t.Context(), at(4, 0, 0), archive, nil); err != nil || result.Done != 3 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if got := collect(t, reader.Range(t.Context(), "s", at(1, 0, 0), at(2, 0, 0))); len(got) != 7 || got[6].ID != "late" || got[5].ID != "late 2" {
@@ -89,36 +91,6 @@ func TestArchive(t *testing.T) {
 	}
 	if _, err := b.Archive(t.Context(), day, nil, nil); err == nil {
 		t.Error("archive into nothing")
-	}
-}
-
-// A window of which the archive holds the first bucket gets several late ones,
-// in one batch and in batches of one.
-func TestArchiveSeveralLateBuckets(t *testing.T) {
-	t.Parallel()
-	for _, size := range []int{1, 100} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			t.Parallel()
-			db := mongotest.Database(t)
-			coll, archive := db.Collection("c"), db.Collection("archive")
-			b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), &bucket.Options{MaxCount: 2})
-			reader := newBuckets[string, event](t, archive, bucket.Every(time.Hour), nil)
-			opts := &bucket.BatchOptions{BatchSize: size}
-			want := 0
-			for _, n := range []int{1, 3, 5} {
-				for i := range n {
-					mustAppend(t, b, "s", event{Timestamp: at(1, i, 0), V: float64(i)})
-				}
-				want += n
-				if result, err := b.Archive(t.Context(), at(2, 0, 0), archive, opts); err != nil || result.Documents != int64(n+1)/2 {
-					t.Fatalf("%+v, %v", result, err)
-				}
-				if got := collect(t, reader.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != want || count(t, coll) != 0 {
-					t.Fatalf("%d in the archive, %d buckets left", len(got), count(t, coll))
-				}
-			}
-			mustCheck(t, reader)
-		})
 	}
 }
 
@@ -151,16 +123,16 @@ func TestIncompleteBuckets(t *testing.T) {
 	if got := collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != 5 {
 		t.Errorf("%v", got)
 	}
-	if result, err := b.Repair(t.Context(), nil); err != nil || result.Repaired != 2 {
+	if result, err := b.Repair(t.Context(), nil); err != nil || result.Done != 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	mustCheck(t, b)
-	if result, err := b.DeleteBefore(t.Context(), at(2, 0, 0), nil); err != nil || result.Documents != 6 {
+	if result, err := b.DeleteBefore(t.Context(), at(2, 0, 0), nil); err != nil || result.Done != 6 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	for range 2 { // the second time all collide
 		insert()
-		if result, err := b.Archive(t.Context(), at(2, 0, 0), archive, nil); err != nil || result.Documents != 4 {
+		if result, err := b.Archive(t.Context(), at(2, 0, 0), archive, nil); err != nil || result.Done != 4 {
 			t.Errorf("%+v, %v", result, err)
 		}
 	}
@@ -218,7 +190,7 @@ func TestArchiveUnderLoad(t *testing.T) {
 	writers.Go(func() {
 		for h := range hours {
 			steps <- h
-			if _, err := b.Archive(t.Context(), at(h+1, 0, 0), archive, &bucket.BatchOptions{BatchSize: 1}); err != nil {
+			if _, err := b.Archive(t.Context(), at(h+1, 0, 0), archive, &mongopatterns.Work{BatchSize: 1}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -241,14 +213,14 @@ func TestArchiveResumesAfterCancel(t *testing.T) {
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
 	fillHours(t, b, "s", 6, 2)
 	ctx, cancel := context.WithCancel(t.Context())
-	result, err := b.Archive(ctx, at(23, 0, 0), archive, &bucket.BatchOptions{BatchSize: 2, Progress: func(int64) { cancel() }})
-	if !errors.Is(err, context.Canceled) || result.Documents != 2 {
+	result, err := b.Archive(ctx, at(23, 0, 0), archive, &mongopatterns.Work{BatchSize: 2, Progress: func(mongopatterns.Result) { cancel() }})
+	if !errors.Is(err, context.Canceled) || result.Done != 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if count(t, coll) != 4 || count(t, archive) != 2 {
 		t.Errorf("%d and %d", count(t, coll), count(t, archive))
 	}
-	if result, err := b.Archive(t.Context(), at(23, 0, 0), archive, nil); err != nil || result.Documents != 4 {
+	if result, err := b.Archive(t.Context(), at(23, 0, 0), archive, nil); err != nil || result.Done != 4 {
 		t.Errorf("%+v, %v", result, err)
 	}
 }
@@ -259,18 +231,15 @@ func TestDeleteBefore(t *testing.T) {
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
 	fillHours(t, b, "s", 6, 2)
 	fillHours(t, b, "other", 6, 2)
-	result, err := b.DeleteBefore(t.Context(), at(3, 0, 0), &bucket.BatchOptions{BatchSize: 2, Filter: bson.D{{Key: "series", Value: "s"}}})
-	if err != nil || result.Documents != 3 || count(t, coll) != 9 {
+	result, err := b.DeleteBefore(t.Context(), at(3, 0, 0), &mongopatterns.Work{BatchSize: 2, Filter: bson.D{{Key: "series", Value: "s"}}})
+	if err != nil || result.Done != 3 || count(t, coll) != 9 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if result, err := b.DeleteBefore(t.Context(), at(3, 0, 0).Add(-time.Millisecond), nil); err != nil || result.Documents != 2 {
+	if result, err := b.DeleteBefore(t.Context(), at(3, 0, 0).Add(-time.Millisecond), nil); err != nil || result.Done != 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if got := collect(t, b.Range(t.Context(), "other", time.Time{}, time.Time{})); len(got) != 8 || !got[0].Timestamp.Equal(at(2, 0, 0)) {
 		t.Errorf("%v", got)
-	}
-	if _, err := b.DeleteBefore(t.Context(), day, &bucket.BatchOptions{BatchSize: -1}); err == nil {
-		t.Error("negative batch size")
 	}
 }
 
@@ -301,13 +270,13 @@ func TestAdopt(t *testing.T) {
 	for stop := 2; adopted < 50 && stop < 10; stop++ {
 		ctx, cancel := context.WithCancel(t.Context())
 		batches := 0
-		result, err := b.Adopt(ctx, src, nil, &bucket.AdoptOptions{BatchSize: 7, Progress: func(int64) {
+		result, err := b.Adopt(ctx, src, nil, &mongopatterns.Work{BatchSize: 7, Progress: func(mongopatterns.Result) {
 			if batches++; batches == stop {
 				cancel()
 			}
 		}})
 		cancel()
-		adopted += result.Adopted
+		adopted += result.Done
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
@@ -334,59 +303,29 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []int64{1, 0} {
-		if result, err := b.Adopt(t.Context(), src, nil, nil); err != nil || result.Adopted != want {
+		if result, err := b.Adopt(t.Context(), src, nil, nil); err != nil || result.Done != want {
 			t.Errorf("%+v, %v", result, err)
 		}
 	}
 	check(51)
 
-	// A document that does not fit stops it and is named.
+	// A document that does not fit is named and passed over.
 	if _, err := src.InsertOne(t.Context(), bson.D{{Key: "sensor_id", Value: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Adopt(t.Context(), src, nil, nil); !errors.Is(err, bucket.ErrInvalid) {
-		t.Error(err)
-	}
-	// With a conversion it goes on. With a filter it begins anew.
-	result, err := b.Adopt(t.Context(), src, func(doc bson.Raw) (int, bson.D, error) {
-		return 8, bson.D{{Key: "timestamp", Value: at(20, 0, 0)}, {Key: "temperature", Value: 1}}, nil
-	}, nil)
-	if err != nil || result.Adopted != 1 {
+	result, err := b.Adopt(t.Context(), src, nil, nil)
+	if err != nil || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) {
 		t.Errorf("%+v, %v", result, err)
 	}
+	// With a filter it begins anew.
 	result, err = b.Adopt(t.Context(), src, func(doc bson.Raw) (int, bson.D, error) {
 		return 9, bson.D{{Key: "timestamp", Value: at(20, 0, 0)}, {Key: "temperature", Value: 1}}, nil
-	}, &bucket.AdoptOptions{Filter: bson.D{{Key: "sensor_id", Value: 1}}})
-	if err != nil || result.Adopted != 18 { // 1, 4, …, 49 and the last
+	}, &mongopatterns.Work{Filter: bson.D{{Key: "sensor_id", Value: 1}}})
+	if err != nil || result.Done != 18 { // 1, 4, …, 49 and the last
 		t.Errorf("%+v, %v", result, err)
 	}
 	if got := collect(t, b.Range(t.Context(), 9, time.Time{}, time.Time{})); len(got) != 18 {
 		t.Errorf("%v", got)
-	}
-}
-
-// Each filter and each target has a checkpoint of its own.
-func TestAdoptParts(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	src := db.Collection("readings")
-	for i := range 6 {
-		if _, err := src.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "series", Value: i % 2}, {Key: "timestamp", Value: at(1, i, 0)}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{"c", "d"} {
-		b := newBuckets[int, bson.D](t, db.Collection(name), bucket.Every(time.Hour), nil)
-		for _, want := range []int64{3, 0} {
-			for series := range 2 {
-				result, err := b.Adopt(t.Context(), src, nil, &bucket.AdoptOptions{
-					Filter: bson.D{{Key: "series", Value: series}}, Checkpoints: db.Collection("checkpoints"),
-				})
-				if err != nil || result.Adopted != want {
-					t.Errorf("%s: series %d: %+v, %v", name, series, result, err)
-				}
-			}
-		}
 	}
 }
 
@@ -414,9 +353,9 @@ func TestAdoptIncomplete(t *testing.T) {
 		if _, err := db.Collection("src").InsertOne(t.Context(), append(bson.D{{Key: "_id", Value: "culprit"}}, doc...)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := b.Adopt(t.Context(), db.Collection("src"), nil, nil)
-		if !errors.Is(err, bucket.ErrInvalid) || !strings.Contains(err.Error(), "culprit") || !strings.Contains(err.Error(), missing) {
-			t.Errorf("%s: %v", missing, err)
+		result, err := b.Adopt(t.Context(), db.Collection("src"), nil, nil)
+		if err != nil || result.Failed != 1 || result.Failures[0].ID.StringValue() != "culprit" || !strings.Contains(result.Failures[0].Err.Error(), missing) {
+			t.Errorf("%s: %+v, %v", missing, result, err)
 		}
 		if n := count(t, db.Collection("c")); n != 0 {
 			t.Errorf("%s: %d buckets", missing, n)
@@ -439,7 +378,7 @@ func TestAdoptTwiceAtOnce(t *testing.T) {
 	b := newBuckets[int, bson.D](t, coll, bucket.Every(time.Hour), nil)
 	for range 2 {
 		wait.Go(func() {
-			if _, err := b.Adopt(t.Context(), src, nil, &bucket.AdoptOptions{BatchSize: 5}); err != nil && !errors.Is(err, bucket.ErrConcurrentAdopt) {
+			if _, err := b.Adopt(t.Context(), src, nil, &mongopatterns.Work{BatchSize: 5}); err != nil && !errors.Is(err, bucket.ErrConcurrentAdopt) {
 				t.Error(err)
 			}
 		})
@@ -452,30 +391,6 @@ func TestAdoptTwiceAtOnce(t *testing.T) {
 		t.Errorf("%d measurements", len(got))
 	}
 	mustCheck(t, b)
-}
-
-// One that finds the checkpoint moved by another stores nothing.
-func TestAdoptOvertaken(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	src, coll := db.Collection("readings"), db.Collection("c")
-	for i := range 9 {
-		if _, err := src.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "series", Value: 1}, {Key: "timestamp", Value: at(1, i, 0)}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b := newBuckets[int, bson.D](t, coll, bucket.Every(time.Hour), nil)
-	result, err := b.Adopt(t.Context(), src, nil, &bucket.AdoptOptions{BatchSize: 3, Progress: func(int64) {
-		if other, err := b.Adopt(t.Context(), src, nil, nil); err != nil || other.Adopted != 6 {
-			t.Errorf("%+v, %v", other, err)
-		}
-	}})
-	if !errors.Is(err, bucket.ErrConcurrentAdopt) || result.Adopted != 3 {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if got := collect(t, b.Range(t.Context(), 1, time.Time{}, time.Time{})); len(got) != 9 {
-		t.Errorf("%d measurements", len(got))
-	}
 }
 
 // With IDs what was appended before is not adopted again.
@@ -495,7 +410,7 @@ func TestAdoptKnownIDs(t *testing.T) {
 		}
 	}
 	result, err := b.Adopt(t.Context(), src, nil, nil)
-	if err != nil || result.Adopted != 4 || result.Duplicates != 6 {
+	if err != nil || result.Done != 4 || result.Skipped != 6 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	mustCheck(t, b)
@@ -519,45 +434,46 @@ func TestCheckAndRepair(t *testing.T) {
 	damage(0, bson.D{{Key: "$set", Value: bson.D{{Key: "count", Value: 9}, {Key: "end", Value: day}, {Key: "bytes", Value: 1}}}})
 	damage(1, bson.D{{Key: "$unset", Value: bson.D{{Key: "agg", Value: ""}}}})
 	damage(2, bson.D{{Key: "$set", Value: bson.D{{Key: "agg.sum", Value: nan()}, {Key: "agg.max", Value: 1e9}, {Key: "agg.n", Value: 5},
-		{Key: "agg.first.value", Value: -7.0}, {Key: "agg.squares", Value: 1.0}}}})
+		{Key: "agg.first.value", Value: -7.0}, {Key: "agg.moments.squares", Value: 1.0}}}})
 	damage(3, bson.D{{Key: "$push", Value: bson.D{{Key: "measurements", Value: bson.D{
 		{Key: "$each", Value: bson.A{event{ID: "3-0", Timestamp: at(5, 0, 0), V: 1}}}}}}}})
 	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: at(7, 30, 0)}, {Key: "measurements", Value: bson.A{}},
-		{Key: "count", Value: 0}, {Key: "bytes", Value: 0}, {Key: "agg", Value: bson.D{{Key: "sum", Value: 0}, {Key: "squares", Value: 0}, {Key: "n", Value: 0}}}}); err != nil {
+		{Key: "count", Value: 0}, {Key: "bytes", Value: 0}, {Key: "agg", Value: bson.D{{Key: "sum", Value: 0}, {Key: "moments", Value: bson.D{{Key: "sum", Value: 0}, {Key: "squares", Value: 0}}}, {Key: "n", Value: 0}}}}); err != nil {
 		t.Fatal(err)
 	}
+	hours := map[string]int{}
+	for _, doc := range aggregate[bson.Raw](t, coll, mongo.Pipeline{}) {
+		hours[doc.Lookup("_id").String()] = doc.Lookup("start").Time().UTC().Hour()
+	}
 	problems := map[string]int{}
-	kinds := map[bucket.ProblemKind]int{}
-	for _, p := range collect(t, b.Check(t.Context())) {
-		if p.Series.StringValue() != "s" || p.String() == "" {
-			t.Errorf("%v", p)
-		}
+	kinds := map[mongopatterns.ProblemKind]int{}
+	for _, p := range collect(t, b.Check(t.Context(), nil)) {
 		kinds[p.Kind]++
-		problems[fmt.Sprintf("%d %s", p.Start.Hour(), p.Field)]++
+		problems[fmt.Sprintf("%d %s", hours[p.ID.String()], p.Field)]++
 	}
 	want := map[string]int{
 		"0 count": 1, "0 end": 1, "0 bytes": 1,
-		"1 agg.sum": 1, "1 agg.min": 1, "1 agg.max": 1, "1 agg.first": 1, "1 agg.last": 1, "1 agg.squares": 1, "1 agg.n": 1,
-		"2 agg.sum": 1, "2 agg.max": 1, "2 agg.n": 1, "2 agg.first": 1, "2 agg.squares": 1,
-		"3 count": 1, "3 bytes": 1, "3 agg.sum": 1, "3 agg.min": 1, "3 agg.last": 1, "3 agg.squares": 1, "3 agg.n": 1,
+		"1 agg.sum": 1, "1 agg.min": 1, "1 agg.max": 1, "1 agg.first": 1, "1 agg.last": 1, "1 agg.moments.sum": 1, "1 agg.moments.squares": 1, "1 agg.n": 1,
+		"2 agg.sum": 1, "2 agg.max": 1, "2 agg.n": 1, "2 agg.first": 1, "2 agg.moments.squares": 1,
+		"3 count": 1, "3 bytes": 1, "3 agg.sum": 1, "3 agg.min": 1, "3 agg.last": 1, "3 agg.moments.sum": 1, "3 agg.moments.squares": 1, "3 agg.n": 1,
 		"3 measurements.id": 1, "3 measurements.timestamp": 1,
 		"7 start": 1,
 	}
 	diff(t, want, problems)
-	diff(t, map[bucket.ProblemKind]int{bucket.WrongAggregate: 22, bucket.OutsideWindow: 2, bucket.DuplicateID: 1}, kinds)
+	diff(t, map[mongopatterns.ProblemKind]int{bucket.WrongAggregate: 24, bucket.OutsideWindow: 1, bucket.BadStart: 1, bucket.DuplicateID: 1}, kinds)
 
 	var progress []int64
-	result, err := b.Repair(t.Context(), &bucket.RepairOptions{BatchSize: 3, Progress: func(n int64) { progress = append(progress, n) }})
-	if err != nil || result != (bucket.RepairResult{Examined: 5, Repaired: 4, Remaining: 3}) {
+	result, err := b.Repair(t.Context(), &mongopatterns.Work{BatchSize: 3, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Done) }})
+	if err != nil || !cmp.Equal(result, mongopatterns.Result{Examined: 5, Done: 4, Remaining: 3}) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	diff(t, []int64{3, 4}, progress)
-	left := map[bucket.ProblemKind]int{}
-	for _, p := range collect(t, b.Check(t.Context())) {
+	left := map[mongopatterns.ProblemKind]int{}
+	for _, p := range collect(t, b.Check(t.Context(), nil)) {
 		left[p.Kind]++
 	}
-	diff(t, map[bucket.ProblemKind]int{bucket.OutsideWindow: 2, bucket.DuplicateID: 1}, left)
-	for range b.Check(t.Context()) {
+	diff(t, map[mongopatterns.ProblemKind]int{bucket.OutsideWindow: 1, bucket.BadStart: 1, bucket.DuplicateID: 1}, left)
+	for range b.Check(t.Context(), nil) {
 		break // closes the cursor
 	}
 }
@@ -576,7 +492,7 @@ func TestCheckTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	problems := collect(t, b.Check(t.Context()))
+	problems := collect(t, b.Check(t.Context(), nil))
 	for _, p := range problems {
 		if p.Kind != bucket.OutsideWindow || p.Field != "measurements.timestamp" {
 			t.Errorf("%v", p)
@@ -607,7 +523,7 @@ func TestCheckRounding(t *testing.T) {
 	if _, err := coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$inc", Value: bson.D{{Key: "agg.sum", Value: 1e-4}}}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(collect(t, b.Check(t.Context()))); n != 1 {
+	if n := len(collect(t, b.Check(t.Context(), nil))); n != 1 {
 		t.Errorf("%d problems", n)
 	}
 }

@@ -12,37 +12,34 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // SlotOptions names the fields of a document of slots. The zero value stores
 // {series, start, data: {hour: {minute: measurement}}}. All fields are plain names.
 type SlotOptions struct {
-	// SeriesField holds the key of the series. Default "series".
-	SeriesField string
-	// StartField holds the window's first instant. Default "start".
-	StartField string
-	// EndField holds the window's last millisecond, or with ExclusiveEnd the
-	// start of the next window. Default "": not stored.
-	EndField     string
-	ExclusiveEnd bool
+	// SeriesField, StartField, EndField, EndTime, Metadata, RetentionIndex,
+	// Registry and BSON are as in Options, with the same defaults.
+	SeriesField    string
+	StartField     string
+	EndField       string
+	EndTime        EndTime
+	Metadata       func(series any, start time.Time) bson.D
+	RetentionIndex bool
+	Registry       *bson.Registry
+	BSON           *options.BSONOptions
 	// DataField holds the slots. Default "data".
 	DataField string
 	// Levels are the lengths that the levels of DataField count, from the
 	// outside: one to three, each a whole multiple of the next. The last one is
 	// the length of a slot. Default time.Hour, time.Minute.
 	Levels []time.Duration
-	// Metadata returns further fields for the first write of a document, not of
-	// the names above. Default nil: none.
-	Metadata func(series any, start time.Time) bson.D
-	// RetentionIndex adds {start: 1} to Indexes, which Archive and DeleteBefore
-	// over all series scan instead of the collection. Default false.
-	RetentionIndex bool
-	// Registry encodes series. Give the client's own registry if it has one; it
-	// encodes the measurements. Default nil: the driver's.
-	Registry *bson.Registry
 }
 
 // Slots stores at most one measurement M of a series S in each slot of time,
@@ -51,8 +48,13 @@ type SlotOptions struct {
 // Slots count the time elapsed since the window began, not the hour on the wall:
 // where the clock is set back, a day has an hour "24", and where it is set
 // forward, "22" is its last.
-type Slots[S, M any] struct {
-	layout
+type Slots[S, M any] struct{ core *grid }
+
+var _ mongopatterns.Checker = (*Slots[string, bson.D])(nil)
+
+// grid is the layout of Slots, on BSON.
+type grid struct {
+	frame
 	data   string
 	levels []time.Duration
 }
@@ -63,287 +65,272 @@ type Slot[M any] struct {
 	Value M         `json:"value"`
 }
 
-// slotRetries is how often a write that made a document at the same time as
-// another writer is tried again; the document is there the next time.
-const slotRetries = 8
-
 // NewSlots returns Slots over coll. It does no I/O; opts may be nil. M may be
 // anything that encodes to a BSON value but null, a plain number included.
-func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions) (*Slots[S, M], error) {
+func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions) (s *Slots[S, M], err error) {
+	defer fault.In(&err, "bucket: new slots")
 	var o SlotOptions
 	if opts != nil {
 		o = *opts
 	}
-	setDefault(&o.SeriesField, "series")
-	setDefault(&o.StartField, "start")
-	setDefault(&o.DataField, "data")
-	if len(o.Levels) == 0 {
-		o.Levels = []time.Duration{time.Hour, time.Minute}
+	g := &grid{frame: frame{coll: coll, window: window, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
+		endAt: o.EndTime, metadata: o.Metadata, byStart: o.RetentionIndex},
+		levels: append([]time.Duration(nil), o.Levels...)}
+	if len(g.levels) == 0 {
+		g.levels = []time.Duration{time.Hour, time.Minute}
 	}
-	if err := o.check(); err != nil {
-		return nil, fmt.Errorf("bucket: %w", err)
-	}
-	l, err := newLayout(coll, window, o.Registry)
-	if err != nil {
+	if err := g.check(
+		config.Name("SlotOptions.SeriesField", &o.SeriesField, "series"),
+		config.Name("SlotOptions.StartField", &o.StartField, "start"),
+		config.Name("SlotOptions.EndField", &o.EndField, ""),
+		config.Name("SlotOptions.DataField", &o.DataField, "data"),
+		config.Check("SlotOptions.Levels", func() error { return checkLevels(g.levels) }),
+	); err != nil {
 		return nil, err
 	}
-	l.series, l.start, l.end, l.exclusiveEnd = o.SeriesField, o.StartField, o.EndField, o.ExclusiveEnd
-	l.metadata, l.retentionIndex = o.Metadata, o.RetentionIndex
-	l.taken = []string{"_id", o.SeriesField, o.StartField, o.EndField, o.DataField}
-	return &Slots[S, M]{layout: l, data: o.DataField, levels: append([]time.Duration(nil), o.Levels...)}, nil
+	g.series, g.start, g.end, g.data = o.SeriesField, o.StartField, o.EndField, o.DataField
+	g.taken = map[string]bool{"_id": true, g.series: true, g.start: true, g.end: true, g.data: true}
+	return &Slots[S, M]{g}, nil
 }
 
-func (o *SlotOptions) check() error {
-	names := []string{"_id", "_id"}
-	for _, f := range []struct{ option, name string }{
-		{"SlotOptions.SeriesField", o.SeriesField}, {"SlotOptions.StartField", o.StartField},
-		{"SlotOptions.DataField", o.DataField}, {"SlotOptions.EndField", o.EndField},
-	} {
-		if f.name == "" {
-			continue // EndField
-		}
-		if err := fieldpath.CheckName(f.option, f.name); err != nil {
-			return err
-		}
-		names = append(names, f.option, f.name)
+func checkLevels(levels []time.Duration) error {
+	if len(levels) > 3 {
+		return errors.New("more than three")
 	}
-	if err := fieldpath.CheckDisjoint(names...); err != nil {
-		return err
-	}
-	if len(o.Levels) > 3 {
-		return errors.New("SlotOptions.Levels: more than three")
-	}
-	for i, level := range o.Levels {
+	for i, level := range levels {
 		if level <= 0 || level%time.Millisecond != 0 {
-			return fmt.Errorf("SlotOptions.Levels[%d]: not a positive number of milliseconds", i)
+			return fmt.Errorf("%v is not a positive number of milliseconds", level)
 		}
-		if i > 0 && (o.Levels[i-1]%level != 0 || o.Levels[i-1] == level) {
-			return fmt.Errorf("SlotOptions.Levels[%d]: %v is no whole multiple of %v", i-1, o.Levels[i-1], level)
+		if i > 0 && (levels[i-1]%level != 0 || levels[i-1] == level) {
+			return fmt.Errorf("%v is no whole multiple of %v", levels[i-1], level)
 		}
 	}
 	return nil
 }
 
-// Indexes returns the index Slots uses besides _id: {series: 1, start: 1}; with
-// SlotOptions.RetentionIndex also {start: 1}.
-func (s *Slots[S, M]) Indexes() []mongo.IndexModel { return s.layout.indexes() }
+// Indexes returns the index Slots uses besides _id, the unique {series: 1, start:
+// 1}; with SlotOptions.RetentionIndex also {start: 1}.
+func (s *Slots[S, M]) Indexes() map[string][]mongo.IndexModel {
+	return s.core.indexes(mongo.IndexModel{Keys: s.core.shardKey(), Options: options.Index().SetUnique(true)})
+}
 
 // EnsureIndexes creates the Indexes that are missing. An index on the same keys
 // with other options is ErrIndexConflict; nothing is dropped.
 //
 // Cost: 1 round trip if they are all there, else 2.
-func (s *Slots[S, M]) EnsureIndexes(ctx context.Context) error {
-	return ensureIndexes(ctx, s.coll, s.Indexes())
+func (s *Slots[S, M]) EnsureIndexes(ctx context.Context) (err error) {
+	defer fault.In(&err, "bucket: ensure indexes")
+	return indexes.EnsureAll(ctx, s.core.coll.Database(), s.Indexes())
+}
+
+// ShardKey returns the recommended shard key, {series: 1, start: 1}, on which every
+// write of one document filters.
+func (s *Slots[S, M]) ShardKey() map[string]bson.D {
+	return map[string]bson.D{s.core.coll.Name(): s.core.shardKey()}
 }
 
 // Filter selects the documents that can hold slots of series from from until
 // before to; a zero time is no limit. It uses the index {series, start}.
-func (s *Slots[S, M]) Filter(series S, from, to time.Time) bson.D { return s.filter(series, from, to) }
+func (s *Slots[S, M]) Filter(series S, from, to time.Time) bson.D {
+	return s.core.filter(series, from, to)
+}
 
 // Path is the field of the slot that holds t, in the document of its window:
 // "data.15.4".
-func (s *Slots[S, M]) Path(t time.Time) string {
-	start, _ := s.window.Bounds(t)
+func (s *Slots[S, M]) Path(t time.Time) string { return s.core.path(t) }
+
+func (g *grid) path(t time.Time) string {
+	start, _ := g.window.Bounds(t)
 	offset := t.Sub(start)
-	path := s.data
-	for _, level := range s.levels {
+	path := g.data
+	for _, level := range g.levels {
 		path += "." + strconv.FormatInt(int64(offset/level), 10)
 		offset %= level
 	}
 	return path
 }
 
-// Set stores m in the slot that holds t, in place of what is there.
+// Set stores m in the slot that holds t, in place of what is there. It can be
+// repeated.
 //
 // Cost: 1 round trip, 1 document written; index {series, start}, 1 key. One
 // more when another writer makes the document at the same moment.
-func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) error {
-	p, err := s.place(series, t)
-	if err != nil {
-		return fmt.Errorf("bucket: set: %w", err)
+func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err error) {
+	defer fault.In(&err, "bucket: set")
+	var one batch
+	if _, err := s.core.add(&one, series, t, m); err != nil {
+		return err
 	}
-	filter, update, err := s.upsert(p, series, bson.D{{Key: s.Path(t), Value: m}})
-	if err != nil {
-		return fmt.Errorf("bucket: set: %w", err)
-	}
-	for attempt := 0; ; attempt++ {
-		_, err := s.coll.UpdateOne(ctx, filter, update, options.UpdateOne().SetUpsert(true))
-		switch {
-		case err == nil:
-			return nil
-		case txn.Running(ctx) || !mongo.IsDuplicateKeyError(err):
-			return fmt.Errorf("bucket: set: %w", err)
-		case attempt >= slotRetries:
-			return fmt.Errorf("bucket: set: %w: %w", ErrContended, err)
-		}
-	}
+	_, err = s.core.write(ctx, one.groups, false)
+	return err
 }
 
-// upsert sets slots in the document of a place. It is found by series and
-// start, so that documents with any _id serve; a new one gets an _id that keeps
-// a second writer from making another.
-func (s *Slots[S, M]) upsert(p place, series S, slots bson.D) (filter, update bson.D, err error) {
-	created, err := s.created(p, series)
-	if err != nil {
-		return nil, nil, err
-	}
-	return s.within(p), bson.D{
-		{Key: "$set", Value: slots},
-		{Key: "$setOnInsert", Value: append(bson.D{{Key: "_id", Value: s.id(p, -1)}}, created...)},
-	}, nil
-}
-
-// SetMany sets slots of any series in any order, BatchSize at a time in one
-// unordered bulkWrite; of several for one slot the last one stays. It can be
-// given the same input again. A series or time that cannot be stored stops it
-// with an ErrInvalid that names the index in the input: the batches before its
-// own are stored then. nil is no slots.
+// SetMany sets slots of any series in any order, Work.BatchSize at a time (10,000 by
+// default, no more than Work.BatchBytes) in one unordered bulk write; of several for
+// one slot in a batch the last one stays. nil is no slots. It can be given the same
+// input again. The Result is as that of AppendMany: a slot that cannot be stored
+// ends the call after those before it.
 //
-// Cost: 1 round trip and 1 document written per document for each batch; index
+// Cost: 1 round trip a batch and 1 document written per document in it; index
 // {series, start}, 1 key each. One more for a batch when another writer makes
 // one of its documents at the same moment.
-func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], opts *BatchOptions) error {
-	o, err := opts.withDefaults(defaultBatchSize)
-	if err != nil {
-		return fmt.Errorf("bucket: set many: %w", err)
-	}
-	if slots == nil {
-		return nil
-	}
-	type document struct {
-		place  place
-		series S
-		slots  bson.D
-		index  map[string]int
-	}
-	var done int64
-	var pending int
-	var order []*document
-	documents := map[string]*document{}
-	flush := func() error {
-		var models []mongo.WriteModel
-		for _, d := range order {
-			filter, update, err := s.upsert(d.place, d.series, d.slots)
-			if err != nil {
-				return err
-			}
-			models = append(models, mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(filter).SetUpdate(update))
-		}
-		for attempt := 0; len(models) > 0; attempt++ {
-			_, err := s.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-			failed, fatal := failures(err)
-			switch {
-			case fatal != nil:
-				return fatal
-			case err != nil && txn.Running(ctx):
-				return err
-			case err != nil && attempt >= slotRetries:
-				return fmt.Errorf("%w: %w", ErrContended, err)
-			}
-			var again []mongo.WriteModel
-			for i, model := range models {
-				if failed[i] {
-					again = append(again, model)
-				}
-			}
-			models = again
-		}
-		done += int64(pending)
-		o.Progress(done)
-		pending, order = 0, nil
-		clear(documents)
-		return nil
-	}
-	index := -1
-	for series, slot := range slots {
-		index++
-		p, err := s.place(series, slot.Time)
-		if err != nil {
-			return fmt.Errorf("bucket: set many: item %d: %w", index, err)
-		}
-		d := documents[p.key]
-		if d == nil {
-			d = &document{place: p, series: series, index: map[string]int{}}
-			documents[p.key] = d
-			order = append(order, d)
-		}
-		path := s.Path(slot.Time)
-		if i, ok := d.index[path]; ok {
-			d.slots[i].Value = slot.Value
-		} else {
-			d.index[path] = len(d.slots)
-			d.slots = append(d.slots, bson.E{Key: path, Value: slot.Value})
-		}
-		if pending++; pending < o.BatchSize {
-			continue
-		}
-		if err := flush(); err != nil {
-			return fmt.Errorf("bucket: set many: %w", err)
-		}
-	}
-	if pending > 0 {
-		if err := flush(); err != nil {
-			return fmt.Errorf("bucket: set many: %w", err)
-		}
-	}
-	return nil
-}
-
-// Unset empties the slot that holds t; ErrNotFound if it is empty.
-//
-// Cost: 1 round trip, 1 document written; index {series, start}, 1 key.
-func (s *Slots[S, M]) Unset(ctx context.Context, series S, t time.Time) error {
-	p, err := s.place(series, t)
-	if err != nil {
-		return fmt.Errorf("bucket: unset: %w", err)
-	}
-	path := s.Path(t)
-	result, err := s.coll.UpdateOne(ctx,
-		append(s.within(p), bson.E{Key: path, Value: bson.D{{Key: "$exists", Value: true}}}),
-		bson.D{{Key: "$unset", Value: bson.D{{Key: path, Value: ""}}}})
-	if err == nil && result.MatchedCount == 0 {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return fmt.Errorf("bucket: unset: %s: %w", s.slot(series, t), err)
-	}
-	return nil
-}
-
-// slot names a slot in messages.
-func (s *Slots[S, M]) slot(series S, t time.Time) string {
-	return fmt.Sprintf("series %s, time %s", s.text(series), t.UTC().Format(time.RFC3339Nano))
-}
-
-// Archive is Archive of Buckets; of a window that target holds already, the
-// slots that were set later replace the archived ones.
-//
-// Cost: as Archive of Buckets; 1 more for each document of a window that target
-// holds already.
-func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, opts *BatchOptions) (RetentionResult, error) {
-	return s.archive(ctx, before, target, opts, func(ctx context.Context, target *mongo.Collection, doc bson.Raw) error {
-		slots := flatten(rawvalue.Lookup(doc, s.data), s.data, len(s.levels))
-		if len(slots) == 0 {
-			return nil
-		}
-		result, err := target.UpdateOne(ctx, s.itself(doc), bson.D{{Key: "$set", Value: slots}})
-		if err == nil && result.MatchedCount != 1 {
-			return fmt.Errorf("target holds the _id %s in another series or window", rawvalue.Text(doc.Lookup("_id")))
-		}
-		return err
+func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "bucket: set many")
+	var pending batch
+	return s.core.feed(untyped(slots), work, func(series, v any) (int, error) {
+		slot := v.(Slot[M])
+		return s.core.add(&pending, series, slot.Time, slot.Value)
+	}, func(dry bool) (mongopatterns.Result, error) {
+		groups := pending.groups
+		pending = batch{}
+		return s.core.write(ctx, groups, dry)
 	})
 }
 
-// flatten lists the values some levels down by their paths.
-func flatten(value bson.RawValue, path string, levels int) bson.D {
-	doc, ok := value.DocumentOK()
-	if levels == 0 || !ok {
-		return bson.D{{Key: path, Value: value}}
+// add puts a slot into the document of its place, in place of an earlier one.
+func (g *grid) add(b *batch, series any, t time.Time, m any) (int, error) {
+	d, err := g.group(b, series, t)
+	if err != nil {
+		return 0, err
 	}
+	raw, err := g.codec.Value(m)
+	if err != nil {
+		return 0, err
+	}
+	path := g.path(t)
+	i, ok := d.index[path]
+	if !ok {
+		i = len(d.slots)
+		d.index[path], d.slots = i, append(d.slots, bson.E{Key: path})
+	}
+	d.slots[i].Value = raw
+	d.count++
+	return len(raw.Value), nil
+}
+
+// write upserts the documents of a batch. They are found by series and start, so that
+// documents with any _id serve; a new one gets an _id that keeps a second writer from
+// making another.
+func (g *grid) write(ctx context.Context, groups []*group, dry bool) (mongopatterns.Result, error) {
+	var result mongopatterns.Result
+	var statements []statement
+	for _, d := range groups {
+		id := bson.D{{Key: g.series, Value: d.place.series}, {Key: g.start, Value: d.place.start}}
+		statements = append(statements, statement{items: int(d.count), id: id,
+			model: mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.within(d.place)).SetUpdate(bson.D{
+				{Key: "$set", Value: d.slots}, {Key: "$setOnInsert", Value: append(bson.D{{Key: "_id", Value: id}}, d.created...)}})})
+		if dry {
+			result.Done += d.count
+		}
+	}
+	if dry {
+		return result, nil
+	}
+	for attempt := 0; len(statements) > 0; attempt++ {
+		var again []statement
+		repeat, fatal := g.send(ctx, statements, &result, func(i int, err error) bool {
+			if !mongo.IsDuplicateKeyError(err) {
+				return false
+			}
+			again = append(again, statements[i])
+			return true
+		})
+		if fatal != nil {
+			return result, fatal
+		}
+		if repeat != nil && (txn.Running(ctx) || attempt >= maxAttempts) {
+			return result, gaveUp(repeat)
+		}
+		statements = again
+	}
+	return result, nil
+}
+
+// Delete empties the slot that holds t; ErrNotFound if it is empty: so it is when
+// a deletion whose answer was lost is repeated.
+//
+// Cost: 1 round trip, 1 document written; index {series, start}, 1 key.
+func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err error) {
+	defer fault.In(&err, "bucket: delete")
+	g := s.core
+	p, err := g.place(series, t)
+	if err != nil {
+		return err
+	}
+	path := g.path(t)
+	result, err := g.coll.UpdateOne(ctx,
+		append(g.within(p), bson.E{Key: path, Value: bson.D{{Key: "$exists", Value: true}}}),
+		bson.D{{Key: "$unset", Value: bson.D{{Key: path, Value: ""}}}})
+	if err == nil && result.MatchedCount == 0 {
+		err = mongopatterns.ErrNotFound
+	}
+	if err != nil {
+		return slotError(p.series, t, err)
+	}
+	return nil
+}
+
+func slotError(series bson.RawValue, t time.Time, err error) error {
+	return fmt.Errorf("series %s, time %s: %w", value.Text(series), t.UTC().Format(time.RFC3339Nano), err)
+}
+
+// Archive is Archive of Buckets; of a window that target holds already, the
+// slots that were set later replace the archived ones. target needs the indexes of a
+// second Slots over it.
+//
+// Cost: as Archive of Buckets; 1 more for each batch with windows that target
+// holds already.
+func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "bucket: archive")
+	return s.core.archive(ctx, before, target, work, true, s.core.overwrite)
+}
+
+// DeleteBefore is DeleteBefore of Buckets.
+//
+// Cost: as there.
+func (s *Slots[S, M]) DeleteBefore(ctx context.Context, before time.Time, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "bucket: delete before")
+	return s.core.deleteBefore(ctx, before, work)
+}
+
+// overwrite sets the slots of documents whose window is there already.
+func (g *grid) overwrite(docs, there []bson.Raw) (inserts []any, updates []mongo.WriteModel) {
+	taken := map[string]bson.Raw{}
+	key := func(doc bson.Raw) string {
+		return placeKey(value.Lookup(doc, g.series), dateOf(value.Lookup(doc, g.start)))
+	}
+	for _, doc := range there {
+		taken[key(doc)] = doc
+	}
+	for _, doc := range docs {
+		held, ok := taken[key(doc)]
+		if !ok {
+			inserts = append(inserts, doc)
+		} else if slots := g.flatten(doc); len(slots) > 0 {
+			updates = append(updates, mongo.NewUpdateOneModel().SetFilter(g.itself(held)).
+				SetUpdate(bson.D{{Key: "$set", Value: slots}}))
+		}
+	}
+	return inserts, updates
+}
+
+// flatten lists the slots of a document by their paths.
+func (g *grid) flatten(doc bson.Raw) bson.D {
 	var out bson.D
-	elements, _ := doc.Elements()
-	for _, element := range elements {
-		out = append(out, flatten(element.Value(), path+"."+element.Key(), levels-1)...)
+	var add func(v bson.RawValue, path string, levels int)
+	add = func(v bson.RawValue, path string, levels int) {
+		inner, ok := v.DocumentOK()
+		if levels == 0 || !ok {
+			out = append(out, bson.E{Key: path, Value: v})
+			return
+		}
+		elements, _ := inner.Elements()
+		for _, e := range elements {
+			add(e.Value(), path+"."+e.Key(), levels-1)
+		}
+	}
+	if data := value.Lookup(doc, g.data); data.Type != 0 {
+		add(data, g.data, len(g.levels))
 	}
 	return out
 }

@@ -1,8 +1,8 @@
 package bucket
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -11,10 +11,13 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // maxPaths is the longest projection of single slots; beyond it whole documents
@@ -24,23 +27,43 @@ const maxPaths = 500
 // Get returns the measurement in the slot that holds t; ErrNotFound if it is
 // empty. Only the slot leaves the server.
 //
-// Cost: 1 round trip; index {series, start}, 1 key.
-func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (M, error) {
-	var slot struct {
-		M *M `bson:"m"`
+// Cost: 1 round trip; index {series, start}, 1 key. No document of the window: 1
+// more, which tells it from times that are stored as strings.
+func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err error) {
+	defer fault.In(&err, "bucket: get")
+	g := s.core
+	raw, err := g.seriesOf(series)
+	if err != nil {
+		return m, err
 	}
-	start, _ := s.window.Bounds(t)
-	filter := bson.D{{Key: s.series, Value: s.equal(series)}, {Key: s.start, Value: start}}
-	err := s.coll.FindOne(ctx, filter, options.FindOne().
-		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "m", Value: "$" + s.Path(t)}})).Decode(&slot)
-	if errors.Is(err, mongo.ErrNoDocuments) || err == nil && slot.M == nil {
-		err = ErrNotFound
+	doc, err := first(find(ctx, g.coll, g.within(g.placeOf(raw, t)), options.Find().SetLimit(1).
+		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "m", Value: expr.Field(g.path(t))}})))
+	v := value.Lookup(doc, "m")
+	if err == nil && doc == nil {
+		err = g.misfiled(ctx, raw)
+	}
+	if err == nil && (v.Type == 0 || v.Type == bson.TypeNull) {
+		err = mongopatterns.ErrNotFound
 	}
 	if err != nil {
-		var zero M
-		return zero, fmt.Errorf("bucket: get: %s: %w", s.slot(series, t), err)
+		return m, slotError(raw, t, err)
 	}
-	return *slot.M, nil
+	return codec.DecodeValue[M](g.codec, v)
+}
+
+// misfiled is the error of a series whose times are strings: no range of dates finds
+// them.
+func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
+	doc, err := first(find(ctx, g.coll, bson.D{{Key: g.series, Value: value.Equal(series)}, {Key: g.start, Value: bson.D{{Key: "$type", Value: "string"}}}},
+		options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.start, Value: 1}})))
+	if err != nil || doc == nil {
+		return err
+	}
+	return fault.Of(doc.Lookup("_id"), g.noDate(value.Lookup(doc, g.start)))
+}
+
+func (g *grid) noDate(start bson.RawValue) error {
+	return fmt.Errorf("%s is %s, not a date (Adopt converts strings)", g.start, value.Text(start))
 }
 
 // Range returns the slots of series that begin from from until before to, in
@@ -49,60 +72,106 @@ func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (M, error)
 //
 // Cost: 1 round trip, further ones for what exceeds the server's first batch
 // (101 documents or 16 MiB); index {series, start}, no sort on the server; 1 key
-// and 1 document per window.
+// and 1 document per window. No document: 1 more, as for Get.
 func (s *Slots[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[Slot[M], error] {
-	return func(yield func(Slot[M], error) bool) {
-		cursor, err := s.coll.Aggregate(ctx, mongo.Pipeline{
-			{{Key: "$match", Value: s.filter(series, from, to)}},
-			{{Key: "$sort", Value: bson.D{{Key: s.start, Value: 1}}}},
-			{{Key: "$project", Value: s.Projection(from, to)}},
-			{{Key: "$project", Value: s.renamed()}},
-		})
-		if err != nil {
-			yield(Slot[M]{}, fmt.Errorf("bucket: range: %w", err))
-			return
-		}
-		defer cursor.Close(context.WithoutCancel(ctx))
-		for cursor.Next(ctx) {
-			slots, err := s.slots(cursor.Decode)
+	return fault.Seq("bucket: range", func(yield func(Slot[M], error) bool) {
+		for slots, err := range s.core.slots(ctx, series, from, to) {
+			var out []Slot[M]
+			if err == nil {
+				out, err = slotsOf[M](s.core, slots)
+			}
 			if err != nil {
-				yield(Slot[M]{}, fmt.Errorf("bucket: range: document that starts %s: %w", rawvalue.Text(rawvalue.Lookup(cursor.Current, "s")), err))
+				yield(Slot[M]{}, err)
 				return
 			}
-			for _, slot := range slots {
-				if !from.IsZero() && slot.Time.Before(from) || !to.IsZero() && !slot.Time.Before(to) {
-					continue
-				}
+			for _, slot := range out {
 				if !yield(slot, nil) {
 					return
 				}
 			}
 		}
-		if err := cursor.Err(); err != nil {
-			yield(Slot[M]{}, fmt.Errorf("bucket: range: %w", err))
+	})
+}
+
+// A rawSlot is a slot as it is stored.
+type rawSlot struct {
+	at  int64
+	raw bson.RawValue
+}
+
+// slotsOf decodes slots of one document.
+func slotsOf[M any](g *grid, slots []rawSlot) ([]Slot[M], error) {
+	all, err := codec.DecodeValue[[]M](g.codec, arrayOf(len(slots), func(i int) bson.RawValue { return slots[i].raw }))
+	out := make([]Slot[M], len(all))
+	for i, m := range all {
+		out[i] = Slot[M]{Time: time.UnixMilli(slots[i].at).UTC(), Value: m}
+	}
+	if err != nil {
+		err = fmt.Errorf("slots from %s on: %w", time.UnixMilli(slots[0].at).UTC().Format(time.RFC3339), err)
+	}
+	return out, err
+}
+
+// slots reads a range, document by document.
+func (g *grid) slots(ctx context.Context, series any, from, to time.Time) iter.Seq2[[]rawSlot, error] {
+	return func(yield func([]rawSlot, error) bool) {
+		raw, err := g.seriesOf(series)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		first, last := int64(math.MinInt64), int64(math.MaxInt64)
+		if !from.IsZero() {
+			first = ceil(from).UnixMilli()
+		}
+		if !to.IsZero() {
+			last = ceil(to).UnixMilli()
+		}
+		found := false
+		for doc, err := range find(ctx, g.coll, g.filter(raw, from, to), options.Find().
+			SetSort(bson.D{{Key: g.start, Value: 1}}).SetProjection(g.projection(from, to))) {
+			found = true
+			var slots []rawSlot
+			if err == nil {
+				slots, err = g.slotsIn(doc)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			slots = slices.DeleteFunc(slots, func(s rawSlot) bool { return s.at < first || s.at >= last })
+			if len(slots) > 0 && !yield(slots, nil) {
+				return
+			}
+		}
+		if !found {
+			if err := g.misfiled(ctx, raw); err != nil {
+				yield(nil, err)
+			}
 		}
 	}
 }
 
 // Projection is what Range reads of the documents that Filter selects: the
 // slots themselves if from and to lie in one window, else all.
-func (s *Slots[S, M]) Projection(from, to time.Time) bson.D {
-	projection := bson.D{{Key: "_id", Value: 0}, {Key: s.start, Value: 1}}
-	whole := append(projection, bson.E{Key: s.data, Value: 1})
-	from, to = clamp(from), clamp(to)
+func (s *Slots[S, M]) Projection(from, to time.Time) bson.D { return s.core.projection(from, to) }
+
+func (g *grid) projection(from, to time.Time) bson.D {
+	projection := bson.D{{Key: "_id", Value: 0}, {Key: g.start, Value: 1}}
+	whole := append(projection, bson.E{Key: g.data, Value: 1})
 	if from.IsZero() || to.IsZero() {
 		return whole
 	}
-	start, end := s.window.Bounds(from)
+	start, end := g.window.Bounds(from)
 	if to.After(end) {
 		return whole
 	}
-	slot := s.levels[len(s.levels)-1]
+	slot := g.levels[len(g.levels)-1]
 	up := func(t time.Time) time.Duration { return (t.Sub(start) + slot - 1) / slot * slot }
 	var paths []string
 	var add func(level int, prefix string, from, to time.Duration)
 	add = func(level int, prefix string, from, to time.Duration) {
-		unit := s.levels[level]
+		unit := g.levels[level]
 		for k := from / unit; k*unit < to && len(paths) <= maxPaths; k++ {
 			path := prefix + "." + strconv.FormatInt(int64(k), 10)
 			first, last := max(from, k*unit), min(to, (k+1)*unit)
@@ -113,7 +182,7 @@ func (s *Slots[S, M]) Projection(from, to time.Time) bson.D {
 			}
 		}
 	}
-	if add(0, s.data, up(from), up(to)); len(paths) > maxPaths {
+	if add(0, g.data, up(from), up(to)); len(paths) > maxPaths {
 		return whole
 	}
 	for _, path := range paths {
@@ -122,193 +191,90 @@ func (s *Slots[S, M]) Projection(from, to time.Time) bson.D {
 	return projection
 }
 
-// renamed projects what slots decodes.
-func (s *Slots[S, M]) renamed() bson.D {
-	return bson.D{{Key: "_id", Value: 0}, {Key: "s", Value: "$" + s.start}, {Key: "d", Value: "$" + s.data}}
-}
-
-// slots decodes a document into its slots in order. decode is the driver's, so
-// that the client's registry counts.
-func (s *Slots[S, M]) slots(decode func(any) error) ([]Slot[M], error) {
-	var start bson.DateTime
-	var out []Slot[M]
-	add := func(m *M, keys ...string) {
-		if m == nil {
+// slotsIn lists the slots of a document in order. Keys that are no numbers are
+// nothing this package wrote.
+func (g *grid) slotsIn(doc bson.Raw) ([]rawSlot, error) {
+	start := value.Lookup(doc, g.start)
+	if start.Type != bson.TypeDateTime {
+		return nil, g.noDate(start)
+	}
+	var found []rawSlot
+	var add func(v bson.RawValue, at int64, levels []time.Duration)
+	add = func(v bson.RawValue, at int64, levels []time.Duration) {
+		if len(levels) == 0 {
+			if v.Type != bson.TypeNull {
+				found = append(found, rawSlot{at, v})
+			}
 			return
 		}
-		var offset int64
-		for i, key := range keys {
-			n, err := strconv.ParseInt(key, 10, 64)
-			if err != nil {
-				return // nothing this package wrote
-			}
-			offset += n * s.levels[i].Milliseconds()
-		}
-		out = append(out, Slot[M]{Time: time.UnixMilli(int64(start) + offset).UTC(), Value: *m})
-	}
-	switch len(s.levels) {
-	case 1:
-		var doc struct {
-			S bson.DateTime `bson:"s"`
-			D map[string]*M `bson:"d"`
-		}
-		if err := decode(&doc); err != nil {
-			return nil, err
-		}
-		start = doc.S
-		for key, m := range doc.D {
-			add(m, key)
-		}
-	case 2:
-		var doc struct {
-			S bson.DateTime            `bson:"s"`
-			D map[string]map[string]*M `bson:"d"`
-		}
-		if err := decode(&doc); err != nil {
-			return nil, err
-		}
-		start = doc.S
-		for first, inner := range doc.D {
-			for second, m := range inner {
-				add(m, first, second)
-			}
-		}
-	default:
-		var doc struct {
-			S bson.DateTime                       `bson:"s"`
-			D map[string]map[string]map[string]*M `bson:"d"`
-		}
-		if err := decode(&doc); err != nil {
-			return nil, err
-		}
-		start = doc.S
-		for first, inner := range doc.D {
-			for second, innermost := range inner {
-				for third, m := range innermost {
-					add(m, first, second, third)
-				}
+		inner, _ := v.DocumentOK()
+		elements, _ := inner.Elements()
+		for _, e := range elements {
+			if n, err := strconv.ParseInt(e.Key(), 10, 64); err == nil {
+				add(e.Value(), at+n*levels[0].Milliseconds(), levels[1:])
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Slot[M]) int { return a.Time.Compare(b.Time) })
-	return out, nil
+	add(value.Lookup(doc, g.data), start.DateTime(), g.levels)
+	slices.SortFunc(found, func(a, b rawSlot) int { return cmp.Compare(a.at, b.at) })
+	return found, nil
 }
 
 // Latest returns the slot of series with the latest time; ErrNotFound if there
 // is none.
 //
 // Cost: 1 round trip; index {series, start}, 1 key; one more for each newest
-// window that Unset has emptied.
-func (s *Slots[S, M]) Latest(ctx context.Context, series S) (Slot[M], error) {
-	var before time.Time
-	for {
-		result := s.coll.FindOne(ctx, s.filter(series, time.Time{}, before), options.FindOne().
-			SetSort(bson.D{{Key: s.start, Value: -1}}).
-			SetProjection(s.renamed()))
-		doc, err := result.Raw()
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			err = ErrNotFound
-		}
-		var slots []Slot[M]
-		if err == nil {
-			slots, err = s.slots(result.Decode)
+// window that Delete has emptied.
+func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err error) {
+	defer fault.In(&err, "bucket: latest")
+	g := s.core
+	raw, err := g.seriesOf(series)
+	if err != nil {
+		return slot, err
+	}
+	for before := (time.Time{}); ; {
+		newest, err := first(find(ctx, g.coll, g.filter(raw, time.Time{}, before), options.Find().SetLimit(1).
+			SetSort(bson.D{{Key: g.start, Value: -1}}).SetProjection(g.projection(time.Time{}, time.Time{}))))
+		if err == nil && newest == nil {
+			err = mongopatterns.ErrNotFound
 		}
 		if err != nil {
-			return Slot[M]{}, fmt.Errorf("bucket: latest: series %s: %w", s.text(series), err)
+			return slot, err
 		}
-		if len(slots) > 0 {
-			return slots[len(slots)-1], nil
+		slots, err := g.slotsIn(newest)
+		if err != nil {
+			return slot, err
 		}
-		before = dateOf(doc.Lookup("s"))
-	}
-}
-
-// RangePipeline gives the slots of a range as documents {time, value} in order.
-func (s *Slots[S, M]) RangePipeline(series S, from, to time.Time) mongo.Pipeline {
-	return append(s.unwound(series, from, to), bson.D{{Key: "$sort", Value: bson.D{{Key: timeKey, Value: 1}}}})
-}
-
-func (s *Slots[S, M]) unwound(series any, from, to time.Time) mongo.Pipeline {
-	pipeline := mongo.Pipeline{
-		{{Key: "$match", Value: s.filter(series, from, to)}},
-		{{Key: "$project", Value: bson.D{
-			{Key: "_id", Value: 0}, {Key: timeKey, Value: op("$toLong", "$"+s.start)}, {Key: valueKey, Value: "$" + s.data},
-		}}},
-	}
-	from, to = ceil(from), ceil(to)
-	for _, level := range s.levels {
-		pipeline = append(pipeline,
-			bson.D{{Key: "$set", Value: bson.D{{Key: valueKey, Value: op("$objectToArray", "$"+valueKey)}}}},
-			bson.D{{Key: "$unwind", Value: "$" + valueKey}},
-			bson.D{{Key: "$project", Value: bson.D{
-				{Key: timeKey, Value: op("$add", "$"+timeKey, op("$multiply", toLong("$"+valueKey+".k", nil), level.Milliseconds()))},
-				{Key: valueKey, Value: "$" + valueKey + ".v"},
-			}}})
-		// Of this level's whole span; a key that is no number has none.
-		bounds := bson.D{{Key: "$gt", Value: int64(math.MinInt64)}}
-		if !from.IsZero() {
-			bounds[0].Value = from.UnixMilli() - level.Milliseconds()
+		if n := len(slots); n > 0 {
+			last, err := slotsOf[M](g, slots[n-1:])
+			return append(last, slot)[0], err
 		}
-		if !to.IsZero() {
-			bounds = append(bounds, bson.E{Key: "$lt", Value: to.UnixMilli()})
-		}
-		pipeline = append(pipeline, bson.D{{Key: "$match", Value: bson.D{{Key: timeKey, Value: bounds}}}})
+		before = dateOf(value.Lookup(newest, g.start))
 	}
-	if !from.IsZero() {
-		pipeline = append(pipeline, bson.D{{Key: "$match", Value: bson.D{{Key: timeKey, Value: bson.D{{Key: "$gte", Value: from.UnixMilli()}}}}}})
-	}
-	return append(pipeline, bson.D{{Key: "$set", Value: bson.D{{Key: timeKey, Value: op("$toDate", "$"+timeKey)}}}})
 }
 
 // Aggregate returns the aggregates of the number at path field inside the
 // measurements of a range, or with field "" of measurements that are numbers.
-// Slots without a finite number there are left out. The server computes them
-// from the slots.
+// Slots without a finite number there are left out. Nothing is stored for it: the
+// client reads the range, which takes no longer than taking it apart on the server.
 //
-// Cost: 1 round trip; index {series, start}; 1 key and 1 document per window.
-func (s *Slots[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time, field string) (ValueStats, error) {
-	var stats ValueStats
-	cursor, err := s.coll.Aggregate(ctx, s.AggregatePipeline(series, from, to, field))
-	if err != nil {
-		return stats, fmt.Errorf("bucket: aggregate: %w", err)
-	}
-	defer cursor.Close(context.WithoutCancel(ctx))
-	if cursor.Next(ctx) {
-		get := func(name string) bson.RawValue { return rawvalue.Lookup(cursor.Current, name) }
-		stats = ValueStats{
-			Sum: numberOf(get("sum")), SumSquares: numberOf(get("squares")),
-			Min: numberOf(get("min")), Max: numberOf(get("max")),
-			First: sampleOf(get("first")), Last: sampleOf(get("last")),
+// Cost: as Range.
+func (s *Slots[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time, field string) (stats ValueStats, err error) {
+	defer fault.In(&err, "bucket: aggregate")
+	t := tally{limit: math.MaxInt64 >> 20, moments: true}
+	for slots, err := range s.core.slots(ctx, series, from, to) {
+		if err != nil {
+			return stats, err
 		}
-		stats.Count, _ = get("count").AsInt64OK()
+		for _, slot := range slots {
+			v := slot.raw
+			if inner, ok := v.DocumentOK(); ok && field != "" {
+				v = value.Lookup(inner, field)
+			}
+			if n, ok := finite(v); ok {
+				t.add(bson.DateTime(slot.at), n)
+			}
+		}
 	}
-	if err := cursor.Err(); err != nil {
-		return stats, fmt.Errorf("bucket: aggregate: %w", err)
-	}
-	return stats, nil
-}
-
-// AggregatePipeline is what Aggregate runs: one document {count, sum, min, max,
-// first, last, squares}, or none.
-func (s *Slots[S, M]) AggregatePipeline(series S, from, to time.Time, field string) mongo.Pipeline {
-	path := valueKey
-	if field != "" {
-		path += "." + field
-	}
-	number := "$" + path
-	sample := bson.D{{Key: timeKey, Value: "$" + timeKey}, {Key: valueKey, Value: number}}
-	return append(s.unwound(series, from, to),
-		bson.D{{Key: "$match", Value: bson.D{{Key: path, Value: bson.D{
-			{Key: "$gt", Value: math.Inf(-1)}, {Key: "$lt", Value: math.Inf(1)}, // numbers only
-		}}}}},
-		bson.D{{Key: "$group", Value: bson.D{
-			{Key: "_id", Value: nil},
-			{Key: "count", Value: bson.D{{Key: "$sum", Value: 1}}},
-			{Key: "sum", Value: bson.D{{Key: "$sum", Value: number}}},
-			{Key: "min", Value: bson.D{{Key: "$min", Value: number}}},
-			{Key: "max", Value: bson.D{{Key: "$max", Value: number}}},
-			{Key: "first", Value: bson.D{{Key: "$min", Value: sample}}},
-			{Key: "last", Value: bson.D{{Key: "$max", Value: sample}}},
-			{Key: "squares", Value: bson.D{{Key: "$sum", Value: op("$multiply", inexact(number), inexact(number))}}},
-		}}})
+	return t.stats(), nil
 }

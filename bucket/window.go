@@ -1,12 +1,9 @@
 package bucket
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
-// Window cuts time into the intervals that a bucket covers. [Every], [Days] and
-// [Months] are windows; others (weeks, shifts, fiscal years) need this one
+// Window cuts time into the intervals that a bucket covers. [Every], [Days],
+// [Months] and [ByCount] are windows; others (weeks, shifts, fiscal years) need this one
 // method.
 type Window interface {
 	// Bounds returns the window [start, end) that holds t. Windows must follow
@@ -45,12 +42,15 @@ func (w every) Bounds(t time.Time) (start, end time.Time) {
 	return time.UnixMilli(ms - into).UTC(), time.UnixMilli(ms - into + length).UTC()
 }
 
-func (w every) check() error {
-	if w.length <= 0 || w.length%time.Millisecond != 0 {
-		return errors.New("the length of Every must be a positive number of milliseconds")
-	}
-	return nil
-}
+// ByCount is one window for all times: buckets are cut by Options.MaxCount alone, in
+// the order in which measurements come, as pages of trades are. [Buckets.Page] reads
+// them by number. The start of every bucket is 0001-01-01; a Range sorts all of a
+// series, and nothing is ever old enough for Archive.
+func ByCount() Window { return always{} }
+
+type always struct{}
+
+func (always) Bounds(time.Time) (start, end time.Time) { return time.Time{}, beyondYears }
 
 type calendar struct {
 	loc    *time.Location

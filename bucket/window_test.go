@@ -1,13 +1,14 @@
 package bucket_test
 
 import (
+	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
-
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
 )
 
@@ -116,64 +117,46 @@ func TestDaysAreDates(t *testing.T) {
 	}
 }
 
+// What New refuses is ErrInvalid and names the option.
 func TestConfigurationErrors(t *testing.T) {
-	client, err := mongo.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	coll := client.Database("unused").Collection("c")
+	coll := offline(t)
 	hour := bucket.Every(time.Hour)
-	value := func(v bucket.Value) *bucket.Options { return &bucket.Options{Values: []bucket.Value{v}} }
+	array := func(o bucket.Options) error { return second(bucket.New[int, reading](coll, hour, &o)) }
+	kept := func(v ...bucket.Value) error { return array(bucket.Options{Values: v}) }
+	slots := func(o bucket.SlotOptions) error { return second(bucket.NewSlots[int, reading](coll, hour, &o)) }
 	for _, c := range []struct {
-		coll    *mongo.Collection
-		window  bucket.Window
-		options *bucket.Options
-		want    string
+		err  error
+		want string
 	}{
-		{nil, hour, nil, "bucket: nil collection"},
-		{coll, nil, nil, "bucket: nil window"},
-		{coll, bucket.Every(0), nil, "bucket: the length of Every must be a positive number of milliseconds"},
-		{coll, bucket.Every(1500 * time.Microsecond), nil, "bucket: the length of Every must be a positive number of milliseconds"},
-		{coll, hour, &bucket.Options{SeriesField: "a.b"}, `bucket: Options.SeriesField: invalid field name: "a.b" contains "."`},
-		{coll, hour, &bucket.Options{TimeField: "at.0"}, `bucket: Options.TimeField: invalid field name: "0" is a number`},
-		{coll, hour, &bucket.Options{IDField: "12.id"}, `bucket: Options.IDField: invalid field name: "12" is a number`},
-		{coll, hour, &bucket.Options{Values: []bucket.Value{{Field: "v.0", Sum: "sum"}}}, `bucket: Options.Values[0].Field: invalid field name: "0" is a number`},
-		{coll, hour, &bucket.Options{CountField: "$n"}, `bucket: Options.CountField: invalid field name: "$n" starts with "$"`},
-		{coll, hour, &bucket.Options{EndField: "start"}, `bucket: Options.EndField: invalid field name: "start" collides with Options.StartField "start"`},
-		{coll, hour, &bucket.Options{ArrayField: "_id"}, `bucket: Options.ArrayField: invalid field name: "_id" collides with _id "_id"`},
-		{coll, hour, &bucket.Options{SeriesField: "n"}, `bucket: Options.SeriesField: "n" is taken in _id`},
-		{coll, hour, &bucket.Options{TimeField: "a..b"}, `bucket: Options.TimeField: invalid field name: "a..b" has an empty segment`},
-		{coll, hour, &bucket.Options{IDField: "$id"}, `bucket: Options.IDField: invalid field name: "$id" starts with "$"`},
-		{coll, hour, value(bucket.Value{Sum: "s"}), `bucket: Options.Values[0].Field: invalid field name: empty`},
-		{coll, hour, value(bucket.Value{Field: "v"}), `bucket: Options.Values[0]: names no field to keep an aggregate in`},
-		{coll, hour, value(bucket.Value{Field: "v", Sum: "a", Min: "a.b"}), `bucket: Options.Values[0].Min: invalid field name: "a.b" collides with Options.Values[0].Sum "a"`},
-		{coll, hour, value(bucket.Value{Field: "v", Sum: "measurements.sum"}), `bucket: Options.Values[0].Sum: invalid field name: "measurements.sum" collides with Options.ArrayField "measurements"`},
-		{coll, hour, &bucket.Options{Values: []bucket.Value{{Field: "v", Sum: "a"}, {Field: "v", Sum: "b"}}}, `bucket: Options.Values[1].Field: "v" stands twice`},
-		{coll, hour, &bucket.Options{MaxCount: -1}, "bucket: Options.MaxCount: negative"},
-		{coll, hour, &bucket.Options{MaxRetries: -1}, "bucket: Options.MaxRetries: negative"},
-		{coll, hour, &bucket.Options{MaxBytes: -1}, "bucket: Options.MaxBytes: negative"},
-		{coll, hour, &bucket.Options{MaxBytes: 5}, "bucket: Options.MaxBytes: needs Options.BytesField"},
-		{coll, hour, &bucket.Options{MaxBytes: 16 << 20, BytesField: "b"}, "bucket: Options.MaxBytes: with 10 bytes for each of Options.MaxCount it exceeds a document's 16 MiB"},
+		{second(bucket.New[int, reading](nil, hour, nil)), "coll: nil collection"},
+		{second(bucket.New[int, reading](coll, nil, nil)), "window: nil"},
+		{second(bucket.New[int, reading](coll, bucket.Every(0), nil)), "window: the length of Every"},
+		{second(bucket.New[int, reading](coll, bucket.Every(1500*time.Microsecond), nil)), "window: the length of Every"},
+		{array(bucket.Options{SeriesField: "a.b"}), `Options.SeriesField: invalid field name: "a.b" contains "."`},
+		{array(bucket.Options{TimeField: "at.0"}), `Options.TimeField: invalid field name: "0" is a number`},
+		{array(bucket.Options{IDField: "$id"}), `Options.IDField: invalid field name: "$id" starts with "$"`},
+		{array(bucket.Options{EndField: "start"}), `Options.EndField: invalid field name: "start" collides with Options.StartField "start"`},
+		{array(bucket.Options{ArrayField: "_id"}), `Options.ArrayField: invalid field name: "_id" collides with _id "_id"`},
+		{array(bucket.Options{SeriesField: "n"}), `Options.SeriesField: "n" is taken in _id`},
+		{array(bucket.Options{EndTime: 3}), "Options.EndTime: 3"},
+		{kept(bucket.Value{Field: "v.0", Sum: "sum"}), `Options.Values[0].Field: invalid field name: "0" is a number`},
+		{kept(bucket.Value{Sum: "s"}), `Options.Values[0].Field: empty`},
+		{kept(bucket.Value{Field: "v"}), `Options.Values[0].Field: "v" has no field`},
+		{kept(bucket.Value{Field: "v", Sum: "a", Min: "a.b"}), `Options.Values[0].Min: invalid field name: "a.b" collides with Options.Values[0].Sum "a"`},
+		{kept(bucket.Value{Field: "v", Sum: "measurements.sum"}), `Options.Values[0].Sum: invalid field name`},
+		{kept(bucket.Value{Field: "v", Sum: "a"}, bucket.Value{Field: "v", Sum: "b"}), `Options.Values[1].Field: "v" stands twice`},
+		{array(bucket.Options{MaxCount: -1}), "Options.MaxCount: -1"},
+		{array(bucket.Options{MaxBytes: -1}), "Options.MaxBytes: -1"},
+		{array(bucket.Options{MaxBytes: 5}), "Options.MaxBytes: needs Options.BytesField"},
+		{array(bucket.Options{MaxBytes: 16<<20 - 70_000, BytesField: "b"}), "Options.MaxBytes: with 10 bytes"},
+		{slots(bucket.SlotOptions{DataField: "series"}), `SlotOptions.DataField: invalid field name: "series" collides with SlotOptions.SeriesField "series"`},
+		{slots(bucket.SlotOptions{Levels: []time.Duration{time.Hour, 7 * time.Minute}}), `SlotOptions.Levels: 1h0m0s is no whole multiple of 7m0s`},
+		{slots(bucket.SlotOptions{Levels: []time.Duration{time.Hour, time.Hour}}), `SlotOptions.Levels: 1h0m0s is no whole multiple of 1h0m0s`},
+		{slots(bucket.SlotOptions{Levels: []time.Duration{time.Microsecond}}), `SlotOptions.Levels: 1µs is not a positive number`},
+		{slots(bucket.SlotOptions{Levels: []time.Duration{8, 4, 2, 1}}), `SlotOptions.Levels: more than three`},
 	} {
-		_, err := bucket.New[int, reading](c.coll, c.window, c.options)
-		if err == nil || err.Error() != c.want {
-			t.Errorf("got  %v\nwant %v", err, c.want)
-		}
-	}
-	for _, c := range []struct {
-		options bucket.SlotOptions
-		want    string
-	}{
-		{bucket.SlotOptions{DataField: "series"}, `bucket: SlotOptions.DataField: invalid field name: "series" collides with SlotOptions.SeriesField "series"`},
-		{bucket.SlotOptions{SeriesField: "a.b"}, `bucket: SlotOptions.SeriesField: invalid field name: "a.b" contains "."`},
-		{bucket.SlotOptions{Levels: []time.Duration{time.Hour, 7 * time.Minute}}, `bucket: SlotOptions.Levels[0]: 1h0m0s is no whole multiple of 7m0s`},
-		{bucket.SlotOptions{Levels: []time.Duration{time.Hour, time.Hour}}, `bucket: SlotOptions.Levels[0]: 1h0m0s is no whole multiple of 1h0m0s`},
-		{bucket.SlotOptions{Levels: []time.Duration{time.Microsecond}}, `bucket: SlotOptions.Levels[0]: not a positive number of milliseconds`},
-		{bucket.SlotOptions{Levels: []time.Duration{8, 4, 2, 1}}, `bucket: SlotOptions.Levels: more than three`},
-	} {
-		_, err := bucket.NewSlots[int, reading](coll, hour, &c.options)
-		if err == nil || err.Error() != c.want {
-			t.Errorf("got  %v\nwant %v", err, c.want)
+		if !errors.Is(c.err, mongopatterns.ErrInvalid) || !strings.HasPrefix(c.err.Error(), "bucket: new") || !strings.Contains(c.err.Error(), ": invalid: "+c.want) {
+			t.Errorf("got  %v\nwant %v", c.err, c.want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/examples/data"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -68,11 +69,11 @@ func TestAtlanta(t *testing.T) {
 	cmds := mongotest.Record(t, db, func() {
 		result = ok[extref.UpdateResult](t)(r.Update(t.Context(), "ATL", set("name", "Hartsfield-Jackson")))
 	})
-	if result.Copies != int64(from+to) || cmds.DocumentsWritten() != from+to+2 {
-		t.Errorf("%+v, %d documents written, want %d", result, cmds.DocumentsWritten(), from+to+2)
+	if result.Copies.Done != int64(from+to) || cmds.DocumentsWritten() != from+to+1 {
+		t.Errorf("%+v, %d documents written, want %d", result, cmds.DocumentsWritten(), from+to+1)
 	}
 	cmds = mongotest.Record(t, db, func() {
-		diff(t, extref.PropagateResult{Version: 1}, ok[extref.PropagateResult](t)(r.Propagate(t.Context(), "ATL", nil)))
+		diff(t, wrote(0), ok[tally](t)(r.Propagate(t.Context(), "ATL", nil)))
 	})
 	if cmds.DocumentsWritten() != 0 {
 		t.Errorf("written again: %v", cmds.Names())
@@ -81,11 +82,11 @@ func TestAtlanta(t *testing.T) {
 	// By a worker, in batches.
 	boxed := newRef[string, airport](t, airports, targets, &extref.Options{Outbox: db.Collection("outbox")})
 	ok[extref.UpdateResult](t)(boxed.Update(t.Context(), "ATL", set("name", "Atlanta International")))
-	var drained extref.DrainResult
+	var drained tally
 	cmds = mongotest.Record(t, db, func() {
-		drained = ok[extref.DrainResult](t)(boxed.Drain(t.Context(), &extref.DrainOptions{BatchSize: 50}))
+		drained = ok[tally](t)(boxed.Drain(t.Context(), &mongopatterns.Work{BatchSize: 50}))
 	})
-	diff(t, extref.DrainResult{Done: 1, Copies: int64(from + to)}, drained)
+	diff(t, tally{Examined: 1, Done: int64(from + to)}, drained)
 	if n := cmds.Named("update").DocumentsWritten(); n != from+to {
 		t.Errorf("%d documents written, want %d", n, from+to)
 	}
@@ -95,7 +96,7 @@ func TestAtlanta(t *testing.T) {
 			t.Errorf("%s: %d, want %d", field, got, n)
 		}
 	}
-	for p, err := range r.Check(t.Context()) {
+	for p, err := range r.Check(t.Context(), nil) {
 		t.Fatal(p, err)
 	}
 }

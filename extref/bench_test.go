@@ -80,7 +80,7 @@ func BenchmarkUpdate(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		start := time.Now()
 		result, err := r.Update(b.Context(), 1, set("name", fmt.Sprint(i)))
-		if err != nil || result.Copies != copies {
+		if err != nil || result.Copies.Done != copies {
 			b.Fatal(result, err)
 		}
 		update += time.Since(start)

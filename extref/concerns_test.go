@@ -2,19 +2,23 @@ package extref
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // Which events are acted upon, whatever form an update takes in them.
 func TestConcerns(t *testing.T) {
-	w := &watcher[int, bson.D]{Ref: &Ref[int, bson.D]{
+	w := &core{
 		follow:    []Field{{Path: "name"}, {Path: "address.city"}},
-		versioned: true, opts: Options{VersionField: "version"},
-	}}
+		versioned: true, o: Options{KeyField: "number", VersionField: "version"},
+	}
 	update := func(field string, value any) bson.D {
 		return bson.D{{Key: "operationType", Value: "update"}, {Key: "updateDescription", Value: bson.D{{Key: field, Value: value}}}}
 	}
@@ -30,10 +34,11 @@ func TestConcerns(t *testing.T) {
 		{updated("name"), true}, {updated("name.first"), true}, {updated("name.0"), true}, {updated("address"), true},
 		{updated("address.city"), true}, {updated("version"), true},
 		{updated("names"), false}, {updated("nam"), false}, {updated("address.street"), false}, {updated("other.name"), false},
-		{updated("version.x"), false}, {updated("_id"), false},
+		{updated("_id"), false},
 		{removed("name"), true}, {removed("address"), true}, {removed("address.city"), true}, {removed("version"), true},
 		{removed("phone"), false}, {removed("address.street"), false},
 		{truncated("name"), true}, {truncated("tags"), false},
+		{updated("number"), true}, {bson.D{{Key: "operationType", Value: "insert"}}, true},
 		{bson.D{{Key: "operationType", Value: "replace"}}, true},
 		{bson.D{{Key: "operationType", Value: "invalidate"}}, false},
 		{bson.D{{Key: "operationType", Value: "update"}}, false},
@@ -48,26 +53,34 @@ func TestConcerns(t *testing.T) {
 	}
 }
 
-// Which errors are about one source, so that Watch may go on without it.
-func TestFailed(t *testing.T) {
+// Which errors Watch waits out, and which are of one source alone.
+func TestErrorsOfWatch(t *testing.T) {
 	for _, try := range []struct {
-		err  error
-		want bool
+		err                 error
+		interrupted, failed bool
 	}{
-		{fmt.Errorf("x: %w", ErrInvalid), true},
-		{fmt.Errorf("x: %w", mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 121}}}), true},
-		{mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}}, false},
-		{mongo.CommandError{Code: 13}, false},
-		{mongo.CommandError{Code: 6, Labels: []string{"NetworkError"}}, false},
-		{context.DeadlineExceeded, false},
+		{fmt.Errorf("x: %w", fault.ErrInvalid), false, true},
+		{mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 121}}}, false, true},
+		{mongo.CommandError{Code: 11000}, false, true},
+		{mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}}, true, false},
+		{mongo.CommandError{Code: 13}, false, false},
+		{mongo.CommandError{Code: 11600}, true, false},
+		{mongo.CommandError{Code: 10107, Labels: []string{"RetryableWriteError"}}, true, false},
+		{mongo.CommandError{Code: 91}, true, false},
+		{mongo.CommandError{Code: 6, Labels: []string{"NetworkError"}}, true, false},
+		{mongo.CommandError{Code: 112, Labels: []string{"TransientTransactionError"}}, true, false},
+		{mongo.CommandError{Code: 286, Labels: []string{"NonResumableChangeStreamError"}}, false, true},
+		{errors.New("connection pool was cleared"), true, false},
+		{context.DeadlineExceeded, true, false}, // the client's
+		{mongo.ErrClientDisconnected, false, false},
 	} {
-		w := &watcher[int, bson.D]{o: WatchOptions{Failed: func(*SourceError) error { return nil }}}
-		if got := w.failed(&SourceError{Err: try.err}) == nil; got != try.want {
-			t.Errorf("%v: %t", try.err, got)
+		if got := interrupted(try.err); got != try.interrupted {
+			t.Errorf("%v: interrupted %t", try.err, got)
 		}
-		w.o.Failed = nil
-		if err := w.failed(&SourceError{Err: try.err}); err == nil {
-			t.Errorf("%v: passed over", try.err)
+		var result mongopatterns.Result
+		c := &core{source: new(mongo.Collection)}
+		if got := c.failed(t.Context(), &result, rawInt64(1), try.err) == nil; got != try.failed || got != (result.Failed == 1) {
+			t.Errorf("%v: failed %t", try.err, got)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
 )
 
@@ -43,35 +44,35 @@ func TestConfiguration(t *testing.T) {
 		targets []extref.Target
 		opts    *extref.Options
 	}{
-		"targets: none":                                                    {},
-		"Options.VersionField: invalid":                                    {plain, &extref.Options{VersionField: "a.b"}},
-		"Options.VersionField: invalid field n":                            {plain, &extref.Options{VersionField: "_id"}},
-		"Options.Deferred: not together":                                   {plain, &extref.Options{Outbox: db.Collection("o"), Deferred: true}},
-		"Options.Outbox: is the source":                                    {plain, &extref.Options{Outbox: source}},
-		"targets[0].Collection: is Options.Out":                            {plain, &extref.Options{Outbox: db.Collection("c")}},
-		"Options.Outbox: of another client":                                {plain, &extref.Options{Outbox: other.Collection("o")}},
-		"targets[0].Collection: of another client":                         {target(func(t *extref.Target) { t.Collection = other.Collection("c") }), nil},
-		"targets[0].Collection: nil":                                       {[]extref.Target{{}}, nil},
-		"targets[0].Path: invalid":                                         {target(func(t *extref.Target) { t.Path = "$a" }), nil},
-		`targets[0].Path: invalid field name: "0"`:                         {target(func(t *extref.Target) { t.Path = "a.0" }), nil},
-		"targets[0].Path: empty":                                           {target(func(t *extref.Target) { t.Path, t.Array = "", true }), nil},
-		"targets[0].Path: invalid field name: _id":                         {target(func(t *extref.Target) { t.Path = "_id.x" }), nil},
-		`_id: invalid field name: "_id" collides with targets[0].IDField`:  {target(func(t *extref.Target) { t.Path, t.IDField = "", "_id" }), nil},
-		"targets[0].IDField: must be given":                                {target(func(t *extref.Target) { t.Path = "" }), nil},
-		"targets[0].IDField: invalid":                                      {target(func(t *extref.Target) { t.IDField = "a..b" }), nil},
-		"targets[0].VersionField: not together":                            {target(func(t *extref.Target) { t.VersionField, t.Unversioned = "v", true }), nil},
-		"targets[0].VersionField: invalid":                                 {target(func(t *extref.Target) { t.VersionField = "a\x00" }), nil},
-		"targets[0].OnDelete: unknown":                                     {target(func(t *extref.Target) { t.OnDelete = 9 }), nil},
-		"targets[0].OnDelete: Cascade is not":                              {target(func(t *extref.Target) { t.Array, t.OnDelete = true, extref.Cascade }), nil},
-		"targets[0].Fields: none":                                          {target(func(t *extref.Target) { t.Fields = nil }), nil},
-		"targets[0].Fields[1].Path: invalid":                               {field(extref.Field{}), nil},
-		`targets[0].Fields[1].Path: "name" stands`:                         {field(extref.Field{Path: "name", As: "n"}), nil},
-		`targets[0].Fields[1].Path: invalid field name: "version.x" is no`: {field(extref.Field{Path: "version.x"}), nil},
-		`targets[0].Fields[1].Path: invalid field name: "_id" is no`:       {field(extref.Field{Path: "_id", As: "x"}), nil},
-		"targets[0].Fields[1].As: invalid":                                 {field(extref.Field{Path: "x", As: "a.0"}), nil},
-		`targets[0].Fields[1].As: invalid field name: "ref.name" coll`:     {field(extref.Field{Path: "x.name"}), nil},
-		"targets[0].Fields[1].Policy: unknown":                             {field(extref.Field{Path: "x", Policy: 7}), nil},
-		`targets[1].Name: "c.ref" stands twice`:                            {append(plain, plain...), nil},
+		"targets: none":                                                   {},
+		"Options.VersionField: invalid":                                   {plain, &extref.Options{VersionField: "a.b"}},
+		"Options.VersionField: invalid field n":                           {plain, &extref.Options{VersionField: "_id"}},
+		"Options.Deferred: not together":                                  {plain, &extref.Options{Outbox: db.Collection("o"), Deferred: true}},
+		"Options.Outbox: the collection":                                  {plain, &extref.Options{Outbox: source}},
+		"targets[0].Collection: the coll":                                 {plain, &extref.Options{Outbox: db.Collection("c")}},
+		"Options.Outbox: of another database":                             {plain, &extref.Options{Outbox: other.Collection("o")}},
+		"targets[0].Collection: of another database":                      {target(func(t *extref.Target) { t.Collection = other.Collection("c") }), nil},
+		"targets[0].Collection: nil":                                      {[]extref.Target{{}}, nil},
+		"targets[0].Path: invalid":                                        {target(func(t *extref.Target) { t.Path = "$a" }), nil},
+		`targets[0].Path: invalid field name: "0"`:                        {target(func(t *extref.Target) { t.Path = "a.0" }), nil},
+		"targets[0].Path: empty":                                          {target(func(t *extref.Target) { t.Path, t.Array = "", true }), nil},
+		"targets[0].Path: _id cannot":                                     {target(func(t *extref.Target) { t.Path = "_id.x" }), nil},
+		`_id: invalid field name: "_id" collides with targets[0].IDField`: {target(func(t *extref.Target) { t.Path, t.IDField = "", "_id" }), nil},
+		"targets[0].IDField: must be given":                               {target(func(t *extref.Target) { t.Path = "" }), nil},
+		"targets[0].IDField: invalid":                                     {target(func(t *extref.Target) { t.IDField = "a..b" }), nil},
+		"targets[0].VersionField: not together":                           {target(func(t *extref.Target) { t.VersionField, t.Unversioned = "v", true }), nil},
+		"targets[0].VersionField: invalid":                                {target(func(t *extref.Target) { t.VersionField = "a\x00" }), nil},
+		"targets[0].OnDelete: unknown":                                    {target(func(t *extref.Target) { t.OnDelete = 9 }), nil},
+		"targets[0].OnDelete: Cascade is not":                             {target(func(t *extref.Target) { t.Array, t.OnDelete = true, extref.Cascade }), nil},
+		"targets[0].Fields: none":                                         {target(func(t *extref.Target) { t.Fields = nil }), nil},
+		"targets[0].Fields[1].Path: a field of the source: invalid":       {field(extref.Field{}), nil},
+		`targets[0].Fields[1].Path: "name" stands`:                        {field(extref.Field{Path: "name", As: "n"}), nil},
+		`targets[0].Fields[1].Path: "version.x" is no`:                    {field(extref.Field{Path: "version.x"}), nil},
+		`targets[0].Fields[1].Path: "_id" is no`:                          {field(extref.Field{Path: "_id", As: "x"}), nil},
+		"targets[0].Fields[1].As: invalid":                                {field(extref.Field{Path: "x", As: "a.0"}), nil},
+		`targets[0].Fields[1].As: invalid field name: "name" coll`:        {field(extref.Field{Path: "x.name"}), nil},
+		"targets[0].Fields[1].Policy: unknown":                            {field(extref.Field{Path: "x", Policy: 7}), nil},
+		`targets[1].Name: "c.ref" stands twice`:                           {append(plain, plain...), nil},
 		"targets[1].IDField: invalid field name: \"ref._id\" collides with targets[0].IDField": {
 			append(plain, target(func(t *extref.Target) { t.Name = "x" })...), nil},
 		`targets[0].VersionField: invalid field name: "version" collides with Options.VersionField "version"`: {
@@ -87,11 +88,11 @@ func TestConfiguration(t *testing.T) {
 		`_id: invalid field name: "_id" collides`: {target(func(t *extref.Target) { t.Path, t.IDField, t.Fields = "", "x", []extref.Field{{Path: "a", As: "_id"}} }), nil},
 	} {
 		_, err := extref.New[int, bson.D](source, try.targets, try.opts)
-		if err == nil || !strings.HasPrefix(err.Error(), "extref: "+want) {
+		if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "extref: new: invalid: "+want) {
 			t.Errorf("want %q, have %v", want, err)
 		}
 	}
-	if _, err := extref.New[int, bson.D](nil, plain, nil); err == nil || err.Error() != "extref: source: nil collection" {
+	if _, err := extref.New[int, bson.D](nil, plain, nil); err == nil || err.Error() != "extref: new: invalid: source: nil collection" {
 		t.Error(err)
 	}
 	// Two references in one array, and collections that differ.
@@ -120,35 +121,29 @@ func TestBadArguments(t *testing.T) {
 		want error
 		text string
 	}{
-		"no target":        {second(r.Reference("x", d("_id", 1))), extref.ErrNoTarget, `extref: reference: no such target: "x"`},
-		"filter":           {second(r.Filter("x", 1)), extref.ErrNoTarget, "extref: filter: "},
-		"behind":           {second(r.BehindFilter("x", 1)), extref.ErrNoTarget, "extref: behind: "},
-		"fetch":            {second(r.Fetch(ctx, "x", 1)), extref.ErrNoTarget, "extref: fetch: "},
-		"pin":              {second(r.Pin(ctx, "x", 1)), extref.ErrNoTarget, "extref: pin: "},
-		"indexes":          {second(r.TargetIndexes("x")), extref.ErrNoTarget, "extref: indexes: "},
-		"adopt":            {second(r.Adopt(ctx, "x", nil)), extref.ErrNoTarget, "extref: adopt: "},
-		"stale":            {second(r.StalePipeline("x")), extref.ErrNoTarget, "extref: stale: "},
-		"no ID":            {second(r.Reference("c.ref", d("name", 1))), extref.ErrInvalid, "extref: reference: source: "},
-		"zero ObjectID":    {second(r.Reference("c.ref", d("_id", bson.ObjectID{}))), extref.ErrInvalid, "extref: reference: source: "},
-		"no document":      {second(r.Reference("c.ref", 1)), extref.ErrInvalid, "extref: reference: source: "},
-		"version a text":   {second(r.Reference("c.ref", d("_id", 1, "version", "1"))), extref.ErrInvalid, "extref: reference: source "},
-		"version a half":   {second(r.BehindFilter("c.ref", d("_id", 1, "version", 1.5))), extref.ErrInvalid, "extref: behind: source "},
-		"version -3":       {second(r.Reference("c.ref", d("_id", 1, "version", -3))), extref.ErrInvalid, `extref: reference: source 1: invalid: "version" is -3, want a whole number from 0 to 9223372036854775806`},
-		"version too high": {second(r.Reference("c.ref", d("_id", 1, "version", int64(math.MaxInt64)))), extref.ErrInvalid, "extref: reference: source 1: "},
-		"nil ID":           {second(r.Update(ctx, nil, set("a", 1))), extref.ErrInvalid, "extref: update: "},
-		"pattern":          {second(r.Delete(ctx, bson.Regex{Pattern: "."})), extref.ErrInvalid, "extref: delete: "},
-		"unencodable":      {second(r.Propagate(ctx, make(chan int), nil)), extref.ErrInvalid, "extref: propagate: source "},
-		"nil update":       {second(r.Update(ctx, 1, nil)), extref.ErrInvalid, "extref: update: invalid: update: nil"},
-		"batch size":       {second(r.Propagate(ctx, 1, &extref.PropagateOptions{BatchSize: -1})), extref.ErrInvalid, "extref: propagate: invalid: PropagateOptions.BatchSize: negative"},
-		"repair":           {second(r.Repair(ctx, &extref.RepairOptions{BatchSize: -1})), extref.ErrInvalid, "extref: repair: invalid: RepairOptions.BatchSize: negative"},
-		"adopt batch size": {second(r.Adopt(ctx, "c.ref", &extref.AdoptOptions{BatchSize: -1})), extref.ErrInvalid, "extref: adopt: invalid: AdoptOptions.BatchSize: negative"},
-		"no outbox":        {second(r.Drain(ctx, nil)), extref.ErrInvalid, "extref: drain: invalid: no Options.Outbox"},
-		"drain":            {second(r.Drain(ctx, &extref.DrainOptions{BatchSize: -1})), extref.ErrInvalid, "extref: drain: invalid: DrainOptions.BatchSize: negative"},
-		"entries":          {second(r.Drain(ctx, &extref.DrainOptions{MaxEntries: -1})), extref.ErrInvalid, "extref: drain: invalid: DrainOptions.MaxEntries: negative"},
-		"lease":            {second(r.Drain(ctx, &extref.DrainOptions{Lease: -1})), extref.ErrInvalid, "extref: drain: invalid: DrainOptions.Lease: negative"},
-		"no tokens":        {r.Watch(ctx, nil), extref.ErrInvalid, "extref: watch: invalid: WatchOptions.Tokens: nil collection"},
-		"await":            {r.Watch(ctx, &extref.WatchOptions{Tokens: db.Collection("t"), MaxAwait: -1}), extref.ErrInvalid, "extref: watch: invalid: WatchOptions.MaxAwait: negative"},
-		"watch batch size": {r.Watch(ctx, &extref.WatchOptions{Tokens: db.Collection("t"), BatchSize: -1}), extref.ErrInvalid, "extref: watch: invalid: WatchOptions.BatchSize: negative"},
+		"no target":        {second(r.Reference("x", d("_id", 1))), mongopatterns.ErrInvalid, `extref: reference: invalid: no target "x"`},
+		"filter":           {second(r.Filter("x", 1)), mongopatterns.ErrInvalid, "extref: filter: "},
+		"fetch":            {second(r.Fetch(ctx, "x", 1)), mongopatterns.ErrInvalid, "extref: fetch: "},
+		"pin":              {second(r.Pin(ctx, "x", 1)), mongopatterns.ErrInvalid, "extref: pin: "},
+		"for":              {second(extref.For[bson.D](r, "x")), mongopatterns.ErrInvalid, "extref: for: "},
+		"adopt":            {second(r.Adopt(ctx, "x", nil)), mongopatterns.ErrInvalid, "extref: adopt: "},
+		"no ID":            {second(r.Reference("c.ref", d("name", 1))), mongopatterns.ErrInvalid, "extref: reference: source missing: invalid: "},
+		"no document":      {second(r.Reference("c.ref", 1)), mongopatterns.ErrInvalid, "extref: reference: invalid: "},
+		"version a text":   {second(r.Reference("c.ref", d("_id", 1, "version", "1"))), mongopatterns.ErrInvalid, "extref: reference: source "},
+		"version a half":   {second(r.Reference("c.ref", d("_id", 1, "version", 1.5))), mongopatterns.ErrInvalid, "extref: reference: source "},
+		"version -3":       {second(r.Reference("c.ref", d("_id", 1, "version", -3))), mongopatterns.ErrInvalid, `extref: reference: source 1: invalid: "version" is -3, want a whole number from 0 to 9223372036854775806`},
+		"version too high": {second(r.Reference("c.ref", d("_id", 1, "version", int64(math.MaxInt64)))), mongopatterns.ErrInvalid, "extref: reference: source 1: "},
+		"nil ID":           {second(r.Update(ctx, nil, set("a", 1))), mongopatterns.ErrInvalid, "extref: update: "},
+		"pattern":          {second(r.Delete(ctx, bson.Regex{Pattern: "."})), mongopatterns.ErrInvalid, "extref: delete: "},
+		"unencodable":      {second(r.Propagate(ctx, make(chan int), nil)), mongopatterns.ErrInvalid, "extref: propagate: invalid: "},
+		"nil update":       {second(r.Update(ctx, 1, nil)), mongopatterns.ErrInvalid, "extref: update: invalid: update: nil"},
+		"batch size":       {second(r.Propagate(ctx, 1, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "extref: propagate: invalid: Work.BatchSize"},
+		"repair":           {second(r.Repair(ctx, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "extref: repair: invalid: Work.BatchSize"},
+		"adopt batch size": {second(r.Adopt(ctx, "c.ref", &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "extref: adopt: invalid: Work.BatchSize"},
+		"no outbox":        {second(r.Drain(ctx, nil)), mongopatterns.ErrInvalid, "extref: drain: invalid: no Options.Outbox"},
+		"drain":            {second(r.Drain(ctx, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "extref: drain: invalid: Work.BatchSize"},
+		"no tokens":        {r.Watch(ctx, nil, nil), mongopatterns.ErrInvalid, "extref: watch: invalid: tokens: nil collection"},
+		"await":            {r.Watch(ctx, db.Collection("t"), &extref.WatchOptions{MaxAwait: -1}), mongopatterns.ErrInvalid, "extref: watch: invalid: WatchOptions.MaxAwait: negative"},
 	} {
 		if call.err == nil || !strings.HasPrefix(call.err.Error(), call.text) || call.want != nil && !errors.Is(call.err, call.want) {
 			t.Errorf("%s: %v", name, call.err)
@@ -158,20 +153,6 @@ func TestBadArguments(t *testing.T) {
 		if err == nil || err.Error() != "extref: pending: invalid: no Options.Outbox" {
 			t.Error(err)
 		}
-	}
-	for _, err := range r.Stale(ctx, "x") {
-		if !errors.Is(err, extref.ErrNoTarget) {
-			t.Error(err)
-		}
-	}
-	other, err := extref.New[int, bson.D](db.Client().Database("other").Collection("source"), []extref.Target{{
-		Collection: db.Collection("c"), Path: "ref", Fields: []extref.Field{{Path: "name"}},
-	}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.StalePipeline("c.ref"); err == nil || !strings.Contains(err.Error(), "not in the source's database") {
-		t.Error(err)
 	}
 }
 
@@ -188,7 +169,7 @@ func TestStructWithoutVersion(t *testing.T) {
 		}
 	}
 	lacking := func(err error) bool {
-		return errors.Is(err, extref.ErrInvalid) && strings.HasSuffix(err.Error(), ` has no field "version"`)
+		return errors.Is(err, mongopatterns.ErrInvalid) && strings.HasSuffix(err.Error(), ` has no field "version"`)
 	}
 	type without struct {
 		ID   int `bson:"_id"`
@@ -203,6 +184,12 @@ func TestStructWithoutVersion(t *testing.T) {
 		"pointer": {func() error { return reference(t, db, targets(), nil, &without{ID: 1}) }, true},
 		"registry": {func() error {
 			return reference(t, db, targets(), &extref.Options{Registry: bson.NewRegistry()}, without{ID: 1})
+		}, true},
+		"JSON tags": {func() error {
+			return reference(t, db, targets(), &extref.Options{BSON: &options.BSONOptions{UseJSONStructTags: true}}, struct {
+				ID int   `json:"_id"`
+				V  int64 `json:"version"`
+			}{ID: 1})
 		}, false},
 		"D":         {func() error { return reference(t, db, targets(), nil, d("_id", 1)) }, false},
 		"M":         {func() error { return reference(t, db, targets(), nil, bson.M{"_id": 1}) }, false},

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -51,7 +52,9 @@ func TestCosts(t *testing.T) {
 		}
 		return r, teams.Database(), colls
 	}
-	versions := []string{"team._id_1_team.version_1", "teams.ref.id_1_teams.ref.v_1", "team_id_1_team_version_1"}
+	versions := []struct{ index, path string }{
+		{"team._id_1_team.version_1", "team._id"}, {"teams.ref.id_1_teams.ref.v_1", "teams"}, {"team_id_1_team_version_1", "team_id"},
+	}
 	update := func(r *extref.Ref[int, bson.D], name string) func() error {
 		return func() error { _, err := r.Update(t.Context(), 0, set("name", name)); return err }
 	}
@@ -73,63 +76,68 @@ func TestCosts(t *testing.T) {
 		record(t, db, 0, nil, func() error { _, err := r.Reference("flat", team(0, "a")); return err })
 		cmds := record(t, db, 0, one("find", 1), func() error { _, err := r.Fetch(ctx, "flat", 0); return err })
 		examined(t, db, cmds[0], "_id_", 1, 1)
-		cmds = record(t, db, 2, []string{"findAndModify", "update", "commitTransaction"}, func() error {
+		cmds = record(t, db, 2, []string{"update", "find", "commitTransaction"}, func() error {
 			return transaction(t, db, func(ctx context.Context) error { _, err := r.Pin(ctx, "flat", 0); return err })
 		})
-		examined(t, db, cmds[0], "_id_", 1, 1)
+		examined(t, db, statement(t, cmds[0], 0), "_id_", 1, 1)
 		examined(t, db, cmds[1], "_id_", 1, 1)
 
-		unchanged := []string{"findAndModify", "find", "commitTransaction"}
-		cmds = record(t, db, 1, unchanged, func() error { _, err := r.Update(ctx, 0, set("phone", 1)); return err })
+		call := func(update any) func() error {
+			return func() error { _, err := r.Update(ctx, 0, update); return err }
+		}
+		cmds = record(t, db, 1, one("findAndModify", 1), call(d("$inc", d("visits", 1), "$set", d("place.street", "x"))))
 		examined(t, db, cmds[0], "_id_", 1, 1)
+		record(t, db, 1, []string{"findAndModify", "findAndModify", "commitTransaction"}, call(set("name", "a", "phone", 2)))
+		record(t, db, 1, []string{"findAndModify", "find", "commitTransaction"}, call(mongo.Pipeline{set("phone", 3)}))
 		stored := append(team(0, "a"), bson.E{Key: "version", Value: int64(1)})
-		record(t, db, 1, unchanged, func() error { _, err := r.Replace(ctx, 0, stored); return err })
-		record(t, db, 2, []string{"findAndModify", "find", "update", "commitTransaction"}, func() error { _, err := r.Replace(ctx, 0, team(0, "a")); return err })
-		changed := names([]string{"findAndModify", "find", "update"}, one("update", 3), commit)
-		cmds = record(t, db, 2+3*copies, changed, update(r, "b"))
-		record(t, db, 2+3*copies, changed, func() error { _, err := r.Replace(ctx, 0, team(0, "c")); return err })
-		examined(t, db, cmds[2], "_id_", 1, 1)
+		record(t, db, 1, []string{"findAndModify", "commitTransaction"}, func() error { _, err := r.Replace(ctx, 0, stored); return err })
+		record(t, db, 2, []string{"findAndModify", "update", "commitTransaction"}, func() error { _, err := r.Replace(ctx, 0, team(0, "a")); return err })
+		changed := names(one("findAndModify", 1), one("update", 3), commit)
+		cmds = record(t, db, 1+3*copies, changed, update(r, "b"))
+		examined(t, db, cmds[0], "_id_", 1, 1)
+		record(t, db, 2+3*copies, names([]string{"findAndModify", "update"}, one("update", 3), commit), func() error { _, err := r.Replace(ctx, 0, team(0, "c")); return err })
+		record(t, db, 2+3*copies, names([]string{"findAndModify", "find", "update"}, one("update", 3), commit), call(mongo.Pipeline{set("name", "c'")}))
 		// The plans of the next one, which has as much to do.
 		if _, err := db.Collection("teams").UpdateByID(ctx, 0, d("$set", d("name", "d"), "$inc", d("version", 1))); err != nil {
 			t.Fatal(err)
 		}
-		for i, index := range versions {
-			for _, c := range cmds[3+i : 4+i] {
-				body := replaceVersion(t, c.Body, 4)
-				examined(t, db, mongotest.Command{Name: c.Name, Body: body}, index, copies+1, copies)
-			}
+		for i, v := range versions {
+			c := replaceVersion(t, cmds[1+i], 5)
+			examined(t, db, statement(t, c, 0), v.index, copies+1, copies)
+			examined(t, db, statement(t, cmds[1+i], 1), v.index, copies+2, copies)
 		}
-		propagate := func(o *extref.PropagateOptions) func() error {
+		propagate := func(o *mongopatterns.Work) func() error {
 			return func() error { _, err := r.Propagate(ctx, 0, o); return err }
 		}
 		cmds = record(t, db, 3*copies, names(one("find", 1), []string{"find", "update", "find", "update", "find", "update"}), propagate(nil))
 		examined(t, db, cmds[0], "_id_", 1, 1)
 		examined(t, db, cmds[2], "_id_", copies+1, copies)
 		cmds = record(t, db, 0, one("find", 4), propagate(nil))
-		for i, index := range versions { // nothing is behind: nothing is read
-			examined(t, db, cmds[1+i], index, 1, 0)
+		for i, v := range versions { // nothing is behind: nothing is read
+			examined(t, db, cmds[1+i], v.index, 2, 0)
 		}
 		// In batches of 10, and just one that is full.
 		if _, err := db.Collection("teams").UpdateByID(ctx, 0, d("$inc", d("version", 1))); err != nil {
 			t.Fatal(err)
 		}
 		batches := []string{"find", "update", "getMore", "update", "getMore", "update"}
-		record(t, db, 3*copies, names(one("find", 1), batches, batches, batches), propagate(&extref.PropagateOptions{BatchSize: 10}))
+		record(t, db, 3*copies, names(one("find", 1), batches, batches, batches), propagate(&mongopatterns.Work{BatchSize: 10}))
 		if _, err := db.Collection("teams").UpdateByID(ctx, 0, d("$inc", d("version", 1))); err != nil {
 			t.Fatal(err)
 		}
 		single := []string{"find", "update"}
-		record(t, db, 3*copies, names(one("find", 1), single, single, single), propagate(&extref.PropagateOptions{BatchSize: copies}))
-		compare := &extref.PropagateOptions{Compare: true}
-		record(t, db, 0, names(one("find", 1), one("find", 3), one("find", 3)), propagate(compare))
-		record(t, db, 2, names([]string{"findAndModify", "update"}, one("update", 3), one("find", 3), commit), func() error {
-			return transaction(t, db, func(ctx context.Context) error { _, err := r.Propagate(ctx, 0, compare); return err })
+		comparer := comparing(t, db.Collection("teams"), nil)
+		compared := func() error { _, err := comparer.Propagate(ctx, 0, nil); return err }
+		record(t, db, 3*copies, names(one("find", 1), single, single, single), propagate(&mongopatterns.Work{BatchSize: copies}))
+		record(t, db, 0, names(one("find", 1), one("find", 3), one("find", 3)), compared)
+		record(t, db, 2, names([]string{"update", "find"}, one("update", 3), one("find", 3), commit), func() error {
+			return transaction(t, db, func(ctx context.Context) error { _, err := comparer.Propagate(ctx, 0, nil); return err })
 		})
 		if _, err := db.Collection("teams").UpdateByID(ctx, 0, set("name", "e")); err != nil {
 			t.Fatal(err)
 		}
-		cmds = record(t, db, 1+3*copies, names(one("find", 5), []string{"findAndModify"}, single, single, single), propagate(compare))
-		examined(t, db, cmds[4], versions[0], copies, copies)
+		cmds = record(t, db, 1+3*copies, names(one("find", 5), []string{"findAndModify"}, single, single, single), compared)
+		examined(t, db, cmds[4], versions[0].index, copies, copies)
 		examined(t, db, cmds[5], "_id_", 1, 1)
 		record(t, db, 0, names(one("find", 1), one("update", 3), commit), func() error {
 			return transaction(t, db, func(ctx context.Context) error { _, err := r.Propagate(ctx, 0, nil); return err })
@@ -139,20 +147,22 @@ func TestCosts(t *testing.T) {
 		for i, target := range []string{"single.team", "many.teams", "flat"} {
 			filter := ok[bson.D](t)(r.Filter(target, 0))
 			body := ok[[]byte](t)(bson.Marshal(d("find", colls[i].Name(), "filter", filter)))
-			examined(t, db, mongotest.Command{Name: "find", Body: body}, versions[i], copies+1, copies)
-			behind := ok[bson.D](t)(r.BehindFilter(target, append(team(0, ""), bson.E{Key: "version", Value: 99})))
-			body = ok[[]byte](t)(bson.Marshal(d("find", colls[i].Name(), "filter", behind)))
-			examined(t, db, mongotest.Command{Name: "find", Body: body}, versions[i], copies+1, copies)
+			examined(t, db, mongotest.Command{Name: "find", Body: body}, versions[i].index, copies+1, copies)
 		}
-		cmds = record(t, db, 0, one("aggregate", 1), func() error { collect(t, r.Stale(ctx, "single.team")); return nil })
-		diff(t, `"_id"`, cmds[0].Body.Lookup("pipeline", "2", "$lookup", "foreignField").String())
-		cmds = record(t, db, 0, one("find", 6), func() error { collect(t, r.Check(ctx)); return nil })
+		cmds = record(t, db, 0, one("find", 6), func() error { collect(t, r.Check(ctx, nil)); return nil })
 		examined(t, db, cmds[1], "_id_", 3, 2)
 		record(t, db, 0, one("find", 6), func() error { _, err := r.Repair(ctx, nil); return err })
+		cmds = record(t, db, 0, one("find", 7), func() error {
+			collect(t, r.Check(ctx, &mongopatterns.Work{Filter: d("_id", 1)}))
+			return nil
+		})
+		for i, v := range versions {
+			examined(t, db, cmds[1+2*i], v.index, others+1, others)
+		}
 		if _, err := colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 0)); err != nil {
 			t.Fatal(err)
 		}
-		cmds = record(t, db, 0, one("find", 7), func() error { collect(t, r.Check(ctx)); return nil })
+		cmds = record(t, db, 0, one("find", 7), func() error { collect(t, r.Check(ctx, nil)); return nil })
 		examined(t, db, cmds[2], "_id_", others+1, others)
 		record(t, db, others, names(one("find", 3), []string{"find", "find", "update", "find", "find"}, one("find", 4)), func() error { _, err := r.Repair(ctx, nil); return err })
 		if _, err := colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 9)); err != nil {
@@ -162,7 +172,7 @@ func TestCosts(t *testing.T) {
 			func() error { _, err := r.Repair(ctx, nil); return err })
 		adopt := func(size int) func() error {
 			return func() error {
-				_, err := r.Adopt(ctx, "single.team", &extref.AdoptOptions{BatchSize: size})
+				_, err := r.Adopt(ctx, "single.team", &mongopatterns.Work{BatchSize: size})
 				return err
 			}
 		}
@@ -170,26 +180,26 @@ func TestCosts(t *testing.T) {
 		if _, err := colls[0].UpdateMany(ctx, d(), d("$unset", d("team.version", "", "team.motto", ""))); err != nil {
 			t.Fatal(err)
 		}
-		batch := []string{"find", "update", "find", "update", "update", "commitTransaction"}
+		batch := []string{"find", "update", "find", "update", "commitTransaction"}
 		record(t, db, 2*(copies+others)+2*2, names(one("find", 1), batch), adopt(0))
 		if _, err := colls[0].UpdateMany(ctx, d("team._id", 0), d("$unset", d("team.version", ""))); err != nil {
 			t.Fatal(err)
 		}
-		cmds = record(t, db, copies+2*3, names([]string{"find"}, batch, []string{"getMore"}, batch, []string{"getMore"}, batch, []string{"getMore"}), adopt(10))
-		examined(t, db, cmds[2], "_id_", 2, 1)
-		examined(t, db, cmds[4], "_id_", 11, 10)
+		cmds = record(t, db, copies+2*3, names([]string{"find", "getMore"}, batch, []string{"getMore"}, batch, batch), adopt(10))
+		examined(t, db, statement(t, cmds[3], 0), "_id_", 1, 1)
+		examined(t, db, statement(t, cmds[5], 0), "_id_", 11, 10)
 	})
 
 	t.Run("unversioned", func(t *testing.T) {
 		t.Parallel()
 		ctx := t.Context()
 		r, db, _ := setUp(t, nil, unversioned)
-		record(t, db, 1, []string{"findAndModify", "find", "commitTransaction"}, func() error { _, err := r.Update(ctx, 0, set("phone", 1)); return err })
-		cmds := record(t, db, 1+3*copies, names([]string{"findAndModify", "find"}, one("update", 3), commit), update(r, "b"))
-		examined(t, db, cmds[2], "team._id_1", copies+1, copies)
-		examined(t, db, cmds[3], "teams.ref.id_1", copies+1, copies)
+		record(t, db, 1, one("findAndModify", 1), func() error { _, err := r.Update(ctx, 0, set("phone", 1)); return err })
+		cmds := record(t, db, 1+3*copies, names(one("findAndModify", 1), one("update", 3), commit), update(r, "b"))
+		examined(t, db, statement(t, cmds[1], 0), "team._id_1", copies+1, copies)
+		examined(t, db, statement(t, cmds[2], 0), "teams.ref.id_1", copies+1, copies)
 		propagate := func() error {
-			_, err := r.Propagate(ctx, 0, &extref.PropagateOptions{BatchSize: 20})
+			_, err := r.Propagate(ctx, 0, &mongopatterns.Work{BatchSize: 20})
 			return err
 		}
 		cmds = record(t, db, 0, one("find", 4), propagate)
@@ -197,19 +207,18 @@ func TestCosts(t *testing.T) {
 		if _, err := db.Collection("teams").UpdateByID(ctx, 0, set("name", "c")); err != nil {
 			t.Fatal(err)
 		}
-		batch := []string{"findAndModify", "update", "update", "commitTransaction"}
+		batch := []string{"update", "find", "update", "commitTransaction"}
 		all := names(one("find", 1), batch, one("getMore", 1), batch)
 		record(t, db, 3*copies+3*2*2, names(one("find", 1), all, all, all), propagate)
-		record(t, db, 2, names([]string{"findAndModify", "update"}, one("update", 3), commit), func() error {
+		record(t, db, 2, names([]string{"update", "find"}, one("update", 3), commit), func() error {
 			return transaction(t, db, func(ctx context.Context) error { _, err := r.Propagate(ctx, 0, nil); return err })
 		})
-		record(t, db, 0, one("aggregate", 1), func() error { collect(t, r.Stale(ctx, "many.teams")); return nil })
-		record(t, db, 0, one("find", 6), func() error { collect(t, r.Check(ctx)); return nil })
+		record(t, db, 0, one("find", 6), func() error { collect(t, r.Check(ctx, nil)); return nil })
 		record(t, db, 0, one("find", 2), func() error { _, err := r.Adopt(ctx, "flat", nil); return err })
 		if _, err := db.Collection("single").UpdateMany(ctx, d("team._id", 1), set("team.name", "x")); err != nil {
 			t.Fatal(err)
 		}
-		record(t, db, 0, one("find", 8), func() error { collect(t, r.Check(ctx)); return nil })
+		record(t, db, 0, one("find", 8), func() error { collect(t, r.Check(ctx, nil)); return nil })
 	})
 
 	t.Run("outbox", func(t *testing.T) {
@@ -223,10 +232,10 @@ func TestCosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		record(t, db, 0, []string{"listIndexes", "listIndexes", "createIndexes"}, func() error { return r.EnsureIndexes(ctx) })
-		boxed := []string{"findAndModify", "find", "update", "update", "commitTransaction"}
-		cmds := record(t, db, 3, boxed, update(r, "b"))
-		examined(t, db, cmds[3], "_id_", 1, 1)
+		record(t, db, 0, []string{"listIndexes", "createIndexes", "listIndexes"}, func() error { return r.EnsureIndexes(ctx) })
+		boxed := []string{"findAndModify", "update", "commitTransaction"}
+		cmds := record(t, db, 2, boxed, update(r, "b"))
+		examined(t, db, cmds[1], "_id_", 1, 1)
 		cmds = record(t, db, 2+copies, []string{"findAndModify", "find", "find", "update", "delete", "findAndModify"},
 			func() error { _, err := r.Drain(ctx, nil); return err })
 		due := cmds[0]
@@ -251,7 +260,7 @@ func TestCosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		record(t, db, 2, []string{"findAndModify", "find", "update", "commitTransaction"}, update(deferred, "d"))
+		record(t, db, 1, []string{"findAndModify", "commitTransaction"}, update(deferred, "d"))
 	})
 
 	t.Run("delete", func(t *testing.T) {
@@ -263,7 +272,7 @@ func TestCosts(t *testing.T) {
 		}{
 			extref.Keep:   {[]string{"delete", "commitTransaction"}, 1},
 			extref.Unset:  {[]string{"delete", "update", "update", "update", "commitTransaction"}, 1 + 3*copies},
-			extref.Refuse: {[]string{"update", "find", "find", "find", "delete", "commitTransaction"}, 2},
+			extref.Refuse: {[]string{"delete", "find", "find", "find", "commitTransaction"}, 1},
 		} {
 			r, db, colls := setUp(t, nil, func(target *extref.Target) { target.OnDelete = policy })
 			if policy == extref.Refuse {
@@ -276,13 +285,12 @@ func TestCosts(t *testing.T) {
 			cmds := record(t, db, want.written, want.names, func() error { _, err := r.Delete(ctx, 0); return err })
 			if policy == extref.Refuse {
 				examined(t, db, cmds[0], "_id_", 1, 1)
-				examined(t, db, cmds[1], versions[0], 1, 1)
-				examined(t, db, cmds[4], "_id_", 1, 1)
+				examined(t, db, cmds[1], versions[0].index, 1, 1)
 			}
 			if policy == extref.Unset {
 				examined(t, db, cmds[0], "_id_", 1, 1)
-				examined(t, db, cmds[1], versions[0], copies+1, copies)
-				examined(t, db, cmds[2], versions[1], copies+1, copies)
+				examined(t, db, cmds[1], versions[0].index, copies+1, copies)
+				examined(t, db, cmds[2], versions[1].index, copies+1, copies)
 			}
 		}
 		r, db, _ := setUp(t, nil, func(target *extref.Target) {
@@ -293,16 +301,16 @@ func TestCosts(t *testing.T) {
 			}
 		})
 		cmds := record(t, db, 1+2*copies, []string{"delete", "delete", "delete", "commitTransaction"}, func() error { _, err := r.Delete(ctx, 0); return err })
-		examined(t, db, cmds[1], versions[0], copies+1, copies)
+		examined(t, db, cmds[1], versions[0].index, copies+1, copies)
 	})
 
 	t.Run("watch", func(t *testing.T) {
 		t.Parallel()
 		r, db, _ := setUp(t, nil, nil)
 		ready, applied := make(chan bool), make(chan bool, 10)
-		stop := watching(t, r, &extref.WatchOptions{
-			Tokens: db.Collection("tokens"), MaxAwait: time.Second,
-			Reconciled: func(extref.RepairResult) { ready <- true }, Progress: func(int64) { applied <- true },
+		stop := watching(t, r, db.Collection("tokens"), &extref.WatchOptions{
+			MaxAwait:   time.Second,
+			Reconciled: func(tally) { ready <- true }, Progress: func(tally) { applied <- true },
 		})
 		receive(t, ready)
 		cmds := mongotest.Record(t, db, func() {
@@ -326,11 +334,27 @@ func TestCosts(t *testing.T) {
 	})
 }
 
-// replaceVersion is an update command with another version in its filter.
-func replaceVersion(t *testing.T, body bson.Raw, version int64) bson.Raw {
+// statement is an update command with one of its updates.
+func statement(t *testing.T, c mongotest.Command, i int) mongotest.Command {
 	t.Helper()
 	var doc bson.D
-	if err := bson.Unmarshal(body, &doc); err != nil {
+	if err := bson.Unmarshal(c.Body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for j, e := range doc {
+		if e.Key == "updates" {
+			doc[j].Value = e.Value.(bson.A)[i : i+1]
+		}
+	}
+	c.Body = ok[[]byte](t)(bson.Marshal(doc))
+	return c
+}
+
+// replaceVersion is an update command with another version in its filters.
+func replaceVersion(t *testing.T, c mongotest.Command, version int64) mongotest.Command {
+	t.Helper()
+	var doc bson.D
+	if err := bson.Unmarshal(c.Body, &doc); err != nil {
 		t.Fatal(err)
 	}
 	var walk func(v any)
@@ -351,5 +375,6 @@ func replaceVersion(t *testing.T, body bson.Raw, version int64) bson.Raw {
 		}
 	}
 	walk(doc)
-	return ok[[]byte](t)(bson.Marshal(doc))
+	c.Body = ok[[]byte](t)(bson.Marshal(doc))
+	return c
 }

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -70,7 +71,7 @@ func Example() {
 		{Key: "name", Value: "Katrina Pop"}, {Key: "address.city", Value: "Elsewhere"},
 	}}})
 	check(err)
-	fmt.Println("version", result.Version, "in", result.Copies, "order")
+	fmt.Println("version", result.Version, "in", result.Copies.Done, "order")
 
 	var order Order
 	check(orderColl.FindOne(ctx, bson.D{{Key: "_id", Value: "A-17"}}).Decode(&order))
@@ -102,15 +103,13 @@ func ExampleRef_Pin() {
 	_, err = customerColl.InsertOne(ctx, Customer{ID: 7, Name: "Ada"})
 	check(err)
 
-	session, err := db.Client().StartSession()
-	check(err)
-	defer session.EndSession(ctx)
-	_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) {
+	err = mongopatterns.Transact(ctx, db.Client(), func(ctx context.Context) error {
 		copied, err := customers.Pin(ctx, "orders.customer", 7)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return orderColl.InsertOne(ctx, bson.D{{Key: "customer", Value: copied}})
+		_, err = orderColl.InsertOne(ctx, bson.D{{Key: "customer", Value: copied}})
+		return err
 	})
 	check(err)
 
@@ -147,20 +146,22 @@ func ExampleRef_Drain() {
 
 	_, err = refs.Update(ctx, "p1", bson.D{{Key: "$set", Value: bson.D{{Key: "catalog_number", Value: 4321}}}})
 	check(err)
-	behind := map[int64]int{}
-	for stale, err := range refs.Stale(ctx, "parts") {
+	behind := 0
+	for problem, err := range refs.Check(ctx, nil) {
 		check(err)
-		behind[stale.Behind]++
+		if problem.Kind == extref.Behind {
+			behind++
+		}
 	}
-	fmt.Println(behind[1], "parts are behind by 1")
+	fmt.Println(behind, "parts are behind")
 	drained, err := refs.Drain(ctx, nil) // every so often
 	check(err)
-	fmt.Println(drained.Copies, "parts written")
+	fmt.Println(drained.Done, "parts written")
 	n, err := parts.CountDocuments(ctx, bson.D{{Key: "product_catalog_number", Value: 4321}})
 	check(err)
 	fmt.Println(n, "of the new number")
 	// Output:
-	// 5 parts are behind by 1
+	// 5 parts are behind
 	// 5 parts written
 	// 5 of the new number
 }
@@ -184,17 +185,16 @@ func ExampleRef_Watch() {
 	_, err = invoices.InsertOne(ctx, bson.D{{Key: "supplier", Value: copied}})
 	check(err)
 
-	err = refs.Watch(ctx, &extref.WatchOptions{
-		Tokens:   db.Collection("tokens"),
+	err = refs.Watch(ctx, db.Collection("tokens"), &extref.WatchOptions{
 		MaxAwait: 10 * time.Millisecond,
-		Reconciled: func(extref.RepairResult) { // the stream is open
+		Reconciled: func(tally) { // the stream is open
 			_, err := suppliers.UpdateByID(ctx, 1, bson.D{
 				{Key: "$set", Value: bson.D{{Key: "name", Value: "Acme & Sons"}}},
 				{Key: "$inc", Value: bson.D{{Key: "version", Value: 1}}},
 			})
 			check(err)
 		},
-		Progress: func(int64) { cancel() },
+		Progress: func(mongopatterns.Result) { cancel() },
 	})
 	fmt.Println(errors.Is(err, context.Canceled))
 
@@ -233,7 +233,7 @@ func ExampleRef_Adopt() {
 	check(err)
 	adopted, err := refs.Adopt(ctx, "products.parts", nil)
 	check(err)
-	fmt.Println(adopted.Adopted, "document filled in")
+	fmt.Println(adopted.Done, "document filled in")
 	var product bson.D
 	check(products.FindOne(ctx, bson.D{}).Decode(&product))
 	fmt.Println(product)
@@ -258,51 +258,15 @@ func ExampleRef_Check() {
 		bson.D{{Key: "_id", Value: 2}, {Key: "customer", Value: bson.D{{Key: "_id", Value: 3}, {Key: "name", Value: "Eve"}, {Key: "version", Value: 1}}}},
 	})
 	check(err)
-	for problem, err := range refs.Check(ctx) {
+	for problem, err := range refs.Check(ctx, nil) {
 		check(err)
 		fmt.Println(problem)
 	}
 	repaired, err := refs.Repair(ctx, nil)
 	check(err)
-	fmt.Println(repaired.Repaired, "repaired,", repaired.Remaining, "left")
+	fmt.Println(repaired.Done, "repaired,", repaired.Remaining, "left")
 	// Output:
-	// orders.customer 1: copy of 1: behind: customer.version is 1, want 2
-	// orders.customer 2: copy of 3: dangling: customer._id
+	// extref: orders 1: behind: customer.version is 1, want 2: copy of 1
+	// extref: orders 2: dangling: customer._id is 3
 	// 1 repaired, 1 left
-}
-
-// How far the orders are behind, by your own stages after the pipeline.
-func ExampleRef_StalePipeline() {
-	ctx := context.Background()
-	db := mongotest.ExampleDatabase()
-	customers, orders := db.Collection("customers"), db.Collection("orders")
-	refs, err := extref.New[int, bson.D](customers, []extref.Target{{
-		Collection: orders, Path: "customer", Fields: []extref.Field{{Path: "name"}},
-	}}, nil)
-	check(err)
-	_, err = customers.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "name", Value: "Ada"}, {Key: "version", Value: 3}})
-	check(err)
-	for i, version := range []int{3, 2, 1, 1} {
-		_, err = orders.InsertOne(ctx, bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: bson.D{
-			{Key: "_id", Value: 1}, {Key: "name", Value: "A."}, {Key: "version", Value: version},
-		}}})
-		check(err)
-	}
-	pipeline, err := refs.StalePipeline("orders.customer")
-	check(err)
-	cursor, err := orders.Aggregate(ctx, append(pipeline,
-		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$behind"}, {Key: "orders", Value: bson.D{{Key: "$sum", Value: 1}}}}}},
-		bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}}))
-	check(err)
-	var groups []struct {
-		Behind int `bson:"_id"`
-		Orders int
-	}
-	check(cursor.All(ctx, &groups))
-	for _, g := range groups {
-		fmt.Println(g.Orders, "behind by", g.Behind)
-	}
-	// Output:
-	// 1 behind by 1
-	// 2 behind by 2
 }

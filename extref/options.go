@@ -1,42 +1,62 @@
 package extref
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 )
 
 // Options says how the source is kept and who propagates. The zero value keeps a
 // version in "version" and propagates in the transaction of the change.
 type Options struct {
+	// KeyField is the source's field by which copies know it; it may be dotted.
+	// A natural key, "catalog_number", gets a unique index on the source, and every
+	// ID that calls take is one. A source without it has no copies. Default "_id".
+	KeyField string
 	// VersionField is the source's field for the version, without dots: a whole
-	// number from 0 to math.MaxInt64-1 (int32, int64 or double); missing or null counts as 0. Not used if every target is Unversioned. Default "version".
+	// number from 0 to math.MaxInt64-1 (int32, int64 or double); missing or null
+	// counts as 0. Not used if every target is Unversioned. Default "version".
 	VersionField string
 
 	// Outbox makes Update and Replace write an entry there instead of
 	// propagating; call Drain. It is for this Ref's source only: an entry's _id
-	// is the source's. On a sharded cluster create it beforehand. Default nil.
+	// is the source's key. On a sharded cluster create it beforehand. Default nil.
 	Outbox *mongo.Collection
-
+	// Lease is how long an entry that a worker has taken on is left alone by
+	// others; longer work is done twice, without harm. Default 1 minute.
+	Lease time.Duration
 	// Deferred makes Update and Replace change the source only. Watch or
 	// Propagate brings the change to the copies. Not with Outbox. Default false.
 	Deferred bool
+	// Compare has Propagate, Drain and Watch look for copies of the source's
+	// version with other values, and raise the version for them: for sources that
+	// others change without raising it. It reads all copies of a source. Targets
+	// that are Unversioned do not need it. Default false.
+	Compare bool
 
-	// Registry encodes IDs and sources. Give the client's own registry if it has
-	// one: a collection does not show it. Default nil: the driver's.
+	// Registry encodes IDs, sources and updates. Give the client's own registry if
+	// it has one: a collection does not show it. Default nil: the driver's.
 	Registry *bson.Registry
+	// BSON are the client's BSON options, if it has any. Default nil: none.
+	BSON *options.BSONOptions
 }
 
 // A Target is a place in the documents of a collection that holds copies.
 type Target struct {
-	// Collection holds the copies. Required.
+	// Collection holds the copies. It may be the source's own. Required.
 	Collection *mongo.Collection
-
 	// Path is where a document has its copy, or with Array its array of copies;
 	// it may be dotted, but not lead through another array. "" puts the copy among
 	// the document's own fields. Default "".
@@ -45,9 +65,9 @@ type Target struct {
 	// of one source. Default false.
 	Array bool
 
-	// IDField is the path, inside the copy, of the source's _id; as all paths here it
-	// may be dotted, but not lead through an array. Default "_id";
-	// with Path "" it must be given.
+	// IDField is the path, inside the copy, of the source's key; as all paths here
+	// it may be dotted, but not lead through an array. Default "_id"; with Path ""
+	// it must be given.
 	IDField string
 	// VersionField is the path, inside the copy, of the version. Default: the
 	// name in Options.VersionField.
@@ -58,13 +78,10 @@ type Target struct {
 
 	// Fields are the fields that are copied. Required.
 	Fields []Field
-
 	// OnDelete is what Delete does with copies of the source. Default Refuse.
 	OnDelete DeletePolicy
-
-	// Name is how calls and problems name the target. Default: the collection's
-	// name, a dot and Path ("orders.customer"); with Path "" only the
-	// collection's name.
+	// Name is how calls name the target. Default: the collection's name, a dot and
+	// Path ("orders.customer"); with Path "" only the collection's name.
 	Name string
 }
 
@@ -95,7 +112,7 @@ type DeletePolicy int
 const (
 	// Refuse keeps the source while another document refers to it.
 	Refuse DeletePolicy = iota
-	// Keep leaves the last copy as it is. If a source with the same _id is
+	// Keep leaves the last copy as it is. If a source with the same key is
 	// inserted later its version must go on from there; Repair sees to that.
 	Keep
 	// Unset removes the copy: the field at Path, or with Path "" the fields that
@@ -109,164 +126,182 @@ const (
 // touchField is set and unset in the source within a transaction.
 const touchField = "__touch"
 
-// configure checks options and targets and completes them.
-func configure(source *mongo.Collection, targets []Target, opts *Options) (Options, []target, error) {
-	var o Options
+// configure checks options and targets, completes them, and makes the core.
+func configure(source *mongo.Collection, targets []Target, opts *Options) (*core, error) {
+	c := &core{source: source}
+	o := &c.o
 	if opts != nil {
-		o = *opts
+		*o = *opts
 	}
-	if source == nil {
-		return o, nil, errors.New("source: nil collection")
+	if err := config.Collections("source", source); err != nil {
+		return nil, err
 	}
-	if o.VersionField == "" {
-		o.VersionField = "version"
+	err := config.Apply(
+		config.Named("Options.KeyField", &o.KeyField, "_id"),
+		config.Name("Options.VersionField", &o.VersionField, "version"))
+	if err != nil {
+		return nil, err
 	}
-	if err := fieldpath.CheckName("Options.VersionField", o.VersionField); err != nil {
-		return o, nil, err
-	}
+	o.Lease = cmp.Or(o.Lease, time.Minute)
 	switch {
-	case o.VersionField == "_id" || o.VersionField == touchField:
-		return o, nil, fmt.Errorf("Options.VersionField: %w: %q is taken", fieldpath.ErrInvalid, o.VersionField)
+	case o.VersionField == touchField:
+		err = fault.Invalid("Options.VersionField: %q is taken", touchField)
+	case o.Lease < 0:
+		err = fault.Invalid("Options.Lease: negative")
 	case o.Outbox != nil && o.Deferred:
-		return o, nil, errors.New("Options.Deferred: not together with Options.Outbox")
-	case o.Outbox != nil && o.Outbox.Database().Client() != source.Database().Client():
-		return o, nil, errors.New("Options.Outbox: of another client than the source")
-	case o.Outbox != nil && same(o.Outbox, source):
-		return o, nil, errors.New("Options.Outbox: is the source collection")
-	case len(targets) == 0:
-		return o, nil, errors.New("targets: none")
+		err = fault.Invalid("Options.Deferred: not together with Options.Outbox")
+	case o.Outbox != nil:
+		err = config.Collections("source", source, "Options.Outbox", o.Outbox)
 	}
-	names := map[string]bool{}
-	out := make([]target, len(targets))
+	if err == nil && len(targets) == 0 {
+		err = fault.Invalid("targets: none")
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.codec = codec.Codec{Registry: o.Registry, BSON: o.BSON}
+	c.primary = cursor.Primary(source)
 	for i, t := range targets {
-		option := fmt.Sprintf("targets[%d]", i)
-		var err error
-		if out[i], err = t.complete(option, o.VersionField); err != nil {
-			return o, nil, err
-		}
-		if t.Collection.Database().Client() != source.Database().Client() {
-			return o, nil, fmt.Errorf("%s.Collection: of another client than the source", option)
-		}
-		if o.Outbox != nil && same(o.Outbox, t.Collection) {
-			return o, nil, fmt.Errorf("%s.Collection: is Options.Outbox", option)
-		}
-		if names[out[i].Name] {
-			return o, nil, fmt.Errorf("%s.Name: %q stands twice", option, out[i].Name)
-		}
-		names[out[i].Name] = true
-		if same(source, t.Collection) {
-			if err := out[i].besideSource(option, o.VersionField); err != nil {
-				return o, nil, err
-			}
-		}
-		for j := range i {
-			a, b := out[j], out[i]
-			if !same(a.Collection, b.Collection) {
-				continue
-			}
-			if err := fieldpath.CheckDisjoint(append(a.paths(fmt.Sprintf("targets[%d]", j)), b.paths(option)...)...); err != nil {
-				return o, nil, err
-			}
+		if err := c.add(fmt.Sprintf("targets[%d]", i), t); err != nil {
+			return nil, err
 		}
 	}
-	return o, out, nil
+	c.derive()
+	return c, nil
 }
 
-func same(a, b *mongo.Collection) bool {
-	return a.Name() == b.Name() && a.Database().Name() == b.Database().Name()
-}
-
-// complete checks a target and sets its defaults.
-func (t Target) complete(option, version string) (target, error) {
-	if t.Collection == nil {
-		return target{}, fmt.Errorf("%s.Collection: nil collection", option)
+// add checks and completes a target, and refuses what collides with the source or
+// an earlier one.
+func (c *core) add(option string, t Target) error {
+	out := &target{Target: t, option: option}
+	if err := c.beside(option+".Collection", t.Collection); err != nil {
+		return err
 	}
-	if t.Path != "" {
-		if err := fieldpath.CheckNamed(option+".Path", t.Path); err != nil {
-			return target{}, err
-		}
+	if err := t.check(); err != nil {
+		return fault.Invalid("%s.%w", option, err)
 	}
-	switch {
-	case t.Path == "" && t.Array:
-		return target{}, fmt.Errorf("%s.Path: empty: an array needs one", option)
-	case t.Path == "" && t.IDField == "":
-		return target{}, fmt.Errorf("%s.IDField: must be given with an empty Path", option)
-	case t.Path == "_id" || strings.HasPrefix(t.Path, "_id."):
-		return target{}, fmt.Errorf("%s.Path: %w: _id cannot change", option, fieldpath.ErrInvalid)
-	case t.Unversioned && t.VersionField != "":
-		return target{}, fmt.Errorf("%s.VersionField: not together with Unversioned", option)
-	case t.OnDelete < Refuse || t.OnDelete > Cascade:
-		return target{}, fmt.Errorf("%s.OnDelete: unknown policy %d", option, t.OnDelete)
-	case t.OnDelete == Cascade && t.Array:
-		return target{}, fmt.Errorf("%s.OnDelete: Cascade is not for an array, use Unset", option)
-	case len(t.Fields) == 0:
-		return target{}, fmt.Errorf("%s.Fields: none", option)
+	if err := config.Apply(config.Named(option+".Path", &out.Path, "")); err != nil {
+		return err
 	}
-	if t.Name == "" {
-		t.Name = strings.TrimSuffix(t.Collection.Name()+"."+t.Path, ".")
+	if out.Name == "" {
+		out.Name = strings.TrimSuffix(t.Collection.Name()+"."+t.Path, ".")
 	}
-	if t.IDField == "" {
-		t.IDField = "_id"
+	settings := []config.Setting{config.Named(option+".IDField", &out.IDField, "_id")}
+	if !t.Unversioned {
+		settings = append(settings, config.Named(option+".VersionField", &out.VersionField, c.o.VersionField))
 	}
-	if t.VersionField == "" && !t.Unversioned {
-		t.VersionField = version
-	}
-	if err := fieldpath.CheckNamed(option+".IDField", t.IDField); err != nil {
-		return target{}, err
-	}
-	if t.VersionField != "" {
-		if err := fieldpath.CheckNamed(option+".VersionField", t.VersionField); err != nil {
-			return target{}, err
-		}
-	}
-	out := target{Target: t}
 	out.Fields = append([]Field(nil), t.Fields...)
-	sources := map[string]bool{}
+	known := map[string]bool{}
 	for i := range out.Fields {
 		f, option := &out.Fields[i], fmt.Sprintf("%s.Fields[%d]", option, i)
-		if err := fieldpath.CheckNamed(option+".Path", f.Path); err != nil {
-			return target{}, err
-		}
-		if first, _, _ := strings.Cut(f.Path, "."); first == version || first == "_id" || first == touchField {
-			return target{}, fmt.Errorf("%s.Path: %w: %q is no field to copy", option, fieldpath.ErrInvalid, f.Path)
-		}
-		if sources[f.Path] {
-			return target{}, fmt.Errorf("%s.Path: %q stands twice", option, f.Path)
-		}
-		sources[f.Path] = true
 		if f.As == "" {
 			f.As = f.Path[strings.LastIndexByte(f.Path, '.')+1:]
 		}
-		if err := fieldpath.CheckNamed(option+".As", f.As); err != nil {
-			return target{}, err
-		}
-		switch f.Policy {
-		case Follow:
-			out.follow = append(out.follow, *f)
-		case Freeze:
-			out.freeze = append(out.freeze, *f)
-		default:
-			return target{}, fmt.Errorf("%s.Policy: unknown policy %d", option, f.Policy)
-		}
+		settings = append(settings,
+			config.Check(option+".Path", func() error { return c.copyable(f.Path, known) }),
+			config.Named(option+".As", &f.As, ""),
+			config.Check(option+".Policy", func() error {
+				if f.Policy < Follow || f.Policy > Freeze {
+					return fmt.Errorf("unknown policy %d", f.Policy)
+				}
+				return nil
+			}))
 	}
-	paths := out.paths(option)
 	if t.Path == "" {
-		paths = append(paths, "_id", "_id")
+		id := "_id"
+		settings = append(settings, config.Name("_id", &id, ""))
 	}
-	return out, fieldpath.CheckDisjoint(paths...)
+	if err := config.Apply(settings...); err != nil {
+		return err
+	}
+	if err := c.disjoint(out); err != nil {
+		return fault.Invalid("%w", err)
+	}
+	out.derive()
+	c.targets = append(c.targets, out)
+	return nil
 }
 
-// besideSource refuses a copy, in the source's own collection, that would lie upon
-// what the document has as a source.
-func (t *target) besideSource(option, version string) error {
-	own := []string{"Options.VersionField", version}
-	for i, f := range t.Fields {
-		own = append(own, fmt.Sprintf("%s.Fields[%d].Path", option, i), f.Path)
+// beside refuses a collection of another database, and the outbox.
+func (c *core) beside(option string, coll *mongo.Collection) error {
+	if err := config.Collections(option, coll); err != nil {
+		return err
 	}
-	copied := t.paths(option)
-	for i := 0; i < len(own); i += 2 {
-		for j := 0; j < len(copied); j += 2 {
-			if err := fieldpath.CheckDisjoint(own[i], own[i+1], copied[j], copied[j+1]); err != nil {
+	if c.o.Outbox != nil {
+		if err := config.Collections("Options.Outbox", c.o.Outbox, option, coll); err != nil {
+			return err
+		}
+	}
+	if same(c.source, coll) {
+		return nil
+	}
+	return config.Collections("source", c.source, option, coll)
+}
+
+func same(a, b *mongo.Collection) bool {
+	return a.Name() == b.Name() && a.Database().Name() == b.Database().Name() && a.Database().Client() == b.Database().Client()
+}
+
+// check refuses settings of a target that do not go together.
+func (t Target) check() error {
+	switch {
+	case t.Path == "" && t.Array:
+		return errors.New("Path: empty: an array needs one")
+	case t.Path == "" && t.IDField == "":
+		return errors.New("IDField: must be given with an empty Path")
+	case t.Path == "_id" || strings.HasPrefix(t.Path, "_id."):
+		return errors.New("Path: _id cannot change")
+	case t.Unversioned && t.VersionField != "":
+		return errors.New("VersionField: not together with Unversioned")
+	case t.OnDelete < Refuse || t.OnDelete > Cascade:
+		return fmt.Errorf("OnDelete: unknown policy %d", t.OnDelete)
+	case t.OnDelete == Cascade && t.Array:
+		return errors.New("OnDelete: Cascade is not for an array, use Unset")
+	case len(t.Fields) == 0:
+		return errors.New("Fields: none")
+	}
+	return nil
+}
+
+// copyable refuses a path of the source that cannot be copied, or is already.
+func (c *core) copyable(path string, known map[string]bool) error {
+	if err := fieldpath.CheckNamed("a field of the source", path); err != nil {
+		return err
+	}
+	if known[path] {
+		return fmt.Errorf("%q stands twice", path)
+	}
+	known[path] = true
+	first, _, _ := strings.Cut(path, ".")
+	if first == c.o.VersionField || first == "_id" || first == touchField || path == c.o.KeyField {
+		return fmt.Errorf("%q is no field to copy", path)
+	}
+	return nil
+}
+
+// disjoint refuses a copy that would lie upon another target's, or upon what the
+// document has as a source.
+func (c *core) disjoint(t *target) error {
+	mine := t.paths(t.option)
+	if same(c.source, t.Collection) {
+		own := []string{"Options.VersionField", c.o.VersionField, "Options.KeyField", c.o.KeyField}
+		for i, f := range t.Fields {
+			own = append(own, fmt.Sprintf("%s.Fields[%d].Path", t.option, i), f.Path)
+		}
+		for i := 0; i < len(own); i += 2 {
+			for j := 0; j < len(mine); j += 2 {
+				if err := fieldpath.CheckDisjoint(own[i], own[i+1], mine[j], mine[j+1]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, other := range c.targets {
+		if other.Name == t.Name {
+			return fmt.Errorf("%s.Name: %q stands twice", t.option, t.Name)
+		}
+		if same(other.Collection, t.Collection) {
+			if err := fieldpath.CheckDisjoint(append(other.paths(other.option), mine...)...); err != nil {
 				return err
 			}
 		}

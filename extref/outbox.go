@@ -3,7 +3,6 @@ package extref
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -11,11 +10,16 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
-	"github.com/mongopatterns/mongopatterns/internal/scan"
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// The fields of an entry; its _id is the source's.
+// The fields of an entry; its _id is the source's key.
 const (
 	changeField   = "change" // of the newest change: an entry is removed only as it was read
 	sinceField    = "since"
@@ -26,15 +30,12 @@ const (
 
 const maxBackoff = 10 * time.Minute
 
-// errNoOutbox says that the Ref was made without one.
-var errNoOutbox = fmt.Errorf("%w: no Options.Outbox", ErrInvalid)
-
 // enqueue writes the source's entry, within the transaction of its change.
 // Changes that have not been propagated yet share one: what is propagated is the
 // newest state.
-func (r *Ref[ID, S]) enqueue(ctx context.Context, id bson.RawValue) error {
+func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 	now := time.Now()
-	_, err := r.opts.Outbox.UpdateOne(ctx, byID(id), bson.D{
+	_, err := c.o.Outbox.UpdateOne(ctx, bson.D{{Key: "_id", Value: value.Equal(key)}}, bson.D{
 		{Key: "$set", Value: bson.D{
 			{Key: changeField, Value: bson.NewObjectID()},
 			{Key: dueField, Value: now},
@@ -46,181 +47,143 @@ func (r *Ref[ID, S]) enqueue(ctx context.Context, id bson.RawValue) error {
 	return err
 }
 
-// DrainOptions bounds Drain.
-type DrainOptions struct {
-	// MaxEntries is how many entries it takes on. Default 0: all that are due.
-	MaxEntries int64
-	// BatchSize is how many documents one write updates. Default 1000.
-	BatchSize int
-	// Lease is how long an entry that a worker has taken on is left alone by
-	// others; longer work is done twice, without harm. Default 1 minute.
-	Lease time.Duration
-	// Progress is called after each entry with those done so far. Default nil.
-	Progress func(done int64)
-}
-
-// DrainResult says what Drain did.
-type DrainResult struct {
-	Done   int64 `json:"done"`   // entries propagated and removed
-	Failed int64 `json:"failed"` // entries left with an error, to be tried again later
-	Copies int64 `json:"copies"` // documents written
-}
-
 // Drain propagates the sources in the outbox until no entry is due. Call it every
 // so often, in one process or in several at once. An entry is removed when the
 // state it stands for, or a newer one, is in all copies; a crash before that
 // leaves it to a later call, when its lease is over. Entries of sources that are
-// gone are removed.
+// gone are removed. Result.Examined counts the entries taken on, Done the documents
+// written. Work.Filter selects entries, {_id: 123} that of one source.
 //
-// An entry that fails keeps the error and is tried again after a while, up to 10
-// minutes, for ever; the others go on. Drain then returns the first such error, a
-// *SourceError, with the complete result, and Pending tells which entries fail.
+// An entry of which a source or a document fails keeps the error and is tried
+// again after a while, up to 10 minutes, for ever; the others go on. Failed and
+// Failures say which, as Pending does. An error of the server ends Drain: call it
+// again.
 //
 // Cost: 2 round trips and 2 writes to the outbox for each entry, the first by the
 // index {due: 1}, the second by _id, and those of a Propagate; 1 round trip at
 // the end.
-func (r *Ref[ID, S]) Drain(ctx context.Context, opts *DrainOptions) (DrainResult, error) {
-	result, err := r.drain(ctx, opts)
-	if err != nil {
-		return result, fmt.Errorf("extref: drain: %w", err)
-	}
-	return result, nil
+func (r *Ref[ID, S]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "extref: drain")
+	return r.core.drain(ctx, work)
 }
 
-func (r *Ref[ID, S]) drain(ctx context.Context, opts *DrainOptions) (DrainResult, error) {
-	var result DrainResult
-	var o DrainOptions
-	if opts != nil {
-		o = *opts
+func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
+	var result mongopatterns.Result
+	w, err := maintain.Of(work, 0)
+	if err == nil && c.o.Outbox == nil {
+		err = fault.Invalid("no Options.Outbox")
 	}
-	if err := scan.Defaults(ErrInvalid, "DrainOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+	if err != nil {
 		return result, err
 	}
-	switch {
-	case o.MaxEntries < 0:
-		return result, fmt.Errorf("%w: DrainOptions.MaxEntries: negative", ErrInvalid)
-	case o.Lease < 0:
-		return result, fmt.Errorf("%w: DrainOptions.Lease: negative", ErrInvalid)
-	case o.Lease == 0:
-		o.Lease = time.Minute
-	}
-	if r.opts.Outbox == nil {
-		return result, errNoOutbox
-	}
-	ctx, end, err := r.causal(ctx)
+	ctx, end, err := c.causal(ctx)
 	if err != nil {
 		return result, err
 	}
 	defer end()
-	var failure error
-	for o.MaxEntries == 0 || result.Done+result.Failed < o.MaxEntries {
-		entry, err := r.claim(ctx, o.Lease)
+	filter, progress := w.Filter, w.Progress
+	w.Filter, w.Progress = nil, func(mongopatterns.Result) {}
+	if w.DryRun {
+		result.Examined, err = c.o.Outbox.CountDocuments(ctx, due(time.Now(), filter))
+		return result, err
+	}
+	for {
+		now := time.Now()
+		entry, err := c.o.Outbox.FindOneAndUpdate(ctx, due(now, filter), bson.D{
+			{Key: "$set", Value: bson.D{{Key: dueField, Value: now.Add(c.o.Lease)}}},
+			{Key: "$inc", Value: bson.D{{Key: attemptsField, Value: 1}}},
+		}, options.FindOneAndUpdate().SetSort(bson.D{{Key: dueField, Value: 1}}).SetReturnDocument(options.After)).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
-			return result, failure
+			return result, nil
 		}
 		if err != nil {
 			return result, err
 		}
-		id := entry.Lookup("_id")
-		done, err := r.propagateID(ctx, id, &PropagateOptions{BatchSize: o.BatchSize, Progress: func(int64) {}})
-		result.Copies += done.Copies
-		as := append(byID(id), bson.E{Key: changeField, Value: entry.Lookup(changeField)})
-		switch {
-		case err == nil, errors.Is(err, ErrNotFound):
-			if _, err := r.opts.Outbox.DeleteOne(ctx, as); err != nil {
-				return result, err
-			}
-			result.Done++
-			o.Progress(result.Done)
-		case ctx.Err() != nil:
+		if err := c.drainEntry(ctx, entry, &w, &result); err != nil {
 			return result, err
-		default:
-			if failure == nil {
-				failure = &SourceError{Source: id, Err: err}
-			}
-			result.Failed++
-			if err := r.postpone(ctx, as, entry, err); err != nil {
-				return result, errors.Join(failure, err)
-			}
 		}
+		progress(result)
 	}
-	return result, failure
 }
 
-// claim takes on the entry that has been due longest.
-func (r *Ref[ID, S]) claim(ctx context.Context, lease time.Duration) (bson.Raw, error) {
-	now := time.Now()
-	return r.opts.Outbox.FindOneAndUpdate(ctx,
-		bson.D{{Key: dueField, Value: bson.D{{Key: "$lte", Value: now}}}},
-		bson.D{
-			{Key: "$set", Value: bson.D{{Key: dueField, Value: now.Add(lease)}}},
-			{Key: "$inc", Value: bson.D{{Key: attemptsField, Value: 1}}},
-		},
-		options.FindOneAndUpdate().SetSort(bson.D{{Key: dueField, Value: 1}}).SetReturnDocument(options.After)).Raw()
+// due selects the entries that a worker may take on.
+func due(now time.Time, filter any) any {
+	return expr.And(bson.D{{Key: dueField, Value: expr.Op("$lte", now)}}, filter)
 }
 
-// postpone notes why an entry failed and when to try again.
-func (r *Ref[ID, S]) postpone(ctx context.Context, as bson.D, entry bson.Raw, why error) error {
-	attempts, _ := rawvalue.Lookup(entry, attemptsField).AsInt64OK()
+// drainEntry propagates the source of an entry and removes it, or notes why it
+// failed and when to try again.
+func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.Work, result *mongopatterns.Result) error {
+	key := entry.Lookup("_id")
+	done, why := c.propagateOne(ctx, key, w, c.o.Compare)
+	if why != nil {
+		return why
+	}
+	done.Examined = 1
+	result.Add(done)
+	as := bson.D{{Key: "_id", Value: value.Equal(key)}, {Key: changeField, Value: entry.Lookup(changeField)}}
+	if done.Failed == 0 {
+		_, err := c.o.Outbox.DeleteOne(ctx, as)
+		return err
+	}
+	attempts, _ := value.Lookup(entry, attemptsField).AsInt64OK()
 	wait := maxBackoff
 	if attempts < 10 {
 		wait = min(maxBackoff, time.Second<<attempts)
 	}
-	_, err := r.opts.Outbox.UpdateOne(ctx, as, bson.D{{Key: "$set", Value: bson.D{
+	_, err := c.o.Outbox.UpdateOne(ctx, as, bson.D{{Key: "$set", Value: bson.D{
 		{Key: dueField, Value: time.Now().Add(wait)},
-		{Key: errorField, Value: why.Error()},
+		{Key: errorField, Value: done.Failures[0].Err.Error()},
 	}}})
+	return err
+}
+
+// propagateOne is Propagate as a part of work on many sources: one that is gone is
+// no error, one that is invalid, or that the server refuses to write, is Failed and
+// named. Other errors do not speak of the source, and are returned.
+func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool) (mongopatterns.Result, error) {
+	var result mongopatterns.Result
+	err := c.propagateKey(ctx, key, w, compare, &result)
+	if errors.Is(err, fault.ErrNotFound) {
+		return result, nil
+	}
+	return result, c.failed(ctx, &result, key, err)
+}
+
+// failed notes an error that is about one source, and returns any other, and all
+// in a transaction of the caller's, which they have ended.
+func (c *core) failed(ctx context.Context, result *mongopatterns.Result, key bson.RawValue, err error) error {
+	if !txn.Running(ctx) && (errors.Is(err, fault.ErrInvalid) || fault.Refused(err)) {
+		result.Fail(c.source.Name(), key, err)
+		return nil
+	}
 	return err
 }
 
 // An Entry is a source in the outbox.
 type Entry struct {
-	// ID is the source's _id.
-	ID bson.RawValue `json:"id"`
+	// ID is the source's key.
+	ID bson.RawValue `bson:"_id" json:"id"`
 	// Since is when the oldest change was made that is not propagated yet.
-	Since time.Time `json:"since"`
+	Since time.Time `bson:"since" json:"since"`
 	// Due is when a worker may take it on: in the future while one works on it,
 	// or waits to try again.
-	Due time.Time `json:"due"`
+	Due time.Time `bson:"due" json:"due"`
 	// Attempts is how often it was taken on since the last change.
-	Attempts int64 `json:"attempts"`
+	Attempts int64 `bson:"attempts" json:"attempts"`
 	// Error is why the last attempt failed; "" if none has.
-	Error string `json:"error,omitempty"`
+	Error string `bson:"error" json:"error,omitempty"`
 }
 
 // Pending yields the entries of the outbox, those that are due first.
 //
 // Cost: 1 round trip a batch of the cursor, by the index {due: 1}.
 func (r *Ref[ID, S]) Pending(ctx context.Context) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		if r.opts.Outbox == nil {
-			yield(Entry{}, fmt.Errorf("extref: pending: %w", errNoOutbox))
-			return
-		}
-		cursor, err := r.opts.Outbox.Find(ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: dueField, Value: 1}}))
-		if err != nil {
-			yield(Entry{}, fmt.Errorf("extref: pending: %w", err))
-			return
-		}
-		defer cursor.Close(context.WithoutCancel(ctx))
-		for cursor.Next(ctx) {
-			doc := cursor.Current
-			entry := Entry{ID: valueOf(doc.Lookup("_id")), Since: timeOf(doc, sinceField), Due: timeOf(doc, dueField)}
-			entry.Attempts, _ = rawvalue.Lookup(doc, attemptsField).AsInt64OK()
-			entry.Error, _ = rawvalue.Lookup(doc, errorField).StringValueOK()
-			if !yield(entry, nil) {
-				return
-			}
-		}
-		if err := cursor.Err(); err != nil {
-			yield(Entry{}, fmt.Errorf("extref: pending: %w", err))
-		}
+	outbox := r.core.o.Outbox
+	if outbox == nil {
+		return fault.Seq("extref: pending", fault.Stop[Entry](fault.Invalid("no Options.Outbox")))
 	}
-}
-
-func timeOf(doc bson.Raw, field string) time.Time {
-	if at, ok := rawvalue.Lookup(doc, field).DateTimeOK(); ok {
-		return time.UnixMilli(at).UTC()
-	}
-	return time.Time{}
+	return fault.Seq("extref: pending", cursor.Decode[Entry](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return outbox.Find(ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: dueField, Value: 1}}))
+	}))
 }

@@ -10,105 +10,80 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/scan"
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-const defaultBatchSize = 1000
-
-// PropagateOptions bounds Propagate.
-type PropagateOptions struct {
-	// BatchSize is how many documents one write updates. Default 1000.
-	BatchSize int
-	// Progress is called after each batch with the documents written so far.
-	// Default nil.
-	Progress func(done int64)
-	// Compare also finds copies of the source's version that have other values,
-	// for sources changed by writers who do not raise the version, and raises it
-	// for them. It reads all copies of the source. A reference built before such a
-	// change and inserted after this is not behind by its version, so Check finds
-	// it and Stale does not. Not needed for targets that are Unversioned. Default
-	// false.
-	Compare bool
-}
-
-// PropagateResult says what Propagate did.
-type PropagateResult struct {
-	// Version is that of the source which was propagated; 0 if no target has
-	// versions.
-	Version int64 `json:"version"`
-	// Copies is how many documents were written.
-	Copies int64 `json:"copies"`
-}
-
 // Propagate brings the followed fields of a source into all copies that are
-// behind, in batches. Copies that are up to date are not written. Two of them at
-// the same time, or one stopped in the middle and run again, do no harm. In a
-// transaction each target is written by one update, whatever BatchSize.
+// behind, in batches; Result.Done documents were written. Copies that are up to
+// date are not written. Two of them at the same time, or one stopped in the
+// middle and run again, do no harm.
 //
-// Cost: 1 round trip for the source; for each target with followed fields 1 to
-// find the copies that are behind, by its index, and for each batch of BatchSize 1
-// to write it, by _id, and 1 to read on, unless it is the last. If the target is
-// Unversioned a batch takes 4 to write, commit included, and 2 writes to the
-// source. In a transaction 1 for the source, or with Compare or an Unversioned
-// target 2, which write to it, and 1 for each target. With Compare 1 more for each
-// target with versions; if values differ 1, which writes, to raise the version, and
-// the targets once more.
-func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, opts *PropagateOptions) (PropagateResult, error) {
-	var o PropagateOptions
-	if opts != nil {
-		o = *opts
-	}
-	if err := scan.Defaults(ErrInvalid, "PropagateOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return PropagateResult{}, fmt.Errorf("extref: propagate: %w", err)
-	}
-	raw, err := r.id(id)
+// A document with something malformed in place of the copy, or which the server
+// refuses to write, is Failed, named and passed over. Remaining are documents with
+// copies ahead of the source, which was inserted again with a lower version, or
+// without a version: Repair mends the former, Adopt the latter. Work.Filter
+// narrows the documents that are written, in all targets.
+//
+// Cost: 1 round trip for the source, by its key; for each target with followed
+// fields 1 to find the copies that differ, by its index, and for each batch 1 to
+// write it, by _id, and 1 to read on, unless it is the last. A batch with documents
+// that stay as they are: 1 more. If the target is Unversioned a batch takes 4 to
+// write, commit included, and 2 writes to the source. With Options.Compare 1 more
+// for each target with versions; if values differ 1, which writes, to raise the
+// version, and the targets once more. In a transaction 1 for the source, or with
+// Compare or an Unversioned target 2, which write to it, and 1 for each target,
+// whatever the size of a batch.
+func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "extref: propagate")
+	key, err := r.core.key(id)
 	if err != nil {
-		return PropagateResult{}, fmt.Errorf("extref: propagate: %w", err)
+		return result, err
 	}
-	result, err := r.propagateID(ctx, raw, &o)
+	w, err := maintain.Of(work, 0)
 	if err != nil {
-		return result, fmt.Errorf("extref: propagate: %w", err)
+		return result, err
 	}
-	return result, nil
+	err = r.core.propagateKey(ctx, key, &w, r.core.o.Compare, &result)
+	return result, err
 }
 
-func (r *Ref[ID, S]) propagateID(ctx context.Context, id bson.RawValue, o *PropagateOptions) (PropagateResult, error) {
-	ctx, end, err := r.causal(ctx)
+// propagateKey is Propagate; compare stands for Options.Compare.
+func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, result *mongopatterns.Result) error {
+	ctx, end, err := c.causal(ctx)
 	if err != nil {
-		return PropagateResult{}, err
+		return err
 	}
 	defer end()
-	read := r.find
-	if txn.Running(ctx) && (o.Compare || slices.ContainsFunc(r.following, func(t *target) bool { return t.Unversioned })) {
-		read = r.pin // only versions that rise with every change are guard enough
+	read := c.find
+	if txn.Running(ctx) && !w.DryRun && (compare || slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })) {
+		read = c.pin // only versions that rise with every change are guard enough
 	}
-	s, err := read(ctx, id)
+	s, err := read(ctx, key)
 	if err != nil {
-		return PropagateResult{}, err
+		return err
 	}
-	result := PropagateResult{Version: s.version}
-	if result.Copies, err = r.propagate(ctx, s, o); err != nil || !o.Compare {
-		return result, err
+	if err := c.propagate(ctx, s, w, result); err != nil || !compare || w.DryRun {
+		return err
 	}
 	// No copy is behind now, so nobody brings other values of this version into
 	// one after compare has looked at it.
-	raised, err := r.compare(ctx, id, s)
+	raised, err := c.compare(ctx, s)
 	if err != nil || raised.version == s.version {
-		return result, err
+		return err
 	}
-	done := result.Copies
-	again := *o
-	again.Progress = func(n int64) { o.Progress(done + n) }
-	n, err := r.propagate(ctx, raised, &again)
-	return PropagateResult{Version: raised.version, Copies: done + n}, err
+	return c.propagate(ctx, raised, w, result)
 }
 
 // compare raises the version if copies of the same version have other values.
-func (r *Ref[ID, S]) compare(ctx context.Context, id bson.RawValue, s state) (state, error) {
+func (c *core) compare(ctx context.Context, s state) (state, error) {
 	for {
 		different := false
-		for _, t := range r.following {
+		for _, t := range c.following {
 			if t.Unversioned || different {
 				continue
 			}
@@ -121,130 +96,170 @@ func (r *Ref[ID, S]) compare(ctx context.Context, id bson.RawValue, s state) (st
 		if !different {
 			return s, nil
 		}
-		if s.version >= maxVersion {
-			return s, r.noVersion(id, rawInt64(s.version+1))
+		next := s
+		if next.version++; next.version > maxVersion {
+			return s, c.tooHigh(next)
 		}
-		// Unless somebody else has raised it meanwhile.
-		filter := byID(id)
+		same := any(s.version)
 		if s.version == 0 {
-			filter = append(filter, bson.E{Key: r.opts.VersionField, Value: bson.D{{Key: "$in", Value: bson.A{nil, 0}}}})
-		} else {
-			filter = append(filter, bson.E{Key: r.opts.VersionField, Value: s.version})
+			same = expr.Op("$in", bson.A{nil, 0})
 		}
-		raised, err := r.result(id, r.source.FindOneAndUpdate(ctx, filter,
-			bson.D{{Key: "$set", Value: bson.D{{Key: r.opts.VersionField, Value: s.version + 1}}}},
-			options.FindOneAndUpdate().SetProjection(r.projection()).SetReturnDocument(options.After)))
-		if err == nil || !errors.Is(err, ErrNotFound) {
+		raised, err := c.result(s.key, c.source.FindOneAndUpdate(ctx, append(c.by(s.key), bson.E{Key: c.o.VersionField, Value: same}),
+			bson.D{{Key: "$set", Value: bson.D{{Key: c.o.VersionField, Value: next.version}}}},
+			options.FindOneAndUpdate().SetProjection(c.projection()).SetReturnDocument(options.After)))
+		if !errors.Is(err, fault.ErrNotFound) {
 			return raised, err
 		}
-		if s, err = r.find(ctx, id); err != nil {
+		// Somebody else has raised it meanwhile.
+		if s, err = c.find(ctx, s.key); err != nil {
 			return s, err
 		}
 	}
 }
 
-var idOnly = bson.D{{Key: "_id", Value: 1}}
-
-// propagate writes a state into the copies that are behind and returns how many
-// documents that were. In a transaction o is not used, and the caller has
-// written to the source in it, unless all targets have versions.
-func (r *Ref[ID, S]) propagate(ctx context.Context, s state, o *PropagateOptions) (int64, error) {
-	total := int64(0)
-	for _, t := range r.following {
-		if txn.Running(ctx) {
-			n, err := t.update(ctx, s, nil)
-			if err != nil {
-				return total, fmt.Errorf("%s: %w", t.Name, err)
-			}
-			total += n
-			continue
+// propagate writes a state into the copies that are behind. In a transaction w is
+// not used but for its filter, and the caller has written to the source in it,
+// unless all targets have versions.
+func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
+	if w == nil {
+		w = &mongopatterns.Work{}
+	}
+	targets := c.following
+	if s.was.Type != 0 {
+		targets = c.targets
+	}
+	for _, t := range targets {
+		to := c.propagateTo
+		if txn.Running(ctx) && !w.DryRun {
+			to = c.propagateAtOnce
 		}
-		if err := r.propagateTo(ctx, t, s, o, &total); err != nil {
-			return total, fmt.Errorf("%s: %w", t.Name, err)
+		if err := to(ctx, t, s, w, result); err != nil {
+			return fmt.Errorf("%s: %w", t.Name, err)
 		}
 	}
-	return total, nil
+	return nil
 }
 
-// propagateTo goes through the copies that are behind by the index of the
-// target. A write moves a document's key out of that range, never back into it.
-func (r *Ref[ID, S]) propagateTo(ctx context.Context, t *target, s state, o *PropagateOptions, total *int64) error {
-	cursor, err := t.primary.Find(ctx, t.behind(s), options.Find().
-		SetProjection(idOnly).SetBatchSize(int32(min(o.BatchSize, 1<<20)+1))) // 1 more ends the cursor with its first batch
-	if err != nil {
-		return err
+// propagateTo goes through the copies that differ by the index of the target. A
+// write moves a document's key out of that range, never back into it.
+func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
+	filter := t.off(s)
+	if w.DryRun {
+		filter = t.behind(s)
 	}
-	defer cursor.Close(context.WithoutCancel(ctx))
-	var ids bson.A
-	flush := func() error {
-		if len(ids) == 0 {
-			return nil
-		}
-		n, err := r.updateBatch(ctx, t, s, ids)
+	docs := cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return t.primary.Find(ctx, expr.And(filter, w.Filter), options.Find().
+			SetProjection(idOnly).SetBatchSize(int32(min(w.BatchSize, 1<<20)+1))) // 1 more ends the cursor with its first batch
+	})
+	for batch, err := range cursor.Batches(docs, w.BatchSize, w.BatchBytes) {
 		if err != nil {
 			return err
 		}
-		ids = nil
-		*total += n
-		o.Progress(*total)
-		return nil
+		err := maintain.Apart(ctx, t.Collection.Name(), batch, result, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+			if w.DryRun {
+				result.Done += int64(len(part))
+				return nil
+			}
+			return c.propagateBatch(ctx, t, s, part, result)
+		})
+		if err != nil {
+			return err
+		}
+		w.Progress(*result)
 	}
-	for cursor.Next(ctx) {
-		ids = append(ids, valueOf(cursor.Current.Lookup("_id")))
-		if len(ids) >= o.BatchSize {
-			if err := flush(); err != nil {
+	return nil
+}
+
+// propagateBatch writes the copies in these documents that are behind. Without a
+// version only the source itself, held in a transaction, can say which state is
+// the newest.
+func (c *core) propagateBatch(ctx context.Context, t *target, s state, batch []bson.Raw, result *mongopatterns.Result) error {
+	these := in("_id", ids(batch))
+	write := func(ctx context.Context) (int64, error) {
+		// The planner might scan all that are behind for every batch.
+		model := t.propagation(s, these).SetHint(idOnly)
+		done, err := t.Collection.BulkWrite(ctx, []mongo.WriteModel{model})
+		if err != nil {
+			return 0, err
+		}
+		return done.MatchedCount, nil
+	}
+	var n int64
+	var err error
+	if t.Unversioned {
+		err = txn.Run(ctx, c.client(), func(ctx context.Context) error {
+			now, err := c.pin(ctx, s.key)
+			if err != nil {
 				return err
 			}
-		}
-	}
-	if err := cursor.Err(); err != nil {
-		return err
-	}
-	return flush()
-}
-
-// updateBatch writes the copies in these documents that are behind.
-func (r *Ref[ID, S]) updateBatch(ctx context.Context, t *target, s state, ids bson.A) (int64, error) {
-	if !t.Unversioned {
-		return t.update(ctx, s, ids)
-	}
-	// Without a version only the source itself can say which state is the newest.
-	n := int64(0)
-	err := txn.Run(ctx, r.source.Database().Client(), func(ctx context.Context) error {
-		now, err := r.pin(ctx, s.doc.Lookup("_id"))
-		if err != nil {
+			s = now
+			n, err = write(ctx)
 			return err
-		}
-		n, err = t.update(ctx, now, ids)
-		return err
-	})
-	return n, err
-}
-
-// update writes the followed fields of s into the copies that are behind, in
-// these documents or, with none, in all.
-func (t *target) update(ctx context.Context, s state, ids bson.A) (int64, error) {
-	filter, opts := t.behind(s), options.UpdateMany()
-	if ids != nil {
-		// The planner might scan all that are behind for every batch.
-		filter = append(inIDs(ids), filter...)
-		opts.SetHint(idOnly)
+		})
+	} else {
+		n, err = write(ctx)
 	}
-	if elements := t.elements(s.id, t.older(s)...); elements != nil {
-		opts.SetArrayFilters(elements)
-	}
-	result, err := t.Collection.UpdateMany(ctx, filter, t.write(s, t.follow), opts)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return result.MatchedCount, nil
+	result.Done += n
+	if n == int64(len(batch)) {
+		return nil
+	}
+	left, err := c.left(ctx, t, s, these, result)
+	result.Skipped += int64(len(batch)) - n - left // right meanwhile
+	return err
 }
 
-func inIDs(ids bson.A) bson.D {
-	return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
+// propagateAtOnce writes all copies that are behind by one command. Its second
+// update writes nothing: it counts what differs still.
+func (c *core) propagateAtOnce(ctx context.Context, t *target, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
+	count := mongo.NewUpdateManyModel().SetFilter(expr.And(t.off(s), w.Filter)).
+		SetUpdate(bson.D{{Key: "$setOnInsert", Value: bson.D{{Key: touchField, Value: 1}}}})
+	done, err := t.Collection.BulkWrite(ctx, []mongo.WriteModel{t.propagation(s, w.Filter), count})
+	if err != nil {
+		return err
+	}
+	var left int64
+	if done.MatchedCount > done.ModifiedCount {
+		left, err = c.left(ctx, t, s, w.Filter, result)
+	}
+	result.Done += done.ModifiedCount
+	result.Examined += done.ModifiedCount + left
+	return err
 }
 
-// valueOf is a copy of a value that outlives the cursor's document.
-func valueOf(value bson.RawValue) bson.RawValue {
-	return bson.RawValue{Type: value.Type, Value: append([]byte(nil), value.Value...)}
+// propagation is the write of the copies of s that are behind, in documents that
+// only selects.
+func (t *target) propagation(s state, only any) *mongo.UpdateManyModel {
+	model := mongo.NewUpdateManyModel().SetFilter(expr.And(t.behind(s), only)).SetUpdate(t.write(s, t.follow))
+	if elements := t.elements(s.at(), t.older(s)...); elements != nil {
+		model.SetArrayFilters(elements)
+	}
+	return model
+}
+
+// left counts the documents, of those that only selects, that a propagation could
+// not bring to s, and names the malformed.
+func (c *core) left(ctx context.Context, t *target, s state, only any, result *mongopatterns.Result) (int64, error) {
+	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return t.primary.Find(ctx, expr.And(t.off(s), only), options.Find().SetProjection(t.projection()))
+	}))
+	for _, doc := range docs {
+		if field, have, bad := t.malformed(doc); bad {
+			p := mongopatterns.Problem{Pattern: pattern, Kind: Malformed, Collection: t.Collection.Name(), ID: doc.Lookup("_id"), Field: field, Have: have}
+			result.Fail(p.Collection, p.ID, fmt.Errorf("%v", p))
+		} else {
+			result.Remaining++
+		}
+	}
+	return int64(len(docs)), err
+}
+
+func ids(docs []bson.Raw) bson.A {
+	out := bson.A{}
+	for _, doc := range docs {
+		out = append(out, doc.Lookup("_id"))
+	}
+	return out
 }

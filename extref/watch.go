@@ -3,8 +3,7 @@ package extref
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,152 +11,230 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
-	"github.com/mongopatterns/mongopatterns/internal/scan"
-)
-
-// Errors of a change stream that cannot go on from its token.
-const (
-	codeInvalidResumeToken      = 260
-	codeChangeStreamFatalError  = 280
-	codeChangeStreamHistoryLost = 286
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // idleSave is how often the token of a stream without events is saved.
 const idleSave = time.Minute
 
+// pauses between two attempts to reach a server that is away.
+const (
+	firstPause = 50 * time.Millisecond
+	maxPause   = 2 * time.Second
+)
+
 // WatchOptions configures Watch.
 type WatchOptions struct {
-	// Tokens holds how far the stream has been applied, one document for each
-	// Name. Required.
-	Tokens *mongo.Collection
-	// Name is the _id of that document. Default: "database.collection" of the
-	// source. Watchers with one Name continue each other.
+	// Name is the _id of the document in tokens. Watchers with one Name continue
+	// each other. Default: "database.collection" of the source.
 	Name string
-	// BatchSize is how many documents one write updates. Default 1000.
-	BatchSize int
-	// Compare is that of PropagateOptions: for sources changed by writers who do
-	// not raise the version. Default false.
-	Compare bool
 	// MaxAwait is how long the server waits for an event before it answers with
 	// none. Default 0: the server's, 1 second.
 	MaxAwait time.Duration
-	// Progress is called after each batch of events with the sources propagated so
-	// far. Default nil.
-	Progress func(done int64)
-	// Reconciled is called after the reconciliation that a missing or lost
-	// token makes necessary. Default nil.
-	Reconciled func(RepairResult)
-	// Failed is called when a source is invalid or the server refuses to write it or
-	// its copies. If it returns nil Watch goes on; the copies stay behind until the
-	// source changes again, or Propagate or Repair mends them. Otherwise Watch ends
-	// with the error it returns. Default nil: Watch ends with the *SourceError.
-	Failed func(*SourceError) error
+	// Progress is called after each batch of events with what it did: Examined
+	// sources, Done documents written, and by name the sources and documents that
+	// failed, whose copies stay behind until the source changes again or Repair
+	// brings them up to date. Default nil.
+	Progress func(mongopatterns.Result)
+	// Reconciled is called after the Repair that a missing or lost token makes
+	// necessary. Default nil.
+	Reconciled func(mongopatterns.Result)
+	// Interrupted is called with each error of the connection or the server that
+	// Watch goes on after. Default nil.
+	Interrupted func(error)
 }
 
 // Watch follows the source by a change stream and propagates each change of a
-// followed field or of the version, by whoever it was made, until ctx ends or an
-// error that the driver cannot resume from; it always returns an error. Other
-// changes cost nothing but the event. Run it in one process; a second one with the
-// same Name does the same work again, without harm. A source that cannot be
-// propagated ends it with a *SourceError, unless WatchOptions.Failed says
-// otherwise; the next Watch begins with that source.
+// followed field, the version or the key, and each source that is inserted, by
+// whoever it was made. Other changes cost nothing but the event. It ends when ctx
+// does, or with an error that no waiting solves, such as missing rights or a
+// server without change streams; it always returns an error. While the server is
+// away, as in an election, it waits and goes on. A source that is invalid, or a
+// document that the server refuses to write, ends nothing: Progress names it.
 //
-// The token is saved after what it stands for has been propagated, so a crash
-// repeats some work and loses none. When there is no token, and when the server
-// no longer has the history after it (a long outage), a new stream is opened, one
-// Repair reconciles all copies, and the stream goes on from before it. Deletions
-// of sources are not followed: use Delete, and Check.
+// tokens holds how far the stream has been applied. The token is saved after what
+// it stands for has been propagated, so a crash repeats some work and loses none.
+// When there is no token, and when the server no longer has the history after it
+// (a long outage), a new stream is opened, one Repair reconciles all copies, and
+// the stream goes on from before it. Run it in one process; a second one with the
+// same Name does the same work again, without harm. Deletions of sources are not
+// followed: use Delete, and Check. Nor does a natural key that changes reach the
+// copies: they dangle.
 //
 // Cost: 1 round trip a batch of events, for each source in it that changed a
-// Propagate, and 1 write of the token, by _id. While nothing happens 1 round trip
-// every MaxAwait and a write of the token every minute. A reconciliation costs a
-// Repair.
-func (r *Ref[ID, S]) Watch(ctx context.Context, opts *WatchOptions) error {
-	err := r.watch(ctx, opts)
-	return fmt.Errorf("extref: watch: %w", err)
+// Propagate, and 1 write of the token, by _id; with a natural key 1 more for each
+// source. While nothing happens 1 round trip every MaxAwait and a write of the token
+// every minute.
+func (r *Ref[ID, S]) Watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
+	defer fault.In(&err, "extref: watch")
+	return r.core.watch(ctx, tokens, opts)
 }
 
-func (r *Ref[ID, S]) watch(ctx context.Context, opts *WatchOptions) error {
-	var o WatchOptions
+type watcher struct {
+	*core
+	o      WatchOptions
+	tokens *mongo.Collection
+	work   mongopatterns.Work
+	token  bson.Raw // nil: reconcile
+	loaded bool
+	saved  time.Time
+	pause  time.Duration
+}
+
+func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) error {
+	w := &watcher{core: c, tokens: tokens, pause: firstPause}
 	if opts != nil {
-		o = *opts
+		w.o = *opts
 	}
-	if err := scan.Defaults(ErrInvalid, "WatchOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
+	if err := config.Collections("tokens", tokens); err != nil {
 		return err
 	}
-	if o.Tokens == nil {
-		return fmt.Errorf("%w: WatchOptions.Tokens: nil collection", ErrInvalid)
+	if w.o.MaxAwait < 0 {
+		return fault.Invalid("WatchOptions.MaxAwait: negative")
 	}
-	if o.MaxAwait < 0 {
-		return fmt.Errorf("%w: WatchOptions.MaxAwait: negative", ErrInvalid)
+	if w.o.Name == "" {
+		w.o.Name = c.source.Database().Name() + "." + c.source.Name()
 	}
-	if o.Name == "" {
-		o.Name = r.source.Database().Name() + "." + r.source.Name()
-	}
-	ctx, end, err := r.causal(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	w := &watcher[ID, S]{Ref: r, o: o}
-	if err := w.load(ctx); err != nil {
-		return fmt.Errorf("token: %w", err)
-	}
+	w.work, _ = maintain.Of(nil, 0)
 	for {
-		err := w.follow(ctx)
-		if err == nil {
-			continue // the collection was dropped or renamed; go on behind that
-		}
-		if ctx.Err() != nil || !historyLost(err) || w.token == nil {
+		err := w.attempt(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return errors.Join(ctx.Err(), err)
+		case err == nil: // the collection was dropped or renamed; go on behind that
+		case w.token != nil && historyLost(err):
+			w.token = nil
+		case interrupted(err):
+			if w.o.Interrupted != nil {
+				w.o.Interrupted(err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(w.pause):
+			}
+			w.pause = min(2*w.pause, maxPause)
+		default:
 			return err
 		}
-		w.token = nil
 	}
 }
 
 // historyLost reports that a token is of no use any more.
 func historyLost(err error) bool {
+	const invalidResumeToken, fatal, historyLost = 260, 280, 286
+	return hasCode(err, invalidResumeToken, fatal, historyLost)
+}
+
+// interrupted reports an error that passes: the server is away, or busy, or
+// another one of its set takes over. Whatever did not come from the server is one
+// of the connection.
+func interrupted(err error) bool {
+	if errors.Is(err, fault.ErrInvalid) || errors.Is(err, mongo.ErrClientDisconnected) || errors.Is(err, fault.ErrTransactionsUnsupported) {
+		return false
+	}
 	var server mongo.ServerError
-	return errors.As(err, &server) && (server.HasErrorCode(codeChangeStreamHistoryLost) ||
-		server.HasErrorCode(codeChangeStreamFatalError) || server.HasErrorCode(codeInvalidResumeToken))
+	if !errors.As(err, &server) {
+		return true
+	}
+	for _, label := range []string{
+		"NetworkError", "TransientTransactionError", "UnknownTransactionCommitResult",
+		"ResumableChangeStreamError", "RetryableWriteError", "RetryableReadError", "SystemOverloadedError",
+	} {
+		if server.HasErrorLabel(label) {
+			return true
+		}
+	}
+	return hasCode(err,
+		6, 7, 89, 91, 189, 9001, 10107, 11600, 11602, 13388, 13435, 13436, // connection and elections
+		24, 46, 50, 112, 246, 251, 262, // locks, time, transactions
+		43, 63, 133, 150, 234, 237, 11601, // cursors, shards, an interruption
+		64, 79, 100) // write concern
 }
 
-type watcher[ID, S any] struct {
-	*Ref[ID, S]
-	o     WatchOptions
-	token bson.Raw // nil: reconcile
-	saved time.Time
-	done  int64
+func hasCode(err error, codes ...int) bool {
+	var server mongo.ServerError
+	if !errors.As(err, &server) {
+		return false
+	}
+	for _, code := range codes {
+		if server.HasErrorCode(code) {
+			return true
+		}
+	}
+	return false
 }
 
-func (w *watcher[ID, S]) load(ctx context.Context) error {
-	doc, err := scan.Primary(w.o.Tokens).FindOne(ctx, bson.D{{Key: "_id", Value: w.o.Name}}).Raw()
-	if errors.Is(err, mongo.ErrNoDocuments) {
+func (w *watcher) load(ctx context.Context) error {
+	doc, err := cursor.Primary(w.tokens).FindOne(ctx, bson.D{{Key: "_id", Value: w.o.Name}}).Raw()
+	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+		return err
+	}
+	w.loaded = true
+	if token, ok := value.Lookup(doc, "token").DocumentOK(); ok {
+		w.token = token
+	}
+	return nil
+}
+
+func (w *watcher) save(ctx context.Context, token bson.Raw) error {
+	if token == nil {
 		return nil
 	}
-	if token, ok := rawvalue.Lookup(doc, "token").DocumentOK(); ok {
-		w.token = token
+	_, err := w.tokens.UpdateOne(ctx, bson.D{{Key: "_id", Value: w.o.Name}},
+		bson.D{{Key: "$set", Value: bson.D{{Key: "token", Value: token}, {Key: "at", Value: time.Now()}}}},
+		options.UpdateOne().SetUpsert(true))
+	if err == nil {
+		w.token, w.saved, w.pause = append(bson.Raw(nil), token...), time.Now(), firstPause
 	}
 	return err
 }
 
-func (w *watcher[ID, S]) save(ctx context.Context, token bson.Raw) error {
-	if token == nil {
-		return nil
-	}
-	_, err := w.o.Tokens.UpdateOne(ctx, bson.D{{Key: "_id", Value: w.o.Name}},
-		bson.D{{Key: "$set", Value: bson.D{{Key: "token", Value: token}, {Key: "at", Value: time.Now()}}}},
-		options.UpdateOne().SetUpsert(true))
+// attempt opens a stream behind the token and applies it, in a session of its own:
+// one that has seen a server go is not used again. nil says that the server ended
+// the stream.
+func (w *watcher) attempt(ctx context.Context) error {
+	ctx, end, err := w.causal(ctx)
 	if err != nil {
-		return fmt.Errorf("token: %w", err)
+		return err
 	}
-	w.token, w.saved = append(bson.Raw(nil), token...), time.Now()
-	return nil
+	defer end()
+	if !w.loaded {
+		if err := w.load(ctx); err != nil {
+			return err
+		}
+	}
+	return cursor.Stream(ctx, w.open, func(stream *mongo.ChangeStream) error {
+		if w.token == nil {
+			// The stream is open, so it has whatever happens from here on.
+			result, err := w.repair(ctx, &w.work)
+			if err != nil {
+				return err
+			}
+			if w.o.Reconciled != nil {
+				w.o.Reconciled(result)
+			}
+			if err := w.save(ctx, stream.ResumeToken()); err != nil {
+				return err
+			}
+		}
+		for {
+			if err := w.apply(ctx, stream); err != nil {
+				return err
+			}
+			if stream.ID() == 0 {
+				return nil
+			}
+		}
+	})
 }
 
-// follow opens a stream and applies it. nil says that the server ended it.
-func (w *watcher[ID, S]) follow(ctx context.Context) error {
+func (w *watcher) open(ctx context.Context) (*mongo.ChangeStream, error) {
 	opts := options.ChangeStream()
 	if w.token != nil {
 		opts.SetStartAfter(w.token) // also behind the end of a stream
@@ -166,72 +243,66 @@ func (w *watcher[ID, S]) follow(ctx context.Context) error {
 		opts.SetMaxAwaitTime(w.o.MaxAwait)
 	}
 	// The client's may be another, which a change stream refuses.
-	source := w.source.Clone(options.Collection().SetReadConcern(readconcern.Majority()))
-	stream, err := source.Watch(ctx, mongo.Pipeline{
-		{{Key: "$match", Value: bson.D{{Key: "operationType", Value: bson.D{{Key: "$in", Value: bson.A{"update", "replace", "invalidate"}}}}}}},
-		{{Key: "$project", Value: bson.D{
-			{Key: "operationType", Value: 1}, {Key: "documentKey._id", Value: 1},
-			{Key: "updateDescription", Value: 1},
-		}}},
+	return w.source.Clone(options.Collection().SetReadConcern(readconcern.Majority())).Watch(ctx, mongo.Pipeline{
+		expr.Op("$match", bson.D{{Key: "operationType", Value: expr.Op("$in", bson.A{"insert", "update", "replace", "invalidate"})}}),
+		expr.Op("$project", bson.D{{Key: "operationType", Value: 1}, {Key: "documentKey._id", Value: 1}, {Key: "updateDescription", Value: 1}}),
 	}, opts)
+}
+
+// apply propagates the sources of one answer of the server, and saves the token.
+func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
+	changed, events, err := w.batch(ctx, stream)
 	if err != nil {
 		return err
 	}
-	defer stream.Close(context.WithoutCancel(ctx))
-	if w.token == nil {
-		// The stream is open, so it has whatever happens from here on.
-		result, err := w.repair(ctx, &RepairOptions{BatchSize: w.o.BatchSize}, w.failed)
+	var result mongopatterns.Result
+	for _, id := range changed {
+		done, err := w.propagateID(ctx, id)
 		if err != nil {
-			return fmt.Errorf("reconciliation: %w", err)
+			return err
 		}
-		if w.o.Reconciled != nil {
-			w.o.Reconciled(result)
-		}
+		done.Examined = 1
+		result.Add(done)
+	}
+	if events > 0 || time.Since(w.saved) > idleSave {
 		if err := w.save(ctx, stream.ResumeToken()); err != nil {
 			return err
 		}
 	}
-	for {
-		changed, events, err := w.batch(ctx, stream)
-		if err != nil {
-			return err
-		}
-		for _, id := range changed {
-			_, err := w.propagateID(ctx, id, &PropagateOptions{
-				BatchSize: w.o.BatchSize, Compare: w.o.Compare, Progress: func(int64) {},
-			})
-			if err != nil && !errors.Is(err, ErrNotFound) {
-				if err := w.failed(&SourceError{Source: id, Err: err}); err != nil {
-					return err
-				}
-			}
-			w.done++
-		}
-		if events > 0 || time.Since(w.saved) > idleSave {
-			if err := w.save(ctx, stream.ResumeToken()); err != nil {
-				return err
-			}
-		}
-		if events > 0 {
-			w.o.Progress(w.done)
-		}
-		if stream.ID() == 0 {
-			return nil
-		}
+	if events > 0 && w.o.Progress != nil {
+		w.o.Progress(result)
 	}
+	return nil
+}
+
+// propagateID is propagateOne for the source with this _id. One without a natural
+// key has no copies.
+func (w *watcher) propagateID(ctx context.Context, id bson.RawValue) (mongopatterns.Result, error) {
+	if w.core.o.KeyField == "_id" {
+		return w.propagateOne(ctx, id, &w.work, w.core.o.Compare)
+	}
+	doc, err := w.primary.FindOne(ctx, bson.D{{Key: "_id", Value: value.Equal(id)}}, options.FindOne().SetProjection(w.projection())).Raw()
+	key := value.Lookup(doc, w.core.o.KeyField)
+	if errors.Is(err, mongo.ErrNoDocuments) || err == nil && none(key) {
+		return mongopatterns.Result{}, nil
+	}
+	if err != nil {
+		return mongopatterns.Result{}, err
+	}
+	return w.propagateOne(ctx, key, &w.work, w.core.o.Compare)
 }
 
 // batch reads the events of one answer of the server, maybe none, and returns the
-// sources, each once, of which a followed field changed.
-func (w *watcher[ID, S]) batch(ctx context.Context, stream *mongo.ChangeStream) (changed []bson.RawValue, events int, err error) {
+// sources, each once, whose copies may have to be written.
+func (w *watcher) batch(ctx context.Context, stream *mongo.ChangeStream) (changed []bson.RawValue, events int, err error) {
 	seen := map[string]bool{}
 	for stream.TryNext(ctx) {
 		events++
 		if w.concerns(stream.Current) {
-			id := valueOf(stream.Current.Lookup("documentKey", "_id"))
-			if key := rawvalue.Key(id); !seen[key] {
+			id := stream.Current.Lookup("documentKey", "_id")
+			if key := value.Key(id); !seen[key] {
 				seen[key] = true
-				changed = append(changed, id)
+				changed = append(changed, bson.RawValue{Type: id.Type, Value: append([]byte(nil), id.Value...)})
 			}
 		}
 		if stream.RemainingBatchLength() == 0 {
@@ -241,52 +312,30 @@ func (w *watcher[ID, S]) batch(ctx context.Context, stream *mongo.ChangeStream) 
 	return changed, events, stream.Err()
 }
 
-// concerns reports whether an event changed a followed field or the version.
-func (w *watcher[ID, S]) concerns(event bson.Raw) bool {
-	if kind, _ := rawvalue.Lookup(event, "operationType").StringValueOK(); kind != "update" {
-		return kind == "replace"
+// concerns reports whether an event is about copies.
+func (c *core) concerns(event bson.Raw) bool {
+	kind, _ := value.Lookup(event, "operationType").StringValueOK()
+	if kind != "update" {
+		return kind == "insert" || kind == "replace"
 	}
+	var paths []string
 	updated, _ := event.Lookup("updateDescription", "updatedFields").DocumentOK()
 	elements, _ := updated.Elements()
 	for _, element := range elements {
-		if w.followsPath(element.Key()) {
-			return true
-		}
+		paths = append(paths, element.Key())
 	}
 	for _, list := range []string{"removedFields", "truncatedArrays"} {
 		array, _ := event.Lookup("updateDescription", list).ArrayOK()
 		values, _ := array.Values()
-		for _, value := range values {
-			path, isPath := value.StringValueOK()
-			if truncated, ok := value.DocumentOK(); ok {
-				path, isPath = rawvalue.Lookup(truncated, "field").StringValueOK()
+		for _, v := range values {
+			path, ok := v.StringValueOK()
+			if truncated, isArray := v.DocumentOK(); isArray {
+				path, ok = value.Lookup(truncated, "field").StringValueOK()
 			}
-			if isPath && w.followsPath(path) {
-				return true
+			if ok {
+				paths = append(paths, path)
 			}
 		}
 	}
-	return false
-}
-
-// followsPath reports whether a change at path changes a followed field or the
-// version.
-func (w *watcher[ID, S]) followsPath(path string) bool {
-	if w.versioned && path == w.opts.VersionField {
-		return true
-	}
-	for _, f := range w.Ref.follow {
-		if path == f.Path || strings.HasPrefix(path, f.Path+".") || strings.HasPrefix(f.Path, path+".") {
-			return true
-		}
-	}
-	return false
-}
-
-// failed says whether to go on without a source.
-func (w *watcher[ID, S]) failed(err *SourceError) error {
-	if w.o.Failed == nil || !refused(err) {
-		return err
-	}
-	return w.o.Failed(err)
+	return slices.ContainsFunc(paths, c.matters)
 }

@@ -3,378 +3,434 @@ package outlier
 import (
 	"context"
 	"errors"
-	"fmt"
+	"iter"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Add puts an element at the end of the list of a parent, which must exist:
-// ErrNotFound. With Options.Set it reports false, and the list stays as it is, if
-// it holds the element already.
-//
-// Without Options.Set an Add whose outcome is unknown (a lost connection beyond
-// the driver's own retry) may be stored twice if repeated.
-//
-// Cost: 1 round trip, 1 document written, found by _id, if the parent has room
-// and no overflow. Outliers: 4, 2 documents written, and 1 more for each of: the
-// last overflow document is full; Options.Set. The Add that makes a document an
-// outlier: 5, 2 documents written. With Options.Set an element that is there
-// already: no document written by a typical one; by outliers the parent twice, in 4
-// round trips if the parent holds the element, else 5.
-func (l *Lists[ID, E]) Add(ctx context.Context, id ID, e E) (added bool, err error) {
-	n, err := l.AddMany(ctx, id, []E{e})
-	return n > 0, err
-}
-
-// AddMany puts elements at the end of a list in their order, all or none, and
-// returns how many: with Options.Set not those that the list holds already or
-// that come twice.
-//
-// Cost: 1 round trip, 1 document written, found by _id, if they all fit into a
-// parent without overflow; none for no elements. Else as for Add, 1 more if some
-// of them still fit into the parent or, with Options.Set, are in it, 1 more if
-// some fit into the last overflow document, and 1 document written for each
-// overflow document that takes some. With Options.Set 1000 elements, or 2 MiB of
-// them, are added at a time, all in one transaction.
-func (l *Lists[ID, E]) AddMany(ctx context.Context, id ID, es []E) (added int64, err error) {
-	if len(es) == 0 {
-		return 0, nil
-	}
-	raw, err := l.id(id)
-	if err != nil {
-		return 0, fmt.Errorf("outlier: add: %w", err)
-	}
-	xs, err := l.elements(es)
-	if err != nil {
-		return 0, fmt.Errorf("outlier: add: %w", err)
-	}
-	if added, err = l.add(ctx, raw, xs); err != nil {
-		return 0, l.fail("add", raw, err)
-	}
-	return added, nil
-}
-
-func (l *lists) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (added int64, err error) {
-	pieces := [][]bson.RawValue{xs}
-	small := len(xs) <= l.opts.MaxCount && cost(xs) <= int64(l.opts.MaxBytes)
-	if l.opts.Set {
-		if pieces, err = comparables(xs); err != nil {
-			return 0, err
-		}
-		small = small && len(pieces) == 1
-	}
-	if small {
-		added, done, err := l.addTypical(ctx, id, xs)
-		if err != nil || done {
-			return added, err
-		}
-	}
-	err = txn.Run(ctx, l.coll.Database().Client(), func(ctx context.Context) error {
-		added = 0
-		for _, piece := range pieces {
-			n, err := l.addLocked(ctx, id, piece)
-			if err != nil {
-				return err
-			}
-			added += n
-		}
-		return nil
-	})
-	return added, err
-}
-
-// A command that compares elements with those of a set holds them up to six times.
+// What one Add takes: a command holds the elements of a set up to six times.
 const (
-	maxCompared      = 1000
-	maxComparedBytes = 2 << 20
+	maxElements = 1000
+	maxAdded    = 2 << 20
 )
 
-// comparables cuts xs into what one command can compare.
-func comparables(xs []bson.RawValue) (out [][]bson.RawValue, err error) {
-	for from := 0; from < len(xs); {
-		n := fitting(xs[from:], 0, 0, maxCompared, maxComparedBytes)
-		if n == 0 {
-			return nil, fmt.Errorf("element %d: %w: more than 2 MiB, in a set", from, ErrInvalid)
-		}
-		out = append(out, xs[from:from+n])
-		from += n
-	}
-	return out, nil
-}
-
-// addTypical adds to a parent without overflow that has room for all of xs; if
-// it is none, or there is no such parent, nothing is written and done is false.
-func (l *lists) addTypical(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (added int64, done bool, err error) {
-	array := l.array()
-	more, after := literal(xs...), op("$add", size(array), len(xs))
-	fresh := l.fresh(xs, array)
-	if l.opts.Set {
-		more, after = at(xs, fresh), op("$add", size(array), size(fresh))
-	}
-	filter := append(l.typical(id), bson.E{Key: "$expr", Value: op("$and",
-		op("$lte", after, l.opts.MaxCount),
-		op("$lte", op("$add", bytes(array), cost(xs)), l.opts.MaxBytes),
-	)})
-	fields := bson.D{{Key: l.opts.ArrayField, Value: op("$concatArrays", array, more)}}
-	if l.opts.CountTypical {
-		fields = append(fields, bson.E{Key: l.opts.TotalField, Value: op("$cond",
-			op("$gt", after, size(array)), after, "$"+l.opts.TotalField)})
-	}
-	// Not $push, which refuses null: that is how a nil slice is stored.
-	update := mongo.Pipeline{stage("$set", fields)}
-	if !l.opts.Set || len(xs) == 1 {
-		result, err := l.coll.UpdateOne(ctx, filter, update)
-		if err != nil || result.MatchedCount == 0 {
-			return 0, false, err
-		}
-		if l.opts.Set { // what it holds is not modified
-			return result.ModifiedCount, true, nil
-		}
-		return int64(len(xs)), true, nil
-	}
-	before, err := l.modify(ctx, filter, update, bson.D{{Key: "_id", Value: 0}, {Key: "fresh", Value: fresh}})
-	switch {
-	case errors.Is(err, mongo.ErrNoDocuments):
-		return 0, false, nil
-	case before.Again:
-		return int64(len(distinct(append(before.Items, xs...))) - len(distinct(before.Items))), true, nil
-	}
-	return int64(len(before.Fresh)), err == nil, err
-}
-
-// distinct is the elements of a set, without a collation.
-func distinct(xs []bson.RawValue) map[string]bool {
-	out := map[string]bool{}
-	for _, x := range xs {
-		out[rawvalue.Key(x)] = true
-	}
-	return out
-}
-
-// fresh is the positions in xs of what array does not hold, of equals the first.
-// The server decides what is equal.
-func (l *lists) fresh(xs []bson.RawValue, array any) bson.D {
-	// Looking for each of xs in what both hold is cheaper than in the array.
-	let := func(name string, value, in any) bson.D {
-		return op("$let", bson.D{{Key: "vars", Value: bson.D{{Key: name, Value: value}}}, {Key: "in", Value: in}})
-	}
-	x := op("$arrayElemAt", "$$xs", "$$this")
-	return let("xs", literal(xs...), let("held", op("$setIntersection", "$$xs", array), op("$filter", bson.D{
-		{Key: "input", Value: op("$range", 0, len(xs))},
-		{Key: "cond", Value: op("$not", bson.A{op("$or",
-			op("$in", x, "$$held"),
-			op("$ne", op("$indexOfArray", "$$xs", x), "$$this"))})},
-	})))
-}
-
-// at is the elements of xs at these positions.
-func at(xs []bson.RawValue, positions any) bson.D {
-	return op("$map", bson.D{
-		{Key: "input", Value: positions},
-		{Key: "in", Value: op("$arrayElemAt", literal(xs...), "$$this")},
-	})
-}
-
-// addLocked adds within a transaction. Its first operation counts the elements
-// in the parent, so that of all who add to, remove from or delete an outlier at
-// the same time, only one commits.
-func (l *lists) addLocked(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (int64, error) {
-	array := l.array()
-	fields := l.project()
-	if l.opts.Set {
-		fields = l.project(bson.E{Key: "fresh", Value: l.fresh(xs, array)})
-	}
-	count := int64(len(xs)) // those that are known are taken off again
-	before, err := l.modify(ctx, l.parent(id), l.become(nil, true, op("$add", l.total(array), number(count))), fields)
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return 0, ErrNotFound
-	}
+// Add puts elements at the end of the list of a parent, which must exist:
+// ErrNotFound. It adds all or none, at most 1000 of them, or 2 MiB, and returns how
+// many: with Options.Set not those that the list holds already or that come twice.
+//
+// An Add whose outcome is unknown may be repeated if the list is a set; another list
+// could get the elements twice.
+//
+// Cost: 1 round trip, 1 document written, found by _id; none for no elements. With
+// Options.Set 3 round trips for an outlier, by the index {parent, n} or that of
+// Options.ElementIndex.
+// The Add that finds the parent full moves the older half out: 7 round trips, 2
+// documents written and the parent twice; 1 more if the last overflow document takes
+// a part.
+func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int64, err error) {
+	defer fault.In(&err, "outlier: add")
+	raw, err := l.c.id(id)
 	if err != nil {
 		return 0, err
 	}
-	if l.opts.Set {
-		xs = pick(xs, before.Fresh)
-	}
-	inside := 0
-	if !before.Flag {
-		inside = fitting(xs, before.Size, before.Bytes, l.opts.MaxCount, l.opts.MaxBytes)
-	} else if l.opts.Set && len(xs) > 0 {
-		if xs, err = l.unheld(ctx, id, xs); err != nil {
-			return 0, err
+	xs := make([]bson.RawValue, len(elements))
+	for i, e := range elements {
+		if xs[i], err = l.c.element(e); err != nil {
+			return 0, fault.Of(raw, err)
 		}
 	}
-	added := int64(len(xs))
-	err = l.append(ctx, before.ID, xs[inside:])
-	switch {
-	case errors.Is(err, ErrInvalid): // nothing was appended; a transaction of the caller's may go on
-		undo := l.become(nil, before.Flag, number(before.Total))
-		if _, err := l.coll.UpdateOne(ctx, l.parent(id), undo); err != nil {
-			return 0, err
-		}
-	case err != nil:
-	case before.Flag && added < count:
-		err = l.count(ctx, id, added-count)
-	case !before.Flag && (inside > 0 || added < count):
-		var set bson.D
-		if inside > 0 {
-			set = bson.D{{Key: l.opts.ArrayField, Value: op("$concatArrays", array, literal(xs[:inside]...))}}
-		}
-		_, err = l.coll.UpdateOne(ctx, l.parent(id), l.become(set, inside < len(xs), number(before.Size+added)))
+	if len(xs) > maxElements || len(xs) > 1 && sizeOf(xs, 0) > maxAdded {
+		return 0, fault.Invalid("more than %d elements or %d bytes at once: use AddMany", maxElements, maxAdded)
 	}
-	return added, err
-}
-
-func pick(xs []bson.RawValue, positions []int) []bson.RawValue {
-	out := make([]bson.RawValue, len(positions))
-	for i, p := range positions {
-		out[i] = xs[p]
-	}
-	return out
-}
-
-// count corrects the total of an outlier.
-func (l *lists) count(ctx context.Context, id bson.RawValue, by int64) error {
-	_, err := l.coll.UpdateOne(ctx, l.parent(id),
-		bson.D{{Key: "$inc", Value: bson.D{{Key: l.opts.TotalField, Value: number(by)}}}})
-	return err
-}
-
-// unheld returns which of xs no overflow document holds.
-func (l *lists) unheld(ctx context.Context, id bson.RawValue, xs []bson.RawValue) ([]bson.RawValue, error) {
-	filter := l.extras(id)
-	if len(xs) == 1 {
-		filter = append(filter, l.holds(xs[0]))
-	}
-	cursor, err := l.overflow.Aggregate(ctx, mongo.Pipeline{
-		stage("$match", filter),
-		stage("$project", bson.D{
-			{Key: "_id", Value: 0}, {Key: "held", Value: op("$setIntersection", literal(xs...), l.array())},
-		}),
-		stage("$match", bson.D{{Key: "held.0", Value: bson.D{{Key: "$exists", Value: true}}}}),
-		stage("$project", bson.D{{Key: "held", Value: op("$filter", bson.D{
-			{Key: "input", Value: op("$range", 0, len(xs))},
-			{Key: "cond", Value: op("$in", op("$arrayElemAt", literal(xs...), "$$this"), "$held")},
-		})}}),
-	})
+	n, err := l.c.add(ctx, raw, xs)
 	if err != nil {
-		return nil, err
+		return 0, fault.Of(raw, err)
 	}
-	var found []struct {
-		Held []int `bson:"held"`
+	return int64(n), nil
+}
+
+// AddMany adds elements to many lists, up to 1000 elements, or 2 MiB, at a time; what
+// one list gets of these is one Add, all or none. The elements of a list keep their
+// order. Done are added, Skipped a set held already. The elements for a parent that
+// is not there or not adopted, or that the server refuses, are Failed and named,
+// except in a transaction of the caller's. Any other error ends it; elements of
+// which it is not known whether they were added are Unknown then.
+//
+// Cost: that of an Add for each list that comes in 1000 elements.
+func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "outlier: add many")
+	type group struct {
+		id bson.RawValue
+		xs []bson.RawValue
 	}
-	if err := cursor.All(ctx, &found); err != nil {
-		return nil, err
+	var groups []*group
+	byID := map[string]*group{}
+	count, bytes := 0, 0
+	flush := func() error {
+		for _, g := range groups {
+			n, err := l.c.add(ctx, g.id, g.xs)
+			all := int64(len(g.xs))
+			refused := errors.Is(err, fault.ErrNotFound) || errors.Is(err, ErrNotAdopted) || fault.Refused(err)
+			switch {
+			case err == nil:
+				result.Add(mongopatterns.Result{Examined: all, Done: int64(n), Skipped: all - int64(n)})
+			case refused && !txn.Running(ctx):
+				result.Fail(l.c.coll.Name(), g.id, err)
+				result.Add(mongopatterns.Result{Examined: all, Failed: all - 1})
+			default:
+				if !refused {
+					result.Unknown += all
+				}
+				return fault.Of(g.id, err)
+			}
+		}
+		groups, byID, count, bytes = nil, map[string]*group{}, 0, 0
+		return nil
 	}
-	held := make([]bool, len(xs))
-	for _, f := range found {
-		for _, p := range f.Held {
-			held[p] = true
+	for id, e := range elements {
+		raw, err := l.c.id(id)
+		if err != nil {
+			return result, err
+		}
+		x, err := l.c.element(e)
+		if err != nil {
+			return result, fault.Of(raw, err)
+		}
+		if count == maxElements || bytes > 0 && bytes+len(x.Value) > maxAdded {
+			if err := flush(); err != nil {
+				return result, err
+			}
+		}
+		key := value.Key(raw)
+		g := byID[key]
+		if g == nil {
+			g = &group{id: raw}
+			groups, byID[key] = append(groups, g), g
+		}
+		g.xs = append(g.xs, x)
+		count, bytes = count+1, bytes+cost(x, count)
+	}
+	return result, flush()
+}
+
+// add adds by a write of the parent alone whenever it can: of writers at the same
+// time each waits in the server for the one before it, and none begins again. Only
+// a full parent needs a transaction.
+//
+// In a set the parent's write sees what the parent holds. What the overflow
+// documents hold is read before, and the write asks that nothing has moved since the
+// parent was read before that: an element comes into them from the parent only.
+func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (int, error) {
+	if len(xs) == 0 {
+		return 0, nil
+	}
+	var seen bson.RawValue // Options.MoveField as of that reading
+	for {
+		if n, done, err := c.push(ctx, id, xs, seen); err != nil || done {
+			return n, err
+		}
+		s, err := c.look(ctx, id, xs)
+		if err != nil {
+			return 0, err
+		}
+		if xs, seen = s.Rest, s.Moved; len(xs) == 0 {
+			return 0, nil
+		}
+		if s.Room {
+			continue
+		}
+		var n int
+		var done bool
+		err = txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) (err error) {
+			n, done, err = c.spill(ctx, id, xs, seen)
+			return err
+		})
+		if err != nil || done {
+			return n, err
 		}
 	}
-	var out []bson.RawValue
-	for i, x := range xs {
-		if !held[i] {
-			out = append(out, x)
+}
+
+// guard says that a parent may be written: it is as it was seen, typical if seen is
+// zero. A list that is no set need not be looked at before.
+func (c *core) guard(seen bson.RawValue) bson.D {
+	switch {
+	case !c.o.Set:
+		return c.own()
+	case seen.IsZero():
+		return c.typical()
+	}
+	return expr.Op("$and", c.flagged(), expr.Op("$eq", expr.Field(c.o.MoveField), expr.Literal(seen)))
+}
+
+// room says that a parent takes the elements, or holds the one of a set.
+func (c *core) room(xs []bson.RawValue) bson.D {
+	array := c.array()
+	var more any = len(xs)
+	if c.o.Set && len(xs) == 1 {
+		more = expr.Cond(expr.Op("$in", expr.Literal(xs[0]), array), 0, 1)
+	}
+	return expr.Op("$and",
+		expr.Op("$lte", expr.Op("$add", size(array), more), c.o.MaxCount),
+		expr.Op("$lte", expr.Op("$add", bytes(array), sizeOf(xs, c.o.MaxCount)), c.o.MaxBytes))
+}
+
+// different says that none of xs equals another, or one that the set array holds. The
+// server decides what is equal.
+func different(xs []bson.RawValue, array any) bson.D {
+	return expr.Op("$eq", size(expr.Op("$setUnion", literal(xs...), array)), expr.Op("$add", len(xs), size(array)))
+}
+
+// without is xs, of equals the first, without what array holds, in the order of xs.
+// To compare each with each takes long, and is most often needless.
+func without(xs []bson.RawValue, array any) bson.D {
+	if len(xs) == 1 {
+		return expr.Cond(expr.Op("$in", expr.Literal(xs[0]), array), bson.A{}, literal(xs...))
+	}
+	return expr.Cond(different(xs, array), literal(xs...), expr.Op("$setDifference", literal(xs...), array))
+}
+
+// push adds to a parent that has room for all of xs. If it has not, or is not as it
+// was seen, or not there, or, being a set, holds one of several, nothing is written
+// and done is false.
+func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.RawValue) (added int, done bool, err error) {
+	array, total := c.array(), expr.Field(c.o.TotalField)
+	guard, more := expr.Op("$and", c.guard(seen), c.room(xs)), literal(xs...)
+	if c.o.Set && len(xs) > 1 {
+		guard = expr.Op("$and", guard, different(xs, array))
+	} else if c.o.Set {
+		more = without(xs, array)
+	}
+	n := size(more)
+	typical := any(total)
+	if c.o.CountTypical {
+		typical = expr.Cond(expr.Op("$gt", n, 0), expr.Op("$add", size(array), n), total)
+	}
+	// Not $push, which refuses null: that is how a nil slice is stored.
+	result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", guard)), mongo.Pipeline{expr.Op("$set", bson.D{
+		{Key: c.o.ArrayField, Value: expr.Op("$concatArrays", array, more)},
+		{Key: c.o.TotalField, Value: expr.Cond(c.flagged(), expr.Op("$add", total, n), typical)},
+	})})
+	switch {
+	case err != nil || result.MatchedCount == 0:
+		return 0, false, err
+	case c.o.Set && len(xs) == 1: // what it holds is not modified
+		return int(result.ModifiedCount), true, nil
+	}
+	return len(xs), true, nil
+}
+
+// A sight is what add has to know of a parent that push did not match.
+type sight struct {
+	Own   bool
+	Moved bson.RawValue
+	Room  bool
+	Rest  []bson.RawValue // of the elements what a set does not hold
+}
+
+// look reads a parent and, after it, which of xs the overflow documents of a set do
+// not hold, nor the parent did.
+func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (s sight, err error) {
+	var rest any = literal(xs...)
+	seen := bson.D{
+		{Key: "own", Value: c.own()},
+		{Key: "moved", Value: expr.Cond(c.flagged(), expr.Field(c.o.MoveField), "$$REMOVE")},
+		{Key: "room", Value: c.room(xs)},
+	}
+	stages := mongo.Pipeline{expr.Op("$match", c.parent(id)), expr.Op("$project", seen)}
+	switch {
+	case c.o.Set && len(xs) == 1: // what the parent holds shows when it is written
+		stages = append(stages, c.lookup("held", mongo.Pipeline{
+			expr.Op("$match", c.holdsAny(xs)), expr.Op("$limit", 1), expr.Op("$project", bson.D{{Key: "_id", Value: 1}}),
+		}))
+		rest = expr.Cond(expr.Op("$eq", "$held", bson.A{}), literal(xs...), bson.A{})
+	case c.o.Set:
+		stages[1] = expr.Op("$project", append(seen, expr.Element("items", c.array())))
+		stages = append(stages, c.lookup("held", mongo.Pipeline{
+			expr.Op("$match", c.holdsAny(xs)),
+			expr.Op("$project", bson.D{{Key: "_id", Value: 0}, {Key: "both", Value: expr.Op("$setIntersection", literal(xs...), c.array())}}),
+		}))
+		rest = without(xs, expr.Reduce("$held", expr.Op("$setUnion", "$items"), expr.Op("$setUnion", "$$value", "$$this.both")))
+	}
+	stages = append(stages, expr.Op("$project", bson.D{
+		{Key: "own", Value: 1}, {Key: "moved", Value: 1}, {Key: "room", Value: 1}, {Key: "rest", Value: rest}}))
+	found, err := cursor.Collect(cursor.Decode[sight](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return cursor.Primary(c.coll).Aggregate(ctx, stages)
+	}))
+	switch {
+	case err != nil:
+		return s, err
+	case len(found) == 0:
+		return s, fault.ErrNotFound
+	case !found[0].Own:
+		return s, ErrNotAdopted
+	}
+	return found[0], nil
+}
+
+// holdsAny selects overflow documents that hold one of xs, by Options.ElementIndex.
+func (c *core) holdsAny(xs []bson.RawValue) bson.D {
+	if len(xs) == 1 {
+		return bson.D{c.holds(xs[0])}
+	}
+	for _, x := range xs {
+		if x.Type == bson.TypeRegex || x.Type == bson.TypeEmbeddedDocument {
+			return bson.D{} // in $in it could be a pattern or an operator
 		}
 	}
-	return out, nil
+	return bson.D{expr.Element(c.o.ArrayField, expr.Op("$elemMatch", bson.D{{Key: "$in", Value: xs}}))}
+}
+
+// lookup is a $lookup of a parent's overflow documents.
+func (c *core) lookup(as string, pipeline mongo.Pipeline) bson.D {
+	return expr.Op("$lookup", bson.D{
+		{Key: "from", Value: c.overflow.Name()},
+		{Key: "localField", Value: "_id"},
+		{Key: "foreignField", Value: c.o.ParentField},
+		{Key: "pipeline", Value: pipeline},
+		{Key: "as", Value: as},
+	})
+}
+
+// spill adds to a parent that has no room, in a transaction: the newest half stays
+// in it, what is older moves to overflow documents. If there is room meanwhile, or
+// something has moved, done is false. The write of Options.MoveField comes first: it
+// holds other writers up, in the server, until the transaction ends.
+func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.RawValue) (added int, done bool, err error) {
+	full := expr.Op("$not", bson.A{c.room(xs)})
+	fresh := literal(xs...)
+	if c.o.Set {
+		fresh = without(xs, c.array())
+	}
+	var before state
+	err = c.coll.FindOneAndUpdate(ctx, c.parent(id, expr.Element("$expr", expr.Op("$and", c.guard(seen), full))), c.move(),
+		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(
+			c.state(expr.Element("items", c.array()), expr.Element("fresh", fresh)))).Decode(&before)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	items, err := before.Items.Array().Values()
+	if err != nil {
+		return 0, false, err
+	}
+	return len(before.Fresh), true, c.finish(ctx, before.ID, append(items, before.Fresh...), before.Total-before.Size)
+}
+
+// move is the update that says that elements move.
+func (c *core) move() bson.D {
+	return expr.Op("$set", bson.D{{Key: c.o.MoveField, Value: bson.NewObjectID()}})
+}
+
+// finish writes a parent in a transaction that has written its MoveField: these
+// elements, with so many in overflow documents. If they are over the bounds, all but
+// the newest half moves out.
+func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawValue, outside int64) error {
+	if len(items) > c.o.MaxCount || emptyBytes+sizeOf(items, 0) > c.o.MaxBytes {
+		keep, bytes := 0, emptyBytes
+		for keep < len(items) && keep < max(1, c.o.MaxCount/2) {
+			if bytes += cost(items[len(items)-1-keep], keep); bytes > c.o.MaxBytes/2 {
+				break
+			}
+			keep++
+		}
+		out := items[:len(items)-keep]
+		if err := c.append(ctx, id, out); err != nil {
+			return err
+		}
+		items, outside = items[len(out):], outside+int64(len(out))
+	}
+	set := bson.D{{Key: c.o.ArrayField, Value: items}}
+	if items == nil {
+		set[0].Value = bson.A{}
+	}
+	var unset bson.D
+	if outside > 0 {
+		set = append(set, expr.Element(c.o.FlagField, true))
+	} else {
+		unset = bson.D{{Key: c.o.FlagField, Value: ""}, {Key: c.o.MoveField, Value: ""}}
+	}
+	if outside > 0 || c.o.CountTypical {
+		set = append(set, expr.Element(c.o.TotalField, number(int64(len(items))+outside)))
+	} else {
+		unset = append(unset, expr.Element(c.o.TotalField, ""))
+	}
+	update := bson.D{{Key: "$set", Value: set}}
+	if len(unset) > 0 {
+		update = append(update, expr.Element("$unset", unset))
+	}
+	_, err := c.coll.UpdateOne(ctx, c.parent(id), update)
+	return err
 }
 
 // An extent is an overflow document without its elements.
 type extent struct {
 	ID     bson.RawValue `bson:"_id"`
 	Number bson.RawValue `bson:"n"`
-	Size   int64         `bson:"size"`
-	Bytes  int64         `bson:"bytes"`
+	Size   int           `bson:"size"`
+	Bytes  int           `bson:"bytes"`
 	List   bool          `bson:"list"`
 }
 
-func (l *lists) extentOf(array any) bson.D {
+func (c *core) extent() bson.D {
+	array := c.anyArray()
 	return bson.D{
-		{Key: "n", Value: l.number()},
+		{Key: "n", Value: expr.IfNull(expr.Field(c.o.NumberField), nil)},
 		{Key: "size", Value: size(array)},
 		{Key: "bytes", Value: bytes(array)},
-		{Key: "list", Value: l.isList()},
+		{Key: "list", Value: expr.Op("$isArray", expr.Field(c.o.ArrayField))},
 	}
 }
 
-// append puts xs behind everything else, within a transaction that has written
-// the parent: into the last overflow document as far as they fit, then into new
-// ones.
-func (l *lists) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue) error {
-	if len(xs) == 0 {
-		return nil
-	}
-	array := l.array()
+// append puts xs after all that overflow documents hold: into the last one as far
+// as they fit, then into new ones.
+func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue) error {
 	var last extent
-	var err error
 	next := int64(0)
-	together := len(xs) <= l.opts.OverflowMaxCount && cost(xs) <= int64(l.opts.OverflowMaxBytes)
-	if together {
-		fits := op("$and",
-			op("$in", op("$type", "$"+l.opts.NumberField), bson.A{"int", "long", "double"}),
-			op("$lte", op("$add", size(array), len(xs)), l.opts.OverflowMaxCount),
-			op("$lte", op("$add", bytes(array), cost(xs)), l.opts.OverflowMaxBytes))
-		err = l.overflow.FindOneAndUpdate(ctx, l.extras(id), mongo.Pipeline{stage("$set", bson.D{
-			{Key: l.opts.ArrayField, Value: op("$cond", fits, op("$concatArrays", array, literal(xs...)), "$"+l.opts.ArrayField)},
-		})}, options.FindOneAndUpdate().SetSort(l.byNumber(-1)).SetReturnDocument(options.Before).
-			SetProjection(l.extentOf(array))).Decode(&last)
-	} else {
-		err = l.overflow.FindOne(ctx, l.extras(id), options.FindOne().SetSort(l.byNumber(-1)).SetProjection(l.extentOf(array))).Decode(&last)
-	}
+	err := c.overflow.FindOne(ctx, c.extras(id), options.FindOne().SetSort(c.byNumber(-1)).SetProjection(c.extent())).Decode(&last)
 	switch {
-	case err == nil:
+	case errors.Is(err, mongo.ErrNoDocuments):
+	case err != nil:
+		return err
+	default:
 		n, ok := last.Number.AsInt64OK()
-		if !ok { // nothing can follow it
-			return l.notNumber(last.Number)
+		if !ok {
+			return ErrNotAdopted
 		}
-		inside := fitting(xs, last.Size, last.Bytes, l.opts.OverflowMaxCount, l.opts.OverflowMaxBytes)
-		if inside == len(xs) {
-			return nil // as the server has found
-		}
-		if inside > 0 {
-			_, err := l.overflow.UpdateOne(ctx, l.extra(id, last.ID), mongo.Pipeline{stage("$set", bson.D{
-				{Key: l.opts.ArrayField, Value: op("$concatArrays", array, literal(xs[:inside]...))}})})
+		next = n + 1
+		if inside := fitting(xs, last.Size, last.Bytes, c.o.OverflowMaxCount, c.o.OverflowMaxBytes); inside > 0 && last.List {
+			_, err := c.overflow.UpdateOne(ctx, c.extra(id, last.ID), expr.Op("$push", bson.D{
+				{Key: c.o.ArrayField, Value: bson.D{{Key: "$each", Value: xs[:inside]}}}}))
 			if err != nil {
 				return err
 			}
 			xs = xs[inside:]
 		}
-		next = n + 1
-	case !errors.Is(err, mongo.ErrNoDocuments):
-		return err
 	}
-	return l.insert(ctx, id, next, l.chunks(xs))
-}
-
-// chunks cuts xs into what overflow documents take.
-func (l *lists) chunks(xs []bson.RawValue) (out [][]bson.RawValue) {
-	for len(xs) > 0 {
-		n := max(1, fitting(xs, 0, emptyBytes, l.opts.OverflowMaxCount, l.opts.OverflowMaxBytes))
-		out = append(out, xs[:n])
+	var docs []any
+	for ; len(xs) > 0; next++ {
+		n := max(1, fitting(xs, 0, emptyBytes, c.o.OverflowMaxCount, c.o.OverflowMaxBytes))
+		docs = append(docs, bson.D{
+			{Key: c.o.ParentField, Value: id},
+			{Key: c.o.NumberField, Value: number(next)},
+			{Key: c.o.ArrayField, Value: xs[:n]},
+		})
 		xs = xs[n:]
 	}
-	return out
-}
-
-// insert stores new overflow documents, numbered from first.
-func (l *lists) insert(ctx context.Context, id bson.RawValue, first int64, chunks [][]bson.RawValue) error {
-	if len(chunks) == 0 {
-		return nil
+	if len(docs) > 0 {
+		_, err = c.overflow.InsertMany(ctx, docs)
+		return err
 	}
-	docs := make([]any, len(chunks))
-	for i, chunk := range chunks {
-		docs[i] = bson.D{
-			{Key: l.opts.ParentField, Value: id},
-			{Key: l.opts.NumberField, Value: number(first + int64(i))},
-			{Key: l.opts.ArrayField, Value: chunk},
-		}
-	}
-	_, err := l.overflow.InsertMany(ctx, docs)
-	return err
+	return nil
 }

@@ -1,6 +1,8 @@
 package outlier_test
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,8 +31,8 @@ func BenchmarkReadTypical(b *testing.B) {
 	db := mongotest.Database(b)
 	lists := newLists[int, string](b, db, nil)
 	elements := elementCollection(b, db)
-	insert(b, db, bson.D{{Key: "_id", Value: 1}, {Key: "title", Value: "T"}})
-	if _, err := lists.AddMany(b.Context(), 1, users(0, 50)); err != nil {
+	insert(b, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "title", Value: "T"}})
+	if _, err := lists.Add(b.Context(), 1, users(0, 50)...); err != nil {
 		b.Fatal(err)
 	}
 	var docs []any
@@ -43,7 +45,7 @@ func BenchmarkReadTypical(b *testing.B) {
 	var with, without time.Duration
 	for b.Loop() {
 		start := time.Now()
-		if n := len(collect(b, lists.Items(b.Context(), 1))); n != 50 {
+		if n := len(collect(b, lists.All(b.Context(), 1))); n != 50 {
 			b.Fatal(n)
 		}
 		middle := time.Now()
@@ -76,9 +78,9 @@ func BenchmarkAdd(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			db := mongotest.Database(b)
 			lists := newLists[int, string](b, db, &outlier.Options{MaxCount: bench.max, OverflowMaxCount: 1000})
-			insert(b, db, bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 2}})
+			insert(b, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 2}})
 			for id := 1; id <= 2; id++ {
-				if _, err := lists.AddMany(b.Context(), id, users(0, bench.before)); err != nil {
+				if _, err := lists.Add(b.Context(), id, users(0, min(1000, bench.before))...); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -101,5 +103,34 @@ func BenchmarkAdd(b *testing.B) {
 			}
 			b.ReportMetric(float64(with)/float64(without), "time-ratio")
 		})
+	}
+}
+
+// BenchmarkHot adds to one outlier from several writers.
+func BenchmarkHot(b *testing.B) {
+	for _, isSet := range []bool{false, true} {
+		for _, writers := range []int{1, 4, 20} {
+			b.Run(fmt.Sprintf("set=%v/writers=%d", isSet, writers), func(b *testing.B) {
+				db := mongotest.Database(b)
+				lists := newLists[int, string](b, db, &outlier.Options{Set: isSet})
+				insert(b, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
+				add(b, lists, 1, users(0, 1100)...)
+				const adds = 1000
+				for b.Loop() {
+					var all sync.WaitGroup
+					for w := range writers {
+						all.Go(func() {
+							for i := range adds / writers {
+								if _, err := lists.Add(b.Context(), 1, fmt.Sprint(b.Elapsed(), w, ".", i)); err != nil {
+									b.Error(err)
+								}
+							}
+						})
+					}
+					all.Wait()
+				}
+				b.ReportMetric(float64(b.N)*adds/b.Elapsed().Seconds(), "adds/s")
+			})
+		}
 	}
 }

@@ -2,326 +2,213 @@ package outlier_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
 
-// What a set is to take is compared a thousand at a time, which a command holds
-// several times.
-func TestManyOfASet(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 1100, Set: true})
-	insert(t, db, bson.D{{Key: "_id", Value: 1}})
-	record(t, db, 4, []string{"findAndModify", "update", "findAndModify", "update", "commitTransaction"}, func() error {
-		n, err := lists.AddMany(t.Context(), 1, append(ints(0, 1001), 1000, 0))
-		if err == nil && n != 1001 {
-			err = fmt.Errorf("%d added", n)
-		}
-		return err
-	})
-	if n, err := lists.Total(t.Context(), 1); err != nil || n != 1001 {
-		t.Error(n, err)
-	}
-}
+const byID, byParent, byElement = "_id_", "parent_1_n_1", "parent_1_items_1"
 
-var record = costs.Record
-
-// examined wants a plan by this index that looks at no more than these.
-func examined(t *testing.T, db *mongo.Database, c mongotest.Command, index string, keys, docs int64) {
+// planned wants a plan by this index that looks at no more than these.
+func planned(t *testing.T, db *mongo.Database, c mongotest.Command, index string, keys, docs int64) {
 	t.Helper()
 	plan := mongotest.Explain(t, db, c.Body)
-	if index != byParent { // ElementIndex serves where the parent alone is asked for, too
-		plan.RequireIndex(t, index)
-	} else if plan.Has("COLLSCAN") {
-		t.Fatal(plan)
-	}
+	plan.RequireIndex(t, index)
 	plan.RequireExamined(t, keys, docs)
-}
-
-// unsorted wants the overflow documents in the order of their index.
-func unsorted(t *testing.T, db *mongo.Database, c mongotest.Command) {
-	t.Helper()
-	plan := mongotest.Explain(t, db, c.Body)
-	plan.RequireIndex(t, byParent)
-	plan.RequireNoSort(t)
-}
-
-func drain[T any](seq func(func(T, error) bool)) error {
-	for _, err := range seq {
-		if err != nil {
-			return err
-		}
+	if index == byParent {
+		plan.RequireNoSort(t)
 	}
-	return nil
-}
-
-const byParent, byElement = "parent_1_n_1", "parent_1_items_1"
-
-func ints(from, to int) (out []int) {
-	for i := from; i < to; i++ {
-		out = append(out, i)
-	}
-	return out
 }
 
 func TestCosts(t *testing.T) {
 	t.Parallel()
-	for _, set := range []bool{false, true} {
-		t.Run(fmt.Sprintf("set=%v", set), func(t *testing.T) {
+	for _, isSet := range []bool{false, true} {
+		t.Run(fmt.Sprintf("set=%v", isSet), func(t *testing.T) {
 			t.Parallel()
 			db := mongotest.Database(t)
 			ctx := t.Context()
 			lists, err := outlier.New[int, int](db.Collection("parents"), db.Collection("extras"),
-				&outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: set, ElementIndex: set})
+				&outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: isSet, ElementIndex: isSet})
 			if err != nil {
 				t.Fatal(err)
 			}
-			record(t, db, 0, []string{"listIndexes", "createIndexes", "listIndexes", "createIndexes"}, func() error { return lists.EnsureIndexes(ctx) })
-			record(t, db, 0, []string{"listIndexes", "listIndexes"}, func() error { return lists.EnsureIndexes(ctx) })
-			for id := range 20 { // others
-				insert(t, db, bson.D{{Key: "_id", Value: 100 + id}})
-				if _, err := lists.AddMany(ctx, 100+id, ints(0, 9)); err != nil {
-					t.Fatal(err)
+			record := func(written int, names []string, fn func() error) mongotest.Commands {
+				t.Helper()
+				return costs.Record(t, db, written, names, fn)
+			}
+			is := func(names ...string) []string { return names }
+			const update, modify, commit = "update", "findAndModify", "commitTransaction"
+			record(0, is("listIndexes", "createIndexes", "listIndexes", "createIndexes"), func() error { return lists.EnsureIndexes(ctx) })
+			record(0, is("listIndexes", "listIndexes"), func() error { return lists.EnsureIndexes(ctx) })
+			for id := range 30 { // 20 of them are others
+				insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: id}})
+				if id >= 10 {
+					add(t, lists, id, ints(0, 9)...)
 				}
 			}
-			for id := range 10 {
-				insert(t, db, bson.D{{Key: "_id", Value: id}})
-			}
-			add := func(id, x int) func() error {
+			adds := func(id int, xs ...int) func() error {
 				return func() error {
-					added, err := lists.Add(ctx, id, x)
-					if err == nil && !added {
-						err = fmt.Errorf("%d not added", x)
+					n, err := lists.Add(ctx, id, xs...)
+					if err == nil && n != int64(len(xs)) {
+						err = fmt.Errorf("%d added", n)
 					}
 					return err
 				}
 			}
-			addMany := func(id int, xs ...int) func() error {
-				return func() error { _, err := lists.AddMany(ctx, id, xs); return err }
+			removes := func(id, x int, want bool) func() error {
+				return func() error {
+					removed, err := lists.Remove(ctx, id, x)
+					if err == nil && removed != want {
+						err = fmt.Errorf("removed: %v", removed)
+					}
+					return err
+				}
 			}
-			const modify = "findAndModify"
-			const typical = "update"
-			many, locked := typical, []string{typical, modify}
-			if set {
-				many, locked = modify, append(locked, "aggregate")
-			}
-			join := func(names []string, more ...string) []string { return append(slices.Clone(names), more...) }
 
 			// Adding.
-			record(t, db, 0, nil, addMany(1))
-			for x := range 3 {
-				examined(t, db, record(t, db, 1, []string{typical}, add(1, x))[0], "_id_", 1, 1)
+			record(0, nil, adds(1))
+			planned(t, db, record(1, is(update), adds(1, 0))[0], byID, 1, 1)
+			record(1, is(update), adds(1, 1, 2, 3))
+			cmds := record(2+1+1, is(update, "aggregate", modify, "find", "insert", update, commit), adds(1, 4)) // 3, 4 stay
+			planned(t, db, cmds[2], byID, 1, 1)
+			planned(t, db, cmds[3], byParent, 1, 1)
+			if isSet {
+				cmds = record(1, is(update, "aggregate", update), adds(1, 5))
+				planned(t, db, cmds[2], byID, 1, 1)
+				held := func(id, x int) func() error {
+					return func() error { _, err := lists.Add(ctx, id, x); return err }
+				}
+				record(0, is(update, "aggregate"), held(1, 0))
+				add(t, lists, 2, 1)
+				record(0, is(update), held(2, 1))
+			} else {
+				record(1, is(update), adds(1, 5))
 			}
-			examined(t, db, record(t, db, 1, []string{many}, addMany(2, 0, 1, 2))[0], "_id_", 1, 1)
-			record(t, db, 1, []string{typical}, add(1, 3))
-			cmds := record(t, db, 2, []string{typical, modify, modify, "insert", "commitTransaction"}, add(1, 4))
-			examined(t, db, cmds[1], "_id_", 1, 1)
-			cmds = record(t, db, 2, join(locked, modify, "commitTransaction"), add(1, 5))
-			examined(t, db, cmds[1], "_id_", 1, 1)
-			unsorted(t, db, cmds[len(cmds)-2])
-			if set {
-				examined(t, db, cmds[2], byElement, 1, 1)
-			}
-			// A full overflow document is matched and stays as it is.
-			record(t, db, 3, join(locked, modify, "insert", "commitTransaction"), add(1, 6))
-			// Into the parent, and two overflow documents.
-			record(t, db, 4, []string{many, modify, "find", "insert", "update", "commitTransaction"}, addMany(2, 3, 4, 5, 6))
-			// Into the last, and a further overflow document.
-			record(t, db, 4, append([]string{many}, join(locked[1:], modify, "update", "insert", "commitTransaction")...), addMany(2, 7, 8))
-			if set { // held: the parent counts up and down
-				record(t, db, 2, []string{typical, modify, "aggregate", "update", "commitTransaction"}, addMany(2, 7))
-				record(t, db, 2, []string{typical, modify, "update", "commitTransaction"}, addMany(2, 1))
-				record(t, db, 1, []string{typical}, addMany(3, 1))
-				record(t, db, 0, []string{typical}, addMany(3, 1))
-			}
+			record(1, is(update, "aggregate", update)[:map[bool]int{false: 1, true: 3}[isSet]], adds(1, 6))
+			// 0 1, 2 outside, 3 4 5 6 inside. The last overflow document takes one.
+			cmds = record(2+1+1, is(update, "aggregate", modify, "find", update, "insert", update, commit), adds(1, 7))
+			planned(t, db, cmds[4], byID, 1, 1)
+			// 0 1, 2 3, 4 5 outside, 6 7 inside.
 
-			// More than any parent takes is not tried there.
-			insert(t, db, bson.D{{Key: "_id", Value: 60}})
-			record(t, db, 2+2, []string{modify, "find", "insert", "update", "commitTransaction"}, addMany(60, ints(0, 7)...))
-
-			// Reading: 2 holds 0..8.
-			insert(t, db, bson.D{{Key: "_id", Value: 50}, {Key: "items", Value: bson.A{1, 2, 3}}})
+			// Reading.
+			add(t, lists, 3, 1, 2, 3)
 			contains := func(id, x int, want bool) func() error {
 				return func() error {
 					held, err := lists.Contains(ctx, id, x)
 					if err == nil && held != want {
-						err = fmt.Errorf("contains %d: %v", x, held)
+						err = fmt.Errorf("contains: %v", held)
 					}
 					return err
 				}
 			}
-			examined(t, db, record(t, db, 0, []string{"find"}, contains(50, 3, true))[0], "_id_", 1, 1)
-			record(t, db, 0, []string{"find"}, contains(50, 4, false))
-			record(t, db, 0, []string{"find"}, contains(2, 1, true))
-			cmds = record(t, db, 0, []string{"find", "aggregate"}, contains(2, 8, true))
-			match := bson.D{{Key: "find", Value: "extras"}, {Key: "filter", Value: cmds[1].Body.Lookup("pipeline", "0", "$match")}, {Key: "limit", Value: 1}}
-			raw, err := bson.Marshal(match)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if found := (mongotest.Command{Name: "find", Body: raw}); set {
-				examined(t, db, found, byElement, 1, 1)
+			planned(t, db, record(0, is("find"), contains(3, 3, true))[0], byID, 1, 1)
+			record(0, is("find"), contains(3, 4, false))
+			record(0, is("find", "find"), contains(1, 7, true)) // an outlier is looked at again
+			cmds = record(0, is("find", "find", "find"), contains(1, 4, true))
+			if isSet {
+				planned(t, db, cmds[1], byElement, 1, 1)
 			} else {
-				examined(t, db, found, byParent, 3, 3)
+				mongotest.Explain(t, db, cmds[1].Body).RequireExamined(t, 3, 3)
 			}
-			record(t, db, 0, []string{"find", "aggregate"}, contains(2, 99, false))
-			examined(t, db, record(t, db, 0, []string{"find"}, func() error { _, err := lists.Total(ctx, 2); return err })[0], "_id_", 1, 1)
-			items := func(id int) func() error { return func() error { return drain(lists.Items(ctx, id)) } }
-			examined(t, db, record(t, db, 0, []string{"find"}, items(50))[0], "_id_", 1, 1)
-			cmds = record(t, db, 0, []string{"find", "find", "find", "commitTransaction"}, items(2))
-			examined(t, db, cmds[2], byParent, 3, 3)
-			unsorted(t, db, cmds[2])
+			record(0, is("find", "find", "find"), contains(1, 99, false))
+			planned(t, db, record(0, is("find"), func() error { _, err := lists.Total(ctx, 1); return err })[0], byID, 1, 1)
+			all := func(id int) func() error {
+				return func() error {
+					for _, err := range lists.All(ctx, id) {
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				}
+			}
+			record(0, is("find"), all(3))
+			planned(t, db, record(0, is("find", "find", "find"), all(1))[1], byParent, 3, 3)
 			page := func(id int, offset, limit int64) func() error {
 				return func() error { _, err := lists.Page(ctx, id, offset, limit); return err }
 			}
-			examined(t, db, record(t, db, 0, []string{"aggregate"}, page(50, 0, 10))[0], "_id_", 1, 1)
-			record(t, db, 0, []string{"aggregate"}, page(2, 2, 2))
-			record(t, db, 0, []string{"aggregate", "aggregate", "find", "find", "commitTransaction"}, page(2, 2, 4))
-			cmds = record(t, db, 0, []string{"aggregate", "aggregate", "find", "find", "commitTransaction"}, page(2, 6, 2))
-			examined(t, db, cmds[2], byParent, 3, 3)
-			examined(t, db, cmds[3], byParent, 2, 2)
+			planned(t, db, record(0, is("find"), page(3, 0, 10))[0], byID, 1, 1)
+			record(0, is("find", "find"), page(1, 6, 2))
+			cmds = record(0, is("find", "aggregate", "find"), page(1, 2, 3))
+			mongotest.Explain(t, db, cmds[1].Body).RequireIndex(t, byParent)
 
 			// Removing.
-			remove := func(id, x int) func() error {
-				return func() error {
-					removed, err := lists.Remove(ctx, id, x)
-					if err == nil && !removed {
-						err = fmt.Errorf("%d not removed", x)
-					}
-					return err
-				}
+			planned(t, db, record(1, is(update), removes(3, 2, true))[0], byID, 1, 1)
+			record(0, is(update), removes(3, 2, false))
+			record(1, is(update, update, "find"), removes(1, 6, true))
+			cmds = record(2, is(update, update, modify, modify, commit), removes(1, 0, true))
+			if isSet {
+				planned(t, db, cmds[3], byElement, 0, 0) // it is gone now
 			}
-			removeAll := func(id, x int) func() error {
-				return func() error { _, err := lists.RemoveAll(ctx, id, x); return err }
-			}
-			examined(t, db, record(t, db, 1, []string{typical}, remove(50, 2))[0], "_id_", 1, 1)
-			record(t, db, 1, []string{modify}, removeAll(50, 3))
-			record(t, db, 1, []string{typical, modify, "commitTransaction"}, remove(2, 1))
-			cmds = record(t, db, 2, []string{typical, modify, modify, "commitTransaction"}, remove(2, 4))
-			if set {
-				examined(t, db, cmds[2], byElement, 1, 1)
-			} else {
-				examined(t, db, cmds[2], byParent, 3, 3) // it is gone now
-			}
-			cmds = record(t, db, 3, []string{typical, modify, modify, "delete", "find", "commitTransaction"}, remove(2, 5))
-			if what, err := cmds[4].Body.Lookup("projection").Document().Elements(); err != nil || len(what) != 1 || what[0].Key() != "_id" {
-				t.Error("reads more than whether one is left:", cmds[4].Body)
-			}
-			// 2 holds 0 2 3, 6 7, 8.
-			record(t, db, 1, []string{modify, modify, "aggregate", "commitTransaction"}, removeAll(2, 2))
-			// 0 3, 6 7, 8: a removal makes four, which is more than three quarters; the next three.
-			record(t, db, 2, []string{modify, modify, "aggregate", "update", "commitTransaction"}, removeAll(2, 6))
-			// None: the parent counts down and up.
-			none := func(fn func() (any, error)) func() error { return func() error { _, err := fn(); return err } }
-			record(t, db, 2, []string{typical, modify, modify, "update", "commitTransaction"}, none(func() (any, error) { return lists.Remove(ctx, 2, 99) }))
-			record(t, db, 2, []string{modify, modify, "aggregate", "update", "commitTransaction"}, none(func() (any, error) { return lists.RemoveAll(ctx, 2, 99) }))
-			record(t, db, 1+1+2, []string{typical, modify, "find", "update", "delete", "commitTransaction"}, remove(2, 0))
-			// The last overflow document, while the parent is full.
-			record(t, db, 1, []string{many}, addMany(4, 0, 1, 2, 3))
-			record(t, db, 2, []string{typical, modify, modify, "insert", "commitTransaction"}, add(4, 4))
-			record(t, db, 1+1+1+1, []string{typical, modify, modify, "delete", "find", "update", "commitTransaction"}, remove(4, 4))
-			record(t, db, 2, []string{typical, modify, modify, "insert", "commitTransaction"}, add(4, 5))
-			record(t, db, 1+1+1+1, []string{modify, modify, "aggregate", "update", "delete", "find", "update", "commitTransaction"}, removeAll(4, 5))
-			record(t, db, 1, []string{typical}, add(2, 77))
+			record(2, is(update, update, modify, modify, update, commit), removes(1, 99, false))
+			repeats := is("aggregate")[:map[bool]int{true: 1}[isSet]]
+			emptied := append(is(update, update, modify, modify, "delete", modify, "find"), repeats...)
+			record(2+1+1, append(emptied[:len(emptied):len(emptied)], update, commit), removes(1, 1, true))
+			// 2 3, 4 5 outside, 7 inside: three quarters are three.
+			record(2, is(update, update, modify, modify, commit), removes(1, 2, true))
+			record(2+1+1+1+1, append(emptied, "find", "delete", update, commit), removes(1, 3, true))
+			equal(t, []int{4, 5, 7}, collect(t, lists.All(ctx, 1)))
 
 			// Deleting.
-			examined(t, db, record(t, db, 1, []string{"delete"}, func() error { return lists.Delete(ctx, 50) })[0], "_id_", 1, 1)
-			cmds = record(t, db, 1+2, []string{"delete", "delete", "delete", "commitTransaction"}, func() error { return lists.Delete(ctx, 1) })
-			examined(t, db, cmds[2], byParent, 2, 2)
+			planned(t, db, record(1, is("delete"), func() error { return lists.Delete(ctx, 1) })[0], byID, 1, 1)
+			cmds = record(1+4, is("delete", "delete", "delete", commit), func() error { return lists.Delete(ctx, 10) })
+			mongotest.Explain(t, db, cmds[2].Body).RequireIndex(t, byParent)
 		})
 	}
-}
-
-// The sizes of many overflow documents are one round trip.
-func TestPageOfManyDocuments(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 1})
-	insert(t, db, bson.D{{Key: "_id", Value: 1}})
-	if _, err := lists.AddMany(t.Context(), 1, ints(0, 150)); err != nil {
-		t.Fatal(err)
-	}
-	record(t, db, 0, []string{"aggregate", "aggregate", "find", "find", "commitTransaction"}, func() error {
-		page, err := lists.Page(t.Context(), 1, 140, 3)
-		if err == nil && !slices.Equal(page.Items, ints(140, 143)) {
-			err = fmt.Errorf("read %v", page.Items)
-		}
-		return err
-	})
 }
 
 func TestMaintenanceCosts(t *testing.T) {
 	t.Parallel()
-	for _, set := range []bool{false, true} {
+	for _, isSet := range []bool{false, true} {
 		db := mongotest.Database(t)
 		ctx := t.Context()
-		lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: set})
-		var repeats []string
-		if set {
-			repeats = []string{"aggregate"}
+		lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: isSet})
+		repeats := func(names ...string) (out []string) {
+			for _, name := range names {
+				if name != "repeats" {
+					out = append(out, name)
+				} else if isSet {
+					out = append(out, "aggregate")
+				}
+			}
+			return out
 		}
-		steps := func(parts ...[]string) []string { return slices.Concat(parts...) }
-		one := func(names ...string) []string { return names }
 		const modify, commit = "findAndModify", "commitTransaction"
-		insert(t, db, bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: bson.A{1, 2}}},
-			bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: bson.A{1, 2, 3, 4, 5, 6, 7}}})
-		rebalance := func(id int) func() error { return func() error { return lists.Rebalance(ctx, id) } }
-		record(t, db, 2, steps(one(modify, "find"), repeats, one("update", commit)), rebalance(1))
-		// A scan, and one split into two overflow documents.
-		record(t, db, 1+2+1, steps(one("find", modify, "find"), repeats, one("insert", "update", commit)), func() error {
-			_, err := lists.Adopt(ctx, nil)
-			return err
+		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(1, 3)}},
+			bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: ints(1, 8)}})
+		adopt := func() error { _, err := lists.Adopt(ctx, nil); return err }
+		// A scan, and one split into three overflow documents.
+		costs.Record(t, db, 1+3+1, repeats("find", modify, "find", "repeats", "find", "insert", "update", commit), adopt)
+		costs.Record(t, db, 0, repeats("find"), adopt)
+		costs.Record(t, db, 0, repeats("find", "aggregate", "repeats", commit, "aggregate"), func() error {
+			for p, err := range lists.Check(ctx, nil) {
+				return fmt.Errorf("%v %w", p, err)
+			}
+			return nil
 		})
-		record(t, db, 0, one("find"), func() error { _, err := lists.Adopt(ctx, nil); return err })
-		record(t, db, 0, steps(one("find", "find", "find"), repeats, one(commit, "aggregate")), func() error { return drain(lists.Check(ctx)) })
-		if _, err := lists.Remove(ctx, 2, 1); err != nil {
-			t.Fatal(err)
-		}
-		// Filled up from one.
-		record(t, db, 3, steps(one(modify, "find"), repeats, one("find", "update", "update", commit)), rebalance(2))
-		if _, err := db.Collection("parents").UpdateOne(ctx, bson.D{{Key: "_id", Value: 2}}, bson.D{{Key: "$set", Value: bson.D{{Key: "items_total", Value: 99}}}}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.Collection("extras").InsertOne(ctx, bson.D{{Key: "parent", Value: 3}, {Key: "n", Value: 0}, {Key: "items", Value: bson.A{1}}}); err != nil {
-			t.Fatal(err)
-		}
-		record(t, db, 2+1, steps(
-			one("find"), // the scan
-			one("find", "find"), repeats, one(commit),
-			one(modify, "find"), repeats, one("update", commit),
-			one("aggregate"), // overflow documents without a flag
-			one("find", "find"), one(commit),
-			one("find", "delete", "find", commit),
+		set(t, db.Collection("parents"), lists.Filter(2), bson.D{{Key: "$set", Value: bson.D{{Key: "items_total", Value: 99}}}})
+		insert(t, db.Collection("extras"), bson.D{{Key: "parent", Value: 3}, {Key: "n", Value: 0}, {Key: "items", Value: bson.A{1}}})
+		costs.Record(t, db, 2+1, repeats(
+			"find",                         // the scan
+			"aggregate", "repeats", commit, // what is wrong
+			modify, "find", "repeats", "update", commit, // arranged
+			"aggregate", "find", "find", // strays
+			"find", "find", "delete", // orphans
 		), func() error { _, err := lists.Repair(ctx, nil); return err })
-		record(t, db, 0, one("aggregate"), func() error { _, err := lists.Distribution(ctx, nil); return err })
-		if set { // an overflow document with duplicates is 1 more, the parent none
-			if _, err := db.Collection("extras").UpdateOne(ctx, lists.OverflowFilter(2), bson.D{{Key: "$push", Value: bson.D{{Key: "items", Value: 2}}}}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := db.Collection("parents").UpdateOne(ctx, lists.Filter(2), bson.D{{Key: "$set", Value: bson.D{{Key: "items.1", Value: 2}}}}); err != nil {
-				t.Fatal(err)
-			}
-			// Filled up again from what is left of it.
-			record(t, db, 1+1+1+1, one(modify, "find", "aggregate", "update", "find", "delete", "update", commit), rebalance(2))
-		}
+		costs.Record(t, db, 0, []string{"aggregate"}, func() error { _, err := lists.Distribution(ctx, nil); return err })
 		// Totals for typical documents: one write a batch.
-		counted := newLists[int, int](t, db, &outlier.Options{MaxCount: 100, OverflowMaxCount: 2, Set: set, CountTypical: true})
-		if _, err := counted.Adopt(ctx, nil); err != nil {
-			t.Fatal(err)
+		counted := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: isSet, CountTypical: true})
+		for id := range 4 {
+			insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 10 + id}})
 		}
-		for id := range 5 {
-			insert(t, db, bson.D{{Key: "_id", Value: 10 + id}})
-		}
-		record(t, db, 5, one("find", "update", "getMore", "update"), func() error {
-			_, err := counted.Adopt(ctx, &outlier.AdoptOptions{BatchSize: 3})
+		costs.Record(t, db, 5, []string{"find", "getMore", "update", "update"}, func() error {
+			_, err := counted.Adopt(ctx, &mongopatterns.Work{BatchSize: 3})
 			return err
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
@@ -51,13 +52,15 @@ func Example() {
 		}
 		fmt.Println("added", added)
 	}
-	var many []string
-	for i := range 1200 {
-		many = append(many, fmt.Sprintf("user%02d", i))
+	many := func(yield func(int, string) bool) {
+		for i := 0; i < 1200 && yield(18, fmt.Sprintf("user%02d", i)); i++ {
+		}
 	}
-	if _, err := books.AddMany(ctx, 18, many); err != nil {
+	result, err := books.AddMany(ctx, many)
+	if err != nil {
 		log.Fatal(err)
 	}
+	fmt.Println("added", result.Done)
 
 	total, err := books.Total(ctx, 18)
 	if err != nil {
@@ -76,7 +79,7 @@ func Example() {
 	fmt.Println(page.Items, page.HasNext)
 
 	last := ""
-	for customer, err := range books.Items(ctx, 18) {
+	for customer, err := range books.All(ctx, 18) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -91,14 +94,15 @@ func Example() {
 		log.Fatal(err)
 	}
 	_, err = books.Add(ctx, 18, "late")
-	fmt.Println(errors.Is(err, outlier.ErrNotFound), err)
+	fmt.Println(errors.Is(err, mongopatterns.ErrNotFound), err)
 	// Output:
-	// added true
-	// added false
+	// added 1
+	// added 0
+	// added 1200
 	// 1200 customers, user1199 among them: true
 	// [user998 user999 user1000 user1001] true
 	// the last is user1199
-	// true outlier: add: no such parent document: _id 18
+	// true outlier: add: _id 18: not found
 }
 
 type Invitee struct {
@@ -128,7 +132,7 @@ func ExampleNew_invitees() {
 	for i := range 50 {
 		all = append(all, Invitee{fmt.Sprintf("colleague%d@example.org", i), "guest"})
 	}
-	if _, err := meetings.AddMany(ctx, "all hands", all); err != nil {
+	if _, err := meetings.Add(ctx, "all hands", all...); err != nil {
 		log.Fatal(err)
 	}
 	outliers := func() int64 {
@@ -176,14 +180,14 @@ func ExampleLists_Adopt() {
 		log.Fatal(err)
 	}
 	for _, c := range report.Caps {
-		fmt.Printf("at most %d: %d of %d outliers, %d elements outside\n", c.MaxCount, c.Outliers, report.Documents, c.Outside)
+		fmt.Printf("at most %d: %d of %d outliers, %d elements outside\n", c.MaxCount, c.Outliers, report.Documents, c.Over)
 	}
 	for range 2 { // the second time there is nothing left to do
 		result, err := airports.Adopt(ctx, nil)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println("adopted", result.Adopted)
+		fmt.Println("adopted", result.Done)
 	}
 	// Output:
 	// at most 10: 2 of 4 outliers, 180 elements outside
@@ -204,25 +208,25 @@ func ExampleLists_Repair() {
 	if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}}); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := books.AddMany(ctx, 1, make([]int, 25)); err != nil {
+	if _, err := books.Add(ctx, 1, make([]int, 25)...); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := coll.DeleteOne(ctx, books.Filter(1)); err != nil {
 		log.Fatal(err)
 	}
-	for problem, err := range books.Check(ctx) {
+	for problem, err := range books.Check(ctx, nil) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(problem.Kind, problem.Have)
+		fmt.Println(problem.Kind, problem.Field, problem.Have.Int32(), problem.Detail)
 	}
 	result, err := books.Repair(ctx, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("repaired", result.Repaired)
+	fmt.Println("repaired", result.Done)
 	// Output:
-	// orphan 2
+	// orphan parent 1 2 overflow documents
 	// repaired 1
 }
 
@@ -239,7 +243,7 @@ func ExampleLists_ItemsPipeline() {
 		if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: id}}); err != nil {
 			log.Fatal(err)
 		}
-		if _, err := books.AddMany(ctx, id, customers); err != nil {
+		if _, err := books.Add(ctx, id, customers...); err != nil {
 			log.Fatal(err)
 		}
 	}

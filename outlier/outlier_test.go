@@ -2,11 +2,10 @@ package outlier_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
 )
@@ -30,14 +30,32 @@ func newLists[ID, E any](t testing.TB, db *mongo.Database, opts *outlier.Options
 	return lists
 }
 
-func insert(t testing.TB, db *mongo.Database, docs ...any) {
+func insert(t testing.TB, coll *mongo.Collection, docs ...any) {
 	t.Helper()
-	if _, err := db.Collection("parents").InsertMany(t.Context(), docs); err != nil {
+	if _, err := coll.InsertMany(t.Context(), docs); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func collect[E any](t testing.TB, seq func(func(E, error) bool)) []E {
+// add adds to a list that takes all of the elements.
+func add[ID, E any](t testing.TB, lists *outlier.Lists[ID, E], id ID, es ...E) {
+	t.Helper()
+	for some := range slices.Chunk(es, 500) {
+		if n, err := lists.Add(t.Context(), id, some...); err != nil || n != int64(len(some)) {
+			t.Fatalf("added %d of %v, %v", n, some, err)
+		}
+	}
+}
+
+// set changes a document beside the package.
+func set(t testing.TB, coll *mongo.Collection, filter bson.D, update bson.D) {
+	t.Helper()
+	if result, err := coll.UpdateOne(t.Context(), filter, update); err != nil || result.MatchedCount != 1 {
+		t.Fatal(result, err)
+	}
+}
+
+func collect[E any](t testing.TB, seq iter.Seq2[E, error]) []E {
 	t.Helper()
 	out := []E{}
 	for e, err := range seq {
@@ -49,10 +67,17 @@ func collect[E any](t testing.TB, seq func(func(E, error) bool)) []E {
 	return out
 }
 
-// stored returns all documents of a collection, by _id or by parent and number.
-func stored(t testing.TB, coll *mongo.Collection, sort bson.D, project ...bson.E) []bson.D {
+// stored returns all documents of a collection.
+func stored(t testing.TB, coll *mongo.Collection, sort bson.D, hidden ...string) []bson.D {
 	t.Helper()
-	cursor, err := coll.Find(context.Background(), bson.D{}, options.Find().SetSort(sort).SetProjection(append(bson.D{}, project...)))
+	if sort == nil {
+		sort = bson.D{}
+	}
+	project := bson.D{}
+	for _, field := range hidden {
+		project = append(project, bson.E{Key: field, Value: 0})
+	}
+	cursor, err := coll.Find(context.Background(), bson.D{}, options.Find().SetSort(sort).SetProjection(project))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,14 +88,27 @@ func stored(t testing.TB, coll *mongo.Collection, sort bson.D, project ...bson.E
 	return out
 }
 
+func count(t testing.TB, coll *mongo.Collection, filter bson.D) int64 {
+	t.Helper()
+	n, err := coll.CountDocuments(t.Context(), filter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // healthy wants nothing for Check to find.
 func healthy[ID, E any](t testing.TB, lists *outlier.Lists[ID, E]) {
 	t.Helper()
-	for p, err := range lists.Check(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, p := range collect(t, lists.Check(t.Context(), nil)) {
 		t.Error(p)
+	}
+}
+
+func equal(t testing.TB, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -81,7 +119,15 @@ func users(from, to int) (out []string) {
 	return out
 }
 
-func array(items []string) (out bson.A) {
+func ints(from, to int) (out []int) {
+	for i := from; i < to; i++ {
+		out = append(out, i)
+	}
+	return out
+}
+
+// array is what a slice is stored as.
+func array[E any](items []E) (out bson.A) {
 	out = bson.A{}
 	for _, item := range items {
 		out = append(out, item)
@@ -89,13 +135,10 @@ func array(items []string) (out bson.A) {
 	return out
 }
 
-// The book of the scenario, with exactly its field names.
-func TestBestSellers(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	coll, overflow := db.Collection("books"), db.Collection("extras")
-	books, err := outlier.New[int, string](coll, overflow, &outlier.Options{
-		ArrayField: "customers_purchased", FlagField: "has_extras", TotalField: "total", ParentField: "book_id",
+func bestSellers(t testing.TB, db *mongo.Database, most int) *outlier.Lists[int, string] {
+	t.Helper()
+	books, err := outlier.New[int, string](db.Collection("books"), db.Collection("extras"), &outlier.Options{
+		ArrayField: "customers_purchased", FlagField: "has_extras", ParentField: "book_id", Set: true, MaxCount: most,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -103,51 +146,47 @@ func TestBestSellers(t *testing.T) {
 	if err := books.EnsureIndexes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	book := func(id int) bson.D {
-		return bson.D{{Key: "_id", Value: id}, {Key: "title", Value: "T"}, {Key: "author", Value: "A"}}
-	}
+	return books
+}
+
+// The book of the scenario, with exactly its field names: at most 1000 inside.
+func TestBestSellers(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	books := bestSellers(t, db, 1000)
 	for id := range 2 {
-		if _, err := coll.InsertOne(t.Context(), book(id)); err != nil {
-			t.Fatal(err)
-		}
+		insert(t, db.Collection("books"), bson.D{{Key: "_id", Value: id}, {Key: "title", Value: "T"}})
 	}
-	for _, user := range users(0, 3) {
-		if added, err := books.Add(t.Context(), 0, user); err != nil || !added {
-			t.Fatal(added, err)
-		}
+	add(t, books, 0, users(0, 3)...)
+	add(t, books, 1, users(0, 1000)...)
+	for _, user := range users(1000, 1003) {
+		add(t, books, 1, user)
 	}
-	if n, err := books.AddMany(t.Context(), 1, users(0, 999)); err != nil || n != 999 {
-		t.Fatal(n, err)
+	add(t, books, 1, users(1003, 2400)...)
+	book := func(id int, title string, customers []string, more ...bson.E) bson.D {
+		return append(bson.D{{Key: "_id", Value: int32(id)}, {Key: "title", Value: title}, {Key: "customers_purchased", Value: array(customers)}}, more...)
 	}
-	for _, user := range users(999, 1002) {
-		if _, err := books.Add(t.Context(), 1, user); err != nil {
-			t.Fatal(err)
-		}
+	got := stored(t, db.Collection("books"), bson.D{{Key: "_id", Value: 1}}, "customers_purchased_moved")
+	for _, doc := range got {
+		slices.SortFunc(doc[2:], func(a, b bson.E) int { return len(a.Key) - len(b.Key) }) // fields come in no promised order
 	}
-	if n, err := books.AddMany(t.Context(), 1, users(1002, 2400)); err != nil || n != 1398 {
-		t.Fatal(n, err)
+	equal(t, []bson.D{
+		book(0, "T", users(0, 3)),
+		{{Key: "_id", Value: int32(1)}, {Key: "title", Value: "T"}, {Key: "has_extras", Value: true},
+			{Key: "customers_purchased", Value: array(users(2000, 2400)[:0])}, {Key: "customers_purchased_total", Value: int32(2400)}},
+	}[0], got[0])
+	inside := got[1][3].Value.(bson.A)
+	equal(t, array(users(2400-len(inside), 2400)), inside)
+	if len(inside) > 1000 || len(inside) < 500 {
+		t.Errorf("%d inside", len(inside))
 	}
-	wantBooks := []bson.D{
-		append(book(0), bson.E{Key: "customers_purchased", Value: array(users(0, 3))}),
-		append(book(1), bson.E{Key: "customers_purchased", Value: array(users(0, 1000))},
-			bson.E{Key: "has_extras", Value: true}, bson.E{Key: "total", Value: int32(2400)}),
+	at := 0
+	for n, doc := range stored(t, db.Collection("extras"), bson.D{{Key: "n", Value: 1}}, "_id") {
+		size := len(doc[2].Value.(bson.A))
+		equal(t, bson.D{{Key: "book_id", Value: int32(1)}, {Key: "n", Value: int32(n)}, {Key: "customers_purchased", Value: array(users(at, at+size))}}, doc)
+		at += size
 	}
-	for i := range wantBooks {
-		wantBooks[i][0].Value = int32(i)
-	}
-	if diff := cmp.Diff(wantBooks, sorted(stored(t, coll, bson.D{{Key: "_id", Value: 1}}))); diff != "" {
-		t.Error(diff)
-	}
-	wantExtras := []bson.D{
-		{{Key: "book_id", Value: int32(1)}, {Key: "n", Value: int32(0)}, {Key: "customers_purchased", Value: array(users(1000, 2000))}},
-		{{Key: "book_id", Value: int32(1)}, {Key: "n", Value: int32(1)}, {Key: "customers_purchased", Value: array(users(2000, 2400))}},
-	}
-	if diff := cmp.Diff(wantExtras, stored(t, overflow, bson.D{{Key: "n", Value: 1}}, bson.E{Key: "_id", Value: 0})); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(users(0, 2400), collect(t, books.Items(t.Context(), 1))); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, users(0, 2400), collect(t, books.All(t.Context(), 1)))
 	if n, err := books.Total(t.Context(), 1); err != nil || n != 2400 {
 		t.Error(n, err)
 	}
@@ -155,136 +194,140 @@ func TestBestSellers(t *testing.T) {
 		if held, err := books.Contains(t.Context(), 1, user); err != nil || held != want {
 			t.Error(user, held, err)
 		}
+		if n, err := books.Add(t.Context(), 1, user); err != nil || (n == 0) != want {
+			t.Error(user, n, err)
+		}
 	}
 	healthy(t, books)
 }
 
-// sorted puts fields that the server adds in no promised order behind the others
-// in the order of their names.
-func sorted(docs []bson.D) []bson.D {
-	order := func(key string) int { return slices.Index([]string{"has_extras", "total"}, key) }
-	for _, doc := range docs {
-		slices.SortStableFunc(doc, func(a, b bson.E) int { return order(a.Key) - order(b.Key) })
+// Best-sellers as others wrote them: the flag a string, or true, overflow documents
+// without a number. Every call refuses them; Adopt, or Repair, takes them as a whole.
+func TestBestSellersOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, flag := range []any{"true", true, 1} {
+		for _, repair := range []bool{false, true} {
+			t.Run(fmt.Sprint(flag, repair), func(t *testing.T) {
+				t.Parallel()
+				db := mongotest.Database(t)
+				books := bestSellers(t, db, 50)
+				customers := bson.E{Key: "customers_purchased", Value: users(0, 50)}
+				for id := range 2 {
+					insert(t, db.Collection("books"), bson.D{{Key: "_id", Value: id}, customers, {Key: "has_extras", Value: flag}})
+				}
+				for from := 50; from < 200; from += 50 {
+					insert(t, db.Collection("extras"), bson.D{{Key: "book_id", Value: 1}, {Key: "customers_purchased", Value: users(from, from+50)}})
+				}
+				before := append(stored(t, db.Collection("books"), nil), stored(t, db.Collection("extras"), nil)...)
+				refused := func(err error) {
+					t.Helper()
+					if !errors.Is(err, outlier.ErrNotAdopted) || errors.Is(err, mongopatterns.ErrNotFound) {
+						t.Error(err)
+					}
+				}
+				for id := range 2 {
+					_, err := books.Add(t.Context(), id, "new")
+					refused(err)
+					_, err = books.Remove(t.Context(), id, "user01")
+					refused(err)
+					_, err = books.Contains(t.Context(), id, "user01")
+					refused(err)
+					_, err = books.Total(t.Context(), id)
+					refused(err)
+					_, err = books.Page(t.Context(), id, 0, 1)
+					refused(err)
+					for _, err := range books.All(t.Context(), id) {
+						refused(err)
+					}
+				}
+				equal(t, before, append(stored(t, db.Collection("books"), nil), stored(t, db.Collection("extras"), nil)...))
+				for p, err := range books.Check(t.Context(), nil) {
+					if err != nil || p.Kind != outlier.NotAdopted {
+						t.Error(p, err)
+					}
+				}
+				adopt := books.Adopt
+				if repair {
+					adopt = books.Repair
+				}
+				for _, want := range []int64{2, 0} {
+					if result, err := adopt(t.Context(), nil); err != nil || result.Done != want || result.Failed+result.Remaining != 0 {
+						t.Error(result, err)
+					}
+				}
+				healthy(t, books)
+				equal(t, users(0, 50), collect(t, books.All(t.Context(), 0)))
+				equal(t, users(0, 200), collect(t, books.All(t.Context(), 1)))
+				if n := count(t, db.Collection("books"), bson.D{{Key: "has_extras", Value: bson.D{{Key: "$exists", Value: true}}}}); n != 1 {
+					t.Error(n)
+				}
+				add(t, books, 1, "new")
+				if n, err := books.Add(t.Context(), 1, "user150"); err != nil || n != 0 {
+					t.Error(n, err)
+				}
+				if err := books.Delete(t.Context(), 1); err != nil || count(t, db.Collection("extras"), bson.D{}) != 0 {
+					t.Error(err)
+				}
+			})
+		}
 	}
-	return docs
 }
 
-// 20 writers add 50 each: 50 are inside, 950 outside, each once.
-func TestConcurrentAdds(t *testing.T) {
+// A list of others that is deleted takes its overflow documents along.
+func TestDeleteNotAdopted(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		set     bool
-		writers int
-		outside []int
-	}{{false, 20, []int{200, 200, 200, 200, 150}}, {true, 5, []int{200}}} {
-		t.Run(fmt.Sprintf("set=%v", test.set), func(t *testing.T) {
-			t.Parallel()
-			total := 50 * test.writers
-			db := mongotest.Database(t)
-			lists := newLists[string, int](t, db, &outlier.Options{MaxCount: 50, Set: test.set, OverflowMaxCount: 200})
-			insert(t, db, bson.D{{Key: "_id", Value: "p"}})
-			var group sync.WaitGroup
-			for w := range test.writers {
-				group.Go(func() {
-					for i := range 50 {
-						if added, err := lists.Add(t.Context(), "p", 50*w+i); err != nil || !added {
-							t.Error(added, err)
-						}
-					}
-				})
-			}
-			group.Wait()
-			parent := stored(t, db.Collection("parents"), bson.D{})[0]
-			inside := 0
-			for _, e := range parent {
-				if e.Key == "items" {
-					inside = len(e.Value.(bson.A))
-				}
-			}
-			if inside != 50 {
-				t.Errorf("%d inside", inside)
-			}
-			var sizes []int
-			for _, doc := range stored(t, db.Collection("extras"), bson.D{{Key: "n", Value: 1}}) {
-				sizes = append(sizes, len(doc[3].Value.(bson.A)))
-			}
-			if diff := cmp.Diff(test.outside, sizes); diff != "" {
-				t.Error(diff)
-			}
-			items := collect(t, lists.Items(t.Context(), "p"))
-			last := map[int]int{}
-			for _, x := range items { // each writer's in its order
-				if x%50 != last[x/50] {
-					t.Fatalf("%d after %d", x, last[x/50])
-				}
-				last[x/50]++
-			}
-			slices.Sort(items)
-			for i, x := range items {
-				if i != x {
-					t.Fatalf("%d at %d", x, i)
-				}
-			}
-			if n, err := lists.Total(t.Context(), "p"); err != nil || n != int64(total) || len(items) != total {
-				t.Error(n, len(items), err)
-			}
-			healthy(t, lists)
-		})
+	db := mongotest.Database(t)
+	books := bestSellers(t, db, 50)
+	insert(t, db.Collection("books"), bson.D{{Key: "_id", Value: 1}, {Key: "has_extras", Value: "true"}})
+	insert(t, db.Collection("extras"), bson.D{{Key: "book_id", Value: 1}, {Key: "customers_purchased", Value: users(0, 3)}})
+	if err := books.Delete(t.Context(), 1); err != nil {
+		t.Error(err)
+	}
+	if n := count(t, db.Collection("extras"), bson.D{}); n != 0 {
+		t.Error(n)
 	}
 }
 
 func TestMissingParent(t *testing.T) {
 	t.Parallel()
-	for _, set := range []bool{false, true} {
+	for _, isSet := range []bool{false, true} {
 		db := mongotest.Database(t)
-		lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 2, Set: set})
-		_, add := lists.Add(t.Context(), 1, 1)
-		_, many := lists.AddMany(t.Context(), 1, []int{1, 2, 3})
+		lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 2, Set: isSet})
+		_, one := lists.Add(t.Context(), 1, 1)
+		_, many := lists.Add(t.Context(), 1, 1, 2, 3)
 		_, remove := lists.Remove(t.Context(), 1, 1)
-		_, removeAll := lists.RemoveAll(t.Context(), 1, 1)
 		_, contains := lists.Contains(t.Context(), 1, 1)
 		_, total := lists.Total(t.Context(), 1)
-		_, page := lists.Page(t.Context(), 1, 0, 10)
-		_, far := lists.Page(t.Context(), 1, 100, 10)
-		var items error
-		for _, err := range lists.Items(t.Context(), 1) {
-			items = err
+		_, page := lists.Page(t.Context(), 1, 100, 10)
+		var all error
+		for _, err := range lists.All(t.Context(), 1) {
+			all = err
 		}
-		for i, err := range []error{add, many, remove, removeAll, contains, total, page, far, items, lists.Delete(t.Context(), 1), lists.Rebalance(t.Context(), 1)} {
-			if !errors.Is(err, outlier.ErrNotFound) || !errors.Is(err, mongo.ErrNoDocuments) {
+		for i, err := range []error{one, many, remove, contains, total, page, all, lists.Delete(t.Context(), 1)} {
+			if !errors.Is(err, mongopatterns.ErrNotFound) || !errors.Is(err, mongo.ErrNoDocuments) {
 				t.Errorf("call %d: %v", i, err)
 			}
 		}
-		for _, name := range []string{"parents", "extras"} {
-			if docs := stored(t, db.Collection(name), bson.D{}); len(docs) > 0 {
-				t.Error(docs)
-			}
+		if n := count(t, db.Collection("parents"), bson.D{}) + count(t, db.Collection("extras"), bson.D{}); n > 0 {
+			t.Error(n)
 		}
 	}
 }
 
-// Two lists in one parent, with default names: neither takes the other's flag or
-// total for its own.
+// Two lists in one parent, with default names: neither takes the other's fields for
+// its own.
 func TestTwoLists(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	parents := db.Collection("parents")
 	lists := map[string]*outlier.Lists[int, int]{}
-	for _, name := range []string{"a", "b"} {
-		var err error
-		lists[name], err = outlier.New[int, int](parents, db.Collection("extras_"+name), &outlier.Options{ArrayField: name, MaxCount: 4})
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
+	for name, n := range map[string]int{"a": 5, "b": 9} {
+		l, err := outlier.New[int, int](db.Collection("parents"), db.Collection("extras_"+name), &outlier.Options{ArrayField: name, MaxCount: 4})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := lists[name].EnsureIndexes(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	insert(t, db, bson.D{{Key: "_id", Value: 1}})
-	for name, n := range map[string]int{"a": 5, "b": 9} {
-		if _, err := lists[name].AddMany(t.Context(), 1, ints(0, n)); err != nil {
-			t.Fatal(err)
-		}
+		lists[name] = l
+		add(t, l, 1, ints(0, n)...)
 	}
 	for x := range 2 { // a folds back
 		if _, err := lists["a"].Remove(t.Context(), 1, x); err != nil {
@@ -292,118 +335,138 @@ func TestTwoLists(t *testing.T) {
 		}
 	}
 	for name, want := range map[string][]int{"a": ints(2, 5), "b": ints(0, 9)} {
-		if diff := cmp.Diff(want, collect(t, lists[name].Items(t.Context(), 1))); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		equal(t, want, collect(t, lists[name].All(t.Context(), 1)))
 		healthy(t, lists[name])
-	}
-	for field, want := range map[string]bool{"a_overflow": false, "a_total": false, "b_overflow": true, "b_total": true} {
-		n, err := parents.CountDocuments(t.Context(), bson.D{{Key: field, Value: bson.D{{Key: "$exists", Value: true}}}})
-		if err != nil || (n > 0) != want {
-			t.Error(field, n, err)
+		for _, field := range []string{"_overflow", "_total", "_moved"} {
+			if n := count(t, db.Collection("parents"), bson.D{{Key: name + field, Value: bson.D{{Key: "$exists", Value: true}}}}); (n > 0) != (name == "b") {
+				t.Error(name, field, n)
+			}
 		}
 	}
 	// A parent of two patterns: one deletes it, the other's documents go by their filter.
-	inTransaction(t, db, true, func(ctx context.Context) {
+	err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
 		if err := lists["a"].Delete(ctx, 1); err != nil {
-			t.Error(err)
+			return err
 		}
-		if _, err := db.Collection("extras_b").DeleteMany(ctx, lists["b"].OverflowFilter(1)); err != nil {
-			t.Error(err)
-		}
+		_, err := db.Collection("extras_b").DeleteMany(ctx, lists["b"].OverflowFilter(1))
+		return err
 	})
-	for _, list := range lists {
-		healthy(t, list)
-	}
-}
-
-// The order is that of the numbers, not one that an index happens to give.
-func TestOrderWithoutIndexes(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	at := func(bound int) *outlier.Lists[int, int] {
-		lists, err := outlier.New[int, int](db.Collection("parents"), db.Collection("extras"), &outlier.Options{MaxCount: bound, OverflowMaxCount: 2, FoldBack: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return lists
-	}
-	agree := func(bound int, want []int) {
-		t.Helper()
-		if diff := cmp.Diff(want, collect(t, at(bound).Items(t.Context(), 1))); diff != "" {
-			t.Errorf("%d: %s", bound, diff)
-		}
-		var items []int
-		for _, doc := range run(t, db.Collection("parents"), at(bound).ItemsPipeline(nil)) {
-			items = append(items, int(doc[1].Value.(int32)))
-		}
-		if diff := cmp.Diff(want, items); diff != "" {
-			t.Errorf("%d: pipeline: %s", bound, diff)
-		}
-		page, err := at(bound).Page(t.Context(), 1, 2, 6)
-		if diff := cmp.Diff(want[2:8], page.Items); err != nil || diff != "" {
-			t.Errorf("%d: page: %v, %s", bound, err, diff)
-		}
-	}
-	insert(t, db, bson.D{{Key: "_id", Value: 1}})
-	for x := range 9 {
-		if _, err := at(5).Add(t.Context(), 1, x); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if removed, err := at(5).Remove(t.Context(), 1, 5); err != nil || !removed { // leaves room in the first overflow document
-		t.Error(removed, err)
-	}
-	if _, err := at(5).Add(t.Context(), 1, 9); err != nil {
+	if err != nil {
 		t.Error(err)
 	}
-	if _, err := at(5).AddMany(t.Context(), 1, ints(10, 13)); err != nil {
-		t.Error(err)
-	}
-	want := slices.Concat(ints(0, 5), ints(6, 13))
-	agree(5, want)
-	for _, bound := range []int{3, 4, 20} { // split, filled up, folded back
-		if err := at(bound).Rebalance(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-		agree(bound, want)
-	}
+	healthy(t, lists["b"])
 }
 
 // By default everything moves back at three quarters of MaxCount.
 func TestDefaultFoldBack(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	for bound, want := range map[int]int64{1: 0, 2: 1, 3: 2, 4: 3, 10: 7} {
+	for bound, want := range map[int]int{1: 1, 2: 1, 3: 2, 4: 3, 10: 7} {
 		lists := newLists[int, int](t, db, &outlier.Options{MaxCount: bound})
-		insert(t, db, bson.D{{Key: "_id", Value: bound}})
-		if _, err := lists.AddMany(t.Context(), bound, ints(0, bound+1)); err != nil {
-			t.Fatal(err)
-		}
-		for x := range bound + 1 { // those inside first
-			if _, err := lists.Remove(t.Context(), bound, x); err != nil {
-				t.Fatal(err)
+		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: bound}})
+		add(t, lists, bound, ints(0, bound+1)...)
+		for x := range bound + 1 {
+			if removed, err := lists.Remove(t.Context(), bound, x); err != nil || !removed {
+				t.Fatal(removed, err)
 			}
-			n, err := db.Collection("parents").CountDocuments(t.Context(), lists.OutliersFilter())
-			if left := int64(bound - x); err != nil || (n == 0) != (left <= want) {
-				t.Errorf("at most %d: %d outliers of %d elements, %v", bound, n, left, err)
+			n := count(t, db.Collection("parents"), append(lists.Filter(bound), lists.OutliersFilter()...))
+			if left := bound - x; (n == 0) != (left <= want) {
+				t.Errorf("at most %d: %d outliers of %d elements", bound, n, left)
+			}
+		}
+		for _, doc := range stored(t, db.Collection("parents"), nil) {
+			if len(doc) != 2 {
+				t.Error("not typical:", doc)
 			}
 		}
 	}
 }
 
-// What services answer with has names as JSON has them.
-func TestJSON(t *testing.T) {
+func TestOptions(t *testing.T) {
 	t.Parallel()
-	for want, v := range map[string]any{
-		`{"examined":1,"adopted":2,"skipped":3}`:                                   outlier.AdoptResult{Examined: 1, Adopted: 2, Skipped: 3},
-		`{"examined":1,"repaired":2,"remaining":3}`:                                outlier.RepairResult{Examined: 1, Repaired: 2, Remaining: 3},
-		`{"items":["a"],"total":2,"hasNext":true}`:                                 outlier.Page[string]{Items: []string{"a"}, Total: 2, HasNext: true},
-		`{"maxCount":1,"outliers":2,"inside":3,"outside":4,"overflowDocuments":5}`: outlier.Cap{MaxCount: 1, Outliers: 2, Inside: 3, Outside: 4, OverflowDocuments: 5},
-		`{"documents":1,"elements":2,"longest":3,"caps":[]}`:                       outlier.Distribution{Documents: 1, Elements: 2, Longest: 3, Caps: []outlier.Cap{}},
+	db := mongotest.Database(t)
+	parents, extras := db.Collection("parents"), db.Collection("extras")
+	for want, o := range map[string]*outlier.Options{
+		"Options.ArrayField: ":       {ArrayField: "a.b"},
+		"Options.FlagField: ":        {FlagField: "items"},
+		"Options.TotalField: ":       {FlagField: "x", TotalField: "x"},
+		"Options.MoveField: ":        {MoveField: "$x"},
+		"Options.ParentField: ":      {ParentField: "_id"},
+		"Options.NumberField: ":      {NumberField: "parent"},
+		"Options.MaxCount: ":         {MaxCount: -1},
+		"Options.MaxBytes: ":         {MaxBytes: 16 << 20},
+		"Options.OverflowMaxCount: ": {OverflowMaxCount: -1},
+		"Options.OverflowMaxBytes: ": {OverflowMaxBytes: -1},
+		"Options.FoldBack: ":         {MaxCount: 10, FoldBack: 10},
 	} {
-		if got, err := json.Marshal(v); err != nil || string(got) != want {
-			t.Errorf("%s, %v, want %s", got, err, want)
+		if _, err := outlier.New[int, int](parents, extras, o); !errors.Is(err, mongopatterns.ErrInvalid) || len(err.Error()) < 20 || err.Error()[:len("outlier: new: invalid: ")+len(want)] != "outlier: new: invalid: "+want {
+			t.Errorf("%v, want %s", err, want)
 		}
+	}
+	for _, colls := range [][2]*mongo.Collection{{nil, extras}, {parents, nil}, {parents, parents}, {parents, db.Client().Database("other").Collection("x")}} {
+		if _, err := outlier.New[int, int](colls[0], colls[1], nil); !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Error(err)
+		}
+	}
+	lists, err := outlier.New[int, int](parents, extras, &outlier.Options{ElementIndex: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	indexes := lists.Indexes()
+	equal(t, []any{bson.D{{Key: "items_overflow", Value: 1}}, bson.D{{Key: "parent", Value: 1}, {Key: "n", Value: 1}}, bson.D{{Key: "parent", Value: 1}, {Key: "items", Value: 1}}},
+		[]any{indexes["parents"][0].Keys, indexes["extras"][0].Keys, indexes["extras"][1].Keys})
+	equal(t, map[string]bson.D{"parents": {{Key: "_id", Value: 1}}, "extras": {{Key: "parent", Value: 1}}}, lists.ShardKey())
+	if _, err := extras.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "parent", Value: 1}, {Key: "n", Value: 1}}, Options: options.Index().SetUnique(true)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := lists.EnsureIndexes(t.Context()); !errors.Is(err, mongopatterns.ErrIndexConflict) {
+		t.Error(err)
+	}
+}
+
+func TestAddMany(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 10, Set: true})
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: bson.A{0, 1}}},
+		bson.D{{Key: "_id", Value: 4}, {Key: "items_overflow", Value: "true"}}, bson.D{{Key: "_id", Value: 5}, {Key: "items", Value: "text"}})
+	seq := func(yield func(int, int) bool) {
+		for x := range 600 {
+			for id := 1; id <= 2; id++ {
+				if !yield(id, x) {
+					return
+				}
+			}
+			for id := 3; x < 2 && id <= 5; id++ {
+				if !yield(id, x) {
+					return
+				}
+			}
+		}
+	}
+	result, err := lists.AddMany(t.Context(), seq)
+	var ids []int32
+	for _, f := range result.Failures {
+		ids = append(ids, f.ID.Int32())
+	}
+	result.Failures = nil
+	if want := (mongopatterns.Result{Examined: 1206, Done: 1198, Skipped: 2, Failed: 6}); err != nil || !cmp.Equal(result, want) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	equal(t, []int32{3, 4, 5}, ids)
+	for id := 1; id <= 2; id++ {
+		equal(t, ints(0, 600), collect(t, lists.All(t.Context(), id)))
+	}
+	err = mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+		result, err = lists.AddMany(ctx, seq)
+		return err
+	})
+	if !errors.Is(err, mongopatterns.ErrNotFound) || result.Unknown != 0 {
+		t.Error(result, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if result, err := lists.AddMany(ctx, seq); err == nil || result.Unknown == 0 {
+		t.Error(result, err)
 	}
 }

@@ -3,307 +3,173 @@ package outlier
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// Remove takes the first element that equals e out of a list and reports whether
-// there was one. The others keep their order. When the total has come down to
-// Options.FoldBack, everything moves back into the parent. Without a parent it is
-// ErrNotFound.
+// Remove takes the last element that equals e out of a list and reports whether
+// there was one: ErrNotFound without a parent. The others keep their order. When the
+// total has come down to Options.FoldBack, everything moves back into the parent.
 //
-// Cost: 1 round trip, 1 document written, found by _id, if the parent has no
-// overflow. Outliers: 3, 1 document written, if the parent holds the element,
-// else 4, 2 documents written (5 if there is no such element: the parent is
-// written twice); 2 more if an overflow document is empty then and deleted, 3 if
-// it was the last; 3 more to fold back, which writes the parent and deletes its
-// overflow documents.
+// Repeated after an unknown outcome it removes from a list that is no set a second
+// element, if there is one.
+//
+// Cost: 1 round trip, 1 document written, found by _id, if the parent has no overflow.
+// Outliers: 3, 1 document written, if the parent holds the element; else 5, 2
+// documents written (6 if there is none, the parent written twice).
+// An overflow document that is empty then is deleted: 4 more, the parent written
+// twice more. Folding back: 5 more, 6 after a removal from the parent.
 func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, err error) {
-	n, err := l.remove(ctx, id, e, false)
-	return n > 0, err
-}
-
-// RemoveAll is Remove of every element that equals e and returns how many there
-// were.
-//
-// Cost: 1 round trip, 1 document written, found by _id, if the parent has no
-// overflow. Outliers: 4, and 1 more for each of: overflow documents hold the
-// element; the total was not put right by the first write. Empty documents and
-// folding back as for Remove.
-func (l *Lists[ID, E]) RemoveAll(ctx context.Context, id ID, e E) (removed int64, err error) {
-	return l.remove(ctx, id, e, true)
-}
-
-func (l *Lists[ID, E]) remove(ctx context.Context, id ID, e E, all bool) (removed int64, err error) {
-	raw, x, err := l.one(id, e)
+	defer fault.In(&err, "outlier: remove")
+	raw, err := l.c.id(id)
 	if err != nil {
-		return 0, fmt.Errorf("outlier: remove: %w", err)
+		return false, err
 	}
-	removed, done, err := l.removeTypical(ctx, raw, x, all)
-	if err == nil && !done {
-		err = txn.Run(ctx, l.coll.Database().Client(), func(ctx context.Context) (err error) {
-			removed, err = l.removeLocked(ctx, raw, x, all)
+	x, err := l.c.element(e)
+	if err == nil {
+		removed, err = l.c.remove(ctx, raw, x)
+	}
+	return removed, fault.Of(raw, err)
+}
+
+// remove writes the parent alone if that holds the element. Else a transaction
+// counts down in the parent first: so no two of them run at the same time.
+func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, err error) {
+	for {
+		result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", c.typical())), c.removal(x, 0))
+		if err != nil || result.MatchedCount > 0 {
+			return err == nil && result.ModifiedCount > 0, err
+		}
+		result, err = c.coll.UpdateOne(ctx, c.parent(id, c.holds(x), expr.Element("$expr", c.outlier())), c.removal(x, 0))
+		if err != nil {
+			return false, err
+		}
+		if result.MatchedCount > 0 {
+			s, err := c.read(ctx, id, c.state())
+			if err == nil && s.Flag && s.Total <= int64(c.o.FoldBack) {
+				err = c.arrange(ctx, id)
+			}
+			if errors.Is(err, fault.ErrNotFound) { // deleted meanwhile
+				err = nil
+			}
+			return err == nil, err
+		}
+		again := false
+		err = txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) (err error) {
+			removed, again, err = c.removeOutside(ctx, id, x)
 			return err
 		})
-	}
-	if err != nil {
-		return 0, l.fail("remove", raw, err)
-	}
-	return removed, nil
-}
-
-// removeTypical removes from a parent without overflow; if it is none, or there
-// is no such parent, done is false.
-func (l *lists) removeTypical(ctx context.Context, id, x bson.RawValue, all bool) (removed int64, done bool, err error) {
-	if !all { // the one removed is what has been modified
-		result, err := l.coll.UpdateOne(ctx, l.typical(id), l.removal(x, false))
-		if err != nil {
-			return 0, false, err
+		if err != nil || !again {
+			return removed && err == nil, err
 		}
-		return result.ModifiedCount, result.MatchedCount > 0, nil
-	}
-	before, err := l.removeInside(ctx, l.typical(id), x, true)
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return 0, false, nil
-	}
-	if before.Again {
-		for _, y := range before.Items {
-			if rawvalue.Key(y) == rawvalue.Key(x) {
-				before.Held++
-			}
+		if _, err := c.read(ctx, id, c.state()); err != nil {
+			return false, err
 		}
 	}
-	return before.Held, err == nil, err
 }
 
-// removal is the update that removes from a parent's array. A typical document
-// that does not hold the element is not changed. An outlier counts down by what
-// was removed, but at least by one, so that it is written in any case.
-func (l *lists) removal(x bson.RawValue, all bool) mongo.Pipeline {
-	array := l.array()
-	held := l.occurrences(array, x, all)
-	var typical any = "$" + l.opts.TotalField
-	if l.opts.CountTypical {
-		typical = op("$cond", op("$gt", held, 0), op("$subtract", size(array), held), typical)
+// removal is the update that takes the last x out of the array of a parent. The
+// total of an outlier counts down by what was removed, but at least by this many.
+func (c *core) removal(x bson.RawValue, least int) mongo.Pipeline {
+	array, total := c.array(), expr.Field(c.o.TotalField)
+	held := expr.Op("$in", expr.Literal(x), array)
+	typical := any(total)
+	if c.o.CountTypical {
+		typical = expr.Cond(held, expr.Op("$subtract", size(array), 1), total)
 	}
-	return mongo.Pipeline{stage("$set", bson.D{
-		{Key: l.opts.ArrayField, Value: l.without(array, x, all)},
-		{Key: l.opts.TotalField, Value: op("$cond", l.flagged(),
-			op("$subtract", l.total(array), op("$max", held, 1)), typical)},
+	return mongo.Pipeline{expr.Op("$set", bson.D{
+		{Key: c.o.ArrayField, Value: c.withoutLast(x)},
+		{Key: c.o.TotalField, Value: expr.Cond(c.flagged(),
+			expr.Op("$subtract", total, expr.Op("$max", least, expr.Cond(held, 1, 0))), typical)},
 	})}
 }
 
-func (l *lists) removeInside(ctx context.Context, filter bson.D, x bson.RawValue, all bool) (state, error) {
-	return l.modify(ctx, filter, l.removal(x, all), l.project(bson.E{Key: "held", Value: l.occurrences(l.array(), x, all)}))
-}
-
-// occurrences is how many elements a removal takes out of array.
-func (l *lists) occurrences(array any, x bson.RawValue, all bool) bson.D {
-	if !all {
-		return op("$cond", op("$in", constant(x), array), 1, 0)
-	}
-	return size(op("$filter", bson.D{{Key: "input", Value: array}, {Key: "cond", Value: op("$eq", "$$this", constant(x))}}))
-}
-
-// without is the array after a removal. An array without x stays what it is, also
+// withoutLast is the array without the last x. An array without x stays what it is, also
 // missing or null.
-func (l *lists) without(array any, x bson.RawValue, all bool) bson.D {
-	var rest any = op("$filter", bson.D{{Key: "input", Value: array}, {Key: "cond", Value: op("$ne", "$$this", constant(x))}})
-	if !all {
-		rest = op("$let", bson.D{
-			{Key: "vars", Value: bson.D{{Key: "at", Value: op("$indexOfArray", array, constant(x))}}},
-			{Key: "in", Value: op("$concatArrays", head(array, "$$at"), tail(array, op("$add", "$$at", 1)))},
-		})
-	}
-	return op("$cond", op("$in", constant(x), array), rest, "$"+l.opts.ArrayField)
+func (c *core) withoutLast(x bson.RawValue) bson.D {
+	array := c.array()
+	at := expr.Let("reverse", expr.Op("$reverseArray", array), // the place of x; the server has no search from the end
+		expr.Op("$subtract", expr.Op("$subtract", size("$$reverse"), 1), expr.Op("$indexOfArray", "$$reverse", expr.Literal(x))))
+	length := expr.Op("$max", size(array), 1)
+	rest := expr.Let("at", at, expr.Op("$concatArrays",
+		expr.Cond(expr.Op("$gt", "$$at", 0), expr.Op("$slice", array, expr.Op("$max", "$$at", 1)), bson.A{}),
+		expr.Op("$slice", array, expr.Op("$add", "$$at", 1), length)))
+	return expr.Cond(expr.Op("$in", expr.Literal(x), array), rest, expr.Field(c.o.ArrayField))
 }
 
-func constant(x bson.RawValue) bson.D { return op("$literal", x) }
-
-// removeLocked removes within a transaction, whose first operation writes the
-// parent.
-func (l *lists) removeLocked(ctx context.Context, id, x bson.RawValue, all bool) (int64, error) {
-	before, err := l.removeInside(ctx, l.parent(id), x, all)
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return 0, ErrNotFound
+// removeOutside removes in a transaction, from the parent or its overflow documents.
+// again says that the parent is no outlier, or not there.
+func (c *core) removeOutside(ctx context.Context, id, x bson.RawValue) (removed, again bool, err error) {
+	var before state
+	err = c.coll.FindOneAndUpdate(ctx, c.parent(id, expr.Element("$expr", c.outlier())), c.removal(x, 1),
+		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(
+			c.state(expr.Element("held", expr.Op("$in", expr.Literal(x), c.array()))))).Decode(&before)
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return false, true, nil
+	case err != nil:
+		return false, false, err
 	}
-	if err != nil || !before.Flag { // folded back meanwhile
-		return before.Held, err
-	}
-	removed, emptied := before.Held, false
-	if all {
-		more, deleted, err := l.removeAllOutside(ctx, id, x)
+	emptied := false
+	if !before.Held {
+		var extra extent
+		err = c.overflow.FindOneAndUpdate(ctx, c.extras(id, c.holds(x)),
+			mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.o.ArrayField, Value: c.withoutLast(x)}})},
+			options.FindOneAndUpdate().SetSort(c.byNumber(-1)).SetReturnDocument(options.Before).SetProjection(c.extent())).Decode(&extra)
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			_, err := c.coll.UpdateOne(ctx, c.parent(id), expr.Op("$inc", bson.D{{Key: c.o.TotalField, Value: 1}}))
+			return false, false, err
+		}
 		if err != nil {
-			return 0, err
+			return false, false, err
 		}
-		removed, emptied = removed+more, deleted
-	} else if removed == 0 {
-		if removed, emptied, err = l.removeOutside(ctx, id, x); err != nil {
-			return 0, err
-		}
-	}
-	// The total is right if the parent held what was removed, or one element outside.
-	if wrong := max(before.Held, 1) - removed; wrong != 0 {
-		if err := l.count(ctx, id, wrong); err != nil {
-			return 0, err
+		if emptied = extra.Size == 1; emptied {
+			if _, err := c.overflow.DeleteOne(ctx, c.extra(id, extra.ID)); err != nil {
+				return false, false, err
+			}
 		}
 	}
-	if removed == 0 {
-		return 0, nil
+	if emptied || before.Total-1 <= int64(c.o.FoldBack) {
+		err = c.arrangeLocked(ctx, id)
 	}
-	return removed, l.shrink(ctx, id, before, before.Total-removed, emptied)
-}
-
-// removeOutside removes the first occurrence in overflow documents, and the
-// document that is empty then.
-func (l *lists) removeOutside(ctx context.Context, id, x bson.RawValue) (removed int64, emptied bool, err error) {
-	array := l.array()
-	var before extent
-	err = l.overflow.FindOneAndUpdate(ctx, append(l.extras(id), l.holds(x)),
-		mongo.Pipeline{stage("$set", bson.D{{Key: l.opts.ArrayField, Value: l.without(array, x, false)}})},
-		options.FindOneAndUpdate().SetSort(l.byNumber(1)).SetReturnDocument(options.Before).
-			SetProjection(l.extentOf(array))).Decode(&before)
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return 0, false, nil
-	}
-	if err != nil || before.Size > 1 {
-		return 1, false, err
-	}
-	_, err = l.overflow.DeleteOne(ctx, l.extra(id, before.ID))
-	return 1, true, err
-}
-
-// removeAllOutside removes all occurrences in overflow documents, and those that
-// are empty then.
-func (l *lists) removeAllOutside(ctx context.Context, id, x bson.RawValue) (removed int64, emptied bool, err error) {
-	array := l.array()
-	filter := append(l.extras(id), l.holds(x))
-	cursor, err := l.overflow.Aggregate(ctx, mongo.Pipeline{
-		stage("$match", filter),
-		stage("$project", bson.D{{Key: "_id", Value: 0}, {Key: "size", Value: size(array)}, {Key: "held", Value: l.occurrences(array, x, true)}}),
-	})
-	if err != nil {
-		return 0, false, err
-	}
-	var found []struct{ Size, Held int64 }
-	if err := cursor.All(ctx, &found); err != nil || len(found) == 0 {
-		return 0, false, err
-	}
-	for _, f := range found {
-		removed += f.Held
-		emptied = emptied || f.Held == f.Size
-	}
-	_, err = l.overflow.UpdateMany(ctx, filter,
-		mongo.Pipeline{stage("$set", bson.D{{Key: l.opts.ArrayField, Value: l.without(array, x, true)}})})
-	if err == nil && emptied {
-		err = l.deleteEmpty(ctx, id)
-	}
-	return removed, emptied, err
-}
-
-func (l *lists) deleteEmpty(ctx context.Context, id bson.RawValue) error {
-	_, err := l.overflow.DeleteMany(ctx, append(l.extras(id),
-		bson.E{Key: l.opts.ArrayField, Value: bson.D{{Key: "$size", Value: 0}}}))
-	return err
-}
-
-// shrink folds an outlier back after a removal if the policy says so, and takes
-// its flag away if no overflow document is left.
-func (l *lists) shrink(ctx context.Context, id bson.RawValue, before state, total int64, emptied bool) error {
-	small := total <= int64(l.opts.FoldBack) && before.Bytes <= l.foldBytes()
-	if !small && !emptied {
-		return nil
-	}
-	find := options.Find().SetSort(l.byNumber(1))
-	if !small {
-		find.SetLimit(1).SetProjection(bson.D{{Key: "_id", Value: 1}})
-	}
-	cursor, err := l.overflow.Find(ctx, l.extras(id), find)
-	if err != nil {
-		return err
-	}
-	var docs []bson.Raw
-	if err := cursor.All(ctx, &docs); err != nil {
-		return err
-	}
-	inside := before.Size - before.Held
-	if len(docs) == 0 {
-		_, err := l.coll.UpdateOne(ctx, l.parent(id), l.become(nil, false, number(inside)))
-		return err
-	}
-	if !small {
-		return nil
-	}
-	var xs []bson.RawValue
-	for _, doc := range docs {
-		more, err := l.values(doc)
-		if err != nil {
-			return nil //nolint:nilerr // Check reports it; the removal is done
-		}
-		xs = append(xs, more...)
-	}
-	if inside+int64(len(xs)) > int64(l.opts.MaxCount) || before.Bytes+cost(xs) > l.foldBytes() {
-		return nil
-	}
-	_, err = l.coll.UpdateOne(ctx, l.parent(id), l.become(
-		bson.D{{Key: l.opts.ArrayField, Value: op("$concatArrays", l.array(), literal(xs...))}},
-		false, number(inside+int64(len(xs)))))
-	if err != nil {
-		return err
-	}
-	_, err = l.overflow.DeleteMany(ctx, l.extras(id))
-	return err
-}
-
-// foldBytes is how large an array folding back may make.
-func (l *lists) foldBytes() int64 { return int64(l.opts.MaxBytes) / 4 * 3 }
-
-// values returns the elements in a document.
-func (l *lists) values(doc bson.Raw) ([]bson.RawValue, error) {
-	value := doc.Lookup(l.opts.ArrayField)
-	switch value.Type {
-	case 0, bson.TypeNull:
-		return nil, nil
-	case bson.TypeArray:
-		return value.Array().Values()
-	}
-	return nil, fmt.Errorf("field %q: %w: a BSON %v, not an array", l.opts.ArrayField, ErrInvalid, value.Type)
+	return true, false, err
 }
 
 // Delete deletes a parent and its overflow documents: ErrNotFound if there is no
 // parent. Where something else deletes the parent, another of its lists or
 // patterns, delete the overflow documents yourself, by OverflowFilter and in the
-// same transaction: without a parent Delete leaves them.
+// same transaction.
 //
 // Cost: 1 round trip, 1 document deleted, found by _id, if it has no overflow.
 // Outliers: 4, and all their documents deleted.
-func (l *Lists[ID, E]) Delete(ctx context.Context, id ID) error {
-	raw, err := l.id(id)
+func (l *Lists[ID, E]) Delete(ctx context.Context, id ID) (err error) {
+	defer fault.In(&err, "outlier: delete")
+	raw, err := l.c.id(id)
 	if err != nil {
-		return fmt.Errorf("outlier: delete: %w", err)
+		return err
 	}
-	result, err := l.coll.DeleteOne(ctx, l.typical(raw))
-	if err == nil && result.DeletedCount == 0 {
-		err = txn.Run(ctx, l.coll.Database().Client(), func(ctx context.Context) error {
-			result, err := l.coll.DeleteOne(ctx, l.parent(raw))
-			if err == nil && result.DeletedCount == 0 {
-				err = ErrNotFound
-			}
-			if err != nil {
-				return err
-			}
-			_, err = l.overflow.DeleteMany(ctx, l.extras(raw))
-			return err
-		})
+	return fault.Of(raw, l.c.delete(ctx, raw))
+}
+
+func (c *core) delete(ctx context.Context, id bson.RawValue) error {
+	result, err := c.coll.DeleteOne(ctx, c.parent(id, expr.Element(c.o.FlagField, bson.D{{Key: "$in", Value: bson.A{nil, false}}})))
+	if err != nil || result.DeletedCount > 0 {
+		return err
 	}
-	if err != nil {
-		return l.fail("delete", raw, err)
-	}
-	return nil
+	return txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) error {
+		result, err := c.coll.DeleteOne(ctx, c.parent(id))
+		if err == nil && result.DeletedCount == 0 {
+			err = fault.ErrNotFound
+		}
+		if err == nil {
+			_, err = c.overflow.DeleteMany(ctx, c.extras(id))
+		}
+		return err
+	})
 }

@@ -2,76 +2,67 @@ package paging
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // All gives every document, in batches of req.Size (Default 500): from the
 // beginning, or after the token of req.After; with FromEnd or Before from there
 // back to the beginning, in reverse order. No cursor stays open between batches,
-// so the loop may take hours. req.Count must be CountNone.
+// so the loop may take hours. req.Number and req.Count must be zero.
 //
 // An error comes once, and ends it.
 //
 // Cost: 1 round trip a batch on the index of Indexes, examining Size keys and
-// one a branch; the last batch comes short or empty. With Sequential, up to one
-// round trip a branch for a batch.
+// one a branch; the last batch comes short or empty.
 func (p *Pager[T]) All(ctx context.Context, over any, req Request) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
+	return fault.Seq("paging: all", func(yield func(T, error) bool) {
 		if err := p.all(ctx, over, req, yield); err != nil {
 			var zero T
 			yield(zero, err)
 		}
-	}
+	})
 }
 
 func (p *Pager[T]) all(ctx context.Context, over any, req Request, yield func(T, error) bool) error {
-	src, err := p.source(over)
+	c := p.core
+	src, err := c.source(over)
 	if err != nil {
 		return err
 	}
-	if req.Count != CountNone {
-		return fmt.Errorf("paging: %w: All counts nothing", ErrInvalidRequest)
+	if req.Count != CountNone || req.Number != 0 {
+		return fault.Invalid("All takes neither Count nor Number")
 	}
 	if req.Size == 0 {
 		req.Size = defaultBatch
 	}
-	size, err := p.size(req.Size)
+	window, _, err := c.window(src, req)
 	if err != nil {
 		return err
-	}
-	window := span{backward: req.backward(), limit: int64(size)}
-	at, err := p.start(src, req)
-	if err != nil {
-		return err
-	}
-	if at != nil {
-		window.at, window.inclusive = at.values, at.inclusive
 	}
 	for {
-		docs, err := p.fetch(ctx, src, window)
+		docs, err := c.fetch(ctx, src, window)
 		if err != nil {
 			return err
 		}
-		var values []bson.RawValue
+		at := make(place, len(c.order))
 		for _, raw := range docs.raw {
-			if values, err = p.keys(raw); err != nil {
-				return fmt.Errorf("paging: %w", err)
+			if err := c.readPlace(at, raw, c.projection.order); err != nil {
+				return err
 			}
 			var item T
-			if err := p.decodeItem(docs.cursor, raw, &item); err != nil {
+			if err := c.decodeItem(docs.cursor, raw, &item); err != nil {
 				return err
 			}
 			if !yield(item, nil) {
 				return nil
 			}
 		}
-		if len(docs.raw) < size {
+		if int64(len(docs.raw)) < window.limit {
 			return nil
 		}
-		window.at, window.inclusive = values, false
+		window.at, window.inclusive = at, false
 	}
 }
 
@@ -87,11 +78,7 @@ func (p *Pager[T]) Pages(ctx context.Context, over any, req Request) iter.Seq2[*
 		backward := req.backward()
 		for {
 			page, err := p.Page(ctx, over, req)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(page, nil) {
+			if !yield(page, err) || err != nil {
 				return
 			}
 			req = Request{Size: req.Size, After: page.Next}

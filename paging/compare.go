@@ -1,19 +1,20 @@
 package paging
 
 import (
-	"bytes"
 	"math"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// brackets are the kinds of value that compare with each other, in the order in
-// which the server sorts them, by the names $type knows. null, which also stands
-// for a missing field, and MinKey come before all of them. Arrays are left out:
-// they are not sorted as values.
+// brackets are the kinds of value that the comparisons of a filter tell apart, in
+// the order in which the server sorts them, by the names $type knows. MinKey and
+// null, which also stands for a missing field, come before all of them. Arrays
+// sort between objects and binary data; they are no sort values.
 var brackets = [...]string{
-	bracketNumber: "number", "string", "symbol", "object", "binData", "objectId", "bool",
+	bracketNumber: "number", "string", "symbol", bracketObject: "object", "binData", "objectId", "bool",
 	"date", "timestamp", "regex", "dbPointer", "javascript", "javascriptWithScope",
 	bracketMaxKey: "maxKey",
 }
@@ -22,45 +23,17 @@ const (
 	bracketMinKey = -2
 	bracketNull   = -1
 	bracketNumber = 0
-	bracketString = 1
-	bracketSymbol = 2 // compares as a string does
+	bracketObject = 3
 	bracketMaxKey = 13
 )
 
-// bracketOf gives the place of a type in brackets; ok is false for types that
-// cannot be sort values.
-func bracketOf(t bson.Type) (n int, ok bool) {
-	switch t {
-	case bson.TypeMinKey:
-		return bracketMinKey, true
-	case bson.TypeNull:
-		return bracketNull, true
-	case bson.TypeDouble, bson.TypeInt32, bson.TypeInt64, bson.TypeDecimal128:
-		return bracketNumber, true
-	case bson.TypeString, bson.TypeSymbol:
-		return bracketString, true
-	case bson.TypeEmbeddedDocument:
-		return 3, true
-	case bson.TypeBinary:
-		return 4, true
-	case bson.TypeObjectID:
-		return 5, true
-	case bson.TypeBoolean:
-		return 6, true
-	case bson.TypeDateTime:
-		return 7, true
-	case bson.TypeTimestamp:
-		return 8, true
-	case bson.TypeDBPointer:
-		return 10, true
-	case bson.TypeJavaScript:
-		return 11, true
-	case bson.TypeCodeWithScope:
-		return 12, true
-	case bson.TypeMaxKey:
-		return bracketMaxKey, true
-	}
-	return 0, false
+var bracketOf = map[bson.Type]int{
+	bson.TypeMinKey: bracketMinKey, bson.TypeNull: bracketNull,
+	bson.TypeDouble: bracketNumber, bson.TypeInt32: bracketNumber, bson.TypeInt64: bracketNumber, bson.TypeDecimal128: bracketNumber,
+	bson.TypeString: 1, bson.TypeSymbol: 1, // a symbol compares as a string does
+	bson.TypeEmbeddedDocument: bracketObject, bson.TypeBinary: 4, bson.TypeObjectID: 5, bson.TypeBoolean: 6,
+	bson.TypeDateTime: 7, bson.TypeTimestamp: 8, bson.TypeDBPointer: 10, bson.TypeJavaScript: 11,
+	bson.TypeCodeWithScope: 12, bson.TypeMaxKey: bracketMaxKey,
 }
 
 func isNaN(v bson.RawValue) bool {
@@ -73,114 +46,63 @@ func isNaN(v bson.RawValue) bool {
 	return false
 }
 
-// beyond gives the conditions on one field that together match exactly the
-// values sorted after v, and v itself if inclusive. They do not overlap and
-// stand in the order of the result. Each is one range of an index, or a few
-// adjoining ones. Nothing comes beyond the last value: then there are none.
+// beyond gives the conditions on one field that together match what is sorted
+// after v in the given direction, and v itself if inclusive. They do not overlap
+// and stand in the order of the result; there are none if nothing comes after v.
 //
-// uniform leaves out what a uniform field does not hold: values of another
-// bracket.
+// A comparison in $expr follows the order of the sort, through all types: it is one
+// range of the index. But it takes an array for one value, where the sort takes its
+// elements. Documents with arrays must be met, so that they can be refused. So it
+// serves where arrays lie beyond v, and for _id, which is none.
 //
-// Comparisons of a query stay within the bracket of their operand, hence $type;
-// null and MinKey are matched by equality, because $type does not see a missing
-// field; and no comparison but equality finds NaN. An empty array sorts between
-// MinKey and null: it is matched there, so that a page meets it and refuses it.
-func beyond(v bson.RawValue, desc, inclusive bool, kind uniformity) []any {
-	bracket, _ := bracketOf(v.Type)
+// Elsewhere three matches together do: the comparison of a filter, which stays
+// within the bracket of v; $type for other brackets; and equality with null,
+// MinKey, NaN and [], which neither of the two finds. An _id needs none of the
+// last, for which the planner may leave the index of the sort.
+//
+// typed puts the comparison of a filter in front of $expr: for who wants a plain
+// range first, and reads on only if that ends.
+func (k sortKey) beyond(v bson.RawValue, desc, inclusive, typed bool) []bson.D {
+	bracket := bracketOf[v.Type]
+	id := k.path == "_id"
+	is := func(condition any) bson.D { return bson.D{{Key: k.path, Value: condition}} }
+	among := func(values ...any) bson.D { return is(expr.Op("$in", append(bson.A{}, values...))) }
+	compared := is(expr.Op(operator(desc, inclusive), v))
+	field := expr.Field(k.path)
+	total := func(inclusive bool) bson.D { return expr.Op(operator(desc, inclusive), field, expr.Literal(v)) }
+	computed := func(condition any) bson.D { return expr.Op("$expr", condition) }
 	switch {
-	case kind != mixed && bracket != bracketMinKey && bracket != bracketMaxKey:
-		return uniformBeyond(v, bracket, desc, inclusive, kind == uniformID)
-	case desc:
-		return below(v, bracket, inclusive)
-	}
-	return above(v, bracket, inclusive)
-}
-
-// uniformity is what a field is known to hold.
-type uniformity int
-
-const (
-	mixed     uniformity = iota // anything
-	uniform                     // one bracket, null, missing
-	uniformID                   // one bracket
-)
-
-func above(v bson.RawValue, bracket int, inclusive bool) []any {
-	switch {
-	case bracket == bracketMinKey && inclusive:
-		return []any{in(bson.MinKey{}, bson.A{}, nil), types(bracketNumber, bracketMaxKey)}
-	case bracket == bracketMinKey:
-		return []any{in(bson.A{}, nil), types(bracketNumber, bracketMaxKey)}
+	case bracket == bracketNull && inclusive && !desc: // $expr puts missing before null
+		return []bson.D{is(nil), computed(total(false))}
 	case bracket == bracketNull && inclusive:
-		return []any{equal(nil), types(bracketNumber, bracketMaxKey)}
-	case bracket == bracketNull, isNaN(v) && inclusive:
-		return []any{types(bracketNumber, bracketMaxKey)}
-	case isNaN(v):
-		return []any{numbers(), types(bracketString, bracketMaxKey)}
-	case bracket == bracketMaxKey && inclusive:
-		return []any{equal(v)}
-	case bracket == bracketMaxKey:
+		return []bson.D{among(nil, bson.A{}, bson.MinKey{})}
+	case bracket == bracketNull && desc:
+		return []bson.D{among(bson.A{}, bson.MinKey{})}
+	case bracket == bracketMinKey && desc, bracket == bracketMaxKey && !desc:
+		if inclusive {
+			return []bson.D{is(v)}
+		}
 		return nil
-	}
-	next := bracket + 1
-	if bracket == bracketString {
-		next = bracketSymbol + 1
-	}
-	return []any{compared(v, false, inclusive), types(next, bracketMaxKey)}
-}
-
-func below(v bson.RawValue, bracket int, inclusive bool) []any {
-	switch {
-	case bracket == bracketMinKey && !inclusive:
-		return nil
-	case bracket == bracketMinKey:
-		return []any{equal(bson.MinKey{})}
-	case bracket == bracketNull && !inclusive:
-		return []any{in(bson.A{}, bson.MinKey{})}
-	case bracket == bracketNull, isNaN(v) && !inclusive:
-		return []any{in(nil, bson.A{}, bson.MinKey{})}
+	case id, desc == (bracket > bracketObject):
+		if typed && bracket >= bracketNumber && bracket < bracketMaxKey && !isNaN(v) {
+			// The rest is what the comparison does not find: other types, and NaN.
+			other := expr.Op("$or", expr.Op("$not", expr.IsType(field, typesOf(bracket)...)), expr.Op("$eq", field, math.NaN()))
+			return []bson.D{compared, computed(expr.Op("$and", total(inclusive), other))}
+		}
+		return []bson.D{computed(total(inclusive))}
+	case !desc:
+		return []bson.D{compared, is(types(bracket+1, bracketMaxKey))}
+	case isNaN(v) && inclusive:
+		return []bson.D{among(math.NaN(), nil, bson.A{}, bson.MinKey{})}
 	case isNaN(v):
-		return []any{in(math.NaN(), nil, bson.A{}, bson.MinKey{})}
-	case bracket == bracketMaxKey && inclusive:
-		return []any{types(bracketNumber, bracketMaxKey), in(nil, bson.A{}, bson.MinKey{})}
-	case bracket == bracketMaxKey:
-		return []any{types(bracketNumber, bracketMaxKey-1), in(nil, bson.A{}, bson.MinKey{})}
+		return []bson.D{among(nil, bson.A{}, bson.MinKey{})}
 	case bracket == bracketNumber:
-		return []any{compared(v, true, inclusive), in(math.NaN(), nil, bson.A{}, bson.MinKey{})}
+		return []bson.D{compared, among(math.NaN(), nil, bson.A{}, bson.MinKey{})}
 	}
-	return []any{compared(v, true, inclusive), types(bracketNumber, bracket-1), in(nil, bson.A{}, bson.MinKey{})}
+	return []bson.D{compared, is(types(bracketNumber, bracket-1)), among(nil, bson.A{}, bson.MinKey{})}
 }
 
-// uniformBeyond is for fields of one bracket, null, or missing.
-func uniformBeyond(v bson.RawValue, bracket int, desc, inclusive, neverNull bool) []any {
-	null := bracket == bracketNull
-	var out []any
-	switch {
-	case null && inclusive:
-		out = append(out, equal(nil))
-	case null:
-	case isNaN(v) && inclusive && desc:
-		return []any{in(math.NaN(), nil)}
-	case isNaN(v) && !desc && inclusive:
-		return []any{present()}
-	case isNaN(v) && !desc:
-		return []any{numbers()}
-	case isNaN(v):
-	default:
-		out = append(out, compared(v, desc, inclusive))
-	}
-	switch {
-	case null && !desc:
-		return append(out, present())
-	case null, !desc, neverNull:
-		return out
-	case bracket == bracketNumber && !isNaN(v):
-		return append(out, in(math.NaN(), nil))
-	}
-	return append(out, equal(nil))
-}
-
-func compared(v bson.RawValue, desc, inclusive bool) bson.D {
+func operator(desc, inclusive bool) string {
 	op := "$gt"
 	if desc {
 		op = "$lt"
@@ -188,96 +110,60 @@ func compared(v bson.RawValue, desc, inclusive bool) bson.D {
 	if inclusive {
 		op += "e"
 	}
-	return bson.D{{Key: op, Value: v}}
+	return op
 }
-
-// equal matches a value: by the value alone, which every planner knows, unless
-// it could be taken for operators.
-func equal(v any) any {
-	if raw, ok := v.(bson.RawValue); ok && raw.Type == bson.TypeEmbeddedDocument {
-		return bson.D{{Key: "$eq", Value: v}}
-	}
-	return v
-}
-
-func present() bson.D { return bson.D{{Key: "$ne", Value: nil}} }
-
-// numbers matches all but NaN.
-func numbers() bson.D { return bson.D{{Key: "$gte", Value: math.Inf(-1)}} }
 
 func types(from, to int) bson.D {
-	if from == to {
-		return bson.D{{Key: "$type", Value: brackets[from]}}
-	}
-	names := make(bson.A, 0, to-from+1)
-	for _, name := range brackets[from : to+1] {
-		names = append(names, name)
-	}
-	return bson.D{{Key: "$type", Value: names}}
+	return expr.Op("$type", append([]string(nil), brackets[from:to+1]...))
 }
 
-func in(values ...any) bson.D {
-	return bson.D{{Key: "$in", Value: bson.A(values)}}
+// typesOf gives the types of a bracket, by the names that the operator $type returns.
+func typesOf(bracket int) []string {
+	switch bracket {
+	case bracketNumber:
+		return []string{"double", "int", "long", "decimal"}
+	case 1:
+		return brackets[1:bracketObject]
+	}
+	return brackets[bracket : bracket+1]
 }
 
-func sameValue(a, b bson.RawValue) bool {
-	return a.Type == b.Type && bytes.Equal(a.Value, b.Value)
-}
-
-// mayEqual reports whether the server may take two values for equal. It is sure
-// about those that nearly all `_id`s are.
-func mayEqual(a, b bson.RawValue, collated bool) bool {
-	if sameValue(a, b) {
-		return true
-	}
-	if a.Type == bson.TypeArray && b.Type == bson.TypeArray { // inside a document
-		return mayEqualInside(a, b, collated)
-	}
-	bracket, okA := bracketOf(a.Type)
-	other, okB := bracketOf(b.Type)
-	if !okA || !okB || other != bracket {
-		return false
-	}
-	switch {
-	case a.Type == bson.TypeDecimal128 || b.Type == bson.TypeDecimal128, a.Type == bson.TypeCodeWithScope:
-		return true
-	case bracket == bracketNumber && a.Type != bson.TypeDouble && b.Type != bson.TypeDouble:
-		return a.AsInt64() == b.AsInt64()
-	case bracket == bracketNumber:
-		return a.AsFloat64() == b.AsFloat64() || isNaN(a) && isNaN(b)
-	case bracket == bracketString:
-		return collated || bytes.Equal(a.Value, b.Value)
-	case a.Type == bson.TypeEmbeddedDocument:
-		return mayEqualInside(a, b, collated)
-	}
-	return false
-}
-
-func mayEqualInside(a, b bson.RawValue, collated bool) bool {
-	inA, errA := bson.Raw(a.Value).Elements()
-	inB, errB := bson.Raw(b.Value).Elements()
-	return errA == nil && errB == nil && slices.EqualFunc(inA, inB, func(x, y bson.RawElement) bool {
-		return x.Key() == y.Key() && mayEqual(x.Value(), y.Value(), collated)
-	})
-}
-
-// deeper reports whether documents and arrays are nested in v more than so many
-// levels deep, or are damaged.
-func deeper(v bson.RawValue, levels int) bool {
-	inside := bson.Raw(v.Value)
-	switch v.Type {
-	case bson.TypeEmbeddedDocument, bson.TypeArray:
-	case bson.TypeCodeWithScope:
-		var ok bool
-		if _, inside, ok = v.CodeWithScopeOK(); !ok {
-			return true
+// same reports whether two places are one: equal in every value, under the simple
+// collation, of whatever numeric type.
+func same(a, b []bson.RawValue) bool {
+	for i := range a {
+		if !a[i].Equal(b[i]) && value.Key(a[i]) != value.Key(b[i]) {
+			return false
 		}
-	default:
-		return false
 	}
-	if levels == 0 {
-		return true
+	return true
+}
+
+// sound reports whether the server takes v: what Validate lets pass is not always
+// well-formed inside, and documents may be nested no more than so many levels deep.
+func sound(v bson.RawValue, levels int) bool {
+	data := v.Value
+	switch v.Type {
+	case bson.TypeBoolean:
+		return data[0] <= 1
+	case bson.TypeString, bson.TypeSymbol, bson.TypeJavaScript:
+		return data[len(data)-1] == 0
+	case bson.TypeDBPointer:
+		return data[len(data)-13] == 0
+	case bson.TypeCodeWithScope:
+		code, scope, ok := v.CodeWithScopeOK()
+		return ok && len(data) == 4+4+len(code)+1+len(scope) && data[8+len(code)] == 0 &&
+			sound(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: scope}, levels)
+	case bson.TypeEmbeddedDocument, bson.TypeArray:
+		elements, err := bson.Raw(data).Elements()
+		length := 5
+		for _, e := range elements {
+			length += len(e)
+			if levels > 0 && !sound(e.Value(), levels-1) {
+				return false
+			}
+		}
+		return err == nil && levels > 0 && length == len(data) && data[length-1] == 0
 	}
-	elements, err := inside.Elements()
-	return err != nil || slices.ContainsFunc(elements, func(e bson.RawElement) bool { return deeper(e.Value(), levels-1) })
+	return true
 }

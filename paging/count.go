@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // Count says how the documents of a whole list are counted.
@@ -35,7 +38,7 @@ const (
 )
 
 // CountCapped counts up to n documents: enough for "1,000+". 0 is CountNone, and
-// a negative n is ErrInvalidRequest when it is used.
+// a negative n is ErrInvalid when it is used.
 //
 // Cost: 1 round trip, at most n+1 matching keys, or, without a filter, n+1
 // documents; none if the page shows the whole list.
@@ -47,34 +50,14 @@ func CountCapped(n int) Count {
 }
 
 // TotalKind says what a Total means.
-type TotalKind int
+type TotalKind string
 
 // The kinds of Total.
 const (
-	TotalExact     TotalKind = iota // so many
-	TotalEstimated                  // about so many
-	TotalAtLeast                    // so many or more
+	TotalExact     TotalKind = "exact"     // so many
+	TotalEstimated TotalKind = "estimated" // about so many
+	TotalAtLeast   TotalKind = "atLeast"   // so many or more
 )
-
-var totalKinds = [...]string{TotalExact: "exact", TotalEstimated: "estimated", TotalAtLeast: "atLeast"}
-
-// MarshalText writes "exact", "estimated" or "atLeast".
-func (k TotalKind) MarshalText() ([]byte, error) {
-	if k < 0 || int(k) >= len(totalKinds) {
-		return nil, fmt.Errorf("paging: unknown kind of total %d", int(k))
-	}
-	return []byte(totalKinds[k]), nil
-}
-
-// UnmarshalText reads what MarshalText writes.
-func (k *TotalKind) UnmarshalText(text []byte) error {
-	i := slices.Index(totalKinds[:], string(text))
-	if i < 0 {
-		return fmt.Errorf("paging: unknown kind of total %q", text)
-	}
-	*k = TotalKind(i)
-	return nil
-}
 
 // Total is the number of documents of a list. As JSON it is
 // {"n": 120, "kind": "exact"}.
@@ -95,72 +78,54 @@ func (t Total) String() string {
 	return n
 }
 
-func (p *Pager[T]) checkCount(src *source, count Count) error {
+func (p *core) checkCount(src *source, count Count) error {
 	switch {
 	case count == CountEstimated && (src.filter != nil || src.pipeline != nil):
-		return fmt.Errorf("paging: %w: CountEstimated counts a whole collection, not a filter or pipeline", ErrInvalidRequest)
+		return fault.Invalid("CountEstimated counts a whole collection, not a filter or pipeline")
 	case count == countInvalid:
-		return fmt.Errorf("paging: %w: CountCapped of a negative number", ErrInvalidRequest)
+		return fault.Invalid("CountCapped of a negative number")
 	case count < CountEstimated:
-		return fmt.Errorf("paging: %w: count %d", ErrInvalidRequest, count)
+		return fault.Invalid("count %d", count)
 	}
 	return nil
 }
 
 // total counts, unless the exact number is known.
-func (p *Pager[T]) total(ctx context.Context, src *source, count Count, known int64) (*Total, error) {
+func (p *core) total(ctx context.Context, src *source, count Count, known int64) (*Total, error) {
 	switch {
 	case count == CountNone:
 		return nil, nil
 	case known >= 0:
-		return &Total{N: known}, nil
+		return &Total{N: known, Kind: TotalExact}, nil
 	case count == CountEstimated:
 		opts := options.EstimatedDocumentCount()
 		if p.find.Comment != nil {
-			opts.SetComment(src.comment())
+			opts.SetComment(p.comment())
 		}
 		n, err := p.coll.EstimatedDocumentCount(ctx, opts)
-		if err != nil {
-			return nil, fmt.Errorf("paging: count: %w", err)
-		}
-		return &Total{N: n, Kind: TotalEstimated}, nil
+		return &Total{N: n, Kind: TotalEstimated}, err
 	}
 	limit := int64(0)
 	if count > 0 {
 		limit = int64(count) + 1
 	}
 	n, err := p.count(ctx, src, nil, limit)
-	if err != nil {
-		return nil, err
-	}
-	if count > 0 && n > int64(count) {
+	if err == nil && count > 0 && n > int64(count) {
 		return &Total{N: int64(count), Kind: TotalAtLeast}, nil
 	}
-	return &Total{N: n}, nil
+	return &Total{N: n, Kind: TotalExact}, err
 }
 
 // count counts the documents of some branches, up to limit (0: all).
-func (p *Pager[T]) count(ctx context.Context, src *source, branches []bson.D, limit int64) (int64, error) {
-	stages := src.stages(branches, nil, 0, limit)
-	stages = append(stages, bson.D{{Key: "$group", Value: bson.D{
-		{Key: "_id", Value: nil},
-		{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}},
-	}}})
-	cursor, err := p.coll.Aggregate(ctx, stages, src.aggregateOptions())
-	if err != nil {
-		return 0, fmt.Errorf("paging: count: %w", err)
-	}
-	defer closeCursor(ctx, cursor)
-	var result struct {
-		N int64 `bson:"n"`
-	}
-	if cursor.Next(ctx) {
-		if err := cursor.Decode(&result); err != nil {
-			return 0, fmt.Errorf("paging: count: %w", err)
+func (p *core) count(ctx context.Context, src *source, branches []bson.D, limit int64) (n int64, err error) {
+	stages := append(src.stages(branches, nil, 0, limit), bson.D{{Key: "$count", Value: "n"}})
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return p.coll.Aggregate(ctx, stages, p.aggregateOptions())
+	}) {
+		if err != nil {
+			return 0, fmt.Errorf("count: %w", err)
 		}
+		n, _ = doc.Lookup("n").AsInt64OK()
 	}
-	if err := cursor.Err(); err != nil {
-		return 0, fmt.Errorf("paging: count: %w", err)
-	}
-	return result.N, nil
+	return n, nil
 }

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
@@ -141,7 +142,7 @@ func ExamplePager_Page_pipeline() {
 
 // Page numbers for a long list: in groups of ten, each jump skips at most one
 // group, wherever in the list it is.
-func ExamplePager_Jump() {
+func ExamplePager_Page_numbers() {
 	ctx := context.Background()
 	articles := mongotest.ExampleDatabase().Collection("articles")
 	var docs []Article
@@ -151,25 +152,25 @@ func ExamplePager_Jump() {
 	if _, err := articles.InsertMany(ctx, docs); err != nil {
 		log.Fatal(err)
 	}
-	pager, err := paging.New[Article](articles, nil, &paging.Options{PageSize: 10, Uniform: []string{"_id"}})
+	pager, err := paging.New[Article](articles, nil, &paging.Options{PageSize: 10})
 	if err != nil {
 		log.Fatal(err)
 	}
-	ten, err := pager.Jump(ctx, nil, "", paging.NumberedRequest{Number: 10, Count: paging.CountCapped(300)})
+	ten, err := pager.Page(ctx, nil, paging.Request{Number: 10, Count: paging.CountCapped(300)})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("page", ten.Number, "ends with", ten.Items[9].ID, "of", ten.Total)
 
 	// {_id: {$gt: 100}}, skip 20
-	thirteen, err := pager.Jump(ctx, nil, ten.Position, paging.NumberedRequest{Number: 13})
+	thirteen, err := pager.Page(ctx, nil, paging.Request{From: ten.Position, Number: 13})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("page", thirteen.Number, "starts with", thirteen.Items[0].ID,
 		"in the group", thirteen.GroupFirst, "to", thirteen.GroupLast)
 
-	_, err = pager.Jump(ctx, nil, thirteen.Position, paging.NumberedRequest{Number: 40})
+	_, err = pager.Page(ctx, nil, paging.Request{From: thirteen.Position, Number: 40})
 	fmt.Println("too far:", errors.Is(err, paging.ErrOutOfReach))
 	// Output:
 	// page 10 ends with 100 of 300+
@@ -181,7 +182,7 @@ func ExamplePager_Jump() {
 func ExamplePager_Filter() {
 	ctx := context.Background()
 	articles := exampleArticles(ctx)
-	pager, err := paging.New[Article](articles, bson.D{{Key: "_id", Value: 1}}, &paging.Options{Uniform: []string{"_id"}})
+	pager, err := paging.New[Article](articles, bson.D{{Key: "_id", Value: 1}}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -210,7 +211,7 @@ func ExamplePager_Filter() {
 	}
 	fmt.Println(titles(found))
 	// Output:
-	// {"$and":[{"topic":"sea"},{"_id":{"$gt":2}}]}
+	// {"$and":[{"topic":"sea"},{"$expr":{"$gt":["$_id",{"$literal":2}]}}]}
 	// [Draft Reefs]
 }
 
@@ -229,7 +230,7 @@ func ExampleParseRequest() {
 		}
 		page, err := pager.Page(r.Context(), nil, req)
 		switch {
-		case errors.Is(err, paging.ErrInvalidRequest): // tokens too
+		case errors.Is(err, mongopatterns.ErrInvalid): // tokens too
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		case err != nil:
 			http.Error(w, "internal error", http.StatusInternalServerError)
@@ -247,7 +248,7 @@ func ExampleParseRequest() {
 	// Output:
 	// 200 [{"id":2,"topic":"sea","title":"Whales"}]
 	//
-	// 400 paging: invalid token: truncated
+	// 400 paging: page: invalid token: truncated
 }
 
 func ExamplePage_LinkHeader() {
@@ -259,26 +260,4 @@ func ExamplePage_LinkHeader() {
 	fmt.Println(page.LinkHeader(u, paging.Params{}))
 	// Output:
 	// <https://example.com/articles?after=AQAB&lang=en&limit=5>; rel="next", <https://example.com/articles?lang=en&last=true&limit=5>; rel="last"
-}
-
-func ExampleNewConnection() {
-	ctx := context.Background()
-	pager, err := paging.New[Article](exampleArticles(ctx), bson.D{{Key: "title", Value: 1}}, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	first := 1
-	req, err := paging.ConnectionArgs{First: &first}.Request(paging.Params{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	req.Count = paging.CountExact
-	page, err := pager.Page(ctx, nil, req)
-	if err != nil {
-		log.Fatal(err)
-	}
-	connection := paging.NewConnection(page)
-	fmt.Println(connection.Edges[0].Node.Title, connection.PageInfo.HasNextPage, *connection.TotalCount)
-	// Output:
-	// Clouds true 6
 }

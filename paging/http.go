@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // Params says how a service takes pages as query parameters, and how large they
@@ -23,6 +25,9 @@ type Params struct {
 	Last     string // Default "last": last=true asks for the last page.
 	Number   string // Default "page".
 	Position string // Default "position".
+
+	// Numbered asks for page 1 where the parameters ask for none.
+	Numbered bool
 }
 
 func (p Params) withDefaults() Params {
@@ -30,6 +35,9 @@ func (p Params) withDefaults() Params {
 		p.Max = 100
 	}
 	p.Max = min(p.Max, maxSize)
+	if p.MaxNumber <= 0 {
+		p.MaxNumber = 1 << 31
+	}
 	if p.Default <= 0 {
 		p.Default = defaultPageSize
 	}
@@ -44,7 +52,7 @@ func (p Params) withDefaults() Params {
 }
 
 func badParameter(name, reason string) error {
-	return fmt.Errorf("paging: %w: parameter %q %s", ErrInvalidRequest, name, reason)
+	return fault.Invalid("parameter %q %s", name, reason)
 }
 
 // one reads a parameter that may be there once; empty is as good as absent.
@@ -55,8 +63,8 @@ func one(query url.Values, name string) (string, error) {
 	return query.Get(name), nil
 }
 
-// number reads a whole number and clamps it to 1…most; 0 is as good as missing.
-func number(query url.Values, name string, missing, most int64) (int64, error) {
+// whole reads a whole number and clamps it to 1…most; 0 is as good as missing.
+func whole(query url.Values, name string, missing, most int64) (int64, error) {
 	text, err := one(query, name)
 	if err != nil || text == "" {
 		return missing, err
@@ -71,70 +79,72 @@ func number(query url.Values, name string, missing, most int64) (int64, error) {
 	return max(1, min(n, most)), nil
 }
 
-// ParseRequest reads a Request from the parameters of a URL. Sizes are clamped:
-// larger ones to Params.Max, negative ones to 1, and 0 is Params.Default. What
-// cannot be read, or contradicts itself, is ErrInvalidRequest. Tokens are checked
-// by the read they go into.
-func ParseRequest(query url.Values, params Params) (Request, error) {
+// ParseRequest reads a Request from the parameters of a URL. Sizes and numbers are
+// clamped: larger ones to Params.Max and MaxNumber, negative ones to 1; a size of 0
+// is Params.Default. What cannot be read, or contradicts itself, is ErrInvalid.
+// Tokens are checked by the read they go into.
+func ParseRequest(query url.Values, params Params) (out Request, err error) {
+	defer fault.In(&err, "paging: parse request")
 	params = params.withDefaults()
-	var out Request
-	size, err := number(query, params.Size, int64(params.Default), int64(params.Max))
+	size, err := whole(query, params.Size, int64(params.Default), int64(params.Max))
 	if err != nil {
 		return Request{}, err
 	}
 	out.Size = int(size)
-	if out.After, err = one(query, params.After); err != nil {
+	if out.Number, err = whole(query, params.Number, 0, params.MaxNumber); err != nil {
 		return Request{}, err
 	}
-	if out.Before, err = one(query, params.Before); err != nil {
-		return Request{}, err
-	}
-	last, err := one(query, params.Last)
-	if err != nil {
-		return Request{}, err
+	var last string
+	for _, text := range []struct {
+		name string
+		into *string
+	}{{params.After, &out.After}, {params.Before, &out.Before}, {params.Position, &out.From}, {params.Last, &last}} {
+		if *text.into, err = one(query, text.name); err != nil {
+			return Request{}, err
+		}
 	}
 	if last != "" {
 		if out.FromEnd, err = strconv.ParseBool(last); err != nil {
 			return Request{}, badParameter(params.Last, "is neither true nor false")
 		}
 	}
-	if out.After != "" && out.Before != "" || out.FromEnd && (out.After != "" || out.Before != "") {
-		return Request{}, fmt.Errorf("paging: %w: parameters %q, %q and %q exclude each other",
-			ErrInvalidRequest, params.After, params.Before, params.Last)
+	asked := 0
+	for _, set := range []bool{out.After != "", out.Before != "", out.FromEnd, out.Number > 0} {
+		if set {
+			asked++
+		}
+	}
+	switch {
+	case asked > 1:
+		return Request{}, fault.Invalid("parameters %q, %q, %q and %q exclude each other",
+			params.After, params.Before, params.Last, params.Number)
+	case asked == 0 && params.Numbered:
+		out.Number = 1
+	}
+	if out.From != "" && out.Number == 0 {
+		return Request{}, badParameter(params.Position, "needs "+params.Number)
+	}
+	if out.From != "" && query.Get(params.Size) == "" {
+		out.Size = 0
 	}
 	return out, nil
-}
-
-// ParseNumbered reads the request and the position for Numbered or Jump from the
-// parameters of a URL, with sizes clamped as ParseRequest does, and page numbers
-// to 1…Params.MaxNumber.
-func ParseNumbered(query url.Values, params Params) (req NumberedRequest, position string, err error) {
-	params = params.withDefaults()
-	most := params.MaxNumber
-	if most <= 0 {
-		most = 1 << 31
-	}
-	size, err := number(query, params.Size, int64(params.Default), int64(params.Max))
-	if err != nil {
-		return NumberedRequest{}, "", err
-	}
-	n, err := number(query, params.Number, 1, most)
-	if err != nil {
-		return NumberedRequest{}, "", err
-	}
-	if position, err = one(query, params.Position); err != nil {
-		return NumberedRequest{}, "", err
-	}
-	return NumberedRequest{Number: n, Size: int(size)}, position, nil
 }
 
 // LinkHeader writes the value of an RFC 8288 Link header for the page: first and
 // prev if something comes before it, next and last if something follows. u is
 // the URL of the request; its other parameters stay, credentials and fragment
 // go. It is empty for a list of one page.
+//
+// The links of a page asked for by number have numbers: last only if Pages is known,
+// and beyond the last page that is prev and last. If it was asked for from a Position
+// they carry the page's own, except first, and last is there only if that reaches it.
 func (p *Page[T]) LinkHeader(u *url.URL, params Params) string {
 	params = params.withDefaults()
 	var links linkHeader
+	if p.Number > 0 {
+		p.numberedLinks(&links, u, params)
+		return links.String()
+	}
 	if p.HasPrev {
 		links.add(u, params, "first")
 		if p.Prev != "" {
@@ -150,13 +160,11 @@ func (p *Page[T]) LinkHeader(u *url.URL, params Params) string {
 	return links.String()
 }
 
-// LinkHeader is that of Page, by page numbers, and last only if Pages is known:
-// beyond the last page that is prev and last. The links of a page that came from
-// Jump carry its position, except first, and last is among them only if Jump
-// reaches it.
-func (p *NumberedPage[T]) LinkHeader(u *url.URL, params Params) string {
-	params = params.withDefaults()
-	var links linkHeader
+func (p *Page[T]) numberedLinks(links *linkHeader, u *url.URL, params Params) {
+	from := ""
+	if p.reach > 0 {
+		from = p.Position
+	}
 	link := func(rel string, n int64, position string) {
 		links.add(u, params, rel, params.Number, strconv.FormatInt(n, 10), params.Position, position)
 	}
@@ -167,25 +175,15 @@ func (p *NumberedPage[T]) LinkHeader(u *url.URL, params Params) string {
 			if p.Pages > 0 {
 				prev = min(prev, p.Pages)
 			}
-			link("prev", prev, p.jumpFrom())
+			link("prev", prev, from)
 		}
 	}
 	if p.HasNext {
-		link("next", p.Number+1, p.jumpFrom())
+		link("next", p.Number+1, from)
 	}
-	if p.HasNext || p.Number > p.Pages {
-		if p.Pages > 0 && (p.reach == 0 || p.Pages-p.Number <= p.reach) {
-			link("last", p.Pages, p.jumpFrom())
-		}
+	if p.Pages > 0 && (p.HasNext || p.Number > p.Pages) && (p.reach == 0 || p.Pages-p.Number <= p.reach) {
+		link("last", p.Pages, from)
 	}
-	return links.String()
-}
-
-func (p *NumberedPage[T]) jumpFrom() string {
-	if p.reach == 0 {
-		return ""
-	}
-	return p.Position
 }
 
 type linkHeader struct{ strings.Builder }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
@@ -41,6 +42,18 @@ func TestParseRequest(t *testing.T) {
 		{"n=9&from=T&limit=x", named, paging.Request{Size: 9, After: "T"}, false},
 		{"to=T", named, paging.Request{Size: 7, Before: "T"}, false},
 		{"end=1", named, paging.Request{Size: 7, FromEnd: true}, false},
+		{"page=3&limit=5&position=P", paging.Params{}, paging.Request{Number: 3, Size: 5, From: "P"}, false},
+		{"page=3&position=P", paging.Params{}, paging.Request{Number: 3, From: "P"}, false},
+		{"page=0&limit=0", paging.Params{Default: 7, Numbered: true}, paging.Request{Number: 1, Size: 7}, false},
+		{"after=T", paging.Params{Numbered: true}, paging.Request{Size: 20, After: "T"}, false},
+		{"page=99999999999", paging.Params{}, paging.Request{Number: 1 << 31, Size: 20}, false},
+		{"page=-3", paging.Params{}, paging.Request{Number: 1, Size: 20}, false},
+		{"page=5000", paging.Params{MaxNumber: 100}, paging.Request{Number: 100, Size: 20}, false},
+		{"p=2&at=P&limit=20", paging.Params{Number: "p", Position: "at"}, paging.Request{Number: 2, Size: 20, From: "P"}, false},
+		{"page=x", paging.Params{}, paging.Request{}, true},
+		{"page=1&after=T", paging.Params{}, paging.Request{}, true},
+		{"position=P", paging.Params{}, paging.Request{}, true},
+		{"page=1&position=a&position=b", paging.Params{}, paging.Request{}, true},
 		{"limit=ten", paging.Params{}, paging.Request{}, true},
 		{"limit=1e3", paging.Params{}, paging.Request{}, true},
 		{"limit=1&limit=2", paging.Params{}, paging.Request{}, true},
@@ -53,41 +66,11 @@ func TestParseRequest(t *testing.T) {
 	} {
 		query := must[url.Values](t)(url.ParseQuery(c.query))
 		got, err := paging.ParseRequest(query, c.params)
-		if c.bad != errors.Is(err, paging.ErrInvalidRequest) || !c.bad && err != nil {
+		if c.bad != errors.Is(err, mongopatterns.ErrInvalid) || !c.bad && err != nil {
 			t.Errorf("%q: %v", c.query, err)
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%q: %s", c.query, diff)
-		}
-	}
-}
-
-func TestParseNumbered(t *testing.T) {
-	for _, c := range []struct {
-		query    string
-		params   paging.Params
-		want     paging.NumberedRequest
-		position string
-		bad      bool
-	}{
-		{"", paging.Params{}, paging.NumberedRequest{Number: 1, Size: 20}, "", false},
-		{"page=3&limit=5&position=P", paging.Params{}, paging.NumberedRequest{Number: 3, Size: 5}, "P", false},
-		{"page=0&limit=0", paging.Params{Default: 7}, paging.NumberedRequest{Number: 1, Size: 7}, "", false},
-		{"page=99999999999", paging.Params{}, paging.NumberedRequest{Number: 1 << 31, Size: 20}, "", false},
-		{"page=-3", paging.Params{}, paging.NumberedRequest{Number: 1, Size: 20}, "", false},
-		{"page=5000", paging.Params{MaxNumber: 100}, paging.NumberedRequest{Number: 100, Size: 20}, "", false},
-		{"page=x", paging.Params{}, paging.NumberedRequest{}, "", true},
-		{"limit=x", paging.Params{}, paging.NumberedRequest{}, "", true},
-		{"position=a&position=b", paging.Params{}, paging.NumberedRequest{}, "", true},
-		{"p=2&at=P", paging.Params{Number: "p", Position: "at"}, paging.NumberedRequest{Number: 2, Size: 20}, "P", false},
-	} {
-		query := must[url.Values](t)(url.ParseQuery(c.query))
-		got, position, err := paging.ParseNumbered(query, c.params)
-		if c.bad != errors.Is(err, paging.ErrInvalidRequest) || !c.bad && err != nil {
-			t.Errorf("%q: %v", c.query, err)
-		}
-		if diff := cmp.Diff(c.want, got); diff != "" || position != c.position {
-			t.Errorf("%q: %q %s", c.query, position, diff)
 		}
 	}
 }
@@ -117,9 +100,9 @@ func TestLinkHeader(t *testing.T) {
 			`</a?q=1&q=2>; rel="first", </a?q=1&q=2&to=PP>; rel="prev"`},
 		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "https://user:secret@x.example/a%3Eb;c>?%3E=%0d%0a#frag", paging.Params{},
 			`<https://x.example/a%3Eb;c%3E?%3E=%0D%0A>; rel="first", <https://x.example/a%3Eb;c%3E?%3E=%0D%0A&before=PP>; rel="prev"`},
-		{&paging.NumberedPage[row]{Page: *middle, Number: 3}, "/a?page=3", paging.Params{},
+		{&paging.Page[row]{HasNext: true, HasPrev: true, Next: "NN", Prev: "PP", Number: 3}, "/a?page=3", paging.Params{},
 			`</a?page=1>; rel="first", </a?page=2>; rel="prev", </a?page=4>; rel="next"`},
-		{&paging.NumberedPage[row]{Page: *middle, Number: 3, Pages: 9, Position: "POS"}, "/a?page=3&limit=5", paging.Params{},
+		{&paging.Page[row]{HasNext: true, HasPrev: true, Next: "NN", Prev: "PP", Number: 3, Pages: 9, Position: "POS"}, "/a?page=3&limit=5", paging.Params{},
 			`</a?limit=5&page=1>; rel="first", </a?limit=5&page=2>; rel="prev", </a?limit=5&page=4>; rel="next", </a?limit=5&page=9>; rel="last"`},
 	} {
 		u, err := url.Parse(c.url)
@@ -210,18 +193,18 @@ func TestService(t *testing.T) {
 			}
 		}
 		status := http.StatusInternalServerError
-		if errors.Is(err, paging.ErrInvalidRequest) { // tokens too
+		if errors.Is(err, mongopatterns.ErrInvalid) { // tokens too
 			status = http.StatusBadRequest
 		}
 		http.Error(w, err.Error(), status)
 	})
 	mux.HandleFunc("/jump", func(w http.ResponseWriter, r *http.Request) {
-		req, position, err := paging.ParseNumbered(r.URL.Query(), paging.Params{})
+		req, err := paging.ParseRequest(r.URL.Query(), paging.Params{Numbered: true})
 		if err != nil {
 			t.Error(err)
 		}
 		req.Count = paging.CountExact
-		page, err := pager.Jump(r.Context(), nil, position, req)
+		page, err := pager.Page(r.Context(), nil, req)
 		if err != nil {
 			t.Error(err)
 			return
@@ -292,14 +275,14 @@ func TestPageAsJSON(t *testing.T) {
 	// What was written can be read.
 	insert(t, coll, rows(5)...)
 	for count, kind := range map[paging.Count]paging.TotalKind{
-		paging.CountNone: 0, paging.CountExact: paging.TotalExact, paging.CountEstimated: paging.TotalEstimated, paging.CountCapped(3): paging.TotalAtLeast,
+		paging.CountNone: "", paging.CountExact: paging.TotalExact, paging.CountEstimated: paging.TotalEstimated, paging.CountCapped(3): paging.TotalAtLeast,
 	} {
-		page := must[*paging.NumberedPage[row]](t)(pager.Numbered(context.Background(), nil, paging.NumberedRequest{Number: 2, Size: 2, Count: count}))
+		page := must[*paging.Page[row]](t)(pager.Page(context.Background(), nil, paging.Request{Number: 2, Size: 2, Count: count}))
 		if page.Total != nil && page.Total.Kind != kind {
 			t.Errorf("%+v", page.Total)
 		}
 		data := must[[]byte](t)(json.Marshal(page))
-		var got paging.NumberedPage[row]
+		var got paging.Page[row]
 		if err := json.Unmarshal(data, &got); err != nil {
 			t.Fatal(err)
 		}
@@ -307,91 +290,7 @@ func TestPageAsJSON(t *testing.T) {
 			t.Errorf("%s became %s", data, again)
 		}
 	}
-	if err := json.Unmarshal([]byte(`{"n":1,"kind":"x"}`), new(paging.Total)); err == nil {
-		t.Error("an unknown kind")
-	}
-	if _, err := json.Marshal(paging.Total{Kind: 7}); err == nil {
-		t.Error("an unknown kind")
-	}
 	if got := (&paging.Page[row]{Items: rows(1)}).Cursor(0); got != "" {
 		t.Errorf("%q", got)
-	}
-}
-
-func TestConnectionArgs(t *testing.T) {
-	n := func(i int) *int { return &i }
-	s := func(v string) *string { return &v }
-	for _, c := range []struct {
-		args paging.ConnectionArgs
-		want paging.Request
-		bad  bool
-	}{
-		{paging.ConnectionArgs{}, paging.Request{Size: 20}, false},
-		{paging.ConnectionArgs{First: n(5)}, paging.Request{Size: 5}, false},
-		{paging.ConnectionArgs{First: n(500), After: s("T")}, paging.Request{Size: 100, After: "T"}, false},
-		{paging.ConnectionArgs{First: n(5), After: s(""), Before: s("")}, paging.Request{Size: 5}, false},
-		{paging.ConnectionArgs{Last: n(5)}, paging.Request{Size: 5, FromEnd: true}, false},
-		{paging.ConnectionArgs{Last: n(5), Before: s("T")}, paging.Request{Size: 5, Before: "T"}, false},
-		{paging.ConnectionArgs{After: s("T")}, paging.Request{Size: 20, After: "T"}, false},
-		{paging.ConnectionArgs{Before: s("T")}, paging.Request{Size: 20, Before: "T"}, false},
-		{paging.ConnectionArgs{First: n(5), Last: n(5)}, paging.Request{}, true},
-		{paging.ConnectionArgs{First: n(5), Before: s("T")}, paging.Request{}, true},
-		{paging.ConnectionArgs{Last: n(5), After: s("T")}, paging.Request{}, true},
-		{paging.ConnectionArgs{After: s("T"), Before: s("T")}, paging.Request{}, true},
-		{paging.ConnectionArgs{First: n(-1)}, paging.Request{}, true},
-		{paging.ConnectionArgs{First: n(0)}, paging.Request{}, true},
-		{paging.ConnectionArgs{Last: n(0)}, paging.Request{}, true},
-	} {
-		got, err := c.args.Request(paging.Params{})
-		if c.bad != errors.Is(err, paging.ErrInvalidRequest) || !c.bad && err != nil {
-			t.Errorf("%+v: %v", c.args, err)
-		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%+v: %s", c.args, diff)
-		}
-	}
-}
-
-func TestConnection(t *testing.T) {
-	ctx := context.Background()
-	coll := mongotest.Database(t).Collection("rows")
-	insert(t, coll, rows(5)...)
-	pager := newPager[row](t, coll, byS, nil)
-	ask := func(arguments string) paging.Connection[row] {
-		t.Helper()
-		var args paging.ConnectionArgs
-		if err := json.Unmarshal([]byte(arguments), &args); err != nil {
-			t.Fatal(err)
-		}
-		req := must[paging.Request](t)(args.Request(paging.Params{}))
-		req.Count = paging.CountExact
-		return paging.NewConnection(must[*paging.Page[row]](t)(pager.Page(ctx, nil, req)))
-	}
-	first := ask(`{"first": 2}`)
-	if !first.PageInfo.HasNextPage || first.PageInfo.HasPreviousPage || *first.TotalCount != 5 {
-		t.Errorf("%+v", first)
-	}
-	if *first.PageInfo.StartCursor != first.Edges[0].Cursor || *first.PageInfo.EndCursor != first.Edges[1].Cursor {
-		t.Error("cursors of the ends")
-	}
-	second := ask(`{"first": 2, "after": "` + *first.PageInfo.EndCursor + `"}`)
-	if !second.PageInfo.HasNextPage || !second.PageInfo.HasPreviousPage || second.Edges[0].Node.ID != 3 {
-		t.Errorf("%+v", second)
-	}
-	back := ask(`{"last": 1, "before": "` + *second.PageInfo.StartCursor + `"}`)
-	if back.Edges[0].Node.ID != 2 || !back.PageInfo.HasNextPage || !back.PageInfo.HasPreviousPage {
-		t.Errorf("%+v", back)
-	}
-	last := ask(`{"last": 2}`)
-	data := must[[]byte](t)(json.Marshal(last))
-	want := `{"edges":[{"node":{"ID":4,"S":1},"cursor":"` + last.Edges[0].Cursor + `"},{"node":{"ID":5,"S":1},"cursor":"` + last.Edges[1].Cursor +
-		`"}],"pageInfo":{"hasNextPage":false,"hasPreviousPage":true,"startCursor":"` + last.Edges[0].Cursor + `","endCursor":"` + last.Edges[1].Cursor + `"},"totalCount":5}`
-	if diff := cmp.Diff(want, string(data)); diff != "" {
-		t.Error(diff)
-	}
-	remove(t, coll, 1, 2, 3, 4, 5)
-	data = must[[]byte](t)(json.Marshal(ask(`{}`)))
-	if diff := cmp.Diff(`{"edges":[],"pageInfo":{"hasNextPage":false,"hasPreviousPage":false,"startCursor":null,"endCursor":null},"totalCount":0}`, string(data)); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -1,42 +1,45 @@
 package paging
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// maxBranches is how many branches a filter with $in may become.
-const maxBranches = 100
+// place is where a document stands in the order: its sort values.
+type place []bson.RawValue
 
-// branches writes the condition "sorted after the position at", or before it if
-// backward, as filters that do not overlap and stand in the order of the result.
-// Each fixes the first fields to their values at the position and lets the next
-// one go on from there, so that each is a range of an index over the sort. If
-// inclusive the position itself belongs to it.
-func (o order) branches(at []bson.RawValue, backward, inclusive bool) []bson.D {
+// branches writes the condition "sorted after the place", or before it if backward,
+// as filters that do not overlap and stand in the order of the result. Each fixes
+// the first fields to their values at the place and lets the next one go on from
+// there, so that each is a range of an index over the sort. If inclusive the place
+// itself belongs to it. typed asks for plain ranges first, see beyond.
+func (o order) branches(at place, backward, inclusive bool, typed func(i int) bool) []bson.D {
 	out := []bson.D{}
 	last := len(o) - 1
 	for i := last; i >= 0; i-- {
-		for _, condition := range beyond(at[i], o[i].desc != backward, inclusive && i == last, o[i].kind) {
-			branch := make(bson.D, 0, i+1)
+		for _, condition := range o[i].beyond(at[i], o[i].desc != backward, inclusive && i == last, typed(i)) {
+			branch := make(bson.D, 0, i+len(condition))
 			for j := range i {
-				branch = append(branch, bson.E{Key: o[j].path, Value: equal(at[j])})
+				branch = append(branch, expr.Element(o[j].path, value.Equal(at[j])))
 			}
-			out = append(out, append(branch, bson.E{Key: o[i].path, Value: condition}))
+			out = append(out, append(branch, condition...))
 		}
 	}
 	return out
 }
 
-// end is a position behind every document.
-func (o order) end() []bson.RawValue {
-	out := make([]bson.RawValue, len(o))
+func never(int) bool { return false }
+
+// end is a place behind every document.
+func (o order) end() place {
+	out := make(place, len(o))
 	for i, key := range o {
 		out[i].Type = bson.TypeMaxKey
 		if key.desc {
@@ -46,147 +49,79 @@ func (o order) end() []bson.RawValue {
 	return out
 }
 
-// where is the condition of a read: the filter of the source in some branches.
-// nil branches means no keyset condition; none means that nothing matches.
-func (s *source) where(branches []bson.D) any {
-	switch {
-	case branches == nil && s.filter == nil:
-		return bson.D{}
-	case branches == nil:
-		return s.filter
-	case s.filter == nil:
-		return combine(nil, branches)
-	case len(s.split) > 0 && len(s.split)*len(branches) <= maxBranches:
-		return combine(s.split, branches)
-	}
-	return combine([]any{s.filter}, branches)
+// null reports a value that documents share with those that lack the field. The
+// server's merge of sorted ranges takes the two for different where all else takes
+// them for equal.
+func (at place) null() bool {
+	return slices.ContainsFunc(at, func(v bson.RawValue) bool { return v.Type == bson.TypeNull })
 }
 
-// combine puts the filters into every branch: what the root-level $or holds is
-// then complete, and the server plans each branch by itself.
-func combine(filters []any, branches []bson.D) any {
-	if len(branches) == 0 {
-		return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{}}}}}
-	}
-	var parts bson.A
-	for _, branch := range branches {
-		if len(filters) == 0 {
-			parts = append(parts, branch)
-		}
-		for _, filter := range filters {
-			parts = append(parts, bson.D{{Key: "$and", Value: bson.A{filter, branch}}})
-		}
-	}
-	if len(parts) == 1 {
-		return parts[0]
-	}
-	return bson.D{{Key: "$or", Value: parts}}
+// place reads the sort values of a document that was read, which it shares the
+// memory of, and refuses those that have no order. What is missing is null.
+func (p *core) place(doc bson.Raw) (place, error) {
+	out := make(place, len(p.order))
+	err := p.readPlace(out, doc, p.projection.order)
+	return out, err
 }
 
-// split writes a filter that allows several values ($in) of some fields as
-// filters that fix each to one; they are nil if there is no such field, or too
-// many values. A planner that is to merge branches needs points in front of the
-// sort.
-func split(filter bson.Raw, fields []string) []any {
-	elements, err := filter.Elements()
-	if err != nil {
-		return nil
-	}
-	out, found := []any{bson.D{}}, false
-	for _, e := range elements {
-		values := []bson.RawValue{e.Value()}
-		if listed := scalars(e.Value()); len(listed) > 0 && slices.Contains(fields, e.Key()) {
-			values, found = listed, true
-		}
-		if len(out)*len(values) > maxBranches {
-			return nil
-		}
-		var longer []any
-		for _, start := range out {
-			for _, value := range values {
-				longer = append(longer, append(slices.Clone(start.(bson.D)), bson.E{Key: e.Key(), Value: value}))
-			}
-		}
-		out = longer
-	}
-	if !found {
-		return nil
-	}
-	return out
-}
-
-// scalars gives the values of {$in: […]}, if that is all there is and none is a
-// document, an array or a pattern.
-func scalars(condition bson.RawValue) []bson.RawValue {
-	doc, ok := condition.DocumentOK()
-	if !ok {
-		return nil
-	}
-	elements, err := doc.Elements()
-	if err != nil || len(elements) != 1 || elements[0].Key() != "$in" {
-		return nil
-	}
-	list, ok := elements[0].Value().ArrayOK()
-	if !ok {
-		return nil
-	}
-	values, err := list.Values()
-	if err != nil || slices.ContainsFunc(values, func(v bson.RawValue) bool {
-		return v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeArray || v.Type == bson.TypeRegex
-	}) {
-		return nil
-	}
-	var out []bson.RawValue
-	for _, v := range values {
-		if !slices.ContainsFunc(out, v.Equal) {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// values reads the sort values of a document. What is missing is null.
-func (o order) values(doc bson.Raw) ([]bson.RawValue, error) {
-	out := make([]bson.RawValue, len(o))
-	for i, key := range o {
-		value, trouble := valueAt(doc, key.segments)
+func (p *core) readPlace(out place, doc bson.Raw, where order) error {
+	size, largest := 0, 0
+	for i, key := range where {
+		v, trouble := valueAt(doc, key.segments)
 		if trouble != "" {
-			return nil, fmt.Errorf("%w: sort field %q of the document with _id %s %s",
-				ErrUnsortable, key.path, describeID(doc), trouble)
+			return p.unsortable(doc, key.path, trouble)
 		}
-		out[i] = value
+		out[i] = v
+		size += len(v.Value) + valueOverhead
+		if len(v.Value) > len(out[largest].Value) {
+			largest = i
+		}
 	}
-	return out, nil
+	if size > maxValues {
+		return p.unsortable(doc, p.order[largest].path, fmt.Sprintf("is too large for a token (%d bytes)", len(out[largest].Value)))
+	}
+	if p.collated && !p.opts.DistinctIDs && holdsText(out[p.id]) {
+		return p.unsortable(doc, "_id", "is text under a collation; see Options.DistinctIDs")
+	}
+	return nil
 }
 
-func describeID(doc bson.Raw) string {
-	id, _ := doc.LookupErr("_id")
-	return rawvalue.Text(id)
+func (p *core) unsortable(doc bson.Raw, path, trouble string) error {
+	return p.of(doc, fmt.Errorf("%w: the sort field %q %s", ErrUnsortable, path, trouble))
+}
+
+// of names the document that an error is about, also if the projection leaves out _id.
+func (p *core) of(doc bson.Raw, err error) error {
+	id := doc.Lookup("_id")
+	if id.Type == 0 {
+		id, _ = valueAt(doc, p.projection.order[p.id].segments)
+	}
+	return fault.Of(id, err)
 }
 
 // valueAt follows a dotted path. trouble says what is wrong with the value found.
-func valueAt(doc bson.Raw, segments []string) (value bson.RawValue, trouble string) {
+func valueAt(doc bson.Raw, segments []string) (v bson.RawValue, trouble string) {
 	null := bson.RawValue{Type: bson.TypeNull}
 	for i, segment := range segments {
-		value, err := doc.LookupErr(segment)
+		v, err := doc.LookupErr(segment)
 		if err != nil {
 			return null, ""
 		}
 		switch {
-		case value.Type == bson.TypeArray:
+		case v.Type == bson.TypeArray:
 			return null, "holds an array"
 		case i == len(segments)-1:
-			if _, ok := bracketOf(value.Type); !ok {
-				return null, "is of type " + value.Type.String()
+			if _, ok := bracketOf[v.Type]; !ok {
+				return null, "is of type " + v.Type.String()
 			}
-			if deeper(value, maxDepth) {
+			if !sound(v, maxDepth) {
 				return null, fmt.Sprintf("is nested more than %d levels deep", maxDepth)
 			}
-			return bson.RawValue{Type: value.Type, Value: bytes.Clone(value.Value)}, ""
-		case value.Type != bson.TypeEmbeddedDocument:
+			return bson.RawValue{Type: v.Type, Value: v.Value}, ""
+		case v.Type != bson.TypeEmbeddedDocument:
 			return null, ""
 		}
-		doc = value.Document()
+		doc = v.Document()
 	}
 	return null, ""
 }
@@ -209,77 +144,75 @@ func holdsText(v bson.RawValue) bool {
 // your own with the sort of [Pager.Sort]: over is put into every branch. The
 // document of the token itself is left out, so that a plain limit gives the page.
 // Make tokens for what you read with [Pager.Token].
-func (p *Pager[T]) Filter(over any, req Request) (bson.D, error) {
-	src, err := p.source(over)
+//
+// Where a sort field is null in some documents and missing in others, the order of
+// such a query is not always that of the pages: see Null and missing in the
+// package's documentation.
+func (p *Pager[T]) Filter(over any, req Request) (_ bson.D, err error) {
+	defer fault.In(&err, "paging: filter")
+	src, branches, err := p.core.query(over, req)
 	if err != nil {
 		return nil, err
 	}
 	if src.pipeline != nil {
-		return nil, fmt.Errorf("paging: Filter: a pipeline has no filter; use Pipeline")
+		return nil, fault.Invalid("a pipeline has no filter; use Pipeline")
 	}
-	branches, err := p.requestBranches(src, req)
-	if err != nil {
-		return nil, err
-	}
-	switch filter := src.where(branches).(type) {
-	case bson.D:
+	if filter, ok := src.where(branches).(bson.D); ok {
 		return filter, nil
-	default:
-		return bson.D{{Key: "$and", Value: bson.A{filter}}}, nil
 	}
+	return expr.Op("$and", bson.A{src.where(branches)}), nil
 }
 
 // Sort gives the order in which the page that req asks for is read: the sort
-// with `_id`, turned round for Before and FromEnd. Turn the documents round again
-// after reading those.
+// with `_id`, reversed for Before and FromEnd. Reverse the documents again after
+// reading those.
 func (p *Pager[T]) Sort(req Request) bson.D {
-	return p.order.document(req.backward())
+	return p.core.order.document(req.backward())
 }
 
 // Pipeline gives the stages of the page that req asks for, for an aggregation of
 // your own: a pipeline given as over comes first, a filter becomes part of the
 // $match; then $sort. Add $limit and what you like.
-func (p *Pager[T]) Pipeline(over any, req Request) (mongo.Pipeline, error) {
-	src, err := p.source(over)
-	if err != nil {
-		return nil, err
-	}
-	branches, err := p.requestBranches(src, req)
+func (p *Pager[T]) Pipeline(over any, req Request) (_ mongo.Pipeline, err error) {
+	defer fault.In(&err, "paging: pipeline")
+	src, branches, err := p.core.query(over, req)
 	if err != nil {
 		return nil, err
 	}
 	return src.stages(branches, p.Sort(req), 0, 0), nil
 }
 
+func (p *core) query(over any, req Request) (*source, []bson.D, error) {
+	src, err := p.source(over)
+	if err != nil {
+		return nil, nil, err
+	}
+	if req.Number != 0 {
+		return nil, nil, fault.Invalid("Request.Number: a number is a skip, and no filter")
+	}
+	at, err := p.start(src, req)
+	if err != nil || at.place == nil {
+		return src, nil, err
+	}
+	return src, p.order.branches(at.place, req.backward(), at.inclusive, never), nil
+}
+
 // Token makes the token of a document that you read yourself: a bson.Raw or
 // anything that encodes to a document with the sort fields. It can be used as
 // After and as Before, with the same over.
-func (p *Pager[T]) Token(over, document any) (string, error) {
-	src, err := p.source(over)
+func (p *Pager[T]) Token(over, document any) (_ string, err error) {
+	defer fault.In(&err, "paging: token")
+	src, err := p.core.source(over)
 	if err != nil {
 		return "", err
 	}
-	raw, err := p.marshal(document)
+	raw, err := p.core.codec.Document(document)
 	if err != nil {
-		return "", fmt.Errorf("paging: %w: document: %w", ErrInvalidRequest, err)
+		return "", err
 	}
-	values, err := p.keys(raw)
-	if err == nil {
-		err = p.fits(raw, values)
+	at := make(place, len(p.core.order))
+	if err := p.core.readPlace(at, raw, p.core.order); err != nil {
+		return "", err
 	}
-	if err != nil {
-		return "", fmt.Errorf("paging: %w", err)
-	}
-	return p.encode(src.hash, position{kind: kindItem, values: values}), nil
-}
-
-func (p *Pager[T]) requestBranches(src *source, req Request) ([]bson.D, error) {
-	at, err := p.start(src, req)
-	if err != nil {
-		return nil, err
-	}
-	if at == nil {
-		return nil, nil
-	}
-	return p.order.branches(at.values, req.backward(), at.inclusive), nil
+	return p.core.encode(src.hash, position{kind: kindItem, place: at}), nil
 }

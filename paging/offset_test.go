@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
@@ -27,7 +28,7 @@ func TestNumbered(t *testing.T) {
 		all := rowIDs(rows(25))
 		for _, over := range []any{nil, mongo.Pipeline{}} {
 			for number := int64(1); number <= 5; number++ {
-				page := must[*paging.NumberedPage[row]](t)(pager.Numbered(ctx, over, paging.NumberedRequest{Number: number, Size: 10, Count: paging.CountExact}))
+				page := must[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Number: number, Size: 10, Count: paging.CountExact}))
 				from, to := min(int(number-1)*10, 25), min(int(number)*10, 25)
 				if diff := cmp.Diff(append([]int{}, all[from:to]...), rowIDs(page.Items)); diff != "" {
 					t.Error(diff)
@@ -53,21 +54,18 @@ func TestNumbered(t *testing.T) {
 				}
 			}
 		}
-		uncounted := must[*paging.NumberedPage[row]](t)(pager.Numbered(ctx, nil, paging.NumberedRequest{Number: 2, Size: 2}))
+		uncounted := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Number: 2, Size: 2}))
 		if uncounted.Pages != 0 || uncounted.Total != nil || uncounted.GroupLast != 10 {
 			t.Errorf("%+v", uncounted)
 		}
-		nothing := must[*paging.NumberedPage[row]](t)(pager.Numbered(ctx, bson.D{{Key: "s", Value: -1}},
-			paging.NumberedRequest{Number: 3, Count: paging.CountExact}))
+		nothing := must[*paging.Page[row]](t)(pager.Page(ctx, bson.D{{Key: "s", Value: -1}},
+			paging.Request{Number: 3, Count: paging.CountExact}))
 		if nothing.HasPrev || nothing.HasNext || nothing.Pages != 0 || nothing.Total.N != 0 || nothing.Position != "" {
 			t.Errorf("%+v", nothing)
 		}
-		for _, req := range []paging.NumberedRequest{
-			{}, {Number: -1}, {Number: math.MaxInt64}, {Number: math.MaxInt64 / 20}, {Number: 1, Size: -1}, {Number: 1, Count: -5},
-			{Number: 1, Count: paging.CountCapped(-1)}, {Number: 1, Count: paging.CountCapped(-2)},
-		} {
-			if _, err := pager.Numbered(ctx, nil, req); !errors.Is(err, paging.ErrInvalidRequest) {
-				t.Errorf("%+v: %v", req, err)
+		for _, number := range []int64{math.MaxInt64, math.MaxInt64 / 20} {
+			if _, err := pager.Page(ctx, nil, paging.Request{Number: number}); !errors.Is(err, mongopatterns.ErrInvalid) {
+				t.Errorf("%d: %v", number, err)
 			}
 		}
 	})
@@ -85,7 +83,7 @@ func TestNumberedBeyondTheEnd(t *testing.T) {
 		4:  `</rows?page=1>; rel="first", </rows?page=3>; rel="prev", </rows?page=3>; rel="last"`,
 		99: `</rows?page=1>; rel="first", </rows?page=3>; rel="prev", </rows?page=3>; rel="last"`,
 	} {
-		page := must[*paging.NumberedPage[row]](t)(pager.Numbered(ctx, nil, paging.NumberedRequest{Number: number, Size: 2, Count: paging.CountExact}))
+		page := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Number: number, Size: 2, Count: paging.CountExact}))
 		if page.GroupFirst != 3 || page.GroupLast != 3 || page.Pages != 3 || page.Number != number {
 			t.Errorf("%+v", page)
 		}
@@ -93,8 +91,8 @@ func TestNumberedBeyondTheEnd(t *testing.T) {
 			t.Errorf("page %d: %s", number, diff)
 		}
 	}
-	two := must[*paging.NumberedPage[row]](t)(pager.Jump(ctx, nil, "", paging.NumberedRequest{Number: 2, Size: 2}))
-	four := must[*paging.NumberedPage[row]](t)(pager.Jump(ctx, nil, two.Position, paging.NumberedRequest{Number: 4, Count: paging.CountExact}))
+	two := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Number: 2, Size: 2}))
+	four := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{From: two.Position, Number: 4, Count: paging.CountExact}))
 	header := must[*url.URL](t)(url.Parse(links(t, four.LinkHeader(u, paging.Params{}))["prev"])).Query()
 	if header.Get("page") != "3" || header.Get("position") != two.Position || len(four.Items) != 0 {
 		t.Errorf("%v", header)
@@ -114,8 +112,8 @@ func TestArticleList(t *testing.T) {
 	type article struct {
 		ID int `bson:"_id"`
 	}
-	pager := newPager[article](t, coll, nil, &paging.Options{Uniform: []string{"_id"}, PageSize: 10})
-	ten := must[*paging.NumberedPage[article]](t)(pager.Jump(ctx, nil, "", paging.NumberedRequest{Number: 10}))
+	pager := newPager[article](t, coll, nil, &paging.Options{PageSize: 10})
+	ten := must[*paging.Page[article]](t)(pager.Page(ctx, nil, paging.Request{Number: 10}))
 	if ten.Items[9].ID != 100 || ten.GroupFirst != 1 || ten.GroupLast != 10 {
 		t.Fatalf("%+v", ten)
 	}
@@ -141,9 +139,9 @@ func TestArticleList(t *testing.T) {
 		}
 		return out
 	}
-	var thirteen *paging.NumberedPage[article]
+	var thirteen *paging.Page[article]
 	got := sent(func() {
-		thirteen = must[*paging.NumberedPage[article]](t)(pager.Jump(ctx, nil, ten.Position, paging.NumberedRequest{Number: 13}))
+		thirteen = must[*paging.Page[article]](t)(pager.Page(ctx, nil, paging.Request{From: ten.Position, Number: 13}))
 	})
 	want := e(`{"_id": {"$gt": {"$numberInt":"100"}}}`, `{"_id": {"$numberInt":"1"}}`,
 		"skip", `{"$numberLong":"20"}`, "limit", `{"$numberLong":"11"}`)
@@ -171,15 +169,6 @@ func TestArticleList(t *testing.T) {
 	if diff := cmp.Diff(e(`{"_id": {"$lte": {"$numberInt":"121"}}}`, `{"_id": {"$numberInt":"-1"}}`, "limit", `{"$numberLong":"22"}`), got); diff != "" {
 		t.Errorf("previous: %s", diff)
 	}
-	filter := must[bson.D](t)(pager.Filter(nil, paging.Request{After: ten.Next}))
-	if diff := cmp.Diff(`{"_id": {"$gt": {"$numberInt":"100"}}}`, must[bson.Raw](t)(marshalRaw(filter)).String()); diff != "" {
-		t.Errorf("Filter: %s", diff)
-	}
-}
-
-func marshalRaw(v any) (bson.Raw, error) {
-	data, err := bson.Marshal(v)
-	return data, err
 }
 
 // From every page every page within reach is where Numbered finds it.
@@ -189,23 +178,16 @@ func TestJump(t *testing.T) {
 		db := mongotest.Database(t)
 		coll := db.Collection("rows")
 		insert(t, coll, rows(41)...)
-		o := paging.Options{Group: 4}
-		if opts != nil {
-			o.Strategy = opts.Strategy
-		}
-		pager := newPager[row](t, coll, byS, &o)
+		pager := newPager[row](t, coll, byS, &paging.Options{Group: 4, Sequential: opts != nil})
 		for _, over := range []any{nil, mongo.Pipeline{}} {
-			for from := range int64(10) {
-				position := ""
-				if from > 0 {
-					position = must[*paging.NumberedPage[row]](t)(pager.Numbered(ctx, over, paging.NumberedRequest{Number: from, Size: 5})).Position
-				}
+			for from := int64(1); from < 10; from++ {
+				position := must[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Number: from, Size: 5})).Position
 				for to := max(1, from-4); to <= from+4; to++ {
-					var page *paging.NumberedPage[row]
+					var page *paging.Page[row]
 					commands := mongotest.Record(t, db, func() {
-						page = must[*paging.NumberedPage[row]](t)(pager.Jump(ctx, over, position, paging.NumberedRequest{Number: to, Size: 5}))
+						page = must[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{From: position, Number: to, Size: 5}))
 					})
-					want := must[*paging.NumberedPage[row]](t)(pager.Numbered(ctx, over, paging.NumberedRequest{Number: to, Size: 5}))
+					want := must[*paging.Page[row]](t)(pager.Page(ctx, over, paging.Request{Number: to, Size: 5}))
 					if diff := cmp.Diff(rowIDs(want.Items), rowIDs(page.Items)); diff != "" {
 						t.Errorf("from %d to %d: %s", from, to, diff)
 					}
@@ -221,38 +203,38 @@ func TestJump(t *testing.T) {
 						t.Errorf("from %d to %d: another position", from, to)
 					}
 				}
-				if _, err := pager.Jump(ctx, over, position, paging.NumberedRequest{Number: from + 5, Size: 5}); !errors.Is(err, paging.ErrOutOfReach) {
+				if _, err := pager.Page(ctx, over, paging.Request{From: position, Number: from + 5, Size: 5}); !errors.Is(err, paging.ErrOutOfReach) {
 					t.Errorf("from %d to %d: %v", from, from+5, err)
 				}
 				if from > 5 {
-					if _, err := pager.Jump(ctx, over, position, paging.NumberedRequest{Number: from - 5}); !errors.Is(err, paging.ErrOutOfReach) {
+					if _, err := pager.Page(ctx, over, paging.Request{From: position, Number: from - 5}); !errors.Is(err, paging.ErrOutOfReach) {
 						t.Errorf("from %d to %d: %v", from, from-5, err)
 					}
 				}
 			}
 		}
-		position := must[*paging.NumberedPage[row]](t)(pager.Jump(ctx, nil, "", paging.NumberedRequest{Number: 2, Size: 5})).Position
-		if _, err := pager.Jump(ctx, nil, position, paging.NumberedRequest{Number: 3, Size: 6}); !errors.Is(err, paging.ErrInvalidRequest) ||
+		position := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Number: 2, Size: 5})).Position
+		if _, err := pager.Page(ctx, nil, paging.Request{From: position, Number: 3, Size: 6}); !errors.Is(err, mongopatterns.ErrInvalid) ||
 			!strings.Contains(err.Error(), "5") {
 			t.Errorf("another size: %v", err)
 		}
 		for _, number := range []int64{0, -1, math.MinInt64} {
-			if _, err := pager.Jump(ctx, nil, position, paging.NumberedRequest{Number: number}); !errors.Is(err, paging.ErrInvalidRequest) {
+			if _, err := pager.Page(ctx, nil, paging.Request{From: position, Number: number}); !errors.Is(err, mongopatterns.ErrInvalid) {
 				t.Errorf("page %d: %v", number, err)
 			}
 		}
-		if _, err := pager.Jump(ctx, nil, position, paging.NumberedRequest{Number: math.MaxInt64}); !errors.Is(err, paging.ErrOutOfReach) {
+		if _, err := pager.Page(ctx, nil, paging.Request{From: position, Number: math.MaxInt64}); !errors.Is(err, paging.ErrOutOfReach) {
 			t.Error(err)
 		}
-		if _, err := pager.Jump(ctx, nil, position[1:], paging.NumberedRequest{Number: 3}); !errors.Is(err, paging.ErrInvalidToken) {
+		if _, err := pager.Page(ctx, nil, paging.Request{From: position[1:], Number: 3}); !errors.Is(err, paging.ErrInvalidToken) {
 			t.Error(err)
 		}
 		// The group of the page is cut to what exists.
-		page := must[*paging.NumberedPage[row]](t)(pager.Jump(ctx, nil, position, paging.NumberedRequest{Number: 6, Count: paging.CountExact}))
+		page := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{From: position, Number: 6, Count: paging.CountExact}))
 		if page.GroupFirst != 5 || page.GroupLast != 8 || page.Pages != 9 {
 			t.Errorf("%+v", page)
 		}
-		page = must[*paging.NumberedPage[row]](t)(pager.Jump(ctx, nil, page.Position, paging.NumberedRequest{Number: 9, Count: paging.CountExact}))
+		page = must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{From: page.Position, Number: 9, Count: paging.CountExact}))
 		if page.GroupFirst != 9 || page.GroupLast != 9 {
 			t.Errorf("%+v", page)
 		}
@@ -274,16 +256,16 @@ func TestCounts(t *testing.T) {
 		json  string
 	}{
 		{nil, paging.CountNone, nil, "", ""},
-		{nil, paging.CountExact, &paging.Total{N: 25}, "25", `{"n":25,"kind":"exact"}`},
-		{some, paging.CountExact, &paging.Total{N: 11}, "11", `{"n":11,"kind":"exact"}`},
-		{pipeline, paging.CountExact, &paging.Total{N: 11}, "11", `{"n":11,"kind":"exact"}`},
+		{nil, paging.CountExact, &paging.Total{N: 25, Kind: paging.TotalExact}, "25", `{"n":25,"kind":"exact"}`},
+		{some, paging.CountExact, &paging.Total{N: 11, Kind: paging.TotalExact}, "11", `{"n":11,"kind":"exact"}`},
+		{pipeline, paging.CountExact, &paging.Total{N: 11, Kind: paging.TotalExact}, "11", `{"n":11,"kind":"exact"}`},
 		{nil, paging.CountEstimated, &paging.Total{N: 25, Kind: paging.TotalEstimated}, "about 25", `{"n":25,"kind":"estimated"}`},
 		{nil, paging.CountCapped(10), &paging.Total{N: 10, Kind: paging.TotalAtLeast}, "10+", `{"n":10,"kind":"atLeast"}`},
 		{nil, paging.CountCapped(24), &paging.Total{N: 24, Kind: paging.TotalAtLeast}, "24+", `{"n":24,"kind":"atLeast"}`},
-		{nil, paging.CountCapped(25), &paging.Total{N: 25}, "25", `{"n":25,"kind":"exact"}`},
+		{nil, paging.CountCapped(25), &paging.Total{N: 25, Kind: paging.TotalExact}, "25", `{"n":25,"kind":"exact"}`},
 		{some, paging.CountCapped(10), &paging.Total{N: 10, Kind: paging.TotalAtLeast}, "10+", `{"n":10,"kind":"atLeast"}`},
 		{pipeline, paging.CountCapped(10), &paging.Total{N: 10, Kind: paging.TotalAtLeast}, "10+", `{"n":10,"kind":"atLeast"}`},
-		{bson.D{{Key: "s", Value: -1}}, paging.CountExact, &paging.Total{N: 0}, "0", `{"n":0,"kind":"exact"}`},
+		{bson.D{{Key: "s", Value: -1}}, paging.CountExact, &paging.Total{N: 0, Kind: paging.TotalExact}, "0", `{"n":0,"kind":"exact"}`},
 	} {
 		page := must[*paging.Page[row]](t)(pager.Page(ctx, c.over, paging.Request{Size: 5, Count: c.count}))
 		if diff := cmp.Diff(c.want, page.Total); diff != "" {
@@ -306,7 +288,7 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	for _, over := range []any{some, pipeline} {
-		if _, err := pager.Page(ctx, over, paging.Request{Count: paging.CountEstimated}); !errors.Is(err, paging.ErrInvalidRequest) {
+		if _, err := pager.Page(ctx, over, paging.Request{Count: paging.CountEstimated}); !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("an estimate of a part: %v", err)
 		}
 	}

@@ -1,18 +1,22 @@
 package paging
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Request asks for one page.
+// Request asks for one page: by a token, by a number, or the first one.
 type Request struct {
-	// Size is the number of documents. Default Options.PageSize.
+	// Size is the number of documents. Default Options.PageSize, or with From that
+	// of its page, and then no other.
 	Size int
 
 	// After is a token: the page begins behind its document.
@@ -23,6 +27,17 @@ type Request struct {
 
 	// FromEnd asks for the last page, without a token.
 	FromEnd bool
+
+	// Number asks for a page by its number, from 1, without a token. The server
+	// walks all that it skips.
+	Number int64
+
+	// From is the Position of a numbered page. The server walks only what lies
+	// between that page and page Number, at most Options.Group pages in either
+	// direction; further is ErrOutOfReach. Numbers count from where the position
+	// was: if the list changed before it, the pages keep joining up, and their
+	// numbers are off.
+	From string
 
 	// Count says whether to count the documents of the whole list. Default
 	// CountNone.
@@ -48,7 +63,23 @@ type Page[T any] struct {
 	// Total is nil unless a count was asked for.
 	Total *Total `json:"total,omitempty"`
 
+	// What follows is set for pages asked for by number. Pages is the number of
+	// pages, 0 unless counted exactly.
+	Number int64 `json:"number,omitempty"`
+	Pages  int64 `json:"pages,omitempty"`
+
+	// GroupFirst and GroupLast are the page numbers of the group of
+	// Options.Group pages that holds this one: the buttons to show. Position
+	// reaches each of them. If Pages is known the group is cut to it, and beyond
+	// the last page it is that of the last page.
+	GroupFirst int64 `json:"groupFirst,omitempty"`
+	GroupLast  int64 `json:"groupLast,omitempty"`
+
+	// Position goes into Request.From. It is empty if nothing was found.
+	Position string `json:"position,omitempty"`
+
 	cursor func(i int) string
+	reach  int64 // how far Position reaches, if the page came from one
 }
 
 // Cursor gives the token of the item at index i, for After and for Before. It
@@ -63,86 +94,165 @@ func (p *Page[T]) Cursor(i int) string {
 }
 
 // Page reads the page that req asks for. over is a filter or a [mongo.Pipeline];
-// nil is every document. Tokens work with the over they were made with.
+// nil is every document. Tokens work with the over they were made with. A page that
+// turns out empty has the tokens to go back from where it is.
 //
-// A page that turns out empty has the tokens to go back from where it is.
+// Cost: 1 round trip on the index of Indexes, examining Size plus 1 or 2 keys and
+// one a branch. 1 more, with limit 1, if the document of the token is gone or has
+// moved, the token came from an empty page, or a page by number is empty; a count
+// is 1 more.
 //
-// Cost: 1 round trip on the index of Indexes, examining Size plus 1 or 2 keys
-// and one or two a branch, and a branch is one for each value if the filter gives
-// an Equality field several. 1 more, with limit 1, when the document of the token
-// is gone or the token came from an empty page; 2 more when the sort values of
-// the document changed, or another with an `_id` that may be equal is there. A
-// count is 1 more. With Sequential a read is up to one round trip a branch. A
-// smaller BatchSize in Options.Find, or a page of more than 16 MB, takes more
-// round trips. A pipeline of $match stages alone costs the same; another one
-// examines what its stages do. Nothing is written.
-func (p *Pager[T]) Page(ctx context.Context, over any, req Request) (*Page[T], error) {
-	src, err := p.source(over)
+// Cost: by Number it walks all skipped keys; with From at most Group·Size of them.
+// The manual has the rest: null as a sort value, several values of an Equality
+// field, Sequential.
+func (p *Pager[T]) Page(ctx context.Context, over any, req Request) (_ *Page[T], err error) {
+	defer fault.In(&err, "paging: page")
+	c := p.core
+	src, err := c.source(over)
 	if err != nil {
 		return nil, err
 	}
-	at, err := p.start(src, req)
+	window, at, err := c.window(src, req)
 	if err != nil {
 		return nil, err
 	}
-	size, err := p.size(req.Size)
+	f, err := c.load(ctx, src, window, req.Count)
 	if err != nil {
 		return nil, err
 	}
-	window := span{backward: req.backward()}
-	if at != nil {
-		window.at, window.inclusive = at.values, at.inclusive
+	out := &Page[T]{Items: make([]T, len(f.docs.raw)), HasNext: f.hasNext, HasPrev: f.hasPrev, Total: f.total}
+	for i, raw := range f.docs.raw {
+		if err := c.decodeItem(f.docs.cursor, raw, &out.Items[i]); err != nil {
+			return nil, err
+		}
 	}
-	page, _, err := p.load(ctx, src, window, size, req.Count)
-	return page, err
+	if f.hasNext && f.next.place != nil {
+		out.Next = c.encode(src.hash, f.next)
+	}
+	if f.hasPrev && f.first.place != nil {
+		out.Prev = c.encode(src.hash, f.first)
+	}
+	out.cursor = func(i int) string {
+		at, _ := c.place(f.docs.raw[i]) // load has read it
+		return c.encode(src.hash, position{kind: kindItem, place: at})
+	}
+	if req.Number > 0 {
+		number(c, src.hash, out, f.last, at)
+		if req.From != "" {
+			out.reach = int64(c.opts.Group)
+		}
+		if out.Position == "" {
+			out.Position = req.From
+		}
+	}
+	return out, nil
 }
 
-// start reads the token of a request; nil is the beginning, or end, of the list.
-func (p *Pager[T]) start(src *source, req Request) (*position, error) {
+// number says of a page what follows from its number and size, which at holds. last
+// is the place of its last document, or nil.
+func number[T any](c *core, list hash, page *Page[T], last place, at position) {
+	if last != nil {
+		at.kind, at.place, at.shown = kindPage, last, len(page.Items)
+		page.Position = c.encode(list, at)
+	}
+	page.Number = at.number
+	pages := int64(math.MaxInt64)
+	if page.Total != nil && page.Total.Kind == TotalExact {
+		size := int64(at.size)
+		page.Pages = (page.Total.N + size - 1) / size
+		pages = max(page.Pages, 1)
+	}
+	group, n := int64(c.opts.Group), min(at.number, pages)
+	page.GroupFirst = n - (n-1)%group
+	page.GroupLast = min(page.GroupFirst+group-1, pages)
+}
+
+// start reads the token of a request; the zero position is the beginning, or end,
+// of the list.
+func (p *core) start(src *source, req Request) (position, error) {
 	switch {
 	case req.After != "" && req.Before != "":
-		return nil, fmt.Errorf("paging: %w: After and Before exclude each other", ErrInvalidRequest)
+		return position{}, fault.Invalid("After and Before exclude each other")
 	case req.FromEnd && (req.After != "" || req.Before != ""):
-		return nil, fmt.Errorf("paging: %w: FromEnd excludes After and Before", ErrInvalidRequest)
+		return position{}, fault.Invalid("FromEnd excludes After and Before")
+	case req.Number < 0:
+		return position{}, fault.Invalid("page number %d", req.Number)
+	case req.Number > 0 && (req.FromEnd || req.After != "" || req.Before != ""):
+		return position{}, fault.Invalid("Number excludes After, Before and FromEnd")
+	case req.Number == 0 && req.From != "":
+		return position{}, fault.Invalid("From needs a Number")
+	case req.From != "":
+		return p.decode(src.hash, req.From, kindPage)
 	case req.After != "":
 		return p.decode(src.hash, req.After, kindItem, kindNext)
 	case req.Before != "":
 		return p.decode(src.hash, req.Before, kindItem, kindPrev)
 	}
-	return nil, nil
+	return position{}, nil
 }
 
-func (p *Pager[T]) size(asked int) (int, error) {
+// window says what a request is to read, and for a page by number its number and
+// size.
+func (p *core) window(src *source, req Request) (span, position, error) {
+	from, err := p.start(src, req)
+	if err != nil {
+		return span{}, from, err
+	}
+	if req.From != "" {
+		if req.Size != 0 && req.Size != from.size {
+			return span{}, from, fault.Invalid("the position is for pages of %d", from.size)
+		}
+		req.Size = from.size
+	}
+	if req.Size < 0 || req.Size > maxSize {
+		return span{}, from, fault.Invalid("page size %d", req.Size)
+	}
+	size := cmp.Or(req.Size, p.opts.PageSize)
+	at := position{number: req.Number, size: size}
+	window := span{at: from.place, inclusive: from.inclusive, backward: req.backward(), limit: int64(size)}
+	distance, group := req.Number-from.number, int64(p.opts.Group)
 	switch {
-	case asked == 0:
-		return p.opts.PageSize, nil
-	case asked < 0 || asked > maxSize:
-		return 0, fmt.Errorf("paging: %w: page size %d", ErrInvalidRequest, asked)
+	case req.Number == 0:
+	case req.From == "":
+		if req.Number > (math.MaxInt64-maxSize)/int64(size) {
+			return span{}, at, fault.Invalid("page number %d", req.Number)
+		}
+		window.skip = (req.Number - 1) * int64(size)
+	case distance > group || -distance > group:
+		return span{}, at, fmt.Errorf("%w: page %d from page %d, and groups have %d",
+			ErrOutOfReach, req.Number, from.number, group)
+	case distance > 0:
+		window.skip = (distance - 1) * int64(size)
+	default: // back, beginning with the last document of the position's page
+		window.backward, window.inclusive = true, true
+		if distance == 0 {
+			window.limit = int64(from.shown)
+		} else {
+			window.skip = int64(from.shown) + (-distance-1)*int64(size)
+		}
 	}
-	return asked, nil
+	return window, at, nil
 }
 
-// span is a stretch of a list: limit documents from a position, or from one end
-// (at == nil), in either direction, after leaving out skip.
-type span struct {
-	at        []bson.RawValue
-	inclusive bool
-	backward  bool
-	skip      int64
-	limit     int64
-	keysOnly  bool
+// frame is a page without its type.
+type frame struct {
+	docs             documents // in the order of the sort
+	hasNext, hasPrev bool
+	first, next      position // what Prev and Next begin at, if there is something
+	last             place    // of the last document, or nil
+	total            *Total
 }
 
-// load reads a page and finds out what lies on both sides of it. It also gives
-// the position of the last item, or nil.
-func (p *Pager[T]) load(ctx context.Context, src *source, window span, size int, count Count) (*Page[T], []bson.RawValue, error) {
+// load reads a page and finds out what lies on both sides of it.
+func (p *core) load(ctx context.Context, src *source, window span, count Count) (*frame, error) {
 	if err := p.checkCount(src, count); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	window.limit = int64(size) + 1
+	size := int(window.limit)
+	window.limit++
 	docs, behind, err := p.read(ctx, src, window)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	more := len(docs.raw) > size
 	if more {
@@ -156,189 +266,36 @@ func (p *Pager[T]) load(ctx context.Context, src *source, window span, size int,
 		slices.Reverse(docs.raw)
 		more, behind = behind, more
 	}
-	page := &Page[T]{Items: make([]T, len(docs.raw)), HasNext: more, HasPrev: behind}
-	values := make([][]bson.RawValue, len(docs.raw))
-	for i, raw := range docs.raw {
-		if values[i], err = p.keys(raw); err == nil {
-			err = p.fits(raw, values[i])
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("paging: %w", err)
-		}
-		if err := p.decodeItem(docs.cursor, raw, &page.Items[i]); err != nil {
-			return nil, nil, err
+	out := &frame{docs: docs, hasNext: more, hasPrev: behind, first: position{kind: kindPrev}, next: position{kind: kindNext}}
+	scratch := make(place, len(p.order))
+	for _, raw := range docs.raw {
+		if err := p.readPlace(scratch, raw, p.projection.order); err != nil {
+			return nil, err
 		}
 	}
-	page.cursor = func(i int) string {
-		return p.encode(src.hash, position{kind: kindItem, values: values[i]})
-	}
-	first, last := position{kind: kindPrev}, position{kind: kindNext}
-	var end []bson.RawValue
-	switch {
-	case len(values) > 0:
-		first.values, last.values = values[0], values[len(values)-1]
-		end = last.values
+	switch n := len(docs.raw); {
+	case n > 0:
+		out.next.place, out.last = scratch, scratch
+		if out.first.place, err = p.place(docs.raw[0]); err != nil {
+			return nil, err
+		}
 	case window.at != nil:
 		// Nothing here: the way back starts at the position itself, with its
 		// document if the page would have been without it.
-		first.values, last.values = window.at, window.at
-		first.inclusive, last.inclusive = !window.inclusive, !window.inclusive
+		out.first.place, out.next.place = window.at, window.at
+		out.first.inclusive, out.next.inclusive = !window.inclusive, !window.inclusive
 	default: // all was skipped: the way back starts at the end
-		first.values, first.inclusive = p.order.end(), true
+		out.first.place, out.first.inclusive = p.order.end(), true
 	}
-	if page.HasNext && last.values != nil {
-		page.Next = p.encode(src.hash, last)
-	}
-	if page.HasPrev && first.values != nil {
-		page.Prev = p.encode(src.hash, first)
-	}
-	if page.Total, err = p.total(ctx, src, count, total); err != nil {
-		return nil, nil, err
-	}
-	return page, end, nil
+	out.total, err = p.total(ctx, src, count, total)
+	return out, err
 }
 
-// read fetches a span and says whether anything lies behind it, on the side it
-// comes from.
-func (p *Pager[T]) read(ctx context.Context, src *source, window span) (documents, bool, error) {
-	exclusive := window.at != nil && !window.inclusive
-	if exclusive && window.skip == 0 {
-		// Start at the document of the position: if it is there, it lies behind.
-		probing := window
-		probing.inclusive = true
-		probing.limit++
-		docs, err := p.fetch(ctx, src, probing)
-		if err != nil {
-			return documents{}, false, err
-		}
-		switch p.relate(docs, window.at) {
-		case same:
-			docs.raw = docs.raw[1:]
-			return docs, true, nil
-		case other:
-			behind, err := p.exists(ctx, src, window)
-			return docs, behind, err
-		}
-		// It has changed, and the server alone can tell whether what is there
-		// now still stands at the position.
-	}
-	docs, err := p.fetch(ctx, src, window)
-	switch {
-	case err != nil:
-		return documents{}, false, err
-	case window.skip > 0 && len(docs.raw) > 0:
-		return docs, true, nil
-	case window.skip == 0 && window.at == nil:
-		return docs, false, nil
-	}
-	behind, err := p.exists(ctx, src, window)
-	return docs, behind, err
-}
-
-// exists looks for a document on the side that the span comes from.
-func (p *Pager[T]) exists(ctx context.Context, src *source, window span) (bool, error) {
-	probe := span{at: window.at, inclusive: !window.inclusive, backward: !window.backward, limit: 1, keysOnly: true}
-	docs, err := p.fetch(ctx, src, probe)
-	return len(docs.raw) > 0, err
-}
-
-type relation int
-
-const (
-	same    relation = iota // the document of the position, unchanged
-	other                   // another document
-	changed                 // the document of the position with other values, or one with an equal _id
-)
-
-// relate compares the first document read with the position.
-func (p *Pager[T]) relate(docs documents, at []bson.RawValue) relation {
-	if len(docs.raw) == 0 {
-		return other
-	}
-	values, err := p.order.values(docs.raw[0])
-	if err != nil {
-		return other
-	}
-	if slices.EqualFunc(values, at, sameValue) {
-		return same
-	}
-	if id := p.order.index("_id"); mayEqual(values[id], at[id], p.collated) {
-		return changed
-	}
-	return other
-}
-
-// documents are raw results and a cursor that decodes them as the client would.
-type documents struct {
-	raw    []bson.Raw
-	cursor *mongo.Cursor
-}
-
-func (p *Pager[T]) decodeItem(cursor *mongo.Cursor, raw bson.Raw, item *T) error {
+func (p *core) decodeItem(cursor *mongo.Cursor, raw bson.Raw, item any) error {
 	stripped, err := without(raw, p.projection.strip)
 	if err == nil {
 		cursor.Current = stripped
 		err = cursor.Decode(item)
 	}
-	if err != nil {
-		return fmt.Errorf("paging: decode the document with _id %s: %w", describeID(raw), err)
-	}
-	return nil
-}
-
-// fetch reads a span by the strategy.
-func (p *Pager[T]) fetch(ctx context.Context, src *source, window span) (documents, error) {
-	var out documents
-	sort := p.order.document(window.backward)
-	if window.at == nil {
-		err := out.append(ctx, src, nil, sort, window.skip, window.limit, window.keysOnly)
-		return out, err
-	}
-	branches := p.order.branches(window.at, window.backward, window.inclusive)
-	if len(branches) == 0 {
-		return out, nil
-	}
-	if p.opts.Strategy == Merged {
-		err := out.append(ctx, src, branches, sort, window.skip, window.limit, window.keysOnly)
-		return out, err
-	}
-	skip := window.skip
-	for i, branch := range branches {
-		had := len(out.raw)
-		one := []bson.D{branch}
-		if err := out.append(ctx, src, one, sort, skip, window.limit-int64(had), window.keysOnly); err != nil {
-			return out, err
-		}
-		switch {
-		case int64(len(out.raw)) == window.limit:
-			return out, nil
-		case len(out.raw) > had:
-			skip = 0
-		case skip > 0 && i < len(branches)-1:
-			passed, err := p.count(ctx, src, one, skip)
-			if err != nil {
-				return out, err
-			}
-			skip -= passed
-		}
-	}
-	return out, nil
-}
-
-func (d *documents) append(ctx context.Context, src *source, branches []bson.D, sort bson.D, skip, limit int64, keysOnly bool) error {
-	cursor, err := src.open(ctx, branches, sort, skip, limit, keysOnly)
-	if err != nil {
-		return fmt.Errorf("paging: %w", err)
-	}
-	defer closeCursor(ctx, cursor)
-	for cursor.Next(ctx) {
-		d.raw = append(d.raw, bytes.Clone(cursor.Current))
-	}
-	if err := cursor.Err(); err != nil {
-		return fmt.Errorf("paging: %w", err)
-	}
-	if d.cursor == nil {
-		d.cursor = cursor
-	}
-	return nil
+	return p.of(raw, err)
 }

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
@@ -44,8 +45,8 @@ var byS = bson.D{{Key: "s", Value: 1}}
 
 // strategies runs a test with both.
 func strategies(t *testing.T, test func(t *testing.T, opts *paging.Options)) {
-	t.Run("Merged", func(t *testing.T) { test(t, nil) })
-	t.Run("Sequential", func(t *testing.T) { test(t, &paging.Options{Strategy: paging.Sequential}) })
+	t.Run("merged", func(t *testing.T) { test(t, nil) })
+	t.Run("sequential", func(t *testing.T) { test(t, &paging.Options{Sequential: true}) })
 }
 
 func TestForwardAndBack(t *testing.T) {
@@ -237,7 +238,7 @@ func TestConfigurationErrors(t *testing.T) {
 		opts *paging.Options
 		want string
 	}{
-		{nil, nil, nil, "collection is nil"},
+		{nil, nil, nil, "nil collection"},
 		{coll, bson.D{{Key: "", Value: 1}}, nil, "sort"},
 		{coll, bson.D{{Key: "$a", Value: 1}}, nil, "sort"},
 		{coll, bson.D{{Key: "a..b", Value: 1}}, nil, "sort"},
@@ -249,8 +250,6 @@ func TestConfigurationErrors(t *testing.T) {
 		{coll, nil, &paging.Options{PageSize: -1}, "Options.PageSize"},
 		{coll, nil, &paging.Options{Group: -1}, "Options.Group"},
 		{coll, nil, &paging.Options{Group: 1 << 40}, "Options.Group"},
-		{coll, nil, &paging.Options{Strategy: 7}, "Options.Strategy"},
-		{coll, nil, &paging.Options{Uniform: []string{"x"}}, "Options.Uniform"},
 		{coll, nil, &paging.Options{Equality: []string{"$x"}}, "Options.Equality"},
 		{coll, nil, &paging.Options{Equality: []string{"_id"}}, "Options.Equality"},
 		{coll, nil, &paging.Options{Keys: [][]byte{{}}}, "Options.Keys"},
@@ -267,13 +266,15 @@ func TestConfigurationErrors(t *testing.T) {
 		{coll, byS, project(bson.D{{Key: "s", Value: bson.D{{Key: "$slice", Value: 1}}}}), "Options.Find: projection"},
 		{coll, bson.D{{Key: "s.t", Value: 1}}, project(bson.D{{Key: "s", Value: bson.D{{Key: "$literal", Value: 1}}}}), "Options.Find: projection"},
 		{coll, byS, project(bson.D{{Key: "s.t", Value: 1}}), "Options.Find: projection"},
+		{coll, byS, project(bson.D{{Key: "s.t", Value: 0}}), "cuts the sort field"},
+		{coll, byS, project(bson.D{{Key: "_paging", Value: 1}}), "_paging"},
 		{coll, byS, project(make(chan int)), "Options.Find: projection"},
-		{coll, byS, project(bson.D{{Key: "tags.$", Value: 1}}), "$elemMatch, or Options.Strategy Sequential"},
+		{coll, byS, project(bson.D{{Key: "tags.$", Value: 1}}), "$elemMatch"},
 		{coll, byS, project(bson.D{{Key: "a", Value: bson.D{{Key: "tags.$", Value: 1}}}}), `"a.tags.$"`},
 		{coll, byS, find(func(f *options.FindOptionsBuilder) { f.SetLet(make(chan int)) }), "Options.Find: let"},
 	} {
 		_, err := paging.New[bson.M](c.coll, c.sort, c.opts)
-		if err == nil || !strings.HasPrefix(err.Error(), "paging: ") || !strings.Contains(err.Error(), c.want) {
+		if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "paging: new: ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("sort %v: error %v, want %q", c.sort, err, c.want)
 		}
 	}
@@ -292,25 +293,26 @@ func TestBadRequests(t *testing.T) {
 	token := must[string](t)(pager.Token(nil, rows(1)[0]))
 	for _, req := range []paging.Request{
 		{After: token, Before: token}, {After: token, FromEnd: true}, {Before: token, FromEnd: true},
-		{Size: -1}, {Size: 1 << 31}, {Count: -9},
+		{Size: -1}, {Size: 1 << 31}, {Count: -9}, {Count: paging.CountCapped(-1)}, {From: "x"},
+		{Number: -1}, {Number: 1, After: token}, {Number: 1, Before: token}, {Number: 1, FromEnd: true},
 	} {
-		if _, err := pager.Page(ctx, nil, req); !errors.Is(err, paging.ErrInvalidRequest) {
+		if _, err := pager.Page(ctx, nil, req); !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%+v: %v", req, err)
 		}
 	}
 	id := bson.NewObjectID()
 	for _, over := range []any{3, 2.5, "x", true, id, bson.A{bson.D{}}, []int{1}, time.Now()} {
-		want := fmt.Sprintf("paging: invalid request: over must be a filter or a mongo.Pipeline, not %T", over)
-		if _, err := pager.Page(ctx, over, paging.Request{}); !errors.Is(err, paging.ErrInvalidRequest) || err.Error() != want {
+		want := fmt.Sprintf("paging: page: invalid: over must be a filter or a mongo.Pipeline, not %T", over)
+		if _, err := pager.Page(ctx, over, paging.Request{}); !errors.Is(err, mongopatterns.ErrInvalid) || err.Error() != want {
 			t.Errorf("%T: %v", over, err)
 		}
 	}
 	for _, over := range []any{make(chan int), bson.D{{Key: "s", Value: make(chan int)}}, (*row)(nil), mongo.Pipeline{{{Key: "$match", Value: make(chan int)}}}} {
-		if _, err := pager.Page(ctx, over, paging.Request{}); !errors.Is(err, paging.ErrInvalidRequest) {
+		if _, err := pager.Page(ctx, over, paging.Request{}); !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%T: %v", over, err)
 		}
 	}
-	if _, err := pager.Token(nil, nil); !errors.Is(err, paging.ErrInvalidRequest) {
+	if _, err := pager.Token(nil, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
 	// Errors of the server and of decoding keep their type.
@@ -323,7 +325,7 @@ func TestBadRequests(t *testing.T) {
 		S []string `bson:"s"`
 	}
 	_, err = newPager[wrong](t, coll, byS, nil).Page(ctx, nil, paging.Request{})
-	if err == nil || !strings.Contains(err.Error(), "the document with _id 1: ") {
+	if err == nil || !strings.Contains(err.Error(), "_id 1: ") {
 		t.Errorf("decoding: %v", err)
 	}
 	cancelled, cancel := context.WithCancel(ctx)
@@ -343,50 +345,6 @@ func TestValuesTooLargeForATokenAreMet(t *testing.T) {
 	if !errors.Is(err, paging.ErrUnsortable) || !strings.Contains(err.Error(), `"s"`) || !strings.Contains(err.Error(), "7") {
 		t.Error(err)
 	}
-	n := 0
-	for _, err := range pager.All(ctx, nil, paging.Request{Size: 1}) { // which makes none
-		if err != nil {
-			t.Fatal(err)
-		}
-		n++
-	}
-	if n != 2 {
-		t.Errorf("%d documents", n)
-	}
-}
-
-// An empty array sorts below null, where a list that runs down still meets it.
-func TestEmptyArraysAreMet(t *testing.T) {
-	strategies(t, func(t *testing.T, opts *paging.Options) {
-		db := mongotest.Database(t)
-		for i, values := range [][]any{{3, 2, bson.A{}}, {3, nil, bson.A{}}, {3, nil, bson.A{}, bson.MinKey{}}, {3, nil, nil, bson.A{bson.A{}}}, {"x", math.NaN(), bson.A{}}} {
-			coll := db.Collection(fmt.Sprint("c", i))
-			for id, value := range values {
-				insert(t, coll, bson.D{{Key: "_id", Value: id}, {Key: "s", Value: value}})
-			}
-			for _, c := range []struct {
-				direction int
-				req       paging.Request
-			}{{-1, paging.Request{Size: 1}}, {1, paging.Request{Size: 1, FromEnd: true}}} {
-				pager := newPager[bson.M](t, coll, bson.D{{Key: "s", Value: c.direction}}, opts)
-				var last error
-				for _, last = range pager.Pages(context.Background(), nil, c.req) {
-				}
-				if !errors.Is(last, paging.ErrUnsortable) {
-					t.Errorf("%v, %+v: %v", values, c, last)
-				}
-			}
-		}
-		coll := db.Collection("first")
-		insert(t, coll, bson.D{{Key: "_id", Value: 1}, {Key: "s", Value: bson.MinKey{}}}, bson.D{{Key: "_id", Value: 2}, {Key: "s", Value: bson.A{}}},
-			bson.D{{Key: "_id", Value: 3}, {Key: "s", Value: 1}})
-		var last error
-		for _, last = range newPager[bson.M](t, coll, byS, opts).Pages(context.Background(), nil, paging.Request{Size: 1}) {
-		}
-		if !errors.Is(last, paging.ErrUnsortable) {
-			t.Errorf("upwards: %v", last)
-		}
-	})
 }
 
 // A document that took the place of another, with an _id that is equal but for
@@ -398,7 +356,7 @@ func TestEqualIDs(t *testing.T) {
 		for i, c := range [][3]any{ // an _id, its equal, the next one
 			{int32(1), 1.0, int32(2)}, {int64(1), int32(1), int32(2)}, {0.0, math.Copysign(0, -1), 2}, {1, decimal("1.00"), 2}, {decimal("1.0"), decimal("1.00"), 2},
 			{bson.D{{Key: "a", Value: 1}}, bson.D{{Key: "a", Value: 1.0}}, bson.D{{Key: "a", Value: 2}}},
-			{int32(1), nil, int32(2)}, {1.5, nil, int32(2)}, {"a", nil, "b"},
+			{int32(1), nil, int32(2)}, {"a", nil, "b"},
 		} {
 			coll := db.Collection(fmt.Sprint("c", i))
 			for _, sort := range []bson.D{nil, byS} {
@@ -420,7 +378,7 @@ func TestEqualIDs(t *testing.T) {
 						t.Errorf("%v: %v, prev %v", c, page.Items, page.HasPrev)
 					}
 				})
-				if opts == nil && c[1] == nil && len(finds) != 2 {
+				if opts == nil && sort != nil && c[1] == nil && len(finds) != 2 {
 					t.Errorf("%v is gone: %v", c[0], finds.Names())
 				}
 			}
@@ -453,8 +411,8 @@ func TestCollation(t *testing.T) {
 			docs = append(docs, bson.D{{Key: "_id", Value: (i * 7) % 40}, {Key: "name", Value: names[i%len(names)]}})
 		}
 		insert(t, coll, docs...)
-		for _, strategy := range []paging.Strategy{paging.Merged, paging.Sequential} {
-			pager := newPager[bson.Raw](t, coll, byName, &paging.Options{Find: find, Strategy: strategy})
+		for _, sequential := range []bool{false, true} {
+			pager := newPager[bson.Raw](t, coll, byName, &paging.Options{Find: find, Sequential: sequential})
 			if err := pager.EnsureIndexes(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -464,7 +422,7 @@ func TestCollation(t *testing.T) {
 			if err := cursor.All(ctx, &all); err != nil {
 				t.Fatal(err)
 			}
-			for size := 1; size <= 11; size++ {
+			for _, size := range []int{1, 3, 11} {
 				walk(t, pager, nil, size, false, ids(all))
 				walk(t, pager, nil, size, true, ids(all))
 				walk(t, pager, mongo.Pipeline{}, size, false, ids(all))
@@ -475,7 +433,7 @@ func TestCollation(t *testing.T) {
 		coll := db.Collection("texts")
 		insert(t, coll, bson.D{{Key: "_id", Value: "x"}}, bson.D{{Key: "_id", Value: "y"}})
 		refusing := newPager[bson.M](t, coll, byName, &paging.Options{Find: find})
-		if _, err := refusing.Page(ctx, nil, paging.Request{}); !errors.Is(err, paging.ErrCollatedID) || !strings.Contains(err.Error(), "DistinctIDs") {
+		if _, err := refusing.Page(ctx, nil, paging.Request{}); !errors.Is(err, paging.ErrUnsortable) || !strings.Contains(err.Error(), "DistinctIDs") {
 			t.Errorf("text ids under a collation: %v", err)
 		}
 		vouched := newPager[bson.Raw](t, coll, byName, &paging.Options{Find: find, DistinctIDs: true})
@@ -564,13 +522,13 @@ func TestIndexesAndShardKey(t *testing.T) {
 		coll := db.Collection(fmt.Sprint("c", i))
 		pager := newPager[bson.M](t, coll, c.sort, c.opts)
 		got := ""
-		for _, model := range pager.Indexes() {
+		for _, model := range pager.Indexes()[coll.Name()] {
 			got = string(must[[]byte](t)(bson.MarshalExtJSON(model.Keys, false, false)))
 		}
 		if got != c.index {
 			t.Errorf("index %s, want %s", got, c.index)
 		}
-		if got := string(must[[]byte](t)(bson.MarshalExtJSON(pager.ShardKey(), false, false))); got != c.shard {
+		if got := string(must[[]byte](t)(bson.MarshalExtJSON(pager.ShardKey()[coll.Name()], false, false))); got != c.shard {
 			t.Errorf("shard key %s, want %s", got, c.shard)
 		}
 		created := mongotest.Record(t, db, func() {
@@ -594,7 +552,7 @@ func TestIndexesAndShardKey(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := newPager[bson.M](t, coll, byS, nil).EnsureIndexes(ctx); !errors.Is(err, paging.ErrIndexConflict) {
+	if err := newPager[bson.M](t, coll, byS, nil).EnsureIndexes(ctx); !errors.Is(err, mongopatterns.ErrIndexConflict) {
 		t.Errorf("conflict: %v", err)
 	}
 }
@@ -621,7 +579,7 @@ func TestAll(t *testing.T) {
 		slices.Reverse(backward)
 		token := must[string](t)(pager.Token(nil, rows(10)[9]))
 		overPipeline := mongo.Pipeline{{{Key: "$match", Value: bson.D{}}}}
-		for size := range 30 {
+		for _, size := range []int{0, 1, 4, 25, 30} {
 			for _, c := range []struct {
 				over any
 				req  paging.Request
@@ -641,7 +599,7 @@ func TestAll(t *testing.T) {
 		for range pager.All(ctx, nil, paging.Request{Size: 3}) {
 			break
 		}
-		for _, bad := range []paging.Request{{Size: -1}, {Count: paging.CountExact}, {After: "x"}} {
+		for _, bad := range []paging.Request{{Size: -1}, {Count: paging.CountExact}, {Number: 1}, {After: "x"}} {
 			errs := 0
 			for _, err := range pager.All(ctx, nil, bad) {
 				if err == nil {
@@ -867,5 +825,113 @@ func TestInATransaction(t *testing.T) {
 	page := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{}))
 	if len(page.Items) != 5 {
 		t.Errorf("outside: %d", len(page.Items))
+	}
+}
+
+// A filter has to fix the fields of Equality, and may do so in several ways.
+func TestEqualityIsChecked(t *testing.T) {
+	coll := mongotest.Database(t).Collection("rows")
+	insert(t, coll, bson.D{{Key: "_id", Value: 1}, {Key: "x", Value: "a"}, {Key: "s", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "x", Value: "b"}, {Key: "s", Value: 2}})
+	pager := newPager[row](t, coll, byS, &paging.Options{Equality: []string{"x"}})
+	d := func(key string, value any) bson.D { return bson.D{{Key: key, Value: value}} }
+	and := func(filters ...any) bson.D { return d("$and", append(bson.A{}, filters...)) }
+	for _, over := range []any{
+		nil, d("y", 1), d("x", d("$gt", "a")), d("x", d("$ne", "a")), d("x", bson.Regex{Pattern: "^a"}), d("x", d("$in", bson.A{"a", bson.Regex{Pattern: "^b"}})),
+		d("x", d("$nin", bson.A{"a"})), d("$or", bson.A{d("x", "a"), d("x", "b")}), and(d("x", d("$gte", "a"))), mongo.Pipeline{d("$match", d("y", 1))},
+	} {
+		if _, err := pager.Page(t.Context(), over, paging.Request{}); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), `Options.Equality: the filter does not fix "x"`) {
+			t.Errorf("%v: %v", over, err)
+		}
+	}
+	for _, c := range []struct {
+		over any
+		want []int
+	}{
+		{d("x", "a"), []int{1}}, {d("x", d("$eq", "a")), []int{1}}, {bson.M{"x": "b"}, []int{2}}, {and(d("x", "a"), d("s", 1)), []int{1}},
+		{d("x", d("$in", bson.A{"a", "b", "c"})), []int{1, 2}}, {d("x", d("$in", bson.A{})), []int{}}, {and(and(d("x", d("$in", bson.A{"a", "b"})))), []int{1, 2}},
+		{and(d("x", d("$in", bson.A{"a", "b"})), d("x", d("$ne", "b"))), []int{1}}, {d("x", bson.D{{Key: "$in", Value: bson.A{"a", "b"}}, {Key: "$ne", Value: "a"}}), []int{2}},
+		{and(d("x", "a"), d("x", d("$in", bson.A{"a", "b"}))), []int{1}}, {d("x", nil), []int{}},
+		{mongo.Pipeline{d("$match", d("s", 2)), d("$match", d("x", d("$in", bson.A{"a", "b"})))}, []int{2}}, {mongo.Pipeline{d("$sort", d("s", 1))}, []int{1, 2}},
+	} {
+		got := []int{}
+		for page, err := range pager.Pages(t.Context(), c.over, paging.Request{Size: 1}) {
+			if err != nil {
+				t.Fatal(c.over, err)
+			}
+			got = append(got, rowIDs(page.Items)...)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%v: %s", c.over, diff)
+		}
+	}
+}
+
+// What cannot stand inside $or stands beside it.
+func TestTextAndNear(t *testing.T) {
+	ctx := context.Background()
+	coll := mongotest.Database(t).Collection("rows")
+	for i := range 9 {
+		insert(t, coll, bson.D{{Key: "_id", Value: i}, {Key: "s", Value: i / 3}, {Key: "title", Value: "a whale"}, {Key: "at", Value: bson.A{i, 0}}})
+	}
+	for _, keys := range []bson.D{{{Key: "title", Value: "text"}}, {{Key: "at", Value: "2d"}}} {
+		if _, err := coll.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := bson.D{{Key: "$text", Value: bson.D{{Key: "$search", Value: "whale"}}}}
+	near := bson.D{{Key: "at", Value: bson.D{{Key: "$near", Value: bson.A{4, 0}}, {Key: "$maxDistance", Value: 10}}}}
+	for _, over := range []any{text, bson.D{{Key: "$and", Value: bson.A{text}}}, mongo.Pipeline{{{Key: "$match", Value: text}}}, near} {
+		for _, opts := range []*paging.Options{nil, {Sequential: true}, {Equality: []string{"x"}}} {
+			pager := newPager[bson.Raw](t, coll, byS, opts)
+			var want []string
+			for i := range 9 {
+				want = append(want, fmt.Sprintf(`{"$numberInt":"%d"}`, i))
+			}
+			walk(t, pager, over, 2, false, want)
+			walk(t, pager, over, 4, true, want)
+		}
+	}
+}
+
+// Two pagers of one sort and different collations have an index each.
+func TestTwoCollations(t *testing.T) {
+	coll := mongotest.Database(t).Collection("rows")
+	names := map[string]bool{}
+	for _, collation := range []*options.Collation{nil, {Locale: "en"}, {Locale: "en", Strength: 2}, {Locale: "en", NumericOrdering: true}, {Locale: "sv"}} {
+		find := options.Find()
+		if collation != nil {
+			find.SetCollation(collation)
+		}
+		pager := newPager[row](t, coll, byS, &paging.Options{Find: find})
+		for range 2 {
+			ensure(t, pager)
+		}
+	}
+	for _, index := range must[[]mongo.IndexSpecification](t)(coll.Indexes().ListSpecifications(t.Context())) {
+		names[index.Name] = true
+	}
+	if len(names) != 6 || !names["s_1__id_1_en_strength_2"] || !names["s_1__id_1"] {
+		t.Errorf("%v", names)
+	}
+}
+
+// The options of the client's BSON count where the package encodes.
+func TestBSONOptions(t *testing.T) {
+	bsonOptions := &options.BSONOptions{UseJSONStructTags: true, NilSliceAsEmpty: true}
+	coll := mongotest.Database(t, options.Client().SetBSONOptions(bsonOptions)).Collection("rows")
+	type jsonRow struct {
+		ID   int      `json:"_id"`
+		S    int      `json:"s"`
+		Tags []string `json:"tags"`
+	}
+	type filter struct {
+		Tags []string `json:"tags"`
+	}
+	insert(t, coll, jsonRow{ID: 1, S: 1}, jsonRow{ID: 2, S: 2}, jsonRow{ID: 3, S: 3, Tags: []string{"x"}})
+	pager := newPager[jsonRow](t, coll, byS, &paging.Options{BSON: bsonOptions, Equality: []string{"tags"}})
+	token := must[string](t)(pager.Token(filter{}, jsonRow{ID: 1, S: 1}))
+	page := must[*paging.Page[jsonRow]](t)(pager.Page(t.Context(), filter{}, paging.Request{After: token}))
+	if len(page.Items) != 1 || page.Items[0].ID != 2 || !page.HasPrev {
+		t.Errorf("%+v", page)
 	}
 }

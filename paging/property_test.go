@@ -2,10 +2,10 @@ package paging_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 )
@@ -29,21 +30,21 @@ func decimal(s string) bson.Decimal128 {
 	return d
 }
 
-// sortable has values of the kinds that sort, among them equal ones of different
-// types. What is sent for the others is checked against a model in TestBeyond.
+// sortable has values of every kind that can be sorted, among them equal ones of
+// different types.
 var sortable = []any{
 	missing{}, nil, bson.MinKey{}, bson.MaxKey{},
 	math.NaN(), decimal("NaN"), math.Inf(-1), decimal("-Infinity"), math.Inf(1), decimal("Infinity"),
 	int32(5), int64(5), 5.0, decimal("5"), decimal("5.00"), 0.0, math.Copysign(0, -1), int32(-3), 2.5, decimal("2.5"),
-	int64(1)<<53 + 1, float64(1 << 53), int64(math.MinInt64), int64(math.MaxInt64), math.SmallestNonzeroFloat64,
-	"", "a", "A", "b", "ä", "$gt", "a.b", "\x00",
+	0.1, decimal("0.1"), int64(1)<<53 + 1, float64(1 << 53), int64(math.MinInt64), int64(math.MaxInt64), math.SmallestNonzeroFloat64,
+	"", "a", "A", "b", "ä", "$gt", "a.b", "\x00", bson.Symbol("a"),
 	bson.D{}, bson.D{{Key: "$gt", Value: 1}}, bson.D{{Key: "a", Value: int32(1)}}, bson.D{{Key: "a", Value: "x"}},
 	bson.Binary{Data: []byte{}}, bson.Binary{Data: []byte{1}}, bson.Binary{Subtype: 4, Data: []byte("0123456789abcdef")},
 	bson.ObjectID{}, bson.ObjectID{1}, bson.ObjectID{255},
 	false, true,
 	bson.DateTime(-1), bson.DateTime(0), bson.DateTime(1 << 40),
 	bson.Timestamp{T: 1}, bson.Timestamp{T: 1, I: 2}, bson.Timestamp{T: math.MaxUint32},
-	bson.JavaScript("f()"),
+	bson.JavaScript("f()"), bson.CodeWithScope{Code: "f()", Scope: bson.D{}}, bson.DBPointer{DB: "x.y"},
 }
 
 var identifiers = []func(i int) any{
@@ -56,103 +57,19 @@ var identifiers = []func(i int) any{
 	func(i int) any { return bson.DateTime(i) },
 	func(i int) any { return bson.D{{Key: "k", Value: int32(i)}} },
 	func(i int) any { return bson.Binary{Subtype: 4, Data: []byte(fmt.Sprintf("%016d", i))} },
+	func(i int) any { return []any{nil, math.NaN(), bson.MinKey{}, bson.MaxKey{}, int32(i)}[min(i, 4)] },
 }
 
-// randomList is a collection with a filter and a sort.
-type randomList struct {
-	coll   *mongo.Collection
-	filter bson.D
-	sort   bson.D
-	opts   *paging.Options
+// list is a collection that is paged over with a filter and a sort.
+type list struct {
+	coll *mongo.Collection
+	over any
+	sort bson.D
+	opts *paging.Options
 }
 
-func newRandomList(t testing.TB, db *mongo.Database, rng *rand.Rand, n int) randomList {
-	t.Helper()
-	ctx := context.Background()
-	coll := db.Collection(fmt.Sprintf("list%d", rng.Uint64()))
-
-	// Few distinct values give many ties.
-	pool := make([]any, 1+rng.IntN(8))
-	for i := range pool {
-		pool[i] = sortable[rng.IntN(len(sortable))]
-	}
-	kinds := 1 + rng.IntN(len(identifiers))
-	var uniform []string
-	if rng.IntN(3) == 0 { // all of one kind, or null, or missing
-		first := reflect.TypeOf(pool[0])
-		for i := range pool {
-			for reflect.TypeOf(pool[i]) != first && pool[i] != nil && pool[i] != (missing{}) {
-				pool[i] = sortable[rng.IntN(len(sortable))]
-			}
-		}
-		kinds = 1
-		uniform = []string{"a", "b", "n.c", "_id"}
-		if pool[0] == (bson.MinKey{}) || pool[0] == (bson.MaxKey{}) || pool[0] == nil || pool[0] == (missing{}) {
-			uniform = nil
-		}
-	}
-	docs := make([]bson.D, n)
-	for i := range docs {
-		doc := bson.D{{Key: "_id", Value: identifiers[rng.IntN(kinds)](i)}, {Key: "flag", Value: rng.IntN(3) > 0}}
-		for _, field := range []string{"a", "b", "n"} {
-			value := pool[rng.IntN(len(pool))]
-			if field == "n" && rng.IntN(4) > 0 {
-				inner := bson.D{{Key: "z", Value: 1}}
-				if value != (missing{}) {
-					inner = append(inner, bson.E{Key: "c", Value: value})
-				}
-				value = inner
-			}
-			if value != (missing{}) {
-				doc = append(doc, bson.E{Key: field, Value: value})
-			}
-		}
-		docs[i] = doc
-	}
-	if n > 0 {
-		insert(t, coll, docs...)
-	}
-
-	list := randomList{coll: coll}
-	fields := []string{"a", "b", "n.c", "_id", "n"}
-	rng.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
-	for _, field := range fields[:rng.IntN(4)] {
-		list.sort = append(list.sort, bson.E{Key: field, Value: 1 - 2*rng.IntN(2)})
-	}
-	switch rng.IntN(4) {
-	case 0:
-	case 1:
-		list.filter = bson.D{{Key: "flag", Value: true}}
-	case 2:
-		list.filter = bson.D{{Key: "$or", Value: bson.A{
-			bson.D{{Key: "flag", Value: false}}, bson.D{{Key: "a", Value: bson.D{{Key: "$exists", Value: true}}}},
-		}}}
-	case 3:
-		list.filter = bson.D{{Key: "b", Value: bson.D{{Key: "$ne", Value: pool[0]}}}, {Key: "flag", Value: true}}
-		if pool[0] == (missing{}) {
-			list.filter = bson.D{{Key: "b", Value: bson.D{{Key: "$exists", Value: true}}}}
-		}
-	}
-	list.opts = &paging.Options{Strategy: paging.Strategy(rng.IntN(2))}
-	for _, path := range uniform {
-		if path == "_id" || slices.ContainsFunc(list.sort, func(e bson.E) bool { return e.Key == path }) {
-			list.opts.Uniform = append(list.opts.Uniform, path)
-		}
-	}
-	if rng.IntN(3) == 0 {
-		if !slices.ContainsFunc(list.sort, func(e bson.E) bool { return e.Key == "flag" }) && rng.IntN(2) == 0 {
-			list.opts.Equality = []string{"flag"}
-		}
-		pager := newPager[bson.Raw](t, coll, list.sort, list.opts)
-		if err := pager.EnsureIndexes(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return list
-}
-
-// order is the server's own.
-func (l randomList) order(t testing.TB) []string {
+// want is the server's own order, without any index.
+func (l list) want(t testing.TB) []string {
 	t.Helper()
 	sort := slices.Clone(l.sort)
 	if !slices.ContainsFunc(sort, func(e bson.E) bool { return e.Key == "_id" }) {
@@ -162,11 +79,15 @@ func (l randomList) order(t testing.TB) []string {
 		}
 		sort = append(sort, bson.E{Key: "_id", Value: direction})
 	}
-	filter := l.filter
+	filter := l.over
 	if filter == nil {
 		filter = bson.D{}
 	}
-	cursor := must[*mongo.Cursor](t)(l.coll.Find(context.Background(), filter, options.Find().SetSort(sort)))
+	opts := options.Find().SetSort(sort).SetHint(bson.D{{Key: "$natural", Value: 1}})
+	if l.opts != nil && l.opts.Find != nil {
+		opts.Opts = append(slices.Clone(l.opts.Find.Opts), opts.Opts...)
+	}
+	cursor := must[*mongo.Cursor](t)(l.coll.Find(context.Background(), filter, opts))
 	var docs []bson.Raw
 	if err := cursor.All(context.Background(), &docs); err != nil {
 		t.Fatal(err)
@@ -174,12 +95,58 @@ func (l randomList) order(t testing.TB) []string {
 	return ids(docs)
 }
 
+// check walks the list in pages of every size from both ends, by tokens and by
+// numbers, and in batches.
+func (l list) check(t testing.TB, sizes ...int) {
+	t.Helper()
+	pager := newPager[bson.Raw](t, l.coll, l.sort, l.opts)
+	want := l.want(t)
+	defer func() {
+		if t.Failed() {
+			t.Logf("sort %v, over %v, options %+v", l.sort, l.over, l.opts)
+		}
+	}()
+	for _, size := range sizes {
+		walk(t, pager, l.over, size, false, want)
+		walk(t, pager, l.over, size, true, want)
+	}
+	size := sizes[len(sizes)/2]
+	for _, fromEnd := range []bool{false, true} {
+		var got []bson.Raw
+		for doc, err := range pager.All(t.Context(), l.over, paging.Request{Size: size, FromEnd: fromEnd}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, doc)
+		}
+		if fromEnd {
+			slices.Reverse(got)
+		}
+		if diff := cmp.Diff(want, ids(got)); diff != "" && len(want) > 0 {
+			t.Fatalf("All, from the end %v: (-server +all)\n%s", fromEnd, diff)
+		}
+	}
+	from := ""
+	for number := int64(1); (number-1)*int64(size) < int64(len(want)); number += 2 {
+		start := (int(number) - 1) * size
+		for _, req := range []paging.Request{{Number: number, Size: size}, {Number: number, From: from}} {
+			if number == 1 && req.Size == 0 {
+				continue
+			}
+			page := must[*paging.Page[bson.Raw]](t)(pager.Page(t.Context(), l.over, req))
+			if diff := cmp.Diff(want[start:min(len(want), start+size)], ids(page.Items)); diff != "" {
+				t.Fatalf("page %d of %d, from %q: (-server +page)\n%s", number, size, req.From, diff)
+			}
+			from = page.Position
+		}
+	}
+}
+
 // walk goes through the pages from one end and checks them on the way.
 func walk(t testing.TB, pager *paging.Pager[bson.Raw], over any, size int, backward bool, want []string) {
 	t.Helper()
 	var got []string
-	req := paging.Request{Size: size, FromEnd: backward}
-	for {
+	for req := (paging.Request{Size: size, FromEnd: backward}); ; {
 		page := must[*paging.Page[bson.Raw]](t)(pager.Page(context.Background(), over, req))
 		part := ids(page.Items)
 		before, after := len(got), len(want)-len(got)-len(part)
@@ -190,8 +157,8 @@ func walk(t testing.TB, pager *paging.Pager[bson.Raw], over any, size int, backw
 			got = append(got, part...)
 		}
 		if page.HasPrev != (before > 0) || page.HasNext != (after > 0) {
-			t.Fatalf("size %d, backward %v: flags %v %v with %d before and %d after",
-				size, backward, page.HasPrev, page.HasNext, before, after)
+			t.Fatalf("size %d, backward %v: flags %v %v with %d before and %d after\n(-server +pages) %s",
+				size, backward, page.HasPrev, page.HasNext, before, after, cmp.Diff(want, got))
 		}
 		if (page.Prev != "") != page.HasPrev || (page.Next != "") != page.HasNext {
 			t.Fatalf("tokens %q %q against flags %v %v", page.Prev, page.Next, page.HasPrev, page.HasNext)
@@ -209,43 +176,169 @@ func walk(t testing.TB, pager *paging.Pager[bson.Raw], over any, size int, backw
 	}
 }
 
+func with(doc bson.D, field string, value any) bson.D {
+	if value == (missing{}) {
+		return doc
+	}
+	return append(doc, bson.E{Key: field, Value: value})
+}
+
+// Random lists of values of all kinds, mostly under the pager's own index.
 func TestPagesAreTheServersOrder(t *testing.T) {
 	db := mongotest.Database(t)
-	walks := 0
-	const lists, shards = 300, 2
-	for shard := range shards {
-		t.Run(fmt.Sprint(shard), func(t *testing.T) {
-			for i := range lists / shards {
-				seed := uint64(shard<<32 | i)
-				rng := rand.New(rand.NewPCG(seed, 7))
-				list := newRandomList(t, db, rng, rng.IntN(40))
-				describe := func() string {
-					return fmt.Sprintf("seed %d: sort %v filter %v options %+v", seed, list.sort, list.filter, *list.opts)
-				}
-				pager := newPager[bson.Raw](t, list.coll, list.sort, list.opts)
-				want := list.order(t)
-				var over any = list.filter
-				switch {
-				case list.filter == nil:
-					over = nil
-				case rng.IntN(4) == 0:
-					over = mongo.Pipeline{{{Key: "$match", Value: list.filter}}}
-				}
-				failed := true
-				defer func() {
-					if failed {
-						t.Log(describe())
-					}
-				}()
-				for size := 1; size <= 11; size++ {
-					walk(t, pager, over, size, false, want)
-					walk(t, pager, over, size, true, want)
-					walks += 2
-				}
-				failed = false
-				list.coll.Drop(context.Background())
+	for seed := range 45 {
+		rng := rand.New(rand.NewPCG(uint64(seed), 7))
+		l := list{coll: db.Collection(fmt.Sprint("list", seed))}
+		// Few distinct values give many ties; null and missing are in half of the lists.
+		pool := make([]any, 1+rng.IntN(6))
+		for i := range pool {
+			pool[i] = sortable[rng.IntN(len(sortable))]
+		}
+		if rng.IntN(2) == 0 {
+			pool = append(pool, nil, missing{})
+		}
+		kinds := rng.Perm(len(identifiers))[:1+rng.IntN(3)]
+		var docs []bson.D
+		for i := range rng.IntN(30) {
+			doc := bson.D{{Key: "_id", Value: identifiers[kinds[rng.IntN(len(kinds))]](i)}, {Key: "x", Value: rng.IntN(3)}, {Key: "flag", Value: rng.IntN(3) > 0}}
+			if _, isNull := doc[0].Value.(bson.MinKey); isNull && rng.IntN(2) == 0 {
+				continue
 			}
-		})
+			for _, field := range []string{"a", "b"} {
+				doc = with(doc, field, pool[rng.IntN(len(pool))])
+			}
+			doc = with(doc, "n", with(bson.D{{Key: "z", Value: 1}}, "c", pool[rng.IntN(len(pool))]))
+			docs = append(docs, doc)
+		}
+		if len(docs) > 0 {
+			_, _ = l.coll.InsertMany(t.Context(), docs, options.InsertMany().SetOrdered(false)) // ids may repeat
+		}
+		fields := []string{"a", "b", "n.c", "n", "_id"}
+		rng.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
+		for _, field := range fields[:rng.IntN(4)] {
+			l.sort = append(l.sort, bson.E{Key: field, Value: 1 - 2*rng.IntN(2)})
+		}
+		in := bson.D{{Key: "x", Value: bson.D{{Key: "$in", Value: bson.A{0, 2.0, 2, "x"}}}}}
+		flag := bson.D{{Key: "flag", Value: true}}
+		l.opts = &paging.Options{Sequential: rng.IntN(4) == 0, Group: 4}
+		switch rng.IntN(5) {
+		case 1:
+			l.over = flag
+		case 2:
+			l.over = bson.D{{Key: "$or", Value: bson.A{flag, bson.D{{Key: "a", Value: bson.D{{Key: "$exists", Value: true}}}}}}}
+		case 3:
+			l.over, l.opts.Equality = append(slices.Clone(in), flag...), []string{"x"}
+		case 4:
+			l.over, l.opts.Equality = bson.D{{Key: "$and", Value: bson.A{in, flag}}}, []string{"x"}
+		}
+		if rng.IntN(4) > 0 {
+			ensure(t, newPager[bson.Raw](t, l.coll, l.sort, l.opts))
+		}
+		l.check(t, 1, 2, 5)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
 	}
-	t.Logf("%d walks", walks)
+}
+
+func ensure[T any](t testing.TB, pager *paging.Pager[T]) {
+	t.Helper()
+	if err := pager.EnsureIndexes(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The server's merge of sorted ranges takes null and missing for different.
+func TestNullAndMissing(t *testing.T) {
+	db := mongotest.Database(t)
+	var docs []bson.D
+	for i := range 12 {
+		doc := bson.D{{Key: "_id", Value: i}, {Key: "b", Value: i / 3}, {Key: "x", Value: []string{"p", "q"}[i/2%2]}, {Key: "tags", Value: bson.A{"p", []string{"q", "r"}[i%2]}}}
+		doc = with(doc, "a", []any{nil, missing{}, nil, missing{}, 1}[i%5])
+		docs = append(docs, with(doc, "c", []any{missing{}, nil, 7}[i%3]))
+	}
+	in := func(field string) bson.D {
+		return bson.D{{Key: field, Value: bson.D{{Key: "$in", Value: bson.A{"p", "q"}}}}}
+	}
+	en := options.Find().SetCollation(&options.Collation{Locale: "en", Strength: 2})
+	for i, l := range []list{
+		{sort: bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}},
+		{sort: bson.D{{Key: "a", Value: -1}, {Key: "c", Value: 1}}},
+		{sort: bson.D{{Key: "a", Value: 1}}, over: in("x"), opts: &paging.Options{Equality: []string{"x"}}},
+		{sort: bson.D{{Key: "c", Value: -1}, {Key: "a", Value: 1}}, over: bson.D{{Key: "$and", Value: bson.A{in("x"), bson.D{{Key: "b", Value: bson.D{{Key: "$gte", Value: 0}}}}}}},
+			opts: &paging.Options{Equality: []string{"x"}}},
+		{sort: bson.D{{Key: "a", Value: 1}}, over: in("tags"), opts: &paging.Options{Equality: []string{"tags"}}},
+		{sort: bson.D{{Key: "a", Value: -1}}, over: in("x"), opts: &paging.Options{Equality: []string{"x"}, Find: en}},
+		{sort: bson.D{{Key: "a", Value: 1}, {Key: "c", Value: -1}}, over: append(in("x"), bson.E{Key: "b", Value: bson.D{{Key: "$gte", Value: 0}}}),
+			opts: &paging.Options{Equality: []string{"x"}, Sequential: true}},
+	} {
+		l.coll = db.Collection(fmt.Sprint("list", i))
+		insert(t, l.coll, docs...)
+		ensure(t, newPager[bson.Raw](t, l.coll, l.sort, l.opts))
+		if l.check(t, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11); i != 2 {
+			continue
+		}
+		err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+			page, err := newPager[bson.Raw](t, l.coll, l.sort, l.opts).Page(ctx, l.over, paging.Request{})
+			if err == nil && !slices.Equal(ids(page.Items), l.want(t)) {
+				t.Errorf("in a transaction: %v", ids(page.Items))
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Every kind of value, and of _id, from each to the next.
+func TestEveryKindOfValue(t *testing.T) {
+	db := mongotest.Database(t)
+	values, byID := db.Collection("values"), db.Collection("ids")
+	for i, value := range sortable {
+		insert(t, values, with(bson.D{{Key: "_id", Value: i}}, "s", value))
+		_, _ = byID.InsertOne(t.Context(), with(bson.D{}, "_id", value)) // some are equal, or no _id
+	}
+	for _, l := range []list{
+		{coll: values, sort: bson.D{{Key: "s", Value: 1}}}, {coll: values, sort: bson.D{{Key: "s", Value: -1}}},
+		{coll: byID}, {coll: byID, sort: bson.D{{Key: "x", Value: 1}, {Key: "_id", Value: -1}}},
+	} {
+		for _, sequential := range []bool{false, true} {
+			l.opts = &paging.Options{Sequential: sequential}
+			ensure(t, newPager[bson.Raw](t, l.coll, l.sort, l.opts))
+			l.check(t, 1, 3)
+		}
+	}
+}
+
+// What has no place in the order is met, and not passed over, in both directions.
+func TestUnsortableValuesAreMet(t *testing.T) {
+	db := mongotest.Database(t)
+	around := []any{nil, 1, 5, "a", "b", bson.D{}, bson.Binary{Data: []byte{1}}, bson.ObjectID{1}, true, bson.DateTime(5), bson.MinKey{}, bson.MaxKey{}}
+	for i, bad := range []any{
+		bson.A{}, bson.A{3}, bson.A{1, 9}, bson.A{bson.A{1, 2}}, bson.A{bson.A{}}, bson.A{nil}, bson.A{"x", true}, bson.Undefined{}, bson.Regex{Pattern: "x"},
+	} {
+		coll := db.Collection(fmt.Sprint("list", i))
+		docs := []bson.D{{{Key: "_id", Value: -1}, {Key: "s", Value: bad}}}
+		for j, value := range around {
+			docs = append(docs, bson.D{{Key: "_id", Value: j}, {Key: "s", Value: value}})
+		}
+		insert(t, coll, docs...)
+		for _, opts := range []*paging.Options{{}, {Sequential: true}} {
+			for _, direction := range []int{1, -1} {
+				pager := newPager[bson.Raw](t, coll, bson.D{{Key: "s", Value: direction}}, opts)
+				if i%2 == 0 {
+					ensure(t, pager)
+				}
+				for _, req := range []paging.Request{{Size: 1}, {Size: 3}, {Size: 1, FromEnd: true}} {
+					var err error
+					for _, err = range pager.Pages(t.Context(), nil, req) {
+					}
+					if !errors.Is(err, paging.ErrUnsortable) {
+						t.Errorf("%v, direction %d, %+v, %+v: %v", bad, direction, req, opts, err)
+					}
+				}
+			}
+		}
+	}
 }

@@ -41,7 +41,7 @@ func benchData(b *testing.B) (*mongo.Database, *subset.Subset[int, bson.D]) {
 					return
 				}
 			}
-		}, nil)
+		})
 		must(b, err)
 	}
 	return db, s
@@ -119,7 +119,7 @@ func BenchmarkAddMany(b *testing.B) {
 					return
 				}
 			}
-		}, nil)
+		})
 		must(b, err)
 		many += time.Since(start)
 		start = time.Now()
@@ -130,32 +130,4 @@ func BenchmarkAddMany(b *testing.B) {
 		single += time.Since(start)
 	}
 	b.ReportMetric(float64(single)/float64(many), "one-by-one/many")
-}
-
-// BenchmarkMovieList reads a list of 100 films: the hot side of a split, and whole
-// documents with a projection.
-func BenchmarkMovieList(b *testing.B) {
-	db := mongotest.Database(b)
-	s := newSplit[int, bson.D, bson.D](b, db, &subset.SplitOptions{ColdFields: []string{"plot", "fullplot"}})
-	for i := range 100 {
-		film := d("_id", i, "title", "t", "year", 1896, "plot", filler, "fullplot", strings.Repeat(filler, 10))
-		insert(b, db.Collection("whole"), film)
-		insert(b, db.Collection("movies"), film)
-	}
-	_, err := s.Adopt(b.Context(), nil)
-	must(b, err)
-	var split, whole time.Duration
-	read := func(coll string, projection bson.D) time.Duration {
-		start := time.Now()
-		cursor, err := db.Collection(coll).Find(b.Context(), d(), options.Find().SetSort(d("_id", 1)).SetProjection(projection))
-		must(b, err)
-		var docs []bson.Raw
-		must(b, cursor.All(b.Context(), &docs))
-		return time.Since(start)
-	}
-	for b.Loop() {
-		split += read("movies", d())
-		whole += read("whole", d("title", 1, "year", 1))
-	}
-	b.ReportMetric(float64(whole)/float64(split), "whole/split")
 }

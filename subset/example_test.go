@@ -105,119 +105,6 @@ func Example() {
 	// all: Kristina 5
 }
 
-type Movie struct {
-	ID    int    `bson:"_id"`
-	Title string `bson:"title"`
-	Year  int    `bson:"year"`
-}
-
-type Details struct {
-	Plot string `bson:"plot"`
-	IMDB struct {
-		Rating float64 `bson:"rating"`
-		Votes  int     `bson:"votes"`
-	} `bson:"imdb"`
-}
-
-func ExampleNewSplit() {
-	ctx := context.Background()
-	db := mongotest.ExampleDatabase()
-	movies, err := subset.NewSplit[int, Movie, Details](db.Collection("movies"), db.Collection("movie_details"),
-		&subset.SplitOptions{IDField: "movie_id"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := movies.EnsureIndexes(ctx); err != nil {
-		log.Fatal(err)
-	}
-	details := Details{Plot: "A train arrives."}
-	details.IMDB.Rating, details.IMDB.Votes = 7.3, 5043
-	if err := movies.Insert(ctx, 1, Movie{1, "The Arrival of a Train", 1896}, details); err != nil {
-		log.Fatal(err)
-	}
-	votes := bson.D{{Key: "$inc", Value: bson.D{{Key: "imdb.votes", Value: 1}}}}
-	if err := movies.Update(ctx, 1, nil, votes); err != nil {
-		log.Fatal(err)
-	}
-	movie, err := movies.GetHot(ctx, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(movie.Title, movie.Year)
-	movie, details, err = movies.Get(ctx, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(movie.ID, details.Plot, details.IMDB.Votes)
-	// Output:
-	// The Arrival of a Train 1896
-	// 1 A train arrives. 5044
-}
-
-// A collection whose documents have grown too large for its lists.
-func ExampleSplit_Adopt() {
-	ctx := context.Background()
-	db := mongotest.ExampleDatabase()
-	coll := db.Collection("movies")
-	if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "title", Value: "The Arrival of a Train"},
-		{Key: "plot", Value: "A train arrives."}, {Key: "fullplot", Value: "A train arrives at a station."}}); err != nil {
-		log.Fatal(err)
-	}
-	movies, err := subset.NewSplit[int, bson.D, bson.D](coll, db.Collection("movie_details"), &subset.SplitOptions{
-		IDField:    "movie_id",
-		ColdFields: []string{"plot", "fullplot"},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := movies.EnsureIndexes(ctx); err != nil {
-		log.Fatal(err)
-	}
-	result, err := movies.Adopt(ctx, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(result.Adopted, "document,", result.Moved, "fields")
-	movie, err := movies.GetHot(ctx, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(movie)
-	// Output:
-	// 1 document, 2 fields
-	// {"_id":{"$numberInt":"1"},"title":"The Arrival of a Train"}
-}
-
-// Whole documents of a list: your own stages, then the join.
-func ExampleSplit_JoinPipeline() {
-	ctx := context.Background()
-	db := mongotest.ExampleDatabase()
-	movies, err := subset.NewSplit[int, Movie, bson.D](db.Collection("movies"), db.Collection("details"), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for i, title := range []string{"The Arrival of a Train", "A Trip to the Moon"} {
-		if err := movies.Insert(ctx, i, Movie{Title: title, Year: 1896 + 6*i}, bson.D{{Key: "plot", Value: "…"}}); err != nil {
-			log.Fatal(err)
-		}
-	}
-	cursor, err := db.Collection("movies").Aggregate(ctx, append(mongo.Pipeline{
-		{{Key: "$match", Value: bson.D{{Key: "year", Value: bson.D{{Key: "$gt", Value: 1900}}}}}},
-	}, movies.JoinPipeline()...))
-	if err != nil {
-		log.Fatal(err)
-	}
-	var whole []struct {
-		Title, Plot string
-	}
-	if err := cursor.All(ctx, &whole); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(whole[0].Title, whole[0].Plot)
-	// Output:
-	// A Trip to the Moon …
-}
-
 // Many items of many parents in few round trips: from a file, say.
 func ExampleSubset_AddMany() {
 	ctx := context.Background()
@@ -244,7 +131,7 @@ func ExampleSubset_AddMany() {
 				return
 			}
 		}
-	}, nil)
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -255,7 +142,7 @@ func ExampleSubset_AddMany() {
 	if err := hosts.FindOne(ctx, bson.D{}).Decode(&host); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(result.Added, host.Count, host.Logs)
+	fmt.Println(result.Done, host.Count, host.Logs)
 	// Output:
 	// 10 10 [{line 7} {line 8} {line 9}]
 }
@@ -279,12 +166,12 @@ func ExampleSubset_Adopt() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(result.Moved, "moved")
+	fmt.Println(result.Done, "product")
 	_, err = reviews.Add(ctx, 1, Review{ID: 1, Rating: 5})
 	fmt.Println(err)
 	// Output:
 	// true
-	// 50 moved
+	// 1 product
 	// <nil>
 }
 
@@ -302,7 +189,7 @@ func ExampleSubset_Repair() {
 		}
 	}
 	large := productReviews(db, 4)
-	for problem, err := range large.Check(ctx) {
+	for problem, err := range large.Check(ctx, nil) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -316,10 +203,47 @@ func ExampleSubset_Repair() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(result.Repaired, "repaired,", len(kept), "kept")
+	fmt.Println(result.Done, "repaired,", len(kept), "kept")
 	// Output:
 	// wrong subset reviews
 	// 1 repaired, 4 kept
+}
+
+// Approved reviews alone are kept and counted; the others wait in the collection.
+func ExampleOptions_filter() {
+	ctx := context.Background()
+	db := mongotest.ExampleDatabase()
+	reviews, err := subset.New[int, bson.D](db.Collection("products"), db.Collection("reviews"), &subset.Options{
+		ArrayField: "reviews",
+		Filter:     bson.D{{Key: "approved", Value: true}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := db.Collection("products").InsertOne(ctx, bson.D{{Key: "_id", Value: 1}}); err != nil {
+		log.Fatal(err)
+	}
+	for id := range 3 {
+		if _, err := reviews.Add(ctx, 1, bson.D{{Key: "_id", Value: id}, {Key: "approved", Value: id == 2}}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	kept, err := reviews.Top(ctx, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(kept), "kept")
+	if err := reviews.Update(ctx, 1, 0, bson.D{{Key: "$set", Value: bson.D{{Key: "approved", Value: true}}}}); err != nil {
+		log.Fatal(err)
+	}
+	kept, err = reviews.Top(ctx, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(kept), "kept")
+	// Output:
+	// 1 kept
+	// 2 kept
 }
 
 // All items a page at a time: ItemsFilter and Order are what the paging package

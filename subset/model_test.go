@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -24,7 +25,7 @@ type model map[int]review
 func (m model) want(parent, n int) (best []int, count, sum int) {
 	var all []review
 	for _, r := range m {
-		if r.Product == parent {
+		if r.Product == parent && r.Author != "hidden" {
 			all = append(all, r)
 			sum += r.Rating
 		}
@@ -66,7 +67,7 @@ func ranked(n int) *subset.Options {
 
 // act does a random operation and returns what it does to the model. Each writer
 // has items of its own, so that the order of writers does not matter.
-func act(ctx context.Context, s *subset.Subset[int, review], random *rand.Rand, mine model, next *int, parents int) error {
+func act(ctx context.Context, s *subset.Subset[int, review], random *rand.Rand, mine model, next *int, parents int, hide bool) error {
 	r := review{Product: random.IntN(parents), Rating: 1 + random.IntN(5), Date: day(1 + random.IntN(5))}
 	var old review
 	if keys := slices.Sorted(maps.Keys(mine)); len(keys) > 0 {
@@ -88,6 +89,9 @@ func act(ctx context.Context, s *subset.Subset[int, review], random *rand.Rand, 
 		return s.Update(ctx, old.Product, old.ID, d("$set", d("rating", r.Rating)))
 	case n < 8: // edit
 		old.Author = fmt.Sprint(n, r.Date)
+		if hide && random.IntN(2) == 0 {
+			old.Author = "hidden"
+		}
 		old.Date = r.Date
 		mine[old.ID] = old
 		return s.Replace(ctx, old.Product, old)
@@ -110,7 +114,7 @@ func act(ctx context.Context, s *subset.Subset[int, review], random *rand.Rand, 
 					return
 				}
 			}
-		}, nil)
+		})
 		return err
 	default:
 		delete(mine, old.ID)
@@ -123,8 +127,8 @@ func act(ctx context.Context, s *subset.Subset[int, review], random *rand.Rand, 
 func TestConcurrentOperations(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*subset.Options){
-		"counted":  func(*subset.Options) {},
-		"no count": func(o *subset.Options) { o.NoCount, o.CountField, o.Values[0].Count = true, "", "rated" },
+		"all":    func(*subset.Options) {},
+		"filter": func(o *subset.Options) { o.Filter = d("author", d("$ne", "hidden")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,7 +148,7 @@ func TestConcurrentOperations(t *testing.T) {
 					random := rand.New(rand.NewPCG(uint64(w), 1))
 					next := w * 1000
 					for range each {
-						if err := act(t.Context(), s, random, models[w], &next, parents); err != nil {
+						if err := act(t.Context(), s, random, models[w], &next, parents, o.Filter != nil); err != nil {
 							t.Errorf("writer %d: %v", w, err)
 							return
 						}
@@ -166,9 +170,9 @@ func TestAgainstModel(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*subset.Options){
 		"counted":   func(*subset.Options) {},
-		"no count":  func(o *subset.Options) { o.NoCount, o.CountField, o.Values[0].Count = true, "", "rated" },
 		"best last": func(o *subset.Options) { o.BestLast = true },
 		"fields":    func(o *subset.Options) { o.Fields = []string{"author"} },
+		"filter":    func(o *subset.Options) { o.Filter = d("author", d("$ne", "hidden")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,7 +185,7 @@ func TestAgainstModel(t *testing.T) {
 			random := rand.New(rand.NewPCG(5, uint64(len(name))))
 			m, next := model{}, 0
 			for step := range 80 {
-				must(t, act(t.Context(), s, random, m, &next, parents))
+				must(t, act(t.Context(), s, random, m, &next, parents, o.Filter != nil))
 				if step%8 == 7 {
 					m.compare(t, db, s, parents, n)
 				}
@@ -209,7 +213,25 @@ func TestWritesOfAParentConflict(t *testing.T) {
 			return err
 		}},
 		{"add many", func(ctx context.Context, s *subset.Subset[int, review]) error {
-			_, err := s.AddMany(ctx, func(yield func(int, review) bool) { yield(1, review{ID: 2, Date: day(1)}) }, nil)
+			_, err := s.AddMany(ctx, func(yield func(int, review) bool) { yield(1, review{ID: 2, Date: day(1)}) })
+			return err
+		}},
+		{"rank an unkept one", func(ctx context.Context, s *subset.Subset[int, review]) error {
+			return s.Update(ctx, 1, 6, d("$set", d("date", day(3))))
+		}},
+		{"hide an unkept one", func(ctx context.Context, s *subset.Subset[int, review]) error {
+			return s.Update(ctx, 1, 6, d("$set", d("author", "hidden")))
+		}},
+		{"add one that does not count", func(ctx context.Context, s *subset.Subset[int, review]) error {
+			_, err := s.Add(ctx, 1, review{ID: 3, Author: "hidden"})
+			return err
+		}},
+		{"add many that do not count", func(ctx context.Context, s *subset.Subset[int, review]) error {
+			_, err := s.AddMany(ctx, seq(1, review{ID: 3, Author: "hidden"}))
+			return err
+		}},
+		{"delete the parent", func(ctx context.Context, s *subset.Subset[int, review]) error {
+			_, err := s.DeleteParent(ctx, 1)
 			return err
 		}},
 		{"repair", func(ctx context.Context, s *subset.Subset[int, review]) error {
@@ -224,14 +246,14 @@ func TestWritesOfAParentConflict(t *testing.T) {
 	}
 	db := mongotest.Database(t)
 	o := reviewOptions()
-	o.N, o.NoCount, o.CountField, o.Values = 2, true, "", nil
+	o.N, o.Values, o.Filter = 2, nil, d("author", d("$ne", "hidden"))
 	s := newSubset[int, review](t, db, o)
 	insert(t, db.Collection("parents"), d("_id", 1), d("_id", 2))
 	for i := 4; i < 10; i++ {
 		_, err := s.Add(t.Context(), 1, review{ID: i, Date: day(i)})
 		must(t, err)
 	}
-	update(t, db.Collection("parents"), d("_id", 1), d("$pop", d("reviews", -1))) // for Repair
+	update(t, db.Collection("parents"), d("_id", 1), d("$inc", d("num_reviews", 1))) // for Repair
 	begin := func() (context.Context, *mongo.Session) {
 		session, err := db.Client().StartSession()
 		must(t, err)
@@ -257,6 +279,33 @@ func TestWritesOfAParentConflict(t *testing.T) {
 			sessionB.EndSession(t.Context())
 		}
 	}
+}
+
+// Where Adopt moves items and the array stays as it is, it conflicts with old programs
+// all the same: else one could pull an item that Adopt stores.
+func TestAdoptConflictsWithOldPrograms(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	s := newSubset[int, bson.D](t, db, nil)
+	insert(t, db.Collection("parents"), d("_id", 1, "items", bson.A{d("_id", 1)}, "items_count", 1))
+	err := transaction(t, db, func(ctx context.Context) error {
+		if _, err := s.Adopt(ctx, nil); err != nil {
+			return err
+		}
+		err := transaction(t, db, func(ctx context.Context) error {
+			_, err := db.Collection("parents").UpdateOne(ctx, d("_id", 1), d("$pull", d("items", d("_id", 1))))
+			if conflict(err) {
+				return errors.New("conflict") // for once
+			}
+			return err
+		})
+		if err == nil || err.Error() != "conflict" {
+			t.Error(err)
+		}
+		return nil
+	})
+	must(t, err)
+	untouched(t, db.Collection("parents"))
 }
 
 // conflict reports that a transaction cannot go on beside another one: by a write

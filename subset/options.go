@@ -8,201 +8,156 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
-)
-
-const (
-	defaultN         = 10
-	defaultBatchSize = 1000
-	scanBatchSize    = 100
-
-	// A transaction takes a minute at most and its documents stay in memory:
-	// batches end early at so many items or bytes.
-	transactionItems = 100_000
-	transactionBytes = 8 << 20
-
-	// fieldTouch is written and taken off again within one transaction, where
-	// nothing else would change in a parent that must not change meanwhile.
-	fieldTouch = "__touch"
 )
 
 // Options names the fields of a Subset and chooses what a parent keeps. The zero
 // value keeps the ten items with the highest _id in "items" and their number in
-// "items_count".
+// "items_count". What is called a path may be dotted.
 type Options struct {
-	// ParentField holds, in an item, the _id of its parent: "product_id" say. A
-	// name, no path. Default "parent".
+	// ParentField is the name of the field that holds, in an item, the _id of its
+	// parent. Default "parent".
 	ParentField string
-	// ArrayField is the path, in the parent, of the kept items; it may be dotted, as
-	// all that are called paths here. Default "items".
+	// ArrayField is the path, in the parent, of the kept items. Default "items".
 	ArrayField string
+	// CountField is the path, in the parent, of the number of all its items.
+	// Default: ArrayField with "_count" added.
+	CountField string
 	// N is how many items a parent keeps. Default 10.
 	N int
-	// Order is the order of the items, the best first, as a sort document of paths:
-	// bson.D{{Key: "rating", Value: -1}, {Key: "date", Value: -1}}. Values sort as
-	// the server sorts them, missing ones as null; arrays are refused. _id is
-	// added as the last field, in the direction of the one before, so that no two
-	// items rank the same. Default {_id: -1}.
+	// Order is the order of the items, the best first, as a sort document of paths.
+	// Values sort as the server sorts them; arrays are refused. _id is added as the
+	// last field, in the direction of the one before. Default {_id: -1}.
 	Order bson.D
 	// BestLast stores the kept items from the worst to the best, as $slice: -N
-	// does: the newest log message last. Reads of this package give the best
-	// first either way. Default false.
+	// does. Reads of this package give the best first either way. Default false.
 	BestLast bool
 	// Fields are the paths of an item that the parent keeps; _id and the fields
-	// of Order always are. Default nil: all but ParentField, which repeats the
-	// parent's _id.
+	// of Order always are. Default nil: all but ParentField.
 	Fields []string
-
-	// CountField is the path, in the parent, of the number of all its items.
-	// Default ArrayField with "_count" added: "items_count".
-	CountField string
-	// NoCount leaves out the count, and with it ErrNotAdopted (adopt existing items
-	// before the first write) and some short cuts: see the costs. Default false.
-	NoCount bool
+	// Filter selects the items that are kept and counted, such as approved ones:
+	// {approved: true}, {deleted_at: {$exists: false}}. The others are stored in
+	// the collection only. It may hold equalities, $eq, $ne, $in, $nin and $exists,
+	// all of which must hold; strings compare without a collation. Default nil: all.
+	Filter any
 	// Values are the numbers of items of which parents keep aggregates. Default
 	// none.
 	Values []Value
 
-	// Registry encodes the parents' _ids and the items. Give the client's own
-	// registry if it has one: a collection does not show it. Default nil: the
+	// Registry and BSON encode the parents' _ids and the items. Give the client's
+	// own, if it has any: a collection does not show them. Default nil: the
 	// driver's.
 	Registry *bson.Registry
+	BSON     *options.BSONOptions
 }
 
-// A Value is a number inside the items and the fields of the parent that
-// aggregate it over all items, not only the kept ones. Paths in the parent may be
-// dotted; those left "" are not kept, but Sum is required.
+// A Value is a number inside the items and the paths in the parent that aggregate
+// it over all items that count, not only the kept ones.
 //
-// The number may be int32, int64, double or Decimal128. An item without it
-// (missing, null, another type, NaN, infinite) is refused with ErrInvalid, unless
-// Count is kept: then it is left out. Sums keep the type of the numbers; sums of
-// doubles round with each write, and Repair computes them anew.
+// The number may be int32, int64, double or Decimal128. An item without a finite
+// number is ErrInvalid, unless Count is kept: then it is left out. Sums keep the
+// type of the numbers; sums of doubles round with each write, and Repair computes
+// them anew.
 type Value struct {
 	// Field is the path inside the item, "rating" say. Required.
 	Field string
 	// Sum holds the sum. Required.
 	Sum string
-	// Mean holds the mean: Sum divided by Count, or by Options.CountField if
-	// Count is not kept. Without any number there is no such field.
+	// Mean holds Sum divided by Count, or by Options.CountField if Count is not
+	// kept. Without any number there is no such field. Default "": not kept.
 	Mean string
-	// Count holds how many items have the number.
+	// Count holds how many items have the number. Default "": not kept.
 	Count string
 }
 
-func (o *Options) withDefaults() (Options, error) {
-	var out Options
-	if o != nil {
-		out = *o
-	}
-	setDefault(&out.ParentField, "parent")
-	setDefault(&out.ArrayField, "items")
-	switch {
-	case out.NoCount && out.CountField != "":
-		return out, errors.New("Options.NoCount: Options.CountField is set")
-	case !out.NoCount:
-		setDefault(&out.CountField, out.ArrayField+"_count")
-	}
-	if out.N == 0 {
-		out.N = defaultN
-	}
-	if out.N < 0 || out.N > math.MaxInt32 {
-		return out, fmt.Errorf("Options.N: %d is not a size of an array", out.N)
-	}
-	var err error
-	if out.Order, err = fullOrder(out.Order); err != nil {
-		return out, err
-	}
-	out.Fields, out.Values = slices.Clone(out.Fields), slices.Clone(out.Values)
-	return out, out.check()
-}
+// fieldTouch marks a parent where a write changes nothing else in it, so that
+// other writers conflict with it. It is set and removed in one transaction.
+const fieldTouch = "__touch"
 
-func (o *Options) check() error {
-	if err := fieldpath.CheckName("Options.ParentField", o.ParentField); err != nil {
-		return err
-	}
-	if o.ParentField == "_id" {
-		return errors.New("Options.ParentField: _id is the item's own")
-	}
-	paths := []string{"_id", "_id", fieldTouch, fieldTouch}
-	stored := func(option, path string) error {
-		if path == "" {
-			return nil
-		}
-		paths = append(paths, option, path)
-		return fieldpath.CheckNamed(option, path)
-	}
-	if err := errors.Join(stored("Options.ArrayField", o.ArrayField), stored("Options.CountField", o.CountField)); err != nil {
-		return err
-	}
-	for i, v := range o.Values {
-		option := fmt.Sprintf("Options.Values[%d]", i)
-		switch {
-		case v.Sum == "":
-			return fmt.Errorf("%s.Sum: empty", option)
-		case v.Mean != "" && v.Count == "" && o.CountField == "":
-			return fmt.Errorf("%s.Mean: needs a Count, as there is no Options.CountField", option)
-		}
-		for _, err := range []error{fieldpath.CheckNamed(option+".Field", v.Field), stored(option+".Sum", v.Sum),
-			stored(option+".Mean", v.Mean), stored(option+".Count", v.Count)} {
-			if err != nil {
-				return err
+// complete sets the defaults and refuses what cannot work.
+func (o *Options) complete() error {
+	o.Fields, o.Values = slices.Clone(o.Fields), slices.Clone(o.Values)
+	err := config.Apply(config.Name("Options.ParentField", &o.ParentField, "parent"),
+		config.Number("Options.N", &o.N, 10, 1, math.MaxInt32),
+		config.Check("Options.ParentField", func() error {
+			if o.ParentField == "_id" {
+				return errors.New("_id is the item's own")
 			}
-		}
-	}
-	if err := fieldpath.CheckDisjoint(paths...); err != nil {
+			return nil
+		}),
+		config.Check("Options.Order", o.fullOrder))
+	if err != nil {
 		return err
 	}
-	// What an item brings along when it moves must not depend on its parent.
-	own := func(option, path string) error {
-		if path == o.ParentField || strings.HasPrefix(path, o.ParentField+".") {
-			return fmt.Errorf("%s: %q is the same for all items of a parent", option, path)
-		}
-		return nil
+	id, touch := "_id", fieldTouch
+	settings := []config.Setting{config.Path("_id", &id, ""), config.Path(fieldTouch, &touch, ""),
+		config.Named("Options.ArrayField", &o.ArrayField, "items")}
+	if o.CountField == "" && o.ArrayField == "" {
+		o.CountField = "items_count"
 	}
-	for i, v := range o.Values {
-		if err := own(fmt.Sprintf("Options.Values[%d].Field", i), v.Field); err != nil {
-			return err
-		}
+	settings = append(settings, config.Named("Options.CountField", &o.CountField, o.ArrayField+"_count"))
+	for i := range o.Values {
+		v, option := &o.Values[i], fmt.Sprintf("Options.Values[%d]", i)
+		settings = append(settings, config.Check(option+".Field", func() error { return o.itemPath(v.Field) }),
+			config.Named(option+".Sum", &v.Sum, ""), config.Named(option+".Mean", &v.Mean, ""),
+			config.Named(option+".Count", &v.Count, ""), config.Check(option+".Sum", func() error {
+				if v.Sum == "" {
+					return errors.New("empty")
+				}
+				return nil
+			}))
 	}
 	for i, field := range o.Fields {
-		option := fmt.Sprintf("Options.Fields[%d]", i)
-		if err := errors.Join(fieldpath.CheckNamed(option, field), own(option, field)); err != nil {
-			return err
-		}
+		settings = append(settings, config.Check(fmt.Sprintf("Options.Fields[%d]", i), func() error { return o.itemPath(field) }))
 	}
-	var sorted []string
-	for _, e := range o.Order {
-		if err := own("Options.Order", e.Key); err != nil {
-			return err
-		}
-		sorted = append(sorted, "Options.Order", e.Key)
-	}
-	return fieldpath.CheckDisjoint(sorted...)
+	return config.Apply(settings...)
 }
 
-// fullOrder checks a sort document and ends it with _id. Directions become int32.
-func fullOrder(order bson.D) (bson.D, error) {
-	var out bson.D
-	last := int32(-1)
-	for _, e := range order {
-		if err := fieldpath.CheckNamed("Options.Order", e.Key); err != nil {
-			return nil, err
-		}
-		direction, ok := direction(e.Value)
-		if !ok {
-			return nil, fmt.Errorf("Options.Order: %q: %v is neither 1 nor -1", e.Key, e.Value)
-		}
-		last = direction
-		out = append(out, bson.E{Key: e.Key, Value: direction})
-		if e.Key == "_id" {
-			if len(out) < len(order) {
-				return nil, errors.New("Options.Order: _id must be last")
-			}
-			return out, nil
-		}
+// inParent are the paths of all that a parent holds.
+func (o *Options) inParent() []string {
+	paths := []string{o.ArrayField, o.CountField}
+	for _, v := range o.Values {
+		paths = append(paths, v.Sum, v.Mean, v.Count)
 	}
-	return append(out, bson.E{Key: "_id", Value: last}), nil
+	return paths
+}
+
+// itemPath refuses what is no path in an item, and the parent's _id: what a parent
+// keeps of an item must stay the same when the item moves.
+func (o *Options) itemPath(path string) error {
+	if path == o.ParentField || strings.HasPrefix(path, o.ParentField+".") {
+		return fmt.Errorf("%q is the same for all items of a parent", path)
+	}
+	return fieldpath.CheckNamed("path", path)
+}
+
+// fullOrder checks Order and ends it with _id. Directions become int32.
+func (o *Options) fullOrder() error {
+	var out bson.D
+	var paths []string
+	last := int32(-1)
+	for i, e := range o.Order {
+		to, ok := direction(e.Value)
+		if !ok {
+			return fmt.Errorf("%q: %v is neither 1 nor -1", e.Key, e.Value)
+		}
+		if e.Key == "_id" && i < len(o.Order)-1 {
+			return errors.New("_id must be last")
+		}
+		if err := o.itemPath(e.Key); err != nil {
+			return err
+		}
+		last = to
+		out, paths = append(out, bson.E{Key: e.Key, Value: to}), append(paths, "Order", e.Key)
+	}
+	if len(out) == 0 || out[len(out)-1].Key != "_id" {
+		out = append(out, bson.E{Key: "_id", Value: last})
+	}
+	o.Order = out
+	return fieldpath.CheckDisjoint(paths...)
 }
 
 func direction(value any) (int32, bool) {
@@ -213,10 +168,4 @@ func direction(value any) (int32, bool) {
 		return -1, true
 	}
 	return 0, false
-}
-
-func setDefault(field *string, value string) {
-	if *field == "" {
-		*field = value
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/subset"
 )
@@ -30,29 +32,9 @@ func filled(t testing.TB, o *subset.Options) (*mongo.Database, *subset.Subset[in
 				return
 			}
 		}
-	}, nil)
+	})
 	must(t, err)
 	return db, s
-}
-
-func problems(t testing.TB, seq func(func(subset.Problem, error) bool)) []string {
-	t.Helper()
-	out := []string{}
-	for p, err := range seq {
-		must(t, err)
-		out = append(out, fmt.Sprintf("%v %s %s", p.ID, p.Kind, p.Field))
-	}
-	slices.Sort(out)
-	return out
-}
-
-func update(t testing.TB, coll *mongo.Collection, filter, update any) {
-	t.Helper()
-	result, err := coll.UpdateMany(t.Context(), filter, update)
-	must(t, err)
-	if result.MatchedCount == 0 {
-		t.Fatalf("nothing matches %v", filter)
-	}
 }
 
 func TestCheckAndRepair(t *testing.T) {
@@ -64,7 +46,7 @@ func TestCheckAndRepair(t *testing.T) {
 	parents, items := db.Collection("parents"), db.Collection("items")
 	clean(t, db, s)
 	good := stored(t, parents)
-	id := func(n int) string { return fmt.Sprintf(`{"$numberInt":"%d"}`, n) }
+	id := func(n int) string { return fmt.Sprintf(`parents {"$numberInt":"%d"}`, n) }
 	for name, test := range map[string]struct {
 		damage func()
 		want   []string
@@ -85,11 +67,11 @@ func TestCheckAndRepair(t *testing.T) {
 		"text for a count":  {func() { update(t, parents, d("_id", 1), d("$set", d("num_reviews", "8"))) }, []string{id(1) + " wrong count num_reviews"}},
 	} {
 		test.damage()
-		same(t, name, test.want, problems(t, s.Check(t.Context())))
+		same(t, name, test.want, problems(t, s.Check(t.Context(), nil)))
 		var progress []int64
-		result, err := s.Repair(t.Context(), &subset.RepairOptions{BatchSize: 3, Progress: func(done int64) { progress = append(progress, done) }})
+		result, err := s.Repair(t.Context(), &mongopatterns.Work{BatchSize: 3, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Examined) }})
 		must(t, err)
-		same(t, name, subset.RepairResult{Examined: 4, Repaired: 1}, result)
+		same(t, name, mongopatterns.Result{Examined: 4, Done: 1}, result)
 		same(t, name+": progress", []int64{3, 4}, progress)
 		clean(t, db, s)
 		if name != "a mean of nothing" { // which sets what was missing, to 0
@@ -103,21 +85,15 @@ func TestCheckAndRepair(t *testing.T) {
 	// Orphans are reported and left.
 	insert(t, items, d("_id", 100, "product_id", 77, "rating", 1), d("_id", 101, "product_id", 77, "rating", 1))
 	var text string
-	for p, err := range s.Check(t.Context()) {
+	for p, err := range s.Check(t.Context(), nil) {
 		must(t, err)
 		text = p.String()
 	}
-	if want := `_id 77: orphan: product_id of 2 items`; text != want {
-		t.Errorf("%s, want %s", text, want)
-	}
+	same(t, "text", "subset: items: orphan: product_id is 77: 2 items", text)
 	result, err := s.Repair(t.Context(), nil)
 	must(t, err)
-	same(t, "orphans", subset.RepairResult{Examined: 4, Remaining: 1}, result)
-	if _, err := s.Repair(t.Context(), &subset.RepairOptions{BatchSize: -1}); err == nil || err.Error() != "subset: repair: invalid: RepairOptions.BatchSize: negative" {
-		t.Error(err)
-	}
-	// The loop may end early.
-	for range s.Check(t.Context()) {
+	same(t, "orphans", mongopatterns.Result{Examined: 4}, result)
+	for range s.Check(t.Context(), nil) { // the loop may end early
 		break
 	}
 }
@@ -153,143 +129,113 @@ func TestNewOptions(t *testing.T) {
 			update(t, db.Collection("parents"), d(), d("$unset", d("how_many", "")))
 		}
 	}
-	// The new options are good to go on with, before Repair as well.
-	o = reviewOptions()
-	o.N = 2
-	s := newSubset[int, review](t, db, o)
-	must(t, s.Delete(t.Context(), 1, 21))
-	same(t, "cut", []int{18, 15}, top(t, s, 1))
-	o.N = 8
-	s = newSubset[int, review](t, db, o)
-	must(t, s.Update(t.Context(), 1, 18, d("$set", d("author", "x"))))
-	same(t, "filled", []int{18, 15, 12, 9, 6, 3, 0}, top(t, s, 1))
 }
 
-// A parent whose items are in its array only refuses writes; Repair does not
-// touch it, Adopt moves the items out.
+// Items that stand in the parents' arrays move to the collection.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
-	for _, from := range []string{"", "old.reviews"} {
-		t.Run("from "+from, func(t *testing.T) {
+	for _, counted := range []bool{false, true} {
+		t.Run(fmt.Sprint("counted ", counted), func(t *testing.T) {
 			t.Parallel()
 			db := mongotest.Database(t)
 			o := reviewOptions()
 			o.N = 3
 			s := newSubset[int, bson.D](t, db, o)
 			parents, items := db.Collection("parents"), db.Collection("items")
-			embedded := func(parent, n int) bson.D {
+			for parent := range 5 {
 				var array bson.A
-				for i := range n {
+				for i := range parent * 2 {
 					item := d("text", fmt.Sprintf("%d%d", parent, i), "rating", int32(i%5), "date", day(1+i))
 					if i%2 == 0 { // some have an _id
 						item = append(d("_id", parent*100+i), item...)
 					}
 					array = append(array, item)
 				}
-				if from == "" {
-					return d("_id", parent, "name", "x", "reviews", array)
+				doc := d("_id", parent, "reviews", array)
+				if counted {
+					doc = append(doc, bson.E{Key: "num_reviews", Value: len(array)})
 				}
-				return d("_id", parent, "name", "x", "old", d("reviews", array, "kept", 1))
-			}
-			for parent := range 5 {
-				insert(t, parents, embedded(parent, parent*2))
+				insert(t, parents, doc)
 			}
 			insert(t, parents, d("_id", 9)) // and one with items in the collection
 			for i := range 4 {
 				insert(t, items, d("_id", i, "product_id", 9, "rating", 1, "date", day(1+i)))
 			}
-			if from == "" {
+			if !counted {
 				_, err := s.Add(t.Context(), 3, d("rating", 1, "date", day(1)))
 				wantErr(t, err, subset.ErrNotAdopted)
-				result, err := s.Repair(t.Context(), nil)
-				must(t, err)
-				same(t, "repair", subset.RepairResult{Examined: 6, Repaired: 1, Remaining: 4}, result)
-				same(t, "kinds", "not adopted", strings.Join(strings.Fields(problems(t, s.Check(t.Context()))[0])[1:3], " "))
-				if kept := stored(t, parents)[4]; len(kept[2].Value.(bson.A)) != 8 {
-					t.Fatalf("Repair has touched %v", kept)
-				}
+				_, err = s.Add(t.Context(), 9, d("rating", 1, "date", day(1)))
+				wantErr(t, err, subset.ErrNotAdopted)
 			}
-			// Stopped in the middle, by an item that cannot be one.
-			update(t, parents, d("_id", 4), d("$set", d(or(from, "reviews")+".5.rating", "five")))
-			adopt := func() (subset.AdoptResult, error) {
-				return s.Adopt(t.Context(), &subset.AdoptOptions{From: from, BatchSize: 2})
+			if kind := problems(t, s.Check(t.Context(), nil))[0]; kind != `parents {"$numberInt":"1"} not adopted reviews` {
+				t.Error(kind)
 			}
-			result, err := adopt()
-			wantErr(t, err, subset.ErrInvalid)
-			if result.Moved != 2+4+6 {
-				t.Errorf("moved %+v", result)
-			}
-			untouched(t, parents)
-			update(t, parents, d("_id", 4), d("$set", d(or(from, "reviews")+".5.rating", 5)))
-			result, err = adopt()
+			wrong := int64(5)
+			before := stored(t, parents)
+			result, err := s.Adopt(t.Context(), &mongopatterns.Work{DryRun: true})
 			must(t, err)
-			if result.Moved != 8 || result.Examined != 6 {
-				t.Errorf("moved %+v", result)
-			}
+			same(t, "dry run", mongopatterns.Result{Examined: 6, Done: wrong}, result)
+			same(t, "nothing written", before, stored(t, parents))
+			result, err = s.Repair(t.Context(), nil)
+			must(t, err)
+			same(t, "repair", mongopatterns.Result{Examined: 6, Done: 1, Remaining: 4}, result)
+			result, err = s.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 2})
+			must(t, err)
+			same(t, "adopt", mongopatterns.Result{Examined: 6, Done: 4}, result)
 			clean(t, db, s)
-			n, err := items.CountDocuments(t.Context(), d())
-			if n != 20+4 || err != nil {
-				t.Errorf("%d items, %v", n, err)
-			}
+			same(t, "items", 20+4, len(stored(t, items)))
 			all := collect(t, s.All(t.Context(), 2))
-			same(t, "text", "23 22 21 20", strings.Join([]string{text(all[0]), text(all[1]), text(all[2]), text(all[3])}, " "))
-			same(t, "moved item", []any{int32(202), int32(2), "22"}, []any{all[1][0].Value, all[1][1].Value, text(all[1])})
-			if doc := stored(t, parents)[2]; from != "" {
-				same(t, "rest of the old", d("kept", int32(1)), doc[2].Value)
-			}
-			result, err = adopt()
-			must(t, err)
-			same(t, "again", subset.AdoptResult{Examined: 6}, result)
+			same(t, "moved item", []any{int32(202), int32(2), "22"}, []any{all[1][0].Value, all[1][1].Value, get(all[1], "text")})
 			// Old programs go on pushing.
-			path := or(from, "reviews")
-			update(t, parents, d("_id", 2), d("$push", d(path, d("_id", "late", "text", "late", "rating", 1, "date", day(28)))))
-			result, err = s.Adopt(t.Context(), &subset.AdoptOptions{From: from, Filter: d("_id", d("$gte", 2))})
+			update(t, parents, d("_id", 2), d("$push", d("reviews", d("_id", "late", "text", "late", "rating", 1, "date", day(28)))))
+			result, err = s.Adopt(t.Context(), &mongopatterns.Work{Filter: d("_id", d("$gte", 2))})
 			must(t, err)
-			same(t, "what came since", subset.AdoptResult{Examined: 4, Adopted: 1, Moved: 1}, result)
+			same(t, "what came since", mongopatterns.Result{Examined: 4, Done: 1}, result)
 			clean(t, db, s)
 		})
 	}
+}
+
+// A parent that cannot be adopted is named, counted and passed over.
+func TestAdoptPassesOver(t *testing.T) {
+	t.Parallel()
 	db := mongotest.Database(t)
-	s := newSubset[int, bson.D](t, db, reviewOptions())
-	for want, o := range map[string]*subset.AdoptOptions{
-		"invalid: AdoptOptions.BatchSize: negative":                            {BatchSize: -1},
-		"AdoptOptions.From: invalid field name: \"num_reviews\" collides with": {From: "num_reviews"},
-		"AdoptOptions.From: invalid field name: \"$x\" starts with":            {From: "$x"},
-	} {
-		if _, err := s.Adopt(t.Context(), o); err == nil || !strings.HasPrefix(err.Error(), "subset: adopt: "+want) {
-			t.Errorf("error %v, want %s", err, want)
+	o := reviewOptions()
+	o.CountField = "sub.n"
+	s := newSubset[int, bson.D](t, db, o)
+	parents, items := db.Collection("parents"), db.Collection("items")
+	item := func(id int, rating any) bson.D { return d("_id", id, "rating", rating, "date", day(1)) }
+	insert(t, parents,
+		d("_id", 1, "reviews", bson.A{item(10, 1)}),
+		d("_id", 2, "reviews", bson.A{item(20, 1), 7}),
+		d("_id", 3, "reviews", bson.A{item(30, "none")}),
+		d("_id", 4, "reviews", bson.A{item(40, 1), item(40, 2)}), // two of one _id
+		d("_id", 5, "reviews", bson.A{item(50, 1), item(50, 1)}), // one twice
+		d("_id", 6, "reviews", bson.A{item(10, 1)}),              // another parent's
+		d("_id", 7, "reviews", bson.A{item(70, 1)}, "sub", "mine"),
+		d("_id", 8, "reviews", bson.A{item(80, 1)}, "sub", nil),
+	)
+	before := stored(t, parents)
+	for range 2 {
+		result, err := s.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 3})
+		must(t, err)
+		same(t, "failed", int64(5), result.Failed)
+		for i, id := range []int32{2, 3, 4, 6, 7} {
+			same(t, "named", id, result.Failures[i].ID.Int32())
+			same(t, "left", before[id-1], stored(t, parents)[id-1])
 		}
+		same(t, "items", 3, len(stored(t, items)))
+		untouched(t, parents)
 	}
-	insert(t, db.Collection("parents"), d("_id", 1, "reviews", "none"))
-	_, err := s.Adopt(t.Context(), nil)
-	wantErr(t, err, subset.ErrInvalid)
-	if doc := stored(t, db.Collection("parents"))[0]; doc[1].Value != "none" {
-		t.Error(doc)
+	// Writes do not overwrite what stands on the way.
+	_, err := s.Add(t.Context(), 7, item(71, 1))
+	wantErr(t, err, subset.ErrNotAdopted)
+	update(t, parents, d("_id", 7), d("$set", d("reviews", bson.A{})))
+	insert(t, items, d("_id", 72, "product_id", 7, "rating", 1))
+	for _, err := range []error{s.Delete(t.Context(), 7, 72), s.Update(t.Context(), 7, 72, d("$set", d("author", "x")))} {
+		wantErr(t, err, subset.ErrNotAdopted)
 	}
-	session, err := db.Client().StartSession()
-	must(t, err)
-	defer session.EndSession(t.Context())
-	must(t, session.StartTransaction())
-	_, err = s.Adopt(mongo.NewSessionContext(t.Context(), session), nil)
-	wantErr(t, err, subset.ErrInvalid)
-	must(t, session.CommitTransaction(t.Context()))
-	untouched(t, db.Collection("parents"))
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
-func text(item bson.D) string {
-	for _, e := range item {
-		if e.Key == "text" {
-			return e.Value.(string)
-		}
-	}
-	return ""
+	same(t, "left", "mine", get(stored(t, parents)[6], "sub"))
 }
 
 // Repair and Check run beside writers: nothing is lost, nothing reported wrongly.
@@ -336,7 +282,7 @@ func TestRepairBesideWriters(t *testing.T) {
 				return
 			default:
 			}
-			for p, err := range s.Check(t.Context()) {
+			for p, err := range s.Check(t.Context(), nil) {
 				if err != nil {
 					t.Error(err)
 				}
@@ -360,13 +306,13 @@ func TestCancel(t *testing.T) {
 	db, s := filled(t, o)
 	update(t, db.Collection("parents"), d("reviews", d("$exists", true)), d("$set", d("num_reviews", 0)))
 	ctx, cancel := context.WithCancel(t.Context())
-	result, err := s.Repair(ctx, &subset.RepairOptions{BatchSize: 1, Progress: func(int64) { cancel() }})
-	if !errors.Is(err, context.Canceled) || result.Repaired != 1 {
+	result, err := s.Repair(ctx, &mongopatterns.Work{BatchSize: 1, Progress: func(mongopatterns.Result) { cancel() }})
+	if !errors.Is(err, context.Canceled) || result.Done != 1 {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	result, err = s.Repair(t.Context(), nil)
 	must(t, err)
-	same(t, "second run", subset.RepairResult{Examined: 4, Repaired: 2}, result)
+	same(t, "second run", mongopatterns.Result{Examined: 4, Done: 2}, result)
 	clean(t, db, s)
 }
 
@@ -377,9 +323,14 @@ func TestCheckLooksTwice(t *testing.T) {
 	asked := map[int64]string{}
 	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
 		Started: func(_ context.Context, e *event.CommandStartedEvent) {
-			scan := e.Command.Lookup("pipeline", "0", "$match", "product_id").IsZero() // of all documents
-			if right != nil && e.CommandName == "aggregate" && scan {
-				asked[e.RequestID] = e.Command.Lookup("aggregate").StringValue()
+			if right == nil {
+				return
+			}
+			if e.CommandName == "find" && e.Command.Lookup("autocommit").IsZero() && e.Command.Lookup("find").StringValue() == "parents" {
+				asked[e.RequestID] = "parents"
+			}
+			if e.CommandName == "aggregate" && !e.Command.Lookup("pipeline", "0", "$group").IsZero() {
+				asked[e.RequestID] = "items"
 			}
 		},
 		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
@@ -392,7 +343,7 @@ func TestCheckLooksTwice(t *testing.T) {
 	s := newSubset[int, review](t, db, reviewOptions())
 	insert(t, db.Collection("parents"), d("_id", 1, "num_reviews", 5))
 	insert(t, db.Collection("items"), d("_id", 1, "product_id", 2, "rating", 1))
-	same(t, "problems", 2, len(problems(t, s.Check(t.Context()))))
+	same(t, "problems", 2, len(problems(t, s.Check(t.Context(), nil))))
 	right = func(collection string) {
 		var err error
 		if collection == "parents" {
@@ -404,234 +355,45 @@ func TestCheckLooksTwice(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	same(t, "problems", []string{}, problems(t, s.Check(t.Context())))
+	same(t, "problems", []string{}, problems(t, s.Check(t.Context(), nil)))
 }
 
-// What cannot be adopted does not hold up the others of its batch, and is named.
-func TestOneParentFails(t *testing.T) {
-	t.Parallel()
-	for _, joined := range []bool{false, true} {
-		db := mongotest.Database(t)
-		s := newSubset[int, bson.D](t, db, reviewOptions())
-		parents, items := db.Collection("parents"), db.Collection("items")
-		item := func(id int, rating any) bson.D { return d("_id", id, "rating", rating, "date", day(1)) }
-		insert(t, parents,
-			d("_id", 1, "reviews", bson.A{item(10, 1)}),
-			d("_id", 2, "reviews", bson.A{item(20, 1), 7}),
-			d("_id", 3, "reviews", bson.A{item(30, "none")}),
-			d("_id", 4, "reviews", bson.A{item(40, 1), item(40, 2)}), // two of one _id
-			d("_id", 5, "reviews", bson.A{item(50, 1), item(50, 1)}), // one twice
-		)
-		wrong := []int{2, 3, 4}
-		if !joined { // a duplicate key would end the transaction
-			insert(t, parents, d("_id", 6, "reviews", bson.A{item(10, 1)}))
-			wrong = append(wrong, 6)
-		}
-		insert(t, parents, d("_id", 7, "reviews", bson.A{item(70, 1)}))
-		ctx := t.Context()
-		session, err := db.Client().StartSession()
-		must(t, err)
-		if joined {
-			must(t, session.StartTransaction())
-			ctx = mongo.NewSessionContext(ctx, session)
-		}
-		result, err := s.Adopt(ctx, nil)
-		wantErr(t, err, subset.ErrInvalid)
-		for _, id := range wrong {
-			if !strings.Contains(err.Error(), fmt.Sprintf("_id %d: ", id)) {
-				t.Errorf("%d is not named: %v", id, err)
-			}
-		}
-		if joined {
-			must(t, session.CommitTransaction(ctx))
-		}
-		session.EndSession(ctx)
-		same(t, "result", subset.AdoptResult{Examined: int64(3 + len(wrong)), Adopted: 3, Moved: 3, Skipped: int64(len(wrong))}, result)
-		untouched(t, parents)
-		same(t, "items", 3, len(stored(t, items)))
-		for _, doc := range stored(t, parents) {
-			if whole := len(doc) == 2; whole != slices.Contains(wrong, int(doc[0].Value.(int32))) {
-				t.Errorf("parent %v", doc)
-			}
-		}
-	}
-}
-
-// Nor does it hold up the batches behind it; the first are named, the others counted.
-func TestBatchesBehindRefusals(t *testing.T) {
+// Items that other programs have stored and Add refuses do not go unnoticed.
+func TestInvalidItems(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	s := newSubset[int, bson.D](t, db, &subset.Options{ArrayField: "sub.items", CountField: "sub.n"})
-	split, err := subset.NewSplit[int, bson.D, bson.D](db.Collection("hot"), db.Collection("cold"), &subset.SplitOptions{ColdFields: []string{"a"}})
+	s := newSubset[int, bson.D](t, db, &subset.Options{N: 2, Order: d("at.day", -1, "rank", 1),
+		Values: []subset.Value{{Field: "v.rating", Sum: "sum", Mean: "mean"}, {Field: "other", Sum: "others", Count: "other_count"}}})
+	insert(t, db.Collection("parents"), d("_id", 1))
+	decimalNaN, err := bson.ParseDecimal128("NaN")
 	must(t, err)
-	_, err = db.Collection("cold").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d("a", 1), Options: options.Index().SetUnique(true)})
+	good := d("rating", 4)
+	insert(t, db.Collection("items"),
+		d("_id", 1, "parent", 1, "v", good, "at", d("day", 1)), d("_id", 2, "parent", 1, "v", good, "other", "x", "more", bson.A{1}),
+		d("_id", 10, "parent", 1), d("_id", 11, "parent", 1, "v", d("rating", "five")), d("_id", 12, "parent", 1, "v", d("rating", bson.A{1})),
+		d("_id", 13, "parent", 1, "v", bson.A{good}), d("_id", 14, "parent", 1, "v", d("rating", math.NaN())),
+		d("_id", 15, "parent", 1, "v", d("rating", math.Inf(-1))), d("_id", 16, "parent", 1, "v", d("rating", nil)),
+		d("_id", 20, "parent", 1, "v", good, "at", d("day", bson.A{})), d("_id", 21, "parent", 1, "v", good, "at", bson.A{1}),
+		d("_id", 22, "parent", 1, "v", good, "rank", bson.A{1, 2}))
+	insert(t, db.Collection("items"), d("_id", 17, "parent", 1, "v", d("rating", decimalNaN)))
+	_, err = s.Adopt(t.Context(), nil)
 	must(t, err)
-	insert(t, db.Collection("hot"), d("_id", -1, "a", -1))
-	_, err = split.Adopt(t.Context(), nil)
-	must(t, err)
-	for i := range 24 {
-		sub, a := any("mine"), -1
-		if i%2 == 1 {
-			sub, a = d("items", bson.A{d("_id", i)}), i
-		}
-		insert(t, db.Collection("parents"), d("_id", i, "sub", sub))
-		insert(t, db.Collection("items"), d("_id", 100+i, "parent", i))
-		insert(t, db.Collection("hot"), d("_id", i, "a", a))
-	}
-	named := func(err error) {
-		t.Helper()
-		for i := range 24 {
-			if got, want := err != nil && strings.Contains(err.Error(), fmt.Sprintf("_id %d: ", i)), i%2 == 0 && i < 20; got != want {
-				t.Errorf("%d is named: %t in %v", i, got, err)
-			}
-		}
-	}
-	adopted, err := s.Adopt(t.Context(), &subset.AdoptOptions{BatchSize: 3})
-	named(err)
-	same(t, "adopt", subset.AdoptResult{Examined: 24, Adopted: 12, Moved: 12, Skipped: 12}, adopted)
-	update(t, db.Collection("parents"), d("sub.n", 2), d("$set", d("sub.n", 5)))
-	repaired, err := s.Repair(t.Context(), &subset.RepairOptions{BatchSize: 3})
-	named(err)
-	same(t, "repair", subset.RepairResult{Examined: 24, Repaired: 12, Remaining: 12}, repaired)
-	adopted, err = split.Adopt(t.Context(), &subset.SplitAdoptOptions{BatchSize: 3})
-	named(err)
-	same(t, "split", subset.AdoptResult{Examined: 25, Adopted: 12, Moved: 12, Skipped: 12}, adopted)
-	repaired, err = split.Repair(t.Context(), &subset.RepairOptions{BatchSize: 3})
-	named(err)
-	same(t, "repair of the split", subset.RepairResult{Examined: 25, Remaining: 12}, repaired)
-	untouched(t, db.Collection("parents"))
-	untouched(t, db.Collection("hot"))
-}
-
-// An error that is not a document's own ends the work.
-func TestCancelledBatch(t *testing.T) {
-	t.Parallel()
-	for at := 1; at <= 2; at++ { // in the batch, and in what follows when one is refused
-		ctx, cancel := context.WithCancel(t.Context())
-		updates := 0
-		db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
-			Started: func(_ context.Context, e *event.CommandStartedEvent) {
-				if mark, _ := e.Command.Lookup("updates", "0", "u", "$set", "__touch").BooleanOK(); mark {
-					if updates++; updates == at {
-						cancel()
-					}
-				}
-			},
-		}))
-		s := newSubset[int, bson.D](t, db, nil)
-		parents := db.Collection("parents")
-		insert(t, parents, d("_id", 1, "items", bson.A{1}), d("_id", 2, "items", bson.A{d("_id", 1)}), d("_id", 3, "count", 1))
-		result, err := s.Adopt(ctx, nil)
-		if !errors.Is(err, context.Canceled) || result.Adopted != 0 || updates != at || strings.Contains(err.Error(), `"2"`) {
-			t.Errorf("%+v, %v, %d updates", result, err, updates)
-		}
-		untouched(t, parents)
-	}
-}
-
-// A duplicate key ends the caller's transaction, and the work in it.
-func TestJoinedDuplicate(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	s := newSubset[int, bson.D](t, db, nil)
-	parents := db.Collection("parents")
-	insert(t, parents, d("_id", 1, "items", bson.A{d("_id", 1)}), d("_id", 2, "items", bson.A{d("_id", 1)}))
-	session, err := db.Client().StartSession()
-	must(t, err)
-	defer session.EndSession(t.Context())
-	must(t, session.StartTransaction())
-	_, err = s.Adopt(mongo.NewSessionContext(t.Context(), session), nil)
-	if !mongo.IsDuplicateKeyError(err) || strings.Contains(err.Error(), `_id 1: `) {
-		t.Error(err)
-	}
-	_ = session.AbortTransaction(t.Context())
-	untouched(t, parents)
-}
-
-// Kept copies need not hold what the items must.
-func TestAdoptNarrowCopies(t *testing.T) {
-	t.Parallel()
-	o := reviewOptions()
-	o.Fields = []string{"author"}
-	db, s := filled(t, o)
-	update(t, db.Collection("parents"), d("_id", 1), d("$inc", d("num_reviews", 1)))
-	result, err := s.Adopt(t.Context(), nil)
-	must(t, err)
-	same(t, "result", subset.AdoptResult{Examined: 4, Adopted: 1}, result)
-	clean(t, db, s)
-}
-
-// Items name their parent by what the server holds for equal.
-func TestRepairByEqualIDs(t *testing.T) {
-	t.Parallel()
-	for name, o := range map[string]*subset.Options{
-		"counted": {N: 2, Values: []subset.Value{{Field: "v", Sum: "s"}}},
-		"fields":  {N: 2, Order: d("w", -1), Fields: []string{"x"}, Values: []subset.Value{{Field: "v", Sum: "s"}}},
-		"not":     {N: 2, NoCount: true},
-	} {
-		db := mongotest.Database(t)
-		s := newSubset[any, bson.D](t, db, o)
-		insert(t, db.Collection("parents"), d("_id", 1), d("_id", "a"), d("_id", d("a", 1)), d("_id", 2))
-		for i, p := range []any{1, int64(1), 1.0, "a", d("a", 1), "b"} {
-			insert(t, db.Collection("items"), d("_id", i, "x", i, "parent", p, "v", 1+i, "w", i%2))
-		}
-		result, err := s.Repair(t.Context(), nil)
+	fields := map[int32]string{10: "v.rating", 11: "v.rating", 12: "v.rating", 13: "v.rating", 14: "v.rating", 15: "v.rating", 16: "v.rating", 17: "v.rating",
+		20: "at.day", 21: "at.day", 22: "rank"}
+	found := map[int32]string{}
+	for p, err := range s.Check(t.Context(), nil) {
 		must(t, err)
-		same(t, name, subset.RepairResult{Examined: 4, Repaired: 3, Remaining: 1}, result)
-		same(t, name, []string{`"b" orphan parent`}, problems(t, s.Check(t.Context())))
-		best, err := s.Top(t.Context(), 1)
-		must(t, err)
-		want := []any{int32(2), int32(1), "x"}
-		if name == "fields" {
-			want[0], want[1] = want[1], want[0]
-		}
-		same(t, name, want, []any{best[0][0].Value, best[1][0].Value, best[0][1].Key})
-		var sums struct{ S int }
-		must(t, db.Collection("parents").FindOne(t.Context(), d("_id", 1)).Decode(&sums))
-		if name != "not" && sums.S != 1+2+3 {
-			t.Errorf("%s: %+v", name, sums)
-		}
+		same(t, "kind", subset.InvalidItem, p.Kind)
+		found[p.ID.Int32()] = p.Field
 	}
-}
-
-// Transactions stay small: large parents are not rebuilt all in one.
-func TestLargeParents(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	s := newSubset[int, bson.D](t, db, nil)
-	for i := range 3 {
-		insert(t, db.Collection("parents"), d("_id", i, "items", bson.A{d("_id", i, "text", strings.Repeat("x", []int{5 << 20, 5 << 20, 1}[i]))}))
-	}
-	cmds := mongotest.Record(t, db, func() {
-		result, err := s.Adopt(t.Context(), nil)
-		must(t, err)
-		same(t, "result", subset.AdoptResult{Examined: 3, Adopted: 3, Moved: 3}, result)
-	})
-	commits := 0
-	for _, name := range cmds.Names() {
-		if name == "commitTransaction" {
-			commits++
-		}
-	}
-	same(t, "transactions", 2, commits)
-}
-
-// Repair takes an array for copies only if the items have all that it holds.
-func TestRepairOfCopies(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	s := newSubset[int, bson.D](t, db, nil)
-	parents := db.Collection("parents")
-	insert(t, db.Collection("items"), d("_id", 1, "parent", 1), d("_id", 2, "parent", 2), d("_id", 3, "parent", 2))
-	insert(t, parents,
-		d("_id", 1, "items", bson.A{d("_id", 1), d("text", "no _id")}),
-		d("_id", 2, "items", bson.A{d("_id", 2)}),
-		d("_id", 3, "items", bson.A{d("_id", 3)}), // another parent's
-	)
+	same(t, "found", fields, found)
 	result, err := s.Repair(t.Context(), nil)
 	must(t, err)
-	same(t, "result", subset.RepairResult{Examined: 3, Repaired: 1, Remaining: 2}, result)
-	untouched(t, parents)
-	docs := stored(t, parents)
-	same(t, "left, repaired, left", []int{2, 3, 2}, []int{len(docs[0]), len(docs[1]), len(docs[2])})
+	same(t, "repair", mongopatterns.Result{Examined: 1}, result)
+	for id := range fields { // as each is described, it can be mended
+		must(t, s.Delete(t.Context(), 1, id))
+	}
+	_, err = s.Repair(t.Context(), nil)
+	must(t, err)
+	clean(t, db, s)
 }

@@ -2,64 +2,109 @@ package tree
 
 import (
 	"context"
+	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
 // ancestorArray: {_id, ancestors: [root, …, parent], parent}.
 type ancestorArray struct{ parentField }
 
-func (ancestorArray) owned(c *core) []string { return []string{c.o.AncestorsField, c.o.ParentField} }
+func (a ancestorArray) settings() []config.Setting {
+	return []config.Setting{config.Name("Options.AncestorsField", &a.o.AncestorsField, ""),
+		config.Name("Options.ParentField", &a.o.ParentField, ""), a.o.treeOnly()}
+}
+
+func (a ancestorArray) fields() []string { return []string{a.o.AncestorsField, a.o.ParentField} }
+
+func (a ancestorArray) keys() []indexKeys {
+	return []indexKeys{{fields: []string{a.o.AncestorsField}}, {fields: a.orderedBy(a.o.ParentField)}}
+}
 
 // array is the ancestors as an expression that holds for any document.
-func (ancestorArray) array(c *core) bson.D {
-	f := "$" + c.o.AncestorsField
-	return d("$cond", bson.A{d("$isArray", bson.A{f}), f, bson.A{}})
+func (a ancestorArray) array() bson.D { return expr.Array(expr.Field(a.o.AncestorsField)) }
+
+func (a ancestorArray) up(match any, levels int) mongo.Pipeline {
+	var way any = expr.Op("$reverseArray", expr.Op("$concatArrays", a.array(), bson.A{expr.Field(a.o.IDField)}))
+	return a.upBy(match, way, levels, a.lookup(fieldTouch, a.o.IDField))
 }
 
-func (a ancestorArray) up(c *core, match bson.D) mongo.Pipeline {
-	self := d("$concatArrays", bson.A{a.array(c), bson.A{"$" + c.o.IDField}})
+// upBy joins each element of way, an array of what lookup finds nodes by, the node
+// itself first.
+func (c *core) upBy(match, way any, levels int, lookup bson.D) mongo.Pipeline {
+	if levels > 0 {
+		way = expr.Op("$slice", way, levels+1)
+	}
 	return concat(mongo.Pipeline{
-		d("$match", match),
-		d("$project", d(fieldStart, "$"+c.o.IDField, fieldTouch, d("$reverseArray", self))),
-		d("$unwind", d("path", "$"+fieldTouch, "includeArrayIndex", fieldDepth)),
-		c.lookup(fieldTouch, c.o.IDField),
-	}, unfold(fieldDepth, "$"+fieldDepth, fieldStart, "$"+fieldStart))
+		expr.Op("$match", match),
+		expr.Op("$project", d(fieldTouch, way)),
+		expr.Op("$unwind", d("path", expr.Field(fieldTouch), "includeArrayIndex", fieldDepth)),
+		lookup,
+	}, unfold(fieldDepth, expr.Field(fieldDepth)))
 }
 
-func (a ancestorArray) down(c *core, id bson.RawValue, depth int, self bool) mongo.Pipeline {
-	sort := d(fieldDepth, 1)
-	if c.o.OrderField != "" {
-		sort = append(sort, bson.E{Key: c.o.OrderField, Value: 1})
-	}
-	match, _ := a.descendantsOf(c, node{id: id}, depth)
+func (a ancestorArray) down(id any, depth int, self bool) mongo.Pipeline {
+	match := a.under(id, depth)
 	if self {
-		match = d("$or", bson.A{c.byID(id), match})
+		match = a.in("$or", bson.A{d(a.o.IDField, equal(id)), match})
 	}
-	return mongo.Pipeline{
-		d("$match", match),
-		d("$set", d(fieldDepth, d("$size", a.array(c)))),
-		d("$sort", sort),
-	}
+	return mongo.Pipeline{expr.Op("$match", match)}
 }
 
-func (a ancestorArray) descendantsOf(c *core, n node, depth int) (bson.D, bool) {
-	match := c.in(c.o.AncestorsField, equal(n.id))
+// under matches the descendants, by one range of the ancestors index.
+func (a ancestorArray) under(id any, depth int) bson.D {
+	match := a.in(a.o.AncestorsField, equal(id))
 	if depth > 0 {
-		distance := d("$subtract", bson.A{d("$size", a.array(c)), d("$indexOfArray", bson.A{a.array(c), literal(n.id)})})
-		match = append(match, bson.E{Key: "$expr", Value: d("$lte", bson.A{distance, depth})})
+		distance := expr.Op("$subtract", expr.Op("$size", a.array()), expr.Op("$indexOfArray", a.array(), expr.Literal(id)))
+		match = append(match, bson.E{Key: "$expr", Value: expr.Op("$lte", distance, depth)})
 	}
-	return match, true
+	return match
 }
 
-func (ancestorArray) ancestorsOf(c *core, n node) (bson.D, bool) { return c.byIDs(n.ancestors), true }
+func (a ancestorArray) descendantsOf(n node, depth int) (bson.D, bool) {
+	return a.under(n.id, depth), false
+}
 
-func (ancestorArray) place(c *core, parent *node) bson.D {
-	if parent == nil {
-		return d(c.o.AncestorsField, bson.A{}, c.o.ParentField, nil)
+func (a ancestorArray) above(n node) ([]bson.RawValue, int) {
+	return append([]bson.RawValue{}, n.ancestors...), len(n.ancestors)
+}
+
+func (a ancestorArray) derive(_ node, chain []*spot) (bson.D, bool) {
+	ids := []bson.RawValue{}
+	for _, s := range chain {
+		ids = append(ids, s.id)
 	}
-	return d(c.o.AncestorsField, parent.lineage(), c.o.ParentField, parent.id)
+	return d(a.o.AncestorsField, arrayOf(ids), a.o.ParentField, lastID(chain)), true
+}
+
+// parents asks for all that the arrays name, to save a round trip a level.
+func (a ancestorArray) parents(nodes []node, known map[string]*spot) bson.D {
+	asked := map[string]bool{}
+	var ids []bson.RawValue
+	for _, n := range nodes {
+		for _, id := range append(n.ancestors[:len(n.ancestors):len(n.ancestors)], n.parent) {
+			if k := key(id); !asked[k] && known[k] == nil {
+				asked[k] = true
+				ids = append(ids, id)
+			}
+		}
+	}
+	return a.byIDs(ids)
+}
+
+func (a ancestorArray) uproot(n node) []mongo.WriteModel {
+	return []mongo.WriteModel{update(a.byID(n.id), d("$set", a.place(nil)))}
+}
+
+func (a ancestorArray) place(parent *node) bson.D {
+	if parent == nil {
+		return d(a.o.AncestorsField, bson.A{}, a.o.ParentField, nil)
+	}
+	return d(a.o.AncestorsField, parent.lineage(), a.o.ParentField, parent.id)
 }
 
 // lineage are the ancestors of the node's children.
@@ -70,49 +115,73 @@ func (n *node) lineage() []bson.RawValue {
 	return append(n.ancestors[:len(n.ancestors):len(n.ancestors)], n.id)
 }
 
-func (ancestorArray) below(_ context.Context, _ *core, p, x node) (bool, error) {
-	for _, id := range p.lineage() {
-		if same(id, x.id) {
-			return true, nil
-		}
+func (a ancestorArray) heir(x node) node {
+	return node{id: x.parent, parent: null, ancestors: x.ancestors[:max(0, len(x.ancestors)-1)]}
+}
+
+func (a ancestorArray) below(_ context.Context, n, x node) (bool, error) {
+	return holds(n.lineage(), x.id), nil
+}
+
+// adopted refuses a node whose ancestors do not end with its parent: what is
+// above it, and so whether a move closes a cycle, cannot be told.
+func (a ancestorArray) adopted(n node) error {
+	last := null
+	if len(n.ancestors) > 0 {
+		last = n.ancestors[len(n.ancestors)-1]
 	}
-	return false, nil
+	if !same(last, n.parent) {
+		return fmt.Errorf("node %s has parent %s and ancestors %s, run Adopt or Repair",
+			text(n.id), text(n.parent), text(n.raw.Lookup(a.o.AncestorsField)))
+	}
+	return nil
+}
+
+// unadopted is an expression: a child of x without x among its ancestors.
+func (a ancestorArray) unadopted(x node) any {
+	return expr.Op("$not", bson.A{expr.Op("$in", expr.Literal(x.id), a.array())})
 }
 
 // replace puts a new beginning to the arrays of the descendants of x, up to
 // and including x. It finds x in each array, so doing it twice does no harm.
-func (a ancestorArray) replace(ctx context.Context, c *core, x node, beginning []bson.RawValue, more ...bson.E) error {
-	f := "$" + c.o.AncestorsField
-	rest := d("$slice", bson.A{f,
-		d("$add", bson.A{d("$indexOfArray", bson.A{f, literal(x.id)}), 1}),
-		d("$size", f)})
-	set := d(c.o.AncestorsField, d("$concatArrays", bson.A{literal(beginning), rest}))
-	_, err := c.coll.UpdateMany(ctx, c.in(c.o.AncestorsField, equal(x.id)),
-		mongo.Pipeline{d("$set", append(set, more...))})
-	return err
+func (a ancestorArray) replace(x node, beginning []bson.RawValue, more ...bson.E) []mongo.WriteModel {
+	f := expr.Field(a.o.AncestorsField)
+	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))
+	set := d(a.o.AncestorsField, expr.Op("$concatArrays", expr.Literal(beginning), rest))
+	return []mongo.WriteModel{update(a.in(a.o.AncestorsField, equal(x.id)),
+		mongo.Pipeline{expr.Op("$set", append(set, more...))})}
 }
 
-func (a ancestorArray) rebase(ctx context.Context, c *core, x node, parent *node) error {
-	return a.replace(ctx, c, x, append(parent.lineage(), x.id))
+func (a ancestorArray) rebase(x node, parent *node) []mongo.WriteModel {
+	return a.replace(x, append(parent.lineage(), x.id))
 }
 
-func (a ancestorArray) lift(ctx context.Context, c *core, x node, parent *node) error {
-	heir := null
-	if parent != nil {
-		heir = parent.id
+func (a ancestorArray) lift(x node, heir *node) []mongo.WriteModel {
+	to := null
+	if heir != nil {
+		to = heir.id
 	}
-	f := "$" + c.o.ParentField
-	return a.replace(ctx, c, x, parent.lineage(), bson.E{Key: c.o.ParentField,
-		Value: d("$cond", bson.A{d("$eq", bson.A{f, literal(x.id)}), literal(heir), f})})
+	f := expr.Field(a.o.ParentField)
+	return a.replace(x, heir.lineage(), expr.Element(a.o.ParentField,
+		expr.Cond(expr.Op("$eq", f, expr.Literal(x.id)), expr.Literal(to), f)))
 }
 
-func (ancestorArray) cascade(ctx context.Context, c *core, x node) (int64, error) {
-	res, err := c.coll.DeleteMany(ctx, c.in("$or", bson.A{
-		d(c.o.IDField, equal(x.id)), d(c.o.AncestorsField, equal(x.id))}))
+// cascade finds the subtree by the ID alone. With a child counter the node is read
+// for its parent.
+func (a ancestorArray) cascade(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
+	match := a.in("$or", bson.A{d(a.o.IDField, equal(id)), d(a.o.AncestorsField, equal(id))})
+	if a.o.ChildCountField != "" {
+		if x, err = a.take(ctx, id); err != nil {
+			return x, 0, err
+		}
+		deleted, match = 1, a.in(a.o.AncestorsField, equal(id))
+	}
+	res, err := a.primary.DeleteMany(ctx, match)
 	if err != nil {
-		return 0, err
+		return x, 0, err
 	}
-	return res.DeletedCount, nil
+	if deleted += res.DeletedCount; deleted == 0 {
+		err = missing(id)
+	}
+	return x, deleted, err
 }
-
-func (ancestorArray) check(*core, bson.D) error { return nil }

@@ -34,7 +34,7 @@ func BenchmarkDescendants(b *testing.B) {
 			tr := v.open(b, db.Collection("nodes"))
 			plain := variants()[0].open(b, db.Collection("plain"))
 			for _, t := range []*trees{tr, plain} {
-				if _, err := t.Load(b.Context(), v.entries(forest(200)), nil); err != nil {
+				if _, err := t.Load(b.Context(), v.entries(forest(200)), t.AsRoot(), nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -74,7 +74,7 @@ func BenchmarkMove(b *testing.B) {
 			for i := range 200 {
 				nodes = append(nodes, [2]string{fmt.Sprintf("x%d", i), "x"})
 			}
-			if _, err := tr.Load(b.Context(), v.entries(nodes), nil); err != nil {
+			if _, err := tr.Load(b.Context(), v.entries(nodes), tr.AsRoot(), nil); err != nil {
 				b.Fatal(err)
 			}
 			to := "B"

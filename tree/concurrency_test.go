@@ -17,17 +17,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
 // opsEach is the number of operations of each of 8 goroutines, for each
 // variant; TREE_TEST_OPS overrides it.
-func opsEach(t testing.TB, db *mongo.Database) int {
+func opsEach() int {
 	if n, err := strconv.Atoi(os.Getenv("TREE_TEST_OPS")); err == nil {
 		return n
 	}
-	return 100
+	return 25
 }
 
 // logged is a committed operation. The lock document counts restructurings in
@@ -90,7 +91,7 @@ func (k *known) drop(id string) {
 }
 
 func expected(err error) bool {
-	return errors.Is(err, tree.ErrNotFound) || errors.Is(err, tree.ErrParentNotFound) ||
+	return errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, tree.ErrParentNotFound) ||
 		errors.Is(err, tree.ErrCycle) || errors.Is(err, tree.ErrHasChildren) || lost(err)
 }
 
@@ -105,7 +106,7 @@ func lost(err error) bool {
 // a transaction of the caller that also notes where it stands in the order of
 // commits, and holds the result against a model of what was committed.
 func TestConcurrent(t *testing.T) {
-	for _, v := range variants() {
+	for _, v := range some() {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			db := mongotest.Database(t)
@@ -154,7 +155,7 @@ func TestConcurrent(t *testing.T) {
 				return err
 			}
 			var done, refused atomic.Int64
-			hammer(t, opsEach(t, db), func(r *rand.Rand, name string) error {
+			hammer(t, opsEach(), func(r *rand.Rand, name string) error {
 				var err error
 				id := ids.pick(r)
 				switch n := r.IntN(20); {
@@ -186,7 +187,7 @@ func TestConcurrent(t *testing.T) {
 						return err
 					}, func(m *model) { m.delete(id, policy) })
 				}
-				if errors.Is(err, tree.ErrNotFound) {
+				if errors.Is(err, mongopatterns.ErrNotFound) {
 					ids.drop(id)
 				}
 				if expected(err) {
@@ -280,7 +281,7 @@ func TestConcurrentOwnTransactions(t *testing.T) {
 			}
 			var inserted, deleted atomic.Int64
 			inserted.Add(int64(len(books)))
-			hammer(t, opsEach(t, db)/2, func(r *rand.Rand, name string) error {
+			hammer(t, opsEach()/2, func(r *rand.Rand, name string) error {
 				var err error
 				id := ids.pick(r)
 				switch n := r.IntN(20); {
@@ -296,7 +297,7 @@ func TestConcurrentOwnTransactions(t *testing.T) {
 					n64, err = tr.Delete(t.Context(), id, tree.DeletePolicy(n%4))
 					deleted.Add(n64)
 				}
-				if errors.Is(err, tree.ErrNotFound) {
+				if errors.Is(err, mongopatterns.ErrNotFound) {
 					ids.drop(id)
 				}
 				if expected(err) {
@@ -318,6 +319,43 @@ func TestConcurrentOwnTransactions(t *testing.T) {
 			}
 			if reached != int(n) {
 				t.Errorf("%d of %d nodes reached from the roots", reached, n)
+			}
+		})
+	}
+}
+
+// TestCheckBesideMoves: work under way is no problem.
+func TestCheckBesideMoves(t *testing.T) {
+	for _, v := range some()[:5] {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			tr := v.open(t, mongotest.Database(t).Collection("nodes"))
+			if _, err := tr.Load(t.Context(), v.entries(forest(40)), tr.AsRoot(), nil); err != nil {
+				t.Fatal(err)
+			}
+			var movers sync.WaitGroup
+			for g := range 2 {
+				r := rand.New(rand.NewPCG(1, uint64(g)))
+				movers.Go(func() {
+					for range 15 {
+						err := tr.Move(t.Context(), fmt.Sprintf("n%d", r.IntN(40)), tr.Under(fmt.Sprintf("n%d", r.IntN(40))))
+						if err != nil && !expected(err) {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			done := make(chan bool)
+			go func() { movers.Wait(); close(done) }()
+			for busy := true; busy; {
+				for p, err := range tr.Check(t.Context(), &mongopatterns.Work{BatchSize: 7}) {
+					t.Error(p, err)
+				}
+				select {
+				case <-done:
+					busy = false
+				default:
+				}
 			}
 		})
 	}

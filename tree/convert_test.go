@@ -3,9 +3,9 @@ package tree_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sort"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -21,12 +22,8 @@ func TestConvert(t *testing.T) {
 	nodes := forest(40)
 	all := variants()
 	pairs := [][2]int{}
-	for from := range 5 { // every representation to every other
-		for to := range 5 {
-			if from != to {
-				pairs = append(pairs, [2]int{from, to})
-			}
-		}
+	for from := range 5 { // every representation to two others
+		pairs = append(pairs, [2]int{from, (from + 1) % 5}, [2]int{from, (from + 3) % 5})
 	}
 	// With orders, counters and segments; field names of the same collection.
 	pairs = append(pairs, [2]int{5, 10}, [2]int{10, 5}, [2]int{7, 8}, [2]int{8, 6}, [2]int{6, 7}, [2]int{10, 8}, [2]int{5, 5})
@@ -39,7 +36,7 @@ func TestConvert(t *testing.T) {
 			to.opts.Scope = from.opts.Scope
 			db := mongotest.Database(t)
 			a := from.open(t, db.Collection("nodes"))
-			if _, err := a.Load(ctx, from.entries(nodes), nil); err != nil {
+			if _, err := a.Load(ctx, from.entries(nodes), a.AsRoot(), nil); err != nil {
 				t.Fatal(err)
 			}
 			check := from
@@ -48,19 +45,19 @@ func TestConvert(t *testing.T) {
 			check.roots = from.roots && to.roots
 
 			b := check.open(t, db.Collection("copy"))
-			got, err := tree.Convert(ctx, a, b, &tree.ConvertOptions{BatchSize: 15})
-			if err != nil || got.Written != 40 {
+			got, err := tree.Convert(ctx, a, b, &mongopatterns.Work{BatchSize: 15})
+			if err != nil || got.Done != 40 {
 				t.Fatalf("copy: %+v, %v", got, err)
 			}
 			healthy(t, b)
 			check.compare(t, b, modelOf(nodes))
-			if got, err = tree.Convert(ctx, a, b, nil); err != nil || got.Written != 0 || got.Examined != 40 {
+			if got, err = tree.Convert(ctx, a, b, nil); err != nil || got.Done != 0 || got.Examined != 40 {
 				t.Errorf("copy again: %+v, %v", got, err)
 			}
 
 			b = check.open(t, db.Collection("nodes"))
 			var done []int64
-			if got, err = tree.Convert(ctx, a, b, &tree.ConvertOptions{BatchSize: 15, Keep: true, Progress: func(n int64) { done = append(done, n) }}); err != nil {
+			if got, err = tree.Convert(ctx, a, b, &mongopatterns.Work{BatchSize: 15, Progress: func(r mongopatterns.Result) { done = append(done, r.Examined) }}); err != nil {
 				t.Fatalf("in place: %+v, %v", got, err)
 			}
 			if !slices.Equal(done, []int64{15, 30, 40}) {
@@ -70,13 +67,13 @@ func TestConvert(t *testing.T) {
 			check.compare(t, b, modelOf(nodes))
 			healthy(t, a) // kept
 			before := stored(t, db.Collection("nodes"))
-			if got, err = tree.Convert(ctx, a, b, &tree.ConvertOptions{Keep: true}); err != nil || got.Written != 0 {
+			if got, err = tree.Convert(ctx, a, b, nil); err != nil || got.Done != 0 {
 				t.Errorf("in place again: %+v, %v", got, err)
 			}
 			if diff := cmp.Diff(before, stored(t, db.Collection("nodes"))); diff != "" {
 				t.Errorf("in place again: %s", diff)
 			}
-			if _, err = tree.Convert(ctx, a, b, nil); err != nil {
+			if _, err = tree.RemoveOld(ctx, a, b); err != nil {
 				t.Fatal(err)
 			}
 			healthy(t, b)
@@ -130,19 +127,19 @@ func TestAdopt(t *testing.T) {
 			// Cut off, then finished.
 			short, cancel := context.WithCancel(ctx)
 			defer cancel()
-			_, err := tr.Adopt(short, &tree.AdoptOptions{BatchSize: 20, Progress: func(done int64) { cancel() }})
+			_, err := tr.Adopt(short, &mongopatterns.Work{BatchSize: 20, Progress: func(mongopatterns.Result) { cancel() }})
 			if !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
-			got, err := tr.Adopt(ctx, &tree.AdoptOptions{BatchSize: 20})
-			if err != nil || got.Examined != 50 || got.Unplaced != 0 {
+			got, err := tr.Adopt(ctx, &mongopatterns.Work{BatchSize: 20})
+			if err != nil || got.Examined != 50 || got.Remaining != 0 {
 				t.Fatalf("%+v, %v", got, err)
 			}
 			healthy(t, tr)
 			v.ordered = false
 			v.compare(t, tr, modelOf(nodes))
 			before := stored(t, coll)
-			if got, err = tr.Adopt(ctx, nil); err != nil || got.Written != 0 {
+			if got, err = tr.Adopt(ctx, nil); err != nil || got.Done != 0 {
 				t.Errorf("again: %+v, %v", got, err)
 			}
 			if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
@@ -153,6 +150,41 @@ func TestAdopt(t *testing.T) {
 					t.Errorf("lost a field: %v", doc)
 				}
 			}
+		})
+	}
+}
+
+// TestAdoptOrder: siblings and roots without a position come in the order of _id.
+func TestAdoptOrder(t *testing.T) {
+	for _, v := range []variant{
+		{name: "order", rep: tree.AncestorArray, opts: tree.Options{OrderField: "pos"}, ordered: true, roots: true},
+		{name: "path", rep: tree.MaterializedPath, opts: tree.Options{OrderField: "pos"}, ordered: true, roots: true},
+		{name: "children", rep: tree.ChildReferences, ordered: true},
+		{name: "nested", rep: tree.NestedSets, ordered: true, roots: true},
+		{name: "sku", rep: tree.NestedSets, ordered: true, roots: true, opts: tree.Options{IDField: "sku"}},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := v.open(t, coll)
+			for i, id := range []string{"e", "c", "d", "b", "a"} { // the IDs in no order
+				putDocs(t, coll, dd("_id", fmt.Sprint("r", id), "sku", fmt.Sprint(i, "r", id)),
+					dd("_id", fmt.Sprint("k", id), "sku", fmt.Sprint(i, "k", id), "parent", map[string]string{"_id": "rc", "sku": "1rc"}[v.idField()]))
+			}
+			if _, err := tr.Adopt(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			healthy(t, tr)
+			names := func(ids []string) []string {
+				for i, id := range ids {
+					ids[i] = id[len(id)-2:]
+				}
+				return ids
+			}
+			if v.roots {
+				v.want(t, "roots", names(v.ids(t, tr.Roots(t.Context()))), "ra", "rb", "rc", "rd", "re")
+			}
+			v.want(t, "children", names(v.ids(t, tr.Children(t.Context(), map[string]string{"_id": "rc", "sku": "1rc"}[v.idField()]))), "ka", "kb", "kc", "kd", "ke")
 		})
 	}
 }
@@ -169,7 +201,7 @@ func TestConvertRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tree.Convert(ctx, a, b, nil); !errors.Is(err, tree.ErrUnsupported) {
+		if _, err := tree.Convert(ctx, a, b, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
@@ -177,7 +209,7 @@ func TestConvertRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tree.Convert(ctx, a, g, nil); !errors.Is(err, tree.ErrUnsupported) {
+	if _, err := tree.Convert(ctx, a, g, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
 	// An orphan is counted and left alone.
@@ -189,112 +221,58 @@ func TestConvertRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := b.Adopt(ctx, nil)
-	if want := (tree.ConvertResult{Examined: 2, Written: 1, Unplaced: 1}); err != nil || got != want {
+	if err != nil || got.Examined != 2 || got.Done != 1 || got.Remaining != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	// An index in the way is an error and stays.
 	if _, err := coll.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: dd("ancestors", 1), Options: options.Index().SetSparse(true)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.EnsureIndexes(ctx); !errors.Is(err, tree.ErrIndexConflict) {
+	if err := b.EnsureIndexes(ctx); !errors.Is(err, mongopatterns.ErrIndexConflict) {
 		t.Errorf("%v", err)
 	}
 }
 
-// A conversion in place that is run again after its end does nothing.
-func TestConvertTwice(t *testing.T) {
-	all := variants()[:5]
-	for i, from := range all {
-		for j, to := range all {
-			if i == j {
-				continue
-			}
-			t.Run(from.name+" to "+to.name, func(t *testing.T) {
-				t.Parallel()
-				ctx := t.Context()
-				coll := mongotest.Database(t).Collection("nodes")
-				a, b := from.open(t, coll), to.open(t, coll)
-				insertAll(t, from, a, books)
-				if _, err := tree.Convert(ctx, a, b, nil); err != nil {
-					t.Fatal(err)
-				}
-				want := stored(t, coll)
-				for _, keep := range []bool{false, true} {
-					if got, err := tree.Convert(ctx, a, b, &tree.ConvertOptions{Keep: keep}); err != nil || got.Written != 0 {
-						t.Errorf("again: %+v, %v", got, err)
-					}
-					if diff := cmp.Diff(want, stored(t, coll)); diff != "" {
-						t.Errorf("again (-before +after): %s", diff)
-					}
-				}
-				healthy(t, b)
-				to.compare(t, b, modelOf(books))
-			})
-		}
-	}
-}
-
-// A removal of the old fields that was cut off is finished, and nothing else.
-func TestConvertInterrupted(t *testing.T) {
+// After RemoveOld the old tree is refused as a source, and a document that only the old
+// tree knows keeps its fields until it is adopted.
+func TestRemoveOld(t *testing.T) {
 	ctx := t.Context()
-	db := mongotest.Database(t)
-	coll := db.Collection("nodes")
+	coll := mongotest.Database(t).Collection("nodes")
 	from, to := plain(tree.ParentReferences, tree.Options{}), plain(tree.MaterializedPath, tree.Options{})
 	a, b := from.open(t, coll), to.open(t, coll)
 	insertAll(t, from, a, books)
-
-	// Cut off at the update that removes the fields.
-	c := mongotest.Record(t, db, func() {
-		if _, err := tree.Convert(ctx, a, b, nil); err != nil {
-			t.Fatal(err)
-		}
-	})
-	marks := c.Named("update")
-	if len(marks) < 3 {
-		t.Fatal(c.Names())
-	}
-	var mark bson.Raw // the second write to the lock of its transaction
-	for _, m := range marks {
-		if m.Collection == "nodes_locks" && strings.Contains(m.Body.String(), "converted") && strings.Contains(m.Body.String(), "$set") {
-			mark = m.Body
-		}
-	}
-	if mark == nil {
-		t.Fatal("no mark before the removal")
-	}
-	value := mark.Lookup("updates", "0", "u", "$set", "converted").StringValue()
-	var lock bson.M
-	if err := db.Collection("nodes_locks").FindOne(ctx, dd("_id", "tree")).Decode(&lock); err != nil || lock["converted"] != nil {
-		t.Errorf("the mark stays: %v, %v", lock, err)
-	}
-	// As it was then: half of the fields removed.
-	for _, n := range books[3:] {
-		changeDoc(t, coll, n[0], dd("$set", dd("parent", n[1])))
-	}
-	if _, err := tree.Convert(ctx, a, b, nil); !errors.Is(err, tree.ErrUnsupported) {
-		t.Errorf("half converted and no mark: %v", err)
-	}
-	if _, err := db.Collection("nodes_locks").UpdateOne(ctx, dd("_id", "tree"), dd("$set", dd("converted", value))); err != nil {
+	if _, err := tree.Convert(ctx, a, b, nil); err != nil {
 		t.Fatal(err)
 	}
-	// A document of old code stays as it is.
 	putDocs(t, coll, dd("_id", "late", "parent", "Books"))
-	if got, err := tree.Convert(ctx, a, b, nil); err != nil || got != (tree.ConvertResult{}) {
-		t.Errorf("%+v, %v", got, err)
+	for _, done := range []int64{6, 0} {
+		if got, err := tree.RemoveOld(ctx, a, b); err != nil || got.Done != done {
+			t.Errorf("%+v, %v", got, err)
+		}
 	}
-	for _, doc := range stored(t, coll) {
-		if id := doc[0].Value; slices.Contains(fieldsOf(doc), "parent") != (id == "late") {
+	want := stored(t, coll)
+	for _, doc := range want {
+		if slices.Contains(fieldsOf(doc), "parent") != (doc[0].Value == "late") {
 			t.Errorf("%v", doc)
 		}
 	}
-	if _, err := tree.Convert(ctx, a, b, nil); !errors.Is(err, tree.ErrUnsupported) {
-		t.Errorf("a late document: %v", err)
+	if _, err := tree.Convert(ctx, a, b, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Errorf("from what is gone: %v", err)
 	}
-	if got, err := b.Adopt(ctx, nil); err != nil || got.Written != 1 {
+	if diff := cmp.Diff(want, stored(t, coll)); diff != "" {
+		t.Error(diff)
+	}
+	if got, err := b.Adopt(ctx, nil); err != nil || got.Done != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	healthy(t, b)
 	to.compare(t, b, modelOf(append(slices.Clone(books), [2]string{"late", "Books"})))
+	if _, err := tree.Convert(ctx, b, a, nil); err != nil { // and back
+		t.Fatal(err)
+	}
+	if _, err := tree.Convert(ctx, a, b, nil); err != nil {
+		t.Error(err)
+	}
 }
 
 // Adopt again leaves what was moved or inserted by the tree where it is, and
@@ -335,9 +313,9 @@ func TestAdoptAgain(t *testing.T) {
 				m.detach(id)
 				m.attach(id, to, -1)
 			}
-			adopt := func(written int64) {
+			adopt := func(written bool) {
 				t.Helper()
-				if got, err := tr.Adopt(ctx, &tree.AdoptOptions{BatchSize: 2}); err != nil || got.Written != written || got.Unplaced != 0 {
+				if got, err := tr.Adopt(ctx, &mongopatterns.Work{BatchSize: 2}); err != nil || (got.Done > 0) != written || got.Remaining != 0 {
 					t.Errorf("%+v, %v", got, err)
 				}
 				healthy(t, tr)
@@ -345,11 +323,7 @@ func TestAdoptAgain(t *testing.T) {
 			}
 			// Children before their parents in the order of the batches too.
 			add([2]string{"z", ""}, [2]string{"B", "z"}, [2]string{"C", "B"}, [2]string{"D", "C"}, [2]string{"a", "D"}, [2]string{"b", "D"})
-			if v.rep == tree.NestedSets {
-				adopt(1) // the parent of z; otherwise it is numbers that are written
-			} else {
-				adopt(6)
-			}
+			adopt(true)
 			if _, err := tr.Insert(ctx, v.doc("N"), tr.Under("B")); err != nil {
 				t.Fatal(err)
 			}
@@ -359,7 +333,7 @@ func TestAdoptAgain(t *testing.T) {
 			move("C", "a")
 			before := stored(t, coll)
 			if v.rep == tree.MaterializedPath || v.rep == tree.ChildReferences {
-				adopt(0)
+				adopt(false)
 				if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
 					t.Errorf("again (-before +after): %s", diff)
 				}
@@ -372,17 +346,7 @@ func TestAdoptAgain(t *testing.T) {
 				m.delete("B", tree.MakeRoots)
 			}
 			add([2]string{"old1", "C"}, [2]string{"old2", "old1"}, [2]string{"0", "old2"}, [2]string{"old3", ""})
-			want := int64(4)
-			if v.opts.ChildCountField != "" && v.rep == tree.MaterializedPath {
-				want++ // the counter of C
-			}
-			if v.rep == tree.AncestorArray {
-				want = 5 // and the counter of C
-			}
-			if v.rep == tree.NestedSets {
-				want = 1
-			}
-			adopt(want)
+			adopt(true)
 		})
 	}
 }
@@ -408,7 +372,7 @@ func TestConvertRefusesMeanings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tree.Convert(ctx, a, b, nil); !errors.Is(err, tree.ErrUnsupported) {
+		if _, err := tree.Convert(ctx, a, b, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%v %+v: %v", c.rep, c.opts, err)
 		}
 	}
@@ -416,7 +380,7 @@ func TestConvertRefusesMeanings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Adopt(ctx, nil); !errors.Is(err, tree.ErrUnsupported) {
+	if _, err := b.Adopt(ctx, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Errorf("adopt: %v", err)
 	}
 	if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
@@ -440,7 +404,7 @@ func TestConvertCountsUnplaced(t *testing.T) {
 	b := plain(tree.AncestorArray, tree.Options{}).open(t, db.Collection("copy"))
 	putDocs(t, coll, dd("_id", "A"), dd("_id", "O", "parent", "gone"), dd("_id", "O2", "parent", "O"))
 	got, err := tree.Convert(ctx, a, b, nil)
-	if want := (tree.ConvertResult{Examined: 1, Written: 1, Unplaced: 2}); err != nil || got != want {
+	if err != nil || got.Examined != 1 || got.Done != 1 || got.Remaining != 2 {
 		t.Errorf("orphans: %+v, %v", got, err)
 	}
 
@@ -450,7 +414,7 @@ func TestConvertCountsUnplaced(t *testing.T) {
 	putDocs(t, coll, dd("_id", "A", "children", bson.A{"X"}), dd("_id", "B", "children", bson.A{"X"}),
 		dd("_id", "X", "children", bson.A{"Y"}), dd("_id", "Y", "children", bson.A{}))
 	got, err = tree.Convert(ctx, c, b, nil)
-	if want := (tree.ConvertResult{Examined: 4, Written: 2, Unplaced: 2}); err != nil || got != want {
+	if err != nil || got.Examined != 4 || got.Done != 2 || got.Remaining != 2 {
 		t.Errorf("two parents: %+v, %v", got, err)
 	}
 	for _, doc := range stored(t, coll) {

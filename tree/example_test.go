@@ -45,7 +45,7 @@ func library(rep tree.Representation, opts *tree.Options) (*mongo.Collection, *t
 				leaf("Languages"),
 			}},
 		}},
-	}, nil)
+	}, cats.AsRoot(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -271,11 +271,11 @@ func ExampleTree_Adopt() {
 		log.Fatal(err)
 	}
 	result, err := staff.Adopt(ctx, nil)
-	fmt.Printf("%+v %v\n", result, err)
+	fmt.Println(result.Examined, result.Done, result.Remaining, err)
 	raw, err := coll.FindOne(ctx, staff.Filter("Cy")).Raw()
 	fmt.Println(raw, err)
 	// Output:
-	// {Examined:3 Written:3 Unplaced:0} <nil>
+	// 3 3 0 <nil>
 	// {"_id": "Cy","boss": "Bo","chain": ["Ada","Bo"]} <nil>
 }
 
@@ -287,6 +287,9 @@ func ExampleConvert() {
 		log.Fatal(err)
 	}
 	if _, err := tree.Convert(ctx, cats, paths, nil); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := tree.RemoveOld(ctx, cats, paths); err != nil {
 		log.Fatal(err)
 	}
 	raw, err := coll.FindOne(ctx, paths.Filter("dbm")).Raw()
@@ -302,13 +305,13 @@ func ExampleTree_Repair() {
 	if _, err := coll.UpdateOne(ctx, cats.Filter("dbm"), bson.D{{Key: "$set", Value: bson.D{{Key: "ancestors", Value: bson.A{"Books"}}}}}); err != nil {
 		log.Fatal(err)
 	}
-	for p, err := range cats.Check(ctx) {
-		fmt.Println(p.Kind, p.ID, err)
+	for p, err := range cats.Check(ctx, nil) {
+		fmt.Println(p, err)
 	}
 	result, err := cats.Repair(ctx, nil)
-	fmt.Println(result.Repaired, result.Remaining, err)
+	fmt.Println(result.Done, result.Remaining, err)
 	// Output:
-	// wrong ancestors dbm <nil>
+	// tree: categories "dbm": wrong ancestors: ancestors is ["Books"], want ["Books","Programming","Databases"] <nil>
 	// 1 0 <nil>
 }
 

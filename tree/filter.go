@@ -2,35 +2,46 @@ package tree
 
 import (
 	"context"
-	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // The filters are for Find, Count, paging and $match. Where the representation
 // keeps what they need in other documents than those they are to match, they
 // read it first; a filter so made shows the tree as it was then, and is another
-// one after a change.
+// one after a change. A filter of an unknown ID matches nothing, but that of
+// AncestorsFilter is ErrNotFound.
 
 // ChildrenFilter matches the children of a node.
 //
-// Cost: none; MaterializedPath and ChildReferences read the node, 1 round trip.
-func (t *Tree[K, T]) ChildrenFilter(ctx context.Context, id K) (bson.D, error) {
-	c := t.c
-	raw, err := c.id(id)
+// Cost: none. MaterializedPath and ChildReferences: 1 round trip, the node by ID.
+func (t *Tree[K, T]) ChildrenFilter(ctx context.Context, id K) (_ bson.D, err error) {
+	defer fault.In(&err, "tree: children filter")
+	raw, err := t.c.id(id)
 	if err != nil {
-		return nil, fail("children filter", err)
+		return nil, err
 	}
-	n := node{id: raw}
-	if c.rep == MaterializedPath || c.rep == ChildReferences {
-		if n, err = c.find(ctx, raw, ErrNotFound); err == nil {
-			err = c.usable(n)
-		}
-		if err != nil {
-			return nil, fail("children filter", err)
-		}
+	return t.c.filter(ctx, raw, t.c.rep.childrenOf)
+}
+
+// filter makes a filter of a node, which it reads only if that is needed.
+func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bson.D, bool)) (bson.D, error) {
+	match, reads := of(node{id: id})
+	if !reads {
+		return match, nil
 	}
-	return c.shape.childrenOf(c, n), nil
+	n, err := c.glance(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if n.raw == nil {
+		return c.byIDs(nil), nil
+	}
+	match, _ = of(n)
+	return match, c.rep.usable(n)
 }
 
 // DescendantsFilter matches the nodes below a node.
@@ -39,70 +50,52 @@ func (t *Tree[K, T]) ChildrenFilter(ctx context.Context, id K) (bson.D, error) {
 // hold IDs or numbers, which any change of the tree changes, and a paging token
 // is bound to its filter.
 //
-// Cost: none for AncestorArray; 1 round trip for MaterializedPath and
-// NestedSets, which read the node, and for the others, which read the IDs of
-// all descendants into the filter. NestedSets with a MaxDepth do that too.
-func (t *Tree[K, T]) DescendantsFilter(ctx context.Context, id K, opts *ReadOptions) (bson.D, error) {
-	c := t.c
-	raw, err := c.id(id)
+// Cost: none for AncestorArray. The others: 1 round trip; MaterializedPath and
+// NestedSets without a MaxDepth read the node, the others the IDs of all descendants
+// into the filter.
+func (t *Tree[K, T]) DescendantsFilter(ctx context.Context, id K, opts *ReadOptions) (_ bson.D, err error) {
+	defer fault.In(&err, "tree: descendants filter")
+	raw, err := t.c.id(id)
 	if err == nil {
 		err = opts.check()
 	}
 	if err != nil {
-		return nil, fail("descendants filter", err)
+		return nil, err
 	}
-	n := node{id: raw}
-	if c.rep == MaterializedPath || c.rep == NestedSets && opts.depth() == 0 {
-		if n, err = c.find(ctx, raw, ErrNotFound); err == nil {
-			err = c.usable(n)
-		}
-		if err != nil {
-			return nil, fail("descendants filter", err)
-		}
+	if match, _ := t.c.rep.descendantsOf(node{id: raw}, opts.depth()); match != nil {
+		return t.c.filter(ctx, raw, func(n node) (bson.D, bool) { return t.c.rep.descendantsOf(n, opts.depth()) })
 	}
-	if match, ok := c.shape.descendantsOf(c, n, opts.depth()); ok {
-		return match, nil
-	}
-	ids, err := c.downIDs(ctx, raw, opts.depth())
-	return c.byIDs(ids), fail("descendants filter", err)
+	nodes, err := t.c.ids(ctx, t.DescendantsPipeline(id, opts))
+	return t.c.byIDs(nodes), err
+}
+
+// ids reads the IDs that a pipeline yields.
+func (c *core) ids(ctx context.Context, p []bson.D) ([]bson.RawValue, error) {
+	nodes, err := c.shapes(ctx, opening(c.coll, append(p, expr.Op("$project", d(c.o.IDField, 1))), 0))
+	return idsOf(nodes), err
 }
 
 // AncestorsFilter matches the nodes above a node.
 //
-// Cost: 1 round trip, as Ancestors; AncestorArray, MaterializedPath with IDs as
-// segments, and NestedSets read only the node.
-func (t *Tree[K, T]) AncestorsFilter(ctx context.Context, id K) (bson.D, error) {
-	c := t.c
-	raw, err := c.id(id)
+// Cost: 1 round trip. AncestorArray, and MaterializedPath without a SegmentField, read
+// the node alone, the others as Ancestors.
+func (t *Tree[K, T]) AncestorsFilter(ctx context.Context, id K) (_ bson.D, err error) {
+	defer fault.In(&err, "tree: ancestors filter")
+	ids, _, err := t.above(ctx, id, true)
 	if err != nil {
-		return nil, fail("ancestors filter", err)
+		return nil, err
 	}
-	if _, ok := c.shape.ancestorsOf(c, node{}); ok {
-		n, err := c.find(ctx, raw, ErrNotFound)
-		if err != nil {
-			return nil, fail("ancestors filter", err)
-		}
-		match, _ := c.shape.ancestorsOf(c, n)
-		return match, nil
-	}
-	up, err := c.ids(ctx, c.rootFirst(c.byID(raw)))
-	if err != nil {
-		return nil, fail("ancestors filter", err)
-	}
-	if len(up) == 0 {
-		return nil, fail("ancestors filter", fmt.Errorf("%w: %s", ErrNotFound, text(raw)))
-	}
-	return c.byIDs(up[:len(up)-1]), nil
+	return t.c.byIDs(ids), nil
 }
 
 // RootsFilter matches the nodes without parent.
 //
-// Cost: none; ChildReferences read the IDs of the roots, as Roots.
-func (t *Tree[K, T]) RootsFilter(ctx context.Context) (bson.D, error) {
-	c := t.c
-	if s, ok := c.shape.(interface{ rootsMatch(*core) bson.D }); ok {
-		return s.rootsMatch(c), nil
+// Cost: none. ChildReferences read the IDs of the roots, as Roots.
+func (t *Tree[K, T]) RootsFilter(ctx context.Context) (_ bson.D, err error) {
+	defer fault.In(&err, "tree: roots filter")
+	if match := t.c.rep.rootsMatch(); match != nil {
+		return match, nil
 	}
-	ids, err := c.ids(ctx, c.shape.roots(c))
-	return c.byIDs(ids), fail("roots filter", err)
+	ids, err := t.c.ids(ctx, t.c.rep.roots())
+	return t.c.byIDs(ids), err
 }

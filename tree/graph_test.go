@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -48,20 +49,20 @@ func TestGraph(t *testing.T) {
 	if err := tr.Link(ctx, "none", "Books"); !errors.Is(err, tree.ErrParentNotFound) {
 		t.Error(err)
 	}
-	if err := tr.Link(ctx, "Books", "none"); !errors.Is(err, tree.ErrNotFound) {
+	if err := tr.Link(ctx, "Books", "none"); !errors.Is(err, mongopatterns.ErrNotFound) {
 		t.Error(err)
 	}
-	if err := tr.Unlink(ctx, "Books", "MongoDB"); !errors.Is(err, tree.ErrNotFound) {
+	if err := tr.Unlink(ctx, "Books", "MongoDB"); !errors.Is(err, mongopatterns.ErrNotFound) {
 		t.Error(err)
 	}
-	if err := tr.Move(ctx, "MongoDB", tr.AsRoot()); !errors.Is(err, tree.ErrUnsupported) {
+	if err := tr.Move(ctx, "MongoDB", tr.AsRoot()); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
-	if _, err := tr.Insert(ctx, v.doc("x"), tr.Before("MongoDB")); !errors.Is(err, tree.ErrUnsupported) {
+	if _, err := tr.Insert(ctx, v.doc("x"), tr.Before("MongoDB")); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
 	for _, err := range tr.Dump(ctx) {
-		if !errors.Is(err, tree.ErrUnsupported) {
+		if !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Error(err)
 		}
 	}
@@ -129,6 +130,7 @@ func TestGraphRepair(t *testing.T) {
 	ctx := t.Context()
 	v := variant{rep: tree.ChildReferences, opts: tree.Options{Graph: true}}
 	coll := mongotest.Database(t).Collection("nodes")
+	v.opts.MakeRoots = true
 	tr := v.open(t, coll)
 	docs := []any{
 		dd("_id", "a", "children", bson.A{"b", "c"}),
@@ -139,10 +141,10 @@ func TestGraphRepair(t *testing.T) {
 	if _, err := coll.InsertMany(ctx, docs); err != nil {
 		t.Fatal(err)
 	}
-	if got := kinds(t, tr); !slices.Equal(got, []string{"cycle b", "cycle c", "cycle d", "dangling child c"}) {
+	if got := v.kinds(t, tr, coll); !slices.Equal(got, []string{"cycle b", "cycle c", "cycle d", "dangling child c"}) {
 		t.Errorf("%v", got)
 	}
-	if got, err := tr.Repair(ctx, &tree.RepairOptions{MakeRoots: true}); err != nil || got.Remaining != 0 {
+	if got, err := tr.Repair(ctx, nil); err != nil || got.Remaining != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	healthy(t, tr)

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -51,7 +52,7 @@ func plantRaw(t testing.TB, coll *mongo.Collection, docs ...any) {
 
 func allRight(t testing.TB, tr *anyTree) {
 	t.Helper()
-	for p, err := range tr.Check(t.Context()) {
+	for p, err := range tr.Check(t.Context(), nil) {
 		t.Errorf("Check: %v %v", p, err)
 	}
 }
@@ -115,11 +116,11 @@ func interrupted(t *testing.T, tr *anyTree, parent *any, n int) {
 	defer cancel()
 	_, err := tr.Load(ctx, func(yield func(tree.Entry[any, bson.M], error) bool) {
 		for i := range n {
-			if !yield(tree.Entry[any, bson.M]{Value: bson.M{"_id": fmt.Sprint("new", i)}, Parent: parent}, nil) {
+			if !yield(tree.Entry[any, bson.M]{Value: bson.M{"_id": fmt.Sprint("new", i)}}, nil) {
 				return
 			}
 		}
-	}, &tree.LoadOptions[any]{BatchSize: n, Progress: func(int64) { cancel() }})
+	}, tr.Under(*parent), &mongopatterns.Work{BatchSize: n, Progress: func(mongopatterns.Result) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func TestNestedOrphans(t *testing.T) {
 		}
 	}
 	exists(t, coll, "t", "u", "w")
-	if _, err := coll.UpdateOne(ctx, dd("_id", "w"), dd("$set", dd("left", 2, "right", 3))); err != nil {
+	if _, err := coll.UpdateOne(ctx, dd("_id", "w"), dd("$set", dd("left", 1, "right", 8))); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := tr.Delete(ctx, "w", tree.Cascade); err == nil || !strings.Contains(err.Error(), "run Repair") {
@@ -267,7 +268,7 @@ func TestUnusableSegments(t *testing.T) {
 		for _, bad := range c.bad {
 			refused := func(what string, err error) {
 				t.Helper()
-				if !errors.Is(err, tree.ErrInvalidSegment) {
+				if !errors.Is(err, mongopatterns.ErrInvalid) {
 					t.Errorf("%s %v: %v", what, bad, err)
 				}
 			}
@@ -281,9 +282,7 @@ func TestUnusableSegments(t *testing.T) {
 					_, err = c.tr.Delete(ctx, bad, policy)
 					refused(fmt.Sprint("delete ", policy), err)
 				}
-				_, err = c.tr.Load(ctx, func(yield func(tree.Entry[any, bson.M], error) bool) {
-					yield(tree.Entry[any, bson.M]{Value: x, Parent: &bad}, nil)
-				}, nil)
+				_, err = c.tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: x}}, c.tr.Under(bad), nil)
 				refused("load under", err)
 				_, err = c.tr.ChildrenFilter(ctx, bad)
 				refused("children of", err)
@@ -291,12 +290,9 @@ func TestUnusableSegments(t *testing.T) {
 				refused("descendants of", err)
 			}
 			calls(ctx)
-			if err := joined(t, c.coll, func(ctx context.Context) error { calls(ctx); return nil }); err != nil {
-				t.Error(err)
-			}
 		}
 	}
-	if err := bySlug.Rename(ctx, 9, "z"); !errors.Is(err, tree.ErrInvalidSegment) {
+	if err := bySlug.Rename(ctx, 9, "z"); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Errorf("rename: %v", err)
 	}
 	if diff := cmp.Diff(before, [][]bson.D{stored(t, slugs), stored(t, doubles)}); diff != "" {
@@ -347,8 +343,8 @@ func TestLiftSameSegments(t *testing.T) {
 // TestOrderBesideInsert: what gives nodes a position under a parent conflicts
 // with an insertion there.
 func TestOrderBesideInsert(t *testing.T) {
-	for _, rep := range []tree.Representation{tree.ParentReferences, tree.AncestorArray, tree.MaterializedPath} {
-		for _, count := range []string{"", "n"} {
+	for rep, count := range map[tree.Representation]string{tree.ParentReferences: "", tree.AncestorArray: "n", tree.MaterializedPath: ""} {
+		{
 			for name, call := range map[string]func(ctx context.Context, tr *anyTree) error{
 				"move":        func(ctx context.Context, tr *anyTree) error { return tr.Move(ctx, "X", tr.Under("P")) },
 				"move within": func(ctx context.Context, tr *anyTree) error { return tr.Move(ctx, "K", tr.Under("P")) },
@@ -357,10 +353,7 @@ func TestOrderBesideInsert(t *testing.T) {
 					return err
 				},
 				"load": func(ctx context.Context, tr *anyTree) error {
-					var p any = "P"
-					_, err := tr.Load(ctx, func(yield func(tree.Entry[any, bson.M], error) bool) {
-						yield(tree.Entry[any, bson.M]{Value: bson.M{"_id": "new"}, Parent: &p}, nil)
-					}, nil)
+					_, err := tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: bson.M{"_id": "new"}}}, tr.Under("P"), nil)
 					return err
 				},
 			} {
@@ -387,42 +380,6 @@ func TestOrderBesideInsert(t *testing.T) {
 	}
 }
 
-// TestOrderCostsWithoutCount: the mark on the parent and its removal.
-func TestOrderCostsWithoutCount(t *testing.T) {
-	ctx := t.Context()
-	for rep, base := range map[tree.Representation][]int{
-		tree.ParentReferences: {6, 4, 6, 7, 6}, tree.AncestorArray: {6, 5, 6, 7, 6}, tree.MaterializedPath: {6, 5, 6, 7, 6},
-	} {
-		coll := mongotest.Database(t).Collection("nodes")
-		tr := newAny(t, coll, rep, &tree.Options{OrderField: "o"})
-		for _, n := range [][2]any{{"P", nil}, {"X", "P"}, {"X1", "X"}, {"X2", "X"}, {"Y", nil}, {"Z", nil}, {"Z1", "Z"}} {
-			plant(t, tr, bson.M{"_id": n[0]}, n[1])
-		}
-		for i, c := range []struct {
-			name string
-			more int
-			call func() error
-		}{
-			{"move under", 2, func() error { return tr.Move(ctx, "Y", tr.Under("P")) }},
-			{"move to a root", 1, func() error { return tr.Move(ctx, "Y", tr.AsRoot()) }},
-			{"move before", 3, func() error { return tr.Move(ctx, "Y", tr.Before("X")) }},
-			{"promote", 3, func() error { return errOf(tr.Delete(ctx, "X", tree.Promote)) }},
-			{"make roots", 2, func() error { return errOf(tr.Delete(ctx, "Z", tree.MakeRoots)) }},
-		} {
-			got := mongotest.Record(t, coll.Database(), func() {
-				if err := c.call(); err != nil {
-					t.Error(err)
-				}
-			})
-			if n := spent(got).trips; n != base[i]+c.more {
-				t.Errorf("%v, %s: %d round trips, want %d: %v", rep, c.name, n, base[i]+c.more, got.Names())
-			}
-		}
-		untouched(t, coll)
-		allRight(t, tr)
-	}
-}
-
 // TestUnadopted: an array of ancestors that does not go with the parent is no
 // ground for a move or for lifting children.
 func TestUnadopted(t *testing.T) {
@@ -433,22 +390,20 @@ func TestUnadopted(t *testing.T) {
 		bson.M{"_id": "B", "parent": "A", "ancestors": bson.A{"A"}}, bson.M{"_id": "C", "parent": "B"},
 		bson.M{"_id": "D", "parent": "C", "ancestors": bson.A{"A", "B", "C"}})
 	before := stored(t, coll)
-	err := joined(t, coll, func(ctx context.Context) error {
-		for what, err := range map[string]error{
-			"promote":    errOf(tr.Delete(ctx, "B", tree.Promote)),
-			"make roots": errOf(tr.Delete(ctx, "B", tree.MakeRoots)),
-			"heir":       errOf(tr.Delete(ctx, "D", tree.Promote)),
-			"cycle":      tr.Move(ctx, "A", tr.Under("C")),
-			"move":       tr.Move(ctx, "C", tr.AsRoot()),
-		} {
-			if err == nil || !strings.Contains(err.Error(), "run Adopt or Repair") {
-				t.Errorf("%s: %v", what, err)
-			}
+	for what, err := range map[string]error{
+		"insert":     errOf(tr.Insert(ctx, bson.M{"_id": "x"}, tr.Under("C"))),
+		"load":       errOf(tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: bson.M{"_id": "x"}}}, tr.Under("C"), nil)),
+		"promote":    errOf(tr.Delete(ctx, "B", tree.Promote)),
+		"make roots": errOf(tr.Delete(ctx, "B", tree.MakeRoots)),
+		"cycle":      tr.Move(ctx, "A", tr.Under("C")),
+		"move":       tr.Move(ctx, "C", tr.AsRoot()),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "run Adopt or Repair") {
+			t.Errorf("%s: %v", what, err)
 		}
-		return nil
-	})
-	if diff := cmp.Diff(before, stored(t, coll)); err != nil || diff != "" {
-		t.Errorf("%v %s", err, diff)
+	}
+	if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
+		t.Error(diff)
 	}
 	if _, err := tr.Adopt(ctx, nil); err != nil {
 		t.Fatal(err)
@@ -467,7 +422,7 @@ func TestFractionalOrder(t *testing.T) {
 	plantRaw(t, coll, bson.M{"_id": "P", "o": 0.0}, bson.M{"_id": "Q", "o": 1.0},
 		bson.M{"_id": "a", "parent": "P", "o": 1.5}, bson.M{"_id": "b", "parent": "P", "o": 2.5})
 	before := stored(t, coll)
-	err := joined(t, coll, func(ctx context.Context) error {
+	err := func() error {
 		for what, err := range map[string]error{
 			"after":   errOf(tr.Insert(ctx, bson.M{"_id": "x"}, tr.After("a"))),
 			"last":    errOf(tr.Insert(ctx, bson.M{"_id": "x"}, tr.Under("P"))),
@@ -481,50 +436,13 @@ func TestFractionalOrder(t *testing.T) {
 			}
 		}
 		return nil
-	})
+	}()
 	if diff := cmp.Diff(before, stored(t, coll)); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
 	plant(t, tr, bson.M{"_id": "R"}, nil) // whole doubles are positions
 	if err := tr.Move(ctx, "R", tr.After("P")); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestPromoteOrphanJoined: a refusal leaves no mark behind.
-func TestPromoteOrphanJoined(t *testing.T) {
-	for _, order := range []string{"", "o"} {
-		coll := mongotest.Database(t).Collection("nodes")
-		tr := newAny(t, coll, tree.ParentReferences, &tree.Options{OrderField: order})
-		plantRaw(t, coll, bson.M{"_id": "O", "parent": "gone"}, bson.M{"_id": "O2", "parent": "O"})
-		err := joined(t, coll, func(ctx context.Context) error {
-			if _, err := tr.Delete(ctx, "O", tree.Promote); !errors.Is(err, tree.ErrParentNotFound) || !strings.Contains(err.Error(), `"gone"`) {
-				t.Error(err)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		untouched(t, coll)
-	}
-}
-
-// TestRefusedInsertJoined: nor is a child counted that was refused.
-func TestRefusedInsertJoined(t *testing.T) {
-	coll := mongotest.Database(t).Collection("nodes")
-	tr := newAny(t, coll, tree.AncestorArray, &tree.Options{OrderField: "o", ChildCountField: "n"})
-	plant(t, tr, bson.M{"_id": "P"}, nil)
-	plant(t, tr, bson.M{"_id": "Q"}, "P")
-	before := stored(t, coll)
-	err := joined(t, coll, func(ctx context.Context) error {
-		if err := tr.Move(ctx, "P", tr.Under("Q")); !errors.Is(err, tree.ErrCycle) {
-			t.Error(err)
-		}
-		return nil
-	})
-	if diff := cmp.Diff(before, stored(t, coll)); err != nil || diff != "" {
-		t.Errorf("%v %s", err, diff)
 	}
 }
 
@@ -537,7 +455,7 @@ func TestEmptyID(t *testing.T) {
 		if _, err := tr.Insert(ctx, doc, tr.AsRoot()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("insert: %v", err)
 		}
-		if _, err := tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: doc}}, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: doc}}, tr.AsRoot(), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("load: %v", err)
 		}
 		if _, err := tr.Insert(ctx, v.doc("x"), tr.Under("none")); err == nil || !strings.Contains(err.Error(), `no such parent: "none"`) {
@@ -578,14 +496,13 @@ func TestDeleteLargeIDs(t *testing.T) {
 	coll := mongotest.Database(t).Collection("nodes")
 	tr := newAny(t, coll, tree.ParentReferences, nil)
 	plant(t, tr, bson.M{"_id": "root"}, nil)
-	var root any = "root"
 	if _, err := tr.Load(ctx, func(yield func(tree.Entry[any, bson.M], error) bool) {
 		for i := range 10 {
-			if !yield(tree.Entry[any, bson.M]{Value: bson.M{"_id": fmt.Sprint(i, strings.Repeat("x", 1<<20))}, Parent: &root}, nil) {
+			if !yield(tree.Entry[any, bson.M]{Value: bson.M{"_id": fmt.Sprint(i, strings.Repeat("x", 1<<20))}}, nil) {
 				return
 			}
 		}
-	}, &tree.LoadOptions[any]{BatchSize: 5}); err != nil {
+	}, tr.Under("root"), &mongopatterns.Work{BatchSize: 5}); err != nil {
 		t.Fatal(err)
 	}
 	got := mongotest.Record(t, coll.Database(), func() {

@@ -8,8 +8,14 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/scan"
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
 // Entry is a document and the ID of its parent, nil for a root.
@@ -18,63 +24,147 @@ type Entry[K, T any] struct {
 	Parent *K
 }
 
-// LoadOptions control Load and LoadNodes. The type parameter is that of the
-// tree's IDs.
-type LoadOptions[K any] struct {
-	// Under is the node that the entries without parent are put under. Default
-	// none: they become roots.
-	Under *K
-	// BatchSize is the number of nodes written in a transaction. Default 1,000.
-	BatchSize int
-	// Progress is called after each batch with the number of entries done so
-	// far. Default none.
-	Progress func(done int64)
-}
-
-// LoadResult counts what Load did.
-type LoadResult struct {
-	Inserted int64 `json:"inserted"`
-	// Skipped are the nodes that were in the tree already; they were left as
-	// they are and where they are.
-	Skipped int64 `json:"skipped"`
-}
-
 // Dump yields every node with its parent's ID, parents before their children
 // and siblings in order: what Load takes. Nodes that no root leads to (see
-// Check) are not reached; a node that several list, or that lies on a ring, comes
+// Check) are not reached; a node that several list, or that lies on a cycle, comes
 // once. A graph is refused.
 //
 // Cost: 2 round trips for the roots, then 2 for each 1,000 nodes or level.
 func (t *Tree[K, T]) Dump(ctx context.Context) iter.Seq2[Entry[K, T], error] {
-	return func(yield func(Entry[K, T], error) bool) {
+	return fault.Seq("tree: dump", func(yield func(Entry[K, T], error) bool) {
 		var none Entry[K, T]
 		if t.c.o.Graph {
-			yield(none, fail("dump", fmt.Errorf("%w: a graph", ErrUnsupported)))
+			yield(none, fault.Invalid("a graph"))
 			return
 		}
-		decode := func(cursor *mongo.Cursor) (v T, err error) { return v, cursor.Decode(&v) }
+		decode := func(cur *mongo.Cursor) (v T, err error) { return v, cur.Decode(&v) }
 		for v, err := range walk(ctx, t.c, defaultBatch, decode) {
 			e := Entry[K, T]{Value: v.value}
 			if err == nil && !isNull(v.parent) {
 				e.Parent = new(K)
-				err = t.c.decodeID(v.parent, e.Parent)
+				*e.Parent, err = codec.DecodeValue[K](t.c.codec, v.parent)
 			}
 			if err != nil {
-				yield(none, fail("dump", err))
+				yield(none, err)
 				return
 			}
 			if !yield(e, nil) {
 				return
 			}
 		}
+	})
+}
+
+// defaultBatch is the number of nodes that long work handles at a time.
+const defaultBatch = 1000
+
+// visited is one step of a walk.
+type visited[V any] struct {
+	node   node
+	parent bson.RawValue // null at a root
+	value  V
+}
+
+// walk yields the whole tree, parents before their children and siblings in
+// order. In memory it holds shapes, the documents of one batch and, where nodes name
+// their children, the IDs that it has seen.
+func walk[V any](ctx context.Context, c *core, size int, decode func(*mongo.Cursor) (V, error)) iter.Seq2[visited[V], error] {
+	return func(yield func(visited[V], error) bool) {
+		var none visited[V]
+		roots, err := c.top(ctx)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		var todo [][]visited[V] // the next batch last
+		push := func(nodes []visited[V]) {
+			for end := len(nodes); end > 0; end -= size {
+				todo = append(todo, nodes[max(0, end-size):end])
+			}
+		}
+		var first []visited[V]
+		for _, n := range roots {
+			first = append(first, visited[V]{node: n, parent: null})
+		}
+		push(first)
+		seen := map[string]bool{}
+		for len(todo) > 0 {
+			batch := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			if !visit(ctx, c, batch, decode, yield) {
+				return
+			}
+			shapes := make([]node, len(batch))
+			for i, v := range batch {
+				shapes[i] = v.node
+			}
+			below, err := c.rep.kids(ctx, shapes)
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			var next []visited[V]
+			for i, kids := range below {
+				for _, n := range kids {
+					if len(shapes[i].children) > 0 {
+						if seen[key(n.id)] {
+							continue
+						}
+						seen[key(n.id)] = true
+					}
+					next = append(next, visited[V]{node: n, parent: shapes[i].id})
+				}
+			}
+			push(next)
+		}
 	}
 }
 
-// LoadNodes inserts nested values, as Subtree returns them, in bounded batches.
-// See Load.
+// top are the roots, in order and then by _id.
+func (c *core) top(ctx context.Context) ([]node, error) {
+	match := c.rep.rootsMatch()
+	if match == nil {
+		return c.aggregate(ctx, append(c.rep.roots(), expr.Op("$sort", d("_id", 1))))
+	}
+	return c.findAll(ctx, append(match, c.rep.except(c.o.ParentField)...), c.sorting()...)
+}
+
+func visit[V any](ctx context.Context, c *core, batch []visited[V], decode func(*mongo.Cursor) (V, error),
+	yield func(visited[V], error) bool) bool {
+	var none visited[V]
+	at := map[string]int{}
+	ids := make([]bson.RawValue, len(batch))
+	for i, v := range batch {
+		ids[i] = v.node.id
+		at[key(v.node.id)] = i
+	}
+	found := make([]bool, len(batch))
+	for cur, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return c.primary.Find(ctx, c.byIDs(ids), options.Find().SetBatchSize(math.MaxInt32))
+	}) {
+		var v V
+		if err == nil {
+			v, err = decode(cur)
+		}
+		if err != nil {
+			return yield(none, err) && false
+		}
+		if i, ok := at[key(cur.Current.Lookup(c.o.IDField))]; ok {
+			batch[i].value, found[i] = v, true
+		}
+	}
+	for i, v := range batch {
+		if found[i] && !yield(v, nil) { // deleted meanwhile if not found
+			return false
+		}
+	}
+	return true
+}
+
+// LoadNodes inserts nested values, as Subtree and Forest return them. See Load.
 //
 // Cost: as Load.
-func (t *Tree[K, T]) LoadNodes(ctx context.Context, roots []*Node[T], opts *LoadOptions[K]) (LoadResult, error) {
+func (t *Tree[K, T]) LoadNodes(ctx context.Context, roots []*Node[T], pos Position[K], work *mongopatterns.Work) (mongopatterns.Result, error) {
 	return t.Load(ctx, func(yield func(Entry[K, T], error) bool) {
 		var visit func(nodes []*Node[T], parent *K) bool
 		visit = func(nodes []*Node[T], parent *K) bool {
@@ -100,11 +190,11 @@ func (t *Tree[K, T]) LoadNodes(ctx context.Context, roots []*Node[T], opts *Load
 			return true
 		}
 		visit(roots, nil)
-	}, opts)
+	}, pos, work)
 }
 
 func (t *Tree[K, T]) idOf(doc T) (id K, err error) {
-	raw, err := t.c.encodeDocument(doc)
+	raw, err := t.c.codec.Document(doc)
 	if err != nil {
 		return id, err
 	}
@@ -112,96 +202,113 @@ func (t *Tree[K, T]) idOf(doc T) (id K, err error) {
 	if err := checkID(v); err != nil {
 		return id, fmt.Errorf("%s of a node with children: %w", t.c.o.IDField, err)
 	}
-	return id, t.c.decodeID(v, &id)
+	return codec.DecodeValue[K](t.c.codec, v)
 }
 
-// Load inserts many nodes, parents before their children, in bounded batches; nil
-// entries are none. A batch is one transaction and stays when a later one fails
-// or ctx ends; run it again with the same entries to finish, as those that are
-// there are skipped. That goes by the ID: a document without an _id gets a new
-// ObjectID in every run, and a second run inserts it once more.
+// Load inserts many nodes, parents before their children, in bounded batches; entries
+// without a parent go to pos, which is AsRoot or Under. A batch is one transaction and
+// stays when a later one fails or ctx ends. Run it again with the same entries to
+// finish: those that are there are skipped, by their ID. So a document without an
+// _id is inserted once more.
 //
-// Siblings get the order of the entries, behind those they find. Nested sets
+// In the result Done are inserted, Skipped were there already. A document that the
+// server refuses is counted and passed over; its children end Load with
+// ErrParentNotFound. Unknown are those of a last batch whose commit had no answer.
+// Work.Filter and DryRun are ErrInvalid.
+//
+// Siblings get the order of the entries, after those they find. Nested sets
 // are numbered in one last transaction; until then the new nodes are in no
 // one's range, and Delete with Cascade above them leaves them as orphans.
 //
 // Cost: for each batch at most 6 round trips (lock, entries already there,
 // parents outside the batch, insert, their counters, children or marks,
 // commit), and with an OrderField 1 more; each entry is written once.
-// NestedSets: 2 more for the last number, and then as Repair of the numbers.
-func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], error], opts *LoadOptions[K]) (LoadResult, error) {
-	var o LoadOptions[K]
-	if opts != nil {
-		o = *opts
+// NestedSets: 2 more for the last number, and then 4 for the numbers.
+func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], error], pos Position[K], work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+	defer fault.In(&err, "tree: load")
+	w, err := maintain.Of(work, defaultBatch)
+	if err != nil {
+		return mongopatterns.Result{}, err
 	}
-	if err := scan.Defaults(ErrInvalid, "LoadOptions", &o.BatchSize, defaultBatch, &o.Progress); err != nil {
-		return LoadResult{}, fail("load", err)
+	if w.DryRun || w.Filter != nil {
+		return mongopatterns.Result{}, fault.Invalid("Work.DryRun, Work.Filter: not for Load")
 	}
-	if entries == nil {
-		entries = func(func(Entry[K, T], error) bool) {}
+	place, err := t.position(pos)
+	if err != nil {
+		return mongopatterns.Result{}, err
 	}
-	l := loader{c: t.c, size: o.BatchSize, progress: o.Progress}
-	for e, err := range entries {
-		var raw bson.Raw
-		if err == nil {
-			raw, err = t.c.encodeDocument(e.Value)
-		}
-		parent := null
-		if e.Parent == nil {
-			e.Parent = o.Under
-		}
-		if err == nil && e.Parent != nil {
-			parent, err = t.c.id(*e.Parent)
-		}
-		if err == nil {
-			err = l.add(ctx, raw, parent)
-		}
-		if err != nil {
-			return l.result, fail("load", err)
+	if place.sibling() || place.first {
+		return mongopatterns.Result{}, fault.Invalid("Load takes AsRoot or Under")
+	}
+	l := loader{c: t.c, work: w}
+	if entries != nil {
+		for e, err := range entries {
+			var raw bson.Raw
+			if err == nil {
+				raw, err = t.c.codec.Document(e.Value)
+			}
+			parent := place.ref
+			if err == nil && e.Parent != nil {
+				parent, err = t.c.id(*e.Parent)
+			}
+			if err == nil {
+				err = l.add(ctx, raw, parent)
+			}
+			if err != nil {
+				return l.result, err
+			}
 		}
 	}
-	return l.result, fail("load", l.finish(ctx))
+	return l.result, l.finish(ctx)
 }
 
 type loader struct {
-	c        *core
-	size     int
-	progress func(int64)
-	drop     []string // fields to leave out
-	batch    []loadItem
-	result   LoadResult
+	c      *core
+	work   mongopatterns.Work
+	drop   []string // fields to leave out
+	batch  []bson.Raw
+	bytes  int
+	result mongopatterns.Result
 }
 
-type loadItem struct {
-	doc        bson.D
-	id, parent bson.RawValue
+// item is a document of a batch on its way in.
+type item struct {
+	doc       bson.D
+	id, above bson.RawValue   // above is the parent's ID, null for a root
+	parent    *node           // without raw if it comes with the same batch
+	node      *node           // what its children see
+	kids      []bson.RawValue // of the same batch
+	at        int
 }
 
+// add keeps a document for the next batch, as {_id, doc, parent}.
 func (l *loader) add(ctx context.Context, raw bson.Raw, parent bson.RawValue) error {
 	doc, id, err := l.c.prepare(raw, l.drop...)
 	if err != nil {
 		return err
 	}
-	if s, ok := l.c.shape.(linked); ok {
-		if err := s.check(l.c, doc); err != nil {
+	if parent.Type == 0 {
+		parent = null
+	}
+	entry, err := bson.Marshal(d("_id", id, "doc", doc, "parent", parent))
+	if err != nil {
+		return fault.Invalid("%w", err)
+	}
+	if len(l.batch) == l.work.BatchSize || len(l.batch) > 0 && l.bytes+len(entry) > l.work.BatchBytes {
+		if err := l.flush(ctx); err != nil {
 			return err
 		}
 	}
-	l.batch = append(l.batch, loadItem{doc, id, parent})
-	if len(l.batch) < l.size {
-		return nil
-	}
-	return l.flush(ctx)
+	l.batch = append(l.batch, entry)
+	l.bytes += len(entry)
+	return nil
 }
 
 func (l *loader) finish(ctx context.Context) error {
-	if err := l.flush(ctx); err != nil {
-		return err
+	err := l.flush(ctx)
+	if err == nil && l.result.Done > 0 || err == nil && l.result.Skipped > 0 {
+		_, err = l.c.rep.settle(ctx)
 	}
-	if l.c.rep != NestedSets {
-		return nil
-	}
-	_, err := l.c.renumber(ctx)
 	return err
 }
 
@@ -209,218 +316,130 @@ func (l *loader) flush(ctx context.Context) error {
 	if len(l.batch) == 0 {
 		return nil
 	}
-	var inserted int
-	err := l.c.atomically(ctx, true, func(ctx context.Context) (err error) {
-		inserted, err = l.c.loadBatch(ctx, l.batch)
-		return err
+	err := maintain.Apart(ctx, l.c.coll.Name(), l.batch, &l.result, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+		var inserted int
+		err := l.c.atomically(ctx, true, func(ctx context.Context) (err error) {
+			inserted, err = l.c.loadBatch(ctx, part)
+			return err
+		})
+		if err != nil {
+			if unknown(err) {
+				l.result.Unknown += int64(len(part))
+			}
+			return err
+		}
+		result.Done, result.Skipped = int64(inserted), int64(len(part)-inserted)
+		return nil
 	})
-	if err != nil {
-		return err
+	l.batch, l.bytes = nil, 0
+	if err == nil {
+		l.work.Progress(l.result)
 	}
-	l.result.Inserted += int64(inserted)
-	l.result.Skipped += int64(len(l.batch) - inserted)
-	l.batch = l.batch[:0]
-	l.progress(l.result.Inserted + l.result.Skipped)
-	return nil
+	return err
 }
 
 // loadBatch inserts what is not there yet. The lock keeps moves and deletes
 // away, so parents need a write of their own only for the order of siblings.
-func (c *core) loadBatch(ctx context.Context, batch []loadItem) (int, error) {
-	ids := make([]bson.RawValue, len(batch))
-	for i, item := range batch {
-		ids[i] = item.id
+func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (int, error) {
+	items, outside, err := c.fresh(ctx, batch)
+	if err != nil || len(items) == 0 {
+		return 0, err
+	}
+	if err := c.rep.arrange(ctx, items); err != nil {
+		return 0, err
+	}
+	docs := make([]bson.D, len(items))
+	kids := map[string][]bson.RawValue{}
+	for i, it := range items {
+		docs[i] = it.doc
+		for j, e := range it.doc {
+			if c.o.ChildCountField != "" && e.Key == c.o.ChildCountField {
+				docs[i][j].Value = int64(len(it.kids))
+			}
+		}
+		kids[key(it.above)] = append(kids[key(it.above)], it.id)
+	}
+	if _, err := c.primary.InsertMany(ctx, docs); err != nil {
+		return 0, err
+	}
+	var models []mongo.WriteModel
+	for _, p := range outside {
+		if change := c.rep.adopt(p, kids[key(p.id)]); len(change) > 0 {
+			models = append(models, update(c.byID(p.id), change))
+		} else if c.o.OrderField != "" { // an insertion beside its new children conflicts
+			models = append(models, c.marked(&p)...)
+		}
+	}
+	return len(items), c.write(ctx, models...)
+}
+
+// fresh are the items of a batch that are not in the tree, and their parents outside
+// the batch.
+func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, outside []node, err error) {
+	var ids []bson.RawValue
+	for _, entry := range batch {
+		ids = append(ids, entry.Lookup("_id"))
 	}
 	there, err := c.findAll(ctx, c.byIDs(ids))
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
-	nodes := map[string]*node{} // nodes of the batch and parents
+	nodes, own := map[string]*node{}, map[string]*item{}
 	for i := range there {
 		nodes[key(there[i].id)] = &there[i]
 	}
-	var fresh []loadItem
-	var outside []bson.RawValue
-	seen, asked := map[string]bool{}, map[string]bool{}
-	for _, item := range batch {
-		if nodes[key(item.id)] != nil || seen[key(item.id)] {
+	var ask []bson.RawValue
+	asked := map[string]bool{}
+	for _, entry := range batch {
+		it := &item{id: entry.Lookup("_id"), above: entry.Lookup("parent"), at: len(items)}
+		k, p := key(it.id), key(it.above)
+		if nodes[k] != nil || own[k] != nil {
 			continue
 		}
-		seen[key(item.id)] = true
-		fresh = append(fresh, item)
-		if p := key(item.parent); !isNull(item.parent) && !seen[p] && !asked[p] && nodes[p] == nil {
+		elements, err := entry.Lookup("doc").Document().Elements()
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, e := range elements {
+			it.doc = append(it.doc, bson.E{Key: e.Key(), Value: e.Value()})
+		}
+		it.node = &node{id: it.id, parent: it.above}
+		if it.node.segment, it.node.badPath = segmentString(lookupD(it.doc, c.o.SegmentField)); it.node.badPath != nil {
+			it.node.segment = ""
+		}
+		own[k] = it
+		items = append(items, it)
+		if !isNull(it.above) && own[p] == nil && nodes[p] == nil && !asked[p] {
 			asked[p] = true
-			outside = append(outside, item.parent)
+			ask = append(ask, it.above)
 		}
 	}
-	if len(fresh) == 0 {
-		return 0, nil
-	}
-	if len(outside) > 0 {
-		found, err := c.findAll(ctx, c.byIDs(outside))
+	if len(ask) > 0 {
+		found, err := c.findAll(ctx, c.byIDs(ask))
 		if err != nil {
-			return 0, err
+			return nil, nil, err
 		}
 		for i := range found {
 			nodes[key(found[i].id)] = &found[i]
 		}
 	}
-	old := map[string]bool{}
-	for k := range nodes {
-		old[k] = true
-	}
-	orders, err := c.lastOrders(ctx, fresh, nodes)
-	if err != nil {
-		return 0, err
-	}
-	left := int64(0)
-	if c.rep == NestedSets {
-		if left, err = c.lastNumber(ctx); err != nil {
-			return 0, err
-		}
-	}
-
-	children := map[string][]bson.RawValue{}
-	var parents []*node
-	docs := make([]bson.D, len(fresh))
-	for i, item := range fresh {
-		n := &node{id: item.id, parent: item.parent}
-		if s, err := segmentString(lookupD(item.doc, c.o.SegmentField)); err == nil {
-			n.segment = s
-		}
-		var parent *node
-		if !isNull(item.parent) {
-			if parent = nodes[key(item.parent)]; parent == nil {
-				return 0, fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(item.parent), text(item.id))
+	used := map[string]bool{}
+	for _, it := range items {
+		p := key(it.above)
+		switch {
+		case isNull(it.above):
+		case nodes[p] != nil:
+			it.parent = nodes[p]
+			if !used[p] {
+				used[p] = true
+				outside = append(outside, *nodes[p])
 			}
-			if err := c.usable(*parent); err != nil {
-				return 0, err
-			}
-			if k := key(item.parent); children[k] == nil {
-				parents = append(parents, parent)
-			}
-			children[key(item.parent)] = append(children[key(item.parent)], item.id)
-		}
-		doc := item.doc[:len(item.doc):len(item.doc)]
-		switch s := c.shape.(type) {
-		case linked:
-			doc = append(doc, s.place(c, parent)...)
-			if parent != nil {
-				n.ancestors, n.path = parent.lineage(), c.full(*parent)
-			}
-		case nestedSets:
-			left++
-			doc = append(doc, d(c.o.LeftField, left, c.o.RightField, left, c.o.ParentField, item.parent)...)
-		}
-		if c.o.OrderField != "" {
-			k := key(item.parent)
-			doc = append(doc, bson.E{Key: c.o.OrderField, Value: orders[k]})
-			orders[k] += orderGap
-		}
-		nodes[key(item.id)] = n
-		docs[i] = doc
-	}
-	var models []mongo.WriteModel
-	for _, p := range parents {
-		k := key(p.id)
-		if !old[k] {
-			continue
-		}
-		update := c.count(int64(len(children[k])))
-		if c.rep == ChildReferences {
-			update = append(update, d("$push", d(c.o.ChildrenField, d("$each", children[k])))...)
-		}
-		if c.o.OrderField != "" && len(update) == 0 {
-			// An insertion beside its new children conflicts with this.
-			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.byID(p.id)).
-				SetUpdate(d("$set", d(fieldTouch, bson.NewObjectID()))))
-			update = d("$unset", d(fieldTouch, ""))
-		}
-		if len(update) > 0 {
-			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.byID(p.id)).SetUpdate(update))
+		case own[p] != nil && own[p].at < it.at:
+			it.parent = own[p].node
+			own[p].kids = append(own[p].kids, it.id)
+		default:
+			return nil, nil, fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(it.above), text(it.id))
 		}
 	}
-	for i, item := range fresh {
-		kids := children[key(item.id)]
-		if c.rep == ChildReferences {
-			if kids == nil {
-				kids = []bson.RawValue{}
-			}
-			docs[i] = append(docs[i], bson.E{Key: c.o.ChildrenField, Value: kids})
-		}
-		for j, e := range docs[i] {
-			if c.o.ChildCountField != "" && e.Key == c.o.ChildCountField {
-				docs[i][j].Value = int64(len(kids))
-			}
-		}
-	}
-	if _, err := c.coll.InsertMany(ctx, docs); err != nil {
-		return 0, err
-	}
-	return len(fresh), c.bulkAll(ctx, models)
-}
-
-// lastOrders gives for each parent the order of the next child.
-func (c *core) lastOrders(ctx context.Context, items []loadItem, nodes map[string]*node) (map[string]int64, error) {
-	next := map[string]int64{}
-	if c.o.OrderField == "" {
-		return next, nil
-	}
-	field := c.o.ParentField
-	var values []any
-	owner := map[string]string{}
-	for _, item := range items {
-		k := key(item.parent)
-		if _, ok := next[k]; ok {
-			continue
-		}
-		next[k] = 0
-		var v any = item.parent
-		if isNull(item.parent) {
-			v = nil
-		}
-		if c.rep == MaterializedPath {
-			field = c.o.PathField
-			p := nodes[k]
-			switch {
-			case v == nil:
-				owner[""] = k
-			case p == nil: // of this batch
-				continue
-			default:
-				owner[c.full(*p)] = k
-				v = c.full(*p)
-			}
-		}
-		values = append(values, v)
-	}
-	if len(values) == 0 {
-		return next, nil
-	}
-	cursor, err := c.coll.Aggregate(ctx, mongo.Pipeline{
-		c.match(field, d("$in", values)),
-		d("$group", d("_id", "$"+field, "last", d("$max", "$"+c.o.OrderField))),
-	})
-	if err != nil {
-		return nil, err
-	}
-	var rows []bson.Raw
-	if err := cursor.All(ctx, &rows); err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		id := row.Lookup("_id")
-		k := key(null)
-		if !isNull(id) {
-			k = key(id)
-		}
-		if c.rep == MaterializedPath {
-			path, _ := id.StringValueOK()
-			k = owner[path]
-		}
-		if last, ok := row.Lookup("last").AsInt64OK(); ok && last < math.MaxInt64-orderGap {
-			next[k] = max(next[k], last+orderGap)
-		}
-	}
-	return next, nil
+	return items, outside, nil
 }

@@ -5,68 +5,80 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // nestedSets: {_id, left, right, parent}. A node's numbers enclose those of its
 // descendants; children fill their parent's range without gaps.
 type nestedSets struct{ parentField }
 
-func (nestedSets) owned(c *core) []string {
-	return []string{c.o.LeftField, c.o.RightField, c.o.ParentField}
+func (s nestedSets) settings() []config.Setting {
+	return []config.Setting{config.Name("Options.LeftField", &s.o.LeftField, ""), config.Name("Options.RightField", &s.o.RightField, ""),
+		config.Name("Options.ParentField", &s.o.ParentField, ""), s.o.treeOnly(), s.o.unordered()}
 }
 
-func (s nestedSets) down(c *core, id bson.RawValue, depth int, self bool) mongo.Pipeline {
-	left := "$" + c.o.LeftField
+func (s nestedSets) fields() []string {
+	return []string{s.o.ParentField, s.o.LeftField, s.o.RightField}
+}
+
+func (s nestedSets) keys() []indexKeys {
+	return []indexKeys{{fields: []string{s.o.LeftField, s.o.RightField}}, {fields: s.orderedBy(s.o.ParentField)}}
+}
+
+func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
 	if depth > 0 {
-		return concat(c.graphDown(id, c.o.IDField, c.o.IDField, c.o.ParentField, depth, self),
-			mongo.Pipeline{d("$sort", d(c.o.LeftField, 1))})
+		return s.graphDown(id, s.o.IDField, s.o.IDField, s.o.ParentField, depth, self)
 	}
+	left := expr.Field(s.o.LeftField)
 	within := mongo.Pipeline{
-		c.match("$expr", d("$and", bson.A{d("$gt", bson.A{left, "$$from"}), d("$lt", bson.A{left, "$$to"})})),
-		d("$sort", d(c.o.LeftField, 1)),
+		s.match("$expr", expr.Op("$and", expr.Op("$gt", left, expr.Var("from")), expr.Op("$lt", left, expr.Var("to")))),
 	}
-	return c.rangeDown(id, left, "$"+c.o.RightField, within, self)
+	return s.rangeDown(id, left, expr.Field(s.o.RightField), within, self)
 }
 
-func (nestedSets) leaves(c *core) mongo.Pipeline {
-	next := d("$add", bson.A{"$" + c.o.LeftField, 1})
-	return mongo.Pipeline{c.match("$expr", d("$eq", bson.A{"$" + c.o.RightField, next})), d("$sort", d(c.o.LeftField, 1))}
+func (s nestedSets) leaves() mongo.Pipeline {
+	next := expr.Op("$add", expr.Field(s.o.LeftField), 1)
+	return mongo.Pipeline{s.match("$expr", expr.Op("$eq", expr.Field(s.o.RightField), next))}
 }
 
-func (nestedSets) descendantsOf(c *core, n node, depth int) (bson.D, bool) {
-	return c.in(c.o.LeftField, d("$gt", n.left, "$lt", n.right)), depth <= 0
+func (s nestedSets) descendantsOf(n node, depth int) (bson.D, bool) {
+	if depth > 0 {
+		return nil, false
+	}
+	return s.in(s.o.LeftField, d("$gt", n.left, "$lt", n.right)), true
 }
 
-func (nestedSets) ancestorsOf(c *core, n node) (bson.D, bool) {
-	return c.in(c.o.LeftField, d("$lt", n.left), c.o.RightField, d("$gt", n.right)), true
-}
+func (s nestedSets) width(n node) int64 { return max(n.right-n.left, 1) / 2 }
 
 // stretch is a range of numbers that move by the same amount.
 type stretch struct{ from, to, by int64 }
 
-// shift moves numbers in one command. It reads the index up to the last number
+// shift moves numbers in one write. It reads the index up to the last number
 // that moves.
-func (c *core) shift(ctx context.Context, stretches ...stretch) error {
+func (s nestedSets) shift(stretches ...stretch) mongo.WriteModel {
 	low, high := int64(math.MaxInt64), int64(0)
-	for _, s := range stretches {
-		low, high = min(low, s.from), max(high, s.to)
+	for _, m := range stretches {
+		low, high = min(low, m.from), max(high, m.to)
 	}
-	moved := func(field string) bson.D {
-		branches := bson.A{}
-		for _, s := range stretches {
+	moved := func(name string) bson.D {
+		f, branches := expr.Field(name), bson.A{}
+		for _, m := range stretches {
 			branches = append(branches, d(
-				"case", d("$and", bson.A{d("$gte", bson.A{"$" + field, s.from}), d("$lte", bson.A{"$" + field, s.to})}),
-				"then", d("$add", bson.A{"$" + field, s.by})))
+				"case", expr.Op("$and", expr.Op("$gte", f, m.from), expr.Op("$lte", f, m.to)),
+				"then", expr.Op("$add", f, m.by)))
 		}
-		return d("$switch", d("branches", branches, "default", "$"+field))
+		return expr.Op("$switch", d("branches", branches, "default", f))
 	}
-	_, err := c.coll.UpdateMany(ctx,
-		c.in(c.o.LeftField, d("$lte", high), c.o.RightField, d("$gte", low)),
-		mongo.Pipeline{d("$set", d(c.o.LeftField, moved(c.o.LeftField), c.o.RightField, moved(c.o.RightField)))})
-	return err
+	return update(s.in(s.o.LeftField, d("$lte", high), s.o.RightField, d("$gte", low)),
+		mongo.Pipeline{expr.Op("$set", d(s.o.LeftField, moved(s.o.LeftField), s.o.RightField, moved(s.o.RightField)))})
 }
 
 func (n node) numbered() error {
@@ -77,183 +89,278 @@ func (n node) numbered() error {
 }
 
 // target finds the parent that a position names and the number at which a node
-// is to begin there.
-func (nestedSets) target(ctx context.Context, c *core, pos position) (parent bson.RawValue, at int64, err error) {
+// is to begin there; ref is the node in it.
+func (s nestedSets) target(ctx context.Context, pos position, ref node) (parent bson.RawValue, at int64, err error) {
 	if pos.kind == atRoot {
 		if pos.first {
-			n, err := c.findOne(ctx, c.in(c.o.LeftField, d("$gte", 1)), ErrNotFound, c.o.LeftField, 1)
-			if errors.Is(err, ErrNotFound) {
+			n, err := s.findOne(ctx, s.in(s.o.LeftField, d("$gte", 1)), fault.ErrNotFound, s.o.LeftField, 1)
+			if errors.Is(err, fault.ErrNotFound) {
 				return null, 1, nil
 			}
 			return null, n.left, err
 		}
-		last, err := c.lastNumber(ctx)
+		last, err := s.lastNumber(ctx)
 		return null, last + 1, err
 	}
-	absent := ErrParentNotFound
-	if pos.sibling() {
-		absent = ErrNotFound
-	}
-	n, err := c.find(ctx, pos.ref, absent)
-	if err == nil {
-		err = n.numbered()
-	}
-	if err != nil {
-		return null, 0, err
-	}
 	switch {
-	case pos.sibling() && n.parent.Type == bson.TypeArray:
-		return null, 0, orphaned(c, n)
+	case ref.raw == nil && pos.sibling():
+		return null, 0, missing(pos.ref)
+	case ref.raw == nil:
+		return null, 0, noParent(pos.ref)
+	case ref.numbered() != nil:
+		return null, 0, ref.numbered()
+	case pos.sibling() && ref.parent.Type == bson.TypeArray:
+		return null, 0, fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(ref.parent), text(ref.id))
 	case pos.kind == beforeSibling:
-		return n.parent, n.left, nil
+		return ref.parent, ref.left, nil
 	case pos.kind == afterSibling:
-		return n.parent, n.right + 1, nil
+		return ref.parent, ref.right + 1, nil
 	case pos.first:
-		return n.id, n.left + 1, nil
+		return ref.id, ref.left + 1, nil
 	}
-	return n.id, n.right, nil
+	return ref.id, ref.right, nil
 }
 
 // lastNumber is the greatest number: the right of the last root, unless orphans
-// or the nodes of an unfinished Load are behind it.
-func (c *core) lastNumber(ctx context.Context) (int64, error) {
-	root, err := c.findOne(ctx, c.in(c.o.ParentField, nil), ErrNotFound, c.o.LeftField, -1)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+// or the nodes of an unfinished Load are after it.
+func (s nestedSets) lastNumber(ctx context.Context) (int64, error) {
+	root, err := s.findOne(ctx, s.in(s.o.ParentField, nil), fault.ErrNotFound, s.o.LeftField, -1)
+	if err != nil && !errors.Is(err, fault.ErrNotFound) {
 		return 0, err
 	}
 	last := max(root.left, root.right, 0)
-	behind, err := c.findOne(ctx, c.in(c.o.LeftField, d("$gt", last)), ErrNotFound, c.o.RightField, -1)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	after, err := s.findOne(ctx, s.in(s.o.LeftField, d("$gt", last)), fault.ErrNotFound, s.o.RightField, -1)
+	if err != nil && !errors.Is(err, fault.ErrNotFound) {
 		return 0, err
 	}
-	return max(last, behind.left, behind.right), nil
+	return max(last, after.left, after.right), nil
 }
 
-func (c *core) parentMatch(parent bson.RawValue) bson.D {
-	if isNull(parent) {
-		return nil
-	}
-	return c.byID(parent)
-}
-
-func (s nestedSets) insert(ctx context.Context, c *core, doc bson.D, pos position) error {
-	return c.atomically(ctx, true, func(ctx context.Context) error {
-		parent, at, err := s.target(ctx, c, pos)
-		if err != nil {
-			return err
-		}
-		if pos.kind != atRoot || pos.first {
-			if err := c.shift(ctx, stretch{at, math.MaxInt64, 2}); err != nil {
+func (s nestedSets) insert(ctx context.Context, doc bson.D, pos position) error {
+	return s.atomically(ctx, true, func(ctx context.Context) (err error) {
+		var ref node
+		if pos.kind != atRoot {
+			if ref, err = s.findOne(ctx, s.byID(pos.ref), nil); err != nil {
 				return err
 			}
 		}
-		full := append(doc[:len(doc):len(doc)], d(c.o.LeftField, at, c.o.RightField, at+1, c.o.ParentField, parent)...)
-		if _, err := c.coll.InsertOne(ctx, full); err != nil {
-			return err
-		}
-		return c.bump(ctx, c.parentMatch(parent), int64(1))
-	})
-}
-
-func (s nestedSets) move(ctx context.Context, c *core, id bson.RawValue, pos position) error {
-	return c.atomically(ctx, true, func(ctx context.Context) error {
-		x, err := c.find(ctx, id, ErrNotFound)
-		if err == nil {
-			err = x.numbered()
-		}
+		parent, at, err := s.target(ctx, pos, ref)
 		if err != nil {
 			return err
 		}
-		if pos.sibling() && same(pos.ref, id) {
-			return nil
+		var models []mongo.WriteModel
+		if pos.kind != atRoot || pos.first {
+			models = append(models, s.shift(stretch{at, math.MaxInt64, 2}))
 		}
-		parent, at, err := s.target(ctx, c, pos)
+		if err := s.write(ctx, append(models, s.counter(s.parentOf(node{parent: parent}), 1)...)...); err != nil {
+			return err
+		}
+		return s.create(ctx, append(doc[:len(doc):len(doc)], d(s.o.LeftField, at, s.o.RightField, at+1, s.o.ParentField, parent)...), nil)
+	})
+}
+
+func (s nestedSets) move(ctx context.Context, id bson.RawValue, pos position) error {
+	return s.atomically(ctx, true, func(ctx context.Context) error {
+		x, ref, _, err := s.both(ctx, id, pos.ref)
+		if err == nil {
+			err = x.numbered()
+		}
+		if err != nil || pos.sibling() && same(pos.ref, id) {
+			return err
+		}
+		parent, at, err := s.target(ctx, pos, ref)
 		if err != nil {
 			return err
 		}
 		width := x.right - x.left + 1
+		var models []mongo.WriteModel
 		switch {
 		case at > x.left && at <= x.right:
 			return fmt.Errorf("%w: %s", ErrCycle, text(id))
 		case at > x.right+1:
-			err = c.shift(ctx, stretch{x.left, x.right, at - 1 - x.right}, stretch{x.right + 1, at - 1, -width})
+			models = append(models, s.shift(stretch{x.left, x.right, at - 1 - x.right}, stretch{x.right + 1, at - 1, -width}))
 		case at < x.left:
-			err = c.shift(ctx, stretch{x.left, x.right, at - x.left}, stretch{at, x.left - 1, width})
+			models = append(models, s.shift(stretch{x.left, x.right, at - x.left}, stretch{at, x.left - 1, width}))
 		}
-		if err != nil || same(parent, x.parent) {
-			return err
+		if !same(parent, x.parent) {
+			models = append(models, update(s.byID(id), d("$set", d(s.o.ParentField, parent))))
+			models = append(models, s.counter(s.parentOf(x), -1)...)
+			models = append(models, s.counter(s.parentOf(node{parent: parent}), 1)...)
 		}
-		if err := c.set(ctx, c.byID(id), d("$set", d(c.o.ParentField, parent))); err != nil {
-			return err
-		}
-		return c.bump(ctx, c.parentMatch(x.parent), int64(-1), c.parentMatch(parent), int64(1))
+		return s.write(ctx, models...)
 	})
 }
 
-func (s nestedSets) remove(ctx context.Context, c *core, id bson.RawValue, policy DeletePolicy) (deleted int64, err error) {
-	err = c.atomically(ctx, true, func(ctx context.Context) error {
-		deleted = 0
-		x, err := c.find(ctx, id, ErrNotFound)
+func (s nestedSets) remove(ctx context.Context, id bson.RawValue, policy DeletePolicy) (deleted int64, err error) {
+	err = s.atomically(ctx, true, func(ctx context.Context) error {
+		x, err := s.take(ctx, id)
 		if err == nil {
 			err = x.numbered()
 		}
 		if err != nil {
 			return err
 		}
+		deleted = 1
 		width := x.right - x.left + 1
-		var promoted int64
-		leaf := width == 2
-		if leaf && policy != Cascade { // it may have children that Load has not numbered yet
-			_, err := c.findOne(ctx, c.placed(s.childrenOf(c, x)), ErrNotFound)
-			if leaf = errors.Is(err, ErrNotFound); err != nil && !leaf {
-				return err
-			}
-		}
-		switch {
-		case policy == Cascade || leaf:
-			match := c.in(c.o.LeftField, d("$gte", x.left, "$lte", x.right))
-			res, err := c.coll.DeleteMany(ctx, match)
-			if err != nil {
-				return err
-			}
-			if deleted = res.DeletedCount; deleted != width/2 {
-				return fmt.Errorf("node %s has left %d and right %d, where %d nodes are: run Repair",
-					text(x.id), x.left, x.right, deleted)
-			}
-			if err := c.shift(ctx, stretch{x.right + 1, math.MaxInt64, -width}); err != nil {
-				return err
-			}
-		case policy == Restrict:
-			return fmt.Errorf("%w: %s", ErrHasChildren, text(id))
-		default:
-			if _, err := c.coll.DeleteOne(ctx, c.byID(id)); err != nil {
-				return err
-			}
-			deleted = 1
-			inner, heir := int64(-1), x.parent
-			behind := []stretch{{x.right + 1, math.MaxInt64, -2}}
-			if policy == MakeRoots {
-				last, err := c.lastNumber(ctx)
+		if policy == Cascade {
+			if width > 2 {
+				res, err := s.primary.DeleteMany(ctx, s.in(s.o.LeftField, d("$gt", x.left, "$lt", x.right)))
 				if err != nil {
 					return err
 				}
-				last = max(last, x.right)
-				inner, heir = last-width-x.left, null
-				behind[0].by = -width
+				deleted += res.DeletedCount
 			}
-			err := c.shift(ctx, append(behind, stretch{x.left + 1, x.right - 1, inner})...)
-			if err != nil {
-				return err
+			if deleted != width/2 {
+				return fmt.Errorf("node %s has left %d and right %d, where %d nodes are: run Repair", text(x.id), x.left, x.right, deleted)
 			}
-			res, err := c.coll.UpdateMany(ctx, c.placed(s.childrenOf(c, x)), d("$set", d(c.o.ParentField, heir)))
-			if err != nil {
-				return err
-			}
-			if policy == Promote {
-				promoted = res.MatchedCount
-			}
+			return s.write(ctx, append(s.counter(s.parentOf(x), -1), s.shift(stretch{x.right + 1, math.MaxInt64, -width}))...)
 		}
-		return c.bump(ctx, c.parentMatch(x.parent), promoted-1)
+		// A leaf may have children that Load has not numbered yet.
+		match, _ := s.childrenOf(x)
+		match = append(match, s.except(s.o.ParentField)...)
+		kids, err := s.primary.CountDocuments(ctx, match)
+		if err != nil {
+			return err
+		}
+		inner, heir, by := int64(-1), x.parent, kids-1
+		after := stretch{x.right + 1, math.MaxInt64, -2}
+		switch {
+		case policy == Restrict && kids > 0:
+			return fmt.Errorf("%w: %s", ErrHasChildren, text(id))
+		case policy == MakeRoots && kids > 0:
+			last, err := s.lastNumber(ctx)
+			if err != nil {
+				return err
+			}
+			inner, heir, by = max(last, x.right)-width-x.left, null, -1
+			after.by = -width
+		}
+		var models []mongo.WriteModel
+		if kids > 0 {
+			models = append(models, update(match, d("$set", d(s.o.ParentField, heir))))
+		}
+		models = append(models, s.shift(after, stretch{x.left + 1, x.right - 1, inner}))
+		return s.write(ctx, append(models, s.counter(s.parentOf(x), by)...)...)
 	})
 	return deleted, err
+}
+
+// arrange numbers the documents of a Load provisionally, after all others and in
+// no one's range; settle gives the final numbers.
+func (s nestedSets) arrange(ctx context.Context, items []*item) error {
+	last, err := s.lastNumber(ctx)
+	for i, it := range items {
+		at := last + 1 + int64(i)
+		it.doc = append(it.doc, d(s.o.LeftField, at, s.o.RightField, at, s.o.ParentField, it.above)...)
+	}
+	return err
+}
+
+func (s nestedSets) adopt(_ node, kids []bson.RawValue) bson.D { return s.count(int64(len(kids))) }
+
+// Maintenance.
+
+func (s nestedSets) order() string { return s.o.LeftField }
+
+func (s nestedSets) wrong() mongopatterns.ProblemKind { return WrongRange }
+
+func (s nestedSets) derive(_ node, chain []*spot) (bson.D, bool) {
+	return d(s.o.ParentField, lastID(chain)), true
+}
+
+// whole reports whether both numbers are there.
+func (s nestedSets) whole(n node) bool {
+	_, left := integral(n.raw.Lookup(s.o.LeftField))
+	_, right := integral(n.raw.Lookup(s.o.RightField))
+	return left && right
+}
+
+// audit compares the ranges of nodes with those of their children.
+func (s nestedSets) audit(ctx context.Context, e *engine, nodes []node, _ []*spot, kids [][]node) (found []finding, err error) {
+	if kids == nil {
+		if kids, err = s.kids(ctx, nodes); err != nil {
+			return nil, err
+		}
+	}
+	for i, n := range nodes {
+		next, detail := n.left+1, ""
+		for _, kid := range kids[i] {
+			if kid.left != next && detail == "" {
+				detail = fmt.Sprintf("%s begins at %d, not at %d", text(kid.id), kid.left, next)
+			}
+			next = kid.right + 1
+		}
+		switch {
+		case n.left < 1 || n.right <= n.left || !s.whole(n):
+			detail = fmt.Sprintf("%s is %s, %s is %s", s.o.LeftField, text(n.raw.Lookup(s.o.LeftField)),
+				s.o.RightField, text(n.raw.Lookup(s.o.RightField)))
+		case detail == "" && next != n.right:
+			detail = fmt.Sprintf("right is %d, the children end at %d", n.right, next-1)
+		}
+		if detail != "" {
+			f := e.finding(WrongRange, n, s.o.LeftField, detail)
+			f.renumber = true
+			found = append(found, f)
+		}
+	}
+	return found, nil
+}
+
+// overlap finds two roots with a number in common.
+func (s nestedSets) overlap(e *engine, roots []node) []finding {
+	for i, n := range roots {
+		if i > 0 && n.left <= roots[i-1].right {
+			f := e.finding(WrongRange, node{}, s.o.LeftField, fmt.Sprintf("the roots %s and %s overlap", text(roots[i-1].id), text(n.id)))
+			f.renumber = true
+			return []finding{f}
+		}
+	}
+	return nil
+}
+
+// settle gives all nodes the numbers that follow from their parents, siblings in the
+// order of the numbers they have and those without by _id. Nodes on a cycle get
+// none. It is one transaction, and holds all shapes in memory. It returns the number
+// of nodes written.
+func (s nestedSets) settle(ctx context.Context) (written int64, err error) {
+	err = s.atomically(ctx, true, func(ctx context.Context) error {
+		nodes, err := s.findAll(ctx, s.in(s.o.IDField, d("$ne", nil)), "_id", 1)
+		if err != nil {
+			return err
+		}
+		slices.SortStableFunc(nodes, s.compare)
+		below, isChild := s.assemble(nodes)
+		left, right := make([]int64, len(nodes)), make([]int64, len(nodes))
+		next := int64(1)
+		type step struct{ node, kid int }
+		for root := range nodes {
+			if isChild[root] || same(nodes[root].parent, nodes[root].id) {
+				continue
+			}
+			for stack := []step{{root, 0}}; len(stack) > 0; {
+				top := &stack[len(stack)-1]
+				if top.kid == 0 {
+					left[top.node] = next
+					next++
+				}
+				if top.kid < len(below[top.node]) {
+					top.kid++
+					stack = append(stack, step{below[top.node][top.kid-1], 0})
+					continue
+				}
+				right[top.node] = next
+				next++
+				stack = stack[:len(stack)-1]
+			}
+		}
+		var models []mongo.WriteModel
+		for i, n := range nodes {
+			if !s.whole(n) || n.left != left[i] || n.right != right[i] {
+				models = append(models, update(s.byID(n.id), d("$set", d(s.o.LeftField, left[i], s.o.RightField, right[i]))))
+			}
+		}
+		written = int64(len(models))
+		return s.write(ctx, models...)
+	})
+	return written, err
 }

@@ -1,12 +1,16 @@
 package tree
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
-	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // Representation is the way in which the documents of a tree store its shape.
@@ -86,101 +90,83 @@ type Options struct {
 	// false.
 	Graph bool
 
+	// MakeRoots lets Repair make roots of orphans, of nodes with a malformed path and
+	// of one node of each cycle that no other node leads to. What their parent
+	// field or path held is lost. Default false: they stay as they are.
+	MakeRoots bool
+
 	// LockCollection holds one document for each tree that was restructured.
 	// Default the collection's name with "_locks" behind it.
 	LockCollection string
-	// Registry encodes the documents and IDs given to the tree, because the
-	// registry of a collection is not visible. Default the driver's.
+	// Registry and BSON encode the documents and IDs that the tree is given and
+	// decode IDs; those of a client are not visible to it. Default the driver's.
 	Registry *bson.Registry
+	BSON     *options.BSONOptions
 }
 
-func (o Options) withDefaults(coll *mongo.Collection) Options {
-	for _, f := range []struct {
-		field *string
-		value string
-	}{
-		{&o.IDField, "_id"},
-		{&o.ParentField, "parent"},
-		{&o.ChildrenField, "children"},
-		{&o.AncestorsField, "ancestors"},
-		{&o.PathField, "path"},
-		{&o.SegmentField, o.IDField},
-		{&o.PathDelimiter, ","},
-		{&o.LeftField, "left"},
-		{&o.RightField, "right"},
-		{&o.LockCollection, coll.Name() + "_locks"},
+// complete is o with its defaults.
+func (o Options) complete(coll *mongo.Collection) Options {
+	for field, otherwise := range map[*string]string{
+		&o.IDField: "_id", &o.ParentField: "parent", &o.ChildrenField: "children", &o.AncestorsField: "ancestors",
+		&o.PathField: "path", &o.PathDelimiter: ",", &o.LeftField: "left", &o.RightField: "right",
+		&o.LockCollection: coll.Name() + "_locks",
 	} {
-		if *f.field == "" {
-			*f.field = f.value
-		}
+		*field = cmp.Or(*field, otherwise)
 	}
-	if o.SegmentField == "" {
-		o.SegmentField = o.IDField
-	}
+	o.SegmentField = cmp.Or(o.SegmentField, o.IDField)
 	return o
 }
 
-func (o Options) check(rep Representation) error {
-	names := []string{"Options.IDField", o.IDField}
-	switch rep {
-	case ParentReferences:
-		names = append(names, "Options.ParentField", o.ParentField)
-	case ChildReferences:
-		names = append(names, "Options.ChildrenField", o.ChildrenField)
-	case AncestorArray:
-		names = append(names, "Options.AncestorsField", o.AncestorsField, "Options.ParentField", o.ParentField)
-	case MaterializedPath:
-		names = append(names, "Options.PathField", o.PathField)
-		if o.SegmentField != o.IDField {
-			names = append(names, "Options.SegmentField", o.SegmentField)
-		}
-		if err := checkDelimiter(o.PathDelimiter); err != nil {
-			return err
-		}
-	case NestedSets:
-		names = append(names, "Options.LeftField", o.LeftField, "Options.RightField", o.RightField, "Options.ParentField", o.ParentField)
-	default:
-		return fmt.Errorf("unknown %v", rep)
+// check refuses bad options; own are the settings of the representation.
+func (o *Options) check(own []config.Setting) error {
+	settings := append([]config.Setting{config.Name("Options.IDField", &o.IDField, "")}, own...)
+	settings = append(settings, config.Name("Options.OrderField", &o.OrderField, ""),
+		config.Name("Options.ChildCountField", &o.ChildCountField, ""))
+	for i := range o.Scope {
+		settings = append(settings, config.Name("Options.Scope", &o.Scope[i].Key, ""))
 	}
-	if o.OrderField != "" {
-		if rep == ChildReferences || rep == NestedSets {
-			return fmt.Errorf("Options.OrderField: %v keeps siblings in order by itself", rep)
-		}
-		names = append(names, "Options.OrderField", o.OrderField)
-	}
-	if o.ChildCountField != "" {
-		names = append(names, "Options.ChildCountField", o.ChildCountField)
-	}
-	if o.Graph && rep != ChildReferences {
-		return fmt.Errorf("Options.Graph: %v cannot hold a node with several parents", rep)
-	}
-	for _, e := range o.Scope {
-		names = append(names, "Options.Scope", e.Key)
-	}
-	for i := 0; i < len(names); i += 2 {
-		if err := fieldpath.CheckName(names[i], names[i+1]); err != nil {
-			return err
-		}
-		if names[i+1] == fieldTouch || names[i+1] == fieldDepth || names[i+1] == fieldStart || names[i+1] == fieldTree {
-			return fmt.Errorf("%s: %q is used by the package", names[i], names[i+1])
+	for option, name := range map[string]string{
+		"IDField": o.IDField, "ParentField": o.ParentField, "ChildrenField": o.ChildrenField, "AncestorsField": o.AncestorsField,
+		"PathField": o.PathField, "SegmentField": o.SegmentField, "LeftField": o.LeftField, "RightField": o.RightField,
+		"OrderField": o.OrderField, "ChildCountField": o.ChildCountField,
+	} {
+		if internal[name] {
+			return fault.Invalid("Options.%s: %q is used by the package", option, name)
 		}
 	}
-	if err := fieldpath.CheckDisjoint(names...); err != nil {
+	if err := config.Apply(settings...); err != nil {
 		return err
 	}
-	if o.NameField != "" {
-		return fieldpath.CheckPath("Options.NameField", o.NameField)
-	}
-	return nil
+	return config.Apply(config.Path("Options.NameField", &o.NameField, ""))
+}
+
+// unordered refuses an OrderField where siblings have an order anyway.
+func (o *Options) unordered() config.Setting {
+	return config.Check("Options.OrderField", func() error {
+		if o.OrderField != "" {
+			return errors.New("the representation keeps siblings in order by itself")
+		}
+		return nil
+	})
+}
+
+// treeOnly refuses a graph.
+func (o *Options) treeOnly() config.Setting {
+	return config.Check("Options.Graph", func() error {
+		if o.Graph {
+			return errors.New("only ChildReferences can hold a node with several parents")
+		}
+		return nil
+	})
 }
 
 func checkDelimiter(s string) error {
 	if len(s) != 1 {
-		return errors.New("Options.PathDelimiter: must be one ASCII character")
+		return errors.New("must be one ASCII character")
 	}
 	c := s[0]
 	if c <= ' ' || c >= '~' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
-		return fmt.Errorf("Options.PathDelimiter: %q is not ASCII punctuation below %q", s, "~")
+		return fmt.Errorf("%q is not ASCII punctuation below %q", s, "~")
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func FuzzSegmentID(f *testing.F) {
 		copy(oid[:], hex)
 		c := &core{}
 		for _, v := range []any{s, n, int32(n), oid} {
-			id, err := c.encode(v)
+			id, err := c.codec.Value(v)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,7 +11,7 @@ const (
 	afterSibling
 )
 
-// Position is a place in the tree for Insert and Move. Make one with
+// Position is a place in the tree for Insert, Move and Load. Make one with
 // Tree.AsRoot, Under, Before or After; the zero value is AsRoot.
 type Position[K any] struct {
 	kind  placeKind
@@ -19,17 +19,17 @@ type Position[K any] struct {
 	first bool
 }
 
-// First puts the node before its siblings instead of behind them. It has no
-// effect on Before and After.
+// First puts the node before its siblings instead of after them. It has no effect
+// on Before and After.
 func (p Position[K]) First() Position[K] {
 	p.first = true
 	return p
 }
 
-// AsRoot is the position of a root, behind the other roots.
+// AsRoot is the position of a root, after the other roots.
 func (t *Tree[K, T]) AsRoot() Position[K] { return Position[K]{} }
 
-// Under is the position behind the other children of parent.
+// Under is the position after the other children of parent.
 func (t *Tree[K, T]) Under(parent K) Position[K] { return Position[K]{kind: underParent, ref: parent} }
 
 // Before is the position right before a sibling. It needs ordered siblings.
@@ -50,3 +50,13 @@ type position struct {
 }
 
 func (p position) sibling() bool { return p.kind == beforeSibling || p.kind == afterSibling }
+
+func (t *Tree[K, T]) position(pos Position[K]) (position, error) {
+	p := position{kind: pos.kind, first: pos.first && (pos.kind == atRoot || pos.kind == underParent)}
+	if pos.kind == atRoot {
+		return p, nil
+	}
+	ref, err := t.c.id(pos.ref)
+	p.ref = ref
+	return p, err
+}

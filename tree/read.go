@@ -5,11 +5,21 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
+
+// An ID that no node has is answered alike in all representations. What asks for
+// the nodes beside or below it finds none; what asks for the node itself or for
+// those above it is ErrNotFound.
 
 // ReadOptions limit a walk downwards.
 type ReadOptions struct {
@@ -18,18 +28,17 @@ type ReadOptions struct {
 	// all others refuse it.
 	MaxDepth int
 	// BatchSize is the number of documents a round trip brings. Default as many
-	// as fit in one reply (16 MB).
+	// as fit in one reply (16 MB), but for Descendants, of which the first reply
+	// has 101.
 	BatchSize int
 }
 
 func (o *ReadOptions) check() error {
-	switch {
-	case o == nil:
-		return nil
-	case o.MaxDepth < 0:
-		return fmt.Errorf("%w: ReadOptions.MaxDepth: negative", ErrInvalid)
-	case o.BatchSize < 0:
-		return fmt.Errorf("%w: ReadOptions.BatchSize: negative", ErrInvalid)
+	if o != nil && o.MaxDepth < 0 {
+		return fault.Invalid("ReadOptions.MaxDepth: negative")
+	}
+	if o != nil && o.BatchSize < 0 {
+		return fault.Invalid("ReadOptions.BatchSize: negative")
 	}
 	return nil
 }
@@ -65,62 +74,61 @@ type Node[T any] struct {
 // fields with the driver.
 func (t *Tree[K, T]) Filter(id K) bson.D { return t.c.byID(t.raw(id)) }
 
-// raw encodes an ID; what cannot be an ID becomes one that no node has.
-func (t *Tree[K, T]) raw(id K) bson.RawValue {
-	v, err := t.c.id(id)
+// raw encodes an ID for a filter or pipeline. What cannot be encoded stays as it is,
+// and the driver refuses it; what cannot be an ID becomes one that no node has.
+func (t *Tree[K, T]) raw(id K) any {
+	v, err := t.c.codec.Value(id)
 	if err != nil {
+		return id
+	}
+	if checkID(v) != nil {
 		return bson.RawValue{Type: bson.TypeMinKey}
 	}
 	return v
 }
 
 // bare takes the fields of pipelines away again.
-func bare(p mongo.Pipeline) mongo.Pipeline {
-	return append(p, d("$unset", bson.A{fieldDepth, fieldStart}))
+func bare(p mongo.Pipeline) mongo.Pipeline { return append(p, expr.Op("$unset", fieldDepth)) }
+
+func (c *core) rootFirst(match any) mongo.Pipeline {
+	return append(c.rep.up(match, 0), expr.Op("$sort", d(fieldDepth, -1)))
 }
 
-func (c *core) rootFirst(match bson.D) mongo.Pipeline {
-	return append(c.shape.up(c, match), d("$sort", d(fieldDepth, -1)))
+func (c *core) parentsPipeline(id any) mongo.Pipeline {
+	return bare(append(c.rep.up(c.byID(id), 1), expr.Op("$match", d(fieldDepth, 1))))
 }
 
-func (c *core) parents(id bson.RawValue) mongo.Pipeline {
-	if c.rep == ChildReferences {
-		return mongo.Pipeline{c.match(c.o.ChildrenField, equal(id))}
-	}
-	return bare(append(c.shape.up(c, c.byID(id)), d("$match", d(fieldDepth, 1))))
-}
-
-// ParentPipeline yields the parent of a node.
-func (t *Tree[K, T]) ParentPipeline(id K) mongo.Pipeline { return t.c.parents(t.raw(id)) }
+// ParentPipeline yields the parent of a node, in a graph all parents.
+func (t *Tree[K, T]) ParentPipeline(id K) mongo.Pipeline { return t.c.parentsPipeline(t.raw(id)) }
 
 // ChildrenPipeline yields the children of a node in order.
-func (t *Tree[K, T]) ChildrenPipeline(id K) mongo.Pipeline { return t.c.shape.children(t.c, t.raw(id)) }
+func (t *Tree[K, T]) ChildrenPipeline(id K) mongo.Pipeline { return t.c.rep.children(t.raw(id)) }
 
-// SiblingsPipeline yields the other children of a node's parent in order.
-func (t *Tree[K, T]) SiblingsPipeline(id K) mongo.Pipeline { return t.c.shape.siblings(t.c, t.raw(id)) }
+// SiblingsPipeline yields the other children of a node's parent in order, and for a
+// root the other roots; these not in ChildReferences, see RootsPipeline.
+func (t *Tree[K, T]) SiblingsPipeline(id K) mongo.Pipeline { return t.c.rep.siblings(t.raw(id)) }
 
 // AncestorsPipeline yields the ancestors of a node, root first.
 func (t *Tree[K, T]) AncestorsPipeline(id K) mongo.Pipeline {
-	return bare(append(t.c.rootFirst(t.c.byID(t.raw(id))), d("$match", d(fieldDepth, d("$gt", 0)))))
+	return bare(append(t.c.rootFirst(t.c.byID(t.raw(id))), expr.Op("$match", d(fieldDepth, d("$gt", 0)))))
 }
 
-// DescendantsPipeline yields the descendants of a node, parents before their
-// children. For the leaves of a subtree append LeavesPipeline to it.
+// DescendantsPipeline yields the descendants of a node in no order. For the leaves
+// of a subtree append LeavesPipeline to it.
 func (t *Tree[K, T]) DescendantsPipeline(id K, opts *ReadOptions) mongo.Pipeline {
-	return bare(t.c.shape.down(t.c, t.raw(id), opts.depth(), false))
+	return t.c.rep.down(t.raw(id), opts.depth(), false)
 }
 
-// SubtreePipeline yields a node and then its descendants, parents before their
-// children.
+// SubtreePipeline yields a node and its descendants in no order.
 func (t *Tree[K, T]) SubtreePipeline(id K, opts *ReadOptions) mongo.Pipeline {
-	return bare(t.c.shape.down(t.c, t.raw(id), opts.depth(), true))
+	return t.c.rep.down(t.raw(id), opts.depth(), true)
 }
 
 // RootsPipeline yields the nodes without parent in order.
-func (t *Tree[K, T]) RootsPipeline() mongo.Pipeline { return t.c.shape.roots(t.c) }
+func (t *Tree[K, T]) RootsPipeline() mongo.Pipeline { return t.c.rep.roots() }
 
 // LeavesPipeline yields the nodes without children.
-func (t *Tree[K, T]) LeavesPipeline() mongo.Pipeline { return t.c.shape.leaves(t.c) }
+func (t *Tree[K, T]) LeavesPipeline() mongo.Pipeline { return t.c.rep.leaves() }
 
 // BreadcrumbPipeline yields {id, name} of the ancestors, root first, and of the
 // node itself.
@@ -129,91 +137,81 @@ func (t *Tree[K, T]) BreadcrumbPipeline(id K) mongo.Pipeline {
 	if name == "" {
 		name = t.c.o.IDField
 	}
-	return append(t.c.rootFirst(t.c.byID(t.raw(id))), d("$project", d("_id", 0, "id", "$"+t.c.o.IDField, "name", "$"+name)))
+	return append(t.c.rootFirst(t.c.byID(t.raw(id))),
+		expr.Op("$project", d("_id", 0, "id", expr.Field(t.c.o.IDField), "name", expr.Field(name))))
 }
 
 // LowestCommonAncestorPipeline yields the lowest node that has both a and b in
 // its subtree; a node is in its own.
 func (t *Tree[K, T]) LowestCommonAncestorPipeline(a, b K) mongo.Pipeline {
 	c := t.c
-	both := []bson.RawValue{t.raw(a), t.raw(b)}
+	both := []any{t.raw(a), t.raw(b)}
 	starts := 2
-	if same(both[0], both[1]) {
+	x, okX := both[0].(bson.RawValue)
+	y, okY := both[1].(bson.RawValue)
+	if okX && okY && same(x, y) {
 		starts = 1
 	}
-	return bare(concat(c.shape.up(c, c.byIDs(both)), mongo.Pipeline{
-		d("$group", d("_id", "$"+c.o.IDField, fieldStart, d("$sum", 1), fieldDepth, d("$sum", "$"+fieldDepth),
-			fieldTree, d("$first", "$$ROOT"))),
-		d("$match", d(fieldStart, starts)),
-		d("$sort", d(fieldDepth, 1)),
-		d("$limit", 1),
-		d("$replaceRoot", d("newRoot", "$"+fieldTree)),
+	return bare(concat(c.rep.up(c.in(c.o.IDField, d("$in", both)), 0), mongo.Pipeline{
+		expr.Op("$group", d("_id", expr.Field(c.o.IDField), "n", d("$sum", 1), fieldDepth, d("$sum", expr.Field(fieldDepth)),
+			fieldTree, d("$first", expr.Var("ROOT")))),
+		expr.Op("$match", d("n", starts)),
+		expr.Op("$sort", d(fieldDepth, 1)),
+		expr.Op("$limit", 1),
+		expr.Op("$replaceRoot", d("newRoot", expr.Field(fieldTree))),
 	}))
 }
 
-// stream runs a pipeline made of an ID.
-func (t *Tree[K, T]) stream(ctx context.Context, op string, id *K, batch int32,
-	pipeline func(bson.RawValue) mongo.Pipeline) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var zero T
-		raw := null
-		if id != nil {
-			var err error
-			if raw, err = t.c.id(*id); err != nil {
-				yield(zero, fail(op, err))
-				return
-			}
-		}
-		cursor, err := t.c.open(ctx, pipeline(raw), batch)
-		if err != nil {
-			yield(zero, fail(op, err))
-			return
-		}
-		defer cursor.Close(context.WithoutCancel(ctx))
-		for cursor.Next(ctx) {
-			var v T
-			if err := cursor.Decode(&v); err != nil {
-				yield(zero, fail(op, err))
-				return
-			}
-			if !yield(v, nil) {
-				return
-			}
-		}
-		if err := cursor.Err(); err != nil {
-			yield(zero, fail(op, err))
-		}
+// each runs a pipeline made of an ID.
+func (t *Tree[K, T]) each(ctx context.Context, call string, id K, pipeline func(id any) mongo.Pipeline) iter.Seq2[T, error] {
+	raw, err := t.c.id(id)
+	if err != nil {
+		return fault.Seq("tree: "+call, fault.Stop[T](err))
 	}
+	return t.all(ctx, call, pipeline(raw))
 }
 
-func (c *core) open(ctx context.Context, p mongo.Pipeline, batch int32) (*mongo.Cursor, error) {
-	if batch <= 0 {
-		batch = math.MaxInt32
-	}
-	if p == nil {
-		p = mongo.Pipeline{}
-	}
-	return c.coll.Aggregate(ctx, p, options.Aggregate().SetBatchSize(batch))
+func (t *Tree[K, T]) all(ctx context.Context, call string, p mongo.Pipeline) iter.Seq2[T, error] {
+	return fault.Seq("tree: "+call, cursor.Decode[T](ctx, opening(t.c.coll, p, 0)))
 }
 
-// Children yields the children of a node, in order if the tree keeps one. An
-// unknown ID has none.
+// Children yields the children of a node, in order if the tree keeps one.
 //
 // Cost: 1 round trip while the result fits in one reply (16 MB). Parent
 // references, array of ancestors and nested sets use the parent index, a key
 // for each child; the path uses the ID and the path index, child references the
 // ID index for the node and for each child.
 func (t *Tree[K, T]) Children(ctx context.Context, id K) iter.Seq2[T, error] {
-	return t.stream(ctx, "children", &id, 0, func(id bson.RawValue) mongo.Pipeline { return t.c.shape.children(t.c, id) })
+	return t.each(ctx, "children", id, t.c.rep.children)
 }
 
-// Siblings yields the other children of a node's parent. A root has none: the
-// other roots are trees of their own, see Roots.
+// Siblings yields the other children of a node's parent, and for a root the other
+// roots.
 //
 // Cost: 1 round trip while the result fits in one reply (16 MB). The node by
-// ID and its siblings by the index that Children uses.
+// ID and its siblings by the index that Children uses. A root, or a single child, of
+// ChildReferences: 1 more, and every node is examined for a root.
 func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
-	return t.stream(ctx, "siblings", &id, 0, func(id bson.RawValue) mongo.Pipeline { return t.c.shape.siblings(t.c, id) })
+	found := t.each(ctx, "siblings", id, t.c.rep.siblings)
+	if t.c.rep.rootsMatch() != nil {
+		return found
+	}
+	return func(yield func(T, error) bool) {
+		some := false
+		for v, err := range found {
+			some = true
+			if !yield(v, err) || err != nil {
+				return
+			}
+		}
+		if !some { // those beside a root, if it is one
+			t.each(ctx, "siblings", id, func(id any) mongo.Pipeline {
+				others := append(t.c.rep.roots(), expr.Op("$match", d(t.c.o.IDField, d("$ne", id))))
+				return concat(mongo.Pipeline{expr.Op("$match", t.c.byID(id))}, t.c.rep.roots()[1:], mongo.Pipeline{
+					expr.Op("$lookup", d("from", t.c.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
+			})(yield)
+		}
+	}
 }
 
 // Roots yields the nodes without parent.
@@ -221,7 +219,7 @@ func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
 // Cost: 1 round trip while the result fits in one reply (16 MB). A key of the
 // parent or path index for each root; child references examine every node.
 func (t *Tree[K, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
-	return t.stream(ctx, "roots", nil, 0, func(bson.RawValue) mongo.Pipeline { return t.c.shape.roots(t.c) })
+	return t.all(ctx, "roots", t.c.rep.roots())
 }
 
 // Leaves yields the nodes without children.
@@ -229,115 +227,209 @@ func (t *Tree[K, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
 // Cost: 1 round trip while the result fits in one reply (16 MB). It examines
 // every node of the tree.
 func (t *Tree[K, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
-	return t.stream(ctx, "leaves", nil, 0, func(bson.RawValue) mongo.Pipeline { return t.c.shape.leaves(t.c) })
+	return t.all(ctx, "leaves", t.c.rep.leaves())
 }
 
-// Descendants yields the nodes below a node, parents before their children. An
-// unknown ID has none.
+// LeavesBelow yields the leaves among the descendants of a node.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB) or
-// ReadOptions.BatchSize. A key for each descendant: of the ancestors index; of
-// the path or left index, which also give the order; of the parent or ID index,
-// level by level in one $graphLookup (100 MB at most).
-func (t *Tree[K, T]) Descendants(ctx context.Context, id K, opts *ReadOptions) iter.Seq2[T, error] {
-	if err := opts.check(); err != nil {
-		return func(yield func(T, error) bool) {
-			var zero T
-			yield(zero, fail("descendants", err))
-		}
-	}
-	return t.stream(ctx, "descendants", &id, opts.batch(), func(id bson.RawValue) mongo.Pipeline {
-		return bare(t.c.shape.down(t.c, id, opts.depth(), false))
+// Cost: 1 round trip while the result fits in one reply (16 MB). It examines the
+// descendants as Descendants does, and looks up a child of each.
+func (t *Tree[K, T]) LeavesBelow(ctx context.Context, id K) iter.Seq2[T, error] {
+	return t.each(ctx, "leaves below", id, func(id any) mongo.Pipeline {
+		return append(t.c.rep.down(id, 0, false), t.c.rep.leaves()...)
 	})
 }
 
-// Ancestors returns the nodes above a node, root first. It is ErrNotFound for
-// an unknown ID.
+// Descendants yields the nodes below a node in no order, as they are found: see
+// Preorder.
+//
+// Cost: 1 round trip for 101 nodes, then 1 for each 16 MB or
+// ReadOptions.BatchSize; AncestorArray streams from the first on. A key for each descendant: of the ancestors, path or
+// left index; of the parent or ID index, level by level in one $graphLookup
+// (100 MB at most), which is complete before the first comes.
+func (t *Tree[K, T]) Descendants(ctx context.Context, id K, opts *ReadOptions) iter.Seq2[T, error] {
+	raw, err := t.c.id(id)
+	if err == nil {
+		err = opts.check()
+	}
+	if err != nil {
+		return fault.Seq("tree: descendants", fault.Stop[T](err))
+	}
+	return fault.Seq("tree: descendants", cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		// mongod streams a find; an aggregate reads some MB before its first reply.
+		if match, reads := t.c.rep.descendantsOf(node{id: raw}, opts.depth()); match != nil && !reads {
+			how := options.Find()
+			if opts.batch() > 0 {
+				how.SetBatchSize(opts.batch())
+			}
+			return t.c.coll.Find(ctx, match, how)
+		}
+		how := options.Aggregate()
+		if opts.batch() > 0 {
+			how.SetBatchSize(opts.batch())
+		}
+		return t.c.coll.Aggregate(ctx, t.c.rep.down(raw, opts.depth(), false), how)
+	}))
+}
+
+// Preorder yields the nodes below a node, each right after its parent or the last
+// descendant of the sibling before it: siblings are in order if the tree keeps one.
+// It holds the whole subtree in memory; so in a graph a node with several
+// parents comes once under each.
+//
+// Cost: as Subtree.
+func (t *Tree[K, T]) Preorder(ctx context.Context, id K, opts *ReadOptions) iter.Seq2[T, error] {
+	return fault.Seq("tree: preorder", func(yield func(T, error) bool) {
+		root, _, err := t.subtree(ctx, id, opts)
+		if err != nil {
+			var none T
+			yield(none, err)
+			return
+		}
+		above := map[*Node[T]]bool{} // a cycle ends where it closes
+		var visit func(n *Node[T]) bool
+		visit = func(n *Node[T]) bool {
+			above[n] = true
+			defer delete(above, n)
+			for _, kid := range n.Children {
+				if !above[kid] && (!yield(kid.Value, nil) || !visit(kid)) {
+					return false
+				}
+			}
+			return true
+		}
+		if root != nil {
+			visit(root)
+		}
+	})
+}
+
+// Ancestors returns the nodes above a node, root first.
 //
 // Cost: 1 round trip. The node and each ancestor by ID; child references find
 // each ancestor by the children index.
-func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) ([]T, error) {
-	all, err := t.lineage(ctx, id)
-	if err != nil {
-		return nil, fail("ancestors", err)
-	}
-	return all[:len(all)-1], nil
-}
-
-// lineage is a node behind its ancestors.
-func (t *Tree[K, T]) lineage(ctx context.Context, id K) ([]T, error) {
-	var all []T
-	for v, err := range t.stream(ctx, "ancestors", &id, 0, func(id bson.RawValue) mongo.Pipeline {
-		return bare(t.c.rootFirst(t.c.byID(id)))
-	}) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, v)
-	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%w: %s", ErrNotFound, text(t.raw(id)))
-	}
-	return all, nil
-}
-
-// Parent returns the parent of a node: ErrNoParent for a root, ErrNotFound for
-// an unknown ID. Of several parents in a graph it returns one, see Parents.
-//
-// Cost: 1 round trip, as Ancestors.
-func (t *Tree[K, T]) Parent(ctx context.Context, id K) (T, error) {
-	all, err := t.lineage(ctx, id)
-	if err == nil && len(all) == 1 {
-		err = fmt.Errorf("%w: %s", ErrNoParent, text(t.raw(id)))
-	}
-	if err != nil {
-		var zero T
-		return zero, fail("parent", err)
-	}
-	return all[len(all)-2], nil
-}
-
-// upIDs are the IDs of a node and its ancestors, root first.
-func (t *Tree[K, T]) upIDs(ctx context.Context, id K) ([]node, error) {
+func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
+	defer fault.In(&err, "tree: ancestors")
 	raw, err := t.c.id(id)
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := t.c.aggregate(ctx, append(t.c.rootFirst(t.c.byID(raw)), d("$project", d(t.c.o.IDField, 1, fieldDepth, 1))))
-	if err == nil && len(nodes) == 0 {
-		err = fmt.Errorf("%w: %s", ErrNotFound, text(raw))
+	all, err := cursor.Collect(cursor.Decode[T](ctx, opening(t.c.coll, bare(t.c.rootFirst(t.c.byID(raw))), 0)))
+	if err == nil && len(all) == 0 {
+		err = missing(raw)
 	}
-	return nodes, err
+	if err != nil {
+		return nil, err
+	}
+	return all[:len(all)-1], nil
+}
+
+// Parent returns the parent of a node: ErrNoParent for a root, ErrParentNotFound for
+// an orphan. Of several parents in a graph it returns one, see Parents.
+//
+// Cost: 1 round trip that reads the node and its parent, by ID or, in child
+// references, by the children index.
+func (t *Tree[K, T]) Parent(ctx context.Context, id K) (_ T, err error) {
+	defer fault.In(&err, "tree: parent")
+	var none T
+	raw, err := t.c.id(id)
+	if err != nil {
+		return none, err
+	}
+	var out T
+	count, first := 0, node{}
+	p := bare(append(t.c.rep.up(t.c.byID(raw), 1), expr.Op("$sort", d(fieldDepth, -1))))
+	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p, 0)) {
+		if count++; err == nil && count == 1 {
+			first = t.c.parse(slices.Clone(cur.Current))
+			err = cur.Decode(&out)
+		}
+		if err != nil {
+			return none, err
+		}
+	}
+	ref, root, broken := t.c.rep.ref(first)
+	switch {
+	case count == 0:
+		return none, missing(raw)
+	case count > 1:
+		return out, nil
+	case !root && (ref != "" || broken != ""):
+		return none, fmt.Errorf("%w: that of %s", ErrParentNotFound, text(raw))
+	}
+	return none, fmt.Errorf("%w: %s", ErrNoParent, text(raw))
+}
+
+// glance reads one node as the user's collection is set; an unknown ID gives none.
+func (c *core) glance(ctx context.Context, id bson.RawValue) (node, error) {
+	open := func(ctx context.Context) (*mongo.Cursor, error) {
+		return c.coll.Find(ctx, c.byID(id), options.Find().SetProjection(c.projection()).SetLimit(1))
+	}
+	nodes, err := c.shapes(ctx, open)
+	if err != nil || len(nodes) == 0 {
+		return node{}, err
+	}
+	return nodes[0], nil
+}
+
+// climb reads the IDs and depths of a node and its ancestors, root first.
+func (t *Tree[K, T]) climb(ctx context.Context, raw bson.RawValue) (ids []bson.RawValue, depth int, err error) {
+	p := append(t.c.rootFirst(t.c.byID(raw)), expr.Op("$project", d(t.c.o.IDField, 1, fieldDepth, 1)))
+	for doc, err := range cursor.Docs(ctx, opening(t.c.coll, p, 0)) {
+		if err != nil {
+			return nil, 0, err
+		}
+		ids = append(ids, doc.Lookup(t.c.o.IDField))
+		depth = max(depth, int(integer(doc.Lookup(fieldDepth))))
+	}
+	if len(ids) == 0 {
+		return nil, 0, missing(raw)
+	}
+	return ids[:len(ids)-1], depth, nil
+}
+
+// above are the IDs of the ancestors of a node, root first, and its depth; the IDs
+// may be left out if they cost more.
+func (t *Tree[K, T]) above(ctx context.Context, id K, withIDs bool) ([]bson.RawValue, int, error) {
+	raw, err := t.c.id(id)
+	if err != nil {
+		return nil, 0, err
+	}
+	if ids, depth := t.c.rep.above(node{}); depth < 0 || withIDs && ids == nil {
+		return t.climb(ctx, raw)
+	}
+	n, err := t.c.glance(ctx, raw)
+	if err == nil && n.raw == nil {
+		err = missing(raw)
+	}
+	ids, depth := t.c.rep.above(n)
+	return ids, depth, err
 }
 
 // Depth returns how many levels a node is below its root, 0 for a root. In a
 // graph it is the longest of the shortest ways up.
 //
-// Cost: 1 round trip, as Ancestors.
-func (t *Tree[K, T]) Depth(ctx context.Context, id K) (int, error) {
-	up, err := t.upIDs(ctx, id)
-	if err != nil {
-		return 0, fail("depth", err)
-	}
-	return int(up[0].depth), nil
+// Cost: 1 round trip. AncestorArray and MaterializedPath read the node alone, the
+// others as Ancestors.
+func (t *Tree[K, T]) Depth(ctx context.Context, id K) (_ int, err error) {
+	defer fault.In(&err, "tree: depth")
+	_, depth, err := t.above(ctx, id, false)
+	return depth, err
 }
 
-// IsDescendant reports whether id lies below ancestor. It is ErrNotFound if id
-// is unknown; an unknown ancestor has no descendants.
+// IsDescendant reports whether id lies below ancestor. An unknown ancestor has no
+// descendants.
 //
-// Cost: 1 round trip, as Ancestors.
-func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (bool, error) {
-	up, err := t.upIDs(ctx, id)
+// Cost: 1 round trip. AncestorArray, and MaterializedPath without a SegmentField, read
+// the node alone, the others as Ancestors.
+func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (_ bool, err error) {
+	defer fault.In(&err, "tree: is descendant")
+	other, err := t.c.id(ancestor)
 	if err != nil {
-		return false, fail("is descendant", err)
+		return false, err
 	}
-	above := t.raw(ancestor)
-	for _, n := range up[:len(up)-1] {
-		if same(n.id, above) {
-			return true, nil
-		}
-	}
-	return false, nil
+	ids, _, err := t.above(ctx, id, true)
+	return holds(ids, other), err
 }
 
 // LowestCommonAncestor returns the lowest node with both a and b in its
@@ -345,14 +437,21 @@ func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (bool, er
 // node. ErrNotFound if there is none or an ID is unknown.
 //
 // Cost: 1 round trip, as Ancestors for two nodes.
-func (t *Tree[K, T]) LowestCommonAncestor(ctx context.Context, a, b K) (T, error) {
-	for v, err := range t.stream(ctx, "lowest common ancestor", &a, 0, func(bson.RawValue) mongo.Pipeline {
-		return t.LowestCommonAncestorPipeline(a, b)
-	}) {
+func (t *Tree[K, T]) LowestCommonAncestor(ctx context.Context, a, b K) (_ T, err error) {
+	defer fault.In(&err, "tree: lowest common ancestor")
+	var none T
+	x, err := t.c.id(a)
+	if err != nil {
+		return none, err
+	}
+	y, err := t.c.id(b)
+	if err != nil {
+		return none, err
+	}
+	for v, err := range cursor.Decode[T](ctx, opening(t.c.coll, t.LowestCommonAncestorPipeline(a, b), 0)) {
 		return v, err
 	}
-	var zero T
-	return zero, fail("lowest common ancestor", fmt.Errorf("%w: no common ancestor of %s and %s", ErrNotFound, text(t.raw(a)), text(t.raw(b))))
+	return none, fmt.Errorf("common ancestor %w: of %s and %s", fault.ErrNotFound, text(x), text(y))
 }
 
 // Breadcrumb returns the way from the root to a node with the names of
@@ -360,32 +459,30 @@ func (t *Tree[K, T]) LowestCommonAncestor(ctx context.Context, a, b K) (T, error
 // "".
 //
 // Cost: 1 round trip, as Ancestors.
-func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) ([]Crumb[K], error) {
-	if _, err := t.c.id(id); err != nil {
-		return nil, fail("breadcrumb", err)
-	}
-	cursor, err := t.c.open(ctx, t.BreadcrumbPipeline(id), 0)
+func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (crumbs []Crumb[K], err error) {
+	defer fault.In(&err, "tree: breadcrumb")
+	raw, err := t.c.id(id)
 	if err != nil {
-		return nil, fail("breadcrumb", err)
+		return nil, err
 	}
-	var rows []bson.Raw
-	if err := cursor.All(ctx, &rows); err != nil {
-		return nil, fail("breadcrumb", err)
-	}
-	if len(rows) == 0 {
-		return nil, fail("breadcrumb", fmt.Errorf("%w: %s", ErrNotFound, text(t.raw(id))))
-	}
-	crumbs := make([]Crumb[K], len(rows))
-	for i, row := range rows {
-		if err := t.c.decodeID(row.Lookup("id"), &crumbs[i].ID); err != nil {
-			return nil, fail("breadcrumb", err)
+	for row, err := range cursor.Docs(ctx, opening(t.c.coll, t.BreadcrumbPipeline(id), 0)) {
+		if err != nil {
+			return nil, err
+		}
+		var crumb Crumb[K]
+		if crumb.ID, err = codec.DecodeValue[K](t.c.codec, row.Lookup("id")); err != nil {
+			return nil, err
 		}
 		name := row.Lookup("name")
 		if s, err := segmentString(name); err == nil {
-			crumbs[i].Name = s
+			crumb.Name = s
 		} else if !isNull(name) {
-			crumbs[i].Name = text(name)
+			crumb.Name = text(name)
 		}
+		crumbs = append(crumbs, crumb)
+	}
+	if len(crumbs) == 0 {
+		return nil, missing(raw)
 	}
 	return crumbs, nil
 }
@@ -395,97 +492,146 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) ([]Crumb[K], error) {
 // after a change made meanwhile; a node whose parent is not in the result is
 // left out.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB); otherwise as
-// Descendants.
-func (t *Tree[K, T]) Subtree(ctx context.Context, id K, opts *ReadOptions) (*Node[T], error) {
-	c := t.c
-	raw, err := c.id(id)
+// Cost: 1 round trip while the result fits in one reply (16 MB), otherwise 1 for
+// each; keys as Descendants.
+func (t *Tree[K, T]) Subtree(ctx context.Context, id K, opts *ReadOptions) (_ *Node[T], err error) {
+	defer fault.In(&err, "tree: subtree")
+	root, raw, err := t.subtree(ctx, id, opts)
+	if err == nil && root == nil {
+		err = missing(raw)
+	}
+	return root, err
+}
+
+func (t *Tree[K, T]) subtree(ctx context.Context, id K, opts *ReadOptions) (*Node[T], bson.RawValue, error) {
+	raw, err := t.c.id(id)
 	if err == nil {
 		err = opts.check()
 	}
 	if err != nil {
-		return nil, fail("subtree", err)
+		return nil, raw, err
 	}
-	cursor, err := c.open(ctx, t.SubtreePipeline(id, opts), opts.batch())
+	shapes, nodes, _, err := t.nest(ctx, t.SubtreePipeline(id, opts), opts.batch())
+	at := slices.IndexFunc(shapes, func(n node) bool { return same(n.id, raw) })
+	if err != nil || at < 0 {
+		return nil, raw, err
+	}
+	return nodes[at], raw, nil
+}
+
+// Forest returns all nodes of the tree as nested values, one for each root.
+// Nodes that no root leads to are left out.
+//
+// Cost: 1 round trip for each 16 MB; it reads every document of the tree.
+func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
+	defer fault.In(&err, "tree: forest")
+	c := t.c
+	p := concat(mongo.Pipeline{c.match(c.o.IDField, d("$ne", nil))}, c.inOrder())
+	shapes, nodes, isChild, err := t.nest(ctx, p, 0)
 	if err != nil {
-		return nil, fail("subtree", err)
+		return nil, err
 	}
-	defer cursor.Close(context.WithoutCancel(ctx))
-	var shapes []node
-	var nodes []*Node[T]
-	at := map[string]int{}
-	for cursor.Next(ctx) {
-		n := c.parse(append(bson.Raw(nil), cursor.Current...))
-		out := &Node[T]{}
-		if err := cursor.Decode(&out.Value); err != nil {
-			return nil, fail("subtree", err)
+	var at []int
+	for i, n := range shapes {
+		ref, root, broken := c.rep.ref(n)
+		if root || ref == "" && broken == "" && !isChild[i] {
+			at = append(at, i)
 		}
-		at[key(n.id)] = len(nodes)
-		shapes, nodes = append(shapes, n), append(nodes, out)
 	}
-	if err := cursor.Err(); err != nil {
-		return nil, fail("subtree", err)
+	slices.SortStableFunc(at, func(a, b int) int { return c.compare(shapes[a], shapes[b]) })
+	for _, i := range at {
+		roots = append(roots, nodes[i])
 	}
-	root, ok := at[key(raw)]
-	if !ok {
-		return nil, fail("subtree", fmt.Errorf("%w: %s", ErrNotFound, text(raw)))
+	return roots, nil
+}
+
+// nest reads documents and puts them together.
+func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline, batch int32) (shapes []node, nodes []*Node[T], isChild []bool, err error) {
+	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p, batch)) {
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		n := &Node[T]{}
+		if err := cur.Decode(&n.Value); err != nil {
+			return nil, nil, nil, err
+		}
+		shapes, nodes = append(shapes, t.c.parse(slices.Clone(cur.Current))), append(nodes, n)
 	}
-	for i, kids := range c.assemble(shapes) {
+	below, isChild := t.c.assemble(shapes)
+	for i, kids := range below {
 		for _, kid := range kids {
 			nodes[i].Children = append(nodes[i].Children, nodes[kid])
 		}
 	}
-	return nodes[root], nil
+	return shapes, nodes, isChild, nil
+}
+
+// assemble gives for each node the indexes of its children, in order, and whether
+// it is a child.
+func (c *core) assemble(nodes []node) (below [][]int, isChild []bool) {
+	below, isChild = make([][]int, len(nodes)), make([]bool, len(nodes))
+	at := make(map[string]int, len(nodes))
+	for i, n := range nodes {
+		at[c.rep.own(n)] = i
+	}
+	join := func(p, kid int) {
+		below[p] = append(below[p], kid)
+		isChild[kid] = true
+	}
+	for i, n := range nodes {
+		for _, id := range c.rep.names(n) {
+			if kid, ok := at[key(id)]; ok {
+				join(i, kid)
+			}
+		}
+		if ref, _, _ := c.rep.ref(n); ref != "" {
+			if p, ok := at[ref]; ok && p != i {
+				join(p, i)
+			}
+		}
+	}
+	for _, kids := range below {
+		slices.SortStableFunc(kids, func(a, b int) int { return c.compare(nodes[a], nodes[b]) })
+	}
+	return below, isChild
 }
 
 // CountChildren returns the number of a node's children.
 //
 // Cost: 1 round trip, index and keys as Children.
-func (t *Tree[K, T]) CountChildren(ctx context.Context, id K) (int64, error) {
-	n, err := t.count(ctx, id, func(id bson.RawValue) mongo.Pipeline { return t.c.shape.children(t.c, id) })
-	return n, fail("count children", err)
-}
-
-// CountDescendants returns the number of nodes below a node.
-//
-// Cost: 1 round trip, index and keys as Descendants; nested sets read only the
-// node itself.
-func (t *Tree[K, T]) CountDescendants(ctx context.Context, id K) (int64, error) {
-	if t.c.rep == NestedSets {
-		raw, err := t.c.id(id)
-		if err != nil {
-			return 0, fail("count descendants", err)
-		}
-		n, err := t.c.find(ctx, raw, ErrNotFound)
-		if err != nil {
-			if isAbsent(err) {
-				return 0, nil
-			}
-			return 0, fail("count descendants", err)
-		}
-		return max(n.right-n.left, 1) / 2, nil
-	}
-	n, err := t.count(ctx, id, func(id bson.RawValue) mongo.Pipeline {
-		if match, ok := t.c.shape.descendantsOf(t.c, node{id: id}, 0); ok && t.c.rep == AncestorArray {
-			return mongo.Pipeline{d("$match", match)}
-		}
-		return t.c.shape.down(t.c, id, 0, false)
-	})
-	return n, fail("count descendants", err)
-}
-
-func (t *Tree[K, T]) count(ctx context.Context, id K, pipeline func(bson.RawValue) mongo.Pipeline) (int64, error) {
+func (t *Tree[K, T]) CountChildren(ctx context.Context, id K) (_ int64, err error) {
+	defer fault.In(&err, "tree: count children")
 	raw, err := t.c.id(id)
 	if err != nil {
 		return 0, err
 	}
-	cursor, err := t.c.open(ctx, append(pipeline(raw), d("$count", "n")), 0)
+	return t.c.total(ctx, t.c.rep.children(raw))
+}
+
+// CountDescendants returns the number of nodes below a node, to a depth with
+// ReadOptions.MaxDepth.
+//
+// Cost: 1 round trip, index and keys as Descendants. Nested sets without a
+// MaxDepth read only the node.
+func (t *Tree[K, T]) CountDescendants(ctx context.Context, id K, opts *ReadOptions) (_ int64, err error) {
+	defer fault.In(&err, "tree: count descendants")
+	raw, err := t.c.id(id)
+	if err == nil {
+		err = opts.check()
+	}
 	if err != nil {
 		return 0, err
 	}
-	var rows []bson.Raw
-	if err := cursor.All(ctx, &rows); err != nil || len(rows) == 0 {
-		return 0, err
+	if opts.depth() == 0 && t.c.rep.width(node{}) >= 0 {
+		n, err := t.c.glance(ctx, raw)
+		return t.c.rep.width(n), err
 	}
-	return integer(rows[0].Lookup("n")), nil
+	return t.c.total(ctx, t.c.rep.down(raw, opts.depth(), false))
+}
+
+func (c *core) total(ctx context.Context, p mongo.Pipeline) (n int64, err error) {
+	for row, err := range cursor.Docs(ctx, opening(c.coll, append(p, expr.Op("$count", "n")), 0)) {
+		return integer(row.Lookup("n")), err
+	}
+	return 0, nil
 }

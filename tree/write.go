@@ -2,11 +2,12 @@ package tree
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // DeletePolicy says what becomes of the nodes below a deleted one.
@@ -22,190 +23,159 @@ const (
 	// Promote puts the children in the node's place, under its parent. The
 	// children of a root become roots.
 	Promote
-	// MakeRoots makes the children roots, behind the others.
+	// MakeRoots makes the children roots, after the others.
 	MakeRoots
 )
 
 // Insert stores a document as a new leaf at a position and returns its ID. The
 // tree fields, and those of the scope, are written by the tree whatever doc
-// holds in them. An _id that is missing becomes an ObjectID.
+// holds in them. An _id that is missing becomes an ObjectID. Repeating an Insert
+// with an ID of your own is a duplicate key error if the first one is stored.
 //
-// Cost: by representation, the write to the lock document not counted.
-//   - ParentReferences, AncestorArray, MaterializedPath: as a root 1 round trip,
-//     1 write. Under a parent 4 (mark the parent, insert, take the mark off,
-//     commit), 3 writes; with a ChildCountField 3 and 2. OrderField adds 1 round
-//     trip, and 3 for a root, which takes the lock; Before and After add 2, and 1
-//     more if siblings have to make room.
-//   - ChildReferences: as a root 1 round trip, 1 write, else 4 (parent, $push,
-//     insert, commit), 2 writes.
-//   - NestedSets: 5 round trips (lock, parent, shift, insert, commit), as the last
-//     root also (2 for the last number, no shift); writes every node behind the
-//     new one, and its ancestors. ChildCountField adds 1.
-//
-// The parent and the sibling are found by ID, child references' sibling by the
-// children index, positions by the last fields of the parent or path index.
-func (t *Tree[K, T]) Insert(ctx context.Context, doc T, pos Position[K]) (K, error) {
-	var id K
+// Cost: under a parent 3 round trips (mark the parent, insert and take the mark off,
+// commit), 3 documents written, 2 with a ChildCountField; as a root 1 and 1.
+// OrderField: 1 round trip more, and 3 for a root, which takes the lock; Before and
+// After 1 more, and 1 if siblings make room. NestedSets: 5 (lock, parent, numbers,
+// insert, commit); every node after the new one is written, and its ancestors.
+func (t *Tree[K, T]) Insert(ctx context.Context, doc T, pos Position[K]) (id K, err error) {
+	defer fault.In(&err, "tree: insert")
 	place, err := t.position(pos)
 	if err != nil {
-		return id, fail("insert", err)
+		return id, err
 	}
-	raw, err := t.c.encodeDocument(doc)
+	raw, err := t.c.codec.Document(doc)
 	if err != nil {
-		return id, fail("insert", err)
+		return id, err
 	}
 	full, rawID, err := t.c.prepare(raw)
 	if err != nil {
-		return id, fail("insert", err)
+		return id, err
 	}
-	if err := t.c.decodeID(rawID, &id); err != nil {
-		return id, fail("insert", fmt.Errorf("id: %w", err))
+	if id, err = codec.DecodeValue[K](t.c.codec, rawID); err != nil {
+		return id, fault.Invalid("id: %w", err)
 	}
-	return id, fail("insert", t.c.shape.insert(ctx, t.c, full, place))
-}
-
-func (t *Tree[K, T]) position(pos Position[K]) (position, error) {
-	p := position{kind: pos.kind, first: pos.first && (pos.kind == atRoot || pos.kind == underParent)}
-	if pos.kind == atRoot {
-		return p, nil
-	}
-	ref, err := t.c.id(pos.ref)
-	p.ref = ref
-	return p, err
-}
-
-// prepare takes from a document what the tree will write itself.
-func (c *core) prepare(raw bson.Raw, more ...string) (doc bson.D, id bson.RawValue, err error) {
-	drop := map[string]bool{fieldTouch: true, fieldDepth: true, fieldStart: true, fieldTree: true, fieldSelf: true}
-	for _, f := range append(append(c.shape.owned(c), c.o.OrderField, c.o.ChildCountField), more...) {
-		drop[f] = true
-	}
-	for _, e := range c.scope {
-		drop[e.Key] = true
-	}
-	delete(drop, c.o.IDField)
-	all, err := raw.Elements()
-	if err != nil {
-		return nil, id, err
-	}
-	for _, e := range all {
-		if !drop[e.Key()] {
-			doc = append(doc, bson.E{Key: e.Key(), Value: e.Value()})
-		}
-		if e.Key() == c.o.IDField {
-			id = e.Value()
-		}
-	}
-	if id.Type == 0 && c.o.IDField == "_id" {
-		if id, err = c.encode(bson.NewObjectID()); err != nil {
-			return nil, id, err
-		}
-		doc = append(bson.D{{Key: "_id", Value: id}}, doc...)
-	}
-	if err := checkID(id); err != nil {
-		return nil, id, fmt.Errorf("%s: %w", c.o.IDField, err)
-	}
-	if s, ok := id.StringValueOK(); ok && s == "" {
-		return nil, id, fmt.Errorf("%w: %s: an empty string is no ID for a new node", ErrInvalid, c.o.IDField)
-	}
-	doc = append(doc, c.scope...)
-	if c.o.ChildCountField != "" {
-		doc = append(doc, bson.E{Key: c.o.ChildCountField, Value: int64(0)})
-	}
-	return doc, id, nil
-}
-
-func lookupD(doc bson.D, field string) bson.RawValue {
-	for _, e := range doc {
-		if v, ok := e.Value.(bson.RawValue); ok && e.Key == field {
-			return v
-		}
-	}
-	return bson.RawValue{}
+	return id, t.c.rep.insert(ctx, full, place)
 }
 
 // Move puts a node, with all that is below it, at another position. It refuses
-// one below the node itself: ErrCycle. Only tree fields change.
+// one below the node itself: ErrCycle. Only tree fields change. Before or After the
+// node itself changes nothing. A Move can be repeated.
 //
-// Cost: the same for any number of descendants; by representation, the write to
-// the lock document not counted.
-//   - ParentReferences: 6 round trips (lock, node, parent, $graphLookup up from
-//     the parent, node, commit), 1 write.
-//   - AncestorArray, MaterializedPath: 6 round trips (lock, node, parent, node,
-//     its descendants in one update by the ancestors or path index, commit);
-//     writes the subtree.
-//   - ChildReferences: 7 round trips (lock, node, parent, $graphLookup, old
-//     parent by the children index, both parents, commit), 2 writes.
-//   - NestedSets: 6 round trips (lock, node, parent, one update by the left
-//     index, node, commit), 7 to the last root; writes the nodes between the old
-//     and the new place and the ancestors of either.
-//
-// To a root the reads of the parent and up from it fall away (not for
-// NestedSets). ChildCountField adds at most 1 (none for ChildReferences).
-// OrderField adds 1, and 1 more under a parent without a ChildCountField, as the
-// parent is marked then (2 writes); Before and After add another 1 in the first
-// three, and 1 if siblings have to make room.
-//
-// Before or After the node itself changes nothing.
-func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) error {
+// Cost: 4 round trips for any number of descendants (lock, both nodes, one command
+// of updates, commit); written are the subtree and the lock. ParentReferences and
+// ChildReferences under a parent: 5 (and $graphLookup up from it), 1 or 2 documents.
+// OrderField: 1 more, Before and After 2 more. NestedSets: all nodes between the old
+// and the new place are written; to the last root 2 more.
+func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) (err error) {
+	defer fault.In(&err, "tree: move")
 	place, err := t.position(pos)
 	if err != nil {
-		return fail("move", err)
+		return err
 	}
 	raw, err := t.c.id(id)
 	if err != nil {
-		return fail("move", err)
+		return err
 	}
-	return fail("move", t.c.shape.move(ctx, t.c, raw, place))
+	return t.c.rep.move(ctx, raw, place)
 }
 
 // Delete removes a node and returns the number of documents deleted. What
-// becomes of its children is the policy's choice.
+// becomes of its children is the policy's choice. Repeating it is ErrNotFound.
 //
-// Cost: 4 to 7 round trips, the same for any number of descendants up to
-// 50,000: lock, node (marked by a write; nested sets read it), then
-//   - ParentReferences, AncestorArray, MaterializedPath: Restrict 5 (children,
-//     node, commit), MakeRoots 6 (and one update of the subtree), Promote 7 (and
-//     the parent), Cascade 4 (subtree, commit; ParentReferences 5, $graphLookup).
-//   - ChildReferences: 6 (parents, their arrays, node, commit), Cascade 7.
-//   - NestedSets: Cascade 5 (delete, shift, commit), Restrict 6 (and the look for
-//     children), Promote 6, MakeRoots 8.
-//
-// ChildCountField adds 1 (not for ChildReferences). If children move OrderField
-// adds 2, and 1 more to Promote without a ChildCountField, which marks the
-// parent; a SegmentField adds 1, as the paths change by way of others that no
-// node has. The subtree is found by the same indexes as by Move.
-func (t *Tree[K, T]) Delete(ctx context.Context, id K, policy DeletePolicy) (int64, error) {
+// Cost: a leaf 4 round trips (lock, node, children, commit), with children that move
+// 5 (and one command of updates). Cascade of AncestorArray 3 (lock, subtree, commit), of
+// ParentReferences and MaterializedPath 4, of ChildReferences and NestedSets 5; 1 more for
+// each 50,000 descendants of ParentReferences and ChildReferences. ChildCountField: 1 more
+// for a leaf or Cascade, 2 for Cascade of AncestorArray. MakeRoots: with an OrderField 1
+// more, in NestedSets 2.
+func (t *Tree[K, T]) Delete(ctx context.Context, id K, policy DeletePolicy) (n int64, err error) {
+	defer fault.In(&err, "tree: delete")
 	raw, err := t.c.id(id)
 	if err != nil {
-		return 0, fail("delete", err)
+		return 0, err
 	}
 	if policy < Restrict || policy > MakeRoots {
-		return 0, fail("delete", fmt.Errorf("%w: unknown policy %d", ErrInvalid, policy))
+		return 0, fault.Invalid("unknown policy %d", policy)
 	}
-	n, err := t.c.shape.remove(ctx, t.c, raw, policy)
-	if err != nil {
-		return 0, fail("delete", err)
+	if n, err = t.c.rep.remove(ctx, raw, policy); err != nil {
+		return 0, err
 	}
 	return n, nil
 }
 
-// Rename gives a node another segment, and its descendants the paths that go
-// with it. It is for MaterializedPath with an Options.SegmentField (or an
-// IDField other than _id, which it then changes). A sibling of that name is a
-// duplicate key error.
+// FindOrCreate follows names down from the roots, as mkdir -p does, and returns the
+// ID of the last. A node that is missing is inserted, last under its parent: make
+// returns its document. The names are those of Options.NameField, or else of the
+// SegmentField, or the IDs. Of several siblings with a name it takes one.
 //
-// Cost: 5 round trips (lock, node, node, descendants in one updateMany by the
-// path index, commit); writes the node and each descendant.
-func (t *Tree[K, T]) Rename(ctx context.Context, id K, segment string) error {
-	if t.c.rep != MaterializedPath {
-		return fail("rename", fmt.Errorf("%w: %v has no segments", ErrUnsupported, t.c.rep))
+// Callers at the same time create each node once.
+//
+// Cost: 1 round trip for each name. If one is missing: 2 more (lock, commit), 1 for
+// each name again, and for each new node as Insert without the commit.
+func (t *Tree[K, T]) FindOrCreate(ctx context.Context, names []string, make func(name string) (T, error)) (id K, err error) {
+	defer fault.In(&err, "tree: find or create")
+	if len(names) == 0 {
+		return id, fault.Invalid("no names")
 	}
-	raw, err := t.c.id(id)
+	// follow ends with the last node, or the first name that is missing.
+	follow := func(ctx context.Context) (at bson.RawValue, done int, err error) {
+		for i, name := range names {
+			next, err := t.c.named(ctx, at, name)
+			if err != nil || next.Type == 0 {
+				return at, i, err
+			}
+			at = next
+		}
+		return at, len(names), nil
+	}
+	at, done, err := follow(ctx)
+	if err == nil && done < len(names) {
+		err = t.c.atomically(ctx, true, func(ctx context.Context) error {
+			if at, done, err = follow(ctx); err != nil {
+				return err
+			}
+			for _, name := range names[done:] {
+				doc, err := make(name)
+				if err != nil {
+					return err
+				}
+				pos := t.AsRoot()
+				if at.Type != 0 {
+					parent, err := codec.DecodeValue[K](t.c.codec, at)
+					if err != nil {
+						return err
+					}
+					pos = t.Under(parent)
+				}
+				if id, err = t.Insert(ctx, doc, pos); err != nil {
+					return err
+				}
+				if at, err = t.c.id(id); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
 	if err != nil {
-		return fail("rename", err)
+		return id, err
 	}
-	return fail("rename", pathShape{}.rename(ctx, t.c, raw, segment))
+	return codec.DecodeValue[K](t.c.codec, at)
 }
 
-func isAbsent(err error) bool { return errors.Is(err, mongo.ErrNoDocuments) }
+// named finds a child by its name, or a root if parent is the zero value.
+func (c *core) named(ctx context.Context, parent bson.RawValue, name string) (bson.RawValue, error) {
+	p := c.rep.roots()
+	if parent.Type != 0 {
+		p = c.rep.children(parent)
+	}
+	field := c.o.NameField
+	if field == "" {
+		field = c.o.SegmentField
+	}
+	nodes, err := c.aggregate(ctx, append(p, expr.Op("$match", d(field, name)), expr.Op("$limit", 1)))
+	if err != nil || len(nodes) == 0 {
+		return bson.RawValue{}, err
+	}
+	return nodes[0].id, nil
+}

@@ -2,105 +2,89 @@ package versioning
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
-	"github.com/mongopatterns/mongopatterns/internal/scan"
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
-
-// AdoptOptions bounds Adopt.
-type AdoptOptions struct {
-	// Change returns what is known of how the document, as stored, came about; a
-	// zero time stands for ever. Default nil: nothing.
-	Change func(stored bson.Raw) Change
-	// BatchSize is how many documents one step writes. Default 100.
-	BatchSize int
-	// Progress is called after each batch with the documents adopted so far.
-	// Default nil.
-	Progress func(done int64)
-}
-
-// AdoptResult counts the documents of a call of Adopt.
-type AdoptResult struct {
-	Examined int64 `json:"examined"` // had no number when they were read
-	Adopted  int64 `json:"adopted"`  // of these, but for those saved or removed meanwhile
-}
 
 // Adopt writes number and change into the current documents that have no number, and
 // are revision 1 without it as well: for those who query or index these fields, and
-// to record authors and times that are known from elsewhere. A document with a
-// history, that something else has inserted anew, goes on where that ends. Adopt can
-// run beside other writers, be stopped, and be run again.
+// to record authors and times that are known from elsewhere. known returns what is
+// known of how a document, as stored, came about, a zero time stands for ever; nil:
+// nothing is. A document with a history, that something else has inserted anew, goes
+// on where that ends. work.Filter selects current documents.
 //
-// Cost: for each batch 1 round trip to read, 1 to look for a history and 1 write for
-// each document, by _id.
-func (d *Documents[ID, T]) Adopt(ctx context.Context, opts *AdoptOptions) (AdoptResult, error) {
-	result, err := d.adopt(ctx, opts)
-	return result, fail("adopt", err)
-}
-
-func (d *Documents[ID, T]) adopt(ctx context.Context, opts *AdoptOptions) (AdoptResult, error) {
-	var result AdoptResult
-	var o AdoptOptions
-	if opts != nil {
-		o = *opts
-	}
-	if err := scan.Defaults(ErrInvalid, "AdoptOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return result, err
-	}
-	projection := bson.D{{Key: d.opts.ChangeField, Value: 1}} // parse refuses one without a number
-	if o.Change != nil {
+// Cost: for each 100 documents 1 round trip to read, 1 to look for a history and 1 to
+// write them, by _id.
+func (d *Documents[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) Change, work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+	defer fault.In(&err, "versioning: adopt")
+	projection := bson.D{expr.Element(d.core.opts.ChangeField, 1)} // parse refuses one without a number
+	if known == nil {
+		known = func(bson.Raw) Change { return Change{} }
+	} else {
 		projection = nil
 	}
-	for batch, err := range scan.Batches(ctx, d.current, bson.D{{Key: d.opts.RevisionField, Value: nil}}, projection, o.BatchSize) {
-		if err != nil {
-			return result, err
-		}
-		ids := bson.A{}
-		for _, raw := range batch {
-			ids = append(ids, raw.Lookup("_id"))
-		}
-		ends, err := d.ends(ctx, ids)
-		if err != nil {
-			return result, err
-		}
-		var models []mongo.WriteModel
-		for _, raw := range batch {
-			s, err := d.parse(raw)
-			if err != nil {
-				return result, err
-			}
-			var change Change
-			if o.Change != nil {
-				change = o.Change(raw)
-				if err := checkTime("AdoptOptions.Change: At", change.At); err != nil {
-					return result, fmt.Errorf("document %s: %w", rawvalue.Text(s.id), err)
-				}
-			}
-			last := ends[rawvalue.Key(s.id)]
-			if change.At.Before(last.at) {
-				change.At = last.at
-			}
-			models = append(models, mongo.NewUpdateOneModel().
-				SetFilter(bson.D{{Key: "_id", Value: d.equal(s.id)}, {Key: d.opts.RevisionField, Value: nil}}).
-				SetUpdate(bson.D{{Key: "$set", Value: bson.D{
-					{Key: d.opts.RevisionField, Value: last.number + 1}, {Key: d.opts.ChangeField, Value: change.value()},
-				}}}))
-		}
-		done, err := d.current.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-		if err != nil {
-			return result, err
-		}
-		result.Examined += int64(len(batch))
-		result.Adopted += done.MatchedCount
-		o.Progress(result.Adopted)
+	scan := maintain.Scan{Filter: bson.D{expr.Element(d.core.opts.RevisionField, nil)}, Projection: projection, BatchSize: batchSize}
+	return maintain.Run(ctx, d.core.current, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		return d.core.adopt(ctx, known, batch, w.DryRun, result)
+	})
+}
+
+func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, batch []bson.Raw, dry bool, result *mongopatterns.Result) error {
+	ids := bson.A{}
+	for _, raw := range batch {
+		ids = append(ids, raw.Lookup("_id"))
 	}
-	return result, nil
+	ends, err := d.ends(ctx, ids)
+	if err != nil {
+		return err
+	}
+	var models []mongo.WriteModel
+	for _, raw := range batch {
+		s, err := d.parse(raw)
+		if err == nil {
+			s.change, err = d.stamp(known(raw))
+			err = fault.Of(s.id, err)
+		}
+		if err != nil {
+			result.Fail(d.current.Name(), raw.Lookup("_id"), err)
+			continue
+		}
+		last := ends[value.Key(s.id)]
+		if s.change.at.Before(last.at) {
+			s.change.at = last.at
+		}
+		models = append(models, mongo.NewUpdateOneModel().
+			SetFilter(append(byID(s.id), expr.Element(d.opts.RevisionField, nil))).
+			SetUpdate(expr.Op("$set", bson.D{
+				expr.Element(d.opts.RevisionField, last.number+1), expr.Element(d.opts.ChangeField, s.change.value()),
+			})))
+	}
+	return d.write(ctx, d.current, models, dry, result)
+}
+
+// write sends updates that skip what has changed meanwhile.
+func (d *store) write(ctx context.Context, coll *mongo.Collection, models []mongo.WriteModel, dry bool, result *mongopatterns.Result) error {
+	n := int64(len(models))
+	if n > 0 && !dry {
+		done, err := coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		if err != nil {
+			return err
+		}
+		n = done.MatchedCount
+	}
+	result.Done += n
+	result.Skipped += int64(len(models)) - n
+	return nil
 }
 
 // An end is the last revision in a history.
@@ -109,28 +93,113 @@ type end struct {
 	at     time.Time
 }
 
-// ends finds where the histories of documents end, keyed by idKey.
-func (d *Documents[ID, T]) ends(ctx context.Context, ids bson.A) (map[string]end, error) {
-	cursor, err := d.revisionsPrimary.Aggregate(ctx, mongo.Pipeline{
-		{{Key: "$match", Value: d.rowFilter(bson.D{{Key: "$in", Value: ids}})}},
-		{{Key: "$group", Value: bson.D{
-			{Key: "_id", Value: "$" + d.opts.DocumentIDField},
-			{Key: "n", Value: bson.D{{Key: "$max", Value: "$" + d.opts.RevisionField}}},
-			{Key: "at", Value: bson.D{{Key: "$max", Value: "$" + d.at()}}},
-		}}},
-	}, options.Aggregate().SetBatchSize(int32(min(len(ids)+1, 1<<20))))
+// ends finds where the histories of documents end, keyed by value.Key.
+func (d *store) ends(ctx context.Context, ids bson.A) (map[string]end, error) {
+	out := map[string]end{}
+	if d.revisions == nil {
+		return out, nil
+	}
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return d.revisionsPrimary.Aggregate(ctx, bson.A{
+			expr.Op("$match", d.numbered(expr.Op("$in", ids), 1)),
+			expr.Op("$group", bson.D{
+				expr.Element("_id", expr.Field(d.opts.DocumentIDField)),
+				expr.Element("n", expr.Op("$max", expr.Field(d.opts.RevisionField))),
+				expr.Element("at", expr.Op("$max", expr.Field(d.at()))),
+			}),
+		}, options.Aggregate().SetBatchSize(int32(min(len(ids)+1, 1<<20))))
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		number, _ := wholeNumber(doc.Lookup("n"))
+		e := end{number: number}
+		if ms, ok := doc.Lookup("at").DateTimeOK(); ok {
+			e.at = time.UnixMilli(ms).UTC()
+		}
+		out[value.Key(doc.Lookup("_id"))] = e
+	}
+	return out, nil
+}
+
+// A Past is a revision as something else has stored it.
+type Past struct {
+	ID      bson.RawValue // of the document
+	Number  int64
+	Change  Change // a zero time stands for ever
+	Deleted bool
+	// Document is the document as it was, nil if Deleted. Its _id becomes ID, and
+	// the fields of number and change are left out.
+	Document bson.Raw
+}
+
+// AdoptHistory makes revisions of what something else has stored in the collection of
+// revisions, in place. read says which revision a row is, or nil if it is none, such
+// as a copy of the current document; such rows are Skipped. Rows that are revisions
+// already, with a time, are not touched. Adopt the current documents too, if they
+// have no numbers. work.Filter selects rows.
+//
+// Cost: reads all rows; for each 100 documents 1 round trip to write them, by _id.
+func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.Raw) (*Past, error), work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+	defer fault.In(&err, "versioning: adopt history")
+	if d.core.revisions == nil {
+		return mongopatterns.Result{}, fault.Invalid("Options.NoHistory: there is none")
+	}
+	if read == nil {
+		return mongopatterns.Result{}, fault.Invalid("read: nil")
+	}
+	scan := maintain.Scan{BatchSize: batchSize}
+	return maintain.Run(ctx, d.core.revisions, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		var models []mongo.WriteModel
+		for _, raw := range batch {
+			if d.core.adopted(raw) {
+				continue
+			}
+			past, err := read(raw)
+			if err == nil && past == nil {
+				result.Skipped++
+				continue
+			}
+			var made bson.Raw
+			if err == nil {
+				made, err = d.core.pastRow(raw.Lookup("_id"), past)
+			}
+			if err != nil {
+				result.Fail(d.core.revisions.Name(), raw.Lookup("_id"), err)
+				continue
+			}
+			models = append(models, mongo.NewReplaceOneModel().SetFilter(byID(raw.Lookup("_id"))).SetReplacement(made))
+		}
+		return d.core.write(ctx, d.core.revisions, models, w.DryRun, result)
+	})
+}
+
+// adopted reports a row that is a revision.
+func (d *store) adopted(raw bson.Raw) bool {
+	r, err := d.parseRow(raw)
+	_, timed := value.Lookup(raw, d.at()).DateTimeOK()
+	return err == nil && timed && (r.whole != nil || r.delta != nil || r.deleted)
+}
+
+func (d *store) pastRow(id bson.RawValue, past *Past) (bson.Raw, error) {
+	if err := value.CheckID(past.ID); err != nil {
+		return nil, fault.Invalid("Past.ID: %w", err)
+	}
+	if past.Number < 1 {
+		return nil, fault.Invalid("Past.Number: %d, want 1 or more", past.Number)
+	}
+	change, err := d.stamp(past.Change)
 	if err != nil {
 		return nil, err
 	}
-	defer cursor.Close(context.WithoutCancel(ctx))
-	out := map[string]end{}
-	for cursor.Next(ctx) {
-		number, _ := wholeNumber(cursor.Current.Lookup("n"))
-		e := end{number: number}
-		if ms, ok := cursor.Current.Lookup("at").DateTimeOK(); ok {
-			e.at = time.UnixMilli(ms).UTC()
+	s := &state{id: past.ID, number: past.Number, change: change, deleted: past.Deleted}
+	if !past.Deleted {
+		if err := past.Document.Validate(); err != nil {
+			return nil, fault.Invalid("Past.Document: %w", err)
 		}
-		out[rawvalue.Key(cursor.Current.Lookup("_id"))] = e
+		s.doc = identified(past.ID, without(past.Document, d.ownNames()...))
 	}
-	return out, cursor.Err()
+	made, _ := fields(d.row(s, nil))
+	made[0].value = id
+	return document(made), nil
 }

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -131,10 +132,8 @@ func BenchmarkSaveMany(b *testing.B) {
 		single += time.Since(start)
 		reread()
 		start = time.Now()
-		for _, s := range must[[]versioning.Saved](b)(d.SaveMany(ctx, batch, nobody, nil)) {
-			if s.Err != nil {
-				b.Fatal(s.Err)
-			}
+		if result := must[mongopatterns.Result](b)(d.SaveMany(ctx, each(batch...), nobody, nil)); result.Failed > 0 {
+			b.Fatal(result)
 		}
 		bulk += time.Since(start)
 	}

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -49,36 +50,26 @@ func TestSaveMany(t *testing.T) {
 			revision{Number: 1, Document: counter{ID: "odd"}},
 		)
 		var progress []int64
-		saved, err := d.SaveMany(ctx, batch, by("bulk", "price rise", month(2)), &versioning.BatchOptions{BatchSize: 20, Progress: func(n int64) { progress = append(progress, n) }})
-		if err != nil || len(saved) != len(batch) || !reflect.DeepEqual(progress, []int64{20, 30}) {
+		if dry, err := d.SaveMany(ctx, each(batch...), nobody, &mongopatterns.Work{DryRun: true}); err != nil || dry.Done != 24 || count(t, db.Collection("revisions")) != 1 {
+			t.Errorf("%+v, %v", dry, err)
+		}
+		saved, err := d.SaveMany(ctx, each(batch...), by("bulk", "price rise", month(2)), &mongopatterns.Work{BatchSize: 20, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Examined) }})
+		if err != nil || saved.Examined != 30 || saved.Done != 24 || saved.Skipped != 1 || saved.Failed != 5 || len(saved.Failures) != 5 {
 			t.Fatalf("%+v, %v, %v", saved, err, progress)
 		}
 		var conflict *versioning.ConflictError
-		for i, s := range saved {
-			want := int64(2)
-			switch i {
-			case 3, 25:
-				if !errors.As(s.Err, &conflict) || conflict.Read != 1 || conflict.Current != 2 || s.Number != 0 {
-					t.Errorf("%d: %+v", i, s)
-				}
-				continue
-			case 4, 5:
-				want = 1
-			case 26:
-				want = 3
-			case 27:
-				if !errors.Is(s.Err, versioning.ErrNotFound) {
-					t.Errorf("%d: %+v", i, s)
-				}
-				continue
-			case 28, 29:
-				if !errors.Is(s.Err, versioning.ErrInvalid) {
-					t.Errorf("%d: %+v", i, s)
-				}
-				continue
+		for _, f := range saved.Failures {
+			var ok bool
+			switch f.ID.StringValue() {
+			case "03", "06":
+				ok = errors.As(f.Err, &conflict) && errors.Is(f.Err, mongopatterns.ErrConflict) && conflict.Read == 1 && conflict.Current == 2
+			case "none":
+				ok = errors.Is(f.Err, mongopatterns.ErrNotFound)
+			case "07", "odd":
+				ok = errors.Is(f.Err, mongopatterns.ErrInvalid)
 			}
-			if s.Err != nil || s.Number != want {
-				t.Errorf("%d: %+v, want %d", i, s, want)
+			if !ok || f.Collection != "current" {
+				t.Errorf("%+v", f)
 			}
 		}
 		for i := range 25 {
@@ -104,12 +95,11 @@ func TestSaveMany(t *testing.T) {
 			t.Fatal(err)
 		}
 		clean(t, d)
-		if saved, err := d.SaveMany(ctx, nil, nobody, nil); err != nil || len(saved) != 0 {
+		if saved, err := d.SaveMany(ctx, each[revision](), nobody, nil); err != nil || saved.Examined != 0 {
 			t.Errorf("%+v, %v", saved, err)
 		}
-		if _, err := d.SaveMany(ctx, nil, nobody, &versioning.BatchOptions{BatchSize: -1}); err == nil || !strings.Contains(err.Error(), "BatchOptions.BatchSize: negative") {
-			t.Error(err)
-		}
+		_, err = d.SaveMany(ctx, each[revision](), nobody, &mongopatterns.Work{BatchSize: -1})
+		wantErr(t, "batch size", err, mongopatterns.ErrInvalid)
 		for _, name := range []string{"current", "revisions"} {
 			if _, err := db.Collection(name).DeleteMany(ctx, bson.D{}); err != nil {
 				t.Fatal(err)
@@ -128,16 +118,11 @@ func TestSaveManyOfOne(t *testing.T) {
 	}
 	seen := r
 	seen.Document.LastSeen = month(0)
-	saved, err := d.SaveMany(t.Context(), []revision{seen, doc(1, 5), doc(1, 6), doc(2, 7), doc(3, 7)}, nobody, nil)
-	if err != nil {
-		t.Fatal(err)
+	saved, err := d.SaveMany(t.Context(), each(seen, doc(1, 5), doc(1, 6), doc(2, 7), doc(3, 7)), nobody, nil)
+	if err != nil || saved.Done != 3 || saved.Failed != 1 || saved.Skipped != 1 {
+		t.Fatalf("%+v, %v", saved, err)
 	}
-	wantConflict(t, "third", saved[2].Err, 1, 2)
-	for i, want := range []int64{1, 2, 0, 3, 3} {
-		if saved[i].Number != want || i != 2 && saved[i].Err != nil {
-			t.Errorf("%d: %+v, want %d", i, saved[i], want)
-		}
-	}
+	wantConflict(t, "third", saved.Failures[0].Err, 1, 2)
 	for n, want := range []int{0, 5, 7} {
 		if r := get(t)(d.At(t.Context(), "a", int64(n+1))); r.Document.N != want {
 			t.Errorf("%+v", r)
@@ -149,8 +134,10 @@ func TestSaveManyOfOne(t *testing.T) {
 	clean(t, d)
 }
 
-// An error in a batch, here of a unique index of the user's, undoes that batch.
-func TestSaveManyStops(t *testing.T) {
+// A document that the server refuses, here by a unique index of the user's, is named
+// and leaves the others of its batch alone; an error of the sequence ends it after
+// what came before.
+func TestSaveManyGoesOn(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
@@ -164,12 +151,21 @@ func TestSaveManyStops(t *testing.T) {
 		r.Document.N += 10
 		batch = append(batch, r)
 	}
-	batch[3].Document.N = 12
-	saved, err := d.SaveMany(ctx, batch, nobody, &versioning.BatchOptions{BatchSize: 2})
-	if !mongo.IsDuplicateKeyError(err) || len(saved) != 2 || errors.Is(err, versioning.ErrInconsistent) {
-		t.Errorf("%+v, %v", saved, err)
+	batch[2].Document.N = 11
+	boom := errors.New("boom")
+	result, err := d.SaveMany(ctx, func(yield func(revision, error) bool) {
+		for r := range each(batch...) {
+			if !yield(r, nil) {
+				return
+			}
+		}
+		yield(revision{}, boom)
+	}, nobody, nil)
+	wantErr(t, "the sequence's", err, boom)
+	if result.Done != 3 || result.Failed != 1 || result.Failures[0].ID.StringValue() != "2" || !mongo.IsDuplicateKeyError(result.Failures[0].Err) {
+		t.Errorf("%+v", result)
 	}
-	for i, want := range []int{10, 11, 2, 3} {
+	for i, want := range []int{10, 11, 2, 13} {
 		if r := get(t)(d.Get(ctx, fmt.Sprint(i))); r.Document.N != want {
 			t.Errorf("%+v", r)
 		}
@@ -206,16 +202,17 @@ func TestConcurrentSaveMany(t *testing.T) {
 					r.Document.N++
 					batch = append(batch, r)
 				}
-				saved, err := d.SaveMany(ctx, batch, nobody, nil)
+				saved, err := d.SaveMany(ctx, each(batch...), nobody, nil)
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				mutex.Lock()
-				for i, s := range saved {
-					if s.Err == nil {
-						want[ids[i]]++
-					}
+				for _, id := range ids {
+					want[id]++
+				}
+				for _, f := range saved.Failures {
+					want[f.ID.StringValue()]--
 				}
 				mutex.Unlock()
 			}
@@ -232,8 +229,8 @@ func TestConcurrentSaveMany(t *testing.T) {
 
 func numbers[ID, T any](t testing.TB, d *versioning.Documents[ID, T], id ID) (out []int64) {
 	t.Helper()
-	for _, r := range collect(t, d.History(t.Context(), id, &versioning.HistoryOptions{OldestFirst: true})) {
-		out = append(out, r.Number)
+	for _, r := range collect(t, d.History(t.Context(), id)) {
+		out = append([]int64{r.Number}, out...)
 	}
 	return out
 }
@@ -263,21 +260,21 @@ func TestPrune(t *testing.T) {
 				t.Errorf("%s has %v, want %d to %d", id, got, first, last)
 			}
 		}
-		prune := func(want int64) func(versioning.PruneResult, error) {
-			return func(got versioning.PruneResult, err error) {
+		prune := func(want int64) func(mongopatterns.Result, error) {
+			return func(got mongopatterns.Result, err error) {
 				t.Helper()
-				if err != nil || got.Deleted != want {
+				if err != nil || got.Done != want {
 					t.Errorf("%+v, %v, want %d deleted", got, err, want)
 				}
 			}
 		}
-		prune(2)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 7}))
+		prune(2)(d.Prune(ctx, versioning.Retention{Keep: 7}, of("a")))
 		want("a", 3, 10)
-		prune(0)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 7}))
+		prune(0)(d.Prune(ctx, versioning.Retention{Keep: 7}, of("a")))
 		// Both protect.
-		prune(0)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 3, Before: month(2)}))
-		prune(0)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 7, Before: month(100)}))
-		prune(1)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 3, Before: month(3)}))
+		prune(0)(d.Prune(ctx, versioning.Retention{Keep: 3, Before: month(2)}, of("a")))
+		prune(0)(d.Prune(ctx, versioning.Retention{Keep: 7, Before: month(100)}, of("a")))
+		prune(1)(d.Prune(ctx, versioning.Retention{Keep: 3, Before: month(3)}, of("a")))
 		want("a", 4, 10)
 		for _, n := range []int{3, 4, 5, 8, 20} { // what AsOf needs from then on is there
 			if r := get(t)(d.AsOf(ctx, "a", month(n))); r.Document.N != min(n, 9) {
@@ -289,7 +286,7 @@ func TestPrune(t *testing.T) {
 		_, err = d.At(ctx, "a", 3)
 		wantErr(t, "at", err, versioning.ErrPruned)
 		_, err = d.At(ctx, "a", 11)
-		wantErr(t, "at", err, versioning.ErrNotFound)
+		wantErr(t, "at", err, mongopatterns.ErrNotFound)
 		_, err = d.Diff(ctx, "a", 2, 5)
 		wantErr(t, "diff", err, versioning.ErrPruned)
 		_, err = d.Restore(ctx, "a", 1, nobody)
@@ -299,9 +296,11 @@ func TestPrune(t *testing.T) {
 
 		// Everywhere: the newest one stays, a deletion too.
 		var progress []int64
-		result, err := d.PruneAll(ctx, &versioning.PruneOptions{Before: month(100), BatchSize: 2, Progress: func(n int64) { progress = append(progress, n) }})
-		if err != nil || result.Deleted != 5+10+8 || result.Examined != 6+11+9 || !reflect.DeepEqual(progress, []int64{15, 23}) {
-			t.Errorf("%+v, %v, %v", result, err, progress)
+		keep := versioning.Retention{Before: month(100)}
+		dry, err := d.Prune(ctx, keep, &mongopatterns.Work{DryRun: true})
+		result, err2 := d.Prune(ctx, keep, &mongopatterns.Work{BatchSize: 2, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Done) }})
+		if err != nil || err2 != nil || dry.Done != 5+10+8 || result.Done != 5+10+8 || result.Examined != 3 || !reflect.DeepEqual(progress, []int64{13, 23}) {
+			t.Errorf("%+v, %+v, %v, %v, %v", dry, result, err, err2, progress)
 		}
 		want("a", 9, 10)
 		want("b", 11, 11)
@@ -312,7 +311,7 @@ func TestPrune(t *testing.T) {
 		_, err = d.At(ctx, "b", 10)
 		wantErr(t, "at", err, versioning.ErrPruned)
 		_, err = d.At(ctx, "b", 12)
-		wantErr(t, "at", err, versioning.ErrNotFound)
+		wantErr(t, "at", err, mongopatterns.ErrNotFound)
 		_, err = d.At(ctx, "b", 11)
 		wantErr(t, "at", err, versioning.ErrDeleted)
 		if r := get(t)(d.Create(ctx, counter{ID: "b"}, nobody)); r.Number != 12 {
@@ -320,10 +319,8 @@ func TestPrune(t *testing.T) {
 		}
 		clean(t, d)
 
-		for want, o := range map[string]*versioning.PruneOptions{
-			"PruneOptions.Keep: it or": nil, "PruneOptions.Keep: negative": {Keep: -1}, "PruneOptions.BatchSize: negative": {BatchSize: -1, Keep: 1},
-		} {
-			if _, err := d.PruneAll(ctx, o); !errors.Is(err, versioning.ErrInvalid) || !strings.HasPrefix(err.Error(), "versioning: prune all: invalid: "+want) {
+		for want, o := range map[string]versioning.Retention{"Retention.Keep: it or": {}, "Retention.Keep: negative": {Keep: -1}} {
+			if _, err := d.Prune(ctx, o, nil); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "versioning: prune: invalid: "+want) {
 				t.Errorf("%s: %v", want, err)
 			}
 		}
@@ -343,8 +340,8 @@ func TestPruneBesideWriters(t *testing.T) {
 		}
 	}
 	cancelled, cancel := context.WithCancel(ctx)
-	result, err := d.PruneAll(cancelled, &versioning.PruneOptions{Keep: 2, BatchSize: 1, Progress: func(int64) { cancel() }})
-	if !errors.Is(err, context.Canceled) || result.Deleted != 3 {
+	result, err := d.Prune(cancelled, versioning.Retention{Keep: 2}, &mongopatterns.Work{BatchSize: 1, Progress: func(mongopatterns.Result) { cancel() }})
+	if !errors.Is(err, context.Canceled) || result.Done != 3 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	var group sync.WaitGroup
@@ -356,12 +353,12 @@ func TestPruneBesideWriters(t *testing.T) {
 		}
 	})
 	for range 5 {
-		if _, err := d.PruneAll(ctx, &versioning.PruneOptions{Keep: 2}); err != nil {
+		if _, err := d.Prune(ctx, versioning.Retention{Keep: 2}, nil); err != nil {
 			t.Error(err)
 		}
 	}
 	group.Wait()
-	if _, err := d.PruneAll(ctx, &versioning.PruneOptions{Keep: 2}); err != nil {
+	if _, err := d.Prune(ctx, versioning.Retention{Keep: 2}, nil); err != nil {
 		t.Error(err)
 	}
 	for i := range 6 {
@@ -381,7 +378,7 @@ func TestPruneBesideWriters(t *testing.T) {
 func TestPruneOfReversedTimes(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	for _, opts := range []versioning.PruneOptions{{Keep: 3}, {Before: month(3)}} {
+	for _, opts := range []versioning.Retention{{Keep: 3}, {Before: month(3)}} {
 		db := mongotest.Database(t)
 		d := helper[string, counter](t, db, nil)
 		r := get(t)(d.Create(ctx, counter{ID: "a"}, by("", "", month(1))))
@@ -394,7 +391,7 @@ func TestPruneOfReversedTimes(t *testing.T) {
 			bson.D{{Key: "$set", Value: bson.D{{Key: "change.at", Value: month(5)}}}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Prune(ctx, "a", &opts); err != nil {
+		if _, err := d.Prune(ctx, opts, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := numbers(t, d, "a"); !reflect.DeepEqual(got, []int64{2, 3, 4, 5}) {

@@ -11,174 +11,189 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
-	"github.com/mongopatterns/mongopatterns/internal/scan"
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A Problem is something in the history of a document that does not agree with the
-// rest of it.
-type Problem struct {
-	// Kind says what is wrong.
-	Kind ProblemKind
-	// ID is the document's _id.
-	ID bson.RawValue
-	// Revision is the number it is about.
-	Revision int64
-	// Field is the field that is wrong, with NumberTaken of the current document,
-	// else of the revision; empty if it is not one field.
-	Field string
-	// Have is what the field holds, zero if it is missing, and Want what it should
-	// hold: with NumberTaken the next number, with TimeReversed this time or a
-	// later one. Both are zero with other kinds.
-	Have, Want bson.RawValue
-}
-
-func (p Problem) String() string {
-	text := fmt.Sprintf("document %s, revision %d: %s", rawvalue.Text(p.ID), p.Revision, p.Kind)
-	if p.Field != "" {
-		text += ": " + p.Field
-	}
-	if p.Want.Type == 0 {
-		return text
-	}
-	return fmt.Sprintf("%s is %s, want %s", text, rawvalue.Text(p.Have), rawvalue.Text(p.Want))
-}
-
-// ProblemKind classifies problems.
-type ProblemKind string
-
+// What Check finds.
 const (
 	// NumberTaken is a current document whose number the history has already, or
 	// has gone beyond, so that it cannot be saved: something else put it there.
 	// Repair gives it the number after the newest.
-	NumberTaken ProblemKind = "number taken"
+	NumberTaken mongopatterns.ProblemKind = "number taken"
 	// NoDeletion is a history that ends neither in a current document nor in a
 	// deletion: something else removed the document. Repair adds the deletion, and
 	// so does Create.
-	NoDeletion ProblemKind = "no deletion"
-	// MissingRevision is a number left out after an older one that is kept.
-	// Repair leaves it; what an interrupted Prune leaves goes with the next one.
-	MissingRevision ProblemKind = "missing revision"
+	NoDeletion mongopatterns.ProblemKind = "no deletion"
+	// MissingRevision is a number left out after an older one that is kept. Repair
+	// leaves it; what an interrupted Prune leaves goes with the next one.
+	MissingRevision mongopatterns.ProblemKind = "missing revision"
 	// DuplicateRevision is a number that stands twice, which the unique index
 	// refuses. Repair leaves it.
-	DuplicateRevision ProblemKind = "duplicate revision"
-	// BrokenDelta is a delta that does not apply to the revision that follows, or
-	// of which that is missing. Repair leaves it.
-	BrokenDelta ProblemKind = "broken delta"
+	DuplicateRevision mongopatterns.ProblemKind = "duplicate revision"
+	// BrokenDelta is a delta of which the revision that it was made from is missing,
+	// or was changed by something else. The revision is lost. Repair leaves it.
+	BrokenDelta mongopatterns.ProblemKind = "broken delta"
 	// TimeReversed is a revision with an earlier time than the one before it, which
 	// AsOf does not find. Repair leaves it.
-	TimeReversed ProblemKind = "time reversed"
+	TimeReversed mongopatterns.ProblemKind = "time reversed"
 	// InvalidRevision is a document of either collection that cannot be read as a
 	// revision. Repair leaves it.
-	InvalidRevision ProblemKind = "invalid revision"
+	InvalidRevision mongopatterns.ProblemKind = "invalid revision"
 )
 
 // Check reads both collections and yields what is wrong. It is safe beside other
-// writers: what they may have caused is looked at again before it is reported.
+// writers: what they may have caused is looked at again, in a snapshot, before it is
+// reported. work.Filter selects current documents; of the documents that only the
+// history has it sees {_id: …}.
 //
-// Cost: scans both collections: for each 100 documents 2 round trips, and further
-// ones for many revisions; for each 100 documents in the history 1 to list them, 1 to
-// see which are current and 1 for the others; 3 for each document with a problem.
-func (d *Documents[ID, T]) Check(ctx context.Context) iter.Seq2[Problem, error] {
-	return func(yield func(Problem, error) bool) {
-		err := d.inspect(ctx, defaultBatchSize, func(_ int64, problems []Problem) (bool, error) {
+// Cost: for each 100 documents 3 round trips, and further ones for many revisions,
+// all of which are read; 1 or more to list those that only the history has; 3 for each
+// document with a problem.
+func (d *Documents[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	return fault.Seq("versioning: check", d.core.check(ctx, work))
+}
+
+// Repair removes NumberTaken and NoDeletion, which keep documents from being saved or
+// created; deletions are recorded as of now, by nobody. It is safe beside other
+// writers. Remaining counts the problems that are left. work.Filter is that of Check.
+//
+// Cost: a Check, and for each number 2 round trips and 1 document written, for each
+// deletion 4 and 1.
+func (d *Documents[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+	defer fault.In(&err, "versioning: repair")
+	return d.core.repair(ctx, work)
+}
+
+// batches yields the _ids of documents: the current ones that work selects, then of
+// the others those that the history has.
+func (d *store) batches(ctx context.Context, w mongopatterns.Work) iter.Seq2[[]bson.Raw, error] {
+	ids := maintain.Docs(ctx, d.current, w, maintain.Scan{Projection: bson.D{expr.Element("_id", 1)}})
+	if d.revisions != nil {
+		ids = maintain.Chain(ids, d.gone(ctx, w))
+	}
+	return cursor.Batches(ids, w.BatchSize, w.BatchBytes)
+}
+
+// gone yields {_id: …} of the documents that have a history and are not current.
+func (d *store) gone(ctx context.Context, w mongopatterns.Work) iter.Seq2[bson.Raw, error] {
+	pipeline := bson.A{
+		expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))}),
+		expr.Op("$match", expr.And(w.Filter)),
+		expr.Op("$lookup", bson.D{
+			expr.Element("from", d.current.Name()), expr.Element("localField", "_id"),
+			expr.Element("foreignField", "_id"), expr.Element("as", "current"),
+		}),
+		expr.Op("$match", bson.D{expr.Element("current", bson.A{})}),
+		expr.Op("$project", bson.D{expr.Element("_id", 1)}),
+	}
+	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return d.revisionsPrimary.Aggregate(ctx, pipeline,
+			options.Aggregate().SetAllowDiskUse(true).SetBatchSize(int32(min(w.BatchSize, 1<<20))))
+	})
+}
+
+// each has step do all documents, batch by batch, as maintain.Run does.
+func (d *store) each(ctx context.Context, work *mongopatterns.Work, step maintain.Step) (mongopatterns.Result, error) {
+	var total mongopatterns.Result
+	w, err := maintain.Of(work, batchSize)
+	if err != nil {
+		return total, err
+	}
+	for batch, err := range d.batches(ctx, w) {
+		if err == nil {
+			err = maintain.Apart(ctx, d.current.Name(), batch, &total, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+				return step(ctx, part, w, result)
+			})
+		}
+		if err != nil {
+			return total, err
+		}
+		w.Progress(total)
+	}
+	return total, nil
+}
+
+func (d *store) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	return func(yield func(mongopatterns.Problem, error) bool) {
+		w, err := maintain.Of(work, batchSize)
+		if err != nil {
+			yield(mongopatterns.Problem{}, err)
+			return
+		}
+		for batch, err := range d.batches(ctx, w) {
+			var problems []mongopatterns.Problem
+			if err == nil {
+				problems, err = d.audit(ctx, batch)
+			}
+			if err != nil {
+				yield(mongopatterns.Problem{}, err)
+				return
+			}
 			for _, p := range problems {
 				if !yield(p, nil) {
-					return false, nil
+					return
 				}
 			}
-			return true, nil
-		})
-		if err != nil {
-			yield(Problem{}, fail("check", err))
 		}
 	}
 }
 
-// RepairOptions bounds Repair.
-type RepairOptions struct {
-	// Change is recorded with the deletions that are added. Default: at the time of
-	// Repair, by nobody.
-	Change Change
-	// BatchSize is how many documents are examined at a time. Default 100.
-	BatchSize int
-	// Progress is called after each batch with the documents examined so far.
-	// Default nil.
-	Progress func(done int64)
-}
-
-// RepairResult says what Repair did.
-type RepairResult struct {
-	Examined  int64 `json:"examined"`  // documents
-	Repaired  int64 `json:"repaired"`  // problems
-	Remaining int64 `json:"remaining"` // problems it cannot repair, see Check
-}
-
-// Repair mends NumberTaken and NoDeletion, which keep documents from being saved or
-// created. It is safe beside other writers, can be stopped and run again.
-//
-// Cost: a Check, and for each number 2 round trips and 1 document written, for each
-// deletion added 4 and 1.
-func (d *Documents[ID, T]) Repair(ctx context.Context, opts *RepairOptions) (RepairResult, error) {
-	var result RepairResult
-	var o RepairOptions
-	if opts != nil {
-		o = *opts
-	}
-	if err := scan.Defaults(ErrInvalid, "RepairOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return result, fail("repair", err)
-	}
-	if err := checkTime("RepairOptions.Change.At", o.Change.At); err != nil {
-		return result, fail("repair", err)
-	}
-	err := d.inspect(ctx, o.BatchSize, func(documents int64, problems []Problem) (bool, error) {
+func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
+	return d.each(ctx, work, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		problems, err := d.audit(ctx, batch)
+		if err != nil {
+			return err
+		}
 		for _, p := range problems {
-			var done bool
+			done := p.Kind == NumberTaken || p.Kind == NoDeletion
 			var err error
-			switch p.Kind {
-			case NumberTaken:
+			switch {
+			case w.DryRun:
+			case p.Kind == NumberTaken:
 				done, err = d.renumber(ctx, p.ID)
-			case NoDeletion:
-				done, err = d.bury(ctx, p.ID, o.Change)
+			case p.Kind == NoDeletion:
+				done, err = d.bury(ctx, p.ID)
 			}
 			if err != nil {
-				return false, err
+				return err
 			}
 			if done {
-				result.Repaired++
+				result.Done++
 			} else {
 				result.Remaining++
 			}
 		}
-		result.Examined += documents
-		o.Progress(result.Examined)
-		return true, nil
+		return nil
 	})
-	return result, fail("repair", err)
 }
 
 // renumber gives a current document the number after its history.
-func (d *Documents[ID, T]) renumber(ctx context.Context, id bson.RawValue) (bool, error) {
+func (d *store) renumber(ctx context.Context, id bson.RawValue) (bool, error) {
 	ends, err := d.ends(ctx, bson.A{id})
 	if err != nil {
 		return false, err
 	}
-	last := ends[rawvalue.Key(id)]
+	last := ends[value.Key(id)]
 	// Saves that could move the end of the history cannot succeed meanwhile.
-	done, err := d.current.UpdateOne(ctx, bson.D{{Key: "_id", Value: d.equal(id)}, {Key: "$or", Value: bson.A{
-		bson.D{{Key: d.opts.RevisionField, Value: bson.D{{Key: "$lte", Value: last.number}}}},
-		bson.D{{Key: d.opts.RevisionField, Value: nil}},
-	}}}, bson.D{
-		{Key: "$set", Value: bson.D{{Key: d.opts.RevisionField, Value: last.number + 1}}},
-		{Key: "$max", Value: bson.D{{Key: d.at(), Value: last.at}}},
+	done, err := d.current.UpdateOne(ctx, append(byID(id), expr.Element("$or", bson.A{
+		bson.D{expr.Element(d.opts.RevisionField, expr.Op("$lte", last.number))},
+		bson.D{expr.Element(d.opts.RevisionField, nil)},
+	})), bson.D{
+		expr.Element("$set", bson.D{expr.Element(d.opts.RevisionField, last.number+1)}),
+		expr.Element("$max", bson.D{expr.Element(d.at(), last.at)}),
 	})
 	return err == nil && done.MatchedCount == 1, err
 }
 
 // bury adds the deletion of a document that is gone. A Create meanwhile adds the
 // same one: the unique index lets only one of them.
-func (d *Documents[ID, T]) bury(ctx context.Context, id bson.RawValue, change Change) (bool, error) {
+func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 	done := false
 	err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
 		done = false
@@ -189,9 +204,8 @@ func (d *Documents[ID, T]) bury(ctx context.Context, id bson.RawValue, change Ch
 		if err != nil || last == nil || last.deleted {
 			return err
 		}
-		gone := &state{id: id, number: last.number + 1, change: change.after(last.change), deleted: true}
 		done = true
-		return d.archive(ctx, nil, d.row(gone, nil))
+		return d.archive(ctx, nil, d.row(&state{id: id, number: last.number + 1, change: stamp{}.after(last.change), deleted: true}, nil))
 	})
 	if mongo.IsDuplicateKeyError(err) && !txn.Running(ctx) {
 		return false, nil // by Create, meanwhile
@@ -199,191 +213,122 @@ func (d *Documents[ID, T]) bury(ctx context.Context, id bson.RawValue, change Ch
 	return done, err
 }
 
-// inspect visits the problems of size documents at a time, first of those that are
-// current, then of the others.
-func (d *Documents[ID, T]) inspect(ctx context.Context, size int, visit func(documents int64, problems []Problem) (bool, error)) error {
-	for batch, err := range scan.Batches(ctx, d.current, nil, nil, size) {
-		if err != nil {
-			return err
-		}
-		ids, current := bson.A{}, map[string]*loaded{}
-		for _, raw := range batch {
-			s, err := d.parse(raw)
-			if s == nil {
-				return err
-			}
-			ids = append(ids, s.id)
-			current[rawvalue.Key(s.id)] = &loaded{s, err}
-		}
-		problems, err := d.audit(ctx, ids, current)
-		if err != nil {
-			return err
-		}
-		if more, err := visit(int64(len(ids)), problems); err != nil || !more {
-			return err
-		}
-	}
-	cursor, err := d.revisionsPrimary.Aggregate(ctx, mongo.Pipeline{
-		{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$" + d.opts.DocumentIDField}}}},
-	}, options.Aggregate().SetAllowDiskUse(true).SetBatchSize(int32(min(size, 1<<20))))
-	if err != nil {
-		return err
-	}
-	defer cursor.Close(context.WithoutCancel(ctx))
-	var ids bson.A
-	orphans := func() (bool, error) {
-		current, err := d.loadMany(ctx, ids, bson.D{{Key: "_id", Value: 1}})
-		if err != nil {
-			return false, err
-		}
-		gone := bson.A{}
-		for _, id := range ids {
-			if current[rawvalue.Key(id.(bson.RawValue))] == nil {
-				gone = append(gone, id)
-			}
-		}
-		ids = nil
-		if len(gone) == 0 {
-			return true, nil
-		}
-		problems, err := d.audit(ctx, gone, nil)
-		if err != nil {
-			return false, err
-		}
-		return visit(int64(len(gone)), problems)
-	}
-	for cursor.Next(ctx) {
-		id := cursor.Current.Lookup("_id")
-		ids = append(ids, bson.RawValue{Type: id.Type, Value: append([]byte(nil), id.Value...)})
-		if len(ids) == size {
-			if more, err := orphans(); err != nil || !more {
-				return err
-			}
-		}
-	}
-	if err := cursor.Err(); err != nil || len(ids) == 0 {
-		return err
-	}
-	_, err = orphans()
-	return err
-}
-
 // audit returns the problems of documents. Those it finds may be another writer's
 // doing between the two reads; such documents are read again in a snapshot.
-func (d *Documents[ID, T]) audit(ctx context.Context, ids bson.A, current map[string]*loaded) ([]Problem, error) {
-	suspects, err := d.examine(ctx, ids, current)
-	if err != nil || len(suspects) == 0 {
+func (d *store) audit(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+	if d.revisions == nil {
+		return nil, nil
+	}
+	ids := bson.A{}
+	for _, doc := range batch {
+		ids = append(ids, doc.Lookup("_id"))
+	}
+	suspects, err := d.examine(ctx, ids)
+	var out []mongopatterns.Problem
+	for _, h := range suspects {
+		if err == nil {
+			err = txn.Run(ctx, d.client(), func(ctx context.Context) error {
+				suspects, err = d.examine(ctx, bson.A{h.id})
+				return err
+			})
+		}
+		for _, h := range suspects {
+			out = append(out, h.problems...)
+		}
+	}
+	return out, err
+}
+
+// examine reads the histories of documents, compares them with the current documents,
+// and returns those with problems.
+func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
+	current, err := d.loadMany(ctx, ids)
+	if err != nil {
 		return nil, err
 	}
-	var out []Problem
-	asked := map[string]bool{}
-	for _, s := range suspects {
-		if asked[rawvalue.Key(s.ID)] {
-			continue
+	var suspects []*history
+	var h *history
+	end := func() {
+		if h == nil {
+			return
 		}
-		asked[rawvalue.Key(s.ID)] = true
-		var problems []Problem
-		err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
-			ids := bson.A{s.ID}
-			current, err := d.loadMany(ctx, ids, nil)
-			if err != nil {
-				return err
-			}
-			problems, err = d.examine(ctx, ids, current)
-			return err
-		})
+		h.end(current[h.key])
+		delete(current, h.key)
+		if len(h.problems) > 0 {
+			suspects = append(suspects, h)
+		}
+	}
+	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return d.revisionsPrimary.Find(ctx, d.rowsOf(expr.Op("$in", ids)),
+			options.Find().SetSort(bson.D{expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.opts.RevisionField, 1)}))
+	}) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, problems...)
-	}
-	return out, nil
-}
-
-// examine reads the histories of documents and compares them with the current
-// documents, keyed by idKey.
-func (d *Documents[ID, T]) examine(ctx context.Context, ids bson.A, current map[string]*loaded) (problems []Problem, err error) {
-	cursor, err := d.revisionsPrimary.Find(ctx, d.rowFilter(bson.D{{Key: "$in", Value: ids}}),
-		options.Find().SetSort(bson.D{{Key: d.opts.DocumentIDField, Value: 1}, {Key: d.opts.RevisionField, Value: 1}}))
-	if err != nil {
-		return nil, err
-	}
-	defer cursor.Close(context.WithoutCancel(ctx))
-	var h *history
-	seen := map[string]bool{}
-	for cursor.Next(ctx) {
-		r, err := d.parseRow(append(bson.Raw(nil), cursor.Current...))
-		key := rawvalue.Key(r.document)
-		if h == nil || h.key != key {
-			if h != nil {
-				problems = append(problems, h.end(current[h.key])...)
-			}
-			h = &history{opts: &d.opts, id: r.document, key: key}
-			seen[key] = true
+		r, invalid := d.parseRow(raw)
+		if key := value.Key(r.document); h == nil || h.key != key {
+			end()
+			h = &history{store: d, id: r.document, key: key}
 		}
-		if err != nil {
-			h.report(InvalidRevision, r.number)
-			continue
-		}
-		h.add(r)
+		h.add(r, invalid)
 	}
-	if err := cursor.Err(); err != nil {
-		return nil, err
+	end()
+	for key, now := range current { // without a history
+		h = &history{store: d, id: now.id, key: key}
+		end()
 	}
-	if h != nil {
-		problems = append(problems, h.end(current[h.key])...)
-	}
-	for _, id := range ids {
-		key := rawvalue.Key(id.(bson.RawValue))
-		if now := current[key]; now != nil && !seen[key] && now.err != nil {
-			problems = append(problems, Problem{Kind: InvalidRevision, ID: now.id, Revision: now.number})
-		}
-	}
-	return problems, nil
+	return suspects, nil
 }
 
 // A history is what examine has seen of one.
 type history struct {
-	opts     *Options
+	*store
 	id       bson.RawValue
 	key      string
 	last     *row
-	at       time.Time
 	pending  []*row // deltas whose next revision has not come yet
-	problems []Problem
+	problems []mongopatterns.Problem
 }
 
-func (h *history) found(p Problem) {
-	p.ID = h.id
+// found reports a problem of a row, or without one of the current document.
+func (h *history) found(kind mongopatterns.ProblemKind, r *row, number int64, p mongopatterns.Problem) {
+	p.Pattern, p.Kind, p.Collection, p.ID = "versioning", kind, h.current.Name(), h.id
+	if r != nil {
+		p.Collection, p.ID = h.revisions.Name(), r.id
+	}
+	if p.Detail == "" {
+		p.Detail = fmt.Sprintf("revision %d of %s", number, value.Text(h.id))
+	}
 	h.problems = append(h.problems, p)
 }
 
-func (h *history) report(kind ProblemKind, number int64) {
-	h.found(Problem{Kind: kind, Revision: number})
-}
-
-func (h *history) add(r *row) {
+func (h *history) add(r *row, invalid error) {
 	switch {
-	case h.last == nil:
-	case r.number == h.last.number:
-		h.report(DuplicateRevision, r.number)
+	case invalid != nil:
+		h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
 		return
-	case r.number > h.last.number+1:
-		h.report(MissingRevision, h.last.number+1)
+	case h.last != nil && r.number == h.last.number:
+		h.found(DuplicateRevision, r, r.number, mongopatterns.Problem{})
+		return
 	}
-	h.time(r.change.At, r.number)
+	h.follows(r, r.number, r.change.at)
 	h.last = r
 	if h.pending = append(h.pending, r); r.delta == nil {
 		h.resolve(nil)
 	}
 }
 
-func (h *history) time(at time.Time, number int64) {
-	if at.Before(h.at) {
-		date := func(at time.Time) bson.RawValue { return Change{At: at}.value().Document().Lookup(atKey) }
-		h.found(Problem{Kind: TimeReversed, Revision: number, Field: h.opts.ChangeField + "." + atKey, Have: date(at), Want: date(h.at)})
+// follows compares a row, or nil for the current document, with the row before.
+func (h *history) follows(r *row, number int64, at time.Time) {
+	if h.last == nil {
+		return
 	}
-	h.at = at
+	if number > h.last.number+1 {
+		h.found(MissingRevision, nil, h.last.number+1, mongopatterns.Problem{})
+	}
+	if before := h.last.change.at; at.Before(before) {
+		h.found(TimeReversed, r, number, mongopatterns.Problem{Field: h.at(), Have: date(at), Want: date(before)})
+	}
 }
 
 // resolve applies the deltas before next.
@@ -391,38 +336,33 @@ func (h *history) resolve(next *state) {
 	for len(h.pending) > 0 {
 		r := h.pending[len(h.pending)-1]
 		h.pending = h.pending[:len(h.pending)-1]
-		s, err := r.state(next)
+		var err error
+		next, err = h.state(r, next)
 		switch {
 		case errors.Is(err, errNoState):
-			h.report(InvalidRevision, r.number)
+			h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: err.Error()})
 		case err != nil:
-			h.found(Problem{Kind: BrokenDelta, Revision: r.number, Field: h.opts.DeltaField})
+			h.found(BrokenDelta, r, 0, mongopatterns.Problem{Field: h.opts.DeltaField, Detail: err.Error()})
 		}
-		next = s
 	}
 }
 
-func (h *history) end(current *loaded) []Problem {
+// end compares with the current document, if there is one.
+func (h *history) end(now loaded) {
 	switch {
-	case current == nil:
-		h.resolve(nil)
+	case now.err != nil:
+		h.found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: now.err.Error()})
+	case now.state == nil:
 		if h.last != nil && !h.last.deleted {
-			h.report(NoDeletion, h.last.number+1)
+			h.found(NoDeletion, nil, h.last.number+1, mongopatterns.Problem{})
 		}
-	case current.err != nil:
-		h.report(InvalidRevision, current.number)
-		h.resolve(nil)
-	case h.last == nil:
-	case current.number <= h.last.number:
-		h.found(Problem{Kind: NumberTaken, Revision: current.number, Field: h.opts.RevisionField,
-			Have: current.raw.Lookup(h.opts.RevisionField), Want: int64Value(h.last.number + 1)})
-		h.resolve(nil)
+	case h.last != nil && now.number <= h.last.number:
+		h.found(NumberTaken, nil, now.number, mongopatterns.Problem{Field: h.opts.RevisionField,
+			Have: now.raw.Lookup(h.opts.RevisionField), Want: int64Value(h.last.number + 1)})
 	default:
-		if current.number > h.last.number+1 {
-			h.report(MissingRevision, h.last.number+1)
-		}
-		h.time(current.change.At, current.number)
-		h.resolve(current.state)
+		h.follows(nil, now.number, now.change.at)
+		h.resolve(now.state)
+		return
 	}
-	return h.problems
+	h.resolve(nil)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -88,12 +90,15 @@ func TestCheckAndRepair(t *testing.T) {
 			if diff := cmp.Diff(test.want, found(t, d)); diff != "" {
 				t.Fatalf("check (-want +got):\n%s", diff)
 			}
-			result, err := d.Repair(ctx, &versioning.RepairOptions{BatchSize: 2, Change: by("repair", "", month(50))})
-			if err != nil || result.Examined != 3 || result.Remaining != test.remaining || result.Repaired != int64(len(test.want))-test.remaining {
+			if dry, err := d.Repair(ctx, &mongopatterns.Work{DryRun: true}); err != nil || dry.Done != int64(len(test.want))-test.remaining {
+				t.Errorf("dry run: %+v, %v", dry, err)
+			}
+			result, err := d.Repair(ctx, &mongopatterns.Work{BatchSize: 2})
+			if err != nil || result.Examined != 3 || result.Remaining != test.remaining || result.Done != int64(len(test.want))-test.remaining {
 				t.Errorf("repair: %+v, %v", result, err)
 			}
 			again, err := d.Repair(ctx, nil)
-			if err != nil || again.Repaired != 0 {
+			if err != nil || again.Done != 0 {
 				t.Errorf("repair again: %+v, %v", again, err)
 			}
 			for _, line := range found(t, d) {
@@ -107,7 +112,7 @@ func TestCheckAndRepair(t *testing.T) {
 			}
 			r, err := d.Get(ctx, "a")
 			if test.after == 0 {
-				wantErr(t, "get", err, versioning.ErrNotFound)
+				wantErr(t, "get", err, mongopatterns.ErrNotFound)
 				_, err = d.At(ctx, "a", 6)
 				wantErr(t, "at", err, versioning.ErrDeleted)
 				if r := get(t)(d.Create(ctx, counter{ID: "a"}, nobody)); r.Number != 7 {
@@ -133,11 +138,15 @@ func remove(t *testing.T, coll *mongo.Collection, filter bson.D) {
 
 func found(t *testing.T, d *versioning.Documents[string, counter]) (out []string) {
 	t.Helper()
-	for _, p := range collect(t, d.Check(t.Context())) {
-		if p.ID.StringValue() != "a" || !strings.Contains(p.String(), fmt.Sprintf(`"a", revision %d: %s`, p.Revision, p.Kind)) {
+	for _, p := range collect(t, d.Check(t.Context(), nil)) {
+		number := "0"
+		if m := regexp.MustCompile(`revision (\d+)`).FindStringSubmatch(p.Detail); m != nil {
+			number = m[1]
+		}
+		if p.Pattern != "versioning" || p.ID.IsZero() || p.Collection == "current" && p.ID.StringValue() != "a" {
 			t.Errorf("%v", p)
 		}
-		out = append(out, fmt.Sprintf("%d: %s", p.Revision, p.Kind))
+		out = append(out, number+": "+string(p.Kind))
 	}
 	slices.Sort(out)
 	return out
@@ -165,19 +174,28 @@ func TestProblems(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	ids := map[string]string{} // of rows, by number
+	for _, row := range all(t, db.Collection("revisions"), bson.D{}) {
+		ids[fmt.Sprint(lookupD(row, "version"))] = lookupD(row, "_id").(bson.ObjectID).Hex()
+	}
 	var got []string
-	for _, p := range collect(t, d.Check(ctx)) {
-		got = append(got, p.String())
+	for _, p := range collect(t, d.Check(ctx, nil)) {
+		text := p.String()
+		for n, id := range ids {
+			text = strings.ReplaceAll(text, fmt.Sprintf("ObjectID(%q)", id), "row "+n)
+		}
+		got = append(got, text)
 	}
 	slices.Sort(got)
 	want := []string{
-		`document "a", revision 1: broken delta: delta`,
-		`document "a", revision 1: number taken: version is missing, want 4`,
-		`document "a", revision 2: broken delta: delta`,
-		fmt.Sprintf(`document "a", revision 2: time reversed: change.at is {"$date":{"$numberLong":"%d"}}, want {"$date":{"$numberLong":"%d"}}`,
+		`versioning: current "a": number taken: version is missing, want 4: revision 1 of "a"`,
+		`versioning: revisions row 1: broken delta: delta: _id "a": revision 1: inconsistent history: the revision that its delta is made from is missing`,
+		fmt.Sprintf(`versioning: revisions row 2: time reversed: change.at is {"$date":{"$numberLong":"%d"}}, want {"$date":{"$numberLong":"%d"}}: revision 2 of "a"`,
 			month(-1).UnixMilli(), month(0).UnixMilli()),
-		`document "a", revision 3: broken delta: delta`,
+		`versioning: revisions row 2: broken delta: delta: _id "a": revision 2: inconsistent history: the revision that its delta is made from is missing`,
+		`versioning: revisions row 3: broken delta: delta: _id "a": revision 3: inconsistent history: the revision that its delta is made from is missing`,
 	}
+	slices.Sort(want)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -190,7 +208,7 @@ func TestCheckFails(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	var errs []error
-	for p, err := range d.Check(cancelled) {
+	for p, err := range d.Check(cancelled, nil) {
 		if p.Kind != "" {
 			t.Errorf("%v", p)
 		}
@@ -219,12 +237,12 @@ func TestReadsOfDamage(t *testing.T) {
 	if r := get(t)(d.At(ctx, "a", 4)); r.Document.N != 3 {
 		t.Errorf("%+v", r)
 	}
-	for _, oldest := range []bool{false, true} {
-		var last error
-		for err := range errorsOf(d.History(ctx, "a", &versioning.HistoryOptions{OldestFirst: oldest})) {
-			last = err
-		}
-		wantErr(t, "history", last, versioning.ErrInconsistent)
+	var lost []bool
+	for _, r := range collect(t, d.History(ctx, "a")) {
+		lost = append(lost, r.Lost)
+	}
+	if !slices.Equal(lost, []bool{false, false, false, true, true}) {
+		t.Errorf("lost %v", lost)
 	}
 	// A number that the history has cannot be saved over.
 	if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("a"), bson.D{{Key: "$set", Value: bson.D{{Key: "revision", Value: 4}}}}); err != nil {
@@ -254,8 +272,9 @@ func TestDifferences(t *testing.T) {
 	want := []string{
 		`n: {"$numberInt":"5"} is now {"$numberLong":"5"}`,
 		`gone: removed "x"`,
+		`same: {"a": {"$numberInt":"1"},"b": {"$numberInt":"2"}} is now {"b": {"$numberInt":"2"},"a": {"$numberInt":"1"}}`,
 		`list.1.name: "x" is now "y"`,
-		`grown: [{"$numberInt":"1"}] is now [{"$numberInt":"1"},{"$numberInt":"2"}]`,
+		`grown.1: added {"$numberInt":"2"}`,
 		`inner.x: {"$numberInt":"1"} is now {"$numberInt":"2"}`,
 		`inner.y: removed {"$numberInt":"1"}`,
 		`inner.z: added {"$numberInt":"1"}`,
@@ -324,7 +343,8 @@ func TestHistoryPipeline(t *testing.T) {
 	}
 }
 
-// What stands among the revisions and is none stops no maintenance, and stays.
+// What stands among the revisions and is none is named by its own _id, stops no call,
+// and stays.
 func TestForeignRows(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -338,32 +358,47 @@ func TestForeignRows(t *testing.T) {
 		}
 	}
 	if _, err := db.Collection("revisions").InsertMany(ctx, []any{
-		bson.D{{Key: "document_id", Value: "a"}, {Key: "revision", Value: "x"}},
-		bson.D{{Key: "note", Value: "no revision at all"}},
-		bson.D{{Key: "revision", Value: 1}},
-		bson.D{{Key: "revision", Value: 2}},
+		bson.D{{Key: "_id", Value: "text"}, {Key: "document_id", Value: "a"}, {Key: "revision", Value: "x"}},
+		bson.D{{Key: "_id", Value: "fraction"}, {Key: "document_id", Value: "a"}, {Key: "revision", Value: 1.5}},
+		bson.D{{Key: "_id", Value: "numbered"}, {Key: "document_id", Value: "c"}, {Key: "revision", Value: 1}},
+		bson.D{{Key: "_id", Value: "numbered too"}, {Key: "document_id", Value: "c"}, {Key: "revision", Value: 2}},
+		bson.D{{Key: "_id", Value: "note"}, {Key: "note", Value: "no revision at all"}},
+		bson.D{{Key: "_id", Value: "lone 1"}, {Key: "revision", Value: 1}},
+		bson.D{{Key: "_id", Value: "lone 2"}, {Key: "revision", Value: 2}},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, p := range collect(t, d.Check(ctx)) {
-		got = append(got, p.String())
+	foreign := []string{"fraction", "lone 1", "lone 2", "note", "numbered", "numbered too", "text"}
+	list := func() (out []string) {
+		for _, p := range collect(t, d.Check(ctx, nil)) {
+			if p.Kind == versioning.NoDeletion && p.ID.StringValue() == "c" {
+				continue
+			}
+			if p.Kind != versioning.InvalidRevision || p.Collection != "revisions" {
+				t.Errorf("%v", p)
+			}
+			out = append(out, p.ID.StringValue())
+		}
+		slices.Sort(out)
+		return out
 	}
-	slices.Sort(got)
-	want := []string{`document "a", revision 0: invalid revision`}
-	for range 3 {
-		want = append(want, "document null, revision 0: invalid revision")
-	}
-	if !slices.Equal(got, want) {
+	if got := list(); !slices.Equal(got, foreign) {
 		t.Errorf("%q", got)
 	}
-	if result, err := d.Repair(ctx, nil); err != nil || result.Repaired != 0 || result.Remaining != 4 {
+	if result, err := d.Prune(ctx, versioning.Retention{Keep: 1}, nil); err != nil || result.Done != 4 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if result, err := d.PruneAll(ctx, &versioning.PruneOptions{Keep: 1}); err != nil || result != (versioning.PruneResult{Examined: 6, Deleted: 4}) {
-		t.Errorf("%+v, %v", result, err)
+	if got := list(); !slices.Equal(got, foreign) {
+		t.Errorf("%q", got)
 	}
-	if n := count(t, db.Collection("revisions")); n != 6 {
-		t.Errorf("%d left", n)
+	r := get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 9; return nil }, nobody))
+	if err := d.Delete(ctx, "a", r.Number, nobody); err != nil {
+		t.Error(err)
+	}
+	if r := get(t)(d.Create(ctx, counter{ID: "a"}, nobody)); r.Number != 7 {
+		t.Errorf("%+v", r)
+	}
+	if got := numbers(t, d, "a"); !slices.Equal(got, []int64{3, 4, 5, 6, 7}) {
+		t.Errorf("%v", got)
 	}
 }

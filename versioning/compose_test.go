@@ -2,17 +2,16 @@ package versioning_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -39,8 +38,7 @@ func TestWritesOfOtherPatterns(t *testing.T) {
 		return err
 	}
 	many := func(ctx context.Context, d *versioning.Documents[string, product], r versioning.Revision[product]) error {
-		saved, err := d.SaveMany(ctx, []versioning.Revision[product]{r}, nobody, nil)
-		return errors.Join(err, saved[0].Err)
+		return saveOne(ctx, d, r)
 	}
 	beside := bson.D{
 		{Key: "$push", Value: bson.D{{Key: "reviews", Value: bson.D{{Key: "$each", Value: bson.A{bson.D{{Key: "stars", Value: 5}, {Key: "text", Value: "new"}, {Key: "by", Value: 7}}}}, {Key: "$position", Value: 0}, {Key: "$slice", Value: 2}}}}},
@@ -144,83 +142,6 @@ func TestIgnoredAreNotStored(t *testing.T) {
 	clean(t, d)
 }
 
-// Refusals leave a transaction of the caller's usable and without a mark, also those
-// that come after a write of it; it goes on and commits.
-func TestRefusalsInTransactions(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	ctx := t.Context()
-	d := helper[string, counter](t, db, nil)
-	coll := db.Collection("current")
-	stale := get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
-	get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 1; return nil }, nobody))
-	odd := get(t)(d.Create(ctx, counter{ID: "odd"}, nobody))
-	if _, err := coll.UpdateOne(ctx, d.Filter("odd"), bson.D{{Key: "$set", Value: bson.D{{Key: "change", Value: "x"}}}}); err != nil {
-		t.Fatal(err)
-	}
-	large := get(t)(d.Create(ctx, counter{ID: "large"}, nobody))
-	if _, err := coll.UpdateOne(ctx, d.Filter("large"), bson.D{{Key: "$set", Value: bson.D{{Key: "x", Value: strings.Repeat("x", 16<<20-10<<10)}}}}); err != nil {
-		t.Fatal(err)
-	}
-	dollar := get(t)(d.Create(ctx, counter{ID: "dollar"}, nobody))
-	remove(t, coll, d.Filter("dollar"))
-	if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: "dollar"}, {Key: "n", Value: 0}, {Key: "revision", Value: 1}, {Key: "$x", Value: 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Collection("revisions").InsertOne(ctx, bson.D{{Key: "document_id", Value: "torn"}, {Key: "revision", Value: "x"}}); err != nil {
-		t.Fatal(err)
-	}
-	sizes := func(ctx context.Context) (out []string) {
-		cursor := must[*mongo.Cursor](t)(coll.Find(ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))
-		for cursor.Next(ctx) {
-			s := cursor.Current.String()
-			out = append(out, s[:min(len(s), 200)])
-		}
-		return append(out, fmt.Sprint(must[int64](t)(db.Collection("revisions").CountDocuments(ctx, bson.D{})), cursor.Err()))
-	}
-	before := sizes(ctx)
-	err := inTransaction(t, db, func(ctx context.Context) error {
-		for i, save := range []func(r revision) error{
-			func(r revision) error { _, err := d.Save(ctx, r, nobody); return err },
-			func(r revision) error {
-				saved, err := d.SaveMany(ctx, []revision{r}, nobody, nil)
-				return errors.Join(err, saved[0].Err)
-			},
-			func(r revision) error { return d.Delete(ctx, r.Document.ID, r.Number, nobody) },
-		} {
-			for _, r := range []revision{stale, odd, large} {
-				r.Document.N = 100
-				err := save(r)
-				var conflict *versioning.ConflictError
-				if r.Document.ID == "a" && (!errors.As(err, &conflict) || conflict.Current != 2) || r.Document.ID != "a" && !errors.Is(err, versioning.ErrInvalid) {
-					t.Errorf("%d: %s: %v", i, r.Document.ID, err)
-				}
-			}
-		}
-		dollar.Document.N = 100
-		if _, err := d.Save(ctx, dollar, nobody); !errors.Is(err, versioning.ErrInvalid) {
-			t.Errorf("dollar: %v", err)
-		}
-		if _, err := d.Create(ctx, counter{ID: "torn"}, nobody); !errors.Is(err, versioning.ErrInconsistent) {
-			t.Errorf("create: %v", err)
-		}
-		if diff := cmp.Diff(before, sizes(ctx)); diff != "" {
-			t.Errorf("in the transaction: %s", diff)
-		}
-		_, err := d.Update(ctx, "a", func(c *counter) error { c.N = 50; return nil }, nobody)
-		return err
-	}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := get(t)(d.Get(ctx, "a")); r.Number != 3 || r.Document.N != 50 {
-		t.Errorf("%+v", r)
-	}
-	if after := sizes(ctx); cmp.Diff(before[1:4], after[1:4]) != "" || len(after) != 5 {
-		t.Errorf("after it: %v", cmp.Diff(before, after))
-	}
-}
-
 // A document that something else removed: Create and Restore record that, and Repair
 // writes nothing to the current documents, whose rules it may break.
 func TestRemovedBySomethingElse(t *testing.T) {
@@ -247,13 +168,13 @@ func TestRemovedBySomethingElse(t *testing.T) {
 		t.Errorf("restored: %+v", r)
 	}
 	for _, id := range []string{"created", "restored"} {
-		deletion := collect(t, d.History(ctx, id, nil))[1]
+		deletion := collect(t, d.History(ctx, id))[1]
 		if !deletion.Deleted || deletion.Number != 2 || !deletion.Change.At.Equal(month(5)) || deletion.Change.Author != "" {
 			t.Errorf("%s: %+v", id, deletion)
 		}
 	}
 	result, err := d.Repair(ctx, nil)
-	if err != nil || result.Repaired != 1 || result.Remaining != 0 {
+	if err != nil || result.Done != 1 || result.Remaining != 0 {
 		t.Errorf("repair: %+v, %v", result, err)
 	}
 	_, err = d.At(ctx, "repaired", 2)
@@ -290,6 +211,6 @@ func TestIDIsNoPattern(t *testing.T) {
 	d := helper[any, bson.D](t, mongotest.Database(t), nil)
 	must[versioning.Revision[bson.D]](t)(d.Create(ctx, bson.D{{Key: "_id", Value: "a"}}, nobody))
 	_, err := d.Get(ctx, bson.Regex{Pattern: "."})
-	wantErr(t, "get", err, versioning.ErrNotFound)
-	wantErr(t, "delete", d.Delete(ctx, bson.Regex{Pattern: "."}, 1, nobody), versioning.ErrNotFound)
+	wantErr(t, "get", err, mongopatterns.ErrNotFound)
+	wantErr(t, "delete", d.Delete(ctx, bson.Regex{Pattern: "."}, 1, nobody), mongopatterns.ErrNotFound)
 }

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
@@ -120,10 +121,10 @@ func TestCosts(t *testing.T) {
 	cmds = record(t, db, 0, []string{"find"}, save)
 	examined(t, db, cmds[0], "_id_", 1, 1, "_id", "revision")
 	r.Document.LastSeen = month(1)
-	cmds = record(t, db, 1, []string{"update"}, save)
+	cmds = record(t, db, 1, []string{"findAndModify"}, save)
 	examined(t, db, cmds[0], "_id_", 1, 1, "_id", "revision")
 	r.Document.LastSeen = month(2)
-	record(t, db, 1, []string{"update"}, save)
+	record(t, db, 1, []string{"findAndModify"}, save)
 	r.Document.N = 30
 	record(t, db, 2, []string{"findAndModify", "insert", "commitTransaction"}, save) // after a field has come behind the others
 	r = revision{Number: r.Number, Document: r.Document}                             // by hand
@@ -140,6 +141,11 @@ func TestCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Document.N = 4
+	record(t, db, 2, []string{"findAndModify", "insert", "commitTransaction"}, save)
+	r.Document.Note = "new"
+	if _, err := db.Collection("current").UpdateOne(ctx, d.Filter("a"), bson.D{{Key: "$set", Value: bson.D{{Key: "change.author", Value: "beside"}}}}); err != nil {
+		t.Fatal(err)
+	}
 	cmds = record(t, db, 3, []string{"findAndModify", "update", "insert", "commitTransaction"}, save)
 	examined(t, db, cmds[1], "_id_", 1, 1, "_id")
 
@@ -194,7 +200,7 @@ func TestCosts(t *testing.T) {
 	}
 	many := []string{"find", "update", "insert", "commitTransaction"}
 	cmds = record(t, db, 12, append(slices.Clone(many), many...), func() error {
-		_, err := d.SaveMany(ctx, batch, nobody, &versioning.BatchOptions{BatchSize: 3})
+		_, err := d.SaveMany(ctx, each(batch...), nobody, &mongopatterns.Work{BatchSize: 3})
 		return err
 	})
 	examined(t, db, cmds[0], "_id_", 6, 3, "_id")
@@ -212,13 +218,13 @@ func TestCosts(t *testing.T) {
 	cmds = record(t, db, 0, []string{"find", "find"}, at(last))
 	examined(t, db, cmds[1], "_id_", 1, 1, "_id")
 	record(t, db, 0, []string{"find", "find", "find"}, func() error {
-		if _, err := d.At(ctx, "none", 1); !errors.Is(err, versioning.ErrNotFound) {
+		if _, err := d.At(ctx, "none", 1); !errors.Is(err, mongopatterns.ErrNotFound) {
 			return err
 		}
 		return nil
 	})
 	cmds = record(t, db, 0, []string{"find", "find"}, func() error {
-		if err := at(last + 1)(); !errors.Is(err, versioning.ErrNotFound) {
+		if err := at(last + 1)(); !errors.Is(err, mongopatterns.ErrNotFound) {
 			return err
 		}
 		return nil
@@ -230,23 +236,21 @@ func TestCosts(t *testing.T) {
 	sorted(t, cmds[1], bson.D{{Key: "change.at", Value: -1}, {Key: "revision", Value: -1}})
 	record(t, db, 0, []string{"find"}, func() error { _, err := d.AsOf(ctx, "a", month(9)); return err })
 	record(t, db, 0, []string{"find", "find", "find"}, func() error {
-		if _, err := d.AsOf(ctx, "a", month(-1)); !errors.Is(err, versioning.ErrNotFound) {
+		if _, err := d.AsOf(ctx, "a", month(-1)); !errors.Is(err, mongopatterns.ErrNotFound) {
 			return err
 		}
 		return nil
 	})
-	for _, oldest := range []bool{false, true} {
-		cmds = record(t, db, 0, []string{"find", "find"}, func() error {
-			for _, err := range d.History(ctx, "a", &versioning.HistoryOptions{OldestFirst: oldest}) {
-				if err != nil {
-					return err
-				}
+	cmds = record(t, db, 0, []string{"find", "find"}, func() error {
+		for _, err := range d.History(ctx, "a") {
+			if err != nil {
+				return err
 			}
-			return nil
-		})
-		examined(t, db, cmds[1], byNumber, last, last, "document_id", "revision")
-		sorted(t, cmds[1], bson.D{{Key: "revision", Value: map[bool]int{true: 1, false: -1}[oldest]}})
-	}
+		}
+		return nil
+	})
+	examined(t, db, cmds[1], byNumber, last, last, "document_id", "revision")
+	sorted(t, cmds[1], bson.D{{Key: "revision", Value: -1}})
 	record(t, db, 0, []string{"find", "find"}, func() error { _, err := d.LastChange(ctx, "a", "n"); return err })
 	record(t, db, 0, []string{"find", "find", "find"}, func() error { _, err := d.Diff(ctx, "a", last-1, last); return err })
 
@@ -259,7 +263,7 @@ func TestCosts(t *testing.T) {
 
 	// In a transaction of the caller's.
 	err = inTransaction(t, db, func(ctx context.Context) error {
-		record(t, db, 1, []string{"find", "insert", "find"}, func() error { _, err := d.Create(ctx, counter{ID: "t"}, nobody); return err })
+		record(t, db, 1, []string{"insert", "find"}, func() error { _, err := d.Create(ctx, counter{ID: "t"}, nobody); return err })
 		record(t, db, 2, []string{"findAndModify", "insert"}, func() error { r.Document.N = 99; _, err := d.Save(ctx, r, nobody); return err })
 		return nil
 	}, false)
@@ -268,22 +272,22 @@ func TestCosts(t *testing.T) {
 	}
 
 	// Retention.
-	cmds = record(t, db, 2, []string{"find", "delete"}, func() error {
-		_, err := d.Prune(ctx, "other 0", &versioning.PruneOptions{Keep: 2})
+	cmds = record(t, db, 2, []string{"find", "aggregate", "find", "delete"}, func() error {
+		_, err := d.Prune(ctx, versioning.Retention{Keep: 2}, of("other 0"))
 		return err
 	})
-	examined(t, db, cmds[0], byTime, 5, 0, "document_id")
-	examined(t, db, cmds[1], byNumber, 3, 2, "document_id", "revision")
-	cmds = record(t, db, int(r.Number)-3+2*5+14, []string{"find", "delete", "delete"}, func() error {
-		result, err := d.PruneAll(ctx, &versioning.PruneOptions{Keep: 2, BatchSize: 15})
-		if want := 64 + r.Number - 1; result.Examined != want {
-			return fmt.Errorf("%d examined, want %d", result.Examined, want)
+	examined(t, db, cmds[2], byTime, 5, 0, "document_id")
+	examined(t, db, cmds[3], byNumber, 3, 2, "document_id", "revision")
+	cmds = record(t, db, int(r.Number)-3+2*5+14, []string{"find", "getMore", "find", "delete", "aggregate", "find", "delete"}, func() error {
+		result, err := d.Prune(ctx, versioning.Retention{Keep: 2}, &mongopatterns.Work{BatchSize: 15})
+		if result.Examined != 21 {
+			return fmt.Errorf("%d examined", result.Examined)
 		}
 		return err
 	})
-	sorted(t, cmds[0], bson.D{{Key: "document_id", Value: 1}, {Key: "change.at", Value: 1}, {Key: "revision", Value: 1}})
-	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, byTime)
-	examined(t, db, cmds[1], byNumber, 3, 2, "document_id", "revision")
+	sorted(t, cmds[2], bson.D{{Key: "document_id", Value: 1}, {Key: "change.at", Value: 1}, {Key: "revision", Value: 1}})
+	mongotest.Explain(t, db, cmds[2].Body).RequireIndex(t, byTime)
+	examined(t, db, cmds[3], byNumber, 3, 2, "document_id", "revision")
 }
 
 // What a refusal costs, and that it writes nothing.
@@ -310,19 +314,18 @@ func TestConflictCosts(t *testing.T) {
 	}{
 		{"save", []string{"findAndModify", "find", "abortTransaction"}, func() error { _, err := d.Save(ctx, changed, nobody); return err }},
 		{"save of one that is gone", []string{"findAndModify", "find", "abortTransaction"}, func() error { _, err := d.Save(ctx, gone, nobody); return err }},
-		{"save of ignored fields", []string{"update", "find"}, func() error { _, err := d.Save(ctx, ignored, nobody); return err }},
+		{"save of ignored fields", []string{"findAndModify", "find"}, func() error { _, err := d.Save(ctx, ignored, nobody); return err }},
 		{"save of no change", []string{"find", "find"}, func() error { _, err := d.Save(ctx, first, nobody); return err }},
 		{"save by hand", []string{"find"}, func() error { _, err := d.Save(ctx, byHand, nobody); return err }},
 		{"delete", []string{"findAndModify", "find", "abortTransaction"}, func() error { return d.Delete(ctx, "a", 1, nobody) }},
 		{"create", []string{"insert", "abortTransaction"}, func() error { _, err := d.Create(ctx, counter{ID: "a"}, nobody); return err }},
 		{"save many", []string{"find", "commitTransaction"}, func() error {
-			saved, err := d.SaveMany(ctx, []revision{changed}, nobody, nil)
-			return errors.Join(err, saved[0].Err)
+			return saveOne(ctx, d, changed)
 		}},
 	} {
 		record(t, db, 0, c.names, func() error {
 			var conflict *versioning.ConflictError
-			if err := c.fn(); !errors.As(err, &conflict) && !errors.Is(err, versioning.ErrNotFound) && !errors.Is(err, versioning.ErrExists) {
+			if err := c.fn(); !errors.As(err, &conflict) && !errors.Is(err, mongopatterns.ErrNotFound) && !errors.Is(err, versioning.ErrExists) {
 				return fmt.Errorf("%s: %w", c.what, err)
 			}
 			return nil
@@ -342,13 +345,13 @@ func TestMaintenanceCosts(t *testing.T) {
 	if _, err := db.Collection("current").InsertMany(ctx, docs); err != nil {
 		t.Fatal(err)
 	}
-	cmds := record(t, db, 6, []string{"find", "aggregate", "update", "getMore", "aggregate", "update"}, func() error {
-		_, err := d.Adopt(ctx, &versioning.AdoptOptions{BatchSize: 4})
+	cmds := record(t, db, 6, []string{"find", "getMore", "aggregate", "update", "aggregate", "update"}, func() error {
+		_, err := d.Adopt(ctx, nil, &mongopatterns.Work{BatchSize: 4})
 		return err
 	})
-	examined(t, db, cmds[2], "_id_", 1, 1, "_id")
-	examined(t, db, cmds[1], "", 8, 0, "document_id")
-	record(t, db, 0, []string{"find"}, func() error { _, err := d.Adopt(ctx, nil); return err })
+	examined(t, db, cmds[3], "_id_", 1, 1, "_id")
+	examined(t, db, cmds[2], "", 8, 0, "document_id")
+	record(t, db, 0, []string{"find"}, func() error { _, err := d.Adopt(ctx, nil, nil); return err })
 
 	for _, id := range []string{"0", "1", "2"} {
 		get(t)(d.Update(ctx, id, func(c *counter) error { c.N = 1; return nil }, nobody))
@@ -357,20 +360,19 @@ func TestMaintenanceCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	check := func() error {
-		for _, err := range d.Check(ctx) {
+		for _, err := range d.Check(ctx, nil) {
 			if err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	// The current ones, their history, all in the history, which of these are current,
-	// the others' history.
-	scan := []string{"find", "find", "aggregate", "find", "find"}
+	// The _ids of the current ones and of the others, the documents, their history.
+	scan := []string{"find", "aggregate", "find", "find"}
 	cmds = record(t, db, 0, scan, check)
-	examined(t, db, cmds[1], byNumber, 9, 2, "document_id")
-	examined(t, db, cmds[3], "_id_", 6, 3, "_id")
-	if n := cmds[2].Body.Lookup("cursor", "batchSize").AsInt64(); n != 100 { // or the cursor would time out in a large collection
+	examined(t, db, cmds[2], "_id_", 12, 5, "_id")
+	examined(t, db, cmds[3], byNumber, 12, 5, "document_id")
+	if n := cmds[1].Body.Lookup("cursor", "batchSize").AsInt64(); n != 100 { // or the cursor would time out in a large collection
 		t.Errorf("documents are listed %d at a time", n)
 	}
 
@@ -381,14 +383,18 @@ func TestMaintenanceCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := []string{"find", "find", "commitTransaction"}
-	record(t, db, 0, slices.Concat([]string{"find", "find"}, again, []string{"aggregate", "find", "find"}, again), check)
-	cmds = record(t, db, 1+1, slices.Concat([]string{"find", "find"}, again, []string{"aggregate", "update"},
-		[]string{"aggregate", "find", "find"}, again, []string{"find", "find", "insert", "commitTransaction"}), func() error {
+	record(t, db, 0, slices.Concat(scan, again, again), check)
+	cmds = record(t, db, 1+1, slices.Concat(scan, again, again, []string{"aggregate", "update"}, []string{"find", "find", "insert", "commitTransaction"}), func() error {
 		_, err := d.Repair(ctx, nil)
 		return err
 	})
-	examined(t, db, cmds[6], "_id_", 1, 1, "_id")
+	examined(t, db, cmds[11], "_id_", 1, 1, "_id")
 	record(t, db, 0, scan, check)
+	// Of one document.
+	cmds = record(t, db, 0, scan, func() error { _, err := d.Repair(ctx, of("0")); return err })
+	examined(t, db, cmds[0], "", 1, 1)
+	examined(t, db, cmds[1], byNumber, 3, 1) // one of _id
+	examined(t, db, cmds[3], byNumber, 3, 2, "document_id")
 }
 
 // With deltas a revision needs those after it up to the next whole one.
@@ -418,21 +424,19 @@ func TestDeltaCosts(t *testing.T) {
 	cmds = record(t, db, 0, []string{"find"}, func() error { _, err := d.At(ctx, "a", 5); return err })
 	examined(t, db, cmds[0], byNumber, 1, 1, "document_id", "revision")
 	record(t, db, 0, []string{"find", "find"}, func() error { _, err := d.At(ctx, "a", 11); return err })
-	record(t, db, 0, []string{"find", "find"}, func() error { _, err := d.AsOf(ctx, "a", month(4)); return err })                  // 5 is whole
-	record(t, db, 0, []string{"find", "find", "find"}, func() error { _, err := d.AsOf(ctx, "a", month(5)); return err })          // 6 to 10
-	record(t, db, 0, []string{"find", "find", "find", "find"}, func() error { _, err := d.AsOf(ctx, "a", month(10)); return err }) // 11 and the current one
-	for _, oldest := range []bool{false, true} {
-		record(t, db, 0, []string{"find", "find"}, func() error {
-			n := 0
-			for _, err := range d.History(ctx, "a", &versioning.HistoryOptions{OldestFirst: oldest}) {
-				if n++; err != nil {
-					return err
-				}
+	record(t, db, 0, []string{"find", "find"}, func() error { _, err := d.AsOf(ctx, "a", month(4)); return err })          // 5 is whole
+	record(t, db, 0, []string{"find", "find", "find"}, func() error { _, err := d.AsOf(ctx, "a", month(5)); return err })  // 6 to 10
+	record(t, db, 0, []string{"find", "find", "find"}, func() error { _, err := d.AsOf(ctx, "a", month(10)); return err }) // 11 and the current one
+	record(t, db, 0, []string{"find", "find"}, func() error {
+		n := 0
+		for r, err := range d.History(ctx, "a") {
+			if n++; err != nil || r.Lost {
+				return fmt.Errorf("%+v, %w", r, err)
 			}
-			if n != 12 {
-				return fmt.Errorf("%d revisions", n)
-			}
-			return nil
-		})
-	}
+		}
+		if n != 12 {
+			return fmt.Errorf("%d revisions", n)
+		}
+		return nil
+	})
 }

@@ -2,17 +2,21 @@ package versioning
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A Difference is a field that two documents have different.
+// A Difference is a value that two documents have different.
 type Difference struct {
-	// Path is the dotted path of the field; in an array its place is part of it.
+	// Path is the dotted path of the field; in an array the place is part of it: in
+	// the old one for an element that was removed, else in the new one.
 	Path string
 	// Old and New are the values, with their BSON types; the zero value where there
 	// is none.
@@ -29,18 +33,20 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %v is now %v", d.Path, d.Old, d.New)
 }
 
-// Differences compares two documents field by field, in the order of the first and
-// then of the second. Documents are compared inside, and so are arrays of one length,
-// element by element; of others the whole array is the difference. Types count, the
-// order of fields does not.
-func Differences(before, after bson.Raw) ([]Difference, error) {
+// Differences compares two documents value by value. Documents and arrays are
+// compared inside; an element inserted into an array, or removed, is one difference,
+// and those after it are none. Types count, and so does the order of fields, but for
+// those at the top; where only the order differs the whole document is the
+// difference.
+func Differences(before, after bson.Raw) (_ []Difference, err error) {
+	defer fault.In(&err, "versioning: differences")
 	a, err := fields(before)
 	if err != nil {
-		return nil, fmt.Errorf("versioning: differences: %w", err)
+		return nil, fault.Invalid("%w", err)
 	}
 	b, err := fields(after)
 	if err != nil {
-		return nil, fmt.Errorf("versioning: differences: %w", err)
+		return nil, fault.Invalid("%w", err)
 	}
 	return differences(nil, "", a, b), nil
 }
@@ -48,17 +54,8 @@ func Differences(before, after bson.Raw) ([]Difference, error) {
 func differences(out []Difference, prefix string, a, b []field) []Difference {
 	inA, inB := index(a), index(b)
 	for _, x := range a {
-		y, _ := inB(x.key)
-		if same(x.value, y) {
-			continue
-		}
-		path := prefix + x.key
-		inner, xOK := parts(x.value)
-		other, yOK := parts(y)
-		if xOK && yOK && x.value.Type == y.Type && (y.Type == bson.TypeEmbeddedDocument || len(inner) == len(other)) {
-			out = differences(out, path+".", inner, other)
-		} else {
-			out = append(out, Difference{Path: path, Old: x.value, New: y})
+		if y, _ := inB(x.key); !identical(x.value, y) {
+			out = differ(out, prefix+x.key, x.value, y)
 		}
 	}
 	for _, y := range b {
@@ -69,65 +66,113 @@ func differences(out []Difference, prefix string, a, b []field) []Difference {
 	return out
 }
 
-// Diff returns the fields in which revision to differs from revision from, without
+// differ adds the differences of two values that differ.
+func differ(out []Difference, path string, a, b bson.RawValue) []Difference {
+	x, xOK := parts(a)
+	y, yOK := parts(b)
+	if xOK && yOK && a.Type == b.Type {
+		inner := slices.Clip(out)
+		if a.Type == bson.TypeArray {
+			inner = elementDifferences(inner, path+".", x, y)
+		} else {
+			inner = differences(inner, path+".", x, y)
+		}
+		if len(inner) > len(out) {
+			return inner
+		}
+	}
+	return append(out, Difference{Path: path, Old: a, New: b})
+}
+
+func elementDifferences(out []Difference, prefix string, a, b []field) []Difference {
+	from := match(a, b, identical)
+	increasing(from)
+	removed := func(from, to int) {
+		for i := from; i < to; i++ {
+			out = append(out, Difference{Path: prefix + strconv.Itoa(i), Old: a[i].value})
+		}
+	}
+	done := 0 // of a
+	for j, y := range b {
+		path := prefix + strconv.Itoa(j)
+		if from[j] < 0 {
+			out = append(out, Difference{Path: path, New: y.value})
+			continue
+		}
+		removed(done, from[j])
+		if done = from[j] + 1; !identical(a[from[j]].value, y.value) {
+			out = differ(out, path, a[from[j]].value, y.value)
+		}
+	}
+	removed(done, len(a))
+	return out
+}
+
+// Diff returns the differences of revision to from revision from, without
 // Options.Ignored. Either may be the current one.
 //
 // Cost: that of At for each of the two.
-func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) ([]Difference, error) {
-	a, err := d.read(ctx, id, from)
+func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (_ []Difference, err error) {
+	defer fault.In(&err, "versioning: diff")
+	key, err := d.id(id)
 	if err != nil {
-		return nil, fail("diff", err)
+		return nil, err
 	}
-	b, err := d.read(ctx, id, to)
+	a, err := d.core.stateAt(ctx, key, from)
 	if err != nil {
-		return nil, fail("diff", err)
+		return nil, err
 	}
-	return differences(nil, "", a.fields, b.fields), nil
+	b, err := d.core.stateAt(ctx, key, to)
+	if err != nil {
+		return nil, err
+	}
+	return differences(nil, "", open(a.doc), open(b.doc)), nil
 }
 
 // LastChange returns the revision that gave the field at path the value it has now,
 // or took it away; its Change says who, when and why. path may lead through documents
 // and places of arrays ("items.0.name"). If no revision ever had the field the error
-// is ErrNotFound, if the one that set it may have been pruned ErrPruned, and for an
-// empty path or one in Options.Ignored ErrInvalid.
+// is mongopatterns.ErrNotFound, if the one that set it may have been pruned ErrPruned,
+// if it is lost ErrInconsistent.
 //
-// Cost: that of History newest first, as far back as that revision.
-func (d *Documents[ID, T]) LastChange(ctx context.Context, id ID, path string) (Revision[T], error) {
-	r, err := d.lastChange(ctx, id, path)
-	if err != nil {
-		return Revision[T]{}, fail("last change", err)
-	}
-	return r, nil
+// Cost: that of History as far back as that revision.
+func (d *Documents[ID, T]) LastChange(ctx context.Context, id ID, path string) (_ Revision[T], err error) {
+	defer fault.In(&err, "versioning: last change")
+	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.lastChange(ctx, key, path) })
 }
 
-func (d *Documents[ID, T]) lastChange(ctx context.Context, id ID, path string) (Revision[T], error) {
+func (d *store) lastChange(ctx context.Context, id bson.RawValue, path string) (*state, error) {
 	if path == "" {
-		return Revision[T]{}, fmt.Errorf("%w: path: empty", ErrInvalid)
+		return nil, fault.Invalid("path: empty")
 	}
 	if key, _, _ := strings.Cut(path, "."); slices.Contains(d.opts.Ignored, key) {
-		return Revision[T]{}, fmt.Errorf("%w: path: %q is one of Options.Ignored, which have no history", ErrInvalid, key)
+		return nil, fault.Invalid("path: %q is one of Options.Ignored, which have no history", key)
 	}
 	var newer *state
-	var value bson.RawValue
-	different := errors.New("found")
-	err := d.walk(ctx, id, false, func(s *state) (bool, error) {
-		v := lookup(s.fields, path)
+	var last bson.RawValue
+	var found, lost bool
+	err := d.walk(ctx, id, func(s *state) bool {
+		v := value.Lookup(s.doc, path)
 		if newer == nil {
-			value = v
-		} else if !same(v, value) {
-			return false, different
+			last = v
 		}
-		newer = s
-		return true, nil
+		lost = s.lost
+		found = newer != nil && !lost && !identical(v, last)
+		if !found && !lost {
+			newer = s
+		}
+		return !found && !lost
 	})
 	switch {
-	case errors.Is(err, different):
 	case err != nil:
-		return Revision[T]{}, err
+		return nil, err
+	case found:
+	case lost:
+		return nil, fault.Of(id, fmt.Errorf("%w: a revision is lost that may have set %q", ErrInconsistent, path))
 	case newer.number > 1:
-		return Revision[T]{}, fmt.Errorf("%w, the one that set %q", of(newer.id, ErrPruned), path)
-	case value.Type == 0:
-		return Revision[T]{}, fmt.Errorf("%w has had no %q", of(newer.id, ErrNotFound), path)
+		return nil, fault.Of(id, fmt.Errorf("%w, the one that set %q", ErrPruned, path))
+	case last.Type == 0:
+		return nil, fault.Of(id, fmt.Errorf("%w: it has had no %q", fault.ErrNotFound, path))
 	}
-	return d.revision(newer)
+	return newer, nil
 }

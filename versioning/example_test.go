@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -46,7 +47,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	for r, err := range policies.History(ctx, "bilbo", nil) {
+	for r, err := range policies.History(ctx, "bilbo") {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -157,7 +158,7 @@ func ExampleDocuments_Restore() {
 	}
 	fmt.Println(policy.Number, policy.Document.Items)
 	// Output:
-	// versioning: get: no such document or revision: _id "gollum"
+	// versioning: get: _id "gollum": not found
 	// 3 [One Ring]
 }
 
@@ -214,21 +215,27 @@ func ExampleDocuments_SaveMany() {
 	if err := policies.Delete(ctx, "sam", 1, versioning.Change{}); err != nil {
 		log.Fatal(err)
 	}
-	saved, err := policies.SaveMany(ctx, batch, versioning.Change{Reason: "new tariff"}, nil)
+	result, err := policies.SaveMany(ctx, func(yield func(versioning.Revision[Policy], error) bool) {
+		for _, policy := range batch {
+			if !yield(policy, nil) {
+				return
+			}
+		}
+	}, versioning.Change{Reason: "new tariff"}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for i, s := range saved {
-		fmt.Println(batch[i].Document.ID, s.Number, s.Err)
+	fmt.Println(result.Done, "saved")
+	for _, failure := range result.Failures {
+		fmt.Println(failure.Err)
 	}
 	// Output:
-	// merry 2 <nil>
-	// pippin 2 <nil>
-	// sam 0 no such document or revision: _id "sam"
+	// 2 saved
+	// _id "sam": not found
 }
 
 // Old revisions go; what is gone is told from what never was.
-func ExampleDocuments_PruneAll() {
+func ExampleDocuments_Prune() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
 	policies, err := versioning.New[string, Policy](db.Collection("policies"), db.Collection("policies.revisions"), nil)
@@ -246,15 +253,15 @@ func ExampleDocuments_PruneAll() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	result, err := policies.PruneAll(ctx, &versioning.PruneOptions{Keep: 2})
+	result, err := policies.Prune(ctx, versioning.Retention{Keep: 2}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("deleted", result.Deleted)
+	fmt.Println("deleted", result.Done)
 	_, err = policies.At(ctx, "bilbo", 1)
 	fmt.Println(errors.Is(err, versioning.ErrPruned))
 	_, err = policies.At(ctx, "bilbo", 9)
-	fmt.Println(errors.Is(err, versioning.ErrPruned), errors.Is(err, versioning.ErrNotFound))
+	fmt.Println(errors.Is(err, versioning.ErrPruned), errors.Is(err, mongopatterns.ErrNotFound))
 	// Output:
 	// deleted 1
 	// true
@@ -355,17 +362,17 @@ func ExampleDocuments_Repair() {
 	if _, err := coll.DeleteOne(ctx, policies.Filter("bilbo")); err != nil { // not by policies.Delete
 		log.Fatal(err)
 	}
-	for problem, err := range policies.Check(ctx) {
+	for problem, err := range policies.Check(ctx, nil) {
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println(problem)
 	}
-	result, err := policies.Repair(ctx, &versioning.RepairOptions{Change: versioning.Change{Reason: "found missing"}})
-	fmt.Printf("%+v %v\n", result, err)
+	result, err := policies.Repair(ctx, nil)
+	fmt.Println("repaired", result.Done, "of", result.Examined, err)
 	// Output:
-	// document "bilbo", revision 2: no deletion
-	// {Examined:1 Repaired:1 Remaining:0} <nil>
+	// versioning: policies "bilbo": no deletion: revision 2 of "bilbo"
+	// repaired 1 of 1 <nil>
 }
 
 // The collection that there is gets numbers, and what is known of its past.
@@ -381,14 +388,14 @@ func ExampleDocuments_Adopt() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	result, err := policies.Adopt(ctx, &versioning.AdoptOptions{Change: func(stored bson.Raw) versioning.Change {
+	result, err := policies.Adopt(ctx, func(stored bson.Raw) versioning.Change {
 		author, _ := stored.Lookup("updated_by").StringValueOK()
 		return versioning.Change{Author: author}
-	}})
+	}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	policy, err := policies.Get(ctx, "bilbo")
-	fmt.Println(result.Adopted, policy.Number, policy.Change.Author, err)
+	fmt.Println(result.Done, policy.Number, policy.Change.Author, err)
 	// Output: 1 1 lobelia <nil>
 }

@@ -8,78 +8,35 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
-func stateOf(t *testing.T, doc bson.D) *state {
+func core(t *testing.T) *store {
 	t.Helper()
-	raw, err := bson.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := fields(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &state{number: 1, fields: all, raw: raw}
-	s.id, _ = find(all, "_id")
-	return s
-}
-
-// A duplicate _id has ended a transaction of the caller's: that is not ErrExists,
-// which leaves one as it was.
-func TestIsTaken(t *testing.T) {
-	t.Parallel()
 	db := mongotest.Database(t)
 	d, err := New[string, bson.D](db.Collection("current"), db.Collection("revisions"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	duplicate := func(field string) error {
-		raw, err := bson.Marshal(bson.D{{Key: "keyPattern", Value: bson.D{{Key: field, Value: 1}}}})
-		return errors.Join(err, mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 11000, Raw: raw}}})
-	}
-	session, err := db.Client().StartSession()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer session.EndSession(context.Background())
-	if err := session.StartTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	id := stateOf(t, bson.D{{Key: "_id", Value: "a"}}).id
-	joined := mongo.NewSessionContext(t.Context(), session)
-	for _, test := range []struct {
-		ctx   context.Context
-		field string
-		want  bool
-	}{{t.Context(), "_id", true}, {t.Context(), "email", false}, {joined, "_id", false}} {
-		if got := d.isTaken(test.ctx, id, duplicate(test.field)); got != test.want {
-			t.Errorf("duplicate %s: %v", test.field, got)
-		}
-	}
+	return d.core
 }
 
 // A guard that did not match although the number is the same, by the time the reason
 // is looked for, has the transaction run again.
 func TestConflictWithoutReason(t *testing.T) {
 	t.Parallel()
-	db := mongotest.Database(t)
-	d, err := New[string, bson.D](db.Collection("current"), db.Collection("revisions"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc := bson.D{{Key: "_id", Value: "a"}}
-	if _, err := db.Collection("current").InsertOne(t.Context(), doc); err != nil {
+	d := core(t)
+	doc := raw(t, bson.D{{Key: "_id", Value: "a"}})
+	if _, err := d.current.InsertOne(t.Context(), doc); err != nil {
 		t.Fatal(err)
 	}
 	runs := 0
-	err = txn.Run(t.Context(), db.Client(), func(ctx context.Context) error {
+	err := txn.Run(t.Context(), d.client(), func(ctx context.Context) error {
 		if runs++; runs == 1 {
-			return d.conflict(ctx, stateOf(t, doc))
+			return d.conflict(ctx, doc.Lookup("_id"), 1)
 		}
 		return nil
 	})
@@ -91,46 +48,96 @@ func TestConflictWithoutReason(t *testing.T) {
 // What a save would move to the history has to fit there, too.
 func TestTooLargeBefore(t *testing.T) {
 	t.Parallel()
-	d := &Documents[string, bson.D]{opts: Options{RevisionField: "revision", ChangeField: "change"}}
-	before := stateOf(t, bson.D{{Key: "_id", Value: "a"}})
-	small := before.fields
-	if _, err := d.successor(before, Change{}, small); err != nil {
+	d := core(t)
+	before, err := d.parse(raw(t, bson.D{{Key: "_id", Value: "a"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.successor(before, &stamp{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	before.raw = make(bson.Raw, maxBytes+1)
-	if _, err := d.successor(before, Change{}, small); !errors.Is(err, ErrInvalid) {
+	if _, err := d.successor(before, &stamp{}, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Errorf("error %v", err)
 	}
 }
 
-// Keys that cannot be part of a path: the document is set as a whole.
-func TestAssign(t *testing.T) {
+// An update names what differs. Where the order of fields is not what the server makes
+// of one, or a key cannot be part of a path, it is the whole document, at the top a
+// replacement.
+func TestEditOf(t *testing.T) {
 	t.Parallel()
-	for key, want := range map[string]string{
-		"x":   "[p.x]",
-		"a.b": "[p]",
-		"$x":  "[p]",
-		"":    "[p]",
+	one := func(keys ...string) bson.D {
+		doc := bson.D{}
+		for i, key := range keys {
+			doc = append(doc, bson.E{Key: key, Value: i})
+		}
+		return doc
+	}
+	for _, test := range []struct {
+		a, b         bson.D
+		nested, flat string
+	}{
+		{one("a", "b"), one("x", "b"), "$set p", "$set x $unset a"},
+		{bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}, bson.D{{Key: "a", Value: 2}, {Key: "b", Value: 1}}, "$set p.a", "$set a"},
+		{one("a", "b"), one("a"), "$unset p.b", "$unset b"},
+		{one("a"), one("a", "b"), "$set p.b", "$set b"},
+		{one("a"), one("a", "b", "c"), "$set p", "$set b $set c inexact"},
+		{one("a", "b"), one("b", "a"), "$set p", "$set b $set a"},
+		{bson.D{{Key: "a.b", Value: 1}}, bson.D{{Key: "a.b", Value: 2}}, "$set p", "replace"},
+		{bson.D{{Key: "$x", Value: 1}}, bson.D{{Key: "$x", Value: 2}}, "$set p", "replace"},
+		{bson.D{{Key: "", Value: 1}}, bson.D{{Key: "", Value: 2}}, "$set p", "replace"},
 	} {
-		doc := func(n int) bson.RawValue {
-			return documentValue(stateOf(t, bson.D{{Key: key, Value: n}, {Key: "same", Value: 1}}).fields)
+		edit := func(a, b bson.D) string {
+			x, _ := fields(raw(t, a))
+			y, _ := fields(raw(t, b))
+			update, exact := editOf(raw(t, a), changes(x, y))
+			out := ""
+			for _, op := range update {
+				for _, e := range op.Value.(bson.D) {
+					out += fmt.Sprint(" ", op.Key, " ", e.Key)
+				}
+			}
+			if !exact && out != "" {
+				out += " inexact"
+			}
+			if out == "" {
+				return "replace"
+			}
+			return out[1:]
 		}
-		var set, unset bson.D
-		assign(&set, &unset, "p", doc(1), doc(2))
-		var paths []string
-		for _, e := range set {
-			paths = append(paths, e.Key)
-		}
-		if diff := cmp.Diff(want, fmt.Sprint(paths)); diff != "" || unset != nil {
-			t.Errorf("%q: %s, %v", key, diff, unset)
+		got := []string{edit(bson.D{{Key: "p", Value: test.a}}, bson.D{{Key: "p", Value: test.b}}), edit(test.a, test.b)}
+		if diff := cmp.Diff([]string{test.nested, test.flat}, got); diff != "" {
+			t.Errorf("%v to %v (-want +got):\n%s", test.a, test.b, diff)
 		}
 	}
 }
 
-// One of 8 writers with 10 changes each can meet the 70 of the others.
-func TestDefaultRetries(t *testing.T) {
-	o, err := (*Options)(nil).withDefaults()
-	if err != nil || o.MaxRetries != 100 {
-		t.Errorf("%+v, %v", o, err)
+// What a save takes apart is what differs: of 2,000 fields with one change it allocates
+// a few dozen times, not a few for each field.
+func TestSaveComparesBytesFirst(t *testing.T) {
+	d := core(t)
+	doc := bson.D{{Key: "_id", Value: "a"}}
+	for i := range 2000 {
+		doc = append(doc, bson.E{Key: fmt.Sprint("field ", i), Value: bson.D{{Key: "n", Value: i}}})
+	}
+	base, err := d.parse(raw(t, doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc[1000].Value = bson.D{{Key: "n", Value: -1}}
+	next := raw(t, doc)
+	var w wish
+	allocs := testing.AllocsPerRun(10, func() {
+		w = wish{next: next, read: 1}
+		if err := d.wish(&w, base); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.successor(base, &stamp{}, w.changes); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if len(w.changes) != 1 || w.changes[0].key != "field 999" || allocs > 300 {
+		t.Errorf("%v, %v allocations", w.changes, allocs)
 	}
 }

@@ -44,7 +44,7 @@ func TestMergeElements(t *testing.T) {
 		{"ABC", "AAB", "A0 A B1"},
 	} {
 		var got []string
-		for _, e := range mergeElements(array(test.known, true), array(test.known, false), array(test.next, false)) {
+		for _, e := range elements(array(test.known, true), array(test.known, false), array(test.next, false)) {
 			text := e.value.Document().Lookup("name").StringValue()
 			if price, ok := e.value.Document().Lookup("price").Int32OK(); ok {
 				text += strconv.Itoa(int(price))
@@ -55,6 +55,11 @@ func TestMergeElements(t *testing.T) {
 			t.Errorf("%s to %s (-want +got):\n%s", test.known, test.next, diff)
 		}
 	}
+}
+
+func elements(stored, known, next []field) []field {
+	m := seen(false)
+	return m.array("", stored, known, next, m.elements(stored, known))
 }
 
 // Of many fields or elements that all differ: what takes them two by two does not fit
@@ -79,27 +84,21 @@ func TestLargeDocuments(t *testing.T) {
 		"fields in reverse": {documentValue(values(0, false)), documentValue(values(n, true))},
 	} {
 		a, b := []field{{"x", test.a}}, []field{{"x", test.b}}
-		if got := merge(a, a, b, true); !sameFields(got, b) {
+		if got := seen(false).document(a, a, b); !sameFields(got, b) {
 			t.Errorf("%s: merged wrongly", name)
 		}
-		if got := merge(a, a, b, false); !sameFields(got, b) {
+		if got := beside().document(a, a, b); !sameFields(got, b) {
 			t.Errorf("%s: merged wrongly as of two states", name)
 		}
 		if len(differences(nil, "", a, b)) == 0 {
 			t.Errorf("%s: no difference", name)
 		}
 		for _, top := range [][2][]field{{a, b}, {b, a}} {
-			got, err := applyDelta(top[0], document(deltaOf(top[0], top[1])))
-			if err != nil || !bytes.Equal(document(got), document(top[1])) {
-				t.Errorf("%s: delta: %v", name, err)
-			}
+			roundTrip(t, document(top[0]), document(top[1]))
 		}
 	}
 	// Removed fields are taken out by the delta, too.
-	x, y := values(0, false), values(0, false)[:1]
-	if got, err := applyDelta(x, document(deltaOf(x, y))); err != nil || len(got) != 1 {
-		t.Error(len(got), err)
-	}
+	roundTrip(t, document(values(0, false)), document(values(0, false)[:1]))
 }
 
 // Three states of one document: what one writer changed is carried over to what
@@ -127,7 +126,7 @@ func TestMergeOfTwoWriters(t *testing.T) {
 			}
 			return out
 		}
-		if got := document(merge(all(test.stored), all(test.known), all(test.next), false)); !bytes.Equal(got, raw(t, test.want)) {
+		if got := document(beside().document(all(test.stored), all(test.known), all(test.next))); !bytes.Equal(got, raw(t, test.want)) {
 			t.Errorf("%s: got %v, want %v", name, got, raw(t, test.want))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -137,7 +138,7 @@ func TestModel(t *testing.T) {
 					}
 				case op == 11 && step > 40 && r.IntN(3) == 0:
 					keep := 1 + r.IntN(12)
-					if _, err = d.Prune(ctx, id, &versioning.PruneOptions{Keep: keep}); err == nil {
+					if _, err = d.Prune(ctx, versioning.Retention{Keep: keep}, of(id)); err == nil {
 						older := len(m.all)
 						if m.current() {
 							older--
@@ -172,7 +173,7 @@ func compare(t *testing.T, d *versioning.Documents[string, bson.D], id string, m
 		var want error
 		switch {
 		case n > len(m.all) || n < 1:
-			want = versioning.ErrNotFound
+			want = mongopatterns.ErrNotFound
 		case n < m.kept:
 			want = versioning.ErrPruned
 		case m.all[n-1].deleted:
@@ -219,7 +220,7 @@ func compare(t *testing.T, d *versioning.Documents[string, bson.D], id string, m
 		check("as of its time", n, r, err)
 	}
 	n := len(m.all)
-	for r, err := range d.History(ctx, id, nil) {
+	for r, err := range d.History(ctx, id) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,19 +235,6 @@ func compare(t *testing.T, d *versioning.Documents[string, bson.D], id string, m
 	}
 	if n != m.kept-1 {
 		t.Errorf("history ended at %d, want %d", n+1, m.kept)
-	}
-	n = m.kept
-	for r, err := range d.History(ctx, id, &versioning.HistoryOptions{OldestFirst: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !m.all[n-1].deleted {
-			check("history, oldest first", n, r, nil)
-		}
-		n++
-	}
-	if n != len(m.all)+1 {
-		t.Errorf("history, oldest first, ended at %d", n-1)
 	}
 	// The last change of a field, by looking at each.
 	for _, path := range []string{"items", "owner.n", "extra", "nothing", "items.0.name"} {
@@ -266,7 +254,7 @@ func compare(t *testing.T, d *versioning.Documents[string, bson.D], id string, m
 				t.Errorf("last change of %s: %v", path, err)
 			}
 		case want == 1 && value(1) == "":
-			if !errors.Is(err, versioning.ErrNotFound) {
+			if !errors.Is(err, mongopatterns.ErrNotFound) {
 				t.Errorf("last change of %s: %v", path, err)
 			}
 		case err != nil || int(r.Number) != want:

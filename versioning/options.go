@@ -1,19 +1,21 @@
 package versioning
 
 import (
-	"errors"
 	"fmt"
-
-	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 const (
-	defaultMaxRetries = 100
-	defaultBatchSize  = 100
+	defaultRetries = 100
+	batchSize      = 100
 
-	// maxBytes leaves room for what a revision document has besides the document.
+	// maxBytes leaves room for what a revision has besides the document.
 	maxBytes = 16<<20 - 16<<10
 )
 
@@ -32,7 +34,7 @@ type Options struct {
 	// number: an int64, or an int32 where it was found as one. A document without
 	// it is revision 1. Default "revision".
 	RevisionField string
-	// ChangeField is the field, of both, of the change: {at, author, reason}.
+	// ChangeField is the field, of both, of the change: {at, author, reason, …}.
 	// Default "change".
 	ChangeField string
 
@@ -49,75 +51,61 @@ type Options struct {
 	// "deleted".
 	DeletedField string
 
-	// Ignored names top-level fields that are no part of the history. Default
-	// none.
+	// Ignored names top-level fields that are no part of the history. A save that
+	// changes nothing else makes no revision. Default none.
 	Ignored []string
 
 	// SnapshotEvery n keeps revisions n, 2n, 3n, … whole and those between as
 	// deltas. Default 1: all whole.
+	//
+	// A delta makes a revision out of the following one, up to the current document.
+	// Code that changes or removes current documents without this package therefore
+	// makes the revisions before, down to the last whole one, unreadable: At says
+	// ErrInconsistent, History shows them as Lost, Check lists them, and all others
+	// stay. So leave it at 1 until such code has stopped, but for Ignored fields.
 	SnapshotEvery int
 
-	// MaxRetries is how often Update and Restore begin again after a conflict.
+	// NoHistory keeps numbers and changes and no revisions: saves are optimistic
+	// and need one round trip and no transaction. The revisions collection is nil
+	// then. What is not current is ErrPruned, and a deleted document begins again
+	// at 1. Default false.
+	NoHistory bool
+
+	// MaxRetries is how often Update, Restore and Undo begin again after a conflict.
 	// Default 100.
 	MaxRetries int
 
-	// Registry encodes and decodes documents and IDs. Give the client's own
-	// registry if it has one: a collection does not show it. Default nil: the
-	// driver's.
+	// Registry and BSON encode and decode documents and IDs. Give the client's own
+	// if it has them: a collection does not show them. Default nil: the driver's.
 	Registry *bson.Registry
+	BSON     *options.BSONOptions
 }
 
-func (o *Options) withDefaults() (Options, error) {
-	var out Options
-	if o != nil {
-		out = *o
+// complete sets the defaults and checks the options.
+func (o *Options) complete() error {
+	o.Ignored = slices.Clone(o.Ignored)
+	id := "_id"
+	both := []config.Setting{
+		config.Name("_id", &id, id),
+		config.Name("Options.RevisionField", &o.RevisionField, "revision"),
+		config.Name("Options.ChangeField", &o.ChangeField, "change"),
 	}
-	names := []string{"_id", "_id"}
-	for _, f := range []struct {
-		option, value string
-		field         *string
-	}{
-		{"Options.RevisionField", "revision", &out.RevisionField},
-		{"Options.ChangeField", "change", &out.ChangeField},
-		{"Options.DocumentIDField", "document_id", &out.DocumentIDField},
-		{"Options.DocumentField", "document", &out.DocumentField},
-		{"Options.DeltaField", "delta", &out.DeltaField},
-		{"Options.DeletedField", "deleted", &out.DeletedField},
-	} {
-		if *f.field == "" {
-			*f.field = f.value
-		}
-		if err := fieldpath.CheckName(f.option, *f.field); err != nil {
-			return out, err
-		}
-		names = append(names, f.option, *f.field)
+	current := slices.Clone(both)
+	for i := range o.Ignored {
+		current = append(current, config.Name(fmt.Sprintf("Options.Ignored[%d]", i), &o.Ignored[i], ""))
 	}
-	if err := fieldpath.CheckDisjoint(names...); err != nil {
-		return out, err
+	if slices.Contains(o.Ignored, "") {
+		return fault.Invalid("Options.Ignored: an empty name")
 	}
-	current := []string{"_id", "_id", "Options.RevisionField", out.RevisionField, "Options.ChangeField", out.ChangeField}
-	out.Ignored = append([]string(nil), out.Ignored...)
-	for i, name := range out.Ignored {
-		option := fmt.Sprintf("Options.Ignored[%d]", i)
-		if err := fieldpath.CheckName(option, name); err != nil {
-			return out, err
-		}
-		current = append(current, option, name)
+	if err := config.Apply(current...); err != nil {
+		return err
 	}
-	if err := fieldpath.CheckDisjoint(current...); err != nil {
-		return out, err
-	}
-	switch {
-	case out.SnapshotEvery < 0:
-		return out, errors.New("Options.SnapshotEvery: negative")
-	case out.MaxRetries < 0:
-		return out, errors.New("Options.MaxRetries: negative")
-	}
-	if out.SnapshotEvery == 0 {
-		out.SnapshotEvery = 1
-	}
-	if out.MaxRetries == 0 {
-		out.MaxRetries = defaultMaxRetries
-	}
-	return out, nil
+	return config.Apply(append(both,
+		config.Name("Options.DocumentIDField", &o.DocumentIDField, "document_id"),
+		config.Name("Options.DocumentField", &o.DocumentField, "document"),
+		config.Name("Options.DeltaField", &o.DeltaField, "delta"),
+		config.Name("Options.DeletedField", &o.DeletedField, "deleted"),
+		config.Number("Options.SnapshotEvery", &o.SnapshotEvery, 1, 1, 1<<20),
+		config.Number("Options.MaxRetries", &o.MaxRetries, defaultRetries, 0, 1<<30),
+	)...)
 }

@@ -2,7 +2,6 @@ package versioning
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -10,148 +9,131 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
-	"github.com/mongopatterns/mongopatterns/internal/scan"
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// PruneOptions says which revisions go: those that neither Keep nor Before protects.
-// With both set a revision has to be old and not among the newest to be deleted; to
-// delete what is one of the two, call Prune once with each. One of them is needed.
-type PruneOptions struct {
+// Retention says which revisions Prune leaves: those that Keep or Before protects. To
+// delete what one of them does not protect, prune once with each.
+type Retention struct {
 	// Keep protects the newest revisions of a document in the history, the current
 	// one not counted, a deletion counted. Default 0: protects none. The newest one
-	// always stays.
+	// always stays, so that numbers go on and what is gone can be told from what never
+	// was.
 	Keep int
 	// Before protects what AsOf needs for this time and later ones: the revision
 	// that was current then, and those after it. Default the zero time: protects
 	// none.
 	Before time.Time
-	// BatchSize is how many documents' revisions are deleted in one round trip.
-	// Default 100.
-	BatchSize int
-	// Progress is called after each batch with the revisions deleted so far.
-	// Default nil.
-	Progress func(done int64)
 }
 
-// PruneResult says what was done.
-type PruneResult struct {
-	Examined int64 `json:"examined"` // revisions
-	Deleted  int64 `json:"deleted"`
-}
-
-// Prune deletes old revisions of one document. At and AsOf then return
-// ErrPruned for them.
+// Prune deletes old revisions. At and AsOf then return ErrPruned for them. It can run
+// beside other writers, be stopped, and be run again. What is no revision, see
+// InvalidRevision, it leaves alone. Result.Examined counts documents, Done the
+// revisions deleted. work.Filter is that of Check.
 //
-// Cost: 1 round trip for the document's revisions (keys of the index on time only)
-// and 1 to delete.
-func (d *Documents[ID, T]) Prune(ctx context.Context, id ID, opts *PruneOptions) (PruneResult, error) {
-	result, err := d.prune(ctx, d.HistoryFilter(id), opts)
-	return result, fail("prune", err)
-}
-
-// PruneAll deletes old revisions of all documents. It can run beside other writers,
-// be stopped, and be run again. What is no revision, see InvalidRevision, it passes
-// over.
-//
-// Cost: reads the index on time, 1 round trip a batch of the cursor; 1 for each
-// batch of BatchSize documents that have something to delete, by the unique index.
-func (d *Documents[ID, T]) PruneAll(ctx context.Context, opts *PruneOptions) (PruneResult, error) {
-	result, err := d.prune(ctx, bson.D{}, opts)
-	return result, fail("prune all", err)
-}
-
-func (d *Documents[ID, T]) prune(ctx context.Context, filter bson.D, opts *PruneOptions) (PruneResult, error) {
-	var result PruneResult
-	var o PruneOptions
-	if opts != nil {
-		o = *opts
-	}
-	if err := scan.Defaults(ErrInvalid, "PruneOptions", &o.BatchSize, defaultBatchSize, &o.Progress); err != nil {
-		return result, err
-	}
-	if err := checkTime("PruneOptions.Before", o.Before); err != nil {
-		return result, err
+// Cost: for each 100 documents 2 round trips, reading the index on time alone, and 1
+// to delete, by the unique index; 1 or more to list those that only the history has.
+func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+	defer fault.In(&err, "versioning: prune")
+	if err := checkTime("Retention.Before", keep.Before); err != nil {
+		return mongopatterns.Result{}, err
 	}
 	switch {
-	case o.Keep < 0:
-		return result, fmt.Errorf("%w: PruneOptions.Keep: negative", ErrInvalid)
-	case o.Keep == 0 && o.Before.IsZero():
-		return result, fmt.Errorf("%w: PruneOptions.Keep: it or Before is needed", ErrInvalid)
+	case keep.Keep < 0:
+		return mongopatterns.Result{}, fault.Invalid("Retention.Keep: negative")
+	case keep.Keep == 0 && keep.Before.IsZero():
+		return mongopatterns.Result{}, fault.Invalid("Retention.Keep: it or Before is needed")
+	case d.core.revisions == nil:
+		return mongopatterns.Result{}, nil
 	}
-	cursor, err := d.revisionsPrimary.Find(ctx, filter, options.Find().SetSort(d.byTime()).SetProjection(bson.D{
-		{Key: "_id", Value: 0}, {Key: d.opts.DocumentIDField, Value: 1}, {Key: d.opts.RevisionField, Value: 1}, {Key: d.at(), Value: 1},
-	}))
-	if err != nil {
-		return result, err
+	return d.core.each(ctx, work, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		return d.core.prune(ctx, keep, batch, w.DryRun, result)
+	})
+}
+
+func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry bool, result *mongopatterns.Result) error {
+	ids := bson.A{}
+	for _, doc := range batch {
+		ids = append(ids, doc.Lookup("_id"))
 	}
-	defer cursor.Close(context.WithoutCancel(ctx))
-	var models []mongo.WriteModel
-	flush := func() error {
-		if len(models) == 0 {
-			return nil
+	var old []bson.D
+	var rows []*row // of one document, in the order of time
+	end := func() {
+		if len(rows) > 0 {
+			if cut := keep.cut(rows); cut > 1 {
+				old = append(old, d.before(rows[0].document, cut))
+			}
+			rows = nil
 		}
-		done, err := d.revisions.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-		if done != nil {
-			result.Deleted += done.DeletedCount
-		}
+	}
+	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return d.revisionsPrimary.Find(ctx, d.rowsOf(expr.Op("$in", ids)), options.Find().SetSort(d.byTime()).SetProjection(bson.D{
+			expr.Element("_id", 0), expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.opts.RevisionField, 1), expr.Element(d.at(), 1),
+		}))
+	}) {
 		if err != nil {
 			return err
 		}
-		models = models[:0]
-		o.Progress(result.Deleted)
+		r, invalid := d.parseRow(raw)
+		if invalid != nil || r.document.Type == bson.TypeNull {
+			continue
+		}
+		if len(rows) > 0 && value.Key(rows[0].document) != value.Key(r.document) {
+			end()
+		}
+		rows = append(rows, r)
+	}
+	end()
+	var models []mongo.WriteModel
+	for _, filter := range old {
+		if dry {
+			n, err := d.revisionsPrimary.CountDocuments(ctx, filter)
+			if err != nil {
+				return err
+			}
+			result.Done += n
+		}
+		models = append(models, mongo.NewDeleteManyModel().SetFilter(filter))
+	}
+	if dry || len(models) == 0 {
 		return nil
 	}
-	// Of one document: its newest revisions, as far as Keep needs them, and the last
-	// one of those up to Before.
-	var document bson.RawValue
-	var key string
-	var newest []int64
-	var needed, oldest int64
-	end := func() error {
-		if len(newest) == 0 {
-			return nil
-		}
-		cut := slices.Min(newest) // not the first one where times run backwards
-		if !o.Before.IsZero() {
-			cut = min(cut, needed)
-		}
-		if cut > oldest {
-			models = append(models, mongo.NewDeleteManyModel().SetFilter(
-				d.rowFilter(d.equal(document), bson.E{Key: d.opts.RevisionField, Value: bson.D{{Key: "$lt", Value: cut}}})))
-		}
-		newest, needed, oldest = nil, 0, 0
-		if len(models) < o.BatchSize {
-			return nil
-		}
-		return flush()
+	done, err := d.revisions.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	if done != nil {
+		result.Done += done.DeletedCount
 	}
-	for cursor.Next(ctx) {
-		r, err := d.parseRow(append(bson.Raw(nil), cursor.Current...))
-		if err != nil {
-			continue // no revision: Check reports it, and nothing here deletes it
+	return err
+}
+
+// cut is the number of the oldest revision that stays. Where times run backwards it
+// is not the first one in the order of time.
+func (k Retention) cut(rows []*row) int64 {
+	numbers := make([]int64, len(rows))
+	last := 0 // up to Before
+	for i, r := range rows {
+		if numbers[i] = r.number; r.change.at.UnixMilli() <= k.Before.UnixMilli() {
+			last = i
 		}
-		result.Examined++
-		if k := rawvalue.Key(r.document); k != key || len(newest) == 0 {
-			if err := end(); err != nil {
-				return result, err
-			}
-			document, key = r.document, k
-			needed, oldest = r.number, r.number
-		}
-		if newest = append(newest, r.number); len(newest) > max(o.Keep, 1) {
-			newest = newest[1:]
-		}
-		if r.change.At.UnixMilli() <= o.Before.UnixMilli() {
-			needed = r.number
-		}
-		needed = min(needed, r.number)
 	}
-	if err := cursor.Err(); err != nil {
-		return result, err
+	needed := slices.Min(numbers[last:])
+	slices.Sort(numbers)
+	cut := numbers[max(0, len(numbers)-max(k.Keep, 1))]
+	if !k.Before.IsZero() {
+		cut = min(cut, needed)
 	}
-	if err := end(); err != nil {
-		return result, err
-	}
-	return result, flush()
+	return cut
+}
+
+// before selects the revisions of a document before a number, and nothing that is
+// none.
+func (d *store) before(id bson.RawValue, number int64) bson.D {
+	return append(d.numbered(id, 1, expr.Element("$lt", number)), expr.Element("$or", bson.A{
+		bson.D{expr.Element(d.opts.DocumentField, expr.Op("$type", "object"))},
+		bson.D{expr.Element(d.opts.DeltaField, expr.Op("$type", "object"))},
+		bson.D{expr.Element(d.opts.DeletedField, true)},
+	}))
 }

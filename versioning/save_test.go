@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -56,7 +58,7 @@ func count(t testing.TB, coll *mongo.Collection) int64 {
 
 func clean[ID, T any](t testing.TB, d *versioning.Documents[ID, T]) {
 	t.Helper()
-	for _, p := range collect(t, d.Check(t.Context())) {
+	for _, p := range collect(t, d.Check(t.Context(), nil)) {
 		t.Errorf("check: %v", p)
 	}
 }
@@ -103,13 +105,13 @@ func TestSaveConflicts(t *testing.T) {
 		t.Errorf("saved again: %+v", fourth)
 	}
 	_, err = d.Get(ctx, "b")
-	wantErr(t, "get", err, versioning.ErrNotFound)
+	wantErr(t, "get", err, mongopatterns.ErrNotFound)
 	wantErr(t, "get", err, mongo.ErrNoDocuments)
 	_, err = d.Save(ctx, revision{Number: 1, Document: counter{ID: "b"}}, nobody)
-	wantErr(t, "save", err, versioning.ErrNotFound)
+	wantErr(t, "save", err, mongopatterns.ErrNotFound)
 	_, err = d.Update(ctx, "b", func(*counter) error { return nil }, nobody)
-	wantErr(t, "update", err, versioning.ErrNotFound)
-	wantErr(t, "delete", d.Delete(ctx, "b", 1, nobody), versioning.ErrNotFound)
+	wantErr(t, "update", err, mongopatterns.ErrNotFound)
+	wantErr(t, "delete", d.Delete(ctx, "b", 1, nobody), mongopatterns.ErrNotFound)
 	clean(t, d)
 }
 
@@ -122,23 +124,23 @@ func TestInvalid(t *testing.T) {
 	other := r
 	other.Document = bson.D{{Key: "_id", Value: "b"}}
 	_, err := d.Save(ctx, other, nobody)
-	wantErr(t, "another _id", err, versioning.ErrInvalid)
+	wantErr(t, "another _id", err, mongopatterns.ErrInvalid)
 	_, err = d.Save(ctx, versioning.Revision[bson.D]{Number: 1, Document: bson.D{{Key: "x", Value: 1}}}, nobody)
-	wantErr(t, "no _id", err, versioning.ErrInvalid)
+	wantErr(t, "no _id", err, mongopatterns.ErrInvalid)
 	_, err = d.Save(ctx, versioning.Revision[bson.D]{Document: bson.D{{Key: "_id", Value: "a"}}}, nobody)
-	wantErr(t, "no number", err, versioning.ErrInvalid)
-	wantErr(t, "delete without number", d.Delete(ctx, "a", 0, nobody), versioning.ErrInvalid)
+	wantErr(t, "no number", err, mongopatterns.ErrInvalid)
+	wantErr(t, "delete without number", d.Delete(ctx, "a", 0, nobody), mongopatterns.ErrInvalid)
 	other.Document = bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: 1}, {Key: "x", Value: 2}}
 	_, err = d.Save(ctx, other, nobody)
-	wantErr(t, "field twice", err, versioning.ErrInvalid)
+	wantErr(t, "field twice", err, mongopatterns.ErrInvalid)
 	other.Document = bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: make(chan int)}}
 	_, err = d.Save(ctx, other, nobody)
-	wantErr(t, "a channel", err, versioning.ErrInvalid)
+	wantErr(t, "a channel", err, mongopatterns.ErrInvalid)
 	other.Document = bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: strings.Repeat("x", 16<<20-10<<10)}}
 	_, err = d.Save(ctx, other, nobody)
-	wantErr(t, "too large", err, versioning.ErrInvalid)
+	wantErr(t, "too large", err, mongopatterns.ErrInvalid)
 	_, err = d.Create(ctx, bson.D{{Key: "_id", Value: "b"}, {Key: "x", Value: strings.Repeat("x", 16<<20-10<<10)}}, nobody)
-	wantErr(t, "create too large", err, versioning.ErrInvalid)
+	wantErr(t, "create too large", err, mongopatterns.ErrInvalid)
 	// One that fits can be stored as a revision.
 	large := bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: strings.Repeat("x", 16<<20-17<<10)}}
 	other.Document = large
@@ -165,10 +167,10 @@ func TestInvalid(t *testing.T) {
 		}
 		id := doc[0].Value.(string)
 		_, err := d.Get(ctx, id)
-		wantErr(t, what, err, versioning.ErrInvalid)
+		wantErr(t, what, err, mongopatterns.ErrInvalid)
 		_, err = d.Save(ctx, versioning.Revision[bson.D]{Number: 1, Document: bson.D{{Key: "_id", Value: id}}}, nobody)
-		wantErr(t, what, err, versioning.ErrInvalid)
-		if problems := collect(t, d.Check(ctx)); len(problems) != 1 || problems[0].Kind != versioning.InvalidRevision || problems[0].ID.StringValue() != id {
+		wantErr(t, what, err, mongopatterns.ErrInvalid)
+		if problems := collect(t, d.Check(ctx, nil)); len(problems) != 1 || problems[0].Kind != versioning.InvalidRevision || problems[0].ID.StringValue() != id {
 			t.Errorf("%s: check: %v", what, problems)
 		}
 		if _, err := db.Collection("current").DeleteOne(ctx, d.Filter(id)); err != nil {
@@ -193,53 +195,48 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 			}
 		}
 	}
-	must[versioning.PruneResult](t)(d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 3}))
-	second := func(_ any, err error) error { return err }
-	saved := must[[]versioning.Saved](t)(d.SaveMany(ctx, []revision{{Number: 1, Document: counter{ID: "x"}}}, nobody, nil))
+	must[mongopatterns.Result](t)(d.Prune(ctx, versioning.Retention{Keep: 3}, of("a")))
 	get(t)(d.Create(ctx, counter{ID: "b"}, nobody))
 	var history error
-	for err := range errorsOf(d.History(ctx, "x", nil)) {
+	for err := range errorsOf(d.History(ctx, "x")) {
 		history = err
 	}
 	for what, test := range map[string]struct {
 		err, is error
 		want    string
 	}{
-		"get":         {second(d.Get(ctx, "x")), versioning.ErrNotFound, `_id "x"`},
-		"get empty":   {second(d.Get(ctx, "")), versioning.ErrNotFound, `_id ""`},
-		"get number":  {second(helper[int, counter](t, db, nil).Get(ctx, 9999)), versioning.ErrNotFound, "_id 9999"},
-		"get channel": {second(helper[chan int, counter](t, db, nil).Get(ctx, nil)), versioning.ErrInvalid, "invalid: ID <nil>: "},
-		"save":        {second(d.Save(ctx, revision{Number: 1, Document: counter{ID: "x"}}, nobody)), versioning.ErrNotFound, `_id "x"`},
-		"save many":   {saved[0].Err, versioning.ErrNotFound, `_id "x"`},
-		"update":      {second(d.Update(ctx, "x", noop, nobody)), versioning.ErrNotFound, `_id "x"`},
-		"delete":      {d.Delete(ctx, "x", 1, nobody), versioning.ErrNotFound, `_id "x"`},
-		"at":          {second(d.At(ctx, "a", 9)), versioning.ErrNotFound, `_id "a", revision 9`},
-		"at zero":     {second(d.At(ctx, "a", 0)), versioning.ErrNotFound, `_id "a", revision 0`},
-		"pruned":      {second(d.At(ctx, "a", 1)), versioning.ErrPruned, `_id "a", revision 1`},
-		"deleted":     {second(d.At(ctx, "a", 4)), versioning.ErrDeleted, `_id "a", revision 4`},
-		"diff":        {second(d.Diff(ctx, "a", 5, 4)), versioning.ErrDeleted, `_id "a", revision 4`},
-		"restore":     {second(d.Restore(ctx, "a", 1, nobody)), versioning.ErrPruned, `_id "a", revision 1`},
+		"get":         {second(d.Get(ctx, "x")), mongopatterns.ErrNotFound, `_id "x"`},
+		"get empty":   {second(d.Get(ctx, "")), mongopatterns.ErrNotFound, `_id ""`},
+		"get number":  {second(helper[int, counter](t, db, nil).Get(ctx, 9999)), mongopatterns.ErrNotFound, "_id 9999"},
+		"get channel": {second(helper[chan int, counter](t, db, nil).Get(ctx, nil)), mongopatterns.ErrInvalid, "ID <nil>: "},
+		"save":        {second(d.Save(ctx, revision{Number: 1, Document: counter{ID: "x"}}, nobody)), mongopatterns.ErrNotFound, `_id "x"`},
+		"save many":   {saveOne(ctx, d, revision{Number: 1, Document: counter{ID: "x"}}), mongopatterns.ErrNotFound, `_id "x"`},
+		"update":      {second(d.Update(ctx, "x", noop, nobody)), mongopatterns.ErrNotFound, `_id "x"`},
+		"delete":      {d.Delete(ctx, "x", 1, nobody), mongopatterns.ErrNotFound, `_id "x"`},
+		"at":          {second(d.At(ctx, "a", 9)), mongopatterns.ErrNotFound, `_id "a": revision 9`},
+		"at zero":     {second(d.At(ctx, "a", 0)), mongopatterns.ErrNotFound, `_id "a": revision 0`},
+		"pruned":      {second(d.At(ctx, "a", 1)), versioning.ErrPruned, `_id "a": revision 1`},
+		"deleted":     {second(d.At(ctx, "a", 4)), versioning.ErrDeleted, `_id "a": revision 4`},
+		"diff":        {second(d.Diff(ctx, "a", 5, 4)), versioning.ErrDeleted, `_id "a": revision 4`},
+		"restore":     {second(d.Restore(ctx, "a", 1, nobody)), versioning.ErrPruned, `_id "a": revision 1`},
 		"as of":       {second(d.AsOf(ctx, "a", month(-1))), versioning.ErrPruned, `_id "a"`},
-		"as of none":  {second(d.AsOf(ctx, "x", month(-1))), versioning.ErrNotFound, `_id "x"`},
-		"history":     {history, versioning.ErrNotFound, `_id "x"`},
-		"last change": {second(d.LastChange(ctx, "x", "n")), versioning.ErrNotFound, `_id "x"`},
-		"no field":    {second(d.LastChange(ctx, "a", "x.y")), versioning.ErrPruned, `_id "a", the one that set "x.y"`},
-		"no path":     {second(d.LastChange(ctx, "a", "")), versioning.ErrInvalid, "invalid: path: empty"},
+		"as of none":  {second(d.AsOf(ctx, "x", month(-1))), mongopatterns.ErrNotFound, `_id "x"`},
+		"history":     {history, mongopatterns.ErrNotFound, `_id "x"`},
+		"last change": {second(d.LastChange(ctx, "x", "n")), mongopatterns.ErrNotFound, `_id "x"`},
+		"no field":    {second(d.LastChange(ctx, "a", "x.y")), versioning.ErrPruned, `, the one that set "x.y"`},
+		"no path":     {second(d.LastChange(ctx, "a", "")), mongopatterns.ErrInvalid, "invalid: path: empty"},
 		"ignored": {second(helper[string, counter](t, db, &versioning.Options{Ignored: []string{"note"}}).LastChange(ctx, "a", "note.x")),
-			versioning.ErrInvalid, `path: "note" is one of Options.Ignored`},
-		"never had": {second(d.LastChange(ctx, "b", "note")), versioning.ErrNotFound, `_id "b" has had no "note"`},
+			mongopatterns.ErrInvalid, `path: "note" is one of Options.Ignored`},
+		"never had": {second(d.LastChange(ctx, "b", "note")), mongopatterns.ErrNotFound, `_id "b": not found: it has had no "note"`},
 		"exists":    {second(d.Create(ctx, counter{ID: "a"}, nobody)), versioning.ErrExists, `_id "a"`},
-		"in a transaction": {inTransaction(t, db, func(ctx context.Context) error {
-			return second(d.Create(ctx, counter{ID: "a"}, nobody))
-		}, false), versioning.ErrExists, `_id "a"`},
-		"no fn":      {second(d.Update(ctx, "a", nil, nobody)), versioning.ErrInvalid, "invalid: fn: nil"},
-		"no number":  {second(d.Save(ctx, revision{Document: counter{ID: "a"}}, nobody)), versioning.ErrInvalid, "invalid: Revision.Number: 0"},
-		"not read":   {d.Delete(ctx, "a", -1, nobody), versioning.ErrInvalid, "invalid: read: -1"},
-		"batch size": {second(d.SaveMany(ctx, nil, nobody, &versioning.BatchOptions{BatchSize: -1})), versioning.ErrInvalid, "invalid: BatchOptions.BatchSize: "},
-		"repair":     {second(d.Repair(ctx, &versioning.RepairOptions{BatchSize: -1})), versioning.ErrInvalid, "invalid: RepairOptions.BatchSize: "},
-		"adopt":      {second(d.Adopt(ctx, &versioning.AdoptOptions{BatchSize: -1})), versioning.ErrInvalid, "invalid: AdoptOptions.BatchSize: "},
-		"null":       {second(helper[string, bson.D](t, db, nil).Create(ctx, bson.D{{Key: "_id", Value: nil}}, nobody)), versioning.ErrInvalid, `_id null is no string: it would be ""`},
-		"nothing":    {second(d.Decode(nil)), versioning.ErrInvalid, "no _id"},
+		"no fn":     {second(d.Update(ctx, "a", nil, nobody)), mongopatterns.ErrInvalid, "invalid: fn: nil"},
+		"no number": {second(d.Save(ctx, revision{Document: counter{ID: "a"}}, nobody)), mongopatterns.ErrInvalid, "invalid: Revision.Number: 0"},
+		"not read":  {d.Delete(ctx, "a", -1, nobody), mongopatterns.ErrInvalid, "invalid: read: -1"},
+		"repair":    {second(d.Repair(ctx, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "invalid: Work.BatchSize"},
+		"adopt":     {second(d.Adopt(ctx, nil, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "invalid: Work.BatchSize"},
+		"undo":      {second(d.Undo(ctx, "a", 1, nobody)), mongopatterns.ErrInvalid, "revision: 1, want 2 or more"},
+		"null":      {second(helper[string, bson.D](t, db, nil).Create(ctx, bson.D{{Key: "_id", Value: nil}}, nobody)), mongopatterns.ErrInvalid, "_id null: invalid: no string: null is no _id"},
+		"nothing":   {second(d.Decode(marshal(t, bson.D{}))), mongopatterns.ErrInvalid, "no _id"},
 	} {
 		if !errors.Is(test.err, test.is) || strings.Count(test.err.Error(), test.want) != 1 {
 			t.Errorf("%s: error %v, want %v and %q once", what, test.err, test.is, test.want)
@@ -275,7 +272,7 @@ func TestIDsOfAnotherType(t *testing.T) {
 		"more in it":     create(keys, of(bson.D{{Key: "n", Value: 1}, {Key: "m", Value: 1}})),
 		"not a document": create(keys, of(1)),
 	} {
-		wantErr(t, what, err, versioning.ErrInvalid)
+		wantErr(t, what, err, mongopatterns.ErrInvalid)
 	}
 	if n := count(t, db.Collection("current")); n != 0 {
 		t.Errorf("%d stored", n)
@@ -295,12 +292,12 @@ func TestIDsOfAnotherType(t *testing.T) {
 	// Nor is nil, and the error says so.
 	maps := helper[string, bson.M](t, db, nil)
 	_, err := maps.Update(ctx, "", func(m *bson.M) error { *m = nil; return nil }, nobody)
-	wantErr(t, "nil map", err, versioning.ErrInvalid)
+	wantErr(t, "nil map", err, mongopatterns.ErrInvalid)
 	if !strings.HasSuffix(err.Error(), ": nil") {
 		t.Error(err)
 	}
 	_, err = versioning.New[string, int](db.Collection("current"), db.Collection("revisions"), nil)
-	if err == nil || err.Error()[:15] != "versioning: T: " {
+	if err == nil || err.Error()[:15] != "versioning: T: " || !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Errorf("no document: %v", err)
 	}
 }
@@ -317,11 +314,12 @@ func TestConfiguration(t *testing.T) {
 		"Options.DeletedField: ":    {DeletedField: "change"},
 		"Options.Ignored[1]: ":      {Ignored: []string{"a", "b.c"}},
 		"Options.Ignored[0]: ":      {Ignored: []string{"revision"}},
+		"Options.Ignored: ":         {Ignored: []string{"a", ""}},
 		"Options.SnapshotEvery: ":   {SnapshotEvery: -1},
 		"Options.MaxRetries: ":      {MaxRetries: -1},
 	} {
 		_, err := versioning.New[string, counter](db.Collection("current"), db.Collection("revisions"), opts)
-		if err == nil || !strings.HasPrefix(err.Error(), "versioning: "+want) {
+		if err == nil || !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "versioning: invalid: "+want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -330,23 +328,23 @@ func TestConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, colls := range map[string][2]*mongo.Collection{
-		"current: ":                    {nil, db.Collection("r")},
-		"revisions: nil":               {db.Collection("c"), nil},
-		"revisions: the same":          {db.Collection("c"), db.Collection("c")},
-		"revisions: not in the client": {db.Collection("c"), other.Database(db.Name()).Collection("r")},
-		"revisions: not in the client and database of current": {db.Collection("c"), db.Client().Database("x").Collection("r")},
+		"current: ":                      {nil, db.Collection("r")},
+		"revisions: nil":                 {db.Collection("c"), nil},
+		"revisions: the collection":      {db.Collection("c"), db.Collection("c")},
+		"revisions: of another":          {db.Collection("c"), other.Database(db.Name()).Collection("r")},
+		"revisions: of another database": {db.Collection("c"), db.Client().Database("x").Collection("r")},
 	} {
 		_, err := versioning.New[string, counter](colls[0], colls[1], nil)
-		if err == nil || !strings.HasPrefix(err.Error(), "versioning: "+want) {
+		if err == nil || !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "versioning: invalid: "+want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 	d := helper[string, counter](t, db, nil)
-	if diff := cmp.Diff(bson.D{{Key: "_id", Value: 1}}, d.ShardKey()); diff != "" {
+	if diff := cmp.Diff(map[string]bson.D{"current": {{Key: "_id", Value: 1}}, "revisions": {{Key: "document_id", Value: 1}}}, d.ShardKey()); diff != "" {
 		t.Error(diff)
 	}
-	for _, model := range d.RevisionIndexes() {
-		if diff := cmp.Diff(d.RevisionShardKey(), model.Keys.(bson.D)[:1]); diff != "" {
+	for _, model := range d.Indexes()["revisions"] {
+		if diff := cmp.Diff(d.ShardKey()["revisions"], model.Keys.(bson.D)[:1]); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -360,7 +358,7 @@ func TestConfiguration(t *testing.T) {
 	if _, err := db.Collection("clash").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "document_id", Value: 1}, {Key: "revision", Value: 1}}}); err != nil {
 		t.Fatal(err)
 	}
-	wantErr(t, "not unique", conflicting.EnsureIndexes(t.Context()), versioning.ErrIndexConflict)
+	wantErr(t, "not unique", conflicting.EnsureIndexes(t.Context()), mongopatterns.ErrIndexConflict)
 }
 
 // A save carries over what the caller changed and nothing else.
@@ -399,8 +397,7 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 	update := func(fn func(*narrow)) bson.D {
 		t.Helper()
 		must[versioning.Revision[narrow]](t)(d.Update(ctx, "a", func(n *narrow) error { fn(n); return nil }, nobody))
-		doc := all(t, db.Collection("current"), bson.D{})[0]
-		return doc[:len(doc)-2]
+		return slices.DeleteFunc(all(t, db.Collection("current"), bson.D{})[0], func(e bson.E) bool { return e.Key == "revision" || e.Key == "change" })
 	}
 	for range 10 { // maps have no order
 		r := must[versioning.Revision[narrow]](t)(d.Update(ctx, "a", func(*narrow) error { return nil }, nobody))
@@ -458,7 +455,7 @@ func lookupD(doc bson.D, key string) any {
 	return nil
 }
 
-// Types count, the order of fields does not.
+// Types count, and the order of fields inside.
 func TestWhatIsAChange(t *testing.T) {
 	t.Parallel()
 	d := helper[string, bson.D](t, mongotest.Database(t), nil)
@@ -467,13 +464,15 @@ func TestWhatIsAChange(t *testing.T) {
 		doc    bson.D
 		number int64
 	}{
-		{bson.D{{Key: "y", Value: bson.D{{Key: "q", Value: 2}, {Key: "p", Value: 1}}}, {Key: "x", Value: int32(5)}, {Key: "_id", Value: "a"}}, 1},
+		{bson.D{{Key: "y", Value: bson.D{{Key: "p", Value: 1}, {Key: "q", Value: 2}}}, {Key: "x", Value: int32(5)}, {Key: "_id", Value: "a"}}, 1},
 		{bson.D{{Key: "x", Value: int32(5)}, {Key: "y", Value: bson.D{{Key: "p", Value: 1}, {Key: "q", Value: 2}}}, {Key: "revision", Value: 77}, {Key: "change", Value: 1}}, 1},
 		{bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: int64(5)}, {Key: "y", Value: bson.D{{Key: "p", Value: 1}, {Key: "q", Value: 2}}}}, 2},
 		{bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: 5.0}, {Key: "y", Value: bson.D{{Key: "p", Value: 1}, {Key: "q", Value: 2}}}}, 3},
 		{bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: nil}, {Key: "y", Value: bson.D{{Key: "p", Value: 1}, {Key: "q", Value: 2}}}}, 4},
 		{bson.D{{Key: "_id", Value: "a"}, {Key: "y", Value: bson.D{{Key: "p", Value: 1}, {Key: "q", Value: 2}}}}, 5},
-		{bson.D{{Key: "_id", Value: "a"}}, 6},
+		{bson.D{{Key: "_id", Value: "a"}, {Key: "y", Value: bson.D{{Key: "q", Value: 2}, {Key: "p", Value: 1}}}}, 6},
+		{bson.D{{Key: "_id", Value: "a"}, {Key: "y", Value: bson.M{"q": 2, "p": 1}}}, 6},
+		{bson.D{{Key: "_id", Value: "a"}}, 7},
 	} {
 		r.Document = test.doc
 		r = must[versioning.Revision[bson.D]](t)(d.Save(t.Context(), r, nobody))
@@ -565,13 +564,13 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := d.Get(ctx, "a")
-		wantErr(t, "get", err, versioning.ErrNotFound)
+		wantErr(t, "get", err, mongopatterns.ErrNotFound)
 		_, err = d.Save(ctx, r, nobody)
-		wantErr(t, "save", err, versioning.ErrNotFound)
+		wantErr(t, "save", err, mongopatterns.ErrNotFound)
 		_, err = d.At(ctx, "a", 3)
 		wantErr(t, "at", err, versioning.ErrDeleted)
 		_, err = d.At(ctx, "a", 4)
-		wantErr(t, "at", err, versioning.ErrNotFound)
+		wantErr(t, "at", err, mongopatterns.ErrNotFound)
 		_, err = d.AsOf(ctx, "a", month(3))
 		wantErr(t, "as of", err, versioning.ErrDeleted)
 		_, err = d.Restore(ctx, "a", 3, nobody)
@@ -599,14 +598,14 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 		}
 		var numbers []int64
 		var deleted []bool
-		for _, r := range collect(t, d.History(ctx, "a", nil)) {
+		for _, r := range collect(t, d.History(ctx, "a")) {
 			numbers, deleted = append(numbers, r.Number), append(deleted, r.Deleted)
 		}
 		if diff := cmp.Diff([]int64{6, 5, 4, 3, 2, 1}, numbers); diff != "" || !reflect.DeepEqual(deleted, []bool{false, true, false, true, false, false}) {
 			t.Errorf("history %v %v", numbers, deleted)
 		}
-		for err := range errorsOf(d.History(ctx, "none", nil)) {
-			wantErr(t, "history", err, versioning.ErrNotFound)
+		for err := range errorsOf(d.History(ctx, "none")) {
+			wantErr(t, "history", err, mongopatterns.ErrNotFound)
 		}
 		clean(t, d)
 		for _, name := range []string{"current", "revisions"} {
@@ -679,9 +678,8 @@ func TestIDs(t *testing.T) {
 	if got.Number != 2 || got.Document[0].Value != int32(1) {
 		t.Errorf("%+v", got)
 	}
-	saved := must[[]versioning.Saved](t)(floats.SaveMany(t.Context(), []versioning.Revision[bson.D]{{Number: 2, Document: bson.D{{Key: "_id", Value: int64(1)}, {Key: "x", Value: 3}}}}, nobody, nil))
-	if saved[0].Number != 3 || saved[0].Err != nil {
-		t.Errorf("%+v", saved)
+	if err := saveOne(t.Context(), floats, versioning.Revision[bson.D]{Number: 2, Document: bson.D{{Key: "_id", Value: int64(1)}, {Key: "x", Value: 3}}}); err != nil {
+		t.Error(err)
 	}
 	if err := floats.Delete(t.Context(), 1, 3, nobody); err != nil {
 		t.Error(err)
@@ -735,7 +733,7 @@ func TestUnversioned(t *testing.T) {
 	_, err := d.At(ctx, "counted", 3)
 	wantErr(t, "at", err, versioning.ErrPruned)
 	_, err = d.AsOf(ctx, "none", month(0))
-	wantErr(t, "as of", err, versioning.ErrNotFound)
+	wantErr(t, "as of", err, mongopatterns.ErrNotFound)
 	r = get(t)(d.Update(ctx, "counted", func(c *counter) error { c.N++; return nil }, nobody))
 	if r.Number != 8 || lookupD(all(t, coll, bson.D{{Key: "revision", Value: -1}})[0], "revision") != int32(8) {
 		t.Errorf("%+v", r)
@@ -749,16 +747,16 @@ func TestUnversioned(t *testing.T) {
 	clean(t, d)
 
 	// Adopted, with what is known.
-	result, err := d.Adopt(ctx, &versioning.AdoptOptions{Change: func(stored bson.Raw) versioning.Change {
+	result, err := d.Adopt(ctx, func(stored bson.Raw) versioning.Change {
 		return by("import "+stored.Lookup("_id").StringValue(), "", month(-6))
-	}})
-	if err != nil || result.Adopted != 1 {
+	}, nil)
+	if err != nil || result.Done != 1 {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	r = get(t)(d.Get(ctx, "plain"))
 	equal(t, "adopted", by("import plain", "", month(-6)), r.Change)
 	_, err = d.AsOf(ctx, "plain", month(-7))
-	wantErr(t, "before", err, versioning.ErrNotFound)
+	wantErr(t, "before", err, mongopatterns.ErrNotFound)
 	clean(t, d)
 }
 
@@ -781,18 +779,18 @@ func TestAdopt(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	var progress []int64
-	result, err := d.Adopt(cancelled, &versioning.AdoptOptions{BatchSize: 10, Progress: func(n int64) {
-		progress = append(progress, n)
+	result, err := d.Adopt(cancelled, nil, &mongopatterns.Work{BatchSize: 10, Progress: func(r mongopatterns.Result) {
+		progress = append(progress, r.Done)
 		cancel()
 	}})
-	if !errors.Is(err, context.Canceled) || result.Adopted != 10 {
+	if !errors.Is(err, context.Canceled) || result.Done != 10 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	result, err = d.Adopt(ctx, &versioning.AdoptOptions{BatchSize: 10, Progress: func(n int64) { progress = append(progress, n) }})
-	if err != nil || result != (versioning.AdoptResult{Examined: 15, Adopted: 15}) || !reflect.DeepEqual(progress, []int64{10, 10, 15}) {
+	result, err = d.Adopt(ctx, nil, &mongopatterns.Work{BatchSize: 10, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Done) }})
+	if err != nil || result.Examined != 15 || result.Done != 15 || !reflect.DeepEqual(progress, []int64{10, 10, 15}) {
 		t.Errorf("%+v, %v, %v", result, err, progress)
 	}
-	if result, err = d.Adopt(ctx, nil); err != nil || result.Adopted != 0 {
+	if result, err = d.Adopt(ctx, nil, nil); err != nil || result.Done != 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if r := must[versioning.Revision[bson.D]](t)(d.Get(ctx, 3)); r.Number != 3 || !r.Change.At.Equal(month(2)) {
@@ -805,11 +803,8 @@ func TestAdopt(t *testing.T) {
 	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: 99}, {Key: "change", Value: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Adopt(ctx, nil)
-	wantErr(t, "field in use", err, versioning.ErrInvalid)
-	_, err = d.Adopt(ctx, &versioning.AdoptOptions{BatchSize: -1})
-	if err == nil || !strings.Contains(err.Error(), "AdoptOptions.BatchSize") {
-		t.Error(err)
+	if result, err = d.Adopt(ctx, nil, nil); err != nil || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) {
+		t.Errorf("field in use: %+v, %v", result, err)
 	}
 }
 
@@ -841,10 +836,7 @@ func TestConcurrentUpdates(t *testing.T) {
 			group.Wait()
 			var log bson.A
 			n := int64(0)
-			for r, err := range d.History(ctx, "a", &versioning.HistoryOptions{OldestFirst: true}) {
-				if err != nil {
-					t.Fatal(err)
-				}
+			for _, r := range slices.Backward(collect(t, d.History(ctx, "a"))) {
 				if n++; r.Number != n {
 					t.Fatalf("revision %d, want %d", r.Number, n)
 				}
@@ -896,7 +888,7 @@ func TestConcurrentLifecycles(t *testing.T) {
 				if !expected(err) {
 					t.Error(err)
 				}
-				for _, err := range d.Check(ctx) { // beside them: no false alarm
+				for _, err := range d.Check(ctx, nil) { // beside them: no false alarm
 					if err != nil {
 						t.Error(err)
 					}
@@ -906,15 +898,15 @@ func TestConcurrentLifecycles(t *testing.T) {
 	}
 	group.Go(func() {
 		for range 10 {
-			for p, err := range d.Check(ctx) {
+			for p, err := range d.Check(ctx, nil) {
 				t.Errorf("check beside writers: %v %v", p, err)
 			}
 			_, err := d.At(ctx, "a", 2)
 			if !expected(err) {
 				t.Error(err)
 			}
-			for _, err := range d.History(ctx, "b", &versioning.HistoryOptions{OldestFirst: true}) {
-				if !expected(err) {
+			for r, err := range d.History(ctx, "b") {
+				if !expected(err) || r.Lost {
 					t.Error(err)
 				}
 			}
@@ -923,7 +915,7 @@ func TestConcurrentLifecycles(t *testing.T) {
 	group.Wait()
 	for _, id := range []string{"a", "b"} {
 		want := int64(0)
-		for _, r := range collect(t, d.History(ctx, id, &versioning.HistoryOptions{OldestFirst: true})) {
+		for _, r := range slices.Backward(collect(t, d.History(ctx, id))) {
 			if want++; r.Number != want {
 				t.Errorf("%s: revision %d, want %d", id, r.Number, want)
 			}
@@ -981,10 +973,9 @@ func TestDollarFields(t *testing.T) {
 	db := mongotest.Database(t)
 	ctx := t.Context()
 	d := helper[string, bson.M](t, db, &versioning.Options{Ignored: []string{"seen"}})
-	second := func(_ any, err error) error { return err }
 	refused := func(what string, err error) {
 		t.Helper()
-		wantErr(t, what, err, versioning.ErrInvalid)
+		wantErr(t, what, err, mongopatterns.ErrInvalid)
 		if err == nil || !strings.Contains(err.Error(), `"$x"`) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -1015,14 +1006,14 @@ func TestDollarFields(t *testing.T) {
 	seen := must[versioning.Revision[bson.M]](t)(d.Get(ctx, "c"))
 	seen.Document["seen"] = true
 	r.Document["n"] = 1
-	saved := must[[]versioning.Saved](t)(d.SaveMany(ctx, []versioning.Revision[bson.M]{odd, seen, r}, nobody, nil))
-	for i, s := range saved[:2] {
-		if s.Err == nil || !errors.Is(s.Err, versioning.ErrInvalid) || !strings.Contains(s.Err.Error(), `"$x"`) {
-			t.Errorf("%d: %+v", i, s)
-		}
+	saved := must[mongopatterns.Result](t)(d.SaveMany(ctx, each(odd, seen, r), nobody, nil))
+	if saved.Done != 1 || len(saved.Failures) != 2 {
+		t.Errorf("%+v", saved)
 	}
-	if saved[2].Err != nil || saved[2].Number != 2 {
-		t.Errorf("%+v", saved[2])
+	for _, f := range saved.Failures {
+		if !errors.Is(f.Err, mongopatterns.ErrInvalid) || !strings.Contains(f.Err.Error(), `"$x"`) {
+			t.Errorf("%+v", f)
+		}
 	}
 	delete(odd.Document, "$x")
 	if r := must[versioning.Revision[bson.M]](t)(d.Save(ctx, odd, nobody)); r.Number != 2 || len(r.Document) != 4 {
@@ -1056,7 +1047,7 @@ func TestTimes(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	_, err := d.AsOf(ctx, "a", month(1).Add(999*time.Microsecond))
-	wantErr(t, "before", err, versioning.ErrNotFound)
+	wantErr(t, "before", err, mongopatterns.ErrNotFound)
 	r.Document.N = 2
 	before := time.Now().Truncate(time.Millisecond)
 	other := helper[string, counter](t, mongotest.Database(t), nil)
@@ -1078,7 +1069,6 @@ func TestTimesOutOfRange(t *testing.T) {
 	}
 	changed := r
 	changed.Document.N = 1
-	second := func(_ any, err error) error { return err }
 	for _, at := range []time.Time{
 		time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(99999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(1e9, 1, 1, 0, 0, 0, 0, time.UTC),
 		time.Time{}.Add(-1), time.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1e9, 1, 1, 0, 0, 0, 0, time.UTC),
@@ -1089,23 +1079,25 @@ func TestTimesOutOfRange(t *testing.T) {
 			"Change.At: create":            func() error { return second(d.Create(ctx, counter{ID: "b"}, change)) },
 			"Change.At: save":              func() error { return second(d.Save(ctx, changed, change)) },
 			"Change.At: save of no change": func() error { return second(d.Save(ctx, r, change)) },
-			"Change.At: save many":         func() error { return second(d.SaveMany(ctx, []revision{changed}, change, nil)) },
+			"Change.At: save many":         func() error { return second(d.SaveMany(ctx, each(changed), change, nil)) },
 			"Change.At: update": func() error {
 				return second(d.Update(ctx, "a", func(*counter) error { t.Error("fn ran"); return nil }, change))
 			},
 			"Change.At: delete":  func() error { return d.Delete(ctx, "a", 1, change) },
 			"Change.At: restore": func() error { return second(d.Restore(ctx, "a", 1, change)) },
-			"RepairOptions.Change.At: repair": func() error {
-				return second(d.Repair(ctx, &versioning.RepairOptions{Change: change}))
+			"Change.At: undo":    func() error { return second(d.Undo(ctx, "a", 2, change)) },
+			"Change.At: adopt": func() error {
+				result, err := d.Adopt(ctx, func(bson.Raw) versioning.Change { return change }, nil)
+				if err == nil && result.Failed == 1 {
+					err = fmt.Errorf("versioning: adopt: %w", result.Failures[0].Err)
+				}
+				return err
 			},
-			`document "old": invalid: AdoptOptions.Change: adopt`: func() error {
-				return second(d.Adopt(ctx, &versioning.AdoptOptions{Change: func(bson.Raw) versioning.Change { return change }}))
-			},
-			"moment: as of":              func() error { return second(d.AsOf(ctx, "a", at)) },
-			"PruneOptions.Before: prune": func() error { return second(d.PruneAll(ctx, &versioning.PruneOptions{Before: at})) },
+			"moment: as of":           func() error { return second(d.AsOf(ctx, "a", at)) },
+			"Retention.Before: prune": func() error { return second(d.Prune(ctx, versioning.Retention{Before: at}, nil)) },
 		} {
 			err := fn()
-			wantErr(t, what, err, versioning.ErrInvalid)
+			wantErr(t, what, err, mongopatterns.ErrInvalid)
 			argument := what[:strings.LastIndex(what, ": ")]
 			if err == nil || !strings.Contains(err.Error(), argument) || !strings.Contains(err.Error(), "years 1 to 9999") {
 				t.Errorf("%s at %v: %v", what, at, err)
@@ -1146,12 +1138,11 @@ func TestIDFields(t *testing.T) {
 	r.Document.Text = "y"
 	r = must[versioning.Revision[text]](t)(d.Save(ctx, r, nobody))
 	r.Document.Text = "z"
-	saved, err := d.SaveMany(ctx, []versioning.Revision[text]{r}, nobody, nil)
-	if err != nil || saved[0].Number != 3 {
-		t.Errorf("%+v, %v", saved, err)
+	if err := saveOne(ctx, d, r); err != nil {
+		t.Error(err)
 	}
-	_, err = d.Save(ctx, versioning.Revision[text]{Number: 3}, nobody)
-	wantErr(t, "by hand", err, versioning.ErrInvalid)
+	_, err := d.Save(ctx, versioning.Revision[text]{Number: 3}, nobody)
+	wantErr(t, "by hand", err, mongopatterns.ErrInvalid)
 	if _, err := d.LastChange(ctx, "a", ""); err == nil || !strings.HasSuffix(err.Error(), "path: empty") {
 		t.Error(err)
 	}
@@ -1286,11 +1277,11 @@ func TestAdoptBesideASave(t *testing.T) {
 	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	result, err := d.Adopt(ctx, &versioning.AdoptOptions{Change: func(bson.Raw) versioning.Change {
+	result, err := d.Adopt(ctx, func(bson.Raw) versioning.Change {
 		get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 2; return nil }, nobody))
 		return nobody
-	}})
-	if err != nil || result != (versioning.AdoptResult{Examined: 1}) {
+	}, nil)
+	if err != nil || result.Examined != 1 || result.Skipped != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if r := get(t)(d.Get(ctx, "a")); r.Number != 2 || r.Document.N != 2 {
@@ -1330,11 +1321,11 @@ func TestSaveOfWhatTheHistoryReturned(t *testing.T) {
 	}
 	r = get(t)(d.AsOf(ctx, "a", time.Now().Add(time.Hour)))
 	r.Document.N = 2
-	if saved, err := d.SaveMany(ctx, []revision{r}, nobody, nil); err != nil || saved[0].Number != 3 {
-		t.Errorf("%+v, %v", saved, err)
+	if err := saveOne(ctx, d, r); err != nil {
+		t.Error(err)
 	}
 	want("saved many", 3)
-	for r, err := range d.History(ctx, "a", nil) {
+	for r, err := range d.History(ctx, "a") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -1351,7 +1342,7 @@ func TestSaveOfWhatTheHistoryReturned(t *testing.T) {
 	// An old state under the number that is current.
 	for n, save := range []func(r revision) error{
 		func(r revision) error { _, err := d.Save(ctx, r, nobody); return err },
-		func(r revision) error { _, err := d.SaveMany(ctx, []revision{r}, nobody, nil); return err },
+		func(r revision) error { return saveOne(ctx, d, r) },
 	} {
 		r = get(t)(d.At(ctx, "a", 1))
 		r.Number, r.Document.N = int64(n+4), n+4
@@ -1378,7 +1369,7 @@ func TestReinsertedAfterPrune(t *testing.T) {
 	if err := d.Delete(ctx, "a", 4, nobody); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Prune(ctx, "a", &versioning.PruneOptions{Keep: 2}); err != nil {
+	if _, err := d.Prune(ctx, versioning.Retention{Keep: 2}, of("a")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Collection("current").InsertMany(ctx, []any{
@@ -1388,20 +1379,20 @@ func TestReinsertedAfterPrune(t *testing.T) {
 	}
 	_, err := d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody)
 	wantErr(t, "update", err, versioning.ErrInconsistent)
-	if want := `document "a" has no "revision", but a history`; err == nil || !strings.Contains(err.Error(), want) {
+	if want := `_id "a": inconsistent history: no "revision", but a history`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
 	wantErr(t, "delete", d.Delete(ctx, "a", 1, nobody), versioning.ErrInconsistent)
 	batch := []revision{{Number: 1, Document: counter{ID: "b", N: 8}}, {Number: 1, Document: counter{ID: "a", N: 8}}}
-	_, err = d.SaveMany(ctx, batch, nobody, nil)
+	_, err = d.SaveMany(ctx, each(batch...), nobody, nil)
 	wantErr(t, "save many", err, versioning.ErrInconsistent)
-	if saved, err := d.SaveMany(ctx, batch[:1], nobody, nil); err != nil || saved[0].Number != 2 {
-		t.Errorf("%+v, %v", saved, err)
+	if err := saveOne(ctx, d, batch[0]); err != nil {
+		t.Error(err)
 	}
 	if n := count(t, db.Collection("revisions")); n != 3 {
 		t.Errorf("%d revisions", n)
 	}
-	if result, err := d.Adopt(ctx, nil); err != nil || result.Adopted != 1 {
+	if result, err := d.Adopt(ctx, nil, nil); err != nil || result.Done != 1 {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	if r := get(t)(d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody)); r.Number != 7 || r.Document.N != 8 {
@@ -1420,7 +1411,7 @@ func TestLastNumber(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody)
-	wantErr(t, "update", err, versioning.ErrInvalid)
+	wantErr(t, "update", err, mongopatterns.ErrInvalid)
 }
 
 // A history that was brought along without times says nothing about that of a document.
@@ -1435,7 +1426,7 @@ func TestAdoptOfAHistoryWithoutTimes(t *testing.T) {
 	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}}); err != nil {
 		t.Fatal(err)
 	}
-	if result, err := d.Adopt(ctx, nil); err != nil || result.Adopted != 1 {
+	if result, err := d.Adopt(ctx, nil, nil); err != nil || result.Done != 1 {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	if r := get(t)(d.Get(ctx, "a")); r.Number != 2 || !r.Change.At.IsZero() {

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -53,8 +54,8 @@ func TestTransactionsRunAgain(t *testing.T) {
 			r = get(t)(d.Save(ctx, r, nobody))
 			failing(t, db, data, 2)
 			r.Document.N = 2
-			if saved, err := d.SaveMany(ctx, []revision{r}, nobody, nil); err != nil || saved[0].Number != 3 {
-				t.Errorf("%+v, %v", saved, err)
+			if err := saveOne(ctx, d, r); err != nil {
+				t.Error(err)
 			}
 			failing(t, db, data, 2)
 			if err := d.Delete(ctx, "a", 3, nobody); err != nil {
@@ -146,21 +147,18 @@ func TestJoinsTransactions(t *testing.T) {
 		if _, err := d.Save(ctx, revision{Number: 2, Document: counter{ID: "a", N: 9}}, nobody); !errors.As(err, &conflict) {
 			return errors.Join(err, errors.New("no conflict"))
 		}
-		if _, err := d.Create(ctx, counter{ID: "a"}, nobody); !errors.Is(err, versioning.ErrExists) {
-			return errors.Join(err, errors.New("no ErrExists"))
-		}
 		if err := d.Delete(ctx, "a", 2, nobody); !errors.As(err, &conflict) || conflict.Current != 3 {
 			return errors.Join(err, errors.New("no conflict on delete"))
 		}
-		if _, err := d.Update(ctx, "b", func(*counter) error { return nil }, nobody); !errors.Is(err, versioning.ErrNotFound) {
+		if _, err := d.Update(ctx, "b", func(*counter) error { return nil }, nobody); !errors.Is(err, mongopatterns.ErrNotFound) {
 			return errors.Join(err, errors.New("found"))
 		}
 		r.Document.LastSeen = month(0)
 		if r, err = d.Save(ctx, r, nobody); err != nil || r.Number != 3 {
 			return errors.Join(err, errors.New("ignored"))
 		}
-		saved, err := d.SaveMany(ctx, []revision{{Number: 3, Document: counter{ID: "a", N: 7}}, {Number: 1, Document: counter{ID: "b"}}}, nobody, nil)
-		if err != nil || saved[0].Number != 4 || !errors.Is(saved[1].Err, versioning.ErrNotFound) {
+		saved, err := d.SaveMany(ctx, each(revision{Number: 3, Document: counter{ID: "a", N: 7}}, revision{Number: 1, Document: counter{ID: "b"}}), nobody, nil)
+		if err != nil || saved.Done != 1 || saved.Failed != 1 || !errors.Is(saved.Failures[0].Err, mongopatterns.ErrNotFound) {
 			return errors.Join(err, errors.New("save many"))
 		}
 		if err := d.Delete(ctx, "a", 4, nobody); err != nil {
@@ -274,10 +272,10 @@ func TestRepairInAnEndedTransaction(t *testing.T) {
 		t.Errorf("repair: %v", err)
 	}
 	failing(t, db, data, 1) // in its own one, Create was first
-	if result, err := d.Repair(ctx, nil); err != nil || result.Repaired != 0 || result.Remaining != 1 {
+	if result, err := d.Repair(ctx, nil); err != nil || result.Done != 0 || result.Remaining != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if result, err := d.Repair(ctx, nil); err != nil || result.Repaired != 1 {
+	if result, err := d.Repair(ctx, nil); err != nil || result.Done != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	clean(t, d)

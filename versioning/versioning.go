@@ -4,30 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"math/rand/v2"
 	"reflect"
-	"strings"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/encode"
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
-	"github.com/mongopatterns/mongopatterns/internal/rawvalue"
-	"github.com/mongopatterns/mongopatterns/internal/scan"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Documents keeps the revisions of documents of type T, whose _id is of type ID. It
 // is safe for concurrent use.
 type Documents[ID, T any] struct {
-	opts Options
-
-	current, revisions *mongo.Collection
-	// The same with reads from the primary, for those that a write depends on.
-	currentPrimary, revisionsPrimary *mongo.Collection
+	core *store
 }
+
+var _ mongopatterns.Checker = (*Documents[string, bson.D])(nil)
 
 // A Change says who made a revision, when and why.
 type Change struct {
@@ -38,6 +41,9 @@ type Change struct {
 	// future by a wrong clock raises those of all revisions that follow. From a read
 	// it is zero where the time is not known.
 	At time.Time `json:"at,omitzero"`
+	// Fields are your own, stored beside the others: a ticket, an address. Names are
+	// plain, and not at, author or reason.
+	Fields bson.D `json:"fields,omitempty"`
 }
 
 // A Revision is a state of a document.
@@ -48,91 +54,111 @@ type Revision[T any] struct {
 	Change Change `json:"change"`
 	// Deleted says that this revision is a deletion; Document is zero then.
 	Deleted bool `json:"deleted,omitempty"`
+	// Lost says that the document cannot be read any more, as something else has
+	// changed or removed what its delta is made from; Document is zero then. Only
+	// History returns such revisions.
+	Lost bool `json:"lost,omitempty"`
 	// Document is the document, with the fields of number and change, if T has them.
 	Document T `json:"document"`
 
-	stored  bson.Raw // the document that this was read from; nil: not known
-	partial bool     // it is of the history, and lacks Options.Ignored
+	stored  *state // what this was read from; nil: not known
+	partial bool   // it is of the history, and lacks Options.Ignored
 }
 
 // New returns a helper for current, which holds your documents, and revisions,
-// which holds what they were before, in the same database. T needs a field for _id where a Revision is made
-// by hand, and to choose the _id in Create. A T that is no document, a string say, is
-// refused.
-func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (*Documents[ID, T], error) {
-	o, err := opts.withDefaults()
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("versioning: %w", err)
-	case current == nil:
-		return nil, errors.New("versioning: current: nil collection")
-	case revisions == nil:
-		return nil, errors.New("versioning: revisions: nil collection")
-	case current.Database().Client() != revisions.Database().Client() || current.Database().Name() != revisions.Database().Name():
-		return nil, errors.New("versioning: revisions: not in the client and database of current")
-	case current.Name() == revisions.Name():
-		return nil, errors.New("versioning: revisions: the same collection as current")
+// which holds what they were before, in the same database. T needs a field for _id
+// where a Revision is made by hand. With Options.NoHistory revisions is nil.
+func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Documents[ID, T], err error) {
+	defer fault.In(&err, "versioning")
+	var o Options
+	if opts != nil {
+		o = *opts
 	}
-	switch of := reflect.TypeFor[T](); of.Kind() {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	colls := []any{"current", current, "revisions", revisions}
+	if o.NoHistory {
+		if revisions != nil {
+			return nil, fault.Invalid("Options.NoHistory: revisions is not nil")
+		}
+		colls = colls[:2]
+	}
+	if err := config.Collections(colls...); err != nil {
+		return nil, err
+	}
+	d := &Documents[ID, T]{&store{
+		opts: o, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
+		current: current, currentPrimary: cursor.Primary(current),
+		upgrades: o.Registry != nil || decodesItself(reflect.TypeFor[T](), nil),
+	}}
+	if !o.NoHistory {
+		d.core.revisions, d.core.revisionsPrimary = revisions, cursor.Primary(revisions)
+	}
+	d.core.view = func(raw bson.Raw) (bson.Raw, bool, error) {
+		var v T
+		if err := d.core.codec.Decode(raw, &v); err != nil {
+			return nil, false, err
+		}
+		return d.encode(v)
+	}
+	switch t := reflect.TypeFor[T](); t.Kind() {
 	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array, reflect.Pointer, reflect.Interface:
 	default: // that encodes itself, or is no document
 		var zero T
-		if _, err := encode.Document(o.Registry, zero); err != nil {
-			return nil, fmt.Errorf("versioning: T: %v is no document: %w", of, err)
+		if _, err := d.core.codec.Document(zero); err != nil {
+			return nil, fmt.Errorf("T: %v is no document: %w", t, err)
 		}
 	}
-	return &Documents[ID, T]{
-		opts: o, current: current, revisions: revisions,
-		currentPrimary: scan.Primary(current), revisionsPrimary: scan.Primary(revisions),
-	}, nil
+	return d, nil
 }
 
-// RevisionIndexes returns the indexes of the collection of revisions. The current
+// Indexes returns the indexes of the collection of revisions, by its name. The current
 // documents need none.
-func (d *Documents[ID, T]) RevisionIndexes() []mongo.IndexModel {
-	return []mongo.IndexModel{
+func (d *Documents[ID, T]) Indexes() map[string][]mongo.IndexModel {
+	if d.core.revisions == nil {
+		return map[string][]mongo.IndexModel{}
+	}
+	return map[string][]mongo.IndexModel{d.core.revisions.Name(): {
 		{
-			Keys:    bson.D{{Key: d.opts.DocumentIDField, Value: 1}, {Key: d.opts.RevisionField, Value: 1}},
+			Keys:    bson.D{expr.Element(d.core.opts.DocumentIDField, 1), expr.Element(d.core.opts.RevisionField, 1)},
 			Options: options.Index().SetUnique(true),
 		},
-		{Keys: d.byTime()},
-	}
+		{Keys: d.core.byTime()},
+	}}
 }
 
 // byTime is the order of a document's revisions in time, which is that of their
 // numbers.
-func (d *Documents[ID, T]) byTime() bson.D {
-	return bson.D{{Key: d.opts.DocumentIDField, Value: 1}, {Key: d.at(), Value: 1}, {Key: d.opts.RevisionField, Value: 1}}
+func (d *store) byTime() bson.D {
+	return bson.D{expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.at(), 1), expr.Element(d.opts.RevisionField, 1)}
 }
 
 // EnsureIndexes creates the indexes that are missing.
 //
 // Cost: 1 round trip when nothing is missing, otherwise 2.
-func (d *Documents[ID, T]) EnsureIndexes(ctx context.Context) error {
-	return fail("ensure indexes", indexes.Ensure(ctx, d.revisions, d.RevisionIndexes()))
+func (d *Documents[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
+	defer fault.In(&err, "versioning: ensure indexes")
+	return indexes.EnsureAll(ctx, d.core.current.Database(), d.Indexes())
 }
 
-// ShardKey is the recommended shard key of the current documents; hashed will do
-// too.
-func (d *Documents[ID, T]) ShardKey() bson.D { return bson.D{{Key: "_id", Value: 1}} }
-
-// RevisionShardKey is the recommended shard key of the revisions. The unique index
-// starts with it.
-func (d *Documents[ID, T]) RevisionShardKey() bson.D {
-	return bson.D{{Key: d.opts.DocumentIDField, Value: 1}}
+// ShardKey returns the recommended shard keys, by collection. The current documents
+// may be hashed, too.
+func (d *Documents[ID, T]) ShardKey() map[string]bson.D {
+	keys := map[string]bson.D{d.core.current.Name(): {expr.Element("_id", 1)}}
+	if d.core.revisions != nil {
+		keys[d.core.revisions.Name()] = bson.D{expr.Element(d.core.opts.DocumentIDField, 1)}
+	}
+	return keys
 }
 
 // Filter selects the current document.
-func (d *Documents[ID, T]) Filter(id ID) bson.D {
-	return bson.D{{Key: "_id", Value: d.equal(id)}}
-}
+func (d *Documents[ID, T]) Filter(id ID) bson.D { return bson.D{expr.Element("_id", d.equal(id))} }
 
 // HistoryFilter selects the revisions of a document in their collection, all but
 // the current one; sort them by RevisionField.
-func (d *Documents[ID, T]) HistoryFilter(id ID) bson.D { return d.rowFilter(d.equal(id)) }
-
-func (d *Documents[ID, T]) rowFilter(id any, more ...bson.E) bson.D {
-	return append(bson.D{{Key: d.opts.DocumentIDField, Value: id}}, more...)
+func (d *Documents[ID, T]) HistoryFilter(id ID) bson.D {
+	return bson.D{expr.Element(d.core.opts.DocumentIDField, d.equal(id))}
 }
 
 // HistoryPipeline lists all revisions of a document, the current one included, in
@@ -140,287 +166,318 @@ func (d *Documents[ID, T]) rowFilter(id any, more ...bson.E) bson.D {
 // without the documents. Run it on the collection of current documents; not in a
 // transaction, where MongoDB takes no $unionWith.
 func (d *Documents[ID, T]) HistoryPipeline(id ID) mongo.Pipeline {
-	revision := bson.E{Key: d.opts.RevisionField, Value: 1}
-	change := bson.E{Key: d.opts.ChangeField, Value: 1}
-	return mongo.Pipeline{
-		{{Key: "$match", Value: d.Filter(id)}},
-		{{Key: "$project", Value: bson.D{
-			{Key: d.opts.DocumentIDField, Value: "$_id"},
-			{Key: d.opts.RevisionField, Value: bson.D{{Key: "$ifNull", Value: bson.A{"$" + d.opts.RevisionField, int64(1)}}}},
+	o := d.core.opts
+	revision, change := expr.Element(o.RevisionField, 1), expr.Element(o.ChangeField, 1)
+	pipeline := mongo.Pipeline{
+		expr.Op("$match", d.Filter(id)),
+		expr.Op("$project", bson.D{
+			expr.Element(o.DocumentIDField, "$_id"),
+			expr.Element(o.RevisionField, expr.IfNull(expr.Field(o.RevisionField), int64(1))),
 			change,
-		}}},
-		{{Key: "$unionWith", Value: bson.D{
-			{Key: "coll", Value: d.revisions.Name()},
-			{Key: "pipeline", Value: mongo.Pipeline{
-				{{Key: "$match", Value: d.HistoryFilter(id)}},
-				{{Key: "$project", Value: bson.D{
-					{Key: d.opts.DocumentIDField, Value: 1}, revision, change, {Key: d.opts.DeletedField, Value: 1},
-				}}},
-			}},
-		}}},
+		}),
 	}
+	if d.core.revisions == nil {
+		return pipeline
+	}
+	return append(pipeline, expr.Op("$unionWith", bson.D{
+		expr.Element("coll", d.core.revisions.Name()),
+		expr.Element("pipeline", mongo.Pipeline{
+			expr.Op("$match", d.HistoryFilter(id)),
+			expr.Op("$project", bson.D{expr.Element(o.DocumentIDField, 1), revision, change, expr.Element(o.DeletedField, 1)}),
+		}),
+	}))
 }
 
 // Get returns the current document with its number.
 //
 // Cost: 1 round trip, 1 key and document by _id.
-func (d *Documents[ID, T]) Get(ctx context.Context, id ID) (Revision[T], error) {
-	key, err := d.value(id)
-	if err != nil {
-		return Revision[T]{}, fail("get", err)
-	}
-	s, err := d.load(ctx, d.current, key)
-	if err != nil {
-		return Revision[T]{}, fail("get", err)
-	}
-	revision, err := d.revision(s)
-	return revision, fail("get", err)
+func (d *Documents[ID, T]) Get(ctx context.Context, id ID) (_ Revision[T], err error) {
+	defer fault.In(&err, "versioning: get")
+	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.load(ctx, d.core.current, key) })
 }
 
 // Decode makes a Revision of a current document that a query of your own returned,
 // whole: without a projection.
-func (d *Documents[ID, T]) Decode(stored bson.Raw) (Revision[T], error) {
-	s, err := d.parse(append(bson.Raw(nil), stored...))
+func (d *Documents[ID, T]) Decode(stored bson.Raw) (_ Revision[T], err error) {
+	defer fault.In(&err, "versioning: decode")
+	if err := stored.Validate(); err != nil {
+		return Revision[T]{}, fault.Invalid("%w", err)
+	}
+	s, err := d.core.parse(slices.Clone(stored))
+	if err == nil && s.id.Type == 0 {
+		err = fault.Invalid("no _id")
+	}
+	return d.shown(s, err)
+}
+
+// Create inserts a document as revision 1, or, if one of this _id was deleted, as
+// the revision after that. A document without _id gets an ObjectID, which is in the
+// result if T has a field for it. If there is a current document of this _id, the
+// error is ErrExists; if the _id is no ID, ErrInvalid. An empty string, or another
+// zero value, is an _id like any other. Options.RevisionField and ChangeField are
+// replaced by what the package knows, whatever the document has in them.
+//
+// A document that something else removed gets its deletion into the history first,
+// by nobody, at the time of the creation. A repeated call finds ErrExists, without an
+// _id it creates another document.
+//
+// Cost: 3 round trips, 1 document written, 1 key examined of the unique index.
+// Over a deleted one 4 and 2 writes, 5 and 3 where the deletion is missing. Without
+// _id, or a history, 1; if it exists 2.
+func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change) (_ Revision[T], err error) {
+	defer fault.In(&err, "versioning: create")
+	c, err := d.core.stamp(change)
 	if err != nil {
-		return Revision[T]{}, fail("decode", err)
+		return Revision[T]{}, err
 	}
-	if s.id.Type == 0 {
-		return Revision[T]{}, fail("decode", fmt.Errorf("%w: no _id", ErrInvalid))
+	all, _, err := d.encode(document)
+	if err != nil {
+		return Revision[T]{}, err
 	}
-	revision, err := d.revision(s)
-	return revision, fail("decode", err)
+	inside, err := fields(all)
+	if err == nil && !distinct(inside) {
+		err = fault.Invalid("document: a field stands twice")
+	}
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	id, chosen := find(inside, "_id")
+	if !chosen {
+		oid := bson.NewObjectID()
+		id = bson.RawValue{Type: bson.TypeObjectID, Value: oid[:]}
+	}
+	if !chosen || inside[0].key != "_id" { // the server puts it first, too
+		all = identified(id, all)
+	}
+	if err := d.checkID(id); err != nil {
+		return Revision[T]{}, err
+	}
+	if chosen {
+		return d.shown(d.core.create(ctx, id, all, c))
+	}
+	s, err := d.core.created(id, all, 1, c.after(stamp{}))
+	if err == nil { // a new ID has no history
+		_, err = d.core.current.InsertOne(ctx, s.raw)
+	}
+	return d.shown(s, err)
 }
 
-// A state is a document taken apart.
-type state struct {
-	id      bson.RawValue
-	number  int64
-	bare    bool // no number is stored, which is then 1
-	narrow  bool // it is stored as an int32
-	change  Change
-	deleted bool
-	fields  []field  // without number and change; _id first
-	raw     bson.Raw // as the current document, nil for one of the history
+// Save stores what r.Document has different from the document read, as a new
+// revision, and returns it. r is what Get or another call returned, or is made by
+// hand of the number read and the document. If that number is no longer current the
+// error is a *ConflictError, if the document is gone mongopatterns.ErrNotFound. Of r
+// from the history, which leaves them out, Options.Ignored stay as they are stored. A
+// repeated call finds a conflict with itself.
+//
+// If nothing has changed, or nothing but Options.Ignored, the number stays. Changes
+// made meanwhile by code that does not raise the number are kept, except where
+// r.Document changes the same value. An array is one value. What is left as it was the
+// result shares with r.Document.
+//
+// Cost: 3 round trips, 2 documents written, 1 key examined by _id; 1 round trip if
+// nothing, or only ignored fields, changed, and without a history. 1 more for r made
+// by hand, or of the history where fields are ignored; 1 more if something else has
+// changed the same value since it was read; 1 more for the first save of a document
+// without a number. A conflict costs 3, with the abort.
+func (d *Documents[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (_ Revision[T], err error) {
+	defer fault.In(&err, "versioning: save")
+	c, err := d.core.stamp(change)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	return d.save(ctx, r, c)
 }
 
-func (d *Documents[ID, T]) load(ctx context.Context, coll *mongo.Collection, id bson.RawValue) (*state, error) {
-	raw, err := coll.FindOne(ctx, bson.D{{Key: "_id", Value: d.equal(id)}}).Raw()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, of(id, ErrNotFound)
+func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], c stamp) (Revision[T], error) {
+	w, err := d.wish(r)
+	if err != nil {
+		return Revision[T]{}, err
 	}
+	s, err := d.core.save(ctx, w, c)
+	return d.saved(r, s, err)
+}
+
+func (d *Documents[ID, T]) wish(r Revision[T]) (*wish, error) {
+	next, loose, err := d.encode(r.Document)
 	if err != nil {
 		return nil, err
 	}
-	return d.parse(raw)
+	w := &wish{read: r.Number, partial: r.partial, next: next, loose: loose}
+	return w, d.core.wish(w, r.stored)
 }
 
-// parse takes a current document apart.
-func (d *Documents[ID, T]) parse(raw bson.Raw) (*state, error) {
-	all, err := fields(raw)
+// Update reads the current document, has fn change it, and saves it; after a
+// conflict with another writer it begins again, so that fn can run several times; an
+// error of fn ends it. It returns the new revision, or the current one if fn changed
+// nothing. After Options.MaxRetries the last *ConflictError is returned, in the
+// caller's transaction the first. A repeated call changes the document again.
+//
+// Cost: 4 round trips, 2 documents written; 2 if nothing changed, and without a
+// history. 4 more for each conflict; 1 more for a document without a number.
+func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error, change Change) (_ Revision[T], err error) {
+	defer fault.In(&err, "versioning: update")
+	if fn == nil {
+		return Revision[T]{}, fault.Invalid("fn: nil")
+	}
+	c, err := d.core.stamp(change)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return Revision[T]{}, err
 	}
-	s := &state{raw: raw, fields: without(all, d.opts.RevisionField, d.opts.ChangeField)}
-	s.id, _ = find(all, "_id")
-	number, _ := find(all, d.opts.RevisionField)
-	change, changed := find(all, d.opts.ChangeField)
-	switch number.Type {
-	case 0, bson.TypeNull:
-		if changed {
-			return s, fmt.Errorf("%w: document %s has no %q, but %q: choose another Options.ChangeField", ErrInvalid, rawvalue.Text(s.id), d.opts.RevisionField, d.opts.ChangeField)
+	var own error // an error of fn, which may be a conflict of another document
+	r, err := d.retry(ctx, func() (Revision[T], error) {
+		r, err := d.one(id, func(key bson.RawValue) (*state, error) { return d.core.load(ctx, d.core.currentPrimary, key) })
+		if err != nil {
+			return r, err
 		}
-		s.number, s.bare = 1, true
-		return s, nil
+		if own = fn(&r.Document); own != nil {
+			return r, nil
+		}
+		return d.save(ctx, r, c)
+	})
+	if own != nil {
+		return Revision[T]{}, own
 	}
-	var ok bool
-	if s.number, ok = wholeNumber(number); !ok {
-		return s, fmt.Errorf("%w: document %s: %q is %s, no revision's number", ErrInvalid, rawvalue.Text(s.id), d.opts.RevisionField, rawvalue.Text(number))
-	}
-	s.narrow = number.Type == bson.TypeInt32
-	if changed && change.Type != bson.TypeEmbeddedDocument {
-		return s, fmt.Errorf("%w: document %s: %q is %s, no change", ErrInvalid, rawvalue.Text(s.id), d.opts.ChangeField, rawvalue.Text(change))
-	}
-	s.change = parseChange(change)
-	return s, nil
+	return r, err
 }
 
-func parseChange(v bson.RawValue) (c Change) {
-	raw, ok := v.DocumentOK()
-	if !ok {
-		return c
+// retry repeats what met another writer.
+func (d *Documents[ID, T]) retry(ctx context.Context, try func() (Revision[T], error)) (Revision[T], error) {
+	joined := txn.Running(ctx)
+	for attempt := 0; ; attempt++ {
+		r, err := try()
+		var conflict *ConflictError
+		met := errors.As(err, &conflict) || errors.Is(err, ErrExists) // of Restore: brought back by another
+		if !met || joined || attempt >= d.core.opts.MaxRetries {
+			return r, err
+		}
+		select {
+		case <-ctx.Done(): // an error of the deadline, not a conflict to be solved
+			return r, fmt.Errorf("%w; the last attempt: %v", ctx.Err(), err)
+		case <-time.After(rand.N(min(time.Millisecond<<min(attempt, 8), 100*time.Millisecond))):
+		}
 	}
-	c.Author, _ = raw.Lookup(authorKey).StringValueOK()
-	c.Reason, _ = raw.Lookup(reasonKey).StringValueOK()
-	if ms, ok := raw.Lookup(atKey).DateTimeOK(); ok {
-		c.At = time.UnixMilli(ms).UTC()
-	}
-	return c
 }
 
-func (c Change) value() bson.RawValue {
-	doc := bson.D{{Key: atKey, Value: bson.NewDateTimeFromTime(c.At)}}
-	if c.Author != "" {
-		doc = append(doc, bson.E{Key: authorKey, Value: c.Author})
+// Delete removes the current document, if it still is the revision read, and leaves
+// its last state and the deletion in the history. A repeated call finds
+// mongopatterns.ErrNotFound.
+//
+// Cost: 3 round trips, 3 documents written, 1 key examined by _id; 1 without a
+// history. 1 more for a document without a number. A conflict costs 3, with the abort.
+func (d *Documents[ID, T]) Delete(ctx context.Context, id ID, read int64, change Change) (err error) {
+	defer fault.In(&err, "versioning: delete")
+	if read < 1 {
+		return fault.Invalid("read: %d, want 1 or more", read)
 	}
-	if c.Reason != "" {
-		doc = append(doc, bson.E{Key: reasonKey, Value: c.Reason})
-	}
-	raw, _ := bson.Marshal(doc) // of these types: no error
-	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}
-}
-
-// check refuses what is not stored, before anything is done.
-func (c Change) check() error { return checkTime("Change.At", c.At) }
-
-var beyondYears = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// checkTime refuses times that JSON and other languages cannot write, among which are
-// those that a BSON date cannot hold.
-func checkTime(argument string, t time.Time) error {
-	if t.Before(time.Time{}) || !t.Before(beyondYears) {
-		return fmt.Errorf("%w: %s: %v is not in the years 1 to 9999", ErrInvalid, argument, t.UTC())
-	}
-	return nil
-}
-
-// after is the change with the time it is stored with, behind that of before.
-func (c Change) after(before Change) Change {
-	if c.At.IsZero() {
-		c.At = time.Now()
-	}
-	c.At = time.UnixMilli(c.At.UnixMilli()).UTC()
-	if c.At.Before(before.At) {
-		c.At = before.At
-	}
-	return c
-}
-
-// assemble is the current document of a state. It also refuses what could not be
-// updated, or is too large to be stored as a revision.
-func (d *Documents[ID, T]) assemble(s *state) error {
-	if err := checkNames(s); err != nil {
+	c, err := d.core.stamp(change)
+	if err != nil {
 		return err
 	}
-	number := int64Value(s.number)
-	if s.narrow && s.number <= math.MaxInt32 {
-		number = int32Value(int(s.number))
+	key, err := d.id(id)
+	if err != nil {
+		return err
 	}
-	s.raw = document(append(s.fields[:len(s.fields):len(s.fields)],
-		field{d.opts.RevisionField, number}, field{d.opts.ChangeField, s.change.value()}))
-	return checkSize(s)
+	return d.core.delete(ctx, key, read, c)
 }
 
-// checkNames refuses names that the server takes in an insert alone.
-func checkNames(s *state) error {
-	for _, f := range s.fields {
-		if strings.HasPrefix(f.key, "$") {
-			return fmt.Errorf("%w: document %s: the field %q starts with %q", ErrInvalid, rawvalue.Text(s.id), f.key, "$")
-		}
+// one decodes a state of the document of this ID.
+func (d *Documents[ID, T]) one(id ID, read func(id bson.RawValue) (*state, error)) (Revision[T], error) {
+	key, err := d.id(id)
+	if err != nil {
+		return Revision[T]{}, err
 	}
-	return nil
+	return d.shown(read(key))
 }
 
-func checkSize(s *state) error {
-	if len(s.raw) > maxBytes {
-		return fmt.Errorf("%w: document %s: %d bytes are too many for a revision (%d)", ErrInvalid, rawvalue.Text(s.id), len(s.raw), maxBytes)
+// shown decodes a state.
+func (d *Documents[ID, T]) shown(s *state, err error) (Revision[T], error) {
+	if err != nil {
+		return Revision[T]{}, err
 	}
-	return nil
-}
-
-// revision decodes a state.
-func (d *Documents[ID, T]) revision(s *state) (Revision[T], error) {
-	r := Revision[T]{Number: s.number, Change: s.change, Deleted: s.deleted, stored: s.raw}
-	if s.deleted {
+	r := Revision[T]{Number: s.number, Deleted: s.deleted, Lost: s.lost}
+	if r.Change, err = d.core.change(s.change); err != nil {
+		return Revision[T]{}, ofRevision(s.id, s.number, err)
+	}
+	if s.deleted || s.lost {
 		return r, nil
 	}
-	if r.stored == nil {
-		r.partial = len(d.opts.Ignored) > 0
-		r.stored = document(append(s.fields[:len(s.fields):len(s.fields)],
-			field{d.opts.RevisionField, int64Value(s.number)}, field{d.opts.ChangeField, s.change.value()}))
+	r.stored, r.partial = s, false
+	if s.raw == nil {
+		past := *s
+		past.raw = d.core.shown(s)
+		r.stored, r.partial = &past, len(d.core.opts.Ignored) > 0
 	}
-	if err := d.unmarshal(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: r.stored}, &r.Document); err != nil {
-		return Revision[T]{}, fmt.Errorf("document %s, revision %d: %w", rawvalue.Text(s.id), s.number, err)
+	if err := d.core.codec.Decode(r.stored.raw, &r.Document); err != nil {
+		return Revision[T]{}, ofRevision(s.id, s.number, err)
 	}
 	return r, nil
 }
 
-func (d *Documents[ID, T]) unmarshal(v bson.RawValue, into any) error {
-	if d.opts.Registry != nil {
-		return v.UnmarshalWithRegistry(d.opts.Registry, into)
+// saved is shown for what a save has made of r. What r.Document has and the save left
+// as it was read is not decoded again: it is taken from there.
+func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T], error) {
+	if err != nil {
+		return d.shown(s, err)
 	}
-	return v.Unmarshal(into)
+	before := s.before
+	s.before = nil // or each revision would keep all before it
+	if before == nil || before != r.stored || r.partial || d.core.upgrades {
+		return d.shown(s, nil)
+	}
+	var some T
+	if err := d.core.codec.Decode(document(existing(s.changes)), &some); err != nil || !overlay(&r.Document, some) {
+		return d.shown(s, nil)
+	}
+	r.Number, r.stored = s.number, s
+	r.Change, err = d.core.change(s.change)
+	return r, err
 }
 
-// encode takes the caller's document apart, without number and change.
-func (d *Documents[ID, T]) encode(v T) ([]field, error) {
-	switch doc := reflect.ValueOf(&v).Elem(); doc.Kind() {
-	case reflect.Map, reflect.Slice, reflect.Pointer, reflect.Interface:
-		if doc.IsNil() {
-			return nil, fmt.Errorf("%w: document: nil", ErrInvalid)
-		}
+// encode encodes the caller's document and says whether the order of its fields is
+// loose.
+func (d *Documents[ID, T]) encode(v T) (bson.Raw, bool, error) {
+	doc := reflect.ValueOf(&v).Elem()
+	if doc.Kind() == reflect.Map && doc.IsNil() || doc.Kind() == reflect.Interface && doc.IsNil() {
+		return nil, false, fault.Invalid("document: nil")
 	}
-	raw, err := encode.Document(d.opts.Registry, v)
+	raw, err := d.core.codec.Document(v)
 	if err != nil {
-		return nil, fmt.Errorf("%w: document: %w", ErrInvalid, err)
+		return nil, false, fmt.Errorf("document: %w", err)
 	}
-	all, err := fields(raw)
-	if err != nil {
-		return nil, fmt.Errorf("%w: document: %w", ErrInvalid, err)
-	}
-	if !distinct(all) {
-		return nil, fmt.Errorf("%w: document: a field stands twice", ErrInvalid)
-	}
-	all = without(all, d.opts.RevisionField, d.opts.ChangeField)
-	if id, ok := find(all, "_id"); ok { // the server puts it first, too
-		all = append([]field{{"_id", id}}, without(all, "_id")...)
-	}
-	return all, nil
+	return raw, d.core.upgrades || loose(doc, true), nil
 }
 
-func (d *Documents[ID, T]) value(id ID) (bson.RawValue, error) {
-	v, err := encode.Value(d.opts.Registry, id)
+func (d *Documents[ID, T]) id(id ID) (bson.RawValue, error) {
+	v, err := d.core.codec.Value(id)
 	if err != nil {
-		return v, fmt.Errorf("%w: ID %v: %w", ErrInvalid, id, err)
+		return v, fmt.Errorf("ID %v: %w", id, err)
 	}
 	return v, nil
 }
 
 // checkID refuses an _id that no ID finds.
 func (d *Documents[ID, T]) checkID(v bson.RawValue) error {
-	var id ID
-	err := d.unmarshal(v, &id)
+	err := value.CheckID(v)
 	if err == nil {
+		var id ID
 		var back bson.RawValue
-		if back, err = d.value(id); err == nil && rawvalue.Key(back) != rawvalue.Key(v) {
-			err = fmt.Errorf("it would be %s", rawvalue.Text(back))
+		if id, err = codec.DecodeValue[ID](d.core.codec, v); err == nil {
+			if back, err = d.id(id); err == nil && value.Key(back) != value.Key(v) {
+				err = fmt.Errorf("it would be %s", value.Text(back))
+			}
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w: _id %s is no %v: %w", ErrInvalid, rawvalue.Text(v), reflect.TypeFor[ID](), err)
+		return fault.Of(v, fault.Invalid("no %v: %w", reflect.TypeFor[ID](), err))
 	}
 	return nil
 }
 
-// equal is a value in a filter.
-func (d *Documents[ID, T]) equal(value any) any {
-	raw, ok := value.(bson.RawValue)
-	if !ok {
-		var err error
-		if raw, err = encode.Value(d.opts.Registry, value); err != nil {
-			return value // and the driver says what is wrong with it
-		}
+// equal is an ID in a filter.
+func (d *Documents[ID, T]) equal(id ID) any {
+	v, err := d.id(id)
+	if err != nil {
+		return id // and the driver says what is wrong with it
 	}
-	return rawvalue.Equal(raw)
+	return value.Equal(v)
 }
-
-// guard selects a current document while it is this revision. One without a
-// number is revision 1.
-func (d *Documents[ID, T]) guard(id bson.RawValue, number int64) bson.D {
-	var is any = number
-	if number == 1 {
-		is = bson.D{{Key: "$in", Value: bson.A{nil, int64(1)}}}
-	}
-	return bson.D{{Key: "_id", Value: d.equal(id)}, {Key: d.opts.RevisionField, Value: is}}
-}
-
-func (d *Documents[ID, T]) at() string { return d.opts.ChangeField + "." + atKey }

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -114,9 +115,9 @@ func failure(err error) (int, any) {
 	status := http.StatusInternalServerError
 	var bad badRequest
 	switch {
-	case errors.As(err, &bad), errors.Is(err, paging.ErrInvalidRequest): // or an invalid token
+	case errors.As(err, &bad), errors.Is(err, mongopatterns.ErrInvalid): // or an invalid token
 		status = http.StatusBadRequest
-	case errors.Is(err, mongo.ErrNoDocuments): // tree.ErrNotFound, tree.ErrParentNotFound
+	case errors.Is(err, mongo.ErrNoDocuments): // mongopatterns.ErrNotFound, tree.ErrParentNotFound
 		status = http.StatusNotFound
 	case errors.Is(err, tree.ErrCycle), errors.Is(err, errNotEmpty), mongo.IsDuplicateKeyError(err):
 		status = http.StatusConflict

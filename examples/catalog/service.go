@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
@@ -57,7 +58,6 @@ func newService(db *mongo.Database, tokenKeys [][]byte) (*service, error) {
 	} {
 		s.products[name], err = paging.New[product](s.productColl, order, &paging.Options{
 			Equality: []string{"category"},
-			Uniform:  []string{order[0].Key, "_id"}, // of one type in every product
 			Keys:     tokenKeys,
 		})
 		if err != nil {
@@ -177,7 +177,7 @@ func (s *service) addProduct(ctx context.Context, p product) error {
 			return err
 		}
 		if counted.MatchedCount == 0 {
-			return fmt.Errorf("%w: %q", tree.ErrNotFound, p.Category)
+			return fmt.Errorf("%w: %q", mongopatterns.ErrNotFound, p.Category)
 		}
 		_, err = s.productColl.InsertOne(ctx, p)
 		return err
@@ -188,7 +188,7 @@ func (s *service) addProduct(ctx context.Context, p product) error {
 func (s *service) productPage(ctx context.Context, id, order string, req paging.Request) (*paging.Page[product], error) {
 	pager := s.products[order]
 	if pager == nil {
-		return nil, fmt.Errorf("%w: no order %q", paging.ErrInvalidRequest, order)
+		return nil, fmt.Errorf("%w: no order %q", mongopatterns.ErrInvalid, order)
 	}
 	node, err := s.categories.Subtree(ctx, id, nil)
 	if err != nil {

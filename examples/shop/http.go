@@ -16,8 +16,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
-	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -114,10 +114,10 @@ func (s *service) handleProducts(handle route) {
 		if err := checkSpec(key, in.Value); err != nil {
 			return 0, nil, err
 		}
-		return http.StatusNoContent, nil, s.specs.Set(r.Context(), r.PathValue("sku"), key, in.Value)
+		return http.StatusNoContent, nil, s.specs.Set(r.Context(), r.PathValue("sku"), attribute.Key(key), in.Value)
 	})
 	handle("DELETE /products/{sku}/specs/{key}", func(_ http.ResponseWriter, r *http.Request) (int, any, error) {
-		return http.StatusNoContent, nil, s.specs.Remove(r.Context(), r.PathValue("sku"), r.PathValue("key"))
+		return http.StatusNoContent, nil, s.specs.Remove(r.Context(), r.PathValue("sku"), attribute.Key(r.PathValue("key")))
 	})
 	handle("GET /products/{sku}/buyers", func(_ http.ResponseWriter, r *http.Request) (int, any, error) {
 		offset, err := number(r.URL.Query(), "offset", 0)
@@ -259,7 +259,7 @@ func (s *service) handleCustomers(handle route) {
 		}
 		const newest = 50
 		revisions := []entry{}
-		for revision, err := range s.customers.History(r.Context(), r.PathValue("id"), nil) {
+		for revision, err := range s.customers.History(r.Context(), r.PathValue("id")) {
 			if err != nil {
 				return 0, nil, err
 			}
@@ -393,8 +393,7 @@ func failure(err error) (int, any) {
 	var bad badRequest
 	var conflict *versioning.ConflictError
 	switch {
-	case errors.As(err, &bad), errors.Is(err, paging.ErrInvalidRequest),
-		errors.Is(err, attribute.ErrInvalid), errors.Is(err, outlier.ErrInvalid):
+	case errors.As(err, &bad), errors.Is(err, mongopatterns.ErrInvalid): // or an invalid token
 		status = http.StatusBadRequest
 	case errors.As(err, &conflict):
 		status = http.StatusPreconditionFailed

@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -63,8 +62,7 @@ func (s *service) saveCustomer(ctx context.Context, read int64, c customer, by v
 		if err != nil {
 			return err
 		}
-		// Compare, because Save does not know of the version that copies carry.
-		_, err = s.customerCopies.Propagate(ctx, c.ID, &extref.PropagateOptions{Compare: true})
+		_, err = s.customerCopies.Propagate(ctx, c.ID, nil)
 		return err
 	})
 	return saved, err

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/tree"
@@ -88,7 +89,7 @@ func (s *service) addProduct(ctx context.Context, p product, specs map[string]an
 			return err
 		}
 		if counted.MatchedCount == 0 {
-			return fmt.Errorf("%w: %q", tree.ErrNotFound, p.Category)
+			return fmt.Errorf("%w: %q", mongopatterns.ErrNotFound, p.Category)
 		}
 		_, err = s.productColl.InsertOne(ctx, bson.D{
 			{Key: "_id", Value: p.SKU}, {Key: "name", Value: p.Name}, {Key: "category", Value: p.Category},
@@ -176,12 +177,12 @@ func (s *service) condition(text string) (attribute.Condition, error) {
 		if err != nil {
 			return attribute.Condition{}, badRequest("spec: " + err.Error())
 		}
-		return s.numbers.Range(key, from, to), nil
+		return s.numbers.Range(attribute.Key(key), from, to), nil
 	}
 	if number, err := strconv.ParseFloat(value, 64); err == nil {
-		return s.specs.In(key, []any{value, number}), nil
+		return s.specs.In(attribute.Key(key), []any{value, number}), nil
 	}
-	return s.specs.Equals(key, value), nil
+	return s.specs.Equals(attribute.Key(key), value), nil
 }
 
 func ids(node *tree.Node[category], into []string) []string {
@@ -195,7 +196,7 @@ func ids(node *tree.Node[category], into []string) []string {
 func (s *service) productList(ctx context.Context, id, order string, specs []string, req paging.Request) (*paging.Page[listed], error) {
 	pager := s.productPages[order]
 	if pager == nil {
-		return nil, fmt.Errorf("%w: no order %q", paging.ErrInvalidRequest, order)
+		return nil, fmt.Errorf("%w: no order %q", mongopatterns.ErrInvalid, order)
 	}
 	filter, err := s.within(ctx, id, specs)
 	if err != nil {

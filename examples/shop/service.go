@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"iter"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/outlier"
@@ -44,6 +46,11 @@ type service struct {
 	productPages map[string]*paging.Pager[listed] // by the name of their order
 	reviewPages  *paging.Pager[review]
 	orderPages   *paging.Pager[order]
+}
+
+// check looks for what is inconsistent in the whole database.
+func (s *service) check(ctx context.Context) iter.Seq2[mongopatterns.Problem, error] {
+	return mongopatterns.CheckAll(ctx, s.categories, s.specs, s.reviews, s.buyers, s.customers, s.customerCopies, s.productCopies)
 }
 
 type settings struct {
@@ -107,12 +114,13 @@ func newService(db *mongo.Database, set settings) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An order follows its customer's name and keeps the address it went to.
+	// An order follows its customer's name and keeps the address it went to. Compare,
+	// because versioning does not know of the version that copies carry.
 	s.customerCopies, err = extref.New[string, customer](customerColl, []extref.Target{{
 		Collection: s.orderColl,
 		Path:       "customer",
 		Fields:     []extref.Field{{Path: "name"}, {Path: "address", Policy: extref.Freeze}},
-	}}, nil)
+	}}, &extref.Options{Compare: true})
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +149,6 @@ func (s *service) newPagers(reviewColl *mongo.Collection, keys [][]byte) error {
 	} {
 		s.productPages[name], err = paging.New[listed](s.productColl, order, &paging.Options{
 			Equality: []string{"category"},
-			Uniform:  []string{order[0].Key, "_id"}, // of one type in every product
 			Keys:     keys,
 			Find: options.Find().SetProjection(bson.D{
 				{Key: "name", Value: 1}, {Key: "category", Value: 1}, {Key: "price", Value: 1}, {Key: "rating", Value: 1},
@@ -152,13 +159,13 @@ func (s *service) newPagers(reviewColl *mongo.Collection, keys [][]byte) error {
 		}
 	}
 	s.reviewPages, err = paging.New[review](reviewColl, s.reviews.Order(), &paging.Options{
-		Equality: []string{"product"}, Uniform: []string{"at", "_id"}, Keys: keys,
+		Equality: []string{"product"}, Keys: keys,
 	})
 	if err != nil {
 		return err
 	}
 	s.orderPages, err = paging.New[order](s.orderColl, bson.D{{Key: "placed", Value: -1}}, &paging.Options{
-		Equality: []string{"customer._id"}, Uniform: []string{"placed", "_id"}, Keys: keys,
+		Equality: []string{"customer._id"}, Keys: keys,
 	})
 	return err
 }

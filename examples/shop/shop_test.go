@@ -439,27 +439,8 @@ func TestAtOnce(t *testing.T) {
 func (c *client) checked() {
 	c.t.Helper()
 	ctx := c.t.Context()
-	found := func(problem fmt.Stringer, err error) {
-		c.t.Helper()
-		c.t.Errorf("check: %v, %v", problem, err)
-	}
-	for p, err := range c.s.categories.Check(ctx) {
-		found(p, err)
-	}
-	for p, err := range c.s.specs.Check(ctx) {
-		found(p, err)
-	}
-	for p, err := range c.s.reviews.Check(ctx) {
-		found(p, err)
-	}
-	for p, err := range c.s.buyers.Check(ctx) {
-		found(p, err)
-	}
-	for p, err := range c.s.customers.Check(ctx) {
-		found(p, err)
-	}
-	for p, err := range c.s.customerCopies.Check(ctx) {
-		found(p, err)
+	for p, err := range c.s.check(ctx) {
+		c.t.Errorf("check: %v, %v", p, err)
 	}
 	var counted []struct {
 		ID       string `bson:"_id"`

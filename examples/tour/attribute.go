@@ -47,7 +47,7 @@ func filmReleases(ctx context.Context, g *guide) error {
 			{Path: "release_US", Key: "USA"}, {Path: "release_France", Key: "France"},
 			{Path: "release_Italy", Key: "Italy"}, {Path: "release_UK", Key: "UK"},
 		}, nil)
-		return []string{fmt.Sprintf("%d film adopted", result.Adopted)}, err
+		return []string{fmt.Sprintf("%d film adopted", result.Done)}, err
 	})
 	if err != nil {
 		return err
@@ -155,11 +155,11 @@ func monthsAsAttributes(ctx context.Context, g *guide) error {
 	if _, err := coll.InsertMany(ctx, docs); err != nil {
 		return err
 	}
-	filter := months.Filter(months.Gte("temperature", 15, "°C"), months.Lt("wind", 3.4, "m/s"))
+	filter := months.Filter(months.Gte(attribute.Key("temperature").Qualified("°C"), 15), months.Lt(attribute.Key("wind").Qualified("m/s"), 3.4))
 	return g.show(ctx, "Seattle's months: warm ones with little wind, the warmest first",
 		&example{"months", bson.D{{Key: "_id", Value: "July"}}}, func() ([]string, error) {
-			cursor, err := coll.Aggregate(ctx, months.SortPipeline(filter, "temperature",
-				&attribute.SortOptions{Descending: true, Qualifier: "°C"}))
+			cursor, err := coll.Aggregate(ctx, months.SortPipeline(filter, attribute.Key("temperature").Qualified("°C"),
+				&attribute.SortOptions{Descending: true}))
 			if err != nil {
 				return nil, err
 			}

@@ -66,7 +66,7 @@ func bucketChapter(ctx context.Context, g *guide) error {
 			return nil, err
 		}
 		buckets, err := g.db.Collection("weather").EstimatedDocumentCount(ctx)
-		return []string{fmt.Sprintf("%d hours appended, %d buckets", result.Appended, buckets)}, err
+		return []string{fmt.Sprintf("%d hours appended, %d buckets", result.Done, buckets)}, err
 	})
 	if err != nil {
 		return err
@@ -120,14 +120,14 @@ func bucketChapter(ctx context.Context, g *guide) error {
 	}
 	err = g.show(ctx, "correct one hour: the day's aggregates follow in the same write", &example{"weather", bson.D{
 		{Key: "station", Value: station}, {Key: "day", Value: july}}}, func() ([]string, error) {
-		return nil, days.Replace(ctx, station, hour{Time: noon, Temperature: 40, Pressure: 1010, Wind: 2})
+		return nil, days.Update(ctx, station, hour{Time: noon, Temperature: 40, Pressure: 1010, Wind: 2})
 	})
 	if err != nil {
 		return err
 	}
 	err = g.show(ctx, "archive the first half of the year", nil, func() ([]string, error) {
 		result, err := days.Archive(ctx, july, g.db.Collection("weather_archive"), nil)
-		return []string{fmt.Sprintf("%d buckets moved", result.Documents)}, err
+		return []string{fmt.Sprintf("%d buckets moved", result.Done)}, err
 	})
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func extrefChapter(ctx context.Context, g *guide) error {
 	rename := func(name string) func() ([]string, error) {
 		return func() ([]string, error) {
 			result, err := refs.Update(ctx, "ATL", bson.D{{Key: "$set", Value: bson.D{{Key: "name", Value: name}}}})
-			return []string{fmt.Sprintf("version %d, %d routes written", result.Version, result.Copies)}, err
+			return []string{fmt.Sprintf("version %d, %d routes written", result.Version, result.Copies.Done)}, err
 		}
 	}
 	err = g.show(ctx, "rename Atlanta's airport: every route from and to it follows, in the same transaction", fromAtlanta,
@@ -81,7 +81,7 @@ func extrefChapter(ctx context.Context, g *guide) error {
 	}
 	err = g.show(ctx, "a field that no route copies changes: one write", nil, func() ([]string, error) {
 		result, err := refs.Update(ctx, "ATL", bson.D{{Key: "$set", Value: bson.D{{Key: "state", Value: "Georgia"}}}})
-		return []string{fmt.Sprintf("%d routes written", result.Copies)}, err
+		return []string{fmt.Sprintf("%d routes written", result.Copies.Done)}, err
 	})
 	if err != nil {
 		return err
@@ -93,13 +93,11 @@ func extrefChapter(ctx context.Context, g *guide) error {
 	}
 	err = g.show(ctx, "Seattle's was renamed by somebody else: which copies are behind?", nil, func() ([]string, error) {
 		n := 0
-		for _, target := range []string{"named_routes.origin", "named_routes.destination"} {
-			for _, err := range refs.Stale(ctx, target) {
-				if err != nil {
-					return nil, err
-				}
-				n++
+		for _, err := range refs.Check(ctx, nil) {
+			if err != nil {
+				return nil, err
 			}
+			n++
 		}
 		return []string{fmt.Sprintf("%d copies", n)}, nil
 	})
@@ -108,13 +106,13 @@ func extrefChapter(ctx context.Context, g *guide) error {
 	}
 	err = g.show(ctx, "bring it to them", nil, func() ([]string, error) {
 		result, err := refs.Propagate(ctx, "SEA", nil)
-		return []string{fmt.Sprintf("%d routes written", result.Copies)}, err
+		return []string{fmt.Sprintf("%d routes written", result.Done)}, err
 	})
 	if err != nil {
 		return err
 	}
 	return g.show(ctx, "again: nothing is left to write", nil, func() ([]string, error) {
 		result, err := refs.Propagate(ctx, "SEA", nil)
-		return []string{fmt.Sprintf("%d routes written", result.Copies)}, err
+		return []string{fmt.Sprintf("%d routes written", result.Done)}, err
 	})
 }

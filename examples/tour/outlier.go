@@ -46,7 +46,7 @@ func outlierChapter(ctx context.Context, g *guide) error {
 		}
 		var out []string
 		for _, c := range report.Caps {
-			out = append(out, fmt.Sprintf("cap %3d: %d of %d airports, %d destinations outside", c.MaxCount, c.Outliers, report.Documents, c.Outside))
+			out = append(out, fmt.Sprintf("cap %3d: %d of %d airports, %d destinations over it", c.MaxCount, c.Outliers, report.Documents, c.Over))
 		}
 		return out, nil
 	})
@@ -56,21 +56,21 @@ func outlierChapter(ctx context.Context, g *guide) error {
 	atlanta := &example{"airport_destinations", bson.D{{Key: "_id", Value: "ATL"}}}
 	err = g.show(ctx, "adopt a cap of 60", atlanta, func() ([]string, error) {
 		result, err := lists.Adopt(ctx, nil)
-		return []string{fmt.Sprintf("%d airports made outliers", result.Adopted)}, err
+		return []string{fmt.Sprintf("%d airports made outliers", result.Done)}, err
 	})
 	if err != nil {
 		return err
 	}
 	err = g.show(ctx, "a destination more for a typical airport: one round trip", nil, func() ([]string, error) {
 		added, err := lists.Add(ctx, "ABE", "SEA")
-		return []string{fmt.Sprintf("ABE to SEA added: %t", added)}, err
+		return []string{fmt.Sprintf("ABE to SEA added: %d", added)}, err
 	})
 	if err != nil {
 		return err
 	}
-	err = g.show(ctx, "and for an outlier: a transaction", nil, func() ([]string, error) {
+	err = g.show(ctx, "and for an outlier: three, as its overflow documents may hold it already", nil, func() ([]string, error) {
 		added, err := lists.Add(ctx, "ATL", "CDG")
-		return []string{fmt.Sprintf("ATL to CDG added: %t", added)}, err
+		return []string{fmt.Sprintf("ATL to CDG added: %d", added)}, err
 	})
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func outlierChapter(ctx context.Context, g *guide) error {
 	}
 	err = g.show(ctx, "the whole list of Atlanta, in order", nil, func() ([]string, error) {
 		n := 0
-		for _, err := range lists.Items(ctx, "ATL") {
+		for _, err := range lists.All(ctx, "ATL") {
 			if err != nil {
 				return nil, err
 			}

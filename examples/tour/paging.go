@@ -42,9 +42,8 @@ func pagingChapter(ctx context.Context, g *guide) error {
 		return err
 	}
 	byStateAndName := bson.D{{Key: "state", Value: 1}, {Key: "name", Value: 1}}
-	strings := []string{"state", "name", "_id"} // in every document, so no other type is looked for
 	airports, err := paging.New[pagedAirport](g.db.Collection("airports"), byStateAndName,
-		&paging.Options{PageSize: size, Uniform: strings})
+		&paging.Options{PageSize: size})
 	if err != nil {
 		return err
 	}
@@ -65,7 +64,7 @@ func pagingChapter(ctx context.Context, g *guide) error {
 	}
 
 	const deep = 100
-	before, err := airports.Numbered(ctx, nil, paging.NumberedRequest{Number: deep - 1})
+	before, err := airports.Page(ctx, nil, paging.Request{Number: deep - 1})
 	if err != nil {
 		return err
 	}
@@ -80,7 +79,7 @@ func pagingChapter(ctx context.Context, g *guide) error {
 	}
 
 	sequential, err := paging.New[pagedAirport](g.db.Collection("airports"), byStateAndName,
-		&paging.Options{PageSize: size, Uniform: strings, Strategy: paging.Sequential})
+		&paging.Options{PageSize: size, Sequential: true})
 	if err != nil {
 		return err
 	}
@@ -96,7 +95,7 @@ func pagingChapter(ctx context.Context, g *guide) error {
 	}
 
 	err = g.show(ctx, fmt.Sprintf("page %d by its number: the server walks what it skips", deep), nil, func() ([]string, error) {
-		numbered, err := airports.Numbered(ctx, nil, paging.NumberedRequest{Number: deep, Count: paging.CountExact})
+		numbered, err := airports.Page(ctx, nil, paging.Request{Number: deep, Count: paging.CountExact})
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +124,7 @@ func pagingChapter(ctx context.Context, g *guide) error {
 	}
 
 	routes, err := paging.New[pagedRoute](g.db.Collection("routes"),
-		bson.D{{Key: "flights", Value: -1}}, &paging.Options{PageSize: 500, Uniform: []string{"flights", "_id"}})
+		bson.D{{Key: "flights", Value: -1}}, &paging.Options{PageSize: 500})
 	if err != nil {
 		return err
 	}

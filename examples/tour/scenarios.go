@@ -12,7 +12,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
-	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
@@ -52,7 +52,7 @@ func bookCategories(ctx context.Context, g *guide) error {
 		shown := &example{name, bson.D{{Key: "_id", Value: "Databases"}}}
 		err = g.show(ctx, fmt.Sprintf("book categories as %v: what is below Programming?", representation), shown, func() ([]string, error) {
 			var below []string
-			for c, err := range categories.Descendants(ctx, "Programming", nil) {
+			for c, err := range categories.Preorder(ctx, "Programming", nil) {
 				if err != nil {
 					return nil, err
 				}
@@ -81,16 +81,16 @@ func articlePages(ctx context.Context, g *guide) error {
 		return err
 	}
 	pager, err := paging.New[article](articles, bson.D{{Key: "_id", Value: 1}},
-		&paging.Options{PageSize: 10, Group: 10, Uniform: []string{"_id"}})
+		&paging.Options{PageSize: 10, Group: 10})
 	if err != nil {
 		return err
 	}
-	tenth, err := pager.Numbered(ctx, nil, paging.NumberedRequest{Number: 10})
+	tenth, err := pager.Page(ctx, nil, paging.Request{Number: 10})
 	if err != nil {
 		return err
 	}
 	return g.show(ctx, "an article list in groups of ten pages: from page 10 jump to page 13", nil, func() ([]string, error) {
-		page, err := pager.Jump(ctx, nil, tenth.Position, paging.NumberedRequest{Number: 13})
+		page, err := pager.Page(ctx, nil, paging.Request{Number: 13, From: tenth.Position})
 		if err != nil {
 			return nil, err
 		}
@@ -211,25 +211,25 @@ type movieDetails struct {
 }
 
 func movieSplit(ctx context.Context, g *guide) error {
-	split, err := subset.NewSplit[int, movie, movieDetails](g.db.Collection("movie"), g.db.Collection("movie_details"),
-		&subset.SplitOptions{IDField: "movie_id"})
+	movies, err := split.New[int, movie, movieDetails](g.db.Collection("movie"), g.db.Collection("movie_details"),
+		&split.Options{IDField: "movie_id"})
 	if err != nil {
 		return err
 	}
-	if err := split.EnsureIndexes(ctx); err != nil {
+	if err := movies.EnsureIndexes(ctx); err != nil {
 		return err
 	}
 	details := movieDetails{Plot: "A train arrives at La Ciotat station.", Poster: "arrival.jpg"}
 	details.IMDB.Rating, details.IMDB.Votes, details.IMDB.ID = 7.3, 5043, 12
 	err = g.show(ctx, "a movie and its details, split by how often they are read", &example{"movie", bson.D{{Key: "_id", Value: 1}}},
 		func() ([]string, error) {
-			return nil, split.Insert(ctx, 1, movie{1, "The Arrival of a Train", 1896, 1}, details)
+			return nil, movies.Add(ctx, 1, movie{1, "The Arrival of a Train", 1896, 1}, details)
 		})
 	if err != nil {
 		return err
 	}
 	return g.show(ctx, "both in one round trip", nil, func() ([]string, error) {
-		m, d, err := split.Get(ctx, 1)
+		m, d, err := movies.Get(ctx, 1)
 		return []string{fmt.Sprintf("%s (%d), rated %.1f", m.Title, m.Year, d.IMDB.Rating)}, err
 	})
 }
@@ -269,6 +269,6 @@ func orderWithCustomer(ctx context.Context, g *guide) error {
 		&example{"orders", bson.D{{Key: "_id", Value: "A-17"}}}, func() ([]string, error) {
 			result, err := refs.Update(ctx, 123, bson.D{{Key: "$set", Value: bson.D{
 				{Key: "name", Value: "Katrina Pop"}, {Key: "address", Value: "9 Sea Rd"}}}})
-			return []string{fmt.Sprintf("%d order written", result.Copies)}, err
+			return []string{fmt.Sprintf("%d order written", result.Copies.Done)}, err
 		})
 }

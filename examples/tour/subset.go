@@ -58,7 +58,7 @@ func subsetChapter(ctx context.Context, g *guide) error {
 	airport := &example{"busy_airports", bson.D{{Key: "_id", Value: "ATL"}}}
 	err = g.show(ctx, "the ten busiest routes of each airport kept with it", airport, func() ([]string, error) {
 		result, err := busiest.Adopt(ctx, nil)
-		return []string{fmt.Sprintf("%d airports", result.Adopted)}, err
+		return []string{fmt.Sprintf("%d airports", result.Done)}, err
 	})
 	if err != nil {
 		return err

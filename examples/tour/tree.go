@@ -38,8 +38,8 @@ func treeChapter(ctx context.Context, g *guide) error {
 	}
 	atlanta := &example{"places", bson.D{{Key: "_id", Value: "ATL"}}}
 	err = g.show(ctx, "load countries, states, cities and airports", atlanta, func() ([]string, error) {
-		result, err := places.LoadNodes(ctx, nodes, nil)
-		return []string{fmt.Sprintf("%d nodes", result.Inserted)}, err
+		result, err := places.LoadNodes(ctx, nodes, places.AsRoot(), nil)
+		return []string{fmt.Sprintf("%d nodes", result.Done)}, err
 	})
 	if err != nil {
 		return err

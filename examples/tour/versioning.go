@@ -93,7 +93,7 @@ func versioningChapter(ctx context.Context, g *guide) error {
 	}
 	err = g.show(ctx, "the history, newest first", nil, func() ([]string, error) {
 		var out []string
-		for r, err := range policies.History(ctx, bilbo, nil) {
+		for r, err := range policies.History(ctx, bilbo) {
 			if err != nil {
 				return nil, err
 			}

@@ -40,7 +40,20 @@ func Each(ctx context.Context, open func(ctx context.Context) (*mongo.Cursor, er
 	}
 }
 
-func shut(ctx context.Context, c *mongo.Cursor) {
+// Stream opens a change stream for fn, and closes it when fn returns.
+func Stream(ctx context.Context, open func(ctx context.Context) (*mongo.ChangeStream, error), fn func(*mongo.ChangeStream) error) error {
+	s, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer shut(ctx, s)
+	return fn(s)
+}
+
+func shut(ctx context.Context, c interface {
+	ID() int64
+	Close(ctx context.Context) error
+}) {
 	if c.ID() == 0 {
 		return // the server has closed it
 	}

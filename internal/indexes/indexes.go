@@ -4,6 +4,7 @@ package indexes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,10 +17,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
-
-// ErrConflict says that an index on the same keys, or of the same name, exists
-// with other options.
-var ErrConflict = fault.ErrIndexConflict
 
 // EnsureAll is Ensure for several collections of a database, in the order of their
 // names; after a conflict in one, those before it have their indexes.
@@ -36,7 +33,7 @@ func EnsureAll(ctx context.Context, db *mongo.Database, models map[string][]mong
 
 // Ensure creates those models the collection does not have yet. An index with
 // the same keys and options counts whatever its name is; one that differs is an
-// error that wraps ErrConflict, and nothing is created or dropped.
+// error that wraps ErrIndexConflict, and nothing is created or dropped.
 //
 // Cost: 1 round trip when nothing is missing, otherwise 2.
 func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexModel) error {
@@ -67,9 +64,12 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 				found = true
 				break
 			}
-			if have.Name == want.Name || sameKey && have.Collation.Locale == want.Collation.Locale &&
+			// Of collations that differ the server decides: it completes them by their
+			// locale, and finds out whether the index is there already.
+			sameLocale := sameKey && have.Collation.Locale == want.Collation.Locale
+			if have.Name == want.Name && !sameLocale || sameKey && have.Collation == want.Collation &&
 				bytes.Equal(have.PartialFilter, want.PartialFilter) {
-				return fmt.Errorf("%w: %s has index %q on %s, wanted %s", ErrConflict,
+				return fmt.Errorf("%w: %s has index %q on %s, wanted %s", fault.ErrIndexConflict,
 					coll.Name(), have.Name, have, want)
 			}
 		}
@@ -83,7 +83,7 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 	if _, err := coll.Indexes().CreateMany(ctx, missing); err != nil {
 		var server mongo.ServerError
 		if errors.As(err, &server) && (server.HasErrorCode(85) || server.HasErrorCode(86)) {
-			return fmt.Errorf("%w: %w", ErrConflict, err)
+			return fmt.Errorf("%w: %w", fault.ErrIndexConflict, err)
 		}
 		return fmt.Errorf("create indexes: %w", err)
 	}
@@ -105,15 +105,23 @@ type collation struct {
 	Locale          string `bson:"locale"`
 	Strength        int    `bson:"strength"`
 	CaseLevel       bool   `bson:"caseLevel"`
+	CaseFirst       string `bson:"caseFirst"`
 	NumericOrdering bool   `bson:"numericOrdering"`
+	Alternate       string `bson:"alternate"`
+	MaxVariable     string `bson:"maxVariable"`
+	Normalization   bool   `bson:"normalization"`
+	Backwards       bool   `bson:"backwards"`
 }
 
-// complete sets the strength that the server takes for none; some report the
-// index without it.
+// complete sets what the server takes for none.
 func (c *collation) complete() {
-	if c.Locale != "" && c.Strength == 0 {
-		c.Strength = 3
+	if c.Locale == "" {
+		return
 	}
+	c.Strength = cmp.Or(c.Strength, 3)
+	c.CaseFirst = cmp.Or(c.CaseFirst, "off")
+	c.Alternate = cmp.Or(c.Alternate, "non-ignorable")
+	c.MaxVariable = cmp.Or(c.MaxVariable, "punct")
 }
 
 func (s spec) sameOptions(o spec) bool {
@@ -177,7 +185,7 @@ func describe(model mongo.IndexModel) (spec, error) {
 		}
 	}
 	if c := opts.Collation; c != nil && c.Locale != "simple" {
-		out.Collation = collation{c.Locale, c.Strength, c.CaseLevel, c.NumericOrdering}
+		out.Collation = collation{c.Locale, c.Strength, c.CaseLevel, c.CaseFirst, c.NumericOrdering, c.Alternate, c.MaxVariable, c.Normalization, c.Backwards}
 		out.Collation.complete()
 	}
 	return out, nil

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -75,6 +76,31 @@ func TestAnIndexOfAnotherNameServes(t *testing.T) {
 	}
 }
 
+// Indexes that differ in the collation stand side by side, whatever differs in it; and
+// what the server completes by the locale is no other collation.
+func TestCollations(t *testing.T) {
+	coll := mongotest.Database(t).Collection("c")
+	var models []mongo.IndexModel
+	for name, collation := range map[string]options.Collation{
+		"two": {Locale: "en", Strength: 2}, "three": {Locale: "en"}, "shifted": {Locale: "en", Alternate: "shifted"},
+		"upper": {Locale: "en", CaseFirst: "upper"}, "danish": {Locale: "da"}, "thai": {Locale: "th"}, "canadian": {Locale: "fr_CA"},
+	} {
+		models = append(models, mongo.IndexModel{Keys: bson.D{{Key: "a", Value: 1}}, Options: options.Index().SetName(name).SetCollation(&collation)})
+	}
+	for _, model := range append(models, models...) {
+		if err := indexes.Ensure(t.Context(), coll, []mongo.IndexModel{model}); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := names(t, coll); len(got) != 1+len(models) {
+		t.Errorf("indexes %v", got)
+	}
+	other := mongo.IndexModel{Keys: bson.D{{Key: "a", Value: 1}}, Options: options.Index().SetName("two").SetCollation(&options.Collation{Locale: "en", Strength: 1})}
+	if err := indexes.Ensure(t.Context(), coll, []mongo.IndexModel{other}); !errors.Is(err, fault.ErrIndexConflict) {
+		t.Errorf("another collation under the name: %v", err)
+	}
+}
+
 func TestConflictChangesNothing(t *testing.T) {
 	for name, existing := range map[string]mongo.IndexModel{
 		"not unique":    {Keys: bson.D{{Key: "u", Value: 1}}, Options: options.Index().SetPartialFilterExpression(bson.D{{Key: "u", Value: bson.D{{Key: "$exists", Value: true}}}})},
@@ -89,7 +115,7 @@ func TestConflictChangesNothing(t *testing.T) {
 			}
 			before := names(t, coll)
 			err := indexes.Ensure(t.Context(), coll, models())
-			if !errors.Is(err, indexes.ErrConflict) {
+			if !errors.Is(err, fault.ErrIndexConflict) {
 				t.Errorf("error %v", err)
 			}
 			if diff := cmp.Diff(before, names(t, coll)); diff != "" {

@@ -20,9 +20,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// ErrUnsupported is the name that packages not moved to internal/fault use.
-var ErrUnsupported = fault.ErrTransactionsUnsupported
-
 const (
 	codeIllegalOperation = 20
 	codeWriteConflict    = 112

@@ -3,6 +3,7 @@
 package value
 
 import (
+	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -50,9 +51,7 @@ func appendKey(out []byte, v bson.RawValue) []byte {
 	case bson.TypeInt32, bson.TypeInt64:
 		return strconv.AppendInt(append(out, 'n'), v.AsInt64(), 10)
 	case bson.TypeDouble, bson.TypeDecimal128:
-		if n := Number(v); n != nil {
-			return append(append(out, 'n'), n.RatString()...)
-		}
+		return append(append(out, 'n'), numberText(v)...)
 	case bson.TypeEmbeddedDocument, bson.TypeArray:
 		elements, _ := bson.Raw(v.Value).Elements()
 		out = append(out, byte(v.Type))
@@ -67,6 +66,30 @@ func appendKey(out []byte, v bson.RawValue) []byte {
 		return out
 	}
 	return append(append(out, byte(v.Type)), v.Value...)
+}
+
+// numberText is one text for equal doubles and decimals, also those that are not
+// finite.
+func numberText(v bson.RawValue) string {
+	if n := Number(v); n != nil {
+		return n.RatString()
+	}
+	sign, nan := 0, false
+	if v.Type == bson.TypeDouble {
+		nan = math.IsNaN(v.Double())
+		if math.IsInf(v.Double(), 1) {
+			sign = 1
+		}
+	} else {
+		nan, sign = v.Decimal128().IsNaN(), v.Decimal128().IsInf()
+	}
+	switch {
+	case nan:
+		return "NaN"
+	case sign > 0:
+		return "Inf"
+	}
+	return "-Inf"
 }
 
 // Equal is the condition that a field equals v: v itself, or {$eq: v} where it

@@ -86,7 +86,7 @@ func run(ctx context.Context, db *mongo.Database) error {
 		fmt.Print("/", crumb.ID)
 	}
 	fmt.Println()
-	for problem, err := range rooms.Check(ctx) {
+	for problem, err := range rooms.Check(ctx, nil) {
 		return fmt.Errorf("%v, %v", problem, err)
 	}
 
@@ -143,7 +143,7 @@ func run(ctx context.Context, db *mongo.Database) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(appended.Appended, stats.Count, stats.Values["value"].Mean(), stats.Values["value"].Max,
+	fmt.Println(appended.Done, stats.Count, stats.Values["value"].Mean(), stats.Values["value"].Max,
 		latest.At.Format(time.TimeOnly))
 	return nil
 }
@@ -180,11 +180,11 @@ func furniture(ctx context.Context, db *mongo.Database) error {
 		return fmt.Errorf("wood twice: %v", err)
 	}
 	found, err := pieces.CountDocuments(ctx, specs.Filter(
-		attribute.As[int](specs).Range("height", 70, 90, "cm"), specs.Equals("wood", "oak")))
+		attribute.As[int](specs).Range(attribute.Key("height").Qualified("cm"), 70, 90), specs.Equals("wood", "oak")))
 	if err != nil {
 		return err
 	}
-	fmt.Println(adopted.Adopted, found)
+	fmt.Println(adopted.Done, found)
 
 	notes, err := subset.New[string, note](pieces, db.Collection("notes"), &subset.Options{
 		ParentField: "piece", ArrayField: "newest", N: 2, Order: bson.D{{Key: "at", Value: -1}}, CountField: "notes",
@@ -239,7 +239,7 @@ func furniture(ctx context.Context, db *mongo.Database) error {
 	for problem, err := range notes.Check(ctx) {
 		return fmt.Errorf("%v, %v", problem, err)
 	}
-	for problem, err := range sitters.Check(ctx) {
+	for problem, err := range sitters.Check(ctx, nil) {
 		return fmt.Errorf("%v, %v", problem, err)
 	}
 	return nil
@@ -260,7 +260,7 @@ func owners(ctx context.Context, db *mongo.Database) error {
 	}
 	names, err := extref.New[string, owner](people, []extref.Target{
 		{Collection: houses, Path: "owner", Fields: []extref.Field{{Path: "name"}}},
-	}, nil)
+	}, &extref.Options{Compare: true})
 	if err != nil {
 		return err
 	}
@@ -284,7 +284,7 @@ func owners(ctx context.Context, db *mongo.Database) error {
 	if err != nil {
 		return err
 	}
-	propagated, err := names.Propagate(ctx, "o1", &extref.PropagateOptions{Compare: true})
+	propagated, err := names.Propagate(ctx, "o1", nil)
 	if err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func owners(ctx context.Context, db *mongo.Database) error {
 		return err
 	}
 	fmt.Println(saved.Number, conflict.Current, propagated.Copies, house.Owner.Name)
-	for revision, err := range versions.History(ctx, "o1", nil) {
+	for revision, err := range versions.History(ctx, "o1") {
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,561 @@
+package bucket_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// seconds are n measurements, one a second from midnight on.
+func seconds(n int) []event {
+	out := make([]event, n)
+	for i := range out {
+		out[i] = event{ID: fmt.Sprint(i), Timestamp: at(0, 0, i), V: 1}
+	}
+	return out
+}
+
+// failUpdates has the server fail the next update commands of a database's clients
+// with this application name.
+func failUpdates(t *testing.T, app string, mode, data bson.D) {
+	t.Helper()
+	admin := mongotest.Database(t).Client().Database("admin")
+	set := func(mode any) error {
+		return admin.RunCommand(context.WithoutCancel(t.Context()), bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: mode},
+			{Key: "data", Value: append(bson.D{{Key: "failCommands", Value: bson.A{"update"}}, {Key: "appName", Value: app}}, data...)}}).Err()
+	}
+	if err := set(mode); err != nil {
+		t.Skip("no fail points: ", err)
+	}
+	t.Cleanup(func() { _ = set("off") })
+}
+
+// What is stored, what is not and what is unknown stay apart when AppendMany ends
+// with an error.
+func TestAppendManyOutcomes(t *testing.T) {
+	const app = "bucket-outcomes"
+	db := mongotest.Database(t, options.Client().SetAppName(app).SetRetryWrites(false))
+	stored := func(b *bucket.Buckets[string, event]) (n int64) {
+		stats, err := b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stats.Count
+	}
+	work := &mongopatterns.Work{BatchSize: 1000}
+	t.Run("lost", func(t *testing.T) {
+		b := newBuckets[string, event](t, db.Collection("lost"), bucket.Every(time.Minute), nil)
+		failUpdates(t, app, bson.D{{Key: "skip", Value: 3}}, bson.D{{Key: "closeConnection", Value: true}})
+		result, err := b.AppendMany(t.Context(), bucket.Of("s", seconds(5000)...), work)
+		if !mongo.IsNetworkError(err) || result.Done != 3000 || result.Unknown != 1000 || result.Examined != 4000 || stored(b) != 3000 {
+			t.Errorf("%+v, %v; stored %d", result, err, stored(b))
+		}
+	})
+	t.Run("refused", func(t *testing.T) {
+		if err := db.CreateCollection(t.Context(), "refused", options.CreateCollection().SetValidator(
+			bson.D{{Key: "start", Value: bson.D{{Key: "$ne", Value: at(0, 20, 0)}}}})); err != nil {
+			t.Fatal(err)
+		}
+		b := newBuckets[string, event](t, db.Collection("refused"), bucket.Every(time.Minute), nil)
+		result, err := b.AppendMany(t.Context(), bucket.Of("s", seconds(5000)...), work)
+		if err == nil || result.Done != 1940 || result.Failed != 60 || result.Examined != 2000 || result.Unknown != 0 || stored(b) != 1940 {
+			t.Errorf("%+v, %v; stored %d", result, err, stored(b))
+		}
+		if len(result.Failures) != 1 || result.Failures[0].ID.Document().Lookup("start").Time() != at(0, 20, 0).Local() {
+			t.Errorf("%+v", result.Failures)
+		}
+	})
+	t.Run("deadline before", func(t *testing.T) {
+		b := newBuckets[string, event](t, db.Collection("before"), bucket.Every(time.Minute), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		result, err := b.AppendMany(ctx, bucket.Of("s", seconds(2500)...), &mongopatterns.Work{BatchSize: 1000, Progress: func(mongopatterns.Result) { cancel() }})
+		if !errors.Is(err, context.Canceled) || result.Done != 1000 || result.Unknown != 0 || stored(b) != 1000 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	})
+	t.Run("write concern", func(t *testing.T) {
+		b := newBuckets[string, event](t, db.Collection("concern"), bucket.Every(time.Minute), nil)
+		failUpdates(t, app, bson.D{{Key: "times", Value: 1}}, bson.D{{Key: "writeConcernError", Value: bson.D{{Key: "code", Value: 64}, {Key: "errmsg", Value: "timed out"}}}})
+		result, err := b.AppendMany(t.Context(), bucket.Of("s", seconds(2500)...), work)
+		if err == nil || result.Done != 0 || result.Unknown != 1000 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	})
+	t.Run("slots", func(t *testing.T) {
+		s := newSlots[string, int](t, db.Collection("slots"), bucket.Every(time.Hour), &bucket.SlotOptions{Levels: []time.Duration{time.Second}})
+		failUpdates(t, app, bson.D{{Key: "skip", Value: 1}}, bson.D{{Key: "closeConnection", Value: true}})
+		result, err := s.SetMany(t.Context(), func(yield func(string, bucket.Slot[int]) bool) {
+			for i := range 2500 {
+				if !yield("s", bucket.Slot[int]{Time: at(0, 0, i)}) {
+					return
+				}
+			}
+		}, work)
+		if !mongo.IsNetworkError(err) || result.Done != 1000 || result.Unknown != 1000 || result.Examined != 2000 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	})
+}
+
+// The variance of values around 1e9 with deviation 1 is right to 1e-9, in whatever
+// order and by whatever call they come, stored or computed.
+func TestVariance(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	b := newBuckets[string, event](t, db.Collection("c"), bucket.Every(time.Hour), &bucket.Options{
+		MaxCount: 100, Values: []bucket.Value{{Field: "v", Sum: "sum", Moments: "moments"}},
+	})
+	s := newSlots[string, float64](t, db.Collection("s"), bucket.Days(nil), nil)
+	random := rand.New(rand.NewPCG(1, 2))
+	var events []event
+	var mean, want float64
+	for i := range 1000 {
+		v := random.NormFloat64()
+		events = append(events, event{Timestamp: at(i/60, i%60, 0), V: 1e9 + v})
+		mean += (events[i].V - 1e9) / 1000
+	}
+	for _, e := range events {
+		want += (e.V - 1e9 - mean) * (e.V - 1e9 - mean) / 1000
+	}
+	for i, e := range slices.Backward(events) {
+		if err := s.Set(t.Context(), "s", e.Timestamp, e.V); err != nil {
+			t.Fatal(err)
+		}
+		if i%5 == 0 {
+			mustAppend(t, b, "s", e)
+		}
+	}
+	for rest := range 4 {
+		var part []event
+		for i := 1 + rest; i < len(events); i += 5 {
+			part = append(part, events[i])
+		}
+		if _, err := b.AppendMany(t.Context(), bucket.Of("s", part...), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustCheck(t, b)
+	check := func(what string, v bucket.ValueStats, err error) {
+		t.Helper()
+		if err != nil || v.Count != 1000 || math.Abs(v.Variance()/want-1) > 1e-9 || math.Abs(v.StdDev()/math.Sqrt(want)-1) > 1e-9 {
+			t.Errorf("%s: variance %v of %d, want %v (%v)", what, v.Variance(), v.Count, want, err)
+		}
+	}
+	whole, err := b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
+	check("stored", whole.Values["v"], err)
+	one := newBuckets[string, event](t, db.Collection("c"), bucket.Months(nil), &bucket.Options{Values: []bucket.Value{{Field: "v", Moments: "moments"}}})
+	cut, err := one.Aggregate(t.Context(), "s", at(-1, 0, 0), at(100, 0, 0)) // from the measurements
+	check("computed", cut.Values["v"], err)
+	slots, err := s.Aggregate(t.Context(), "s", time.Time{}, time.Time{}, "")
+	check("slots", slots, err)
+	if _, err := db.Collection("c").UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "moments", Value: ""}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Repair(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	whole, err = b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
+	check("repaired", whole.Values["v"], err)
+	mustCheck(t, b)
+}
+
+// Measurements of 20 KB fill buckets that take 1,000 of them by their count: a bucket
+// that would be too large is full, to every writer, in a transaction as well.
+func TestLargeMeasurements(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	var events []event
+	for i := range 1800 {
+		events = append(events, event{ID: fmt.Sprint(i), Timestamp: at(1, 0, i), Note: strings.Repeat("x", 20_000), V: 1})
+	}
+	open := func() *bucket.Buckets[string, event] {
+		return newBuckets[string, event](t, coll, bucket.Every(time.Hour), &bucket.Options{IDField: "id"})
+	}
+	b := open()
+	if result, err := b.AppendMany(t.Context(), bucket.Of("s", events[:900]...), nil); err != nil || result.Done != 900 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	// Bring each bucket to its limit, behind the writers' backs.
+	for _, doc := range aggregate[bson.Raw](t, coll, mongo.Pipeline{}) {
+		pad := bson.D{{Key: "$set", Value: bson.D{{Key: "pad", Value: strings.Repeat("x", 16<<20-30_000-len(doc))}}}}
+		if _, err := coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: doc.Lookup("_id")}}, pad); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := count(t, coll)
+	for i := 900; i < 902; i++ { // bucket 0 takes one more and is full then
+		if got, err := open().Append(t.Context(), "s", events[i]); err != nil || got.Duplicate {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	again := open()
+	err := mongopatterns.Transact(t.Context(), coll.Database().Client(), func(ctx context.Context) error {
+		_, err := again.AppendMany(ctx, bucket.Of("s", events[902:1400]...), nil)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result, err := open().AppendMany(t.Context(), bucket.Of("s", events...), nil); err != nil || result.Done != 400 || result.Skipped != 1400 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if n := count(t, coll); n <= before {
+		t.Errorf("%d buckets after %d", n, before)
+	}
+	if got := len(collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{}))); got != 1800 {
+		t.Errorf("%d measurements", got)
+	}
+	mustCheck(t, b)
+	huge := event{ID: "huge", Timestamp: at(1, 0, 0), Note: strings.Repeat("x", 16<<20)}
+	if _, err := b.Append(t.Context(), "s", huge); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// A bucket filled beyond its size within a transaction has the transaction run again
+// and go on in the next one.
+func TestLargeInTransaction(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), nil)
+	mustAppend(t, b, "s", event{Timestamp: at(1, 0, 0)})
+	if _, err := coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "pad", Value: strings.Repeat("x", 16<<20-600)}}}}); err != nil {
+		t.Fatal(err)
+	}
+	large := event{Timestamp: at(1, 1, 0), Note: strings.Repeat("x", 1000)}
+	for name, call := range map[string]func(ctx context.Context, b *bucket.Buckets[string, event]) error{
+		"append": func(ctx context.Context, b *bucket.Buckets[string, event]) error {
+			return second(b.Append(ctx, "s", large))
+		},
+		"many": func(ctx context.Context, b *bucket.Buckets[string, event]) error {
+			return second(b.AppendMany(ctx, bucket.Of("s", large), nil))
+		},
+	} {
+		runs := 0
+		fresh := newBuckets[string, event](t, coll, bucket.Every(time.Hour), nil)
+		err := mongopatterns.Transact(t.Context(), coll.Database().Client(), func(ctx context.Context) error {
+			runs++
+			return call(ctx, fresh)
+		})
+		if err != nil || runs > 2 {
+			t.Errorf("%s: %v after %d runs", name, err, runs)
+		}
+	}
+	if n := count(t, coll); n != 2 {
+		t.Errorf("%d buckets", n)
+	}
+}
+
+// Without Sorted those of one time are read in the order in which they came.
+func TestTiesKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), &bucket.Options{IDField: "id", MaxCount: 15})
+	var want, got []string
+	for i := range 40 {
+		e := event{ID: fmt.Sprint(i), Timestamp: at(1, 0, 0), V: 1}
+		mustAppend(t, b, "s", e)
+		want = append(want, e.ID)
+	}
+	if err := b.Update(t.Context(), "s", event{ID: "6", Timestamp: at(1, 0, 0), V: 2}); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})) {
+		got = append(got, e.ID)
+	}
+	diff(t, want, got)
+	if latest, err := b.Latest(t.Context(), "s"); err != nil || latest.ID != "39" {
+		t.Errorf("%+v, %v", latest, err)
+	}
+}
+
+// Archive bounds its batches by the bytes of the documents.
+func TestArchiveByBytes(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	b := newBuckets[string, event](t, db.Collection("c"), bucket.Every(time.Hour), nil)
+	newBuckets[string, event](t, db.Collection("archive"), bucket.Every(time.Hour), nil)
+	for h := range 10 {
+		mustAppend(t, b, "s", event{Timestamp: at(h, 0, 0), Note: strings.Repeat("x", 1<<20)})
+	}
+	var steps []int64
+	result, err := b.Archive(t.Context(), at(24, 0, 0), db.Collection("archive"), &mongopatterns.Work{BatchBytes: 4 << 20, Progress: func(r mongopatterns.Result) {
+		steps = append(steps, r.Done)
+	}})
+	if err != nil || result.Done != 10 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	diff(t, []int64{3, 6, 9, 10}, steps)
+}
+
+// Names of operators, at any depth of a series or an ID, are refused.
+func TestOperatorsAreRefused(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	b := newBuckets[any, bson.D](t, db.Collection("c"), bucket.Every(time.Hour), &bucket.Options{IDField: "id"})
+	s := newSlots[any, int](t, db.Collection("s"), bucket.Every(time.Hour), nil)
+	ctx := t.Context()
+	good := bson.D{{Key: "id", Value: 1}, {Key: "timestamp", Value: at(1, 0, 0)}}
+	for _, bad := range []any{bson.D{{Key: "$gt", Value: ""}}, bson.D{{Key: "a", Value: bson.D{{Key: "$gt", Value: 1}}}}, bson.D{{Key: "a", Value: bson.A{bson.D{{Key: "$gt", Value: 1}}}}}} {
+		m := bson.D{{Key: "id", Value: bad}, {Key: "timestamp", Value: at(1, 0, 0)}}
+		for what, err := range map[string]error{
+			"append": second(b.Append(ctx, bad, good)), "many": second(b.AppendMany(ctx, bucket.Of(bad, good), nil)),
+			"range": drain(b.Range(ctx, bad, day, day)), "latest": second(b.Latest(ctx, bad)), "aggregate": second(b.Aggregate(ctx, bad, day, day)),
+			"windows": drain(b.AggregateWindows(ctx, bad, day, day)), "delete": b.Delete(ctx, bad, day), "page": second(b.Page(ctx, bad, day, 0)),
+			"ID": second(b.Append(ctx, "s", m)), "many IDs": second(b.AppendMany(ctx, bucket.Of[any]("s", m), nil)),
+			"update ID": b.Update(ctx, "s", m), "delete ID": b.DeleteByID(ctx, "s", day, bad),
+			"set": s.Set(ctx, bad, day, 1), "get": second(s.Get(ctx, bad, day)), "slots": drain(s.Range(ctx, bad, day, day)),
+		} {
+			if !errors.Is(err, mongopatterns.ErrInvalid) {
+				t.Errorf("%v: %s: %v", bad, what, err)
+			}
+		}
+	}
+}
+
+// Check agrees with sums of Decimal128, alone and among other numbers, however they
+// were added.
+func TestDecimalsAgree(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	o := full()
+	o.IDField = ""
+	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), o)
+	random := rand.New(rand.NewPCG(8, 8))
+	for series, kinds := range map[string]int{"decimals": 1, "ints": 2, "doubles": 3} {
+		for range 12 {
+			var batch []bson.D
+			for i := range 1 + random.IntN(6) {
+				v := any(decimal(t, fmt.Sprintf("%d.%019dE%d", random.Int64N(2e15)-1e15, random.Int64N(1e18), random.IntN(8)-4)))
+				switch kind := random.IntN(kinds); {
+				case kind == 1:
+					v = random.Int64() - random.Int64()
+				case kind == 2:
+					v = random.NormFloat64() * 1e9
+				}
+				batch = append(batch, bson.D{{Key: "id", Value: i}, {Key: "timestamp", Value: at(0, 0, random.IntN(3600))}, {Key: "v", Value: v}})
+			}
+			mustAppend(t, b, series, batch[0])
+			if _, err := b.AppendMany(t.Context(), bucket.Of(series, batch[1:]...), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustCheck(t, b)
+	}
+	if _, err := coll.UpdateOne(t.Context(), bson.D{{Key: "series", Value: "decimals"}}, bson.D{{Key: "$inc", Value: bson.D{{Key: "agg.sum", Value: decimal(t, "1E-12")}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(collect(t, b.Check(t.Context(), nil))); n != 1 {
+		t.Errorf("%d problems", n)
+	}
+}
+
+func TestEndTimes(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	for i, want := range []time.Time{bucket.LastMillisecond: at(10, 59, 59).Add(999 * time.Millisecond), bucket.LastSecond: at(10, 59, 59), bucket.NextStart: at(11, 0, 0)} {
+		name := fmt.Sprint("c", i)
+		o := scenario()
+		o.EndTime = bucket.EndTime(i)
+		b := newBuckets[int, reading](t, db.Collection(name), bucket.Every(time.Hour), o)
+		mustAppend(t, b, 12345, reading{at(10, 30, 0), 40})
+		diff(t, any(date(want)), stored(t, db.Collection(name))[0]["end_date"])
+		mustCheck(t, b)
+		o.EndTime = (o.EndTime + 1) % 3 // another opinion, to repair by
+		other := newBuckets[int, reading](t, db.Collection(name), bucket.Every(time.Hour), o)
+		if result, err := other.Repair(t.Context(), nil); err != nil || result.Done != 1 {
+			t.Errorf("%+v, %v", result, err)
+		}
+		mustCheck(t, other)
+	}
+}
+
+// Slots whose day is a string are an error that names the field, and Adopt converts
+// them, beside what was written since.
+func TestSlotsAdopt(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("sensors")
+	s := newSlots[string, weather](t, coll, bucket.Days(nil), &bucket.SlotOptions{SeriesField: "sensor_id", StartField: "created_time", EndField: "end"})
+	july := time.Date(2021, 7, 5, 0, 0, 0, 0, time.UTC)
+	slot := func(t float64) bson.D { return bson.D{{Key: "temperature", Value: t}, {Key: "humidity", Value: 0.5}} }
+	published := func(id any, created string, minutes bson.D) bson.D {
+		return bson.D{{Key: "_id", Value: id}, {Key: "sensor_id", Value: "SENSOR-1"}, {Key: "created_time", Value: created}, {Key: "room", Value: 7},
+			{Key: "data", Value: bson.D{{Key: "0", Value: minutes}}}}
+	}
+	if _, err := coll.InsertMany(t.Context(), []any{
+		published(1, "2021-07-05 00:00:00", bson.D{{Key: "0", Value: slot(21.36)}, {Key: "1", Value: slot(21)}}),
+		published(2, "2021-07-06", bson.D{{Key: "0", Value: slot(22)}, {Key: "1", Value: slot(22)}}),
+		published(3, "2021-07-07T00:00:00+00:00", bson.D{{Key: "0", Value: slot(23)}}),
+		published(4, "2021-07-08 10:00:00", bson.D{{Key: "0", Value: slot(23)}}),
+		published(5, "yesterday", bson.D{{Key: "0", Value: slot(23)}}),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"get":       second(s.Get(t.Context(), "SENSOR-1", july)),
+		"range":     drain(s.Range(t.Context(), "SENSOR-1", july, july.Add(time.Hour))),
+		"all":       drain(s.Range(t.Context(), "SENSOR-1", time.Time{}, time.Time{})),
+		"latest":    second(s.Latest(t.Context(), "SENSOR-1")),
+		"aggregate": second(s.Aggregate(t.Context(), "SENSOR-1", july, july.Add(time.Hour), "temperature")),
+	} {
+		if err == nil || errors.Is(err, mongopatterns.ErrNotFound) || !strings.Contains(err.Error(), `created_time is "2021`) && !strings.Contains(err.Error(), `created_time is "yesterday"`) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if n := len(collect(t, s.Check(t.Context(), nil))); n != 5 {
+		t.Errorf("%d problems", n)
+	}
+	// Written since: the later value stays.
+	if err := s.Set(t.Context(), "SENSOR-1", july.AddDate(0, 0, 1), weather{30, 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, dry := range []bool{true, false} {
+		result, err := s.Adopt(t.Context(), nil, &mongopatterns.Work{BatchSize: 2, DryRun: dry})
+		if err != nil || result.Examined != 5 || result.Done != 3 || result.Failed != 2 || len(result.Failures) != 2 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	}
+	var got []string
+	for _, slot := range collect(t, s.Range(t.Context(), "SENSOR-1", july, july.AddDate(0, 0, 9))) {
+		got = append(got, fmt.Sprint(slot.Time.Format("02 15:04 "), slot.Value.Temperature))
+	}
+	diff(t, []string{"05 00:00 21.36", "05 00:01 21", "06 00:00 30", "06 00:01 22", "07 00:00 23"}, got)
+	if doc := stored(t, coll)[0]; doc["_id"] != int32(1) || doc["room"] != int32(7) || doc["end"] != date(july.AddDate(0, 0, 1).Add(-time.Millisecond)) {
+		t.Errorf("%v", doc)
+	}
+	result, err := s.Adopt(t.Context(), func(string) (time.Time, error) { return july.AddDate(0, 0, 3), nil }, &mongopatterns.Work{Filter: bson.M{"_id": 4}})
+	if err != nil || !cmp.Equal(result, mongopatterns.Result{Examined: 1, Done: 1}) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if n := len(collect(t, s.Check(t.Context(), nil))); n != 1 || count(t, coll) != 5 {
+		t.Errorf("%d problems, %d documents", n, count(t, coll))
+	}
+	// A wrong end is repaired.
+	if _, err := coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "$set", Value: bson.D{{Key: "end", Value: day}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := s.Repair(t.Context(), nil); err != nil || result.Done != 1 || result.Remaining != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// Pages of trades: buckets by count alone, by number from either end.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("trades")
+	b := newBuckets[string, event](t, coll, bucket.ByCount(), &bucket.Options{MaxCount: 10, ArrayField: "trades"})
+	for i := range 34 {
+		e := event{ID: fmt.Sprint(i), Timestamp: at(-24*i*i, 0, 0), V: 1} // of any time
+		if i < 21 {
+			mustAppend(t, b, "MDB", e)
+		} else if _, err := b.AppendMany(t.Context(), bucket.Of("MDB", e), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var none time.Time
+	for n, want := range map[int64]string{0: "0 9 10", 2: "20 29 10", 3: "30 33 4", -1: "30 33 4", -4: "0 9 10"} {
+		page, err := b.Page(t.Context(), "MDB", none, n)
+		if err != nil || fmt.Sprint(page[0].ID, " ", page[len(page)-1].ID, " ", len(page)) != want {
+			t.Errorf("page %d: %v, %v", n, page, err)
+		}
+	}
+	for _, n := range []int64{4, -5} {
+		if _, err := b.Page(t.Context(), "MDB", none, n); !errors.Is(err, mongopatterns.ErrNotFound) {
+			t.Errorf("page %d: %v", n, err)
+		}
+	}
+	for series, want := range map[string]int64{"MDB": 4, "none": 0} {
+		if n, err := b.Pages(t.Context(), series, none); err != nil || n != want {
+			t.Errorf("%s: %d pages, %v", series, n, err)
+		}
+	}
+	if latest, err := b.Latest(t.Context(), "MDB"); err != nil || latest.ID != "0" {
+		t.Errorf("%v, %v", latest, err)
+	}
+	if result, err := b.DeleteBefore(t.Context(), at(0, 0, 0), nil); err != nil || result.Done != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	mustCheck(t, b)
+}
+
+// The client's BSON options are honoured where the package encodes and decodes.
+func TestBSONOptions(t *testing.T) {
+	t.Parallel()
+	type trade struct {
+		At    time.Time `json:"at"`
+		Price float64   `json:"price"`
+		Tags  []string  `json:"tags"`
+	}
+	db := mongotest.Database(t)
+	o := &options.BSONOptions{UseJSONStructTags: true, NilSliceAsEmpty: true}
+	b := newBuckets[string, trade](t, db.Collection("c"), bucket.Every(time.Hour), &bucket.Options{TimeField: "at", BSON: o,
+		Values: []bucket.Value{{Field: "price", Sum: "sum"}}})
+	mustAppend(t, b, "s", trade{At: at(1, 0, 0), Price: 2})
+	diff(t, any(bson.A{bson.D{{Key: "at", Value: date(at(1, 0, 0))}, {Key: "price", Value: 2.0}, {Key: "tags", Value: bson.A{}}}}),
+		stored(t, db.Collection("c"))[0]["measurements"])
+	diff(t, []trade{{at(1, 0, 0), 2, []string{}}}, collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})))
+	s := newSlots[string, trade](t, db.Collection("s"), bucket.Days(nil), &bucket.SlotOptions{BSON: o})
+	if err := s.Set(t.Context(), "s", at(1, 0, 0), trade{At: day, Price: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Get(t.Context(), "s", at(1, 0, 0)); err != nil || !cmp.Equal(got, trade{day, 3, []string{}}) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// Work.Filter may be a map, and has a checkpoint of its own; DryRun writes nothing.
+func TestWork(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	src, coll := db.Collection("src"), db.Collection("c")
+	for i := range 6 {
+		if _, err := src.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "series", Value: i % 2}, {Key: "room", Value: 1}, {Key: "timestamp", Value: at(1, i, 0)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := newBuckets[int, bson.D](t, coll, bucket.Every(time.Hour), nil)
+	for i, want := range []int64{3, 3, 0, 0, 0} {
+		w := &mongopatterns.Work{Filter: bson.M{"series": 0, "room": 1}, DryRun: i == 0}
+		if result, err := b.Adopt(t.Context(), src, nil, w); err != nil || result.Done != want {
+			t.Errorf("%d: %+v, %v", i, result, err)
+		}
+	}
+	if result, err := b.Adopt(t.Context(), src, nil, &mongopatterns.Work{Filter: bson.D{{Key: "series", Value: 1}}}); err != nil || result.Done != 3 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	dry := &mongopatterns.Work{DryRun: true}
+	if result, err := b.AppendMany(t.Context(), bucket.Of(5, bson.D{{Key: "timestamp", Value: day}}), dry); err != nil || result.Done != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if result, err := b.DeleteBefore(t.Context(), at(24, 0, 0), dry); err != nil || result.Done != 2 || count(t, coll) != 2 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if _, err := coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "count", Value: 9}}}}); err != nil {
+		t.Fatal(err)
+	}
+	one := bson.D{{Key: "series", Value: 1}}
+	if result, err := b.Repair(t.Context(), &mongopatterns.Work{Filter: one, DryRun: true}); err != nil || result.Done != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if result, err := b.Repair(t.Context(), &mongopatterns.Work{Filter: one}); err != nil || result.Done != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if n := len(collect(t, b.Check(t.Context(), nil))); n != 1 {
+		t.Errorf("%d problems", n)
+	}
+}

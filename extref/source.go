@@ -1,0 +1,306 @@
+package extref
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// A core does the work of a Ref on BSON.
+type core struct {
+	source    *mongo.Collection
+	primary   *mongo.Collection // the source, read where a write depends on it
+	targets   []*target
+	following []*target // those with a followed field
+	follow    []Field   // of all targets, each path once
+	ways      []string  // the steps to what is read of a source, that aside
+	versioned bool      // some target has versions
+	o         Options
+	codec     codec.Codec
+}
+
+// derive collects what is known of the targets together.
+func (c *core) derive() {
+	known := map[string]bool{}
+	c.ways = fieldpath.Above(c.o.KeyField)
+	for _, t := range c.targets {
+		c.versioned = c.versioned || !t.Unversioned
+		if len(t.follow) > 0 {
+			c.following = append(c.following, t)
+		}
+		for _, f := range t.follow {
+			if !known[f.Path] {
+				known[f.Path] = true
+				c.follow = append(c.follow, f)
+			}
+		}
+		for _, f := range t.Fields {
+			c.ways = append(c.ways, fieldpath.Above(f.Path)...)
+		}
+	}
+	slices.Sort(c.ways)
+	c.ways = slices.Compact(c.ways)
+}
+
+func (c *core) client() *mongo.Client { return c.source.Database().Client() }
+
+func (c *core) target(name string) (*target, error) {
+	for _, t := range c.targets {
+		if t.Name == name {
+			return t, nil
+		}
+	}
+	return nil, fault.Invalid("no target %q", name)
+}
+
+func (c *core) indexes() map[string][]mongo.IndexModel {
+	out := map[string][]mongo.IndexModel{}
+	add := func(coll *mongo.Collection, model mongo.IndexModel) {
+		out[coll.Name()] = append(out[coll.Name()], model)
+	}
+	for _, t := range c.targets {
+		keys := bson.D{{Key: t.path(t.IDField), Value: 1}}
+		if !t.Unversioned {
+			keys = append(keys, bson.E{Key: t.path(t.VersionField), Value: 1})
+		}
+		add(t.Collection, mongo.IndexModel{Keys: keys})
+	}
+	if c.o.Outbox != nil {
+		add(c.o.Outbox, mongo.IndexModel{Keys: bson.D{{Key: dueField, Value: 1}}})
+	}
+	if c.o.KeyField != "_id" {
+		add(c.source, mongo.IndexModel{Keys: bson.D{{Key: c.o.KeyField, Value: 1}}, Options: options.Index().SetUnique(true)})
+	}
+	return out
+}
+
+// key encodes an ID.
+func (c *core) key(id any) (bson.RawValue, error) {
+	key, err := c.codec.Value(id)
+	if err == nil && !usable(key) {
+		err = fault.Invalid("source %s: no key", value.Text(key))
+	}
+	return key, err
+}
+
+// usable reports that a value can be the key of a source. A document that begins
+// with an operator would be refused in an $in, and with it all that stand there.
+func usable(key bson.RawValue) bool {
+	if key.Type == bson.TypeEmbeddedDocument {
+		if first, err := key.Document().IndexErr(0); err == nil && strings.HasPrefix(first.Key(), "$") {
+			return false
+		}
+	}
+	return value.CheckID(key) == nil
+}
+
+// A state is a source at one moment.
+type state struct {
+	doc      bson.Raw
+	key      bson.RawValue
+	was      bson.RawValue // the key that copies still have, if it has just changed
+	version  int64
+	bad, why string // the field for which it is no valid source, and why
+}
+
+// at is the key in copies.
+func (s state) at() bson.RawValue {
+	if s.was.Type != 0 {
+		return s.was
+	}
+	return s.key
+}
+
+// err is why the state is no valid source.
+func (s state) err() error {
+	if s.bad == "" {
+		return nil
+	}
+	return of(s.key, fault.Invalid("%q is %s, want %s", s.bad, value.Text(value.Lookup(s.doc, s.bad)), s.why))
+}
+
+// of says which source an error is about.
+func of(key bson.RawValue, err error) error {
+	return fmt.Errorf("source %s: %w", value.Text(key), err)
+}
+
+// maxVersion is the highest version of a source; a copy of it can still be behind
+// the next.
+const maxVersion = math.MaxInt64 - 1
+
+var versionRange = fmt.Sprintf("a whole number from 0 to %d", int64(maxVersion))
+
+// state takes what is needed out of a source document. key is its key where the
+// document need not hold it, otherwise zero.
+func (c *core) state(doc bson.Raw, key bson.RawValue) state {
+	s := state{doc: doc, key: key}
+	if s.key.Type == 0 {
+		s.key = value.Lookup(doc, c.o.KeyField)
+	}
+	for _, way := range c.ways {
+		if value.Lookup(doc, way).Type == bson.TypeArray {
+			s.bad, s.why = way, "no array on the way to a copied field"
+			return s
+		}
+	}
+	if !usable(s.key) {
+		s.bad, s.why = c.o.KeyField, "a key"
+		return s
+	}
+	if c.versioned {
+		version, ok := whole(value.Lookup(doc, c.o.VersionField))
+		if s.version = version; !ok || version < 0 || version > maxVersion {
+			s.bad, s.why = c.o.VersionField, versionRange
+		}
+	}
+	return s
+}
+
+// tooHigh is the error of a version that cannot be raised.
+func (c *core) tooHigh(s state) error {
+	return of(s.key, fault.Invalid("%q is %d, want %s", c.o.VersionField, s.version, versionRange))
+}
+
+// whole reads a version; none is 0.
+func whole(v bson.RawValue) (int64, bool) {
+	switch v.Type {
+	case 0, bson.TypeNull:
+		return 0, true
+	case bson.TypeInt32, bson.TypeInt64:
+		return v.AsInt64(), true
+	case bson.TypeDouble:
+		f := v.Double()
+		return int64(f), f == math.Trunc(f) && math.Abs(f) < 1<<63
+	}
+	return 0, false
+}
+
+// by selects the source with this key.
+func (c *core) by(key bson.RawValue) bson.D {
+	return bson.D{{Key: c.o.KeyField, Value: value.Equal(key)}}
+}
+
+// find reads a source.
+func (c *core) find(ctx context.Context, key bson.RawValue) (state, error) {
+	return c.result(key, c.primary.FindOne(ctx, c.by(key), options.FindOne().SetProjection(c.projection())))
+}
+
+// pin reads a source in a transaction and holds it.
+func (c *core) pin(ctx context.Context, key bson.RawValue) (state, error) {
+	if err := c.hold(ctx, c.by(key)); err != nil {
+		return state{}, err
+	}
+	return c.find(ctx, key)
+}
+
+// hold writes to sources and takes that back, in one command, so that in a
+// transaction whoever changes or deletes one of them at the same time conflicts.
+func (c *core) hold(ctx context.Context, filter bson.D) error {
+	touch := func(operator string, v any) mongo.WriteModel {
+		return mongo.NewUpdateManyModel().SetFilter(filter).
+			SetUpdate(bson.D{{Key: operator, Value: bson.D{{Key: touchField, Value: v}}}})
+	}
+	_, err := c.source.BulkWrite(ctx, []mongo.WriteModel{touch("$set", bson.NewObjectID()), touch("$unset", "")})
+	return err
+}
+
+func (c *core) result(key bson.RawValue, result *mongo.SingleResult) (state, error) {
+	doc, err := result.Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		err = fault.ErrNotFound
+	}
+	if err != nil {
+		return state{}, of(key, err)
+	}
+	s := c.state(doc, bson.RawValue{})
+	return s, s.err()
+}
+
+// sources reads the states of the sources with these keys, by value.Key, valid or
+// not.
+func (c *core) sources(ctx context.Context, keys map[string]bson.RawValue) (map[string]state, error) {
+	out := map[string]state{}
+	var chunk bson.A
+	read := func() error {
+		if len(chunk) == 0 {
+			return nil
+		}
+		open := func(ctx context.Context) (*mongo.Cursor, error) {
+			return c.primary.Find(ctx, in(c.o.KeyField, chunk), options.Find().SetProjection(c.projection()).SetBatchSize(int32(len(chunk)+1)))
+		}
+		for doc, err := range cursor.Docs(ctx, open) {
+			if err != nil {
+				return err
+			}
+			s := c.state(doc, bson.RawValue{})
+			out[value.Key(s.key)] = s
+		}
+		chunk = nil
+		return nil
+	}
+	for _, key := range keys {
+		if chunk = append(chunk, key); len(chunk) == 1000 {
+			if err := read(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, read()
+}
+
+// projection reads the key, the copied fields and the version of a source.
+func (c *core) projection() bson.D {
+	paths := []string{c.o.KeyField}
+	if c.versioned {
+		paths = append(paths, c.o.VersionField)
+	}
+	for _, t := range c.targets {
+		for _, f := range t.Fields {
+			paths = append(paths, f.Path)
+		}
+	}
+	out := bson.D{{Key: "_id", Value: 1}}
+	for i, path := range paths {
+		covered := path == "_id"
+		for j, other := range paths {
+			covered = covered || strings.HasPrefix(path, other+".") || other == path && j < i
+		}
+		if !covered {
+			out = append(out, bson.E{Key: path, Value: 1})
+		}
+	}
+	return out
+}
+
+// causal gives ctx a session, unless it has one, in which each operation sees all
+// that those before it saw. Without it a read on a sharded cluster may see what a
+// transaction wrote on one shard and not yet what it wrote on another: the entry
+// in the outbox, but not the change.
+func (c *core) causal(ctx context.Context) (context.Context, func(), error) {
+	if mongo.SessionFromContext(ctx) != nil {
+		return ctx, func() {}, nil
+	}
+	session, err := c.client().StartSession()
+	if err != nil {
+		return ctx, nil, err
+	}
+	return mongo.NewSessionContext(ctx, session), func() { session.EndSession(context.WithoutCancel(ctx)) }, nil
+}
+
+// in selects by a field that has one of the values.
+func in(field string, values bson.A) bson.D {
+	return bson.D{{Key: field, Value: bson.D{{Key: "$in", Value: values}}}}
+}

@@ -1,0 +1,354 @@
+package outlier_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/outlier"
+)
+
+// Writers of one hot outlier wait for each other in the server: no write begins
+// again, but when the parent is full. Each element is stored once, those of a writer
+// in their order, and the total is exact.
+func TestHotOutlier(t *testing.T) {
+	t.Parallel()
+	for _, isSet := range []bool{false, true} {
+		t.Run(fmt.Sprintf("set=%v", isSet), func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 100, Set: isSet})
+			insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
+			add(t, lists, 1, ints(-101, 0)...) // an outlier with 51 inside
+			write := func(from, writers, each int) {
+				var group sync.WaitGroup
+				for w := range writers {
+					group.Go(func() {
+						for i := range each {
+							if n, err := lists.Add(t.Context(), 1, from+1000*w+i); err != nil || n != 1 {
+								t.Error(n, err)
+							}
+						}
+					})
+				}
+				group.Wait()
+			}
+			cmds := mongotest.Record(t, db, func() { write(0, 8, 6) }) // 48: there is room
+			if want := map[bool]int{false: 48, true: 3 * 48}[isSet]; cmds.RoundTrips() != want {
+				t.Errorf("%d round trips, want %d", cmds.RoundTrips(), want)
+			}
+			write(100_000, 8, 30)
+			items := collect(t, lists.All(t.Context(), 1))
+			last := map[int]int{}
+			for _, x := range items {
+				if x >= 0 {
+					if x%1000 != last[x/1000] {
+						t.Fatalf("%d after %d", x, last[x/1000])
+					}
+					last[x/1000]++
+				}
+			}
+			slices.Sort(items)
+			if total, err := lists.Total(t.Context(), 1); err != nil || total != 101+48+240 || len(slices.Compact(items)) != int(total) {
+				t.Error(total, len(items), err)
+			}
+			healthy(t, lists)
+		})
+	}
+}
+
+// Many add the same elements at the same time, while the list moves in and out of
+// its overflow documents: each is in the set once, and exactly one has added it.
+func TestConcurrentSet(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 5, OverflowMaxCount: 4, Set: true})
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
+	const elements = 16
+	var added [elements]atomic.Int64
+	var group sync.WaitGroup
+	for w := range 6 {
+		group.Go(func() {
+			for i, x := range rand.New(rand.NewPCG(uint64(w), 7)).Perm(elements) {
+				n, err := lists.Add(t.Context(), 1, x)
+				if err != nil {
+					t.Error(err)
+				}
+				added[x].Add(n)
+				if i%4 == 0 {
+					if _, err := lists.Repair(t.Context(), &mongopatterns.Work{Filter: lists.Filter(1)}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	for x := range added {
+		if n := added[x].Load(); n != 1 {
+			t.Errorf("%d added %d times", x, n)
+		}
+	}
+	items := collect(t, lists.All(t.Context(), 1))
+	slices.Sort(items)
+	equal(t, ints(0, elements), items)
+	healthy(t, lists)
+}
+
+// Adding, removing, folding back and reading at once. What stays is seen by every
+// reader, once and in its order; in the end the list holds what was added less what
+// was removed.
+func TestConcurrentMix(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 8, OverflowMaxCount: 3})
+	stay := ints(1000, 1004)
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: stay}})
+	seen := func(items []int) {
+		equal(t, stay, slices.DeleteFunc(slices.Clone(items), func(x int) bool { return x < 1000 }))
+	}
+	var writers, readers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(w), 3))
+			var mine []int
+			remove := func() {
+				if ok, err := lists.Remove(t.Context(), 1, mine[0]); err != nil || !ok {
+					t.Error(mine[0], ok, err)
+				}
+				mine = mine[1:]
+			}
+			for i := range 12 {
+				if len(mine) >= 3 && random.IntN(2) == 0 {
+					remove()
+				} else {
+					add(t, lists, 1, 100*w+i)
+					mine = append(mine, 100*w+i)
+				}
+			}
+			for len(mine) > 0 {
+				remove()
+			}
+		})
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	readers.Go(func() {
+		for ctx.Err() == nil {
+			seen(collect(t, lists.All(t.Context(), 1)))
+			page, err := lists.Page(t.Context(), 1, 0, 1000)
+			if err != nil || int64(len(page.Items)) != page.Total || page.HasNext {
+				t.Error(page, err)
+			}
+			seen(page.Items)
+			if slices.Sort(page.Items); len(slices.Compact(page.Items)) != int(page.Total) {
+				t.Error("doubled", page)
+			}
+			if held, err := lists.Contains(t.Context(), 1, 1003); err != nil || !held {
+				t.Error(held, err)
+			}
+			healthy(t, lists)
+		}
+	})
+	writers.Wait()
+	stop()
+	readers.Wait()
+	equal(t, stay, collect(t, lists.All(t.Context(), 1)))
+	healthy(t, lists)
+	if n := count(t, db.Collection("extras"), bson.D{}); n > 0 {
+		t.Errorf("%d overflow documents: not folded back", n)
+	}
+}
+
+// A parent that is deleted while others add leaves nothing behind.
+func TestConcurrentDelete(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 2, OverflowMaxCount: 2})
+	for round := range 6 {
+		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: round}})
+		var group sync.WaitGroup
+		for range 3 {
+			group.Go(func() {
+				for x := range 10 {
+					if _, err := lists.Add(t.Context(), round, x); err != nil {
+						if !errors.Is(err, mongopatterns.ErrNotFound) {
+							t.Error(err)
+						}
+						return
+					}
+				}
+			})
+		}
+		group.Go(func() {
+			for range round {
+				if _, err := lists.Total(t.Context(), round); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := lists.Delete(t.Context(), round); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Wait()
+	}
+	if n := count(t, db.Collection("parents"), bson.D{}) + count(t, db.Collection("extras"), bson.D{}); n > 0 {
+		t.Error(n)
+	}
+}
+
+var errAbort = errors.New("abort")
+
+// All calls join the caller's transaction, and see what it has written.
+func TestJoinedTransaction(t *testing.T) {
+	t.Parallel()
+	for _, isSet := range []bool{false, true} {
+		db := mongotest.Database(t)
+		lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: isSet})
+		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 2}})
+		add(t, lists, 1, ints(0, 8)...)
+		dump := func() []bson.D {
+			return append(stored(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}}), stored(t, db.Collection("extras"), bson.D{{Key: "n", Value: 1}})...)
+		}
+		before := dump()
+		for _, want := range []error{errAbort, nil} {
+			err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+				for _, id := range []int{1, 2} {
+					if n, err := lists.Add(ctx, id, ints(10, 20)...); err != nil || n != 10 {
+						return fmt.Errorf("%d added, %w", n, err)
+					}
+				}
+				for x, want := range map[int]bool{0: true, 18: true, 77: false} {
+					if removed, err := lists.Remove(ctx, 1, x); err != nil || removed != want {
+						return fmt.Errorf("%d removed %v, %w", x, removed, err)
+					}
+				}
+				for x, want := range map[int]bool{0: false, 1: true, 19: true} {
+					if held, err := lists.Contains(ctx, 1, x); err != nil || held != want {
+						return fmt.Errorf("%d: %v, %w", x, held, err)
+					}
+				}
+				all := slices.Concat(ints(1, 8), ints(10, 18), ints(19, 20))
+				items := []int{}
+				for x, err := range lists.All(ctx, 1) {
+					if err != nil {
+						return err
+					}
+					items = append(items, x)
+				}
+				equal(t, all, items)
+				page, err := lists.Page(ctx, 1, 2, 9)
+				equal(t, all[2:11], page.Items)
+				if err == nil {
+					_, err = lists.Repair(ctx, nil)
+				}
+				if err == nil {
+					err = lists.Delete(ctx, 2)
+				}
+				return errors.Join(err, want)
+			})
+			if !errors.Is(err, want) {
+				t.Fatal(err)
+			}
+			if want != nil {
+				equal(t, before, dump())
+			}
+		}
+		healthy(t, lists)
+	}
+}
+
+// failing is the client whose commands failOnce lets fail: a fail point is the
+// server's, which other tests may use at the same time.
+const failing = "outlier failing"
+
+func failOnce(t *testing.T, db *mongo.Database, command string, data ...bson.E) {
+	t.Helper()
+	err := db.Client().Database("admin").RunCommand(t.Context(), bson.D{
+		{Key: "configureFailPoint", Value: "failCommand"},
+		{Key: "mode", Value: bson.D{{Key: "times", Value: 1}}},
+		{Key: "data", Value: append(bson.D{{Key: "failCommands", Value: bson.A{command}}, {Key: "appName", Value: failing}}, data...)},
+	}).Err()
+	if err != nil {
+		t.Skip("no fail points:", err)
+	}
+}
+
+// What fails between two writes has not happened, and is tried again if the server
+// says so: there is no state in between that anybody could see.
+func TestFailures(t *testing.T) { // not parallel: there is one fail point
+	db := mongotest.Database(t, options.Client().SetAppName(failing))
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 2, OverflowMaxCount: 2})
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(0, 2)}})
+	refused := bson.E{Key: "errorCode", Value: 8000}
+	transient := []bson.E{{Key: "errorCode", Value: 112}, {Key: "errorLabels", Value: bson.A{"TransientTransactionError"}}}
+	agree := func(n int) {
+		t.Helper()
+		equal(t, ints(0, n), collect(t, lists.All(t.Context(), 1)))
+		healthy(t, lists)
+	}
+	for _, command := range []string{"findAndModify", "find", "insert", "update"} {
+		failOnce(t, db, command, refused)
+		if n, err := lists.Add(t.Context(), 1, ints(2, 8)...); err == nil || n != 0 {
+			t.Fatal(command, n, err)
+		}
+		agree(2)
+	}
+	for i, command := range []string{"findAndModify", "insert", "commitTransaction"} {
+		failOnce(t, db, command, transient...)
+		add(t, lists, 1, ints(2+4*i, 6+4*i)...)
+		agree(6 + 4*i)
+	}
+	failOnce(t, db, "delete", refused)
+	if err := lists.Delete(t.Context(), 1); err == nil {
+		t.Fatal("no error")
+	}
+	agree(14)
+	// The answers of these are lost; the driver asks again.
+	for _, command := range []string{"update", "findAndModify"} {
+		failOnce(t, db, command, bson.E{Key: "closeConnection", Value: true})
+		if removed, err := lists.Remove(t.Context(), 1, 13); err != nil || !removed {
+			t.Fatal(removed, err)
+		}
+		agree(13)
+		add(t, lists, 1, 13)
+		agree(14)
+	}
+}
+
+// A reader can leave at any time, and one whose context is over gets one error.
+func TestAllEndsEarly(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 2, OverflowMaxCount: 1})
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
+	add(t, lists, 1, ints(0, 250)...)
+	n := 0
+	for x := range lists.All(t.Context(), 1) {
+		if n++; x == 100 {
+			break
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	failures := 0
+	for _, err := range lists.All(ctx, 1) {
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		failures++
+	}
+	if n != 101 || failures != 1 {
+		t.Error(n, failures)
+	}
+}

@@ -1,0 +1,242 @@
+package paging
+
+import (
+	"context"
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+)
+
+// span is a stretch of a list: limit documents from a place, or from one end
+// (at == nil), in either direction, after leaving out skip.
+type span struct {
+	at        place
+	inclusive bool
+	backward  bool
+	skip      int64
+	limit     int64
+	keysOnly  bool
+}
+
+// documents are raw results and a cursor that decodes them as the client would.
+type documents struct {
+	raw    []bson.Raw
+	cursor *mongo.Cursor
+	arena  []byte // holds the next documents
+}
+
+// read fetches a span and says whether anything lies behind it, on the side it
+// comes from.
+//
+// To know that, it starts at the place itself: if its document is still there, it
+// answers the question and is left out.
+func (p *core) read(ctx context.Context, src *source, window span) (documents, bool, error) {
+	if window.at != nil && !window.inclusive && window.skip == 0 {
+		probing := window
+		probing.inclusive = true
+		probing.limit++
+		docs, err := p.fetch(ctx, src, probing)
+		if err != nil {
+			return documents{}, false, err
+		}
+		if len(docs.raw) > 0 {
+			if at, err := p.place(docs.raw[0]); err == nil && same(at, window.at) {
+				docs.raw = docs.raw[1:]
+				return docs, true, nil
+			}
+		}
+		behind, err := p.exists(ctx, src, window)
+		return docs, behind, err
+	}
+	docs, err := p.fetch(ctx, src, window)
+	switch {
+	case err != nil:
+		return documents{}, false, err
+	case window.skip > 0 && len(docs.raw) > 0:
+		return docs, true, nil
+	case window.skip == 0 && window.at == nil:
+		return docs, false, nil
+	}
+	behind, err := p.exists(ctx, src, window)
+	return docs, behind, err
+}
+
+// exists looks for a document on the side that the span comes from.
+func (p *core) exists(ctx context.Context, src *source, window span) (bool, error) {
+	probe := span{at: window.at, inclusive: !window.inclusive, backward: !window.backward, limit: 1, keysOnly: true}
+	docs, err := p.fetch(ctx, src, probe)
+	return len(docs.raw) > 0, err
+}
+
+// fetch reads a span.
+//
+// The ranges of several values of an Equality field are merged by the server, which
+// takes null and missing for different. That shows only where documents with either
+// come out: those without are no nearer to the one than to the other. So what was
+// merged counts if nothing in it is null; else each value is read by itself.
+func (p *core) fetch(ctx context.Context, src *source, window span) (documents, error) {
+	if len(src.parts) == 0 || window.keysOnly {
+		return p.stretch(ctx, src, window)
+	}
+	if !window.at.null() {
+		docs, err := p.stretch(ctx, src, window)
+		if err != nil {
+			return docs, err
+		}
+		null := false
+		scratch := make(place, len(p.order))
+		for _, raw := range docs.raw {
+			// What has no place is refused later.
+			null = null || p.readPlace(scratch, raw, p.projection.order) != nil || scratch.null()
+		}
+		if !null {
+			return docs, nil
+		}
+	}
+	return p.apart(ctx, src, window)
+}
+
+// apart reads a span of each part of the filter by itself and puts them together.
+func (p *core) apart(ctx context.Context, src *source, window span) (out documents, err error) {
+	one := window
+	one.skip, one.limit = 0, window.skip+window.limit
+	for _, part := range src.parts {
+		single := &source{filter: part, pipeline: src.pipeline}
+		docs, err := p.stretch(ctx, single, one)
+		if err != nil {
+			return out, err
+		}
+		out.raw = append(out.raw, docs.raw...)
+		if out.cursor == nil {
+			out.cursor = docs.cursor
+		}
+	}
+	if err := p.sort(ctx, &out, window.backward); err != nil {
+		return out, err
+	}
+	out.raw = out.raw[min(window.skip, int64(len(out.raw))):]
+	out.raw = out.raw[:min(window.limit, int64(len(out.raw)))]
+	return out, nil
+}
+
+// sort lets the server sort documents by their places, as it alone knows collations,
+// and drops those that are there twice.
+func (p *core) sort(ctx context.Context, docs *documents, backward bool) error {
+	rows := bson.A{}
+	for i, raw := range docs.raw {
+		at, err := p.place(raw)
+		if err != nil {
+			return err
+		}
+		row := bson.D{{Key: "i", Value: i}}
+		for j, v := range at {
+			row = append(row, expr.Element("k"+strconv.Itoa(j), v))
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	by := p.order.document(backward)
+	for j := range by {
+		by[j].Key = "k" + strconv.Itoa(j)
+	}
+	stages := mongo.Pipeline{expr.Op("$documents", expr.Literal(rows)), expr.Op("$sort", by), expr.Op("$project", bson.D{{Key: "i", Value: 1}})}
+	opts := options.Aggregate()
+	if p.find.Collation != nil {
+		opts.SetCollation(p.find.Collation)
+	}
+	var sorted []bson.Raw
+	seen := map[string]bool{}
+	for row, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return p.coll.Database().Aggregate(ctx, stages, opts)
+	}) {
+		if err != nil {
+			return err
+		}
+		raw := docs.raw[row.Lookup("i").AsInt64()]
+		id := raw.Lookup("_id")
+		if key := string(id.Type) + string(id.Value); !seen[key] {
+			seen[key], sorted = true, append(sorted, raw)
+		}
+	}
+	docs.raw = sorted
+	return nil
+}
+
+// stretch reads a span with one find, or with one for each branch where the merge
+// of the branches would not be in order, until the span is full:
+//
+//   - where the branches share a null, as the merge takes it and missing for different;
+//   - where the sort begins with _id, so that a plain range of it comes first;
+//   - with Sequential.
+func (p *core) stretch(ctx context.Context, src *source, window span) (out documents, err error) {
+	by := p.order.document(window.backward)
+	if window.at == nil {
+		return out, p.append(ctx, &out, src, nil, by, window)
+	}
+	sequential := p.opts.Sequential || p.order[0].path == "_id"
+	branches := p.order.branches(window.at, window.backward, window.inclusive, func(int) bool { return sequential })
+	if !src.apart && (sequential || window.at[:len(window.at)-1].null()) {
+		return out, p.oneByOne(ctx, &out, src, branches, by, window)
+	}
+	if len(branches) > 0 {
+		err = p.append(ctx, &out, src, branches, by, window)
+	}
+	return out, err
+}
+
+func (p *core) oneByOne(ctx context.Context, out *documents, src *source, branches []bson.D, by bson.D, window span) error {
+	limit := window.limit
+	for i := range branches {
+		branch, had := branches[i:i+1], len(out.raw)
+		window.limit = limit - int64(had)
+		if err := p.append(ctx, out, src, branch, by, window); err != nil {
+			return err
+		}
+		switch {
+		case int64(len(out.raw)) == limit:
+			return nil
+		case len(out.raw) > had:
+			window.skip = 0
+		case window.skip > 0 && i < len(branches)-1:
+			passed, err := p.count(ctx, src, branch, window.skip)
+			if err != nil {
+				return err
+			}
+			window.skip -= passed
+		}
+	}
+	return nil
+}
+
+// append sends one find and keeps its documents.
+func (p *core) append(ctx context.Context, d *documents, src *source, branches []bson.D, by bson.D, window span) error {
+	for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return p.open(ctx, src, branches, by, window.skip, window.limit, window.keysOnly)
+	}) {
+		if err != nil {
+			return err
+		}
+		doc := c.Current
+		if cap(d.arena)-len(d.arena) < len(doc) {
+			d.arena = make([]byte, 0, max(len(doc), min(maxArena, (len(doc)+32)*(c.RemainingBatchLength()+1))))
+		}
+		if d.raw == nil {
+			d.raw = make([]bson.Raw, 0, c.RemainingBatchLength()+1)
+			d.cursor = c
+		}
+		start := len(d.arena)
+		d.arena = append(d.arena, doc...)
+		d.raw = append(d.raw, bson.Raw(d.arena[start:len(d.arena):len(d.arena)]))
+	}
+	return nil
+}
+
+// maxArena bounds what is set aside for documents to come.
+const maxArena = 1 << 20

@@ -1,0 +1,369 @@
+package paging
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// maxRanges is how many ranges one find may have. Each is planned by itself, and
+// beyond as many the server merges none of its own accord.
+const maxRanges = 200
+
+// source is what is paged over: a filter, or a pipeline.
+type source struct {
+	hash     hash
+	filter   any            // nil: everything; also that of a pipeline that only filters
+	apart    bool           // the filter holds $text or $near, which cannot stand inside $or
+	parts    []any          // the filter for each value of Options.Equality, if there are several
+	spread   bool           // a find may hold all parts
+	pipeline mongo.Pipeline // nil: a filter
+}
+
+func (p *core) source(over any) (*source, error) {
+	src := &source{}
+	switch d := over.(type) {
+	case nil:
+		over = bson.D{}
+	case bson.D:
+		if d == nil { // which does not encode
+			over = bson.D{}
+		}
+	case mongo.Pipeline:
+		return src, p.overPipeline(src, d)
+	case []bson.D:
+		return src, p.overPipeline(src, d)
+	}
+	raw, err := p.codec.Document(over)
+	if errors.As(err, new(bson.TransitionError)) { // it encodes to no document
+		return nil, fault.Invalid("over must be a filter or a mongo.Pipeline, not %T", over)
+	}
+	if err != nil {
+		return nil, err
+	}
+	src.hash = hashOf("filter", appendFilter(nil, raw))
+	return src, p.filterBy(src, over, raw)
+}
+
+// filterBy puts a filter into src, of which raw is the encoded form.
+func (p *core) filterBy(src *source, filter any, raw bson.Raw) (err error) {
+	if len(raw) > 5 {
+		src.filter = filter
+	}
+	src.apart = hasKey(raw, "$text", "$near", "$nearSphere")
+	if len(p.opts.Equality) > 0 && !src.apart {
+		src.parts, err = split(conditions(nil, raw), p.opts.Equality)
+		src.spread = !p.opts.Sequential
+	}
+	return err
+}
+
+func (p *core) overPipeline(src *source, pipeline mongo.Pipeline) error {
+	raw, err := p.codec.Document(bson.D{{Key: "pipeline", Value: append(mongo.Pipeline{}, pipeline...)}})
+	if err != nil {
+		return err
+	}
+	err = refuse("does not exist for a pipeline", map[string]bool{
+		"projection (add a $project stage)": p.find.Projection != nil,
+		"allowPartialResults":               p.find.AllowPartialResults != nil,
+		"noCursorTimeout":                   p.find.NoCursorTimeout != nil,
+		"oplogReplay":                       p.find.OplogReplay != nil,
+	})
+	if err != nil {
+		return fault.Invalid("Options.Find: %w", err)
+	}
+	stages, err := raw.Lookup("pipeline").Array().Values()
+	if err != nil {
+		return fault.Invalid("pipeline: %w", err)
+	}
+	var encoded []byte
+	var filters, matches bson.A
+	for _, stage := range stages {
+		encoded = appendExpression(encoded, stage, false)
+		if match, ok := stage.Document().Lookup("$match").DocumentOK(); ok {
+			matches = append(matches, match)
+		}
+	}
+	src.hash = hashOf("pipeline", encoded)
+	src.pipeline = append(mongo.Pipeline{}, pipeline...)
+	// A $match behind another would hide the root-level $or from the planner: a
+	// pipeline that only filters is a filter.
+	if len(matches) < len(stages) || len(matches) == 0 {
+		return nil
+	}
+	for _, stage := range pipeline {
+		if len(stage) != 1 {
+			return nil
+		}
+		filters = append(filters, stage[0].Value)
+	}
+	if raw, err = p.codec.Document(expr.Op("$and", matches)); err != nil {
+		return err
+	}
+	return p.filterBy(src, expr.And(filters...), raw)
+}
+
+// conditions lists the conditions of a filter that all have to hold: those at its
+// top and inside $and, with $in apart from other conditions on its field.
+func conditions(out bson.D, filter bson.Raw) bson.D {
+	elements, _ := filter.Elements()
+	for _, e := range elements {
+		v := e.Value()
+		inner, _ := v.DocumentOK()
+		list, isList := v.ArrayOK()
+		switch {
+		case e.Key() == "$and" && isList:
+			values, _ := list.Values()
+			for _, v := range values {
+				inner, _ := v.DocumentOK()
+				out = conditions(out, inner)
+			}
+		case inner.Lookup("$in").Type != 0:
+			operators, _ := inner.Elements()
+			rest := bson.D{}
+			for _, o := range operators {
+				if o.Key() == "$in" {
+					out = append(out, bson.E{Key: e.Key(), Value: bson.D{{Key: "$in", Value: o.Value()}}})
+				} else {
+					rest = append(rest, bson.E{Key: o.Key(), Value: o.Value()})
+				}
+			}
+			if len(rest) > 0 {
+				out = append(out, bson.E{Key: e.Key(), Value: rest})
+			}
+		default:
+			out = append(out, bson.E{Key: e.Key(), Value: v})
+		}
+	}
+	return out
+}
+
+// hasKey reports a field of one of these names at any depth.
+func hasKey(doc bson.Raw, names ...string) bool {
+	elements, _ := doc.Elements()
+	return slices.ContainsFunc(elements, func(e bson.RawElement) bool {
+		v := e.Value()
+		return slices.Contains(names, e.Key()) ||
+			(v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeArray) && hasKey(v.Value, names...)
+	})
+}
+
+// split takes a filter that fixes the fields to several values ($in) apart into
+// filters that fix each to one. A planner that is to merge ranges needs points in
+// front of the sort. They are nil if every field has one value, or if there are too
+// many values; and it is an error if a field has none, or a range.
+func split(all bson.D, fields []string) ([]any, error) {
+	parts := []bson.D{{}}
+	for _, field := range fields {
+		var values []bson.RawValue
+		i := slices.IndexFunc(all, func(e bson.E) bool {
+			if e.Key != field {
+				return false
+			}
+			values = points(e.Value)
+			return values != nil
+		})
+		if i < 0 {
+			return nil, fault.Invalid("Options.Equality: the filter does not fix %q to a value, or to values by $in", field)
+		}
+		if len(values) == 0 || len(values)*len(parts) > maxRanges {
+			return nil, nil
+		}
+		all = slices.Delete(slices.Clone(all), i, i+1)
+		var longer []bson.D
+		for _, part := range parts {
+			for _, v := range values {
+				longer = append(longer, append(slices.Clone(part), expr.Element(field, value.Equal(v))))
+			}
+		}
+		parts = longer
+	}
+	if len(parts) == 1 {
+		return nil, nil // the filter as it is
+	}
+	out := make([]any, len(parts))
+	for i, part := range parts {
+		out[i] = part
+		if len(all) > 0 {
+			rest := bson.A{part}
+			for _, e := range all {
+				rest = append(rest, bson.D{e})
+			}
+			out[i] = expr.Op("$and", rest)
+		}
+	}
+	return out, nil
+}
+
+// points gives the values that a condition fixes a field to; nil if it is a range.
+func points(condition any) []bson.RawValue {
+	var values []bson.RawValue
+	switch c := condition.(type) {
+	case bson.D: // of $in, or what stood beside it
+		v, ok := c[0].Value.(bson.RawValue)
+		list, isList := v.ArrayOK()
+		if c[0].Key != "$in" || !ok || !isList {
+			return nil
+		}
+		values, _ = list.Values()
+	case bson.RawValue:
+		values = []bson.RawValue{c}
+		if doc, ok := c.DocumentOK(); ok && operators(doc) {
+			v, err := doc.LookupErr("$eq")
+			if err != nil {
+				return nil
+			}
+			return []bson.RawValue{v}
+		}
+	}
+	out := []bson.RawValue{}
+	seen := map[string]bool{}
+	for _, v := range values {
+		if v.Type == bson.TypeRegex {
+			return nil
+		}
+		if key := value.Key(v); !seen[key] {
+			seen[key], out = true, append(out, v)
+		}
+	}
+	return out
+}
+
+// operators reports whether a document in a filter is a set of operators, and not
+// a value.
+func operators(doc bson.Raw) bool {
+	first, err := doc.IndexErr(0)
+	return err == nil && strings.HasPrefix(first.Key(), "$") && !slices.Contains([]string{"$ref", "$id", "$db"}, first.Key())
+}
+
+// where is the condition of a read: the filter of the source in some branches.
+// nil branches means no keyset condition; none means that nothing matches. The
+// filter is put into every branch: what the root-level $or holds is then complete,
+// and the server plans each branch by itself.
+func (s *source) where(branches []bson.D) any {
+	var filters []any
+	switch {
+	case branches == nil:
+		return expr.And(s.filter)
+	case len(branches) == 0:
+		return bson.D{{Key: "_id", Value: expr.Op("$in", bson.A{})}}
+	case s.apart:
+		return expr.And(s.filter, or(branches, nil))
+	case s.filter == nil:
+	case s.spread && len(s.parts) > 0 && len(s.parts)*len(branches) <= maxRanges:
+		filters = s.parts
+	default:
+		filters = []any{s.filter}
+	}
+	return or(branches, filters)
+}
+
+func or(branches []bson.D, filters []any) any {
+	parts := make(bson.A, 0, len(branches)*max(1, len(filters)))
+	for _, branch := range branches {
+		if len(filters) == 0 {
+			parts = append(parts, branch)
+		}
+		for _, filter := range filters {
+			parts = append(parts, expr.And(filter, branch))
+		}
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return expr.Op("$or", parts)
+}
+
+// stages is the aggregation for some branches. A limit of 0 is none.
+func (s *source) stages(branches []bson.D, sort bson.D, skip, limit int64) mongo.Pipeline {
+	out := append(mongo.Pipeline{}, s.pipeline...)
+	switch {
+	case s.filter != nil:
+		out = mongo.Pipeline{expr.Op("$match", s.where(branches))}
+	case branches != nil:
+		out = append(out, expr.Op("$match", s.where(branches)))
+	}
+	if sort != nil {
+		out = append(out, expr.Op("$sort", sort))
+	}
+	if skip > 0 {
+		out = append(out, expr.Op("$skip", skip))
+	}
+	if limit > 0 {
+		out = append(out, expr.Op("$limit", limit))
+	}
+	return out
+}
+
+// open sends one query. keysOnly asks for no more than `_id`.
+func (p *core) open(ctx context.Context, src *source, branches []bson.D, sort bson.D, skip, limit int64, keysOnly bool) (*mongo.Cursor, error) {
+	// With a first batch larger than the limit the server closes the cursor
+	// itself, and a page is one round trip at any size.
+	batch := int32(min(limit+1, math.MaxInt32))
+	if p.find.BatchSize != nil {
+		batch = *p.find.BatchSize
+	}
+	onlyID := bson.D{{Key: "_id", Value: 1}}
+	if src.pipeline != nil {
+		stages := src.stages(branches, sort, skip, limit)
+		if keysOnly {
+			stages = append(stages, expr.Op("$project", onlyID))
+		}
+		return p.coll.Aggregate(ctx, stages, p.aggregateOptions().SetBatchSize(batch))
+	}
+	opts := options.Find()
+	if p.opts.Find != nil {
+		opts.Opts = slices.Clone(p.opts.Find.Opts)
+	}
+	opts.SetSort(sort).SetLimit(limit).SetBatchSize(batch)
+	switch {
+	case keysOnly:
+		opts.SetProjection(onlyID)
+	case p.find.Projection != nil:
+		opts.SetProjection(p.projection.send)
+	}
+	if skip > 0 {
+		opts.SetSkip(skip)
+	}
+	return p.coll.Find(ctx, src.where(branches), opts)
+}
+
+// aggregateOptions carries the options of Find over to an aggregation.
+func (p *core) aggregateOptions() *options.AggregateOptionsBuilder {
+	out := options.Aggregate()
+	f := p.find
+	if f.AllowDiskUse != nil {
+		out.SetAllowDiskUse(*f.AllowDiskUse)
+	}
+	if f.Collation != nil {
+		out.SetCollation(f.Collation)
+	}
+	if f.Comment != nil {
+		out.SetComment(p.comment())
+	}
+	if f.Hint != nil {
+		out.SetHint(f.Hint)
+	}
+	if f.Let != nil {
+		out.SetLet(f.Let)
+	}
+	return out
+}
+
+// comment undoes the pointer that the driver's builder puts around it.
+func (p *core) comment() any {
+	if pointer, ok := p.find.Comment.(*any); ok {
+		return *pointer
+	}
+	return p.find.Comment
+}

@@ -1,0 +1,81 @@
+// Package split keeps each document in two collections under one ID: the hot fields
+// that lists read, and the cold fields that only the page of one document reads.
+//
+// A film's list entry, and what its page adds:
+//
+//	{_id: 1, title: "The Arrival of a Train", year: 1896, runtime: 1, ...}
+//
+//	{_id: ..., movie_id: 1, poster: "...", plot: "...", imdb: {rating: 7.3, votes: 5043, id: 12}, ...}
+//
+// They come from this configuration:
+//
+//	movies, err := split.New[int, Movie, Details](db.Collection("movies"), db.Collection("movie_details"),
+//		&split.Options{IDField: "movie_id"})
+//	err = movies.EnsureIndexes(ctx)
+//
+// The five calls:
+//
+//	err = movies.Add(ctx, 1, movie, details)
+//	movie, err = movies.GetHot(ctx, 1)
+//	movie, details, err = movies.Get(ctx, 1)
+//	err = movies.Update(ctx, 1, nil, bson.D{{Key: "$inc", Value: bson.D{{Key: "imdb.votes", Value: 1}}}})
+//	err = movies.Delete(ctx, 1)
+//
+// A list page is your own Find on the hot collection. Without IDField both documents
+// have the same _id. Which fields are cold is told by the struct C, or by
+// Options.ColdFields.
+//
+// # Costs
+//
+// Round trips (RT) with the commit. Hot documents go by _id, cold ones by the unique
+// index {movie_id: 1}, or by _id without IDField.
+//
+//	Add, Replace, Delete    3 RT  2 documents written
+//	GetHot, GetCold         1 RT  1 key and 1 document
+//	Get                     1 RT  1 key and 1 document of each collection
+//	Update of hot           1 RT  1 document written, no transaction
+//	Update of cold          2 RT  1 document written, no transaction; the first looks for cold fields in the hot one
+//	Update of both          3 RT  2 documents written
+//	Check                   2 RT  a batch of 100 documents, and a scan of the cold ones
+//	Adopt, Repair           as Check, and 5 or 6 RT a batch in which documents are to be split
+//	Join                    5 RT  a batch of 100 documents
+//
+// # When to use it
+//
+// Where lists read documents of which most bytes are for another page: a list then
+// reads less, and more of it stays in the server's cache. Not where most reads need
+// both sides, nor where the cold fields are some hundred bytes: a projection does
+// that. For the best few of many items in their parent see package subset.
+//
+// # Concurrency
+//
+// A write of both sides is a transaction: that of the context, or its own, which is
+// run again on conflicts. Where only the cold document is new, and while documents are
+// split, the hot document is written for real by a field __touch that is set and
+// removed in one command: a validator must allow it. After an error from a call that
+// writes, abort your transaction.
+//
+// # Adoption
+//
+// [Split.Adopt] moves the cold fields of an existing collection, which becomes the hot
+// one, out of it. It runs beside programs that use the Split already: until a
+// document is split, Get and JoinPipeline read its cold fields where they are, Update
+// moves them first, and GetCold is mongopatterns.ErrNotFound. Run it again while old
+// programs write: what they put into the hot document counts as the newer. All
+// programs must know the same cold fields before one of them adopts. [Split.Join] puts
+// the fields back. [Split.Check] and [Split.Repair] look after documents without
+// counterpart and fields on the wrong side.
+//
+// # Sharding
+//
+// Shard the hot documents by _id and the cold ones by {movie_id: 1}: all writes are
+// targeted. Get, Check and JoinPipeline join by $lookup; in a transaction on a sharded
+// cluster that needs MongoDB 8.0, and GetHot and GetCold do the same in 2 RT.
+//
+// # Composing
+//
+// JoinPipeline turns hot documents into whole ones, after your own $match, $sort and
+// $limit. The hot documents may be the parents of another pattern: change them by
+// Update, not Replace, and delete the cold document with ColdFilter where the other
+// pattern deletes the hot one, in one transaction.
+package split

@@ -1,0 +1,316 @@
+package split
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// Split keeps each document in two collections: the hot fields H, which lists
+// read, and the cold fields C, which only the page of one document reads. It is
+// safe for concurrent use.
+type Split[ID, H, C any] struct{ core *core }
+
+var _ mongopatterns.Checker = (*Split[int, bson.D, bson.D])(nil)
+
+// core does the work on BSON.
+type core struct {
+	hot, cold *mongo.Collection
+	idField   string
+	fields    []string // the cold ones; nil if they are not known
+	codec     codec.Codec
+}
+
+// Options names the fields of a Split.
+type Options struct {
+	// IDField is the name of the field that holds, in the cold document, the _id of
+	// the hot one: "movie_id" say. Default "_id": both have the same.
+	IDField string
+	// ColdFields are the top-level fields that belong into the cold document.
+	// Default nil: the fields of C if that is a struct, else not known; then Adopt
+	// is refused, and fields on the wrong side go unnoticed.
+	ColdFields []string
+
+	// Registry and BSON encode IDs and documents. Give the client's own, if it has
+	// any: a collection does not show them. Default nil: the driver's.
+	Registry *bson.Registry
+	BSON     *options.BSONOptions
+}
+
+// fieldTouch marks a hot document where a write changes nothing else in it, so that
+// other writers conflict with it. It is set and removed in one command.
+const fieldTouch = "__touch"
+
+// New returns a Split over two collections of one database. It does no I/O.
+//
+// ID is the type of the _ids; H and C are structs, maps or bson.D that encode to
+// documents without a field in common, besides the ID's. opts may be nil.
+func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID, H, C], err error) {
+	defer fault.In(&err, "split: new")
+	if err := config.Collections("hot", hot, "cold", cold); err != nil {
+		return nil, err
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	c := &core{hot: hot, cold: cold, fields: slices.Clone(o.ColdFields), codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}}
+	err = config.Apply(config.Name("Options.IDField", &o.IDField, "_id"))
+	if err != nil {
+		return nil, err
+	}
+	c.idField = o.IDField
+	option, json := "Options.ColdFields", o.BSON != nil && o.BSON.UseJSONStructTags
+	if len(c.fields) == 0 {
+		option = "fields of C"
+		c.fields = slices.DeleteFunc(fieldsOf(reflect.TypeFor[C](), json), c.isID)
+	}
+	hotFields := fieldsOf(reflect.TypeFor[H](), json)
+	return &Split[ID, H, C]{c}, config.Apply(config.Check(option, func() error {
+		for i, field := range c.fields {
+			switch {
+			case c.isID(field) || field == fieldTouch:
+				return fmt.Errorf("%q is not a cold field", field)
+			case slices.Contains(c.fields[:i], field):
+				return fmt.Errorf("%q stands twice", field)
+			case slices.Contains(hotFields, field):
+				return fmt.Errorf("%q is a field of H too", field)
+			}
+			if err := fieldpath.CheckName("name", field); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func (c *core) isID(field string) bool { return field == "_id" || field == c.idField }
+
+// fieldsOf are the names under which the driver stores a struct's fields.
+func fieldsOf(t reflect.Type, json bool) []string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	var out []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, ok := f.Tag.Lookup("bson")
+		if !ok && json {
+			tag, ok = f.Tag.Lookup("json")
+		}
+		if !ok && !strings.Contains(string(f.Tag), ":") {
+			tag = string(f.Tag)
+		}
+		name, flags, _ := strings.Cut(tag, ",")
+		switch {
+		case tag == "-" || !f.IsExported() && !f.Anonymous:
+		case slices.Contains(strings.Split(flags, ","), "inline"):
+			out = append(out, fieldsOf(f.Type, json)...)
+		case !f.IsExported():
+		case name == "":
+			out = append(out, strings.ToLower(f.Name))
+		default:
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Indexes returns the index of the cold documents, unique {movie_id: 1}; none if
+// IDField is _id.
+func (s *Split[ID, H, C]) Indexes() map[string][]mongo.IndexModel {
+	if s.core.idField == "_id" {
+		return nil
+	}
+	return map[string][]mongo.IndexModel{s.core.cold.Name(): {
+		{Keys: bson.D{{Key: s.core.idField, Value: 1}}, Options: options.Index().SetUnique(true)}}}
+}
+
+// EnsureIndexes creates the index of the cold documents if it is missing. An index
+// on the same key with other options is mongopatterns.ErrIndexConflict.
+//
+// Cost: 1 round trip if it is there, else 2; none if IDField is _id.
+func (s *Split[ID, H, C]) EnsureIndexes(ctx context.Context) (err error) {
+	defer fault.In(&err, "split: ensure indexes")
+	return indexes.EnsureAll(ctx, s.core.cold.Database(), s.Indexes())
+}
+
+// ShardKey returns the recommended shard keys: _id for the hot documents, {movie_id: 1}
+// for the cold ones.
+func (s *Split[ID, H, C]) ShardKey() map[string]bson.D {
+	return map[string]bson.D{
+		s.core.hot.Name():  {{Key: "_id", Value: 1}},
+		s.core.cold.Name(): {{Key: s.core.idField, Value: 1}},
+	}
+}
+
+// HotFilter selects the hot document of an ID.
+func (s *Split[ID, H, C]) HotFilter(id ID) bson.D { return s.core.filter("_id", id) }
+
+// ColdFilter selects the cold document of an ID.
+func (s *Split[ID, H, C]) ColdFilter(id ID) bson.D { return s.core.filter(s.core.idField, id) }
+
+func (c *core) filter(field string, id any) bson.D {
+	raw, err := c.codec.Value(id)
+	if err != nil { // for the driver to refuse
+		return bson.D{{Key: field, Value: id}}
+	}
+	return bson.D{{Key: field, Value: value.Equal(raw)}}
+}
+
+// id encodes an ID.
+func (c *core) id(v any) (bson.RawValue, error) {
+	id, err := c.codec.Value(v)
+	if err != nil {
+		return id, err
+	}
+	if err := value.CheckID(id); err != nil {
+		return id, fault.Invalid("%w", err)
+	}
+	return id, nil
+}
+
+func (c *core) hotOf(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
+
+func (c *core) coldOf(id bson.RawValue) bson.D {
+	return bson.D{{Key: c.idField, Value: value.Equal(id)}}
+}
+
+// GetHot returns the hot document of an ID. mongopatterns.ErrNotFound if there is none.
+// Lists are your own Find on the hot collection.
+//
+// Cost: 1 round trip, 1 key and 1 document, index _id.
+func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) {
+	defer fault.In(&err, "split: get hot")
+	raw, err := s.core.id(id)
+	if err == nil {
+		err = found(raw, s.core.hot.FindOne(ctx, s.core.hotOf(raw)).Decode(&hot))
+	}
+	return hot, err
+}
+
+// GetCold returns the cold document of an ID. mongopatterns.ErrNotFound if there is
+// none, as where Adopt has not come yet: Get reads these.
+//
+// Cost: 1 round trip, 1 key and 1 document, index {movie_id}.
+func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error) {
+	defer fault.In(&err, "split: get cold")
+	raw, err := s.core.id(id)
+	if err == nil {
+		err = found(raw, s.core.cold.FindOne(ctx, s.core.coldOf(raw)).Decode(&cold))
+	}
+	return cold, err
+}
+
+// found names the document that was looked for.
+func found(id bson.RawValue, err error) error {
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		err = fault.ErrNotFound
+	}
+	return fault.Of(id, err)
+}
+
+// Get returns both documents of an ID. Cold fields in the hot document are returned
+// as the cold one's, so that it reads alike before and after Adopt.
+// mongopatterns.ErrNotFound if there is no hot document, or neither a cold one nor
+// cold fields.
+//
+// Cost: 1 round trip; 1 key and 1 document of each collection.
+func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err error) {
+	defer fault.In(&err, "split: get")
+	type document struct {
+		Hot  H   `bson:"hot" json:"hot"`
+		Cold []C `bson:"cold" json:"cold"`
+	}
+	raw, err := s.core.id(id)
+	if err != nil {
+		return hot, cold, err
+	}
+	docs, err := cursor.Collect(cursor.Decode[document](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return s.core.hot.Aggregate(ctx, s.core.both(raw))
+	}))
+	switch {
+	case err != nil:
+	case len(docs) == 0:
+		err = fault.Of(raw, fault.ErrNotFound)
+	case len(docs[0].Cold) == 0:
+		return docs[0].Hot, cold, fault.Of(raw, fmt.Errorf("cold document: %w", fault.ErrNotFound))
+	default:
+		hot, cold = docs[0].Hot, docs[0].Cold[0]
+	}
+	return hot, cold, err
+}
+
+// both is the pipeline of Get: {hot: …, cold: [one or none]}.
+func (c *core) both(id bson.RawValue) mongo.Pipeline {
+	own := expr.Op("$arrayToObject", expr.Filter(expr.Op("$objectToArray", "$hot"), "field",
+		expr.Op("$in", "$$field.k", expr.Literal(append([]string{}, c.fields...)))))
+	whole := expr.Op("$mergeObjects", bson.D{{Key: c.idField, Value: "$hot._id"}}, first("$cold"), "$own")
+	pipeline := mongo.Pipeline{
+		{{Key: "$match", Value: c.hotOf(id)}},
+		{{Key: "$replaceWith", Value: bson.D{{Key: "hot", Value: "$$ROOT"}}}},
+		c.lookup("hot._id"),
+		{{Key: "$set", Value: bson.D{{Key: "own", Value: own}}}},
+		{{Key: "$set", Value: bson.D{{Key: "cold", Value: expr.Cond(
+			expr.Op("$and", expr.Op("$eq", "$cold", bson.A{}), expr.Op("$eq", "$own", expr.Literal(bson.D{}))),
+			bson.A{}, bson.A{whole})}}}},
+	}
+	if len(c.fields) > 0 {
+		var cold bson.A
+		for _, field := range c.fields {
+			cold = append(cold, "hot."+field)
+		}
+		pipeline = append(pipeline, bson.D{{Key: "$unset", Value: cold}})
+	}
+	return pipeline
+}
+
+// lookup reads the cold document of an ID into "cold".
+func (c *core) lookup(id string, pipeline ...bson.D) bson.D {
+	lookup := bson.D{{Key: "from", Value: c.cold.Name()}, {Key: "localField", Value: id}, {Key: "foreignField", Value: c.idField}}
+	if len(pipeline) > 0 {
+		lookup = append(lookup, bson.E{Key: "pipeline", Value: mongo.Pipeline(pipeline)})
+	}
+	return bson.D{{Key: "$lookup", Value: append(lookup, bson.E{Key: "as", Value: "cold"})}}
+}
+
+// first is the document in an array, an empty one if there is none.
+func first(array string) bson.D {
+	return expr.IfNull(expr.Op("$arrayElemAt", array, 0), expr.Literal(bson.D{}))
+}
+
+// JoinPipeline makes whole documents of the hot ones that come: what stands after
+// a $match and $limit on the hot collection. Where both sides have a field, the
+// hot one counts.
+func (s *Split[ID, H, C]) JoinPipeline() mongo.Pipeline {
+	c := s.core
+	own := bson.D{{Key: "_id", Value: 0}}
+	if c.idField != "_id" {
+		own = append(own, bson.E{Key: c.idField, Value: 0})
+	}
+	return mongo.Pipeline{
+		{{Key: "$replaceWith", Value: bson.D{{Key: "hot", Value: "$$ROOT"}}}},
+		c.lookup("hot._id", bson.D{{Key: "$project", Value: own}}),
+		{{Key: "$replaceWith", Value: expr.Op("$mergeObjects", "$hot", first("$cold"), "$hot")}},
+	}
+}

@@ -1,0 +1,339 @@
+package split
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// Add stores both documents of an ID, or none. It sets _id in the hot one and
+// IDField in the cold one, whatever they hold there. A duplicate-key error of the
+// driver if the ID exists, as when an Add that was stored is repeated;
+// mongopatterns.ErrInvalid if a field is on the wrong side.
+//
+// Cost: 3 round trips, 2 documents written.
+func (s *Split[ID, H, C]) Add(ctx context.Context, id ID, hot H, cold C) (err error) {
+	defer fault.In(&err, "split: add")
+	c := s.core
+	docs, err := c.documents(id, hot, cold)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, func(ctx context.Context) error {
+		if _, err := c.hot.InsertOne(ctx, docs.hot); err != nil {
+			return err
+		}
+		_, err := c.cold.InsertOne(ctx, docs.cold)
+		return err
+	})
+}
+
+func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) error {
+	return txn.Run(ctx, c.hot.Database().Client(), fn)
+}
+
+// halves are both documents of an ID.
+type halves struct {
+	id        bson.RawValue
+	hot, cold bson.D
+}
+
+// documents encodes both halves, with the ID.
+func (c *core) documents(id, hot, cold any) (out halves, err error) {
+	if out.id, err = c.id(id); err != nil {
+		return out, err
+	}
+	if out.hot, err = c.half("_id", out.id, hot); err != nil {
+		return out, fmt.Errorf("hot: %w", err)
+	}
+	if out.cold, err = c.half(c.idField, out.id, cold); err != nil {
+		return out, fmt.Errorf("cold: %w", err)
+	}
+	for _, h := range out.hot {
+		if slices.Contains(c.fields, h.Key) {
+			return out, fault.Invalid("%q is a cold field", h.Key)
+		}
+		if !c.isID(h.Key) && slices.ContainsFunc(out.cold, func(e bson.E) bool { return e.Key == h.Key }) {
+			return out, fault.Invalid("%q is in both documents", h.Key)
+		}
+	}
+	return out, nil
+}
+
+// half encodes a document with the ID in a field.
+func (c *core) half(field string, id bson.RawValue, document any) (bson.D, error) {
+	raw, err := c.codec.Document(document)
+	if err != nil {
+		return nil, err
+	}
+	elements, err := raw.Elements()
+	if err != nil {
+		return nil, fault.Invalid("%w", err)
+	}
+	out := bson.D{{Key: field, Value: id}}
+	for _, e := range elements {
+		if e.Key() != field {
+			out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
+		}
+	}
+	return out, nil
+}
+
+// Replace replaces both documents of an ID, or none; fields that other code keeps
+// in them go. mongopatterns.ErrNotFound if there is no hot document; a missing cold
+// one is inserted.
+//
+// Cost: 3 round trips, 2 documents written; 4 and 3 writes if the cold one was missing
+// and the hot one is as before. 1 key of each index.
+func (s *Split[ID, H, C]) Replace(ctx context.Context, id ID, hot H, cold C) (err error) {
+	defer fault.In(&err, "split: replace")
+	c := s.core
+	docs, err := c.documents(id, hot, cold)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, func(ctx context.Context) error {
+		hot, err := c.hot.ReplaceOne(ctx, c.hotOf(docs.id), docs.hot)
+		if err != nil {
+			return err
+		}
+		if hot.MatchedCount == 0 {
+			return fault.Of(docs.id, fault.ErrNotFound)
+		}
+		cold, err := c.cold.ReplaceOne(ctx, c.coldOf(docs.id), docs.cold, options.Replace().SetUpsert(true))
+		if err != nil {
+			return err
+		}
+		return c.hold(ctx, docs.id, hot, cold)
+	})
+}
+
+// Update changes the documents of an ID by update documents or pipelines; nil
+// leaves one as it is. Both change or none. mongopatterns.ErrNotFound if there is no hot
+// document, or for nil in its place no cold one either; a missing cold one is
+// inserted. Cold fields that still stand in the hot document (Adopt has not
+// reached it, or an old program has written them) move to the cold one before
+// that changes, in the same transaction. An update must not change IDField, nor put
+// fields on the wrong side: Check finds both.
+//
+// Cost: both 3 round trips, 2 documents written; hot alone 1 and 1; cold alone 2 and
+// 1, and no transaction. Where the hot document has cold fields 5 round trips more,
+// and 6 where it has no cold document. 1 key of each index.
+func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) (err error) {
+	defer fault.In(&err, "split: update")
+	c := s.core
+	raw, err := c.id(id)
+	switch {
+	case err != nil:
+		return err
+	case hot == nil && cold == nil:
+		return fault.Invalid("no update: hot and cold are nil")
+	case cold == nil:
+		_, err = one(ctx, c.hot, c.hotOf(raw), hot)
+		return fault.Of(raw, err)
+	case hot == nil:
+		whole, err := c.undivided(ctx, raw)
+		if err == nil && !whole {
+			_, err = one(ctx, c.cold, c.coldOf(raw), cold)
+		}
+		if !whole && !errors.Is(err, fault.ErrNotFound) {
+			return fault.Of(raw, err)
+		}
+	}
+	return c.run(ctx, func(ctx context.Context) error { return fault.Of(raw, c.updateBoth(ctx, raw, hot, cold)) })
+}
+
+// one updates one document; none is ErrNotFound.
+func one(ctx context.Context, coll *mongo.Collection, filter bson.D, update any) (*mongo.UpdateResult, error) {
+	done, err := coll.UpdateOne(ctx, filter, update)
+	if err == nil && done.MatchedCount == 0 {
+		err = fault.ErrNotFound
+	}
+	return done, err
+}
+
+// updateBoth moves cold fields out of the hot document if it has some, or no cold
+// one, and updates both.
+func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) error {
+	hotDone, err := &mongo.UpdateResult{}, fault.ErrNotFound
+	if hot != nil {
+		filter := c.hotOf(id)
+		if len(c.fields) > 0 {
+			filter = append(filter, bson.E{Key: "$nor", Value: c.present()})
+		}
+		hotDone, err = one(ctx, c.hot, filter, hot)
+	}
+	if errors.Is(err, fault.ErrNotFound) {
+		var n int64
+		if n, err = c.divide(ctx, bson.A{id}); err == nil && n == 0 {
+			err = fault.ErrNotFound
+		}
+		if err == nil && hot != nil {
+			hotDone, err = one(ctx, c.hot, c.hotOf(id), hot)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	coldDone, err := c.cold.UpdateOne(ctx, c.coldOf(id), cold, options.UpdateOne().SetUpsert(true))
+	if err != nil {
+		return err
+	}
+	return c.hold(ctx, id, hotDone, coldDone)
+}
+
+// present are the conditions one of which a hot document with cold fields meets.
+func (c *core) present() bson.A {
+	var out bson.A
+	for _, field := range c.fields {
+		out = append(out, bson.D{{Key: field, Value: bson.D{{Key: "$exists", Value: true}}}})
+	}
+	return out
+}
+
+// undivided looks whether a hot document has cold fields.
+func (c *core) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
+	if len(c.fields) == 0 {
+		return false, nil
+	}
+	return exists(ctx, cursor.Primary(c.hot), append(c.hotOf(id), bson.E{Key: "$or", Value: c.present()}))
+}
+
+func exists(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, error) {
+	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// hold writes to the hot document if that has not changed and the cold one is new:
+// else nothing would conflict with a deletion at the same time, which would leave
+// the cold one alone.
+func (c *core) hold(ctx context.Context, id bson.RawValue, hot, cold *mongo.UpdateResult) error {
+	if hot.ModifiedCount > 0 || cold.UpsertedCount == 0 {
+		return nil
+	}
+	return c.touch(ctx, c.hotOf(id), bson.D{{Key: fieldTouch, Value: ""}})
+}
+
+// touch is one command of two updates of hot documents: a mark, and its removal with
+// other fields. Both are real writes, and so conflict with others.
+func (c *core) touch(ctx context.Context, filter, unset bson.D) error {
+	_, err := c.hot.BulkWrite(ctx, []mongo.WriteModel{
+		mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(bson.D{{Key: "$set", Value: bson.D{{Key: fieldTouch, Value: true}}}}),
+		mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(bson.D{{Key: "$unset", Value: unset}}),
+	})
+	return err
+}
+
+// Delete deletes both documents of an ID. mongopatterns.ErrNotFound if there is no hot
+// one, as when a Delete that was done is repeated.
+//
+// Cost: 3 round trips, 2 documents written; 1 key of each index.
+func (s *Split[ID, H, C]) Delete(ctx context.Context, id ID) (err error) {
+	defer fault.In(&err, "split: delete")
+	c := s.core
+	raw, err := c.id(id)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, func(ctx context.Context) error {
+		done, err := c.hot.DeleteOne(ctx, c.hotOf(raw))
+		if err != nil {
+			return err
+		}
+		if done.DeletedCount == 0 {
+			return fault.Of(raw, fault.ErrNotFound)
+		}
+		_, err = c.cold.DeleteOne(ctx, c.coldOf(raw))
+		return err
+	})
+}
+
+// divide moves the cold fields of hot documents in a transaction, gives each a cold
+// document, and says how many hot ones there are. It reads in the transaction's
+// snapshot and writes all hot ones for real: so it conflicts with whatever has
+// changed them since.
+func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error) {
+	err = c.run(ctx, func(ctx context.Context) error {
+		written = 0
+		projection := bson.D{{Key: "_id", Value: 1}}
+		unset := bson.D{{Key: fieldTouch, Value: ""}}
+		for _, field := range c.fields {
+			projection = append(projection, bson.E{Key: field, Value: 1})
+			unset = append(unset, bson.E{Key: field, Value: ""})
+		}
+		hot, err := read(ctx, c.hot, "_id", ids, projection)
+		if err != nil || len(hot) == 0 {
+			return err
+		}
+		cold, err := read(ctx, c.cold, c.idField, ids, bson.D{{Key: c.idField, Value: 1}})
+		if err != nil {
+			return err
+		}
+		there := map[string]bool{}
+		for _, doc := range cold {
+			there[value.Key(doc.Lookup(c.idField))] = true
+		}
+		var models []mongo.WriteModel
+		var these bson.A
+		for _, doc := range hot {
+			id := doc.Lookup("_id")
+			these = append(these, id)
+			fields := c.without(doc)
+			switch {
+			case !there[value.Key(id)]:
+				models = append(models, mongo.NewInsertOneModel().SetDocument(append(bson.D{{Key: c.idField, Value: id}}, fields...)))
+			case len(fields) > 0:
+				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.coldOf(id)).
+					SetUpdate(mongo.Pipeline{{{Key: "$replaceWith", Value: expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields))}}}))
+			}
+		}
+		if len(models) > 0 {
+			// Unordered, so that they go in two commands at most, by their kind.
+			if _, err := c.cold.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)); err != nil {
+				return err
+			}
+		}
+		written = int64(len(hot))
+		return c.touch(ctx, bson.D{{Key: "_id", Value: in(these)}}, unset)
+	})
+	return written, err
+}
+
+func in(values bson.A) bson.D { return bson.D{{Key: "$in", Value: values}} }
+
+// read reads documents by a field, in one round trip.
+func read(ctx context.Context, coll *mongo.Collection, field string, ids bson.A, projection bson.D) ([]bson.Raw, error) {
+	opts := options.Find().SetBatchSize(int32(min(len(ids), 1<<20) + 1))
+	if projection != nil {
+		opts.SetProjection(projection)
+	}
+	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return cursor.Primary(coll).Find(ctx, bson.D{{Key: field, Value: in(ids)}}, opts)
+	}))
+}
+
+// without is a document's fields but the ID's.
+func (c *core) without(doc bson.Raw) bson.D {
+	out := bson.D{}
+	elements, _ := doc.Elements()
+	for _, e := range elements {
+		if !c.isID(e.Key()) {
+			out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
+		}
+	}
+	return out
+}

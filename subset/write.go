@@ -1,0 +1,503 @@
+package subset
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// Add stores an item of a parent: in the collection of items, in the parent if it
+// is one of the best N, and in its count and aggregates, all or nothing. It
+// returns the item's _id, an ObjectID if the item came without. Options.ParentField
+// is set whatever the item holds there.
+//
+// ErrNoParent if there is no such parent; ErrNotAdopted if it has items that were
+// never counted, or if the item would push one out that is stored nowhere else;
+// mongopatterns.ErrInvalid if the item cannot be ranked or counted; a duplicate-key
+// error of the driver if its _id exists, as when an Add that was stored is repeated.
+//
+// Cost: 3 round trips, 2 documents written; index _id of both, 1 key for the parent
+// and for each item pushed out. The first item of a parent: 1 more. A parent that
+// holds fewer than it should, after N was raised: 2 more.
+func (s *Subset[P, T]) Add(ctx context.Context, parent P, item T) (id any, err error) {
+	defer fault.In(&err, "subset: add")
+	c := s.core
+	p, err := c.id("parent", parent)
+	if err != nil {
+		return nil, err
+	}
+	it, err := c.encode(p, item)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.run(ctx, func(ctx context.Context) error { return c.add(ctx, p, it) }); err != nil {
+		return nil, err
+	}
+	return codec.DecodeValue[any](c.codec, it.id)
+}
+
+func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) error {
+	return txn.Run(ctx, c.items.Database().Client(), fn)
+}
+
+func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
+	if !c.filter.matches(it.doc) {
+		if err := c.touch(ctx, parent); err != nil {
+			return err
+		}
+		_, err := c.items.InsertOne(ctx, it.doc)
+		return err
+	}
+	ch := change{parent: parent, in: []item{it}}
+	p, err := c.apply(ctx, ch)
+	if err != nil {
+		return err
+	}
+	if err := c.adopted(ctx, ch, p); err != nil {
+		return err
+	}
+	if err := c.insert(ctx, parent, it, p.After.Gone); err != nil {
+		return err
+	}
+	return c.refill(ctx, ch, p)
+}
+
+// insert stores an item, and is ErrNotAdopted if one of those that it pushed out of
+// the parent's array is not in the collection. To look for these costs no round
+// trip: it is an update of them that changes nothing, in the command of an upsert
+// whose filter matches no document, which is an insertion.
+func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone []bson.RawValue) error {
+	if len(gone) == 0 {
+		_, err := c.items.InsertOne(ctx, it.doc)
+		return err
+	}
+	var models []mongo.WriteModel
+	for _, id := range gone {
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.one(parent, id)).
+			SetUpdate(bson.D{{Key: "$setOnInsert", Value: bson.D{{Key: fieldTouch, Value: true}}}}))
+	}
+	never := bson.E{Key: "$nor", Value: bson.A{bson.D{}}}
+	models = append(models, mongo.NewReplaceOneModel().SetFilter(append(c.one(parent, it.id), never)).SetReplacement(it.doc).SetUpsert(true))
+	result, err := c.items.BulkWrite(ctx, models)
+	if err == nil && result.MatchedCount < int64(len(gone)) {
+		err = c.safe(ctx, held{parent, gone})
+	}
+	return err
+}
+
+// change applies a change whose items are in the collection already.
+func (c *core) change(ctx context.Context, ch change) error {
+	p, err := c.apply(ctx, ch)
+	if err == nil {
+		err = c.adopted(ctx, ch, p)
+	}
+	if err == nil {
+		err = c.safe(ctx, held{ch.parent, p.After.Gone})
+	}
+	if err == nil {
+		err = c.refill(ctx, ch, p)
+	}
+	return err
+}
+
+// follow is the result of a change of a parent that may be gone: there is nothing to
+// bring up to date then.
+func follow(err error) error {
+	if errors.Is(err, ErrNoParent) {
+		return nil
+	}
+	return err
+}
+
+// A batch of AddMany is one transaction of so many items or bytes.
+const (
+	batchItems = 1000
+	batchBytes = 6 << 20
+)
+
+// AddMany stores items of any parents, up to 1000 in a transaction. An error leaves
+// the batches before it: the first Done of the sequence are stored; of the next
+// Unknown, whose commit was not answered, all or none; no other is. The error
+// names a parent that does not exist or an item that cannot be stored, by its
+// place in the sequence, from 0. Items with _ids of their own may be sent again after
+// an error: those stored are duplicate keys. A nil sequence has no items.
+//
+// Cost: 4 round trips a batch, 1 write for each item and each parent in it. If
+// items are pushed out of full parents: 1 more. If parents have no count yet: 1 more.
+// For each parent that holds fewer than it should, after N was raised: 3 more.
+func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T]) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "subset: add many")
+	c := s.core
+	var pending batch
+	flush := func() error {
+		done, unknown, err := c.addBatch(ctx, pending)
+		result.Done += done
+		result.Unknown += unknown
+		pending = batch{}
+		return err
+	}
+	if items == nil {
+		return result, nil
+	}
+	for parent, v := range items {
+		p, err := c.id("parent", parent)
+		var it item
+		if err == nil {
+			it, err = c.encode(p, v)
+		}
+		if err != nil {
+			return result, fmt.Errorf("at %d: %w", result.Examined, err)
+		}
+		if len(pending.docs) == batchItems || len(pending.docs) > 0 && pending.bytes+len(it.doc) > batchBytes {
+			if err := flush(); err != nil {
+				return result, err
+			}
+		}
+		result.Examined++
+		pending.add(p, it, c.filter.matches(it.doc))
+	}
+	return result, flush()
+}
+
+// A batch is items by their parents.
+type batch struct {
+	changes []change
+	place   map[string]int // of the change of a parent
+	docs    []bson.Raw
+	bytes   int
+}
+
+func (b *batch) add(parent bson.RawValue, it item, counts bool) {
+	if b.place == nil {
+		b.place = map[string]int{}
+	}
+	i, ok := b.place[value.Key(parent)]
+	if !ok {
+		i = len(b.changes)
+		b.place[value.Key(parent)] = i
+		b.changes = append(b.changes, change{parent: parent, bulk: true})
+	}
+	if counts {
+		b.changes[i].in = append(b.changes[i].in, it)
+	}
+	b.docs = append(b.docs, it.doc)
+	b.bytes += len(it.doc)
+}
+
+// addBatch says how many items it has stored, or whether that is not known.
+func (c *core) addBatch(ctx context.Context, b batch) (done, unknown int64, err error) {
+	if len(b.docs) == 0 {
+		return 0, 0, nil
+	}
+	joined, sent := txn.Running(ctx), false
+	err = c.run(ctx, func(ctx context.Context) error {
+		sent = false
+		err := c.store(ctx, b)
+		sent = err == nil
+		return err
+	})
+	switch {
+	case err == nil:
+		done = int64(len(b.docs))
+	case sent && !joined: // the commit was on its way
+		unknown = int64(len(b.docs))
+	}
+	return done, unknown, err
+}
+
+// store writes a batch. It looks at the parents first: a write of many documents
+// does not say what it has found in each.
+func (c *core) store(ctx context.Context, b batch) error {
+	parents, err := c.look(ctx, b)
+	if err != nil {
+		return err
+	}
+	var first bson.A
+	var gone []held
+	var models []mongo.WriteModel
+	for i, ch := range b.changes {
+		p, filter := parents[i], byID(ch.parent)
+		switch {
+		case len(ch.in) == 0:
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(touch),
+				mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(untouch))
+			continue
+		case !p.counted() && p.Size > 0:
+			return fault.Of(ch.parent, ErrNotAdopted)
+		case !p.counted():
+			first = append(first, ch.parent)
+		}
+		gone = append(gone, held{ch.parent, p.After.Gone})
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(filter)).SetUpdate(c.update(ch)))
+	}
+	if err := c.alone(ctx, first, bson.A{}); err != nil {
+		return err
+	}
+	if err := c.safe(ctx, gone...); err != nil {
+		return err
+	}
+	result, err := c.parents.BulkWrite(ctx, models)
+	if err != nil {
+		return err
+	}
+	if result.MatchedCount < int64(len(models)) {
+		return txn.Conflict("parents of the items")
+	}
+	if _, err := c.items.InsertMany(ctx, b.docs); err != nil {
+		return err
+	}
+	for i, ch := range b.changes {
+		p := parents[i]
+		if count, _ := p.Count.AsInt64OK(); len(ch.in) == 0 || p.Size >= c.o.N || int(count) <= p.Size {
+			continue
+		}
+		size := bson.D{{Key: "after", Value: bson.D{{Key: "size", Value: expr.Op("$size", c.array())}}}}
+		if err := c.parents.FindOne(ctx, byID(ch.parent), options.FindOne().SetProjection(size)).Decode(&p); err != nil {
+			return err
+		}
+		if err := c.refill(ctx, ch, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look reads of the parents of a batch what apply answers for one. Gone are
+// all elements that the new items could push out.
+func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
+	these, more := make(bson.A, len(b.changes)), make(bson.A, len(b.changes))
+	for i, ch := range b.changes {
+		these[i], more[i] = ch.parent, len(ch.in)
+	}
+	size := expr.Op("$size", c.array())
+	coming := expr.Op("$arrayElemAt", expr.Literal(more), expr.Op("$indexOfArray", expr.Literal(these), "$_id"))
+	over := expr.Op("$subtract", expr.Op("$add", size, coming), c.o.N)
+	last := expr.Op("$slice", c.sorted(c.array()), expr.Op("$subtract", 0, over))
+	projection := bson.D{{Key: "count", Value: expr.Field(c.o.CountField)}, {Key: "size", Value: size},
+		{Key: "after", Value: bson.D{{Key: "gone", Value: ids(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}))}}}}
+	out, found := make([]parent, len(b.changes)), make([]bool, len(b.changes))
+	filter := c.roomFor(bson.D{{Key: "_id", Value: in(these)}})
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return c.parents.Find(ctx, filter, options.Find().SetProjection(projection).SetBatchSize(batchItems+1))
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		var p parent
+		if err := bson.Unmarshal(doc, &p); err != nil {
+			return nil, err
+		}
+		if i, ok := b.place[value.Key(p.ID)]; ok {
+			out[i], found[i] = p, true
+		}
+	}
+	if i := slices.Index(found, false); i >= 0 {
+		return nil, c.missed(ctx, b.changes[i].parent, mongo.ErrNoDocuments)
+	}
+	return out, nil
+}
+
+// Replace puts item in the place of the parent's item with the same _id, and
+// brings the parent up to date: the kept copy, its rank, the aggregates. An item
+// that sinks out of the best N is followed by the next one. mongopatterns.ErrNotFound
+// if the parent has no such item. An item whose parent is gone is replaced all the
+// same.
+//
+// Cost: 1 round trip less than Update.
+func (s *Subset[P, T]) Replace(ctx context.Context, parent P, item T) (err error) {
+	defer fault.In(&err, "subset: replace")
+	c := s.core
+	p, err := c.id("parent", parent)
+	if err != nil {
+		return err
+	}
+	it, err := c.encode(p, item)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, func(ctx context.Context) error {
+		var before bson.Raw
+		if err := c.items.FindOneAndReplace(ctx, c.one(p, it.id), it.doc).Decode(&before); err != nil {
+			return notFound(it.id, err)
+		}
+		return c.edited(ctx, p, c.item(before), it)
+	})
+}
+
+// Update changes the parent's item with this _id by an update document or
+// pipeline, and brings the parent up to date as Replace does. mongopatterns.ErrInvalid
+// if the item could not be ranked or counted afterwards, or if the update changes
+// its parent (see Move).
+//
+// Cost: 4 round trips, 2 documents written; for an item that is not kept 1 write
+// more. Nothing that the parent keeps or adds up changes: 3, and 1 document. By
+// another rank the item pushes one out, or stays out: 1 more. It sinks out of the best
+// N: 2 more, as Delete. It begins or ends to count: as Add, or Delete, and 1 more.
+func (s *Subset[P, T]) Update(ctx context.Context, parent P, id, update any) (err error) {
+	defer fault.In(&err, "subset: update")
+	c := s.core
+	p, raw, err := c.ids(parent, id)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, func(ctx context.Context) error {
+		var before, after bson.Raw
+		if err := c.items.FindOneAndUpdate(ctx, c.one(p, raw), update).Decode(&before); err != nil {
+			return notFound(raw, err)
+		}
+		err := c.items.FindOne(ctx, c.one(p, raw)).Decode(&after)
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return fault.Of(raw, fault.Invalid("the update changes %q", c.o.ParentField))
+		}
+		if err != nil {
+			return err
+		}
+		it := c.item(after)
+		if err := c.valid(it); err != nil {
+			return err
+		}
+		return c.edited(ctx, p, c.item(before), it)
+	})
+}
+
+// edited brings the parent up to date with an item that has changed in the same
+// transaction. If nothing changes that the parent keeps, it is not written: what a
+// refill at the same time copies is the same before and after.
+func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after item) error {
+	ch := change{parent: parent}
+	if c.filter.matches(before.doc) {
+		ch.out = []item{before}
+	}
+	if c.filter.matches(after.doc) {
+		ch.in = []item{after}
+	}
+	if len(ch.out) == 0 || len(ch.in) == 0 {
+		if len(ch.out) == len(ch.in) {
+			return nil
+		}
+		return follow(c.change(ctx, ch))
+	}
+	changed := !bytes.Equal(before.kept, after.kept)
+	for _, v := range c.o.Values {
+		changed = changed || !same(value.Lookup(before.doc, v.Field), value.Lookup(after.doc, v.Field))
+	}
+	if !changed {
+		return nil
+	}
+	for _, e := range c.o.Order {
+		if !same(value.Lookup(before.doc, e.Key), value.Lookup(after.doc, e.Key)) {
+			return follow(c.change(ctx, ch))
+		}
+	}
+	return follow(c.inPlace(ctx, ch))
+}
+
+// Delete deletes the parent's item with this _id and takes it out of the parent:
+// the next one follows into the best N. mongopatterns.ErrNotFound if the parent has no
+// such item, as when a Delete that was done is repeated. An item whose parent is
+// gone is deleted all the same.
+//
+// Cost: 3 round trips, 2 documents written. The next one follows: 5 and 3; it alone is
+// read, by the index {parent, order…}, where the server passes over N-1 others.
+func (s *Subset[P, T]) Delete(ctx context.Context, parent P, id any) (err error) {
+	defer fault.In(&err, "subset: delete")
+	c := s.core
+	p, raw, err := c.ids(parent, id)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, func(ctx context.Context) error {
+		var before bson.Raw
+		if err := c.items.FindOneAndDelete(ctx, c.one(p, raw)).Decode(&before); err != nil {
+			return notFound(raw, err)
+		}
+		if !c.filter.matches(before) {
+			return nil
+		}
+		return follow(c.change(ctx, change{parent: p, out: []item{c.item(before)}}))
+	})
+}
+
+// Move gives the item with this _id to another parent. mongopatterns.ErrNotFound if
+// from has no such item, as when a Move that was done is repeated; ErrNoParent if to
+// does not exist.
+//
+// Cost: 4 round trips, 3 documents written; 2 more and 1 document if the next one
+// follows in from; 1 more if to has no count yet, or if an item is pushed out of it.
+func (s *Subset[P, T]) Move(ctx context.Context, from, to P, id any) (err error) {
+	defer fault.In(&err, "subset: move")
+	c := s.core
+	source, raw, err := c.ids(from, id)
+	if err != nil {
+		return err
+	}
+	target, err := c.id("parent", to)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, func(ctx context.Context) error {
+		var before bson.Raw
+		err := c.items.FindOneAndUpdate(ctx, c.one(source, raw),
+			bson.D{{Key: "$set", Value: bson.D{{Key: c.o.ParentField, Value: target}}}}).Decode(&before)
+		if err != nil {
+			return notFound(raw, err)
+		}
+		if value.Key(source) == value.Key(target) {
+			return nil
+		}
+		if !c.filter.matches(before) {
+			return c.touch(ctx, target)
+		}
+		these := []item{c.item(before)} // the parent's field is in nothing that is derived
+		if err := follow(c.change(ctx, change{parent: source, out: these})); err != nil {
+			return err
+		}
+		return c.change(ctx, change{parent: target, in: these})
+	})
+}
+
+// DeleteParent deletes a parent and all its items, also those that Options.Filter
+// leaves out, and says how many these were. ErrNoParent if there is no such parent, as
+// when the call is repeated. It is one transaction: where a parent has tens of
+// thousands of items, delete most of them beforehand.
+//
+// Cost: 3 round trips; 1 write for the parent and each item; items by the index
+// {parent, order…}.
+func (s *Subset[P, T]) DeleteParent(ctx context.Context, parent P) (items int64, err error) {
+	defer fault.In(&err, "subset: delete parent")
+	c := s.core
+	p, err := c.id("parent", parent)
+	if err != nil {
+		return 0, err
+	}
+	err = c.run(ctx, func(ctx context.Context) error {
+		done, err := c.parents.DeleteOne(ctx, byID(p))
+		if err != nil {
+			return err
+		}
+		if done.DeletedCount == 0 {
+			return fault.Of(p, ErrNoParent)
+		}
+		if done, err = c.items.DeleteMany(ctx, c.of(p)); err != nil {
+			return err
+		}
+		items = done.DeletedCount
+		return nil
+	})
+	return items, err
+}

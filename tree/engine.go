@@ -1,0 +1,586 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+)
+
+// engine is Check, Repair, Adopt and Convert: one scan in the order of _id, which
+// derives from the way up what each node should hold, compares, and writes the
+// difference in batches. The way up is read as the representation of from tells
+// it; what should be is that of to. For Check and Repair both are the tree itself.
+//
+// It is linear in the nodes. known has the nodes of which the way up is known, so
+// that each is read once besides its own turn. It holds for as long as the counter
+// in the lock document shows no restructuring, and is bounded by knownMax.
+//
+// A batch is looked at twice. The first look, outside transactions, costs little
+// and finds suspects, of which some may be nodes that just move. Only they are looked
+// at again: by Check in a snapshot, by the others in a transaction that holds the
+// lock and writes.
+type engine struct {
+	from, to *core
+	catchUp  bool // leave alone what is settled: Adopt
+	quick    bool // only what is derived, nothing that moves a node
+	known    map[string]*spot
+	fresh    []string // keys of known since the last look
+	counter  int64
+	index    int // of Tarjan's algorithm
+
+	dry, moved, renumber bool // of run
+}
+
+const (
+	knownMax  = 200_000
+	writesMax = 512 << 10 // bytes: of ancestors' arrays each element is a key of the index
+)
+
+// spot is what the engine knows of where a node is.
+type spot struct {
+	id      bson.RawValue
+	node    node   // until ups are known
+	segment string // as to has it
+	settled bool   // it has a place in to, with this path
+	path    string
+	ups     []*spot
+	lost    string  // why it has no parent
+	loop    []*spot // the cycle that it lies on
+	rooted  bool    // every way up ends at a root, and there is one
+
+	resolved       bool // ups are known
+	index, lowlink int
+	stacked        bool
+}
+
+// finding is a problem and what repairs it.
+type finding struct {
+	mongopatterns.Problem
+	id       bson.RawValue // of the node; Problem.ID is the _id
+	writes   []mongo.WriteModel
+	uproot   bool // makes a root, which only Options.MakeRoots allows
+	moves    bool // changes the way up
+	renumber bool // settle repairs it
+}
+
+func (e *engine) finding(kind mongopatterns.ProblemKind, n node, field, detail string, writes ...mongo.WriteModel) finding {
+	return finding{id: n.id, writes: writes, Problem: mongopatterns.Problem{Pattern: "tree", Kind: kind, Collection: e.to.coll.Name(),
+		ID: n.raw.Lookup("_id"), Field: field, Detail: detail, Have: e.to.field(n.raw, field)}}
+}
+
+func (e *engine) forget(counter int64) { e.known, e.counter, e.index = map[string]*spot{}, counter, 0 }
+
+// newEngine makes from read what to compares, too.
+func newEngine(from, to *core) *engine {
+	if from != to {
+		wide := *from
+		wide.also = to.projection()
+		wide.rep = represent(&wide, from.kind)
+		from = &wide
+	}
+	return &engine{from: from, to: to}
+}
+
+func (e *engine) scan() maintain.Scan {
+	return maintain.Scan{Filter: e.from.in(e.from.o.IDField, d("$ne", nil)), Projection: e.from.projection()}
+}
+
+// again looks at nodes anew.
+func (e *engine) again(ctx context.Context, ids []bson.RawValue) ([]finding, error) {
+	nodes, err := e.from.findAll(ctx, e.from.byIDs(ids))
+	if err != nil {
+		return nil, err
+	}
+	return e.look(ctx, nodes)
+}
+
+// climb finds the ways up from nodes, level by level, up to what is known.
+func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
+	if len(e.known) > knownMax {
+		e.forget(e.counter)
+	}
+	out := make([]*spot, len(nodes))
+	todo := make([]*spot, 0, len(nodes))
+	for i, n := range nodes {
+		out[i] = e.spot(n)
+		todo = append(todo, out[i])
+	}
+	for len(todo) > 0 {
+		var ask []node
+		asking := map[string]*spot{}
+		for _, s := range todo {
+			if s.resolved {
+				continue
+			}
+			s.resolved = true
+			ref, root, broken := e.from.rep.ref(s.node)
+			if up := e.known[ref]; ref != "" && up != nil && !s.settled {
+				s.ups = []*spot{up}
+			} else if s.lost = broken; broken == "" && !root && !s.settled {
+				ask = append(ask, s.node)
+				asking[e.from.rep.own(s.node)] = s
+			}
+		}
+		todo = nil
+		if len(ask) == 0 {
+			break
+		}
+		found, err := e.from.findAll(ctx, e.from.rep.parents(ask, e.known))
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range found {
+			up := e.spot(p)
+			todo = append(todo, up)
+			named := map[string]bool{}
+			for _, id := range e.from.rep.names(p) {
+				if s := asking[key(id)]; s != nil && !named[key(id)] {
+					named[key(id)] = true
+					s.ups = append(s.ups, up)
+				}
+			}
+		}
+		for _, s := range asking {
+			if ref, _, _ := e.from.rep.ref(s.node); ref != "" {
+				if up := e.known[ref]; up != nil {
+					s.ups = []*spot{up}
+				} else {
+					s.lost = "there is no such parent"
+				}
+			}
+		}
+	}
+	for _, s := range out {
+		e.connect(s, &[]*spot{})
+	}
+	return out, nil
+}
+
+// spot is what is known of a node, or a new entry.
+func (e *engine) spot(n node) *spot {
+	k := e.from.rep.own(n)
+	if s := e.known[k]; s != nil {
+		return s
+	}
+	s := &spot{id: bson.RawValue{Type: n.id.Type, Value: slices.Clone(n.id.Value)}, node: n}
+	shape := e.to.parse(n.raw)
+	if shape.badPath == nil {
+		s.segment = shape.segment
+	}
+	if e.catchUp && e.to.rep.settled(n) {
+		s.settled, s.path = true, shape.path
+	}
+	e.known[k] = s
+	e.fresh = append(e.fresh, k)
+	return s
+}
+
+// connect is Tarjan's algorithm: it finds the cycles and, as what is above a node is
+// done before it, whether all ways up end at a root.
+func (e *engine) connect(s *spot, stack *[]*spot) {
+	if s.index > 0 {
+		return
+	}
+	e.index++
+	s.index, s.lowlink, s.stacked = e.index, e.index, true
+	*stack = append(*stack, s)
+	self := false
+	for _, up := range s.ups {
+		if up.index == 0 {
+			e.connect(up, stack)
+			s.lowlink = min(s.lowlink, up.lowlink)
+		} else if up.stacked {
+			s.lowlink = min(s.lowlink, up.index)
+		}
+		self = self || up == s
+	}
+	if s.lowlink == s.index {
+		at := slices.Index(*stack, s)
+		loop := slices.Clone((*stack)[at:])
+		*stack = (*stack)[:at]
+		for _, member := range loop {
+			member.stacked = false
+			if len(loop) > 1 || self {
+				member.loop = loop
+			}
+		}
+	}
+	s.rooted = s.lost == "" && s.loop == nil && (e.from.o.Graph || len(s.ups) < 2) &&
+		!slices.ContainsFunc(s.ups, func(up *spot) bool { return !up.rooted })
+	s.node = node{}
+}
+
+// chain is the way down to a node from its root, or from a settled node.
+func (s *spot) chain() (chain []*spot) {
+	for at := s; len(at.ups) > 0; at = at.ups[0] {
+		chain = append(chain, at.ups[0])
+	}
+	slices.Reverse(chain)
+	return chain
+}
+
+// look finds what is wrong with nodes that were just read.
+func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err error) {
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	spots, err := e.climb(ctx, nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer e.drop()
+	var kids [][]node
+	converts := e.from != e.to
+	counts := e.to.o.ChildCountField != "" && !e.catchUp
+	if family := e.to.rep.family(nil) != nil; converts && (family || e.to.rep.order() != "") || counts || e.to.o.OrderField != "" {
+		if kids, err = e.from.rep.kids(ctx, nodes); err != nil {
+			return nil, err
+		}
+	}
+	if !converts {
+		if found, err = e.to.rep.audit(ctx, e, nodes, spots, kids); err != nil {
+			return nil, err
+		}
+	}
+	if e.catchUp {
+		var more []finding
+		if kids, more, err = e.to.rep.join(ctx, e, nodes, spots, kids); err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	for i, n := range nodes {
+		var mine []node
+		if kids != nil {
+			mine = kids[i]
+		}
+		found = append(found, e.examine(n, spots[i], mine, counts)...)
+	}
+	return found, nil
+}
+
+// examine compares one node with what it should hold.
+func (e *engine) examine(n node, s *spot, kids []node, counts bool) (found []finding) {
+	if e.catchUp && s.settled {
+		return nil
+	}
+	var want bson.D
+	placed := false
+	if s.rooted {
+		want, placed = e.to.rep.derive(n, s.chain())
+	}
+	converts := e.from != e.to
+	switch {
+	case !converts && (s.lost != "" || s.loop != nil):
+		found = append(found, e.misplaced(n, s))
+	case !placed && (converts || e.quick):
+		found = append(found, e.finding(Orphan, n, "", "no root leads to it"))
+		if converts {
+			return found
+		}
+	case converts:
+		want = append(want, e.to.rep.family(kids)...)
+	}
+	if counts {
+		want = append(want, bson.E{Key: e.to.o.ChildCountField, Value: int64(len(kids))})
+	}
+	var set bson.D // all in one write
+	for _, el := range want {
+		if f, ok := e.compare(n, el); ok {
+			set = append(set, bson.E{Key: el.Key, Value: f.Want})
+			found = append(found, f)
+		}
+	}
+	if len(set) > 0 {
+		found[len(found)-1].writes = []mongo.WriteModel{update(e.to.byID(n.id), d("$set", set))}
+	}
+	if !e.catchUp {
+		found = append(found, e.disorder(n, kids)...)
+	}
+	return found
+}
+
+// drop forgets what is new and no root leads to: an insertion, which the counter
+// does not show, may change that.
+func (e *engine) drop() {
+	for _, k := range e.fresh {
+		if s := e.known[k]; s != nil && !s.rooted {
+			delete(e.known, k)
+		}
+	}
+	e.fresh = nil
+}
+
+// misplaced is the problem of the way up.
+func (e *engine) misplaced(n node, s *spot) finding {
+	f := e.finding(Orphan, n, e.from.rep.link(), s.lost)
+	switch {
+	case s.loop != nil:
+		f.Kind, f.Detail = Cycle, fmt.Sprintf("one of %d", len(s.loop))
+		if cut := e.from.rep.cut(n, s); cut != nil {
+			f.writes, f.uproot, f.moves = cut.writes, cut.uproot, cut.moves
+		}
+		return f
+	case s.lost == malformed:
+		f.Kind = WrongPath
+	}
+	f.writes, f.uproot, f.moves = e.from.rep.uproot(n), true, true
+	return f
+}
+
+// compare is the finding if a field does not hold what it should.
+func (e *engine) compare(n node, want bson.E) (finding, bool) {
+	v, err := e.to.codec.Value(want.Value)
+	have := n.raw.Lookup(want.Key)
+	kind := e.to.rep.wrong()
+	if want.Key == e.to.o.ChildCountField {
+		kind = WrongCount
+	}
+	// null and missing are one, where the field is not new.
+	if err != nil || have.Equal(v) || same(have, v) || isNull(have) && isNull(v) && slices.Contains(e.from.rep.fields(), want.Key) {
+		return finding{}, false
+	}
+	f := e.finding(kind, n, want.Key, "")
+	f.Want, f.writes = v, []mongo.WriteModel{} // look writes it
+	return f, true
+}
+
+// disorder are positions of children, or of the roots, that are not different whole
+// numbers.
+func (e *engine) disorder(n node, kids []node) []finding {
+	if e.from == e.to && e.to.o.OrderField == "" {
+		return nil
+	}
+	writes := e.to.positions(kids)
+	if len(writes) == 0 {
+		return nil
+	}
+	f := e.finding(WrongOrder, n, "", e.to.rep.order()+" of children is missing, no whole number, or twice the same", writes...)
+	return []finding{f}
+}
+
+// crown looks at the roots as at the children of one node.
+func (e *engine) crown(ctx context.Context) ([]finding, error) {
+	if e.to.rep.order() == "" {
+		return nil, nil
+	}
+	roots, err := e.from.top(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := e.disorder(node{}, roots)
+	if e.from == e.to {
+		found = append(found, e.to.rep.overlap(e, roots)...)
+	}
+	return found, nil
+}
+
+// snapshot runs a look at one moment.
+func (e *engine) snapshot(ctx context.Context, look func(ctx context.Context) ([]finding, error)) (found []finding, err error) {
+	err = e.to.transact(ctx, func(ctx context.Context) error {
+		now, err := e.to.restructurings(ctx)
+		if err != nil {
+			return err
+		}
+		if now != e.counter || e.known == nil {
+			e.forget(now)
+		}
+		found, err = look(ctx)
+		return err
+	})
+	if errors.Is(err, fault.ErrTransactionsUnsupported) { // a standalone server
+		return look(ctx)
+	}
+	return found, err
+}
+
+// suspects are the IDs of the nodes of a batch that have a finding at first sight, in
+// parts of which one transaction can hold the writes.
+func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts [][]bson.RawValue, err error) {
+	nodes := make([]node, len(batch))
+	for i, raw := range batch {
+		nodes[i] = e.from.parse(raw)
+	}
+	found, err := e.look(ctx, nodes)
+	size := map[string]int{}
+	for _, f := range found {
+		size[key(f.id)] += 1 + len(f.Want.Value)
+	}
+	full := writesMax
+	for _, n := range nodes {
+		bytes := size[key(n.id)]
+		if bytes == 0 {
+			continue
+		}
+		if full += bytes; full > writesMax {
+			parts, full = append(parts, nil), bytes
+		}
+		parts[len(parts)-1] = append(parts[len(parts)-1], n.id)
+	}
+	return parts, err
+}
+
+// begin reads the counter that known goes with.
+func (e *engine) begin(ctx context.Context) error {
+	now, err := e.to.restructurings(ctx)
+	e.forget(now)
+	return err
+}
+
+// check yields the confirmed findings as problems.
+func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	problems := func(found []finding) (out []mongopatterns.Problem) {
+		for _, f := range found {
+			out = append(out, f.Problem)
+		}
+		return out
+	}
+	crown := func(yield func(mongopatterns.Problem, error) bool) {
+		err := e.begin(ctx)
+		var found []finding
+		if err == nil && (work == nil || work.Filter == nil) {
+			if found, err = e.crown(ctx); len(found) > 0 {
+				found, err = e.snapshot(ctx, e.crown)
+			}
+		}
+		for _, p := range problems(found) {
+			if !yield(p, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(mongopatterns.Problem{}, err)
+		}
+	}
+	return maintain.Chain(crown, maintain.Check(ctx, e.from.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+		parts, err := e.suspects(ctx, batch)
+		var all []finding
+		for _, ids := range parts {
+			if err == nil {
+				var found []finding
+				found, err = e.snapshot(ctx, func(ctx context.Context) ([]finding, error) { return e.again(ctx, ids) })
+				all = append(all, found...)
+			}
+		}
+		return problems(all), err
+	}))
+}
+
+// outcome is what becomes of findings: the nodes that are written and those that are
+// left, whether ways up change, and whether nested sets have to be numbered.
+type outcome struct {
+	done, left     map[string]bool
+	moves, numbers bool
+}
+
+// sift chooses the writes that may be made.
+func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) {
+	out.done, out.left = map[string]bool{}, map[string]bool{}
+	moved := map[string]bool{}
+	for _, f := range found {
+		k := key(f.id)
+		switch {
+		case f.renumber:
+			out.numbers = true
+		case f.writes == nil, f.uproot && !e.to.o.MakeRoots, e.quick && f.moves:
+			out.left[k] = true
+		case f.moves && moved[k]: // one change of place a pass
+		default:
+			moved[k] = moved[k] || f.moves
+			out.moves = out.moves || f.moves
+			out.done[k] = true
+			models = append(models, f.writes...)
+		}
+	}
+	return models, out
+}
+
+// apply looks again, under the lock, and writes.
+func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, look func(ctx context.Context) ([]finding, error)) error {
+	var models []mongo.WriteModel
+	var out outcome
+	var before int64
+	var err error
+	if e.dry {
+		var found []finding
+		if found, err = e.snapshot(ctx, look); err == nil {
+			_, out = e.sift(found)
+		}
+	} else {
+		err = e.to.exclusively(ctx, func(ctx context.Context, counter int64) error {
+			if before = counter; before != e.counter {
+				e.forget(before)
+			}
+			found, err := look(ctx)
+			if err != nil {
+				return err
+			}
+			models, out = e.sift(found)
+			return e.to.write(ctx, models...)
+		})
+		e.counter = before + 1
+	}
+	if err != nil || out.moves {
+		e.forget(e.counter)
+	}
+	if err == nil {
+		result.Done += int64(len(out.done))
+		result.Remaining += int64(len(out.left))
+		e.moved, e.renumber = e.moved || out.moves, e.renumber || out.numbers
+	}
+	return err
+}
+
+// run writes the difference. Afterwards moved says that ways up have changed, so that
+// what was looked at before may be wrong now.
+func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	if err := e.begin(ctx); err != nil {
+		return result, err
+	}
+	e.renumber = e.from != e.to
+	e.dry = work != nil && work.DryRun
+	var crowned mongopatterns.Result
+	if work == nil || work.Filter == nil {
+		found, err := e.crown(ctx)
+		if err == nil && len(found) > 0 {
+			err = e.apply(ctx, &crowned, e.crown)
+		}
+		if err != nil {
+			return result, err
+		}
+	}
+	result, err = maintain.Run(ctx, e.from.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw, _ mongopatterns.Work, result *mongopatterns.Result) error {
+		parts, err := e.suspects(ctx, batch)
+		for _, ids := range parts {
+			if err == nil {
+				err = e.apply(ctx, result, func(ctx context.Context) ([]finding, error) { return e.again(ctx, ids) })
+			}
+		}
+		return err
+	})
+	result.Add(crowned)
+	if err == nil && e.renumber && !e.dry {
+		var n int64
+		if n, err = e.to.rep.settle(ctx); e.from == e.to {
+			result.Done += n
+		} else {
+			result.Done = max(result.Done, n)
+		}
+	}
+	return result, err
+}
+
+// unknown reports a commit without an answer.
+func unknown(err error) bool {
+	var server mongo.ServerError
+	return errors.As(err, &server) && server.HasErrorLabel("UnknownTransactionCommitResult")
+}

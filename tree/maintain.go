@@ -1,0 +1,296 @@
+package tree
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+)
+
+// The kinds of problems that Check finds.
+const (
+	// Orphan: the parent does not exist, or is an array of several.
+	Orphan mongopatterns.ProblemKind = "orphan"
+	// Cycle: the node lies under itself.
+	Cycle mongopatterns.ProblemKind = "cycle"
+	// WrongAncestors: the array is not the way up by the parents.
+	WrongAncestors mongopatterns.ProblemKind = "wrong ancestors"
+	// WrongPath: the path is malformed or not that of the parent's children, or
+	// the node's own segment is missing, holds the delimiter or has no string
+	// form, which Repair cannot solve.
+	WrongPath mongopatterns.ProblemKind = "wrong path"
+	// WrongRange: left and right are not numbers in order, or the children (of
+	// the node, or the roots) overlap or leave gaps.
+	WrongRange mongopatterns.ProblemKind = "wrong range"
+	// WrongChildren: the children are null or no array.
+	WrongChildren mongopatterns.ProblemKind = "wrong children"
+	// DanglingChild: an element of children does not exist.
+	DanglingChild mongopatterns.ProblemKind = "dangling child"
+	// DuplicateChild: an element of children is there twice.
+	DuplicateChild mongopatterns.ProblemKind = "duplicate child"
+	// SeveralParents: more than one node has the node among its children.
+	SeveralParents mongopatterns.ProblemKind = "several parents"
+	// WrongCount: the child counter is not the number of children.
+	WrongCount mongopatterns.ProblemKind = "wrong count"
+	// WrongOrder: children of the node (or roots) have no position, one that is
+	// no whole number, or share one.
+	WrongOrder mongopatterns.ProblemKind = "wrong order"
+)
+
+// Check yields what is wrong with the nodes that Work.Filter selects; without a filter
+// also with the order of the roots, which is a problem without an ID. Below an orphan or
+// a cycle arrays and paths are not compared.
+//
+// Cost: for each 1,000 nodes 1 round trip, and as many as there are levels above them that
+// are not known yet; 1 more for children where there are counters, an order, numbers
+// or child references; 2 for the whole. Suspects: 4 more (counter, nodes, what belongs to them,
+// commit). In memory are 1,000 nodes with their children and 200,000 IDs.
+func (t *Tree[K, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	return fault.Seq("tree: check", newEngine(t.c, t.c).check(ctx, work))
+}
+
+// maxPasses bounds the passes of Repair. Each that makes roots, or takes a child from
+// a parent, is followed by another.
+const maxPasses = 100
+
+// Repair solves what Check finds. The parent references decide: arrays of
+// ancestors, numbers and counters follow them. Of a path its last segment
+// decides. If several nodes list the same child, the one with the smallest ID keeps
+// it; nodes in a cycle with the child come last. Orphans, malformed paths and cycles need
+// Options.MakeRoots; otherwise they are Remaining. A path whose place a sibling of the
+// same segment has is Failed. Work.Filter selects nodes.
+//
+// It is safe beside other work, which waits or runs again while a batch is
+// written; a run that is interrupted is finished by the next. Nested sets are numbered
+// anew in one transaction that holds all shapes in memory; for more than some 100,000
+// nodes it may exceed the server's limit for transactions (60 s).
+//
+// Cost: as Check, and for each batch with problems 2 round trips (lock, one command of
+// updates); each document is written once. Nested sets: 4 more (lock, all nodes,
+// updates, commit).
+func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
+	defer fault.In(&err, "tree: repair")
+	for pass := range maxPasses {
+		e := newEngine(t.c, t.c)
+		result, err := e.run(ctx, work)
+		if pass > 0 { // what is left is what the last pass says
+			result.Examined, total.Remaining, total.Failed, total.Failures = 0, 0, 0, nil
+		}
+		if total.Add(result); err != nil || !e.moved || e.dry {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// Adopt adds this tree's fields to a collection of parent references
+// (Options.ParentField), in place. Roots have the parent null or missing; one with
+// parent "" is an orphan of "": set it to null first. Nodes that no root leads to, or
+// whose parent is an array, are Remaining and stay as they are. Work.Filter selects
+// nodes.
+//
+// The documents need the fields of the scope beforehand, as those without are
+// not this tree's. If Examined is less than you have, count the documents with
+// {field: null} for each field of the scope, $set it there and run Adopt again.
+//
+// Nodes that have the fields are not written, so it can be run again, to finish
+// or to catch up with documents that code inserted which knows the parent only.
+// Once a node has a path or children, MaterializedPath and ChildReferences ignore its
+// parent field. Until Adopt returns, insert, move and delete nothing with
+// the tree: AncestorArray and MaterializedPath do not see the children that have
+// no array or path yet.
+//
+// Whole numbers in the OrderField stay. Siblings without one come after those,
+// in the order of their other values there and then of their _id; in NestedSets
+// and ChildReferences siblings come in the order of their _id.
+//
+// Cost: as Repair where the parent field stays; MaterializedPath and
+// ChildReferences with a counter or an order: twice that.
+func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
+	defer fault.In(&err, "tree: adopt")
+	e := newEngine(t.c, t.c)
+	if e.quick = true; !t.c.rep.keepsParent() {
+		o := t.c.o
+		o.OrderField, o.Graph = "", false
+		from, err := newCore(t.c.coll, ParentReferences, o)
+		if err == nil {
+			err = agree(from, t.c)
+		}
+		if err != nil {
+			return total, err
+		}
+		catchUp := newEngine(from, t.c)
+		catchUp.catchUp = true
+		if total, err = catchUp.run(ctx, work); err != nil || t.c.o.OrderField == "" && t.c.o.ChildCountField == "" {
+			return total, err
+		}
+	}
+	again, err := e.run(ctx, work)
+	if total.Examined > 0 {
+		again.Examined, again.Remaining = 0, 0
+	}
+	total.Add(again)
+	return total, err
+}
+
+// Convert writes the nodes of one tree as another: to another collection, where
+// nodes that are there already are Skipped, or in place, where both trees name
+// the same collection and differ in representation or field names. The order of
+// siblings is kept as far as both trees have one. A graph is refused, and so is
+// in place a field that both use with different meanings, as two paths of
+// different delimiters or segments in one PathField do. Nodes that no root leads to, or
+// below several parents, are Remaining. Work.Filter selects nodes in place; to another
+// collection it is ErrInvalid.
+//
+// In place both trees stay readable, and the old one decides: run it again to catch up
+// with what was written to it. When nobody writes to it any more, RemoveOld ends the
+// conversion. Call EnsureIndexes of the new tree first.
+//
+// Cost: in place as Adopt; else as Dump and Load and 1 count.
+func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U], work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+	defer fault.In(&err, "tree: convert")
+	if from.c.o.Graph || to.c.o.Graph {
+		return mongopatterns.Result{}, fault.Invalid("a graph")
+	}
+	inPlace, err := convertible(from.c, to.c)
+	if err != nil {
+		return mongopatterns.Result{}, err
+	}
+	if !inPlace {
+		return copyTree(ctx, from.c, to.c, work)
+	}
+	if err := to.c.converting(ctx, from.c.rep.link()); err != nil {
+		return mongopatterns.Result{}, err
+	}
+	return newEngine(from.c, to.c).run(ctx, work)
+}
+
+// convertible reports whether a conversion is in place.
+func convertible(from, to *core) (inPlace bool, err error) {
+	a, b := from.coll, to.coll
+	if a.Name() != b.Name() || a.Database().Name() != b.Database().Name() || a.Database().Client() != b.Database().Client() {
+		return false, nil
+	}
+	if from.lockID != to.lockID || from.o.IDField != to.o.IDField {
+		return true, fault.Invalid("trees of one collection with different Scope or IDField")
+	}
+	return true, agree(from, to)
+}
+
+func copyTree(ctx context.Context, from, to *core, work *mongopatterns.Work) (mongopatterns.Result, error) {
+	w, err := maintain.Of(work, defaultBatch)
+	if err == nil && (w.Filter != nil || w.DryRun) {
+		err = fault.Invalid("Work.Filter, Work.DryRun: not to another collection")
+	}
+	if err != nil {
+		return mongopatterns.Result{}, err
+	}
+	drop := append(from.rep.fields(), from.o.OrderField, from.o.ChildCountField)
+	for _, e := range from.scope {
+		drop = append(drop, e.Key)
+	}
+	l := loader{c: to, work: w, drop: drop}
+	decode := func(cur *mongo.Cursor) (bson.Raw, error) { return bytes.Clone(cur.Current), nil }
+	for v, err := range walk(ctx, from, w.BatchSize, decode) {
+		if err == nil {
+			err = l.add(ctx, v.value, v.parent)
+		}
+		if err != nil {
+			return l.result, err
+		}
+	}
+	if err := l.finish(ctx); err != nil {
+		return l.result, err
+	}
+	all, err := from.primary.CountDocuments(ctx, from.in(from.o.IDField, d("$ne", nil)))
+	l.result.Remaining = max(0, all-l.result.Examined)
+	return l.result, err
+}
+
+// agree refuses trees of one collection where to writes, with another meaning, a
+// field that from reads.
+func agree(from, to *core) error {
+	link, order := from.rep.link(), from.rep.order()
+	alike := from.rep.keepsParent() && to.rep.keepsParent() ||
+		from.kind == to.kind && from.o.PathDelimiter == to.o.PathDelimiter && from.o.SegmentField == to.o.SegmentField
+	for _, f := range append(to.rep.fields(), to.rep.order(), to.o.ChildCountField) {
+		switch {
+		case f == "", f != link && f != order && f != from.o.SegmentField:
+		case f == order && f == to.rep.order():
+		case f == link && f == to.rep.link() && alike:
+		default:
+			return fault.Invalid("the field %s has one meaning in the old tree and another in the new one", f)
+		}
+	}
+	return nil
+}
+
+// fieldRemoved lists, in the lock document, the fields that RemoveOld has removed.
+// To convert from them again would take all nodes for roots.
+const fieldRemoved = "removed"
+
+// converting refuses a source that RemoveOld has removed, and takes the new
+// tree's off that list.
+func (c *core) converting(ctx context.Context, source string) error {
+	n, err := c.locks.CountDocuments(ctx, d("_id", c.lockID, fieldRemoved, source))
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		return fault.Invalid("the field %s was removed by RemoveOld", source)
+	}
+	_, err = c.locks.UpdateOne(ctx, d("_id", c.lockID, fieldRemoved, c.rep.link()), d("$pull", d(fieldRemoved, c.rep.link())))
+	return err
+}
+
+// RemoveOld ends a conversion in place: it removes from all nodes the fields of the old
+// tree that the new one does not use. Convert refuses the old tree from then on. A
+// document that only the old tree knows keeps its fields, for Adopt; so run Convert
+// first, and see that nothing is Remaining. It can be repeated.
+//
+// Cost: 4 round trips and 1 update of all nodes.
+func RemoveOld[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U]) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "tree: remove old")
+	inPlace, err := convertible(from.c, to.c)
+	if err == nil && !inPlace {
+		err = fault.Invalid("trees of two collections")
+	}
+	if err != nil {
+		return result, err
+	}
+	c := to.c
+	keep := append(c.rep.fields(), "", c.o.IDField, c.o.SegmentField, c.o.OrderField, c.o.ChildCountField)
+	var old bson.D
+	var some bson.A
+	for _, f := range append(from.c.rep.fields(), from.c.o.OrderField, from.c.o.ChildCountField) {
+		if !slices.Contains(keep, f) {
+			old = append(old, bson.E{Key: f, Value: ""})
+			some = append(some, d(f, d("$exists", true)))
+		}
+	}
+	if len(old) == 0 {
+		return result, nil
+	}
+	if has(old, from.c.rep.link()) {
+		err := c.atomically(ctx, true, func(ctx context.Context) error {
+			_, err := c.locks.UpdateOne(ctx, d("_id", c.lockID), d("$addToSet", d(fieldRemoved, from.c.rep.link())))
+			return err
+		})
+		if err != nil {
+			return result, err
+		}
+	}
+	res, err := c.durable.UpdateMany(ctx, c.in(c.rep.fields()[0], d("$exists", true), "$or", some), d("$unset", old))
+	if err != nil {
+		return result, err
+	}
+	result.Done = res.ModifiedCount
+	return result, nil
+}

@@ -1,0 +1,259 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+)
+
+// missing is the error for an ID that no node has.
+func missing(id bson.RawValue) error { return fmt.Errorf("node %w: %s", fault.ErrNotFound, text(id)) }
+
+func noParent(id bson.RawValue) error { return fmt.Errorf("%w: %s", ErrParentNotFound, text(id)) }
+
+// findOne reads the shape of the node that matches; absent is the error when
+// there is none.
+func (c *core) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
+	opts := options.FindOne().SetProjection(c.projection())
+	if len(sort) > 0 {
+		opts.SetSort(d(sort...))
+	}
+	raw, err := c.primary.FindOne(ctx, match, opts).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return node{}, absent
+	}
+	if err != nil {
+		return node{}, err
+	}
+	return c.parse(raw), nil
+}
+
+func (c *core) find(ctx context.Context, id bson.RawValue) (node, error) {
+	return c.findOne(ctx, c.byID(id), missing(id))
+}
+
+// take deletes a node and returns its shape. To delete first and look for children
+// then is safe: an insertion under the node writes to it, so no child comes unseen.
+func (c *core) take(ctx context.Context, id bson.RawValue) (node, error) {
+	raw, err := c.primary.FindOneAndDelete(ctx, c.byID(id), options.FindOneAndDelete().SetProjection(c.projection())).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return node{}, missing(id)
+	}
+	if err != nil {
+		return node{}, err
+	}
+	return c.parse(raw), nil
+}
+
+// findAll reads the shapes of all nodes that match.
+func (c *core) findAll(ctx context.Context, match bson.D, sort ...any) ([]node, error) {
+	opts := options.Find().SetProjection(c.projection()).SetBatchSize(math.MaxInt32)
+	if len(sort) > 0 {
+		opts.SetSort(d(sort...))
+	}
+	return c.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return c.primary.Find(ctx, match, opts) })
+}
+
+// both reads two nodes at once; one that is not there has no ID.
+func (c *core) both(ctx context.Context, first, second bson.RawValue, or ...any) (a, b node, others []node, err error) {
+	ids := []bson.RawValue{first}
+	if second.Type != 0 {
+		ids = append(ids, second)
+	}
+	match := c.byIDs(ids)
+	if len(or) > 0 {
+		match = c.in("$or", append([]any{d(c.o.IDField, d("$in", ids))}, or...))
+	}
+	nodes, err := c.findAll(ctx, match)
+	for _, n := range nodes {
+		if same(n.id, first) {
+			a = n
+		}
+		if same(n.id, second) {
+			b = n
+		}
+	}
+	if err == nil && a.raw == nil {
+		err = missing(first)
+	}
+	return a, b, nodes, err
+}
+
+// aggregate reads the shapes that a pipeline yields.
+func (c *core) aggregate(ctx context.Context, p mongo.Pipeline) ([]node, error) {
+	return c.shapes(ctx, opening(c.primary, append(p, expr.Op("$project", c.projection())), 0))
+}
+
+func (c *core) shapes(ctx context.Context, open func(ctx context.Context) (*mongo.Cursor, error)) ([]node, error) {
+	var nodes []node
+	for raw, err := range cursor.Docs(ctx, open) {
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, c.parse(raw))
+	}
+	return nodes, nil
+}
+
+// opening runs a pipeline; with a batch of 0 a reply holds as much as fits in 16 MB.
+func opening(coll *mongo.Collection, p mongo.Pipeline, batch int32) func(ctx context.Context) (*mongo.Cursor, error) {
+	if batch <= 0 {
+		batch = math.MaxInt32
+	}
+	return func(ctx context.Context) (*mongo.Cursor, error) {
+		return coll.Aggregate(ctx, append(mongo.Pipeline{}, p...), options.Aggregate().SetBatchSize(batch))
+	}
+}
+
+// deleteIDs deletes by ID in commands of bounded size.
+func (c *core) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int64, err error) {
+	for len(ids) > 0 {
+		n, size := 0, 0
+		for n < len(ids) && n < 50_000 && (n == 0 || size+len(ids[n].Value) < 8<<20) {
+			size += len(ids[n].Value) + 8 // with its index in the array
+			n++
+		}
+		res, err := c.primary.DeleteMany(ctx, c.byIDs(ids[:n]))
+		if err != nil {
+			return deleted, err
+		}
+		deleted += res.DeletedCount
+		ids = ids[n:]
+	}
+	return deleted, nil
+}
+
+// idsOf are the IDs of nodes.
+func idsOf(nodes []node) []bson.RawValue {
+	ids := make([]bson.RawValue, len(nodes))
+	for i, n := range nodes {
+		ids[i] = n.id
+	}
+	return ids
+}
+
+// Pipelines.
+
+func (c *core) match(pairs ...any) bson.D { return expr.Op("$match", c.in(pairs...)) }
+
+// lookup joins the collection to itself within the scope, under fieldTree.
+func (c *core) lookup(local, foreign string, stages ...bson.D) bson.D {
+	spec := d("from", c.coll.Name(), "localField", local, "foreignField", foreign)
+	if restrict := append(c.in(), c.rep.except(foreign)...); len(restrict) > 0 {
+		stages = append([]bson.D{expr.Op("$match", restrict)}, stages...)
+	}
+	if len(stages) > 0 {
+		spec = append(spec, bson.E{Key: "pipeline", Value: stages})
+	}
+	return expr.Op("$lookup", append(spec, bson.E{Key: "as", Value: fieldTree}))
+}
+
+// graphLookup follows references through depth levels, 0 is any.
+func (c *core) graphLookup(start any, from, to string, depth int, more ...bson.E) bson.D {
+	spec := append(d("from", c.coll.Name(), "startWith", start, "connectFromField", from, "connectToField", to, "as", fieldTree), more...)
+	if depth > 0 {
+		spec = append(spec, bson.E{Key: "maxDepth", Value: depth - 1})
+	}
+	restrict := append(c.in(), c.rep.except(to)...)
+	if to != "_id" && to == c.o.IDField {
+		restrict = append(restrict, bson.E{Key: to, Value: d("$ne", nil)})
+	}
+	if len(restrict) > 0 {
+		spec = append(spec, bson.E{Key: "restrictSearchWithMatch", Value: restrict})
+	}
+	return expr.Op("$graphLookup", spec)
+}
+
+// graphDown follows references downwards.
+func (c *core) graphDown(id any, start, from, to string, depth int, self bool) mongo.Pipeline {
+	match := mongo.Pipeline{expr.Op("$match", c.byID(id))}
+	if !self {
+		return concat(match, mongo.Pipeline{c.graphLookup(expr.Field(start), from, to, depth)}, unfold())
+	}
+	return concat(match, twice(),
+		mongo.Pipeline{c.graphLookup(unlessSelf(expr.Field(start), bson.A{}), from, to, depth)}, unfoldSelf())
+}
+
+// rangeDown joins a node with those that within finds between $$from and $$to.
+func (c *core) rangeDown(id any, from, to any, within mongo.Pipeline, self bool) mongo.Pipeline {
+	match := mongo.Pipeline{expr.Op("$match", c.byID(id))}
+	join := func() mongo.Pipeline {
+		return mongo.Pipeline{expr.Op("$lookup", d("from", c.coll.Name(), "let", d("from", from, "to", to),
+			"pipeline", within, "as", fieldTree))}
+	}
+	if !self {
+		return concat(match, join(), unfold())
+	}
+	to = unlessSelf(to, from) // an empty range
+	return concat(match, twice(), join(), unfoldSelf())
+}
+
+// unfold makes the documents joined under fieldTree the result, with further
+// fields taken from the document they were joined to.
+func unfold(extra ...any) mongo.Pipeline {
+	var root any = expr.Field(fieldTree)
+	if len(extra) > 0 {
+		root = expr.Op("$mergeObjects", root, d(extra...))
+	}
+	return mongo.Pipeline{expr.Op("$unwind", expr.Field(fieldTree)), expr.Op("$replaceRoot", d("newRoot", root))}
+}
+
+// twice makes two documents of one, so that unfoldSelf can keep the one and
+// unfold the other. ($unionWith would do, but transactions refuse it.)
+func twice() mongo.Pipeline {
+	return mongo.Pipeline{expr.Op("$set", d(fieldSelf, bson.A{true, false})), expr.Op("$unwind", expr.Field(fieldSelf))}
+}
+
+// unlessSelf is v in the second of the two documents, and otherwise in the first.
+func unlessSelf(v, otherwise any) bson.D { return expr.Cond(expr.Field(fieldSelf), otherwise, v) }
+
+func unfoldSelf() mongo.Pipeline {
+	return mongo.Pipeline{
+		expr.Op("$unwind", d("path", expr.Field(fieldTree), "preserveNullAndEmptyArrays", true)),
+		expr.Op("$match", expr.Op("$or", bson.A{d(fieldSelf, true), d(fieldTree, d("$exists", true))})),
+		expr.Op("$replaceRoot", d("newRoot", expr.IfNull(expr.Field(fieldTree), expr.Var("ROOT")))),
+		expr.Op("$unset", bson.A{fieldSelf, fieldTree}),
+	}
+}
+
+// inOrder sorts siblings.
+func (c *core) inOrder() mongo.Pipeline {
+	if f := c.rep.order(); f != "" {
+		return mongo.Pipeline{expr.Op("$sort", d(f, 1))}
+	}
+	return nil
+}
+
+// childless are the nodes whose local field is no one's foreign field.
+func (c *core) childless(local, foreign string) mongo.Pipeline {
+	if c.o.ChildCountField != "" {
+		return mongo.Pipeline{c.match(c.o.ChildCountField, 0)}
+	}
+	return c.unreferenced(local, foreign)
+}
+
+func (c *core) unreferenced(local, foreign string) mongo.Pipeline {
+	return mongo.Pipeline{
+		c.match(),
+		c.lookup(local, foreign, expr.Op("$limit", 1), expr.Op("$project", d("_id", 1))),
+		expr.Op("$match", d(fieldTree, d("$size", 0))),
+		expr.Op("$unset", fieldTree),
+	}
+}
+
+func concat(parts ...[]bson.D) mongo.Pipeline {
+	out := mongo.Pipeline{}
+	for _, p := range parts {
+		out = append(out, p...)
+	}
+	return out
+}
