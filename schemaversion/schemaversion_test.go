@@ -21,7 +21,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
+	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
 func TestMain(m *testing.M) { mongotest.Main(m) }
@@ -653,4 +655,43 @@ func BenchmarkDecode(b *testing.B) {
 			}
 		}
 	})
+}
+
+// A Doc as the T of other packages: what a step has moved is not kept twice, and nothing is
+// lost, in the document, in its history and on a page.
+func TestComposes(t *testing.T) {
+	ctx := t.Context()
+	db, coll, _ := contacts(t, schemaversion.Options{})
+	type doc = schemaversion.Doc[bson.M, chain]
+	history := must(versioning.New[int, doc](coll, db.Collection("contact_revisions"), nil))
+	check(t, history.EnsureIndexes(ctx))
+	_, err := history.Update(ctx, 1, func(d *doc) error {
+		d.V["name"] = "Anakin"
+		d.V["contact_method"] = append(d.V["contact_method"].(bson.A), bson.M{"skype": "x"})
+		return nil
+	}, versioning.Change{Author: "obi-wan"})
+	check(t, err)
+	got := stored(t, coll, 1)
+	if got.Lookup("home").Type != 0 || got.Lookup("contact_method", "0", "home").StringValue() != "503-555-0000" || got.Lookup("schema_version").StringValue() != "3" {
+		t.Errorf("stored: %v", got)
+	}
+	n := 0
+	for r, err := range history.History(ctx, 1) {
+		check(t, err)
+		n++
+		if methods, _ := r.Document.V["contact_method"].(bson.A); len(methods) != 1+int(r.Number) || r.Document.V["home"] != nil {
+			t.Errorf("revision %d: %v", r.Number, r.Document.V)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d revisions", n)
+	}
+
+	pager := must(paging.New[doc](coll, bson.D{{Key: "_id", Value: 1}}, nil))
+	page := must(pager.Page(ctx, nil, paging.Request{}))
+	for _, d := range page.Items {
+		if d.V["contact_method"] == nil || d.V["home"] != nil {
+			t.Errorf("page: %v", d.V)
+		}
+	}
 }
