@@ -83,8 +83,9 @@ func (c *Counters[K]) EnsureIndexes(ctx context.Context) (err error) {
 func (c *Counters[K]) ShardKey() map[string]bson.D { return c.core.shardKey() }
 
 // Add adds n, which may be negative. It writes the key when Every changes wait for
-// it, however large they are, and everything that waits when Interval or MaxKeys says so. After an
-// error nothing is lost: what was not stored waits for the next call.
+// it, however large they are, and everything that waits when Interval or MaxKeys
+// says so. After an error nothing is lost: what was not stored waits for the next
+// call.
 //
 // Cost: none mostly; 1 round trip and 1 document written at every Every-th change
 // of a key, index KeyField. When it flushes, that of Flush.
@@ -129,10 +130,10 @@ func (c *Counters[K]) write(ctx context.Context, changes []change) (mongopattern
 	return result, err
 }
 
-// Run flushes every Options.Interval until ctx is done, then closes the counters. Each of
-// these takes 10 s at most and is not cut off by ctx, so that the end leaves no
-// write in doubt. Errors in between go to failed, which may be nil; the changes wait for the
-// next time. The error is that of the Close.
+// Run flushes every Options.Interval until ctx is done, then closes the counters.
+// Each of these takes 10 s at most and is not cut off by ctx, so that the end leaves
+// no write in doubt. Errors in between go to failed, which may be nil; the changes
+// wait for the next time. The error is that of the Close.
 //
 // Cost: that of a Flush at each interval.
 func (c *Counters[K]) Run(ctx context.Context, failed func(error)) error {

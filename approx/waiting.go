@@ -16,8 +16,8 @@ type change struct {
 	times int64 // of how many changes
 }
 
-// waiting are the changes that are not written yet. A change waits, or is on its way in
-// one write, never both.
+// waiting are the changes that are not written yet. A change waits, or is on its way
+// in one write, never both.
 type waiting struct {
 	mu      sync.Mutex
 	closed  bool

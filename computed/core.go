@@ -42,7 +42,8 @@ func in(field string, ids []bson.RawValue) bson.D {
 	return bson.D{{Key: field, Value: expr.Op("$in", ids)}}
 }
 
-// values computes the sources that filter selects: a document for each target, by key.
+// values computes the sources that filter selects: a document for each target, by
+// key.
 func (c *core) values(ctx context.Context, filter bson.D) (map[string]bson.Raw, error) {
 	out := map[string]bson.Raw{}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
@@ -70,8 +71,8 @@ func (c *core) keys(ctx context.Context, sources []bson.RawValue) ([]bson.RawVal
 	return out, nil
 }
 
-// at are the _ids at a path, through arrays as the server's index sees them: a source can
-// have several targets.
+// at are the _ids at a path, through arrays as the server's index sees them: a
+// source can have several targets.
 func at(v bson.RawValue, path []string) (out []bson.RawValue) {
 	if array, ok := v.ArrayOK(); ok {
 		elements, _ := array.Values()
@@ -104,8 +105,8 @@ func distinct(all []bson.RawValue) (out []bson.RawValue) {
 	return out
 }
 
-// change runs write in the transaction of ctx and brings the targets up to date. Two changes of
-// one target conflict in its write, so the second sees the first.
+// change runs write in the transaction of ctx and brings the targets up to date. Two
+// changes of one target conflict in its write, so the second sees the first.
 func (c *core) change(ctx context.Context, sources []bson.RawValue, write func(ctx context.Context) error) error {
 	if c.Additive {
 		return c.changeBy(ctx, sources, write)
@@ -174,8 +175,8 @@ func (c *core) changeBy(ctx context.Context, sources []bson.RawValue, write func
 	})
 }
 
-// first computes those targets that never were: to add to nothing would leave out their
-// other sources.
+// first computes those targets that never were: to add to nothing would leave out
+// their other sources.
 func (c *core) first(ctx context.Context, targets []bson.RawValue) error {
 	made, err := c.values(ctx, in(c.Key, targets))
 	if err != nil {
@@ -200,8 +201,9 @@ func (c *core) then(ctx context.Context, targets []bson.RawValue, write func(ctx
 	return c.Then.level().change(ctx, targets, write)
 }
 
-// set is the update that stores computed values, those of Empty if there are none. The epoch
-// makes it a real write even where no value changes, so that all writers conflict.
+// set is the update that stores computed values, those of Empty if there are none.
+// The epoch makes it a real write even where no value changes, so that all writers
+// conflict.
 func (c *core) set(made bson.Raw, more ...bson.E) mongo.Pipeline {
 	fields := bson.D{}
 	for _, e := range c.Empty {
@@ -214,8 +216,8 @@ func (c *core) set(made bson.Raw, more ...bson.E) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$set", append(append(fields, c.stamp()...), more...)), expr.Op("$unset", bson.A{c.state("until"), c.state("dirty")})}
 }
 
-// add is the update that adds the difference of two contributions; a field that is missing
-// counts as that of Empty.
+// add is the update that adds the difference of two contributions; a field that is
+// missing counts as that of Empty.
 func (c *core) add(before, after bson.Raw) mongo.Pipeline {
 	fields := bson.D{}
 	for _, e := range c.Empty {
@@ -239,8 +241,8 @@ func (c *core) stamp() bson.D {
 	}
 }
 
-// refresh computes targets outside a transaction, or in the caller's: each is stored if its
-// epoch is still the one from before the computation, else computed again.
+// refresh computes targets outside a transaction, or in the caller's: each is stored
+// if its epoch is still the one from before the computation, else computed again.
 func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mongopatterns.Result, err error) {
 	targets = distinct(targets)
 	result.Examined = int64(len(targets))
@@ -288,8 +290,8 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 	return result, nil
 }
 
-// store writes values whose epochs are unchanged and returns the other targets that still
-// exist.
+// store writes values whose epochs are unchanged and returns the other targets that
+// still exist.
 func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[string]bson.RawValue, made map[string]bson.Raw, result *mongopatterns.Result) (left []bson.RawValue, err error) {
 	var there []bson.RawValue
 	var models []mongo.WriteModel
@@ -318,7 +320,8 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 		result.Done += written.MatchedCount
 		return nil, nil
 	}
-	// Which of them? The epoch does not say: another's write raises it as this one does.
+	// Which of them? The epoch does not say: another's write raises it as this one
+	// does.
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.targets).Find(ctx, in("_id", there), options.Find().SetProjection(bson.D{{Key: c.state("run"), Value: 1}}).SetBatchSize(int32(len(there)+1)))
 	}) {
@@ -334,7 +337,8 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 	return left, nil
 }
 
-// get reads a target into out, and computes it first if it is stale and nobody else does.
+// get reads a target into out, and computes it first if it is stale and nobody else
+// does.
 func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, out any) error {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		found := c.targets.FindOne(ctx, byID(id))
@@ -379,8 +383,8 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 	}
 }
 
-// lease takes a target that filter selects, if nobody computes it, and returns its _id, or
-// nil.
+// lease takes a target that filter selects, if nobody computes it, and returns its
+// _id, or nil.
 func (c *core) lease(ctx context.Context, filter bson.D) (bson.Raw, error) {
 	free := expr.Op("$or", bson.A{
 		bson.D{{Key: c.state("until"), Value: nil}},
@@ -395,7 +399,8 @@ func (c *core) lease(ctx context.Context, filter bson.D) (bson.Raw, error) {
 	return raw, err
 }
 
-// mark raises the epoch too: a computation that is under way may have missed what marks it.
+// mark raises the epoch too: a computation that is under way may have missed what
+// marks it.
 func (c *core) mark(ctx context.Context, targets []bson.RawValue) error {
 	_, err := c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{expr.Op("$set", bson.D{
 		{Key: c.state("dirty"), Value: true}, c.stamp()[1],
@@ -491,8 +496,8 @@ func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatter
 	return out, nil
 }
 
-// equal compares values as the server does, and doubles to a billionth, as their sums depend on
-// the order.
+// equal compares values as the server does, and doubles to a billionth, as their
+// sums depend on the order.
 func (c *core) equal(have, want bson.RawValue) bool {
 	if have.Type == want.Type && bytes.Equal(have.Value, want.Value) || value.Key(have) == value.Key(want) {
 		return true
@@ -505,7 +510,8 @@ func (c *core) equal(have, want bson.RawValue) bool {
 	return off.Mul(off, big.NewRat(1_000_000_000, 1)).Cmp(new(big.Rat).Abs(b)) <= 0
 }
 
-// again looks at the targets of problems in one snapshot: a change may have been under way.
+// again looks at the targets of problems in one snapshot: a change may have been
+// under way.
 func (c *core) again(ctx context.Context, problems []mongopatterns.Problem) (out []mongopatterns.Problem, err error) {
 	var ids []bson.RawValue
 	for _, p := range problems {

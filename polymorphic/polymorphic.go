@@ -69,8 +69,8 @@ type Options[I any] struct {
 	Field string
 	// Default is the kind of documents without Field. Default "": they are unknown.
 	Default string
-	// Unknown makes a value of a document of an unknown kind; embed the Unknown in it.
-	// Default nil: it is an UnknownError.
+	// Unknown makes a value of a document of an unknown kind; embed the Unknown in
+	// it. Default nil: it is an UnknownError.
 	Unknown func(Unknown) I
 	// Registry and BSON encode and decode the values. Default: the driver's own.
 	Registry *bson.Registry
@@ -86,8 +86,8 @@ type Kinds[I any] struct {
 	byType map[reflect.Type]Kind
 }
 
-// New returns kinds. It refuses a type that is no I, and types or names that are there
-// twice.
+// New returns kinds. It refuses a type that is no I, and types or names that are
+// there twice.
 func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
 	defer fault.In(&err, "polymorphic: new")
 	k = &Kinds[I]{byName: map[string]Kind{}, byType: map[reflect.Type]Kind{}}

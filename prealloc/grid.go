@@ -410,9 +410,9 @@ func (c *core) release(ctx context.Context, id, holder any, cells []Cell) error 
 	})
 }
 
-// available is the condition that a cell exists and is free, over, or the holder's. That
-// it is a document is asked of an expression: a plain path would find element 1 of an
-// array, into all of whose elements the update would write.
+// available is the condition that a cell exists and is free, over, or the holder's.
+// That it is a document is asked of an expression: a plain path would find element 1
+// of an array, into all of whose elements the update would write.
 func (c *core) available(path string, by bson.RawValue) bson.D {
 	until := expr.Field(path + "." + c.UntilField)
 	return bson.D{

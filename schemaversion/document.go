@@ -13,7 +13,8 @@ type Chain struct {
 	codec codec.Codec
 }
 
-// NewChain returns steps for [Doc]; of the options, those of Migrate and Get do not count.
+// NewChain returns steps for [Doc]; of the options, those of Migrate and Get do not
+// count.
 func NewChain(steps []Step, opts *Options) (c *Chain, err error) {
 	defer fault.In(&err, "schemaversion: new chain")
 	var o Options
@@ -32,8 +33,8 @@ func Must(c *Chain, err error) *Chain {
 	return c
 }
 
-// Set says which steps a Doc has. Make a type without fields whose method returns a package
-// variable.
+// Set says which steps a Doc has. Make a type without fields whose method returns a
+// package variable.
 type Set interface{ Chain() *Chain }
 
 // Doc is a T that upgrades itself when it is decoded and is encoded with its version:
@@ -51,7 +52,8 @@ func (d Doc[T, S]) MarshalBSON() ([]byte, error) {
 	return c.stamp(raw)
 }
 
-// UnmarshalBSON upgrades a document and decodes it. One without a version is of the first.
+// UnmarshalBSON upgrades a document and decodes it. One without a version is of the
+// first.
 func (d *Doc[T, S]) UnmarshalBSON(raw []byte) error {
 	var s S
 	c := s.Chain()

@@ -19,13 +19,15 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Migrate brings all documents that work selects to a version: Newest, or an older one by
-// the steps' Down. Documents of other versions stay readable all the time. It goes on
-// where an interrupted one stopped, and begins anew after one that ended. Result.Done are
-// written, Skipped of an unknown version, Failed refused by a step or the server.
+// Migrate brings all documents that work selects to a version: Newest, or an older
+// one by the steps' Down. Documents of other versions stay readable all the time. It
+// goes on where an interrupted one stopped, and begins anew after one that ended.
+// Result.Done are written, Skipped of an unknown version, Failed refused by a step
+// or the server.
 //
-// One runs at a time; a second is [ErrRunning] until the first ends, or has given no sign
-// for Options.Lease. A dry run needs no lease and runs the steps without writing.
+// One runs at a time; a second is [ErrRunning] until the first ends, or has given no
+// sign for Options.Lease. A dry run needs no lease and runs the steps without
+// writing.
 //
 // Cost: 3 round trips a batch of 1000, 3 in all for the lease; 1 document written for
 // each that changes. Reads by _id, or by the index on the version.
@@ -118,8 +120,8 @@ func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool,
 	return nil
 }
 
-// upgrades are the writes of a batch and their _ids. A document that a step refuses is
-// counted and named, or ends the run if strict.
+// upgrades are the writes of a batch and their _ids. A document that a step refuses
+// is counted and named, or ends the run if strict.
 func (c *core) upgrades(batch []bson.Raw, to int, strict bool, result *mongopatterns.Result) (models []mongo.WriteModel, ids []bson.RawValue, err error) {
 	for _, doc := range batch {
 		made, err := c.chain.to(doc, to)
@@ -150,15 +152,16 @@ type lease struct {
 	last  bson.RawValue // the _id up to which all is done
 }
 
-// acquire takes the lease if nobody has it, or its owner gave no sign for too long. The time
-// is the server's.
+// acquire takes the lease if nobody has it, or its owner gave no sign for too long.
+// The time is the server's.
 func (c *core) acquire(ctx context.Context, to int, filter any) (*lease, error) {
 	selected, err := c.codec.Value(bson.D{{Key: "to", Value: to}, {Key: "filter", Value: expr.And(filter)}})
 	if err != nil {
 		return nil, err
 	}
 	l := &lease{state: c.State, id: c.coll.Name(), owner: bson.NewObjectID(), term: c.Lease}
-	// The condition stands in the update, as an upsert takes none that compares fields.
+	// The condition stands in the update, as an upsert takes none that compares
+	// fields.
 	free := expr.Op("$or", expr.Op("$eq", expr.IfNull("$until", nil), nil), expr.Op("$lte", "$until", "$$NOW"))
 	set := func(field string, v any) bson.E {
 		return bson.E{Key: field, Value: expr.Cond(free, v, expr.Field(field))}
@@ -193,8 +196,8 @@ func (l *lease) reached(ctx context.Context, last bson.RawValue) error {
 	return err
 }
 
-// release gives the lease back, also after the context has ended. After the end the next
-// Migrate begins anew.
+// release gives the lease back, also after the context has ended. After the end the
+// next Migrate begins anew.
 func (l *lease) release(ctx context.Context, ended bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()

@@ -38,8 +38,8 @@ type Options struct {
 	// Lease is how long a Migrate that gives no sign keeps others out; it must be
 	// longer than a batch takes. Default 1 minute.
 	Lease time.Duration
-	// State is the collection of the leases and of how far Migrate has come. Default: the
-	// collection named as the documents' with ".migrations" added.
+	// State is the collection of the leases and of how far Migrate has come.
+	// Default: the collection named as the documents' with ".migrations" added.
 	State *mongo.Collection
 	// Registry and BSON encode and decode T, and the types of Between. Default: the
 	// driver's own.
@@ -50,8 +50,8 @@ type Options struct {
 // Versions are the documents of a collection, all of which read as T.
 type Versions[T any] struct{ core *core }
 
-// New returns the documents of coll, with the steps in the order of the versions. It does
-// no I/O.
+// New returns the documents of coll, with the steps in the order of the versions. It
+// does no I/O.
 func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Versions[T], err error) {
 	defer fault.In(&err, "schemaversion: new")
 	if err := config.Collections("coll", coll); err != nil {
@@ -129,7 +129,8 @@ func (v *Versions[T]) Get(ctx context.Context, id any) (out T, err error) {
 		return out, err
 	}
 	if v.core.WriteBack {
-		// What cannot be stored can be read, unless the refusal ended the caller's transaction.
+		// What cannot be stored can be read, unless the refusal ended the caller's
+		// transaction.
 		if _, err := v.core.store(ctx, raw, made); err != nil && (txn.Running(ctx) || !fault.Refused(err) && !errors.Is(err, fault.ErrInvalid)) {
 			return out, err
 		}
@@ -203,9 +204,9 @@ func (v *Versions[T]) Update(ctx context.Context, id, update any) (err error) {
 	return v.core.update(ctx, id, update)
 }
 
-// Filter selects, in every version, what of returns a condition for: a field that has
-// moved is looked for where that version has it. of returns nil for a version that has
-// none of them.
+// Filter selects, in every version, what of returns a condition for: a field that
+// has moved is looked for where that version has it. of returns nil for a version
+// that has none of them.
 func (v *Versions[T]) Filter(of func(version int) bson.D) bson.D {
 	var either bson.A
 	for n := v.core.first; n <= v.core.newest(); n++ {
