@@ -230,6 +230,9 @@ func TestCosts(t *testing.T) {
 		}
 		return nil
 	})
+	costs.Record(t, db, 0, []string{"listIndexes", "listIndexes"}, func() error { return c.EnsureIndexes(ctx) })
+	check(t, db.Collection("films").Indexes().DropAll(ctx))
+	costs.Record(t, db, 0, []string{"listIndexes", "createIndexes", "listIndexes"}, func() error { return c.EnsureIndexes(ctx) })
 	db, c = cinema(t, sums())
 	must(c.Adopt(ctx, nil))
 	call(db, 3, []string{agg, up, agg, up, commit}, func() error { return c.Change(ctx, []int{3}, set(db, 3, bson.M{"film": "A"})) })
