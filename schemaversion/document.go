@@ -1,6 +1,9 @@
 package schemaversion
 
 import (
+	"reflect"
+	"slices"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
@@ -37,9 +40,13 @@ func Must(c *Chain, err error) *Chain {
 // package variable.
 type Set interface{ Chain() *Chain }
 
-// Doc is a T that upgrades itself when it is decoded and is encoded with its version:
-// the T of any other package. Stored documents become new when they are written.
-type Doc[T any, S Set] struct{ V T }
+// Doc is a T that upgrades itself when it is decoded and is encoded with its version: the
+// T of any other package. Stored documents become new when they are written. Fields that
+// T does not have are kept, as the steps leave them.
+type Doc[T any, S Set] struct {
+	V    T
+	rest bson.D
+}
 
 // MarshalBSON encodes V with the newest version.
 func (d Doc[T, S]) MarshalBSON() ([]byte, error) {
@@ -48,6 +55,20 @@ func (d Doc[T, S]) MarshalBSON() ([]byte, error) {
 	raw, err := c.codec.Document(d.V)
 	if err != nil {
 		return nil, err
+	}
+	if len(d.rest) > 0 {
+		var all bson.D
+		if err := bson.Unmarshal(raw, &all); err != nil {
+			return nil, err
+		}
+		for _, e := range d.rest {
+			if !has(all, e.Key) {
+				all = append(all, e)
+			}
+		}
+		if raw, err = bson.Marshal(all); err != nil {
+			return nil, err
+		}
 	}
 	return c.stamp(raw)
 }
@@ -60,6 +81,13 @@ func (d *Doc[T, S]) UnmarshalBSON(raw []byte) error {
 	made, err := c.to(bson.Raw(raw), c.newest())
 	if err != nil {
 		return err
+	}
+	d.rest = nil
+	if known, all := c.codec.Fields(reflect.TypeFor[T]()); all {
+		if err := bson.Unmarshal(made, &d.rest); err != nil {
+			return err
+		}
+		d.rest = slices.DeleteFunc(d.rest, func(e bson.E) bool { return e.Key == c.field || slices.Contains(known, e.Key) })
 	}
 	return c.codec.Decode(made, &d.V)
 }

@@ -695,3 +695,23 @@ func TestComposes(t *testing.T) {
 		}
 	}
 }
+
+// A Doc of a struct keeps the fields that the struct does not have, and none that a step has
+// moved.
+func TestDocKeepsOtherFields(t *testing.T) {
+	_, coll, _ := contacts(t, schemaversion.Options{})
+	type doc = schemaversion.Doc[counted, chain]
+	var d doc
+	check(t, coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: 4}}).Decode(&d))
+	d.V.Name = "Amidala"
+	_, err := coll.ReplaceOne(t.Context(), bson.D{{Key: "_id", Value: 4}}, d)
+	check(t, err)
+	got := stored(t, coll, 4)
+	if kept, _ := got.Lookup("note", "kept").BooleanOK(); !kept || got.Lookup("name").StringValue() != "Amidala" || got.Lookup("schema_version").StringValue() != "3" {
+		t.Errorf("%v", got)
+	}
+	check(t, coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: 1}}).Decode(&d))
+	if again := raw(t, d); again.Lookup("note").Type != 0 || again.Lookup("home").Type != 0 || len(d.V.Methods) != 2 {
+		t.Errorf("%v", again)
+	}
+}
