@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math/big"
 	"slices"
 	"time"
 
@@ -62,7 +64,7 @@ func New[K any](coll *mongo.Collection, opts *Options) (c *Counters[K], err erro
 	if err != nil {
 		return nil, err
 	}
-	return &Counters[K]{core: core, waiting: waiting{changes: map[string]*change{}, flushed: time.Now()}}, nil
+	return &Counters[K]{core: core, waiting: waiting{changes: map[string]*change{}, flying: map[string]*change{}, flushed: time.Now()}}, nil
 }
 
 // Indexes are the unique index of a KeyField that is not _id, by collection name:
@@ -81,8 +83,9 @@ func (c *Counters[K]) EnsureIndexes(ctx context.Context) (err error) {
 func (c *Counters[K]) ShardKey() map[string]bson.D { return c.core.shardKey() }
 
 // Add adds n, which may be negative. It writes the key when Every changes wait for
-// it, however large they are, and everything that waits when Interval or MaxKeys says so. After an
-// error nothing is lost: what was not stored waits for the next call.
+// it, however large they are, and everything that waits when Interval or MaxKeys
+// says so. After an error nothing is lost: what was not stored waits for the next
+// call.
 //
 // Cost: none mostly; 1 round trip and 1 document written at every Every-th change
 // of a key, index KeyField. When it flushes, that of Flush.
@@ -123,14 +126,14 @@ func (c *Counters[K]) Close(ctx context.Context) (err error) {
 // write stores changes; what was not stored waits again.
 func (c *Counters[K]) write(ctx context.Context, changes []change) (mongopatterns.Result, error) {
 	result, left, err := c.core.store(ctx, changes)
-	c.waiting.giveBack(left)
+	c.waiting.landed(changes, left)
 	return result, err
 }
 
-// Run flushes every Options.Interval until ctx is done, then closes the counters. Each of
-// these takes 10 s at most and is not cut off by ctx, so that the end leaves no
-// write in doubt. Errors in between go to failed, which may be nil; the changes wait for the
-// next time. The error is that of the Close.
+// Run flushes every Options.Interval until ctx is done, then closes the counters.
+// Each of these takes 10 s at most and is not cut off by ctx, so that the end leaves
+// no write in doubt. Errors in between go to failed, which may be nil; the changes
+// wait for the next time. The error is that of the Close.
 //
 // Cost: that of a Flush at each interval.
 func (c *Counters[K]) Run(ctx context.Context, failed func(error)) error {
@@ -154,8 +157,9 @@ func (c *Counters[K]) Run(ctx context.Context, failed func(error)) error {
 	}
 }
 
-// Get is the stored count and what waits for the key in these counters. A key
-// that is neither stored nor waits is ErrNotFound.
+// Get is the stored count and what waits for the key in these counters or is on its
+// way. What is written at that moment may be counted twice. A key that is neither
+// stored nor waits is ErrNotFound.
 //
 // Cost: 1 round trip, index KeyField.
 func (c *Counters[K]) Get(ctx context.Context, key K) (n int64, err error) {
@@ -164,8 +168,8 @@ func (c *Counters[K]) Get(ctx context.Context, key K) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// What waits is read first: a write between the two is counted twice rather
-	// than not at all, and never both times missed.
+	// What waits is read first: a write that ends between the two is counted twice
+	// rather than not at all.
 	here, waits := c.waiting.of(id)
 	n, err = c.core.stored(ctx, id)
 	if waits && errors.Is(err, mongopatterns.ErrNotFound) {
@@ -277,7 +281,7 @@ func (c *core) store(ctx context.Context, changes []change) (result mongopattern
 	return result, left, err
 }
 
-// stored is the stored count, 0 where the field is missing.
+// stored is the stored count, without a fraction, 0 where the field is missing.
 func (c *core) stored(ctx context.Context, id bson.RawValue) (int64, error) {
 	raw, err := c.coll.FindOne(ctx, bson.D{{Key: c.KeyField, Value: value.Equal(id)}},
 		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: c.CountField, Value: 1}})).Raw()
@@ -287,6 +291,13 @@ func (c *core) stored(ctx context.Context, id bson.RawValue) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, _ := value.Lookup(raw, c.CountField).AsInt64OK()
-	return n, nil
+	v := value.Lookup(raw, c.CountField)
+	if v.Type == 0 || v.Type == bson.TypeNull {
+		return 0, nil
+	}
+	n := value.Number(v)
+	if n == nil || !new(big.Int).Quo(n.Num(), n.Denom()).IsInt64() {
+		return 0, fault.Of(id, fmt.Errorf("%s is %s, no count", c.CountField, value.Text(v)))
+	}
+	return new(big.Int).Quo(n.Num(), n.Denom()).Int64(), nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -219,6 +220,59 @@ func TestWaiting(t *testing.T) {
 	})
 	if err == nil || count(t, coll, "outside") != 7 {
 		t.Error("rolled back with the caller's transaction")
+	}
+}
+
+// While a write is under way, Get counts it: a key does not vanish for that moment.
+func TestGetDuringAFlush(t *testing.T) {
+	coll := mongotest.Database(t).Collection("views")
+	var c *approx.Counters[string]
+	looks := 0
+	slow := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if e.CommandName == "update" {
+			looks++
+			if n, err := c.Get(t.Context(), "a"); n != 3 || err != nil {
+				t.Error(n, err)
+			}
+		}
+	}})).Client().Database(coll.Database().Name()).Collection("views")
+	c = counters(t, slow, &approx.Options{Every: 3})
+	for range 3 { // the third writes
+		add(t, c, "a", 1)
+	}
+	if n, err := c.Get(t.Context(), "a"); n != 3 || err != nil || looks != 1 {
+		t.Error(n, err, looks)
+	}
+	if err := c.Close(t.Context()); err != nil || count(t, coll, "a") != 3 {
+		t.Error(err, count(t, coll, "a"))
+	}
+}
+
+// Counts of all types of numbers are read; what is no number is an error and no 0.
+func TestTypesOfCounts(t *testing.T) {
+	coll := mongotest.Database(t).Collection("views")
+	decimal, err := bson.ParseDecimal128("7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := counters(t, coll, &approx.Options{Every: 1})
+	for key, start := range map[string]any{"int32": int32(7), "int64": int64(7), "double": 7.0, "decimal": decimal, "half": 7.5} {
+		if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: key}, {Key: "count", Value: start}}); err != nil {
+			t.Fatal(err)
+		}
+		add(t, c, key, 1)
+		if n, err := c.Get(t.Context(), key); n != 8 || err != nil {
+			t.Errorf("%s: %d, %v", key, n, err)
+		}
+	}
+	if _, err := coll.InsertMany(t.Context(), []any{bson.M{"_id": "text", "count": "many"}, bson.M{"_id": "none"}}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Get(t.Context(), "text"); err == nil {
+		t.Error(n)
+	}
+	if n, err := c.Get(t.Context(), "none"); n != 0 || err != nil {
+		t.Error(n, err)
 	}
 }
 

@@ -18,7 +18,7 @@
 //	result, err := views.Flush(ctx)         // writes what waits, many keys a command
 //	err = views.Close(ctx)                  // the last Flush
 //
-//	go views.Run(ctx)                       // or: a Flush every Options.Interval, and at the end
+//	go views.Run(ctx, nil)                  // or: a Flush every Options.Interval, and at the end
 //
 // [NewSampled] keeps nothing in memory. Each change is written with the
 // probability 1/Every, times Every; an [Estimate] comes with its standard error:

@@ -19,9 +19,9 @@ type Sampled[K any] struct{ core *core }
 type Estimate struct {
 	// Count is the stored count. On average it is the true one.
 	Count int64 `json:"count"`
-	// StdErr is the standard error, √(Count × (Every-1)), of a count to which
-	// each change added 1. Two thirds of all estimates are closer than that, 95 percent closer
-	// than twice that.
+	// StdErr is the standard error, √(Count × (Every-1)), of a count to which each
+	// change added 1. Two thirds of all estimates are closer than that, 95 percent
+	// closer than twice that.
 	StdErr float64 `json:"stdErr"`
 }
 

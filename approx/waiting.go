@@ -16,13 +16,14 @@ type change struct {
 	times int64 // of how many changes
 }
 
-// waiting are the changes that are not written yet. A change is here, or on its
-// way in one write, never both.
+// waiting are the changes that are not written yet. A change waits, or is on its way
+// in one write, never both.
 type waiting struct {
 	mu      sync.Mutex
 	closed  bool
 	changes map[string]*change
-	flushed time.Time // when everything was last taken to be written
+	flying  map[string]*change // on their way; times is the number of writes
+	flushed time.Time          // when everything was last taken to be written
 }
 
 // add notes a change and returns what is to be written now.
@@ -37,8 +38,7 @@ func (w *waiting) add(key bson.RawValue, n int64, o *Options, now time.Time) ([]
 	case o.Interval > 0 && now.Sub(w.flushed) >= o.Interval, len(w.changes) > o.MaxKeys:
 		return w.all(now), nil
 	case c.times >= o.Every:
-		delete(w.changes, value.Key(key))
-		return []change{*c}, nil
+		return []change{w.takeOff(c)}, nil
 	}
 	return nil, nil
 }
@@ -65,30 +65,52 @@ func (w *waiting) take(now time.Time) []change {
 func (w *waiting) all(now time.Time) []change {
 	all := make([]change, 0, len(w.changes))
 	for _, c := range w.changes {
-		all = append(all, *c)
+		all = append(all, w.takeOff(c))
 	}
-	clear(w.changes)
 	w.flushed = now
 	return all
 }
 
-// giveBack has changes wait again.
-func (w *waiting) giveBack(changes []change) {
+// takeOff takes a change to be written; landed must follow.
+func (w *waiting) takeOff(c *change) change {
+	name := value.Key(c.key)
+	delete(w.changes, name)
+	if w.flying[name] == nil {
+		w.flying[name] = &change{}
+	}
+	w.flying[name].n += c.n
+	w.flying[name].times++
+	return *c
+}
+
+// landed ends a write of changes, of which those left wait again.
+func (w *waiting) landed(changes, left []change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range changes {
+		name := value.Key(c.key)
+		f := w.flying[name]
+		f.n -= c.n
+		if f.times--; f.times == 0 {
+			delete(w.flying, name)
+		}
+	}
+	for _, c := range left {
 		w.put(c)
 	}
 }
 
-// of is what waits for a key.
-func (w *waiting) of(key bson.RawValue) (int64, bool) {
+// of is what waits for a key or is on its way.
+func (w *waiting) of(key bson.RawValue) (n int64, waits bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c := w.changes[value.Key(key)]; c != nil {
-		return c.n, true
+	for _, changes := range []map[string]*change{w.changes, w.flying} {
+		if c := changes[value.Key(key)]; c != nil {
+			n += c.n
+			waits = true
+		}
 	}
-	return 0, false
+	return n, waits
 }
 
 func (w *waiting) close() {

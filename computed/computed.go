@@ -19,19 +19,23 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Options say what is computed. Key, Pipeline and Empty are needed; the zero value of the
-// others is their default.
+// Options say what is computed. Key, Pipeline and Empty are needed; the zero value
+// of the others is their default.
 type Options struct {
-	// Key is the path in the source of the _id of its target.
+	// Key is the path in the source of the _id of its target, or of its targets,
+	// where there are arrays on the way: such as "items.product" of orders.
 	Key string
-	// Pipeline turns sources into a document for each of their targets: its _id is the
-	// target's, its other fields are the computed ones.
+	// Pipeline turns sources into a document for each of their targets: its _id is
+	// the target's, its other fields are the computed ones. The same sources must
+	// make the same values, or Check finds what is right: sort what $addToSet
+	// gathers.
 	Pipeline mongo.Pipeline
 	// Empty has all computed fields, with the values of a target without sources.
 	Empty bson.D
-	// Additive says that all computed fields are sums: a Change then adds what its sources
-	// contribute afterwards less what they did before. Sums of doubles gather rounding
-	// errors; Check allows a billionth. Default false: Change computes the target anew.
+	// Additive says that all computed fields are sums: a Change then adds what its
+	// sources contribute afterwards less what they did before. Sums of doubles
+	// gather rounding errors; Check allows a billionth. Empty must be zeros. Default
+	// false: Change computes the target anew.
 	Additive bool
 	// StateField is the field of the target for the time and the epoch. Default
 	// "computed".
@@ -39,8 +43,8 @@ type Options struct {
 	// Lease is how long a computation by Get or Drain keeps others from beginning the
 	// same; it must be longer than one takes. Default 1 minute.
 	Lease time.Duration
-	// Wait has readers of a stale value wait for a computation that is under way. Default
-	// false: they get the old value.
+	// Wait has readers of a stale value wait for a computation that is under way.
+	// Default false: they get the old value.
 	Wait bool
 	// Then is computed from these targets, and follows in the same transaction.
 	// Default nil.
@@ -53,8 +57,8 @@ type Options struct {
 // Level is a *Computed, of whatever types.
 type Level interface{ level() *core }
 
-// Computed keeps computed fields. S is the type of the sources' _ids, ID that of the targets',
-// T a target.
+// Computed keeps computed fields. S is the type of the sources' _ids, ID that of the
+// targets', T a target.
 type Computed[S, ID, T any] struct{ core *core }
 
 func (c *Computed[S, ID, T]) level() *core { return c.core }
@@ -96,11 +100,16 @@ func New[S, ID, T any](sources, targets *mongo.Collection, opts *Options) (c *Co
 	if inner.empty, err = inner.codec.Document(inner.Empty); err != nil {
 		return nil, err
 	}
+	for _, e := range inner.Empty {
+		if n := value.Number(inner.empty.Lookup(e.Key)); inner.Additive && (n == nil || n.Sign() != 0) {
+			return nil, fault.Invalid("Options.Empty: %s of Options.Additive is not 0", e.Key)
+		}
+	}
 	return &Computed[S, ID, T]{inner}, nil
 }
 
-// Indexes are {key: 1} of the sources and {"computed.dirty": 1} of the marked targets, by
-// collection name.
+// Indexes are {key: 1} of the sources and {"computed.dirty": 1} of the marked
+// targets, by collection name.
 func (c *Computed[S, ID, T]) Indexes() map[string][]mongo.IndexModel {
 	dirty := c.core.state("dirty")
 	return map[string][]mongo.IndexModel{
@@ -122,12 +131,13 @@ func (c *Computed[S, ID, T]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{c.core.sources.Name(): {{Key: c.core.Key, Value: 1}}, c.core.targets.Name(): {{Key: "_id", Value: 1}}}
 }
 
-// Change runs write, which creates, changes, moves or deletes the sources of these _ids and
-// no others, and brings their targets up to date, those before and those after it, in one
-// transaction. write can run several times. A target that does not exist is left out.
+// Change runs write, which creates, changes, moves or deletes the sources of these
+// _ids and no others, and brings their targets up to date, those before and those
+// after it, in one transaction. write can run several times. A target that does not
+// exist is left out.
 //
-// Cost: 6 round trips besides those of write, 1 document written for each target, index
-// _id and {key: 1}. Additive: 5.
+// Cost: 6 round trips besides those of write, 1 document written for each target,
+// index _id and {key: 1}. Additive: 5; for a target that was never computed 2 more.
 func (c *Computed[S, ID, T]) Change(ctx context.Context, sources []S, write func(ctx context.Context) error) (err error) {
 	defer fault.In(&err, "computed: change")
 	ids, err := ids(c.core, sources)
@@ -137,9 +147,10 @@ func (c *Computed[S, ID, T]) Change(ctx context.Context, sources []S, write func
 	return c.core.transact(ctx, func(ctx context.Context) error { return c.core.change(ctx, ids, write) })
 }
 
-// Get reads a target, and computes it anew if its values are older than maxAge, by this
-// machine's clock, or marked. Of many readers one does; the others get the old value, or
-// wait (Options.Wait). A target that was never computed is computed or waited for.
+// Get reads a target, and computes it anew if its values are older than maxAge, by
+// this machine's clock, or marked. Of many readers one does; the others get the old
+// value, or wait (Options.Wait). A target that was never computed is computed or
+// waited for.
 //
 // Cost: 1 round trip, index _id. When it computes 6, 2 documents written.
 func (c *Computed[S, ID, T]) Get(ctx context.Context, id ID, maxAge time.Duration) (out T, err error) {
@@ -153,8 +164,8 @@ func (c *Computed[S, ID, T]) Get(ctx context.Context, id ID, maxAge time.Duratio
 
 // Refresh computes targets anew, now. Result.Done are written, Skipped do not exist.
 //
-// Cost: 3 round trips, 1 document written for each target, index _id and {key: 1}; once
-// more for those that somebody else changed meanwhile.
+// Cost: 3 round trips, 1 document written for each target, index _id and {key: 1};
+// once more for those that somebody else changed meanwhile.
 func (c *Computed[S, ID, T]) Refresh(ctx context.Context, targets ...ID) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: refresh")
 	all, err := ids(c.core, targets)
@@ -164,8 +175,9 @@ func (c *Computed[S, ID, T]) Refresh(ctx context.Context, targets ...ID) (result
 	return c.core.refresh(ctx, all)
 }
 
-// RefreshAll computes all targets by one $merge, for jobs on an interval. It does not guard
-// against a Change at the same time, whose result it may overwrite: then use Repair.
+// RefreshAll computes all targets by one $merge, for jobs on an interval. It does
+// not guard against a Change at the same time, whose result it may overwrite: then
+// use Repair. Marks stay, as their reason may be younger than what it has read.
 // Options.Then does not follow.
 //
 // Cost: 2 round trips; reads all sources, writes all targets.
@@ -187,13 +199,13 @@ func (c *Computed[S, ID, T]) Mark(ctx context.Context, targets ...ID) (err error
 	return c.core.mark(ctx, all)
 }
 
-// Drain computes the marked targets until none is left or ctx ends; Work.Filter selects
-// targets. Several workers share them: one that dies is replaced after Options.Lease. A target
-// whose computation the server refuses is counted, named, and tried again by a Drain after the
-// lease.
+// Drain computes the marked targets until none is left or ctx ends; Work.Filter
+// selects targets. Several workers share them: one that dies is replaced after
+// Options.Lease. A target whose computation the server refuses is counted, named,
+// and tried again by a Drain after the lease.
 //
-// Cost: 4 round trips and 2 documents written for each target, 1 round trip at the end,
-// index {"computed.dirty": 1}.
+// Cost: 4 round trips and 2 documents written for each target, 1 round trip at the
+// end, index {"computed.dirty": 1}.
 func (c *Computed[S, ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: drain")
 	return c.core.drain(ctx, work)
@@ -202,8 +214,8 @@ func (c *Computed[S, ID, T]) Drain(ctx context.Context, work *mongopatterns.Work
 // Drifted is a computed field that is not what its sources make it.
 const Drifted mongopatterns.ProblemKind = "drifted"
 
-// Check finds targets whose values are not those of their sources; marked ones are not
-// looked at. Work.Filter selects targets.
+// Check finds targets whose values are not those of their sources; marked ones are
+// not looked at. Work.Filter selects targets.
 //
 // Cost: 2 round trips a batch of 100 targets, index {key: 1}; 4 more for a batch with
 // problems.

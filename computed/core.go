@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"math/big"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -41,7 +42,8 @@ func in(field string, ids []bson.RawValue) bson.D {
 	return bson.D{{Key: field, Value: expr.Op("$in", ids)}}
 }
 
-// values computes the sources that filter selects: a document for each target, by key.
+// values computes the sources that filter selects: a document for each target, by
+// key.
 func (c *core) values(ctx context.Context, filter bson.D) (map[string]bson.Raw, error) {
 	out := map[string]bson.Raw{}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
@@ -64,11 +66,31 @@ func (c *core) keys(ctx context.Context, sources []bson.RawValue) ([]bson.RawVal
 		if err != nil {
 			return nil, err
 		}
-		if key := value.Lookup(doc, c.Key); value.CheckID(key) == nil {
-			out = append(out, key)
-		}
+		out = append(out, at(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc}, strings.Split(c.Key, "."))...)
 	}
 	return out, nil
+}
+
+// at are the _ids at a path, through arrays as the server's index sees them: a
+// source can have several targets.
+func at(v bson.RawValue, path []string) (out []bson.RawValue) {
+	if array, ok := v.ArrayOK(); ok {
+		elements, _ := array.Values()
+		for _, e := range elements {
+			if e.Type != bson.TypeArray {
+				out = append(out, at(e, path)...)
+			}
+		}
+		return out
+	}
+	if len(path) > 0 {
+		doc, _ := v.DocumentOK()
+		return at(doc.Lookup(path[0]), path[1:])
+	}
+	if value.CheckID(v) == nil {
+		out = append(out, v)
+	}
+	return out
 }
 
 // distinct drops repetitions.
@@ -83,8 +105,8 @@ func distinct(all []bson.RawValue) (out []bson.RawValue) {
 	return out
 }
 
-// change runs write in the transaction of ctx and brings the targets up to date. Two changes of
-// one target conflict in its write, so the second sees the first.
+// change runs write in the transaction of ctx and brings the targets up to date. Two
+// changes of one target conflict in its write, so the second sees the first.
 func (c *core) change(ctx context.Context, sources []bson.RawValue, write func(ctx context.Context) error) error {
 	if c.Additive {
 		return c.changeBy(ctx, sources, write)
@@ -138,15 +160,35 @@ func (c *core) changeBy(ctx context.Context, sources []bson.RawValue, write func
 	for key, doc := range docs {
 		id := doc.Lookup("_id")
 		targets = append(targets, id)
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(c.add(before[key], after[key])))
+		adopted := append(byID(id), bson.E{Key: c.state("epoch"), Value: expr.Op("$ne", nil)})
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(adopted).SetUpdate(c.add(before[key], after[key])))
 	}
 	if len(targets) == 0 {
 		return nil
 	}
 	return c.then(ctx, targets, func(ctx context.Context) error {
-		_, err := c.targets.BulkWrite(ctx, models)
-		return err
+		written, err := c.targets.BulkWrite(ctx, models)
+		if err != nil || written.MatchedCount == int64(len(models)) {
+			return err
+		}
+		return c.first(ctx, targets)
 	})
+}
+
+// first computes those targets that never were: to add to nothing would leave out
+// their other sources.
+func (c *core) first(ctx context.Context, targets []bson.RawValue) error {
+	made, err := c.values(ctx, in(c.Key, targets))
+	if err != nil {
+		return err
+	}
+	var models []mongo.WriteModel
+	for _, id := range targets {
+		never := append(byID(id), bson.E{Key: c.state("epoch"), Value: nil})
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(never).SetUpdate(c.set(made[value.Key(id)])))
+	}
+	_, err = c.targets.BulkWrite(ctx, models)
+	return err
 }
 
 func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
@@ -159,9 +201,10 @@ func (c *core) then(ctx context.Context, targets []bson.RawValue, write func(ctx
 	return c.Then.level().change(ctx, targets, write)
 }
 
-// set is the update that stores computed values, those of Empty if there are none. The epoch
-// makes it a real write even where no value changes, so that all writers conflict.
-func (c *core) set(made bson.Raw) mongo.Pipeline {
+// set is the update that stores computed values, those of Empty if there are none.
+// The epoch makes it a real write even where no value changes, so that all writers
+// conflict.
+func (c *core) set(made bson.Raw, more ...bson.E) mongo.Pipeline {
 	fields := bson.D{}
 	for _, e := range c.Empty {
 		v := made.Lookup(e.Key)
@@ -170,11 +213,11 @@ func (c *core) set(made bson.Raw) mongo.Pipeline {
 		}
 		fields = append(fields, bson.E{Key: e.Key, Value: expr.Literal(v)})
 	}
-	return mongo.Pipeline{expr.Op("$set", append(fields, c.stamp()...)), expr.Op("$unset", bson.A{c.state("until"), c.state("dirty")})}
+	return mongo.Pipeline{expr.Op("$set", append(append(fields, c.stamp()...), more...)), expr.Op("$unset", bson.A{c.state("until"), c.state("dirty")})}
 }
 
-// add is the update that adds the difference of two contributions; a field that is missing
-// counts as that of Empty.
+// add is the update that adds the difference of two contributions; a field that is
+// missing counts as that of Empty.
 func (c *core) add(before, after bson.Raw) mongo.Pipeline {
 	fields := bson.D{}
 	for _, e := range c.Empty {
@@ -198,8 +241,8 @@ func (c *core) stamp() bson.D {
 	}
 }
 
-// refresh computes targets outside a transaction, or in the caller's: each is stored if its
-// epoch is still the one from before the computation, else computed again.
+// refresh computes targets outside a transaction, or in the caller's: each is stored
+// if its epoch is still the one from before the computation, else computed again.
 func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mongopatterns.Result, err error) {
 	targets = distinct(targets)
 	result.Examined = int64(len(targets))
@@ -247,11 +290,12 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 	return result, nil
 }
 
-// store writes values whose epochs are unchanged and returns the other targets that still
-// exist.
+// store writes values whose epochs are unchanged and returns the other targets that
+// still exist.
 func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[string]bson.RawValue, made map[string]bson.Raw, result *mongopatterns.Result) (left []bson.RawValue, err error) {
 	var there []bson.RawValue
 	var models []mongo.WriteModel
+	run := bson.NewObjectID() // tells this write from others
 	for _, id := range targets {
 		epoch, ok := epochs[value.Key(id)]
 		if !ok {
@@ -263,7 +307,7 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 			guard[1].Value = epoch
 		}
 		there = append(there, id)
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(guard).SetUpdate(c.set(made[value.Key(id)])))
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(guard).SetUpdate(c.set(made[value.Key(id)], bson.E{Key: c.state("run"), Value: run})))
 	}
 	if len(models) == 0 {
 		return nil, nil
@@ -272,27 +316,29 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 	if err != nil {
 		return nil, err
 	}
-	result.Done += written.MatchedCount
 	if written.MatchedCount == int64(len(models)) {
+		result.Done += written.MatchedCount
 		return nil, nil
 	}
-	// Which of them? Those whose epoch is not one more than it was.
+	// Which of them? The epoch does not say: another's write raises it as this one
+	// does.
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.targets).Find(ctx, in("_id", there), options.Find().SetProjection(bson.D{{Key: c.state("epoch"), Value: 1}}))
+		return cursor.Primary(c.targets).Find(ctx, in("_id", there), options.Find().SetProjection(bson.D{{Key: c.state("run"), Value: 1}}).SetBatchSize(int32(len(there)+1)))
 	}) {
 		if err != nil {
 			return nil, err
 		}
-		id := doc.Lookup("_id")
-		was, _ := epochs[value.Key(id)].AsInt64OK()
-		if now, _ := value.Lookup(doc, c.state("epoch")).AsInt64OK(); now != was+1 {
-			left = append(left, id)
+		if by, _ := value.Lookup(doc, c.state("run")).ObjectIDOK(); by == run {
+			result.Done++
+		} else {
+			left = append(left, doc.Lookup("_id"))
 		}
 	}
 	return left, nil
 }
 
-// get reads a target into out, and computes it first if it is stale and nobody else does.
+// get reads a target into out, and computes it first if it is stale and nobody else
+// does.
 func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, out any) error {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		found := c.targets.FindOne(ctx, byID(id))
@@ -326,6 +372,9 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 		if computed && !c.Wait {
 			return found.Decode(out)
 		}
+		if txn.Running(ctx) {
+			return txn.Conflict("get") // its snapshot will not show what the other computes
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -334,8 +383,8 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 	}
 }
 
-// lease takes a target that filter selects, if nobody computes it, and returns its _id, or
-// nil.
+// lease takes a target that filter selects, if nobody computes it, and returns its
+// _id, or nil.
 func (c *core) lease(ctx context.Context, filter bson.D) (bson.Raw, error) {
 	free := expr.Op("$or", bson.A{
 		bson.D{{Key: c.state("until"), Value: nil}},
@@ -350,7 +399,8 @@ func (c *core) lease(ctx context.Context, filter bson.D) (bson.Raw, error) {
 	return raw, err
 }
 
-// mark raises the epoch too: a computation that is under way may have missed what marks it.
+// mark raises the epoch too: a computation that is under way may have missed what
+// marks it.
 func (c *core) mark(ctx context.Context, targets []bson.RawValue) error {
 	_, err := c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{expr.Op("$set", bson.D{
 		{Key: c.state("dirty"), Value: true}, c.stamp()[1],
@@ -396,8 +446,8 @@ func (c *core) refreshAll(ctx context.Context) error {
 	run := bson.NewObjectID()
 	mark := bson.E{Key: c.state("run"), Value: run}
 	merge := expr.Op("$merge", bson.D{{Key: "into", Value: c.targets.Name()}, {Key: "whenNotMatched", Value: "discard"},
-		{Key: "whenMatched", Value: mongo.Pipeline{expr.Op("$set", append(append(made, c.stamp()...), mark)), expr.Op("$unset", c.state("dirty"))}}})
-	cur, err := c.sources.Aggregate(ctx, append(append(mongo.Pipeline{}, c.Pipeline...), merge))
+		{Key: "whenMatched", Value: mongo.Pipeline{expr.Op("$set", append(append(made, c.stamp()...), mark))}}})
+	cur, err := cursor.Primary(c.sources).Aggregate(ctx, append(append(mongo.Pipeline{}, c.Pipeline...), merge))
 	if err != nil {
 		return err
 	}
@@ -406,7 +456,7 @@ func (c *core) refreshAll(ctx context.Context) error {
 	}
 	// Targets that no source leads to.
 	_, err = c.targets.UpdateMany(ctx, bson.D{{Key: mark.Key, Value: expr.Op("$ne", run)}},
-		mongo.Pipeline{expr.Op("$set", append(append(zero, c.stamp()...), mark)), expr.Op("$unset", c.state("dirty"))})
+		mongo.Pipeline{expr.Op("$set", append(append(zero, c.stamp()...), mark))})
 	return err
 }
 
@@ -446,8 +496,8 @@ func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatter
 	return out, nil
 }
 
-// equal compares values as the server does, and doubles to a billionth, as their sums depend on
-// the order.
+// equal compares values as the server does, and doubles to a billionth, as their
+// sums depend on the order.
 func (c *core) equal(have, want bson.RawValue) bool {
 	if have.Type == want.Type && bytes.Equal(have.Value, want.Value) || value.Key(have) == value.Key(want) {
 		return true
@@ -460,7 +510,8 @@ func (c *core) equal(have, want bson.RawValue) bool {
 	return off.Mul(off, big.NewRat(1_000_000_000, 1)).Cmp(new(big.Rat).Abs(b)) <= 0
 }
 
-// again looks at the targets of problems in one snapshot: a change may have been under way.
+// again looks at the targets of problems in one snapshot: a change may have been
+// under way.
 func (c *core) again(ctx context.Context, problems []mongopatterns.Problem) (out []mongopatterns.Problem, err error) {
 	var ids []bson.RawValue
 	for _, p := range problems {

@@ -3,12 +3,12 @@
 //
 // # Documents
 //
-// The computed fields lie in the target under the names that your pipeline gives them,
-// beside your own, with the time of their computation:
+// The computed fields lie in the target under the names that your pipeline gives
+// them, beside your own, with the time of their computation:
 //
 //	screening {_id: 7, film: "Dumbo", viewers: 120, revenue: 960}
 //	film      {_id: "Dumbo", title: "Dumbo", viewers: 13000, revenue: 91000,
-//	           computed: {at: ISODate("…"), epoch: 42}}
+//	           computed: {at: ISODate("…"), epoch: 42, run: ObjectId("…")}}
 //
 // # The five calls
 //
@@ -25,9 +25,9 @@
 //	result, err := totals.Drain(ctx, nil)
 //	result, err := totals.RefreshAll(ctx)                // on an interval
 //
-// The pipeline begins with the sources and ends with a document for each target, whose _id
-// is the target's. Leave out what does not count, such as {deleted: true}, by a $match
-// in it.
+// The pipeline begins with the sources and ends with a document for each target,
+// whose _id is the target's. Leave out what does not count, such as {deleted: true},
+// by a $match in it.
 //
 // # Which of the four
 //
@@ -46,33 +46,33 @@
 //	RefreshAll  2                                        all targets
 //	Check       2 a batch of 100 targets                 0
 //
-// Change reads all sources of a target (index {key: 1}). Where these are many and the
-// pipeline only adds up ($sum), Options.Additive reads just those that change and adds the
-// difference.
+// Change reads all sources of a target (index {key: 1}). Where these are many and
+// the pipeline only adds up ($sum), Options.Additive reads just those that change
+// and adds the difference.
 //
 // # When to use it, and when not
 //
 // Use it where a value is read far more often than it changes: a million reads to a
-// thousand writes an hour. Where it is read as seldom as it is written, aggregate when it is
-// read. For counters where the last hundred do not matter, see approx; for sums over time,
-// bucket.
+// thousand writes an hour. Where it is read as seldom as it is written, aggregate
+// when it is read. For counters where the last hundred do not matter, see approx;
+// for sums over time, bucket.
 //
 // # Levels
 //
-// A target can be a source: the films' revenue adds up to their distributor's. Give the
-// lower level Options.Then, and each call that writes films brings their distributors up to
-// date in the same transaction.
+// A target can be a source: the films' revenue adds up to their distributor's. Give
+// the lower level Options.Then, and each call that writes films brings their
+// distributors up to date in the same transaction.
 //
 // # Concurrency, drift, adoption
 //
-// A target's epoch rises with each write of its values. A computation outside a transaction
-// is stored only if the epoch is still the one it began with, so that an old result never
-// overwrites a newer one. Writers that go around the package make values drift: Check finds
-// them, Repair computes them anew, beside live writes. Adopt is Repair: it gives every
-// target its first values.
+// A target's epoch rises with each write of its values. A computation outside a
+// transaction is stored only if the epoch is still the one it began with, so that an
+// old result never overwrites a newer one. Writers that go around the package make
+// values drift: Check finds them, Repair computes them anew, beside live writes.
+// Adopt is Repair: it gives every target its first values.
 //
 // # Sharding
 //
-// Shard the targets by _id and the sources by key ([Computed.ShardKey]). RefreshAll uses
-// $merge, which no transaction allows.
+// Shard the targets by _id and the sources by key ([Computed.ShardKey]). RefreshAll
+// uses $merge, which no transaction allows.
 package computed

@@ -69,8 +69,8 @@ type Options[I any] struct {
 	Field string
 	// Default is the kind of documents without Field. Default "": they are unknown.
 	Default string
-	// Unknown makes a value of a document of an unknown kind; embed the Unknown in it.
-	// Default nil: it is an UnknownError.
+	// Unknown makes a value of a document of an unknown kind; embed the Unknown in
+	// it. Default nil: it is an UnknownError.
 	Unknown func(Unknown) I
 	// Registry and BSON encode and decode the values. Default: the driver's own.
 	Registry *bson.Registry
@@ -86,8 +86,8 @@ type Kinds[I any] struct {
 	byType map[reflect.Type]Kind
 }
 
-// New returns kinds. It refuses a type that is no I, and types or names that are there
-// twice.
+// New returns kinds. It refuses a type that is no I, and types or names that are
+// there twice.
 func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
 	defer fault.In(&err, "polymorphic: new")
 	k = &Kinds[I]{byName: map[string]Kind{}, byType: map[reflect.Type]Kind{}}
@@ -99,6 +99,9 @@ func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
 	}
 	k.codec = codec.Codec{Registry: k.opts.Registry, BSON: k.opts.BSON}
 	for _, kind := range kinds {
+		if kind.typ == nil || kind.typ.Kind() == reflect.Interface {
+			return nil, fault.Invalid("the kind %q is not Of a struct or a pointer to one", kind.name)
+		}
 		if !kind.typ.AssignableTo(reflect.TypeFor[I]()) {
 			return nil, fault.Invalid("%s is no %s", kind.typ, reflect.TypeFor[I]())
 		}

@@ -324,6 +324,8 @@ func TestInvalid(t *testing.T) {
 		"name twice": errorOf(polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("a"), polymorphic.Of[*tennisPlayer]("b", "a")}, (*polymorphic.Options[athlete])(nil))),
 		"no name":    errorOf(polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("")}, (*polymorphic.Options[athlete])(nil))),
 		"no athlete": errorOf(polymorphic.New([]polymorphic.Kind{polymorphic.Of[tennisPlayer]("tennis")}, (*polymorphic.Options[athlete])(nil))),
+		"empty kind": errorOf(polymorphic.New([]polymorphic.Kind{{}}, (*polymorphic.Options[athlete])(nil))),
+		"interface":  errorOf(polymorphic.New([]polymorphic.Kind{polymorphic.Of[athlete]("a")}, (*polymorphic.Options[athlete])(nil))),
 		"no default": errorOf(polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("a")}, &polymorphic.Options[athlete]{Default: "b"})),
 		"field":      errorOf(polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("a")}, &polymorphic.Options[athlete]{Field: "a.b"})),
 	} {

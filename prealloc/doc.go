@@ -53,13 +53,12 @@
 //
 // It is not faster because the space is there already: today's storage engine
 // rewrites the whole document at each change, whatever its size was before. Two
-// claims in one grid at the same time wait for each other in the server, so a
-// grid takes as many changes a second as any one document does. For an arena with a
-// rush on every seat make a grid of each block, or keep one document a seat:
+// claims in one grid at the same time wait for each other in the server, so a grid
+// takes as many changes a second as any one document does. For an arena with a rush
+// on every seat make a grid of each block, or keep one document a seat:
 // BenchmarkClaim compares the two (a claim in a grid of 200 takes 1.2 times as long
 // as one of a seat's own document, and reading the plan 1 round trip and document
-// instead of 200 documents).
-// For quantities without places (12 tickets left) use
+// instead of 200 documents). For quantities without places (12 tickets left) use
 // updateOne({_id, left: {$gte: n}}, {$inc: {left: -n}}) and no package.
 //
 // # Concurrency, time, sharding

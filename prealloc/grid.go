@@ -166,9 +166,9 @@ func (g *Grids[ID, H]) Release(ctx context.Context, id ID, holder H, cells ...Ce
 }
 
 // HoldAdjacent holds n free cells that follow each other in a section, the first
-// such in the order of the grid, and returns them. If there are none it is
-// ErrTaken. Repeated after a lost answer it may hold n more; the others are free
-// again when their hold is over.
+// such in the order of the grid, and returns them. If there are none it is ErrTaken.
+// It can be repeated after a lost answer: a holder that holds n such cells already
+// gets these again, and their hold begins anew.
 //
 // Cost: 2 round trips, 1 document written, index _id; 2 more each time that
 // somebody took one of them between the two.
@@ -177,12 +177,23 @@ func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl ti
 	if n < 1 {
 		return nil, fault.Invalid("n: %d cells", n)
 	}
+	by, err := g.core.codec.Value(holder)
+	if err != nil {
+		return nil, err
+	}
 	for {
-		all, err := g.Cells(ctx, id)
+		all, err := g.core.read(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		if cells = adjacent(all, n); cells == nil {
+		cells = adjacent(all, n, func(s state) bool {
+			_, held := s.fields.Lookup(g.core.UntilField).TimeOK()
+			return !s.free && held && value.Key(s.fields.Lookup(g.core.HolderField)) == value.Key(by)
+		})
+		if cells == nil {
+			cells = adjacent(all, n, func(s state) bool { return s.free })
+		}
+		if cells == nil {
 			return nil, fmt.Errorf("%w: no %d free cells in a row", ErrTaken, n)
 		}
 		if err := g.Hold(ctx, id, holder, ttl, cells...); !errors.Is(err, ErrTaken) {
@@ -191,15 +202,15 @@ func (g *Grids[ID, H]) HoldAdjacent(ctx context.Context, id ID, holder H, ttl ti
 	}
 }
 
-// adjacent are the first n free cells in a row of a section.
-func adjacent[H any](all []State[H], n int) []Cell {
+// adjacent are the first n cells in a row of a section that may be taken.
+func adjacent(all []state, n int, may func(state) bool) []Cell {
 	var run []Cell
 	for _, s := range all {
-		if !s.Free || len(run) > 0 && run[0].Section != s.Cell.Section {
+		if !may(s) || len(run) > 0 && run[0].Section != s.cell.Section {
 			run = nil
 		}
-		if s.Free {
-			run = append(run, s.Cell)
+		if may(s) {
+			run = append(run, s.cell)
 		}
 		if len(run) == n {
 			return run
@@ -266,7 +277,13 @@ func (g *Grids[ID, H]) Counts(ctx context.Context, id ID) (out []Count, err erro
 func (g *Grids[ID, H]) CountsPipeline() mongo.Pipeline { return g.core.countsPipeline() }
 
 // Filter selects a grid.
-func (g *Grids[ID, H]) Filter(id ID) bson.D { return bson.D{{Key: "_id", Value: id}} }
+func (g *Grids[ID, H]) Filter(id ID) bson.D {
+	key, err := g.core.codec.Value(id)
+	if err != nil {
+		return bson.D{{Key: "_id", Value: id}} // for the driver to refuse
+	}
+	return bson.D{{Key: "_id", Value: value.Equal(key)}}
+}
 
 // core works on BSON.
 type core struct {
@@ -394,10 +411,12 @@ func (c *core) release(ctx context.Context, id, holder any, cells []Cell) error 
 }
 
 // available is the condition that a cell exists and is free, over, or the holder's.
+// That it is a document is asked of an expression: a plain path would find element 1
+// of an array, into all of whose elements the update would write.
 func (c *core) available(path string, by bson.RawValue) bson.D {
 	until := expr.Field(path + "." + c.UntilField)
 	return bson.D{
-		{Key: path, Value: expr.Op("$type", "object")},
+		{Key: "$expr", Value: expr.IsType(expr.Field(path), "object")},
 		{Key: "$or", Value: bson.A{
 			bson.D{{Key: path + "." + c.HolderField, Value: nil}},
 			bson.D{{Key: path + "." + c.HolderField, Value: value.Equal(by)}},
@@ -551,17 +570,22 @@ func (c *core) counts(ctx context.Context, id any) ([]Count, error) {
 	return grids[0].Sections, nil
 }
 
+// entries are the fields of a document, none of anything else.
+func entries(v any) bson.D {
+	return expr.Cond(expr.IsType(v, "object"), expr.Op("$objectToArray", v), bson.A{})
+}
+
 func (c *core) countsPipeline() mongo.Pipeline {
 	// number counts the cells of $$section.v for which a condition on $$cell.v holds.
 	number := func(cond any) any {
-		cells := expr.Filter(expr.Op("$objectToArray", "$$section.v"), "cell", expr.Op("$and", expr.IsType("$$cell.v", "object"), cond))
+		cells := expr.Filter(entries("$$section.v"), "cell", expr.Op("$and", expr.IsType("$$cell.v", "object"), cond))
 		return expr.Op("$size", cells)
 	}
 	by, until := "$$cell.v."+c.HolderField, "$$cell.v."+c.UntilField
 	taken := expr.Op("$ne", expr.IfNull(by, nil), nil)
 	dated := expr.IsType(until, "date")
 	over := expr.Op("$and", dated, expr.Op("$lte", until, "$$NOW"))
-	sections := any(expr.Op("$objectToArray", expr.Field(c.CellsField)))
+	sections := any(entries(expr.Field(c.CellsField)))
 	if c.Flat {
 		sections = bson.A{bson.D{{Key: "k", Value: expr.Literal("")}, {Key: "v", Value: expr.Field(c.CellsField)}}}
 	}

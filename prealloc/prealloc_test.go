@@ -291,6 +291,66 @@ func TestAdjacentUnderContention(t *testing.T) {
 	}
 }
 
+// A request that is sent again gets the same seats, not more.
+func TestAdjacentAgain(t *testing.T) {
+	db, g := theatre(t)
+	hold := func(n int) []prealloc.Cell { return must(g.HoldAdjacent(t.Context(), "s", "x", time.Hour, n)) }
+	first := hold(3)
+	if again := hold(3); !slices.Equal(first, again) || len(taken(t, g)) != 3 {
+		t.Errorf("%v, then %v", first, again)
+	}
+	if more := hold(6); more[0] != seats("B1")[0] || len(taken(t, g)) != 9 {
+		t.Errorf("six: %v", more)
+	}
+	expire(t, db, "A1", "A2", "A3")
+	check(t, g.Claim(t.Context(), "s", "y", seats("A2")...))
+	check(t, g.Claim(t.Context(), "s", "x", seats("B1", "B2", "B3", "B4")...)) // what is claimed is another matter
+	if other := hold(3); other[0] != seats("C1")[0] {
+		t.Errorf("not free: %v", other)
+	}
+}
+
+// Documents of the collection that hold no grid, or one made of arrays, stay as they are and
+// count nothing.
+func TestOtherDocuments(t *testing.T) {
+	for _, flat := range []bool{false, true} {
+		db := mongotest.Database(t)
+		coll := db.Collection("screenings")
+		g := must(prealloc.New[any, string](coll, &prealloc.Options{Flat: flat}))
+		free := func() bson.A { return bson.A{bson.M{}, bson.M{}} }
+		docs := []any{bson.M{"_id": 1}, bson.M{"_id": 2, "cells": nil}, bson.M{"_id": 3, "cells": free()}, bson.M{"_id": 4, "cells": bson.M{"A": free(), "B": nil, "C": "x"}}}
+		_, err := coll.InsertMany(t.Context(), docs)
+		check(t, err)
+		read := func() (out []bson.M) {
+			cursor, err := coll.Find(t.Context(), bson.D{}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
+			check(t, err)
+			check(t, cursor.All(t.Context(), &out))
+			return out
+		}
+		before := read()
+		cell := prealloc.Cell{Section: "A", Name: "1"}
+		if flat {
+			cell = prealloc.Cell{Name: "1"}
+		}
+		for id := range 4 {
+			if err := g.Claim(t.Context(), id+1, "x", cell); !errors.Is(err, prealloc.ErrNoCell) {
+				t.Errorf("%d: %v", id+1, err)
+			}
+			for _, count := range must(g.Counts(t.Context(), id+1)) {
+				if count.Free+count.Held+count.Claimed != 0 {
+					t.Errorf("%d: %+v", id+1, count)
+				}
+			}
+		}
+		if diff := cmp.Diff(before, read()); diff != "" {
+			t.Error(diff)
+		}
+		if n := must(coll.CountDocuments(t.Context(), g.Filter(bson.D{{Key: "$gt", Value: 1}}))); n != 0 {
+			t.Errorf("an _id was an operator: %d", n)
+		}
+	}
+}
+
 func TestInvalid(t *testing.T) {
 	db, g := theatre(t)
 	ctx := t.Context()

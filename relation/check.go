@@ -22,21 +22,22 @@ import (
 const (
 	// Dangling is a reference to a document that does not exist. Repair removes it.
 	Dangling mongopatterns.ProblemKind = "dangling"
-	// OneSided is a reference that the other side lacks. Repair adds the other side; but a
-	// child that has another Owner goes out of the list.
+	// OneSided is a reference that the other side lacks. Repair adds the other side;
+	// but a child that has another Owner goes out of the list.
 	OneSided mongopatterns.ProblemKind = "one-sided"
 	// Repeated is a child that is in the list twice. Repair leaves the first.
 	Repeated mongopatterns.ProblemKind = "repeated"
-	// Malformed is Children or Owners that hold something else than an array, or an Owner that
-	// holds one. Repair leaves it.
+	// Malformed is Children or Owners that hold something else than an array, an
+	// Owner that holds one, or a document in their place that is no _id, such as an
+	// embedded child (see Extract). Repair leaves it.
 	Malformed mongopatterns.ProblemKind = "malformed"
 )
 
 // Check finds wrong references. Work.Filter selects parents, or without Children
 // children; with a filter, only the references of these documents are looked at.
 //
-// Cost: for each side with references, 2 round trips a batch of 1000 documents; 3 more for a
-// batch with problems, which are looked at again in one snapshot.
+// Cost: for each side with references, 2 round trips a batch of 1000 documents; 3
+// more for a batch with problems, which are looked at again in one snapshot.
 func (r *Relation[P, C, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := r.core
 	var all []iter.Seq2[mongopatterns.Problem, error]
@@ -63,7 +64,8 @@ func (r *Relation[P, C, T]) Check(ctx context.Context, work *mongopatterns.Work)
 // Repair solves what Check finds, each document in a transaction of its own.
 // Result.Remaining are Malformed, and references for which a list has no room.
 //
-// Cost: that of Check, and for each document with problems 5 round trips and what it writes.
+// Cost: that of Check, and for each document with problems 5 round trips and what it
+// writes.
 func (r *Relation[P, C, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: repair")
 	for _, s := range r.core.sides(work) {
@@ -94,15 +96,16 @@ func (r *Relation[P, C, T]) Repair(ctx context.Context, work *mongopatterns.Work
 	return result, nil
 }
 
-// end is one side's references: those of the documents of coll in field, to documents of
-// other, which may name them back.
+// end is one side's references: those of the documents of coll in field, to
+// documents of other, which may name them back.
 type end struct {
 	*core
 	coll, other *mongo.Collection
 	field, back string
 }
 
-// sides are the sides that have references; with a filter only the one it selects from.
+// sides are the sides that have references; with a filter only the one it selects
+// from.
 func (c *core) sides(work *mongopatterns.Work) (out []end) {
 	if c.Children != "" {
 		out = append(out, end{c, c.parents, c.children, c.Children, c.up()})
@@ -150,6 +153,8 @@ func (e end) examine(ctx context.Context, batch []bson.Raw) (out []mongopatterns
 			switch {
 			case seen[key]:
 				found(Repeated, id, "")
+			case !ok && id.Type == bson.TypeEmbeddedDocument:
+				found(Malformed, id, "") // most likely the child itself
 			case !ok:
 				found(Dangling, id, "no such document in "+e.other.Name())
 			case e.back != "" && !back[value.Key(doc.Lookup("_id"))]:
@@ -200,7 +205,8 @@ func documents(problems []mongopatterns.Problem) (out []bson.RawValue) {
 	return out
 }
 
-// again examines the documents of problems anew, in the transaction of ctx, if there is one.
+// again examines the documents of problems anew, in the transaction of ctx, if there
+// is one.
 func (e end) again(ctx context.Context, problems []mongopatterns.Problem) ([]mongopatterns.Problem, error) {
 	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return e.coll.Find(ctx, in("_id", documents(problems)), options.Find().SetProjection(bson.D{{Key: e.field, Value: 1}}).SetSort(bson.D{{Key: "_id", Value: 1}}))
@@ -211,8 +217,8 @@ func (e end) again(ctx context.Context, problems []mongopatterns.Problem) ([]mon
 	return e.examine(ctx, docs)
 }
 
-// repair solves the problems of one document, in a transaction. It writes the document
-// itself, so that links and unlinks of it conflict.
+// repair solves the problems of one document, in a transaction. It writes the
+// document itself, so that links and unlinks of it conflict.
 func (e end) repair(ctx context.Context, id bson.RawValue, dry bool) (done, left int64, err error) {
 	problems, err := e.again(ctx, []mongopatterns.Problem{{ID: id}})
 	if err != nil || len(problems) == 0 {
@@ -272,8 +278,8 @@ func (e end) repair(ctx context.Context, id bson.RawValue, dry bool) (done, left
 	return 1, left, err
 }
 
-// complete adds the reference back from a document of the other side; kept is false if
-// that has another owner, which decides.
+// complete adds the reference back from a document of the other side; kept is false
+// if that has another owner, which decides.
 func (e end) complete(ctx context.Context, other, id bson.RawValue) (kept bool, err error) {
 	switch e.back {
 	case e.Children:

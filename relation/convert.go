@@ -16,32 +16,36 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Extract turns documents that are embedded in Children into documents of their own, in
-// their order, and leaves their _ids; one without an _id gets one. With Owner or Owners
-// they name their parent. It can be stopped and run again. Work.Filter selects parents.
+// Extract turns documents that are embedded in Children into documents of their own,
+// in their order, and leaves their _ids; one without an _id gets one. With Owner or
+// Owners they name their parent. It can be stopped and run again. Work.Filter
+// selects parents.
 //
-// A child that cannot be stored, because its _id is taken, leaves its parent as it is, in
-// Result.Failed. IDs that are documents themselves cannot be told from children.
+// A child that cannot be stored, because its _id is taken, leaves its parent as it
+// is, in Result.Failed. IDs that are documents themselves cannot be told from
+// children.
 //
-// Cost: 1 round trip a batch, and for each parent 3, its children and 1 document written.
+// Cost: 1 round trip a batch, and for each parent 3, its children and 1 document
+// written.
 func (r *Relation[P, C, T]) Extract(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: extract")
 	return r.core.convert(ctx, work, expr.Op("$type", "object"), r.core.extract)
 }
 
-// Embed turns references into the documents they lead to, embedded in Children, and deletes
-// these. A parent with a dangling reference, or a child that another parent has too, is left as it
-// is, in Result.Failed. It can be stopped and run again. Work.Filter selects parents.
+// Embed turns references into the documents they lead to, embedded in Children, and
+// deletes these. A parent with a dangling reference, or a child that another parent
+// has too, is left as it is, in Result.Failed. It can be stopped and run again.
+// Work.Filter selects parents.
 //
-// Cost: 1 round trip a batch, and for each parent 5, its children deleted and 1 document
-// written.
+// Cost: 1 round trip a batch, and for each parent 5, its children deleted and 1
+// document written.
 func (r *Relation[P, C, T]) Embed(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: embed")
 	return r.core.convert(ctx, work, bson.D{{Key: "$elemMatch", Value: expr.Op("$not", expr.Op("$type", "object"))}}, r.core.embed)
 }
 
-// convert runs a conversion of each parent whose Children match a condition, in a transaction
-// each: write gets the elements and returns those that take their place.
+// convert runs a conversion of each parent whose Children match a condition, in a
+// transaction each: write gets the elements and returns those that take their place.
 func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition bson.D, write func(ctx context.Context, p bson.RawValue, elements []bson.RawValue) (bson.A, error)) (mongopatterns.Result, error) {
 	if c.Children == "" {
 		return mongopatterns.Result{}, fault.Invalid("Options.Children: a conversion needs them")

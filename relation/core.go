@@ -71,8 +71,8 @@ func (c *core) ids(parent any, children []any) (p bson.RawValue, all []bson.RawV
 	return p, all, nil
 }
 
-// operand is an ID as a filter's value; one that cannot be encoded stays for the driver to
-// refuse.
+// operand is an ID as a filter's value; one that cannot be encoded stays for the
+// driver to refuse.
 func (c *core) operand(id any) any {
 	v, err := c.codec.Value(id)
 	if err != nil {
@@ -81,8 +81,8 @@ func (c *core) operand(id any) any {
 	return value.Equal(v)
 }
 
-// change runs a write of so many children: in a transaction where it is of more than one
-// document.
+// change runs a write of so many children: in a transaction where it is of more than
+// one document.
 func (c *core) change(ctx context.Context, children int, write func(ctx context.Context) error) error {
 	if !c.both() && (c.Children != "" || children == 1) {
 		return write(ctx)
@@ -123,7 +123,11 @@ func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawVal
 	if err := c.refusal(ctx, p, children); err != nil {
 		return err
 	}
-	return txn.Conflict("link") // what was in the way is gone: once more
+	// What was in the way is gone: once more.
+	if !txn.Running(ctx) {
+		return c.link(ctx, p, children)
+	}
+	return txn.Conflict("link")
 }
 
 // refusal says why children could not be linked, nil if they can.
@@ -149,11 +153,14 @@ func (c *core) refusal(ctx context.Context, p bson.RawValue, children []bson.Raw
 	return nil
 }
 
-// add puts references behind those of a parent, if they are not there and there is room.
+// add puts references behind those of a parent, if they are not there and there is
+// room.
 func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	field := expr.Array(expr.Field(c.Children))
 	all := expr.Op("$concatArrays", field, expr.Filter(expr.Literal(children), "c", expr.Op("$not", expr.Op("$in", "$$c", field))))
-	filter := append(byID(p), bson.E{Key: "$expr", Value: expr.Op("$lte", expr.Op("$size", all), c.Max)})
+	// A list that is longer already refuses only what is new.
+	room := expr.Op("$max", c.Max, expr.Op("$size", field))
+	filter := append(byID(p), bson.E{Key: "$expr", Value: expr.Op("$lte", expr.Op("$size", all), room)})
 	// What holds something else than an array is not overwritten.
 	filter = append(filter, bson.E{Key: "$or", Value: bson.A{bson.D{{Key: c.Children, Value: nil}}, bson.D{{Key: c.Children, Value: expr.Op("$type", "array")}}}})
 	result, err := c.parents.UpdateOne(ctx, filter, mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.Children, Value: all}})})
@@ -167,7 +174,7 @@ func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValu
 	if err != nil {
 		return err
 	}
-	if v := doc.Lookup(c.Children); v.Type != bson.TypeArray {
+	if v := doc.Lookup(c.Children); v.Type != 0 && v.Type != bson.TypeNull && v.Type != bson.TypeArray {
 		return fault.Of(p, fault.Invalid("%s is %s, no array", c.Children, value.Text(v)))
 	}
 	return fault.Of(p, ErrFull)
@@ -222,8 +229,8 @@ func (c *core) transfer(ctx context.Context, child, to bson.RawValue) error {
 	return c.add(ctx, to, []bson.RawValue{child})
 }
 
-// insert writes the parent first: that it exists, and is not deleted meanwhile, hangs on a
-// write of it.
+// insert writes the parent first: that it exists, and is not deleted meanwhile,
+// hangs on a write of it.
 func (c *core) insert(ctx context.Context, p bson.RawValue, child any) (id bson.RawValue, err error) {
 	raw, err := c.codec.Document(child)
 	if err != nil {
@@ -265,8 +272,8 @@ func (c *core) insert(ctx context.Context, p bson.RawValue, child any) (id bson.
 	})
 }
 
-// touched is a field that a parent has for a moment inside a transaction: a write that
-// changes nothing would not conflict with the parent's deletion.
+// touched is a field that a parent has for a moment inside a transaction: a write
+// that changes nothing would not conflict with the parent's deletion.
 const touched = "_mongopatterns_touched"
 
 func (c *core) touch(ctx context.Context, p bson.RawValue) error {
@@ -293,8 +300,8 @@ func (c *core) has(ctx context.Context, p, child bson.RawValue) (bool, error) {
 	return err == nil, err
 }
 
-// references are the IDs in a field: of an array its elements, else the value; null is
-// none.
+// references are the IDs in a field: of an array its elements, else the value; null
+// is none.
 func references(v bson.RawValue) []bson.RawValue {
 	if array, ok := v.ArrayOK(); ok {
 		all, _ := array.Values()

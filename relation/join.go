@@ -24,8 +24,8 @@ type JoinOptions struct {
 	BSON     *options.BSONOptions
 }
 
-// Join is a many-to-many relation of which each link is a document, {a: …, b: …}, with
-// other fields of yours if you like.
+// Join is a many-to-many relation of which each link is a document, {a: …, b: …},
+// with other fields of yours if you like.
 type Join[A, B any] struct {
 	coll  *mongo.Collection
 	a, b  string
@@ -48,8 +48,8 @@ func NewJoin[A, B any](coll *mongo.Collection, opts *JoinOptions) (j *Join[A, B]
 	return &Join[A, B]{coll, o.A, o.B, codec.Codec{Registry: o.Registry, BSON: o.BSON}}, nil
 }
 
-// Indexes are {a: 1, b: 1}, unique, and {b: 1, a: 1}, by collection name. They cover all
-// reads.
+// Indexes are {a: 1, b: 1}, unique, and {b: 1, a: 1}, by collection name. They cover
+// all reads.
 func (j *Join[A, B]) Indexes() map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{j.coll.Name(): {
 		{Keys: bson.D{{Key: j.a, Value: 1}, {Key: j.b, Value: 1}}, Options: options.Index().SetUnique(true)},
@@ -89,8 +89,8 @@ func (j *Join[A, B]) link(a A, b B) (bson.D, error) {
 	return out, nil
 }
 
-// Link links a and b. A link that is there already is no error. Neither document is looked
-// at: see Fetch for dangling links.
+// Link links a and b. A link that is there already is no error. Neither document is
+// looked at: see Fetch for dangling links.
 //
 // Cost: 1 round trip, 1 document written, index {a: 1, b: 1}.
 func (j *Join[A, B]) Link(ctx context.Context, a A, b B) (err error) {

@@ -21,7 +21,8 @@ const chunk = 1000
 
 // ReadOptions narrow a read.
 type ReadOptions struct {
-	// Projection is that of the driver's Find, for the children. Default nil: all fields.
+	// Projection is that of the driver's Find, for the children. Default nil: all
+	// fields.
 	Projection any
 }
 
@@ -41,8 +42,8 @@ type Joined[ID, T any] struct {
 	Dangling []ID
 }
 
-// Fetch reads documents by their _ids and returns them in that order; an _id that is there
-// twice yields its document twice. A projection must keep the _id.
+// Fetch reads documents by their _ids and returns them in that order; an _id that is
+// there twice yields its document twice. A projection must keep the _id.
 //
 // Cost: 1 round trip for 1000 IDs, index _id.
 func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opts *ReadOptions) (joined Joined[ID, T], err error) {
@@ -54,6 +55,9 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opt
 		}
 	}
 	found, err := fetch[T](ctx, coll, raw, opts)
+	if err != nil {
+		return joined, err
+	}
 	for i, id := range raw {
 		if doc, ok := found[value.Key(id)]; ok {
 			joined.Items = append(joined.Items, doc)
@@ -61,7 +65,7 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opt
 			joined.Dangling = append(joined.Dangling, ids[i])
 		}
 	}
-	return joined, err
+	return joined, nil
 }
 
 // fetch is the documents that there are, by the key of their _id.
@@ -95,8 +99,8 @@ func fetch[T any](ctx context.Context, coll *mongo.Collection, ids []bson.RawVal
 	return found, nil
 }
 
-// Of are the children of a parent: with Children in the order of its references, with the
-// dangling ones; else those that name it, in the order of Options.Sort.
+// Of are the children of a parent: with Children in the order of its references,
+// with the dangling ones; else those that name it, in the order of Options.Sort.
 //
 // Cost: 2 round trips with Children, 1 more for each further 1000, index _id. Else 1,
 // index {owner: 1, sort…}.
@@ -123,8 +127,8 @@ func (r *Relation[P, C, T]) Of(ctx context.Context, parent P, opts *ReadOptions)
 // OfMany is Of for many parents, in their order; a parent that does not exist has no
 // children. It needs Children.
 //
-// Cost: 2 round trips for 1000 parents with 1000 children in all; 1 more for each further
-// 1000 of either, index _id.
+// Cost: 2 round trips for 1000 parents with 1000 children in all; 1 more for each
+// further 1000 of either, index _id.
 func (r *Relation[P, C, T]) OfMany(ctx context.Context, parents []P, opts *ReadOptions) (all []Joined[C, T], err error) {
 	defer fault.In(&err, "relation: of many")
 	if r.core.Children == "" {
@@ -191,8 +195,8 @@ func (r *Relation[P, C, T]) many(ctx context.Context, parents []bson.RawValue, o
 	return out, nil
 }
 
-// Newest are the first n children that name a parent, in the order of Options.Sort. It needs
-// Owner or Owners.
+// Newest are the first n children that name a parent, in the order of Options.Sort.
+// It needs Owner or Owners.
 //
 // Cost: 1 round trip, n keys of the index {owner: 1, sort…}.
 func (r *Relation[P, C, T]) Newest(ctx context.Context, parent P, n int, opts *ReadOptions) (items []T, err error) {
@@ -216,8 +220,9 @@ func (r *Relation[P, C, T]) named(ctx context.Context, parent bson.RawValue, fin
 	})
 }
 
-// LookupPipeline adds the children of each parent as an array, as Of does on the server:
-// unordered, and without dangling references. To compare, and for aggregations.
+// LookupPipeline adds the children of each parent as an array, as Of does on the
+// server: unordered, and without dangling references. To compare, and for
+// aggregations.
 func (r *Relation[P, C, T]) LookupPipeline(as string) mongo.Pipeline {
 	local, foreign := r.core.Children, "_id"
 	if local == "" {

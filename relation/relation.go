@@ -17,7 +17,8 @@ import (
 )
 
 var (
-	// ErrNoParent and ErrNoChild: the document that a reference would name does not exist.
+	// ErrNoParent and ErrNoChild: the document that a reference would name does not
+	// exist.
 	ErrNoParent = fault.New("no such parent", mongopatterns.ErrNotFound)
 	ErrNoChild  = fault.New("no such child", mongopatterns.ErrNotFound)
 	// ErrOwned: the child has another owner; Transfer moves it.
@@ -39,11 +40,12 @@ type Options struct {
 	// Owners is the field of the child with the array of its parents' _ids. Default
 	// "": none.
 	Owners string
-	// Max bounds Children; Link and Insert refuse more with ErrFull. Default 10,000. A
-	// document that somebody else made longer stays readable.
+	// Max bounds Children; Link and Insert refuse more with ErrFull. Default 10,000.
+	// A document that somebody else made longer stays readable.
 	Max int
-	// Sort is the order in which Newest and, without Children, Of read the children of a
-	// parent, such as {at: -1}; the index of Owner ends with it. Default {_id: -1}.
+	// Sort is the order in which Newest and, without Children, Of read the children
+	// of a parent, such as {at: -1}; the index of Owner ends with it. Default {_id:
+	// -1}.
 	Sort bson.D
 	// Registry and BSON encode the IDs and the children. Default: the driver's own.
 	Registry *bson.Registry
@@ -90,8 +92,8 @@ func New[P, C, T any](parents, children *mongo.Collection, opts *Options) (r *Re
 	return &Relation[P, C, T]{c}, nil
 }
 
-// Indexes are {children: 1} of the parents and {owner: 1, sort…} or {owners: 1} of the
-// children, by collection name.
+// Indexes are {children: 1} of the parents and {owner: 1, sort…} or {owners: 1} of
+// the children, by collection name.
 func (r *Relation[P, C, T]) Indexes() map[string][]mongo.IndexModel { return r.core.indexes() }
 
 // EnsureIndexes creates the indexes that are missing.
@@ -107,12 +109,12 @@ func (r *Relation[P, C, T]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{r.core.parents.Name(): {{Key: "_id", Value: 1}}, r.core.children.Name(): {{Key: "_id", Value: 1}}}
 }
 
-// Link adds children to a parent, behind those it has. Links that are there already are no
-// error, so it can be repeated. With an Owner, a child of another parent is
+// Link adds children to a parent, behind those it has. Links that are there already
+// are no error, so it can be repeated. With an Owner, a child of another parent is
 // [ErrOwned].
 //
-// Cost: 1 round trip, 1 document written, index _id, with Children alone or for one child.
-// Several children of an Owner or Owners: 2 and n. Both sides: 3 and 1 + n.
+// Cost: 1 round trip, 1 document written, index _id, with Children alone or for one
+// child. Several children of an Owner or Owners: 2 and n. Both sides: 3 and 1 + n.
 func (r *Relation[P, C, T]) Link(ctx context.Context, parent P, children ...C) (err error) {
 	defer fault.In(&err, "relation: link")
 	p, all, err := r.core.ids(parent, anys(children))
@@ -149,8 +151,11 @@ func (r *Relation[P, C, T]) Transfer(ctx context.Context, child C, to P) (err er
 	return r.core.change(ctx, 1, func(ctx context.Context) error { return r.core.transfer(ctx, all[0], p) })
 }
 
-// Insert stores a new child and links it to its parent, which must exist. A field of the
-// child for its owner is overwritten.
+// Insert stores a new child and links it to its parent, which must exist. A field of
+// the child for its owner is overwritten. Without Children the parent has the field
+// "_mongopatterns_touched" while the transaction runs, as a write of it is what
+// keeps the parent from being deleted meanwhile: a validator of yours must let it
+// pass.
 //
 // Cost: 3 round trips, 2 documents written, index _id.
 func (r *Relation[P, C, T]) Insert(ctx context.Context, parent P, child T) (id C, err error) {
@@ -180,7 +185,8 @@ func (r *Relation[P, C, T]) Has(ctx context.Context, parent P, child C) (has boo
 
 // Parents are the parents of a child, by their _ids.
 //
-// Cost: 1 round trip, index _id of the child with an Owner or Owners, else {children: 1}.
+// Cost: 1 round trip, index _id of the child with an Owner or Owners, else
+// {children: 1}.
 func (r *Relation[P, C, T]) Parents(ctx context.Context, child C) (out []P, err error) {
 	defer fault.In(&err, "relation: parents")
 	id, err := r.core.id(child)
@@ -199,7 +205,8 @@ func (r *Relation[P, C, T]) ParentsFilter(child C) bson.D {
 	return bson.D{{Key: r.core.Children, Value: r.core.operand(child)}}
 }
 
-// ChildrenFilter selects the children that name a parent as Owner or among their Owners.
+// ChildrenFilter selects the children that name a parent as Owner or among their
+// Owners.
 func (r *Relation[P, C, T]) ChildrenFilter(parent P) bson.D {
 	return bson.D{{Key: r.core.up(), Value: r.core.operand(parent)}}
 }
@@ -212,7 +219,8 @@ const (
 	Restrict Policy = iota
 	// Unlink takes the references away.
 	Unlink
-	// Cascade deletes the children with their parent; those that have further Owners stay.
+	// Cascade deletes the children with their parent; those that have further Owners
+	// stay.
 	Cascade
 )
 
@@ -226,21 +234,24 @@ func (r *Relation[P, C, T]) DeleteParent(ctx context.Context, parent P, policy P
 	if err != nil {
 		return err
 	}
+	if policy < Restrict || policy > Cascade {
+		return fault.Invalid("policy: %d", policy)
+	}
 	return r.core.transact(ctx, func(ctx context.Context) error { return r.core.deleteParent(ctx, id, policy) })
 }
 
 // DeleteChild deletes a child, and with Unlink its references in the parents.
 //
-// Cost: 2 round trips with Owner or Owners alone, else 3, index {children: 1}. 1 document
-// written, and each parent with Unlink.
+// Cost: 2 round trips with Owner or Owners alone, else 3, index {children: 1}. 1
+// document written, and each parent with Unlink.
 func (r *Relation[P, C, T]) DeleteChild(ctx context.Context, child C, policy Policy) (err error) {
 	defer fault.In(&err, "relation: delete child")
 	id, err := r.core.id(child)
 	if err != nil {
 		return err
 	}
-	if policy == Cascade {
-		return fault.Invalid("policy: Cascade is for parents")
+	if policy != Restrict && policy != Unlink {
+		return fault.Invalid("policy: a child's deletion takes Restrict or Unlink")
 	}
 	return r.core.transact(ctx, func(ctx context.Context) error { return r.core.deleteChild(ctx, id, policy) })
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -452,6 +453,55 @@ func TestCheckAndRepair(t *testing.T) {
 	is(t, db, "1>Eve", "2>Eve", "3>Eve", "Eve>1", "Eve>2", "Eve>3")
 }
 
+// A Repair before Extract deletes no child that is still embedded.
+func TestRepairKeepsEmbeddedChildren(t *testing.T) {
+	for _, opts := range []relation.Options{listed, twoWay} {
+		db, r := people(t, opts)
+		insert(t, db.Collection("people"), bson.M{"_id": "Eve", "tasks": bson.A{bson.M{"_id": 22, "title": "b"}, bson.M{"_id": 23, "title": "a"}, 1}})
+		result := must(r.Repair(t.Context(), nil))
+		if result.Remaining != 1 {
+			t.Errorf("%+v", result)
+		}
+		if n := must(db.Collection("people").CountDocuments(t.Context(), bson.M{"tasks": bson.M{"$size": 3}, "tasks.title": "a"})); n != 1 {
+			t.Error("embedded children are gone")
+		}
+		must(r.Extract(t.Context(), nil))
+		if joined := must(r.Of(t.Context(), "Eve", nil)); len(joined.Items) != 3 || len(joined.Dangling) != 0 {
+			t.Error(joined)
+		}
+	}
+}
+
+func TestFull(t *testing.T) {
+	opts := listed
+	opts.Max = 2
+	db, r := people(t, opts)
+	insert(t, db.Collection("people"), bson.M{"_id": "Eve", "tasks": bson.A{1, 2, 3}}) // by somebody else
+	check(t, r.Link(t.Context(), "Eve", 3, 1))
+	if err := r.Link(t.Context(), "Eve", 3, 4); !errors.Is(err, relation.ErrFull) {
+		t.Error(err)
+	}
+	if err := r.Link(t.Context(), "Ann", 1, 2, 3); !errors.Is(err, relation.ErrFull) || errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// The owner that was in the way of a link is gone when the link asks why: it links, and
+// returns no conflict of a transaction that there is not.
+func TestLinkAgainWhenTheOwnerIsGone(t *testing.T) {
+	db, r := people(t, owned)
+	check(t, r.Link(t.Context(), "Bob", 1))
+	var once sync.Once
+	slow := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+		if e.CommandName == "update" {
+			once.Do(func() { check(t, r.Unlink(t.Context(), "Bob", 1)) })
+		}
+	}})).Client().Database(db.Name())
+	other := must(relation.New[string, int, task](slow.Collection("people"), slow.Collection("tasks"), &owned))
+	check(t, other.Link(t.Context(), "Ann", 1))
+	is(t, db, "1>Ann")
+}
+
 // Embedded tasks become documents with references and come back the same, in their order.
 func TestExtractAndEmbed(t *testing.T) {
 	ctx := t.Context()
@@ -561,6 +611,7 @@ func TestInvalid(t *testing.T) {
 	for name, err := range map[string]error{
 		"collection": errorOf(relation.New[string, int, task](a, a, &twoWay)), "none": r.Link(t.Context(), "Ann"),
 		"id": anything.Link(t.Context(), nil, 1), "child": anything.Link(t.Context(), 1, bson.A{1}), "operator": anything.Link(t.Context(), "Ann", bson.D{{Key: "$gt", Value: ""}}), "cascade": r.DeleteChild(t.Context(), 1, relation.Cascade),
+		"policy": r.DeleteParent(t.Context(), "Ann", 9), "negative policy": r.DeleteChild(t.Context(), 1, -1),
 		"n": errorOf(r.Newest(t.Context(), "Ann", 0, nil)), "document": errorOf(anything.Insert(t.Context(), "Ann", 7)),
 		"join": errorOf(relation.NewJoin[int, int](a, &relation.JoinOptions{A: "x", B: "x"})), "nil": errorOf(relation.NewJoin[int, int](nil, nil)),
 		"extract": errorOf(must(relation.New[string, int, task](a, b, &owned)).Extract(t.Context(), nil)),

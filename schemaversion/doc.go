@@ -46,26 +46,27 @@
 // large, or must not be down, to be rewritten at once. A new optional field needs no
 // version. If all fits into one updateMany, run that.
 //
-// Decide per collection: never write old documents (Get and Find suffice), write them
-// when they are touched (Update, or Options.WriteBack), or all (Migrate). Filters on a
-// field that has moved must look in both places as long as both exist: [Versions.Filter]
-// writes such a filter.
+// Decide per collection: never write old documents (Get and Find suffice), write
+// them when they are touched (Update, or Options.WriteBack), or all (Migrate).
+// Filters on a field that has moved must look in both places as long as both exist:
+// [Versions.Filter] writes such a filter.
 //
 // # Newer documents
 //
-// A document of a version that this program does not know is a [NewerError]. It is never
-// overwritten, so a rollout can go back: give the new program's steps a Down and
-// Migrate to the old version, or deploy programs that can read the new version before
-// those that write it.
+// A document of a version that this program does not know is a [NewerError]. It is
+// never overwritten, so a rollout can go back: give the new program's steps a Down
+// and Migrate to the old version, or deploy programs that can read the new version
+// before those that write it.
 //
 // # Concurrency
 //
-// A write of an upgraded document sets only what a step changed, and only if the version
-// and these fields are still as they were read. What others write meanwhile stays.
-// One Migrate of a collection runs at a time: a lease, in the collection named as this
-// with ".migrations" added, keeps others out with [ErrRunning]; when its process dies another
-// takes over after Options.Lease, where it stopped. A document that a step or the
-// server refuses is counted, named and passed over, or ends the run (Work.Strict).
+// A write of an upgraded document sets only what a step changed, and only if the
+// version and these fields are still as they were read. What others write meanwhile
+// stays. One Migrate of a collection runs at a time: a lease, in the collection
+// named as this with ".migrations" added, keeps others out with [ErrRunning]; when
+// its process dies another takes over after Options.Lease, where it stopped. A
+// document that a step or the server refuses is counted, named and passed over, or
+// ends the run (Work.Strict).
 //
 // # Sharding
 //

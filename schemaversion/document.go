@@ -1,6 +1,9 @@
 package schemaversion
 
 import (
+	"reflect"
+	"slices"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
@@ -13,7 +16,8 @@ type Chain struct {
 	codec codec.Codec
 }
 
-// NewChain returns steps for [Doc]; of the options, those of Migrate and Get do not count.
+// NewChain returns steps for [Doc]; of the options, those of Migrate and Get do not
+// count.
 func NewChain(steps []Step, opts *Options) (c *Chain, err error) {
 	defer fault.In(&err, "schemaversion: new chain")
 	var o Options
@@ -32,13 +36,17 @@ func Must(c *Chain, err error) *Chain {
 	return c
 }
 
-// Set says which steps a Doc has. Make a type without fields whose method returns a package
-// variable.
+// Set says which steps a Doc has. Make a type without fields whose method returns a
+// package variable.
 type Set interface{ Chain() *Chain }
 
-// Doc is a T that upgrades itself when it is decoded and is encoded with its version:
-// the T of any other package. Stored documents become new when they are written.
-type Doc[T any, S Set] struct{ V T }
+// Doc is a T that upgrades itself when it is decoded and is encoded with its version: the
+// T of any other package. Stored documents become new when they are written. Fields that
+// T does not have are kept, as the steps leave them.
+type Doc[T any, S Set] struct {
+	V    T
+	rest bson.D
+}
 
 // MarshalBSON encodes V with the newest version.
 func (d Doc[T, S]) MarshalBSON() ([]byte, error) {
@@ -48,16 +56,38 @@ func (d Doc[T, S]) MarshalBSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(d.rest) > 0 {
+		var all bson.D
+		if err := bson.Unmarshal(raw, &all); err != nil {
+			return nil, err
+		}
+		for _, e := range d.rest {
+			if !has(all, e.Key) {
+				all = append(all, e)
+			}
+		}
+		if raw, err = bson.Marshal(all); err != nil {
+			return nil, err
+		}
+	}
 	return c.stamp(raw)
 }
 
-// UnmarshalBSON upgrades a document and decodes it. One without a version is of the first.
+// UnmarshalBSON upgrades a document and decodes it. One without a version is of the
+// first.
 func (d *Doc[T, S]) UnmarshalBSON(raw []byte) error {
 	var s S
 	c := s.Chain()
 	made, err := c.to(bson.Raw(raw), c.newest())
 	if err != nil {
 		return err
+	}
+	d.rest = nil
+	if known, all := c.codec.Fields(reflect.TypeFor[T]()); all {
+		if err := bson.Unmarshal(made, &d.rest); err != nil {
+			return err
+		}
+		d.rest = slices.DeleteFunc(d.rest, func(e bson.E) bool { return e.Key == c.field || slices.Contains(known, e.Key) })
 	}
 	return c.codec.Decode(made, &d.V)
 }

@@ -15,16 +15,19 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Migrate brings all documents that work selects to a version: Newest, or an older one by
-// the steps' Down. Documents of other versions stay readable all the time. It goes on
-// where an interrupted one stopped, and begins anew after one that ended. Result.Done are
-// written, Skipped of an unknown version, Failed refused by a step or the server.
+// Migrate brings all documents that work selects to a version: Newest, or an older
+// one by the steps' Down. Documents of other versions stay readable all the time. It
+// goes on where an interrupted one stopped, and begins anew after one that ended.
+// Result.Done are written, Skipped of an unknown version, Failed refused by a step
+// or the server.
 //
-// One runs at a time; a second is [ErrRunning] until the first ends, or has given no sign
-// for Options.Lease. A dry run needs no lease and runs the steps without writing.
+// One runs at a time; a second is [ErrRunning] until the first ends, or has given no
+// sign for Options.Lease. A dry run needs no lease and runs the steps without
+// writing.
 //
 // Cost: 3 round trips a batch of 1000, 3 in all for the lease; 1 document written for
 // each that changes. Reads by _id, or by the index on the version.
@@ -40,9 +43,18 @@ func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (m
 	scan := maintain.Scan{Filter: bson.D{{Key: c.field, Value: expr.Op("$nin", c.forms(to))}}}
 	if work != nil && work.DryRun {
 		return maintain.Run(ctx, c.coll, work, scan, func(_ context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-			_, _, err := c.upgrades(batch, to, w.Strict, result)
+			models, _, err := c.upgrades(batch, to, w.Strict, result)
+			result.Done += int64(len(models))
 			return err
 		})
+	}
+	if c.Rate > 0 { // the lease is prolonged after each batch: none takes longer than a second
+		scan.BatchSize = min(c.Rate, 1000)
+		if work != nil && work.BatchSize > c.Rate {
+			slower := *work
+			slower.BatchSize = c.Rate
+			work = &slower
+		}
 	}
 	var filter any
 	if work != nil {
@@ -83,24 +95,20 @@ func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool,
 			return err
 		}
 		written, err := c.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		if written != nil {
+			result.Done += written.MatchedCount
+		}
 		var refused mongo.BulkWriteException
-		if err != nil && (strict || !errors.As(err, &refused) || !fault.Refused(err)) {
-			result.Done -= int64(len(models))
-			if written != nil {
-				result.Done += written.MatchedCount
-			}
+		if err != nil && (strict || txn.Running(ctx) || !errors.As(err, &refused) || !fault.Refused(err)) {
 			return err
 		}
 		for _, e := range refused.WriteErrors {
-			result.Done--
 			result.Fail(c.coll.Name(), ids[e.Index], e)
 			ids[e.Index] = bson.RawValue{Type: bson.TypeNull} // not to be read again
 		}
-		missed := int64(len(models)-len(refused.WriteErrors)) - written.MatchedCount
-		if missed == 0 {
+		if int64(len(models)-len(refused.WriteErrors)) == written.MatchedCount {
 			return nil
 		}
-		result.Done -= missed
 		batch, err = cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			return cursor.Primary(c.coll).Find(ctx, bson.D{{Key: "_id", Value: expr.Op("$in", ids)}, {Key: c.field, Value: expr.Op("$nin", c.forms(to))}})
 		}))
@@ -112,8 +120,8 @@ func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool,
 	return nil
 }
 
-// upgrades are the writes of a batch, all counted as Done, and their _ids. A document that a step
-// refuses is counted and named, or ends the run if strict.
+// upgrades are the writes of a batch and their _ids. A document that a step refuses
+// is counted and named, or ends the run if strict.
 func (c *core) upgrades(batch []bson.Raw, to int, strict bool, result *mongopatterns.Result) (models []mongo.WriteModel, ids []bson.RawValue, err error) {
 	for _, doc := range batch {
 		made, err := c.chain.to(doc, to)
@@ -130,7 +138,6 @@ func (c *core) upgrades(batch []bson.Raw, to int, strict bool, result *mongopatt
 			result.Fail(c.coll.Name(), doc.Lookup("_id"), err)
 		case model != nil:
 			models, ids = append(models, model), append(ids, doc.Lookup("_id"))
-			result.Done++
 		}
 	}
 	return models, ids, nil
@@ -145,15 +152,16 @@ type lease struct {
 	last  bson.RawValue // the _id up to which all is done
 }
 
-// acquire takes the lease if nobody has it, or its owner gave no sign for too long. The time
-// is the server's.
+// acquire takes the lease if nobody has it, or its owner gave no sign for too long.
+// The time is the server's.
 func (c *core) acquire(ctx context.Context, to int, filter any) (*lease, error) {
 	selected, err := c.codec.Value(bson.D{{Key: "to", Value: to}, {Key: "filter", Value: expr.And(filter)}})
 	if err != nil {
 		return nil, err
 	}
 	l := &lease{state: c.State, id: c.coll.Name(), owner: bson.NewObjectID(), term: c.Lease}
-	// The condition stands in the update, as an upsert takes none that compares fields.
+	// The condition stands in the update, as an upsert takes none that compares
+	// fields.
 	free := expr.Op("$or", expr.Op("$eq", expr.IfNull("$until", nil), nil), expr.Op("$lte", "$until", "$$NOW"))
 	set := func(field string, v any) bson.E {
 		return bson.E{Key: field, Value: expr.Cond(free, v, expr.Field(field))}
@@ -188,8 +196,8 @@ func (l *lease) reached(ctx context.Context, last bson.RawValue) error {
 	return err
 }
 
-// release gives the lease back, also after the context has ended. After the end the next
-// Migrate begins anew.
+// release gives the lease back, also after the context has ended. After the end the
+// next Migrate begins anew.
 func (l *lease) release(ctx context.Context, ended bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()

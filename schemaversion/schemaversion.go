@@ -38,8 +38,8 @@ type Options struct {
 	// Lease is how long a Migrate that gives no sign keeps others out; it must be
 	// longer than a batch takes. Default 1 minute.
 	Lease time.Duration
-	// State is the collection of the leases and of how far Migrate has come. Default: the
-	// collection named as the documents' with ".migrations" added.
+	// State is the collection of the leases and of how far Migrate has come.
+	// Default: the collection named as the documents' with ".migrations" added.
 	State *mongo.Collection
 	// Registry and BSON encode and decode T, and the types of Between. Default: the
 	// driver's own.
@@ -50,8 +50,8 @@ type Options struct {
 // Versions are the documents of a collection, all of which read as T.
 type Versions[T any] struct{ core *core }
 
-// New returns the documents of coll, with the steps in the order of the versions. It does
-// no I/O.
+// New returns the documents of coll, with the steps in the order of the versions. It
+// does no I/O.
 func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Versions[T], err error) {
 	defer fault.In(&err, "schemaversion: new")
 	if err := config.Collections("coll", coll); err != nil {
@@ -129,7 +129,9 @@ func (v *Versions[T]) Get(ctx context.Context, id any) (out T, err error) {
 		return out, err
 	}
 	if v.core.WriteBack {
-		if _, err := v.core.store(ctx, raw, made); err != nil && !fault.Refused(err) {
+		// What cannot be stored can be read, unless the refusal ended the caller's
+		// transaction.
+		if _, err := v.core.store(ctx, raw, made); err != nil && (txn.Running(ctx) || !fault.Refused(err) && !errors.Is(err, fault.ErrInvalid)) {
 			return out, err
 		}
 	}
@@ -202,9 +204,9 @@ func (v *Versions[T]) Update(ctx context.Context, id, update any) (err error) {
 	return v.core.update(ctx, id, update)
 }
 
-// Filter selects, in every version, what of returns a condition for: a field that has
-// moved is looked for where that version has it. of returns nil for a version that has
-// none of them.
+// Filter selects, in every version, what of returns a condition for: a field that
+// has moved is looked for where that version has it. of returns nil for a version
+// that has none of them.
 func (v *Versions[T]) Filter(of func(version int) bson.D) bson.D {
 	var either bson.A
 	for n := v.core.first; n <= v.core.newest(); n++ {
@@ -236,9 +238,9 @@ type core struct {
 	codec codec.Codec
 }
 
-// only selects the documents of a version.
+// only selects the documents of a version. An array of versions is none.
 func (c *core) only(version int) bson.D {
-	return bson.D{{Key: c.field, Value: expr.Op("$in", c.forms(version))}}
+	return bson.D{{Key: c.field, Value: append(expr.Op("$in", c.forms(version)), expr.Op("$not", expr.Op("$type", "array"))...)}}
 }
 
 func (c *core) encode(v any) (bson.Raw, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -18,8 +19,11 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
+	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
 func TestMain(m *testing.M) { mongotest.Main(m) }
@@ -333,11 +337,84 @@ func TestPoison(t *testing.T) {
 	same(t, raw(t, poison), stored(t, coll, 0))
 }
 
+// A run that a poison document ends counts nothing that it has not written.
+func TestStrictCountsWhatIsWritten(t *testing.T) {
+	_, coll, c := contacts(t, schemaversion.Options{})
+	_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 100}, {Key: "poison", Value: true}})
+	check(t, err)
+	result, err := c.Migrate(t.Context(), 3, &mongopatterns.Work{Strict: true})
+	var step *schemaversion.StepError
+	if !errors.As(err, &step) || result.Done != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	same(t, goldens(t)[0].Stored, stored(t, coll, 1))
+}
+
+// A version that no filter looks for is unknown: Update would upgrade it for ever.
+func TestVersionsInOtherWords(t *testing.T) {
+	_, coll, c := contacts(t, schemaversion.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	for i, version := range []any{"03", "+3", " 3", "", 2.5, bson.A{3}, math.NaN(), int64(1) << 40} {
+		_, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 50 + i}, {Key: "schema_version", Value: version}})
+		check(t, err)
+		if err := c.Update(ctx, 50+i, bson.M{"$set": bson.M{"name": "x"}}); !errors.Is(err, schemaversion.ErrNewer) {
+			t.Errorf("%v: %v", version, err)
+		}
+	}
+}
+
+// refuse has the server refuse the newest version of contact 2.
+func refuse(t testing.TB, coll *mongo.Collection) {
+	t.Helper()
+	check(t, coll.Database().RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "contacts"}, {Key: "validator", Value: bson.D{{Key: "$or", Value: bson.A{
+		bson.D{{Key: "methods", Value: bson.D{{Key: "$exists", Value: false}}}}, bson.D{{Key: "methods", Value: bson.D{{Key: "$ne", Value: 3}}}}}}}}}).Err())
+}
+
+// A refusal ends the caller's transaction: nothing goes on in it.
+func TestRefusedInATransaction(t *testing.T) {
+	_, coll, c := contacts(t, schemaversion.Options{WriteBack: true})
+	refuse(t, coll)
+	if v, err := c.Get(t.Context(), 2); err != nil || v.Count != 3 {
+		t.Errorf("outside of one: %+v, %v", v, err)
+	}
+	for name, call := range map[string]func(ctx context.Context) error{
+		"migrate": func(ctx context.Context) error { return errorOf(c.Migrate(ctx, 3, nil)) },
+		"get":     func(ctx context.Context) error { return errorOf(c.Get(ctx, 2)) },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		runs := 0
+		err := mongopatterns.Transact(ctx, coll.Database().Client(), func(ctx context.Context) error {
+			runs++
+			if err := call(ctx); err != nil {
+				return err
+			}
+			_, err := coll.InsertOne(ctx, bson.M{"_id": name})
+			return err
+		})
+		cancel()
+		if !fault.Refused(err) || runs != 1 {
+			t.Errorf("%s: %d runs, %v", name, runs, err)
+		}
+	}
+	same(t, goldens(t)[0].Stored, stored(t, coll, 1))
+}
+
+// A field that no update can name is no reason not to read.
+func TestWriteBackOfAFieldWithADot(t *testing.T) {
+	_, coll, _ := contacts(t, schemaversion.Options{})
+	c := must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
+		return append(doc, bson.E{Key: "a.b", Value: 1}), nil
+	}}}, &schemaversion.Options{WriteBack: true}))
+	if doc, err := c.Get(t.Context(), 1); err != nil || doc["a.b"] != int32(1) {
+		t.Errorf("%v, %v", doc, err)
+	}
+}
+
 // The server refuses one document: it is named, and the others are written.
 func TestRefused(t *testing.T) {
 	_, coll, c := contacts(t, schemaversion.Options{})
-	check(t, coll.Database().RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "contacts"}, {Key: "validator", Value: bson.D{{Key: "$or", Value: bson.A{
-		bson.D{{Key: "methods", Value: bson.D{{Key: "$exists", Value: false}}}}, bson.D{{Key: "methods", Value: bson.D{{Key: "$ne", Value: 3}}}}}}}}}).Err())
+	refuse(t, coll)
 	result, err := c.Migrate(t.Context(), 3, nil)
 	if err != nil || result.Done != 4 || result.Failed != 1 || result.Failures[0].ID.AsInt64() != 2 {
 		t.Errorf("%+v, %v", result, err)
@@ -439,6 +516,26 @@ func TestRate(t *testing.T) {
 	if took := time.Since(start); took < 100*time.Millisecond {
 		t.Errorf("5 documents at 50 a second took %v", took)
 	}
+	// A batch is no longer than a second, so that the lease is kept.
+	_, _, c = contacts(t, schemaversion.Options{Rate: 4})
+	for _, size := range []int{0, 1000} {
+		var progress []int64
+		_, err := c.Migrate(t.Context(), 3, &mongopatterns.Work{BatchSize: size, Progress: func(r mongopatterns.Result) { progress = append(progress, r.Examined) }})
+		if err != nil || !slices.Equal(progress, []int64{4, 5}) {
+			t.Errorf("%v, %v", progress, err)
+		}
+		_, _, c = contacts(t, schemaversion.Options{Rate: 4})
+	}
+}
+
+// The filter of an interrupted run is stored with its checkpoint, operators and all.
+func TestFilteredMigration(t *testing.T) {
+	_, coll, c := contacts(t, schemaversion.Options{})
+	some := &mongopatterns.Work{Filter: bson.M{"_id": bson.M{"$gte": 2}, "$or": bson.A{bson.M{"home": "$name"}, bson.M{"name": bson.M{"$exists": true}}}}}
+	if result, err := c.Migrate(t.Context(), 3, some); err != nil || result.Done == 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	same(t, goldens(t)[0].Stored, stored(t, coll, 1))
 }
 
 func TestFilter(t *testing.T) {
@@ -558,4 +655,63 @@ func BenchmarkDecode(b *testing.B) {
 			}
 		}
 	})
+}
+
+// A Doc as the T of other packages: what a step has moved is not kept twice, and nothing is
+// lost, in the document, in its history and on a page.
+func TestComposes(t *testing.T) {
+	ctx := t.Context()
+	db, coll, _ := contacts(t, schemaversion.Options{})
+	type doc = schemaversion.Doc[bson.M, chain]
+	history := must(versioning.New[int, doc](coll, db.Collection("contact_revisions"), nil))
+	check(t, history.EnsureIndexes(ctx))
+	_, err := history.Update(ctx, 1, func(d *doc) error {
+		d.V["name"] = "Anakin"
+		d.V["contact_method"] = append(d.V["contact_method"].(bson.A), bson.M{"skype": "x"})
+		return nil
+	}, versioning.Change{Author: "obi-wan"})
+	check(t, err)
+	got := stored(t, coll, 1)
+	if got.Lookup("home").Type != 0 || got.Lookup("contact_method", "0", "home").StringValue() != "503-555-0000" || got.Lookup("schema_version").StringValue() != "3" {
+		t.Errorf("stored: %v", got)
+	}
+	n := 0
+	for r, err := range history.History(ctx, 1) {
+		check(t, err)
+		n++
+		if methods, _ := r.Document.V["contact_method"].(bson.A); len(methods) != 1+int(r.Number) || r.Document.V["home"] != nil {
+			t.Errorf("revision %d: %v", r.Number, r.Document.V)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d revisions", n)
+	}
+
+	pager := must(paging.New[doc](coll, bson.D{{Key: "_id", Value: 1}}, nil))
+	page := must(pager.Page(ctx, nil, paging.Request{}))
+	for _, d := range page.Items {
+		if d.V["contact_method"] == nil || d.V["home"] != nil {
+			t.Errorf("page: %v", d.V)
+		}
+	}
+}
+
+// A Doc of a struct keeps the fields that the struct does not have, and none that a step has
+// moved.
+func TestDocKeepsOtherFields(t *testing.T) {
+	_, coll, _ := contacts(t, schemaversion.Options{})
+	type doc = schemaversion.Doc[counted, chain]
+	var d doc
+	check(t, coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: 4}}).Decode(&d))
+	d.V.Name = "Amidala"
+	_, err := coll.ReplaceOne(t.Context(), bson.D{{Key: "_id", Value: 4}}, d)
+	check(t, err)
+	got := stored(t, coll, 4)
+	if kept, _ := got.Lookup("note", "kept").BooleanOK(); !kept || got.Lookup("name").StringValue() != "Amidala" || got.Lookup("schema_version").StringValue() != "3" {
+		t.Errorf("%v", got)
+	}
+	check(t, coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: 1}}).Decode(&d))
+	if again := raw(t, d); again.Lookup("note").Type != 0 || again.Lookup("home").Type != 0 || len(d.V.Methods) != 2 {
+		t.Errorf("%v", again)
+	}
 }

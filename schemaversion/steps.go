@@ -26,8 +26,8 @@ var (
 	ErrRunning = fault.New("another process migrates", mongopatterns.ErrConflict)
 )
 
-// NewerError names a document of a version that is not known: newer, or none at all. It
-// matches ErrNewer.
+// NewerError names a document of a version that is not known: newer, or none at all.
+// It matches ErrNewer.
 type NewerError struct {
 	ID      bson.RawValue
 	Version bson.RawValue
@@ -67,8 +67,8 @@ type Step struct {
 	typed func(codec.Codec) func(bson.D) (bson.D, error) // Up, once the codec is known
 }
 
-// Between is a step from the struct Old to the struct New. Fields of the document that
-// Old lacks stay as they are, unless New has them.
+// Between is a step from the struct Old to the struct New. Fields of the document
+// that Old lacks stay as they are, unless New has them.
 func Between[Old, New any](up func(Old) (New, error)) Step {
 	return Step{typed: func(c codec.Codec) func(bson.D) (bson.D, error) {
 		known, all := c.Fields(reflect.TypeFor[Old]())
@@ -124,8 +124,9 @@ func (c *chain) version(doc bson.Raw) (n int, ok bool) {
 	case 0, bson.TypeNull:
 		return c.first, true
 	case bson.TypeString:
+		// "02" is none: filters look for "2".
 		n, err := strconv.Atoi(v.StringValue())
-		return n, err == nil
+		return n, err == nil && strconv.Itoa(n) == v.StringValue()
 	}
 	exact := value.Number(v)
 	if exact == nil || !exact.IsInt() || !exact.Num().IsInt64() || exact.Num().Int64() > math.MaxInt32 {
@@ -152,7 +153,8 @@ func (c *chain) forms(version int) bson.A {
 }
 
 // to brings a document to a version. It returns the document itself if it has it
-// already, in the form that this program writes. A version above the newest, or below the first, is a NewerError.
+// already, in the form that this program writes. A version above the newest, or
+// below the first, is a NewerError.
 func (c *chain) to(doc bson.Raw, want int) (bson.Raw, error) {
 	have, ok := c.version(doc)
 	if !ok || have < c.first || have > c.newest() {

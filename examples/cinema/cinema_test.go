@@ -75,6 +75,12 @@ func TestService(t *testing.T) {
 	c.want(200, "claimed:2 free:0 held:2 section:B", "GET", "/screenings/fri/seats", "")
 	c.want(200, "pageViews:1 revenue:16 title:Dumbo viewers:2", "GET", "/films/dumbo", "")
 	c.want(200, "pageViews:2", "GET", "/films/dumbo", "")
+	for _, rows := range []string{"[3,-1]", "[1000000000]", "[]"} {
+		c.want(400, "rows", "POST", "/screenings", `{"id":"sat","film":"dumbo","price":8,"rows":`+rows+`}`)
+	}
+	c.want(400, "seats", "POST", "/screenings/fri/sales", `{"order":"7","seats":[]}`)
+	c.want(201, "[A1 A2]", "POST", "/screenings/fri/holds", `{"order":"9","seats":2}`)
+	c.want(201, "[A1 A2]", "POST", "/screenings/fri/holds", `{"order":"9","seats":2}`) // sent again
 	for path, body := range map[string]string{
 		"/films": `{"id":"x"}`, "/screenings": `{"id":"x"}`, "/screenings/fri/holds": `{"order":"","seats":1}`,
 		"/screenings/fri/sales": `{"order":"x","seats":["A"]}`, "/films ": `{`,

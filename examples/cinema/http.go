@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log"
 	"net/http"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
@@ -44,8 +45,8 @@ func (s *service) handler() http.Handler {
 	})
 	handle("POST /screenings", func(w http.ResponseWriter, r *http.Request) (int, any, error) {
 		in, err := decode[screening](w, r)
-		if err == nil && (in.ID == "" || in.Film == "" || in.Price < 0 || len(in.Rows) == 0 || len(in.Rows) > 26) {
-			err = badRequest("id, film and 1 to 26 rows are required, and a price of at least 0")
+		if err == nil && (in.ID == "" || in.Film == "" || in.Price < 0 || len(in.Rows) == 0 || len(in.Rows) > 26 || slices.Min(in.Rows) < 1 || slices.Max(in.Rows) > 100) {
+			err = badRequest("id, film and 1 to 26 rows of 1 to 100 seats are required, and a price of at least 0")
 		}
 		if err != nil {
 			return 0, nil, err
@@ -75,8 +76,8 @@ func (s *service) handler() http.Handler {
 			Order string   `json:"order"`
 			Seats []string `json:"seats"`
 		}](w, r)
-		if err == nil && in.Order == "" {
-			err = badRequest("order is required")
+		if err == nil && (in.Order == "" || len(in.Seats) == 0) {
+			err = badRequest("order and seats are required")
 		}
 		if err != nil {
 			return 0, nil, err
