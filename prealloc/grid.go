@@ -53,7 +53,7 @@ func (c Cell) String() string { return c.Section + c.Name }
 
 // Row are the cells "1" to n of a section.
 func Row(section string, n int) []Cell {
-	out := make([]Cell, n)
+	out := make([]Cell, max(0, n))
 	for i := range out {
 		out[i] = Cell{section, strconv.Itoa(i + 1)}
 	}
