@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -77,12 +76,13 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 		return nil, err
 	}
 	c.idField = o.IDField
-	option, json := "Options.ColdFields", o.BSON != nil && o.BSON.UseJSONStructTags
+	option := "Options.ColdFields"
 	if len(c.fields) == 0 {
 		option = "fields of C"
-		c.fields = slices.DeleteFunc(fieldsOf(reflect.TypeFor[C](), json), c.isID)
+		coldFields, _ := c.codec.Fields(reflect.TypeFor[C]())
+		c.fields = slices.DeleteFunc(coldFields, c.isID)
 	}
-	hotFields := fieldsOf(reflect.TypeFor[H](), json)
+	hotFields, _ := c.codec.Fields(reflect.TypeFor[H]())
 	return &Split[ID, H, C]{c}, config.Apply(config.Check(option, func() error {
 		for i, field := range c.fields {
 			switch {
@@ -102,39 +102,6 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 }
 
 func (c *core) isID(field string) bool { return field == "_id" || field == c.idField }
-
-// fieldsOf are the names under which the driver stores a struct's fields.
-func fieldsOf(t reflect.Type, json bool) []string {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t.Kind() != reflect.Struct {
-		return nil
-	}
-	var out []string
-	for i := range t.NumField() {
-		f := t.Field(i)
-		tag, ok := f.Tag.Lookup("bson")
-		if !ok && json {
-			tag, ok = f.Tag.Lookup("json")
-		}
-		if !ok && !strings.Contains(string(f.Tag), ":") {
-			tag = string(f.Tag)
-		}
-		name, flags, _ := strings.Cut(tag, ",")
-		switch {
-		case tag == "-" || !f.IsExported() && !f.Anonymous:
-		case slices.Contains(strings.Split(flags, ","), "inline"):
-			out = append(out, fieldsOf(f.Type, json)...)
-		case !f.IsExported():
-		case name == "":
-			out = append(out, strings.ToLower(f.Name))
-		default:
-			out = append(out, name)
-		}
-	}
-	return out
-}
 
 // Indexes returns the index of the cold documents, unique {movie_id: 1}; none if
 // IDField is _id.
