@@ -482,8 +482,8 @@ func TestFailover(t *testing.T) {
 				var err error
 				for try := range 20 { // a step may meet one election after another
 					// The driver would sit out an election by itself. The first tries are so short
-					// that many end inside a call, or its commit: unknown outcomes, to be repeated.
-					ctx, cancel := context.WithTimeout(context.Background(), min(60*time.Millisecond<<try, 10*time.Second))
+					// that the election outlasts them: unknown outcomes, to be repeated.
+					ctx, cancel := context.WithTimeout(context.Background(), min(250*time.Millisecond<<try, 10*time.Second))
 					err = step(ctx, n)
 					cancel()
 					if err == nil {
