@@ -16,11 +16,20 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/approx"
+	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/bucket"
 	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/outlier"
+	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/prealloc"
 	"github.com/mongopatterns/mongopatterns/relation"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
+	"github.com/mongopatterns/mongopatterns/split"
+	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/tree"
+	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
 // workload writes to one pattern through elections and then says whether what is stored is
@@ -179,6 +188,261 @@ var workloads = []workload{
 			}
 		}
 	}},
+	{"tree", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+		c := must(tree.New[int, bson.M](db.Collection("tree"), tree.AncestorArray, nil))
+		ensure(t, c.EnsureIndexes(t.Context()))
+		step := func(ctx context.Context, n int) error {
+			at := c.Under(n / 3)
+			if n == 0 {
+				at = c.AsRoot()
+			}
+			if err := done(errorOf(c.Insert(ctx, bson.M{"_id": n}, at))); err != nil || n%4 != 3 {
+				return err
+			}
+			return c.Move(ctx, n, c.Under(n/2))
+		}
+		return step, func(t *testing.T, n int) {
+			nothingWrong(t, c)
+			for i := range n {
+				parent := i / 3
+				if i%4 == 3 {
+					parent = i / 2
+				}
+				if node, err := c.Parent(t.Context(), i); i > 0 && (err != nil || fmt.Sprint(node["_id"]) != fmt.Sprint(parent)) {
+					t.Errorf("%d lies under %v, not %d: %v", i, node, parent, err)
+				}
+			}
+			if got := must(c.CountDescendants(t.Context(), 0, nil)); got != int64(n-1) {
+				t.Errorf("%d below the root of %d", got, n)
+			}
+		}
+	}},
+	{"paging", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+		coll := db.Collection("paging")
+		p := must(paging.New[struct {
+			ID int `bson:"_id"`
+		}](coll, bson.D{{Key: "rank", Value: 1}}, nil))
+		ensure(t, p.EnsureIndexes(t.Context()))
+		var docs []any
+		var want, got []int
+		for i := range 100 {
+			docs = append(docs, bson.M{"_id": i, "rank": i / 8})
+			want = append(want, i)
+		}
+		ensure(t, errorOf(coll.InsertMany(t.Context(), docs)))
+		after := "" // a walk that was interrupted goes on behind the last page
+		step := func(ctx context.Context, n int) error {
+			for page, err := range p.Pages(ctx, nil, paging.Request{Size: 9, After: after}) {
+				if err != nil {
+					return err
+				}
+				for _, item := range page.Items {
+					got = append(got, item.ID)
+				}
+				after = page.Next
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("walk %d: %v", n, got)
+			}
+			got, after = nil, ""
+			return nil
+		}
+		return step, func(*testing.T, int) {}
+	}},
+	{"bucket", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+		type reading struct {
+			ID, Value int
+			Timestamp time.Time
+		}
+		b := must(bucket.New[string, reading](db.Collection("buckets"), bucket.Every(time.Hour), &bucket.Options{
+			IDField: "id", MaxCount: 7, Values: []bucket.Value{{Field: "value", Sum: "sum"}},
+		}))
+		ensure(t, b.EnsureIndexes(t.Context()))
+		first := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+		step := func(ctx context.Context, n int) error {
+			return errorOf(b.Append(ctx, "A", reading{n, n, first.Add(time.Duration(n) * time.Minute)}))
+		}
+		return step, func(t *testing.T, n int) {
+			nothingWrong(t, b)
+			got := []int{}
+			for m, err := range b.Range(t.Context(), "A", time.Time{}, time.Time{}) {
+				ensure(t, err)
+				got = append(got, m.ID)
+			}
+			if !slices.Equal(got, upTo(n)) {
+				t.Errorf("%v of %d", got, n)
+			}
+		}
+	}},
+	{"attribute", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+		coll := db.Collection("attributes")
+		a := must(attribute.New[int, int](coll, nil))
+		ensure(t, a.EnsureIndexes(t.Context()))
+		ensure(t, errorOf(coll.InsertOne(t.Context(), bson.M{"_id": 1})))
+		// Each key is added and then changed.
+		step := func(ctx context.Context, n int) error { return a.Set(ctx, 1, attribute.Key(fmt.Sprint(n/2)), n) }
+		return step, func(t *testing.T, n int) {
+			nothingWrong(t, a)
+			all := must(a.GetAll(t.Context(), 1))
+			for i, entry := range all {
+				if entry.Key != fmt.Sprint(i) || entry.Value != min(2*i+1, n-1) {
+					t.Errorf("entry %d is %v", i, entry)
+				}
+			}
+			if len(all) != (n+1)/2 {
+				t.Errorf("%d entries after %d", len(all), n)
+			}
+		}
+	}},
+	{"outlier", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+		coll := db.Collection("outliers")
+		l := must(outlier.New[int, int](coll, db.Collection("outliers_more"), &outlier.Options{Set: true, MaxCount: 6, OverflowMaxCount: 10}))
+		ensure(t, l.EnsureIndexes(t.Context()))
+		ensure(t, errorOf(coll.InsertOne(t.Context(), bson.M{"_id": 1})))
+		step := func(ctx context.Context, n int) error { return errorOf(l.Add(ctx, 1, n)) }
+		return step, func(t *testing.T, n int) {
+			nothingWrong(t, l)
+			got := []int{}
+			for e, err := range l.All(t.Context(), 1) {
+				ensure(t, err)
+				got = append(got, e)
+			}
+			if total := must(l.Total(t.Context(), 1)); !slices.Equal(got, upTo(n)) || total != int64(n) {
+				t.Errorf("%v, in all %d, of %d", got, total, n)
+			}
+		}
+	}},
+	{"subset", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+		parents, items := db.Collection("products"), db.Collection("reviews")
+		s := must(subset.New[int, bson.M](parents, items, &subset.Options{N: 3, Values: []subset.Value{{Field: "rating", Sum: "ratings"}}}))
+		ensure(t, s.EnsureIndexes(t.Context()))
+		ensure(t, errorOf(parents.InsertMany(t.Context(), []any{bson.M{"_id": 0}, bson.M{"_id": 1}})))
+		step := func(ctx context.Context, n int) error {
+			if err := done(errorOf(s.Add(ctx, n%2, bson.M{"_id": n, "rating": 1}))); err != nil || n%3 != 0 {
+				return err
+			}
+			return s.Update(ctx, n%2, n, bson.M{"$set": bson.M{"rating": 4}})
+		}
+		return step, func(t *testing.T, n int) {
+			nothingWrong(t, s) // counts, sums and the kept items, compared with the items
+			if got := ids(t, items, bson.M{}); !slices.Equal(got, upTo(n)) {
+				t.Errorf("%v of %d", got, n)
+			}
+			if got := ids(t, items, bson.M{"rating": 4}); len(got) != (n+2)/3 {
+				t.Errorf("changed %v of %d", got, n)
+			}
+		}
+	}},
+	{"split", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+		hot, cold := db.Collection("movies"), db.Collection("movie_details")
+		s := must(split.New[int, bson.M, bson.M](hot, cold, &split.Options{ColdFields: []string{"plot"}}))
+		ensure(t, s.EnsureIndexes(t.Context()))
+		step := func(ctx context.Context, n int) error {
+			if err := done(s.Add(ctx, n, bson.M{"title": "a"}, bson.M{"plot": "a"})); err != nil {
+				return err
+			}
+			return s.Update(ctx, n, bson.M{"$set": bson.M{"title": "b"}}, bson.M{"$set": bson.M{"plot": "b"}})
+		}
+		return step, func(t *testing.T, n int) {
+			nothingWrong(t, s)
+			h, c := ids(t, hot, bson.M{"title": "b"}), ids(t, cold, bson.M{"plot": "b"})
+			if !slices.Equal(h, upTo(n)) || !slices.Equal(c, upTo(n)) {
+				t.Errorf("%v and %v of %d", h, c, n)
+			}
+		}
+	}},
+	{"extref", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+		// The same source changes in three ways: with its copies, by the outbox, by Watch.
+		var refs []*extref.Ref[int, bson.M]
+		for i, opts := range []*extref.Options{nil, {Outbox: db.Collection("outbox"), Lease: time.Second}, {Deferred: true}} {
+			source, orders := db.Collection(fmt.Sprint("customers", i)), db.Collection(fmt.Sprint("orders", i))
+			r := must(extref.New[int, bson.M](source, []extref.Target{{Collection: orders, Path: "customer", Fields: []extref.Field{{Path: "name"}}}}, opts))
+			ensure(t, r.EnsureIndexes(t.Context()))
+			ensure(t, errorOf(source.InsertOne(t.Context(), bson.M{"_id": 1, "name": -1, "version": 1})))
+			for id := range 5 {
+				copied := must(r.Fetch(t.Context(), orders.Name()+".customer", 1))
+				ensure(t, errorOf(orders.InsertOne(t.Context(), bson.M{"_id": id, "customer": copied})))
+			}
+			refs = append(refs, r)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			for ctx.Err() == nil {
+				if err := refs[2].Watch(ctx, db.Collection("tokens"), nil); err != nil && ctx.Err() == nil {
+					t.Log("watch ended, and begins again: ", err)
+					time.Sleep(100 * time.Millisecond)
+				}
+			}
+		})
+		t.Cleanup(func() { cancel(); watching.Wait() })
+		step := func(ctx context.Context, n int) error {
+			for _, r := range refs {
+				if err := errorOf(r.Update(ctx, 1, bson.M{"$set": bson.M{"name": n}})); err != nil {
+					return err
+				}
+			}
+			return errorOf(refs[1].Drain(ctx, nil))
+		}
+		return step, func(t *testing.T, n int) {
+			for i, r := range refs {
+				orders := db.Collection(fmt.Sprint("orders", i))
+				var got []int
+				for range 300 { // the followers may still be under way
+					if i == 1 {
+						ensure(t, errorOf(r.Drain(t.Context(), nil)))
+					}
+					if got = ids(t, orders, bson.M{"customer.name": n - 1}); len(got) == 5 {
+						break
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+				if !slices.Equal(got, upTo(5)) {
+					t.Errorf("orders%d: after %d changes the newest name is in %v", i, n, got)
+				}
+				nothingWrong(t, r)
+			}
+		}
+	}},
+	{"versioning", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+		type policy struct {
+			ID    int `bson:"_id"`
+			Steps []int
+		}
+		d := must(versioning.New[int, policy](db.Collection("policies"), db.Collection("policy_revisions"), &versioning.Options{SnapshotEvery: 5}))
+		ensure(t, d.EnsureIndexes(t.Context()))
+		ensure(t, errorOf(d.Create(t.Context(), policy{ID: 1}, versioning.Change{})))
+		// An append is not repeatable by itself: the document tells whether it was made.
+		add := func(p *policy, n int) {
+			if !slices.Contains(p.Steps, n) {
+				p.Steps = append(slices.Clone(p.Steps), n)
+			}
+		}
+		step := func(ctx context.Context, n int) error {
+			if n%2 == 0 {
+				return errorOf(d.Update(ctx, 1, func(p *policy) error { add(p, n); return nil }, versioning.Change{}))
+			}
+			r, err := d.Get(ctx, 1)
+			if err != nil {
+				return err
+			}
+			add(&r.Document, n)
+			return errorOf(d.Save(ctx, r, versioning.Change{}))
+		}
+		return step, func(t *testing.T, n int) {
+			nothingWrong(t, d)
+			number := n + 1
+			for r, err := range d.History(t.Context(), 1) {
+				if err != nil || r.Number != int64(number) || !slices.Equal(r.Document.Steps, upTo(number-1)) {
+					t.Fatalf("revision %d is %+v: %v", number, r, err)
+				}
+				number--
+			}
+			if number != 0 {
+				t.Errorf("no revisions up to %d of %d", number, n+1)
+			}
+		}
+	}},
 }
 
 func ensure(t *testing.T, err error) {
@@ -198,6 +462,7 @@ func TestFailover(t *testing.T) {
 	stop := make(chan struct{})
 	type running struct {
 		steps  int
+		again  int // how often a step had to be repeated
 		err    error
 		verify func(*testing.T, int)
 	}
@@ -215,13 +480,16 @@ func TestFailover(t *testing.T) {
 				default:
 				}
 				var err error
-				for range 20 { // a step may meet one election after another
-					ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				for try := range 20 { // a step may meet one election after another
+					// The driver would sit out an election by itself. The first tries are so short
+					// that the election outlasts them: unknown outcomes, to be repeated.
+					ctx, cancel := context.WithTimeout(context.Background(), min(250*time.Millisecond<<try, 10*time.Second))
 					err = step(ctx, n)
 					cancel()
 					if err == nil {
 						break
 					}
+					r.again++
 				}
 				if err != nil {
 					r.err = fmt.Errorf("step %d: %w", n, err)
@@ -255,7 +523,7 @@ func TestFailover(t *testing.T) {
 			if r.steps == 0 {
 				t.Fatal("no step was acknowledged")
 			}
-			t.Logf("%d steps", r.steps)
+			t.Logf("%d steps, %d repeated", r.steps, r.again)
 			r.verify(t, r.steps)
 		})
 	}
