@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
@@ -85,6 +86,7 @@ func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context)
 			return nil
 		}
 		if over := ctx.Err(); over != nil {
+			fence(ctx, client, session)
 			return ended(over, waited, err)
 		}
 		if !unlabelledConflict(err) || time.Since(start) > retryLimit {
@@ -96,6 +98,29 @@ func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context)
 		case <-time.After(rand.N(backoff)):
 		}
 	}
+}
+
+// fenceBound is how long fence may hold up the return of a call whose context has ended.
+const fenceBound = 500 * time.Millisecond
+
+// fence makes sure that the transaction of a context that has ended is over. The driver
+// closes the connection of the command that was under way and sends the abort on another,
+// where it can overtake the command, which then opens the transaction for good: its
+// documents would stay locked until the server's transactionLifetimeLimitSeconds. A later
+// transaction of the same session ends an earlier one, and refuses it if it comes after.
+// The stage reads no collection, so any user may run it.
+func fence(ctx context.Context, client *mongo.Client, session *mongo.Session) {
+	if session.StartTransaction() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fenceBound)
+	defer cancel()
+	ctx = mongo.NewSessionContext(ctx, session)
+	c, err := client.Database("mongopatterns").Aggregate(ctx, mongo.Pipeline{{{Key: "$documents", Value: bson.A{}}}})
+	if err == nil {
+		_ = c.Close(ctx)
+	}
+	_ = session.AbortTransaction(ctx)
 }
 
 // ended is the error of a transaction whose context is over.

@@ -272,3 +272,39 @@ func TestRetriesSerializationFailures(t *testing.T) {
 		t.Errorf("%d runs, %v", runs, err)
 	}
 }
+
+// Deadlines that end inside commands leave no transaction open on the server: it would
+// hold its documents for a minute. The abort of one can overtake its first command.
+func TestDeadlinesLeaveNothingOpen(t *testing.T) {
+	db, coll := counters(t)
+	var group sync.WaitGroup
+	for g := range 12 {
+		group.Go(func() {
+			for i := range 60 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%40)*400*time.Microsecond)
+				_ = txn.Run(ctx, db.Client(), func(ctx context.Context) error {
+					_, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 1000*g + i}})
+					return err
+				})
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+	var status struct {
+		Transactions struct {
+			Open int64 `bson:"currentOpen"`
+		}
+	}
+	for range 100 { // others may have transactions for a moment
+		err := db.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "serverStatus", Value: 1}}).Decode(&status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status.Transactions.Open == 0 {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("%d transactions are open", status.Transactions.Open)
+}
