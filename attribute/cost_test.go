@@ -48,7 +48,6 @@ func TestCosts(t *testing.T) {
 	ctx := t.Context()
 	a := newAttributes[int, int](t, coll, &attribute.Options{QualifierField: "u"})
 	type entry = attribute.Attribute[int]
-	const index = "attributes.k_1_attributes.u_1_attributes.v_1"
 
 	record(t, db, 0, []string{"listIndexes", "createIndexes"}, func() error { return a.EnsureIndexes(ctx) })
 	record(t, db, 0, []string{"listIndexes"}, func() error { return a.EnsureIndexes(ctx) })

@@ -79,7 +79,7 @@ func New[S, ID, T any](sources, targets *mongo.Collection, opts *Options) (c *Co
 		config.Number("Options.Lease", (*int64)(&inner.Lease), int64(time.Minute), int64(time.Millisecond), int64(24*time.Hour)),
 		config.Check("Options", func() error {
 			if len(inner.Pipeline) == 0 || len(inner.Empty) == 0 {
-				return errors.New("Pipeline and Empty are needed")
+				return errors.New("needs Pipeline and Empty")
 			}
 			return fieldpath.CheckNamed("Key", inner.Key)
 		}),

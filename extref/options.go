@@ -246,11 +246,11 @@ func same(a, b *mongo.Collection) bool {
 func (t Target) check() error {
 	switch {
 	case t.Path == "" && t.Array:
-		return errors.New("Path: empty: an array needs one")
+		return fmt.Errorf("%s: empty: an array needs one", "Path")
 	case t.Path == "" && t.IDField == "":
 		return errors.New("IDField: must be given with an empty Path")
 	case t.Path == "_id" || strings.HasPrefix(t.Path, "_id."):
-		return errors.New("Path: _id cannot change")
+		return fmt.Errorf("%s: _id cannot change", "Path")
 	case t.Unversioned && t.VersionField != "":
 		return errors.New("VersionField: not together with Unversioned")
 	case t.OnDelete < Refuse || t.OnDelete > Cascade:
@@ -258,7 +258,7 @@ func (t Target) check() error {
 	case t.OnDelete == Cascade && t.Array:
 		return errors.New("OnDelete: Cascade is not for an array, use Unset")
 	case len(t.Fields) == 0:
-		return errors.New("Fields: none")
+		return fmt.Errorf("%s: none", "Fields")
 	}
 	return nil
 }

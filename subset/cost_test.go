@@ -211,7 +211,7 @@ func TestCostsOfALargeN(t *testing.T) {
 	if size = len(cmds[0].Reply) + len(cmds[0].Body); size > 10_000 {
 		t.Errorf("%d bytes", size)
 	}
-	cmds = record(t, db, 2, []string{fam, "find", "update", commit}, func() error { return s.Update(ctx, "goofy", 1060, d("$set", d("message", "y"))) })
+	record(t, db, 2, []string{fam, "find", "update", commit}, func() error { return s.Update(ctx, "goofy", 1060, d("$set", d("message", "y"))) })
 	record(t, db, 0, []string{"aggregate"}, func() error { _, err := s.Top(ctx, "goofy"); return err })
 	clean(t, db, s)
 }

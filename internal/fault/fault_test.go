@@ -28,7 +28,7 @@ func TestSentinels(t *testing.T) {
 			t.Errorf("errors.Is(%v, %v) = %v", wrapped, test.target, got)
 		}
 	}
-	if errors.Is(fault.ErrNotFound, noNode) {
+	if general := fmt.Errorf("get: %w", fault.ErrNotFound); errors.Is(general, noNode) {
 		t.Error("the general error matches the particular one")
 	}
 }
