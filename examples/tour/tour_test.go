@@ -3,9 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/xml"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
 // The tour runs whole, in both forms, and says of every step what it promises.
@@ -72,5 +77,27 @@ func TestUnknownPattern(t *testing.T) {
 	err := tour(t.Context(), &bytes.Buffer{}, false, []string{"trie"})
 	if err == nil || !strings.Contains(err.Error(), `"trie"`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// The pictures in docs/pictures are what the patterns store today, and well-formed.
+func TestPictures(t *testing.T) {
+	folder := t.TempDir()
+	db := mongotest.Database(t)
+	if err := paint(t.Context(), db.Client(), db.Name(), folder); err != nil {
+		t.Fatal(err)
+	}
+	for pattern := range scenes {
+		drawn, err := os.ReadFile(filepath.Join(folder, pattern+".svg"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := xml.Unmarshal(drawn, new(struct{ XMLName xml.Name })); err != nil {
+			t.Errorf("%s: %v", pattern, err)
+		}
+		kept, err := os.ReadFile(filepath.Join("..", "..", "docs", "pictures", pattern+".svg"))
+		if err != nil || !bytes.Equal(drawn, kept) {
+			t.Errorf("%s: docs/pictures is stale, %v: run go run ./examples/tour -pictures docs/pictures", pattern, err)
+		}
 	}
 }
