@@ -107,7 +107,7 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 	default: // that encodes itself, or is no document
 		var zero T
 		if _, err := d.core.codec.Document(zero); err != nil {
-			return nil, fmt.Errorf("type %v is no document: %w", t, err)
+			return nil, fmt.Errorf("%s: %v is no document: %w", "T", t, err)
 		}
 	}
 	return d, nil
