@@ -99,7 +99,7 @@ func inline(v bson.RawValue) string {
 	case bson.TypeNull:
 		return "null"
 	case bson.TypeDateTime:
-		return "ISODate(\"" + v.Time().UTC().Format(time.RFC3339) + "\")"
+		return "ISODate(\"" + moment(v.Time().UTC()) + "\")"
 	case bson.TypeObjectID:
 		return "ObjectId(…)"
 	case bson.TypeEmbeddedDocument:
@@ -118,6 +118,17 @@ func inline(v bson.RawValue) string {
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
 	return v.String()
+}
+
+// moment writes a time as short as ISODate reads it back, to the millisecond.
+func moment(t time.Time) string {
+	switch {
+	case t.Equal(t.Truncate(24 * time.Hour)):
+		return t.Format(time.DateOnly)
+	case t.Equal(t.Truncate(time.Minute)):
+		return t.Format("2006-01-02T15:04Z07:00")
+	}
+	return t.Format("2006-01-02T15:04:05.999Z07:00")
 }
 
 // card is a panel laid out.
@@ -174,7 +185,9 @@ func svg(p picture) string {
 		}
 		return h
 	}
-	height := top + max(tall(before), tall(after)) + 6
+	const middle = top + 46 // of the arrow
+	say := wrap(p.say, 26)
+	height := max(top+max(tall(before), tall(after))+6, middle+24+len(say)*16)
 	width := max(left+right+arrow+40, int(float64(utf8.RuneCountInString(p.title))*9.6)+40)
 	var out strings.Builder
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n",
@@ -204,10 +217,9 @@ func svg(p picture) string {
 	}
 	draw(before, 20, left)
 	draw(after, 20+left+arrow, right)
-	middle := top + 46
 	x := 20 + left + 16
 	fmt.Fprintf(&out, `<path d="M%d %d h%d m-9 -6 l9 6 l-9 6" fill="none" stroke="#1a7f37" stroke-width="2"/>`+"\n", x, middle, arrow-32)
-	for i, s := range wrap(p.say, 26) {
+	for i, s := range say {
 		text(x, middle+24+i*16, sans+"font-size:12px;fill:#1a7f37", s)
 	}
 	out.WriteString("</svg>\n")

@@ -103,9 +103,6 @@ func init() {
 			if err == nil {
 				_, err = b.Adopt(ctx, db.Collection("measurements"), nil, nil)
 			}
-			if err == nil { // the _id says nothing here
-				err = withoutID(ctx, db.Collection("hours"))
-			}
 			return err
 		})
 	scenes["attribute"] = adopted("attribute: one index for many similar fields", "Adopt: columns become entries",
@@ -117,22 +114,22 @@ func init() {
 			}
 			return err
 		})
-	scenes["outlier"] = adopted("outlier: a list that outgrows its document goes on in others", "Add: elements move out once the cap is reached (here 3)",
-		map[string][]any{"books": {d("_id", 1, "title", "Harbour Lights", "customers_purchased", bson.A{"user00", "user01", "user02"})}},
+	scenes["outlier"] = adopted("outlier: a list that outgrows its document goes on in others", "Add: elements move out once the cap is reached (here 2)",
+		map[string][]any{"books": {d("_id", 1, "title", "Harbour Lights", "customers_purchased", bson.A{"user00", "user01"})}},
 		[]string{"books"}, []string{"books", "book_extras"}, func(ctx context.Context, db *mongo.Database) error {
 			l, err := outlier.New[int, string](db.Collection("books"), db.Collection("book_extras"), &outlier.Options{
-				ArrayField: "customers_purchased", FlagField: "has_extras", ParentField: "book_id", MaxCount: 3})
+				ArrayField: "customers_purchased", FlagField: "has_extras", ParentField: "book_id", MaxCount: 2})
 			if err == nil {
 				err = l.EnsureIndexes(ctx)
 			}
 			if err == nil {
-				_, err = l.Add(ctx, 1, "user03")
+				_, err = l.Add(ctx, 1, "user02")
 			}
 			return err
 		})
 	scenes["subset"] = adopted("subset: the best few inside their parent, all in a collection of their own", "Adopt (here the best 2 are kept)",
 		map[string][]any{"products": {d("_id", 1, "name", "Baseball bat", "reviews", bson.A{
-			d("_id", 1, "rating", 5, "text", "Solid."), d("_id", 2, "rating", 4, "text", "Fine."), d("_id", 3, "rating", 2, "text", "Broke.")})}},
+			d("_id", 1, "rating", 5), d("_id", 2, "rating", 4), d("_id", 3, "rating", 2)})}},
 		[]string{"products"}, []string{"products", "reviews"}, func(ctx context.Context, db *mongo.Database) error {
 			s, err := subset.New[int, bson.M](db.Collection("products"), db.Collection("reviews"), &subset.Options{
 				ParentField: "product_id", ArrayField: "reviews", CountField: "num_reviews", N: 2, Order: bson.D{{Key: "rating", Value: -1}}})
@@ -147,7 +144,10 @@ func init() {
 	scenes["split"] = adopted("split: what lists read, and what only one page reads", "Adopt: cold fields move out",
 		map[string][]any{"movies": {d("_id", 1, "title", "The Arrival of a Train", "year", 1896, "plot", "A train arrives.", "imdb", d("rating", 7.3, "votes", 5043))}},
 		[]string{"movies"}, []string{"movies", "movie_details"}, func(ctx context.Context, db *mongo.Database) error {
-			s, err := split.New[int, bson.M, bson.M](db.Collection("movies"), db.Collection("movie_details"), &split.Options{ColdFields: []string{"plot", "imdb"}})
+			s, err := split.New[int, bson.M, bson.M](db.Collection("movies"), db.Collection("movie_details"), &split.Options{IDField: "movie_id", ColdFields: []string{"plot", "imdb"}})
+			if err == nil {
+				err = s.EnsureIndexes(ctx)
+			}
 			if err == nil {
 				_, err = s.Adopt(ctx, nil)
 			}
@@ -165,7 +165,7 @@ func init() {
 			}
 			return err
 		})
-	scenes["versioning"] = adopted("versioning: the newest in one collection, what was before in another", "Update, with author and reason",
+	scenes["versioning"] = adopted("versioning: the newest in one collection, what was before in another", "Update keeps the state before, and says who and when",
 		map[string][]any{"current_policies": {d("_id", "bilbo", "policy", "Shire standard", "items", bson.A{"Elven Sword"})}},
 		[]string{"current_policies"}, []string{"current_policies", "policy_revisions"}, func(ctx context.Context, db *mongo.Database) error {
 			v, err := versioning.New[string, bson.M](db.Collection("current_policies"), db.Collection("policy_revisions"), &versioning.Options{DocumentIDField: "policy_id"})
@@ -180,25 +180,4 @@ func init() {
 			}
 			return err
 		})
-}
-
-// withoutID stores the documents of a collection under small numbers.
-func withoutID(ctx context.Context, coll *mongo.Collection) error {
-	var docs []bson.D
-	cursor, err := coll.Find(ctx, bson.D{})
-	if err == nil {
-		err = cursor.All(ctx, &docs)
-	}
-	if err != nil {
-		return err
-	}
-	if _, err := coll.DeleteMany(ctx, bson.D{}); err != nil {
-		return err
-	}
-	for i, doc := range docs {
-		if err := insert(ctx, coll, append(bson.D{{Key: "_id", Value: i + 1}}, doc[1:]...)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

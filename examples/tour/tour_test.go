@@ -87,6 +87,15 @@ func TestPictures(t *testing.T) {
 	if err := paint(t.Context(), db.Client(), db.Name(), folder); err != nil {
 		t.Fatal(err)
 	}
+	kept, err := filepath.Glob(filepath.Join("..", "..", "docs", "pictures", "*.svg"))
+	if err != nil || len(kept) != len(scenes) {
+		t.Errorf("%d pictures of %d scenes, %v", len(kept), len(scenes), err)
+	}
+	for _, chapter := range chapters {
+		if scenes[chapter.name] == nil {
+			t.Errorf("%s has no picture", chapter.name)
+		}
+	}
 	for pattern := range scenes {
 		drawn, err := os.ReadFile(filepath.Join(folder, pattern+".svg"))
 		if err != nil {
