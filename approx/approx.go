@@ -224,15 +224,7 @@ func (c *core) shardKey() map[string]bson.D {
 	return map[string]bson.D{c.coll.Name(): {{Key: c.KeyField, Value: 1}}}
 }
 
-func (c *core) key(key any) (bson.RawValue, error) {
-	id, err := c.codec.Value(key)
-	if err == nil {
-		if bad := value.CheckID(id); bad != nil {
-			err = fault.Invalid("key: %w", bad)
-		}
-	}
-	return id, err
-}
+func (c *core) key(key any) (bson.RawValue, error) { return c.codec.ID("key", key) }
 
 // filter puts a key in that cannot be encoded as it is: the driver refuses it.
 func (c *core) filter(key any) bson.D {

@@ -254,12 +254,4 @@ func ids[V any](c *core, all []V) ([]bson.RawValue, error) {
 	return out, nil
 }
 
-func (c *core) id(id any) (bson.RawValue, error) {
-	v, err := c.codec.Value(id)
-	if err == nil {
-		if bad := value.CheckID(v); bad != nil {
-			err = fault.Invalid("id: %w", bad)
-		}
-	}
-	return v, err
-}
+func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }

@@ -177,8 +177,8 @@ func (c *core) add(option string, t Target) error {
 	if err := c.beside(option+".Collection", t.Collection); err != nil {
 		return err
 	}
-	if err := t.check(); err != nil {
-		return fault.Invalid("%s.%w", option, err)
+	if field, err := t.check(); err != nil {
+		return fault.Invalid("%s.%s: %w", option, field, err)
 	}
 	if err := config.Apply(config.Named(option+".Path", &out.Path, "")); err != nil {
 		return err
@@ -242,25 +242,26 @@ func same(a, b *mongo.Collection) bool {
 	return a.Name() == b.Name() && a.Database().Name() == b.Database().Name() && a.Database().Client() == b.Database().Client()
 }
 
-// check refuses settings of a target that do not go together.
-func (t Target) check() error {
+// check refuses settings of a target that do not go together, and names the field.
+func (t Target) check() (field string, err error) {
 	switch {
 	case t.Path == "" && t.Array:
-		return fmt.Errorf("%s: empty: an array needs one", "Path")
+		return "Path", errors.New("empty: an array needs one")
 	case t.Path == "" && t.IDField == "":
-		return errors.New("IDField: must be given with an empty Path")
+		return "IDField", errors.New("must be given with an empty Path")
 	case t.Path == "_id" || strings.HasPrefix(t.Path, "_id."):
-		return fmt.Errorf("%s: _id cannot change", "Path")
+		return "Path", errors.New("_id cannot change")
 	case t.Unversioned && t.VersionField != "":
-		return errors.New("VersionField: not together with Unversioned")
+		return "VersionField", errors.New("not together with Unversioned")
 	case t.OnDelete < Refuse || t.OnDelete > Cascade:
-		return fmt.Errorf("OnDelete: unknown policy %d", t.OnDelete)
+		return "OnDelete", fmt.Errorf("unknown policy %d", t.OnDelete)
 	case t.OnDelete == Cascade && t.Array:
-		return errors.New("OnDelete: Cascade is not for an array, use Unset")
+		//lint:ignore ST1005 Cascade is the name of the policy
+		return "OnDelete", errors.New("Cascade is not for an array, use Unset")
 	case len(t.Fields) == 0:
-		return fmt.Errorf("%s: none", "Fields")
+		return "Fields", errors.New("none")
 	}
-	return nil
+	return "", nil
 }
 
 // copyable refuses a path of the source that cannot be copied, or is already.

@@ -121,16 +121,7 @@ func (c *core) equal(v any) any {
 }
 
 // id encodes a parent's _id.
-func (c *core) id(id any) (bson.RawValue, error) {
-	raw, err := c.codec.Value(id)
-	if err != nil {
-		return raw, err
-	}
-	if err := value.CheckID(raw); err != nil {
-		return raw, fault.Invalid("%w", err)
-	}
-	return raw, nil
-}
+func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }
 
 // element encodes an element.
 func (c *core) element(e any) (bson.RawValue, error) {

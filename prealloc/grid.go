@@ -374,15 +374,7 @@ func (c *core) empty(cells []Cell) (bson.D, error) {
 	return out, nil
 }
 
-func (c *core) id(id any) (bson.RawValue, error) {
-	v, err := c.codec.Value(id)
-	if err == nil {
-		if bad := value.CheckID(v); bad != nil {
-			err = fault.Invalid("id: %w", bad)
-		}
-	}
-	return v, err
-}
+func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }
 
 // take sets holder and until in cells that are free or the holder's. until is an
 // expression. A claim stays one: a hold does not take it back to being held.

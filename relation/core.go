@@ -39,15 +39,7 @@ func (c *core) indexes() map[string][]mongo.IndexModel {
 	return out
 }
 
-func (c *core) id(id any) (bson.RawValue, error) {
-	v, err := c.codec.Value(id)
-	if err == nil {
-		if bad := value.CheckID(v); bad != nil {
-			err = fault.Invalid("id: %w", bad)
-		}
-	}
-	return v, err
-}
+func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }
 
 // ids are a parent and children without repetitions.
 func (c *core) ids(parent any, children []any) (p bson.RawValue, all []bson.RawValue, err error) {

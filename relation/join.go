@@ -77,12 +77,9 @@ func (j *Join[A, B]) link(a A, b B) (bson.D, error) {
 		field string
 		id    any
 	}{{j.a, a}, {j.b, b}} {
-		id, err := j.codec.Value(side.id)
+		id, err := j.codec.ID(side.field, side.id)
 		if err != nil {
 			return nil, err
-		}
-		if bad := value.CheckID(id); bad != nil {
-			return nil, fault.Invalid("%s: %w", side.field, bad)
 		}
 		out = append(out, bson.E{Key: side.field, Value: value.Equal(id)})
 	}

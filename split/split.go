@@ -146,16 +146,7 @@ func (c *core) filter(field string, id any) bson.D {
 }
 
 // id encodes an ID.
-func (c *core) id(v any) (bson.RawValue, error) {
-	id, err := c.codec.Value(v)
-	if err != nil {
-		return id, err
-	}
-	if err := value.CheckID(id); err != nil {
-		return id, fault.Invalid("%w", err)
-	}
-	return id, nil
-}
+func (c *core) id(v any) (bson.RawValue, error) { return c.codec.ID("id", v) }
 
 func (c *core) hotOf(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
 

@@ -217,16 +217,7 @@ func notFound(id bson.RawValue, err error) error {
 }
 
 // id encodes an _id.
-func (c *core) id(what string, v any) (bson.RawValue, error) {
-	id, err := c.codec.Value(v)
-	if err != nil {
-		return id, err
-	}
-	if err := value.CheckID(id); err != nil {
-		return id, fault.Invalid("%s: %w", what, err)
-	}
-	return id, nil
-}
+func (c *core) id(what string, v any) (bson.RawValue, error) { return c.codec.ID(what, v) }
 
 // ids encodes the _ids of a parent and of one of its items.
 func (c *core) ids(parent, item any) (p, id bson.RawValue, err error) {

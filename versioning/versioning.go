@@ -107,7 +107,8 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 	default: // that encodes itself, or is no document
 		var zero T
 		if _, err := d.core.codec.Document(zero); err != nil {
-			return nil, fmt.Errorf("%s: %v is no document: %w", "T", t, err)
+			//lint:ignore ST1005 T is the name of the type parameter
+			return nil, fmt.Errorf("T: %v is no document: %w", t, err)
 		}
 	}
 	return d, nil

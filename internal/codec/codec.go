@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Codec is a registry and BSON options. The zero Codec is the driver's default.
@@ -102,6 +103,19 @@ func (c Codec) Value(v any) (bson.RawValue, error) {
 		return bson.RawValue{}, err
 	}
 	return document.Lookup("v"), nil
+}
+
+// ID encodes an _id, or a reference to one; what cannot be one is an ErrInvalid that says
+// what it is.
+func (c Codec) ID(what string, id any) (bson.RawValue, error) {
+	v, err := c.Value(id)
+	if err != nil {
+		return v, err
+	}
+	if err := value.CheckID(v); err != nil {
+		return v, fault.Invalid("%s: %w", what, err)
+	}
+	return v, nil
 }
 
 // Decode decodes a document into a pointer, as the driver's Decode does.

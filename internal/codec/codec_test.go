@@ -98,6 +98,14 @@ func TestWhatIsNoDocument(t *testing.T) {
 	if empty, err := (codec.Codec{}).Document(bson.M(nil)); err != nil || len(empty) != 5 {
 		t.Errorf("nil map: %v, %v", empty, err)
 	}
+	for _, id := range []any{nil, bson.A{1}, make(chan int)} {
+		if _, err := (codec.Codec{}).ID("parent", id); !errors.Is(err, fault.ErrInvalid) {
+			t.Errorf("%v is an _id: %v", id, err)
+		}
+	}
+	if id, err := (codec.Codec{}).ID("parent", "a"); err != nil || id.StringValue() != "a" {
+		t.Error(id, err)
+	}
 	if _, err := (codec.Codec{}).Value(make(chan int)); !errors.Is(err, fault.ErrInvalid) {
 		t.Errorf("a channel: %v", err)
 	}
