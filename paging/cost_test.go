@@ -222,7 +222,6 @@ func TestCostsOfExceptions(t *testing.T) {
 		{"two values, first", pager, two, nil, 10, "find"},
 		{"two values", pager, two, costRow(500), 10, "find"},
 		{"two values in $and", pager, bson.D{{Key: "$and", Value: bson.A{two, bson.D{{Key: "s", Value: bson.D{{Key: "$gte", Value: 0}}}}}}}, costRow(500), 10, "find"},
-		{"two values over a pipeline", pager, mongo.Pipeline{{{Key: "$match", Value: two}}}, costRow(500), 10, "aggregate"},
 		{"two values, null not met", pager, withNull, costRow(100), 10, "find"},
 		{"two values, null met", pager, withNull, costRow(0), 10, "find find find aggregate"},
 		{"sequential, inside a tie", sequential, costFilter, costRow(700), 10, "find"},
@@ -268,8 +267,7 @@ func TestCostsOfExceptions(t *testing.T) {
 	}
 }
 
-// A pipeline that only filters is planned like a find. After other stages the
-// branches are a $match of their own.
+// The branches are a $match after the stages of the pipeline.
 func TestCostOfPipelines(t *testing.T) {
 	ctx := context.Background()
 	db, coll := costList(t)
@@ -280,8 +278,6 @@ func TestCostOfPipelines(t *testing.T) {
 		stages   string
 		planned  bool
 	}{
-		{mongo.Pipeline{match(costFilter)}, "$match $sort $limit", true},
-		{mongo.Pipeline{match(costFilter), match(bson.D{{Key: "t", Value: 1}})}, "$match $sort $limit", true},
 		{mongo.Pipeline{}, "$match $sort $limit", true},
 		{mongo.Pipeline{match(costFilter), {{Key: "$set", Value: bson.D{{Key: "x", Value: 1}}}}}, "$match $set $match $sort $limit", false},
 	} {

@@ -39,9 +39,9 @@
 // [Pager.Pipeline], [Pager.Sort] and [Pager.Token] are for queries of your own.
 //
 // What is paged over is a filter, or a [mongo.Pipeline]: the condition, the sort and
-// the limit are then stages behind yours. A pipeline of $match stages alone is a
-// filter. Together with the sort fields the `_id` of what comes out must tell its
-// documents apart: after $unwind, sort by the array index as well.
+// the limit are then stages after yours. What only filters is better given as a filter.
+// Together with the sort fields the `_id` of what comes out must tell its documents
+// apart: after $unwind, sort by the array index as well.
 //
 // # Costs
 //

@@ -223,7 +223,7 @@ func ExampleParseRequest() {
 		log.Fatal(err)
 	}
 	handler := func(w http.ResponseWriter, r *http.Request) {
-		req, err := paging.ParseRequest(r.URL.Query(), paging.Params{Max: 50})
+		req, err := paging.ParseRequest(r.URL.Query(), 20, 50)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -235,7 +235,7 @@ func ExampleParseRequest() {
 		case err != nil:
 			http.Error(w, "internal error", http.StatusInternalServerError)
 		default:
-			w.Header().Set("Link", page.LinkHeader(r.URL, paging.Params{Max: 50}))
+			w.Header().Set("Link", page.LinkHeader(r.URL))
 			_ = json.NewEncoder(w).Encode(page.Items)
 		}
 	}
@@ -257,7 +257,7 @@ func ExamplePage_LinkHeader() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(page.LinkHeader(u, paging.Params{}))
+	fmt.Println(page.LinkHeader(u))
 	// Output:
 	// <https://example.com/articles?after=AQAB&lang=en&limit=5>; rel="next", <https://example.com/articles?lang=en&last=true&limit=5>; rel="last"
 }

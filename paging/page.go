@@ -292,10 +292,6 @@ func (p *core) load(ctx context.Context, src *source, window span, count Count) 
 }
 
 func (p *core) decodeItem(cursor *mongo.Cursor, raw bson.Raw, item any) error {
-	stripped, err := without(raw, p.projection.strip)
-	if err == nil {
-		cursor.Current = stripped
-		err = cursor.Decode(item)
-	}
-	return p.of(raw, err)
+	cursor.Current = p.projection.strip(raw)
+	return p.of(raw, cursor.Decode(item))
 }
