@@ -56,7 +56,7 @@
 //	All                      1 find a batch
 //	CountExact               + 1 aggregate over all matching keys; without a filter, over
 //	                         all documents; none if the page shows the total
-//	CountCapped(n)           + 1 aggregate over at most n+1 of them
+//	a positive Count n       + 1 aggregate over at most n+1 of them
 //	CountEstimated           + 1 count from metadata, for no filter only
 //	EnsureIndexes            1 listIndexes, + 1 createIndexes if missing
 //

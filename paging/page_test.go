@@ -293,7 +293,7 @@ func TestBadRequests(t *testing.T) {
 	token := must[string](t)(pager.Token(nil, rows(1)[0]))
 	for _, req := range []paging.Request{
 		{After: token, Before: token}, {After: token, FromEnd: true}, {Before: token, FromEnd: true},
-		{Size: -1}, {Size: 1 << 31}, {Count: -9}, {Count: paging.CountCapped(-1)}, {From: "x"},
+		{Size: -1}, {Size: 1 << 31}, {Count: -9}, {From: "x"},
 		{Number: -1}, {Number: 1, After: token}, {Number: 1, Before: token}, {Number: 1, FromEnd: true},
 	} {
 		if _, err := pager.Page(ctx, nil, req); !errors.Is(err, mongopatterns.ErrInvalid) {
@@ -487,7 +487,7 @@ func TestOptionsAndIndexesAreSent(t *testing.T) {
 	}
 	hinted := newPager[row](t, coll, byS, &paging.Options{Find: options.Find().SetComment("list").SetHint("s_1__id_1").SetAllowDiskUse(true)})
 	commands = mongotest.Record(t, db, func() {
-		must[*paging.Page[row]](t)(hinted.Page(ctx, mongo.Pipeline{}, paging.Request{Size: 3, Count: paging.CountCapped(2)}))
+		must[*paging.Page[row]](t)(hinted.Page(ctx, mongo.Pipeline{}, paging.Request{Size: 3, Count: 2}))
 	})
 	for _, command := range commands {
 		for _, want := range []string{"comment", "allowDiskUse", "hint"} {
