@@ -124,11 +124,7 @@ func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, re
 	if w == nil {
 		w = &mongopatterns.Work{}
 	}
-	targets := c.following
-	if s.was.Type != 0 {
-		targets = c.targets
-	}
-	for _, t := range targets {
+	for _, t := range c.following {
 		to := c.propagateTo
 		if txn.Running(ctx) && !w.DryRun {
 			to = c.propagateAtOnce
@@ -233,7 +229,7 @@ func (c *core) propagateAtOnce(ctx context.Context, t *target, s state, w *mongo
 // only selects.
 func (t *target) propagation(s state, only any) *mongo.UpdateManyModel {
 	model := mongo.NewUpdateManyModel().SetFilter(expr.And(t.behind(s), only)).SetUpdate(t.write(s, t.follow))
-	if elements := t.elements(s.at(), t.older(s)...); elements != nil {
+	if elements := t.elements(s.key, t.older(s)...); elements != nil {
 		model.SetArrayFilters(elements)
 	}
 	return model
