@@ -16,7 +16,7 @@ type SortOptions struct {
 	// Descending sorts the values from high to low. Default false.
 	Descending bool
 	// MissingFirst puts the documents without an entry of the key in front.
-	// Default false: behind, in either direction.
+	// Default false: last, in either direction.
 	MissingFirst bool
 }
 

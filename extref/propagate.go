@@ -26,7 +26,7 @@ import (
 // A document with something malformed in place of the copy, or which the server
 // refuses to write, is Failed, named and passed over. Remaining are documents with
 // copies ahead of the source, which was inserted again with a lower version, or
-// without a version: Repair mends the former, Adopt the latter. Work.Filter
+// without a version: Repair is for the former, Adopt for the latter. Work.Filter
 // narrows the documents that are written, in all targets.
 //
 // Cost: 1 round trip for the source, by its key; for each target with followed

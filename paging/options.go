@@ -100,7 +100,7 @@ func refuse(why string, options map[string]bool) error {
 }
 
 // order is the sort of a list. It holds _id, mostly at its end: only over a pipeline
-// does what comes behind it order anything.
+// does what comes after it order anything.
 type order []sortKey
 
 type sortKey struct {
