@@ -47,8 +47,8 @@ func (r *Relation[P, C, T]) Embed(ctx context.Context, work *mongopatterns.Work)
 // convert runs a conversion of each parent whose Children match a condition, in a
 // transaction each: write gets the elements and returns those that take their place.
 func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition bson.D, write func(ctx context.Context, p bson.RawValue, elements []bson.RawValue) (bson.A, error)) (mongopatterns.Result, error) {
-	if c.Children == "" {
-		return mongopatterns.Result{}, fault.Invalid("Options.Children: a conversion needs them")
+	if c.Children == "" || c.self {
+		return mongopatterns.Result{}, fault.Invalid("a conversion needs Options.Children, and two collections")
 	}
 	return maintain.Run(ctx, c.parents, work, maintain.Scan{
 		Filter:     bson.D{{Key: c.Children, Value: condition}},
@@ -61,7 +61,7 @@ func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition 
 			}
 			id, before := doc.Lookup("_id"), doc.Lookup(c.Children)
 			err := c.transact(ctx, func(ctx context.Context) error {
-				after, err := write(ctx, id, references(before))
+				after, err := write(ctx, id, references(doc, c.Children))
 				if err != nil {
 					return err
 				}
@@ -93,30 +93,14 @@ var errChanged = errors.New("changed meanwhile")
 func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.RawValue) (bson.A, error) {
 	ids, docs := bson.A{}, []any(nil)
 	for _, e := range elements {
-		child, ok := e.DocumentOK()
+		embedded, ok := e.DocumentOK()
 		if !ok {
 			ids = append(ids, e) // a reference already
 			continue
 		}
-		fields, err := child.Elements()
+		id, doc, err := c.child(embedded, p)
 		if err != nil {
-			return nil, fault.Invalid("a damaged child: %w", err)
-		}
-		id := any(bson.NewObjectID())
-		if own := child.Lookup("_id"); own.Type != 0 {
-			id = own
-		}
-		doc := bson.D{{Key: "_id", Value: id}}
-		for _, f := range fields {
-			if f.Key() != "_id" && (f.Key() != c.up() || c.up() == "") {
-				doc = append(doc, bson.E{Key: f.Key(), Value: f.Value()})
-			}
-		}
-		switch {
-		case c.Owner != "":
-			doc = append(doc, bson.E{Key: c.Owner, Value: p})
-		case c.Owners != "":
-			doc = append(doc, bson.E{Key: c.Owners, Value: bson.A{p}})
+			return nil, err
 		}
 		ids, docs = append(ids, id), append(docs, doc)
 	}
@@ -125,6 +109,7 @@ func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.Raw
 }
 
 func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawValue) (bson.A, error) {
+	elements = distinct(elements)
 	var ids []bson.RawValue
 	for _, e := range elements {
 		if e.Type != bson.TypeEmbeddedDocument {
@@ -138,11 +123,11 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 		}
 		found[value.Key(doc.Lookup("_id"))] = doc
 	}
-	shared := append(in(c.Children, ids), bson.E{Key: "_id", Value: expr.Op("$ne", p)})
-	if err := c.parents.FindOne(ctx, shared).Err(); !isAbsent(err) {
-		if err == nil {
-			err = ErrReferenced
-		}
+	shared, err := exists(ctx, c.parents, append(in(c.Children, ids), bson.E{Key: "_id", Value: expr.Op("$ne", p)}))
+	if err == nil && shared {
+		err = ErrReferenced
+	}
+	if err != nil {
 		return nil, err
 	}
 	out := bson.A{}
@@ -155,18 +140,17 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 		if !ok {
 			return nil, fault.Of(e, ErrNoChild)
 		}
-		fields, err := doc.Elements()
+		for _, parent := range references(doc, c.up) {
+			if value.Key(parent) != value.Key(p) {
+				return nil, fault.Of(e, ErrReferenced)
+			}
+		}
+		fields, err := c.fields(doc)
 		if err != nil {
 			return nil, err
 		}
-		embedded := bson.D{}
-		for _, f := range fields {
-			if f.Key() != c.up() || c.up() == "" {
-				embedded = append(embedded, bson.E{Key: f.Key(), Value: f.Value()})
-			}
-		}
-		out = append(out, embedded)
+		out = append(out, append(bson.D{{Key: "_id", Value: doc.Lookup("_id")}}, fields...))
 	}
-	_, err := c.children.DeleteMany(ctx, in("_id", ids))
+	_, err = c.children.DeleteMany(ctx, in("_id", ids))
 	return out, err
 }

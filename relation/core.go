@@ -2,7 +2,9 @@ package relation
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -16,70 +18,89 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// core works on BSON.
+// core works on BSON. A link is kept in one end, or in two that are equal; Links are
+// both ends in one document.
 type core struct {
 	Options
-	parents, children *mongo.Collection
-	codec             codec.Codec
+	parents, children     *mongo.Collection
+	codec                 codec.Codec
+	up                    string // the child's field with its parent or parents, "" for none
+	toChildren, toParents end
+	self                  bool // parents and children are one collection
+	undirected            bool // and their arrays one field
 }
 
-// up is the child's field with its parent or parents, "" if it has none.
-func (c *core) up() string { return c.Owner + c.Owners }
+// end is where references to documents of other are: in field of the documents of
+// coll, nil for nowhere. Those documents name them back in field back, "" for none.
+type end struct {
+	coll, other *mongo.Collection
+	field, back string
+	array, link bool // in an array; in a document of Links
+}
 
-func (c *core) both() bool { return c.Children != "" && c.up() != "" }
+// to selects the documents with a reference.
+func (e end) to(id bson.RawValue) bson.D { return bson.D{{Key: e.field, Value: value.Equal(id)}} }
+
+// drop takes a reference out of the documents that a filter selects.
+func (e end) drop(ctx context.Context, filter bson.D, id bson.RawValue) (err error) {
+	switch {
+	case e.coll == nil:
+	case e.link:
+		_, err = e.coll.DeleteMany(ctx, filter)
+	case e.array:
+		_, err = e.coll.UpdateMany(ctx, filter, expr.Op("$pull", e.to(id)))
+	default:
+		_, err = e.coll.UpdateMany(ctx, filter, expr.Op("$unset", bson.D{{Key: e.field, Value: ""}}))
+	}
+	return err
+}
 
 func (c *core) indexes() map[string][]mongo.IndexModel {
 	out := map[string][]mongo.IndexModel{}
-	if c.Children != "" {
+	if c.Links != nil {
+		pair := bson.D{{Key: c.Parent, Value: 1}, {Key: c.Child, Value: 1}}
+		out[c.Links.Name()] = []mongo.IndexModel{{Keys: pair, Options: options.Index().SetUnique(true)}, {Keys: bson.D{pair[1], pair[0]}}}
+	}
+	if c.Children != "" && !c.undirected {
 		out[c.parents.Name()] = []mongo.IndexModel{{Keys: bson.D{{Key: c.Children, Value: 1}}}}
 	}
-	if up := c.up(); up != "" {
-		out[c.children.Name()] = []mongo.IndexModel{{Keys: append(bson.D{{Key: up, Value: 1}}, c.Sort...)}}
+	if c.up != "" {
+		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(bson.D{{Key: c.up, Value: 1}}, c.Sort...)})
 	}
 	return out
 }
 
 func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }
 
-// ids are a parent and children without repetitions.
-func (c *core) ids(parent any, children []any) (p bson.RawValue, all []bson.RawValue, err error) {
-	if p, err = c.id(parent); err != nil {
-		return p, nil, err
+func encoded[V any](c *core, all []V) (out []bson.RawValue, err error) {
+	out = make([]bson.RawValue, len(all))
+	for i, id := range all {
+		if out[i], err = c.id(id); err != nil {
+			return nil, err
+		}
 	}
+	return out, nil
+}
+
+func decoded[V any](c *core, all []bson.RawValue) (out []V, err error) {
+	out = make([]V, len(all))
+	for i, v := range all {
+		if out[i], err = codec.DecodeValue[V](c.codec, v); err != nil {
+			return nil, fmt.Errorf("reference %s: %w", value.Text(v), err)
+		}
+	}
+	return out, nil
+}
+
+// distinct are IDs in their order without repetitions.
+func distinct(ids []bson.RawValue) []bson.RawValue {
 	seen := map[string]bool{}
-	for _, child := range children {
-		id, err := c.id(child)
-		if err != nil {
-			return p, nil, err
-		}
-		if key := value.Key(id); !seen[key] {
-			seen[key] = true
-			all = append(all, id)
-		}
-	}
-	if len(all) == 0 {
-		return p, nil, fault.Invalid("no children")
-	}
-	return p, all, nil
-}
-
-// operand is an ID as a filter's value; one that cannot be encoded stays for the
-// driver to refuse.
-func (c *core) operand(id any) any {
-	v, err := c.codec.Value(id)
-	if err != nil {
-		return id
-	}
-	return value.Equal(v)
-}
-
-// change runs a write of so many children: in a transaction where it is of more than
-// one document.
-func (c *core) change(ctx context.Context, children int, write func(ctx context.Context) error) error {
-	if !c.both() && (c.Children != "" || children == 1) {
-		return write(ctx)
-	}
-	return c.transact(ctx, write)
+	return slices.DeleteFunc(slices.Clone(ids), func(id bson.RawValue) bool {
+		key := value.Key(id)
+		again := seen[key]
+		seen[key] = true
+		return again
+	})
 }
 
 func (c *core) transact(ctx context.Context, write func(ctx context.Context) error) error {
@@ -89,24 +110,49 @@ func (c *core) transact(ctx context.Context, write func(ctx context.Context) err
 func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
 
 func in(field string, ids []bson.RawValue) bson.D {
-	return bson.D{{Key: field, Value: expr.Op("$in", ids)}}
+	return bson.D{{Key: field, Value: expr.Op("$in", append([]bson.RawValue{}, ids...))}} // an array also for none
 }
 
-// link writes the parent first, on which all links of it conflict.
+func exists(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, error) {
+	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	if isAbsent(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// link writes the parent first, on which all links of it conflict. Links are upserts,
+// which the server repeats if they lose a race on just this unique key.
 func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
+	if c.Links != nil {
+		var models []mongo.WriteModel
+		for _, id := range children {
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(append(c.toParents.to(p), c.toChildren.to(id)...)).
+				SetUpdate(expr.Op("$setOnInsert", bson.D{})).SetUpsert(true))
+		}
+		_, err := c.Links.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		return err
+	}
 	if c.Children != "" {
 		if err := c.add(ctx, p, children); err != nil {
 			return err
 		}
 	}
-	if c.up() == "" {
+	if c.up == "" {
 		return nil
 	}
-	filter := in("_id", children)
-	set := expr.Op("$addToSet", bson.D{{Key: c.Owners, Value: p}})
+	return c.name(ctx, p, children)
+}
+
+// name writes a parent into children that have no other Owner, or room among Owners.
+func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
+	filter, set := in("_id", children), expr.Op("$set", bson.D{{Key: c.up, Value: p}})
 	if c.Owner != "" {
-		set = expr.Op("$set", bson.D{{Key: c.Owner, Value: p}})
-		filter = append(filter, bson.E{Key: c.Owner, Value: expr.Op("$in", bson.A{nil, p})})
+		filter = append(filter, bson.E{Key: c.up, Value: expr.Op("$in", bson.A{nil, p})})
+	} else {
+		last := c.up + "." + strconv.Itoa(c.Max-1)
+		filter = append(filter, bson.E{Key: "$or", Value: bson.A{c.toParents.to(p), bson.D{{Key: last, Value: expr.Op("$exists", false)}}}})
+		set = expr.Op("$addToSet", bson.D{{Key: c.up, Value: p}})
 	}
 	result, err := c.children.UpdateMany(ctx, filter, set)
 	if err != nil || result.MatchedCount == int64(len(children)) {
@@ -117,63 +163,70 @@ func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawVal
 	}
 	// What was in the way is gone: once more.
 	if !txn.Running(ctx) {
-		return c.link(ctx, p, children)
+		return c.name(ctx, p, children)
 	}
 	return txn.Conflict("link")
 }
 
-// refusal says why children could not be linked, nil if they can.
+// refusal says why children cannot name a parent, nil if they can.
 func (c *core) refusal(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
-	found := map[string]bson.RawValue{}
+	found := map[string][]bson.RawValue{}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.children.Find(ctx, in("_id", children), options.Find().SetProjection(bson.D{{Key: c.up(), Value: 1}}))
+		return c.children.Find(ctx, in("_id", children), options.Find().SetProjection(bson.D{{Key: c.up, Value: 1}}))
 	}) {
 		if err != nil {
 			return err
 		}
-		found[value.Key(doc.Lookup("_id"))] = doc.Lookup(c.up())
+		found[value.Key(doc.Lookup("_id"))] = references(doc, c.up)
 	}
+	same := func(id bson.RawValue) bool { return value.Key(id) == value.Key(p) }
 	for _, id := range children {
-		owner, ok := found[value.Key(id)]
-		if !ok {
+		owners, ok := found[value.Key(id)]
+		switch {
+		case !ok:
 			return fault.Of(id, ErrNoChild)
-		}
-		if c.Owner != "" && owner.Type != 0 && owner.Type != bson.TypeNull && value.Key(owner) != value.Key(p) {
+		case slices.ContainsFunc(owners, same):
+		case c.Owner != "" && len(owners) > 0:
 			return fault.Of(id, ErrOwned)
+		case len(owners) >= c.Max:
+			return fault.Of(id, ErrFull)
 		}
 	}
 	return nil
 }
 
 // add puts references behind those of a parent, if they are not there and there is
-// room.
+// room. What holds something else than an array is not overwritten.
 func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	field := expr.Array(expr.Field(c.Children))
 	all := expr.Op("$concatArrays", field, expr.Filter(expr.Literal(children), "c", expr.Op("$not", expr.Op("$in", "$$c", field))))
 	// A list that is longer already refuses only what is new.
 	room := expr.Op("$max", c.Max, expr.Op("$size", field))
-	filter := append(byID(p), bson.E{Key: "$expr", Value: expr.Op("$lte", expr.Op("$size", all), room)})
-	// What holds something else than an array is not overwritten.
-	filter = append(filter, bson.E{Key: "$or", Value: bson.A{bson.D{{Key: c.Children, Value: nil}}, bson.D{{Key: c.Children, Value: expr.Op("$type", "array")}}}})
+	filter := append(byID(p), bson.E{Key: "$expr", Value: expr.Op("$lte", expr.Op("$size", all), room)},
+		bson.E{Key: "$or", Value: bson.A{bson.D{{Key: c.Children, Value: nil}}, bson.D{{Key: c.Children, Value: expr.Op("$type", "array")}}}})
 	result, err := c.parents.UpdateOne(ctx, filter, mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.Children, Value: all}})})
 	if err != nil || result.MatchedCount == 1 {
 		return err
 	}
 	doc, err := c.parents.FindOne(ctx, byID(p), options.FindOne().SetProjection(bson.D{{Key: c.Children, Value: 1}})).Raw()
-	if isAbsent(err) {
-		return fault.Of(p, ErrNoParent)
-	}
-	if err != nil {
+	switch v := doc.Lookup(c.Children); {
+	case isAbsent(err):
+		err = ErrNoParent
+	case err != nil:
 		return err
+	case v.Type != 0 && v.Type != bson.TypeNull && v.Type != bson.TypeArray:
+		err = fault.Invalid("%s is %s, no array", c.Children, value.Text(v))
+	default:
+		err = ErrFull
 	}
-	if v := doc.Lookup(c.Children); v.Type != 0 && v.Type != bson.TypeNull && v.Type != bson.TypeArray {
-		return fault.Of(p, fault.Invalid("%s is %s, no array", c.Children, value.Text(v)))
-	}
-	return fault.Of(p, ErrFull)
+	return fault.Of(p, err)
 }
 
 func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
-	if c.Children != "" {
+	switch {
+	case c.Links != nil:
+		return c.toParents.drop(ctx, append(in(c.Child, children), c.toParents.to(p)...), p)
+	case c.Children != "":
 		result, err := c.parents.UpdateOne(ctx, byID(p), expr.Op("$pull", in(c.Children, children)))
 		if err != nil {
 			return err
@@ -182,24 +235,12 @@ func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawV
 			return fault.Of(p, ErrNoParent)
 		}
 	}
-	if c.up() == "" {
-		return nil
-	}
-	_, err := c.children.UpdateMany(ctx, append(in("_id", children), bson.E{Key: c.up(), Value: value.Equal(p)}), c.drop(p))
-	return err
+	return c.toParents.drop(ctx, append(in("_id", children), c.toParents.to(p)...), p)
 }
 
-// drop takes a parent out of a child.
-func (c *core) drop(p bson.RawValue) bson.D {
-	if c.Owner != "" {
-		return expr.Op("$unset", bson.D{{Key: c.Owner, Value: ""}})
-	}
-	return expr.Op("$pull", bson.D{{Key: c.Owners, Value: value.Equal(p)}})
-}
-
-func (c *core) transfer(ctx context.Context, child, to bson.RawValue) error {
-	set := expr.Op("$set", bson.D{{Key: c.Owner, Value: to}})
-	if !c.both() {
+func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawValue) error {
+	child, set := one[0], expr.Op("$set", bson.D{{Key: c.Owner, Value: to}})
+	if c.Children == "" {
 		result, err := c.children.UpdateOne(ctx, byID(child), set)
 		if err == nil && result.MatchedCount == 0 {
 			err = fault.Of(child, ErrNoChild)
@@ -208,17 +249,51 @@ func (c *core) transfer(ctx context.Context, child, to bson.RawValue) error {
 	}
 	before, err := c.children.FindOneAndUpdate(ctx, byID(child), set, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.Owner, Value: 1}})).Raw()
 	if isAbsent(err) {
-		return fault.Of(child, ErrNoChild)
+		err = fault.Of(child, ErrNoChild)
 	}
 	if err != nil {
 		return err
 	}
 	if from := before.Lookup(c.Owner); from.Type != 0 && value.Key(from) != value.Key(to) {
-		if _, err := c.parents.UpdateOne(ctx, byID(from), expr.Op("$pull", bson.D{{Key: c.Children, Value: value.Equal(child)}})); err != nil {
+		if err := c.toChildren.drop(ctx, byID(from), child); err != nil {
 			return err
 		}
 	}
-	return c.add(ctx, to, []bson.RawValue{child})
+	return c.add(ctx, to, one)
+}
+
+// fields are those of a document but for its _id and those for its parents.
+func (c *core) fields(raw bson.Raw) (out bson.D, err error) {
+	elements, err := raw.Elements()
+	if err != nil {
+		return nil, fault.Invalid("a damaged child: %w", err)
+	}
+	for _, e := range elements {
+		if key := e.Key(); key != "_id" && (key != c.up || key == "") {
+			out = append(out, bson.E{Key: key, Value: e.Value()})
+		}
+	}
+	return out, nil
+}
+
+// child is a document as a child of a parent; without an _id it gets one.
+func (c *core) child(raw bson.Raw, p bson.RawValue) (id bson.RawValue, doc bson.D, err error) {
+	if id = raw.Lookup("_id"); id.Type == 0 {
+		made := bson.NewObjectID()
+		id = bson.RawValue{Type: bson.TypeObjectID, Value: made[:]}
+	}
+	if id, err = c.id(id); err != nil {
+		return id, nil, err
+	}
+	rest, err := c.fields(raw)
+	doc = append(bson.D{{Key: "_id", Value: id}}, rest...)
+	switch {
+	case c.Owner != "":
+		doc = append(doc, bson.E{Key: c.Owner, Value: p})
+	case c.Owners != "":
+		doc = append(doc, bson.E{Key: c.Owners, Value: bson.A{p}})
+	}
+	return id, doc, err
 }
 
 // insert writes the parent first: that it exists, and is not deleted meanwhile,
@@ -228,191 +303,131 @@ func (c *core) insert(ctx context.Context, p bson.RawValue, child any) (id bson.
 	if err != nil {
 		return id, err
 	}
-	elements, err := raw.Elements()
+	id, doc, err := c.child(raw, p)
 	if err != nil {
-		return id, fault.Invalid("child: %w", err)
-	}
-	var doc bson.D
-	for _, e := range elements {
-		if e.Key() != c.up() || c.up() == "" {
-			doc = append(doc, bson.E{Key: e.Key(), Value: e.Value()})
-		}
-	}
-	if id = raw.Lookup("_id"); id.Type == 0 {
-		made := bson.NewObjectID()
-		id = bson.RawValue{Type: bson.TypeObjectID, Value: made[:]}
-		doc = append(bson.D{{Key: "_id", Value: id}}, doc...)
-	} else if bad := value.CheckID(id); bad != nil {
-		return id, fault.Invalid("child: %w", bad)
-	}
-	switch {
-	case c.Owner != "":
-		doc = append(doc, bson.E{Key: c.Owner, Value: p})
-	case c.Owners != "":
-		doc = append(doc, bson.E{Key: c.Owners, Value: bson.A{p}})
+		return id, err
 	}
 	return id, c.transact(ctx, func(ctx context.Context) error {
 		if c.Children != "" {
 			err = c.add(ctx, p, []bson.RawValue{id})
-		} else {
-			err = c.touch(ctx, p)
+		} else if found, e := touch(ctx, c.parents, p); e != nil || !found {
+			if err = e; e == nil {
+				err = fault.Of(p, ErrNoParent)
+			}
 		}
 		if err == nil {
 			_, err = c.children.InsertOne(ctx, doc)
+		}
+		if err == nil && c.Links != nil {
+			err = c.link(ctx, p, []bson.RawValue{id})
 		}
 		return err
 	})
 }
 
-// touched is a field that a parent has for a moment inside a transaction: a write
-// that changes nothing would not conflict with the parent's deletion.
+// touched is a field that a document has for a moment inside a transaction: a write
+// that changes nothing would not conflict with its deletion, or a change of its links.
 const touched = "_mongopatterns_touched"
 
-func (c *core) touch(ctx context.Context, p bson.RawValue) error {
+func touch(ctx context.Context, coll *mongo.Collection, id bson.RawValue) (found bool, err error) {
 	mark := bson.D{{Key: touched, Value: true}}
-	result, err := c.parents.BulkWrite(ctx, []mongo.WriteModel{
-		mongo.NewUpdateOneModel().SetFilter(byID(p)).SetUpdate(expr.Op("$set", mark)),
-		mongo.NewUpdateOneModel().SetFilter(byID(p)).SetUpdate(expr.Op("$unset", mark)),
+	result, err := coll.BulkWrite(ctx, []mongo.WriteModel{
+		mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(expr.Op("$set", mark)),
+		mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(expr.Op("$unset", mark)),
 	})
-	if err == nil && result.MatchedCount == 0 {
-		err = fault.Of(p, ErrNoParent)
-	}
-	return err
+	return err == nil && result.MatchedCount > 0, err
 }
 
 func (c *core) has(ctx context.Context, p, child bson.RawValue) (bool, error) {
-	coll, filter := c.parents, append(byID(p), bson.E{Key: c.Children, Value: value.Equal(child)})
-	if c.up() != "" {
-		coll, filter = c.children, append(byID(child), bson.E{Key: c.up(), Value: value.Equal(p)})
+	switch {
+	case c.Links != nil:
+		return exists(ctx, c.Links, append(c.toParents.to(p), c.toChildren.to(child)...))
+	case c.up != "":
+		return exists(ctx, c.children, append(byID(child), c.toParents.to(p)...))
 	}
-	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
-	if isAbsent(err) {
-		return false, nil
-	}
-	return err == nil, err
+	return exists(ctx, c.parents, append(byID(p), c.toChildren.to(child)...))
 }
 
 // references are the IDs in a field: of an array its elements, else the value; null
 // is none.
-func references(v bson.RawValue) []bson.RawValue {
+func references(doc bson.Raw, field string) []bson.RawValue {
+	v := doc.Lookup(field)
 	if array, ok := v.ArrayOK(); ok {
 		all, _ := array.Values()
 		return all
 	}
-	if v.Type == 0 || v.Type == bson.TypeNull {
+	if field == "" || v.Type == 0 || v.Type == bson.TypeNull {
 		return nil
 	}
 	return []bson.RawValue{v}
 }
 
-func (c *core) parentsOf(ctx context.Context, child bson.RawValue) ([]bson.RawValue, error) {
-	if c.up() != "" {
-		doc, err := c.children.FindOne(ctx, byID(child), options.FindOne().SetProjection(bson.D{{Key: c.up(), Value: 1}})).Raw()
-		if isAbsent(err) {
-			err = fault.Of(child, ErrNoChild)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return references(doc.Lookup(c.up())), nil
-	}
-	var out []bson.RawValue
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.parents.Find(ctx, bson.D{{Key: c.Children, Value: value.Equal(child)}}, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
-	}) {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, doc.Lookup("_id"))
-	}
-	return out, nil
-}
-
-func (c *core) deleteParent(ctx context.Context, p bson.RawValue, policy Policy) error {
-	doc, err := c.parents.FindOneAndDelete(ctx, byID(p)).Raw()
+// delete deletes a document, of which refs are the references to it. Rear are those
+// to it in its other role, if it has one.
+func (c *core) delete(ctx context.Context, id bson.RawValue, policy Policy, refs, rear end, absent error) error {
+	doc, err := refs.other.FindOneAndDelete(ctx, byID(id)).Raw()
 	if isAbsent(err) {
-		return fault.Of(p, ErrNoParent)
+		return fault.Of(id, absent)
 	}
 	if err != nil {
 		return err
 	}
-	children := []bson.RawValue(nil)
-	if c.Children != "" {
-		children = references(doc.Lookup(c.Children))
-	}
-	refused := len(children) > 0
-	up := c.up()
-	if up != "" && policy == Restrict && !refused {
-		err := c.children.FindOne(ctx, bson.D{{Key: up, Value: value.Equal(p)}}, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
-		if err != nil && !isAbsent(err) {
-			return err
+	own := references(doc, refs.back)
+	switch policy {
+	case Restrict:
+		refused := len(own) > 0
+		if !refused && refs.coll != nil {
+			refused, err = exists(ctx, refs.coll, refs.to(id))
 		}
-		refused = err == nil
-	}
-	switch {
-	case policy == Restrict && refused:
-		return fault.Of(p, ErrReferenced)
-	case policy == Cascade && up == "":
-		return c.deleteUnshared(ctx, children)
-	case policy == Cascade && c.Owner != "":
-		_, err = c.children.DeleteMany(ctx, bson.D{{Key: up, Value: value.Equal(p)}})
-	case policy == Cascade:
-		alone := bson.D{{Key: up, Value: value.Equal(p)}, {Key: up, Value: expr.Op("$size", 1)}}
-		if _, err = c.children.DeleteMany(ctx, expr.Op("$and", bson.A{alone[:1], alone[1:]})); err == nil {
-			_, err = c.children.UpdateMany(ctx, bson.D{{Key: up, Value: value.Equal(p)}}, c.drop(p))
+		if refused {
+			err = fault.Of(id, ErrReferenced)
 		}
-	case policy == Unlink && up != "":
-		_, err = c.children.UpdateMany(ctx, bson.D{{Key: up, Value: value.Equal(p)}}, c.drop(p))
+	case Unlink:
+		err = refs.drop(ctx, refs.to(id), id)
+	case Cascade:
+		err = c.cascade(ctx, id, own)
+	}
+	if err == nil && c.self && !c.undirected {
+		err = rear.drop(ctx, rear.to(id), id)
 	}
 	return err
 }
 
-// deleteUnshared deletes children that no other parent has.
-func (c *core) deleteUnshared(ctx context.Context, children []bson.RawValue) error {
+// cascade deletes the children of a deleted parent that no other parent has; own are
+// those that it has listed itself.
+func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue) (err error) {
+	switch {
+	case c.Owner != "":
+		_, err = c.children.DeleteMany(ctx, c.toParents.to(p))
+		return err
+	case c.Owners != "":
+		alone := expr.Op("$and", bson.A{c.toParents.to(p), bson.D{{Key: c.up, Value: expr.Op("$size", 1)}}})
+		if _, err = c.children.DeleteMany(ctx, alone); err != nil {
+			return err
+		}
+		return c.toParents.drop(ctx, c.toParents.to(p), p)
+	case c.Links != nil:
+		if own, err = values(ctx, c.Links, c.toParents.to(p), c.Child); err != nil {
+			return err
+		}
+		if err := c.toParents.drop(ctx, c.toParents.to(p), p); err != nil {
+			return err
+		}
+	}
 	shared := map[string]bool{}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.parents.Find(ctx, in(c.Children, children), options.Find().SetProjection(bson.D{{Key: c.Children, Value: 1}}))
+		return c.toChildren.coll.Find(ctx, in(c.toChildren.field, own), options.Find().SetProjection(bson.D{{Key: c.toChildren.field, Value: 1}}))
 	}) {
 		if err != nil {
 			return err
 		}
-		for _, id := range references(doc.Lookup(c.Children)) {
+		for _, id := range references(doc, c.toChildren.field) {
 			shared[value.Key(id)] = true
 		}
 	}
-	children = slices.DeleteFunc(slices.Clone(children), func(id bson.RawValue) bool { return shared[value.Key(id)] })
-	if len(children) == 0 {
-		return nil
-	}
-	_, err := c.children.DeleteMany(ctx, in("_id", children))
-	return err
-}
-
-func (c *core) deleteChild(ctx context.Context, child bson.RawValue, policy Policy) error {
-	doc, err := c.children.FindOneAndDelete(ctx, byID(child)).Raw()
-	if isAbsent(err) {
-		return fault.Of(child, ErrNoChild)
-	}
-	if err != nil {
-		return err
-	}
-	if policy == Restrict && c.up() != "" && len(references(doc.Lookup(c.up()))) > 0 {
-		return fault.Of(child, ErrReferenced)
-	}
-	if c.Children == "" {
-		return nil
-	}
-	referring := bson.D{{Key: c.Children, Value: value.Equal(child)}}
-	if policy == Unlink {
-		_, err := c.parents.UpdateMany(ctx, referring, expr.Op("$pull", referring))
-		return err
-	}
-	err = c.parents.FindOne(ctx, referring, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
-	if err == nil {
-		return fault.Of(child, ErrReferenced)
-	}
-	if isAbsent(err) {
-		return nil
+	own = slices.DeleteFunc(own, func(id bson.RawValue) bool { return shared[value.Key(id)] })
+	if len(own) > 0 {
+		_, err = c.children.DeleteMany(ctx, in("_id", own))
 	}
 	return err
 }

@@ -2,22 +2,25 @@ package relation
 
 import (
 	"context"
-	"iter"
+	"fmt"
+	"maps"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// chunk bounds the IDs of one $in.
-const chunk = 1000
+// chunk bounds the IDs of one $in. The answer is one batch, if it is below 16 MB.
+const (
+	chunk = 1000
+	whole = 1 << 20
+)
 
 // ReadOptions narrow a read.
 type ReadOptions struct {
@@ -48,11 +51,9 @@ type Joined[ID, T any] struct {
 // Cost: 1 round trip for 1000 IDs, index _id.
 func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opts *ReadOptions) (joined Joined[ID, T], err error) {
 	defer fault.In(&err, "relation: fetch")
-	raw := make([]bson.RawValue, len(ids))
-	for i, id := range ids {
-		if raw[i], err = (codec.Codec{}).Value(id); err != nil {
-			return joined, err
-		}
+	raw, err := encoded(&core{}, ids)
+	if err != nil {
+		return joined, err
 	}
 	found, err := fetch[T](ctx, coll, raw, opts)
 	if err != nil {
@@ -71,16 +72,9 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opt
 // fetch is the documents that there are, by the key of their _id.
 func fetch[T any](ctx context.Context, coll *mongo.Collection, ids []bson.RawValue, opts *ReadOptions) (map[string]T, error) {
 	found := map[string]T{}
-	asked := map[string]bool{}
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id bson.RawValue) bool {
-		key := value.Key(id)
-		again := asked[key]
-		asked[key] = true
-		return again
-	})
-	for part := range slices.Chunk(ids, chunk) {
+	for part := range slices.Chunk(distinct(ids), chunk) {
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return coll.Find(ctx, in("_id", part), opts.find().SetBatchSize(chunk+1))
+			return coll.Find(ctx, in("_id", part), opts.find().SetBatchSize(whole))
 		}) {
 			var v T
 			if err == nil {
@@ -99,48 +93,32 @@ func fetch[T any](ctx context.Context, coll *mongo.Collection, ids []bson.RawVal
 	return found, nil
 }
 
-// Of are the children of a parent: with Children in the order of its references,
-// with the dangling ones; else those that name it, in the order of Options.Sort.
+// Of are the children of a parent, with the dangling references: with Children in
+// the order of the references, with Links in that of the children's _ids. With Owner or
+// Owners alone they are those that name the parent, in the order of Options.Sort.
 //
-// Cost: 2 round trips with Children, 1 more for each further 1000, index _id. Else 1,
-// index {owner: 1, sort…}.
+// Cost: 2 round trips, 1 more for each further 1000 children, index _id. Owner or
+// Owners alone: 1, index {owner: 1, sort…}.
 func (r *Relation[P, C, T]) Of(ctx context.Context, parent P, opts *ReadOptions) (joined Joined[C, T], err error) {
 	defer fault.In(&err, "relation: of")
-	id, err := r.core.id(parent)
-	if err != nil {
+	all, err := r.join(ctx, []P{parent}, opts)
+	switch {
+	case err != nil:
 		return joined, err
-	}
-	if r.core.Children == "" {
-		joined.Items, err = cursor.Collect(r.named(ctx, id, opts.find()))
-		return joined, err
-	}
-	all, err := r.many(ctx, []bson.RawValue{id}, opts)
-	if err == nil && all[0] == nil {
-		err = fault.Of(id, ErrNoParent)
-	}
-	if err != nil {
-		return joined, err
+	case all[0] == nil:
+		return joined, fmt.Errorf("_id %v: %w", parent, ErrNoParent)
 	}
 	return *all[0], nil
 }
 
 // OfMany is Of for many parents, in their order; a parent that does not exist has no
-// children. It needs Children.
+// children. With Owner or Owners alone a projection must keep that field.
 //
 // Cost: 2 round trips for 1000 parents with 1000 children in all; 1 more for each
-// further 1000 of either, index _id.
+// further 1000 of either, index _id. Owner or Owners alone: 1 for 1000 parents.
 func (r *Relation[P, C, T]) OfMany(ctx context.Context, parents []P, opts *ReadOptions) (all []Joined[C, T], err error) {
 	defer fault.In(&err, "relation: of many")
-	if r.core.Children == "" {
-		return nil, fault.Invalid("Options.Children: OfMany needs them")
-	}
-	ids := make([]bson.RawValue, len(parents))
-	for i, p := range parents {
-		if ids[i], err = r.core.id(p); err != nil {
-			return nil, err
-		}
-	}
-	found, err := r.many(ctx, ids, opts)
+	found, err := r.join(ctx, parents, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -153,46 +131,109 @@ func (r *Relation[P, C, T]) OfMany(ctx context.Context, parents []P, opts *ReadO
 	return all, nil
 }
 
-// many joins parents with their children, nil for a parent that does not exist.
-func (r *Relation[P, C, T]) many(ctx context.Context, parents []bson.RawValue, opts *ReadOptions) ([]*Joined[C, T], error) {
-	refs := map[string][]bson.RawValue{}
-	var every []bson.RawValue
-	for part := range slices.Chunk(parents, chunk) {
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return r.core.parents.Find(ctx, in("_id", part), options.Find().SetProjection(bson.D{{Key: r.core.Children, Value: 1}}).SetBatchSize(chunk+1))
-		}) {
-			if err != nil {
-				return nil, err
-			}
-			all := references(doc.Lookup(r.core.Children))
-			refs[value.Key(doc.Lookup("_id"))] = all
-			every = append(every, all...)
-		}
-	}
-	found, err := fetch[T](ctx, r.core.children, every, opts)
+// join joins parents with their children; nil is a parent that does not exist.
+func (r *Relation[P, C, T]) join(ctx context.Context, parents []P, opts *ReadOptions) ([]*Joined[C, T], error) {
+	ids, err := encoded(r.core, parents)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*Joined[C, T], len(parents))
-	for i, p := range parents {
-		all, ok := refs[value.Key(p)]
-		if !ok {
-			continue
-		}
-		out[i] = &Joined[C, T]{}
-		for _, id := range all {
-			if doc, ok := found[value.Key(id)]; ok {
-				out[i].Items = append(out[i].Items, doc)
-				continue
-			}
-			dangling, err := codec.DecodeValue[C](r.core.codec, id)
-			if err != nil {
-				return nil, fault.Of(p, err)
-			}
-			out[i].Dangling = append(out[i].Dangling, dangling)
+	all := map[string]*Joined[C, T]{}
+	if r.core.toChildren.coll == nil {
+		err = r.named(ctx, ids, opts, all)
+	} else {
+		err = r.listed(ctx, ids, opts, all)
+	}
+	out := make([]*Joined[C, T], len(ids))
+	for i, id := range ids {
+		out[i] = all[value.Key(id)]
+	}
+	return out, err
+}
+
+// listed joins by the references that Children or Links have, in two steps.
+func (r *Relation[P, C, T]) listed(ctx context.Context, parents []bson.RawValue, opts *ReadOptions, all map[string]*Joined[C, T]) error {
+	c := r.core
+	refs, key, find := map[string][]bson.RawValue{}, "_id", options.Find().SetProjection(bson.D{{Key: c.Children, Value: 1}})
+	if c.Links != nil {
+		key = c.Parent
+		pair := bson.D{{Key: c.Parent, Value: 1}, {Key: c.Child, Value: 1}}
+		find = options.Find().SetSort(pair).SetProjection(append(bson.D{{Key: "_id", Value: 0}}, pair...))
+		for _, p := range parents {
+			refs[value.Key(p)] = nil // exists or not, nobody has looked
 		}
 	}
-	return out, nil
+	var every []bson.RawValue
+	for part := range slices.Chunk(distinct(parents), chunk) {
+		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return c.toChildren.coll.Find(ctx, in(key, part), find.SetBatchSize(whole))
+		}) {
+			if err != nil {
+				return err
+			}
+			p, ids := value.Key(doc.Lookup(key)), references(doc, c.toChildren.field)
+			refs[p], every = append(refs[p], ids...), append(every, ids...)
+		}
+	}
+	found, err := fetch[T](ctx, c.children, every, opts)
+	if err != nil {
+		return err
+	}
+	for p, ids := range refs {
+		joined, dangling := &Joined[C, T]{}, []bson.RawValue(nil)
+		for _, id := range ids {
+			if doc, ok := found[value.Key(id)]; ok {
+				joined.Items = append(joined.Items, doc)
+			} else {
+				dangling = append(dangling, id)
+			}
+		}
+		if len(dangling) > 0 {
+			if joined.Dangling, err = decoded[C](c, dangling); err != nil {
+				return err
+			}
+		}
+		all[p] = joined
+	}
+	return nil
+}
+
+// named joins by the parents that the children name, in one step.
+func (r *Relation[P, C, T]) named(ctx context.Context, parents []bson.RawValue, opts *ReadOptions, all map[string]*Joined[C, T]) error {
+	c := r.core
+	sort := c.Sort
+	if c.Owner != "" { // the index's order; of several Owners a child has one place
+		sort = append(bson.D{{Key: c.up, Value: 1}}, sort...)
+	}
+	for part := range slices.Chunk(distinct(parents), chunk) {
+		mine := map[string]*Joined[C, T]{}
+		for _, p := range part {
+			mine[value.Key(p)] = &Joined[C, T]{}
+		}
+		for cur, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return c.children.Find(ctx, in(c.up, part), opts.find().SetSort(sort).SetBatchSize(whole))
+		}) {
+			var v T
+			if err == nil {
+				err = cur.Decode(&v)
+			}
+			if err != nil {
+				return err
+			}
+			owners := parents
+			if len(parents) > 1 {
+				if owners = distinct(references(cur.Current, c.up)); len(owners) == 0 {
+					return fault.Invalid("ReadOptions.Projection: without %s a child has no parent", c.up)
+				}
+			}
+			for _, p := range owners {
+				if joined := mine[value.Key(p)]; joined != nil {
+					joined.Items = append(joined.Items, v)
+				}
+			}
+		}
+		maps.Copy(all, mine)
+	}
+	return nil
 }
 
 // Newest are the first n children that name a parent, in the order of Options.Sort.
@@ -207,27 +248,100 @@ func (r *Relation[P, C, T]) Newest(ctx context.Context, parent P, n int, opts *R
 		return nil, err
 	case n < 1:
 		return nil, fault.Invalid("n: %d", n)
-	case r.core.up() == "":
+	case r.core.up == "":
 		return nil, fault.Invalid("Options.Owner, Owners: Newest needs one")
 	}
-	return cursor.Collect(r.named(ctx, id, opts.find().SetLimit(int64(n))))
+	return cursor.Collect(cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return r.core.children.Find(ctx, r.core.toParents.to(id), opts.find().SetLimit(int64(n)).SetSort(r.core.Sort))
+	}))
 }
 
-// named are the children that name a parent.
-func (r *Relation[P, C, T]) named(ctx context.Context, parent bson.RawValue, find *options.FindOptionsBuilder) iter.Seq2[T, error] {
-	return cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return r.core.children.Find(ctx, bson.D{{Key: r.core.up(), Value: value.Equal(parent)}}, find.SetSort(r.core.Sort))
-	})
+// Parents are the parents of a child, by their _ids.
+//
+// Cost: 1 round trip, index _id of the child with an Owner or Owners, else
+// {children: 1} or {child: 1, parent: 1}.
+func (r *Relation[P, C, T]) Parents(ctx context.Context, child C) (out []P, err error) {
+	defer fault.In(&err, "relation: parents")
+	c := r.core
+	id, err := c.id(child)
+	if err != nil {
+		return nil, err
+	}
+	var all []bson.RawValue
+	switch {
+	case c.Links != nil:
+		all, err = values(ctx, c.Links, c.toChildren.to(id), c.Parent)
+	case c.up == "":
+		all, err = values(ctx, c.parents, c.toChildren.to(id), "_id")
+	default:
+		var doc bson.Raw
+		doc, err = c.children.FindOne(ctx, byID(id), options.FindOne().SetProjection(bson.D{{Key: c.up, Value: 1}})).Raw()
+		if isAbsent(err) {
+			err = fault.Of(id, ErrNoChild)
+		}
+		all = references(doc, c.up)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decoded[P](c, all)
+}
+
+// values are one field of documents; links are read in its order, from the index.
+func values(ctx context.Context, coll *mongo.Collection, filter bson.D, field string) (out []bson.RawValue, err error) {
+	find := options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}})
+	if field != "_id" {
+		find = options.Find().SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: field, Value: 1}}).SetSort(bson.D{{Key: field, Value: 1}})
+	}
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return coll.Find(ctx, filter, find.SetBatchSize(whole))
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, doc.Lookup(field))
+	}
+	return out, nil
+}
+
+// ParentsFilter selects the parents that have a child among their Children.
+func (r *Relation[P, C, T]) ParentsFilter(child C) bson.D {
+	return bson.D{{Key: r.core.Children, Value: r.core.operand(child)}}
+}
+
+// ChildrenFilter selects the children that name a parent as Owner or among their
+// Owners.
+func (r *Relation[P, C, T]) ChildrenFilter(parent P) bson.D {
+	return bson.D{{Key: r.core.up, Value: r.core.operand(parent)}}
+}
+
+// operand is an ID as a filter's value; one that cannot be encoded stays for the
+// driver to refuse.
+func (c *core) operand(id any) any {
+	v, err := c.codec.Value(id)
+	if err != nil {
+		return id
+	}
+	return value.Equal(v)
 }
 
 // LookupPipeline adds the children of each parent as an array, as Of does on the
 // server: unordered, and without dangling references. To compare, and for
 // aggregations.
-func (r *Relation[P, C, T]) LookupPipeline(as string) mongo.Pipeline {
-	local, foreign := r.core.Children, "_id"
-	if local == "" {
-		local, foreign = "_id", r.core.up()
+func (r *Relation[P, C, T]) LookupPipeline(as string) (out mongo.Pipeline) {
+	c := r.core
+	lookup := func(from *mongo.Collection, local, foreign string) {
+		out = append(out, expr.Op("$lookup", bson.D{{Key: "from", Value: from.Name()},
+			{Key: "localField", Value: local}, {Key: "foreignField", Value: foreign}, {Key: "as", Value: as}}))
 	}
-	return mongo.Pipeline{expr.Op("$lookup", bson.D{{Key: "from", Value: r.core.children.Name()},
-		{Key: "localField", Value: local}, {Key: "foreignField", Value: foreign}, {Key: "as", Value: as}})}
+	switch {
+	case c.Links != nil:
+		lookup(c.Links, "_id", c.Parent)
+		lookup(c.children, as+"."+c.Child, "_id")
+	case c.Children != "":
+		lookup(c.children, c.Children, "_id")
+	default:
+		lookup(c.children, "_id", c.up)
+	}
+	return out
 }

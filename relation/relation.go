@@ -3,7 +3,6 @@ package relation
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -23,14 +22,14 @@ var (
 	ErrNoChild  = fault.New("no such child", mongopatterns.ErrNotFound)
 	// ErrOwned: the child has another owner; Transfer moves it.
 	ErrOwned = fault.New("owned by another parent", mongopatterns.ErrConflict)
-	// ErrFull: the parent would have more than Options.Max children.
-	ErrFull = fault.New("too many children", mongopatterns.ErrConflict)
+	// ErrFull: a list would have more than Options.Max references.
+	ErrFull = fault.New("too many references", mongopatterns.ErrConflict)
 	// ErrReferenced: a Restrict deletion met references.
 	ErrReferenced = fault.New("still referenced", mongopatterns.ErrConflict)
 )
 
-// Options say where the references are. At least one of Children, Owner and Owners is
-// needed, and of Owner and Owners not both.
+// Options say where the references are: in Children, in Owner or Owners, in Children
+// and one of these, or in Links.
 type Options struct {
 	// Children is the field of the parent with the array of its children's _ids.
 	// Default "": the parent has none.
@@ -40,11 +39,17 @@ type Options struct {
 	// Owners is the field of the child with the array of its parents' _ids. Default
 	// "": none.
 	Owners string
-	// Max bounds Children; Link and Insert refuse more with ErrFull. Default 10,000.
-	// A document that somebody else made longer stays readable.
+	// Links is the collection between with a document for each link, which may have
+	// further fields of yours. Default nil: none.
+	Links *mongo.Collection
+	// Parent and Child are the fields of Links with the two _ids. Default "parent"
+	// and "child".
+	Parent, Child string
+	// Max bounds the arrays; Link and Insert refuse more with ErrFull. Default 10,000.
+	// An array that somebody else made longer stays readable.
 	Max int
-	// Sort is the order in which Newest and, without Children, Of read the children
-	// of a parent, such as {at: -1}; the index of Owner ends with it. Default {_id:
+	// Sort is the order in which Newest and, with Owner or Owners alone, Of read the
+	// children of a parent, such as {at: -1}; their index ends with it. Default {_id:
 	// -1}.
 	Sort bson.D
 	// Registry and BSON encode the IDs and the children. Default: the driver's own.
@@ -52,76 +57,112 @@ type Options struct {
 	BSON     *options.BSONOptions
 }
 
-// Relation is between the documents of two collections. P and C are the types of the
-// _ids of parents and children, T that of the children.
+// Relation is between the documents of two collections, or of one. P and C are the
+// types of the _ids of parents and children, T that of the children.
 type Relation[P, C, T any] struct{ core *core }
 
-// New returns a relation. It does no I/O.
+var _ mongopatterns.Checker = (*Relation[int, int, int])(nil)
+
+// New returns a relation. It does no I/O. Parents and children may be one collection;
+// if Children and Owners are one field as well, links have no direction.
 func New[P, C, T any](parents, children *mongo.Collection, opts *Options) (r *Relation[P, C, T], err error) {
 	defer fault.In(&err, "relation: new")
-	if err := config.Collections("parents", parents, "children", children); err != nil {
+	if opts == nil {
+		opts = &Options{}
+	}
+	c, err := newCore(parents, children, *opts)
+	if err != nil {
 		return nil, err
-	}
-	c := &core{parents: parents, children: children}
-	if opts != nil {
-		c.Options = *opts
-	}
-	c.codec = codec.Codec{Registry: c.Registry, BSON: c.BSON}
-	err = config.Apply(
-		config.Name("Options.Children", &c.Children, ""),
-		config.Number("Options.Max", &c.Max, 10_000, 1, 1_000_000))
-	if err == nil {
-		err = config.Apply(config.Name("Options.Owner", &c.Owner, ""), config.Name("Options.Owners", &c.Owners, ""),
-			config.Check("Options.Sort", func() error {
-				if len(c.Sort) == 0 {
-					c.Sort = bson.D{{Key: "_id", Value: -1}}
-				}
-				return nil
-			}))
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case c.Children == "" && c.Owner == "" && c.Owners == "":
-		return nil, fault.Invalid("Options.Children, Owner, Owners: one is needed")
-	case c.Owner != "" && c.Owners != "":
-		return nil, fault.Invalid("Options.Owner, Owners: only one of them")
-	case c.Children == "_id" || c.Owner == "_id" || c.Owners == "_id":
-		return nil, fault.Invalid("a reference in _id")
 	}
 	return &Relation[P, C, T]{c}, nil
 }
 
-// Indexes are {children: 1} of the parents and {owner: 1, sort…} or {owners: 1} of
-// the children, by collection name.
+func newCore(parents, children *mongo.Collection, o Options) (*core, error) {
+	colls := []any{"parents", parents, "children", children, "Options.Links", o.Links}
+	if o.Links == nil {
+		colls = colls[:4]
+	}
+	self := parents != nil && children != nil && parents.Name() == children.Name() &&
+		parents.Database().Name() == children.Database().Name() && parents.Database().Client() == children.Database().Client()
+	if self {
+		colls = append(colls[:2], colls[4:]...)
+	}
+	down := []config.Setting{config.Name("Options.Children", &o.Children, ""), config.Number("Options.Max", &o.Max, 10_000, 1, 1_000_000)}
+	up := []config.Setting{config.Name("Options.Owner", &o.Owner, ""), config.Name("Options.Owners", &o.Owners, "")}
+	undirected := self && o.Children != "" && o.Children == o.Owners
+	if self && !undirected {
+		down = append(down, up...)
+	}
+	var between []config.Setting
+	if o.Links != nil {
+		between = []config.Setting{config.Name("Options.Parent", &o.Parent, "parent"), config.Name("Options.Child", &o.Child, "child")}
+	}
+	for _, err := range []error{config.Collections(colls...), config.Apply(down...), config.Apply(up...), config.Apply(between...)} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	field := o.Owner + o.Owners
+	switch {
+	case o.Children == "" && field == "" && o.Links == nil:
+		return nil, fault.Invalid("Options.Children, Owner, Owners, Links: one is needed")
+	case o.Owner != "" && o.Owners != "" || o.Links != nil && o.Children+field != "":
+		return nil, fault.Invalid("Options.Owner, Owners, Links: only one of them, and Links without Children")
+	case o.Children == "_id" || field == "_id" || o.Links != nil && (o.Parent == "_id" || o.Child == "_id"):
+		return nil, fault.Invalid("a reference in _id")
+	}
+	if len(o.Sort) == 0 {
+		o.Sort = bson.D{{Key: "_id", Value: -1}}
+	}
+	c := &core{Options: o, parents: parents, children: children, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
+		up: field, self: self, undirected: undirected,
+		toChildren: end{other: children, back: field}, toParents: end{other: parents, back: o.Children}}
+	if o.Links != nil {
+		c.toChildren = end{coll: o.Links, field: o.Child, other: children, link: true}
+		c.toParents = end{coll: o.Links, field: o.Parent, other: parents, link: true}
+	}
+	if o.Children != "" {
+		c.toChildren.coll, c.toChildren.field, c.toChildren.array = parents, o.Children, true
+	}
+	if field != "" {
+		c.toParents.coll, c.toParents.field, c.toParents.array = children, field, o.Owners != ""
+	}
+	return c, nil
+}
+
+// Indexes are {children: 1} of the parents and {owner: 1, sort…} or {owners: 1,
+// sort…} of the children, or {parent: 1, child: 1}, unique, and {child: 1, parent: 1}
+// of the links, by collection name.
 func (r *Relation[P, C, T]) Indexes() map[string][]mongo.IndexModel { return r.core.indexes() }
 
 // EnsureIndexes creates the indexes that are missing.
 //
-// Cost: 1 round trip for each side that has references, 2 if an index is missing.
+// Cost: 1 round trip for each collection with references, 2 if an index is missing.
 func (r *Relation[P, C, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "relation: ensure indexes")
 	return indexes.EnsureAll(ctx, r.core.parents.Database(), r.core.indexes())
 }
 
-// ShardKey is _id of both, by collection name.
+// ShardKey is _id of both, and {parent: 1, child: 1} of the links, by collection name.
 func (r *Relation[P, C, T]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{r.core.parents.Name(): {{Key: "_id", Value: 1}}, r.core.children.Name(): {{Key: "_id", Value: 1}}}
+	c := r.core
+	out := map[string]bson.D{c.parents.Name(): {{Key: "_id", Value: 1}}, c.children.Name(): {{Key: "_id", Value: 1}}}
+	if c.Links != nil {
+		out[c.Links.Name()] = bson.D{{Key: c.Parent, Value: 1}, {Key: c.Child, Value: 1}}
+	}
+	return out
 }
 
-// Link adds children to a parent, behind those it has. Links that are there already
-// are no error, so it can be repeated. With an Owner, a child of another parent is
-// [ErrOwned].
+// Link adds children to a parent, in an array behind those it has. Links that are
+// there already are no error, so it can be repeated. With an Owner, a child of another
+// parent is [ErrOwned].
 //
 // Cost: 1 round trip, 1 document written, index _id, with Children alone or for one
-// child. Several children of an Owner or Owners: 2 and n. Both sides: 3 and 1 + n.
+// child; with Links 1 and n. n children of an Owner or Owners: 2 and n. Both sides: 3
+// and 1 + n.
 func (r *Relation[P, C, T]) Link(ctx context.Context, parent P, children ...C) (err error) {
 	defer fault.In(&err, "relation: link")
-	p, all, err := r.core.ids(parent, anys(children))
-	if err != nil {
-		return err
-	}
-	return r.core.change(ctx, len(all), func(ctx context.Context) error { return r.core.link(ctx, p, all) })
+	return r.change(ctx, parent, children, r.core.link)
 }
 
 // Unlink takes children away from a parent. Those it does not have are no error.
@@ -129,11 +170,7 @@ func (r *Relation[P, C, T]) Link(ctx context.Context, parent P, children ...C) (
 // Cost: that of Link.
 func (r *Relation[P, C, T]) Unlink(ctx context.Context, parent P, children ...C) (err error) {
 	defer fault.In(&err, "relation: unlink")
-	p, all, err := r.core.ids(parent, anys(children))
-	if err != nil {
-		return err
-	}
-	return r.core.change(ctx, len(all), func(ctx context.Context) error { return r.core.unlink(ctx, p, all) })
+	return r.change(ctx, parent, children, r.core.unlink)
 }
 
 // Transfer gives a child to another parent, or to its first. It needs an Owner.
@@ -144,20 +181,37 @@ func (r *Relation[P, C, T]) Transfer(ctx context.Context, child C, to P) (err er
 	if r.core.Owner == "" {
 		return fault.Invalid("Options.Owner: Transfer needs one")
 	}
-	p, all, err := r.core.ids(to, []any{child})
+	return r.change(ctx, to, []C{child}, r.core.transfer)
+}
+
+// change runs a write of links, in a transaction where it may write two documents
+// that have to agree.
+func (r *Relation[P, C, T]) change(ctx context.Context, parent P, children []C, write func(ctx context.Context, p bson.RawValue, all []bson.RawValue) error) error {
+	p, err := r.core.id(parent)
 	if err != nil {
 		return err
 	}
-	return r.core.change(ctx, 1, func(ctx context.Context) error { return r.core.transfer(ctx, all[0], p) })
+	all, err := encoded(r.core, children)
+	if err != nil {
+		return err
+	}
+	if all = distinct(all); len(all) == 0 {
+		return fault.Invalid("no children")
+	}
+	if r.core.up == "" || r.core.Children == "" && len(all) == 1 {
+		return write(ctx, p, all)
+	}
+	return r.core.transact(ctx, func(ctx context.Context) error { return write(ctx, p, all) })
 }
 
 // Insert stores a new child and links it to its parent, which must exist. A field of
-// the child for its owner is overwritten. Without Children the parent has the field
+// the child for its parents is overwritten. Without Children the parent has the field
 // "_mongopatterns_touched" while the transaction runs, as a write of it is what
 // keeps the parent from being deleted meanwhile: a validator of yours must let it
 // pass.
 //
-// Cost: 3 round trips, 2 documents written, index _id.
+// Cost: 3 round trips, 2 documents written, index _id; without Children the parent is
+// written twice. Links: 4 and 3.
 func (r *Relation[P, C, T]) Insert(ctx context.Context, parent P, child T) (id C, err error) {
 	defer fault.In(&err, "relation: insert")
 	p, err := r.core.id(parent)
@@ -173,77 +227,58 @@ func (r *Relation[P, C, T]) Insert(ctx context.Context, parent P, child T) (id C
 
 // Has reports whether a parent has a child.
 //
-// Cost: 1 round trip, index _id.
+// Cost: 1 round trip, index _id; with Links {parent: 1, child: 1}.
 func (r *Relation[P, C, T]) Has(ctx context.Context, parent P, child C) (has bool, err error) {
 	defer fault.In(&err, "relation: has")
-	p, all, err := r.core.ids(parent, []any{child})
+	p, err := r.core.id(parent)
 	if err != nil {
 		return false, err
 	}
-	return r.core.has(ctx, p, all[0])
-}
-
-// Parents are the parents of a child, by their _ids.
-//
-// Cost: 1 round trip, index _id of the child with an Owner or Owners, else
-// {children: 1}.
-func (r *Relation[P, C, T]) Parents(ctx context.Context, child C) (out []P, err error) {
-	defer fault.In(&err, "relation: parents")
 	id, err := r.core.id(child)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	all, err := r.core.parentsOf(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return decoded[P](r.core.codec, all)
-}
-
-// ParentsFilter selects the parents that have a child among their Children.
-func (r *Relation[P, C, T]) ParentsFilter(child C) bson.D {
-	return bson.D{{Key: r.core.Children, Value: r.core.operand(child)}}
-}
-
-// ChildrenFilter selects the children that name a parent as Owner or among their
-// Owners.
-func (r *Relation[P, C, T]) ChildrenFilter(parent P) bson.D {
-	return bson.D{{Key: r.core.up(), Value: r.core.operand(parent)}}
+	return r.core.has(ctx, p, id)
 }
 
 // Policy says what a deletion does to the other side.
 type Policy int
 
 const (
-	// Restrict refuses the deletion while there are references, with ErrReferenced.
+	// Restrict refuses the deletion while there are links, with ErrReferenced.
 	Restrict Policy = iota
-	// Unlink takes the references away.
+	// Unlink takes the links away.
 	Unlink
-	// Cascade deletes the children with their parent; those that have further Owners
-	// stay.
+	// Cascade deletes the children with their parent; those that have further parents
+	// stay. It is ErrInvalid where the children are parents of the same collection:
+	// package tree deletes what is below.
 	Cascade
 )
 
-// DeleteParent deletes a parent.
+// DeleteParent deletes a parent. In one collection its links as a child go too.
 //
-// Cost: 2 round trips with Children alone. Else 3, with Cascade of Children and
-// Owners 4. 1 document written, and each child with Unlink or Cascade.
+// Cost: 2 round trips with Children alone, else 3; 1 document written, and each child
+// with Unlink or Cascade. Cascade: 4 with Children alone or Owners, 6 with Links. One
+// collection: 1 more if links lead to children.
 func (r *Relation[P, C, T]) DeleteParent(ctx context.Context, parent P, policy Policy) (err error) {
 	defer fault.In(&err, "relation: delete parent")
 	id, err := r.core.id(parent)
 	if err != nil {
 		return err
 	}
-	if policy < Restrict || policy > Cascade {
+	if policy < Restrict || policy > Cascade || policy == Cascade && r.core.self {
 		return fault.Invalid("policy: %d", policy)
 	}
-	return r.core.transact(ctx, func(ctx context.Context) error { return r.core.deleteParent(ctx, id, policy) })
+	return r.core.transact(ctx, func(ctx context.Context) error {
+		return r.core.delete(ctx, id, policy, r.core.toParents, r.core.toChildren, ErrNoParent)
+	})
 }
 
-// DeleteChild deletes a child, and with Unlink its references in the parents.
+// DeleteChild deletes a child. In one collection its links as a parent go too.
 //
-// Cost: 2 round trips with Owner or Owners alone, else 3, index {children: 1}. 1
-// document written, and each parent with Unlink.
+// Cost: 2 round trips with Owner or Owners alone, else 3, index {children: 1} or
+// {child: 1, parent: 1}; 1 document written, and each parent or link with Unlink. One
+// collection: 1 more if links lead to parents.
 func (r *Relation[P, C, T]) DeleteChild(ctx context.Context, child C, policy Policy) (err error) {
 	defer fault.In(&err, "relation: delete child")
 	id, err := r.core.id(child)
@@ -253,26 +288,9 @@ func (r *Relation[P, C, T]) DeleteChild(ctx context.Context, child C, policy Pol
 	if policy != Restrict && policy != Unlink {
 		return fault.Invalid("policy: a child's deletion takes Restrict or Unlink")
 	}
-	return r.core.transact(ctx, func(ctx context.Context) error { return r.core.deleteChild(ctx, id, policy) })
-}
-
-func anys[V any](all []V) []any {
-	out := make([]any, len(all))
-	for i, v := range all {
-		out[i] = v
-	}
-	return out
-}
-
-func decoded[V any](c codec.Codec, all []bson.RawValue) ([]V, error) {
-	out := make([]V, len(all))
-	for i, v := range all {
-		var err error
-		if out[i], err = codec.DecodeValue[V](c, v); err != nil {
-			return nil, fmt.Errorf("reference %d: %w", i, err)
-		}
-	}
-	return out, nil
+	return r.core.transact(ctx, func(ctx context.Context) error {
+		return r.core.delete(ctx, id, policy, r.core.toChildren, r.core.toParents, ErrNoChild)
+	})
 }
 
 // isAbsent reports the driver's error of no document.

@@ -38,6 +38,8 @@ var (
 	listed   = relation.Options{Children: "tasks"}
 	owned    = relation.Options{Owner: "owner"}
 	manyMany = relation.Options{Children: "tasks", Owners: "owners"}
+	named    = relation.Options{Owners: "owners"}
+	linked   = relation.Options{Parent: "person_id", Child: "task_id"} // in the collection "links"
 )
 
 func must[T any](v T, err error) T {
@@ -66,6 +68,9 @@ func insert(t testing.TB, coll *mongo.Collection, docs ...any) {
 func people(t testing.TB, opts relation.Options) (*mongo.Database, *tasks) {
 	t.Helper()
 	db := mongotest.Database(t)
+	if opts.Parent != "" {
+		opts.Links = db.Collection("links")
+	}
 	r := must(relation.New[string, int, task](db.Collection("people"), db.Collection("tasks"), &opts))
 	check(t, r.EnsureIndexes(t.Context()))
 	insert(t, db.Collection("people"), bson.M{"_id": "Ann"}, bson.M{"_id": "Bob"}, bson.M{"_id": "Cy"})
@@ -75,7 +80,8 @@ func people(t testing.TB, opts relation.Options) (*mongo.Database, *tasks) {
 	return db, r
 }
 
-// state is all references of both sides: "Ann>1" in a list, "1>Ann" in a child.
+// state is all references of both sides: "Ann>1" in a list, "1>Ann" in a child,
+// "Ann-1" a link.
 func state(t testing.TB, db *mongo.Database) []string {
 	t.Helper()
 	var out []string
@@ -100,6 +106,13 @@ func state(t testing.TB, db *mongo.Database) []string {
 				}
 			}
 		}
+	}
+	cursor, err := db.Collection("links").Find(t.Context(), bson.D{})
+	check(t, err)
+	var links []bson.M
+	check(t, cursor.All(t.Context(), &links))
+	for _, link := range links {
+		out = append(out, fmt.Sprintf("%v-%v", link["person_id"], link["task_id"]))
 	}
 	slices.Sort(out)
 	return out
@@ -181,17 +194,78 @@ func TestCosts(t *testing.T) {
 		call(t, db, 1, []string{fam, find, commit}, func() error { return r.DeleteParent(ctx, "Ann", relation.Restrict) })
 		call(t, db, 1, []string{fam, commit}, func() error { return r.DeleteChild(ctx, 10, relation.Restrict) })
 	})
-	t.Run("join", func(t *testing.T) {
-		db := mongotest.Database(t)
-		j := must(relation.NewJoin[int, int](db.Collection("teacher_subject"), &relation.JoinOptions{A: "teacher_id", B: "subject_id"}))
-		check(t, j.EnsureIndexes(ctx))
-		call(t, db, 1, []string{up}, func() error { return j.Link(ctx, 7, 3) })
-		call(t, db, 0, []string{find}, func() error { return errorOf(j.Has(ctx, 7, 3)) })
-		cmds := mongotest.Record(t, db, func() { check(t, errorOf(j.Bs(ctx, 7))) })
-		mongotest.Explain(t, db, cmds[0].Body).RequireExamined(t, 1, 0)
-		cmds = mongotest.Record(t, db, func() { check(t, errorOf(j.As(ctx, 3))) })
-		mongotest.Explain(t, db, cmds[0].Body).RequireExamined(t, 1, 0)
-		call(t, db, 1, []string{del}, func() error { return j.Unlink(ctx, 7, 3) })
+	t.Run("owners", func(t *testing.T) {
+		db, r := people(t, named)
+		check(t, r.Link(ctx, "Bob", 1))
+		call(t, db, 2, []string{up, commit}, func() error { return r.Link(ctx, "Ann", 1, 2) })
+		call(t, db, 0, []string{find}, func() error { return errorOf(r.OfMany(ctx, []string{"Ann", "Bob"}, nil)) })
+		call(t, db, 3, []string{fam, del, up, commit}, func() error { return r.DeleteParent(ctx, "Ann", relation.Cascade) })
+		call(t, db, 1, []string{fam, find, commit}, func() error { return r.DeleteParent(ctx, "Cy", relation.Restrict) })
+		call(t, db, 2, []string{fam, up, commit}, func() error { return r.DeleteParent(ctx, "Bob", relation.Unlink) })
+		call(t, db, 1, []string{fam, commit}, func() error { return r.DeleteChild(ctx, 1, relation.Unlink) })
+	})
+	t.Run("links", func(t *testing.T) {
+		db, r := people(t, linked)
+		call(t, db, 3, []string{up}, func() error { return r.Link(ctx, "Ann", 1, 2, 3) })
+		call(t, db, 1, []string{del}, func() error { return r.Unlink(ctx, "Ann", 3) })
+		call(t, db, 4, []string{up, ins, up, commit}, func() error { return errorOf(r.Insert(ctx, "Bob", task{ID: 10})) })
+		call(t, db, 0, []string{find}, func() error { return errorOf(r.Has(ctx, "Ann", 1)) })
+		for _, fn := range []func() error{func() error { return errorOf(r.Parents(ctx, 1)) }, func() error { return errorOf(r.Of(ctx, "Bob", nil)) }} {
+			cmds := mongotest.Record(t, db, func() { check(t, fn()) })
+			plan := mongotest.Explain(t, db, cmds[0].Body)
+			plan.RequireExamined(t, 1, 0)
+			plan.RequireNoSort(t)
+		}
+		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.Of(ctx, "Ann", nil)) })
+		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.OfMany(ctx, []string{"Ann", "Bob"}, nil)) })
+		call(t, db, 2, []string{fam, del, commit}, func() error { return r.DeleteChild(ctx, 10, relation.Unlink) })
+		call(t, db, 1, []string{fam, find, commit}, func() error { return r.DeleteChild(ctx, 9, relation.Restrict) })
+		call(t, db, 1, []string{fam, find, commit}, func() error { return r.DeleteParent(ctx, "Bob", relation.Restrict) })
+		check(t, r.Link(ctx, "Cy", 2))
+		call(t, db, 4, []string{fam, find, del, find, del, commit}, func() error { return r.DeleteParent(ctx, "Ann", relation.Cascade) }) // with 2 links and 1 child
+		call(t, db, 2, []string{fam, del, commit}, func() error { return r.DeleteParent(ctx, "Cy", relation.Unlink) })
+	})
+	t.Run("one collection", func(t *testing.T) {
+		db, _ := people(t, owned)
+		r := must(relation.New[int, int, task](db.Collection("tasks"), db.Collection("tasks"), &relation.Options{Children: "parts", Owner: "whole"}))
+		check(t, r.EnsureIndexes(ctx))
+		check(t, errors.Join(r.Link(ctx, 1, 2), r.Link(ctx, 2, 3, 4)))
+		call(t, db, 4, []string{fam, up, up, commit}, func() error { return r.DeleteParent(ctx, 2, relation.Unlink) })
+	})
+	t.Run("conversions", func(t *testing.T) {
+		db, r := people(t, twoWay)
+		check(t, r.Link(ctx, "Ann", 1, 2))
+		one := &mongopatterns.Work{Filter: bson.M{"_id": "Ann"}}
+		call(t, db, 3, []string{find, find, find, del, up, commit}, func() error { return errorOf(r.Embed(ctx, one)) })
+		call(t, db, 3, []string{find, ins, up, commit}, func() error { return errorOf(r.Extract(ctx, one)) })
+	})
+	t.Run("maintenance", func(t *testing.T) {
+		db, r := people(t, twoWay)
+		check(t, r.Link(ctx, "Ann", 1, 2))
+		all := func(r *tasks) func() error {
+			return func() error {
+				for _, err := range r.Check(ctx, nil) {
+					check(t, err)
+				}
+				return nil
+			}
+		}
+		repair := func(r *tasks, id any) func() error {
+			return func() error { return errorOf(r.Repair(ctx, &mongopatterns.Work{Filter: bson.M{"_id": id}})) }
+		}
+		costs.Record(t, db, 0, []string{find, find, find, find}, all(r))
+		_, err := db.Collection("people").UpdateByID(ctx, "Ann", bson.M{"$push": bson.M{"tasks": bson.M{"$each": bson.A{77, 3, 4}}}})
+		check(t, err)
+		costs.Record(t, db, 0, []string{find, find, find, find, commit, find, find}, all(r))
+		costs.Record(t, db, 3, []string{find, find, find, find, up, up, up, commit}, repair(r, "Ann")) // 3 and 4 lacked their owner
+		_, err = db.Collection("tasks").UpdateByID(ctx, 3, bson.M{"$unset": bson.M{"owner": 1}})
+		check(t, err)
+		costs.Record(t, db, 3, []string{find, find, find, find, up, up, commit}, repair(r, "Ann")) // Ann twice, and 3
+		db, r = people(t, linked)
+		insert(t, db.Collection("links"), bson.M{"_id": 1, "person_id": "Ann", "task_id": 77})
+		costs.Record(t, db, 1, []string{find, find, "aggregate", find, find, "aggregate", del, commit, find}, repair(r, 1))
+		check(t, r.Link(ctx, "Ann", 1))
+		costs.Record(t, db, 0, []string{find, find, "aggregate", find, find}, all(r))
 	})
 }
 
@@ -250,7 +324,7 @@ func TestOneSide(t *testing.T) {
 	check(t, r.Link(ctx, "Ann", 1, 2))
 	for want, err := range map[error]error{
 		relation.ErrOwned: r.Link(ctx, "Bob", 1, 3), mongopatterns.ErrConflict: r.Link(ctx, "Bob", 1), relation.ErrNoChild: r.Link(ctx, "Bob", 3, 99),
-		mongopatterns.ErrInvalid: errorOf(r.OfMany(ctx, nil, nil)), relation.ErrReferenced: r.DeleteParent(ctx, "Ann", relation.Restrict),
+		relation.ErrReferenced: r.DeleteParent(ctx, "Ann", relation.Restrict),
 	} {
 		if !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
@@ -290,6 +364,8 @@ func TestOneSide(t *testing.T) {
 	if n := must(db.Collection("tasks").CountDocuments(ctx, bson.M{})); n != 8 {
 		t.Error(n)
 	}
+	insert(t, db.Collection("people"), bson.M{"_id": "Eve"})
+	check(t, r.DeleteParent(ctx, "Eve", relation.Cascade)) // has none
 	if err := errorOf(r.Of(ctx, "Ann", nil)); !errors.Is(err, relation.ErrNoParent) {
 		t.Error(err)
 	}
@@ -318,33 +394,206 @@ func TestManyToMany(t *testing.T) {
 		t.Error(err)
 	}
 
-	j := must(relation.NewJoin[int, int](db.Collection("teacher_subject"), &relation.JoinOptions{A: "teacher_id", B: "subject_id"}))
-	check(t, j.EnsureIndexes(ctx))
+	opts := manyMany
+	opts.Max = 2
+	_, r = people(t, opts)
+	check(t, errors.Join(r.Link(ctx, "Ann", 1), r.Link(ctx, "Bob", 1), r.Link(ctx, "Bob", 1)))
+	if err := r.Link(ctx, "Cy", 1); !errors.Is(err, relation.ErrFull) {
+		t.Error(err)
+	}
+	_, r = people(t, named)
+	check(t, errors.Join(r.Link(ctx, "Ann", 1, 2), r.Link(ctx, "Bob", 2, 3)))
+	many := must(r.OfMany(ctx, []string{"Bob", "Dee", "Ann", "Bob"}, nil))
+	if diff := cmp.Diff([]relation.Joined[int, task]{{Items: []task{{ID: 3}, {ID: 2}}}, {}, {Items: []task{{ID: 2}, {ID: 1}}}, {Items: []task{{ID: 3}, {ID: 2}}}}, many); diff != "" {
+		t.Error(diff)
+	}
+	if err := errorOf(r.OfMany(ctx, []string{"Ann", "Bob"}, &relation.ReadOptions{Projection: bson.M{"title": 1}})); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// With a collection between, the calls are the same; a link may have fields of yours.
+func TestLinks(t *testing.T) {
+	ctx := t.Context()
+	db, r := people(t, linked)
+	links := db.Collection("links")
 	var group sync.WaitGroup
 	for i := range 20 {
 		group.Go(func() {
-			if err := j.Link(ctx, 1, i%5); err != nil {
+			if err := r.Link(ctx, "Ann", 1+i%3, 9); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	group.Wait()
-	check(t, j.Link(ctx, 2, 4))
-	check(t, j.Unlink(ctx, 1, 0))
-	check(t, j.Unlink(ctx, 1, 0))
-	if b, a := must(j.Bs(ctx, 1)), must(j.As(ctx, 4)); !slices.Equal(b, []int{1, 2, 3, 4}) || !slices.Equal(a, []int{1, 2}) {
-		t.Error(b, a)
+	insert(t, links, bson.M{"person_id": "Bob", "task_id": 3, "since": 2020})
+	check(t, errors.Join(r.Link(ctx, "Bob", 3, 77), r.Unlink(ctx, "Ann", 9), r.Unlink(ctx, "Ann", 9)))
+	if id := must(r.Insert(ctx, "Cy", task{ID: 10})); id != 10 {
+		t.Error(id)
 	}
-	if has, not := must(j.Has(ctx, 1, 4)), must(j.Has(ctx, 1, 0)); !has || not {
+	is(t, db, "Ann-1", "Ann-2", "Ann-3", "Bob-3", "Bob-77", "Cy-10")
+	if n := must(links.CountDocuments(ctx, bson.M{"since": 2020})); n != 1 {
+		t.Error("the field of a link is lost")
+	}
+	if p := must(r.Parents(ctx, 3)); !slices.Equal(p, []string{"Ann", "Bob"}) {
+		t.Error(p)
+	}
+	if has, not := must(r.Has(ctx, "Bob", 3)), must(r.Has(ctx, "Bob", 1)); !has || not {
 		t.Error(has, not)
 	}
-	raw := must(db.Collection("teacher_subject").FindOne(ctx, bson.M{"teacher_id": 2}).Raw())
-	if raw.Lookup("subject_id").AsInt64() != 4 {
-		t.Error(raw)
+	want := []relation.Joined[int, task]{{Items: []task{{ID: 3}}, Dangling: []int{77}}, {}, {Items: []task{{ID: 1}, {ID: 2}, {ID: 3}}}}
+	if diff := cmp.Diff(want, must(r.OfMany(ctx, []string{"Bob", "Dee", "Ann"}, nil))); diff != "" {
+		t.Error(diff)
 	}
-	keys := must(raw.Elements())
-	if len(keys) != 3 {
-		t.Error(raw)
+	for want, err := range map[error]error{
+		relation.ErrReferenced: r.DeleteParent(ctx, "Ann", relation.Restrict), mongopatterns.ErrConflict: r.DeleteChild(ctx, 3, relation.Restrict),
+		relation.ErrNoParent: errorOf(r.Insert(ctx, "Dee", task{ID: 11})), relation.ErrNoChild: r.DeleteChild(ctx, 99, relation.Unlink),
+		mongopatterns.ErrInvalid: errorOf(r.Newest(ctx, "Ann", 1, nil)),
+	} {
+		if !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	is(t, db, "Ann-1", "Ann-2", "Ann-3", "Bob-3", "Bob-77", "Cy-10")
+	insert(t, db.Collection("people"), bson.M{"_id": "Eve"})
+	check(t, errors.Join(r.DeleteParent(ctx, "Eve", relation.Cascade), r.DeleteChild(ctx, 2, relation.Unlink), r.DeleteParent(ctx, "Ann", relation.Cascade), r.DeleteParent(ctx, "Cy", relation.Unlink)))
+	is(t, db, "Bob-3", "Bob-77")
+	if n := must(db.Collection("tasks").CountDocuments(ctx, bson.M{"_id": bson.M{"$in": bson.A{1, 2, 3, 10}}})); n != 2 { // 3 is Bob's, 10 only unlinked
+		t.Error(n)
+	}
+}
+
+func TestCheckAndRepairLinks(t *testing.T) {
+	ctx := t.Context()
+	db, r := people(t, linked)
+	check(t, db.Collection("links").Indexes().DropAll(ctx))
+	link := func(id, person, task any) bson.M { return bson.M{"_id": id, "person_id": person, "task_id": task} }
+	insert(t, db.Collection("links"), link(5, "Ann", 1), link(2, "Ann", 1), link(3, "Ann", int64(1)), link(4, "Ann", 77), link(1, "Dee", 1),
+		link(6, "Bob", 2), bson.M{"_id": 7, "person_id": "Bob"}, link(8, "Eve", 88))
+	want := []mongopatterns.ProblemKind{"dangling", "dangling", "dangling", "dangling", "malformed", "repeated", "repeated"}
+	for _, work := range []*mongopatterns.Work{nil, {BatchSize: 1}} {
+		var got []mongopatterns.ProblemKind
+		for p, err := range r.Check(ctx, work) {
+			check(t, err)
+			got = append(got, p.Kind)
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	before := state(t, db)
+	if dry := must(r.Repair(ctx, &mongopatterns.Work{DryRun: true})); dry.Done != 6 || dry.Remaining != 1 {
+		t.Errorf("%+v", dry)
+	}
+	is(t, db, before...)
+	if one := must(r.Repair(ctx, &mongopatterns.Work{Filter: bson.M{"_id": 1}})); one.Done != 1 { // the parent's side too
+		t.Errorf("%+v", one)
+	}
+	if result := must(r.Repair(ctx, nil)); result.Done != 4 || result.Remaining != 1 {
+		t.Errorf("%+v", result)
+	}
+	is(t, db, "Ann-1", "Bob-2", "Bob-<nil>")
+	if n := must(db.Collection("links").CountDocuments(ctx, bson.M{"_id": 2})); n != 1 {
+		t.Error("another than the first link is left")
+	}
+	if got := problems(t, r); len(got) != 1 {
+		t.Error(got)
+	}
+	check(t, r.EnsureIndexes(ctx))
+}
+
+// One collection on both sides, in every kind: people who know people.
+func TestOneCollection(t *testing.T) {
+	ctx := t.Context()
+	for name, opts := range map[string]relation.Options{
+		"children": {Children: "down"}, "owner": {Owner: "up"}, "owners": {Owners: "up"}, "both": {Children: "down", Owner: "up"},
+		"many": {Children: "down", Owners: "up"}, "undirected": {Children: "friends", Owners: "friends"}, "links": {Parent: "a", Child: "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := mongotest.Database(t)
+			coll := db.Collection("people")
+			if name == "links" {
+				opts.Links = db.Collection("knows")
+			}
+			type person struct {
+				ID string `bson:"_id"`
+			}
+			r := must(relation.New[string, string, person](coll, db.Collection("people"), &opts))
+			check(t, r.EnsureIndexes(ctx))
+			insert(t, coll, person{"Ann"}, person{"Bob"}, person{"Cy"}, person{"Dee"})
+			of := func(parent string, want ...string) {
+				t.Helper()
+				var got []string
+				for _, p := range must(r.Of(ctx, parent, nil)).Items {
+					got = append(got, p.ID)
+				}
+				slices.Sort(got)
+				if !slices.Equal(got, want) {
+					t.Errorf("%s has %v, want %v", parent, got, want)
+				}
+			}
+			parents := func(child string, want ...string) {
+				t.Helper()
+				if got := must(r.Parents(ctx, child)); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+					t.Errorf("%s is of %v, want %v", child, got, want)
+				}
+			}
+			undirected := name == "undirected"
+			check(t, errors.Join(r.Link(ctx, "Ann", "Bob"), r.Link(ctx, "Bob", "Cy"), r.Link(ctx, "Bob", "Cy")))
+			_, err := r.Insert(ctx, "Bob", person{"Eve"})
+			check(t, err)
+			if of("Ann", "Bob"); undirected {
+				of("Bob", "Ann", "Cy", "Eve")
+				of("Cy", "Bob")
+			} else {
+				of("Bob", "Cy", "Eve")
+				of("Cy")
+				parents("Bob", "Ann")
+			}
+			if has, back := must(r.Has(ctx, "Ann", "Bob")), must(r.Has(ctx, "Bob", "Ann")); !has || back != undirected {
+				t.Error(has, back)
+			}
+			if got := problems(t, r); got != nil {
+				t.Error(got)
+			}
+			for want, err := range map[error]error{
+				relation.ErrReferenced: r.DeleteParent(ctx, "Bob", relation.Restrict), mongopatterns.ErrInvalid: r.DeleteParent(ctx, "Bob", relation.Cascade),
+				mongopatterns.ErrConflict: r.DeleteChild(ctx, "Bob", relation.Restrict),
+			} {
+				if !errors.Is(err, want) {
+					t.Errorf("%v, want %v", err, want)
+				}
+			}
+			if _, err := r.Embed(ctx, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
+				t.Error(err)
+			}
+			check(t, r.Unlink(ctx, "Bob", "Eve"))
+			check(t, r.DeleteParent(ctx, "Bob", relation.Unlink)) // in both its roles
+			of("Ann")
+			parents("Cy")
+			if got := problems(t, r); got != nil {
+				t.Error(got)
+			}
+			check(t, errors.Join(r.Link(ctx, "Ann", "Cy"), r.Link(ctx, "Dee", "Ann")))
+			check(t, r.DeleteChild(ctx, "Ann", relation.Unlink))
+			of("Dee")
+			if got := problems(t, r); got != nil {
+				t.Error(got)
+			}
+			// Somebody else's damage: a person who is gone, and one side of two.
+			check(t, r.Link(ctx, "Dee", "Cy"))
+			_, err = coll.DeleteOne(ctx, bson.M{"_id": "Dee"})
+			check(t, err)
+			insert(t, coll, bson.M{"_id": "Fay", "friends": bson.A{"Cy"}, "down": bson.A{"Cy"}})
+			must(r.Repair(ctx, nil))
+			if got := problems(t, r); got != nil {
+				t.Error(got)
+			}
+			if undirected {
+				of("Cy", "Fay")
+			}
+		})
 	}
 }
 
@@ -537,7 +786,19 @@ func TestExtractAndEmbed(t *testing.T) {
 	if n := must(db.Collection("tasks").CountDocuments(ctx, bson.M{"_id": bson.M{"$gt": 20}})); n != 0 {
 		t.Error(n)
 	}
-	strict := errorOf(r.Embed(ctx, &mongopatterns.Work{Strict: true}))
+	_, err = db.Collection("people").UpdateByID(ctx, "Ann", bson.M{"$set": bson.M{"tasks": bson.A{7, 6, 7}}}) // twice
+	check(t, err)
+	if twice := must(r.Embed(ctx, &mongopatterns.Work{Filter: bson.M{"_id": "Ann"}})); twice.Done != 1 {
+		t.Errorf("%+v", twice)
+	}
+	var ann struct{ Tasks []task }
+	check(t, db.Collection("people").FindOne(ctx, bson.M{"_id": "Ann"}).Decode(&ann))
+	if !slices.Equal(ann.Tasks, []task{{ID: 7}, {ID: 6}}) {
+		t.Error(ann)
+	}
+	insert(t, db.Collection("tasks"), task{ID: 31, Owner: "Bob"})
+	insert(t, db.Collection("people"), bson.M{"_id": "Gus", "tasks": bson.A{31}}) // Bob's, though his list does not say so
+	strict := errorOf(r.Embed(ctx, &mongopatterns.Work{Strict: true, Filter: bson.M{"_id": "Gus"}}))
 	if !errors.Is(strict, relation.ErrReferenced) {
 		t.Error(strict)
 	}
@@ -581,7 +842,7 @@ func TestFetch(t *testing.T) {
 }
 
 func TestLookupPipeline(t *testing.T) {
-	for _, opts := range []relation.Options{twoWay, owned} {
+	for _, opts := range []relation.Options{twoWay, owned, linked} {
 		db, r := people(t, opts)
 		check(t, r.Link(t.Context(), "Ann", 1, 2))
 		cursor, err := db.Collection("people").Aggregate(t.Context(), append(r.LookupPipeline("all"), bson.D{{Key: "$match", Value: bson.M{"_id": "Ann"}}}))
@@ -591,7 +852,7 @@ func TestLookupPipeline(t *testing.T) {
 		if len(docs) != 1 || len(docs[0].All) != 2 {
 			t.Error(docs)
 		}
-		if n := must(db.Collection("tasks").CountDocuments(t.Context(), r.ChildrenFilter("Ann"))); n != 2 {
+		if n := must(db.Collection("tasks").CountDocuments(t.Context(), r.ChildrenFilter("Ann"))); opts.Owner != "" && n != 2 {
 			t.Error(n)
 		}
 	}
@@ -609,11 +870,12 @@ func TestInvalid(t *testing.T) {
 	}
 	anything := must(relation.New[any, any, any](a, b, &twoWay))
 	for name, err := range map[string]error{
-		"collection": errorOf(relation.New[string, int, task](a, a, &twoWay)), "none": r.Link(t.Context(), "Ann"),
+		"one field": errorOf(relation.New[string, int, task](a, a, &relation.Options{Children: "x", Owner: "x"})), "links": errorOf(relation.New[string, int, task](a, b, &relation.Options{Links: a})), "none": r.Link(t.Context(), "Ann"),
 		"id": anything.Link(t.Context(), nil, 1), "child": anything.Link(t.Context(), 1, bson.A{1}), "operator": anything.Link(t.Context(), "Ann", bson.D{{Key: "$gt", Value: ""}}), "cascade": r.DeleteChild(t.Context(), 1, relation.Cascade),
 		"policy": r.DeleteParent(t.Context(), "Ann", 9), "negative policy": r.DeleteChild(t.Context(), 1, -1),
 		"n": errorOf(r.Newest(t.Context(), "Ann", 0, nil)), "document": errorOf(anything.Insert(t.Context(), "Ann", 7)),
-		"join": errorOf(relation.NewJoin[int, int](a, &relation.JoinOptions{A: "x", B: "x"})), "nil": errorOf(relation.NewJoin[int, int](nil, nil)),
+		"fields": errorOf(relation.New[string, int, task](a, b, &relation.Options{Links: db.Collection("c"), Parent: "x", Child: "x"})), "nil": errorOf(relation.New[string, int, task](nil, nil, &owned)),
+		"links and children": errorOf(relation.New[string, int, task](a, b, &relation.Options{Links: db.Collection("c"), Children: "x"})), "databases": errorOf(relation.New[string, int, task](a, db.Client().Database("other").Collection("people"), &owned)),
 		"extract": errorOf(must(relation.New[string, int, task](a, b, &owned)).Extract(t.Context(), nil)),
 	} {
 		if !errors.Is(err, mongopatterns.ErrInvalid) {
