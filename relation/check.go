@@ -118,7 +118,7 @@ func (c *core) ends(work *mongopatterns.Work) (out []end) {
 // scan reads the documents with references; a link without one is malformed.
 func (e end) scan() maintain.Scan {
 	scan := maintain.Scan{Projection: e.projection()}
-	if !e.link {
+	if !e.between() {
 		scan.Filter = bson.D{{Key: e.field, Value: expr.Op("$exists", true)}}
 	}
 	return scan
@@ -126,7 +126,7 @@ func (e end) scan() maintain.Scan {
 
 // projection is e's field, of a link both.
 func (e end) projection() bson.D {
-	if e.link {
+	if e.between() {
 		return bson.D{}
 	}
 	return bson.D{{Key: e.field, Value: 1}}
@@ -138,12 +138,18 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 	for _, doc := range batch {
 		ids = append(ids, references(doc, e.field)...)
 	}
-	named, err := e.named(ctx, distinct(ids))
+	named, err := lookup(ctx, cursor.Primary(e.other), "_id", ids, e.back)
 	if err != nil {
 		return nil, err
 	}
+	links := map[string]bool{} // as the other side has them
+	for other, back := range named {
+		for _, id := range back {
+			links[value.Key(id)+"\x00"+other] = true
+		}
+	}
 	twice := map[string]bool{}
-	if e.link && e.field == c.Child {
+	if e.between() && e.field == c.Child {
 		if twice, err = c.twice(ctx, batch); err != nil {
 			return nil, err
 		}
@@ -155,7 +161,7 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 				ID: doc.Lookup("_id"), Field: e.field, Have: have, Detail: detail})
 		}
 		v, all := doc.Lookup(e.field), references(doc, e.field)
-		if isArray := v.Type == bson.TypeArray; isArray != e.array && len(all) > 0 || e.link && len(all) == 0 {
+		if isArray := v.Type == bson.TypeArray; isArray != e.array && len(all) > 0 || e.between() && len(all) == 0 {
 			found(Malformed, v, "")
 			continue
 		}
@@ -165,7 +171,7 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 		seen := map[string]bool{}
 		for _, id := range all {
 			key := value.Key(id)
-			back, ok := named[key]
+			_, ok := named[key]
 			switch {
 			case seen[key]:
 				found(Repeated, id, "")
@@ -173,34 +179,10 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 				found(Malformed, id, "") // most likely the child itself
 			case !ok:
 				found(Dangling, id, "no such document in "+e.other.Name())
-			case e.back != "" && !back[self]:
+			case e.back != "" && !links[self+"\x00"+key]:
 				found(OneSided, id, fmt.Sprintf("%s of it has no such reference", e.back))
 			}
 			seen[key] = true
-		}
-	}
-	return out, nil
-}
-
-// named are the documents of the other side that exist, with whom they name back.
-func (e end) named(ctx context.Context, ids []bson.RawValue) (map[string]map[string]bool, error) {
-	out := map[string]map[string]bool{}
-	projection := bson.D{{Key: "_id", Value: 1}}
-	if e.back != "" {
-		projection = append(projection, bson.E{Key: e.back, Value: 1})
-	}
-	for part := range slices.Chunk(ids, chunk) {
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return cursor.Primary(e.other).Find(ctx, in("_id", part), options.Find().SetProjection(projection).SetBatchSize(whole))
-		}) {
-			if err != nil {
-				return nil, err
-			}
-			back := map[string]bool{}
-			for _, id := range references(doc, e.back) {
-				back[value.Key(id)] = true
-			}
-			out[value.Key(doc.Lookup("_id"))] = back
 		}
 	}
 	return out, nil
@@ -244,20 +226,18 @@ func documents(problems []mongopatterns.Problem) (out []bson.RawValue) {
 
 // again examines documents anew, in the transaction of ctx, if there is one.
 func (c *core) again(ctx context.Context, e end, ids []bson.RawValue) ([]mongopatterns.Problem, error) {
-	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return e.coll.Find(ctx, in("_id", ids), options.Find().SetProjection(e.projection()).SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(whole))
-	}))
+	batch, err := cursor.Collect(docs(ctx, e.coll, in("_id", ids), options.Find().SetProjection(e.projection()).SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(whole)))
 	if err != nil {
 		return nil, err
 	}
-	return c.examine(ctx, e, docs)
+	return c.examine(ctx, e, batch)
 }
 
 // repair solves the problems of one document, in a transaction. It writes the
 // document itself, so that links and unlinks of it conflict.
 func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (done, left int64, err error) {
 	doc, err := e.coll.FindOne(ctx, byID(id), options.FindOne().SetProjection(e.projection())).Raw()
-	if isAbsent(err) {
+	if errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, 0, nil
 	}
 	if err != nil {
@@ -275,7 +255,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 		case p.Kind == Dangling:
 			drop[value.Key(p.Have)] = true
 		case p.Kind == OneSided && !dry:
-			if e.field == c.toChildren.field && e.coll == c.toChildren.coll {
+			if e == c.toChildren {
 				err = c.name(ctx, id, []bson.RawValue{p.Have})
 			} else {
 				err = c.add(ctx, p.Have, []bson.RawValue{id})
@@ -294,10 +274,10 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 	after := slices.DeleteFunc(distinct(before), func(ref bson.RawValue) bool { return drop[value.Key(ref)] })
 	switch {
 	case dry:
-	case e.link:
+	case e.between():
 		_, err = e.coll.DeleteOne(ctx, byID(id))
 	case len(after) == len(before):
-		_, err = touch(ctx, e.coll, id)
+		err = touch(ctx, e.coll, id)
 	case e.array:
 		_, err = e.coll.UpdateOne(ctx, byID(id), expr.Op("$set", bson.D{{Key: e.field, Value: after}}))
 	default:

@@ -5,10 +5,9 @@ import (
 	"errors"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -117,7 +116,7 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 		}
 	}
 	found := map[string]bson.Raw{}
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return c.children.Find(ctx, in("_id", ids)) }) {
+	for doc, err := range docs(ctx, c.children, in("_id", ids), options.Find().SetBatchSize(whole)) {
 		if err != nil {
 			return nil, err
 		}

@@ -2,7 +2,8 @@ package relation
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"iter"
 	"slices"
 	"strconv"
 
@@ -18,8 +19,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// core works on BSON. A link is kept in one end, or in two that are equal; Links are
-// both ends in one document.
+// core works on BSON. A link is kept in one end, or in two that are equal; a document
+// of Links is both ends.
 type core struct {
 	Options
 	parents, children     *mongo.Collection
@@ -31,21 +32,29 @@ type core struct {
 }
 
 // end is where references to documents of other are: in field of the documents of
-// coll, nil for nowhere. Those documents name them back in field back, "" for none.
+// coll, nil for nowhere. From is whose they are: _id, or the other field of a link.
+// The documents of other name them back in field back, "" for none.
 type end struct {
-	coll, other *mongo.Collection
-	field, back string
-	array, link bool // in an array; in a document of Links
+	coll, other       *mongo.Collection
+	from, field, back string
+	array             bool
 }
 
-// to selects the documents with a reference.
+// between says that the references are documents of Links.
+func (e end) between() bool { return e.from != "_id" }
+
+// to selects the documents with a reference, link that from one document.
 func (e end) to(id bson.RawValue) bson.D { return bson.D{{Key: e.field, Value: value.Equal(id)}} }
+
+func (e end) link(from, id bson.RawValue) bson.D {
+	return append(bson.D{{Key: e.from, Value: value.Equal(from)}}, e.to(id)...)
+}
 
 // drop takes a reference out of the documents that a filter selects.
 func (e end) drop(ctx context.Context, filter bson.D, id bson.RawValue) (err error) {
 	switch {
 	case e.coll == nil:
-	case e.link:
+	case e.between():
 		_, err = e.coll.DeleteMany(ctx, filter)
 	case e.array:
 		_, err = e.coll.UpdateMany(ctx, filter, expr.Op("$pull", e.to(id)))
@@ -53,6 +62,58 @@ func (e end) drop(ctx context.Context, filter bson.D, id bson.RawValue) (err err
 		_, err = e.coll.UpdateMany(ctx, filter, expr.Op("$unset", bson.D{{Key: e.field, Value: ""}}))
 	}
 	return err
+}
+
+// of are the references from each of the IDs, by its key; by whose they are that lead
+// to each. An existing document without references is there, with none.
+func (e end) of(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.RawValue, error) {
+	return lookup(ctx, e.coll, e.from, ids, e.field)
+}
+
+func (e end) by(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.RawValue, error) {
+	return lookup(ctx, e.coll, e.field, ids, e.from)
+}
+
+// lookup is what field holds in the documents that have each of the IDs in key. Of
+// links the index alone is read, in its order.
+func lookup(ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
+	out, projection, find := map[string][]bson.RawValue{}, bson.M{"_id": 0, key: 1}, options.Find().SetBatchSize(whole)
+	if field != "" {
+		projection[field] = 1
+	}
+	if projection["_id"] == 0 {
+		find.SetSort(bson.D{{Key: key, Value: 1}, {Key: field, Value: 1}})
+	}
+	for part := range slices.Chunk(distinct(ids), chunk) {
+		for doc, err := range docs(ctx, coll, in(key, part), find.SetProjection(projection)) {
+			if err != nil {
+				return nil, err
+			}
+			for _, id := range distinct(references(doc, key)) {
+				at := value.Key(id)
+				out[at] = append(out[at], references(doc, field)...)
+			}
+		}
+	}
+	return out, nil
+}
+
+func docs(ctx context.Context, coll *mongo.Collection, filter any, find *options.FindOptionsBuilder) iter.Seq2[bson.Raw, error] {
+	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Find(ctx, filter, find) })
+}
+
+// references are the IDs in a field: of an array its elements, else the value; null
+// is none.
+func references(doc bson.Raw, field string) []bson.RawValue {
+	v := doc.Lookup(field)
+	if array, ok := v.ArrayOK(); ok {
+		all, _ := array.Values()
+		return all
+	}
+	if field == "" || v.Type == 0 || v.Type == bson.TypeNull {
+		return nil
+	}
+	return []bson.RawValue{v}
 }
 
 func (c *core) indexes() map[string][]mongo.IndexModel {
@@ -83,11 +144,12 @@ func encoded[V any](c *core, all []V) (out []bson.RawValue, err error) {
 }
 
 func decoded[V any](c *core, all []bson.RawValue) (out []V, err error) {
-	out = make([]V, len(all))
-	for i, v := range all {
-		if out[i], err = codec.DecodeValue[V](c.codec, v); err != nil {
-			return nil, fmt.Errorf("reference %s: %w", value.Text(v), err)
+	for _, id := range all {
+		v, err := codec.DecodeValue[V](c.codec, id)
+		if err != nil {
+			return nil, fault.Of(id, err)
 		}
+		out = append(out, v)
 	}
 	return out, nil
 }
@@ -113,9 +175,17 @@ func in(field string, ids []bson.RawValue) bson.D {
 	return bson.D{{Key: field, Value: expr.Op("$in", append([]bson.RawValue{}, ids...))}} // an array also for none
 }
 
+// missing is err, or that there is no document.
+func missing(id bson.RawValue, err, absent error) error {
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return fault.Of(id, absent)
+	}
+	return err
+}
+
 func exists(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, error) {
 	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
-	if isAbsent(err) {
+	if errors.Is(err, mongo.ErrNoDocuments) {
 		return false, nil
 	}
 	return err == nil, err
@@ -127,8 +197,7 @@ func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawVal
 	if c.Links != nil {
 		var models []mongo.WriteModel
 		for _, id := range children {
-			models = append(models, mongo.NewUpdateOneModel().SetFilter(append(c.toParents.to(p), c.toChildren.to(id)...)).
-				SetUpdate(expr.Op("$setOnInsert", bson.D{})).SetUpsert(true))
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.toChildren.link(p, id)).SetUpdate(expr.Op("$setOnInsert", bson.D{})).SetUpsert(true))
 		}
 		_, err := c.Links.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 		return err
@@ -158,26 +227,9 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 	if err != nil || result.MatchedCount == int64(len(children)) {
 		return err
 	}
-	if err := c.refusal(ctx, p, children); err != nil {
+	found, err := c.toParents.of(ctx, children...)
+	if err != nil {
 		return err
-	}
-	// What was in the way is gone: once more.
-	if !txn.Running(ctx) {
-		return c.name(ctx, p, children)
-	}
-	return txn.Conflict("link")
-}
-
-// refusal says why children cannot name a parent, nil if they can.
-func (c *core) refusal(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
-	found := map[string][]bson.RawValue{}
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.children.Find(ctx, in("_id", children), options.Find().SetProjection(bson.D{{Key: c.up, Value: 1}}))
-	}) {
-		if err != nil {
-			return err
-		}
-		found[value.Key(doc.Lookup("_id"))] = references(doc, c.up)
 	}
 	same := func(id bson.RawValue) bool { return value.Key(id) == value.Key(p) }
 	for _, id := range children {
@@ -192,7 +244,11 @@ func (c *core) refusal(ctx context.Context, p bson.RawValue, children []bson.Raw
 			return fault.Of(id, ErrFull)
 		}
 	}
-	return nil
+	// What was in the way is gone: once more.
+	if !txn.Running(ctx) {
+		return c.name(ctx, p, children)
+	}
+	return txn.Conflict("link")
 }
 
 // add puts references behind those of a parent, if they are not there and there is
@@ -209,24 +265,17 @@ func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValu
 		return err
 	}
 	doc, err := c.parents.FindOne(ctx, byID(p), options.FindOne().SetProjection(bson.D{{Key: c.Children, Value: 1}})).Raw()
-	switch v := doc.Lookup(c.Children); {
-	case isAbsent(err):
-		err = ErrNoParent
-	case err != nil:
-		return err
-	case v.Type != 0 && v.Type != bson.TypeNull && v.Type != bson.TypeArray:
-		err = fault.Invalid("%s is %s, no array", c.Children, value.Text(v))
-	default:
-		err = ErrFull
+	if err != nil {
+		return missing(p, err, ErrNoParent)
 	}
-	return fault.Of(p, err)
+	if v := doc.Lookup(c.Children); v.Type != 0 && v.Type != bson.TypeNull && v.Type != bson.TypeArray {
+		return fault.Of(p, fault.Invalid("%s is %s, no array", c.Children, value.Text(v)))
+	}
+	return fault.Of(p, ErrFull)
 }
 
 func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
-	switch {
-	case c.Links != nil:
-		return c.toParents.drop(ctx, append(in(c.Child, children), c.toParents.to(p)...), p)
-	case c.Children != "":
+	if c.Children != "" {
 		result, err := c.parents.UpdateOne(ctx, byID(p), expr.Op("$pull", in(c.Children, children)))
 		if err != nil {
 			return err
@@ -235,7 +284,7 @@ func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawV
 			return fault.Of(p, ErrNoParent)
 		}
 	}
-	return c.toParents.drop(ctx, append(in("_id", children), c.toParents.to(p)...), p)
+	return c.toParents.drop(ctx, append(in(c.toParents.from, children), c.toParents.to(p)...), p)
 }
 
 func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawValue) error {
@@ -248,11 +297,8 @@ func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawVal
 		return err
 	}
 	before, err := c.children.FindOneAndUpdate(ctx, byID(child), set, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.Owner, Value: 1}})).Raw()
-	if isAbsent(err) {
-		err = fault.Of(child, ErrNoChild)
-	}
 	if err != nil {
-		return err
+		return missing(child, err, ErrNoChild)
 	}
 	if from := before.Lookup(c.Owner); from.Type != 0 && value.Key(from) != value.Key(to) {
 		if err := c.toChildren.drop(ctx, byID(from), child); err != nil {
@@ -265,15 +311,12 @@ func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawVal
 // fields are those of a document but for its _id and those for its parents.
 func (c *core) fields(raw bson.Raw) (out bson.D, err error) {
 	elements, err := raw.Elements()
-	if err != nil {
-		return nil, fault.Invalid("a damaged child: %w", err)
-	}
 	for _, e := range elements {
 		if key := e.Key(); key != "_id" && (key != c.up || key == "") {
 			out = append(out, bson.E{Key: key, Value: e.Value()})
 		}
 	}
-	return out, nil
+	return out, err
 }
 
 // child is a document as a child of a parent; without an _id it gets one.
@@ -310,10 +353,8 @@ func (c *core) insert(ctx context.Context, p bson.RawValue, child any) (id bson.
 	return id, c.transact(ctx, func(ctx context.Context) error {
 		if c.Children != "" {
 			err = c.add(ctx, p, []bson.RawValue{id})
-		} else if found, e := touch(ctx, c.parents, p); e != nil || !found {
-			if err = e; e == nil {
-				err = fault.Of(p, ErrNoParent)
-			}
+		} else {
+			err = missing(p, touch(ctx, c.parents, p), ErrNoParent)
 		}
 		if err == nil {
 			_, err = c.children.InsertOne(ctx, doc)
@@ -329,48 +370,24 @@ func (c *core) insert(ctx context.Context, p bson.RawValue, child any) (id bson.
 // that changes nothing would not conflict with its deletion, or a change of its links.
 const touched = "_mongopatterns_touched"
 
-func touch(ctx context.Context, coll *mongo.Collection, id bson.RawValue) (found bool, err error) {
+func touch(ctx context.Context, coll *mongo.Collection, id bson.RawValue) error {
 	mark := bson.D{{Key: touched, Value: true}}
 	result, err := coll.BulkWrite(ctx, []mongo.WriteModel{
 		mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(expr.Op("$set", mark)),
 		mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(expr.Op("$unset", mark)),
 	})
-	return err == nil && result.MatchedCount > 0, err
-}
-
-func (c *core) has(ctx context.Context, p, child bson.RawValue) (bool, error) {
-	switch {
-	case c.Links != nil:
-		return exists(ctx, c.Links, append(c.toParents.to(p), c.toChildren.to(child)...))
-	case c.up != "":
-		return exists(ctx, c.children, append(byID(child), c.toParents.to(p)...))
+	if err == nil && result.MatchedCount == 0 {
+		err = mongo.ErrNoDocuments
 	}
-	return exists(ctx, c.parents, append(byID(p), c.toChildren.to(child)...))
-}
-
-// references are the IDs in a field: of an array its elements, else the value; null
-// is none.
-func references(doc bson.Raw, field string) []bson.RawValue {
-	v := doc.Lookup(field)
-	if array, ok := v.ArrayOK(); ok {
-		all, _ := array.Values()
-		return all
-	}
-	if field == "" || v.Type == 0 || v.Type == bson.TypeNull {
-		return nil
-	}
-	return []bson.RawValue{v}
+	return err
 }
 
 // delete deletes a document, of which refs are the references to it. Rear are those
 // to it in its other role, if it has one.
 func (c *core) delete(ctx context.Context, id bson.RawValue, policy Policy, refs, rear end, absent error) error {
 	doc, err := refs.other.FindOneAndDelete(ctx, byID(id)).Raw()
-	if isAbsent(err) {
-		return fault.Of(id, absent)
-	}
 	if err != nil {
-		return err
+		return missing(id, err, absent)
 	}
 	own := references(doc, refs.back)
 	switch policy {
@@ -395,39 +412,33 @@ func (c *core) delete(ctx context.Context, id bson.RawValue, policy Policy, refs
 
 // cascade deletes the children of a deleted parent that no other parent has; own are
 // those that it has listed itself.
-func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue) (err error) {
-	switch {
-	case c.Owner != "":
-		_, err = c.children.DeleteMany(ctx, c.toParents.to(p))
-		return err
-	case c.Owners != "":
-		alone := expr.Op("$and", bson.A{c.toParents.to(p), bson.D{{Key: c.up, Value: expr.Op("$size", 1)}}})
-		if _, err = c.children.DeleteMany(ctx, alone); err != nil {
+func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue) error {
+	theirs := c.toParents.to(p)
+	if c.up != "" { // the children know
+		alone := theirs
+		if c.Owners != "" {
+			alone = bson.D{{Key: "$and", Value: bson.A{theirs, bson.D{{Key: c.up, Value: expr.Op("$size", 1)}}}}}
+		}
+		if _, err := c.children.DeleteMany(ctx, alone); err != nil || c.Owner != "" {
 			return err
 		}
-		return c.toParents.drop(ctx, c.toParents.to(p), p)
-	case c.Links != nil:
-		if own, err = values(ctx, c.Links, c.toParents.to(p), c.Child); err != nil {
-			return err
-		}
-		if err := c.toParents.drop(ctx, c.toParents.to(p), p); err != nil {
-			return err
-		}
+		return c.toParents.drop(ctx, theirs, p)
 	}
-	shared := map[string]bool{}
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.toChildren.coll.Find(ctx, in(c.toChildren.field, own), options.Find().SetProjection(bson.D{{Key: c.toChildren.field, Value: 1}}))
-	}) {
+	if c.Links != nil {
+		links, err := c.toChildren.of(ctx, p)
+		if err == nil {
+			err = c.toParents.drop(ctx, theirs, p)
+		}
 		if err != nil {
 			return err
 		}
-		for _, id := range references(doc, c.toChildren.field) {
-			shared[value.Key(id)] = true
-		}
+		own = links[value.Key(p)]
 	}
-	own = slices.DeleteFunc(own, func(id bson.RawValue) bool { return shared[value.Key(id)] })
-	if len(own) > 0 {
-		_, err = c.children.DeleteMany(ctx, in("_id", own))
+	shared, err := c.toChildren.by(ctx, own...)
+	own = slices.DeleteFunc(own, func(id bson.RawValue) bool { return shared[value.Key(id)] != nil })
+	if err != nil || len(own) == 0 {
+		return err
 	}
+	_, err = c.children.DeleteMany(ctx, in("_id", own))
 	return err
 }

@@ -22,21 +22,6 @@ const (
 	whole = 1 << 20
 )
 
-// ReadOptions narrow a read.
-type ReadOptions struct {
-	// Projection is that of the driver's Find, for the children. Default nil: all
-	// fields.
-	Projection any
-}
-
-func (o *ReadOptions) find() *options.FindOptionsBuilder {
-	find := options.Find()
-	if o != nil && o.Projection != nil {
-		find.SetProjection(o.Projection)
-	}
-	return find
-}
-
 // Joined is what references lead to.
 type Joined[ID, T any] struct {
 	// Items are the documents in the order of the references.
@@ -49,13 +34,13 @@ type Joined[ID, T any] struct {
 // there twice yields its document twice. A projection must keep the _id.
 //
 // Cost: 1 round trip for 1000 IDs, index _id.
-func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opts *ReadOptions) (joined Joined[ID, T], err error) {
+func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, projection any) (joined Joined[ID, T], err error) {
 	defer fault.In(&err, "relation: fetch")
 	raw, err := encoded(&core{}, ids)
 	if err != nil {
 		return joined, err
 	}
-	found, err := fetch[T](ctx, coll, raw, opts)
+	found, err := fetch[T](ctx, coll, raw, projection)
 	if err != nil {
 		return joined, err
 	}
@@ -70,11 +55,11 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opt
 }
 
 // fetch is the documents that there are, by the key of their _id.
-func fetch[T any](ctx context.Context, coll *mongo.Collection, ids []bson.RawValue, opts *ReadOptions) (map[string]T, error) {
+func fetch[T any](ctx context.Context, coll *mongo.Collection, ids []bson.RawValue, projection any) (map[string]T, error) {
 	found := map[string]T{}
 	for part := range slices.Chunk(distinct(ids), chunk) {
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return coll.Find(ctx, in("_id", part), opts.find().SetBatchSize(whole))
+			return coll.Find(ctx, in("_id", part), options.Find().SetProjection(projection).SetBatchSize(whole))
 		}) {
 			var v T
 			if err == nil {
@@ -85,7 +70,7 @@ func fetch[T any](ctx context.Context, coll *mongo.Collection, ids []bson.RawVal
 			}
 			id := c.Current.Lookup("_id")
 			if id.Type == 0 {
-				return nil, fault.Invalid("ReadOptions.Projection: without _id the order is lost")
+				return nil, fault.Invalid("projection: without _id the order is lost")
 			}
 			found[value.Key(id)] = v
 		}
@@ -99,9 +84,9 @@ func fetch[T any](ctx context.Context, coll *mongo.Collection, ids []bson.RawVal
 //
 // Cost: 2 round trips, 1 more for each further 1000 children, index _id. Owner or
 // Owners alone: 1, index {owner: 1, sort…}.
-func (r *Relation[P, C, T]) Of(ctx context.Context, parent P, opts *ReadOptions) (joined Joined[C, T], err error) {
+func (r *Relation[P, C, T]) Of(ctx context.Context, parent P, projection any) (joined Joined[C, T], err error) {
 	defer fault.In(&err, "relation: of")
-	all, err := r.join(ctx, []P{parent}, opts)
+	all, err := r.join(ctx, []P{parent}, projection)
 	switch {
 	case err != nil:
 		return joined, err
@@ -116,9 +101,9 @@ func (r *Relation[P, C, T]) Of(ctx context.Context, parent P, opts *ReadOptions)
 //
 // Cost: 2 round trips for 1000 parents with 1000 children in all; 1 more for each
 // further 1000 of either, index _id. Owner or Owners alone: 1 for 1000 parents.
-func (r *Relation[P, C, T]) OfMany(ctx context.Context, parents []P, opts *ReadOptions) (all []Joined[C, T], err error) {
+func (r *Relation[P, C, T]) OfMany(ctx context.Context, parents []P, projection any) (all []Joined[C, T], err error) {
 	defer fault.In(&err, "relation: of many")
-	found, err := r.join(ctx, parents, opts)
+	found, err := r.join(ctx, parents, projection)
 	if err != nil {
 		return nil, err
 	}
@@ -132,16 +117,16 @@ func (r *Relation[P, C, T]) OfMany(ctx context.Context, parents []P, opts *ReadO
 }
 
 // join joins parents with their children; nil is a parent that does not exist.
-func (r *Relation[P, C, T]) join(ctx context.Context, parents []P, opts *ReadOptions) ([]*Joined[C, T], error) {
+func (r *Relation[P, C, T]) join(ctx context.Context, parents []P, projection any) ([]*Joined[C, T], error) {
 	ids, err := encoded(r.core, parents)
 	if err != nil {
 		return nil, err
 	}
 	all := map[string]*Joined[C, T]{}
 	if r.core.toChildren.coll == nil {
-		err = r.named(ctx, ids, opts, all)
+		err = r.named(ctx, ids, projection, all)
 	} else {
-		err = r.listed(ctx, ids, opts, all)
+		err = r.listed(ctx, ids, projection, all)
 	}
 	out := make([]*Joined[C, T], len(ids))
 	for i, id := range ids {
@@ -151,30 +136,19 @@ func (r *Relation[P, C, T]) join(ctx context.Context, parents []P, opts *ReadOpt
 }
 
 // listed joins by the references that Children or Links have, in two steps.
-func (r *Relation[P, C, T]) listed(ctx context.Context, parents []bson.RawValue, opts *ReadOptions, all map[string]*Joined[C, T]) error {
+func (r *Relation[P, C, T]) listed(ctx context.Context, parents []bson.RawValue, projection any, all map[string]*Joined[C, T]) error {
 	c := r.core
-	refs, key, find := map[string][]bson.RawValue{}, "_id", options.Find().SetProjection(bson.D{{Key: c.Children, Value: 1}})
-	if c.Links != nil {
-		key = c.Parent
-		pair := bson.D{{Key: c.Parent, Value: 1}, {Key: c.Child, Value: 1}}
-		find = options.Find().SetSort(pair).SetProjection(append(bson.D{{Key: "_id", Value: 0}}, pair...))
-		for _, p := range parents {
-			refs[value.Key(p)] = nil // exists or not, nobody has looked
+	refs, err := c.toChildren.of(ctx, parents...)
+	if err != nil {
+		return err
+	}
+	for _, p := range parents {
+		if key := value.Key(p); c.Links != nil {
+			refs[key] = refs[key] // exists or not, nobody has looked
 		}
 	}
-	var every []bson.RawValue
-	for part := range slices.Chunk(distinct(parents), chunk) {
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.toChildren.coll.Find(ctx, in(key, part), find.SetBatchSize(whole))
-		}) {
-			if err != nil {
-				return err
-			}
-			p, ids := value.Key(doc.Lookup(key)), references(doc, c.toChildren.field)
-			refs[p], every = append(refs[p], ids...), append(every, ids...)
-		}
-	}
-	found, err := fetch[T](ctx, c.children, every, opts)
+	every := slices.Concat(slices.Collect(maps.Values(refs))...)
+	found, err := fetch[T](ctx, c.children, every, projection)
 	if err != nil {
 		return err
 	}
@@ -187,10 +161,8 @@ func (r *Relation[P, C, T]) listed(ctx context.Context, parents []bson.RawValue,
 				dangling = append(dangling, id)
 			}
 		}
-		if len(dangling) > 0 {
-			if joined.Dangling, err = decoded[C](c, dangling); err != nil {
-				return err
-			}
+		if joined.Dangling, err = decoded[C](c, dangling); err != nil {
+			return err
 		}
 		all[p] = joined
 	}
@@ -198,7 +170,7 @@ func (r *Relation[P, C, T]) listed(ctx context.Context, parents []bson.RawValue,
 }
 
 // named joins by the parents that the children name, in one step.
-func (r *Relation[P, C, T]) named(ctx context.Context, parents []bson.RawValue, opts *ReadOptions, all map[string]*Joined[C, T]) error {
+func (r *Relation[P, C, T]) named(ctx context.Context, parents []bson.RawValue, projection any, all map[string]*Joined[C, T]) error {
 	c := r.core
 	sort := c.Sort
 	if c.Owner != "" { // the index's order; of several Owners a child has one place
@@ -210,7 +182,7 @@ func (r *Relation[P, C, T]) named(ctx context.Context, parents []bson.RawValue, 
 			mine[value.Key(p)] = &Joined[C, T]{}
 		}
 		for cur, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.children.Find(ctx, in(c.up, part), opts.find().SetSort(sort).SetBatchSize(whole))
+			return c.children.Find(ctx, in(c.up, part), options.Find().SetProjection(projection).SetSort(sort).SetBatchSize(whole))
 		}) {
 			var v T
 			if err == nil {
@@ -222,7 +194,7 @@ func (r *Relation[P, C, T]) named(ctx context.Context, parents []bson.RawValue, 
 			owners := parents
 			if len(parents) > 1 {
 				if owners = distinct(references(cur.Current, c.up)); len(owners) == 0 {
-					return fault.Invalid("ReadOptions.Projection: without %s a child has no parent", c.up)
+					return fault.Invalid("projection: without %s a child has no parent", c.up)
 				}
 			}
 			for _, p := range owners {
@@ -240,7 +212,7 @@ func (r *Relation[P, C, T]) named(ctx context.Context, parents []bson.RawValue, 
 // It needs Owner or Owners.
 //
 // Cost: 1 round trip, n keys of the index {owner: 1, sort…}.
-func (r *Relation[P, C, T]) Newest(ctx context.Context, parent P, n int, opts *ReadOptions) (items []T, err error) {
+func (r *Relation[P, C, T]) Newest(ctx context.Context, parent P, n int, projection any) (items []T, err error) {
 	defer fault.In(&err, "relation: newest")
 	id, err := r.core.id(parent)
 	switch {
@@ -252,7 +224,7 @@ func (r *Relation[P, C, T]) Newest(ctx context.Context, parent P, n int, opts *R
 		return nil, fault.Invalid("Options.Owner, Owners: Newest needs one")
 	}
 	return cursor.Collect(cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return r.core.children.Find(ctx, r.core.toParents.to(id), opts.find().SetLimit(int64(n)).SetSort(r.core.Sort))
+		return r.core.children.Find(ctx, r.core.toParents.to(id), options.Find().SetProjection(projection).SetLimit(int64(n)).SetSort(r.core.Sort))
 	}))
 }
 
@@ -267,41 +239,19 @@ func (r *Relation[P, C, T]) Parents(ctx context.Context, child C) (out []P, err 
 	if err != nil {
 		return nil, err
 	}
-	var all []bson.RawValue
-	switch {
-	case c.Links != nil:
-		all, err = values(ctx, c.Links, c.toChildren.to(id), c.Parent)
-	case c.up == "":
-		all, err = values(ctx, c.parents, c.toChildren.to(id), "_id")
-	default:
-		var doc bson.Raw
-		doc, err = c.children.FindOne(ctx, byID(id), options.FindOne().SetProjection(bson.D{{Key: c.up, Value: 1}})).Raw()
-		if isAbsent(err) {
-			err = fault.Of(id, ErrNoChild)
-		}
-		all = references(doc, c.up)
+	find := c.toParents.of
+	if c.toParents.coll == nil {
+		find = c.toChildren.by
 	}
+	found, err := find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+	all, ok := found[value.Key(id)]
+	if c.up != "" && !ok {
+		return nil, fault.Of(id, ErrNoChild)
+	}
 	return decoded[P](c, all)
-}
-
-// values are one field of documents; links are read in its order, from the index.
-func values(ctx context.Context, coll *mongo.Collection, filter bson.D, field string) (out []bson.RawValue, err error) {
-	find := options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}})
-	if field != "_id" {
-		find = options.Find().SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: field, Value: 1}}).SetSort(bson.D{{Key: field, Value: 1}})
-	}
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return coll.Find(ctx, filter, find.SetBatchSize(whole))
-	}) {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, doc.Lookup(field))
-	}
-	return out, nil
 }
 
 // ParentsFilter selects the parents that have a child among their Children.

@@ -2,7 +2,6 @@ package relation
 
 import (
 	"context"
-	"errors"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -116,16 +115,17 @@ func newCore(parents, children *mongo.Collection, o Options) (*core, error) {
 	}
 	c := &core{Options: o, parents: parents, children: children, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
 		up: field, self: self, undirected: undirected,
-		toChildren: end{other: children, back: field}, toParents: end{other: parents, back: o.Children}}
+		toChildren: end{other: children, from: "_id", field: o.Children, back: field, array: true},
+		toParents:  end{other: parents, from: "_id", field: field, back: o.Children, array: o.Owners != ""}}
 	if o.Links != nil {
-		c.toChildren = end{coll: o.Links, field: o.Child, other: children, link: true}
-		c.toParents = end{coll: o.Links, field: o.Parent, other: parents, link: true}
+		c.toChildren = end{coll: o.Links, other: children, from: o.Parent, field: o.Child}
+		c.toParents = end{coll: o.Links, other: parents, from: o.Child, field: o.Parent}
 	}
 	if o.Children != "" {
-		c.toChildren.coll, c.toChildren.field, c.toChildren.array = parents, o.Children, true
+		c.toChildren.coll = parents
 	}
 	if field != "" {
-		c.toParents.coll, c.toParents.field, c.toParents.array = children, field, o.Owners != ""
+		c.toParents.coll = children
 	}
 	return c, nil
 }
@@ -230,15 +230,19 @@ func (r *Relation[P, C, T]) Insert(ctx context.Context, parent P, child T) (id C
 // Cost: 1 round trip, index _id; with Links {parent: 1, child: 1}.
 func (r *Relation[P, C, T]) Has(ctx context.Context, parent P, child C) (has bool, err error) {
 	defer fault.In(&err, "relation: has")
-	p, err := r.core.id(parent)
+	c := r.core
+	p, err := c.id(parent)
 	if err != nil {
 		return false, err
 	}
-	id, err := r.core.id(child)
+	id, err := c.id(child)
 	if err != nil {
 		return false, err
 	}
-	return r.core.has(ctx, p, id)
+	if c.toParents.coll != nil {
+		return exists(ctx, c.toParents.coll, c.toParents.link(id, p))
+	}
+	return exists(ctx, c.parents, c.toChildren.link(p, id))
 }
 
 // Policy says what a deletion does to the other side.
@@ -292,6 +296,3 @@ func (r *Relation[P, C, T]) DeleteChild(ctx context.Context, child C, policy Pol
 		return r.core.delete(ctx, id, policy, r.core.toChildren, r.core.toParents, ErrNoChild)
 	})
 }
-
-// isAbsent reports the driver's error of no document.
-func isAbsent(err error) bool { return errors.Is(err, mongo.ErrNoDocuments) }

@@ -331,7 +331,7 @@ func TestOneSide(t *testing.T) {
 		}
 	}
 	is(t, db, "1>Ann", "2>Ann")
-	if all := must(r.Of(ctx, "Ann", &relation.ReadOptions{Projection: bson.M{"owner": 0}})); !slices.Equal(all.Items, []task{{ID: 2}, {ID: 1}}) {
+	if all := must(r.Of(ctx, "Ann", bson.M{"owner": 0})); !slices.Equal(all.Items, []task{{ID: 2}, {ID: 1}}) {
 		t.Error(all)
 	}
 	check(t, r.DeleteParent(ctx, "Ann", relation.Cascade))
@@ -407,7 +407,7 @@ func TestManyToMany(t *testing.T) {
 	if diff := cmp.Diff([]relation.Joined[int, task]{{Items: []task{{ID: 3}, {ID: 2}}}, {}, {Items: []task{{ID: 2}, {ID: 1}}}, {Items: []task{{ID: 3}, {ID: 2}}}}, many); diff != "" {
 		t.Error(diff)
 	}
-	if err := errorOf(r.OfMany(ctx, []string{"Ann", "Bob"}, &relation.ReadOptions{Projection: bson.M{"title": 1}})); !errors.Is(err, mongopatterns.ErrInvalid) {
+	if err := errorOf(r.OfMany(ctx, []string{"Ann", "Bob"}, bson.M{"title": 1})); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
 }
@@ -821,7 +821,7 @@ func TestFetch(t *testing.T) {
 	}
 	var joined relation.Joined[int, course]
 	costs.Record(t, db, 0, []string{"find", "find", "find"}, func() (err error) {
-		joined, err = relation.Fetch[int, course](t.Context(), coll, ids, &relation.ReadOptions{Projection: bson.M{"name": 1}})
+		joined, err = relation.Fetch[int, course](t.Context(), coll, ids, bson.M{"name": 1})
 		return err
 	})
 	var want []course
@@ -836,7 +836,7 @@ func TestFetch(t *testing.T) {
 	if !slices.Equal(joined.Items, want) || !slices.Equal(joined.Dangling, dangling) {
 		t.Errorf("%d items, %d dangling", len(joined.Items), len(joined.Dangling))
 	}
-	if _, err := relation.Fetch[int, course](t.Context(), coll, []int{1}, &relation.ReadOptions{Projection: bson.M{"_id": 0}}); !errors.Is(err, mongopatterns.ErrInvalid) {
+	if _, err := relation.Fetch[int, course](t.Context(), coll, []int{1}, bson.M{"_id": 0}); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
 }
