@@ -3,7 +3,6 @@ package relation
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"strconv"
 
@@ -12,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -50,14 +48,14 @@ func (e end) link(from, id bson.RawValue) bson.D {
 	return append(bson.D{{Key: e.from, Value: value.Equal(from)}}, e.to(id)...)
 }
 
-// drop takes a reference out of the documents that a filter selects.
-func (e end) drop(ctx context.Context, filter bson.D, id bson.RawValue) (err error) {
+// drop takes references out of the documents that a filter selects.
+func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err error) {
 	switch {
 	case e.coll == nil:
 	case e.between():
 		_, err = e.coll.DeleteMany(ctx, filter)
 	case e.array:
-		_, err = e.coll.UpdateMany(ctx, filter, expr.Op("$pull", e.to(id)))
+		_, err = e.coll.UpdateMany(ctx, filter, expr.Op("$pull", in(e.field, ids)))
 	default:
 		_, err = e.coll.UpdateMany(ctx, filter, expr.Op("$unset", bson.D{{Key: e.field, Value: ""}}))
 	}
@@ -77,29 +75,22 @@ func (e end) by(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.Ra
 // lookup is what field holds in the documents that have each of the IDs in key. Of
 // links the index alone is read, in its order.
 func lookup(ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
-	out, projection, find := map[string][]bson.RawValue{}, bson.M{"_id": 0, key: 1}, options.Find().SetBatchSize(whole)
+	projection, sort := bson.M{"_id": 0, key: 1}, any(nil)
 	if field != "" {
 		projection[field] = 1
 	}
 	if projection["_id"] == 0 {
-		find.SetSort(bson.D{{Key: key, Value: 1}, {Key: field, Value: 1}})
+		sort = bson.D{{Key: key, Value: 1}, {Key: field, Value: 1}}
 	}
-	for part := range slices.Chunk(distinct(ids), chunk) {
-		for doc, err := range docs(ctx, coll, in(key, part), find.SetProjection(projection)) {
-			if err != nil {
-				return nil, err
-			}
-			for _, id := range distinct(references(doc, key)) {
-				at := value.Key(id)
-				out[at] = append(out[at], references(doc, field)...)
-			}
+	found, err := read[bson.Raw](ctx, coll, key, ids, sort, projection)
+	out := map[string][]bson.RawValue{}
+	for id, docs := range found {
+		out[id] = nil
+		for _, doc := range docs {
+			out[id] = append(out[id], references(doc, field)...)
 		}
 	}
-	return out, nil
-}
-
-func docs(ctx context.Context, coll *mongo.Collection, filter any, find *options.FindOptionsBuilder) iter.Seq2[bson.Raw, error] {
-	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Find(ctx, filter, find) })
+	return out, err
 }
 
 // references are the IDs in a field: of an array its elements, else the value; null
@@ -114,21 +105,6 @@ func references(doc bson.Raw, field string) []bson.RawValue {
 		return nil
 	}
 	return []bson.RawValue{v}
-}
-
-func (c *core) indexes() map[string][]mongo.IndexModel {
-	out := map[string][]mongo.IndexModel{}
-	if c.Links != nil {
-		pair := bson.D{{Key: c.Parent, Value: 1}, {Key: c.Child, Value: 1}}
-		out[c.Links.Name()] = []mongo.IndexModel{{Keys: pair, Options: options.Index().SetUnique(true)}, {Keys: bson.D{pair[1], pair[0]}}}
-	}
-	if c.Children != "" && !c.undirected {
-		out[c.parents.Name()] = []mongo.IndexModel{{Keys: bson.D{{Key: c.Children, Value: 1}}}}
-	}
-	if c.up != "" {
-		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(bson.D{{Key: c.up, Value: 1}}, c.Sort...)})
-	}
-	return out
 }
 
 func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }
@@ -276,32 +252,21 @@ func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValu
 
 func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	if c.Children != "" {
-		result, err := c.parents.UpdateOne(ctx, byID(p), expr.Op("$pull", in(c.Children, children)))
-		if err != nil {
+		if err := c.toChildren.drop(ctx, byID(p), children...); err != nil {
 			return err
-		}
-		if result.MatchedCount == 0 {
-			return fault.Of(p, ErrNoParent)
 		}
 	}
 	return c.toParents.drop(ctx, append(in(c.toParents.from, children), c.toParents.to(p)...), p)
 }
 
 func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawValue) error {
-	child, set := one[0], expr.Op("$set", bson.D{{Key: c.Owner, Value: to}})
-	if c.Children == "" {
-		result, err := c.children.UpdateOne(ctx, byID(child), set)
-		if err == nil && result.MatchedCount == 0 {
-			err = fault.Of(child, ErrNoChild)
-		}
-		return err
-	}
-	before, err := c.children.FindOneAndUpdate(ctx, byID(child), set, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.Owner, Value: 1}})).Raw()
-	if err != nil {
-		return missing(child, err, ErrNoChild)
+	set := expr.Op("$set", bson.D{{Key: c.Owner, Value: to}})
+	before, err := c.children.FindOneAndUpdate(ctx, byID(one[0]), set, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.Owner, Value: 1}})).Raw()
+	if err != nil || c.Children == "" {
+		return missing(one[0], err, ErrNoChild)
 	}
 	if from := before.Lookup(c.Owner); from.Type != 0 && value.Key(from) != value.Key(to) {
-		if err := c.toChildren.drop(ctx, byID(from), child); err != nil {
+		if err := c.toChildren.drop(ctx, byID(from), one...); err != nil {
 			return err
 		}
 	}
@@ -330,11 +295,10 @@ func (c *core) child(raw bson.Raw, p bson.RawValue) (id bson.RawValue, doc bson.
 	}
 	rest, err := c.fields(raw)
 	doc = append(bson.D{{Key: "_id", Value: id}}, rest...)
-	switch {
-	case c.Owner != "":
-		doc = append(doc, bson.E{Key: c.Owner, Value: p})
-	case c.Owners != "":
-		doc = append(doc, bson.E{Key: c.Owners, Value: bson.A{p}})
+	if c.toParents.array {
+		doc = append(doc, bson.E{Key: c.up, Value: bson.A{p}})
+	} else if c.up != "" {
+		doc = append(doc, bson.E{Key: c.up, Value: p})
 	}
 	return id, doc, err
 }

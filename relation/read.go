@@ -2,7 +2,6 @@ package relation
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -31,7 +30,8 @@ type Joined[ID, T any] struct {
 }
 
 // Fetch reads documents by their _ids and returns them in that order; an _id that is
-// there twice yields its document twice. A projection must keep the _id.
+// there twice yields its document twice. Projection is that of the driver's Find, nil
+// for all fields; it must keep the _id.
 //
 // Cost: 1 round trip for 1000 IDs, index _id.
 func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, projection any) (joined Joined[ID, T], err error) {
@@ -40,26 +40,23 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, pro
 	if err != nil {
 		return joined, err
 	}
-	found, err := fetch[T](ctx, coll, raw, projection)
+	found, err := read[T](ctx, coll, "_id", raw, nil, projection)
 	if err != nil {
 		return joined, err
 	}
-	for i, id := range raw {
-		if doc, ok := found[value.Key(id)]; ok {
-			joined.Items = append(joined.Items, doc)
-		} else {
-			joined.Dangling = append(joined.Dangling, ids[i])
-		}
-	}
-	return joined, nil
+	return arranged[ID](&core{}, raw, found)
 }
 
-// fetch is the documents that there are, by the key of their _id.
-func fetch[T any](ctx context.Context, coll *mongo.Collection, ids []bson.RawValue, projection any) (map[string]T, error) {
-	found := map[string]T{}
+// read is the documents that have each of the IDs in key, in the order of sort.
+func read[T any](ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, sort, projection any) (map[string][]T, error) {
+	out := map[string][]T{}
 	for part := range slices.Chunk(distinct(ids), chunk) {
+		asked := map[string]bool{} // a document with several is met for each part
+		for _, id := range part {
+			asked[value.Key(id)] = true
+		}
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return coll.Find(ctx, in("_id", part), options.Find().SetProjection(projection).SetBatchSize(whole))
+			return coll.Find(ctx, in(key, part), options.Find().SetProjection(projection).SetSort(sort).SetBatchSize(whole))
 		}) {
 			var v T
 			if err == nil {
@@ -68,32 +65,50 @@ func fetch[T any](ctx context.Context, coll *mongo.Collection, ids []bson.RawVal
 			if err != nil {
 				return nil, err
 			}
-			id := c.Current.Lookup("_id")
-			if id.Type == 0 {
-				return nil, fault.Invalid("projection: without _id the order is lost")
+			has := ids
+			if len(ids) > 1 {
+				if has = distinct(references(c.Current, key)); len(has) == 0 {
+					return nil, fault.Invalid("projection: it leaves out %s, by which documents are found", key)
+				}
 			}
-			found[value.Key(id)] = v
+			for _, id := range has {
+				if at := value.Key(id); asked[at] {
+					out[at] = append(out[at], v)
+				}
+			}
 		}
 	}
-	return found, nil
+	return out, nil
+}
+
+// arranged are the documents that references lead to, in their order.
+func arranged[ID, T any](c *core, refs []bson.RawValue, found map[string][]T) (joined Joined[ID, T], err error) {
+	var dangling []bson.RawValue
+	for _, id := range refs {
+		if docs, ok := found[value.Key(id)]; ok {
+			joined.Items = append(joined.Items, docs...)
+		} else {
+			dangling = append(dangling, id)
+		}
+	}
+	joined.Dangling, err = decoded[ID](c, dangling)
+	return joined, err
 }
 
 // Of are the children of a parent, with the dangling references: with Children in
 // the order of the references, with Links in that of the children's _ids. With Owner or
 // Owners alone they are those that name the parent, in the order of Options.Sort.
+// Projection is that of the driver's Find, nil for all fields.
 //
 // Cost: 2 round trips, 1 more for each further 1000 children, index _id. Owner or
 // Owners alone: 1, index {owner: 1, sort…}.
 func (r *Relation[P, C, T]) Of(ctx context.Context, parent P, projection any) (joined Joined[C, T], err error) {
 	defer fault.In(&err, "relation: of")
-	all, err := r.join(ctx, []P{parent}, projection)
-	switch {
-	case err != nil:
+	all, err := r.join(ctx, []P{parent}, projection, true)
+	if err != nil {
 		return joined, err
-	case all[0] == nil:
-		return joined, fmt.Errorf("_id %v: %w", parent, ErrNoParent)
 	}
-	return *all[0], nil
+	return all[0], nil
 }
 
 // OfMany is Of for many parents, in their order; a parent that does not exist has no
@@ -103,109 +118,46 @@ func (r *Relation[P, C, T]) Of(ctx context.Context, parent P, projection any) (j
 // further 1000 of either, index _id. Owner or Owners alone: 1 for 1000 parents.
 func (r *Relation[P, C, T]) OfMany(ctx context.Context, parents []P, projection any) (all []Joined[C, T], err error) {
 	defer fault.In(&err, "relation: of many")
-	found, err := r.join(ctx, parents, projection)
-	if err != nil {
-		return nil, err
-	}
-	all = make([]Joined[C, T], len(found))
-	for i, joined := range found {
-		if joined != nil {
-			all[i] = *joined
-		}
-	}
-	return all, nil
+	return r.join(ctx, parents, projection, false)
 }
 
-// join joins parents with their children; nil is a parent that does not exist.
-func (r *Relation[P, C, T]) join(ctx context.Context, parents []P, projection any) ([]*Joined[C, T], error) {
-	ids, err := encoded(r.core, parents)
+// join joins parents, which must exist or need not, with their children.
+func (r *Relation[P, C, T]) join(ctx context.Context, parents []P, projection any, must bool) ([]Joined[C, T], error) {
+	c := r.core
+	ids, err := encoded(c, parents)
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]*Joined[C, T]{}
-	if r.core.toChildren.coll == nil {
-		err = r.named(ctx, ids, projection, all)
-	} else {
-		err = r.listed(ctx, ids, projection, all)
+	out := make([]Joined[C, T], len(ids))
+	if c.toChildren.coll == nil {
+		sort := c.Sort
+		if c.Owner != "" { // the index's order; of several Owners a child has one place
+			sort = append(bson.D{{Key: c.up, Value: 1}}, sort...)
+		}
+		items, err := read[T](ctx, c.children, c.up, ids, sort, projection)
+		for i, id := range ids {
+			out[i].Items = items[value.Key(id)]
+		}
+		return out, err
 	}
-	out := make([]*Joined[C, T], len(ids))
+	refs, err := c.toChildren.of(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	found, err := read[T](ctx, c.children, "_id", slices.Concat(slices.Collect(maps.Values(refs))...), nil, projection)
+	if err != nil {
+		return nil, err
+	}
 	for i, id := range ids {
-		out[i] = all[value.Key(id)]
-	}
-	return out, err
-}
-
-// listed joins by the references that Children or Links have, in two steps.
-func (r *Relation[P, C, T]) listed(ctx context.Context, parents []bson.RawValue, projection any, all map[string]*Joined[C, T]) error {
-	c := r.core
-	refs, err := c.toChildren.of(ctx, parents...)
-	if err != nil {
-		return err
-	}
-	for _, p := range parents {
-		if key := value.Key(p); c.Links != nil {
-			refs[key] = refs[key] // exists or not, nobody has looked
+		all, ok := refs[value.Key(id)]
+		if must && !ok && c.Links == nil {
+			return nil, fault.Of(id, ErrNoParent)
+		}
+		if out[i], err = arranged[C](c, all, found); err != nil {
+			return nil, err
 		}
 	}
-	every := slices.Concat(slices.Collect(maps.Values(refs))...)
-	found, err := fetch[T](ctx, c.children, every, projection)
-	if err != nil {
-		return err
-	}
-	for p, ids := range refs {
-		joined, dangling := &Joined[C, T]{}, []bson.RawValue(nil)
-		for _, id := range ids {
-			if doc, ok := found[value.Key(id)]; ok {
-				joined.Items = append(joined.Items, doc)
-			} else {
-				dangling = append(dangling, id)
-			}
-		}
-		if joined.Dangling, err = decoded[C](c, dangling); err != nil {
-			return err
-		}
-		all[p] = joined
-	}
-	return nil
-}
-
-// named joins by the parents that the children name, in one step.
-func (r *Relation[P, C, T]) named(ctx context.Context, parents []bson.RawValue, projection any, all map[string]*Joined[C, T]) error {
-	c := r.core
-	sort := c.Sort
-	if c.Owner != "" { // the index's order; of several Owners a child has one place
-		sort = append(bson.D{{Key: c.up, Value: 1}}, sort...)
-	}
-	for part := range slices.Chunk(distinct(parents), chunk) {
-		mine := map[string]*Joined[C, T]{}
-		for _, p := range part {
-			mine[value.Key(p)] = &Joined[C, T]{}
-		}
-		for cur, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.children.Find(ctx, in(c.up, part), options.Find().SetProjection(projection).SetSort(sort).SetBatchSize(whole))
-		}) {
-			var v T
-			if err == nil {
-				err = cur.Decode(&v)
-			}
-			if err != nil {
-				return err
-			}
-			owners := parents
-			if len(parents) > 1 {
-				if owners = distinct(references(cur.Current, c.up)); len(owners) == 0 {
-					return fault.Invalid("projection: without %s a child has no parent", c.up)
-				}
-			}
-			for _, p := range owners {
-				if joined := mine[value.Key(p)]; joined != nil {
-					joined.Items = append(joined.Items, v)
-				}
-			}
-		}
-		maps.Copy(all, mine)
-	}
-	return nil
+	return out, nil
 }
 
 // Newest are the first n children that name a parent, in the order of Options.Sort.
@@ -215,13 +167,11 @@ func (r *Relation[P, C, T]) named(ctx context.Context, parents []bson.RawValue, 
 func (r *Relation[P, C, T]) Newest(ctx context.Context, parent P, n int, projection any) (items []T, err error) {
 	defer fault.In(&err, "relation: newest")
 	id, err := r.core.id(parent)
-	switch {
-	case err != nil:
+	if err == nil && (n < 1 || r.core.up == "") {
+		err = fault.Invalid("n: %d; Newest needs 1 and more, and Options.Owner or Owners", n)
+	}
+	if err != nil {
 		return nil, err
-	case n < 1:
-		return nil, fault.Invalid("n: %d", n)
-	case r.core.up == "":
-		return nil, fault.Invalid("Options.Owner, Owners: Newest needs one")
 	}
 	return cursor.Collect(cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return r.core.children.Find(ctx, r.core.toParents.to(id), options.Find().SetProjection(projection).SetLimit(int64(n)).SetSort(r.core.Sort))
@@ -256,23 +206,19 @@ func (r *Relation[P, C, T]) Parents(ctx context.Context, child C) (out []P, err 
 
 // ParentsFilter selects the parents that have a child among their Children.
 func (r *Relation[P, C, T]) ParentsFilter(child C) bson.D {
-	return bson.D{{Key: r.core.Children, Value: r.core.operand(child)}}
+	return r.core.filter(r.core.Children, child)
 }
 
 // ChildrenFilter selects the children that name a parent as Owner or among their
 // Owners.
-func (r *Relation[P, C, T]) ChildrenFilter(parent P) bson.D {
-	return bson.D{{Key: r.core.up, Value: r.core.operand(parent)}}
-}
+func (r *Relation[P, C, T]) ChildrenFilter(parent P) bson.D { return r.core.filter(r.core.up, parent) }
 
-// operand is an ID as a filter's value; one that cannot be encoded stays for the
-// driver to refuse.
-func (c *core) operand(id any) any {
-	v, err := c.codec.Value(id)
-	if err != nil {
-		return id
+// filter leaves an ID that cannot be encoded for the driver to refuse.
+func (c *core) filter(field string, id any) bson.D {
+	if v, err := c.codec.Value(id); err == nil {
+		id = value.Equal(v)
 	}
-	return value.Equal(v)
+	return bson.D{{Key: field, Value: id}}
 }
 
 // LookupPipeline adds the children of each parent as an array, as Of does on the

@@ -66,25 +66,17 @@ var _ mongopatterns.Checker = (*Relation[int, int, int])(nil)
 // if Children and Owners are one field as well, links have no direction.
 func New[P, C, T any](parents, children *mongo.Collection, opts *Options) (r *Relation[P, C, T], err error) {
 	defer fault.In(&err, "relation: new")
-	if opts == nil {
-		opts = &Options{}
+	var o Options
+	if opts != nil {
+		o = *opts
 	}
-	c, err := newCore(parents, children, *opts)
-	if err != nil {
-		return nil, err
+	self := parents != nil && children != nil && parents.Name() == children.Name()
+	colls := []any{"parents", parents}
+	if !self {
+		colls = append(colls, "children", children)
 	}
-	return &Relation[P, C, T]{c}, nil
-}
-
-func newCore(parents, children *mongo.Collection, o Options) (*core, error) {
-	colls := []any{"parents", parents, "children", children, "Options.Links", o.Links}
-	if o.Links == nil {
-		colls = colls[:4]
-	}
-	self := parents != nil && children != nil && parents.Name() == children.Name() &&
-		parents.Database().Name() == children.Database().Name() && parents.Database().Client() == children.Database().Client()
-	if self {
-		colls = append(colls[:2], colls[4:]...)
+	if o.Links != nil {
+		colls = append(colls, "Options.Links", o.Links)
 	}
 	down := []config.Setting{config.Name("Options.Children", &o.Children, ""), config.Number("Options.Max", &o.Max, 10_000, 1, 1_000_000)}
 	up := []config.Setting{config.Name("Options.Owner", &o.Owner, ""), config.Name("Options.Owners", &o.Owners, "")}
@@ -103,6 +95,8 @@ func newCore(parents, children *mongo.Collection, o Options) (*core, error) {
 	}
 	field := o.Owner + o.Owners
 	switch {
+	case self && (parents.Database().Name() != children.Database().Name() || parents.Database().Client() != children.Database().Client()):
+		return nil, fault.Invalid("children: of another database or client")
 	case o.Children == "" && field == "" && o.Links == nil:
 		return nil, fault.Invalid("Options.Children, Owner, Owners, Links: one is needed")
 	case o.Owner != "" && o.Owners != "" || o.Links != nil && o.Children+field != "":
@@ -127,20 +121,33 @@ func newCore(parents, children *mongo.Collection, o Options) (*core, error) {
 	if field != "" {
 		c.toParents.coll = children
 	}
-	return c, nil
+	return &Relation[P, C, T]{c}, nil
 }
 
 // Indexes are {children: 1} of the parents and {owner: 1, sort…} or {owners: 1,
 // sort…} of the children, or {parent: 1, child: 1}, unique, and {child: 1, parent: 1}
 // of the links, by collection name.
-func (r *Relation[P, C, T]) Indexes() map[string][]mongo.IndexModel { return r.core.indexes() }
+func (r *Relation[P, C, T]) Indexes() map[string][]mongo.IndexModel {
+	c, out := r.core, map[string][]mongo.IndexModel{}
+	if c.Links != nil {
+		pair := bson.D{{Key: c.Parent, Value: 1}, {Key: c.Child, Value: 1}}
+		out[c.Links.Name()] = []mongo.IndexModel{{Keys: pair, Options: options.Index().SetUnique(true)}, {Keys: bson.D{pair[1], pair[0]}}}
+	}
+	if c.Children != "" && !c.undirected {
+		out[c.parents.Name()] = []mongo.IndexModel{{Keys: bson.D{{Key: c.Children, Value: 1}}}}
+	}
+	if c.up != "" {
+		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(bson.D{{Key: c.up, Value: 1}}, c.Sort...)})
+	}
+	return out
+}
 
 // EnsureIndexes creates the indexes that are missing.
 //
 // Cost: 1 round trip for each collection with references, 2 if an index is missing.
 func (r *Relation[P, C, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "relation: ensure indexes")
-	return indexes.EnsureAll(ctx, r.core.parents.Database(), r.core.indexes())
+	return indexes.EnsureAll(ctx, r.core.parents.Database(), r.Indexes())
 }
 
 // ShardKey is _id of both, and {parent: 1, child: 1} of the links, by collection name.

@@ -9,13 +9,13 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -50,12 +50,13 @@ func (r *Relation[P, C, T]) Check(ctx context.Context, work *mongopatterns.Work)
 	for _, e := range c.ends(work) {
 		all = append(all, maintain.Check(ctx, e.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
 			problems, err := c.examine(ctx, e, batch)
-			if err != nil || len(problems) == 0 {
+			ids := suspects(problems)
+			if err != nil || len(ids) == 0 {
 				return nil, err
 			}
 			// A write may have been under way between the two reads.
 			again := func(ctx context.Context) error {
-				problems, err = c.again(ctx, e, documents(problems))
+				problems, err = c.again(ctx, e, ids)
 				return err
 			}
 			if err = c.transact(ctx, again); errors.Is(err, mongopatterns.ErrTransactionsUnsupported) {
@@ -79,7 +80,7 @@ func (r *Relation[P, C, T]) Repair(ctx context.Context, work *mongopatterns.Work
 	for _, e := range c.ends(work) {
 		one, err := maintain.Run(ctx, e.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			problems, err := c.examine(ctx, e, batch)
-			for _, id := range documents(problems) {
+			for _, id := range suspects(problems) {
 				var done, left int64
 				err = c.transact(ctx, func(ctx context.Context) (err error) {
 					done, left, err = c.repair(ctx, e, id, w.DryRun)
@@ -115,21 +116,12 @@ func (c *core) ends(work *mongopatterns.Work) (out []end) {
 	return out
 }
 
-// scan reads the documents with references; a link without one is malformed.
+// scan reads the documents with references, of links all: one without is malformed.
 func (e end) scan() maintain.Scan {
-	scan := maintain.Scan{Projection: e.projection()}
-	if !e.between() {
-		scan.Filter = bson.D{{Key: e.field, Value: expr.Op("$exists", true)}}
-	}
-	return scan
-}
-
-// projection is e's field, of a link both.
-func (e end) projection() bson.D {
 	if e.between() {
-		return bson.D{}
+		return maintain.Scan{Projection: bson.D{}}
 	}
-	return bson.D{{Key: e.field, Value: 1}}
+	return maintain.Scan{Filter: bson.D{{Key: e.field, Value: expr.Op("$exists", true)}}, Projection: bson.D{{Key: e.field, Value: 1}}}
 }
 
 // examine finds the problems of documents; it reads the other side in one trip.
@@ -142,10 +134,10 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 	if err != nil {
 		return nil, err
 	}
-	links := map[string]bool{} // as the other side has them
+	links := map[[2]string]bool{} // as the other side has them
 	for other, back := range named {
 		for _, id := range back {
-			links[value.Key(id)+"\x00"+other] = true
+			links[[2]string{value.Key(id), other}] = true
 		}
 	}
 	twice := map[string]bool{}
@@ -179,7 +171,7 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 				found(Malformed, id, "") // most likely the child itself
 			case !ok:
 				found(Dangling, id, "no such document in "+e.other.Name())
-			case e.back != "" && !links[self+"\x00"+key]:
+			case e.back != "" && !links[[2]string{self, key}]:
 				found(OneSided, id, fmt.Sprintf("%s of it has no such reference", e.back))
 			}
 			seen[key] = true
@@ -191,18 +183,16 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 // twice are the links of a batch that one with a smaller _id has made already. Without
 // the unique index there may be such.
 func (c *core) twice(ctx context.Context, batch []bson.Raw) (map[string]bool, error) {
-	var filter bson.D
-	for _, field := range []string{c.Parent, c.Child} {
-		var ids []bson.RawValue
-		for _, doc := range batch {
-			ids = append(ids, references(doc, field)...)
+	pairs := bson.A{bson.D{{Key: "_id", Value: expr.Op("$in", bson.A{})}}} // none
+	for _, doc := range batch {
+		if p, id := doc.Lookup(c.Parent), doc.Lookup(c.Child); p.Type != 0 && id.Type != 0 {
+			pairs = append(pairs, c.toChildren.link(p, id))
 		}
-		filter = append(filter, in(field, distinct(ids))...)
 	}
 	pair := bson.D{{Key: "p", Value: expr.Field(c.Parent)}, {Key: "c", Value: expr.Field(c.Child)}}
 	out := map[string]bool{}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.Links).Aggregate(ctx, mongo.Pipeline{expr.Op("$match", filter),
+		return cursor.Primary(c.Links).Aggregate(ctx, mongo.Pipeline{expr.Op("$match", expr.Op("$or", pairs)),
 			expr.Op("$group", bson.D{{Key: "_id", Value: pair}, {Key: "first", Value: expr.Op("$min", "$_id")}, {Key: "all", Value: expr.Op("$push", "$_id")}}),
 			expr.Op("$match", bson.D{{Key: "all.1", Value: expr.Op("$exists", true)}})})
 	}) {
@@ -216,19 +206,23 @@ func (c *core) twice(ctx context.Context, batch []bson.Raw) (map[string]bool, er
 	return out, nil
 }
 
-// documents are the _ids of documents with problems, each once.
-func documents(problems []mongopatterns.Problem) (out []bson.RawValue) {
+// suspects are the _ids of documents with problems, each once.
+func suspects(problems []mongopatterns.Problem) (ids []bson.RawValue) {
 	for _, p := range problems {
-		out = append(out, p.ID)
+		ids = append(ids, p.ID)
 	}
-	return distinct(out)
+	return distinct(ids)
 }
 
 // again examines documents anew, in the transaction of ctx, if there is one.
 func (c *core) again(ctx context.Context, e end, ids []bson.RawValue) ([]mongopatterns.Problem, error) {
-	batch, err := cursor.Collect(docs(ctx, e.coll, in("_id", ids), options.Find().SetProjection(e.projection()).SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(whole)))
+	var batch []bson.Raw
+	found, err := read[bson.Raw](ctx, e.coll, "_id", ids, nil, e.scan().Projection)
 	if err != nil {
 		return nil, err
+	}
+	for _, id := range ids {
+		batch = append(batch, found[value.Key(id)]...)
 	}
 	return c.examine(ctx, e, batch)
 }
@@ -236,14 +230,11 @@ func (c *core) again(ctx context.Context, e end, ids []bson.RawValue) ([]mongopa
 // repair solves the problems of one document, in a transaction. It writes the
 // document itself, so that links and unlinks of it conflict.
 func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (done, left int64, err error) {
-	doc, err := e.coll.FindOne(ctx, byID(id), options.FindOne().SetProjection(e.projection())).Raw()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return 0, 0, nil
-	}
+	docs, err := read[bson.Raw](ctx, e.coll, "_id", []bson.RawValue{id}, nil, e.scan().Projection)
 	if err != nil {
 		return 0, 0, err
 	}
-	problems, err := c.examine(ctx, e, []bson.Raw{doc})
+	problems, err := c.examine(ctx, e, docs[value.Key(id)])
 	if err != nil || len(problems) == 0 {
 		return 0, 0, err
 	}
@@ -270,7 +261,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 			}
 		}
 	}
-	before := references(doc, e.field)
+	before := references(docs[value.Key(id)][0], e.field)
 	after := slices.DeleteFunc(distinct(before), func(ref bson.RawValue) bool { return drop[value.Key(ref)] })
 	switch {
 	case dry:
@@ -284,4 +275,133 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 		err = e.drop(ctx, byID(id), id)
 	}
 	return 1, left, err
+}
+
+// Extract turns documents that are embedded in Children into documents of their own,
+// in their order, and leaves their _ids; one without an _id gets one. With Owner or
+// Owners they name their parent. It can be stopped and run again. Work.Filter
+// selects parents.
+//
+// A child that cannot be stored, because its _id is taken, leaves its parent as it
+// is, in Result.Failed. IDs that are documents themselves cannot be told from
+// children.
+//
+// Cost: 1 round trip a batch, and for each parent 3, its children and 1 document
+// written.
+func (r *Relation[P, C, T]) Extract(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "relation: extract")
+	return r.core.convert(ctx, work, expr.Op("$type", "object"), r.core.extract)
+}
+
+// Embed turns references into the documents they lead to, embedded in Children, and
+// deletes these. A parent with a dangling reference, or a child that another parent
+// has too, is left as it is, in Result.Failed. It can be stopped and run again.
+// Work.Filter selects parents.
+//
+// Cost: 1 round trip a batch, and for each parent 5, its children deleted and 1
+// document written.
+func (r *Relation[P, C, T]) Embed(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "relation: embed")
+	return r.core.convert(ctx, work, bson.D{{Key: "$elemMatch", Value: expr.Op("$not", expr.Op("$type", "object"))}}, r.core.embed)
+}
+
+// convert runs a conversion of each parent whose Children match a condition, in a
+// transaction each: write gets the elements and returns those that take their place.
+func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition bson.D, write func(ctx context.Context, p bson.RawValue, elements []bson.RawValue) (bson.A, error)) (mongopatterns.Result, error) {
+	if c.Children == "" || c.self {
+		return mongopatterns.Result{}, fault.Invalid("a conversion needs Options.Children, and two collections")
+	}
+	return maintain.Run(ctx, c.parents, work, maintain.Scan{
+		Filter:     bson.D{{Key: c.Children, Value: condition}},
+		Projection: bson.D{{Key: c.Children, Value: 1}},
+	}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		for _, doc := range batch {
+			if w.DryRun {
+				result.Done++
+				continue
+			}
+			id, before := doc.Lookup("_id"), doc.Lookup(c.Children)
+			err := c.transact(ctx, func(ctx context.Context) error {
+				after, err := write(ctx, id, references(doc, c.Children))
+				if err != nil {
+					return err
+				}
+				unchanged := append(byID(id), bson.E{Key: "$expr", Value: expr.Op("$eq", expr.Field(c.Children), expr.Literal(before))})
+				updated, err := c.parents.UpdateOne(ctx, unchanged, expr.Op("$set", bson.D{{Key: c.Children, Value: after}}))
+				if err == nil && updated.MatchedCount == 0 {
+					err = errChanged
+				}
+				return err
+			})
+			switch {
+			case err == nil:
+				result.Done++
+			case errors.Is(err, errChanged) && !txn.Running(ctx):
+				result.Skipped++
+			case !w.Strict && !txn.Running(ctx) && (fault.Refused(err) || errors.Is(err, ErrReferenced) || errors.Is(err, ErrNoChild)):
+				result.Fail(c.parents.Name(), id, err)
+			default:
+				return fault.Of(id, err)
+			}
+		}
+		return nil
+	})
+}
+
+// errChanged: a parent was changed since it was read; the next run finds it.
+var errChanged = errors.New("changed meanwhile")
+
+func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.RawValue) (bson.A, error) {
+	ids, docs := bson.A{}, []any(nil)
+	for _, e := range elements {
+		embedded, ok := e.DocumentOK()
+		if !ok {
+			ids = append(ids, e) // a reference already
+			continue
+		}
+		id, doc, err := c.child(embedded, p)
+		if err != nil {
+			return nil, err
+		}
+		ids, docs = append(ids, id), append(docs, doc)
+	}
+	_, err := c.children.InsertMany(ctx, docs)
+	return ids, err
+}
+
+func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawValue) (bson.A, error) {
+	elements = distinct(elements)
+	ids := slices.DeleteFunc(slices.Clone(elements), func(e bson.RawValue) bool { return e.Type == bson.TypeEmbeddedDocument })
+	found, err := read[bson.Raw](ctx, c.children, "_id", ids, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := exists(ctx, c.parents, append(in(c.Children, ids), bson.E{Key: "_id", Value: expr.Op("$ne", p)}))
+	if shared {
+		err = ErrReferenced
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := bson.A{}
+	for _, e := range elements {
+		if e.Type == bson.TypeEmbeddedDocument {
+			out = append(out, e)
+			continue
+		}
+		docs := found[value.Key(e)]
+		if len(docs) == 0 {
+			return nil, fault.Of(e, ErrNoChild)
+		}
+		if slices.ContainsFunc(references(docs[0], c.up), func(id bson.RawValue) bool { return value.Key(id) != value.Key(p) }) {
+			return nil, fault.Of(e, ErrReferenced)
+		}
+		fields, err := c.fields(docs[0])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, append(bson.D{{Key: "_id", Value: docs[0].Lookup("_id")}}, fields...))
+	}
+	_, err = c.children.DeleteMany(ctx, in("_id", ids))
+	return out, err
 }
