@@ -228,24 +228,22 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 }
 
 // add puts references behind those of a parent, if they are not there and there is
-// room. What holds something else than an array is not overwritten.
+// room. A list that is longer already refuses only what is new.
 func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
-	field := expr.Array(expr.Field(c.Children))
+	field := expr.IfNull(expr.Field(c.Children), bson.A{})
 	all := expr.Op("$concatArrays", field, expr.Filter(expr.Literal(children), "c", expr.Op("$not", expr.Op("$in", "$$c", field))))
-	// A list that is longer already refuses only what is new.
-	room := expr.Op("$max", c.Max, expr.Op("$size", field))
-	filter := append(byID(p), bson.E{Key: "$expr", Value: expr.Op("$lte", expr.Op("$size", all), room)},
-		bson.E{Key: "$or", Value: bson.A{bson.D{{Key: c.Children, Value: nil}}, bson.D{{Key: c.Children, Value: expr.Op("$type", "array")}}}})
-	result, err := c.parents.UpdateOne(ctx, filter, mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.Children, Value: all}})})
+	room := expr.Op("$lte", expr.Op("$size", all), expr.Op("$max", c.Max, expr.Op("$size", field)))
+	result, err := c.parents.UpdateOne(ctx, append(byID(p), bson.E{Key: "$expr", Value: room}),
+		mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.Children, Value: all}})})
 	if err != nil || result.MatchedCount == 1 {
 		return err
 	}
-	doc, err := c.parents.FindOne(ctx, byID(p), options.FindOne().SetProjection(bson.D{{Key: c.Children, Value: 1}})).Raw()
-	if err != nil {
-		return missing(p, err, ErrNoParent)
-	}
-	if v := doc.Lookup(c.Children); v.Type != 0 && v.Type != bson.TypeNull && v.Type != bson.TypeArray {
-		return fault.Of(p, fault.Invalid("%s is %s, no array", c.Children, value.Text(v)))
+	found, err := exists(ctx, c.parents, byID(p))
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return fault.Of(p, ErrNoParent)
 	}
 	return fault.Of(p, ErrFull)
 }
@@ -305,7 +303,11 @@ func (c *core) child(raw bson.Raw, p bson.RawValue) (id bson.RawValue, doc bson.
 
 // insert writes the parent first: that it exists, and is not deleted meanwhile,
 // hangs on a write of it.
-func (c *core) insert(ctx context.Context, p bson.RawValue, child any) (id bson.RawValue, err error) {
+func (c *core) insert(ctx context.Context, parent, child any) (id bson.RawValue, err error) {
+	p, err := c.id(parent)
+	if err != nil {
+		return id, err
+	}
 	raw, err := c.codec.Document(child)
 	if err != nil {
 		return id, err
@@ -348,7 +350,18 @@ func touch(ctx context.Context, coll *mongo.Collection, id bson.RawValue) error 
 
 // delete deletes a document, of which refs are the references to it. Rear are those
 // to it in its other role, if it has one.
-func (c *core) delete(ctx context.Context, id bson.RawValue, policy Policy, refs, rear end, absent error) error {
+func (c *core) delete(ctx context.Context, which any, policy Policy, refs, rear end, absent error) error {
+	id, err := c.id(which)
+	if err == nil && (policy < Restrict || policy > Cascade || policy == Cascade && (c.self || absent == ErrNoChild)) {
+		err = fault.Invalid("policy %d: Restrict, Unlink, or for parents in a collection of their own Cascade", policy)
+	}
+	if err != nil {
+		return err
+	}
+	return c.transact(ctx, func(ctx context.Context) error { return c.remove(ctx, id, policy, refs, rear, absent) })
+}
+
+func (c *core) remove(ctx context.Context, id bson.RawValue, policy Policy, refs, rear end, absent error) error {
 	doc, err := refs.other.FindOneAndDelete(ctx, byID(id)).Raw()
 	if err != nil {
 		return missing(id, err, absent)

@@ -10,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
-	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -219,25 +218,4 @@ func (c *core) filter(field string, id any) bson.D {
 		id = value.Equal(v)
 	}
 	return bson.D{{Key: field, Value: id}}
-}
-
-// LookupPipeline adds the children of each parent as an array, as Of does on the
-// server: unordered, and without dangling references. To compare, and for
-// aggregations.
-func (r *Relation[P, C, T]) LookupPipeline(as string) (out mongo.Pipeline) {
-	c := r.core
-	lookup := func(from *mongo.Collection, local, foreign string) {
-		out = append(out, expr.Op("$lookup", bson.D{{Key: "from", Value: from.Name()},
-			{Key: "localField", Value: local}, {Key: "foreignField", Value: foreign}, {Key: "as", Value: as}}))
-	}
-	switch {
-	case c.Links != nil:
-		lookup(c.Links, "_id", c.Parent)
-		lookup(c.children, as+"."+c.Child, "_id")
-	case c.Children != "":
-		lookup(c.children, c.Children, "_id")
-	default:
-		lookup(c.children, "_id", c.up)
-	}
-	return out
 }

@@ -1,7 +1,9 @@
 package relation
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -84,24 +86,19 @@ func New[P, C, T any](parents, children *mongo.Collection, opts *Options) (r *Re
 	if self && !undirected {
 		down = append(down, up...)
 	}
-	var between []config.Setting
-	if o.Links != nil {
-		between = []config.Setting{config.Name("Options.Parent", &o.Parent, "parent"), config.Name("Options.Child", &o.Child, "child")}
-	}
-	for _, err := range []error{config.Collections(colls...), config.Apply(down...), config.Apply(up...), config.Apply(between...)} {
-		if err != nil {
-			return nil, err
-		}
-	}
+	between := []config.Setting{config.Name("Options.Parent", &o.Parent, "parent"), config.Name("Options.Child", &o.Child, "child")}
+	err = cmp.Or(config.Collections(colls...), config.Apply(down...), config.Apply(up...), config.Apply(between...))
 	field := o.Owner + o.Owners
 	switch {
+	case err != nil:
+		return nil, err
 	case self && (parents.Database().Name() != children.Database().Name() || parents.Database().Client() != children.Database().Client()):
 		return nil, fault.Invalid("children: of another database or client")
 	case o.Children == "" && field == "" && o.Links == nil:
 		return nil, fault.Invalid("Options.Children, Owner, Owners, Links: one is needed")
 	case o.Owner != "" && o.Owners != "" || o.Links != nil && o.Children+field != "":
 		return nil, fault.Invalid("Options.Owner, Owners, Links: only one of them, and Links without Children")
-	case o.Children == "_id" || field == "_id" || o.Links != nil && (o.Parent == "_id" || o.Child == "_id"):
+	case slices.Contains([]string{o.Children, field, o.Parent, o.Child}, "_id"):
 		return nil, fault.Invalid("a reference in _id")
 	}
 	if len(o.Sort) == 0 {
@@ -221,11 +218,7 @@ func (r *Relation[P, C, T]) change(ctx context.Context, parent P, children []C, 
 // written twice. Links: 4 and 3.
 func (r *Relation[P, C, T]) Insert(ctx context.Context, parent P, child T) (id C, err error) {
 	defer fault.In(&err, "relation: insert")
-	p, err := r.core.id(parent)
-	if err != nil {
-		return id, err
-	}
-	made, err := r.core.insert(ctx, p, child)
+	made, err := r.core.insert(ctx, parent, child)
 	if err != nil {
 		return id, err
 	}
@@ -273,16 +266,7 @@ const (
 // collection: 1 more if links lead to children.
 func (r *Relation[P, C, T]) DeleteParent(ctx context.Context, parent P, policy Policy) (err error) {
 	defer fault.In(&err, "relation: delete parent")
-	id, err := r.core.id(parent)
-	if err != nil {
-		return err
-	}
-	if policy < Restrict || policy > Cascade || policy == Cascade && r.core.self {
-		return fault.Invalid("policy: %d", policy)
-	}
-	return r.core.transact(ctx, func(ctx context.Context) error {
-		return r.core.delete(ctx, id, policy, r.core.toParents, r.core.toChildren, ErrNoParent)
-	})
+	return r.core.delete(ctx, parent, policy, r.core.toParents, r.core.toChildren, ErrNoParent)
 }
 
 // DeleteChild deletes a child. In one collection its links as a parent go too.
@@ -292,14 +276,5 @@ func (r *Relation[P, C, T]) DeleteParent(ctx context.Context, parent P, policy P
 // collection: 1 more if links lead to parents.
 func (r *Relation[P, C, T]) DeleteChild(ctx context.Context, child C, policy Policy) (err error) {
 	defer fault.In(&err, "relation: delete child")
-	id, err := r.core.id(child)
-	if err != nil {
-		return err
-	}
-	if policy != Restrict && policy != Unlink {
-		return fault.Invalid("policy: a child's deletion takes Restrict or Unlink")
-	}
-	return r.core.transact(ctx, func(ctx context.Context) error {
-		return r.core.delete(ctx, id, policy, r.core.toChildren, r.core.toParents, ErrNoChild)
-	})
+	return r.core.delete(ctx, child, policy, r.core.toChildren, r.core.toParents, ErrNoChild)
 }
