@@ -3,7 +3,6 @@ package relation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 
@@ -140,11 +139,9 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 			links[[2]string{value.Key(id), other}] = true
 		}
 	}
-	twice := map[string]bool{}
-	if e.between() && e.field == c.Child {
-		if twice, err = c.twice(ctx, batch); err != nil {
-			return nil, err
-		}
+	twice, err := c.twice(ctx, e, batch)
+	if err != nil {
+		return nil, err
 	}
 	for _, doc := range batch {
 		self := value.Key(doc.Lookup("_id"))
@@ -172,7 +169,7 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 			case !ok:
 				found(Dangling, id, "no such document in "+e.other.Name())
 			case e.back != "" && !links[[2]string{self, key}]:
-				found(OneSided, id, fmt.Sprintf("%s of it has no such reference", e.back))
+				found(OneSided, id, e.back+" of it has no such reference")
 			}
 			seen[key] = true
 		}
@@ -180,9 +177,12 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 	return out, nil
 }
 
-// twice are the links of a batch that one with a smaller _id has made already. Without
-// the unique index there may be such.
-func (c *core) twice(ctx context.Context, batch []bson.Raw) (map[string]bool, error) {
+// twice are the links of a batch that one with a smaller _id has made already, for one
+// end. Without the unique index there may be such.
+func (c *core) twice(ctx context.Context, e end, batch []bson.Raw) (map[string]bool, error) {
+	if !e.between() || e.field != c.Child {
+		return nil, nil
+	}
 	pairs := bson.A{bson.D{{Key: "_id", Value: expr.Op("$in", bson.A{})}}} // none
 	for _, doc := range batch {
 		if p, id := doc.Lookup(c.Parent), doc.Lookup(c.Child); p.Type != 0 && id.Type != 0 {
@@ -254,7 +254,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 			switch {
 			case errors.Is(err, ErrOwned):
 				drop[value.Key(p.Have)] = true
-			case errors.Is(err, ErrFull) || errors.Is(err, mongopatterns.ErrInvalid):
+			case errors.Is(err, ErrFull):
 				left++
 			case err != nil:
 				return 0, 0, err
@@ -294,9 +294,10 @@ func (r *Relation[P, C, T]) Extract(ctx context.Context, work *mongopatterns.Wor
 }
 
 // Embed turns references into the documents they lead to, embedded in Children, and
-// deletes these. A parent with a dangling reference, or a child that another parent
-// has too, is left as it is, in Result.Failed. It can be stopped and run again.
-// Work.Filter selects parents.
+// deletes these. A child that the list names twice is embedded once, in its first
+// place. A parent with a dangling reference, or a child that another parent has too,
+// is left as it is, in Result.Failed. It can be stopped and run again. Work.Filter
+// selects parents.
 //
 // Cost: 1 round trip a batch, and for each parent 5, its children deleted and 1
 // document written.
