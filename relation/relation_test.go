@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
@@ -158,10 +159,6 @@ func TestCosts(t *testing.T) {
 		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.Of(ctx, "Ann", nil)) })
 		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.OfMany(ctx, []string{"Ann", "Bob"}, nil)) })
 		call(t, db, 0, []string{find}, func() error { return errorOf(r.Newest(ctx, "Ann", 1, nil)) })
-		call(t, db, 2, []string{fam, up, commit}, func() error { return r.DeleteChild(ctx, 10, relation.Unlink) })
-		call(t, db, 2, []string{fam, up, commit}, func() error { return r.DeleteParent(ctx, "Bob", relation.Unlink) })
-		call(t, db, 2, []string{up, up, commit}, func() error { return r.Link(ctx, "Ann", 3) })
-		call(t, db, 2, []string{fam, del, commit}, func() error { return r.DeleteParent(ctx, "Ann", relation.Cascade) })
 	})
 	t.Run("children", func(t *testing.T) {
 		db, r := people(t, listed)
@@ -170,9 +167,6 @@ func TestCosts(t *testing.T) {
 		call(t, db, 2, []string{up, ins, commit}, func() error { return errorOf(r.Insert(ctx, "Ann", task{ID: 10})) })
 		call(t, db, 0, []string{find}, func() error { return errorOf(r.Has(ctx, "Ann", 10)) })
 		call(t, db, 0, []string{find}, func() error { return errorOf(r.Parents(ctx, 10)) })
-		call(t, db, 2, []string{fam, up, commit}, func() error { return r.DeleteChild(ctx, 10, relation.Unlink) })
-		call(t, db, 1, []string{fam, commit}, func() error { return r.DeleteParent(ctx, "Bob", relation.Restrict) })
-		call(t, db, 2, []string{fam, find, del, commit}, func() error { return r.DeleteParent(ctx, "Ann", relation.Cascade) })
 	})
 	t.Run("owner", func(t *testing.T) {
 		db, r := people(t, owned)
@@ -191,18 +185,12 @@ func TestCosts(t *testing.T) {
 		plan.RequireIndex(t, "owner_1__id_-1")
 		plan.RequireNoSort(t)
 		plan.RequireExamined(t, 3, 3)
-		call(t, db, 1, []string{fam, find, commit}, func() error { return r.DeleteParent(ctx, "Ann", relation.Restrict) })
-		call(t, db, 1, []string{fam, commit}, func() error { return r.DeleteChild(ctx, 10, relation.Restrict) })
 	})
 	t.Run("owners", func(t *testing.T) {
 		db, r := people(t, named)
 		check(t, r.Link(ctx, "Bob", 1))
 		call(t, db, 2, []string{up, commit}, func() error { return r.Link(ctx, "Ann", 1, 2) })
 		call(t, db, 0, []string{find}, func() error { return errorOf(r.OfMany(ctx, []string{"Ann", "Bob"}, nil)) })
-		call(t, db, 3, []string{fam, del, up, commit}, func() error { return r.DeleteParent(ctx, "Ann", relation.Cascade) })
-		call(t, db, 1, []string{fam, find, commit}, func() error { return r.DeleteParent(ctx, "Cy", relation.Restrict) })
-		call(t, db, 2, []string{fam, up, commit}, func() error { return r.DeleteParent(ctx, "Bob", relation.Unlink) })
-		call(t, db, 1, []string{fam, commit}, func() error { return r.DeleteChild(ctx, 1, relation.Unlink) })
 	})
 	t.Run("links", func(t *testing.T) {
 		db, r := people(t, linked)
@@ -218,12 +206,6 @@ func TestCosts(t *testing.T) {
 		}
 		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.Of(ctx, "Ann", nil)) })
 		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.OfMany(ctx, []string{"Ann", "Bob"}, nil)) })
-		call(t, db, 2, []string{fam, del, commit}, func() error { return r.DeleteChild(ctx, 10, relation.Unlink) })
-		call(t, db, 1, []string{fam, find, commit}, func() error { return r.DeleteChild(ctx, 9, relation.Restrict) })
-		call(t, db, 1, []string{fam, find, commit}, func() error { return r.DeleteParent(ctx, "Bob", relation.Restrict) })
-		check(t, r.Link(ctx, "Cy", 2))
-		call(t, db, 4, []string{fam, find, del, find, del, commit}, func() error { return r.DeleteParent(ctx, "Ann", relation.Cascade) }) // with 2 links and 1 child
-		call(t, db, 2, []string{fam, del, commit}, func() error { return r.DeleteParent(ctx, "Cy", relation.Unlink) })
 	})
 	t.Run("one collection", func(t *testing.T) {
 		db, _ := people(t, owned)
@@ -231,6 +213,15 @@ func TestCosts(t *testing.T) {
 		check(t, r.EnsureIndexes(ctx))
 		check(t, errors.Join(r.Link(ctx, 1, 2), r.Link(ctx, 2, 3, 4)))
 		call(t, db, 4, []string{fam, up, up, commit}, func() error { return r.DeleteParent(ctx, 2, relation.Unlink) })
+	})
+	t.Run("many parents", func(t *testing.T) {
+		db, r := people(t, listed)
+		check(t, r.Link(ctx, "Ann", 1))
+		names := []string{"Ann"}
+		for i := range 1000 {
+			names = append(names, fmt.Sprint(i))
+		}
+		call(t, db, 0, []string{find, find, find}, func() error { return errorOf(r.OfMany(ctx, names, nil)) }) // two chunks of parents
 	})
 	t.Run("conversions", func(t *testing.T) {
 		db, r := people(t, twoWay)
@@ -267,6 +258,70 @@ func TestCosts(t *testing.T) {
 		check(t, r.Link(ctx, "Ann", 1))
 		costs.Record(t, db, 0, []string{find, find, "aggregate", find, find}, all(r))
 	})
+}
+
+// The deletions of Ann, who has 1 and 2, and of 1; Restrict is of Bob and 9, who have none.
+func TestCostsOfDeletions(t *testing.T) {
+	ctx := t.Context()
+	up, find, del := "update", "find", "delete"
+	for name, kind := range map[string]struct {
+		opts                       relation.Options
+		restrict, unlink, cascade  []string // of a parent
+		unlinked, cascaded         int
+		restrictChild, unlinkChild []string
+		unlinkedChild              int
+	}{
+		"children": {listed, nil, nil, []string{find, del}, 1, 3, []string{find}, []string{up}, 2},
+		"owner":    {owned, []string{find}, []string{up}, []string{del}, 3, 3, nil, nil, 1},
+		"owners":   {named, []string{find}, []string{up}, []string{del, up}, 3, 3, nil, nil, 1},
+		"both":     {twoWay, []string{find}, []string{up}, []string{del}, 3, 3, []string{find}, []string{up}, 2},
+		"many":     {manyMany, []string{find}, []string{up}, []string{del, up}, 3, 3, []string{find}, []string{up}, 2},
+		"links":    {linked, []string{find}, []string{del}, []string{find, del, find, del}, 3, 5, []string{find}, []string{del}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, test := range []struct {
+				names   []string
+				written int
+				delete  func(r *tasks) error
+			}{
+				{kind.restrict, 1, func(r *tasks) error { return r.DeleteParent(ctx, "Bob", relation.Restrict) }},
+				{kind.unlink, kind.unlinked, func(r *tasks) error { return r.DeleteParent(ctx, "Ann", relation.Unlink) }},
+				{kind.cascade, kind.cascaded, func(r *tasks) error { return r.DeleteParent(ctx, "Ann", relation.Cascade) }},
+				{kind.restrictChild, 1, func(r *tasks) error { return r.DeleteChild(ctx, 9, relation.Restrict) }},
+				{kind.unlinkChild, kind.unlinkedChild, func(r *tasks) error { return r.DeleteChild(ctx, 1, relation.Unlink) }},
+			} {
+				db, r := people(t, kind.opts)
+				check(t, r.Link(ctx, "Ann", 1, 2))
+				cmds := costs.Record(t, db, test.written, slices.Concat([]string{"findAndModify"}, test.names, []string{"commitTransaction"}), func() error { return test.delete(r) })
+				for _, c := range cmds[1 : len(cmds)-1] {
+					if plan := mongotest.Explain(t, db, c.Body); plan.Has("COLLSCAN") {
+						t.Errorf("%s: %s", c.Body, plan)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A parent to which a child is just added is not deleted, in no kind.
+func TestInsertHoldsTheParent(t *testing.T) {
+	for _, opts := range []relation.Options{listed, owned, named, twoWay, linked} {
+		db, r := people(t, opts)
+		check(t, mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+			if _, err := r.Insert(ctx, "Ann", task{ID: 10}); err != nil {
+				return err
+			}
+			other, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			if err := r.DeleteParent(other, "Ann", relation.Unlink); err == nil {
+				t.Errorf("%+v: deleted meanwhile", opts)
+			}
+			return nil
+		}))
+		if got := problems(t, r); got != nil {
+			t.Error(got)
+		}
+	}
 }
 
 func TestTwoWay(t *testing.T) {
@@ -804,6 +859,46 @@ func TestExtractAndEmbed(t *testing.T) {
 	strict := errorOf(r.Embed(ctx, &mongopatterns.Work{Strict: true, Filter: bson.M{"_id": "Gus"}}))
 	if !errors.Is(strict, relation.ErrReferenced) {
 		t.Error(strict)
+	}
+}
+
+// A conversion that is stopped goes on where it was, in every kind with Children.
+func TestConversionsResume(t *testing.T) {
+	for _, opts := range []relation.Options{listed, twoWay, manyMany} {
+		db, r := people(t, opts)
+		for i := range 6 {
+			insert(t, db.Collection("people"), bson.M{"_id": fmt.Sprint("p", i), "tasks": bson.A{bson.M{"_id": 100 + i}, bson.M{"_id": 200 + i}}})
+		}
+		for _, convert := range []func(context.Context, *mongopatterns.Work) (mongopatterns.Result, error){r.Extract, r.Embed} {
+			ctx, cancel := context.WithCancel(t.Context())
+			first, err := convert(ctx, &mongopatterns.Work{BatchSize: 1, Progress: func(r mongopatterns.Result) {
+				if r.Done == 2 {
+					cancel()
+				}
+			}})
+			if !errors.Is(err, context.Canceled) || first.Done != 2 {
+				t.Errorf("%+v, %v", first, err)
+			}
+			if rest := must(convert(t.Context(), nil)); rest.Done != 4 || rest.Failed != 0 {
+				t.Errorf("%+v", rest)
+			}
+			if again := must(convert(t.Context(), nil)); again.Examined != 0 {
+				t.Errorf("%+v", again)
+			}
+		}
+		if n := must(db.Collection("people").CountDocuments(t.Context(), bson.M{"tasks._id": bson.M{"$gte": 100}})); n != 6 {
+			t.Error(n)
+		}
+		if n := must(db.Collection("tasks").CountDocuments(t.Context(), bson.M{"_id": bson.M{"$gte": 100}})); n != 0 {
+			t.Error(n)
+		}
+	}
+	db, _ := people(t, listed)
+	r := must(relation.New[string, bson.ObjectID, bson.M](db.Collection("people"), db.Collection("tasks"), &listed))
+	insert(t, db.Collection("people"), bson.M{"_id": "Eve", "tasks": bson.A{bson.M{"title": "without an _id"}}})
+	must(r.Extract(t.Context(), nil))
+	if joined := must(r.Of(t.Context(), "Eve", nil)); len(joined.Items) != 1 || joined.Items[0]["title"] != "without an _id" {
+		t.Error(joined)
 	}
 }
 
