@@ -222,6 +222,14 @@ func TestCosts(t *testing.T) {
 			names = append(names, fmt.Sprint(i))
 		}
 		call(t, db, 0, []string{find, find, find}, func() error { return errorOf(r.OfMany(ctx, names, nil)) }) // two chunks of parents
+		db, r = people(t, named)
+		names[1000] = "Bob" // of the second chunk
+		check(t, errors.Join(r.Link(ctx, "Ann", 1), r.Link(ctx, "Bob", 1)))
+		var all []relation.Joined[int, task]
+		call(t, db, 0, []string{find, find}, func() (err error) { all, err = r.OfMany(ctx, names, nil); return err })
+		if len(all[0].Items) != 1 || len(all[1000].Items) != 1 {
+			t.Error(all[0], all[1000])
+		}
 	})
 	t.Run("conversions", func(t *testing.T) {
 		db, r := people(t, twoWay)
@@ -859,6 +867,25 @@ func TestExtractAndEmbed(t *testing.T) {
 	strict := errorOf(r.Embed(ctx, &mongopatterns.Work{Strict: true, Filter: bson.M{"_id": "Gus"}}))
 	if !errors.Is(strict, relation.ErrReferenced) {
 		t.Error(strict)
+	}
+}
+
+// A parent that changes between the read of its batch and its conversion is left.
+func TestConversionSkipsTheChanged(t *testing.T) {
+	db, r := people(t, listed)
+	check(t, errors.Join(r.Link(t.Context(), "Ann", 1), r.Link(t.Context(), "Bob", 2)))
+	var once sync.Once
+	slow := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+		if e.CommandName == "commitTransaction" {
+			once.Do(func() { check(t, r.Link(t.Context(), "Bob", 3)) })
+		}
+	}})).Client().Database(db.Name())
+	other := must(relation.New[string, int, task](slow.Collection("people"), slow.Collection("tasks"), &listed))
+	if result := must(other.Embed(t.Context(), nil)); result.Done != 1 || result.Skipped != 1 {
+		t.Errorf("%+v", result)
+	}
+	if joined := must(r.Of(t.Context(), "Bob", nil)); len(joined.Items) != 2 {
+		t.Error(joined)
 	}
 }
 
