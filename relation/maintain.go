@@ -55,7 +55,7 @@ func (r *Relation[P, C, T]) Check(ctx context.Context, work *mongopatterns.Work)
 			}
 			// A write may have been under way between the two reads.
 			again := func(ctx context.Context) error {
-				problems, err = c.again(ctx, e, ids)
+				_, problems, err = c.again(ctx, e, ids...)
 				return err
 			}
 			if err = c.transact(ctx, again); errors.Is(err, mongopatterns.ErrTransactionsUnsupported) {
@@ -214,27 +214,23 @@ func suspects(problems []mongopatterns.Problem) (ids []bson.RawValue) {
 	return distinct(ids)
 }
 
-// again examines documents anew, in the transaction of ctx, if there is one.
-func (c *core) again(ctx context.Context, e end, ids []bson.RawValue) ([]mongopatterns.Problem, error) {
-	var batch []bson.Raw
+// again reads documents and examines them, in the transaction of ctx, if there is one.
+func (c *core) again(ctx context.Context, e end, ids ...bson.RawValue) (batch []bson.Raw, problems []mongopatterns.Problem, err error) {
 	found, err := read[bson.Raw](ctx, e.coll, "_id", ids, nil, e.scan().Projection)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, id := range ids {
 		batch = append(batch, found[value.Key(id)]...)
 	}
-	return c.examine(ctx, e, batch)
+	problems, err = c.examine(ctx, e, batch)
+	return batch, problems, err
 }
 
 // repair solves the problems of one document, in a transaction. It writes the
 // document itself, so that links and unlinks of it conflict.
 func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (done, left int64, err error) {
-	docs, err := read[bson.Raw](ctx, e.coll, "_id", []bson.RawValue{id}, nil, e.scan().Projection)
-	if err != nil {
-		return 0, 0, err
-	}
-	problems, err := c.examine(ctx, e, docs[value.Key(id)])
+	docs, problems, err := c.again(ctx, e, id)
 	if err != nil || len(problems) == 0 {
 		return 0, 0, err
 	}
@@ -261,7 +257,7 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 			}
 		}
 	}
-	before := references(docs[value.Key(id)][0], e.field)
+	before := references(docs[0], e.field)
 	after := slices.DeleteFunc(distinct(before), func(ref bson.RawValue) bool { return drop[value.Key(ref)] })
 	switch {
 	case dry:

@@ -181,6 +181,8 @@ func TestCosts(t *testing.T) {
 		check(t, r.Link(ctx, "Cy", 4, 5, 6, 7, 8, 9))
 		check(t, r.Unlink(ctx, "Ann", 3, 10))
 		cmds := mongotest.Record(t, db, func() { check(t, errorOf(r.Newest(ctx, "Cy", 3, nil))) })
+		many := mongotest.Record(t, db, func() { check(t, errorOf(r.OfMany(ctx, []string{"Cy", "Bob"}, nil))) })
+		mongotest.Explain(t, db, many[0].Body).RequireNoSort(t)
 		plan := mongotest.Explain(t, db, cmds[0].Body)
 		plan.RequireIndex(t, "owner_1__id_-1")
 		plan.RequireNoSort(t)
@@ -198,11 +200,13 @@ func TestCosts(t *testing.T) {
 		call(t, db, 1, []string{del}, func() error { return r.Unlink(ctx, "Ann", 3) })
 		call(t, db, 4, []string{up, ins, up, commit}, func() error { return errorOf(r.Insert(ctx, "Bob", task{ID: 10})) })
 		call(t, db, 0, []string{find}, func() error { return errorOf(r.Has(ctx, "Ann", 1)) })
-		for _, fn := range []func() error{func() error { return errorOf(r.Parents(ctx, 1)) }, func() error { return errorOf(r.Of(ctx, "Bob", nil)) }} {
+		for _, fn := range []func() error{func() error { return errorOf(r.Parents(ctx, 1)) }, func() error { return errorOf(r.Of(ctx, "Bob", nil)) }, func() error { return errorOf(r.OfMany(ctx, []string{"Bob", "Cy"}, nil)) }} {
 			cmds := mongotest.Record(t, db, func() { check(t, fn()) })
-			plan := mongotest.Explain(t, db, cmds[0].Body)
-			plan.RequireExamined(t, 1, 0)
-			plan.RequireNoSort(t)
+			if plan := mongotest.Explain(t, db, cmds[0].Body); plan.DocsExamined != 0 || plan.KeysExamined > 2 {
+				t.Errorf("%s: %s", cmds[0].Body, plan) // the index alone
+			} else {
+				plan.RequireNoSort(t)
+			}
 		}
 		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.Of(ctx, "Ann", nil)) })
 		call(t, db, 0, []string{find, find}, func() error { return errorOf(r.OfMany(ctx, []string{"Ann", "Bob"}, nil)) })
