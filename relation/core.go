@@ -358,33 +358,31 @@ func (c *core) delete(ctx context.Context, which any, policy Policy, refs, rear 
 	if err != nil {
 		return err
 	}
-	return c.transact(ctx, func(ctx context.Context) error { return c.remove(ctx, id, policy, refs, rear, absent) })
-}
-
-func (c *core) remove(ctx context.Context, id bson.RawValue, policy Policy, refs, rear end, absent error) error {
-	doc, err := refs.other.FindOneAndDelete(ctx, byID(id)).Raw()
-	if err != nil {
-		return missing(id, err, absent)
-	}
-	own := references(doc, refs.back)
-	switch policy {
-	case Restrict:
-		refused := len(own) > 0
-		if !refused && refs.coll != nil {
-			refused, err = exists(ctx, refs.coll, refs.to(id))
+	return c.transact(ctx, func(ctx context.Context) error {
+		doc, err := refs.other.FindOneAndDelete(ctx, byID(id)).Raw()
+		if err != nil {
+			return missing(id, err, absent)
 		}
-		if refused {
-			err = fault.Of(id, ErrReferenced)
+		own := references(doc, refs.back)
+		switch policy {
+		case Restrict:
+			refused := len(own) > 0
+			if !refused && refs.coll != nil {
+				refused, err = exists(ctx, refs.coll, refs.to(id))
+			}
+			if refused {
+				err = fault.Of(id, ErrReferenced)
+			}
+		case Unlink:
+			err = refs.drop(ctx, refs.to(id), id)
+		case Cascade:
+			err = c.cascade(ctx, id, own)
 		}
-	case Unlink:
-		err = refs.drop(ctx, refs.to(id), id)
-	case Cascade:
-		err = c.cascade(ctx, id, own)
-	}
-	if err == nil && c.self && !c.undirected {
-		err = rear.drop(ctx, rear.to(id), id)
-	}
-	return err
+		if err == nil && c.self && !c.undirected {
+			err = rear.drop(ctx, rear.to(id), id)
+		}
+		return err
+	})
 }
 
 // cascade deletes the children of a deleted parent that no other parent has; own are

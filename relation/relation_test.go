@@ -257,6 +257,9 @@ func TestCosts(t *testing.T) {
 			return func() error { return errorOf(r.Repair(ctx, &mongopatterns.Work{Filter: bson.M{"_id": id}})) }
 		}
 		costs.Record(t, db, 0, []string{find, find, find, find}, all(r))
+		costs.Record(t, db, 0, []string{"listIndexes", "listIndexes"}, func() error { return r.EnsureIndexes(ctx) })
+		check(t, db.Collection("tasks").Indexes().DropAll(ctx))
+		costs.Record(t, db, 0, []string{"listIndexes", "listIndexes", "createIndexes"}, func() error { return r.EnsureIndexes(ctx) })
 		_, err := db.Collection("people").UpdateByID(ctx, "Ann", bson.M{"$push": bson.M{"tasks": bson.M{"$each": bson.A{77, 3, 4}}}})
 		check(t, err)
 		costs.Record(t, db, 0, []string{find, find, find, find, commit, find, find}, all(r))
