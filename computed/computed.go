@@ -43,6 +43,9 @@ type Options struct {
 	// Lease is how long a computation by Get or Drain keeps others from beginning the
 	// same; it must be longer than one takes. Default 1 minute.
 	Lease time.Duration
+	// Attempts is how often Drain tries a target whose computation fails; then it is
+	// set aside (Failures). Default 5.
+	Attempts int
 	// Wait has readers of a stale value wait for a computation that is under way.
 	// Default false: they get the old value.
 	Wait bool
@@ -77,6 +80,7 @@ func New[S, ID, T any](sources, targets *mongo.Collection, opts *Options) (c *Co
 	settings := []config.Setting{
 		config.Name("Options.StateField", &inner.StateField, "computed"),
 		config.Number("Options.Lease", (*int64)(&inner.Lease), int64(time.Minute), int64(time.Millisecond), int64(24*time.Hour)),
+		config.Number("Options.Attempts", &inner.Attempts, 5, 1, 1<<20),
 		config.Check("Options", func() error {
 			if len(inner.Pipeline) == 0 || len(inner.Empty) == 0 {
 				return errors.New("needs Pipeline and Empty")
@@ -202,13 +206,22 @@ func (c *Computed[S, ID, T]) Mark(ctx context.Context, targets ...ID) (err error
 // Drain computes the marked targets until none is left or ctx ends; Work.Filter
 // selects targets. Several workers share them: one that dies is replaced after
 // Options.Lease. A target whose computation the server refuses is counted, named,
-// and tried again by a Drain after the lease.
+// and tried again by a Drain after the lease, Options.Attempts times in all; the
+// others go on.
 //
 // Cost: 4 round trips and 2 documents written for each target, 1 round trip at the
-// end, index {"computed.dirty": 1}.
+// end, index {"computed.dirty": 1}. Where the server refuses: 1 more to note why.
 func (c *Computed[S, ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: drain")
 	return c.core.drain(ctx, work)
+}
+
+// Failures are the targets that Drain has set aside, with the last error of each.
+// Mark puts one into the queue again; a Change or Refresh that succeeds ends it too.
+//
+// Cost: 1 round trip a batch, index {"computed.dirty": 1}.
+func (c *Computed[S, ID, T]) Failures(ctx context.Context) iter.Seq2[mongopatterns.Failure, error] {
+	return fault.Seq("computed: failures", c.core.failures(ctx))
 }
 
 // Drifted is a computed field that is not what its sources make it.
