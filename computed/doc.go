@@ -56,8 +56,8 @@
 // Use it where a value is read far more often than it changes: a million reads to a
 // thousand writes an hour. At that ratio TestReadsAgainstWrites counts the documents
 // examined with and without it, and BenchmarkRead the time, on your server. Where it
-// is read as seldom as it is written, aggregate when it is read. For counters where the last hundred do not matter, see approx;
-// for sums over time, bucket.
+// is read as seldom as it is written, aggregate when it is read. For counters where
+// the last hundred do not matter, see approx; for sums over time, bucket.
 //
 // # The queue
 //
@@ -68,7 +68,7 @@
 //
 //	{_id: "Dumbo", …, computed: {…, dirty: "set aside", attempts: 5, error: "…"}}
 //
-// Failures lists these. Mend the source and Mark the target. An attempt counts when
+// Failures lists these. Correct the source and Mark the target. An attempt counts when
 // it begins, so that a computation that ends its worker is set aside, too.
 //
 // # Levels
