@@ -169,7 +169,8 @@ func (c *Computed[S, ID, T]) Get(ctx context.Context, id ID, maxAge time.Duratio
 // Refresh computes targets anew, now. Result.Done are written, Skipped do not exist.
 //
 // Cost: 3 round trips, 1 document written for each target, index _id and {key: 1};
-// once more for those that somebody else changed meanwhile.
+// once more for those that somebody else changed meanwhile, the twelfth time in a
+// transaction that keeps others out.
 func (c *Computed[S, ID, T]) Refresh(ctx context.Context, targets ...ID) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: refresh")
 	all, err := ids(c.core, targets)

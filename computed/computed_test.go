@@ -22,6 +22,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/examples/data"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -334,7 +335,7 @@ func TestConcurrent(t *testing.T) {
 			for i := 0; ; i++ {
 				id := []string{"A", "B", "C"}[i%3]
 				var err error
-				switch i % 4 {
+				switch i % 5 {
 				case 0:
 					_, err = c.Refresh(t.Context(), id)
 				case 1:
@@ -343,6 +344,9 @@ func TestConcurrent(t *testing.T) {
 					_, err = c.Drain(t.Context(), nil)
 				case 3:
 					_, err = c.Get(t.Context(), id, 0)
+				case 4: // somebody writes around the package, and it is repaired
+					_, err = db.Collection("films").UpdateByID(t.Context(), id, bson.M{"$set": bson.M{"viewers": -1}})
+					must(c.Repair(t.Context(), nil))
 				}
 				for p, err := range c.Check(t.Context(), nil) {
 					t.Error(p, err)
@@ -388,7 +392,7 @@ func TestGet(t *testing.T) {
 	opts.Lease = time.Hour
 	db, c := cinema(t, opts)
 	f := must(c.Get(t.Context(), "A", time.Hour)) // never computed
-	if f.Viewers != truth(t, db, true)["A"][0] || f.Computed.Epoch != 1 {
+	if f.Viewers != truth(t, db, true)["A"][0] || f.Computed.Epoch != 1 || time.Since(f.Computed.At).Abs() > time.Hour {
 		t.Errorf("%+v", f)
 	}
 	check(t, set(db, 0, bson.M{"viewers": 1000})(t.Context())) // around the package
@@ -459,6 +463,30 @@ func TestAnOldResultOverwritesNoNewerOne(t *testing.T) {
 	other := must(computed.New[int, string, film](slow.Collection("screenings"), slow.Collection("films"), opts))
 	if result := must(other.Refresh(t.Context(), "A")); result.Done != 1 {
 		t.Errorf("%+v: not computed again", result)
+	}
+	right(t, db, c, opts)
+}
+
+// Changes that add to a wrong value again and again, each between the computation of a Repair
+// and its write, do not keep it wrong.
+func TestRepairUnderConstantChange(t *testing.T) {
+	opts := sums()
+	db, c := cinema(t, opts)
+	must(c.Adopt(t.Context(), nil))
+	_, err := db.Collection("films").UpdateByID(t.Context(), "A", bson.M{"$set": bson.M{"viewers": -1000}})
+	check(t, err)
+	aggregates := 0 // the first looks for problems, eleven more compute outside a transaction
+	slow := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+		if e.CommandName != "aggregate" {
+			return
+		}
+		if aggregates++; aggregates > 1 && aggregates <= 1+11 {
+			check(t, c.Change(t.Context(), []int{0}, set(db, 0, bson.M{"viewers": aggregates})))
+		}
+	}})).Client().Database(db.Name())
+	other := must(computed.New[int, string, film](slow.Collection("screenings"), slow.Collection("films"), opts))
+	if result := must(other.Repair(t.Context(), nil)); result.Done != 1 || result.Skipped != 0 {
+		t.Errorf("%+v", result)
 	}
 	right(t, db, c, opts)
 }
@@ -683,6 +711,74 @@ func TestLevels(t *testing.T) {
 	is()
 	if _, err := computed.New[int, string, film](db.Collection("films"), db.Collection("other"), opts); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
+	}
+}
+
+// Departures by airport and by state, of the routes of a whole year: two levels, computed at once
+// and kept through changes.
+func TestDepartures(t *testing.T) {
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	routes, airports, states := db.Collection("routes"), db.Collection("airports"), db.Collection("states")
+	sum := func(key string) *computed.Options {
+		return &computed.Options{Key: key, Additive: true, Empty: bson.D{{Key: "flights", Value: 0}},
+			Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$" + key}, {Key: "flights", Value: bson.M{"$sum": "$flights"}}}}}}}
+	}
+	type place struct {
+		ID      string `bson:"_id"`
+		Flights int
+	}
+	byState := must(computed.New[string, string, place](airports, states, sum("state")))
+	opts := sum("origin")
+	opts.Then = byState
+	byAirport := must(computed.New[int, string, place](routes, airports, opts))
+	check(t, errors.Join(byState.EnsureIndexes(ctx), byAirport.EnsureIndexes(ctx)))
+	var places, flights, all []any
+	stateOf, want := map[string]string{}, map[string]int{}
+	for _, a := range must(data.Airports()) {
+		stateOf[a.IATA] = a.State
+		places = append(places, bson.M{"_id": a.IATA, "state": a.State})
+		if _, ok := want[a.State]; !ok {
+			want[a.State] = 0
+			all = append(all, bson.M{"_id": a.State})
+		}
+	}
+	rows := must(data.Routes())
+	for i, r := range rows {
+		flights = append(flights, bson.M{"_id": i, "origin": r.Origin, "flights": r.Flights})
+		want[stateOf[r.Origin]] += r.Flights
+	}
+	for coll, docs := range map[*mongo.Collection][]any{routes: flights, airports: places, states: all} {
+		_, err := coll.InsertMany(ctx, docs)
+		check(t, err)
+	}
+	check(t, errors.Join(byAirport.RefreshAll(ctx), byState.RefreshAll(ctx)))
+	for i := range 20 { // a route gets more flights, another moves to Atlanta
+		id := i * 97 % len(rows)
+		want[stateOf[rows[id].Origin]] -= rows[id].Flights
+		if i%2 == 1 {
+			rows[id].Origin = "ATL"
+		}
+		rows[id].Flights += i
+		want[stateOf[rows[id].Origin]] += rows[id].Flights
+		check(t, byAirport.Change(ctx, []int{id}, func(ctx context.Context) error {
+			_, err := routes.UpdateByID(ctx, id, bson.M{"$set": bson.M{"origin": rows[id].Origin, "flights": rows[id].Flights}})
+			return err
+		}))
+	}
+	got := map[string]int{}
+	cursor, err := states.Find(ctx, bson.M{})
+	check(t, err)
+	var stored []place
+	check(t, cursor.All(ctx, &stored))
+	for _, s := range stored {
+		got[s.ID] = s.Flights
+	}
+	if diff := cmp.Diff(want, got); diff != "" || got["GA"] == 0 {
+		t.Error(diff)
+	}
+	for p, err := range mongopatterns.CheckAll(ctx, byAirport, byState) {
+		t.Error(p, err)
 	}
 }
 

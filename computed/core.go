@@ -283,12 +283,41 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 			return result, txn.Conflict("refresh") // its snapshot shows no other's writes
 		}
 		if targets = left; len(left) > 0 && round >= 10 {
-			// Others compute it all the time: then it is theirs that is right.
-			result.Skipped += int64(len(left))
-			return result, nil
+			done, err := c.locked(ctx, left)
+			if errors.Is(err, mongopatterns.ErrTransactionsUnsupported) {
+				result.Skipped, err = result.Skipped+int64(len(left)), nil
+			}
+			result.Done += done
+			return result, err
 		}
 	}
 	return result, nil
+}
+
+// locked computes targets that others write all the time, who may only add to what is
+// wrong: in a transaction whose first write of a target makes theirs conflict with it.
+func (c *core) locked(ctx context.Context, targets []bson.RawValue) (done int64, err error) {
+	err = c.transact(ctx, func(ctx context.Context) error {
+		return c.then(ctx, targets, func(ctx context.Context) error {
+			if _, err := c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{expr.Op("$set", c.stamp())}); err != nil {
+				return err
+			}
+			made, err := c.values(ctx, in(c.Key, targets))
+			if err != nil {
+				return err
+			}
+			models := make([]mongo.WriteModel, len(targets))
+			for i, id := range targets {
+				models[i] = mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(c.set(made[value.Key(id)]))
+			}
+			written, err := c.targets.BulkWrite(ctx, models)
+			if err == nil {
+				done = written.MatchedCount
+			}
+			return err
+		})
+	})
+	return done, err
 }
 
 // store writes values whose epochs are unchanged and returns the other targets that
