@@ -83,7 +83,8 @@ func (d *Distinct[K, V]) ShardKey() map[string]bson.D { return d.core.shardKey()
 func (d *Distinct[K, V]) Filter(key K) bson.D { return d.core.filter(key) }
 
 // Add counts values of a key. It writes when Every registers of the key are raised,
-// and everything that waits when Interval or MaxKeys says so. A value that was counted
+// and everything that waits when Interval or MaxKeys says so. The more values a key
+// has had the longer a register waits: give an Interval, or Flush. A value that was counted
 // before costs nothing. After an error nothing is lost, and nothing counts twice.
 //
 // Cost: none mostly; 1 round trip and 1 document written at every Every-th register
@@ -227,7 +228,10 @@ func (d *Distinct[K, V]) Estimate(ctx context.Context, key K) (e Estimate, err e
 	if err != nil && !(s != nil && errors.Is(err, fault.ErrNotFound)) {
 		return e, err
 	}
-	stored, _ := v.DocumentOK()
+	stored, ok := v.DocumentOK()
+	if !ok && v.Type != 0 && v.Type != bson.TypeNull {
+		return e, fault.Of(id, fmt.Errorf("%s is %s, no registers", d.core.CountField, value.Text(v)))
+	}
 	elements, _ := stored.Elements()
 	for _, element := range elements {
 		if err := d.core.join(ranks, element.Key(), element.Value()); err != nil {

@@ -54,8 +54,8 @@ func TestDistinctStatistics(t *testing.T) {
 	for _, precision := range []int{6, 10} {
 		d := distinct(t, coll, &approx.Options{Precision: precision, Every: 1 << 20})
 		relative := 1.04 / math.Sqrt(float64(int(1)<<precision))
-		for _, n := range []int{1, 20, 300, 4000} {
-			const sketches = 40
+		for _, n := range []int{1, 20, 300, 3000} {
+			const sketches = 24
 			var sum, squares float64
 			for s := range sketches {
 				key := fmt.Sprint(precision, n, s)
@@ -213,6 +213,9 @@ func TestDistinctFlush(t *testing.T) {
 	result, err := d.Flush(t.Context())
 	if err == nil || result.Done != 1 || result.Failed != 1 || result.Failures[0].ID.StringValue() != "bad" {
 		t.Errorf("%+v, %v", result, err)
+	}
+	if e, err := d.Estimate(t.Context(), "bad"); err == nil {
+		t.Errorf("7 is no registers: %+v", e)
 	}
 	if _, err := coll.UpdateByID(t.Context(), "bad", bson.M{"$unset": bson.M{"distinct": 1}}); err != nil {
 		t.Fatal(err)
