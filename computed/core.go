@@ -470,12 +470,15 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 		var failed error
 		if attempts.AsInt64() > int64(c.Attempts) {
 			failed = errNoAnswer
-		} else if one, err = c.refresh(ctx, []bson.RawValue{id}); fault.Refused(err) && !w.Strict && !txn.Running(ctx) {
+		} else if one, err = c.refresh(ctx, []bson.RawValue{id}); fault.Refused(err) && !txn.Running(ctx) {
 			failed, err = err, nil
 		}
 		if failed != nil {
 			one.Fail(c.targets.Name(), id, failed) // its lease keeps it out of this loop
 			err = c.failed(ctx, id, attempts, failed)
+			if w.Strict {
+				err = errors.Join(failed, err)
+			}
 		}
 		result.Add(one)
 		if err != nil {
