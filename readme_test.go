@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -133,14 +132,10 @@ func TestScenarios(t *testing.T) {
 	dir := consumer(t, programs(t, "testdata/scenarios"))
 	got := command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".", db.Name())
 	want := ""
-	for _, pattern := range patterns(t) {
-		if pattern != "split" { // beside subset
-			want += "ok " + pattern + "\n"
-		}
+	for _, heading := range strings.Fields("tree bucket paging attribute outlier subset extref relation versioning schemaversion computed approx prealloc polymorphic") {
+		want += "ok " + heading + "\n"
 	}
-	lines := strings.Split(strings.TrimSpace(got), "\n")
-	slices.Sort(lines)
-	if diff := cmp.Diff(want, strings.Join(lines, "\n")+"\n"); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("scenarios (-want +got):\n%s", diff)
 	}
 }
