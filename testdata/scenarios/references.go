@@ -247,7 +247,8 @@ func teachers(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	between, err := relation.NewJoin[int, int](w.coll("teacher_subject"), &relation.JoinOptions{A: "teacher_id", B: "subject_id"})
+	between, err := relation.New[int, int, bson.M](w.coll("teachers"), w.coll("subjects"), &relation.Options{
+		Links: w.coll("teacher_subject"), Parent: "teacher_id", Child: "subject_id"})
 	if err != nil {
 		return err
 	}
@@ -274,7 +275,7 @@ func teachers(ctx context.Context, w *world) error {
 		return err
 	}
 	_, err = w.by(ctx, "teacher_subject", "subject_id teacher_id", false, func() error {
-		who, err := between.As(ctx, 3)
+		who, err := between.Parents(ctx, 3)
 		if err != nil {
 			return err
 		}
