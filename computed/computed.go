@@ -225,14 +225,19 @@ func (c *Computed[S, ID, T]) Failures(ctx context.Context) iter.Seq2[mongopatter
 	return fault.Seq("computed: failures", c.core.failures(ctx))
 }
 
-// Drifted is a computed field that is not what its sources make it.
-const Drifted mongopatterns.ProblemKind = "drifted"
+const (
+	// Drifted is a computed field that is not what its sources make it.
+	Drifted mongopatterns.ProblemKind = "drifted"
+	// Uncomputable is a target whose sources the pipeline cannot take; Detail says why.
+	// Repair leaves it, and counts it as failed.
+	Uncomputable mongopatterns.ProblemKind = "cannot be computed"
+)
 
-// Check finds targets whose values are not those of their sources; marked ones are
-// not looked at. Work.Filter selects targets.
+// Check finds targets whose values are not those of their sources; those in the queue,
+// marked or set aside, are not looked at. Work.Filter selects targets.
 //
 // Cost: 2 round trips a batch of 100 targets, index {key: 1}; 4 more for a batch with
-// problems.
+// problems. A batch that cannot be computed: 1 for each of its targets.
 func (c *Computed[S, ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return fault.Seq("computed: check", c.core.check(ctx, work))
 }

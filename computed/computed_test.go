@@ -601,6 +601,24 @@ func TestPoisonIsSetAside(t *testing.T) {
 	if died := must(c.Drain(t.Context(), nil)); died.Failed != 1 || len(failures()) != 1 {
 		t.Errorf("%+v, %v", died, failures())
 	}
+	// What was set aside keeps its values for readers.
+	costs.Record(t, db, 0, []string{"find"}, func() error { return errorOf(c.Get(t.Context(), "B", time.Hour)) })
+	must(c.Refresh(t.Context(), "B"))
+	right(t, db, c, opts)
+	// Check and Repair name a poison and go on.
+	check(t, set(db, 1, bson.M{"viewers": "many"})(t.Context()))
+	check(t, set(db, 0, bson.M{"viewers": 1000})(t.Context()))
+	kinds := map[string]mongopatterns.ProblemKind{}
+	for p, err := range c.Check(t.Context(), nil) {
+		check(t, err)
+		kinds[p.ID.StringValue()] = p.Kind
+	}
+	if diff := cmp.Diff(map[string]mongopatterns.ProblemKind{"A": computed.Drifted, "B": computed.Uncomputable}, kinds); diff != "" {
+		t.Error(diff)
+	}
+	if repaired := must(c.Repair(t.Context(), nil)); repaired.Done != 1 || repaired.Failed != 1 || repaired.Examined != 3 {
+		t.Errorf("%+v", repaired)
+	}
 }
 
 // A million reads to a thousand writes an hour, as published, at a thousandth: a kept value

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 
@@ -380,7 +381,7 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 			return err
 		}
 		at, computed := value.Lookup(raw, c.state("at")).TimeOK()
-		dirty := value.Lookup(raw, c.state("dirty")).Type != 0
+		dirty, _ := value.Lookup(raw, c.state("dirty")).BooleanOK() // not of one set aside
 		if computed && !dirty && time.Since(at) < maxAge {
 			return found.Decode(out)
 		}
@@ -551,20 +552,21 @@ func (c *core) scan() maintain.Scan {
 	return maintain.Scan{Projection: projection, BatchSize: 100}
 }
 
-// drifted are the problems of targets, of which marked ones have none.
+// drifted are the problems of targets, of which those in the queue have none.
 func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatterns.Problem, err error) {
 	var ids []bson.RawValue
+	batch = slices.DeleteFunc(slices.Clone(batch), func(doc bson.Raw) bool { return value.Lookup(doc, c.state("dirty")).Type != 0 })
 	for _, doc := range batch {
 		ids = append(ids, doc.Lookup("_id"))
+	}
+	if len(ids) == 0 {
+		return nil, nil
 	}
 	made, err := c.values(ctx, in(c.Key, ids))
 	if err != nil {
 		return nil, err
 	}
 	for _, doc := range batch {
-		if value.Lookup(doc, c.state("dirty")).Type != 0 {
-			continue
-		}
 		id := doc.Lookup("_id")
 		for _, e := range c.Empty {
 			have, want := doc.Lookup(e.Key), made[value.Key(id)].Lookup(e.Key)
@@ -617,13 +619,31 @@ func (c *core) again(ctx context.Context, problems []mongopatterns.Problem) (out
 }
 
 func (c *core) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return maintain.Check(ctx, c.targets, work, c.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
-		problems, err := c.drifted(ctx, batch)
-		if err == nil && len(problems) > 0 {
-			problems, err = c.again(ctx, problems)
+	return maintain.Check(ctx, c.targets, work, c.scan(), c.problems)
+}
+
+// problems are those of a batch; if it cannot be computed, those of its targets one by
+// one.
+func (c *core) problems(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+	found, err := c.drifted(ctx, batch)
+	if err == nil && len(found) > 0 {
+		found, err = c.again(ctx, found)
+	}
+	if !fault.Refused(err) || txn.Running(ctx) {
+		return found, err
+	}
+	if len(batch) == 1 {
+		return []mongopatterns.Problem{{Pattern: "computed", Kind: Uncomputable, Collection: c.targets.Name(), ID: batch[0].Lookup("_id"), Detail: err.Error()}}, nil
+	}
+	var all []mongopatterns.Problem
+	for _, doc := range batch {
+		one, err := c.problems(ctx, []bson.Raw{doc})
+		if err != nil {
+			return nil, err
 		}
-		return problems, err
-	})
+		all = append(all, one...)
+	}
+	return all, nil
 }
 
 func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {

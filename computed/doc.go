@@ -82,8 +82,9 @@
 // A target's epoch rises with each write of its values. A computation outside a
 // transaction is stored only if the epoch is still the one it began with, so that an
 // old result never overwrites a newer one. Writers that go around the package make
-// values drift: Check finds them, Repair computes them anew, beside live writes.
-// Adopt is Repair: it gives every target its first values.
+// values drift: Check finds them, Repair computes them anew, beside live writes. A
+// target that cannot be computed is named, and the others go on. Adopt is Repair: it
+// gives every target its first values.
 //
 // # Sharding
 //
