@@ -71,6 +71,9 @@ func (n Number) MarshalJSON() ([]byte, error) {
 
 // Less compares by value, exactly, whatever the types; false if one is not finite.
 func (n Number) Less(o Number) bool {
+	if n.raw.Type == bson.TypeDouble && o.raw.Type == bson.TypeDouble {
+		return n.raw.Double() < o.raw.Double()
+	}
 	x, y := value.Number(n.raw), value.Number(o.raw)
 	return x != nil && y != nil && x.Cmp(y) < 0
 }
@@ -98,6 +101,9 @@ func (s *Sum) AddDecimal(d bson.Decimal128) {
 		s.Add(digits, -exponent)
 	}
 }
+
+// Join adds another sum.
+func (s *Sum) Join(o *Sum) { s.Add(&o.digits, o.places) }
 
 // Decimal is the sum, rounded to the 34 digits of a Decimal128 if it has more.
 func (s *Sum) Decimal() bson.Decimal128 {

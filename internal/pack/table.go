@@ -61,6 +61,16 @@ func (c *Col) Row(i int) int {
 	return int(c.Rows[i])
 }
 
+// Between is which values are of the rows from first until before end.
+func (c *Col) Between(first, end int) (from, to int) {
+	if c.Rows == nil {
+		return min(first, c.Len()), min(end, c.Len())
+	}
+	from, _ = slices.BinarySearch(c.Rows, int32(first))
+	to, _ = slices.BinarySearch(c.Rows, int32(end))
+	return from, to
+}
+
 // Col is the column of this name and kind, a new one if there is none.
 func (t *Table) Col(name string, kind Kind) *Col {
 	for _, c := range t.Cols {
@@ -220,9 +230,7 @@ func (t *Table) Documents(time string, before []byte, first, end int) iter.Seq2[
 	return func(yield func(int, bson.Raw) bool) {
 		next := make([]int, len(t.Cols)) // value of each column
 		for i, c := range t.Cols {
-			if next[i] = first; c.Rows != nil {
-				next[i], _ = slices.BinarySearch(c.Rows, int32(first))
-			}
+			next[i], _ = c.Between(first, end)
 		}
 		var doc []byte
 		for row := first; row < end; row++ {

@@ -27,16 +27,12 @@ func (t *Table) Tally(name string, first, end int) *Tally {
 		if c.Name != name {
 			continue
 		}
-		from, to := first, min(end, c.Len())
-		if c.Rows != nil {
-			from, _ = slices.BinarySearch(c.Rows, int32(first))
-			to, _ = slices.BinarySearch(c.Rows, int32(end))
-		}
+		from, to := c.Between(first, end)
 		switch {
 		case from >= to:
 		case c.Kind == Int32 || c.Kind == Int64:
 			out.ints(c.Ints[from:to], 0)
-			out.extremes(slices.Min(c.Ints[from:to]), slices.Max(c.Ints[from:to]), c.integer)
+			out.widen(c.integer(slices.Min(c.Ints[from:to])), c.integer(slices.Max(c.Ints[from:to])))
 		case c.Kind == Double:
 			out.doubles(c.Floats[from:to])
 		case c.Kind == Value:
@@ -50,22 +46,30 @@ func (t *Table) Tally(name string, first, end int) *Tally {
 	return &out
 }
 
-func (c *Col) integer(v int64) any {
+func (c *Col) integer(v int64) number.Number {
 	if c.Kind == Int32 {
-		return int32(v)
+		return numberOf(int32(v))
 	}
-	return v
+	return numberOf(v)
 }
 
-// extremes widens Min and Max by the ends of a column.
-func (t *Tally) extremes(low, high int64, as func(int64) any) { t.widen(as(low), as(high)) }
-
-func (t *Tally) widen(low, high any) {
-	if n := numberOf(low); t.Min.IsZero() || n.Less(t.Min) {
-		t.Min = n
+// widen widens Min and Max by two numbers.
+func (t *Tally) widen(low, high number.Number) {
+	if t.Min.IsZero() || low.Less(t.Min) {
+		t.Min = low
 	}
-	if n := numberOf(high); t.Max.IsZero() || t.Max.Less(n) {
-		t.Max = n
+	if t.Max.IsZero() || t.Max.Less(high) {
+		t.Max = high
+	}
+}
+
+// Join adds another tally.
+func (t *Tally) Join(o *Tally) {
+	t.Count += o.Count
+	t.Sum.Join(&o.Sum)
+	t.Squares.Join(&o.Squares)
+	if o.Count > 0 {
+		t.widen(o.Min, o.Max)
 	}
 }
 
@@ -111,7 +115,7 @@ func (t *Tally) doubles(floats []float64) {
 			f := float64(x) / tens[places]
 			low, high = min(low, f), max(high, f)
 		}
-		t.widen(low, high)
+		t.widen(numberOf(low), numberOf(high))
 	}
 	for _, i := range odd {
 		f := floats[i]
@@ -120,7 +124,7 @@ func (t *Tally) doubles(floats []float64) {
 		}
 		digits, places := number.Shortest(f)
 		t.ints([]int64{digits}, places)
-		t.widen(f, f)
+		t.widen(numberOf(f), numberOf(f))
 	}
 }
 
@@ -129,5 +133,5 @@ func (t *Tally) decimal(v bson.RawValue) {
 	t.Count++
 	t.Sum.Add(digits, -exponent)
 	t.Squares.Add(new(big.Int).Mul(digits, digits), -2*exponent)
-	t.widen(v, v)
+	t.widen(number.Of(v), number.Of(v))
 }
