@@ -9,6 +9,7 @@ import (
 	"iter"
 	"reflect"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -134,16 +135,16 @@ type group struct {
 // add encodes a measurement into the group it belongs to.
 func (c *store) add(b *batch, series, m any) error {
 	if c.shape != nil {
-		v := reflect.ValueOf(m).Elem()
-		if n := c.shape.text(v); n > largestRow {
+		p := reflect.ValueOf(m).UnsafePointer()
+		if n := c.shape.text(p); n > largestRow {
 			return fault.Invalid("measurement: %d bytes, more than a block takes", n)
 		}
-		ms := c.shape.at(v).UnixMilli()
+		ms := is[time.Time](p, c.shape.time).UnixMilli()
 		g, err := c.group(b, series, ms)
 		if err != nil {
 			return err
 		}
-		b.grow(g, c.shape.put(g.row(ms), v))
+		b.grow(g, c.shape.put(g.row(ms), p))
 		return nil
 	}
 	doc, err := c.codec.Document(m)
