@@ -44,7 +44,7 @@ func (c *store) seriesOf(series any) (bson.RawValue, error) {
 		err = checkKey(raw)
 	}
 	if err != nil {
-		return raw, fmt.Errorf("series: %w", err)
+		return raw, fmt.Errorf("key of the series: %w", err)
 	}
 	return raw, nil
 }
