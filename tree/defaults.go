@@ -14,7 +14,6 @@ func (defaults) except(string) bson.D                               { return nil
 func (defaults) usable(node) error                                  { return nil }
 func (defaults) accept(bson.D) error                                { return nil }
 func (defaults) adopted(node) error                                 { return nil }
-func (defaults) unadopted(node) any                                 { return false }
 func (defaults) rebase(node, *node) []mongo.WriteModel              { return nil }
 func (defaults) settle(context.Context) (int64, error)              { return 0, nil }
 func (defaults) above(node) ([]bson.RawValue, int)                  { return nil, -1 }
@@ -22,14 +21,10 @@ func (defaults) width(node) int64                                   { return -1 
 func (defaults) names(node) []bson.RawValue                         { return nil }
 func (defaults) keepsParent() bool                                  { return false }
 func (defaults) settled(node) bool                                  { return false }
-func (defaults) family([]node) bson.D                               { return nil }
-func (defaults) overlap(*engine, []node) []finding                  { return nil }
+func (defaults) listing([]node) bson.D                              { return nil }
+func (defaults) audit(*engine, node, *spot, []node) []finding       { return nil }
 func (defaults) descendantsOf(node, int) (match bson.D, reads bool) { return nil, false }
 
-func (defaults) audit(context.Context, *engine, []node, []*spot, [][]node) ([]finding, error) {
+func (defaults) join(context.Context, *engine, []node, []*spot, [][]node) ([]finding, error) {
 	return nil, nil
-}
-
-func (defaults) join(_ context.Context, _ *engine, _ []node, _ []*spot, kids [][]node) ([][]node, []finding, error) {
-	return kids, nil, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -55,22 +56,19 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 // into the filter.
 func (t *Tree[K, T]) DescendantsFilter(ctx context.Context, id K, opts *ReadOptions) (_ bson.D, err error) {
 	defer fault.In(&err, "tree: descendants filter")
-	raw, err := t.c.id(id)
-	if err == nil {
-		err = opts.check()
-	}
+	raw, err := t.c.downFrom(id, opts)
 	if err != nil {
 		return nil, err
 	}
 	if match, _ := t.c.rep.descendantsOf(node{id: raw}, opts.depth()); match != nil {
 		return t.c.filter(ctx, raw, func(n node) (bson.D, bool) { return t.c.rep.descendantsOf(n, opts.depth()) })
 	}
-	nodes, err := t.c.ids(ctx, t.DescendantsPipeline(id, opts))
-	return t.c.byIDs(nodes), err
+	ids, err := t.c.ids(ctx, t.c.rep.down(raw, opts.depth(), false))
+	return t.c.byIDs(ids), err
 }
 
 // ids reads the IDs that a pipeline yields.
-func (c *core) ids(ctx context.Context, p []bson.D) ([]bson.RawValue, error) {
+func (c *core) ids(ctx context.Context, p mongo.Pipeline) ([]bson.RawValue, error) {
 	nodes, err := c.shapes(ctx, opening(c.coll, append(p, expr.Op("$project", d(c.o.IDField, 1))), 0))
 	return idsOf(nodes), err
 }
@@ -81,7 +79,7 @@ func (c *core) ids(ctx context.Context, p []bson.D) ([]bson.RawValue, error) {
 // the node alone, the others as Ancestors.
 func (t *Tree[K, T]) AncestorsFilter(ctx context.Context, id K) (_ bson.D, err error) {
 	defer fault.In(&err, "tree: ancestors filter")
-	ids, _, err := t.above(ctx, id, true)
+	ids, _, err := t.c.ancestry(ctx, id, true)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +94,6 @@ func (t *Tree[K, T]) RootsFilter(ctx context.Context) (_ bson.D, err error) {
 	if match := t.c.rep.rootsMatch(); match != nil {
 		return match, nil
 	}
-	ids, err := t.c.ids(ctx, t.c.rep.roots())
+	ids, err := t.c.ids(ctx, t.c.roots())
 	return t.c.byIDs(ids), err
 }

@@ -65,12 +65,8 @@ func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 		case holds(n.children, x):
 			return nil
 		}
-		above, err := c.isAbove(ctx, x, p)
-		if err != nil {
+		if err := r.acyclic(ctx, x, p); err != nil {
 			return err
-		}
-		if above {
-			return fmt.Errorf("%w: %s", ErrCycle, text(x))
 		}
 		return r.write(ctx, r.push(p, -1, x))
 	})

@@ -414,38 +414,6 @@ func TestUnadopted(t *testing.T) {
 	allRight(t, tr)
 }
 
-// TestFractionalOrder: no position is counted from one between whole numbers.
-func TestFractionalOrder(t *testing.T) {
-	ctx := t.Context()
-	coll := mongotest.Database(t).Collection("nodes")
-	tr := newAny(t, coll, tree.ParentReferences, &tree.Options{OrderField: "o"})
-	plantRaw(t, coll, bson.M{"_id": "P", "o": 0.0}, bson.M{"_id": "Q", "o": 1.0},
-		bson.M{"_id": "a", "parent": "P", "o": 1.5}, bson.M{"_id": "b", "parent": "P", "o": 2.5})
-	before := stored(t, coll)
-	err := func() error {
-		for what, err := range map[string]error{
-			"after":   errOf(tr.Insert(ctx, bson.M{"_id": "x"}, tr.After("a"))),
-			"last":    errOf(tr.Insert(ctx, bson.M{"_id": "x"}, tr.Under("P"))),
-			"move":    tr.Move(ctx, "Q", tr.Before("b")),
-			"promote": errOf(tr.Delete(ctx, "P", tree.Promote)),
-			"roots":   errOf(tr.Delete(ctx, "P", tree.MakeRoots)),
-		} {
-			if err == nil || !strings.Contains(err.Error(), "o is 1.5, not a whole number, run Repair") &&
-				!strings.Contains(err.Error(), "o is 2.5, not a whole number, run Repair") {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-		return nil
-	}()
-	if diff := cmp.Diff(before, stored(t, coll)); err != nil || diff != "" {
-		t.Errorf("%v %s", err, diff)
-	}
-	plant(t, tr, bson.M{"_id": "R"}, nil) // whole doubles are positions
-	if err := tr.Move(ctx, "R", tr.After("P")); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestEmptyID(t *testing.T) {
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, _ *mongo.Collection) {
 		ctx := t.Context()

@@ -4,16 +4,13 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
-	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
@@ -29,23 +26,21 @@ type Entry[K, T any] struct {
 // Check) are not reached; a node that several list, or that lies on a cycle, comes
 // once. A graph is refused.
 //
-// Cost: 2 round trips for the roots, then 2 for each 1,000 nodes or level.
+// Cost: 1 round trip for the roots, then 1 for the children of each 1,000 nodes, as far
+// as they fit in a reply (16 MB).
 func (t *Tree[K, T]) Dump(ctx context.Context) iter.Seq2[Entry[K, T], error] {
 	return fault.Seq("tree: dump", func(yield func(Entry[K, T], error) bool) {
-		var none Entry[K, T]
-		if t.c.o.Graph {
-			yield(none, fault.Invalid("a graph"))
-			return
-		}
-		decode := func(cur *mongo.Cursor) (v T, err error) { return v, cur.Decode(&v) }
-		for v, err := range walk(ctx, t.c, defaultBatch, decode) {
-			e := Entry[K, T]{Value: v.value}
-			if err == nil && !isNull(v.parent) {
+		for at, err := range t.c.walk(ctx, defaultBatch) {
+			var e Entry[K, T]
+			if err == nil {
+				err = at.cur.Decode(&e.Value)
+			}
+			if err == nil && !isNull(at.parent) {
 				e.Parent = new(K)
-				*e.Parent, err = codec.DecodeValue[K](t.c.codec, v.parent)
+				*e.Parent, err = codec.DecodeValue[K](t.c.codec, at.parent)
 			}
 			if err != nil {
-				yield(none, err)
+				fault.Stop[Entry[K, T]](err)(yield)
 				return
 			}
 			if !yield(e, nil) {
@@ -58,107 +53,69 @@ func (t *Tree[K, T]) Dump(ctx context.Context) iter.Seq2[Entry[K, T], error] {
 // defaultBatch is the number of nodes that long work handles at a time.
 const defaultBatch = 1000
 
-// visited is one step of a walk.
-type visited[V any] struct {
-	node   node
+// visited is one step of a walk: a cursor at a document, and the ID of its parent.
+type visited struct {
+	cur    *mongo.Cursor
 	parent bson.RawValue // null at a root
-	value  V
 }
 
-// walk yields the whole tree, parents before their children and siblings in
-// order. In memory it holds shapes, the documents of one batch and, where nodes name
-// their children, the IDs that it has seen.
-func walk[V any](ctx context.Context, c *core, size int, decode func(*mongo.Cursor) (V, error)) iter.Seq2[visited[V], error] {
-	return func(yield func(visited[V], error) bool) {
-		var none visited[V]
-		roots, err := c.top(ctx)
-		if err != nil {
-			yield(none, err)
+// walk yields the whole tree, parents before their children and siblings in order: the
+// roots, and then the children of so many nodes at a time. In memory it holds the shapes
+// of the nodes whose children are to be read and, where nodes name their children, the IDs
+// that it has seen.
+func (c *core) walk(ctx context.Context, size int) iter.Seq2[visited, error] {
+	return func(yield func(visited, error) bool) {
+		if c.o.Graph {
+			yield(visited{}, fault.Invalid("a graph"))
 			return
 		}
-		var todo [][]visited[V] // the next batch last
-		push := func(nodes []visited[V]) {
-			for end := len(nodes); end > 0; end -= size {
-				todo = append(todo, nodes[max(0, end-size):end])
-			}
-		}
-		var first []visited[V]
-		for _, n := range roots {
-			first = append(first, visited[V]{node: n, parent: null})
-		}
-		push(first)
-		seen := map[string]bool{}
-		for len(todo) > 0 {
-			batch := todo[len(todo)-1]
-			todo = todo[:len(todo)-1]
-			if !visit(ctx, c, batch, decode, yield) {
-				return
-			}
-			shapes := make([]node, len(batch))
-			for i, v := range batch {
-				shapes[i] = v.node
-			}
-			below, err := c.rep.kids(ctx, shapes)
-			if err != nil {
-				yield(none, err)
-				return
-			}
-			var next []visited[V]
-			for i, kids := range below {
-				for _, n := range kids {
-					if len(shapes[i].children) > 0 {
-						if seen[key(n.id)] {
-							continue
-						}
-						seen[key(n.id)] = true
-					}
-					next = append(next, visited[V]{node: n, parent: shapes[i].id})
+		var todo []node
+		named, seen := c.rep.rootsMatch() == nil, map[string]bool{}
+		visit := func(p mongo.Pipeline, parents map[string]bson.RawValue) bool {
+			for cur, err := range cursor.Each(ctx, opening(c.primary, p, 0)) {
+				if err != nil {
+					return yield(visited{}, err) && false
+				}
+				n := c.slim(c.parse(cur.Current))
+				parent, known := parents[c.rep.whose(n)]
+				if parents == nil {
+					parent, known = null, true
+				}
+				if k := key(n.id); named {
+					known = known && !seen[k]
+					seen[k] = true
+				}
+				if !known {
+					continue
+				}
+				todo = append(todo, n)
+				if !yield(visited{cur, parent}, nil) {
+					return false
 				}
 			}
-			push(next)
+			return true
+		}
+		for more := visit(c.top(), nil); more && len(todo) > 0; {
+			batch := todo[:min(size, len(todo))]
+			todo = todo[len(batch):]
+			more = visit(c.rep.family(batch))
 		}
 	}
 }
 
-// top are the roots, in order and then by _id.
-func (c *core) top(ctx context.Context) ([]node, error) {
-	match := c.rep.rootsMatch()
-	if match == nil {
-		return c.aggregate(ctx, append(c.rep.roots(), expr.Op("$sort", d("_id", 1))))
-	}
-	return c.findAll(ctx, append(match, c.rep.except(c.o.ParentField)...), c.sorting()...)
-}
-
-func visit[V any](ctx context.Context, c *core, batch []visited[V], decode func(*mongo.Cursor) (V, error),
-	yield func(visited[V], error) bool) bool {
-	var none visited[V]
-	at := map[string]int{}
-	ids := make([]bson.RawValue, len(batch))
-	for i, v := range batch {
-		ids[i] = v.node.id
-		at[key(v.node.id)] = i
-	}
-	found := make([]bool, len(batch))
-	for cur, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.primary.Find(ctx, c.byIDs(ids), options.Find().SetBatchSize(math.MaxInt32))
-	}) {
-		var v V
-		if err == nil {
-			v, err = decode(cur)
-		}
-		if err != nil {
-			return yield(none, err) && false
-		}
-		if i, ok := at[key(cur.Current.Lookup(c.o.IDField))]; ok {
-			batch[i].value, found[i] = v, true
+// slim is a node without what else its document holds.
+func (c *core) slim(n node) node {
+	var doc bson.D
+	for _, f := range c.shape() {
+		if v := c.field(n.raw, f); v.Type != 0 && !has(doc, f) {
+			doc = append(doc, bson.E{Key: f, Value: v})
 		}
 	}
-	for i, v := range batch {
-		if found[i] && !yield(v, nil) { // deleted meanwhile if not found
-			return false
-		}
+	raw, err := bson.Marshal(doc)
+	if err != nil {
+		return n
 	}
-	return true
+	return c.parse(raw)
 }
 
 // LoadNodes inserts nested values, as Subtree and Forest return them. See Load.
@@ -180,8 +137,7 @@ func (t *Tree[K, T]) LoadNodes(ctx context.Context, roots []*Node[T], pos Positi
 				}
 				id, err := t.idOf(n.Value)
 				if err != nil {
-					yield(Entry[K, T]{}, err)
-					return false
+					return yield(Entry[K, T]{}, err)
 				}
 				if !visit(n.Children, &id) {
 					return false
@@ -198,9 +154,9 @@ func (t *Tree[K, T]) idOf(doc T) (id K, err error) {
 	if err != nil {
 		return id, err
 	}
-	v := raw.Lookup(t.c.o.IDField)
-	if err := checkID(v); err != nil {
-		return id, fmt.Errorf("%s of a node with children: %w", t.c.o.IDField, err)
+	v, err := t.c.codec.ID(t.c.o.IDField+" of a node with children", raw.Lookup(t.c.o.IDField))
+	if err != nil {
+		return id, err
 	}
 	return codec.DecodeValue[K](t.c.codec, v)
 }
@@ -220,48 +176,43 @@ func (t *Tree[K, T]) idOf(doc T) (id K, err error) {
 // are numbered in one last transaction; until then the new nodes are in no
 // one's range, and Delete with Cascade above them leaves them as orphans.
 //
-// Cost: for each batch at most 6 round trips (lock, entries already there,
-// parents outside the batch, insert, their counters, children or marks,
-// commit), and with an OrderField 1 more; each entry is written once.
-// NestedSets: 2 more for the last number, and then 4 for the numbers.
+// Cost: for each batch at most 5 round trips (lock, what is there of its nodes and their
+// parents, insert, the parents' counters, children or marks, commit), and with an
+// OrderField 1 more; each entry is written once. NestedSets: 2 more for the last number,
+// and then 4 for the numbers.
 func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], error], pos Position[K], work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: load")
-	w, err := maintain.Of(work, defaultBatch)
+	l, err := t.c.loader(work)
 	if err != nil {
-		return mongopatterns.Result{}, err
-	}
-	if w.DryRun || w.Filter != nil {
-		return mongopatterns.Result{}, fault.Invalid("Work.DryRun, Work.Filter: not for Load")
+		return l.result, err
 	}
 	place, err := t.position(pos)
-	if err != nil {
-		return mongopatterns.Result{}, err
+	if err == nil && (place.sibling() || place.first) {
+		err = fault.Invalid("Load takes AsRoot or Under")
 	}
-	if place.sibling() || place.first {
-		return mongopatterns.Result{}, fault.Invalid("Load takes AsRoot or Under")
+	if err != nil || entries == nil {
+		return l.result, err
 	}
-	l := loader{c: t.c, work: w}
-	if entries != nil {
-		for e, err := range entries {
-			var raw bson.Raw
-			if err == nil {
-				raw, err = t.c.codec.Document(e.Value)
-			}
-			parent := place.ref
-			if err == nil && e.Parent != nil {
-				parent, err = t.c.id(*e.Parent)
-			}
-			if err == nil {
-				err = l.add(ctx, raw, parent)
-			}
-			if err != nil {
-				return l.result, err
-			}
+	for e, err := range entries {
+		var raw bson.Raw
+		if err == nil {
+			raw, err = t.c.codec.Document(e.Value)
+		}
+		parent := place.ref
+		if err == nil && e.Parent != nil {
+			parent, err = t.c.id(*e.Parent)
+		}
+		if err == nil {
+			err = l.add(ctx, raw, parent)
+		}
+		if err != nil {
+			return l.result, err
 		}
 	}
 	return l.result, l.finish(ctx)
 }
 
+// loader gathers documents and inserts them in batches.
 type loader struct {
 	c      *core
 	work   mongopatterns.Work
@@ -271,14 +222,12 @@ type loader struct {
 	result mongopatterns.Result
 }
 
-// item is a document of a batch on its way in.
-type item struct {
-	doc       bson.D
-	id, above bson.RawValue   // above is the parent's ID, null for a root
-	parent    *node           // without raw if it comes with the same batch
-	node      *node           // what its children see
-	kids      []bson.RawValue // of the same batch
-	at        int
+func (c *core) loader(work *mongopatterns.Work) (*loader, error) {
+	w, err := maintain.Of(work, defaultBatch)
+	if err == nil && (w.DryRun || w.Filter != nil) {
+		err = fault.Invalid("Work.DryRun, Work.Filter: not for nodes that are inserted")
+	}
+	return &loader{c: c, work: w}, err
 }
 
 // add keeps a document for the next batch, as {_id, doc, parent}.
@@ -295,18 +244,16 @@ func (l *loader) add(ctx context.Context, raw bson.Raw, parent bson.RawValue) er
 		return fault.Invalid("%w", err)
 	}
 	if len(l.batch) == l.work.BatchSize || len(l.batch) > 0 && l.bytes+len(entry) > l.work.BatchBytes {
-		if err := l.flush(ctx); err != nil {
-			return err
-		}
+		err = l.flush(ctx)
 	}
 	l.batch = append(l.batch, entry)
 	l.bytes += len(entry)
-	return nil
+	return err
 }
 
 func (l *loader) finish(ctx context.Context) error {
 	err := l.flush(ctx)
-	if err == nil && l.result.Done > 0 || err == nil && l.result.Skipped > 0 {
+	if err == nil && l.result.Done+l.result.Skipped > 0 {
 		_, err = l.c.rep.settle(ctx)
 	}
 	return err
@@ -316,21 +263,21 @@ func (l *loader) flush(ctx context.Context) error {
 	if len(l.batch) == 0 {
 		return nil
 	}
-	err := maintain.Apart(ctx, l.c.coll.Name(), l.batch, &l.result, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+	insert := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
 		var inserted int
 		err := l.c.atomically(ctx, true, func(ctx context.Context) (err error) {
 			inserted, err = l.c.loadBatch(ctx, part)
 			return err
 		})
-		if err != nil {
-			if unknown(err) {
-				l.result.Unknown += int64(len(part))
-			}
-			return err
+		switch {
+		case err == nil:
+			result.Done, result.Skipped = int64(inserted), int64(len(part)-inserted)
+		case unknown(err):
+			l.result.Unknown += int64(len(part))
 		}
-		result.Done, result.Skipped = int64(inserted), int64(len(part)-inserted)
-		return nil
-	})
+		return err
+	}
+	err := maintain.Apart(ctx, l.c.coll.Name(), l.batch, &l.result, insert)
 	l.batch, l.bytes = nil, 0
 	if err == nil {
 		l.work.Progress(l.result)
@@ -338,10 +285,19 @@ func (l *loader) flush(ctx context.Context) error {
 	return err
 }
 
+// item is a document of a batch on its way in.
+type item struct {
+	doc       bson.D
+	id, above bson.RawValue   // above is the parent's ID, null for a root
+	parent    *node           // without raw if it comes with the same batch
+	node      *node           // what its children see
+	kids      []bson.RawValue // of the same batch
+}
+
 // loadBatch inserts what is not there yet. The lock keeps moves and deletes
 // away, so parents need a write of their own only for the order of siblings.
 func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (int, error) {
-	items, outside, err := c.fresh(ctx, batch)
+	items, parents, err := c.fresh(ctx, batch)
 	if err != nil || len(items) == 0 {
 		return 0, err
 	}
@@ -351,50 +307,60 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (int, error) {
 	docs := make([]bson.D, len(items))
 	kids := map[string][]bson.RawValue{}
 	for i, it := range items {
-		docs[i] = it.doc
 		for j, e := range it.doc {
-			if c.o.ChildCountField != "" && e.Key == c.o.ChildCountField {
-				docs[i][j].Value = int64(len(it.kids))
+			if e.Key == c.o.ChildCountField {
+				it.doc[j].Value = int64(len(it.kids))
 			}
 		}
+		docs[i] = it.doc
 		kids[key(it.above)] = append(kids[key(it.above)], it.id)
 	}
 	if _, err := c.primary.InsertMany(ctx, docs); err != nil {
 		return 0, err
 	}
 	var models []mongo.WriteModel
-	for _, p := range outside {
-		if change := c.rep.adopt(p, kids[key(p.id)]); len(change) > 0 {
+	for k, p := range parents {
+		if change := c.rep.adopt(kids[k]); len(change) > 0 {
 			models = append(models, update(c.byID(p.id), change))
 		} else if c.o.OrderField != "" { // an insertion beside its new children conflicts
-			models = append(models, c.marked(&p)...)
+			models = append(models, c.marked(p)...)
 		}
 	}
 	return len(items), c.write(ctx, models...)
 }
 
-// fresh are the items of a batch that are not in the tree, and their parents outside
-// the batch.
-func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, outside []node, err error) {
+// fresh are the items of a batch that are not in the tree, and those of their parents
+// that are.
+func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, parents map[string]*node, err error) {
 	var ids []bson.RawValue
 	for _, entry := range batch {
 		ids = append(ids, entry.Lookup("_id"))
+		if parent := entry.Lookup("parent"); !isNull(parent) {
+			ids = append(ids, parent)
+		}
 	}
-	there, err := c.findAll(ctx, c.byIDs(ids))
+	nodes, err := c.findAll(ctx, c.byIDs(ids))
 	if err != nil {
 		return nil, nil, err
 	}
-	nodes, own := map[string]*node{}, map[string]*item{}
-	for i := range there {
-		nodes[key(there[i].id)] = &there[i]
+	there, own := map[string]*node{}, map[string]*item{}
+	for i := range nodes {
+		there[key(nodes[i].id)] = &nodes[i]
 	}
-	var ask []bson.RawValue
-	asked := map[string]bool{}
+	parents = map[string]*node{}
 	for _, entry := range batch {
-		it := &item{id: entry.Lookup("_id"), above: entry.Lookup("parent"), at: len(items)}
+		it := &item{id: entry.Lookup("_id"), above: entry.Lookup("parent")}
 		k, p := key(it.id), key(it.above)
-		if nodes[k] != nil || own[k] != nil {
+		switch {
+		case there[k] != nil || own[k] != nil:
 			continue
+		case isNull(it.above):
+		case there[p] != nil:
+			it.parent, parents[p] = there[p], there[p]
+		case own[p] != nil:
+			it.parent, own[p].kids = own[p].node, append(own[p].kids, it.id)
+		default:
+			return nil, nil, fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(it.above), text(it.id))
 		}
 		elements, err := entry.Lookup("doc").Document().Elements()
 		if err != nil {
@@ -403,43 +369,10 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, outs
 		for _, e := range elements {
 			it.doc = append(it.doc, bson.E{Key: e.Key(), Value: e.Value()})
 		}
-		it.node = &node{id: it.id, parent: it.above}
-		if it.node.segment, it.node.badPath = segmentString(lookupD(it.doc, c.o.SegmentField)); it.node.badPath != nil {
-			it.node.segment = ""
-		}
+		n := c.parse(entry.Lookup("doc").Document())
+		it.node = &node{id: it.id, parent: it.above, path: c.o.PathDelimiter, segment: n.segment, badPath: n.badPath}
 		own[k] = it
 		items = append(items, it)
-		if !isNull(it.above) && own[p] == nil && nodes[p] == nil && !asked[p] {
-			asked[p] = true
-			ask = append(ask, it.above)
-		}
 	}
-	if len(ask) > 0 {
-		found, err := c.findAll(ctx, c.byIDs(ask))
-		if err != nil {
-			return nil, nil, err
-		}
-		for i := range found {
-			nodes[key(found[i].id)] = &found[i]
-		}
-	}
-	used := map[string]bool{}
-	for _, it := range items {
-		p := key(it.above)
-		switch {
-		case isNull(it.above):
-		case nodes[p] != nil:
-			it.parent = nodes[p]
-			if !used[p] {
-				used[p] = true
-				outside = append(outside, *nodes[p])
-			}
-		case own[p] != nil && own[p].at < it.at:
-			it.parent = own[p].node
-			own[p].kids = append(own[p].kids, it.id)
-		default:
-			return nil, nil, fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(it.above), text(it.id))
-		}
-	}
-	return items, outside, nil
+	return items, parents, nil
 }

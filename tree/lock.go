@@ -112,7 +112,6 @@ func (c *core) restructurings(ctx context.Context) (int64, error) {
 }
 
 func (c *core) createLock(ctx context.Context) error {
-	// A majority has it before a snapshot is taken.
 	_, err := c.locks.InsertOne(ctx, d("_id", c.lockID, "n", int64(0)))
 	if err != nil && !mongo.IsDuplicateKeyError(err) {
 		return fmt.Errorf("lock document: %w", err)
@@ -134,7 +133,7 @@ func (c *core) touch(ctx context.Context, match bson.D, absent error) (node, err
 		return node{}, absent
 	}
 	if err != nil {
-		return node{}, c.counted(err)
+		return node{}, err
 	}
 	return c.parse(raw), nil
 }
@@ -142,13 +141,14 @@ func (c *core) touch(ctx context.Context, match bson.D, absent error) (node, err
 // marked are writes to a node that leave nothing: whoever inserts a child beside them
 // conflicts.
 func (c *core) marked(n *node) []mongo.WriteModel {
-	switch {
-	case n == nil:
+	if n == nil {
 		return nil
-	case c.o.ChildCountField != "":
-		return append(c.counter(c.byID(n.id), 1), c.counter(c.byID(n.id), -1)...)
 	}
-	return []mongo.WriteModel{update(c.byID(n.id), d("$set", d(fieldTouch, true))), update(c.byID(n.id), d("$unset", d(fieldTouch, "")))}
+	at := c.byID(n.id)
+	if c.o.ChildCountField != "" {
+		return append(c.counter(at, 1), c.counter(at, -1)...)
+	}
+	return []mongo.WriteModel{update(at, d("$set", d(fieldTouch, true))), update(at, d("$unset", d(fieldTouch, "")))}
 }
 
 // count is the part of an update that changes the child counter.
@@ -169,16 +169,6 @@ func (c *core) counter(match bson.D, by int64) []mongo.WriteModel {
 	return []mongo.WriteModel{update(match, inc)}
 }
 
-// counted explains the server's TypeMismatch: the one $inc of any value is that
-// of the child counter.
-func (c *core) counted(err error) error {
-	var server mongo.ServerError
-	if c.o.ChildCountField != "" && errors.As(err, &server) && server.HasErrorCode(14) {
-		return fmt.Errorf("%s of the parent is not a number, run Repair: %w", c.o.ChildCountField, err)
-	}
-	return err
-}
-
 // update is a write of any number of nodes. That of one is the same, as the driver
 // makes a command of its own for each kind.
 func update(match, change any) mongo.WriteModel {
@@ -192,7 +182,7 @@ func (c *core) write(ctx context.Context, models ...mongo.WriteModel) error {
 		return nil
 	}
 	_, err := c.primary.BulkWrite(ctx, models)
-	return c.counted(err)
+	return err
 }
 
 // create inserts a document and ends the touch of its parent, in one command: an upsert
@@ -203,11 +193,10 @@ func (c *core) create(ctx context.Context, doc bson.D, touched *node) error {
 		_, err := c.primary.InsertOne(ctx, doc)
 		return err
 	}
-	match := c.byID(lookupD(doc, c.o.IDField))
+	match := append(c.byID(lookup(doc, c.o.IDField)), bson.E{Key: fieldTouch, Value: d("$type", "minKey")})
 	if c.o.IDField != "_id" {
-		match = append(match, bson.E{Key: "_id", Value: equal(lookupD(doc, "_id"))})
+		match = append(match, bson.E{Key: "_id", Value: equal(lookup(doc, "_id"))})
 	}
-	match = append(match, bson.E{Key: fieldTouch, Value: d("$type", "minKey")})
 	return c.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(doc).SetUpsert(true),
 		mongo.NewUpdateOneModel().SetFilter(c.byID(touched.id)).SetUpdate(d("$unset", d(fieldTouch, ""))))
 }

@@ -1,17 +1,14 @@
 package tree
 
 import (
-	"bytes"
 	"context"
 	"iter"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
 // The kinds of problems that Check finds.
@@ -184,23 +181,19 @@ func convertible(from, to *core) (inPlace bool, err error) {
 	return true, agree(from, to)
 }
 
+// copyTree converts to another collection.
 func copyTree(ctx context.Context, from, to *core, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	w, err := maintain.Of(work, defaultBatch)
-	if err == nil && (w.Filter != nil || w.DryRun) {
-		err = fault.Invalid("Work.Filter, Work.DryRun: not to another collection")
-	}
+	l, err := to.loader(work)
 	if err != nil {
-		return mongopatterns.Result{}, err
+		return l.result, err
 	}
-	drop := append(from.rep.fields(), from.o.OrderField, from.o.ChildCountField)
+	l.drop = append(from.rep.fields(), from.o.OrderField, from.o.ChildCountField)
 	for _, e := range from.scope {
-		drop = append(drop, e.Key)
+		l.drop = append(l.drop, e.Key)
 	}
-	l := loader{c: to, work: w, drop: drop}
-	decode := func(cur *mongo.Cursor) (bson.Raw, error) { return bytes.Clone(cur.Current), nil }
-	for v, err := range walk(ctx, from, w.BatchSize, decode) {
+	for at, err := range from.walk(ctx, l.work.BatchSize) {
 		if err == nil {
-			err = l.add(ctx, v.value, v.parent)
+			err = l.add(ctx, at.cur.Current, at.parent)
 		}
 		if err != nil {
 			return l.result, err

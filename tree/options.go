@@ -114,6 +114,7 @@ func (o Options) complete(coll *mongo.Collection) Options {
 		*field = cmp.Or(*field, otherwise)
 	}
 	o.SegmentField = cmp.Or(o.SegmentField, o.IDField)
+	o.Scope = append(bson.D{}, o.Scope...)
 	return o
 }
 
@@ -142,31 +143,20 @@ func (o *Options) check(own []config.Setting) error {
 
 // unordered refuses an OrderField where siblings have an order anyway.
 func (o *Options) unordered() config.Setting {
-	return config.Check("Options.OrderField", func() error {
-		if o.OrderField != "" {
-			return errors.New("the representation keeps siblings in order by itself")
-		}
-		return nil
-	})
+	return refuse("Options.OrderField", o.OrderField != "", "the representation keeps siblings in order by itself")
 }
 
 // treeOnly refuses a graph.
 func (o *Options) treeOnly() config.Setting {
-	return config.Check("Options.Graph", func() error {
-		if o.Graph {
-			return errors.New("only ChildReferences can hold a node with several parents")
+	return refuse("Options.Graph", o.Graph, "only ChildReferences can hold a node with several parents")
+}
+
+// refuse is a setting that is wrong for a reason.
+func refuse(option string, wrong bool, reason string) config.Setting {
+	return config.Check(option, func() error {
+		if wrong {
+			return errors.New(reason)
 		}
 		return nil
 	})
-}
-
-func checkDelimiter(s string) error {
-	if len(s) != 1 {
-		return errors.New("must be one ASCII character")
-	}
-	c := s[0]
-	if c <= ' ' || c >= '~' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
-		return fmt.Errorf("%q is not ASCII punctuation below %q", s, "~")
-	}
-	return nil
 }

@@ -12,12 +12,16 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-// parentField is the reading side of every representation with the parent in a
-// field: parentRefs, ancestorArray, nestedSets.
+// parentField is what the representations with the parent in a field have in common:
+// parentRefs, ancestorArray, nestedSets.
 type parentField struct {
 	*core
 	defaults
 }
+
+func (p parentField) link() string      { return p.o.ParentField }
+func (p parentField) keepsParent() bool { return true }
+func (p parentField) order() string     { return p.o.OrderField }
 
 // except keeps out the nodes with an array for a parent: an equality would match its
 // elements. Such a node is an orphan.
@@ -44,22 +48,15 @@ func (p parentField) children(id any) mongo.Pipeline {
 	return concat(mongo.Pipeline{p.match(p.o.ParentField, equal(id))}, p.inOrder())
 }
 
-func (p parentField) siblings(id any) mongo.Pipeline {
-	return p.beside(p.o.ParentField, id, p.inOrder())
-}
+func (p parentField) siblings(id any) mongo.Pipeline { return p.beside(id) }
+func (p parentField) leaves() mongo.Pipeline         { return p.childless(p.o.IDField, p.o.ParentField) }
 
-// beside are the other nodes with the same value in a field.
-func (c *core) beside(field string, id any, order mongo.Pipeline) mongo.Pipeline {
-	match := append(c.byID(id), c.rep.except(field)...)
-	return concat(mongo.Pipeline{expr.Op("$match", match), c.lookup(field, field, order...)},
-		unfold(), mongo.Pipeline{expr.Op("$match", d(c.o.IDField, d("$ne", id)))})
+// beside are the other nodes that name the same parent, or none.
+func (c *core) beside(id any) mongo.Pipeline {
+	field := c.rep.link()
+	return concat(mongo.Pipeline{expr.Op("$match", append(c.byID(id), c.rep.except(field)...)),
+		c.lookup(field, field, c.inOrder()...)}, unfold(), mongo.Pipeline{expr.Op("$match", d(c.o.IDField, d("$ne", id)))})
 }
-
-func (p parentField) roots() mongo.Pipeline {
-	return concat(mongo.Pipeline{p.match(p.o.ParentField, nil)}, p.inOrder())
-}
-
-func (p parentField) leaves() mongo.Pipeline { return p.childless(p.o.IDField, p.o.ParentField) }
 
 func (p parentField) childrenOf(n node) (bson.D, bool) {
 	return p.in(p.o.ParentField, equal(n.id)), false
@@ -67,18 +64,24 @@ func (p parentField) childrenOf(n node) (bson.D, bool) {
 
 func (p parentField) rootsMatch() bson.D { return p.in(p.o.ParentField, nil) }
 
-// parentOf is the filter for a node's parent, nil for a root.
-func (p parentField) parentOf(n node) bson.D {
-	if isNull(n.parent) {
-		return nil
+func (p parentField) place(parent *node) bson.D {
+	if parent == nil {
+		return d(p.o.ParentField, nil)
 	}
-	return p.byID(n.parent)
+	return d(p.o.ParentField, parent.id)
 }
 
-func (p parentField) keepsParent() bool { return true }
-func (p parentField) own(n node) string { return key(n.id) }
-func (p parentField) link() string      { return p.o.ParentField }
-func (p parentField) order() string     { return p.o.OrderField }
+func (p parentField) self(n node) bson.D { return p.byID(n.id) }
+
+func (p parentField) heir(x node) *node {
+	if isNull(x.parent) {
+		return nil
+	}
+	return &node{id: x.parent}
+}
+
+func (p parentField) own(n node) string   { return key(n.id) }
+func (p parentField) whose(n node) string { return key(n.parent) }
 
 func (p parentField) ref(n node) (string, bool, string) {
 	switch n.parent.Type {
@@ -90,7 +93,7 @@ func (p parentField) ref(n node) (string, bool, string) {
 	return key(n.parent), false, ""
 }
 
-func (p parentField) parents(nodes []node, _ map[string]*spot) bson.D {
+func (p parentField) parents(nodes []node) bson.D {
 	ids := make([]bson.RawValue, len(nodes))
 	for i, n := range nodes {
 		ids[i] = n.parent
@@ -98,35 +101,40 @@ func (p parentField) parents(nodes []node, _ map[string]*spot) bson.D {
 	return p.byIDs(ids)
 }
 
+func (p parentField) family(nodes []node) (mongo.Pipeline, map[string]bson.RawValue) {
+	parents := map[string]bson.RawValue{}
+	for _, n := range nodes {
+		parents[p.own(n)] = n.id
+	}
+	return mongo.Pipeline{p.match(p.o.ParentField, d("$in", idsOf(nodes))), p.sorting()}, parents
+}
+
 func (p parentField) kids(ctx context.Context, nodes []node) ([][]node, error) {
+	return p.grouped(ctx, nodes)
+}
+
+// grouped are the children of nodes that name their parent.
+func (c *core) grouped(ctx context.Context, nodes []node) ([][]node, error) {
 	at := map[string]int{}
 	for i, n := range nodes {
-		at[key(n.id)] = i
+		at[c.rep.own(n)] = i
 	}
-	match := append(p.in(p.o.ParentField, d("$in", idsOf(nodes))), p.except(p.o.ParentField)...)
-	kids, err := p.findAll(ctx, match, p.sorting()...)
+	family, _ := c.rep.family(nodes)
+	kids, err := c.aggregate(ctx, family)
 	out := make([][]node, len(nodes))
 	for _, kid := range kids {
-		if i, ok := at[key(kid.parent)]; ok {
+		if i, ok := at[c.rep.whose(kid)]; ok { // not of several parents in an array
 			out[i] = append(out[i], kid)
 		}
 	}
 	return out, err
 }
 
-// sorting is by the order of siblings and _id.
-func (c *core) sorting() []any {
-	if f := c.rep.order(); f != "" {
-		return []any{f, 1, "_id", 1}
-	}
-	return []any{"_id", 1}
-}
-
 func (p parentField) wrong() mongopatterns.ProblemKind { return WrongAncestors }
 
-// cut makes the node of a cycle with the smallest ID a root.
 func (p parentField) cut(n node, s *spot) *finding { return p.cutSmallest(n, s) }
 
+// cutSmallest makes the node of a cycle with the smallest ID a root.
 func (c *core) cutSmallest(n node, s *spot) *finding {
 	if slices.ContainsFunc(s.loop, func(o *spot) bool { return less(o.id, n.id) }) {
 		return nil
@@ -135,7 +143,7 @@ func (c *core) cutSmallest(n node, s *spot) *finding {
 }
 
 func (p parentField) uproot(n node) []mongo.WriteModel {
-	return []mongo.WriteModel{update(p.byID(n.id), d("$set", d(p.o.ParentField, nil)))}
+	return []mongo.WriteModel{update(p.byID(n.id), d("$set", p.rep.place(nil)))}
 }
 
 // parentRefs: {_id, parent}.
@@ -159,28 +167,7 @@ func (c *core) orderedBy(field string) []string {
 	return []string{field}
 }
 
-func (p parentRefs) derive(_ node, chain []*spot) (bson.D, bool) {
-	return d(p.o.ParentField, lastID(chain)), true
-}
-
-// lastID is the parent at the end of a chain, null for a root.
-func lastID(chain []*spot) bson.RawValue {
-	if len(chain) == 0 {
-		return null
-	}
-	return chain[len(chain)-1].id
-}
-
-func (p parentRefs) place(parent *node) bson.D {
-	if parent == nil {
-		return d(p.o.ParentField, nil)
-	}
-	return d(p.o.ParentField, parent.id)
-}
-
-func (p parentRefs) heir(x node) node { return node{id: x.parent} }
-
-func (p parentRefs) below(ctx context.Context, n, x node) (bool, error) {
+func (p parentRefs) inside(ctx context.Context, n, x node) (bool, error) {
 	return p.isAbove(ctx, x.id, n.id)
 }
 
@@ -196,16 +183,23 @@ func (p parentRefs) lift(x node, heir *node) []mongo.WriteModel {
 	return []mongo.WriteModel{update(append(match, p.except(p.o.ParentField)...), d("$set", p.place(heir)))}
 }
 
-func (p parentRefs) cascade(ctx context.Context, id bson.RawValue) (node, int64, error) {
+func (p parentRefs) cascade(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
 	nodes, err := p.aggregate(ctx, p.down(id, 0, true))
 	if err != nil {
-		return node{}, 0, err
+		return 0, nil, err
 	}
-	for _, n := range nodes {
-		if same(n.id, id) {
-			deleted, err := p.deleteIDs(ctx, idsOf(nodes))
-			return n, deleted, err
-		}
+	x := pick(nodes, id)
+	if x.raw == nil {
+		return 0, nil, missing(id)
 	}
-	return node{}, 0, missing(id)
+	deleted, err := p.deleteIDs(ctx, idsOf(nodes))
+	return deleted, p.recount(x, -1), err
+}
+
+// recount counts a node that comes or goes at its parent.
+func (p parentField) recount(x node, by int64) []mongo.WriteModel {
+	if isNull(x.parent) {
+		return nil
+	}
+	return p.counter(p.byID(x.parent), by)
 }

@@ -19,7 +19,7 @@ import (
 // pathShape: {_id, path: ",root,…,parent,"}. The path names the ancestors
 // only; "full" is a node's own path with its own segment, which is the path of
 // its children. Both ends have the delimiter, so ",A,B," is no prefix of
-// ",A,BA,".
+// ",A,BA,". The path of a root is the delimiter, stored as null.
 type pathShape struct {
 	*core
 	defaults
@@ -28,25 +28,38 @@ type pathShape struct {
 func (p pathShape) settings() []config.Setting {
 	all := []config.Setting{config.Name("Options.PathField", &p.o.PathField, ""), p.o.treeOnly(),
 		config.Check("Options.PathDelimiter", func() error { return checkDelimiter(p.o.PathDelimiter) })}
-	if !p.byIDs() {
+	if !p.segmentIsID() {
 		all = append(all, config.Name("Options.SegmentField", &p.o.SegmentField, ""))
 	}
 	return all
 }
 
-// byIDs reports whether the segments are the IDs.
-func (p pathShape) byIDs() bool { return p.o.SegmentField == p.o.IDField }
-
-func (p pathShape) fields() []string { return []string{p.o.PathField} }
+func (p pathShape) segmentIsID() bool { return p.o.SegmentField == p.o.IDField }
+func (p pathShape) fields() []string  { return []string{p.o.PathField} }
+func (p pathShape) link() string      { return p.o.PathField }
+func (p pathShape) order() string     { return p.o.OrderField }
 
 func (p pathShape) keys() (all []indexKeys) {
-	if !p.byIDs() {
+	if !p.segmentIsID() {
 		all = append(all, indexKeys{[]string{p.o.PathField, p.o.SegmentField}, true})
 	}
-	if p.o.OrderField != "" || p.byIDs() {
+	if p.o.OrderField != "" || p.segmentIsID() {
 		all = append(all, indexKeys{fields: p.orderedBy(p.o.PathField)})
 	}
 	return all
+}
+
+// Segments and paths.
+
+func checkDelimiter(s string) error {
+	if len(s) != 1 {
+		return errors.New("must be one ASCII character")
+	}
+	c := s[0]
+	if c <= ' ' || c >= '~' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
+		return fmt.Errorf("%q is not ASCII punctuation below %q", s, "~")
+	}
+	return nil
 }
 
 // segmentString is the form of a value in a path, the same as the server's
@@ -63,6 +76,15 @@ func segmentString(v bson.RawValue) (string, error) {
 	return "", fmt.Errorf("a BSON %v has no string form as a segment, set Options.SegmentField", v.Type)
 }
 
+// segmentOf is the segment that a value is, if paths can have it.
+func (c *core) segmentOf(v bson.RawValue) (string, error) {
+	s, err := segmentString(v)
+	if err == nil {
+		err = c.checkSegment(s)
+	}
+	return s, err
+}
+
 func (c *core) checkSegment(s string) error {
 	if s == "" {
 		return errors.New("an empty segment")
@@ -73,20 +95,28 @@ func (c *core) checkSegment(s string) error {
 	return nil
 }
 
-// base is the beginning of a path without its null form.
-func (c *core) base(path string) string {
-	if path == "" {
-		return c.o.PathDelimiter
+// segmentID turns a segment back into an ID of the type that like has.
+func segmentID(segment string, like bson.RawValue) (bson.RawValue, bool) {
+	var v any = segment
+	var err error
+	switch like.Type {
+	case bson.TypeObjectID:
+		v, err = bson.ObjectIDFromHex(segment)
+	case bson.TypeInt32, bson.TypeInt64:
+		v, err = strconv.ParseInt(segment, 10, 64)
 	}
-	return path
+	if err != nil {
+		return null, false
+	}
+	t, data, err := bson.MarshalValue(v)
+	return bson.RawValue{Type: t, Value: data}, err == nil
 }
 
-func (c *core) full(n node) string { return c.base(n.path) + n.segment + c.o.PathDelimiter }
+func (c *core) full(n node) string { return n.path + n.segment + c.o.PathDelimiter }
 
 // segments are those of a path, root first.
 func (c *core) segments(path string) []string {
-	path = strings.Trim(path, c.o.PathDelimiter)
-	if path == "" {
+	if path = strings.Trim(path, c.o.PathDelimiter); path == "" {
 		return nil
 	}
 	return strings.Split(path, c.o.PathDelimiter)
@@ -100,25 +130,12 @@ func (c *core) under(full string) bson.D {
 
 func (c *core) afterDelimiter() string { return string(rune(c.o.PathDelimiter[0] + 1)) }
 
-// segmentID turns a segment back into an ID of the type that like has.
-func segmentID(segment string, like bson.RawValue) (bson.RawValue, bool) {
-	var v any = segment
-	switch like.Type {
-	case bson.TypeObjectID:
-		id, err := bson.ObjectIDFromHex(segment)
-		if err != nil {
-			return null, false
-		}
-		v = id
-	case bson.TypeInt32, bson.TypeInt64:
-		n, err := strconv.ParseInt(segment, 10, 64)
-		if err != nil {
-			return null, false
-		}
-		v = n
+// stored is a path as documents hold it.
+func (p pathShape) stored(path string) any {
+	if path == p.o.PathDelimiter {
+		return nil
 	}
-	t, data, err := bson.MarshalValue(v)
-	return bson.RawValue{Type: t, Value: data}, err == nil
+	return path
 }
 
 // usable refuses a node without a segment of its own: the paths under it would
@@ -130,7 +147,18 @@ func (p pathShape) usable(n node) error {
 	return nil
 }
 
-// Expressions on a node.
+func (p pathShape) accept(doc bson.D) error {
+	v, _ := lookup(doc, p.o.SegmentField).(bson.RawValue)
+	if !p.segmentIsID() && v.Type != bson.TypeString {
+		return fault.Invalid("%s is not a string: %s", p.o.SegmentField, text(v))
+	}
+	if _, err := p.segmentOf(v); err != nil {
+		return fault.Invalid("%s: %w", p.o.SegmentField, err)
+	}
+	return nil
+}
+
+// Reads.
 
 func (p pathShape) pathExpr() bson.D {
 	f := expr.Field(p.o.PathField)
@@ -143,13 +171,13 @@ func (p pathShape) fullExpr(end string) bson.D {
 	return expr.IfNull(expr.Op("$concat", p.pathExpr(), segment, expr.Literal(end)), "")
 }
 
-func (p pathShape) depthExpr(of any) bson.D {
-	return expr.Op("$size", expr.Op("$split", of, expr.Literal(p.o.PathDelimiter)))
+func (p pathShape) split(path any) bson.D {
+	return expr.Op("$split", path, expr.Literal(p.o.PathDelimiter))
 }
 
 func (p pathShape) up(match any, levels int) mongo.Pipeline {
-	segments := expr.Filter(expr.Op("$split", p.pathExpr(), expr.Literal(p.o.PathDelimiter)), "s", expr.Op("$ne", expr.Var("s"), ""))
-	if p.byIDs() {
+	segments := expr.Filter(p.split(p.pathExpr()), "s", expr.Op("$ne", expr.Var("s"), ""))
+	if p.segmentIsID() {
 		// The IDs of one tree have one type, that of the node started from.
 		to := func(name string, types ...string) bson.D {
 			return d("case", expr.IsType(expr.Field(p.o.IDField), types...),
@@ -178,25 +206,25 @@ func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
 	within := mongo.Pipeline{p.match("$expr", expr.Op("$and",
 		expr.Op("$gte", path, expr.Var("from")), expr.Op("$lt", path, expr.Var("to"))))}
 	if depth > 0 {
-		within = append(within, expr.Op("$match", expr.Op("$expr", expr.Op("$lt",
-			p.depthExpr(p.pathExpr()), expr.Op("$add", p.depthExpr(expr.Var("from")), depth)))))
+		within = append(within, expr.Op("$match", p.toDepth(expr.Op("$size", p.split(expr.Var("from"))), depth)))
 	}
 	return p.rangeDown(id, p.fullExpr(p.o.PathDelimiter), p.fullExpr(p.afterDelimiter()), within, self)
 }
 
+// toDepth matches paths with less than depth parts more than others.
+func (p pathShape) toDepth(parts any, depth int) bson.D {
+	return expr.Op("$expr", expr.Op("$lt", expr.Op("$size", p.split(p.pathExpr())), expr.Op("$add", parts, depth)))
+}
+
 func (p pathShape) children(id any) mongo.Pipeline {
 	return concat(mongo.Pipeline{
-		expr.Op("$match", p.in(p.o.IDField, equal(id))),
+		expr.Op("$match", p.byID(id)),
 		expr.Op("$project", d(fieldTouch, p.fullExpr(p.o.PathDelimiter))),
 		p.lookup(fieldTouch, p.o.PathField, p.inOrder()...),
 	}, unfold())
 }
 
-func (p pathShape) siblings(id any) mongo.Pipeline { return p.beside(p.o.PathField, id, p.inOrder()) }
-
-func (p pathShape) roots() mongo.Pipeline {
-	return concat(mongo.Pipeline{p.match(p.o.PathField, nil)}, p.inOrder())
-}
+func (p pathShape) siblings(id any) mongo.Pipeline { return p.beside(id) }
 
 func (p pathShape) leaves() mongo.Pipeline {
 	leaves := p.childless(fieldTouch, p.o.PathField)
@@ -213,8 +241,7 @@ func (p pathShape) descendantsOf(n node, depth int) (bson.D, bool) {
 	full := p.full(n)
 	match := p.in(p.o.PathField, p.under(full))
 	if depth > 0 {
-		match = append(match, bson.E{Key: "$expr", Value: expr.Op("$lt",
-			p.depthExpr(p.pathExpr()), strings.Count(full, p.o.PathDelimiter)+1+depth)})
+		match = append(match, p.toDepth(strings.Count(full, p.o.PathDelimiter)+1, depth)...)
 	}
 	return match, true
 }
@@ -223,7 +250,7 @@ func (p pathShape) rootsMatch() bson.D { return p.in(p.o.PathField, nil) }
 
 func (p pathShape) above(n node) (ids []bson.RawValue, depth int) {
 	segments := p.segments(n.path)
-	if !p.byIDs() {
+	if !p.segmentIsID() {
 		return nil, len(segments)
 	}
 	ids = []bson.RawValue{}
@@ -237,46 +264,24 @@ func (p pathShape) above(n node) (ids []bson.RawValue, depth int) {
 
 // Writes.
 
-// last divides a path into that of the parent and the parent's segment.
-func (p pathShape) last(path string) (above, segment string) {
-	segments := p.segments(path)
+func (p pathShape) heir(x node) *node {
+	segments := p.segments(x.path)
 	if len(segments) == 0 {
-		return "", ""
-	}
-	segment = segments[len(segments)-1]
-	return strings.TrimSuffix(path, segment+p.o.PathDelimiter), segment
-}
-
-func (p pathShape) parentOf(n node) bson.D {
-	above, last := p.last(n.path)
-	if last == "" {
 		return nil
 	}
-	if p.byIDs() {
-		id, _ := segmentID(last, n.id)
-		return p.byID(id)
-	}
-	return p.in(p.o.PathField, p.stored(above), p.o.SegmentField, last)
-}
-
-func (p pathShape) heir(x node) node {
-	above, last := p.last(x.path)
-	if above == p.o.PathDelimiter {
-		above = ""
-	}
-	n := node{path: above, segment: last}
-	if p.byIDs() {
+	last := segments[len(segments)-1]
+	n := node{path: strings.TrimSuffix(x.path, last+p.o.PathDelimiter), segment: last}
+	if p.segmentIsID() {
 		n.id, _ = segmentID(last, x.id)
 	}
-	return n
+	return &n
 }
 
-// stored is a path as documents hold it.
-func (p pathShape) stored(path string) any {
-	if path == "" || path == p.o.PathDelimiter {
-		return nil
+func (p pathShape) self(n node) bson.D {
+	if p.segmentIsID() {
+		return p.byID(n.id)
 	}
-	return path
+	return p.in(p.o.PathField, p.stored(n.path), p.o.SegmentField, n.segment)
 }
 
 func (p pathShape) place(parent *node) bson.D {
@@ -286,7 +291,7 @@ func (p pathShape) place(parent *node) bson.D {
 	return d(p.o.PathField, p.full(*parent))
 }
 
-func (p pathShape) below(_ context.Context, n, x node) (bool, error) {
+func (p pathShape) inside(_ context.Context, n, x node) (bool, error) {
 	return strings.HasPrefix(p.full(n), p.full(x)), nil
 }
 
@@ -304,56 +309,46 @@ func (p pathShape) replace(from, to string) []mongo.WriteModel {
 		mongo.Pipeline{expr.Op("$set", d(p.o.PathField, moved))})}
 }
 
+// below is the path of the children of a node, or of roots.
+func (p pathShape) below(parent *node) string {
+	if parent == nil {
+		return p.o.PathDelimiter
+	}
+	return p.full(*parent)
+}
+
 func (p pathShape) rebase(x node, parent *node) []mongo.WriteModel {
-	base := p.o.PathDelimiter
-	if parent != nil {
-		base = p.full(*parent)
-	}
-	return p.replace(p.full(x), base+x.segment+p.o.PathDelimiter)
+	return p.replace(p.full(x), p.below(parent)+x.segment+p.o.PathDelimiter)
 }
 
+// lift goes by way of paths that no node has, where segments are unique: the index looks
+// at one document after the other, and a/a/z may get its new path before a/z has left it.
 func (p pathShape) lift(x node, heir *node) []mongo.WriteModel {
-	from, base := p.full(x), p.o.PathDelimiter
-	if heir != nil {
-		base = p.full(*heir)
+	from, to := p.full(x), p.below(heir)
+	if p.segmentIsID() {
+		return p.replace(from, to)
 	}
-	if p.byIDs() {
-		return p.replace(from, base)
-	}
-	// The unique index looks at one document after the other, and a/a/z may get
-	// its new path before a/z has left it. So all go by way of paths that no
-	// node has.
 	way := p.o.PathDelimiter + p.o.PathDelimiter + bson.NewObjectID().Hex() + p.o.PathDelimiter
-	return append(p.replace(from, way), p.replace(way, base)...)
+	return append(p.replace(from, way), p.replace(way, to)...)
 }
 
-func (p pathShape) cascade(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
-	if x, err = p.take(ctx, id); err == nil {
+func (p pathShape) cascade(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
+	x, err := p.take(ctx, id)
+	if err == nil {
 		err = p.usable(x)
 	}
 	if err != nil {
-		return x, 0, err
+		return 0, nil, err
 	}
 	res, err := p.primary.DeleteMany(ctx, p.in(p.o.PathField, p.under(p.full(x))))
 	if err != nil {
-		return x, 0, err
+		return 0, nil, err
 	}
-	return x, 1 + res.DeletedCount, nil
-}
-
-func (p pathShape) accept(doc bson.D) error {
-	v := lookupD(doc, p.o.SegmentField)
-	if !p.byIDs() && v.Type != bson.TypeString {
-		return fault.Invalid("%s is not a string: %s", p.o.SegmentField, text(v))
+	var after []mongo.WriteModel
+	if heir := p.heir(x); heir != nil {
+		after = p.counter(p.self(*heir), -1)
 	}
-	s, err := segmentString(v)
-	if err == nil {
-		err = p.checkSegment(s)
-	}
-	if err != nil {
-		return fault.Invalid("%s: %w", p.o.SegmentField, err)
-	}
-	return nil
+	return 1 + res.DeletedCount, after, nil
 }
 
 // Rename gives a node another segment, and its descendants the paths that go
@@ -396,18 +391,18 @@ func (p pathShape) rename(ctx context.Context, id bson.RawValue, segment string)
 			return err
 		}
 		set := update(p.byID(id), d("$set", d(p.o.SegmentField, segment)))
-		return p.write(ctx, append(p.replace(p.full(x), p.base(x.path)+segment+p.o.PathDelimiter), set)...)
+		return p.write(ctx, append(p.replace(p.full(x), x.path+segment+p.o.PathDelimiter), set)...)
 	})
 }
-
-// malformed is why a node has no place in the tree.
-const malformed = "malformed"
 
 // Maintenance. Of a path its last segment decides; with a SegmentField the parent is
 // the node with the whole path.
 
+// malformed is why a node has no place in the tree.
+const malformed = "malformed"
+
 func (p pathShape) own(n node) string {
-	if p.byIDs() || n.badPath != nil {
+	if p.segmentIsID() || n.badPath != nil {
 		return key(n.id)
 	}
 	return p.full(n)
@@ -415,15 +410,14 @@ func (p pathShape) own(n node) string {
 
 func (p pathShape) ref(n node) (string, bool, string) {
 	stored := n.raw.Lookup(p.o.PathField)
+	text, isString := stored.StringValueOK()
 	segments, sep := p.segments(n.path), p.o.PathDelimiter
-	_, isString := stored.StringValueOK()
 	switch {
-	case n.raw != nil && !isString && !isNull(stored), isString && n.path == "",
-		n.path != "" && n.path != sep+strings.Join(segments, sep)+sep:
-		return "", false, malformed
-	case len(segments) == 0:
+	case isNull(stored):
 		return "", true, ""
-	case !p.byIDs():
+	case !isString, len(segments) == 0, text != sep+strings.Join(segments, sep)+sep:
+		return "", false, malformed
+	case !p.segmentIsID():
 		return n.path, false, ""
 	}
 	id, ok := segmentID(segments[len(segments)-1], n.id)
@@ -433,102 +427,56 @@ func (p pathShape) ref(n node) (string, bool, string) {
 	return key(id), false, ""
 }
 
-// parents asks for all that the paths name, to save a round trip a level.
-func (p pathShape) parents(nodes []node, known map[string]*spot) bson.D {
-	seen, branches := map[string]bool{}, bson.A{}
-	if p.byIDs() {
-		var ids []bson.RawValue
-		for _, n := range nodes {
-			for _, s := range p.segments(n.path) {
-				id, ok := segmentID(s, n.id)
-				if k := key(id); ok && !seen[k] && known[k] == nil {
-					seen[k] = true
-					ids = append(ids, id)
-				}
-			}
-		}
-		return p.core.byIDs(ids)
-	}
+func (p pathShape) whose(kid node) string { ref, _, _ := p.ref(kid); return ref }
+
+func (p pathShape) parents(nodes []node) bson.D {
+	var ids []bson.RawValue
+	paths := bson.A{}
+	asked := map[string]bool{}
 	for _, n := range nodes {
-		if !seen[n.path] {
-			seen[n.path] = true
-			above, last := p.last(n.path)
-			branches = append(branches, d(p.o.PathField, p.stored(above), p.o.SegmentField, last))
+		if heir := p.heir(n); heir != nil && !asked[p.own(*heir)] {
+			asked[p.own(*heir)] = true
+			ids, paths = append(ids, heir.id), append(paths, p.self(*heir))
 		}
 	}
-	return p.in("$or", branches)
+	if p.segmentIsID() {
+		return p.byIDs(ids)
+	}
+	return d("$or", paths)
 }
 
-func (p pathShape) kids(ctx context.Context, nodes []node) ([][]node, error) {
-	at, paths := map[string]int{}, bson.A{}
-	for i, n := range nodes {
+func (p pathShape) family(nodes []node) (mongo.Pipeline, map[string]bson.RawValue) {
+	parents, paths := map[string]bson.RawValue{}, bson.A{}
+	for _, n := range nodes {
 		if n.badPath == nil {
-			at[p.full(n)] = i
+			parents[p.own(n)] = n.id
 			paths = append(paths, p.full(n))
 		}
 	}
-	kids, err := p.findAll(ctx, p.in(p.o.PathField, d("$in", paths)), p.sorting()...)
-	out := make([][]node, len(nodes))
-	for _, kid := range kids {
-		if i, ok := at[kid.path]; ok { // not of a path in an array
-			out[i] = append(out[i], kid)
-		}
-	}
-	return out, err
+	return mongo.Pipeline{p.match(p.o.PathField, d("$in", paths)), p.sorting()}, parents
 }
 
-func (p pathShape) link() string  { return p.o.PathField }
-func (p pathShape) order() string { return p.o.OrderField }
+func (p pathShape) kids(ctx context.Context, nodes []node) ([][]node, error) {
+	return p.grouped(ctx, nodes)
+}
 
 func (p pathShape) settled(n node) bool              { return n.raw.Lookup(p.o.PathField).Type != 0 }
 func (p pathShape) wrong() mongopatterns.ProblemKind { return WrongPath }
 func (p pathShape) cut(n node, s *spot) *finding     { return p.cutSmallest(n, s) }
 
-// derive joins the segments of the chain, from the stored path of a settled node on.
-func (p pathShape) derive(n node, chain []*spot) (bson.D, bool) {
-	if _, err := p.segment(n.raw); err != nil {
-		return nil, false
-	}
-	var path strings.Builder
-	path.WriteString(p.o.PathDelimiter)
-	for i, s := range chain {
-		if i == 0 && s.settled {
-			path.Reset()
-			path.WriteString(p.base(s.path))
-		}
-		if s.segment == "" {
-			return nil, false
-		}
-		path.WriteString(s.segment + p.o.PathDelimiter)
-	}
-	return d(p.o.PathField, p.stored(path.String())), true
-}
-
-// segment is the segment of a document.
-func (p pathShape) segment(doc bson.Raw) (string, error) {
-	s, err := segmentString(doc.Lookup(p.o.SegmentField))
-	if err == nil {
-		err = p.checkSegment(s)
-	}
-	return s, err
-}
-
 // audit finds segments that no path can have.
-func (p pathShape) audit(_ context.Context, e *engine, nodes []node, _ []*spot, _ [][]node) (found []finding, err error) {
-	for _, n := range nodes {
-		if n.badPath != nil {
-			f := e.finding(WrongPath, n, p.o.SegmentField, n.badPath.Error())
-			found = append(found, f)
-		}
+func (p pathShape) audit(e *engine, n node, _ *spot, _ []node) []finding {
+	if n.raw == nil || n.badPath == nil {
+		return nil
 	}
-	return found, nil
+	return []finding{e.finding(WrongPath, n, p.o.SegmentField, n.badPath.Error())}
 }
 
 // uproot takes along what is below.
 func (p pathShape) uproot(n node) []mongo.WriteModel {
-	set := update(p.byID(n.id), d("$set", d(p.o.PathField, nil)))
-	if n.badPath != nil {
-		return []mongo.WriteModel{set}
+	models := []mongo.WriteModel{update(p.byID(n.id), d("$set", d(p.o.PathField, nil)))}
+	if n.badPath == nil {
+		models = append(models, p.rebase(n, nil)...)
 	}
-	return append([]mongo.WriteModel{set}, p.replace(p.full(n), p.o.PathDelimiter+n.segment+p.o.PathDelimiter)...)
+	return models
 }

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -15,6 +16,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // An ID that no node has is answered alike in all representations. What asks for
@@ -81,7 +83,7 @@ func (t *Tree[K, T]) raw(id K) any {
 	if err != nil {
 		return id
 	}
-	if checkID(v) != nil {
+	if value.CheckID(v) != nil {
 		return bson.RawValue{Type: bson.TypeMinKey}
 	}
 	return v
@@ -90,8 +92,8 @@ func (t *Tree[K, T]) raw(id K) any {
 // bare takes the fields of pipelines away again.
 func bare(p mongo.Pipeline) mongo.Pipeline { return append(p, expr.Op("$unset", fieldDepth)) }
 
-func (c *core) rootFirst(match any) mongo.Pipeline {
-	return append(c.rep.up(match, 0), expr.Op("$sort", d(fieldDepth, -1)))
+func (c *core) rootFirst(id any) mongo.Pipeline {
+	return append(c.rep.up(c.byID(id), 0), expr.Op("$sort", d(fieldDepth, -1)))
 }
 
 func (c *core) parentsPipeline(id any) mongo.Pipeline {
@@ -110,7 +112,7 @@ func (t *Tree[K, T]) SiblingsPipeline(id K) mongo.Pipeline { return t.c.rep.sibl
 
 // AncestorsPipeline yields the ancestors of a node, root first.
 func (t *Tree[K, T]) AncestorsPipeline(id K) mongo.Pipeline {
-	return bare(append(t.c.rootFirst(t.c.byID(t.raw(id))), expr.Op("$match", d(fieldDepth, d("$gt", 0)))))
+	return bare(append(t.c.rootFirst(t.raw(id)), expr.Op("$match", d(fieldDepth, d("$gt", 0)))))
 }
 
 // DescendantsPipeline yields the descendants of a node in no order. For the leaves
@@ -125,7 +127,7 @@ func (t *Tree[K, T]) SubtreePipeline(id K, opts *ReadOptions) mongo.Pipeline {
 }
 
 // RootsPipeline yields the nodes without parent in order.
-func (t *Tree[K, T]) RootsPipeline() mongo.Pipeline { return t.c.rep.roots() }
+func (t *Tree[K, T]) RootsPipeline() mongo.Pipeline { return t.c.roots() }
 
 // LeavesPipeline yields the nodes without children.
 func (t *Tree[K, T]) LeavesPipeline() mongo.Pipeline { return t.c.rep.leaves() }
@@ -133,12 +135,8 @@ func (t *Tree[K, T]) LeavesPipeline() mongo.Pipeline { return t.c.rep.leaves() }
 // BreadcrumbPipeline yields {id, name} of the ancestors, root first, and of the
 // node itself.
 func (t *Tree[K, T]) BreadcrumbPipeline(id K) mongo.Pipeline {
-	name := t.c.o.NameField
-	if name == "" {
-		name = t.c.o.IDField
-	}
-	return append(t.c.rootFirst(t.c.byID(t.raw(id))),
-		expr.Op("$project", d("_id", 0, "id", expr.Field(t.c.o.IDField), "name", expr.Field(name))))
+	own, name := expr.Field(t.c.o.IDField), expr.Field(cmp.Or(t.c.o.NameField, t.c.o.IDField))
+	return append(t.c.rootFirst(t.raw(id)), expr.Op("$project", d("_id", 0, "id", own, "name", name)))
 }
 
 // LowestCommonAncestorPipeline yields the lowest node that has both a and b in
@@ -177,10 +175,9 @@ func (t *Tree[K, T]) all(ctx context.Context, call string, p mongo.Pipeline) ite
 
 // Children yields the children of a node, in order if the tree keeps one.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). Parent
-// references, array of ancestors and nested sets use the parent index, a key
-// for each child; the path uses the ID and the path index, child references the
-// ID index for the node and for each child.
+// Cost: 1 round trip while the result fits in one reply (16 MB), a key of the parent
+// index for each child. The path reads the node by ID and uses the path index, child
+// references read the node and each child by ID.
 func (t *Tree[K, T]) Children(ctx context.Context, id K) iter.Seq2[T, error] {
 	return t.each(ctx, "children", id, t.c.rep.children)
 }
@@ -204,14 +201,17 @@ func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
 				return
 			}
 		}
-		if !some { // those beside a root, if it is one
-			t.each(ctx, "siblings", id, func(id any) mongo.Pipeline {
-				others := append(t.c.rep.roots(), expr.Op("$match", d(t.c.o.IDField, d("$ne", id))))
-				return concat(mongo.Pipeline{expr.Op("$match", t.c.byID(id))}, t.c.rep.roots()[1:], mongo.Pipeline{
-					expr.Op("$lookup", d("from", t.c.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
-			})(yield)
+		if !some {
+			t.each(ctx, "siblings", id, t.c.otherRoots)(yield)
 		}
 	}
+}
+
+// otherRoots are those beside a root, if the node is one.
+func (c *core) otherRoots(id any) mongo.Pipeline {
+	others := append(c.roots(), expr.Op("$match", d(c.o.IDField, d("$ne", id))))
+	return concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.roots()[1:], mongo.Pipeline{
+		expr.Op("$lookup", d("from", c.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
 }
 
 // Roots yields the nodes without parent.
@@ -219,7 +219,7 @@ func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
 // Cost: 1 round trip while the result fits in one reply (16 MB). A key of the
 // parent or path index for each root; child references examine every node.
 func (t *Tree[K, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
-	return t.all(ctx, "roots", t.c.rep.roots())
+	return t.all(ctx, "roots", t.c.roots())
 }
 
 // Leaves yields the nodes without children.
@@ -243,33 +243,35 @@ func (t *Tree[K, T]) LeavesBelow(ctx context.Context, id K) iter.Seq2[T, error] 
 // Descendants yields the nodes below a node in no order, as they are found: see
 // Preorder.
 //
-// Cost: 1 round trip for 101 nodes, then 1 for each 16 MB or
-// ReadOptions.BatchSize; AncestorArray streams from the first on. A key for each descendant: of the ancestors, path or
-// left index; of the parent or ID index, level by level in one $graphLookup
+// Cost: 1 round trip for 101 nodes, then 1 for each 16 MB or ReadOptions.BatchSize;
+// AncestorArray streams from the first on. A key for each descendant: of the ancestors,
+// path or left index; of the parent or ID index, level by level in one $graphLookup
 // (100 MB at most), which is complete before the first comes.
 func (t *Tree[K, T]) Descendants(ctx context.Context, id K, opts *ReadOptions) iter.Seq2[T, error] {
-	raw, err := t.c.id(id)
-	if err == nil {
-		err = opts.check()
-	}
+	raw, err := t.c.downFrom(id, opts)
 	if err != nil {
 		return fault.Seq("tree: descendants", fault.Stop[T](err))
 	}
 	return fault.Seq("tree: descendants", cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		find, aggregate := options.Find(), options.Aggregate()
+		if n := opts.batch(); n > 0 {
+			find.SetBatchSize(n)
+			aggregate.SetBatchSize(n)
+		}
 		// mongod streams a find; an aggregate reads some MB before its first reply.
 		if match, reads := t.c.rep.descendantsOf(node{id: raw}, opts.depth()); match != nil && !reads {
-			how := options.Find()
-			if opts.batch() > 0 {
-				how.SetBatchSize(opts.batch())
-			}
-			return t.c.coll.Find(ctx, match, how)
+			return t.c.coll.Find(ctx, match, find)
 		}
-		how := options.Aggregate()
-		if opts.batch() > 0 {
-			how.SetBatchSize(opts.batch())
-		}
-		return t.c.coll.Aggregate(ctx, t.c.rep.down(raw, opts.depth(), false), how)
+		return t.c.coll.Aggregate(ctx, t.c.rep.down(raw, opts.depth(), false), aggregate)
 	}))
+}
+
+// downFrom checks the arguments of a walk downwards.
+func (c *core) downFrom(id any, opts *ReadOptions) (bson.RawValue, error) {
+	if err := opts.check(); err != nil {
+		return null, err
+	}
+	return c.id(id)
 }
 
 // Preorder yields the nodes below a node, each right after its parent or the last
@@ -282,8 +284,7 @@ func (t *Tree[K, T]) Preorder(ctx context.Context, id K, opts *ReadOptions) iter
 	return fault.Seq("tree: preorder", func(yield func(T, error) bool) {
 		root, _, err := t.subtree(ctx, id, opts)
 		if err != nil {
-			var none T
-			yield(none, err)
+			fault.Stop[T](err)(yield)
 			return
 		}
 		above := map[*Node[T]]bool{} // a cycle ends where it closes
@@ -314,7 +315,7 @@ func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := cursor.Collect(cursor.Decode[T](ctx, opening(t.c.coll, bare(t.c.rootFirst(t.c.byID(raw))), 0)))
+	all, err := cursor.Collect(cursor.Decode[T](ctx, opening(t.c.coll, bare(t.c.rootFirst(raw)), 0)))
 	if err == nil && len(all) == 0 {
 		err = missing(raw)
 	}
@@ -329,20 +330,19 @@ func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
 //
 // Cost: 1 round trip that reads the node and its parent, by ID or, in child
 // references, by the children index.
-func (t *Tree[K, T]) Parent(ctx context.Context, id K) (_ T, err error) {
+func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	defer fault.In(&err, "tree: parent")
 	var none T
 	raw, err := t.c.id(id)
 	if err != nil {
 		return none, err
 	}
-	var out T
 	count, first := 0, node{}
 	p := bare(append(t.c.rep.up(t.c.byID(raw), 1), expr.Op("$sort", d(fieldDepth, -1))))
 	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p, 0)) {
 		if count++; err == nil && count == 1 {
 			first = t.c.parse(slices.Clone(cur.Current))
-			err = cur.Decode(&out)
+			err = cur.Decode(&parent)
 		}
 		if err != nil {
 			return none, err
@@ -353,7 +353,7 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (_ T, err error) {
 	case count == 0:
 		return none, missing(raw)
 	case count > 1:
-		return out, nil
+		return parent, nil
 	case !root && (ref != "" || broken != ""):
 		return none, fmt.Errorf("%w: that of %s", ErrParentNotFound, text(raw))
 	}
@@ -362,24 +362,34 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (_ T, err error) {
 
 // glance reads one node as the user's collection is set; an unknown ID gives none.
 func (c *core) glance(ctx context.Context, id bson.RawValue) (node, error) {
-	open := func(ctx context.Context) (*mongo.Cursor, error) {
+	nodes, err := c.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Find(ctx, c.byID(id), options.Find().SetProjection(c.projection()).SetLimit(1))
-	}
-	nodes, err := c.shapes(ctx, open)
-	if err != nil || len(nodes) == 0 {
-		return node{}, err
-	}
-	return nodes[0], nil
+	})
+	return pick(nodes, id), err
 }
 
-// climb reads the IDs and depths of a node and its ancestors, root first.
-func (t *Tree[K, T]) climb(ctx context.Context, raw bson.RawValue) (ids []bson.RawValue, depth int, err error) {
-	p := append(t.c.rootFirst(t.c.byID(raw)), expr.Op("$project", d(t.c.o.IDField, 1, fieldDepth, 1)))
-	for doc, err := range cursor.Docs(ctx, opening(t.c.coll, p, 0)) {
+// ancestry is the IDs of the ancestors of a node, root first, and its depth, read from
+// the node alone if it tells them; the IDs may be left out if they cost more.
+func (c *core) ancestry(ctx context.Context, id any, withIDs bool) (ids []bson.RawValue, depth int, err error) {
+	raw, err := c.id(id)
+	if err != nil {
+		return nil, 0, err
+	}
+	if ids, depth = c.rep.above(node{}); depth >= 0 && (ids != nil || !withIDs) {
+		n, err := c.glance(ctx, raw)
+		if err == nil && n.raw == nil {
+			err = missing(raw)
+		}
+		ids, depth = c.rep.above(n)
+		return ids, depth, err
+	}
+	ids, depth = nil, 0
+	p := append(c.rootFirst(raw), expr.Op("$project", d(c.o.IDField, 1, fieldDepth, 1)))
+	for doc, err := range cursor.Docs(ctx, opening(c.coll, p, 0)) {
 		if err != nil {
 			return nil, 0, err
 		}
-		ids = append(ids, doc.Lookup(t.c.o.IDField))
+		ids = append(ids, doc.Lookup(c.o.IDField))
 		depth = max(depth, int(integer(doc.Lookup(fieldDepth))))
 	}
 	if len(ids) == 0 {
@@ -388,32 +398,14 @@ func (t *Tree[K, T]) climb(ctx context.Context, raw bson.RawValue) (ids []bson.R
 	return ids[:len(ids)-1], depth, nil
 }
 
-// above are the IDs of the ancestors of a node, root first, and its depth; the IDs
-// may be left out if they cost more.
-func (t *Tree[K, T]) above(ctx context.Context, id K, withIDs bool) ([]bson.RawValue, int, error) {
-	raw, err := t.c.id(id)
-	if err != nil {
-		return nil, 0, err
-	}
-	if ids, depth := t.c.rep.above(node{}); depth < 0 || withIDs && ids == nil {
-		return t.climb(ctx, raw)
-	}
-	n, err := t.c.glance(ctx, raw)
-	if err == nil && n.raw == nil {
-		err = missing(raw)
-	}
-	ids, depth := t.c.rep.above(n)
-	return ids, depth, err
-}
-
 // Depth returns how many levels a node is below its root, 0 for a root. In a
 // graph it is the longest of the shortest ways up.
 //
 // Cost: 1 round trip. AncestorArray and MaterializedPath read the node alone, the
 // others as Ancestors.
-func (t *Tree[K, T]) Depth(ctx context.Context, id K) (_ int, err error) {
+func (t *Tree[K, T]) Depth(ctx context.Context, id K) (depth int, err error) {
 	defer fault.In(&err, "tree: depth")
-	_, depth, err := t.above(ctx, id, false)
+	_, depth, err = t.c.ancestry(ctx, id, false)
 	return depth, err
 }
 
@@ -428,7 +420,7 @@ func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (_ bool, 
 	if err != nil {
 		return false, err
 	}
-	ids, _, err := t.above(ctx, id, true)
+	ids, _, err := t.c.ancestry(ctx, id, true)
 	return holds(ids, other), err
 }
 
@@ -437,21 +429,17 @@ func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (_ bool, 
 // node. ErrNotFound if there is none or an ID is unknown.
 //
 // Cost: 1 round trip, as Ancestors for two nodes.
-func (t *Tree[K, T]) LowestCommonAncestor(ctx context.Context, a, b K) (_ T, err error) {
+func (t *Tree[K, T]) LowestCommonAncestor(ctx context.Context, a, b K) (v T, err error) {
 	defer fault.In(&err, "tree: lowest common ancestor")
-	var none T
-	x, err := t.c.id(a)
-	if err != nil {
-		return none, err
-	}
-	y, err := t.c.id(b)
-	if err != nil {
-		return none, err
+	for _, id := range []K{a, b} {
+		if _, err := t.c.id(id); err != nil {
+			return v, err
+		}
 	}
 	for v, err := range cursor.Decode[T](ctx, opening(t.c.coll, t.LowestCommonAncestorPipeline(a, b), 0)) {
 		return v, err
 	}
-	return none, fmt.Errorf("common ancestor %w: of %s and %s", fault.ErrNotFound, text(x), text(y))
+	return v, fmt.Errorf("common ancestor %w: of %v and %v", fault.ErrNotFound, a, b)
 }
 
 // Breadcrumb returns the way from the root to a node with the names of
@@ -474,9 +462,7 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (crumbs []Crumb[K], e
 			return nil, err
 		}
 		name := row.Lookup("name")
-		if s, err := segmentString(name); err == nil {
-			crumb.Name = s
-		} else if !isNull(name) {
+		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
 			crumb.Name = text(name)
 		}
 		crumbs = append(crumbs, crumb)
@@ -504,14 +490,11 @@ func (t *Tree[K, T]) Subtree(ctx context.Context, id K, opts *ReadOptions) (_ *N
 }
 
 func (t *Tree[K, T]) subtree(ctx context.Context, id K, opts *ReadOptions) (*Node[T], bson.RawValue, error) {
-	raw, err := t.c.id(id)
-	if err == nil {
-		err = opts.check()
-	}
+	raw, err := t.c.downFrom(id, opts)
 	if err != nil {
 		return nil, raw, err
 	}
-	shapes, nodes, _, err := t.nest(ctx, t.SubtreePipeline(id, opts), opts.batch())
+	shapes, nodes, _, err := t.nest(ctx, t.c.rep.down(raw, opts.depth(), true), opts.batch())
 	at := slices.IndexFunc(shapes, func(n node) bool { return same(n.id, raw) })
 	if err != nil || at < 0 {
 		return nil, raw, err
@@ -526,15 +509,10 @@ func (t *Tree[K, T]) subtree(ctx context.Context, id K, opts *ReadOptions) (*Nod
 func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	defer fault.In(&err, "tree: forest")
 	c := t.c
-	p := concat(mongo.Pipeline{c.match(c.o.IDField, d("$ne", nil))}, c.inOrder())
-	shapes, nodes, isChild, err := t.nest(ctx, p, 0)
-	if err != nil {
-		return nil, err
-	}
+	shapes, nodes, isChild, err := t.nest(ctx, concat(mongo.Pipeline{c.match(c.o.IDField, d("$ne", nil))}, c.inOrder()), 0)
 	var at []int
 	for i, n := range shapes {
-		ref, root, broken := c.rep.ref(n)
-		if root || ref == "" && broken == "" && !isChild[i] {
+		if ref, root, broken := c.rep.ref(n); root || ref == "" && broken == "" && !isChild[i] {
 			at = append(at, i)
 		}
 	}
@@ -542,17 +520,17 @@ func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	for _, i := range at {
 		roots = append(roots, nodes[i])
 	}
-	return roots, nil
+	return roots, err
 }
 
 // nest reads documents and puts them together.
 func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline, batch int32) (shapes []node, nodes []*Node[T], isChild []bool, err error) {
 	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p, batch)) {
-		if err != nil {
-			return nil, nil, nil, err
-		}
 		n := &Node[T]{}
-		if err := cur.Decode(&n.Value); err != nil {
+		if err == nil {
+			err = cur.Decode(&n.Value)
+		}
+		if err != nil {
 			return nil, nil, nil, err
 		}
 		shapes, nodes = append(shapes, t.c.parse(slices.Clone(cur.Current))), append(nodes, n)
@@ -584,10 +562,9 @@ func (c *core) assemble(nodes []node) (below [][]int, isChild []bool) {
 				join(i, kid)
 			}
 		}
-		if ref, _, _ := c.rep.ref(n); ref != "" {
-			if p, ok := at[ref]; ok && p != i {
-				join(p, i)
-			}
+		ref, _, _ := c.rep.ref(n)
+		if p, ok := at[ref]; ok && p != i {
+			join(p, i)
 		}
 	}
 	for _, kids := range below {
@@ -615,10 +592,7 @@ func (t *Tree[K, T]) CountChildren(ctx context.Context, id K) (_ int64, err erro
 // MaxDepth read only the node.
 func (t *Tree[K, T]) CountDescendants(ctx context.Context, id K, opts *ReadOptions) (_ int64, err error) {
 	defer fault.In(&err, "tree: count descendants")
-	raw, err := t.c.id(id)
-	if err == nil {
-		err = opts.check()
-	}
+	raw, err := t.c.downFrom(id, opts)
 	if err != nil {
 		return 0, err
 	}

@@ -20,8 +20,8 @@ func missing(id bson.RawValue) error { return fmt.Errorf("node %w: %s", fault.Er
 
 func noParent(id bson.RawValue) error { return fmt.Errorf("%w: %s", ErrParentNotFound, text(id)) }
 
-// findOne reads the shape of the node that matches; absent is the error when
-// there is none.
+// findOne reads the shape of the node that matches, the first of several; absent is the
+// error when there is none.
 func (c *core) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
 	opts := options.FindOne().SetProjection(c.projection())
 	if len(sort) > 0 {
@@ -55,37 +55,39 @@ func (c *core) take(ctx context.Context, id bson.RawValue) (node, error) {
 }
 
 // findAll reads the shapes of all nodes that match.
-func (c *core) findAll(ctx context.Context, match bson.D, sort ...any) ([]node, error) {
+func (c *core) findAll(ctx context.Context, match bson.D) ([]node, error) {
 	opts := options.Find().SetProjection(c.projection()).SetBatchSize(math.MaxInt32)
-	if len(sort) > 0 {
-		opts.SetSort(d(sort...))
-	}
 	return c.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return c.primary.Find(ctx, match, opts) })
 }
 
-// both reads two nodes at once; one that is not there has no ID.
-func (c *core) both(ctx context.Context, first, second bson.RawValue, or ...any) (a, b node, others []node, err error) {
+// both reads two nodes at once, and others; the second has no ID if it is not there.
+func (c *core) both(ctx context.Context, first, second bson.RawValue, others ...any) (a, b node, nodes []node, err error) {
 	ids := []bson.RawValue{first}
 	if second.Type != 0 {
 		ids = append(ids, second)
 	}
 	match := c.byIDs(ids)
-	if len(or) > 0 {
-		match = c.in("$or", append([]any{d(c.o.IDField, d("$in", ids))}, or...))
+	if len(others) > 0 {
+		match = c.in("$or", append([]any{d(c.o.IDField, d("$in", ids))}, others...))
 	}
-	nodes, err := c.findAll(ctx, match)
-	for _, n := range nodes {
-		if same(n.id, first) {
-			a = n
-		}
-		if same(n.id, second) {
-			b = n
-		}
+	if nodes, err = c.findAll(ctx, match); err != nil {
+		return a, b, nil, err
 	}
-	if err == nil && a.raw == nil {
+	a, b = pick(nodes, first), pick(nodes, second)
+	if a.raw == nil {
 		err = missing(first)
 	}
 	return a, b, nodes, err
+}
+
+// pick is the node with an ID, without raw if there is none.
+func pick(nodes []node, id bson.RawValue) node {
+	for _, n := range nodes {
+		if same(n.id, id) {
+			return n
+		}
+	}
+	return node{}
 }
 
 // aggregate reads the shapes that a pipeline yields.
@@ -231,6 +233,31 @@ func (c *core) inOrder() mongo.Pipeline {
 		return mongo.Pipeline{expr.Op("$sort", d(f, 1))}
 	}
 	return nil
+}
+
+// roots are the nodes without parent, in order.
+func (c *core) roots() mongo.Pipeline {
+	if match := c.rep.rootsMatch(); match != nil {
+		return concat(mongo.Pipeline{expr.Op("$match", match)}, c.inOrder())
+	}
+	return c.unreferenced(c.o.IDField, c.rep.link())
+}
+
+// top are the roots, in order and then by _id, without malformed ones.
+func (c *core) top() mongo.Pipeline {
+	match := c.rep.rootsMatch()
+	if match == nil {
+		return append(c.roots(), c.sorting())
+	}
+	return mongo.Pipeline{expr.Op("$match", append(match, c.rep.except(c.rep.link())...)), c.sorting()}
+}
+
+// sorting is by the order of siblings and _id.
+func (c *core) sorting() bson.D {
+	if f := c.rep.order(); f != "" {
+		return expr.Op("$sort", d(f, 1, "_id", 1))
+	}
+	return expr.Op("$sort", d("_id", 1))
 }
 
 // childless are the nodes whose local field is no one's foreign field.

@@ -58,39 +58,43 @@ type core struct {
 	codec codec.Codec
 	scope bson.D // values are bson.RawValue
 	kind  Representation
-	also  bson.D // further fields to read
+	also  []string // further fields to read
 }
 
 // representation is one way of storing the shape: parentRefs, childRefs,
 // ancestorArray, pathShape and nestedSets, each in a file of its own. Outside these
 // files nobody asks which one it is.
 type representation interface {
+	reader
+	source
+	writer
+}
+
+// reader is the reading side. The IDs that its pipelines take are bson.RawValues, or
+// values that cannot be encoded, which the driver then refuses.
+type reader interface {
 	// settings checks the options of the representation.
 	settings() []config.Setting
 	// fields hold the shape; the first says where a node is.
 	fields() []string
 	// keys are the fields of the indexes.
 	keys() []indexKeys
+	// link is the field that ties parents and children; keepsParent says that it
+	// is the ParentField.
+	link() string
+	keepsParent() bool
+	// order is the field by which siblings are in order, "" if there is none.
+	order() string
 
-	reader
-	writer
-	source
-}
-
-// reader is the reading side. The IDs that its pipelines take are bson.RawValues, or
-// values that cannot be encoded, which the driver then refuses.
-type reader interface {
 	// up yields the nodes that match and their ancestors, with fieldDepth (0 is
 	// the node itself); only so many levels, 0 is all.
 	up(match any, levels int) mongo.Pipeline
 	// down yields the descendants of a node, and with self the node, in no
 	// order, to a depth (0 is any).
 	down(id any, depth int, self bool) mongo.Pipeline
-	// children, siblings and roots are in order. The siblings of a root are the
-	// other roots.
+	// children and siblings are in order. The siblings of a root are the other roots.
 	children(id any) mongo.Pipeline
 	siblings(id any) mongo.Pipeline
-	roots() mongo.Pipeline
 	leaves() mongo.Pipeline
 	// childrenOf and descendantsOf are filters made from a node that was read;
 	// reads says that they need more of it than its ID. The filter is nil
@@ -114,20 +118,24 @@ type reader interface {
 type writer interface {
 	insert(ctx context.Context, doc bson.D, pos position) error
 	move(ctx context.Context, id bson.RawValue, pos position) error
-	remove(ctx context.Context, id bson.RawValue, policy DeletePolicy) (int64, error)
-	// accept refuses a new document that the representation cannot place.
-	accept(doc bson.D) error
+	// cascade deletes a node and its descendants, but for the writes that it returns.
+	cascade(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error)
+	// bequeath are the writes that give the children of x, which is deleted, to others.
+	bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error)
 	// arrange adds the shape to the documents of a Load; adopt is the update of a
 	// parent that was there before.
 	arrange(ctx context.Context, items []*item) error
-	adopt(parent node, kids []bson.RawValue) bson.D
+	adopt(kids []bson.RawValue) bson.D
 	// settle ends a call that wrote many nodes: nested sets number them.
 	settle(ctx context.Context) (int64, error)
 }
 
-// source is what the engine asks (see engine.go), and what puts nested values
-// together.
+// source is what the engine (see engine.go) asks, and what puts trees together.
 type source interface {
+	// accept refuses a new document that the representation cannot place.
+	accept(doc bson.D) error
+	// place is the shape of a document under a parent, nil for a root.
+	place(parent *node) bson.D
 	// own is the key by which its children name a node.
 	own(n node) string
 	// ref is the key of the parent that a node names. Without one it is a root,
@@ -135,38 +143,30 @@ type source interface {
 	ref(n node) (key string, root bool, broken string)
 	// names are the children that a node names.
 	names(n node) []bson.RawValue
-	// parents matches the parents of nodes, and what else above them is cheap to ask
-	// for and not known.
-	parents(nodes []node, known map[string]*spot) bson.D
+	// parents matches the parents of nodes.
+	parents(nodes []node) bson.D
 	// kids are the children of nodes, in order. It takes 1 round trip.
 	kids(ctx context.Context, nodes []node) ([][]node, error)
-	// link is the field that ties parents and children; keepsParent says that it
-	// is the ParentField.
-	link() string
-	keepsParent() bool
-	// order is the field by which siblings are in order, "" if there is none.
-	order() string
+	// family yields the children of nodes, in order, as whole documents. The parent of
+	// one is that of the key which whose gives.
+	family(nodes []node) (p mongo.Pipeline, parents map[string]bson.RawValue)
+	whose(kid node) string
 
-	// derive is the shape of a node below a chain of ancestors, root first;
-	// false if that cannot be formed.
-	derive(n node, chain []*spot) (bson.D, bool)
 	// settled nodes are ignored by Adopt: they have a place already.
 	settled(n node) bool
-	// wrong is the kind of problem if fields differ from what derive says.
+	// listing are the fields that name the children of a node, if any.
+	listing(kids []node) bson.D
+	// wrong is the kind of problem if fields differ from what they should be.
 	wrong() mongopatterns.ProblemKind
-	// audit finds what else is wrong at a node.
-	audit(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error)
+	// audit finds what else is wrong at a node, or with no node at the roots.
+	audit(e *engine, n node, s *spot, kids []node) []finding
 	// cut ends a cycle at one node; nil at the others.
 	cut(n node, s *spot) *finding
-	// overlap finds what is wrong with the roots.
-	overlap(e *engine, roots []node) []finding
 	// join is for Adopt of nodes among settled ones: it takes from kids, which
 	// parent fields name, those that are not to be, and finds further writes.
-	join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([][]node, []finding, error)
+	join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error)
 	// uproot makes a node a root.
 	uproot(n node) []mongo.WriteModel
-	// family are the fields that name the children of a node, if any.
-	family(kids []node) bson.D
 }
 
 // indexKeys are the fields of an index after those of the scope.
@@ -176,15 +176,12 @@ type indexKeys struct {
 }
 
 func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, error) {
-	o = o.complete(coll)
-	o.Scope = append(bson.D{}, o.Scope...)
 	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
 	primary := cursor.Primary(coll)
-	c := &core{kind: kind, coll: coll, primary: primary, durable: primary.Clone(majority), o: o,
-		locks: cursor.Primary(coll.Database().Collection(o.LockCollection)).Clone(majority),
+	c := &core{kind: kind, coll: coll, primary: primary, durable: primary.Clone(majority), o: o.complete(coll),
 		codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}}
-	c.rep = represent(c, kind)
-	if c.rep == nil {
+	c.locks = cursor.Primary(coll.Database().Collection(c.o.LockCollection)).Clone(majority)
+	if c.rep = represent(c, kind); c.rep == nil {
 		return nil, fault.Invalid("rep: unknown %v", kind)
 	}
 	if err := c.o.check(c.rep.settings()); err != nil {
@@ -200,9 +197,8 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 		}
 		c.scope = append(c.scope, bson.E{Key: e.Key, Value: v})
 	}
-	id, err := c.scopeID()
-	c.lockID = id
-	return c, err
+	c.lockID = c.scopeID()
+	return c, nil
 }
 
 // represent is where a Representation becomes code.
