@@ -22,8 +22,8 @@ func (a ancestorArray) settings() []config.Setting {
 
 func (a ancestorArray) fields() []string { return []string{a.o.AncestorsField, a.o.ParentField} }
 
-func (a ancestorArray) keys() []indexKeys {
-	return []indexKeys{{fields: []string{a.o.AncestorsField}}, {fields: a.orderedBy(a.o.ParentField)}}
+func (a ancestorArray) keys() [][]string {
+	return [][]string{{a.o.AncestorsField}, a.orderedBy(a.o.ParentField)}
 }
 
 // array is the ancestors as an expression that holds for any document.

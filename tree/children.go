@@ -15,19 +15,15 @@ import (
 )
 
 // childRefs: {_id, children: […]}.
-type childRefs struct {
-	*core
-	defaults
-}
+type childRefs struct{ base }
 
 func (r childRefs) settings() []config.Setting {
 	return []config.Setting{config.Name("Options.ChildrenField", &r.o.ChildrenField, ""), r.o.unordered()}
 }
 
-func (r childRefs) fields() []string  { return []string{r.o.ChildrenField} }
-func (r childRefs) keys() []indexKeys { return []indexKeys{{fields: []string{r.o.ChildrenField}}} }
-func (r childRefs) link() string      { return r.o.ChildrenField }
-func (r childRefs) order() string     { return "" }
+func (r childRefs) fields() []string { return []string{r.o.ChildrenField} }
+func (r childRefs) keys() [][]string { return [][]string{{r.o.ChildrenField}} }
+func (r childRefs) link() string     { return r.o.ChildrenField }
 
 func (r childRefs) up(match any, levels int) mongo.Pipeline {
 	id := r.o.IDField
@@ -281,11 +277,8 @@ func (r childRefs) adopt(kids []bson.RawValue) bson.D {
 // Maintenance.
 
 func (r childRefs) place(*node) bson.D               { return nil }
-func (r childRefs) own(n node) string                { return key(n.id) }
-func (r childRefs) whose(kid node) string            { return key(kid.id) }
 func (r childRefs) ref(node) (string, bool, string)  { return "", false, "" }
 func (r childRefs) names(n node) []bson.RawValue     { return n.children }
-func (r childRefs) settled(n node) bool              { return n.raw.Lookup(r.o.ChildrenField).Type != 0 }
 func (r childRefs) wrong() mongopatterns.ProblemKind { return WrongChildren }
 func (r childRefs) uproot(n node) []mongo.WriteModel { return []mongo.WriteModel{r.unlink(null, n.id)} }
 func (r childRefs) listing(kids []node) bson.D       { return d(r.o.ChildrenField, idsOf(kids)) }
@@ -293,36 +286,7 @@ func (r childRefs) parents(nodes []node) bson.D {
 	return r.in(r.o.ChildrenField, d("$in", idsOf(nodes)))
 }
 
-func (r childRefs) family(nodes []node) (mongo.Pipeline, map[string]bson.RawValue) {
-	parents := map[string]bson.RawValue{}
-	for _, n := range nodes {
-		for _, id := range n.children {
-			parents[key(id)] = n.id
-		}
-	}
-	return r.referenced(r.byIDs(idsOf(nodes))), parents
-}
-
-func (r childRefs) kids(ctx context.Context, nodes []node) ([][]node, error) {
-	var ids []bson.RawValue
-	for _, n := range nodes {
-		ids = append(ids, n.children...)
-	}
-	kids, err := r.findAll(ctx, r.byIDs(ids))
-	byKey := map[string]node{}
-	for _, n := range kids {
-		byKey[key(n.id)] = n
-	}
-	out := make([][]node, len(nodes))
-	for i, n := range nodes {
-		for _, id := range n.children {
-			if kid, ok := byKey[key(id)]; ok {
-				out[i] = append(out[i], kid)
-			}
-		}
-	}
-	return out, err
-}
+func (r childRefs) family(nodes []node) mongo.Pipeline { return r.referenced(r.byIDs(idsOf(nodes))) }
 
 // cut ends a cycle where something outside leads into it, at the smallest such node;
 // a cycle that nothing leads to gets a root. In a tree an entry has several

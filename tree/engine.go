@@ -160,7 +160,8 @@ func (e *engine) spot(n node) *spot {
 	s := &spot{id: bson.RawValue{Type: n.id.Type, Value: slices.Clone(n.id.Value)}, node: n}
 	shape := e.to.parse(n.raw)
 	s.segment, s.badPath = shape.segment, shape.badPath
-	if e.catchUp && e.to.rep.settled(n) {
+	// Adopt ignores nodes that have a place already.
+	if e.catchUp && n.raw.Lookup(e.to.rep.link()).Type != 0 {
 		s.settled, s.path = true, shape.path
 	}
 	e.known[k] = s
@@ -177,15 +178,11 @@ func (e *engine) connect(s *spot, stack *[]*spot) {
 	e.index++
 	s.index, s.lowlink, s.stacked = e.index, e.index, true
 	*stack = append(*stack, s)
-	self := false
 	for _, up := range s.ups {
-		if up.index == 0 {
-			e.connect(up, stack)
+		e.connect(up, stack)
+		if up.stacked {
 			s.lowlink = min(s.lowlink, up.lowlink)
-		} else if up.stacked {
-			s.lowlink = min(s.lowlink, up.index)
 		}
-		self = self || up == s
 	}
 	if s.lowlink == s.index {
 		at := slices.Index(*stack, s)
@@ -193,7 +190,7 @@ func (e *engine) connect(s *spot, stack *[]*spot) {
 		*stack = (*stack)[:at]
 		for _, member := range loop {
 			member.stacked = false
-			if len(loop) > 1 || self {
+			if len(loop) > 1 || slices.Contains(s.ups, s) {
 				member.loop = loop
 			}
 		}
@@ -258,7 +255,7 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 	kids := make([][]node, len(nodes))
 	counts := e.to.o.ChildCountField != "" && !e.catchUp
 	if counts || e.to.rep.listing(nil) != nil || e.to.rep.order() != "" {
-		if kids, err = e.from.rep.kids(ctx, nodes); err != nil {
+		if kids, err = e.from.kids(ctx, nodes); err != nil {
 			return nil, err
 		}
 	}

@@ -343,7 +343,3 @@ func (l linked) lastOrders(ctx context.Context, items []*item) (map[string]int64
 	}
 	return next, nil
 }
-
-func (l linked) adopt(kids []bson.RawValue) bson.D { return l.count(int64(len(kids))) }
-
-func (l linked) settle(context.Context) (int64, error) { return 0, nil }

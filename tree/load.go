@@ -71,19 +71,30 @@ func (c *core) walk(ctx context.Context, size int) iter.Seq2[visited, error] {
 		}
 		var todo []node
 		named, seen := c.rep.rootsMatch() == nil, map[string]bool{}
-		visit := func(p mongo.Pipeline, parents map[string]bson.RawValue) bool {
+		visit := func(p mongo.Pipeline, of []node) bool {
+			parents := map[string]bson.RawValue{}
+			for _, n := range of {
+				parents[c.rep.own(n)] = n.id
+				for _, id := range c.rep.names(n) {
+					parents[key(id)] = n.id
+				}
+			}
 			for cur, err := range cursor.Each(ctx, opening(c.primary, p, 0)) {
 				if err != nil {
 					return yield(visited{}, err) && false
 				}
 				n := c.slim(c.parse(cur.Current))
-				parent, known := parents[c.rep.whose(n)]
-				if parents == nil {
+				ref, _, _ := c.rep.ref(n)
+				if named {
+					ref = key(n.id)
+				}
+				parent, known := parents[ref]
+				if of == nil {
 					parent, known = null, true
 				}
-				if k := key(n.id); named {
-					known = known && !seen[k]
-					seen[k] = true
+				if named {
+					known = known && !seen[ref]
+					seen[ref] = true
 				}
 				if !known {
 					continue
@@ -98,7 +109,7 @@ func (c *core) walk(ctx context.Context, size int) iter.Seq2[visited, error] {
 		for more := visit(c.top(), nil); more && len(todo) > 0; {
 			batch := todo[:min(size, len(todo))]
 			todo = todo[len(batch):]
-			more = visit(c.rep.family(batch))
+			more = visit(c.rep.family(batch), batch)
 		}
 	}
 }

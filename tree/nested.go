@@ -29,8 +29,8 @@ func (s nestedSets) fields() []string {
 
 func (s nestedSets) order() string { return s.o.LeftField }
 
-func (s nestedSets) keys() []indexKeys {
-	return []indexKeys{{fields: []string{s.o.LeftField, s.o.RightField}}, {fields: s.orderedBy(s.o.ParentField)}}
+func (s nestedSets) keys() [][]string {
+	return [][]string{{s.o.LeftField, s.o.RightField}, s.orderedBy(s.o.ParentField)}
 }
 
 func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
@@ -246,8 +246,6 @@ func (s nestedSets) arrange(ctx context.Context, items []*item) error {
 	}
 	return err
 }
-
-func (s nestedSets) adopt(kids []bson.RawValue) bson.D { return s.count(int64(len(kids))) }
 
 // Maintenance.
 

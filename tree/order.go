@@ -136,22 +136,18 @@ func (c *core) positions(kids []node) (models []mongo.WriteModel) {
 	}
 	kids = slices.Clone(kids)
 	slices.SortStableFunc(kids, c.compare)
-	last, again := int64(-orderGap), false
-	for i, kid := range kids {
-		at := c.at(kid)
-		if at != math.MaxInt64 {
-			again = again || i > 0 && at == c.at(kids[i-1])
-			last = at
+	start, next := 0, int64(0) // from where on, and with what number
+	for start < len(kids) && c.at(kids[start]) != math.MaxInt64 {
+		at := c.at(kids[start])
+		if start > 0 && at == c.at(kids[start-1]) {
+			start, next = 0, 0
+			break
 		}
+		start, next = start+1, at+orderGap
 	}
-	if again {
-		last = -orderGap
-	}
-	for _, kid := range kids {
-		if again || c.at(kid) == math.MaxInt64 {
-			last += orderGap
-			models = append(models, update(c.byID(kid.id), d("$set", d(field, last))))
-		}
+	for _, kid := range kids[start:] {
+		models = append(models, update(c.byID(kid.id), d("$set", d(field, next))))
+		next += orderGap
 	}
 	return models
 }

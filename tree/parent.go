@@ -14,14 +14,10 @@ import (
 
 // parentField is what the representations with the parent in a field have in common:
 // parentRefs, ancestorArray, nestedSets.
-type parentField struct {
-	*core
-	defaults
-}
+type parentField struct{ base }
 
 func (p parentField) link() string      { return p.o.ParentField }
 func (p parentField) keepsParent() bool { return true }
-func (p parentField) order() string     { return p.o.OrderField }
 
 // except keeps out the nodes with an array for a parent: an equality would match its
 // elements. Such a node is an orphan.
@@ -48,21 +44,11 @@ func (p parentField) children(id any) mongo.Pipeline {
 	return concat(mongo.Pipeline{p.match(p.o.ParentField, equal(id))}, p.inOrder())
 }
 
-func (p parentField) siblings(id any) mongo.Pipeline { return p.beside(id) }
-func (p parentField) leaves() mongo.Pipeline         { return p.childless(p.o.IDField, p.o.ParentField) }
-
-// beside are the other nodes that name the same parent, or none.
-func (c *core) beside(id any) mongo.Pipeline {
-	field := c.rep.link()
-	return concat(mongo.Pipeline{expr.Op("$match", append(c.byID(id), c.rep.except(field)...)),
-		c.lookup(field, field, c.inOrder()...)}, unfold(), mongo.Pipeline{expr.Op("$match", d(c.o.IDField, d("$ne", id)))})
-}
+func (p parentField) leaves() mongo.Pipeline { return p.childless(p.o.IDField, p.o.ParentField) }
 
 func (p parentField) childrenOf(n node) (bson.D, bool) {
 	return p.in(p.o.ParentField, equal(n.id)), false
 }
-
-func (p parentField) rootsMatch() bson.D { return p.in(p.o.ParentField, nil) }
 
 func (p parentField) place(parent *node) bson.D {
 	if parent == nil {
@@ -79,9 +65,6 @@ func (p parentField) heir(x node) *node {
 	}
 	return &node{id: x.parent}
 }
-
-func (p parentField) own(n node) string   { return key(n.id) }
-func (p parentField) whose(n node) string { return key(n.parent) }
 
 func (p parentField) ref(n node) (string, bool, string) {
 	switch n.parent.Type {
@@ -101,38 +84,11 @@ func (p parentField) parents(nodes []node) bson.D {
 	return p.byIDs(ids)
 }
 
-func (p parentField) family(nodes []node) (mongo.Pipeline, map[string]bson.RawValue) {
-	parents := map[string]bson.RawValue{}
-	for _, n := range nodes {
-		parents[p.own(n)] = n.id
-	}
-	return mongo.Pipeline{p.match(p.o.ParentField, d("$in", idsOf(nodes))), p.sorting()}, parents
-}
-
-func (p parentField) kids(ctx context.Context, nodes []node) ([][]node, error) {
-	return p.grouped(ctx, nodes)
-}
-
-// grouped are the children of nodes that name their parent.
-func (c *core) grouped(ctx context.Context, nodes []node) ([][]node, error) {
-	at := map[string]int{}
-	for i, n := range nodes {
-		at[c.rep.own(n)] = i
-	}
-	family, _ := c.rep.family(nodes)
-	kids, err := c.aggregate(ctx, family)
-	out := make([][]node, len(nodes))
-	for _, kid := range kids {
-		if i, ok := at[c.rep.whose(kid)]; ok { // not of several parents in an array
-			out[i] = append(out[i], kid)
-		}
-	}
-	return out, err
+func (p parentField) family(nodes []node) mongo.Pipeline {
+	return mongo.Pipeline{p.match(p.o.ParentField, d("$in", idsOf(nodes))), p.sorting()}
 }
 
 func (p parentField) wrong() mongopatterns.ProblemKind { return WrongAncestors }
-
-func (p parentField) cut(n node, s *spot) *finding { return p.cutSmallest(n, s) }
 
 // cutSmallest makes the node of a cycle with the smallest ID a root.
 func (c *core) cutSmallest(n node, s *spot) *finding {
@@ -140,10 +96,6 @@ func (c *core) cutSmallest(n node, s *spot) *finding {
 		return nil
 	}
 	return &finding{writes: c.rep.uproot(n), uproot: true, moves: true}
-}
-
-func (p parentField) uproot(n node) []mongo.WriteModel {
-	return []mongo.WriteModel{update(p.byID(n.id), d("$set", p.rep.place(nil)))}
 }
 
 // parentRefs: {_id, parent}.
@@ -155,9 +107,7 @@ func (p parentRefs) settings() []config.Setting {
 
 func (p parentRefs) fields() []string { return []string{p.o.ParentField} }
 
-func (p parentRefs) keys() []indexKeys {
-	return []indexKeys{{fields: p.orderedBy(p.o.ParentField)}}
-}
+func (p parentRefs) keys() [][]string { return [][]string{p.orderedBy(p.o.ParentField)} }
 
 // orderedBy is a field with that of the order after it.
 func (c *core) orderedBy(field string) []string {

@@ -20,10 +20,7 @@ import (
 // only; "full" is a node's own path with its own segment, which is the path of
 // its children. Both ends have the delimiter, so ",A,B," is no prefix of
 // ",A,BA,". The path of a root is the delimiter, stored as null.
-type pathShape struct {
-	*core
-	defaults
-}
+type pathShape struct{ base }
 
 func (p pathShape) settings() []config.Setting {
 	all := []config.Setting{config.Name("Options.PathField", &p.o.PathField, ""), p.o.treeOnly(),
@@ -37,14 +34,13 @@ func (p pathShape) settings() []config.Setting {
 func (p pathShape) segmentIsID() bool { return p.o.SegmentField == p.o.IDField }
 func (p pathShape) fields() []string  { return []string{p.o.PathField} }
 func (p pathShape) link() string      { return p.o.PathField }
-func (p pathShape) order() string     { return p.o.OrderField }
 
-func (p pathShape) keys() (all []indexKeys) {
+func (p pathShape) keys() (all [][]string) {
 	if !p.segmentIsID() {
-		all = append(all, indexKeys{[]string{p.o.PathField, p.o.SegmentField}, true})
+		all = append(all, []string{p.o.PathField, p.o.SegmentField})
 	}
 	if p.o.OrderField != "" || p.segmentIsID() {
-		all = append(all, indexKeys{fields: p.orderedBy(p.o.PathField)})
+		all = append(all, p.orderedBy(p.o.PathField))
 	}
 	return all
 }
@@ -224,8 +220,6 @@ func (p pathShape) children(id any) mongo.Pipeline {
 	}, unfold())
 }
 
-func (p pathShape) siblings(id any) mongo.Pipeline { return p.beside(id) }
-
 func (p pathShape) leaves() mongo.Pipeline {
 	leaves := p.childless(fieldTouch, p.o.PathField)
 	if p.o.ChildCountField != "" {
@@ -245,8 +239,6 @@ func (p pathShape) descendantsOf(n node, depth int) (bson.D, bool) {
 	}
 	return match, true
 }
-
-func (p pathShape) rootsMatch() bson.D { return p.in(p.o.PathField, nil) }
 
 func (p pathShape) above(n node) (ids []bson.RawValue, depth int) {
 	segments := p.segments(n.path)
@@ -427,8 +419,6 @@ func (p pathShape) ref(n node) (string, bool, string) {
 	return key(id), false, ""
 }
 
-func (p pathShape) whose(kid node) string { ref, _, _ := p.ref(kid); return ref }
-
 func (p pathShape) parents(nodes []node) bson.D {
 	var ids []bson.RawValue
 	paths := bson.A{}
@@ -445,24 +435,17 @@ func (p pathShape) parents(nodes []node) bson.D {
 	return d("$or", paths)
 }
 
-func (p pathShape) family(nodes []node) (mongo.Pipeline, map[string]bson.RawValue) {
-	parents, paths := map[string]bson.RawValue{}, bson.A{}
+func (p pathShape) family(nodes []node) mongo.Pipeline {
+	paths := bson.A{}
 	for _, n := range nodes {
 		if n.badPath == nil {
-			parents[p.own(n)] = n.id
 			paths = append(paths, p.full(n))
 		}
 	}
-	return mongo.Pipeline{p.match(p.o.PathField, d("$in", paths)), p.sorting()}, parents
+	return mongo.Pipeline{p.match(p.o.PathField, d("$in", paths)), p.sorting()}
 }
 
-func (p pathShape) kids(ctx context.Context, nodes []node) ([][]node, error) {
-	return p.grouped(ctx, nodes)
-}
-
-func (p pathShape) settled(n node) bool              { return n.raw.Lookup(p.o.PathField).Type != 0 }
 func (p pathShape) wrong() mongopatterns.ProblemKind { return WrongPath }
-func (p pathShape) cut(n node, s *spot) *finding     { return p.cutSmallest(n, s) }
 
 // audit finds segments that no path can have.
 func (p pathShape) audit(e *engine, n node, _ *spot, _ []node) []finding {
@@ -474,9 +457,8 @@ func (p pathShape) audit(e *engine, n node, _ *spot, _ []node) []finding {
 
 // uproot takes along what is below.
 func (p pathShape) uproot(n node) []mongo.WriteModel {
-	models := []mongo.WriteModel{update(p.byID(n.id), d("$set", d(p.o.PathField, nil)))}
-	if n.badPath == nil {
-		models = append(models, p.rebase(n, nil)...)
+	if n.badPath != nil {
+		return p.base.uproot(n)
 	}
-	return models
+	return append(p.base.uproot(n), p.rebase(n, nil)...)
 }

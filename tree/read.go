@@ -311,18 +311,32 @@ func (t *Tree[K, T]) Preorder(ctx context.Context, id K, opts *ReadOptions) iter
 // each ancestor by the children index.
 func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
 	defer fault.In(&err, "tree: ancestors")
-	raw, err := t.c.id(id)
+	all, err := wayUp(ctx, t.c, id, bare(t.c.rootFirst(t.raw(id))), func(cur *mongo.Cursor) (v T, err error) {
+		return v, cur.Decode(&v)
+	})
+	return all[:max(0, len(all)-1)], err
+}
+
+// wayUp reads what a pipeline up from a node yields, of which the node is a part.
+func wayUp[V any](ctx context.Context, c *core, id any, p mongo.Pipeline, read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
+	raw, err := c.id(id)
 	if err != nil {
 		return nil, err
 	}
-	all, err := cursor.Collect(cursor.Decode[T](ctx, opening(t.c.coll, bare(t.c.rootFirst(raw)), 0)))
-	if err == nil && len(all) == 0 {
+	for cur, err := range cursor.Each(ctx, opening(c.coll, p, 0)) {
+		var v V
+		if err == nil {
+			v, err = read(cur)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	if len(all) == 0 {
 		err = missing(raw)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return all[:len(all)-1], nil
+	return all, err
 }
 
 // Parent returns the parent of a node: ErrNoParent for a root, ErrParentNotFound for
@@ -383,19 +397,14 @@ func (c *core) ancestry(ctx context.Context, id any, withIDs bool) (ids []bson.R
 		ids, depth = c.rep.above(n)
 		return ids, depth, err
 	}
-	ids, depth = nil, 0
+	depth = 0
 	p := append(c.rootFirst(raw), expr.Op("$project", d(c.o.IDField, 1, fieldDepth, 1)))
-	for doc, err := range cursor.Docs(ctx, opening(c.coll, p, 0)) {
-		if err != nil {
-			return nil, 0, err
-		}
-		ids = append(ids, doc.Lookup(c.o.IDField))
+	ids, err = wayUp(ctx, c, raw, p, func(cur *mongo.Cursor) (bson.RawValue, error) {
+		doc := slices.Clone(cur.Current)
 		depth = max(depth, int(integer(doc.Lookup(fieldDepth))))
-	}
-	if len(ids) == 0 {
-		return nil, 0, missing(raw)
-	}
-	return ids[:len(ids)-1], depth, nil
+		return doc.Lookup(c.o.IDField), nil
+	})
+	return ids[:max(0, len(ids)-1)], depth, err
 }
 
 // Depth returns how many levels a node is below its root, 0 for a root. In a
@@ -447,30 +456,16 @@ func (t *Tree[K, T]) LowestCommonAncestor(ctx context.Context, a, b K) (v T, err
 // "".
 //
 // Cost: 1 round trip, as Ancestors.
-func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (crumbs []Crumb[K], err error) {
+func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err error) {
 	defer fault.In(&err, "tree: breadcrumb")
-	raw, err := t.c.id(id)
-	if err != nil {
-		return nil, err
-	}
-	for row, err := range cursor.Docs(ctx, opening(t.c.coll, t.BreadcrumbPipeline(id), 0)) {
-		if err != nil {
-			return nil, err
-		}
-		var crumb Crumb[K]
-		if crumb.ID, err = codec.DecodeValue[K](t.c.codec, row.Lookup("id")); err != nil {
-			return nil, err
-		}
-		name := row.Lookup("name")
+	return wayUp(ctx, t.c, id, t.BreadcrumbPipeline(id), func(cur *mongo.Cursor) (crumb Crumb[K], err error) {
+		name := cur.Current.Lookup("name")
 		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
 			crumb.Name = text(name)
 		}
-		crumbs = append(crumbs, crumb)
-	}
-	if len(crumbs) == 0 {
-		return nil, missing(raw)
-	}
-	return crumbs, nil
+		crumb.ID, err = codec.DecodeValue[K](t.c.codec, cur.Current.Lookup("id"))
+		return crumb, err
+	})
 }
 
 // Subtree returns a node with all that is below it, as one nested value;

@@ -134,6 +134,30 @@ func (c *core) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int6
 	return deleted, nil
 }
 
+// kids are the children of nodes, in order.
+func (c *core) kids(ctx context.Context, nodes []node) ([][]node, error) {
+	found, err := c.aggregate(ctx, c.rep.family(nodes))
+	out, at, byKey := make([][]node, len(nodes)), map[string]int{}, map[string]node{}
+	for i, n := range nodes {
+		at[c.rep.own(n)] = i
+	}
+	for _, kid := range found {
+		byKey[key(kid.id)] = kid
+		ref, _, _ := c.rep.ref(kid)
+		if i, ok := at[ref]; ok { // not of several parents in an array
+			out[i] = append(out[i], kid)
+		}
+	}
+	for i, n := range nodes {
+		for _, id := range c.rep.names(n) {
+			if kid, ok := byKey[key(id)]; ok {
+				out[i] = append(out[i], kid)
+			}
+		}
+	}
+	return out, err
+}
+
 // idsOf are the IDs of nodes.
 func idsOf(nodes []node) []bson.RawValue {
 	ids := make([]bson.RawValue, len(nodes))

@@ -78,7 +78,7 @@ type reader interface {
 	// fields hold the shape; the first says where a node is.
 	fields() []string
 	// keys are the fields of the indexes.
-	keys() []indexKeys
+	keys() [][]string
 	// link is the field that ties parents and children; keepsParent says that it
 	// is the ParentField.
 	link() string
@@ -122,12 +122,8 @@ type writer interface {
 	cascade(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error)
 	// bequeath are the writes that give the children of x, which is deleted, to others.
 	bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error)
-	// arrange adds the shape to the documents of a Load; adopt is the update of a
-	// parent that was there before.
+	// arrange adds the shape to the documents of a Load.
 	arrange(ctx context.Context, items []*item) error
-	adopt(kids []bson.RawValue) bson.D
-	// settle ends a call that wrote many nodes: nested sets number them.
-	settle(ctx context.Context) (int64, error)
 }
 
 // source is what the engine (see engine.go) asks, and what puts trees together.
@@ -145,15 +141,13 @@ type source interface {
 	names(n node) []bson.RawValue
 	// parents matches the parents of nodes.
 	parents(nodes []node) bson.D
-	// kids are the children of nodes, in order. It takes 1 round trip.
-	kids(ctx context.Context, nodes []node) ([][]node, error)
-	// family yields the children of nodes, in order, as whole documents. The parent of
-	// one is that of the key which whose gives.
-	family(nodes []node) (p mongo.Pipeline, parents map[string]bson.RawValue)
-	whose(kid node) string
+	// family yields the children of nodes, siblings in order.
+	family(nodes []node) mongo.Pipeline
+	// adopt is the update of a node to which Load adds children.
+	adopt(kids []bson.RawValue) bson.D
+	// settle ends a call that wrote many nodes: nested sets number them.
+	settle(ctx context.Context) (int64, error)
 
-	// settled nodes are ignored by Adopt: they have a place already.
-	settled(n node) bool
 	// listing are the fields that name the children of a node, if any.
 	listing(kids []node) bson.D
 	// wrong is the kind of problem if fields differ from what they should be.
@@ -167,12 +161,6 @@ type source interface {
 	join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error)
 	// uproot makes a node a root.
 	uproot(n node) []mongo.WriteModel
-}
-
-// indexKeys are the fields of an index after those of the scope.
-type indexKeys struct {
-	fields []string
-	unique bool
 }
 
 func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, error) {
@@ -205,15 +193,15 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 func represent(c *core, kind Representation) representation {
 	switch kind {
 	case ParentReferences:
-		return linked{c, parentRefs{parentField{core: c}}}
+		return linked{c, parentRefs{parentField{base{c}}}}
 	case AncestorArray:
-		return linked{c, ancestorArray{parentField{core: c}}}
+		return linked{c, ancestorArray{parentField{base{c}}}}
 	case MaterializedPath:
-		return linked{c, pathShape{core: c}}
+		return linked{c, pathShape{base{c}}}
 	case ChildReferences:
-		return childRefs{core: c}
+		return childRefs{base{c}}
 	case NestedSets:
-		return nestedSets{parentField{core: c}}
+		return nestedSets{parentField{base{c}}}
 	}
 	return nil
 }
@@ -224,12 +212,12 @@ func (t *Tree[K, T]) Indexes() map[string][]mongo.IndexModel {
 	c := t.c
 	all := c.rep.keys()
 	if c.o.IDField != "_id" {
-		all = append([]indexKeys{{[]string{c.o.IDField}, true}}, all...)
+		all = append([][]string{{c.o.IDField}}, all...)
 	}
 	var models []mongo.IndexModel
-	for _, index := range all {
-		model := mongo.IndexModel{Keys: c.keyed(index.fields...)}
-		if index.unique {
+	for _, fields := range all {
+		model := mongo.IndexModel{Keys: c.keyed(fields...)}
+		if last := fields[len(fields)-1]; last == c.o.IDField || last == c.o.SegmentField {
 			model.Options = options.Index().SetUnique(true)
 		}
 		models = append(models, model)
