@@ -34,8 +34,7 @@ func (a ancestorArray) up(match any, levels int) mongo.Pipeline {
 	return a.upBy(match, way, levels, a.lookup(fieldTouch, a.o.IDField))
 }
 
-// upBy joins each element of way, an array of what lookup finds nodes by, the node
-// itself first.
+// upBy joins each element of way, an array of what lookup finds nodes by, the node itself first.
 func (c *core) upBy(match, way any, levels int, lookup bson.D) mongo.Pipeline {
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
@@ -93,8 +92,8 @@ func (a ancestorArray) inside(_ context.Context, n, x node) (bool, error) {
 	return holds(n.lineage(), x.id), nil
 }
 
-// adopted refuses a node whose ancestors do not end with its parent: what is
-// above it, and so whether a move closes a cycle, cannot be told.
+// adopted refuses a node whose ancestors do not end with its parent: what is above it, and so whether a
+// move closes a cycle, cannot be told.
 func (a ancestorArray) adopted(n node) error {
 	last := null
 	if len(n.ancestors) > 0 {
@@ -107,8 +106,8 @@ func (a ancestorArray) adopted(n node) error {
 	return nil
 }
 
-// replace puts a new beginning to the arrays of the descendants of x, up to
-// and including x. It finds x in each array, so doing it twice does no harm.
+// replace puts a new beginning to the arrays of the descendants of x, up to and including x. It finds x
+// in each array, so doing it twice does no harm.
 func (a ancestorArray) replace(x node, beginning []bson.RawValue, more ...bson.E) []mongo.WriteModel {
 	f := expr.Field(a.o.AncestorsField)
 	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))
@@ -131,8 +130,7 @@ func (a ancestorArray) lift(x node, heir *node) []mongo.WriteModel {
 		expr.Cond(expr.Op("$eq", f, expr.Literal(x.id)), expr.Literal(to), f)))
 }
 
-// cascade finds the subtree by the ID alone. With a child counter the node is read
-// for its parent.
+// cascade finds the subtree by the ID alone. With a child counter the node is read for its parent.
 func (a ancestorArray) cascade(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error) {
 	match := a.in("$or", bson.A{d(a.o.IDField, equal(id)), a.under(id, 0)})
 	if a.o.ChildCountField != "" {

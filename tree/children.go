@@ -75,9 +75,8 @@ func (r childRefs) parentsOf(id any) bson.D          { return r.in(r.o.ChildrenF
 
 // Writes.
 
-// target finds the parent that a position names and the index in its children,
-// -1 for the end, among nodes that were read. The children are taken without the
-// node that moves.
+// target finds the parent that a position names and the index in its children, -1 for the end, among
+// nodes that were read. The children are taken without the node that moves.
 func (r childRefs) target(pos position, nodes []node, self bson.RawValue) (parent *node, at int, err error) {
 	ref := pick(nodes, pos.ref)
 	switch {
@@ -223,8 +222,8 @@ func (r childRefs) bequeath(ctx context.Context, x node, policy DeletePolicy) ([
 	return models, err
 }
 
-// cascade deletes a node and the descendants that only it leads to: in a graph a node
-// that has a parent elsewhere stays, and all that is below it.
+// cascade deletes a node and the descendants that only it leads to: in a graph a node that has a parent
+// elsewhere stays, and all that is below it.
 func (r childRefs) cascade(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
 	all, err := r.aggregate(ctx, r.down(id, 0, true))
 	if err != nil {
@@ -288,9 +287,8 @@ func (r childRefs) parents(nodes []node) bson.D {
 
 func (r childRefs) family(nodes []node) mongo.Pipeline { return r.referenced(r.byIDs(idsOf(nodes))) }
 
-// cut ends a cycle where something outside leads into it, at the smallest such node;
-// a cycle that nothing leads to gets a root. In a tree an entry has several
-// parents, and that is repaired first.
+// cut ends a cycle where something outside leads into it, at the smallest such node; a cycle that
+// nothing leads to gets a root. In a tree an entry has several parents, and that is repaired first.
 func (r childRefs) cut(n node, s *spot) *finding {
 	in := func(o *spot) bool { return slices.Contains(s.loop, o) }
 	entry := func(o *spot) bool { return slices.ContainsFunc(o.ups, func(p *spot) bool { return !in(p) }) }
@@ -349,8 +347,8 @@ func (r childRefs) audit(e *engine, n node, s *spot, kids []node) (found []findi
 	return append(found, several)
 }
 
-// keeper is the one of several parents that keeps a node: one that is not on a cycle with
-// it, and of several the smallest.
+// keeper is the one of several parents that keeps a node: one that is not on a cycle with it, and of
+// several the smallest.
 func (r childRefs) keeper(s *spot) *spot {
 	return slices.MinFunc(s.ups, func(a, b *spot) int {
 		onA, onB := slices.Contains(s.loop, a), slices.Contains(s.loop, b)
@@ -361,8 +359,8 @@ func (r childRefs) keeper(s *spot) *spot {
 	})
 }
 
-// join takes the children that some node lists already from those that parent fields
-// name. A node that none lists goes to its parent, if that has its children already.
+// join takes the children that some node lists already from those that parent fields name. A node that
+// none lists goes to its parent, if that has its children already.
 func (r childRefs) join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error) {
 	ids := idsOf(nodes)
 	for _, all := range kids {

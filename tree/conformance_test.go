@@ -280,15 +280,6 @@ func TestReads(t *testing.T) {
 				t.Errorf("IsDescendant(%s, %s) = %v", c.id, c.above, got)
 			}
 		}
-		for _, c := range [][3]string{{"MongoDB", "Languages", "Programming"}, {"MongoDB", "dbm", "Databases"},
-			{"MongoDB", "Programming", "Programming"}, {"dbm", "dbm", "dbm"}, {"Books", "dbm", "Books"}} {
-			if got := id(tr.LowestCommonAncestor(ctx, c[0], c[1])); got != c[2] {
-				t.Errorf("LowestCommonAncestor(%s, %s) = %s", c[0], c[1], got)
-			}
-		}
-		if _, err := tr.LowestCommonAncestor(ctx, "Books", "Films"); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Errorf("common ancestor of two roots: %v", err)
-		}
 		name := func(id string) string {
 			switch v.opts.NameField {
 			case "":

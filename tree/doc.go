@@ -99,7 +99,7 @@
 // # Adoption
 //
 // [Tree.Adopt] adds the fields to a collection of plain parent references; [Convert]
-// changes the representation in place or by copying; [Tree.Dump], [Tree.Forest] and
+// changes the representation in place; [Tree.Dump], [Tree.Forest] and
 // [Tree.Load] move trees in and out. [Tree.Check] finds what is wrong, and [Tree.Repair]
 // derives it anew from the parent references (of a path from its last segment, of child
 // references from the arrays), beside live writes. Where code is live that writes the

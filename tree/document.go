@@ -13,8 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Names of fields that exist only inside pipelines and, fieldTouch, inside
-// transactions.
+// Names of fields that exist only inside pipelines and, fieldTouch, inside transactions.
 const (
 	fieldDepth = "__depth"
 	fieldTree  = "__tree"
@@ -178,10 +177,10 @@ func (c *core) byIDs(ids []bson.RawValue) bson.D {
 // id encodes an ID and refuses what cannot be one.
 func (c *core) id(v any) (bson.RawValue, error) { return c.codec.ID("id", v) }
 
-// prepare is a new document without the fields that the tree writes itself, and more,
-// but with an _id, the scope and a child counter.
-func (c *core) prepare(raw bson.Raw, more ...string) (doc bson.D, id bson.RawValue, err error) {
-	drop := append(append(c.rep.fields(), c.o.OrderField, c.o.ChildCountField), more...)
+// prepare is a new document without the fields that the tree writes itself, but with an _id, the scope
+// and a child counter.
+func (c *core) prepare(raw bson.Raw) (doc bson.D, id bson.RawValue, err error) {
+	drop := append(c.rep.fields(), c.o.OrderField, c.o.ChildCountField)
 	for _, e := range c.scope {
 		drop = append(drop, e.Key)
 	}
@@ -215,8 +214,8 @@ func (c *core) prepare(raw bson.Raw, more ...string) (doc bson.D, id bson.RawVal
 	return doc, id, c.rep.accept(doc)
 }
 
-// scopeID is the _id of the lock document, the same for all values and orders of
-// fields that are one scope to the server.
+// scopeID is the _id of the lock document, the same for all values and orders of fields that are one
+// scope to the server.
 func (c *core) scopeID() string {
 	var fields []string
 	for _, e := range c.scope {

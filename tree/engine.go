@@ -15,19 +15,18 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
-// engine is Check, Repair, Adopt and Convert: one scan in the order of _id, which
-// derives from the way up what each node should hold, compares, and writes the
-// difference in batches. The way up is read as the representation of from tells
-// it; what should be is that of to. For Check and Repair both are the tree itself.
+// engine is Check, Repair, Adopt and Convert: one scan in the order of _id, which derives from the way
+// up what each node should hold, compares, and writes the difference in batches. The way up is read as
+// the representation of from tells it; what should be is that of to. For Check and Repair both are the
+// tree itself.
 //
-// It is linear in the nodes. known has the nodes of which the way up is known, so
-// that each is read once besides its own turn. It holds for as long as the counter
-// in the lock document shows no restructuring, and is bounded by knownMax.
+// It is linear in the nodes. known has the nodes of which the way up is known, so that each is read
+// once besides its own turn. It holds for as long as the counter in the lock document shows no
+// restructuring, and is bounded by knownMax.
 //
-// A batch is looked at twice. The first look, outside transactions, costs little
-// and finds suspects, of which some may be nodes that just move. Only they are looked
-// at again: by Check in a snapshot, by the others in a transaction that holds the
-// lock and writes.
+// A batch is looked at twice. The first look, outside transactions, costs little and finds suspects, of
+// which some may be nodes that just move. Only they are looked at again: by Check in a snapshot, by the
+// others in a transaction that holds the lock and writes.
 type engine struct {
 	from, to *core
 	catchUp  bool // leave alone what is settled: Adopt
@@ -169,8 +168,8 @@ func (e *engine) spot(n node) *spot {
 	return s
 }
 
-// connect is Tarjan's algorithm: it finds the cycles and, as what is above a node is
-// done before it, whether all ways up end at a root.
+// connect is Tarjan's algorithm: it finds the cycles and, as what is above a node is done before it,
+// whether all ways up end at a root.
 func (e *engine) connect(s *spot, stack *[]*spot) {
 	if s.index > 0 {
 		return
@@ -200,8 +199,8 @@ func (e *engine) connect(s *spot, stack *[]*spot) {
 	s.node = node{}
 }
 
-// parent is the parent of a node as the way down from its root, or from a settled
-// node, makes it: nil for a root.
+// parent is the parent of a node as the way down from its root, or from a settled node, makes it: nil
+// for a root.
 func (e *engine) parent(s *spot) *node {
 	var chain []*spot
 	for at := s; len(at.ups) > 0; at = at.ups[0] {
@@ -309,8 +308,8 @@ func (e *engine) examine(n node, s *spot, kids []node, counts bool) (found []fin
 	return found
 }
 
-// drop forgets what is new and no root leads to: an insertion, which the counter
-// does not show, may change that.
+// drop forgets what is new and no root leads to: an insertion, which the counter does not show, may
+// change that.
 func (e *engine) drop() {
 	for _, k := range e.fresh {
 		if s := e.known[k]; s != nil && !s.rooted {
@@ -354,8 +353,7 @@ func (e *engine) compare(n node, want bson.E) (finding, bool) {
 	return f, true
 }
 
-// disorder are positions of children, or of the roots, that are not different whole
-// numbers.
+// disorder are positions of children, or of the roots, that are not different whole numbers.
 func (e *engine) disorder(n node, kids []node) []finding {
 	if e.from == e.to && e.to.o.OrderField == "" {
 		return nil
@@ -418,8 +416,8 @@ func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err e
 	return found, err
 }
 
-// suspects are the nodes of a batch that have a finding at first sight, in parts of which
-// one transaction can hold the writes.
+// suspects are the nodes of a batch that have a finding at first sight, in parts of which one
+// transaction can hold the writes.
 func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, err error) {
 	nodes := make([]node, len(batch))
 	for i, raw := range batch {
@@ -492,8 +490,8 @@ func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 	return maintain.Chain(crown, maintain.Check(ctx, e.from.coll, work, e.scan(), find))
 }
 
-// outcome is what becomes of findings: the nodes that are written and those that are
-// left, whether ways up change, and whether nested sets have to be numbered.
+// outcome is what becomes of findings: the nodes that are written and those that are left, whether ways
+// up change, and whether nested sets have to be numbered.
 type outcome struct {
 	done, left     map[string]bool
 	moves, numbers bool
@@ -558,8 +556,8 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 	return nil
 }
 
-// run writes the difference. Afterwards moved says that ways up have changed, so that
-// what was looked at before may be wrong now.
+// run writes the difference. Afterwards moved says that ways up have changed, so that what was looked
+// at before may be wrong now.
 func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	e.renumber = e.from != e.to
 	e.dry = work != nil && work.DryRun

@@ -10,11 +10,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// The filters are for Find, Count, paging and $match. Where the representation
-// keeps what they need in other documents than those they are to match, they
-// read it first; a filter so made shows the tree as it was then, and is another
-// one after a change. A filter of an unknown ID matches nothing, but that of
-// AncestorsFilter is ErrNotFound.
+// The filters are for Find, Count, paging and $match. Where the representation keeps what they need in
+// other documents than those they are to match, they read it first; a filter so made shows the tree as
+// it was then, and is another one after a change. A filter of an unknown ID matches nothing, but that
+// of AncestorsFilter is ErrNotFound.
 
 // ChildrenFilter matches the children of a node.
 //
@@ -47,13 +46,11 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 
 // DescendantsFilter matches the nodes below a node.
 //
-// For paging take AncestorArray or MaterializedPath. The filters of the others
-// hold IDs or numbers, which any change of the tree changes, and a paging token
-// is bound to its filter.
+// For paging take AncestorArray or MaterializedPath. The filters of the others hold IDs or numbers,
+// which any change of the tree changes, and a paging token is bound to its filter.
 //
-// Cost: none for AncestorArray. The others: 1 round trip; MaterializedPath and
-// NestedSets without a MaxDepth read the node, the others the IDs of all descendants
-// into the filter.
+// Cost: none for AncestorArray. The others: 1 round trip; MaterializedPath and NestedSets without a
+// MaxDepth read the node, the others the IDs of all descendants into the filter.
 func (t *Tree[K, T]) DescendantsFilter(ctx context.Context, id K, opts *ReadOptions) (_ bson.D, err error) {
 	defer fault.In(&err, "tree: descendants filter")
 	raw, err := t.c.downFrom(id, opts)
@@ -75,8 +72,8 @@ func (c *core) ids(ctx context.Context, p mongo.Pipeline) ([]bson.RawValue, erro
 
 // AncestorsFilter matches the nodes above a node.
 //
-// Cost: 1 round trip. AncestorArray, and MaterializedPath without a SegmentField, read
-// the node alone, the others as Ancestors.
+// Cost: 1 round trip. AncestorArray, and MaterializedPath without a SegmentField, read the node alone,
+// the others as Ancestors.
 func (t *Tree[K, T]) AncestorsFilter(ctx context.Context, id K) (_ bson.D, err error) {
 	defer fault.In(&err, "tree: ancestors filter")
 	ids, _, err := t.c.ancestry(ctx, id, true)

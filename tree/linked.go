@@ -14,8 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// linked is the writing side of the representations in which a document says itself
-// where it is.
+// linked is the writing side of the representations in which a document says itself where it is.
 type linked struct {
 	*core
 	linkage
@@ -25,8 +24,8 @@ type linked struct {
 type linkage interface {
 	reader
 	source
-	// heir is a node's parent, as far as the node tells, nil for a root; self is the
-	// filter that finds it.
+	// heir is a node's parent, as far as the node tells, nil for a root; self is the filter that finds
+	// it.
 	heir(x node) *node
 	self(n node) bson.D
 	// inside reports whether n is x or lies under it.
@@ -78,8 +77,8 @@ func (l linked) ordered(pos position) error {
 	return nil
 }
 
-// insert has a child conflict with what happens to its parent, by writing to it. The
-// roots of an ordered forest have nothing in common but the lock.
+// insert has a child conflict with what happens to its parent, by writing to it. The roots of an
+// ordered forest have nothing in common but the lock.
 func (l linked) insert(ctx context.Context, doc bson.D, pos position) error {
 	if err := l.ordered(pos); err != nil {
 		return err
@@ -123,9 +122,8 @@ func (l linked) insert(ctx context.Context, doc bson.D, pos position) error {
 	})
 }
 
-// move reads both nodes, refuses, and writes in one command: the node, its
-// descendants, the counters, and the mark on the new parent where a position among
-// its children was chosen.
+// move reads both nodes, refuses, and writes in one command: the node, its descendants, the counters,
+// and the mark on the new parent where a position among its children was chosen.
 func (l linked) move(ctx context.Context, id bson.RawValue, pos position) error {
 	if err := l.ordered(pos); err != nil {
 		return err
@@ -169,8 +167,7 @@ func (l linked) move(ctx context.Context, id bson.RawValue, pos position) error 
 	})
 }
 
-// target is the parent that a position names for x, nil for a root; ref is the node
-// in the position.
+// target is the parent that a position names for x, nil for a root; ref is the node in the position.
 func (l linked) target(ctx context.Context, pos position, ref, x node) (_ *node, err error) {
 	switch {
 	case pos.kind == atRoot:
@@ -198,8 +195,8 @@ func (l linked) target(ctx context.Context, pos position, ref, x node) (_ *node,
 	return &ref, err
 }
 
-// bequeath gives the children of x to its parent, in the place of x, or makes roots
-// of them, after the others; they keep their order.
+// bequeath gives the children of x to its parent, in the place of x, or makes roots of them, after the
+// others; they keep their order.
 func (l linked) bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error) {
 	match := append(l.siblingsOf(&x), l.except(l.link())...)
 	if policy == Restrict {
@@ -257,8 +254,7 @@ func (l linked) survey(ctx context.Context, x node, match bson.D, promote bool) 
 	return kids, heir, err
 }
 
-// reorder moves the children of x to its place among its siblings, which make room,
-// or after the roots.
+// reorder moves the children of x to its place among its siblings, which make room, or after the roots.
 func (l linked) reorder(ctx context.Context, x node, heir *node, kids []node, match bson.D, policy DeletePolicy) (models []mongo.WriteModel, err error) {
 	f, first := l.o.OrderField, x.order
 	low, high := kids[0].order, kids[0].order
@@ -311,8 +307,8 @@ func (l linked) arrange(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// lastOrders gives for each parent of items the order of the next child. A parent of
-// the same Load has none yet.
+// lastOrders gives for each parent of items the order of the next child. A parent of the same Load has
+// none yet.
 func (l linked) lastOrders(ctx context.Context, items []*item) (map[string]int64, error) {
 	next, owner, values := map[string]int64{}, map[string]string{}, bson.A{}
 	for _, it := range items {

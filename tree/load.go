@@ -21,31 +21,24 @@ type Entry[K, T any] struct {
 	Parent *K
 }
 
-// Dump yields every node with its parent's ID, parents before their children
-// and siblings in order: what Load takes. Nodes that no root leads to (see
-// Check) are not reached; a node that several list, or that lies on a cycle, comes
-// once. A graph is refused.
+// Dump yields every node with its parent's ID, parents before their children and siblings in order:
+// what Load takes. Nodes that no root leads to (see Check) are not reached; a node that several list,
+// or that lies on a cycle, comes once. A graph is refused.
 //
-// Cost: 1 round trip for the roots, then 1 for the children of each 1,000 nodes, as far
-// as they fit in a reply (16 MB).
+// Cost: 1 round trip for the roots, then 1 for the children of each 1,000 nodes, as far as they fit in
+// a reply (16 MB).
 func (t *Tree[K, T]) Dump(ctx context.Context) iter.Seq2[Entry[K, T], error] {
 	return fault.Seq("tree: dump", func(yield func(Entry[K, T], error) bool) {
-		for at, err := range t.c.walk(ctx, defaultBatch) {
+		err := t.c.walk(ctx, func(cur *mongo.Cursor, parent bson.RawValue) (more bool, err error) {
 			var e Entry[K, T]
-			if err == nil {
-				err = at.cur.Decode(&e.Value)
-			}
-			if err == nil && !isNull(at.parent) {
+			if err = cur.Decode(&e.Value); err == nil && !isNull(parent) {
 				e.Parent = new(K)
-				*e.Parent, err = codec.DecodeValue[K](t.c.codec, at.parent)
+				*e.Parent, err = codec.DecodeValue[K](t.c.codec, parent)
 			}
-			if err != nil {
-				fault.Stop[Entry[K, T]](err)(yield)
-				return
-			}
-			if !yield(e, nil) {
-				return
-			}
+			return err == nil && yield(e, nil), err
+		})
+		if err != nil {
+			fault.Stop[Entry[K, T]](err)(yield)
 		}
 	})
 }
@@ -53,63 +46,52 @@ func (t *Tree[K, T]) Dump(ctx context.Context) iter.Seq2[Entry[K, T], error] {
 // defaultBatch is the number of nodes that long work handles at a time.
 const defaultBatch = 1000
 
-// visited is one step of a walk: a cursor at a document, and the ID of its parent.
-type visited struct {
-	cur    *mongo.Cursor
-	parent bson.RawValue // null at a root
-}
-
-// walk yields the whole tree, parents before their children and siblings in order: the
-// roots, and then the children of so many nodes at a time. In memory it holds the shapes
-// of the nodes whose children are to be read and, where nodes name their children, the IDs
-// that it has seen.
-func (c *core) walk(ctx context.Context, size int) iter.Seq2[visited, error] {
-	return func(yield func(visited, error) bool) {
-		if c.o.Graph {
-			yield(visited{}, fault.Invalid("a graph"))
-			return
-		}
-		var todo []node
-		named, seen := c.rep.rootsMatch() == nil, map[string]bool{}
-		visit := func(p mongo.Pipeline, of []node) bool {
-			parents := map[string]bson.RawValue{}
-			for _, n := range of {
-				parents[c.rep.own(n)] = n.id
-				for _, id := range c.rep.names(n) {
-					parents[key(id)] = n.id
-				}
+// walk visits the whole tree, parents before their children and siblings in order: the roots, and then
+// the children of defaultBatch nodes at a time. In memory it holds the shapes of the nodes whose
+// children are to be read and, where nodes name their children, the IDs that it has seen.
+func (c *core) walk(ctx context.Context, visit func(cur *mongo.Cursor, parent bson.RawValue) (more bool, err error)) error {
+	if c.o.Graph {
+		return fault.Invalid("a graph")
+	}
+	seen := map[string]bool{}
+	var todo []node
+	level := c.top()
+	parents := map[string]bson.RawValue{} // by what their children name, or are named by
+	for {
+		for cur, err := range cursor.Each(ctx, opening(c.primary, level, 0)) {
+			if err != nil {
+				return err
 			}
-			for cur, err := range cursor.Each(ctx, opening(c.primary, p, 0)) {
-				if err != nil {
-					return yield(visited{}, err) && false
-				}
-				n := c.slim(c.parse(cur.Current))
-				ref, _, _ := c.rep.ref(n)
-				if named {
-					ref = key(n.id)
-				}
-				parent, known := parents[ref]
-				if of == nil {
-					parent, known = null, true
-				}
-				if named {
-					known = known && !seen[ref]
-					seen[ref] = true
-				}
-				if !known {
+			n := c.slim(c.parse(cur.Current))
+			at, root, _ := c.rep.ref(n)
+			if c.rep.rootsMatch() == nil {
+				at = key(n.id)
+				if root = len(parents) == 0; seen[at] {
 					continue
 				}
-				todo = append(todo, n)
-				if !yield(visited{cur, parent}, nil) {
-					return false
-				}
+				seen[at] = true
 			}
-			return true
+			parent, known := parents[at]
+			if !known && !root {
+				continue
+			}
+			todo = append(todo, n)
+			if more, err := visit(cur, parent); err != nil || !more {
+				return err
+			}
 		}
-		for more := visit(c.top(), nil); more && len(todo) > 0; {
-			batch := todo[:min(size, len(todo))]
-			todo = todo[len(batch):]
-			more = visit(c.rep.family(batch), batch)
+		if len(todo) == 0 {
+			return nil
+		}
+		batch := todo[:min(defaultBatch, len(todo))]
+		todo = todo[len(batch):]
+		level = c.rep.family(batch)
+		clear(parents)
+		for _, n := range batch {
+			parents[c.rep.own(n)] = n.id
+			for _, id := range c.rep.names(n) {
+				parents[key(id)] = n.id
+			}
 		}
 	}
 }
@@ -172,30 +154,30 @@ func (t *Tree[K, T]) idOf(doc T) (id K, err error) {
 	return codec.DecodeValue[K](t.c.codec, v)
 }
 
-// Load inserts many nodes, parents before their children, in bounded batches; entries
-// without a parent go to pos, which is AsRoot or Under. A batch is one transaction and
-// stays when a later one fails or ctx ends. Run it again with the same entries to
-// finish: those that are there are skipped, by their ID. So a document without an
-// _id is inserted once more.
+// Load inserts many nodes, parents before their children, in bounded batches; entries without a parent
+// go to pos, which is AsRoot or Under. A batch is one transaction and stays when a later one fails or
+// ctx ends. Run it again with the same entries to finish: those that are there are skipped, by their
+// ID. So a document without an _id is inserted once more.
 //
-// In the result Done are inserted, Skipped were there already. A document that the
-// server refuses is counted and passed over; its children end Load with
-// ErrParentNotFound. Unknown are those of a last batch whose commit had no answer.
-// Work.Filter and DryRun are ErrInvalid.
+// In the result Done are inserted, Skipped were there already. A document that the server refuses is
+// counted and passed over; its children end Load with ErrParentNotFound. Unknown are those of a last
+// batch whose commit had no answer. Work.Filter and DryRun are ErrInvalid.
 //
-// Siblings get the order of the entries, after those they find. Nested sets
-// are numbered in one last transaction; until then the new nodes are in no
-// one's range, and Delete with Cascade above them leaves them as orphans.
+// Siblings get the order of the entries, after those they find. Nested sets are numbered in one last
+// transaction; until then the new nodes are in no one's range, and Delete with Cascade above them
+// leaves them as orphans.
 //
-// Cost: for each batch at most 5 round trips (lock, what is there of its nodes and their
-// parents, insert, the parents' counters, children or marks, commit), and with an
-// OrderField 1 more; each entry is written once. NestedSets: 2 more for the last number,
-// and then 4 for the numbers.
+// Cost: for each batch at most 5 round trips (lock, what is there of its nodes and their parents,
+// insert, the parents' counters, children or marks, commit), and with an OrderField 1 more; each entry
+// is written once. NestedSets: 2 more for the last number, and then 4 for the numbers.
 func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], error], pos Position[K], work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: load")
-	l, err := t.c.loader(work)
-	if err != nil {
+	l := loader{c: t.c}
+	if l.work, err = maintain.Of(work, defaultBatch); err != nil {
 		return l.result, err
+	}
+	if l.work.DryRun || l.work.Filter != nil {
+		return l.result, fault.Invalid("Work.DryRun, Work.Filter: not for Load")
 	}
 	place, err := t.position(pos)
 	if err == nil && (place.sibling() || place.first) {
@@ -227,23 +209,14 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 type loader struct {
 	c      *core
 	work   mongopatterns.Work
-	drop   []string // fields to leave out
 	batch  []bson.Raw
 	bytes  int
 	result mongopatterns.Result
 }
 
-func (c *core) loader(work *mongopatterns.Work) (*loader, error) {
-	w, err := maintain.Of(work, defaultBatch)
-	if err == nil && (w.DryRun || w.Filter != nil) {
-		err = fault.Invalid("Work.DryRun, Work.Filter: not for nodes that are inserted")
-	}
-	return &loader{c: c, work: w}, err
-}
-
 // add keeps a document for the next batch, as {_id, doc, parent}.
 func (l *loader) add(ctx context.Context, raw bson.Raw, parent bson.RawValue) error {
-	doc, id, err := l.c.prepare(raw, l.drop...)
+	doc, id, err := l.c.prepare(raw)
 	if err != nil {
 		return err
 	}
@@ -305,8 +278,8 @@ type item struct {
 	kids      []bson.RawValue // of the same batch
 }
 
-// loadBatch inserts what is not there yet. The lock keeps moves and deletes
-// away, so parents need a write of their own only for the order of siblings.
+// loadBatch inserts what is not there yet. The lock keeps moves and deletes away, so parents need a
+// write of their own only for the order of siblings.
 func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (int, error) {
 	items, parents, err := c.fresh(ctx, batch)
 	if err != nil || len(items) == 0 {
@@ -340,8 +313,7 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (int, error) {
 	return len(items), c.write(ctx, models...)
 }
 
-// fresh are the items of a batch that are not in the tree, and those of their parents
-// that are.
+// fresh are the items of a batch that are not in the tree, and those of their parents that are.
 func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, parents map[string]*node, err error) {
 	var ids []bson.RawValue
 	for _, entry := range batch {

@@ -19,16 +19,15 @@ const (
 	afterSibling
 )
 
-// Position is a place in the tree for Insert, Move and Load. Make one with
-// Tree.AsRoot, Under, Before or After; the zero value is AsRoot.
+// Position is a place in the tree for Insert, Move and Load. Make one with Tree.AsRoot, Under, Before
+// or After; the zero value is AsRoot.
 type Position[K any] struct {
 	kind  placeKind
 	ref   K
 	first bool
 }
 
-// First puts the node before its siblings instead of after them. It has no effect
-// on Before and After.
+// First puts the node before its siblings instead of after them. It has no effect on Before and After.
 func (p Position[K]) First() Position[K] {
 	p.first = true
 	return p
@@ -69,13 +68,13 @@ func (t *Tree[K, T]) position(pos Position[K]) (position, error) {
 	return p, err
 }
 
-// orderGap is the distance of neighbours in OrderField: 16 insertions can
-// halve it before siblings have to make room.
+// orderGap is the distance of neighbours in OrderField: 16 insertions can halve it before siblings have
+// to make room.
 const orderGap = 1 << 16
 
-// orderAt finds the order of a node at a position among siblings; self is the
-// node itself when it moves. If there is no room next to the sibling, those after it
-// move up by one gap: room is that write, which has to come first.
+// orderAt finds the order of a node at a position among siblings; self is the node itself when it
+// moves. If there is no room next to the sibling, those after it move up by one gap: room is that
+// write, which has to come first.
 func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib node, self bson.RawValue) (at int64, room []mongo.WriteModel, err error) {
 	field := c.o.OrderField
 	// edge is the first order in a direction among those in bounds, or otherwise.
@@ -126,9 +125,9 @@ func (c *core) at(n node) int64 {
 	return math.MaxInt64
 }
 
-// positions are the writes that give siblings, which come sorted, different whole
-// numbers. Those that have one keep it, unless two have the same: then all are
-// numbered anew. The others follow in the order they come in.
+// positions are the writes that give siblings, which come sorted, different whole numbers. Those that
+// have one keep it, unless two have the same: then all are numbered anew. The others follow in the
+// order they come in.
 func (c *core) positions(kids []node) (models []mongo.WriteModel) {
 	field := c.rep.order()
 	if field == "" {

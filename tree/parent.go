@@ -12,15 +12,15 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-// parentField is what the representations with the parent in a field have in common:
-// parentRefs, ancestorArray, nestedSets.
+// parentField is what the representations with the parent in a field have in common: parentRefs,
+// ancestorArray, nestedSets.
 type parentField struct{ base }
 
 func (p parentField) link() string      { return p.o.ParentField }
 func (p parentField) keepsParent() bool { return true }
 
-// except keeps out the nodes with an array for a parent: an equality would match its
-// elements. Such a node is an orphan.
+// except keeps out the nodes with an array for a parent: an equality would match its elements. Such a
+// node is an orphan.
 func (p parentField) except(field string) bson.D {
 	if field != p.o.ParentField {
 		return nil
@@ -121,8 +121,7 @@ func (p parentRefs) inside(ctx context.Context, n, x node) (bool, error) {
 	return p.isAbove(ctx, x.id, n.id)
 }
 
-// isAbove reports whether x is n or one of its ancestors, by asking the server
-// for the way up from n.
+// isAbove reports whether x is n or one of its ancestors, by asking the server for the way up from n.
 func (c *core) isAbove(ctx context.Context, x, n bson.RawValue) (bool, error) {
 	up, err := c.aggregate(ctx, c.rep.up(c.byID(n), 0))
 	return holds(idsOf(up), x), err

@@ -16,10 +16,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// pathShape: {_id, path: ",root,…,parent,"}. The path names the ancestors
-// only; "full" is a node's own path with its own segment, which is the path of
-// its children. Both ends have the delimiter, so ",A,B," is no prefix of
-// ",A,BA,". The path of a root is the delimiter, stored as null.
+// pathShape: {_id, path: ",root,…,parent,"}. The path names the ancestors only; "full" is a node's own
+// path with its own segment, which is the path of its children. Both ends have the delimiter, so
+// ",A,B," is no prefix of ",A,BA,". The path of a root is the delimiter, stored as null.
 type pathShape struct{ base }
 
 func (p pathShape) settings() []config.Setting {
@@ -58,8 +57,7 @@ func checkDelimiter(s string) error {
 	return nil
 }
 
-// segmentString is the form of a value in a path, the same as the server's
-// $toString.
+// segmentString is the form of a value in a path, the same as the server's $toString.
 func segmentString(v bson.RawValue) (string, error) {
 	switch v.Type {
 	case bson.TypeString:
@@ -118,8 +116,8 @@ func (c *core) segments(path string) []string {
 	return strings.Split(path, c.o.PathDelimiter)
 }
 
-// under are the bounds of all paths that start with a full path: its last
-// byte, the delimiter, is replaced by the next one.
+// under are the bounds of all paths that start with a full path: its last byte, the delimiter, is
+// replaced by the next one.
 func (c *core) under(full string) bson.D {
 	return d("$gte", full, "$lt", full[:len(full)-1]+c.afterDelimiter())
 }
@@ -134,8 +132,7 @@ func (p pathShape) stored(path string) any {
 	return path
 }
 
-// usable refuses a node without a segment of its own: the paths under it would
-// be those of other nodes.
+// usable refuses a node without a segment of its own: the paths under it would be those of other nodes.
 func (p pathShape) usable(n node) error {
 	if n.badPath != nil {
 		return fault.Invalid("%s of node %s: %w", p.o.SegmentField, text(n.id), n.badPath)
@@ -313,8 +310,8 @@ func (p pathShape) rebase(x node, parent *node) []mongo.WriteModel {
 	return p.replace(p.full(x), p.below(parent)+x.segment+p.o.PathDelimiter)
 }
 
-// lift goes by way of paths that no node has, where segments are unique: the index looks
-// at one document after the other, and a/a/z may get its new path before a/z has left it.
+// lift goes by way of paths that no node has, where segments are unique: the index looks at one
+// document after the other, and a/a/z may get its new path before a/z has left it.
 func (p pathShape) lift(x node, heir *node) []mongo.WriteModel {
 	from, to := p.full(x), p.below(heir)
 	if p.segmentIsID() {
@@ -343,13 +340,12 @@ func (p pathShape) cascade(ctx context.Context, id bson.RawValue) (int64, []mong
 	return 1 + res.DeletedCount, after, nil
 }
 
-// Rename gives a node another segment, and its descendants the paths that go
-// with it. It is for MaterializedPath with an Options.SegmentField (or an
-// IDField other than _id, which it then changes). A sibling of that name is a
-// duplicate key error.
+// Rename gives a node another segment, and its descendants the paths that go with it. It is for
+// MaterializedPath with an Options.SegmentField (or an IDField other than _id, which it then changes).
+// A sibling of that name is a duplicate key error.
 //
-// Cost: 4 round trips (lock, node, all paths in one command by the path index,
-// commit); writes the node and each descendant.
+// Cost: 4 round trips (lock, node, all paths in one command by the path index, commit); writes the node
+// and each descendant.
 func (t *Tree[K, T]) Rename(ctx context.Context, id K, segment string) (err error) {
 	defer fault.In(&err, "tree: rename")
 	raw, err := t.c.id(id)
@@ -387,8 +383,8 @@ func (p pathShape) rename(ctx context.Context, id bson.RawValue, segment string)
 	})
 }
 
-// Maintenance. Of a path its last segment decides; with a SegmentField the parent is
-// the node with the whole path.
+// Maintenance. Of a path its last segment decides; with a SegmentField the parent is the node with the
+// whole path.
 
 // malformed is why a node has no place in the tree.
 const malformed = "malformed"

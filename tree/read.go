@@ -19,19 +19,16 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// An ID that no node has is answered alike in all representations. What asks for
-// the nodes beside or below it finds none; what asks for the node itself or for
-// those above it is ErrNotFound.
+// An ID that no node has is answered alike in all representations. What asks for the nodes beside or
+// below it finds none; what asks for the node itself or for those above it is ErrNotFound.
 
 // ReadOptions limit a walk downwards.
 type ReadOptions struct {
-	// MaxDepth is how many levels below the node are read; 1 is its children.
-	// Default all. The methods that return a pipeline take a negative one for 0,
-	// all others refuse it.
+	// MaxDepth is how many levels below the node are read; 1 is its children. Default all. The methods
+	// that return a pipeline take a negative one for 0, all others refuse it.
 	MaxDepth int
-	// BatchSize is the number of documents a round trip brings. Default as many
-	// as fit in one reply (16 MB), but for Descendants, of which the first reply
-	// has 101.
+	// BatchSize is the number of documents a round trip brings. Default as many as fit in one reply (16
+	// MB), but for Descendants, of which the first reply has 101.
 	BatchSize int
 }
 
@@ -72,12 +69,11 @@ type Node[T any] struct {
 	Children []*Node[T] `json:"children,omitempty"`
 }
 
-// Filter is the filter for one node, for reads and updates of the user's own
-// fields with the driver.
+// Filter is the filter for one node, for reads and updates of the user's own fields with the driver.
 func (t *Tree[K, T]) Filter(id K) bson.D { return t.c.byID(t.raw(id)) }
 
-// raw encodes an ID for a filter or pipeline. What cannot be encoded stays as it is,
-// and the driver refuses it; what cannot be an ID becomes one that no node has.
+// raw encodes an ID for a filter or pipeline. What cannot be encoded stays as it is, and the driver
+// refuses it; what cannot be an ID becomes one that no node has.
 func (t *Tree[K, T]) raw(id K) any {
 	v, err := t.c.codec.Value(id)
 	if err != nil {
@@ -106,8 +102,8 @@ func (t *Tree[K, T]) ParentPipeline(id K) mongo.Pipeline { return t.c.parentsPip
 // ChildrenPipeline yields the children of a node in order.
 func (t *Tree[K, T]) ChildrenPipeline(id K) mongo.Pipeline { return t.c.rep.children(t.raw(id)) }
 
-// SiblingsPipeline yields the other children of a node's parent in order, and for a
-// root the other roots; these not in ChildReferences, see RootsPipeline.
+// SiblingsPipeline yields the other children of a node's parent in order, and for a root the other
+// roots; these not in ChildReferences, see RootsPipeline.
 func (t *Tree[K, T]) SiblingsPipeline(id K) mongo.Pipeline { return t.c.rep.siblings(t.raw(id)) }
 
 // AncestorsPipeline yields the ancestors of a node, root first.
@@ -115,8 +111,8 @@ func (t *Tree[K, T]) AncestorsPipeline(id K) mongo.Pipeline {
 	return bare(append(t.c.rootFirst(t.raw(id)), expr.Op("$match", d(fieldDepth, d("$gt", 0)))))
 }
 
-// DescendantsPipeline yields the descendants of a node in no order. For the leaves
-// of a subtree append LeavesPipeline to it.
+// DescendantsPipeline yields the descendants of a node in no order. For the leaves of a subtree append
+// LeavesPipeline to it.
 func (t *Tree[K, T]) DescendantsPipeline(id K, opts *ReadOptions) mongo.Pipeline {
 	return t.c.rep.down(t.raw(id), opts.depth(), false)
 }
@@ -132,32 +128,10 @@ func (t *Tree[K, T]) RootsPipeline() mongo.Pipeline { return t.c.roots() }
 // LeavesPipeline yields the nodes without children.
 func (t *Tree[K, T]) LeavesPipeline() mongo.Pipeline { return t.c.rep.leaves() }
 
-// BreadcrumbPipeline yields {id, name} of the ancestors, root first, and of the
-// node itself.
+// BreadcrumbPipeline yields {id, name} of the ancestors, root first, and of the node itself.
 func (t *Tree[K, T]) BreadcrumbPipeline(id K) mongo.Pipeline {
 	own, name := expr.Field(t.c.o.IDField), expr.Field(cmp.Or(t.c.o.NameField, t.c.o.IDField))
 	return append(t.c.rootFirst(t.raw(id)), expr.Op("$project", d("_id", 0, "id", own, "name", name)))
-}
-
-// LowestCommonAncestorPipeline yields the lowest node that has both a and b in
-// its subtree; a node is in its own.
-func (t *Tree[K, T]) LowestCommonAncestorPipeline(a, b K) mongo.Pipeline {
-	c := t.c
-	both := []any{t.raw(a), t.raw(b)}
-	starts := 2
-	x, okX := both[0].(bson.RawValue)
-	y, okY := both[1].(bson.RawValue)
-	if okX && okY && same(x, y) {
-		starts = 1
-	}
-	return bare(concat(c.rep.up(c.in(c.o.IDField, d("$in", both)), 0), mongo.Pipeline{
-		expr.Op("$group", d("_id", expr.Field(c.o.IDField), "n", d("$sum", 1), fieldDepth, d("$sum", expr.Field(fieldDepth)),
-			fieldTree, d("$first", expr.Var("ROOT")))),
-		expr.Op("$match", d("n", starts)),
-		expr.Op("$sort", d(fieldDepth, 1)),
-		expr.Op("$limit", 1),
-		expr.Op("$replaceRoot", d("newRoot", expr.Field(fieldTree))),
-	}))
 }
 
 // each runs a pipeline made of an ID.
@@ -175,19 +149,18 @@ func (t *Tree[K, T]) all(ctx context.Context, call string, p mongo.Pipeline) ite
 
 // Children yields the children of a node, in order if the tree keeps one.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB), a key of the parent
-// index for each child. The path reads the node by ID and uses the path index, child
-// references read the node and each child by ID.
+// Cost: 1 round trip while the result fits in one reply (16 MB), a key of the parent index for each
+// child. The path reads the node by ID and uses the path index, child references read the node and each
+// child by ID.
 func (t *Tree[K, T]) Children(ctx context.Context, id K) iter.Seq2[T, error] {
 	return t.each(ctx, "children", id, t.c.rep.children)
 }
 
-// Siblings yields the other children of a node's parent, and for a root the other
-// roots.
+// Siblings yields the other children of a node's parent, and for a root the other roots.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). The node by
-// ID and its siblings by the index that Children uses. A root, or a single child, of
-// ChildReferences: 1 more, and every node is examined for a root.
+// Cost: 1 round trip while the result fits in one reply (16 MB). The node by ID and its siblings by the
+// index that Children uses. A root, or a single child, of ChildReferences: 1 more, and every node is
+// examined for a root.
 func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
 	found := t.each(ctx, "siblings", id, t.c.rep.siblings)
 	if t.c.rep.rootsMatch() != nil {
@@ -216,37 +189,35 @@ func (c *core) otherRoots(id any) mongo.Pipeline {
 
 // Roots yields the nodes without parent.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). A key of the
-// parent or path index for each root; child references examine every node.
+// Cost: 1 round trip while the result fits in one reply (16 MB). A key of the parent or path index for
+// each root; child references examine every node.
 func (t *Tree[K, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
 	return t.all(ctx, "roots", t.c.roots())
 }
 
 // Leaves yields the nodes without children.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). It examines
-// every node of the tree.
+// Cost: 1 round trip while the result fits in one reply (16 MB). It examines every node of the tree.
 func (t *Tree[K, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
 	return t.all(ctx, "leaves", t.c.rep.leaves())
 }
 
 // LeavesBelow yields the leaves among the descendants of a node.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). It examines the
-// descendants as Descendants does, and looks up a child of each.
+// Cost: 1 round trip while the result fits in one reply (16 MB). It examines the descendants as
+// Descendants does, and looks up a child of each.
 func (t *Tree[K, T]) LeavesBelow(ctx context.Context, id K) iter.Seq2[T, error] {
 	return t.each(ctx, "leaves below", id, func(id any) mongo.Pipeline {
 		return append(t.c.rep.down(id, 0, false), t.c.rep.leaves()...)
 	})
 }
 
-// Descendants yields the nodes below a node in no order, as they are found: see
-// Preorder.
+// Descendants yields the nodes below a node in no order, as they are found: see Preorder.
 //
-// Cost: 1 round trip for 101 nodes, then 1 for each 16 MB or ReadOptions.BatchSize;
-// AncestorArray streams from the first on. A key for each descendant: of the ancestors,
-// path or left index; of the parent or ID index, level by level in one $graphLookup
-// (100 MB at most), which is complete before the first comes.
+// Cost: 1 round trip for 101 nodes, then 1 for each 16 MB or ReadOptions.BatchSize; AncestorArray
+// streams from the first on. A key for each descendant: of the ancestors, path or left index; of the
+// parent or ID index, level by level in one $graphLookup (100 MB at most), which is complete before the
+// first comes.
 func (t *Tree[K, T]) Descendants(ctx context.Context, id K, opts *ReadOptions) iter.Seq2[T, error] {
 	raw, err := t.c.downFrom(id, opts)
 	if err != nil {
@@ -274,10 +245,9 @@ func (c *core) downFrom(id any, opts *ReadOptions) (bson.RawValue, error) {
 	return c.id(id)
 }
 
-// Preorder yields the nodes below a node, each right after its parent or the last
-// descendant of the sibling before it: siblings are in order if the tree keeps one.
-// It holds the whole subtree in memory; so in a graph a node with several
-// parents comes once under each.
+// Preorder yields the nodes below a node, each right after its parent or the last descendant of the
+// sibling before it: siblings are in order if the tree keeps one. It holds the whole subtree in memory;
+// so in a graph a node with several parents comes once under each.
 //
 // Cost: as Subtree.
 func (t *Tree[K, T]) Preorder(ctx context.Context, id K, opts *ReadOptions) iter.Seq2[T, error] {
@@ -307,8 +277,8 @@ func (t *Tree[K, T]) Preorder(ctx context.Context, id K, opts *ReadOptions) iter
 
 // Ancestors returns the nodes above a node, root first.
 //
-// Cost: 1 round trip. The node and each ancestor by ID; child references find
-// each ancestor by the children index.
+// Cost: 1 round trip. The node and each ancestor by ID; child references find each ancestor by the
+// children index.
 func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
 	defer fault.In(&err, "tree: ancestors")
 	all, err := wayUp(ctx, t.c, id, bare(t.c.rootFirst(t.raw(id))), func(cur *mongo.Cursor) (v T, err error) {
@@ -339,11 +309,11 @@ func wayUp[V any](ctx context.Context, c *core, id any, p mongo.Pipeline, read f
 	return all, err
 }
 
-// Parent returns the parent of a node: ErrNoParent for a root, ErrParentNotFound for
-// an orphan. Of several parents in a graph it returns one, see Parents.
+// Parent returns the parent of a node: ErrNoParent for a root, ErrParentNotFound for an orphan. Of
+// several parents in a graph it returns one, see Parents.
 //
-// Cost: 1 round trip that reads the node and its parent, by ID or, in child
-// references, by the children index.
+// Cost: 1 round trip that reads the node and its parent, by ID or, in child references, by the children
+// index.
 func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	defer fault.In(&err, "tree: parent")
 	var none T
@@ -382,8 +352,8 @@ func (c *core) glance(ctx context.Context, id bson.RawValue) (node, error) {
 	return pick(nodes, id), err
 }
 
-// ancestry is the IDs of the ancestors of a node, root first, and its depth, read from
-// the node alone if it tells them; the IDs may be left out if they cost more.
+// ancestry is the IDs of the ancestors of a node, root first, and its depth, read from the node alone
+// if it tells them; the IDs may be left out if they cost more.
 func (c *core) ancestry(ctx context.Context, id any, withIDs bool) (ids []bson.RawValue, depth int, err error) {
 	raw, err := c.id(id)
 	if err != nil {
@@ -407,22 +377,20 @@ func (c *core) ancestry(ctx context.Context, id any, withIDs bool) (ids []bson.R
 	return ids[:max(0, len(ids)-1)], depth, err
 }
 
-// Depth returns how many levels a node is below its root, 0 for a root. In a
-// graph it is the longest of the shortest ways up.
+// Depth returns how many levels a node is below its root, 0 for a root. In a graph it is the longest of
+// the shortest ways up.
 //
-// Cost: 1 round trip. AncestorArray and MaterializedPath read the node alone, the
-// others as Ancestors.
+// Cost: 1 round trip. AncestorArray and MaterializedPath read the node alone, the others as Ancestors.
 func (t *Tree[K, T]) Depth(ctx context.Context, id K) (depth int, err error) {
 	defer fault.In(&err, "tree: depth")
 	_, depth, err = t.c.ancestry(ctx, id, false)
 	return depth, err
 }
 
-// IsDescendant reports whether id lies below ancestor. An unknown ancestor has no
-// descendants.
+// IsDescendant reports whether id lies below ancestor. An unknown ancestor has no descendants.
 //
-// Cost: 1 round trip. AncestorArray, and MaterializedPath without a SegmentField, read
-// the node alone, the others as Ancestors.
+// Cost: 1 round trip. AncestorArray, and MaterializedPath without a SegmentField, read the node alone,
+// the others as Ancestors.
 func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (_ bool, err error) {
 	defer fault.In(&err, "tree: is descendant")
 	other, err := t.c.id(ancestor)
@@ -433,27 +401,8 @@ func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (_ bool, 
 	return holds(ids, other), err
 }
 
-// LowestCommonAncestor returns the lowest node with both a and b in its
-// subtree, where a node is in its own: that of a node and its descendant is the
-// node. ErrNotFound if there is none or an ID is unknown.
-//
-// Cost: 1 round trip, as Ancestors for two nodes.
-func (t *Tree[K, T]) LowestCommonAncestor(ctx context.Context, a, b K) (v T, err error) {
-	defer fault.In(&err, "tree: lowest common ancestor")
-	for _, id := range []K{a, b} {
-		if _, err := t.c.id(id); err != nil {
-			return v, err
-		}
-	}
-	for v, err := range cursor.Decode[T](ctx, opening(t.c.coll, t.LowestCommonAncestorPipeline(a, b), 0)) {
-		return v, err
-	}
-	return v, fmt.Errorf("common ancestor %w: of %v and %v", fault.ErrNotFound, a, b)
-}
-
-// Breadcrumb returns the way from the root to a node with the names of
-// Options.NameField, the node last. A document without that field has the name
-// "".
+// Breadcrumb returns the way from the root to a node with the names of Options.NameField, the node
+// last. A document without that field has the name "".
 //
 // Cost: 1 round trip, as Ancestors.
 func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err error) {
@@ -468,13 +417,12 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err er
 	})
 }
 
-// Subtree returns a node with all that is below it, as one nested value;
-// children are in order. Outside a transaction it may mix the states before and
-// after a change made meanwhile; a node whose parent is not in the result is
-// left out.
+// Subtree returns a node with all that is below it, as one nested value; children are in order. Outside
+// a transaction it may mix the states before and after a change made meanwhile; a node whose parent is
+// not in the result is left out.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB), otherwise 1 for
-// each; keys as Descendants.
+// Cost: 1 round trip while the result fits in one reply (16 MB), otherwise 1 for each; keys as
+// Descendants.
 func (t *Tree[K, T]) Subtree(ctx context.Context, id K, opts *ReadOptions) (_ *Node[T], err error) {
 	defer fault.In(&err, "tree: subtree")
 	root, raw, err := t.subtree(ctx, id, opts)
@@ -497,8 +445,8 @@ func (t *Tree[K, T]) subtree(ctx context.Context, id K, opts *ReadOptions) (*Nod
 	return nodes[at], raw, nil
 }
 
-// Forest returns all nodes of the tree as nested values, one for each root.
-// Nodes that no root leads to are left out.
+// Forest returns all nodes of the tree as nested values, one for each root. Nodes that no root leads to
+// are left out.
 //
 // Cost: 1 round trip for each 16 MB; it reads every document of the tree.
 func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
@@ -539,8 +487,7 @@ func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline, batch int32) (s
 	return shapes, nodes, isChild, nil
 }
 
-// assemble gives for each node the indexes of its children, in order, and whether
-// it is a child.
+// assemble gives for each node the indexes of its children, in order, and whether it is a child.
 func (c *core) assemble(nodes []node) (below [][]int, isChild []bool) {
 	below, isChild = make([][]int, len(nodes)), make([]bool, len(nodes))
 	at := make(map[string]int, len(nodes))
@@ -580,11 +527,9 @@ func (t *Tree[K, T]) CountChildren(ctx context.Context, id K) (_ int64, err erro
 	return t.c.total(ctx, t.c.rep.children(raw))
 }
 
-// CountDescendants returns the number of nodes below a node, to a depth with
-// ReadOptions.MaxDepth.
+// CountDescendants returns the number of nodes below a node, to a depth with ReadOptions.MaxDepth.
 //
-// Cost: 1 round trip, index and keys as Descendants. Nested sets without a
-// MaxDepth read only the node.
+// Cost: 1 round trip, index and keys as Descendants. Nested sets without a MaxDepth read only the node.
 func (t *Tree[K, T]) CountDescendants(ctx context.Context, id K, opts *ReadOptions) (_ int64, err error) {
 	defer fault.In(&err, "tree: count descendants")
 	raw, err := t.c.downFrom(id, opts)

@@ -20,8 +20,8 @@ func missing(id bson.RawValue) error { return fmt.Errorf("node %w: %s", fault.Er
 
 func noParent(id bson.RawValue) error { return fmt.Errorf("%w: %s", ErrParentNotFound, text(id)) }
 
-// findOne reads the shape of the node that matches, the first of several; absent is the
-// error when there is none.
+// findOne reads the shape of the node that matches, the first of several; absent is the error when
+// there is none.
 func (c *core) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
 	opts := options.FindOne().SetProjection(c.projection())
 	if len(sort) > 0 {
@@ -41,8 +41,8 @@ func (c *core) find(ctx context.Context, id bson.RawValue) (node, error) {
 	return c.findOne(ctx, c.byID(id), missing(id))
 }
 
-// take deletes a node and returns its shape. To delete first and look for children
-// then is safe: an insertion under the node writes to it, so no child comes unseen.
+// take deletes a node and returns its shape. To delete first and look for children then is safe: an
+// insertion under the node writes to it, so no child comes unseen.
 func (c *core) take(ctx context.Context, id bson.RawValue) (node, error) {
 	raw, err := c.primary.FindOneAndDelete(ctx, c.byID(id), options.FindOneAndDelete().SetProjection(c.projection())).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -223,8 +223,8 @@ func (c *core) rangeDown(id any, from, to any, within mongo.Pipeline, self bool)
 	return concat(match, twice(), join(), unfoldSelf())
 }
 
-// unfold makes the documents joined under fieldTree the result, with further
-// fields taken from the document they were joined to.
+// unfold makes the documents joined under fieldTree the result, with further fields taken from the
+// document they were joined to.
 func unfold(extra ...any) mongo.Pipeline {
 	var root any = expr.Field(fieldTree)
 	if len(extra) > 0 {
@@ -233,8 +233,8 @@ func unfold(extra ...any) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$unwind", expr.Field(fieldTree)), expr.Op("$replaceRoot", d("newRoot", root))}
 }
 
-// twice makes two documents of one, so that unfoldSelf can keep the one and
-// unfold the other. ($unionWith would do, but transactions refuse it.)
+// twice makes two documents of one, so that unfoldSelf can keep the one and unfold the other.
+// ($unionWith would do, but transactions refuse it.)
 func twice() mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$set", d(fieldSelf, bson.A{true, false})), expr.Op("$unwind", expr.Field(fieldSelf))}
 }

@@ -17,10 +17,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Tree reads and changes the shape of one tree (or several, told apart by
-// their roots) in a collection. K is the type of the IDs, T that of a whole
-// stored document, tree fields included as far as it has them. A Tree holds no
-// state and is safe for concurrent use.
+// Tree reads and changes the shape of one tree (or several, told apart by their roots) in a collection.
+// K is the type of the IDs, T that of a whole stored document, tree fields included as far as it has
+// them. A Tree holds no state and is safe for concurrent use.
 type Tree[K, T any] struct {
 	c *core
 }
@@ -61,17 +60,16 @@ type core struct {
 	also  []string // further fields to read
 }
 
-// representation is one way of storing the shape: parentRefs, childRefs,
-// ancestorArray, pathShape and nestedSets, each in a file of its own. Outside these
-// files nobody asks which one it is.
+// representation is one way of storing the shape: parentRefs, childRefs, ancestorArray, pathShape and
+// nestedSets, each in a file of its own. Outside these files nobody asks which one it is.
 type representation interface {
 	reader
 	source
 	writer
 }
 
-// reader is the reading side. The IDs that its pipelines take are bson.RawValues, or
-// values that cannot be encoded, which the driver then refuses.
+// reader is the reading side. The IDs that its pipelines take are bson.RawValues, or values that cannot
+// be encoded, which the driver then refuses.
 type reader interface {
 	// settings checks the options of the representation.
 	settings() []config.Setting
@@ -79,32 +77,30 @@ type reader interface {
 	fields() []string
 	// keys are the fields of the indexes.
 	keys() [][]string
-	// link is the field that ties parents and children; keepsParent says that it
-	// is the ParentField.
+	// link is the field that ties parents and children; keepsParent says that it is the ParentField.
 	link() string
 	keepsParent() bool
 	// order is the field by which siblings are in order, "" if there is none.
 	order() string
 
-	// up yields the nodes that match and their ancestors, with fieldDepth (0 is
-	// the node itself); only so many levels, 0 is all.
+	// up yields the nodes that match and their ancestors, with fieldDepth (0 is the node itself); only
+	// so many levels, 0 is all.
 	up(match any, levels int) mongo.Pipeline
-	// down yields the descendants of a node, and with self the node, in no
-	// order, to a depth (0 is any).
+	// down yields the descendants of a node, and with self the node, in no order, to a depth (0 is
+	// any).
 	down(id any, depth int, self bool) mongo.Pipeline
 	// children and siblings are in order. The siblings of a root are the other roots.
 	children(id any) mongo.Pipeline
 	siblings(id any) mongo.Pipeline
 	leaves() mongo.Pipeline
-	// childrenOf and descendantsOf are filters made from a node that was read;
-	// reads says that they need more of it than its ID. The filter is nil
-	// where only a query of all descendants can tell.
+	// childrenOf and descendantsOf are filters made from a node that was read; reads says that they
+	// need more of it than its ID. The filter is nil where only a query of all descendants can tell.
 	childrenOf(n node) (match bson.D, reads bool)
 	descendantsOf(n node, depth int) (match bson.D, reads bool)
 	// rootsMatch is nil where only a query can tell.
 	rootsMatch() bson.D
-	// above says what a node itself tells: the IDs of its ancestors, nil if it
-	// does not, and its depth, -1 if it does not.
+	// above says what a node itself tells: the IDs of its ancestors, nil if it does not, and its depth,
+	// -1 if it does not.
 	above(n node) ([]bson.RawValue, int)
 	// width is the number of descendants that a node tells, -1 if it does not.
 	width(n node) int64
@@ -134,8 +130,8 @@ type source interface {
 	place(parent *node) bson.D
 	// own is the key by which its children name a node.
 	own(n node) string
-	// ref is the key of the parent that a node names. Without one it is a root,
-	// or broken, or only a query of names tells.
+	// ref is the key of the parent that a node names. Without one it is a root, or broken, or only a
+	// query of names tells.
 	ref(n node) (key string, root bool, broken string)
 	// names are the children that a node names.
 	names(n node) []bson.RawValue
@@ -156,8 +152,8 @@ type source interface {
 	audit(e *engine, n node, s *spot, kids []node) []finding
 	// cut ends a cycle at one node; nil at the others.
 	cut(n node, s *spot) *finding
-	// join is for Adopt of nodes among settled ones: it takes from kids, which
-	// parent fields name, those that are not to be, and finds further writes.
+	// join is for Adopt of nodes among settled ones: it takes from kids, which parent fields name,
+	// those that are not to be, and finds further writes.
 	join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error)
 	// uproot makes a node a root.
 	uproot(n node) []mongo.WriteModel
@@ -206,8 +202,7 @@ func represent(c *core, kind Representation) representation {
 	return nil
 }
 
-// Indexes returns, by the collection's name, the indexes that the tree's reads and
-// writes use.
+// Indexes returns, by the collection's name, the indexes that the tree's reads and writes use.
 func (t *Tree[K, T]) Indexes() map[string][]mongo.IndexModel {
 	c := t.c
 	all := c.rep.keys()
@@ -237,14 +232,13 @@ func (c *core) keyed(fields ...string) bson.D {
 	return keys
 }
 
-// EnsureIndexes creates the indexes that are missing and the tree's lock
-// document. An index that is in the way is ErrIndexConflict; nothing is dropped.
+// EnsureIndexes creates the indexes that are missing and the tree's lock document. An index that is in
+// the way is ErrIndexConflict; nothing is dropped.
 //
-// The indexes are the same for all scopes of a collection, so one Tree can
-// create them for all; the lock document of another scope is made on first use.
+// The indexes are the same for all scopes of a collection, so one Tree can create them for all; the
+// lock document of another scope is made on first use.
 //
-// Cost: 2 round trips when all indexes are there, otherwise 3; 1 document
-// written.
+// Cost: 2 round trips when all indexes are there, otherwise 3; 1 document written.
 func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "tree: ensure indexes")
 	if err := indexes.EnsureAll(ctx, t.c.coll.Database(), t.Indexes()); err != nil {
@@ -253,8 +247,8 @@ func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return t.c.createLock(ctx)
 }
 
-// ShardKey returns, by the collection's name, the recommended shard key: the scope,
-// so that a tree lives on one shard, or the ID where there is no scope.
+// ShardKey returns, by the collection's name, the recommended shard key: the scope, so that a tree
+// lives on one shard, or the ID where there is no scope.
 func (t *Tree[K, T]) ShardKey() map[string]bson.D {
 	key := t.c.keyed()
 	if len(key) == 0 {
