@@ -89,9 +89,7 @@ func TestArrayParent(t *testing.T) {
 				field = v.opts.ParentField
 			}
 			for _, parent := range arrayParents {
-				if _, err := coll.UpdateOne(ctx, tr.Filter("c"), dd("$set", dd(field, parent))); err != nil {
-					t.Fatal(err)
-				}
+				get(coll.UpdateOne(ctx, tr.Filter("c"), dd("$set", dd(field, parent))))(t)
 				if found := v.kinds(t, tr, coll); !slices.Contains(found, "orphan c") {
 					t.Errorf("%v: %v", parent, found)
 				}
@@ -106,9 +104,7 @@ func TestArrayParent(t *testing.T) {
 					t.Errorf("%v: an insertion beside it", parent)
 				}
 			}
-			if _, err := v.rooting(t, coll).Repair(ctx, nil); err != nil {
-				t.Error(err)
-			}
+			good(t, errOf(v.rooting(t, coll).Repair(ctx, nil)))
 			healthy(t, tr)
 			v.want(t, "roots", sorted(v.ids(t, tr.Roots(ctx))), "a", "b", "c")
 		})

@@ -69,13 +69,8 @@ type trees = tree.Tree[string, bson.M]
 // with the same IDs that nothing may touch.
 func (v variant) open(t testing.TB, coll *mongo.Collection) *trees {
 	t.Helper()
-	tr, err := tree.New[string, bson.M](coll, v.rep, &v.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.EnsureIndexes(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	tr := get(tree.New[string, bson.M](coll, v.rep, &v.opts))(t)
+	ok(t, tr.EnsureIndexes(t.Context()))
 	return tr
 }
 
@@ -158,13 +153,43 @@ func (v variant) want(t testing.TB, what string, got []string, want ...string) {
 	}
 }
 
-func must[V any](t testing.TB) func(v V, err error) V {
-	return func(v V, err error) V {
+// get is the value of a call that may not fail.
+func get[V any](v V, err error) func(t testing.TB) V {
+	return func(t testing.TB) V {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return v
+	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// is fails unless err matches want.
+func is(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%v, want %v", err, want)
+	}
+}
+
+// match fails unless two values are alike.
+func match(t testing.TB, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got): %s", what, diff)
+	}
+}
+
+// good is ok for a test that goes on.
+func good(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -224,18 +249,16 @@ func TestReads(t *testing.T) {
 			t.Errorf("leaves: %v", got)
 		}
 		var up []string
-		for _, doc := range must[[]bson.M](t)(tr.Ancestors(ctx, "MongoDB")) {
+		for _, doc := range get(tr.Ancestors(ctx, "MongoDB"))(t) {
 			up = append(up, id(doc, nil))
 		}
 		if !slices.Equal(up, []string{"Books", "Programming", "Databases"}) {
 			t.Errorf("ancestors: %v", up)
 		}
-		if got := must[[]bson.M](t)(tr.Ancestors(ctx, "Books")); len(got) != 0 {
+		if got := get(tr.Ancestors(ctx, "Books"))(t); len(got) != 0 {
 			t.Errorf("ancestors of a root: %v", got)
 		}
-		if _, err := tr.Ancestors(ctx, "none"); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Errorf("ancestors of nothing: %v", err)
-		}
+		is(t, errOf(tr.Ancestors(ctx, "none")), mongopatterns.ErrNotFound)
 		down := v.ids(t, tr.Descendants(ctx, "Programming", nil))
 		if got := sorted(down); !slices.Equal(got, []string{"Da", "Databases", "DatabasesToo", "Languages", "MongoDB", "dbm"}) {
 			t.Errorf("descendants: %v", got)
@@ -249,7 +272,7 @@ func TestReads(t *testing.T) {
 		if got := sorted(v.ids(t, tr.LeavesBelow(ctx, "Databases"))); !slices.Equal(got, []string{"MongoDB", "dbm"}) {
 			t.Errorf("leaves below: %v", got)
 		}
-		forest := must[[]*tree.Node[bson.M]](t)(tr.Forest(ctx))
+		forest := get(tr.Forest(ctx))(t)
 		if len(forest) != 2 {
 			t.Fatalf("forest of %d trees", len(forest))
 		}
@@ -264,19 +287,17 @@ func TestReads(t *testing.T) {
 		}
 		v.want(t, "descendants of a leaf", v.ids(t, tr.Descendants(ctx, "dbm", nil)))
 		for id, want := range map[string]int{"Books": 0, "Programming": 1, "MongoDB": 3} {
-			if got := must[int](t)(tr.Depth(ctx, id)); got != want {
+			if got := get(tr.Depth(ctx, id))(t); got != want {
 				t.Errorf("depth of %s: %d", id, got)
 			}
 		}
-		if _, err := tr.Depth(ctx, "none"); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Errorf("depth of nothing: %v", err)
-		}
+		is(t, errOf(tr.Depth(ctx, "none")), mongopatterns.ErrNotFound)
 		for _, c := range []struct {
 			id, above string
 			want      bool
 		}{{"MongoDB", "Books", true}, {"MongoDB", "Databases", true}, {"MongoDB", "MongoDB", false},
 			{"Books", "MongoDB", false}, {"MongoDB", "none", false}} {
-			if got := must[bool](t)(tr.IsDescendant(ctx, c.id, c.above)); got != c.want {
+			if got := get(tr.IsDescendant(ctx, c.id, c.above))(t); got != c.want {
 				t.Errorf("IsDescendant(%s, %s) = %v", c.id, c.above, got)
 			}
 		}
@@ -293,10 +314,8 @@ func TestReads(t *testing.T) {
 		for _, id := range []string{"Books", "Programming", "Databases", "MongoDB"} {
 			want = append(want, tree.Crumb[string]{ID: id, Name: name(id)})
 		}
-		if diff := cmp.Diff(want, must[[]tree.Crumb[string]](t)(tr.Breadcrumb(ctx, "MongoDB"))); diff != "" {
-			t.Errorf("breadcrumb: %s", diff)
-		}
-		if got := must[int64](t)(tr.CountChildren(ctx, "Programming")); got != 4 {
+		match(t, "breadcrumb", want, get(tr.Breadcrumb(ctx, "MongoDB"))(t))
+		if got := get(tr.CountChildren(ctx, "Programming"))(t); got != 4 {
 			t.Errorf("count children: %d", got)
 		}
 		for id, want := range map[string][2]int64{"Books": {7, 5}, "Programming": {6, 6}, "dbm": {}, "none": {}} {
@@ -307,13 +326,11 @@ func TestReads(t *testing.T) {
 				t.Errorf("count descendants of %s to 2: %d, %v", id, got, err)
 			}
 		}
-		sub := must[*tree.Node[bson.M]](t)(tr.Subtree(ctx, "Programming", nil))
+		sub := get(tr.Subtree(ctx, "Programming", nil))(t)
 		v.wantTree(t, sub, "Programming(Databases(MongoDB dbm) Languages DatabasesToo Da)")
-		v.wantTree(t, must[*tree.Node[bson.M]](t)(tr.Subtree(ctx, "Books", &tree.ReadOptions{MaxDepth: 1})), "Books(Programming)")
-		v.wantTree(t, must[*tree.Node[bson.M]](t)(tr.Subtree(ctx, "dbm", nil)), "dbm")
-		if _, err := tr.Subtree(ctx, "none", nil); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Errorf("subtree of nothing: %v", err)
-		}
+		v.wantTree(t, get(tr.Subtree(ctx, "Books", &tree.ReadOptions{MaxDepth: 1}))(t), "Books(Programming)")
+		v.wantTree(t, get(tr.Subtree(ctx, "dbm", nil))(t), "dbm")
+		is(t, errOf(tr.Subtree(ctx, "none", nil)), mongopatterns.ErrNotFound)
 
 		// Filters and pipelines say the same.
 		find := func(match bson.D, err error) []string {
@@ -326,9 +343,7 @@ func TestReads(t *testing.T) {
 				t.Fatalf("%v: %v", match, err)
 			}
 			var docs []bson.M
-			if err := cur.All(ctx, &docs); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, cur.All(ctx, &docs))
 			out := []string{}
 			for _, d := range docs {
 				out = append(out, d[v.idField()].(string))
@@ -350,14 +365,9 @@ func TestReads(t *testing.T) {
 		eq("RootsFilter", find(tr.RootsFilter(ctx)), "Books", "Films")
 		run := func(p mongo.Pipeline) []string {
 			t.Helper()
-			cur, err := coll.Aggregate(ctx, p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			cur := get(coll.Aggregate(ctx, p))(t)
 			var docs []bson.M
-			if err := cur.All(ctx, &docs); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, cur.All(ctx, &docs))
 			out := []string{}
 			for _, d := range docs {
 				v.clean(t, d)
@@ -375,9 +385,7 @@ func TestReads(t *testing.T) {
 		eq("SubtreePipeline", run(tr.SubtreePipeline("Databases", nil)), "Databases", "MongoDB", "dbm")
 		eq("ChildrenFilter of nothing", find(tr.ChildrenFilter(ctx, "none")))
 		eq("DescendantsFilter of nothing", find(tr.DescendantsFilter(ctx, "none", nil)))
-		if _, err := tr.AncestorsFilter(ctx, "none"); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Errorf("AncestorsFilter of nothing: %v", err)
-		}
+		is(t, errOf(tr.AncestorsFilter(ctx, "none")), mongopatterns.ErrNotFound)
 		eq("RootsPipeline", run(tr.RootsPipeline()), "Books", "Films")
 		eq("leaves of a subtree", run(append(tr.DescendantsPipeline("Programming", nil), tr.LeavesPipeline()...)),
 			"Da", "DatabasesToo", "Languages", "MongoDB", "dbm")

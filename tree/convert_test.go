@@ -36,18 +36,14 @@ func TestConvert(t *testing.T) {
 			to.opts.Scope = from.opts.Scope
 			db := mongotest.Database(t)
 			a := from.open(t, db.Collection("nodes"))
-			if _, err := a.Load(ctx, from.entries(nodes), a.AsRoot(), nil); err != nil {
-				t.Fatal(err)
-			}
+			get(a.Load(ctx, from.entries(nodes), a.AsRoot(), nil))(t)
 			check := from
 			check.rep, check.opts = to.rep, to.opts
 			check.ordered = from.ordered && to.ordered
 			check.roots = from.roots && to.roots
 
 			b := check.open(t, db.Collection("copy"))
-			if _, err := b.Load(ctx, check.entries(nodes), b.AsRoot(), nil); err != nil {
-				t.Fatal(err)
-			}
+			get(b.Load(ctx, check.entries(nodes), b.AsRoot(), nil))(t)
 			b = check.open(t, db.Collection("nodes"))
 			var done []int64
 			got, err := tree.Convert(ctx, a, b, &mongopatterns.Work{BatchSize: 15, Progress: func(r mongopatterns.Result) { done = append(done, r.Examined) }})
@@ -64,9 +60,7 @@ func TestConvert(t *testing.T) {
 			if got, err = tree.Convert(ctx, a, b, nil); err != nil || got.Done != 0 {
 				t.Errorf("in place again: %+v, %v", got, err)
 			}
-			if diff := cmp.Diff(before, stored(t, db.Collection("nodes"))); diff != "" {
-				t.Errorf("in place again: %s", diff)
-			}
+			match(t, "in place again", before, stored(t, db.Collection("nodes")))
 			if _, err = tree.RemoveOld(ctx, a, b); err != nil {
 				t.Fatal(err)
 			}
@@ -115,9 +109,7 @@ func TestAdopt(t *testing.T) {
 				}
 				docs = append(docs, doc)
 			}
-			if _, err := coll.InsertMany(ctx, docs); err != nil {
-				t.Fatal(err)
-			}
+			get(coll.InsertMany(ctx, docs))(t)
 			// Cut off, then finished.
 			short, cancel := context.WithCancel(ctx)
 			defer cancel()
@@ -136,9 +128,7 @@ func TestAdopt(t *testing.T) {
 			if got, err = tr.Adopt(ctx, nil); err != nil || got.Done != 0 {
 				t.Errorf("again: %+v, %v", got, err)
 			}
-			if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
-				t.Errorf("again: %s", diff)
-			}
+			match(t, "again", before, stored(t, coll))
 			for _, doc := range before {
 				if !slices.Contains(fieldsOf(doc), "title") {
 					t.Errorf("lost a field: %v", doc)
@@ -165,9 +155,7 @@ func TestAdoptOrder(t *testing.T) {
 				putDocs(t, coll, dd("_id", fmt.Sprint("r", id), "sku", fmt.Sprint(i, "r", id)),
 					dd("_id", fmt.Sprint("k", id), "sku", fmt.Sprint(i, "k", id), "parent", map[string]string{"_id": "rc", "sku": "1rc"}[v.idField()]))
 			}
-			if _, err := tr.Adopt(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
+			get(tr.Adopt(t.Context(), nil))(t)
 			healthy(t, tr)
 			names := func(ids []string) []string {
 				for i, id := range ids {
@@ -186,45 +174,23 @@ func TestAdoptOrder(t *testing.T) {
 func TestConvertRefuses(t *testing.T) {
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
-	a, err := tree.New[string, bson.M](coll, tree.ParentReferences, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := get(tree.New[string, bson.M](coll, tree.ParentReferences, nil))(t)
 	for _, o := range []tree.Options{{Scope: dd("a", 1)}, {IDField: "x"}} {
-		b, err := tree.New[string, bson.M](coll, tree.AncestorArray, &o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tree.Convert(ctx, a, b, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Errorf("%+v: %v", o, err)
-		}
+		b := get(tree.New[string, bson.M](coll, tree.AncestorArray, &o))(t)
+		is(t, errOf(tree.Convert(ctx, a, b, nil)), mongopatterns.ErrInvalid)
 	}
-	g, err := tree.New[string, bson.M](coll, tree.ChildReferences, &tree.Options{Graph: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tree.Convert(ctx, a, g, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Error(err)
-	}
+	g := get(tree.New[string, bson.M](coll, tree.ChildReferences, &tree.Options{Graph: true}))(t)
+	is(t, errOf(tree.Convert(ctx, a, g, nil)), mongopatterns.ErrInvalid)
 	// An orphan is counted and left alone.
-	if _, err := coll.InsertMany(ctx, []any{dd("_id", "root", "parent", nil), dd("_id", "lost", "parent", "gone")}); err != nil {
-		t.Fatal(err)
-	}
-	b, err := tree.New[string, bson.M](coll, tree.AncestorArray, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	get(coll.InsertMany(ctx, []any{dd("_id", "root", "parent", nil), dd("_id", "lost", "parent", "gone")}))(t)
+	b := get(tree.New[string, bson.M](coll, tree.AncestorArray, nil))(t)
 	got, err := b.Adopt(ctx, nil)
 	if err != nil || got.Examined != 2 || got.Done != 1 || got.Remaining != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	// An index in the way is an error and stays.
-	if _, err := coll.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: dd("ancestors", 1), Options: options.Index().SetSparse(true)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.EnsureIndexes(ctx); !errors.Is(err, mongopatterns.ErrIndexConflict) {
-		t.Errorf("%v", err)
-	}
+	get(coll.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: dd("ancestors", 1), Options: options.Index().SetSparse(true)}))(t)
+	is(t, b.EnsureIndexes(ctx), mongopatterns.ErrIndexConflict)
 }
 
 // After RemoveOld the old tree is refused as a source, and a document that only the old
@@ -235,9 +201,7 @@ func TestRemoveOld(t *testing.T) {
 	from, to := plain(tree.ParentReferences, tree.Options{}), plain(tree.MaterializedPath, tree.Options{})
 	a, b := from.open(t, coll), to.open(t, coll)
 	insertAll(t, from, a, books)
-	if _, err := tree.Convert(ctx, a, b, nil); err != nil {
-		t.Fatal(err)
-	}
+	get(tree.Convert(ctx, a, b, nil))(t)
 	putDocs(t, coll, dd("_id", "late", "parent", "Books"))
 	for _, done := range []int64{6, 0} {
 		if got, err := tree.RemoveOld(ctx, a, b); err != nil || got.Done != done {
@@ -250,12 +214,8 @@ func TestRemoveOld(t *testing.T) {
 			t.Errorf("%v", doc)
 		}
 	}
-	if _, err := tree.Convert(ctx, a, b, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Errorf("from what is gone: %v", err)
-	}
-	if diff := cmp.Diff(want, stored(t, coll)); diff != "" {
-		t.Error(diff)
-	}
+	is(t, errOf(tree.Convert(ctx, a, b, nil)), mongopatterns.ErrInvalid)
+	match(t, "", want, stored(t, coll))
 	if got, err := b.Adopt(ctx, nil); err != nil || got.Done != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -264,9 +224,7 @@ func TestRemoveOld(t *testing.T) {
 	if _, err := tree.Convert(ctx, b, a, nil); err != nil { // and back
 		t.Fatal(err)
 	}
-	if _, err := tree.Convert(ctx, a, b, nil); err != nil {
-		t.Error(err)
-	}
+	good(t, errOf(tree.Convert(ctx, a, b, nil)))
 }
 
 // Adopt again leaves what was moved or inserted by the tree where it is, and
@@ -301,9 +259,7 @@ func TestAdoptAgain(t *testing.T) {
 				if to != "" {
 					pos = tr.Under(to)
 				}
-				if err := tr.Move(ctx, id, pos); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, tr.Move(ctx, id, pos))
 				m.detach(id)
 				m.attach(id, to, -1)
 			}
@@ -318,9 +274,7 @@ func TestAdoptAgain(t *testing.T) {
 			// Children before their parents in the order of the batches too.
 			add([2]string{"z", ""}, [2]string{"B", "z"}, [2]string{"C", "B"}, [2]string{"D", "C"}, [2]string{"a", "D"}, [2]string{"b", "D"})
 			adopt(true)
-			if _, err := tr.Insert(ctx, v.doc("N"), tr.Under("B")); err != nil {
-				t.Fatal(err)
-			}
+			get(tr.Insert(ctx, v.doc("N"), tr.Under("B")))(t)
 			m.attach("N", "B", -1)
 			move("D", "z")
 			move("a", "")
@@ -328,15 +282,11 @@ func TestAdoptAgain(t *testing.T) {
 			before := stored(t, coll)
 			if v.rep == tree.MaterializedPath || v.rep == tree.ChildReferences {
 				adopt(false)
-				if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
-					t.Errorf("again (-before +after): %s", diff)
-				}
+				match(t, "again (-before +after)", before, stored(t, coll))
 			}
 			if v.rep == tree.MaterializedPath || v.rep == tree.ChildReferences {
 				// What the parent field of C still names is gone.
-				if _, err := tr.Delete(ctx, "B", tree.MakeRoots); err != nil {
-					t.Fatal(err)
-				}
+				get(tr.Delete(ctx, "B", tree.MakeRoots))(t)
 				m.delete("B", tree.MakeRoots)
 			}
 			add([2]string{"old1", "C"}, [2]string{"old2", "old1"}, [2]string{"0", "old2"}, [2]string{"old3", ""})
@@ -362,30 +312,18 @@ func TestConvertRefusesMeanings(t *testing.T) {
 		plain(tree.NestedSets, tree.Options{RightField: "pos"}),
 		plain(tree.ChildReferences, tree.Options{ChildCountField: "slug"}),
 	} {
-		b, err := tree.New[string, bson.M](coll, c.rep, &c.opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := get(tree.New[string, bson.M](coll, c.rep, &c.opts))(t)
 		if _, err := tree.Convert(ctx, a, b, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%v %+v: %v", c.rep, c.opts, err)
 		}
 	}
-	b, err := tree.New[string, bson.M](coll, tree.MaterializedPath, &tree.Options{ParentField: "path"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Adopt(ctx, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Errorf("adopt: %v", err)
-	}
-	if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
-		t.Errorf("refused, yet (-before +after): %s", diff)
-	}
+	b := get(tree.New[string, bson.M](coll, tree.MaterializedPath, &tree.Options{ParentField: "path"}))(t)
+	is(t, errOf(b.Adopt(ctx, nil)), mongopatterns.ErrInvalid)
+	match(t, "refused, yet (-before +after)", before, stored(t, coll))
 	// Another field is fine.
 	to := plain(tree.MaterializedPath, tree.Options{PathField: "way", PathDelimiter: "/", OrderField: "pos"})
 	b = to.open(t, coll)
-	if _, err := tree.Convert(ctx, a, b, nil); err != nil {
-		t.Fatal(err)
-	}
+	get(tree.Convert(ctx, a, b, nil))(t)
 	healthy(t, b)
 	to.compare(t, b, modelOf(books))
 }

@@ -51,9 +51,7 @@ func TestReadCosts(t *testing.T) {
 		for i := range 110 {
 			many = append(many, [2]string{fmt.Sprintf("m%d", i), "Languages"})
 		}
-		if _, err := tr.Load(ctx, v.entries(many), tr.AsRoot(), nil); err != nil {
-			t.Fatal(err)
-		}
+		get(tr.Load(ctx, v.entries(many), tr.AsRoot(), nil))(t)
 		scans := map[string]bool{"Leaves": true}
 		if v.rep == tree.ChildReferences {
 			scans["Roots"] = true
@@ -127,10 +125,7 @@ func TestReadCosts(t *testing.T) {
 					t.Errorf("%s: %v", name, plan)
 				}
 			} else {
-				raw, err := bson.Marshal(dd("find", "nodes", "filter", match))
-				if err != nil {
-					t.Fatal(err)
-				}
+				raw := get(bson.Marshal(dd("find", "nodes", "filter", match)))(t)
 				v.indexed(t, db, name, raw)
 			}
 		}
@@ -148,17 +143,13 @@ func TestReadCosts(t *testing.T) {
 		}
 		// Batches of a chosen size.
 		got := mongotest.Record(t, db, func() {
-			if err := drain(tr.Descendants(ctx, "Languages", &tree.ReadOptions{BatchSize: 40})); err != nil {
-				t.Error(err)
-			}
+			good(t, drain(tr.Descendants(ctx, "Languages", &tree.ReadOptions{BatchSize: 40})))
 		})
 		if n := spent(got).trips; n != 3 {
 			t.Errorf("110 descendants in batches of 40: %d round trips", n)
 		}
 		got = mongotest.Record(t, db, func() {
-			if err := tr.EnsureIndexes(ctx); err != nil {
-				t.Error(err)
-			}
+			good(t, tr.EnsureIndexes(ctx))
 		})
 		if n := spent(got).trips; n != 2 {
 			t.Errorf("EnsureIndexes: %v", got.Names())
@@ -295,9 +286,7 @@ func TestOrderCosts(t *testing.T) {
 		insertAll(t, v, tr, books)
 		insert := func(id string) cost {
 			return spent(mongotest.Record(t, coll.Database(), func() {
-				if _, err := tr.Insert(t.Context(), v.doc(id), tr.Before("dbm")); err != nil {
-					t.Error(err)
-				}
+				good(t, errOf(tr.Insert(t.Context(), v.doc(id), tr.Before("dbm"))))
 			}))
 		}
 		crowded := false
@@ -314,9 +303,7 @@ func TestOrderCosts(t *testing.T) {
 			t.Error("there was always room")
 		}
 		got := spent(mongotest.Record(t, coll.Database(), func() {
-			if err := tr.Move(t.Context(), "dbm", tr.Before("MongoDB")); err != nil {
-				t.Error(err)
-			}
+			good(t, tr.Move(t.Context(), "dbm", tr.Before("MongoDB")))
 		}))
 		if want := map[tree.Representation]int{tree.ParentReferences: 7}[v.rep]; want != 0 && got.trips != want || want == 0 && got.trips != 6 {
 			t.Errorf("move: %v", got)
@@ -341,17 +328,13 @@ func TestMoveCosts(t *testing.T) {
 				for i := range n {
 					nodes = append(nodes, [2]string{fmt.Sprintf("%s%d", under, i), under})
 				}
-				if _, err := tr.Load(ctx, v.entries(nodes), tr.AsRoot(), &mongopatterns.Work{BatchSize: 5000}); err != nil {
-					t.Fatal(err)
-				}
+				get(tr.Load(ctx, v.entries(nodes), tr.AsRoot(), &mongopatterns.Work{BatchSize: 5000}))(t)
 			}
 			var costs []cost
 			var names [][]string
 			for _, id := range []string{"small", "big"} {
 				got := mongotest.Record(t, db, func() {
-					if err := tr.Move(ctx, id, tr.Under("Films")); err != nil {
-						t.Error(err)
-					}
+					good(t, tr.Move(ctx, id, tr.Under("Films")))
 				})
 				costs, names = append(costs, spent(got)), append(names, got.Names())
 			}
@@ -398,18 +381,13 @@ func TestMaintenanceCosts(t *testing.T) {
 		levels := 6
 		within("Dump", cost{1 + 2*levels, 0}, func() error { return drain(tr.Dump(ctx)) })
 		// One damaged node: looked at again under the lock.
-		if _, err := coll.UpdateOne(ctx, tr.Filter("n5"), damageOf(v)); err != nil {
-			t.Fatal(err)
-		}
+		get(coll.UpdateOne(ctx, tr.Filter("n5"), damageOf(v)))(t)
 		within("Repair of one", cost{4 + 6 + 4, 45}, func() error { return errOf(tr.Repair(ctx, nil)) })
 		healthy(t, tr)
 		if v.rep == tree.MaterializedPath && v.name != "path" {
 			within("Rename", cost{4, 41}, func() error { return tr.Rename(ctx, "root", "top") })
 		}
-		sub, err := tr.Subtree(ctx, "n39", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sub := get(tr.Subtree(ctx, "n39", nil))(t)
 		within("LoadNodes again", cost{4 + 4, 0}, func() error {
 			return errOf(tr.LoadNodes(ctx, []*tree.Node[bson.M]{sub}, tr.AsRoot(), nil))
 		})
@@ -469,9 +447,7 @@ func TestGraphCosts(t *testing.T) {
 		{"Parents", cost{1, 0}, func(ctx context.Context) error { return drain(tr.Parents(ctx, "dbm")) }},
 	} {
 		got := mongotest.Record(t, coll.Database(), func() {
-			if err := c.call(ctx); err != nil {
-				t.Error(err)
-			}
+			good(t, c.call(ctx))
 		})
 		if spent(got) != c.want {
 			t.Errorf("%s: %v, want %v: %v", c.name, spent(got), c.want, got.Names())

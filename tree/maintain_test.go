@@ -24,9 +24,7 @@ import (
 
 func putDocs(t testing.TB, coll *mongo.Collection, docs ...any) {
 	t.Helper()
-	if _, err := coll.InsertMany(t.Context(), docs); err != nil {
-		t.Fatal(err)
-	}
+	get(coll.InsertMany(t.Context(), docs))(t)
 }
 
 func changeDoc(t testing.TB, coll *mongo.Collection, id any, update bson.D) {
@@ -113,10 +111,7 @@ func TestLoad(t *testing.T) {
 		}
 		healthy(t, other)
 		copied.compare(t, other, modelOf(append([][2]string{{"old", ""}, {"older", "old"}}, nodes...)))
-		sub, err := tr.Subtree(t.Context(), "n1", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sub := get(tr.Subtree(t.Context(), "n1", nil))(t)
 		var move func(n *tree.Node[bson.M])
 		size := int64(0)
 		move = func(n *tree.Node[bson.M]) {
@@ -140,9 +135,7 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%d, %v", d, err)
 		}
 
-		if _, err := tr.LoadNodes(t.Context(), []*tree.Node[bson.M]{{Value: v.doc("x")}}, tr.Under("none"), nil); !errors.Is(err, tree.ErrParentNotFound) {
-			t.Errorf("load under nothing: %v", err)
-		}
+		is(t, errOf(tr.LoadNodes(t.Context(), []*tree.Node[bson.M]{{Value: v.doc("x")}}, tr.Under("none"), nil)), tree.ErrParentNotFound)
 		boom := errors.New("boom")
 		if _, err := tr.Load(t.Context(), func(yield func(tree.Entry[string, bson.M], error) bool) {
 			yield(tree.Entry[string, bson.M]{}, boom)
@@ -179,9 +172,7 @@ func (v variant) kinds(t testing.TB, tr *trees, coll *mongo.Collection) []string
 func (v variant) nameOf(t testing.TB, coll *mongo.Collection, id bson.RawValue) string {
 	t.Helper()
 	var doc bson.M
-	if err := coll.FindOne(t.Context(), dd("_id", id)).Decode(&doc); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, coll.FindOne(t.Context(), dd("_id", id)).Decode(&doc))
 	name, _ := doc[v.idField()].(string)
 	return name
 }
@@ -281,18 +272,14 @@ func TestCheckAndRepair(t *testing.T) {
 					t.Fatal(res, err)
 				}
 			}
-			if diff := cmp.Diff(c.found, v.kinds(t, tr, coll)); diff != "" {
-				t.Errorf("found (-want +got): %s", diff)
-			}
+			match(t, "found", c.found, v.kinds(t, tr, coll))
 			if c.roots {
 				got, err := tr.Repair(ctx, nil)
 				if err != nil || got.Remaining == 0 {
 					t.Errorf("without MakeRoots: %+v, %v", got, err)
 				}
 				if c.stays != nil {
-					if diff := cmp.Diff(c.stays, v.kinds(t, tr, coll)); diff != "" {
-						t.Errorf("without MakeRoots (-want +got): %s", diff)
-					}
+					match(t, "without MakeRoots", c.stays, v.kinds(t, tr, coll))
 				}
 			}
 			rooting := tr
@@ -344,9 +331,7 @@ func TestRepairBesideWrites(t *testing.T) {
 			}
 			coll := mongotest.Database(t).Collection("nodes")
 			tr := v.open(t, coll)
-			if _, err := tr.Load(t.Context(), v.entries(forest(60)), tr.AsRoot(), nil); err != nil {
-				t.Fatal(err)
-			}
+			get(tr.Load(t.Context(), v.entries(forest(60)), tr.AsRoot(), nil))(t)
 			damage := map[string]bson.D{
 				"ancestors":     dd("$set", dd("ancestors", bson.A{"n0"})),
 				"ancestors/all": dd("$set", dd("ancestor_categories", bson.A{}, "n", 9)),
@@ -354,9 +339,7 @@ func TestRepairBesideWrites(t *testing.T) {
 				"nested":        dd("$inc", dd("left", 3)),
 			}[name]
 			for _, id := range []string{"n3", "n4", "n5", "n12"} {
-				if _, err := coll.UpdateOne(t.Context(), tr.Filter(id), damage); err != nil {
-					t.Fatal(err)
-				}
+				get(coll.UpdateOne(t.Context(), tr.Filter(id), damage))(t)
 			}
 			ctx := t.Context()
 			var stop atomic.Bool
@@ -392,14 +375,10 @@ func TestRepairBesideWrites(t *testing.T) {
 			}
 			stop.Store(true)
 			for range 2 {
-				if err := <-finished; err != nil {
-					t.Error(err)
-				}
+				good(t, <-finished)
 			}
 			if last {
-				if _, err := tr.Repair(t.Context(), nil); err != nil {
-					t.Error(err)
-				}
+				good(t, errOf(tr.Repair(t.Context(), nil)))
 			}
 			healthy(t, tr)
 		})
@@ -420,9 +399,7 @@ func TestDumpEnds(t *testing.T) {
 			break
 		}
 	}
-	if diff := cmp.Diff([]string{"R", "A", "B", "C"}, got); diff != "" {
-		t.Error(diff)
-	}
+	match(t, "", []string{"R", "A", "B", "C"}, got)
 }
 
 // A ring that something leads to is cut where it is entered, without roots
@@ -464,13 +441,8 @@ func TestRepairKeepsWhatIsReached(t *testing.T) {
 func TestRepairTakenSegment(t *testing.T) {
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
-	tr, err := tree.New[int, bson.M](coll, tree.MaterializedPath, &tree.Options{SegmentField: "s", ChildCountField: "n", MakeRoots: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.EnsureIndexes(ctx); err != nil {
-		t.Fatal(err)
-	}
+	tr := get(tree.New[int, bson.M](coll, tree.MaterializedPath, &tree.Options{SegmentField: "s", ChildCountField: "n", MakeRoots: true}))(t)
+	ok(t, tr.EnsureIndexes(ctx))
 	putDocs(t, coll, dd("_id", 0, "path", ",gone,", "s", "free", "n", 0), dd("_id", 1, "path", nil, "s", "docs", "n", 0),
 		dd("_id", 2, "path", ",gone,", "s", "docs", "n", 0), dd("_id", 3, "path", ",docs,", "s", "x", "n", 77))
 	for range 2 {
@@ -520,14 +492,9 @@ func TestCheckOddValues(t *testing.T) {
 			coll := mongotest.Database(t).Collection("nodes")
 			v := c.v
 			v.opts.MakeRoots = true
-			tr, err := tree.New[string, bson.M](coll, v.rep, &v.opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tr := get(tree.New[string, bson.M](coll, v.rep, &v.opts))(t)
 			putDocs(t, coll, c.docs...)
-			if diff := cmp.Diff(c.found, v.kinds(t, tr, coll)); diff != "" {
-				t.Errorf("found (-want +got): %s", diff)
-			}
+			match(t, "found", c.found, v.kinds(t, tr, coll))
 			if all := strings.Join(problems(t, tr), "\n"); !strings.Contains(all, c.detail) {
 				t.Errorf("no %q in %s", c.detail, all)
 			}
@@ -535,9 +502,7 @@ func TestCheckOddValues(t *testing.T) {
 			if err != nil || int(got.Remaining) != len(c.stays) || c.stays == nil && got.Done == 0 {
 				t.Errorf("%+v, %v", got, err)
 			}
-			if diff := cmp.Diff(append([]string{}, c.stays...), v.kinds(t, tr, coll)); diff != "" {
-				t.Errorf("stays (-want +got): %s", diff)
-			}
+			match(t, "stays", append([]string{}, c.stays...), v.kinds(t, tr, coll))
 		})
 	}
 }
@@ -587,13 +552,9 @@ func TestDumpOfManyInALevel(t *testing.T) {
 	for i := range 300 {
 		many = append(many, [2]string{string(rune('a'+i%26)) + strings.Repeat("x", i/26), ""})
 	}
-	if _, err := tr.Load(ctx, v.entries(many), tr.AsRoot(), nil); err != nil {
-		t.Fatal(err)
-	}
+	get(tr.Load(ctx, v.entries(many), tr.AsRoot(), nil))(t)
 	c := mongotest.Record(t, db, func() {
-		if err := drain(tr.Dump(ctx)); err != nil {
-			t.Error(err)
-		}
+		good(t, drain(tr.Dump(ctx)))
 	})
 	if got := c.RoundTrips(); got != 2 {
 		t.Errorf("%d: %v", got, c.Names())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,22 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
-
-func drained[V any](all iter.Seq2[V, error]) (err error) {
-	for _, e := range all {
-		err = e
-	}
-	return err
-}
 
 // TestErrorsNameTheCall: every error begins with the package, once, and the call.
 func TestErrorsNameTheCall(t *testing.T) {
@@ -37,15 +29,15 @@ func TestErrorsNameTheCall(t *testing.T) {
 	for _, v := range variants()[:5] {
 		tr := v.open(t, mongotest.Database(t).Collection("nodes"))
 		for name, err := range map[string]error{
-			"Children":         drained(tr.Children(ctx, "x")),
-			"Siblings":         drained(tr.Siblings(ctx, "x")),
-			"Descendants":      drained(tr.Descendants(ctx, "x", nil)),
-			"Preorder":         drained(tr.Preorder(ctx, "x", nil)),
-			"Roots":            drained(tr.Roots(ctx)),
-			"Leaves":           drained(tr.Leaves(ctx)),
-			"LeavesBelow":      drained(tr.LeavesBelow(ctx, "x")),
-			"Dump":             drained(tr.Dump(ctx)),
-			"Check":            drained(tr.Check(ctx, nil)),
+			"Children":         drain(tr.Children(ctx, "x")),
+			"Siblings":         drain(tr.Siblings(ctx, "x")),
+			"Descendants":      drain(tr.Descendants(ctx, "x", nil)),
+			"Preorder":         drain(tr.Preorder(ctx, "x", nil)),
+			"Roots":            drain(tr.Roots(ctx)),
+			"Leaves":           drain(tr.Leaves(ctx)),
+			"LeavesBelow":      drain(tr.LeavesBelow(ctx, "x")),
+			"Dump":             drain(tr.Dump(ctx)),
+			"Check":            drain(tr.Check(ctx, nil)),
 			"Ancestors":        errOf(tr.Ancestors(ctx, "x")),
 			"Parent":           errOf(tr.Parent(ctx, "x")),
 			"Depth":            errOf(tr.Depth(ctx, "x")),
@@ -92,7 +84,7 @@ func TestInvalidArguments(t *testing.T) {
 		"descendants filter": errOf(tr.DescendantsFilter(ctx, "x", deep)),
 		"count":              errOf(tr.CountDescendants(ctx, "x", deep)),
 		"no names":           errOf(tr.FindOrCreate(ctx, nil, nil)),
-		"string documents":   errOf(must[*tree.Tree[string, string]](t)(tree.New[string, string](db.Collection("x"), tree.AncestorArray, nil)).Insert(ctx, "x", tree.Position[string]{})),
+		"string documents":   errOf(get(tree.New[string, string](db.Collection("x"), tree.AncestorArray, nil))(t).Insert(ctx, "x", tree.Position[string]{})),
 	} {
 		if !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
@@ -114,7 +106,7 @@ func TestWorkFilter(t *testing.T) {
 		changeDoc(t, coll, id, dd("$set", dd("ancestors", bson.A{}, "n", 5)))
 	}
 	one := &mongopatterns.Work{Filter: bson.M{"_id": "dbm"}}
-	if got := len(must[[]mongopatterns.Problem](t)(collect(tr.Check(ctx, one)))); got != 2 {
+	if got := len(get(cursor.Collect(tr.Check(ctx, one)))(t)); got != 2 {
 		t.Errorf("%d problems of one node", got)
 	}
 	got, err := tr.Repair(ctx, one)
@@ -126,16 +118,6 @@ func TestWorkFilter(t *testing.T) {
 	}
 }
 
-func collect[V any](seq iter.Seq2[V, error]) (out []V, err error) {
-	for v, err := range seq {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, v)
-	}
-	return out, nil
-}
-
 // TestBSONOptions: the tree encodes and decodes as the client does.
 func TestBSONOptions(t *testing.T) {
 	type tag struct {
@@ -144,21 +126,12 @@ func TestBSONOptions(t *testing.T) {
 	}
 	bsonOptions := &options.BSONOptions{UseJSONStructTags: true, NilSliceAsEmpty: true}
 	db := mongotest.Database(t, options.Client().SetBSONOptions(bsonOptions))
-	tr, err := tree.New[string, tag](db.Collection("nodes"), tree.AncestorArray, &tree.Options{BSON: bsonOptions})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tr.Insert(t.Context(), tag{ID: "a"}, tr.AsRoot()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tr.LoadNodes(t.Context(), []*tree.Node[tag]{{Value: tag{ID: "b"}}}, tr.Under("a"), nil); err != nil {
-		t.Fatal(err)
-	}
+	tr := get(tree.New[string, tag](db.Collection("nodes"), tree.AncestorArray, &tree.Options{BSON: bsonOptions}))(t)
+	get(tr.Insert(t.Context(), tag{ID: "a"}, tr.AsRoot()))(t)
+	get(tr.LoadNodes(t.Context(), []*tree.Node[tag]{{Value: tag{ID: "b"}}}, tr.Under("a"), nil))(t)
 	want := []bson.D{dd("_id", "a", "words", bson.A{}, "ancestors", bson.A{}, "parent", nil),
 		dd("_id", "b", "words", bson.A{}, "ancestors", bson.A{"a"}, "parent", "a")}
-	if diff := cmp.Diff(want, stored(t, db.Collection("nodes"))); diff != "" {
-		t.Error(diff)
-	}
+	match(t, "", want, stored(t, db.Collection("nodes")))
 	if got, err := tr.Parent(t.Context(), "b"); err != nil || got.ID != "a" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -233,9 +206,7 @@ func TestWaiters(t *testing.T) {
 				return err
 			}
 			waiter.Go(func() {
-				if err := tr.Move(t.Context(), "C", tr.Under("B")); err != nil {
-					t.Error(err)
-				}
+				good(t, tr.Move(t.Context(), "C", tr.Under("B")))
 			})
 			time.Sleep(2 * time.Second)
 			return nil
@@ -285,8 +256,6 @@ func TestRepeatedInsert(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
-			t.Error(diff)
-		}
+		match(t, "", before, stored(t, coll))
 	})
 }

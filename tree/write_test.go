@@ -18,10 +18,7 @@ import (
 )
 
 func TestNewRefuses(t *testing.T) {
-	client, err := mongo.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := get(mongo.Connect())(t)
 	coll := client.Database("x").Collection("x")
 	for _, c := range []struct {
 		rep  tree.Representation
@@ -41,6 +38,10 @@ func TestNewRefuses(t *testing.T) {
 		{tree.ParentReferences, tree.Options{Scope: bson.D{{Key: "a.b", Value: 1}}}, "Options.Scope"},
 		{tree.ParentReferences, tree.Options{Scope: bson.D{{Key: "parent", Value: 1}}}, "Options.Scope"},
 		{tree.ParentReferences, tree.Options{Scope: bson.D{{Key: "a", Value: make(chan int)}}}, "Options.Scope"},
+		{tree.AncestorArray, tree.Options{Scope: dd("tenant", nil)}, "Options.Scope: tenant: "},
+		{tree.AncestorArray, tree.Options{Scope: dd("tenant", bson.A{1})}, "Options.Scope: tenant: "},
+		{tree.AncestorArray, tree.Options{Scope: dd("tenant", bson.Regex{Pattern: "a"})}, "Options.Scope: tenant: "},
+		{tree.AncestorArray, tree.Options{Scope: dd("tenant", bson.Undefined{})}, "Options.Scope: tenant: "},
 		{tree.ChildReferences, tree.Options{ChildrenField: ".a"}, "Options.ChildrenField"},
 		{tree.ChildReferences, tree.Options{OrderField: "o"}, "Options.OrderField"},
 		{tree.AncestorArray, tree.Options{AncestorsField: "parent"}, "Options.ParentField"},
@@ -63,10 +64,7 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestShardKeyAndIndexes(t *testing.T) {
-	client, err := mongo.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := get(mongo.Connect())(t)
 	coll := client.Database("x").Collection("x")
 	for _, c := range []struct {
 		opts tree.Options
@@ -78,20 +76,13 @@ func TestShardKeyAndIndexes(t *testing.T) {
 		{tree.Options{Scope: dd("tenant", 1), IDField: "sku", SegmentField: "slug"}, dd("tenant", 1),
 			[]bson.D{dd("tenant", 1, "sku", 1), dd("tenant", 1, "path", 1, "slug", 1)}},
 	} {
-		tr, err := tree.New[string, bson.M](coll, tree.MaterializedPath, &c.opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := get(tree.New[string, bson.M](coll, tree.MaterializedPath, &c.opts))(t)
 		var keys []bson.D
 		for _, m := range tr.Indexes()["x"] {
 			keys = append(keys, m.Keys.(bson.D))
 		}
-		if diff := cmp.Diff(c.want, keys); diff != "" {
-			t.Error(diff)
-		}
-		if diff := cmp.Diff(c.key, tr.ShardKey()["x"]); diff != "" {
-			t.Error(diff)
-		}
+		match(t, "", c.want, keys)
+		match(t, "", c.key, tr.ShardKey()["x"])
 	}
 }
 
@@ -154,9 +145,7 @@ func TestWriteErrors(t *testing.T) {
 		if v.rep != tree.MaterializedPath || v.name == "path" {
 			fails("rename", tr.Rename(ctx, "dbm", "x"), mongopatterns.ErrInvalid)
 		}
-		if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
-			t.Errorf("refused writes changed documents: %s", diff)
-		}
+		match(t, "refused writes changed documents", before, stored(t, coll))
 	})
 }
 
@@ -186,27 +175,14 @@ func TestJoin(t *testing.T) {
 			_, err = tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: v.doc("l1"), Children: []*tree.Node[bson.M]{{Value: v.doc("l2")}}}}, tr.AsRoot(), nil)
 			return err
 		}
-		session, err := coll.Database().Client().StartSession()
-		if err != nil {
-			t.Fatal(err)
-		}
+		session := get(coll.Database().Client().StartSession())(t)
 		defer session.EndSession(context.Background())
 		ctx := mongo.NewSessionContext(t.Context(), session)
-		if err := session.StartTransaction(); err != nil {
-			t.Fatal(err)
-		}
-		if err := work(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if err := session.AbortTransaction(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
-			t.Errorf("aborted, but: %s", diff)
-		}
-		if _, err := session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) { return nil, work(ctx) }); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, session.StartTransaction())
+		ok(t, work(ctx))
+		ok(t, session.AbortTransaction(ctx))
+		match(t, "aborted, but", before, stored(t, coll))
+		get(session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) { return nil, work(ctx) }))(t)
 		healthy(t, tr)
 		up, err := tr.Ancestors(t.Context(), "dbm")
 		if err != nil || len(up) != 4 {
@@ -231,12 +207,8 @@ func TestScopes(t *testing.T) {
 				insertAll(t, v, tr, books)
 				all = append(all, tr)
 			}
-			if err := all[0].Move(ctx, "Databases", all[0].AsRoot()); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := all[1].Delete(ctx, "Programming", tree.Cascade); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, all[0].Move(ctx, "Databases", all[0].AsRoot()))
+			get(all[1].Delete(ctx, "Programming", tree.Cascade))(t)
 			for i, want := range []int64{3, 0, 5} {
 				if i == 0 {
 					want = 2 // Programming, Languages
@@ -268,23 +240,15 @@ func TestStaleCopies(t *testing.T) {
 		ctx := t.Context()
 		insertAll(t, v, tr, books)
 		var stale bson.M
-		if err := coll.FindOne(ctx, tr.Filter("Databases")).Decode(&stale); err != nil {
-			t.Fatal(err)
-		}
-		if err := tr.Move(ctx, "Databases", tr.Under("Languages")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := coll.UpdateOne(ctx, tr.Filter("Databases"), dd("$set", dd("title", "x"))); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, coll.FindOne(ctx, tr.Filter("Databases")).Decode(&stale))
+		ok(t, tr.Move(ctx, "Databases", tr.Under("Languages")))
+		get(coll.UpdateOne(ctx, tr.Filter("Databases"), dd("$set", dd("title", "x"))))(t)
 		stale[v.idField()] = "copy"
 		stale["slug"] = "copy"
 		if v.idField() != "_id" {
 			delete(stale, "_id")
 		}
-		if _, err := tr.Insert(ctx, stale, tr.Under("dbm")); err != nil {
-			t.Fatal(err)
-		}
+		get(tr.Insert(ctx, stale, tr.Under("dbm")))(t)
 		healthy(t, tr)
 		if d, err := tr.Depth(ctx, "copy"); err != nil || d != 5 {
 			t.Errorf("depth %d, %v", d, err)
@@ -314,23 +278,16 @@ func idType[K any](t *testing.T, a, b, c K, noSegment bool) {
 		t.Run(rep.String(), func(t *testing.T) {
 			ctx := t.Context()
 			coll := mongotest.Database(t).Collection("nodes")
-			tr, err := tree.New[K, bson.M](coll, rep, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = tr.Insert(ctx, bson.M{"_id": a}, tr.AsRoot())
+			tr := get(tree.New[K, bson.M](coll, rep, nil))(t)
+			_, err := tr.Insert(ctx, bson.M{"_id": a}, tr.AsRoot())
 			if rep == tree.MaterializedPath && noSegment {
 				if !errors.Is(err, mongopatterns.ErrInvalid) {
 					t.Errorf("%v", err)
 				}
-				if tr, err = tree.New[K, bson.M](coll, rep, &tree.Options{SegmentField: "slug"}); err != nil {
-					t.Fatal(err)
-				}
+				tr = get(tree.New[K, bson.M](coll, rep, &tree.Options{SegmentField: "slug"}))(t)
 				_, err = tr.Insert(ctx, bson.M{"_id": a, "slug": "a"}, tr.AsRoot())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			for i, p := range [][2]K{{b, a}, {c, b}} {
 				id, err := tr.Insert(ctx, bson.M{"_id": p[0], "slug": fmt.Sprint(i)}, tr.Under(p[1]))
 				if err != nil || !cmp.Equal(id, p[0]) {
@@ -338,23 +295,15 @@ func idType[K any](t *testing.T, a, b, c K, noSegment bool) {
 				}
 			}
 			for _, pos := range []tree.Position[K]{tr.AsRoot(), tr.Under(a)} { // with c below
-				if err := tr.Move(ctx, b, pos); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, tr.Move(ctx, b, pos))
 			}
 			crumbs, err := tr.Breadcrumb(ctx, c)
 			if err != nil || len(crumbs) != 3 || !cmp.Equal([]K{crumbs[0].ID, crumbs[1].ID, crumbs[2].ID}, []K{a, b, c}) {
 				t.Errorf("%v, %v", crumbs, err)
 			}
-			if err := tr.Move(ctx, c, tr.Under(a)); err != nil {
-				t.Fatal(err)
-			}
-			if err := tr.Move(ctx, b, tr.Under(c)); err != nil {
-				t.Fatal(err)
-			}
-			if err := tr.Move(ctx, a, tr.Under(b)); !errors.Is(err, tree.ErrCycle) {
-				t.Errorf("%v", err)
-			}
+			ok(t, tr.Move(ctx, c, tr.Under(a)))
+			ok(t, tr.Move(ctx, b, tr.Under(c)))
+			is(t, tr.Move(ctx, a, tr.Under(b)), tree.ErrCycle)
 			if d, err := tr.Depth(ctx, b); err != nil || d != 2 {
 				t.Errorf("%d, %v", d, err)
 			}
@@ -368,13 +317,8 @@ func idType[K any](t *testing.T, a, b, c K, noSegment bool) {
 func TestInvalidIDs(t *testing.T) {
 	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("nodes")
-	tr, err := tree.New[any, bson.M](coll, tree.ParentReferences, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tr.Insert(ctx, bson.M{"_id": "root"}, tr.AsRoot()); err != nil {
-		t.Fatal(err)
-	}
+	tr := get(tree.New[any, bson.M](coll, tree.ParentReferences, nil))(t)
+	get(tr.Insert(ctx, bson.M{"_id": "root"}, tr.AsRoot()))(t)
 	for _, id := range []any{nil, bson.A{1}, bson.Regex{Pattern: "."}, make(chan int)} {
 		if _, err := tr.Insert(ctx, bson.M{"_id": "x"}, tr.Under(id)); err == nil {
 			t.Errorf("insert under %v", id)
@@ -404,19 +348,14 @@ func TestInvalidIDs(t *testing.T) {
 		if _, ok := id.(chan int); ok {
 			continue
 		}
-		cur, err := coll.Aggregate(ctx, tr.ChildrenPipeline(id))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cur := get(coll.Aggregate(ctx, tr.ChildrenPipeline(id)))(t)
 		if cur.Next(ctx) {
 			t.Errorf("pipeline of %v finds %v", id, cur.Current)
 		}
 	}
 	// Operators are no ID.
 	evil := bson.D{{Key: "$gt", Value: ""}}
-	if _, err := tr.Ancestors(ctx, evil); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Errorf("%v", err)
-	}
+	is(t, errOf(tr.Ancestors(ctx, evil)), mongopatterns.ErrInvalid)
 	id, err := tr.Insert(ctx, bson.M{"name": "no id"}, tr.Under("root"))
 	if _, ok := id.(bson.ObjectID); err != nil || !ok {
 		t.Errorf("%v, %v", id, err)
@@ -430,19 +369,11 @@ func TestSegments(t *testing.T) {
 		ID   bson.ObjectID `bson:"_id,omitempty"`
 		Slug any           `bson:"slug,omitempty"`
 	}
-	tr, err := tree.New[bson.ObjectID, page](coll, tree.MaterializedPath,
-		&tree.Options{SegmentField: "slug", PathDelimiter: "/", NameField: "slug"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.EnsureIndexes(ctx); err != nil {
-		t.Fatal(err)
-	}
+	tr := get(tree.New[bson.ObjectID, page](coll, tree.MaterializedPath,
+		&tree.Options{SegmentField: "slug", PathDelimiter: "/", NameField: "slug"}))(t)
+	ok(t, tr.EnsureIndexes(ctx))
 	add := func(slug any, pos tree.Position[bson.ObjectID]) bson.ObjectID {
-		id, err := tr.Insert(ctx, page{Slug: slug}, pos)
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := get(tr.Insert(ctx, page{Slug: slug}, pos))(t)
 		return id
 	}
 	docs := add("docs", tr.AsRoot())
@@ -450,26 +381,20 @@ func TestSegments(t *testing.T) {
 	v1 := add("v1", tr.Under(api))
 	add("v1", tr.Under(docs)) // the same segment elsewhere
 	for _, bad := range []any{"", "a/b", nil, 5} {
-		if _, err := tr.Insert(ctx, page{Slug: bad}, tr.AsRoot()); !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Errorf("%v: %v", bad, err)
-		}
+		is(t, errOf(tr.Insert(ctx, page{Slug: bad}, tr.AsRoot())), mongopatterns.ErrInvalid)
 	}
 	if _, err := tr.Insert(ctx, page{Slug: "api"}, tr.Under(docs)); !mongo.IsDuplicateKeyError(err) {
 		t.Errorf("two siblings of one name: %v", err)
 	}
 	path := func(id bson.ObjectID) any {
 		var doc bson.M
-		if err := coll.FindOne(ctx, tr.Filter(id)).Decode(&doc); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, coll.FindOne(ctx, tr.Filter(id)).Decode(&doc))
 		return doc["path"]
 	}
 	if got := path(v1); got != "/docs/api/" {
 		t.Errorf("path %v", got)
 	}
-	if err := tr.Rename(ctx, docs, "$manual"); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, tr.Rename(ctx, docs, "$manual"))
 	if got := path(v1); got != "/$manual/api/" {
 		t.Errorf("path after rename %v", got)
 	}
@@ -477,22 +402,16 @@ func TestSegments(t *testing.T) {
 		t.Errorf("rename to a sibling's name: %v", err)
 	}
 	for _, bad := range []string{"", "a/b"} {
-		if err := tr.Rename(ctx, api, bad); !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Errorf("rename to %q: %v", bad, err)
-		}
+		is(t, tr.Rename(ctx, api, bad), mongopatterns.ErrInvalid)
 	}
-	if err := tr.Rename(ctx, bson.NewObjectID(), "x"); !errors.Is(err, mongopatterns.ErrNotFound) {
-		t.Errorf("rename nothing: %v", err)
-	}
+	is(t, tr.Rename(ctx, bson.NewObjectID(), "x"), mongopatterns.ErrNotFound)
 	if err := tr.Move(ctx, v1, tr.Under(docs)); !mongo.IsDuplicateKeyError(err) {
 		t.Errorf("move beside one of the same name: %v", err)
 	}
 	if err := tr.Rename(ctx, api, "größer"); err != nil { // bytes, not characters
 		t.Fatal(err)
 	}
-	if err := tr.Move(ctx, api, tr.AsRoot()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, tr.Move(ctx, api, tr.AsRoot()))
 	if got := path(v1); got != "/größer/" {
 		t.Errorf("path %v", got)
 	}
@@ -528,7 +447,5 @@ func TestIteratorsStop(t *testing.T) {
 	if !errors.Is(last, context.Canceled) || n > 3 {
 		t.Errorf("%d results, %v", n, last)
 	}
-	if _, err := tr.Subtree(ctx, "Books", nil); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	is(t, errOf(tr.Subtree(ctx, "Books", nil)), context.Canceled)
 }
