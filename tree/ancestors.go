@@ -31,11 +31,11 @@ func (a ancestorArray) array() bson.D { return expr.Array(expr.Field(a.o.Ancesto
 
 func (a ancestorArray) up(match any, levels int) mongo.Pipeline {
 	way := expr.Op("$reverseArray", expr.Op("$concatArrays", a.array(), bson.A{expr.Field(a.o.IDField)}))
-	return a.upBy(match, way, levels, a.lookup(fieldTouch, a.o.IDField))
+	return a.upBy(match, way, levels)
 }
 
-// upBy joins each element of way, an array of what lookup finds nodes by, the node itself first.
-func (c *core) upBy(match, way any, levels int, lookup bson.D) mongo.Pipeline {
+// upBy joins the nodes of way, an array of IDs, the node itself first.
+func (c *core) upBy(match, way any, levels int) mongo.Pipeline {
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
 	}
@@ -43,7 +43,7 @@ func (c *core) upBy(match, way any, levels int, lookup bson.D) mongo.Pipeline {
 		expr.Op("$match", match),
 		expr.Op("$project", d(fieldTouch, way)),
 		expr.Op("$unwind", d("path", expr.Field(fieldTouch), "includeArrayIndex", fieldDepth)),
-		lookup,
+		c.lookup(fieldTouch, c.o.IDField),
 	}, unfold(fieldDepth, expr.Field(fieldDepth)))
 }
 

@@ -43,9 +43,7 @@ func variants() []variant {
 		{name: "ancestors/all", rep: tree.AncestorArray, ordered: true, roots: true,
 			opts: tree.Options{AncestorsField: "ancestor_categories", ParentField: "parent_category", OrderField: "pos", ChildCountField: "n", Scope: scope}},
 		{name: "path/all", rep: tree.MaterializedPath, ordered: true, roots: true,
-			opts: tree.Options{IDField: "sku", PathField: "way", SegmentField: "slug", PathDelimiter: "/", OrderField: "pos", ChildCountField: "n", NameField: "slug", Scope: scope}},
-		{name: "path/sku", rep: tree.MaterializedPath,
-			opts: tree.Options{IDField: "sku", PathDelimiter: "$"}},
+			opts: tree.Options{IDField: "sku", PathField: "way", PathDelimiter: "/", OrderField: "pos", ChildCountField: "n", NameField: "slug", Scope: scope}},
 		{name: "nested/all", rep: tree.NestedSets, ordered: true, roots: true,
 			opts: tree.Options{LeftField: "l", RightField: "r", ParentField: "up", ChildCountField: "n", Scope: scope}},
 	}

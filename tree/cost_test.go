@@ -82,7 +82,7 @@ func TestReadCosts(t *testing.T) {
 			if !scans[name] {
 				v.indexed(t, db, name, got[0].Body)
 			}
-			if v.rep == tree.AncestorArray || v.name == "path" {
+			if v.rep == tree.AncestorArray || v.rep == tree.MaterializedPath {
 				if alone := name == "Depth" || name == "IsDescendant"; alone && got[0].Name != "find" {
 					t.Errorf("%s: %v", name, got.Names())
 				}
@@ -118,7 +118,7 @@ func TestReadCosts(t *testing.T) {
 			if err != nil || spent(got) != (cost{reads[name][v.rep], 0}) {
 				t.Errorf("%s: %v, %v", name, spent(got), err)
 			}
-			if index := used[v.rep][name]; index != "" && (v.opts.SegmentField == "" || index != "path") {
+			if index := used[v.rep][name]; index != "" {
 				plan := mongotest.Explain(t, db, dd("find", "nodes", "filter", match))
 				plan.RequireIndex(t, indexName(v, index))
 				if name == "DescendantsFilter" && (plan.KeysExamined > 115 || plan.Returned != 114) {
@@ -384,9 +384,6 @@ func TestMaintenanceCosts(t *testing.T) {
 		get(coll.UpdateOne(ctx, tr.Filter("n5"), damageOf(v)))(t)
 		within("Repair of one", cost{4 + 6 + 4, 45}, func() error { return errOf(tr.Repair(ctx, nil)) })
 		healthy(t, tr)
-		if v.rep == tree.MaterializedPath && v.name != "path" {
-			within("Rename", cost{4, 41}, func() error { return tr.Rename(ctx, "root", "top") })
-		}
 		sub := get(tr.Subtree(ctx, "n39", nil))(t)
 		within("LoadNodes again", cost{4 + 4, 0}, func() error {
 			return errOf(tr.LoadNodes(ctx, []*tree.Node[bson.M]{sub}, tr.AsRoot(), nil))

@@ -34,6 +34,26 @@ func (b base) join(context.Context, *engine, []node, []*spot, [][]node) ([]findi
 	return nil, nil
 }
 
+func (b base) heir(node) *node { return nil }
+
+// parentOf is the filter for the parent of a node, nil for a root.
+func (b base) parentOf(n node) bson.D {
+	if heir := b.rep.heir(n); heir != nil {
+		return b.byID(heir.id)
+	}
+	return nil
+}
+
+func (b base) parents(nodes []node) bson.D {
+	var ids []bson.RawValue
+	for _, n := range nodes {
+		if heir := b.rep.heir(n); heir != nil {
+			ids = append(ids, heir.id)
+		}
+	}
+	return b.byIDs(ids)
+}
+
 // siblings are the other nodes that name the same parent, or none.
 func (b base) siblings(id any) mongo.Pipeline {
 	field := b.rep.link()

@@ -50,7 +50,7 @@ func (c *core) parse(raw bson.Raw) node {
 	if path, _ := raw.Lookup(c.o.PathField).StringValueOK(); path != "" {
 		n.path = path
 	}
-	n.segment, n.badPath = c.segmentOf(raw.Lookup(c.o.SegmentField))
+	n.segment, n.badPath = c.segmentOf(n.id)
 	return n
 }
 
@@ -64,7 +64,7 @@ func (c *core) field(raw bson.Raw, name string) bson.RawValue {
 
 // shape are the names of the fields that parse reads.
 func (c *core) shape() []string {
-	return append(c.rep.fields(), "_id", c.o.IDField, c.o.SegmentField, c.o.OrderField, c.o.ChildCountField)
+	return append(c.rep.fields(), "_id", c.o.IDField, c.o.OrderField, c.o.ChildCountField)
 }
 
 // projection holds the fields of the shape, and what else is to be read.

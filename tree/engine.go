@@ -47,9 +47,7 @@ const (
 // spot is what the engine knows of where a node is.
 type spot struct {
 	id      bson.RawValue
-	node    node   // until ups are known
-	segment string // as to has it
-	badPath error
+	node    node // until ups are known
 	settled bool // it has a place in to, with this path
 	path    string
 	ups     []*spot
@@ -158,7 +156,6 @@ func (e *engine) spot(n node) *spot {
 	}
 	s := &spot{id: bson.RawValue{Type: n.id.Type, Value: slices.Clone(n.id.Value)}, node: n}
 	shape := e.to.parse(n.raw)
-	s.segment, s.badPath = shape.segment, shape.badPath
 	// Adopt ignores nodes that have a place already.
 	if e.catchUp && n.raw.Lookup(e.to.rep.link()).Type != 0 {
 		s.settled, s.path = true, shape.path
@@ -216,14 +213,14 @@ func (e *engine) parent(s *spot) *node {
 		path = []byte(chain[0].path)
 	}
 	for i, up := range chain {
-		if up.badPath != nil {
-			n.badPath = up.badPath
+		segment, err := e.to.segmentOf(up.id)
+		if err != nil {
+			n.badPath = err
 		}
-		if i < len(chain)-1 {
+		if n.id, n.segment = up.id, segment; i < len(chain)-1 {
 			n.ancestors = append(n.ancestors, up.id)
-			path = append(path, up.segment+e.to.o.PathDelimiter...)
+			path = append(path, segment+e.to.o.PathDelimiter...)
 		}
-		n.id, n.segment = up.id, up.segment
 	}
 	n.path = string(path)
 	return n

@@ -72,7 +72,7 @@ func (c *core) ids(ctx context.Context, p mongo.Pipeline) ([]bson.RawValue, erro
 
 // AncestorsFilter matches the nodes above a node.
 //
-// Cost: 1 round trip. AncestorArray, and MaterializedPath without a SegmentField, read the node alone,
+// Cost: 1 round trip. AncestorArray and MaterializedPath read the node alone,
 // the others as Ancestors.
 func (t *Tree[K, T]) AncestorsFilter(ctx context.Context, id K) (_ bson.D, err error) {
 	defer fault.In(&err, "tree: ancestors filter")

@@ -24,10 +24,6 @@ type linked struct {
 type linkage interface {
 	reader
 	source
-	// heir is a node's parent, as far as the node tells, nil for a root; self is the filter that finds
-	// it.
-	heir(x node) *node
-	self(n node) bson.D
 	// inside reports whether n is x or lies under it.
 	inside(ctx context.Context, n, x node) (bool, error)
 	// adopted refuses a node that does not know its ancestors.
@@ -45,14 +41,6 @@ func (l linked) sound(n node) error {
 		return err
 	}
 	return l.usable(n)
-}
-
-// parentOf is the filter for the parent of a node, nil for a root.
-func (l linked) parentOf(n node) bson.D {
-	if heir := l.heir(n); heir != nil {
-		return l.self(*heir)
-	}
-	return nil
 }
 
 // siblingsOf is the filter for the children of parent, or for the roots.
@@ -240,7 +228,7 @@ func (l linked) survey(ctx context.Context, x node, match bson.D, promote bool) 
 		kids, err = l.findAll(ctx, match)
 		return kids, nil, err
 	}
-	nodes, err := l.findAll(ctx, d("$or", bson.A{match, l.self(*up)}))
+	nodes, err := l.findAll(ctx, d("$or", bson.A{match, l.byID(up.id)}))
 	for _, n := range nodes {
 		if l.own(n) == l.own(*up) {
 			heir = &n

@@ -352,8 +352,8 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 		for _, e := range elements {
 			it.doc = append(it.doc, bson.E{Key: e.Key(), Value: e.Value()})
 		}
-		n := c.parse(entry.Lookup("doc").Document())
-		it.node = &node{id: it.id, parent: it.above, path: c.o.PathDelimiter, segment: n.segment, badPath: n.badPath}
+		it.node = &node{id: it.id, parent: it.above, path: c.o.PathDelimiter}
+		it.node.segment, it.node.badPath = c.segmentOf(it.id)
 		own[k] = it
 		items = append(items, it)
 	}

@@ -19,8 +19,8 @@ const (
 	Cycle mongopatterns.ProblemKind = "cycle"
 	// WrongAncestors: the array is not the way up by the parents.
 	WrongAncestors mongopatterns.ProblemKind = "wrong ancestors"
-	// WrongPath: the path is malformed or not that of the parent's children, or the node's own segment
-	// is missing, holds the delimiter or has no string form, which Repair cannot solve.
+	// WrongPath: the path is malformed or not that of the parent's children, or the ID
+	// holds the delimiter or has no string form, which Repair cannot solve.
 	WrongPath mongopatterns.ProblemKind = "wrong path"
 	// WrongRange: left and right are not numbers in order, or the children (of the node, or the roots)
 	// overlap or leave gaps.
@@ -57,10 +57,9 @@ func (t *Tree[K, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.S
 const maxPasses = 100
 
 // Repair solves what Check finds. The parent references decide: arrays of ancestors, numbers and
-// counters follow them. Of a path its last segment decides. If several nodes list the same child, the
+// counters follow them. Of a path its last ID decides. If several nodes list the same child, the
 // one with the smallest ID keeps it; nodes in a cycle with the child come last. Orphans, malformed
-// paths and cycles need Options.MakeRoots; otherwise they are Remaining. A path whose place a sibling
-// of the same segment has is Failed. Work.Filter selects nodes.
+// paths and cycles need Options.MakeRoots; otherwise they are Remaining.  Work.Filter selects nodes.
 //
 // It is safe beside other work, which waits or runs again while a batch is written; a run that is
 // interrupted is finished by the next. Nested sets are numbered anew in one transaction that holds all
@@ -134,7 +133,7 @@ func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total
 
 // Convert writes the nodes of a collection as another tree of it, of which the representation or field
 // names differ. The order of siblings is kept as far as both trees have one. A graph is refused, and so
-// is a field that both use with different meanings, as two paths of different delimiters or segments in
+// is a field that both use with different meanings, as two paths of different delimiters in
 // one PathField. Nodes that no root leads to, or below several parents, are Remaining. Work.Filter
 // selects nodes.
 //
@@ -171,10 +170,10 @@ func convertible(from, to *core) error {
 func agree(from, to *core) error {
 	link, order := from.rep.link(), from.rep.order()
 	alike := from.rep.keepsParent() && to.rep.keepsParent() ||
-		from.kind == to.kind && from.o.PathDelimiter == to.o.PathDelimiter && from.o.SegmentField == to.o.SegmentField
+		from.kind == to.kind && from.o.PathDelimiter == to.o.PathDelimiter
 	for _, f := range append(to.rep.fields(), to.rep.order(), to.o.ChildCountField) {
 		switch {
-		case f == "", f != link && f != order && f != from.o.SegmentField:
+		case f == "", f != link && f != order:
 		case f == order && f == to.rep.order():
 		case f == link && f == to.rep.link() && alike:
 		default:
@@ -213,7 +212,7 @@ func RemoveOld[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U
 		return result, err
 	}
 	c := to.c
-	keep := append(c.rep.fields(), "", c.o.IDField, c.o.SegmentField, c.o.OrderField, c.o.ChildCountField)
+	keep := append(c.rep.fields(), "", c.o.IDField, c.o.OrderField, c.o.ChildCountField)
 	var old bson.D
 	var some bson.A
 	for _, f := range append(from.c.rep.fields(), from.c.o.OrderField, from.c.o.ChildCountField) {

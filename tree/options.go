@@ -54,13 +54,10 @@ type Options struct {
 	ChildrenField string
 	// AncestorsField holds the IDs of the ancestors, root first (AncestorArray). Default "ancestors".
 	AncestorsField string
-	// PathField holds the segments of the ancestors between delimiters, null at a root
-	// (MaterializedPath). Default "path".
+	// PathField holds the IDs of the ancestors between delimiters, null at a root (MaterializedPath).
+	// These IDs are strings without the delimiter, integers or ObjectIDs (in hex), of one type in a tree.
+	// Default "path".
 	PathField string
-	// SegmentField holds the string that stands for a node in the paths of its descendants; it is
-	// unique among siblings and Rename changes it. Default the ID itself: a string, an integer or an
-	// ObjectID (in hex).
-	SegmentField string
 	// PathDelimiter is one ASCII punctuation character. Default ",".
 	PathDelimiter string
 	// LeftField and RightField hold the two numbers of NestedSets. Default "left" and "right".
@@ -104,7 +101,6 @@ func (o Options) complete(coll *mongo.Collection) Options {
 	} {
 		*field = cmp.Or(*field, otherwise)
 	}
-	o.SegmentField = cmp.Or(o.SegmentField, o.IDField)
 	o.Scope = append(bson.D{}, o.Scope...)
 	return o
 }
@@ -119,7 +115,7 @@ func (o *Options) check(own []config.Setting) error {
 	}
 	for option, name := range map[string]string{
 		"IDField": o.IDField, "ParentField": o.ParentField, "ChildrenField": o.ChildrenField, "AncestorsField": o.AncestorsField,
-		"PathField": o.PathField, "SegmentField": o.SegmentField, "LeftField": o.LeftField, "RightField": o.RightField,
+		"PathField": o.PathField, "LeftField": o.LeftField, "RightField": o.RightField,
 		"OrderField": o.OrderField, "ChildCountField": o.ChildCountField,
 	} {
 		if internal[name] {

@@ -57,8 +57,6 @@ func (p parentField) place(parent *node) bson.D {
 	return d(p.o.ParentField, parent.id)
 }
 
-func (p parentField) self(n node) bson.D { return p.byID(n.id) }
-
 func (p parentField) heir(x node) *node {
 	if isNull(x.parent) {
 		return nil
@@ -74,14 +72,6 @@ func (p parentField) ref(n node) (string, bool, string) {
 		return "", false, "the parent is an array"
 	}
 	return key(n.parent), false, ""
-}
-
-func (p parentField) parents(nodes []node) bson.D {
-	ids := make([]bson.RawValue, len(nodes))
-	for i, n := range nodes {
-		ids[i] = n.parent
-	}
-	return p.byIDs(ids)
 }
 
 func (p parentField) family(nodes []node) mongo.Pipeline {

@@ -22,27 +22,13 @@ import (
 type pathShape struct{ base }
 
 func (p pathShape) settings() []config.Setting {
-	all := []config.Setting{config.Name("Options.PathField", &p.o.PathField, ""), p.o.treeOnly(),
+	return []config.Setting{config.Name("Options.PathField", &p.o.PathField, ""), p.o.treeOnly(),
 		config.Check("Options.PathDelimiter", func() error { return checkDelimiter(p.o.PathDelimiter) })}
-	if !p.segmentIsID() {
-		all = append(all, config.Name("Options.SegmentField", &p.o.SegmentField, ""))
-	}
-	return all
 }
 
-func (p pathShape) segmentIsID() bool { return p.o.SegmentField == p.o.IDField }
-func (p pathShape) fields() []string  { return []string{p.o.PathField} }
-func (p pathShape) link() string      { return p.o.PathField }
-
-func (p pathShape) keys() (all [][]string) {
-	if !p.segmentIsID() {
-		all = append(all, []string{p.o.PathField, p.o.SegmentField})
-	}
-	if p.o.OrderField != "" || p.segmentIsID() {
-		all = append(all, p.orderedBy(p.o.PathField))
-	}
-	return all
-}
+func (p pathShape) fields() []string { return []string{p.o.PathField} }
+func (p pathShape) keys() [][]string { return [][]string{p.orderedBy(p.o.PathField)} }
+func (p pathShape) link() string     { return p.o.PathField }
 
 // Segments and paths.
 
@@ -67,7 +53,7 @@ func segmentString(v bson.RawValue) (string, error) {
 	case bson.TypeInt32, bson.TypeInt64:
 		return strconv.FormatInt(v.AsInt64(), 10), nil
 	}
-	return "", fmt.Errorf("a BSON %v has no string form as a segment, set Options.SegmentField", v.Type)
+	return "", fmt.Errorf("a BSON %v has no string form in a path", v.Type)
 }
 
 // segmentOf is the segment that a value is, if paths can have it.
@@ -135,18 +121,15 @@ func (p pathShape) stored(path string) any {
 // usable refuses a node without a segment of its own: the paths under it would be those of other nodes.
 func (p pathShape) usable(n node) error {
 	if n.badPath != nil {
-		return fault.Invalid("%s of node %s: %w", p.o.SegmentField, text(n.id), n.badPath)
+		return fault.Invalid("%s of node %s: %w", p.o.IDField, text(n.id), n.badPath)
 	}
 	return nil
 }
 
 func (p pathShape) accept(doc bson.D) error {
-	v, _ := lookup(doc, p.o.SegmentField).(bson.RawValue)
-	if !p.segmentIsID() && v.Type != bson.TypeString {
-		return fault.Invalid("%s is not a string: %s", p.o.SegmentField, text(v))
-	}
-	if _, err := p.segmentOf(v); err != nil {
-		return fault.Invalid("%s: %w", p.o.SegmentField, err)
+	id, _ := lookup(doc, p.o.IDField).(bson.RawValue)
+	if _, err := p.segmentOf(id); err != nil {
+		return fault.Invalid("%s: %w", p.o.IDField, err)
 	}
 	return nil
 }
@@ -160,7 +143,7 @@ func (p pathShape) pathExpr() bson.D {
 
 // fullExpr is "", the path of no node, where there is no segment.
 func (p pathShape) fullExpr(end string) bson.D {
-	segment := expr.Op("$convert", d("input", expr.Field(p.o.SegmentField), "to", "string", "onError", nil, "onNull", nil))
+	segment := expr.Op("$convert", d("input", expr.Field(p.o.IDField), "to", "string", "onError", nil, "onNull", nil))
 	return expr.IfNull(expr.Op("$concat", p.pathExpr(), segment, expr.Literal(end)), "")
 }
 
@@ -170,28 +153,14 @@ func (p pathShape) split(path any) bson.D {
 
 func (p pathShape) up(match any, levels int) mongo.Pipeline {
 	segments := expr.Filter(p.split(p.pathExpr()), "s", expr.Op("$ne", expr.Var("s"), ""))
-	if p.segmentIsID() {
-		// The IDs of one tree have one type, that of the node started from.
-		to := func(name string, types ...string) bson.D {
-			return d("case", expr.IsType(expr.Field(p.o.IDField), types...),
-				"then", expr.Op("$convert", d("input", expr.Var("s"), "to", name, "onError", nil)))
-		}
-		id := expr.Op("$switch", d("branches", bson.A{to("objectId", "objectId"), to("long", "int", "long")}, "default", expr.Var("s")))
-		way := expr.Op("$concatArrays", expr.Map(segments, "s", id), bson.A{expr.Field(p.o.IDField)})
-		return p.upBy(match, expr.Op("$reverseArray", way), levels, p.lookup(fieldTouch, p.o.IDField))
+	// The IDs of one tree have one type, that of the node started from.
+	to := func(name string, types ...string) bson.D {
+		return d("case", expr.IsType(expr.Field(p.o.IDField), types...),
+			"then", expr.Op("$convert", d("input", expr.Var("s"), "to", name, "onError", nil)))
 	}
-	// An ancestor is found by its own path and segment.
-	sep := expr.Literal(p.o.PathDelimiter)
-	path, self := expr.Var("value.path"), expr.Var("this")
-	step := d("path", expr.Op("$concat", path, self, sep),
-		"out", expr.Op("$concatArrays", expr.Var("value.out"), bson.A{d(
-			"path", expr.Cond(expr.Op("$eq", path, sep), nil, path), "segment", self)}))
-	all := expr.Reduce(expr.Op("$concatArrays", segments, bson.A{expr.Field(p.o.SegmentField)}), d("path", sep, "out", bson.A{}), step)
-	lookup := expr.Op("$lookup", d("from", p.coll.Name(), "localField", fieldTouch+".path", "foreignField", p.o.PathField,
-		"let", d("segment", expr.Field(fieldTouch+".segment")),
-		"pipeline", bson.A{p.match("$expr", expr.Op("$eq", expr.Field(p.o.SegmentField), expr.Var("segment")))},
-		"as", fieldTree))
-	return p.upBy(match, expr.Op("$reverseArray", expr.Let("r", all, expr.Var("r.out"))), levels, lookup)
+	id := expr.Op("$switch", d("branches", bson.A{to("objectId", "objectId"), to("long", "int", "long")}, "default", expr.Var("s")))
+	way := expr.Op("$concatArrays", expr.Map(segments, "s", id), bson.A{expr.Field(p.o.IDField)})
+	return p.upBy(match, expr.Op("$reverseArray", way), levels)
 }
 
 func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
@@ -237,18 +206,13 @@ func (p pathShape) descendantsOf(n node, depth int) (bson.D, bool) {
 	return match, true
 }
 
-func (p pathShape) above(n node) (ids []bson.RawValue, depth int) {
-	segments := p.segments(n.path)
-	if !p.segmentIsID() {
-		return nil, len(segments)
+func (p pathShape) above(n node) ([]bson.RawValue, int) {
+	ids := []bson.RawValue{}
+	for _, s := range p.segments(n.path) {
+		id, _ := segmentID(s, n.id)
+		ids = append(ids, id)
 	}
-	ids = []bson.RawValue{}
-	for _, s := range segments {
-		if id, ok := segmentID(s, n.id); ok {
-			ids = append(ids, id)
-		}
-	}
-	return ids, len(segments)
+	return ids, len(ids)
 }
 
 // Writes.
@@ -259,18 +223,8 @@ func (p pathShape) heir(x node) *node {
 		return nil
 	}
 	last := segments[len(segments)-1]
-	n := node{path: strings.TrimSuffix(x.path, last+p.o.PathDelimiter), segment: last}
-	if p.segmentIsID() {
-		n.id, _ = segmentID(last, x.id)
-	}
-	return &n
-}
-
-func (p pathShape) self(n node) bson.D {
-	if p.segmentIsID() {
-		return p.byID(n.id)
-	}
-	return p.in(p.o.PathField, p.stored(n.path), p.o.SegmentField, n.segment)
+	id, _ := segmentID(last, x.id)
+	return &node{id: id, path: strings.TrimSuffix(x.path, last+p.o.PathDelimiter), segment: last}
 }
 
 func (p pathShape) place(parent *node) bson.D {
@@ -310,15 +264,8 @@ func (p pathShape) rebase(x node, parent *node) []mongo.WriteModel {
 	return p.replace(p.full(x), p.below(parent)+x.segment+p.o.PathDelimiter)
 }
 
-// lift goes by way of paths that no node has, where segments are unique: the index looks at one
-// document after the other, and a/a/z may get its new path before a/z has left it.
 func (p pathShape) lift(x node, heir *node) []mongo.WriteModel {
-	from, to := p.full(x), p.below(heir)
-	if p.segmentIsID() {
-		return p.replace(from, to)
-	}
-	way := p.o.PathDelimiter + p.o.PathDelimiter + bson.NewObjectID().Hex() + p.o.PathDelimiter
-	return append(p.replace(from, way), p.replace(way, to)...)
+	return p.replace(p.full(x), p.below(heir))
 }
 
 func (p pathShape) cascade(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
@@ -333,68 +280,13 @@ func (p pathShape) cascade(ctx context.Context, id bson.RawValue) (int64, []mong
 	if err != nil {
 		return 0, nil, err
 	}
-	var after []mongo.WriteModel
-	if heir := p.heir(x); heir != nil {
-		after = p.counter(p.self(*heir), -1)
-	}
-	return 1 + res.DeletedCount, after, nil
+	return 1 + res.DeletedCount, p.counter(p.parentOf(x), -1), nil
 }
 
-// Rename gives a node another segment, and its descendants the paths that go with it. It is for
-// MaterializedPath with an Options.SegmentField (or an IDField other than _id, which it then changes).
-// A sibling of that name is a duplicate key error.
-//
-// Cost: 4 round trips (lock, node, all paths in one command by the path index, commit); writes the node
-// and each descendant.
-func (t *Tree[K, T]) Rename(ctx context.Context, id K, segment string) (err error) {
-	defer fault.In(&err, "tree: rename")
-	raw, err := t.c.id(id)
-	if err != nil {
-		return err
-	}
-	if l, ok := t.c.rep.(linked); ok {
-		if p, ok := l.linkage.(pathShape); ok {
-			return p.rename(ctx, raw, segment)
-		}
-	}
-	return fault.Invalid("only MaterializedPath has segments")
-}
-
-func (p pathShape) rename(ctx context.Context, id bson.RawValue, segment string) error {
-	if p.o.SegmentField == "_id" {
-		return fault.Invalid("the segment is the _id, which never changes; set Options.SegmentField")
-	}
-	if err := p.checkSegment(segment); err != nil {
-		return fault.Invalid("%w", err)
-	}
-	return p.atomically(ctx, true, func(ctx context.Context) error {
-		x, err := p.find(ctx, id)
-		if err != nil || x.segment == segment && x.badPath == nil {
-			return err
-		}
-		if old := x.raw.Lookup(p.o.SegmentField); old.Type != bson.TypeString {
-			return fault.Invalid("the segment of %s is a BSON %v, not a string", text(id), old.Type)
-		}
-		if err := p.usable(x); err != nil {
-			return err
-		}
-		set := update(p.byID(id), d("$set", d(p.o.SegmentField, segment)))
-		return p.write(ctx, append(p.replace(p.full(x), x.path+segment+p.o.PathDelimiter), set)...)
-	})
-}
-
-// Maintenance. Of a path its last segment decides; with a SegmentField the parent is the node with the
-// whole path.
+// Maintenance. Of a path its last segment decides.
 
 // malformed is why a node has no place in the tree.
 const malformed = "malformed"
-
-func (p pathShape) own(n node) string {
-	if p.segmentIsID() || n.badPath != nil {
-		return key(n.id)
-	}
-	return p.full(n)
-}
 
 func (p pathShape) ref(n node) (string, bool, string) {
 	stored := n.raw.Lookup(p.o.PathField)
@@ -405,30 +297,12 @@ func (p pathShape) ref(n node) (string, bool, string) {
 		return "", true, ""
 	case !isString, len(segments) == 0, text != sep+strings.Join(segments, sep)+sep:
 		return "", false, malformed
-	case !p.segmentIsID():
-		return n.path, false, ""
 	}
 	id, ok := segmentID(segments[len(segments)-1], n.id)
 	if !ok {
 		return "", false, malformed
 	}
 	return key(id), false, ""
-}
-
-func (p pathShape) parents(nodes []node) bson.D {
-	var ids []bson.RawValue
-	paths := bson.A{}
-	asked := map[string]bool{}
-	for _, n := range nodes {
-		if heir := p.heir(n); heir != nil && !asked[p.own(*heir)] {
-			asked[p.own(*heir)] = true
-			ids, paths = append(ids, heir.id), append(paths, p.self(*heir))
-		}
-	}
-	if p.segmentIsID() {
-		return p.byIDs(ids)
-	}
-	return d("$or", paths)
 }
 
 func (p pathShape) family(nodes []node) mongo.Pipeline {
@@ -448,7 +322,7 @@ func (p pathShape) audit(e *engine, n node, _ *spot, _ []node) []finding {
 	if n.raw == nil || n.badPath == nil {
 		return nil
 	}
-	return []finding{e.finding(WrongPath, n, p.o.SegmentField, n.badPath.Error())}
+	return []finding{e.finding(WrongPath, n, p.o.IDField, n.badPath.Error())}
 }
 
 // uproot takes along what is below.

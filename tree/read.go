@@ -389,7 +389,7 @@ func (t *Tree[K, T]) Depth(ctx context.Context, id K) (depth int, err error) {
 
 // IsDescendant reports whether id lies below ancestor. An unknown ancestor has no descendants.
 //
-// Cost: 1 round trip. AncestorArray, and MaterializedPath without a SegmentField, read the node alone,
+// Cost: 1 round trip. AncestorArray and MaterializedPath read the node alone,
 // the others as Ancestors.
 func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (_ bool, err error) {
 	defer fault.In(&err, "tree: is descendant")

@@ -133,6 +133,10 @@ type source interface {
 	// ref is the key of the parent that a node names. Without one it is a root, or broken, or only a
 	// query of names tells.
 	ref(n node) (key string, root bool, broken string)
+	// heir is a node's parent, as far as the node tells, nil for a root; parentOf is the filter that
+	// finds it.
+	heir(n node) *node
+	parentOf(n node) bson.D
 	// names are the children that a node names.
 	names(n node) []bson.RawValue
 	// parents matches the parents of nodes.
@@ -212,7 +216,7 @@ func (t *Tree[K, T]) Indexes() map[string][]mongo.IndexModel {
 	var models []mongo.IndexModel
 	for _, fields := range all {
 		model := mongo.IndexModel{Keys: c.keyed(fields...)}
-		if last := fields[len(fields)-1]; last == c.o.IDField || last == c.o.SegmentField {
+		if fields[0] == c.o.IDField {
 			model.Options = options.Index().SetUnique(true)
 		}
 		models = append(models, model)

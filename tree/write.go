@@ -125,7 +125,7 @@ func (c *core) remove(ctx context.Context, id bson.RawValue, policy DeletePolicy
 
 // FindOrCreate follows names down from the roots, as mkdir -p does, and returns the ID of the last. A
 // node that is missing is inserted, last under its parent: make returns its document. The names are
-// those of Options.NameField, or else of the SegmentField, or the IDs. Of several siblings with a name
+// those of Options.NameField, or else the IDs. Of several siblings with a name
 // it takes one.
 //
 // Callers at the same time create each node once.
@@ -200,7 +200,7 @@ func (c *core) named(ctx context.Context, parent bson.RawValue, name string) (bs
 	if !isNull(parent) {
 		p = c.rep.children(parent)
 	}
-	match := d(cmp.Or(c.o.NameField, c.o.SegmentField), name)
+	match := d(cmp.Or(c.o.NameField, c.o.IDField), name)
 	nodes, err := c.aggregate(ctx, append(p, expr.Op("$match", match), expr.Op("$limit", 1)))
 	if err != nil || len(nodes) == 0 {
 		return null, err

@@ -46,7 +46,6 @@ func TestNewRefuses(t *testing.T) {
 		{tree.ChildReferences, tree.Options{OrderField: "o"}, "Options.OrderField"},
 		{tree.AncestorArray, tree.Options{AncestorsField: "parent"}, "Options.ParentField"},
 		{tree.MaterializedPath, tree.Options{PathField: "$p"}, "Options.PathField"},
-		{tree.MaterializedPath, tree.Options{SegmentField: "path"}, "Options.SegmentField"},
 		{tree.MaterializedPath, tree.Options{PathDelimiter: "::"}, "Options.PathDelimiter"},
 		{tree.MaterializedPath, tree.Options{PathDelimiter: "a"}, "Options.PathDelimiter"},
 		{tree.MaterializedPath, tree.Options{PathDelimiter: "~"}, "Options.PathDelimiter"},
@@ -73,8 +72,8 @@ func TestShardKeyAndIndexes(t *testing.T) {
 	}{
 		{tree.Options{}, dd("_id", 1), []bson.D{dd("path", 1)}},
 		{tree.Options{Scope: dd("tenant", 1), OrderField: "o"}, dd("tenant", 1), []bson.D{dd("tenant", 1, "path", 1, "o", 1)}},
-		{tree.Options{Scope: dd("tenant", 1), IDField: "sku", SegmentField: "slug"}, dd("tenant", 1),
-			[]bson.D{dd("tenant", 1, "sku", 1), dd("tenant", 1, "path", 1, "slug", 1)}},
+		{tree.Options{Scope: dd("tenant", 1), IDField: "sku"}, dd("tenant", 1),
+			[]bson.D{dd("tenant", 1, "sku", 1), dd("tenant", 1, "path", 1)}},
 	} {
 		tr := get(tree.New[string, bson.M](coll, tree.MaterializedPath, &c.opts))(t)
 		var keys []bson.D
@@ -141,9 +140,6 @@ func TestWriteErrors(t *testing.T) {
 			fails("roots in order", insert("x", tr.Before("Books")), mongopatterns.ErrInvalid)
 			fails("link in a tree", tr.Link(ctx, "Books", "dbm"), mongopatterns.ErrInvalid)
 			fails("unlink in a tree", tr.Unlink(ctx, "Databases", "dbm"), mongopatterns.ErrInvalid)
-		}
-		if v.rep != tree.MaterializedPath || v.name == "path" {
-			fails("rename", tr.Rename(ctx, "dbm", "x"), mongopatterns.ErrInvalid)
 		}
 		match(t, "refused writes changed documents", before, stored(t, coll))
 	})
@@ -281,15 +277,12 @@ func idType[K any](t *testing.T, a, b, c K, noSegment bool) {
 			tr := get(tree.New[K, bson.M](coll, rep, nil))(t)
 			_, err := tr.Insert(ctx, bson.M{"_id": a}, tr.AsRoot())
 			if rep == tree.MaterializedPath && noSegment {
-				if !errors.Is(err, mongopatterns.ErrInvalid) {
-					t.Errorf("%v", err)
-				}
-				tr = get(tree.New[K, bson.M](coll, rep, &tree.Options{SegmentField: "slug"}))(t)
-				_, err = tr.Insert(ctx, bson.M{"_id": a, "slug": "a"}, tr.AsRoot())
+				is(t, err, mongopatterns.ErrInvalid)
+				return
 			}
 			ok(t, err)
-			for i, p := range [][2]K{{b, a}, {c, b}} {
-				id, err := tr.Insert(ctx, bson.M{"_id": p[0], "slug": fmt.Sprint(i)}, tr.Under(p[1]))
+			for _, p := range [][2]K{{b, a}, {c, b}} {
+				id, err := tr.Insert(ctx, bson.M{"_id": p[0]}, tr.Under(p[1]))
 				if err != nil || !cmp.Equal(id, p[0]) {
 					t.Fatal(id, err)
 				}
@@ -362,66 +355,19 @@ func TestInvalidIDs(t *testing.T) {
 	}
 }
 
+// TestSegments: IDs that no path can hold.
 func TestSegments(t *testing.T) {
-	ctx := t.Context()
 	coll := mongotest.Database(t).Collection("pages")
-	type page struct {
-		ID   bson.ObjectID `bson:"_id,omitempty"`
-		Slug any           `bson:"slug,omitempty"`
+	tr := newAny(t, coll, tree.MaterializedPath, &tree.Options{PathDelimiter: "/"})
+	for _, bad := range []any{"", "a/b", 1.5, dd("a", 1)} {
+		is(t, errOf(tr.Insert(t.Context(), bson.M{"_id": bad}, tr.AsRoot())), mongopatterns.ErrInvalid)
 	}
-	tr := get(tree.New[bson.ObjectID, page](coll, tree.MaterializedPath,
-		&tree.Options{SegmentField: "slug", PathDelimiter: "/", NameField: "slug"}))(t)
-	ok(t, tr.EnsureIndexes(ctx))
-	add := func(slug any, pos tree.Position[bson.ObjectID]) bson.ObjectID {
-		id := get(tr.Insert(ctx, page{Slug: slug}, pos))(t)
-		return id
-	}
-	docs := add("docs", tr.AsRoot())
-	api := add("api", tr.Under(docs))
-	v1 := add("v1", tr.Under(api))
-	add("v1", tr.Under(docs)) // the same segment elsewhere
-	for _, bad := range []any{"", "a/b", nil, 5} {
-		is(t, errOf(tr.Insert(ctx, page{Slug: bad}, tr.AsRoot())), mongopatterns.ErrInvalid)
-	}
-	if _, err := tr.Insert(ctx, page{Slug: "api"}, tr.Under(docs)); !mongo.IsDuplicateKeyError(err) {
-		t.Errorf("two siblings of one name: %v", err)
-	}
-	path := func(id bson.ObjectID) any {
-		var doc bson.M
-		ok(t, coll.FindOne(ctx, tr.Filter(id)).Decode(&doc))
-		return doc["path"]
-	}
-	if got := path(v1); got != "/docs/api/" {
-		t.Errorf("path %v", got)
-	}
-	ok(t, tr.Rename(ctx, docs, "$manual"))
-	if got := path(v1); got != "/$manual/api/" {
-		t.Errorf("path after rename %v", got)
-	}
-	if err := tr.Rename(ctx, api, "v1"); !mongo.IsDuplicateKeyError(err) {
-		t.Errorf("rename to a sibling's name: %v", err)
-	}
-	for _, bad := range []string{"", "a/b"} {
-		is(t, tr.Rename(ctx, api, bad), mongopatterns.ErrInvalid)
-	}
-	is(t, tr.Rename(ctx, bson.NewObjectID(), "x"), mongopatterns.ErrNotFound)
-	if err := tr.Move(ctx, v1, tr.Under(docs)); !mongo.IsDuplicateKeyError(err) {
-		t.Errorf("move beside one of the same name: %v", err)
-	}
-	if err := tr.Rename(ctx, api, "größer"); err != nil { // bytes, not characters
-		t.Fatal(err)
-	}
-	ok(t, tr.Move(ctx, api, tr.AsRoot()))
-	if got := path(v1); got != "/größer/" {
-		t.Errorf("path %v", got)
-	}
-	crumbs, err := tr.Breadcrumb(ctx, v1)
-	if diff := cmp.Diff([]tree.Crumb[bson.ObjectID]{{ID: api, Name: "größer"}, {ID: v1, Name: "v1"}}, crumbs); err != nil || diff != "" {
-		t.Errorf("%v %s", err, diff)
-	}
-	for p, err := range tr.Check(ctx, nil) {
-		t.Errorf("%v %v", p, err)
-	}
+	plant(t, tr, bson.M{"_id": "größer"}, nil) // bytes, not characters
+	plant(t, tr, bson.M{"_id": "$x"}, "größer")
+	plant(t, tr, bson.M{"_id": "y"}, "$x")
+	ok(t, tr.Move(t.Context(), "$x", tr.AsRoot()))
+	match(t, "moved", dd("_id", "y", "path", "/$x/"), stored(t, coll)[2])
+	allRight(t, tr)
 }
 
 // TestIteratorsStop leaves iterators early and cancels them.
