@@ -28,9 +28,7 @@ func TestAdoptArrayParent(t *testing.T) {
 				v := plain(rep, tree.Options{ChildCountField: "n"})
 				tr := v.open(t, coll)
 				got, err := tr.Adopt(ctx, nil)
-				if err != nil || got.Examined != 5 || got.Remaining != 2 {
-					t.Errorf("%+v, %v", got, err)
-				}
+				wrong(t, err != nil || got.Examined != 5 || got.Remaining != 2, "%+v, %v", got, err)
 				kept := func(what string) {
 					t.Helper()
 					for _, doc := range stored(t, coll) {

@@ -310,9 +310,7 @@ func TestConcurrentOwnTransactions(t *testing.T) {
 				}
 				reached++
 			}
-			if reached != int(n) {
-				t.Errorf("%d of %d nodes reached from the roots", reached, n)
-			}
+			wrong(t, reached != int(n), "%d of %d nodes reached from the roots", reached, n)
 		})
 	}
 }
@@ -330,9 +328,7 @@ func TestCheckBesideMoves(t *testing.T) {
 				movers.Go(func() {
 					for range 15 {
 						err := tr.Move(t.Context(), fmt.Sprintf("n%d", r.IntN(40)), tr.Under(fmt.Sprintf("n%d", r.IntN(40))))
-						if err != nil && !expected(err) {
-							t.Error(err)
-						}
+						wrong(t, err != nil && !expected(err), "%v", err)
 					}
 				})
 			}

@@ -129,9 +129,7 @@ func (v variant) ids(t testing.TB, docs iter.Seq2[bson.M, error]) []string {
 func (v variant) clean(t testing.TB, doc bson.M) {
 	t.Helper()
 	for k := range doc {
-		if len(k) > 2 && k[:2] == "__" {
-			t.Errorf("%v has the field %s", doc[v.idField()], k)
-		}
+		wrong(t, len(k) > 2 && k[:2] == "__", "%v has the field %s", doc[v.idField()], k)
 	}
 }
 
@@ -170,9 +168,7 @@ func ok(t testing.TB, err error) {
 // is fails unless err matches want.
 func is(t testing.TB, err, want error) {
 	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%v, want %v", err, want)
-	}
+	wrong(t, !errors.Is(err, want), "%v, want %v", err, want)
 }
 
 // match fails unless two values are alike.
@@ -183,12 +179,18 @@ func match(t testing.TB, what string, want, got any) {
 	}
 }
 
+// wrong fails if something is.
+func wrong(t testing.TB, something bool, format string, args ...any) {
+	t.Helper()
+	if something {
+		t.Errorf(format, args...)
+	}
+}
+
 // good is ok for a test that goes on.
 func good(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
+	wrong(t, err != nil, "%v", err)
 }
 
 func problems(t testing.TB, tr *trees) []string {
@@ -250,9 +252,7 @@ func TestReads(t *testing.T) {
 		for _, doc := range get(tr.Ancestors(ctx, "MongoDB"))(t) {
 			up = append(up, id(doc, nil))
 		}
-		if !slices.Equal(up, []string{"Books", "Programming", "Databases"}) {
-			t.Errorf("ancestors: %v", up)
-		}
+		wrong(t, !slices.Equal(up, []string{"Books", "Programming", "Databases"}), "ancestors: %v", up)
 		if got := get(tr.Ancestors(ctx, "Books"))(t); len(got) != 0 {
 			t.Errorf("ancestors of a root: %v", got)
 		}
@@ -350,9 +350,7 @@ func TestReads(t *testing.T) {
 		}
 		eq := func(what string, got []string, want ...string) {
 			t.Helper()
-			if !slices.Equal(sorted(got), sorted(want)) {
-				t.Errorf("%s: got %v, want %v", what, got, want)
-			}
+			wrong(t, !slices.Equal(sorted(got), sorted(want)), "%s: got %v, want %v", what, got, want)
 		}
 		eq("Filter", find(tr.Filter("dbm"), nil), "dbm")
 		eq("ChildrenFilter", find(tr.ChildrenFilter(ctx, "Databases")), "MongoDB", "dbm")

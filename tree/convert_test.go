@@ -50,9 +50,7 @@ func TestConvert(t *testing.T) {
 			if err != nil {
 				t.Fatalf("in place: %+v, %v", got, err)
 			}
-			if !slices.Equal(done, []int64{15, 30, 40}) {
-				t.Errorf("progress %v", done)
-			}
+			wrong(t, !slices.Equal(done, []int64{15, 30, 40}), "progress %v", done)
 			healthy(t, b)
 			check.compare(t, b, modelOf(nodes))
 			healthy(t, a) // kept
@@ -130,9 +128,7 @@ func TestAdopt(t *testing.T) {
 			}
 			match(t, "again", before, stored(t, coll))
 			for _, doc := range before {
-				if !slices.Contains(fieldsOf(doc), "title") {
-					t.Errorf("lost a field: %v", doc)
-				}
+				wrong(t, !slices.Contains(fieldsOf(doc), "title"), "lost a field: %v", doc)
 			}
 		})
 	}
@@ -185,9 +181,7 @@ func TestConvertRefuses(t *testing.T) {
 	get(coll.InsertMany(ctx, []any{dd("_id", "root", "parent", nil), dd("_id", "lost", "parent", "gone")}))(t)
 	b := get(tree.New[string, bson.M](coll, tree.AncestorArray, nil))(t)
 	got, err := b.Adopt(ctx, nil)
-	if err != nil || got.Examined != 2 || got.Done != 1 || got.Remaining != 1 {
-		t.Errorf("%+v, %v", got, err)
-	}
+	wrong(t, err != nil || got.Examined != 2 || got.Done != 1 || got.Remaining != 1, "%+v, %v", got, err)
 	// An index in the way is an error and stays.
 	get(coll.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: dd("ancestors", 1), Options: options.Index().SetSparse(true)}))(t)
 	is(t, b.EnsureIndexes(ctx), mongopatterns.ErrIndexConflict)
@@ -210,9 +204,7 @@ func TestRemoveOld(t *testing.T) {
 	}
 	want := stored(t, coll)
 	for _, doc := range want {
-		if slices.Contains(fieldsOf(doc), "parent") != (doc[0].Value == "late") {
-			t.Errorf("%v", doc)
-		}
+		wrong(t, slices.Contains(fieldsOf(doc), "parent") != (doc[0].Value == "late"), "%v", doc)
 	}
 	is(t, errOf(tree.Convert(ctx, a, b, nil)), mongopatterns.ErrInvalid)
 	match(t, "", want, stored(t, coll))
@@ -334,9 +326,7 @@ func TestConvertCountsUnplaced(t *testing.T) {
 	putDocs(t, coll, dd("_id", "A", "children", bson.A{"X"}), dd("_id", "B", "children", bson.A{"X"}),
 		dd("_id", "X", "children", bson.A{"Y"}), dd("_id", "Y", "children", bson.A{}))
 	got, err := tree.Convert(ctx, c, b, nil)
-	if err != nil || got.Examined != 4 || got.Done != 2 || got.Remaining != 2 {
-		t.Errorf("two parents: %+v, %v", got, err)
-	}
+	wrong(t, err != nil || got.Examined != 4 || got.Done != 2 || got.Remaining != 2, "two parents: %+v, %v", got, err)
 	for _, doc := range stored(t, coll) {
 		if id := doc[0].Value; (id == "X" || id == "Y") != (len(doc) == 2) {
 			t.Errorf("%v", doc)

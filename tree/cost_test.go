@@ -115,9 +115,7 @@ func TestReadCosts(t *testing.T) {
 			var match bson.D
 			var err error
 			got := mongotest.Record(t, db, func() { match, err = fn() })
-			if err != nil || spent(got) != (cost{reads[name][v.rep], 0}) {
-				t.Errorf("%s: %v, %v", name, spent(got), err)
-			}
+			wrong(t, err != nil || spent(got) != (cost{reads[name][v.rep], 0}), "%s: %v, %v", name, spent(got), err)
 			if index := used[v.rep][name]; index != "" {
 				plan := mongotest.Explain(t, db, dd("find", "nodes", "filter", match))
 				plan.RequireIndex(t, indexName(v, index))
@@ -264,9 +262,7 @@ func TestWriteCosts(t *testing.T) {
 			if want.writes < 0 {
 				is.writes = want.writes
 			}
-			if is != want {
-				t.Errorf("%s: %v, want %v: %v", step.name, spent(got), want, got.Names())
-			}
+			wrong(t, is != want, "%s: %v, want %v: %v", step.name, spent(got), want, got.Names())
 			for _, c := range got.Named("update", "findAndModify", "find", "delete") {
 				if c.Collection != "nodes" || c.Name == "update" && c.Body.Lookup("updates").Type == 0 {
 					continue
@@ -299,9 +295,7 @@ func TestOrderCosts(t *testing.T) {
 				t.Errorf("insertion %d: %v", i, got)
 			}
 		}
-		if !crowded {
-			t.Error("there was always room")
-		}
+		wrong(t, !crowded, "%v", "there was always room")
 		got := spent(mongotest.Record(t, coll.Database(), func() {
 			good(t, tr.Move(t.Context(), "dbm", tr.Before("MongoDB")))
 		}))
@@ -339,14 +333,10 @@ func TestMoveCosts(t *testing.T) {
 				costs, names = append(costs, spent(got)), append(names, got.Names())
 			}
 			t.Logf("10 descendants: %v, %d: %v", costs[0], big, costs[1])
-			if !slices.Equal(names[0], names[1]) {
-				t.Errorf("%v for 10 descendants, %v for %d", names[0], names[1], big)
-			}
+			wrong(t, !slices.Equal(names[0], names[1]), "%v for 10 descendants, %v for %d", names[0], names[1], big)
 			for _, id := range []string{"small0", fmt.Sprintf("big%d", big-1)} {
 				crumbs, err := tr.Breadcrumb(ctx, id)
-				if err != nil || len(crumbs) != 3 || crumbs[0].ID != "Films" {
-					t.Errorf("%v, %v", crumbs, err)
-				}
+				wrong(t, err != nil || len(crumbs) != 3 || crumbs[0].ID != "Films", "%v, %v", crumbs, err)
 			}
 		})
 	}
@@ -446,9 +436,7 @@ func TestGraphCosts(t *testing.T) {
 		got := mongotest.Record(t, coll.Database(), func() {
 			good(t, c.call(ctx))
 		})
-		if spent(got) != c.want {
-			t.Errorf("%s: %v, want %v: %v", c.name, spent(got), c.want, got.Names())
-		}
+		wrong(t, spent(got) != c.want, "%s: %v, want %v: %v", c.name, spent(got), c.want, got.Names())
 	}
 }
 

@@ -12,24 +12,26 @@ import (
 // base has the answers that most representations give.
 type base struct{ *core }
 
-func (b base) order() string                                  { return b.o.OrderField }
-func (b base) keepsParent() bool                              { return false }
-func (b base) rootsMatch() bson.D                             { return b.in(b.rep.link(), nil) }
-func (b base) except(string) bson.D                           { return nil }
-func (b base) usable(node) error                              { return nil }
-func (b base) accept(bson.D) error                            { return nil }
-func (b base) adopted(node) error                             { return nil }
-func (b base) rebase(node, *node) []mongo.WriteModel          { return nil }
-func (b base) settle(context.Context) (int64, error)          { return 0, nil }
-func (b base) adopt(kids []bson.RawValue) bson.D              { return b.count(int64(len(kids))) }
-func (b base) above(node) ([]bson.RawValue, int)              { return nil, -1 }
-func (b base) width(node) int64                               { return -1 }
-func (b base) own(n node) string                              { return key(n.id) }
-func (b base) names(node) []bson.RawValue                     { return nil }
-func (b base) listing([]node) bson.D                          { return nil }
-func (b base) audit(*engine, node, *spot, []node) []finding   { return nil }
-func (b base) cut(n node, s *spot) *finding                   { return b.cutSmallest(n, s) }
-func (b base) descendantsOf(node, int) (m bson.D, reads bool) { return nil, false }
+func (b base) order() string                                    { return b.o.OrderField }
+func (b base) keepsParent() bool                                { return false }
+func (b base) rootsMatch() bson.D                               { return b.in(b.rep.link(), nil) }
+func (b base) except(string) bson.D                             { return nil }
+func (b base) usable(node) error                                { return nil }
+func (b base) accept(bson.D) error                              { return nil }
+func (b base) adopted(node) error                               { return nil }
+func (b base) rebase(node, *node) []mongo.WriteModel            { return nil }
+func (b base) lift(node, *node) []mongo.WriteModel              { return nil }
+func (b base) inside(context.Context, node, node) (bool, error) { return false, nil }
+func (b base) settle(context.Context) (int64, error)            { return 0, nil }
+func (b base) adopt(kids []bson.RawValue) bson.D                { return b.count(int64(len(kids))) }
+func (b base) above(node) ([]bson.RawValue, int)                { return nil, -1 }
+func (b base) width(node) int64                                 { return -1 }
+func (b base) own(n node) string                                { return key(n.id) }
+func (b base) names(node) []bson.RawValue                       { return nil }
+func (b base) listing([]node) bson.D                            { return nil }
+func (b base) audit(*engine, node, *spot, []node) []finding     { return nil }
+func (b base) cut(n node, s *spot) *finding                     { return b.cutSmallest(n, s) }
+func (b base) descendantsOf(node, int) (m bson.D, reads bool)   { return nil, false }
 func (b base) join(context.Context, *engine, []node, []*spot, [][]node) ([]finding, error) {
 	return nil, nil
 }

@@ -32,9 +32,7 @@ func TestGraph(t *testing.T) {
 	v.want(t, "children", v.ids(t, tr.Children(ctx, "Servers")), "Databases")
 	v.want(t, "descendants", v.ids(t, tr.Descendants(ctx, "Software", nil)), "Servers", "Databases", "MongoDB")
 	up, err := tr.Ancestors(ctx, "MongoDB")
-	if err != nil || len(up) != 5 {
-		t.Errorf("%v, %v", up, err)
-	}
+	wrong(t, err != nil || len(up) != 5, "%v, %v", up, err)
 	v.want(t, "roots", v.ids(t, tr.Roots(ctx)), "Books", "Software")
 	for _, link := range [][2]string{{"MongoDB", "Books"}, {"MongoDB", "Software"}, {"Databases", "Databases"}} {
 		is(t, tr.Link(ctx, link[0], link[1]), tree.ErrCycle)
@@ -45,9 +43,7 @@ func TestGraph(t *testing.T) {
 	is(t, tr.Move(ctx, "MongoDB", tr.AsRoot()), mongopatterns.ErrInvalid)
 	is(t, errOf(tr.Insert(ctx, v.doc("x"), tr.Before("MongoDB"))), mongopatterns.ErrInvalid)
 	for _, err := range tr.Dump(ctx) {
-		if !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Error(err)
-		}
+		wrong(t, !errors.Is(err, mongopatterns.ErrInvalid), "%v", err)
 	}
 	sub := get(tr.Subtree(ctx, "Software", nil))(t)
 	v.wantTree(t, sub, "Software(Servers(Databases(MongoDB)))")

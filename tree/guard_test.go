@@ -53,9 +53,7 @@ func fields(doc bson.D) bson.M {
 func exists(t testing.TB, coll *mongo.Collection, ids ...any) {
 	t.Helper()
 	n, err := coll.CountDocuments(t.Context(), dd("_id", dd("$in", bson.A(ids))))
-	if err != nil || n != int64(len(ids)) {
-		t.Errorf("%d of %v are there, %v", n, ids, err)
-	}
+	wrong(t, err != nil || n != int64(len(ids)), "%d of %v are there, %v", n, ids, err)
 }
 
 // joined runs fn in a transaction of the caller, who goes on whatever happens.
@@ -243,9 +241,7 @@ func TestOrderBesideInsert(t *testing.T) {
 						_, err := tr.Insert(ctx, bson.M{"_id": "Y"}, tr.Under("P"))
 						return err
 					})
-					if err != nil {
-						t.Error(err)
-					}
+					wrong(t, err != nil, "%v", err)
 					plant(t, tr, bson.M{"_id": "Z"}, "P")
 					allRight(t, tr)
 					untouched(t, coll)
@@ -273,9 +269,7 @@ func TestUnadopted(t *testing.T) {
 		"cycle":      tr.Move(ctx, "A", tr.Under("C")),
 		"move":       tr.Move(ctx, "C", tr.AsRoot()),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "run Adopt or Repair") {
-			t.Errorf("%s: %v", what, err)
-		}
+		wrong(t, err == nil || !strings.Contains(err.Error(), "run Adopt or Repair"), "%s: %v", what, err)
 	}
 	match(t, "", before, stored(t, coll))
 	get(tr.Adopt(ctx, nil))(t)
@@ -336,9 +330,7 @@ func TestMajority(t *testing.T) {
 				t.Errorf("insert into %s: %v", c.Collection, c.Body.Lookup("writeConcern"))
 			}
 		}
-		if outside == 0 {
-			t.Error("no insert outside a transaction")
-		}
+		wrong(t, outside == 0, "%v", "no insert outside a transaction")
 	})
 }
 
@@ -364,11 +356,7 @@ func TestDeleteLargeIDs(t *testing.T) {
 	})
 	deletes := got.Named("delete")
 	for _, c := range deletes {
-		if len(c.Body) > 9<<20 {
-			t.Errorf("a command of %d bytes", len(c.Body))
-		}
+		wrong(t, len(c.Body) > 9<<20, "a command of %d bytes", len(c.Body))
 	}
-	if len(deletes) != 2 {
-		t.Errorf("%d commands", len(deletes))
-	}
+	wrong(t, len(deletes) != 2, "%d commands", len(deletes))
 }

@@ -14,52 +14,34 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// linked is the writing side of the representations in which a document says itself where it is.
-type linked struct {
-	*core
-	linkage
-}
-
-// linkage is what differs between them: parentRefs, ancestorArray and pathShape.
-type linkage interface {
-	reader
-	source
-	// inside reports whether n is x or lies under it.
-	inside(ctx context.Context, n, x node) (bool, error)
-	// adopted refuses a node that does not know its ancestors.
-	adopted(n node) error
-	// rebase rewrites the descendants of x, which moves under parent.
-	rebase(x node, parent *node) []mongo.WriteModel
-	// lift rewrites the descendants of x to be those of heir, without x.
-	lift(x node, heir *node) []mongo.WriteModel
-	cascade(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error)
-}
+// What follows is the writing side of the representations in which a document says itself where it
+// is: parentRefs, ancestorArray and pathShape.
 
 // sound refuses a node that nothing can be put under.
-func (l linked) sound(n node) error {
-	if err := l.adopted(n); err != nil {
+func (b base) sound(n node) error {
+	if err := b.rep.adopted(n); err != nil {
 		return err
 	}
-	return l.usable(n)
+	return b.rep.usable(n)
 }
 
 // siblingsOf is the filter for the children of parent, or for the roots.
-func (l linked) siblingsOf(parent *node) bson.D {
+func (b base) siblingsOf(parent *node) bson.D {
 	if parent == nil {
-		return l.rootsMatch()
+		return b.rep.rootsMatch()
 	}
-	match, _ := l.childrenOf(*parent)
+	match, _ := b.rep.childrenOf(*parent)
 	return match
 }
 
 // orphaned is the error for a node whose parent is not there.
-func (l linked) orphaned(n node) error {
-	return fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(n.raw.Lookup(l.link())), text(n.id))
+func (b base) orphaned(n node) error {
+	return fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(n.raw.Lookup(b.rep.link())), text(n.id))
 }
 
 // ordered refuses a position among siblings that have no order.
-func (l linked) ordered(pos position) error {
-	if l.o.OrderField == "" && (pos.first || pos.sibling()) {
+func (b base) ordered(pos position) error {
+	if b.o.OrderField == "" && (pos.first || pos.sibling()) {
 		return fault.Invalid("First, Before and After need Options.OrderField")
 	}
 	return nil
@@ -67,96 +49,96 @@ func (l linked) ordered(pos position) error {
 
 // insert has a child conflict with what happens to its parent, by writing to it. The roots of an
 // ordered forest have nothing in common but the lock.
-func (l linked) insert(ctx context.Context, doc bson.D, pos position) error {
-	if err := l.ordered(pos); err != nil {
+func (b base) insert(ctx context.Context, doc bson.D, pos position) error {
+	if err := b.ordered(pos); err != nil {
 		return err
 	}
-	if pos.kind == atRoot && l.o.OrderField == "" {
-		_, err := l.durable.InsertOne(ctx, append(doc, l.place(nil)...))
+	if pos.kind == atRoot && b.o.OrderField == "" {
+		_, err := b.durable.InsertOne(ctx, append(doc, b.rep.place(nil)...))
 		return err
 	}
-	return l.atomically(ctx, pos.kind != underParent, func(ctx context.Context) (err error) {
+	return b.atomically(ctx, pos.kind != underParent, func(ctx context.Context) (err error) {
 		var sib node
-		match, absent := l.byID(pos.ref), noParent(pos.ref)
+		match, absent := b.byID(pos.ref), noParent(pos.ref)
 		if pos.sibling() {
-			if sib, err = l.find(ctx, pos.ref); err != nil {
+			if sib, err = b.find(ctx, pos.ref); err != nil {
 				return err
 			}
-			match, absent = l.parentOf(sib), l.orphaned(sib)
+			match, absent = b.parentOf(sib), b.orphaned(sib)
 		}
 		var parent *node
 		if pos.kind != atRoot && match != nil {
-			n, err := l.touch(ctx, match, absent)
+			n, err := b.touch(ctx, match, absent)
 			if err == nil {
-				err = l.sound(n)
+				err = b.sound(n)
 			}
 			if err != nil {
 				return err
 			}
 			parent = &n
 		}
-		full := append(slices.Clone(doc), l.place(parent)...)
-		if l.o.OrderField != "" {
-			order, room, err := l.orderAt(ctx, l.siblingsOf(parent), pos, sib, bson.RawValue{})
+		full := append(slices.Clone(doc), b.rep.place(parent)...)
+		if b.o.OrderField != "" {
+			order, room, err := b.orderAt(ctx, b.siblingsOf(parent), pos, sib, bson.RawValue{})
 			if err == nil {
-				err = l.write(ctx, room...)
+				err = b.write(ctx, room...)
 			}
 			if err != nil {
 				return err
 			}
-			full = append(full, bson.E{Key: l.o.OrderField, Value: order})
+			full = append(full, bson.E{Key: b.o.OrderField, Value: order})
 		}
-		return l.create(ctx, full, parent)
+		return b.create(ctx, full, parent)
 	})
 }
 
 // move reads both nodes, refuses, and writes in one command: the node, its descendants, the counters,
 // and the mark on the new parent where a position among its children was chosen.
-func (l linked) move(ctx context.Context, id bson.RawValue, pos position) error {
-	if err := l.ordered(pos); err != nil {
+func (b base) move(ctx context.Context, id bson.RawValue, pos position) error {
+	if err := b.ordered(pos); err != nil {
 		return err
 	}
-	return l.atomically(ctx, true, func(ctx context.Context) error {
-		x, ref, _, err := l.both(ctx, id, pos.ref)
+	return b.atomically(ctx, true, func(ctx context.Context) error {
+		x, ref, _, err := b.both(ctx, id, pos.ref)
 		if err == nil {
-			err = l.sound(x)
+			err = b.sound(x)
 		}
 		if err != nil || pos.sibling() && same(pos.ref, id) {
 			return err
 		}
-		parent, err := l.target(ctx, pos, ref, x)
+		parent, err := b.target(ctx, pos, ref, x)
 		if err != nil {
 			return err
 		}
-		from, root, _ := l.ref(x)
-		stays := parent == nil && root || parent != nil && from == l.own(*parent)
-		if stays && l.o.OrderField == "" {
+		from, root, _ := b.rep.ref(x)
+		stays := parent == nil && root || parent != nil && from == b.rep.own(*parent)
+		if stays && b.o.OrderField == "" {
 			return nil
 		}
-		set := l.place(parent)
+		set := b.rep.place(parent)
 		var models []mongo.WriteModel
-		if l.o.OrderField != "" {
-			order, room, err := l.orderAt(ctx, l.siblingsOf(parent), pos, ref, id)
+		if b.o.OrderField != "" {
+			order, room, err := b.orderAt(ctx, b.siblingsOf(parent), pos, ref, id)
 			if err != nil {
 				return err
 			}
-			set = append(set, bson.E{Key: l.o.OrderField, Value: order})
-			models = append(room, l.marked(parent)...)
+			set = append(set, bson.E{Key: b.o.OrderField, Value: order})
+			models = append(room, b.marked(parent)...)
 		}
-		models = append(models, update(l.byID(id), d("$set", set)))
+		models = append(models, update(b.byID(id), d("$set", set)))
 		if !stays {
-			models = append(models, l.rebase(x, parent)...)
-			models = append(models, l.counter(l.parentOf(x), -1)...)
+			models = append(models, b.rep.rebase(x, parent)...)
+			models = append(models, b.counter(b.parentOf(x), -1)...)
 			if parent != nil {
-				models = append(models, l.counter(l.byID(parent.id), 1)...)
+				models = append(models, b.counter(b.byID(parent.id), 1)...)
 			}
 		}
-		return l.write(ctx, models...)
+		return b.write(ctx, models...)
 	})
 }
 
 // target is the parent that a position names for x, nil for a root; ref is the node in the position.
-func (l linked) target(ctx context.Context, pos position, ref, x node) (_ *node, err error) {
+func (b base) target(ctx context.Context, pos position, ref, x node) (_ *node, err error) {
 	switch {
 	case pos.kind == atRoot:
 		return nil, nil
@@ -165,18 +147,18 @@ func (l linked) target(ctx context.Context, pos position, ref, x node) (_ *node,
 	case ref.raw == nil:
 		return nil, noParent(pos.ref)
 	case pos.sibling():
-		match := l.parentOf(ref)
+		match := b.parentOf(ref)
 		if match == nil {
 			return nil, nil
 		}
-		if ref, err = l.findOne(ctx, match, l.orphaned(ref)); err != nil {
+		if ref, err = b.findOne(ctx, match, b.orphaned(ref)); err != nil {
 			return nil, err
 		}
 	}
-	if err := l.sound(ref); err != nil {
+	if err := b.sound(ref); err != nil {
 		return nil, err
 	}
-	inside, err := l.inside(ctx, ref, x)
+	inside, err := b.rep.inside(ctx, ref, x)
 	if err == nil && inside {
 		err = fmt.Errorf("%w: %s", ErrCycle, text(x.id))
 	}
@@ -185,16 +167,16 @@ func (l linked) target(ctx context.Context, pos position, ref, x node) (_ *node,
 
 // bequeath gives the children of x to its parent, in the place of x, or makes roots of them, after the
 // others; they keep their order.
-func (l linked) bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error) {
-	match := append(l.siblingsOf(&x), l.except(l.link())...)
+func (b base) bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error) {
+	match := append(b.siblingsOf(&x), b.rep.except(b.rep.link())...)
 	if policy == Restrict {
-		kid, err := l.findOne(ctx, match, nil)
+		kid, err := b.findOne(ctx, match, nil)
 		if err == nil && kid.raw != nil {
 			err = fmt.Errorf("%w: %s", ErrHasChildren, text(x.id))
 		}
-		return l.counter(l.parentOf(x), -1), err
+		return b.counter(b.parentOf(x), -1), err
 	}
-	kids, heir, err := l.survey(ctx, x, match, policy == Promote)
+	kids, heir, err := b.survey(ctx, x, match, policy == Promote)
 	if err != nil {
 		return nil, err
 	}
@@ -202,62 +184,62 @@ func (l linked) bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mo
 	if policy == Promote {
 		by += int64(len(kids))
 	}
-	models := l.counter(l.parentOf(x), by)
+	models := b.counter(b.parentOf(x), by)
 	if len(kids) == 0 {
 		return models, nil
 	}
 	for _, n := range append(kids, x) {
-		if err := l.adopted(n); err != nil {
+		if err := b.rep.adopted(n); err != nil {
 			return nil, err
 		}
 	}
-	if l.o.OrderField != "" {
-		more, err := l.reorder(ctx, x, heir, kids, match, policy)
+	if b.o.OrderField != "" {
+		more, err := b.reorder(ctx, x, heir, kids, match, policy)
 		if err != nil {
 			return nil, err
 		}
 		models = append(models, more...)
 	}
-	return append(models, l.lift(x, heir)...), nil
+	return append(models, b.rep.lift(x, heir)...), nil
 }
 
 // survey reads the children of x and, for Promote, its parent.
-func (l linked) survey(ctx context.Context, x node, match bson.D, promote bool) (kids []node, heir *node, err error) {
-	up := l.heir(x)
+func (b base) survey(ctx context.Context, x node, match bson.D, promote bool) (kids []node, heir *node, err error) {
+	up := b.rep.heir(x)
 	if up == nil || !promote {
-		kids, err = l.findAll(ctx, match)
+		kids, err = b.findAll(ctx, match)
 		return kids, nil, err
 	}
-	nodes, err := l.findAll(ctx, d("$or", bson.A{match, l.byID(up.id)}))
+	nodes, err := b.findAll(ctx, d("$or", bson.A{match, b.byID(up.id)}))
 	for _, n := range nodes {
-		if l.own(n) == l.own(*up) {
+		if b.rep.own(n) == b.rep.own(*up) {
 			heir = &n
 		} else {
 			kids = append(kids, n)
 		}
 	}
 	if err == nil && heir == nil {
-		err = l.orphaned(x)
+		err = b.orphaned(x)
 	}
 	return kids, heir, err
 }
 
 // reorder moves the children of x to its place among its siblings, which make room, or after the roots.
-func (l linked) reorder(ctx context.Context, x node, heir *node, kids []node, match bson.D, policy DeletePolicy) (models []mongo.WriteModel, err error) {
-	f, first := l.o.OrderField, x.order
+func (b base) reorder(ctx context.Context, x node, heir *node, kids []node, match bson.D, policy DeletePolicy) (models []mongo.WriteModel, err error) {
+	f, first := b.o.OrderField, x.order
 	low, high := kids[0].order, kids[0].order
 	for _, n := range kids {
 		low, high = min(low, n.order), max(high, n.order)
 	}
 	if policy == Promote {
 		if high > low {
-			after := append(l.siblingsOf(heir), bson.E{Key: f, Value: d("$gt", x.order)})
+			after := append(b.siblingsOf(heir), bson.E{Key: f, Value: d("$gt", x.order)})
 			models = append(models, update(after, d("$inc", d(f, high-low))))
 		}
 		// Insertions under the heir choose positions without the lock.
-		models = append(models, l.marked(heir)...)
+		models = append(models, b.marked(heir)...)
 	} else {
-		last, err := l.findOne(ctx, l.rootsMatch(), nil, f, -1)
+		last, err := b.findOne(ctx, b.rep.rootsMatch(), nil, f, -1)
 		if err != nil {
 			return nil, err
 		}
@@ -269,26 +251,26 @@ func (l linked) reorder(ctx context.Context, x node, heir *node, kids []node, ma
 }
 
 // arrange places the documents of a Load and gives them the orders that follow.
-func (l linked) arrange(ctx context.Context, items []*item) error {
-	next, err := l.lastOrders(ctx, items)
+func (b base) arrange(ctx context.Context, items []*item) error {
+	next, err := b.lastOrders(ctx, items)
 	if err != nil {
 		return err
 	}
 	for _, it := range items {
 		if it.parent != nil {
-			if err := l.sound(*it.parent); err != nil {
+			if err := b.sound(*it.parent); err != nil {
 				return err
 			}
 			it.node.ancestors = it.parent.lineage()
 		}
-		shape := l.place(it.parent)
+		shape := b.rep.place(it.parent)
 		it.doc = append(it.doc, shape...)
-		if path, ok := lookup(shape, l.o.PathField).(string); ok {
+		if path, ok := lookup(shape, b.o.PathField).(string); ok {
 			it.node.path = path
 		}
-		if l.o.OrderField != "" {
+		if b.o.OrderField != "" {
 			k := key(it.above)
-			it.doc = append(it.doc, bson.E{Key: l.o.OrderField, Value: next[k]})
+			it.doc = append(it.doc, bson.E{Key: b.o.OrderField, Value: next[k]})
 			next[k] += orderGap
 		}
 	}
@@ -297,7 +279,7 @@ func (l linked) arrange(ctx context.Context, items []*item) error {
 
 // lastOrders gives for each parent of items the order of the next child. A parent of the same Load has
 // none yet.
-func (l linked) lastOrders(ctx context.Context, items []*item) (map[string]int64, error) {
+func (b base) lastOrders(ctx context.Context, items []*item) (map[string]int64, error) {
 	next, owner, values := map[string]int64{}, map[string]string{}, bson.A{}
 	for _, it := range items {
 		k := key(it.above)
@@ -305,18 +287,18 @@ func (l linked) lastOrders(ctx context.Context, items []*item) (map[string]int64
 			continue
 		}
 		next[k] = 0
-		v, err := l.codec.Value(lookup(l.place(it.parent), l.link()))
+		v, err := b.codec.Value(lookup(b.rep.place(it.parent), b.rep.link()))
 		if err != nil {
 			return nil, err
 		}
 		values, owner[key(v)] = append(values, v), k
 	}
-	if len(values) == 0 || l.o.OrderField == "" {
+	if len(values) == 0 || b.o.OrderField == "" {
 		return next, nil
 	}
-	last := mongo.Pipeline{l.match(l.link(), d("$in", values)), expr.Op("$group",
-		d("_id", expr.IfNull(expr.Field(l.link()), nil), "last", d("$max", expr.Field(l.o.OrderField))))}
-	for row, err := range cursor.Docs(ctx, opening(l.primary, last, 0)) {
+	last := mongo.Pipeline{b.match(b.rep.link(), d("$in", values)), expr.Op("$group",
+		d("_id", expr.IfNull(expr.Field(b.rep.link()), nil), "last", d("$max", expr.Field(b.o.OrderField))))}
+	for row, err := range cursor.Docs(ctx, opening(b.primary, last, 0)) {
 		if err != nil {
 			return nil, err
 		}

@@ -170,103 +170,79 @@ func (t *Tree[K, T]) idOf(doc T) (id K, err error) {
 // Cost: for each batch at most 5 round trips (lock, what is there of its nodes and their parents,
 // insert, the parents' counters, children or marks, commit), and with an OrderField 1 more; each entry
 // is written once. NestedSets: 2 more for the last number, and then 4 for the numbers.
-func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], error], pos Position[K], work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], error], pos Position[K], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: load")
-	l := loader{c: t.c}
-	if l.work, err = maintain.Of(work, defaultBatch); err != nil {
-		return l.result, err
+	w, err := maintain.Of(work, defaultBatch)
+	if err == nil && (w.DryRun || w.Filter != nil) {
+		err = fault.Invalid("Work.DryRun, Work.Filter: not for Load")
 	}
-	if l.work.DryRun || l.work.Filter != nil {
-		return l.result, fault.Invalid("Work.DryRun, Work.Filter: not for Load")
+	if err != nil {
+		return result, err
 	}
 	place, err := t.position(pos)
 	if err == nil && (place.sibling() || place.first) {
 		err = fault.Invalid("Load takes AsRoot or Under")
 	}
 	if err != nil || entries == nil {
-		return l.result, err
+		return result, err
 	}
-	for e, err := range entries {
-		var raw bson.Raw
-		if err == nil {
-			raw, err = t.c.codec.Document(e.Value)
-		}
-		parent := place.ref
-		if err == nil && e.Parent != nil {
-			parent, err = t.c.id(*e.Parent)
-		}
-		if err == nil {
-			err = l.add(ctx, raw, parent)
-		}
-		if err != nil {
-			return l.result, err
-		}
-	}
-	return l.result, l.finish(ctx)
-}
-
-// loader gathers documents and inserts them in batches.
-type loader struct {
-	c      *core
-	work   mongopatterns.Work
-	batch  []bson.Raw
-	bytes  int
-	result mongopatterns.Result
-}
-
-// add keeps a document for the next batch, as {_id, doc, parent}.
-func (l *loader) add(ctx context.Context, raw bson.Raw, parent bson.RawValue) error {
-	doc, id, err := l.c.prepare(raw)
-	if err != nil {
-		return err
-	}
-	if parent.Type == 0 {
-		parent = null
-	}
-	entry, err := bson.Marshal(d("_id", id, "doc", doc, "parent", parent))
-	if err != nil {
-		return fault.Invalid("%w", err)
-	}
-	if len(l.batch) == l.work.BatchSize || len(l.batch) > 0 && l.bytes+len(entry) > l.work.BatchBytes {
-		err = l.flush(ctx)
-	}
-	l.batch = append(l.batch, entry)
-	l.bytes += len(entry)
-	return err
-}
-
-func (l *loader) finish(ctx context.Context) error {
-	err := l.flush(ctx)
-	if err == nil && l.result.Done+l.result.Skipped > 0 {
-		_, err = l.c.rep.settle(ctx)
-	}
-	return err
-}
-
-func (l *loader) flush(ctx context.Context) error {
-	if len(l.batch) == 0 {
-		return nil
-	}
-	insert := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+	insert := func(ctx context.Context, part []bson.Raw, done *mongopatterns.Result) error {
 		var inserted int
-		err := l.c.atomically(ctx, true, func(ctx context.Context) (err error) {
-			inserted, err = l.c.loadBatch(ctx, part)
+		err := t.c.atomically(ctx, true, func(ctx context.Context) (err error) {
+			inserted, err = t.c.loadBatch(ctx, part)
 			return err
 		})
 		switch {
 		case err == nil:
-			result.Done, result.Skipped = int64(inserted), int64(len(part)-inserted)
+			done.Done, done.Skipped = int64(inserted), int64(len(part)-inserted)
 		case unknown(err):
-			l.result.Unknown += int64(len(part))
+			done.Unknown = int64(len(part))
 		}
 		return err
 	}
-	err := maintain.Apart(ctx, l.c.coll.Name(), l.batch, &l.result, insert)
-	l.batch, l.bytes = nil, 0
-	if err == nil {
-		l.work.Progress(l.result)
+	for batch, err := range cursor.Batches(t.encoded(entries, place.ref), w.BatchSize, w.BatchBytes) {
+		if err == nil {
+			err = maintain.Apart(ctx, t.c.coll.Name(), batch, &result, insert)
+		}
+		if err != nil {
+			return result, err
+		}
+		w.Progress(result)
 	}
-	return err
+	if result.Done+result.Skipped > 0 {
+		_, err = t.c.rep.settle(ctx)
+	}
+	return result, err
+}
+
+// encoded are entries as {_id, doc, parent}.
+func (t *Tree[K, T]) encoded(entries iter.Seq2[Entry[K, T], error], above bson.RawValue) iter.Seq2[bson.Raw, error] {
+	one := func(e Entry[K, T], err error) (bson.Raw, error) {
+		if err != nil {
+			return nil, err
+		}
+		doc, id, err := t.c.encode(e.Value)
+		if err != nil {
+			return nil, err
+		}
+		parent := above
+		if e.Parent != nil {
+			parent, err = t.c.id(*e.Parent)
+		} else if above.Type == 0 {
+			parent = null
+		}
+		if err != nil {
+			return nil, err
+		}
+		return codec.Codec{}.Document(d("_id", id, "doc", doc, "parent", parent))
+	}
+	return func(yield func(bson.Raw, error) bool) {
+		for e, err := range entries {
+			if entry, err := one(e, err); !yield(entry, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // item is a document of a batch on its way in.

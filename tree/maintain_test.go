@@ -275,9 +275,7 @@ func TestCheckAndRepair(t *testing.T) {
 			match(t, "found", c.found, v.kinds(t, tr, coll))
 			if c.roots {
 				got, err := tr.Repair(ctx, nil)
-				if err != nil || got.Remaining == 0 {
-					t.Errorf("without MakeRoots: %+v, %v", got, err)
-				}
+				wrong(t, err != nil || got.Remaining == 0, "without MakeRoots: %+v, %v", got, err)
 				if c.stays != nil {
 					match(t, "without MakeRoots", c.stays, v.kinds(t, tr, coll))
 				}
@@ -423,9 +421,7 @@ func TestRepairKeepsWhatIsReached(t *testing.T) {
 			tr := plain(tree.ChildReferences, tree.Options{Graph: c.graph, MakeRoots: roots}).open(t, coll)
 			putDocs(t, coll, c.docs...)
 			got, err := tr.Repair(t.Context(), nil)
-			if err != nil || got.Done != 1 || got.Remaining != 0 {
-				t.Errorf("%s: %+v, %v", c.name, got, err)
-			}
+			wrong(t, err != nil || got.Done != 1 || got.Remaining != 0, "%s: %+v, %v", c.name, got, err)
 			healthy(t, tr)
 			want := []bson.A{c.a, c.b, c.r, c.s}
 			for i, doc := range stored(t, coll) {

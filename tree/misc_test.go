@@ -86,9 +86,7 @@ func TestInvalidArguments(t *testing.T) {
 		"no names":           errOf(tr.FindOrCreate(ctx, nil, nil)),
 		"string documents":   errOf(get(tree.New[string, string](db.Collection("x"), tree.AncestorArray, nil))(t).Insert(ctx, "x", tree.Position[string]{})),
 	} {
-		if !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Errorf("%s: %v", what, err)
-		}
+		wrong(t, !errors.Is(err, mongopatterns.ErrInvalid), "%s: %v", what, err)
 	}
 	if got, err := tr.Load(ctx, nil, tr.AsRoot(), nil); err != nil || got.Examined != 0 {
 		t.Errorf("%+v, %v", got, err)
@@ -110,9 +108,7 @@ func TestWorkFilter(t *testing.T) {
 		t.Errorf("%d problems of one node", got)
 	}
 	got, err := tr.Repair(ctx, one)
-	if err != nil || got.Examined != 1 || got.Done != 1 {
-		t.Errorf("%+v, %v", got, err)
-	}
+	wrong(t, err != nil || got.Examined != 1 || got.Done != 1, "%+v, %v", got, err)
 	if found := v.kinds(t, tr, coll); !slices.Equal(found, []string{"wrong ancestors MongoDB", "wrong count MongoDB"}) {
 		t.Error(found)
 	}
@@ -163,17 +159,13 @@ func TestFindOrCreate(t *testing.T) {
 			t.Fatalf("%d nodes, %v, %v", n, err, ids)
 		}
 		crumbs, err := tr.Breadcrumb(ctx, ids[0])
-		if err != nil || len(crumbs) != 3 || crumbs[1].Name != "b" {
-			t.Errorf("%v, %v", crumbs, err)
-		}
+		wrong(t, err != nil || len(crumbs) != 3 || crumbs[1].Name != "b", "%v, %v", crumbs, err)
 		got := mongotest.Record(t, coll.Database(), func() {
 			if id, err := tr.FindOrCreate(ctx, []string{"a", "b"}, nil); err != nil || id != crumbs[1].ID {
 				t.Errorf("%s, %v", id, err)
 			}
 		})
-		if got.RoundTrips() != 2 {
-			t.Error(got.Names())
-		}
+		wrong(t, got.RoundTrips() != 2, "%v", got.Names())
 		boom := errors.New("boom")
 		if _, err := tr.FindOrCreate(ctx, []string{"a", "c", "d"}, func(name string) (bson.M, error) {
 			if name == "d" {
@@ -211,9 +203,7 @@ func TestWaiters(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		wrong(t, err != nil, "%v", err)
 		waiter.Wait()
 	})
 	attempts := 0
@@ -222,9 +212,7 @@ func TestWaiters(t *testing.T) {
 			attempts++
 		}
 	}
-	if attempts < 20 {
-		t.Errorf("%d attempts in 2 s", attempts)
-	}
+	wrong(t, attempts < 20, "%d attempts in 2 s", attempts)
 	v.want(t, "children", v.ids(t, tr.Children(ctx, "B")), "A", "C")
 
 	// At its deadline a waiter says what it waited for.
@@ -240,9 +228,7 @@ func TestWaiters(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	wrong(t, err != nil, "%v", err)
 }
 
 // TestRepeatedInsert: a second insertion of an ID is a duplicate key error, and leaves

@@ -110,14 +110,6 @@ func (c *core) under(full string) bson.D {
 
 func (c *core) afterDelimiter() string { return string(rune(c.o.PathDelimiter[0] + 1)) }
 
-// stored is a path as documents hold it.
-func (p pathShape) stored(path string) any {
-	if path == p.o.PathDelimiter {
-		return nil
-	}
-	return path
-}
-
 // usable refuses a node without a segment of its own: the paths under it would be those of other nodes.
 func (p pathShape) usable(n node) error {
 	if n.badPath != nil {
@@ -187,12 +179,12 @@ func (p pathShape) children(id any) mongo.Pipeline {
 }
 
 func (p pathShape) leaves() mongo.Pipeline {
-	leaves := p.childless(fieldTouch, p.o.PathField)
 	if p.o.ChildCountField != "" {
-		return leaves
+		return p.childless("", "")
 	}
-	return concat(leaves[:1], mongo.Pipeline{expr.Op("$set", d(fieldTouch, p.fullExpr(p.o.PathDelimiter)))},
-		leaves[1:], mongo.Pipeline{expr.Op("$unset", fieldTouch)})
+	full := expr.Op("$set", d(fieldTouch, p.fullExpr(p.o.PathDelimiter)))
+	leaves := p.childless(fieldTouch, p.o.PathField)
+	return concat(leaves[:1], mongo.Pipeline{full}, leaves[1:], mongo.Pipeline{expr.Op("$unset", fieldTouch)})
 }
 
 func (p pathShape) childrenOf(n node) (bson.D, bool) { return p.in(p.o.PathField, p.full(n)), true }

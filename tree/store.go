@@ -201,26 +201,37 @@ func (c *core) graphLookup(start any, from, to string, depth int, more ...bson.E
 
 // graphDown follows references downwards.
 func (c *core) graphDown(id any, start, from, to string, depth int, self bool) mongo.Pipeline {
-	match := mongo.Pipeline{expr.Op("$match", c.byID(id))}
-	if !self {
-		return concat(match, mongo.Pipeline{c.graphLookup(expr.Field(start), from, to, depth)}, unfold())
-	}
-	return concat(match, twice(),
-		mongo.Pipeline{c.graphLookup(unlessSelf(expr.Field(start), bson.A{}), from, to, depth)}, unfoldSelf())
+	return c.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
+		return c.graphLookup(unless(expr.Field(start), bson.A{}), from, to, depth)
+	})
 }
 
 // rangeDown joins a node with those that within finds between $$from and $$to.
 func (c *core) rangeDown(id any, from, to any, within mongo.Pipeline, self bool) mongo.Pipeline {
-	match := mongo.Pipeline{expr.Op("$match", c.byID(id))}
-	join := func() mongo.Pipeline {
-		return mongo.Pipeline{expr.Op("$lookup", d("from", c.coll.Name(), "let", d("from", from, "to", to),
-			"pipeline", within, "as", fieldTree))}
-	}
+	return c.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
+		return expr.Op("$lookup", d("from", c.coll.Name(), "let", d("from", from, "to", unless(to, from)), "pipeline", within, "as", fieldTree))
+	})
+}
+
+// downBy joins a node with those below it. To have the node too, it makes two documents of it: in one
+// unless gives otherwise, so that nothing is joined and it stays itself. ($unionWith would do, but
+// transactions refuse it.)
+func (c *core) downBy(id any, self bool, join func(unless func(v, otherwise any) any) bson.D) mongo.Pipeline {
+	match := expr.Op("$match", c.byID(id))
 	if !self {
-		return concat(match, join(), unfold())
+		return concat(mongo.Pipeline{match, join(func(v, _ any) any { return v })}, unfold())
 	}
-	to = unlessSelf(to, from) // an empty range
-	return concat(match, twice(), join(), unfoldSelf())
+	unless := func(v, otherwise any) any { return expr.Cond(expr.Field(fieldSelf), otherwise, v) }
+	return mongo.Pipeline{
+		match,
+		expr.Op("$set", d(fieldSelf, bson.A{true, false})),
+		expr.Op("$unwind", expr.Field(fieldSelf)),
+		join(unless),
+		expr.Op("$unwind", d("path", expr.Field(fieldTree), "preserveNullAndEmptyArrays", true)),
+		expr.Op("$match", expr.Op("$or", bson.A{d(fieldSelf, true), d(fieldTree, d("$exists", true))})),
+		expr.Op("$replaceRoot", d("newRoot", expr.IfNull(expr.Field(fieldTree), expr.Var("ROOT")))),
+		expr.Op("$unset", bson.A{fieldSelf, fieldTree}),
+	}
 }
 
 // unfold makes the documents joined under fieldTree the result, with further fields taken from the
@@ -231,24 +242,6 @@ func unfold(extra ...any) mongo.Pipeline {
 		root = expr.Op("$mergeObjects", root, d(extra...))
 	}
 	return mongo.Pipeline{expr.Op("$unwind", expr.Field(fieldTree)), expr.Op("$replaceRoot", d("newRoot", root))}
-}
-
-// twice makes two documents of one, so that unfoldSelf can keep the one and unfold the other.
-// ($unionWith would do, but transactions refuse it.)
-func twice() mongo.Pipeline {
-	return mongo.Pipeline{expr.Op("$set", d(fieldSelf, bson.A{true, false})), expr.Op("$unwind", expr.Field(fieldSelf))}
-}
-
-// unlessSelf is v in the second of the two documents, and otherwise in the first.
-func unlessSelf(v, otherwise any) bson.D { return expr.Cond(expr.Field(fieldSelf), otherwise, v) }
-
-func unfoldSelf() mongo.Pipeline {
-	return mongo.Pipeline{
-		expr.Op("$unwind", d("path", expr.Field(fieldTree), "preserveNullAndEmptyArrays", true)),
-		expr.Op("$match", expr.Op("$or", bson.A{d(fieldSelf, true), d(fieldTree, d("$exists", true))})),
-		expr.Op("$replaceRoot", d("newRoot", expr.IfNull(expr.Field(fieldTree), expr.Var("ROOT")))),
-		expr.Op("$unset", bson.A{fieldSelf, fieldTree}),
-	}
 }
 
 // inOrder sorts siblings.

@@ -118,6 +118,14 @@ type writer interface {
 	cascade(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error)
 	// bequeath are the writes that give the children of x, which is deleted, to others.
 	bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error)
+	// inside reports whether n is x or lies under it; adopted refuses a node that does not know its
+	// ancestors.
+	inside(ctx context.Context, n, x node) (bool, error)
+	adopted(n node) error
+	// rebase rewrites the descendants of x, which moves under parent; lift makes them those of heir,
+	// without x.
+	rebase(x node, parent *node) []mongo.WriteModel
+	lift(x node, heir *node) []mongo.WriteModel
 	// arrange adds the shape to the documents of a Load.
 	arrange(ctx context.Context, items []*item) error
 }
@@ -193,11 +201,11 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 func represent(c *core, kind Representation) representation {
 	switch kind {
 	case ParentReferences:
-		return linked{c, parentRefs{parentField{base{c}}}}
+		return parentRefs{parentField{base{c}}}
 	case AncestorArray:
-		return linked{c, ancestorArray{parentField{base{c}}}}
+		return ancestorArray{parentField{base{c}}}
 	case MaterializedPath:
-		return linked{c, pathShape{base{c}}}
+		return pathShape{base{c}}
 	case ChildReferences:
 		return childRefs{base{c}}
 	case NestedSets:

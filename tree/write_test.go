@@ -181,9 +181,7 @@ func TestJoin(t *testing.T) {
 		get(session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) { return nil, work(ctx) }))(t)
 		healthy(t, tr)
 		up, err := tr.Ancestors(t.Context(), "dbm")
-		if err != nil || len(up) != 4 {
-			t.Errorf("committed: %v, %v", up, err)
-		}
+		wrong(t, err != nil || len(up) != 4, "committed: %v, %v", up, err)
 	})
 }
 
@@ -214,14 +212,10 @@ func TestScopes(t *testing.T) {
 				}
 				healthy(t, all[i])
 				roots := v.ids(t, all[i].Roots(ctx))
-				if len(roots) != []int{2, 1, 1}[i] {
-					t.Errorf("tenant %v: roots %v", tenants[i], roots)
-				}
+				wrong(t, len(roots) != []int{2, 1, 1}[i], "tenant %v: roots %v", tenants[i], roots)
 			}
 			up, err := all[2].Ancestors(ctx, "dbm")
-			if err != nil || len(up) != 3 {
-				t.Errorf("ancestors: %v, %v", up, err)
-			}
+			wrong(t, err != nil || len(up) != 3, "ancestors: %v, %v", up, err)
 			if got := v.ids(t, all[2].Siblings(ctx, "dbm")); !slices.Equal(got, []string{"MongoDB"}) {
 				t.Errorf("siblings: %v", got)
 			}
@@ -327,14 +321,10 @@ func TestInvalidIDs(t *testing.T) {
 		}
 		n := 0
 		for _, err := range tr.Children(ctx, id) {
-			if err == nil {
-				t.Errorf("children of %v", id)
-			}
+			wrong(t, err == nil, "children of %v", id)
 			n++
 		}
-		if n != 1 {
-			t.Errorf("children of %v: %d results", id, n)
-		}
+		wrong(t, n != 1, "children of %v: %d results", id, n)
 		if _, err := tr.ChildrenFilter(ctx, id); err == nil {
 			t.Errorf("filter of %v", id)
 		}
@@ -342,9 +332,7 @@ func TestInvalidIDs(t *testing.T) {
 			continue
 		}
 		cur := get(coll.Aggregate(ctx, tr.ChildrenPipeline(id)))(t)
-		if cur.Next(ctx) {
-			t.Errorf("pipeline of %v finds %v", id, cur.Current)
-		}
+		wrong(t, cur.Next(ctx), "pipeline of %v finds %v", id, cur.Current)
 	}
 	// Operators are no ID.
 	evil := bson.D{{Key: "$gt", Value: ""}}
@@ -390,8 +378,6 @@ func TestIteratorsStop(t *testing.T) {
 		last = err
 		n++
 	}
-	if !errors.Is(last, context.Canceled) || n > 3 {
-		t.Errorf("%d results, %v", n, last)
-	}
+	wrong(t, !errors.Is(last, context.Canceled) || n > 3, "%d results, %v", n, last)
 	is(t, errOf(tr.Subtree(ctx, "Books", nil)), context.Canceled)
 }
