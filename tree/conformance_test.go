@@ -606,3 +606,13 @@ func TestModel(t *testing.T) {
 		}
 	})
 }
+
+// TestPromoteInPlace: the children of a deleted node take its place among its siblings.
+func TestPromoteInPlace(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, _ *mongo.Collection) {
+		insertAll(t, v, tr, [][2]string{{"P", ""}, {"a", "P"}, {"x", "P"}, {"b", "P"}, {"k", "x"}, {"l", "x"}, {"m", "x"}})
+		get(tr.Delete(t.Context(), "x", tree.Promote))(t)
+		v.want(t, "children", v.ids(t, tr.Children(t.Context(), "P")), "a", "k", "l", "m", "b")
+		healthy(t, tr)
+	})
+}

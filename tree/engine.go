@@ -181,7 +181,10 @@ func (e *engine) connect(s *spot, stack *[]*spot) {
 		}
 	}
 	if s.lowlink == s.index {
-		at := slices.Index(*stack, s)
+		at := len(*stack) - 1
+		for (*stack)[at] != s {
+			at--
+		}
 		loop := slices.Clone((*stack)[at:])
 		*stack = (*stack)[:at]
 		for _, member := range loop {
