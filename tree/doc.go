@@ -61,7 +61,7 @@
 //	ParentReferences  few fields, cheap moves                deep trees: level by level          {parent}
 //	ChildReferences   order of siblings; graphs              nodes with very many children       {children}
 //	AncestorArray     reads up and down, filters             moves write every descendant        {ancestors}, {parent}
-//	MaterializedPath  the same, in path order; URLs          the same; the types of IDs           {path}
+//	MaterializedPath  the same, in path order; URLs          the same; the types of IDs          {path}
 //	NestedSets        ordered subtrees as one range, counts  every write moves half the tree     {left, right}, {parent, left}
 //
 // Take AncestorArray if in doubt: it has its descendants as a plain filter without

@@ -225,7 +225,8 @@ func (b base) survey(ctx context.Context, x node, match bson.D, promote bool) (k
 }
 
 // reorder moves the children of x to its place among its siblings, which make room, or after the roots.
-func (b base) reorder(ctx context.Context, x node, heir *node, kids []node, match bson.D, policy DeletePolicy) (models []mongo.WriteModel, err error) {
+func (b base) reorder(ctx context.Context, x node, heir *node, kids []node, match bson.D,
+	policy DeletePolicy) (models []mongo.WriteModel, err error) {
 	f, first := b.o.OrderField, x.order
 	low, high := kids[0].order, kids[0].order
 	for _, n := range kids {

@@ -114,7 +114,8 @@ func (c *core) slim(n node) node {
 // LoadNodes inserts nested values, as Subtree and Forest return them. See Load.
 //
 // Cost: as Load.
-func (t *Tree[K, T]) LoadNodes(ctx context.Context, roots []*Node[T], pos Position[K], work *mongopatterns.Work) (mongopatterns.Result, error) {
+func (t *Tree[K, T]) LoadNodes(ctx context.Context, roots []*Node[T], pos Position[K],
+	work *mongopatterns.Work) (mongopatterns.Result, error) {
 	return t.Load(ctx, func(yield func(Entry[K, T], error) bool) {
 		var visit func(nodes []*Node[T], parent *K) bool
 		visit = func(nodes []*Node[T], parent *K) bool {
@@ -170,7 +171,8 @@ func (t *Tree[K, T]) idOf(doc T) (id K, err error) {
 // Cost: for each batch at most 5 round trips (lock, what is there of its nodes and their parents,
 // insert, the parents' counters, children or marks, commit), and with an OrderField 1 more; each entry
 // is written once. NestedSets: 2 more for the last number, and then 4 for the numbers.
-func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], error], pos Position[K], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], error], pos Position[K],
+	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: load")
 	w, err := maintain.Of(work, defaultBatch)
 	if err == nil && (w.DryRun || w.Filter != nil) {

@@ -142,7 +142,8 @@ func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total
 // tree first. To another collection to.Load(ctx, from.Dump(ctx), to.AsRoot(), nil) copies a tree.
 //
 // Cost: as Adopt.
-func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U], work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U],
+	work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: convert")
 	if from.c.o.Graph || to.c.o.Graph {
 		return mongopatterns.Result{}, fault.Invalid("a graph")

@@ -75,7 +75,8 @@ const orderGap = 1 << 16
 // orderAt finds the order of a node at a position among siblings; self is the node itself when it
 // moves. If there is no room next to the sibling, those after it move up by one gap: room is that
 // write, which has to come first.
-func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib node, self bson.RawValue) (at int64, room []mongo.WriteModel, err error) {
+func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib node,
+	self bson.RawValue) (at int64, room []mongo.WriteModel, err error) {
 	field := c.o.OrderField
 	// edge is the first order in a direction among those in bounds, or otherwise.
 	edge := func(dir int, otherwise int64, bounds ...any) (int64, error) {
