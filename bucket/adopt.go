@@ -90,7 +90,7 @@ func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopa
 		for _, doc := range docs {
 			series, m, err := convert(doc)
 			if err == nil {
-				_, err = c.add(&pending, series, m)
+				err = c.add(&pending, series, m)
 			}
 			switch {
 			case err == nil:
@@ -103,7 +103,7 @@ func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopa
 			}
 		}
 		if w.DryRun {
-			result.Done += int64(count(pending.groups))
+			result.Done += int64(pending.items)
 			return nil
 		}
 		last := docs[len(docs)-1].Lookup("_id")
@@ -112,7 +112,7 @@ func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopa
 			// The checkpoint first: who comes second leaves nothing behind.
 			err := point.move(ctx, last)
 			if err == nil {
-				stored, err = c.write(ctx, pending.groups)
+				stored, err = c.write(ctx, pending.groups, c.bulk)
 			}
 			return err
 		})

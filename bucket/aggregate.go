@@ -142,7 +142,7 @@ func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.T
 	defer fault.In(&err, "bucket: aggregate")
 	c := b.core
 	stats = c.stats(nil)
-	for w, err := range c.aggregates(ctx, series, b.AggregatePipeline(series, from, to)) {
+	for w, err := range c.totals(ctx, series, b.AggregatePipeline(series, from, to)) {
 		if err != nil {
 			return stats, err
 		}
@@ -159,7 +159,7 @@ func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.T
 // key and 1 document per bucket of the range.
 func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time) iter.Seq2[WindowStats, error] {
 	return fault.Seq("bucket: aggregate windows", func(yield func(WindowStats, error) bool) {
-		for w, err := range b.core.aggregates(ctx, series, b.AggregateWindowsPipeline(series, from, to)) {
+		for w, err := range b.core.totals(ctx, series, b.AggregateWindowsPipeline(series, from, to)) {
 			if (err != nil || w.Count > 0) && !yield(w, err) {
 				return
 			}
@@ -167,8 +167,8 @@ func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to
 	})
 }
 
-// aggregates reads what partials and total give.
-func (c *arrays) aggregates(ctx context.Context, series any, pipeline mongo.Pipeline) iter.Seq2[WindowStats, error] {
+// totals reads what partials and total give.
+func (c *arrays) totals(ctx context.Context, series any, pipeline mongo.Pipeline) iter.Seq2[WindowStats, error] {
 	return func(yield func(WindowStats, error) bool) {
 		if _, err := c.seriesOf(series); err != nil {
 			yield(WindowStats{}, err)
@@ -196,60 +196,46 @@ func (b *Buckets[S, M]) AggregatePipeline(series S, from, to time.Time) mongo.Pi
 // AggregatePipeline with the window's start as _id.
 func (b *Buckets[S, M]) AggregateWindowsPipeline(series S, from, to time.Time) mongo.Pipeline {
 	return append(b.core.partials(series, from, to), b.core.total("$w"),
-		bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}})
+		expr.Op("$sort", bson.D{{Key: "_id", Value: 1}}))
 }
 
 // partials is a stage sequence that gives the aggregates of each bucket, as far
 // as it lies in the range.
 func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
 	from, to = ceil(from), ceil(to)
-	pipeline := mongo.Pipeline{{{Key: "$match", Value: c.filter(series, from, to)}}}
 	whole := bson.A{} // conditions that the range holds all of a bucket's window
-	if !from.IsZero() {
-		if start, end := c.window.Bounds(from); !start.Equal(from) {
-			whole = append(whole, expr.Op("$gte", expr.Field(c.start), end))
-		}
+	if start, end := c.window.Bounds(from); !from.IsZero() && !start.Equal(from) {
+		whole = append(whole, expr.Op("$gte", expr.Field(c.start), end))
 	}
-	if !to.IsZero() {
-		if start, _ := c.window.Bounds(to); !start.Equal(to) {
-			whole = append(whole, expr.Op("$lt", expr.Field(c.start), start))
-		}
+	if start, _ := c.window.Bounds(to); !to.IsZero() && !start.Equal(to) {
+		whole = append(whole, expr.Op("$lt", expr.Field(c.start), start))
 	}
-	stored := bson.D{{Key: "w", Value: expr.Field(c.start)}, {Key: "count", Value: expr.Field(c.opts.CountField)}}
-	for i, v := range c.opts.Values {
-		for _, a := range v.aggregates() {
-			stored = append(stored, bson.E{Key: resultKey(i, a.name), Value: expr.Field(a.path)})
-		}
+	stored, computed := bson.D{{Key: "w", Value: expr.Field(c.start)}}, bson.D{{Key: "w", Value: 1}}
+	for _, d := range c.aggregates {
+		stored = append(stored, bson.E{Key: d.name, Value: expr.Field(d.path)})
+		computed = append(computed, bson.E{Key: d.name, Value: expr.Cond(expr.Op("$eq", "$cut", nil), "$"+d.name, d.of("$cut"))})
 	}
 	if len(whole) == 0 {
-		return append(pipeline, bson.D{{Key: "$project", Value: stored}})
+		return mongo.Pipeline{expr.Op("$match", c.filter(series, from, to)), expr.Op("$project", stored)}
 	}
-	cut := expr.Cond(expr.Op("$and", whole), nil, c.inRange(from, to))
-	pipeline = append(pipeline, bson.D{{Key: "$project", Value: append(stored, bson.E{Key: "cut", Value: cut})}})
-	computed := bson.D{{Key: "w", Value: 1}}
-	for _, field := range append(bson.D{{Key: "count", Value: expr.Op("$size", "$cut")}}, c.computed("$cut", false)...) {
-		computed = append(computed, bson.E{Key: field.Key, Value: expr.Cond(expr.Op("$eq", "$cut", nil), "$"+field.Key, field.Value)})
-	}
-	return append(pipeline, bson.D{{Key: "$project", Value: computed}})
+	stored = append(stored, bson.E{Key: "cut", Value: expr.Cond(expr.Op("$and", whole), nil, c.inRange(from, to))})
+	return mongo.Pipeline{expr.Op("$match", c.filter(series, from, to)), expr.Op("$project", stored), expr.Op("$project", computed)}
 }
 
 // total is the stage that adds up what partials gives.
 func (c *arrays) total(by any) bson.D {
-	group := bson.D{{Key: "_id", Value: by}, {Key: "count", Value: bson.D{{Key: "$sum", Value: "$count"}}}}
-	for i, v := range c.opts.Values {
-		for _, a := range v.aggregates() {
-			key := resultKey(i, a.name)
-			group = append(group, bson.E{Key: key, Value: bson.D{{Key: a.combine, Value: "$" + key}}})
-		}
+	group := bson.D{{Key: "_id", Value: by}}
+	for _, d := range c.aggregates {
+		group = append(group, bson.E{Key: d.name, Value: expr.Op(d.op, "$"+d.name)})
 	}
-	return bson.D{{Key: "$group", Value: group}}
+	return expr.Op("$group", group)
 }
 
 func (c *arrays) stats(doc bson.Raw) Stats {
 	stats := Stats{Values: make(map[string]ValueStats, len(c.opts.Values))}
 	stats.Count, _ = value.Lookup(doc, "count").AsInt64OK()
 	for i, v := range c.opts.Values {
-		get := func(name string) bson.RawValue { return value.Lookup(doc, resultKey(i, name)) }
+		get := func(name string) bson.RawValue { return value.Lookup(doc, fmt.Sprintf("v%d_%s", i, name)) }
 		out := ValueStats{
 			Count: stats.Count,
 			Sum:   numberOf(get("sum")), Min: numberOf(get("min")), Max: numberOf(get("max")),
@@ -275,75 +261,78 @@ func sampleOf(v bson.RawValue) Sample {
 	return Sample{Time: dateOf(doc.Lookup(timeKey)), Value: numberOf(doc.Lookup(valueKey))}
 }
 
-// A kept is an aggregate that a bucket keeps.
-type kept struct {
-	name    string // sum, min, …
-	path    string // in the bucket
-	combine string // the accumulator that joins those of two buckets
+// A derived is a field of a bucket that follows from its measurements: op over what
+// each of those with a number gives. The same op joins those of two buckets.
+type derived struct {
+	name   string // in pipelines: count, v0_sum, …
+	path   string // in the bucket
+	op     string // $sum, $min, $max
+	each   any    // of a measurement m
+	number string // the path in m of the number it needs, "" for none
 }
 
-func (v *Value) aggregates() []kept {
-	var out []kept
-	add := func(name, path, below, combine string) {
+// derive lists what the options keep.
+func (c *arrays) derive() {
+	add := func(name, path, op string, each any, number string) {
 		if path != "" {
-			out = append(out, kept{name, path + below, combine})
+			c.derived = append(c.derived, derived{name, path, op, each, number})
 		}
 	}
-	add("sum", v.Sum, "", "$sum")
-	add("min", v.Min, "", "$min")
-	add("max", v.Max, "", "$max")
-	add("first", v.First, "", "$min")
-	add("last", v.Last, "", "$max")
-	add("total", v.Moments, "."+sumKey, "$sum")
-	add("squares", v.Moments, "."+squaresKey, "$sum")
-	add("count", v.Count, "", "$sum")
-	return out
-}
-
-func resultKey(i int, name string) string { return fmt.Sprintf("v%d_%s", i, name) }
-
-// computed are expressions for every kept aggregate over an array of
-// measurements, under their result keys, or for an update, under their paths:
-// absent then where there is no measurement.
-func (c *arrays) computed(measurements any, update bool) bson.D {
-	var out bson.D
+	add("count", c.opts.CountField, "$sum", 1, "")
 	for i, v := range c.opts.Values {
-		// One pass takes out the finite numbers, with their times where needed.
-		n := at(v.Field)
-		having := expr.Filter(measurements, "m", expr.Op("$and",
-			expr.Op("$isNumber", n), expr.Op("$gt", n, math.Inf(-1)), expr.Op("$lt", n, math.Inf(1)))) // NaN sorts before them
-		numbers := expr.Map(having, "m", n)
-		samples := expr.Map(having, "m", bson.D{{Key: timeKey, Value: at(c.opts.TimeField)}, {Key: valueKey, Value: n}})
-		all := map[string]any{
-			"sum":     expr.Op("$sum", expr.Map(having, "m", c.summand(n))),
-			"total":   expr.Op("$sum", expr.Map(having, "m", exact(n))),
-			"squares": expr.Op("$sum", expr.Map(having, "m", expr.Op("$multiply", exact(n), exact(n)))),
-			"count":   expr.Op("$size", having),
-			"min":     expr.Op("$min", numbers), "max": expr.Op("$max", numbers),
-			"first": expr.Op("$min", samples), "last": expr.Op("$max", samples),
+		n, name := at(v.Field), fmt.Sprintf("v%d_", i)
+		sample := bson.D{{Key: timeKey, Value: at(c.opts.TimeField)}, {Key: valueKey, Value: n}}
+		add(name+"sum", v.Sum, "$sum", c.summand(n), v.Field)
+		add(name+"min", v.Min, "$min", n, v.Field)
+		add(name+"max", v.Max, "$max", n, v.Field)
+		add(name+"first", v.First, "$min", sample, v.Field)
+		add(name+"last", v.Last, "$max", sample, v.Field)
+		if v.Moments != "" {
+			add(name+"total", v.Moments+"."+sumKey, "$sum", exact(n), v.Field)
+			add(name+"squares", v.Moments+"."+squaresKey, "$sum", expr.Op("$multiply", exact(n), exact(n)), v.Field)
 		}
-		for _, a := range v.aggregates() {
-			key, in := resultKey(i, a.name), all[a.name]
-			if update {
-				key = a.path
-				if a.combine != "$sum" {
-					in = expr.IfNull(in, "$$REMOVE")
-				}
-			}
-			out = append(out, bson.E{Key: key, Value: in})
-		}
+		add(name+"count", v.Count, "$sum", 1, v.Field)
 	}
-	return out
+	c.aggregates = c.derived[:len(c.derived):len(c.derived)]
+	// What is no document has no size.
+	add("bytes", c.opts.BytesField, "$sum", expr.Cond(expr.IsType(expr.Var("m"), "object"), expr.Op("$bsonSize", expr.Var("m")), 0), "")
 }
 
-// recount is the update stage that computes all that a bucket derives from its
-// measurements.
-func (c *arrays) recount() bson.D {
-	set := bson.D{{Key: c.opts.CountField, Value: expr.Op("$size", c.array())}}
-	if c.opts.BytesField != "" {
-		set = append(set, bson.E{Key: c.opts.BytesField, Value: bytesOf(c.array())})
+// mapped is what in gives of the measurements that count, those with a finite number.
+func (d derived) mapped(measurements, in any) bson.D {
+	if d.number != "" {
+		n := at(d.number)
+		measurements = expr.Filter(measurements, "m", expr.Op("$and",
+			expr.Op("$isNumber", n), expr.Op("$gt", n, math.Inf(-1)), expr.Op("$lt", n, math.Inf(1)))) // NaN sorts before them
 	}
-	return bson.D{{Key: "$set", Value: append(set, c.computed(c.array(), true)...)}}
+	return expr.Map(measurements, "m", in)
+}
+
+// of is the field computed from measurements; of none it is 0 or null.
+func (d derived) of(measurements any) bson.D { return expr.Op(d.op, d.mapped(measurements, d.each)) }
+
+// slack is how far a sum may be off by the order in which the server added it up: some
+// last digits of what was added, for each addition. A Decimal128 to which $inc adds
+// doubles is rounded to 15 digits.
+func (d derived) slack(measurements any) bson.D {
+	types := d.mapped(measurements, expr.Op("$type", d.each))
+	has := func(kind string) bson.D { return expr.Op("$in", kind, types) }
+	digit := expr.Cond(has("decimal"), expr.Cond(has("double"), 1e-14, 1e-33), expr.Cond(has("double"), 0x1p-51, 0))
+	return expr.Op("$multiply", expr.Op("$sum", d.mapped(measurements, expr.Op("$abs", exact(d.each)))),
+		expr.Op("$add", expr.Op("$size", measurements), 1), digit)
+}
+
+// recount is the update that computes all that a bucket derives from its measurements.
+func (c *arrays) recount() mongo.Pipeline {
+	var set bson.D
+	for _, d := range c.derived {
+		in := d.of(c.array())
+		if d.op != "$sum" {
+			in = expr.IfNull(in, "$$REMOVE")
+		}
+		set = append(set, bson.E{Key: d.path, Value: in})
+	}
+	return mongo.Pipeline{expr.Op("$set", set)}
 }
 
 // inRange is the bucket's measurements in a range.
@@ -376,9 +365,3 @@ func (c *arrays) summand(n any) bson.D {
 // exact is a number as a Decimal128 with all digits: $toDecimal would round a double
 // to 15, adding it to one does not.
 func exact(n any) bson.D { return expr.Op("$add", decimal(nil), n) }
-
-// bytesOf adds up the sizes of measurements; what is no document has none.
-func bytesOf(measurements any) bson.D {
-	return expr.Op("$sum", expr.Map(measurements, "m",
-		expr.Cond(expr.IsType(expr.Var("m"), "object"), expr.Op("$bsonSize", expr.Var("m")), 0)))
-}

@@ -3,19 +3,28 @@ package bucket
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
+	"iter"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+const (
+	// maxBytes leaves room below the server's 16 MiB for what is not measurements.
+	maxBytes = 16<<20 - 64<<10
+	// elementOverhead is what an array element takes besides its document.
+	elementOverhead = 10
+	// partBytes is how much one update adds to a bucket without MaxBytes.
+	partBytes = 8 << 20
 )
 
 // Appended says what Append did.
@@ -40,114 +49,78 @@ type Appended struct {
 // Cost: 1 round trip, 1 document written, found by _id. When another process
 // filled the bucket, or this one has not written to a window of several buckets
 // yet: 2 more. In a transaction, which a duplicate key would end: 2 round trips.
-func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (result Appended, err error) {
+func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (out Appended, err error) {
 	defer fault.In(&err, "bucket: append")
-	return b.core.append(ctx, series, m)
-}
-
-// append upserts into the bucket where the place is thought to go on. The answer says
-// how full that is now, so that the next append begins the next bucket by itself. A
-// duplicate key says that the thought was wrong: locate, and once more.
-func (c *arrays) append(ctx context.Context, series, m any) (Appended, error) {
+	c := b.core
 	var one batch
-	if _, err := c.add(&one, series, m); err != nil {
-		return Appended{}, err
+	if err := c.add(&one, series, m); err != nil {
+		return out, err
 	}
-	g := one.groups[0]
-	g.least = c.seqs.get(g.key)
 	joined := txn.Running(ctx)
-	g.seq = g.least
-	for attempt := 0; ; attempt++ {
-		if attempt > 0 || joined {
-			if _, err := c.locate(ctx, []*group{g}); err != nil {
-				return Appended{}, err
-			}
-			if len(g.items) == 0 {
-				return Appended{Duplicate: true}, nil
-			}
-		}
+	// An AppendMany of one that has the bucket answer how full it is now, so that the
+	// next append begins the next bucket by itself.
+	result, err := c.write(ctx, one.groups, func(ctx context.Context, all []statement) (map[int]error, error) {
+		s := all[0]
 		var after bson.Raw
-		err := c.coll.FindOneAndUpdate(ctx, c.open(g.place, g.seq, g.items), c.push(g, g.items),
-			options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).
-				SetProjection(c.fill())).Decode(&after)
-		if err == nil {
-			if c.goOn(g, g.seq, after); !joined { // else it may be undone
-				c.seqs.raise(g.key, g.seq)
-			}
-			count, _ := value.Lookup(after, c.opts.CountField).AsInt64OK()
-			return Appended{ID: after.Lookup("_id").Document(), Count: count}, nil
+		err := c.coll.FindOneAndUpdate(ctx, s.filter, s.update, options.FindOneAndUpdate().
+			SetUpsert(true).SetReturnDocument(options.After).SetProjection(c.fill())).Decode(&after)
+		if err != nil {
+			return map[int]error{0: err}, err
 		}
-		large := tooLarge(err)
-		switch {
-		case large:
-			c.pass(g, g.seq)
-		case !mongo.IsDuplicateKeyError(err):
-			return Appended{}, err
+		if c.goOn(s.group, s.seq, s.items[0], after); !joined {
+			c.seqs.raise(s.group.key, s.group.seq)
 		}
-		switch {
-		case joined && large:
-			return Appended{}, txn.Conflict("the bucket is full: " + err.Error())
-		case joined:
-			return Appended{}, err
-		case attempt >= maxAttempts:
-			return Appended{}, gaveUp(err)
+		out.ID = after.Lookup("_id").Document()
+		out.Count, _ = value.Lookup(after, c.opts.CountField).AsInt64OK()
+		return nil, nil
+	})
+	out.Duplicate = result.Skipped > 0
+	return out, err
+}
+
+// AppendMany adds measurements of any series in any order. It takes
+// Work.BatchSize of them at a time, 10,000 by default and no more than
+// Work.BatchBytes, groups them by bucket and sends one unordered bulk write. nil
+// is no measurements.
+//
+// The Result tells the outcomes apart, also after an error: Done are stored,
+// Skipped were held already (Options.IDField), Failed were refused, and of Unknown
+// no answer came, which can be one batch. The rest of Examined, and what was not
+// taken from items, is not stored. A measurement that cannot be stored ends the call
+// with an ErrInvalid that names its index: exactly those before it are stored then.
+// With IDField the same input can be given again; without, give what is not stored,
+// and know that Unknown ones may come twice.
+//
+// Cost: 1 round trip a batch, and 1 document written for each bucket in it, found by
+// _id. A batch that meets buckets other writers filled, or partly filled ones that
+// cannot take a whole group: 2 more for as often as that happens. In a transaction:
+// 2 round trips a batch.
+func (b *Buckets[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "bucket: append many")
+	return b.core.store(ctx, untyped(items, func(m M) any { return m }), work)
+}
+
+// item encodes a measurement and reads what the buckets derive from it. It refuses one
+// that they could not store.
+func (c *arrays) item(m any) (it item, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("measurement: %w", err)
 		}
-	}
-}
-
-// tooLarge reports that a bucket cannot hold what was to be added to it, though its
-// count allows it: it is full.
-func tooLarge(err error) bool {
-	var server mongo.ServerError
-	return errors.As(err, &server) && (server.HasErrorCode(17419) || server.HasErrorCode(17420) || server.HasErrorCode(10334))
-}
-
-// pass leaves a bucket that is too large to those before the group. It is known to be
-// full in whatever transaction.
-func (c *arrays) pass(g *group, seq int64) {
-	g.least = seq + 1
-	c.seqs.raise(g.key, g.least)
-}
-
-func gaveUp(err error) error {
-	if mongo.IsDuplicateKeyError(err) {
-		return fmt.Errorf("%w: %w", ErrContended, err)
-	}
-	return err
-}
-
-// An item is a measurement ready to be stored.
-type item struct {
-	raw     bson.Raw
-	time    bson.DateTime
-	id      bson.RawValue
-	numbers []number // by Options.Values; of type 0 where there is none
-}
-
-// item encodes a measurement, once.
-func (c *arrays) item(m any) (item, error) {
+	}()
 	raw, err := c.codec.Document(m)
 	if err != nil {
-		return item{}, fmt.Errorf("measurement: %w", err)
-	}
-	return c.itemOf(raw)
-}
-
-// itemOf reads what the buckets derive from a measurement, and refuses one that they
-// could not store.
-func (c *arrays) itemOf(raw bson.Raw) (item, error) {
-	refused := func(format string, args ...any) (item, error) {
-		return item{}, fmt.Errorf("measurement: %w", fault.Invalid(format, args...))
+		return it, err
 	}
 	at, err := raw.LookupErr(c.time...)
 	if err != nil || at.Type != bson.TypeDateTime {
-		return refused("no date in %q", c.opts.TimeField)
+		return it, fault.Invalid("no date in %q", c.opts.TimeField)
 	}
-	it := item{raw: raw, time: bson.DateTime(at.DateTime()), numbers: make([]number, len(c.values))}
+	it = item{raw: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}, time: at.Time(), numbers: make([]number, len(c.values))}
 	if c.opts.IDField != "" {
 		it.id = value.Lookup(raw, c.opts.IDField)
 		if err := checkMeasurementID(it.id); err != nil {
-			return refused("no ID in %q: %w", c.opts.IDField, err)
+			return it, fault.Invalid("no ID in %q: %w", c.opts.IDField, err)
 		}
 	}
 	for i, path := range c.values {
@@ -155,11 +128,11 @@ func (c *arrays) itemOf(raw bson.Raw) (item, error) {
 		if n, ok := finite(v); ok && err == nil {
 			it.numbers[i] = n
 		} else if c.opts.Values[i].Count == "" {
-			return refused("no finite number in %q", c.opts.Values[i].Field)
+			return it, fault.Invalid("no finite number in %q", c.opts.Values[i].Field)
 		}
 	}
 	if len(raw) > cmp.Or(c.opts.MaxBytes, maxBytes) {
-		return refused("%d bytes, more than a bucket takes", len(raw))
+		return it, fault.Invalid("%d bytes, more than a bucket takes", len(raw))
 	}
 	return it, nil
 }
@@ -167,42 +140,59 @@ func (c *arrays) itemOf(raw bson.Raw) (item, error) {
 // checkMeasurementID refuses what measurements cannot be told apart by, also what an
 // ID is before it is set.
 func checkMeasurementID(id bson.RawValue) error {
-	unset := false
-	switch id.Type {
-	case bson.TypeString:
-		unset = id.StringValue() == ""
-	case bson.TypeObjectID:
-		unset = id.ObjectID().IsZero()
-	}
-	if unset {
+	text, _ := id.StringValueOK()
+	oid, _ := id.ObjectIDOK()
+	if id.Type == bson.TypeString && text == "" || id.Type == bson.TypeObjectID && oid.IsZero() {
 		return fault.Invalid("not set")
 	}
 	return checkKey(id)
 }
 
-// open selects the bucket of this number if it has room for the items and holds
+// statements cuts a group into what fits its bucket and the ones that follow.
+func (c *arrays) statements(g *group) (out []statement) {
+	most, bytes := int64(c.opts.MaxCount), int64(cmp.Or(c.opts.MaxBytes, partBytes))
+	seq, count, size, first := g.seq, g.count, int64(0), 0
+	if c.opts.MaxBytes > 0 {
+		size = g.size
+	}
+	cut := func(end int) {
+		items := g.items[first:end]
+		out = append(out, statement{group: g, items: items, id: c.bucketID(g.place, seq), seq: seq,
+			filter: c.room(g.place, seq, items), update: c.push(g, items)})
+		seq, count, size, first = seq+1, 0, 0, end
+	}
+	for i, it := range g.items {
+		if i > first && (count == most || size+int64(len(it.raw.Value)) > bytes) {
+			cut(i)
+		}
+		count++
+		size += int64(len(it.raw.Value))
+	}
+	if len(g.items) > 0 {
+		cut(len(g.items))
+	}
+	return out
+}
+
+// room selects the bucket of this number if it has room for the items and holds
 // none of them yet. Upserting on it makes the bucket if there is none, and is a
 // duplicate key on _id if there is one that was not selected. An equality on _id is
 // all that the server plans by, so that no hint is needed.
-func (c *arrays) open(p place, seq int64, items []item) bson.D {
+func (c *arrays) room(p place, seq int64, items []item) bson.D {
 	filter := append(bson.D{{Key: "_id", Value: c.bucketID(p, seq)}}, c.within(p)...)
-	filter = append(filter, bson.E{
-		Key: c.opts.CountField, Value: bson.D{{Key: "$lte", Value: c.opts.MaxCount - len(items)}},
-	})
+	filter = append(filter, bson.E{Key: c.opts.CountField, Value: expr.Op("$lte", c.opts.MaxCount-len(items))})
 	if c.opts.MaxBytes > 0 {
-		filter = append(filter, bson.E{
-			Key: c.opts.BytesField, Value: bson.D{{Key: "$lte", Value: int64(c.opts.MaxBytes) - sizeOf(items)}},
-		})
+		filter = append(filter, bson.E{Key: c.opts.BytesField, Value: expr.Op("$lte", int64(c.opts.MaxBytes)-sizeOf(items))})
 	}
 	if c.opts.IDField != "" {
-		filter = append(filter, bson.E{Key: c.idPath(), Value: bson.D{{Key: "$nin", Value: ids(items)}}})
+		filter = append(filter, bson.E{Key: c.idPath(), Value: expr.Op("$nin", ids(items))})
 	}
 	return filter
 }
 
 func sizeOf(items []item) (size int64) {
 	for _, it := range items {
-		size += int64(len(it.raw))
+		size += int64(len(it.raw.Value))
 	}
 	return size
 }
@@ -211,50 +201,21 @@ func ids(items []item) bson.RawValue {
 	return arrayOf(len(items), func(i int) bson.RawValue { return items[i].id })
 }
 
-// arrayOf writes a BSON array of values that are encoded already: the driver copies
-// it as a whole, where it would take an array of Go values apart.
-func arrayOf(n int, at func(i int) bson.RawValue) bson.RawValue {
-	size := 5
-	for i := range n {
-		size += 8 + len(at(i).Value)
-	}
-	out := append(make([]byte, 0, size), 0, 0, 0, 0)
-	for i := range n {
-		v := at(i)
-		out = append(out, byte(v.Type))
-		out = strconv.AppendInt(out, int64(i), 10)
-		out = append(append(out, 0), v.Value...)
-	}
-	out = append(out, 0)
-	for i := range 4 {
-		out[i] = byte(len(out) >> (8 * i))
-	}
-	return bson.RawValue{Type: bson.TypeArray, Value: out}
-}
-
 // push is the update that adds items to a bucket or makes it with them.
 func (c *arrays) push(g *group, items []item) bson.D {
-	array := bson.D{{Key: "$each", Value: arrayOf(len(items), func(i int) bson.RawValue {
-		return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: items[i].raw}
-	})}}
-	if c.opts.Sorted {
-		array = append(array, bson.E{Key: "$sort", Value: bson.D{{Key: c.opts.TimeField, Value: 1}}})
-	}
-	inc := bson.D{{Key: c.opts.CountField, Value: int32(len(items))}}
-	if c.opts.BytesField != "" {
-		inc = append(inc, bson.E{Key: c.opts.BytesField, Value: sizeOf(items)})
-	}
 	var lower, upper bson.D
+	inc := bson.D{{Key: c.opts.CountField, Value: int32(len(items))}}
 	keep := func(doc *bson.D, path string, v any) {
 		if path != "" {
 			*doc = append(*doc, bson.E{Key: path, Value: v})
 		}
 	}
+	keep(&inc, c.opts.BytesField, sizeOf(items))
 	for i, v := range c.opts.Values {
 		t := tally{limit: c.sumLimit(), moments: v.Moments != ""}
 		for _, it := range items {
 			if n := it.numbers[i]; n.raw.Type != 0 {
-				t.add(it.time, n)
+				t.add(bson.NewDateTimeFromTime(it.time), n)
 			}
 		}
 		keep(&inc, v.Count, t.count)
@@ -271,8 +232,9 @@ func (c *arrays) push(g *group, items []item) bson.D {
 			keep(&upper, v.Last, t.last.document())
 		}
 	}
+	each := arrayOf(len(items), func(i int) bson.RawValue { return items[i].raw })
 	update := bson.D{
-		{Key: "$push", Value: bson.D{{Key: c.opts.ArrayField, Value: array}}},
+		{Key: "$push", Value: bson.D{{Key: c.opts.ArrayField, Value: expr.Op("$each", each)}}},
 		{Key: "$inc", Value: inc},
 	}
 	for _, op := range []bson.E{{Key: "$min", Value: lower}, {Key: "$max", Value: upper}, {Key: "$setOnInsert", Value: g.created}} {
@@ -281,6 +243,20 @@ func (c *arrays) push(g *group, items []item) bson.D {
 		}
 	}
 	return update
+}
+
+// wrote remembers the bucket where a window goes on.
+func (c *arrays) wrote(s statement) { c.seqs.raise(s.group.key, s.seq) }
+
+// again repeats what met a bucket that another writer made or filled, and what did not
+// fit below 16 MiB. Such a bucket is full, in whatever transaction.
+func (c *arrays) again(s statement, err error) bool {
+	if tooLarge(err) {
+		s.group.least = s.seq + 1
+		c.seqs.raise(s.group.key, s.group.least)
+		return true
+	}
+	return mongo.IsDuplicateKeyError(err)
 }
 
 // fill projects what tells how full a bucket is.
@@ -293,85 +269,76 @@ func (c *arrays) fill() bson.D {
 }
 
 // goOn continues a group in this bucket, or in the next one if it cannot take
-// a measurement as large as the group's first.
-func (c *arrays) goOn(g *group, seq int64, fill bson.Raw) {
+// a measurement as large as it.
+func (c *arrays) goOn(g *group, seq int64, it item, fill bson.Raw) {
 	var hasCount, hasSize bool
 	g.seq = seq
 	g.count, hasCount = value.Lookup(fill, c.opts.CountField).AsInt64OK()
 	g.size, hasSize = value.Lookup(fill, c.opts.BytesField).AsInt64OK()
 	full := !hasCount || g.count >= int64(c.opts.MaxCount)
 	if c.opts.MaxBytes > 0 {
-		full = full || !hasSize || g.size+int64(len(g.items[0].raw)) > int64(c.opts.MaxBytes)
+		full = full || !hasSize || g.size+int64(len(it.raw.Value)) > int64(c.opts.MaxBytes)
 	}
 	if full {
 		g.seq, g.count, g.size = seq+1, 0, 0
 	}
 }
 
-// locate finds where groups go on: it drops the measurements that their windows
-// already hold, and sets the number, count and size of the newest bucket of each.
-//
-// It reads the buckets from the one on that the group knows of, and with IDField those
-// of the window that hold one of its IDs: one aggregate for all groups.
-func (c *arrays) locate(ctx context.Context, groups []*group) (dropped int, err error) {
+// open has groups go on where this process wrote last. With look it reads their buckets
+// from there on, and with IDField those of the windows that hold one of their IDs, and
+// drops what is held: one find for all groups.
+func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped int, err error) {
+	for _, g := range groups {
+		g.least = max(g.least, c.seqs.get(g.key))
+		g.seq, g.count, g.size = g.least, 0, 0
+		if c.opts.IDField != "" {
+			dropped += g.drop(map[string]bool{})
+		}
+	}
+	if !look {
+		return dropped, nil
+	}
 	byKey := map[string]*group{}
 	var wanted bson.A
 	var all []item
 	for _, g := range groups {
-		all = append(all, g.items...)
 		byKey[g.key] = g
-		g.seq, g.count, g.size = g.least, 0, 0
+		all = append(all, g.items...)
 		wanted = append(wanted, c.numbered(g.place, g.least))
 		if c.opts.IDField != "" {
-			wanted = append(wanted, append(c.within(g.place), bson.E{Key: c.idPath(), Value: bson.D{{Key: "$in", Value: ids(g.items)}}}))
+			wanted = append(wanted, append(c.within(g.place), bson.E{Key: c.idPath(), Value: expr.Op("$in", ids(g.items))}))
 		}
 	}
-	// A document compares by its number first. What has none is not this package's.
-	newest := bson.D{{Key: seqKey, Value: expr.Cond(expr.Op("$isNumber", "$_id."+seqKey), "$_id."+seqKey, -1)}}
-	for _, field := range c.fill() {
-		newest = append(newest, bson.E{Key: field.Key, Value: expr.Field(field.Key)})
-	}
-	row := bson.D{{Key: "newest", Value: bson.D{{Key: "$max", Value: newest}}}}
-	pipeline := mongo.Pipeline{{{Key: "$match", Value: bson.D{{Key: "$or", Value: wanted}}}}}
+	fields := append(c.shardKey(), c.fill()...)
+	opts := options.Find().SetBatchSize(1 << 20)
 	if c.opts.IDField != "" {
-		row = append(row, bson.E{Key: "ids", Value: bson.D{{Key: "$push", Value: expr.Filter(
-			expr.Map(c.array(), "m", at(c.opts.IDField)), "id", expr.Op("$in", expr.Var("id"), expr.Literal(ids(all))))}}})
+		fields = append(fields, bson.E{Key: "~ids", Value: expr.Filter(
+			expr.Map(c.array(), "m", at(c.opts.IDField)), "id", expr.Op("$in", expr.Var("id"), expr.Literal(ids(all))))})
 	} else if len(groups) == 1 {
-		pipeline = append(pipeline, bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: -1}}}}, bson.D{{Key: "$limit", Value: 1}})
+		opts.SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(1)
 	}
-	pipeline = append(pipeline, bson.D{{Key: "$group", Value: append(bson.D{
-		{Key: "_id", Value: bson.D{{Key: "s", Value: expr.Field(c.series)}, {Key: "w", Value: expr.Field(c.start)}}},
-	}, row...)}})
-	for doc, err := range pipe(ctx, cursor.Primary(c.coll), pipeline, options.Aggregate().SetBatchSize(int32(len(groups)+1))) {
+	for doc, err := range find(ctx, cursor.Primary(c.coll), expr.Op("$or", wanted), opts.SetProjection(fields)) {
 		if err != nil {
 			return dropped, err
 		}
-		g := byKey[placeKey(doc.Lookup("_id", "s"), dateOf(doc.Lookup("_id", "w")))]
+		g := byKey[c.keyOf(doc)]
 		if g == nil {
 			continue
 		}
 		if c.opts.IDField != "" {
-			dropped += g.drop(heldIDs(doc.Lookup("ids")))
+			held := map[string]bool{}
+			list, _ := doc.Lookup("~ids").Array().Values()
+			for _, id := range list {
+				held[value.Key(id)] = true
+			}
+			dropped += g.drop(held)
 		}
-		newest := doc.Lookup("newest").Document()
-		if seq, _ := newest.Lookup(seqKey).AsInt64OK(); seq >= g.least && len(g.items) > 0 {
-			c.goOn(g, seq, newest)
+		// What has no number is not this package's.
+		if seq, ok := value.Lookup(doc, "_id."+seqKey).AsInt64OK(); ok && seq >= g.seq && len(g.items) > 0 {
+			c.goOn(g, seq, g.items[0], doc)
 		}
 	}
 	return dropped, nil
-}
-
-// heldIDs are the keys of IDs in an array of arrays.
-func heldIDs(arrays bson.RawValue) map[string]bool {
-	out := map[string]bool{}
-	outer, _ := arrays.Array().Values()
-	for _, inner := range outer {
-		ids, _ := inner.Array().Values()
-		for _, id := range ids {
-			out[value.Key(id)] = true
-		}
-	}
-	return out
 }
 
 // drop takes out the items whose IDs are held, and those that come twice.

@@ -44,7 +44,7 @@ const sweepBatch = 100
 // document.
 func (b *Buckets[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")
-	return b.core.archive(ctx, before, target, work, false, b.core.rename)
+	return b.core.archive(ctx, before, target, work)
 }
 
 // DeleteBefore deletes the documents whose window ended at or before before. A
@@ -59,11 +59,11 @@ func (b *Buckets[S, M]) DeleteBefore(ctx context.Context, before time.Time, work
 
 func (f *frame) deleteBefore(ctx context.Context, before time.Time, work *mongopatterns.Work) (mongopatterns.Result, error) {
 	return f.sweep(ctx, before, work, func(ctx context.Context, found []bson.Raw, result *mongopatterns.Result) error {
-		models := make([]mongo.WriteModel, len(found))
+		deletes := make([]mongo.WriteModel, len(found))
 		for i, doc := range found {
-			models[i] = mongo.NewDeleteOneModel().SetFilter(f.itself(doc))
+			deletes[i] = mongo.NewDeleteOneModel().SetFilter(f.itself(doc))
 		}
-		done, err := f.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		done, err := f.coll.BulkWrite(ctx, deletes, options.BulkWrite().SetOrdered(false))
 		if err == nil {
 			result.Done += done.DeletedCount
 		}
@@ -71,59 +71,36 @@ func (f *frame) deleteBefore(ctx context.Context, before time.Time, work *mongop
 	})
 }
 
-// A merge says how documents come into target, which holds there of the same _ids, or
-// with byPlace of the same windows.
-type merge func(docs, there []bson.Raw) (inserts []any, updates []mongo.WriteModel)
-
-func (f *frame) archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work, byPlace bool, merge merge) (mongopatterns.Result, error) {
+func (f *frame) archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (mongopatterns.Result, error) {
 	if err := config.Collections("coll", f.coll, "target", target); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	return f.sweep(ctx, before, work, func(ctx context.Context, found []bson.Raw, result *mongopatterns.Result) error {
-		var moved int64
+		var moved int
 		err := txn.Run(ctx, f.coll.Database().Client(), func(ctx context.Context) (err error) {
-			moved, err = f.move(ctx, target, found, byPlace, merge)
+			moved, err = f.move(ctx, target, found)
 			return err
 		})
 		if err == nil {
-			result.Done += moved
+			result.Done += int64(moved)
 		}
 		return err
 	})
 }
 
-// move copies documents to target and deletes them, within a transaction that reads
+// move brings documents to target and deletes them, within a transaction that reads
 // them once more.
-func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson.Raw, byPlace bool, merge merge) (int64, error) {
-	var ids, places bson.A
-	for _, doc := range found {
-		ids = append(ids, doc.Lookup("_id"))
-		places = append(places, f.itself(doc)[1:])
-	}
-	byID := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
-	same := byID
-	if byPlace {
-		same = bson.D{{Key: "$or", Value: places}}
-	}
-	oneBatch := options.Find().SetBatchSize(int32(len(ids) + 1))
-	docs, err := cursor.Collect(find(ctx, f.coll, byID, oneBatch))
+func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson.Raw) (int, error) {
+	docs, err := f.byID(ctx, f.coll, found, bson.D{})
 	if err != nil || len(docs) == 0 {
 		return 0, err
 	}
-	there, err := cursor.Collect(find(ctx, target, same, oneBatch, options.Find().SetProjection(f.shardKey())))
+	arrivals, err := f.layout.arrive(ctx, target, docs)
 	if err != nil {
 		return 0, err
 	}
-	inserts, updates := merge(docs, there)
-	if len(inserts) > 0 {
-		if _, err := target.InsertMany(ctx, inserts); err != nil {
-			return 0, err
-		}
-	}
-	if len(updates) > 0 {
-		if _, err := target.BulkWrite(ctx, updates); err != nil {
-			return 0, err
-		}
+	if _, err := target.BulkWrite(ctx, arrivals); err != nil {
+		return 0, err
 	}
 	deletes := make([]mongo.WriteModel, len(docs))
 	for i, doc := range docs {
@@ -137,18 +114,29 @@ func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson
 	if err == nil && done.DeletedCount != int64(len(docs)) {
 		err = txn.Conflict("archive")
 	}
-	return int64(len(docs)), err
+	return len(docs), err
 }
 
-// rename gives archived buckets whose _id is taken another one: any will do.
-func (c *arrays) rename(docs, there []bson.Raw) (inserts []any, _ []mongo.WriteModel) {
+// byID reads the documents with the _ids of others.
+func (f *frame) byID(ctx context.Context, coll *mongo.Collection, others []bson.Raw, fields bson.D) ([]bson.Raw, error) {
+	ids := make([]bson.RawValue, len(others))
+	for i, doc := range others {
+		ids[i] = doc.Lookup("_id")
+	}
+	return cursor.Collect(find(ctx, coll, bson.D{{Key: "_id", Value: expr.Op("$in", ids)}},
+		options.Find().SetBatchSize(int32(len(ids)+1)).SetProjection(fields)))
+}
+
+// arrive gives archived buckets whose _id is taken another one: any will do.
+func (c *arrays) arrive(ctx context.Context, archive *mongo.Collection, docs []bson.Raw) (inserts []mongo.WriteModel, err error) {
+	there, err := c.byID(ctx, archive, docs, bson.D{{Key: "_id", Value: 1}})
 	taken := map[string]bool{}
 	for _, doc := range there {
 		taken[value.Key(doc.Lookup("_id"))] = true
 	}
 	for _, doc := range docs {
 		if !taken[value.Key(doc.Lookup("_id"))] {
-			inserts = append(inserts, doc)
+			inserts = append(inserts, mongo.NewInsertOneModel().SetDocument(doc))
 			continue
 		}
 		out := bson.D{{Key: "_id", Value: bson.NewObjectID()}}
@@ -158,9 +146,9 @@ func (c *arrays) rename(docs, there []bson.Raw) (inserts []any, _ []mongo.WriteM
 				out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
 			}
 		}
-		inserts = append(inserts, out)
+		inserts = append(inserts, mongo.NewInsertOneModel().SetDocument(out))
 	}
-	return inserts, nil
+	return inserts, err
 }
 
 // sweep finds the documents of windows that ended at or before before and gives
@@ -182,34 +170,22 @@ func (f *frame) sweep(ctx context.Context, before time.Time, work *mongopatterns
 			return nil
 		}
 	}
-	var found []bson.Raw
-	var held int64
-	flush := func() error {
-		if len(found) == 0 {
-			return nil
-		}
-		err := maintain.Apart(ctx, f.coll.Name(), found, &total, step)
-		if found, held = nil, 0; err == nil {
-			w.Progress(total)
-		}
-		return err
-	}
 	// A window that begins before the one that holds before has ended by then.
 	cut, _ := f.window.Bounds(before)
 	const size = "~size"
-	for doc, err := range find(ctx, cursor.Primary(f.coll), expr.And(w.Filter, bson.D{{Key: f.start, Value: bson.D{{Key: "$lt", Value: cut}}}}),
+	docs := find(ctx, cursor.Primary(f.coll), expr.And(w.Filter, bson.D{{Key: f.start, Value: expr.Op("$lt", cut)}}),
 		options.Find().SetBatchSize(int32(min(w.BatchSize, 1<<20)*10+1)).
-			SetProjection(append(f.shardKey(), bson.E{Key: size, Value: expr.Op("$bsonSize", "$$ROOT")}))) {
+			SetProjection(append(f.shardKey(), bson.E{Key: size, Value: expr.Op("$bsonSize", "$$ROOT")})))
+	for batch, err := range cursor.Weighed(docs, w.BatchSize, w.BatchBytes, func(doc bson.Raw) int {
+		return int(doc.Lookup(size).AsInt64())
+	}) {
+		if err == nil {
+			err = maintain.Apart(ctx, f.coll.Name(), batch, &total, step)
+		}
 		if err != nil {
 			return total, err
 		}
-		n, _ := value.Lookup(doc, size).AsInt64OK()
-		if len(found) > 0 && (len(found) == w.BatchSize || held+n > int64(w.BatchBytes)) {
-			if err := flush(); err != nil {
-				return total, err
-			}
-		}
-		found, held = append(found, doc), held+n
+		w.Progress(total)
 	}
-	return total, flush()
+	return total, nil
 }

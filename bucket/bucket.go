@@ -26,11 +26,12 @@ var _ mongopatterns.Checker = (*Buckets[string, bson.D])(nil)
 // arrays is the layout of Buckets, on BSON.
 type arrays struct {
 	frame
-	opts   Options
-	time   []string // TimeField and the like in steps
-	id     []string
-	values [][]string
-	seqs   sequences
+	opts       Options
+	time       []string // TimeField and the like in steps
+	values     [][]string
+	aggregates []derived // the count and those of values
+	derived    []derived // and the bytes
+	seqs       sequences
 }
 
 // New returns Buckets over coll. It does no I/O.
@@ -49,15 +50,15 @@ func New[S, M any](coll *mongo.Collection, window Window, opts *Options) (b *Buc
 	settings := o.settings()
 	c := &arrays{frame: frame{coll: coll, window: window, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
 		endAt: o.EndTime, metadata: o.Metadata, byStart: o.RetentionIndex}}
-	if err := c.check(settings...); err != nil {
+	if err := c.validate(settings...); err != nil {
 		return nil, err
 	}
-	c.opts, c.series, c.start, c.end = o, o.SeriesField, o.StartField, o.EndField
-	c.guard, c.taken = o.CountField, o.taken()
-	c.time, c.id = strings.Split(o.TimeField, "."), strings.Split(o.IDField, ".")
+	c.layout, c.opts, c.series, c.start, c.end, c.guard = c, o, o.SeriesField, o.StartField, o.EndField, o.CountField
+	c.time = strings.Split(o.TimeField, ".")
 	for _, v := range o.Values {
 		c.values = append(c.values, strings.Split(v.Field, "."))
 	}
+	c.derive()
 	return &Buckets[S, M]{c}, nil
 }
 

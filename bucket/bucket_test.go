@@ -169,7 +169,7 @@ func TestStoredWithEverything(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
 	o := full()
-	o.MaxCount, o.Sorted = 3, true
+	o.MaxCount = 3
 	o.Metadata = func(series any, start time.Time) bson.D {
 		return bson.D{{Key: "room", Value: "room of " + series.(string)}}
 	}
@@ -203,7 +203,7 @@ func TestStoredWithEverything(t *testing.T) {
 		{
 			"_id": id(0), "series": "s", "start": date(at(1, 0, 0)), "end": date(at(2, 0, 0).Add(-time.Millisecond)),
 			"room": "room of s", "count": int32(3), "bytes": int64(3 * len(size)),
-			"measurements": bson.A{element("a", at(1, 10, 0), 4), element("b", at(1, 20, 0), -1), element("c", at(1, 30, 0), 3)},
+			"measurements": bson.A{element("c", at(1, 30, 0), 3), element("a", at(1, 10, 0), 4), element("b", at(1, 20, 0), -1)},
 			"agg": bson.M{
 				"sum": 6.0, "min": -1.0, "max": 4.0, "moments": moments(6, 26), "n": int32(3),
 				"first": sample(at(1, 10, 0), 4), "last": sample(at(1, 30, 0), 3),
@@ -472,14 +472,25 @@ func TestInvalidMeasurements(t *testing.T) {
 func nan() float64  { return zero() / zero() }
 func zero() float64 { return 0 }
 
+// Metadata must not hide what a bucket keeps.
 func TestMetadataMustNotCollide(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
-	o := full()
-	o.Metadata = func(any, time.Time) bson.D { return bson.D{{Key: "agg.x", Value: 1}} }
-	b := newBuckets[int, event](t, coll, bucket.Every(time.Hour), o)
-	if _, err := b.Append(t.Context(), 1, event{ID: "1", Timestamp: day}); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Error(err)
+	for name, invalid := range map[string]bool{"_id": true, "series": true, "start.x": true, "end": false, "count": false, "measurements.0": false, "agg.sum": false} {
+		o := full()
+		o.Metadata = func(any, time.Time) bson.D { return bson.D{{Key: name, Value: 1}} }
+		b := newBuckets[int, event](t, coll, bucket.Every(time.Hour), o)
+		for what, err := range map[string]error{
+			"append": second(b.Append(t.Context(), 1, event{ID: "1", Timestamp: day})),
+			"many":   second(b.AppendMany(t.Context(), bucket.Of(1, event{ID: "1", Timestamp: day}), nil)),
+		} {
+			if err == nil || invalid != errors.Is(err, mongopatterns.ErrInvalid) {
+				t.Errorf("%s: %s: %v", name, what, err)
+			}
+		}
+	}
+	if n := count(t, coll); n != 0 {
+		t.Errorf("%d buckets", n)
 	}
 }
 

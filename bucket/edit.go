@@ -29,17 +29,13 @@ func (b *Buckets[S, M]) Update(ctx context.Context, series S, m M) (err error) {
 	if err != nil {
 		return err
 	}
-	path, key := c.opts.TimeField, value.Lookup(it.raw, c.opts.TimeField)
+	path, key := c.opts.TimeField, dateValue(it.time)
 	if c.opts.IDField != "" {
 		path, key = c.opts.IDField, it.id
 	}
-	return c.edit(ctx, series, it.time.Time(), path, key, func(all, found any) any {
-		replaced := expr.Map(expr.Op("$range", 0, expr.Op("$size", all)), "i", expr.Cond(
+	return c.edit(ctx, series, it.time, path, key, func(all, found any) any {
+		return expr.Map(expr.Op("$range", 0, expr.Op("$size", all)), "i", expr.Cond(
 			expr.Op("$eq", expr.Var("i"), found), expr.Literal(it.raw), expr.Op("$arrayElemAt", all, expr.Var("i"))))
-		if !c.opts.Sorted {
-			return replaced
-		}
-		return expr.Op("$sortArray", bson.D{{Key: "input", Value: replaced}, {Key: "sortBy", Value: bson.D{{Key: c.opts.TimeField, Value: 1}}}})
 	})
 }
 
@@ -94,12 +90,9 @@ func (c *arrays) edit(ctx context.Context, series any, moment time.Time, path st
 	all := expr.Field(c.opts.ArrayField)
 	result, err := c.coll.UpdateOne(ctx,
 		append(c.within(p), bson.E{Key: c.opts.ArrayField + "." + path, Value: value.Equal(key)}),
-		mongo.Pipeline{
-			{{Key: "$set", Value: bson.D{{Key: c.opts.ArrayField, Value: expr.Let("found",
-				expr.Op("$indexOfArray", expr.Map(all, "m", at(path)), expr.Literal(key)),
-				change(all, expr.Var("found")))}}}},
-			c.recount(),
-		})
+		append(mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.opts.ArrayField, Value: expr.Let("found",
+			expr.Op("$indexOfArray", expr.Map(all, "m", at(path)), expr.Literal(key)),
+			change(all, expr.Var("found")))}})}, c.recount()...))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound
 	}

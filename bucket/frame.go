@@ -20,11 +20,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// pattern is Problem.Pattern.
-const pattern = "bucket"
-
-// A frame is what every layout of a window has: a series, a start, an end and where
-// they are stored. What stands between them is the layout's.
+// A frame is what both layouts share: a series, a start and an end, the loop of writes,
+// Check and Repair, Archive. How measurements lie between start and end is the layout's.
 type frame struct {
 	coll     *mongo.Collection
 	codec    codec.Codec
@@ -34,13 +31,40 @@ type frame struct {
 	end      string
 	endAt    EndTime
 	metadata func(series any, start time.Time) bson.D
-	taken    map[string]bool // names Metadata cannot use
-	byStart  bool            // an index for retention
-	guard    string          // a field that every write of a measurement changes, "" for none
+	byStart  bool   // an index for retention
+	guard    string // a field that every write of a measurement changes, "" for none
+	layout   layout
 }
 
-// check refuses what no layout can have. The fields are the layout's settings.
-func (f *frame) check(fields ...config.Setting) error {
+// A layout is arrays or grid.
+type layout interface {
+	// item is a value ready to be stored.
+	item(v any) (item, error)
+	// open says where groups go on, and drops what their windows hold already. With look
+	// it asks the server.
+	open(ctx context.Context, groups []*group, look bool) (dropped int, err error)
+	// statements are the updates that store a group.
+	statements(g *group) []statement
+	// wrote is told of a statement that was executed.
+	wrote(s statement)
+	// again reports that a refused statement is to be repeated after a look.
+	again(s statement, err error) bool
+
+	// audited are the fields that audit reads besides start and end; audit finds problems,
+	// and recount is the update that computes what follows from the measurements.
+	audited() bson.D
+	audit(doc bson.Raw, start, end time.Time, report report)
+	recount() mongo.Pipeline
+
+	// arrive are the writes that bring documents into an archive.
+	arrive(ctx context.Context, archive *mongo.Collection, docs []bson.Raw) ([]mongo.WriteModel, error)
+}
+
+// A report is of a problem in a document.
+type report func(kind mongopatterns.ProblemKind, field string, have, want bson.RawValue)
+
+// validate refuses what no layout can have. The fields are the layout's settings.
+func (f *frame) validate(fields ...config.Setting) error {
 	if err := config.Collections("coll", f.coll); err != nil {
 		return err
 	}
@@ -69,10 +93,14 @@ func (f *frame) indexes(own ...mongo.IndexModel) map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{f.coll.Name(): own}
 }
 
-// filter selects the documents that can hold something of a range.
+// filter selects the documents that can hold something of a range. A series that cannot
+// be encoded stays as it is, for the driver to refuse.
 func (f *frame) filter(series any, from, to time.Time) bson.D {
 	from, to = ceil(from), ceil(to)
-	filter := bson.D{{Key: f.series, Value: f.equal(series)}}
+	if raw, err := f.codec.Value(series); err == nil {
+		series = value.Equal(raw)
+	}
+	filter := bson.D{{Key: f.series, Value: series}}
 	var starts bson.D
 	if !from.IsZero() {
 		first, _ := f.window.Bounds(from)
@@ -96,24 +124,6 @@ func ceil(t time.Time) time.Time {
 	return t
 }
 
-// equal is the condition that a field equals v, whatever v holds. What cannot be
-// encoded stays as it is, for the driver to refuse.
-func (f *frame) equal(v any) any {
-	raw, err := f.codec.Value(v)
-	if err != nil {
-		return v
-	}
-	return value.Equal(raw)
-}
-
-// stored is equal for a value that was read: the zero RawValue is a missing field.
-func stored(v bson.RawValue) any {
-	if v.Type == 0 {
-		return bson.D{{Key: "$exists", Value: false}}
-	}
-	return value.Equal(v)
-}
-
 // A place is a window of a series: where its documents are.
 type place struct {
 	series bson.RawValue
@@ -122,6 +132,7 @@ type place struct {
 	key    string // of the maps that hold places, the same for equal series
 }
 
+// place is where a series and a time belong, if they can be stored.
 func (f *frame) place(series any, t time.Time) (place, error) {
 	raw, err := f.seriesOf(series)
 	if err == nil {
@@ -142,6 +153,34 @@ func placeKey(series bson.RawValue, start time.Time) string {
 	return fmt.Sprint(start.UnixMilli()) + value.Key(series)
 }
 
+// keyOf is the key of the place of a document.
+func (f *frame) keyOf(doc bson.Raw) string {
+	return placeKey(value.Lookup(doc, f.series), dateOf(value.Lookup(doc, f.start)))
+}
+
+// within is all documents of the place.
+func (f *frame) within(p place) bson.D {
+	return bson.D{{Key: f.series, Value: value.Equal(p.series)}, {Key: f.start, Value: p.start}}
+}
+
+// itself selects one document by _id and shard key.
+func (f *frame) itself(doc bson.Raw) bson.D {
+	return bson.D{
+		{Key: "_id", Value: stored(doc.Lookup("_id"))},
+		{Key: f.series, Value: stored(value.Lookup(doc, f.series))},
+		{Key: f.start, Value: stored(value.Lookup(doc, f.start))},
+	}
+}
+
+// stored is the condition that a field holds what was read; the zero RawValue is a
+// missing field.
+func stored(v bson.RawValue) any {
+	if v.Type == 0 {
+		return bson.D{{Key: "$exists", Value: false}}
+	}
+	return value.Equal(v)
+}
+
 // seriesOf encodes what tells series apart.
 func (f *frame) seriesOf(series any) (bson.RawValue, error) {
 	raw, err := f.codec.Value(series)
@@ -152,6 +191,16 @@ func (f *frame) seriesOf(series any) (bson.RawValue, error) {
 		return raw, fmt.Errorf("series: %w", err)
 	}
 	return raw, nil
+}
+
+// fixed reports a series whose equals are encoded alike and never change, so that one
+// encoding serves all of them.
+func fixed(series any) bool {
+	if _, ok := series.(bson.ObjectID); ok {
+		return true
+	}
+	kind := reflect.ValueOf(series).Kind()
+	return kind >= reflect.Bool && kind <= reflect.Float64 || kind == reflect.String
 }
 
 // checkKey refuses what no series and no ID of a measurement can be: what no _id
@@ -182,9 +231,6 @@ func checkNames(v bson.RawValue) error {
 	return nil
 }
 
-// beyondYears ends the years 1 to 9999, whose times all BSON libraries can read.
-var beyondYears = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
-
 func checkTime(t time.Time) error {
 	switch {
 	case t.IsZero():
@@ -195,12 +241,8 @@ func checkTime(t time.Time) error {
 	return nil
 }
 
-// within is all documents of the place.
-func (f *frame) within(p place) bson.D {
-	return bson.D{{Key: f.series, Value: value.Equal(p.series)}, {Key: f.start, Value: p.start}}
-}
-
-// created is what the first write of a document sets besides its place.
+// created is what the first write of a document sets besides its place. Metadata must
+// not move it to another; other names that are taken are the server's to refuse.
 func (f *frame) created(p place, series any) (bson.D, error) {
 	var out bson.D
 	if f.end != "" {
@@ -210,7 +252,7 @@ func (f *frame) created(p place, series any) (bson.D, error) {
 		return out, nil
 	}
 	for _, field := range f.metadata(series, p.start) {
-		if name, _, _ := strings.Cut(field.Key, "."); f.taken[name] {
+		if name, _, _ := strings.Cut(field.Key, "."); name == f.series || name == f.start || name == "_id" {
 			return nil, fault.Invalid("field %q of Metadata: the name is taken", field.Key)
 		}
 		out = append(out, field)
@@ -229,46 +271,13 @@ func (f *frame) endOf(end time.Time) time.Time {
 	return end.Add(-time.Millisecond)
 }
 
-// itself selects one document by _id and shard key.
-func (f *frame) itself(doc bson.Raw) bson.D {
-	return bson.D{
-		{Key: "_id", Value: stored(doc.Lookup("_id"))},
-		{Key: f.series, Value: stored(value.Lookup(doc, f.series))},
-		{Key: f.start, Value: stored(value.Lookup(doc, f.start))},
-	}
-}
-
-// problem begins a Problem of a document.
-func (f *frame) problem(doc bson.Raw, kind mongopatterns.ProblemKind, field string, have, want bson.RawValue) mongopatterns.Problem {
-	return mongopatterns.Problem{Pattern: pattern, Kind: kind, Collection: f.coll.Name(),
-		ID: doc.Lookup("_id"), Field: field, Have: have, Want: want}
-}
-
-// bounds finds the problems of a document's start and end, and the window it is of.
-func (f *frame) bounds(doc bson.Raw) (start, end time.Time, problems []mongopatterns.Problem) {
-	have := value.Lookup(doc, f.start)
-	if have.Type != bson.TypeDateTime {
-		return start, end, []mongopatterns.Problem{f.problem(doc, BadStart, f.start, have, bson.RawValue{})}
-	}
-	start, end = f.window.Bounds(dateOf(have))
-	if !start.Equal(dateOf(have)) {
-		return start, end, []mongopatterns.Problem{f.problem(doc, BadStart, f.start, have, dateValue(start))}
-	}
-	if f.end != "" {
-		if have, want := value.Lookup(doc, f.end), dateValue(f.endOf(end)); !have.Equal(want) {
-			problems = append(problems, f.problem(doc, WrongAggregate, f.end, have, want))
-		}
-	}
-	return start, end, problems
-}
-
 // find, pipe and first read documents, which stay valid; first is nil if there is none.
 func find(ctx context.Context, coll *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Find(ctx, filter, opts...) })
 }
 
-func pipe(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline, opts ...options.Lister[options.AggregateOptions]) iter.Seq2[bson.Raw, error] {
-	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Aggregate(ctx, pipeline, opts...) })
+func pipe(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline) iter.Seq2[bson.Raw, error] {
+	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Aggregate(ctx, pipeline) })
 }
 
 func first(docs iter.Seq2[bson.Raw, error]) (doc bson.Raw, err error) {
@@ -286,14 +295,4 @@ func dateOf(v bson.RawValue) time.Time {
 func dateValue(t time.Time) bson.RawValue {
 	kind, data, _ := bson.MarshalValue(bson.NewDateTimeFromTime(t))
 	return bson.RawValue{Type: kind, Value: data}
-}
-
-// fixed reports a series whose equals are encoded alike and never change, so that one
-// encoding serves all of them.
-func fixed(series any) bool {
-	if _, ok := series.(bson.ObjectID); ok {
-		return true
-	}
-	kind := reflect.ValueOf(series).Kind()
-	return kind >= reflect.Bool && kind <= reflect.Float64 || kind == reflect.String
 }

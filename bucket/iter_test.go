@@ -154,7 +154,6 @@ func TestErrorsAreWrapped(t *testing.T) {
 		"Slots.Get":         second(s.Get(ctx, "s", day)),
 		"Slots.Delete":      s.Delete(ctx, "s", day),
 		"Slots.Latest":      second(s.Latest(ctx, "s")),
-		"Slots.Aggregate":   second(s.Aggregate(ctx, "s", none, none, "")),
 		"Slots.Archive":     second(s.Archive(ctx, day, db.Collection("a"), nil)),
 		"Slots.EnsureIndex": s.EnsureIndexes(ctx),
 	} {

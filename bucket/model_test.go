@@ -72,7 +72,6 @@ func TestAgainstModel(t *testing.T) {
 	for name, change := range map[string]func(*bucket.Options){
 		"ids":      func(*bucket.Options) {},
 		"by time":  func(o *bucket.Options) { o.IDField = "" },
-		"sorted":   func(o *bucket.Options) { o.Sorted = true },
 		"by bytes": func(o *bucket.Options) { o.MaxCount = 100; o.MaxBytes = 250 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +187,6 @@ func TestAgainstModel(t *testing.T) {
 					t.Fatalf("%s: not in order: %v", what, got)
 				}
 				compareEvents(t, what, want, got)
-				compareEvents(t, what+", pipeline", want, aggregate[event](t, coll, b.RangePipeline(series, from, to)))
 				stats, err := b.Aggregate(t.Context(), series, from, to)
 				if err != nil {
 					t.Fatal(err)

@@ -175,18 +175,3 @@ func decimal(x *big.Float) bson.Decimal128 {
 	}
 	return d
 }
-
-// stats are the aggregates of the tally.
-func (t *tally) stats() ValueStats {
-	if t.count == 0 {
-		return ValueStats{}
-	}
-	number := func(v any) Number {
-		kind, data, _ := bson.MarshalValue(v)
-		return Number{bson.RawValue{Type: kind, Value: data}}
-	}
-	sample := func(s sample) Sample { return Sample{Time: s.time.Time().UTC(), Value: Number{s.raw}} }
-	return ValueStats{Count: int64(t.count), Sum: number(t.sum()), Min: Number{t.min.raw}, Max: Number{t.max.raw},
-		First: sample(t.first), Last: sample(t.last),
-		Moments: Moments{Sum: number(decimal(t.total)), Squares: number(decimal(t.squares))}}
-}

@@ -3,7 +3,7 @@ package bucket
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -27,17 +27,6 @@ var (
 	// ErrConcurrentAdopt says that another Adopt of the same source is running. It
 	// matches ErrConflict.
 	ErrConcurrentAdopt = fault.New("another adoption of this source is running", fault.ErrConflict)
-)
-
-const (
-	defaultMaxCount = 1000
-	// maxBytes leaves room below the server's 16 MiB for what is not measurements.
-	maxBytes = 16<<20 - 64<<10
-	// elementOverhead is what an array element takes besides its document.
-	elementOverhead = 10
-	// maxAttempts is how often a write is tried again after a duplicate key: after
-	// other writers filled the bucket, or made the document.
-	maxAttempts = 16
 )
 
 // EndTime says which instant EndField holds, for a window from 10:00 to 11:00.
@@ -94,12 +83,6 @@ type Options struct {
 	MaxBytes int
 	// BytesField holds the bytes of a bucket. Default "": not stored.
 	BytesField string
-
-	// Sorted keeps the array in time order on every write, for those who read
-	// the documents themselves. The server's sort is not stable: measurements of
-	// one millisecond then stand, and are read, in any order. Default false: the
-	// order of arrival. Reads of this package are in time order either way.
-	Sorted bool
 
 	// Metadata returns further fields for the first write of a bucket, not of
 	// the names above. Default nil: none.
@@ -168,7 +151,7 @@ func (o *Options) settings() []config.Setting {
 		config.Name("Options.ArrayField", &o.ArrayField, "measurements"),
 		config.Name("Options.CountField", &o.CountField, "count"),
 		config.Name("Options.BytesField", &o.BytesField, ""),
-		config.Number("Options.MaxCount", &o.MaxCount, defaultMaxCount, 1, 1<<30),
+		config.Number("Options.MaxCount", &o.MaxCount, 1000, 1, 1<<30),
 		config.Number("Options.MaxBytes", &o.MaxBytes, 0, 0, maxBytes),
 		config.Check("Options.MaxBytes", func() error {
 			switch {
@@ -193,7 +176,7 @@ func (o *Options) settings() []config.Setting {
 				return errors.New("empty")
 			case fields[v.Field]:
 				return fmt.Errorf("%q stands twice", v.Field)
-			case len(v.aggregates()) == 0:
+			case !slices.ContainsFunc(v.paths(), func(p valuePath) bool { return *p.path != "" }):
 				return fmt.Errorf("%q has no field to keep an aggregate in", v.Field)
 			}
 			fields[v.Field] = true
@@ -230,17 +213,4 @@ type valuePath struct {
 func (v *Value) paths() []valuePath {
 	return []valuePath{{"Sum", &v.Sum}, {"Min", &v.Min}, {"Max", &v.Max}, {"First", &v.First}, {"Last", &v.Last},
 		{"Moments", &v.Moments}, {"Count", &v.Count}}
-}
-
-// taken are the names in a bucket that Metadata cannot use.
-func (o *Options) taken() map[string]bool {
-	out := map[string]bool{"_id": true, o.SeriesField: true, o.StartField: true, o.EndField: true,
-		o.ArrayField: true, o.CountField: true, o.BytesField: true}
-	for i := range o.Values {
-		for _, p := range o.Values[i].paths() {
-			name, _, _ := strings.Cut(*p.path, ".")
-			out[name] = true
-		}
-	}
-	return out
 }

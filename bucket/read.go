@@ -31,7 +31,7 @@ import (
 // (101 buckets or 16 MiB); index {series, start}, no sort on the server; 1 key
 // and 1 document per bucket of the range.
 func (b *Buckets[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[M, error] {
-	return fault.Seq("bucket: range", decoded[M](b.core, b.core.windows(ctx, series, from, to, "")))
+	return fault.Seq("bucket: range", decoded[M](ctx, b.core, series, from, to, ""))
 }
 
 // RangeAcross is Range over the collection and its archive together. It reads
@@ -58,27 +58,8 @@ func (b *Buckets[S, M]) RangeAcross(ctx context.Context, archive *mongo.Collecti
 			defer session.EndSession(ctx)
 			ctx = mongo.NewSessionContext(ctx, session)
 		}
-		for m, err := range decoded[M](c, c.windows(ctx, series, from, to, archive.Name())) {
-			if !yield(m, err) {
-				return
-			}
-		}
+		decoded[M](ctx, c, series, from, to, archive.Name())(yield)
 	})
-}
-
-// RangePipeline gives the measurements of a range as documents in time order.
-// The server sorts them; for a long range Range is cheaper.
-func (b *Buckets[S, M]) RangePipeline(series S, from, to time.Time) mongo.Pipeline {
-	c := b.core
-	return mongo.Pipeline{
-		{{Key: "$match", Value: c.filter(series, from, to)}},
-		{{Key: "$project", Value: bson.D{{Key: "m", Value: c.inRange(from, to)}}}},
-		{{Key: "$unwind", Value: bson.D{{Key: "path", Value: "$m"}, {Key: "includeArrayIndex", Value: "i"}}}},
-		{{Key: "$sort", Value: bson.D{
-			{Key: "m." + c.opts.TimeField, Value: 1}, {Key: "_id." + seqKey, Value: 1}, {Key: "i", Value: 1},
-		}}},
-		{{Key: "$replaceWith", Value: "$m"}},
-	}
 }
 
 // Latest returns the measurement of series with the latest time; ErrNotFound if
@@ -106,11 +87,9 @@ func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 	// The newest bucket that is not empty names the window; the measurement can
 	// be in any bucket of it.
 	c := b.core
+	all := c.filter(series, time.Time{}, time.Time{})
 	return mongo.Pipeline{
-		{{Key: "$match", Value: bson.D{
-			{Key: c.series, Value: c.equal(series)},
-			{Key: c.opts.CountField, Value: bson.D{{Key: "$gt", Value: 0}}},
-		}}},
+		{{Key: "$match", Value: append(all, bson.E{Key: c.opts.CountField, Value: expr.Op("$gt", 0)})}},
 		{{Key: "$sort", Value: bson.D{{Key: c.start, Value: -1}}}},
 		{{Key: "$limit", Value: 1}},
 		{{Key: "$project", Value: bson.D{{Key: c.start, Value: 1}}}},
@@ -118,7 +97,7 @@ func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 			{Key: "from", Value: c.coll.Name()},
 			{Key: "localField", Value: c.start}, {Key: "foreignField", Value: c.start},
 			{Key: "pipeline", Value: mongo.Pipeline{
-				{{Key: "$match", Value: bson.D{{Key: c.series, Value: c.equal(series)}}}},
+				{{Key: "$match", Value: all}},
 				{{Key: "$project", Value: bson.D{{Key: "m", Value: c.array()}}}},
 			}},
 			{Key: "as", Value: "b"},
@@ -143,17 +122,7 @@ func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 func (b *Buckets[S, M]) Page(ctx context.Context, series S, at time.Time, n int64) (page []M, err error) {
 	defer fault.In(&err, "bucket: page")
 	c := b.core
-	raw, err := c.seriesOf(series)
-	if err != nil {
-		return nil, err
-	}
-	p := c.placeOf(raw, at)
-	filter, skip := append(bson.D{{Key: "_id", Value: c.bucketID(p, n)}}, c.within(p)...), int64(0)
-	if n < 0 {
-		filter, skip = c.numbered(p, 0), -n-1
-	}
-	doc, err := first(find(ctx, c.coll, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(skip).SetLimit(1).
-		SetProjection(bson.D{{Key: "v", Value: c.array()}})))
+	doc, err := c.bucket(ctx, series, at, n, bson.D{{Key: "v", Value: c.array()}})
 	if err == nil && doc == nil {
 		err = mongopatterns.ErrNotFound
 	}
@@ -168,13 +137,7 @@ func (b *Buckets[S, M]) Page(ctx context.Context, series S, at time.Time, n int6
 // Cost: 1 round trip; index _id, 1 key.
 func (b *Buckets[S, M]) Pages(ctx context.Context, series S, at time.Time) (n int64, err error) {
 	defer fault.In(&err, "bucket: pages")
-	c := b.core
-	raw, err := c.seriesOf(series)
-	if err != nil {
-		return 0, err
-	}
-	newest, err := first(find(ctx, c.coll, c.numbered(c.placeOf(raw, at), 0), options.Find().
-		SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(1).SetProjection(bson.D{{Key: "_id", Value: 1}})))
+	newest, err := b.core.bucket(ctx, series, at, -1, bson.D{{Key: "_id", Value: 1}})
 	if err != nil || newest == nil {
 		return 0, err
 	}
@@ -182,32 +145,48 @@ func (b *Buckets[S, M]) Pages(ctx context.Context, series S, at time.Time) (n in
 	return n + 1, nil
 }
 
-// A window is the measurements of a window in time order.
+// bucket reads fields of one bucket of a window, by its number or counted from the end.
+func (c *arrays) bucket(ctx context.Context, series any, at time.Time, n int64, fields bson.D) (bson.Raw, error) {
+	raw, err := c.seriesOf(series)
+	if err != nil {
+		return nil, err
+	}
+	p := c.placeOf(raw, at)
+	filter, skip := append(bson.D{{Key: "_id", Value: c.bucketID(p, n)}}, c.within(p)...), int64(0)
+	if n < 0 {
+		filter, skip = c.numbered(p, 0), -n-1
+	}
+	return first(find(ctx, c.coll, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(skip).
+		SetLimit(1).SetProjection(fields)))
+}
+
+// A window is the measurements of a window of time: by time, then by bucket, then as
+// they came.
 type window struct {
-	start   int64
+	start   bson.RawValue
 	entries []entry
 }
 
 type entry struct {
-	time  int64
-	seq   int64
-	index int
-	raw   bson.RawValue
+	time int64
+	seq  int64
+	raw  bson.RawValue
 }
 
-// decoded yields the measurements of windows one by one.
-func decoded[M any](c *arrays, windows iter.Seq2[window, error]) iter.Seq2[M, error] {
+// decoded yields the measurements of a range, and of that in an archive with it, window
+// by window.
+func decoded[M any](ctx context.Context, c *arrays, series any, from, to time.Time, archive string) iter.Seq2[M, error] {
 	return func(yield func(M, error) bool) {
-		for w, err := range windows {
+		var none M
+		for w, err := range c.windows(ctx, series, from, to, archive) {
 			var all []M
 			if err == nil {
 				all, err = codec.DecodeValue[[]M](c.codec, arrayOf(len(w.entries), func(i int) bson.RawValue { return w.entries[i].raw }))
 				if err != nil {
-					err = fmt.Errorf("window %s: %w", time.UnixMilli(w.start).UTC().Format(time.RFC3339), err)
+					err = fmt.Errorf("window %s: %w", dateOf(w.start).Format(time.RFC3339), err)
 				}
 			}
 			if err != nil {
-				var none M
 				yield(none, err)
 				return
 			}
@@ -220,22 +199,16 @@ func decoded[M any](c *arrays, windows iter.Seq2[window, error]) iter.Seq2[M, er
 	}
 }
 
-// windows reads a range, and that of an archive with it, and puts together the buckets
-// of each window.
+// windows reads the buckets of a range and puts those of each window together.
 func (c *arrays) windows(ctx context.Context, series any, from, to time.Time, archive string) iter.Seq2[window, error] {
-	pipeline := mongo.Pipeline{
-		{{Key: "$match", Value: c.filter(series, from, to)}},
-		{{Key: "$sort", Value: bson.D{{Key: c.start, Value: 1}}}},
-		{{Key: "$project", Value: bson.D{
-			{Key: c.start, Value: 1},
-			// What is no array is left for the error that names the bucket.
-			{Key: "~m", Value: expr.Cond(expr.Op("$isArray", c.array()), c.inRange(from, to), expr.Field(c.opts.ArrayField))},
-		}}},
-	}
+	inOrder := expr.Op("$sort", bson.D{{Key: c.start, Value: 1}})
+	pipeline := mongo.Pipeline{expr.Op("$match", c.filter(series, from, to)), inOrder, expr.Op("$project", bson.D{
+		{Key: c.start, Value: 1},
+		// What is no array is left for the error that names the bucket.
+		{Key: "~m", Value: expr.Cond(expr.Op("$isArray", c.array()), c.inRange(from, to), expr.Field(c.opts.ArrayField))},
+	})}
 	if archive != "" {
-		pipeline = append(pipeline,
-			expr.Op("$unionWith", bson.D{{Key: "coll", Value: archive}, {Key: "pipeline", Value: pipeline}}),
-			expr.Op("$sort", bson.D{{Key: c.start, Value: 1}}))
+		pipeline = append(pipeline, expr.Op("$unionWith", bson.D{{Key: "coll", Value: archive}, {Key: "pipeline", Value: pipeline}}), inOrder)
 	}
 	return func(yield func(window, error) bool) {
 		if _, err := c.seriesOf(series); err != nil {
@@ -245,53 +218,48 @@ func (c *arrays) windows(ctx context.Context, series any, from, to time.Time, ar
 		var w window
 		flush := func() bool {
 			slices.SortStableFunc(w.entries, func(x, y entry) int {
-				return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.seq, y.seq), cmp.Compare(x.index, y.index))
+				return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.seq, y.seq))
 			})
 			return len(w.entries) == 0 || yield(w, nil)
 		}
 		for doc, err := range pipe(ctx, c.coll, pipeline) {
-			var start int64
-			var entries []entry
-			if err == nil {
-				start, entries, err = c.entries(doc)
-			}
-			if err != nil {
-				yield(window{}, err)
-				return
-			}
-			if start != w.start {
+			if start := value.Lookup(doc, c.start); err == nil && !start.Equal(w.start) {
 				if !flush() {
 					return
 				}
 				w = window{start: start}
 			}
-			w.entries = append(w.entries, entries...)
+			if err == nil {
+				err = c.read(&w, doc)
+			}
+			if err != nil {
+				yield(window{}, err)
+				return
+			}
 		}
 		flush()
 	}
 }
 
-// entries are the measurements of a bucket as windows reads it.
-func (c *arrays) entries(doc bson.Raw) (start int64, out []entry, err error) {
-	at, array := value.Lookup(doc, c.start), doc.Lookup("~m")
-	start, ok := at.DateTimeOK()
-	if !ok {
-		return 0, nil, fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not a date", c.start, value.Text(at)))
-	}
-	list, ok := array.ArrayOK()
-	if !ok {
-		return 0, nil, fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not an array", c.opts.ArrayField, value.Text(array)))
+// read adds the measurements of a bucket to its window.
+func (c *arrays) read(w *window, doc bson.Raw) error {
+	list, ok := doc.Lookup("~m").ArrayOK()
+	switch {
+	case w.start.Type != bson.TypeDateTime:
+		return fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not a date", c.start, value.Text(w.start)))
+	case !ok:
+		return fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not an array", c.opts.ArrayField, value.Text(doc.Lookup("~m"))))
 	}
 	items, err := list.Values()
 	seq, _ := value.Lookup(doc, "_id."+seqKey).AsInt64OK()
-	for i, item := range items {
-		e := entry{time: math.MinInt64, seq: seq, index: i, raw: item} // the time of nothing this package wrote
+	for _, item := range items {
+		e := entry{time: math.MinInt64, seq: seq, raw: item} // the time of nothing this package wrote
 		if m, ok := item.DocumentOK(); ok {
 			if at, err := m.LookupErr(c.time...); err == nil && at.Type == bson.TypeDateTime {
 				e.time = at.DateTime()
 			}
 		}
-		out = append(out, e)
+		w.entries = append(w.entries, e)
 	}
-	return start, out, err
+	return err
 }

@@ -508,9 +508,7 @@ func TestCheckTimes(t *testing.T) {
 func TestCheckRounding(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
-	o := full()
-	o.Sorted = true
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
 	for i := 29; i >= 0; i-- {
 		v := 0.1 * float64(i)
 		if i%2 == 1 {

@@ -15,8 +15,10 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -79,7 +81,7 @@ func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions
 	if len(g.levels) == 0 {
 		g.levels = []time.Duration{time.Hour, time.Minute}
 	}
-	if err := g.check(
+	if err := g.validate(
 		config.Name("SlotOptions.SeriesField", &o.SeriesField, "series"),
 		config.Name("SlotOptions.StartField", &o.StartField, "start"),
 		config.Name("SlotOptions.EndField", &o.EndField, ""),
@@ -88,8 +90,7 @@ func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions
 	); err != nil {
 		return nil, err
 	}
-	g.series, g.start, g.end, g.data = o.SeriesField, o.StartField, o.EndField, o.DataField
-	g.taken = map[string]bool{"_id": true, g.series: true, g.start: true, g.end: true, g.data: true}
+	g.layout, g.series, g.start, g.end, g.data = g, o.SeriesField, o.StartField, o.EndField, o.DataField
 	return &Slots[S, M]{g}, nil
 }
 
@@ -141,9 +142,12 @@ func (s *Slots[S, M]) Path(t time.Time) string { return s.core.path(t) }
 
 func (g *grid) path(t time.Time) string {
 	start, _ := g.window.Bounds(t)
-	offset := t.Sub(start)
-	path := g.data
-	for _, level := range g.levels {
+	return g.data + keys(t.Sub(start), g.levels)
+}
+
+// keys is the path, below levels, of what begins this long after the window.
+func keys(offset time.Duration, levels []time.Duration) (path string) {
+	for _, level := range levels {
 		path += "." + strconv.FormatInt(int64(offset/level), 10)
 		offset %= level
 	}
@@ -158,10 +162,10 @@ func (g *grid) path(t time.Time) string {
 func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err error) {
 	defer fault.In(&err, "bucket: set")
 	var one batch
-	if _, err := s.core.add(&one, series, t, m); err != nil {
+	if err := s.core.add(&one, series, Slot[any]{t, m}); err != nil {
 		return err
 	}
-	_, err = s.core.write(ctx, one.groups, false)
+	_, err = s.core.write(ctx, one.groups, s.core.bulk)
 	return err
 }
 
@@ -176,75 +180,42 @@ func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err 
 // one of its documents at the same moment.
 func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: set many")
-	var pending batch
-	return s.core.feed(untyped(slots), work, func(series, v any) (int, error) {
-		slot := v.(Slot[M])
-		return s.core.add(&pending, series, slot.Time, slot.Value)
-	}, func(dry bool) (mongopatterns.Result, error) {
-		groups := pending.groups
-		pending = batch{}
-		return s.core.write(ctx, groups, dry)
-	})
+	return s.core.store(ctx, untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work)
 }
 
-// add puts a slot into the document of its place, in place of an earlier one.
-func (g *grid) add(b *batch, series any, t time.Time, m any) (int, error) {
-	d, err := g.group(b, series, t)
-	if err != nil {
-		return 0, err
-	}
-	raw, err := g.codec.Value(m)
-	if err != nil {
-		return 0, err
-	}
-	path := g.path(t)
-	i, ok := d.index[path]
-	if !ok {
-		i = len(d.slots)
-		d.index[path], d.slots = i, append(d.slots, bson.E{Key: path})
-	}
-	d.slots[i].Value = raw
-	d.count++
-	return len(raw.Value), nil
+// item encodes a Slot[any].
+func (g *grid) item(v any) (item, error) {
+	slot := v.(Slot[any])
+	raw, err := g.codec.Value(slot.Value)
+	return item{raw: raw, time: slot.Time, path: g.path(slot.Time)}, err
 }
 
-// write upserts the documents of a batch. They are found by series and start, so that
-// documents with any _id serve; a new one gets an _id that keeps a second writer from
-// making another.
-func (g *grid) write(ctx context.Context, groups []*group, dry bool) (mongopatterns.Result, error) {
-	var result mongopatterns.Result
-	var statements []statement
-	for _, d := range groups {
-		id := bson.D{{Key: g.series, Value: d.place.series}, {Key: g.start, Value: d.place.start}}
-		statements = append(statements, statement{items: int(d.count), id: id,
-			model: mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.within(d.place)).SetUpdate(bson.D{
-				{Key: "$set", Value: d.slots}, {Key: "$setOnInsert", Value: append(bson.D{{Key: "_id", Value: id}}, d.created...)}})})
-		if dry {
-			result.Done += d.count
+// statements are the upsert of a group's document. It is found by series and start, so
+// that documents with any _id serve; a new one gets an _id that keeps a second writer
+// from making another.
+func (g *grid) statements(d *group) []statement {
+	var slots bson.D
+	index := map[string]int{}
+	for _, it := range d.items {
+		i, ok := index[it.path]
+		if !ok {
+			i = len(slots)
+			index[it.path], slots = i, append(slots, bson.E{Key: it.path})
 		}
+		slots[i].Value = it.raw
 	}
-	if dry {
-		return result, nil
-	}
-	for attempt := 0; len(statements) > 0; attempt++ {
-		var again []statement
-		repeat, fatal := g.send(ctx, statements, &result, func(i int, err error) bool {
-			if !mongo.IsDuplicateKeyError(err) {
-				return false
-			}
-			again = append(again, statements[i])
-			return true
-		})
-		if fatal != nil {
-			return result, fatal
-		}
-		if repeat != nil && (txn.Running(ctx) || attempt >= maxAttempts) {
-			return result, gaveUp(repeat)
-		}
-		statements = again
-	}
-	return result, nil
+	id := bson.D{{Key: g.series, Value: d.place.series}, {Key: g.start, Value: d.place.start}}
+	return []statement{{group: d, items: d.items, id: id, filter: g.within(d.place), update: bson.D{
+		{Key: "$set", Value: slots}, {Key: "$setOnInsert", Value: append(bson.D{{Key: "_id", Value: id}}, d.created...)}}}}
 }
+
+// A slot has one place: nothing is looked up, remembered or derived.
+func (g *grid) open(context.Context, []*group, bool) (int, error) { return 0, nil }
+func (g *grid) wrote(statement)                                   {}
+func (g *grid) again(_ statement, err error) bool                 { return mongo.IsDuplicateKeyError(err) }
+func (g *grid) audited() bson.D                                   { return nil }
+func (g *grid) recount() mongo.Pipeline                           { return nil }
+func (g *grid) audit(bson.Raw, time.Time, time.Time, report)      {}
 
 // Delete empties the slot that holds t; ErrNotFound if it is empty: so it is when
 // a deletion whose answer was lost is repeated.
@@ -258,31 +229,45 @@ func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err er
 		return err
 	}
 	path := g.path(t)
-	result, err := g.coll.UpdateOne(ctx,
-		append(g.within(p), bson.E{Key: path, Value: bson.D{{Key: "$exists", Value: true}}}),
-		bson.D{{Key: "$unset", Value: bson.D{{Key: path, Value: ""}}}})
+	result, err := g.coll.UpdateOne(ctx, append(g.within(p), bson.E{Key: path, Value: expr.Op("$exists", true)}),
+		expr.Op("$unset", bson.D{{Key: path, Value: ""}}))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound
 	}
-	if err != nil {
-		return slotError(p.series, t, err)
-	}
-	return nil
+	return slotError(p.series, t, err)
 }
 
 func slotError(series bson.RawValue, t time.Time, err error) error {
+	if err == nil {
+		return nil
+	}
 	return fmt.Errorf("series %s, time %s: %w", value.Text(series), t.UTC().Format(time.RFC3339Nano), err)
+}
+
+// Check yields documents whose start is no date or begins no window (BadStart), and
+// whose end is not that of the window (WrongAggregate). Nothing else is derived.
+//
+// Cost: 1 round trip a batch; scans the collection by _id.
+func (s *Slots[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	return fault.Seq("bucket: check", s.core.check(ctx, work))
+}
+
+// Repair sets wrong ends. Remaining are the documents with a bad start.
+//
+// Cost: a Check, and 1 round trip for each batch with wrong ends, found by _id.
+func (s *Slots[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "bucket: repair")
+	return s.core.repair(ctx, work)
 }
 
 // Archive is Archive of Buckets; of a window that target holds already, the
 // slots that were set later replace the archived ones. target needs the indexes of a
 // second Slots over it.
 //
-// Cost: as Archive of Buckets; 1 more for each batch with windows that target
-// holds already.
+// Cost: as Archive of Buckets, with 4 round trips for each batch.
 func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")
-	return s.core.archive(ctx, before, target, work, true, s.core.overwrite)
+	return s.core.archive(ctx, before, target, work)
 }
 
 // DeleteBefore is DeleteBefore of Buckets.
@@ -293,44 +278,103 @@ func (s *Slots[S, M]) DeleteBefore(ctx context.Context, before time.Time, work *
 	return s.core.deleteBefore(ctx, before, work)
 }
 
-// overwrite sets the slots of documents whose window is there already.
-func (g *grid) overwrite(docs, there []bson.Raw) (inserts []any, updates []mongo.WriteModel) {
-	taken := map[string]bson.Raw{}
-	key := func(doc bson.Raw) string {
-		return placeKey(value.Lookup(doc, g.series), dateOf(value.Lookup(doc, g.start)))
-	}
-	for _, doc := range there {
-		taken[key(doc)] = doc
-	}
+func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
 	for _, doc := range docs {
-		held, ok := taken[key(doc)]
-		if !ok {
-			inserts = append(inserts, doc)
-		} else if slots := g.flatten(doc); len(slots) > 0 {
-			updates = append(updates, mongo.NewUpdateOneModel().SetFilter(g.itself(held)).
-				SetUpdate(bson.D{{Key: "$set", Value: slots}}))
-		}
+		p := place{series: value.Lookup(doc, g.series), start: dateOf(value.Lookup(doc, g.start))}
+		updates = append(updates, g.bring(doc, p, true))
 	}
-	return inserts, updates
+	return updates, nil
 }
 
-// flatten lists the slots of a document by their paths.
-func (g *grid) flatten(doc bson.Raw) bson.D {
-	var out bson.D
-	var add func(v bson.RawValue, path string, levels int)
-	add = func(v bson.RawValue, path string, levels int) {
-		inner, ok := v.DocumentOK()
-		if levels == 0 || !ok {
-			out = append(out, bson.E{Key: path, Value: v})
-			return
+// bring is the upsert that brings a document to a place. If there is a document already,
+// it gets the slots and other fields that it lacks, or with later all slots. A place
+// that is free gets all fields, _id included; an end that p knows is set.
+func (g *grid) bring(doc bson.Raw, p place, later bool) mongo.WriteModel {
+	var set bson.D
+	lacks := func(path string, v any) any { return expr.IfNull(expr.Field(path), v) }
+	for _, slot := range g.walk(doc) {
+		v := any(expr.Literal(slot.raw))
+		if !later {
+			v = lacks(slot.path, v)
 		}
-		elements, _ := inner.Elements()
-		for _, e := range elements {
-			add(e.Value(), path+"."+e.Key(), levels-1)
+		set = append(set, bson.E{Key: slot.path, Value: v})
+	}
+	elements, _ := doc.Elements()
+	for _, e := range elements {
+		if k := e.Key(); k != g.series && k != g.start && k != g.data && (k != g.end || p.end.IsZero()) {
+			set = append(set, bson.E{Key: k, Value: lacks(k, expr.Literal(e.Value()))})
 		}
 	}
-	if data := value.Lookup(doc, g.data); data.Type != 0 {
-		add(data, g.data, len(g.levels))
+	if g.end != "" && !p.end.IsZero() {
+		set = append(set, bson.E{Key: g.end, Value: g.endOf(p.end)})
 	}
-	return out
+	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.within(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
+}
+
+// Adopt converts documents of slots whose start is stored as a string:
+// "2021-07-05 00:00:00" becomes a date. nil for parse reads RFC 3339, that form and
+// "2021-07-05", as UTC. work.Filter selects documents of the collection. If a window
+// has a document with a date already, that one gets the slots that it lacks. What
+// does not begin a window is Failed and named. It can be stopped and run again, also
+// beside old code that writes strings. EnsureIndexes must have run: the unique index
+// keeps a writer from making a window's document at the same moment.
+//
+// Cost: 1 round trip to read a batch of 100 and 3 to write it, in a transaction; 2
+// writes for each document.
+func (s *Slots[S, M]) Adopt(ctx context.Context, parse func(start string) (time.Time, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "bucket: adopt")
+	g := s.core
+	if parse == nil {
+		parse = parseTime
+	}
+	scan := maintain.Scan{Filter: bson.D{{Key: g.start, Value: expr.Op("$type", "string")}}, BatchSize: sweepBatch}
+	return maintain.Run(ctx, g.coll, work, scan, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		var deletes, updates []mongo.WriteModel
+		for _, doc := range docs {
+			p, err := g.converted(doc, parse)
+			if err != nil {
+				result.Fail(g.coll.Name(), doc.Lookup("_id"), err)
+				continue
+			}
+			deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(g.itself(doc)))
+			updates = append(updates, g.bring(doc, p, false))
+		}
+		result.Done += int64(len(deletes))
+		if w.DryRun || len(deletes) == 0 {
+			return nil
+		}
+		return txn.Run(ctx, g.coll.Database().Client(), func(ctx context.Context) error {
+			done, err := g.coll.BulkWrite(ctx, append(deletes, updates...))
+			if err == nil && done.DeletedCount != int64(len(deletes)) {
+				err = txn.Conflict("adopt")
+			}
+			return err
+		})
+	})
+}
+
+func parseTime(s string) (t time.Time, err error) {
+	for _, layout := range []string{time.RFC3339Nano, time.DateTime, time.DateOnly} {
+		if t, err = time.Parse(layout, s); err == nil {
+			return t, nil
+		}
+	}
+	return t, err
+}
+
+// converted is the place of a document whose start is a string.
+func (g *grid) converted(doc bson.Raw, parse func(string) (time.Time, error)) (place, error) {
+	text := value.Lookup(doc, g.start).StringValue()
+	t, err := parse(text)
+	if err == nil {
+		err = checkTime(t)
+	}
+	if err != nil {
+		return place{}, fault.Invalid("%s is %q: %w", g.start, text, err)
+	}
+	p := g.placeOf(value.Lookup(doc, g.series), t)
+	if !p.start.Equal(t) {
+		return p, fault.Invalid("%s is %q, which begins no window", g.start, text)
+	}
+	return p, checkKey(p.series)
 }

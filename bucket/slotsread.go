@@ -74,50 +74,11 @@ func (g *grid) noDate(start bson.RawValue) error {
 // (101 documents or 16 MiB); index {series, start}, no sort on the server; 1 key
 // and 1 document per window. No document: 1 more, as for Get.
 func (s *Slots[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[Slot[M], error] {
+	g := s.core
 	return fault.Seq("bucket: range", func(yield func(Slot[M], error) bool) {
-		for slots, err := range s.core.slots(ctx, series, from, to) {
-			var out []Slot[M]
-			if err == nil {
-				out, err = slotsOf[M](s.core, slots)
-			}
-			if err != nil {
-				yield(Slot[M]{}, err)
-				return
-			}
-			for _, slot := range out {
-				if !yield(slot, nil) {
-					return
-				}
-			}
-		}
-	})
-}
-
-// A rawSlot is a slot as it is stored.
-type rawSlot struct {
-	at  int64
-	raw bson.RawValue
-}
-
-// slotsOf decodes slots of one document.
-func slotsOf[M any](g *grid, slots []rawSlot) ([]Slot[M], error) {
-	all, err := codec.DecodeValue[[]M](g.codec, arrayOf(len(slots), func(i int) bson.RawValue { return slots[i].raw }))
-	out := make([]Slot[M], len(all))
-	for i, m := range all {
-		out[i] = Slot[M]{Time: time.UnixMilli(slots[i].at).UTC(), Value: m}
-	}
-	if err != nil {
-		err = fmt.Errorf("slots from %s on: %w", time.UnixMilli(slots[0].at).UTC().Format(time.RFC3339), err)
-	}
-	return out, err
-}
-
-// slots reads a range, document by document.
-func (g *grid) slots(ctx context.Context, series any, from, to time.Time) iter.Seq2[[]rawSlot, error] {
-	return func(yield func([]rawSlot, error) bool) {
 		raw, err := g.seriesOf(series)
 		if err != nil {
-			yield(nil, err)
+			yield(Slot[M]{}, err)
 			return
 		}
 		first, last := int64(math.MinInt64), int64(math.MaxInt64)
@@ -132,24 +93,29 @@ func (g *grid) slots(ctx context.Context, series any, from, to time.Time) iter.S
 			SetSort(bson.D{{Key: g.start, Value: 1}}).SetProjection(g.projection(from, to))) {
 			found = true
 			var slots []rawSlot
+			var out []Slot[M]
 			if err == nil {
-				slots, err = g.slotsIn(doc)
+				slots, err = g.slotsIn(doc, first, last)
+			}
+			if err == nil {
+				out, err = slotsOf[M](g, slots)
 			}
 			if err != nil {
-				yield(nil, err)
+				yield(Slot[M]{}, err)
 				return
 			}
-			slots = slices.DeleteFunc(slots, func(s rawSlot) bool { return s.at < first || s.at >= last })
-			if len(slots) > 0 && !yield(slots, nil) {
-				return
+			for _, slot := range out {
+				if !yield(slot, nil) {
+					return
+				}
 			}
 		}
 		if !found {
 			if err := g.misfiled(ctx, raw); err != nil {
-				yield(nil, err)
+				yield(Slot[M]{}, err)
 			}
 		}
-	}
+	})
 }
 
 // Projection is what Range reads of the documents that Filter selects: the
@@ -159,65 +125,79 @@ func (s *Slots[S, M]) Projection(from, to time.Time) bson.D { return s.core.proj
 func (g *grid) projection(from, to time.Time) bson.D {
 	projection := bson.D{{Key: "_id", Value: 0}, {Key: g.start, Value: 1}}
 	whole := append(projection, bson.E{Key: g.data, Value: 1})
-	if from.IsZero() || to.IsZero() {
-		return whole
-	}
 	start, end := g.window.Bounds(from)
-	if to.After(end) {
+	if from.IsZero() || to.IsZero() || to.After(end) {
 		return whole
 	}
 	slot := g.levels[len(g.levels)-1]
 	up := func(t time.Time) time.Duration { return (t.Sub(start) + slot - 1) / slot * slot }
-	var paths []string
-	var add func(level int, prefix string, from, to time.Duration)
-	add = func(level int, prefix string, from, to time.Duration) {
-		unit := g.levels[level]
-		for k := from / unit; k*unit < to && len(paths) <= maxPaths; k++ {
-			path := prefix + "." + strconv.FormatInt(int64(k), 10)
-			first, last := max(from, k*unit), min(to, (k+1)*unit)
-			if last-first == unit {
-				paths = append(paths, path)
-			} else {
-				add(level+1, path, first-k*unit, last-k*unit)
-			}
+	for at, last := up(from), up(to); at < last; {
+		depth := 0 // the largest unit that begins here and ends in time
+		for depth < len(g.levels)-1 && (at%g.levels[depth] != 0 || at+g.levels[depth] > last) {
+			depth++
 		}
-	}
-	if add(0, g.data, up(from), up(to)); len(paths) > maxPaths {
-		return whole
-	}
-	for _, path := range paths {
-		projection = append(projection, bson.E{Key: path, Value: 1})
+		if len(projection) > maxPaths {
+			return whole
+		}
+		projection = append(projection, bson.E{Key: g.data + keys(at, g.levels[:depth+1]), Value: 1})
+		at += g.levels[depth]
 	}
 	return projection
 }
 
-// slotsIn lists the slots of a document in order. Keys that are no numbers are
-// nothing this package wrote.
-func (g *grid) slotsIn(doc bson.Raw) ([]rawSlot, error) {
-	start := value.Lookup(doc, g.start)
-	if start.Type != bson.TypeDateTime {
-		return nil, g.noDate(start)
-	}
-	var found []rawSlot
-	var add func(v bson.RawValue, at int64, levels []time.Duration)
-	add = func(v bson.RawValue, at int64, levels []time.Duration) {
-		if len(levels) == 0 {
-			if v.Type != bson.TypeNull {
-				found = append(found, rawSlot{at, v})
-			}
+// A rawSlot is a slot as it is stored. What has a key that is no number, which is nothing
+// this package wrote, has no time.
+type rawSlot struct {
+	path  string
+	at    int64
+	timed bool
+	raw   bson.RawValue
+}
+
+// walk lists the slots of a document.
+func (g *grid) walk(doc bson.Raw) (out []rawSlot) {
+	var add func(slot rawSlot, levels []time.Duration)
+	add = func(slot rawSlot, levels []time.Duration) {
+		inner, ok := slot.raw.DocumentOK()
+		if len(levels) == 0 || !ok {
+			slot.timed = slot.timed && len(levels) == 0 && slot.raw.Type != bson.TypeNull
+			out = append(out, slot)
 			return
 		}
-		inner, _ := v.DocumentOK()
 		elements, _ := inner.Elements()
 		for _, e := range elements {
-			if n, err := strconv.ParseInt(e.Key(), 10, 64); err == nil {
-				add(e.Value(), at+n*levels[0].Milliseconds(), levels[1:])
-			}
+			n, err := strconv.ParseInt(e.Key(), 10, 64)
+			add(rawSlot{slot.path + "." + e.Key(), slot.at + n*levels[0].Milliseconds(), slot.timed && err == nil, e.Value()}, levels[1:])
 		}
 	}
-	add(value.Lookup(doc, g.data), start.DateTime(), g.levels)
-	slices.SortFunc(found, func(a, b rawSlot) int { return cmp.Compare(a.at, b.at) })
-	return found, nil
+	start, _ := value.Lookup(doc, g.start).DateTimeOK()
+	if data := value.Lookup(doc, g.data); data.Type != 0 {
+		add(rawSlot{g.data, start, true, data}, g.levels)
+	}
+	return out
+}
+
+// slotsIn are the slots of a document from first until before last, in order.
+func (g *grid) slotsIn(doc bson.Raw, first, last int64) ([]rawSlot, error) {
+	if start := value.Lookup(doc, g.start); start.Type != bson.TypeDateTime {
+		return nil, g.noDate(start)
+	}
+	slots := slices.DeleteFunc(g.walk(doc), func(s rawSlot) bool { return !s.timed || s.at < first || s.at >= last })
+	slices.SortFunc(slots, func(a, b rawSlot) int { return cmp.Compare(a.at, b.at) })
+	return slots, nil
+}
+
+// slotsOf decodes slots of one document.
+func slotsOf[M any](g *grid, slots []rawSlot) ([]Slot[M], error) {
+	all, err := codec.DecodeValue[[]M](g.codec, arrayOf(len(slots), func(i int) bson.RawValue { return slots[i].raw }))
+	out := make([]Slot[M], len(all))
+	for i, m := range all {
+		out[i] = Slot[M]{Time: time.UnixMilli(slots[i].at).UTC(), Value: m}
+	}
+	if err != nil {
+		err = fmt.Errorf("slots from %s on: %w", time.UnixMilli(slots[0].at).UTC().Format(time.RFC3339), err)
+	}
+	return out, err
 }
 
 // Latest returns the slot of series with the latest time; ErrNotFound if there
@@ -241,7 +221,7 @@ func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err e
 		if err != nil {
 			return slot, err
 		}
-		slots, err := g.slotsIn(newest)
+		slots, err := g.slotsIn(newest, math.MinInt64, math.MaxInt64)
 		if err != nil {
 			return slot, err
 		}
@@ -251,30 +231,4 @@ func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err e
 		}
 		before = dateOf(value.Lookup(newest, g.start))
 	}
-}
-
-// Aggregate returns the aggregates of the number at path field inside the
-// measurements of a range, or with field "" of measurements that are numbers.
-// Slots without a finite number there are left out. Nothing is stored for it: the
-// client reads the range, which takes no longer than taking it apart on the server.
-//
-// Cost: as Range.
-func (s *Slots[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time, field string) (stats ValueStats, err error) {
-	defer fault.In(&err, "bucket: aggregate")
-	t := tally{limit: math.MaxInt64 >> 20, moments: true}
-	for slots, err := range s.core.slots(ctx, series, from, to) {
-		if err != nil {
-			return stats, err
-		}
-		for _, slot := range slots {
-			v := slot.raw
-			if inner, ok := v.DocumentOK(); ok && field != "" {
-				v = value.Lookup(inner, field)
-			}
-			if n, ok := finite(v); ok {
-				t.add(bson.DateTime(slot.at), n)
-			}
-		}
-	}
-	return t.stats(), nil
 }

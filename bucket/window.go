@@ -48,6 +48,9 @@ func (w every) Bounds(t time.Time) (start, end time.Time) {
 // series, and nothing is ever old enough for Archive.
 func ByCount() Window { return always{} }
 
+// beyondYears ends the years 1 to 9999, whose times all BSON libraries can read.
+var beyondYears = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+
 type always struct{}
 
 func (always) Bounds(time.Time) (start, end time.Time) { return time.Time{}, beyondYears }
