@@ -42,50 +42,56 @@ import (
 // for the checkpoint.
 func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (S, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: adopt")
-	c := b.core
-	if convert == nil {
-		return c.adopt(ctx, src, work, func(doc bson.Raw) (any, any, error) {
-			series, m, err := c.plain(doc)
-			if err == nil {
-				var fits M // or no read would succeed
-				if err = c.codec.Decode(m, &fits); err != nil {
-					err = fault.Invalid("%w", err)
-				}
-			}
-			return series, m, err
-		})
-	}
-	return c.adopt(ctx, src, work, func(doc bson.Raw) (any, any, error) { return convert(doc) })
+	return b.core.adopt(ctx, src, work, func(doc bson.Raw) (any, any, error) {
+		if convert != nil {
+			return convert(doc)
+		}
+		series, plain, err := b.core.plain(doc)
+		var raw bson.Raw
+		if err == nil {
+			raw, err = b.core.codec.Document(plain)
+		}
+		if err == nil {
+			var fits M // or no read would succeed
+			err = b.core.codec.Decode(raw, &fits)
+		}
+		if err != nil {
+			err = fault.Invalid("%w", err)
+		}
+		return series, raw, err
+	})
 }
 
-// adopt converts each batch and stores it together with the checkpoint, which only
-// then moves: a document that is refused by itself leaves it where it was, and the
-// next one passes over.
+// adopt converts each batch and stores it together with the checkpoint, the _id up to
+// which this source has been adopted through this filter. That only then moves: a
+// document that is refused by itself leaves it where it was, and the next one passes over.
 func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, convert func(doc bson.Raw) (series, m any, err error)) (mongopatterns.Result, error) {
 	if err := config.Collections("src", src); err != nil {
 		return mongopatterns.Result{}, err
 	}
+	namespace := func(coll *mongo.Collection) string { return coll.Database().Name() + "." + coll.Name() }
 	if namespace(src) == namespace(c.coll) {
 		return mongopatterns.Result{}, fault.Invalid("src: the collection of the buckets")
 	}
-	point := checkpoint{coll: c.coll.Database().Collection(c.coll.Name() + ".adopt"),
-		id: bson.D{{Key: "source", Value: namespace(src)}, {Key: "target", Value: namespace(c.coll)}}}
+	points := c.coll.Database().Collection(c.coll.Name() + ".adopt")
+	id := bson.D{{Key: "source", Value: namespace(src)}, {Key: "target", Value: namespace(c.coll)}}
 	if work != nil && work.Filter != nil {
 		hash, err := c.hash(work.Filter)
 		if err != nil {
 			return mongopatterns.Result{}, fmt.Errorf("Work.Filter: %w", err)
 		}
-		point.id = append(point.id, bson.E{Key: "filter", Value: hash})
+		id = append(id, bson.E{Key: "filter", Value: hash})
 	}
-	if err := point.load(ctx); err != nil {
+	point, err := first(find(ctx, cursor.Primary(points), bson.D{{Key: "_id", Value: id}}))
+	if err != nil {
 		return mongopatterns.Result{}, err
 	}
-	var after bson.D
-	if point.last.Type != 0 {
-		// In an expression, $gt compares values of all types.
-		after = expr.Op("$expr", expr.Op("$gt", "$_id", expr.Literal(point.last)))
+	var scan maintain.Scan
+	last := value.Lookup(point, "last")
+	if last.Type != 0 { // in an expression $gt compares values of all types
+		scan.Filter = expr.Op("$expr", expr.Op("$gt", "$_id", expr.Literal(last)))
 	}
-	return maintain.Run(ctx, src, work, maintain.Scan{Filter: after}, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	return maintain.Run(ctx, src, work, scan, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		var pending batch
 		for _, doc := range docs {
 			series, m, err := convert(doc)
@@ -106,94 +112,52 @@ func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopa
 			result.Done += int64(pending.items)
 			return nil
 		}
-		last := docs[len(docs)-1].Lookup("_id")
-		var stored mongopatterns.Result
+		next := docs[len(docs)-1].Lookup("_id")
+		var done mongopatterns.Result
 		err := txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) error {
-			// The checkpoint first: who comes second leaves nothing behind.
-			err := point.move(ctx, last)
+			// First, if it is where it was read: of two adoptions one fails before it
+			// stores anything twice, and no document is refused for it.
+			_, err := points.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "last", Value: stored(last)}},
+				expr.Op("$set", bson.D{{Key: "last", Value: next}}), options.UpdateOne().SetUpsert(true))
+			if mongo.IsDuplicateKeyError(err) {
+				return ErrConcurrentAdopt
+			}
 			if err == nil {
-				stored, err = c.write(ctx, pending.groups, c.bulk)
+				done, err = c.write(ctx, pending.groups, c.bulk)
 			}
 			return err
 		})
 		if err == nil {
-			point.last = last
-			result.Add(stored)
+			last = next
+			result.Add(done)
 		}
 		return err
 	})
 }
 
 // plain is the default conversion. The measurement keeps fields that M lacks.
-func (c *arrays) plain(doc bson.Raw) (series bson.RawValue, m bson.Raw, err error) {
+func (c *arrays) plain(doc bson.Raw) (series bson.RawValue, m bson.D, err error) {
 	elements, err := doc.Elements()
-	if err != nil {
-		return series, nil, fault.Invalid("%w", err)
-	}
-	rest := bson.D{}
 	for _, e := range elements {
 		switch {
 		case e.Key() == c.series:
 			series = e.Value()
 		case e.Key() != "_id" || c.opts.IDField == "_id":
-			rest = append(rest, bson.E{Key: e.Key(), Value: e.Value()})
+			m = append(m, bson.E{Key: e.Key(), Value: e.Value()})
 		}
 	}
-	if series.Type == 0 {
-		return series, nil, fault.Invalid("no series in %q", c.series)
+	if err == nil && series.Type == 0 {
+		err = fmt.Errorf("no series in %q", c.series)
 	}
-	m, err = c.codec.Document(rest)
 	return series, m, err
 }
 
 // hash is the same for equal filters, also for maps, whose order is none.
 func (c *arrays) hash(filter any) (string, error) {
-	doc, err := c.codec.Document(filter)
-	if err != nil {
-		return "", err
-	}
 	var sorted bson.M // fmt prints maps in the order of their keys
-	if err := (codec.Codec{BSON: &options.BSONOptions{DefaultDocumentM: true}}).Decode(doc, &sorted); err != nil {
-		return "", err
+	doc, err := c.codec.Document(filter)
+	if err == nil {
+		err = codec.Codec{BSON: &options.BSONOptions{DefaultDocumentM: true}}.Decode(doc, &sorted)
 	}
-	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%#v", sorted))), nil
-}
-
-// A checkpoint is the _id up to which a source has been adopted by a target
-// through a filter.
-type checkpoint struct {
-	coll *mongo.Collection
-	id   bson.D
-	last bson.RawValue // zero: nothing yet
-}
-
-func namespace(coll *mongo.Collection) string { return coll.Database().Name() + "." + coll.Name() }
-
-func (c *checkpoint) load(ctx context.Context) error {
-	var doc bson.Raw
-	err := cursor.Primary(c.coll).FindOne(ctx, bson.D{{Key: "_id", Value: c.id}}).Decode(&doc)
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil
-	}
-	c.last = value.Lookup(doc, "last")
-	return err
-}
-
-// move writes the new position, within a transaction, if it is where it was
-// read: of two adoptions one fails before it stores anything twice.
-func (c *checkpoint) move(ctx context.Context, last bson.RawValue) error {
-	if c.last.Type == 0 {
-		_, err := c.coll.InsertOne(ctx, bson.D{{Key: "_id", Value: c.id}, {Key: "last", Value: last}})
-		if mongo.IsDuplicateKeyError(err) {
-			return ErrConcurrentAdopt // alone: no document was refused
-		}
-		return err
-	}
-	done, err := c.coll.UpdateOne(ctx,
-		bson.D{{Key: "_id", Value: c.id}, {Key: "last", Value: bson.D{{Key: "$eq", Value: c.last}}}},
-		bson.D{{Key: "$set", Value: bson.D{{Key: "last", Value: last}}}})
-	if err == nil && done.MatchedCount == 0 {
-		return ErrConcurrentAdopt
-	}
-	return err
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%#v", sorted))), err
 }

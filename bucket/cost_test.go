@@ -196,7 +196,7 @@ func TestCosts(t *testing.T) {
 		return bson.D{{Key: "series", Value: bson.D{{Key: "$in", Value: series}}}}
 	}
 	batch := []string{"find", "find", "insert", "delete", "commitTransaction"}
-	adopt := []string{"insert", "find", "update", "commitTransaction"}
+	adopt := []string{"update", "find", "update", "commitTransaction"}
 	checkCosts(t, db, []cost{
 		{what: "repair", call: func(ctx context.Context) error { return second(b.Repair(ctx, nil)) },
 			sends: []string{"find", "update"}, writes: 24, explain: 1, keys: 2, docs: 1},

@@ -401,10 +401,10 @@ func TestSlotsAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"get":       second(s.Get(t.Context(), "SENSOR-1", july)),
-		"range":     drain(s.Range(t.Context(), "SENSOR-1", july, july.Add(time.Hour))),
-		"all":       drain(s.Range(t.Context(), "SENSOR-1", time.Time{}, time.Time{})),
-		"latest":    second(s.Latest(t.Context(), "SENSOR-1")),
+		"get":    second(s.Get(t.Context(), "SENSOR-1", july)),
+		"range":  drain(s.Range(t.Context(), "SENSOR-1", july, july.Add(time.Hour))),
+		"all":    drain(s.Range(t.Context(), "SENSOR-1", time.Time{}, time.Time{})),
+		"latest": second(s.Latest(t.Context(), "SENSOR-1")),
 	} {
 		if err == nil || errors.Is(err, mongopatterns.ErrNotFound) || !strings.Contains(err.Error(), `created_time is "2021`) && !strings.Contains(err.Error(), `created_time is "yesterday"`) {
 			t.Errorf("%s: %v", what, err)

@@ -76,7 +76,6 @@ type tally struct {
 	ints     int64
 	doubles  float64
 	decimals *big.Float // nil for none
-	places   int        // of the decimals, behind the point
 	double   bool       // among them
 	long     bool
 
@@ -121,9 +120,6 @@ func (t *tally) add(at bson.DateTime, n number) {
 			t.decimals = new(big.Float).SetPrec(precision)
 		}
 		t.decimals.Add(t.decimals, n.exact())
-		if _, e, err := n.raw.Decimal128().BigInt(); err == nil {
-			t.places = max(t.places, -e)
-		}
 	case n.raw.Type == bson.TypeDouble || n.i > t.limit || n.i < -t.limit:
 		t.doubles, t.double = t.doubles+n.f, true
 	default:
@@ -143,18 +139,9 @@ func (t *tally) add(at bson.DateTime, n number) {
 // doubles a double, anything and a Decimal128 a Decimal128.
 func (t *tally) sum() any {
 	switch {
-	case t.decimals != nil && t.count == 1:
-		return t.min.raw // with the digits it has
 	case t.decimals != nil:
 		sum := new(big.Float).SetPrec(precision).SetInt64(t.ints)
-		sum.Add(sum, t.decimals)
-		if t.double {
-			return decimal(sum.Add(sum, big.NewFloat(t.doubles)))
-		}
-		if d, err := bson.ParseDecimal128(sum.Text('f', t.places)); err == nil {
-			return d
-		}
-		return decimal(sum)
+		return decimal(sum.Add(sum, t.decimals).Add(sum, big.NewFloat(t.doubles)))
 	case t.double:
 		return t.doubles + float64(t.ints)
 	case t.long || t.ints > math.MaxInt32 || t.ints < math.MinInt32:
