@@ -22,8 +22,6 @@ import (
 const (
 	// maxBytes leaves room below the server's 16 MiB for what is not measurements.
 	maxBytes = 16<<20 - 64<<10
-	// elementOverhead is what an array element takes besides its document.
-	elementOverhead = 10
 	// partBytes is how much one update adds to a bucket without MaxBytes.
 	partBytes = 8 << 20
 )
@@ -272,15 +270,11 @@ func (c *arrays) fill() bson.D {
 // goOn continues a group in this bucket, or in the next one if it cannot take
 // a measurement as large as it.
 func (c *arrays) goOn(g *group, seq int64, it item, fill bson.Raw) {
-	var hasCount, hasSize bool
-	g.seq = seq
-	g.count, hasCount = value.Lookup(fill, c.opts.CountField).AsInt64OK()
-	g.size, hasSize = value.Lookup(fill, c.opts.BytesField).AsInt64OK()
-	full := !hasCount || g.count >= int64(c.opts.MaxCount)
-	if c.opts.MaxBytes > 0 {
-		full = full || !hasSize || g.size+int64(len(it.raw.Value)) > int64(c.opts.MaxBytes)
-	}
-	if full {
+	count, counted := value.Lookup(fill, c.opts.CountField).AsInt64OK()
+	size, sized := value.Lookup(fill, c.opts.BytesField).AsInt64OK()
+	g.seq, g.count, g.size = seq, count, size
+	if !counted || count >= int64(c.opts.MaxCount) ||
+		c.opts.MaxBytes > 0 && (!sized || size+int64(len(it.raw.Value)) > int64(c.opts.MaxBytes)) {
 		g.seq, g.count, g.size = seq+1, 0, 0
 	}
 }

@@ -224,9 +224,9 @@ func TestUndecodable(t *testing.T) {
 		}
 	}
 	var none time.Time
-	for what, err := range map[string]error{"window": drain(b.Range(t.Context(), "s", none, none)), "slots from": drain(s.Range(t.Context(), "s", none, none))} {
-		if want := what + " 2019-01-31T02:00:00Z"; err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
+	for what, err := range map[string]error{"buckets": drain(b.Range(t.Context(), "s", none, none)), "slots": drain(s.Range(t.Context(), "s", none, none))} {
+		if want := "window 2019-01-31T02:00:00Z"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", what, err, want)
 		}
 	}
 }

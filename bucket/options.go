@@ -3,7 +3,6 @@ package bucket
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -46,26 +45,19 @@ const (
 // SeriesField, StartField, EndField, ArrayField, CountField and BytesField are
 // plain names. TimeField, IDField and every path of a [Value] may be dotted.
 type Options struct {
-	// SeriesField holds the key of the series. Default "series".
-	SeriesField string
-	// StartField holds the window's first instant. Default "start".
-	StartField string
-	// EndField holds the window's end as EndTime says. Default "": not stored.
-	EndField string
-	// EndTime is the instant in EndField. Default LastMillisecond.
-	EndTime EndTime
-	// ArrayField holds the measurements, in the order they came. Default
-	// "measurements".
-	ArrayField string
-	// CountField holds their number. Default "count".
-	CountField string
+	SeriesField string  // the key of the series. Default "series"
+	StartField  string  // the window's first instant. Default "start"
+	EndField    string  // the window's end. Default "": not stored
+	EndTime     EndTime // which instant that is. Default LastMillisecond
+	ArrayField  string  // the measurements, in the order they came. Default "measurements"
+	CountField  string  // their number. Default "count"
 
 	// TimeField is the path, inside a measurement, of its time, a BSON date; the
 	// zero time.Time is none. Default "timestamp".
 	TimeField string
-	// IDField is the path, inside a measurement, of an ID by which a repeated
-	// Append is recognized. Every measurement needs one then, not "" or the zero
-	// ObjectID, and EnsureIndexes must have run. Default "": no de-duplication.
+	// IDField is the path, inside a measurement, of an ID by which a repeated one
+	// is recognized. Every measurement needs one then, not "" or the zero ObjectID,
+	// and EnsureIndexes must have run. Default "": no de-duplication.
 	IDField string
 
 	// Values are the measured values of which buckets keep aggregates. Default
@@ -76,12 +68,11 @@ type Options struct {
 	// further bucket of the same window. Default 1000.
 	MaxCount int
 	// MaxBytes is how many bytes of measurements (the sum of their BSON sizes) a
-	// bucket takes. It needs BytesField, and MaxBytes + 10 × MaxCount must stay
-	// below 16 MiB − 64 KiB. Default 0: a bucket that the server calls too large
-	// is full, which costs a refused write; set MaxBytes where MaxCount large
-	// measurements come near 16 MiB.
+	// bucket takes. Default 0: a bucket that the server calls too large is full,
+	// which costs a refused write.
 	MaxBytes int
-	// BytesField holds the bytes of a bucket. Default "": not stored.
+	// BytesField holds the bytes of a bucket. Default "bytes" with MaxBytes, else "":
+	// not stored.
 	BytesField string
 
 	// Metadata returns further fields for the first write of a bucket, not of
@@ -121,11 +112,10 @@ type Value struct {
 	// measurement by time, late arrivals included. Among several in one
 	// millisecond First is the smallest and Last the largest value.
 	First, Last string
-	// Moments holds {sum, squares}, the sums of the numbers and of their
-	// squares as Decimal128, from which Variance is computed. Their 34 digits
-	// keep it right where the mean is large against the deviation, in whatever
-	// order the measurements come. It takes 60 bytes a bucket, and 1 to 2 µs of the
-	// client for each measurement.
+	// Moments holds {sum, squares}, the sums of the numbers and of their squares as
+	// Decimal128, from which Variance is computed, right also where the mean is large
+	// against the deviation. It takes 60 bytes a bucket, and 1 to 2 µs of the client
+	// for each measurement.
 	Moments string
 	// Count holds how many measurements have the number.
 	Count string
@@ -144,47 +134,46 @@ const seqKey = "n"
 
 // settings completes the options and lists the fields of a bucket.
 func (o *Options) settings() []config.Setting {
+	bytes := ""
+	if o.MaxBytes > 0 {
+		bytes = "bytes"
+	}
 	out := []config.Setting{
 		config.Name("Options.SeriesField", &o.SeriesField, "series"),
 		config.Name("Options.StartField", &o.StartField, "start"),
 		config.Name("Options.EndField", &o.EndField, ""),
 		config.Name("Options.ArrayField", &o.ArrayField, "measurements"),
 		config.Name("Options.CountField", &o.CountField, "count"),
-		config.Name("Options.BytesField", &o.BytesField, ""),
+		config.Name("Options.BytesField", &o.BytesField, bytes),
 		config.Number("Options.MaxCount", &o.MaxCount, 1000, 1, 1<<30),
 		config.Number("Options.MaxBytes", &o.MaxBytes, 0, 0, maxBytes),
-		config.Check("Options.MaxBytes", func() error {
-			switch {
-			case o.MaxBytes > 0 && o.BytesField == "":
-				return errors.New("needs Options.BytesField")
-			case o.MaxBytes > 0 && o.MaxBytes+elementOverhead*o.MaxCount > maxBytes:
-				return errors.New("with 10 bytes for each of Options.MaxCount it exceeds a document's 16 MiB")
+		inside("Options.TimeField", &o.TimeField, "timestamp"),
+		inside("Options.IDField", &o.IDField, ""),
+		config.Check("Options.SeriesField, Options.StartField", func() error {
+			if o.SeriesField == seqKey || o.StartField == seqKey {
+				return fmt.Errorf("%q is taken in _id", seqKey)
 			}
 			return nil
 		}),
-		inside("Options.TimeField", &o.TimeField, "timestamp"),
-		inside("Options.IDField", &o.IDField, ""),
-		notNumbered("Options.SeriesField", &o.SeriesField),
-		notNumbered("Options.StartField", &o.StartField),
 	}
 	fields := map[string]bool{}
 	for i := range o.Values {
-		v, option := &o.Values[i], fmt.Sprintf("Options.Values[%d]", i)
-		out = append(out, inside(option+".Field", &v.Field, ""), config.Check(option+".Field", func() error {
+		v, option := &o.Values[i], fmt.Sprintf("Options.Values[%d].", i)
+		out = append(out, inside(option+"Field", &v.Field, ""), config.Check(option+"Field", func() error {
 			switch {
 			case v.Field == "":
 				return errors.New("empty")
 			case fields[v.Field]:
 				return fmt.Errorf("%q stands twice", v.Field)
-			case !slices.ContainsFunc(v.paths(), func(p valuePath) bool { return *p.path != "" }):
+			case *v == Value{Field: v.Field}:
 				return fmt.Errorf("%q has no field to keep an aggregate in", v.Field)
 			}
 			fields[v.Field] = true
 			return nil
-		}))
-		for _, p := range v.paths() {
-			out = append(out, config.Path(option+"."+p.name, p.path, ""))
-		}
+		}),
+			config.Path(option+"Sum", &v.Sum, ""), config.Path(option+"Min", &v.Min, ""), config.Path(option+"Max", &v.Max, ""),
+			config.Path(option+"First", &v.First, ""), config.Path(option+"Last", &v.Last, ""),
+			config.Path(option+"Moments", &v.Moments, ""), config.Path(option+"Count", &v.Count, ""))
 	}
 	return out
 }
@@ -192,25 +181,4 @@ func (o *Options) settings() []config.Setting {
 // inside is a path in a measurement, which collides with none in the bucket.
 func inside(option string, path *string, otherwise string) config.Setting {
 	return config.Check(option, func() error { return config.Apply(config.Named(option, path, otherwise)) })
-}
-
-// notNumbered refuses a name that would stand twice in a bucket's _id.
-func notNumbered(option string, name *string) config.Setting {
-	return config.Check(option, func() error {
-		if *name == seqKey {
-			return fmt.Errorf("%q is taken in _id", seqKey)
-		}
-		return nil
-	})
-}
-
-type valuePath struct {
-	name string
-	path *string
-}
-
-// paths are where a bucket keeps the aggregates of the value.
-func (v *Value) paths() []valuePath {
-	return []valuePath{{"Sum", &v.Sum}, {"Min", &v.Min}, {"Max", &v.Max}, {"First", &v.First}, {"Last", &v.Last},
-		{"Moments", &v.Moments}, {"Count", &v.Count}}
 }

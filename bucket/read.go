@@ -31,7 +31,8 @@ import (
 // (101 buckets or 16 MiB); index {series, start}, no sort on the server; 1 key
 // and 1 document per bucket of the range.
 func (b *Buckets[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[M, error] {
-	return fault.Seq("bucket: range", decoded[M](ctx, b.core, series, from, to, ""))
+	c := b.core
+	return fault.Seq("bucket: range", inOrder(&c.frame, c.buckets(ctx, series, from, to, ""), c.entries, plain[M]))
 }
 
 // RangeAcross is Range over the collection and its archive together. It reads
@@ -45,20 +46,19 @@ func (b *Buckets[S, M]) RangeAcross(ctx context.Context, archive *mongo.Collecti
 	c := b.core
 	return fault.Seq("bucket: range across", func(yield func(M, error) bool) {
 		var none M
-		if err := config.Collections("coll", c.coll, "archive", archive); err != nil {
+		err := config.Collections("coll", c.coll, "archive", archive)
+		if err == nil && !txn.Running(ctx) {
+			var session *mongo.Session
+			if session, err = c.coll.Database().Client().StartSession(options.Session().SetSnapshot(true)); err == nil {
+				defer session.EndSession(ctx)
+				ctx = mongo.NewSessionContext(ctx, session)
+			}
+		}
+		if err != nil {
 			yield(none, err)
 			return
 		}
-		if !txn.Running(ctx) {
-			session, err := c.coll.Database().Client().StartSession(options.Session().SetSnapshot(true))
-			if err != nil {
-				yield(none, err)
-				return
-			}
-			defer session.EndSession(ctx)
-			ctx = mongo.NewSessionContext(ctx, session)
-		}
-		decoded[M](ctx, c, series, from, to, archive.Name())(yield)
+		inOrder(&c.frame, c.buckets(ctx, series, from, to, archive.Name()), c.entries, plain[M])(yield)
 	})
 }
 
@@ -89,27 +89,21 @@ func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 	c := b.core
 	all := c.filter(series, time.Time{}, time.Time{})
 	return mongo.Pipeline{
-		{{Key: "$match", Value: append(all, bson.E{Key: c.opts.CountField, Value: expr.Op("$gt", 0)})}},
-		{{Key: "$sort", Value: bson.D{{Key: c.start, Value: -1}}}},
-		{{Key: "$limit", Value: 1}},
-		{{Key: "$project", Value: bson.D{{Key: c.start, Value: 1}}}},
-		{{Key: "$lookup", Value: bson.D{
-			{Key: "from", Value: c.coll.Name()},
-			{Key: "localField", Value: c.start}, {Key: "foreignField", Value: c.start},
-			{Key: "pipeline", Value: mongo.Pipeline{
-				{{Key: "$match", Value: all}},
-				{{Key: "$project", Value: bson.D{{Key: "m", Value: c.array()}}}},
-			}},
+		expr.Op("$match", append(all, bson.E{Key: c.opts.CountField, Value: expr.Op("$gt", 0)})),
+		expr.Op("$sort", bson.D{{Key: c.start, Value: -1}}),
+		expr.Op("$limit", 1),
+		expr.Op("$project", bson.D{{Key: c.start, Value: 1}}),
+		expr.Op("$lookup", bson.D{
+			{Key: "from", Value: c.coll.Name()}, {Key: "localField", Value: c.start}, {Key: "foreignField", Value: c.start},
+			{Key: "pipeline", Value: mongo.Pipeline{expr.Op("$match", all), expr.Op("$project", bson.D{{Key: "m", Value: c.array()}})}},
 			{Key: "as", Value: "b"},
-		}}},
-		{{Key: "$unwind", Value: "$b"}},
-		{{Key: "$project", Value: bson.D{{Key: "n", Value: "$b._id." + seqKey}, {Key: "m", Value: "$b.m"}}}},
-		{{Key: "$unwind", Value: bson.D{{Key: "path", Value: "$m"}, {Key: "includeArrayIndex", Value: "i"}}}},
-		{{Key: "$sort", Value: bson.D{
-			{Key: "m." + c.opts.TimeField, Value: -1}, {Key: "n", Value: -1}, {Key: "i", Value: -1},
-		}}},
-		{{Key: "$limit", Value: 1}},
-		{{Key: "$replaceWith", Value: "$m"}},
+		}),
+		expr.Op("$unwind", "$b"),
+		expr.Op("$project", bson.D{{Key: "n", Value: "$b._id." + seqKey}, {Key: "m", Value: "$b.m"}}),
+		expr.Op("$unwind", bson.D{{Key: "path", Value: "$m"}, {Key: "includeArrayIndex", Value: "i"}}),
+		expr.Op("$sort", bson.D{{Key: "m." + c.opts.TimeField, Value: -1}, {Key: "n", Value: -1}, {Key: "i", Value: -1}}),
+		expr.Op("$limit", 1),
+		expr.Op("$replaceWith", "$m"),
 	}
 }
 
@@ -160,95 +154,28 @@ func (c *arrays) bucket(ctx context.Context, series any, at time.Time, n int64, 
 		SetLimit(1).SetProjection(fields)))
 }
 
-// A window is the measurements of a window of time: by time, then by bucket, then as
-// they came.
-type window struct {
-	start   bson.RawValue
-	entries []entry
-}
-
-type entry struct {
-	time int64
-	seq  int64
-	raw  bson.RawValue
-}
-
-// decoded yields the measurements of a range, and of that in an archive with it, window
-// by window.
-func decoded[M any](ctx context.Context, c *arrays, series any, from, to time.Time, archive string) iter.Seq2[M, error] {
-	return func(yield func(M, error) bool) {
-		var none M
-		for w, err := range c.windows(ctx, series, from, to, archive) {
-			var all []M
-			if err == nil {
-				all, err = codec.DecodeValue[[]M](c.codec, arrayOf(len(w.entries), func(i int) bson.RawValue { return w.entries[i].raw }))
-				if err != nil {
-					err = fmt.Errorf("window %s: %w", dateOf(w.start).Format(time.RFC3339), err)
-				}
-			}
-			if err != nil {
-				yield(none, err)
-				return
-			}
-			for _, m := range all {
-				if !yield(m, nil) {
-					return
-				}
-			}
-		}
+// buckets reads the buckets of a range, and those in an archive with them, by start.
+func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time, archive string) iter.Seq2[bson.Raw, error] {
+	if _, err := c.seriesOf(series); err != nil {
+		return fault.Stop[bson.Raw](err)
 	}
-}
-
-// windows reads the buckets of a range and puts those of each window together.
-func (c *arrays) windows(ctx context.Context, series any, from, to time.Time, archive string) iter.Seq2[window, error] {
-	inOrder := expr.Op("$sort", bson.D{{Key: c.start, Value: 1}})
-	pipeline := mongo.Pipeline{expr.Op("$match", c.filter(series, from, to)), inOrder, expr.Op("$project", bson.D{
+	sort := expr.Op("$sort", bson.D{{Key: c.start, Value: 1}})
+	pipeline := mongo.Pipeline{expr.Op("$match", c.filter(series, from, to)), sort, expr.Op("$project", bson.D{
 		{Key: c.start, Value: 1},
 		// What is no array is left for the error that names the bucket.
 		{Key: "~m", Value: expr.Cond(expr.Op("$isArray", c.array()), c.inRange(from, to), expr.Field(c.opts.ArrayField))},
 	})}
 	if archive != "" {
-		pipeline = append(pipeline, expr.Op("$unionWith", bson.D{{Key: "coll", Value: archive}, {Key: "pipeline", Value: pipeline}}), inOrder)
+		pipeline = append(pipeline, expr.Op("$unionWith", bson.D{{Key: "coll", Value: archive}, {Key: "pipeline", Value: pipeline}}), sort)
 	}
-	return func(yield func(window, error) bool) {
-		if _, err := c.seriesOf(series); err != nil {
-			yield(window{}, err)
-			return
-		}
-		var w window
-		flush := func() bool {
-			slices.SortStableFunc(w.entries, func(x, y entry) int {
-				return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.seq, y.seq))
-			})
-			return len(w.entries) == 0 || yield(w, nil)
-		}
-		for doc, err := range pipe(ctx, c.coll, pipeline) {
-			if start := value.Lookup(doc, c.start); err == nil && !start.Equal(w.start) {
-				if !flush() {
-					return
-				}
-				w = window{start: start}
-			}
-			if err == nil {
-				err = c.read(&w, doc)
-			}
-			if err != nil {
-				yield(window{}, err)
-				return
-			}
-		}
-		flush()
-	}
+	return pipe(ctx, c.coll, pipeline)
 }
 
-// read adds the measurements of a bucket to its window.
-func (c *arrays) read(w *window, doc bson.Raw) error {
+// entries are the measurements of a bucket that buckets has read.
+func (c *arrays) entries(doc bson.Raw) (out []entry, err error) {
 	list, ok := doc.Lookup("~m").ArrayOK()
-	switch {
-	case w.start.Type != bson.TypeDateTime:
-		return fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not a date", c.start, value.Text(w.start)))
-	case !ok:
-		return fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not an array", c.opts.ArrayField, value.Text(doc.Lookup("~m"))))
+	if !ok {
+		return nil, fmt.Errorf("%s is %s, not an array", c.opts.ArrayField, value.Text(doc.Lookup("~m")))
 	}
 	items, err := list.Values()
 	seq, _ := value.Lookup(doc, "_id."+seqKey).AsInt64OK()
@@ -259,7 +186,68 @@ func (c *arrays) read(w *window, doc bson.Raw) error {
 				e.time = at.DateTime()
 			}
 		}
-		w.entries = append(w.entries, e)
+		out = append(out, e)
 	}
-	return err
+	return out, err
+}
+
+// An entry is a measurement as it is stored.
+type entry struct {
+	time int64
+	seq  int64 // of its bucket
+	raw  bson.RawValue
+}
+
+func plain[M any](m M, _ entry) M { return m }
+
+// inOrder puts together the entries of the documents of each window, which docs gives by
+// start, and yields what as makes of them: by time, then by bucket, then as they came.
+func inOrder[M, T any](f *frame, docs iter.Seq2[bson.Raw, error], entries func(doc bson.Raw) ([]entry, error), as func(M, entry) T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		var start bson.RawValue
+		var window []entry
+		flush := func() bool {
+			slices.SortStableFunc(window, func(x, y entry) int {
+				return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.seq, y.seq))
+			})
+			all, err := codec.DecodeValue[[]M](f.codec, arrayOf(len(window), func(i int) bson.RawValue { return window[i].raw }))
+			if err != nil {
+				yield(none, fmt.Errorf("window %s: %w", dateOf(start).Format(time.RFC3339), err))
+				return false
+			}
+			for i, m := range all {
+				if !yield(as(m, window[i]), nil) {
+					return false
+				}
+			}
+			return true
+		}
+		for doc, err := range docs {
+			var found []entry
+			at := value.Lookup(doc, f.start)
+			if err == nil && at.Type != bson.TypeDateTime {
+				err = f.noDate(doc)
+			} else if err == nil {
+				found, err = entries(doc)
+				err = fault.Of(doc.Lookup("_id"), err)
+			}
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			if !at.Equal(start) {
+				if !flush() {
+					return
+				}
+				start, window = at, nil
+			}
+			window = append(window, found...)
+		}
+		flush()
+	}
+}
+
+func (f *frame) noDate(doc bson.Raw) error {
+	return fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not a date", f.start, value.Text(value.Lookup(doc, f.start))))
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -286,11 +285,7 @@ func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 	if err != nil || doc == nil {
 		return err
 	}
-	return fault.Of(doc.Lookup("_id"), g.noDate(value.Lookup(doc, g.start)))
-}
-
-func (g *grid) noDate(start bson.RawValue) error {
-	return fmt.Errorf("%s is %s, not a date (Adopt converts strings)", g.start, value.Text(start))
+	return g.noDate(doc)
 }
 
 // Range returns the slots of series that begin from from until before to, in
@@ -302,47 +297,39 @@ func (g *grid) noDate(start bson.RawValue) error {
 // and 1 document per window. No document: 1 more, as for Get.
 func (s *Slots[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[Slot[M], error] {
 	g := s.core
-	return fault.Seq("bucket: range", func(yield func(Slot[M], error) bool) {
+	return fault.Seq("bucket: range", inOrder(&g.frame, g.documents(ctx, series, from, to), func(doc bson.Raw) ([]entry, error) {
+		return slices.DeleteFunc(g.entries(doc), func(e entry) bool {
+			at := time.UnixMilli(e.time)
+			return at.Before(from) || !to.IsZero() && !at.Before(to)
+		}), nil
+	}, slotOf[M]))
+}
+
+func slotOf[M any](m M, e entry) Slot[M] {
+	return Slot[M]{Time: time.UnixMilli(e.time).UTC(), Value: m}
+}
+
+// documents reads the documents of a range by start.
+func (g *grid) documents(ctx context.Context, series any, from, to time.Time) iter.Seq2[bson.Raw, error] {
+	return func(yield func(bson.Raw, error) bool) {
 		raw, err := g.seriesOf(series)
 		if err != nil {
-			yield(Slot[M]{}, err)
+			yield(nil, err)
 			return
-		}
-		first, last := int64(math.MinInt64), int64(math.MaxInt64)
-		if !from.IsZero() {
-			first = ceil(from).UnixMilli()
-		}
-		if !to.IsZero() {
-			last = ceil(to).UnixMilli()
 		}
 		found := false
 		for doc, err := range find(ctx, g.coll, g.filter(raw, from, to), options.Find().
 			SetSort(bson.D{{Key: g.start, Value: 1}}).SetProjection(g.projection(from, to))) {
-			found = true
-			var slots []rawSlot
-			var out []Slot[M]
-			if err == nil {
-				slots, err = g.slotsIn(doc, first, last)
-			}
-			if err == nil {
-				out, err = slotsOf[M](g, slots)
-			}
-			if err != nil {
-				yield(Slot[M]{}, err)
+			if found = true; !yield(doc, err) {
 				return
-			}
-			for _, slot := range out {
-				if !yield(slot, nil) {
-					return
-				}
 			}
 		}
 		if !found {
 			if err := g.misfiled(ctx, raw); err != nil {
-				yield(Slot[M]{}, err)
+				yield(nil, err)
 			}
 		}
-	})
+	}
 }
 
 // Projection is what Range reads of the documents that Filter selects: the
@@ -375,10 +362,9 @@ func (g *grid) projection(from, to time.Time) bson.D {
 // A rawSlot is a slot as it is stored. What has a key that is no number, which is nothing
 // this package wrote, has no time.
 type rawSlot struct {
+	entry
 	path  string
-	at    int64
 	timed bool
-	raw   bson.RawValue
 }
 
 // walk lists the slots of a document.
@@ -394,37 +380,25 @@ func (g *grid) walk(doc bson.Raw) (out []rawSlot) {
 		elements, _ := inner.Elements()
 		for _, e := range elements {
 			n, err := strconv.ParseInt(e.Key(), 10, 64)
-			add(rawSlot{slot.path + "." + e.Key(), slot.at + n*levels[0].Milliseconds(), slot.timed && err == nil, e.Value()}, levels[1:])
+			at := entry{time: slot.time + n*levels[0].Milliseconds(), raw: e.Value()}
+			add(rawSlot{at, slot.path + "." + e.Key(), slot.timed && err == nil}, levels[1:])
 		}
 	}
 	start, _ := value.Lookup(doc, g.start).DateTimeOK()
 	if data := value.Lookup(doc, g.data); data.Type != 0 {
-		add(rawSlot{g.data, start, true, data}, g.levels)
+		add(rawSlot{entry{time: start, raw: data}, g.data, true}, g.levels)
 	}
 	return out
 }
 
-// slotsIn are the slots of a document from first until before last, in order.
-func (g *grid) slotsIn(doc bson.Raw, first, last int64) ([]rawSlot, error) {
-	if start := value.Lookup(doc, g.start); start.Type != bson.TypeDateTime {
-		return nil, g.noDate(start)
+// entries are the slots of a document that hold a measurement.
+func (g *grid) entries(doc bson.Raw) (out []entry) {
+	for _, slot := range g.walk(doc) {
+		if slot.timed {
+			out = append(out, slot.entry)
+		}
 	}
-	slots := slices.DeleteFunc(g.walk(doc), func(s rawSlot) bool { return !s.timed || s.at < first || s.at >= last })
-	slices.SortFunc(slots, func(a, b rawSlot) int { return cmp.Compare(a.at, b.at) })
-	return slots, nil
-}
-
-// slotsOf decodes slots of one document.
-func slotsOf[M any](g *grid, slots []rawSlot) ([]Slot[M], error) {
-	all, err := codec.DecodeValue[[]M](g.codec, arrayOf(len(slots), func(i int) bson.RawValue { return slots[i].raw }))
-	out := make([]Slot[M], len(all))
-	for i, m := range all {
-		out[i] = Slot[M]{Time: time.UnixMilli(slots[i].at).UTC(), Value: m}
-	}
-	if err != nil {
-		err = fmt.Errorf("slots from %s on: %w", time.UnixMilli(slots[0].at).UTC().Format(time.RFC3339), err)
-	}
-	return out, err
+	return out
 }
 
 // Latest returns the slot of series with the latest time; ErrNotFound if there
@@ -444,17 +418,16 @@ func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err e
 			SetSort(bson.D{{Key: g.start, Value: -1}}).SetProjection(g.projection(time.Time{}, time.Time{}))))
 		if err == nil && newest == nil {
 			err = mongopatterns.ErrNotFound
+		} else if err == nil && value.Lookup(newest, g.start).Type != bson.TypeDateTime {
+			err = g.noDate(newest)
 		}
 		if err != nil {
 			return slot, err
 		}
-		slots, err := g.slotsIn(newest, math.MinInt64, math.MaxInt64)
-		if err != nil {
-			return slot, err
-		}
-		if n := len(slots); n > 0 {
-			last, err := slotsOf[M](g, slots[n-1:])
-			return append(last, slot)[0], err
+		if all := g.entries(newest); len(all) > 0 {
+			last := slices.MaxFunc(all, func(a, b entry) int { return cmp.Compare(a.time, b.time) })
+			m, err := codec.DecodeValue[M](g.codec, last.raw)
+			return slotOf(m, last), err
 		}
 		before = dateOf(value.Lookup(newest, g.start))
 	}
