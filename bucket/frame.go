@@ -153,6 +153,14 @@ func placeKey(series bson.RawValue, start time.Time) string {
 	return fmt.Sprint(start.UnixMilli()) + value.Key(series)
 }
 
+// named says which measurement of the place an error is about.
+func (p place) named(t time.Time, which string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("series %s, time %s%s: %w", value.Text(p.series), t.UTC().Format(time.RFC3339Nano), which, err)
+}
+
 // keyOf is the key of the place of a document.
 func (f *frame) keyOf(doc bson.Raw) string {
 	return placeKey(value.Lookup(doc, f.series), dateOf(value.Lookup(doc, f.start)))

@@ -236,14 +236,7 @@ func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err er
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound
 	}
-	return slotError(p.series, t, err)
-}
-
-func slotError(series bson.RawValue, t time.Time, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("series %s, time %s: %w", value.Text(series), t.UTC().Format(time.RFC3339Nano), err)
+	return p.named(t, "", err)
 }
 
 // maxPaths is the longest projection of single slots; beyond it whole documents
@@ -262,7 +255,8 @@ func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err 
 	if err != nil {
 		return m, err
 	}
-	doc, err := first(find(ctx, g.coll, g.within(g.placeOf(raw, t)), options.Find().SetLimit(1).
+	p := g.placeOf(raw, t)
+	doc, err := first(find(ctx, g.coll, g.within(p), options.Find().SetLimit(1).
 		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "m", Value: expr.Field(g.path(t))}})))
 	v := value.Lookup(doc, "m")
 	if err == nil && doc == nil {
@@ -272,7 +266,7 @@ func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err 
 		err = mongopatterns.ErrNotFound
 	}
 	if err != nil {
-		return m, slotError(raw, t, err)
+		return m, p.named(t, "", err)
 	}
 	return codec.DecodeValue[M](g.codec, v)
 }
