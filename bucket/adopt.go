@@ -21,25 +21,20 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Adopt copies a collection of one document per measurement into buckets, in the
-// order of its _id. convert takes a source document apart; nil takes the
-// document as the measurement, without its _id (unless that is
-// Options.IDField) and without the field named as Options.SeriesField, which
-// becomes the series. The source stays as it is. work.Filter selects documents of
-// the source; each filter has a checkpoint of its own.
+// Adopt copies a collection of one document per measurement into buckets, in the order of its _id.
+// convert takes a source document apart. nil takes it as the measurement, without its _id (unless
+// that is Options.IDField) and without the field Options.SeriesField, the series. The source stays
+// as it is. work.Filter selects documents of the source.
 //
-// Each batch is stored in one transaction with the checkpoint, a document in the
-// collection named as the buckets' with ".adopt" added. So Adopt can be stopped at
-// any point and run again without storing anything twice, also to fetch what was
-// inserted with a higher _id since. (On a sharded cluster create that collection
-// beforehand; drop it when the source is gone.) Done are stored, Skipped were held
-// already (Options.IDField) or answered with [ErrSkip]. What cannot be a measurement,
-// or convert calls ErrInvalid, is Failed and named, and adopted later only through a
-// filter of its own; any other error of convert ends the call.
+// Each batch is stored in one transaction with a checkpoint, which each source and filter has, in
+// the collection named as the buckets' with ".adopt" added. So Adopt can be stopped at any point
+// and run again without storing anything twice, also to fetch what was inserted with a higher _id
+// since. Done are stored, Skipped were held already (Options.IDField) or answered with [ErrSkip].
+// What cannot be a measurement, or convert calls ErrInvalid, is Failed and named, and passed over;
+// any other error of convert ends the call.
 //
-// Cost: 2 round trips to begin, further ones to read the source by its index
-// _id; for each batch 4, commit included, and 1 write per bucket it falls into and 1
-// for the checkpoint.
+// Cost: 2 round trips to begin, more to read the source by _id; for each batch 4, commit included,
+// 1 write per bucket it falls into and 1 for the checkpoint.
 func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (S, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: adopt")
 	return b.core.adopt(ctx, src, work, func(doc bson.Raw) (any, any, error) {
@@ -62,9 +57,9 @@ func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, conver
 	})
 }
 
-// adopt converts each batch and stores it together with the checkpoint, the _id up to
-// which this source has been adopted through this filter. That only then moves: a
-// document that is refused by itself leaves it where it was, and the next one passes over.
+// adopt converts each batch and stores it together with the checkpoint, the _id up to which this
+// source has been adopted through this filter. That only then moves: a document that is refused by
+// itself leaves it where it was, and the next one passes over.
 func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, convert func(doc bson.Raw) (series, m any, err error)) (mongopatterns.Result, error) {
 	if err := config.Collections("src", src); err != nil {
 		return mongopatterns.Result{}, err
@@ -115,8 +110,8 @@ func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopa
 		next := docs[len(docs)-1].Lookup("_id")
 		var done mongopatterns.Result
 		err := txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) error {
-			// First, if it is where it was read: of two adoptions one fails before it
-			// stores anything twice, and no document is refused for it.
+			// First, if it is where it was read: of two adoptions one fails before it stores
+			// anything twice, and no document is refused for it.
 			_, err := points.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "last", Value: stored(last)}},
 				expr.Op("$set", bson.D{{Key: "last", Value: next}}), options.UpdateOne().SetUpsert(true))
 			if mongo.IsDuplicateKeyError(err) {

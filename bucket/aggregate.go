@@ -25,8 +25,8 @@ type Stats struct {
 	Values map[string]ValueStats `json:"values"`
 }
 
-// ValueStats are the aggregates of one value. What Options do not keep, and
-// what has no measurement, is the zero Number or Sample, and left out of JSON.
+// ValueStats are the aggregates of one value. What Options do not keep, and what has no
+// measurement, is the zero Number or Sample, and left out of JSON.
 type ValueStats struct {
 	// Count is how many measurements have the value.
 	Count   int64   `json:"count"`
@@ -53,9 +53,8 @@ func (v ValueStats) Mean() float64 {
 	return sum.Float64() / float64(v.Count)
 }
 
-// Variance is that of the whole population; NaN without Moments or measurements. It
-// loses no digits to a mean that is large against the deviation: at 10^9 times it is
-// right to 15 digits.
+// Variance is that of the whole population; NaN without Moments or measurements. It loses no digits
+// to a mean that is large against the deviation: at 10^9 times it is right to 15 digits.
 func (v ValueStats) Variance() float64 {
 	sum, squares := value.Number(v.Moments.Sum.raw), value.Number(v.Moments.Squares.raw)
 	if sum == nil || squares == nil || v.Count == 0 {
@@ -76,8 +75,8 @@ type Sample struct {
 	Value Number    `json:"value"`
 }
 
-// A Number is an int32, int64, double or Decimal128 as the server keeps it. The
-// zero Number is none.
+// A Number is an int32, int64, double or Decimal128 as the server keeps it. The zero Number is
+// none.
 type Number struct{ raw bson.RawValue }
 
 // Raw is the number as a BSON value; zero for none.
@@ -106,8 +105,7 @@ func (n Number) String() string {
 	return value.Text(n.raw)
 }
 
-// MarshalJSON writes the number with all its digits; null for none, NaN and
-// infinities.
+// MarshalJSON writes the number with all its digits; null for none, NaN and infinities.
 func (n Number) MarshalJSON() ([]byte, error) {
 	x, ok := finite(n.raw)
 	switch {
@@ -132,12 +130,11 @@ type WindowStats struct {
 	Stats
 }
 
-// Aggregate returns the aggregates of series from from until before to; a zero
-// time is no limit. Buckets of whole windows give their stored aggregates;
-// measurements are read only in the windows that from and to cut.
+// Aggregate returns the aggregates of series from from until before to; a zero time is no limit.
+// Buckets of whole windows give their stored aggregates; measurements are read only in the windows
+// that from and to cut.
 //
-// Cost: 1 round trip; index {series, start}; 1 key and 1 document per bucket of
-// the range.
+// Cost: 1 round trip; index {series, start}; 1 key and 1 document per bucket.
 func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (stats Stats, err error) {
 	defer fault.In(&err, "bucket: aggregate")
 	c := b.core
@@ -151,12 +148,11 @@ func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.T
 	return stats, nil
 }
 
-// AggregateWindows returns the aggregates of each window that has measurements
-// from from until before to, in order; the first and the last are cut where from
-// and to cut them.
+// AggregateWindows returns the aggregates of each window that has measurements from from until
+// before to, in order; from and to can cut the first and the last.
 //
-// Cost: 1 round trip, further ones for many windows; index {series, start}; 1
-// key and 1 document per bucket of the range.
+// Cost: 1 round trip, more for many windows; index {series, start}; 1 key and 1 document per
+// bucket.
 func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time) iter.Seq2[WindowStats, error] {
 	return fault.Seq("bucket: aggregate windows", func(yield func(WindowStats, error) bool) {
 		for w, err := range b.core.totals(ctx, series, b.AggregateWindowsPipeline(series, from, to)) {
@@ -186,21 +182,21 @@ func (c *arrays) totals(ctx context.Context, series any, pipeline mongo.Pipeline
 	}
 }
 
-// AggregatePipeline is what Aggregate runs: one document {count, v0_sum, v0_min,
-// …}, numbered as Options.Values, or none.
+// AggregatePipeline is what Aggregate runs: one document {count, v0_sum, v0_min, …}, numbered as
+// Options.Values, or none.
 func (b *Buckets[S, M]) AggregatePipeline(series S, from, to time.Time) mongo.Pipeline {
 	return append(b.core.partials(series, from, to), b.core.total(nil))
 }
 
-// AggregateWindowsPipeline is what AggregateWindows runs: the documents of
-// AggregatePipeline with the window's start as _id.
+// AggregateWindowsPipeline is what AggregateWindows runs: the documents of AggregatePipeline with
+// the window's start as _id.
 func (b *Buckets[S, M]) AggregateWindowsPipeline(series S, from, to time.Time) mongo.Pipeline {
 	return append(b.core.partials(series, from, to), b.core.total("$w"),
 		expr.Op("$sort", bson.D{{Key: "_id", Value: 1}}))
 }
 
-// partials is a stage sequence that gives the aggregates of each bucket, as far
-// as it lies in the range.
+// partials is a stage sequence that gives the aggregates of each bucket, as far as it lies in the
+// range.
 func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
 	from, to = ceil(from), ceil(to)
 	whole := bson.A{} // conditions that the range holds all of a bucket's window
@@ -261,8 +257,8 @@ func sampleOf(v bson.RawValue) Sample {
 	return Sample{Time: dateOf(doc.Lookup(timeKey)), Value: numberOf(doc.Lookup(valueKey))}
 }
 
-// A derived is a field of a bucket that follows from its measurements: op over what
-// each of those with a number gives. The same op joins those of two buckets.
+// A derived is a field of a bucket that follows from its measurements: op over what each of those
+// with a number gives. The same op joins those of two buckets.
 type derived struct {
 	name   string // in pipelines: count, v0_sum, …
 	path   string // in the bucket
@@ -311,9 +307,9 @@ func (d derived) mapped(measurements, in any) bson.D {
 // of is the field computed from measurements; of none it is 0 or null.
 func (d derived) of(measurements any) bson.D { return expr.Op(d.op, d.mapped(measurements, d.each)) }
 
-// slack is how far a sum may be off by the order in which the server added it up: some
-// last digits of what was added, for each addition. A Decimal128 to which $inc adds
-// doubles is rounded to 15 digits.
+// slack is how far a sum may be off by the order in which the server added it up: some last digits
+// of what was added, for each addition. A Decimal128 to which $inc adds doubles is rounded to 15
+// digits.
 func (d derived) slack(measurements any) bson.D {
 	types := d.mapped(measurements, expr.Op("$type", d.each))
 	has := func(kind string) bson.D { return expr.Op("$in", kind, types) }
@@ -362,6 +358,6 @@ func (c *arrays) summand(n any) bson.D {
 		expr.Op("$toDouble", n), n)
 }
 
-// exact is a number as a Decimal128 with all digits: $toDecimal would round a double
-// to 15, adding it to one does not.
+// exact is a number as a Decimal128 with all digits: $toDecimal would round a double to 15, adding
+// it to one does not.
 func exact(n any) bson.D { return expr.Op("$add", decimal(nil), n) }

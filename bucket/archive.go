@@ -21,35 +21,24 @@ import (
 // sweepBatch is the default Work.BatchSize for whole documents.
 const sweepBatch = 100
 
-// Archive moves the documents whose window ended at or before before into
-// target, each batch in a transaction: every document is in exactly one of the two
-// collections at any time. It can be stopped and run again. Late data may start the
-// window anew and be archived later, besides what is there. work.Filter narrows it to
-// some bucket documents; a batch is 100 documents by default and no more than
-// work.BatchBytes, 8 MiB. On a sharded cluster create target beforehand.
+// Archive moves the documents whose window ended at or before before into target, each batch (100
+// documents by default, 8 MiB) in a transaction: every document is in exactly one of the two
+// collections at any time. It can be stopped and run again. Late data may start the window anew and
+// be archived later, besides what is there. work.Filter selects bucket documents.
 //
-// target is indexed and read by a second Buckets with the same options, without
-// IDField, because an archive may hold an ID twice:
+// target is indexed and read by a second Buckets with the same options, but without IDField,
+// because an archive may hold an ID twice.
 //
-//	o := *opts
-//	o.IDField = ""
-//	archived, err := bucket.New[int, Reading](target, window, &o)
-//	err = archived.EnsureIndexes(ctx)
-//	_, err = buckets.Archive(ctx, time.Now().AddDate(-1, 0, 0), target, nil)
-//	for reading, err := range archived.Range(ctx, 12345, from, to) { ... }
-//
-// Cost: 1 round trip and further ones for many documents to find them (index
-// {start} with RetentionIndex, {series, start} with a filter on the series, else
-// a scan of the collection); for each batch 5, commit included, and 2 writes per
-// document.
+// Cost: 1 round trip, more for many documents, to find them (index {start} with RetentionIndex,
+// {series, start} with a filter on the series, else a scan); for each batch 5, commit included, and
+// 2 writes per document.
 func (b *Buckets[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")
 	return b.core.archive(ctx, before, target, work)
 }
 
-// DeleteBefore deletes the documents whose window ended at or before before. A
-// TTL index on an end field does the same, at the server's pace. work is as for
-// Archive.
+// DeleteBefore deletes the documents whose window ended at or before before. A TTL index on an end
+// field does the same, at the server's pace. work is as for Archive.
 //
 // Cost: as Archive to find them; for each batch 1 round trip, 1 write per document.
 func (b *Buckets[S, M]) DeleteBefore(ctx context.Context, before time.Time, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
@@ -88,8 +77,7 @@ func (f *frame) archive(ctx context.Context, before time.Time, target *mongo.Col
 	})
 }
 
-// move brings documents to target and deletes them, within a transaction that reads
-// them once more.
+// move brings documents to target and deletes them, within a transaction that reads them once more.
 func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson.Raw) (int, error) {
 	docs, err := f.byID(ctx, f.coll, found, bson.D{})
 	if err != nil || len(docs) == 0 {
@@ -151,9 +139,9 @@ func (c *arrays) arrive(ctx context.Context, archive *mongo.Collection, docs []b
 	return inserts, err
 }
 
-// sweep finds the documents of windows that ended at or before before and gives
-// them to step in batches, by _id, series and start. It bounds a batch by the size that
-// the documents have on the server.
+// sweep finds the documents of windows that ended at or before before and gives them to step in
+// batches, by _id, series and start. It bounds a batch by the size that the documents have on the
+// server.
 func (f *frame) sweep(ctx context.Context, before time.Time, work *mongopatterns.Work,
 	step func(ctx context.Context, found []bson.Raw, result *mongopatterns.Result) error) (mongopatterns.Result, error) {
 	var total mongopatterns.Result

@@ -17,38 +17,35 @@ import (
 
 // The kinds of problems that Check finds. Repair solves WrongAggregate.
 const (
-	// WrongAggregate is a count, sum or other aggregate, or an end, that does
-	// not follow from the measurements. Repair computes it anew.
+	// WrongAggregate is a count, sum or other aggregate, or an end, that does not follow from the
+	// measurements. Repair computes it anew.
 	WrongAggregate mongopatterns.ProblemKind = "wrong aggregate"
-	// OutsideWindow is a measurement whose time is outside the bucket's window
-	// or no date at all: a range read misses it. Delete and append, or adopt anew.
+	// OutsideWindow is a measurement whose time is outside the bucket's window or no date at all: a
+	// range read misses it. Delete and append, or adopt anew.
 	OutsideWindow mongopatterns.ProblemKind = "outside window"
-	// BadStart is a start that is no date or begins no window: reads miss the
-	// document. Adopt of Slots converts times that are stored as strings.
+	// BadStart is a start that is no date or begins no window: reads miss the document. Adopt of
+	// Slots converts times that are stored as strings.
 	BadStart mongopatterns.ProblemKind = "bad start"
-	// DuplicateID is an ID that a bucket holds twice (of the buckets of a
-	// window the unique index keeps it out).
+	// DuplicateID is an ID that a bucket holds twice (of the buckets of a window the unique index
+	// keeps it out).
 	DuplicateID mongopatterns.ProblemKind = "duplicate ID"
-	// NotArray is an ArrayField that holds something else; nothing more of the
-	// bucket is looked at.
+	// NotArray is an ArrayField that holds something else; nothing more of the bucket is looked at.
 	NotArray mongopatterns.ProblemKind = "not an array"
 )
 
-// Check reads the buckets that work selects and yields what is wrong. Sums of
-// doubles may differ by rounding. The check runs on the server; measurements are
-// not sent to the client.
+// Check yields what is wrong in the buckets that work selects. Sums of doubles may differ by
+// rounding. The check runs on the server; measurements are not sent to the client.
 //
 // Cost: 1 round trip a batch; scans the collection by _id.
 func (b *Buckets[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return fault.Seq("bucket: check", b.core.check(ctx, work))
 }
 
-// Repair computes the aggregates of buckets that Check finds wrong anew, each
-// from its own measurements within one write, so that no append at the same
-// time is lost or counted twice. Remaining are the problems that it cannot solve.
+// Repair computes the aggregates that Check finds wrong anew, each bucket's within one write: no
+// append at the same time is lost or counted twice. Remaining are the problems that it cannot
+// solve.
 //
-// Cost: a Check, and 1 round trip for each batch with wrong buckets, found by
-// _id.
+// Cost: a Check, and 1 round trip for each batch with wrong buckets, found by _id.
 func (b *Buckets[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: repair")
 	return b.core.repair(ctx, work)

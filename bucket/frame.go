@@ -20,8 +20,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A frame is what both layouts share: a series, a start and an end, the loop of writes,
-// Check and Repair, Archive. How measurements lie between start and end is the layout's.
+// A frame is what both layouts share: a series, a start and an end, the loop of writes, Check and
+// Repair, Archive. How measurements lie between start and end is the layout's.
 type frame struct {
 	coll     *mongo.Collection
 	codec    codec.Codec
@@ -40,8 +40,8 @@ type frame struct {
 type layout interface {
 	// item is a value ready to be stored.
 	item(v any) (item, error)
-	// open says where groups go on, and drops what their windows hold already. With look
-	// it asks the server.
+	// open says where groups go on, and drops what their windows hold already. With look it asks
+	// the server.
 	open(ctx context.Context, groups []*group, look bool) (dropped int, err error)
 	// statements are the updates that store a group.
 	statements(g *group) []statement
@@ -50,8 +50,8 @@ type layout interface {
 	// again reports that a refused statement is to be repeated after a look.
 	again(s statement, err error) bool
 
-	// audited are the fields that audit reads besides start and end; audit finds problems,
-	// and recount is the update that computes what follows from the measurements.
+	// audited are the fields that audit reads besides start and end; audit finds problems, and
+	// recount is the update that computes what follows from the measurements.
 	audited() bson.D
 	audit(doc bson.Raw, start, end time.Time, report report)
 	recount() mongo.Pipeline
@@ -93,8 +93,8 @@ func (f *frame) indexes(own ...mongo.IndexModel) map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{f.coll.Name(): own}
 }
 
-// filter selects the documents that can hold something of a range. A series that cannot
-// be encoded stays as it is, for the driver to refuse.
+// filter selects the documents that can hold something of a range. A series that cannot be encoded
+// stays as it is, for the driver to refuse.
 func (f *frame) filter(series any, from, to time.Time) bson.D {
 	from, to = ceil(from), ceil(to)
 	if raw, err := f.codec.Value(series); err == nil {
@@ -115,8 +115,7 @@ func (f *frame) filter(series any, from, to time.Time) bson.D {
 	return filter
 }
 
-// ceil rounds a limit up to the milliseconds of stored times, so that comparing with
-// it is exact.
+// ceil rounds a limit up to the milliseconds of stored times, so that comparing with it is exact.
 func ceil(t time.Time) time.Time {
 	if down := t.Truncate(time.Millisecond); !down.Equal(t) {
 		return down.Add(time.Millisecond)
@@ -180,8 +179,7 @@ func (f *frame) itself(doc bson.Raw) bson.D {
 	}
 }
 
-// stored is the condition that a field holds what was read; the zero RawValue is a
-// missing field.
+// stored is the condition that a field holds what was read; the zero RawValue is a missing field.
 func stored(v bson.RawValue) any {
 	if v.Type == 0 {
 		return bson.D{{Key: "$exists", Value: false}}
@@ -201,8 +199,8 @@ func (f *frame) seriesOf(series any) (bson.RawValue, error) {
 	return raw, nil
 }
 
-// fixed reports a series whose equals are encoded alike and never change, so that one
-// encoding serves all of them.
+// fixed reports a series whose equals are encoded alike and never change, so that one encoding
+// serves all of them.
 func fixed(series any) bool {
 	if _, ok := series.(bson.ObjectID); ok {
 		return true
@@ -211,8 +209,8 @@ func fixed(series any) bool {
 	return kind >= reflect.Bool && kind <= reflect.Float64 || kind == reflect.String
 }
 
-// checkKey refuses what no series and no ID of a measurement can be: what no _id
-// can be, and names of operators, at any depth, as the series stands in _id.
+// checkKey refuses what no series and no ID of a measurement can be: what no _id can be, and names
+// of operators, at any depth, as the series stands in _id.
 func checkKey(v bson.RawValue) error {
 	if value.CheckID(v) != nil {
 		return fault.Invalid("a value of the type %v tells nothing apart", v.Type)
@@ -249,8 +247,8 @@ func checkTime(t time.Time) error {
 	return nil
 }
 
-// created is what the first write of a document sets besides its place. Metadata must
-// not move it to another; other names that are taken are the server's to refuse.
+// created is what the first write of a document sets besides its place. Metadata must not move it
+// to another; other names that are taken are the server's to refuse.
 func (f *frame) created(p place, series any) (bson.D, error) {
 	var out bson.D
 	if f.end != "" {

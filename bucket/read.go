@@ -22,24 +22,21 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Range returns the measurements of series from from until before to in time
-// order, late arrivals in their place; those of one millisecond in the order
-// they came. A zero time is no limit. Only measurements of the range leave the
-// server, and memory holds those of one window.
+// Range returns the measurements of series from from until before to in time order, late arrivals
+// in their place; those of one millisecond in the order they came. A zero time is no limit. Only
+// measurements of the range leave the server, and memory holds those of one window.
 //
-// Cost: 1 round trip, further ones for what exceeds the server's first batch
-// (101 buckets or 16 MiB); index {series, start}, no sort on the server; 1 key
-// and 1 document per bucket of the range.
+// Cost: 1 round trip, more beyond 101 buckets or 16 MiB; index {series, start}, no sort on the
+// server; 1 key and 1 document per bucket of the range.
 func (b *Buckets[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[M, error] {
 	c := b.core
 	return fault.Seq("bucket: range", inOrder(&c.frame, c.buckets(ctx, series, from, to, ""), c.entries, plain[M]))
 }
 
-// RangeAcross is Range over the collection and its archive together. It reads
-// both as they were at one moment, so that a measurement is seen exactly once
-// while Archive moves it: in a snapshot session, or in the transaction that ctx is
-// in. The server keeps a snapshot for 5 minutes by default: that goes for the loop
-// body too. It sorts the buckets of the range, not their measurements.
+// RangeAcross is Range over the collection and its archive together. It reads both as they were at
+// one moment, in a snapshot session or the caller's transaction: a measurement that Archive moves
+// meanwhile is seen exactly once. The server keeps a snapshot, and so the loop can last, for 5
+// minutes by default.
 //
 // Cost: 1 round trip, further ones as for Range; index {series, start} of both.
 func (b *Buckets[S, M]) RangeAcross(ctx context.Context, archive *mongo.Collection, series S, from, to time.Time) iter.Seq2[M, error] {
@@ -62,8 +59,8 @@ func (b *Buckets[S, M]) RangeAcross(ctx context.Context, archive *mongo.Collecti
 	})
 }
 
-// Latest returns the measurement of series with the latest time; ErrNotFound if
-// there is none. In a transaction on a sharded collection it needs MongoDB 8.0.
+// Latest returns the measurement of series with the latest time; ErrNotFound if there is none. In a
+// transaction on a sharded collection it needs MongoDB 8.0.
 //
 // Cost: 1 round trip; index {series, start}; the buckets of the newest window.
 func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
@@ -84,8 +81,8 @@ func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 
 // LatestPipeline is what Latest runs: the measurement as a document, or none.
 func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
-	// The newest bucket that is not empty names the window; the measurement can
-	// be in any bucket of it.
+	// The newest bucket that is not empty names the window; the measurement can be in any bucket of
+	// it.
 	c := b.core
 	all := c.filter(series, time.Time{}, time.Time{})
 	return mongo.Pipeline{
@@ -107,10 +104,10 @@ func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 	}
 }
 
-// Page returns the measurements of the bucket with number n in the window that holds
-// at, in the order they came; with a negative n of the last bucket (-1), the one
-// before (-2) and so on. ErrNotFound if there is none. With [ByCount], whose one
-// window holds every time, these are the pages of a series.
+// Page returns the measurements of the bucket with number n in the window that holds at, in the
+// order they came; with a negative n of the last bucket (-1), the one before (-2) and so on.
+// ErrNotFound if there is none. With [ByCount], whose one window holds every time, these are the
+// pages of a series.
 //
 // Cost: 1 round trip; index _id, 1 key and 1 document; a negative n as many keys.
 func (b *Buckets[S, M]) Page(ctx context.Context, series S, at time.Time, n int64) (page []M, err error) {
@@ -200,8 +197,8 @@ type entry struct {
 
 func plain[M any](m M, _ entry) M { return m }
 
-// inOrder puts together the entries of the documents of each window, which docs gives by
-// start, and yields what as makes of them: by time, then by bucket, then as they came.
+// inOrder puts together the entries of the documents of each window, which docs gives by start, and
+// yields what as makes of them: by time, then by bucket, then as they came.
 func inOrder[M, T any](f *frame, docs iter.Seq2[bson.Raw, error], entries func(doc bson.Raw) ([]entry, error), as func(M, entry) T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// manyBatch is the default Work.BatchSize of AppendMany and SetMany: large, so that
-	// a bucket is written once and not in every batch.
+	// manyBatch is the default Work.BatchSize of AppendMany and SetMany: large, so that a bucket is
+	// written once and not in every batch.
 	manyBatch = 10_000
-	// mostItems and mostBytes keep a batch within one message, which the server
-	// answers as a whole: what a lost answer leaves unknown is one batch.
+	// mostItems and mostBytes keep a batch within one message, which the server answers as a whole:
+	// what a lost answer leaves unknown is one batch.
 	mostItems = 100_000
 	mostBytes = 24 << 20
-	// maxAttempts is how often a write is tried again after a duplicate key: after
-	// other writers filled the bucket, or made the document.
+	// maxAttempts is how often a write is tried again after a duplicate key: after other writers
+	// filled the bucket, or made the document.
 	maxAttempts = 16
 )
 
@@ -94,8 +94,8 @@ type statement struct {
 	filter, update bson.D
 }
 
-// add encodes a value once and puts it into the group of its window. It finds the place,
-// and encodes the series, once for as long as the values of a series stay in one window.
+// add encodes a value once and puts it into the group of its window. It finds the place, and
+// encodes the series, once for as long as the values of a series stay in one window.
 func (f *frame) add(b *batch, series, v any) error {
 	it, err := f.layout.item(v)
 	if err == nil {
@@ -190,8 +190,8 @@ func (f *frame) store(ctx context.Context, items iter.Seq2[any, any], work *mong
 	return total, flush()
 }
 
-// A sender executes statements: errs has what became of those that were not executed,
-// errUnknown where no answer came, and err says that there is any such.
+// A sender executes statements: errs has what became of those that were not executed, errUnknown
+// where no answer came, and err says that there is any such.
 type sender func(ctx context.Context, all []statement) (errs map[int]error, err error)
 
 var errUnknown = errors.New("no answer")
@@ -216,10 +216,10 @@ func (f *frame) bulk(ctx context.Context, all []statement) (map[int]error, error
 	return errs, err
 }
 
-// write stores groups and counts what became of their items. A statement that another
-// writer came before is repeated where the layout's look says, boundedly. Within a
-// transaction, which a duplicate key would end, it looks first. It leaves groups as they
-// are, so that a transaction can call it again.
+// write stores groups and counts what became of their items. A statement that another writer came
+// before is repeated where the layout's look says, boundedly. Within a transaction, which a
+// duplicate key would end, it looks first. It leaves groups as they are, so that a transaction can
+// call it again.
 func (f *frame) write(ctx context.Context, groups []*group, send sender) (result mongopatterns.Result, err error) {
 	joined := txn.Running(ctx)
 	pending := make([]*group, len(groups))
@@ -261,8 +261,8 @@ func (f *frame) write(ctx context.Context, groups []*group, send sender) (result
 	return result, nil
 }
 
-// settle counts the answers and puts the items that are to be sent again back into their
-// groups; repeat is the last error of those, fatal says that there is any other.
+// settle counts the answers and puts the items that are to be sent again back into their groups;
+// repeat is the last error of those, fatal says that there is any other.
 func (f *frame) settle(all []statement, errs map[int]error, joined bool, r *mongopatterns.Result) (repeat error, fatal bool) {
 	for i, s := range all {
 		n := int64(len(s.items))
@@ -288,15 +288,15 @@ func (f *frame) settle(all []statement, errs map[int]error, joined bool, r *mong
 	return repeat, fatal
 }
 
-// tooLarge reports that a bucket cannot hold what was to be added to it, though its
-// count allows it: it is full.
+// tooLarge reports that a bucket cannot hold what was to be added to it, though its count allows
+// it: it is full.
 func tooLarge(err error) bool {
 	var server mongo.ServerError
 	return errors.As(err, &server) && (server.HasErrorCode(17419) || server.HasErrorCode(17420) || server.HasErrorCode(10334))
 }
 
-// arrayOf writes a BSON array of values that are encoded already: the driver copies
-// it as a whole, where it would take an array of Go values apart.
+// arrayOf writes a BSON array of values that are encoded already: the driver copies it as a whole,
+// where it would take an array of Go values apart.
 func arrayOf(n int, at func(i int) bson.RawValue) bson.RawValue {
 	size := 5
 	for i := range n {
