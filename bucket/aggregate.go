@@ -360,4 +360,4 @@ func (c *arrays) summand(n any) bson.D {
 
 // exact is a number as a Decimal128 with all digits: $toDecimal would round a double to 15, adding
 // it to one does not.
-func exact(n any) bson.D { return expr.Op("$add", decimal(nil), n) }
+func exact(n any) bson.D { return expr.Op("$add", decimal(new(big.Float)), n) }

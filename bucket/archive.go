@@ -29,8 +29,8 @@ const sweepBatch = 100
 // target is indexed and read by a second Buckets with the same options, but without IDField,
 // because an archive may hold an ID twice.
 //
-// Cost: 1 round trip, more for many documents, to find them (index {start} with RetentionIndex,
-// {series, start} with a filter on the series, else a scan); for each batch 5, commit included, and
+// Cost: 1 round trip, more for many documents, to find them (index {series, start}
+// with a filter on the series, {start} if you have made one, else a scan); for each batch 5, commit included, and
 // 2 writes per document.
 func (b *Buckets[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")

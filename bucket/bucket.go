@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,7 +53,7 @@ func New[S, M any](coll *mongo.Collection, window Window, opts *Options) (b *Buc
 	o.Values = append([]Value(nil), o.Values...)
 	settings := o.settings()
 	c := &arrays{frame: frame{coll: coll, window: window, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
-		endAt: o.EndTime, metadata: o.Metadata, byStart: o.RetentionIndex}}
+		endAt: o.EndTime, metadata: o.Metadata}}
 	if err := c.validate(settings...); err != nil {
 		return nil, err
 	}
@@ -66,8 +67,7 @@ func New[S, M any](coll *mongo.Collection, window Window, opts *Options) (b *Buc
 }
 
 // Indexes returns the indexes Buckets uses besides _id: {series: 1, start: 1}; with Options.IDField
-// the unique {series: 1, start: 1, "measurements.id": 1} of buckets that hold an ID; with
-// Options.RetentionIndex {start: 1}.
+// the unique {series: 1, start: 1, "measurements.id": 1} of buckets that hold an ID.
 func (b *Buckets[S, M]) Indexes() map[string][]mongo.IndexModel {
 	c := b.core
 	models := []mongo.IndexModel{{Keys: c.shardKey()}}
@@ -78,7 +78,7 @@ func (b *Buckets[S, M]) Indexes() map[string][]mongo.IndexModel {
 				SetPartialFilterExpression(bson.D{{Key: c.idPath(), Value: bson.D{{Key: "$exists", Value: true}}}}),
 		})
 	}
-	return c.indexes(models...)
+	return map[string][]mongo.IndexModel{c.coll.Name(): models}
 }
 
 // EnsureIndexes creates the Indexes that are missing. An index on the same keys with other options
@@ -329,7 +329,8 @@ func (c *arrays) push(g *group, items []item) bson.D {
 	}
 	keep(&inc, c.opts.BytesField, sizeOf(items))
 	for i, v := range c.opts.Values {
-		t := tally{limit: c.sumLimit(), moments: v.Moments != ""}
+		t := tally{limit: c.sumLimit(), exact: v.Moments != "" ||
+			slices.ContainsFunc(items, func(it item) bool { return it.numbers[i].raw.Type == bson.TypeDecimal128 })}
 		for _, it := range items {
 			if n := it.numbers[i]; n.raw.Type != 0 {
 				t.add(bson.NewDateTimeFromTime(it.time), n)
@@ -338,8 +339,8 @@ func (c *arrays) push(g *group, items []item) bson.D {
 		keep(&inc, v.Count, t.count)
 		keep(&inc, v.Sum, t.sum())
 		if v.Moments != "" {
-			keep(&inc, v.Moments+"."+sumKey, decimal(t.total))
-			keep(&inc, v.Moments+"."+squaresKey, decimal(t.squares))
+			keep(&inc, v.Moments+"."+sumKey, decimal(&t.total))
+			keep(&inc, v.Moments+"."+squaresKey, decimal(&t.squares))
 		}
 		if t.count > 0 {
 			keep(&lower, v.Min, t.min.raw)

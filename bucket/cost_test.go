@@ -89,7 +89,7 @@ func TestCosts(t *testing.T) {
 	db := mongotest.Database(t)
 	coll, archive, src := db.Collection("c"), db.Collection("archive"), db.Collection("src")
 	o := full()
-	o.MaxCount, o.RetentionIndex = 10, true
+	o.MaxCount = 10
 	b, err := bucket.New[string, event](coll, bucket.Every(time.Hour), o)
 	if err != nil {
 		t.Fatal(err)
@@ -98,6 +98,9 @@ func TestCosts(t *testing.T) {
 		{what: "new indexes", call: b.EnsureIndexes, sends: []string{"listIndexes", "createIndexes"}},
 		{what: "indexes", call: b.EnsureIndexes, sends: []string{"listIndexes"}},
 	})
+	if _, err := coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "start", Value: 1}}}); err != nil {
+		t.Fatal(err)
+	}
 	noIDs := *o
 	noIDs.IDField = ""
 	plain := newBuckets[string, event](t, coll, bucket.Every(time.Hour), &noIDs)

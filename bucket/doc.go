@@ -72,7 +72,8 @@
 //	Check, Repair          a scan of the collection
 //
 // Indexes: {series, start} for all reads, unique for Slots; {series, start,
-// "measurements.id"}, unique, with IDField; {start} with RetentionIndex.
+// "measurements.id"}, unique, with IDField. Make {start} yourself if you archive or delete
+// over all series.
 //
 // # When to use it, and when not
 //

@@ -31,7 +31,6 @@ type frame struct {
 	end      string
 	endAt    EndTime
 	metadata func(series any, start time.Time) bson.D
-	byStart  bool   // an index for retention
 	guard    string // a field that every write of a measurement changes, "" for none
 	layout   layout
 }
@@ -83,14 +82,6 @@ func (f *frame) validate(fields ...config.Setting) error {
 
 func (f *frame) shardKey() bson.D {
 	return bson.D{{Key: f.series, Value: 1}, {Key: f.start, Value: 1}}
-}
-
-// indexes are those of every layout; own is the layout's for {series, start}.
-func (f *frame) indexes(own ...mongo.IndexModel) map[string][]mongo.IndexModel {
-	if f.byStart {
-		own = append(own, mongo.IndexModel{Keys: bson.D{{Key: f.start, Value: 1}}})
-	}
-	return map[string][]mongo.IndexModel{f.coll.Name(): own}
 }
 
 // filter selects the documents that can hold something of a range. A series that cannot be encoded
@@ -268,13 +259,7 @@ func (f *frame) created(p place, series any) (bson.D, error) {
 
 // endOf is what EndField holds for a window that ends at end.
 func (f *frame) endOf(end time.Time) time.Time {
-	switch f.endAt {
-	case LastSecond:
-		return end.Add(-time.Second)
-	case NextStart:
-		return end
-	}
-	return end.Add(-time.Millisecond)
+	return end.Add(-[]time.Duration{LastMillisecond: time.Millisecond, LastSecond: time.Second, NextStart: 0}[f.endAt])
 }
 
 // find, pipe and first read documents, which stay valid; first is nil if there is none.

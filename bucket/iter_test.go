@@ -188,9 +188,7 @@ func mustNew[S, M any](t testing.TB, w bucket.Window, o *bucket.Options) *bucket
 }
 
 func TestIndexesAndShardKey(t *testing.T) {
-	o := full()
-	o.RetentionIndex = true
-	b := mustNew[string, event](t, bucket.Every(time.Hour), o)
+	b := mustNew[string, event](t, bucket.Every(time.Hour), full())
 	var keys []bson.D
 	for _, model := range b.Indexes()["c"] {
 		keys = append(keys, model.Keys.(bson.D))
@@ -198,7 +196,6 @@ func TestIndexesAndShardKey(t *testing.T) {
 	diff(t, []bson.D{
 		{{Key: "series", Value: 1}, {Key: "start", Value: 1}},
 		{{Key: "series", Value: 1}, {Key: "start", Value: 1}, {Key: "measurements.id", Value: 1}},
-		{{Key: "start", Value: 1}},
 	}, keys)
 	diff(t, map[string]bson.D{"c": {{Key: "series", Value: 1}, {Key: "start", Value: 1}}}, b.ShardKey())
 	if first, second := b.Indexes()["c"][1].Options, b.Indexes()["c"][1].Options; first == second {

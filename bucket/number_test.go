@@ -56,7 +56,7 @@ func TestSums(t *testing.T) {
 		{[]any{d("1E+34"), d("0.5")}, d("1E+34")},
 		{[]any{d("9E+6144"), d("9E+6144")}, d("Infinity")},
 	} {
-		sum := tally{limit: 1 << 40}
+		sum := tally{limit: 1 << 40, exact: true}
 		for _, v := range c.of {
 			sum.add(0, numberOfAny(t, v))
 		}
@@ -84,7 +84,7 @@ func TestDecimalSums(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
 		exact, squares := new(big.Rat), new(big.Rat)
-		sum := tally{moments: true}
+		sum := tally{exact: true}
 		for range 20 {
 			m, e := random.Int64N(2e9)-1e9, random.IntN(8)-4
 			v, ok := bson.ParseDecimal128FromBigInt(big.NewInt(m), e)
@@ -100,7 +100,7 @@ func TestDecimalSums(t *testing.T) {
 		for _, c := range []struct {
 			got  any
 			want *big.Rat
-		}{{sum.sum(), exact}, {decimal(sum.total), exact}, {decimal(sum.squares), squares}} {
+		}{{sum.sum(), exact}, {decimal(&sum.total), exact}, {decimal(&sum.squares), squares}} {
 			if value.Number(numberOfAny(t, c.got).raw).Cmp(c.want) != 0 {
 				t.Fatalf("%v, want %v", c.got, c.want)
 			}

@@ -76,10 +76,6 @@ type Options struct {
 	// Default nil: none.
 	Metadata func(series any, start time.Time) bson.D
 
-	// RetentionIndex adds {start: 1} to Indexes, which Archive and DeleteBefore over all series
-	// scan instead of the collection. Default false.
-	RetentionIndex bool
-
 	// Registry and BSON encode series and measurements, and decode the latter. Give the client's
 	// own if it has them: a collection does not show them. Default nil: the driver's.
 	Registry *bson.Registry

@@ -28,16 +28,15 @@ import (
 // SlotOptions names the fields of a document of slots. The zero value stores {series, start, data:
 // {hour: {minute: measurement}}}. All fields are plain names.
 type SlotOptions struct {
-	// SeriesField, StartField, EndField, EndTime, Metadata, RetentionIndex, Registry and BSON are
+	// SeriesField, StartField, EndField, EndTime, Metadata, Registry and BSON are
 	// as in Options, with the same defaults.
-	SeriesField    string
-	StartField     string
-	EndField       string
-	EndTime        EndTime
-	Metadata       func(series any, start time.Time) bson.D
-	RetentionIndex bool
-	Registry       *bson.Registry
-	BSON           *options.BSONOptions
+	SeriesField string
+	StartField  string
+	EndField    string
+	EndTime     EndTime
+	Metadata    func(series any, start time.Time) bson.D
+	Registry    *bson.Registry
+	BSON        *options.BSONOptions
 	// DataField holds the slots. Default "data".
 	DataField string
 	// Levels are the lengths that the levels of DataField count, from the outside: one to three,
@@ -77,7 +76,7 @@ func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions
 		o = *opts
 	}
 	g := &grid{frame: frame{coll: coll, window: window, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
-		endAt: o.EndTime, metadata: o.Metadata, byStart: o.RetentionIndex},
+		endAt: o.EndTime, metadata: o.Metadata},
 		levels: append([]time.Duration(nil), o.Levels...)}
 	if len(g.levels) == 0 {
 		g.levels = []time.Duration{time.Hour, time.Minute}
@@ -110,10 +109,10 @@ func checkLevels(levels []time.Duration) error {
 	return nil
 }
 
-// Indexes returns the index Slots uses besides _id, the unique {series: 1, start: 1}; with
-// SlotOptions.RetentionIndex also {start: 1}.
+// Indexes returns the index Slots uses besides _id, the unique {series: 1, start: 1}.
 func (s *Slots[S, M]) Indexes() map[string][]mongo.IndexModel {
-	return s.core.indexes(mongo.IndexModel{Keys: s.core.shardKey(), Options: options.Index().SetUnique(true)})
+	unique := mongo.IndexModel{Keys: s.core.shardKey(), Options: options.Index().SetUnique(true)}
+	return map[string][]mongo.IndexModel{s.core.coll.Name(): {unique}}
 }
 
 // EnsureIndexes creates the Indexes that are missing. An index on the same keys with other options
