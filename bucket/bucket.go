@@ -126,23 +126,17 @@ type sequences struct {
 
 const maxSequences = 10_000
 
-func (s *sequences) get(key string) int64 {
+// raise remembers that buckets before n are full, and returns the number that is known best.
+func (s *sequences) raise(key string, n int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if n > s.next[key] {
+		if s.next == nil || len(s.next) >= maxSequences {
+			s.next = map[string]int64{}
+		}
+		s.next[key] = n
+	}
 	return s.next[key]
-}
-
-// raise remembers that buckets before n are full.
-func (s *sequences) raise(key string, n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n <= s.next[key] {
-		return
-	}
-	if s.next == nil || len(s.next) >= maxSequences {
-		s.next = map[string]int64{}
-	}
-	s.next[key] = n
 }
 
 const (
@@ -220,11 +214,6 @@ func (b *Buckets[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], w
 // item encodes a measurement and reads what the buckets derive from it. It refuses one that they
 // could not store.
 func (c *arrays) item(m any) (it item, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("measurement: %w", err)
-		}
-	}()
 	raw, err := c.codec.Document(m)
 	if err != nil {
 		return it, err
@@ -370,8 +359,7 @@ func (c *arrays) wrote(s statement) { c.seqs.raise(s.group.key, s.seq) }
 // MiB. Such a bucket is full, in whatever transaction.
 func (c *arrays) again(s statement, err error) bool {
 	if tooLarge(err) {
-		s.group.least = s.seq + 1
-		c.seqs.raise(s.group.key, s.group.least)
+		s.group.least = c.seqs.raise(s.group.key, s.seq+1)
 		return true
 	}
 	return mongo.IsDuplicateKeyError(err)
@@ -403,7 +391,7 @@ func (c *arrays) goOn(g *group, seq int64, it item, fill bson.Raw) {
 // find for all groups.
 func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped int, err error) {
 	for _, g := range groups {
-		g.least = max(g.least, c.seqs.get(g.key))
+		g.least = c.seqs.raise(g.key, g.least)
 		g.seq, g.count, g.size = g.least, 0, 0
 		if c.opts.IDField != "" {
 			dropped += g.drop(map[string]bool{})

@@ -2,9 +2,12 @@ package bucket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +20,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -286,4 +291,301 @@ func dateOf(v bson.RawValue) time.Time {
 func dateValue(t time.Time) bson.RawValue {
 	kind, data, _ := bson.MarshalValue(bson.NewDateTimeFromTime(t))
 	return bson.RawValue{Type: kind, Value: data}
+}
+
+const (
+	// manyBatch is the default Work.BatchSize of AppendMany and SetMany: large, so that a bucket is
+	// written once and not in every batch.
+	manyBatch = 10_000
+	// mostItems and mostBytes keep a batch within one message, which the server answers as a whole:
+	// what a lost answer leaves unknown is one batch.
+	mostItems = 100_000
+	mostBytes = 24 << 20
+	// maxAttempts is how often a write is tried again after a duplicate key: after other writers
+	// filled the bucket, or made the document.
+	maxAttempts = 16
+)
+
+// Of returns measurements of one series as AppendMany takes them.
+func Of[S, M any](series S, measurements ...M) iter.Seq2[S, M] {
+	return func(yield func(S, M) bool) {
+		for _, m := range measurements {
+			if !yield(series, m) {
+				return
+			}
+		}
+	}
+}
+
+// untyped is a sequence for a frame, empty for nil.
+func untyped[S, M any](items iter.Seq2[S, M], as func(M) any) iter.Seq2[any, any] {
+	return func(yield func(any, any) bool) {
+		if items == nil {
+			return
+		}
+		for series, m := range items {
+			if !yield(series, as(m)) {
+				return
+			}
+		}
+	}
+}
+
+// An item is a measurement ready to be stored.
+type item struct {
+	raw     bson.RawValue
+	time    time.Time
+	id      bson.RawValue // in an array
+	numbers []number      // in an array, by Options.Values; of type 0 where there is none
+	path    string        // of a slot
+}
+
+// A batch is items grouped by place, in the order of their first.
+type batch struct {
+	groups []*group
+	byKey  map[string]*group
+	latest map[any]*group // of a fixed series, that of its last item
+	items  int
+	bytes  int
+}
+
+// A group is items for one window of a series.
+type group struct {
+	place
+	created bson.D
+	items   []item
+
+	// Of arrays, where to go on as far as known: the buckets before least are full.
+	least, seq, count, size int64
+}
+
+// A statement is an update that stores some items of a group in one document.
+type statement struct {
+	group          *group
+	items          []item
+	id             bson.D // of the document
+	seq            int64  // of an array's bucket
+	filter, update bson.D
+}
+
+// add encodes a value once and puts it into the group of its window. It finds the place, and
+// encodes the series, once for as long as the values of a series stay in one window.
+func (f *frame) add(b *batch, series, v any) error {
+	it, err := f.layout.item(v)
+	if err != nil {
+		return fmt.Errorf("measurement: %w", err)
+	}
+	if err := checkTime(it.time); err != nil {
+		return err
+	}
+	var last *group
+	known := fixed(series)
+	if known {
+		last = b.latest[series]
+	}
+	if last == nil || it.time.Before(last.start) || !it.time.Before(last.end) {
+		if last, err = f.group(b, series, last, it.time); err != nil {
+			return err
+		}
+		if known {
+			b.latest[series] = last
+		}
+	}
+	last.items = append(last.items, it)
+	b.items, b.bytes = b.items+1, b.bytes+len(it.raw.Value)
+	return nil
+}
+
+// group finds or makes the group of a place; last is another one of the series, if known.
+func (f *frame) group(b *batch, series any, last *group, t time.Time) (*group, error) {
+	var raw bson.RawValue
+	var err error
+	if last != nil {
+		raw = last.series
+	} else if raw, err = f.seriesOf(series); err != nil {
+		return nil, err
+	}
+	p := f.placeOf(raw, t)
+	if g := b.byKey[p.key]; g != nil {
+		return g, nil
+	}
+	g := &group{place: p}
+	if g.created, err = f.created(p, series); err != nil {
+		return nil, err
+	}
+	if b.byKey == nil {
+		b.byKey, b.latest = map[string]*group{}, map[any]*group{}
+	}
+	b.byKey[p.key], b.groups = g, append(b.groups, g)
+	return g, nil
+}
+
+// store writes items batch by batch. One that is not valid ends it after those before it.
+func (f *frame) store(ctx context.Context, items iter.Seq2[any, any], work *mongopatterns.Work) (mongopatterns.Result, error) {
+	var total mongopatterns.Result
+	w, err := maintain.Of(work, manyBatch)
+	if err == nil && w.Filter != nil {
+		err = fault.Invalid("Work.Filter: there are no documents to select")
+	}
+	if err != nil {
+		return total, err
+	}
+	var b batch
+	flush := func() error {
+		if b.items == 0 {
+			return nil
+		}
+		result := mongopatterns.Result{Done: int64(b.items)}
+		if !w.DryRun {
+			result, err = f.write(ctx, b.groups, f.bulk)
+		}
+		b = batch{}
+		total.Add(result)
+		if err == nil {
+			w.Progress(total)
+		}
+		return err
+	}
+	for series, v := range items {
+		invalid := f.add(&b, series, v)
+		total.Examined++
+		if invalid == nil && b.items < min(w.BatchSize, mostItems) && b.bytes < min(w.BatchBytes, mostBytes) {
+			continue
+		}
+		if err := flush(); err != nil {
+			return total, err
+		}
+		if invalid != nil {
+			invalid = fmt.Errorf("item %d: %w", total.Examined-1, invalid)
+			total.Fail(f.coll.Name(), bson.RawValue{}, invalid)
+			return total, invalid
+		}
+	}
+	return total, flush()
+}
+
+// A sender executes statements: errs has what became of those that were not executed, errUnknown
+// where no answer came, and err says that there is any such.
+type sender func(ctx context.Context, all []statement) (errs map[int]error, err error)
+
+var errUnknown = errors.New("no answer")
+
+// bulk sends statements in one unordered bulk write.
+func (f *frame) bulk(ctx context.Context, all []statement) (map[int]error, error) {
+	models := make([]mongo.WriteModel, len(all))
+	for i, s := range all {
+		models[i] = mongo.NewUpdateOneModel().SetFilter(s.filter).SetUpdate(s.update).SetUpsert(true)
+	}
+	_, err := f.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	var answer mongo.BulkWriteException
+	errs := map[int]error{}
+	if err != nil && !errors.As(err, &answer) || answer.WriteConcernError != nil { // it may be rolled back
+		for i := range all {
+			errs[i] = errUnknown
+		}
+	}
+	for _, e := range answer.WriteErrors {
+		errs[e.Index] = e
+	}
+	return errs, err
+}
+
+// write stores groups and counts what became of their items. A statement that another writer came
+// before is repeated where the layout's look says, boundedly. Within a transaction, which a
+// duplicate key would end, it looks first. It leaves groups as they are, so that a transaction can
+// call it again.
+func (f *frame) write(ctx context.Context, groups []*group, send sender) (result mongopatterns.Result, err error) {
+	joined := txn.Running(ctx)
+	pending := make([]*group, len(groups))
+	for i, g := range groups {
+		clone := *g
+		pending[i] = &clone
+	}
+	for attempt := 0; len(pending) > 0; attempt++ {
+		dropped, err := f.layout.open(ctx, pending, joined || attempt > 0)
+		result.Skipped += int64(dropped)
+		if err == nil {
+			err = ctx.Err() // before the driver, which would not say that nothing was sent
+		}
+		if err != nil {
+			return result, err
+		}
+		var all []statement
+		for _, g := range pending {
+			all = append(all, f.layout.statements(g)...)
+			g.items = nil // but for what is to be sent again
+		}
+		if len(all) == 0 {
+			return result, nil
+		}
+		errs, err := send(ctx, all)
+		repeat, fatal := f.settle(all, errs, joined, &result)
+		switch {
+		case fatal:
+			return result, err
+		case joined && tooLarge(repeat):
+			return result, txn.Conflict("a bucket is full: " + repeat.Error())
+		case repeat != nil && (joined || attempt >= maxAttempts) && mongo.IsDuplicateKeyError(repeat):
+			return result, fmt.Errorf("%w: %w", ErrContended, repeat)
+		case repeat != nil && (joined || attempt >= maxAttempts):
+			return result, repeat
+		}
+		pending = slices.DeleteFunc(pending, func(g *group) bool { return len(g.items) == 0 })
+	}
+	return result, nil
+}
+
+// settle counts the answers and puts the items that are to be sent again back into their groups;
+// repeat is the last error of those, fatal says that there is any other.
+func (f *frame) settle(all []statement, errs map[int]error, joined bool, r *mongopatterns.Result) (repeat error, fatal bool) {
+	for i, s := range all {
+		n := int64(len(s.items))
+		switch err := errs[i]; {
+		case err == nil:
+			r.Done += n
+			if !joined { // else it may be undone
+				f.layout.wrote(s)
+			}
+		case f.layout.again(s, err):
+			repeat = err
+			s.group.items = append(s.group.items, s.items...)
+		default:
+			fatal = true
+			if errors.Is(err, errUnknown) {
+				r.Unknown += n
+			} else if id, invalid := f.codec.Value(s.id); invalid == nil && fault.Refused(err) {
+				r.Fail(f.coll.Name(), id, err)
+				r.Failed += n - 1
+			}
+		}
+	}
+	return repeat, fatal
+}
+
+// tooLarge reports that a bucket cannot hold what was to be added to it, though its count allows
+// it: it is full.
+func tooLarge(err error) bool {
+	var server mongo.ServerError
+	return errors.As(err, &server) && (server.HasErrorCode(17419) || server.HasErrorCode(17420) || server.HasErrorCode(10334))
+}
+
+// arrayOf writes a BSON array of values that are encoded already: the driver copies it as a whole,
+// where it would take an array of Go values apart.
+func arrayOf(n int, at func(i int) bson.RawValue) bson.RawValue {
+	size := 5
+	for i := range n {
+		size += 8 + len(at(i).Value)
+	}
+	out := append(make([]byte, 0, size), 0, 0, 0, 0)
+	for i := range n {
+		v := at(i)
+		out = append(out, byte(v.Type))
+		out = strconv.AppendInt(out, int64(i), 10)
+		out = append(append(out, 0), v.Value...)
+	}
+	out = append(out, 0)
+	for i := range 4 {
+		out[i] = byte(len(out) >> (8 * i))
+	}
+	return bson.RawValue{Type: bson.TypeArray, Value: out}
 }

@@ -117,13 +117,13 @@ func TestSequences(t *testing.T) {
 	}
 	s.raise("a", 3)
 	s.raise("a", 2)
-	if s.get("a") != 3 || s.get("b") != 0 {
-		t.Error(s.get("a"), s.get("b"))
+	if a, b := s.raise("a", 0), s.raise("b", 0); a != 3 || b != 0 {
+		t.Error(a, b)
 	}
 	for i := range maxSequences + 10 {
 		s.raise(fmt.Sprint(i), 1)
 	}
-	if len(s.next) > maxSequences || s.get(fmt.Sprint(maxSequences+9)) != 1 {
+	if len(s.next) > maxSequences || s.raise(fmt.Sprint(maxSequences+9), 0) != 1 {
 		t.Error(len(s.next))
 	}
 }

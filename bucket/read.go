@@ -3,9 +3,11 @@ package bucket
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
+	"math/big"
 	"slices"
 	"time"
 
@@ -248,3 +250,348 @@ func inOrder[M, T any](f *frame, docs iter.Seq2[bson.Raw, error], entries func(d
 func (f *frame) noDate(doc bson.Raw) error {
 	return fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not a date", f.start, value.Text(value.Lookup(doc, f.start))))
 }
+
+// Stats are aggregates of the measurements in a range.
+type Stats struct {
+	// Count is how many measurements there are.
+	Count int64 `json:"count"`
+	// Values has an entry for each of Options.Values, by Value.Field.
+	Values map[string]ValueStats `json:"values"`
+}
+
+// ValueStats are the aggregates of one value. What Options do not keep, and what has no
+// measurement, is the zero Number or Sample, and left out of JSON.
+type ValueStats struct {
+	// Count is how many measurements have the value.
+	Count   int64   `json:"count"`
+	Sum     Number  `json:"sum,omitzero"`
+	Min     Number  `json:"min,omitzero"`
+	Max     Number  `json:"max,omitzero"`
+	First   Sample  `json:"first,omitzero"`
+	Last    Sample  `json:"last,omitzero"`
+	Moments Moments `json:"moments,omitzero"`
+}
+
+// Moments are the sum of the numbers and that of their squares, as Decimal128.
+type Moments struct {
+	Sum     Number `json:"sum"`
+	Squares Number `json:"squares"`
+}
+
+// Mean is the sum / Count; NaN if there are none or neither Sum nor Moments is kept.
+func (v ValueStats) Mean() float64 {
+	sum := v.Sum
+	if sum.IsZero() {
+		sum = v.Moments.Sum
+	}
+	return sum.Float64() / float64(v.Count)
+}
+
+// Variance is that of the whole population; NaN without Moments or measurements. It loses no digits
+// to a mean that is large against the deviation: at 10^9 times it is right to 15 digits.
+func (v ValueStats) Variance() float64 {
+	sum, squares := value.Number(v.Moments.Sum.raw), value.Number(v.Moments.Squares.raw)
+	if sum == nil || squares == nil || v.Count == 0 {
+		return math.NaN()
+	}
+	n := new(big.Rat).SetInt64(v.Count)
+	mean := sum.Quo(sum, n)
+	variance, _ := squares.Quo(squares, n).Sub(squares, mean.Mul(mean, mean)).Float64()
+	return max(variance, 0) // but for the last digits of Decimal128
+}
+
+// StdDev is the square root of Variance.
+func (v ValueStats) StdDev() float64 { return math.Sqrt(v.Variance()) }
+
+// A Sample is a value with the time of its measurement.
+type Sample struct {
+	Time  time.Time `json:"time"`
+	Value Number    `json:"value"`
+}
+
+// A Number is an int32, int64, double or Decimal128 as the server keeps it. The zero Number is
+// none.
+type Number struct{ raw bson.RawValue }
+
+// Raw is the number as a BSON value; zero for none.
+func (n Number) Raw() bson.RawValue { return n.raw }
+
+// IsZero reports whether there is no number.
+func (n Number) IsZero() bool { return n.raw.Type == 0 }
+
+// Float64 is the nearest double; NaN for none.
+func (n Number) Float64() float64 {
+	if x, ok := n.raw.DoubleOK(); ok {
+		return x // also an infinite one
+	}
+	if _, ok := finite(n.raw); !ok {
+		return math.NaN()
+	}
+	f, _ := value.Number(n.raw).Float64()
+	return f
+}
+
+// String is the number in digits, "" for none.
+func (n Number) String() string {
+	if n.IsZero() {
+		return ""
+	}
+	return value.Text(n.raw)
+}
+
+// MarshalJSON writes the number with all its digits; null for none, NaN and infinities.
+func (n Number) MarshalJSON() ([]byte, error) {
+	x, ok := finite(n.raw)
+	switch {
+	case !ok:
+		return []byte("null"), nil
+	case n.raw.Type == bson.TypeDouble:
+		return json.Marshal(x.f)
+	}
+	return []byte(n.String()), nil
+}
+
+func numberOf(v bson.RawValue) Number {
+	if !v.IsNumber() {
+		return Number{}
+	}
+	return Number{v}
+}
+
+// A WindowStats is the aggregates of one window.
+type WindowStats struct {
+	Start time.Time `json:"start"`
+	Stats
+}
+
+// Aggregate returns the aggregates of series from from until before to; a zero time is no limit.
+// Buckets of whole windows give their stored aggregates; measurements are read only in the windows
+// that from and to cut.
+//
+// Cost: 1 round trip; index {series, start}; 1 key and 1 document per bucket.
+func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (stats Stats, err error) {
+	defer fault.In(&err, "bucket: aggregate")
+	c := b.core
+	stats = c.stats(nil)
+	for w, err := range c.totals(ctx, series, b.AggregatePipeline(series, from, to)) {
+		if err != nil {
+			return stats, err
+		}
+		stats = w.Stats
+	}
+	return stats, nil
+}
+
+// AggregateWindows returns the aggregates of each window that has measurements from from until
+// before to, in order; from and to can cut the first and the last.
+//
+// Cost: 1 round trip, more for many windows; index {series, start}; 1 key and 1 document per
+// bucket.
+func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time) iter.Seq2[WindowStats, error] {
+	return fault.Seq("bucket: aggregate windows", func(yield func(WindowStats, error) bool) {
+		for w, err := range b.core.totals(ctx, series, b.AggregateWindowsPipeline(series, from, to)) {
+			if (err != nil || w.Count > 0) && !yield(w, err) {
+				return
+			}
+		}
+	})
+}
+
+// totals reads what partials and total give.
+func (c *arrays) totals(ctx context.Context, series any, pipeline mongo.Pipeline) iter.Seq2[WindowStats, error] {
+	return func(yield func(WindowStats, error) bool) {
+		if _, err := c.seriesOf(series); err != nil {
+			yield(WindowStats{}, err)
+			return
+		}
+		for doc, err := range pipe(ctx, c.coll, pipeline) {
+			var w WindowStats
+			if err == nil {
+				w = WindowStats{Start: dateOf(doc.Lookup("_id")), Stats: c.stats(doc)}
+			}
+			if !yield(w, err) {
+				return
+			}
+		}
+	}
+}
+
+// AggregatePipeline is what Aggregate runs: one document {count, v0_sum, v0_min, …}, numbered as
+// Options.Values, or none.
+func (b *Buckets[S, M]) AggregatePipeline(series S, from, to time.Time) mongo.Pipeline {
+	return append(b.core.partials(series, from, to), b.core.total(nil))
+}
+
+// AggregateWindowsPipeline is what AggregateWindows runs: the documents of AggregatePipeline with
+// the window's start as _id.
+func (b *Buckets[S, M]) AggregateWindowsPipeline(series S, from, to time.Time) mongo.Pipeline {
+	return append(b.core.partials(series, from, to), b.core.total("$w"),
+		expr.Op("$sort", bson.D{{Key: "_id", Value: 1}}))
+}
+
+// partials is a stage sequence that gives the aggregates of each bucket, as far as it lies in the
+// range.
+func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
+	from, to = ceil(from), ceil(to)
+	whole := bson.A{} // conditions that the range holds all of a bucket's window
+	if start, end := c.window.Bounds(from); !from.IsZero() && !start.Equal(from) {
+		whole = append(whole, expr.Op("$gte", expr.Field(c.start), end))
+	}
+	if start, _ := c.window.Bounds(to); !to.IsZero() && !start.Equal(to) {
+		whole = append(whole, expr.Op("$lt", expr.Field(c.start), start))
+	}
+	stored, computed := bson.D{{Key: "w", Value: expr.Field(c.start)}}, bson.D{{Key: "w", Value: 1}}
+	for _, d := range c.aggregates {
+		stored = append(stored, bson.E{Key: d.name, Value: expr.Field(d.path)})
+		computed = append(computed, bson.E{Key: d.name, Value: expr.Cond(expr.Op("$eq", "$cut", nil), "$"+d.name, d.of("$cut"))})
+	}
+	if len(whole) == 0 {
+		return mongo.Pipeline{expr.Op("$match", c.filter(series, from, to)), expr.Op("$project", stored)}
+	}
+	stored = append(stored, bson.E{Key: "cut", Value: expr.Cond(expr.Op("$and", whole), nil, c.inRange(from, to))})
+	return mongo.Pipeline{expr.Op("$match", c.filter(series, from, to)), expr.Op("$project", stored), expr.Op("$project", computed)}
+}
+
+// total is the stage that adds up what partials gives.
+func (c *arrays) total(by any) bson.D {
+	group := bson.D{{Key: "_id", Value: by}}
+	for _, d := range c.aggregates {
+		group = append(group, bson.E{Key: d.name, Value: expr.Op(d.op, "$"+d.name)})
+	}
+	return expr.Op("$group", group)
+}
+
+func (c *arrays) stats(doc bson.Raw) Stats {
+	stats := Stats{Values: make(map[string]ValueStats, len(c.opts.Values))}
+	stats.Count, _ = value.Lookup(doc, "count").AsInt64OK()
+	for i, v := range c.opts.Values {
+		get := func(name string) bson.RawValue { return value.Lookup(doc, fmt.Sprintf("v%d_%s", i, name)) }
+		out := ValueStats{
+			Count: stats.Count,
+			Sum:   numberOf(get("sum")), Min: numberOf(get("min")), Max: numberOf(get("max")),
+			First: sampleOf(get("first")), Last: sampleOf(get("last")),
+			Moments: Moments{Sum: numberOf(get("total")), Squares: numberOf(get("squares"))},
+		}
+		if v.Count != "" {
+			out.Count, _ = get("count").AsInt64OK()
+		}
+		if out.Count == 0 { // sums of nothing are 0 to the server
+			out.Sum, out.Moments = Number{}, Moments{}
+		}
+		stats.Values[v.Field] = out
+	}
+	return stats
+}
+
+func sampleOf(v bson.RawValue) Sample {
+	doc, ok := v.DocumentOK()
+	if !ok {
+		return Sample{}
+	}
+	return Sample{Time: dateOf(doc.Lookup(timeKey)), Value: numberOf(doc.Lookup(valueKey))}
+}
+
+// A derived is a field of a bucket that follows from its measurements: op over what each of those
+// with a number gives. The same op joins those of two buckets.
+type derived struct {
+	name   string // in pipelines: count, v0_sum, …
+	path   string // in the bucket
+	op     string // $sum, $min, $max
+	each   any    // of a measurement m
+	number string // the path in m of the number it needs, "" for none
+}
+
+// derive lists what the options keep.
+func (c *arrays) derive() {
+	add := func(name, path, op string, each any, number string) {
+		if path != "" {
+			c.derived = append(c.derived, derived{name, path, op, each, number})
+		}
+	}
+	add("count", c.opts.CountField, "$sum", 1, "")
+	for i, v := range c.opts.Values {
+		n, name := at(v.Field), fmt.Sprintf("v%d_", i)
+		sample := bson.D{{Key: timeKey, Value: at(c.opts.TimeField)}, {Key: valueKey, Value: n}}
+		add(name+"sum", v.Sum, "$sum", c.summand(n), v.Field)
+		add(name+"min", v.Min, "$min", n, v.Field)
+		add(name+"max", v.Max, "$max", n, v.Field)
+		add(name+"first", v.First, "$min", sample, v.Field)
+		add(name+"last", v.Last, "$max", sample, v.Field)
+		if v.Moments != "" {
+			add(name+"total", v.Moments+"."+sumKey, "$sum", exact(n), v.Field)
+			add(name+"squares", v.Moments+"."+squaresKey, "$sum", expr.Op("$multiply", exact(n), exact(n)), v.Field)
+		}
+		add(name+"count", v.Count, "$sum", 1, v.Field)
+	}
+	c.aggregates = c.derived[:len(c.derived):len(c.derived)]
+	// What is no document has no size.
+	add("bytes", c.opts.BytesField, "$sum", expr.Cond(expr.IsType(expr.Var("m"), "object"), expr.Op("$bsonSize", expr.Var("m")), 0), "")
+}
+
+// mapped is what in gives of the measurements that count, those with a finite number.
+func (d derived) mapped(measurements, in any) bson.D {
+	if d.number != "" {
+		n := at(d.number)
+		measurements = expr.Filter(measurements, "m", expr.Op("$and",
+			expr.Op("$isNumber", n), expr.Op("$gt", n, math.Inf(-1)), expr.Op("$lt", n, math.Inf(1)))) // NaN sorts before them
+	}
+	return expr.Map(measurements, "m", in)
+}
+
+// of is the field computed from measurements; of none it is 0 or null.
+func (d derived) of(measurements any) bson.D { return expr.Op(d.op, d.mapped(measurements, d.each)) }
+
+// slack is how far a sum may be off by the order in which the server added it up: some last digits
+// of what was added, for each addition. A Decimal128 to which $inc adds doubles is rounded to 15
+// digits.
+func (d derived) slack(measurements any) bson.D {
+	types := d.mapped(measurements, expr.Op("$type", d.each))
+	has := func(kind string) bson.D { return expr.Op("$in", kind, types) }
+	digit := expr.Cond(has("decimal"), expr.Cond(has("double"), 1e-14, 1e-33), expr.Cond(has("double"), 0x1p-51, 0))
+	return expr.Op("$multiply", expr.Op("$sum", d.mapped(measurements, expr.Op("$abs", exact(d.each)))),
+		expr.Op("$add", expr.Op("$size", measurements), 1), digit)
+}
+
+// recount is the update that computes all that a bucket derives from its measurements.
+func (c *arrays) recount() mongo.Pipeline {
+	var set bson.D
+	for _, d := range c.derived {
+		in := d.of(c.array())
+		if d.op != "$sum" {
+			in = expr.IfNull(in, "$$REMOVE")
+		}
+		set = append(set, bson.E{Key: d.path, Value: in})
+	}
+	return mongo.Pipeline{expr.Op("$set", set)}
+}
+
+// inRange is the bucket's measurements in a range.
+func (c *arrays) inRange(from, to time.Time) any {
+	from, to = ceil(from), ceil(to)
+	var conditions bson.A
+	if !from.IsZero() {
+		conditions = append(conditions, expr.Op("$gte", at(c.opts.TimeField), from))
+	}
+	if !to.IsZero() {
+		conditions = append(conditions, expr.Op("$lt", at(c.opts.TimeField), to))
+	}
+	if conditions == nil {
+		return c.array()
+	}
+	return expr.Filter(c.array(), "m", expr.Op("$and", conditions))
+}
+
+// sumLimit is the largest int of which MaxCount do not overflow an int64.
+func (c *arrays) sumLimit() int64 { return math.MaxInt64 / int64(c.opts.MaxCount) }
+
+// summand is a number as Sum adds it.
+func (c *arrays) summand(n any) bson.D {
+	limit := c.sumLimit()
+	return expr.Cond(
+		expr.Op("$and", expr.IsType(n, "int", "long"), expr.Op("$or", expr.Op("$gt", n, limit), expr.Op("$lt", n, -limit))),
+		expr.Op("$toDouble", n), n)
+}
+
+// exact is a number as a Decimal128 with all digits: $toDecimal would round a double to 15, adding
+// it to one does not.
+func exact(n any) bson.D { return expr.Op("$add", decimal(new(big.Float)), n) }
