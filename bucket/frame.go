@@ -92,23 +92,28 @@ func (f *frame) shardKey() bson.D {
 // filter selects the documents that can hold something of a range. A series that cannot be encoded
 // stays as it is, for the driver to refuse.
 func (f *frame) filter(series any, from, to time.Time) bson.D {
-	from, to = ceil(from), ceil(to)
 	if raw, err := f.codec.Value(series); err == nil {
 		series = value.Equal(raw)
 	}
 	filter := bson.D{{Key: f.series, Value: series}}
-	var starts bson.D
 	if !from.IsZero() {
-		first, _ := f.window.Bounds(from)
-		starts = append(starts, bson.E{Key: "$gte", Value: first})
+		from, _ = f.window.Bounds(ceil(from))
 	}
-	if !to.IsZero() {
-		starts = append(starts, bson.E{Key: "$lt", Value: to})
-	}
-	if starts != nil {
+	if starts := limits(from, to); starts != nil {
 		filter = append(filter, bson.E{Key: f.start, Value: starts})
 	}
 	return filter
+}
+
+// limits are the conditions of a range of times.
+func limits(from, to time.Time) (out bson.D) {
+	if !from.IsZero() {
+		out = append(out, bson.E{Key: "$gte", Value: ceil(from)})
+	}
+	if !to.IsZero() {
+		out = append(out, bson.E{Key: "$lt", Value: ceil(to)})
+	}
+	return out
 }
 
 // ceil rounds a limit up to the milliseconds of stored times, so that comparing with it is exact.
@@ -247,17 +252,16 @@ func checkTime(t time.Time) error {
 // to another; other names that are taken are the server's to refuse.
 func (f *frame) created(p place, series any) (bson.D, error) {
 	var out bson.D
-	if f.end != "" {
-		out = append(out, bson.E{Key: f.end, Value: f.endOf(p.end)})
+	if f.metadata != nil {
+		out = append(out, f.metadata(series, p.start)...)
 	}
-	if f.metadata == nil {
-		return out, nil
-	}
-	for _, field := range f.metadata(series, p.start) {
+	for _, field := range out {
 		if name, _, _ := strings.Cut(field.Key, "."); name == f.series || name == f.start || name == "_id" {
 			return nil, fault.Invalid("field %q of Metadata: the name is taken", field.Key)
 		}
-		out = append(out, field)
+	}
+	if f.end != "" {
+		out = append(out, bson.E{Key: f.end, Value: f.endOf(p.end)})
 	}
 	return out, nil
 }

@@ -371,15 +371,10 @@ type WindowStats struct {
 // Cost: 1 round trip; index {series, start}; 1 key and 1 document per bucket.
 func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (stats Stats, err error) {
 	defer fault.In(&err, "bucket: aggregate")
-	c := b.core
-	stats = c.stats(nil)
-	for w, err := range c.totals(ctx, series, b.AggregatePipeline(series, from, to)) {
-		if err != nil {
-			return stats, err
-		}
-		stats = w.Stats
+	for w, err := range b.core.totals(ctx, series, b.AggregatePipeline(series, from, to)) {
+		return w.Stats, err
 	}
-	return stats, nil
+	return b.core.stats(nil), nil
 }
 
 // AggregateWindows returns the aggregates of each window that has measurements from from until
@@ -399,17 +394,12 @@ func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to
 
 // totals reads what partials and total give.
 func (c *arrays) totals(ctx context.Context, series any, pipeline mongo.Pipeline) iter.Seq2[WindowStats, error] {
+	if _, err := c.seriesOf(series); err != nil {
+		return fault.Stop[WindowStats](err)
+	}
 	return func(yield func(WindowStats, error) bool) {
-		if _, err := c.seriesOf(series); err != nil {
-			yield(WindowStats{}, err)
-			return
-		}
 		for doc, err := range pipe(ctx, c.coll, pipeline) {
-			var w WindowStats
-			if err == nil {
-				w = WindowStats{Start: dateOf(doc.Lookup("_id")), Stats: c.stats(doc)}
-			}
-			if !yield(w, err) {
+			if !yield(WindowStats{dateOf(doc.Lookup("_id")), c.stats(doc)}, err) {
 				return
 			}
 		}
@@ -425,20 +415,18 @@ func (b *Buckets[S, M]) AggregatePipeline(series S, from, to time.Time) mongo.Pi
 // AggregateWindowsPipeline is what AggregateWindows runs: the documents of AggregatePipeline with
 // the window's start as _id.
 func (b *Buckets[S, M]) AggregateWindowsPipeline(series S, from, to time.Time) mongo.Pipeline {
-	return append(b.core.partials(series, from, to), b.core.total("$w"),
-		expr.Op("$sort", bson.D{{Key: "_id", Value: 1}}))
+	return append(b.core.partials(series, from, to), b.core.total("$w"), expr.Op("$sort", bson.D{{Key: "_id", Value: 1}}))
 }
 
 // partials is a stage sequence that gives the aggregates of each bucket, as far as it lies in the
 // range.
 func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
-	from, to = ceil(from), ceil(to)
 	whole := bson.A{} // conditions that the range holds all of a bucket's window
-	if start, end := c.window.Bounds(from); !from.IsZero() && !start.Equal(from) {
-		whole = append(whole, expr.Op("$gte", expr.Field(c.start), end))
-	}
-	if start, _ := c.window.Bounds(to); !to.IsZero() && !start.Equal(to) {
-		whole = append(whole, expr.Op("$lt", expr.Field(c.start), start))
+	for _, limit := range limits(from, to) {
+		t := limit.Value.(time.Time)
+		if start, end := c.window.Bounds(t); !start.Equal(t) {
+			whole = append(whole, expr.Op(limit.Key, expr.Field(c.start), map[string]time.Time{"$gte": end, "$lt": start}[limit.Key]))
+		}
 	}
 	stored, computed := bson.D{{Key: "w", Value: expr.Field(c.start)}}, bson.D{{Key: "w", Value: 1}}
 	for _, d := range c.aggregates {
@@ -461,8 +449,9 @@ func (c *arrays) total(by any) bson.D {
 	return expr.Op("$group", group)
 }
 
+// stats reads what total gives.
 func (c *arrays) stats(doc bson.Raw) Stats {
-	stats := Stats{Values: make(map[string]ValueStats, len(c.opts.Values))}
+	stats := Stats{Values: map[string]ValueStats{}}
 	stats.Count, _ = value.Lookup(doc, "count").AsInt64OK()
 	for i, v := range c.opts.Values {
 		get := func(name string) bson.RawValue { return value.Lookup(doc, fmt.Sprintf("v%d_%s", i, name)) }
@@ -483,12 +472,11 @@ func (c *arrays) stats(doc bson.Raw) Stats {
 	return stats
 }
 
-func sampleOf(v bson.RawValue) Sample {
-	doc, ok := v.DocumentOK()
-	if !ok {
-		return Sample{}
+func sampleOf(v bson.RawValue) (s Sample) {
+	if doc, ok := v.DocumentOK(); ok {
+		s = Sample{Time: dateOf(doc.Lookup(timeKey)), Value: numberOf(doc.Lookup(valueKey))}
 	}
-	return Sample{Time: dateOf(doc.Lookup(timeKey)), Value: numberOf(doc.Lookup(valueKey))}
+	return s
 }
 
 // A derived is a field of a bucket that follows from its measurements: op over what each of those
@@ -567,13 +555,9 @@ func (c *arrays) recount() mongo.Pipeline {
 
 // inRange is the bucket's measurements in a range.
 func (c *arrays) inRange(from, to time.Time) any {
-	from, to = ceil(from), ceil(to)
 	var conditions bson.A
-	if !from.IsZero() {
-		conditions = append(conditions, expr.Op("$gte", at(c.opts.TimeField), from))
-	}
-	if !to.IsZero() {
-		conditions = append(conditions, expr.Op("$lt", at(c.opts.TimeField), to))
+	for _, limit := range limits(from, to) {
+		conditions = append(conditions, expr.Op(limit.Key, at(c.opts.TimeField), limit.Value))
 	}
 	if conditions == nil {
 		return c.array()
@@ -586,10 +570,8 @@ func (c *arrays) sumLimit() int64 { return math.MaxInt64 / int64(c.opts.MaxCount
 
 // summand is a number as Sum adds it.
 func (c *arrays) summand(n any) bson.D {
-	limit := c.sumLimit()
-	return expr.Cond(
-		expr.Op("$and", expr.IsType(n, "int", "long"), expr.Op("$or", expr.Op("$gt", n, limit), expr.Op("$lt", n, -limit))),
-		expr.Op("$toDouble", n), n)
+	large := expr.Op("$or", expr.Op("$gt", n, c.sumLimit()), expr.Op("$lt", n, -c.sumLimit()))
+	return expr.Cond(expr.Op("$and", expr.IsType(n, "int", "long"), large), expr.Op("$toDouble", n), n)
 }
 
 // exact is a number as a Decimal128 with all digits: $toDecimal would round a double to 15, adding
