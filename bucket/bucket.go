@@ -154,15 +154,11 @@ type Appended struct {
 }
 
 // Append adds one measurement to the window its time falls into, however late it comes, and starts
-// a further bucket where that one is full.
-//
-// With Options.IDField a repeated measurement is not stored again. Without it, an Append whose
-// outcome is unknown (a connection lost beyond the driver's own retry) may be stored twice if
-// repeated.
+// a further bucket where that one is full. With Options.IDField a repeated measurement is not
+// stored again; without it, an Append whose outcome is unknown may be stored twice if repeated.
 //
 // Cost: 1 round trip, 1 document written, found by _id. When another process filled the bucket, or
-// this one has not written to a window of several buckets yet: 2 more. In a transaction, which a
-// duplicate key would end: 2 round trips.
+// this one has not written to the window yet and its first is full: 2 more. In a transaction: 2.
 func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (out Appended, err error) {
 	defer fault.In(&err, "bucket: append")
 	c := b.core
@@ -171,8 +167,7 @@ func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (out Appended
 		return out, err
 	}
 	joined := txn.Running(ctx)
-	// An AppendMany of one that has the bucket answer how full it is now, so that the next append
-	// begins the next bucket by itself.
+	// An AppendMany of one whose bucket answers how full it is: the next one begins another itself.
 	result, err := c.write(ctx, one.groups, func(ctx context.Context, all []statement) (map[int]error, error) {
 		s := all[0]
 		var after bson.Raw
@@ -198,21 +193,18 @@ func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (out Appended
 //
 // The Result tells the outcomes apart, also after an error: Done are stored, Skipped were held
 // already (Options.IDField), Failed were refused, and of Unknown, one batch at most, no answer
-// came. The rest of Examined, and what was not taken from items, is not stored. A measurement that
-// cannot be stored ends the call with an ErrInvalid that names its index: exactly those before it
-// are stored then. With IDField the same input can be given again; without, Unknown ones may then
-// be stored twice.
+// came. The rest is not stored. A measurement that is not valid ends the call with an ErrInvalid
+// that names its index, when those before it are stored. With IDField the same input can be given
+// again; without, Unknown ones may then be stored twice.
 //
-// Cost: 1 round trip a batch, and 1 document written for each bucket in it, found by _id. A batch
-// that meets buckets other writers filled, or partly filled ones that cannot take a whole group: 2
-// more for as often as that happens. In a transaction: 2 round trips a batch.
+// Cost: 1 round trip a batch, and 1 document written for each bucket in it, found by _id. Each time
+// that it meets buckets which cannot take a whole group: 2 more. In a transaction: 2 a batch.
 func (b *Buckets[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: append many")
 	return b.core.store(ctx, untyped(items, func(m M) any { return m }), work)
 }
 
-// item encodes a measurement and reads what the buckets derive from it. It refuses one that they
-// could not store.
+// item encodes a measurement, reads what buckets derive from it, and refuses what they cannot store.
 func (c *arrays) item(m any) (it item, err error) {
 	raw, err := c.codec.Document(m)
 	if err != nil {
@@ -281,9 +273,8 @@ func (c *arrays) statements(g *group) (out []statement) {
 }
 
 // room selects the bucket of this number if it has room for the items and holds none of them yet.
-// Upserting on it makes the bucket if there is none, and is a duplicate key on _id if there is one
-// that was not selected. An equality on _id is all that the server plans by, so that no hint is
-// needed.
+// Upserting on it makes the bucket if there is none, and is a duplicate key on _id if it was not
+// selected. The server plans by the equality on _id: no hint is needed.
 func (c *arrays) room(p place, seq int64, items []item) bson.D {
 	filter := append(bson.D{{Key: "_id", Value: c.bucketID(p, seq)}}, c.within(p)...)
 	filter = append(filter, bson.E{Key: c.opts.CountField, Value: expr.Op("$lte", c.opts.MaxCount-len(items))})
@@ -356,7 +347,7 @@ func (c *arrays) push(g *group, items []item) bson.D {
 func (c *arrays) wrote(s statement) { c.seqs.raise(s.group.key, s.seq) }
 
 // again repeats what met a bucket that another writer made or filled, and what did not fit below 16
-// MiB. Such a bucket is full, in whatever transaction.
+// MiB: such a bucket is full, in whatever transaction.
 func (c *arrays) again(s statement, err error) bool {
 	if tooLarge(err) {
 		s.group.least = c.seqs.raise(s.group.key, s.seq+1)
@@ -465,10 +456,9 @@ func (c *arrays) array() bson.D { return expr.IfNull(expr.Field(c.opts.ArrayFiel
 // at is a path inside a measurement m of an expression.
 func at(path string) string { return expr.Var("m." + path) }
 
-// Update puts m in the place of the stored measurement with the same ID, in m's window, or without
-// Options.IDField with exactly m's time, of several one. It recomputes the bucket's aggregates in
-// the same write. ErrNotFound if there is none. It can be repeated. To move a measurement to
-// another window, delete and append it.
+// Update replaces the measurement with m's ID in m's window, or without Options.IDField one with
+// exactly m's time, and recomputes the bucket's aggregates in the same write. ErrNotFound if there
+// is none. It can be repeated. To move a measurement to another window, delete and append it.
 //
 // Cost: 1 round trip, 1 document written; index {series, start}, with IDField the one on IDs; the
 // buckets of the window until the measurement is found.
@@ -487,8 +477,8 @@ func (b *Buckets[S, M]) Update(ctx context.Context, series S, m M) (err error) {
 }
 
 // Delete removes the measurement of series at exactly this time, of several one, and recomputes the
-// bucket's aggregates in the same write. ErrNotFound if there is none: so it is when a deletion
-// whose answer was lost is repeated. A bucket that becomes empty stays, with count 0.
+// bucket's aggregates in the same write. ErrNotFound if there is none, also when a deletion whose
+// answer was lost is repeated. A bucket that becomes empty stays, with count 0.
 //
 // Cost: 1 round trip, 1 document written; index {series, start}; the buckets of the window until
 // the measurement is found.

@@ -26,10 +26,9 @@ const (
 	// BadStart is a start that is no date or begins no window: reads miss the document. Adopt of
 	// Slots converts times that are stored as strings.
 	BadStart mongopatterns.ProblemKind = "bad start"
-	// DuplicateID is an ID that a bucket holds twice (of the buckets of a window the unique index
-	// keeps it out).
+	// DuplicateID is an ID that a bucket holds twice.
 	DuplicateID mongopatterns.ProblemKind = "duplicate ID"
-	// NotArray is an ArrayField that holds something else; nothing more of the bucket is looked at.
+	// NotArray is an ArrayField that holds something else.
 	NotArray mongopatterns.ProblemKind = "not an array"
 )
 

@@ -298,15 +298,12 @@ func dateValue(t time.Time) bson.RawValue {
 }
 
 const (
-	// manyBatch is the default Work.BatchSize of AppendMany and SetMany: large, so that a bucket is
-	// written once and not in every batch.
+	// manyBatch is the default Work.BatchSize: large, so that few batches write the same bucket.
 	manyBatch = 10_000
-	// mostItems and mostBytes keep a batch within one message, which the server answers as a whole:
-	// what a lost answer leaves unknown is one batch.
+	// mostItems and mostBytes keep a batch within one message, which is answered as a whole.
 	mostItems = 100_000
 	mostBytes = 24 << 20
-	// maxAttempts is how often a write is tried again after a duplicate key: after other writers
-	// filled the bucket, or made the document.
+	// maxAttempts is how often a write is tried again after a duplicate key.
 	maxAttempts = 16
 )
 

@@ -33,9 +33,8 @@ const sweepBatch = 100
 // target is indexed and read by a second Buckets with the same options, but without IDField,
 // because an archive may hold an ID twice.
 //
-// Cost: 1 round trip, more for many documents, to find them (index {series, start}
-// with a filter on the series, {start} if you have made one, else a scan); for each batch 5, commit included, and
-// 2 writes per document.
+// Cost: 1 round trip, more for many documents, to find them (index {series, start} with a filter on
+// the series, {start} if you have made it, else a scan); for each batch 5 and 2 writes a document.
 func (b *Buckets[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")
 	return b.core.archive(ctx, before, target, work)
@@ -51,38 +50,43 @@ func (b *Buckets[S, M]) DeleteBefore(ctx context.Context, before time.Time, work
 }
 
 func (f *frame) deleteBefore(ctx context.Context, before time.Time, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	return f.sweep(ctx, before, work, func(ctx context.Context, found []bson.Raw, result *mongopatterns.Result) error {
-		deletes := make([]mongo.WriteModel, len(found))
-		for i, doc := range found {
-			deletes[i] = mongo.NewDeleteOneModel().SetFilter(f.itself(doc))
-		}
-		done, err := f.coll.BulkWrite(ctx, deletes, options.BulkWrite().SetOrdered(false))
-		if err == nil {
-			result.Done += done.DeletedCount
-		}
-		return err
+	return f.sweep(ctx, before, work, func(ctx context.Context, found []bson.Raw) (int64, error) {
+		return f.remove(ctx, found, "")
 	})
+}
+
+// remove deletes documents whose field guard, "" for none, is as it was read.
+func (f *frame) remove(ctx context.Context, docs []bson.Raw, guard string) (int64, error) {
+	deletes := make([]mongo.WriteModel, len(docs))
+	for i, doc := range docs {
+		filter := f.itself(doc)
+		if guard != "" {
+			filter = append(filter, bson.E{Key: guard, Value: stored(value.Lookup(doc, guard))})
+		}
+		deletes[i] = mongo.NewDeleteOneModel().SetFilter(filter)
+	}
+	done, err := f.coll.BulkWrite(ctx, deletes, options.BulkWrite().SetOrdered(false))
+	if err != nil {
+		return 0, err
+	}
+	return done.DeletedCount, nil
 }
 
 func (f *frame) archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (mongopatterns.Result, error) {
 	if err := config.Collections("coll", f.coll, "target", target); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	return f.sweep(ctx, before, work, func(ctx context.Context, found []bson.Raw, result *mongopatterns.Result) error {
-		var moved int
-		err := txn.Run(ctx, f.coll.Database().Client(), func(ctx context.Context) (err error) {
+	return f.sweep(ctx, before, work, func(ctx context.Context, found []bson.Raw) (moved int64, err error) {
+		err = txn.Run(ctx, f.coll.Database().Client(), func(ctx context.Context) error {
 			moved, err = f.move(ctx, target, found)
 			return err
 		})
-		if err == nil {
-			result.Done += int64(moved)
-		}
-		return err
+		return moved, err
 	})
 }
 
 // move brings documents to target and deletes them, within a transaction that reads them once more.
-func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson.Raw) (int, error) {
+func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson.Raw) (int64, error) {
 	docs, err := f.byID(ctx, f.coll, found, bson.D{})
 	if err != nil || len(docs) == 0 {
 		return 0, err
@@ -94,19 +98,11 @@ func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson
 	if _, err := target.BulkWrite(ctx, arrivals); err != nil {
 		return 0, err
 	}
-	deletes := make([]mongo.WriteModel, len(docs))
-	for i, doc := range docs {
-		filter := f.itself(doc)
-		if f.guard != "" { // for servers whose transactions do not isolate the read
-			filter = append(filter, bson.E{Key: f.guard, Value: stored(value.Lookup(doc, f.guard))})
-		}
-		deletes[i] = mongo.NewDeleteOneModel().SetFilter(filter)
-	}
-	done, err := f.coll.BulkWrite(ctx, deletes)
-	if err == nil && done.DeletedCount != int64(len(docs)) {
+	moved, err := f.remove(ctx, docs, f.guard) // for servers whose transactions do not isolate the read
+	if err == nil && moved != int64(len(docs)) {
 		err = txn.Conflict("archive")
 	}
-	return len(docs), err
+	return moved, err
 }
 
 // byID reads the documents with the _ids of others.
@@ -147,7 +143,7 @@ func (c *arrays) arrive(ctx context.Context, archive *mongo.Collection, docs []b
 // batches, by _id, series and start. It bounds a batch by the size that the documents have on the
 // server.
 func (f *frame) sweep(ctx context.Context, before time.Time, work *mongopatterns.Work,
-	step func(ctx context.Context, found []bson.Raw, result *mongopatterns.Result) error) (mongopatterns.Result, error) {
+	step func(ctx context.Context, found []bson.Raw) (done int64, err error)) (mongopatterns.Result, error) {
 	var total mongopatterns.Result
 	w, err := maintain.Of(work, sweepBatch)
 	if err == nil && before.IsZero() {
@@ -157,10 +153,7 @@ func (f *frame) sweep(ctx context.Context, before time.Time, work *mongopatterns
 		return total, err
 	}
 	if w.DryRun {
-		step = func(_ context.Context, found []bson.Raw, result *mongopatterns.Result) error {
-			result.Done += int64(len(found))
-			return nil
-		}
+		step = func(_ context.Context, found []bson.Raw) (int64, error) { return int64(len(found)), nil }
 	}
 	// A window that begins before the one that holds before has ended by then.
 	cut, _ := f.window.Bounds(before)
@@ -172,7 +165,13 @@ func (f *frame) sweep(ctx context.Context, before time.Time, work *mongopatterns
 		return int(doc.Lookup(size).AsInt64())
 	}) {
 		if err == nil {
-			err = maintain.Apart(ctx, f.coll.Name(), batch, &total, step)
+			err = maintain.Apart(ctx, f.coll.Name(), batch, &total, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+				done, err := step(ctx, part)
+				if err == nil {
+					result.Done += done
+				}
+				return err
+			})
 		}
 		if err != nil {
 			return total, err

@@ -14,9 +14,9 @@ import (
 
 // Errors beside those of the root package.
 var (
-	// ErrContended says that other writers took the place in every bucket that was tried, or that
-	// another unique index of the collection refuses the write; the last duplicate-key error is
-	// wrapped. It matches ErrConflict.
+	// ErrContended says that other writers filled every bucket that was tried, or that another
+	// unique index refuses the write; the last duplicate-key error is wrapped. It matches
+	// ErrConflict.
 	ErrContended = fault.New("gave up after repeated duplicate keys", fault.ErrConflict)
 
 	// ErrSkip is for the convert function of Adopt to return, wrapped or not: the document is
@@ -59,12 +59,10 @@ type Options struct {
 	// run. Default "": no de-duplication.
 	IDField string
 
-	// Values are the measured values of which buckets keep aggregates. Default none: only
-	// measurements are counted.
+	// Values are those of which buckets keep aggregates. Default none: only the count.
 	Values []Value
 
-	// MaxCount is how many measurements a bucket takes; the next one goes to a further bucket of
-	// the same window. Default 1000.
+	// MaxCount is how many measurements a bucket takes. Default 1000.
 	MaxCount int
 	// MaxBytes is how many bytes of measurements (the sum of their BSON sizes) a bucket takes.
 	// Default 0: a bucket that the server calls too large is full, which costs a refused write.
@@ -72,12 +70,11 @@ type Options struct {
 	// BytesField holds the bytes of a bucket. Default "bytes" with MaxBytes, else "": not stored.
 	BytesField string
 
-	// Metadata returns further fields for the first write of a bucket, not of the names above.
-	// Default nil: none.
+	// Metadata returns further fields for the first write of a bucket. Default nil: none.
 	Metadata func(series any, start time.Time) bson.D
 
-	// Registry and BSON encode series and measurements, and decode the latter. Give the client's
-	// own if it has them: a collection does not show them. Default nil: the driver's.
+	// Registry and BSON encode and decode. Give the client's own if it has them: a collection does
+	// not show them. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
@@ -90,24 +87,19 @@ type Options struct {
 // out of this value's aggregates. The server adds a double to a Decimal128 with 15 digits: keep to
 // one of the two.
 type Value struct {
-	// Field is the path inside the measurement, "temperature" say. Required.
-	Field string
+	Field string // the path inside the measurement, "temperature" say. Required
 
 	// Sum holds the sum. It is an int while all numbers are ints and none exceeds 2^63 / MaxCount
 	// (9.2e15 by default); larger ones count as doubles, so that no sum overflows.
-	Sum string
-	// Min and Max hold the smallest and the largest value.
-	Min, Max string
-	// First and Last hold {time, value} of the earliest and the latest measurement by time, late
-	// arrivals included. Among several in one millisecond First is the smallest and Last the
-	// largest value.
+	Sum      string
+	Min, Max string // hold the smallest and the largest value
+	// First and Last hold {time, value} of the earliest and the latest measurement by time: of
+	// several in one millisecond the smallest and the largest value.
 	First, Last string
-	// Moments holds {sum, squares}, the sums of the numbers and of their squares as Decimal128,
-	// from which Variance is computed, right also where the mean is large against the deviation. It
-	// takes 60 bytes a bucket, and 1 to 2 µs of the client for each measurement.
+	// Moments holds {sum, squares}, the sums of the numbers and of their squares as Decimal128, for
+	// Variance. It takes 60 bytes a bucket, and 1 to 2 µs of the client for each measurement.
 	Moments string
-	// Count holds how many measurements have the number.
-	Count string
+	Count   string // holds how many measurements have the number
 }
 
 // The fields of First and Last, and of Moments.

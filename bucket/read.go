@@ -106,10 +106,9 @@ func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 	}
 }
 
-// Page returns the measurements of the bucket with number n in the window that holds at, in the
-// order they came; with a negative n of the last bucket (-1), the one before (-2) and so on.
-// ErrNotFound if there is none. With [ByCount], whose one window holds every time, these are the
-// pages of a series.
+// Page returns the measurements of bucket n in the window that holds at, in the order they came; -1
+// is the last bucket, -2 the one before. ErrNotFound if there is none. With [ByCount], whose one
+// window holds every time, these are the pages of a series.
 //
 // Cost: 1 round trip; index _id, 1 key and 1 document; a negative n as many keys.
 func (b *Buckets[S, M]) Page(ctx context.Context, series S, at time.Time, n int64) (page []M, err error) {
@@ -309,8 +308,7 @@ type Sample struct {
 	Value Number    `json:"value"`
 }
 
-// A Number is an int32, int64, double or Decimal128 as the server keeps it. The zero Number is
-// none.
+// A Number is an int32, int64, double or Decimal128 as the server keeps it; zero is none.
 type Number struct{ raw bson.RawValue }
 
 // Raw is the number as a BSON value; zero for none.

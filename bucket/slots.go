@@ -237,8 +237,8 @@ const maxPaths = 500
 // Get returns the measurement in the slot that holds t; ErrNotFound if it is empty. Only the slot
 // leaves the server.
 //
-// Cost: 1 round trip; index {series, start}, 1 key. No document of the window: 1 more, which tells
-// it from times that are stored as strings.
+// Cost: 1 round trip; index {series, start}, 1 key. No document: 1 more, to look for times that are
+// stored as strings.
 func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err error) {
 	defer fault.In(&err, "bucket: get")
 	g := s.core
