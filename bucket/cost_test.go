@@ -212,11 +212,8 @@ func TestCosts(t *testing.T) {
 		{what: "archive what is there", call: func(ctx context.Context) error {
 			return second(b.Archive(ctx, at(3, 0, 0), archive, &mongopatterns.Work{Filter: of("x")}))
 		}, sends: append([]string{"find"}, batch...), writes: 2, explain: 2, index: "_id_", keys: 2, docs: 1},
-		{what: "delete before", call: func(ctx context.Context) error {
-			return second(b.DeleteBefore(ctx, at(4, 0, 0), &mongopatterns.Work{Filter: of("x", "y")}))
-		}, sends: []string{"find", "delete"}, writes: 2, explain: 1, keys: 2, docs: 1},
-		{what: "delete before, all series", call: func(ctx context.Context) error { return second(b.DeleteBefore(ctx, at(5, 0, 0), nil)) },
-			sends: []string{"find", "delete"}, writes: 6, index: "start_1", keys: 7, docs: 6},
+		{what: "archive all series", call: func(ctx context.Context) error { return second(b.Archive(ctx, at(4, 0, 0), archive, nil)) },
+			sends: append([]string{"find"}, batch...), writes: 12, index: "start_1", keys: 7, docs: 6},
 		{what: "adopt", call: func(ctx context.Context) error {
 			return second(plain.Adopt(ctx, src, nil, &mongopatterns.Work{BatchSize: 3}))
 		}, sends: append(append([]string{"find", "find"}, adopt...), "getMore", "update", "find", "update", "commitTransaction", "getMore"), writes: 4},
@@ -273,8 +270,6 @@ func TestSlotCosts(t *testing.T) {
 		{what: "late", call: set(0, 1), sends: update, writes: 1},
 		{what: "archive what is there", call: func(ctx context.Context) error { return second(s.Archive(ctx, at(48, 0, 0), archive, nil)) },
 			sends: move, writes: 2},
-		{what: "delete before", call: func(ctx context.Context) error { return second(s.DeleteBefore(ctx, at(72, 0, 0), nil)) },
-			sends: []string{"find", "delete"}, writes: 1},
 	})
 	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "old"}, {Key: "start", Value: "2019-01-31"},
 		{Key: "data", Value: bson.D{{Key: "1", Value: bson.D{{Key: "2", Value: weather{1, 1}}}}}}}); err != nil {

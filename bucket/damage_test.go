@@ -106,7 +106,7 @@ func TestBadArguments(t *testing.T) {
 		"bucket: repair: invalid: Work.BatchSize, Work.BatchBytes: negative":             second(b.Repair(ctx, batch)),
 		"bucket: append many: invalid: Work.BatchSize, Work.BatchBytes: negative":        second(b.AppendMany(ctx, bucket.Of("s", e), batch)),
 		"bucket: set many: invalid: Work.Filter: there are no documents to select":       second(s.SetMany(ctx, bucket.Of("s", bucket.Slot[int]{}), &mongopatterns.Work{Filter: bson.D{}})),
-		"bucket: delete before: invalid: before: no time":                                second(b.DeleteBefore(ctx, time.Time{}, nil)),
+		"bucket: archive: invalid: before: no time":                                      second(b.Archive(ctx, time.Time{}, db.Collection("a"), nil)),
 		`bucket: archive: invalid: target: the collection "c" is coll already`:           second(b.Archive(ctx, day, db.Collection("c"), nil)),
 		"bucket: range across: invalid: archive: nil collection":                         drain(b.RangeAcross(ctx, nil, "s", day, day)),
 		`bucket: append: measurement: invalid: no ID in "id": invalid: not set`:          second(b.Append(ctx, "s", event{Timestamp: day})),

@@ -67,13 +67,11 @@
 //	Update, Delete         1 RT  1 document written, its aggregates recomputed
 //	Set, Get               1 RT  1 key, 1 document
 //	Archive                5 RT  a batch, 2 writes for each document; of Slots 4
-//	DeleteBefore           1 RT  a batch
 //	Adopt                  4 RT  a batch
 //	Check, Repair          a scan of the collection
 //
 // Indexes: {series, start} for all reads, unique for Slots; {series, start,
-// "measurements.id"}, unique, with IDField. Make {start} yourself if you archive or delete
-// over all series.
+// "measurements.id"}, unique, with IDField. Make {start} yourself to archive all series.
 //
 // # When to use it, and when not
 //
@@ -113,8 +111,8 @@
 // [Slots.Adopt] converts slots whose day is stored as a string. Buckets that something
 // else made, with any _id, are read, edited and archived like these; Repair computes
 // what they lack, and aggregates that you configure later. [Buckets.Archive] moves old
-// buckets to another collection, [Buckets.RangeAcross] reads both as one;
-// [Buckets.DeleteBefore], or a TTL index on EndField, deletes them.
+// buckets to another collection, [Buckets.RangeAcross] reads both as one. To delete them
+// make a TTL index on EndField.
 //
 // # Sharding
 //

@@ -480,9 +480,6 @@ func TestPages(t *testing.T) {
 	if latest, err := b.Latest(t.Context(), "MDB"); err != nil || latest.ID != "0" {
 		t.Errorf("%v, %v", latest, err)
 	}
-	if result, err := b.DeleteBefore(t.Context(), at(0, 0, 0), nil); err != nil || result.Done != 0 {
-		t.Errorf("%+v, %v", result, err)
-	}
 	mustCheck(t, b)
 }
 
@@ -535,7 +532,7 @@ func TestWork(t *testing.T) {
 	if result, err := b.AppendMany(t.Context(), bucket.Of(5, bson.D{{Key: "timestamp", Value: day}}), dry); err != nil || result.Done != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if result, err := b.DeleteBefore(t.Context(), at(24, 0, 0), dry); err != nil || result.Done != 2 || count(t, coll) != 2 {
+	if result, err := b.Archive(t.Context(), at(24, 0, 0), db.Collection("archive"), dry); err != nil || result.Done != 2 || count(t, coll) != 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if _, err := coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "count", Value: 9}}}}); err != nil {

@@ -147,7 +147,6 @@ func TestErrorsAreWrapped(t *testing.T) {
 		"DeleteByID":        b.DeleteByID(ctx, "s", day, "x"),
 		"Repair":            second(b.Repair(ctx, nil)),
 		"Archive":           second(b.Archive(ctx, day, db.Collection("a"), nil)),
-		"DeleteBefore":      second(b.DeleteBefore(ctx, day, nil)),
 		"Adopt":             second(b.Adopt(ctx, db.Collection("src"), nil, nil)),
 		"Slots.Set":         s.Set(ctx, "s", day, e),
 		"Slots.SetMany":     second(s.SetMany(ctx, bucket.Of("s", bucket.Slot[event]{Time: day, Value: e}), nil)),

@@ -22,8 +22,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// sweepBatch is the default Work.BatchSize for whole documents.
-const sweepBatch = 100
+// wholeBatch is the default Work.BatchSize for whole documents.
+const wholeBatch = 100
 
 // Archive moves the documents whose window ended at or before before into target, each batch (100
 // documents by default, 8 MiB) in a transaction: every document is in exactly one of the two
@@ -40,53 +40,52 @@ func (b *Buckets[S, M]) Archive(ctx context.Context, before time.Time, target *m
 	return b.core.archive(ctx, before, target, work)
 }
 
-// DeleteBefore deletes the documents whose window ended at or before before. A TTL index on an end
-// field does the same, at the server's pace. work is as for Archive.
-//
-// Cost: as Archive to find them; for each batch 1 round trip, 1 write per document.
-func (b *Buckets[S, M]) DeleteBefore(ctx context.Context, before time.Time, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	defer fault.In(&err, "bucket: delete before")
-	return b.core.deleteBefore(ctx, before, work)
-}
-
-func (f *frame) deleteBefore(ctx context.Context, before time.Time, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	return f.sweep(ctx, before, work, func(ctx context.Context, found []bson.Raw) (int64, error) {
-		return f.remove(ctx, found, "")
-	})
-}
-
-// remove deletes documents whose field guard, "" for none, is as it was read.
-func (f *frame) remove(ctx context.Context, docs []bson.Raw, guard string) (int64, error) {
-	deletes := make([]mongo.WriteModel, len(docs))
-	for i, doc := range docs {
-		filter := f.itself(doc)
-		if guard != "" {
-			filter = append(filter, bson.E{Key: guard, Value: stored(value.Lookup(doc, guard))})
-		}
-		deletes[i] = mongo.NewDeleteOneModel().SetFilter(filter)
-	}
-	done, err := f.coll.BulkWrite(ctx, deletes, options.BulkWrite().SetOrdered(false))
-	if err != nil {
-		return 0, err
-	}
-	return done.DeletedCount, nil
-}
-
+// archive bounds a batch by the size that the documents have on the server.
 func (f *frame) archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	if err := config.Collections("coll", f.coll, "target", target); err != nil {
-		return mongopatterns.Result{}, err
+	var total mongopatterns.Result
+	w, err := maintain.Of(work, wholeBatch)
+	if err == nil {
+		err = config.Collections("coll", f.coll, "target", target)
 	}
-	return f.sweep(ctx, before, work, func(ctx context.Context, found []bson.Raw) (moved int64, err error) {
-		err = txn.Run(ctx, f.coll.Database().Client(), func(ctx context.Context) error {
-			moved, err = f.move(ctx, target, found)
-			return err
-		})
-		return moved, err
-	})
+	if err == nil && before.IsZero() {
+		err = fault.Invalid("before: no time")
+	}
+	if err != nil {
+		return total, err
+	}
+	// A window that begins before the one that holds before has ended by then.
+	cut, _ := f.window.Bounds(before)
+	size := bson.E{Key: "~size", Value: expr.Op("$bsonSize", "$$ROOT")}
+	docs := find(ctx, cursor.Primary(f.coll), expr.And(w.Filter, bson.D{{Key: f.start, Value: expr.Op("$lt", cut)}}),
+		options.Find().SetBatchSize(int32(min(w.BatchSize, 1<<20)*10+1)).SetProjection(append(f.shardKey(), size)))
+	weight := func(doc bson.Raw) int { return int(doc.Lookup(size.Key).AsInt64()) }
+	move := func(ctx context.Context, found []bson.Raw, result *mongopatterns.Result) (err error) {
+		moved := len(found)
+		if !w.DryRun {
+			err = txn.Run(ctx, f.coll.Database().Client(), func(ctx context.Context) error {
+				moved, err = f.move(ctx, target, found)
+				return err
+			})
+		}
+		if err == nil {
+			result.Done += int64(moved)
+		}
+		return err
+	}
+	for batch, err := range cursor.Weighed(docs, w.BatchSize, w.BatchBytes, weight) {
+		if err == nil {
+			err = maintain.Apart(ctx, f.coll.Name(), batch, &total, move)
+		}
+		if err != nil {
+			return total, err
+		}
+		w.Progress(total)
+	}
+	return total, nil
 }
 
 // move brings documents to target and deletes them, within a transaction that reads them once more.
-func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson.Raw) (int64, error) {
+func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson.Raw) (int, error) {
 	docs, err := f.byID(ctx, f.coll, found, bson.D{})
 	if err != nil || len(docs) == 0 {
 		return 0, err
@@ -98,11 +97,19 @@ func (f *frame) move(ctx context.Context, target *mongo.Collection, found []bson
 	if _, err := target.BulkWrite(ctx, arrivals); err != nil {
 		return 0, err
 	}
-	moved, err := f.remove(ctx, docs, f.guard) // for servers whose transactions do not isolate the read
-	if err == nil && moved != int64(len(docs)) {
+	deletes := make([]mongo.WriteModel, len(docs))
+	for i, doc := range docs {
+		filter := f.itself(doc)
+		if f.guard != "" { // for servers whose transactions do not isolate the read
+			filter = append(filter, bson.E{Key: f.guard, Value: stored(value.Lookup(doc, f.guard))})
+		}
+		deletes[i] = mongo.NewDeleteOneModel().SetFilter(filter)
+	}
+	done, err := f.coll.BulkWrite(ctx, deletes)
+	if err == nil && done.DeletedCount != int64(len(docs)) {
 		err = txn.Conflict("archive")
 	}
-	return moved, err
+	return len(docs), err
 }
 
 // byID reads the documents with the _ids of others.
@@ -129,56 +136,12 @@ func (c *arrays) arrive(ctx context.Context, archive *mongo.Collection, docs []b
 		}
 		out := bson.D{{Key: "_id", Value: bson.NewObjectID()}}
 		elements, _ := doc.Elements()
-		for _, e := range elements {
-			if e.Key() != "_id" {
-				out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
-			}
+		for _, e := range elements[1:] { // the server has _id first
+			out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
 		}
 		inserts = append(inserts, mongo.NewInsertOneModel().SetDocument(out))
 	}
 	return inserts, err
-}
-
-// sweep finds the documents of windows that ended at or before before and gives them to step in
-// batches, by _id, series and start. It bounds a batch by the size that the documents have on the
-// server.
-func (f *frame) sweep(ctx context.Context, before time.Time, work *mongopatterns.Work,
-	step func(ctx context.Context, found []bson.Raw) (done int64, err error)) (mongopatterns.Result, error) {
-	var total mongopatterns.Result
-	w, err := maintain.Of(work, sweepBatch)
-	if err == nil && before.IsZero() {
-		err = fault.Invalid("before: no time")
-	}
-	if err != nil {
-		return total, err
-	}
-	if w.DryRun {
-		step = func(_ context.Context, found []bson.Raw) (int64, error) { return int64(len(found)), nil }
-	}
-	// A window that begins before the one that holds before has ended by then.
-	cut, _ := f.window.Bounds(before)
-	const size = "~size"
-	docs := find(ctx, cursor.Primary(f.coll), expr.And(w.Filter, bson.D{{Key: f.start, Value: expr.Op("$lt", cut)}}),
-		options.Find().SetBatchSize(int32(min(w.BatchSize, 1<<20)*10+1)).
-			SetProjection(append(f.shardKey(), bson.E{Key: size, Value: expr.Op("$bsonSize", "$$ROOT")})))
-	for batch, err := range cursor.Weighed(docs, w.BatchSize, w.BatchBytes, func(doc bson.Raw) int {
-		return int(doc.Lookup(size).AsInt64())
-	}) {
-		if err == nil {
-			err = maintain.Apart(ctx, f.coll.Name(), batch, &total, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-				done, err := step(ctx, part)
-				if err == nil {
-					result.Done += done
-				}
-				return err
-			})
-		}
-		if err != nil {
-			return total, err
-		}
-		w.Progress(total)
-	}
-	return total, nil
 }
 
 // Adopt copies a collection of one document per measurement into buckets, in the order of its _id.

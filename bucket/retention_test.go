@@ -127,8 +127,8 @@ func TestIncompleteBuckets(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	mustCheck(t, b)
-	if result, err := b.DeleteBefore(t.Context(), at(2, 0, 0), nil); err != nil || result.Done != 6 {
-		t.Errorf("%+v, %v", result, err)
+	if _, err := coll.DeleteMany(t.Context(), bson.D{}); err != nil {
+		t.Fatal(err)
 	}
 	for range 2 { // the second time all collide
 		insert()
@@ -222,24 +222,6 @@ func TestArchiveResumesAfterCancel(t *testing.T) {
 	}
 	if result, err := b.Archive(t.Context(), at(23, 0, 0), archive, nil); err != nil || result.Done != 4 {
 		t.Errorf("%+v, %v", result, err)
-	}
-}
-
-func TestDeleteBefore(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
-	fillHours(t, b, "s", 6, 2)
-	fillHours(t, b, "other", 6, 2)
-	result, err := b.DeleteBefore(t.Context(), at(3, 0, 0), &mongopatterns.Work{BatchSize: 2, Filter: bson.D{{Key: "series", Value: "s"}}})
-	if err != nil || result.Done != 3 || count(t, coll) != 9 {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if result, err := b.DeleteBefore(t.Context(), at(3, 0, 0).Add(-time.Millisecond), nil); err != nil || result.Done != 2 {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if got := collect(t, b.Range(t.Context(), "other", time.Time{}, time.Time{})); len(got) != 8 || !got[0].Timestamp.Equal(at(2, 0, 0)) {
-		t.Errorf("%v", got)
 	}
 }
 

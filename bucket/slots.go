@@ -440,14 +440,6 @@ func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mon
 	return s.core.archive(ctx, before, target, work)
 }
 
-// DeleteBefore is DeleteBefore of Buckets.
-//
-// Cost: as there.
-func (s *Slots[S, M]) DeleteBefore(ctx context.Context, before time.Time, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	defer fault.In(&err, "bucket: delete before")
-	return s.core.deleteBefore(ctx, before, work)
-}
-
 func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
 	for _, doc := range docs {
 		p := place{series: value.Lookup(doc, g.series), start: dateOf(value.Lookup(doc, g.start))}
@@ -494,7 +486,7 @@ func (s *Slots[S, M]) Adopt(ctx context.Context, parse func(start string) (time.
 	if parse == nil {
 		parse = parseTime
 	}
-	scan := maintain.Scan{Filter: bson.D{{Key: g.start, Value: expr.Op("$type", "string")}}, BatchSize: sweepBatch}
+	scan := maintain.Scan{Filter: bson.D{{Key: g.start, Value: expr.Op("$type", "string")}}, BatchSize: wholeBatch}
 	return maintain.Run(ctx, g.coll, work, scan, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		var deletes, updates []mongo.WriteModel
 		for _, doc := range docs {
