@@ -38,6 +38,7 @@ type arrays struct {
 	values     [][]string
 	aggregates []derived // the count and those of values
 	derived    []derived // and the bytes
+	recounted  bson.D    // what recount sets
 	seqs       sequences
 }
 

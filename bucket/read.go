@@ -491,7 +491,12 @@ type derived struct {
 func (c *arrays) derive() {
 	add := func(name, path, op string, each any, number string) {
 		if path != "" {
-			c.derived = append(c.derived, derived{name, path, op, each, number})
+			d := derived{name, path, op, each, number}
+			recounted := d.of(c.array())
+			if op != "$sum" {
+				recounted = expr.IfNull(recounted, "$$REMOVE")
+			}
+			c.derived, c.recounted = append(c.derived, d), append(c.recounted, bson.E{Key: path, Value: recounted})
 		}
 	}
 	add("count", c.opts.CountField, "$sum", 1, "")
@@ -539,17 +544,7 @@ func (d derived) slack(measurements any) bson.D {
 }
 
 // recount is the update that computes all that a bucket derives from its measurements.
-func (c *arrays) recount() mongo.Pipeline {
-	var set bson.D
-	for _, d := range c.derived {
-		in := d.of(c.array())
-		if d.op != "$sum" {
-			in = expr.IfNull(in, "$$REMOVE")
-		}
-		set = append(set, bson.E{Key: d.path, Value: in})
-	}
-	return mongo.Pipeline{expr.Op("$set", set)}
-}
+func (c *arrays) recount() mongo.Pipeline { return mongo.Pipeline{expr.Op("$set", c.recounted)} }
 
 // inRange is the bucket's measurements in a range.
 func (c *arrays) inRange(from, to time.Time) any {
