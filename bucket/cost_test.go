@@ -91,16 +91,12 @@ func TestCosts(t *testing.T) {
 	o := full()
 	o.MaxCount = 10
 	b, err := bucket.New[string, event](coll, bucket.Every(time.Hour), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	checkCosts(t, db, []cost{
 		{what: "new indexes", call: b.EnsureIndexes, sends: []string{"listIndexes", "createIndexes"}},
 		{what: "indexes", call: b.EnsureIndexes, sends: []string{"listIndexes"}},
 	})
-	if _, err := coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "start", Value: 1}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "start", Value: 1}}})))
 	noIDs := *o
 	noIDs.IDField = ""
 	plain := newBuckets[string, event](t, coll, bucket.Every(time.Hour), &noIDs)
@@ -185,16 +181,12 @@ func TestCosts(t *testing.T) {
 		{what: "check", call: func(ctx context.Context) error { return drain(b.Check(ctx, nil)) }, sends: []string{"find"}},
 	})
 
-	if _, err := coll.UpdateMany(t.Context(), bson.D{{Key: "series", Value: "y"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "count", Value: 1}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(coll.UpdateMany(t.Context(), bson.D{{Key: "series", Value: "y"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "count", Value: 1}}}})))
 	var docs []any
 	for i := range 6 {
 		docs = append(docs, bson.D{{Key: "series", Value: "a"}, {Key: "id", Value: fmt.Sprint(i)}, {Key: "timestamp", Value: at(20, i, 0)}, {Key: "v", Value: 1}})
 	}
-	if _, err := src.InsertMany(t.Context(), docs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(src.InsertMany(t.Context(), docs)))
 	of := func(series ...string) bson.D {
 		return bson.D{{Key: "series", Value: bson.D{{Key: "$in", Value: series}}}}
 	}
@@ -227,9 +219,7 @@ func TestSlotCosts(t *testing.T) {
 	db := mongotest.Database(t)
 	coll, archive := db.Collection("c"), db.Collection("archive")
 	s, err := bucket.NewSlots[string, weather](coll, bucket.Days(nil), &bucket.SlotOptions{EndField: "end"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	newSlots[string, weather](t, archive, bucket.Days(nil), nil)
 	set := func(d, h int) func(ctx context.Context) error {
 		return func(ctx context.Context) error { return s.Set(ctx, "s", at(24*d+h, 0, 0), weather{1, 1}) }
@@ -271,10 +261,8 @@ func TestSlotCosts(t *testing.T) {
 		{what: "archive what is there", call: func(ctx context.Context) error { return second(s.Archive(ctx, at(48, 0, 0), archive, nil)) },
 			sends: move, writes: 2},
 	})
-	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "old"}, {Key: "start", Value: "2019-01-31"},
-		{Key: "data", Value: bson.D{{Key: "1", Value: bson.D{{Key: "2", Value: weather{1, 1}}}}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "old"}, {Key: "start", Value: "2019-01-31"},
+		{Key: "data", Value: bson.D{{Key: "1", Value: bson.D{{Key: "2", Value: weather{1, 1}}}}}}})))
 	checkCosts(t, db, []cost{{what: "adopt", call: func(ctx context.Context) error { return second(s.Adopt(ctx, nil, nil)) },
 		sends: []string{"find", "delete", "update", "commitTransaction"}, writes: 2}})
 }

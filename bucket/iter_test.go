@@ -33,15 +33,9 @@ func TestIteratorsEnd(t *testing.T) {
 		events = append(events, e)
 		slots = append(slots, bucket.Slot[event]{Time: e.Timestamp, Value: e})
 	}
-	if _, err := b.AppendMany(t.Context(), bucket.Of("s", events...), nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.SetMany(t.Context(), bucket.Of("s", slots...), nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "agg.sum", Value: ""}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(b.AppendMany(t.Context(), bucket.Of("s", events...), nil)))
+	must(t, second(s.SetMany(t.Context(), bucket.Of("s", slots...), nil)))
+	must(t, second(coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "agg.sum", Value: ""}}}})))
 	var none time.Time
 	for name, walk := range map[string]func(ctx context.Context, yield func(error) bool){
 		"Range": func(ctx context.Context, yield func(error) bool) {
@@ -163,13 +157,9 @@ func TestErrorsAreWrapped(t *testing.T) {
 	conflicting := db.Collection("conflicting")
 	index := b.Indexes()["c"][0]
 	index.Options = uniqueOption()
-	if _, err := conflicting.Indexes().CreateOne(t.Context(), index); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(conflicting.Indexes().CreateOne(t.Context(), index)))
 	c, err := bucket.New[string, event](conflicting, bucket.Every(time.Hour), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := c.EnsureIndexes(t.Context()); !errors.Is(err, mongopatterns.ErrIndexConflict) {
 		t.Error(err)
 	}
@@ -180,9 +170,7 @@ func second[T any](_ T, err error) error { return err }
 func mustNew[S, M any](t testing.TB, w bucket.Window, o *bucket.Options) *bucket.Buckets[S, M] {
 	t.Helper()
 	b, err := bucket.New[S, M](offline(t), w, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -201,9 +189,7 @@ func TestIndexesAndShardKey(t *testing.T) {
 		t.Error("the same options twice")
 	}
 	s, err := bucket.NewSlots[int, event](offline(t), bucket.Days(nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	diff(t, bson.D{{Key: "series", Value: int32(5)}, {Key: "start", Value: bson.D{{Key: "$gte", Value: day}, {Key: "$lt", Value: at(3, 0, 0)}}}},
 		plainValues(s.Filter(5, at(1, 0, 0), at(3, 0, 0))))
 }
@@ -255,9 +241,7 @@ func TestRegistries(t *testing.T) {
 		t.Errorf("%v", docs[0])
 	}
 	slots := newSlots[string, celsius](t, db.Collection("s"), bucket.Days(nil), &bucket.SlotOptions{Registry: registry})
-	if err := slots.Set(t.Context(), "s", at(1, 0, 0), 19.5); err != nil {
-		t.Fatal(err)
-	}
+	must(t, slots.Set(t.Context(), "s", at(1, 0, 0), 19.5))
 	if got, err := slots.Get(t.Context(), "s", at(1, 0, 0)); err != nil || got != 19.5 {
 		t.Errorf("%v, %v", got, err)
 	}

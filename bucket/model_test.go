@@ -188,9 +188,7 @@ func TestAgainstModel(t *testing.T) {
 				}
 				compareEvents(t, what, want, got)
 				stats, err := b.Aggregate(t.Context(), series, from, to)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				compareStats(t, what, want, stats)
 				windows := map[time.Time][]event{}
 				for _, e := range want {
@@ -245,13 +243,9 @@ func compareEvents(t *testing.T, what string, want, got []event) {
 func aggregate[T any](t testing.TB, coll *mongo.Collection, pipeline mongo.Pipeline) []T {
 	t.Helper()
 	cursor, err := coll.Aggregate(t.Context(), pipeline)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out []T
-	if err := cursor.All(t.Context(), &out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cursor.All(t.Context(), &out))
 	return out
 }
 
@@ -301,9 +295,7 @@ func TestConcurrentWriters(t *testing.T) {
 					}
 				}
 				stats, err := one.Aggregate(t.Context(), "s", at(8, 0, 0), at(9, 0, 0))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				compareStats(t, "all", got, stats)
 				if n := len(stored(t, coll)); n != writers*each/50 {
 					t.Errorf("%d buckets", n)
@@ -330,8 +322,7 @@ func b2i(b bool) int {
 
 // Writers in bulk, singly and with edits at once keep every aggregate right.
 func TestConcurrentBulkAndEdits(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	o := full()
 	o.MaxCount = 20
 	make := func() *bucket.Buckets[string, event] {
@@ -376,9 +367,7 @@ func TestConcurrentBulkAndEdits(t *testing.T) {
 	all := want.between(time.Time{}, time.Time{})
 	compareEvents(t, "all", all, collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})))
 	stats, err := b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	compareStats(t, "all", all, stats)
 	mustCheck(t, b)
 }

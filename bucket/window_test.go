@@ -15,9 +15,7 @@ import (
 func zone(t testing.TB, name string) *time.Location {
 	t.Helper()
 	loc, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return loc
 }
 
@@ -49,9 +47,7 @@ func TestWindowLengths(t *testing.T) {
 		{bucket.Days(zone(t, "Asia/Amman")), "2021-10-29T12:00:00Z", "2021-10-28T21:00:00Z", 25 * time.Hour},
 	} {
 		moment, err := time.Parse(time.RFC3339, c.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want, _ := time.Parse(time.RFC3339, c.start)
 		start, end := c.window.Bounds(moment)
 		if c.length == 0 {
