@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"reflect"
 	"strings"
@@ -37,85 +38,62 @@ func TestIteratorsEnd(t *testing.T) {
 	must(t, second(s.SetMany(t.Context(), bucket.Of("s", slots...), nil)))
 	must(t, second(coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "agg.sum", Value: ""}}}})))
 	var none time.Time
-	for name, walk := range map[string]func(ctx context.Context, yield func(error) bool){
-		"Range": func(ctx context.Context, yield func(error) bool) {
-			for _, err := range b.Range(ctx, "s", none, none) {
-				if !yield(err) {
-					return
-				}
-			}
+	for name, open := range map[string]func(ctx context.Context) iter.Seq[error]{
+		"Range": func(ctx context.Context) iter.Seq[error] { return errs(b.Range(ctx, "s", none, none)) },
+		"RangeAcross": func(ctx context.Context) iter.Seq[error] {
+			return errs(b.RangeAcross(ctx, db.Collection("archive"), "s", none, none))
 		},
-		"RangeAcross": func(ctx context.Context, yield func(error) bool) {
-			for _, err := range b.RangeAcross(ctx, db.Collection("archive"), "s", none, none) {
-				if !yield(err) {
-					return
-				}
-			}
+		"AggregateWindows": func(ctx context.Context) iter.Seq[error] { return errs(b.AggregateWindows(ctx, "s", none, none)) },
+		"Check": func(ctx context.Context) iter.Seq[error] {
+			return errs(b.Check(ctx, &mongopatterns.Work{BatchSize: 50}))
 		},
-		"AggregateWindows": func(ctx context.Context, yield func(error) bool) {
-			for _, err := range b.AggregateWindows(ctx, "s", none, none) {
-				if !yield(err) {
-					return
-				}
-			}
-		},
-		"Check": func(ctx context.Context, yield func(error) bool) {
-			for _, err := range b.Check(ctx, &mongopatterns.Work{BatchSize: 50}) {
-				if !yield(err) {
-					return
-				}
-			}
-		},
-		"Slots.Range": func(ctx context.Context, yield func(error) bool) {
-			for _, err := range s.Range(ctx, "s", none, none) {
-				if !yield(err) {
-					return
-				}
-			}
-		},
+		"Slots.Range": func(ctx context.Context) iter.Seq[error] { return errs(s.Range(ctx, "s", none, none)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := 0
 			cmds := mongotest.Record(t, db, func() {
-				walk(t.Context(), func(err error) bool {
+				for err := range open(t.Context()) {
+					must(t, err)
 					seen++
-					return err == nil
-				})
+				}
 			})
 			if seen != 150 || len(cmds.Named("getMore")) == 0 {
 				t.Errorf("%d results by %v", seen, cmds.Names())
 			}
-			// Broken off: the server's cursor goes.
 			cmds = mongotest.Record(t, db, func() {
-				walk(t.Context(), func(err error) bool { return false })
+				for range open(t.Context()) {
+					break
+				}
 			})
-			if len(cmds.Named("killCursors")) != 1 {
-				t.Errorf("broken off: %v", cmds.Names())
-			}
-			// Cancelled on the way: one error, then the end.
+			diff(t, 1, len(cmds.Named("killCursors")))
+			// Cancelled on the way, and before: one error, then the end.
 			ctx, cancel := context.WithCancel(t.Context())
-			var errs []error
-			seen = 0
-			walk(ctx, func(err error) bool {
-				if seen++; seen == 5 {
-					cancel()
+			defer cancel()
+			for range 2 {
+				var last error
+				seen = 0
+				for last = range open(ctx) {
+					if seen++; seen == 5 {
+						cancel()
+					}
 				}
-				if err != nil {
-					errs = append(errs, err)
+				if !errors.Is(last, context.Canceled) || !strings.HasPrefix(last.Error(), "bucket: ") || seen >= 150 {
+					t.Errorf("cancelled: %v after %d", last, seen)
 				}
-				return true
-			})
-			cancel()
-			if len(errs) != 1 || !errors.Is(errs[0], context.Canceled) || !strings.HasPrefix(errs[0].Error(), "bucket: ") || seen >= 150 {
-				t.Errorf("cancelled: %v after %d", errs, seen)
 			}
-			// From the start.
-			errs = nil
-			walk(ctx, func(err error) bool { errs = append(errs, err); return true })
-			if len(errs) != 1 || !errors.Is(errs[0], context.Canceled) {
-				t.Errorf("cancelled before: %v", errs)
-			}
+			diff(t, 1, seen)
 		})
+	}
+}
+
+// errs are the errors of a sequence, nil for its values; after an error it must end.
+func errs[T any](seq iter.Seq2[T, error]) iter.Seq[error] {
+	return func(yield func(error) bool) {
+		for _, err := range seq {
+			if !yield(err) {
+				return
+			}
+		}
 	}
 }
 
