@@ -51,8 +51,8 @@
 //	stats, err := buckets.Aggregate(ctx, 12345, from, to)
 //	mean := stats.Values["temperature"].Mean()
 //
-// Slots are set and read one by one (Set, Get, Delete), in bulk (SetMany) and by range.
-// Filter, Projection and the pipelines are what the calls send, for stages of your own.
+// Slots have Set, Get, Delete, SetMany and Range. Filter, Projection and the pipelines are
+// what the calls send, for stages of your own.
 //
 // # Costs
 //
@@ -83,18 +83,13 @@
 // it to some hundred kilobytes. A collection created with block_compressor=zstd stores
 // arrays of a day in 43 % less disk space. Slots are for setting one place, not for storage.
 //
-// # Windows
+// # Windows and aggregates
 //
-// [Every] has a fixed length; [Days] and [Months] follow the calendar of a time
-// zone, days of 23 and 25 hours included. A measurement goes to the window of its own
-// time, however late it comes. Ranges hold from and not to. The window of a collection
-// must not change.
-//
-// # Aggregates
-//
-// A bucket and its aggregates change in one write. Sums of ints are ints, unless one is
-// very large, and of Decimal128 Decimal128. Sums of doubles may differ in the last digits
-// with the order of arrival; [Value].Moments gives a variance that does not.
+// [Every] has a fixed length; [Days] and [Months] follow the calendar of a time zone.
+// A measurement goes to the window of its own time, however late it comes. Ranges hold
+// from and not to. The window of a collection must not change. A bucket and its
+// aggregates change in one write. Sums of doubles may differ in the last digits with the
+// order of arrival; [Value].Moments gives a variance that does not.
 //
 // # Concurrency
 //
@@ -102,8 +97,8 @@
 // full gets a duplicate key, looks up the newest bucket and tries again; after 16 times
 // it gives up with [ErrContended]. With Options.IDField a measurement whose ID the
 // window holds already is not stored again. Archive, the Adopts and RangeAcross need a
-// replica set. All calls join the transaction in their context. After an error from a
-// call that writes, abort it.
+// replica set. All calls join the caller's transaction; after an error from a call that
+// writes, abort it.
 //
 // # Adoption and maintenance
 //

@@ -28,17 +28,14 @@ import (
 // SlotOptions names the fields of a document of slots. The zero value stores {series, start, data:
 // {hour: {minute: measurement}}}. All fields are plain names.
 type SlotOptions struct {
-	// SeriesField, StartField, EndField, EndTime, Metadata, Registry and BSON are
-	// as in Options, with the same defaults.
-	SeriesField string
-	StartField  string
-	EndField    string
-	EndTime     EndTime
-	Metadata    func(series any, start time.Time) bson.D
-	Registry    *bson.Registry
-	BSON        *options.BSONOptions
-	// DataField holds the slots. Default "data".
-	DataField string
+	// These are as in Options, with the same defaults.
+	SeriesField, StartField, EndField string
+	EndTime                           EndTime
+	Metadata                          func(series any, start time.Time) bson.D
+	Registry                          *bson.Registry
+	BSON                              *options.BSONOptions
+
+	DataField string // holds the slots. Default "data"
 	// Levels are the lengths that the levels of DataField count, from the outside: one to three,
 	// each a whole multiple of the next. The last one is the length of a slot. Default time.Hour,
 	// time.Minute.
@@ -115,8 +112,7 @@ func (s *Slots[S, M]) Indexes() map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{s.core.coll.Name(): {unique}}
 }
 
-// EnsureIndexes creates the Indexes that are missing. An index on the same keys with other options
-// is ErrIndexConflict; nothing is dropped.
+// EnsureIndexes creates the Indexes that are missing, as that of Buckets.
 //
 // Cost: 1 round trip if they are all there, else 2.
 func (s *Slots[S, M]) EnsureIndexes(ctx context.Context) (err error) {
@@ -124,14 +120,12 @@ func (s *Slots[S, M]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, s.core.coll.Database(), s.Indexes())
 }
 
-// ShardKey returns the recommended shard key, {series: 1, start: 1}, on which every write of one
-// document filters.
+// ShardKey returns the recommended shard key, {series: 1, start: 1}.
 func (s *Slots[S, M]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{s.core.coll.Name(): s.core.shardKey()}
 }
 
-// Filter selects the documents that can hold slots of series from from until before to; a zero time
-// is no limit. It uses the index {series, start}.
+// Filter selects the documents that can hold slots of series from from until before to.
 func (s *Slots[S, M]) Filter(series S, from, to time.Time) bson.D {
 	return s.core.filter(series, from, to)
 }
@@ -498,17 +492,20 @@ func (s *Slots[S, M]) Adopt(ctx context.Context, parse func(start string) (time.
 			deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(g.itself(doc)))
 			updates = append(updates, g.bring(doc, p, false))
 		}
-		result.Done += int64(len(deletes))
-		if w.DryRun || len(deletes) == 0 {
-			return nil
+		var err error
+		if !w.DryRun && len(deletes) > 0 {
+			err = txn.Run(ctx, g.coll.Database().Client(), func(ctx context.Context) error {
+				done, err := g.coll.BulkWrite(ctx, append(deletes, updates...))
+				if err == nil && done.DeletedCount != int64(len(deletes)) {
+					err = txn.Conflict("adopt")
+				}
+				return err
+			})
 		}
-		return txn.Run(ctx, g.coll.Database().Client(), func(ctx context.Context) error {
-			done, err := g.coll.BulkWrite(ctx, append(deletes, updates...))
-			if err == nil && done.DeletedCount != int64(len(deletes)) {
-				err = txn.Conflict("adopt")
-			}
-			return err
-		})
+		if err == nil {
+			result.Done += int64(len(deletes))
+		}
+		return err
 	})
 }
 
