@@ -24,8 +24,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Buckets stores measurements M of series S in arrays, one document for a window of a series until
-// it is full, then further ones. It is safe for concurrent use.
+// Buckets stores measurements M of series S in arrays, one document for a window of a series until it is
+// full, then further ones. It is safe for concurrent use.
 type Buckets[S, M any] struct{ core *arrays }
 
 var _ mongopatterns.Checker = (*Buckets[string, bson.D])(nil)
@@ -42,9 +42,9 @@ type arrays struct {
 	seqs       sequences
 }
 
-// New returns Buckets over coll; opts may be nil. S is what tells series apart, a string, a number,
-// an ObjectID or a small struct; M is a measurement, which encodes to a document with its time in
-// it. All that write one collection must use the same window and options.
+// New returns Buckets over coll; opts may be nil. S is what tells series apart, a string, a number, an
+// ObjectID or a small struct; M is a measurement, which encodes to a document with its time in it. All that
+// write one collection must use the same window and options.
 func New[S, M any](coll *mongo.Collection, window Window, opts *Options) (b *Buckets[S, M], err error) {
 	defer fault.In(&err, "bucket: new")
 	var o Options
@@ -67,8 +67,8 @@ func New[S, M any](coll *mongo.Collection, window Window, opts *Options) (b *Buc
 	return &Buckets[S, M]{c}, nil
 }
 
-// Indexes returns the indexes Buckets uses besides _id: {series: 1, start: 1}; with Options.IDField
-// the unique {series: 1, start: 1, "measurements.id": 1} of buckets that hold an ID.
+// Indexes returns the indexes Buckets uses besides _id: {series: 1, start: 1}; with Options.IDField the
+// unique {series: 1, start: 1, "measurements.id": 1} of buckets that hold an ID.
 func (b *Buckets[S, M]) Indexes() map[string][]mongo.IndexModel {
 	c := b.core
 	models := []mongo.IndexModel{{Keys: c.shardKey()}}
@@ -82,8 +82,8 @@ func (b *Buckets[S, M]) Indexes() map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{c.coll.Name(): models}
 }
 
-// EnsureIndexes creates the Indexes that are missing. An index on the same keys with other options
-// is ErrIndexConflict; nothing is dropped.
+// EnsureIndexes creates the Indexes that are missing. An index on the same keys with other options is
+// ErrIndexConflict; nothing is dropped.
 //
 // Cost: 1 round trip if they are all there, else 2.
 func (b *Buckets[S, M]) EnsureIndexes(ctx context.Context) (err error) {
@@ -91,14 +91,14 @@ func (b *Buckets[S, M]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, b.core.coll.Database(), b.Indexes())
 }
 
-// ShardKey returns the recommended shard key, {series: 1, start: 1}. Every write of one document
-// filters on it.
+// ShardKey returns the recommended shard key, {series: 1, start: 1}. Every write of one document filters on
+// it.
 func (b *Buckets[S, M]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{b.core.coll.Name(): b.core.shardKey()}
 }
 
-// Filter selects the bucket documents that can hold measurements of series from from until before
-// to; a zero time is no limit. It uses the index {series, start}.
+// Filter selects the bucket documents that can hold measurements of series from from until before to; a zero
+// time is no limit. It uses the index {series, start}.
 func (b *Buckets[S, M]) Filter(series S, from, to time.Time) bson.D {
 	return b.core.filter(series, from, to)
 }
@@ -118,8 +118,8 @@ func (c *arrays) numbered(p place, n int64) bson.D {
 	}})
 }
 
-// sequences remembers in which bucket of a window to go on. A window it does not know begins at 0:
-// a failed write if that one is full, never a wrong one; so it may forget.
+// sequences remembers in which bucket of a window to go on. A window it does not know begins at 0: a failed
+// write if that one is full, never a wrong one; so it may forget.
 type sequences struct {
 	mu   sync.Mutex
 	next map[string]int64
@@ -154,12 +154,12 @@ type Appended struct {
 	Count     int64    // how many measurements that bucket holds now
 }
 
-// Append adds one measurement to the window its time falls into, however late it comes, and starts
-// a further bucket where that one is full. With Options.IDField a repeated measurement is not
-// stored again; without it, an Append whose outcome is unknown may be stored twice if repeated.
+// Append adds one measurement to the window its time falls into, however late it comes, and starts a further
+// bucket where that one is full. With Options.IDField a repeated measurement is not stored again; without it,
+// an Append whose outcome is unknown may be stored twice if repeated.
 //
-// Cost: 1 round trip, 1 document written, found by _id. When another process filled the bucket, or
-// this one has not written to the window yet and its first is full: 2 more. In a transaction: 2.
+// Cost: 1 round trip, 1 document written, found by _id. When another process filled the bucket, or this one
+// has not written to the window yet and its first is full: 2 more. In a transaction: 2.
 func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (out Appended, err error) {
 	defer fault.In(&err, "bucket: append")
 	c := b.core
@@ -188,18 +188,18 @@ func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (out Appended
 	return out, err
 }
 
-// AppendMany adds measurements of any series in any order. It takes Work.BatchSize of them at a
-// time, 10,000 by default and no more than Work.BatchBytes, groups them by bucket and sends one
-// unordered bulk write. nil is no measurements.
+// AppendMany adds measurements of any series in any order. It takes Work.BatchSize of them at a time, 10,000
+// by default and no more than Work.BatchBytes, groups them by bucket and sends one unordered bulk write. nil
+// is no measurements.
 //
-// The Result tells the outcomes apart, also after an error: Done are stored, Skipped were held
-// already (Options.IDField), Failed were refused, and of Unknown, one batch at most, no answer
-// came. The rest is not stored. A measurement that is not valid ends the call with an ErrInvalid
-// that names its index, when those before it are stored. With IDField the same input can be given
-// again; without, Unknown ones may then be stored twice.
+// The Result tells the outcomes apart, also after an error: Done are stored, Skipped were held already
+// (Options.IDField), Failed were refused, and of Unknown, one batch at most, no answer came. The rest is not
+// stored. A measurement that is not valid ends the call with an ErrInvalid that names its index, when those
+// before it are stored. With IDField the same input can be given again; without, Unknown ones may then be
+// stored twice.
 //
-// Cost: 1 round trip a batch, and 1 document written for each bucket in it, found by _id. Each time
-// that it meets buckets which cannot take a whole group: 2 more. In a transaction: 2 a batch.
+// Cost: 1 round trip a batch, and 1 document written for each bucket in it, found by _id. Each time that it
+// meets buckets which cannot take a whole group: 2 more. In a transaction: 2 a batch.
 func (b *Buckets[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: append many")
 	return b.core.store(ctx, untyped(items, func(m M) any { return m }), work)
@@ -236,8 +236,7 @@ func (c *arrays) item(m any) (it item, err error) {
 	return it, nil
 }
 
-// checkMeasurementID refuses what measurements cannot be told apart by, also what an ID is before
-// it is set.
+// checkMeasurementID refuses what measurements cannot be told apart by, also what an ID is before it is set.
 func checkMeasurementID(id bson.RawValue) error {
 	text, _ := id.StringValueOK()
 	oid, _ := id.ObjectIDOK()
@@ -273,9 +272,9 @@ func (c *arrays) statements(g *group) (out []statement) {
 	return out
 }
 
-// room selects the bucket of this number if it has room for the items and holds none of them yet.
-// Upserting on it makes the bucket if there is none, and is a duplicate key on _id if it was not
-// selected. The server plans by the equality on _id: no hint is needed.
+// room selects the bucket of this number if it has room for the items and holds none of them yet. Upserting
+// on it makes the bucket if there is none, and is a duplicate key on _id if it was not selected. The server
+// plans by the equality on _id: no hint is needed.
 func (c *arrays) room(p place, seq int64, items []item) bson.D {
 	filter := append(bson.D{{Key: "_id", Value: c.bucketID(p, seq)}}, c.within(p)...)
 	filter = append(filter, bson.E{Key: c.opts.CountField, Value: expr.Op("$lte", c.opts.MaxCount-len(items))})
@@ -347,8 +346,8 @@ func (c *arrays) push(g *group, items []item) bson.D {
 // wrote remembers the bucket where a window goes on.
 func (c *arrays) wrote(s statement) { c.seqs.raise(s.group.key, s.seq) }
 
-// again repeats what met a bucket that another writer made or filled, and what did not fit below 16
-// MiB: such a bucket is full, in whatever transaction.
+// again repeats what met a bucket that another writer made or filled, and what did not fit below 16 MiB: such
+// a bucket is full, in whatever transaction.
 func (c *arrays) again(s statement, err error) bool {
 	if tooLarge(err) {
 		s.group.least = c.seqs.raise(s.group.key, s.seq+1)
@@ -366,8 +365,7 @@ func (c *arrays) fill() bson.D {
 	return fields
 }
 
-// goOn continues a group in this bucket, or in the next one if it cannot take a measurement as
-// large as it.
+// goOn continues a group in this bucket, or in the next one if it cannot take a measurement as large as it.
 func (c *arrays) goOn(g *group, seq int64, it item, fill bson.Raw) {
 	count, counted := value.Lookup(fill, c.opts.CountField).AsInt64OK()
 	size, sized := value.Lookup(fill, c.opts.BytesField).AsInt64OK()
@@ -378,9 +376,9 @@ func (c *arrays) goOn(g *group, seq int64, it item, fill bson.Raw) {
 	}
 }
 
-// open has groups go on where this process wrote last. With look it reads their buckets from there
-// on, and with IDField those of the windows that hold one of their IDs, and drops what is held: one
-// find for all groups.
+// open has groups go on where this process wrote last. With look it reads their buckets from there on, and
+// with IDField those of the windows that hold one of their IDs, and drops what is held: one find for all
+// groups.
 func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped int, err error) {
 	for _, g := range groups {
 		g.least = c.seqs.raise(g.key, g.least)
@@ -457,12 +455,12 @@ func (c *arrays) array() bson.D { return expr.IfNull(expr.Field(c.opts.ArrayFiel
 // at is a path inside a measurement m of an expression.
 func at(path string) string { return expr.Var("m." + path) }
 
-// Update replaces the measurement with m's ID in m's window, or without Options.IDField one with
-// exactly m's time, and recomputes the bucket's aggregates in the same write. ErrNotFound if there
-// is none. It can be repeated. To move a measurement to another window, delete and append it.
+// Update replaces the measurement with m's ID in m's window, or without Options.IDField one with exactly m's
+// time, and recomputes the bucket's aggregates in the same write. ErrNotFound if there is none. It can be
+// repeated. To move a measurement to another window, delete and append it.
 //
-// Cost: 1 round trip, 1 document written; index {series, start}, with IDField the one on IDs; the
-// buckets of the window until the measurement is found.
+// Cost: 1 round trip, 1 document written; index {series, start}, with IDField the one on IDs; the buckets of
+// the window until the measurement is found.
 func (b *Buckets[S, M]) Update(ctx context.Context, series S, m M) (err error) {
 	defer fault.In(&err, "bucket: update")
 	c := b.core
@@ -477,12 +475,12 @@ func (b *Buckets[S, M]) Update(ctx context.Context, series S, m M) (err error) {
 	return c.edit(ctx, series, it.time, path, key, it.raw)
 }
 
-// Delete removes the measurement of series at exactly this time, of several one, and recomputes the
-// bucket's aggregates in the same write. ErrNotFound if there is none, also when a deletion whose
-// answer was lost is repeated. A bucket that becomes empty stays, with count 0.
+// Delete removes the measurement of series at exactly this time, of several one, and recomputes the bucket's
+// aggregates in the same write. ErrNotFound if there is none, also when a deletion whose answer was lost is
+// repeated. A bucket that becomes empty stays, with count 0.
 //
-// Cost: 1 round trip, 1 document written; index {series, start}; the buckets of the window until
-// the measurement is found.
+// Cost: 1 round trip, 1 document written; index {series, start}; the buckets of the window until the
+// measurement is found.
 func (b *Buckets[S, M]) Delete(ctx context.Context, series S, at time.Time) (err error) {
 	defer fault.In(&err, "bucket: delete")
 	return b.core.edit(ctx, series, at, b.core.opts.TimeField, dateValue(at), bson.RawValue{})
@@ -508,8 +506,8 @@ func (b *Buckets[S, M]) DeleteByID(ctx context.Context, series S, at time.Time, 
 	return c.edit(ctx, series, at, c.opts.IDField, raw, bson.RawValue{})
 }
 
-// edit puts by, or with its zero value nothing, in the place of the measurement whose path is key,
-// and recounts its bucket in the same write.
+// edit puts by, or with its zero value nothing, in the place of the measurement whose path is key, and
+// recounts its bucket in the same write.
 func (c *arrays) edit(ctx context.Context, series any, moment time.Time, path string, key, by bson.RawValue) error {
 	p, err := c.place(series, moment)
 	if err != nil {

@@ -20,11 +20,11 @@ const (
 	// WrongAggregate is a count, sum or other aggregate, or an end, that does not follow from the
 	// measurements. Repair computes it anew.
 	WrongAggregate mongopatterns.ProblemKind = "wrong aggregate"
-	// OutsideWindow is a measurement whose time is outside the bucket's window or no date at all: a
-	// range read misses it. Delete and append, or adopt anew.
+	// OutsideWindow is a measurement whose time is outside the bucket's window or no date at all: a range
+	// read misses it. Delete and append, or adopt anew.
 	OutsideWindow mongopatterns.ProblemKind = "outside window"
-	// BadStart is a start that is no date or begins no window: reads miss the document. Adopt of
-	// Slots converts times that are stored as strings.
+	// BadStart is a start that is no date or begins no window: reads miss the document. Adopt of Slots
+	// converts times that are stored as strings.
 	BadStart mongopatterns.ProblemKind = "bad start"
 	// DuplicateID is an ID that a bucket holds twice.
 	DuplicateID mongopatterns.ProblemKind = "duplicate ID"
@@ -32,17 +32,16 @@ const (
 	NotArray mongopatterns.ProblemKind = "not an array"
 )
 
-// Check yields what is wrong in the buckets that work selects. Sums of doubles may differ by
-// rounding. The check runs on the server; measurements are not sent to the client.
+// Check yields what is wrong in the buckets that work selects. Sums of doubles may differ by rounding. The
+// check runs on the server; measurements are not sent to the client.
 //
 // Cost: 1 round trip a batch; scans the collection by _id.
 func (b *Buckets[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return fault.Seq("bucket: check", b.core.check(ctx, work))
 }
 
-// Repair computes the aggregates that Check finds wrong anew, each bucket's within one write: no
-// append at the same time is lost or counted twice. Remaining are the problems that it cannot
-// solve.
+// Repair computes the aggregates that Check finds wrong anew, each bucket's within one write: no append at
+// the same time is lost or counted twice. Remaining are the problems that it cannot solve.
 //
 // Cost: a Check, and 1 round trip for each batch with wrong buckets, found by _id.
 func (b *Buckets[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
@@ -99,8 +98,7 @@ func (f *frame) scan() maintain.Scan {
 	return maintain.Scan{Projection: projection}
 }
 
-// inspect finds the problems of a document, and the update that solves all of the kind
-// WrongAggregate.
+// inspect finds the problems of a document, and the update that solves all of the kind WrongAggregate.
 func (f *frame) inspect(doc bson.Raw) (problems []mongopatterns.Problem, solve mongo.Pipeline) {
 	report := func(kind mongopatterns.ProblemKind, field string, have, want bson.RawValue) {
 		problems = append(problems, mongopatterns.Problem{Pattern: "bucket", Kind: kind, Collection: f.coll.Name(),

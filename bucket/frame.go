@@ -25,8 +25,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A frame is what both layouts share: a series, a start and an end, the loop of writes, Check and
-// Repair, Archive. How measurements lie between start and end is the layout's.
+// A frame is what both layouts share: a series, a start and an end, the loop of writes, Check and Repair,
+// Archive. How measurements lie between start and end is the layout's.
 type frame struct {
 	coll     *mongo.Collection
 	codec    codec.Codec
@@ -44,8 +44,7 @@ type frame struct {
 type layout interface {
 	// item is a value ready to be stored.
 	item(v any) (item, error)
-	// open says where groups go on, and drops what their windows hold already. With look it asks
-	// the server.
+	// open says where groups go on, and drops what their windows hold already. With look it asks the server.
 	open(ctx context.Context, groups []*group, look bool) (dropped int, err error)
 	// statements are the updates that store a group.
 	statements(g *group) []statement
@@ -54,8 +53,8 @@ type layout interface {
 	// again reports that a refused statement is to be repeated after a look.
 	again(s statement, err error) bool
 
-	// audited are the fields that audit reads besides start and end; audit finds problems, and
-	// recount is the update that computes what follows from the measurements.
+	// audited are the fields that audit reads besides start and end; audit finds problems, and recount is the
+	// update that computes what follows from the measurements.
 	audited() bson.D
 	audit(doc bson.Raw, start, end time.Time, report report)
 	recount() mongo.Pipeline
@@ -89,8 +88,8 @@ func (f *frame) shardKey() bson.D {
 	return bson.D{{Key: f.series, Value: 1}, {Key: f.start, Value: 1}}
 }
 
-// filter selects the documents that can hold something of a range. A series that cannot be encoded
-// stays as it is, for the driver to refuse.
+// filter selects the documents that can hold something of a range. A series that cannot be encoded stays as
+// it is, for the driver to refuse.
 func (f *frame) filter(series any, from, to time.Time) bson.D {
 	if raw, err := f.codec.Value(series); err == nil {
 		series = value.Equal(raw)
@@ -200,8 +199,8 @@ func (f *frame) seriesOf(series any) (bson.RawValue, error) {
 	return raw, nil
 }
 
-// fixed reports a series whose equals are encoded alike and never change, so that one encoding
-// serves all of them.
+// fixed reports a series whose equals are encoded alike and never change, so that one encoding serves all of
+// them.
 func fixed(series any) bool {
 	if _, ok := series.(bson.ObjectID); ok {
 		return true
@@ -210,8 +209,8 @@ func fixed(series any) bool {
 	return kind >= reflect.Bool && kind <= reflect.Float64 || kind == reflect.String
 }
 
-// checkKey refuses what no series and no ID of a measurement can be: what no _id can be, and names
-// of operators, at any depth, as the series stands in _id.
+// checkKey refuses what no series and no ID of a measurement can be: what no _id can be, and names of
+// operators, at any depth, as the series stands in _id.
 func checkKey(v bson.RawValue) error {
 	if value.CheckID(v) != nil {
 		return fault.Invalid("a value of the type %v tells nothing apart", v.Type)
@@ -248,8 +247,8 @@ func checkTime(t time.Time) error {
 	return nil
 }
 
-// created is what the first write of a document sets besides its place. Metadata must not move it
-// to another; other names that are taken are the server's to refuse.
+// created is what the first write of a document sets besides its place. Metadata must not move it to another;
+// other names that are taken are the server's to refuse.
 func (f *frame) created(p place, series any) (bson.D, error) {
 	var out bson.D
 	if f.metadata != nil {
@@ -369,8 +368,8 @@ type statement struct {
 	filter, update bson.D
 }
 
-// add encodes a value once and puts it into the group of its window. It finds the place, and
-// encodes the series, once for as long as the values of a series stay in one window.
+// add encodes a value once and puts it into the group of its window. It finds the place, and encodes the
+// series, once for as long as the values of a series stay in one window.
 func (f *frame) add(b *batch, series, v any) error {
 	it, err := f.layout.item(v)
 	if err != nil {
@@ -465,8 +464,8 @@ func (f *frame) store(ctx context.Context, items iter.Seq2[any, any], work *mong
 	return total, flush()
 }
 
-// A sender executes statements: errs has what became of those that were not executed, errUnknown
-// where no answer came, and err says that there is any such.
+// A sender executes statements: errs has what became of those that were not executed, errUnknown where no
+// answer came, and err says that there is any such.
 type sender func(ctx context.Context, all []statement) (errs map[int]error, err error)
 
 var errUnknown = errors.New("no answer")
@@ -491,10 +490,9 @@ func (f *frame) bulk(ctx context.Context, all []statement) (map[int]error, error
 	return errs, err
 }
 
-// write stores groups and counts what became of their items. A statement that another writer came
-// before is repeated where the layout's look says, boundedly. Within a transaction, which a
-// duplicate key would end, it looks first. It leaves groups as they are, so that a transaction can
-// call it again.
+// write stores groups and counts what became of their items. A statement that another writer came before is
+// repeated where the layout's look says, boundedly. Within a transaction, which a duplicate key would end, it
+// looks first. It leaves groups as they are, so that a transaction can call it again.
 func (f *frame) write(ctx context.Context, groups []*group, send sender) (result mongopatterns.Result, err error) {
 	joined := txn.Running(ctx)
 	pending := make([]*group, len(groups))
@@ -536,8 +534,8 @@ func (f *frame) write(ctx context.Context, groups []*group, send sender) (result
 	return result, nil
 }
 
-// settle counts the answers and puts the items that are to be sent again back into their groups;
-// repeat is the last error of those, fatal says that there is any other.
+// settle counts the answers and puts the items that are to be sent again back into their groups; repeat is
+// the last error of those, fatal says that there is any other.
 func (f *frame) settle(all []statement, errs map[int]error, joined bool, r *mongopatterns.Result) (repeat error, fatal bool) {
 	for i, s := range all {
 		n := int64(len(s.items))
@@ -563,15 +561,15 @@ func (f *frame) settle(all []statement, errs map[int]error, joined bool, r *mong
 	return repeat, fatal
 }
 
-// tooLarge reports that a bucket cannot hold what was to be added to it, though its count allows
-// it: it is full.
+// tooLarge reports that a bucket cannot hold what was to be added to it, though its count allows it: it is
+// full.
 func tooLarge(err error) bool {
 	var server mongo.ServerError
 	return errors.As(err, &server) && (server.HasErrorCode(17419) || server.HasErrorCode(17420) || server.HasErrorCode(10334))
 }
 
-// arrayOf writes a BSON array of values that are encoded already: the driver copies it as a whole,
-// where it would take an array of Go values apart.
+// arrayOf writes a BSON array of values that are encoded already: the driver copies it as a whole, where it
+// would take an array of Go values apart.
 func arrayOf(n int, at func(i int) bson.RawValue) bson.RawValue {
 	size := 5
 	for i := range n {

@@ -25,16 +25,16 @@ import (
 // wholeBatch is the default Work.BatchSize for whole documents.
 const wholeBatch = 100
 
-// Archive moves the documents whose window ended at or before before into target, each batch (100
-// documents by default, 8 MiB) in a transaction: every document is in exactly one of the two
-// collections at any time. It can be stopped and run again. Late data may start the window anew and
-// be archived later, besides what is there. work.Filter selects bucket documents.
+// Archive moves the documents whose window ended at or before before into target, each batch (100 documents
+// by default, 8 MiB) in a transaction: every document is in exactly one of the two collections at any time.
+// It can be stopped and run again. Late data may start the window anew and be archived later, besides what is
+// there. work.Filter selects bucket documents.
 //
-// target is indexed and read by a second Buckets with the same options, but without IDField,
-// because an archive may hold an ID twice.
+// target is indexed and read by a second Buckets with the same options, but without IDField, because an
+// archive may hold an ID twice.
 //
-// Cost: 1 round trip, more for many documents, to find them (index {series, start} with a filter on
-// the series, {start} if you have made it, else a scan); for each batch 5 and 2 writes a document.
+// Cost: 1 round trip, more for many documents, to find them (index {series, start} with a filter on the
+// series, {start} if you have made it, else a scan); for each batch 5 and 2 writes a document.
 func (b *Buckets[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")
 	return b.core.archive(ctx, before, target, work)
@@ -144,20 +144,19 @@ func (c *arrays) arrive(ctx context.Context, archive *mongo.Collection, docs []b
 	return inserts, err
 }
 
-// Adopt copies a collection of one document per measurement into buckets, in the order of its _id.
-// convert takes a source document apart. nil takes it as the measurement, without its _id (unless
-// that is Options.IDField) and without the field Options.SeriesField, the series. The source stays
-// as it is. work.Filter selects documents of the source.
+// Adopt copies a collection of one document per measurement into buckets, in the order of its _id. convert
+// takes a source document apart. nil takes it as the measurement, without its _id (unless that is
+// Options.IDField) and without the field Options.SeriesField, the series. The source stays as it is.
+// work.Filter selects documents of the source.
 //
-// Each batch is stored in one transaction with a checkpoint, which each source and filter has, in
-// the collection named as the buckets' with ".adopt" added. So Adopt can be stopped at any point
-// and run again without storing anything twice, also to fetch what was inserted with a higher _id
-// since. Done are stored, Skipped were held already (Options.IDField) or answered with [ErrSkip].
-// What cannot be a measurement, or convert calls ErrInvalid, is Failed and named, and passed over;
-// any other error of convert ends the call.
+// Each batch is stored in one transaction with a checkpoint, which each source and filter has, in the
+// collection named as the buckets' with ".adopt" added. So Adopt can be stopped at any point and run again
+// without storing anything twice, also to fetch what was inserted with a higher _id since. Done are stored,
+// Skipped were held already (Options.IDField) or answered with [ErrSkip]. What cannot be a measurement, or
+// convert calls ErrInvalid, is Failed and named, and passed over; any other error of convert ends the call.
 //
-// Cost: 2 round trips to begin, more to read the source by _id; for each batch 4, commit included,
-// 1 write per bucket it falls into and 1 for the checkpoint.
+// Cost: 2 round trips to begin, more to read the source by _id; for each batch 4, commit included, 1 write
+// per bucket it falls into and 1 for the checkpoint.
 func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (S, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: adopt")
 	return b.core.adopt(ctx, src, work, func(doc bson.Raw) (any, any, error) {
@@ -180,9 +179,9 @@ func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, conver
 	})
 }
 
-// adopt converts each batch and stores it together with the checkpoint, the _id up to which this
-// source has been adopted through this filter. That only then moves: a document that is refused by
-// itself leaves it where it was, and the next one passes over.
+// adopt converts each batch and stores it together with the checkpoint, the _id up to which this source has
+// been adopted through this filter. That only then moves: a document that is refused by itself leaves it
+// where it was, and the next one passes over.
 func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, convert func(doc bson.Raw) (series, m any, err error)) (mongopatterns.Result, error) {
 	if err := config.Collections("src", src); err != nil {
 		return mongopatterns.Result{}, err
@@ -233,8 +232,8 @@ func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopa
 		next := docs[len(docs)-1].Lookup("_id")
 		var done mongopatterns.Result
 		err := txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) error {
-			// First, if it is where it was read: of two adoptions one fails before it stores
-			// anything twice, and no document is refused for it.
+			// First, if it is where it was read: of two adoptions one fails before it stores anything twice,
+			// and no document is refused for it.
 			_, err := points.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "last", Value: stored(last)}},
 				expr.Op("$set", bson.D{{Key: "last", Value: next}}), options.UpdateOne().SetUpsert(true))
 			if mongo.IsDuplicateKeyError(err) {

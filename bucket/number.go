@@ -123,8 +123,8 @@ func (t *tally) add(at bson.DateTime, n number) {
 	}
 }
 
-// sum has the type that the server's own would have: ints make ints, ints and doubles a double,
-// anything and a Decimal128 a Decimal128.
+// sum has the type that the server's own would have: ints make ints, ints and doubles a double, anything and
+// a Decimal128 a Decimal128.
 func (t *tally) sum() any {
 	switch {
 	case t.decimal:

@@ -14,17 +14,15 @@ import (
 
 // Errors beside those of the root package.
 var (
-	// ErrContended says that other writers filled every bucket that was tried, or that another
-	// unique index refuses the write; the last duplicate-key error is wrapped. It matches
-	// ErrConflict.
+	// ErrContended says that other writers filled every bucket that was tried, or that another unique index
+	// refuses the write; the last duplicate-key error is wrapped. It matches ErrConflict.
 	ErrContended = fault.New("gave up after repeated duplicate keys", fault.ErrConflict)
 
-	// ErrSkip is for the convert function of Adopt to return, wrapped or not: the document is
-	// counted as Skipped and not looked at again.
+	// ErrSkip is for the convert function of Adopt to return, wrapped or not: the document is counted as
+	// Skipped and not looked at again.
 	ErrSkip = fault.New("skip this document", nil)
 
-	// ErrConcurrentAdopt says that another Adopt of the same source is running. It matches
-	// ErrConflict.
+	// ErrConcurrentAdopt says that another Adopt of the same source is running. It matches ErrConflict.
 	ErrConcurrentAdopt = fault.New("another adoption of this source is running", fault.ErrConflict)
 )
 
@@ -38,11 +36,11 @@ const (
 	NextStart                      // 11:00:00.000
 )
 
-// Options names the fields of a bucket and chooses what it keeps. The zero value stores {series,
-// start, measurements, count}, without aggregates and de-duplication.
+// Options names the fields of a bucket and chooses what it keeps. The zero value stores {series, start,
+// measurements, count}, without aggregates and de-duplication.
 //
-// SeriesField, StartField, EndField, ArrayField, CountField and BytesField are plain names.
-// TimeField, IDField and every path of a [Value] may be dotted.
+// SeriesField, StartField, EndField, ArrayField, CountField and BytesField are plain names. TimeField,
+// IDField and every path of a [Value] may be dotted.
 type Options struct {
 	SeriesField string  // the key of the series. Default "series"
 	StartField  string  // the window's first instant. Default "start"
@@ -51,12 +49,12 @@ type Options struct {
 	ArrayField  string  // the measurements, in the order they came. Default "measurements"
 	CountField  string  // their number. Default "count"
 
-	// TimeField is the path, inside a measurement, of its time, a BSON date; the zero time.Time is
-	// none. Default "timestamp".
+	// TimeField is the path, inside a measurement, of its time, a BSON date; the zero time.Time is none.
+	// Default "timestamp".
 	TimeField string
-	// IDField is the path, inside a measurement, of an ID by which a repeated one is recognized.
-	// Every measurement needs one then, not "" or the zero ObjectID, and EnsureIndexes must have
-	// run. Default "": no de-duplication.
+	// IDField is the path, inside a measurement, of an ID by which a repeated one is recognized. Every
+	// measurement needs one then, not "" or the zero ObjectID, and EnsureIndexes must have run. Default "":
+	// no de-duplication.
 	IDField string
 
 	// Values are those of which buckets keep aggregates. Default none: only the count.
@@ -64,8 +62,8 @@ type Options struct {
 
 	// MaxCount is how many measurements a bucket takes. Default 1000.
 	MaxCount int
-	// MaxBytes is how many bytes of measurements (the sum of their BSON sizes) a bucket takes.
-	// Default 0: a bucket that the server calls too large is full, which costs a refused write.
+	// MaxBytes is how many bytes of measurements (the sum of their BSON sizes) a bucket takes. Default 0: a
+	// bucket that the server calls too large is full, which costs a refused write.
 	MaxBytes int
 	// BytesField holds the bytes of a bucket. Default "bytes" with MaxBytes, else "": not stored.
 	BytesField string
@@ -73,31 +71,30 @@ type Options struct {
 	// Metadata returns further fields for the first write of a bucket. Default nil: none.
 	Metadata func(series any, start time.Time) bson.D
 
-	// Registry and BSON encode and decode. Give the client's own if it has them: a collection does
-	// not show them. Default nil: the driver's.
+	// Registry and BSON encode and decode. Give the client's own if it has them: a collection does not show
+	// them. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
 
-// A Value is a number inside each measurement and the fields of the bucket that aggregate it. Every
-// path left "" is not kept; a bucket path may be dotted ("stats.temperature.sum").
+// A Value is a number inside each measurement and the fields of the bucket that aggregate it. Every path left
+// "" is not kept; a bucket path may be dotted ("stats.temperature.sum").
 //
-// The number may be int32, int64, double or Decimal128. A measurement without it (missing, null,
-// another type, NaN, infinite) is refused with ErrInvalid, unless Count is kept: then it is left
-// out of this value's aggregates. The server adds a double to a Decimal128 with 15 digits: keep to
-// one of the two.
+// The number may be int32, int64, double or Decimal128. A measurement without it (missing, null, another
+// type, NaN, infinite) is refused with ErrInvalid, unless Count is kept: then it is left out of this value's
+// aggregates. The server adds a double to a Decimal128 with 15 digits: keep to one of the two.
 type Value struct {
 	Field string // the path inside the measurement, "temperature" say. Required
 
-	// Sum holds the sum. It is an int while all numbers are ints and none exceeds 2^63 / MaxCount
-	// (9.2e15 by default); larger ones count as doubles, so that no sum overflows.
+	// Sum holds the sum. It is an int while all numbers are ints and none exceeds 2^63 / MaxCount (9.2e15 by
+	// default); larger ones count as doubles, so that no sum overflows.
 	Sum      string
 	Min, Max string // hold the smallest and the largest value
-	// First and Last hold {time, value} of the earliest and the latest measurement by time: of
-	// several in one millisecond the smallest and the largest value.
+	// First and Last hold {time, value} of the earliest and the latest measurement by time: of several in one
+	// millisecond the smallest and the largest value.
 	First, Last string
-	// Moments holds {sum, squares}, the sums of the numbers and of their squares as Decimal128, for
-	// Variance. It takes 60 bytes a bucket, and 1 to 2 µs of the client for each measurement.
+	// Moments holds {sum, squares}, the sums of the numbers and of their squares as Decimal128, for Variance.
+	// It takes 60 bytes a bucket, and 1 to 2 µs of the client for each measurement.
 	Moments string
 	Count   string // holds how many measurements have the number
 }

@@ -24,21 +24,20 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Range returns the measurements of series from from until before to in time order, late arrivals
-// in their place; those of one millisecond in the order they came. A zero time is no limit. Only
-// measurements of the range leave the server, and memory holds those of one window.
+// Range returns the measurements of series from from until before to in time order, late arrivals in their
+// place; those of one millisecond in the order they came. A zero time is no limit. Only measurements of the
+// range leave the server, and memory holds those of one window.
 //
-// Cost: 1 round trip, more beyond 101 buckets or 16 MiB; index {series, start}, no sort on the
-// server; 1 key and 1 document per bucket of the range.
+// Cost: 1 round trip, more beyond 101 buckets or 16 MiB; index {series, start}, no sort on the server; 1 key
+// and 1 document per bucket of the range.
 func (b *Buckets[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[M, error] {
 	c := b.core
 	return fault.Seq("bucket: range", inOrder(&c.frame, c.buckets(ctx, series, from, to, ""), c.entries, plain[M]))
 }
 
-// RangeAcross is Range over the collection and its archive together. It reads both as they were at
-// one moment, in a snapshot session or the caller's transaction: a measurement that Archive moves
-// meanwhile is seen exactly once. The server keeps a snapshot, and so the loop can last, for 5
-// minutes by default.
+// RangeAcross is Range over the collection and its archive together. It reads both as they were at one
+// moment, in a snapshot session or the caller's transaction: a measurement that Archive moves meanwhile is
+// seen exactly once. The server keeps a snapshot, and so the loop can last, for 5 minutes by default.
 //
 // Cost: 1 round trip, further ones as for Range; index {series, start} of both.
 func (b *Buckets[S, M]) RangeAcross(ctx context.Context, archive *mongo.Collection, series S, from, to time.Time) iter.Seq2[M, error] {
@@ -83,8 +82,7 @@ func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 
 // LatestPipeline is what Latest runs: the measurement as a document, or none.
 func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
-	// The newest bucket that is not empty names the window; the measurement can be in any bucket of
-	// it.
+	// The newest bucket that is not empty names the window; the measurement can be in any bucket of it.
 	c := b.core
 	all := c.filter(series, time.Time{}, time.Time{})
 	return mongo.Pipeline{
@@ -106,9 +104,9 @@ func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 	}
 }
 
-// Page returns the measurements of bucket n in the window that holds at, in the order they came; -1
-// is the last bucket, -2 the one before. ErrNotFound if there is none. With [ByCount], whose one
-// window holds every time, these are the pages of a series.
+// Page returns the measurements of bucket n in the window that holds at, in the order they came; -1 is the
+// last bucket, -2 the one before. ErrNotFound if there is none. With [ByCount], whose one window holds every
+// time, these are the pages of a series.
 //
 // Cost: 1 round trip; index _id, 1 key and 1 document; a negative n as many keys.
 func (b *Buckets[S, M]) Page(ctx context.Context, series S, at time.Time, n int64) (page []M, err error) {
@@ -198,8 +196,8 @@ type entry struct {
 
 func plain[M any](m M, _ entry) M { return m }
 
-// inOrder puts together the entries of the documents of each window, which docs gives by start, and
-// yields what as makes of them: by time, then by bucket, then as they came.
+// inOrder puts together the entries of the documents of each window, which docs gives by start, and yields
+// what as makes of them: by time, then by bucket, then as they came.
 func inOrder[M, T any](f *frame, docs iter.Seq2[bson.Raw, error], entries func(doc bson.Raw) ([]entry, error), as func(M, entry) T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -258,8 +256,8 @@ type Stats struct {
 	Values map[string]ValueStats `json:"values"`
 }
 
-// ValueStats are the aggregates of one value. What Options do not keep, and what has no
-// measurement, is the zero Number or Sample, and left out of JSON.
+// ValueStats are the aggregates of one value. What Options do not keep, and what has no measurement, is the
+// zero Number or Sample, and left out of JSON.
 type ValueStats struct {
 	// Count is how many measurements have the value.
 	Count   int64   `json:"count"`
@@ -286,8 +284,8 @@ func (v ValueStats) Mean() float64 {
 	return sum.Float64() / float64(v.Count)
 }
 
-// Variance is that of the whole population; NaN without Moments or measurements. It loses no digits
-// to a mean that is large against the deviation: at 10^9 times it is right to 15 digits.
+// Variance is that of the whole population; NaN without Moments or measurements. It loses no digits to a mean
+// that is large against the deviation: at 10^9 times it is right to 15 digits.
 func (v ValueStats) Variance() float64 {
 	sum, squares := value.Number(v.Moments.Sum.raw), value.Number(v.Moments.Squares.raw)
 	if sum == nil || squares == nil || v.Count == 0 {
@@ -362,9 +360,8 @@ type WindowStats struct {
 	Stats
 }
 
-// Aggregate returns the aggregates of series from from until before to; a zero time is no limit.
-// Buckets of whole windows give their stored aggregates; measurements are read only in the windows
-// that from and to cut.
+// Aggregate returns the aggregates of series from from until before to; a zero time is no limit. Buckets of
+// whole windows give their stored aggregates; measurements are read only in the windows that from and to cut.
 //
 // Cost: 1 round trip; index {series, start}; 1 key and 1 document per bucket.
 func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (stats Stats, err error) {
@@ -375,11 +372,10 @@ func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.T
 	return b.core.stats(nil), nil
 }
 
-// AggregateWindows returns the aggregates of each window that has measurements from from until
-// before to, in order; from and to can cut the first and the last.
+// AggregateWindows returns the aggregates of each window that has measurements from from until before to, in
+// order; from and to can cut the first and the last.
 //
-// Cost: 1 round trip, more for many windows; index {series, start}; 1 key and 1 document per
-// bucket.
+// Cost: 1 round trip, more for many windows; index {series, start}; 1 key and 1 document per bucket.
 func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time) iter.Seq2[WindowStats, error] {
 	return fault.Seq("bucket: aggregate windows", func(yield func(WindowStats, error) bool) {
 		for w, err := range b.core.totals(ctx, series, b.AggregateWindowsPipeline(series, from, to)) {
@@ -410,14 +406,13 @@ func (b *Buckets[S, M]) AggregatePipeline(series S, from, to time.Time) mongo.Pi
 	return append(b.core.partials(series, from, to), b.core.total(nil))
 }
 
-// AggregateWindowsPipeline is what AggregateWindows runs: the documents of AggregatePipeline with
-// the window's start as _id.
+// AggregateWindowsPipeline is what AggregateWindows runs: the documents of AggregatePipeline with the
+// window's start as _id.
 func (b *Buckets[S, M]) AggregateWindowsPipeline(series S, from, to time.Time) mongo.Pipeline {
 	return append(b.core.partials(series, from, to), b.core.total("$w"), expr.Op("$sort", bson.D{{Key: "_id", Value: 1}}))
 }
 
-// partials is a stage sequence that gives the aggregates of each bucket, as far as it lies in the
-// range.
+// partials is a stage sequence that gives the aggregates of each bucket, as far as it lies in the range.
 func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
 	whole := bson.A{} // conditions that the range holds all of a bucket's window
 	for _, limit := range limits(from, to) {
@@ -477,8 +472,8 @@ func sampleOf(v bson.RawValue) (s Sample) {
 	return s
 }
 
-// A derived is a field of a bucket that follows from its measurements: op over what each of those
-// with a number gives. The same op joins those of two buckets.
+// A derived is a field of a bucket that follows from its measurements: op over what each of those with a
+// number gives. The same op joins those of two buckets.
 type derived struct {
 	name   string // in pipelines: count, v0_sum, …
 	path   string // in the bucket
@@ -532,9 +527,8 @@ func (d derived) mapped(measurements, in any) bson.D {
 // of is the field computed from measurements; of none it is 0 or null.
 func (d derived) of(measurements any) bson.D { return expr.Op(d.op, d.mapped(measurements, d.each)) }
 
-// slack is how far a sum may be off by the order in which the server added it up: some last digits
-// of what was added, for each addition. A Decimal128 to which $inc adds doubles is rounded to 15
-// digits.
+// slack is how far a sum may be off by the order in which the server added it up: some last digits of what
+// was added, for each addition. A Decimal128 to which $inc adds doubles is rounded to 15 digits.
 func (d derived) slack(measurements any) bson.D {
 	types := d.mapped(measurements, expr.Op("$type", d.each))
 	has := func(kind string) bson.D { return expr.Op("$in", kind, types) }
@@ -567,6 +561,6 @@ func (c *arrays) summand(n any) bson.D {
 	return expr.Cond(expr.Op("$and", expr.IsType(n, "int", "long"), large), expr.Op("$toDouble", n), n)
 }
 
-// exact is a number as a Decimal128 with all digits: $toDecimal would round a double to 15, adding
-// it to one does not.
+// exact is a number as a Decimal128 with all digits: $toDecimal would round a double to 15, adding it to one
+// does not.
 func exact(n any) bson.D { return expr.Op("$add", decimal(new(big.Float)), n) }

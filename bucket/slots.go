@@ -25,8 +25,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// SlotOptions names the fields of a document of slots. The zero value stores {series, start, data:
-// {hour: {minute: measurement}}}. All fields are plain names.
+// SlotOptions names the fields of a document of slots. The zero value stores {series, start, data: {hour:
+// {minute: measurement}}}. All fields are plain names.
 type SlotOptions struct {
 	// These are as in Options, with the same defaults.
 	SeriesField, StartField, EndField string
@@ -36,17 +36,16 @@ type SlotOptions struct {
 	BSON                              *options.BSONOptions
 
 	DataField string // holds the slots. Default "data"
-	// Levels are the lengths that the levels of DataField count, from the outside: one to three,
-	// each a whole multiple of the next. The last one is the length of a slot. Default time.Hour,
-	// time.Minute.
+	// Levels are the lengths that the levels of DataField count, from the outside: one to three, each a whole
+	// multiple of the next. The last one is the length of a slot. Default time.Hour, time.Minute.
 	Levels []time.Duration
 }
 
-// Slots stores at most one measurement M of a series S in each slot of time, one document for a
-// window of a series. It is safe for concurrent use.
+// Slots stores at most one measurement M of a series S in each slot of time, one document for a window of a
+// series. It is safe for concurrent use.
 //
-// Slots count the time elapsed since the window began, not the hour on the wall: where the clock is
-// set back, a day has an hour "24", and where it is set forward, "22" is its last.
+// Slots count the time elapsed since the window began, not the hour on the wall: where the clock is set back,
+// a day has an hour "24", and where it is set forward, "22" is its last.
 type Slots[S, M any] struct{ core *grid }
 
 var _ mongopatterns.Checker = (*Slots[string, bson.D])(nil)
@@ -64,8 +63,8 @@ type Slot[M any] struct {
 	Value M         `json:"value"`
 }
 
-// NewSlots returns Slots over coll. It does no I/O; opts may be nil. M may be anything that encodes
-// to a BSON value but null, a plain number included.
+// NewSlots returns Slots over coll. It does no I/O; opts may be nil. M may be anything that encodes to a BSON
+// value but null, a plain number included.
 func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions) (s *Slots[S, M], err error) {
 	defer fault.In(&err, "bucket: new slots")
 	var o SlotOptions
@@ -149,8 +148,8 @@ func keys(offset time.Duration, levels []time.Duration) (path string) {
 
 // Set stores m in the slot that holds t, in place of what is there. It can be repeated.
 //
-// Cost: 1 round trip, 1 document written; index {series, start}, 1 key. One more when another
-// writer makes the document at the same moment.
+// Cost: 1 round trip, 1 document written; index {series, start}, 1 key. One more when another writer makes
+// the document at the same moment.
 func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err error) {
 	defer fault.In(&err, "bucket: set")
 	var one batch
@@ -161,11 +160,11 @@ func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err 
 	return err
 }
 
-// SetMany sets slots of any series in any order, in batches and with a Result as AppendMany. Of
-// several for one slot in a batch the last one stays. nil is no slots. It can be repeated.
+// SetMany sets slots of any series in any order, in batches and with a Result as AppendMany. Of several for
+// one slot in a batch the last one stays. nil is no slots. It can be repeated.
 //
-// Cost: 1 round trip a batch and 1 document written per document in it; index {series, start}, 1
-// key each. One more when another writer makes one of them at the same moment.
+// Cost: 1 round trip a batch and 1 document written per document in it; index {series, start}, 1 key each.
+// One more when another writer makes one of them at the same moment.
 func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: set many")
 	return s.core.store(ctx, untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work)
@@ -178,9 +177,8 @@ func (g *grid) item(v any) (item, error) {
 	return item{raw: raw, time: slot.Time, path: g.path(slot.Time)}, err
 }
 
-// statements are the upsert of a group's document. It is found by series and start, so that
-// documents with any _id serve; a new one gets an _id that keeps a second writer from making
-// another.
+// statements are the upsert of a group's document. It is found by series and start, so that documents with
+// any _id serve; a new one gets an _id that keeps a second writer from making another.
 func (g *grid) statements(d *group) []statement {
 	var slots bson.D
 	index := map[string]int{}
@@ -205,8 +203,8 @@ func (g *grid) audited() bson.D                                   { return nil }
 func (g *grid) recount() mongo.Pipeline                           { return nil }
 func (g *grid) audit(bson.Raw, time.Time, time.Time, report)      {}
 
-// Delete empties the slot that holds t; ErrNotFound if it is empty: so it is when a deletion whose
-// answer was lost is repeated.
+// Delete empties the slot that holds t; ErrNotFound if it is empty: so it is when a deletion whose answer was
+// lost is repeated.
 //
 // Cost: 1 round trip, 1 document written; index {series, start}, 1 key.
 func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err error) {
@@ -228,11 +226,11 @@ func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err er
 // maxPaths is the longest projection of single slots; beyond it whole documents are read.
 const maxPaths = 500
 
-// Get returns the measurement in the slot that holds t; ErrNotFound if it is empty. Only the slot
-// leaves the server.
+// Get returns the measurement in the slot that holds t; ErrNotFound if it is empty. Only the slot leaves the
+// server.
 //
-// Cost: 1 round trip; index {series, start}, 1 key. No document: 1 more, to look for times that are
-// stored as strings.
+// Cost: 1 round trip; index {series, start}, 1 key. No document: 1 more, to look for times that are stored as
+// strings.
 func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err error) {
 	defer fault.In(&err, "bucket: get")
 	g := s.core
@@ -266,12 +264,11 @@ func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 	return g.noDate(doc)
 }
 
-// Range returns the slots of series that begin from from until before to, in order. A zero time is
-// no limit. Of a range within one window only its slots leave the server; of a longer one whole
-// windows do.
+// Range returns the slots of series that begin from from until before to, in order. A zero time is no limit.
+// Of a range within one window only its slots leave the server; of a longer one whole windows do.
 //
-// Cost: 1 round trip, more beyond 101 documents or 16 MiB; index {series, start}, no sort on the
-// server; 1 key and 1 document per window. No document: 1 more, as for Get.
+// Cost: 1 round trip, more beyond 101 documents or 16 MiB; index {series, start}, no sort on the server; 1
+// key and 1 document per window. No document: 1 more, as for Get.
 func (s *Slots[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[Slot[M], error] {
 	g := s.core
 	return fault.Seq("bucket: range", inOrder(&g.frame, g.documents(ctx, series, from, to), func(doc bson.Raw) ([]entry, error) {
@@ -309,8 +306,8 @@ func (g *grid) documents(ctx context.Context, series any, from, to time.Time) it
 	}
 }
 
-// Projection is what Range reads of the documents that Filter selects: the slots themselves if from
-// and to lie in one window, else all.
+// Projection is what Range reads of the documents that Filter selects: the slots themselves if from and to
+// lie in one window, else all.
 func (s *Slots[S, M]) Projection(from, to time.Time) bson.D { return s.core.projection(from, to) }
 
 func (g *grid) projection(from, to time.Time) bson.D {
@@ -336,8 +333,8 @@ func (g *grid) projection(from, to time.Time) bson.D {
 	return projection
 }
 
-// A rawSlot is a slot as it is stored. What has a key that is no number, which is nothing this
-// package wrote, has no time.
+// A rawSlot is a slot as it is stored. What has a key that is no number, which is nothing this package wrote,
+// has no time.
 type rawSlot struct {
 	entry
 	path  string
@@ -380,8 +377,7 @@ func (g *grid) entries(doc bson.Raw) (out []entry) {
 
 // Latest returns the slot of series with the latest time; ErrNotFound if there is none.
 //
-// Cost: 1 round trip; index {series, start}, 1 key; one more for each newest window that Delete has
-// emptied.
+// Cost: 1 round trip; index {series, start}, 1 key; one more for each newest window that Delete has emptied.
 func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err error) {
 	defer fault.In(&err, "bucket: latest")
 	g := s.core
@@ -409,8 +405,8 @@ func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err e
 	}
 }
 
-// Check yields documents whose start is no date or begins no window (BadStart), and whose end is
-// not that of the window (WrongAggregate). Nothing else is derived.
+// Check yields documents whose start is no date or begins no window (BadStart), and whose end is not that of
+// the window (WrongAggregate). Nothing else is derived.
 //
 // Cost: 1 round trip a batch; scans the collection by _id.
 func (s *Slots[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
@@ -425,8 +421,8 @@ func (s *Slots[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (res
 	return s.core.repair(ctx, work)
 }
 
-// Archive is Archive of Buckets; of a window that target holds already, the slots that were set
-// later replace the archived ones. target needs the indexes of a second Slots over it.
+// Archive is Archive of Buckets; of a window that target holds already, the slots that were set later replace
+// the archived ones. target needs the indexes of a second Slots over it.
 //
 // Cost: as Archive of Buckets, with 4 round trips for each batch.
 func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
@@ -442,9 +438,9 @@ func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (
 	return updates, nil
 }
 
-// bring is the upsert that brings a document to a place. If there is a document already, it gets
-// the slots and other fields that it lacks, or with later all slots. A place that is free gets all
-// fields, _id included; an end that p knows is set.
+// bring is the upsert that brings a document to a place. If there is a document already, it gets the slots
+// and other fields that it lacks, or with later all slots. A place that is free gets all fields, _id
+// included; an end that p knows is set.
 func (g *grid) bring(doc bson.Raw, p place, later bool) mongo.WriteModel {
 	var set bson.D
 	lacks := func(path string, v any) any { return expr.IfNull(expr.Field(path), v) }
@@ -467,11 +463,11 @@ func (g *grid) bring(doc bson.Raw, p place, later bool) mongo.WriteModel {
 	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.within(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
 }
 
-// Adopt converts documents of slots whose start is stored as a string: "2021-07-05 00:00:00"
-// becomes a date. nil for parse reads RFC 3339, that form and "2021-07-05", as UTC. If a window has
-// a document with a date already, that one gets the slots that it lacks. What does not begin a
-// window is Failed and named. It can be stopped and run again, also beside old code that writes
-// strings. EnsureIndexes must have run, or a writer could make a second document of the window.
+// Adopt converts documents of slots whose start is stored as a string: "2021-07-05 00:00:00" becomes a date.
+// nil for parse reads RFC 3339, that form and "2021-07-05", as UTC. If a window has a document with a date
+// already, that one gets the slots that it lacks. What does not begin a window is Failed and named. It can be
+// stopped and run again, also beside old code that writes strings. EnsureIndexes must have run, or a writer
+// could make a second document of the window.
 //
 // Cost: 1 round trip to read a batch of 100, 3 to write it in a transaction; 2 writes a document.
 func (s *Slots[S, M]) Adopt(ctx context.Context, parse func(start string) (time.Time, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
