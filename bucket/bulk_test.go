@@ -107,9 +107,7 @@ func TestEqualKeysOfOtherTypes(t *testing.T) {
 		if i == 0 {
 			want = mongopatterns.Result{Examined: 4, Done: 2, Skipped: 2}
 		}
-		if result, err := b.AppendMany(t.Context(), bucket.Of(series, ms...), nil); err != nil || !cmp.Equal(result, want) {
-			t.Errorf("%v: %+v, %v", series, result, err)
-		}
+		gives(t, want)(b.AppendMany(t.Context(), bucket.Of(series, ms...), nil))
 		for _, m := range ms {
 			if got, err := b.Append(t.Context(), series, m); err != nil || !got.Duplicate {
 				t.Errorf("%v: %+v, %v", series, got, err)
@@ -211,9 +209,7 @@ func TestInTransaction(t *testing.T) {
 				err = session.AbortTransaction(ctx)
 			}
 			must(t, err)
-			if got := collect(t, b.Range(t.Context(), ids, time.Time{}, time.Time{})); len(got) != want {
-				t.Errorf("commit %v: %d", commit, len(got))
-			}
+			diff(t, want, len(collect(t, b.Range(t.Context(), ids, time.Time{}, time.Time{}))))
 		}
 		mustCheck(t, b)
 	}

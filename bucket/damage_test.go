@@ -125,9 +125,7 @@ func TestBadArguments(t *testing.T) {
 		}
 	}
 	// nil has no items.
-	if result, err := b.AppendMany(ctx, nil, nil); err != nil || !cmp.Equal(result, mongopatterns.Result{}) {
-		t.Errorf("%+v, %v", result, err)
-	}
+	gives(t, mongopatterns.Result{})(b.AppendMany(ctx, nil, nil))
 	if _, err := s.SetMany(ctx, nil, nil); err != nil {
 		t.Error(err)
 	}

@@ -36,17 +36,13 @@ func TestEditErrors(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := plain.DeleteByID(t.Context(), "s", at(1, 0, 0), "1"); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Error("delete by ID without IDField")
-	}
+	fails(t, mongopatterns.ErrInvalid, plain.DeleteByID(t.Context(), "s", at(1, 0, 0), "1"))
 	if err := b.Update(t.Context(), "s", event{ID: "3", Timestamp: at(1, 0, 0), V: nan()}); err != nil && !errors.Is(err, mongopatterns.ErrNotFound) {
 		t.Error(err) // v has a Count, so NaN is allowed
 	}
 	// What can be no ID would find measurements that have none.
 	for _, id := range []any{nil, "", bson.D{{Key: "$ne", Value: ""}}, bson.Regex{Pattern: "."}, bson.A{1}, func() {}} {
-		if err := b.DeleteByID(t.Context(), "s", at(1, 0, 0), id); !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Errorf("%v: %v", id, err)
-		}
+		fails(t, mongopatterns.ErrInvalid, b.DeleteByID(t.Context(), "s", at(1, 0, 0), id))
 	}
 }
 
@@ -113,11 +109,7 @@ func TestLargeInts(t *testing.T) {
 func TestNumberTypes(t *testing.T) {
 	coll := fresh(t)
 	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), full())
-	dec := func(s string) bson.Decimal128 {
-		d, err := bson.ParseDecimal128(s)
-		must(t, err)
-		return d
-	}
+	dec := func(s string) bson.Decimal128 { return decimal(t, s) }
 	for i, c := range []struct {
 		values []any
 		kind   bson.Type

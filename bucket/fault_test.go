@@ -201,9 +201,7 @@ func TestLargeMeasurements(t *testing.T) {
 	}
 	mustCheck(t, b)
 	huge := event{ID: "huge", Timestamp: at(1, 0, 0), Note: strings.Repeat("x", 16<<20)}
-	if _, err := b.Append(t.Context(), "s", huge); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Error(err)
-	}
+	fails(t, mongopatterns.ErrInvalid, second(b.Append(t.Context(), "s", huge)))
 }
 
 // A bucket filled beyond its size within a transaction has the transaction run again
@@ -426,14 +424,10 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for _, n := range []int64{4, -5} {
-		if _, err := b.Page(t.Context(), "MDB", none, n); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Errorf("page %d: %v", n, err)
-		}
+		fails(t, mongopatterns.ErrNotFound, second(b.Page(t.Context(), "MDB", none, n)))
 	}
 	for series, want := range map[string]int64{"MDB": 4, "none": 0} {
-		if n, err := b.Pages(t.Context(), series, none); err != nil || n != want {
-			t.Errorf("%s: %d pages, %v", series, n, err)
-		}
+		gives(t, want)(b.Pages(t.Context(), series, none))
 	}
 	if latest, err := b.Latest(t.Context(), "MDB"); err != nil || latest.ID != "0" {
 		t.Errorf("%v, %v", latest, err)
@@ -459,9 +453,7 @@ func TestBSONOptions(t *testing.T) {
 	diff(t, []trade{{at(1, 0, 0), 2, []string{}}}, collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})))
 	s := newSlots[string, trade](t, db.Collection("s"), bucket.Days(nil), &bucket.SlotOptions{BSON: o})
 	must(t, s.Set(t.Context(), "s", at(1, 0, 0), trade{At: day, Price: 3}))
-	if got, err := s.Get(t.Context(), "s", at(1, 0, 0)); err != nil || !cmp.Equal(got, trade{day, 3, []string{}}) {
-		t.Errorf("%v, %v", got, err)
-	}
+	gives(t, trade{day, 3, []string{}})(s.Get(t.Context(), "s", at(1, 0, 0)))
 }
 
 // Work.Filter may be a map, and has a checkpoint of its own; DryRun writes nothing.

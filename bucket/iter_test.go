@@ -138,9 +138,7 @@ func TestErrorsAreWrapped(t *testing.T) {
 	must(t, second(conflicting.Indexes().CreateOne(t.Context(), index)))
 	c, err := bucket.New[string, event](conflicting, bucket.Every(time.Hour), nil)
 	must(t, err)
-	if err := c.EnsureIndexes(t.Context()); !errors.Is(err, mongopatterns.ErrIndexConflict) {
-		t.Error(err)
-	}
+	fails(t, mongopatterns.ErrIndexConflict, c.EnsureIndexes(t.Context()))
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -220,9 +218,7 @@ func TestRegistries(t *testing.T) {
 	}
 	slots := newSlots[string, celsius](t, db.Collection("s"), bucket.Days(nil), &bucket.SlotOptions{Registry: registry})
 	must(t, slots.Set(t.Context(), "s", at(1, 0, 0), 19.5))
-	if got, err := slots.Get(t.Context(), "s", at(1, 0, 0)); err != nil || got != 19.5 {
-		t.Errorf("%v, %v", got, err)
-	}
+	gives(t, celsius(19.5))(slots.Get(t.Context(), "s", at(1, 0, 0)))
 	if got := collect(t, slots.Range(t.Context(), "s", at(1, 0, 0), at(2, 0, 0))); len(got) != 1 || got[0].Value != 19.5 {
 		t.Errorf("%v", got)
 	}

@@ -55,13 +55,9 @@ func TestScenarioDailySlots(t *testing.T) {
 		},
 	}}, stored(t, coll))
 
-	if got, err := s.Get(t.Context(), "SENSOR-1", at(0, 59, 0)); err != nil || got != (weather{21.4, 0.68}) {
-		t.Errorf("%v, %v", got, err)
-	}
+	gives(t, (weather{21.4, 0.68}))(s.Get(t.Context(), "SENSOR-1", at(0, 59, 0)))
 	for _, empty := range []time.Time{at(0, 1, 0), at(5, 0, 0), at(24, 0, 0)} {
-		if _, err := s.Get(t.Context(), "SENSOR-1", empty); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Errorf("%v: %v", empty, err)
-		}
+		fails(t, mongopatterns.ErrNotFound, second(s.Get(t.Context(), "SENSOR-1", empty)))
 	}
 }
 
@@ -150,9 +146,7 @@ func TestSlotsAgainstModel(t *testing.T) {
 				case 2:
 					for when := range model {
 						must(t, s.Delete(t.Context(), "s", when.Add(unit-1)))
-						if err := s.Delete(t.Context(), "s", when); !errors.Is(err, mongopatterns.ErrNotFound) {
-							t.Fatal(err)
-						}
+						fails(t, mongopatterns.ErrNotFound, s.Delete(t.Context(), "s", when))
 						delete(model, when)
 						break
 					}
@@ -324,25 +318,18 @@ func offline(t testing.TB) *mongo.Collection {
 func TestStorageRatio(t *testing.T) {
 	coll := fresh(t)
 	s := newSlots[string, weather](t, coll, bucket.Days(nil), &bucket.SlotOptions{SeriesField: "sensor_id", StartField: "created_time"})
-	var plain int
-	_, err := s.SetMany(t.Context(), func(yield func(string, bucket.Slot[weather]) bool) {
-		for m := range 24 * 60 {
-			w := weather{20, 0.5}
-			raw, err := bson.Marshal(bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "sensor_id", Value: "SENSOR-1"},
-				{Key: "created_time", Value: at(0, m, 0)}, {Key: "temperature", Value: w.Temperature}, {Key: "humidity", Value: w.Humidity}})
-			if err != nil {
-				t.Error(err)
-			}
-			plain += len(raw)
-			if !yield("SENSOR-1", bucket.Slot[weather]{Time: at(0, m, 0), Value: w}) {
-				return
-			}
-		}
-	}, nil)
+	w := weather{20, 0.5}
+	plain, err := bson.Marshal(bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "sensor_id", Value: "SENSOR-1"},
+		{Key: "created_time", Value: day}, {Key: "temperature", Value: w.Temperature}, {Key: "humidity", Value: w.Humidity}})
 	must(t, err)
+	var slots []bucket.Slot[weather]
+	for m := range 24 * 60 {
+		slots = append(slots, bucket.Slot[weather]{Time: at(0, m, 0), Value: w})
+	}
+	must(t, second(s.SetMany(t.Context(), bucket.Of("SENSOR-1", slots...), nil)))
 	raw, err := coll.FindOne(t.Context(), bson.D{}).Raw()
 	must(t, err)
-	if ratio := float64(len(raw)) / float64(plain); ratio > 0.46 {
+	if ratio := float64(len(raw)) / float64(24*60*len(plain)); ratio > 0.46 {
 		t.Errorf("%.3f of the data", ratio)
 	}
 	diff(t, 1, count(t, coll))
