@@ -215,7 +215,8 @@ func (c *arrays) item(m any) (it item, err error) {
 	if err != nil || at.Type != bson.TypeDateTime {
 		return it, fault.Invalid("no date in %q", c.opts.TimeField)
 	}
-	it = item{raw: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}, time: at.Time(), numbers: make([]number, len(c.values))}
+	it.raw = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}
+	it.time, it.numbers = at.Time(), make([]number, len(c.values))
 	if c.opts.IDField != "" {
 		it.id = value.Lookup(raw, c.opts.IDField)
 		if err := checkMeasurementID(it.id); err != nil {
@@ -335,7 +336,8 @@ func (c *arrays) push(g *group, items []item) bson.D {
 		{Key: "$push", Value: bson.D{{Key: c.opts.ArrayField, Value: expr.Op("$each", each)}}},
 		{Key: "$inc", Value: inc},
 	}
-	for _, op := range []bson.E{{Key: "$min", Value: lower}, {Key: "$max", Value: upper}, {Key: "$setOnInsert", Value: g.created}} {
+	maybe := bson.D{{Key: "$min", Value: lower}, {Key: "$max", Value: upper}, {Key: "$setOnInsert", Value: g.created}}
+	for _, op := range maybe {
 		if len(op.Value.(bson.D)) > 0 {
 			update = append(update, op)
 		}
@@ -521,9 +523,10 @@ func (c *arrays) edit(ctx context.Context, series any, moment time.Time, path st
 		element = expr.Cond(expr.Op("$eq", i, expr.Var("found")), expr.Literal(by), element)
 	}
 	found := expr.Op("$indexOfArray", expr.Map(all, "m", at(path)), expr.Literal(key))
-	change := expr.Op("$set", bson.D{{Key: c.opts.ArrayField, Value: expr.Let("found", found, expr.Map(indices, "i", element))}})
-	result, err := c.coll.UpdateOne(ctx, append(c.within(p), bson.E{Key: c.opts.ArrayField + "." + path, Value: value.Equal(key)}),
-		append(mongo.Pipeline{change}, c.recount()...))
+	changed := expr.Let("found", found, expr.Map(indices, "i", element))
+	filter := append(c.within(p), bson.E{Key: c.opts.ArrayField + "." + path, Value: value.Equal(key)})
+	result, err := c.coll.UpdateOne(ctx, filter,
+		append(mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.opts.ArrayField, Value: changed}})}, c.recount()...))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound
 	}

@@ -141,7 +141,8 @@ func (c *arrays) audited() bson.D {
 			expr.Op("$size", ids), expr.Op("$size", expr.Op("$setUnion", ids, bson.A{})))})
 	}
 	for _, d := range c.derived {
-		out = append(out, bson.E{Key: "~have." + d.name, Value: expr.Field(d.path)}, bson.E{Key: "~want." + d.name, Value: d.of(all)})
+		out = append(out, bson.E{Key: "~have." + d.name, Value: expr.Field(d.path)},
+			bson.E{Key: "~want." + d.name, Value: d.of(all)})
 		if d.op == "$sum" && d.number != "" {
 			out = append(out, bson.E{Key: "~slack." + d.name, Value: d.slack(all)})
 		}

@@ -179,10 +179,12 @@ func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, conver
 	})
 }
 
+type conversion func(doc bson.Raw) (series, m any, err error)
+
 // adopt converts each batch and stores it together with the checkpoint, the _id up to which this source has
 // been adopted through this filter. That only then moves: a document that is refused by itself leaves it
 // where it was, and the next one passes over.
-func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, convert func(doc bson.Raw) (series, m any, err error)) (mongopatterns.Result, error) {
+func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, convert conversion) (mongopatterns.Result, error) {
 	if err := config.Collections("src", src); err != nil {
 		return mongopatterns.Result{}, err
 	}
@@ -209,29 +211,14 @@ func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopa
 		scan.Filter = expr.Op("$expr", expr.Op("$gt", "$_id", expr.Literal(last)))
 	}
 	return maintain.Run(ctx, src, work, scan, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-		var pending batch
-		for _, doc := range docs {
-			series, m, err := convert(doc)
-			if err == nil {
-				err = c.add(&pending, series, m)
-			}
-			switch {
-			case err == nil:
-			case errors.Is(err, ErrSkip):
-				result.Skipped++
-			case errors.Is(err, fault.ErrInvalid):
-				result.Fail(src.Name(), doc.Lookup("_id"), err)
-			default:
-				return fault.Of(doc.Lookup("_id"), err)
-			}
-		}
-		if w.DryRun {
+		pending, err := c.converted(src.Name(), docs, convert, result)
+		if err != nil || w.DryRun {
 			result.Done += int64(pending.items)
-			return nil
+			return err
 		}
 		next := docs[len(docs)-1].Lookup("_id")
 		var done mongopatterns.Result
-		err := txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) error {
+		err = txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) error {
 			// First, if it is where it was read: of two adoptions one fails before it stores anything twice,
 			// and no document is refused for it.
 			_, err := points.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "last", Value: stored(last)}},
@@ -250,6 +237,27 @@ func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopa
 		}
 		return err
 	})
+}
+
+// converted groups what convert makes of documents, and counts those that it leaves out.
+func (c *arrays) converted(src string, docs []bson.Raw, convert conversion, result *mongopatterns.Result) (batch, error) {
+	var pending batch
+	for _, doc := range docs {
+		series, m, err := convert(doc)
+		if err == nil {
+			err = c.add(&pending, series, m)
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, ErrSkip):
+			result.Skipped++
+		case errors.Is(err, fault.ErrInvalid):
+			result.Fail(src, doc.Lookup("_id"), err)
+		default:
+			return batch{}, fault.Of(doc.Lookup("_id"), err)
+		}
+	}
+	return pending, nil
 }
 
 // plain is the default conversion. The measurement keeps fields that M lacks.

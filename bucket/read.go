@@ -92,7 +92,8 @@ func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 		expr.Op("$project", bson.D{{Key: c.start, Value: 1}}),
 		expr.Op("$lookup", bson.D{
 			{Key: "from", Value: c.coll.Name()}, {Key: "localField", Value: c.start}, {Key: "foreignField", Value: c.start},
-			{Key: "pipeline", Value: mongo.Pipeline{expr.Op("$match", all), expr.Op("$project", bson.D{{Key: "m", Value: c.array()}})}},
+			{Key: "pipeline", Value: mongo.Pipeline{expr.Op("$match", all),
+				expr.Op("$project", bson.D{{Key: "m", Value: c.array()}})}},
 			{Key: "as", Value: "b"},
 		}),
 		expr.Op("$unwind", "$b"),
@@ -426,11 +427,12 @@ func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
 		stored = append(stored, bson.E{Key: d.name, Value: expr.Field(d.path)})
 		computed = append(computed, bson.E{Key: d.name, Value: expr.Cond(expr.Op("$eq", "$cut", nil), "$"+d.name, d.of("$cut"))})
 	}
+	match := expr.Op("$match", c.filter(series, from, to))
 	if len(whole) == 0 {
-		return mongo.Pipeline{expr.Op("$match", c.filter(series, from, to)), expr.Op("$project", stored)}
+		return mongo.Pipeline{match, expr.Op("$project", stored)}
 	}
 	stored = append(stored, bson.E{Key: "cut", Value: expr.Cond(expr.Op("$and", whole), nil, c.inRange(from, to))})
-	return mongo.Pipeline{expr.Op("$match", c.filter(series, from, to)), expr.Op("$project", stored), expr.Op("$project", computed)}
+	return mongo.Pipeline{match, expr.Op("$project", stored), expr.Op("$project", computed)}
 }
 
 // total is the stage that adds up what partials gives.
@@ -511,7 +513,8 @@ func (c *arrays) derive() {
 	}
 	c.aggregates = c.derived[:len(c.derived):len(c.derived)]
 	// What is no document has no size.
-	add("bytes", c.opts.BytesField, "$sum", expr.Cond(expr.IsType(expr.Var("m"), "object"), expr.Op("$bsonSize", expr.Var("m")), 0), "")
+	size := expr.Cond(expr.IsType(expr.Var("m"), "object"), expr.Op("$bsonSize", expr.Var("m")), 0)
+	add("bytes", c.opts.BytesField, "$sum", size, "")
 }
 
 // mapped is what in gives of the measurements that count, those with a finite number.

@@ -256,8 +256,8 @@ func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err 
 
 // misfiled is the error of a series whose times are strings: no range of dates finds them.
 func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
-	doc, err := first(find(ctx, g.coll, bson.D{{Key: g.series, Value: value.Equal(series)}, {Key: g.start, Value: bson.D{{Key: "$type", Value: "string"}}}},
-		options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.start, Value: 1}})))
+	filter := bson.D{{Key: g.series, Value: value.Equal(series)}, {Key: g.start, Value: expr.Op("$type", "string")}}
+	doc, err := first(find(ctx, g.coll, filter, options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.start, Value: 1}})))
 	if err != nil || doc == nil {
 		return err
 	}
@@ -271,12 +271,13 @@ func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 // key and 1 document per window. No document: 1 more, as for Get.
 func (s *Slots[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[Slot[M], error] {
 	g := s.core
-	return fault.Seq("bucket: range", inOrder(&g.frame, g.documents(ctx, series, from, to), func(doc bson.Raw) ([]entry, error) {
+	within := func(doc bson.Raw) ([]entry, error) {
 		return slices.DeleteFunc(g.entries(doc), func(e entry) bool {
 			at := time.UnixMilli(e.time)
 			return at.Before(from) || !to.IsZero() && !at.Before(to)
 		}), nil
-	}, slotOf[M]))
+	}
+	return fault.Seq("bucket: range", inOrder(&g.frame, g.documents(ctx, series, from, to), within, slotOf[M]))
 }
 
 func slotOf[M any](m M, e entry) Slot[M] {
