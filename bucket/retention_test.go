@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -442,13 +443,17 @@ func TestCheckTimes(t *testing.T) {
 func TestCheckRounding(t *testing.T) {
 	coll := fresh(t)
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
+	var events []event
 	for i := 29; i >= 0; i-- {
 		v := 0.1 * float64(i)
 		if i%2 == 1 {
 			v = -1e6 / float64(i)
 		}
-		// Added up in the order of arrival here, in the order of time by Check.
-		mustAppend(t, b, "s", event{ID: fmt.Sprint(i), Timestamp: at(0, i, 0), V: v})
+		events = append(events, event{ID: fmt.Sprint(i), Timestamp: at(0, i, 0), V: v})
+	}
+	// Added up in threes here, one by one by Check.
+	for part := range slices.Chunk(events, 3) {
+		must(t, second(b.AppendMany(t.Context(), bucket.Of("s", part...), nil)))
 	}
 	mustCheck(t, b)
 	must(t, second(coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$inc", Value: bson.D{{Key: "agg.sum", Value: 1e-4}}}})))
