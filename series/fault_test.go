@@ -523,6 +523,28 @@ func TestRollOver(t *testing.T) {
 	}
 }
 
+// Those of one time are read in the order in which they came, compacted or not.
+func TestTies(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	s := open[string, event](t, coll, series.Days(nil), &series.Options{MaxCount: 15})
+	var want []event
+	for i := range 40 {
+		e := event{Timestamp: at(1, 0, 0), N: i + 1}
+		appendMany(t, s, "s", e)
+		want = append(want, e)
+	}
+	for range 2 {
+		diff(t, want, collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{})))
+		if latest, err := s.Latest(t.Context(), "s"); err != nil || latest.N != 40 {
+			t.Error(latest, err)
+		}
+		if _, err := s.Compact(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 type celsius float64
 
 type Flat struct {
