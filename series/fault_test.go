@@ -339,6 +339,22 @@ func TestBetween(t *testing.T) {
 	}
 }
 
+// An edit that always meets another's gives up.
+func TestEditGivesUp(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	plain := open[string, event](t, coll, series.Every(time.Hour), nil)
+	appendMany(t, plain, "s", seconds(2)...)
+	s := open[string, event](t, beforeUpdate(t, coll, func() {
+		if err := plain.Update(t.Context(), "s", event{Timestamp: at(0, 0, 1)}); err != nil {
+			t.Error(err)
+		}
+	}), series.Every(time.Hour), nil)
+	if err := s.Update(t.Context(), "s", event{Timestamp: day, V: 5}); !errors.Is(err, mongopatterns.ErrConflict) {
+		t.Error(err)
+	}
+}
+
 // beforeUpdate is the collection by a client that calls fn before it sends an update.
 func beforeUpdate(t *testing.T, coll *mongo.Collection, fn func()) *mongo.Collection {
 	t.Helper()
