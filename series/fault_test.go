@@ -439,6 +439,11 @@ func TestDamage(t *testing.T) {
 			if result, err := s.Repair(ctx, nil); err != nil || result.Remaining != 1 || result.Done != 0 {
 				t.Errorf("repair: %+v, %v", result, err)
 			}
+			if name == "block" {
+				if _, err := s.Compact(ctx, &mongopatterns.Work{Strict: true}); !errors.Is(err, series.ErrDamaged) {
+					t.Errorf("strict: %v", err)
+				}
+			}
 			result, err := s.Compact(ctx, nil)
 			if err != nil || result.Done != 1 || name != "no array" && name != "packed text" && result.Failed != 1 {
 				t.Errorf("compact: %+v, %v", result, err)
