@@ -270,46 +270,88 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// What is appended while Compact or an edit is under way is not lost: it comes between
-// their read and their write.
-func TestAppendBetween(t *testing.T) {
+// What others append, edit or compact between the read and the write of a call is not
+// lost, and the sums stay right.
+func TestBetween(t *testing.T) {
 	t.Parallel()
-	for name, call := range map[string]func(ctx context.Context, s *series.Series[string, event]) error{
-		"compact": func(ctx context.Context, s *series.Series[string, event]) error { return second(s.Compact(ctx, nil)) },
-		"update": func(ctx context.Context, s *series.Series[string, event]) error {
+	type events = *series.Series[string, event]
+	late, edited := event{Timestamp: at(0, 30, 0), V: 9}, event{Timestamp: at(0, 0, 2), V: -8}
+	betweens := map[string]func(ctx context.Context, s events) error{
+		"append":  func(ctx context.Context, s events) error { return s.Append(ctx, "s", late) },
+		"update":  func(ctx context.Context, s events) error { return s.Update(ctx, "s", edited) },
+		"compact": func(ctx context.Context, s events) error { return second(s.Compact(ctx, nil)) },
+	}
+	for name, call := range map[string]func(ctx context.Context, s events) error{
+		"compact": func(ctx context.Context, s events) error { return second(s.Compact(ctx, nil)) },
+		"update": func(ctx context.Context, s events) error {
 			return s.Update(ctx, "s", event{Timestamp: at(0, 0, 0), V: 5})
 		},
-		"delete": func(ctx context.Context, s *series.Series[string, event]) error {
-			return s.Delete(ctx, "s", at(0, 0, 3))
+		"delete": func(ctx context.Context, s events) error { return s.Delete(ctx, "s", at(0, 0, 3)) },
+		"repair": func(ctx context.Context, s events) error {
+			result, err := s.Repair(ctx, nil)
+			if result.Skipped == 1 {
+				result, err = s.Repair(ctx, nil)
+			}
+			return err
 		},
-		"repair": func(ctx context.Context, s *series.Series[string, event]) error { return second(s.Repair(ctx, nil)) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			coll := mongotest.Database(t).Collection("c")
-			plain := open[string, event](t, coll, series.Every(time.Hour), &series.Options{Values: values})
-			appendMany(t, plain, "s", seconds(5)...)
-			if _, err := coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$inc", Value: bson.D{{Key: "stats.v.count", Value: 1}}}}); err != nil {
-				t.Fatal(err)
-			}
-			var once sync.Once
-			between := beforeUpdate(t, coll, func() { once.Do(func() { appendMany(t, plain, "s", event{Timestamp: at(0, 30, 0), V: 9}) }) })
-			s := open[string, event](t, between, series.Every(time.Hour), &series.Options{Values: values})
-			if err := call(t.Context(), s); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Repair(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
-			healthy(t, s)
-			want := 6
-			if name == "delete" {
-				want = 5
-			}
-			if got := collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != want || got[want-1].V != 9 {
-				t.Errorf("%v", got)
-			}
-		})
+		for other, between := range betweens {
+			t.Run(name+" "+other, func(t *testing.T) {
+				t.Parallel()
+				coll := mongotest.Database(t).Collection("c")
+				o := &series.Options{Values: values}
+				plain := open[string, event](t, coll, series.Every(time.Hour), o)
+				want := seconds(5)
+				appendMany(t, plain, "s", want[:3]...)
+				appendMany(t, plain, "s", want[3:]...)
+				if name == "repair" {
+					if _, err := coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$inc", Value: bson.D{{Key: "stats.v.count", Value: 1}}}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var once sync.Once
+				s := open[string, event](t, beforeUpdate(t, coll, func() {
+					once.Do(func() {
+						if err := between(t.Context(), plain); err != nil {
+							t.Error(err)
+						}
+					})
+				}), series.Every(time.Hour), o)
+				if err := call(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+				healthy(t, s)
+				switch other {
+				case "append":
+					want = append(want, late)
+				case "update":
+					want[2] = edited
+				}
+				switch name {
+				case "update":
+					want[0].V = 5
+				case "delete":
+					want = slices.Delete(want, 3, 4)
+				}
+				diff(t, want, collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{})))
+			})
+		}
+	}
+}
+
+// An edit that always meets another's gives up.
+func TestEditGivesUp(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	plain := open[string, event](t, coll, series.Every(time.Hour), nil)
+	appendMany(t, plain, "s", seconds(2)...)
+	s := open[string, event](t, beforeUpdate(t, coll, func() {
+		if err := plain.Update(t.Context(), "s", event{Timestamp: at(0, 0, 1)}); err != nil {
+			t.Error(err)
+		}
+	}), series.Every(time.Hour), nil)
+	if err := s.Update(t.Context(), "s", event{Timestamp: day, V: 5}); !errors.Is(err, mongopatterns.ErrConflict) {
+		t.Error(err)
 	}
 }
 
@@ -396,6 +438,11 @@ func TestDamage(t *testing.T) {
 			}
 			if result, err := s.Repair(ctx, nil); err != nil || result.Remaining != 1 || result.Done != 0 {
 				t.Errorf("repair: %+v, %v", result, err)
+			}
+			if name == "block" {
+				if _, err := s.Compact(ctx, &mongopatterns.Work{Strict: true}); !errors.Is(err, series.ErrDamaged) {
+					t.Errorf("strict: %v", err)
+				}
 			}
 			result, err := s.Compact(ctx, nil)
 			if err != nil || result.Done != 1 || name != "no array" && name != "packed text" && result.Failed != 1 {
@@ -494,6 +541,28 @@ func TestRollOver(t *testing.T) {
 			t.Errorf("%d measurements", len(got))
 		}
 		healthy(t, s)
+	}
+}
+
+// Those of one time are read in the order in which they came, compacted or not.
+func TestTies(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	s := open[string, event](t, coll, series.Days(nil), &series.Options{MaxCount: 15})
+	var want []event
+	for i := range 40 {
+		e := event{Timestamp: at(1, 0, 0), N: i + 1}
+		appendMany(t, s, "s", e)
+		want = append(want, e)
+	}
+	for range 2 {
+		diff(t, want, collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{})))
+		if latest, err := s.Latest(t.Context(), "s"); err != nil || latest.N != 40 {
+			t.Error(latest, err)
+		}
+		if _, err := s.Compact(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
