@@ -150,7 +150,7 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 		}
 		var n int
 		var done bool
-		err = txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) (err error) {
+		err = c.run(ctx, func(ctx context.Context) (err error) {
 			n, done, err = c.spill(ctx, id, xs, seen)
 			return err
 		})
@@ -190,13 +190,9 @@ func different(xs []bson.RawValue, array any) bson.D {
 	return expr.Op("$eq", size(expr.Op("$setUnion", literal(xs...), array)), expr.Op("$add", len(xs), size(array)))
 }
 
-// without is xs, of equals the first, without what array holds, in the order of xs.
-// To compare each with each takes long, and is most often needless.
-func without(xs []bson.RawValue, array any) bson.D {
-	if len(xs) == 1 {
-		return expr.Cond(expr.Op("$in", expr.Literal(xs[0]), array), bson.A{}, literal(xs...))
-	}
-	return expr.Cond(different(xs, array), literal(xs...), expr.Op("$setDifference", literal(xs...), array))
+// fresh is xs, of equals the first, without what array holds, in the order of xs.
+func fresh(xs []bson.RawValue, array any) bson.D {
+	return expr.Op("$setDifference", literal(xs...), array)
 }
 
 // push adds to a parent that has room for all of xs. If it has not, or is not as it
@@ -208,17 +204,12 @@ func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, s
 	if c.o.Set && len(xs) > 1 {
 		guard = expr.Op("$and", guard, different(xs, array))
 	} else if c.o.Set {
-		more = without(xs, array)
-	}
-	n := size(more)
-	typical := any(total)
-	if c.o.CountTypical {
-		typical = expr.Cond(expr.Op("$gt", n, 0), expr.Op("$add", size(array), n), total)
+		more = fresh(xs, array)
 	}
 	// Not $push, which refuses null: that is how a nil slice is stored.
 	result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", guard)), mongo.Pipeline{expr.Op("$set", bson.D{
 		{Key: c.o.ArrayField, Value: expr.Op("$concatArrays", array, more)},
-		{Key: c.o.TotalField, Value: expr.Cond(c.flagged(), expr.Op("$add", total, n), typical)},
+		{Key: c.o.TotalField, Value: expr.Cond(c.flagged(), expr.Op("$add", total, size(more)), total)},
 	})})
 	switch {
 	case err != nil || result.MatchedCount == 0:
@@ -240,29 +231,23 @@ type sight struct {
 // look reads a parent and, after it, which of xs the overflow documents of a set do
 // not hold, nor the parent did.
 func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (s sight, err error) {
-	var rest any = literal(xs...)
 	seen := bson.D{
 		{Key: "own", Value: c.own()},
 		{Key: "moved", Value: expr.Cond(c.flagged(), expr.Field(c.o.MoveField), "$$REMOVE")},
 		{Key: "room", Value: c.room(xs)},
+		{Key: "rest", Value: literal(xs...)},
 	}
 	stages := mongo.Pipeline{expr.Op("$match", c.parent(id)), expr.Op("$project", seen)}
-	switch {
-	case c.o.Set && len(xs) == 1: // what the parent holds shows when it is written
-		stages = append(stages, c.lookup("held", mongo.Pipeline{
-			expr.Op("$match", c.holdsAny(xs)), expr.Op("$limit", 1), expr.Op("$project", bson.D{{Key: "_id", Value: 1}}),
-		}))
-		rest = expr.Cond(expr.Op("$eq", "$held", bson.A{}), literal(xs...), bson.A{})
-	case c.o.Set:
-		stages[1] = expr.Op("$project", append(seen, expr.Element("items", c.array())))
-		stages = append(stages, c.lookup("held", mongo.Pipeline{
-			expr.Op("$match", c.holdsAny(xs)),
-			expr.Op("$project", bson.D{{Key: "_id", Value: 0}, {Key: "both", Value: expr.Op("$setIntersection", literal(xs...), c.array())}}),
-		}))
-		rest = without(xs, expr.Reduce("$held", expr.Op("$setUnion", "$items"), expr.Op("$setUnion", "$$value", "$$this.both")))
+	if c.o.Set {
+		seen[3].Value = fresh(xs, c.array())
+		held := expr.Op("$setIntersection", literal(xs...), c.array())
+		stages = append(stages,
+			c.lookup("held", mongo.Pipeline{
+				expr.Op("$match", c.holdsAny(xs)), expr.Op("$project", bson.D{{Key: "_id", Value: 0}, {Key: "both", Value: held}}),
+			}),
+			expr.Op("$set", bson.D{{Key: "rest", Value: expr.Reduce("$held", "$rest", expr.Op("$setDifference", "$$value", "$$this.both"))}}),
+			expr.Op("$unset", "held"))
 	}
-	stages = append(stages, expr.Op("$project", bson.D{
-		{Key: "own", Value: 1}, {Key: "moved", Value: 1}, {Key: "room", Value: 1}, {Key: "rest", Value: rest}}))
 	found, err := cursor.Collect(cursor.Decode[sight](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.coll).Aggregate(ctx, stages)
 	}))
@@ -307,14 +292,14 @@ func (c *core) lookup(as string, pipeline mongo.Pipeline) bson.D {
 // holds other writers up, in the server, until the transaction ends.
 func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.RawValue) (added int, done bool, err error) {
 	full := expr.Op("$not", bson.A{c.room(xs)})
-	fresh := literal(xs...)
+	come := literal(xs...)
 	if c.o.Set {
-		fresh = without(xs, c.array())
+		come = fresh(xs, c.array())
 	}
 	var before state
 	err = c.coll.FindOneAndUpdate(ctx, c.parent(id, expr.Element("$expr", expr.Op("$and", c.guard(seen), full))), c.move(),
 		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(
-			c.state(expr.Element("items", c.array()), expr.Element("fresh", fresh)))).Decode(&before)
+			c.state(expr.Element("items", c.array()), expr.Element("fresh", come)))).Decode(&before)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, false, nil
 	}
@@ -355,21 +340,13 @@ func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawVal
 	if items == nil {
 		set[0].Value = bson.A{}
 	}
-	var unset bson.D
+	update := bson.D{}
 	if outside > 0 {
-		set = append(set, expr.Element(c.o.FlagField, true))
+		set = append(set, expr.Element(c.o.FlagField, true), expr.Element(c.o.TotalField, number(int64(len(items))+outside)))
 	} else {
-		unset = bson.D{{Key: c.o.FlagField, Value: ""}, {Key: c.o.MoveField, Value: ""}}
+		update = expr.Op("$unset", bson.D{{Key: c.o.FlagField, Value: ""}, {Key: c.o.MoveField, Value: ""}, {Key: c.o.TotalField, Value: ""}})
 	}
-	if outside > 0 || c.o.CountTypical {
-		set = append(set, expr.Element(c.o.TotalField, number(int64(len(items))+outside)))
-	} else {
-		unset = append(unset, expr.Element(c.o.TotalField, ""))
-	}
-	update := bson.D{{Key: "$set", Value: set}}
-	if len(unset) > 0 {
-		update = append(update, expr.Element("$unset", unset))
-	}
+	update = append(update, expr.Element("$set", set))
 	_, err := c.coll.UpdateOne(ctx, c.parent(id), update)
 	return err
 }

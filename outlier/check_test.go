@@ -130,6 +130,9 @@ func TestRefused(t *testing.T) {
 	if err != nil || result.Done != 2 || result.Failed != 1 || result.Failures[0].ID.Int32() != 1 {
 		t.Error(result, err)
 	}
+	if _, err := lists.Repair(t.Context(), &mongopatterns.Work{Strict: true}); err == nil || !strings.HasPrefix(err.Error(), "outlier: repair: _id 1: ") {
+		t.Error(err)
+	}
 	err = mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
 		_, err := lists.Repair(ctx, nil)
 		return err
@@ -190,50 +193,48 @@ func TestAdopt(t *testing.T) {
 	for _, r := range routes {
 		destinations[r.Origin] = append(destinations[r.Origin], r.Destination)
 	}
-	for _, counted := range []bool{false, true} {
-		db := mongotest.Database(t)
-		var docs []any
-		for origin, all := range destinations {
-			docs = append(docs, bson.D{{Key: "_id", Value: origin}, {Key: "destinations", Value: all}})
+	db := mongotest.Database(t)
+	var docs []any
+	for origin, all := range destinations {
+		docs = append(docs, bson.D{{Key: "_id", Value: origin}, {Key: "destinations", Value: all}})
+	}
+	insert(t, db.Collection("parents"), docs...)
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: "text"}, {Key: "destinations", Value: "x"}})
+	for i, bound := range []int{100, 60, 90, 1000} {
+		lists := newLists[string, string](t, db, &outlier.Options{
+			ArrayField: "destinations", ParentField: "airport", Set: true, MaxCount: bound, OverflowMaxCount: 40,
+		})
+		report, err := lists.Distribution(t.Context(), nil, bound)
+		if err != nil {
+			t.Fatal(err)
 		}
-		insert(t, db.Collection("parents"), docs...)
-		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: "text"}, {Key: "destinations", Value: "x"}})
-		for i, bound := range []int{100, 60, 90, 1000} {
-			lists := newLists[string, string](t, db, &outlier.Options{
-				ArrayField: "destinations", ParentField: "airport", Set: true, MaxCount: bound, OverflowMaxCount: 40, CountTypical: counted,
-			})
-			report, err := lists.Distribution(t.Context(), nil, bound)
-			if err != nil {
-				t.Fatal(err)
-			}
-			dry, err := lists.Adopt(t.Context(), &mongopatterns.Work{DryRun: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			result, err := lists.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 7})
-			if err != nil || result.Remaining != 1 || result.Done != dry.Done || !counted && i == 0 && result.Done != report.Caps[0].Outliers {
-				t.Fatal(result, dry, report, err)
-			}
-			if again, err := lists.Adopt(t.Context(), nil); err != nil || again.Done != 0 {
-				t.Error(again, err)
-			}
-			for airport, want := range destinations {
-				if len(want) > bound || len(want)%7 == 0 { // a few of the typical will do
-					equal(t, want, collect(t, lists.All(t.Context(), airport)))
-				}
-			}
-			n := count(t, db.Collection("parents"), lists.OutliersFilter())
-			if (n == 0) != (bound == 1000) {
-				t.Errorf("%d: %d outliers", bound, n)
-			}
-			if got := problems(t, lists, nil); len(got) != 1 {
-				t.Error(got)
+		dry, err := lists.Adopt(t.Context(), &mongopatterns.Work{DryRun: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := lists.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 7})
+		if err != nil || result.Remaining != 1 || result.Done != dry.Done || i == 0 && result.Done != report.Caps[0].Outliers {
+			t.Fatal(result, dry, report, err)
+		}
+		if again, err := lists.Adopt(t.Context(), nil); err != nil || again.Done != 0 {
+			t.Error(again, err)
+		}
+		for airport, want := range destinations {
+			if len(want) > bound || len(want)%7 == 0 { // a few of the typical will do
+				equal(t, want, collect(t, lists.All(t.Context(), airport)))
 			}
 		}
-		for _, doc := range stored(t, db.Collection("parents"), nil, "destinations_total") {
-			if len(doc) != 2 {
-				t.Fatal(doc) // all are as they were
-			}
+		n := count(t, db.Collection("parents"), lists.OutliersFilter())
+		if (n == 0) != (bound == 1000) {
+			t.Errorf("%d: %d outliers", bound, n)
+		}
+		if got := problems(t, lists, nil); len(got) != 1 {
+			t.Error(got)
+		}
+	}
+	for _, doc := range stored(t, db.Collection("parents"), nil, "destinations_total") {
+		if len(doc) != 2 {
+			t.Fatal(doc) // all are as they were
 		}
 	}
 }

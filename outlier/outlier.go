@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -108,6 +109,11 @@ func (l *Lists[ID, E]) OverflowFilter(id ID) bson.D {
 // index of Indexes.
 func (l *Lists[ID, E]) OutliersFilter() bson.D {
 	return bson.D{{Key: l.c.o.FlagField, Value: true}}
+}
+
+// run runs fn in the transaction of ctx, or in one of its own.
+func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) error {
+	return txn.Run(ctx, c.coll.Database().Client(), fn)
 }
 
 // equal is the condition that a field equals v. What cannot be encoded is left for

@@ -134,24 +134,35 @@ func (c *core) arrays(ctx context.Context, id bson.RawValue) (arrays []bson.RawV
 	err = c.still(ctx, id, c.state(expr.Element("items", c.array())), func(s state) error {
 		arrays = nil
 		if s.Flag {
-			docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-				return cursor.Primary(c.overflow).Find(ctx, c.extras(id), options.Find().SetSort(c.byNumber(1)).SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: c.o.ArrayField, Value: 1}}))
-			}))
-			if err != nil {
+			if arrays, err = c.outside(ctx, id); err != nil {
 				return err
-			}
-			for _, doc := range docs {
-				if array := doc.Lookup(c.o.ArrayField); array.Type == bson.TypeArray {
-					arrays = append(arrays, array)
-				} else if !array.IsZero() && array.Type != bson.TypeNull {
-					return errNotArray
-				}
 			}
 		}
 		arrays = append(arrays, s.Items)
 		return nil
 	})
 	return arrays, err
+}
+
+// outside returns the arrays of the overflow documents of a list, by their numbers,
+// cut by these stages if they come to it.
+func (c *core) outside(ctx context.Context, id bson.RawValue, stages ...bson.D) (arrays []bson.RawValue, err error) {
+	if stages == nil {
+		stages = mongo.Pipeline{expr.Op("$sort", c.byNumber(1)), expr.Op("$project", bson.D{{Key: "items", Value: c.array()}})}
+	}
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return cursor.Primary(c.overflow).Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", c.extras(id))}, stages...))
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		array := doc.Lookup("items")
+		if array.Type != bson.TypeArray {
+			return nil, errNotArray
+		}
+		arrays = append(arrays, array)
+	}
+	return arrays, nil
 }
 
 // A Page is some consecutive elements of a list.
@@ -213,7 +224,7 @@ func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) 
 	err = c.still(ctx, id, c.state(expr.Element("items", items)), func(s state) error {
 		arrays, total = nil, s.Total
 		if offset < s.Total-s.Size {
-			if arrays, err = c.slices(ctx, id, offset, limit); err != nil {
+			if arrays, err = c.outside(ctx, id, c.slices(offset, limit)...); err != nil {
 				return err
 			}
 		}
@@ -223,27 +234,21 @@ func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) 
 	return arrays, total, err
 }
 
-// slices returns what overflow documents hold of a page.
-func (c *core) slices(ctx context.Context, id bson.RawValue, offset, limit int64) (arrays []bson.RawValue, err error) {
+// slices are the stages that give what overflow documents hold of a page.
+func (c *core) slices(offset, limit int64) mongo.Pipeline {
 	array, end := c.anyArray(), c.o.ParentField+c.o.NumberField+c.o.ArrayField // a name unlike these
 	start := expr.Op("$subtract", expr.Field(end), size(array))
-	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.overflow).Aggregate(ctx, mongo.Pipeline{
-			expr.Op("$match", c.extras(id)),
-			expr.Op("$setWindowFields", bson.D{{Key: "sortBy", Value: c.byNumber(1)}, {Key: "output", Value: bson.D{
-				{Key: end, Value: bson.D{{Key: "$sum", Value: size(array)}, {Key: "window", Value: bson.D{
-					{Key: "documents", Value: bson.A{"unbounded", "current"}}}}}}}}}),
-			expr.Op("$match", expr.Op("$expr", expr.Op("$and",
-				expr.Op("$gt", expr.Field(end), offset), expr.Op("$lt", start, offset+limit)))),
-			expr.Op("$sort", c.byNumber(1)),
-			expr.Op("$project", bson.D{{Key: "_id", Value: 0}, {Key: "items", Value: expr.Op("$slice", array,
-				expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, start))), limit)}}),
-		})
-	}))
-	for _, doc := range docs {
-		arrays = append(arrays, doc.Lookup("items"))
+	running := bson.D{{Key: "$sum", Value: size(array)}, {Key: "window", Value: bson.D{
+		{Key: "documents", Value: bson.A{"unbounded", "current"}}}}}
+	return mongo.Pipeline{
+		expr.Op("$setWindowFields", bson.D{
+			{Key: "sortBy", Value: c.byNumber(1)}, {Key: "output", Value: bson.D{{Key: end, Value: running}}}}),
+		expr.Op("$match", expr.Op("$expr", expr.Op("$and",
+			expr.Op("$gt", expr.Field(end), offset), expr.Op("$lt", start, offset+limit)))),
+		expr.Op("$sort", c.byNumber(1)),
+		expr.Op("$project", bson.D{{Key: "items", Value: expr.Op("$slice", array,
+			expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, start))), limit)}}),
 	}
-	return arrays, err
 }
 
 // TotalExpression is the number of a parent's elements, for a $project of your own
