@@ -36,7 +36,7 @@
 //	Update of hot           1 RT  1 document written, no transaction
 //	Update of cold          2 RT  1 document written, no transaction; the first looks for cold fields in the hot one
 //	Update of both          3 RT  2 documents written
-//	Check                   2 RT  a batch of 100 documents, and a scan of the cold ones
+//	Check                   1 RT  a batch of 100 documents, and a scan of the cold ones
 //	Adopt, Repair           as Check, and 5 or 6 RT a batch in which documents are to be split
 //	Join                    5 RT  a batch of 100 documents
 //

@@ -207,11 +207,8 @@ func (c *core) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
 	if len(c.fields) == 0 {
 		return false, nil
 	}
-	return exists(ctx, cursor.Primary(c.hot), append(c.hotOf(id), bson.E{Key: "$or", Value: c.present()}))
-}
-
-func exists(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, error) {
-	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	filter := append(c.hotOf(id), bson.E{Key: "$or", Value: c.present()})
+	err := cursor.Primary(c.hot).FindOne(ctx, filter, options.FindOne().SetProjection(onlyID)).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return false, nil
 	}
@@ -283,10 +280,7 @@ func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error
 		if err != nil {
 			return err
 		}
-		there := map[string]bool{}
-		for _, doc := range cold {
-			there[value.Key(doc.Lookup(c.idField))] = true
-		}
+		there := keys(cold, c.idField)
 		var models []mongo.WriteModel
 		var these bson.A
 		for _, doc := range hot {
@@ -324,6 +318,15 @@ func read(ctx context.Context, coll *mongo.Collection, field string, ids bson.A,
 	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(coll).Find(ctx, bson.D{{Key: field, Value: in(ids)}}, opts)
 	}))
+}
+
+// keys are the values of a field as map keys.
+func keys(docs []bson.Raw, field string) map[string]bool {
+	out := map[string]bool{}
+	for _, doc := range docs {
+		out[value.Key(doc.Lookup(field))] = true
+	}
+	return out
 }
 
 // without is a document's fields but the ID's.
