@@ -2,7 +2,6 @@ package subset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -50,12 +49,22 @@ const (
 //
 // Cost: 2 round trips for each batch of 100 parents, whose items are read by
 // the index {parent, order…}, and 3 more if some seem wrong; without a Filter 2 scans
-// of the items, and 3 round trips for each Orphan.
+// of the items, and 3 round trips for each batch of Orphans.
 func (s *Subset[P, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := s.core
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.parents, work, c.scan(), c.check)}
 	if work == nil || work.Filter == nil {
-		all = append(all, c.orphans(ctx), c.invalid(ctx))
+		lost := mongo.Pipeline{c.perParent(),
+			{{Key: "$lookup", Value: bson.D{
+				{Key: "from", Value: c.parents.Name()}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"},
+				{Key: "pipeline", Value: bson.A{bson.D{{Key: "$project", Value: included()}}}}, {Key: "as", Value: "parent"},
+			}}},
+			{{Key: "$match", Value: bson.D{{Key: "parent", Value: bson.A{}}}}},
+		}
+		all = append(all, maintain.Check(ctx, c.items, work, maintain.Scan{Pipeline: lost}, c.orphans))
+		if scan := c.suspicious(); scan.Filter != nil {
+			all = append(all, maintain.Check(ctx, c.items, work, scan, c.invalid))
+		}
 	}
 	return fault.Seq("subset: check", maintain.Chain(all...))
 }
@@ -296,63 +305,48 @@ func agree(have, want bson.RawValue, magnitude *big.Rat) bool {
 	return difference.Abs(difference).Cmp(new(big.Rat).Mul(magnitude, big.NewRat(1, 1e9))) <= 0
 }
 
-// orphans yields the parents that items name and that do not exist.
-func (c *core) orphans(ctx context.Context) iter.Seq2[mongopatterns.Problem, error] {
-	pipeline := mongo.Pipeline{
-		{{Key: "$group", Value: bson.D{{Key: "_id", Value: expr.Field(c.o.ParentField)}, {Key: "n", Value: expr.Op("$sum", 1)}}}},
-		{{Key: "$lookup", Value: bson.D{
-			{Key: "from", Value: c.parents.Name()}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"},
-			{Key: "pipeline", Value: bson.A{bson.D{{Key: "$project", Value: included()}}}}, {Key: "as", Value: "parent"},
-		}}},
-		{{Key: "$match", Value: bson.D{{Key: "parent", Value: bson.A{}}}}},
-	}
-	return c.itemProblems(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.items).Aggregate(ctx, pipeline)
-	}, func(doc bson.Raw, p *mongopatterns.Problem) (bool, error) {
-		p.Kind, p.Field, p.Have = Orphan, c.o.ParentField, doc.Lookup("_id")
-		p.Detail = fmt.Sprintf("%d items", doc.Lookup("n").AsInt64())
-		return c.abandoned(ctx, p.Have)
-	})
+// perParent counts the items of each parent.
+func (c *core) perParent() bson.D {
+	return expr.Op("$group", bson.D{{Key: "_id", Value: expr.Field(c.o.ParentField)}, {Key: "n", Value: expr.Op("$sum", 1)}})
 }
 
-// itemProblems yields the problems that find sees in documents.
-func (c *core) itemProblems(ctx context.Context, open func(ctx context.Context) (*mongo.Cursor, error), find func(doc bson.Raw, p *mongopatterns.Problem) (bool, error)) iter.Seq2[mongopatterns.Problem, error] {
-	return func(yield func(mongopatterns.Problem, error) bool) {
-		for doc, err := range cursor.Docs(ctx, open) {
-			is, p := false, mongopatterns.Problem{Pattern: "subset", Collection: c.items.Name()}
-			if err == nil {
-				is, err = find(doc, &p)
-			}
-			if (is || err != nil) && !yield(p, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// abandoned looks in one snapshot whether items name a parent that does not exist.
-func (c *core) abandoned(ctx context.Context, parent bson.RawValue) (left bool, err error) {
-	exists := func(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, error) {
-		err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(included())).Err()
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			return false, nil
-		}
-		return err == nil, err
+// orphans looks in one snapshot which of these parents do not exist but have items.
+func (c *core) orphans(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
+	these := make(bson.A, len(batch))
+	for i, doc := range batch {
+		these[i] = doc.Lookup("_id")
 	}
 	err = c.run(ctx, func(ctx context.Context) error {
-		there, err := exists(ctx, c.parents, byID(parent))
-		if left = false; err == nil && !there {
-			left, err = exists(ctx, c.items, c.of(parent))
+		problems = nil
+		there := map[string]bool{}
+		for doc, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return c.parents.Find(ctx, bson.D{{Key: "_id", Value: in(these)}}, options.Find().SetProjection(included()))
+		}) {
+			if err != nil {
+				return err
+			}
+			there[value.Key(doc.Current.Lookup("_id"))] = true
 		}
-		return err
+		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return c.items.Aggregate(ctx, mongo.Pipeline{expr.Op("$match", bson.D{{Key: c.o.ParentField, Value: in(these)}}), c.perParent()})
+		}) {
+			if err != nil {
+				return err
+			}
+			if id := doc.Lookup("_id"); !there[value.Key(id)] {
+				problems = append(problems, mongopatterns.Problem{Pattern: "subset", Kind: Orphan, Collection: c.items.Name(),
+					Field: c.o.ParentField, Have: id, Detail: fmt.Sprintf("%d items", doc.Lookup("n").AsInt64())})
+			}
+		}
+		return nil
 	})
-	return left, err
+	return problems, err
 }
 
-// invalid yields the items that Add refuses.
-func (c *core) invalid(ctx context.Context) iter.Seq2[mongopatterns.Problem, error] {
+// suspicious selects the items that Add might refuse; no filter if it refuses none.
+func (c *core) suspicious() maintain.Scan {
 	var or bson.A
-	paths := []string{c.o.ParentField}
+	paths := []string{c.o.ParentField, fieldTouch}
 	arrays := func(path string) {
 		paths = append(paths, path)
 		for _, step := range fieldpath.Steps(path) {
@@ -373,13 +367,18 @@ func (c *core) invalid(ctx context.Context) iter.Seq2[mongopatterns.Problem, err
 		}
 	}
 	if or == nil {
-		return maintain.Chain[mongopatterns.Problem]()
+		return maintain.Scan{}
 	}
-	return c.itemProblems(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.items).Find(ctx, bson.D{{Key: "$or", Value: or}}, options.Find().SetProjection(included(append(paths, fieldTouch)...)))
-	}, func(doc bson.Raw, p *mongopatterns.Problem) (bool, error) {
-		field, why := c.defect(doc)
-		p.Kind, p.ID, p.Field, p.Have, p.Detail = InvalidItem, doc.Lookup("_id"), field, value.Lookup(doc, field), why+" it"
-		return field != "", nil
-	})
+	return maintain.Scan{Filter: bson.D{{Key: "$or", Value: or}}, Projection: included(paths...)}
+}
+
+// invalid finds the items that Add refuses.
+func (c *core) invalid(_ context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, _ error) {
+	for _, doc := range batch {
+		if field, why := c.defect(doc); field != "" {
+			problems = append(problems, mongopatterns.Problem{Pattern: "subset", Kind: InvalidItem, Collection: c.items.Name(),
+				ID: doc.Lookup("_id"), Field: field, Have: value.Lookup(doc, field), Detail: why + " it"})
+		}
+	}
+	return problems, nil
 }
