@@ -27,7 +27,7 @@ func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 func (c *core) arrangeLocked(ctx context.Context, id bson.RawValue) error {
 	var doc bson.Raw
 	err := c.coll.FindOneAndUpdate(ctx, c.parent(id), c.move(), options.FindOneAndUpdate().SetReturnDocument(options.Before).
-		SetProjection(bson.D{{Key: c.o.ArrayField, Value: 1}, {Key: c.o.MoveField, Value: 1}})).Decode(&doc)
+		SetProjection(expr.D(c.o.ArrayField, 1, c.o.MoveField, 1))).Decode(&doc)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return fault.ErrNotFound
 	}
@@ -175,12 +175,12 @@ type repeated struct {
 func (c *core) repeats(ctx context.Context, filter bson.D) ([]repeated, error) {
 	return cursor.Collect(cursor.Decode[repeated](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, append(c.parts(filter),
-			expr.Op("$unwind", bson.D{{Key: "path", Value: "$part.items"}, {Key: "includeArrayIndex", Value: "i"}}),
-			expr.Op("$group", bson.D{
-				{Key: "_id", Value: bson.D{{Key: "list", Value: "$_id"}, {Key: "element", Value: "$part.items"}}},
-				{Key: "at", Value: expr.Op("$push", bson.D{{Key: "id", Value: "$part._id"}, {Key: "i", Value: "$i"}})},
-			}),
-			expr.Op("$match", bson.D{{Key: "at.1", Value: bson.D{{Key: "$exists", Value: true}}}}),
+			expr.Op("$unwind", expr.D("path", "$part.items", "includeArrayIndex", "i")),
+			expr.Op("$group", expr.D(
+				"_id", expr.D("list", "$_id", "element", "$part.items"),
+				"at", expr.Op("$push", expr.D("id", "$part._id", "i", "$i")),
+			)),
+			expr.Op("$match", expr.D("at.1", expr.D("$exists", true))),
 		), options.Aggregate().SetAllowDiskUse(true))
 	}))
 }

@@ -70,7 +70,7 @@ func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter
 // suspects selects outliers and all else that a parent alone shows to be wrong. Of
 // few parents, selected by a filter, each is looked at.
 func (c *core) suspects(work *mongopatterns.Work) maintain.Scan {
-	scan := maintain.Scan{Projection: bson.D{{Key: "_id", Value: 1}}}
+	scan := maintain.Scan{Projection: expr.D("_id", 1)}
 	if work == nil || work.Filter == nil {
 		wrong := bson.A{expr.Op("$not", bson.A{expr.Op("$and", c.typical(), c.isList())}), c.overBounds()}
 		if c.o.Set {
@@ -120,19 +120,19 @@ func (c *core) inspectLocked(ctx context.Context, batch []bson.Raw) (problems []
 	reports, err := cursor.Collect(cursor.Decode[report](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$match", match),
-			expr.Op("$sort", bson.D{{Key: "_id", Value: 1}}),
-			expr.Op("$project", bson.D{
-				{Key: "flag", Value: expr.Field(c.o.FlagField)}, {Key: "total", Value: expr.Field(c.o.TotalField)},
-				{Key: "own", Value: c.own()}, {Key: "list", Value: c.isList()}, {Key: "over", Value: c.overBounds()},
-				{Key: "size", Value: size(array)},
-			}),
-			c.lookup("extra", mongo.Pipeline{expr.Op("$group", bson.D{
-				{Key: "_id", Value: nil},
-				{Key: "documents", Value: expr.Op("$sum", 1)},
-				{Key: "outside", Value: expr.Op("$sum", size(array))},
-				{Key: "lists", Value: expr.Op("$min", expr.Op("$isArray", expr.Field(c.o.ArrayField)))},
-				{Key: "numbers", Value: expr.Op("$min", expr.Op("$isNumber", expr.Field(c.o.NumberField)))},
-			})}),
+			expr.Op("$sort", expr.D("_id", 1)),
+			expr.Op("$project", expr.D(
+				"flag", expr.Field(c.o.FlagField), "total", expr.Field(c.o.TotalField),
+				"own", c.own(), "list", c.isList(), "over", c.overBounds(),
+				"size", size(array),
+			)),
+			c.lookup("extra", mongo.Pipeline{expr.Op("$group", expr.D(
+				"_id", nil,
+				"documents", expr.Op("$sum", 1),
+				"outside", expr.Op("$sum", size(array)),
+				"lists", expr.Op("$min", expr.Op("$isArray", expr.Field(c.o.ArrayField))),
+				"numbers", expr.Op("$min", expr.Op("$isNumber", expr.Field(c.o.NumberField))),
+			))}),
 		})
 	}))
 	if err != nil {
@@ -167,11 +167,11 @@ func (c *core) orphans(ctx context.Context, parents []bson.RawValue) (problems [
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.overflow.Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$match", anyOf(c.o.ParentField, parents)),
-			expr.Op("$group", bson.D{
-				{Key: "_id", Value: expr.Field(c.o.ParentField)},
-				{Key: "first", Value: expr.Op("$min", "$_id")},
-				{Key: "documents", Value: expr.Op("$sum", 1)},
-			}),
+			expr.Op("$group", expr.D(
+				"_id", expr.Field(c.o.ParentField),
+				"first", expr.Op("$min", "$_id"),
+				"documents", expr.Op("$sum", 1),
+			)),
 		})
 	}) {
 		if err != nil {
@@ -191,9 +191,9 @@ func (c *core) orphans(ctx context.Context, parents []bson.RawValue) (problems [
 func anyOf(field string, values []bson.RawValue) bson.D {
 	any := bson.A{}
 	for _, v := range values {
-		any = append(any, bson.D{{Key: field, Value: value.Equal(v)}})
+		any = append(any, expr.D(field, value.Equal(v)))
 	}
-	return bson.D{{Key: "$or", Value: any}}
+	return expr.D("$or", any)
 }
 
 func (c *core) problems(r report, duplicates []repeated) (out []mongopatterns.Problem) {
@@ -237,15 +237,15 @@ func (c *core) problems(r report, duplicates []repeated) (out []mongopatterns.Pr
 // strays reads the parents' _ids of overflow documents that no parent with a flag
 // has: of orphans, or of a WrongFlag.
 func (c *core) strays() maintain.Scan {
-	id := expr.Op("$project", bson.D{{Key: "_id", Value: 1}})
+	id := expr.Op("$project", expr.D("_id", 1))
 	return maintain.Scan{Pipeline: mongo.Pipeline{
-		expr.Op("$group", bson.D{{Key: "_id", Value: expr.Field(c.o.ParentField)}}),
-		expr.Op("$lookup", bson.D{
-			{Key: "from", Value: c.coll.Name()}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"},
-			{Key: "pipeline", Value: mongo.Pipeline{expr.Op("$match", expr.Op("$expr", expr.Op("$not", bson.A{c.typical()}))), id}},
-			{Key: "as", Value: "parent"},
-		}),
-		expr.Op("$match", bson.D{{Key: "parent", Value: expr.Op("$size", 0)}}),
+		expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField))),
+		expr.Op("$lookup", expr.D(
+			"from", c.coll.Name(), "localField", "_id", "foreignField", "_id",
+			"pipeline", mongo.Pipeline{expr.Op("$match", expr.Op("$expr", expr.Op("$not", bson.A{c.typical()}))), id},
+			"as", "parent",
+		)),
+		expr.Op("$match", expr.D("parent", expr.Op("$size", 0))),
 		id,
 	}}
 }
@@ -331,7 +331,7 @@ func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Wor
 // deleteOrphans deletes the overflow documents of a parent if it is not there.
 func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 	return c.run(ctx, func(ctx context.Context) error {
-		err := c.coll.FindOne(ctx, c.parent(parent), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+		err := c.coll.FindOne(ctx, c.parent(parent), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			_, err = c.overflow.DeleteMany(ctx, c.extras(parent))
 		}
@@ -363,7 +363,7 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 	not := func(condition bson.D) bson.D { return expr.Op("$not", bson.A{condition}) }
 	return maintain.Run(ctx, c.coll, work, maintain.Scan{
 		Filter:     expr.Op("$expr", expr.Op("$or", not(c.isList()), c.overBounds(), not(c.own()), small)),
-		Projection: bson.D{{Key: "list", Value: c.isList()}},
+		Projection: expr.D("list", c.isList()),
 	}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		for _, doc := range batch {
 			if !doc.Lookup("list").Boolean() {

@@ -54,7 +54,7 @@ func (c *core) contains(ctx context.Context, id, x bson.RawValue) (held bool, er
 		if held = s.Held; held || !s.Flag {
 			return nil
 		}
-		err := cursor.Primary(c.overflow).FindOne(ctx, c.extras(id, c.holds(x)), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+		err := cursor.Primary(c.overflow).FindOne(ctx, c.extras(id, c.holds(x)), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
 		}
@@ -148,7 +148,7 @@ func (c *core) arrays(ctx context.Context, id bson.RawValue) (arrays []bson.RawV
 // cut by these stages if they come to it.
 func (c *core) outside(ctx context.Context, id bson.RawValue, stages ...bson.D) (arrays []bson.RawValue, err error) {
 	if stages == nil {
-		stages = mongo.Pipeline{expr.Op("$sort", c.byNumber(1)), expr.Op("$project", bson.D{{Key: "items", Value: c.array()}})}
+		stages = mongo.Pipeline{expr.Op("$sort", c.byNumber(1)), expr.Op("$project", expr.D("items", c.array()))}
 	}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.overflow).Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", c.extras(id))}, stages...))
@@ -238,16 +238,15 @@ func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) 
 func (c *core) slices(offset, limit int64) mongo.Pipeline {
 	array, end := c.anyArray(), c.o.ParentField+c.o.NumberField+c.o.ArrayField // a name unlike these
 	start := expr.Op("$subtract", expr.Field(end), size(array))
-	running := bson.D{{Key: "$sum", Value: size(array)}, {Key: "window", Value: bson.D{
-		{Key: "documents", Value: bson.A{"unbounded", "current"}}}}}
+	running := expr.D("$sum", size(array), "window", expr.D(
+		"documents", bson.A{"unbounded", "current"}))
 	return mongo.Pipeline{
-		expr.Op("$setWindowFields", bson.D{
-			{Key: "sortBy", Value: c.byNumber(1)}, {Key: "output", Value: bson.D{{Key: end, Value: running}}}}),
+		expr.Op("$setWindowFields", expr.D("sortBy", c.byNumber(1), "output", expr.D(end, running))),
 		expr.Op("$match", expr.Op("$expr", expr.Op("$and",
 			expr.Op("$gt", expr.Field(end), offset), expr.Op("$lt", start, offset+limit)))),
 		expr.Op("$sort", c.byNumber(1)),
-		expr.Op("$project", bson.D{{Key: "items", Value: expr.Op("$slice", array,
-			expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, start))), limit)}}),
+		expr.Op("$project", expr.D("items", expr.Op("$slice", array,
+			expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, start))), limit))),
 	}
 }
 
@@ -262,29 +261,25 @@ func (l *Lists[ID, E]) TotalExpression() bson.D { return l.c.total(l.c.anyArray(
 func (l *Lists[ID, E]) ItemsPipeline(filter any) mongo.Pipeline {
 	return append(l.c.parts(filter),
 		expr.Op("$unwind", "$part.items"),
-		expr.Op("$project", bson.D{{Key: "item", Value: "$part.items"}}))
+		expr.Op("$project", expr.D("item", "$part.items")))
 }
 
 // parts gives the arrays of the parents that filter selects as documents {_id: <the
 // parent's>, part: {_id, items}}, the parent's own without an _id.
 func (c *core) parts(filter any) mongo.Pipeline {
 	const extra, at = "extra", "at"
-	own := bson.D{{Key: "items", Value: "$items"}}
+	own := expr.D("items", "$items")
 	return mongo.Pipeline{
 		expr.Op("$match", expr.And(filter)),
-		expr.Op("$project", bson.D{{Key: "items", Value: c.array()}}),
+		expr.Op("$project", expr.D("items", c.array())),
 		c.lookup(extra, mongo.Pipeline{
 			expr.Op("$sort", c.byNumber(1)),
-			expr.Op("$project", bson.D{{Key: "items", Value: c.array()}}),
+			expr.Op("$project", expr.D("items", c.array())),
 		}),
-		expr.Op("$unwind", bson.D{
-			{Key: "path", Value: "$" + extra},
-			{Key: "preserveNullAndEmptyArrays", Value: true},
-			{Key: "includeArrayIndex", Value: at},
-		}),
+		expr.Op("$unwind", expr.D("path", "$"+extra, "preserveNullAndEmptyArrays", true, "includeArrayIndex", at)),
 		// The parent's own comes with its first overflow document, or without one.
-		expr.Op("$project", bson.D{{Key: "part", Value: expr.Cond(expr.Op("$gt", "$"+at, 0), bson.A{"$" + extra},
-			expr.Cond(expr.Op("$eq", "$"+at, 0), bson.A{own, "$" + extra}, bson.A{own}))}}),
+		expr.Op("$project", expr.D("part", expr.Cond(expr.Op("$gt", "$"+at, 0), bson.A{"$" + extra},
+			expr.Cond(expr.Op("$eq", "$"+at, 0), bson.A{own, "$" + extra}, bson.A{own})))),
 		expr.Op("$unwind", "$part"),
 	}
 }
@@ -303,11 +298,11 @@ func (l *Lists[ID, E]) ContainingPipeline(e E) (_ mongo.Pipeline, err error) {
 	match := expr.Op("$match", bson.D{l.c.holds(x)})
 	return mongo.Pipeline{
 		match,
-		expr.Op("$project", bson.D{{Key: "_id", Value: 1}}),
-		expr.Op("$unionWith", bson.D{{Key: "coll", Value: l.c.overflow.Name()}, {Key: "pipeline", Value: mongo.Pipeline{
+		expr.Op("$project", expr.D("_id", 1)),
+		expr.Op("$unionWith", expr.D("coll", l.c.overflow.Name(), "pipeline", mongo.Pipeline{
 			match,
-			expr.Op("$project", bson.D{{Key: "_id", Value: expr.Field(l.c.o.ParentField)}}),
-		}}}),
-		expr.Op("$group", bson.D{{Key: "_id", Value: "$_id"}}),
+			expr.Op("$project", expr.D("_id", expr.Field(l.c.o.ParentField))),
+		})),
+		expr.Op("$group", expr.D("_id", "$_id")),
 	}, nil
 }

@@ -78,11 +78,11 @@ func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, e
 func (c *core) removal(x bson.RawValue, least int) mongo.Pipeline {
 	array, total := c.array(), expr.Field(c.o.TotalField)
 	held := expr.Op("$in", expr.Literal(x), array)
-	return mongo.Pipeline{expr.Op("$set", bson.D{
-		{Key: c.o.ArrayField, Value: c.withoutLast(x)},
-		{Key: c.o.TotalField, Value: expr.Cond(c.flagged(),
-			expr.Op("$subtract", total, expr.Op("$max", least, expr.Cond(held, 1, 0))), total)},
-	})}
+	return mongo.Pipeline{expr.Op("$set", expr.D(
+		c.o.ArrayField, c.withoutLast(x),
+		c.o.TotalField, expr.Cond(c.flagged(),
+			expr.Op("$subtract", total, expr.Op("$max", least, expr.Cond(held, 1, 0))), total),
+	))}
 }
 
 // withoutLast is the array without the last x. An array without x stays what it is, also
@@ -114,10 +114,10 @@ func (c *core) removeOutside(ctx context.Context, id, x bson.RawValue) (removed,
 	if !before.Held {
 		var extra extent
 		err = c.overflow.FindOneAndUpdate(ctx, c.extras(id, c.holds(x)),
-			mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.o.ArrayField, Value: c.withoutLast(x)}})},
+			mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))},
 			options.FindOneAndUpdate().SetSort(c.byNumber(-1)).SetReturnDocument(options.Before).SetProjection(c.extent())).Decode(&extra)
 		if errors.Is(err, mongo.ErrNoDocuments) {
-			_, err := c.coll.UpdateOne(ctx, c.parent(id), expr.Op("$inc", bson.D{{Key: c.o.TotalField, Value: 1}}))
+			_, err := c.coll.UpdateOne(ctx, c.parent(id), expr.Op("$inc", expr.D(c.o.TotalField, 1)))
 			return false, false, err
 		}
 		if err == nil && extra.Size == 1 {
@@ -151,7 +151,7 @@ func (l *Lists[ID, E]) Delete(ctx context.Context, id ID) (err error) {
 }
 
 func (c *core) delete(ctx context.Context, id bson.RawValue) error {
-	result, err := c.coll.DeleteOne(ctx, c.parent(id, expr.Element(c.o.FlagField, bson.D{{Key: "$in", Value: bson.A{nil, false}}})))
+	result, err := c.coll.DeleteOne(ctx, c.parent(id, expr.Element(c.o.FlagField, expr.D("$in", bson.A{nil, false}))))
 	if err != nil || result.DeletedCount > 0 {
 		return err
 	}

@@ -43,12 +43,12 @@ func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) i
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.hot, work, c.scan(), c.check)}
 	if work == nil || work.Filter == nil {
 		orphans := maintain.Scan{BatchSize: batch, Pipeline: mongo.Pipeline{
-			{{Key: "$project", Value: bson.D{{Key: "id", Value: expr.IfNull(expr.Field(c.idField), nil)}}}},
-			{{Key: "$lookup", Value: bson.D{
-				{Key: "from", Value: c.hot.Name()}, {Key: "localField", Value: "id"}, {Key: "foreignField", Value: "_id"},
-				{Key: "pipeline", Value: mongo.Pipeline{expr.Op("$project", onlyID)}}, {Key: "as", Value: "hot"},
-			}}},
-			{{Key: "$match", Value: bson.D{{Key: "hot", Value: bson.A{}}}}},
+			expr.D("$project", expr.D("id", expr.IfNull(expr.Field(c.idField), nil))),
+			expr.D("$lookup", expr.D(
+				"from", c.hot.Name(), "localField", "id", "foreignField", "_id",
+				"pipeline", mongo.Pipeline{expr.Op("$project", onlyID)}, "as", "hot",
+			)),
+			expr.D("$match", expr.D("hot", bson.A{})),
 		}}
 		all = append(all, maintain.Check(ctx, c.cold, work, orphans, c.orphans))
 	}
@@ -57,11 +57,11 @@ func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) i
 
 const batch = 100
 
-var onlyID = bson.D{{Key: "_id", Value: 1}}
+var onlyID = expr.D("_id", 1)
 
 // scan reads the names of the fields of hot documents and of their cold ones.
 func (c *core) scan() maintain.Scan {
-	names := expr.Op("$project", bson.D{{Key: "names", Value: expr.Map(expr.Op("$objectToArray", "$$ROOT"), "field", "$$field.k")}})
+	names := expr.Op("$project", expr.D("names", expr.Map(expr.Op("$objectToArray", "$$ROOT"), "field", "$$field.k")))
 	return maintain.Scan{BatchSize: batch, Pipeline: mongo.Pipeline{expr.Op("$sort", onlyID), names, c.lookup("_id", names)}}
 }
 
@@ -120,7 +120,7 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 		return nil, nil
 	}
 	ids := append(documents(suspects, false), documents(suspects, true)...)
-	pipeline := append(mongo.Pipeline{expr.Op("$match", bson.D{{Key: "_id", Value: in(ids)}})}, c.scan().Pipeline...)
+	pipeline := append(mongo.Pipeline{expr.Op("$match", expr.D("_id", in(ids)))}, c.scan().Pipeline...)
 	err = c.run(ctx, func(ctx context.Context) error {
 		again, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			return c.hot.Aggregate(ctx, pipeline, options.Aggregate().SetBatchSize(int32(len(ids)+1)))
@@ -143,7 +143,7 @@ func (c *core) orphans(ctx context.Context, batch []bson.Raw) (problems []mongop
 		if err != nil {
 			return err
 		}
-		cold, err := read(ctx, c.cold, c.idField, ids, bson.D{{Key: c.idField, Value: 1}})
+		cold, err := read(ctx, c.cold, c.idField, ids, expr.D(c.idField, 1))
 		there := keys(hot, "_id")
 		for _, doc := range cold {
 			if id := doc.Lookup(c.idField); !there[value.Key(id)] {
@@ -242,7 +242,7 @@ func (c *core) unite(ctx context.Context, ids bson.A, dry bool) (int64, error) {
 	for _, doc := range cold {
 		these = append(these, doc.Lookup("_id"))
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.hotOf(doc.Lookup(c.idField))).SetUpdate(mongo.Pipeline{
-			{{Key: "$replaceWith", Value: expr.Op("$mergeObjects", "$$ROOT", expr.Literal(c.without(doc)), "$$ROOT")}}}))
+			expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(c.without(doc)), "$$ROOT"))}))
 	}
 	done, err := c.hot.BulkWrite(ctx, models)
 	if err != nil {
@@ -251,9 +251,9 @@ func (c *core) unite(ctx context.Context, ids bson.A, dry bool) (int64, error) {
 	if done.MatchedCount < int64(len(models)) {
 		return 0, txn.Conflict("hot documents") // deleted meanwhile
 	}
-	filter := bson.D{{Key: "_id", Value: in(these)}}
+	filter := expr.D("_id", in(these))
 	if c.idField != "_id" { // the shard key
-		filter = append(filter, bson.E{Key: c.idField, Value: in(ids)})
+		filter = append(filter, expr.Element(c.idField, in(ids)))
 	}
 	_, err = c.cold.DeleteMany(ctx, filter)
 	return int64(len(cold)), err

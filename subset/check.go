@@ -55,11 +55,11 @@ func (s *Subset[P, T]) Check(ctx context.Context, work *mongopatterns.Work) iter
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.parents, work, c.scan(), c.check)}
 	if work == nil || work.Filter == nil {
 		lost := mongo.Pipeline{c.perParent(),
-			{{Key: "$lookup", Value: bson.D{
-				{Key: "from", Value: c.parents.Name()}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"},
-				{Key: "pipeline", Value: bson.A{bson.D{{Key: "$project", Value: included()}}}}, {Key: "as", Value: "parent"},
-			}}},
-			{{Key: "$match", Value: bson.D{{Key: "parent", Value: bson.A{}}}}},
+			expr.D("$lookup", expr.D(
+				"from", c.parents.Name(), "localField", "_id", "foreignField", "_id",
+				"pipeline", bson.A{expr.D("$project", included())}, "as", "parent",
+			)),
+			expr.D("$match", expr.D("parent", bson.A{})),
 		}
 		all = append(all, maintain.Check(ctx, c.items, work, maintain.Scan{Pipeline: lost}, c.orphans))
 		if scan := c.suspicious(); scan.Filter != nil {
@@ -124,9 +124,9 @@ func (c *core) states(ctx context.Context, parents []bson.Raw) ([]state, error) 
 	for _, v := range c.o.Values {
 		paths = append(paths, v.Field)
 	}
-	pipeline := mongo.Pipeline{{{Key: "$match", Value: append(bson.D{{Key: c.o.ParentField, Value: in(these)}}, c.filter.doc...)}}}
+	pipeline := mongo.Pipeline{expr.D("$match", append(expr.D(c.o.ParentField, in(these)), c.filter.doc...))}
 	if c.keep != nil {
-		pipeline = append(pipeline, bson.D{{Key: "$project", Value: c.projection(paths...)}})
+		pipeline = append(pipeline, expr.D("$project", c.projection(paths...)))
 	}
 	for group, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.items).Aggregate(ctx, append(pipeline, c.statistics()), options.Aggregate().SetBatchSize(int32(len(these)+1)))
@@ -146,18 +146,18 @@ func (c *core) states(ctx context.Context, parents []bson.Raw) ([]state, error) 
 
 // statistics adds up the items of each parent, and finds the best.
 func (c *core) statistics() bson.D {
-	group := bson.D{{Key: "_id", Value: expr.Field(c.o.ParentField)}, {Key: "n", Value: expr.Op("$sum", 1)},
-		{Key: "top", Value: expr.Op("$topN", bson.D{{Key: "n", Value: c.o.N}, {Key: "sortBy", Value: c.o.Order}, {Key: "output", Value: "$$ROOT"}})}}
+	group := expr.D("_id", expr.Field(c.o.ParentField), "n", expr.Op("$sum", 1),
+		"top", expr.Op("$topN", expr.D("n", c.o.N, "sortBy", c.o.Order, "output", "$$ROOT")))
 	for i, v := range c.o.Values {
 		number := expr.Field(v.Field)
 		usable := expr.Op("$and", expr.Op("$isNumber", number), expr.Op("$gt", number, math.Inf(-1)), expr.Op("$lt", number, math.Inf(1)))
 		group = append(group,
-			bson.E{Key: fmt.Sprintf("s%d", i), Value: expr.Op("$sum", expr.Cond(usable, number, 0))},
-			bson.E{Key: fmt.Sprintf("c%d", i), Value: expr.Op("$sum", expr.Cond(usable, 1, 0))},
-			bson.E{Key: fmt.Sprintf("a%d", i), Value: expr.Op("$sum", expr.Cond(usable, // $abs refuses the smallest int64
-				expr.Cond(expr.Op("$gte", number, 0), number, expr.Op("$subtract", 0.0, number)), 0))})
+			expr.Element(fmt.Sprintf("s%d", i), expr.Op("$sum", expr.Cond(usable, number, 0))),
+			expr.Element(fmt.Sprintf("c%d", i), expr.Op("$sum", expr.Cond(usable, 1, 0))),
+			expr.Element(fmt.Sprintf("a%d", i), expr.Op("$sum", expr.Cond(usable, // $abs refuses the smallest int64
+				expr.Cond(expr.Op("$gte", number, 0), number, expr.Op("$subtract", 0.0, number)), 0))))
 	}
-	return bson.D{{Key: "$group", Value: group}}
+	return expr.D("$group", group)
 }
 
 // documents are those in an array.
@@ -186,8 +186,8 @@ func (c *core) inspect(ctx context.Context, suspects []state) ([]state, error) {
 		these[i] = st.id()
 	}
 	parents, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.parents.Find(ctx, bson.D{{Key: "_id", Value: in(these)}}, options.Find().SetProjection(c.scan().Projection).
-			SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(int32(len(these)+1)))
+		return c.parents.Find(ctx, expr.D("_id", in(these)), options.Find().SetProjection(c.scan().Projection).
+			SetSort(expr.D("_id", 1)).SetBatchSize(int32(len(these)+1)))
 	}))
 	if err != nil {
 		return nil, err
@@ -307,7 +307,7 @@ func agree(have, want bson.RawValue, magnitude *big.Rat) bool {
 
 // perParent counts the items of each parent.
 func (c *core) perParent() bson.D {
-	return expr.Op("$group", bson.D{{Key: "_id", Value: expr.Field(c.o.ParentField)}, {Key: "n", Value: expr.Op("$sum", 1)}})
+	return expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField), "n", expr.Op("$sum", 1)))
 }
 
 // orphans looks in one snapshot which of these parents do not exist but have items.
@@ -320,7 +320,7 @@ func (c *core) orphans(ctx context.Context, batch []bson.Raw) (problems []mongop
 		problems = nil
 		there := map[string]bool{}
 		for doc, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.parents.Find(ctx, bson.D{{Key: "_id", Value: in(these)}}, options.Find().SetProjection(included()))
+			return c.parents.Find(ctx, expr.D("_id", in(these)), options.Find().SetProjection(included()))
 		}) {
 			if err != nil {
 				return err
@@ -328,7 +328,7 @@ func (c *core) orphans(ctx context.Context, batch []bson.Raw) (problems []mongop
 			there[value.Key(doc.Current.Lookup("_id"))] = true
 		}
 		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.items.Aggregate(ctx, mongo.Pipeline{expr.Op("$match", bson.D{{Key: c.o.ParentField, Value: in(these)}}), c.perParent()})
+			return c.items.Aggregate(ctx, mongo.Pipeline{expr.Op("$match", expr.D(c.o.ParentField, in(these))), c.perParent()})
 		}) {
 			if err != nil {
 				return err
@@ -350,7 +350,7 @@ func (c *core) suspicious() maintain.Scan {
 	arrays := func(path string) {
 		paths = append(paths, path)
 		for _, step := range fieldpath.Steps(path) {
-			or = append(or, bson.D{{Key: step, Value: bson.D{{Key: "$type", Value: "array"}}}})
+			or = append(or, expr.D(step, expr.D("$type", "array")))
 		}
 	}
 	for _, e := range c.o.Order[:len(c.o.Order)-1] {
@@ -362,14 +362,14 @@ func (c *core) suspicious() maintain.Scan {
 	for _, v := range c.o.Values {
 		if v.Count == "" {
 			arrays(v.Field)
-			or = append(or, bson.D{{Key: v.Field, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "number"}}}}}},
-				bson.D{{Key: v.Field, Value: in(bson.A{math.NaN(), math.Inf(1), math.Inf(-1)})}})
+			or = append(or, expr.D(v.Field, expr.D("$not", expr.D("$type", "number"))),
+				expr.D(v.Field, in(bson.A{math.NaN(), math.Inf(1), math.Inf(-1)})))
 		}
 	}
 	if or == nil {
 		return maintain.Scan{}
 	}
-	return maintain.Scan{Filter: bson.D{{Key: "$or", Value: or}}, Projection: included(paths...)}
+	return maintain.Scan{Filter: expr.D("$or", or), Projection: included(paths...)}
 }
 
 // invalid finds the items that Add refuses.
