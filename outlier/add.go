@@ -205,8 +205,7 @@ func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, s
 	// Not $push, which refuses null: that is how a nil slice is stored.
 	result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", expr.Op("$and", guard))), mongo.Pipeline{expr.Op("$set", expr.D(
 		c.o.ArrayField, expr.Op("$concatArrays", array, more),
-		c.o.TotalField, expr.Cond(c.flagged(), expr.Op("$add", total, size(more)), total),
-	))})
+		c.o.TotalField, expr.Cond(c.flagged(), expr.Op("$add", total, size(more)), total)))})
 	switch {
 	case err != nil || result.MatchedCount == 0:
 		return 0, false, err
@@ -329,12 +328,8 @@ type extent struct {
 
 func (c *core) extent() bson.D {
 	array := c.anyArray()
-	return expr.D(
-		"n", expr.IfNull(expr.Field(c.o.NumberField), nil),
-		"size", size(array),
-		"bytes", bytes(array),
-		"list", expr.Op("$isArray", expr.Field(c.o.ArrayField)),
-	)
+	return expr.D("n", expr.IfNull(expr.Field(c.o.NumberField), nil), "size", size(array),
+		"bytes", bytes(array), "list", expr.Op("$isArray", expr.Field(c.o.ArrayField)))
 }
 
 // append puts xs after all that overflow documents hold: into the last one as far

@@ -176,10 +176,8 @@ func (c *core) repeats(ctx context.Context, filter bson.D) ([]repeated, error) {
 	return cursor.Collect(cursor.Decode[repeated](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, append(c.parts(filter),
 			expr.Op("$unwind", expr.D("path", "$part.items", "includeArrayIndex", "i")),
-			expr.Op("$group", expr.D(
-				"_id", expr.D("list", "$_id", "element", "$part.items"),
-				"at", expr.Op("$push", expr.D("id", "$part._id", "i", "$i")),
-			)),
+			expr.Op("$group", expr.D("_id", expr.D("list", "$_id", "element", "$part.items"),
+				"at", expr.Op("$push", expr.D("id", "$part._id", "i", "$i")))),
 			expr.Op("$match", expr.D("at.1", expr.D("$exists", true))),
 		), options.Aggregate().SetAllowDiskUse(true))
 	}))

@@ -121,18 +121,12 @@ func (c *core) inspectLocked(ctx context.Context, batch []bson.Raw) (problems []
 		return c.coll.Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$match", match),
 			expr.Op("$sort", expr.D("_id", 1)),
-			expr.Op("$project", expr.D(
-				"flag", expr.Field(c.o.FlagField), "total", expr.Field(c.o.TotalField),
-				"own", c.own(), "list", c.isList(), "over", c.overBounds(),
-				"size", size(array),
-			)),
-			c.lookup("extra", mongo.Pipeline{expr.Op("$group", expr.D(
-				"_id", nil,
-				"documents", expr.Op("$sum", 1),
-				"outside", expr.Op("$sum", size(array)),
+			expr.Op("$project", expr.D("flag", expr.Field(c.o.FlagField), "total", expr.Field(c.o.TotalField),
+				"own", c.own(), "list", c.isList(), "over", c.overBounds(), "size", size(array))),
+			c.lookup("extra", mongo.Pipeline{expr.Op("$group", expr.D("_id", nil,
+				"documents", expr.Op("$sum", 1), "outside", expr.Op("$sum", size(array)),
 				"lists", expr.Op("$min", expr.Op("$isArray", expr.Field(c.o.ArrayField))),
-				"numbers", expr.Op("$min", expr.Op("$isNumber", expr.Field(c.o.NumberField))),
-			))}),
+				"numbers", expr.Op("$min", expr.Op("$isNumber", expr.Field(c.o.NumberField)))))}),
 		})
 	}))
 	if err != nil {
@@ -167,11 +161,8 @@ func (c *core) orphans(ctx context.Context, parents []bson.RawValue) (problems [
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.overflow.Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$match", anyOf(c.o.ParentField, parents)),
-			expr.Op("$group", expr.D(
-				"_id", expr.Field(c.o.ParentField),
-				"first", expr.Op("$min", "$_id"),
-				"documents", expr.Op("$sum", 1),
-			)),
+			expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField), "first", expr.Op("$min", "$_id"),
+				"documents", expr.Op("$sum", 1))),
 		})
 	}) {
 		if err != nil {
@@ -240,11 +231,9 @@ func (c *core) strays() maintain.Scan {
 	id := expr.Op("$project", expr.D("_id", 1))
 	return maintain.Scan{Pipeline: mongo.Pipeline{
 		expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField))),
-		expr.Op("$lookup", expr.D(
-			"from", c.coll.Name(), "localField", "_id", "foreignField", "_id",
+		expr.Op("$lookup", expr.D("from", c.coll.Name(), "localField", "_id", "foreignField", "_id",
 			"pipeline", mongo.Pipeline{expr.Op("$match", expr.Op("$expr", expr.Op("$not", bson.A{c.typical()}))), id},
-			"as", "parent",
-		)),
+			"as", "parent")),
 		expr.Op("$match", expr.D("parent", expr.Op("$size", 0))),
 		id,
 	}}

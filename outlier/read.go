@@ -104,20 +104,14 @@ func decode[E any](c *core, array bson.RawValue) (elements[E], error) {
 func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 	return fault.Seq("outlier: all", func(yield func(E, error) bool) {
 		raw, err := l.c.id(id)
-		if err != nil {
-			fault.Stop[E](err)(yield)
-			return
-		}
-		arrays, err := l.c.arrays(ctx, raw)
-		if err != nil {
-			fault.Stop[E](fault.Of(raw, err))(yield)
-			return
+		var arrays []bson.RawValue
+		if err == nil {
+			arrays, _, err = l.c.load(ctx, raw, l.c.array(), math.MinInt64)
 		}
 		for _, array := range arrays {
-			es, err := decode[E](&l.c, array)
-			if err != nil {
-				fault.Stop[E](fault.Of(raw, err))(yield)
-				return
+			var es elements[E]
+			if es, err = decode[E](&l.c, array); err != nil {
+				break
 			}
 			for _, e := range es {
 				if !yield(e, nil) {
@@ -125,27 +119,30 @@ func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 				}
 			}
 		}
+		if err != nil {
+			fault.Stop[E](fault.Of(raw, err))(yield)
+		}
 	})
 }
 
-// arrays returns the arrays of a list in order: those of overflow documents by their
-// numbers, then the parent's.
-func (c *core) arrays(ctx context.Context, id bson.RawValue) (arrays []bson.RawValue, err error) {
-	err = c.still(ctx, id, c.state(expr.Element("items", c.array())), func(s state) error {
-		arrays = nil
-		if s.Flag {
-			if arrays, err = c.outside(ctx, id); err != nil {
-				return err
-			}
+// load returns arrays of a list in order, and the parent: those of overflow documents
+// by their numbers, or what the stages make of them, and items of the parent. The former
+// are read only if they hold elements from this position on.
+func (c *core) load(ctx context.Context, id bson.RawValue, items any, from int64, stages ...bson.D) (
+	arrays []bson.RawValue, parent state, err error) {
+	err = c.still(ctx, id, c.state(expr.Element("items", items)), func(s state) (err error) {
+		arrays, parent = nil, s
+		if s.Flag && from < s.Total-s.Size {
+			arrays, err = c.outside(ctx, id, stages...)
 		}
 		arrays = append(arrays, s.Items)
-		return nil
+		return err
 	})
-	return arrays, err
+	return arrays, parent, err
 }
 
-// outside returns the arrays of the overflow documents of a list, by their numbers,
-// cut by these stages if they come to it.
+// outside returns the arrays of the overflow documents of a list, by their numbers, or
+// what the stages make of them.
 func (c *core) outside(ctx context.Context, id bson.RawValue, stages ...bson.D) (arrays []bson.RawValue, err error) {
 	if stages == nil {
 		stages = mongo.Pipeline{expr.Op("$sort", c.byNumber(1)), expr.Op("$project", expr.D("items", c.array()))}
@@ -196,7 +193,7 @@ func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (pa
 		return page, fault.Invalid("limit: not positive")
 	}
 	// math.MaxInt32 is what $slice takes.
-	arrays, total, err := l.c.page(ctx, raw, min(offset, math.MaxInt32), min(limit, math.MaxInt32))
+	arrays, parent, err := l.c.page(ctx, raw, min(offset, math.MaxInt32), min(limit, math.MaxInt32))
 	page.Items = []E{}
 	for _, array := range arrays {
 		var es elements[E]
@@ -208,12 +205,12 @@ func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (pa
 	if err != nil {
 		return Page[E]{}, fault.Of(raw, err)
 	}
-	page.Total, page.HasNext = total, offset+int64(len(page.Items)) < total
+	page.Total, page.HasNext = parent.Total, offset+int64(len(page.Items)) < parent.Total
 	return page, nil
 }
 
 // page returns arrays of which the first limit elements are the page.
-func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) (arrays []bson.RawValue, total int64, err error) {
+func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) ([]bson.RawValue, state, error) {
 	// The parent has the last elements; before is how many of the page lie outside.
 	array := c.array()
 	outside := expr.Op("$subtract", c.total(array), size(array))
@@ -221,17 +218,7 @@ func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) 
 	items := expr.Cond(expr.Op("$gte", before, limit), bson.A{}, expr.Op("$slice", array,
 		expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, outside))),
 		expr.Op("$toInt", expr.Op("$max", 1, expr.Op("$subtract", limit, before)))))
-	err = c.still(ctx, id, c.state(expr.Element("items", items)), func(s state) error {
-		arrays, total = nil, s.Total
-		if offset < s.Total-s.Size {
-			if arrays, err = c.outside(ctx, id, c.slices(offset, limit)...); err != nil {
-				return err
-			}
-		}
-		arrays = append(arrays, s.Items)
-		return nil
-	})
-	return arrays, total, err
+	return c.load(ctx, id, items, offset, c.slices(offset, limit)...)
 }
 
 // slices are the stages that give what overflow documents hold of a page.

@@ -44,10 +44,8 @@ func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) i
 	if work == nil || work.Filter == nil {
 		orphans := maintain.Scan{BatchSize: batch, Pipeline: mongo.Pipeline{
 			expr.D("$project", expr.D("id", expr.IfNull(expr.Field(c.idField), nil))),
-			expr.D("$lookup", expr.D(
-				"from", c.hot.Name(), "localField", "id", "foreignField", "_id",
-				"pipeline", mongo.Pipeline{expr.Op("$project", onlyID)}, "as", "hot",
-			)),
+			expr.D("$lookup", expr.D("from", c.hot.Name(), "localField", "id", "foreignField", "_id",
+				"pipeline", mongo.Pipeline{expr.Op("$project", onlyID)}, "as", "hot")),
 			expr.D("$match", expr.D("hot", bson.A{})),
 		}}
 		all = append(all, maintain.Check(ctx, c.cold, work, orphans, c.orphans))

@@ -55,10 +55,8 @@ func (s *Subset[P, T]) Check(ctx context.Context, work *mongopatterns.Work) iter
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.parents, work, c.scan(), c.check)}
 	if work == nil || work.Filter == nil {
 		lost := mongo.Pipeline{c.perParent(),
-			expr.D("$lookup", expr.D(
-				"from", c.parents.Name(), "localField", "_id", "foreignField", "_id",
-				"pipeline", bson.A{expr.D("$project", included())}, "as", "parent",
-			)),
+			expr.D("$lookup", expr.D("from", c.parents.Name(), "localField", "_id", "foreignField", "_id",
+				"pipeline", bson.A{expr.D("$project", included())}, "as", "parent")),
 			expr.D("$match", expr.D("parent", bson.A{})),
 		}
 		all = append(all, maintain.Check(ctx, c.items, work, maintain.Scan{Pipeline: lost}, c.orphans))
