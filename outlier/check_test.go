@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/examples/data"
@@ -265,5 +267,44 @@ func TestDistribution(t *testing.T) {
 	}
 	if _, err := lists.Distribution(t.Context(), nil, 0); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
+	}
+}
+
+// A list that is deleted while Check looks at it has no orphans.
+func TestCheckBesideDelete(t *testing.T) {
+	t.Parallel()
+	var del func()
+	looked := map[int64]bool{}
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			inside := !e.Command.Lookup("autocommit").IsZero()
+			looked[e.RequestID] = e.CommandName == "aggregate" && inside || e.CommandName == "find" && e.Command.Lookup("find").StringValue() == "extras"
+		},
+		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+			if looked[e.RequestID] && del != nil {
+				once := del
+				del = nil
+				once()
+			}
+		},
+	}))
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4})
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
+	add(t, lists, 1, ints(0, 9)...)
+	set(t, db.Collection("parents"), lists.Filter(1), bson.D{{Key: "$unset", Value: bson.D{{Key: "items_overflow", Value: ""}}}})
+	del = func() {
+		for _, coll := range []string{"parents", "extras"} {
+			if _, err := db.Collection(coll).DeleteMany(t.Context(), bson.D{}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for p, err := range lists.Check(t.Context(), nil) {
+		if err != nil || p.Kind == outlier.Orphan {
+			t.Error(p, err)
+		}
+	}
+	if del != nil {
+		t.Error("nothing was deleted meanwhile")
 	}
 }
