@@ -21,6 +21,18 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
+var (
+	// ErrNoParent: the parent of an item does not exist. It matches
+	// mongopatterns.ErrNotFound.
+	ErrNoParent = fault.New("no such parent", fault.ErrNotFound)
+
+	// ErrNotAdopted: the parent has items that were never counted, or its array
+	// holds one that is stored nowhere else and that the write would drop. Run
+	// Adopt, or $pull an item that was deleted from the collection by hand; then
+	// repeat the call.
+	ErrNotAdopted = fault.New("the parent has not been adopted", nil)
+)
+
 // Subset keeps the best N items T of each parent inside the parent, whose _id is
 // a P, and all items in their own collection. It is safe for concurrent use.
 type Subset[P, T any] struct{ core *core }
