@@ -7,10 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -36,7 +34,7 @@ const (
 // documents; with one, orphans are not looked for. What a write changed meanwhile is
 // looked at again, in a transaction.
 //
-// Cost: 1 round trip for each batch of 100 documents, 2 more if some seem wrong;
+// Cost: 1 round trip for each batch of 100 documents, 3 more if some seem wrong;
 // without a Filter a scan of the cold ones, and 3 more for each batch of Orphans.
 func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := s.core
@@ -57,10 +55,13 @@ const batch = 100
 
 var onlyID = expr.D("_id", 1)
 
+// names are those of a document's fields.
+var names = expr.Map(expr.Op("$objectToArray", "$$ROOT"), "field", "$$field.k")
+
 // scan reads the names of the fields of hot documents and of their cold ones.
 func (c *core) scan() maintain.Scan {
-	names := expr.Op("$project", expr.D("names", expr.Map(expr.Op("$objectToArray", "$$ROOT"), "field", "$$field.k")))
-	return maintain.Scan{BatchSize: batch, Pipeline: mongo.Pipeline{expr.Op("$sort", onlyID), names, c.lookup("_id", names)}}
+	project := expr.Op("$project", expr.D("names", names))
+	return maintain.Scan{BatchSize: batch, Pipeline: mongo.Pipeline{expr.Op("$sort", onlyID), project, c.lookup("_id", project)}}
 }
 
 // problems says what is wrong with hot documents, of which scan has read.
@@ -111,20 +112,35 @@ func documents(problems []mongopatterns.Problem, both bool) (ids bson.A) {
 	return ids
 }
 
-// check finds the problems of a batch of hot documents.
+// check finds the problems of a batch of hot documents. In the transaction it reads
+// without $lookup, which a sharded cluster refuses there before MongoDB 8.0.
 func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatterns.Problem, err error) {
 	suspects := c.problems(hot)
 	if len(suspects) == 0 {
 		return nil, nil
 	}
 	ids := append(documents(suspects, false), documents(suspects, true)...)
-	pipeline := append(mongo.Pipeline{expr.Op("$match", expr.D("_id", in(ids)))}, c.scan().Pipeline...)
 	err = c.run(ctx, func(ctx context.Context) error {
-		again, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.hot.Aggregate(ctx, pipeline, options.Aggregate().SetBatchSize(int32(len(ids)+1)))
-		}))
-		problems = c.problems(again)
-		return err
+		hot, err := read(ctx, c.hot, "_id", ids, expr.D("names", names))
+		if err != nil {
+			return err
+		}
+		cold, err := read(ctx, c.cold, c.idField, ids, expr.D("id", expr.Field(c.idField), "names", names))
+		if err != nil {
+			return err
+		}
+		others := map[string]bson.A{}
+		for _, doc := range cold {
+			others[value.Key(doc.Lookup("id"))] = bson.A{doc}
+		}
+		for i, doc := range hot {
+			id := doc.Lookup("_id")
+			if hot[i], err = bson.Marshal(expr.D("_id", id, "names", doc.Lookup("names"), "cold", others[value.Key(id)])); err != nil {
+				return err
+			}
+		}
+		problems = c.problems(hot)
+		return nil
 	})
 	return problems, err
 }
