@@ -69,8 +69,8 @@
 // # Sharding
 //
 // Shard the hot documents by _id and the cold ones by {movie_id: 1}: all writes are
-// targeted. Get, Check and JoinPipeline join by $lookup; in a transaction on a sharded
-// cluster that needs MongoDB 8.0, and GetHot and GetCold do the same in 2 RT.
+// targeted. Get, JoinPipeline, Check, Repair and Adopt join by $lookup; in your transaction
+// on a sharded cluster that needs MongoDB 8.0, and GetHot and GetCold do the same in 2 RT.
 //
 // # Composing
 //
