@@ -133,7 +133,7 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 	if len(xs) == 0 {
 		return 0, nil
 	}
-	var seen bson.RawValue // Options.MoveField as of that reading
+	var seen bson.ObjectID // Options.MoveField as of that reading
 	for {
 		if n, done, err := c.push(ctx, id, xs, seen); err != nil || done {
 			return n, err
@@ -142,7 +142,7 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 		if err != nil {
 			return 0, err
 		}
-		if xs, seen = s.Rest, s.Moved; len(xs) == 0 {
+		if xs, seen = s.Fresh, s.Moved; len(xs) == 0 {
 			return 0, nil
 		}
 		if s.Room {
@@ -150,7 +150,7 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 		}
 		var n int
 		var done bool
-		err = txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) (err error) {
+		err = c.run(ctx, func(ctx context.Context) (err error) {
 			n, done, err = c.spill(ctx, id, xs, seen)
 			return err
 		})
@@ -162,7 +162,7 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 
 // guard says that a parent may be written: it is as it was seen, typical if seen is
 // zero. A list that is no set need not be looked at before.
-func (c *core) guard(seen bson.RawValue) bson.D {
+func (c *core) guard(seen bson.ObjectID) bson.D {
 	switch {
 	case !c.o.Set:
 		return c.own()
@@ -184,42 +184,28 @@ func (c *core) room(xs []bson.RawValue) bson.D {
 		expr.Op("$lte", expr.Op("$add", bytes(array), sizeOf(xs, c.o.MaxCount)), c.o.MaxBytes))
 }
 
-// different says that none of xs equals another, or one that the set array holds. The
-// server decides what is equal.
-func different(xs []bson.RawValue, array any) bson.D {
-	return expr.Op("$eq", size(expr.Op("$setUnion", literal(xs...), array)), expr.Op("$add", len(xs), size(array)))
-}
-
-// without is xs, of equals the first, without what array holds, in the order of xs.
-// To compare each with each takes long, and is most often needless.
-func without(xs []bson.RawValue, array any) bson.D {
-	if len(xs) == 1 {
-		return expr.Cond(expr.Op("$in", expr.Literal(xs[0]), array), bson.A{}, literal(xs...))
+// fresh is what is to be added of xs: of a set, of equals the first, and not what the
+// parent holds. The server decides what is equal.
+func (c *core) fresh(xs []bson.RawValue) bson.D {
+	if !c.o.Set {
+		return literal(xs...)
 	}
-	return expr.Cond(different(xs, array), literal(xs...), expr.Op("$setDifference", literal(xs...), array))
+	return expr.Op("$setDifference", literal(xs...), c.array())
 }
 
 // push adds to a parent that has room for all of xs. If it has not, or is not as it
 // was seen, or not there, or, being a set, holds one of several, nothing is written
 // and done is false.
-func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.RawValue) (added int, done bool, err error) {
+func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.ObjectID) (added int, done bool, err error) {
 	array, total := c.array(), expr.Field(c.o.TotalField)
-	guard, more := expr.Op("$and", c.guard(seen), c.room(xs)), literal(xs...)
+	guard, more := bson.A{c.guard(seen), c.room(xs)}, c.fresh(xs)
 	if c.o.Set && len(xs) > 1 {
-		guard = expr.Op("$and", guard, different(xs, array))
-	} else if c.o.Set {
-		more = without(xs, array)
-	}
-	n := size(more)
-	typical := any(total)
-	if c.o.CountTypical {
-		typical = expr.Cond(expr.Op("$gt", n, 0), expr.Op("$add", size(array), n), total)
+		guard = append(guard, expr.Op("$eq", size(more), len(xs)))
 	}
 	// Not $push, which refuses null: that is how a nil slice is stored.
-	result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", guard)), mongo.Pipeline{expr.Op("$set", bson.D{
-		{Key: c.o.ArrayField, Value: expr.Op("$concatArrays", array, more)},
-		{Key: c.o.TotalField, Value: expr.Cond(c.flagged(), expr.Op("$add", total, n), typical)},
-	})})
+	result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", expr.Op("$and", guard))), mongo.Pipeline{expr.Op("$set", expr.D(
+		c.o.ArrayField, expr.Op("$concatArrays", array, more),
+		c.o.TotalField, expr.Cond(c.flagged(), expr.Op("$add", total, size(more)), total)))})
 	switch {
 	case err != nil || result.MatchedCount == 0:
 		return 0, false, err
@@ -229,52 +215,28 @@ func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, s
 	return len(xs), true, nil
 }
 
-// A sight is what add has to know of a parent that push did not match.
-type sight struct {
-	Own   bool
-	Moved bson.RawValue
-	Room  bool
-	Rest  []bson.RawValue // of the elements what a set does not hold
-}
-
 // look reads a parent and, after it, which of xs the overflow documents of a set do
 // not hold, nor the parent did.
-func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (s sight, err error) {
-	var rest any = literal(xs...)
-	seen := bson.D{
-		{Key: "own", Value: c.own()},
-		{Key: "moved", Value: expr.Cond(c.flagged(), expr.Field(c.o.MoveField), "$$REMOVE")},
-		{Key: "room", Value: c.room(xs)},
+func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (state, error) {
+	stages := mongo.Pipeline{expr.Op("$match", c.parent(id)),
+		expr.Op("$project", c.state(expr.Element("room", c.room(xs)), expr.Element("fresh", c.fresh(xs))))}
+	if c.o.Set {
+		held := expr.Op("$setIntersection", literal(xs...), c.array())
+		stages = append(stages,
+			c.lookup("outside", mongo.Pipeline{
+				expr.Op("$match", c.holdsAny(xs)), expr.Op("$project", expr.D("_id", 0, "both", held)),
+			}),
+			expr.Op("$set", expr.D("fresh", expr.Reduce("$outside", "$fresh", expr.Op("$setDifference", "$$value", "$$this.both")))),
+			expr.Op("$unset", "outside"))
 	}
-	stages := mongo.Pipeline{expr.Op("$match", c.parent(id)), expr.Op("$project", seen)}
-	switch {
-	case c.o.Set && len(xs) == 1: // what the parent holds shows when it is written
-		stages = append(stages, c.lookup("held", mongo.Pipeline{
-			expr.Op("$match", c.holdsAny(xs)), expr.Op("$limit", 1), expr.Op("$project", bson.D{{Key: "_id", Value: 1}}),
-		}))
-		rest = expr.Cond(expr.Op("$eq", "$held", bson.A{}), literal(xs...), bson.A{})
-	case c.o.Set:
-		stages[1] = expr.Op("$project", append(seen, expr.Element("items", c.array())))
-		stages = append(stages, c.lookup("held", mongo.Pipeline{
-			expr.Op("$match", c.holdsAny(xs)),
-			expr.Op("$project", bson.D{{Key: "_id", Value: 0}, {Key: "both", Value: expr.Op("$setIntersection", literal(xs...), c.array())}}),
-		}))
-		rest = without(xs, expr.Reduce("$held", expr.Op("$setUnion", "$items"), expr.Op("$setUnion", "$$value", "$$this.both")))
-	}
-	stages = append(stages, expr.Op("$project", bson.D{
-		{Key: "own", Value: 1}, {Key: "moved", Value: 1}, {Key: "room", Value: 1}, {Key: "rest", Value: rest}}))
-	found, err := cursor.Collect(cursor.Decode[sight](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+	found, err := cursor.Collect(cursor.Decode[state](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.coll).Aggregate(ctx, stages)
 	}))
-	switch {
-	case err != nil:
-		return s, err
-	case len(found) == 0:
-		return s, fault.ErrNotFound
-	case !found[0].Own:
-		return s, ErrNotAdopted
+	if err == nil && len(found) == 0 {
+		err = mongo.ErrNoDocuments
 	}
-	return found[0], nil
+	s := append(found, state{})[0]
+	return s, usable(s, err)
 }
 
 // holdsAny selects overflow documents that hold one of xs, by Options.ElementIndex.
@@ -287,34 +249,25 @@ func (c *core) holdsAny(xs []bson.RawValue) bson.D {
 			return bson.D{} // in $in it could be a pattern or an operator
 		}
 	}
-	return bson.D{expr.Element(c.o.ArrayField, expr.Op("$elemMatch", bson.D{{Key: "$in", Value: xs}}))}
+	return bson.D{expr.Element(c.o.ArrayField, expr.Op("$elemMatch", expr.D("$in", xs)))}
 }
 
 // lookup is a $lookup of a parent's overflow documents.
 func (c *core) lookup(as string, pipeline mongo.Pipeline) bson.D {
-	return expr.Op("$lookup", bson.D{
-		{Key: "from", Value: c.overflow.Name()},
-		{Key: "localField", Value: "_id"},
-		{Key: "foreignField", Value: c.o.ParentField},
-		{Key: "pipeline", Value: pipeline},
-		{Key: "as", Value: as},
-	})
+	return expr.Op("$lookup", expr.D("from", c.overflow.Name(), "localField", "_id", "foreignField", c.o.ParentField,
+		"pipeline", pipeline, "as", as))
 }
 
 // spill adds to a parent that has no room, in a transaction: the newest half stays
 // in it, what is older moves to overflow documents. If there is room meanwhile, or
 // something has moved, done is false. The write of Options.MoveField comes first: it
 // holds other writers up, in the server, until the transaction ends.
-func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.RawValue) (added int, done bool, err error) {
+func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.ObjectID) (added int, done bool, err error) {
 	full := expr.Op("$not", bson.A{c.room(xs)})
-	fresh := literal(xs...)
-	if c.o.Set {
-		fresh = without(xs, c.array())
-	}
 	var before state
 	err = c.coll.FindOneAndUpdate(ctx, c.parent(id, expr.Element("$expr", expr.Op("$and", c.guard(seen), full))), c.move(),
 		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(
-			c.state(expr.Element("items", c.array()), expr.Element("fresh", fresh)))).Decode(&before)
+			c.state(expr.Element("items", c.array()), expr.Element("fresh", c.fresh(xs))))).Decode(&before)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, false, nil
 	}
@@ -329,9 +282,7 @@ func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, 
 }
 
 // move is the update that says that elements move.
-func (c *core) move() bson.D {
-	return expr.Op("$set", bson.D{{Key: c.o.MoveField, Value: bson.NewObjectID()}})
-}
+func (c *core) move() bson.D { return expr.Op("$set", expr.D(c.o.MoveField, bson.NewObjectID())) }
 
 // finish writes a parent in a transaction that has written its MoveField: these
 // elements, with so many in overflow documents. If they are over the bounds, all but
@@ -351,25 +302,17 @@ func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawVal
 		}
 		items, outside = items[len(out):], outside+int64(len(out))
 	}
-	set := bson.D{{Key: c.o.ArrayField, Value: items}}
+	set := expr.D(c.o.ArrayField, items)
 	if items == nil {
 		set[0].Value = bson.A{}
 	}
-	var unset bson.D
+	update := bson.D{}
 	if outside > 0 {
-		set = append(set, expr.Element(c.o.FlagField, true))
+		set = append(set, expr.Element(c.o.FlagField, true), expr.Element(c.o.TotalField, number(int64(len(items))+outside)))
 	} else {
-		unset = bson.D{{Key: c.o.FlagField, Value: ""}, {Key: c.o.MoveField, Value: ""}}
+		update = expr.Op("$unset", expr.D(c.o.FlagField, "", c.o.MoveField, "", c.o.TotalField, ""))
 	}
-	if outside > 0 || c.o.CountTypical {
-		set = append(set, expr.Element(c.o.TotalField, number(int64(len(items))+outside)))
-	} else {
-		unset = append(unset, expr.Element(c.o.TotalField, ""))
-	}
-	update := bson.D{{Key: "$set", Value: set}}
-	if len(unset) > 0 {
-		update = append(update, expr.Element("$unset", unset))
-	}
+	update = append(update, expr.Element("$set", set))
 	_, err := c.coll.UpdateOne(ctx, c.parent(id), update)
 	return err
 }
@@ -385,12 +328,8 @@ type extent struct {
 
 func (c *core) extent() bson.D {
 	array := c.anyArray()
-	return bson.D{
-		{Key: "n", Value: expr.IfNull(expr.Field(c.o.NumberField), nil)},
-		{Key: "size", Value: size(array)},
-		{Key: "bytes", Value: bytes(array)},
-		{Key: "list", Value: expr.Op("$isArray", expr.Field(c.o.ArrayField))},
-	}
+	return expr.D("n", expr.IfNull(expr.Field(c.o.NumberField), nil), "size", size(array),
+		"bytes", bytes(array), "list", expr.Op("$isArray", expr.Field(c.o.ArrayField)))
 }
 
 // append puts xs after all that overflow documents hold: into the last one as far
@@ -410,9 +349,8 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue)
 		}
 		next = n + 1
 		if inside := fitting(xs, last.Size, last.Bytes, c.o.OverflowMaxCount, c.o.OverflowMaxBytes); inside > 0 && last.List {
-			_, err := c.overflow.UpdateOne(ctx, c.extra(id, last.ID), expr.Op("$push", bson.D{
-				{Key: c.o.ArrayField, Value: bson.D{{Key: "$each", Value: xs[:inside]}}}}))
-			if err != nil {
+			more := expr.D(c.o.ArrayField, expr.D("$each", xs[:inside]))
+			if _, err := c.overflow.UpdateOne(ctx, c.extra(id, last.ID), expr.Op("$push", more)); err != nil {
 				return err
 			}
 			xs = xs[inside:]
@@ -421,16 +359,12 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue)
 	var docs []any
 	for ; len(xs) > 0; next++ {
 		n := max(1, fitting(xs, 0, emptyBytes, c.o.OverflowMaxCount, c.o.OverflowMaxBytes))
-		docs = append(docs, bson.D{
-			{Key: c.o.ParentField, Value: id},
-			{Key: c.o.NumberField, Value: number(next)},
-			{Key: c.o.ArrayField, Value: xs[:n]},
-		})
+		docs = append(docs, expr.D(c.o.ParentField, id, c.o.NumberField, number(next), c.o.ArrayField, xs[:n]))
 		xs = xs[n:]
 	}
-	if len(docs) > 0 {
-		_, err = c.overflow.InsertMany(ctx, docs)
-		return err
+	if len(docs) == 0 {
+		return nil
 	}
-	return nil
+	_, err = c.overflow.InsertMany(ctx, docs)
+	return err
 }

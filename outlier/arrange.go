@@ -1,6 +1,7 @@
 package outlier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,7 +13,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -21,13 +21,13 @@ import (
 // folds back, overflow documents of other code get their numbers, of equal elements
 // of a set the first stays; flag and total become right.
 func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
-	return txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) error { return c.arrangeLocked(ctx, id) })
+	return c.run(ctx, func(ctx context.Context) error { return c.arrangeLocked(ctx, id) })
 }
 
 func (c *core) arrangeLocked(ctx context.Context, id bson.RawValue) error {
 	var doc bson.Raw
 	err := c.coll.FindOneAndUpdate(ctx, c.parent(id), c.move(), options.FindOneAndUpdate().SetReturnDocument(options.Before).
-		SetProjection(bson.D{{Key: c.o.ArrayField, Value: 1}, {Key: c.o.MoveField, Value: 1}})).Decode(&doc)
+		SetProjection(expr.D(c.o.ArrayField, 1, c.o.MoveField, 1))).Decode(&doc)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return fault.ErrNotFound
 	}
@@ -50,13 +50,8 @@ func (c *core) arrangeLocked(ctx context.Context, id bson.RawValue) error {
 		}
 		foreign = foreign || !x.Number.IsNumber()
 	}
-	if foreign && len(extras) > 0 {
-		if items, extras, err = c.numbered(ctx, id, items, extras); err != nil {
-			return err
-		}
-	}
-	if c.o.Set {
-		if items, extras, err = c.unique(ctx, id, items, extras); err != nil {
+	if foreign = foreign && len(extras) > 0; foreign || c.o.Set {
+		if items, extras, err = c.mend(ctx, id, items, extras, foreign); err != nil {
 			return err
 		}
 	}
@@ -82,66 +77,81 @@ func (c *core) extents(ctx context.Context, id bson.RawValue) ([]extent, error) 
 	}))
 }
 
-// numbered gives the overflow documents of other code their numbers. There the parent
-// has the oldest elements: it changes them for those of the last overflow document.
-func (c *core) numbered(ctx context.Context, id bson.RawValue, items []bson.RawValue, extras []extent) ([]bson.RawValue, []extent, error) {
-	last := len(extras) - 1
-	if len(items) > 0 {
-		doc, err := c.overflow.FindOne(ctx, c.extra(id, extras[last].ID)).Raw()
-		if err != nil {
-			return nil, nil, err
-		}
-		newest, err := c.values(doc)
-		if err != nil {
-			return nil, nil, err
-		}
-		oldest := extras[last]
-		oldest.Size, oldest.Bytes = len(items), emptyBytes+sizeOf(items, 0)
-		extras = append([]extent{oldest}, extras[:last]...)
-		if err := c.set(ctx, id, oldest.ID, c.o.ArrayField, items); err != nil {
-			return nil, nil, err
-		}
-		items = newest
-		// The duplicates of a set are looked for in what is stored.
-		if _, err := c.coll.UpdateOne(ctx, c.parent(id), expr.Op("$set", bson.D{{Key: c.o.ArrayField, Value: items}})); err != nil {
-			return nil, nil, err
-		}
-	}
-	for i, x := range extras {
-		if err := c.set(ctx, id, x.ID, c.o.NumberField, int32(i)); err != nil {
-			return nil, nil, err
-		}
-	}
-	return items, extras, nil
-}
-
-// set writes a field of an overflow document.
-func (c *core) set(ctx context.Context, id, extraID bson.RawValue, field string, v any) error {
-	_, err := c.overflow.UpdateOne(ctx, c.extra(id, extraID), expr.Op("$set", bson.D{{Key: field, Value: v}}))
-	return err
-}
-
 // fold takes the elements of all overflow documents, deletes these and returns the
 // whole list.
 func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue, extras int) ([]bson.RawValue, error) {
 	if extras == 0 {
 		return items, nil
 	}
+	arrays, err := c.outside(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	var all []bson.RawValue
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.overflow.Find(ctx, c.extras(id), options.Find().SetSort(c.byNumber(1)))
-	}) {
-		if err != nil {
-			return nil, err
-		}
-		xs, err := c.values(doc)
+	for _, array := range arrays {
+		xs, err := array.Array().Values()
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, xs...)
 	}
-	_, err := c.overflow.DeleteMany(ctx, c.extras(id))
+	_, err = c.overflow.DeleteMany(ctx, c.extras(id))
 	return append(all, items...), err
+}
+
+// mend gives the overflow documents of other code their numbers, and removes from a
+// set all but the first of equal elements. It returns what the parent should hold,
+// which it does not write, and what overflow documents are left.
+//
+// In a list of other code the parent has the oldest elements. It changes them for
+// those of the last overflow document, which becomes the first.
+func (c *core) mend(ctx context.Context, id bson.RawValue, items []bson.RawValue, extras []extent, foreign bool) ([]bson.RawValue, []extent, error) {
+	drop, err := c.duplicates(ctx, id, extras, foreign)
+	if err != nil || !foreign && len(drop) == 0 {
+		return items, extras, err
+	}
+	items = without(items, drop[value.Key(bson.RawValue{})])
+	swap := foreign && len(items) > 0
+	if last := len(extras) - 1; swap {
+		extras = slices.Concat(extras[last:], extras[:last])
+	}
+	var left []extent
+	var writes []mongo.WriteModel
+	for i, x := range extras {
+		var set bson.D
+		if cut := drop[value.Key(x.ID)]; cut != nil || swap && i == 0 {
+			doc, err := c.overflow.FindOne(ctx, c.extra(id, x.ID)).Raw()
+			if err != nil {
+				return nil, nil, err
+			}
+			xs, err := c.values(doc)
+			if err != nil {
+				return nil, nil, err
+			}
+			if xs = without(xs, cut); swap && i == 0 {
+				xs, items = items, xs
+			}
+			if len(xs) == 0 {
+				writes = append(writes, mongo.NewDeleteOneModel().SetFilter(c.extra(id, x.ID)))
+				continue
+			}
+			x.Size, x.Bytes = len(xs), emptyBytes+sizeOf(xs, 0)
+			set = append(set, expr.Element(c.o.ArrayField, xs))
+		}
+		if foreign {
+			set = append(set, expr.Element(c.o.NumberField, int32(len(left))))
+		}
+		if set != nil {
+			writes = append(writes, mongo.NewUpdateOneModel().SetFilter(c.extra(id, x.ID)).SetUpdate(expr.Op("$set", set)))
+		}
+		left = append(left, x)
+	}
+	if len(writes) == 0 {
+		return items, left, nil
+	}
+	// Unordered, so that they go in two commands at most, by their kind.
+	_, err = c.overflow.BulkWrite(ctx, writes, options.BulkWrite().SetOrdered(false))
+	return items, left, err
 }
 
 // A place is where an equal of an element lies: in the overflow document with this
@@ -165,75 +175,51 @@ type repeated struct {
 func (c *core) repeats(ctx context.Context, filter bson.D) ([]repeated, error) {
 	return cursor.Collect(cursor.Decode[repeated](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, append(c.parts(filter),
-			expr.Op("$unwind", bson.D{{Key: "path", Value: "$part.items"}, {Key: "includeArrayIndex", Value: "i"}}),
-			expr.Op("$group", bson.D{
-				{Key: "_id", Value: bson.D{{Key: "list", Value: "$_id"}, {Key: "element", Value: "$part.items"}}},
-				{Key: "at", Value: expr.Op("$push", bson.D{{Key: "id", Value: "$part._id"}, {Key: "i", Value: "$i"}})},
-			}),
-			expr.Op("$match", bson.D{{Key: "at.1", Value: bson.D{{Key: "$exists", Value: true}}}}),
+			expr.Op("$unwind", expr.D("path", "$part.items", "includeArrayIndex", "i")),
+			expr.Op("$group", expr.D("_id", expr.D("list", "$_id", "element", "$part.items"),
+				"at", expr.Op("$push", expr.D("id", "$part._id", "i", "$i")))),
+			expr.Op("$match", expr.D("at.1", expr.D("$exists", true))),
 		), options.Aggregate().SetAllowDiskUse(true))
 	}))
 }
 
-// unique removes from a set all but the first of equal elements. It returns what the
-// parent should hold, and what overflow documents are left.
-func (c *core) unique(ctx context.Context, id bson.RawValue, items []bson.RawValue, extras []extent) ([]bson.RawValue, []extent, error) {
-	found, err := c.repeats(ctx, c.parent(id))
-	if err != nil || len(found) == 0 {
-		return items, extras, err
+// duplicates are the places, by document, of all but the first of equal elements of a
+// set.
+func (c *core) duplicates(ctx context.Context, id bson.RawValue, extras []extent, foreign bool) (map[string]map[int]bool, error) {
+	if !c.o.Set {
+		return nil, nil
 	}
-	order := map[string]int{value.Key(bson.RawValue{}): len(extras)} // the parent is last
+	own := value.Key(bson.RawValue{})
+	order := map[string]int{own: len(extras)}
 	for i, x := range extras {
 		order[value.Key(x.ID)] = i
 	}
-	drop := make([]map[int]bool, len(extras)+1) // places by document
+	if foreign {
+		order[own] = -1
+	}
+	drop := map[string]map[int]bool{}
+	found, err := c.repeats(ctx, c.parent(id))
 	for _, r := range found {
 		slices.SortFunc(r.At, func(a, b place) int {
-			if d := order[value.Key(a.ID)] - order[value.Key(b.ID)]; d != 0 {
-				return d
-			}
-			return a.I - b.I
+			return cmp.Or(order[value.Key(a.ID)]-order[value.Key(b.ID)], a.I-b.I)
 		})
 		for _, p := range r.At[1:] {
-			at := order[value.Key(p.ID)]
-			if drop[at] == nil {
-				drop[at] = map[int]bool{}
+			key := value.Key(p.ID)
+			if drop[key] == nil {
+				drop[key] = map[int]bool{}
 			}
-			drop[at][p.I] = true
+			drop[key][p.I] = true
 		}
 	}
-	kept := func(xs []bson.RawValue, at int) (out []bson.RawValue) {
-		for i, x := range xs {
-			if !drop[at][i] {
-				out = append(out, x)
-			}
-		}
-		return out
-	}
-	var left []extent
-	for i, x := range extras {
-		if len(drop[i]) == 0 {
-			left = append(left, x)
-			continue
-		}
-		doc, err := c.overflow.FindOne(ctx, c.extra(id, x.ID)).Raw()
-		if err != nil {
-			return nil, nil, err
-		}
-		xs, err := c.values(doc)
-		if err != nil {
-			return nil, nil, err
-		}
-		if xs = kept(xs, i); len(xs) == 0 {
-			_, err = c.overflow.DeleteOne(ctx, c.extra(id, x.ID))
-		} else {
-			x.Size, x.Bytes = len(xs), emptyBytes+sizeOf(xs, 0)
-			left = append(left, x)
-			err = c.set(ctx, id, x.ID, c.o.ArrayField, xs)
-		}
-		if err != nil {
-			return nil, nil, err
+	return drop, err
+}
+
+// without is xs but for those at these places.
+func without(xs []bson.RawValue, places map[int]bool) (out []bson.RawValue) {
+	for i, x := range xs {
+		if !places[i] {
+			out = append(out, x)
 		}
 	}
-	return kept(items, len(extras)), left, nil
+	return out
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -47,25 +48,31 @@ var _ mongopatterns.Checker = (*Lists[int, int])(nil)
 // if it has no filter. It reads all parents and overflow documents once, and then the
 // lists in question and the outliers in snapshots.
 //
-// Cost: a scan of both collections, with 1 round trip more for each batch of
-// outliers and lists that seem wrong, and a $lookup for each of them; 2 more with
-// Options.Set. 2 round trips for each orphan's list.
+// Cost: a scan of both collections, with 2 round trips more for each batch of
+// outliers and lists that seem wrong, and a $lookup for each of them; 1 more with
+// Options.Set, and 1 more for a batch with orphans.
 func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := &l.c
-	return fault.Seq("outlier: check", maintain.Chain(
-		maintain.Check(ctx, c.coll, work, c.suspects(work), c.inspect),
-		c.checkExtras(ctx, work)))
+	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.coll, work, c.suspects(work), c.inspect)}
+	if work == nil || work.Filter == nil {
+		// All else that is wrong with these lists, the scan of the parents has reported.
+		all = append(all, maintain.Check(ctx, c.overflow, work, c.strays(),
+			func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+				problems, err := c.inspect(ctx, batch)
+				return slices.DeleteFunc(problems, func(p mongopatterns.Problem) bool {
+					return p.Kind != WrongFlag && p.Kind != Orphan
+				}), err
+			}))
+	}
+	return fault.Seq("outlier: check", maintain.Chain(all...))
 }
 
 // suspects selects outliers and all else that a parent alone shows to be wrong. Of
 // few parents, selected by a filter, each is looked at.
 func (c *core) suspects(work *mongopatterns.Work) maintain.Scan {
-	scan := maintain.Scan{Projection: bson.D{{Key: "_id", Value: 1}}}
+	scan := maintain.Scan{Projection: expr.D("_id", 1)}
 	if work == nil || work.Filter == nil {
 		wrong := bson.A{expr.Op("$not", bson.A{expr.Op("$and", c.typical(), c.isList())}), c.overBounds()}
-		if c.o.CountTypical {
-			wrong = append(wrong, c.miscounted())
-		}
 		if c.o.Set {
 			wrong = append(wrong, expr.Op("$lt", size(expr.Op("$setUnion", c.anyArray(), bson.A{})), size(c.anyArray())))
 		}
@@ -78,11 +85,6 @@ func (c *core) suspects(work *mongopatterns.Work) maintain.Scan {
 func (c *core) overBounds() bson.D {
 	array := c.anyArray()
 	return expr.Op("$or", expr.Op("$gt", size(array), c.o.MaxCount), expr.Op("$gt", bytes(array), c.o.MaxBytes))
-}
-
-// miscounted says that a typical document does not have its total.
-func (c *core) miscounted() bson.D {
-	return expr.Op("$and", c.typical(), expr.Op("$ne", expr.Field(c.o.TotalField), size(c.anyArray())))
 }
 
 // A report is what inspect reads of a list.
@@ -98,9 +100,10 @@ type report struct {
 }
 
 // inspect reads lists in a transaction, as they are at one moment, and says what is
-// wrong with them.
+// wrong with them, list by list. Each document of the batch has the _id of a parent,
+// or of one that is not there.
 func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
-	err = txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) (err error) {
+	err = c.run(ctx, func(ctx context.Context) (err error) {
 		problems, err = c.inspectLocked(ctx, batch)
 		return err
 	})
@@ -108,35 +111,29 @@ func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongop
 }
 
 func (c *core) inspectLocked(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
-	ids := make(bson.A, len(batch))
+	ids := make([]bson.RawValue, len(batch))
 	for i, doc := range batch {
 		ids[i] = doc.Lookup("_id")
 	}
-	match := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
+	match := anyOf("_id", ids)
 	array := c.anyArray()
 	reports, err := cursor.Collect(cursor.Decode[report](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$match", match),
-			expr.Op("$sort", bson.D{{Key: "_id", Value: 1}}),
-			expr.Op("$project", bson.D{
-				{Key: "flag", Value: expr.Field(c.o.FlagField)}, {Key: "total", Value: expr.Field(c.o.TotalField)},
-				{Key: "own", Value: c.own()}, {Key: "list", Value: c.isList()}, {Key: "over", Value: c.overBounds()},
-				{Key: "size", Value: size(array)},
-			}),
-			c.lookup("extra", mongo.Pipeline{expr.Op("$group", bson.D{
-				{Key: "_id", Value: nil},
-				{Key: "documents", Value: expr.Op("$sum", 1)},
-				{Key: "outside", Value: expr.Op("$sum", size(array))},
-				{Key: "lists", Value: expr.Op("$min", expr.Op("$isArray", expr.Field(c.o.ArrayField)))},
-				{Key: "numbers", Value: expr.Op("$min", expr.Op("$isNumber", expr.Field(c.o.NumberField)))},
-			})}),
+			expr.Op("$sort", expr.D("_id", 1)),
+			expr.Op("$project", expr.D("flag", expr.Field(c.o.FlagField), "total", expr.Field(c.o.TotalField),
+				"own", c.own(), "list", c.isList(), "over", c.overBounds(), "size", size(array))),
+			c.lookup("extra", mongo.Pipeline{expr.Op("$group", expr.D("_id", nil,
+				"documents", expr.Op("$sum", 1), "outside", expr.Op("$sum", size(array)),
+				"lists", expr.Op("$min", expr.Op("$isArray", expr.Field(c.o.ArrayField))),
+				"numbers", expr.Op("$min", expr.Op("$isNumber", expr.Field(c.o.NumberField)))))}),
 		})
 	}))
 	if err != nil {
 		return nil, err
 	}
 	duplicates := map[string][]repeated{}
-	if c.o.Set {
+	if c.o.Set && len(reports) > 0 {
 		found, err := c.repeats(ctx, match)
 		if err != nil {
 			return nil, err
@@ -146,10 +143,48 @@ func (c *core) inspectLocked(ctx context.Context, batch []bson.Raw) (problems []
 			duplicates[key] = append(duplicates[key], r)
 		}
 	}
+	there := map[string]bool{}
 	for _, r := range reports {
+		there[value.Key(r.ID)] = true
 		problems = append(problems, c.problems(r, duplicates[value.Key(r.ID)])...)
 	}
+	ids = slices.DeleteFunc(ids, func(id bson.RawValue) bool { return there[value.Key(id)] })
+	if len(ids) == 0 {
+		return problems, nil
+	}
+	orphans, err := c.orphans(ctx, ids)
+	return append(problems, orphans...), err
+}
+
+// orphans are the overflow documents of parents that are not there.
+func (c *core) orphans(ctx context.Context, parents []bson.RawValue) (problems []mongopatterns.Problem, err error) {
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return c.overflow.Aggregate(ctx, mongo.Pipeline{
+			expr.Op("$match", anyOf(c.o.ParentField, parents)),
+			expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField), "first", expr.Op("$min", "$_id"),
+				"documents", expr.Op("$sum", 1))),
+		})
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, mongopatterns.Problem{
+			Pattern: "outlier", Kind: Orphan, Collection: c.overflow.Name(), ID: doc.Lookup("first"),
+			Field: c.o.ParentField, Have: doc.Lookup("_id"),
+			Detail: fmt.Sprintf("%d overflow documents", doc.Lookup("documents").AsInt64()),
+		})
+	}
 	return problems, nil
+}
+
+// anyOf selects documents with one of these values in a field. Not $in, to which a
+// regular expression is a pattern.
+func anyOf(field string, values []bson.RawValue) bson.D {
+	any := bson.A{}
+	for _, v := range values {
+		any = append(any, expr.D(field, value.Equal(v)))
+	}
+	return expr.D("$or", any)
 }
 
 func (c *core) problems(r report, duplicates []repeated) (out []mongopatterns.Problem) {
@@ -178,7 +213,7 @@ func (c *core) problems(r report, duplicates []repeated) (out []mongopatterns.Pr
 		found(NotAdopted, c.o.FlagField, r.Flag, nil, "")
 	case flag != (documents > 0):
 		found(WrongFlag, c.o.FlagField, r.Flag, nil, fmt.Sprintf("%d overflow documents", documents))
-	case (flag || c.o.CountTypical) && (!isNumber || have != total):
+	case flag && (!isNumber || have != total):
 		found(WrongTotal, c.o.TotalField, r.Total, number(total), "")
 	}
 	if r.Over {
@@ -190,84 +225,18 @@ func (c *core) problems(r report, duplicates []repeated) (out []mongopatterns.Pr
 	return out
 }
 
-// strays yields the parents' _ids, as documents {_id}, of overflow documents that no
-// parent with a flag has: orphans, or those of a WrongFlag.
-func (c *core) strays(ctx context.Context, work mongopatterns.Work) iter.Seq2[bson.Raw, error] {
-	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.overflow).Aggregate(ctx, mongo.Pipeline{
-			expr.Op("$group", bson.D{{Key: "_id", Value: expr.Field(c.o.ParentField)}}),
-			expr.Op("$lookup", bson.D{
-				{Key: "from", Value: c.coll.Name()}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"},
-				{Key: "pipeline", Value: mongo.Pipeline{
-					expr.Op("$match", expr.Op("$expr", expr.Op("$not", bson.A{c.typical()}))), expr.Op("$project", bson.D{{Key: "_id", Value: 1}}),
-				}},
-				{Key: "as", Value: "parent"},
-			}),
-			expr.Op("$match", bson.D{{Key: "parent", Value: expr.Op("$size", 0)}}),
-			expr.Op("$project", bson.D{{Key: "_id", Value: 1}}),
-		}, options.Aggregate().SetAllowDiskUse(true).SetBatchSize(int32(min(work.BatchSize, 1<<20))))
-	})
-}
-
-// checkExtras finds the problems that only overflow documents show.
-func (c *core) checkExtras(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return func(yield func(mongopatterns.Problem, error) bool) {
-		w, err := maintain.Of(work, 0)
-		if err != nil || w.Filter != nil {
-			return // the scan of the parents has said so
-		}
-		for doc, err := range c.strays(ctx, w) {
-			var problems []mongopatterns.Problem
-			if err == nil {
-				problems, err = c.stray(ctx, doc)
-			}
-			if err != nil {
-				yield(mongopatterns.Problem{}, err)
-				return
-			}
-			for _, p := range problems {
-				// A parent over the bounds, say, has been reported with its other problems.
-				if (p.Kind == WrongFlag || p.Kind == Orphan) && !yield(p, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// stray says whether overflow documents are orphans, or else what is wrong with
-// their list.
-func (c *core) stray(ctx context.Context, doc bson.Raw) (problems []mongopatterns.Problem, err error) {
-	id := doc.Lookup("_id")
-	ids, err := c.orphans(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if len(ids) > 0 {
-		return []mongopatterns.Problem{{Pattern: "outlier", Kind: Orphan, Collection: c.overflow.Name(), ID: ids[0], Field: c.o.ParentField, Have: id,
-			Detail: fmt.Sprintf("%d overflow documents", len(ids))}}, nil
-	}
-	return c.inspect(ctx, []bson.Raw{doc})
-}
-
-// orphans returns the _ids of the overflow documents of a parent that is not there.
-// They are read first: those of a parent that is inserted later are not among them.
-func (c *core) orphans(ctx context.Context, id bson.RawValue) ([]bson.RawValue, error) {
-	ids, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.overflow).Find(ctx, c.extras(id), options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
-	}))
-	if err != nil {
-		return nil, err
-	}
-	err = cursor.Primary(c.coll).FindOne(ctx, c.parent(id), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
-	if !errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, err
-	}
-	out := make([]bson.RawValue, len(ids))
-	for i, doc := range ids {
-		out[i] = doc.Lookup("_id")
-	}
-	return out, nil
+// strays reads the parents' _ids of overflow documents that no parent with a flag
+// has: of orphans, or of a WrongFlag.
+func (c *core) strays() maintain.Scan {
+	id := expr.Op("$project", expr.D("_id", 1))
+	return maintain.Scan{Pipeline: mongo.Pipeline{
+		expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField))),
+		expr.Op("$lookup", expr.D("from", c.coll.Name(), "localField", "_id", "foreignField", "_id",
+			"pipeline", mongo.Pipeline{expr.Op("$match", expr.Op("$expr", expr.Op("$not", bson.A{c.typical()}))), id},
+			"as", "parent")),
+		expr.Op("$match", expr.D("parent", expr.Op("$size", 0))),
+		id,
+	}}
 }
 
 // Repair removes what Check finds: it deletes orphans and arranges every other list
@@ -276,59 +245,50 @@ func (c *core) orphans(ctx context.Context, id bson.RawValue) ([]bson.RawValue, 
 // are problems of lists that hold no array.
 //
 // Cost: a Check, and for each list with a problem 5 round trips, the parent written
-// twice; 2 more to split, 2 to fold back, 1 for each overflow document without a
-// number, 1 for the duplicates of a set and 2 for each overflow document that has
-// some. Orphans: 3.
+// twice; 2 more to split, 2 to fold back, 2 for overflow documents without numbers,
+// 1 for the duplicates of a set and 2 if there are some in overflow documents.
+// Orphans: 3 for each parent.
 func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: repair")
 	c := &l.c
-	result, err = maintain.Run(ctx, c.coll, work, c.suspects(work),
-		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-			problems, err := c.inspect(ctx, batch)
-			if err != nil {
-				return err
-			}
-			return c.repair(ctx, problems, w, result)
-		})
+	result, err = maintain.Run(ctx, c.coll, work, c.suspects(work), c.repair)
 	if err != nil || work != nil && work.Filter != nil {
 		return result, err
 	}
-	w, err := maintain.Of(work, 0)
-	if err != nil {
-		return result, err
+	var rest mongopatterns.Work
+	if work != nil {
+		rest = *work
 	}
-	for doc, err := range c.strays(ctx, w) {
-		var problems []mongopatterns.Problem
-		if err == nil {
-			problems, err = c.stray(ctx, doc)
+	if progress := rest.Progress; progress != nil {
+		rest.Progress = func(more mongopatterns.Result) {
+			all := result
+			all.Add(more)
+			progress(all)
 		}
-		if err == nil {
-			result.Examined++
-			err = c.repair(ctx, problems, w, &result)
-		}
-		if err != nil {
-			return result, err
-		}
-		w.Progress(result)
 	}
-	return result, nil
+	more, err := maintain.Run(ctx, c.overflow, &rest, c.strays(), c.repair)
+	result.Add(more)
+	return result, err
 }
 
-// repair repairs the lists that have these problems, which come list by list.
-func (c *core) repair(ctx context.Context, problems []mongopatterns.Problem, w mongopatterns.Work, result *mongopatterns.Result) error {
+// repair repairs the lists of a batch that have problems.
+func (c *core) repair(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	problems, err := c.inspect(ctx, batch)
+	if err != nil {
+		return err
+	}
 	for from := 0; from < len(problems); {
 		first, to := problems[from], from+1
 		for to < len(problems) && value.Key(problems[to].ID) == value.Key(first.ID) {
 			to++
 		}
+		id, do := first.ID, c.arrange
+		if first.Kind == Orphan {
+			id, do = first.Have, c.deleteOrphans
+		}
 		if first.Kind == NotArray {
 			result.Remaining += int64(to - from)
-		} else if err := c.change(ctx, first.ID, w, result, func(ctx context.Context) error {
-			if first.Kind == Orphan {
-				return c.deleteOrphans(ctx, first.Have)
-			}
-			return c.arrange(ctx, first.ID)
-		}); err != nil {
+		} else if err := c.change(ctx, id, w, result, do); err != nil {
 			return err
 		}
 		from = to
@@ -337,19 +297,19 @@ func (c *core) repair(ctx context.Context, problems []mongopatterns.Problem, w m
 }
 
 // change counts what do does to one list. What the server refuses is passed over,
-// except in a transaction of the caller's, which it has ended.
-func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Work, result *mongopatterns.Result, do func(ctx context.Context) error) error {
-	if w.DryRun {
-		result.Done++
-		return nil
+// except in a transaction of the caller's, which it has ended, and under w.Strict.
+func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Work, result *mongopatterns.Result,
+	do func(ctx context.Context, id bson.RawValue) error) error {
+	var err error
+	if !w.DryRun {
+		err = do(ctx, id)
 	}
-	err := do(ctx)
 	switch {
 	case err == nil:
 		result.Done++
 	case errors.Is(err, fault.ErrNotFound):
 		result.Skipped++
-	case (errors.Is(err, errNotArray) || fault.Refused(err)) && !txn.Running(ctx):
+	case (errors.Is(err, errNotArray) || fault.Refused(err)) && !txn.Running(ctx) && !w.Strict:
 		result.Fail(c.coll.Name(), id, err)
 	default:
 		return fault.Of(id, err)
@@ -357,20 +317,22 @@ func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Wor
 	return nil
 }
 
+// deleteOrphans deletes the overflow documents of a parent if it is not there.
 func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
-	ids, err := c.orphans(ctx, parent)
-	if err != nil || len(ids) == 0 {
+	return c.run(ctx, func(ctx context.Context) error {
+		err := c.coll.FindOne(ctx, c.parent(parent), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			_, err = c.overflow.DeleteMany(ctx, c.extras(parent))
+		}
 		return err
-	}
-	_, err = c.overflow.DeleteMany(ctx, c.extras(parent, expr.Element("_id", bson.D{{Key: "$in", Value: ids}})))
-	return err
+	})
 }
 
 // Adopt brings the parents that work selects, and their overflow documents, into the
 // form and the bounds that the options describe: a collection that had no overflow
 // documents before, one with those of other code, or one whose bounds have been
-// changed. Arrays over the bounds are split, what has become small is folded back,
-// and with Options.CountTypical typical documents get their total.
+// changed. Arrays over the bounds are split, and what has become small is folded
+// back.
 //
 // Of other code it takes a flag of any value, such as "true", and overflow documents
 // without numbers, which come in the order of their _id. Their order is that of the
@@ -382,46 +344,23 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // that are not changed are left for Repair. Lists that hold no array are counted as
 // Remaining.
 //
-// Cost: a scan of the parents, for each that moves elements as in Repair, and with
-// Options.CountTypical 1 round trip a batch that writes what has no total.
+// Cost: a scan of the parents, and for each that moves elements as in Repair.
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: adopt")
 	c := &l.c
 	small := expr.Op("$and", c.flagged(), expr.Op("$lte", expr.Field(c.o.TotalField), c.o.FoldBack))
-	moves := expr.Op("$or", c.overBounds(), expr.Op("$not", bson.A{c.own()}), small)
-	needs := bson.A{expr.Op("$not", bson.A{c.isList()}), moves}
-	if c.o.CountTypical {
-		needs = append(needs, c.miscounted())
-	}
+	not := func(condition bson.D) bson.D { return expr.Op("$not", bson.A{condition}) }
 	return maintain.Run(ctx, c.coll, work, maintain.Scan{
-		Filter:     expr.Op("$expr", expr.Op("$or", needs...)),
-		Projection: bson.D{{Key: "list", Value: c.isList()}, {Key: "moves", Value: moves}},
+		Filter:     expr.Op("$expr", expr.Op("$or", not(c.isList()), c.overBounds(), not(c.own()), small)),
+		Projection: expr.D("list", c.isList()),
 	}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-		var count bson.A
 		for _, doc := range batch {
-			id := doc.Lookup("_id")
 			if !doc.Lookup("list").Boolean() {
 				result.Remaining++
-			} else if !doc.Lookup("moves").Boolean() {
-				count = append(count, id)
-			} else if err := c.change(ctx, id, w, result, func(ctx context.Context) error { return c.arrange(ctx, id) }); err != nil {
+			} else if err := c.change(ctx, doc.Lookup("_id"), w, result, c.arrange); err != nil {
 				return err
 			}
 		}
-		if w.DryRun {
-			result.Done += int64(len(count))
-			count = nil
-		}
-		if len(count) == 0 {
-			return nil
-		}
-		done, err := c.coll.UpdateMany(ctx, bson.D{
-			{Key: "_id", Value: bson.D{{Key: "$in", Value: count}}},
-			{Key: "$expr", Value: expr.Op("$and", c.isList(), c.miscounted())},
-		}, mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.o.TotalField, Value: size(c.array())}})})
-		if err == nil {
-			result.Done += done.MatchedCount
-		}
-		return err
+		return nil
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/examples/data"
@@ -130,6 +132,9 @@ func TestRefused(t *testing.T) {
 	if err != nil || result.Done != 2 || result.Failed != 1 || result.Failures[0].ID.Int32() != 1 {
 		t.Error(result, err)
 	}
+	if _, err := lists.Repair(t.Context(), &mongopatterns.Work{Strict: true}); err == nil || !strings.HasPrefix(err.Error(), "outlier: repair: _id 1: ") {
+		t.Error(err)
+	}
 	err = mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
 		_, err := lists.Repair(ctx, nil)
 		return err
@@ -190,50 +195,48 @@ func TestAdopt(t *testing.T) {
 	for _, r := range routes {
 		destinations[r.Origin] = append(destinations[r.Origin], r.Destination)
 	}
-	for _, counted := range []bool{false, true} {
-		db := mongotest.Database(t)
-		var docs []any
-		for origin, all := range destinations {
-			docs = append(docs, bson.D{{Key: "_id", Value: origin}, {Key: "destinations", Value: all}})
+	db := mongotest.Database(t)
+	var docs []any
+	for origin, all := range destinations {
+		docs = append(docs, bson.D{{Key: "_id", Value: origin}, {Key: "destinations", Value: all}})
+	}
+	insert(t, db.Collection("parents"), docs...)
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: "text"}, {Key: "destinations", Value: "x"}})
+	for i, bound := range []int{100, 60, 90, 1000} {
+		lists := newLists[string, string](t, db, &outlier.Options{
+			ArrayField: "destinations", ParentField: "airport", Set: true, MaxCount: bound, OverflowMaxCount: 40,
+		})
+		report, err := lists.Distribution(t.Context(), nil, bound)
+		if err != nil {
+			t.Fatal(err)
 		}
-		insert(t, db.Collection("parents"), docs...)
-		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: "text"}, {Key: "destinations", Value: "x"}})
-		for i, bound := range []int{100, 60, 90, 1000} {
-			lists := newLists[string, string](t, db, &outlier.Options{
-				ArrayField: "destinations", ParentField: "airport", Set: true, MaxCount: bound, OverflowMaxCount: 40, CountTypical: counted,
-			})
-			report, err := lists.Distribution(t.Context(), nil, bound)
-			if err != nil {
-				t.Fatal(err)
-			}
-			dry, err := lists.Adopt(t.Context(), &mongopatterns.Work{DryRun: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			result, err := lists.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 7})
-			if err != nil || result.Remaining != 1 || result.Done != dry.Done || !counted && i == 0 && result.Done != report.Caps[0].Outliers {
-				t.Fatal(result, dry, report, err)
-			}
-			if again, err := lists.Adopt(t.Context(), nil); err != nil || again.Done != 0 {
-				t.Error(again, err)
-			}
-			for airport, want := range destinations {
-				if len(want) > bound || len(want)%7 == 0 { // a few of the typical will do
-					equal(t, want, collect(t, lists.All(t.Context(), airport)))
-				}
-			}
-			n := count(t, db.Collection("parents"), lists.OutliersFilter())
-			if (n == 0) != (bound == 1000) {
-				t.Errorf("%d: %d outliers", bound, n)
-			}
-			if got := problems(t, lists, nil); len(got) != 1 {
-				t.Error(got)
+		dry, err := lists.Adopt(t.Context(), &mongopatterns.Work{DryRun: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := lists.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 7})
+		if err != nil || result.Remaining != 1 || result.Done != dry.Done || i == 0 && result.Done != report.Caps[0].Outliers {
+			t.Fatal(result, dry, report, err)
+		}
+		if again, err := lists.Adopt(t.Context(), nil); err != nil || again.Done != 0 {
+			t.Error(again, err)
+		}
+		for airport, want := range destinations {
+			if len(want) > bound || len(want)%7 == 0 { // a few of the typical will do
+				equal(t, want, collect(t, lists.All(t.Context(), airport)))
 			}
 		}
-		for _, doc := range stored(t, db.Collection("parents"), nil, "destinations_total") {
-			if len(doc) != 2 {
-				t.Fatal(doc) // all are as they were
-			}
+		n := count(t, db.Collection("parents"), lists.OutliersFilter())
+		if (n == 0) != (bound == 1000) {
+			t.Errorf("%d: %d outliers", bound, n)
+		}
+		if got := problems(t, lists, nil); len(got) != 1 {
+			t.Error(got)
+		}
+	}
+	for _, doc := range stored(t, db.Collection("parents"), nil, "destinations_total") {
+		if len(doc) != 2 {
+			t.Fatal(doc) // all are as they were
 		}
 	}
 }
@@ -264,5 +267,44 @@ func TestDistribution(t *testing.T) {
 	}
 	if _, err := lists.Distribution(t.Context(), nil, 0); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
+	}
+}
+
+// A list that is deleted while Check looks at it has no orphans.
+func TestCheckBesideDelete(t *testing.T) {
+	t.Parallel()
+	var del func()
+	looked := map[int64]bool{}
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			inside := !e.Command.Lookup("autocommit").IsZero()
+			looked[e.RequestID] = e.CommandName == "aggregate" && inside || e.CommandName == "find" && e.Command.Lookup("find").StringValue() == "extras"
+		},
+		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+			if looked[e.RequestID] && del != nil {
+				once := del
+				del = nil
+				once()
+			}
+		},
+	}))
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4})
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}})
+	add(t, lists, 1, ints(0, 9)...)
+	set(t, db.Collection("parents"), lists.Filter(1), bson.D{{Key: "$unset", Value: bson.D{{Key: "items_overflow", Value: ""}}}})
+	del = func() {
+		for _, coll := range []string{"parents", "extras"} {
+			if _, err := db.Collection(coll).DeleteMany(t.Context(), bson.D{}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for p, err := range lists.Check(t.Context(), nil) {
+		if err != nil || p.Kind == outlier.Orphan {
+			t.Error(p, err)
+		}
+	}
+	if del != nil {
+		t.Error("nothing was deleted meanwhile")
 	}
 }

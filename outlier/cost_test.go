@@ -7,7 +7,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/outlier"
@@ -129,7 +128,7 @@ func TestCosts(t *testing.T) {
 				}
 			}
 			record(0, is("find"), all(3))
-			planned(t, db, record(0, is("find", "find", "find"), all(1))[1], byParent, 3, 3)
+			planned(t, db, record(0, is("find", "aggregate", "find"), all(1))[1], byParent, 3, 3)
 			page := func(id int, offset, limit int64) func() error {
 				return func() error { _, err := lists.Page(ctx, id, offset, limit); return err }
 			}
@@ -148,11 +147,12 @@ func TestCosts(t *testing.T) {
 			}
 			record(2, is(update, update, modify, modify, update, commit), removes(1, 99, false))
 			repeats := is("aggregate")[:map[bool]int{true: 1}[isSet]]
-			emptied := append(is(update, update, modify, modify, "delete", modify, "find"), repeats...)
-			record(2+1+1, append(emptied[:len(emptied):len(emptied)], update, commit), removes(1, 1, true))
+			emptied := is(update, update, modify, modify, "delete", commit)
+			record(2+1, emptied, removes(1, 1, true))
 			// 2 3, 4 5 outside, 7 inside: three quarters are three.
 			record(2, is(update, update, modify, modify, commit), removes(1, 2, true))
-			record(2+1+1+1+1, append(emptied, "find", "delete", update, commit), removes(1, 3, true))
+			folded := append(append(emptied[:5:5], modify, "find"), repeats...)
+			record(2+1+1+1+1, append(folded, "aggregate", "delete", update, commit), removes(1, 3, true))
 			equal(t, []int{4, 5, 7}, collect(t, lists.All(ctx, 1)))
 
 			// Deleting.
@@ -198,18 +198,9 @@ func TestMaintenanceCosts(t *testing.T) {
 			"find",                         // the scan
 			"aggregate", "repeats", commit, // what is wrong
 			modify, "find", "repeats", "update", commit, // arranged
-			"aggregate", "find", "find", // strays
-			"find", "find", "delete", // orphans
+			"aggregate", "aggregate", "aggregate", commit, // strays, orphans
+			"find", "delete", commit,
 		), func() error { _, err := lists.Repair(ctx, nil); return err })
 		costs.Record(t, db, 0, []string{"aggregate"}, func() error { _, err := lists.Distribution(ctx, nil); return err })
-		// Totals for typical documents: one write a batch.
-		counted := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: isSet, CountTypical: true})
-		for id := range 4 {
-			insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 10 + id}})
-		}
-		costs.Record(t, db, 5, []string{"find", "update", "getMore", "update"}, func() error {
-			_, err := counted.Adopt(ctx, &mongopatterns.Work{BatchSize: 3})
-			return err
-		})
 	}
 }

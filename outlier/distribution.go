@@ -45,10 +45,7 @@ func (l *Lists[ID, E]) Distribution(ctx context.Context, filter any, maxCounts .
 		maxCounts = append(maxCounts, 100_000)
 	}
 	sum := func(v any) bson.D { return expr.Op("$sum", v) }
-	group := bson.D{
-		{Key: "_id", Value: nil}, {Key: "documents", Value: sum(1)}, {Key: "elements", Value: sum("$total")},
-		{Key: "longest", Value: expr.Op("$max", "$total")},
-	}
+	group := expr.D("_id", nil, "documents", sum(1), "elements", sum("$total"), "longest", expr.Op("$max", "$total"))
 	for i, n := range maxCounts {
 		if n <= 0 {
 			return out, fault.Invalid("maxCounts[%d]: not positive", i)
@@ -60,7 +57,7 @@ func (l *Lists[ID, E]) Distribution(ctx context.Context, filter any, maxCounts .
 	found, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(l.c.coll).Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$match", expr.And(filter)),
-			expr.Op("$project", bson.D{{Key: "_id", Value: 0}, {Key: "total", Value: l.TotalExpression()}}),
+			expr.Op("$project", expr.D("_id", 0, "total", l.TotalExpression())),
 			expr.Op("$group", group),
 		})
 	}))

@@ -91,8 +91,7 @@
 // writes, abort your transaction. On a standalone server outliers are
 // ErrTransactionsUnsupported; typical documents need no transaction. All reads go to
 // the primary. Other code may add to and take from the array of a typical document
-// if its filter says has_extras: {$in: [null, false]}; with CountTypical it changes
-// the total in the same update.
+// if its filter says has_extras: {$in: [null, false]}.
 //
 // # Adoption
 //
@@ -115,7 +114,6 @@
 // # Composing
 //
 // Filter and OverflowFilter select a list's documents, OutliersFilter all outliers.
-// TotalExpression is the total in stages over any parents; with Options.CountTypical
-// all are sorted by an index on the total. ItemsPipeline gives the elements of any
-// parents as documents, ContainingPipeline the parents that hold an element.
+// TotalExpression is the total in stages over any parents. ItemsPipeline gives the
+// elements of any parents as documents, ContainingPipeline the parents that hold one.
 package outlier

@@ -1,6 +1,7 @@
 package outlier
 
 import (
+	"cmp"
 	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -31,9 +32,6 @@ type Options struct {
 	// when elements move between the parent and its overflow documents. Default
 	// ArrayField with "_moved" added: "items_moved".
 	MoveField string
-	// CountTypical keeps TotalField in typical documents too, so that one index on
-	// it sorts all: from their first Add on, or after Adopt. Default false.
-	CountTypical bool
 
 	// ParentField holds, in overflow documents, the parent's _id. Default "parent".
 	ParentField string
@@ -77,24 +75,19 @@ func (o *Options) complete() (Options, error) {
 	if o != nil {
 		out = *o
 	}
-	id := "_id"
-	// Parents and overflow documents have only the array in common.
+	id, array := "_id", cmp.Or(out.ArrayField, "items")
+	out.MaxCount, out.MaxBytes = cmp.Or(out.MaxCount, 1000), cmp.Or(out.MaxBytes, 8<<20)
 	err := config.Apply(
-		config.Name("_id", &id, id),
-		config.Name("Options.ArrayField", &out.ArrayField, "items"))
-	if err == nil {
+		config.Name("_id", &id, ""),
+		config.Name("Options.ArrayField", &out.ArrayField, array),
+		config.Name("Options.FlagField", &out.FlagField, array+"_overflow"),
+		config.Name("Options.TotalField", &out.TotalField, array+"_total"),
+		config.Name("Options.MoveField", &out.MoveField, array+"_moved"),
+		config.Number("Options.MaxCount", &out.MaxCount, 0, 1, math.MaxInt32),
+		config.Number("Options.MaxBytes", &out.MaxBytes, 0, 1, largestBytes))
+	if err == nil { // parents and overflow documents have only the array in common
 		err = config.Apply(
-			config.Name("_id", &id, id),
-			config.Name("Options.ArrayField", &out.ArrayField, ""),
-			config.Name("Options.FlagField", &out.FlagField, out.ArrayField+"_overflow"),
-			config.Name("Options.TotalField", &out.TotalField, out.ArrayField+"_total"),
-			config.Name("Options.MoveField", &out.MoveField, out.ArrayField+"_moved"),
-			config.Number("Options.MaxCount", &out.MaxCount, 1000, 1, math.MaxInt32),
-			config.Number("Options.MaxBytes", &out.MaxBytes, 8<<20, 1, largestBytes))
-	}
-	if err == nil {
-		err = config.Apply(
-			config.Name("_id", &id, id),
+			config.Name("_id", &id, ""),
 			config.Name("Options.ArrayField", &out.ArrayField, ""),
 			config.Name("Options.ParentField", &out.ParentField, "parent"),
 			config.Name("Options.NumberField", &out.NumberField, "n"),

@@ -15,6 +15,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -63,13 +64,13 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (_ *Lists[I
 // items: 1}.
 func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 	o := l.c.o
-	overflow := []mongo.IndexModel{{Keys: bson.D{{Key: o.ParentField, Value: 1}, {Key: o.NumberField, Value: 1}}}}
+	overflow := []mongo.IndexModel{{Keys: expr.D(o.ParentField, 1, o.NumberField, 1)}}
 	if o.ElementIndex {
-		overflow = append(overflow, mongo.IndexModel{Keys: bson.D{{Key: o.ParentField, Value: 1}, {Key: o.ArrayField, Value: 1}}})
+		overflow = append(overflow, mongo.IndexModel{Keys: expr.D(o.ParentField, 1, o.ArrayField, 1)})
 	}
 	return map[string][]mongo.IndexModel{
 		l.c.coll.Name(): {{
-			Keys:    bson.D{{Key: o.FlagField, Value: 1}},
+			Keys:    expr.D(o.FlagField, 1),
 			Options: options.Index().SetPartialFilterExpression(l.OutliersFilter()),
 		}},
 		l.c.overflow.Name(): overflow,
@@ -90,24 +91,29 @@ func (l *Lists[ID, E]) EnsureIndexes(ctx context.Context) (err error) {
 // the overflow documents of a list lie on one shard.
 func (l *Lists[ID, E]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{
-		l.c.coll.Name():     {{Key: "_id", Value: 1}},
-		l.c.overflow.Name(): {{Key: l.c.o.ParentField, Value: 1}},
+		l.c.coll.Name():     expr.D("_id", 1),
+		l.c.overflow.Name(): expr.D(l.c.o.ParentField, 1),
 	}
 }
 
 // Filter selects the parent document.
-func (l *Lists[ID, E]) Filter(id ID) bson.D { return bson.D{{Key: "_id", Value: l.c.equal(id)}} }
+func (l *Lists[ID, E]) Filter(id ID) bson.D { return expr.D("_id", l.c.equal(id)) }
 
 // OverflowFilter selects the overflow documents of a parent; Options.NumberField
 // has their order.
 func (l *Lists[ID, E]) OverflowFilter(id ID) bson.D {
-	return bson.D{{Key: l.c.o.ParentField, Value: l.c.equal(id)}}
+	return expr.D(l.c.o.ParentField, l.c.equal(id))
 }
 
 // OutliersFilter selects the parents that have overflow documents, by the partial
 // index of Indexes.
 func (l *Lists[ID, E]) OutliersFilter() bson.D {
-	return bson.D{{Key: l.c.o.FlagField, Value: true}}
+	return expr.D(l.c.o.FlagField, true)
+}
+
+// run runs fn in the transaction of ctx, or in one of its own.
+func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) error {
+	return txn.Run(ctx, c.coll.Database().Client(), fn)
 }
 
 // equal is the condition that a field equals v. What cannot be encoded is left for
@@ -138,11 +144,11 @@ func (c *core) element(e any) (bson.RawValue, error) {
 }
 
 func (c *core) parent(id bson.RawValue, more ...bson.E) bson.D {
-	return append(bson.D{{Key: "_id", Value: value.Equal(id)}}, more...)
+	return append(expr.D("_id", value.Equal(id)), more...)
 }
 
 func (c *core) extras(id bson.RawValue, more ...bson.E) bson.D {
-	return append(bson.D{{Key: c.o.ParentField, Value: value.Equal(id)}}, more...)
+	return append(expr.D(c.o.ParentField, value.Equal(id)), more...)
 }
 
 // extra selects one overflow document.
@@ -151,7 +157,7 @@ func (c *core) extra(id, extraID bson.RawValue) bson.D {
 }
 
 func (c *core) byNumber(direction int) bson.D {
-	return bson.D{{Key: c.o.NumberField, Value: direction}}
+	return expr.D(c.o.NumberField, direction)
 }
 
 // holds is the condition that one of the array's elements equals x. A plain
@@ -180,7 +186,7 @@ func (c *core) isList() bson.D {
 func size(array any) bson.D { return expr.Op("$size", array) }
 
 // bytes is the BSON size of a document with the array alone.
-func bytes(array any) bson.D { return expr.Op("$bsonSize", bson.D{{Key: "a", Value: array}}) }
+func bytes(array any) bson.D { return expr.Op("$bsonSize", expr.D("a", array)) }
 
 // emptyBytes is bytes of an empty array.
 const emptyBytes = 13
@@ -206,7 +212,7 @@ func (c *core) total(array any) bson.D {
 
 // A state is a parent without its elements.
 type state struct {
-	ID    bson.RawValue `bson:"id"`
+	ID    bson.RawValue `bson:"_id"`
 	Own   bool          `bson:"own"`  // it is typical or an outlier
 	Flag  bool          `bson:"flag"` // it is an outlier
 	Moved bson.ObjectID
@@ -214,20 +220,15 @@ type state struct {
 	Size  int64           `bson:"size"`
 	Held  bool            `bson:"held"` // it holds the element in question
 	Items bson.RawValue   `bson:"items"`
-	Fresh []bson.RawValue // of the elements to add what it does not hold
+	Room  bool            // it has room for the elements to add
+	Fresh []bson.RawValue // of these what is not held
 }
 
 func (c *core) state(more ...bson.E) bson.D {
 	array := c.array()
-	return append(bson.D{
-		{Key: "_id", Value: 0},
-		{Key: "id", Value: "$_id"},
-		{Key: "own", Value: c.own()},
-		{Key: "flag", Value: c.flagged()},
-		{Key: "moved", Value: expr.Cond(c.outlier(), expr.Field(c.o.MoveField), "$$REMOVE")},
-		{Key: "total", Value: expr.Op("$toLong", c.total(array))},
-		{Key: "size", Value: size(array)},
-	}, more...)
+	return append(expr.D("own", c.own(), "flag", c.flagged(), "size", size(array),
+		"moved", expr.Cond(c.outlier(), expr.Field(c.o.MoveField), "$$REMOVE"),
+		"total", expr.Op("$toLong", c.total(array))), more...)
 }
 
 // read reads a parent as a state, from the primary: of one that lags the overflow

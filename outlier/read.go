@@ -54,7 +54,7 @@ func (c *core) contains(ctx context.Context, id, x bson.RawValue) (held bool, er
 		if held = s.Held; held || !s.Flag {
 			return nil
 		}
-		err := cursor.Primary(c.overflow).FindOne(ctx, c.extras(id, c.holds(x)), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+		err := cursor.Primary(c.overflow).FindOne(ctx, c.extras(id, c.holds(x)), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
 		}
@@ -104,20 +104,14 @@ func decode[E any](c *core, array bson.RawValue) (elements[E], error) {
 func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 	return fault.Seq("outlier: all", func(yield func(E, error) bool) {
 		raw, err := l.c.id(id)
-		if err != nil {
-			fault.Stop[E](err)(yield)
-			return
-		}
-		arrays, err := l.c.arrays(ctx, raw)
-		if err != nil {
-			fault.Stop[E](fault.Of(raw, err))(yield)
-			return
+		var arrays []bson.RawValue
+		if err == nil {
+			arrays, _, err = l.c.load(ctx, raw, l.c.array(), math.MinInt64)
 		}
 		for _, array := range arrays {
-			es, err := decode[E](&l.c, array)
-			if err != nil {
-				fault.Stop[E](fault.Of(raw, err))(yield)
-				return
+			var es elements[E]
+			if es, err = decode[E](&l.c, array); err != nil {
+				break
 			}
 			for _, e := range es {
 				if !yield(e, nil) {
@@ -125,33 +119,47 @@ func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 				}
 			}
 		}
+		if err != nil {
+			fault.Stop[E](fault.Of(raw, err))(yield)
+		}
 	})
 }
 
-// arrays returns the arrays of a list in order: those of overflow documents by their
-// numbers, then the parent's.
-func (c *core) arrays(ctx context.Context, id bson.RawValue) (arrays []bson.RawValue, err error) {
-	err = c.still(ctx, id, c.state(expr.Element("items", c.array())), func(s state) error {
-		arrays = nil
-		if s.Flag {
-			docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-				return cursor.Primary(c.overflow).Find(ctx, c.extras(id), options.Find().SetSort(c.byNumber(1)).SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: c.o.ArrayField, Value: 1}}))
-			}))
-			if err != nil {
-				return err
-			}
-			for _, doc := range docs {
-				if array := doc.Lookup(c.o.ArrayField); array.Type == bson.TypeArray {
-					arrays = append(arrays, array)
-				} else if !array.IsZero() && array.Type != bson.TypeNull {
-					return errNotArray
-				}
-			}
+// load returns arrays of a list in order, and the parent: those of overflow documents
+// by their numbers, or what the stages make of them, and items of the parent. The former
+// are read only if they hold elements from this position on.
+func (c *core) load(ctx context.Context, id bson.RawValue, items any, from int64, stages ...bson.D) (
+	arrays []bson.RawValue, parent state, err error) {
+	err = c.still(ctx, id, c.state(expr.Element("items", items)), func(s state) (err error) {
+		arrays, parent = nil, s
+		if s.Flag && from < s.Total-s.Size {
+			arrays, err = c.outside(ctx, id, stages...)
 		}
 		arrays = append(arrays, s.Items)
-		return nil
+		return err
 	})
-	return arrays, err
+	return arrays, parent, err
+}
+
+// outside returns the arrays of the overflow documents of a list, by their numbers, or
+// what the stages make of them.
+func (c *core) outside(ctx context.Context, id bson.RawValue, stages ...bson.D) (arrays []bson.RawValue, err error) {
+	if stages == nil {
+		stages = mongo.Pipeline{expr.Op("$sort", c.byNumber(1)), expr.Op("$project", expr.D("items", c.array()))}
+	}
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return cursor.Primary(c.overflow).Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", c.extras(id))}, stages...))
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		array := doc.Lookup("items")
+		if array.Type != bson.TypeArray {
+			return nil, errNotArray
+		}
+		arrays = append(arrays, array)
+	}
+	return arrays, nil
 }
 
 // A Page is some consecutive elements of a list.
@@ -185,7 +193,7 @@ func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (pa
 		return page, fault.Invalid("limit: not positive")
 	}
 	// math.MaxInt32 is what $slice takes.
-	arrays, total, err := l.c.page(ctx, raw, min(offset, math.MaxInt32), min(limit, math.MaxInt32))
+	arrays, parent, err := l.c.page(ctx, raw, min(offset, math.MaxInt32), min(limit, math.MaxInt32))
 	page.Items = []E{}
 	for _, array := range arrays {
 		var es elements[E]
@@ -197,12 +205,12 @@ func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (pa
 	if err != nil {
 		return Page[E]{}, fault.Of(raw, err)
 	}
-	page.Total, page.HasNext = total, offset+int64(len(page.Items)) < total
+	page.Total, page.HasNext = parent.Total, offset+int64(len(page.Items)) < parent.Total
 	return page, nil
 }
 
 // page returns arrays of which the first limit elements are the page.
-func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) (arrays []bson.RawValue, total int64, err error) {
+func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) ([]bson.RawValue, state, error) {
 	// The parent has the last elements; before is how many of the page lie outside.
 	array := c.array()
 	outside := expr.Op("$subtract", c.total(array), size(array))
@@ -210,40 +218,23 @@ func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) 
 	items := expr.Cond(expr.Op("$gte", before, limit), bson.A{}, expr.Op("$slice", array,
 		expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, outside))),
 		expr.Op("$toInt", expr.Op("$max", 1, expr.Op("$subtract", limit, before)))))
-	err = c.still(ctx, id, c.state(expr.Element("items", items)), func(s state) error {
-		arrays, total = nil, s.Total
-		if offset < s.Total-s.Size {
-			if arrays, err = c.slices(ctx, id, offset, limit); err != nil {
-				return err
-			}
-		}
-		arrays = append(arrays, s.Items)
-		return nil
-	})
-	return arrays, total, err
+	return c.load(ctx, id, items, offset, c.slices(offset, limit)...)
 }
 
-// slices returns what overflow documents hold of a page.
-func (c *core) slices(ctx context.Context, id bson.RawValue, offset, limit int64) (arrays []bson.RawValue, err error) {
+// slices are the stages that give what overflow documents hold of a page.
+func (c *core) slices(offset, limit int64) mongo.Pipeline {
 	array, end := c.anyArray(), c.o.ParentField+c.o.NumberField+c.o.ArrayField // a name unlike these
 	start := expr.Op("$subtract", expr.Field(end), size(array))
-	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.overflow).Aggregate(ctx, mongo.Pipeline{
-			expr.Op("$match", c.extras(id)),
-			expr.Op("$setWindowFields", bson.D{{Key: "sortBy", Value: c.byNumber(1)}, {Key: "output", Value: bson.D{
-				{Key: end, Value: bson.D{{Key: "$sum", Value: size(array)}, {Key: "window", Value: bson.D{
-					{Key: "documents", Value: bson.A{"unbounded", "current"}}}}}}}}}),
-			expr.Op("$match", expr.Op("$expr", expr.Op("$and",
-				expr.Op("$gt", expr.Field(end), offset), expr.Op("$lt", start, offset+limit)))),
-			expr.Op("$sort", c.byNumber(1)),
-			expr.Op("$project", bson.D{{Key: "_id", Value: 0}, {Key: "items", Value: expr.Op("$slice", array,
-				expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, start))), limit)}}),
-		})
-	}))
-	for _, doc := range docs {
-		arrays = append(arrays, doc.Lookup("items"))
+	running := expr.D("$sum", size(array), "window", expr.D(
+		"documents", bson.A{"unbounded", "current"}))
+	return mongo.Pipeline{
+		expr.Op("$setWindowFields", expr.D("sortBy", c.byNumber(1), "output", expr.D(end, running))),
+		expr.Op("$match", expr.Op("$expr", expr.Op("$and",
+			expr.Op("$gt", expr.Field(end), offset), expr.Op("$lt", start, offset+limit)))),
+		expr.Op("$sort", c.byNumber(1)),
+		expr.Op("$project", expr.D("items", expr.Op("$slice", array,
+			expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, start))), limit))),
 	}
-	return arrays, err
 }
 
 // TotalExpression is the number of a parent's elements, for a $project of your own
@@ -257,29 +248,25 @@ func (l *Lists[ID, E]) TotalExpression() bson.D { return l.c.total(l.c.anyArray(
 func (l *Lists[ID, E]) ItemsPipeline(filter any) mongo.Pipeline {
 	return append(l.c.parts(filter),
 		expr.Op("$unwind", "$part.items"),
-		expr.Op("$project", bson.D{{Key: "item", Value: "$part.items"}}))
+		expr.Op("$project", expr.D("item", "$part.items")))
 }
 
 // parts gives the arrays of the parents that filter selects as documents {_id: <the
 // parent's>, part: {_id, items}}, the parent's own without an _id.
 func (c *core) parts(filter any) mongo.Pipeline {
 	const extra, at = "extra", "at"
-	own := bson.D{{Key: "items", Value: "$items"}}
+	own := expr.D("items", "$items")
 	return mongo.Pipeline{
 		expr.Op("$match", expr.And(filter)),
-		expr.Op("$project", bson.D{{Key: "items", Value: c.array()}}),
+		expr.Op("$project", expr.D("items", c.array())),
 		c.lookup(extra, mongo.Pipeline{
 			expr.Op("$sort", c.byNumber(1)),
-			expr.Op("$project", bson.D{{Key: "items", Value: c.array()}}),
+			expr.Op("$project", expr.D("items", c.array())),
 		}),
-		expr.Op("$unwind", bson.D{
-			{Key: "path", Value: "$" + extra},
-			{Key: "preserveNullAndEmptyArrays", Value: true},
-			{Key: "includeArrayIndex", Value: at},
-		}),
+		expr.Op("$unwind", expr.D("path", "$"+extra, "preserveNullAndEmptyArrays", true, "includeArrayIndex", at)),
 		// The parent's own comes with its first overflow document, or without one.
-		expr.Op("$project", bson.D{{Key: "part", Value: expr.Cond(expr.Op("$gt", "$"+at, 0), bson.A{"$" + extra},
-			expr.Cond(expr.Op("$eq", "$"+at, 0), bson.A{own, "$" + extra}, bson.A{own}))}}),
+		expr.Op("$project", expr.D("part", expr.Cond(expr.Op("$gt", "$"+at, 0), bson.A{"$" + extra},
+			expr.Cond(expr.Op("$eq", "$"+at, 0), bson.A{own, "$" + extra}, bson.A{own})))),
 		expr.Op("$unwind", "$part"),
 	}
 }
@@ -298,11 +285,11 @@ func (l *Lists[ID, E]) ContainingPipeline(e E) (_ mongo.Pipeline, err error) {
 	match := expr.Op("$match", bson.D{l.c.holds(x)})
 	return mongo.Pipeline{
 		match,
-		expr.Op("$project", bson.D{{Key: "_id", Value: 1}}),
-		expr.Op("$unionWith", bson.D{{Key: "coll", Value: l.c.overflow.Name()}, {Key: "pipeline", Value: mongo.Pipeline{
+		expr.Op("$project", expr.D("_id", 1)),
+		expr.Op("$unionWith", expr.D("coll", l.c.overflow.Name(), "pipeline", mongo.Pipeline{
 			match,
-			expr.Op("$project", bson.D{{Key: "_id", Value: expr.Field(l.c.o.ParentField)}}),
-		}}}),
-		expr.Op("$group", bson.D{{Key: "_id", Value: "$_id"}}),
+			expr.Op("$project", expr.D("_id", expr.Field(l.c.o.ParentField))),
+		})),
+		expr.Op("$group", expr.D("_id", "$_id")),
 	}, nil
 }

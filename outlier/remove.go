@@ -10,7 +10,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
 // Remove takes the last element that equals e out of a list and reports whether
@@ -23,9 +22,8 @@ import (
 // Cost: 1 round trip, 1 document written, found by _id, if the parent has no overflow.
 // Outliers: 3, 1 document written, if the parent holds the element; else 5, 2
 // documents written (6 if there is none, the parent written twice).
-// An overflow document that is empty then is deleted: 4 more, the parent written
-// twice more. Folding back: 5 more, 6 after a removal from the parent. Of a set 1 more
-// with each of these.
+// An overflow document that is empty then is deleted: 1 more. Folding back: 5 more, 6
+// after a removal from the parent; of a set 1 more.
 func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, err error) {
 	defer fault.In(&err, "outlier: remove")
 	raw, err := l.c.id(id)
@@ -62,7 +60,7 @@ func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, e
 			return err == nil, err
 		}
 		again := false
-		err = txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) (err error) {
+		err = c.run(ctx, func(ctx context.Context) (err error) {
 			removed, again, err = c.removeOutside(ctx, id, x)
 			return err
 		})
@@ -80,15 +78,11 @@ func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, e
 func (c *core) removal(x bson.RawValue, least int) mongo.Pipeline {
 	array, total := c.array(), expr.Field(c.o.TotalField)
 	held := expr.Op("$in", expr.Literal(x), array)
-	typical := any(total)
-	if c.o.CountTypical {
-		typical = expr.Cond(held, expr.Op("$subtract", size(array), 1), total)
-	}
-	return mongo.Pipeline{expr.Op("$set", bson.D{
-		{Key: c.o.ArrayField, Value: c.withoutLast(x)},
-		{Key: c.o.TotalField, Value: expr.Cond(c.flagged(),
-			expr.Op("$subtract", total, expr.Op("$max", least, expr.Cond(held, 1, 0))), typical)},
-	})}
+	return mongo.Pipeline{expr.Op("$set", expr.D(
+		c.o.ArrayField, c.withoutLast(x),
+		c.o.TotalField, expr.Cond(c.flagged(),
+			expr.Op("$subtract", total, expr.Op("$max", least, expr.Cond(held, 1, 0))), total),
+	))}
 }
 
 // withoutLast is the array without the last x. An array without x stays what it is, also
@@ -117,26 +111,24 @@ func (c *core) removeOutside(ctx context.Context, id, x bson.RawValue) (removed,
 	case err != nil:
 		return false, false, err
 	}
-	emptied := false
 	if !before.Held {
 		var extra extent
 		err = c.overflow.FindOneAndUpdate(ctx, c.extras(id, c.holds(x)),
-			mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.o.ArrayField, Value: c.withoutLast(x)}})},
+			mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))},
 			options.FindOneAndUpdate().SetSort(c.byNumber(-1)).SetReturnDocument(options.Before).SetProjection(c.extent())).Decode(&extra)
 		if errors.Is(err, mongo.ErrNoDocuments) {
-			_, err := c.coll.UpdateOne(ctx, c.parent(id), expr.Op("$inc", bson.D{{Key: c.o.TotalField, Value: 1}}))
+			_, err := c.coll.UpdateOne(ctx, c.parent(id), expr.Op("$inc", expr.D(c.o.TotalField, 1)))
 			return false, false, err
+		}
+		if err == nil && extra.Size == 1 {
+			_, err = c.overflow.DeleteOne(ctx, c.extra(id, extra.ID))
 		}
 		if err != nil {
 			return false, false, err
 		}
-		if emptied = extra.Size == 1; emptied {
-			if _, err := c.overflow.DeleteOne(ctx, c.extra(id, extra.ID)); err != nil {
-				return false, false, err
-			}
-		}
 	}
-	if emptied || before.Total-1 <= int64(c.o.FoldBack) {
+	// An outlier has overflow documents: the last element of these makes it typical.
+	if left := before.Total - 1; left <= int64(c.o.FoldBack) || left == before.Size {
 		err = c.arrangeLocked(ctx, id)
 	}
 	return true, false, err
@@ -159,11 +151,11 @@ func (l *Lists[ID, E]) Delete(ctx context.Context, id ID) (err error) {
 }
 
 func (c *core) delete(ctx context.Context, id bson.RawValue) error {
-	result, err := c.coll.DeleteOne(ctx, c.parent(id, expr.Element(c.o.FlagField, bson.D{{Key: "$in", Value: bson.A{nil, false}}})))
+	result, err := c.coll.DeleteOne(ctx, c.parent(id, expr.Element(c.o.FlagField, expr.D("$in", bson.A{nil, false}))))
 	if err != nil || result.DeletedCount > 0 {
 		return err
 	}
-	return txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) error {
+	return c.run(ctx, func(ctx context.Context) error {
 		result, err := c.coll.DeleteOne(ctx, c.parent(id))
 		if err == nil && result.DeletedCount == 0 {
 			err = fault.ErrNotFound

@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -35,103 +34,135 @@ const (
 // documents; with one, orphans are not looked for. What a write changed meanwhile is
 // looked at again, in a transaction.
 //
-// Cost: 2 round trips for each batch of 100 documents, 3 more if some seem wrong;
-// without a Filter a scan of the cold ones, and 3 round trips for each Orphan.
+// Cost: 1 round trip for each batch of 100 documents, 3 more if some seem wrong;
+// without a Filter a scan of the cold ones, and 3 more for each batch of Orphans.
 func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, s.core.hot, work, scan, s.core.check)}
+	c := s.core
+	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.hot, work, c.scan(), c.check)}
 	if work == nil || work.Filter == nil {
-		all = append(all, s.core.orphans(ctx))
+		orphans := maintain.Scan{BatchSize: batch, Pipeline: mongo.Pipeline{
+			expr.D("$project", expr.D("id", expr.IfNull(expr.Field(c.idField), nil))),
+			expr.D("$lookup", expr.D("from", c.hot.Name(), "localField", "id", "foreignField", "_id",
+				"pipeline", mongo.Pipeline{expr.Op("$project", onlyID)}, "as", "hot")),
+			expr.D("$match", expr.D("hot", bson.A{})),
+		}}
+		all = append(all, maintain.Check(ctx, c.cold, work, orphans, c.orphans))
 	}
 	return fault.Seq("split: check", maintain.Chain(all...))
 }
 
-// names reads of documents the names of their fields.
-var names = bson.E{Key: "names", Value: expr.Map(expr.Op("$objectToArray", "$$ROOT"), "field", "$$field.k")}
+const batch = 100
 
-var scan = maintain.Scan{Projection: bson.D{names}, BatchSize: 100}
+var onlyID = expr.D("_id", 1)
 
-// A finding is a hot document and what is wrong with it.
-type finding struct {
-	id        bson.RawValue
-	alone     bool     // without a cold document
-	misplaced []string // cold fields in it
-	both      []string // other fields that the cold document has too
+// names are those of a document's fields.
+var names = expr.Map(expr.Op("$objectToArray", "$$ROOT"), "field", "$$field.k")
+
+// scan reads the names of the fields of hot documents and of their cold ones.
+func (c *core) scan() maintain.Scan {
+	project := expr.Op("$project", expr.D("names", names))
+	return maintain.Scan{BatchSize: batch, Pipeline: mongo.Pipeline{expr.Op("$sort", onlyID), project, c.lookup("_id", project)}}
 }
 
-func (f finding) divisible() bool { return f.alone || len(f.misplaced) > 0 }
-
-// findings looks for what is wrong with hot documents, of which scan has read.
-func (c *core) findings(ctx context.Context, hot []bson.Raw) ([]finding, error) {
-	ids := make(bson.A, len(hot))
-	for i, doc := range hot {
-		ids[i] = doc.Lookup("_id")
-	}
-	docs, err := read(ctx, c.cold, c.idField, ids, bson.D{{Key: "id", Value: expr.Field(c.idField)}, names})
-	if err != nil {
-		return nil, err
-	}
-	cold := map[string][]string{}
-	for _, doc := range docs {
-		cold[value.Key(doc.Lookup("id"))] = texts(doc)
-	}
-	var out []finding
+// problems says what is wrong with hot documents, of which scan has read.
+func (c *core) problems(hot []bson.Raw) (out []mongopatterns.Problem) {
 	for _, doc := range hot {
-		f := finding{id: doc.Lookup("_id")}
-		other, there := cold[value.Key(f.id)]
-		f.alone = !there
-		for _, name := range texts(doc) {
+		found := func(kind mongopatterns.ProblemKind, field string) {
+			out = append(out, mongopatterns.Problem{
+				Pattern: "split", Kind: kind, Collection: c.hot.Name(), ID: doc.Lookup("_id"), Field: field})
+		}
+		cold, err := doc.LookupErr("cold", "0")
+		if err != nil {
+			found(MissingCold, "")
+		}
+		others := texts(cold)
+		for _, name := range texts(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc}) {
 			switch {
 			case slices.Contains(c.fields, name):
-				f.misplaced = append(f.misplaced, name)
-			case !c.isID(name) && slices.Contains(other, name):
-				f.both = append(f.both, name)
+				found(Misplaced, name)
+			case !c.isID(name) && slices.Contains(others, name):
+				found(OnBothSides, name)
 			}
 		}
-		if f.divisible() || len(f.both) > 0 {
-			out = append(out, f)
-		}
 	}
-	return out, nil
+	return out
 }
 
-func texts(doc bson.Raw) []string {
-	var out []string
-	values, _ := doc.Lookup("names").Array().Values()
+// texts are the names of a document that scan has read, none of no document.
+func texts(v bson.RawValue) (out []string) {
+	doc, _ := v.DocumentOK()
+	names, _ := doc.Lookup("names").ArrayOK()
+	values, _ := names.Values()
 	for _, v := range values {
 		out = append(out, v.StringValue())
 	}
 	return out
 }
 
-// check finds the problems of a batch of hot documents.
-func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatterns.Problem, err error) {
-	suspects, err := c.findings(ctx, hot)
-	if err != nil || len(suspects) == 0 {
-		return nil, err
+// documents are the _ids of the hot documents with these problems: with fields on
+// both sides, or with others.
+func documents(problems []mongopatterns.Problem, both bool) (ids bson.A) {
+	seen := map[string]bool{}
+	for _, p := range problems {
+		if key := value.Key(p.ID); (p.Kind == OnBothSides) == both && !seen[key] {
+			seen[key] = true
+			ids = append(ids, p.ID)
+		}
 	}
-	var ids bson.A
-	for _, f := range suspects {
-		ids = append(ids, f.id)
+	return ids
+}
+
+// check finds the problems of a batch of hot documents. In the transaction it reads
+// without $lookup, which a sharded cluster refuses there before MongoDB 8.0.
+func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatterns.Problem, err error) {
+	suspects := c.problems(hot)
+	if len(suspects) == 0 {
+		return nil, nil
+	}
+	ids := append(documents(suspects, false), documents(suspects, true)...)
+	err = c.run(ctx, func(ctx context.Context) error {
+		hot, err := read(ctx, c.hot, "_id", ids, expr.D("names", names))
+		if err != nil {
+			return err
+		}
+		cold, err := read(ctx, c.cold, c.idField, ids, expr.D("id", expr.Field(c.idField), "names", names))
+		if err != nil {
+			return err
+		}
+		others := map[string]bson.A{}
+		for _, doc := range cold {
+			others[value.Key(doc.Lookup("id"))] = bson.A{doc}
+		}
+		for i, doc := range hot {
+			id := doc.Lookup("_id")
+			if hot[i], err = bson.Marshal(expr.D("_id", id, "names", doc.Lookup("names"), "cold", others[value.Key(id)])); err != nil {
+				return err
+			}
+		}
+		problems = c.problems(hot)
+		return nil
+	})
+	return problems, err
+}
+
+// orphans looks in one snapshot which cold documents of a batch have no hot one.
+func (c *core) orphans(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
+	ids := make(bson.A, len(batch))
+	for i, doc := range batch {
+		ids[i] = doc.Lookup("id")
 	}
 	err = c.run(ctx, func(ctx context.Context) error {
 		problems = nil
-		again, err := read(ctx, c.hot, "_id", ids, scan.Projection)
-		if err != nil || len(again) == 0 {
+		hot, err := read(ctx, c.hot, "_id", ids, onlyID)
+		if err != nil {
 			return err
 		}
-		confirmed, err := c.findings(ctx, again)
-		for _, f := range confirmed {
-			problem := func(kind mongopatterns.ProblemKind, field string) {
-				problems = append(problems, mongopatterns.Problem{Pattern: "split", Kind: kind, Collection: c.hot.Name(), ID: f.id, Field: field})
-			}
-			if f.alone {
-				problem(MissingCold, "")
-			}
-			for _, field := range f.misplaced {
-				problem(Misplaced, field)
-			}
-			for _, field := range f.both {
-				problem(OnBothSides, field)
+		cold, err := read(ctx, c.cold, c.idField, ids, expr.D(c.idField, 1))
+		there := keys(hot, "_id")
+		for _, doc := range cold {
+			if id := doc.Lookup(c.idField); !there[value.Key(id)] {
+				problems = append(problems, mongopatterns.Problem{
+					Pattern: "split", Kind: Orphan, Collection: c.cold.Name(), ID: doc.Lookup("_id"), Field: c.idField, Have: id})
 			}
 		}
 		return err
@@ -139,45 +170,12 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 	return problems, err
 }
 
-// orphans yields the cold documents that have no hot one.
-func (c *core) orphans(ctx context.Context) iter.Seq2[mongopatterns.Problem, error] {
-	id := bson.D{{Key: "$project", Value: bson.D{{Key: "_id", Value: 1}}}}
-	pipeline := mongo.Pipeline{
-		{{Key: "$project", Value: bson.D{{Key: "id", Value: expr.Field(c.idField)}}}},
-		{{Key: "$lookup", Value: bson.D{
-			{Key: "from", Value: c.hot.Name()}, {Key: "localField", Value: "id"}, {Key: "foreignField", Value: "_id"},
-			{Key: "pipeline", Value: bson.A{id}}, {Key: "as", Value: "hot"},
-		}}},
-		{{Key: "$match", Value: bson.D{{Key: "hot", Value: bson.A{}}}}},
-	}
-	return func(yield func(mongopatterns.Problem, error) bool) {
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return cursor.Primary(c.cold).Aggregate(ctx, pipeline)
-		}) {
-			p, hot, cold := mongopatterns.Problem{}, false, false
-			if err == nil {
-				id := doc.Lookup("id")
-				p = mongopatterns.Problem{Pattern: "split", Kind: Orphan, Collection: c.cold.Name(), ID: doc.Lookup("_id"), Field: c.idField, Have: id}
-				err = c.run(ctx, func(ctx context.Context) (err error) { // in one snapshot
-					if hot, err = exists(ctx, c.hot, c.hotOf(id)); err == nil {
-						cold, err = exists(ctx, c.cold, c.coldOf(id))
-					}
-					return err
-				})
-			}
-			if (cold && !hot || err != nil) && !yield(p, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
 // Repair moves cold fields that stand in hot documents and gives hot documents
 // without a cold one such a document, a batch in a transaction, beside live
 // writes. Work.Filter selects hot documents. Those with fields OnBothSides are counted
 // as Remaining.
 //
-// Cost: 2 round trips for each batch of 100 documents; 5 more if some are wrong, 6 if
+// Cost: 1 round trip for each batch of 100 documents; 5 more if some are wrong, 6 if
 // of these some have a cold one and others do not; 2 writes to the hot document and 1
 // to the cold one.
 func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
@@ -203,19 +201,12 @@ func (s *Split[ID, H, C]) Adopt(ctx context.Context, work *mongopatterns.Work) (
 
 // divideAll divides the hot documents that have no cold one, or cold fields in them.
 func (c *core) divideAll(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	return maintain.Run(ctx, c.hot, work, scan, func(ctx context.Context, hot []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
-		findings, err := c.findings(ctx, hot)
-		var ids bson.A
-		for _, f := range findings {
-			if f.divisible() {
-				ids = append(ids, f.id)
-			}
-			if len(f.both) > 0 {
-				result.Remaining++
-			}
-		}
+	return maintain.Run(ctx, c.hot, work, c.scan(), func(ctx context.Context, hot []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) (err error) {
+		problems := c.problems(hot)
+		result.Remaining += int64(len(documents(problems, true)))
+		ids := documents(problems, false)
 		done := int64(len(ids))
-		if err == nil && done > 0 && !work.DryRun {
+		if done > 0 && !work.DryRun {
 			done, err = c.divide(ctx, ids)
 		}
 		result.Done += done
@@ -234,7 +225,7 @@ func (c *core) divideAll(ctx context.Context, work *mongopatterns.Work) (mongopa
 func (s *Split[ID, H, C]) Join(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "split: join")
 	c := s.core
-	ids := maintain.Scan{Projection: bson.D{{Key: "_id", Value: 1}}, BatchSize: scan.BatchSize}
+	ids := maintain.Scan{Projection: onlyID, BatchSize: batch}
 	return maintain.Run(ctx, c.hot, work, ids, func(ctx context.Context, hot []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
 		var ids bson.A
 		for _, doc := range hot {
@@ -265,7 +256,7 @@ func (c *core) unite(ctx context.Context, ids bson.A, dry bool) (int64, error) {
 	for _, doc := range cold {
 		these = append(these, doc.Lookup("_id"))
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.hotOf(doc.Lookup(c.idField))).SetUpdate(mongo.Pipeline{
-			{{Key: "$replaceWith", Value: expr.Op("$mergeObjects", "$$ROOT", expr.Literal(c.without(doc)), "$$ROOT")}}}))
+			expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(c.without(doc)), "$$ROOT"))}))
 	}
 	done, err := c.hot.BulkWrite(ctx, models)
 	if err != nil {
@@ -274,9 +265,9 @@ func (c *core) unite(ctx context.Context, ids bson.A, dry bool) (int64, error) {
 	if done.MatchedCount < int64(len(models)) {
 		return 0, txn.Conflict("hot documents") // deleted meanwhile
 	}
-	filter := bson.D{{Key: "_id", Value: in(these)}}
+	filter := expr.D("_id", in(these))
 	if c.idField != "_id" { // the shard key
-		filter = append(filter, bson.E{Key: c.idField, Value: in(ids)})
+		filter = append(filter, expr.Element(c.idField, in(ids)))
 	}
 	_, err = c.cold.DeleteMany(ctx, filter)
 	return int64(len(cold)), err

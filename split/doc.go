@@ -36,7 +36,7 @@
 //	Update of hot           1 RT  1 document written, no transaction
 //	Update of cold          2 RT  1 document written, no transaction; the first looks for cold fields in the hot one
 //	Update of both          3 RT  2 documents written
-//	Check                   2 RT  a batch of 100 documents, and a scan of the cold ones
+//	Check                   1 RT  a batch of 100 documents, and a scan of the cold ones
 //	Adopt, Repair           as Check, and 5 or 6 RT a batch in which documents are to be split
 //	Join                    5 RT  a batch of 100 documents
 //
@@ -69,8 +69,8 @@
 // # Sharding
 //
 // Shard the hot documents by _id and the cold ones by {movie_id: 1}: all writes are
-// targeted. Get, Check and JoinPipeline join by $lookup; in a transaction on a sharded
-// cluster that needs MongoDB 8.0, and GetHot and GetCold do the same in 2 RT.
+// targeted. Get, JoinPipeline, Check, Repair and Adopt join by $lookup; in your transaction
+// on a sharded cluster that needs MongoDB 8.0, and GetHot and GetCold do the same in 2 RT.
 //
 // # Composing
 //

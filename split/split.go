@@ -110,7 +110,7 @@ func (s *Split[ID, H, C]) Indexes() map[string][]mongo.IndexModel {
 		return nil
 	}
 	return map[string][]mongo.IndexModel{s.core.cold.Name(): {
-		{Keys: bson.D{{Key: s.core.idField, Value: 1}}, Options: options.Index().SetUnique(true)}}}
+		{Keys: expr.D(s.core.idField, 1), Options: options.Index().SetUnique(true)}}}
 }
 
 // EnsureIndexes creates the index of the cold documents if it is missing. An index
@@ -126,8 +126,8 @@ func (s *Split[ID, H, C]) EnsureIndexes(ctx context.Context) (err error) {
 // for the cold ones.
 func (s *Split[ID, H, C]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{
-		s.core.hot.Name():  {{Key: "_id", Value: 1}},
-		s.core.cold.Name(): {{Key: s.core.idField, Value: 1}},
+		s.core.hot.Name():  expr.D("_id", 1),
+		s.core.cold.Name(): expr.D(s.core.idField, 1),
 	}
 }
 
@@ -140,18 +140,18 @@ func (s *Split[ID, H, C]) ColdFilter(id ID) bson.D { return s.core.filter(s.core
 func (c *core) filter(field string, id any) bson.D {
 	raw, err := c.codec.Value(id)
 	if err != nil { // for the driver to refuse
-		return bson.D{{Key: field, Value: id}}
+		return expr.D(field, id)
 	}
-	return bson.D{{Key: field, Value: value.Equal(raw)}}
+	return expr.D(field, value.Equal(raw))
 }
 
 // id encodes an ID.
 func (c *core) id(v any) (bson.RawValue, error) { return c.codec.ID("id", v) }
 
-func (c *core) hotOf(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
+func (c *core) hotOf(id bson.RawValue) bson.D { return expr.D("_id", value.Equal(id)) }
 
 func (c *core) coldOf(id bson.RawValue) bson.D {
-	return bson.D{{Key: c.idField, Value: value.Equal(id)}}
+	return expr.D(c.idField, value.Equal(id))
 }
 
 // GetHot returns the hot document of an ID. mongopatterns.ErrNotFound if there is none.
@@ -223,33 +223,33 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 func (c *core) both(id bson.RawValue) mongo.Pipeline {
 	own := expr.Op("$arrayToObject", expr.Filter(expr.Op("$objectToArray", "$hot"), "field",
 		expr.Op("$in", "$$field.k", expr.Literal(append([]string{}, c.fields...)))))
-	whole := expr.Op("$mergeObjects", bson.D{{Key: c.idField, Value: "$hot._id"}}, first("$cold"), "$own")
+	whole := expr.Op("$mergeObjects", expr.D(c.idField, "$hot._id"), first("$cold"), "$own")
 	pipeline := mongo.Pipeline{
-		{{Key: "$match", Value: c.hotOf(id)}},
-		{{Key: "$replaceWith", Value: bson.D{{Key: "hot", Value: "$$ROOT"}}}},
+		expr.D("$match", c.hotOf(id)),
+		expr.D("$replaceWith", expr.D("hot", "$$ROOT")),
 		c.lookup("hot._id"),
-		{{Key: "$set", Value: bson.D{{Key: "own", Value: own}}}},
-		{{Key: "$set", Value: bson.D{{Key: "cold", Value: expr.Cond(
+		expr.D("$set", expr.D("own", own)),
+		expr.D("$set", expr.D("cold", expr.Cond(
 			expr.Op("$and", expr.Op("$eq", "$cold", bson.A{}), expr.Op("$eq", "$own", expr.Literal(bson.D{}))),
-			bson.A{}, bson.A{whole})}}}},
+			bson.A{}, bson.A{whole}))),
 	}
 	if len(c.fields) > 0 {
 		var cold bson.A
 		for _, field := range c.fields {
 			cold = append(cold, "hot."+field)
 		}
-		pipeline = append(pipeline, bson.D{{Key: "$unset", Value: cold}})
+		pipeline = append(pipeline, expr.D("$unset", cold))
 	}
 	return pipeline
 }
 
 // lookup reads the cold document of an ID into "cold".
 func (c *core) lookup(id string, pipeline ...bson.D) bson.D {
-	lookup := bson.D{{Key: "from", Value: c.cold.Name()}, {Key: "localField", Value: id}, {Key: "foreignField", Value: c.idField}}
+	lookup := expr.D("from", c.cold.Name(), "localField", id, "foreignField", c.idField)
 	if len(pipeline) > 0 {
-		lookup = append(lookup, bson.E{Key: "pipeline", Value: mongo.Pipeline(pipeline)})
+		lookup = append(lookup, expr.Element("pipeline", mongo.Pipeline(pipeline)))
 	}
-	return bson.D{{Key: "$lookup", Value: append(lookup, bson.E{Key: "as", Value: "cold"})}}
+	return expr.D("$lookup", append(lookup, expr.Element("as", "cold")))
 }
 
 // first is the document in an array, an empty one if there is none.
@@ -262,13 +262,13 @@ func first(array string) bson.D {
 // hot one counts.
 func (s *Split[ID, H, C]) JoinPipeline() mongo.Pipeline {
 	c := s.core
-	own := bson.D{{Key: "_id", Value: 0}}
+	own := expr.D("_id", 0)
 	if c.idField != "_id" {
-		own = append(own, bson.E{Key: c.idField, Value: 0})
+		own = append(own, expr.Element(c.idField, 0))
 	}
 	return mongo.Pipeline{
-		{{Key: "$replaceWith", Value: bson.D{{Key: "hot", Value: "$$ROOT"}}}},
-		c.lookup("hot._id", bson.D{{Key: "$project", Value: own}}),
-		{{Key: "$replaceWith", Value: expr.Op("$mergeObjects", "$hot", first("$cold"), "$hot")}},
+		expr.D("$replaceWith", expr.D("hot", "$$ROOT")),
+		c.lookup("hot._id", expr.D("$project", own)),
+		expr.D("$replaceWith", expr.Op("$mergeObjects", "$hot", first("$cold"), "$hot")),
 	}
 }

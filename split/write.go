@@ -81,10 +81,10 @@ func (c *core) half(field string, id bson.RawValue, document any) (bson.D, error
 	if err != nil {
 		return nil, fault.Invalid("%w", err)
 	}
-	out := bson.D{{Key: field, Value: id}}
+	out := expr.D(field, id)
 	for _, e := range elements {
 		if e.Key() != field {
-			out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
+			out = append(out, expr.Element(e.Key(), e.Value()))
 		}
 	}
 	return out, nil
@@ -170,7 +170,7 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 	if hot != nil {
 		filter := c.hotOf(id)
 		if len(c.fields) > 0 {
-			filter = append(filter, bson.E{Key: "$nor", Value: c.present()})
+			filter = append(filter, expr.Element("$nor", c.present()))
 		}
 		hotDone, err = one(ctx, c.hot, filter, hot)
 	}
@@ -197,7 +197,7 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 func (c *core) present() bson.A {
 	var out bson.A
 	for _, field := range c.fields {
-		out = append(out, bson.D{{Key: field, Value: bson.D{{Key: "$exists", Value: true}}}})
+		out = append(out, expr.D(field, expr.D("$exists", true)))
 	}
 	return out
 }
@@ -207,11 +207,8 @@ func (c *core) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
 	if len(c.fields) == 0 {
 		return false, nil
 	}
-	return exists(ctx, cursor.Primary(c.hot), append(c.hotOf(id), bson.E{Key: "$or", Value: c.present()}))
-}
-
-func exists(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, error) {
-	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	filter := append(c.hotOf(id), expr.Element("$or", c.present()))
+	err := cursor.Primary(c.hot).FindOne(ctx, filter, options.FindOne().SetProjection(onlyID)).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return false, nil
 	}
@@ -225,15 +222,15 @@ func (c *core) hold(ctx context.Context, id bson.RawValue, hot, cold *mongo.Upda
 	if hot.ModifiedCount > 0 || cold.UpsertedCount == 0 {
 		return nil
 	}
-	return c.touch(ctx, c.hotOf(id), bson.D{{Key: fieldTouch, Value: ""}})
+	return c.touch(ctx, c.hotOf(id), expr.D(fieldTouch, ""))
 }
 
 // touch is one command of two updates of hot documents: a mark, and its removal with
 // other fields. Both are real writes, and so conflict with others.
 func (c *core) touch(ctx context.Context, filter, unset bson.D) error {
 	_, err := c.hot.BulkWrite(ctx, []mongo.WriteModel{
-		mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(bson.D{{Key: "$set", Value: bson.D{{Key: fieldTouch, Value: true}}}}),
-		mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(bson.D{{Key: "$unset", Value: unset}}),
+		mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.D("$set", expr.D(fieldTouch, true))),
+		mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.D("$unset", unset)),
 	})
 	return err
 }
@@ -269,24 +266,21 @@ func (s *Split[ID, H, C]) Delete(ctx context.Context, id ID) (err error) {
 func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error) {
 	err = c.run(ctx, func(ctx context.Context) error {
 		written = 0
-		projection := bson.D{{Key: "_id", Value: 1}}
-		unset := bson.D{{Key: fieldTouch, Value: ""}}
+		projection := expr.D("_id", 1)
+		unset := expr.D(fieldTouch, "")
 		for _, field := range c.fields {
-			projection = append(projection, bson.E{Key: field, Value: 1})
-			unset = append(unset, bson.E{Key: field, Value: ""})
+			projection = append(projection, expr.Element(field, 1))
+			unset = append(unset, expr.Element(field, ""))
 		}
 		hot, err := read(ctx, c.hot, "_id", ids, projection)
 		if err != nil || len(hot) == 0 {
 			return err
 		}
-		cold, err := read(ctx, c.cold, c.idField, ids, bson.D{{Key: c.idField, Value: 1}})
+		cold, err := read(ctx, c.cold, c.idField, ids, expr.D(c.idField, 1))
 		if err != nil {
 			return err
 		}
-		there := map[string]bool{}
-		for _, doc := range cold {
-			there[value.Key(doc.Lookup(c.idField))] = true
-		}
+		there := keys(cold, c.idField)
 		var models []mongo.WriteModel
 		var these bson.A
 		for _, doc := range hot {
@@ -295,10 +289,10 @@ func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error
 			fields := c.without(doc)
 			switch {
 			case !there[value.Key(id)]:
-				models = append(models, mongo.NewInsertOneModel().SetDocument(append(bson.D{{Key: c.idField, Value: id}}, fields...)))
+				models = append(models, mongo.NewInsertOneModel().SetDocument(append(expr.D(c.idField, id), fields...)))
 			case len(fields) > 0:
 				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.coldOf(id)).
-					SetUpdate(mongo.Pipeline{{{Key: "$replaceWith", Value: expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields))}}}))
+					SetUpdate(mongo.Pipeline{expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields)))}))
 			}
 		}
 		if len(models) > 0 {
@@ -308,12 +302,12 @@ func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error
 			}
 		}
 		written = int64(len(hot))
-		return c.touch(ctx, bson.D{{Key: "_id", Value: in(these)}}, unset)
+		return c.touch(ctx, expr.D("_id", in(these)), unset)
 	})
 	return written, err
 }
 
-func in(values bson.A) bson.D { return bson.D{{Key: "$in", Value: values}} }
+func in(values bson.A) bson.D { return expr.D("$in", values) }
 
 // read reads documents by a field, in one round trip.
 func read(ctx context.Context, coll *mongo.Collection, field string, ids bson.A, projection bson.D) ([]bson.Raw, error) {
@@ -322,8 +316,17 @@ func read(ctx context.Context, coll *mongo.Collection, field string, ids bson.A,
 		opts.SetProjection(projection)
 	}
 	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(coll).Find(ctx, bson.D{{Key: field, Value: in(ids)}}, opts)
+		return cursor.Primary(coll).Find(ctx, expr.D(field, in(ids)), opts)
 	}))
+}
+
+// keys are the values of a field as map keys.
+func keys(docs []bson.Raw, field string) map[string]bool {
+	out := map[string]bool{}
+	for _, doc := range docs {
+		out[value.Key(doc.Lookup(field))] = true
+	}
+	return out
 }
 
 // without is a document's fields but the ID's.
@@ -332,7 +335,7 @@ func (c *core) without(doc bson.Raw) bson.D {
 	elements, _ := doc.Elements()
 	for _, e := range elements {
 		if !c.isID(e.Key()) {
-			out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
+			out = append(out, expr.Element(e.Key(), e.Value()))
 		}
 	}
 	return out

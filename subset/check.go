@@ -2,7 +2,6 @@ package subset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -50,12 +49,20 @@ const (
 //
 // Cost: 2 round trips for each batch of 100 parents, whose items are read by
 // the index {parent, order…}, and 3 more if some seem wrong; without a Filter 2 scans
-// of the items, and 3 round trips for each Orphan.
+// of the items, and 3 round trips for each batch of Orphans.
 func (s *Subset[P, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := s.core
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.parents, work, c.scan(), c.check)}
 	if work == nil || work.Filter == nil {
-		all = append(all, c.orphans(ctx), c.invalid(ctx))
+		lost := mongo.Pipeline{c.perParent(),
+			expr.D("$lookup", expr.D("from", c.parents.Name(), "localField", "_id", "foreignField", "_id",
+				"pipeline", bson.A{expr.D("$project", included())}, "as", "parent")),
+			expr.D("$match", expr.D("parent", bson.A{})),
+		}
+		all = append(all, maintain.Check(ctx, c.items, work, maintain.Scan{Pipeline: lost}, c.orphans))
+		if scan := c.suspicious(); scan.Filter != nil {
+			all = append(all, maintain.Check(ctx, c.items, work, scan, c.invalid))
+		}
 	}
 	return fault.Seq("subset: check", maintain.Chain(all...))
 }
@@ -115,9 +122,9 @@ func (c *core) states(ctx context.Context, parents []bson.Raw) ([]state, error) 
 	for _, v := range c.o.Values {
 		paths = append(paths, v.Field)
 	}
-	pipeline := mongo.Pipeline{{{Key: "$match", Value: append(bson.D{{Key: c.o.ParentField, Value: in(these)}}, c.filter.doc...)}}}
+	pipeline := mongo.Pipeline{expr.D("$match", append(expr.D(c.o.ParentField, in(these)), c.filter.doc...))}
 	if c.keep != nil {
-		pipeline = append(pipeline, bson.D{{Key: "$project", Value: c.projection(paths...)}})
+		pipeline = append(pipeline, expr.D("$project", c.projection(paths...)))
 	}
 	for group, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.items).Aggregate(ctx, append(pipeline, c.statistics()), options.Aggregate().SetBatchSize(int32(len(these)+1)))
@@ -137,18 +144,18 @@ func (c *core) states(ctx context.Context, parents []bson.Raw) ([]state, error) 
 
 // statistics adds up the items of each parent, and finds the best.
 func (c *core) statistics() bson.D {
-	group := bson.D{{Key: "_id", Value: expr.Field(c.o.ParentField)}, {Key: "n", Value: expr.Op("$sum", 1)},
-		{Key: "top", Value: expr.Op("$topN", bson.D{{Key: "n", Value: c.o.N}, {Key: "sortBy", Value: c.o.Order}, {Key: "output", Value: "$$ROOT"}})}}
+	group := expr.D("_id", expr.Field(c.o.ParentField), "n", expr.Op("$sum", 1),
+		"top", expr.Op("$topN", expr.D("n", c.o.N, "sortBy", c.o.Order, "output", "$$ROOT")))
 	for i, v := range c.o.Values {
 		number := expr.Field(v.Field)
 		usable := expr.Op("$and", expr.Op("$isNumber", number), expr.Op("$gt", number, math.Inf(-1)), expr.Op("$lt", number, math.Inf(1)))
 		group = append(group,
-			bson.E{Key: fmt.Sprintf("s%d", i), Value: expr.Op("$sum", expr.Cond(usable, number, 0))},
-			bson.E{Key: fmt.Sprintf("c%d", i), Value: expr.Op("$sum", expr.Cond(usable, 1, 0))},
-			bson.E{Key: fmt.Sprintf("a%d", i), Value: expr.Op("$sum", expr.Cond(usable, // $abs refuses the smallest int64
-				expr.Cond(expr.Op("$gte", number, 0), number, expr.Op("$subtract", 0.0, number)), 0))})
+			expr.Element(fmt.Sprintf("s%d", i), expr.Op("$sum", expr.Cond(usable, number, 0))),
+			expr.Element(fmt.Sprintf("c%d", i), expr.Op("$sum", expr.Cond(usable, 1, 0))),
+			expr.Element(fmt.Sprintf("a%d", i), expr.Op("$sum", expr.Cond(usable, // $abs refuses the smallest int64
+				expr.Cond(expr.Op("$gte", number, 0), number, expr.Op("$subtract", 0.0, number)), 0))))
 	}
-	return bson.D{{Key: "$group", Value: group}}
+	return expr.D("$group", group)
 }
 
 // documents are those in an array.
@@ -177,8 +184,8 @@ func (c *core) inspect(ctx context.Context, suspects []state) ([]state, error) {
 		these[i] = st.id()
 	}
 	parents, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.parents.Find(ctx, bson.D{{Key: "_id", Value: in(these)}}, options.Find().SetProjection(c.scan().Projection).
-			SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(int32(len(these)+1)))
+		return c.parents.Find(ctx, expr.D("_id", in(these)), options.Find().SetProjection(c.scan().Projection).
+			SetSort(expr.D("_id", 1)).SetBatchSize(int32(len(these)+1)))
 	}))
 	if err != nil {
 		return nil, err
@@ -296,67 +303,52 @@ func agree(have, want bson.RawValue, magnitude *big.Rat) bool {
 	return difference.Abs(difference).Cmp(new(big.Rat).Mul(magnitude, big.NewRat(1, 1e9))) <= 0
 }
 
-// orphans yields the parents that items name and that do not exist.
-func (c *core) orphans(ctx context.Context) iter.Seq2[mongopatterns.Problem, error] {
-	pipeline := mongo.Pipeline{
-		{{Key: "$group", Value: bson.D{{Key: "_id", Value: expr.Field(c.o.ParentField)}, {Key: "n", Value: expr.Op("$sum", 1)}}}},
-		{{Key: "$lookup", Value: bson.D{
-			{Key: "from", Value: c.parents.Name()}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"},
-			{Key: "pipeline", Value: bson.A{bson.D{{Key: "$project", Value: included()}}}}, {Key: "as", Value: "parent"},
-		}}},
-		{{Key: "$match", Value: bson.D{{Key: "parent", Value: bson.A{}}}}},
-	}
-	return c.itemProblems(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.items).Aggregate(ctx, pipeline)
-	}, func(doc bson.Raw, p *mongopatterns.Problem) (bool, error) {
-		p.Kind, p.Field, p.Have = Orphan, c.o.ParentField, doc.Lookup("_id")
-		p.Detail = fmt.Sprintf("%d items", doc.Lookup("n").AsInt64())
-		return c.abandoned(ctx, p.Have)
-	})
+// perParent counts the items of each parent.
+func (c *core) perParent() bson.D {
+	return expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField), "n", expr.Op("$sum", 1)))
 }
 
-// itemProblems yields the problems that find sees in documents.
-func (c *core) itemProblems(ctx context.Context, open func(ctx context.Context) (*mongo.Cursor, error), find func(doc bson.Raw, p *mongopatterns.Problem) (bool, error)) iter.Seq2[mongopatterns.Problem, error] {
-	return func(yield func(mongopatterns.Problem, error) bool) {
-		for doc, err := range cursor.Docs(ctx, open) {
-			is, p := false, mongopatterns.Problem{Pattern: "subset", Collection: c.items.Name()}
-			if err == nil {
-				is, err = find(doc, &p)
-			}
-			if (is || err != nil) && !yield(p, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// abandoned looks in one snapshot whether items name a parent that does not exist.
-func (c *core) abandoned(ctx context.Context, parent bson.RawValue) (left bool, err error) {
-	exists := func(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, error) {
-		err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(included())).Err()
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			return false, nil
-		}
-		return err == nil, err
+// orphans looks in one snapshot which of these parents do not exist but have items.
+func (c *core) orphans(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
+	these := make(bson.A, len(batch))
+	for i, doc := range batch {
+		these[i] = doc.Lookup("_id")
 	}
 	err = c.run(ctx, func(ctx context.Context) error {
-		there, err := exists(ctx, c.parents, byID(parent))
-		if left = false; err == nil && !there {
-			left, err = exists(ctx, c.items, c.of(parent))
+		problems = nil
+		there := map[string]bool{}
+		for doc, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return c.parents.Find(ctx, expr.D("_id", in(these)), options.Find().SetProjection(included()))
+		}) {
+			if err != nil {
+				return err
+			}
+			there[value.Key(doc.Current.Lookup("_id"))] = true
 		}
-		return err
+		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return c.items.Aggregate(ctx, mongo.Pipeline{expr.Op("$match", expr.D(c.o.ParentField, in(these))), c.perParent()})
+		}) {
+			if err != nil {
+				return err
+			}
+			if id := doc.Lookup("_id"); !there[value.Key(id)] {
+				problems = append(problems, mongopatterns.Problem{Pattern: "subset", Kind: Orphan, Collection: c.items.Name(),
+					Field: c.o.ParentField, Have: id, Detail: fmt.Sprintf("%d items", doc.Lookup("n").AsInt64())})
+			}
+		}
+		return nil
 	})
-	return left, err
+	return problems, err
 }
 
-// invalid yields the items that Add refuses.
-func (c *core) invalid(ctx context.Context) iter.Seq2[mongopatterns.Problem, error] {
+// suspicious selects the items that Add might refuse; no filter if it refuses none.
+func (c *core) suspicious() maintain.Scan {
 	var or bson.A
-	paths := []string{c.o.ParentField}
+	paths := []string{c.o.ParentField, fieldTouch}
 	arrays := func(path string) {
 		paths = append(paths, path)
 		for _, step := range fieldpath.Steps(path) {
-			or = append(or, bson.D{{Key: step, Value: bson.D{{Key: "$type", Value: "array"}}}})
+			or = append(or, expr.D(step, expr.D("$type", "array")))
 		}
 	}
 	for _, e := range c.o.Order[:len(c.o.Order)-1] {
@@ -368,18 +360,23 @@ func (c *core) invalid(ctx context.Context) iter.Seq2[mongopatterns.Problem, err
 	for _, v := range c.o.Values {
 		if v.Count == "" {
 			arrays(v.Field)
-			or = append(or, bson.D{{Key: v.Field, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "number"}}}}}},
-				bson.D{{Key: v.Field, Value: in(bson.A{math.NaN(), math.Inf(1), math.Inf(-1)})}})
+			or = append(or, expr.D(v.Field, expr.D("$not", expr.D("$type", "number"))),
+				expr.D(v.Field, in(bson.A{math.NaN(), math.Inf(1), math.Inf(-1)})))
 		}
 	}
 	if or == nil {
-		return maintain.Chain[mongopatterns.Problem]()
+		return maintain.Scan{}
 	}
-	return c.itemProblems(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.items).Find(ctx, bson.D{{Key: "$or", Value: or}}, options.Find().SetProjection(included(append(paths, fieldTouch)...)))
-	}, func(doc bson.Raw, p *mongopatterns.Problem) (bool, error) {
-		field, why := c.defect(doc)
-		p.Kind, p.ID, p.Field, p.Have, p.Detail = InvalidItem, doc.Lookup("_id"), field, value.Lookup(doc, field), why+" it"
-		return field != "", nil
-	})
+	return maintain.Scan{Filter: expr.D("$or", or), Projection: included(paths...)}
+}
+
+// invalid finds the items that Add refuses.
+func (c *core) invalid(_ context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, _ error) {
+	for _, doc := range batch {
+		if field, why := c.defect(doc); field != "" {
+			problems = append(problems, mongopatterns.Problem{Pattern: "subset", Kind: InvalidItem, Collection: c.items.Name(),
+				ID: doc.Lookup("_id"), Field: field, Have: value.Lookup(doc, field), Detail: why + " it"})
+		}
+	}
+	return problems, nil
 }

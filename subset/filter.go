@@ -2,6 +2,7 @@ package subset
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -19,10 +20,12 @@ type filter struct {
 
 // A test is one condition on a path of an item.
 type test struct {
-	path, op string
-	args     []string // keys of values that are equal to the server
-	null     bool     // null, and so a missing value, is among them
-	equal    bool     // one value alone, which can stand in an index
+	path   string
+	args   map[string]bool // keys of values that are equal to the server
+	null   bool            // null, and so a missing value, is among them
+	not    bool            // none of these
+	exists *bool           // whether there is a value is all that counts
+	equal  bool            // one value alone, which can stand in an index
 }
 
 // parseFilter takes a filter apart. Operators whose result could differ here and on
@@ -45,15 +48,14 @@ func parseFilter(c codec.Codec, document any, check func(path string) error) (fi
 			return f, err
 		}
 		f.doc = append(f.doc, bson.E{Key: e.Key(), Value: e.Value()})
-		conditions := []bson.RawElement{}
-		if inner, ok := e.Value().DocumentOK(); ok {
-			if conditions, err = inner.Elements(); err != nil {
-				return f, err
-			}
+		inner, _ := e.Value().DocumentOK()
+		conditions, err := inner.Elements()
+		if len(inner) > 0 && err != nil {
+			return f, err
 		}
 		if len(conditions) == 0 || !strings.HasPrefix(conditions[0].Key(), "$") {
-			t := test{path: e.Key(), op: "$eq"}
-			if err := t.add(e.Value()); err != nil {
+			t, err := parseTest(e.Key(), "$eq", e.Value())
+			if err != nil {
 				return f, err
 			}
 			t.equal = !t.null
@@ -61,23 +63,9 @@ func parseFilter(c codec.Codec, document any, check func(path string) error) (fi
 			continue
 		}
 		for _, condition := range conditions {
-			t := test{path: e.Key(), op: condition.Key()}
-			args := []bson.RawValue{condition.Value()}
-			switch t.op {
-			case "$eq", "$ne", "$exists":
-			case "$in", "$nin":
-				array, ok := condition.Value().ArrayOK()
-				if !ok {
-					return f, fmt.Errorf("%s of %q: no array", t.op, t.path)
-				}
-				args, _ = array.Values()
-			default:
-				return f, fmt.Errorf("%s of %q: only $eq, $ne, $in, $nin and $exists", t.op, t.path)
-			}
-			for _, arg := range args {
-				if err := t.add(arg); err != nil {
-					return f, err
-				}
+			t, err := parseTest(e.Key(), condition.Key(), condition.Value())
+			if err != nil {
+				return f, err
 			}
 			f.tests = append(f.tests, t)
 		}
@@ -85,43 +73,51 @@ func parseFilter(c codec.Codec, document any, check func(path string) error) (fi
 	return f, nil
 }
 
-func (t *test) add(arg bson.RawValue) error {
-	switch arg.Type {
-	case bson.TypeArray, bson.TypeRegex, bson.TypeUndefined:
-		return fmt.Errorf("%q: a value of type %v", t.path, arg.Type)
-	case bson.TypeNull:
-		t.null = true
-	case bson.TypeBoolean:
-		if t.op == "$exists" {
-			t.null = !arg.Boolean() // {$exists: false} matches what is missing
-			return nil
+func parseTest(path, op string, arg bson.RawValue) (test, error) {
+	t, args := test{path: path, args: map[string]bool{}, not: op == "$ne" || op == "$nin"}, []bson.RawValue{arg}
+	switch op {
+	case "$eq", "$ne":
+	case "$exists":
+		exists, ok := arg.BooleanOK()
+		if !ok {
+			return t, fmt.Errorf("$exists of %q: neither true nor false", path)
+		}
+		t.exists = &exists
+		return t, nil
+	case "$in", "$nin":
+		array, ok := arg.ArrayOK()
+		if !ok {
+			return t, fmt.Errorf("%s of %q: no array", op, path)
+		}
+		args, _ = array.Values()
+	default:
+		return t, fmt.Errorf("%s of %q: only $eq, $ne, $in, $nin and $exists", op, path)
+	}
+	for _, arg := range args {
+		switch arg.Type {
+		case bson.TypeArray, bson.TypeRegex, bson.TypeUndefined:
+			return t, fmt.Errorf("%q: a value of type %v", path, arg.Type)
+		case bson.TypeNull:
+			t.null = true
+		default:
+			t.args[value.Key(arg)] = true
 		}
 	}
-	if t.op == "$exists" {
-		return fmt.Errorf("$exists of %q: neither true nor false", t.path)
-	}
-	t.args = append(t.args, value.Key(arg))
-	return nil
+	return t, nil
 }
 
 // matches evaluates the filter. The item has no array on its paths: such items are
 // invalid.
 func (f filter) matches(doc bson.Raw) bool {
-	for _, t := range f.tests {
-		if !t.matches(value.Lookup(doc, t.path)) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.tests, func(t test) bool { return !t.matches(value.Lookup(doc, t.path)) })
 }
 
 func (t test) matches(v bson.RawValue) bool {
-	if t.op == "$exists" {
-		return v.IsZero() == t.null
+	switch {
+	case t.exists != nil:
+		return v.IsZero() != *t.exists
+	case v.IsZero() || v.Type == bson.TypeNull || v.Type == bson.TypeUndefined:
+		return t.null != t.not
 	}
-	found := t.null && (v.IsZero() || v.Type == bson.TypeNull || v.Type == bson.TypeUndefined)
-	for _, arg := range t.args {
-		found = found || !v.IsZero() && value.Key(v) == arg
-	}
-	return found == (t.op == "$eq" || t.op == "$in")
+	return t.args[value.Key(v)] != t.not
 }

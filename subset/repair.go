@@ -116,15 +116,15 @@ func (c *core) rebuild(ctx context.Context, suspects []state, adopt, dry bool, r
 
 // rebuilding sets in a parent all that follows from its items.
 func (c *core) rebuilding(st state) mongo.Pipeline {
-	set := bson.D{{Key: c.o.ArrayField, Value: expr.Literal(c.arranged(st.top))},
-		{Key: c.o.CountField, Value: expr.Literal(number(st.stats.Lookup("n")))}, {Key: fieldTouch, Value: "$$REMOVE"}}
+	set := expr.D(c.o.ArrayField, expr.Literal(c.arranged(st.top)),
+		c.o.CountField, expr.Literal(number(st.stats.Lookup("n"))), fieldTouch, "$$REMOVE")
 	for i, v := range c.o.Values {
-		set = append(set, bson.E{Key: v.Sum, Value: expr.Literal(number(st.stats.Lookup(fmt.Sprintf("s%d", i))))})
+		set = append(set, expr.Element(v.Sum, expr.Literal(number(st.stats.Lookup(fmt.Sprintf("s%d", i))))))
 		if v.Count != "" {
-			set = append(set, bson.E{Key: v.Count, Value: expr.Literal(number(st.stats.Lookup(fmt.Sprintf("c%d", i))))})
+			set = append(set, expr.Element(v.Count, expr.Literal(number(st.stats.Lookup(fmt.Sprintf("c%d", i))))))
 		}
 	}
-	return append(mongo.Pipeline{{{Key: "$set", Value: set}}}, c.means()...)
+	return append(mongo.Pipeline{expr.D("$set", set)}, c.means()...)
 }
 
 // occupied is a path in the parent where something else stands than the document

@@ -21,6 +21,18 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
+var (
+	// ErrNoParent: the parent of an item does not exist. It matches
+	// mongopatterns.ErrNotFound.
+	ErrNoParent = fault.New("no such parent", fault.ErrNotFound)
+
+	// ErrNotAdopted: the parent has items that were never counted, or its array
+	// holds one that is stored nowhere else and that the write would drop. Run
+	// Adopt, or $pull an item that was deleted from the collection by hand; then
+	// repeat the call.
+	ErrNotAdopted = fault.New("the parent has not been adopted", nil)
+)
+
 // Subset keeps the best N items T of each parent inside the parent, whose _id is
 // a P, and all items in their own collection. It is safe for concurrent use.
 type Subset[P, T any] struct{ core *core }
@@ -85,13 +97,13 @@ func New[P, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[P
 // that Options.Filter sets equal to one value after the parent's.
 func (s *Subset[P, T]) Indexes() map[string][]mongo.IndexModel {
 	c := s.core
-	keys := bson.D{{Key: c.o.ParentField, Value: 1}}
+	keys := expr.D(c.o.ParentField, 1)
 	ordered := func(path string) bool {
 		return slices.ContainsFunc(c.o.Order, func(e bson.E) bool { return e.Key == path })
 	}
 	for _, t := range c.filter.tests {
 		if t.equal && !ordered(t.path) {
-			keys = append(keys, bson.E{Key: t.path, Value: 1})
+			keys = append(keys, expr.Element(t.path, 1))
 		}
 	}
 	return map[string][]mongo.IndexModel{c.items.Name(): {{Keys: append(keys, c.o.Order...)}}}
@@ -110,8 +122,8 @@ func (s *Subset[P, T]) EnsureIndexes(ctx context.Context) (err error) {
 // field for the items, so that those of a parent lie on one shard.
 func (s *Subset[P, T]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{
-		s.core.parents.Name(): {{Key: "_id", Value: 1}},
-		s.core.items.Name():   {{Key: s.core.o.ParentField, Value: 1}},
+		s.core.parents.Name(): expr.D("_id", 1),
+		s.core.items.Name():   expr.D(s.core.o.ParentField, 1),
 	}
 }
 
@@ -124,7 +136,7 @@ func (s *Subset[P, T]) Order() bson.D { return slices.Clone(s.core.o.Order) }
 func (s *Subset[P, T]) ItemsFilter(parent P) bson.D {
 	id, err := s.core.codec.Value(parent)
 	if err != nil { // for the driver to refuse
-		return append(bson.D{{Key: s.core.o.ParentField, Value: parent}}, s.core.filter.doc...)
+		return append(expr.D(s.core.o.ParentField, parent), s.core.filter.doc...)
 	}
 	return s.core.counted(id)
 }
@@ -138,10 +150,10 @@ func (s *Subset[P, T]) TopPipeline(parent P) mongo.Pipeline {
 		match = value.Equal(id)
 	}
 	return mongo.Pipeline{
-		{{Key: "$match", Value: bson.D{{Key: "_id", Value: match}}}},
-		{{Key: "$project", Value: bson.D{{Key: "item", Value: c.topItems()}}}},
-		{{Key: "$unwind", Value: "$item"}},
-		{{Key: "$replaceWith", Value: "$item"}},
+		expr.D("$match", expr.D("_id", match)),
+		expr.D("$project", expr.D("item", c.topItems())),
+		expr.D("$unwind", "$item"),
+		expr.D("$replaceWith", "$item"),
 	}
 }
 
@@ -161,8 +173,8 @@ func (s *Subset[P, T]) Top(ctx context.Context, parent P) (items []T, err error)
 		Items []T `bson:"items" json:"items"`
 	}
 	found, err := cursor.Collect(cursor.Decode[document](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.parents.Aggregate(ctx, mongo.Pipeline{{{Key: "$match", Value: byID(id)}},
-			{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: "items", Value: c.topItems()}}}}})
+		return c.parents.Aggregate(ctx, mongo.Pipeline{expr.D("$match", byID(id)),
+			expr.D("$project", expr.D("_id", 0, "items", c.topItems()))})
 	}))
 	if err != nil {
 		return nil, err
@@ -176,7 +188,7 @@ func (s *Subset[P, T]) Top(ctx context.Context, parent P) (items []T, err error)
 // topItems is the expression for the kept items, the best first, with the parent's
 // _id in its field.
 func (c *core) topItems() any {
-	return expr.Map(c.array(), "item", expr.Op("$mergeObjects", "$$item", bson.D{{Key: c.o.ParentField, Value: "$_id"}}))
+	return expr.Map(c.array(), "item", expr.Op("$mergeObjects", "$$item", expr.D(c.o.ParentField, "$_id")))
 }
 
 // All yields the items of a parent that count, the best first. A parent that does
@@ -227,13 +239,13 @@ func (c *core) ids(parent, item any) (p, id bson.RawValue, err error) {
 	return p, id, err
 }
 
-func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
+func byID(id bson.RawValue) bson.D { return expr.D("_id", value.Equal(id)) }
 
-func in(values bson.A) bson.D { return bson.D{{Key: "$in", Value: values}} }
+func in(values bson.A) bson.D { return expr.D("$in", values) }
 
 // of selects the items of a parent, also those that do not count.
 func (c *core) of(parent bson.RawValue) bson.D {
-	return bson.D{{Key: c.o.ParentField, Value: value.Equal(parent)}}
+	return expr.D(c.o.ParentField, value.Equal(parent))
 }
 
 // counted selects the items of a parent that count.

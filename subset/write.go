@@ -89,9 +89,9 @@ func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone [
 	var models []mongo.WriteModel
 	for _, id := range gone {
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.one(parent, id)).
-			SetUpdate(bson.D{{Key: "$setOnInsert", Value: bson.D{{Key: fieldTouch, Value: true}}}}))
+			SetUpdate(expr.D("$setOnInsert", expr.D(fieldTouch, true))))
 	}
-	never := bson.E{Key: "$nor", Value: bson.A{bson.D{}}}
+	never := expr.Element("$nor", bson.A{bson.D{}})
 	models = append(models, mongo.NewReplaceOneModel().SetFilter(append(c.one(parent, it.id), never)).SetReplacement(it.doc).SetUpsert(true))
 	result, err := c.items.BulkWrite(ctx, models)
 	if err == nil && result.MatchedCount < int64(len(gone)) {
@@ -266,7 +266,7 @@ func (c *core) store(ctx context.Context, b batch) error {
 		if count, _ := p.Count.AsInt64OK(); len(ch.in) == 0 || p.Size >= c.o.N || int(count) <= p.Size {
 			continue
 		}
-		size := bson.D{{Key: "after", Value: bson.D{{Key: "size", Value: expr.Op("$size", c.array())}}}}
+		size := expr.D("after", expr.D("size", expr.Op("$size", c.array())))
 		if err := c.parents.FindOne(ctx, byID(ch.parent), options.FindOne().SetProjection(size)).Decode(&p); err != nil {
 			return err
 		}
@@ -288,10 +288,10 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	coming := expr.Op("$arrayElemAt", expr.Literal(more), expr.Op("$indexOfArray", expr.Literal(these), "$_id"))
 	over := expr.Op("$subtract", expr.Op("$add", size, coming), c.o.N)
 	last := expr.Op("$slice", c.sorted(c.array()), expr.Op("$subtract", 0, over))
-	projection := bson.D{{Key: "count", Value: expr.Field(c.o.CountField)}, {Key: "size", Value: size},
-		{Key: "after", Value: bson.D{{Key: "gone", Value: ids(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}))}}}}
+	projection := expr.D("count", expr.Field(c.o.CountField), "size", size,
+		"after", expr.D("gone", ids(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}))))
 	out, found := make([]parent, len(b.changes)), make([]bool, len(b.changes))
-	filter := c.roomFor(bson.D{{Key: "_id", Value: in(these)}})
+	filter := c.roomFor(expr.D("_id", in(these)))
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.parents.Find(ctx, filter, options.Find().SetProjection(projection).SetBatchSize(batchItems+1))
 	}) {

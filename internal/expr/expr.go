@@ -12,6 +12,15 @@ func Op(name string, args ...any) bson.D {
 	return bson.D{{Key: name, Value: append(bson.A{}, args...)}}
 }
 
+// D is the document of these names and values, one after the other.
+func D(pairs ...any) bson.D {
+	out := make(bson.D, 0, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})
+	}
+	return out
+}
+
 // Field is the value at a path.
 func Field(path string) string { return "$" + path }
 

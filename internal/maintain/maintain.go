@@ -24,6 +24,9 @@ type Scan struct {
 	Filter bson.D
 	// Projection is what the step needs. Default: the whole document.
 	Projection bson.D
+	// Pipeline reads by an aggregation of what the filters select, in its own order.
+	// Its documents have distinct _ids. Default: a find in the order of _id.
+	Pipeline mongo.Pipeline
 	// BatchSize is the call's default. Default 1000.
 	BatchSize int
 }
@@ -54,11 +57,16 @@ func Of(work *mongopatterns.Work, batch int) (mongopatterns.Work, error) {
 // of _id: in that of an index whose keys change meanwhile a scan could miss some.
 func Docs(ctx context.Context, coll *mongo.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		opts := options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(int32(min(work.BatchSize, 1<<20)))
+		filter, size := expr.And(scan.Filter, work.Filter), int32(min(work.BatchSize, 1<<20))
+		if scan.Pipeline != nil {
+			return cursor.Primary(coll).Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", filter)}, scan.Pipeline...),
+				options.Aggregate().SetAllowDiskUse(true).SetBatchSize(size))
+		}
+		opts := options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(size)
 		if scan.Projection != nil {
 			opts.SetProjection(scan.Projection)
 		}
-		return cursor.Primary(coll).Find(ctx, expr.And(scan.Filter, work.Filter), opts)
+		return cursor.Primary(coll).Find(ctx, filter, opts)
 	})
 }
 

@@ -182,3 +182,30 @@ func TestCheck(t *testing.T) {
 		t.Error(n, err)
 	}
 }
+
+func TestPipelineScan(t *testing.T) {
+	db, coll := numbers(t, 10)
+	scan := maintain.Scan{Filter: bson.D{{Key: "even", Value: true}}, Pipeline: mongo.Pipeline{
+		{{Key: "$sort", Value: bson.D{{Key: "_id", Value: -1}}}},
+		{{Key: "$project", Value: bson.D{{Key: "_id", Value: 1}}}},
+	}}
+	var got []int64
+	cmds := mongotest.Record(t, db, func() {
+		result, err := maintain.Run(t.Context(), coll, &mongopatterns.Work{BatchSize: 2, Filter: bson.M{"_id": bson.M{"$gt": 1}}}, scan,
+			func(_ context.Context, batch []bson.Raw, _ mongopatterns.Work, _ *mongopatterns.Result) error {
+				for _, doc := range batch {
+					got = append(got, doc.Lookup("_id").AsInt64())
+				}
+				return nil
+			})
+		if err != nil || result.Examined != 4 {
+			t.Errorf("%+v, %v", result, err)
+		}
+	})
+	if diff := cmp.Diff([]int64{8, 6, 4, 2}, got); diff != "" {
+		t.Error(diff)
+	}
+	if names := cmds.Names(); names[0] != "aggregate" || cmds[0].Body.Lookup("cursor", "batchSize").AsInt64() != 2 {
+		t.Errorf("sent %v", cmds[0].Body)
+	}
+}
