@@ -2,6 +2,8 @@ package extref
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -36,10 +38,17 @@ func (r *Ref[ID, S]) Adopt(ctx context.Context, target string, work *mongopatter
 	if err != nil {
 		return result, err
 	}
-	scan := maintain.Scan{Filter: t.referring(t.unadopted()...), Projection: t.projection(), BatchSize: 100}
+	scan := maintain.Scan{Filter: t.referring(), Projection: t.projection(), BatchSize: 100}
 	return maintain.Run(ctx, t.Collection, work, scan, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		return r.core.adopt(ctx, t, docs, w.DryRun, result)
 	})
+}
+
+// referring selects the documents with a copy of any source that Adopt may fill in.
+// In an array all must hold of one element.
+func (t *target) referring() bson.D {
+	some := bson.D{{Key: "$exists", Value: true}, {Key: "$ne", Value: nil}}
+	return t.holding(append(bson.D{{Key: t.IDField, Value: some}}, t.unadopted()...))
 }
 
 // unadopted are the conditions, besides the key, on a copy that Adopt fills in.
@@ -68,78 +77,64 @@ func (t *target) lacks(copied bson.Raw, s state) bool {
 	return false
 }
 
-// holders are the documents to fill in, by the value.Key of their source.
-type holders struct {
-	ids  map[string]bson.A
-	keys map[string]bson.RawValue // of the sources
-	n    int64                    // documents
+// lacking are the sources of the copies in a document that lack something, by
+// value.Key; of others, without, they do not exist or are invalid.
+func (t *target) lacking(doc bson.Raw, sources map[string]state) (lacking, without map[string]bson.RawValue) {
+	lacking, without = map[string]bson.RawValue{}, map[string]bson.RawValue{}
+	for source, copied := range t.copies(doc) {
+		s, exists := sources[value.Key(source)]
+		if _, _, bad := t.unsound(copied); bad || exists && !t.lacks(copied, s) {
+			continue
+		}
+		if exists && s.bad == "" {
+			lacking[value.Key(source)] = source
+		} else {
+			without[value.Key(source)] = source
+		}
+	}
+	return lacking, without
 }
 
-// lacking finds the documents that lack something, and counts what no Adopt can
-// fill in.
-func (t *target) lacking(docs []bson.Raw, sources map[string]state, result *mongopatterns.Result) holders {
-	out := holders{map[string]bson.A{}, map[string]bson.RawValue{}, 0}
+// adopt fills in a batch. The documents to write are noted by their sources.
+func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, result *mongopatterns.Result) error {
+	sources, err := c.sources(ctx, t.sources(docs))
+	if err != nil {
+		return err
+	}
+	keys, ids, n := map[string]bson.RawValue{}, map[string]bson.A{}, int64(0)
 	for _, doc := range docs {
 		if _, _, bad := t.malformed(doc); bad {
 			result.Remaining++
 		}
-		noted, counted := map[string]bool{}, int64(0)
-		for _, copied := range t.copies(doc) {
-			source, ok := t.source(copied)
-			key := value.Key(source)
-			if _, _, bad := t.unsound(copied); !ok || bad || noted[key] {
-				continue
-			}
-			s, exists := sources[key]
-			if exists && !t.lacks(copied, s) {
-				continue
-			}
-			noted[key] = true
-			if !exists || s.bad != "" {
-				result.Remaining++
-				continue
-			}
-			out.ids[key] = append(out.ids[key], doc.Lookup("_id"))
-			out.keys[key] = s.key
-			counted = 1
+		lacking, without := t.lacking(doc, sources)
+		result.Remaining += int64(len(without))
+		for key, source := range lacking {
+			keys[key], ids[key] = source, append(ids[key], doc.Lookup("_id"))
 		}
-		out.n += counted
+		n += int64(min(len(lacking), 1))
 	}
-	return out
-}
-
-func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, result *mongopatterns.Result) error {
-	sources, err := c.sources(ctx, t.sourcesOf(docs))
-	if err != nil {
-		return err
-	}
-	hold := t.lacking(docs, sources, result)
-	if len(hold.keys) > 0 && !dry {
-		err = txn.Run(ctx, c.client(), func(ctx context.Context) error { return c.fill(ctx, t, hold) })
+	if len(keys) > 0 && !dry {
+		err = txn.Run(ctx, c.client(), func(ctx context.Context) error { return c.fill(ctx, t, keys, ids) })
 	}
 	if err == nil {
-		result.Done += hold.n
+		result.Done += n
 	}
 	return err
 }
 
 // fill holds the sources, reads them again, and writes.
-func (c *core) fill(ctx context.Context, t *target, hold holders) error {
-	keys := bson.A{}
-	for _, key := range hold.keys {
-		keys = append(keys, key)
-	}
-	if err := c.hold(ctx, in(c.o.KeyField, keys)); err != nil {
+func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValue, ids map[string]bson.A) error {
+	if err := c.hold(ctx, in(c.o.KeyField, slices.Collect(maps.Values(keys)))); err != nil {
 		return err
 	}
-	now, err := c.sources(ctx, hold.keys)
+	now, err := c.sources(ctx, keys)
 	if err != nil {
 		return err
 	}
 	var models []mongo.WriteModel
 	for key, s := range now {
 		if s.bad == "" {
-			models = append(models, t.fill(s, hold.ids[key])...)
+			models = append(models, t.fill(s, ids[key])...)
 		}
 	}
 	if len(models) == 0 {

@@ -91,12 +91,12 @@ func TestCosts(t *testing.T) {
 		record(t, db, 1, []string{"findAndModify", "find", "commitTransaction"}, call(mongo.Pipeline{set("phone", 3)}))
 		stored := append(team(0, "a"), bson.E{Key: "version", Value: int64(1)})
 		record(t, db, 1, []string{"findAndModify", "commitTransaction"}, func() error { _, err := r.Replace(ctx, 0, stored); return err })
-		record(t, db, 2, []string{"findAndModify", "update", "commitTransaction"}, func() error { _, err := r.Replace(ctx, 0, team(0, "a")); return err })
+		record(t, db, 2, []string{"findAndModify", "findAndModify", "commitTransaction"}, func() error { _, err := r.Replace(ctx, 0, team(0, "a")); return err })
 		changed := names(one("findAndModify", 1), one("update", 3), commit)
 		cmds = record(t, db, 1+3*copies, changed, update(r, "b"))
 		examined(t, db, cmds[0], "_id_", 1, 1)
-		record(t, db, 2+3*copies, names([]string{"findAndModify", "update"}, one("update", 3), commit), func() error { _, err := r.Replace(ctx, 0, team(0, "c")); return err })
-		record(t, db, 2+3*copies, names([]string{"findAndModify", "find", "update"}, one("update", 3), commit), call(mongo.Pipeline{set("name", "c'")}))
+		record(t, db, 2+3*copies, names(one("findAndModify", 2), one("update", 3), commit), func() error { _, err := r.Replace(ctx, 0, team(0, "c")); return err })
+		record(t, db, 2+3*copies, names([]string{"findAndModify", "find", "findAndModify"}, one("update", 3), commit), call(mongo.Pipeline{set("name", "c'")}))
 		// The plans of the next one, which has as much to do.
 		if _, err := db.Collection("teams").UpdateByID(ctx, 0, d("$set", d("name", "d"), "$inc", d("version", 1))); err != nil {
 			t.Fatal(err)
@@ -168,7 +168,7 @@ func TestCosts(t *testing.T) {
 		if _, err := colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 9)); err != nil {
 			t.Fatal(err)
 		}
-		record(t, db, 1+3*others, names(one("find", 2), one("update", 1), one("find", 1), single, single, single, one("find", 4)),
+		record(t, db, 1+3*others, names(one("find", 2), one("findAndModify", 1), one("find", 1), single, single, single, one("find", 4)),
 			func() error { _, err := r.Repair(ctx, nil); return err })
 		adopt := func(size int) func() error {
 			return func() error {

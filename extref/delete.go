@@ -12,7 +12,6 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Delete deletes a source and treats its copies by the policy of each target, in
@@ -69,7 +68,7 @@ func (c *core) delete(ctx context.Context, key bson.RawValue) (mongopatterns.Res
 func (t *target) release(ctx context.Context, key bson.RawValue) (int64, error) {
 	switch t.OnDelete {
 	case Refuse:
-		doc, err := t.primary.FindOne(ctx, t.where(value.Equal(key)), options.FindOne().SetProjection(idOnly)).Raw()
+		doc, err := t.primary.FindOne(ctx, t.where(key), options.FindOne().SetProjection(idOnly)).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return 0, nil
 		}
@@ -81,8 +80,7 @@ func (t *target) release(ctx context.Context, key bson.RawValue) (int64, error) 
 		update := bson.D{}
 		switch {
 		case t.Array:
-			update = append(update, bson.E{Key: t.Path, Value: append(bson.D{{Key: t.IDField, Value: itself(key)}}, t.sound()...)})
-			update = bson.D{{Key: "$pull", Value: update}}
+			update = bson.D{{Key: "$pull", Value: bson.D{{Key: t.Path, Value: t.sound(key)}}}}
 		case t.Path != "":
 			update = bson.D{{Key: "$unset", Value: bson.D{{Key: t.Path, Value: ""}}}}
 		default:

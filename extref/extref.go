@@ -123,7 +123,7 @@ func (r *Ref[ID, S]) Filter(target string, id ID) (filter bson.D, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.where(value.Equal(key)), nil
+	return t.where(key), nil
 }
 
 // Indexes returns the indexes by collection: for each target {key: 1, version: 1}

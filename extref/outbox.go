@@ -115,7 +115,7 @@ func due(now time.Time, filter any) any {
 // failed and when to try again.
 func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.Work, result *mongopatterns.Result) error {
 	key := entry.Lookup("_id")
-	done, why := c.propagateOne(ctx, key, w, c.o.Compare)
+	done, why := c.propagateOne(ctx, key, w, c.o.Compare, 0)
 	if why != nil {
 		return why
 	}
@@ -141,9 +141,9 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 // propagateOne is Propagate as a part of work on many sources: one that is gone is
 // no error, one that is invalid, or that the server refuses to write, is Failed and
 // named. Other errors do not speak of the source, and are returned.
-func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool) (mongopatterns.Result, error) {
+func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64) (mongopatterns.Result, error) {
 	var result mongopatterns.Result
-	err := c.propagateKey(ctx, key, w, compare, &result)
+	err := c.propagateKey(ctx, key, w, compare, least, &result)
 	if errors.Is(err, fault.ErrNotFound) {
 		return result, nil
 	}

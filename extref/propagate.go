@@ -48,17 +48,23 @@ func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.W
 	if err != nil {
 		return result, err
 	}
-	err = r.core.propagateKey(ctx, key, &w, r.core.o.Compare, &result)
+	err = r.core.propagateKey(ctx, key, &w, r.core.o.Compare, 0, &result)
 	return result, err
 }
 
-// propagateKey is Propagate; compare stands for Options.Compare.
-func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, result *mongopatterns.Result) error {
+// propagateKey is Propagate, of a source whose version is raised to least before;
+// compare stands for Options.Compare.
+func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64, result *mongopatterns.Result) error {
 	ctx, end, err := c.causal(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
+	if least > 0 {
+		if _, err := c.lift(ctx, key, least); err != nil {
+			return err
+		}
+	}
 	read := c.find
 	if txn.Running(ctx) && !w.DryRun && (compare || slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })) {
 		read = c.pin // only versions that rise with every change are guard enough
@@ -72,64 +78,42 @@ func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatt
 	}
 	// No copy is behind now, so nobody brings other values of this version into
 	// one after compare has looked at it.
-	raised, err := c.compare(ctx, s)
-	if err != nil || raised.version == s.version {
+	different, err := c.different(ctx, s)
+	if err != nil || !different {
 		return err
 	}
-	return c.propagate(ctx, raised, w, result)
+	if s, err = c.lift(ctx, key, s.version+1); err != nil {
+		return err
+	}
+	return c.propagate(ctx, s, w, result)
 }
 
-// compare raises the version if copies of the same version have other values.
-func (c *core) compare(ctx context.Context, s state) (state, error) {
-	for {
-		different := false
-		for _, t := range c.following {
-			if t.Unversioned || different {
-				continue
-			}
-			err := t.primary.FindOne(ctx, t.differsAtVersion(s), options.FindOne().SetProjection(idOnly)).Err()
-			if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
-				return s, err
-			}
-			different = err == nil
-		}
-		if !different {
-			return s, nil
-		}
-		next := s
-		if next.version++; next.version > maxVersion {
-			return s, c.tooHigh(next)
-		}
-		same := any(s.version)
-		if s.version == 0 {
-			same = expr.Op("$in", bson.A{nil, 0})
-		}
-		raised, err := c.result(s.key, c.source.FindOneAndUpdate(ctx, append(c.by(s.key), bson.E{Key: c.o.VersionField, Value: same}),
-			bson.D{{Key: "$set", Value: bson.D{{Key: c.o.VersionField, Value: next.version}}}},
-			options.FindOneAndUpdate().SetProjection(c.projection()).SetReturnDocument(options.After)))
-		if !errors.Is(err, fault.ErrNotFound) {
-			return raised, err
-		}
-		// Somebody else has raised it meanwhile.
-		if s, err = c.find(ctx, s.key); err != nil {
-			return s, err
-		}
-	}
-}
-
-// propagate writes a state into the copies that are behind. In a transaction w is
-// not used but for its filter, and the caller has written to the source in it,
-// unless all targets have versions.
-func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
-	if w == nil {
-		w = &mongopatterns.Work{}
-	}
+// different reports copies of the version of s that have other values.
+func (c *core) different(ctx context.Context, s state) (bool, error) {
 	for _, t := range c.following {
-		to := c.propagateTo
-		if txn.Running(ctx) && !w.DryRun {
-			to = c.propagateAtOnce
+		if t.Unversioned {
+			continue
 		}
-		if err := to(ctx, t, s, w, result); err != nil {
+		err := t.primary.FindOne(ctx, t.different(s), options.FindOne().SetProjection(idOnly)).Err()
+		if !errors.Is(err, mongo.ErrNoDocuments) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// propagate writes a state into the copies that are behind, in batches; in a
+// transaction at once. There w is not used but for its filter, and the caller has
+// written to the source in it, unless all targets have versions.
+func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
+	for _, t := range c.following {
+		var err error
+		if txn.Running(ctx) && !w.DryRun {
+			err = c.write(ctx, t, s, w.Filter, nil, result)
+		} else {
+			err = c.propagateTo(ctx, t, s, w, result)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", t.Name, err)
 		}
 	}
@@ -152,11 +136,27 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 			return err
 		}
 		err := maintain.Apart(ctx, t.Collection.Name(), batch, result, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-			if w.DryRun {
+			switch {
+			case w.DryRun:
 				result.Done += int64(len(part))
 				return nil
+			case !t.Unversioned:
+				return c.write(ctx, t, s, nil, part, result)
 			}
-			return c.propagateBatch(ctx, t, s, part, result)
+			// Only the source itself, held, can say which state is the newest.
+			var done mongopatterns.Result
+			err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
+				now, err := c.pin(ctx, s.key)
+				if err != nil {
+					return err
+				}
+				done = mongopatterns.Result{}
+				return c.write(ctx, t, now, nil, part, &done)
+			})
+			if err == nil {
+				result.Add(done)
+			}
+			return err
 		})
 		if err != nil {
 			return err
@@ -166,62 +166,36 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 	return nil
 }
 
-// propagateBatch writes the copies in these documents that are behind. Without a
-// version only the source itself, held in a transaction, can say which state is
-// the newest.
-func (c *core) propagateBatch(ctx context.Context, t *target, s state, batch []bson.Raw, result *mongopatterns.Result) error {
-	these := in("_id", ids(batch))
-	write := func(ctx context.Context) (int64, error) {
-		// The planner might scan all that are behind for every batch.
-		model := t.propagation(s, these).SetHint(idOnly)
-		done, err := t.Collection.BulkWrite(ctx, []mongo.WriteModel{model})
-		if err != nil {
-			return 0, err
-		}
-		return done.MatchedCount, nil
+// write writes, by one command, the copies that are behind: in the documents of
+// a batch, or without one in all that filter selects. There a second update, which
+// changes nothing, counts what differs still. What stays as it is, left looks at.
+func (c *core) write(ctx context.Context, t *target, s state, filter any, batch []bson.Raw, result *mongopatterns.Result) error {
+	if batch != nil {
+		filter = in("_id", ids(batch))
 	}
-	var n int64
-	var err error
-	if t.Unversioned {
-		err = txn.Run(ctx, c.client(), func(ctx context.Context) error {
-			now, err := c.pin(ctx, s.key)
-			if err != nil {
-				return err
-			}
-			s = now
-			n, err = write(ctx)
-			return err
-		})
+	model := t.propagation(s, filter)
+	models := []mongo.WriteModel{model}
+	if batch != nil {
+		model.SetHint(idOnly) // the planner might scan all that are behind for every batch
 	} else {
-		n, err = write(ctx)
+		models = append(models, mongo.NewUpdateManyModel().SetFilter(expr.And(t.off(s), filter)).
+			SetUpdate(bson.D{{Key: "$setOnInsert", Value: bson.D{{Key: touchField, Value: 1}}}}))
 	}
+	done, err := t.Collection.BulkWrite(ctx, models)
 	if err != nil {
 		return err
 	}
-	result.Done += n
-	if n == int64(len(batch)) {
-		return nil
-	}
-	left, err := c.left(ctx, t, s, these, result)
-	result.Skipped += int64(len(batch)) - n - left // right meanwhile
-	return err
-}
-
-// propagateAtOnce writes all copies that are behind by one command. Its second
-// update writes nothing: it counts what differs still.
-func (c *core) propagateAtOnce(ctx context.Context, t *target, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
-	count := mongo.NewUpdateManyModel().SetFilter(expr.And(t.off(s), w.Filter)).
-		SetUpdate(bson.D{{Key: "$setOnInsert", Value: bson.D{{Key: touchField, Value: 1}}}})
-	done, err := t.Collection.BulkWrite(ctx, []mongo.WriteModel{t.propagation(s, w.Filter), count})
-	if err != nil {
-		return err
-	}
-	var left int64
-	if done.MatchedCount > done.ModifiedCount {
-		left, err = c.left(ctx, t, s, w.Filter, result)
+	stay := int64(len(batch)) - done.ModifiedCount
+	if batch == nil {
+		stay = done.MatchedCount - done.ModifiedCount
+		result.Examined += done.MatchedCount
 	}
 	result.Done += done.ModifiedCount
-	result.Examined += done.ModifiedCount + left
+	if stay == 0 {
+		return nil
+	}
+	left, err := c.left(ctx, t, s, filter, result)
+	result.Skipped += stay - left // right meanwhile
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -160,11 +161,6 @@ func (c *core) state(doc bson.Raw, key bson.RawValue) state {
 	return s
 }
 
-// tooHigh is the error of a version that cannot be raised.
-func (c *core) tooHigh(s state) error {
-	return of(s.key, fault.Invalid("%q is %d, want %s", c.o.VersionField, s.version, versionRange))
-}
-
 // whole reads a version; none is 0.
 func whole(v bson.RawValue) (int64, bool) {
 	switch v.Type {
@@ -220,56 +216,48 @@ func (c *core) result(key bson.RawValue, result *mongo.SingleResult) (state, err
 	return s, s.err()
 }
 
+// lift raises the version of a source to this one, unless it is higher already, and
+// reads it.
+func (c *core) lift(ctx context.Context, key bson.RawValue, version int64) (state, error) {
+	if version > maxVersion {
+		return state{}, of(key, fault.Invalid("%q is %d, want %s", c.o.VersionField, version, versionRange))
+	}
+	return c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), bson.D{{Key: "$max", Value: bson.D{{Key: c.o.VersionField, Value: version}}}},
+		options.FindOneAndUpdate().SetProjection(c.projection()).SetReturnDocument(options.After)))
+}
+
 // sources reads the states of the sources with these keys, by value.Key, valid or
 // not.
 func (c *core) sources(ctx context.Context, keys map[string]bson.RawValue) (map[string]state, error) {
 	out := map[string]state{}
-	var chunk bson.A
-	read := func() error {
-		if len(chunk) == 0 {
-			return nil
-		}
-		open := func(ctx context.Context) (*mongo.Cursor, error) {
+	for chunk := range slices.Chunk(slices.Collect(maps.Values(keys)), 1000) {
+		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			return c.primary.Find(ctx, in(c.o.KeyField, chunk), options.Find().SetProjection(c.projection()).SetBatchSize(int32(len(chunk)+1)))
-		}
-		for doc, err := range cursor.Docs(ctx, open) {
+		}) {
 			if err != nil {
-				return err
+				return nil, err
 			}
 			s := c.state(doc, bson.RawValue{})
 			out[value.Key(s.key)] = s
 		}
-		chunk = nil
-		return nil
 	}
-	for _, key := range keys {
-		if chunk = append(chunk, key); len(chunk) == 1000 {
-			if err := read(); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return out, read()
+	return out, nil
 }
 
 // projection reads the key, the copied fields and the version of a source.
 func (c *core) projection() bson.D {
-	paths := []string{c.o.KeyField}
+	paths := map[string]bool{"_id": true, c.o.KeyField: true}
 	if c.versioned {
-		paths = append(paths, c.o.VersionField)
+		paths[c.o.VersionField] = true
 	}
 	for _, t := range c.targets {
 		for _, f := range t.Fields {
-			paths = append(paths, f.Path)
+			paths[f.Path] = true
 		}
 	}
-	out := bson.D{{Key: "_id", Value: 1}}
-	for i, path := range paths {
-		covered := path == "_id"
-		for j, other := range paths {
-			covered = covered || strings.HasPrefix(path, other+".") || other == path && j < i
-		}
-		if !covered {
+	var out bson.D
+	for path := range paths {
+		if !slices.ContainsFunc(fieldpath.Above(path), func(step string) bool { return paths[step] }) {
 			out = append(out, bson.E{Key: path, Value: 1})
 		}
 	}
@@ -292,6 +280,6 @@ func (c *core) causal(ctx context.Context) (context.Context, func(), error) {
 }
 
 // in selects by a field that has one of the values.
-func in(field string, values bson.A) bson.D {
+func in(field string, values any) bson.D {
 	return bson.D{{Key: field, Value: bson.D{{Key: "$in", Value: values}}}}
 }

@@ -152,7 +152,7 @@ func (c *core) change(ctx context.Context, apply func(context.Context) (state, b
 		case c.o.Outbox != nil:
 			return c.enqueue(ctx, after.key)
 		default:
-			return c.propagate(ctx, after, nil, &result.Copies)
+			return c.propagate(ctx, after, &mongopatterns.Work{}, &result.Copies)
 		}
 		return nil
 	})
@@ -176,10 +176,7 @@ func (c *core) raise(ctx context.Context, before, after state) (state, bool, err
 	if !c.versioned || after.version >= due {
 		return after, changed, nil
 	}
-	if after.version = due; due > maxVersion {
-		return after, false, c.tooHigh(after)
-	}
-	_, err := c.source.UpdateOne(ctx, c.by(after.key), bson.D{{Key: "$set", Value: bson.D{{Key: c.o.VersionField, Value: due}}}})
+	after, err := c.lift(ctx, after.key, due)
 	return after, changed, err
 }
 
@@ -270,19 +267,16 @@ func (c *core) raising(p plan) any {
 	}
 	inc := bson.E{Key: c.o.VersionField, Value: int64(1)}
 	var out bson.D
-	increments := bson.D{}
-	operators, _ := p.doc.Elements()
-	for _, operator := range operators {
-		if operator.Key() != "$inc" {
-			out = append(out, bson.E{Key: operator.Key(), Value: operator.Value()})
-			continue
-		}
-		fields, _ := operator.Value().Document().Elements()
-		for _, f := range fields {
-			increments = append(increments, bson.E{Key: f.Key(), Value: f.Value()})
+	if err := bson.Unmarshal(p.doc, &out); err != nil {
+		return p.doc // which the server refuses as well
+	}
+	for i, operator := range out {
+		if increments, ok := operator.Value.(bson.D); ok && operator.Key == "$inc" {
+			out[i].Value = append(increments, inc)
+			return out
 		}
 	}
-	return append(out, bson.E{Key: "$inc", Value: append(increments, inc)})
+	return append(out, bson.E{Key: "$inc", Value: bson.D{inc}})
 }
 
 // holds reports that a source has the values of the plan already.

@@ -279,7 +279,7 @@ func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
 // key has no copies.
 func (w *watcher) propagateID(ctx context.Context, id bson.RawValue) (mongopatterns.Result, error) {
 	if w.core.o.KeyField == "_id" {
-		return w.propagateOne(ctx, id, &w.work, w.core.o.Compare)
+		return w.propagateOne(ctx, id, &w.work, w.core.o.Compare, 0)
 	}
 	doc, err := w.primary.FindOne(ctx, bson.D{{Key: "_id", Value: value.Equal(id)}}, options.FindOne().SetProjection(w.projection())).Raw()
 	key := value.Lookup(doc, w.core.o.KeyField)
@@ -289,7 +289,7 @@ func (w *watcher) propagateID(ctx context.Context, id bson.RawValue) (mongopatte
 	if err != nil {
 		return mongopatterns.Result{}, err
 	}
-	return w.propagateOne(ctx, key, &w.work, w.core.o.Compare)
+	return w.propagateOne(ctx, key, &w.work, w.core.o.Compare, 0)
 }
 
 // batch reads the events of one answer of the server, maybe none, and returns the
