@@ -16,17 +16,15 @@ import (
 )
 
 // Adopt fills in the references of a target that have only a key so far, and
-// perhaps some of the fields: followed fields and the version as the source has
-// them now, frozen fields where the copy has none. A reference with a version is
-// adopted already; without versions by configuration all are looked at. The
-// sources need nothing, as no version counts as 0. Result.Done documents were
-// written; Remaining are references to sources that do not exist or are invalid,
-// and malformed ones: Check names them. Work.Filter selects documents of the
+// perhaps some fields: followed fields and the version as the source has them now,
+// frozen fields where the copy has none. A reference with a version is adopted
+// already; in an Unversioned target all are looked at. Result.Done documents were
+// written; Remaining are malformed references, and those to sources that do not
+// exist or are invalid: Check names them. Work.Filter selects documents of the
 // target's collection.
 //
 // Each batch is a transaction that writes to its sources (a field that is taken
-// off again), so that no change of them is missed. Adopt can be stopped and run
-// again.
+// off again), so that no change of them is missed. Adopt can be run again.
 //
 // Cost: 1 round trip a batch (default 100) to read the target in the order of _id,
 // and 1 for its sources; where something is to be filled in 4 more, commit

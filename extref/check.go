@@ -22,30 +22,27 @@ const pattern = "extref"
 const (
 	// Behind is a copy of an older version than the source's. Repair propagates.
 	Behind mongopatterns.ProblemKind = "behind"
-	// Different is a copy of the source's version, or one without a version by
-	// configuration, in which a followed field has another value. Repair raises
-	// the version and propagates.
+	// Different is a copy with another value in a followed field, of the source's
+	// version or Unversioned. Repair raises the version and propagates.
 	Different mongopatterns.ProblemKind = "different"
-	// Ahead is a copy of a newer version than the source's: the source was
-	// replaced without its version, or deleted and inserted again. Repair raises
-	// the source's version above it and propagates.
+	// Ahead is a copy of a newer version than the source's, which was replaced
+	// without its version, or deleted and inserted again. Repair raises the
+	// source's version above it and propagates.
 	Ahead mongopatterns.ProblemKind = "ahead"
-	// NoVersion is a copy without a whole number for a version where the target has
-	// them, or with one above which the source's cannot be raised. Repair leaves it;
-	// Adopt fills it in if it has none or null.
+	// NoVersion is a copy without a whole number for its version, or with one above
+	// which the source's cannot be raised. Repair leaves it; Adopt fills in a
+	// missing or null one.
 	NoVersion mongopatterns.ProblemKind = "no version"
-	// BadSource is a copy of a source that is invalid: without a version in
-	// Options.VersionField, or with an array on the way to a copied field; Field and
-	// Have are the source's. Repair and Adopt leave it.
+	// BadSource is a copy of a source that is invalid: its version is no version, or
+	// an array lies on the way to a copied field. Field and Have are the source's.
+	// Repair and Adopt leave it.
 	BadSource mongopatterns.ProblemKind = "bad source"
-	// Dangling is a reference to a source that does not exist. With the
-	// policy Keep it is no problem. Repair leaves it.
+	// Dangling is a reference to a source that does not exist, unless the policy is
+	// Keep. Repair leaves it.
 	Dangling mongopatterns.ProblemKind = "dangling"
-	// Malformed is a document that has something else at the target than the
-	// configuration says: an array where Array is not set, or none where it is, an
-	// ID by itself in place of the copy, a copy without ID; Field and Have are the
-	// first such thing. Such a thing is no copy: nothing propagates to it, and
-	// Unset and Cascade leave it alone. Repair leaves it.
+	// Malformed is a document with something else at the target than configured: an
+	// array or none, an ID in place of the copy, a copy without ID. Field and Have
+	// are the first such thing. It is no copy: nothing writes to it, Repair neither.
 	Malformed mongopatterns.ProblemKind = "malformed"
 )
 
@@ -55,12 +52,11 @@ type finding struct {
 	key bson.RawValue
 }
 
-// Check compares the copies in all targets with their sources and yields what
-// is wrong, at most one problem for each source in a document, and one if the
-// document is Malformed. What changes while it runs is looked at a second time; a
-// change that has not been propagated yet is a problem, Behind. Work.Filter selects
-// sources: {_id: 123} checks the copies of that one; what dangles or is malformed
-// is found without a filter only.
+// Check compares the copies in all targets with their sources and yields at most
+// one problem for each source in a document, and one if the document is Malformed.
+// A change not propagated yet is a problem, Behind. Work.Filter selects sources:
+// {_id: 123} checks the copies of that one. What dangles or is malformed is found
+// without a filter only.
 //
 // Cost: scans each target in the order of _id, 1 round trip a batch, and 1 more
 // for the sources of each, by their keys; 1 more for a batch that has problems,
@@ -83,12 +79,11 @@ func (r *Ref[ID, S]) Check(ctx context.Context, work *mongopatterns.Work) iter.S
 	})
 }
 
-// Repair propagates the sources of copies that Check finds wrong, as Propagate
-// does, beside live writes. Frozen fields stay as they are. It can be stopped and
-// run again. Result.Done documents were written; Remaining are problems that it
-// leaves: NoVersion, BadSource, Dangling and Malformed. Sources and documents that
-// the server refuses to write are Failed and named. Work.Filter selects sources, as
-// in Check.
+// Repair propagates the sources of copies that Check finds wrong, beside live
+// writes; it can be stopped and run again. Result.Done documents were written;
+// Remaining are problems that it leaves: NoVersion, BadSource, Dangling and
+// Malformed. What the server refuses to write is Failed and named. Work.Filter
+// selects sources, as in Check.
 //
 // Cost: a Check, and for each source with wrong copies a Propagate with
 // Options.Compare; 1 more for one with copies that are ahead.

@@ -22,52 +22,50 @@ import (
 // version in "version" and propagates in the transaction of the change.
 type Options struct {
 	// KeyField is the source's field by which copies know it; it may be dotted.
-	// A natural key, "catalog_number", gets a unique index on the source, and every
-	// ID that calls take is one. A source without it has no copies. Default "_id".
+	// A natural key, "catalog_number", gets a unique index, and every ID that calls
+	// take is one. A source without it has no copies. Default "_id".
 	KeyField string
 	// VersionField is the source's field for the version, without dots: a whole
-	// number from 0 to math.MaxInt64-1 (int32, int64 or double); missing or null
-	// counts as 0. Not used if every target is Unversioned. Default "version".
+	// number from 0 to math.MaxInt64-1; missing or null counts as 0. Not used if
+	// every target is Unversioned. Default "version".
 	VersionField string
 
 	// Outbox makes Update and Replace write an entry there instead of
-	// propagating; call Drain. It is for this Ref's source only: an entry's _id
-	// is the source's key. On a sharded cluster create it beforehand. Default nil.
+	// propagating; call Drain. It serves this Ref's source only: an entry's _id is
+	// the source's key. On a sharded cluster create it beforehand. Default nil.
 	Outbox *mongo.Collection
-	// Lease is how long an entry that a worker has taken on is left alone by
-	// others; longer work is done twice, without harm. Default 1 minute.
+	// Lease is how long others leave an entry alone that a worker has taken on;
+	// longer work is done twice, without harm. Default 1 minute.
 	Lease time.Duration
-	// Deferred makes Update and Replace change the source only. Watch or
-	// Propagate brings the change to the copies. Not with Outbox. Default false.
+	// Deferred makes Update and Replace change the source only; Watch or Propagate
+	// does the rest. Not with Outbox. Default false.
 	Deferred bool
-	// Compare has Propagate, Drain and Watch look for copies of the source's
-	// version with other values, and raise the version for them: for sources that
-	// others change without raising it. It reads all copies of a source. Targets
-	// that are Unversioned do not need it. Default false.
+	// Compare is for sources that others change without raising the version:
+	// Propagate, Drain and Watch read all copies of a source, and raise the version
+	// if one of it has other values. Unversioned targets do not need it. Default false.
 	Compare bool
 
-	// Registry encodes IDs, sources and updates. Give the client's own registry if
-	// it has one: a collection does not show it. Default nil: the driver's.
+	// Registry encodes IDs, sources and updates. Give the client's own if it has
+	// one: a collection does not show it. Default nil: the driver's.
 	Registry *bson.Registry
 	// BSON are the client's BSON options, if it has any. Default nil: none.
 	BSON *options.BSONOptions
 }
 
-// A Target is a place in the documents of a collection that holds copies.
+// A Target is a place in the documents of a collection that holds copies. All
+// paths may be dotted, but not lead through an array.
 type Target struct {
 	// Collection holds the copies. It may be the source's own. Required.
 	Collection *mongo.Collection
-	// Path is where a document has its copy, or with Array its array of copies;
-	// it may be dotted, but not lead through another array. "" puts the copy among
-	// the document's own fields. Default "".
+	// Path is where a document has its copy, or with Array its array of copies.
+	// Default "": the copy lies among the document's own fields.
 	Path string
 	// Array says that Path holds an array of copies. A document may hold several
 	// of one source. Default false.
 	Array bool
 
-	// IDField is the path, inside the copy, of the source's key; as all paths here
-	// it may be dotted, but not lead through an array. Default "_id"; with Path ""
-	// it must be given.
+	// IDField is the path, inside the copy, of the source's key. Default "_id";
+	// with Path "" it must be given.
 	IDField string
 	// VersionField is the path, inside the copy, of the version. Default: the
 	// name in Options.VersionField.
@@ -87,8 +85,8 @@ type Target struct {
 
 // A Field is a field of the source that is copied.
 type Field struct {
-	// Path is the field in the source; it may be dotted, but not lead through an
-	// array: a source that has one there is ErrInvalid. Required.
+	// Path is the field in the source. A source with an array on the way to it is
+	// ErrInvalid. Required.
 	Path string
 	// As is the path inside the copy. Default: the last segment of Path.
 	As string
@@ -106,20 +104,21 @@ const (
 	Freeze
 )
 
-// A DeletePolicy says what becomes of copies when their source is deleted.
+// A DeletePolicy says what becomes of copies when their source is deleted. What is
+// Malformed makes Refuse refuse; the others leave it alone.
 type DeletePolicy int
 
 const (
 	// Refuse keeps the source while another document refers to it.
 	Refuse DeletePolicy = iota
-	// Keep leaves the last copy as it is. If a source with the same key is
-	// inserted later its version must go on from there; Repair sees to that.
+	// Keep leaves the last copy as it is. A source inserted later with the same key
+	// must go on from its version; Repair sees to that.
 	Keep
-	// Unset removes the copy: the field at Path, or with Path "" the fields that
-	// it consists of, or the elements of the array.
+	// Unset removes the copy: the field at Path, or with Path "" the fields of the
+	// copy, or the elements of the array.
 	Unset
 	// Cascade deletes the documents that hold a copy, and nothing that refers to
-	// these. Not with Array. Neither touches what is Malformed.
+	// these. Not with Array.
 	Cascade
 )
 
