@@ -96,11 +96,7 @@ func (r *Ref[ID, S]) Pin(ctx context.Context, target string, id ID) (copied bson
 }
 
 func (c *core) fetch(ctx context.Context, target string, id any, read func(context.Context, bson.RawValue) (state, error)) (bson.D, error) {
-	t, err := c.target(target)
-	if err != nil {
-		return nil, err
-	}
-	key, err := c.key(id)
+	t, key, err := c.named(target, id)
 	if err != nil {
 		return nil, err
 	}
@@ -111,15 +107,21 @@ func (c *core) fetch(ctx context.Context, target string, id any, read func(conte
 	return t.reference(s), nil
 }
 
+// named finds a target and encodes an ID.
+func (c *core) named(name string, id any) (*target, bson.RawValue, error) {
+	t, err := c.target(name)
+	if err != nil {
+		return nil, bson.RawValue{}, err
+	}
+	key, err := c.key(id)
+	return t, key, err
+}
+
 // Filter selects the documents of a target that refer to a source. It uses the
 // target's index.
 func (r *Ref[ID, S]) Filter(target string, id ID) (filter bson.D, err error) {
 	defer fault.In(&err, "extref: filter")
-	t, err := r.core.target(target)
-	if err != nil {
-		return nil, err
-	}
-	key, err := r.core.key(id)
+	t, key, err := r.core.named(target, id)
 	if err != nil {
 		return nil, err
 	}

@@ -222,8 +222,8 @@ func (c *core) lift(ctx context.Context, key bson.RawValue, version int64) (stat
 	if version > maxVersion {
 		return state{}, of(key, fault.Invalid("%q is %d, want %s", c.o.VersionField, version, versionRange))
 	}
-	return c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), bson.D{{Key: "$max", Value: bson.D{{Key: c.o.VersionField, Value: version}}}},
-		options.FindOneAndUpdate().SetProjection(c.projection()).SetReturnDocument(options.After)))
+	max := bson.D{{Key: "$max", Value: bson.D{{Key: c.o.VersionField, Value: version}}}}
+	return c.result(key, c.modify(ctx, c.by(key), max, options.After))
 }
 
 // sources reads the states of the sources with these keys, by value.Key, valid or

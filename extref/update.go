@@ -78,15 +78,15 @@ func (r *Ref[ID, S]) Replace(ctx context.Context, id ID, src S) (result UpdateRe
 
 func (c *core) replace(ctx context.Context, key bson.RawValue, doc bson.Raw) (UpdateResult, error) {
 	known := bson.RawValue{}
-	if c.o.KeyField == "_id" {
+	if c.o.KeyField == "_id" && value.Lookup(doc, "_id").Type == 0 {
 		known = key
-		if other := value.Lookup(doc, "_id"); other.Type != 0 && value.Key(other) != value.Key(key) {
-			return UpdateResult{}, of(key, fault.Invalid("_id is %s", value.Text(other)))
-		}
 	}
 	after := c.state(doc, known)
 	if err := after.err(); err != nil {
 		return UpdateResult{}, err
+	}
+	if value.Key(after.key) != value.Key(key) {
+		return UpdateResult{}, of(key, fault.Invalid("%s is %s", c.o.KeyField, value.Text(after.key)))
 	}
 	return c.change(ctx, func(ctx context.Context) (state, bool, error) {
 		before, err := c.result(key, c.source.FindOneAndReplace(ctx, c.by(key), doc,
@@ -101,12 +101,8 @@ func (c *core) replace(ctx context.Context, key bson.RawValue, doc bson.Raw) (Up
 // update sends an update by the shortest way that its operators allow.
 func (c *core) update(ctx context.Context, key bson.RawValue, update any) (UpdateResult, error) {
 	p := c.plan(update)
-	apply := func(ctx context.Context, filter, update any, which options.ReturnDocument) *mongo.SingleResult {
-		return c.source.FindOneAndUpdate(ctx, filter, update,
-			options.FindOneAndUpdate().SetProjection(c.projection()).SetReturnDocument(which))
-	}
 	if !p.touches {
-		doc, err := apply(ctx, c.by(key), update, options.After).Raw()
+		doc, err := c.modify(ctx, c.by(key), update, options.After).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			err = fault.ErrNotFound
 		}
@@ -117,22 +113,30 @@ func (c *core) update(ctx context.Context, key bson.RawValue, update any) (Updat
 	}
 	return c.change(ctx, func(ctx context.Context) (state, bool, error) {
 		if p.values != nil {
-			after, err := c.result(key, apply(ctx, append(c.by(key), c.changes(p)), c.raising(p), options.After))
+			after, err := c.result(key, c.modify(ctx, append(c.by(key), c.changes(p)), c.raising(p), options.After))
 			if !errors.Is(err, fault.ErrNotFound) {
 				return after, true, err
 			}
 		}
-		before, err := c.result(key, apply(ctx, c.by(key), update, options.Before))
-		if err != nil || p.values != nil && c.holds(before, p) {
+		before, err := c.result(key, c.modify(ctx, c.by(key), update, options.Before))
+		if err != nil || p.values != nil && p.held(before) {
 			return before, false, err
 		}
-		after, err := c.result(key, c.primary.FindOne(ctx, bson.D{{Key: "_id", Value: value.Equal(before.doc.Lookup("_id"))}},
-			options.FindOne().SetProjection(c.projection())))
+		after, err := c.find(ctx, key)
+		if errors.Is(err, fault.ErrNotFound) {
+			err = of(key, fault.Invalid("%s would change, and the copies dangle", c.o.KeyField))
+		}
 		if err != nil {
 			return after, false, err
 		}
 		return c.raise(ctx, before, after)
 	})
+}
+
+// modify changes a source and reads it as it was before, or is after that.
+func (c *core) modify(ctx context.Context, filter bson.D, update any, which options.ReturnDocument) *mongo.SingleResult {
+	return c.source.FindOneAndUpdate(ctx, filter, update,
+		options.FindOneAndUpdate().SetProjection(c.projection()).SetReturnDocument(which))
 }
 
 // change runs a change of a source in a transaction, in which it is propagated
@@ -165,9 +169,6 @@ func (c *core) change(ctx context.Context, apply func(context.Context) (state, b
 // raise compares the states before and after a change, and sets the version that
 // follows unless the change has set a higher one.
 func (c *core) raise(ctx context.Context, before, after state) (state, bool, error) {
-	if value.Key(before.key) != value.Key(after.key) {
-		return after, false, of(before.key, fault.Invalid("%s changes to %s, and its copies would dangle", c.o.KeyField, value.Text(after.key)))
-	}
 	changed, due := after.version > before.version, before.version
 	differs := func(f Field) bool { return !before.value(f).Equal(after.value(f)) }
 	if slices.ContainsFunc(c.follow, differs) {
@@ -182,12 +183,19 @@ func (c *core) raise(ctx context.Context, before, after state) (state, bool, err
 
 // A plan is what an update shows of itself before it is sent.
 type plan struct {
-	// touches says that a followed field, the version or the key may change.
-	touches bool
-	// values are what followed fields are set to, zero for none; nil if the update
-	// does more to what it touches.
+	doc     bson.Raw
+	touches bool // a followed field, the version or the key may change
+	// values are what fields, followed ones, are set to, zero for none; nil if the
+	// update does more to what it touches.
 	values map[string]bson.RawValue
-	doc    bson.Raw
+	fields []Field
+}
+
+func (p plan) value(f Field) bson.RawValue { return p.values[f.Path] }
+
+// held reports that a source has the values already.
+func (p plan) held(s state) bool {
+	return !slices.ContainsFunc(p.fields, func(f Field) bool { return !s.value(f).Equal(p.value(f)) })
 }
 
 // plan reads the operators of an update. What it cannot read may do anything.
@@ -230,6 +238,11 @@ func (c *core) plan(update any) plan {
 			}
 		}
 	}
+	for _, f := range c.follow {
+		if _, set := p.values[f.Path]; set {
+			p.fields = append(p.fields, f)
+		}
+	}
 	return p
 }
 
@@ -243,15 +256,10 @@ func (c *core) matters(path string) bool {
 		slices.ContainsFunc(c.follow, func(f Field) bool { return overlaps(f.Path) })
 }
 
-// fields are the followed fields that the plan sets.
-func (c *core) fields(p plan) []Field {
-	return slices.DeleteFunc(slices.Clone(c.follow), func(f Field) bool { _, set := p.values[f.Path]; return !set })
-}
-
 // changes is the condition that the plan changes a followed field, of a source
 // whose version an $inc can raise.
 func (c *core) changes(p plan) bson.E {
-	all := bson.A{unequal(c.fields(p), func(f Field) bson.RawValue { return p.values[f.Path] }, func(f Field) string { return expr.Field(f.Path) })}
+	all := bson.A{unequal(p.fields, p.value, func(f Field) string { return expr.Field(f.Path) })}
 	if c.versioned {
 		version := expr.Field(c.o.VersionField)
 		all = append(all, expr.IsType(version, "missing", "int", "long"),
@@ -277,9 +285,4 @@ func (c *core) raising(p plan) any {
 		}
 	}
 	return append(out, bson.E{Key: "$inc", Value: bson.D{inc}})
-}
-
-// holds reports that a source has the values of the plan already.
-func (c *core) holds(s state, p plan) bool {
-	return !slices.ContainsFunc(c.fields(p), func(f Field) bool { return !s.value(f).Equal(p.values[f.Path]) })
 }
