@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -37,9 +38,10 @@ func (r *Ref[ID, S]) Adopt(ctx context.Context, target string, work *mongopatter
 		return result, err
 	}
 	scan := maintain.Scan{Filter: t.referring(), Projection: t.projection(), BatchSize: 100}
-	return maintain.Run(ctx, t.Collection, work, scan, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-		return r.core.adopt(ctx, t, docs, w.DryRun, result)
-	})
+	return maintain.Run(ctx, t.Collection, work, scan,
+		func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+			return r.core.adopt(ctx, t, docs, w.DryRun, result)
+		})
 }
 
 // referring selects the documents with a copy of any source that Adopt may fill in.
@@ -145,18 +147,14 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 // fill writes frozen fields where a copy has none, then the followed fields and
 // the version, into the copies of s in these documents.
 func (t *target) fill(s state, ids bson.A) []mongo.WriteModel {
-	model := func(filter bson.D, update bson.D, conditions []bson.E) mongo.WriteModel {
-		m := mongo.NewUpdateManyModel().SetFilter(append(in("_id", ids), filter...)).SetUpdate(update).SetHint(idOnly)
-		if elements := t.elements(s.key, conditions...); elements != nil {
-			m.SetArrayFilters(elements)
-		}
-		return m
-	}
 	var models []mongo.WriteModel
+	add := func(filter, update bson.D, more []bson.E) {
+		models = append(models, t.model(s, append(in("_id", ids), filter...), update, more).SetHint(idOnly))
+	}
 	for _, f := range t.freeze {
 		if v := s.value(f); v.Type != 0 {
-			conditions := append(t.unadopted(), bson.E{Key: f.As, Value: bson.D{{Key: "$exists", Value: false}}})
-			models = append(models, model(t.proper(s.key, conditions...), bson.D{{Key: "$set", Value: bson.D{{Key: t.slot(f.As), Value: v}}}}, conditions))
+			more := append(t.unadopted(), bson.E{Key: f.As, Value: expr.Op("$exists", false)})
+			add(t.proper(s.key, more...), bson.D{{Key: "$set", Value: bson.D{{Key: t.slot(f.As), Value: v}}}}, more)
 		}
 	}
 	filter := t.proper(s.key, t.unadopted()...)
@@ -164,7 +162,7 @@ func (t *target) fill(s state, ids bson.A) []mongo.WriteModel {
 		filter = t.behind(s)
 	}
 	if update := t.write(s, t.follow); update != nil {
-		models = append(models, model(filter, update, t.unadopted()))
+		add(filter, update, t.unadopted())
 	}
 	return models
 }

@@ -17,8 +17,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-const pattern = "extref"
-
 const (
 	// Behind is a copy of an older version than the source's. Repair propagates.
 	Behind mongopatterns.ProblemKind = "behind"
@@ -283,7 +281,7 @@ func (t *target) sources(docs []bson.Raw) map[string]bson.RawValue {
 func (c *core) problems(t *target, doc bson.Raw, asked map[string]bson.RawValue, sources map[string]state) []finding {
 	var out []finding
 	add := func(key bson.RawValue, p mongopatterns.Problem) {
-		p.Pattern, p.Collection, p.ID = pattern, t.Collection.Name(), doc.Lookup("_id")
+		p = t.problem(doc, p)
 		if key.Type != 0 && p.Kind != Dangling {
 			p.Detail = "copy of " + value.Text(key)
 		}
@@ -309,6 +307,12 @@ func (c *core) problems(t *target, doc bson.Raw, asked map[string]bson.RawValue,
 		}
 	}
 	return out
+}
+
+// problem completes what is wrong in a document.
+func (t *target) problem(doc bson.Raw, p mongopatterns.Problem) mongopatterns.Problem {
+	p.Pattern, p.Collection, p.ID = "extref", t.Collection.Name(), doc.Lookup("_id")
+	return p
 }
 
 // compare is what is wrong with a copy, without a Kind if nothing is.

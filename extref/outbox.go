@@ -140,7 +140,8 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 // no error; one that is invalid, or that the server refuses to write, is Failed and
 // named, but not in a transaction of the caller's, which that has ended. Other
 // errors do not speak of the source.
-func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64) (mongopatterns.Result, error) {
+func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64) (
+	mongopatterns.Result, error) {
 	var result mongopatterns.Result
 	err := c.propagateKey(ctx, key, w, compare, least, &result)
 	switch {

@@ -20,14 +20,12 @@ import (
 
 // Propagate brings the followed fields of a source into all copies that are
 // behind, in batches; Result.Done documents were written. Copies that are up to
-// date are not written. Two of them at the same time, or one stopped in the
-// middle and run again, do no harm.
+// date are not written. Run twice, at once, or again after a stop, it does no harm.
 //
 // A document with something malformed in place of the copy, or which the server
-// refuses to write, is Failed, named and passed over. Remaining are documents with
-// copies ahead of the source, which was inserted again with a lower version, or
-// without a version: Repair is for the former, Adopt for the latter. Work.Filter
-// narrows the documents that are written, in all targets.
+// refuses to write, is Failed and named. Remaining have copies ahead of the source
+// (use Repair) or without a version (use Adopt). Work.Filter narrows the documents
+// that are written, in all targets.
 //
 // Cost: 1 round trip for the source, by its key; for each target with followed
 // fields 1 to find the copies that differ, by its index, and for each batch 1 to
@@ -54,7 +52,8 @@ func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.W
 
 // propagateKey is Propagate, of a source whose version is raised to least before;
 // compare stands for Options.Compare.
-func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64, result *mongopatterns.Result) error {
+func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64,
+	result *mongopatterns.Result) error {
 	ctx, end, err := c.causal(ctx)
 	if err != nil {
 		return err
@@ -66,7 +65,8 @@ func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatt
 		}
 	}
 	read := c.find
-	if txn.Running(ctx) && !w.DryRun && (compare || slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })) {
+	unversioned := slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })
+	if txn.Running(ctx) && !w.DryRun && (compare || unversioned) {
 		read = c.pin // only versions that rise with every change are guard enough
 	}
 	s, err := read(ctx, key)
@@ -135,35 +135,42 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 		if err != nil {
 			return err
 		}
-		err := maintain.Apart(ctx, t.Collection.Name(), batch, result, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-			switch {
-			case w.DryRun:
-				result.Done += int64(len(part))
-				return nil
-			case !t.Unversioned:
-				return c.write(ctx, t, s, nil, part, result)
-			}
-			// Only the source itself, held, can say which state is the newest.
-			var done mongopatterns.Result
-			err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
-				now, err := c.pin(ctx, s.key)
-				if err != nil {
-					return err
+		err := maintain.Apart(ctx, t.Collection.Name(), batch, result,
+			func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+				if w.DryRun {
+					result.Done += int64(len(part))
+					return nil
 				}
-				done = mongopatterns.Result{}
-				return c.write(ctx, t, now, nil, part, &done)
+				return c.writeBatch(ctx, t, s, part, result)
 			})
-			if err == nil {
-				result.Add(done)
-			}
-			return err
-		})
 		if err != nil {
 			return err
 		}
 		w.Progress(*result)
 	}
 	return nil
+}
+
+// writeBatch writes the copies in these documents that are behind. Without a
+// version only the source itself, held in a transaction, says which state is the
+// newest.
+func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.Raw, result *mongopatterns.Result) error {
+	if !t.Unversioned {
+		return c.write(ctx, t, s, nil, batch, result)
+	}
+	var done mongopatterns.Result
+	err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
+		now, err := c.pin(ctx, s.key)
+		if err != nil {
+			return err
+		}
+		done = mongopatterns.Result{}
+		return c.write(ctx, t, now, nil, batch, &done)
+	})
+	if err == nil {
+		result.Add(done)
+	}
+	return err
 }
 
 // write writes, by one command, the copies that are behind: in the documents of
@@ -202,11 +209,7 @@ func (c *core) write(ctx context.Context, t *target, s state, filter any, batch 
 // propagation is the write of the copies of s that are behind, in documents that
 // only selects.
 func (t *target) propagation(s state, only any) *mongo.UpdateManyModel {
-	model := mongo.NewUpdateManyModel().SetFilter(expr.And(t.behind(s), only)).SetUpdate(t.write(s, t.follow))
-	if elements := t.elements(s.key, t.older(s)...); elements != nil {
-		model.SetArrayFilters(elements)
-	}
-	return model
+	return t.model(s, expr.And(t.behind(s), only), t.write(s, t.follow), t.older(s))
 }
 
 // left counts the documents, of those that only selects, that a propagation could
@@ -217,7 +220,7 @@ func (c *core) left(ctx context.Context, t *target, s state, only any, result *m
 	}))
 	for _, doc := range docs {
 		if field, have, bad := t.malformed(doc); bad {
-			p := mongopatterns.Problem{Pattern: pattern, Kind: Malformed, Collection: t.Collection.Name(), ID: doc.Lookup("_id"), Field: field, Have: have}
+			p := t.problem(doc, mongopatterns.Problem{Kind: Malformed, Field: field, Have: have})
 			result.Fail(p.Collection, p.ID, fmt.Errorf("%v", p))
 		} else {
 			result.Remaining++

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -97,16 +96,8 @@ func (c *core) key(id any) (bson.RawValue, error) {
 	return key, err
 }
 
-// usable reports that a value can be the key of a source. A document that begins
-// with an operator would be refused in an $in, and with it all that stand there.
-func usable(key bson.RawValue) bool {
-	if key.Type == bson.TypeEmbeddedDocument {
-		if first, err := key.Document().IndexErr(0); err == nil && strings.HasPrefix(first.Key(), "$") {
-			return false
-		}
-	}
-	return value.CheckID(key) == nil
-}
+// usable reports that a value can be the key of a source.
+func usable(key bson.RawValue) bool { return value.CheckID(key) == nil }
 
 // A state is a source at one moment.
 type state struct {
@@ -265,9 +256,8 @@ func (c *core) projection() bson.D {
 }
 
 // causal gives ctx a session, unless it has one, in which each operation sees all
-// that those before it saw. Without it a read on a sharded cluster may see what a
-// transaction wrote on one shard and not yet what it wrote on another: the entry
-// in the outbox, but not the change.
+// that those before it saw. Otherwise a read on a sharded cluster may see the entry
+// in the outbox, written on one shard, and not yet the change on another.
 func (c *core) causal(ctx context.Context) (context.Context, func(), error) {
 	if mongo.SessionFromContext(ctx) != nil {
 		return ctx, func() {}, nil

@@ -64,7 +64,7 @@ func (t *target) path(inner string) string {
 }
 
 // slot is the path by which an update reaches a field of the copy; in an array,
-// of the elements that elements describes.
+// of the elements that model describes.
 func (t *target) slot(inner string) string {
 	if t.Array {
 		return t.Path + ".$[e]." + inner
@@ -133,13 +133,15 @@ func (t *target) proper(key bson.RawValue, more ...bson.E) bson.D {
 	return out
 }
 
-// elements is the array filter that says of an element what proper says of a
-// document.
-func (t *target) elements(key bson.RawValue, more ...bson.E) []any {
-	if !t.Array {
-		return nil
+// model is an update of the copies of s for which more holds, in documents that
+// filter selects as proper does.
+func (t *target) model(s state, filter any, update bson.D, more []bson.E) *mongo.UpdateManyModel {
+	model := mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(update)
+	if t.Array {
+		element := moved(t.sound(s.key, more...), func(inner string) string { return "e." + inner })
+		model.SetArrayFilters([]any{element})
 	}
-	return []any{moved(t.sound(key, more...), func(inner string) string { return "e." + inner })}
+	return model
 }
 
 // older are the conditions, besides the key, on a copy with a version that is
@@ -294,17 +296,20 @@ func (t *target) copies(doc bson.Raw) iter.Seq2[bson.RawValue, bson.Raw] {
 	}
 }
 
-// projection reads the copies and nothing else.
-func (t *target) projection() bson.D {
+// each gives v to the paths that hold all of a copy.
+func (t *target) each(v any) bson.D {
 	if t.Path != "" {
-		return bson.D{{Key: t.Path, Value: 1}}
+		return bson.D{{Key: t.Path, Value: v}}
 	}
 	var out bson.D
 	for _, path := range t.inner {
-		out = append(out, bson.E{Key: path, Value: 1})
+		out = append(out, bson.E{Key: path, Value: v})
 	}
 	return out
 }
+
+// projection reads the copies and nothing else.
+func (t *target) projection() bson.D { return t.each(1) }
 
 // malformed is the first thing in a document that the target does not describe.
 // Nothing at all is not wrong, nor null, nor, as elements may have other fields of

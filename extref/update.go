@@ -24,18 +24,16 @@ type UpdateResult struct {
 	Changed bool `json:"changed"`
 	// Version is the source's version now; 0 if no target has versions.
 	Version int64 `json:"version"`
-	// Copies is what Propagate would say: Done documents of the targets were
-	// written; Failed hold something malformed in place of the copy, and are named;
-	// Remaining have copies ahead of the source. Empty with an outbox or Deferred.
+	// Copies is what Propagate would say. Empty with an outbox or Deferred.
 	Copies mongopatterns.Result `json:"copies"`
 }
 
-// Update changes a source. update is what the driver's UpdateOne takes: update
-// operators or a pipeline. If a followed field has changed by it the version is
-// raised in the same transaction, and the change goes to the copies, or into the
-// outbox, there as well. The version never goes back: a lower one that the update
-// sets is not kept. An update that changes a natural key is ErrInvalid. Repeated
-// after an unknown outcome it does what the update does when it is applied twice.
+// Update changes a source by what the driver's UpdateOne takes: operators or a
+// pipeline. If a followed field changes the version is raised in the same
+// transaction, and the change goes to the copies, or into the outbox, there as well.
+// The version never goes back, even if the update sets a lower one. An update that
+// changes a natural key is ErrInvalid. Repeated after an unknown outcome it applies
+// the update twice.
 //
 // Cost: 1 round trip, 1 document written, by its key, if operators show that no
 // followed field, version or key is touched. 2 and 1 a target with followed
@@ -55,10 +53,9 @@ func (r *Ref[ID, S]) Update(ctx context.Context, id ID, update any) (result Upda
 	return r.core.update(ctx, key, update)
 }
 
-// Replace is Update with a whole document in place of the stored one. The
-// version goes on from the stored one, unless src holds a higher one. An _id in src
-// must be the source's. Fields that src lacks go, also those that other code keeps
-// in the document, such as a pattern of another package; Update leaves them.
+// Replace is Update with a whole document. The version goes on from the stored one,
+// unless src holds a higher one. An _id in src must be the source's. Fields that src
+// lacks go, also those that other code keeps in the document; Update leaves them.
 //
 // Cost: 2 round trips, commit included, 1 document written, by its key, if no
 // followed field changed and src holds the stored version. Else 1 round trip and 1
