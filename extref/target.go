@@ -167,6 +167,12 @@ func (t *target) behind(s state) bson.D {
 func (t *target) off(s state) bson.D {
 	if t.Unversioned {
 		some := bson.A{bson.D{{Key: "$expr", Value: t.differs(s)}}, expr.Op("$nor", bson.A{t.proper(s.key)})}
+		if t.Array { // an element may be malformed beside a proper one
+			for _, way := range t.ways {
+				element := bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, {Key: way, Value: expr.Op("$type", noDocument)}}
+				some = append(some, t.holding(element))
+			}
+		}
 		return append(t.where(s.key), bson.E{Key: "$or", Value: some})
 	}
 	return t.holding(bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, {Key: t.VersionField, Value: expr.Op("$ne", s.version)}})
