@@ -2,11 +2,14 @@ package extref
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -14,17 +17,15 @@ import (
 )
 
 // Adopt fills in the references of a target that have only a key so far, and
-// perhaps some of the fields: followed fields and the version as the source has
-// them now, frozen fields where the copy has none. A reference with a version is
-// adopted already; without versions by configuration all are looked at. The
-// sources need nothing, as no version counts as 0. Result.Done documents were
-// written; Remaining are references to sources that do not exist or are invalid,
-// and malformed ones: Check names them. Work.Filter selects documents of the
+// perhaps some fields: followed fields and the version as the source has them now,
+// frozen fields where the copy has none. A reference with a version is adopted
+// already; in an Unversioned target all are looked at. Result.Done documents were
+// written; Remaining are malformed references, and those to sources that do not
+// exist or are invalid: Check names them. Work.Filter selects documents of the
 // target's collection.
 //
 // Each batch is a transaction that writes to its sources (a field that is taken
-// off again), so that no change of them is missed. Adopt can be stopped and run
-// again.
+// off again), so that no change of them is missed. Adopt can be run again.
 //
 // Cost: 1 round trip a batch (default 100) to read the target in the order of _id,
 // and 1 for its sources; where something is to be filled in 4 more, commit
@@ -36,10 +37,18 @@ func (r *Ref[ID, S]) Adopt(ctx context.Context, target string, work *mongopatter
 	if err != nil {
 		return result, err
 	}
-	scan := maintain.Scan{Filter: t.referring(t.unadopted()...), Projection: t.projection(), BatchSize: 100}
-	return maintain.Run(ctx, t.Collection, work, scan, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-		return r.core.adopt(ctx, t, docs, w.DryRun, result)
-	})
+	scan := maintain.Scan{Filter: t.referring(), Projection: t.projection(), BatchSize: 100}
+	return maintain.Run(ctx, t.Collection, work, scan,
+		func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+			return r.core.adopt(ctx, t, docs, w.DryRun, result)
+		})
+}
+
+// referring selects the documents with a copy of any source that Adopt may fill in.
+// In an array all must hold of one element.
+func (t *target) referring() bson.D {
+	some := bson.D{{Key: "$exists", Value: true}, {Key: "$ne", Value: nil}}
+	return t.holding(append(bson.D{{Key: t.IDField, Value: some}}, t.unadopted()...))
 }
 
 // unadopted are the conditions, besides the key, on a copy that Adopt fills in.
@@ -68,78 +77,64 @@ func (t *target) lacks(copied bson.Raw, s state) bool {
 	return false
 }
 
-// holders are the documents to fill in, by the value.Key of their source.
-type holders struct {
-	ids  map[string]bson.A
-	keys map[string]bson.RawValue // of the sources
-	n    int64                    // documents
+// lacking are the sources of the copies in a document that lack something, by
+// value.Key; of others, without, they do not exist or are invalid.
+func (t *target) lacking(doc bson.Raw, sources map[string]state) (lacking, without map[string]bson.RawValue) {
+	lacking, without = map[string]bson.RawValue{}, map[string]bson.RawValue{}
+	for source, copied := range t.copies(doc) {
+		s, exists := sources[value.Key(source)]
+		if _, _, bad := t.unsound(copied); bad || exists && !t.lacks(copied, s) {
+			continue
+		}
+		if exists && s.bad == "" {
+			lacking[value.Key(source)] = source
+		} else {
+			without[value.Key(source)] = source
+		}
+	}
+	return lacking, without
 }
 
-// lacking finds the documents that lack something, and counts what no Adopt can
-// fill in.
-func (t *target) lacking(docs []bson.Raw, sources map[string]state, result *mongopatterns.Result) holders {
-	out := holders{map[string]bson.A{}, map[string]bson.RawValue{}, 0}
+// adopt fills in a batch. The documents to write are noted by their sources.
+func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, result *mongopatterns.Result) error {
+	sources, err := c.sources(ctx, t.sources(docs))
+	if err != nil {
+		return err
+	}
+	keys, ids, n := map[string]bson.RawValue{}, map[string]bson.A{}, int64(0)
 	for _, doc := range docs {
 		if _, _, bad := t.malformed(doc); bad {
 			result.Remaining++
 		}
-		noted, counted := map[string]bool{}, int64(0)
-		for _, copied := range t.copies(doc) {
-			source, ok := t.source(copied)
-			key := value.Key(source)
-			if _, _, bad := t.unsound(copied); !ok || bad || noted[key] {
-				continue
-			}
-			s, exists := sources[key]
-			if exists && !t.lacks(copied, s) {
-				continue
-			}
-			noted[key] = true
-			if !exists || s.bad != "" {
-				result.Remaining++
-				continue
-			}
-			out.ids[key] = append(out.ids[key], doc.Lookup("_id"))
-			out.keys[key] = s.key
-			counted = 1
+		lacking, without := t.lacking(doc, sources)
+		result.Remaining += int64(len(without))
+		for key, source := range lacking {
+			keys[key], ids[key] = source, append(ids[key], doc.Lookup("_id"))
 		}
-		out.n += counted
+		n += int64(min(len(lacking), 1))
 	}
-	return out
-}
-
-func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, result *mongopatterns.Result) error {
-	sources, err := c.sources(ctx, t.sourcesOf(docs))
-	if err != nil {
-		return err
-	}
-	hold := t.lacking(docs, sources, result)
-	if len(hold.keys) > 0 && !dry {
-		err = txn.Run(ctx, c.client(), func(ctx context.Context) error { return c.fill(ctx, t, hold) })
+	if len(keys) > 0 && !dry {
+		err = txn.Run(ctx, c.client(), func(ctx context.Context) error { return c.fill(ctx, t, keys, ids) })
 	}
 	if err == nil {
-		result.Done += hold.n
+		result.Done += n
 	}
 	return err
 }
 
 // fill holds the sources, reads them again, and writes.
-func (c *core) fill(ctx context.Context, t *target, hold holders) error {
-	keys := bson.A{}
-	for _, key := range hold.keys {
-		keys = append(keys, key)
-	}
-	if err := c.hold(ctx, in(c.o.KeyField, keys)); err != nil {
+func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValue, ids map[string]bson.A) error {
+	if err := c.hold(ctx, in(c.o.KeyField, slices.Collect(maps.Values(keys)))); err != nil {
 		return err
 	}
-	now, err := c.sources(ctx, hold.keys)
+	now, err := c.sources(ctx, keys)
 	if err != nil {
 		return err
 	}
 	var models []mongo.WriteModel
 	for key, s := range now {
 		if s.bad == "" {
-			models = append(models, t.fill(s, hold.ids[key])...)
+			models = append(models, t.fill(s, ids[key])...)
 		}
 	}
 	if len(models) == 0 {
@@ -152,18 +147,14 @@ func (c *core) fill(ctx context.Context, t *target, hold holders) error {
 // fill writes frozen fields where a copy has none, then the followed fields and
 // the version, into the copies of s in these documents.
 func (t *target) fill(s state, ids bson.A) []mongo.WriteModel {
-	model := func(filter bson.D, update bson.D, conditions []bson.E) mongo.WriteModel {
-		m := mongo.NewUpdateManyModel().SetFilter(append(in("_id", ids), filter...)).SetUpdate(update).SetHint(idOnly)
-		if elements := t.elements(s.key, conditions...); elements != nil {
-			m.SetArrayFilters(elements)
-		}
-		return m
-	}
 	var models []mongo.WriteModel
+	add := func(filter, update bson.D, more []bson.E) {
+		models = append(models, t.model(s, append(in("_id", ids), filter...), update, more).SetHint(idOnly))
+	}
 	for _, f := range t.freeze {
 		if v := s.value(f); v.Type != 0 {
-			conditions := append(t.unadopted(), bson.E{Key: f.As, Value: bson.D{{Key: "$exists", Value: false}}})
-			models = append(models, model(t.proper(s.key, conditions...), bson.D{{Key: "$set", Value: bson.D{{Key: t.slot(f.As), Value: v}}}}, conditions))
+			more := append(t.unadopted(), bson.E{Key: f.As, Value: expr.Op("$exists", false)})
+			add(t.proper(s.key, more...), bson.D{{Key: "$set", Value: bson.D{{Key: t.slot(f.As), Value: v}}}}, more)
 		}
 	}
 	filter := t.proper(s.key, t.unadopted()...)
@@ -171,7 +162,7 @@ func (t *target) fill(s state, ids bson.A) []mongo.WriteModel {
 		filter = t.behind(s)
 	}
 	if update := t.write(s, t.follow); update != nil {
-		models = append(models, model(filter, update, t.unadopted()))
+		add(filter, update, t.unadopted())
 	}
 	return models
 }

@@ -86,17 +86,13 @@ func BenchmarkUpdate(b *testing.B) {
 		update += time.Since(start)
 
 		start = time.Now()
-		if _, err := customers.UpdateByID(b.Context(), 2, set("name", fmt.Sprint(i))); err != nil {
-			b.Fatal(err)
-		}
+		must(b)(customers.UpdateByID(b.Context(), 2, set("name", fmt.Sprint(i))))
 		cursor, err := orders.Find(b.Context(), d("customer._id", 2), options.Find().SetProjection(d("_id", 1)))
 		if err != nil {
 			b.Fatal(err)
 		}
 		for cursor.Next(b.Context()) {
-			if _, err := orders.UpdateByID(b.Context(), cursor.Current.Lookup("_id"), set("customer.name", fmt.Sprint(i))); err != nil {
-				b.Fatal(err)
-			}
+			must(b)(orders.UpdateByID(b.Context(), cursor.Current.Lookup("_id"), set("customer.name", fmt.Sprint(i))))
 		}
 		loop += time.Since(start)
 	}

@@ -2,47 +2,45 @@ package extref
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"iter"
+	"maps"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-const pattern = "extref"
-
 const (
 	// Behind is a copy of an older version than the source's. Repair propagates.
 	Behind mongopatterns.ProblemKind = "behind"
-	// Different is a copy of the source's version, or one without a version by
-	// configuration, in which a followed field has another value. Repair raises
-	// the version and propagates.
+	// Different is a copy with another value in a followed field, of the source's
+	// version or Unversioned. Repair raises the version and propagates.
 	Different mongopatterns.ProblemKind = "different"
-	// Ahead is a copy of a newer version than the source's: the source was
-	// replaced without its version, or deleted and inserted again. Repair raises
-	// the source's version above it and propagates.
+	// Ahead is a copy of a newer version than the source's, which was replaced
+	// without its version, or deleted and inserted again. Repair raises the
+	// source's version above it and propagates.
 	Ahead mongopatterns.ProblemKind = "ahead"
-	// NoVersion is a copy without a whole number for a version where the target has
-	// them, or with one above which the source's cannot be raised. Repair leaves it;
-	// Adopt fills it in if it has none or null.
+	// NoVersion is a copy without a whole number for its version, or with one above
+	// which the source's cannot be raised. Repair leaves it; Adopt fills in a
+	// missing or null one.
 	NoVersion mongopatterns.ProblemKind = "no version"
-	// BadSource is a copy of a source that is invalid: without a version in
-	// Options.VersionField, or with an array on the way to a copied field; Field and
-	// Have are the source's. Repair and Adopt leave it.
+	// BadSource is a copy of a source that is invalid: its version is no version, or
+	// an array lies on the way to a copied field. Field and Have are the source's.
+	// Repair and Adopt leave it.
 	BadSource mongopatterns.ProblemKind = "bad source"
-	// Dangling is a reference to a source that does not exist. With the
-	// policy Keep it is no problem. Repair leaves it.
+	// Dangling is a reference to a source that does not exist, unless the policy is
+	// Keep. Repair leaves it.
 	Dangling mongopatterns.ProblemKind = "dangling"
-	// Malformed is a document that has something else at the target than the
-	// configuration says: an array where Array is not set, or none where it is, an
-	// ID by itself in place of the copy, a copy without ID; Field and Have are the
-	// first such thing. Such a thing is no copy: nothing propagates to it, and
-	// Unset and Cascade leave it alone. Repair leaves it.
+	// Malformed is a document with something else at the target than configured: an
+	// array or none, an ID in place of the copy, a copy without ID. Field and Have
+	// are the first such thing. It is no copy: nothing writes to it, Repair neither.
 	Malformed mongopatterns.ProblemKind = "malformed"
 )
 
@@ -52,12 +50,11 @@ type finding struct {
 	key bson.RawValue
 }
 
-// Check compares the copies in all targets with their sources and yields what
-// is wrong, at most one problem for each source in a document, and one if the
-// document is Malformed. What changes while it runs is looked at a second time; a
-// change that has not been propagated yet is a problem, Behind. Work.Filter selects
-// sources: {_id: 123} checks the copies of that one; what dangles or is malformed
-// is found without a filter only.
+// Check compares the copies in all targets with their sources and yields at most
+// one problem for each source in a document, and one if the document is Malformed.
+// A change not propagated yet is a problem, Behind. Work.Filter selects sources:
+// {_id: 123} checks the copies of that one. What dangles or is malformed is found
+// without a filter only.
 //
 // Cost: scans each target in the order of _id, 1 round trip a batch, and 1 more
 // for the sources of each, by their keys; 1 more for a batch that has problems,
@@ -65,26 +62,26 @@ type finding struct {
 // round trip a batch of sources, and the copies of these by the targets' indexes.
 func (r *Ref[ID, S]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return fault.Seq("extref: check", func(yield func(mongopatterns.Problem, error) bool) {
-		for b, err := range r.core.examine(ctx, work) {
-			if err != nil {
-				yield(mongopatterns.Problem{}, err)
-				return
-			}
-			for _, f := range b.found {
-				if !yield(f.Problem, nil) {
-					return
+		stopped := false
+		err := r.core.examine(ctx, work, func(_ context.Context, _ int, found []finding) error {
+			for _, f := range found {
+				if stopped = !yield(f.Problem, nil); stopped {
+					return context.Canceled
 				}
 			}
+			return nil
+		})
+		if err != nil && !stopped {
+			yield(mongopatterns.Problem{}, err)
 		}
 	})
 }
 
-// Repair propagates the sources of copies that Check finds wrong, as Propagate
-// does, beside live writes. Frozen fields stay as they are. It can be stopped and
-// run again. Result.Done documents were written; Remaining are problems that it
-// leaves: NoVersion, BadSource, Dangling and Malformed. Sources and documents that
-// the server refuses to write are Failed and named. Work.Filter selects sources, as
-// in Check.
+// Repair propagates the sources of copies that Check finds wrong, beside live
+// writes; it can be stopped and run again. Result.Done documents were written;
+// Remaining are problems that it leaves: NoVersion, BadSource, Dangling and
+// Malformed. What the server refuses to write is Failed and named. Work.Filter
+// selects sources, as in Check.
 //
 // Cost: a Check, and for each source with wrong copies a Propagate with
 // Options.Compare; 1 more for one with copies that are ahead.
@@ -93,57 +90,48 @@ func (r *Ref[ID, S]) Repair(ctx context.Context, work *mongopatterns.Work) (resu
 	return r.core.repair(ctx, work)
 }
 
-// A wrong source is one whose copies Repair has to write.
-type wrong struct {
-	key      bson.RawValue
-	compare  bool  // some are different at its version
-	ahead    bool  // some are ahead of it
-	above    int64 // the version that it needs then
-	problems int64
-}
-
 func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
 	var result mongopatterns.Result
 	w, err := maintain.Of(work, 0)
 	if err != nil {
 		return result, err
 	}
-	ctx, end, err := c.causal(ctx)
-	if err != nil {
-		return result, err
-	}
-	defer end()
-	progress := w.Progress
 	inner := w
 	inner.Filter, inner.Progress = nil, func(mongopatterns.Result) {}
-	for b, err := range c.examine(ctx, work) {
-		if err != nil {
-			return result, err
-		}
-		result.Examined += int64(b.size)
-		for _, w := range b.wrong(&result) {
-			if inner.DryRun {
-				result.Done += w.problems
+	err = c.examine(ctx, work, func(ctx context.Context, size int, found []finding) error {
+		result.Examined += int64(size)
+		for _, s := range wrongs(found, &result) {
+			if w.DryRun {
+				result.Done += s.problems
 				continue
 			}
-			done, err := c.repairSource(ctx, w, &inner)
-			done.Examined = 0
+			done, err := c.propagateOne(ctx, s.key, &inner, s.compare && s.above == 0, s.above)
+			done.Examined, done.Remaining = 0, 0 // Check has found, and repair counted, them
 			result.Add(done)
 			if err != nil {
-				return result, err
+				return err
 			}
 		}
-		progress(result)
-	}
-	return result, nil
+		w.Progress(result)
+		return nil
+	})
+	return result, err
 }
 
-// wrong are the sources to repair for a batch, in its order; what no repair solves
-// is counted.
-func (b *batch) wrong(result *mongopatterns.Result) []*wrong {
+// A wrong source is one whose copies Repair has to write.
+type wrong struct {
+	key      bson.RawValue
+	compare  bool  // some are different at its version
+	above    int64 // the version it needs because some are ahead of it, else 0
+	problems int64
+}
+
+// wrongs are the sources to repair, in the order found; what no repair solves is
+// counted.
+func wrongs(found []finding, result *mongopatterns.Result) []*wrong {
 	var order []*wrong
 	known := map[string]*wrong{}
-	for _, f := range b.found {
+	for _, f := range found {
 		switch f.Kind {
 		case NoVersion, BadSource, Dangling, Malformed:
 			result.Remaining++
@@ -159,96 +147,70 @@ func (b *batch) wrong(result *mongopatterns.Result) []*wrong {
 		w.compare = w.compare || f.Kind == Different
 		if f.Kind == Ahead {
 			have, _ := whole(f.Have)
-			w.ahead, w.above = true, max(w.above, have+1)
+			w.above = max(w.above, have+1)
 		}
 	}
 	return order
 }
 
-// repairSource propagates a source, after its version is above that of its copies.
-func (c *core) repairSource(ctx context.Context, s *wrong, w *mongopatterns.Work) (mongopatterns.Result, error) {
-	if s.ahead {
-		_, err := c.source.UpdateOne(ctx, c.by(s.key), bson.D{{Key: "$max", Value: bson.D{{Key: c.o.VersionField, Value: s.above}}}})
-		if err != nil {
-			var result mongopatterns.Result
-			return result, c.failed(ctx, &result, s.key, err)
-		}
+// examine gives do the batches of all targets, the number of their documents and
+// what is wrong in them, for the sources that work selects.
+func (c *core) examine(ctx context.Context, work *mongopatterns.Work, do func(ctx context.Context, size int, found []finding) error) error {
+	w, err := maintain.Of(work, 0)
+	if err != nil {
+		return err
 	}
-	done, err := c.propagateOne(ctx, s.key, w, s.compare && !s.ahead)
-	done.Remaining = 0 // what Check has found, and is counted
-	return done, err
-}
-
-// A batch is documents of one target, with what is wrong in them.
-type batch struct {
-	size  int
-	found []finding
-}
-
-// examine yields the batches of all targets, for the sources that work selects.
-func (c *core) examine(ctx context.Context, work *mongopatterns.Work) iter.Seq2[*batch, error] {
-	return func(yield func(*batch, error) bool) {
-		w, err := maintain.Of(work, 0)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		ctx, end, err := c.causal(ctx)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer end()
-		if w.Filter == nil {
-			c.examineTargets(ctx, w, nil, yield)
-			return
-		}
-		for sources, err := range maintain.Batches(ctx, c.source, w, maintain.Scan{Projection: c.projection()}) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			only := map[string]bson.RawValue{}
-			for _, doc := range sources {
-				if key := value.Lookup(doc, c.o.KeyField); usable(key) {
-					only[value.Key(key)] = key
+	ctx, end, err := c.causal(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	all := w
+	all.Filter = nil
+	targets := func(only map[string]bson.RawValue) error {
+		for _, t := range c.targets {
+			for docs, err := range maintain.Batches(ctx, t.Collection, all, maintain.Scan{Filter: t.of(only), Projection: t.projection()}) {
+				if err != nil {
+					return err
+				}
+				found, err := c.inspect(ctx, t, docs, only)
+				if err != nil {
+					return err
+				}
+				if err := do(ctx, len(docs), found); err != nil {
+					return err
 				}
 			}
-			if !c.examineTargets(ctx, w, only, yield) {
-				return
+		}
+		return nil
+	}
+	if w.Filter == nil {
+		return targets(nil)
+	}
+	for sources, err := range maintain.Batches(ctx, c.source, w, maintain.Scan{Projection: c.projection()}) {
+		if err != nil {
+			return err
+		}
+		only := map[string]bson.RawValue{}
+		for _, doc := range sources {
+			if key := value.Lookup(doc, c.o.KeyField); usable(key) {
+				only[value.Key(key)] = key
 			}
 		}
+		if err := targets(only); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
-// examineTargets yields the batches of documents with copies of these sources, nil
-// for all, and reports whether to go on.
-func (c *core) examineTargets(ctx context.Context, w mongopatterns.Work, only map[string]bson.RawValue, yield func(*batch, error) bool) bool {
-	w.Filter = nil
-	for _, t := range c.targets {
-		at := t.Path
-		if at == "" {
-			at = t.IDField
-		}
-		filter := bson.D{{Key: at, Value: bson.D{{Key: "$exists", Value: true}}}}
-		if only != nil {
-			keys := bson.A{}
-			for _, key := range only {
-				keys = append(keys, key)
-			}
-			filter = in(t.path(t.IDField), keys)
-		}
-		for docs, err := range maintain.Batches(ctx, t.Collection, w, maintain.Scan{Filter: filter, Projection: t.projection()}) {
-			b := &batch{size: len(docs)}
-			if err == nil {
-				b.found, err = c.inspect(ctx, t, docs, only)
-			}
-			if !yield(b, err) || err != nil {
-				return false
-			}
-		}
+// of selects the documents that refer to these sources, or with nil all that may
+// hold a copy.
+func (t *target) of(sources map[string]bson.RawValue) bson.D {
+	if sources != nil {
+		return in(t.path(t.IDField), slices.Collect(maps.Values(sources)))
 	}
-	return true
+	return bson.D{{Key: cmp.Or(t.Path, t.IDField), Value: expr.Op("$exists", true)}}
 }
 
 // inspect compares documents with their sources. The sources are read after the
@@ -257,7 +219,7 @@ func (c *core) examineTargets(ctx context.Context, w mongopatterns.Work, only ma
 func (c *core) inspect(ctx context.Context, t *target, docs []bson.Raw, only map[string]bson.RawValue) ([]finding, error) {
 	asked := only
 	if asked == nil {
-		asked = t.sourcesOf(docs)
+		asked = t.sources(docs)
 	}
 	sources, err := c.sources(ctx, asked)
 	if err != nil {
@@ -266,16 +228,12 @@ func (c *core) inspect(ctx context.Context, t *target, docs []bson.Raw, only map
 	var found []finding
 	var again bson.A
 	for _, doc := range docs {
-		doubtful := false
 		for _, f := range c.problems(t, doc, asked, sources) {
 			if f.Kind == Ahead {
 				found = append(found, f)
 			} else {
-				doubtful = true
+				again = append(again, f.ID)
 			}
-		}
-		if doubtful {
-			again = append(again, doc.Lookup("_id"))
 		}
 	}
 	if len(again) == 0 {
@@ -288,15 +246,15 @@ func (c *core) inspect(ctx context.Context, t *target, docs []bson.Raw, only map
 			return nil, err
 		}
 		for _, f := range c.problems(t, doc, asked, sources) {
-			if f.Kind != Ahead { // the source may have gone on
-				found = append(found, f)
-				if f.Kind != Malformed {
-					doubted[value.Key(f.key)] = f.key
-				}
+			if f.Kind == Ahead { // the source has gone on
+				continue
+			}
+			if found = append(found, f); f.Kind != Malformed {
+				doubted[value.Key(f.key)] = f.key
 			}
 		}
 	}
-	if !t.Unversioned || len(doubted) == 0 {
+	if !t.Unversioned {
 		return found, nil
 	}
 	// These copies do not say of what state they are: if their source has gone on
@@ -307,14 +265,12 @@ func (c *core) inspect(ctx context.Context, t *target, docs []bson.Raw, only map
 	}), err
 }
 
-// sourcesOf are the keys of the sources that documents refer to, by value.Key.
-func (t *target) sourcesOf(docs []bson.Raw) map[string]bson.RawValue {
+// sources are the keys of the sources that documents refer to, by value.Key.
+func (t *target) sources(docs []bson.Raw) map[string]bson.RawValue {
 	out := map[string]bson.RawValue{}
 	for _, doc := range docs {
-		for _, copied := range t.copies(doc) {
-			if key, ok := t.source(copied); ok {
-				out[value.Key(key)] = key
-			}
+		for key := range t.copies(doc) {
+			out[value.Key(key)] = key
 		}
 	}
 	return out
@@ -325,7 +281,7 @@ func (t *target) sourcesOf(docs []bson.Raw) map[string]bson.RawValue {
 func (c *core) problems(t *target, doc bson.Raw, asked map[string]bson.RawValue, sources map[string]state) []finding {
 	var out []finding
 	add := func(key bson.RawValue, p mongopatterns.Problem) {
-		p.Pattern, p.Collection, p.ID = pattern, t.Collection.Name(), doc.Lookup("_id")
+		p = t.problem(doc, p)
 		if key.Type != 0 && p.Kind != Dangling {
 			p.Detail = "copy of " + value.Text(key)
 		}
@@ -335,17 +291,10 @@ func (c *core) problems(t *target, doc bson.Raw, asked map[string]bson.RawValue,
 		add(bson.RawValue{}, mongopatterns.Problem{Kind: Malformed, Field: field, Have: have})
 	}
 	seen := map[string]bool{}
-	for _, copied := range t.copies(doc) {
-		key, ok := t.source(copied)
-		if !ok {
-			continue
-		}
+	for key, copied := range t.copies(doc) {
 		id := value.Key(key)
-		if _, known := asked[id]; !known || seen[id] {
-			continue
-		}
 		s, exists := sources[id]
-		if !exists && t.OnDelete == Keep {
+		if _, known := asked[id]; !known || seen[id] || !exists && t.OnDelete == Keep {
 			continue
 		}
 		p := mongopatterns.Problem{Kind: Dangling, Field: t.path(t.IDField), Have: key}
@@ -358,6 +307,12 @@ func (c *core) problems(t *target, doc bson.Raw, asked map[string]bson.RawValue,
 		}
 	}
 	return out
+}
+
+// problem completes what is wrong in a document.
+func (t *target) problem(doc bson.Raw, p mongopatterns.Problem) mongopatterns.Problem {
+	p.Pattern, p.Collection, p.ID = "extref", t.Collection.Name(), doc.Lookup("_id")
+	return p
 }
 
 // compare is what is wrong with a copy, without a Kind if nothing is.

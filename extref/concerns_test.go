@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
@@ -43,11 +42,15 @@ func TestConcerns(t *testing.T) {
 		{bson.D{{Key: "operationType", Value: "invalidate"}}, false},
 		{bson.D{{Key: "operationType", Value: "update"}}, false},
 	} {
-		event, err := bson.Marshal(try.event)
+		raw, err := bson.Marshal(try.event)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := w.concerns(event); got != try.want {
+		var e event
+		if err := bson.Unmarshal(raw, &e); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.concerns(e); got != try.want {
 			t.Errorf("%v: %t", try.event, got)
 		}
 	}
@@ -77,9 +80,7 @@ func TestErrorsOfWatch(t *testing.T) {
 		if got := interrupted(try.err); got != try.interrupted {
 			t.Errorf("%v: interrupted %t", try.err, got)
 		}
-		var result mongopatterns.Result
-		c := &core{source: new(mongo.Collection)}
-		if got := c.failed(t.Context(), &result, rawInt64(1), try.err) == nil; got != try.failed || got != (result.Failed == 1) {
+		if got := ofOne(try.err); got != try.failed {
 			t.Errorf("%v: failed %t", try.err, got)
 		}
 	}

@@ -65,9 +65,7 @@ func TestCosts(t *testing.T) {
 		r, db, colls := setUp(t, nil, nil)
 		record(t, db, 0, one("listIndexes", 3), func() error { return r.EnsureIndexes(ctx) })
 		fresh := db.Collection("fresh")
-		if _, err := fresh.InsertOne(ctx, d()); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(fresh.InsertOne(ctx, d()))
 		bare, err := extref.New[int, bson.D](db.Collection("teams"), []extref.Target{{Collection: fresh, Path: "x", Fields: []extref.Field{{Path: "name"}}}}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -91,16 +89,14 @@ func TestCosts(t *testing.T) {
 		record(t, db, 1, []string{"findAndModify", "find", "commitTransaction"}, call(mongo.Pipeline{set("phone", 3)}))
 		stored := append(team(0, "a"), bson.E{Key: "version", Value: int64(1)})
 		record(t, db, 1, []string{"findAndModify", "commitTransaction"}, func() error { _, err := r.Replace(ctx, 0, stored); return err })
-		record(t, db, 2, []string{"findAndModify", "update", "commitTransaction"}, func() error { _, err := r.Replace(ctx, 0, team(0, "a")); return err })
+		record(t, db, 2, []string{"findAndModify", "findAndModify", "commitTransaction"}, func() error { _, err := r.Replace(ctx, 0, team(0, "a")); return err })
 		changed := names(one("findAndModify", 1), one("update", 3), commit)
 		cmds = record(t, db, 1+3*copies, changed, update(r, "b"))
 		examined(t, db, cmds[0], "_id_", 1, 1)
-		record(t, db, 2+3*copies, names([]string{"findAndModify", "update"}, one("update", 3), commit), func() error { _, err := r.Replace(ctx, 0, team(0, "c")); return err })
-		record(t, db, 2+3*copies, names([]string{"findAndModify", "find", "update"}, one("update", 3), commit), call(mongo.Pipeline{set("name", "c'")}))
+		record(t, db, 2+3*copies, names(one("findAndModify", 2), one("update", 3), commit), func() error { _, err := r.Replace(ctx, 0, team(0, "c")); return err })
+		record(t, db, 2+3*copies, names([]string{"findAndModify", "find", "findAndModify"}, one("update", 3), commit), call(mongo.Pipeline{set("name", "c'")}))
 		// The plans of the next one, which has as much to do.
-		if _, err := db.Collection("teams").UpdateByID(ctx, 0, d("$set", d("name", "d"), "$inc", d("version", 1))); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(db.Collection("teams").UpdateByID(ctx, 0, d("$set", d("name", "d"), "$inc", d("version", 1))))
 		for i, v := range versions {
 			c := replaceVersion(t, cmds[1+i], 5)
 			examined(t, db, statement(t, c, 0), v.index, copies+1, copies)
@@ -117,14 +113,10 @@ func TestCosts(t *testing.T) {
 			examined(t, db, cmds[1+i], v.index, 2, 0)
 		}
 		// In batches of 10, and just one that is full.
-		if _, err := db.Collection("teams").UpdateByID(ctx, 0, d("$inc", d("version", 1))); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(db.Collection("teams").UpdateByID(ctx, 0, d("$inc", d("version", 1))))
 		batches := []string{"find", "update", "getMore", "update", "getMore", "update"}
 		record(t, db, 3*copies, names(one("find", 1), batches, batches, batches), propagate(&mongopatterns.Work{BatchSize: 10}))
-		if _, err := db.Collection("teams").UpdateByID(ctx, 0, d("$inc", d("version", 1))); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(db.Collection("teams").UpdateByID(ctx, 0, d("$inc", d("version", 1))))
 		single := []string{"find", "update"}
 		comparer := comparing(t, db.Collection("teams"), nil)
 		compared := func() error { _, err := comparer.Propagate(ctx, 0, nil); return err }
@@ -133,9 +125,7 @@ func TestCosts(t *testing.T) {
 		record(t, db, 2, names([]string{"update", "find"}, one("update", 3), one("find", 3), commit), func() error {
 			return transaction(t, db, func(ctx context.Context) error { _, err := comparer.Propagate(ctx, 0, nil); return err })
 		})
-		if _, err := db.Collection("teams").UpdateByID(ctx, 0, set("name", "e")); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(db.Collection("teams").UpdateByID(ctx, 0, set("name", "e")))
 		cmds = record(t, db, 1+3*copies, names(one("find", 5), []string{"findAndModify"}, single, single, single), compared)
 		examined(t, db, cmds[4], versions[0].index, copies, copies)
 		examined(t, db, cmds[5], "_id_", 1, 1)
@@ -159,16 +149,12 @@ func TestCosts(t *testing.T) {
 		for i, v := range versions {
 			examined(t, db, cmds[1+2*i], v.index, others+1, others)
 		}
-		if _, err := colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 0)); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 0)))
 		cmds = record(t, db, 0, one("find", 7), func() error { collect(t, r.Check(ctx, nil)); return nil })
 		examined(t, db, cmds[2], "_id_", others+1, others)
 		record(t, db, others, names(one("find", 3), []string{"find", "find", "update", "find", "find"}, one("find", 4)), func() error { _, err := r.Repair(ctx, nil); return err })
-		if _, err := colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 9)); err != nil {
-			t.Fatal(err)
-		}
-		record(t, db, 1+3*others, names(one("find", 2), one("update", 1), one("find", 1), single, single, single, one("find", 4)),
+		must(t)(colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 9)))
+		record(t, db, 1+3*others, names(one("find", 2), one("findAndModify", 1), one("find", 1), single, single, single, one("find", 4)),
 			func() error { _, err := r.Repair(ctx, nil); return err })
 		adopt := func(size int) func() error {
 			return func() error {
@@ -177,14 +163,10 @@ func TestCosts(t *testing.T) {
 			}
 		}
 		record(t, db, 0, one("find", 1), adopt(0))
-		if _, err := colls[0].UpdateMany(ctx, d(), d("$unset", d("team.version", "", "team.motto", ""))); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(colls[0].UpdateMany(ctx, d(), d("$unset", d("team.version", "", "team.motto", ""))))
 		batch := []string{"find", "update", "find", "update", "commitTransaction"}
 		record(t, db, 2*(copies+others)+2*2, names(one("find", 1), batch), adopt(0))
-		if _, err := colls[0].UpdateMany(ctx, d("team._id", 0), d("$unset", d("team.version", ""))); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(colls[0].UpdateMany(ctx, d("team._id", 0), d("$unset", d("team.version", ""))))
 		cmds = record(t, db, copies+2*3, names([]string{"find"}, batch, []string{"getMore"}, batch, []string{"getMore"}, batch), adopt(10))
 		examined(t, db, statement(t, cmds[2], 0), "_id_", 1, 1)
 		examined(t, db, statement(t, cmds[4], 0), "_id_", 11, 10)
@@ -204,9 +186,7 @@ func TestCosts(t *testing.T) {
 		}
 		cmds = record(t, db, 0, one("find", 4), propagate)
 		examined(t, db, cmds[1], "team._id_1", copies+1, copies)
-		if _, err := db.Collection("teams").UpdateByID(ctx, 0, set("name", "c")); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(db.Collection("teams").UpdateByID(ctx, 0, set("name", "c")))
 		batch := []string{"update", "find", "update", "commitTransaction"}
 		all := names(one("find", 1), batch, one("getMore", 1), batch)
 		record(t, db, 3*copies+3*2*2, names(one("find", 1), all, all, all), propagate)
@@ -215,9 +195,7 @@ func TestCosts(t *testing.T) {
 		})
 		record(t, db, 0, one("find", 6), func() error { collect(t, r.Check(ctx, nil)); return nil })
 		record(t, db, 0, one("find", 2), func() error { _, err := r.Adopt(ctx, "flat", nil); return err })
-		if _, err := db.Collection("single").UpdateMany(ctx, d("team._id", 1), set("team.name", "x")); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(db.Collection("single").UpdateMany(ctx, d("team._id", 1), set("team.name", "x")))
 		record(t, db, 0, one("find", 8), func() error { collect(t, r.Check(ctx, nil)); return nil })
 	})
 
@@ -239,13 +217,9 @@ func TestCosts(t *testing.T) {
 		cmds = record(t, db, 2+copies, []string{"findAndModify", "find", "find", "update", "delete", "findAndModify"},
 			func() error { _, err := r.Drain(ctx, nil); return err })
 		due := cmds[0]
-		if err := update(r, "c")(); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(nil, update(r, "c")())
 		var body bson.D
-		if err := bson.Unmarshal(due.Body, &body); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(nil, bson.Unmarshal(due.Body, &body))
 		query := d("find", "outbox", "filter", d("due", d("$lte", time.Now())), "sort", d("due", 1))
 		diff(t, "due", lookupD(body, "query").(bson.D)[0].Key)
 		diff(t, d("due", i32(1)), lookupD(body, "sort"))
@@ -277,9 +251,7 @@ func TestCosts(t *testing.T) {
 			r, db, colls := setUp(t, nil, func(target *extref.Target) { target.OnDelete = policy })
 			if policy == extref.Refuse {
 				for _, coll := range colls {
-					if _, err := coll.DeleteMany(ctx, d()); err != nil {
-						t.Fatal(err)
-					}
+					must(t)(coll.DeleteMany(ctx, d()))
 				}
 			}
 			cmds := record(t, db, want.written, want.names, func() error { _, err := r.Delete(ctx, 0); return err })
@@ -314,9 +286,7 @@ func TestCosts(t *testing.T) {
 		})
 		receive(t, ready)
 		cmds := mongotest.Record(t, db, func() {
-			if _, err := db.Collection("teams").UpdateByID(t.Context(), 0, d("$set", d("name", "x"), "$inc", d("version", 1))); err != nil {
-				t.Fatal(err)
-			}
+			must(t)(db.Collection("teams").UpdateByID(t.Context(), 0, d("$set", d("name", "x"), "$inc", d("version", 1))))
 			receive(t, applied)
 		})
 		stop()
@@ -338,9 +308,7 @@ func TestCosts(t *testing.T) {
 func statement(t *testing.T, c mongotest.Command, i int) mongotest.Command {
 	t.Helper()
 	var doc bson.D
-	if err := bson.Unmarshal(c.Body, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(nil, bson.Unmarshal(c.Body, &doc))
 	for j, e := range doc {
 		if e.Key == "updates" {
 			doc[j].Value = e.Value.(bson.A)[i : i+1]
@@ -354,9 +322,7 @@ func statement(t *testing.T, c mongotest.Command, i int) mongotest.Command {
 func replaceVersion(t *testing.T, c mongotest.Command, version int64) mongotest.Command {
 	t.Helper()
 	var doc bson.D
-	if err := bson.Unmarshal(c.Body, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(nil, bson.Unmarshal(c.Body, &doc))
 	var walk func(v any)
 	walk = func(v any) {
 		switch v := v.(type) {

@@ -12,16 +12,13 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Delete deletes a source and treats its copies by the policy of each target, in
-// one transaction. Result.Done counts the documents of the targets whose copies
-// were removed, or which were deleted. A target that refuses makes it
-// ErrReferenced, and nothing is written. References pinned at the same time
-// conflict with it: either the deletion sees them or they see it. What holds the
-// key in another shape than the target's (Malformed) makes Refuse refuse, and is
-// left alone by Unset and Cascade. Repeated after an unknown outcome it is
+// one transaction. Result.Done counts the documents whose copies were removed, or
+// which were deleted. If a target refuses, it is ErrReferenced and nothing is
+// written. A reference pinned at the same time conflicts with it: either the
+// deletion sees it or it sees the deletion. Repeated after an unknown outcome it is
 // mongopatterns.ErrNotFound if it was done.
 //
 // Cost: 2 round trips, commit included, 1 document deleted by its key; 1 round trip
@@ -69,7 +66,7 @@ func (c *core) delete(ctx context.Context, key bson.RawValue) (mongopatterns.Res
 func (t *target) release(ctx context.Context, key bson.RawValue) (int64, error) {
 	switch t.OnDelete {
 	case Refuse:
-		doc, err := t.primary.FindOne(ctx, t.where(value.Equal(key)), options.FindOne().SetProjection(idOnly)).Raw()
+		doc, err := t.primary.FindOne(ctx, t.where(key), options.FindOne().SetProjection(idOnly)).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return 0, nil
 		}
@@ -78,18 +75,9 @@ func (t *target) release(ctx context.Context, key bson.RawValue) (int64, error) 
 		}
 		return 0, err
 	case Unset:
-		update := bson.D{}
-		switch {
-		case t.Array:
-			update = append(update, bson.E{Key: t.Path, Value: append(bson.D{{Key: t.IDField, Value: itself(key)}}, t.sound()...)})
-			update = bson.D{{Key: "$pull", Value: update}}
-		case t.Path != "":
-			update = bson.D{{Key: "$unset", Value: bson.D{{Key: t.Path, Value: ""}}}}
-		default:
-			for _, path := range t.inner {
-				update = append(update, bson.E{Key: path, Value: ""})
-			}
-			update = bson.D{{Key: "$unset", Value: update}}
+		update := bson.D{{Key: "$unset", Value: t.each("")}}
+		if t.Array {
+			update = bson.D{{Key: "$pull", Value: bson.D{{Key: t.Path, Value: t.sound(key)}}}}
 		}
 		done, err := t.Collection.UpdateMany(ctx, t.proper(key), update)
 		if err != nil {

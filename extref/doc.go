@@ -84,35 +84,31 @@
 //   - Fields that change often and are read rarely: every change writes every copy.
 //   - A value that must be right to the moment, a balance or a stock level.
 //   - References that are never shown: store the ID.
-//   - A source with millions of copies of which most are old: freeze what old
-//     documents should say.
+//   - Millions of copies, most of them old: freeze what old documents should say.
 //
 // # Concurrency
 //
 // A copy never goes back to an older state. What Update has returned is in the
 // copies, the outbox or the change stream, and is propagated from there at least
 // once. A reference built before a change and inserted after its propagation is
-// behind: Check finds it, the next change or Repair brings it up to date. Where that
-// is not enough, take it from [Ref.Pin] in the transaction of the insert: a change or
-// a deletion of the source at the same time conflicts, and one of the two runs
-// again. Transactions need a replica set. After an error from a call that writes,
-// abort your transaction.
+// behind until the next change or Repair. Where that is not enough, take it from
+// [Ref.Pin] in the transaction of the insert. Transactions need a replica set. After
+// an error from a call that writes, abort your transaction.
 //
 // # Chains
 //
 // If B carries a copy of A, and C a copy of that copy, an update of A does not raise
 // the version of B. Give the Ref over B Options.Compare, and either have it Watch B,
 // or call its Propagate for each B in one mongopatterns.Transact with the update of
-// A. A source whose history the versioning package keeps is used alike: put the
-// version into its Options.Ignored, and Propagate after its Save.
+// A. If the versioning package keeps the source's history, put the version into its
+// Options.Ignored, and Propagate after its Save.
 //
 // # Adoption
 //
 // [Ref.Adopt] fills in references that have only a key so far. {customer_id: 123} is
 // a target with Path "" as it is; to make {customer: {_id: 123}} or [{id: 7}] of plain
 // IDs run one update of your own first, as the example of Adopt does. To follow a
-// further field, configure it and run Repair. [Ref.Check] also tells what is dangling
-// or malformed.
+// further field, configure it and run Repair.
 //
 // # Sharding
 //

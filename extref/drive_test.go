@@ -70,9 +70,7 @@ func TestOutbox(t *testing.T) {
 
 	// A source that is gone.
 	ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("name", "gone")))
-	if _, err := customers.DeleteOne(bounded(t), d("_id", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(customers.DeleteOne(bounded(t), d("_id", 0)))
 	diff(t, tally{Examined: 1}, ok[tally](t)(r.Drain(bounded(t), nil)))
 	diff(t, 0, len(stored(t, outbox)))
 }
@@ -142,9 +140,7 @@ func TestOutboxPoison(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	r, _, orders := orders(t, db, 1, &extref.Options{Outbox: db.Collection("outbox")})
-	if _, err := orders.Indexes().CreateOne(bounded(t), unique("customer.name")); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(orders.Indexes().CreateOne(bounded(t), unique("customer.name")))
 	for c, name := range []string{"c1", "fine", "c1"} { // c0 cannot take c1's name
 		ok[extref.UpdateResult](t)(r.Update(bounded(t), c, set("name", name)))
 		time.Sleep(2 * time.Millisecond) // in the order of due
@@ -163,9 +159,7 @@ func TestOutboxPoison(t *testing.T) {
 		pending[0].Due.Before(begin.Add(2*time.Second)) || pending[0].Due.After(end.Add(2*time.Second)) {
 		t.Fatalf("%+v", pending)
 	}
-	if _, err := db.Collection("outbox").UpdateOne(bounded(t), d("_id", 0), d("$set", d("due", end.Add(time.Hour)))); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(db.Collection("outbox").UpdateOne(bounded(t), d("_id", 0), d("$set", d("due", end.Add(time.Hour)))))
 	diff(t, tally{}, ok[tally](t)(r.Drain(bounded(t), nil))) // later
 	// The next change makes it due, as if it were new but for its age.
 	ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("name", "free")))
@@ -254,14 +248,10 @@ func TestWatch(t *testing.T) {
 		mongo.Pipeline{set("name", d("$concat", bson.A{"$address.city", "!"}))}, set("name", bson.A{1, 2, 3}),
 		mongo.Pipeline{set("name", d("$slice", bson.A{"$name", 1}))},
 	} {
-		if _, err := customers.UpdateOne(bounded(t), d("_id", 2), update); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(customers.UpdateOne(bounded(t), d("_id", 2), update))
 		inSync(t, r)
 	}
-	if _, err := customers.ReplaceOne(bounded(t), d("_id", 2), d("name", "replaced", "version", 20)); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(customers.ReplaceOne(bounded(t), d("_id", 2), d("name", "replaced", "version", 20)))
 	inSync(t, r)
 
 	stop()
@@ -307,14 +297,10 @@ func TestWatchUncopiedChanges(t *testing.T) {
 	receive(t, started)
 	cmds := mongotest.Record(t, db, func() {
 		for i := range 5 {
-			if _, err := customers.UpdateOne(bounded(t), d("_id", 2), set("phone", i, "address.street", fmt.Sprint(i))); err != nil {
-				t.Fatal(err)
-			}
+			must(t)(customers.UpdateOne(bounded(t), d("_id", 2), set("phone", i, "address.street", fmt.Sprint(i))))
 		}
 		// The event follows in any case, so that there is an end to wait for.
-		if _, err := customers.UpdateOne(bounded(t), d("_id", 0), d("$set", d("name", "new"), "$inc", d("version", 1))); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(customers.UpdateOne(bounded(t), d("_id", 0), d("$set", d("name", "new"), "$inc", d("version", 1))))
 		n := receive(t, applied)
 		for n == 0 { // uncopied changes only
 			n = receive(t, applied)
@@ -367,9 +353,7 @@ func TestWatchHistoryLost(t *testing.T) {
 			if command == "aggregate" {
 				diff(t, tally{Examined: 6, Done: 2}, result)
 			}
-			if _, err := customers.UpdateOne(bounded(t), d("_id", 0), d("$set", d("name", "z"), "$inc", d("version", 1))); err != nil {
-				t.Fatal(err)
-			}
+			must(t)(customers.UpdateOne(bounded(t), d("_id", 0), d("$set", d("name", "z"), "$inc", d("version", 1))))
 			inSync(t, r)
 			stop()
 			if len(reconciled) != 0 {
@@ -413,9 +397,7 @@ func TestWatchDroppedSource(t *testing.T) {
 		Reconciled: func(result tally) { reconciled <- result },
 	})
 	receive(t, reconciled)
-	if err := customers.Drop(bounded(t)); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(nil, customers.Drop(bounded(t)))
 	for c := range 3 {
 		insert(t, customers, d("_id", c, "name", fmt.Sprint("c", c), "address", d("city", "Rome")))
 	}
@@ -433,9 +415,7 @@ func TestWatchPassesOver(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	r, customers, orders := orders(t, db, 1, &extref.Options{Deferred: true})
-	if _, err := orders.Indexes().CreateOne(bounded(t), unique("customer.name")); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(orders.Indexes().CreateOne(bounded(t), unique("customer.name")))
 	told := make(chan tally, 10)
 	tell := func(r tally) { told <- r }
 	o := &extref.WatchOptions{MaxAwait: 20 * time.Millisecond, Reconciled: tell, Progress: tell}
@@ -454,9 +434,7 @@ func TestWatchPassesOver(t *testing.T) {
 	receive(t, told)
 	ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("name", "c1"))) // c0 cannot take c1's name
 	failed("orders", 0)
-	if _, err := customers.UpdateByID(bounded(t), 1, set("version", "1.0")); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(customers.UpdateByID(bounded(t), 1, set("version", "1.0")))
 	failed("customers", 1)
 	ok[extref.UpdateResult](t)(r.Update(bounded(t), 2, set("name", "third")))
 	follows := func(name string) {
@@ -489,9 +467,7 @@ func TestDrainNamesTheSource(t *testing.T) {
 	db := mongotest.Database(t)
 	r, customers, _ := orders(t, db, 1, &extref.Options{Outbox: db.Collection("outbox")})
 	ok[extref.UpdateResult](t)(r.Update(bounded(t), 0, set("name", "x")))
-	if _, err := customers.UpdateByID(bounded(t), 0, set("version", "1.0")); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(customers.UpdateByID(bounded(t), 0, set("version", "1.0")))
 	result := ok[tally](t)(r.Drain(bounded(t), nil))
 	if result.Failed != 1 || result.Failures[0].Err.Error() != `source 0: invalid: "version" is "1.0", want a whole number from 0 to 9223372036854775806` {
 		t.Error(result)
@@ -581,9 +557,7 @@ func TestDriversUnversioned(t *testing.T) {
 	})
 	receive(t, reconciled)
 	for _, name := range []string{"three", "four"} {
-		if _, err := customers.UpdateByID(bounded(t), 1, set("name", name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(customers.UpdateByID(bounded(t), 1, set("name", name)))
 		inSync(t, r)
 	}
 	stop()

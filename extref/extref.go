@@ -25,13 +25,12 @@ type Ref[ID, S any] struct {
 var _ mongopatterns.Checker = (*Ref[any, any])(nil)
 
 // New returns a Ref over source and the places that hold copies of it. It does no
-// I/O.
+// I/O. All programs that write one source must use the same targets and options.
 //
 // ID is the type of the source's key, its _id unless Options.KeyField says
-// otherwise; S is a source: a struct, a map or bson.D. A struct needs the version
-// field if Reference is to make copies with versions of it; a map or bson.D
-// without it counts as the oldest. opts may be nil. All programs that write one
-// source must use the same targets and options.
+// otherwise. S is a source: a struct, a map or bson.D. A struct needs the version
+// field if Reference is to make copies with versions; a map or bson.D without it
+// counts as the oldest.
 func New[ID, S any](source *mongo.Collection, targets []Target, opts *Options) (ref *Ref[ID, S], err error) {
 	defer fault.In(&err, "extref: new")
 	c, err := configure(source, targets, opts)
@@ -43,15 +42,12 @@ func New[ID, S any](source *mongo.Collection, targets []Target, opts *Options) (
 }
 
 // Reference builds the copy of src that a document of the target holds, without
-// any I/O: the key, the followed and frozen fields, and the version. What src
-// lacks, the copy lacks. Store it at the target's Path, or add it to the array;
-// with Path "" append it to the document's own fields. For makes it a struct of
-// your own.
+// any I/O: the key, the copied fields and the version. What src lacks, the copy
+// lacks. Store it at the target's Path, or add it to the array; with Path "" append
+// it to the document's own fields. For makes it a struct of your own.
 //
-// A struct without a version field is ErrInvalid if the copy has one: the copy
-// would be behind from the start. Give S the field, or use Fetch. If src is not
-// the newest state any more when the document is inserted, the copy is behind: see
-// the package documentation, and Pin.
+// A struct without a version field is ErrInvalid if the copy has one. If src is not
+// the newest state when the document is inserted, the copy is behind: see Pin.
 func (r *Ref[ID, S]) Reference(target string, src S) (copied bson.D, err error) {
 	defer fault.In(&err, "extref: reference")
 	t, err := r.core.target(target)
@@ -80,11 +76,10 @@ func (r *Ref[ID, S]) Fetch(ctx context.Context, target string, id ID) (copied bs
 	return r.core.fetch(ctx, target, id, r.core.find)
 }
 
-// Pin is Fetch for an insert, or an update, that must not store a stale
-// reference. It runs in the transaction of ctx and writes to the source (a field
-// that is taken off again), so that a change or a deletion of the source at the
-// same time conflicts with it. Return its error to what runs the transaction,
-// mongopatterns.Transact or your own, which runs it again after a conflict.
+// Pin is Fetch for a write that must not store a stale reference. It runs in the
+// transaction of ctx and writes to the source (a field that is taken off again), so
+// that a change or a deletion of the source at the same time conflicts with it.
+// Return its error to what runs the transaction again, as Transact does.
 //
 // Cost: 2 round trips, 2 writes to the source, by its key.
 func (r *Ref[ID, S]) Pin(ctx context.Context, target string, id ID) (copied bson.D, err error) {
@@ -96,11 +91,7 @@ func (r *Ref[ID, S]) Pin(ctx context.Context, target string, id ID) (copied bson
 }
 
 func (c *core) fetch(ctx context.Context, target string, id any, read func(context.Context, bson.RawValue) (state, error)) (bson.D, error) {
-	t, err := c.target(target)
-	if err != nil {
-		return nil, err
-	}
-	key, err := c.key(id)
+	t, key, err := c.named(target, id)
 	if err != nil {
 		return nil, err
 	}
@@ -111,19 +102,25 @@ func (c *core) fetch(ctx context.Context, target string, id any, read func(conte
 	return t.reference(s), nil
 }
 
+// named finds a target and encodes an ID.
+func (c *core) named(name string, id any) (*target, bson.RawValue, error) {
+	t, err := c.target(name)
+	if err != nil {
+		return nil, bson.RawValue{}, err
+	}
+	key, err := c.key(id)
+	return t, key, err
+}
+
 // Filter selects the documents of a target that refer to a source. It uses the
 // target's index.
 func (r *Ref[ID, S]) Filter(target string, id ID) (filter bson.D, err error) {
 	defer fault.In(&err, "extref: filter")
-	t, err := r.core.target(target)
+	t, key, err := r.core.named(target, id)
 	if err != nil {
 		return nil, err
 	}
-	key, err := r.core.key(id)
-	if err != nil {
-		return nil, err
-	}
-	return t.where(value.Equal(key)), nil
+	return t.where(key), nil
 }
 
 // Indexes returns the indexes by collection: for each target {key: 1, version: 1}

@@ -38,17 +38,13 @@ func newRef[ID, S any](t testing.TB, source *mongo.Collection, targets []extref.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.EnsureIndexes(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(nil, r.EnsureIndexes(t.Context()))
 	return r
 }
 
 func insert(t testing.TB, coll *mongo.Collection, docs ...any) {
 	t.Helper()
-	if _, err := coll.InsertMany(t.Context(), docs); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(coll.InsertMany(t.Context(), docs))
 }
 
 func ok[T any](t testing.TB) func(T, error) T {
@@ -58,6 +54,26 @@ func ok[T any](t testing.TB) func(T, error) T {
 			t.Fatal(err)
 		}
 		return v
+	}
+}
+
+// fails wants this error of a call.
+func fails(t testing.TB, want error) func(any, error) {
+	return func(_ any, err error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("want %v, have %v", want, err)
+		}
+	}
+}
+
+// must ends the test if a call of which only the error counts fails.
+func must(t testing.TB) func(any, error) {
+	return func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -89,9 +105,7 @@ func stored(t testing.TB, coll *mongo.Collection) []bson.D {
 		t.Fatal(err)
 	}
 	var out []bson.D
-	if err := cursor.All(t.Context(), &out); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(nil, cursor.All(t.Context(), &out))
 	return out
 }
 
@@ -209,9 +223,7 @@ func TestScenarioParts(t *testing.T) {
 	}, stored(t, parts))
 
 	// Outside of Update: compared by value, each batch in a transaction.
-	if _, err := parts.UpdateByID(t.Context(), 9, set("name", "lock washer")); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(parts.UpdateByID(t.Context(), 9, set("name", "lock washer")))
 	diff(t, wrote(1), ok[tally](t)(toProducts.Propagate(t.Context(), 9, nil)))
 	diff(t, wrote(0), ok[tally](t)(toProducts.Propagate(t.Context(), 9, nil)))
 	diff(t, d("_id", i32(9), "name", "lock washer"), stored(t, parts)[1])

@@ -39,14 +39,10 @@ func TestWatchFollowsInserts(t *testing.T) {
 		})
 	}
 	name(9, "nine")
-	if _, err := customers.DeleteOne(bounded(t), d("_id", 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(customers.DeleteOne(bounded(t), d("_id", 1)))
 	insert(t, customers, d("_id", 1, "name", "again", "version", 7))
 	name(100, "again")
-	if _, err := customers.DeleteOne(bounded(t), d("_id", 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(customers.DeleteOne(bounded(t), d("_id", 1)))
 	insert(t, customers, d("_id", 1, "name", "below", "version", 2))
 	for receive(t, told).Remaining != 1 {
 	}
@@ -114,9 +110,7 @@ func TestWatchThroughFaults(t *testing.T) {
 				for j, commands := range [][]string{all, all[2:]} {
 					fail(commands, fault...)
 					name := fmt.Sprint(i, "/", j)
-					if _, err := teams.UpdateByID(bounded(t), 1, d("$set", d("name", name), "$inc", d("version", 1))); err != nil {
-						t.Fatal(err)
-					}
+					must(t)(teams.UpdateByID(bounded(t), 1, d("$set", d("name", name), "$inc", d("version", 1))))
 					eventually(t, name, func() bool {
 						return lookupD(lookupD(stored(t, colls[0])[0], "team").(bson.D), "name") == name
 					})
@@ -317,13 +311,9 @@ func TestNaturalKey(t *testing.T) {
 	diff(t, extref.UpdateResult{}, ok[extref.UpdateResult](t)(r.Update(t.Context(), 1234, set("price", 3))))
 	// The key itself stays: its copies would dangle.
 	for _, o := range []extref.Options{{}, {Deferred: true}, {Outbox: db.Collection("outbox")}} {
-		if _, err := ref(o).Update(t.Context(), 1234, set("catalog_number", 4321)); !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Error(err)
-		}
+		fails(t, mongopatterns.ErrInvalid)(ref(o).Update(t.Context(), 1234, set("catalog_number", 4321)))
 	}
-	if _, err := r.Replace(t.Context(), 1234, d("_id", "p1", "name", "shifter", "catalog_number", 4322)); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Error(err)
-	}
+	fails(t, mongopatterns.ErrInvalid)(r.Replace(t.Context(), 1234, d("_id", "p1", "name", "shifter", "catalog_number", 4322)))
 	diff(t, d("_id", "washer", "product_catalog_number", i32(1234), "product_name", "smoke shifter"), stored(t, parts)[3])
 	diff(t, []string{dangling}, problems(t, r))
 
@@ -335,14 +325,10 @@ func TestNaturalKey(t *testing.T) {
 		MaxAwait: 20 * time.Millisecond, Reconciled: func(tally) { started <- true },
 	})
 	receive(t, started)
-	if _, err := products.UpdateByID(t.Context(), "p1", set("name", "watched")); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(products.UpdateByID(t.Context(), "p1", set("name", "watched")))
 	eventually(t, "watched", func() bool { return lookupD(stored(t, parts)[0], "product_name") == "watched" })
 	stop()
-	if _, err := r.Delete(t.Context(), 1234); !errors.Is(err, extref.ErrReferenced) {
-		t.Error(err)
-	}
+	fails(t, extref.ErrReferenced)(r.Delete(t.Context(), 1234))
 	if err := r.EnsureIndexes(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -419,12 +405,8 @@ func TestCopies(t *testing.T) {
 	if _, err := short.Fetch(t.Context(), 123); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), `has no field "version"`) {
 		t.Error(err)
 	}
-	if _, err := extref.For[lossy](r, "x"); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Error(err)
-	}
-	if _, err := copies.Fetch(t.Context(), 9); !errors.Is(err, mongopatterns.ErrNotFound) {
-		t.Error(err)
-	}
+	fails(t, mongopatterns.ErrInvalid)(extref.For[lossy](r, "x"))
+	fails(t, mongopatterns.ErrNotFound)(copies.Fetch(t.Context(), 9))
 }
 
 // The client's BSON options count where the package encodes by itself.
@@ -531,9 +513,7 @@ func TestWork(t *testing.T) {
 	diff(t, all-2, len(problems(t, r)))
 	// Only some of the documents.
 	diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Propagate(t.Context(), 2, &mongopatterns.Work{Filter: d("open", true)})))
-	if _, err := colls[0].UpdateMany(t.Context(), d(), d("$unset", d("team.version", ""))); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(colls[0].UpdateMany(t.Context(), d(), d("$unset", d("team.version", ""))))
 	diff(t, tally{Examined: 3, Done: 3}, ok[tally](t)(r.Adopt(t.Context(), "single.team", &mongopatterns.Work{DryRun: true, Filter: d("_id", d("$lt", 3))})))
 	diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Adopt(t.Context(), "single.team", &mongopatterns.Work{Filter: d("_id", 2)})))
 	for p, err := range mongopatterns.CheckAll(t.Context(), r) {

@@ -98,9 +98,7 @@ func TestOldStatesNeverWin(t *testing.T) {
 	}
 	diff(t, wrote(1), ok[tally](t)(r.Propagate(t.Context(), 1, nil)))
 	// The source as an old state: what a slow propagation would bring.
-	if _, err := teams.UpdateByID(t.Context(), 1, set("name", "v1", "version", 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(teams.UpdateByID(t.Context(), 1, set("name", "v1", "version", 1)))
 	diff(t, tally{Examined: 1, Remaining: 1}, ok[tally](t)(r.Propagate(t.Context(), 1, nil)))
 	diff(t, "v3", lookupD(lookupD(stored(t, colls[0])[0], "team").(bson.D), "name"))
 	// Element by element in an array.
@@ -137,33 +135,25 @@ func TestStaleReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Update(t.Context(), 1, set("name", "newest")); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(r.Update(t.Context(), 1, set("name", "newest")))
 	diff(t, []string{}, problems(t, r))
 
 	// Pin conflicts with a change that is not committed yet, and the reverse.
 	session := ok[*mongo.Session](t)(db.Client().StartSession())
 	defer session.EndSession(context.Background())
-	if err := session.StartTransaction(); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(nil, session.StartTransaction())
 	ctx := mongo.NewSessionContext(bounded(t), session)
 	ok[extref.UpdateResult](t)(r.Update(ctx, 1, set("name", "in transaction")))
 	second := ok[*mongo.Session](t)(db.Client().StartSession())
 	defer second.EndSession(context.Background())
-	if err := second.StartTransaction(); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(nil, second.StartTransaction())
 	_, err = r.Pin(mongo.NewSessionContext(bounded(t), second), "single.team", 1)
 	var server mongo.ServerError
 	if !errors.As(err, &server) || !server.HasErrorLabel("TransientTransactionError") {
 		t.Errorf("pinned beside a change: %v", err)
 	}
 	_ = second.AbortTransaction(t.Context())
-	if err := session.AbortTransaction(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(nil, session.AbortTransaction(t.Context()))
 	if _, err := r.Pin(t.Context(), "single.team", 1); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Errorf("outside of a transaction: %v", err)
 	}
@@ -196,9 +186,7 @@ func TestDelete(t *testing.T) {
 		if len(stored(t, colls[2])) != 1 {
 			t.Error("cascaded")
 		}
-		if _, err := colls[1].DeleteMany(t.Context(), d()); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(colls[1].DeleteMany(t.Context(), d()))
 		diff(t, tally{Done: 1}, ok[tally](t)(r.Delete(t.Context(), 1)))
 		diff(t, []string{}, problems(t, r)) // kept copies are not dangling
 		if _, err := r.Delete(t.Context(), 1); !errors.Is(err, mongopatterns.ErrNotFound) || !errors.Is(err, mongo.ErrNoDocuments) {
@@ -209,9 +197,7 @@ func TestDelete(t *testing.T) {
 		t.Parallel()
 		r, _, colls := people(t, nil, nil)
 		insert(t, colls[0], d("_id", 1, "team", d("_id", 9, "version", 1)))
-		if _, err := r.Delete(t.Context(), 9); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Error(err)
-		}
+		fails(t, mongopatterns.ErrNotFound)(r.Delete(t.Context(), 9))
 	})
 	t.Run("unset", func(t *testing.T) {
 		t.Parallel()
@@ -349,9 +335,7 @@ func TestCompare(t *testing.T) {
 	}))
 	diff(t, wrote(0), ok[tally](t)(comparing.Propagate(t.Context(), 1, nil)))
 	for _, name := range []any{"x", nil, bson.Regex{Pattern: "^a"}, bson.A{"x"}, bson.A{bson.A{"x"}}, d("$weird", "$name"), int32(1), 1.0} {
-		if _, err := teams.UpdateByID(t.Context(), 1, d("$set", d("name", name))); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(teams.UpdateByID(t.Context(), 1, d("$set", d("name", name))))
 		diff(t, wrote(0), ok[tally](t)(r.Propagate(t.Context(), 1, nil)))
 		diff(t, wrote(2), ok[tally](t)(comparing.Propagate(t.Context(), 1, nil)))
 		diff(t, name, lookupD(lookupD(stored(t, colls[0])[0], "team").(bson.D), "name"))
@@ -373,16 +357,12 @@ func TestUnversionedValues(t *testing.T) {
 		bson.DateTime(1e12), bson.NewObjectID(), bson.Binary{Data: []byte("x")}, bson.Timestamp{T: 1, I: 2},
 		bson.JavaScript("x"), bson.MinKey{}, bson.MaxKey{},
 	} {
-		if _, err := teams.UpdateByID(t.Context(), 1, d("$set", d("name", name))); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(teams.UpdateByID(t.Context(), 1, d("$set", d("name", name))))
 		diff(t, wrote(2), ok[tally](t)(r.Propagate(t.Context(), 1, nil)))
 		diff(t, name, lookupD(lookupD(stored(t, colls[0])[0], "team").(bson.D), "name"))
 		diff(t, wrote(0), ok[tally](t)(r.Propagate(t.Context(), 1, nil)))
 	}
-	if _, err := teams.UpdateByID(t.Context(), 1, d("$unset", d("name", ""))); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(teams.UpdateByID(t.Context(), 1, d("$unset", d("name", ""))))
 	err := transaction(t, teams.Database(), func(ctx context.Context) error {
 		diff(t, wrote(2), ok[tally](t)(r.Propagate(ctx, 1, nil)))
 		return nil
@@ -470,15 +450,11 @@ func TestSelfReference(t *testing.T) {
 
 	// A reference to itself keeps nobody.
 	refuse := newRef[int, bson.D](t, staff, []extref.Target{{Collection: staff, Path: "manager", Fields: []extref.Field{{Path: "name"}}}}, nil)
-	if _, err := staff.UpdateByID(t.Context(), 2, set("manager", ok[bson.D](t)(refuse.Fetch(t.Context(), "staff.manager", 2)))); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(staff.UpdateByID(t.Context(), 2, set("manager", ok[bson.D](t)(refuse.Fetch(t.Context(), "staff.manager", 2)))))
 	if _, err := refuse.Delete(t.Context(), 2); !errors.Is(err, extref.ErrReferenced) || !strings.Contains(err.Error(), "_id 3: ") {
 		t.Error(err)
 	}
-	if _, err := staff.DeleteOne(t.Context(), d("_id", 3)); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(staff.DeleteOne(t.Context(), d("_id", 3)))
 	ok[tally](t)(refuse.Delete(t.Context(), 2))
 	diff(t, 0, len(stored(t, staff)))
 }
@@ -496,18 +472,12 @@ func TestNullVersion(t *testing.T) {
 		fresh(id)
 	}
 	diff(t, updated(1, 1), ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "two"))))
-	if _, err := teams.UpdateByID(t.Context(), 1, set("name", "two")); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(teams.UpdateByID(t.Context(), 1, set("name", "two")))
 	diff(t, wrote(1), ok[tally](t)(comparing(t, teams, nil).Propagate(t.Context(), 1, nil)))
-	if _, err := colls[0].UpdateByID(t.Context(), 2, set("team.version", 4)); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(colls[0].UpdateByID(t.Context(), 2, set("team.version", 4)))
 	diff(t, tally{Examined: 3, Done: 1}, ok[tally](t)(r.Repair(t.Context(), nil)))
 	diff(t, int64(5), lookupD(stored(t, teams)[2], "version"))
-	if _, err := colls[0].UpdateByID(t.Context(), 2, set("team.version", nil)); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(colls[0].UpdateByID(t.Context(), 2, set("team.version", nil)))
 	diff(t, []string{`extref: single 2: no version: team.version is null, want 5: copy of 2`}, problems(t, r))
 	diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Adopt(t.Context(), "single.team", nil)))
 	diff(t, []string{}, problems(t, r))
@@ -575,9 +545,7 @@ func TestCompareGivesWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := customers.UpdateByID(t.Context(), 1, set("name", "first")); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(customers.UpdateByID(t.Context(), 1, set("name", "first")))
 	result := ok[tally](t)(r.Propagate(t.Context(), 1, nil))
 	diff(t, wrote(2), result)
 	diff(t, []string{}, problems(t, r))
@@ -611,9 +579,7 @@ func TestCompareBesidePropagation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := customers.UpdateByID(t.Context(), 1, set("name", "second")); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(customers.UpdateByID(t.Context(), 1, set("name", "second")))
 	var done []int64
 	result := ok[tally](t)(worker.Propagate(t.Context(), 1, &mongopatterns.Work{
 		Progress: func(r tally) { done = append(done, r.Examined) },
@@ -636,25 +602,19 @@ func TestCompareInTransaction(t *testing.T) {
 	comparing := comparing(t, teams, nil)
 	session := ok[*mongo.Session](t)(db.Client().StartSession())
 	defer session.EndSession(context.Background())
-	if err := session.StartTransaction(); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(nil, session.StartTransaction())
 	ctx := mongo.NewSessionContext(bounded(t), session)
 	diff(t, wrote(0), ok[tally](t)(comparing.Propagate(ctx, 1, nil)))
 	second := ok[*mongo.Session](t)(db.Client().StartSession())
 	defer second.EndSession(context.Background())
-	if err := second.StartTransaction(); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(nil, second.StartTransaction())
 	_, err := teams.UpdateByID(mongo.NewSessionContext(bounded(t), second), 1, set("name", "beside"))
 	var server mongo.ServerError
 	if !errors.As(err, &server) || !server.HasErrorLabel("TransientTransactionError") {
 		t.Errorf("written beside: %v", err)
 	}
 	_ = second.AbortTransaction(t.Context())
-	if err := session.CommitTransaction(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(nil, session.CommitTransaction(t.Context()))
 	// Writers who raise no version, each in a transaction of its own.
 	limit := bounded(t)
 	var group sync.WaitGroup
@@ -690,9 +650,7 @@ func TestUnversionedBatchReadsAgain(t *testing.T) {
 	r, teams, colls := people(t, nil, unversioned)
 	insert(t, teams, team(1, "a"))
 	insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
-	if _, err := teams.UpdateByID(t.Context(), 1, set("name", "b")); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(teams.UpdateByID(t.Context(), 1, set("name", "b")))
 	once := 0
 	hooked := mongotest.Database(t, options.Client().SetMonitor(onCommand("update", func() {
 		if once++; once == 1 { // the source is read, the batch not begun
@@ -735,17 +693,13 @@ func TestReadsFromThePrimary(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t, options.Client().SetReadPreference(readpref.SecondaryPreferred()))
 	r, _, orders := orders(t, db, 2, &extref.Options{Deferred: true})
-	if _, err := orders.UpdateByID(t.Context(), 200, d("$unset", d("customer.version", ""))); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(orders.UpdateByID(t.Context(), 200, d("$unset", d("customer.version", ""))))
 	cmds := mongotest.Record(t, db, func() {
 		ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "x")))
 		ok[tally](t)(r.Propagate(t.Context(), 1, nil))
 		ok[tally](t)(r.Repair(t.Context(), nil))
 		ok[tally](t)(r.Adopt(t.Context(), "orders.customer", nil))
-		if _, err := r.Delete(t.Context(), 2); !errors.Is(err, extref.ErrReferenced) {
-			t.Error(err)
-		}
+		fails(t, extref.ErrReferenced)(r.Delete(t.Context(), 2))
 	})
 	for _, c := range cmds {
 		if mode, _ := c.Body.Lookup("$readPreference", "mode").StringValueOK(); mode == "secondaryPreferred" {
@@ -822,9 +776,7 @@ func TestArrayOnTheWay(t *testing.T) {
 			refused(second(r.Replace(t.Context(), 1, bad)))
 			refused(second(r.Update(t.Context(), 1, set("place", bson.A{}))))
 			diff(t, before, stored(t, teams))
-			if _, err := teams.UpdateByID(t.Context(), 1, set("place", bson.A{d("city", "Bonn")})); err != nil {
-				t.Fatal(err)
-			}
+			must(t)(teams.UpdateByID(t.Context(), 1, set("place", bson.A{d("city", "Bonn")})))
 			before = stored(t, teams)
 			refused(second(r.Update(t.Context(), 1, set("name", "z"))))
 			refused(second(r.Propagate(t.Context(), 1, nil)))

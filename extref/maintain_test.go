@@ -310,9 +310,7 @@ func TestRepairPassesRefusedSources(t *testing.T) {
 			insert(t, teams, append(team(id, "new"), bson.E{Key: "version", Value: version}))
 		}
 	}
-	if _, err := teams.Indexes().CreateOne(t.Context(), unique("version")); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(teams.Indexes().CreateOne(t.Context(), unique("version")))
 	for id, version := range []int{0, 1, 4, 1} { // different: to 2; ahead: to 5; behind
 		if id > 0 {
 			insert(t, colls[0], d("_id", id, "team", d("_id", id, "name", "old", "version", version)))
@@ -389,9 +387,7 @@ func TestAdoptRefused(t *testing.T) {
 	r, teams, colls := people(t, nil, nil)
 	insert(t, teams, team(1, "one"))
 	insert(t, colls[0], d("_id", 1, "team", d("_id", 1, "name", "one")), d("_id", 2, "team", d("_id", 1)))
-	if _, err := colls[0].Indexes().CreateOne(t.Context(), unique("team.name")); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(colls[0].Indexes().CreateOne(t.Context(), unique("team.name")))
 	before := stored(t, colls[0])
 	result := ok[tally](t)(r.Adopt(t.Context(), "single.team", nil))
 	if result.Done != 1 || result.Failed != 1 || result.Failures[0].ID.AsInt64() != 2 || !mongo.IsDuplicateKeyError(result.Failures[0].Err) {
@@ -434,9 +430,7 @@ func TestIterators(t *testing.T) {
 	for c := range 3 {
 		ok[extref.UpdateResult](t)(r.Update(t.Context(), c, set("name", "new")))
 	}
-	if _, err := customers.DeleteOne(t.Context(), d("_id", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(customers.DeleteOne(t.Context(), d("_id", 0)))
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	count := func(ctx context.Context, stop int) (found, failed int) {

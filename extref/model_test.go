@@ -72,9 +72,7 @@ func TestModel(t *testing.T) {
 					ok[extref.UpdateResult](t)(r.Update(t.Context(), id, set("motto", value, "phone", step)))
 				case op == 4: // by somebody else, without a version
 					s.name = value
-					if _, err := teams.UpdateByID(t.Context(), id, set("name", value)); err != nil {
-						t.Fatal(err)
-					}
+					must(t)(teams.UpdateByID(t.Context(), id, set("name", value)))
 					ok[tally](t)(r.Propagate(t.Context(), id, &mongopatterns.Work{BatchSize: 1 + rng.IntN(3)}))
 				case op == 5 && step%3 == 0:
 					delete(sources, id)
@@ -178,9 +176,7 @@ func TestIDsAndRegistry(t *testing.T) {
 	if _, err := r.Delete(t.Context(), id); !errors.Is(err, extref.ErrReferenced) || !strings.Contains(err.Error(), "refs.station: ") {
 		t.Error(err)
 	}
-	if _, err := refs.UpdateByID(t.Context(), 1, d("$unset", d("station", ""))); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(refs.UpdateByID(t.Context(), 1, d("$unset", d("station", ""))))
 	diff(t, tally{Done: 1}, ok[tally](t)(r.Delete(t.Context(), id)))
 	diff(t, []bson.D{d("_id", i32(1), "stations", bson.A{})}, stored(t, refs))
 
@@ -215,9 +211,7 @@ func TestIndexConflict(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	c := db.Collection("c")
-	if _, err := c.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d("ref._id", 1, "ref.version", 1), Options: options.Index().SetUnique(true)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t)(c.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d("ref._id", 1, "ref.version", 1), Options: options.Index().SetUnique(true)}))
 	r, err := extref.New[int, bson.D](db.Collection("s"), []extref.Target{{Collection: c, Path: "ref", Fields: []extref.Field{{Path: "name"}}}}, nil)
 	if err != nil {
 		t.Fatal(err)

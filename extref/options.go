@@ -2,8 +2,8 @@ package extref
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,52 +22,50 @@ import (
 // version in "version" and propagates in the transaction of the change.
 type Options struct {
 	// KeyField is the source's field by which copies know it; it may be dotted.
-	// A natural key, "catalog_number", gets a unique index on the source, and every
-	// ID that calls take is one. A source without it has no copies. Default "_id".
+	// A natural key, "catalog_number", gets a unique index, and every ID that calls
+	// take is one. A source without it has no copies. Default "_id".
 	KeyField string
 	// VersionField is the source's field for the version, without dots: a whole
-	// number from 0 to math.MaxInt64-1 (int32, int64 or double); missing or null
-	// counts as 0. Not used if every target is Unversioned. Default "version".
+	// number from 0 to math.MaxInt64-1; missing or null counts as 0. Not used if
+	// every target is Unversioned. Default "version".
 	VersionField string
 
 	// Outbox makes Update and Replace write an entry there instead of
-	// propagating; call Drain. It is for this Ref's source only: an entry's _id
-	// is the source's key. On a sharded cluster create it beforehand. Default nil.
+	// propagating; call Drain. It serves this Ref's source only: an entry's _id is
+	// the source's key. On a sharded cluster create it beforehand. Default nil.
 	Outbox *mongo.Collection
-	// Lease is how long an entry that a worker has taken on is left alone by
-	// others; longer work is done twice, without harm. Default 1 minute.
+	// Lease is how long others leave an entry alone that a worker has taken on;
+	// longer work is done twice, without harm. Default 1 minute.
 	Lease time.Duration
-	// Deferred makes Update and Replace change the source only. Watch or
-	// Propagate brings the change to the copies. Not with Outbox. Default false.
+	// Deferred makes Update and Replace change the source only; Watch or Propagate
+	// does the rest. Not with Outbox. Default false.
 	Deferred bool
-	// Compare has Propagate, Drain and Watch look for copies of the source's
-	// version with other values, and raise the version for them: for sources that
-	// others change without raising it. It reads all copies of a source. Targets
-	// that are Unversioned do not need it. Default false.
+	// Compare is for sources that others change without raising the version:
+	// Propagate, Drain and Watch read all copies of a source, and raise the version
+	// if one of it has other values. Unversioned targets do not need it. Default false.
 	Compare bool
 
-	// Registry encodes IDs, sources and updates. Give the client's own registry if
-	// it has one: a collection does not show it. Default nil: the driver's.
+	// Registry encodes IDs, sources and updates. Give the client's own if it has
+	// one: a collection does not show it. Default nil: the driver's.
 	Registry *bson.Registry
 	// BSON are the client's BSON options, if it has any. Default nil: none.
 	BSON *options.BSONOptions
 }
 
-// A Target is a place in the documents of a collection that holds copies.
+// A Target is a place in the documents of a collection that holds copies. All
+// paths may be dotted, but not lead through an array.
 type Target struct {
 	// Collection holds the copies. It may be the source's own. Required.
 	Collection *mongo.Collection
-	// Path is where a document has its copy, or with Array its array of copies;
-	// it may be dotted, but not lead through another array. "" puts the copy among
-	// the document's own fields. Default "".
+	// Path is where a document has its copy, or with Array its array of copies.
+	// Default "": the copy lies among the document's own fields.
 	Path string
 	// Array says that Path holds an array of copies. A document may hold several
 	// of one source. Default false.
 	Array bool
 
-	// IDField is the path, inside the copy, of the source's key; as all paths here
-	// it may be dotted, but not lead through an array. Default "_id"; with Path ""
-	// it must be given.
+	// IDField is the path, inside the copy, of the source's key. Default "_id";
+	// with Path "" it must be given.
 	IDField string
 	// VersionField is the path, inside the copy, of the version. Default: the
 	// name in Options.VersionField.
@@ -87,8 +85,8 @@ type Target struct {
 
 // A Field is a field of the source that is copied.
 type Field struct {
-	// Path is the field in the source; it may be dotted, but not lead through an
-	// array: a source that has one there is ErrInvalid. Required.
+	// Path is the field in the source. A source with an array on the way to it is
+	// ErrInvalid. Required.
 	Path string
 	// As is the path inside the copy. Default: the last segment of Path.
 	As string
@@ -106,20 +104,21 @@ const (
 	Freeze
 )
 
-// A DeletePolicy says what becomes of copies when their source is deleted.
+// A DeletePolicy says what becomes of copies when their source is deleted. What is
+// Malformed makes Refuse refuse; the others leave it alone.
 type DeletePolicy int
 
 const (
 	// Refuse keeps the source while another document refers to it.
 	Refuse DeletePolicy = iota
-	// Keep leaves the last copy as it is. If a source with the same key is
-	// inserted later its version must go on from there; Repair sees to that.
+	// Keep leaves the last copy as it is. A source inserted later with the same key
+	// must go on from its version; Repair sees to that.
 	Keep
-	// Unset removes the copy: the field at Path, or with Path "" the fields that
-	// it consists of, or the elements of the array.
+	// Unset removes the copy: the field at Path, or with Path "" the fields of the
+	// copy, or the elements of the array.
 	Unset
 	// Cascade deletes the documents that hold a copy, and nothing that refers to
-	// these. Not with Array. Neither touches what is Malformed.
+	// these. Not with Array.
 	Cascade
 )
 
@@ -133,36 +132,28 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 	if opts != nil {
 		*o = *opts
 	}
-	if err := config.Collections("source", source); err != nil {
+	o.Lease = cmp.Or(o.Lease, time.Minute)
+	collections := []any{"source", source}
+	if o.Outbox != nil {
+		collections = append(collections, "Options.Outbox", o.Outbox)
+	}
+	if err := config.Collections(collections...); err != nil {
 		return nil, err
 	}
 	err := config.Apply(
 		config.Named("Options.KeyField", &o.KeyField, "_id"),
-		config.Name("Options.VersionField", &o.VersionField, "version"))
-	if err != nil {
-		return nil, err
-	}
-	o.Lease = cmp.Or(o.Lease, time.Minute)
-	switch {
-	case o.VersionField == touchField:
-		err = fault.Invalid("Options.VersionField: %q is taken", touchField)
-	case o.Lease < 0:
-		err = fault.Invalid("Options.Lease: negative")
-	case o.Outbox != nil && o.Deferred:
-		err = fault.Invalid("Options.Deferred: not together with Options.Outbox")
-	case o.Outbox != nil:
-		err = config.Collections("source", source, "Options.Outbox", o.Outbox)
-	}
-	if err == nil && len(targets) == 0 {
-		err = fault.Invalid("targets: none")
-	}
+		config.Name("Options.VersionField", &o.VersionField, "version"),
+		refuse("Options.VersionField", o.VersionField == touchField, "%q is taken", touchField),
+		refuse("Options.Lease", o.Lease < 0, "negative"),
+		refuse("Options.Deferred", o.Deferred && o.Outbox != nil, "not together with Options.Outbox"),
+		refuse("targets", len(targets) == 0, "none"))
 	if err != nil {
 		return nil, err
 	}
 	c.codec = codec.Codec{Registry: o.Registry, BSON: o.BSON}
 	c.primary = cursor.Primary(source)
 	for i, t := range targets {
-		if err := c.add(fmt.Sprintf("targets[%d]", i), t); err != nil {
+		if err := c.add(&target{Target: t, option: fmt.Sprintf("targets[%d]", i)}); err != nil {
 			return nil, err
 		}
 	}
@@ -170,139 +161,110 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 	return c, nil
 }
 
+// refuse is the line of a table that refuses an option if it is bad.
+func refuse(option string, bad bool, why string, args ...any) config.Setting {
+	return config.Check(option, func() error {
+		if bad {
+			return fmt.Errorf(why, args...)
+		}
+		return nil
+	})
+}
+
 // add checks and completes a target, and refuses what collides with the source or
 // an earlier one.
-func (c *core) add(option string, t Target) error {
-	out := &target{Target: t, option: option}
-	if err := c.beside(option+".Collection", t.Collection); err != nil {
+func (c *core) add(t *target) error {
+	if err := c.beside(t.option+".Collection", t.Collection); err != nil {
 		return err
 	}
-	if field, err := t.check(); err != nil {
-		return fault.Invalid("%s.%s: %w", option, field, err)
+	if t.Name == "" {
+		t.Name = strings.TrimSuffix(t.Collection.Name()+"."+t.Path, ".")
 	}
-	if err := config.Apply(config.Named(option+".Path", &out.Path, "")); err != nil {
+	err := config.Apply(
+		refuse(t.option+".Path", t.Path == "" && t.Array, "empty: an array needs one"),
+		refuse(t.option+".Path", t.Path == "_id" || strings.HasPrefix(t.Path, "_id."), "_id cannot change"),
+		config.Named(t.option+".Path", &t.Path, ""),
+		refuse(t.option+".IDField", t.Path == "" && t.IDField == "", "must be given with an empty Path"),
+		refuse(t.option+".VersionField", t.Unversioned && t.VersionField != "", "not together with Unversioned"),
+		refuse(t.option+".OnDelete", t.OnDelete < Refuse || t.OnDelete > Cascade, "unknown policy %d", t.OnDelete),
+		refuse(t.option+".OnDelete", t.OnDelete == Cascade && t.Array, "Cascade is not for an array, use Unset"),
+		refuse(t.option+".Fields", len(t.Fields) == 0, "none"),
+		refuse(t.option+".Name", slices.ContainsFunc(c.targets, func(o *target) bool { return o.Name == t.Name }),
+			"%q stands twice", t.Name))
+	if err != nil {
 		return err
 	}
-	if out.Name == "" {
-		out.Name = strings.TrimSuffix(t.Collection.Name()+"."+t.Path, ".")
-	}
-	settings := []config.Setting{config.Named(option+".IDField", &out.IDField, "_id")}
-	if !t.Unversioned {
-		settings = append(settings, config.Named(option+".VersionField", &out.VersionField, c.o.VersionField))
-	}
-	out.Fields = append([]Field(nil), t.Fields...)
-	known := map[string]bool{}
-	for i := range out.Fields {
-		f, option := &out.Fields[i], fmt.Sprintf("%s.Fields[%d]", option, i)
-		if f.As == "" {
-			f.As = f.Path[strings.LastIndexByte(f.Path, '.')+1:]
-		}
-		settings = append(settings,
-			config.Check(option+".Path", func() error { return c.copyable(f.Path, known) }),
-			config.Named(option+".As", &f.As, ""),
-			config.Check(option+".Policy", func() error {
-				if f.Policy < Follow || f.Policy > Freeze {
-					return fmt.Errorf("unknown policy %d", f.Policy)
-				}
-				return nil
-			}))
-	}
-	if t.Path == "" {
-		id := "_id"
-		settings = append(settings, config.Name("_id", &id, ""))
-	}
-	if err := config.Apply(settings...); err != nil {
+	if err := config.Apply(c.copied(t)...); err != nil {
 		return err
 	}
-	if err := c.disjoint(out); err != nil {
+	t.derive()
+	if err := c.disjoint(t); err != nil {
 		return fault.Invalid("%w", err)
 	}
-	out.derive()
-	c.targets = append(c.targets, out)
+	c.targets = append(c.targets, t)
 	return nil
 }
 
 // beside refuses a collection of another database, and the outbox.
 func (c *core) beside(option string, coll *mongo.Collection) error {
-	if err := config.Collections(option, coll); err != nil {
-		return err
-	}
+	named := []any{option, coll}
 	if c.o.Outbox != nil {
-		if err := config.Collections("Options.Outbox", c.o.Outbox, option, coll); err != nil {
-			return err
-		}
+		named = append([]any{"Options.Outbox", c.o.Outbox}, named...)
+	} else if coll != nil && !same(c.source, coll) {
+		named = append([]any{"source", c.source}, named...)
 	}
-	if same(c.source, coll) {
-		return nil
-	}
-	return config.Collections("source", c.source, option, coll)
+	return config.Collections(named...)
 }
 
 func same(a, b *mongo.Collection) bool {
 	return a.Name() == b.Name() && a.Database().Name() == b.Database().Name() && a.Database().Client() == b.Database().Client()
 }
 
-// check refuses settings of a target that do not go together, and names the field.
-func (t Target) check() (field string, err error) {
-	switch {
-	case t.Path == "" && t.Array:
-		return "Path", errors.New("empty: an array needs one")
-	case t.Path == "" && t.IDField == "":
-		return "IDField", errors.New("must be given with an empty Path")
-	case t.Path == "_id" || strings.HasPrefix(t.Path, "_id."):
-		return "Path", errors.New("_id cannot change")
-	case t.Unversioned && t.VersionField != "":
-		return "VersionField", errors.New("not together with Unversioned")
-	case t.OnDelete < Refuse || t.OnDelete > Cascade:
-		return "OnDelete", fmt.Errorf("unknown policy %d", t.OnDelete)
-	case t.OnDelete == Cascade && t.Array:
-		//lint:ignore ST1005 Cascade is the name of the policy
-		return "OnDelete", errors.New("Cascade is not for an array, use Unset")
-	case len(t.Fields) == 0:
-		return "Fields", errors.New("none")
+// copied is the table of what a copy consists of, with its defaults.
+func (c *core) copied(t *target) []config.Setting {
+	table := []config.Setting{config.Named(t.option+".IDField", &t.IDField, "_id")}
+	if !t.Unversioned {
+		table = append(table, config.Named(t.option+".VersionField", &t.VersionField, c.o.VersionField))
 	}
-	return "", nil
-}
-
-// copyable refuses a path of the source that cannot be copied, or is already.
-func (c *core) copyable(path string, known map[string]bool) error {
-	if err := fieldpath.CheckNamed("a field of the source", path); err != nil {
-		return err
+	t.Fields = slices.Clone(t.Fields)
+	known := map[string]bool{}
+	for i := range t.Fields {
+		f, option := &t.Fields[i], fmt.Sprintf("%s.Fields[%d]", t.option, i)
+		f.As = cmp.Or(f.As, f.Path[strings.LastIndexByte(f.Path, '.')+1:])
+		first, _, _ := strings.Cut(f.Path, ".")
+		own := f.Path == c.o.KeyField || slices.Contains([]string{"_id", c.o.VersionField, touchField}, first)
+		table = append(table,
+			config.Check(option+".Path", func() error { return fieldpath.CheckNamed("a field of the source", f.Path) }),
+			refuse(option+".Path", known[f.Path], "%q stands twice", f.Path),
+			refuse(option+".Path", own, "%q is no field to copy", f.Path),
+			config.Named(option+".As", &f.As, ""),
+			refuse(option+".Policy", f.Policy < Follow || f.Policy > Freeze, "unknown policy %d", f.Policy))
+		known[f.Path] = true
 	}
-	if known[path] {
-		return fmt.Errorf("%q stands twice", path)
+	if t.Path == "" {
+		id := "_id" // of the document
+		table = append(table, config.Name("_id", &id, ""))
 	}
-	known[path] = true
-	first, _, _ := strings.Cut(path, ".")
-	if first == c.o.VersionField || first == "_id" || first == touchField || path == c.o.KeyField {
-		return fmt.Errorf("%q is no field to copy", path)
-	}
-	return nil
+	return table
 }
 
 // disjoint refuses a copy that would lie upon another target's, or upon what the
 // document has as a source.
 func (c *core) disjoint(t *target) error {
-	mine := t.paths(t.option)
 	if same(c.source, t.Collection) {
 		own := []string{"Options.VersionField", c.o.VersionField, "Options.KeyField", c.o.KeyField}
 		for i, f := range t.Fields {
 			own = append(own, fmt.Sprintf("%s.Fields[%d].Path", t.option, i), f.Path)
 		}
-		for i := 0; i < len(own); i += 2 {
-			for j := 0; j < len(mine); j += 2 {
-				if err := fieldpath.CheckDisjoint(own[i], own[i+1], mine[j], mine[j+1]); err != nil {
-					return err
-				}
+		for pair := range slices.Chunk(own, 2) {
+			if err := fieldpath.CheckDisjoint(slices.Concat(pair, t.named)...); err != nil {
+				return err
 			}
 		}
 	}
 	for _, other := range c.targets {
-		if other.Name == t.Name {
-			return fmt.Errorf("%s.Name: %q stands twice", t.option, t.Name)
-		}
 		if same(other.Collection, t.Collection) {
-			if err := fieldpath.CheckDisjoint(append(other.paths(other.option), mine...)...); err != nil {
+			if err := fieldpath.CheckDisjoint(slices.Concat(other.named, t.named)...); err != nil {
 				return err
 			}
 		}

@@ -49,15 +49,13 @@ func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 
 // Drain propagates the sources in the outbox until no entry is due. Call it every
 // so often, in one process or in several at once. An entry is removed when the
-// state it stands for, or a newer one, is in all copies; a crash before that
-// leaves it to a later call, when its lease is over. Entries of sources that are
-// gone are removed. Result.Examined counts the entries taken on, Done the documents
-// written. Work.Filter selects entries, {_id: 123} that of one source.
+// state it stands for, or a newer one, is in all copies, or its source is gone; after
+// a crash a later call takes it on, when its lease is over. Result.Examined counts
+// the entries taken on, Done the documents written. Work.Filter selects entries.
 //
 // An entry of which a source or a document fails keeps the error and is tried
-// again after a while, up to 10 minutes, for ever; the others go on. Failed and
-// Failures say which, as Pending does. An error of the server ends Drain: call it
-// again.
+// again after a while, up to 10 minutes, for ever; the others go on. Failures and
+// Pending say which. An error of the server ends Drain: call it again.
 //
 // Cost: 2 round trips and 2 writes to the outbox for each entry, the first by the
 // index {due: 1}, the second by _id, and those of a Propagate; 1 round trip at
@@ -115,7 +113,7 @@ func due(now time.Time, filter any) any {
 // failed and when to try again.
 func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.Work, result *mongopatterns.Result) error {
 	key := entry.Lookup("_id")
-	done, why := c.propagateOne(ctx, key, w, c.o.Compare)
+	done, why := c.propagateOne(ctx, key, w, c.o.Compare, 0)
 	if why != nil {
 		return why
 	}
@@ -139,40 +137,34 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 }
 
 // propagateOne is Propagate as a part of work on many sources: one that is gone is
-// no error, one that is invalid, or that the server refuses to write, is Failed and
-// named. Other errors do not speak of the source, and are returned.
-func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool) (mongopatterns.Result, error) {
+// no error; one that is invalid, or that the server refuses to write, is Failed and
+// named, but not in a transaction of the caller's, which that has ended. Other
+// errors do not speak of the source.
+func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64) (
+	mongopatterns.Result, error) {
 	var result mongopatterns.Result
-	err := c.propagateKey(ctx, key, w, compare, &result)
-	if errors.Is(err, fault.ErrNotFound) {
+	err := c.propagateKey(ctx, key, w, compare, least, &result)
+	switch {
+	case errors.Is(err, fault.ErrNotFound):
+		return result, nil
+	case !txn.Running(ctx) && ofOne(err):
+		result.Fail(c.source.Name(), key, err)
 		return result, nil
 	}
-	return result, c.failed(ctx, &result, key, err)
+	return result, err
 }
 
-// failed notes an error that is about one source, and returns any other, and all
-// in a transaction of the caller's, which they have ended.
-func (c *core) failed(ctx context.Context, result *mongopatterns.Result, key bson.RawValue, err error) error {
-	if !txn.Running(ctx) && (errors.Is(err, fault.ErrInvalid) || fault.Refused(err)) {
-		result.Fail(c.source.Name(), key, err)
-		return nil
-	}
-	return err
-}
+// ofOne reports an error that is about one source.
+func ofOne(err error) bool { return errors.Is(err, fault.ErrInvalid) || fault.Refused(err) }
 
-// An Entry is a source in the outbox.
+// An Entry is a source in the outbox. It is due in the future while a worker has it
+// or waits to try again.
 type Entry struct {
-	// ID is the source's key.
-	ID bson.RawValue `bson:"_id" json:"id"`
-	// Since is when the oldest change was made that is not propagated yet.
-	Since time.Time `bson:"since" json:"since"`
-	// Due is when a worker may take it on: in the future while one works on it,
-	// or waits to try again.
-	Due time.Time `bson:"due" json:"due"`
-	// Attempts is how often it was taken on since the last change.
-	Attempts int64 `bson:"attempts" json:"attempts"`
-	// Error is why the last attempt failed; "" if none has.
-	Error string `bson:"error" json:"error,omitempty"`
+	ID       bson.RawValue `bson:"_id" json:"id"`                // the source's key
+	Since    time.Time     `bson:"since" json:"since"`           // of the oldest change not propagated yet
+	Due      time.Time     `bson:"due" json:"due"`               // when a worker may take it on
+	Attempts int64         `bson:"attempts" json:"attempts"`     // since the newest change
+	Error    string        `bson:"error" json:"error,omitempty"` // of the last attempt, or ""
 }
 
 // Pending yields the entries of the outbox, those that are due first.

@@ -20,14 +20,12 @@ import (
 
 // Propagate brings the followed fields of a source into all copies that are
 // behind, in batches; Result.Done documents were written. Copies that are up to
-// date are not written. Two of them at the same time, or one stopped in the
-// middle and run again, do no harm.
+// date are not written. Run twice, at once, or again after a stop, it does no harm.
 //
 // A document with something malformed in place of the copy, or which the server
-// refuses to write, is Failed, named and passed over. Remaining are documents with
-// copies ahead of the source, which was inserted again with a lower version, or
-// without a version: Repair is for the former, Adopt for the latter. Work.Filter
-// narrows the documents that are written, in all targets.
+// refuses to write, is Failed and named. Remaining have copies ahead of the source
+// (use Repair) or without a version (use Adopt). Work.Filter narrows the documents
+// that are written, in all targets.
 //
 // Cost: 1 round trip for the source, by its key; for each target with followed
 // fields 1 to find the copies that differ, by its index, and for each batch 1 to
@@ -48,19 +46,27 @@ func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.W
 	if err != nil {
 		return result, err
 	}
-	err = r.core.propagateKey(ctx, key, &w, r.core.o.Compare, &result)
+	err = r.core.propagateKey(ctx, key, &w, r.core.o.Compare, 0, &result)
 	return result, err
 }
 
-// propagateKey is Propagate; compare stands for Options.Compare.
-func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, result *mongopatterns.Result) error {
+// propagateKey is Propagate, of a source whose version is raised to least before;
+// compare stands for Options.Compare.
+func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64,
+	result *mongopatterns.Result) error {
 	ctx, end, err := c.causal(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
+	if least > 0 {
+		if _, err := c.lift(ctx, key, least); err != nil {
+			return err
+		}
+	}
 	read := c.find
-	if txn.Running(ctx) && !w.DryRun && (compare || slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })) {
+	unversioned := slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })
+	if txn.Running(ctx) && !w.DryRun && (compare || unversioned) {
 		read = c.pin // only versions that rise with every change are guard enough
 	}
 	s, err := read(ctx, key)
@@ -72,64 +78,42 @@ func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatt
 	}
 	// No copy is behind now, so nobody brings other values of this version into
 	// one after compare has looked at it.
-	raised, err := c.compare(ctx, s)
-	if err != nil || raised.version == s.version {
+	different, err := c.different(ctx, s)
+	if err != nil || !different {
 		return err
 	}
-	return c.propagate(ctx, raised, w, result)
+	if s, err = c.lift(ctx, key, s.version+1); err != nil {
+		return err
+	}
+	return c.propagate(ctx, s, w, result)
 }
 
-// compare raises the version if copies of the same version have other values.
-func (c *core) compare(ctx context.Context, s state) (state, error) {
-	for {
-		different := false
-		for _, t := range c.following {
-			if t.Unversioned || different {
-				continue
-			}
-			err := t.primary.FindOne(ctx, t.differsAtVersion(s), options.FindOne().SetProjection(idOnly)).Err()
-			if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
-				return s, err
-			}
-			different = err == nil
-		}
-		if !different {
-			return s, nil
-		}
-		next := s
-		if next.version++; next.version > maxVersion {
-			return s, c.tooHigh(next)
-		}
-		same := any(s.version)
-		if s.version == 0 {
-			same = expr.Op("$in", bson.A{nil, 0})
-		}
-		raised, err := c.result(s.key, c.source.FindOneAndUpdate(ctx, append(c.by(s.key), bson.E{Key: c.o.VersionField, Value: same}),
-			bson.D{{Key: "$set", Value: bson.D{{Key: c.o.VersionField, Value: next.version}}}},
-			options.FindOneAndUpdate().SetProjection(c.projection()).SetReturnDocument(options.After)))
-		if !errors.Is(err, fault.ErrNotFound) {
-			return raised, err
-		}
-		// Somebody else has raised it meanwhile.
-		if s, err = c.find(ctx, s.key); err != nil {
-			return s, err
-		}
-	}
-}
-
-// propagate writes a state into the copies that are behind. In a transaction w is
-// not used but for its filter, and the caller has written to the source in it,
-// unless all targets have versions.
-func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
-	if w == nil {
-		w = &mongopatterns.Work{}
-	}
+// different reports copies of the version of s that have other values.
+func (c *core) different(ctx context.Context, s state) (bool, error) {
 	for _, t := range c.following {
-		to := c.propagateTo
-		if txn.Running(ctx) && !w.DryRun {
-			to = c.propagateAtOnce
+		if t.Unversioned {
+			continue
 		}
-		if err := to(ctx, t, s, w, result); err != nil {
+		err := t.primary.FindOne(ctx, t.different(s), options.FindOne().SetProjection(idOnly)).Err()
+		if !errors.Is(err, mongo.ErrNoDocuments) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// propagate writes a state into the copies that are behind, in batches; in a
+// transaction at once. There w is not used but for its filter, and the caller has
+// written to the source in it, unless all targets have versions.
+func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
+	for _, t := range c.following {
+		var err error
+		if txn.Running(ctx) && !w.DryRun {
+			err = c.write(ctx, t, s, w.Filter, nil, result)
+		} else {
+			err = c.propagateTo(ctx, t, s, w, result)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", t.Name, err)
 		}
 	}
@@ -151,13 +135,14 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 		if err != nil {
 			return err
 		}
-		err := maintain.Apart(ctx, t.Collection.Name(), batch, result, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-			if w.DryRun {
-				result.Done += int64(len(part))
-				return nil
-			}
-			return c.propagateBatch(ctx, t, s, part, result)
-		})
+		err := maintain.Apart(ctx, t.Collection.Name(), batch, result,
+			func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+				if w.DryRun {
+					result.Done += int64(len(part))
+					return nil
+				}
+				return c.writeBatch(ctx, t, s, part, result)
+			})
 		if err != nil {
 			return err
 		}
@@ -166,73 +151,65 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 	return nil
 }
 
-// propagateBatch writes the copies in these documents that are behind. Without a
-// version only the source itself, held in a transaction, can say which state is
-// the newest.
-func (c *core) propagateBatch(ctx context.Context, t *target, s state, batch []bson.Raw, result *mongopatterns.Result) error {
-	these := in("_id", ids(batch))
-	write := func(ctx context.Context) (int64, error) {
-		// The planner might scan all that are behind for every batch.
-		model := t.propagation(s, these).SetHint(idOnly)
-		done, err := t.Collection.BulkWrite(ctx, []mongo.WriteModel{model})
+// writeBatch writes the copies in these documents that are behind. Without a
+// version only the source itself, held in a transaction, says which state is the
+// newest.
+func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.Raw, result *mongopatterns.Result) error {
+	if !t.Unversioned {
+		return c.write(ctx, t, s, nil, batch, result)
+	}
+	var done mongopatterns.Result
+	err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
+		now, err := c.pin(ctx, s.key)
 		if err != nil {
-			return 0, err
-		}
-		return done.MatchedCount, nil
-	}
-	var n int64
-	var err error
-	if t.Unversioned {
-		err = txn.Run(ctx, c.client(), func(ctx context.Context) error {
-			now, err := c.pin(ctx, s.key)
-			if err != nil {
-				return err
-			}
-			s = now
-			n, err = write(ctx)
 			return err
-		})
-	} else {
-		n, err = write(ctx)
+		}
+		done = mongopatterns.Result{}
+		return c.write(ctx, t, now, nil, batch, &done)
+	})
+	if err == nil {
+		result.Add(done)
 	}
-	if err != nil {
-		return err
-	}
-	result.Done += n
-	if n == int64(len(batch)) {
-		return nil
-	}
-	left, err := c.left(ctx, t, s, these, result)
-	result.Skipped += int64(len(batch)) - n - left // right meanwhile
 	return err
 }
 
-// propagateAtOnce writes all copies that are behind by one command. Its second
-// update writes nothing: it counts what differs still.
-func (c *core) propagateAtOnce(ctx context.Context, t *target, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
-	count := mongo.NewUpdateManyModel().SetFilter(expr.And(t.off(s), w.Filter)).
-		SetUpdate(bson.D{{Key: "$setOnInsert", Value: bson.D{{Key: touchField, Value: 1}}}})
-	done, err := t.Collection.BulkWrite(ctx, []mongo.WriteModel{t.propagation(s, w.Filter), count})
+// write writes, by one command, the copies that are behind: in the documents of
+// a batch, or without one in all that filter selects. There a second update, which
+// changes nothing, counts what differs still. What stays as it is, left looks at.
+func (c *core) write(ctx context.Context, t *target, s state, filter any, batch []bson.Raw, result *mongopatterns.Result) error {
+	if batch != nil {
+		filter = in("_id", ids(batch))
+	}
+	model := t.propagation(s, filter)
+	models := []mongo.WriteModel{model}
+	if batch != nil {
+		model.SetHint(idOnly) // the planner might scan all that are behind for every batch
+	} else {
+		models = append(models, mongo.NewUpdateManyModel().SetFilter(expr.And(t.off(s), filter)).
+			SetUpdate(bson.D{{Key: "$setOnInsert", Value: bson.D{{Key: touchField, Value: 1}}}}))
+	}
+	done, err := t.Collection.BulkWrite(ctx, models)
 	if err != nil {
 		return err
 	}
-	var left int64
-	if done.MatchedCount > done.ModifiedCount {
-		left, err = c.left(ctx, t, s, w.Filter, result)
+	stay := int64(len(batch)) - done.ModifiedCount
+	if batch == nil {
+		stay = done.MatchedCount - done.ModifiedCount
+		result.Examined += done.MatchedCount
 	}
 	result.Done += done.ModifiedCount
-	result.Examined += done.ModifiedCount + left
+	if stay == 0 {
+		return nil
+	}
+	left, err := c.left(ctx, t, s, filter, result)
+	result.Skipped += stay - left // right meanwhile
 	return err
 }
 
 // propagation is the write of the copies of s that are behind, in documents that
 // only selects.
 func (t *target) propagation(s state, only any) *mongo.UpdateManyModel {
-	model := mongo.NewUpdateManyModel().SetFilter(expr.And(t.behind(s), only)).SetUpdate(t.write(s, t.follow))
-	if elements := t.elements(s.key, t.older(s)...); elements != nil {
-		model.SetArrayFilters(elements)
-	}
-	return model
+	return t.model(s, expr.And(t.behind(s), only), t.write(s, t.follow), t.older(s))
 }
 
 // left counts the documents, of those that only selects, that a propagation could
@@ -243,7 +220,7 @@ func (c *core) left(ctx context.Context, t *target, s state, only any, result *m
 	}))
 	for _, doc := range docs {
 		if field, have, bad := t.malformed(doc); bad {
-			p := mongopatterns.Problem{Pattern: pattern, Kind: Malformed, Collection: t.Collection.Name(), ID: doc.Lookup("_id"), Field: field, Have: have}
+			p := t.problem(doc, mongopatterns.Problem{Kind: Malformed, Field: field, Have: have})
 			result.Fail(p.Collection, p.ID, fmt.Errorf("%v", p))
 		} else {
 			result.Remaining++

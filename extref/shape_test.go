@@ -1,7 +1,6 @@
 package extref_test
 
 import (
-	"errors"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -119,15 +118,11 @@ func TestMalformed(t *testing.T) {
 					continue
 				}
 				add(test.copied)
-				if _, err := r.Delete(t.Context(), 1); !errors.Is(err, extref.ErrReferenced) {
-					t.Error(err)
-				}
+				fails(t, extref.ErrReferenced)(r.Delete(t.Context(), 1))
 				diff(t, want, ok[tally](t)(ref(policy).Delete(t.Context(), 1)))
 				after := stored(t, holders)
 				diff(t, before, after[:len(before)])
-				if _, err := holders.DeleteOne(t.Context(), d("_id", id)); err != nil {
-					t.Fatal(err)
-				}
+				must(t)(holders.DeleteOne(t.Context(), d("_id", id)))
 				check(test.fields)
 				insert(t, source, d("_id", 1, "name", "new", "version", 2))
 			}
@@ -156,4 +151,22 @@ func TestOperatorAsID(t *testing.T) {
 	insert(t, colls[0], d("_id", 1, "team", d("_id", d("$gt", 0), "version", 0)), d("_id", 2, "team", d("_id", 1, "version", 0)))
 	diff(t, tally{Examined: 2, Done: 1, Remaining: 1}, ok[tally](t)(r.Repair(t.Context(), nil)))
 	diff(t, []string{`extref: single 1: malformed: team._id is {"$gt": {"$numberInt":"0"}}`}, problems(t, r))
+}
+
+// A malformed element is named also beside a proper one of the same source.
+func TestMalformedBesideProper(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	sources, carts := db.Collection("sources"), db.Collection("carts")
+	r := newRef[int, bson.D](t, sources, []extref.Target{{
+		Collection: carts, Path: "items", Array: true, IDField: "product._id", Unversioned: true,
+		Fields: []extref.Field{{Path: "name", As: "product.name"}},
+	}}, nil)
+	insert(t, sources, d("_id", 5, "name", "a"))
+	good := d("product", d("_id", 5, "name", "a"))
+	insert(t, carts, d("_id", 1, "items", bson.A{good, d("product", bson.A{d("_id", 5, "name", "a")})}), d("_id", 2, "items", bson.A{good}))
+	result := ok[tally](t)(r.Propagate(t.Context(), 5, nil))
+	if result.Failed != 1 || len(result.Failures) != 1 || result.Failures[0].ID.AsInt64() != 1 {
+		t.Error(result)
+	}
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -96,16 +96,8 @@ func (c *core) key(id any) (bson.RawValue, error) {
 	return key, err
 }
 
-// usable reports that a value can be the key of a source. A document that begins
-// with an operator would be refused in an $in, and with it all that stand there.
-func usable(key bson.RawValue) bool {
-	if key.Type == bson.TypeEmbeddedDocument {
-		if first, err := key.Document().IndexErr(0); err == nil && strings.HasPrefix(first.Key(), "$") {
-			return false
-		}
-	}
-	return value.CheckID(key) == nil
-}
+// usable reports that a value can be the key of a source.
+func usable(key bson.RawValue) bool { return value.CheckID(key) == nil }
 
 // A state is a source at one moment.
 type state struct {
@@ -158,11 +150,6 @@ func (c *core) state(doc bson.Raw, key bson.RawValue) state {
 		}
 	}
 	return s
-}
-
-// tooHigh is the error of a version that cannot be raised.
-func (c *core) tooHigh(s state) error {
-	return of(s.key, fault.Invalid("%q is %d, want %s", c.o.VersionField, s.version, versionRange))
 }
 
 // whole reads a version; none is 0.
@@ -220,56 +207,48 @@ func (c *core) result(key bson.RawValue, result *mongo.SingleResult) (state, err
 	return s, s.err()
 }
 
+// lift raises the version of a source to this one, unless it is higher already, and
+// reads it.
+func (c *core) lift(ctx context.Context, key bson.RawValue, version int64) (state, error) {
+	if version > maxVersion {
+		return state{}, of(key, fault.Invalid("%q is %d, want %s", c.o.VersionField, version, versionRange))
+	}
+	max := bson.D{{Key: "$max", Value: bson.D{{Key: c.o.VersionField, Value: version}}}}
+	return c.result(key, c.modify(ctx, c.by(key), max, options.After))
+}
+
 // sources reads the states of the sources with these keys, by value.Key, valid or
 // not.
 func (c *core) sources(ctx context.Context, keys map[string]bson.RawValue) (map[string]state, error) {
 	out := map[string]state{}
-	var chunk bson.A
-	read := func() error {
-		if len(chunk) == 0 {
-			return nil
-		}
-		open := func(ctx context.Context) (*mongo.Cursor, error) {
+	for chunk := range slices.Chunk(slices.Collect(maps.Values(keys)), 1000) {
+		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			return c.primary.Find(ctx, in(c.o.KeyField, chunk), options.Find().SetProjection(c.projection()).SetBatchSize(int32(len(chunk)+1)))
-		}
-		for doc, err := range cursor.Docs(ctx, open) {
+		}) {
 			if err != nil {
-				return err
+				return nil, err
 			}
 			s := c.state(doc, bson.RawValue{})
 			out[value.Key(s.key)] = s
 		}
-		chunk = nil
-		return nil
 	}
-	for _, key := range keys {
-		if chunk = append(chunk, key); len(chunk) == 1000 {
-			if err := read(); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return out, read()
+	return out, nil
 }
 
 // projection reads the key, the copied fields and the version of a source.
 func (c *core) projection() bson.D {
-	paths := []string{c.o.KeyField}
+	paths := map[string]bool{"_id": true, c.o.KeyField: true}
 	if c.versioned {
-		paths = append(paths, c.o.VersionField)
+		paths[c.o.VersionField] = true
 	}
 	for _, t := range c.targets {
 		for _, f := range t.Fields {
-			paths = append(paths, f.Path)
+			paths[f.Path] = true
 		}
 	}
-	out := bson.D{{Key: "_id", Value: 1}}
-	for i, path := range paths {
-		covered := path == "_id"
-		for j, other := range paths {
-			covered = covered || strings.HasPrefix(path, other+".") || other == path && j < i
-		}
-		if !covered {
+	var out bson.D
+	for path := range paths {
+		if !slices.ContainsFunc(fieldpath.Above(path), func(step string) bool { return paths[step] }) {
 			out = append(out, bson.E{Key: path, Value: 1})
 		}
 	}
@@ -277,9 +256,8 @@ func (c *core) projection() bson.D {
 }
 
 // causal gives ctx a session, unless it has one, in which each operation sees all
-// that those before it saw. Without it a read on a sharded cluster may see what a
-// transaction wrote on one shard and not yet what it wrote on another: the entry
-// in the outbox, but not the change.
+// that those before it saw. Otherwise a read on a sharded cluster may see the entry
+// in the outbox, written on one shard, and not yet the change on another.
 func (c *core) causal(ctx context.Context) (context.Context, func(), error) {
 	if mongo.SessionFromContext(ctx) != nil {
 		return ctx, func() {}, nil
@@ -292,6 +270,6 @@ func (c *core) causal(ctx context.Context) (context.Context, func(), error) {
 }
 
 // in selects by a field that has one of the values.
-func in(field string, values bson.A) bson.D {
+func in(field string, values any) bson.D {
 	return bson.D{{Key: field, Value: bson.D{{Key: "$in", Value: values}}}}
 }

@@ -2,6 +2,7 @@ package extref
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -21,50 +22,37 @@ type target struct {
 	primary        *mongo.Collection // for reads that a write depends on
 	follow, freeze []Field
 	inner          []string // the paths of what a copy consists of, from its start
-	ways           []string // the steps to these, themselves aside
-	outer          []string // the steps to the copy, in the document
+	named          []string // their options, and their paths from the start of the document
+	ways           []string // the steps to inner, from the start of the copy
+	outer          []string // the steps that must be documents if there is a copy
 }
 
 func (t *target) derive() {
 	t.primary = cursor.Primary(t.Collection)
-	for _, f := range t.Fields {
+	add := func(option, inner string) {
+		t.inner = append(t.inner, inner)
+		t.named = append(t.named, t.option+option, t.path(inner))
+		t.ways = append(t.ways, fieldpath.Above(inner)...)
+	}
+	add(".IDField", t.IDField)
+	if !t.Unversioned {
+		add(".VersionField", t.VersionField)
+	}
+	for i, f := range t.Fields {
+		add(fmt.Sprintf(".Fields[%d].As", i), f.As)
 		if f.Policy == Follow {
 			t.follow = append(t.follow, f)
 		} else {
 			t.freeze = append(t.freeze, f)
 		}
 	}
-	paths := t.parts("")
-	for i := 1; i < len(paths); i += 2 {
-		t.inner = append(t.inner, paths[i])
-		t.ways = append(t.ways, fieldpath.Above(paths[i])...)
-	}
 	slices.Sort(t.ways)
 	t.ways = slices.Compact(t.ways)
-	if t.Path != "" {
+	if t.Array {
 		t.outer = fieldpath.Above(t.Path)
+	} else if t.Path != "" {
+		t.outer = fieldpath.Steps(t.Path)
 	}
-}
-
-// parts lists option and path, from the start of the copy, of what it consists of.
-func (t *target) parts(option string) []string {
-	out := []string{option + ".IDField", t.IDField}
-	if t.VersionField != "" {
-		out = append(out, option+".VersionField", t.VersionField)
-	}
-	for i, f := range t.Fields {
-		out = append(out, fmt.Sprintf("%s.Fields[%d].As", option, i), f.As)
-	}
-	return out
-}
-
-// paths is parts with the paths from the start of the document.
-func (t *target) paths(option string) []string {
-	out := t.parts(option)
-	for i := 1; i < len(out); i += 2 {
-		out[i] = t.path(out[i])
-	}
-	return out
 }
 
 // path is that of a field of the copy in the document.
@@ -76,7 +64,7 @@ func (t *target) path(inner string) string {
 }
 
 // slot is the path by which an update reaches a field of the copy; in an array,
-// of the elements that elements describes.
+// of the elements that model describes.
 func (t *target) slot(inner string) string {
 	if t.Array {
 		return t.Path + ".$[e]." + inner
@@ -84,27 +72,27 @@ func (t *target) slot(inner string) string {
 	return t.path(inner)
 }
 
-// where selects the documents with a copy of the source with this key of which
-// the conditions hold, all in one copy.
-func (t *target) where(key any, conditions ...bson.E) bson.D {
-	copied := append(bson.D{{Key: t.IDField, Value: key}}, conditions...)
-	if t.Array && len(conditions) > 0 {
-		return bson.D{{Key: t.Path, Value: bson.D{{Key: "$elemMatch", Value: copied}}}}
-	}
-	for i := range copied {
-		copied[i].Key = t.path(copied[i].Key)
-	}
-	return copied
+// where selects the documents that refer to the source with this key, in whatever
+// shape.
+func (t *target) where(key bson.RawValue) bson.D {
+	return bson.D{{Key: t.path(t.IDField), Value: value.Equal(key)}}
 }
 
-// referring selects the documents with a copy of any source of which the
-// conditions hold.
-func (t *target) referring(conditions ...bson.E) bson.D {
+// holding selects the documents with a copy for which all conditions hold.
+func (t *target) holding(conditions bson.D) bson.D {
 	if t.Array {
-		// Not {"parts.id": {$ne: null}}: that one element has none would suffice.
-		conditions = append(conditions, bson.E{Key: t.IDField, Value: expr.Op("$ne", nil)})
+		return bson.D{{Key: t.Path, Value: expr.Op("$elemMatch", conditions)}}
 	}
-	return t.where(bson.D{{Key: "$exists", Value: true}, {Key: "$ne", Value: nil}}, conditions...)
+	return moved(conditions, t.path)
+}
+
+// moved is a filter with other paths.
+func moved(filter bson.D, path func(string) string) bson.D {
+	var out bson.D
+	for _, e := range filter {
+		out = append(out, bson.E{Key: path(e.Key), Value: e.Value})
+	}
+	return out
 }
 
 // Queries go through arrays wherever they meet one, so {"customer._id": 1} also
@@ -121,15 +109,11 @@ var (
 	passable = bson.D{{Key: "$not", Value: expr.Op("$type", noDocument)}}
 )
 
-// itself is the condition that a field has this value, and is no array that holds
-// it.
-func itself(key bson.RawValue) bson.D {
-	return bson.D{{Key: "$eq", Value: key}, {Key: "$not", Value: expr.Op("$type", "array")}}
-}
-
-// sound are the conditions, besides the key, that a copy has the shape of one.
-func (t *target) sound() []bson.E {
-	var out []bson.E
+// sound are the conditions on a copy of the source with this key that has the
+// shape of one.
+func (t *target) sound(key bson.RawValue, more ...bson.E) bson.D {
+	itself := bson.D{{Key: "$eq", Value: key}, notArray[0]} // no array that holds it
+	out := append(bson.D{{Key: t.IDField, Value: itself}}, more...)
 	for _, way := range t.ways {
 		condition := passable
 		if strings.HasPrefix(t.IDField, way+".") { // it holds the key
@@ -140,45 +124,24 @@ func (t *target) sound() []bson.E {
 	return out
 }
 
-// shape are the conditions, besides the key, that copies which are sound lie where
-// the target says.
-func (t *target) shape() bson.A {
-	out := bson.A{}
+// proper selects the documents with a sound copy where the target says.
+func (t *target) proper(key bson.RawValue, more ...bson.E) bson.D {
+	out := t.holding(t.sound(key, more...))
 	for _, step := range t.outer {
-		out = append(out, bson.D{{Key: step, Value: notArray}})
-	}
-	if t.Array {
-		return append(out, bson.D{{Key: t.Path, Value: expr.Op("$type", "array")}})
-	}
-	if t.Path != "" {
-		out = append(out, bson.D{{Key: t.Path, Value: notArray}})
-	}
-	for _, c := range append(t.sound(), bson.E{Key: t.IDField, Value: notArray}) {
-		out = append(out, bson.D{{Key: t.path(c.Key), Value: c.Value}})
+		out = append(out, bson.E{Key: step, Value: notArray})
 	}
 	return out
 }
 
-// proper is where for what has the shape of a copy.
-func (t *target) proper(key bson.RawValue, conditions ...bson.E) bson.D {
+// model is an update of the copies of s for which more holds, in documents that
+// filter selects as proper does.
+func (t *target) model(s state, filter any, update bson.D, more []bson.E) *mongo.UpdateManyModel {
+	model := mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(update)
 	if t.Array {
-		all := append(bson.D{{Key: t.IDField, Value: itself(key)}}, slices.Concat(conditions, t.sound())...)
-		return bson.D{{Key: t.Path, Value: bson.D{{Key: "$elemMatch", Value: all}}}, {Key: "$and", Value: t.shape()}}
+		element := moved(t.sound(s.key, more...), func(inner string) string { return "e." + inner })
+		model.SetArrayFilters([]any{element})
 	}
-	return append(t.where(value.Equal(key), conditions...), bson.E{Key: "$and", Value: t.shape()})
-}
-
-// elements is the array filter that says of an element what proper says of a
-// document.
-func (t *target) elements(key bson.RawValue, conditions ...bson.E) []any {
-	if !t.Array {
-		return nil
-	}
-	element := bson.D{{Key: "e." + t.IDField, Value: itself(key)}}
-	for _, c := range slices.Concat(conditions, t.sound()) {
-		element = append(element, bson.E{Key: "e." + c.Key, Value: c.Value})
-	}
-	return []any{element}
+	return model
 }
 
 // older are the conditions, besides the key, on a copy with a version that is
@@ -203,35 +166,35 @@ func (t *target) behind(s state) bson.D {
 // what a propagation cannot bring there, such as copies ahead of the source.
 func (t *target) off(s state) bson.D {
 	if t.Unversioned {
-		some := bson.A{bson.D{{Key: "$expr", Value: t.differs(s)}}, expr.Op("$nor", bson.A{expr.Op("$and", t.shape())})}
-		if t.Array {
+		some := bson.A{bson.D{{Key: "$expr", Value: t.differs(s)}}, expr.Op("$nor", bson.A{t.proper(s.key)})}
+		if t.Array { // an element may be malformed beside a proper one
 			for _, way := range t.ways {
 				element := bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, {Key: way, Value: expr.Op("$type", noDocument)}}
-				some = append(some, bson.D{{Key: t.Path, Value: expr.Op("$elemMatch", element)}})
+				some = append(some, t.holding(element))
 			}
 		}
-		return append(t.where(value.Equal(s.key)), bson.E{Key: "$or", Value: some})
+		return append(t.where(s.key), bson.E{Key: "$or", Value: some})
 	}
-	return t.where(value.Equal(s.key), bson.E{Key: t.VersionField, Value: expr.Op("$ne", s.version)})
+	return t.holding(bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, {Key: t.VersionField, Value: expr.Op("$ne", s.version)}})
 }
 
-// differsAtVersion selects the documents with a copy of the version of s and
-// other values: somebody has changed the source without raising the version.
-func (t *target) differsAtVersion(s state) bson.D {
-	same := bson.E{Key: t.VersionField, Value: s.version}
-	return append(t.where(value.Equal(s.key), same), bson.E{Key: "$expr", Value: t.differs(s, same)})
+// different selects the documents with a copy of the version of s and other
+// values: somebody has changed the source without raising the version.
+func (t *target) different(s state) bson.D {
+	same := bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, {Key: t.VersionField, Value: s.version}}
+	return append(t.holding(same), bson.E{Key: "$expr", Value: t.differs(s)})
 }
 
-// differs is the expression that a copy of the source has other values than s
-// in followed fields, and equals these values besides.
-func (t *target) differs(s state, equal ...bson.E) bson.D {
+// differs is the expression that a copy of the source, and of its version if it
+// has one, has other values than s in followed fields.
+func (t *target) differs(s state) bson.D {
 	at := func(inner string) string { return expr.Field(t.path(inner)) }
 	if t.Array {
 		at = func(inner string) string { return expr.Var("copy." + inner) }
 	}
 	all := bson.A{expr.Op("$eq", at(t.IDField), expr.Literal(s.key))}
-	for _, e := range equal {
-		all = append(all, expr.Op("$eq", at(e.Key), expr.Literal(e.Value)))
+	if !t.Unversioned {
+		all = append(all, expr.Op("$eq", at(t.VersionField), s.version))
 	}
 	all = append(all, unequal(t.follow, s.value, func(f Field) string { return at(f.As) }))
 	if !t.Array {
@@ -312,75 +275,61 @@ func nested(doc bson.D, path string, v any) bson.D {
 	return append(doc, bson.E{Key: first, Value: nested(nil, rest, v)})
 }
 
-// place is what lies at Path, and whether there is anything.
-func (t *target) place(doc bson.Raw) (bson.RawValue, bool) {
-	if t.Path == "" {
-		return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc}, true
+// places are the values of a document that should be copies: what lies at Path,
+// or the elements of the array there.
+func (t *target) places(doc bson.Raw) []bson.RawValue {
+	v := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc}
+	if t.Path != "" {
+		v = value.Lookup(doc, t.Path)
 	}
-	v := value.Lookup(doc, t.Path)
-	return v, !none(v)
+	if !t.Array {
+		return []bson.RawValue{v}
+	}
+	array, _ := v.ArrayOK()
+	values, _ := array.Values()
+	return values
 }
 
-// copies takes the copies out of a document.
-func (t *target) copies(doc bson.Raw) []bson.Raw {
-	v, there := t.place(doc)
-	if !there {
-		return nil
-	}
-	values := []bson.RawValue{v}
-	if t.Array {
-		array, _ := v.ArrayOK()
-		values, _ = array.Values()
-	}
-	var out []bson.Raw
-	for _, v := range values {
-		if copied, ok := v.DocumentOK(); ok {
-			out = append(out, copied)
+// copies yields the copies in a document, each with the key of its source.
+func (t *target) copies(doc bson.Raw) iter.Seq2[bson.RawValue, bson.Raw] {
+	return func(yield func(bson.RawValue, bson.Raw) bool) {
+		for _, v := range t.places(doc) {
+			copied, _ := v.DocumentOK()
+			if key := value.Lookup(copied, t.IDField); usable(key) && !yield(key, copied) {
+				return
+			}
 		}
 	}
-	return out
 }
 
-// source is the key of the source, if a copy has one.
-func (t *target) source(copied bson.Raw) (bson.RawValue, bool) {
-	key := value.Lookup(copied, t.IDField)
-	return key, usable(key)
-}
-
-// projection reads the copies and nothing else.
-func (t *target) projection() bson.D {
+// each gives v to the paths that hold all of a copy.
+func (t *target) each(v any) bson.D {
 	if t.Path != "" {
-		return bson.D{{Key: t.Path, Value: 1}}
+		return bson.D{{Key: t.Path, Value: v}}
 	}
 	var out bson.D
 	for _, path := range t.inner {
-		out = append(out, bson.E{Key: path, Value: 1})
+		out = append(out, bson.E{Key: path, Value: v})
 	}
 	return out
 }
+
+// projection reads the copies and nothing else.
+func (t *target) projection() bson.D { return t.each(1) }
 
 // malformed is the first thing in a document that the target does not describe.
 // Nothing at all is not wrong, nor null, nor, as elements may have other fields of
 // their own, one with no field of a copy.
 func (t *target) malformed(doc bson.Raw) (field string, have bson.RawValue, bad bool) {
-	for _, step := range t.outer {
-		if v := value.Lookup(doc, step); !none(v) && v.Type != bson.TypeEmbeddedDocument {
-			return step, v, true
-		}
+	if field, have, bad := blocked(doc, t.outer, none); bad {
+		return field, have, bad
 	}
-	v, there := t.place(doc)
-	if !there {
-		return "", v, false
-	}
-	values := []bson.RawValue{v}
 	if t.Array {
-		array, ok := v.ArrayOK()
-		if !ok {
+		if v := value.Lookup(doc, t.Path); !none(v) && v.Type != bson.TypeArray {
 			return t.Path, v, true
 		}
-		values, _ = array.Values()
 	}
-	for _, v := range values {
+	for _, v := range t.places(doc) {
 		copied, ok := v.DocumentOK()
 		switch {
 		case none(v):
@@ -397,22 +346,29 @@ func (t *target) malformed(doc bson.Raw) (field string, have bson.RawValue, bad 
 
 // unsound is the first thing that is wrong in a copy.
 func (t *target) unsound(copied bson.Raw) (field string, have bson.RawValue, bad bool) {
-	for _, step := range fieldpath.Above(t.IDField) {
-		if v := value.Lookup(copied, step); !none(v) && v.Type != bson.TypeEmbeddedDocument {
-			return step, v, true
-		}
+	if field, have, bad := blocked(copied, fieldpath.Above(t.IDField), none); bad {
+		return field, have, bad
 	}
 	key := value.Lookup(copied, t.IDField)
 	if none(key) {
 		leftover := slices.ContainsFunc(t.inner, func(path string) bool { return !none(value.Lookup(copied, path)) })
 		return t.IDField, key, leftover && t.Path != ""
 	}
-	for _, step := range t.ways {
-		if v := value.Lookup(copied, step); v.Type != 0 && v.Type != bson.TypeEmbeddedDocument {
-			return step, v, true
-		}
+	if field, have, bad := blocked(copied, t.ways, missing); bad {
+		return field, have, bad
 	}
 	return t.IDField, key, !usable(key)
 }
 
-func none(v bson.RawValue) bool { return v.Type == 0 || v.Type == bson.TypeNull }
+// blocked is the first of the steps that is no document, nor passes as nothing.
+func blocked(doc bson.Raw, steps []string, nothing func(bson.RawValue) bool) (string, bson.RawValue, bool) {
+	for _, step := range steps {
+		if v := value.Lookup(doc, step); v.Type != bson.TypeEmbeddedDocument && !nothing(v) {
+			return step, v, true
+		}
+	}
+	return "", bson.RawValue{}, false
+}
+
+func missing(v bson.RawValue) bool { return v.Type == 0 }
+func none(v bson.RawValue) bool    { return v.Type == 0 || v.Type == bson.TypeNull }

@@ -24,18 +24,16 @@ type UpdateResult struct {
 	Changed bool `json:"changed"`
 	// Version is the source's version now; 0 if no target has versions.
 	Version int64 `json:"version"`
-	// Copies is what Propagate would say: Done documents of the targets were
-	// written; Failed hold something malformed in place of the copy, and are named;
-	// Remaining have copies ahead of the source. Empty with an outbox or Deferred.
+	// Copies is what Propagate would say. Empty with an outbox or Deferred.
 	Copies mongopatterns.Result `json:"copies"`
 }
 
-// Update changes a source. update is what the driver's UpdateOne takes: update
-// operators or a pipeline. If a followed field has changed by it the version is
-// raised in the same transaction, and the change goes to the copies, or into the
-// outbox, there as well. The version never goes back: a lower one that the update
-// sets is not kept. An update that changes a natural key is ErrInvalid. Repeated
-// after an unknown outcome it does what the update does when it is applied twice.
+// Update changes a source by what the driver's UpdateOne takes: operators or a
+// pipeline. If a followed field changes the version is raised in the same
+// transaction, and the change goes to the copies, or into the outbox, there as well.
+// The version never goes back, even if the update sets a lower one. An update that
+// changes a natural key is ErrInvalid. Repeated after an unknown outcome it applies
+// the update twice.
 //
 // Cost: 1 round trip, 1 document written, by its key, if operators show that no
 // followed field, version or key is touched. 2 and 1 a target with followed
@@ -55,10 +53,9 @@ func (r *Ref[ID, S]) Update(ctx context.Context, id ID, update any) (result Upda
 	return r.core.update(ctx, key, update)
 }
 
-// Replace is Update with a whole document in place of the stored one. The
-// version goes on from the stored one, unless src holds a higher one. An _id in src
-// must be the source's. Fields that src lacks go, also those that other code keeps
-// in the document, such as a pattern of another package; Update leaves them.
+// Replace is Update with a whole document. The version goes on from the stored one,
+// unless src holds a higher one. An _id in src must be the source's. Fields that src
+// lacks go, also those that other code keeps in the document; Update leaves them.
 //
 // Cost: 2 round trips, commit included, 1 document written, by its key, if no
 // followed field changed and src holds the stored version. Else 1 round trip and 1
@@ -78,15 +75,15 @@ func (r *Ref[ID, S]) Replace(ctx context.Context, id ID, src S) (result UpdateRe
 
 func (c *core) replace(ctx context.Context, key bson.RawValue, doc bson.Raw) (UpdateResult, error) {
 	known := bson.RawValue{}
-	if c.o.KeyField == "_id" {
+	if c.o.KeyField == "_id" && value.Lookup(doc, "_id").Type == 0 {
 		known = key
-		if other := value.Lookup(doc, "_id"); other.Type != 0 && value.Key(other) != value.Key(key) {
-			return UpdateResult{}, of(key, fault.Invalid("_id is %s", value.Text(other)))
-		}
 	}
 	after := c.state(doc, known)
 	if err := after.err(); err != nil {
 		return UpdateResult{}, err
+	}
+	if value.Key(after.key) != value.Key(key) {
+		return UpdateResult{}, of(key, fault.Invalid("%s is %s", c.o.KeyField, value.Text(after.key)))
 	}
 	return c.change(ctx, func(ctx context.Context) (state, bool, error) {
 		before, err := c.result(key, c.source.FindOneAndReplace(ctx, c.by(key), doc,
@@ -101,12 +98,8 @@ func (c *core) replace(ctx context.Context, key bson.RawValue, doc bson.Raw) (Up
 // update sends an update by the shortest way that its operators allow.
 func (c *core) update(ctx context.Context, key bson.RawValue, update any) (UpdateResult, error) {
 	p := c.plan(update)
-	apply := func(ctx context.Context, filter, update any, which options.ReturnDocument) *mongo.SingleResult {
-		return c.source.FindOneAndUpdate(ctx, filter, update,
-			options.FindOneAndUpdate().SetProjection(c.projection()).SetReturnDocument(which))
-	}
 	if !p.touches {
-		doc, err := apply(ctx, c.by(key), update, options.After).Raw()
+		doc, err := c.modify(ctx, c.by(key), update, options.After).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			err = fault.ErrNotFound
 		}
@@ -117,22 +110,30 @@ func (c *core) update(ctx context.Context, key bson.RawValue, update any) (Updat
 	}
 	return c.change(ctx, func(ctx context.Context) (state, bool, error) {
 		if p.values != nil {
-			after, err := c.result(key, apply(ctx, append(c.by(key), c.changes(p)), c.raising(p), options.After))
+			after, err := c.result(key, c.modify(ctx, append(c.by(key), c.changes(p)), c.raising(p), options.After))
 			if !errors.Is(err, fault.ErrNotFound) {
 				return after, true, err
 			}
 		}
-		before, err := c.result(key, apply(ctx, c.by(key), update, options.Before))
-		if err != nil || p.values != nil && c.holds(before, p) {
+		before, err := c.result(key, c.modify(ctx, c.by(key), update, options.Before))
+		if err != nil || p.values != nil && p.held(before) {
 			return before, false, err
 		}
-		after, err := c.result(key, c.primary.FindOne(ctx, bson.D{{Key: "_id", Value: value.Equal(before.doc.Lookup("_id"))}},
-			options.FindOne().SetProjection(c.projection())))
+		after, err := c.find(ctx, key)
+		if errors.Is(err, fault.ErrNotFound) {
+			err = of(key, fault.Invalid("%s would change, and the copies dangle", c.o.KeyField))
+		}
 		if err != nil {
 			return after, false, err
 		}
 		return c.raise(ctx, before, after)
 	})
+}
+
+// modify changes a source and reads it as it was before, or is after that.
+func (c *core) modify(ctx context.Context, filter bson.D, update any, which options.ReturnDocument) *mongo.SingleResult {
+	return c.source.FindOneAndUpdate(ctx, filter, update,
+		options.FindOneAndUpdate().SetProjection(c.projection()).SetReturnDocument(which))
 }
 
 // change runs a change of a source in a transaction, in which it is propagated
@@ -152,7 +153,7 @@ func (c *core) change(ctx context.Context, apply func(context.Context) (state, b
 		case c.o.Outbox != nil:
 			return c.enqueue(ctx, after.key)
 		default:
-			return c.propagate(ctx, after, nil, &result.Copies)
+			return c.propagate(ctx, after, &mongopatterns.Work{}, &result.Copies)
 		}
 		return nil
 	})
@@ -165,9 +166,6 @@ func (c *core) change(ctx context.Context, apply func(context.Context) (state, b
 // raise compares the states before and after a change, and sets the version that
 // follows unless the change has set a higher one.
 func (c *core) raise(ctx context.Context, before, after state) (state, bool, error) {
-	if value.Key(before.key) != value.Key(after.key) {
-		return after, false, of(before.key, fault.Invalid("%s changes to %s, and its copies would dangle", c.o.KeyField, value.Text(after.key)))
-	}
 	changed, due := after.version > before.version, before.version
 	differs := func(f Field) bool { return !before.value(f).Equal(after.value(f)) }
 	if slices.ContainsFunc(c.follow, differs) {
@@ -176,21 +174,25 @@ func (c *core) raise(ctx context.Context, before, after state) (state, bool, err
 	if !c.versioned || after.version >= due {
 		return after, changed, nil
 	}
-	if after.version = due; due > maxVersion {
-		return after, false, c.tooHigh(after)
-	}
-	_, err := c.source.UpdateOne(ctx, c.by(after.key), bson.D{{Key: "$set", Value: bson.D{{Key: c.o.VersionField, Value: due}}}})
+	after, err := c.lift(ctx, after.key, due)
 	return after, changed, err
 }
 
 // A plan is what an update shows of itself before it is sent.
 type plan struct {
-	// touches says that a followed field, the version or the key may change.
-	touches bool
-	// values are what followed fields are set to, zero for none; nil if the update
-	// does more to what it touches.
+	doc     bson.Raw
+	touches bool // a followed field, the version or the key may change
+	// values are what fields, followed ones, are set to, zero for none; nil if the
+	// update does more to what it touches.
 	values map[string]bson.RawValue
-	doc    bson.Raw
+	fields []Field
+}
+
+func (p plan) value(f Field) bson.RawValue { return p.values[f.Path] }
+
+// held reports that a source has the values already.
+func (p plan) held(s state) bool {
+	return !slices.ContainsFunc(p.fields, func(f Field) bool { return !s.value(f).Equal(p.value(f)) })
 }
 
 // plan reads the operators of an update. What it cannot read may do anything.
@@ -233,6 +235,11 @@ func (c *core) plan(update any) plan {
 			}
 		}
 	}
+	for _, f := range c.follow {
+		if _, set := p.values[f.Path]; set {
+			p.fields = append(p.fields, f)
+		}
+	}
 	return p
 }
 
@@ -246,15 +253,10 @@ func (c *core) matters(path string) bool {
 		slices.ContainsFunc(c.follow, func(f Field) bool { return overlaps(f.Path) })
 }
 
-// fields are the followed fields that the plan sets.
-func (c *core) fields(p plan) []Field {
-	return slices.DeleteFunc(slices.Clone(c.follow), func(f Field) bool { _, set := p.values[f.Path]; return !set })
-}
-
 // changes is the condition that the plan changes a followed field, of a source
 // whose version an $inc can raise.
 func (c *core) changes(p plan) bson.E {
-	all := bson.A{unequal(c.fields(p), func(f Field) bson.RawValue { return p.values[f.Path] }, func(f Field) string { return expr.Field(f.Path) })}
+	all := bson.A{unequal(p.fields, p.value, func(f Field) string { return expr.Field(f.Path) })}
 	if c.versioned {
 		version := expr.Field(c.o.VersionField)
 		all = append(all, expr.IsType(version, "missing", "int", "long"),
@@ -270,22 +272,14 @@ func (c *core) raising(p plan) any {
 	}
 	inc := bson.E{Key: c.o.VersionField, Value: int64(1)}
 	var out bson.D
-	increments := bson.D{}
-	operators, _ := p.doc.Elements()
-	for _, operator := range operators {
-		if operator.Key() != "$inc" {
-			out = append(out, bson.E{Key: operator.Key(), Value: operator.Value()})
-			continue
-		}
-		fields, _ := operator.Value().Document().Elements()
-		for _, f := range fields {
-			increments = append(increments, bson.E{Key: f.Key(), Value: f.Value()})
+	if err := bson.Unmarshal(p.doc, &out); err != nil {
+		return p.doc // which the server refuses as well
+	}
+	for i, operator := range out {
+		if increments, ok := operator.Value.(bson.D); ok && operator.Key == "$inc" {
+			out[i].Value = append(increments, inc)
+			return out
 		}
 	}
-	return append(out, bson.E{Key: "$inc", Value: append(increments, inc)})
-}
-
-// holds reports that a source has the values of the plan already.
-func (c *core) holds(s state, p plan) bool {
-	return !slices.ContainsFunc(c.fields(p), func(f Field) bool { return !s.value(f).Equal(p.values[f.Path]) })
+	return append(out, bson.E{Key: "$inc", Value: bson.D{inc}})
 }

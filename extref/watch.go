@@ -20,16 +20,13 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// idleSave is how often the token of a stream without events is saved.
-const idleSave = time.Minute
-
-// pauses between two attempts to reach a server that is away.
 const (
-	firstPause = 50 * time.Millisecond
+	idleSave   = time.Minute           // how often the token of a stream without events is saved
+	firstPause = 50 * time.Millisecond // between two attempts to reach a server that is away
 	maxPause   = 2 * time.Second
 )
 
-// WatchOptions configures Watch.
+// WatchOptions configures Watch. All callbacks may be nil.
 type WatchOptions struct {
 	// Name is the _id of the document in tokens. Watchers with one Name continue
 	// each other. Default: "database.collection" of the source.
@@ -38,34 +35,29 @@ type WatchOptions struct {
 	// none. Default 0: the server's, 1 second.
 	MaxAwait time.Duration
 	// Progress is called after each batch of events with what it did: Examined
-	// sources, Done documents written, and by name the sources and documents that
-	// failed, whose copies stay behind until the source changes again or Repair
-	// brings them up to date. Default nil.
+	// sources, Done documents, and by name what failed. The copies of these stay
+	// behind until the source changes again, or Repair.
 	Progress func(mongopatterns.Result)
-	// Reconciled is called after the Repair that a missing or lost token makes
-	// necessary. Default nil.
+	// Reconciled is called after the Repair for a missing or lost token.
 	Reconciled func(mongopatterns.Result)
-	// Interrupted is called with each error of the connection or the server that
-	// Watch goes on after. Default nil.
+	// Interrupted is called with each error that Watch goes on after.
 	Interrupted func(error)
 }
 
 // Watch follows the source by a change stream and propagates each change of a
-// followed field, the version or the key, and each source that is inserted, by
-// whoever it was made. Other changes cost nothing but the event. It ends when ctx
-// does, or with an error that no waiting solves, such as missing rights or a
-// server without change streams; it always returns an error. While the server is
-// away, as in an election, it waits and goes on. A source that is invalid, or a
-// document that the server refuses to write, ends nothing: Progress names it.
+// followed field or the version, and each source that is inserted, by whoever it
+// was made. It ends when ctx does, or with an error that no waiting solves, such as
+// missing rights; it always returns an error. While the server is away, as in an
+// election, it waits and goes on. A source that is invalid, or a document that the
+// server refuses to write, ends nothing: Progress names it.
 //
 // tokens holds how far the stream has been applied. The token is saved after what
-// it stands for has been propagated, so a crash repeats some work and loses none.
-// When there is no token, and when the server no longer has the history after it
-// (a long outage), a new stream is opened, one Repair reconciles all copies, and
-// the stream goes on from before it. Run it in one process; a second one with the
-// same Name does the same work again, without harm. Deletions of sources are not
-// followed: use Delete, and Check. Nor does a natural key that changes reach the
-// copies: they dangle.
+// it stands for has been propagated: a crash repeats some work and loses none.
+// Without a token, and when the server no longer has the history after it, a new
+// stream is opened, one Repair reconciles all copies, and the stream goes on from
+// before it. Run it in one process; a second one does the same work again, without
+// harm. Deletions of sources are not followed (use Delete, and Check), nor does a
+// natural key that changes reach the copies: they dangle.
 //
 // Cost: 1 round trip a batch of events, for each source in it that changed a
 // Propagate, and 1 write of the token, by _id; with a natural key 1 more for each
@@ -142,15 +134,10 @@ func interrupted(err error) bool {
 	if !errors.As(err, &server) {
 		return true
 	}
-	for _, label := range []string{
+	return slices.ContainsFunc([]string{
 		"NetworkError", "TransientTransactionError", "UnknownTransactionCommitResult",
 		"ResumableChangeStreamError", "RetryableWriteError", "RetryableReadError", "SystemOverloadedError",
-	} {
-		if server.HasErrorLabel(label) {
-			return true
-		}
-	}
-	return hasCode(err,
+	}, server.HasErrorLabel) || hasCode(err,
 		6, 7, 89, 91, 189, 9001, 10107, 11600, 11602, 13388, 13435, 13436, // connection and elections
 		24, 46, 50, 112, 246, 251, 262, // locks, time, transactions
 		43, 63, 133, 150, 234, 237, 11601, // cursors, shards, an interruption
@@ -159,15 +146,7 @@ func interrupted(err error) bool {
 
 func hasCode(err error, codes ...int) bool {
 	var server mongo.ServerError
-	if !errors.As(err, &server) {
-		return false
-	}
-	for _, code := range codes {
-		if server.HasErrorCode(code) {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &server) && slices.ContainsFunc(codes, server.HasErrorCode)
 }
 
 func (w *watcher) load(ctx context.Context) error {
@@ -278,18 +257,32 @@ func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
 // propagateID is propagateOne for the source with this _id. One without a natural
 // key has no copies.
 func (w *watcher) propagateID(ctx context.Context, id bson.RawValue) (mongopatterns.Result, error) {
-	if w.core.o.KeyField == "_id" {
-		return w.propagateOne(ctx, id, &w.work, w.core.o.Compare)
+	key, o := id, w.core.o
+	if o.KeyField != "_id" {
+		doc, err := w.primary.FindOne(ctx, bson.D{{Key: "_id", Value: value.Equal(id)}}, options.FindOne().SetProjection(w.projection())).Raw()
+		if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+			return mongopatterns.Result{}, err
+		}
+		if key = value.Lookup(doc, o.KeyField); none(key) {
+			return mongopatterns.Result{}, nil
+		}
 	}
-	doc, err := w.primary.FindOne(ctx, bson.D{{Key: "_id", Value: value.Equal(id)}}, options.FindOne().SetProjection(w.projection())).Raw()
-	key := value.Lookup(doc, w.core.o.KeyField)
-	if errors.Is(err, mongo.ErrNoDocuments) || err == nil && none(key) {
-		return mongopatterns.Result{}, nil
-	}
-	if err != nil {
-		return mongopatterns.Result{}, err
-	}
-	return w.propagateOne(ctx, key, &w.work, w.core.o.Compare)
+	return w.propagateOne(ctx, key, &w.work, o.Compare, 0)
+}
+
+// An event of the change stream.
+type event struct {
+	Kind     string `bson:"operationType"`
+	Document struct {
+		ID bson.RawValue `bson:"_id"`
+	} `bson:"documentKey"`
+	Update struct {
+		Set       bson.Raw `bson:"updatedFields"`
+		Removed   []string `bson:"removedFields"`
+		Truncated []struct {
+			Field string `bson:"field"`
+		} `bson:"truncatedArrays"`
+	} `bson:"updateDescription"`
 }
 
 // batch reads the events of one answer of the server, maybe none, and returns the
@@ -298,12 +291,13 @@ func (w *watcher) batch(ctx context.Context, stream *mongo.ChangeStream) (change
 	seen := map[string]bool{}
 	for stream.TryNext(ctx) {
 		events++
-		if w.concerns(stream.Current) {
-			id := stream.Current.Lookup("documentKey", "_id")
-			if key := value.Key(id); !seen[key] {
-				seen[key] = true
-				changed = append(changed, bson.RawValue{Type: id.Type, Value: append([]byte(nil), id.Value...)})
-			}
+		var e event
+		if err := bson.Unmarshal(stream.Current, &e); err != nil {
+			return nil, events, err
+		}
+		if key := value.Key(e.Document.ID); w.concerns(e) && !seen[key] {
+			seen[key] = true
+			changed = append(changed, e.Document.ID)
 		}
 		if stream.RemainingBatchLength() == 0 {
 			break
@@ -313,29 +307,17 @@ func (w *watcher) batch(ctx context.Context, stream *mongo.ChangeStream) (change
 }
 
 // concerns reports whether an event is about copies.
-func (c *core) concerns(event bson.Raw) bool {
-	kind, _ := value.Lookup(event, "operationType").StringValueOK()
-	if kind != "update" {
-		return kind == "insert" || kind == "replace"
+func (c *core) concerns(e event) bool {
+	if e.Kind != "update" {
+		return e.Kind == "insert" || e.Kind == "replace"
 	}
-	var paths []string
-	updated, _ := event.Lookup("updateDescription", "updatedFields").DocumentOK()
-	elements, _ := updated.Elements()
+	paths := e.Update.Removed
+	elements, _ := e.Update.Set.Elements()
 	for _, element := range elements {
 		paths = append(paths, element.Key())
 	}
-	for _, list := range []string{"removedFields", "truncatedArrays"} {
-		array, _ := event.Lookup("updateDescription", list).ArrayOK()
-		values, _ := array.Values()
-		for _, v := range values {
-			path, ok := v.StringValueOK()
-			if truncated, isArray := v.DocumentOK(); isArray {
-				path, ok = value.Lookup(truncated, "field").StringValueOK()
-			}
-			if ok {
-				paths = append(paths, path)
-			}
-		}
+	for _, array := range e.Update.Truncated {
+		paths = append(paths, array.Field)
 	}
 	return slices.ContainsFunc(paths, c.matters)
 }
