@@ -235,6 +235,7 @@ type server struct {
 	prefix        string  // of the databases of this process
 	databases     atomic.Int64
 	progress      *progress
+	stop          func() error // ends the server if it was started here
 }
 
 // cpu is the CPU time that the server has used, in µs; NaN if it does not say.

@@ -1,5 +1,23 @@
 package main
 
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
 // result is one line of the JSON: one way of doing a thing against the baseline.
 type result struct {
 	Pattern      string  `json:"pattern"`
@@ -17,4 +35,300 @@ type result struct {
 	Runs   int     `json:"runs"`
 	Engine string  `json:"engine"`
 	Scale  string  `json:"scale"`
+}
+
+// caseResult is another line, before the results of the case.
+type caseResult struct {
+	Pattern string   `json:"pattern"`
+	Case    string   `json:"case"`
+	About   string   `json:"about"`
+	Seconds float64  `json:"seconds"`
+	Error   string   `json:"error,omitempty"`
+	Results []result `json:"-"`
+}
+
+// runInfo is the first line: what was measured on. It names no host and no path.
+type runInfo struct {
+	Date   string  `json:"date"`
+	Engine string  `json:"engine"`
+	Scale  string  `json:"scale"`
+	Seed   uint64  `json:"seed"`
+	OS     string  `json:"os"`
+	Cores  int     `json:"cores"`
+	Memory float64 `json:"memoryGB,omitempty"` // 0 is not known
+	Cache  float64 `json:"cacheGB,omitempty"`  // of the server; 0 is not known
+	Go     string  `json:"go"`
+}
+
+// report is everything that was measured in a run.
+type report struct {
+	Run   runInfo
+	Cases []caseResult
+}
+
+// describe is the first line of a run that begins now.
+func describe(ctx context.Context, s *server, scale string, seed uint64) runInfo {
+	info := runInfo{
+		Date: time.Now().UTC().Format(time.DateOnly), Engine: s.engine, Scale: scale, Seed: seed,
+		OS: runtime.GOOS + " " + runtime.GOARCH, Cores: runtime.NumCPU(), Memory: round(memory()), Go: runtime.Version(),
+	}
+	if status, err := s.admin.Database("admin").RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}}).Raw(); err == nil {
+		if v, ok := status.Lookup("wiredTiger", "cache", "maximum bytes configured").AsFloat64OK(); ok {
+			info.Cache = round(v / (1 << 30))
+		}
+	}
+	return info
+}
+
+// memory is that of the machine in GB, as far as Linux tells it.
+func memory() float64 {
+	text, _ := os.ReadFile("/proc/meminfo")
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "MemTotal:" {
+			kb, _ := strconv.ParseFloat(fields[1], 64)
+			return kb / (1 << 20)
+		}
+	}
+	return 0
+}
+
+// jsonFile is where results go as they come; nil is nowhere.
+type jsonFile struct{ file *os.File }
+
+func createJSON(name string) (*jsonFile, error) {
+	if name == "" {
+		return nil, nil
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	return &jsonFile{file}, nil
+}
+
+func (f *jsonFile) line(v any) error {
+	if f == nil {
+		return nil
+	}
+	return json.NewEncoder(f.file).Encode(v)
+}
+
+// case_ writes a case and its results.
+func (f *jsonFile) case_(c caseResult) error {
+	errs := []error{f.line(c)}
+	for _, r := range c.Results {
+		errs = append(errs, f.line(r))
+	}
+	return errors.Join(errs...)
+}
+
+func (f *jsonFile) close() error {
+	if f == nil {
+		return nil
+	}
+	return f.file.Close()
+}
+
+// readJSON reads what a run has written.
+func readJSON(name string) (*report, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	r := &report{}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		var line struct {
+			Date   string `json:"date"`
+			Metric string `json:"metric"`
+		}
+		err := json.Unmarshal(lines.Bytes(), &line)
+		switch {
+		case err != nil:
+		case line.Date != "":
+			err = json.Unmarshal(lines.Bytes(), &r.Run)
+		case line.Metric != "":
+			var one result
+			err = json.Unmarshal(lines.Bytes(), &one)
+			if len(r.Cases) == 0 {
+				return nil, fmt.Errorf("%s, line %d: a result before its case", name, n)
+			}
+			last := &r.Cases[len(r.Cases)-1]
+			last.Results = append(last.Results, one)
+		default:
+			var c caseResult
+			err = json.Unmarshal(lines.Bytes(), &c)
+			r.Cases = append(r.Cases, c)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s, line %d: %w", name, n, err)
+		}
+	}
+	return r, lines.Err()
+}
+
+// table is a comparison as people read it: a row for each way of doing the thing, the
+// baseline first.
+type table struct {
+	title   string
+	columns []string
+	rows    []row
+	runs    int
+}
+
+type row struct {
+	name  string
+	cells []cell // as many as columns
+}
+
+// cell is a value; one without a unit is empty.
+type cell struct {
+	v, ratio, goal float64
+	unit           string
+}
+
+// tables puts the results of a case together: those of one measure are columns of one
+// table, and so are values that were reported of the same things.
+func (c caseResult) tables() []table {
+	var tables []table
+	for rest := c.Results; len(rest) > 0; {
+		first := rest[0]
+		n := slices.IndexFunc(rest, func(r result) bool { return r.Metric != first.Metric || r.BaselineName != first.BaselineName })
+		if n < 0 {
+			n = len(rest)
+		}
+		group := rest[:n]
+		rest = rest[n:]
+		title, column, measured := strings.Cut(first.Metric, ": ")
+		if !measured {
+			title, column = "", first.Metric
+		}
+		i := slices.IndexFunc(tables, func(t table) bool {
+			return t.title == title && t.rows[0].name == first.BaselineName && t.column(column) < 0 && (measured || t.alike(group))
+		})
+		if i < 0 {
+			i, tables = len(tables), append(tables, table{title: title, runs: first.Runs, rows: []row{{name: first.BaselineName}}})
+		}
+		t := &tables[i]
+		t.columns = append(t.columns, column)
+		t.set(first.BaselineName, cell{v: first.Baseline, unit: first.Unit})
+		for _, r := range group {
+			t.set(r.Name, cell{v: r.Value, ratio: r.Ratio, goal: r.Goal, unit: r.Unit})
+		}
+	}
+	for _, t := range tables {
+		for i := range t.rows {
+			for len(t.rows[i].cells) < len(t.columns) {
+				t.rows[i].cells = append(t.rows[i].cells, cell{})
+			}
+		}
+	}
+	return tables
+}
+
+// alike says whether all results of the group have a row, or all rows a result.
+func (t *table) alike(group []result) bool {
+	common := 0
+	for _, r := range group {
+		if slices.ContainsFunc(t.rows[1:], func(row row) bool { return row.name == r.Name }) {
+			common++
+		}
+	}
+	return common == len(group) || common == len(t.rows)-1
+}
+
+// set puts a cell into the last column.
+func (t *table) set(name string, c cell) {
+	i := slices.IndexFunc(t.rows, func(r row) bool { return r.name == name })
+	if i < 0 {
+		i, t.rows = len(t.rows), append(t.rows, row{name: name})
+	}
+	for len(t.rows[i].cells) < len(t.columns)-1 {
+		t.rows[i].cells = append(t.rows[i].cells, cell{})
+	}
+	t.rows[i].cells = append(t.rows[i].cells[:len(t.columns)-1], c)
+}
+
+// column is the index of a column; -1 if there is none.
+func (t table) column(name string) int { return slices.Index(t.columns, name) }
+
+// value is the cell's number with its unit, for people.
+func (c cell) value() string {
+	if c.unit == "" {
+		return ""
+	}
+	return quantity(c.v, c.unit)
+}
+
+// times is the ratio for people: "×0.25"; "" for a baseline and where there is none.
+func (c cell) times() string {
+	if c.ratio == 0 {
+		return ""
+	}
+	return "×" + number(c.ratio)
+}
+
+// missed says that the ratio is above its goal.
+func (c cell) missed() bool { return c.goal > 0 && c.ratio > c.goal }
+
+// quantity writes a value with its unit: 4.2 ms, 198 MB, 3,000.
+func quantity(v float64, unit string) string {
+	switch unit {
+	case "µs":
+		return scaled(v, 1000, "µs", "ms", "s")
+	case "bytes":
+		return scaled(v, 1000, "B", "kB", "MB", "GB")
+	case "%":
+		return number(v) + " %"
+	case "documents", "round trips", "allocations", "keys", "keys examined":
+		return number(v)
+	}
+	return number(v) + " " + unit
+}
+
+func scaled(v, step float64, units ...string) string {
+	i := 0
+	for ; i < len(units)-1 && v >= 0.9995*step; i++ {
+		v /= step
+	}
+	if v >= 100 || v == float64(int64(v)) {
+		return number(float64(int64(v+0.5))) + " " + units[i]
+	}
+	return number(v) + " " + units[i]
+}
+
+// writeText writes the tables of a case as text.
+func (c caseResult) writeText(out io.Writer) {
+	_, _ = fmt.Fprintf(out, "\n%s/%s  %s\n", c.Pattern, c.Case, c.About)
+	for _, t := range c.tables() {
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+		_, _ = fmt.Fprintf(w, "\t  %s\t\n", strings.Join(t.columns, "\t\t"))
+		for i, row := range t.rows {
+			_, _ = fmt.Fprintf(w, "%s\t", row.name)
+			for _, cell := range row.cells {
+				times := cell.times()
+				if i == 0 {
+					times = "×1"
+				}
+				if cell.missed() {
+					times += fmt.Sprintf(" (goal ×%s)", number(cell.goal))
+				}
+				_, _ = fmt.Fprintf(w, "%s\t%s\t", cell.value(), times)
+			}
+			_, _ = fmt.Fprintln(w)
+		}
+		if t.title != "" {
+			_, _ = fmt.Fprintf(out, "  %s, medians of %d\n", t.title, t.runs)
+		}
+		_ = w.Flush()
+	}
+}
+
+func (r *report) writeText(out io.Writer) {
+	_, _ = fmt.Fprintf(out, "%s: %s scale, %s, %d cores, %s\n", r.Run.Date, r.Run.Scale, r.Run.Engine, r.Run.Cores, r.Run.OS)
+	for _, c := range r.Cases {
+		c.writeText(out)
+	}
 }

@@ -1,0 +1,3 @@
+package main
+
+func writeHTML(name string, r *report) error { return nil }

@@ -1,0 +1,3 @@
+package main
+
+func writeDocs(folder string, reports []*report) error { return nil }
