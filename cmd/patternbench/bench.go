@@ -16,6 +16,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
 // benchmark is one case of a pattern.
@@ -226,10 +229,34 @@ func (b *bench) progress(done, total int) {
 	b.server.progress.step(done, total)
 }
 
+// keysExamined is how many index keys the commands of fn look at, which uses db, the
+// database of this name, on a client of its own.
+func (b *bench) keysExamined(ctx context.Context, name string, fn func(ctx context.Context, db *mongo.Database) error) (keys int64, err error) {
+	recorder := mongotest.NewRecorder()
+	client, err := mongo.Connect(options.Client().ApplyURI(b.server.uri).SetMonitor(recorder.Monitor()))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+	commands := recorder.Record(func() { err = fn(ctx, client.Database(name)) })
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range commands.Named("find", "aggregate", "count", "distinct") {
+		plan, err := mongotest.ExplainCommand(ctx, b.client.Database(name), c.Body)
+		if err != nil {
+			return 0, err
+		}
+		keys += plan.KeysExamined
+	}
+	return keys, nil
+}
+
 // server is the server that is measured.
 type server struct {
 	client, admin *mongo.Client // admin is not metered
 	meter         *meter
+	uri           string
 	engine        string  // "mongodb 6.0.5"
 	overhead      float64 // what asking for the CPU time takes of it, µs
 	prefix        string  // of the databases of this process

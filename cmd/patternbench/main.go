@@ -41,7 +41,7 @@ import (
 
 // cases is everything that can be run.
 var cases = slices.Concat(
-	bucketCases,
+	bucketCases, pagingCases, treeCases,
 )
 
 func main() {
@@ -252,6 +252,7 @@ func connect(ctx context.Context, uri string, notes io.Writer) (_ *server, err e
 	}
 	s := &server{
 		meter:    &meter{},
+		uri:      started.URI,
 		engine:   started.Engine + " " + started.Version,
 		prefix:   fmt.Sprintf("patternbench_%x_%x", os.Getpid(), time.Now().UnixNano()),
 		progress: &progress{out: notes, terminal: isTerminal(notes)},
