@@ -42,6 +42,8 @@ import (
 // cases is everything that can be run.
 var cases = slices.Concat(
 	bucketCases, pagingCases, treeCases,
+	attributeCases, outlierCases, subsetCases, extrefCases, relationCases,
+	versioningCases, computedCases, approxCases, preallocCases, polymorphicCases,
 )
 
 func main() {
