@@ -172,26 +172,26 @@ func readJSON(name string) (*report, error) {
 // table is a comparison as people read it: a row for each way of doing the thing, the
 // baseline first.
 type table struct {
-	title   string
-	columns []string
-	rows    []row
-	runs    int
+	Title   string
+	Columns []string
+	Rows    []row
+	Runs    int
 }
 
 type row struct {
-	name  string
-	cells []cell // as many as columns
+	Name  string
+	Cells []cell // as many as columns
 }
 
 // cell is a value; one without a unit is empty.
 type cell struct {
-	v, ratio, goal float64
-	unit           string
+	V, Ratio, Goal float64
+	Unit           string
 }
 
-// tables puts the results of a case together: those of one measure are columns of one
+// Tables puts the results of a case together: those of one measure are columns of one
 // table, and so are values that were reported of the same things.
-func (c caseResult) tables() []table {
+func (c caseResult) Tables() []table {
 	var tables []table
 	for rest := c.Results; len(rest) > 0; {
 		first := rest[0]
@@ -206,22 +206,22 @@ func (c caseResult) tables() []table {
 			title, column = "", first.Metric
 		}
 		i := slices.IndexFunc(tables, func(t table) bool {
-			return t.title == title && t.rows[0].name == first.BaselineName && t.column(column) < 0 && (measured || t.alike(group))
+			return t.Title == title && t.Rows[0].Name == first.BaselineName && t.column(column) < 0 && (measured || t.alike(group))
 		})
 		if i < 0 {
-			i, tables = len(tables), append(tables, table{title: title, runs: first.Runs, rows: []row{{name: first.BaselineName}}})
+			i, tables = len(tables), append(tables, table{Title: title, Runs: first.Runs, Rows: []row{{Name: first.BaselineName}}})
 		}
 		t := &tables[i]
-		t.columns = append(t.columns, column)
-		t.set(first.BaselineName, cell{v: first.Baseline, unit: first.Unit})
+		t.Columns = append(t.Columns, column)
+		t.set(first.BaselineName, cell{V: first.Baseline, Unit: first.Unit})
 		for _, r := range group {
-			t.set(r.Name, cell{v: r.Value, ratio: r.Ratio, goal: r.Goal, unit: r.Unit})
+			t.set(r.Name, cell{V: r.Value, Ratio: r.Ratio, Goal: r.Goal, Unit: r.Unit})
 		}
 	}
 	for _, t := range tables {
-		for i := range t.rows {
-			for len(t.rows[i].cells) < len(t.columns) {
-				t.rows[i].cells = append(t.rows[i].cells, cell{})
+		for i := range t.Rows {
+			for len(t.Rows[i].Cells) < len(t.Columns) {
+				t.Rows[i].Cells = append(t.Rows[i].Cells, cell{})
 			}
 		}
 	}
@@ -232,46 +232,46 @@ func (c caseResult) tables() []table {
 func (t *table) alike(group []result) bool {
 	common := 0
 	for _, r := range group {
-		if slices.ContainsFunc(t.rows[1:], func(row row) bool { return row.name == r.Name }) {
+		if slices.ContainsFunc(t.Rows[1:], func(row row) bool { return row.Name == r.Name }) {
 			common++
 		}
 	}
-	return common == len(group) || common == len(t.rows)-1
+	return common == len(group) || common == len(t.Rows)-1
 }
 
 // set puts a cell into the last column.
 func (t *table) set(name string, c cell) {
-	i := slices.IndexFunc(t.rows, func(r row) bool { return r.name == name })
+	i := slices.IndexFunc(t.Rows, func(r row) bool { return r.Name == name })
 	if i < 0 {
-		i, t.rows = len(t.rows), append(t.rows, row{name: name})
+		i, t.Rows = len(t.Rows), append(t.Rows, row{Name: name})
 	}
-	for len(t.rows[i].cells) < len(t.columns)-1 {
-		t.rows[i].cells = append(t.rows[i].cells, cell{})
+	for len(t.Rows[i].Cells) < len(t.Columns)-1 {
+		t.Rows[i].Cells = append(t.Rows[i].Cells, cell{})
 	}
-	t.rows[i].cells = append(t.rows[i].cells[:len(t.columns)-1], c)
+	t.Rows[i].Cells = append(t.Rows[i].Cells[:len(t.Columns)-1], c)
 }
 
 // column is the index of a column; -1 if there is none.
-func (t table) column(name string) int { return slices.Index(t.columns, name) }
+func (t table) column(name string) int { return slices.Index(t.Columns, name) }
 
-// value is the cell's number with its unit, for people.
-func (c cell) value() string {
-	if c.unit == "" {
+// Value is the cell's number with its unit, for people.
+func (c cell) Value() string {
+	if c.Unit == "" {
 		return ""
 	}
-	return quantity(c.v, c.unit)
+	return quantity(c.V, c.Unit)
 }
 
-// times is the ratio for people: "×0.25"; "" for a baseline and where there is none.
-func (c cell) times() string {
-	if c.ratio == 0 {
+// Times is the ratio for people: "×0.25"; "" for a baseline and where there is none.
+func (c cell) Times() string {
+	if c.Ratio == 0 {
 		return ""
 	}
-	return "×" + number(c.ratio)
+	return "×" + number(c.Ratio)
 }
 
-// missed says that the ratio is above its goal.
-func (c cell) missed() bool { return c.goal > 0 && c.ratio > c.goal }
+// Missed says that the ratio is above its goal.
+func (c cell) Missed() bool { return c.Goal > 0 && c.Ratio > c.Goal }
 
 // quantity writes a value with its unit: 4.2 ms, 198 MB, 3,000.
 func quantity(v float64, unit string) string {
@@ -302,25 +302,25 @@ func scaled(v, step float64, units ...string) string {
 // writeText writes the tables of a case as text.
 func (c caseResult) writeText(out io.Writer) {
 	_, _ = fmt.Fprintf(out, "\n%s/%s  %s\n", c.Pattern, c.Case, c.About)
-	for _, t := range c.tables() {
+	for _, t := range c.Tables() {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-		_, _ = fmt.Fprintf(w, "\t  %s\t\n", strings.Join(t.columns, "\t\t"))
-		for i, row := range t.rows {
-			_, _ = fmt.Fprintf(w, "%s\t", row.name)
-			for _, cell := range row.cells {
-				times := cell.times()
+		_, _ = fmt.Fprintf(w, "\t  %s\t\n", strings.Join(t.Columns, "\t\t"))
+		for i, row := range t.Rows {
+			_, _ = fmt.Fprintf(w, "%s\t", row.Name)
+			for _, cell := range row.Cells {
+				times := cell.Times()
 				if i == 0 {
 					times = "×1"
 				}
-				if cell.missed() {
-					times += fmt.Sprintf(" (goal ×%s)", number(cell.goal))
+				if cell.Missed() {
+					times += fmt.Sprintf(" (goal ×%s)", number(cell.Goal))
 				}
-				_, _ = fmt.Fprintf(w, "%s\t%s\t", cell.value(), times)
+				_, _ = fmt.Fprintf(w, "%s\t%s\t", cell.Value(), times)
 			}
 			_, _ = fmt.Fprintln(w)
 		}
-		if t.title != "" {
-			_, _ = fmt.Fprintf(out, "  %s, medians of %d\n", t.title, t.runs)
+		if t.Title != "" {
+			_, _ = fmt.Fprintf(out, "  %s, medians of %d\n", t.Title, t.Runs)
 		}
 		_ = w.Flush()
 	}
