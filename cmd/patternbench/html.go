@@ -65,12 +65,12 @@ time on what else the machine does.</p>
 {{range .}}<h3 id="{{.Pattern}}-{{anchor .Case}}">{{.Case}}</h3>
 <p>{{.About}}</p>
 {{with .Error}}<p class="failed">Failed: {{.}}</p>{{end}}
-{{range $t := .Tables}}<div class="scroll"><table>
+{{range .Tables}}{{$t := .Short}}{{with $t}}<div class="scroll"><table>
 {{with .Title}}<caption>{{.}}{{with $t.Runs}} <span class="quiet">median of {{.}}</span>{{end}}</caption>{{end}}
 <tr><th></th>{{range .Columns}}<th>{{.}}</th>{{end}}</tr>
 {{range .Rows}}<tr><td>{{.Name}}</td>{{range $i, $c := .Cells}}<td class="{{$c.Class}}">{{$c.Value}} <span class="times">{{$c.Times}}</span>{{with $c.Value}}<span class="bar" style="width:{{width $t $i $c}}"></span>{{end}}{{with $c.Goal}}<span class="goal{{if $c.Missed}} missed{{end}}">goal ≤ ×{{.}}</span>{{end}}</td>{{end}}</tr>
 {{end}}</table></div>
-{{end}}{{end}}{{end}}
+{{end}}{{end}}{{end}}{{end}}
 </body>
 </html>
 `))

@@ -41,8 +41,7 @@ import (
 
 // cases is everything that can be run.
 var cases = slices.Concat(
-	bucketCases, pagingCases, treeCases,
-	attributeCases, outlierCases, subsetCases, extrefCases, relationCases,
+	bucketCases, pagingCases, treeCases, attributeCases, outlierCases, subsetCases, extrefCases, relationCases,
 	versioningCases, computedCases, approxCases, preallocCases, polymorphicCases,
 )
 
@@ -100,7 +99,7 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 		return err
 	}
 	if f.list {
-		return list(out, chosen)
+		return listCases(out, chosen)
 	}
 	if f.from != "" {
 		var reports []*report
@@ -149,7 +148,7 @@ func (c benchmark) named(name string) bool {
 	return name == c.pattern || name == c.String()
 }
 
-func list(out io.Writer, cases []benchmark) error {
+func listCases(out io.Writer, cases []benchmark) error {
 	for _, c := range cases {
 		if _, err := fmt.Fprintf(out, "%-32s %s\n", c, c.about); err != nil {
 			return err

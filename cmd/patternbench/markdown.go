@@ -99,49 +99,28 @@ func writeTables(w *strings.Builder, r *report, heading string) {
 				fmt.Fprintf(w, "It failed: %s\n\n", escape(c.Error))
 			}
 			for _, t := range c.Tables() {
-				writeTable(w, t)
+				writeTable(w, t.Short())
 			}
 		}
 	}
 }
 
-// writeTable leaves out columns that tell nothing.
 func writeTable(w *strings.Builder, t table) {
 	fmt.Fprintf(w, "| %s |", escape(t.Title))
 	line := "|---|"
-	telling := make([]bool, len(t.Columns))
-	for i, column := range t.Columns {
-		if telling[i] = t.telling(i); telling[i] {
-			fmt.Fprintf(w, " %s | × |", escape(column))
-			line += "---:|---:|"
-		}
+	for _, column := range t.Columns {
+		fmt.Fprintf(w, " %s | × |", escape(column))
+		line += "---:|---:|"
 	}
 	w.WriteString("\n" + line + "\n")
 	for _, row := range t.Rows {
 		fmt.Fprintf(w, "| %s |", escape(row.Name))
-		for i, c := range row.Cells {
-			if telling[i] {
-				fmt.Fprintf(w, " %s | %s |", c.Value(), strings.TrimPrefix(c.Times(), "×"))
-			}
+		for _, c := range row.Cells {
+			fmt.Fprintf(w, " %s | %s |", c.Value(), strings.TrimPrefix(c.Times(), "×"))
 		}
 		w.WriteString("\n")
 	}
 	w.WriteString("\n")
-}
-
-// telling says whether a column is worth its place: allocations, round trips and bytes
-// are not where they hardly differ.
-func (t table) telling(column int) bool {
-	switch t.Columns[column] {
-	case "round trips", "bytes received", "allocations":
-		for _, row := range t.Rows {
-			if c := row.Cells[column]; c.Ratio != 0 && (c.Ratio < 0.95 || c.Ratio > 1.05) {
-				return true
-			}
-		}
-		return false
-	}
-	return true
 }
 
 // escape keeps a text inside its cell.

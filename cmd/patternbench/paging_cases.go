@@ -66,7 +66,7 @@ func pagingByDepth(ctx context.Context, b *bench) error {
 		}
 		for _, depth := range []int{0, 1000, 10_000, 100_000, 1_000_000, 2_500_000} {
 			if b.scale == "tiny" {
-				depth /= 100
+				depth /= 50
 			}
 			if depth+2*pageSize > n {
 				break

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"math"
@@ -150,24 +151,24 @@ func (r *report) dots(kind string) (rows []dots) {
 	for _, c := range r.Cases {
 		for _, t := range c.Tables() {
 			for i, column := range t.Columns {
-				title := c.Case
+				d := dots{pattern: c.Pattern, title: c.Case}
+				stored := t.Title == "" && t.Rows[0].Cells[i].Unit == "bytes" && !strings.HasSuffix(column, ", published")
 				switch {
-				case kind == "bytes" && t.Title == "" && t.Rows[0].Cells[i].Unit == "bytes":
-					title += ": " + column
-				case kind == "bytes" && column == "bytes received", column == kind && t.Title != "":
-					title += ": " + t.Title
+				case kind == "bytes" && stored:
+					d.title += ": " + column
+				case kind == "bytes" && column == "bytes received" && t.telling(i), kind == "time" && column == kind, column == kind && t.telling(i):
+					if d.title += ": " + t.Title; strings.HasPrefix(t.Title, c.Case) {
+						d.title = t.Title
+					}
 				default:
 					continue
 				}
-				d := dots{pattern: c.Pattern, title: title}
-				differ := kind == "time"
 				for _, row := range t.Rows[1:] {
 					if cell := row.Cells[i]; cell.Ratio > 0 {
 						d.names, d.cells = append(d.names, row.Name), append(d.cells, cell)
-						differ = differ || cell.Ratio < 0.95 || cell.Ratio > 1.05
 					}
 				}
-				if differ && len(d.cells) > 0 {
+				if len(d.cells) > 0 {
 					rows = append(rows, d)
 				}
 			}
@@ -253,7 +254,7 @@ func linePlot(title, xTitle, yTitle, unit string, lines []series) string {
 	}
 	var w drawing
 	top := w.legend(58, names) + 14
-	const left, right, plotHeight = 84.0, 40.0, 290.0
+	const left, right, plotHeight = 84.0, 90.0, 290.0
 	bottom := top + plotHeight
 	x0, x1 := powers(xs)
 	y0, y1 := powers(ys)
@@ -279,6 +280,11 @@ func linePlot(title, xTitle, yTitle, unit string, lines []series) string {
 	}
 	w.text(left+(plotWidth-left-right)/2, bottom+38, 12, "middle", grey, "bold", xTitle)
 	w.text(left, top-8, 12, "start", grey, "bold", yTitle)
+	type end struct {
+		last point
+		line int
+	}
+	var ends []end
 	for i, line := range lines {
 		colour := colours[i%len(colours)]
 		var path []string
@@ -290,8 +296,14 @@ func linePlot(title, xTitle, yTitle, unit string, lines []series) string {
 			fmt.Fprintf(&w, `<circle cx="%.1f" cy="%.1f" r="4" fill="%s"><title>%s: %s</title></circle>`+"\n",
 				x(p.x), y(p.y), colour, html.EscapeString(line.name), quantity(p.y, unit))
 		}
-		last := line.points[len(line.points)-1]
-		w.text(x(last.x)+7, y(last.y)-8, 12, "end", colour, "bold", quantity(last.y, unit))
+		ends = append(ends, end{line.points[len(line.points)-1], i})
+	}
+	// The last values stand at their points, from the top down and none on another.
+	slices.SortFunc(ends, func(a, b end) int { return cmp.Compare(b.last.y, a.last.y) })
+	at := 0.0
+	for _, e := range ends {
+		at = max(y(e.last.y)+4, at+14)
+		w.text(x(e.last.x)+9, at, 12, "start", colours[e.line%len(colours)], "bold", quantity(e.last.y, unit))
 	}
 	return w.finish(title, bottom+54)
 }

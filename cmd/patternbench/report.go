@@ -251,6 +251,41 @@ func (t *table) set(name string, c cell) {
 	t.Rows[i].Cells = append(t.Rows[i].Cells[:len(t.Columns)-1], c)
 }
 
+// telling says whether a column is worth its place: allocations, round trips and bytes
+// received are not where they hardly differ, and neither are the few bytes of an answer
+// to a write.
+func (t table) telling(column int) bool {
+	name := t.Columns[column]
+	if !slices.Contains([]string{"round trips", "bytes received", "allocations"}, name) {
+		return true
+	}
+	if name == "bytes received" && t.Rows[0].Cells[column].V < 100 {
+		return false
+	}
+	return slices.ContainsFunc(t.Rows, func(row row) bool {
+		c := row.Cells[column]
+		return c.Ratio != 0 && (c.Ratio < 0.95 || c.Ratio > 1.05)
+	})
+}
+
+// Short is the table with the telling columns alone.
+func (t table) Short() table {
+	short := table{Title: t.Title, Runs: t.Runs}
+	for _, row := range t.Rows {
+		row.Cells = nil
+		short.Rows = append(short.Rows, row)
+	}
+	for i, column := range t.Columns {
+		if t.telling(i) {
+			short.Columns = append(short.Columns, column)
+			for n, row := range t.Rows {
+				short.Rows[n].Cells = append(short.Rows[n].Cells, row.Cells[i])
+			}
+		}
+	}
+	return short
+}
+
 // column is the index of a column; -1 if there is none.
 func (t table) column(name string) int { return slices.Index(t.Columns, name) }
 
@@ -303,6 +338,7 @@ func scaled(v, step float64, units ...string) string {
 func (c caseResult) writeText(out io.Writer) {
 	_, _ = fmt.Fprintf(out, "\n%s/%s  %s\n", c.Pattern, c.Case, c.About)
 	for _, t := range c.Tables() {
+		t = t.Short()
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 		_, _ = fmt.Fprintf(w, "\t  %s\t\n", strings.Join(t.Columns, "\t\t"))
 		for i, row := range t.Rows {
