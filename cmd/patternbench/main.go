@@ -42,7 +42,7 @@ import (
 // cases is everything that can be run.
 var cases = slices.Concat(
 	bucketCases, pagingCases, treeCases, attributeCases, outlierCases, subsetCases, extrefCases, relationCases,
-	versioningCases, computedCases, approxCases, preallocCases, polymorphicCases,
+	versioningCases, computedCases, approxCases, preallocCases, polymorphicCases, overheadCases,
 )
 
 func main() {
