@@ -162,26 +162,25 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 
 // guard says that a parent may be written: it is as it was seen, typical if seen is
 // zero. A list that is no set need not be looked at before.
-func (c *core) guard(seen bson.RawValue) bson.D {
+func (c *core) guard(seen bson.RawValue) any {
 	switch {
 	case !c.o.Set:
-		return c.own()
+		return c.x.own
 	case seen.IsZero():
-		return c.typical()
+		return c.x.typical
 	}
-	return expr.Op("$and", c.flagged(), expr.Op("$eq", expr.Field(c.o.MoveField), expr.Literal(seen)))
+	return expr.Op("$and", c.x.flagged, expr.Op("$eq", expr.Field(c.o.MoveField), expr.Literal(seen)))
 }
 
 // room says that a parent takes the elements, or holds the one of a set.
 func (c *core) room(xs []bson.RawValue) bson.D {
-	array := c.array()
 	var more any = len(xs)
 	if c.o.Set && len(xs) == 1 {
-		more = expr.Cond(expr.Op("$in", expr.Literal(xs[0]), array), 0, 1)
+		more = expr.Cond(expr.Op("$in", expr.Literal(xs[0]), c.x.array), 0, 1)
 	}
 	return expr.Op("$and",
-		expr.Op("$lte", expr.Op("$add", size(array), more), c.o.MaxCount),
-		expr.Op("$lte", expr.Op("$add", bytes(array), sizeOf(xs, c.o.MaxCount)), c.o.MaxBytes))
+		expr.Op("$lte", expr.Op("$add", c.x.size, more), c.o.MaxCount),
+		expr.Op("$lte", c.x.bytes, c.o.MaxBytes-sizeOf(xs, c.o.MaxCount)))
 }
 
 // different says that none of xs equals another, or one that the set array holds. The
@@ -203,22 +202,22 @@ func without(xs []bson.RawValue, array any) bson.D {
 // was seen, or not there, or, being a set, holds one of several, nothing is written
 // and done is false.
 func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.RawValue) (added int, done bool, err error) {
-	array, total := c.array(), expr.Field(c.o.TotalField)
-	guard, more := expr.Op("$and", c.guard(seen), c.room(xs)), literal(xs...)
+	guard, more, n := expr.Op("$and", c.guard(seen), c.room(xs)), literal(xs...), any(len(xs))
 	if c.o.Set && len(xs) > 1 {
-		guard = expr.Op("$and", guard, different(xs, array))
+		guard = expr.Op("$and", guard, different(xs, c.x.array))
 	} else if c.o.Set {
-		more = without(xs, array)
+		more = without(xs, c.x.array)
+		n = size(more)
 	}
-	n := size(more)
+	total := expr.Field(c.o.TotalField)
 	typical := any(total)
 	if c.o.CountTypical {
-		typical = expr.Cond(expr.Op("$gt", n, 0), expr.Op("$add", size(array), n), total)
+		typical = expr.Cond(expr.Op("$gt", n, 0), expr.Op("$add", c.x.size, n), total)
 	}
 	// Not $push, which refuses null: that is how a nil slice is stored.
 	result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", guard)), mongo.Pipeline{expr.Op("$set", bson.D{
-		{Key: c.o.ArrayField, Value: expr.Op("$concatArrays", array, more)},
-		{Key: c.o.TotalField, Value: expr.Cond(c.flagged(), expr.Op("$add", total, n), typical)},
+		{Key: c.o.ArrayField, Value: expr.Op("$concatArrays", c.x.array, more)},
+		{Key: c.o.TotalField, Value: expr.Cond(c.x.flagged, expr.Op("$add", total, n), typical)},
 	})})
 	switch {
 	case err != nil || result.MatchedCount == 0:
@@ -242,8 +241,8 @@ type sight struct {
 func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (s sight, err error) {
 	var rest any = literal(xs...)
 	seen := bson.D{
-		{Key: "own", Value: c.own()},
-		{Key: "moved", Value: expr.Cond(c.flagged(), expr.Field(c.o.MoveField), "$$REMOVE")},
+		{Key: "own", Value: c.x.own},
+		{Key: "moved", Value: expr.Cond(c.x.flagged, expr.Field(c.o.MoveField), "$$REMOVE")},
 		{Key: "room", Value: c.room(xs)},
 	}
 	stages := mongo.Pipeline{expr.Op("$match", c.parent(id)), expr.Op("$project", seen)}
@@ -254,17 +253,17 @@ func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (
 		}))
 		rest = expr.Cond(expr.Op("$eq", "$held", bson.A{}), literal(xs...), bson.A{})
 	case c.o.Set:
-		stages[1] = expr.Op("$project", append(seen, expr.Element("items", c.array())))
+		stages[1] = expr.Op("$project", append(seen, expr.Element("items", c.x.array)))
 		stages = append(stages, c.lookup("held", mongo.Pipeline{
 			expr.Op("$match", c.holdsAny(xs)),
-			expr.Op("$project", bson.D{{Key: "_id", Value: 0}, {Key: "both", Value: expr.Op("$setIntersection", literal(xs...), c.array())}}),
+			expr.Op("$project", bson.D{{Key: "_id", Value: 0}, {Key: "both", Value: expr.Op("$setIntersection", literal(xs...), c.x.array)}}),
 		}))
 		rest = without(xs, expr.Reduce("$held", expr.Op("$setUnion", "$items"), expr.Op("$setUnion", "$$value", "$$this.both")))
 	}
 	stages = append(stages, expr.Op("$project", bson.D{
 		{Key: "own", Value: 1}, {Key: "moved", Value: 1}, {Key: "room", Value: 1}, {Key: "rest", Value: rest}}))
 	found, err := cursor.Collect(cursor.Decode[sight](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.coll).Aggregate(ctx, stages)
+		return c.primary.Aggregate(ctx, stages)
 	}))
 	switch {
 	case err != nil:
@@ -309,12 +308,12 @@ func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, 
 	full := expr.Op("$not", bson.A{c.room(xs)})
 	fresh := literal(xs...)
 	if c.o.Set {
-		fresh = without(xs, c.array())
+		fresh = without(xs, c.x.array)
 	}
 	var before state
 	err = c.coll.FindOneAndUpdate(ctx, c.parent(id, expr.Element("$expr", expr.Op("$and", c.guard(seen), full))), c.move(),
 		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(
-			c.state(expr.Element("items", c.array()), expr.Element("fresh", fresh)))).Decode(&before)
+			c.state(expr.Element("items", c.x.array), expr.Element("fresh", fresh)))).Decode(&before)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, false, nil
 	}

@@ -62,7 +62,7 @@ func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter
 func (c *core) suspects(work *mongopatterns.Work) maintain.Scan {
 	scan := maintain.Scan{Projection: bson.D{{Key: "_id", Value: 1}}}
 	if work == nil || work.Filter == nil {
-		wrong := bson.A{expr.Op("$not", bson.A{expr.Op("$and", c.typical(), c.isList())}), c.overBounds()}
+		wrong := bson.A{expr.Op("$not", bson.A{expr.Op("$and", c.x.typical, c.isList())}), c.overBounds()}
 		if c.o.CountTypical {
 			wrong = append(wrong, c.miscounted())
 		}
@@ -82,7 +82,7 @@ func (c *core) overBounds() bson.D {
 
 // miscounted says that a typical document does not have its total.
 func (c *core) miscounted() bson.D {
-	return expr.Op("$and", c.typical(), expr.Op("$ne", expr.Field(c.o.TotalField), size(c.anyArray())))
+	return expr.Op("$and", c.x.typical, expr.Op("$ne", expr.Field(c.o.TotalField), size(c.anyArray())))
 }
 
 // A report is what inspect reads of a list.
@@ -120,7 +120,7 @@ func (c *core) inspectLocked(ctx context.Context, batch []bson.Raw) (problems []
 			expr.Op("$sort", bson.D{{Key: "_id", Value: 1}}),
 			expr.Op("$project", bson.D{
 				{Key: "flag", Value: expr.Field(c.o.FlagField)}, {Key: "total", Value: expr.Field(c.o.TotalField)},
-				{Key: "own", Value: c.own()}, {Key: "list", Value: c.isList()}, {Key: "over", Value: c.overBounds()},
+				{Key: "own", Value: c.x.own}, {Key: "list", Value: c.isList()}, {Key: "over", Value: c.overBounds()},
 				{Key: "size", Value: size(array)},
 			}),
 			c.lookup("extra", mongo.Pipeline{expr.Op("$group", bson.D{
@@ -194,12 +194,12 @@ func (c *core) problems(r report, duplicates []repeated) (out []mongopatterns.Pr
 // parent with a flag has: orphans, or those of a WrongFlag.
 func (c *core) strays(ctx context.Context, work mongopatterns.Work) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.overflow).Aggregate(ctx, mongo.Pipeline{
+		return c.extrasPrimary.Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$group", bson.D{{Key: "_id", Value: expr.Field(c.o.ParentField)}}),
 			expr.Op("$lookup", bson.D{
 				{Key: "from", Value: c.coll.Name()}, {Key: "localField", Value: "_id"}, {Key: "foreignField", Value: "_id"},
 				{Key: "pipeline", Value: mongo.Pipeline{
-					expr.Op("$match", expr.Op("$expr", expr.Op("$not", bson.A{c.typical()}))), expr.Op("$project", bson.D{{Key: "_id", Value: 1}}),
+					expr.Op("$match", expr.Op("$expr", expr.Op("$not", bson.A{c.x.typical}))), expr.Op("$project", bson.D{{Key: "_id", Value: 1}}),
 				}},
 				{Key: "as", Value: "parent"},
 			}),
@@ -254,12 +254,12 @@ func (c *core) stray(ctx context.Context, doc bson.Raw) (problems []mongopattern
 // They are read first: those of a parent that is inserted later are not among them.
 func (c *core) orphans(ctx context.Context, id bson.RawValue) ([]bson.RawValue, error) {
 	ids, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.overflow).Find(ctx, c.extras(id), options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+		return c.extrasPrimary.Find(ctx, c.extras(id), options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
 	}))
 	if err != nil {
 		return nil, err
 	}
-	err = cursor.Primary(c.coll).FindOne(ctx, c.parent(id), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	err = c.primary.FindOne(ctx, c.parent(id), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
 	if !errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, err
 	}
@@ -387,8 +387,8 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: adopt")
 	c := &l.c
-	small := expr.Op("$and", c.flagged(), expr.Op("$lte", expr.Field(c.o.TotalField), c.o.FoldBack))
-	moves := expr.Op("$or", c.overBounds(), expr.Op("$not", bson.A{c.own()}), small)
+	small := expr.Op("$and", c.x.flagged, expr.Op("$lte", expr.Field(c.o.TotalField), c.o.FoldBack))
+	moves := expr.Op("$or", c.overBounds(), expr.Op("$not", bson.A{c.x.own}), small)
 	needs := bson.A{expr.Op("$not", bson.A{c.isList()}), moves}
 	if c.o.CountTypical {
 		needs = append(needs, c.miscounted())
@@ -418,7 +418,7 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 		done, err := c.coll.UpdateMany(ctx, bson.D{
 			{Key: "_id", Value: bson.D{{Key: "$in", Value: count}}},
 			{Key: "$expr", Value: expr.Op("$and", c.isList(), c.miscounted())},
-		}, mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.o.TotalField, Value: size(c.array())}})})
+		}, mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.o.TotalField, Value: size(c.x.array)}})})
 		if err == nil {
 			result.Done += done.MatchedCount
 		}

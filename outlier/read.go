@@ -50,11 +50,11 @@ func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err
 }
 
 func (c *core) contains(ctx context.Context, id, x bson.RawValue) (held bool, err error) {
-	err = c.still(ctx, id, c.state(expr.Element("held", expr.Op("$in", expr.Literal(x), c.array()))), func(s state) error {
+	err = c.still(ctx, id, c.state(expr.Element("held", expr.Op("$in", expr.Literal(x), c.x.array))), func(s state) error {
 		if held = s.Held; held || !s.Flag {
 			return nil
 		}
-		err := cursor.Primary(c.overflow).FindOne(ctx, c.extras(id, c.holds(x)), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+		err := c.extrasPrimary.FindOne(ctx, c.extras(id, c.holds(x)), options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
 		}
@@ -131,11 +131,11 @@ func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 // arrays returns the arrays of a list in order: those of overflow documents by their
 // numbers, then the parent's.
 func (c *core) arrays(ctx context.Context, id bson.RawValue) (arrays []bson.RawValue, err error) {
-	err = c.still(ctx, id, c.state(expr.Element("items", c.array())), func(s state) error {
+	err = c.still(ctx, id, c.state(expr.Element("items", c.x.array)), func(s state) error {
 		arrays = nil
 		if s.Flag {
 			docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-				return cursor.Primary(c.overflow).Find(ctx, c.extras(id), options.Find().SetSort(c.byNumber(1)).SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: c.o.ArrayField, Value: 1}}))
+				return c.extrasPrimary.Find(ctx, c.extras(id), options.Find().SetSort(c.byNumber(1)).SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: c.o.ArrayField, Value: 1}}))
 			}))
 			if err != nil {
 				return err
@@ -204,7 +204,7 @@ func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (pa
 // page returns arrays of which the first limit elements are the page.
 func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) (arrays []bson.RawValue, total int64, err error) {
 	// The parent has the last elements; before is how many of the page lie outside.
-	array := c.array()
+	array := c.x.array
 	outside := expr.Op("$subtract", c.total(array), size(array))
 	before := expr.Op("$max", 0, expr.Op("$subtract", outside, offset))
 	items := expr.Cond(expr.Op("$gte", before, limit), bson.A{}, expr.Op("$slice", array,
@@ -228,7 +228,7 @@ func (c *core) slices(ctx context.Context, id bson.RawValue, offset, limit int64
 	array, end := c.anyArray(), c.o.ParentField+c.o.NumberField+c.o.ArrayField // is none of these
 	start := expr.Op("$subtract", expr.Field(end), size(array))
 	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.overflow).Aggregate(ctx, mongo.Pipeline{
+		return c.extrasPrimary.Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$match", c.extras(id)),
 			expr.Op("$setWindowFields", bson.D{{Key: "sortBy", Value: c.byNumber(1)}, {Key: "output", Value: bson.D{
 				{Key: end, Value: bson.D{{Key: "$sum", Value: size(array)}, {Key: "window", Value: bson.D{
@@ -267,10 +267,10 @@ func (c *core) parts(filter any) mongo.Pipeline {
 	own := bson.D{{Key: "items", Value: "$items"}}
 	return mongo.Pipeline{
 		expr.Op("$match", expr.And(filter)),
-		expr.Op("$project", bson.D{{Key: "items", Value: c.array()}}),
+		expr.Op("$project", bson.D{{Key: "items", Value: c.x.array}}),
 		c.lookup(extra, mongo.Pipeline{
 			expr.Op("$sort", c.byNumber(1)),
-			expr.Op("$project", bson.D{{Key: "items", Value: c.array()}}),
+			expr.Op("$project", bson.D{{Key: "items", Value: c.x.array}}),
 		}),
 		expr.Op("$unwind", bson.D{
 			{Key: "path", Value: "$" + extra},
