@@ -14,7 +14,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
-	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
@@ -36,6 +35,7 @@ type core struct {
 	keep           selection // of Options.Fields; nil for all but the parent's field
 	rank           selection // of Options.Order
 	around         []string  // the paths of the documents around what a parent holds
+	x              expressions
 }
 
 // New returns a Subset over two collections of one database. It does no I/O.
@@ -78,6 +78,7 @@ func New[P, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[P
 	if len(c.o.Fields) > 0 {
 		c.keep = selected(append(ranks, c.o.Fields...))
 	}
+	c.x = c.expressions()
 	return &Subset[P, T]{c}, nil
 }
 
@@ -139,7 +140,7 @@ func (s *Subset[P, T]) TopPipeline(parent P) mongo.Pipeline {
 	}
 	return mongo.Pipeline{
 		{{Key: "$match", Value: bson.D{{Key: "_id", Value: match}}}},
-		{{Key: "$project", Value: bson.D{{Key: "item", Value: c.topItems()}}}},
+		{{Key: "$project", Value: bson.D{{Key: "item", Value: c.x.top}}}},
 		{{Key: "$unwind", Value: "$item"}},
 		{{Key: "$replaceWith", Value: "$item"}},
 	}
@@ -162,7 +163,7 @@ func (s *Subset[P, T]) Top(ctx context.Context, parent P) (items []T, err error)
 	}
 	found, err := cursor.Collect(cursor.Decode[document](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.parents.Aggregate(ctx, mongo.Pipeline{{{Key: "$match", Value: byID(id)}},
-			{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: "items", Value: c.topItems()}}}}})
+			{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: "items", Value: c.x.top}}}}})
 	}))
 	if err != nil {
 		return nil, err
@@ -171,12 +172,6 @@ func (s *Subset[P, T]) Top(ctx context.Context, parent P) (items []T, err error)
 		return nil, fault.Of(id, ErrNoParent)
 	}
 	return found[0].Items, nil
-}
-
-// topItems is the expression for the kept items, the best first, with the parent's
-// _id in its field.
-func (c *core) topItems() any {
-	return expr.Map(c.array(), "item", expr.Op("$mergeObjects", "$$item", bson.D{{Key: c.o.ParentField, Value: "$_id"}}))
 }
 
 // All yields the items of a parent that count, the best first. A parent that does
