@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/series"
 )
 
 var bucketCases = []benchmark{
@@ -47,7 +49,7 @@ type slotReading struct {
 // readingsFrom is when the weather begins.
 var readingsFrom = time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// weather holds the readings of all sensors in little memory: one a minute, up to 5 s
+// weather holds the readings of all sensors in little memory: one a minute, up to 1 s
 // late.
 type weather struct {
 	sensors, minutes int
@@ -64,13 +66,13 @@ func newWeather(random *rand.Rand, sensors, minutes int) *weather {
 	for range sensors {
 		mean, drift, pressure := 5+15*random.Float64(), 0.0, 1000+30*random.Float64()
 		for minute := range minutes {
-			drift = 0.995*drift + 0.15*random.NormFloat64()
+			drift = 0.995*drift + 0.1*random.NormFloat64()
 			pressure += 0.03 * random.NormFloat64()
 			day := math.Sin(2 * math.Pi * (float64(minute)/1440 - 0.3))
 			temperature := mean + 6*day + drift + 0.1*random.NormFloat64()
-			humidity := min(max(65-12*day-2*drift+0.5*random.NormFloat64(), 5), 100)
+			humidity := min(max(65-12*day-2*drift+0.2*random.NormFloat64(), 5), 100)
 			w.packed = append(w.packed, packedReading{
-				at:          readingsFrom.UnixMilli() + int64(minute)*60_000 + random.Int64N(5000),
+				at:          readingsFrom.UnixMilli() + int64(minute)*60_000 + random.Int64N(1000),
 				temperature: int32(math.Round(10 * temperature)),
 				humidity:    int32(math.Round(10 * humidity)),
 				pressure:    int32(math.Round(10 * pressure)),
@@ -124,19 +126,27 @@ type layout struct {
 	ingest func(ctx context.Context, readings iter.Seq2[int32, reading], batch int) error
 	// finish is what is done once all is stored; nil is nothing.
 	finish func(ctx context.Context, w *weather) error
+	// compact merges what was ingested; nil for layouts that cannot.
+	compact func(ctx context.Context) error
 	// read calls fn with the readings of a sensor in order.
 	read func(ctx context.Context, sensor int32, from, to time.Time, fn func(reading)) error
 	// hourly calls fn with the means of each hour.
 	hourly func(ctx context.Context, sensor int32, from, to time.Time, fn func(slotReading)) error
 }
 
-const plainName, nativeName = "plain documents", "native time series"
+const (
+	plainName, nativeName   = "plain documents", "native time series"
+	openName, compactedName = "series, open", "series, compacted"
+	monthsName              = "series, months, compacted"
+	gathererName            = "series, gatherer"
+)
+
 
 // layouts are all ways of storing readings in collections of db, plain documents
 // first.
 func layouts(db *mongo.Database) ([]layout, error) {
 	all := []layout{plainLayout(db), nativeLayout(db)}
-	for _, make := range []func(*mongo.Database) (layout, error){arrayHourLayout, arrayDayLayout, slotsLayout} {
+	for _, make := range []func(*mongo.Database) (layout, error){arrayHourLayout, arrayDayLayout, slotsLayout, seriesLayout} {
 		l, err := make(db)
 		if err != nil {
 			return nil, err
@@ -348,6 +358,86 @@ func slotsLayout(db *mongo.Database) (layout, error) {
 	}, nil
 }
 
+// seriesLayout is packed blocks, as they are when nothing has been compacted.
+func seriesLayout(db *mongo.Database) (layout, error) {
+	l, _, err := packed(db, openName, series.Days(time.UTC))
+	return l, err
+}
+
+// packed is the readings as series.Series stores them.
+func packed(db *mongo.Database, name string, window series.Window) (layout, *series.Series[int32, reading], error) {
+	coll := db.Collection(strings.ReplaceAll(name, ", ", "_"))
+	opts := &series.Options{SeriesField: "sensor_id", TimeField: "at"}
+	for _, field := range []string{"temperature", "humidity", "pressure"} {
+		opts.Values = append(opts.Values, series.Value{Field: field})
+	}
+	s, err := series.New[int32, reading](coll, window, opts)
+	if err != nil {
+		return layout{}, nil, err
+	}
+	return layout{
+		name: name, coll: coll,
+		empty: dropAndIndex(coll, s.EnsureIndexes),
+		ingest: func(ctx context.Context, readings iter.Seq2[int32, reading], batch int) error {
+			_, err := s.AppendMany(ctx, readings, work(batch))
+			return err
+		},
+		read: func(ctx context.Context, sensor int32, from, to time.Time, fn func(reading)) error {
+			return each(s.Range(ctx, sensor, from, to), fn)
+		},
+		hourly: func(ctx context.Context, sensor int32, from, to time.Time, fn func(slotReading)) error {
+			return each(s.AggregateWindows(ctx, sensor, from, to, series.Every(time.Hour)), func(hour series.WindowStats) {
+				fn(slotReading{hour.Values["temperature"].Mean(), hour.Values["humidity"].Mean(), hour.Values["pressure"].Mean()})
+			})
+		},
+		compact: func(ctx context.Context) error {
+			result, err := s.Compact(ctx, nil)
+			if err == nil && result.Failed+result.Skipped > 0 {
+				err = fmt.Errorf("not compacted: %+v", result)
+			}
+			return err
+		},
+	}, s, nil
+}
+
+// gathered is readings that wait in the client until there are 50 of each sensor.
+func gathered(db *mongo.Database, sensors int) (layout, error) {
+	l, s, err := packed(db, gathererName, series.Days(time.UTC))
+	l.ingest = func(ctx context.Context, readings iter.Seq2[int32, reading], _ int) error {
+		gatherer, err := series.NewGatherer(s, &series.GathererOptions{MaxCount: 50 * sensors})
+		if err != nil {
+			return err
+		}
+		for sensor, r := range readings {
+			if err := gatherer.Add(ctx, sensor, r); err != nil {
+				return err
+			}
+		}
+		return gatherer.Close(ctx)
+	}
+	return l, err
+}
+
+// compacted is a copy of a series, compacted.
+func compacted(ctx context.Context, open layout) (l layout, took time.Duration, err error) {
+	if l, _, err = packed(open.coll.Database(), compactedName, series.Days(time.UTC)); err != nil {
+		return l, 0, err
+	}
+	if err := l.empty(ctx); err != nil {
+		return l, 0, err
+	}
+	cursor, err := open.coll.Aggregate(ctx, mongo.Pipeline{d("$merge", d("into", l.coll.Name()))})
+	if err != nil {
+		return l, 0, err
+	}
+	if err := cursor.Close(ctx); err != nil {
+		return l, 0, err
+	}
+	began := time.Now()
+	err = l.compact(ctx)
+	return l, time.Since(began), err
+}
+
 // hours computes hourly means of readings that come in order.
 type hours struct {
 	hour time.Time
@@ -434,18 +524,46 @@ func bucketStorage(ctx context.Context, b *bench) error {
 			return fmt.Errorf("finish %s: %w", l.name, err)
 		}
 	}
+	byDay, took, err := compacted(ctx, all[len(all)-1])
+	if err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	b.report("time for a measurement", "µs", value{"load of plain documents", b.results[0].Baseline}, value{"compaction of series", micros(took) / float64(total)})
+	months, _, err := packed(all[0].coll.Database(), monthsName, series.Months(time.UTC))
+	for _, step := range []func(context.Context) error{
+		months.empty,
+		func(ctx context.Context) error { return months.ingest(ctx, w.bySeries(), 10_000) },
+		months.compact,
+	} {
+		if err == nil {
+			err = step(ctx)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", monthsName, err)
+	}
+	all = append(all, byDay, months)
 	if err := reportStorage(ctx, b, all); err != nil {
 		return err
+	}
+	b.against("disk", nativeName, 0.8, compactedName, monthsName)
+	if w.minutes >= 30*1440 { // less than a month says nothing of files
+		for metric, most := range map[string]float64{"data": 0.025, "disk": 0.08, "index": 0.002} {
+			b.goal(metric, compactedName, most)
+			b.goal(metric, monthsName, most)
+		}
 	}
 	b.report("documents, published", "documents", value{"plain documents, published", 4_320_000}, value{"array, day, published", 3_000})
 	b.report("data, published", "bytes", value{"plain documents, published", 432e6}, value{"array, day, published", 198e6})
 	b.report("index, published", "bytes", value{"plain documents, published", 172e6}, value{"array, day, published", 91e6})
 
-	if err := b.readings(ctx, fmt.Sprintf("read %d days of a sensor", days), all, w, w.minutes, func(l layout, sensor int32, n *int) error {
+	read := fmt.Sprintf("read %d days of a sensor", days)
+	if err := b.readings(ctx, read, all, w, w.minutes, func(l layout, sensor int32, n *int) error {
 		return l.read(ctx, sensor, readingsFrom, w.end(), func(reading) { *n++ })
 	}); err != nil {
 		return err
 	}
+	b.against(read+": time", nativeName, 5.0/400, compactedName, monthsName)
 	return b.readings(ctx, fmt.Sprintf("hourly means of %d days", days), all, w, w.minutes/60, func(l layout, sensor int32, n *int) error {
 		return l.hourly(ctx, sensor, readingsFrom, w.end(), func(slotReading) { *n++ })
 	})
@@ -523,29 +641,68 @@ func storageOf(ctx context.Context, coll *mongo.Collection) (s storage, err erro
 
 func bucketIngestBySeries(ctx context.Context, b *bench) error {
 	w := newWeather(b.rand, b.size(8, 50, 100), 1440)
-	return b.ingest(ctx, "a measurement", w, w.bySeries(), 10_000)
+	return b.ingest(ctx, w, w.bySeries(), 10_000)
 }
 
 func bucketIngestByTime(ctx context.Context, b *bench) error {
 	w := newWeather(b.rand, b.size(8, 50, 100), 1440)
-	return b.ingest(ctx, "a measurement", w, w.byTime(), 50*w.sensors)
+	return b.ingest(ctx, w, w.byTime(), 50*w.sensors)
 }
 
 func bucketTrickle(ctx context.Context, b *bench) error {
 	w := newWeather(b.rand, b.size(20, 50, 100), b.size(60, 240, 240))
-	return b.ingest(ctx, "a measurement", w, w.byTime(), w.sensors)
+	return b.ingest(ctx, w, w.byTime(), w.sensors)
 }
 
 // ingest measures the storing of readings in all layouts, batch at a time.
-func (b *bench) ingest(ctx context.Context, metric string, w *weather, readings iter.Seq2[int32, reading], batch int) error {
-	all, err := layouts(b.db())
+func (b *bench) ingest(ctx context.Context, w *weather, readings iter.Seq2[int32, reading], batch int) error {
+	db := b.db()
+	all, err := layouts(db)
 	if err != nil {
 		return err
+	}
+	trickle := batch == w.sensors
+	if trickle {
+		l, err := gathered(db, w.sensors)
+		if err != nil {
+			return err
+		}
+		all = append(all, l)
 	}
 	sides := make([]side, len(all))
 	for i, l := range all {
 		sides[i] = side{name: l.name, reset: l.empty, run: func(ctx context.Context) error { return l.ingest(ctx, readings, batch) }}
 	}
 	b.runs = min(b.runs, 3)
-	return b.measure(ctx, metric, w.sensors*w.minutes, sides[0], sides[1:]...)
+	if err := b.measure(ctx, "a measurement", w.sensors*w.minutes, sides[0], sides[1:]...); err != nil {
+		return err
+	}
+	name := openName
+	if trickle {
+		name = gathererName
+	}
+	b.goal("a measurement: time", name, 0.333)
+	b.against("a measurement: server CPU", nativeName, 0.333, name)
+	return nil
+}
+
+// against reports once more what was reported under a metric, with another baseline
+// and a goal.
+func (b *bench) against(metric, base string, most float64, names ...string) {
+	values := map[string]float64{}
+	unit := ""
+	for _, r := range b.results {
+		if r.Metric == metric {
+			values[r.Name], unit = r.Value, r.Unit
+		}
+	}
+	for _, name := range names {
+		n := len(b.results)
+		if _, ok := values[base]; ok {
+			b.report(metric, unit, value{base, values[base]}, value{name, values[name]})
+		}
+		for i := range b.results[n:] {
+			b.results[n+i].Goal = most
+		}
+	}
 }

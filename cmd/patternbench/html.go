@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -20,7 +21,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Schema patterns, measured</title>
 <style>
-body { font: 15px/1.5 Helvetica, Arial, sans-serif; color: #1f2328; max-width: 1100px; margin: 0 auto; padding: 24px; }
+body { font: 15px/1.5 Helvetica, Arial, sans-serif; color: #1f2328; max-width: 1060px; margin: 0 auto; padding: 24px; }
 h1 { font-size: 26px; margin-bottom: 4px; }
 h2 { font-size: 21px; margin: 40px 0 8px; border-bottom: 1px solid #d0d7de; }
 h3 { font-size: 16px; margin: 24px 0 2px; }
@@ -29,7 +30,7 @@ p { margin: 4px 0 10px; }
 nav a { margin-right: 12px; }
 figure { margin: 20px 0; }
 figcaption { color: #57606a; font-size: 14px; }
-svg { max-width: 100%; height: auto; }
+svg { width: 100%; height: auto; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; margin: 8px 0 18px; font-size: 13px; }
 caption { text-align: left; font-weight: bold; padding: 2px 0; }
@@ -59,16 +60,17 @@ time on what else the machine does.</p>
 <div class="scroll"><table><tr><th>what</th><th>against</th><th>ratio</th><th>goal</th></tr>
 {{range .}}<tr><td>{{.Name}}: {{.Case}}, {{.Metric}}</td><td>{{.BaselineName}}</td><td{{if gt .Ratio .Goal}} class="missed"{{end}}>×{{.Ratio}}</td><td>≤ ×{{.Goal}}</td></tr>
 {{end}}</table></div>{{end}}
-{{range .Plots}}<figure>{{svg .SVG}}<figcaption>{{.About}}</figcaption></figure>
+{{range .Plots ""}}<figure>{{svg .SVG}}<figcaption>{{.About}}</figcaption></figure>
 {{end}}
 {{range .Patterns}}<h2 id="{{(index . 0).Pattern}}">{{(index . 0).Pattern}}</h2>
-{{range .}}<h3 id="{{.Pattern}}-{{anchor .Case}}">{{.Case}}</h3>
+{{range $.Plots (index . 0).Pattern}}<figure>{{svg .SVG}}<figcaption>{{.About}}</figcaption></figure>
+{{end}}{{range .}}<h3 id="{{.Pattern}}-{{anchor .Case}}">{{.Case}}</h3>
 <p>{{.About}}</p>
 {{with .Error}}<p class="failed">Failed: {{.}}</p>{{end}}
-{{range .Tables}}{{$t := .Short}}{{with $t}}<div class="scroll"><table>
+{{range .Compact}}{{$t := .Short}}{{with $t}}<div class="scroll"><table>
 {{with .Title}}<caption>{{.}}{{with $t.Runs}} <span class="quiet">median of {{.}}</span>{{end}}</caption>{{end}}
 <tr><th></th>{{range .Columns}}<th>{{.}}</th>{{end}}</tr>
-{{range .Rows}}<tr><td>{{.Name}}</td>{{range $i, $c := .Cells}}<td class="{{$c.Class}}">{{$c.Value}} <span class="times">{{$c.Times}}</span>{{with $c.Value}}<span class="bar" style="width:{{width $t $i $c}}"></span>{{end}}{{with $c.Goal}}<span class="goal{{if $c.Missed}} missed{{end}}">goal ≤ ×{{.}}</span>{{end}}</td>{{end}}</tr>
+{{range .Rows}}<tr><td>{{.Name}}</td>{{range $i, $c := .Cells}}<td class="{{$c.Class}}">{{$c.Value}} <span class="times">{{$c.Times}}</span>{{if and $c.Value (not $t.NoBars)}}<span class="bar" style="width:{{width $t $i $c}}"></span>{{end}}{{with $c.Goal}}<span class="goal{{if $c.Missed}} missed{{end}}">goal ≤ ×{{.}}</span>{{end}}</td>{{end}}</tr>
 {{end}}</table></div>
 {{end}}{{end}}{{end}}{{end}}
 </body>
@@ -103,14 +105,19 @@ type view struct {
 	Run      runInfo
 	Patterns [][]caseResult
 	Goals    []result
-	Plots    []plot
+	plots    []plot
+}
+
+// Plots are those of a section.
+func (v view) Plots(pattern string) []plot {
+	return slices.DeleteFunc(slices.Clone(v.plots), func(p plot) bool { return p.Pattern != pattern })
 }
 
 func viewOf(r *report) view {
-	v := view{Run: r.Run, Patterns: byPattern(r.Cases), Plots: plots(r)}
+	v := view{Run: r.Run, Patterns: byPattern(r.Cases), plots: plots(r)}
 	for _, c := range r.Cases {
 		for _, one := range c.Results {
-			if one.Goal > 0 {
+			if one.Goal > 0 && c.Pattern != "overhead" { // which has one for each line
 				v.Goals = append(v.Goals, one)
 			}
 		}

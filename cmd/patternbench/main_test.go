@@ -92,17 +92,17 @@ func TestTables(t *testing.T) {
 			{"skip", []cell{{V: 100, Unit: "µs"}, {V: 20, Unit: "keys"}}},
 			{"token", []cell{{50, 0.5, 0, "µs"}, {21, 1.05, 0, "keys"}}},
 			{"number <|>", []cell{{120, 1.2, 0, "µs"}, {}}},
-		}, 1},
+		}, 1, false},
 		{"by _id, after 1,000", []string{"time", "keys examined"}, []row{
 			{"skip", []cell{{V: 1000, Unit: "µs"}, {V: 20, Unit: "keys"}}},
 			{"token", []cell{{50, 0.05, 0, "µs"}, {21, 1.05, 0, "keys"}}},
 			{"number <|>", []cell{{120, 0.12, 0, "µs"}, {}}},
-		}, 1},
+		}, 1, false},
 		{"", []string{"documents", "data"}, []row{
 			{"plain", []cell{{V: 1000, Unit: "documents"}, {V: 0, Unit: "bytes"}}},
 			{"buckets", []cell{{V: 0, Unit: "documents"}, {V: 100, Unit: "bytes"}}},
 			{"slots", []cell{{10, 0.01, 0.001, "documents"}, {}}},
-		}, 1},
+		}, 1, false},
 	}
 	if diff := cmp.Diff(want, tables); diff != "" {
 		t.Error(diff)

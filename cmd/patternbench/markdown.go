@@ -46,15 +46,15 @@ func markdown(reports []*report) string {
 		"Every table compares ways of doing one thing with its first row, the baseline. × is the multiple of it, and less is better.\n" +
 		"Measured values are medians of runs that take turns, per operation. Times depend on what else the machine does, and the\n" +
 		"server was on the same machine as the client; the CPU times depend on it less. Measure on your own server before you decide.\n\n")
-	for _, p := range plots(first) {
-		fmt.Fprintf(&w, "![%s](%s/%s.svg)\n\n", strings.TrimSuffix(p.About, "."), pictures, p.Name)
-	}
-	writeGoals(&w, viewOf(first).Goals)
-	writeTables(&w, first, "##")
+	v := viewOf(first)
+	writePlots(&w, v.Plots(""))
+	writeGoals(&w, v.Goals)
+	writeTables(&w, v, "##", true)
 	for _, r := range reports[1:] {
 		fmt.Fprintf(&w, "<details>\n<summary>The same at %s scale</summary>\n\n%s\n\n", r.Run.Scale, r.Run)
-		writeGoals(&w, viewOf(r).Goals)
-		writeTables(&w, r, "###")
+		v := viewOf(r)
+		writeGoals(&w, v.Goals)
+		writeTables(&w, v, "###", false)
 		w.WriteString("</details>\n")
 	}
 	return w.String()
@@ -71,6 +71,12 @@ func (r runInfo) String() string {
 		text += fmt.Sprintf(", %s GB memory", number(r.Memory))
 	}
 	return text + fmt.Sprintf(", %s, %s; %s scale, seed %d.", r.OS, r.Go, r.Scale, r.Seed)
+}
+
+func writePlots(w *strings.Builder, plots []plot) {
+	for _, p := range plots {
+		fmt.Fprintf(w, "![%s](%s/%s.svg)\n\n", strings.TrimSuffix(p.About, "."), pictures, p.Name)
+	}
 }
 
 // writeGoals lists what was aimed at.
@@ -90,15 +96,18 @@ func writeGoals(w *strings.Builder, goals []result) {
 }
 
 // writeTables writes the tables of all patterns.
-func writeTables(w *strings.Builder, r *report, heading string) {
-	for _, cases := range byPattern(r.Cases) {
+func writeTables(w *strings.Builder, v view, heading string, pictures bool) {
+	for _, cases := range v.Patterns {
 		fmt.Fprintf(w, "%s %s\n\n", heading, cases[0].Pattern)
+		if pictures {
+			writePlots(w, v.Plots(cases[0].Pattern))
+		}
 		for _, c := range cases {
 			fmt.Fprintf(w, "**%s.** %s\n\n", c.Case, escape(c.About))
 			if c.Error != "" {
 				fmt.Fprintf(w, "It failed: %s\n\n", escape(c.Error))
 			}
-			for _, t := range c.Tables() {
+			for _, t := range c.Compact() {
 				writeTable(w, t.Short())
 			}
 		}

@@ -13,48 +13,51 @@ import (
 
 // plot is a picture of results.
 type plot struct {
-	Name  string // of its file, without .svg
-	About string // one sentence below it
-	SVG   string
+	Pattern string // the section it belongs to; "" is none
+	Name    string // of its file, without .svg
+	About   string // one sentence below it
+	SVG     string
 }
 
 // plots are the pictures of a report, the most telling ones first.
 func plots(r *report) []plot {
 	var all []plot
-	add := func(name, about, svg string) {
+	add := func(pattern, name, about, svg string) {
 		if svg != "" {
-			all = append(all, plot{name, about, svg})
+			all = append(all, plot{pattern, name, about, svg})
 		}
 	}
+	add("", "time", "Time of every way that was measured, as a multiple of the baseline's. Left of the line is faster.",
+		dotPlot("Time, as a multiple of the baseline's", r.dots("time", false)))
+	add("", "round-trips", "Round trips, where they differ.",
+		dotPlot("Round trips, as a multiple of the baseline's", r.dots("round trips", false)))
+	add("", "bytes", "Bytes, received or stored, where they differ by more than 5 %.",
+		dotPlot("Bytes, as a multiple of the baseline's", r.dots("bytes", false)))
 	orders, depths := r.depths()
 	for i, order := range orders {
 		file := "paging-" + strings.ReplaceAll(order, " ", "-")
-		add(file, "Time of a page of 20, "+order+", by the number of documents before it.",
+		add("paging", file, "Time of a page of 20, "+order+", by the number of documents before it.",
 			linePlot("A page of 20, "+order, "documents before the page", "time", "µs", depths[i]("time")))
-		add(file+"-keys", "Index keys that the server examines for it.",
+		add("paging", file+"-keys", "Index keys that the server examines for it.",
 			linePlot("Index keys examined for a page of 20, "+order, "documents before the page", "keys", "keys", depths[i]("keys examined")))
 	}
-	add("bucket-bytes", "What the same measurements take: BSON, on disk after a checkpoint, and their indexes.",
+	add("bucket", "bucket-bytes", "What the same measurements take: BSON, on disk after a checkpoint, and their indexes.",
 		barPlot("Bytes of the same measurements", r.bars("bucket", func(column string, c cell) bool {
 			return c.Unit == "bytes" && slices.Contains([]string{"data", "disk", "index"}, column)
 		})))
-	add("bucket-ingest", "Server CPU time of storing one measurement.",
+	add("bucket", "bucket-ingest", "Server CPU time of storing one measurement.",
 		barPlot("Server CPU of storing a measurement", r.bars("bucket", func(column string, c cell) bool { return column == "server CPU" }, "a measurement")))
-	add("bucket-reads", "Time of reading a series, and of its hourly means.",
+	add("bucket", "bucket-reads", "Time of reading a series, and of its hourly means.",
 		barPlot("Time of reading a series", r.bars("bucket", func(column string, c cell) bool { return column == "time" }, "read", "hourly")))
-	add("tree", "Time of the operations on a tree, by representation.",
+	add("tree", "tree", "Time of the operations on a tree, by representation.",
 		barPlot("Time of operations on a tree", r.bars("tree", func(column string, c cell) bool { return column == "time" })))
-	add("time", "Time of every way that was measured, as a multiple of the baseline's. Left of the line is faster.",
-		dotPlot("Time, as a multiple of the baseline's", r.dots("time")))
-	add("round-trips", "Round trips, where they differ.",
-		dotPlot("Round trips, as a multiple of the baseline's", r.dots("round trips")))
-	add("bytes", "Bytes, received or stored, where they differ by more than 5 %.",
-		dotPlot("Bytes, as a multiple of the baseline's", r.dots("bytes")))
+	add("overhead", "overhead", "Time of the hot calls, as a multiple of the same commands written by hand.",
+		dotPlot("Time of hot calls, as a multiple of the same by hand", r.dots("time", true)))
 	return all
 }
 
-// series is one line of a plot.
-type series struct {
+// curve is one line of a plot.
+type curve struct {
 	name   string
 	points []point
 }
@@ -65,7 +68,7 @@ var depthTitle = regexp.MustCompile(`^(.*), after ([\d,]+)$`)
 
 // depths are the orders in which pages were read, and for each a function that gives
 // a line for each way of reading: a column by depth.
-func (r *report) depths() (orders []string, lines []func(column string) []series) {
+func (r *report) depths() (orders []string, lines []func(column string) []curve) {
 	byOrder := map[string][]table{}
 	for _, c := range r.Cases {
 		for _, t := range c.Tables() {
@@ -78,7 +81,7 @@ func (r *report) depths() (orders []string, lines []func(column string) []series
 		}
 	}
 	for _, order := range orders {
-		lines = append(lines, func(column string) (all []series) {
+		lines = append(lines, func(column string) (all []curve) {
 			for _, t := range byOrder[order] {
 				depth, _ := strconv.ParseFloat(strings.ReplaceAll(depthTitle.FindStringSubmatch(t.Title)[2], ",", ""), 64)
 				at := t.column(column)
@@ -86,9 +89,9 @@ func (r *report) depths() (orders []string, lines []func(column string) []series
 					continue
 				}
 				for _, row := range t.Rows {
-					i := slices.IndexFunc(all, func(s series) bool { return s.name == row.Name })
+					i := slices.IndexFunc(all, func(s curve) bool { return s.name == row.Name })
 					if i < 0 {
-						i, all = len(all), append(all, series{name: row.Name})
+						i, all = len(all), append(all, curve{name: row.Name})
 					}
 					all[i].points = append(all[i].points, point{max(depth, 1), row.Cells[at].V})
 				}
@@ -140,15 +143,32 @@ func (r *report) bars(pattern string, wanted func(column string, c cell) bool, t
 	return groups
 }
 
-// dots are the ratios of one kind, a row for each comparison.
+// ours says whether a way of doing things is one of the package's.
+func ours(pattern, name string) bool {
+	switch pattern {
+	case "bucket":
+		return name != nativeName
+	case "tree":
+		return !strings.HasPrefix(name, "a query")
+	case "paging", "computed", "overhead":
+		return true
+	}
+	return strings.Contains(name, pattern) || strings.HasPrefix(name, "deltas")
+}
+
+// dots are the ratios of one comparison.
 type dots struct {
 	pattern, title string
 	names          []string
 	cells          []cell
 }
 
-func (r *report) dots(kind string) (rows []dots) {
+// dots are those of the hot calls, or of all others.
+func (r *report) dots(kind string, overhead bool) (rows []dots) {
 	for _, c := range r.Cases {
+		if (c.Pattern == "overhead") != overhead {
+			continue
+		}
 		for _, t := range c.Tables() {
 			for i, column := range t.Columns {
 				d := dots{pattern: c.Pattern, title: c.Case}
@@ -157,7 +177,7 @@ func (r *report) dots(kind string) (rows []dots) {
 				case kind == "bytes" && stored:
 					d.title += ": " + column
 				case kind == "bytes" && column == "bytes received" && t.telling(i), kind == "time" && column == kind, column == kind && t.telling(i):
-					if d.title += ": " + t.Title; strings.HasPrefix(t.Title, c.Case) {
+					if d.title += ": " + t.Title; strings.HasPrefix(t.Title, c.Case) || overhead {
 						d.title = t.Title
 					}
 				default:
@@ -195,6 +215,15 @@ type drawing struct{ strings.Builder }
 func (w *drawing) text(x, y float64, size int, anchor, colour, weight, text string) {
 	fmt.Fprintf(w, `<text x="%.1f" y="%.1f" text-anchor="%s" style="font-family:%s;font-size:%dpx;font-weight:%s;fill:%s">%s</text>`+"\n",
 		x, y, anchor, fonts, size, weight, colour, html.EscapeString(text))
+}
+
+// dot is filled, or a ring.
+func (w *drawing) dot(x, y float64, colour string, filled bool, note string) {
+	look := fmt.Sprintf(`fill="#fff" fill-opacity="0.6" stroke="%s" stroke-width="1.3"`, grey)
+	if filled {
+		look = fmt.Sprintf(`fill="%s" fill-opacity="0.8"`, colour)
+	}
+	fmt.Fprintf(w, `<circle cx="%.1f" cy="%.1f" r="4.5" %s><title>%s</title></circle>`+"\n", x, y, look, html.EscapeString(note))
 }
 
 func (w *drawing) line(x1, y1, x2, y2 float64, colour string) {
@@ -240,7 +269,7 @@ func powers(values []float64) (low, high int) {
 }
 
 // linePlot draws both axes in powers of ten. It is empty without points.
-func linePlot(title, xTitle, yTitle, unit string, lines []series) string {
+func linePlot(title, xTitle, yTitle, unit string, lines []curve) string {
 	var xs, ys []float64
 	var names []string
 	for _, line := range lines {
@@ -374,7 +403,13 @@ func dotPlot(title string, rows []dots) string {
 	x := func(v float64) float64 {
 		return left + (plotWidth-left-right)*(math.Log10(v)-float64(low))/float64(high-low)
 	}
-	top, y := 70.0, 76.0
+	w.dot(25, 52, colours[3], true, "")
+	w.text(34, 56, 12, "start", grey, "normal", "with the package: not more than the baseline")
+	w.dot(318, 52, colours[2], true, "")
+	w.text(327, 56, 12, "start", grey, "normal", "more")
+	w.dot(378, 52, grey, false, "")
+	w.text(387, 56, 12, "start", grey, "normal", "another way without it")
+	top, y := 94.0, 100.0
 	var body drawing
 	pattern := ""
 	for _, row := range rows {
@@ -397,8 +432,7 @@ func dotPlot(title string, rows []dots) string {
 			if c.Ratio > 1.05 {
 				colour = colours[2]
 			}
-			fmt.Fprintf(&body, `<circle cx="%.1f" cy="%.1f" r="4.5" fill="%s" fill-opacity="0.75"><title>%s: %s, %s</title></circle>`+"\n",
-				x(c.Ratio), y-4, colour, html.EscapeString(row.names[i]), c.Value(), c.Times())
+			body.dot(x(c.Ratio), y-4, colour, ours(row.pattern, row.names[i]), fmt.Sprintf("%s: %s, %s", row.names[i], c.Value(), c.Times()))
 		}
 	}
 	y += 14

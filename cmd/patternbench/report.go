@@ -176,6 +176,7 @@ type table struct {
 	Columns []string
 	Rows    []row
 	Runs    int
+	NoBars  bool // the rows cannot be compared with each other
 }
 
 type row struct {
@@ -228,6 +229,40 @@ func (c caseResult) Tables() []table {
 	return tables
 }
 
+// Compact puts many tables of the same two ways into one, with a row for each: so those
+// of the hot calls can be read.
+func (c caseResult) Compact() []table {
+	tables := c.Tables()
+	if len(tables) < 5 {
+		return tables
+	}
+	first := tables[0]
+	all := table{Runs: first.Runs, NoBars: true, Columns: []string{first.Rows[0].Name}}
+	for _, kind := range kinds {
+		name := first.Rows[1].Name + ", " + kind.name
+		if kind.name == "time" {
+			name = first.Rows[1].Name
+		}
+		all.Columns = append(all.Columns, name)
+	}
+	for _, t := range tables {
+		if len(t.Rows) != 2 || t.Rows[0].Name != first.Rows[0].Name || t.Rows[1].Name != first.Rows[1].Name {
+			return tables
+		}
+		r := row{Name: t.Title, Cells: make([]cell, len(all.Columns))}
+		for i, kind := range kinds {
+			if at := t.column(kind.name); at >= 0 {
+				r.Cells[i+1] = t.Rows[1].Cells[at]
+				if i == 0 {
+					r.Cells[0] = t.Rows[0].Cells[at]
+				}
+			}
+		}
+		all.Rows = append(all.Rows, r)
+	}
+	return []table{all}
+}
+
 // alike says whether all results of the group have a row, or all rows a result.
 func (t *table) alike(group []result) bool {
 	common := 0
@@ -270,7 +305,7 @@ func (t table) telling(column int) bool {
 
 // Short is the table with the telling columns alone.
 func (t table) Short() table {
-	short := table{Title: t.Title, Runs: t.Runs}
+	short := table{Title: t.Title, Runs: t.Runs, NoBars: t.NoBars}
 	for _, row := range t.Rows {
 		row.Cells = nil
 		short.Rows = append(short.Rows, row)
@@ -337,7 +372,7 @@ func scaled(v, step float64, units ...string) string {
 // writeText writes the tables of a case as text.
 func (c caseResult) writeText(out io.Writer) {
 	_, _ = fmt.Fprintf(out, "\n%s/%s  %s\n", c.Pattern, c.Case, c.About)
-	for _, t := range c.Tables() {
+	for _, t := range c.Compact() {
 		t = t.Short()
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 		_, _ = fmt.Fprintf(w, "\t  %s\t\n", strings.Join(t.Columns, "\t\t"))
@@ -345,7 +380,7 @@ func (c caseResult) writeText(out io.Writer) {
 			_, _ = fmt.Fprintf(w, "%s\t", row.Name)
 			for _, cell := range row.Cells {
 				times := cell.Times()
-				if i == 0 {
+				if i == 0 && !t.NoBars {
 					times = "×1"
 				}
 				if cell.Missed() {
