@@ -36,6 +36,7 @@ const (
 	// A document is full from MaxBytes on, so it can hold one block more than that:
 	// together they stay below the server's 16 MiB.
 	largestMaxBytes = 8 << 20
+	largestRoom     = 64 << 10
 	largestRow      = 4 << 20
 	// A block takes so many measurements, or bytes of them, at most.
 	blockRows  = 1 << 14
@@ -80,9 +81,13 @@ type Options struct {
 	Values []Value
 
 	// MaxCount and MaxBytes bound a document: from so many measurements, or bytes of
-	// blocks, on the next batch begins a further one of the same window. Default
-	// 100,000 and 256 KiB.
+	// blocks, on the next batch begins a further one of the same window. Each writer may
+	// add a sixteenth before it notices. Default 100,000 and 256 KiB.
 	MaxCount, MaxBytes int
+
+	// Sharded has appends name the shard key, which a sharded collection needs, and takes
+	// a third more of the server for each. Default false: they name _id alone.
+	Sharded bool
 
 	// RetentionIndex adds {start: 1} to Indexes, which Archive and DeleteBefore
 	// over all series scan instead of the collection. Default false.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"reflect"
 	"slices"
 	"time"
+	"unsafe"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -137,7 +137,7 @@ func (s *Series[S, M]) Documents(ctx context.Context, work *mongopatterns.Work) 
 // decode makes measurements of rows.
 func decode[M any](c *store, t *pack.Table, first, end int) ([]M, error) {
 	out := make([]M, end-first)
-	if c.shape != nil && c.shape.fill(t, first, reflect.ValueOf(out)) {
+	if c.shape != nil && c.shape.fill(t, first, len(out), unsafe.Pointer(unsafe.SliceData(out))) {
 		return out, nil
 	}
 	clear(out)

@@ -46,7 +46,7 @@ type store struct {
 	window Window
 	opts   Options
 	shape  *shape // of measurements that need no BSON; nil for others
-	seqs   sequences
+	rooms  rooms
 }
 
 // New returns the series in coll. It does no I/O.
@@ -150,30 +150,43 @@ func (s *Series[S, M]) untyped(items iter.Seq2[S, M]) iter.Seq2[any, any] {
 	}
 }
 
-// sequences remembers in which document of a window to go on. A window it does not
-// know begins at 0, which costs a failed write if that one is full, never
-// correctness; so it may forget.
-type sequences struct {
-	mu   sync.Mutex
-	next map[string]int64
+// rooms remembers in which document of a window to go on, and how much that takes
+// before somebody has to look how full it is. A window it does not know begins at 0,
+// which costs a failed write if that one is full, never correctness; so it may forget.
+type rooms struct {
+	mu    sync.Mutex
+	known map[string]*room
 }
 
-const maxSequences = 10_000
-
-func (s *sequences) get(key string) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.next[key]
+type room struct {
+	seq         int64
+	rows, bytes int
 }
 
-func (s *sequences) set(key string, n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.next[key] == n {
-		return
+const maxRooms = 10_000
+
+// take is the number of the document to write to, and whether there is room for a block.
+func (r *rooms) take(b *block) (seq int64, sure bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.known[b.identity]
+	if known == nil {
+		return 0, false
 	}
-	if s.next == nil || len(s.next) >= maxSequences {
-		s.next = map[string]int64{}
+	if known.rows < b.rows || known.bytes < b.bytes {
+		return known.seq, false
 	}
-	s.next[key] = n
+	known.rows, known.bytes = known.rows-b.rows, known.bytes-b.bytes
+	return known.seq, true
+}
+
+// found says that a block has come into a document that was not full. That takes a little
+// more unseen: a sixteenth of what makes it full, from every writer.
+func (r *rooms) found(b *block, o *Options) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil || len(r.known) >= maxRooms {
+		r.known = map[string]*room{}
+	}
+	r.known[b.identity] = &room{b.seq, o.MaxCount / 16, min(o.MaxBytes/16, largestRoom)}
 }

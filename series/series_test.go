@@ -142,7 +142,9 @@ func (m model) between(from, to time.Time) (out []event) {
 // memory: with and without BSON, in one and in several documents a window.
 func TestAgainstModel(t *testing.T) {
 	t.Parallel()
-	t.Run("struct", func(t *testing.T) { testModel[event](t, func(e event) event { return e }, func(m event) event { return m }, series.Options{}) })
+	t.Run("struct", func(t *testing.T) {
+		testModel[event](t, func(e event) event { return e }, func(m event) event { return m }, series.Options{})
+	})
 	t.Run("small documents", func(t *testing.T) {
 		testModel(t, func(e event) event { return e }, func(m event) event { return m }, series.Options{MaxCount: 7, BatchField: "batches"})
 	})

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"time"
+	"unsafe"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -13,17 +14,19 @@ import (
 )
 
 // A shape is how a flat struct is written to and read from columns without BSON, as
-// the driver would write and read it with BSON, which takes ten times as long.
+// the driver would write and read it with BSON, which takes ten times as long. It goes
+// by the addresses of fields: reflection alone would double the time of a read.
 type shape struct {
-	time   int // the field that holds the time
+	size   uintptr
+	time   uintptr // where the field with the time is
 	fields []field
 }
 
 type field struct {
-	index int
-	name  string
-	kind  reflect.Kind // Struct is a time.Time
-	omit  bool
+	at   uintptr
+	name string
+	kind reflect.Kind // Struct is a time.Time
+	omit bool
 }
 
 // shapeOf is the shape of M, nil if it has to go through BSON: it is no struct, has
@@ -34,7 +37,7 @@ func shapeOf[M any](c *store) *shape {
 	if t.Kind() != reflect.Struct || c.codec != (codec.Codec{}) || encodesItself(t) {
 		return nil
 	}
-	s := &shape{time: -1}
+	s, timed := &shape{size: t.Size()}, false
 	names := map[string]bool{}
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -49,7 +52,7 @@ func shapeOf[M any](c *store) *shape {
 		if name == "" {
 			name = strings.ToLower(f.Name)
 		}
-		out := field{index: i, name: name, kind: f.Type.Kind(), omit: flags == "omitempty"}
+		out := field{at: f.Offset, name: name, kind: f.Type.Kind(), omit: flags == "omitempty"}
 		if flags != "" && !out.omit || names[name] || checkName(name) != nil {
 			return nil
 		}
@@ -60,7 +63,7 @@ func shapeOf[M any](c *store) *shape {
 				if out.omit {
 					return nil
 				}
-				s.time = i
+				s.time, timed = f.Offset, true
 				continue
 			}
 		case encodesItself(f.Type) || strings.HasPrefix(f.Type.PkgPath(), "go.mongodb.org/"):
@@ -74,7 +77,7 @@ func shapeOf[M any](c *store) *shape {
 		}
 		s.fields = append(s.fields, out)
 	}
-	if s.time < 0 {
+	if !timed {
 		return nil
 	}
 	return s
@@ -91,8 +94,8 @@ func encodesItself(t reflect.Type) bool {
 	return false
 }
 
-// measurement is what add takes of *m: with a shape the pointer, so that its fields can
-// be read in place.
+// measurement is what add takes of *m: with a shape the pointer, whose fields it reads in
+// place.
 func (c *store) measurement(m any) any {
 	if c.shape != nil {
 		return m
@@ -100,65 +103,100 @@ func (c *store) measurement(m any) any {
 	return reflect.ValueOf(m).Elem().Interface()
 }
 
-func timeOf(v reflect.Value) time.Time { return *v.Addr().Interface().(*time.Time) }
+func is[T any](m unsafe.Pointer, at uintptr) *T { return (*T)(unsafe.Add(m, at)) }
 
-// at is the time of a struct.
-func (s *shape) at(v reflect.Value) time.Time { return timeOf(v.Field(s.time)) }
-
-// text is the bytes of the strings, the only fields that have no bound.
-func (s *shape) text(v reflect.Value) (size int) {
+// text is the bytes of the strings of a struct, the only fields that have no bound.
+func (s *shape) text(m unsafe.Pointer) (size int) {
 	for _, f := range s.fields {
 		if f.kind == reflect.String {
-			size += v.Field(f.index).Len()
+			size += len(*is[string](m, f.at))
 		}
 	}
 	return size
 }
 
 // put appends a struct to a table, of which it is the last row. It returns its size.
-func (s *shape) put(t *pack.Table, v reflect.Value) (size int) {
-	size = 16
+func (s *shape) put(t *pack.Table, m unsafe.Pointer) (size int) {
 	for _, f := range s.fields {
-		v := v.Field(f.index)
-		if f.omit && v.IsZero() {
-			continue
-		}
 		size += 16
 		switch f.kind {
 		case reflect.Float32, reflect.Float64:
-			t.Float(t.Col(f.name, pack.Double), v.Float())
-		case reflect.Int:
-			if i := v.Int(); i < math.MinInt32 || i > math.MaxInt32 {
-				t.Int(t.Col(f.name, pack.Int64), i)
-				continue
+			var x float64
+			if f.kind == reflect.Float64 {
+				x = *is[float64](m, f.at)
+			} else {
+				x = float64(*is[float32](m, f.at))
 			}
-			fallthrough
-		case reflect.Int8, reflect.Int16, reflect.Int32:
-			t.Int(t.Col(f.name, pack.Int32), v.Int())
-		case reflect.Int64:
-			t.Int(t.Col(f.name, pack.Int64), v.Int())
+			if !f.omit || x != 0 {
+				t.Float(t.Col(f.name, pack.Double), x)
+			}
 		case reflect.Struct:
-			t.Int(t.Col(f.name, pack.Date), timeOf(v).UnixMilli())
+			if x := *is[time.Time](m, f.at); !f.omit || !x.IsZero() {
+				t.Int(t.Col(f.name, pack.Date), x.UnixMilli())
+			}
 		case reflect.Bool:
-			t.Set(f.name, rawValue(v.Bool()))
+			if x := *is[bool](m, f.at); !f.omit || x {
+				t.Set(f.name, rawValue(x))
+			}
+		case reflect.String:
+			x := *is[string](m, f.at)
+			if size += len(x); !f.omit || x != "" {
+				t.Set(f.name, rawValue(x))
+			}
 		default:
-			size += v.Len()
-			t.Set(f.name, rawValue(v.String()))
+			x := f.int(m)
+			kind := pack.Int32
+			if f.kind == reflect.Int64 || x < math.MinInt32 || x > math.MaxInt32 {
+				kind = pack.Int64
+			}
+			if !f.omit || x != 0 {
+				t.Int(t.Col(f.name, kind), x)
+			}
 		}
 	}
 	return size
 }
 
-// fill sets the structs of a slice, which are zero, from the rows of a table from first
-// on; false if the driver has to: a value has not the type of its field.
-func (s *shape) fill(t *pack.Table, first int, out reflect.Value) bool {
-	end := first + out.Len()
-	for i := first; i < end; i++ {
-		*out.Index(i - first).Field(s.time).Addr().Interface().(*time.Time) = time.UnixMilli(t.Times[i]).UTC()
+func (f *field) int(m unsafe.Pointer) int64 {
+	switch f.kind {
+	case reflect.Int8:
+		return int64(*is[int8](m, f.at))
+	case reflect.Int16:
+		return int64(*is[int16](m, f.at))
+	case reflect.Int32:
+		return int64(*is[int32](m, f.at))
+	case reflect.Int:
+		return int64(*is[int](m, f.at))
+	}
+	return *is[int64](m, f.at)
+}
+
+// setInt is false if x does not fit.
+func (f *field) setInt(m unsafe.Pointer, x int64) bool {
+	switch f.kind {
+	case reflect.Int8:
+		*is[int8](m, f.at) = int8(x)
+	case reflect.Int16:
+		*is[int16](m, f.at) = int16(x)
+	case reflect.Int32:
+		*is[int32](m, f.at) = int32(x)
+	case reflect.Int:
+		*is[int](m, f.at) = int(x)
+	default:
+		*is[int64](m, f.at) = x
+	}
+	return f.int(m) == x
+}
+
+// fill sets n structs one after another, which are zero, from the rows of a table from
+// first on; false if the driver has to: a value has not the type of its field.
+func (s *shape) fill(t *pack.Table, first, n int, out unsafe.Pointer) bool {
+	for i, ms := range t.Times[first : first+n] {
+		*is[time.Time](out, uintptr(i)*s.size+s.time) = time.UnixMilli(ms).UTC()
 	}
 	for _, c := range t.Cols {
 		for _, f := range s.fields {
-			if f.name == c.Name && !f.fill(c, first, end, out) {
+			if f.name == c.Name && !f.fill(c, first, n, s.size, out) {
 				return false
 			}
 		}
@@ -166,57 +204,62 @@ func (s *shape) fill(t *pack.Table, first int, out reflect.Value) bool {
 	return true
 }
 
-func (f *field) fill(c *pack.Col, first, end int, out reflect.Value) bool {
-	from, to := c.Between(first, end)
-	at := func(i int) reflect.Value { return out.Index(c.Row(i) - first).Field(f.index) }
+func (f *field) fill(c *pack.Col, first, n int, size uintptr, out unsafe.Pointer) bool {
+	from, to := c.Between(first, first+n)
+	row := func(i int) unsafe.Pointer { return unsafe.Add(out, uintptr(c.Row(i)-first)*size) }
 	integer := c.Kind == pack.Int32 || c.Kind == pack.Int64
 	switch {
+	case f.kind == reflect.Float64 && c.Kind == pack.Double && c.Rows == nil:
+		for i, x := range c.Floats[from:to] {
+			*is[float64](out, uintptr(i)*size+f.at) = x
+		}
 	case f.kind == reflect.Float64 && c.Kind == pack.Double:
 		for i := from; i < to; i++ {
-			at(i).SetFloat(c.Floats[i])
+			*is[float64](row(i), f.at) = c.Floats[i]
 		}
 	case f.kind == reflect.Float32 && c.Kind == pack.Double:
 		for i := from; i < to; i++ {
-			if x := c.Floats[i]; float64(float32(x)) != x {
+			x := float32(c.Floats[i])
+			if *is[float32](row(i), f.at) = x; float64(x) != c.Floats[i] {
 				return false
 			}
-			at(i).SetFloat(c.Floats[i])
 		}
 	case f.kind == reflect.Float64 && integer:
 		for i := from; i < to; i++ {
-			at(i).SetFloat(float64(c.Ints[i]))
+			*is[float64](row(i), f.at) = float64(c.Ints[i])
 		}
 	case f.kind >= reflect.Int && f.kind <= reflect.Int64 && integer:
 		for i := from; i < to; i++ {
-			v := at(i)
-			if v.OverflowInt(c.Ints[i]) {
+			if !f.setInt(row(i), c.Ints[i]) {
 				return false
 			}
-			v.SetInt(c.Ints[i])
 		}
 	case f.kind == reflect.Struct && c.Kind == pack.Date:
 		for i := from; i < to; i++ {
-			*at(i).Addr().Interface().(*time.Time) = time.UnixMilli(c.Ints[i]).UTC()
+			*is[time.Time](row(i), f.at) = time.UnixMilli(c.Ints[i]).UTC()
 		}
-	case (f.kind == reflect.String || f.kind == reflect.Bool) && c.Kind == pack.Value:
-		// Each different value once.
-		dict := make([]reflect.Value, len(c.Dict))
-		for i, raw := range c.Dict {
-			v := reflect.New(out.Type().Elem().Field(f.index).Type).Elem()
-			if text, ok := raw.StringValueOK(); ok && f.kind == reflect.String && raw.Type == bson.TypeString {
-				v.SetString(text)
-			} else if yes, ok := raw.BooleanOK(); ok && f.kind == reflect.Bool {
-				v.SetBool(yes)
-			} else {
-				return false
-			}
-			dict[i] = v
-		}
-		for i := from; i < to; i++ {
-			at(i).Set(dict[c.Ints[i]])
-		}
+	case f.kind == reflect.String && c.Kind == pack.Value:
+		return each(c, from, to, bson.RawValue.StringValueOK, func(i int, x string) { *is[string](row(i), f.at) = x })
+	case f.kind == reflect.Bool && c.Kind == pack.Value:
+		return each(c, from, to, bson.RawValue.BooleanOK, func(i int, x bool) { *is[bool](row(i), f.at) = x })
 	default:
 		return from == to
+	}
+	return true
+}
+
+// each decodes the dictionary of a column once, and gives set the values.
+func each[T any](c *pack.Col, from, to int, as func(bson.RawValue) (T, bool), set func(i int, x T)) bool {
+	dict := make([]T, len(c.Dict))
+	for i, raw := range c.Dict {
+		x, ok := as(raw)
+		if !ok {
+			return false
+		}
+		dict[i] = x
+	}
+	for i := from; i < to; i++ {
+		set(i, dict[c.Ints[i]])
 	}
 	return true
 }

@@ -86,7 +86,10 @@ func (c *Col) append(out []byte, name string, n int) []byte {
 	}
 	switch c.Kind {
 	case Double:
-		places, ints, odd := decimals(c.Floats)
+		places, ints, odd := c.places, c.Ints, []int(nil)
+		if !c.scaled() {
+			places, ints, odd = decimals(c.Floats)
+		}
 		if len(ints) > 0 {
 			segment(decimalKind, c.without(odd), len(ints))
 			out = appendInts(append(out, byte(places)), ints)
@@ -402,6 +405,11 @@ func (r *reader) column(t *Table, name string, kind byte, rows []int32, n, base 
 		if r.bad {
 			return
 		}
+		if kind == decimalKind && (before == 0 || c.scaled() && c.places == by) {
+			c.Ints, c.places = append(c.Ints, ints...), by
+		} else {
+			c.Ints = nil
+		}
 		c.Floats = slices.Grow(c.Floats, len(ints))
 		for _, x := range ints {
 			f := math.Float64frombits(uint64(mirror(x, by) << by))
@@ -461,11 +469,7 @@ func (c *Col) sort() bool {
 	order := count(len(c.Rows))
 	slices.SortFunc(order, func(a, b int32) int { return int(c.Rows[a] - c.Rows[b]) })
 	c.Rows = taken(c.Rows, order)
-	if c.Kind == Double {
-		c.Floats = taken(c.Floats, order)
-	} else {
-		c.Ints = taken(c.Ints, order)
-	}
+	c.take(order)
 	for i := range c.Rows[1:] {
 		if c.Rows[i] == c.Rows[i+1] {
 			return false

@@ -39,10 +39,11 @@ type Col struct {
 	Name   string
 	Kind   Kind
 	Rows   []int32 // of which row each value is, ascending; nil: of every row so far
-	Ints   []int64 // of Int32, Int64 and Date; for Value places in Dict
+	Ints   []int64 // of Int32, Int64 and Date; for Value indexes of Dict; for Double see scaled
 	Floats []float64
 	Dict   []bson.RawValue
-	places map[string]int64
+	index  map[string]int64 // of Dict
+	places int
 }
 
 // Len is how many values there are.
@@ -52,6 +53,10 @@ func (c *Col) Len() int {
 	}
 	return len(c.Ints)
 }
+
+// scaled reports that Ints are the doubles × 10^places, as they were in a binary: what
+// reads them is saved finding that out.
+func (c *Col) scaled() bool { return c.Kind == Double && len(c.Ints) == len(c.Floats) }
 
 // Row is the row of value i.
 func (c *Col) Row(i int) int {
@@ -116,6 +121,7 @@ func (t *Table) Int(c *Col, v int64) {
 // Float sets the value of a Double column in the last row.
 func (t *Table) Float(c *Col, v float64) {
 	c.in(len(t.Times) - 1)
+	c.Ints = nil
 	c.Floats = append(c.Floats, v)
 }
 
@@ -138,18 +144,18 @@ func (t *Table) Set(name string, v bson.RawValue) {
 
 // place is where the dictionary has a value.
 func (c *Col) place(v bson.RawValue) int64 {
-	if c.places == nil {
-		c.places = map[string]int64{}
+	if c.index == nil {
+		c.index = map[string]int64{}
 		for i, v := range c.Dict {
-			c.places[string(append([]byte{byte(v.Type)}, v.Value...))] = int64(i)
+			c.index[string(append([]byte{byte(v.Type)}, v.Value...))] = int64(i)
 		}
 	}
 	var short [64]byte
 	key := append(append(short[:0], byte(v.Type)), v.Value...)
-	at, ok := c.places[string(key)]
+	at, ok := c.index[string(key)]
 	if !ok {
 		at = int64(len(c.Dict))
-		c.places[string(key)] = at
+		c.index[string(key)] = at
 		c.Dict = append(c.Dict, bson.RawValue{Type: v.Type, Value: slices.Clone(v.Value)})
 	}
 	return at
@@ -178,12 +184,20 @@ func (t *Table) Sort() {
 				c.Rows[i] = to[row]
 			}
 		}
-		if c.Kind == Double {
-			c.Floats = taken(c.Floats, order)
-		} else {
-			c.Ints = taken(c.Ints, order)
-		}
+		c.take(order)
 	}
+}
+
+// take puts the values in another order.
+func (c *Col) take(order []int32) {
+	if c.Kind != Double {
+		c.Ints = taken(c.Ints, order)
+		return
+	}
+	if c.scaled() {
+		c.Ints = taken(c.Ints, order)
+	}
+	c.Floats = taken(c.Floats, order)
 }
 
 func taken[T any](all []T, order []int32) []T {
@@ -209,10 +223,11 @@ func (t *Table) Delete(row int) {
 		if c.Rows != nil {
 			at, there = slices.BinarySearch(c.Rows, int32(row))
 		}
+		if there && (c.Kind != Double || c.scaled()) {
+			c.Ints = slices.Delete(c.Ints, at, at+1)
+		}
 		if there && c.Kind == Double {
 			c.Floats = slices.Delete(c.Floats, at, at+1)
-		} else if there {
-			c.Ints = slices.Delete(c.Ints, at, at+1)
 		}
 		if there && c.Rows != nil {
 			c.Rows = slices.Delete(c.Rows, at, at+1)

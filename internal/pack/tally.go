@@ -34,7 +34,7 @@ func (t *Table) Tally(name string, first, end int) *Tally {
 			out.ints(c.Ints[from:to], 0)
 			out.widen(c.integer(slices.Min(c.Ints[from:to])), c.integer(slices.Max(c.Ints[from:to])))
 		case c.Kind == Double:
-			out.doubles(c.Floats[from:to])
+			out.doubles(c, from, to)
 		case c.Kind == Value:
 			for _, at := range c.Ints[from:to] {
 				if v := c.Dict[at]; v.Type == bson.TypeDecimal128 && !v.Decimal128().IsNaN() && v.Decimal128().IsInf() == 0 {
@@ -48,9 +48,9 @@ func (t *Table) Tally(name string, first, end int) *Tally {
 
 func (c *Col) integer(v int64) number.Number {
 	if c.Kind == Int32 {
-		return numberOf(int32(v))
+		return number.Int32(int32(v))
 	}
-	return numberOf(v)
+	return number.Int64(v)
 }
 
 // widen widens Min and Max by two numbers.
@@ -71,11 +71,6 @@ func (t *Tally) Join(o *Tally) {
 	if o.Count > 0 {
 		t.widen(o.Min, o.Max)
 	}
-}
-
-func numberOf(v any) number.Number {
-	kind, data, _ := bson.MarshalValue(v)
-	return number.Of(bson.RawValue{Type: kind, Value: data})
 }
 
 // small bounds numbers of which 4096 can be added as int64, and whose squares as 128
@@ -100,22 +95,23 @@ func (t *Tally) ints(xs []int64, places int) {
 			low, carry = bits.Add64(low, l, 0)
 			high += h + carry
 		}
-		t.Sum.Add(big.NewInt(sum), places)
-		squares := new(big.Int).SetUint64(high)
-		t.Squares.Add(squares.Lsh(squares, 64).Add(squares, new(big.Int).SetUint64(low)), 2*places)
+		t.Sum.AddInt(sum, places)
+		t.Squares.Add128(int64(high), low, 2*places)
 	}
 }
 
-func (t *Tally) doubles(floats []float64) {
-	places, ints, odd := decimals(floats)
-	if len(odd) < len(floats) {
+// doubles adds the values from from until before to of a column of doubles.
+func (t *Tally) doubles(c *Col, from, to int) {
+	floats := c.Floats[from:to]
+	places, ints, odd := c.places, []int64(nil), []int(nil)
+	if c.scaled() {
+		ints = c.Ints[from:to]
+	} else {
+		places, ints, odd = decimals(floats)
+	}
+	if len(ints) > 0 {
 		t.ints(ints, places)
-		low, high := math.Inf(1), math.Inf(-1)
-		for _, x := range ints {
-			f := float64(x) / tens[places]
-			low, high = min(low, f), max(high, f)
-		}
-		t.widen(numberOf(low), numberOf(high))
+		t.widen(number.Double(float64(slices.Min(ints))/tens[places]), number.Double(float64(slices.Max(ints))/tens[places]))
 	}
 	for _, i := range odd {
 		f := floats[i]
@@ -124,7 +120,7 @@ func (t *Tally) doubles(floats []float64) {
 		}
 		digits, places := number.Shortest(f)
 		t.ints([]int64{digits}, places)
-		t.widen(numberOf(f), numberOf(f))
+		t.widen(number.Double(f), number.Double(f))
 	}
 }
 
