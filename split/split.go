@@ -33,8 +33,14 @@ var _ mongopatterns.Checker = (*Split[int, bson.D, bson.D])(nil)
 type core struct {
 	hot, cold *mongo.Collection
 	idField   string
-	fields    []string // the cold ones; nil if they are not known
+	primary   *mongo.Collection // the hot one, for reads that must not lag
+	fields    []string          // the cold ones; nil if they are not known
 	codec     codec.Codec
+
+	// What is the same in every call is encoded once. present are the conditions one of
+	// which a hot document with cold fields meets; both are the stages of Get.
+	present any
+	both    mongo.Pipeline
 }
 
 // Options names the fields of a Split.
@@ -70,7 +76,7 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 	if opts != nil {
 		o = *opts
 	}
-	c := &core{hot: hot, cold: cold, fields: slices.Clone(o.ColdFields), codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}}
+	c := &core{hot: hot, cold: cold, primary: cursor.Primary(hot), fields: slices.Clone(o.ColdFields), codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}}
 	err = config.Apply(config.Name("Options.IDField", &o.IDField, "_id"))
 	if err != nil {
 		return nil, err
@@ -82,6 +88,7 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 		coldFields, _ := c.codec.Fields(reflect.TypeFor[C]())
 		c.fields = slices.DeleteFunc(coldFields, c.isID)
 	}
+	c.present, c.both = c.conditions(), c.stages()
 	hotFields, _ := c.codec.Fields(reflect.TypeFor[H]())
 	return &Split[ID, H, C]{c}, config.Apply(config.Check(option, func() error {
 		for i, field := range c.fields {
@@ -205,7 +212,7 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 		return hot, cold, err
 	}
 	docs, err := cursor.Collect(cursor.Decode[document](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return s.core.hot.Aggregate(ctx, s.core.both(raw))
+		return s.core.hot.Aggregate(ctx, append(mongo.Pipeline{{{Key: "$match", Value: s.core.hotOf(raw)}}}, s.core.both...))
 	}))
 	switch {
 	case err != nil:
@@ -219,13 +226,12 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 	return hot, cold, err
 }
 
-// both is the pipeline of Get: {hot: …, cold: [one or none]}.
-func (c *core) both(id bson.RawValue) mongo.Pipeline {
+// stages make {hot: …, cold: [one or none]} of a hot document.
+func (c *core) stages() mongo.Pipeline {
 	own := expr.Op("$arrayToObject", expr.Filter(expr.Op("$objectToArray", "$hot"), "field",
 		expr.Op("$in", "$$field.k", expr.Literal(append([]string{}, c.fields...)))))
 	whole := expr.Op("$mergeObjects", bson.D{{Key: c.idField, Value: "$hot._id"}}, first("$cold"), "$own")
 	pipeline := mongo.Pipeline{
-		{{Key: "$match", Value: c.hotOf(id)}},
 		{{Key: "$replaceWith", Value: bson.D{{Key: "hot", Value: "$$ROOT"}}}},
 		c.lookup("hot._id"),
 		{{Key: "$set", Value: bson.D{{Key: "own", Value: own}}}},
@@ -239,6 +245,9 @@ func (c *core) both(id bson.RawValue) mongo.Pipeline {
 			cold = append(cold, "hot."+field)
 		}
 		pipeline = append(pipeline, bson.D{{Key: "$unset", Value: cold}})
+	}
+	for i, stage := range pipeline {
+		pipeline[i] = bson.D{{Key: stage[0].Key, Value: expr.Fixed(stage[0].Value)}}
 	}
 	return pipeline
 }

@@ -170,7 +170,7 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 	if hot != nil {
 		filter := c.hotOf(id)
 		if len(c.fields) > 0 {
-			filter = append(filter, bson.E{Key: "$nor", Value: c.present()})
+			filter = append(filter, bson.E{Key: "$nor", Value: c.present})
 		}
 		hotDone, err = one(ctx, c.hot, filter, hot)
 	}
@@ -193,13 +193,12 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 	return c.hold(ctx, id, hotDone, coldDone)
 }
 
-// present are the conditions one of which a hot document with cold fields meets.
-func (c *core) present() bson.A {
-	var out bson.A
+func (c *core) conditions() any {
+	out := bson.A{}
 	for _, field := range c.fields {
 		out = append(out, bson.D{{Key: field, Value: bson.D{{Key: "$exists", Value: true}}}})
 	}
-	return out
+	return expr.Fixed(out)
 }
 
 // undivided looks whether a hot document has cold fields.
@@ -207,7 +206,7 @@ func (c *core) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
 	if len(c.fields) == 0 {
 		return false, nil
 	}
-	return exists(ctx, cursor.Primary(c.hot), append(c.hotOf(id), bson.E{Key: "$or", Value: c.present()}))
+	return exists(ctx, c.primary, append(c.hotOf(id), bson.E{Key: "$or", Value: c.present}))
 }
 
 func exists(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, error) {
