@@ -690,19 +690,19 @@ func (b *bench) ingest(ctx context.Context, w *weather, readings iter.Seq2[int32
 // and a goal.
 func (b *bench) against(metric, base string, most float64, names ...string) {
 	values := map[string]float64{}
-	unit := ""
+	var like result
 	for _, r := range b.results {
 		if r.Metric == metric {
-			values[r.Name], unit = r.Value, r.Unit
+			values[r.Name], like = r.Value, r
 		}
 	}
 	for _, name := range names {
 		n := len(b.results)
 		if _, ok := values[base]; ok {
-			b.report(metric, unit, value{base, values[base]}, value{name, values[name]})
+			b.report(metric, like.Unit, value{base, values[base]}, value{name, values[name]})
 		}
 		for i := range b.results[n:] {
-			b.results[n+i].Goal = most
+			b.results[n+i].Goal, b.results[n+i].Runs = most, like.Runs
 		}
 	}
 }

@@ -34,6 +34,7 @@ svg { width: 100%; height: auto; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; margin: 8px 0 18px; font-size: 13px; }
 caption { text-align: left; font-weight: bold; padding: 2px 0; }
+caption .quiet { font-weight: normal; }
 th { text-align: right; font-weight: normal; color: #57606a; padding: 3px 8px; border-bottom: 1px solid #d0d7de; }
 th:first-child, td:first-child { text-align: left; white-space: nowrap; }
 td { text-align: right; padding: 3px 8px; border-bottom: 1px solid #eaeef2; white-space: nowrap; min-width: 92px; }
@@ -68,9 +69,9 @@ time on what else the machine does.</p>
 <p>{{.About}}</p>
 {{with .Error}}<p class="failed">Failed: {{.}}</p>{{end}}
 {{range .Compact}}{{$t := .Short}}{{with $t}}<div class="scroll"><table>
-{{with .Title}}<caption>{{.}}{{with $t.Runs}} <span class="quiet">median of {{.}}</span>{{end}}</caption>{{end}}
+{{with .Title}}<caption>{{.}}{{with $t.Of}}<span class="quiet">{{.}}</span>{{end}}</caption>{{end}}
 <tr><th></th>{{range .Columns}}<th>{{.}}</th>{{end}}</tr>
-{{range .Rows}}<tr><td>{{.Name}}</td>{{range $i, $c := .Cells}}<td class="{{$c.Class}}">{{$c.Value}} <span class="times">{{$c.Times}}</span>{{if and $c.Value (not $t.NoBars)}}<span class="bar" style="width:{{width $t $i $c}}"></span>{{end}}{{with $c.Goal}}<span class="goal{{if $c.Missed}} missed{{end}}">goal ≤ ×{{.}}</span>{{end}}</td>{{end}}</tr>
+{{range .Rows}}<tr><td>{{.Name}}</td>{{range $i, $c := .Cells}}<td class="{{$c.Class}}">{{$c.Value}} <span class="times">{{$c.Times}}</span>{{if and $c.Value (not $t.NoBars)}}<span class="bar" style="width:{{width $t $i $c}}"></span>{{end}}{{with $c.Goal}}{{if or $c.Missed (not $t.NoBars)}}<span class="goal{{if $c.Missed}} missed{{end}}">goal ≤ ×{{.}}</span>{{end}}{{end}}</td>{{end}}</tr>
 {{end}}</table></div>
 {{end}}{{end}}{{end}}{{end}}
 </body>

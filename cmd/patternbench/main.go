@@ -26,6 +26,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
@@ -179,7 +180,7 @@ func (f *flags) measure(ctx context.Context, chosen []benchmark, out, notes io.W
 	for i, c := range chosen {
 		server.progress.begin(fmt.Sprintf("[%d/%d] %s", i+1, len(chosen), c))
 		done := server.run(ctx, c, f.scale, f.runs, f.seed)
-		how := fmt.Sprintf("[%d/%d] %s: %.1f s", i+1, len(chosen), c, done.Seconds)
+		how := fmt.Sprintf("[%d/%d] %s: %.1f s, CPU %.1f s", i+1, len(chosen), c, done.Seconds, done.CPU)
 		if done.Error != "" {
 			how += ": " + done.Error
 			failed = append(failed, fmt.Errorf("%s failed", c))
@@ -214,7 +215,7 @@ func (f *flags) pages(reports []*report) error {
 func (s *server) run(ctx context.Context, c benchmark, scale string, runs int, seed uint64) (done caseResult) {
 	done = caseResult{Pattern: c.pattern, Case: c.name, About: c.about}
 	b := s.start(c, scale, runs, seed)
-	began := time.Now()
+	began, cpu := time.Now(), s.bothCPU()
 	err := func() (err error) {
 		defer func() {
 			if p := recover(); p != nil {
@@ -228,8 +229,22 @@ func (s *server) run(ctx context.Context, c benchmark, scale string, runs int, s
 		done.Error = shorten(err.Error(), 500) // a bulk write names all that it did not write
 	}
 	done.Seconds = round(time.Since(began).Seconds())
+	if cpu = s.bothCPU() - cpu; !math.IsNaN(cpu) {
+		done.CPU = round(cpu / 1e6)
+	}
 	done.Results = b.results
 	return done
+}
+
+// bothCPU is the CPU time of client and server, in µs.
+func (s *server) bothCPU() float64 {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	cpu, err := s.cpu(ctx)
+	if err != nil {
+		return nan
+	}
+	return cpu + clientCPU()
 }
 
 // shorten cuts text to n bytes.

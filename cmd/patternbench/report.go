@@ -43,6 +43,7 @@ type caseResult struct {
 	Case    string   `json:"case"`
 	About   string   `json:"about"`
 	Seconds float64  `json:"seconds"`
+	CPU     float64  `json:"cpuSeconds"` // of client and server: what it takes on an idle machine
 	Error   string   `json:"error,omitempty"`
 	Results []result `json:"-"`
 }
@@ -321,6 +322,14 @@ func (t table) Short() table {
 	return short
 }
 
+// Of says how often each side was run.
+func (t table) Of() string {
+	if t.Runs <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(", medians of %d", t.Runs)
+}
+
 // column is the index of a column; -1 if there is none.
 func (t table) column(name string) int { return slices.Index(t.Columns, name) }
 
@@ -391,7 +400,7 @@ func (c caseResult) writeText(out io.Writer) {
 			_, _ = fmt.Fprintln(w)
 		}
 		if t.Title != "" {
-			_, _ = fmt.Fprintf(out, "  %s, medians of %d\n", t.Title, t.Runs)
+			_, _ = fmt.Fprintf(out, "  %s%s\n", t.Title, t.Of())
 		}
 		_ = w.Flush()
 	}
