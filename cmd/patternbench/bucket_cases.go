@@ -141,7 +141,6 @@ const (
 	gathererName            = "series, gatherer"
 )
 
-
 // layouts are all ways of storing readings in collections of db, plain documents
 // first.
 func layouts(db *mongo.Database) ([]layout, error) {

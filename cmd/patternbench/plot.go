@@ -104,9 +104,9 @@ func (r *report) depths() (orders []string, lines []func(column string) []curve)
 
 // group is some bars under one title.
 type group struct {
-	title string
-	names []string
-	cells []cell
+	pattern, title string
+	names          []string
+	cells          []cell
 }
 
 // bars are the columns of a pattern's tables that are wanted, of all tables or of
@@ -124,7 +124,7 @@ func (r *report) bars(pattern string, wanted func(column string, c cell) bool, t
 				if !wanted(column, t.Rows[0].Cells[i]) {
 					continue
 				}
-				g := group{title: column}
+				g := group{pattern: pattern, title: column}
 				if t.Title != "" {
 					g.title = t.Title
 					if titles != nil && t.Title == titles[0] {
@@ -188,7 +188,8 @@ func (r *report) dots(kind string, overhead bool) (rows []dots) {
 						d.names, d.cells = append(d.names, row.Name), append(d.cells, cell)
 					}
 				}
-				if len(d.cells) > 0 {
+				again := func(o dots) bool { return o.pattern == d.pattern && o.title == d.title } // against another baseline
+				if len(d.cells) > 0 && !slices.ContainsFunc(rows, again) {
 					rows = append(rows, d)
 				}
 			}
@@ -338,7 +339,7 @@ func linePlot(title, xTitle, yTitle, unit string, lines []curve) string {
 }
 
 // barPlot draws a bar for each cell, as long as its share of the longest in its group,
-// with its value and ratio.
+// with its value and ratio. What does without the package is grey.
 func barPlot(title string, groups []group) string {
 	if len(groups) == 0 {
 		return ""
@@ -364,9 +365,9 @@ func barPlot(title string, groups []group) string {
 			if longest > 0 {
 				length = max((plotWidth-left-170)*c.V/longest, 1)
 			}
-			colour := colours[1]
-			if i == 0 {
-				colour = colours[0]
+			colour := colours[0]
+			if i > 0 && ours(g.pattern, g.names[i]) {
+				colour = colours[1]
 			}
 			w.text(left-8, y+12, 12, "end", ink, "normal", g.names[i])
 			fmt.Fprintf(&w, `<rect x="%.1f" y="%.1f" width="%.1f" height="14" rx="2" fill="%s"/>`+"\n", left, y+1, length, colour)
@@ -405,10 +406,10 @@ func dotPlot(title string, rows []dots) string {
 	}
 	w.dot(25, 52, colours[3], true, "")
 	w.text(34, 56, 12, "start", grey, "normal", "with the package: not more than the baseline")
-	w.dot(318, 52, colours[2], true, "")
-	w.text(327, 56, 12, "start", grey, "normal", "more")
-	w.dot(378, 52, grey, false, "")
-	w.text(387, 56, 12, "start", grey, "normal", "another way without it")
+	w.dot(336, 52, colours[2], true, "")
+	w.text(345, 56, 12, "start", grey, "normal", "more")
+	w.dot(398, 52, grey, false, "")
+	w.text(407, 56, 12, "start", grey, "normal", "another way without it")
 	top, y := 94.0, 100.0
 	var body drawing
 	pattern := ""

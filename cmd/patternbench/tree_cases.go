@@ -256,6 +256,7 @@ func treeSubtree(ctx context.Context, b *bench) error {
 			return n, err
 		}))
 	}
+	b.runs = min(b.runs, 3)
 	return b.measure(ctx, fmt.Sprintf("subtree of %s nodes", number(float64(below))), 1, sides[0], sides[1:]...)
 }
 
