@@ -23,7 +23,7 @@ const (
 )
 
 func approxViews(ctx context.Context, b *bench) error {
-	n := b.size(617, 5021, 20_021) // no multiple of 100 for each page
+	n := b.size(617, 5021, 10_021) // no multiple of 100 for each page
 	db := b.db()
 	page := func(i int) int {
 		if i%4 == 0 {

@@ -30,7 +30,7 @@ func specification(i, n int) string {
 func valueOf(i, n int) int { return (i*7919 + n*104729) % values }
 
 func attributeIndexes(ctx context.Context, b *bench) error {
-	n, reads := b.size(2000, 20_000, 100_000), b.size(80, 400, 1000)
+	n, reads := b.size(2000, 20_000, 50_000), b.size(80, 400, 500)
 	db := b.db()
 	columns, wildcard, array := db.Collection("columns"), db.Collection("wildcard"), db.Collection("array")
 	var models []mongo.IndexModel

@@ -119,7 +119,7 @@ func computedRatios(ctx context.Context, b *bench) error {
 	} {
 		b.runs = runs
 		if ratio.reads == 1000 {
-			b.runs = min(runs, 3) // they are long
+			b.runs = min(runs, 2) // they are long
 			if b.scale == "tiny" {
 				ratio.reads = 50
 			}

@@ -32,7 +32,7 @@ type order struct {
 }
 
 func extrefOrders(ctx context.Context, b *bench) error {
-	n, copies, ops := b.size(4000, 20_000, 50_000), b.size(1000, 1000, 1000), b.size(100, 400, 1000)
+	n, copies, ops := b.size(4000, 20_000, 50_000), b.size(1000, 1000, 1000), b.size(100, 400, 500)
 	small := min(10, n)
 	people := n/small + 1
 	db := b.db()

@@ -23,7 +23,7 @@ const (
 func buyer(n int) string { return fmt.Sprintf("user%06d", n) }
 
 func outlierBooks(ctx context.Context, b *bench) error {
-	n, long, ops := b.size(500, 2000, 4000), b.size(4000, 10_000, 20_000), b.size(60, 300, 1000)
+	n, long, ops := b.size(500, 2000, 4000), b.size(4000, 10_000, 20_000), b.size(60, 300, 500)
 	n = max(n, bestsellers+1)
 	db := b.db()
 	embedded, books, extras := db.Collection("embedded"), db.Collection("books"), db.Collection("extras")

@@ -1104,7 +1104,7 @@ func overhead(ctx context.Context, b *bench) error {
 	}
 	// Many short runs that take turns tell more than a few long ones: what disturbs the
 	// machine disturbs both sides.
-	ops := b.size(10, 25, 50)
+	ops := b.size(5, 25, 50)
 	b.runs *= 3
 	for i, c := range calls {
 		// The first calls make connections, sessions and what is kept of types.

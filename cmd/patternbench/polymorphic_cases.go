@@ -56,7 +56,7 @@ func athleteOf(i int) athlete {
 }
 
 func polymorphicAthletes(ctx context.Context, b *bench) error {
-	n, ops := b.size(3000, 15_000, 60_000), b.size(100, 400, 1000)
+	n, ops := b.size(3000, 15_000, 60_000), b.size(100, 400, 500)
 	db := b.db()
 	one := db.Collection("athletes")
 	each := []*mongo.Collection{db.Collection("bowlers"), db.Collection("tennis_players"), db.Collection("runners")}

@@ -24,7 +24,7 @@ type course struct {
 }
 
 func relationCourses(ctx context.Context, b *bench) error {
-	n, m, ops := b.size(500, 2000, 5000), b.size(200, 500, 1000), b.size(60, 300, 1000)
+	n, m, ops := b.size(500, 2000, 5000), b.size(200, 500, 1000), b.size(60, 300, 500)
 	m = max(m, coursesEach)
 	db := b.db()
 	students, courses, embedded := db.Collection("students"), db.Collection("courses"), db.Collection("embedded")
@@ -151,7 +151,7 @@ func relationCourses(ctx context.Context, b *bench) error {
 }
 
 func relationMessages(ctx context.Context, b *bench) error {
-	n, each, ops := b.size(20, 40, 100), b.size(500, 1000, 1000), b.size(100, 300, 1000)
+	n, each, ops := b.size(20, 40, 100), b.size(500, 1000, 1000), b.size(100, 300, 500)
 	each = max(each, 20)
 	db := b.db()
 	hosts, messages, embedded := db.Collection("hosts"), db.Collection("messages"), db.Collection("embedded")

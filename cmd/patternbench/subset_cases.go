@@ -38,7 +38,7 @@ type product struct {
 }
 
 func subsetPage(ctx context.Context, b *bench) error {
-	n, ops := b.size(100, 400, 1000), b.size(100, 400, 1000)
+	n, ops := b.size(100, 400, 500), b.size(100, 400, 1000)
 	db := b.db()
 	embedded, products, reviews := db.Collection("embedded"), db.Collection("products"), db.Collection("reviews")
 	bare, plain := db.Collection("bare"), db.Collection("plain_reviews")
@@ -212,7 +212,7 @@ type filmDetails struct {
 }
 
 func splitList(ctx context.Context, b *bench) error {
-	n, ops := b.size(1000, 5000, 20_000), b.size(80, 400, 1000)
+	n, ops := b.size(1000, 5000, 20_000), b.size(80, 400, 500)
 	db := b.db()
 	one, hot, cold := db.Collection("films"), db.Collection("hot"), db.Collection("cold")
 	films, err := split.New[int, film, filmDetails](hot, cold, &split.Options{IDField: "film_id"})

@@ -229,7 +229,7 @@ type oldContact struct {
 }
 
 func schemaversionContacts(ctx context.Context, b *bench) error {
-	n := b.size(2000, 10_000, 30_000)
+	n := b.size(1500, 10_000, 20_000)
 	db := b.db()
 	text := prose(b.rand, 400)
 	old := func(i int) any {
@@ -306,7 +306,7 @@ func schemaversionContacts(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	ops := b.size(100, 400, 1000)
+	ops := b.size(100, 400, 500)
 	err = b.measure(ctx, "read one document", ops,
 		side{name: "plain, nothing to upgrade", run: times(ops, func(ctx context.Context, i int) error {
 			_, err := findOne[contact](ctx, newColl, d("_id", i%n))
