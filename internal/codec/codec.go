@@ -174,9 +174,12 @@ func DecodeValue[T any](c Codec, v bson.RawValue) (T, error) {
 	var holder struct {
 		V T `bson:"v" json:"v"`
 	}
-	document, err := bson.Marshal(bson.D{{Key: "v", Value: v}})
-	if err == nil {
-		err = c.Decode(document, &holder)
+	if v.Type == 0 {
+		return holder.V, errors.New("no value")
 	}
+	size := len(v.Value) + 8
+	document := binary.LittleEndian.AppendUint32(make([]byte, 0, size), uint32(size))
+	document = append(append(append(document, byte(v.Type), 'v', 0), v.Value...), 0)
+	err := c.Decode(document, &holder)
 	return holder.V, err
 }
