@@ -562,7 +562,9 @@ func bucketStorage(ctx context.Context, b *bench) error {
 	}); err != nil {
 		return err
 	}
-	b.against(read+": time", nativeName, 5.0/400, compactedName, monthsName)
+	if days >= 30 {
+		b.against(read+": time", nativeName, 5.0/400, compactedName, monthsName)
+	}
 	return b.readings(ctx, fmt.Sprintf("hourly means of %d days", days), all, w, w.minutes/60, func(l layout, sensor int32, n *int) error {
 		return l.hourly(ctx, sensor, readingsFrom, w.end(), func(slotReading) { *n++ })
 	})

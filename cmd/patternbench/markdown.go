@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -44,8 +45,8 @@ func markdown(reports []*report) string {
 		"    go run ./cmd/patternbench -from results.json -docs docs\n\n")
 	w.WriteString(first.Run.String() + "\n\n" +
 		"Every table compares ways of doing one thing with its first row, the baseline. × is the multiple of it, and less is better.\n" +
-		"Measured values are medians of runs that take turns, per operation. Times depend on what else the machine does, and the\n" +
-		"server was on the same machine as the client; the CPU times depend on it less. Measure on your own server before you decide.\n\n")
+		"Measured values are medians of runs that take turns, per operation. Times depend on what else the machine does (client and\n" +
+		"server share it, unless -uri names another), CPU times less. Measure on your own server before you decide.\n\n")
 	v := viewOf(first)
 	writePlots(&w, v.Plots(""))
 	writeGoals(&w, v.Goals)
@@ -117,15 +118,24 @@ func writeTables(w *strings.Builder, v view, heading string, pictures bool) {
 func writeTable(w *strings.Builder, t table) {
 	fmt.Fprintf(w, "| %s |", escape(t.Title))
 	line := "|---|"
-	for _, column := range t.Columns {
-		fmt.Fprintf(w, " %s | × |", escape(column))
-		line += "---:|---:|"
+	ratios := make([]bool, len(t.Columns))
+	for i, column := range t.Columns {
+		ratios[i] = slices.ContainsFunc(t.Rows, func(row row) bool { return row.Cells[i].Ratio > 0 })
+		fmt.Fprintf(w, " %s |", escape(column))
+		line += "---:|"
+		if ratios[i] {
+			w.WriteString(" × |")
+			line += "---:|"
+		}
 	}
 	w.WriteString("\n" + line + "\n")
 	for _, row := range t.Rows {
 		fmt.Fprintf(w, "| %s |", escape(row.Name))
-		for _, c := range row.Cells {
-			fmt.Fprintf(w, " %s | %s |", c.Value(), strings.TrimPrefix(c.Times(), "×"))
+		for i, c := range row.Cells {
+			fmt.Fprintf(w, " %s |", c.Value())
+			if ratios[i] {
+				fmt.Fprintf(w, " %s |", strings.TrimPrefix(c.Times(), "×"))
+			}
 		}
 		w.WriteString("\n")
 	}

@@ -38,7 +38,7 @@ func plots(r *report) []plot {
 		file := "paging-" + strings.ReplaceAll(order, " ", "-")
 		add("paging", file, "Time of a page of 20, "+order+", by the number of documents before it.",
 			linePlot("A page of 20, "+order, "documents before the page", "time", "µs", depths[i]("time")))
-		add("paging", file+"-keys", "Index keys that the server examines for it.",
+		add("paging", file+"-keys", "Index keys that the server examines for a page of 20, "+order+".",
 			linePlot("Index keys examined for a page of 20, "+order, "documents before the page", "keys", "keys", depths[i]("keys examined")))
 	}
 	add("bucket", "bucket-bytes", "What the same measurements take: BSON, on disk after a checkpoint, and their indexes.",
