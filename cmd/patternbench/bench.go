@@ -51,7 +51,7 @@ type bench struct {
 	runs   int        // how often measure runs each side; a case may change it
 
 	server  *server
-	case_   benchmark
+	of      benchmark
 	results []result
 	dbs     []*mongo.Database
 	meter   *meter
@@ -201,7 +201,7 @@ func (b *bench) report(metric, unit string, base value, others ...value) {
 			continue
 		}
 		r := result{
-			Pattern: b.case_.pattern, Case: b.case_.name, Metric: metric, Unit: unit,
+			Pattern: b.of.pattern, Case: b.of.name, Metric: metric, Unit: unit,
 			Baseline: round(base.v), BaselineName: base.name,
 			Value: round(v.v), Name: v.name,
 			Runs: 1, Engine: b.server.engine, Scale: b.scale,
@@ -304,7 +304,7 @@ func (s *server) start(c benchmark, scale string, runs int, seed uint64) *bench 
 	_, _ = h.Write([]byte(c.pattern + "/" + c.name))
 	return &bench{
 		client: s.client, rand: rand.New(rand.NewPCG(seed, h.Sum64())), scale: scale, runs: runs,
-		server: s, case_: c, meter: s.meter,
+		server: s, of: c, meter: s.meter,
 	}
 }
 

@@ -190,7 +190,7 @@ func (f *flags) measure(ctx context.Context, chosen []benchmark, out, notes io.W
 			return fmt.Errorf("interrupted in %s; nothing is left on the server", c)
 		}
 		r.Cases = append(r.Cases, done)
-		if err := file.case_(done); err != nil {
+		if err := file.writeCase(done); err != nil {
 			return err
 		}
 		done.writeText(out)

@@ -119,7 +119,7 @@ func TestPages(t *testing.T) {
 	}
 	errs := []error{file.line(r.Run)}
 	for _, c := range r.Cases {
-		errs = append(errs, file.case_(c))
+		errs = append(errs, file.writeCase(c))
 	}
 	if err := errors.Join(append(errs, file.close())...); err != nil {
 		t.Fatal(err)

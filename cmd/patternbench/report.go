@@ -114,8 +114,8 @@ func (f *jsonFile) line(v any) error {
 	return json.NewEncoder(f.file).Encode(v)
 }
 
-// case_ writes a case and its results.
-func (f *jsonFile) case_(c caseResult) error {
+// writeCase writes a case and its results.
+func (f *jsonFile) writeCase(c caseResult) error {
 	errs := []error{f.line(c)}
 	for _, r := range c.Results {
 		errs = append(errs, f.line(r))
