@@ -2,19 +2,15 @@ package series
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/checkpoint"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/config"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
-	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -115,30 +111,15 @@ func (c *store) plain(b *batch, doc bson.Raw, fits func(bson.Raw) error) error {
 // moves: a document that is refused by itself leaves it where it was, and the next one
 // passes over.
 func (c *store) adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, convert func(b *batch, doc bson.Raw) error) (mongopatterns.Result, error) {
-	if err := config.Collections("src", src); err != nil {
+	var filter any
+	if work != nil {
+		filter = work.Filter
+	}
+	point, err := checkpoint.Open(ctx, src, c.coll, filter, c.codec, ErrConcurrentAdopt)
+	if err != nil {
 		return mongopatterns.Result{}, err
 	}
-	if namespace(src) == namespace(c.coll) {
-		return mongopatterns.Result{}, fault.Invalid("src: the collection of the series")
-	}
-	point := checkpoint{coll: c.coll.Database().Collection(c.coll.Name() + ".adopt"),
-		id: bson.D{{Key: "source", Value: namespace(src)}, {Key: "target", Value: namespace(c.coll)}}}
-	if work != nil && work.Filter != nil {
-		hash, err := c.hash(work.Filter)
-		if err != nil {
-			return mongopatterns.Result{}, fmt.Errorf("Work.Filter: %w", err)
-		}
-		point.id = append(point.id, bson.E{Key: "filter", Value: hash})
-	}
-	if err := point.load(ctx); err != nil {
-		return mongopatterns.Result{}, err
-	}
-	var after bson.D
-	if point.last.Type != 0 {
-		// In an expression, $gt compares values of all types.
-		after = expr.Op("$expr", expr.Op("$gt", "$_id", expr.Literal(point.last)))
-	}
-	return maintain.Run(ctx, src, work, maintain.Scan{Filter: after, BatchSize: manyBatch}, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	return maintain.Run(ctx, src, work, maintain.Scan{Filter: point.After(), BatchSize: manyBatch}, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		var b batch
 		for _, doc := range docs {
 			switch err := convert(&b, doc); {
@@ -159,68 +140,16 @@ func (c *store) adopt(ctx context.Context, src *mongo.Collection, work *mongopat
 		var stored mongopatterns.Result
 		err := txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) error {
 			// The checkpoint first: who comes second leaves nothing behind.
-			err := point.move(ctx, last)
+			err := point.Move(ctx, last)
 			if err == nil {
 				stored, err = c.write(ctx, blocks)
 			}
 			return err
 		})
 		if err == nil {
-			point.last = last
+			point.Moved(last)
 			result.Add(stored)
 		}
 		return err
 	})
-}
-
-// hash is the same for equal filters, also for maps, whose order is none.
-func (c *store) hash(filter any) (string, error) {
-	doc, err := c.codec.Document(filter)
-	if err != nil {
-		return "", err
-	}
-	var sorted bson.M // fmt prints maps in the order of their keys
-	if err := (codec.Codec{BSON: &options.BSONOptions{DefaultDocumentM: true}}).Decode(doc, &sorted); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%#v", sorted))), nil
-}
-
-// A checkpoint is the _id up to which a source has been adopted by a target through a
-// filter.
-type checkpoint struct {
-	coll *mongo.Collection
-	id   bson.D
-	last bson.RawValue // zero: nothing yet
-}
-
-func namespace(coll *mongo.Collection) string { return coll.Database().Name() + "." + coll.Name() }
-
-func (c *checkpoint) load(ctx context.Context) error {
-	var doc bson.Raw
-	err := cursor.Primary(c.coll).FindOne(ctx, bson.D{{Key: "_id", Value: c.id}}).Decode(&doc)
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil
-	}
-	c.last = value.Lookup(doc, "last")
-	return err
-}
-
-// move writes the new position, within a transaction, if it is where it was read: of two
-// adoptions one fails before it stores anything twice.
-func (c *checkpoint) move(ctx context.Context, last bson.RawValue) error {
-	if c.last.Type == 0 {
-		_, err := c.coll.InsertOne(ctx, bson.D{{Key: "_id", Value: c.id}, {Key: "last", Value: last}})
-		if mongo.IsDuplicateKeyError(err) {
-			return ErrConcurrentAdopt // alone: no document was refused
-		}
-		return err
-	}
-	done, err := c.coll.UpdateOne(ctx,
-		bson.D{{Key: "_id", Value: c.id}, {Key: "last", Value: bson.D{{Key: "$eq", Value: c.last}}}},
-		bson.D{{Key: "$set", Value: bson.D{{Key: "last", Value: last}}}})
-	if err == nil && done.MatchedCount == 0 {
-		return ErrConcurrentAdopt
-	}
-	return err
 }

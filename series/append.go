@@ -35,7 +35,7 @@ const (
 	mostBytes = 24 << 20
 )
 
-// Append adds one measurement. Each is a block of its own then, some fifty bytes: take
+// Append adds one measurement, which is a block of its own, some seventy bytes: take
 // AppendMany, or a [Gatherer], where more than one comes at a time.
 //
 // Cost: that of AppendMany.

@@ -11,6 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -69,23 +70,53 @@ func (s *Series[S, M]) DeleteBefore(ctx context.Context, before time.Time, work 
 }
 
 // sweep gives the documents of windows that ended at or before before to step, in
-// batches.
+// batches, by whatever index finds them: their starts never change.
 func (c *store) sweep(ctx context.Context, before time.Time, work *mongopatterns.Work,
 	step func(ctx context.Context, found []bson.Raw, result *mongopatterns.Result) error) (mongopatterns.Result, error) {
-	if before.IsZero() {
-		return mongopatterns.Result{}, fault.Invalid("before: no time")
+	var total mongopatterns.Result
+	w, err := maintain.Of(work, sweepBatch)
+	if err == nil && before.IsZero() {
+		err = fault.Invalid("before: no time")
+	}
+	if err != nil {
+		return total, err
+	}
+	if w.DryRun {
+		step = func(_ context.Context, found []bson.Raw, result *mongopatterns.Result) error {
+			result.Done += int64(len(found))
+			return nil
+		}
 	}
 	// A window that begins before the one that holds before has ended by then.
 	cut, _ := c.window.Bounds(before)
-	return maintain.Run(ctx, c.coll, work, maintain.Scan{BatchSize: sweepBatch, Projection: c.key(),
-		Filter: bson.D{{Key: c.opts.StartField, Value: bson.D{{Key: "$lt", Value: cut}}}},
-	}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-		if w.DryRun {
-			result.Done += int64(len(batch))
+	ended := expr.And(w.Filter, bson.D{{Key: c.opts.StartField, Value: bson.D{{Key: "$lt", Value: cut}}}})
+	var found []bson.Raw
+	var held int64
+	flush := func() error {
+		batch := found
+		if found, held = nil, 0; len(batch) == 0 {
 			return nil
 		}
-		return step(ctx, batch, result)
-	})
+		err := maintain.Apart(ctx, c.coll.Name(), batch, &total, step)
+		if err == nil {
+			w.Progress(total)
+		}
+		return err
+	}
+	for doc, err := range find(ctx, cursor.Primary(c.coll), ended, options.Find().SetBatchSize(int32(min(w.BatchSize, 1<<20)*10+1)).
+		SetProjection(append(c.key(), bson.E{Key: c.opts.BytesField, Value: 1}))) {
+		if err != nil {
+			return total, err
+		}
+		bytes, _ := value.Lookup(doc, c.opts.BytesField).AsInt64OK()
+		if len(found) == w.BatchSize || held+bytes > int64(w.BatchBytes) {
+			if err := flush(); err != nil {
+				return total, err
+			}
+		}
+		found, held = append(found, doc), held+bytes
+	}
+	return total, flush()
 }
 
 // move copies documents to target and deletes them, within a transaction that reads

@@ -1,5 +1,5 @@
 // Package series stores the measurements of a series as packed blocks, one document for
-// a window of the series: some two bytes for a measurement of three values, where a
+// a window of the series: two to three bytes for a measurement of three values, where a
 // document each takes a hundred.
 //
 // # Documents
@@ -75,8 +75,8 @@
 // # When to use it, and when not
 //
 // For measurements that are appended, read by range and aggregated, in batches of fifty or
-// more a series: they take a third of the disk and of the server's time of the
-// server's own time-series collections, and a month is read in milliseconds. The server
+// more a series: they take half of the disk and a third of the server's time of its own
+// time-series collections, and a month is read in milliseconds. The server
 // cannot look into a block: no query or pipeline finds single measurements, only the
 // sums. If that is needed, if documents should be readable, or measurements have
 // IDs, take package bucket, with block_compressor=zstd. An Update or Delete rewrites its
@@ -95,7 +95,7 @@
 // Sums and sums of squares are Decimal128 of the decimals as they print, exact to 34
 // digits in whatever order batches come, so that mean and variance are as well. The
 // server can use them: sum_temperature / count. Sums of parts of a window are
-// computed from its blocks: 40 ns a measurement, so that none are stored.
+// computed from its blocks, 0.1 µs a measurement, so that none are stored.
 //
 // # Concurrency
 //

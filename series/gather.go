@@ -28,8 +28,8 @@ type GathererOptions struct {
 }
 
 // A Gatherer collects measurements that come one by one, so that they are stored in
-// blocks of many: a block of one takes about twenty times as much of the server as a
-// measurement in a block of a hundred. What waits is lost if the process crashes: at
+// blocks of many: a block of one takes the server as much time as a block of a hundred,
+// and thirty times the bytes of a measurement in it. What waits is lost if the process crashes: at
 // most MaxCount, and with Run those of the last Interval. It is safe for concurrent
 // use.
 type Gatherer[S, M any] struct{ core *gatherer }

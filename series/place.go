@@ -6,7 +6,6 @@ import (
 	"iter"
 	"math"
 	"reflect"
-	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -40,41 +39,13 @@ func identity(series bson.RawValue, start int64) string {
 // seriesOf encodes what tells series apart.
 func (c *store) seriesOf(series any) (bson.RawValue, error) {
 	raw, err := c.codec.Value(series)
-	if err == nil {
-		err = checkKey(raw)
+	if err == nil && value.CheckKey(raw) != nil {
+		err = fault.Invalid("%w", value.CheckKey(raw))
 	}
 	if err != nil {
-		return raw, fmt.Errorf("series: %w", err)
+		return raw, fmt.Errorf("key of the series: %w", err)
 	}
 	return raw, nil
-}
-
-// checkKey refuses what no _id can be, and names of operators at any depth, as the
-// series stands in _id.
-func checkKey(v bson.RawValue) error {
-	if value.CheckID(v) != nil {
-		return fault.Invalid("a value of the type %v tells nothing apart", v.Type)
-	}
-	return checkNames(v)
-}
-
-func checkNames(v bson.RawValue) error {
-	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
-		return nil
-	}
-	elements, err := bson.Raw(v.Value).Elements()
-	if err != nil {
-		return fault.Invalid("%w", err)
-	}
-	for _, e := range elements {
-		if strings.HasPrefix(e.Key(), "$") {
-			return fault.Invalid("the field %q", e.Key())
-		}
-		if err := checkNames(e.Value()); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // The years 1 to 9999, whose times all BSON libraries can read.
