@@ -127,8 +127,11 @@ func (r *report) bars(pattern string, wanted func(column string, c cell) bool, t
 				g := group{pattern: pattern, title: column}
 				if t.Title != "" {
 					g.title = t.Title
-					if titles != nil && t.Title == titles[0] {
+					switch {
+					case titles != nil && t.Title == titles[0]:
 						g.title = c.Case
+					case titles == nil && !strings.HasPrefix(t.Title, c.Case):
+						g.title = c.Case + ": " + t.Title
 					}
 				}
 				for _, row := range t.Rows {
