@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string, out, notes io.Writer) error {
 	set := flag.NewFlagSet("patternbench", flag.ContinueOnError)
 	set.SetOutput(notes)
 	set.BoolVar(&f.list, "list", false, "list the cases and measure nothing")
-	set.StringVar(&f.run, "run", "", "the `patterns` or pattern/case to run, with commas between; default all")
+	set.StringVar(&f.run, "run", "", "the `patterns` to run, or pattern/case, with commas between; default all")
 	set.StringVar(&f.scale, "scale", "small", "small: two minutes in all; medium; seed: the published numbers of documents, up to 25 minutes")
 	set.StringVar(&f.uri, "uri", "", "the server; default MONGODB_URI, else one is started")
 	set.StringVar(&f.json, "json", "", "write the results to this `file`, a line of JSON each")
@@ -143,10 +143,10 @@ func choose(all []benchmark, names string) ([]benchmark, error) {
 
 func (c benchmark) String() string { return c.pattern + "/" + c.name }
 
-// named says whether name is the pattern or the pattern with the case.
+// named says whether name is the pattern, or the pattern with the beginning of the case.
 func (c benchmark) named(name string) bool {
 	name = strings.TrimSpace(name)
-	return name == c.pattern || name == c.String()
+	return name == c.pattern || strings.HasPrefix(name, c.pattern+"/") && strings.HasPrefix(c.String(), name)
 }
 
 func listCases(out io.Writer, cases []benchmark) error {

@@ -188,13 +188,13 @@ func TestPages(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	for _, args := range [][]string{{"-run", "nothing"}, {"-scale", "huge"}, {"-runs", "0"}, {"tree"}, {"-from", "missing.json"}, {"-nonsense"}} {
+	for _, args := range [][]string{{"-run", "nothing"}, {"-run", "pag"}, {"-scale", "huge"}, {"-runs", "0"}, {"tree"}, {"-from", "missing.json"}, {"-nonsense"}} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%v: no error", args)
 		}
 	}
 	var out strings.Builder
-	if err := run(t.Context(), []string{"-list", "-run", "tree/move,paging"}, &out, io.Discard); err != nil {
+	if err := run(t.Context(), []string{"-list", "-run", "tree/mo,paging"}, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range cases {
