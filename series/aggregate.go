@@ -64,7 +64,7 @@ type WindowStats struct {
 func (s *Series[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (stats Stats, err error) {
 	defer fault.In(&err, "series: aggregate")
 	c := s.core
-	all := c.tally()
+	all := c.tally(nil, 0, 0)
 	for w, err := range c.aggregates(ctx, series, from, to, nil) {
 		if err != nil {
 			return Stats{}, err
@@ -95,101 +95,119 @@ func (s *Series[S, M]) AggregateWindows(ctx context.Context, series S, from, to 
 	})
 }
 
-// A part is the aggregates of a window.
+// A part is aggregates of a window, or of some of its measurements.
 type part struct {
 	start int64
 	*tally
 }
 
-// aggregates reads the windows of a range, from their sums where it can.
+// aggregates are those of the windows of a range that have measurements.
 func (c *store) aggregates(ctx context.Context, series any, from, to time.Time, by Window) iter.Seq2[part, error] {
-	low, high := limits(from, to)
-	// The windows from first until before before lie in the range as a whole.
-	first, before := low, high
-	if low != math.MinInt64 {
-		if start, stop := c.window.Bounds(time.UnixMilli(low)); start.UnixMilli() != low {
-			first = stop.UnixMilli()
-		}
-	}
-	if high != math.MaxInt64 {
-		start, _ := c.window.Bounds(time.UnixMilli(high))
-		before = start.UnixMilli()
-	}
-	fields := c.content()
+	parts := c.computed(ctx, series, from, to, by)
 	if by == nil {
-		fields = bson.D{{Key: c.opts.StartField, Value: 1}, {Key: c.opts.CountField, Value: 1}}
-		for _, v := range c.opts.Values {
-			for _, path := range []string{v.Count, v.Sum, v.Squares, v.Min, v.Max} {
-				fields = append(fields, bson.E{Key: path, Value: 1})
-			}
-		}
-		if first != math.MinInt64 || before != math.MaxInt64 {
-			start := expr.Field(c.opts.StartField)
-			whole := expr.Op("$and", expr.Op("$gte", start, bson.DateTime(first)), expr.Op("$lt", start, bson.DateTime(before)))
-			for _, field := range []string{c.opts.PackedField, c.opts.BlocksField} {
-				fields = append(fields, bson.E{Key: field, Value: expr.Cond(whole, "$$REMOVE", expr.Field(field))})
-			}
-		}
+		parts = c.summed(ctx, series, from, to)
 	}
 	return func(yield func(part, error) bool) {
 		if _, err := c.seriesOf(series); err != nil {
 			yield(part{}, err)
 			return
 		}
-		opts := options.Find().SetSort(bson.D{{Key: c.opts.StartField, Value: 1}}).SetProjection(fields)
 		var window part
-		end := func() bool { return window.tally == nil || window.count == 0 || yield(window, nil) }
-		begin := func(start int64) bool { // a window, unless it is the one that is under way
-			if window.tally != nil && window.start == start {
-				return true
+		for p, err := range parts {
+			switch {
+			case err != nil:
+				yield(part{}, err)
+				return
+			case window.tally != nil && window.start == p.start:
+				window.join(p.tally)
+				continue
+			case window.tally != nil && window.count > 0 && !yield(window, nil):
+				return
 			}
-			on := end()
-			window = part{start, c.tally()}
-			return on
+			window = p
 		}
-		if by != nil {
-			for t, err := range c.windows(ctx, series, from, to) {
-				if err != nil {
-					yield(part{}, err)
+		if window.tally != nil && window.count > 0 {
+			yield(window, nil)
+		}
+	}
+}
+
+// computed are the aggregates of the windows of by, from the measurements.
+func (c *store) computed(ctx context.Context, series any, from, to time.Time, by Window) iter.Seq2[part, error] {
+	return func(yield func(part, error) bool) {
+		low, high := limits(from, to)
+		for t, err := range c.windows(ctx, series, from, to) {
+			if err != nil {
+				yield(part{}, err)
+				return
+			}
+			for i, end := t.Cut(low, high); i < end; {
+				start, stop := by.Bounds(time.UnixMilli(t.Times[i]))
+				_, next := t.Cut(low, min(stop.UnixMilli(), high))
+				if !yield(part{start.UnixMilli(), c.tally(t, i, next)}, nil) {
 					return
 				}
-				for i, end := t.Cut(low, high); i < end; {
-					start, stop := by.Bounds(time.UnixMilli(t.Times[i]))
-					_, next := t.Cut(low, min(stop.UnixMilli(), high))
-					if !begin(start.UnixMilli()) {
-						return
+				i = next
+			}
+		}
+	}
+}
+
+// summed are the aggregates of the documents of a range: the sums that they store, but for
+// those that the range cuts.
+func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter.Seq2[part, error] {
+	low, high := limits(from, to)
+	first, before := low, high // windows that begin between them lie in the range
+	if low != math.MinInt64 {
+		if start, end := c.window.Bounds(time.UnixMilli(low)); start.UnixMilli() != low {
+			first = end.UnixMilli()
+		}
+	}
+	if high != math.MaxInt64 {
+		start, _ := c.window.Bounds(time.UnixMilli(high))
+		before = start.UnixMilli()
+	}
+	opts := options.Find().SetSort(bson.D{{Key: c.opts.StartField, Value: 1}}).SetProjection(c.sums(first, before))
+	return func(yield func(part, error) bool) {
+		for doc, err := range find(ctx, c.coll, c.filter(series, from, to), opts) {
+			var p part
+			if err == nil {
+				p.start, _ = value.Lookup(doc, c.opts.StartField).DateTimeOK()
+				if p.start >= first && p.start < before {
+					p.tally = c.stored(doc)
+				} else {
+					var t *pack.Table
+					if t, err = c.span([]bson.Raw{doc}); err == nil {
+						i, end := t.Cut(low, high)
+						p.tally = c.tally(t, i, end)
 					}
-					window.rows(c, t, i, next)
-					i = next
 				}
 			}
-			end()
-			return
+			if !yield(p, err) || err != nil {
+				return
+			}
 		}
-		for doc, err := range find(ctx, c.coll, c.filter(series, from, to), opts) {
-			if err != nil {
-				yield(part{}, err)
-				return
-			}
-			start, _ := value.Lookup(doc, c.opts.StartField).DateTimeOK()
-			if !begin(start) {
-				return
-			}
-			if start >= first && start < before {
-				window.document(c, doc)
-				continue
-			}
-			t, err := c.load(doc)
-			if err != nil {
-				yield(part{}, err)
-				return
-			}
-			t.Sort()
-			i, stop := t.Cut(low, high)
-			window.rows(c, t, i, stop)
-		}
-		end()
 	}
+}
+
+// sums projects the sums of documents, and the blocks of those that do not begin from
+// first until before before.
+func (c *store) sums(first, before int64) bson.D {
+	fields := bson.D{{Key: c.opts.StartField, Value: 1}, {Key: c.opts.CountField, Value: 1}}
+	for _, v := range c.opts.Values {
+		for _, path := range []string{v.Count, v.Sum, v.Squares, v.Min, v.Max} {
+			fields = append(fields, bson.E{Key: path, Value: 1})
+		}
+	}
+	if first == math.MinInt64 && before == math.MaxInt64 {
+		return fields
+	}
+	start := expr.Field(c.opts.StartField)
+	whole := expr.Op("$and", expr.Op("$gte", start, bson.DateTime(first)), expr.Op("$lt", start, bson.DateTime(before)))
+	for _, field := range []string{c.opts.PackedField, c.opts.BlocksField} {
+		fields = append(fields, bson.E{Key: field, Value: expr.Cond(whole, "$$REMOVE", expr.Field(field))})
+	}
+	return fields
 }
 
 // A tally is the aggregates of some measurements, by Options.Values.
@@ -198,31 +216,33 @@ type tally struct {
 	values []pack.Tally
 }
 
-func (c *store) tally() *tally { return &tally{values: make([]pack.Tally, len(c.opts.Values))} }
-
-// rows adds those of a table.
-func (t *tally) rows(c *store, table *pack.Table, first, end int) {
-	t.count += int64(end - first)
+// tally is that of some rows of a table; nil is none.
+func (c *store) tally(t *pack.Table, first, end int) *tally {
+	out := &tally{int64(end - first), make([]pack.Tally, len(c.opts.Values))}
 	for i, v := range c.opts.Values {
-		t.values[i].Join(table.Tally(v.Field, first, end))
+		if t != nil {
+			out.values[i] = *t.Tally(v.Field, first, end)
+		}
 	}
+	return out
 }
 
-// document adds what a document stores.
-func (t *tally) document(c *store, doc bson.Raw) {
-	count, _ := value.Lookup(doc, c.opts.CountField).AsInt64OK()
-	t.count += count
+// stored is the tally that a document stores.
+func (c *store) stored(doc bson.Raw) *tally {
+	out := c.tally(nil, 0, 0)
+	out.count, _ = value.Lookup(doc, c.opts.CountField).AsInt64OK()
 	for i, v := range c.opts.Values {
-		one := pack.Tally{Min: number.Of(value.Lookup(doc, v.Min)), Max: number.Of(value.Lookup(doc, v.Max))}
-		one.Count, _ = value.Lookup(doc, v.Count).AsInt64OK()
+		n := &out.values[i]
+		n.Count, _ = value.Lookup(doc, v.Count).AsInt64OK()
+		n.Min, n.Max = number.Of(value.Lookup(doc, v.Min)), number.Of(value.Lookup(doc, v.Max))
 		if d, ok := value.Lookup(doc, v.Sum).Decimal128OK(); ok {
-			one.Sum.AddDecimal(d)
+			n.Sum.AddDecimal(d)
 		}
 		if d, ok := value.Lookup(doc, v.Squares).Decimal128OK(); ok {
-			one.Squares.AddDecimal(d)
+			n.Squares.AddDecimal(d)
 		}
-		t.values[i].Join(&one)
 	}
+	return out
 }
 
 func (t *tally) join(o *tally) {

@@ -41,6 +41,9 @@ func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (r
 			var models []mongo.WriteModel
 			for _, doc := range batch {
 				t, err := c.load(doc)
+				if err != nil && w.Strict {
+					return err
+				}
 				if err != nil {
 					result.Fail(c.coll.Name(), doc.Lookup("_id"), err)
 					continue

@@ -19,8 +19,8 @@ import (
 )
 
 // Update puts m in the place of the stored measurement with exactly m's time.
-// ErrNotFound if there is none; of several with that time the first is replaced. It
-// compacts the document and computes its sums anew, in one write, which is tried again
+// ErrNotFound if there is none; of several with that time the first is replaced, and m
+// comes after the others. It compacts the document and computes its sums anew, in one write, which is tried again
 // if another has changed the document; after 16 times it is ErrConflict.
 //
 // Cost: 2 round trips, 1 document written; index {series, start}; reads the documents of

@@ -339,6 +339,22 @@ func TestBetween(t *testing.T) {
 	}
 }
 
+// An edit that always meets another's gives up.
+func TestEditGivesUp(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	plain := open[string, event](t, coll, series.Every(time.Hour), nil)
+	appendMany(t, plain, "s", seconds(2)...)
+	s := open[string, event](t, beforeUpdate(t, coll, func() {
+		if err := plain.Update(t.Context(), "s", event{Timestamp: at(0, 0, 1)}); err != nil {
+			t.Error(err)
+		}
+	}), series.Every(time.Hour), nil)
+	if err := s.Update(t.Context(), "s", event{Timestamp: day, V: 5}); !errors.Is(err, mongopatterns.ErrConflict) {
+		t.Error(err)
+	}
+}
+
 // beforeUpdate is the collection by a client that calls fn before it sends an update.
 func beforeUpdate(t *testing.T, coll *mongo.Collection, fn func()) *mongo.Collection {
 	t.Helper()
@@ -422,6 +438,11 @@ func TestDamage(t *testing.T) {
 			}
 			if result, err := s.Repair(ctx, nil); err != nil || result.Remaining != 1 || result.Done != 0 {
 				t.Errorf("repair: %+v, %v", result, err)
+			}
+			if name == "block" {
+				if _, err := s.Compact(ctx, &mongopatterns.Work{Strict: true}); !errors.Is(err, series.ErrDamaged) {
+					t.Errorf("strict: %v", err)
+				}
 			}
 			result, err := s.Compact(ctx, nil)
 			if err != nil || result.Done != 1 || name != "no array" && name != "packed text" && result.Failed != 1 {
@@ -520,6 +541,28 @@ func TestRollOver(t *testing.T) {
 			t.Errorf("%d measurements", len(got))
 		}
 		healthy(t, s)
+	}
+}
+
+// Those of one time are read in the order in which they came, compacted or not.
+func TestTies(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	s := open[string, event](t, coll, series.Days(nil), &series.Options{MaxCount: 15})
+	var want []event
+	for i := range 40 {
+		e := event{Timestamp: at(1, 0, 0), N: i + 1}
+		appendMany(t, s, "s", e)
+		want = append(want, e)
+	}
+	for range 2 {
+		diff(t, want, collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{})))
+		if latest, err := s.Latest(t.Context(), "s"); err != nil || latest.N != 40 {
+			t.Error(latest, err)
+		}
+		if _, err := s.Compact(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

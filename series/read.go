@@ -22,9 +22,9 @@ import (
 )
 
 // Range returns the measurements of series from from until before to in time order,
-// late arrivals in their place; those of one millisecond in the order they came. A
-// zero time is no limit. Memory holds those of one window. A damaged block is
-// ErrDamaged.
+// late arrivals in their place; those of one millisecond document by document in the
+// order they came. A zero time is no limit. Memory holds those of one window. A damaged
+// block is ErrDamaged.
 //
 // Cost: 1 round trip, further ones for what exceeds the server's first batch (101
 // documents or 16 MiB); index {series, start}, no sort on the server; 1 key and 1

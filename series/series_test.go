@@ -293,3 +293,55 @@ func testModel[M any](t *testing.T, make func(event) M, back func(M) event, o se
 		t.Errorf("%d documents", n)
 	}
 }
+
+// The sensors of the scenario, by configuration alone: others find the fields that they
+// know, and compute the mean of an hour from its sums.
+func TestSensors(t *testing.T) {
+	t.Parallel()
+	type reading struct {
+		Timestamp   time.Time `bson:"timestamp"`
+		Temperature float64   `bson:"temperature"`
+	}
+	coll := mongotest.Database(t).Collection("sensors")
+	s := open[int, reading](t, coll, series.Every(time.Hour), &series.Options{
+		SeriesField: "sensor_id", StartField: "start_date", EndField: "end_date", BlocksField: "measurements", CountField: "transaction_count",
+		Values: []series.Value{{Field: "temperature", Sum: "sum_temperature", Squares: "squares", Min: "min", Max: "max", Count: "n"}},
+	})
+	morning := time.Date(2019, 1, 31, 0, 0, 0, 0, time.UTC)
+	var all []reading
+	for i := range 24 * 60 {
+		all = append(all, reading{morning.Add(time.Duration(i) * time.Minute), float64(i%600) / 10})
+	}
+	appendMany(t, s, 12345, all...)
+	doc, err := coll.FindOne(t.Context(), bson.D{{Key: "sensor_id", Value: 12345}, {Key: "start_date", Value: morning.Add(10 * time.Hour)}}).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	elements, _ := doc.Elements()
+	for _, e := range elements {
+		names = append(names, e.Key())
+	}
+	slices.Sort(names)
+	diff(t, []string{"_id", "bytes", "end_date", "max", "measurements", "min", "n", "sensor_id", "squares", "start_date", "sum_temperature", "transaction_count"}, names)
+	if end := doc.Lookup("end_date").Time(); !end.Equal(morning.Add(11*time.Hour-time.Millisecond)) || doc.Lookup("transaction_count").AsInt64() != 60 {
+		t.Error(doc)
+	}
+	cur, err := coll.Aggregate(t.Context(), mongo.Pipeline{
+		{{Key: "$match", Value: s.Filter(12345, morning.Add(15*time.Hour), morning.Add(16*time.Hour))}},
+		{{Key: "$project", Value: bson.D{{Key: "mean", Value: bson.D{{Key: "$toDouble", Value: bson.D{{Key: "$divide", Value: bson.A{"$sum_temperature", "$transaction_count"}}}}}}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var means []struct{ Mean float64 }
+	if err := cur.All(t.Context(), &means); err != nil || len(means) != 1 || means[0].Mean != 32.95 {
+		t.Errorf("%v, %v", means, err)
+	}
+	stats, err := s.Aggregate(t.Context(), 12345, morning.Add(15*time.Hour), morning.Add(16*time.Hour))
+	if err != nil || stats.Values["temperature"].Mean() != 32.95 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	healthy(t, s)
+	diff(t, map[string]bson.D{"sensors": {{Key: "sensor_id", Value: 1}, {Key: "start_date", Value: 1}}}, s.ShardKey())
+}

@@ -395,40 +395,12 @@ func (r *reader) column(t *Table, name string, kind byte, rows []int32, n, base 
 		size = len(rows)
 	}
 	c := t.Col(name, as)
-	before, start := c.Len(), len(c.Ints)
+	before := c.Len()
 	switch kind {
 	case decimalKind, bitsKind:
-		by := int(r.byte())
-		ints := r.ints(nil, size)
-		if kind == decimalKind && by >= len(tens) || by > 63 {
-			r.bad = true
-		}
-		if r.bad {
-			return
-		}
-		if kind == decimalKind && (before == 0 || c.scaled() && c.places == by) {
-			c.Ints, c.places = append(c.Ints, ints...), by
-		} else {
-			c.Ints = nil
-		}
-		c.Floats = slices.Grow(c.Floats, len(ints))
-		for _, x := range ints {
-			f := math.Float64frombits(uint64(mirror(x, by) << by))
-			if kind == decimalKind {
-				f = float64(x) / tens[by]
-			}
-			c.Floats = append(c.Floats, f)
-		}
+		r.doubles(c, kind == bitsKind, size)
 	case byte(Value):
-		places := r.dictionary(c)
-		c.Ints = r.ints(c.Ints, size)
-		for i, x := range c.Ints[start:] {
-			if x < 0 || x >= int64(len(places)) {
-				r.bad = true
-				return
-			}
-			c.Ints[start+i] = places[x]
-		}
+		r.values(c, size)
 	default:
 		c.Ints = r.ints(c.Ints, size)
 	}
@@ -450,18 +422,52 @@ func (r *reader) column(t *Table, name string, kind byte, rows []int32, n, base 
 	}
 }
 
-// dictionary reads the values of a segment: places are where the column has them.
-func (r *reader) dictionary(c *Col) (places []int64) {
+// doubles reads the data of a segment of doubles.
+func (r *reader) doubles(c *Col, bits bool, size int) {
+	by := int(r.byte())
+	ints := r.ints(nil, size)
+	if by > 63 || !bits && by >= len(tens) {
+		r.bad = true
+	}
+	if r.bad {
+		return
+	}
+	if !bits && (len(c.Floats) == 0 || c.scaled() && c.places == by) {
+		c.Ints, c.places = append(c.Ints, ints...), by
+	} else {
+		c.Ints = nil
+	}
+	c.Floats = slices.Grow(c.Floats, len(ints))
+	for _, x := range ints {
+		f := math.Float64frombits(uint64(mirror(x, by) << by))
+		if !bits {
+			f = float64(x) / tens[by]
+		}
+		c.Floats = append(c.Floats, f)
+	}
+}
+
+// values reads the data of a segment of values, which go to the column's dictionary.
+func (r *reader) values(c *Col, size int) {
+	var places []int64
 	for range r.length() {
 		v := bson.RawValue{Type: bson.Type(r.byte())}
 		v.Value = r.take(r.length())
 		if r.bad || v.Validate() != nil {
 			r.bad = true
-			return nil
+			return
 		}
 		places = append(places, c.place(v))
 	}
-	return places
+	start := len(c.Ints)
+	c.Ints = r.ints(c.Ints, size)
+	for i, x := range c.Ints[start:] {
+		if x < 0 || x >= int64(len(places)) {
+			r.bad = true
+			return
+		}
+		c.Ints[start+i] = places[x]
+	}
 }
 
 // sort orders the values by their rows, after those of doubles came in two segments. No

@@ -92,8 +92,8 @@ func random(r *rand.Rand, n int) (out rows) {
 // and sorted.
 func TestRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for n := range 100 {
-		n = n * n / 10
+	for n := range 60 {
+		n = n * n / 6
 		all := random(r, n)
 		var whole, blocks, packed pack.Table
 		if err := whole.Add(all.table().Encode()); err != nil {
