@@ -142,6 +142,12 @@ func pageAt(ctx context.Context, b *bench, coll *mongo.Collection, pager *paging
 			}
 			return nil
 		}}
+		if i > 0 { // a skip before it empties the server's cache, which is not to its account
+			sides[i].reset = func(ctx context.Context) error {
+				_, err := way.page(ctx, coll, pager)
+				return err
+			}
+		}
 		examined, err := b.keysExamined(ctx, coll.Database().Name(), func(ctx context.Context, db *mongo.Database) error {
 			coll := db.Collection(coll.Name())
 			var order bson.D
