@@ -79,7 +79,7 @@ func relationCourses(ctx context.Context, b *bench) error {
 		ID      int      `bson:"_id"`
 		Courses []course `bson:"courses"`
 	}
-	lookup := rel.LookupPipeline("courses")
+	lookup := mongo.Pipeline{d("$lookup", d("from", courses.Name(), "localField", "courses", "foreignField", "_id", "as", "courses"))}
 	err = b.measure(ctx, "page of a student with 20 courses", ops,
 		side{name: "embedded", run: times(ops, func(ctx context.Context, i int) error {
 			s, err := findOne[student](ctx, embedded, d("_id", i%n))
@@ -132,7 +132,7 @@ func relationCourses(ctx context.Context, b *bench) error {
 			for k := range ids {
 				ids[k] = i*few%n + k
 			}
-			_, err := rel.OfMany(ctx, ids, &relation.ReadOptions{Projection: d("title", 1)})
+			_, err := rel.OfMany(ctx, ids, d("title", 1))
 			return err
 		})})
 	if err != nil {
