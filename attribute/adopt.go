@@ -57,7 +57,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 			blocked = append(blocked, expr.Op("$isArray", bson.A{"$" + parent}))
 		}
 	}
-	update := mongo.Pipeline{set(a.c.array, a.c.upsert(expr.Op("$ifNull", "$"+a.c.array, bson.A{}), expr.Op("$concatArrays", parts), a.c.onCollision == KeepSource))}
+	update := mongo.Pipeline{set(a.c.array, a.c.upsert(expr.Op("$concatArrays", parts), a.c.onCollision == KeepSource))}
 	if !a.c.keep {
 		update = append(update, expr.Op("$unset", paths))
 	}
@@ -87,7 +87,7 @@ func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work 
 	}
 	update := mongo.Pipeline{expr.Op("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", a.c.fields(columns, "")))}
 	if !a.c.keep {
-		update = append(update, set(a.c.array, expr.Filter(a.c.entries(), "o", expr.Op("$not", bson.A{expr.Op("$or", moved...)}))))
+		update = append(update, set(a.c.array, expr.Filter(a.c.x.entries, "o", expr.Op("$not", bson.A{expr.Op("$or", moved...)}))))
 	}
 	return a.c.convert(ctx, columns, found, blocked, update, work)
 }
@@ -129,7 +129,7 @@ func (c *core) fields(columns []Column, parent string) bson.D {
 
 // hits is the values of the column's entries.
 func (c *core) hits(column Column) bson.D {
-	return expr.Map(expr.Filter(c.entries(), "o", c.keyed("$$o", column.Key, c.identity(column.Qualifier))), "o",
+	return expr.Map(expr.Filter(c.x.entries, "o", c.keyed("$$o", column.Key, c.identity(column.Qualifier))), "o",
 		expr.Op("$ifNull", "$$o."+c.value, nil))
 }
 

@@ -76,6 +76,7 @@ type core struct {
 	indexes                      []Index
 	onCollision                  Collision
 	keep, nulls                  bool
+	x                            expressions
 }
 
 // New returns Attributes over coll. It does no I/O. opts may be nil. All that
@@ -104,6 +105,7 @@ func New[ID, V any](coll *mongo.Collection, opts *Options) (_ *Attributes[ID, V]
 	if len(o.Indexes) == 0 {
 		c.indexes = []Index{{}}
 	}
+	c.x = c.expressions()
 	return &Attributes[ID, V]{c}, nil
 }
 

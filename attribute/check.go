@@ -144,7 +144,7 @@ func (c *core) problems(f findings) (out []mongopatterns.Problem) {
 
 // inspection gives the findings of the documents in which it finds something.
 func (c *core) inspection(filter any) mongo.Pipeline {
-	identities := expr.Map(expr.Filter(c.entries(), "o", c.valid("$$o")), "o", bson.D{
+	identities := expr.Map(expr.Filter(c.x.entries, "o", c.valid("$$o")), "o", bson.D{
 		{Key: "key", Value: "$$o." + c.key}, {Key: "qualifier", Value: c.qualifierOf("$$o")},
 	})
 	repeated := expr.Filter("$$distinct", "d",
@@ -160,8 +160,8 @@ func (c *core) inspection(filter any) mongo.Pipeline {
 	return mongo.Pipeline{
 		expr.Op("$match", and(selected(filter))),
 		expr.Op("$project", bson.D{
-			{Key: "writable", Value: c.isWritable()},
-			{Key: "malformed", Value: expr.Op("$size", expr.Filter(c.entries(), "o", expr.Op("$not", bson.A{c.valid("$$o")})))},
+			{Key: "writable", Value: c.x.isWritable},
+			{Key: "malformed", Value: expr.Op("$size", expr.Filter(c.x.entries, "o", expr.Op("$not", bson.A{c.valid("$$o")})))},
 			{Key: "duplicates", Value: expr.Let("all", identities, expr.Let("distinct", expr.Op("$setUnion", "$$all", bson.A{}),
 				expr.Cond(expr.Op("$eq", expr.Op("$size", "$$all"), expr.Op("$size", "$$distinct")), bson.A{}, repeated)))},
 			{Key: "sides", Value: expr.Op("$concatArrays", append(sides, bson.A{}))},
@@ -179,6 +179,6 @@ func (c *core) inspection(filter any) mongo.Pipeline {
 func (c *core) unique() mongo.Pipeline {
 	found := expr.Op("$gt", expr.Op("$size", expr.Filter("$$value", "o", c.same("$$o", "$$this"))), 0)
 	drop := expr.Op("$and", c.valid("$$this"), found)
-	return mongo.Pipeline{set(c.array, expr.Reduce(expr.Op("$reverseArray", c.entries()), bson.A{},
+	return mongo.Pipeline{set(c.array, expr.Reduce(expr.Op("$reverseArray", c.x.entries), bson.A{},
 		expr.Cond(drop, "$$value", expr.Op("$concatArrays", bson.A{"$$this"}, "$$value"))))}
 }

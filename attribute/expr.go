@@ -1,6 +1,7 @@
 package attribute
 
 import (
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -22,9 +23,45 @@ var nothing = []string{"missing", "null", "undefined"}
 
 func (c *core) path(field string) string { return c.array + "." + field }
 
-// entries is the array, or an empty one where there is none.
-func (c *core) entries() bson.D {
-	return expr.Cond(expr.Op("$isArray", bson.A{"$" + c.array}), "$"+c.array, bson.A{})
+// expressions are the same in every call, so they are encoded once: they are most of
+// what a call sends.
+type expressions struct {
+	// entries is the array, or an empty one where there is none.
+	entries any
+	// entry is an entry as {key, value, qualifier}.
+	entry any
+	// add adds to $$value, entries, the entry $$this if it has none of its identity;
+	// overwrite merges it into the ones it has.
+	add, overwrite any
+	// writable is the filter for documents whose array can be written: it is one or
+	// is missing, and so are its parents, as documents. An update would replace or
+	// traverse anything else. isWritable is the same as an expression.
+	writable   bson.D
+	isWritable any
+}
+
+func (c *core) expressions() (x expressions) {
+	x.entries = expr.Fixed(expr.Cond(expr.Op("$isArray", bson.A{"$" + c.array}), "$"+c.array, bson.A{}))
+	x.entry = expr.Fixed(bson.D{
+		{Key: "key", Value: "$$o." + c.key},
+		{Key: "value", Value: expr.IfNull("$$o."+c.value, nil)},
+		{Key: "qualifier", Value: c.qualifierOf("$$o")},
+	})
+	same := c.same("$$o", "$$this")
+	add := func(found any) any {
+		return expr.Fixed(expr.Cond(expr.Op("$eq", expr.Op("$size", expr.Filter("$$value", "o", same)), 0),
+			expr.Op("$concatArrays", "$$value", bson.A{"$$this"}), found))
+	}
+	x.add = add("$$value")
+	x.overwrite = add(expr.Map("$$value", "o", expr.Cond(same, expr.Op("$mergeObjects", "$$o", "$$this"), "$$o")))
+	x.writable = append(inDocuments(c.array), expr.Element("$or",
+		expr.Fixed(bson.A{bson.D{{Key: c.array, Value: isType("array")}}, bson.D{{Key: c.array, Value: nil}}})))
+	tests := bson.A{expr.IsType("$"+c.array, "array", "missing", "null")}
+	for _, part := range fieldpath.Above(c.array) {
+		tests = append(tests, expr.IsType("$"+part, "object", "missing"))
+	}
+	x.isWritable = expr.Fixed(bson.D{{Key: "$and", Value: tests}})
+	return x
 }
 
 // qualifierOf is the qualifier of an entry, "" if it has none.
@@ -73,16 +110,14 @@ func (c *core) valid(entry string) bson.D {
 	return expr.Op("$and", tests...)
 }
 
-// upsert is the entries old with those of new added one by one, or merged into
-// the ones of their identity if overwrite.
-func (c *core) upsert(old, new any, overwrite bool) bson.D {
-	same := c.same("$$o", "$$this")
-	hit := any("$$value")
+// upsert is the document's entries with new ones added one by one, or merged into the
+// ones of their identity if overwrite.
+func (c *core) upsert(new any, overwrite bool) bson.D {
+	in := c.x.add
 	if overwrite {
-		hit = expr.Map("$$value", "o", expr.Cond(same, expr.Op("$mergeObjects", "$$o", "$$this"), "$$o"))
+		in = c.x.overwrite
 	}
-	return expr.Op("$reduce", bson.D{{Key: "input", Value: new}, {Key: "initialValue", Value: old}, {Key: "in", Value: expr.Cond(
-		expr.Op("$eq", expr.Op("$size", expr.Filter("$$value", "o", same)), 0), expr.Op("$concatArrays", "$$value", bson.A{"$$this"}), hit)}})
+	return expr.Reduce(new, expr.IfNull("$"+c.array, bson.A{}), in)
 }
 
 // has is the filter for documents with an entry of this key and, if given, one
@@ -136,15 +171,7 @@ func (c *core) present(key string, qualifiers []string) bson.D {
 // target is the filter for the document of this ID if it has an array or can
 // get one.
 func (c *core) target(id any) bson.D {
-	return and(bson.D{{Key: "_id", Value: equal(id)}}, c.writable())
-}
-
-// writable is the filter for documents whose array can be written: it is one or
-// is missing, and so are its parents, as documents. An update would replace or
-// traverse anything else.
-func (c *core) writable() bson.D {
-	out := inDocuments(c.array)
-	return append(out, expr.Op("$or", bson.D{{Key: c.array, Value: isType("array")}}, bson.D{{Key: c.array, Value: nil}})...)
+	return and(bson.D{{Key: "_id", Value: equal(id)}}, c.x.writable)
 }
 
 // inDocuments is the filter for documents in which the parents of path are
@@ -159,15 +186,6 @@ func inDocuments(path string) (out bson.D) {
 		out = append(out, bson.E{Key: "$and", Value: parents})
 	}
 	return out
-}
-
-// isWritable is writable as an expression.
-func (c *core) isWritable() bson.D {
-	tests := bson.A{expr.IsType("$"+c.array, "array", "missing", "null")}
-	for _, part := range fieldpath.Above(c.array) {
-		tests = append(tests, expr.IsType("$"+part, "object", "missing"))
-	}
-	return bson.D{{Key: "$and", Value: tests}}
 }
 
 // equal is the condition that a field equals value: the value itself, or {$eq:
@@ -204,7 +222,6 @@ func selected(filter any) bson.D {
 func and(filters ...bson.D) bson.D {
 	out := bson.D{}
 	var parts bson.A
-	seen := map[string]bool{}
 	flat := true
 	for _, filter := range filters {
 		if len(filter) == 0 {
@@ -212,10 +229,9 @@ func and(filters ...bson.D) bson.D {
 		}
 		parts = append(parts, filter)
 		for _, e := range filter {
-			flat = flat && !seen[e.Key]
-			seen[e.Key] = true
+			flat = flat && !slices.ContainsFunc(out, func(other bson.E) bool { return other.Key == e.Key })
+			out = append(out, e)
 		}
-		out = append(out, filter...)
 	}
 	if flat {
 		return out

@@ -90,7 +90,7 @@ func (c *core) updateAll(ctx context.Context, batch []bson.Raw, guard bson.D, up
 	for i, doc := range batch {
 		ids[i] = doc.Lookup("_id")
 	}
-	filter := and(bson.D{{Key: "_id", Value: expr.Op("$in", ids)}}, c.writable(), guard)
+	filter := and(bson.D{{Key: "_id", Value: expr.Op("$in", ids)}}, c.x.writable, guard)
 	if w.DryRun {
 		n, err := c.primary.CountDocuments(ctx, filter)
 		result.Add(mongopatterns.Result{Done: n, Skipped: int64(len(batch)) - n})
@@ -121,7 +121,7 @@ func checkRename(from, to string) error {
 // collation may hold them for one key, whose entries do not collide.
 func (c *core) qualifiersOf(key, other string) bson.D {
 	match := expr.Op("$and", c.keyed("$$o", key, nil), expr.Op("$not", bson.A{c.keyed("$$o", other, nil)}))
-	return expr.Map(expr.Filter(c.entries(), "o", match), "o", c.qualifierOf("$$o"))
+	return expr.Map(expr.Filter(c.x.entries, "o", match), "o", c.qualifierOf("$$o"))
 }
 
 // collides is whether both keys have an entry of one qualifier.
@@ -136,7 +136,7 @@ func (c *core) separate(from, to string) bson.D {
 
 // rename is the update that gives entries of from the key to.
 func (c *core) rename(from, to string, onCollision Collision) mongo.Pipeline {
-	kept := c.entries()
+	kept := c.x.entries
 	drop := func(key, other string) bson.D {
 		return expr.Filter(kept, "o", expr.Op("$not", bson.A{expr.Op("$and", c.keyed("$$o", key, nil),
 			expr.Op("$in", c.qualifierOf("$$o"), c.qualifiersOf(other, key)))}))

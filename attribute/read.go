@@ -101,7 +101,7 @@ func (a *Attributes[ID, V]) read(ctx context.Context, filter, match bson.D) ([]s
 		Entries  []stored[V] `bson:"entries"`
 	}
 	err := a.c.coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{
-		{Key: "_id", Value: 0}, {Key: "writable", Value: a.c.isWritable()}, {Key: "entries", Value: a.c.uniform(match)},
+		{Key: "_id", Value: 0}, {Key: "writable", Value: a.c.x.isWritable}, {Key: "entries", Value: a.c.uniform(match)},
 	})).Decode(&doc)
 	if err == nil && !doc.Writable {
 		err = fmt.Errorf("%w: %q", ErrNotArray, a.c.array)
@@ -111,11 +111,7 @@ func (a *Attributes[ID, V]) read(ctx context.Context, filter, match bson.D) ([]s
 
 // uniform is the entries that match as {key, value, qualifier}.
 func (c *core) uniform(match bson.D) bson.D {
-	return expr.Map(expr.Filter(c.entries(), "o", match), "o", bson.D{
-		{Key: "key", Value: "$$o." + c.key},
-		{Key: "value", Value: expr.Op("$ifNull", "$$o."+c.value, nil)},
-		{Key: "qualifier", Value: c.qualifierOf("$$o")},
-	})
+	return expr.Map(expr.Filter(c.x.entries, "o", match), "o", c.x.entry)
 }
 
 // A Value is the value of a key in one of several documents.

@@ -93,7 +93,7 @@ func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key Key) (err err
 	name, q, err := a.c.one(key)
 	if err == nil {
 		update := expr.Op("$pull", bson.D{{Key: a.c.array, Value: a.c.exact(name, a.c.identity(q))}})
-		err = a.c.write(ctx, id, a.c.present(name, a.c.identity(q)), update, a.c.question(name, q), mustHave(name, q))
+		err = a.c.write(ctx, id, a.c.present(name, a.c.identity(q)), update, func() bson.D { return a.c.question(name, q) }, mustHave(name, q))
 	}
 	return err
 }
@@ -107,7 +107,9 @@ func (a *Attributes[ID, V]) Rename(ctx context.Context, id ID, from, to string) 
 	defer fault.In(&err, "attribute: rename")
 	err = checkRename(from, to)
 	if err == nil {
-		question := bson.D{{Key: "has", Value: a.c.any(a.c.keyed("$$o", from, nil))}, {Key: "collides", Value: a.c.collides(from, to)}}
+		question := func() bson.D {
+			return bson.D{{Key: "has", Value: a.c.any(a.c.keyed("$$o", from, nil))}, {Key: "collides", Value: a.c.collides(from, to)}}
+		}
 		err = a.c.write(ctx, id, and(a.c.present(from, nil), a.c.separate(from, to)), a.c.rename(from, to, Skip), question, func(s state) error {
 			switch {
 			case !s.Has:
@@ -167,9 +169,9 @@ func (a *Attributes[ID, V]) set(ctx context.Context, id any, attributes []Attrib
 	if err != nil {
 		return err
 	}
-	update := mongo.Pipeline{set(a.c.array, a.c.upsert(expr.Op("$ifNull", "$"+a.c.array, bson.A{}), expr.Literal(elements), true))}
+	update := mongo.Pipeline{set(a.c.array, a.c.upsert(expr.Literal(elements), true))}
 	first := attributes[0]
-	err = a.c.write(ctx, id, guard, update, a.c.question(first.Key, first.Qualifier), refused)
+	err = a.c.write(ctx, id, guard, update, func() bson.D { return a.c.question(first.Key, first.Qualifier) }, refused)
 	if bad := (mongo.MarshalError{}); errors.As(err, &bad) {
 		return cmp.Or(a.unencodable(attributes), err)
 	}
@@ -202,7 +204,7 @@ func (c *core) question(key, qualifier string) bson.D {
 }
 
 func (c *core) any(match bson.D) bson.D {
-	return expr.Op("$gt", expr.Op("$size", expr.Filter(c.entries(), "o", match)), 0)
+	return expr.Op("$gt", expr.Op("$size", expr.Filter(c.x.entries, "o", match)), 0)
 }
 
 // mustHave refuses a document without the entry.
@@ -226,7 +228,7 @@ func at(err error, key, qualifier string) error {
 // write updates the document of this ID. If it matches no guard the question is
 // asked and refused says why; if it does not know, as the reason has gone, the
 // write is tried again.
-func (c *core) write(ctx context.Context, id any, guard bson.D, update any, question bson.D, refused func(state) error) error {
+func (c *core) write(ctx context.Context, id any, guard bson.D, update any, question func() bson.D, refused func(state) error) error {
 	for range maxAttempts {
 		result, err := c.coll.UpdateOne(ctx, and(c.target(id), guard), update, options.UpdateOne().SetHint(byID))
 		if err != nil {
@@ -237,7 +239,7 @@ func (c *core) write(ctx context.Context, id any, guard bson.D, update any, ques
 		}
 		var s state
 		err = c.primary.FindOne(ctx, bson.D{{Key: "_id", Value: equal(id)}}, options.FindOne().
-			SetProjection(append(bson.D{{Key: "writable", Value: c.isWritable()}}, question...))).Decode(&s)
+			SetProjection(append(bson.D{{Key: "writable", Value: c.x.isWritable}}, question()...))).Decode(&s)
 		switch {
 		case errors.Is(err, mongo.ErrNoDocuments):
 			return fmt.Errorf("%w: _id %s", fault.ErrNotFound, text(id))

@@ -5,6 +5,7 @@ package codec
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"reflect"
 
@@ -98,11 +99,38 @@ func (c Codec) Value(v any) (bson.RawValue, error) {
 	if raw, ok := v.(bson.RawValue); ok && raw.Type != 0 {
 		return raw, nil
 	}
+	if c == (Codec{}) {
+		if raw, ok := plain(v); ok {
+			return raw, nil
+		}
+	}
 	document, err := c.Document(bson.D{{Key: "v", Value: v}})
 	if err != nil {
 		return bson.RawValue{}, err
 	}
 	return document.Lookup("v"), nil
+}
+
+// plain encodes what most _ids and elements are as the driver's own registry does, at a
+// tenth of the price.
+func plain(v any) (bson.RawValue, bool) {
+	switch v := v.(type) {
+	case string:
+		out := binary.LittleEndian.AppendUint32(make([]byte, 0, len(v)+5), uint32(len(v)+1))
+		return bson.RawValue{Type: bson.TypeString, Value: append(append(out, v...), 0)}, true
+	case bson.ObjectID:
+		return bson.RawValue{Type: bson.TypeObjectID, Value: v[:]}, true
+	case int:
+		if v == int(int32(v)) {
+			return plain(int32(v))
+		}
+		return plain(int64(v))
+	case int32:
+		return bson.RawValue{Type: bson.TypeInt32, Value: binary.LittleEndian.AppendUint32(nil, uint32(v))}, true
+	case int64:
+		return bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(v))}, true
+	}
+	return bson.RawValue{}, false
 }
 
 // ID encodes an _id, or a reference to one; what cannot be one is an ErrInvalid that says
@@ -146,9 +174,12 @@ func DecodeValue[T any](c Codec, v bson.RawValue) (T, error) {
 	var holder struct {
 		V T `bson:"v" json:"v"`
 	}
-	document, err := bson.Marshal(bson.D{{Key: "v", Value: v}})
-	if err == nil {
-		err = c.Decode(document, &holder)
+	if v.Type == 0 {
+		return holder.V, errors.New("no value")
 	}
+	size := len(v.Value) + 8
+	document := binary.LittleEndian.AppendUint32(make([]byte, 0, size), uint32(size))
+	document = append(append(append(document, byte(v.Type), 'v', 0), v.Value...), 0)
+	err := c.Decode(document, &holder)
 	return holder.V, err
 }

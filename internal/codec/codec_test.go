@@ -2,6 +2,7 @@ package codec_test
 
 import (
 	"errors"
+	"math"
 	"reflect"
 	"testing"
 
@@ -46,6 +47,21 @@ func TestRegistry(t *testing.T) {
 		}
 		if back, err := codec.DecodeValue[celsius](test.codec, v); err != nil || back != test.back {
 			t.Errorf("%s: read %v, %v", name, back, err)
+		}
+	}
+}
+
+// What is encoded without the driver is what the driver makes of it.
+func TestPlain(t *testing.T) {
+	type name string
+	for _, v := range []any{"", "a\x00é\xff", name("a"), bson.ObjectID{1, 2}, 0, -1, math.MaxInt32, math.MaxInt32 + 1, math.MinInt32, math.MinInt32 - 1,
+		int32(7), int64(7), int64(math.MinInt64), 1.5, true, nil} {
+		want, err := bson.Marshal(bson.D{{Key: "v", Value: v}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := (codec.Codec{}).Value(v); err != nil || !got.Equal(bson.Raw(want).Lookup("v")) {
+			t.Errorf("%v: %v, %v; want %v", v, got, err, bson.Raw(want).Lookup("v"))
 		}
 	}
 }

@@ -70,6 +70,17 @@ func Reduce(input, initial, in any) bson.D {
 // Element is an element of a document: {path: v}.
 func Element(path string, v any) bson.E { return bson.E{Key: path, Value: v} }
 
+// Fixed is an expression that is the same in every call, encoded once: building it anew
+// costs the client several times what its bytes do. It is of strings, numbers and the
+// like, which a client's registry does not change.
+func Fixed(v any) any {
+	raw, err := bson.Marshal(bson.D{{Key: "v", Value: v}})
+	if err != nil {
+		return v // which the driver refuses where it is used
+	}
+	return bson.Raw(raw).Lookup("v")
+}
+
 // And joins filters; nil ones fall away, and one alone stays as it is. The filters
 // may have any type that the driver encodes as a document.
 func And(filters ...any) any {

@@ -44,7 +44,10 @@ func Number(v bson.RawValue) *big.Rat {
 // Key is a map key that is the same for values which are equal to the server
 // under the simple collation: 1, int64(1) and 1.0 are one, also inside documents
 // and arrays.
-func Key(v bson.RawValue) string { return string(appendKey(nil, v)) }
+func Key(v bson.RawValue) string {
+	var room [64]byte // of the stack: most keys are short
+	return string(appendKey(room[:0], v))
+}
 
 func appendKey(out []byte, v bson.RawValue) []byte {
 	switch v.Type {

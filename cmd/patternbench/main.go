@@ -1,0 +1,338 @@
+// Command patternbench measures the schema patterns of this module against the plain
+// schema, on the user's own server:
+//
+//	go run ./cmd/patternbench -list
+//	go run ./cmd/patternbench                            # everything, small: within two minutes
+//	go run ./cmd/patternbench -run tree,bucket/ingest -scale medium -html page.html
+//	go run ./cmd/patternbench -uri mongodb://… -scale seed -json results.json
+//
+// The server is that of -uri, else that of MONGODB_URI, else the one that tests get:
+// package mongotest says which. Every case works in a database of its own, which is
+// dropped at its end, also after Ctrl-C and SIGTERM. In a script run the built
+// command: go run does not pass SIGTERM on.
+//
+// A result compares one way of doing a thing with the baseline: medians of runs that
+// take turns, per operation. The CPU time of client and server stands beside the
+// time, because it depends less on what else the machine does.
+//
+//	go run ./cmd/patternbench -from results.json -html page.html -docs docs
+//
+// measures nothing: it writes the pages of results that are there.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+// cases is everything that can be run.
+var cases = slices.Concat(
+	bucketCases, pagingCases, treeCases, attributeCases, outlierCases, subsetCases, extrefCases, relationCases,
+	versioningCases, computedCases, approxCases, preallocCases, polymorphicCases, overheadCases,
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop() // a second Ctrl-C ends the process at once
+	}()
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "patternbench:", err)
+		os.Exit(1)
+	}
+}
+
+// flags are the arguments of the command.
+type flags struct {
+	list                   bool
+	run, scale, uri        string
+	json, html, docs, from string
+	seed                   uint64
+	runs                   int
+}
+
+func run(ctx context.Context, args []string, out, notes io.Writer) error {
+	var f flags
+	set := flag.NewFlagSet("patternbench", flag.ContinueOnError)
+	set.SetOutput(notes)
+	set.BoolVar(&f.list, "list", false, "list the cases and measure nothing")
+	set.StringVar(&f.run, "run", "", "the `patterns` to run, or pattern/case, with commas between; default all")
+	set.StringVar(&f.scale, "scale", "small", "small: two minutes in all; medium; seed: the published numbers of documents, up to 25 minutes")
+	set.StringVar(&f.uri, "uri", "", "the server; default MONGODB_URI, else one is started")
+	set.StringVar(&f.json, "json", "", "write the results to this `file`, a line of JSON each")
+	set.StringVar(&f.html, "html", "", "write a page with tables and plots to this `file`")
+	set.StringVar(&f.docs, "docs", "", "write benchmarks.md and its plots to this `folder`")
+	set.StringVar(&f.from, "from", "", "measure nothing: take the results of this JSON `file`; several, with commas between, for -docs")
+	set.Uint64Var(&f.seed, "seed", 1, "the seed of the random data")
+	set.IntVar(&f.runs, "runs", 5, "how often each side is run, if the case does not say")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	switch {
+	case set.NArg() > 0:
+		return fmt.Errorf("%q: there are only flags", set.Arg(0))
+	case !slices.Contains([]string{"tiny", "small", "medium", "seed"}, f.scale):
+		return fmt.Errorf("-scale %s: small, medium or seed", f.scale)
+	case f.runs < 1:
+		return fmt.Errorf("-runs %d: at least 1", f.runs)
+	}
+	chosen, err := choose(cases, f.run)
+	if err != nil {
+		return err
+	}
+	if f.list {
+		return listCases(out, chosen)
+	}
+	if f.from != "" {
+		var reports []*report
+		for _, name := range strings.Split(f.from, ",") {
+			r, err := readJSON(name)
+			if err != nil {
+				return err
+			}
+			reports = append(reports, r)
+		}
+		if f.html == "" && f.docs == "" {
+			for _, r := range reports {
+				r.writeText(out)
+			}
+		}
+		return f.pages(reports)
+	}
+	return f.measure(ctx, chosen, out, notes)
+}
+
+// choose returns the cases that -run names.
+func choose(all []benchmark, names string) ([]benchmark, error) {
+	if names == "" {
+		return all, nil
+	}
+	var chosen []benchmark
+	wanted := strings.Split(names, ",")
+	for _, name := range wanted {
+		if !slices.ContainsFunc(all, func(c benchmark) bool { return c.named(name) }) {
+			return nil, fmt.Errorf("-run %s: no such pattern or case; -list lists them", name)
+		}
+	}
+	for _, c := range all {
+		if slices.ContainsFunc(wanted, c.named) {
+			chosen = append(chosen, c)
+		}
+	}
+	return chosen, nil
+}
+
+func (c benchmark) String() string { return c.pattern + "/" + c.name }
+
+// named says whether name is the pattern, or the pattern with the beginning of the case.
+func (c benchmark) named(name string) bool {
+	name = strings.TrimSpace(name)
+	return name == c.pattern || strings.HasPrefix(name, c.pattern+"/") && strings.HasPrefix(c.String(), name)
+}
+
+func listCases(out io.Writer, cases []benchmark) error {
+	for _, c := range cases {
+		if _, err := fmt.Fprintf(out, "%-32s %s\n", c, c.about); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measure runs the cases. A case that fails is reported, and the others go on.
+func (f *flags) measure(ctx context.Context, chosen []benchmark, out, notes io.Writer) (err error) {
+	server, err := connect(ctx, f.uri, notes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.close()) }()
+	file, err := createJSON(f.json)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.close()) }()
+
+	r := &report{Run: describe(ctx, server, f.scale, f.seed)}
+	if err := file.line(r.Run); err != nil {
+		return err
+	}
+	var failed []error
+	began := time.Now()
+	for i, c := range chosen {
+		server.progress.begin(fmt.Sprintf("[%d/%d] %s", i+1, len(chosen), c))
+		done := server.run(ctx, c, f.scale, f.runs, f.seed)
+		how := fmt.Sprintf("[%d/%d] %s: %.1f s, CPU %.1f s", i+1, len(chosen), c, done.Seconds, done.CPU)
+		if done.Error != "" {
+			how += ": " + done.Error
+			failed = append(failed, fmt.Errorf("%s failed", c))
+		}
+		server.progress.end(how)
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted in %s; nothing is left on the server", c)
+		}
+		r.Cases = append(r.Cases, done)
+		if err := file.writeCase(done); err != nil {
+			return err
+		}
+		done.writeText(out)
+	}
+	_, _ = fmt.Fprintf(notes, "%d cases in %.0f s, %d failed\n", len(chosen), time.Since(began).Seconds(), len(failed))
+	return errors.Join(append(failed, f.pages([]*report{r}))...)
+}
+
+// pages writes what is asked for. The HTML page is of the first report, docs of all.
+func (f *flags) pages(reports []*report) error {
+	var errs []error
+	if f.html != "" {
+		errs = append(errs, writeHTML(f.html, reports[0]))
+	}
+	if f.docs != "" {
+		errs = append(errs, writeDocs(f.docs, reports))
+	}
+	return errors.Join(errs...)
+}
+
+// run runs one case and drops its databases.
+func (s *server) run(ctx context.Context, c benchmark, scale string, runs int, seed uint64) (done caseResult) {
+	done = caseResult{Pattern: c.pattern, Case: c.name, About: c.about}
+	b := s.start(c, scale, runs, seed)
+	began, cpu := time.Now(), s.bothCPU()
+	err := func() (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p)
+			}
+		}()
+		return c.run(ctx, b)
+	}()
+	err = errors.Join(err, b.drop(ctx.Err() != nil))
+	if err != nil {
+		done.Error = shorten(err.Error(), 500) // a bulk write names all that it did not write
+	}
+	done.Seconds = round(time.Since(began).Seconds())
+	if cpu = s.bothCPU() - cpu; !math.IsNaN(cpu) {
+		done.CPU = round(cpu / 1e6)
+	}
+	done.Results = b.results
+	return done
+}
+
+// bothCPU is the CPU time of client and server, in µs.
+func (s *server) bothCPU() float64 {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	cpu, err := s.cpu(ctx)
+	if err != nil {
+		return nan
+	}
+	return cpu + clientCPU()
+}
+
+// shorten cuts text to n bytes.
+func shorten(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "…"
+}
+
+// connect starts the server if need be, and finds out what it can say.
+func connect(ctx context.Context, uri string, notes io.Writer) (_ *server, err error) {
+	if uri != "" {
+		if err := os.Setenv("MONGODB_URI", uri); err != nil { // which mongotest goes by
+			return nil, err
+		}
+	}
+	started, err := mongotest.Start(ctx, &mongotest.Options{Stderr: notes})
+	if err != nil {
+		return nil, err
+	}
+	s := &server{
+		meter:    &meter{},
+		uri:      started.URI,
+		engine:   started.Engine + " " + started.Version,
+		prefix:   fmt.Sprintf("patternbench_%x_%x", os.Getpid(), time.Now().UnixNano()),
+		progress: &progress{out: notes, terminal: isTerminal(notes)},
+		stop:     started.Close,
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.client, err = mongo.Connect(options.Client().ApplyURI(started.URI).SetMonitor(s.meter.monitor())); err != nil {
+		return nil, err
+	}
+	if s.admin, err = mongo.Connect(options.Client().ApplyURI(started.URI)); err != nil {
+		return nil, err
+	}
+	var costs []float64
+	for range 9 { // what it takes to ask
+		before, err := s.cpu(ctx)
+		if err != nil {
+			return nil, err
+		}
+		after, err := s.cpu(ctx)
+		if err != nil {
+			return nil, err
+		}
+		costs = append(costs, after-before)
+	}
+	s.overhead = median(costs)
+	return s, nil
+}
+
+// close disconnects and stops the server if it was started here.
+func (s *server) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var errs []error
+	for _, client := range []*mongo.Client{s.client, s.admin} {
+		if client != nil {
+			errs = append(errs, client.Disconnect(ctx))
+		}
+	}
+	return errors.Join(append(errs, s.stop())...)
+}
+
+// isTerminal says whether lines can be rewritten on w.
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// byPattern puts the cases of a pattern together, in the order of cases.
+func byPattern(cases []caseResult) [][]caseResult {
+	var patterns [][]caseResult
+	for _, c := range cases {
+		i := slices.IndexFunc(patterns, func(p []caseResult) bool { return p[0].Pattern == c.Pattern })
+		if i < 0 {
+			i, patterns = len(patterns), append(patterns, nil)
+		}
+		patterns[i] = append(patterns[i], c)
+	}
+	return patterns
+}
