@@ -52,7 +52,7 @@ func TestCosts(t *testing.T) {
 	record(t, db, 0, []string{"listIndexes", "createIndexes"}, func() error { return a.EnsureIndexes(ctx) })
 	record(t, db, 0, []string{"listIndexes"}, func() error { return a.EnsureIndexes(ctx) })
 	sided := newAttributes[int, int](t, coll, &attribute.Options{Indexes: []attribute.Index{{Prefix: []string{"n"}, KeyOnly: true}, {Suffix: []string{"n"}}}})
-	cmds := record(t, db, 0, []string{"listIndexes", "createIndexes"}, func() error { return sided.EnsureIndexes(ctx) })
+	record(t, db, 0, []string{"listIndexes", "createIndexes"}, func() error { return sided.EnsureIndexes(ctx) })
 
 	for i := range 100 {
 		entries := bson.A{e("common", i)}
@@ -108,7 +108,7 @@ func TestCosts(t *testing.T) {
 	}
 
 	// Several documents.
-	cmds = record(t, db, 0, []string{"find"}, func() error { return errOf(sided.GetBy(ctx, d("n", 50), "rare")) })
+	cmds := record(t, db, 0, []string{"find"}, func() error { return errOf(sided.GetBy(ctx, d("n", 50), "rare")) })
 	plan := mongotest.Explain(t, db, cmds[0].Body)
 	plan.RequireIndex(t, "n_1_attributes.k_1")
 	plan.RequireExamined(t, 2, 1)

@@ -42,14 +42,6 @@ func allRight(t testing.TB, tr *anyTree) {
 	}
 }
 
-func fields(doc bson.D) bson.M {
-	m := bson.M{}
-	for _, e := range doc {
-		m[e.Key] = e.Value
-	}
-	return m
-}
-
 func exists(t testing.TB, coll *mongo.Collection, ids ...any) {
 	t.Helper()
 	n, err := coll.CountDocuments(t.Context(), dd("_id", dd("$in", bson.A(ids))))
