@@ -26,6 +26,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/prealloc"
 	"github.com/mongopatterns/mongopatterns/relation"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
+	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
 	"github.com/mongopatterns/mongopatterns/tree"
@@ -266,6 +267,31 @@ var workloads = []workload{
 			nothingWrong(t, b)
 			got := []int{}
 			for m, err := range b.Range(t.Context(), "A", time.Time{}, time.Time{}) {
+				ensure(t, err)
+				got = append(got, m.ID)
+			}
+			if !slices.Equal(got, upTo(n)) {
+				t.Errorf("%v of %d", got, n)
+			}
+		}
+	}},
+	{"series", func(t *testing.T, db *mongo.Database) (func(context.Context, int) error, func(*testing.T, int)) {
+		type reading struct {
+			ID   int       `bson:"id"`
+			Time time.Time `bson:"timestamp"`
+		}
+		s := must(series.New[string, reading](db.Collection("series"), series.Every(time.Hour), &series.Options{
+			BatchField: "batches", MaxCount: 7, Values: []series.Value{{Field: "id"}},
+		}))
+		ensure(t, s.EnsureIndexes(t.Context()))
+		first := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+		step := func(ctx context.Context, n int) error {
+			return s.Append(ctx, "A", reading{n, first.Add(time.Duration(n) * time.Minute)})
+		}
+		return step, func(t *testing.T, n int) {
+			nothingWrong(t, s)
+			got := []int{}
+			for m, err := range s.Range(t.Context(), "A", time.Time{}, time.Time{}) {
 				ensure(t, err)
 				got = append(got, m.ID)
 			}
