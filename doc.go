@@ -8,6 +8,7 @@
 //     representations
 //   - [github.com/mongopatterns/mongopatterns/paging]: keyset and numbered pages
 //   - [github.com/mongopatterns/mongopatterns/bucket]: time series in buckets
+//   - [github.com/mongopatterns/mongopatterns/series]: time series as packed blocks
 //   - [github.com/mongopatterns/mongopatterns/attribute]: many similar fields
 //     as key and value under one index
 //   - [github.com/mongopatterns/mongopatterns/outlier]: lists that overflow into
@@ -20,6 +21,17 @@
 //     referenced documents, kept right
 //   - [github.com/mongopatterns/mongopatterns/versioning]: documents with their
 //     revisions
+//   - [github.com/mongopatterns/mongopatterns/schemaversion]: steps between the
+//     versions of a schema
+//   - [github.com/mongopatterns/mongopatterns/polymorphic]: several Go types in one
+//     collection
+//   - [github.com/mongopatterns/mongopatterns/relation]: references on one side, on
+//     both, or in a collection between
+//   - [github.com/mongopatterns/mongopatterns/computed]: values derived from many
+//     documents
+//   - [github.com/mongopatterns/mongopatterns/approx]: counters written seldom, and
+//     distinct counts
+//   - [github.com/mongopatterns/mongopatterns/prealloc]: seats and calendars
 //   - [github.com/mongopatterns/mongopatterns/mongotest]: a real server for
 //     integration tests, the commands that code sends, and their plans
 //
