@@ -23,6 +23,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/window"
 )
 
 // A frame is what both layouts share: a series, a start and an end, the loop of writes, Check and Repair,
@@ -71,11 +72,8 @@ func (f *frame) validate(fields ...config.Setting) error {
 	if err := config.Collections("coll", f.coll); err != nil {
 		return err
 	}
-	if f.window == nil {
-		return fault.Invalid("window: nil")
-	}
-	if w, ok := f.window.(every); ok && (w.length <= 0 || w.length%time.Millisecond != 0) {
-		return fault.Invalid("window: the length of Every must be a positive number of milliseconds")
+	if err := window.Check(f.window); err != nil {
+		return err
 	}
 	if f.endAt < LastMillisecond || f.endAt > NextStart {
 		return fault.Invalid("Options.EndTime: %d", f.endAt)
