@@ -207,30 +207,10 @@ func fixed(series any) bool {
 	return kind >= reflect.Bool && kind <= reflect.Float64 || kind == reflect.String
 }
 
-// checkKey refuses what no series and no ID of a measurement can be: what no _id can be, and names of
-// operators, at any depth, as the series stands in _id.
+// checkKey refuses what no series and no ID of a measurement can be.
 func checkKey(v bson.RawValue) error {
-	if value.CheckID(v) != nil {
-		return fault.Invalid("a value of the type %v tells nothing apart", v.Type)
-	}
-	return checkNames(v)
-}
-
-func checkNames(v bson.RawValue) error {
-	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
-		return nil
-	}
-	elements, err := bson.Raw(v.Value).Elements()
-	if err != nil {
+	if err := value.CheckKey(v); err != nil {
 		return fault.Invalid("%w", err)
-	}
-	for _, e := range elements {
-		if strings.HasPrefix(e.Key(), "$") {
-			return fault.Invalid("the field %q", e.Key())
-		}
-		if err := checkNames(e.Value()); err != nil {
-			return err
-		}
 	}
 	return nil
 }
