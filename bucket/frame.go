@@ -314,7 +314,7 @@ type item struct {
 	raw     bson.RawValue
 	time    time.Time
 	id      bson.RawValue // in an array
-	numbers []number      // in an array, by Options.Values; of type 0 where there is none
+	numbers []Number      // in an array, by Options.Values; zero where there is none
 	path    string        // of a slot
 }
 

@@ -12,14 +12,14 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-func numberOfAny(t testing.TB, v any) number {
+func numberOfAny(t testing.TB, v any) Number {
 	t.Helper()
 	kind, data, err := bson.MarshalValue(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, ok := finite(bson.RawValue{Type: kind, Value: data})
-	if !ok {
+	n := finite(bson.RawValue{Type: kind, Value: data})
+	if n.IsZero() {
 		t.Fatalf("%v is not finite", v)
 	}
 	return n
@@ -68,15 +68,6 @@ func TestSums(t *testing.T) {
 			t.Errorf("%v: got %T %v, want %T %v", c.of, got, got, c.want, c.want)
 		}
 	}
-	ascending := []any{int64(math.MinInt64), -1.5, int32(-1), d("-0.5"), int32(0), 0.1, d("0.25"), 0.5, int64(1),
-		d("1.5"), float64(1 << 53), int64(1<<53 + 1), d("1E+30")}
-	for i, a := range ascending {
-		for j, b := range ascending {
-			if numberOfAny(t, a).less(numberOfAny(t, b)) != (i < j) {
-				t.Errorf("%v < %v is %v", a, b, i >= j)
-			}
-		}
-	}
 }
 
 // Sums of decimals, and moments, agree with exact arithmetic.
@@ -93,7 +84,7 @@ func TestDecimalSums(t *testing.T) {
 			}
 			n := numberOfAny(t, v)
 			sum.add(0, n)
-			x := value.Number(n.raw)
+			x := value.Number(n.Raw())
 			exact.Add(exact, x)
 			squares.Add(squares, new(big.Rat).Mul(x, x))
 		}
@@ -101,7 +92,7 @@ func TestDecimalSums(t *testing.T) {
 			got  any
 			want *big.Rat
 		}{{sum.sum(), exact}, {decimal(&sum.total), exact}, {decimal(&sum.squares), squares}} {
-			if value.Number(numberOfAny(t, c.got).raw).Cmp(c.want) != 0 {
+			if value.Number(numberOfAny(t, c.got).Raw()).Cmp(c.want) != 0 {
 				t.Fatalf("%v, want %v", c.got, c.want)
 			}
 		}
