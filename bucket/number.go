@@ -117,10 +117,16 @@ func (t *tally) sum() any {
 	return int32(t.ints)
 }
 
-// decimal rounds to 34 digits.
+// decimal rounds to 34 digits; beyond its exponents, to 0 or an infinity, as the server does.
 func decimal(x *big.Float) bson.Decimal128 {
 	d, err := bson.ParseDecimal128(x.Text('g', 34))
-	if err != nil { // beyond its exponents
+	switch {
+	case err == nil:
+	case x.MantExp(nil) < 0:
+		return bson.Decimal128{}
+	case x.Sign() < 0:
+		d, _ = bson.ParseDecimal128("-Infinity")
+	default:
 		d, _ = bson.ParseDecimal128("Infinity")
 	}
 	return d

@@ -55,6 +55,7 @@ func TestSums(t *testing.T) {
 		{[]any{d("9999999999999999999999999999999999"), d("1")}, d("1E+34")},
 		{[]any{d("1E+34"), d("0.5")}, d("1E+34")},
 		{[]any{d("9E+6144"), d("9E+6144")}, d("Infinity")},
+		{[]any{d("-9E+6144"), d("-9E+6144")}, d("-Infinity")},
 	} {
 		sum := tally{limit: 1 << 40, exact: true}
 		for _, v := range c.of {
@@ -67,6 +68,11 @@ func TestSums(t *testing.T) {
 		if fmt.Sprintf("%T %v", got, got) != fmt.Sprintf("%T %v", c.want, c.want) {
 			t.Errorf("%v: got %T %v, want %T %v", c.of, got, got, c.want, c.want)
 		}
+	}
+	tiny := tally{exact: true}
+	tiny.add(0, numberOfAny(t, d("-1E-4000")))
+	if got := decimal(&tiny.squares); !got.IsZero() {
+		t.Errorf("the square of 1E-4000 is %v", got)
 	}
 }
 
