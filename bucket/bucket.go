@@ -216,7 +216,7 @@ func (c *arrays) item(m any) (it item, err error) {
 		return it, fault.Invalid("no date in %q", c.opts.TimeField)
 	}
 	it.raw = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}
-	it.time, it.numbers = at.Time(), make([]number, len(c.values))
+	it.time, it.numbers = at.Time(), make([]Number, len(c.values))
 	if c.opts.IDField != "" {
 		it.id = value.Lookup(raw, c.opts.IDField)
 		if err := checkMeasurementID(it.id); err != nil {
@@ -225,7 +225,7 @@ func (c *arrays) item(m any) (it item, err error) {
 	}
 	for i, path := range c.values {
 		v, err := raw.LookupErr(path...)
-		if n, ok := finite(v); ok && err == nil {
+		if n := finite(v); err == nil && !n.IsZero() {
 			it.numbers[i] = n
 		} else if c.opts.Values[i].Count == "" {
 			return it, fault.Invalid("no finite number in %q", c.opts.Values[i].Field)
@@ -311,9 +311,9 @@ func (c *arrays) push(g *group, items []item) bson.D {
 	keep(&inc, c.opts.BytesField, sizeOf(items))
 	for i, v := range c.opts.Values {
 		t := tally{limit: c.sumLimit(), exact: v.Moments != "" ||
-			slices.ContainsFunc(items, func(it item) bool { return it.numbers[i].raw.Type == bson.TypeDecimal128 })}
+			slices.ContainsFunc(items, func(it item) bool { return it.numbers[i].Raw().Type == bson.TypeDecimal128 })}
 		for _, it := range items {
-			if n := it.numbers[i]; n.raw.Type != 0 {
+			if n := it.numbers[i]; !n.IsZero() {
 				t.add(bson.NewDateTimeFromTime(it.time), n)
 			}
 		}
@@ -324,8 +324,8 @@ func (c *arrays) push(g *group, items []item) bson.D {
 			keep(&inc, v.Moments+"."+squaresKey, decimal(&t.squares))
 		}
 		if t.count > 0 {
-			keep(&lower, v.Min, t.min.raw)
-			keep(&upper, v.Max, t.max.raw)
+			keep(&lower, v.Min, t.min.Raw())
+			keep(&upper, v.Max, t.max.Raw())
 			// A document compares field by field: by time, then by value.
 			keep(&lower, v.First, t.first.document())
 			keep(&upper, v.Last, t.last.document())

@@ -96,7 +96,7 @@ func TestBadArguments(t *testing.T) {
 	e := event{ID: "1", Timestamp: day}
 	for want, err := range map[string]error{
 		"bucket: adopt: invalid: src: nil collection":                                    second(b.Adopt(ctx, nil, nil, nil)),
-		"bucket: adopt: invalid: src: the collection of the buckets":                     second(b.Adopt(ctx, db.Collection("c"), nil, nil)),
+		"bucket: adopt: invalid: src: the collection that adopts":                        second(b.Adopt(ctx, db.Collection("c"), nil, nil)),
 		"bucket: repair: invalid: Work.BatchSize, Work.BatchBytes: negative":             second(b.Repair(ctx, batch)),
 		"bucket: append many: invalid: Work.BatchSize, Work.BatchBytes: negative":        second(b.AppendMany(ctx, bucket.Of("s", e), batch)),
 		"bucket: set many: invalid: Work.Filter: there are no documents to select":       second(s.SetMany(ctx, bucket.Of("s", bucket.Slot[int]{}), &mongopatterns.Work{Filter: bson.D{}})),

@@ -23,6 +23,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/window"
 )
 
 // A frame is what both layouts share: a series, a start and an end, the loop of writes, Check and Repair,
@@ -71,11 +72,8 @@ func (f *frame) validate(fields ...config.Setting) error {
 	if err := config.Collections("coll", f.coll); err != nil {
 		return err
 	}
-	if f.window == nil {
-		return fault.Invalid("window: nil")
-	}
-	if w, ok := f.window.(every); ok && (w.length <= 0 || w.length%time.Millisecond != 0) {
-		return fault.Invalid("window: the length of Every must be a positive number of milliseconds")
+	if err := window.Check(f.window); err != nil {
+		return err
 	}
 	if f.endAt < LastMillisecond || f.endAt > NextStart {
 		return fault.Invalid("Options.EndTime: %d", f.endAt)
@@ -209,30 +207,10 @@ func fixed(series any) bool {
 	return kind >= reflect.Bool && kind <= reflect.Float64 || kind == reflect.String
 }
 
-// checkKey refuses what no series and no ID of a measurement can be: what no _id can be, and names of
-// operators, at any depth, as the series stands in _id.
+// checkKey refuses what no series and no ID of a measurement can be.
 func checkKey(v bson.RawValue) error {
-	if value.CheckID(v) != nil {
-		return fault.Invalid("a value of the type %v tells nothing apart", v.Type)
-	}
-	return checkNames(v)
-}
-
-func checkNames(v bson.RawValue) error {
-	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
-		return nil
-	}
-	elements, err := bson.Raw(v.Value).Elements()
-	if err != nil {
+	if err := value.CheckKey(v); err != nil {
 		return fault.Invalid("%w", err)
-	}
-	for _, e := range elements {
-		if strings.HasPrefix(e.Key(), "$") {
-			return fault.Invalid("the field %q", e.Key())
-		}
-		if err := checkNames(e.Value()); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -336,7 +314,7 @@ type item struct {
 	raw     bson.RawValue
 	time    time.Time
 	id      bson.RawValue // in an array
-	numbers []number      // in an array, by Options.Values; of type 0 where there is none
+	numbers []Number      // in an array, by Options.Values; zero where there is none
 	path    string        // of a slot
 }
 

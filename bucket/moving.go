@@ -2,7 +2,6 @@ package bucket
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -12,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/checkpoint"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -181,58 +180,34 @@ func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, conver
 
 type conversion func(doc bson.Raw) (series, m any, err error)
 
-// adopt converts each batch and stores it together with the checkpoint, the _id up to which this source has
-// been adopted through this filter. That only then moves: a document that is refused by itself leaves it
-// where it was, and the next one passes over.
+// adopt converts each batch and stores it together with the checkpoint, which only then moves: a document
+// that is refused by itself leaves it where it was, and the next one passes over.
 func (c *arrays) adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, convert conversion) (mongopatterns.Result, error) {
-	if err := config.Collections("src", src); err != nil {
-		return mongopatterns.Result{}, err
+	var filter any
+	if work != nil {
+		filter = work.Filter
 	}
-	namespace := func(coll *mongo.Collection) string { return coll.Database().Name() + "." + coll.Name() }
-	if namespace(src) == namespace(c.coll) {
-		return mongopatterns.Result{}, fault.Invalid("src: the collection of the buckets")
-	}
-	points := c.coll.Database().Collection(c.coll.Name() + ".adopt")
-	id := bson.D{{Key: "source", Value: namespace(src)}, {Key: "target", Value: namespace(c.coll)}}
-	if work != nil && work.Filter != nil {
-		hash, err := c.hash(work.Filter)
-		if err != nil {
-			return mongopatterns.Result{}, fmt.Errorf("Work.Filter: %w", err)
-		}
-		id = append(id, bson.E{Key: "filter", Value: hash})
-	}
-	point, err := first(find(ctx, cursor.Primary(points), bson.D{{Key: "_id", Value: id}}))
+	point, err := checkpoint.Open(ctx, src, c.coll, filter, c.codec, ErrConcurrentAdopt)
 	if err != nil {
 		return mongopatterns.Result{}, err
 	}
-	var scan maintain.Scan
-	last := value.Lookup(point, "last")
-	if last.Type != 0 { // in an expression $gt compares values of all types
-		scan.Filter = expr.Op("$expr", expr.Op("$gt", "$_id", expr.Literal(last)))
-	}
-	return maintain.Run(ctx, src, work, scan, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	return maintain.Run(ctx, src, work, maintain.Scan{Filter: point.After()}, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		pending, err := c.converted(src.Name(), docs, convert, result)
 		if err != nil || w.DryRun {
 			result.Done += int64(pending.items)
 			return err
 		}
-		next := docs[len(docs)-1].Lookup("_id")
+		last := docs[len(docs)-1].Lookup("_id")
 		var done mongopatterns.Result
 		err = txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) error {
-			// First, if it is where it was read: of two adoptions one fails before it stores anything twice,
-			// and no document is refused for it.
-			_, err := points.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "last", Value: stored(last)}},
-				expr.Op("$set", bson.D{{Key: "last", Value: next}}), options.UpdateOne().SetUpsert(true))
-			if mongo.IsDuplicateKeyError(err) {
-				return ErrConcurrentAdopt
-			}
+			err := point.Move(ctx, last) // first: who comes second leaves nothing behind, and no document is refused for it
 			if err == nil {
 				done, err = c.write(ctx, pending.groups, c.bulk)
 			}
 			return err
 		})
 		if err == nil {
-			last = next
+			point.Moved(last)
 			result.Add(done)
 		}
 		return err
@@ -275,14 +250,4 @@ func (c *arrays) plain(doc bson.Raw) (series bson.RawValue, m bson.D, err error)
 		err = fmt.Errorf("no series in %q", c.series)
 	}
 	return series, m, err
-}
-
-// hash is the same for equal filters, also for maps, whose order is none.
-func (c *arrays) hash(filter any) (string, error) {
-	var sorted bson.M // fmt prints maps in the order of their keys
-	doc, err := c.codec.Document(filter)
-	if err == nil {
-		err = codec.Codec{BSON: &options.BSONOptions{DefaultDocumentM: true}}.Decode(doc, &sorted)
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%#v", sorted))), err
 }

@@ -6,58 +6,34 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/number"
 )
 
-// A number is a finite int32, int64, double or Decimal128 as it is stored.
-type number struct {
-	raw bson.RawValue
-	i   int64   // of an int
-	f   float64 // of an int or a double
-}
-
-// finite reads a number; false for anything else, NaN and infinities included.
-func finite(v bson.RawValue) (number, bool) {
-	n := number{raw: v}
+// finite is the number in v, none for NaN, infinities and anything else.
+func finite(v bson.RawValue) Number {
 	switch v.Type {
-	case bson.TypeInt32, bson.TypeInt64:
-		n.i = v.AsInt64()
-		n.f = float64(n.i)
 	case bson.TypeDouble:
-		n.f = v.Double()
-		return n, !math.IsNaN(n.f) && !math.IsInf(n.f, 0)
+		if f := v.Double(); math.IsNaN(f) || math.IsInf(f, 0) {
+			return Number{}
+		}
 	case bson.TypeDecimal128:
-		d := v.Decimal128()
-		return n, !d.IsNaN() && d.IsInf() == 0
-	default:
-		return n, false
-	}
-	return n, true
-}
-
-// less compares by value, exactly, whatever the types.
-func (n number) less(o number) bool {
-	if n.raw.Type == o.raw.Type {
-		switch n.raw.Type {
-		case bson.TypeInt32, bson.TypeInt64:
-			return n.i < o.i
-		case bson.TypeDouble:
-			return n.f < o.f
+		if d := v.Decimal128(); d.IsNaN() || d.IsInf() != 0 {
+			return Number{}
 		}
 	}
-	return value.Number(n.raw).Cmp(value.Number(o.raw)) < 0
+	return number.Of(v)
 }
 
-// exact is the number with more than the 34 digits of a Decimal128.
-func (n number) exact() *big.Float {
+// exact is a finite number with more than the 34 digits of a Decimal128.
+func exact(v bson.RawValue) *big.Float {
 	x := new(big.Float).SetPrec(256)
-	switch n.raw.Type {
+	switch v.Type {
 	case bson.TypeDecimal128:
-		x.SetString(n.raw.Decimal128().String())
+		x.SetString(v.Decimal128().String())
 	case bson.TypeDouble:
-		x.SetFloat64(n.f)
+		x.SetFloat64(v.Double())
 	default:
-		x.SetInt64(n.i)
+		x.SetInt64(v.AsInt64())
 	}
 	return x
 }
@@ -68,7 +44,7 @@ type tally struct {
 	exact bool  // for Moments, or as there are Decimal128
 
 	count                 int32
-	min, max              number
+	min, max              Number
 	first, last           sample
 	ints                  int64
 	doubles               float64
@@ -78,28 +54,28 @@ type tally struct {
 
 type sample struct {
 	time bson.DateTime
-	number
+	Number
 }
 
 func (s sample) document() bson.D {
-	return bson.D{{Key: timeKey, Value: s.time}, {Key: valueKey, Value: s.raw}}
+	return bson.D{{Key: timeKey, Value: s.time}, {Key: valueKey, Value: s.Raw()}}
 }
 
 func (s sample) before(o sample) bool {
-	return s.time < o.time || s.time == o.time && s.less(o.number)
+	return s.time < o.time || s.time == o.time && s.Less(o.Number)
 }
 
 // add keeps ints and doubles apart, so that each sum is as exact as it can be.
-func (t *tally) add(at bson.DateTime, n number) {
+func (t *tally) add(at bson.DateTime, n Number) {
 	s := sample{at, n}
 	if t.count == 0 {
 		t.min, t.max, t.first, t.last = n, n, s, s
 	}
 	t.count++
-	if n.less(t.min) {
+	if n.Less(t.min) {
 		t.min = n
 	}
-	if t.max.less(n) {
+	if t.max.Less(n) {
 		t.max = n
 	}
 	if s.before(t.first) {
@@ -108,16 +84,20 @@ func (t *tally) add(at bson.DateTime, n number) {
 	if t.last.before(s) {
 		t.last = s
 	}
-	switch {
-	case n.raw.Type == bson.TypeDecimal128:
+	switch v := n.Raw(); v.Type {
+	case bson.TypeDecimal128:
 		t.decimal = true
-	case n.raw.Type == bson.TypeDouble || n.i > t.limit || n.i < -t.limit:
-		t.doubles, t.double = t.doubles+n.f, true
+	case bson.TypeDouble:
+		t.doubles, t.double = t.doubles+v.Double(), true
 	default:
-		t.ints, t.long = t.ints+n.i, t.long || n.raw.Type == bson.TypeInt64
+		if i := v.AsInt64(); i > t.limit || i < -t.limit {
+			t.doubles, t.double = t.doubles+float64(i), true
+		} else {
+			t.ints, t.long = t.ints+i, t.long || v.Type == bson.TypeInt64
+		}
 	}
 	if t.exact {
-		x := n.exact()
+		x := exact(n.Raw())
 		t.total.Add(&t.total, x)
 		t.squares.Add(&t.squares, x.Mul(x, x))
 	}
@@ -137,10 +117,16 @@ func (t *tally) sum() any {
 	return int32(t.ints)
 }
 
-// decimal rounds to 34 digits.
+// decimal rounds to 34 digits; beyond its exponents, to 0 or an infinity, as the server does.
 func decimal(x *big.Float) bson.Decimal128 {
 	d, err := bson.ParseDecimal128(x.Text('g', 34))
-	if err != nil { // beyond its exponents
+	switch {
+	case err == nil:
+	case x.MantExp(nil) < 0:
+		return bson.Decimal128{}
+	case x.Sign() < 0:
+		d, _ = bson.ParseDecimal128("-Infinity")
+	default:
 		d, _ = bson.ParseDecimal128("Infinity")
 	}
 	return d

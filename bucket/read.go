@@ -3,7 +3,6 @@ package bucket
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -20,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -288,14 +288,7 @@ func (v ValueStats) Mean() float64 {
 // Variance is that of the whole population; NaN without Moments or measurements. It loses no digits to a mean
 // that is large against the deviation: at 10^9 times it is right to 15 digits.
 func (v ValueStats) Variance() float64 {
-	sum, squares := value.Number(v.Moments.Sum.raw), value.Number(v.Moments.Squares.raw)
-	if sum == nil || squares == nil || v.Count == 0 {
-		return math.NaN()
-	}
-	n := new(big.Rat).SetInt64(v.Count)
-	mean := sum.Quo(sum, n)
-	variance, _ := squares.Quo(squares, n).Sub(squares, mean.Mul(mean, mean)).Float64()
-	return max(variance, 0) // but for the last digits of Decimal128
+	return number.Variance(v.Count, v.Moments.Sum, v.Moments.Squares)
 }
 
 // StdDev is the square root of Variance.
@@ -308,52 +301,7 @@ type Sample struct {
 }
 
 // A Number is an int32, int64, double or Decimal128 as the server keeps it; zero is none.
-type Number struct{ raw bson.RawValue }
-
-// Raw is the number as a BSON value; zero for none.
-func (n Number) Raw() bson.RawValue { return n.raw }
-
-// IsZero reports whether there is no number.
-func (n Number) IsZero() bool { return n.raw.Type == 0 }
-
-// Float64 is the nearest double; NaN for none.
-func (n Number) Float64() float64 {
-	if x, ok := n.raw.DoubleOK(); ok {
-		return x // also an infinite one
-	}
-	if _, ok := finite(n.raw); !ok {
-		return math.NaN()
-	}
-	f, _ := value.Number(n.raw).Float64()
-	return f
-}
-
-// String is the number in digits, "" for none.
-func (n Number) String() string {
-	if n.IsZero() {
-		return ""
-	}
-	return value.Text(n.raw)
-}
-
-// MarshalJSON writes the number with all its digits; null for none, NaN and infinities.
-func (n Number) MarshalJSON() ([]byte, error) {
-	x, ok := finite(n.raw)
-	switch {
-	case !ok:
-		return []byte("null"), nil
-	case n.raw.Type == bson.TypeDouble:
-		return json.Marshal(x.f)
-	}
-	return []byte(n.String()), nil
-}
-
-func numberOf(v bson.RawValue) Number {
-	if !v.IsNumber() {
-		return Number{}
-	}
-	return Number{v}
-}
+type Number = number.Number
 
 // A WindowStats is the aggregates of one window.
 type WindowStats struct {
@@ -452,9 +400,9 @@ func (c *arrays) stats(doc bson.Raw) Stats {
 		get := func(name string) bson.RawValue { return value.Lookup(doc, fmt.Sprintf("v%d_%s", i, name)) }
 		out := ValueStats{
 			Count: stats.Count,
-			Sum:   numberOf(get("sum")), Min: numberOf(get("min")), Max: numberOf(get("max")),
+			Sum:   number.Of(get("sum")), Min: number.Of(get("min")), Max: number.Of(get("max")),
 			First: sampleOf(get("first")), Last: sampleOf(get("last")),
-			Moments: Moments{Sum: numberOf(get("total")), Squares: numberOf(get("squares"))},
+			Moments: Moments{Sum: number.Of(get("total")), Squares: number.Of(get("squares"))},
 		}
 		if v.Count != "" {
 			out.Count, _ = get("count").AsInt64OK()
@@ -469,7 +417,7 @@ func (c *arrays) stats(doc bson.Raw) Stats {
 
 func sampleOf(v bson.RawValue) (s Sample) {
 	if doc, ok := v.DocumentOK(); ok {
-		s = Sample{Time: dateOf(doc.Lookup(timeKey)), Value: numberOf(doc.Lookup(valueKey))}
+		s = Sample{Time: dateOf(doc.Lookup(timeKey)), Value: number.Of(doc.Lookup(valueKey))}
 	}
 	return s
 }
@@ -506,8 +454,8 @@ func (c *arrays) derive() {
 		add(name+"first", v.First, "$min", sample, v.Field)
 		add(name+"last", v.Last, "$max", sample, v.Field)
 		if v.Moments != "" {
-			add(name+"total", v.Moments+"."+sumKey, "$sum", exact(n), v.Field)
-			add(name+"squares", v.Moments+"."+squaresKey, "$sum", expr.Op("$multiply", exact(n), exact(n)), v.Field)
+			add(name+"total", v.Moments+"."+sumKey, "$sum", allDigits(n), v.Field)
+			add(name+"squares", v.Moments+"."+squaresKey, "$sum", expr.Op("$multiply", allDigits(n), allDigits(n)), v.Field)
 		}
 		add(name+"count", v.Count, "$sum", 1, v.Field)
 	}
@@ -536,7 +484,7 @@ func (d derived) slack(measurements any) bson.D {
 	types := d.mapped(measurements, expr.Op("$type", d.each))
 	has := func(kind string) bson.D { return expr.Op("$in", kind, types) }
 	digit := expr.Cond(has("decimal"), expr.Cond(has("double"), 1e-14, 1e-33), expr.Cond(has("double"), 0x1p-51, 0))
-	return expr.Op("$multiply", expr.Op("$sum", d.mapped(measurements, expr.Op("$abs", exact(d.each)))),
+	return expr.Op("$multiply", expr.Op("$sum", d.mapped(measurements, expr.Op("$abs", allDigits(d.each)))),
 		expr.Op("$add", expr.Op("$size", measurements), 1), digit)
 }
 
@@ -564,6 +512,6 @@ func (c *arrays) summand(n any) bson.D {
 	return expr.Cond(expr.Op("$and", expr.IsType(n, "int", "long"), large), expr.Op("$toDouble", n), n)
 }
 
-// exact is a number as a Decimal128 with all digits: $toDecimal would round a double to 15, adding it to one
+// allDigits is a number as a Decimal128 with all of them: $toDecimal would round a double to 15, adding it to one
 // does not.
-func exact(n any) bson.D { return expr.Op("$add", decimal(new(big.Float)), n) }
+func allDigits(n any) bson.D { return expr.Op("$add", decimal(new(big.Float)), n) }

@@ -443,20 +443,24 @@ func TestCheckTimes(t *testing.T) {
 func TestCheckRounding(t *testing.T) {
 	coll := fresh(t)
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
-	var events []event
-	for i := 29; i >= 0; i-- {
-		v := 0.1 * float64(i)
-		if i%2 == 1 {
-			v = -1e6 / float64(i)
+	for i, order := range [][]float64{{1e16, 0, 1, 1, -1e16}, {0, 1e16, 1, -1e16, 1}, {1, 1, 1e16, -1e16, 0}} {
+		var events []event
+		for j, v := range order {
+			events = append(events, event{ID: fmt.Sprint(j), Timestamp: at(0, j, 0), V: v})
 		}
-		events = append(events, event{ID: fmt.Sprint(i), Timestamp: at(0, i, 0), V: v})
+		for size := range 5 { // added up in parts here, one by one by Check
+			for part := range slices.Chunk(events, size+1) {
+				must(t, second(b.AppendMany(t.Context(), bucket.Of(fmt.Sprint(i, size), part...), nil)))
+			}
+		}
 	}
-	// Added up in threes here, one by one by Check.
-	for part := range slices.Chunk(events, 3) {
-		must(t, second(b.AppendMany(t.Context(), bucket.Of("s", part...), nil)))
+	var sums []float64
+	must(t, coll.Distinct(t.Context(), "agg.sum", bson.D{}).Decode(&sums))
+	if len(sums) < 2 {
+		t.Fatal("all orders give ", sums)
 	}
 	mustCheck(t, b)
-	must(t, second(coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$inc", Value: bson.D{{Key: "agg.sum", Value: 1e-4}}}})))
+	must(t, second(coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$inc", Value: bson.D{{Key: "agg.sum", Value: 1000.0}}}})))
 	diff(t, 1, len(collect(t, b.Check(t.Context(), nil))))
 }
 

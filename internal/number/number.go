@@ -89,8 +89,13 @@ func (n Number) MarshalJSON() ([]byte, error) {
 
 // Less compares by value, exactly, whatever the types; false if one is not finite.
 func (n Number) Less(o Number) bool {
-	if n.raw.Type == bson.TypeDouble && o.raw.Type == bson.TypeDouble {
-		return n.raw.Double() < o.raw.Double()
+	if n.raw.Type == o.raw.Type { // without an allocation
+		switch n.raw.Type {
+		case bson.TypeDouble:
+			return n.raw.Double() < o.raw.Double()
+		case bson.TypeInt32, bson.TypeInt64:
+			return n.raw.AsInt64() < o.raw.AsInt64()
+		}
 	}
 	x, y := value.Number(n.raw), value.Number(o.raw)
 	return x != nil && y != nil && x.Cmp(y) < 0

@@ -94,9 +94,18 @@ func TestNumber(t *testing.T) {
 			t.Errorf("%v: %s, %v, %v", c.n, text, f, err)
 		}
 	}
-	for _, less := range [][2]number.Number{{number.Int32(1), number.Double(1.5)}, {number.Double(1), number.Double(2)}, {number.Decimal(d), number.Int64(2)}, {number.Int64(1<<60 - 1), number.Int64(1 << 60)}} {
-		if !less[0].Less(less[1]) || less[1].Less(less[0]) {
-			t.Errorf("%v", less)
+	parse := func(s string) number.Number {
+		d, _ := bson.ParseDecimal128(s)
+		return number.Decimal(d)
+	}
+	ascending := []number.Number{number.Int64(math.MinInt64), number.Double(-1.5), number.Int32(-1), parse("-0.5"), number.Int32(0), number.Double(0.1),
+		parse("0.25"), number.Double(0.5), number.Int64(1), parse("1.5"), number.Int32(2), number.Int32(3), number.Double(1 << 53), number.Int64(1<<53 + 1),
+		number.Int64(1<<60 - 1), number.Int64(1 << 60), parse("1E+30")}
+	for i, a := range ascending {
+		for j, b := range ascending {
+			if a.Less(b) != (i < j) {
+				t.Errorf("%v < %v is %v", a, b, i >= j)
+			}
 		}
 	}
 	if v := number.Variance(2, number.Int32(4), number.Int32(10)); v != 1 {

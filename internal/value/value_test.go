@@ -115,3 +115,22 @@ func TestCheckID(t *testing.T) {
 		t.Error("a missing _id passes")
 	}
 }
+
+// Inside an _id the server takes no name of an operator, at any depth.
+func TestCheckKey(t *testing.T) {
+	for _, v := range []any{1, bson.D{{Key: "a", Value: bson.A{bson.D{{Key: "b$", Value: "$c"}}}}}} {
+		if err := value.CheckKey(raw(t, v)); err != nil {
+			t.Errorf("%v: %v", v, err)
+		}
+	}
+	operator := bson.D{{Key: "$gt", Value: 1}}
+	for _, v := range []any{nil, bson.A{1}, operator, bson.D{{Key: "a", Value: 1}, {Key: "$b", Value: 1}},
+		bson.D{{Key: "a", Value: operator}}, bson.D{{Key: "a", Value: bson.A{1, operator}}}} {
+		if value.CheckKey(raw(t, v)) == nil {
+			t.Errorf("%v passes", v)
+		}
+	}
+	if value.CheckKey(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: []byte{1}}) == nil {
+		t.Error("what is no document passes")
+	}
+}
