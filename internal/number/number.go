@@ -181,7 +181,8 @@ func (s *Sum) Join(o *Sum) {
 	}
 }
 
-// Decimal is the sum, rounded to the 34 digits of a Decimal128 if it has more.
+// Decimal is the sum, rounded to the 34 digits of a Decimal128 if it has more; beyond
+// its exponents 0 or an infinity.
 func (s *Sum) Decimal() bson.Decimal128 {
 	if s.wide == nil && s.places > -6000 && s.places < 6000 {
 		high, low, sign := s.high, s.low, uint64(0)
@@ -208,7 +209,16 @@ func (s *Sum) Decimal() bson.Decimal128 {
 	if d, ok := bson.ParseDecimal128FromBigInt(digits, exponent); ok {
 		return d
 	}
-	d, _ := bson.ParseDecimal128(digits.String() + "E" + strconv.Itoa(exponent))
+	d, err := bson.ParseDecimal128(digits.String() + "E" + strconv.Itoa(exponent))
+	switch { // beyond the exponents
+	case err == nil:
+	case exponent < 0:
+		return bson.Decimal128{}
+	case digits.Sign() < 0:
+		d, _ = bson.ParseDecimal128("-Infinity")
+	default:
+		d, _ = bson.ParseDecimal128("Infinity")
+	}
 	return d
 }
 

@@ -115,3 +115,17 @@ func TestNumber(t *testing.T) {
 		t.Error("a variance of nothing")
 	}
 }
+
+// Beyond the exponents of a Decimal128 a sum is 0 or an infinity of its sign.
+func TestSumBeyondDecimal(t *testing.T) {
+	for _, c := range []struct {
+		digits, places int64
+		want           string
+	}{{18, -6144, "Infinity"}, {-18, -6144, "-Infinity"}, {1, 12000, "0E-6176"}, {-1, 12000, "0E-6176"}, {9, -6144, "9.000000000000000000000000000000000E+6144"}} {
+		var s number.Sum
+		s.AddInt(c.digits, int(c.places))
+		if got := s.Decimal().String(); got != c.want {
+			t.Errorf("%d places %d: %s, want %s", c.digits, c.places, got, c.want)
+		}
+	}
+}
