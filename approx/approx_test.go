@@ -404,6 +404,14 @@ func TestSampled(t *testing.T) {
 	if _, err := s.Estimate(t.Context(), "never"); !errors.Is(err, mongopatterns.ErrNotFound) {
 		t.Error(err)
 	}
+	// What is not written allocates nothing.
+	s, err = approx.NewSampled[string](coll, &approx.Options{Random: func() float64 { return 0.5 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(10, func() { add(t, s, "never", 1) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
 }
 
 func TestInvalid(t *testing.T) {

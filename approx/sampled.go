@@ -55,22 +55,23 @@ func (s *Sampled[K]) ShardKey() map[string]bson.D { return s.core.shardKey() }
 // Add adds n, which may be negative: the multiple of Every below or above it, so
 // that the average of many is n. After an error the change is lost, or, if the
 // answer was, perhaps stored: do not add it again, as others like it were not
-// written either.
+// written either. A key that cannot be encoded is refused only where it would be
+// written.
 //
 // Cost: for n of 1, by the probability 1/Every 1 round trip and 1 document
 // written, index KeyField; else none.
 func (s *Sampled[K]) Add(ctx context.Context, key K, n int64) (err error) {
 	defer fault.In(&err, "approx: add")
-	id, err := s.core.key(key)
-	if err != nil {
-		return err
-	}
 	whole, rest := n/s.core.Every, n%s.core.Every
 	if up := float64(rest) / float64(s.core.Every); s.core.Random() < math.Abs(up) {
 		whole += int64(math.Copysign(1, up))
 	}
 	if whole == 0 {
 		return nil
+	}
+	id, err := s.core.key(key)
+	if err != nil {
+		return err
 	}
 	_, _, err = s.core.store(ctx, []change{{key: id, n: whole * s.core.Every}})
 	return err

@@ -51,8 +51,9 @@ func (w *waiting) put(c change) *change {
 		old.times += c.times
 		return old
 	}
-	w.changes[name] = &c
-	return &c
+	added := c // not &c, which would allocate also where the key is there
+	w.changes[name] = &added
+	return &added
 }
 
 // take takes all that waits.

@@ -162,26 +162,25 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 
 // guard says that a parent may be written: it is as it was seen, typical if seen is
 // zero. A list that is no set need not be looked at before.
-func (c *core) guard(seen bson.ObjectID) bson.D {
+func (c *core) guard(seen bson.ObjectID) any {
 	switch {
 	case !c.o.Set:
-		return c.own()
+		return c.x.own
 	case seen.IsZero():
-		return c.typical()
+		return c.x.typical
 	}
-	return expr.Op("$and", c.flagged(), expr.Op("$eq", expr.Field(c.o.MoveField), expr.Literal(seen)))
+	return expr.Op("$and", c.x.flagged, expr.Op("$eq", expr.Field(c.o.MoveField), expr.Literal(seen)))
 }
 
 // room says that a parent takes the elements, or holds the one of a set.
 func (c *core) room(xs []bson.RawValue) bson.D {
-	array := c.array()
 	var more any = len(xs)
 	if c.o.Set && len(xs) == 1 {
-		more = expr.Cond(expr.Op("$in", expr.Literal(xs[0]), array), 0, 1)
+		more = expr.Cond(expr.Op("$in", expr.Literal(xs[0]), c.x.array), 0, 1)
 	}
 	return expr.Op("$and",
-		expr.Op("$lte", expr.Op("$add", size(array), more), c.o.MaxCount),
-		expr.Op("$lte", expr.Op("$add", bytes(array), sizeOf(xs, c.o.MaxCount)), c.o.MaxBytes))
+		expr.Op("$lte", expr.Op("$add", c.x.size, more), c.o.MaxCount),
+		expr.Op("$lte", c.x.bytes, c.o.MaxBytes-sizeOf(xs, c.o.MaxCount)))
 }
 
 // fresh is what is to be added of xs: of a set, of equals the first, and not what the
@@ -190,22 +189,24 @@ func (c *core) fresh(xs []bson.RawValue) bson.D {
 	if !c.o.Set {
 		return literal(xs...)
 	}
-	return expr.Op("$setDifference", literal(xs...), c.array())
+	return expr.Op("$setDifference", literal(xs...), c.x.array)
 }
 
 // push adds to a parent that has room for all of xs. If it has not, or is not as it
 // was seen, or not there, or, being a set, holds one of several, nothing is written
 // and done is false.
 func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.ObjectID) (added int, done bool, err error) {
-	array, total := c.array(), expr.Field(c.o.TotalField)
-	guard, more := bson.A{c.guard(seen), c.room(xs)}, c.fresh(xs)
+	total := expr.Field(c.o.TotalField)
+	guard, more, n := bson.A{c.guard(seen), c.room(xs)}, c.fresh(xs), any(len(xs))
 	if c.o.Set && len(xs) > 1 {
-		guard = append(guard, expr.Op("$eq", size(more), len(xs)))
+		guard = append(guard, expr.Op("$eq", size(more), n))
+	} else if c.o.Set {
+		n = size(more)
 	}
 	// Not $push, which refuses null: that is how a nil slice is stored.
 	result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", expr.Op("$and", guard))), mongo.Pipeline{expr.Op("$set", expr.D(
-		c.o.ArrayField, expr.Op("$concatArrays", array, more),
-		c.o.TotalField, expr.Cond(c.flagged(), expr.Op("$add", total, size(more)), total)))})
+		c.o.ArrayField, expr.Op("$concatArrays", c.x.array, more),
+		c.o.TotalField, expr.Cond(c.x.flagged, expr.Op("$add", total, n), total)))})
 	switch {
 	case err != nil || result.MatchedCount == 0:
 		return 0, false, err
@@ -221,7 +222,7 @@ func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (
 	stages := mongo.Pipeline{expr.Op("$match", c.parent(id)),
 		expr.Op("$project", c.state(expr.Element("room", c.room(xs)), expr.Element("fresh", c.fresh(xs))))}
 	if c.o.Set {
-		held := expr.Op("$setIntersection", literal(xs...), c.array())
+		held := expr.Op("$setIntersection", literal(xs...), c.x.array)
 		stages = append(stages,
 			c.lookup("outside", mongo.Pipeline{
 				expr.Op("$match", c.holdsAny(xs)), expr.Op("$project", expr.D("_id", 0, "both", held)),
@@ -230,7 +231,7 @@ func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (
 			expr.Op("$unset", "outside"))
 	}
 	found, err := cursor.Collect(cursor.Decode[state](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.coll).Aggregate(ctx, stages)
+		return c.primary.Aggregate(ctx, stages)
 	}))
 	if err == nil && len(found) == 0 {
 		err = mongo.ErrNoDocuments
@@ -267,7 +268,7 @@ func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, 
 	var before state
 	err = c.coll.FindOneAndUpdate(ctx, c.parent(id, expr.Element("$expr", expr.Op("$and", c.guard(seen), full))), c.move(),
 		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(
-			c.state(expr.Element("items", c.array()), expr.Element("fresh", c.fresh(xs))))).Decode(&before)
+			c.state(expr.Element("items", c.x.array), expr.Element("fresh", c.fresh(xs))))).Decode(&before)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return 0, false, nil
 	}

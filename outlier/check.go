@@ -72,7 +72,7 @@ func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter
 func (c *core) suspects(work *mongopatterns.Work) maintain.Scan {
 	scan := maintain.Scan{Projection: expr.D("_id", 1)}
 	if work == nil || work.Filter == nil {
-		wrong := bson.A{expr.Op("$not", bson.A{expr.Op("$and", c.typical(), c.isList())}), c.overBounds()}
+		wrong := bson.A{expr.Op("$not", bson.A{expr.Op("$and", c.x.typical, c.isList())}), c.overBounds()}
 		if c.o.Set {
 			wrong = append(wrong, expr.Op("$lt", size(expr.Op("$setUnion", c.anyArray(), bson.A{})), size(c.anyArray())))
 		}
@@ -122,7 +122,7 @@ func (c *core) inspectLocked(ctx context.Context, batch []bson.Raw) (problems []
 			expr.Op("$match", match),
 			expr.Op("$sort", expr.D("_id", 1)),
 			expr.Op("$project", expr.D("flag", expr.Field(c.o.FlagField), "total", expr.Field(c.o.TotalField),
-				"own", c.own(), "list", c.isList(), "over", c.overBounds(), "size", size(array))),
+				"own", c.x.own, "list", c.isList(), "over", c.overBounds(), "size", size(array))),
 			c.lookup("extra", mongo.Pipeline{expr.Op("$group", expr.D("_id", nil,
 				"documents", expr.Op("$sum", 1), "outside", expr.Op("$sum", size(array)),
 				"lists", expr.Op("$min", expr.Op("$isArray", expr.Field(c.o.ArrayField))),
@@ -232,7 +232,7 @@ func (c *core) strays() maintain.Scan {
 	return maintain.Scan{Pipeline: mongo.Pipeline{
 		expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField))),
 		expr.Op("$lookup", expr.D("from", c.coll.Name(), "localField", "_id", "foreignField", "_id",
-			"pipeline", mongo.Pipeline{expr.Op("$match", expr.Op("$expr", expr.Op("$not", bson.A{c.typical()}))), id},
+			"pipeline", mongo.Pipeline{expr.Op("$match", expr.Op("$expr", expr.Op("$not", bson.A{c.x.typical}))), id},
 			"as", "parent")),
 		expr.Op("$match", expr.D("parent", expr.Op("$size", 0))),
 		id,
@@ -348,10 +348,10 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: adopt")
 	c := &l.c
-	small := expr.Op("$and", c.flagged(), expr.Op("$lte", expr.Field(c.o.TotalField), c.o.FoldBack))
-	not := func(condition bson.D) bson.D { return expr.Op("$not", bson.A{condition}) }
+	small := expr.Op("$and", c.x.flagged, expr.Op("$lte", expr.Field(c.o.TotalField), c.o.FoldBack))
+	not := func(condition any) bson.D { return expr.Op("$not", bson.A{condition}) }
 	return maintain.Run(ctx, c.coll, work, maintain.Scan{
-		Filter:     expr.Op("$expr", expr.Op("$or", not(c.isList()), c.overBounds(), not(c.own()), small)),
+		Filter:     expr.Op("$expr", expr.Op("$or", not(c.isList()), c.overBounds(), not(c.x.own), small)),
 		Projection: expr.D("list", c.isList()),
 	}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		for _, doc := range batch {

@@ -55,7 +55,7 @@ func (l *Lists[ID, E]) Distribution(ctx context.Context, filter any, maxCounts .
 			expr.Element("over"+strconv.Itoa(i), sum(over)))
 	}
 	found, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(l.c.coll).Aggregate(ctx, mongo.Pipeline{
+		return l.c.primary.Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$match", expr.And(filter)),
 			expr.Op("$project", expr.D("_id", 0, "total", l.TotalExpression())),
 			expr.Op("$group", group),

@@ -3,6 +3,7 @@ package outlier
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -35,8 +36,12 @@ type Lists[ID, E any] struct{ c core }
 // core does the work on BSON; Lists encodes and decodes.
 type core struct {
 	coll, overflow *mongo.Collection
-	o              Options
-	codec          codec.Codec
+	// The same for reads that must not lag.
+	primary, extrasPrimary *mongo.Collection
+
+	o     Options
+	codec codec.Codec
+	x     expressions
 }
 
 // New returns Lists over the parents in coll, with overflow documents in overflow,
@@ -55,7 +60,8 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (_ *Lists[I
 	if err != nil {
 		return nil, err
 	}
-	return &Lists[ID, E]{core{coll, overflow, o, codec.Codec{Registry: o.Registry, BSON: o.BSON}}}, nil
+	return &Lists[ID, E]{core{coll, overflow, cursor.Primary(coll), cursor.Primary(overflow), o,
+		codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.expressions()}}, nil
 }
 
 // Indexes returns the indexes besides _id by collection: of the parents the partial
@@ -171,10 +177,6 @@ func (c *core) holds(x bson.RawValue) bson.E {
 
 func literal(xs ...bson.RawValue) bson.D { return expr.Literal(xs) }
 
-// array is the elements; of a field that is neither an array nor null or missing,
-// an error where it is used as an array.
-func (c *core) array() bson.D { return expr.IfNull(expr.Field(c.o.ArrayField), bson.A{}) }
-
 // anyArray is array, with no elements where the field holds something else.
 func (c *core) anyArray() bson.D { return expr.Array(expr.Field(c.o.ArrayField)) }
 
@@ -191,23 +193,36 @@ func bytes(array any) bson.D { return expr.Op("$bsonSize", expr.D("a", array)) }
 // emptyBytes is bytes of an empty array.
 const emptyBytes = 13
 
-// typical says that a parent has no overflow documents, outlier that it has some in
-// the form of this package. A parent that is neither is not adopted.
-func (c *core) typical() bson.D {
-	return expr.Op("$eq", expr.IfNull(expr.Field(c.o.FlagField), false), false)
+// expressions are the same in every call, so they are encoded once: they are most of
+// what a call sends.
+type expressions struct {
+	// array is the elements; of a field that is neither an array nor null or missing,
+	// an error where it is used as an array. size and bytes are of it.
+	array, size, bytes any
+	// typical says that a parent has no overflow documents, outlier that it has some in
+	// the form of this package, own one of the two. A parent that is neither is not
+	// adopted.
+	flagged, typical, outlier, own any
+	// state is the projection of a state.
+	state bson.D
 }
 
-func (c *core) outlier() bson.D {
-	return expr.Op("$and", c.flagged(), expr.IsType(expr.Field(c.o.MoveField), "objectId"))
+func (o *Options) expressions() (x expressions) {
+	x.array = expr.Fixed(expr.IfNull(expr.Field(o.ArrayField), bson.A{}))
+	x.size, x.bytes = expr.Fixed(size(x.array)), expr.Fixed(bytes(x.array))
+	x.flagged = expr.Fixed(expr.Op("$eq", expr.Field(o.FlagField), true))
+	x.typical = expr.Fixed(expr.Op("$eq", expr.IfNull(expr.Field(o.FlagField), false), false))
+	x.outlier = expr.Fixed(expr.Op("$and", x.flagged, expr.IsType(expr.Field(o.MoveField), "objectId")))
+	x.own = expr.Fixed(expr.Op("$or", x.typical, x.outlier))
+	x.state = expr.D("own", x.own, "flag", x.flagged, "size", x.size,
+		"moved", expr.Fixed(expr.Cond(x.outlier, expr.Field(o.MoveField), "$$REMOVE")),
+		"total", expr.Fixed(expr.Op("$toLong", expr.Cond(x.flagged, expr.Field(o.TotalField), x.size))))
+	return x
 }
-
-func (c *core) own() bson.D { return expr.Op("$or", c.typical(), c.outlier()) }
-
-func (c *core) flagged() bson.D { return expr.Op("$eq", expr.Field(c.o.FlagField), true) }
 
 // total is the number of all elements as a parent says.
 func (c *core) total(array any) bson.D {
-	return expr.Cond(c.flagged(), expr.Field(c.o.TotalField), size(array))
+	return expr.Cond(c.x.flagged, expr.Field(c.o.TotalField), size(array))
 }
 
 // A state is a parent without its elements.
@@ -224,17 +239,13 @@ type state struct {
 	Fresh []bson.RawValue // of these what is not held
 }
 
-func (c *core) state(more ...bson.E) bson.D {
-	array := c.array()
-	return append(expr.D("own", c.own(), "flag", c.flagged(), "size", size(array),
-		"moved", expr.Cond(c.outlier(), expr.Field(c.o.MoveField), "$$REMOVE"),
-		"total", expr.Op("$toLong", c.total(array))), more...)
-}
+// state is the projection of a state, with more.
+func (c *core) state(more ...bson.E) bson.D { return append(slices.Clip(c.x.state), more...) }
 
 // read reads a parent as a state, from the primary: of one that lags the overflow
 // documents could be those of another moment.
 func (c *core) read(ctx context.Context, id bson.RawValue, projection bson.D) (s state, err error) {
-	err = cursor.Primary(c.coll).FindOne(ctx, c.parent(id), options.FindOne().SetProjection(projection)).Decode(&s)
+	err = c.primary.FindOne(ctx, c.parent(id), options.FindOne().SetProjection(projection)).Decode(&s)
 	return s, usable(s, err)
 }
 

@@ -50,11 +50,11 @@ func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err
 }
 
 func (c *core) contains(ctx context.Context, id, x bson.RawValue) (held bool, err error) {
-	err = c.still(ctx, id, c.state(expr.Element("held", expr.Op("$in", expr.Literal(x), c.array()))), func(s state) error {
+	err = c.still(ctx, id, c.state(expr.Element("held", expr.Op("$in", expr.Literal(x), c.x.array))), func(s state) error {
 		if held = s.Held; held || !s.Flag {
 			return nil
 		}
-		err := cursor.Primary(c.overflow).FindOne(ctx, c.extras(id, c.holds(x)), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
+		err := c.extrasPrimary.FindOne(ctx, c.extras(id, c.holds(x)), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
 		}
@@ -106,7 +106,7 @@ func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 		raw, err := l.c.id(id)
 		var arrays []bson.RawValue
 		if err == nil {
-			arrays, _, err = l.c.load(ctx, raw, l.c.array(), math.MinInt64)
+			arrays, _, err = l.c.load(ctx, raw, l.c.x.array, math.MinInt64)
 		}
 		for _, array := range arrays {
 			var es elements[E]
@@ -145,10 +145,10 @@ func (c *core) load(ctx context.Context, id bson.RawValue, items any, from int64
 // what the stages make of them.
 func (c *core) outside(ctx context.Context, id bson.RawValue, stages ...bson.D) (arrays []bson.RawValue, err error) {
 	if stages == nil {
-		stages = mongo.Pipeline{expr.Op("$sort", c.byNumber(1)), expr.Op("$project", expr.D("items", c.array()))}
+		stages = mongo.Pipeline{expr.Op("$sort", c.byNumber(1)), expr.Op("$project", expr.D("items", c.x.array))}
 	}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.overflow).Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", c.extras(id))}, stages...))
+		return c.extrasPrimary.Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", c.extras(id))}, stages...))
 	}) {
 		if err != nil {
 			return nil, err
@@ -212,7 +212,7 @@ func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (pa
 // page returns arrays of which the first limit elements are the page.
 func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) ([]bson.RawValue, state, error) {
 	// The parent has the last elements; before is how many of the page lie outside.
-	array := c.array()
+	array := c.x.array
 	outside := expr.Op("$subtract", c.total(array), size(array))
 	before := expr.Op("$max", 0, expr.Op("$subtract", outside, offset))
 	items := expr.Cond(expr.Op("$gte", before, limit), bson.A{}, expr.Op("$slice", array,
@@ -258,10 +258,10 @@ func (c *core) parts(filter any) mongo.Pipeline {
 	own := expr.D("items", "$items")
 	return mongo.Pipeline{
 		expr.Op("$match", expr.And(filter)),
-		expr.Op("$project", expr.D("items", c.array())),
+		expr.Op("$project", expr.D("items", c.x.array)),
 		c.lookup(extra, mongo.Pipeline{
 			expr.Op("$sort", c.byNumber(1)),
-			expr.Op("$project", expr.D("items", c.array())),
+			expr.Op("$project", expr.D("items", c.x.array)),
 		}),
 		expr.Op("$unwind", expr.D("path", "$"+extra, "preserveNullAndEmptyArrays", true, "includeArrayIndex", at)),
 		// The parent's own comes with its first overflow document, or without one.

@@ -41,11 +41,11 @@ func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, er
 // counts down in the parent first: so no two of them run at the same time.
 func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, err error) {
 	for {
-		result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", c.typical())), c.removal(x, 0))
+		result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", c.x.typical)), c.removal(x, 0))
 		if err != nil || result.MatchedCount > 0 {
 			return err == nil && result.ModifiedCount > 0, err
 		}
-		result, err = c.coll.UpdateOne(ctx, c.parent(id, c.holds(x), expr.Element("$expr", c.outlier())), c.removal(x, 0))
+		result, err = c.coll.UpdateOne(ctx, c.parent(id, c.holds(x), expr.Element("$expr", c.x.outlier)), c.removal(x, 0))
 		if err != nil {
 			return false, err
 		}
@@ -76,11 +76,11 @@ func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, e
 // removal is the update that takes the last x out of the array of a parent. The
 // total of an outlier counts down by what was removed, but at least by this many.
 func (c *core) removal(x bson.RawValue, least int) mongo.Pipeline {
-	array, total := c.array(), expr.Field(c.o.TotalField)
+	array, total := c.x.array, expr.Field(c.o.TotalField)
 	held := expr.Op("$in", expr.Literal(x), array)
 	return mongo.Pipeline{expr.Op("$set", expr.D(
 		c.o.ArrayField, c.withoutLast(x),
-		c.o.TotalField, expr.Cond(c.flagged(),
+		c.o.TotalField, expr.Cond(c.x.flagged,
 			expr.Op("$subtract", total, expr.Op("$max", least, expr.Cond(held, 1, 0))), total),
 	))}
 }
@@ -88,7 +88,7 @@ func (c *core) removal(x bson.RawValue, least int) mongo.Pipeline {
 // withoutLast is the array without the last x. An array without x stays what it is, also
 // missing or null.
 func (c *core) withoutLast(x bson.RawValue) bson.D {
-	array := c.array()
+	array := c.x.array
 	at := expr.Let("reverse", expr.Op("$reverseArray", array), // the place of x; the server has no search from the end
 		expr.Op("$subtract", expr.Op("$subtract", size("$$reverse"), 1), expr.Op("$indexOfArray", "$$reverse", expr.Literal(x))))
 	length := expr.Op("$max", size(array), 1)
@@ -102,9 +102,9 @@ func (c *core) withoutLast(x bson.RawValue) bson.D {
 // again says that the parent is no outlier, or not there.
 func (c *core) removeOutside(ctx context.Context, id, x bson.RawValue) (removed, again bool, err error) {
 	var before state
-	err = c.coll.FindOneAndUpdate(ctx, c.parent(id, expr.Element("$expr", c.outlier())), c.removal(x, 1),
+	err = c.coll.FindOneAndUpdate(ctx, c.parent(id, expr.Element("$expr", c.x.outlier)), c.removal(x, 1),
 		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(
-			c.state(expr.Element("held", expr.Op("$in", expr.Literal(x), c.array()))))).Decode(&before)
+			c.state(expr.Element("held", expr.Op("$in", expr.Literal(x), c.x.array))))).Decode(&before)
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return false, true, nil

@@ -35,6 +35,7 @@ type core struct {
 	idField   string
 	fields    []string // the cold ones; nil if they are not known
 	codec     codec.Codec
+	both      mongo.Pipeline // of Get, after its $match
 }
 
 // Options names the fields of a Split.
@@ -82,6 +83,7 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 		coldFields, _ := c.codec.Fields(reflect.TypeFor[C]())
 		c.fields = slices.DeleteFunc(coldFields, c.isID)
 	}
+	c.both = c.stages()
 	hotFields, _ := c.codec.Fields(reflect.TypeFor[H]())
 	return &Split[ID, H, C]{c}, config.Apply(config.Check(option, func() error {
 		for i, field := range c.fields {
@@ -205,7 +207,7 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 		return hot, cold, err
 	}
 	docs, err := cursor.Collect(cursor.Decode[document](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return s.core.hot.Aggregate(ctx, s.core.both(raw))
+		return s.core.hot.Aggregate(ctx, append(mongo.Pipeline{expr.D("$match", s.core.hotOf(raw))}, s.core.both...))
 	}))
 	switch {
 	case err != nil:
@@ -219,13 +221,13 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 	return hot, cold, err
 }
 
-// both is the pipeline of Get: {hot: …, cold: [one or none]}.
-func (c *core) both(id bson.RawValue) mongo.Pipeline {
+// stages make {hot: …, cold: [one or none]} of a hot document. They are the same in
+// every call, so they are encoded once.
+func (c *core) stages() mongo.Pipeline {
 	own := expr.Op("$arrayToObject", expr.Filter(expr.Op("$objectToArray", "$hot"), "field",
 		expr.Op("$in", "$$field.k", expr.Literal(append([]string{}, c.fields...)))))
 	whole := expr.Op("$mergeObjects", expr.D(c.idField, "$hot._id"), first("$cold"), "$own")
 	pipeline := mongo.Pipeline{
-		expr.D("$match", c.hotOf(id)),
 		expr.D("$replaceWith", expr.D("hot", "$$ROOT")),
 		c.lookup("hot._id"),
 		expr.D("$set", expr.D("own", own)),
@@ -239,6 +241,9 @@ func (c *core) both(id bson.RawValue) mongo.Pipeline {
 			cold = append(cold, "hot."+field)
 		}
 		pipeline = append(pipeline, expr.D("$unset", cold))
+	}
+	for _, stage := range pipeline {
+		stage[0].Value = expr.Fixed(stage[0].Value)
 	}
 	return pipeline
 }

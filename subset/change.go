@@ -28,10 +28,31 @@ type change struct {
 // edits reports that the change leaves the number of items as it is.
 func (ch change) edits() bool { return len(ch.in) == len(ch.out) }
 
-// array is the expression for the kept items, the best first; count that for the
-// number of all items.
-func (c *core) array() any { return c.stored(expr.IfNull(expr.Field(c.o.ArrayField), bson.A{})) }
-func (c *core) count() any { return expr.IfNull(expr.Field(c.o.CountField), 0) }
+// expressions are the same in every call, so they are encoded once: they are most of
+// what a call sends.
+type expressions struct {
+	// array is the kept items, the best first, size their number; count is the number
+	// of all items.
+	array, size, count any
+	// top is array with the parent's _id in its field.
+	top any
+	// known is what of the items $$come belongs into the array, see after; placed puts
+	// the one of them into its place in $$rest.
+	known, placed any
+}
+
+func (c *core) expressions() (x expressions) {
+	x.array = expr.Fixed(c.stored(expr.IfNull(expr.Field(c.o.ArrayField), bson.A{})))
+	x.size = expr.Fixed(expr.Op("$size", x.array))
+	x.count = expr.Fixed(expr.IfNull(expr.Field(c.o.CountField), 0))
+	x.top = expr.Fixed(expr.Map(x.array, "item", expr.Op("$mergeObjects", "$$item", expr.D(c.o.ParentField, "$_id"))))
+	last := expr.Let("last", expr.Op("$arrayElemAt", x.array, -1), expr.Filter("$$come", "item", c.precedes("$$item", "$$last")))
+	x.known = expr.Fixed(expr.Cond(expr.Op("$gt", x.count, x.size), expr.Cond(expr.Op("$eq", x.size, 0), bson.A{}, last), "$$come"))
+	place := expr.Let("new", expr.Op("$arrayElemAt", "$$come", 0), expr.Op("$size", expr.Filter("$$rest", "item", c.precedes("$$item", "$$new"))))
+	x.placed = expr.Fixed(expr.Let("place", place, expr.Op("$concatArrays",
+		expr.Op("$slice", "$$rest", "$$place"), x.known, expr.Op("$slice", "$$rest", "$$place", math.MaxInt32))))
+	return x
+}
 
 // stored puts items, the best first, into the order in which the parent has them,
 // and back.
@@ -73,10 +94,9 @@ func (c *core) precedes(a, b string) any {
 // thousand does. What leaves the array does so by its place: an array that somebody else has put into
 // disorder loses no more than apply reports.
 func (c *core) after(ch change) any {
-	array := c.array()
-	rest := array
+	rest := c.x.array
 	if len(ch.out) > 0 { // it is one
-		rest = expr.Filter(array, "item", expr.Op("$ne", "$$item._id", expr.Literal(ch.out[0].id)))
+		rest = expr.Filter(c.x.array, "item", expr.Op("$ne", "$$item._id", expr.Literal(ch.out[0].id)))
 	}
 	if len(ch.in) == 0 {
 		return rest
@@ -85,15 +105,10 @@ func (c *core) after(ch change) any {
 	for i, it := range ch.in {
 		come[i] = it.kept
 	}
-	last := expr.Let("last", expr.Op("$arrayElemAt", array, -1), expr.Filter("$$come", "item", c.precedes("$$item", "$$last")))
-	size := expr.Op("$size", array)
-	known := expr.Cond(expr.Op("$gt", c.count(), size), expr.Cond(expr.Op("$eq", size, 0), bson.A{}, last), "$$come")
 	if ch.bulk {
-		return expr.Let("come", expr.Literal(come), c.sorted(expr.Op("$concatArrays", rest, known)))
+		return expr.Let("come", expr.Literal(come), c.sorted(expr.Op("$concatArrays", rest, c.x.known)))
 	}
-	place := expr.Let("new", expr.Op("$arrayElemAt", "$$come", 0), expr.Op("$size", expr.Filter("$$rest", "item", c.precedes("$$item", "$$new"))))
-	return expr.Let("come", expr.Literal(come), expr.Let("rest", rest, expr.Let("place", place, expr.Op("$concatArrays",
-		expr.Op("$slice", "$$rest", "$$place"), known, expr.Op("$slice", "$$rest", "$$place", math.MaxInt32)))))
+	return expr.Let("come", expr.Literal(come), expr.Let("rest", rest, c.x.placed))
 }
 
 // update is the write that a change makes in its parent, all of it at once, so that
@@ -111,12 +126,12 @@ func (c *core) update(ch change) mongo.Pipeline {
 // may change in it then, and a write that changes nothing conflicts with no other. A
 // refill at the same time would store the item as it was.
 func (c *core) touchUnlessKept(ch change) bson.D {
-	return expr.D(fieldTouch, expr.Cond(expr.Op("$in", expr.Literal(ch.in[0].id), ids(c.array())), "$$REMOVE", true))
+	return expr.D(fieldTouch, expr.Cond(expr.Op("$in", expr.Literal(ch.in[0].id), ids(c.x.array)), "$$REMOVE", true))
 }
 
 // totals sets the count and the sums.
 func (c *core) totals(ch change) bson.D {
-	set := expr.D(c.o.CountField, expr.Op("$add", c.count(), len(ch.in)-len(ch.out)))
+	set := expr.D(c.o.CountField, expr.Op("$add", c.x.count, len(ch.in)-len(ch.out)))
 	for _, v := range c.o.Values {
 		plus, minus := numbers(ch.in, v.Field), numbers(ch.out, v.Field)
 		if v.Count != "" {
@@ -231,7 +246,7 @@ func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 	}
 	var p parent
 	err := c.parents.FindOneAndUpdate(ctx, c.roomFor(byID(ch.parent)), c.update(ch), options.FindOneAndUpdate().SetProjection(expr.D(
-		"count", expr.Field(c.o.CountField), "size", expr.Op("$size", c.array()),
+		"count", expr.Field(c.o.CountField), "size", c.x.size,
 		"after", expr.Let("ids", ids(c.after(rank)), after)))).Decode(&p)
 	if err != nil {
 		return p, c.missed(ctx, ch.parent, err)
@@ -291,7 +306,7 @@ func (c *core) touch(ctx context.Context, parent bson.RawValue) error {
 // sums.
 func (c *core) inPlace(ctx context.Context, ch change) error {
 	it := ch.in[0]
-	items := expr.Map(c.array(), "item", expr.Cond(expr.Op("$eq", "$$item._id", expr.Literal(it.id)), expr.Literal(it.kept), "$$item"))
+	items := expr.Map(c.x.array, "item", expr.Cond(expr.Op("$eq", "$$item._id", expr.Literal(it.id)), expr.Literal(it.kept), "$$item"))
 	set := append(expr.D(c.o.ArrayField, c.stored(items)), c.totals(ch)...)
 	update := append(mongo.Pipeline{expr.D("$set", append(set, c.touchUnlessKept(ch)...))}, c.means()...)
 	filter := append(c.roomFor(byID(ch.parent)), expr.Element(c.o.CountField, expr.D("$ne", nil)))

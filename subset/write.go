@@ -266,7 +266,7 @@ func (c *core) store(ctx context.Context, b batch) error {
 		if count, _ := p.Count.AsInt64OK(); len(ch.in) == 0 || p.Size >= c.o.N || int(count) <= p.Size {
 			continue
 		}
-		size := expr.D("after", expr.D("size", expr.Op("$size", c.array())))
+		size := expr.D("after", expr.D("size", c.x.size))
 		if err := c.parents.FindOne(ctx, byID(ch.parent), options.FindOne().SetProjection(size)).Decode(&p); err != nil {
 			return err
 		}
@@ -284,11 +284,10 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	for i, ch := range b.changes {
 		these[i], more[i] = ch.parent, len(ch.in)
 	}
-	size := expr.Op("$size", c.array())
 	coming := expr.Op("$arrayElemAt", expr.Literal(more), expr.Op("$indexOfArray", expr.Literal(these), "$_id"))
-	over := expr.Op("$subtract", expr.Op("$add", size, coming), c.o.N)
-	last := expr.Op("$slice", c.sorted(c.array()), expr.Op("$subtract", 0, over))
-	projection := expr.D("count", expr.Field(c.o.CountField), "size", size,
+	over := expr.Op("$subtract", expr.Op("$add", c.x.size, coming), c.o.N)
+	last := expr.Op("$slice", c.sorted(c.x.array), expr.Op("$subtract", 0, over))
+	projection := expr.D("count", expr.Field(c.o.CountField), "size", c.x.size,
 		"after", expr.D("gone", ids(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}))))
 	out, found := make([]parent, len(b.changes)), make([]bool, len(b.changes))
 	filter := c.roomFor(expr.D("_id", in(these)))
