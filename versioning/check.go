@@ -342,7 +342,7 @@ func (h *history) resolve(next *state) {
 		case errors.Is(err, errNoState):
 			h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: err.Error()})
 		case err != nil:
-			h.found(BrokenDelta, r, 0, mongopatterns.Problem{Field: h.opts.DeltaField, Detail: err.Error()})
+			h.found(BrokenDelta, r, 0, mongopatterns.Problem{Field: deltaKey, Detail: err.Error()})
 		}
 	}
 }

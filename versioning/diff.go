@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // A Difference is a value that two documents have different.
@@ -127,52 +125,4 @@ func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (_ [
 		return nil, err
 	}
 	return differences(nil, "", open(a.doc), open(b.doc)), nil
-}
-
-// LastChange returns the revision that gave the field at path the value it has now,
-// or took it away; its Change says who, when and why. path may lead through documents
-// and places of arrays ("items.0.name"). If no revision ever had the field the error
-// is mongopatterns.ErrNotFound, if the one that set it may have been pruned ErrPruned,
-// if it is lost ErrInconsistent.
-//
-// Cost: that of History as far back as that revision.
-func (d *Documents[ID, T]) LastChange(ctx context.Context, id ID, path string) (_ Revision[T], err error) {
-	defer fault.In(&err, "versioning: last change")
-	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.lastChange(ctx, key, path) })
-}
-
-func (d *store) lastChange(ctx context.Context, id bson.RawValue, path string) (*state, error) {
-	if path == "" {
-		return nil, fault.Invalid("path: empty")
-	}
-	if key, _, _ := strings.Cut(path, "."); slices.Contains(d.opts.Ignored, key) {
-		return nil, fault.Invalid("path: %q is one of Options.Ignored, which have no history", key)
-	}
-	var newer *state
-	var last bson.RawValue
-	var found, lost bool
-	err := d.walk(ctx, id, func(s *state) bool {
-		v := value.Lookup(s.doc, path)
-		if newer == nil {
-			last = v
-		}
-		lost = s.lost
-		found = newer != nil && !lost && !identical(v, last)
-		if !found && !lost {
-			newer = s
-		}
-		return !found && !lost
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case found:
-	case lost:
-		return nil, fault.Of(id, fmt.Errorf("%w: a revision is lost that may have set %q", ErrInconsistent, path))
-	case newer.number > 1:
-		return nil, fault.Of(id, fmt.Errorf("%w, the one that set %q", ErrPruned, path))
-	case last.Type == 0:
-		return nil, fault.Of(id, fmt.Errorf("%w: it has had no %q", fault.ErrNotFound, path))
-	}
-	return newer, nil
 }

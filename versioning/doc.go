@@ -44,10 +44,9 @@
 //
 //	policy, err = policies.AsOf(ctx, "bilbo", march)
 //
-// The others: At and History read, [Documents.Diff] and [Documents.LastChange] compare,
-// [Documents.Restore] and [Documents.Undo] make a new revision out of an old one, Delete
-// and Create go on counting, SaveMany saves in bulk, [Documents.Prune] deletes old
-// revisions. [ErrPruned] and [ErrDeleted] match mongopatterns.ErrNotFound.
+// The others: At and History read, [Documents.Diff] compares, [Documents.Restore] and
+// [Documents.Undo] make a new revision out of an old one, Delete and Create go on counting,
+// SaveMany saves in bulk, [Documents.Prune] deletes old revisions. [ErrPruned] and [ErrDeleted] match mongopatterns.ErrNotFound.
 //
 // # Costs
 //
@@ -123,6 +122,5 @@
 // Shard the current documents by _id, hashed if you like, and the revisions by the
 // document's ID, with which their unique index starts (ShardKey): every call but those
 // over all documents is targeted. Create both collections beforehand: a transaction over
-// several shards creates none. [Documents.HistoryFilter] and [Documents.HistoryPipeline]
-// are for your own queries and for paging.
+// several shards creates none. [Documents.HistoryFilter] is for your own queries and for paging.
 package versioning

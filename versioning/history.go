@@ -61,7 +61,7 @@ func (d *store) row(s, next *state) bson.Raw {
 		{d.opts.ChangeField, s.change.value()},
 	}
 	if s.deleted {
-		return document(append(out, field{d.opts.DeletedField, bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}}}))
+		return document(append(out, field{deletedKey, bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}}}))
 	}
 	whole := d.past(s).doc
 	if next != nil && s.number%int64(d.opts.SnapshotEvery) != 0 {
@@ -69,11 +69,11 @@ func (d *store) row(s, next *state) bson.Raw {
 		if delta, ok := deltaOf(a, whole); ok {
 			made := documentValue(append([]field{{ofKey, d.digest(a)}}, delta...))
 			if len(made.Value) < len(whole) {
-				return document(append(out, field{d.opts.DeltaField, made}))
+				return document(append(out, field{deltaKey, made}))
 			}
 		}
 	}
-	return document(append(out, field{d.opts.DocumentField, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: whole}}))
+	return document(append(out, field{documentKey, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: whole}}))
 }
 
 const namesBytes = 4
@@ -108,9 +108,9 @@ func (d *store) parseRow(raw bson.Raw) (*row, error) {
 	if r.number, ok = wholeNumber(raw.Lookup(d.opts.RevisionField)); !ok {
 		return r, r.foreign("no number in %q", d.opts.RevisionField)
 	}
-	r.deleted, _ = raw.Lookup(d.opts.DeletedField).BooleanOK()
-	r.whole, _ = raw.Lookup(d.opts.DocumentField).DocumentOK()
-	r.delta, _ = raw.Lookup(d.opts.DeltaField).DocumentOK()
+	r.deleted, _ = raw.Lookup(deletedKey).BooleanOK()
+	r.whole, _ = raw.Lookup(documentKey).DocumentOK()
+	r.delta, _ = raw.Lookup(deltaKey).DocumentOK()
 	return r, nil
 }
 

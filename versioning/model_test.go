@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -236,46 +235,4 @@ func compare(t *testing.T, d *versioning.Documents[string, bson.D], id string, m
 	if n != m.kept-1 {
 		t.Errorf("history ended at %d, want %d", n+1, m.kept)
 	}
-	// The last change of a field, by looking at each.
-	for _, path := range []string{"items", "owner.n", "extra", "nothing", "items.0.name"} {
-		value := func(n int) any {
-			var v any = m.all[n-1].state
-			raw := marshal(t, bson.D{{Key: "v", Value: v}})
-			return lookupPath(raw.Lookup("v"), path)
-		}
-		want := len(m.all)
-		for want > m.kept && cmp.Equal(value(want), value(want-1)) {
-			want--
-		}
-		r, err := d.LastChange(ctx, id, path)
-		switch {
-		case want == m.kept && want > 1:
-			if !errors.Is(err, versioning.ErrPruned) {
-				t.Errorf("last change of %s: %v", path, err)
-			}
-		case want == 1 && value(1) == "":
-			if !errors.Is(err, mongopatterns.ErrNotFound) {
-				t.Errorf("last change of %s: %v", path, err)
-			}
-		case err != nil || int(r.Number) != want:
-			t.Errorf("last change of %s: %d, %v, want %d", path, r.Number, err, want)
-		}
-	}
-}
-
-func lookupPath(v bson.RawValue, path string) string {
-	for _, key := range strings.Split(path, ".") {
-		switch v.Type {
-		case bson.TypeEmbeddedDocument:
-			v = v.Document().Lookup(key)
-		case bson.TypeArray:
-			v = bson.Raw(v.Array()).Lookup(key)
-		default:
-			return ""
-		}
-	}
-	if v.Type == 0 {
-		return ""
-	}
-	return v.String() + v.Type.String()
 }

@@ -132,8 +132,8 @@ func (k Retention) cut(rows []*row) int64 {
 // none.
 func (d *store) before(id bson.RawValue, number int64) bson.D {
 	return append(d.numbered(id, 1, expr.Element("$lt", number)), expr.Element("$or", bson.A{
-		bson.D{expr.Element(d.opts.DocumentField, expr.Op("$type", "object"))},
-		bson.D{expr.Element(d.opts.DeltaField, expr.Op("$type", "object"))},
-		bson.D{expr.Element(d.opts.DeletedField, true)},
+		bson.D{expr.Element(documentKey, expr.Op("$type", "object"))},
+		bson.D{expr.Element(deltaKey, expr.Op("$type", "object"))},
+		bson.D{expr.Element(deletedKey, true)},
 	}))
 }

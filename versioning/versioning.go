@@ -162,33 +162,6 @@ func (d *Documents[ID, T]) HistoryFilter(id ID) bson.D {
 	return bson.D{expr.Element(d.core.opts.DocumentIDField, d.equal(id))}
 }
 
-// HistoryPipeline lists all revisions of a document, the current one included, in
-// no order: {_id, document_id, revision, change, deleted}, in the names of Options,
-// without the documents. Run it on the collection of current documents; not in a
-// transaction, where MongoDB takes no $unionWith.
-func (d *Documents[ID, T]) HistoryPipeline(id ID) mongo.Pipeline {
-	o := d.core.opts
-	revision, change := expr.Element(o.RevisionField, 1), expr.Element(o.ChangeField, 1)
-	pipeline := mongo.Pipeline{
-		expr.Op("$match", d.Filter(id)),
-		expr.Op("$project", bson.D{
-			expr.Element(o.DocumentIDField, "$_id"),
-			expr.Element(o.RevisionField, expr.IfNull(expr.Field(o.RevisionField), int64(1))),
-			change,
-		}),
-	}
-	if d.core.revisions == nil {
-		return pipeline
-	}
-	return append(pipeline, expr.Op("$unionWith", bson.D{
-		expr.Element("coll", d.core.revisions.Name()),
-		expr.Element("pipeline", mongo.Pipeline{
-			expr.Op("$match", d.HistoryFilter(id)),
-			expr.Op("$project", bson.D{expr.Element(o.DocumentIDField, 1), revision, change, expr.Element(o.DeletedField, 1)}),
-		}),
-	}))
-}
-
 // Get returns the current document with its number.
 //
 // Cost: 1 round trip, 1 key and document by _id.

@@ -98,7 +98,7 @@ func (d *store) newest(ctx context.Context, id bson.RawValue) (*row, error) {
 	}
 	raw, err := d.revisionsPrimary.FindOne(ctx, d.numbered(id, 1), options.FindOne().
 		SetSort(bson.D{expr.Element(d.opts.RevisionField, -1)}).
-		SetProjection(bson.D{expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.opts.RevisionField, 1), expr.Element(d.opts.ChangeField, 1), expr.Element(d.opts.DeletedField, 1)})).Raw()
+		SetProjection(bson.D{expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.opts.RevisionField, 1), expr.Element(d.opts.ChangeField, 1), expr.Element(deletedKey, 1)})).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
 	}
