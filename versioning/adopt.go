@@ -160,7 +160,7 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 				result.Skipped++
 				continue
 			}
-			var made bson.Raw
+			var made bson.D
 			if err == nil {
 				made, err = d.core.pastRow(raw.Lookup("_id"), past)
 			}
@@ -178,10 +178,10 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 func (d *store) adopted(raw bson.Raw) bool {
 	r, err := d.parseRow(raw)
 	_, timed := value.Lookup(raw, d.at()).DateTimeOK()
-	return err == nil && timed && (r.whole != nil || r.delta != nil || r.deleted)
+	return err == nil && timed && (r.all != nil || r.delta != nil || r.deleted)
 }
 
-func (d *store) pastRow(id bson.RawValue, past *Past) (bson.Raw, error) {
+func (d *store) pastRow(id bson.RawValue, past *Past) (bson.D, error) {
 	if err := value.CheckID(past.ID); err != nil {
 		return nil, fault.Invalid("Past.ID: %w", err)
 	}
@@ -197,9 +197,9 @@ func (d *store) pastRow(id bson.RawValue, past *Past) (bson.Raw, error) {
 		if err := past.Document.Validate(); err != nil {
 			return nil, fault.Invalid("Past.Document: %w", err)
 		}
-		s.doc = identified(past.ID, without(past.Document, d.ownNames()...))
+		s.all = append([]field{{"_id", past.ID}}, without(open(past.Document), "_id")...)
 	}
-	made, _ := fields(d.row(s, nil))
-	made[0].value = id
-	return document(made), nil
+	row := d.row(s, nil)
+	row[0].Value = id
+	return row, nil
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -175,18 +175,17 @@ func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatt
 
 // renumber gives a current document the number after its history.
 func (d *store) renumber(ctx context.Context, id bson.RawValue) (bool, error) {
-	ends, err := d.ends(ctx, bson.A{id})
-	if err != nil {
+	last, err := d.newest(ctx, id)
+	if err != nil || last == nil {
 		return false, err
 	}
-	last := ends[value.Key(id)]
 	// Saves that could move the end of the history cannot succeed meanwhile.
 	done, err := d.current.UpdateOne(ctx, append(byID(id), expr.Element("$or", bson.A{
 		bson.D{expr.Element(d.opts.RevisionField, expr.Op("$lte", last.number))},
 		bson.D{expr.Element(d.opts.RevisionField, nil)},
 	})), bson.D{
 		expr.Element("$set", bson.D{expr.Element(d.opts.RevisionField, last.number+1)}),
-		expr.Element("$max", bson.D{expr.Element(d.at(), last.at)}),
+		expr.Element("$max", bson.D{expr.Element(d.at(), last.change.at)}),
 	})
 	return err == nil && done.MatchedCount == 1, err
 }
@@ -205,7 +204,7 @@ func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 			return err
 		}
 		done = true
-		return d.archive(ctx, nil, d.row(&state{id: id, number: last.number + 1, change: stamp{}.after(last.change), deleted: true}, nil))
+		return d.archive(ctx, nil, d.row(gone(last, stamp{}), nil))
 	})
 	if mongo.IsDuplicateKeyError(err) && !txn.Running(ctx) {
 		return false, nil // by Create, meanwhile
@@ -239,45 +238,45 @@ func (d *store) audit(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Pr
 	return out, err
 }
 
-// examine reads the histories of documents, compares them with the current documents,
-// and returns those with problems.
+// examine reads the current documents and then their histories, newest revision first,
+// so that each delta has the revision that it is made from. It returns those with
+// problems.
 func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
 	current, err := d.loadMany(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	var suspects []*history
-	var h *history
-	end := func() {
-		if h == nil {
-			return
+	var all []*history
+	begin := func(key string, id bson.RawValue) *history {
+		h := &history{store: d, id: id, key: key, next: current[key].state}
+		if err := current[key].err; err != nil {
+			h.next = nil
+			h.found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: err.Error()})
+		} else if h.next == nil {
+			h.removed = true
 		}
-		h.end(current[h.key])
-		delete(current, h.key)
-		if len(h.problems) > 0 {
-			suspects = append(suspects, h)
-		}
+		delete(current, key)
+		all = append(all, h)
+		return h
 	}
+	var h *history
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return d.revisionsPrimary.Find(ctx, d.rowsOf(expr.Op("$in", ids)),
-			options.Find().SetSort(bson.D{expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.opts.RevisionField, 1)}))
+			options.Find().SetSort(bson.D{expr.Element(d.opts.DocumentIDField, -1), expr.Element(d.opts.RevisionField, -1)}))
 	}) {
 		if err != nil {
 			return nil, err
 		}
-		r, invalid := d.parseRow(raw)
-		if key := value.Key(r.document); h == nil || h.key != key {
-			end()
-			h = &history{store: d, id: r.document, key: key}
+		s, invalid := d.parseRow(raw)
+		if key := value.Key(s.id); h == nil || h.key != key {
+			h = begin(key, s.id)
 		}
-		h.add(r, invalid)
+		h.add(s, invalid)
 	}
-	end()
 	for key, now := range current { // without a history
-		h = &history{store: d, id: now.id, key: key}
-		end()
+		begin(key, now.id)
 	}
-	return suspects, nil
+	return slices.DeleteFunc(all, func(h *history) bool { return len(h.problems) == 0 }), nil
 }
 
 // A history is what examine has seen of one.
@@ -285,16 +284,16 @@ type history struct {
 	*store
 	id       bson.RawValue
 	key      string
-	last     *row
-	pending  []*row // deltas whose next revision has not come yet
+	removed  bool   // there is no current document, and nothing yet that says why
+	next     *state // the one after those to come
 	problems []mongopatterns.Problem
 }
 
-// found reports a problem of a row, or without one of the current document.
-func (h *history) found(kind mongopatterns.ProblemKind, r *row, number int64, p mongopatterns.Problem) {
+// found reports a problem of a revision, which is in the history or else current.
+func (h *history) found(kind mongopatterns.ProblemKind, s *state, number int64, p mongopatterns.Problem) {
 	p.Pattern, p.Kind, p.Collection, p.ID = "versioning", kind, h.current.Name(), h.id
-	if r != nil {
-		p.Collection, p.ID = h.revisions.Name(), r.id
+	if s != nil && s.row.Type != 0 {
+		p.Collection, p.ID = h.revisions.Name(), s.row
 	}
 	if p.Detail == "" {
 		p.Detail = fmt.Sprintf("revision %d of %s", number, value.Text(h.id))
@@ -302,67 +301,38 @@ func (h *history) found(kind mongopatterns.ProblemKind, r *row, number int64, p 
 	h.problems = append(h.problems, p)
 }
 
-func (h *history) add(r *row, invalid error) {
+// add compares a revision with the one after it.
+func (h *history) add(s *state, invalid error) {
+	next := h.next
 	switch {
 	case invalid != nil:
-		h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
+		h.found(InvalidRevision, s, 0, mongopatterns.Problem{Detail: invalid.Error()})
 		return
-	case h.last != nil && r.number == h.last.number:
-		h.found(DuplicateRevision, r, r.number, mongopatterns.Problem{})
-		return
-	}
-	h.follows(r, r.number, r.change.at)
-	h.last = r
-	if h.pending = append(h.pending, r); r.delta == nil {
-		h.resolve(nil)
-	}
-}
-
-// follows compares a row, or nil for the current document, with the row before.
-func (h *history) follows(r *row, number int64, at time.Time) {
-	if h.last == nil {
-		return
-	}
-	if number > h.last.number+1 {
-		h.found(MissingRevision, nil, h.last.number+1, mongopatterns.Problem{})
-	}
-	if before := h.last.change.at; at.Before(before) {
-		h.found(TimeReversed, r, number, mongopatterns.Problem{Field: h.at(), Have: date(at), Want: date(before)})
-	}
-}
-
-// resolve applies the deltas before next.
-func (h *history) resolve(next *state) {
-	for len(h.pending) > 0 {
-		r := h.pending[len(h.pending)-1]
-		h.pending = h.pending[:len(h.pending)-1]
-		var err error
-		next, err = h.state(r, next)
-		switch {
-		case errors.Is(err, errNoState):
-			h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: err.Error()})
-		case err != nil:
-			h.found(BrokenDelta, r, 0, mongopatterns.Problem{Field: deltaKey, Detail: err.Error()})
+	case next == nil:
+		if h.removed && !s.deleted {
+			h.found(NoDeletion, nil, s.number+1, mongopatterns.Problem{})
 		}
-	}
-}
-
-// end compares with the current document, if there is one.
-func (h *history) end(now loaded) {
-	switch {
-	case now.err != nil:
-		h.found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: now.err.Error()})
-	case now.state == nil:
-		if h.last != nil && !h.last.deleted {
-			h.found(NoDeletion, nil, h.last.number+1, mongopatterns.Problem{})
-		}
-	case h.last != nil && now.number <= h.last.number:
-		h.found(NumberTaken, nil, now.number, mongopatterns.Problem{Field: h.opts.RevisionField,
-			Have: now.raw.Lookup(h.opts.RevisionField), Want: int64Value(h.last.number + 1)})
+	case next.row.Type == 0 && next.number <= s.number:
+		h.found(NumberTaken, nil, next.number, mongopatterns.Problem{Field: h.opts.RevisionField,
+			Have: find(next.all, h.opts.RevisionField), Want: valueOf(s.number + 1)})
+		next = nil
+	case next.number == s.number:
+		h.found(DuplicateRevision, s, s.number, mongopatterns.Problem{})
+		return
 	default:
-		h.follows(nil, now.number, now.change.at)
-		h.resolve(now.state)
-		return
+		if next.number > s.number+1 {
+			h.found(MissingRevision, nil, s.number+1, mongopatterns.Problem{})
+		}
+		if next.change.at.Before(s.change.at) {
+			h.found(TimeReversed, next, next.number, mongopatterns.Problem{Field: h.at(), Have: valueOf(next.change.at), Want: valueOf(s.change.at)})
+		}
 	}
-	h.resolve(nil)
+	err := h.resolve(s, next)
+	switch {
+	case errors.Is(err, errNoState):
+		h.found(InvalidRevision, s, 0, mongopatterns.Problem{Detail: err.Error()})
+	case err != nil:
+		h.found(BrokenDelta, s, 0, mongopatterns.Problem{Field: deltaKey, Detail: err.Error()})
+	}
+	h.next, h.removed = s, false
 }

@@ -52,12 +52,12 @@ func Differences(before, after bson.Raw) (_ []Difference, err error) {
 func differences(out []Difference, prefix string, a, b []field) []Difference {
 	inA, inB := index(a), index(b)
 	for _, x := range a {
-		if y, _ := inB(x.key); !identical(x.value, y) {
+		if y := inB(x.key); !identical(x.value, y) {
 			out = differ(out, prefix+x.key, x.value, y)
 		}
 	}
 	for _, y := range b {
-		if _, ok := inA(y.key); !ok {
+		if inA(y.key).Type == 0 {
 			out = append(out, Difference{Path: prefix + y.key, New: y.value})
 		}
 	}
@@ -124,5 +124,5 @@ func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (_ [
 	if err != nil {
 		return nil, err
 	}
-	return differences(nil, "", open(a.doc), open(b.doc)), nil
+	return differences(nil, "", d.core.kept(a), d.core.kept(b)), nil
 }

@@ -91,7 +91,7 @@ func TestEditOf(t *testing.T) {
 		edit := func(a, b bson.D) string {
 			x, _ := fields(raw(t, a))
 			y, _ := fields(raw(t, b))
-			update, exact := editOf(raw(t, a), changes(x, y))
+			update, exact := editOf(x, changes(x, y))
 			out := ""
 			for _, op := range update {
 				for _, e := range op.Value.(bson.D) {
@@ -129,7 +129,7 @@ func TestSaveComparesBytesFirst(t *testing.T) {
 	next := raw(t, doc)
 	var w wish
 	allocs := testing.AllocsPerRun(10, func() {
-		w = wish{next: next, read: 1}
+		w = wish{raw: next, read: 1}
 		if err := d.wish(&w, base); err != nil {
 			t.Fatal(err)
 		}

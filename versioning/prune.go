@@ -61,11 +61,11 @@ func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry
 		ids = append(ids, doc.Lookup("_id"))
 	}
 	var old []bson.D
-	var rows []*row // of one document, in the order of time
+	var rows []*state // of one document, in the order of time
 	end := func() {
 		if len(rows) > 0 {
 			if cut := keep.cut(rows); cut > 1 {
-				old = append(old, d.before(rows[0].document, cut))
+				old = append(old, d.before(rows[0].id, cut))
 			}
 			rows = nil
 		}
@@ -79,10 +79,10 @@ func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry
 			return err
 		}
 		r, invalid := d.parseRow(raw)
-		if invalid != nil || r.document.Type == bson.TypeNull {
+		if invalid != nil || r.id.Type == bson.TypeNull {
 			continue
 		}
-		if len(rows) > 0 && value.Key(rows[0].document) != value.Key(r.document) {
+		if len(rows) > 0 && value.Key(rows[0].id) != value.Key(r.id) {
 			end()
 		}
 		rows = append(rows, r)
@@ -111,7 +111,7 @@ func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry
 
 // cut is the number of the oldest revision that stays. Where times run backwards it
 // is not the first one in the order of time.
-func (k Retention) cut(rows []*row) int64 {
+func (k Retention) cut(rows []*state) int64 {
 	numbers := make([]int64, len(rows))
 	last := 0 // up to Before
 	for i, r := range rows {

@@ -61,8 +61,7 @@ type Revision[T any] struct {
 	// Document is the document, with the fields of number and change, if T has them.
 	Document T `json:"document"`
 
-	stored  *state // what this was read from; nil: not known
-	partial bool   // it is of the history, and lacks Options.Ignored
+	stored *state // what this was read from; nil: not known
 }
 
 // New returns a helper for current, which holds your documents, and revisions,
@@ -167,7 +166,7 @@ func (d *Documents[ID, T]) HistoryFilter(id ID) bson.D {
 // Cost: 1 round trip, 1 key and document by _id.
 func (d *Documents[ID, T]) Get(ctx context.Context, id ID) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: get")
-	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.load(ctx, d.core.current, key) })
+	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.get(ctx, d.core.current, key) })
 }
 
 // Decode makes a Revision of a current document that a query of your own returned,
@@ -204,34 +203,29 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	all, _, err := d.encode(document)
+	raw, _, err := d.encode(document)
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	inside, err := fields(all)
-	if err == nil && !distinct(inside) {
-		err = fault.Invalid("document: a field stands twice")
+	all := open(raw)
+	if !distinct(all) {
+		return Revision[T]{}, fault.Invalid("document: a field stands twice")
 	}
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	id, chosen := find(inside, "_id")
-	if !chosen {
-		oid := bson.NewObjectID()
-		id = bson.RawValue{Type: bson.TypeObjectID, Value: oid[:]}
-	}
-	if !chosen || inside[0].key != "_id" { // the server puts it first, too
-		all = identified(id, all)
+	id := find(all, "_id")
+	made := id.Type == 0
+	if made {
+		id = valueOf(bson.NewObjectID())
 	}
 	if err := d.checkID(id); err != nil {
 		return Revision[T]{}, err
 	}
-	if chosen {
+	all = append([]field{{"_id", id}}, without(all, "_id")...) // the server puts it first, too
+	if !made {
 		return d.shown(d.core.create(ctx, id, all, c))
 	}
 	s, err := d.core.created(id, all, 1, c.after(stamp{}))
 	if err == nil { // a new ID has no history
-		_, err = d.core.current.InsertOne(ctx, s.raw)
+		_, err = d.core.current.InsertOne(ctx, s.document())
 	}
 	return d.shown(s, err)
 }
@@ -272,11 +266,11 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], c stamp) (Re
 }
 
 func (d *Documents[ID, T]) wish(r Revision[T]) (*wish, error) {
-	next, loose, err := d.encode(r.Document)
+	raw, loose, err := d.encode(r.Document)
+	w := &wish{read: r.Number, partial: r.stored != nil && r.stored.past, raw: raw, loose: loose}
 	if err != nil {
-		return nil, err
+		return w, err
 	}
-	w := &wish{read: r.Number, partial: r.partial, next: next, loose: loose}
 	return w, d.core.wish(w, r.stored)
 }
 
@@ -299,7 +293,7 @@ func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error,
 	}
 	var own error // an error of fn, which may be a conflict of another document
 	r, err := d.retry(ctx, func() (Revision[T], error) {
-		r, err := d.one(id, func(key bson.RawValue) (*state, error) { return d.core.load(ctx, d.core.currentPrimary, key) })
+		r, err := d.one(id, func(key bson.RawValue) (*state, error) { return d.core.get(ctx, d.core.currentPrimary, key) })
 		if err != nil {
 			return r, err
 		}
@@ -375,13 +369,8 @@ func (d *Documents[ID, T]) shown(s *state, err error) (Revision[T], error) {
 	if s.deleted || s.lost {
 		return r, nil
 	}
-	r.stored, r.partial = s, false
-	if s.raw == nil {
-		past := *s
-		past.raw = d.core.shown(s)
-		r.stored, r.partial = &past, len(d.core.opts.Ignored) > 0
-	}
-	if err := d.core.codec.Decode(r.stored.raw, &r.Document); err != nil {
+	r.stored = s
+	if err := d.core.codec.Decode(s.document(), &r.Document); err != nil {
 		return Revision[T]{}, ofRevision(s.id, s.number, err)
 	}
 	return r, nil
@@ -395,11 +384,11 @@ func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T
 	}
 	before := s.before
 	s.before = nil // or each revision would keep all before it
-	if before == nil || before != r.stored || r.partial || d.core.upgrades {
+	if before == nil || before != r.stored || d.core.upgrades {
 		return d.shown(s, nil)
 	}
 	var some T
-	if err := d.core.codec.Decode(document(existing(s.changes)), &some); err != nil || !overlay(&r.Document, some) {
+	if err := d.core.codec.Decode(document(patch(nil, s.changes)), &some); err != nil || !overlay(&r.Document, some) {
 		return d.shown(s, nil)
 	}
 	r.Number, r.stored = s.number, s
