@@ -23,27 +23,23 @@ import (
 // What Check finds.
 const (
 	// NumberTaken is a current document whose number the history has already, or
-	// has gone beyond, so that it cannot be saved: something else put it there.
-	// Repair gives it the number after the newest.
+	// has gone beyond, so that it cannot be saved. Repair gives it the next number.
 	NumberTaken mongopatterns.ProblemKind = "number taken"
-	// NoDeletion is a history that ends neither in a current document nor in a
-	// deletion: something else removed the document. Repair adds the deletion, and
-	// so does Create.
+	// NoDeletion is a document that something else removed. Repair adds the deletion
+	// to the history, and so does Create.
 	NoDeletion mongopatterns.ProblemKind = "no deletion"
 	// MissingRevision is a number left out after an older one that is kept. Repair
-	// leaves it; what an interrupted Prune leaves goes with the next one.
+	// leaves it, and so the following ones.
 	MissingRevision mongopatterns.ProblemKind = "missing revision"
-	// DuplicateRevision is a number that stands twice, which the unique index
-	// refuses. Repair leaves it.
+	// DuplicateRevision is a number that stands twice: the unique index is missing.
 	DuplicateRevision mongopatterns.ProblemKind = "duplicate revision"
 	// BrokenDelta is a delta of which the revision that it was made from is missing,
-	// or was changed by something else. The revision is lost. Repair leaves it.
+	// or was changed by something else. The revision is lost.
 	BrokenDelta mongopatterns.ProblemKind = "broken delta"
 	// TimeReversed is a revision with an earlier time than the one before it, which
-	// AsOf does not find. Repair leaves it.
+	// AsOf does not find.
 	TimeReversed mongopatterns.ProblemKind = "time reversed"
-	// InvalidRevision is a document of either collection that cannot be read as a
-	// revision. Repair leaves it.
+	// InvalidRevision is a document of either collection that is no revision.
 	InvalidRevision mongopatterns.ProblemKind = "invalid revision"
 )
 
@@ -70,32 +66,28 @@ func (d *Documents[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work)
 	return d.core.repair(ctx, work)
 }
 
-// batches yields the _ids of documents: the current ones that work selects, then of
-// the others those that the history has.
+// batches yields {_id: …} of documents: the current ones that work selects, then of
+// the others those that have a history.
 func (d *store) batches(ctx context.Context, w mongopatterns.Work) iter.Seq2[[]bson.Raw, error] {
-	ids := maintain.Docs(ctx, d.current, w, maintain.Scan{Projection: bson.D{expr.Element("_id", 1)}})
+	id := bson.D{expr.Element("_id", 1)}
+	ids := maintain.Docs(ctx, d.current, w, maintain.Scan{Projection: id})
 	if d.revisions != nil {
-		ids = maintain.Chain(ids, d.gone(ctx, w))
+		pipeline := bson.A{
+			expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))}),
+			expr.Op("$match", expr.And(w.Filter)),
+			expr.Op("$lookup", bson.D{
+				expr.Element("from", d.current.Name()), expr.Element("localField", "_id"),
+				expr.Element("foreignField", "_id"), expr.Element("as", "current"),
+			}),
+			expr.Op("$match", bson.D{expr.Element("current", bson.A{})}),
+			expr.Op("$project", id),
+		}
+		opts := options.Aggregate().SetAllowDiskUse(true).SetBatchSize(int32(min(w.BatchSize, 1<<20)))
+		ids = maintain.Chain(ids, cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return d.revisionsPrimary.Aggregate(ctx, pipeline, opts)
+		}))
 	}
 	return cursor.Batches(ids, w.BatchSize, w.BatchBytes)
-}
-
-// gone yields {_id: …} of the documents that have a history and are not current.
-func (d *store) gone(ctx context.Context, w mongopatterns.Work) iter.Seq2[bson.Raw, error] {
-	pipeline := bson.A{
-		expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))}),
-		expr.Op("$match", expr.And(w.Filter)),
-		expr.Op("$lookup", bson.D{
-			expr.Element("from", d.current.Name()), expr.Element("localField", "_id"),
-			expr.Element("foreignField", "_id"), expr.Element("as", "current"),
-		}),
-		expr.Op("$match", bson.D{expr.Element("current", bson.A{})}),
-		expr.Op("$project", bson.D{expr.Element("_id", 1)}),
-	}
-	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.revisionsPrimary.Aggregate(ctx, pipeline,
-			options.Aggregate().SetAllowDiskUse(true).SetBatchSize(int32(min(w.BatchSize, 1<<20))))
-	})
 }
 
 // each has step do all documents, batch by batch, as maintain.Run does.
@@ -131,34 +123,29 @@ func (d *store) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[m
 			if err == nil {
 				problems, err = d.audit(ctx, batch)
 			}
+			for _, p := range problems {
+				if err == nil && !yield(p, nil) {
+					return
+				}
+			}
 			if err != nil {
 				yield(mongopatterns.Problem{}, err)
 				return
-			}
-			for _, p := range problems {
-				if !yield(p, nil) {
-					return
-				}
 			}
 		}
 	}
 }
 
 func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
+	mends := map[mongopatterns.ProblemKind]func(ctx context.Context, id bson.RawValue) (bool, error){
+		NumberTaken: d.renumber, NoDeletion: d.bury,
+	}
 	return d.each(ctx, work, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		problems, err := d.audit(ctx, batch)
-		if err != nil {
-			return err
-		}
 		for _, p := range problems {
-			done := p.Kind == NumberTaken || p.Kind == NoDeletion
-			var err error
-			switch {
-			case w.DryRun:
-			case p.Kind == NumberTaken:
-				done, err = d.renumber(ctx, p.ID)
-			case p.Kind == NoDeletion:
-				done, err = d.bury(ctx, p.ID)
+			mend, done := mends[p.Kind]
+			if err == nil && done && !w.DryRun {
+				done, err = mend(ctx, p.ID)
 			}
 			if err != nil {
 				return err
@@ -169,7 +156,7 @@ func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatt
 				result.Remaining++
 			}
 		}
-		return nil
+		return err
 	})
 }
 
@@ -196,7 +183,7 @@ func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 	done := false
 	err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
 		done = false
-		if taken, err := d.exists(ctx, id); err != nil || taken {
+		if taken, err := d.load(ctx, d.currentPrimary, id); err != nil || taken != nil {
 			return err
 		}
 		last, err := d.newest(ctx, id)
@@ -218,11 +205,7 @@ func (d *store) audit(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Pr
 	if d.revisions == nil {
 		return nil, nil
 	}
-	ids := bson.A{}
-	for _, doc := range batch {
-		ids = append(ids, doc.Lookup("_id"))
-	}
-	suspects, err := d.examine(ctx, ids)
+	suspects, err := d.examine(ctx, idsOf(batch))
 	var out []mongopatterns.Problem
 	for _, h := range suspects {
 		if err == nil {

@@ -264,9 +264,9 @@ func (d *store) walk(ctx context.Context, id bson.RawValue, visit func(*state) b
 			return err
 		}
 		if !found && s.delta != nil {
-			if again, err := d.exists(ctx, id); err != nil {
+			if again, err := d.load(ctx, d.currentPrimary, id); err != nil {
 				return err
-			} else if again { // and saved, meanwhile
+			} else if again != nil { // and saved, meanwhile
 				return d.walk(ctx, id, visit)
 			}
 		}

@@ -56,22 +56,24 @@ func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mong
 }
 
 func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry bool, result *mongopatterns.Result) error {
-	ids := bson.A{}
-	for _, doc := range batch {
-		ids = append(ids, doc.Lookup("_id"))
-	}
-	var old []bson.D
+	var models []mongo.WriteModel
 	var rows []*state // of one document, in the order of time
-	end := func() {
-		if len(rows) > 0 {
-			if cut := keep.cut(rows); cut > 1 {
-				old = append(old, d.before(rows[0].id, cut))
-			}
-			rows = nil
+	end := func() error {
+		old := rows
+		if rows = nil; len(old) == 0 || keep.cut(old) == 1 {
+			return nil
 		}
+		filter := d.before(old[0].id, keep.cut(old))
+		if dry {
+			n, err := d.revisionsPrimary.CountDocuments(ctx, filter)
+			result.Done += n
+			return err
+		}
+		models = append(models, mongo.NewDeleteManyModel().SetFilter(filter))
+		return nil
 	}
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.revisionsPrimary.Find(ctx, d.rowsOf(expr.Op("$in", ids)), options.Find().SetSort(d.byTime()).SetProjection(bson.D{
+		return d.revisionsPrimary.Find(ctx, d.rowsOf(expr.Op("$in", idsOf(batch))), options.Find().SetSort(d.byTime()).SetProjection(bson.D{
 			expr.Element("_id", 0), expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.opts.RevisionField, 1), expr.Element(d.at(), 1),
 		}))
 	}) {
@@ -83,24 +85,14 @@ func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry
 			continue
 		}
 		if len(rows) > 0 && value.Key(rows[0].id) != value.Key(r.id) {
-			end()
+			if err := end(); err != nil {
+				return err
+			}
 		}
 		rows = append(rows, r)
 	}
-	end()
-	var models []mongo.WriteModel
-	for _, filter := range old {
-		if dry {
-			n, err := d.revisionsPrimary.CountDocuments(ctx, filter)
-			if err != nil {
-				return err
-			}
-			result.Done += n
-		}
-		models = append(models, mongo.NewDeleteManyModel().SetFilter(filter))
-	}
-	if dry || len(models) == 0 {
-		return nil
+	if err := end(); err != nil || len(models) == 0 {
+		return err
 	}
 	done, err := d.revisions.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	if done != nil {

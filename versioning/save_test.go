@@ -160,6 +160,7 @@ func TestInvalid(t *testing.T) {
 		"a string":      {{Key: "_id", Value: "x2"}, {Key: "revision", Value: "2"}},
 		"a fraction":    {{Key: "_id", Value: "x3"}, {Key: "revision", Value: 2.5}},
 		"zero":          {{Key: "_id", Value: "x4"}, {Key: "revision", Value: 0}},
+		"the last":      {{Key: "_id", Value: "x6"}, {Key: "revision", Value: int64(math.MaxInt64)}},
 		"no change":     {{Key: "_id", Value: "x5"}, {Key: "revision", Value: 2}, {Key: "change", Value: "x"}},
 	} {
 		if _, err := db.Collection("current").InsertOne(ctx, doc); err != nil {
@@ -1357,19 +1358,6 @@ func TestReinsertedAfterPrune(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	clean(t, d)
-}
-
-// A revision after which there is no number is none.
-func TestLastNumber(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	db := mongotest.Database(t)
-	d := helper[string, counter](t, db, nil)
-	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "revision", Value: int64(math.MaxInt64)}}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody)
-	wantErr(t, "update", err, mongopatterns.ErrInvalid)
 }
 
 // A history that was brought along without times says nothing about that of a document.

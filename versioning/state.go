@@ -11,7 +11,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -77,15 +76,6 @@ func (d *store) get(ctx context.Context, coll *mongo.Collection, id bson.RawValu
 		err = fault.Of(id, fault.ErrNotFound)
 	}
 	return s, err
-}
-
-// exists reports whether there is a current document.
-func (d *store) exists(ctx context.Context, id bson.RawValue) (bool, error) {
-	err := d.currentPrimary.FindOne(ctx, byID(id), options.FindOne().SetProjection(bson.D{expr.Element("_id", 1)})).Err()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 func byID(id bson.RawValue) bson.D { return bson.D{expr.Element("_id", value.Equal(id))} }

@@ -89,7 +89,7 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 	d := &Documents[ID, T]{&store{
 		opts: o, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
 		current: current, currentPrimary: cursor.Primary(current),
-		upgrades: o.Registry != nil || decodesItself(reflect.TypeFor[T](), nil),
+		upgrades: o.Registry != nil || decodesItself(reflect.TypeFor[T]()),
 	}}
 	if !o.NoHistory {
 		d.core.revisions, d.core.revisionsPrimary = revisions, cursor.Primary(revisions)
@@ -407,7 +407,14 @@ func (d *Documents[ID, T]) encode(v T) (bson.Raw, bool, error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("document: %w", err)
 	}
-	return raw, d.core.upgrades || loose(doc, true), nil
+	inner := loose(doc)
+	if doc.Kind() == reflect.Map { // the order at the top counts for nobody
+		inner = false
+		for _, v := range doc.Seq2() {
+			inner = inner || loose(v)
+		}
+	}
+	return raw, d.core.upgrades || inner, nil
 }
 
 func (d *Documents[ID, T]) id(id ID) (bson.RawValue, error) {
