@@ -98,7 +98,7 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]state, error) 
 		return out, nil
 	}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.revisionsPrimary.Aggregate(ctx, bson.A{
+		return d.primary.revisions.Aggregate(ctx, bson.A{
 			expr.Op("$match", d.numbered(expr.Op("$in", ids), 1)),
 			expr.Op("$group", bson.D{
 				expr.Element("_id", expr.Field(d.opts.DocumentIDField)),

@@ -161,7 +161,7 @@ func (d *store) loadMany(ctx context.Context, ids bson.A) (map[string]loaded, er
 		return out, nil
 	}
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.currentPrimary.Find(ctx, bson.D{expr.Element("_id", expr.Op("$in", ids))},
+		return d.primary.current.Find(ctx, bson.D{expr.Element("_id", expr.Op("$in", ids))},
 			options.Find().SetBatchSize(int32(min(len(ids)+1, 1<<20)))) // one more closes the cursor with the first answer
 	}) {
 		if err != nil {

@@ -84,7 +84,7 @@ func (d *store) batches(ctx context.Context, w mongopatterns.Work) iter.Seq2[[]b
 		}
 		opts := options.Aggregate().SetAllowDiskUse(true).SetBatchSize(int32(min(w.BatchSize, 1<<20)))
 		ids = maintain.Chain(ids, cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return d.revisionsPrimary.Aggregate(ctx, pipeline, opts)
+			return d.primary.revisions.Aggregate(ctx, pipeline, opts)
 		}))
 	}
 	return cursor.Batches(ids, w.BatchSize, w.BatchBytes)
@@ -183,7 +183,7 @@ func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 	done := false
 	err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
 		done = false
-		if taken, err := d.load(ctx, d.currentPrimary, id); err != nil || taken != nil {
+		if taken, err := d.primary.load(ctx, id); err != nil || taken != nil {
 			return err
 		}
 		last, err := d.newest(ctx, id)
@@ -244,7 +244,7 @@ func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
 	}
 	var h *history
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.revisionsPrimary.Find(ctx, d.rowsOf(expr.Op("$in", ids)),
+		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", ids)),
 			options.Find().SetSort(bson.D{expr.Element(d.opts.DocumentIDField, -1), expr.Element(d.opts.RevisionField, -1)}))
 	}) {
 		if err != nil {

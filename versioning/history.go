@@ -179,7 +179,7 @@ func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []
 	}
 	rows, err := d.chain(ctx, id, n, rows)
 	if err == nil && !complete(rows) && current == nil {
-		current, err = d.load(ctx, d.current, id)
+		current, err = d.load(ctx, id)
 		if err == nil && (current == nil || current.number > n+int64(len(rows))) {
 			// What was current, or just deleted, is in the history by now.
 			rows, err = d.chain(ctx, id, n, rows)
@@ -220,7 +220,7 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 	}
 	// The current document comes first: what was current when it was read, and is
 	// not any more, is in the history by then.
-	current, err := d.load(ctx, d.current, id)
+	current, err := d.load(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +248,7 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 
 // walk visits the states of a document, newest first, until visit returns false.
 func (d *store) walk(ctx context.Context, id bson.RawValue, visit func(*state) bool) error {
-	next, err := d.load(ctx, d.current, id) // first, see asOf
+	next, err := d.load(ctx, id) // first, see asOf
 	if err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func (d *store) walk(ctx context.Context, id bson.RawValue, visit func(*state) b
 			return err
 		}
 		if !found && s.delta != nil {
-			if again, err := d.load(ctx, d.currentPrimary, id); err != nil {
+			if again, err := d.primary.load(ctx, id); err != nil {
 				return err
 			} else if again != nil { // and saved, meanwhile
 				return d.walk(ctx, id, visit)

@@ -65,7 +65,7 @@ func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry
 		}
 		filter := d.before(old[0].id, keep.cut(old))
 		if dry {
-			n, err := d.revisionsPrimary.CountDocuments(ctx, filter)
+			n, err := d.primary.revisions.CountDocuments(ctx, filter)
 			result.Done += n
 			return err
 		}
@@ -73,7 +73,7 @@ func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry
 		return nil
 	}
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.revisionsPrimary.Find(ctx, d.rowsOf(expr.Op("$in", idsOf(batch))), options.Find().SetSort(d.byTime()).SetProjection(bson.D{
+		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", idsOf(batch))), options.Find().SetSort(d.byTime()).SetProjection(bson.D{
 			expr.Element("_id", 0), expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.opts.RevisionField, 1), expr.Element(d.at(), 1),
 		}))
 	}) {

@@ -45,10 +45,8 @@ func (d *Documents[ID, T]) again(ctx context.Context, id ID, n int64, change Cha
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	primary := *d.core
-	primary.current, primary.revisions = primary.currentPrimary, primary.revisionsPrimary
 	return d.retry(ctx, func() (Revision[T], error) {
-		return d.one(id, func(key bson.RawValue) (*state, error) { return do(&primary, ctx, key, n, c) })
+		return d.one(id, func(key bson.RawValue) (*state, error) { return do(d.core.primary, ctx, key, n, c) })
 	})
 }
 
@@ -57,7 +55,7 @@ func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, change s
 	if err != nil {
 		return nil, err
 	}
-	s, err := d.load(ctx, d.current, id)
+	s, err := d.load(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +88,7 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stam
 	if err != nil {
 		return nil, err
 	}
-	s, err := d.get(ctx, d.current, id)
+	s, err := d.get(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -29,8 +29,7 @@ type store struct {
 	upgrades bool
 
 	current, revisions *mongo.Collection // revisions is nil with Options.NoHistory
-	// The same with reads from the primary, for those that a write depends on.
-	currentPrimary, revisionsPrimary *mongo.Collection
+	primary            *store            // the same with reads from the primary, for those that a write depends on
 }
 
 func (d *store) client() *mongo.Client { return d.current.Database().Client() }
@@ -58,8 +57,8 @@ type state struct {
 }
 
 // load reads a current document; nil if there is none.
-func (d *store) load(ctx context.Context, coll *mongo.Collection, id bson.RawValue) (*state, error) {
-	raw, err := coll.FindOne(ctx, byID(id)).Raw()
+func (d *store) load(ctx context.Context, id bson.RawValue) (*state, error) {
+	raw, err := d.current.FindOne(ctx, byID(id)).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
 	}
@@ -70,8 +69,8 @@ func (d *store) load(ctx context.Context, coll *mongo.Collection, id bson.RawVal
 }
 
 // get is load, but that a missing document is an error.
-func (d *store) get(ctx context.Context, coll *mongo.Collection, id bson.RawValue) (*state, error) {
-	s, err := d.load(ctx, coll, id)
+func (d *store) get(ctx context.Context, id bson.RawValue) (*state, error) {
+	s, err := d.load(ctx, id)
 	if s == nil && err == nil {
 		err = fault.Of(id, fault.ErrNotFound)
 	}

@@ -86,21 +86,24 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 	if err := config.Collections(colls...); err != nil {
 		return nil, err
 	}
-	d := &Documents[ID, T]{&store{
-		opts: o, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
-		current: current, currentPrimary: cursor.Primary(current),
+	core := &store{
+		opts: o, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}, current: current, revisions: revisions,
 		upgrades: o.Registry != nil || decodesItself(reflect.TypeFor[T]()),
-	}}
-	if !o.NoHistory {
-		d.core.revisions, d.core.revisionsPrimary = revisions, cursor.Primary(revisions)
 	}
-	d.core.view = func(raw bson.Raw) (bson.Raw, bool, error) {
+	d := &Documents[ID, T]{core}
+	core.view = func(raw bson.Raw) (bson.Raw, bool, error) {
 		var v T
 		if err := d.core.codec.Decode(raw, &v); err != nil {
 			return nil, false, err
 		}
 		return d.encode(v)
 	}
+	primary := *core
+	primary.current, primary.primary = cursor.Primary(current), &primary
+	if !o.NoHistory {
+		primary.revisions = cursor.Primary(revisions)
+	}
+	core.primary = &primary
 	switch t := reflect.TypeFor[T](); t.Kind() {
 	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array, reflect.Pointer, reflect.Interface:
 	default: // that encodes itself, or is no document
@@ -166,7 +169,7 @@ func (d *Documents[ID, T]) HistoryFilter(id ID) bson.D {
 // Cost: 1 round trip, 1 key and document by _id.
 func (d *Documents[ID, T]) Get(ctx context.Context, id ID) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: get")
-	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.get(ctx, d.core.current, key) })
+	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.get(ctx, key) })
 }
 
 // Decode makes a Revision of a current document that a query of your own returned,
@@ -184,15 +187,11 @@ func (d *Documents[ID, T]) Decode(stored bson.Raw) (_ Revision[T], err error) {
 }
 
 // Create inserts a document as revision 1, or, if one of this _id was deleted, as
-// the revision after that. A document without _id gets an ObjectID, which is in the
-// result if T has a field for it. If there is a current document of this _id, the
-// error is ErrExists; if the _id is no ID, ErrInvalid. An empty string, or another
-// zero value, is an _id like any other. Options.RevisionField and ChangeField are
-// replaced by what the package knows, whatever the document has in them.
-//
-// A document that something else removed gets its deletion into the history first,
-// by nobody, at the time of the creation. A repeated call finds ErrExists, without an
-// _id it creates another document.
+// the revision after that. A document without _id gets an ObjectID. If there is a current
+// document of this _id, as for a repeated call, the error is ErrExists; if the _id is no
+// ID, ErrInvalid. An empty string is an _id like any other. What the document has in
+// Options.RevisionField and ChangeField is replaced. If something else has removed the
+// document, its deletion is recorded first, by nobody.
 //
 // Cost: 3 round trips, 1 document written, 1 key examined of the unique index.
 // Over a deleted one 4 and 2 writes, 5 and 3 where the deletion is missing. Without
@@ -232,15 +231,15 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 
 // Save stores what r.Document has different from the document read, as a new
 // revision, and returns it. r is what Get or another call returned, or is made by
-// hand of the number read and the document. If that number is no longer current the
-// error is a *ConflictError, if the document is gone mongopatterns.ErrNotFound. Of r
-// from the history, which leaves them out, Options.Ignored stay as they are stored. A
-// repeated call finds a conflict with itself.
+// hand of the number read and the document. If that number is no longer current, as for
+// a repeated call, the error is a *ConflictError, if the document is gone
+// mongopatterns.ErrNotFound.
 //
 // If nothing has changed, or nothing but Options.Ignored, the number stays. Changes
 // made meanwhile by code that does not raise the number are kept, except where
-// r.Document changes the same value. An array is one value. What is left as it was the
-// result shares with r.Document.
+// r.Document changes the same value. An array is one value. Options.Ignored, which the
+// history leaves out, stay as they are stored if r is from there. What is left as it was
+// the result shares with r.Document.
 //
 // Cost: 3 round trips, 2 documents written, 1 key examined by _id; 1 round trip if
 // nothing, or only ignored fields, changed, and without a history. 1 more for r made
@@ -293,7 +292,7 @@ func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error,
 	}
 	var own error // an error of fn, which may be a conflict of another document
 	r, err := d.retry(ctx, func() (Revision[T], error) {
-		r, err := d.one(id, func(key bson.RawValue) (*state, error) { return d.core.get(ctx, d.core.currentPrimary, key) })
+		r, err := d.one(id, func(key bson.RawValue) (*state, error) { return d.core.primary.get(ctx, key) })
 		if err != nil {
 			return r, err
 		}

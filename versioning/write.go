@@ -90,21 +90,12 @@ func taken(err error) bool {
 	return !ok || pattern.Lookup("_id").Type != 0
 }
 
-// newest is the last revision in the history, number and change only; nil if there
-// is none.
+// newest is the last revision in the history, nil if there is none.
 func (d *store) newest(ctx context.Context, id bson.RawValue) (*state, error) {
-	if d.revisions == nil {
-		return nil, nil
+	for s, err := range d.primary.rows(ctx, d.numbered(id, 1), d.byNumber(-1), 1) {
+		return s, err
 	}
-	raw, err := d.revisionsPrimary.FindOne(ctx, d.numbered(id, 1), options.FindOne().SetSort(d.byNumber(-1)).
-		SetProjection(bson.D{expr.Element(documentKey, 0), expr.Element(deltaKey, 0)})).Raw()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return d.parseRow(raw)
+	return nil, nil
 }
 
 // save stores a wish. What was read by the caller need not be read again, unless the
@@ -113,7 +104,7 @@ func (d *store) save(ctx context.Context, w *wish, change stamp) (*state, error)
 	now := w.base
 	if now == nil || w.partial || len(w.changes) == 0 {
 		var err error
-		if now, err = d.get(ctx, d.currentPrimary, w.id); err != nil {
+		if now, err = d.primary.get(ctx, w.id); err != nil {
 			return nil, err
 		}
 	}
@@ -278,7 +269,7 @@ func (e *edit) add(prefix string, all, what []field) bool {
 // no history: one that Prune has cut lets the unique index accept another beginning.
 func (d *store) archive(ctx context.Context, bare bson.A, rows ...bson.D) error {
 	if len(bare) > 0 {
-		found, err := d.revisionsPrimary.FindOne(ctx, d.rowsOf(expr.Op("$in", bare)),
+		found, err := d.primary.revisions.FindOne(ctx, d.rowsOf(expr.Op("$in", bare)),
 			options.FindOne().SetProjection(bson.D{expr.Element(d.opts.DocumentIDField, 1)})).Raw()
 		if err == nil {
 			return fault.Of(found.Lookup(d.opts.DocumentIDField),
@@ -305,7 +296,7 @@ func bare(s *state) bson.A {
 
 // conflict says why the guard of a write to a revision that was read did not match.
 func (d *store) conflict(ctx context.Context, id bson.RawValue, read int64) error {
-	now, err := d.get(ctx, d.currentPrimary, id)
+	now, err := d.primary.get(ctx, id)
 	switch {
 	case err != nil:
 		return err
