@@ -24,7 +24,8 @@ import (
 //
 // Cost: for each 100 documents 1 round trip to read, 1 to look for a history and 1 to
 // write them, by _id.
-func (d *Documents[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) Change, work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+func (d *Documents[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) Change,
+	work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: adopt")
 	projection := bson.D{expr.Element(d.core.opts.ChangeField, 1)} // parse refuses one without a number
 	if known == nil {
@@ -33,12 +34,15 @@ func (d *Documents[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw
 		projection = nil
 	}
 	scan := maintain.Scan{Filter: bson.D{expr.Element(d.core.opts.RevisionField, nil)}, Projection: projection, BatchSize: batchSize}
-	return maintain.Run(ctx, d.core.current, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	return maintain.Run(ctx, d.core.current, work, scan, func(
+		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
+	) error {
 		return d.core.adopt(ctx, known, batch, w.DryRun, result)
 	})
 }
 
-func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, batch []bson.Raw, dry bool, result *mongopatterns.Result) error {
+func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, batch []bson.Raw, dry bool,
+	result *mongopatterns.Result) error {
 	ends, err := d.ends(ctx, idsOf(batch))
 	if err != nil {
 		return err
@@ -124,7 +128,8 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]state, error) 
 // too, if they have no numbers. work.Filter selects rows.
 //
 // Cost: reads all rows; for each 100 documents 1 round trip to write them, by _id.
-func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error), work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
+	work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: adopt history")
 	if d.core.revisions == nil {
 		return mongopatterns.Result{}, fault.Invalid("Options.NoHistory: there is none")
@@ -133,7 +138,9 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 		return mongopatterns.Result{}, fault.Invalid("read: nil")
 	}
 	coll := d.core.revisions
-	return maintain.Run(ctx, coll, work, maintain.Scan{BatchSize: batchSize}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	return maintain.Run(ctx, coll, work, maintain.Scan{BatchSize: batchSize}, func(
+		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
+	) error {
 		var models []mongo.WriteModel
 		for _, raw := range batch {
 			if d.core.adopted(raw) {

@@ -28,7 +28,8 @@ import (
 //
 // Cost: for each batch 4 round trips, commit included, and 2 documents written for
 // each document changed, found by _id; 1 more if one of them has had no number.
-func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[Revision[T], error], change Change, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[Revision[T], error], change Change,
+	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: save many")
 	w, err := maintain.Of(work, batchSize)
 	if err != nil {
@@ -74,7 +75,7 @@ func (d *store) saveMany(ctx context.Context, wishes []*wish, change stamp, dry 
 	for i, w := range wishes {
 		keys[i] = document([]field{{"_id", w.id}, {"i", valueOf(int32(i))}})
 	}
-	return maintain.Apart(ctx, d.current.Name(), keys, total, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+	do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
 		some := make([]*wish, len(part))
 		for i, key := range part {
 			some[i] = wishes[key.Lookup("i").Int32()]
@@ -88,7 +89,8 @@ func (d *store) saveMany(ctx context.Context, wishes []*wish, change stamp, dry 
 			total.Unknown += result.Done
 		}
 		return err
-	})
+	}
+	return maintain.Apart(ctx, d.current.Name(), keys, total, do)
 }
 
 func (d *store) saveBatch(ctx context.Context, wishes []*wish, change stamp, dry bool, result *mongopatterns.Result) error {

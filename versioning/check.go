@@ -98,10 +98,11 @@ func (d *store) each(ctx context.Context, work *mongopatterns.Work, step maintai
 		return total, err
 	}
 	for batch, err := range d.batches(ctx, w) {
+		do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+			return step(ctx, part, w, result)
+		}
 		if err == nil {
-			err = maintain.Apart(ctx, d.current.Name(), batch, &total, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-				return step(ctx, part, w, result)
-			})
+			err = maintain.Apart(ctx, d.current.Name(), batch, &total, do)
 		}
 		if err != nil {
 			return total, err
@@ -140,7 +141,9 @@ func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatt
 	mends := map[mongopatterns.ProblemKind]func(ctx context.Context, id bson.RawValue) (bool, error){
 		NumberTaken: d.renumber, NoDeletion: d.bury,
 	}
-	return d.each(ctx, work, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	return d.each(ctx, work, func(
+		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
+	) error {
 		problems, err := d.audit(ctx, batch)
 		for _, p := range problems {
 			mend, done := mends[p.Kind]
@@ -307,7 +310,8 @@ func (h *history) add(s *state, invalid error) {
 			h.found(MissingRevision, nil, s.number+1, mongopatterns.Problem{})
 		}
 		if next.change.at.Before(s.change.at) {
-			h.found(TimeReversed, next, next.number, mongopatterns.Problem{Field: h.at(), Have: valueOf(next.change.at), Want: valueOf(s.change.at)})
+			h.found(TimeReversed, next, next.number, mongopatterns.Problem{Field: h.at(),
+				Have: valueOf(next.change.at), Want: valueOf(s.change.at)})
 		}
 	}
 	err := h.resolve(s, next)

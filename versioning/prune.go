@@ -50,12 +50,15 @@ func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mong
 	case d.core.revisions == nil:
 		return mongopatterns.Result{}, nil
 	}
-	return d.core.each(ctx, work, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	return d.core.each(ctx, work, func(
+		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
+	) error {
 		return d.core.prune(ctx, keep, batch, w.DryRun, result)
 	})
 }
 
-func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry bool, result *mongopatterns.Result) error {
+func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry bool,
+	result *mongopatterns.Result) error {
 	var models []mongo.WriteModel
 	var rows []*state // of one document, in the order of time
 	end := func() error {

@@ -20,7 +20,7 @@ import (
 // without a number.
 func (d *Documents[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: restore")
-	return d.again(ctx, id, n, change, (*store).restore)
+	return d.again(ctx, id, n, change, d.core.primary.restore)
 }
 
 // Undo takes back what revision n has changed, and keeps what later revisions have:
@@ -36,17 +36,18 @@ func (d *Documents[ID, T]) Undo(ctx context.Context, id ID, n int64, change Chan
 	if n < 2 {
 		return Revision[T]{}, fault.Invalid("revision: %d, want 2 or more", n)
 	}
-	return d.again(ctx, id, n, change, (*store).undo)
+	return d.again(ctx, id, n, change, d.core.primary.undo)
 }
 
-// again makes a new revision out of an old one. It reads from the primary.
-func (d *Documents[ID, T]) again(ctx context.Context, id ID, n int64, change Change, do func(d *store, ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error)) (Revision[T], error) {
+// again makes a new revision out of an old one.
+func (d *Documents[ID, T]) again(ctx context.Context, id ID, n int64, change Change,
+	do func(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error)) (Revision[T], error) {
 	c, err := d.core.stamp(change)
 	if err != nil {
 		return Revision[T]{}, err
 	}
 	return d.retry(ctx, func() (Revision[T], error) {
-		return d.one(id, func(key bson.RawValue) (*state, error) { return do(d.core.primary, ctx, key, n, c) })
+		return d.one(id, func(key bson.RawValue) (*state, error) { return do(ctx, key, n, c) })
 	})
 }
 
@@ -98,7 +99,8 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stam
 		return changes(now, m.document(now, d.kept(after), d.kept(before))), m.clashes
 	}
 	if _, clashes := merged(s); clashes != nil {
-		return nil, ofRevision(id, n, fmt.Errorf("%w: later revisions have changed %s too", fault.ErrConflict, strings.Join(clashes, ", ")))
+		err := fmt.Errorf("%w: later revisions have changed %s too", fault.ErrConflict, strings.Join(clashes, ", "))
+		return nil, ofRevision(id, n, err)
 	}
 	return d.revise(ctx, s, change, func(stored *state) []field {
 		what, _ := merged(stored)
