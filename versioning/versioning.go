@@ -406,6 +406,9 @@ func (d *Documents[ID, T]) encode(v T) (bson.Raw, bool, error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("document: %w", err)
 	}
+	for (doc.Kind() == reflect.Pointer || doc.Kind() == reflect.Interface) && !doc.IsNil() {
+		doc = doc.Elem()
+	}
 	inner := loose(doc)
 	if doc.Kind() == reflect.Map { // the order at the top counts for nobody
 		inner = false
