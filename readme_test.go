@@ -15,9 +15,9 @@ import (
 
 func TestMain(m *testing.M) { mongotest.Main(m) }
 
-// consumer makes a module outside the repository that imports the library, and
-// returns its folder.
-func consumer(t *testing.T, program string) string {
+// consumer makes a module outside the repository that imports the library, with
+// these files, and returns its folder.
+func consumer(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root, err := os.Getwd()
 	if err != nil {
@@ -30,7 +30,9 @@ func consumer(t *testing.T, program string) string {
 			t.Fatal(err)
 		}
 	}
-	write("main.go", program)
+	for name, text := range files {
+		write(name, text)
+	}
 	write("go.mod", "module example.com/consumer\n\ngo 1.25.0\n\n"+
 		"require github.com/mongopatterns/mongopatterns v0.0.0\n\n"+
 		"replace github.com/mongopatterns/mongopatterns => "+root+"\n")
@@ -98,21 +100,50 @@ func TestQuickStart(t *testing.T) {
 		t.Fatal("README.md has no example with its output")
 	}
 	db := mongotest.Database(t) // skips under -short
-	dir := consumer(t, around+string(found[1]))
+	dir := consumer(t, map[string]string{"main.go": around + string(found[1])})
 	got := command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".", db.Name())
 	if diff := cmp.Diff(string(found[2])+"\n", got); diff != "" {
 		t.Errorf("output (-README +got):\n%s", diff)
 	}
 }
 
+// programs are the files of a folder.
+func programs(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[filepath.Base(path)] = string(text)
+	}
+	return files
+}
+
+// Every shape of the reference scenarios is reached by configuration alone, in a
+// module of its own: the program compares whole documents and the indexes used.
+func TestScenarios(t *testing.T) {
+	db := mongotest.Database(t) // skips under -short
+	dir := consumer(t, programs(t, "testdata/scenarios"))
+	got := command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".", db.Name())
+	want := ""
+	for _, heading := range strings.Fields("tree bucket paging attribute outlier subset extref relation versioning schemaversion computed approx prealloc polymorphic") {
+		want += "ok " + heading + "\n"
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("scenarios (-want +got):\n%s", diff)
+	}
+}
+
 // The packages work in a module of its own.
 func TestConsumer(t *testing.T) {
 	db := mongotest.Database(t) // skips under -short
-	program, err := os.ReadFile("testdata/consumer/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := consumer(t, string(program))
+	dir := consumer(t, programs(t, "testdata/consumer"))
 	got := command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".", db.Name())
 	want := "/house/attic/cellar/shelf\nShelf Cellar false true\nAttic true false\n180 90 34.5 59 11:59:00\n" +
 		"1 1\nmended bought \n3 true\n2 2 1 Ann Summers\n2 ann Ann Summers; 1 clerk Ann; \n"
@@ -128,12 +159,12 @@ func TestConsumerGetsTheDriverOnly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("go mod tidy may need the network; not run with -short")
 	}
-	dir := consumer(t, `package main
+	dir := consumer(t, map[string]string{"main.go": `package main
 
 import _ "github.com/mongopatterns/mongopatterns/tree"
 
 func main() {}
-`)
+`})
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
 		t.Fatal(err)

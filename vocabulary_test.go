@@ -25,6 +25,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/prealloc"
 	"github.com/mongopatterns/mongopatterns/relation"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
+	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/subset"
 	"github.com/mongopatterns/mongopatterns/tree"
 	"github.com/mongopatterns/mongopatterns/versioning"
@@ -280,6 +281,10 @@ var sentinels = []struct {
 	{"bucket.ErrContended", bucket.ErrContended, mongopatterns.ErrConflict},
 	{"bucket.ErrSkip", bucket.ErrSkip, nil},
 	{"bucket.ErrConcurrentAdopt", bucket.ErrConcurrentAdopt, mongopatterns.ErrConflict},
+	{"series.ErrDamaged", series.ErrDamaged, nil},
+	{"series.ErrSkip", series.ErrSkip, nil},
+	{"series.ErrConcurrentAdopt", series.ErrConcurrentAdopt, mongopatterns.ErrConflict},
+	{"series.ErrClosed", series.ErrClosed, mongopatterns.ErrInvalid},
 	{"attribute.ErrNoAttribute", attribute.ErrNoAttribute, mongopatterns.ErrNotFound},
 	{"attribute.ErrExists", attribute.ErrExists, nil},
 	{"attribute.ErrNotArray", attribute.ErrNotArray, nil},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -29,10 +28,15 @@ var ErrClosed = fault.New("closed", fault.ErrInvalid)
 type Options struct {
 	// KeyField is the path of the key. Default "_id".
 	KeyField string
-	// CountField is the path of the count. Default "count".
+	// CountField is the path of the count. Default "count"; of the registers of
+	// Distinct, "distinct".
 	CountField string
 	// Every is how many changes one write stands for. Default 100; 1 writes each.
 	Every int64
+	// Precision is for Distinct, which has 2^Precision registers: 10, the default, is
+	// 1,024, a standard error of 3.3 percent and at most 10 KB a document. From 4, 26
+	// percent and 150 bytes, to 14, 0.8 percent and 180 KB.
+	Precision int
 	// Existing counts only in documents that exist. Default false: a key that is
 	// not there is inserted.
 	Existing bool
@@ -200,6 +204,7 @@ func newCore(coll *mongo.Collection, opts *Options) (*core, error) {
 			config.Named("Options.KeyField", &c.KeyField, "_id"),
 			config.Named("Options.CountField", &c.CountField, "count"),
 			config.Number("Options.Every", &c.Every, 100, 1, 1<<31),
+			config.Number("Options.Precision", &c.Precision, 10, 4, 14),
 			config.Number("Options.MaxKeys", &c.MaxKeys, 10_000, 1, 1<<31),
 			config.Check("Options.Interval", func() error {
 				if c.Interval < 0 {
@@ -238,20 +243,39 @@ func (c *core) filter(key any) bson.D {
 // chunk bounds the writes of one command.
 const chunk = 1000
 
-// store writes changes, outside any transaction of ctx, and returns those that are
+// store adds changes up, outside any transaction of ctx, and returns those that are
 // not known to be stored.
 func (c *core) store(ctx context.Context, changes []change) (result mongopatterns.Result, left []change, err error) {
+	keys := make([]bson.RawValue, len(changes))
+	for i, p := range changes {
+		keys[i] = p.key
+	}
+	result, not, err := c.send(ctx, keys, func(i int) bson.D {
+		return expr.Op("$inc", bson.D{{Key: c.CountField, Value: changes[i].n}})
+	})
+	for _, i := range not {
+		left = append(left, changes[i])
+	}
+	return result, left, err
+}
+
+// send updates the documents of keys, outside any transaction of ctx, and returns the
+// numbers of those that are not known to be updated. After an error it sends no more.
+func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int) bson.D) (result mongopatterns.Result, left []int, err error) {
 	ctx = mongo.NewSessionContext(ctx, nil)
-	for part := range slices.Chunk(changes, chunk) {
+	for start := 0; start < len(keys); start += chunk {
+		part := keys[start:min(start+chunk, len(keys))]
+		fail := func(n int) { left = append(left, start+n) }
 		if err != nil {
-			left = append(left, part...)
+			for i := range part {
+				fail(i)
+			}
 			continue
 		}
 		models := make([]mongo.WriteModel, len(part))
-		for i, p := range part {
+		for i, key := range part {
 			models[i] = mongo.NewUpdateOneModel().SetUpsert(!c.Existing).
-				SetFilter(bson.D{{Key: c.KeyField, Value: value.Equal(p.key)}}).
-				SetUpdate(expr.Op("$inc", bson.D{{Key: c.CountField, Value: p.n}}))
+				SetFilter(bson.D{{Key: c.KeyField, Value: value.Equal(key)}}).SetUpdate(update(start + i))
 		}
 		result.Examined += int64(len(part))
 		var written *mongo.BulkWriteResult
@@ -259,12 +283,14 @@ func (c *core) store(ctx context.Context, changes []change) (result mongopattern
 		var refused mongo.BulkWriteException
 		if err != nil && !errors.As(err, &refused) {
 			result.Unknown += int64(len(part))
-			left = append(left, part...)
+			for i := range part {
+				fail(i)
+			}
 			continue
 		}
 		for _, e := range refused.WriteErrors {
-			left = append(left, part[e.Index])
-			result.Fail(c.coll.Name(), part[e.Index].key, e)
+			fail(e.Index)
+			result.Fail(c.coll.Name(), part[e.Index], e)
 		}
 		done := written.MatchedCount + written.UpsertedCount
 		result.Done += done
@@ -275,21 +301,23 @@ func (c *core) store(ctx context.Context, changes []change) (result mongopattern
 
 // stored is the stored count, without a fraction, 0 where the field is missing.
 func (c *core) stored(ctx context.Context, id bson.RawValue) (int64, error) {
-	raw, err := c.coll.FindOne(ctx, bson.D{{Key: c.KeyField, Value: value.Equal(id)}},
-		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: c.CountField, Value: 1}})).Raw()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return 0, fault.ErrNotFound
-	}
-	if err != nil {
+	v, err := c.field(ctx, id)
+	if err != nil || v.Type == 0 || v.Type == bson.TypeNull {
 		return 0, err
-	}
-	v := value.Lookup(raw, c.CountField)
-	if v.Type == 0 || v.Type == bson.TypeNull {
-		return 0, nil
 	}
 	n := value.Number(v)
 	if n == nil || !new(big.Int).Quo(n.Num(), n.Denom()).IsInt64() {
 		return 0, fault.Of(id, fmt.Errorf("%s is %s, no count", c.CountField, value.Text(v)))
 	}
 	return new(big.Int).Quo(n.Num(), n.Denom()).Int64(), nil
+}
+
+// field is what a key has in CountField, zero where it is missing.
+func (c *core) field(ctx context.Context, id bson.RawValue) (bson.RawValue, error) {
+	raw, err := c.coll.FindOne(ctx, bson.D{{Key: c.KeyField, Value: value.Equal(id)}},
+		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: c.CountField, Value: 1}})).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		err = fault.ErrNotFound
+	}
+	return value.Lookup(raw, c.CountField), err
 }

@@ -152,6 +152,24 @@ func TestNothingIsLostUntilClose(t *testing.T) {
 	}
 }
 
+// Processes that end without a Close lose what waits in them, at most Every-1 changes of a key
+// each.
+func TestACrashLosesLittle(t *testing.T) {
+	coll := mongotest.Database(t).Collection("views")
+	const processes, every = 3, 50
+	total := int64(0)
+	for p := range processes {
+		c := counters(t, coll, &approx.Options{Every: every})
+		for range 1000 + 49*p {
+			add(t, c, "a", 1)
+			total++
+		}
+	}
+	if n := count(t, coll, "a"); n > total || n < total-processes*(every-1) || n == total {
+		t.Errorf("%d of %d are stored", n, total)
+	}
+}
+
 // A flush of which the server refuses a key stores the others, names the key and
 // keeps its changes.
 func TestFailedFlushKeepsItsChanges(t *testing.T) {

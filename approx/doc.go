@@ -1,6 +1,7 @@
 // Package approx keeps counters that are written a hundredth as often as they
 // change: by adding up in memory and writing every hundredth change, or by writing
-// a change with the probability of one in a hundred, a hundred times as large.
+// a change with the probability of one in a hundred, a hundred times as large. It
+// also counts different values in a few kilobytes: visitors rather than visits.
 //
 // # Documents
 //
@@ -9,6 +10,10 @@
 //
 //	{_id: "/about", count: 700000}
 //	{city: "Springfield", stats: {population: 39000}, mayor: "…"}
+//
+// [Distinct] keeps registers there, by default in distinct, at most 1,024 small numbers:
+//
+//	{_id: "/about", distinct: {"17": 3, "230": 1, …}}
 //
 // # The five calls
 //
@@ -27,20 +32,36 @@
 //	err = views.Add(ctx, "/about", 1)
 //	e, err := views.Estimate(ctx, "/about") // {Count: 699900, StdErr: 8324}
 //
+// [NewDistinct] counts each value once, whoever has seen it, and several documents
+// together:
+//
+//	visitors, err := approx.NewDistinct[string, string](days, nil)
+//	err = visitors.Add(ctx, "2024-05-01", "ann")
+//	e, err := visitors.Estimate(ctx, "2024-05-01") // {Count: 51200, StdErr: 1664}
+//	e, err := visitors.Union(ctx, may)             // of a month: not the sum of its days
+//
 // # Costs
 //
 //	call             round trips                 documents written
 //	Add              1 every Every-th change     1
 //	Add, sampled     1 in Every, by chance       1
+//	Add, distinct    1 every Every-th register   1
 //	Flush, Close     1 for 1000 keys that wait   1 a key
 //	Get, Estimate    1                           0
+//	Union            1                           0; reads all that the filter selects
+//
+// A distinct count is off by 1.04/√registers, 3.3 percent with 1,024 in at most 10 KB;
+// [Options].Precision gives other numbers. In memory a key takes a byte a register. The
+// first 20,000 values of a key are about 30 writes (TestDistinctCosts counts them); the
+// more there were, the more seldom a new one raises anything.
 //
 // # When to use it, and when not
 //
 // Use it where a document is changed so often that the writes are the load, and
 // where nobody counts the last hundred: page views, likes, the population of a
 // city. Do not use it for money, stock or seats. If the counts are read seldom,
-// store the events in buckets and add them up.
+// store the events in buckets and add them up. Up to a thousand different values
+// are as small, and exact, in an array with $addToSet.
 //
 // Adding up is exact while the process lives, and needs it to end well. Sampling
 // forgets nothing in a crash and needs no memory, but is off by about

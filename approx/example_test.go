@@ -65,3 +65,38 @@ func ExampleNewSampled() {
 	fmt.Printf("%d, give or take %.0f, %v\n", e.Count, e.StdErr, err)
 	// Output: 39000, give or take 1965, <nil>
 }
+
+// Visitors of two days, and of both together: who came twice counts once.
+func ExampleNewDistinct() {
+	ctx := context.Background()
+	days := mongotest.ExampleDatabase().Collection("days")
+	visitors, err := approx.NewDistinct[string, int](days, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for visitor := range 3000 {
+		day := "2024-05-01"
+		if visitor >= 1000 {
+			day = "2024-05-02"
+		}
+		for _, v := range []int{visitor, visitor / 2} {
+			if err := visitors.Add(ctx, day, v); err != nil {
+				fmt.Println(err)
+				return
+			}
+		}
+	}
+	fmt.Println(visitors.Close(ctx))
+	for _, day := range []string{"2024-05-01", "2024-05-02"} {
+		e, err := visitors.Estimate(ctx, day)
+		fmt.Printf("%s: %d, give or take %.0f, %v\n", day, e.Count, e.StdErr, err)
+	}
+	e, err := visitors.Union(ctx, nil)
+	fmt.Printf("both: %d, give or take %.0f, %v\n", e.Count, e.StdErr, err)
+	// Output:
+	// <nil>
+	// 2024-05-01: 1044, give or take 34, <nil>
+	// 2024-05-02: 2400, give or take 78, <nil>
+	// both: 2941, give or take 96, <nil>
+}

@@ -15,13 +15,13 @@ import (
 // Sampled counters write a change with the probability 1/Every, times Every.
 type Sampled[K any] struct{ core *core }
 
-// Estimate is a count that was sampled.
+// Estimate is a count that was sampled, or of distinct values.
 type Estimate struct {
-	// Count is the stored count. On average it is the true one.
+	// Count is the count. On average it is the true one.
 	Count int64 `json:"count"`
-	// StdErr is the standard error, √(Count × (Every-1)), of a count to which each
-	// change added 1. Two thirds of all estimates are closer than that, 95 percent
-	// closer than twice that.
+	// StdErr is the standard error: √(Count × (Every-1)) of a sampled count to which
+	// each change added 1, Count × 1.04/√registers of distinct values. Two thirds of
+	// all estimates are closer than that, 95 percent closer than twice that.
 	StdErr float64 `json:"stdErr"`
 }
 

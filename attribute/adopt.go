@@ -142,8 +142,8 @@ func (c *core) filled(column Column) bson.D {
 	return expr.Op("$not", bson.A{expr.IsType("$"+column.Path, none...)})
 }
 
-// convert runs the update over the documents that one of found matches, but for
-// those of which an expression of blocked is true.
+// convert updates the documents that one of found matches, except where an expression
+// of blocked is true.
 func (c *core) convert(ctx context.Context, columns []Column, found, blocked bson.A, update mongo.Pipeline, work *mongopatterns.Work) (mongopatterns.Result, error) {
 	filter := found[0].(bson.D)
 	if len(found) > 1 {

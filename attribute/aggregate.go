@@ -16,11 +16,8 @@ type SortOptions struct {
 	// Descending sorts the values from high to low. Default false.
 	Descending bool
 	// MissingFirst puts the documents without an entry of the key in front.
-	// Default false: behind, in either direction.
+	// Default false: last, in either direction.
 	MissingFirst bool
-	// Skip and Limit bound the result; they may not be negative. Default 0:
-	// nothing skipped, no limit.
-	Skip, Limit int64
 }
 
 // sortField holds the sort keys while a SortPipeline runs.
@@ -32,8 +29,8 @@ const sortField = "__attribute"
 // out as they are. A nil filter is all documents.
 //
 // The server sorts in memory, up to its limit of 100 MB and beyond it on disk
-// (allowDiskUse, the default since MongoDB 6.0); with a Limit it keeps only
-// that many.
+// (allowDiskUse, the default since MongoDB 6.0). Of a $skip and $limit that you
+// append it keeps only that many.
 func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions) mongo.Pipeline {
 	var o SortOptions
 	if opts != nil {
@@ -51,7 +48,7 @@ func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions)
 	if err != nil {
 		match, name = and(match, refused(err)), "refused"
 	}
-	pipeline := mongo.Pipeline{
+	return mongo.Pipeline{
 		expr.Op("$match", match),
 		// In one expression: $set would write into the elements of an array.
 		set(sortField, expr.Let("hits", a.c.uniform(a.c.keyed("$$o", name, a.c.identity(q))), bson.D{
@@ -61,14 +58,8 @@ func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions)
 		expr.Op("$sort", bson.D{
 			{Key: sortField + ".missing", Value: missing}, {Key: sortField + ".value", Value: direction}, {Key: "_id", Value: 1},
 		}),
+		expr.Op("$unset", sortField),
 	}
-	if o.Skip != 0 {
-		pipeline = append(pipeline, expr.Op("$skip", notNegative("SortOptions.Skip", o.Skip)))
-	}
-	if o.Limit != 0 {
-		pipeline = append(pipeline, expr.Op("$limit", notNegative("SortOptions.Limit", o.Limit)))
-	}
-	return append(pipeline, expr.Op("$unset", sortField))
 }
 
 // FacetOptions narrows Facets.

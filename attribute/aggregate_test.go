@@ -30,7 +30,6 @@ func TestSortPipeline(t *testing.T) {
 		"descending":           {nil, &attribute.SortOptions{Descending: true}, []int32{1, 3, 2, 6, 8, 4, 5, 7}},
 		"descending and first": {nil, &attribute.SortOptions{Descending: true, MissingFirst: true}, []int32{4, 5, 7, 1, 3, 2, 6, 8}},
 		"filter":               {a.Filter(a.Gt(attribute.Key("size").Qualified(""), 2)), nil, []int32{1, 3}},
-		"skip and limit":       {nil, &attribute.SortOptions{Skip: 1, Limit: 3}, []int32{8, 2, 1}},
 		"qualifier":            {a.Filter(a.Exists(attribute.Key("size").Qualified("q"))), &attribute.SortOptions{Descending: true}, []int32{7, 1}},
 	} {
 		key := attribute.Key("size")
@@ -49,6 +48,22 @@ func TestSortPipeline(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// A $limit that the caller appends goes into the sort.
+func TestSortPipelineWithLimit(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	a := newAttributes[int, any](t, coll, nil)
+	for i := range 5 {
+		insert(t, coll, d("_id", i, "attributes", bson.A{e("size", i)}))
+	}
+	var plan bson.Raw
+	must(t, coll.Database().RunCommand(t.Context(), d("explain", d("aggregate", "c",
+		"pipeline", append(a.SortPipeline(nil, "size", nil), d("$limit", 2)), "cursor", bson.D{}))).Decode(&plan))
+	if !strings.Contains(plan.String(), `"limit": {"$numberLong":"2"}`) && !strings.Contains(plan.String(), `"limitAmount"`) {
+		t.Error(plan)
 	}
 }
 

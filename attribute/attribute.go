@@ -8,14 +8,12 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Options names the fields and indexes. The zero value is attributes: [{k, v}]
@@ -188,80 +186,21 @@ func (c *core) models() []mongo.IndexModel {
 
 // EnsureIndexes creates the Indexes that are missing. An index on the same keys
 // with other options is ErrIndexConflict; nothing is dropped. Where a Prefix or
-// Suffix holds an array in some document, it is ErrTwoArrays.
+// Suffix holds an array in some document, it is ErrTwoArrays: Check finds these.
 //
-// Cost: 1 round trip if they are all there, else 2; with a Prefix or Suffix 1
-// more, and if one is missing another, which scans the collection.
+// Cost: 1 round trip if they are all there, else 2.
 func (a *Attributes[ID, V]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "attribute: ensure indexes")
-	if err := a.c.refuseArrays(ctx); err != nil {
-		return err
-	}
 	return twoArrays(indexes.EnsureAll(ctx, a.c.coll.Database(), a.Indexes()))
-}
-
-// refuseArrays looks for documents that an index could not hold before it is
-// made: the server would find them only in the middle.
-func (c *core) refuseArrays(ctx context.Context) error {
-	paths := c.sides()
-	if len(paths) == 0 {
-		return nil
-	}
-	specs, err := c.coll.Indexes().ListSpecifications(ctx)
-	if err != nil {
-		return fmt.Errorf("list indexes: %w", err)
-	}
-	existing := map[string]bool{}
-	for _, spec := range specs {
-		existing[keyNames(spec.KeysDocument)] = true
-	}
-	missing := false
-	for _, model := range c.models() {
-		keys, _ := bson.Marshal(model.Keys) // strings and numbers
-		missing = missing || !existing[keyNames(keys)]
-	}
-	if !missing {
-		return nil
-	}
-	var arrays bson.A
-	for _, path := range paths {
-		for _, part := range fieldpath.Steps(path) {
-			arrays = append(arrays, bson.D{{Key: part, Value: isType("array")}})
-		}
-	}
-	var doc bson.Raw
-	err = c.primary.FindOne(ctx, bson.D{{Key: c.array, Value: isType("array")}, {Key: "$or", Value: arrays}},
-		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Decode(&doc)
-	switch {
-	case err == nil:
-		return fmt.Errorf("%w: document %s: %q and one of %q", ErrTwoArrays, value.Text(doc.Lookup("_id")), c.array, paths)
-	case !errors.Is(err, mongo.ErrNoDocuments):
-		return err
-	}
-	return nil
-}
-
-func keyNames(keys bson.Raw) string {
-	elements, _ := keys.Elements()
-	names := make([]string, len(elements))
-	for i, element := range elements {
-		names[i] = element.Key()
-	}
-	return fmt.Sprintf("%q", names)
 }
 
 // sides are the paths that stand beside the array in indexes, each once.
 func (c *core) sides() (paths []string) {
-	seen := map[string]bool{}
 	for _, index := range c.indexes {
-		for _, path := range append(append([]string(nil), index.Prefix...), index.Suffix...) {
-			if !seen[path] {
-				seen[path] = true
-				paths = append(paths, path)
-			}
-		}
+		paths = append(append(paths, index.Prefix...), index.Suffix...)
 	}
-	return paths
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
 // twoArrays marks the server's refusal of a document with two arrays in an

@@ -575,8 +575,6 @@ func TestInvalid(t *testing.T) {
 		"UTF-8, sort":       errOf(coll.Aggregate(ctx, q.SortPipeline(nil, attribute.Key("k").Qualified("\xff"), nil))),
 		"batch":             errOf(a.RemoveKey(ctx, "k", &mongopatterns.Work{BatchSize: -1})),
 		"batch, repair":     errOf(a.Repair(ctx, &mongopatterns.Work{BatchSize: -1})),
-		"skip":              errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "k", &attribute.SortOptions{Skip: -1}))),
-		"limit":             errOf(coll.Aggregate(ctx, a.SortPipeline(nil, "k", &attribute.SortOptions{Limit: -1}))),
 		"top":               errOf(a.Facets(ctx, nil, &attribute.FacetOptions{Top: -1})),
 		"sort":              errOf(coll.Aggregate(ctx, a.SortPipeline(nil, attribute.Key("k").Qualified("q"), nil))),
 	} {
@@ -684,11 +682,7 @@ func TestTwoArraysInAnIndex(t *testing.T) {
 	a := newAttributes[int, int](t, coll, &attribute.Options{Indexes: []attribute.Index{{Prefix: []string{"tags", "s.x"}}}})
 	insert(t, coll, d("_id", 1, "tags", "a", "attributes", bson.A{}), d("_id", 2, "tags", bson.A{"a"}))
 	must(t, a.Set(ctx, 2, "k", 1))
-	err := a.EnsureIndexes(ctx)
-	wantErr(t, err, attribute.ErrTwoArrays)
-	if !strings.Contains(err.Error(), ": document 2: ") {
-		t.Errorf("%v does not name the document", err)
-	}
+	wantErr(t, a.EnsureIndexes(ctx), attribute.ErrTwoArrays)
 	specs, err := coll.Indexes().ListSpecifications(ctx)
 	must(t, err)
 	want(t, len(specs), 1)

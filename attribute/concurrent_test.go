@@ -423,7 +423,7 @@ func TestReadsOfWrites(t *testing.T) {
 			reads++
 		}
 	}
-	want(t, reads, 4)
+	want(t, reads, 3)
 }
 
 // Errors go through.

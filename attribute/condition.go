@@ -9,7 +9,7 @@ import (
 
 // A Condition is what a document's entries must meet. Conditions come from the
 // methods of Attributes and are joined by [Attributes.Filter]. The zero Condition
-// is none: a filter with it cannot be encoded, see fault.ErrInvalid.
+// is not valid: a filter with it cannot be encoded, and the driver returns ErrInvalid.
 type Condition struct {
 	match   bson.D // documents that meet it
 	present bson.D // documents that have the keys it looks at

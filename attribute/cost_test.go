@@ -52,9 +52,7 @@ func TestCosts(t *testing.T) {
 	record(t, db, 0, []string{"listIndexes", "createIndexes"}, func() error { return a.EnsureIndexes(ctx) })
 	record(t, db, 0, []string{"listIndexes"}, func() error { return a.EnsureIndexes(ctx) })
 	sided := newAttributes[int, int](t, coll, &attribute.Options{Indexes: []attribute.Index{{Prefix: []string{"n"}, KeyOnly: true}, {Suffix: []string{"n"}}}})
-	cmds := record(t, db, 0, []string{"listIndexes", "find", "listIndexes", "createIndexes"}, func() error { return sided.EnsureIndexes(ctx) })
-	want(t, cmds[1].Body.Lookup("projection").String(), `{"_id": {"$numberInt":"1"}}`) // not the documents
-	record(t, db, 0, []string{"listIndexes", "listIndexes"}, func() error { return sided.EnsureIndexes(ctx) })
+	cmds := record(t, db, 0, []string{"listIndexes", "createIndexes"}, func() error { return sided.EnsureIndexes(ctx) })
 
 	for i := range 100 {
 		entries := bson.A{e("common", i)}

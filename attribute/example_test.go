@@ -268,7 +268,8 @@ func ExampleAttributes_SortPipeline() {
 			log.Fatal(err)
 		}
 	}
-	cursor, err := coll.Aggregate(ctx, specs.SortPipeline(nil, "weight", &attribute.SortOptions{Limit: 2}))
+	lightest := append(specs.SortPipeline(nil, "weight", nil), bson.D{{Key: "$limit", Value: 2}})
+	cursor, err := coll.Aggregate(ctx, lightest)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -51,15 +51,54 @@ func full() *bucket.Options {
 	}
 }
 
-func newBuckets[S, M any](t testing.TB, coll *mongo.Collection, w bucket.Window, o *bucket.Options) *bucket.Buckets[S, M] {
+// fresh is a collection for a test beside others.
+func fresh(t *testing.T) *mongo.Collection {
 	t.Helper()
-	b, err := bucket.New[S, M](coll, w, o)
+	t.Parallel()
+	return mongotest.Database(t).Collection("c")
+}
+
+// done wants a call for many to have written so many.
+func done(t testing.TB, want int64) func(mongopatterns.Result, error) {
+	return func(result mongopatterns.Result, err error) {
+		t.Helper()
+		if err != nil || result.Done != want {
+			t.Errorf("%+v, %v; want %d", result, err, want)
+		}
+	}
+}
+
+// fails wants a call to end with an error.
+func fails(t testing.TB, want, err error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%v; want %v", err, want)
+	}
+}
+
+// gives wants a call to return a value.
+func gives[T any](t testing.TB, want T) func(T, error) {
+	return func(got T, err error) {
+		t.Helper()
+		if diff(t, want, got); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// must ends a test that cannot go on.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.EnsureIndexes(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+}
+
+func newBuckets[S, M any](t testing.TB, coll *mongo.Collection, w bucket.Window, o *bucket.Options) *bucket.Buckets[S, M] {
+	t.Helper()
+	b, err := bucket.New[S, M](coll, w, o)
+	must(t, err)
+	must(t, b.EnsureIndexes(t.Context()))
 	return b
 }
 
@@ -67,9 +106,7 @@ func collect[T any](t testing.TB, seq iter.Seq2[T, error]) []T {
 	t.Helper()
 	var out []T
 	for v, err := range seq {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out = append(out, v)
 	}
 	return out
@@ -78,18 +115,14 @@ func collect[T any](t testing.TB, seq iter.Seq2[T, error]) []T {
 func mustAppend[S, M any](t testing.TB, b *bucket.Buckets[S, M], series S, ms ...M) {
 	t.Helper()
 	for _, m := range ms {
-		if _, err := b.Append(t.Context(), series, m); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(b.Append(t.Context(), series, m)))
 	}
 }
 
 func mustCheck[S, M any](t testing.TB, b *bucket.Buckets[S, M]) {
 	t.Helper()
 	for p, err := range b.Check(t.Context(), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Errorf("check: %v", p)
 	}
 }
@@ -98,13 +131,9 @@ func mustCheck[S, M any](t testing.TB, b *bucket.Buckets[S, M]) {
 func stored(t testing.TB, coll *mongo.Collection) []bson.M {
 	t.Helper()
 	cursor, err := coll.Find(t.Context(), bson.D{}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var docs []bson.M
-	if err := cursor.All(t.Context(), &docs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cursor.All(t.Context(), &docs))
 	return docs
 }
 
@@ -137,8 +166,7 @@ func diff(t testing.TB, want, got any) {
 
 // The hourly bucket of the reference scenario, by configuration alone.
 func TestScenarioHourlyBucket(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("temperatures")
+	coll := fresh(t)
 	b := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), scenario())
 	mustAppend(t, b, 12345, reading{at(10, 0, 0), 40}, reading{at(10, 1, 0), 41.5})
 	diff(t, []bson.M{{
@@ -155,9 +183,7 @@ func TestScenarioHourlyBucket(t *testing.T) {
 	}}, stored(t, coll))
 
 	stats, err := b.Aggregate(t.Context(), 12345, at(10, 0, 0), at(11, 0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if mean := stats.Values["temperature"].Mean(); mean != 40.75 {
 		t.Errorf("mean %v", mean)
 	}
@@ -166,10 +192,9 @@ func TestScenarioHourlyBucket(t *testing.T) {
 
 // Every option at once, after appends in any order, rollover included.
 func TestStoredWithEverything(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	o := full()
-	o.MaxCount, o.Sorted = 3, true
+	o.MaxCount = 3
 	o.Metadata = func(series any, start time.Time) bson.D {
 		return bson.D{{Key: "room", Value: "room of " + series.(string)}}
 	}
@@ -192,9 +217,7 @@ func TestStoredWithEverything(t *testing.T) {
 		return bson.M{"sum": decimal(t, fmt.Sprint(sum)), "squares": decimal(t, fmt.Sprint(squares))}
 	}
 	size, err := bson.Marshal(element("c", at(1, 30, 0), 3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := stored(t, coll)
 	for _, doc := range got { // its fields come in any order
 		doc["agg"] = unordered(doc["agg"].(bson.D))
@@ -203,7 +226,7 @@ func TestStoredWithEverything(t *testing.T) {
 		{
 			"_id": id(0), "series": "s", "start": date(at(1, 0, 0)), "end": date(at(2, 0, 0).Add(-time.Millisecond)),
 			"room": "room of s", "count": int32(3), "bytes": int64(3 * len(size)),
-			"measurements": bson.A{element("a", at(1, 10, 0), 4), element("b", at(1, 20, 0), -1), element("c", at(1, 30, 0), 3)},
+			"measurements": bson.A{element("c", at(1, 30, 0), 3), element("a", at(1, 10, 0), 4), element("b", at(1, 20, 0), -1)},
 			"agg": bson.M{
 				"sum": 6.0, "min": -1.0, "max": 4.0, "moments": moments(6, 26), "n": int32(3),
 				"first": sample(at(1, 10, 0), 4), "last": sample(at(1, 30, 0), 3),
@@ -222,9 +245,7 @@ func TestStoredWithEverything(t *testing.T) {
 	mustCheck(t, b)
 
 	stats, err := b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	v := stats.Values["v"]
 	diff(t, "4 4 16 -1 10 126 4 2019-01-31 01:05:00 +0000 UTC 10 2019-01-31 01:30:00 +0000 UTC 3 15.5",
 		fmt.Sprint(stats.Count, v.Count, v.Sum, v.Min, v.Max, v.Moments.Squares, v.Mean(), v.First.Time, v.First.Value,
@@ -232,8 +253,7 @@ func TestStoredWithEverything(t *testing.T) {
 }
 
 func TestAppendRollsOver(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	o := scenario()
 	o.MaxCount = 4
 	b := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), o)
@@ -244,16 +264,12 @@ func TestAppendRollsOver(t *testing.T) {
 			writer = other
 		}
 		got, err := writer.Append(t.Context(), 1, reading{at(3, i, 0), float64(i)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if want := int64(i%4) + 1; got.Count != want || got.Duplicate || got.ID.Lookup("n").Int64() != int64(i/4) {
 			t.Errorf("append %d: %+v, want count %d", i, got, want)
 		}
 	}
-	if docs := stored(t, coll); len(docs) != 3 {
-		t.Errorf("%d buckets", len(docs))
-	}
+	diff(t, 3, len(stored(t, coll)))
 	got := collect(t, b.Range(t.Context(), 1, at(3, 2, 0), at(3, 9, 0)))
 	if len(got) != 7 || !got[0].Timestamp.Equal(at(3, 2, 0)) || got[6].Temperature != 8 {
 		t.Errorf("range: %v", got)
@@ -262,8 +278,7 @@ func TestAppendRollsOver(t *testing.T) {
 }
 
 func TestMaxBytes(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	o := full()
 	o.MaxBytes = 1000
 	b := newBuckets[int, event](t, coll, bucket.Every(time.Hour), o)
@@ -283,19 +298,14 @@ func TestMaxBytes(t *testing.T) {
 		t.Errorf("oversize: %v", err)
 	}
 	// A bucket of an older configuration, without the field, counts as full.
-	if _, err := coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "bytes", Value: ""}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "bytes", Value: ""}}}})))
 	again := newBuckets[int, event](t, coll, bucket.Every(time.Hour), o)
 	mustAppend(t, again, 1, event{ID: "new", Timestamp: at(0, 10, 0)})
-	if docs := stored(t, coll); len(docs) != 4 {
-		t.Errorf("%d buckets", len(docs))
-	}
+	diff(t, 4, len(stored(t, coll)))
 }
 
 func TestDuplicates(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	o := full()
 	o.MaxCount = 2
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
@@ -329,8 +339,7 @@ func TestDuplicates(t *testing.T) {
 }
 
 func TestLatest(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	o := scenario()
 	o.MaxCount = 2
 	b := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), o)
@@ -345,9 +354,7 @@ func TestLatest(t *testing.T) {
 	}
 	// An emptied bucket is passed over.
 	mustAppend(t, b, 1, reading{at(9, 0, 0), 9})
-	if err := b.Delete(t.Context(), 1, at(9, 0, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Delete(t.Context(), 1, at(9, 0, 0)))
 	if got, err := b.Latest(t.Context(), 1); err != nil || got.Temperature != 1 {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -355,8 +362,7 @@ func TestLatest(t *testing.T) {
 
 // Buckets that something else made, with _ids of its own, are read with ours.
 func TestForeignBuckets(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	b := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), scenario())
 	_, err := coll.InsertOne(t.Context(), bson.D{
 		{Key: "sensor_id", Value: 1}, {Key: "start_date", Value: at(2, 0, 0)},
@@ -364,9 +370,7 @@ func TestForeignBuckets(t *testing.T) {
 		{Key: "measurements", Value: bson.A{reading{at(2, 20, 0), 5}}},
 		{Key: "transaction_count", Value: 1}, {Key: "sum_temperature", Value: 5.0},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mustAppend(t, b, 1, reading{at(2, 30, 0), 7}, reading{at(2, 10, 0), 3})
 	var got []float64
 	for _, r := range collect(t, b.Range(t.Context(), 1, time.Time{}, time.Time{})) {
@@ -387,8 +391,7 @@ func TestForeignBuckets(t *testing.T) {
 }
 
 func TestSeriesOfAnyKind(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	b := newBuckets[any, reading](t, coll, bucket.Every(time.Hour), scenario())
 	oid := bson.NewObjectID()
 	type key struct {
@@ -404,27 +407,18 @@ func TestSeriesOfAnyKind(t *testing.T) {
 			t.Errorf("%v: latest %v, %v", series, got, err)
 		}
 	}
-	for _, series := range []any{nil, bson.A{1}, bson.Regex{Pattern: "."}, bson.D{{Key: "$gt", Value: ""}},
-		bson.D{{Key: "a", Value: bson.D{{Key: "$gt", Value: 1}}}}, make(chan int)} {
-		if _, err := b.Append(t.Context(), series, reading{at(1, 0, 0), 1}); !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Errorf("%v: %v", series, err)
-		}
+	for _, series := range []any{nil, bson.A{1}, bson.Regex{Pattern: "."}, make(chan int)} {
+		fails(t, mongopatterns.ErrInvalid, second(b.Append(t.Context(), series, reading{at(1, 0, 0), 1})))
 	}
 	// A filter takes values as data: an operator or a pattern selects nothing.
 	for _, series := range []any{bson.D{{Key: "$gt", Value: ""}}, bson.Regex{Pattern: "."}} {
-		if n, err := coll.CountDocuments(t.Context(), b.Filter(series, time.Time{}, time.Time{})); err != nil || n != 0 {
-			t.Errorf("%v: %v, %v", series, n, err)
-		}
-		if err := drain(b.Range(t.Context(), series, time.Time{}, time.Time{})); !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Errorf("%v: %v", series, err)
-		}
+		gives(t, int64(0))(coll.CountDocuments(t.Context(), b.Filter(series, time.Time{}, time.Time{})))
 	}
 	mustCheck(t, b)
 }
 
 func TestInvalidMeasurements(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	o := full()
 	o.Values = append(o.Values, bucket.Value{Field: "w", Sum: "sum_w"})
 	b := newBuckets[int, bson.D](t, coll, bucket.Every(time.Hour), o)
@@ -444,9 +438,7 @@ func TestInvalidMeasurements(t *testing.T) {
 		with("timestamp", time.Time{}), with("id", ""), with("id", bson.ObjectID{}),
 		with("w", nil), with("w", "1"), with("w", nan()), with("w", 1/zero()), with("w", bson.NewDecimal128(0x7800000000000000, 0)),
 	} {
-		if _, err := b.Append(t.Context(), 1, m); !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Errorf("%v: %v", m, err)
-		}
+		fails(t, mongopatterns.ErrInvalid, second(b.Append(t.Context(), 1, m)))
 	}
 	// v has a count of its own, so measurements without it are kept and left out.
 	for i, v := range []any{nil, "x", nan(), 2.5} {
@@ -455,13 +447,9 @@ func TestInvalidMeasurements(t *testing.T) {
 		mustAppend(t, b, 1, m)
 	}
 	stats, err := b.Aggregate(t.Context(), 1, at(1, 0, 0), at(1, 30, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	whole, err := b.Aggregate(t.Context(), 1, at(1, 0, 0), at(2, 0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range []bucket.Stats{stats, whole} {
 		diff(t, "4 1 2.5 2.5 4 4", fmt.Sprint(s.Count, s.Values["v"].Count, s.Values["v"].Sum, s.Values["v"].First.Value,
 			s.Values["w"].Count, s.Values["w"].Sum))
@@ -472,21 +460,28 @@ func TestInvalidMeasurements(t *testing.T) {
 func nan() float64  { return zero() / zero() }
 func zero() float64 { return 0 }
 
+// Metadata must not hide what a bucket keeps.
 func TestMetadataMustNotCollide(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
-	o := full()
-	o.Metadata = func(any, time.Time) bson.D { return bson.D{{Key: "agg.x", Value: 1}} }
-	b := newBuckets[int, event](t, coll, bucket.Every(time.Hour), o)
-	if _, err := b.Append(t.Context(), 1, event{ID: "1", Timestamp: day}); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Error(err)
+	coll := fresh(t)
+	for name, invalid := range map[string]bool{"_id": true, "series": true, "start.x": true, "end": false, "count": false, "measurements.0": false, "agg.sum": false} {
+		o := full()
+		o.Metadata = func(any, time.Time) bson.D { return bson.D{{Key: name, Value: 1}} }
+		b := newBuckets[int, event](t, coll, bucket.Every(time.Hour), o)
+		for what, err := range map[string]error{
+			"append": second(b.Append(t.Context(), 1, event{ID: "1", Timestamp: day})),
+			"many":   second(b.AppendMany(t.Context(), bucket.Of(1, event{ID: "1", Timestamp: day}), nil)),
+		} {
+			if err == nil || invalid != errors.Is(err, mongopatterns.ErrInvalid) {
+				t.Errorf("%s: %s: %v", name, what, err)
+			}
+		}
 	}
+	diff(t, 0, count(t, coll))
 }
 
 // Limits between two milliseconds are exact.
 func TestLimitsBelowMilliseconds(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	b := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), scenario())
 	mustAppend(t, b, 1, reading{at(1, 0, 0), 1}, reading{at(1, 30, 0), 2})
 	for _, c := range []struct {

@@ -29,14 +29,11 @@ func block(t testing.TB, coll *mongo.Collection, series any, start time.Time, n 
 		{Key: "series", Value: series}, {Key: "start", Value: start},
 		{Key: "measurements", Value: measurements}, {Key: "count", Value: count}, {Key: "bytes", Value: int64(1)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func TestAppendManyFillsBuckets(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	o := full()
 	o.MaxCount = 10
 	b := newBuckets[int64, event](t, coll, bucket.Every(time.Hour), o)
@@ -62,14 +59,11 @@ func TestAppendManyFillsBuckets(t *testing.T) {
 		fill = append(fill, fmt.Sprint(doc["start"].(bson.DateTime).Time().UTC().Hour(), " ", asInt(doc["count"])))
 	}
 	diff(t, []string{"1 10", "1 10", "1 10", "1 10", "1 2", "2 10", "2 10", "2 5"}, fill)
-	if got := collect(t, b.Range(t.Context(), 1, at(1, 30, 0), at(3, 0, 0))); len(got) != 50 {
-		t.Errorf("%d", len(got))
-	}
+	diff(t, 50, len(collect(t, b.Range(t.Context(), 1, at(1, 30, 0), at(3, 0, 0)))))
 }
 
 func TestAppendManyDuplicates(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	o := full()
 	o.MaxCount = 4
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
@@ -90,20 +84,15 @@ func TestAppendManyDuplicates(t *testing.T) {
 	if err != nil || result.Done != 1 || result.Skipped != 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if got := collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != 10 {
-		t.Errorf("%d measurements", len(got))
-	}
+	diff(t, 10, len(collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{}))))
 	mustCheck(t, b)
 }
 
 // Series and IDs that are equal to the server are the same, whatever their type.
 func TestEqualKeysOfOtherTypes(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	one, err := bson.ParseDecimal128("1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	doc := func(v any) bson.D { return bson.D{{Key: "a", Value: v}} }
 	equal := []any{doc(int32(1)), doc(int64(1)), doc(one)}
 	ids := [][]any{{int32(1), one}, {doc(int64(2)), doc(2.0)}}
@@ -118,9 +107,7 @@ func TestEqualKeysOfOtherTypes(t *testing.T) {
 		if i == 0 {
 			want = mongopatterns.Result{Examined: 4, Done: 2, Skipped: 2}
 		}
-		if result, err := b.AppendMany(t.Context(), bucket.Of(series, ms...), nil); err != nil || !cmp.Equal(result, want) {
-			t.Errorf("%v: %+v, %v", series, result, err)
-		}
+		gives(t, want)(b.AppendMany(t.Context(), bucket.Of(series, ms...), nil))
 		for _, m := range ms {
 			if got, err := b.Append(t.Context(), series, m); err != nil || !got.Duplicate {
 				t.Errorf("%v: %+v, %v", series, got, err)
@@ -132,22 +119,17 @@ func TestEqualKeysOfOtherTypes(t *testing.T) {
 			t.Errorf("%v: %+v, %v", series, result, err)
 		}
 	}
-	if n := count(t, coll); n != 4 {
-		t.Errorf("%d buckets", n)
-	}
+	diff(t, 4, count(t, coll))
 }
 
 // Other writers that fill every bucket first are given up on, with the last
 // duplicate key as the reason.
 func TestContended(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	o := full()
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
 	// A unique index that the pattern knows nothing of has the same effect.
-	if _, err := coll.Indexes().CreateOne(t.Context(), unique("room")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(coll.Indexes().CreateOne(t.Context(), unique("room"))))
 	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0)})
 	cmds := mongotest.Record(t, coll.Database(), func() {
 		_, err := b.Append(t.Context(), "s", event{ID: "2", Timestamp: at(2, 0, 0)})
@@ -155,9 +137,7 @@ func TestContended(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if n := len(cmds.Named("findAndModify")); n != 17 {
-		t.Errorf("tried %d times", n)
-	}
+	diff(t, 17, len(cmds.Named("findAndModify")))
 	result, err := b.AppendMany(t.Context(), bucket.Of("s", event{ID: "2", Timestamp: at(2, 0, 0)},
 		event{ID: "3", Timestamp: at(1, 0, 0)}), nil)
 	if !errors.Is(err, bucket.ErrContended) || !mongo.IsDuplicateKeyError(err) || result.Done != 1 {
@@ -170,8 +150,7 @@ func unique(field string) mongo.IndexModel {
 }
 
 func TestAppendManyStopsAtInvalid(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), nil)
 	good := bson.D{{Key: "timestamp", Value: at(1, 0, 0)}}
 	result, err := b.AppendMany(t.Context(), bucket.Of("s", good, good, good, bson.D{}), &mongopatterns.Work{BatchSize: 2})
@@ -189,8 +168,7 @@ func TestAppendManyStopsAtInvalid(t *testing.T) {
 // In a transaction nothing may run into a duplicate key, and an abort leaves
 // nothing behind.
 func TestInTransaction(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	for _, ids := range []bool{false, true} {
 		o := full()
 		o.MaxCount = 3
@@ -203,14 +181,10 @@ func TestInTransaction(t *testing.T) {
 		}
 		cold := newBuckets[bool, event](t, coll, bucket.Every(time.Hour), o)
 		session, err := coll.Database().Client().StartSession()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer session.EndSession(context.Background())
 		for _, commit := range []bool{false, true} {
-			if err := session.StartTransaction(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, session.StartTransaction())
 			ctx := mongo.NewSessionContext(t.Context(), session)
 			for i := 3; i < 8; i++ {
 				if got, err := cold.Append(ctx, ids, event{ID: fmt.Sprint(i), Timestamp: at(1, i, 0)}); err != nil || got.Duplicate {
@@ -234,12 +208,8 @@ func TestInTransaction(t *testing.T) {
 			} else {
 				err = session.AbortTransaction(ctx)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := collect(t, b.Range(t.Context(), ids, time.Time{}, time.Time{})); len(got) != want {
-				t.Errorf("commit %v: %d", commit, len(got))
-			}
+			must(t, err)
+			diff(t, want, len(collect(t, b.Range(t.Context(), ids, time.Time{}, time.Time{}))))
 		}
 		mustCheck(t, b)
 	}
@@ -247,27 +217,18 @@ func TestInTransaction(t *testing.T) {
 
 // What an aborted transaction learned about full buckets is forgotten with it.
 func TestAbortedTransactionLeavesNoGap(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), &bucket.Options{MaxCount: 2})
 	mustAppend(t, b, "s", event{Timestamp: at(1, 0, 0)})
 	session, err := coll.Database().Client().StartSession()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer session.EndSession(context.Background())
-	if err := session.StartTransaction(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, session.StartTransaction())
 	ctx := mongo.NewSessionContext(t.Context(), session)
 	for range 5 {
-		if _, err := b.Append(ctx, "s", event{Timestamp: at(1, 0, 0)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(b.Append(ctx, "s", event{Timestamp: at(1, 0, 0)})))
 	}
-	if err := session.AbortTransaction(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, session.AbortTransaction(ctx))
 	if got, err := b.Append(t.Context(), "s", event{Timestamp: at(1, 0, 0)}); err != nil || got.Count != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -30,9 +30,7 @@ func TestAdoptSkips(t *testing.T) {
 		}
 		docs = append(docs, doc)
 	}
-	if _, err := src.InsertMany(t.Context(), docs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(src.InsertMany(t.Context(), docs)))
 	b := newBuckets[string, bson.D](t, db.Collection("c"), bucket.Every(time.Hour), nil)
 	seen := 0
 	convert := func(doc bson.Raw) (string, bson.D, error) {
@@ -65,9 +63,7 @@ func TestAdoptSkips(t *testing.T) {
 			t.Errorf("%+v, %v: %d converted in %d batches", result, err, seen, batches)
 		}
 	}
-	if got := collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != 11 {
-		t.Errorf("%v", got)
-	}
+	diff(t, 11, len(collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{}))))
 }
 
 // Times beyond the years 1 to 9999 are refused before anything is sent.
@@ -75,9 +71,7 @@ func TestFarTimes(t *testing.T) {
 	t.Parallel()
 	b := mustNew[string, event](t, bucket.Every(time.Hour), full())
 	slots, err := bucket.NewSlots[string, int](offline(t), bucket.Months(zone(t, "Europe/Berlin")), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, year := range []int{10000, 300_000_000, 0, -300_000_000} {
 		at := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
 		e := event{ID: "far", Timestamp: at, V: 1}
@@ -106,7 +100,7 @@ func TestBadArguments(t *testing.T) {
 		"bucket: repair: invalid: Work.BatchSize, Work.BatchBytes: negative":             second(b.Repair(ctx, batch)),
 		"bucket: append many: invalid: Work.BatchSize, Work.BatchBytes: negative":        second(b.AppendMany(ctx, bucket.Of("s", e), batch)),
 		"bucket: set many: invalid: Work.Filter: there are no documents to select":       second(s.SetMany(ctx, bucket.Of("s", bucket.Slot[int]{}), &mongopatterns.Work{Filter: bson.D{}})),
-		"bucket: delete before: invalid: before: no time":                                second(b.DeleteBefore(ctx, time.Time{}, nil)),
+		"bucket: archive: invalid: before: no time":                                      second(b.Archive(ctx, time.Time{}, db.Collection("a"), nil)),
 		`bucket: archive: invalid: target: the collection "c" is coll already`:           second(b.Archive(ctx, day, db.Collection("c"), nil)),
 		"bucket: range across: invalid: archive: nil collection":                         drain(b.RangeAcross(ctx, nil, "s", day, day)),
 		`bucket: append: measurement: invalid: no ID in "id": invalid: not set`:          second(b.Append(ctx, "s", event{Timestamp: day})),
@@ -131,9 +125,7 @@ func TestBadArguments(t *testing.T) {
 		}
 	}
 	// nil has no items.
-	if result, err := b.AppendMany(ctx, nil, nil); err != nil || !cmp.Equal(result, mongopatterns.Result{}) {
-		t.Errorf("%+v, %v", result, err)
-	}
+	gives(t, mongopatterns.Result{})(b.AppendMany(ctx, nil, nil))
 	if _, err := s.SetMany(ctx, nil, nil); err != nil {
 		t.Error(err)
 	}
@@ -146,9 +138,7 @@ func TestAggregateOfNothing(t *testing.T) {
 	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 1})
 	for _, r := range [][2]time.Time{{at(1, 10, 0), at(1, 20, 0)}, {at(3, 10, 0), at(3, 20, 0)}, {at(2, 0, 0), at(1, 0, 0)}} {
 		stats, err := b.Aggregate(t.Context(), "s", r[0], r[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		v := stats.Values["v"]
 		if v.Count != 0 || !v.Sum.IsZero() || !v.Moments.Sum.IsZero() || !v.Min.IsZero() || !v.First.Value.IsZero() || !math.IsNaN(v.Mean()) {
 			t.Errorf("%v: %+v", r, v)
@@ -160,15 +150,12 @@ func TestAggregateOfNothing(t *testing.T) {
 }
 
 func TestStatsAsJSON(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), full())
 	for i, v := range []any{1, int64(math.MaxInt64), 0.1, 1e21, decimal(t, "12345678901234567890.10"), decimal(t, "-1E+400"), decimal(t, "0E-7")} {
 		mustAppend(t, b, fmt.Sprint(i), bson.D{{Key: "id", Value: i}, {Key: "timestamp", Value: at(1, 0, 0)}, {Key: "v", Value: v}})
 		stats, err := b.Aggregate(t.Context(), fmt.Sprint(i), time.Time{}, time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		number := []string{"1", "9223372036854775807", "0.1", "1e+21", "12345678901234567890.10", "-1E+400", "0E-7"}[i]
 		got, err := json.Marshal(stats.Values["v"].Min)
 		if err != nil || string(got) != number || !json.Valid(got) {
@@ -184,9 +171,7 @@ func TestStatsAsJSON(t *testing.T) {
 	}
 	// What something else stored there and JSON has not.
 	for _, v := range []any{nan(), math.Inf(1), decimal(t, "NaN"), decimal(t, "-Infinity")} {
-		if _, err := coll.UpdateOne(t.Context(), bson.D{{Key: "series", Value: "0"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "agg.max", Value: v}}}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(coll.UpdateOne(t.Context(), bson.D{{Key: "series", Value: "0"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "agg.max", Value: v}}}})))
 		stats, err := b.Aggregate(t.Context(), "0", time.Time{}, time.Time{})
 		if err != nil || stats.Values["v"].Max.IsZero() {
 			t.Fatal(stats, err)
@@ -200,9 +185,7 @@ func TestStatsAsJSON(t *testing.T) {
 func decimal(t testing.TB, s string) bson.Decimal128 {
 	t.Helper()
 	d, err := bson.ParseDecimal128(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
@@ -214,19 +197,15 @@ func TestUndecodable(t *testing.T) {
 	s := newSlots[string, int](t, db.Collection("s"), bucket.Every(time.Hour), &bucket.SlotOptions{Levels: []time.Duration{time.Minute}})
 	mustAppend(t, b, "s", event{Timestamp: at(1, 0, 0)}, event{Timestamp: at(2, 0, 0)})
 	for _, at := range []time.Time{at(1, 0, 0), at(2, 0, 0)} {
-		if err := s.Set(t.Context(), "s", at, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Set(t.Context(), "s", at, 1))
 	}
 	for coll, field := range map[string]string{"c": "measurements.0.v", "s": "data.0"} {
-		if _, err := db.Collection(coll).UpdateOne(t.Context(), bson.D{{Key: "start", Value: at(2, 0, 0)}}, bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: "x"}}}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(db.Collection(coll).UpdateOne(t.Context(), bson.D{{Key: "start", Value: at(2, 0, 0)}}, bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: "x"}}}})))
 	}
 	var none time.Time
-	for what, err := range map[string]error{"window": drain(b.Range(t.Context(), "s", none, none)), "slots from": drain(s.Range(t.Context(), "s", none, none))} {
-		if want := what + " 2019-01-31T02:00:00Z"; err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
+	for what, err := range map[string]error{"buckets": drain(b.Range(t.Context(), "s", none, none)), "slots": drain(s.Range(t.Context(), "s", none, none))} {
+		if want := "window 2019-01-31T02:00:00Z"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", what, err, want)
 		}
 	}
 }

@@ -13,19 +13,15 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
-	"github.com/mongopatterns/mongopatterns/mongotest"
 )
 
 func uniqueOption() *options.IndexOptionsBuilder { return options.Index().SetUnique(true) }
 
 func TestEditErrors(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
 	plain, err := bucket.New[string, event](coll, bucket.Every(time.Hour), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 1})
 	missing := event{ID: "2", Timestamp: at(1, 30, 0), V: 1}
 	elsewhere := event{ID: "1", Timestamp: at(2, 0, 0), V: 1}
@@ -40,41 +36,32 @@ func TestEditErrors(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := plain.DeleteByID(t.Context(), "s", at(1, 0, 0), "1"); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Error("delete by ID without IDField")
-	}
+	fails(t, mongopatterns.ErrInvalid, plain.DeleteByID(t.Context(), "s", at(1, 0, 0), "1"))
 	if err := b.Update(t.Context(), "s", event{ID: "3", Timestamp: at(1, 0, 0), V: nan()}); err != nil && !errors.Is(err, mongopatterns.ErrNotFound) {
 		t.Error(err) // v has a Count, so NaN is allowed
 	}
 	// What can be no ID would find measurements that have none.
 	for _, id := range []any{nil, "", bson.D{{Key: "$ne", Value: ""}}, bson.Regex{Pattern: "."}, bson.A{1}, func() {}} {
-		if err := b.DeleteByID(t.Context(), "s", at(1, 0, 0), id); !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Errorf("%v: %v", id, err)
-		}
+		fails(t, mongopatterns.ErrInvalid, b.DeleteByID(t.Context(), "s", at(1, 0, 0), id))
 	}
 }
 
 // The document after its last measurement is deleted, and after it fills again.
 func TestEmptiedBucket(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	o := full()
 	o.Values[0].Sum, o.Values[0].Moments = "sum", ""
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
 	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 5})
 	before := stored(t, coll)
-	if err := b.Delete(t.Context(), "s", at(1, 0, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Delete(t.Context(), "s", at(1, 0, 0)))
 	empty := stored(t, coll)[0]
 	if asInt(empty["count"]) != 0 || len(empty["measurements"].(bson.A)) != 0 || asInt(empty["bytes"]) != 0 ||
 		fmt.Sprint(empty["sum"]) != "0" || len(empty["agg"].(bson.D)) != 1 { // n: 0
 		t.Errorf("emptied: %v", empty)
 	}
 	mustCheck(t, b)
-	if got := collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != 0 {
-		t.Errorf("%v", got)
-	}
+	diff(t, 0, len(collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{}))))
 	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 5})
 	after := stored(t, coll)
 	for _, doc := range []bson.M{before[0], after[0]} {
@@ -90,8 +77,7 @@ func TestEmptiedBucket(t *testing.T) {
 // However large ints are, the bucket goes on taking measurements, and what it
 // keeps is what is computed anew.
 func TestLargeInts(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), full())
 	for i, v := range []int64{1 << 31, 2_200_000_000, 3_000_000_001, 1 << 62, math.MaxInt64, math.MinInt64} {
 		series := fmt.Sprint(i)
@@ -100,21 +86,13 @@ func TestLargeInts(t *testing.T) {
 			ms = append(ms, bson.D{{Key: "id", Value: j}, {Key: "timestamp", Value: at(1, j, 0)}, {Key: "v", Value: v}})
 		}
 		mustAppend(t, b, series, ms[:3]...)
-		if err := b.Update(t.Context(), series, ms[0]); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.AppendMany(t.Context(), bucket.Of(series, ms[3:]...), nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.DeleteByID(t.Context(), series, at(1, 0, 0), 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Update(t.Context(), series, ms[0]))
+		must(t, second(b.AppendMany(t.Context(), bucket.Of(series, ms[3:]...), nil)))
+		must(t, b.DeleteByID(t.Context(), series, at(1, 0, 0), 0))
 		mustAppend(t, b, series, ms[0])
 		for _, to := range []time.Time{at(2, 0, 0), at(1, 30, 0)} { // stored and computed
 			stats, err := b.Aggregate(t.Context(), series, at(1, 0, 0), to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := stats.Values["v"]
 			if sum := got.Sum.Float64(); math.Abs(sum/6-float64(v)) > math.Abs(float64(v))*1e-15 {
 				t.Errorf("%d: sum %v", v, got.Sum)
@@ -129,16 +107,9 @@ func TestLargeInts(t *testing.T) {
 
 // Numbers keep their types through appends, edits and aggregates.
 func TestNumberTypes(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), full())
-	dec := func(s string) bson.Decimal128 {
-		d, err := bson.ParseDecimal128(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
+	dec := func(s string) bson.Decimal128 { return decimal(t, s) }
 	for i, c := range []struct {
 		values []any
 		kind   bson.Type
@@ -157,19 +128,13 @@ func TestNumberTypes(t *testing.T) {
 			ms = append(ms, bson.D{{Key: "id", Value: j}, {Key: "timestamp", Value: at(1, j, 0)}, {Key: "v", Value: v}})
 		}
 		mustAppend(t, b, series+"single", ms...)
-		if _, err := b.AppendMany(t.Context(), bucket.Of(series+"bulk", ms...), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(b.AppendMany(t.Context(), bucket.Of(series+"bulk", ms...), nil)))
 		mustAppend(t, b, series+"edited", ms...)
-		if err := b.Update(t.Context(), series+"edited", ms[0]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Update(t.Context(), series+"edited", ms[0]))
 		for _, how := range []string{"single", "bulk", "edited"} {
 			for _, to := range []time.Time{at(2, 0, 0), at(1, 30, 0)} { // stored and computed
 				stats, err := b.Aggregate(t.Context(), series+how, at(1, 0, 0), to)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				sum := stats.Values["v"].Sum
 				if sum.Raw().Type != c.kind || sum.String() != c.sum {
 					t.Errorf("%v %s: sum %v %v, want %v %v", c.values, how, sum.Raw().Type, sum, c.kind, c.sum)

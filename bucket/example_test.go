@@ -238,22 +238,3 @@ func ExampleBuckets_Adopt() {
 	// 100
 	// 0
 }
-
-// The filter of a range serves any query on the bucket documents.
-func ExampleBuckets_Filter() {
-	ctx := context.Background()
-	coll := mongotest.ExampleDatabase().Collection("temperatures")
-	buckets, err := bucket.New[string, Reading](coll, bucket.Days(nil), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	day := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
-	for i := range 10 {
-		if _, err := buckets.Append(ctx, "roof", Reading{day.AddDate(0, 0, i), 1}); err != nil {
-			log.Fatal(err)
-		}
-	}
-	n, err := coll.CountDocuments(ctx, buckets.Filter("roof", day.AddDate(0, 0, 3), day.AddDate(0, 0, 6)))
-	fmt.Println(n, err)
-	// Output: 3 <nil>
-}

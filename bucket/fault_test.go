@@ -52,9 +52,7 @@ func TestAppendManyOutcomes(t *testing.T) {
 	db := mongotest.Database(t, options.Client().SetAppName(app).SetRetryWrites(false))
 	stored := func(b *bucket.Buckets[string, event]) (n int64) {
 		stats, err := b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return stats.Count
 	}
 	work := &mongopatterns.Work{BatchSize: 1000}
@@ -67,10 +65,8 @@ func TestAppendManyOutcomes(t *testing.T) {
 		}
 	})
 	t.Run("refused", func(t *testing.T) {
-		if err := db.CreateCollection(t.Context(), "refused", options.CreateCollection().SetValidator(
-			bson.D{{Key: "start", Value: bson.D{{Key: "$ne", Value: at(0, 20, 0)}}}})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.CreateCollection(t.Context(), "refused", options.CreateCollection().SetValidator(
+			bson.D{{Key: "start", Value: bson.D{{Key: "$ne", Value: at(0, 20, 0)}}}})))
 		b := newBuckets[string, event](t, db.Collection("refused"), bucket.Every(time.Minute), nil)
 		result, err := b.AppendMany(t.Context(), bucket.Of("s", seconds(5000)...), work)
 		if err == nil || result.Done != 1940 || result.Failed != 60 || result.Examined != 2000 || result.Unknown != 0 || stored(b) != 1940 {
@@ -120,7 +116,6 @@ func TestVariance(t *testing.T) {
 	b := newBuckets[string, event](t, db.Collection("c"), bucket.Every(time.Hour), &bucket.Options{
 		MaxCount: 100, Values: []bucket.Value{{Field: "v", Sum: "sum", Moments: "moments"}},
 	})
-	s := newSlots[string, float64](t, db.Collection("s"), bucket.Days(nil), nil)
 	random := rand.New(rand.NewPCG(1, 2))
 	var events []event
 	var mean, want float64
@@ -133,9 +128,6 @@ func TestVariance(t *testing.T) {
 		want += (e.V - 1e9 - mean) * (e.V - 1e9 - mean) / 1000
 	}
 	for i, e := range slices.Backward(events) {
-		if err := s.Set(t.Context(), "s", e.Timestamp, e.V); err != nil {
-			t.Fatal(err)
-		}
 		if i%5 == 0 {
 			mustAppend(t, b, "s", e)
 		}
@@ -145,9 +137,7 @@ func TestVariance(t *testing.T) {
 		for i := 1 + rest; i < len(events); i += 5 {
 			part = append(part, events[i])
 		}
-		if _, err := b.AppendMany(t.Context(), bucket.Of("s", part...), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(b.AppendMany(t.Context(), bucket.Of("s", part...), nil)))
 	}
 	mustCheck(t, b)
 	check := func(what string, v bucket.ValueStats, err error) {
@@ -161,14 +151,8 @@ func TestVariance(t *testing.T) {
 	one := newBuckets[string, event](t, db.Collection("c"), bucket.Months(nil), &bucket.Options{Values: []bucket.Value{{Field: "v", Moments: "moments"}}})
 	cut, err := one.Aggregate(t.Context(), "s", at(-1, 0, 0), at(100, 0, 0)) // from the measurements
 	check("computed", cut.Values["v"], err)
-	slots, err := s.Aggregate(t.Context(), "s", time.Time{}, time.Time{}, "")
-	check("slots", slots, err)
-	if _, err := db.Collection("c").UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "moments", Value: ""}}}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Repair(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(db.Collection("c").UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "moments", Value: ""}}}})))
+	must(t, second(b.Repair(t.Context(), nil)))
 	whole, err = b.Aggregate(t.Context(), "s", time.Time{}, time.Time{})
 	check("repaired", whole.Values["v"], err)
 	mustCheck(t, b)
@@ -177,8 +161,7 @@ func TestVariance(t *testing.T) {
 // Measurements of 20 KB fill buckets that take 1,000 of them by their count: a bucket
 // that would be too large is full, to every writer, in a transaction as well.
 func TestLargeMeasurements(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	var events []event
 	for i := range 1800 {
 		events = append(events, event{ID: fmt.Sprint(i), Timestamp: at(1, 0, i), Note: strings.Repeat("x", 20_000), V: 1})
@@ -193,9 +176,7 @@ func TestLargeMeasurements(t *testing.T) {
 	// Bring each bucket to its limit, behind the writers' backs.
 	for _, doc := range aggregate[bson.Raw](t, coll, mongo.Pipeline{}) {
 		pad := bson.D{{Key: "$set", Value: bson.D{{Key: "pad", Value: strings.Repeat("x", 16<<20-30_000-len(doc))}}}}
-		if _, err := coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: doc.Lookup("_id")}}, pad); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: doc.Lookup("_id")}}, pad)))
 	}
 	before := count(t, coll)
 	for i := 900; i < 902; i++ { // bucket 0 takes one more and is full then
@@ -208,9 +189,7 @@ func TestLargeMeasurements(t *testing.T) {
 		_, err := again.AppendMany(ctx, bucket.Of("s", events[902:1400]...), nil)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if result, err := open().AppendMany(t.Context(), bucket.Of("s", events...), nil); err != nil || result.Done != 400 || result.Skipped != 1400 {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -222,21 +201,16 @@ func TestLargeMeasurements(t *testing.T) {
 	}
 	mustCheck(t, b)
 	huge := event{ID: "huge", Timestamp: at(1, 0, 0), Note: strings.Repeat("x", 16<<20)}
-	if _, err := b.Append(t.Context(), "s", huge); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Error(err)
-	}
+	fails(t, mongopatterns.ErrInvalid, second(b.Append(t.Context(), "s", huge)))
 }
 
 // A bucket filled beyond its size within a transaction has the transaction run again
 // and go on in the next one.
 func TestLargeInTransaction(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), nil)
 	mustAppend(t, b, "s", event{Timestamp: at(1, 0, 0)})
-	if _, err := coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "pad", Value: strings.Repeat("x", 16<<20-600)}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "pad", Value: strings.Repeat("x", 16<<20-600)}}}})))
 	large := event{Timestamp: at(1, 1, 0), Note: strings.Repeat("x", 1000)}
 	for name, call := range map[string]func(ctx context.Context, b *bucket.Buckets[string, event]) error{
 		"append": func(ctx context.Context, b *bucket.Buckets[string, event]) error {
@@ -256,15 +230,12 @@ func TestLargeInTransaction(t *testing.T) {
 			t.Errorf("%s: %v after %d runs", name, err, runs)
 		}
 	}
-	if n := count(t, coll); n != 2 {
-		t.Errorf("%d buckets", n)
-	}
+	diff(t, 2, count(t, coll))
 }
 
-// Without Sorted those of one time are read in the order in which they came.
+// Those of one time are read in the order in which they came.
 func TestTiesKeepTheirOrder(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), &bucket.Options{IDField: "id", MaxCount: 15})
 	var want, got []string
 	for i := range 40 {
@@ -272,9 +243,7 @@ func TestTiesKeepTheirOrder(t *testing.T) {
 		mustAppend(t, b, "s", e)
 		want = append(want, e.ID)
 	}
-	if err := b.Update(t.Context(), "s", event{ID: "6", Timestamp: at(1, 0, 0), V: 2}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Update(t.Context(), "s", event{ID: "6", Timestamp: at(1, 0, 0), V: 2}))
 	for _, e := range collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})) {
 		got = append(got, e.ID)
 	}
@@ -331,8 +300,7 @@ func TestOperatorsAreRefused(t *testing.T) {
 // Check agrees with sums of Decimal128, alone and among other numbers, however they
 // were added.
 func TestDecimalsAgree(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	o := full()
 	o.IDField = ""
 	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), o)
@@ -351,18 +319,12 @@ func TestDecimalsAgree(t *testing.T) {
 				batch = append(batch, bson.D{{Key: "id", Value: i}, {Key: "timestamp", Value: at(0, 0, random.IntN(3600))}, {Key: "v", Value: v}})
 			}
 			mustAppend(t, b, series, batch[0])
-			if _, err := b.AppendMany(t.Context(), bucket.Of(series, batch[1:]...), nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(b.AppendMany(t.Context(), bucket.Of(series, batch[1:]...), nil)))
 		}
 		mustCheck(t, b)
 	}
-	if _, err := coll.UpdateOne(t.Context(), bson.D{{Key: "series", Value: "decimals"}}, bson.D{{Key: "$inc", Value: bson.D{{Key: "agg.sum", Value: decimal(t, "1E-12")}}}}); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(collect(t, b.Check(t.Context(), nil))); n != 1 {
-		t.Errorf("%d problems", n)
-	}
+	must(t, second(coll.UpdateOne(t.Context(), bson.D{{Key: "series", Value: "decimals"}}, bson.D{{Key: "$inc", Value: bson.D{{Key: "agg.sum", Value: decimal(t, "1E-12")}}}})))
+	diff(t, 1, len(collect(t, b.Check(t.Context(), nil))))
 }
 
 func TestEndTimes(t *testing.T) {
@@ -378,9 +340,7 @@ func TestEndTimes(t *testing.T) {
 		mustCheck(t, b)
 		o.EndTime = (o.EndTime + 1) % 3 // another opinion, to repair by
 		other := newBuckets[int, reading](t, db.Collection(name), bucket.Every(time.Hour), o)
-		if result, err := other.Repair(t.Context(), nil); err != nil || result.Done != 1 {
-			t.Errorf("%+v, %v", result, err)
-		}
+		done(t, 1)(other.Repair(t.Context(), nil))
 		mustCheck(t, other)
 	}
 }
@@ -388,8 +348,7 @@ func TestEndTimes(t *testing.T) {
 // Slots whose day is a string are an error that names the field, and Adopt converts
 // them, beside what was written since.
 func TestSlotsAdopt(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("sensors")
+	coll := fresh(t)
 	s := newSlots[string, weather](t, coll, bucket.Days(nil), &bucket.SlotOptions{SeriesField: "sensor_id", StartField: "created_time", EndField: "end"})
 	july := time.Date(2021, 7, 5, 0, 0, 0, 0, time.UTC)
 	slot := func(t float64) bson.D { return bson.D{{Key: "temperature", Value: t}, {Key: "humidity", Value: 0.5}} }
@@ -397,33 +356,26 @@ func TestSlotsAdopt(t *testing.T) {
 		return bson.D{{Key: "_id", Value: id}, {Key: "sensor_id", Value: "SENSOR-1"}, {Key: "created_time", Value: created}, {Key: "room", Value: 7},
 			{Key: "data", Value: bson.D{{Key: "0", Value: minutes}}}}
 	}
-	if _, err := coll.InsertMany(t.Context(), []any{
+	must(t, second(coll.InsertMany(t.Context(), []any{
 		published(1, "2021-07-05 00:00:00", bson.D{{Key: "0", Value: slot(21.36)}, {Key: "1", Value: slot(21)}}),
 		published(2, "2021-07-06", bson.D{{Key: "0", Value: slot(22)}, {Key: "1", Value: slot(22)}}),
 		published(3, "2021-07-07T00:00:00+00:00", bson.D{{Key: "0", Value: slot(23)}}),
 		published(4, "2021-07-08 10:00:00", bson.D{{Key: "0", Value: slot(23)}}),
 		published(5, "yesterday", bson.D{{Key: "0", Value: slot(23)}}),
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})))
 	for what, err := range map[string]error{
-		"get":       second(s.Get(t.Context(), "SENSOR-1", july)),
-		"range":     drain(s.Range(t.Context(), "SENSOR-1", july, july.Add(time.Hour))),
-		"all":       drain(s.Range(t.Context(), "SENSOR-1", time.Time{}, time.Time{})),
-		"latest":    second(s.Latest(t.Context(), "SENSOR-1")),
-		"aggregate": second(s.Aggregate(t.Context(), "SENSOR-1", july, july.Add(time.Hour), "temperature")),
+		"get":    second(s.Get(t.Context(), "SENSOR-1", july)),
+		"range":  drain(s.Range(t.Context(), "SENSOR-1", july, july.Add(time.Hour))),
+		"all":    drain(s.Range(t.Context(), "SENSOR-1", time.Time{}, time.Time{})),
+		"latest": second(s.Latest(t.Context(), "SENSOR-1")),
 	} {
 		if err == nil || errors.Is(err, mongopatterns.ErrNotFound) || !strings.Contains(err.Error(), `created_time is "2021`) && !strings.Contains(err.Error(), `created_time is "yesterday"`) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if n := len(collect(t, s.Check(t.Context(), nil))); n != 5 {
-		t.Errorf("%d problems", n)
-	}
+	diff(t, 5, len(collect(t, s.Check(t.Context(), nil))))
 	// Written since: the later value stays.
-	if err := s.Set(t.Context(), "SENSOR-1", july.AddDate(0, 0, 1), weather{30, 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Set(t.Context(), "SENSOR-1", july.AddDate(0, 0, 1), weather{30, 1}))
 	for _, dry := range []bool{true, false} {
 		result, err := s.Adopt(t.Context(), nil, &mongopatterns.Work{BatchSize: 2, DryRun: dry})
 		if err != nil || result.Examined != 5 || result.Done != 3 || result.Failed != 2 || len(result.Failures) != 2 {
@@ -446,9 +398,7 @@ func TestSlotsAdopt(t *testing.T) {
 		t.Errorf("%d problems, %d documents", n, count(t, coll))
 	}
 	// A wrong end is repaired.
-	if _, err := coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "$set", Value: bson.D{{Key: "end", Value: day}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "$set", Value: bson.D{{Key: "end", Value: day}}}})))
 	if result, err := s.Repair(t.Context(), nil); err != nil || result.Done != 1 || result.Remaining != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -456,8 +406,7 @@ func TestSlotsAdopt(t *testing.T) {
 
 // Pages of trades: buckets by count alone, by number from either end.
 func TestPages(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("trades")
+	coll := fresh(t)
 	b := newBuckets[string, event](t, coll, bucket.ByCount(), &bucket.Options{MaxCount: 10, ArrayField: "trades"})
 	for i := range 34 {
 		e := event{ID: fmt.Sprint(i), Timestamp: at(-24*i*i, 0, 0), V: 1} // of any time
@@ -475,20 +424,13 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for _, n := range []int64{4, -5} {
-		if _, err := b.Page(t.Context(), "MDB", none, n); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Errorf("page %d: %v", n, err)
-		}
+		fails(t, mongopatterns.ErrNotFound, second(b.Page(t.Context(), "MDB", none, n)))
 	}
 	for series, want := range map[string]int64{"MDB": 4, "none": 0} {
-		if n, err := b.Pages(t.Context(), series, none); err != nil || n != want {
-			t.Errorf("%s: %d pages, %v", series, n, err)
-		}
+		gives(t, want)(b.Pages(t.Context(), series, none))
 	}
 	if latest, err := b.Latest(t.Context(), "MDB"); err != nil || latest.ID != "0" {
 		t.Errorf("%v, %v", latest, err)
-	}
-	if result, err := b.DeleteBefore(t.Context(), at(0, 0, 0), nil); err != nil || result.Done != 0 {
-		t.Errorf("%+v, %v", result, err)
 	}
 	mustCheck(t, b)
 }
@@ -510,12 +452,8 @@ func TestBSONOptions(t *testing.T) {
 		stored(t, db.Collection("c"))[0]["measurements"])
 	diff(t, []trade{{at(1, 0, 0), 2, []string{}}}, collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})))
 	s := newSlots[string, trade](t, db.Collection("s"), bucket.Days(nil), &bucket.SlotOptions{BSON: o})
-	if err := s.Set(t.Context(), "s", at(1, 0, 0), trade{At: day, Price: 3}); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := s.Get(t.Context(), "s", at(1, 0, 0)); err != nil || !cmp.Equal(got, trade{day, 3, []string{}}) {
-		t.Errorf("%v, %v", got, err)
-	}
+	must(t, s.Set(t.Context(), "s", at(1, 0, 0), trade{At: day, Price: 3}))
+	gives(t, trade{day, 3, []string{}})(s.Get(t.Context(), "s", at(1, 0, 0)))
 }
 
 // Work.Filter may be a map, and has a checkpoint of its own; DryRun writes nothing.
@@ -524,9 +462,7 @@ func TestWork(t *testing.T) {
 	db := mongotest.Database(t)
 	src, coll := db.Collection("src"), db.Collection("c")
 	for i := range 6 {
-		if _, err := src.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "series", Value: i % 2}, {Key: "room", Value: 1}, {Key: "timestamp", Value: at(1, i, 0)}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(src.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "series", Value: i % 2}, {Key: "room", Value: 1}, {Key: "timestamp", Value: at(1, i, 0)}})))
 	}
 	b := newBuckets[int, bson.D](t, coll, bucket.Every(time.Hour), nil)
 	for i, want := range []int64{3, 3, 0, 0, 0} {
@@ -535,27 +471,15 @@ func TestWork(t *testing.T) {
 			t.Errorf("%d: %+v, %v", i, result, err)
 		}
 	}
-	if result, err := b.Adopt(t.Context(), src, nil, &mongopatterns.Work{Filter: bson.D{{Key: "series", Value: 1}}}); err != nil || result.Done != 3 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	done(t, 3)(b.Adopt(t.Context(), src, nil, &mongopatterns.Work{Filter: bson.D{{Key: "series", Value: 1}}}))
 	dry := &mongopatterns.Work{DryRun: true}
-	if result, err := b.AppendMany(t.Context(), bucket.Of(5, bson.D{{Key: "timestamp", Value: day}}), dry); err != nil || result.Done != 1 {
+	done(t, 1)(b.AppendMany(t.Context(), bucket.Of(5, bson.D{{Key: "timestamp", Value: day}}), dry))
+	if result, err := b.Archive(t.Context(), at(24, 0, 0), db.Collection("archive"), dry); err != nil || result.Done != 2 || count(t, coll) != 2 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if result, err := b.DeleteBefore(t.Context(), at(24, 0, 0), dry); err != nil || result.Done != 2 || count(t, coll) != 2 {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if _, err := coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "count", Value: 9}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(coll.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "count", Value: 9}}}})))
 	one := bson.D{{Key: "series", Value: 1}}
-	if result, err := b.Repair(t.Context(), &mongopatterns.Work{Filter: one, DryRun: true}); err != nil || result.Done != 1 {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if result, err := b.Repair(t.Context(), &mongopatterns.Work{Filter: one}); err != nil || result.Done != 1 {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if n := len(collect(t, b.Check(t.Context(), nil))); n != 1 {
-		t.Errorf("%d problems", n)
-	}
+	done(t, 1)(b.Repair(t.Context(), &mongopatterns.Work{Filter: one, DryRun: true}))
+	done(t, 1)(b.Repair(t.Context(), &mongopatterns.Work{Filter: one}))
+	diff(t, 1, len(collect(t, b.Check(t.Context(), nil))))
 }

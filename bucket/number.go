@@ -48,12 +48,9 @@ func (n number) less(o number) bool {
 	return value.Number(n.raw).Cmp(value.Number(o.raw)) < 0
 }
 
-// precision holds more than the 34 digits of a Decimal128, also after a difference.
-const precision = 256
-
-// exact is the number with all its digits.
+// exact is the number with more than the 34 digits of a Decimal128.
 func (n number) exact() *big.Float {
-	x := new(big.Float).SetPrec(precision)
+	x := new(big.Float).SetPrec(256)
 	switch n.raw.Type {
 	case bson.TypeDecimal128:
 		x.SetString(n.raw.Decimal128().String())
@@ -67,20 +64,16 @@ func (n number) exact() *big.Float {
 
 // A tally is what a few measurements add to the aggregates of one value.
 type tally struct {
-	limit       int64 // larger ints count as doubles
-	moments     bool
-	count       int32
-	min, max    number
-	first, last sample
+	limit int64 // larger ints count as doubles
+	exact bool  // for Moments, or as there are Decimal128
 
-	ints     int64
-	doubles  float64
-	decimals *big.Float // nil for none
-	places   int        // of the decimals, behind the point
-	double   bool       // among them
-	long     bool
-
-	total, squares *big.Float // of Moments
+	count                 int32
+	min, max              number
+	first, last           sample
+	ints                  int64
+	doubles               float64
+	long, double, decimal bool      // the types that are there
+	total, squares        big.Float // where exact
 }
 
 type sample struct {
@@ -96,7 +89,7 @@ func (s sample) before(o sample) bool {
 	return s.time < o.time || s.time == o.time && s.less(o.number)
 }
 
-// add keeps ints, doubles and decimals apart, so that each sum is as exact as it can be.
+// add keeps ints and doubles apart, so that each sum is as exact as it can be.
 func (t *tally) add(at bson.DateTime, n number) {
 	s := sample{at, n}
 	if t.count == 0 {
@@ -117,44 +110,25 @@ func (t *tally) add(at bson.DateTime, n number) {
 	}
 	switch {
 	case n.raw.Type == bson.TypeDecimal128:
-		if t.decimals == nil {
-			t.decimals = new(big.Float).SetPrec(precision)
-		}
-		t.decimals.Add(t.decimals, n.exact())
-		if _, e, err := n.raw.Decimal128().BigInt(); err == nil {
-			t.places = max(t.places, -e)
-		}
+		t.decimal = true
 	case n.raw.Type == bson.TypeDouble || n.i > t.limit || n.i < -t.limit:
 		t.doubles, t.double = t.doubles+n.f, true
 	default:
 		t.ints, t.long = t.ints+n.i, t.long || n.raw.Type == bson.TypeInt64
 	}
-	if t.moments {
-		if t.total == nil {
-			t.total, t.squares = new(big.Float).SetPrec(precision), new(big.Float).SetPrec(precision)
-		}
+	if t.exact {
 		x := n.exact()
-		t.total.Add(t.total, x)
-		t.squares.Add(t.squares, x.Mul(x, x))
+		t.total.Add(&t.total, x)
+		t.squares.Add(&t.squares, x.Mul(x, x))
 	}
 }
 
-// sum has the type that the server's own would have: ints make ints, ints and
-// doubles a double, anything and a Decimal128 a Decimal128.
+// sum has the type that the server's own would have: ints make ints, ints and doubles a double, anything and
+// a Decimal128 a Decimal128.
 func (t *tally) sum() any {
 	switch {
-	case t.decimals != nil && t.count == 1:
-		return t.min.raw // with the digits it has
-	case t.decimals != nil:
-		sum := new(big.Float).SetPrec(precision).SetInt64(t.ints)
-		sum.Add(sum, t.decimals)
-		if t.double {
-			return decimal(sum.Add(sum, big.NewFloat(t.doubles)))
-		}
-		if d, err := bson.ParseDecimal128(sum.Text('f', t.places)); err == nil {
-			return d
-		}
-		return decimal(sum)
+	case t.decimal:
+		return decimal(&t.total)
 	case t.double:
 		return t.doubles + float64(t.ints)
 	case t.long || t.ints > math.MaxInt32 || t.ints < math.MinInt32:
@@ -163,30 +137,11 @@ func (t *tally) sum() any {
 	return int32(t.ints)
 }
 
-// decimal rounds to 34 digits; nil is zero.
+// decimal rounds to 34 digits.
 func decimal(x *big.Float) bson.Decimal128 {
-	text := "0"
-	if x != nil {
-		text = x.Text('g', 34)
-	}
-	d, err := bson.ParseDecimal128(text)
+	d, err := bson.ParseDecimal128(x.Text('g', 34))
 	if err != nil { // beyond its exponents
 		d, _ = bson.ParseDecimal128("Infinity")
 	}
 	return d
-}
-
-// stats are the aggregates of the tally.
-func (t *tally) stats() ValueStats {
-	if t.count == 0 {
-		return ValueStats{}
-	}
-	number := func(v any) Number {
-		kind, data, _ := bson.MarshalValue(v)
-		return Number{bson.RawValue{Type: kind, Value: data}}
-	}
-	sample := func(s sample) Sample { return Sample{Time: s.time.Time().UTC(), Value: Number{s.raw}} }
-	return ValueStats{Count: int64(t.count), Sum: number(t.sum()), Min: Number{t.min.raw}, Max: Number{t.max.raw},
-		First: sample(t.first), Last: sample(t.last),
-		Moments: Moments{Sum: number(decimal(t.total)), Squares: number(decimal(t.squares))}}
 }

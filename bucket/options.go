@@ -3,7 +3,6 @@ package bucket
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -15,29 +14,16 @@ import (
 
 // Errors beside those of the root package.
 var (
-	// ErrContended says that other writers took the place in every bucket that
-	// was tried, or that another unique index of the collection refuses the
-	// write; the last duplicate-key error is wrapped. It matches ErrConflict.
+	// ErrContended says that other writers filled every bucket that was tried, or that another unique index
+	// refuses the write; the last duplicate-key error is wrapped. It matches ErrConflict.
 	ErrContended = fault.New("gave up after repeated duplicate keys", fault.ErrConflict)
 
-	// ErrSkip is for the convert function of Adopt to return, wrapped or not: the
-	// document is counted as Skipped and not looked at again.
+	// ErrSkip is for the convert function of Adopt to return, wrapped or not: the document is counted as
+	// Skipped and not looked at again.
 	ErrSkip = fault.New("skip this document", nil)
 
-	// ErrConcurrentAdopt says that another Adopt of the same source is running. It
-	// matches ErrConflict.
+	// ErrConcurrentAdopt says that another Adopt of the same source is running. It matches ErrConflict.
 	ErrConcurrentAdopt = fault.New("another adoption of this source is running", fault.ErrConflict)
-)
-
-const (
-	defaultMaxCount = 1000
-	// maxBytes leaves room below the server's 16 MiB for what is not measurements.
-	maxBytes = 16<<20 - 64<<10
-	// elementOverhead is what an array element takes besides its document.
-	elementOverhead = 10
-	// maxAttempts is how often a write is tried again after a duplicate key: after
-	// other writers filled the bucket, or made the document.
-	maxAttempts = 16
 )
 
 // EndTime says which instant EndField holds, for a window from 10:00 to 11:00.
@@ -50,102 +36,67 @@ const (
 	NextStart                      // 11:00:00.000
 )
 
-// Options names the fields of a bucket and chooses what it keeps. The zero value
-// stores {series, start, measurements, count}, without aggregates and
-// de-duplication.
+// Options names the fields of a bucket and chooses what it keeps. The zero value stores {series, start,
+// measurements, count}, without aggregates and de-duplication.
 //
-// SeriesField, StartField, EndField, ArrayField, CountField and BytesField are
-// plain names. TimeField, IDField and every path of a [Value] may be dotted.
+// SeriesField, StartField, EndField, ArrayField, CountField and BytesField are plain names. TimeField,
+// IDField and every path of a [Value] may be dotted.
 type Options struct {
-	// SeriesField holds the key of the series. Default "series".
-	SeriesField string
-	// StartField holds the window's first instant. Default "start".
-	StartField string
-	// EndField holds the window's end as EndTime says. Default "": not stored.
-	EndField string
-	// EndTime is the instant in EndField. Default LastMillisecond.
-	EndTime EndTime
-	// ArrayField holds the measurements, in the order they came. Default
-	// "measurements".
-	ArrayField string
-	// CountField holds their number. Default "count".
-	CountField string
+	SeriesField string  // the key of the series. Default "series"
+	StartField  string  // the window's first instant. Default "start"
+	EndField    string  // the window's end. Default "": not stored
+	EndTime     EndTime // which instant that is. Default LastMillisecond
+	ArrayField  string  // the measurements, in the order they came. Default "measurements"
+	CountField  string  // their number. Default "count"
 
-	// TimeField is the path, inside a measurement, of its time, a BSON date; the
-	// zero time.Time is none. Default "timestamp".
+	// TimeField is the path, inside a measurement, of its time, a BSON date; the zero time.Time is none.
+	// Default "timestamp".
 	TimeField string
-	// IDField is the path, inside a measurement, of an ID by which a repeated
-	// Append is recognized. Every measurement needs one then, not "" or the zero
-	// ObjectID, and EnsureIndexes must have run. Default "": no de-duplication.
+	// IDField is the path, inside a measurement, of an ID by which a repeated one is recognized. Every
+	// measurement needs one then, not "" or the zero ObjectID, and EnsureIndexes must have run. Default "":
+	// no de-duplication.
 	IDField string
 
-	// Values are the measured values of which buckets keep aggregates. Default
-	// none: only measurements are counted.
+	// Values are those of which buckets keep aggregates. Default none: only the count.
 	Values []Value
 
-	// MaxCount is how many measurements a bucket takes; the next one goes to a
-	// further bucket of the same window. Default 1000.
+	// MaxCount is how many measurements a bucket takes. Default 1000.
 	MaxCount int
-	// MaxBytes is how many bytes of measurements (the sum of their BSON sizes) a
-	// bucket takes. It needs BytesField, and MaxBytes + 10 × MaxCount must stay
-	// below 16 MiB − 64 KiB. Default 0: a bucket that the server calls too large
-	// is full, which costs a refused write; set MaxBytes where MaxCount large
-	// measurements come near 16 MiB.
+	// MaxBytes is how many bytes of measurements (the sum of their BSON sizes) a bucket takes. Default 0: a
+	// bucket that the server calls too large is full, which costs a refused write.
 	MaxBytes int
-	// BytesField holds the bytes of a bucket. Default "": not stored.
+	// BytesField holds the bytes of a bucket. Default "bytes" with MaxBytes, else "": not stored.
 	BytesField string
 
-	// Sorted keeps the array in time order on every write, for those who read
-	// the documents themselves. The server's sort is not stable: measurements of
-	// one millisecond then stand, and are read, in any order. Default false: the
-	// order of arrival. Reads of this package are in time order either way.
-	Sorted bool
-
-	// Metadata returns further fields for the first write of a bucket, not of
-	// the names above. Default nil: none.
+	// Metadata returns further fields for the first write of a bucket. Default nil: none.
 	Metadata func(series any, start time.Time) bson.D
 
-	// RetentionIndex adds {start: 1} to Indexes, which Archive and DeleteBefore
-	// over all series scan instead of the collection. Default false.
-	RetentionIndex bool
-
-	// Registry and BSON encode series and measurements, and decode the latter.
-	// Give the client's own if it has them: a collection does not show them.
-	// Default nil: the driver's.
+	// Registry and BSON encode and decode. Give the client's own if it has them: a collection does not show
+	// them. Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }
 
-// A Value is a number inside each measurement and the fields of the bucket that
-// aggregate it. Every path left "" is not kept; a bucket path may be dotted
-// ("stats.temperature.sum").
+// A Value is a number inside each measurement and the fields of the bucket that aggregate it. Every path left
+// "" is not kept; a bucket path may be dotted ("stats.temperature.sum").
 //
-// The number may be int32, int64, double or Decimal128. A measurement without
-// it (missing, null, another type, NaN, infinite) is refused with ErrInvalid,
-// unless Count is kept: then it is left out of this value's aggregates. The
-// server adds a double to a Decimal128 with 15 digits: keep to one of the two.
+// The number may be int32, int64, double or Decimal128. A measurement without it (missing, null, another
+// type, NaN, infinite) is refused with ErrInvalid, unless Count is kept: then it is left out of this value's
+// aggregates. The server adds a double to a Decimal128 with 15 digits: keep to one of the two.
 type Value struct {
-	// Field is the path inside the measurement, "temperature" say. Required.
-	Field string
+	Field string // the path inside the measurement, "temperature" say. Required
 
-	// Sum holds the sum. It is an int while all numbers are ints and none
-	// exceeds 2^63 / MaxCount (9.2e15 by default); larger ones count as doubles,
-	// so that no sum overflows.
-	Sum string
-	// Min and Max hold the smallest and the largest value.
-	Min, Max string
-	// First and Last hold {time, value} of the earliest and the latest
-	// measurement by time, late arrivals included. Among several in one
-	// millisecond First is the smallest and Last the largest value.
+	// Sum holds the sum. It is an int while all numbers are ints and none exceeds 2^63 / MaxCount (9.2e15 by
+	// default); larger ones count as doubles, so that no sum overflows.
+	Sum      string
+	Min, Max string // hold the smallest and the largest value
+	// First and Last hold {time, value} of the earliest and the latest measurement by time: of several in one
+	// millisecond the smallest and the largest value.
 	First, Last string
-	// Moments holds {sum, squares}, the sums of the numbers and of their
-	// squares as Decimal128, from which Variance is computed. Their 34 digits
-	// keep it right where the mean is large against the deviation, in whatever
-	// order the measurements come. It takes 60 bytes a bucket, and 1 to 2 µs of the
-	// client for each measurement.
+	// Moments holds {sum, squares}, the sums of the numbers and of their squares as Decimal128, for Variance.
+	// It takes 60 bytes a bucket, and 1 to 2 µs of the client for each measurement.
 	Moments string
-	// Count holds how many measurements have the number.
-	Count string
+	Count   string // holds how many measurements have the number
 }
 
 // The fields of First and Last, and of Moments.
@@ -161,47 +112,46 @@ const seqKey = "n"
 
 // settings completes the options and lists the fields of a bucket.
 func (o *Options) settings() []config.Setting {
+	bytes := ""
+	if o.MaxBytes > 0 {
+		bytes = "bytes"
+	}
 	out := []config.Setting{
 		config.Name("Options.SeriesField", &o.SeriesField, "series"),
 		config.Name("Options.StartField", &o.StartField, "start"),
 		config.Name("Options.EndField", &o.EndField, ""),
 		config.Name("Options.ArrayField", &o.ArrayField, "measurements"),
 		config.Name("Options.CountField", &o.CountField, "count"),
-		config.Name("Options.BytesField", &o.BytesField, ""),
-		config.Number("Options.MaxCount", &o.MaxCount, defaultMaxCount, 1, 1<<30),
+		config.Name("Options.BytesField", &o.BytesField, bytes),
+		config.Number("Options.MaxCount", &o.MaxCount, 1000, 1, 1<<30),
 		config.Number("Options.MaxBytes", &o.MaxBytes, 0, 0, maxBytes),
-		config.Check("Options.MaxBytes", func() error {
-			switch {
-			case o.MaxBytes > 0 && o.BytesField == "":
-				return errors.New("needs Options.BytesField")
-			case o.MaxBytes > 0 && o.MaxBytes+elementOverhead*o.MaxCount > maxBytes:
-				return errors.New("with 10 bytes for each of Options.MaxCount it exceeds a document's 16 MiB")
+		inside("Options.TimeField", &o.TimeField, "timestamp"),
+		inside("Options.IDField", &o.IDField, ""),
+		config.Check("Options.SeriesField, Options.StartField", func() error {
+			if o.SeriesField == seqKey || o.StartField == seqKey {
+				return fmt.Errorf("%q is taken in _id", seqKey)
 			}
 			return nil
 		}),
-		inside("Options.TimeField", &o.TimeField, "timestamp"),
-		inside("Options.IDField", &o.IDField, ""),
-		notNumbered("Options.SeriesField", &o.SeriesField),
-		notNumbered("Options.StartField", &o.StartField),
 	}
 	fields := map[string]bool{}
 	for i := range o.Values {
-		v, option := &o.Values[i], fmt.Sprintf("Options.Values[%d]", i)
-		out = append(out, inside(option+".Field", &v.Field, ""), config.Check(option+".Field", func() error {
+		v, option := &o.Values[i], fmt.Sprintf("Options.Values[%d].", i)
+		out = append(out, inside(option+"Field", &v.Field, ""), config.Check(option+"Field", func() error {
 			switch {
 			case v.Field == "":
 				return errors.New("empty")
 			case fields[v.Field]:
 				return fmt.Errorf("%q stands twice", v.Field)
-			case len(v.aggregates()) == 0:
+			case *v == Value{Field: v.Field}:
 				return fmt.Errorf("%q has no field to keep an aggregate in", v.Field)
 			}
 			fields[v.Field] = true
 			return nil
-		}))
-		for _, p := range v.paths() {
-			out = append(out, config.Path(option+"."+p.name, p.path, ""))
-		}
+		}),
+			config.Path(option+"Sum", &v.Sum, ""), config.Path(option+"Min", &v.Min, ""), config.Path(option+"Max", &v.Max, ""),
+			config.Path(option+"First", &v.First, ""), config.Path(option+"Last", &v.Last, ""),
+			config.Path(option+"Moments", &v.Moments, ""), config.Path(option+"Count", &v.Count, ""))
 	}
 	return out
 }
@@ -209,38 +159,4 @@ func (o *Options) settings() []config.Setting {
 // inside is a path in a measurement, which collides with none in the bucket.
 func inside(option string, path *string, otherwise string) config.Setting {
 	return config.Check(option, func() error { return config.Apply(config.Named(option, path, otherwise)) })
-}
-
-// notNumbered refuses a name that would stand twice in a bucket's _id.
-func notNumbered(option string, name *string) config.Setting {
-	return config.Check(option, func() error {
-		if *name == seqKey {
-			return fmt.Errorf("%q is taken in _id", seqKey)
-		}
-		return nil
-	})
-}
-
-type valuePath struct {
-	name string
-	path *string
-}
-
-// paths are where a bucket keeps the aggregates of the value.
-func (v *Value) paths() []valuePath {
-	return []valuePath{{"Sum", &v.Sum}, {"Min", &v.Min}, {"Max", &v.Max}, {"First", &v.First}, {"Last", &v.Last},
-		{"Moments", &v.Moments}, {"Count", &v.Count}}
-}
-
-// taken are the names in a bucket that Metadata cannot use.
-func (o *Options) taken() map[string]bool {
-	out := map[string]bool{"_id": true, o.SeriesField: true, o.StartField: true, o.EndField: true,
-		o.ArrayField: true, o.CountField: true, o.BytesField: true}
-	for i := range o.Values {
-		for _, p := range o.Values[i].paths() {
-			name, _, _ := strings.Cut(*p.path, ".")
-			out[name] = true
-		}
-	}
-	return out
 }

@@ -3,9 +3,11 @@ package bucket
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
+	"math/big"
 	"slices"
 	"time"
 
@@ -22,67 +24,44 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Range returns the measurements of series from from until before to in time
-// order, late arrivals in their place; those of one millisecond in the order
-// they came. A zero time is no limit. Only measurements of the range leave the
-// server, and memory holds those of one window.
+// Range returns the measurements of series from from until before to in time order, late arrivals in their
+// place; those of one millisecond in the order they came. A zero time is no limit. Only measurements of the
+// range leave the server, and memory holds those of one window.
 //
-// Cost: 1 round trip, further ones for what exceeds the server's first batch
-// (101 buckets or 16 MiB); index {series, start}, no sort on the server; 1 key
+// Cost: 1 round trip, more beyond 101 buckets or 16 MiB; index {series, start}, no sort on the server; 1 key
 // and 1 document per bucket of the range.
 func (b *Buckets[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[M, error] {
-	return fault.Seq("bucket: range", decoded[M](b.core, b.core.windows(ctx, series, from, to, "")))
+	c := b.core
+	return fault.Seq("bucket: range", inOrder(&c.frame, c.buckets(ctx, series, from, to, ""), c.entries, plain[M]))
 }
 
-// RangeAcross is Range over the collection and its archive together. It reads
-// both as they were at one moment, so that a measurement is seen exactly once
-// while Archive moves it: in a snapshot session, or in the transaction that ctx is
-// in. The server keeps a snapshot for 5 minutes by default: that goes for the loop
-// body too. It sorts the buckets of the range, not their measurements.
+// RangeAcross is Range over the collection and its archive together. It reads both as they were at one
+// moment, in a snapshot session or the caller's transaction: a measurement that Archive moves meanwhile is
+// seen exactly once. The server keeps a snapshot, and so the loop can last, for 5 minutes by default.
 //
 // Cost: 1 round trip, further ones as for Range; index {series, start} of both.
 func (b *Buckets[S, M]) RangeAcross(ctx context.Context, archive *mongo.Collection, series S, from, to time.Time) iter.Seq2[M, error] {
 	c := b.core
 	return fault.Seq("bucket: range across", func(yield func(M, error) bool) {
 		var none M
-		if err := config.Collections("coll", c.coll, "archive", archive); err != nil {
+		err := config.Collections("coll", c.coll, "archive", archive)
+		if err == nil && !txn.Running(ctx) {
+			var session *mongo.Session
+			if session, err = c.coll.Database().Client().StartSession(options.Session().SetSnapshot(true)); err == nil {
+				defer session.EndSession(ctx)
+				ctx = mongo.NewSessionContext(ctx, session)
+			}
+		}
+		if err != nil {
 			yield(none, err)
 			return
 		}
-		if !txn.Running(ctx) {
-			session, err := c.coll.Database().Client().StartSession(options.Session().SetSnapshot(true))
-			if err != nil {
-				yield(none, err)
-				return
-			}
-			defer session.EndSession(ctx)
-			ctx = mongo.NewSessionContext(ctx, session)
-		}
-		for m, err := range decoded[M](c, c.windows(ctx, series, from, to, archive.Name())) {
-			if !yield(m, err) {
-				return
-			}
-		}
+		inOrder(&c.frame, c.buckets(ctx, series, from, to, archive.Name()), c.entries, plain[M])(yield)
 	})
 }
 
-// RangePipeline gives the measurements of a range as documents in time order.
-// The server sorts them; for a long range Range is cheaper.
-func (b *Buckets[S, M]) RangePipeline(series S, from, to time.Time) mongo.Pipeline {
-	c := b.core
-	return mongo.Pipeline{
-		{{Key: "$match", Value: c.filter(series, from, to)}},
-		{{Key: "$project", Value: bson.D{{Key: "m", Value: c.inRange(from, to)}}}},
-		{{Key: "$unwind", Value: bson.D{{Key: "path", Value: "$m"}, {Key: "includeArrayIndex", Value: "i"}}}},
-		{{Key: "$sort", Value: bson.D{
-			{Key: "m." + c.opts.TimeField, Value: 1}, {Key: "_id." + seqKey, Value: 1}, {Key: "i", Value: 1},
-		}}},
-		{{Key: "$replaceWith", Value: "$m"}},
-	}
-}
-
-// Latest returns the measurement of series with the latest time; ErrNotFound if
-// there is none. In a transaction on a sharded collection it needs MongoDB 8.0.
+// Latest returns the measurement of series with the latest time; ErrNotFound if there is none. In a
+// transaction on a sharded collection it needs MongoDB 8.0.
 //
 // Cost: 1 round trip; index {series, start}; the buckets of the newest window.
 func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
@@ -103,57 +82,38 @@ func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 
 // LatestPipeline is what Latest runs: the measurement as a document, or none.
 func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
-	// The newest bucket that is not empty names the window; the measurement can
-	// be in any bucket of it.
+	// The newest bucket that is not empty names the window; the measurement can be in any bucket of it.
 	c := b.core
+	all := c.filter(series, time.Time{}, time.Time{})
 	return mongo.Pipeline{
-		{{Key: "$match", Value: bson.D{
-			{Key: c.series, Value: c.equal(series)},
-			{Key: c.opts.CountField, Value: bson.D{{Key: "$gt", Value: 0}}},
-		}}},
-		{{Key: "$sort", Value: bson.D{{Key: c.start, Value: -1}}}},
-		{{Key: "$limit", Value: 1}},
-		{{Key: "$project", Value: bson.D{{Key: c.start, Value: 1}}}},
-		{{Key: "$lookup", Value: bson.D{
-			{Key: "from", Value: c.coll.Name()},
-			{Key: "localField", Value: c.start}, {Key: "foreignField", Value: c.start},
-			{Key: "pipeline", Value: mongo.Pipeline{
-				{{Key: "$match", Value: bson.D{{Key: c.series, Value: c.equal(series)}}}},
-				{{Key: "$project", Value: bson.D{{Key: "m", Value: c.array()}}}},
-			}},
+		expr.Op("$match", append(all, bson.E{Key: c.opts.CountField, Value: expr.Op("$gt", 0)})),
+		expr.Op("$sort", bson.D{{Key: c.start, Value: -1}}),
+		expr.Op("$limit", 1),
+		expr.Op("$project", bson.D{{Key: c.start, Value: 1}}),
+		expr.Op("$lookup", bson.D{
+			{Key: "from", Value: c.coll.Name()}, {Key: "localField", Value: c.start}, {Key: "foreignField", Value: c.start},
+			{Key: "pipeline", Value: mongo.Pipeline{expr.Op("$match", all),
+				expr.Op("$project", bson.D{{Key: "m", Value: c.array()}})}},
 			{Key: "as", Value: "b"},
-		}}},
-		{{Key: "$unwind", Value: "$b"}},
-		{{Key: "$project", Value: bson.D{{Key: "n", Value: "$b._id." + seqKey}, {Key: "m", Value: "$b.m"}}}},
-		{{Key: "$unwind", Value: bson.D{{Key: "path", Value: "$m"}, {Key: "includeArrayIndex", Value: "i"}}}},
-		{{Key: "$sort", Value: bson.D{
-			{Key: "m." + c.opts.TimeField, Value: -1}, {Key: "n", Value: -1}, {Key: "i", Value: -1},
-		}}},
-		{{Key: "$limit", Value: 1}},
-		{{Key: "$replaceWith", Value: "$m"}},
+		}),
+		expr.Op("$unwind", "$b"),
+		expr.Op("$project", bson.D{{Key: "n", Value: "$b._id." + seqKey}, {Key: "m", Value: "$b.m"}}),
+		expr.Op("$unwind", bson.D{{Key: "path", Value: "$m"}, {Key: "includeArrayIndex", Value: "i"}}),
+		expr.Op("$sort", bson.D{{Key: "m." + c.opts.TimeField, Value: -1}, {Key: "n", Value: -1}, {Key: "i", Value: -1}}),
+		expr.Op("$limit", 1),
+		expr.Op("$replaceWith", "$m"),
 	}
 }
 
-// Page returns the measurements of the bucket with number n in the window that holds
-// at, in the order they came; with a negative n of the last bucket (-1), the one
-// before (-2) and so on. ErrNotFound if there is none. With [ByCount], whose one
-// window holds every time, these are the pages of a series.
+// Page returns the measurements of bucket n in the window that holds at, in the order they came; -1 is the
+// last bucket, -2 the one before. ErrNotFound if there is none. With [ByCount], whose one window holds every
+// time, these are the pages of a series.
 //
 // Cost: 1 round trip; index _id, 1 key and 1 document; a negative n as many keys.
 func (b *Buckets[S, M]) Page(ctx context.Context, series S, at time.Time, n int64) (page []M, err error) {
 	defer fault.In(&err, "bucket: page")
 	c := b.core
-	raw, err := c.seriesOf(series)
-	if err != nil {
-		return nil, err
-	}
-	p := c.placeOf(raw, at)
-	filter, skip := append(bson.D{{Key: "_id", Value: c.bucketID(p, n)}}, c.within(p)...), int64(0)
-	if n < 0 {
-		filter, skip = c.numbered(p, 0), -n-1
-	}
-	doc, err := first(find(ctx, c.coll, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(skip).SetLimit(1).
-		SetProjection(bson.D{{Key: "v", Value: c.array()}})))
+	doc, err := c.bucket(ctx, series, at, n, bson.D{{Key: "v", Value: c.array()}})
 	if err == nil && doc == nil {
 		err = mongopatterns.ErrNotFound
 	}
@@ -168,13 +128,7 @@ func (b *Buckets[S, M]) Page(ctx context.Context, series S, at time.Time, n int6
 // Cost: 1 round trip; index _id, 1 key.
 func (b *Buckets[S, M]) Pages(ctx context.Context, series S, at time.Time) (n int64, err error) {
 	defer fault.In(&err, "bucket: pages")
-	c := b.core
-	raw, err := c.seriesOf(series)
-	if err != nil {
-		return 0, err
-	}
-	newest, err := first(find(ctx, c.coll, c.numbered(c.placeOf(raw, at), 0), options.Find().
-		SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(1).SetProjection(bson.D{{Key: "_id", Value: 1}})))
+	newest, err := b.core.bucket(ctx, series, at, -1, bson.D{{Key: "_id", Value: 1}})
 	if err != nil || newest == nil {
 		return 0, err
 	}
@@ -182,110 +136,48 @@ func (b *Buckets[S, M]) Pages(ctx context.Context, series S, at time.Time) (n in
 	return n + 1, nil
 }
 
-// A window is the measurements of a window in time order.
-type window struct {
-	start   int64
-	entries []entry
-}
-
-type entry struct {
-	time  int64
-	seq   int64
-	index int
-	raw   bson.RawValue
-}
-
-// decoded yields the measurements of windows one by one.
-func decoded[M any](c *arrays, windows iter.Seq2[window, error]) iter.Seq2[M, error] {
-	return func(yield func(M, error) bool) {
-		for w, err := range windows {
-			var all []M
-			if err == nil {
-				all, err = codec.DecodeValue[[]M](c.codec, arrayOf(len(w.entries), func(i int) bson.RawValue { return w.entries[i].raw }))
-				if err != nil {
-					err = fmt.Errorf("window %s: %w", time.UnixMilli(w.start).UTC().Format(time.RFC3339), err)
-				}
-			}
-			if err != nil {
-				var none M
-				yield(none, err)
-				return
-			}
-			for _, m := range all {
-				if !yield(m, nil) {
-					return
-				}
-			}
-		}
+// bucket reads fields of one bucket of a window, by its number or counted from the end.
+func (c *arrays) bucket(ctx context.Context, series any, at time.Time, n int64, fields bson.D) (bson.Raw, error) {
+	raw, err := c.seriesOf(series)
+	if err != nil {
+		return nil, err
 	}
+	p := c.placeOf(raw, at)
+	filter, skip := append(bson.D{{Key: "_id", Value: c.bucketID(p, n)}}, c.within(p)...), int64(0)
+	if n < 0 {
+		filter, skip = c.numbered(p, 0), -n-1
+	}
+	return first(find(ctx, c.coll, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(skip).
+		SetLimit(1).SetProjection(fields)))
 }
 
-// windows reads a range, and that of an archive with it, and puts together the buckets
-// of each window.
-func (c *arrays) windows(ctx context.Context, series any, from, to time.Time, archive string) iter.Seq2[window, error] {
-	pipeline := mongo.Pipeline{
-		{{Key: "$match", Value: c.filter(series, from, to)}},
-		{{Key: "$sort", Value: bson.D{{Key: c.start, Value: 1}}}},
-		{{Key: "$project", Value: bson.D{
-			{Key: c.start, Value: 1},
-			// What is no array is left for the error that names the bucket.
-			{Key: "~m", Value: expr.Cond(expr.Op("$isArray", c.array()), c.inRange(from, to), expr.Field(c.opts.ArrayField))},
-		}}},
+// buckets reads the buckets of a range, and those in an archive with them, by start.
+func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time, archive string) iter.Seq2[bson.Raw, error] {
+	if _, err := c.seriesOf(series); err != nil {
+		return fault.Stop[bson.Raw](err)
 	}
+	sort := expr.Op("$sort", bson.D{{Key: c.start, Value: 1}})
+	pipeline := mongo.Pipeline{expr.Op("$match", c.filter(series, from, to)), sort, expr.Op("$project", bson.D{
+		{Key: c.start, Value: 1},
+		// What is no array is left for the error that names the bucket.
+		{Key: "~m", Value: expr.Cond(expr.Op("$isArray", c.array()), c.inRange(from, to), expr.Field(c.opts.ArrayField))},
+	})}
 	if archive != "" {
-		pipeline = append(pipeline,
-			expr.Op("$unionWith", bson.D{{Key: "coll", Value: archive}, {Key: "pipeline", Value: pipeline}}),
-			expr.Op("$sort", bson.D{{Key: c.start, Value: 1}}))
+		pipeline = append(pipeline, expr.Op("$unionWith", bson.D{{Key: "coll", Value: archive}, {Key: "pipeline", Value: pipeline}}), sort)
 	}
-	return func(yield func(window, error) bool) {
-		if _, err := c.seriesOf(series); err != nil {
-			yield(window{}, err)
-			return
-		}
-		var w window
-		flush := func() bool {
-			slices.SortStableFunc(w.entries, func(x, y entry) int {
-				return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.seq, y.seq), cmp.Compare(x.index, y.index))
-			})
-			return len(w.entries) == 0 || yield(w, nil)
-		}
-		for doc, err := range pipe(ctx, c.coll, pipeline) {
-			var start int64
-			var entries []entry
-			if err == nil {
-				start, entries, err = c.entries(doc)
-			}
-			if err != nil {
-				yield(window{}, err)
-				return
-			}
-			if start != w.start {
-				if !flush() {
-					return
-				}
-				w = window{start: start}
-			}
-			w.entries = append(w.entries, entries...)
-		}
-		flush()
-	}
+	return pipe(ctx, c.coll, pipeline)
 }
 
-// entries are the measurements of a bucket as windows reads it.
-func (c *arrays) entries(doc bson.Raw) (start int64, out []entry, err error) {
-	at, array := value.Lookup(doc, c.start), doc.Lookup("~m")
-	start, ok := at.DateTimeOK()
+// entries are the measurements of a bucket that buckets has read.
+func (c *arrays) entries(doc bson.Raw) (out []entry, err error) {
+	list, ok := doc.Lookup("~m").ArrayOK()
 	if !ok {
-		return 0, nil, fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not a date", c.start, value.Text(at)))
-	}
-	list, ok := array.ArrayOK()
-	if !ok {
-		return 0, nil, fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not an array", c.opts.ArrayField, value.Text(array)))
+		return nil, fmt.Errorf("%s is %s, not an array", c.opts.ArrayField, value.Text(doc.Lookup("~m")))
 	}
 	items, err := list.Values()
 	seq, _ := value.Lookup(doc, "_id."+seqKey).AsInt64OK()
-	for i, item := range items {
-		e := entry{time: math.MinInt64, seq: seq, index: i, raw: item} // the time of nothing this package wrote
+	for _, item := range items {
+		e := entry{time: math.MinInt64, seq: seq, raw: item} // the time of nothing this package wrote
 		if m, ok := item.DocumentOK(); ok {
 			if at, err := m.LookupErr(c.time...); err == nil && at.Type == bson.TypeDateTime {
 				e.time = at.DateTime()
@@ -293,5 +185,385 @@ func (c *arrays) entries(doc bson.Raw) (start int64, out []entry, err error) {
 		}
 		out = append(out, e)
 	}
-	return start, out, err
+	return out, err
 }
+
+// An entry is a measurement as it is stored.
+type entry struct {
+	time int64
+	seq  int64 // of its bucket
+	raw  bson.RawValue
+}
+
+func plain[M any](m M, _ entry) M { return m }
+
+// inOrder puts together the entries of the documents of each window, which docs gives by start, and yields
+// what as makes of them: by time, then by bucket, then as they came.
+func inOrder[M, T any](f *frame, docs iter.Seq2[bson.Raw, error], entries func(doc bson.Raw) ([]entry, error), as func(M, entry) T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		var start bson.RawValue
+		var window []entry
+		flush := func() bool {
+			slices.SortStableFunc(window, func(x, y entry) int {
+				return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.seq, y.seq))
+			})
+			all, err := codec.DecodeValue[[]M](f.codec, arrayOf(len(window), func(i int) bson.RawValue { return window[i].raw }))
+			if err != nil {
+				yield(none, fmt.Errorf("window %s: %w", dateOf(start).Format(time.RFC3339), err))
+				return false
+			}
+			for i, m := range all {
+				if !yield(as(m, window[i]), nil) {
+					return false
+				}
+			}
+			return true
+		}
+		for doc, err := range docs {
+			var found []entry
+			at := value.Lookup(doc, f.start)
+			if err == nil && at.Type != bson.TypeDateTime {
+				err = f.noDate(doc)
+			} else if err == nil {
+				found, err = entries(doc)
+				err = fault.Of(doc.Lookup("_id"), err)
+			}
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			if !at.Equal(start) {
+				if !flush() {
+					return
+				}
+				start, window = at, nil
+			}
+			window = append(window, found...)
+		}
+		flush()
+	}
+}
+
+func (f *frame) noDate(doc bson.Raw) error {
+	return fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not a date", f.start, value.Text(value.Lookup(doc, f.start))))
+}
+
+// Stats are aggregates of the measurements in a range.
+type Stats struct {
+	// Count is how many measurements there are.
+	Count int64 `json:"count"`
+	// Values has an entry for each of Options.Values, by Value.Field.
+	Values map[string]ValueStats `json:"values"`
+}
+
+// ValueStats are the aggregates of one value. What Options do not keep, and what has no measurement, is the
+// zero Number or Sample, and left out of JSON.
+type ValueStats struct {
+	// Count is how many measurements have the value.
+	Count   int64   `json:"count"`
+	Sum     Number  `json:"sum,omitzero"`
+	Min     Number  `json:"min,omitzero"`
+	Max     Number  `json:"max,omitzero"`
+	First   Sample  `json:"first,omitzero"`
+	Last    Sample  `json:"last,omitzero"`
+	Moments Moments `json:"moments,omitzero"`
+}
+
+// Moments are the sum of the numbers and that of their squares, as Decimal128.
+type Moments struct {
+	Sum     Number `json:"sum"`
+	Squares Number `json:"squares"`
+}
+
+// Mean is the sum / Count; NaN if there are none or neither Sum nor Moments is kept.
+func (v ValueStats) Mean() float64 {
+	sum := v.Sum
+	if sum.IsZero() {
+		sum = v.Moments.Sum
+	}
+	return sum.Float64() / float64(v.Count)
+}
+
+// Variance is that of the whole population; NaN without Moments or measurements. It loses no digits to a mean
+// that is large against the deviation: at 10^9 times it is right to 15 digits.
+func (v ValueStats) Variance() float64 {
+	sum, squares := value.Number(v.Moments.Sum.raw), value.Number(v.Moments.Squares.raw)
+	if sum == nil || squares == nil || v.Count == 0 {
+		return math.NaN()
+	}
+	n := new(big.Rat).SetInt64(v.Count)
+	mean := sum.Quo(sum, n)
+	variance, _ := squares.Quo(squares, n).Sub(squares, mean.Mul(mean, mean)).Float64()
+	return max(variance, 0) // but for the last digits of Decimal128
+}
+
+// StdDev is the square root of Variance.
+func (v ValueStats) StdDev() float64 { return math.Sqrt(v.Variance()) }
+
+// A Sample is a value with the time of its measurement.
+type Sample struct {
+	Time  time.Time `json:"time"`
+	Value Number    `json:"value"`
+}
+
+// A Number is an int32, int64, double or Decimal128 as the server keeps it; zero is none.
+type Number struct{ raw bson.RawValue }
+
+// Raw is the number as a BSON value; zero for none.
+func (n Number) Raw() bson.RawValue { return n.raw }
+
+// IsZero reports whether there is no number.
+func (n Number) IsZero() bool { return n.raw.Type == 0 }
+
+// Float64 is the nearest double; NaN for none.
+func (n Number) Float64() float64 {
+	if x, ok := n.raw.DoubleOK(); ok {
+		return x // also an infinite one
+	}
+	if _, ok := finite(n.raw); !ok {
+		return math.NaN()
+	}
+	f, _ := value.Number(n.raw).Float64()
+	return f
+}
+
+// String is the number in digits, "" for none.
+func (n Number) String() string {
+	if n.IsZero() {
+		return ""
+	}
+	return value.Text(n.raw)
+}
+
+// MarshalJSON writes the number with all its digits; null for none, NaN and infinities.
+func (n Number) MarshalJSON() ([]byte, error) {
+	x, ok := finite(n.raw)
+	switch {
+	case !ok:
+		return []byte("null"), nil
+	case n.raw.Type == bson.TypeDouble:
+		return json.Marshal(x.f)
+	}
+	return []byte(n.String()), nil
+}
+
+func numberOf(v bson.RawValue) Number {
+	if !v.IsNumber() {
+		return Number{}
+	}
+	return Number{v}
+}
+
+// A WindowStats is the aggregates of one window.
+type WindowStats struct {
+	Start time.Time `json:"start"`
+	Stats
+}
+
+// Aggregate returns the aggregates of series from from until before to; a zero time is no limit. Buckets of
+// whole windows give their stored aggregates; measurements are read only in the windows that from and to cut.
+//
+// Cost: 1 round trip; index {series, start}; 1 key and 1 document per bucket.
+func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (stats Stats, err error) {
+	defer fault.In(&err, "bucket: aggregate")
+	for w, err := range b.core.totals(ctx, series, b.AggregatePipeline(series, from, to)) {
+		return w.Stats, err
+	}
+	return b.core.stats(nil), nil
+}
+
+// AggregateWindows returns the aggregates of each window that has measurements from from until before to, in
+// order; from and to can cut the first and the last.
+//
+// Cost: 1 round trip, more for many windows; index {series, start}; 1 key and 1 document per bucket.
+func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time) iter.Seq2[WindowStats, error] {
+	return fault.Seq("bucket: aggregate windows", func(yield func(WindowStats, error) bool) {
+		for w, err := range b.core.totals(ctx, series, b.AggregateWindowsPipeline(series, from, to)) {
+			if (err != nil || w.Count > 0) && !yield(w, err) {
+				return
+			}
+		}
+	})
+}
+
+// totals reads what partials and total give.
+func (c *arrays) totals(ctx context.Context, series any, pipeline mongo.Pipeline) iter.Seq2[WindowStats, error] {
+	if _, err := c.seriesOf(series); err != nil {
+		return fault.Stop[WindowStats](err)
+	}
+	return func(yield func(WindowStats, error) bool) {
+		for doc, err := range pipe(ctx, c.coll, pipeline) {
+			if !yield(WindowStats{dateOf(doc.Lookup("_id")), c.stats(doc)}, err) {
+				return
+			}
+		}
+	}
+}
+
+// AggregatePipeline is what Aggregate runs: one document {count, v0_sum, v0_min, …}, numbered as
+// Options.Values, or none.
+func (b *Buckets[S, M]) AggregatePipeline(series S, from, to time.Time) mongo.Pipeline {
+	return append(b.core.partials(series, from, to), b.core.total(nil))
+}
+
+// AggregateWindowsPipeline is what AggregateWindows runs: the documents of AggregatePipeline with the
+// window's start as _id.
+func (b *Buckets[S, M]) AggregateWindowsPipeline(series S, from, to time.Time) mongo.Pipeline {
+	return append(b.core.partials(series, from, to), b.core.total("$w"), expr.Op("$sort", bson.D{{Key: "_id", Value: 1}}))
+}
+
+// partials is a stage sequence that gives the aggregates of each bucket, as far as it lies in the range.
+func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
+	whole := bson.A{} // conditions that the range holds all of a bucket's window
+	for _, limit := range limits(from, to) {
+		t := limit.Value.(time.Time)
+		if start, end := c.window.Bounds(t); !start.Equal(t) {
+			whole = append(whole, expr.Op(limit.Key, expr.Field(c.start), map[string]time.Time{"$gte": end, "$lt": start}[limit.Key]))
+		}
+	}
+	stored, computed := bson.D{{Key: "w", Value: expr.Field(c.start)}}, bson.D{{Key: "w", Value: 1}}
+	for _, d := range c.aggregates {
+		stored = append(stored, bson.E{Key: d.name, Value: expr.Field(d.path)})
+		computed = append(computed, bson.E{Key: d.name, Value: expr.Cond(expr.Op("$eq", "$cut", nil), "$"+d.name, d.of("$cut"))})
+	}
+	match := expr.Op("$match", c.filter(series, from, to))
+	if len(whole) == 0 {
+		return mongo.Pipeline{match, expr.Op("$project", stored)}
+	}
+	stored = append(stored, bson.E{Key: "cut", Value: expr.Cond(expr.Op("$and", whole), nil, c.inRange(from, to))})
+	return mongo.Pipeline{match, expr.Op("$project", stored), expr.Op("$project", computed)}
+}
+
+// total is the stage that adds up what partials gives.
+func (c *arrays) total(by any) bson.D {
+	group := bson.D{{Key: "_id", Value: by}}
+	for _, d := range c.aggregates {
+		group = append(group, bson.E{Key: d.name, Value: expr.Op(d.op, "$"+d.name)})
+	}
+	return expr.Op("$group", group)
+}
+
+// stats reads what total gives.
+func (c *arrays) stats(doc bson.Raw) Stats {
+	stats := Stats{Values: map[string]ValueStats{}}
+	stats.Count, _ = value.Lookup(doc, "count").AsInt64OK()
+	for i, v := range c.opts.Values {
+		get := func(name string) bson.RawValue { return value.Lookup(doc, fmt.Sprintf("v%d_%s", i, name)) }
+		out := ValueStats{
+			Count: stats.Count,
+			Sum:   numberOf(get("sum")), Min: numberOf(get("min")), Max: numberOf(get("max")),
+			First: sampleOf(get("first")), Last: sampleOf(get("last")),
+			Moments: Moments{Sum: numberOf(get("total")), Squares: numberOf(get("squares"))},
+		}
+		if v.Count != "" {
+			out.Count, _ = get("count").AsInt64OK()
+		}
+		if out.Count == 0 { // sums of nothing are 0 to the server
+			out.Sum, out.Moments = Number{}, Moments{}
+		}
+		stats.Values[v.Field] = out
+	}
+	return stats
+}
+
+func sampleOf(v bson.RawValue) (s Sample) {
+	if doc, ok := v.DocumentOK(); ok {
+		s = Sample{Time: dateOf(doc.Lookup(timeKey)), Value: numberOf(doc.Lookup(valueKey))}
+	}
+	return s
+}
+
+// A derived is a field of a bucket that follows from its measurements: op over what each of those with a
+// number gives. The same op joins those of two buckets.
+type derived struct {
+	name   string // in pipelines: count, v0_sum, …
+	path   string // in the bucket
+	op     string // $sum, $min, $max
+	each   any    // of a measurement m
+	number string // the path in m of the number it needs, "" for none
+}
+
+// derive lists what the options keep.
+func (c *arrays) derive() {
+	add := func(name, path, op string, each any, number string) {
+		if path != "" {
+			d := derived{name, path, op, each, number}
+			recounted := d.of(c.array())
+			if op != "$sum" {
+				recounted = expr.IfNull(recounted, "$$REMOVE")
+			}
+			c.derived, c.recounted = append(c.derived, d), append(c.recounted, bson.E{Key: path, Value: recounted})
+		}
+	}
+	add("count", c.opts.CountField, "$sum", 1, "")
+	for i, v := range c.opts.Values {
+		n, name := at(v.Field), fmt.Sprintf("v%d_", i)
+		sample := bson.D{{Key: timeKey, Value: at(c.opts.TimeField)}, {Key: valueKey, Value: n}}
+		add(name+"sum", v.Sum, "$sum", c.summand(n), v.Field)
+		add(name+"min", v.Min, "$min", n, v.Field)
+		add(name+"max", v.Max, "$max", n, v.Field)
+		add(name+"first", v.First, "$min", sample, v.Field)
+		add(name+"last", v.Last, "$max", sample, v.Field)
+		if v.Moments != "" {
+			add(name+"total", v.Moments+"."+sumKey, "$sum", exact(n), v.Field)
+			add(name+"squares", v.Moments+"."+squaresKey, "$sum", expr.Op("$multiply", exact(n), exact(n)), v.Field)
+		}
+		add(name+"count", v.Count, "$sum", 1, v.Field)
+	}
+	c.aggregates = c.derived[:len(c.derived):len(c.derived)]
+	// What is no document has no size.
+	size := expr.Cond(expr.IsType(expr.Var("m"), "object"), expr.Op("$bsonSize", expr.Var("m")), 0)
+	add("bytes", c.opts.BytesField, "$sum", size, "")
+}
+
+// mapped is what in gives of the measurements that count, those with a finite number.
+func (d derived) mapped(measurements, in any) bson.D {
+	if d.number != "" {
+		n := at(d.number)
+		measurements = expr.Filter(measurements, "m", expr.Op("$and",
+			expr.Op("$isNumber", n), expr.Op("$gt", n, math.Inf(-1)), expr.Op("$lt", n, math.Inf(1)))) // NaN sorts before them
+	}
+	return expr.Map(measurements, "m", in)
+}
+
+// of is the field computed from measurements; of none it is 0 or null.
+func (d derived) of(measurements any) bson.D { return expr.Op(d.op, d.mapped(measurements, d.each)) }
+
+// slack is how far a sum may be off by the order in which the server added it up: some last digits of what
+// was added, for each addition. A Decimal128 to which $inc adds doubles is rounded to 15 digits.
+func (d derived) slack(measurements any) bson.D {
+	types := d.mapped(measurements, expr.Op("$type", d.each))
+	has := func(kind string) bson.D { return expr.Op("$in", kind, types) }
+	digit := expr.Cond(has("decimal"), expr.Cond(has("double"), 1e-14, 1e-33), expr.Cond(has("double"), 0x1p-51, 0))
+	return expr.Op("$multiply", expr.Op("$sum", d.mapped(measurements, expr.Op("$abs", exact(d.each)))),
+		expr.Op("$add", expr.Op("$size", measurements), 1), digit)
+}
+
+// recount is the update that computes all that a bucket derives from its measurements.
+func (c *arrays) recount() mongo.Pipeline { return mongo.Pipeline{expr.Op("$set", c.recounted)} }
+
+// inRange is the bucket's measurements in a range.
+func (c *arrays) inRange(from, to time.Time) any {
+	var conditions bson.A
+	for _, limit := range limits(from, to) {
+		conditions = append(conditions, expr.Op(limit.Key, at(c.opts.TimeField), limit.Value))
+	}
+	if conditions == nil {
+		return c.array()
+	}
+	return expr.Filter(c.array(), "m", expr.Op("$and", conditions))
+}
+
+// sumLimit is the largest int of which MaxCount do not overflow an int64.
+func (c *arrays) sumLimit() int64 { return math.MaxInt64 / int64(c.opts.MaxCount) }
+
+// summand is a number as Sum adds it.
+func (c *arrays) summand(n any) bson.D {
+	large := expr.Op("$or", expr.Op("$gt", n, c.sumLimit()), expr.Op("$lt", n, -c.sumLimit()))
+	return expr.Cond(expr.Op("$and", expr.IsType(n, "int", "long"), large), expr.Op("$toDouble", n), n)
+}
+
+// exact is a number as a Decimal128 with all digits: $toDecimal would round a double to 15, adding it to one
+// does not.
+func exact(n any) bson.D { return expr.Op("$add", decimal(new(big.Float)), n) }

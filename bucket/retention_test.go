@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,17 +27,13 @@ func fillHours(t testing.TB, b *bucket.Buckets[string, event], series string, ho
 			batch = append(batch, event{ID: fmt.Sprintf("%d-%d", h, i), Timestamp: at(h, i, 0), V: float64(h*each + i)})
 		}
 	}
-	if _, err := b.AppendMany(t.Context(), bucket.Of(series, batch...), nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(b.AppendMany(t.Context(), bucket.Of(series, batch...), nil)))
 }
 
 func count(t testing.TB, coll *mongo.Collection) int {
 	t.Helper()
 	n, err := coll.CountDocuments(t.Context(), bson.D{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return int(n)
 }
 
@@ -68,9 +65,7 @@ func TestArchive(t *testing.T) {
 	// Late data starts the window anew and is archived beside the old.
 	mustAppend(t, b, "s", event{ID: "late", Timestamp: at(1, 59, 0), V: 100})
 	mustAppend(t, b, "s", event{ID: "late 2", Timestamp: at(1, 58, 0), V: 100})
-	if result, err := b.Archive(t.Context(), at(4, 0, 0), archive, nil); err != nil || result.Done != 3 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	done(t, 3)(b.Archive(t.Context(), at(4, 0, 0), archive, nil))
 	if got := collect(t, reader.Range(t.Context(), "s", at(1, 0, 0), at(2, 0, 0))); len(got) != 7 || got[6].ID != "late" || got[5].ID != "late 2" {
 		t.Errorf("%v", got)
 	}
@@ -80,9 +75,7 @@ func TestArchive(t *testing.T) {
 	if len(all) != 32 || all[12].ID != "2-0" {
 		t.Errorf("%d across: %v", len(all), all)
 	}
-	if some := collect(t, b.RangeAcross(t.Context(), archive, "s", at(3, 3, 0), at(4, 2, 0))); len(some) != 4 {
-		t.Errorf("some across: %v", some)
-	}
+	diff(t, 4, len(collect(t, b.RangeAcross(t.Context(), archive, "s", at(3, 3, 0), at(4, 2, 0)))))
 	for range b.RangeAcross(t.Context(), archive, "s", time.Time{}, time.Time{}) {
 		break
 	}
@@ -104,41 +97,27 @@ func TestIncompleteBuckets(t *testing.T) {
 	series, start := bson.E{Key: "series", Value: "s"}, bson.E{Key: "start", Value: at(1, 0, 0)}
 	insert := func() {
 		t.Helper()
-		if _, err := coll.InsertMany(t.Context(), []any{
+		must(t, second(coll.InsertMany(t.Context(), []any{
 			bson.D{{Key: "_id", Value: 1}, series, start, measurements},
 			bson.D{{Key: "_id", Value: bson.D{{Key: "n", Value: "x"}}}, series, start, measurements, {Key: "count", Value: 1}},
 			bson.D{{Key: "_id", Value: bson.D{series, start, {Key: "n", Value: "x"}}}, series, start, measurements, {Key: "count", Value: 1}},
 			bson.D{{Key: "_id", Value: 2}, start, {Key: "note", Value: 1}},
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})))
 	}
 	insert()
 	cold, err := bucket.New[string, event](coll, bucket.Every(time.Hour), &bucket.Options{MaxCount: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mustAppend(t, b, "s", event{Timestamp: at(1, 1, 0)})
 	mustAppend(t, cold, "s", event{Timestamp: at(1, 2, 0)})
-	if got := collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != 5 {
-		t.Errorf("%v", got)
-	}
-	if result, err := b.Repair(t.Context(), nil); err != nil || result.Done != 2 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	diff(t, 5, len(collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{}))))
+	done(t, 2)(b.Repair(t.Context(), nil))
 	mustCheck(t, b)
-	if result, err := b.DeleteBefore(t.Context(), at(2, 0, 0), nil); err != nil || result.Done != 6 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	must(t, second(coll.DeleteMany(t.Context(), bson.D{})))
 	for range 2 { // the second time all collide
 		insert()
-		if result, err := b.Archive(t.Context(), at(2, 0, 0), archive, nil); err != nil || result.Done != 4 {
-			t.Errorf("%+v, %v", result, err)
-		}
+		done(t, 4)(b.Archive(t.Context(), at(2, 0, 0), archive, nil))
 	}
-	if n := count(t, archive); n != 8 {
-		t.Errorf("%d in the archive", n)
-	}
+	diff(t, 8, count(t, archive))
 }
 
 // While buckets move, an appender goes on and readers see every measurement
@@ -220,27 +199,7 @@ func TestArchiveResumesAfterCancel(t *testing.T) {
 	if count(t, coll) != 4 || count(t, archive) != 2 {
 		t.Errorf("%d and %d", count(t, coll), count(t, archive))
 	}
-	if result, err := b.Archive(t.Context(), at(23, 0, 0), archive, nil); err != nil || result.Done != 4 {
-		t.Errorf("%+v, %v", result, err)
-	}
-}
-
-func TestDeleteBefore(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
-	fillHours(t, b, "s", 6, 2)
-	fillHours(t, b, "other", 6, 2)
-	result, err := b.DeleteBefore(t.Context(), at(3, 0, 0), &mongopatterns.Work{BatchSize: 2, Filter: bson.D{{Key: "series", Value: "s"}}})
-	if err != nil || result.Done != 3 || count(t, coll) != 9 {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if result, err := b.DeleteBefore(t.Context(), at(3, 0, 0).Add(-time.Millisecond), nil); err != nil || result.Done != 2 {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if got := collect(t, b.Range(t.Context(), "other", time.Time{}, time.Time{})); len(got) != 8 || !got[0].Timestamp.Equal(at(2, 0, 0)) {
-		t.Errorf("%v", got)
-	}
+	done(t, 4)(b.Archive(t.Context(), at(23, 0, 0), archive, nil))
 }
 
 func TestAdopt(t *testing.T) {
@@ -259,9 +218,7 @@ func TestAdopt(t *testing.T) {
 		docs = append(docs, bson.D{{Key: "_id", Value: id}, {Key: "sensor_id", Value: i % 3},
 			{Key: "timestamp", Value: at(i%4, i, 0)}, {Key: "temperature", Value: float64(i)}, {Key: "note", Value: "kept"}})
 	}
-	if _, err := src.InsertMany(t.Context(), docs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(src.InsertMany(t.Context(), docs)))
 	o := scenario()
 	o.MaxCount = 3
 	b := newBuckets[int, bson.D](t, coll, bucket.Every(time.Hour), o)
@@ -299,20 +256,14 @@ func TestAdopt(t *testing.T) {
 	}
 	check(50)
 	// Once more adopts nothing but what is new.
-	if _, err := src.InsertOne(t.Context(), docs[0].(bson.D)[1:]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(src.InsertOne(t.Context(), docs[0].(bson.D)[1:])))
 	for _, want := range []int64{1, 0} {
-		if result, err := b.Adopt(t.Context(), src, nil, nil); err != nil || result.Done != want {
-			t.Errorf("%+v, %v", result, err)
-		}
+		done(t, want)(b.Adopt(t.Context(), src, nil, nil))
 	}
 	check(51)
 
 	// A document that does not fit is named and passed over.
-	if _, err := src.InsertOne(t.Context(), bson.D{{Key: "sensor_id", Value: 1}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(src.InsertOne(t.Context(), bson.D{{Key: "sensor_id", Value: 1}})))
 	result, err := b.Adopt(t.Context(), src, nil, nil)
 	if err != nil || result.Failed != 1 || !errors.Is(result.Failures[0].Err, mongopatterns.ErrInvalid) {
 		t.Errorf("%+v, %v", result, err)
@@ -324,9 +275,7 @@ func TestAdopt(t *testing.T) {
 	if err != nil || result.Done != 18 { // 1, 4, …, 49 and the last
 		t.Errorf("%+v, %v", result, err)
 	}
-	if got := collect(t, b.Range(t.Context(), 9, time.Time{}, time.Time{})); len(got) != 18 {
-		t.Errorf("%v", got)
-	}
+	diff(t, 18, len(collect(t, b.Range(t.Context(), 9, time.Time{}, time.Time{}))))
 }
 
 // Without a conversion nothing is made up for what a document has not.
@@ -350,9 +299,7 @@ func TestAdoptIncomplete(t *testing.T) {
 	} {
 		db := mongotest.Database(t)
 		b := newBuckets[string, measurement](t, db.Collection("c"), bucket.Every(time.Hour), o)
-		if _, err := db.Collection("src").InsertOne(t.Context(), append(bson.D{{Key: "_id", Value: "culprit"}}, doc...)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(db.Collection("src").InsertOne(t.Context(), append(bson.D{{Key: "_id", Value: "culprit"}}, doc...))))
 		result, err := b.Adopt(t.Context(), db.Collection("src"), nil, nil)
 		if err != nil || result.Failed != 1 || result.Failures[0].ID.StringValue() != "culprit" || !strings.Contains(result.Failures[0].Err.Error(), missing) {
 			t.Errorf("%s: %+v, %v", missing, result, err)
@@ -371,9 +318,7 @@ func TestAdoptTwiceAtOnce(t *testing.T) {
 	for i := range 60 {
 		docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "series", Value: 1}, {Key: "timestamp", Value: at(i%4, i, 0)}})
 	}
-	if _, err := src.InsertMany(t.Context(), docs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(src.InsertMany(t.Context(), docs)))
 	var wait sync.WaitGroup
 	b := newBuckets[int, bson.D](t, coll, bucket.Every(time.Hour), nil)
 	for range 2 {
@@ -387,9 +332,7 @@ func TestAdoptTwiceAtOnce(t *testing.T) {
 	if _, err := b.Adopt(t.Context(), src, nil, nil); err != nil {
 		t.Error(err)
 	}
-	if got := collect(t, b.Range(t.Context(), 1, time.Time{}, time.Time{})); len(got) != 60 {
-		t.Errorf("%d measurements", len(got))
-	}
+	diff(t, 60, len(collect(t, b.Range(t.Context(), 1, time.Time{}, time.Time{}))))
 	mustCheck(t, b)
 }
 
@@ -405,9 +348,7 @@ func TestAdoptKnownIDs(t *testing.T) {
 		if i < 6 {
 			mustAppend(t, b, "s", doc)
 		}
-		if _, err := src.InsertOne(t.Context(), append(doc, bson.E{Key: "series", Value: "s"})); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(src.InsertOne(t.Context(), append(doc, bson.E{Key: "series", Value: "s"}))))
 	}
 	result, err := b.Adopt(t.Context(), src, nil, nil)
 	if err != nil || result.Done != 4 || result.Skipped != 6 {
@@ -417,8 +358,7 @@ func TestAdoptKnownIDs(t *testing.T) {
 }
 
 func TestCheckAndRepair(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	o := full()
 	o.MaxCount = 5
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
@@ -437,10 +377,8 @@ func TestCheckAndRepair(t *testing.T) {
 		{Key: "agg.first.value", Value: -7.0}, {Key: "agg.moments.squares", Value: 1.0}}}})
 	damage(3, bson.D{{Key: "$push", Value: bson.D{{Key: "measurements", Value: bson.D{
 		{Key: "$each", Value: bson.A{event{ID: "3-0", Timestamp: at(5, 0, 0), V: 1}}}}}}}})
-	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: at(7, 30, 0)}, {Key: "measurements", Value: bson.A{}},
-		{Key: "count", Value: 0}, {Key: "bytes", Value: 0}, {Key: "agg", Value: bson.D{{Key: "sum", Value: 0}, {Key: "moments", Value: bson.D{{Key: "sum", Value: 0}, {Key: "squares", Value: 0}}}, {Key: "n", Value: 0}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: at(7, 30, 0)}, {Key: "measurements", Value: bson.A{}},
+		{Key: "count", Value: 0}, {Key: "bytes", Value: 0}, {Key: "agg", Value: bson.D{{Key: "sum", Value: 0}, {Key: "moments", Value: bson.D{{Key: "sum", Value: 0}, {Key: "squares", Value: 0}}}, {Key: "n", Value: 0}}}})))
 	hours := map[string]int{}
 	for _, doc := range aggregate[bson.Raw](t, coll, mongo.Pipeline{}) {
 		hours[doc.Lookup("_id").String()] = doc.Lookup("start").Time().UTC().Hour()
@@ -480,17 +418,14 @@ func TestCheckAndRepair(t *testing.T) {
 
 // A measurement that no range selects is found, whatever is in place of its time.
 func TestCheckTimes(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	b := newBuckets[string, bson.D](t, coll, bucket.Every(time.Hour), nil)
 	good := bson.D{{Key: "timestamp", Value: at(1, 0, 0)}}
 	for i, bad := range []any{
 		bson.D{{Key: "v", Value: 1}}, bson.D{{Key: "timestamp", Value: "noon"}}, bson.D{{Key: "timestamp", Value: nil}}, 5,
 	} {
-		if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "series", Value: "s"}, {Key: "start", Value: at(1, 0, 0)},
-			{Key: "count", Value: 2}, {Key: "measurements", Value: bson.A{good, bad}}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "series", Value: "s"}, {Key: "start", Value: at(1, 0, 0)},
+			{Key: "count", Value: 2}, {Key: "measurements", Value: bson.A{good, bad}}})))
 	}
 	problems := collect(t, b.Check(t.Context(), nil))
 	for _, p := range problems {
@@ -506,32 +441,28 @@ func TestCheckTimes(t *testing.T) {
 // Sums of doubles that were added in another order are no problem, a wrong
 // digit is.
 func TestCheckRounding(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
-	o := full()
-	o.Sorted = true
-	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+	coll := fresh(t)
+	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), full())
+	var events []event
 	for i := 29; i >= 0; i-- {
 		v := 0.1 * float64(i)
 		if i%2 == 1 {
 			v = -1e6 / float64(i)
 		}
-		// Added up in the order of arrival here, in the order of time by Check.
-		mustAppend(t, b, "s", event{ID: fmt.Sprint(i), Timestamp: at(0, i, 0), V: v})
+		events = append(events, event{ID: fmt.Sprint(i), Timestamp: at(0, i, 0), V: v})
+	}
+	// Added up in threes here, one by one by Check.
+	for part := range slices.Chunk(events, 3) {
+		must(t, second(b.AppendMany(t.Context(), bucket.Of("s", part...), nil)))
 	}
 	mustCheck(t, b)
-	if _, err := coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$inc", Value: bson.D{{Key: "agg.sum", Value: 1e-4}}}}); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(collect(t, b.Check(t.Context(), nil))); n != 1 {
-		t.Errorf("%d problems", n)
-	}
+	must(t, second(coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$inc", Value: bson.D{{Key: "agg.sum", Value: 1e-4}}}})))
+	diff(t, 1, len(collect(t, b.Check(t.Context(), nil))))
 }
 
 // Repair beside appends loses and repeats none of them.
 func TestRepairUnderLoad(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	o := full()
 	o.MaxCount = 30
 	b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)

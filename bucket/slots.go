@@ -1,10 +1,12 @@
 package bucket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,39 +17,35 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// SlotOptions names the fields of a document of slots. The zero value stores
-// {series, start, data: {hour: {minute: measurement}}}. All fields are plain names.
+// SlotOptions names the fields of a document of slots. The zero value stores {series, start, data: {hour:
+// {minute: measurement}}}. All fields are plain names.
 type SlotOptions struct {
-	// SeriesField, StartField, EndField, EndTime, Metadata, RetentionIndex,
-	// Registry and BSON are as in Options, with the same defaults.
-	SeriesField    string
-	StartField     string
-	EndField       string
-	EndTime        EndTime
-	Metadata       func(series any, start time.Time) bson.D
-	RetentionIndex bool
-	Registry       *bson.Registry
-	BSON           *options.BSONOptions
-	// DataField holds the slots. Default "data".
-	DataField string
-	// Levels are the lengths that the levels of DataField count, from the
-	// outside: one to three, each a whole multiple of the next. The last one is
-	// the length of a slot. Default time.Hour, time.Minute.
+	// These are as in Options, with the same defaults.
+	SeriesField, StartField, EndField string
+	EndTime                           EndTime
+	Metadata                          func(series any, start time.Time) bson.D
+	Registry                          *bson.Registry
+	BSON                              *options.BSONOptions
+
+	DataField string // holds the slots. Default "data"
+	// Levels are the lengths that the levels of DataField count, from the outside: one to three, each a whole
+	// multiple of the next. The last one is the length of a slot. Default time.Hour, time.Minute.
 	Levels []time.Duration
 }
 
-// Slots stores at most one measurement M of a series S in each slot of time,
-// one document for a window of a series. It is safe for concurrent use.
+// Slots stores at most one measurement M of a series S in each slot of time, one document for a window of a
+// series. It is safe for concurrent use.
 //
-// Slots count the time elapsed since the window began, not the hour on the wall:
-// where the clock is set back, a day has an hour "24", and where it is set
-// forward, "22" is its last.
+// Slots count the time elapsed since the window began, not the hour on the wall: where the clock is set back,
+// a day has an hour "24", and where it is set forward, "22" is its last.
 type Slots[S, M any] struct{ core *grid }
 
 var _ mongopatterns.Checker = (*Slots[string, bson.D])(nil)
@@ -65,8 +63,8 @@ type Slot[M any] struct {
 	Value M         `json:"value"`
 }
 
-// NewSlots returns Slots over coll. It does no I/O; opts may be nil. M may be
-// anything that encodes to a BSON value but null, a plain number included.
+// NewSlots returns Slots over coll. It does no I/O; opts may be nil. M may be anything that encodes to a BSON
+// value but null, a plain number included.
 func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions) (s *Slots[S, M], err error) {
 	defer fault.In(&err, "bucket: new slots")
 	var o SlotOptions
@@ -74,12 +72,12 @@ func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions
 		o = *opts
 	}
 	g := &grid{frame: frame{coll: coll, window: window, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
-		endAt: o.EndTime, metadata: o.Metadata, byStart: o.RetentionIndex},
+		endAt: o.EndTime, metadata: o.Metadata},
 		levels: append([]time.Duration(nil), o.Levels...)}
 	if len(g.levels) == 0 {
 		g.levels = []time.Duration{time.Hour, time.Minute}
 	}
-	if err := g.check(
+	if err := g.validate(
 		config.Name("SlotOptions.SeriesField", &o.SeriesField, "series"),
 		config.Name("SlotOptions.StartField", &o.StartField, "start"),
 		config.Name("SlotOptions.EndField", &o.EndField, ""),
@@ -88,8 +86,7 @@ func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions
 	); err != nil {
 		return nil, err
 	}
-	g.series, g.start, g.end, g.data = o.SeriesField, o.StartField, o.EndField, o.DataField
-	g.taken = map[string]bool{"_id": true, g.series: true, g.start: true, g.end: true, g.data: true}
+	g.layout, g.series, g.start, g.end, g.data = g, o.SeriesField, o.StartField, o.EndField, o.DataField
 	return &Slots[S, M]{g}, nil
 }
 
@@ -108,14 +105,13 @@ func checkLevels(levels []time.Duration) error {
 	return nil
 }
 
-// Indexes returns the index Slots uses besides _id, the unique {series: 1, start:
-// 1}; with SlotOptions.RetentionIndex also {start: 1}.
+// Indexes returns the index Slots uses besides _id, the unique {series: 1, start: 1}.
 func (s *Slots[S, M]) Indexes() map[string][]mongo.IndexModel {
-	return s.core.indexes(mongo.IndexModel{Keys: s.core.shardKey(), Options: options.Index().SetUnique(true)})
+	unique := mongo.IndexModel{Keys: s.core.shardKey(), Options: options.Index().SetUnique(true)}
+	return map[string][]mongo.IndexModel{s.core.coll.Name(): {unique}}
 }
 
-// EnsureIndexes creates the Indexes that are missing. An index on the same keys
-// with other options is ErrIndexConflict; nothing is dropped.
+// EnsureIndexes creates the Indexes that are missing, as that of Buckets.
 //
 // Cost: 1 round trip if they are all there, else 2.
 func (s *Slots[S, M]) EnsureIndexes(ctx context.Context) (err error) {
@@ -123,131 +119,92 @@ func (s *Slots[S, M]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, s.core.coll.Database(), s.Indexes())
 }
 
-// ShardKey returns the recommended shard key, {series: 1, start: 1}, on which every
-// write of one document filters.
+// ShardKey returns the recommended shard key, {series: 1, start: 1}.
 func (s *Slots[S, M]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{s.core.coll.Name(): s.core.shardKey()}
 }
 
-// Filter selects the documents that can hold slots of series from from until
-// before to; a zero time is no limit. It uses the index {series, start}.
+// Filter selects the documents that can hold slots of series from from until before to.
 func (s *Slots[S, M]) Filter(series S, from, to time.Time) bson.D {
 	return s.core.filter(series, from, to)
 }
 
-// Path is the field of the slot that holds t, in the document of its window:
-// "data.15.4".
+// Path is the field of the slot that holds t, in the document of its window: "data.15.4".
 func (s *Slots[S, M]) Path(t time.Time) string { return s.core.path(t) }
 
 func (g *grid) path(t time.Time) string {
 	start, _ := g.window.Bounds(t)
-	offset := t.Sub(start)
-	path := g.data
-	for _, level := range g.levels {
+	return g.data + keys(t.Sub(start), g.levels)
+}
+
+// keys is the path, below levels, of what begins this long after the window.
+func keys(offset time.Duration, levels []time.Duration) (path string) {
+	for _, level := range levels {
 		path += "." + strconv.FormatInt(int64(offset/level), 10)
 		offset %= level
 	}
 	return path
 }
 
-// Set stores m in the slot that holds t, in place of what is there. It can be
-// repeated.
+// Set stores m in the slot that holds t, in place of what is there. It can be repeated.
 //
-// Cost: 1 round trip, 1 document written; index {series, start}, 1 key. One
-// more when another writer makes the document at the same moment.
+// Cost: 1 round trip, 1 document written; index {series, start}, 1 key. One more when another writer makes
+// the document at the same moment.
 func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err error) {
 	defer fault.In(&err, "bucket: set")
 	var one batch
-	if _, err := s.core.add(&one, series, t, m); err != nil {
+	if err := s.core.add(&one, series, Slot[any]{t, m}); err != nil {
 		return err
 	}
-	_, err = s.core.write(ctx, one.groups, false)
+	_, err = s.core.write(ctx, one.groups, s.core.bulk)
 	return err
 }
 
-// SetMany sets slots of any series in any order, Work.BatchSize at a time (10,000 by
-// default, no more than Work.BatchBytes) in one unordered bulk write; of several for
-// one slot in a batch the last one stays. nil is no slots. It can be given the same
-// input again. The Result is as that of AppendMany: a slot that cannot be stored
-// ends the call after those before it.
+// SetMany sets slots of any series in any order, in batches and with a Result as AppendMany. Of several for
+// one slot in a batch the last one stays. nil is no slots. It can be repeated.
 //
-// Cost: 1 round trip a batch and 1 document written per document in it; index
-// {series, start}, 1 key each. One more for a batch when another writer makes
-// one of its documents at the same moment.
+// Cost: 1 round trip a batch and 1 document written per document in it; index {series, start}, 1 key each.
+// One more when another writer makes one of them at the same moment.
 func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: set many")
-	var pending batch
-	return s.core.feed(untyped(slots), work, func(series, v any) (int, error) {
-		slot := v.(Slot[M])
-		return s.core.add(&pending, series, slot.Time, slot.Value)
-	}, func(dry bool) (mongopatterns.Result, error) {
-		groups := pending.groups
-		pending = batch{}
-		return s.core.write(ctx, groups, dry)
-	})
+	return s.core.store(ctx, untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work)
 }
 
-// add puts a slot into the document of its place, in place of an earlier one.
-func (g *grid) add(b *batch, series any, t time.Time, m any) (int, error) {
-	d, err := g.group(b, series, t)
-	if err != nil {
-		return 0, err
-	}
-	raw, err := g.codec.Value(m)
-	if err != nil {
-		return 0, err
-	}
-	path := g.path(t)
-	i, ok := d.index[path]
-	if !ok {
-		i = len(d.slots)
-		d.index[path], d.slots = i, append(d.slots, bson.E{Key: path})
-	}
-	d.slots[i].Value = raw
-	d.count++
-	return len(raw.Value), nil
+// item encodes a Slot[any].
+func (g *grid) item(v any) (item, error) {
+	slot := v.(Slot[any])
+	raw, err := g.codec.Value(slot.Value)
+	return item{raw: raw, time: slot.Time, path: g.path(slot.Time)}, err
 }
 
-// write upserts the documents of a batch. They are found by series and start, so that
-// documents with any _id serve; a new one gets an _id that keeps a second writer from
-// making another.
-func (g *grid) write(ctx context.Context, groups []*group, dry bool) (mongopatterns.Result, error) {
-	var result mongopatterns.Result
-	var statements []statement
-	for _, d := range groups {
-		id := bson.D{{Key: g.series, Value: d.place.series}, {Key: g.start, Value: d.place.start}}
-		statements = append(statements, statement{items: int(d.count), id: id,
-			model: mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.within(d.place)).SetUpdate(bson.D{
-				{Key: "$set", Value: d.slots}, {Key: "$setOnInsert", Value: append(bson.D{{Key: "_id", Value: id}}, d.created...)}})})
-		if dry {
-			result.Done += d.count
+// statements are the upsert of a group's document. It is found by series and start, so that documents with
+// any _id serve; a new one gets an _id that keeps a second writer from making another.
+func (g *grid) statements(d *group) []statement {
+	var slots bson.D
+	index := map[string]int{}
+	for _, it := range d.items {
+		i, ok := index[it.path]
+		if !ok {
+			i = len(slots)
+			index[it.path], slots = i, append(slots, bson.E{Key: it.path})
 		}
+		slots[i].Value = it.raw
 	}
-	if dry {
-		return result, nil
-	}
-	for attempt := 0; len(statements) > 0; attempt++ {
-		var again []statement
-		repeat, fatal := g.send(ctx, statements, &result, func(i int, err error) bool {
-			if !mongo.IsDuplicateKeyError(err) {
-				return false
-			}
-			again = append(again, statements[i])
-			return true
-		})
-		if fatal != nil {
-			return result, fatal
-		}
-		if repeat != nil && (txn.Running(ctx) || attempt >= maxAttempts) {
-			return result, gaveUp(repeat)
-		}
-		statements = again
-	}
-	return result, nil
+	id := bson.D{{Key: g.series, Value: d.place.series}, {Key: g.start, Value: d.place.start}}
+	return []statement{{group: d, items: d.items, id: id, filter: g.within(d.place), update: bson.D{
+		{Key: "$set", Value: slots}, {Key: "$setOnInsert", Value: append(bson.D{{Key: "_id", Value: id}}, d.created...)}}}}
 }
 
-// Delete empties the slot that holds t; ErrNotFound if it is empty: so it is when
-// a deletion whose answer was lost is repeated.
+// A slot has one place: nothing is looked up, remembered or derived.
+func (g *grid) open(context.Context, []*group, bool) (int, error) { return 0, nil }
+func (g *grid) wrote(statement)                                   {}
+func (g *grid) again(_ statement, err error) bool                 { return mongo.IsDuplicateKeyError(err) }
+func (g *grid) audited() bson.D                                   { return nil }
+func (g *grid) recount() mongo.Pipeline                           { return nil }
+func (g *grid) audit(bson.Raw, time.Time, time.Time, report)      {}
+
+// Delete empties the slot that holds t; ErrNotFound if it is empty: so it is when a deletion whose answer was
+// lost is repeated.
 //
 // Cost: 1 round trip, 1 document written; index {series, start}, 1 key.
 func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err error) {
@@ -258,79 +215,319 @@ func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err er
 		return err
 	}
 	path := g.path(t)
-	result, err := g.coll.UpdateOne(ctx,
-		append(g.within(p), bson.E{Key: path, Value: bson.D{{Key: "$exists", Value: true}}}),
-		bson.D{{Key: "$unset", Value: bson.D{{Key: path, Value: ""}}}})
+	result, err := g.coll.UpdateOne(ctx, append(g.within(p), bson.E{Key: path, Value: expr.Op("$exists", true)}),
+		expr.Op("$unset", bson.D{{Key: path, Value: ""}}))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound
 	}
+	return p.named(t, "", err)
+}
+
+// maxPaths is the longest projection of single slots; beyond it whole documents are read.
+const maxPaths = 500
+
+// Get returns the measurement in the slot that holds t; ErrNotFound if it is empty. Only the slot leaves the
+// server.
+//
+// Cost: 1 round trip; index {series, start}, 1 key. No document: 1 more, to look for times that are stored as
+// strings.
+func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err error) {
+	defer fault.In(&err, "bucket: get")
+	g := s.core
+	raw, err := g.seriesOf(series)
 	if err != nil {
-		return slotError(p.series, t, err)
+		return m, err
 	}
-	return nil
+	p := g.placeOf(raw, t)
+	doc, err := first(find(ctx, g.coll, g.within(p), options.Find().SetLimit(1).
+		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "m", Value: expr.Field(g.path(t))}})))
+	v := value.Lookup(doc, "m")
+	if err == nil && doc == nil {
+		err = g.misfiled(ctx, raw)
+	}
+	if err == nil && (v.Type == 0 || v.Type == bson.TypeNull) {
+		err = mongopatterns.ErrNotFound
+	}
+	if err != nil {
+		return m, p.named(t, "", err)
+	}
+	return codec.DecodeValue[M](g.codec, v)
 }
 
-func slotError(series bson.RawValue, t time.Time, err error) error {
-	return fmt.Errorf("series %s, time %s: %w", value.Text(series), t.UTC().Format(time.RFC3339Nano), err)
+// misfiled is the error of a series whose times are strings: no range of dates finds them.
+func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
+	filter := bson.D{{Key: g.series, Value: value.Equal(series)}, {Key: g.start, Value: expr.Op("$type", "string")}}
+	doc, err := first(find(ctx, g.coll, filter, options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.start, Value: 1}})))
+	if err != nil || doc == nil {
+		return err
+	}
+	return g.noDate(doc)
 }
 
-// Archive is Archive of Buckets; of a window that target holds already, the
-// slots that were set later replace the archived ones. target needs the indexes of a
-// second Slots over it.
+// Range returns the slots of series that begin from from until before to, in order. A zero time is no limit.
+// Of a range within one window only its slots leave the server; of a longer one whole windows do.
 //
-// Cost: as Archive of Buckets; 1 more for each batch with windows that target
-// holds already.
-func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	defer fault.In(&err, "bucket: archive")
-	return s.core.archive(ctx, before, target, work, true, s.core.overwrite)
+// Cost: 1 round trip, more beyond 101 documents or 16 MiB; index {series, start}, no sort on the server; 1
+// key and 1 document per window. No document: 1 more, as for Get.
+func (s *Slots[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[Slot[M], error] {
+	g := s.core
+	within := func(doc bson.Raw) ([]entry, error) {
+		return slices.DeleteFunc(g.entries(doc), func(e entry) bool {
+			at := time.UnixMilli(e.time)
+			return at.Before(from) || !to.IsZero() && !at.Before(to)
+		}), nil
+	}
+	return fault.Seq("bucket: range", inOrder(&g.frame, g.documents(ctx, series, from, to), within, slotOf[M]))
 }
 
-// DeleteBefore is DeleteBefore of Buckets.
-//
-// Cost: as there.
-func (s *Slots[S, M]) DeleteBefore(ctx context.Context, before time.Time, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	defer fault.In(&err, "bucket: delete before")
-	return s.core.deleteBefore(ctx, before, work)
+func slotOf[M any](m M, e entry) Slot[M] {
+	return Slot[M]{Time: time.UnixMilli(e.time).UTC(), Value: m}
 }
 
-// overwrite sets the slots of documents whose window is there already.
-func (g *grid) overwrite(docs, there []bson.Raw) (inserts []any, updates []mongo.WriteModel) {
-	taken := map[string]bson.Raw{}
-	key := func(doc bson.Raw) string {
-		return placeKey(value.Lookup(doc, g.series), dateOf(value.Lookup(doc, g.start)))
-	}
-	for _, doc := range there {
-		taken[key(doc)] = doc
-	}
-	for _, doc := range docs {
-		held, ok := taken[key(doc)]
-		if !ok {
-			inserts = append(inserts, doc)
-		} else if slots := g.flatten(doc); len(slots) > 0 {
-			updates = append(updates, mongo.NewUpdateOneModel().SetFilter(g.itself(held)).
-				SetUpdate(bson.D{{Key: "$set", Value: slots}}))
+// documents reads the documents of a range by start.
+func (g *grid) documents(ctx context.Context, series any, from, to time.Time) iter.Seq2[bson.Raw, error] {
+	return func(yield func(bson.Raw, error) bool) {
+		raw, err := g.seriesOf(series)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		found := false
+		for doc, err := range find(ctx, g.coll, g.filter(raw, from, to), options.Find().
+			SetSort(bson.D{{Key: g.start, Value: 1}}).SetProjection(g.projection(from, to))) {
+			if found = true; !yield(doc, err) {
+				return
+			}
+		}
+		if !found {
+			if err := g.misfiled(ctx, raw); err != nil {
+				yield(nil, err)
+			}
 		}
 	}
-	return inserts, updates
 }
 
-// flatten lists the slots of a document by their paths.
-func (g *grid) flatten(doc bson.Raw) bson.D {
-	var out bson.D
-	var add func(v bson.RawValue, path string, levels int)
-	add = func(v bson.RawValue, path string, levels int) {
-		inner, ok := v.DocumentOK()
-		if levels == 0 || !ok {
-			out = append(out, bson.E{Key: path, Value: v})
+// Projection is what Range reads of the documents that Filter selects: the slots themselves if from and to
+// lie in one window, else all.
+func (s *Slots[S, M]) Projection(from, to time.Time) bson.D { return s.core.projection(from, to) }
+
+func (g *grid) projection(from, to time.Time) bson.D {
+	projection := bson.D{{Key: "_id", Value: 0}, {Key: g.start, Value: 1}}
+	whole := append(projection, bson.E{Key: g.data, Value: 1})
+	start, end := g.window.Bounds(from)
+	if from.IsZero() || to.IsZero() || to.After(end) {
+		return whole
+	}
+	slot := g.levels[len(g.levels)-1]
+	up := func(t time.Time) time.Duration { return (t.Sub(start) + slot - 1) / slot * slot }
+	for at, last := up(from), up(to); at < last; {
+		depth := 0 // the largest unit that begins here and ends in time
+		for depth < len(g.levels)-1 && (at%g.levels[depth] != 0 || at+g.levels[depth] > last) {
+			depth++
+		}
+		if len(projection) > maxPaths {
+			return whole
+		}
+		projection = append(projection, bson.E{Key: g.data + keys(at, g.levels[:depth+1]), Value: 1})
+		at += g.levels[depth]
+	}
+	return projection
+}
+
+// A rawSlot is a slot as it is stored. What has a key that is no number, which is nothing this package wrote,
+// has no time.
+type rawSlot struct {
+	entry
+	path  string
+	timed bool
+}
+
+// walk lists the slots of a document.
+func (g *grid) walk(doc bson.Raw) (out []rawSlot) {
+	var add func(slot rawSlot, levels []time.Duration)
+	add = func(slot rawSlot, levels []time.Duration) {
+		inner, ok := slot.raw.DocumentOK()
+		if len(levels) == 0 || !ok {
+			slot.timed = slot.timed && len(levels) == 0 && slot.raw.Type != bson.TypeNull
+			out = append(out, slot)
 			return
 		}
 		elements, _ := inner.Elements()
 		for _, e := range elements {
-			add(e.Value(), path+"."+e.Key(), levels-1)
+			n, err := strconv.ParseInt(e.Key(), 10, 64)
+			at := entry{time: slot.time + n*levels[0].Milliseconds(), raw: e.Value()}
+			add(rawSlot{at, slot.path + "." + e.Key(), slot.timed && err == nil}, levels[1:])
 		}
 	}
+	start, _ := value.Lookup(doc, g.start).DateTimeOK()
 	if data := value.Lookup(doc, g.data); data.Type != 0 {
-		add(data, g.data, len(g.levels))
+		add(rawSlot{entry{time: start, raw: data}, g.data, true}, g.levels)
 	}
 	return out
+}
+
+// entries are the slots of a document that hold a measurement.
+func (g *grid) entries(doc bson.Raw) (out []entry) {
+	for _, slot := range g.walk(doc) {
+		if slot.timed {
+			out = append(out, slot.entry)
+		}
+	}
+	return out
+}
+
+// Latest returns the slot of series with the latest time; ErrNotFound if there is none.
+//
+// Cost: 1 round trip; index {series, start}, 1 key; one more for each newest window that Delete has emptied.
+func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err error) {
+	defer fault.In(&err, "bucket: latest")
+	g := s.core
+	raw, err := g.seriesOf(series)
+	if err != nil {
+		return slot, err
+	}
+	for before := (time.Time{}); ; {
+		newest, err := first(find(ctx, g.coll, g.filter(raw, time.Time{}, before), options.Find().SetLimit(1).
+			SetSort(bson.D{{Key: g.start, Value: -1}}).SetProjection(g.projection(time.Time{}, time.Time{}))))
+		if err == nil && newest == nil {
+			err = mongopatterns.ErrNotFound
+		} else if err == nil && value.Lookup(newest, g.start).Type != bson.TypeDateTime {
+			err = g.noDate(newest)
+		}
+		if err != nil {
+			return slot, err
+		}
+		if all := g.entries(newest); len(all) > 0 {
+			last := slices.MaxFunc(all, func(a, b entry) int { return cmp.Compare(a.time, b.time) })
+			m, err := codec.DecodeValue[M](g.codec, last.raw)
+			return slotOf(m, last), err
+		}
+		before = dateOf(value.Lookup(newest, g.start))
+	}
+}
+
+// Check yields documents whose start is no date or begins no window (BadStart), and whose end is not that of
+// the window (WrongAggregate). Nothing else is derived.
+//
+// Cost: 1 round trip a batch; scans the collection by _id.
+func (s *Slots[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
+	return fault.Seq("bucket: check", s.core.check(ctx, work))
+}
+
+// Repair sets wrong ends. Remaining are the documents with a bad start.
+//
+// Cost: a Check, and 1 round trip for each batch with wrong ends, found by _id.
+func (s *Slots[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "bucket: repair")
+	return s.core.repair(ctx, work)
+}
+
+// Archive is Archive of Buckets; of a window that target holds already, the slots that were set later replace
+// the archived ones. target needs the indexes of a second Slots over it.
+//
+// Cost: as Archive of Buckets, with 4 round trips for each batch.
+func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "bucket: archive")
+	return s.core.archive(ctx, before, target, work)
+}
+
+func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
+	for _, doc := range docs {
+		p := place{series: value.Lookup(doc, g.series), start: dateOf(value.Lookup(doc, g.start))}
+		updates = append(updates, g.bring(doc, p, true))
+	}
+	return updates, nil
+}
+
+// bring is the upsert that brings a document to a place. If there is a document already, it gets the slots
+// and other fields that it lacks, or with later all slots. A place that is free gets all fields, _id
+// included; an end that p knows is set.
+func (g *grid) bring(doc bson.Raw, p place, later bool) mongo.WriteModel {
+	var set bson.D
+	lacks := func(path string, v any) any { return expr.IfNull(expr.Field(path), v) }
+	for _, slot := range g.walk(doc) {
+		v := any(expr.Literal(slot.raw))
+		if !later {
+			v = lacks(slot.path, v)
+		}
+		set = append(set, bson.E{Key: slot.path, Value: v})
+	}
+	elements, _ := doc.Elements()
+	for _, e := range elements {
+		if k := e.Key(); k != g.series && k != g.start && k != g.data && (k != g.end || p.end.IsZero()) {
+			set = append(set, bson.E{Key: k, Value: lacks(k, expr.Literal(e.Value()))})
+		}
+	}
+	if g.end != "" && !p.end.IsZero() {
+		set = append(set, bson.E{Key: g.end, Value: g.endOf(p.end)})
+	}
+	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.within(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
+}
+
+// Adopt converts documents of slots whose start is stored as a string: "2021-07-05 00:00:00" becomes a date.
+// nil for parse reads RFC 3339, that form and "2021-07-05", as UTC. If a window has a document with a date
+// already, that one gets the slots that it lacks. What does not begin a window is Failed and named. It can be
+// stopped and run again, also beside old code that writes strings. EnsureIndexes must have run, or a writer
+// could make a second document of the window.
+//
+// Cost: 1 round trip to read a batch of 100, 3 to write it in a transaction; 2 writes a document.
+func (s *Slots[S, M]) Adopt(ctx context.Context, parse func(start string) (time.Time, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "bucket: adopt")
+	g := s.core
+	if parse == nil {
+		parse = parseTime
+	}
+	scan := maintain.Scan{Filter: bson.D{{Key: g.start, Value: expr.Op("$type", "string")}}, BatchSize: wholeBatch}
+	return maintain.Run(ctx, g.coll, work, scan, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		var deletes, updates []mongo.WriteModel
+		for _, doc := range docs {
+			p, err := g.converted(doc, parse)
+			if err != nil {
+				result.Fail(g.coll.Name(), doc.Lookup("_id"), err)
+				continue
+			}
+			deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(g.itself(doc)))
+			updates = append(updates, g.bring(doc, p, false))
+		}
+		var err error
+		if !w.DryRun && len(deletes) > 0 {
+			err = txn.Run(ctx, g.coll.Database().Client(), func(ctx context.Context) error {
+				done, err := g.coll.BulkWrite(ctx, append(deletes, updates...))
+				if err == nil && done.DeletedCount != int64(len(deletes)) {
+					err = txn.Conflict("adopt")
+				}
+				return err
+			})
+		}
+		if err == nil {
+			result.Done += int64(len(deletes))
+		}
+		return err
+	})
+}
+
+func parseTime(s string) (t time.Time, err error) {
+	for _, layout := range []string{time.RFC3339Nano, time.DateTime, time.DateOnly} {
+		if t, err = time.Parse(layout, s); err == nil {
+			return t, nil
+		}
+	}
+	return t, err
+}
+
+// converted is the place of a document whose start is a string.
+func (g *grid) converted(doc bson.Raw, parse func(string) (time.Time, error)) (place, error) {
+	text := value.Lookup(doc, g.start).StringValue()
+	t, err := parse(text)
+	if err == nil {
+		err = checkTime(t)
+	}
+	if err != nil {
+		return place{}, fault.Invalid("%s is %q: %w", g.start, text, err)
+	}
+	p := g.placeOf(value.Lookup(doc, g.series), t)
+	if !p.start.Equal(t) {
+		return p, fault.Invalid("%s is %q, which begins no window", g.start, text)
+	}
+	return p, checkKey(p.series)
 }

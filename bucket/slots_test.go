@@ -27,27 +27,20 @@ type weather struct {
 func newSlots[S, M any](t testing.TB, coll *mongo.Collection, w bucket.Window, o *bucket.SlotOptions) *bucket.Slots[S, M] {
 	t.Helper()
 	s, err := bucket.NewSlots[S, M](coll, w, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.EnsureIndexes(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.EnsureIndexes(t.Context()))
 	return s
 }
 
 // The daily slots of the reference scenario, by configuration alone.
 func TestScenarioDailySlots(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("sensors")
+	coll := fresh(t)
 	s := newSlots[string, weather](t, coll, bucket.Days(nil), &bucket.SlotOptions{SeriesField: "sensor_id", StartField: "created_time"})
 	for _, m := range []struct {
 		at time.Time
 		w  weather
 	}{{at(0, 0, 0), weather{21.36, 0.67}}, {at(0, 59, 59), weather{21.4, 0.68}}, {at(23, 5, 0), weather{19, 0.7}}} {
-		if err := s.Set(t.Context(), "SENSOR-1", m.at, m.w); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Set(t.Context(), "SENSOR-1", m.at, m.w))
 	}
 	slot := func(temperature, humidity float64) bson.D {
 		return bson.D{{Key: "temperature", Value: temperature}, {Key: "humidity", Value: humidity}}
@@ -62,28 +55,19 @@ func TestScenarioDailySlots(t *testing.T) {
 		},
 	}}, stored(t, coll))
 
-	if got, err := s.Get(t.Context(), "SENSOR-1", at(0, 59, 0)); err != nil || got != (weather{21.4, 0.68}) {
-		t.Errorf("%v, %v", got, err)
-	}
+	gives(t, (weather{21.4, 0.68}))(s.Get(t.Context(), "SENSOR-1", at(0, 59, 0)))
 	for _, empty := range []time.Time{at(0, 1, 0), at(5, 0, 0), at(24, 0, 0)} {
-		if _, err := s.Get(t.Context(), "SENSOR-1", empty); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Errorf("%v: %v", empty, err)
-		}
+		fails(t, mongopatterns.ErrNotFound, second(s.Get(t.Context(), "SENSOR-1", empty)))
 	}
 }
 
 // A document that something else made, with an _id of its own, takes the slots.
 func TestForeignSlots(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	id := bson.NewObjectID()
-	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "series", Value: 1}, {Key: "start", Value: day}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "series", Value: 1}, {Key: "start", Value: day}})))
 	s := newSlots[int, float64](t, coll, bucket.Days(nil), nil)
-	if err := s.Set(t.Context(), 1, at(1, 2, 0), 5); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Set(t.Context(), 1, at(1, 2, 0), 5))
 	if docs := stored(t, coll); len(docs) != 1 || docs[0]["_id"] != id {
 		t.Errorf("%v", docs)
 	}
@@ -91,8 +75,7 @@ func TestForeignSlots(t *testing.T) {
 
 // Days with 23 and 25 hours give every instant a slot of its own.
 func TestSlotsOverClockChanges(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	berlin := zone(t, "Europe/Berlin")
 	s := newSlots[string, int](t, coll, bucket.Days(berlin), &bucket.SlotOptions{Levels: []time.Duration{time.Hour}})
 	for _, c := range []struct {
@@ -104,9 +87,7 @@ func TestSlotsOverClockChanges(t *testing.T) {
 		end := time.Date(2024, c.month, c.day+1, 0, 0, 0, 0, berlin)
 		n := 0
 		for moment := start; moment.Before(end); moment = moment.Add(time.Hour) {
-			if err := s.Set(t.Context(), "s", moment.Add(59*time.Minute), n); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Set(t.Context(), "s", moment.Add(59*time.Minute), n))
 			if path := s.Path(moment); path != fmt.Sprint("data.", n) {
 				t.Errorf("%v: %s", moment, path)
 			}
@@ -122,9 +103,7 @@ func TestSlotsOverClockChanges(t *testing.T) {
 			}
 		}
 	}
-	if docs := stored(t, coll); len(docs) != 3 {
-		t.Errorf("%d documents", len(docs))
-	}
+	diff(t, 3, len(stored(t, coll)))
 }
 
 // Random sets and unsets, ranges and aggregates against a model in memory, for
@@ -154,9 +133,7 @@ func TestSlotsAgainstModel(t *testing.T) {
 				switch random.IntN(4) {
 				case 0:
 					when, w := moment(), weather{float64(random.IntN(100)), 1}
-					if err := s.Set(t.Context(), "s", when, w); err != nil {
-						t.Fatal(err)
-					}
+					must(t, s.Set(t.Context(), "s", when, w))
 					model[when.Truncate(unit)] = w
 				case 1:
 					var many []bucket.Slot[weather]
@@ -165,17 +142,11 @@ func TestSlotsAgainstModel(t *testing.T) {
 						many = append(many, slot)
 						model[slot.Time.Truncate(unit)] = slot.Value
 					}
-					if _, err := s.SetMany(t.Context(), bucket.Of("s", many...), &mongopatterns.Work{BatchSize: 25}); err != nil {
-						t.Fatal(err)
-					}
+					must(t, second(s.SetMany(t.Context(), bucket.Of("s", many...), &mongopatterns.Work{BatchSize: 25})))
 				case 2:
 					for when := range model {
-						if err := s.Delete(t.Context(), "s", when.Add(unit-1)); err != nil {
-							t.Fatal(err)
-						}
-						if err := s.Delete(t.Context(), "s", when); !errors.Is(err, mongopatterns.ErrNotFound) {
-							t.Fatal(err)
-						}
+						must(t, s.Delete(t.Context(), "s", when.Add(unit-1)))
+						fails(t, mongopatterns.ErrNotFound, s.Delete(t.Context(), "s", when))
 						delete(model, when)
 						break
 					}
@@ -193,12 +164,10 @@ func TestSlotsAgainstModel(t *testing.T) {
 					from, to = from.Truncate(time.Hour), to.Truncate(time.Hour)
 				}
 				var want, all []bucket.Slot[weather]
-				var sum float64
 				for when, w := range model {
 					all = append(all, bucket.Slot[weather]{Time: when, Value: w})
 					if (from.IsZero() || !when.Before(from)) && (to.IsZero() || when.Before(to)) {
 						want = append(want, bucket.Slot[weather]{Time: when, Value: w})
-						sum += w.Temperature
 					}
 				}
 				byTime := func(a, b bucket.Slot[weather]) int { return a.Time.Compare(b.Time) }
@@ -206,12 +175,6 @@ func TestSlotsAgainstModel(t *testing.T) {
 				slices.SortFunc(all, byTime)
 				got := collect(t, s.Range(t.Context(), "s", from, to))
 				diff(t, want, got)
-				stats, err := s.Aggregate(t.Context(), "s", from, to, "temperature")
-				if err != nil || stats.Count != int64(len(want)) || len(want) > 0 && stats.Sum.Float64() != sum {
-					t.Errorf("from %v to %v: %+v, %v; want %d, %v", from, to, stats, err, len(want), sum)
-				} else if len(want) > 0 && (!stats.First.Time.Equal(want[0].Time) || stats.Last.Value.Float64() != want[len(want)-1].Value.Temperature) {
-					t.Errorf("first %v, last %v", stats.First, stats.Last)
-				}
 				latest, err := s.Latest(t.Context(), "s")
 				switch {
 				case len(all) == 0:
@@ -232,8 +195,7 @@ func TestSlotsAgainstModel(t *testing.T) {
 }
 
 func TestSlotsConcurrently(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	var wait sync.WaitGroup
 	for w := range 8 {
 		s := newSlots[string, int](t, coll, bucket.Days(nil), nil)
@@ -247,29 +209,16 @@ func TestSlotsConcurrently(t *testing.T) {
 	}
 	wait.Wait()
 	s := newSlots[string, int](t, coll, bucket.Days(nil), nil)
-	if got := collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{})); len(got) != 80 {
-		t.Errorf("%d slots", len(got))
-	}
-	if docs := stored(t, coll); len(docs) != 1 {
-		t.Errorf("%d documents", len(docs))
-	}
-	stats, err := s.Aggregate(t.Context(), "s", at(1, 0, 0), at(3, 0, 0), "")
-	if err != nil || stats.Count != 16 {
-		t.Errorf("%+v, %v", stats, err)
-	}
+	diff(t, 80, len(collect(t, s.Range(t.Context(), "s", time.Time{}, time.Time{}))))
+	diff(t, 1, len(stored(t, coll)))
 }
 
 // A duplicate key for ever is given up on.
 func TestSlotsContended(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	s := newSlots[string, int](t, coll, bucket.Days(nil), nil)
-	if _, err := coll.Indexes().CreateOne(t.Context(), unique("room")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Set(t.Context(), "s", day, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(coll.Indexes().CreateOne(t.Context(), unique("room"))))
+	must(t, s.Set(t.Context(), "s", day, 1))
 	err := s.Set(t.Context(), "t", day, 1)
 	_, many := s.SetMany(t.Context(), bucket.Of("u", bucket.Slot[int]{Time: day, Value: 2}), nil)
 	for _, err := range []error{err, many} {
@@ -281,21 +230,15 @@ func TestSlotsContended(t *testing.T) {
 
 // What something else keeps among the slots is no slot.
 func TestKeysThatAreNoSlots(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	s := newSlots[string, int](t, coll, bucket.Days(nil), nil)
-	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: day}, {Key: "data", Value: bson.D{
+	must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: day}, {Key: "data", Value: bson.D{
 		{Key: "note", Value: bson.D{{Key: "0", Value: 8}}},
 		{Key: "1", Value: bson.D{{Key: "x", Value: 9}, {Key: "2", Value: 5}}},
-	}}}); err != nil {
-		t.Fatal(err)
-	}
+	}}})))
 	for _, from := range []time.Time{{}, day} {
 		if got := collect(t, s.Range(t.Context(), "s", from, time.Time{})); len(got) != 1 || !got[0].Time.Equal(at(1, 2, 0)) {
 			t.Errorf("%v", got)
-		}
-		if stats, err := s.Aggregate(t.Context(), "s", from, time.Time{}, ""); err != nil || stats.Count != 1 || stats.Sum.Float64() != 5 {
-			t.Errorf("%+v, %v", stats, err)
 		}
 	}
 }
@@ -308,42 +251,27 @@ func TestArchiveSlots(t *testing.T) {
 	s := newSlots[string, int](t, coll, bucket.Days(nil), o)
 	archived := newSlots[string, int](t, archive, bucket.Days(nil), o)
 	for d := range 4 {
-		if err := s.Set(t.Context(), "s", day.AddDate(0, 0, d), d); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Set(t.Context(), "s", day.AddDate(0, 0, d), d))
 	}
 	before := stored(t, coll)
 	if before[0]["room"] != int32(5) || before[0]["end"] != date(day.AddDate(0, 0, 1)) {
 		t.Errorf("%v", before[0])
 	}
-	if result, err := s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil); err != nil || result.Done != 2 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	done(t, 2)(s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil))
 	diff(t, before[:2], stored(t, archive))
 	// Late slots join what is archived.
 	for _, late := range []bucket.Slot[int]{{Time: at(0, 0, 0), Value: 100}, {Time: at(5, 5, 0), Value: 55}} {
-		if err := s.Set(t.Context(), "s", late.Time, late.Value); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Set(t.Context(), "s", late.Time, late.Value))
 	}
-	if result, err := s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil); err != nil || result.Done != 1 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	done(t, 1)(s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil))
 	var values []int
 	for _, slot := range collect(t, archived.Range(t.Context(), "s", time.Time{}, time.Time{})) {
 		values = append(values, slot.Value)
 	}
 	diff(t, []int{100, 55, 1}, values)
-	if result, err := s.DeleteBefore(t.Context(), day.AddDate(0, 0, 3), nil); err != nil || result.Done != 1 {
-		t.Errorf("%+v, %v", result, err)
-	}
 	// A document that is another one in the archive stays where it is.
-	if err := s.Set(t.Context(), "s", at(1, 0, 0), 7); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := archive.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "series", Value: "other"}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Set(t.Context(), "s", at(1, 0, 0), 7))
+	must(t, second(archive.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "series", Value: "other"}}}})))
 	left := count(t, coll)
 	if result, err := s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil); err != nil || result.Failed != 1 || count(t, coll) != left {
 		t.Errorf("%+v, %v, %d left of %d", result, err, count(t, coll), left)
@@ -354,9 +282,7 @@ func TestArchiveSlots(t *testing.T) {
 func TestSlotProjection(t *testing.T) {
 	coll := offline(t)
 	s, err := bucket.NewSlots[string, weather](coll, bucket.Days(nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct {
 		from, to time.Time
 		want     string
@@ -382,9 +308,7 @@ func TestSlotProjection(t *testing.T) {
 func offline(t testing.TB) *mongo.Collection {
 	t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = client.Disconnect(t.Context()) })
 	return client.Database("unused").Collection("c")
 }
@@ -392,35 +316,21 @@ func offline(t testing.TB) *mongo.Collection {
 // The published ratio of data, 0.46 of one document a minute, holds for what is
 // stored; so do the index entries, of which there are two a day.
 func TestStorageRatio(t *testing.T) {
-	t.Parallel()
-	coll := mongotest.Database(t).Collection("c")
+	coll := fresh(t)
 	s := newSlots[string, weather](t, coll, bucket.Days(nil), &bucket.SlotOptions{SeriesField: "sensor_id", StartField: "created_time"})
-	var plain int
-	_, err := s.SetMany(t.Context(), func(yield func(string, bucket.Slot[weather]) bool) {
-		for m := range 24 * 60 {
-			w := weather{20, 0.5}
-			raw, err := bson.Marshal(bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "sensor_id", Value: "SENSOR-1"},
-				{Key: "created_time", Value: at(0, m, 0)}, {Key: "temperature", Value: w.Temperature}, {Key: "humidity", Value: w.Humidity}})
-			if err != nil {
-				t.Error(err)
-			}
-			plain += len(raw)
-			if !yield("SENSOR-1", bucket.Slot[weather]{Time: at(0, m, 0), Value: w}) {
-				return
-			}
-		}
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
+	w := weather{20, 0.5}
+	plain, err := bson.Marshal(bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "sensor_id", Value: "SENSOR-1"},
+		{Key: "created_time", Value: day}, {Key: "temperature", Value: w.Temperature}, {Key: "humidity", Value: w.Humidity}})
+	must(t, err)
+	var slots []bucket.Slot[weather]
+	for m := range 24 * 60 {
+		slots = append(slots, bucket.Slot[weather]{Time: at(0, m, 0), Value: w})
 	}
+	must(t, second(s.SetMany(t.Context(), bucket.Of("SENSOR-1", slots...), nil)))
 	raw, err := coll.FindOne(t.Context(), bson.D{}).Raw()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ratio := float64(len(raw)) / float64(plain); ratio > 0.46 {
+	must(t, err)
+	if ratio := float64(len(raw)) / float64(24*60*len(plain)); ratio > 0.46 {
 		t.Errorf("%.3f of the data", ratio)
 	}
-	if n := count(t, coll); n != 1 {
-		t.Errorf("%d documents", n)
-	}
+	diff(t, 1, count(t, coll))
 }

@@ -2,23 +2,20 @@ package bucket
 
 import "time"
 
-// Window cuts time into the intervals that a bucket covers. [Every], [Days],
-// [Months] and [ByCount] are windows; others (weeks, shifts, fiscal years) need this one
-// method.
+// Window cuts time into the intervals that a bucket covers. [Every], [Days], [Months] and [ByCount] are
+// windows; others (weeks, shifts, fiscal years) need this one method.
 type Window interface {
-	// Bounds returns the window [start, end) that holds t. Windows must follow
-	// each other without gap or overlap, at whole milliseconds, and be the same
-	// on every call: Bounds(start) is the same window, Bounds(end) the next one.
+	// Bounds returns the window [start, end) that holds t. Windows must follow each other without gap or
+	// overlap, at whole milliseconds, and be the same on every call: Bounds(start) is the same window,
+	// Bounds(end) the next one.
 	Bounds(t time.Time) (start, end time.Time)
 }
 
-// Every is windows of one length, a whole number of milliseconds, counted from
-// 1970-01-01 00:00 UTC in both directions: Every(time.Hour), Every(24*time.Hour)
-// for UTC days.
+// Every is windows of one length, a whole number of milliseconds, counted from 1970-01-01 00:00 UTC in both
+// directions: Every(time.Hour), Every(24*time.Hour) for UTC days.
 func Every(length time.Duration) Window { return every{length} }
 
-// Days is calendar days in a time zone; nil is UTC. A day has 23 or 25 hours
-// where the clock changes.
+// Days is calendar days in a time zone; nil is UTC. A day has 23 or 25 hours where the clock changes.
 func Days(loc *time.Location) Window { return calendar{loc: zone(loc)} }
 
 // Months is calendar months in a time zone; nil is UTC.
@@ -42,11 +39,13 @@ func (w every) Bounds(t time.Time) (start, end time.Time) {
 	return time.UnixMilli(ms - into).UTC(), time.UnixMilli(ms - into + length).UTC()
 }
 
-// ByCount is one window for all times: buckets are cut by Options.MaxCount alone, in
-// the order in which measurements come, as pages of trades are. [Buckets.Page] reads
-// them by number. The start of every bucket is 0001-01-01; a Range sorts all of a
-// series, and nothing is ever old enough for Archive.
+// ByCount is one window for all times: buckets are cut by Options.MaxCount alone, in the order in which
+// measurements come, as pages of trades are. [Buckets.Page] reads them by number. The start of every bucket
+// is 0001-01-01; a Range sorts all of a series, and nothing is ever old enough for Archive.
 func ByCount() Window { return always{} }
+
+// beyondYears ends the years 1 to 9999, whose times all BSON libraries can read.
+var beyondYears = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 type always struct{}
 
@@ -59,8 +58,8 @@ type calendar struct {
 
 func (w calendar) Bounds(t time.Time) (start, end time.Time) {
 	y, m, d := t.In(w.loc).Date()
-	// Where the clock is set back over midnight the date of t can be one window
-	// off the window whose instants hold t.
+	// Where the clock is set back over midnight the date of t can be one window off the window whose instants
+	// hold t.
 	for n := -1; ; n++ {
 		start, end = w.start(y, m, d, n), w.start(y, m, d, n+1)
 		if t.Before(end) {
@@ -77,8 +76,7 @@ func (w calendar) start(y int, m time.Month, d, n int) time.Time {
 	return midnight(y, m, d+n, w.loc)
 }
 
-// midnight is the first instant of a date: also where the clock change skips
-// 00:00, or passes it twice.
+// midnight is the first instant of a date: also where the clock change skips 00:00, or passes it twice.
 func midnight(y int, m time.Month, d int, loc *time.Location) time.Time {
 	date := func(t time.Time) time.Time {
 		y, m, d := t.Date()

@@ -43,6 +43,9 @@ type Options struct {
 	// Lease is how long a computation by Get or Drain keeps others from beginning the
 	// same; it must be longer than one takes. Default 1 minute.
 	Lease time.Duration
+	// Attempts is how often Drain tries a target whose computation fails; then it is
+	// set aside (Failures). Default 5.
+	Attempts int
 	// Wait has readers of a stale value wait for a computation that is under way.
 	// Default false: they get the old value.
 	Wait bool
@@ -77,6 +80,7 @@ func New[S, ID, T any](sources, targets *mongo.Collection, opts *Options) (c *Co
 	settings := []config.Setting{
 		config.Name("Options.StateField", &inner.StateField, "computed"),
 		config.Number("Options.Lease", (*int64)(&inner.Lease), int64(time.Minute), int64(time.Millisecond), int64(24*time.Hour)),
+		config.Number("Options.Attempts", &inner.Attempts, 5, 1, 1<<20),
 		config.Check("Options", func() error {
 			if len(inner.Pipeline) == 0 || len(inner.Empty) == 0 {
 				return errors.New("needs Pipeline and Empty")
@@ -165,7 +169,8 @@ func (c *Computed[S, ID, T]) Get(ctx context.Context, id ID, maxAge time.Duratio
 // Refresh computes targets anew, now. Result.Done are written, Skipped do not exist.
 //
 // Cost: 3 round trips, 1 document written for each target, index _id and {key: 1};
-// once more for those that somebody else changed meanwhile.
+// once more for those that somebody else changed meanwhile, the twelfth time in a
+// transaction that keeps others out.
 func (c *Computed[S, ID, T]) Refresh(ctx context.Context, targets ...ID) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: refresh")
 	all, err := ids(c.core, targets)
@@ -202,23 +207,37 @@ func (c *Computed[S, ID, T]) Mark(ctx context.Context, targets ...ID) (err error
 // Drain computes the marked targets until none is left or ctx ends; Work.Filter
 // selects targets. Several workers share them: one that dies is replaced after
 // Options.Lease. A target whose computation the server refuses is counted, named,
-// and tried again by a Drain after the lease.
+// and tried again by a Drain after the lease, Options.Attempts times in all; the
+// others go on.
 //
 // Cost: 4 round trips and 2 documents written for each target, 1 round trip at the
-// end, index {"computed.dirty": 1}.
+// end, index {"computed.dirty": 1}. Where the server refuses: 1 more to note why.
 func (c *Computed[S, ID, T]) Drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: drain")
 	return c.core.drain(ctx, work)
 }
 
-// Drifted is a computed field that is not what its sources make it.
-const Drifted mongopatterns.ProblemKind = "drifted"
+// Failures are the targets that Drain has set aside, with the last error of each.
+// Mark puts one into the queue again; a Change or Refresh that succeeds ends it too.
+//
+// Cost: 1 round trip a batch, index {"computed.dirty": 1}.
+func (c *Computed[S, ID, T]) Failures(ctx context.Context) iter.Seq2[mongopatterns.Failure, error] {
+	return fault.Seq("computed: failures", c.core.failures(ctx))
+}
 
-// Check finds targets whose values are not those of their sources; marked ones are
-// not looked at. Work.Filter selects targets.
+const (
+	// Drifted is a computed field that is not what its sources make it.
+	Drifted mongopatterns.ProblemKind = "drifted"
+	// Uncomputable is a target whose sources the pipeline cannot take; Detail says why.
+	// Repair leaves it, and counts it as failed.
+	Uncomputable mongopatterns.ProblemKind = "cannot be computed"
+)
+
+// Check finds targets whose values are not those of their sources; those in the queue,
+// marked or set aside, are not looked at. Work.Filter selects targets.
 //
 // Cost: 2 round trips a batch of 100 targets, index {key: 1}; 4 more for a batch with
-// problems.
+// problems. A batch that cannot be computed: 1 for each of its targets.
 func (c *Computed[S, ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return fault.Seq("computed: check", c.core.check(ctx, work))
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 
@@ -213,7 +214,8 @@ func (c *core) set(made bson.Raw, more ...bson.E) mongo.Pipeline {
 		}
 		fields = append(fields, bson.E{Key: e.Key, Value: expr.Literal(v)})
 	}
-	return mongo.Pipeline{expr.Op("$set", append(append(fields, c.stamp()...), more...)), expr.Op("$unset", bson.A{c.state("until"), c.state("dirty")})}
+	return mongo.Pipeline{expr.Op("$set", append(append(fields, c.stamp()...), more...)),
+		expr.Op("$unset", bson.A{c.state("until"), c.state("dirty"), c.state("attempts"), c.state("error")})}
 }
 
 // add is the update that adds the difference of two contributions; a field that is
@@ -282,12 +284,41 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 			return result, txn.Conflict("refresh") // its snapshot shows no other's writes
 		}
 		if targets = left; len(left) > 0 && round >= 10 {
-			// Others compute it all the time: then it is theirs that is right.
-			result.Skipped += int64(len(left))
-			return result, nil
+			done, err := c.locked(ctx, left)
+			if errors.Is(err, mongopatterns.ErrTransactionsUnsupported) {
+				result.Skipped, err = result.Skipped+int64(len(left)), nil
+			}
+			result.Done += done
+			return result, err
 		}
 	}
 	return result, nil
+}
+
+// locked computes targets that others write all the time, who may only add to what is
+// wrong: in a transaction whose first write of a target makes theirs conflict with it.
+func (c *core) locked(ctx context.Context, targets []bson.RawValue) (done int64, err error) {
+	err = c.transact(ctx, func(ctx context.Context) error {
+		return c.then(ctx, targets, func(ctx context.Context) error {
+			if _, err := c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{expr.Op("$set", c.stamp())}); err != nil {
+				return err
+			}
+			made, err := c.values(ctx, in(c.Key, targets))
+			if err != nil {
+				return err
+			}
+			models := make([]mongo.WriteModel, len(targets))
+			for i, id := range targets {
+				models[i] = mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(c.set(made[value.Key(id)]))
+			}
+			written, err := c.targets.BulkWrite(ctx, models)
+			if err == nil {
+				done = written.MatchedCount
+			}
+			return err
+		})
+	})
+	return done, err
 }
 
 // store writes values whose epochs are unchanged and returns the other targets that
@@ -350,7 +381,7 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 			return err
 		}
 		at, computed := value.Lookup(raw, c.state("at")).TimeOK()
-		dirty := value.Lookup(raw, c.state("dirty")).Type != 0
+		dirty, _ := value.Lookup(raw, c.state("dirty")).BooleanOK() // not of one set aside
 		if computed && !dirty && time.Since(at) < maxAge {
 			return found.Decode(out)
 		}
@@ -359,7 +390,7 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 		if epoch := value.Lookup(raw, c.state("epoch")); epoch.Type != 0 {
 			as.Value = epoch
 		}
-		mine, err := c.lease(ctx, append(byID(id), as))
+		mine, err := c.lease(ctx, append(byID(id), as), nil)
 		if err != nil {
 			return err
 		}
@@ -383,16 +414,16 @@ func (c *core) get(ctx context.Context, id bson.RawValue, maxAge time.Duration, 
 	}
 }
 
-// lease takes a target that filter selects, if nobody computes it, and returns its
-// _id, or nil.
-func (c *core) lease(ctx context.Context, filter bson.D) (bson.Raw, error) {
+// lease takes a target that filter selects, if nobody computes it, sets what more
+// says, and returns its _id and state, or nil.
+func (c *core) lease(ctx context.Context, filter, more bson.D) (bson.Raw, error) {
 	free := expr.Op("$or", bson.A{
 		bson.D{{Key: c.state("until"), Value: nil}},
 		expr.Op("$expr", expr.Op("$lte", expr.Field(c.state("until")), "$$NOW")),
 	})
-	raw, err := c.targets.FindOneAndUpdate(ctx, append(filter, free...), mongo.Pipeline{expr.Op("$set", bson.D{
-		{Key: c.state("until"), Value: expr.Op("$add", "$$NOW", c.Lease.Milliseconds())},
-	})}, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.state("dirty"), Value: 1}})).Raw()
+	raw, err := c.targets.FindOneAndUpdate(ctx, append(filter, free...), mongo.Pipeline{expr.Op("$set", append(more,
+		bson.E{Key: c.state("until"), Value: expr.Op("$add", "$$NOW", c.Lease.Milliseconds())},
+	))}, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.StateField, Value: 1}}).SetReturnDocument(options.After)).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
 	}
@@ -400,14 +431,20 @@ func (c *core) lease(ctx context.Context, filter bson.D) (bson.Raw, error) {
 }
 
 // mark raises the epoch too: a computation that is under way may have missed what
-// marks it.
+// marks it. A target that was set aside gets all its attempts again.
 func (c *core) mark(ctx context.Context, targets []bson.RawValue) error {
-	_, err := c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{expr.Op("$set", bson.D{
-		{Key: c.state("dirty"), Value: true}, c.stamp()[1],
-	})})
+	_, err := c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{
+		expr.Op("$set", bson.D{{Key: c.state("dirty"), Value: true}, c.stamp()[1]}),
+		expr.Op("$unset", bson.A{c.state("attempts"), c.state("error")}),
+	})
 	return err
 }
 
+// aside is what "dirty" is of a target that Drain has given up.
+const aside = "set aside"
+
+// drain counts an attempt when it takes a target, not when it fails: a computation
+// that ends its process counts too.
 func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	w, err := maintain.Of(work, 0)
 	if err != nil {
@@ -417,22 +454,69 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 	if w.Filter != nil {
 		filter = append(filter, bson.E{Key: "$and", Value: bson.A{w.Filter}})
 	}
+	if w.DryRun {
+		result.Done, err = c.targets.CountDocuments(ctx, filter)
+		result.Examined = result.Done
+		return result, err
+	}
+	attempt := bson.D{{Key: c.state("attempts"), Value: expr.Op("$add", expr.IfNull(expr.Field(c.state("attempts")), 0), 1)}}
 	for {
-		mine, err := c.lease(ctx, filter)
+		mine, err := c.lease(ctx, filter, attempt)
 		if err != nil || mine == nil {
 			return result, err
 		}
 		id := mine.Lookup("_id")
-		one, err := c.refresh(ctx, []bson.RawValue{id})
-		if fault.Refused(err) && !w.Strict && !txn.Running(ctx) {
-			one.Fail(c.targets.Name(), id, err) // its lease keeps it out of this loop
-			err = nil
+		attempts := value.Lookup(mine, c.state("attempts"))
+		var one mongopatterns.Result
+		var failed error
+		if attempts.AsInt64() > int64(c.Attempts) {
+			failed = errNoAnswer
+		} else if one, err = c.refresh(ctx, []bson.RawValue{id}); fault.Refused(err) && !txn.Running(ctx) {
+			failed, err = err, nil
+		}
+		if failed != nil {
+			one.Fail(c.targets.Name(), id, failed) // its lease keeps it out of this loop
+			err = c.failed(ctx, id, attempts, failed)
+			if w.Strict {
+				err = errors.Join(failed, err)
+			}
 		}
 		result.Add(one)
 		if err != nil {
 			return result, err
 		}
 		w.Progress(result)
+	}
+}
+
+var errNoAnswer = errors.New("no worker has come to an end with it")
+
+// failed notes the error of an attempt, and sets the target aside after the last. A
+// mark that came meanwhile begins anew, and has nothing of it.
+func (c *core) failed(ctx context.Context, id, attempts bson.RawValue, failed error) error {
+	set := bson.D{{Key: c.state("error"), Value: failed.Error()}}
+	if attempts.AsInt64() >= int64(c.Attempts) {
+		set = append(set, bson.E{Key: c.state("dirty"), Value: aside})
+	}
+	_, err := c.targets.UpdateOne(ctx, append(byID(id), bson.E{Key: c.state("attempts"), Value: attempts}), expr.Op("$set", set))
+	return err
+}
+
+// failures reads the targets that were set aside.
+func (c *core) failures(ctx context.Context) iter.Seq2[mongopatterns.Failure, error] {
+	return func(yield func(mongopatterns.Failure, error) bool) {
+		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return c.targets.Find(ctx, bson.D{{Key: c.state("dirty"), Value: aside}}, options.Find().SetProjection(bson.D{{Key: c.state("error"), Value: 1}}))
+		}) {
+			if err != nil {
+				yield(mongopatterns.Failure{}, err)
+				return
+			}
+			text, _ := value.Lookup(doc, c.state("error")).StringValueOK()
+			if !yield(mongopatterns.Failure{Collection: c.targets.Name(), ID: doc.Lookup("_id"), Err: errors.New(text)}, nil) {
+				return
+			}
+		}
 	}
 }
 
@@ -468,20 +552,21 @@ func (c *core) scan() maintain.Scan {
 	return maintain.Scan{Projection: projection, BatchSize: 100}
 }
 
-// drifted are the problems of targets, of which marked ones have none.
+// drifted are the problems of targets, of which those in the queue have none.
 func (c *core) drifted(ctx context.Context, batch []bson.Raw) (out []mongopatterns.Problem, err error) {
 	var ids []bson.RawValue
+	batch = slices.DeleteFunc(slices.Clone(batch), func(doc bson.Raw) bool { return value.Lookup(doc, c.state("dirty")).Type != 0 })
 	for _, doc := range batch {
 		ids = append(ids, doc.Lookup("_id"))
+	}
+	if len(ids) == 0 {
+		return nil, nil
 	}
 	made, err := c.values(ctx, in(c.Key, ids))
 	if err != nil {
 		return nil, err
 	}
 	for _, doc := range batch {
-		if value.Lookup(doc, c.state("dirty")).Type != 0 {
-			continue
-		}
 		id := doc.Lookup("_id")
 		for _, e := range c.Empty {
 			have, want := doc.Lookup(e.Key), made[value.Key(id)].Lookup(e.Key)
@@ -534,13 +619,31 @@ func (c *core) again(ctx context.Context, problems []mongopatterns.Problem) (out
 }
 
 func (c *core) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return maintain.Check(ctx, c.targets, work, c.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
-		problems, err := c.drifted(ctx, batch)
-		if err == nil && len(problems) > 0 {
-			problems, err = c.again(ctx, problems)
+	return maintain.Check(ctx, c.targets, work, c.scan(), c.problems)
+}
+
+// problems are those of a batch; if it cannot be computed, those of its targets one by
+// one.
+func (c *core) problems(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+	found, err := c.drifted(ctx, batch)
+	if err == nil && len(found) > 0 {
+		found, err = c.again(ctx, found)
+	}
+	if !fault.Refused(err) || txn.Running(ctx) {
+		return found, err
+	}
+	if len(batch) == 1 {
+		return []mongopatterns.Problem{{Pattern: "computed", Kind: Uncomputable, Collection: c.targets.Name(), ID: batch[0].Lookup("_id"), Detail: err.Error()}}, nil
+	}
+	var all []mongopatterns.Problem
+	for _, doc := range batch {
+		one, err := c.problems(ctx, []bson.Raw{doc})
+		if err != nil {
+			return nil, err
 		}
-		return problems, err
-	})
+		all = append(all, one...)
+	}
+	return all, nil
 }
 
 func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {

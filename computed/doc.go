@@ -42,7 +42,8 @@
 //	Change      6 and yours; 5 with Additive             1 for each target
 //	Get         1; when stale 6                          0; 2
 //	Mark        1                                        1
-//	Drain       4 for each target                        2
+//	Drain       4 for each target; refused 5             2
+//	Failures    1 a batch                                0
 //	RefreshAll  2                                        all targets
 //	Check       2 a batch of 100 targets                 0
 //
@@ -53,9 +54,22 @@
 // # When to use it, and when not
 //
 // Use it where a value is read far more often than it changes: a million reads to a
-// thousand writes an hour. Where it is read as seldom as it is written, aggregate
-// when it is read. For counters where the last hundred do not matter, see approx;
-// for sums over time, bucket.
+// thousand writes an hour. At that ratio TestReadsAgainstWrites counts the documents
+// examined with and without it, and BenchmarkRead the time, on your server. Where it
+// is read as seldom as it is written, aggregate when it is read. For counters where
+// the last hundred do not matter, see approx; for sums over time, bucket.
+//
+// # The queue
+//
+// Workers anywhere call Drain; each target is computed by one of them, and one that
+// dies is replaced after Options.Lease. A target that cannot be computed, because a
+// source holds what the pipeline stumbles over, keeps its old values, and the others
+// go on. After Options.Attempts it is set aside with its error and not tried again:
+//
+//	{_id: "Dumbo", …, computed: {…, dirty: "set aside", attempts: 5, error: "…"}}
+//
+// Failures lists these. Correct the source and Mark the target. An attempt counts when
+// it begins, so that a computation that ends its worker is set aside, too.
 //
 // # Levels
 //
@@ -68,8 +82,9 @@
 // A target's epoch rises with each write of its values. A computation outside a
 // transaction is stored only if the epoch is still the one it began with, so that an
 // old result never overwrites a newer one. Writers that go around the package make
-// values drift: Check finds them, Repair computes them anew, beside live writes.
-// Adopt is Repair: it gives every target its first values.
+// values drift: Check finds them, Repair computes them anew, beside live writes. A
+// target that cannot be computed is named, and the others go on. Adopt is Repair: it
+// gives every target its first values.
 //
 // # Sharding
 //

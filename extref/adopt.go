@@ -154,7 +154,7 @@ func (c *core) fill(ctx context.Context, t *target, hold holders) error {
 func (t *target) fill(s state, ids bson.A) []mongo.WriteModel {
 	model := func(filter bson.D, update bson.D, conditions []bson.E) mongo.WriteModel {
 		m := mongo.NewUpdateManyModel().SetFilter(append(in("_id", ids), filter...)).SetUpdate(update).SetHint(idOnly)
-		if elements := t.elements(s.at(), conditions...); elements != nil {
+		if elements := t.elements(s.key, conditions...); elements != nil {
 			m.SetArrayFilters(elements)
 		}
 		return m
@@ -163,10 +163,10 @@ func (t *target) fill(s state, ids bson.A) []mongo.WriteModel {
 	for _, f := range t.freeze {
 		if v := s.value(f); v.Type != 0 {
 			conditions := append(t.unadopted(), bson.E{Key: f.As, Value: bson.D{{Key: "$exists", Value: false}}})
-			models = append(models, model(t.proper(s.at(), conditions...), bson.D{{Key: "$set", Value: bson.D{{Key: t.slot(f.As), Value: v}}}}, conditions))
+			models = append(models, model(t.proper(s.key, conditions...), bson.D{{Key: "$set", Value: bson.D{{Key: t.slot(f.As), Value: v}}}}, conditions))
 		}
 	}
-	filter := t.proper(s.at(), t.unadopted()...)
+	filter := t.proper(s.key, t.unadopted()...)
 	if t.Unversioned {
 		filter = t.behind(s)
 	}

@@ -35,8 +35,8 @@ const (
 	// Options.VersionField, or with an array on the way to a copied field; Field and
 	// Have are the source's. Repair and Adopt leave it.
 	BadSource mongopatterns.ProblemKind = "bad source"
-	// Dangling is a reference to a source that does not exist. It is none with
-	// the policy Keep. Repair leaves it.
+	// Dangling is a reference to a source that does not exist. With the
+	// policy Keep it is no problem. Repair leaves it.
 	Dangling mongopatterns.ProblemKind = "dangling"
 	// Malformed is a document that has something else at the target than the
 	// configuration says: an array where Array is not set, or none where it is, an

@@ -2,6 +2,8 @@ package extref
 
 import (
 	"context"
+	"reflect"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -17,7 +19,7 @@ import (
 // safe for concurrent use.
 type Ref[ID, S any] struct {
 	core  *core
-	lossy bool // S has no place for a version
+	lossy bool // S is a struct without a version
 }
 
 var _ mongopatterns.Checker = (*Ref[any, any])(nil)
@@ -36,21 +38,8 @@ func New[ID, S any](source *mongo.Collection, targets []Target, opts *Options) (
 	if err != nil {
 		return nil, err
 	}
-	return &Ref[ID, S]{core: c, lossy: c.versioned && lossy[S](c)}, nil
-}
-
-// lossy reports that S takes a version in and gives none back.
-func lossy[S any](c *core) bool {
-	doc, err := c.codec.Document(bson.D{{Key: c.o.VersionField, Value: int64(1)}})
-	if err != nil {
-		return false
-	}
-	var src S
-	if c.codec.Decode(doc, &src) != nil {
-		return false
-	}
-	back, err := c.codec.Document(src)
-	return err == nil && value.Lookup(back, c.o.VersionField).Type == 0
+	fields, known := c.codec.Fields(reflect.TypeFor[S]())
+	return &Ref[ID, S]{core: c, lossy: known && !slices.Contains(fields, c.o.VersionField)}, nil
 }
 
 // Reference builds the copy of src that a document of the target holds, without

@@ -26,7 +26,7 @@ import (
 // A document with something malformed in place of the copy, or which the server
 // refuses to write, is Failed, named and passed over. Remaining are documents with
 // copies ahead of the source, which was inserted again with a lower version, or
-// without a version: Repair mends the former, Adopt the latter. Work.Filter
+// without a version: Repair is for the former, Adopt for the latter. Work.Filter
 // narrows the documents that are written, in all targets.
 //
 // Cost: 1 round trip for the source, by its key; for each target with followed
@@ -124,11 +124,7 @@ func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, re
 	if w == nil {
 		w = &mongopatterns.Work{}
 	}
-	targets := c.following
-	if s.was.Type != 0 {
-		targets = c.targets
-	}
-	for _, t := range targets {
+	for _, t := range c.following {
 		to := c.propagateTo
 		if txn.Running(ctx) && !w.DryRun {
 			to = c.propagateAtOnce
@@ -233,7 +229,7 @@ func (c *core) propagateAtOnce(ctx context.Context, t *target, s state, w *mongo
 // only selects.
 func (t *target) propagation(s state, only any) *mongo.UpdateManyModel {
 	model := mongo.NewUpdateManyModel().SetFilter(expr.And(t.behind(s), only)).SetUpdate(t.write(s, t.follow))
-	if elements := t.elements(s.at(), t.older(s)...); elements != nil {
+	if elements := t.elements(s.key, t.older(s)...); elements != nil {
 		model.SetArrayFilters(elements)
 	}
 	return model

@@ -111,17 +111,8 @@ func usable(key bson.RawValue) bool {
 type state struct {
 	doc      bson.Raw
 	key      bson.RawValue
-	was      bson.RawValue // the key that copies still have, if it has just changed
 	version  int64
 	bad, why string // the field for which it is no valid source, and why
-}
-
-// at is the key in copies.
-func (s state) at() bson.RawValue {
-	if s.was.Type != 0 {
-		return s.was
-	}
-	return s.key
 }
 
 // err is why the state is no valid source.

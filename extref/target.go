@@ -184,7 +184,7 @@ func (t *target) elements(key bson.RawValue, conditions ...bson.E) []any {
 // older are the conditions, besides the key, on a copy with a version that is
 // behind.
 func (t *target) older(s state) []bson.E {
-	if t.Unversioned || s.was.Type != 0 {
+	if t.Unversioned {
 		return nil
 	}
 	return []bson.E{{Key: t.VersionField, Value: expr.Op("$lt", s.version)}}
@@ -192,8 +192,8 @@ func (t *target) older(s state) []bson.E {
 
 // behind selects the documents with a copy that a propagation of s has to write.
 func (t *target) behind(s state) bson.D {
-	filter := t.proper(s.at(), t.older(s)...)
-	if t.Unversioned && s.was.Type == 0 {
+	filter := t.proper(s.key, t.older(s)...)
+	if t.Unversioned {
 		filter = append(filter, bson.E{Key: "$expr", Value: t.differs(s)})
 	}
 	return filter
@@ -202,27 +202,24 @@ func (t *target) behind(s state) bson.D {
 // off selects the documents with a copy that is not as s says: those behind, and
 // what a propagation cannot bring there, such as copies ahead of the source.
 func (t *target) off(s state) bson.D {
-	switch {
-	case s.was.Type != 0:
-		return t.where(value.Equal(s.at()))
-	case t.Unversioned:
+	if t.Unversioned {
 		some := bson.A{bson.D{{Key: "$expr", Value: t.differs(s)}}, expr.Op("$nor", bson.A{expr.Op("$and", t.shape())})}
 		if t.Array {
 			for _, way := range t.ways {
-				element := bson.D{{Key: t.IDField, Value: value.Equal(s.at())}, {Key: way, Value: expr.Op("$type", noDocument)}}
+				element := bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, {Key: way, Value: expr.Op("$type", noDocument)}}
 				some = append(some, bson.D{{Key: t.Path, Value: expr.Op("$elemMatch", element)}})
 			}
 		}
-		return append(t.where(value.Equal(s.at())), bson.E{Key: "$or", Value: some})
+		return append(t.where(value.Equal(s.key)), bson.E{Key: "$or", Value: some})
 	}
-	return t.where(value.Equal(s.at()), bson.E{Key: t.VersionField, Value: expr.Op("$ne", s.version)})
+	return t.where(value.Equal(s.key), bson.E{Key: t.VersionField, Value: expr.Op("$ne", s.version)})
 }
 
 // differsAtVersion selects the documents with a copy of the version of s and
 // other values: somebody has changed the source without raising the version.
 func (t *target) differsAtVersion(s state) bson.D {
 	same := bson.E{Key: t.VersionField, Value: s.version}
-	return append(t.where(value.Equal(s.at()), same), bson.E{Key: "$expr", Value: t.differs(s, same)})
+	return append(t.where(value.Equal(s.key), same), bson.E{Key: "$expr", Value: t.differs(s, same)})
 }
 
 // differs is the expression that a copy of the source has other values than s
@@ -275,9 +272,6 @@ func (t *target) write(s state, fields []Field) bson.D {
 	}
 	if !t.Unversioned {
 		set = append(set, bson.E{Key: t.slot(t.VersionField), Value: s.version})
-	}
-	if s.was.Type != 0 {
-		set = append(set, bson.E{Key: t.slot(t.IDField), Value: s.key})
 	}
 	if set != nil {
 		update = append(update, bson.E{Key: "$set", Value: set})

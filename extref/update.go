@@ -34,9 +34,8 @@ type UpdateResult struct {
 // operators or a pipeline. If a followed field has changed by it the version is
 // raised in the same transaction, and the change goes to the copies, or into the
 // outbox, there as well. The version never goes back: a lower one that the update
-// sets is not kept. A natural key that the update changes goes to all copies; with
-// an outbox or Deferred that is ErrInvalid. Repeated after an unknown outcome it
-// does what the update does when it is applied twice.
+// sets is not kept. An update that changes a natural key is ErrInvalid. Repeated
+// after an unknown outcome it does what the update does when it is applied twice.
 //
 // Cost: 1 round trip, 1 document written, by its key, if operators show that no
 // followed field, version or key is touched. 2 and 1 a target with followed
@@ -148,11 +147,8 @@ func (c *core) change(ctx context.Context, apply func(context.Context) (state, b
 			return err
 		}
 		result.Changed, result.Version = changed, after.version
-		switch moved := after.was.Type != 0; {
-		case !changed:
-		case moved && (c.o.Deferred || c.o.Outbox != nil):
-			return of(after.was, fault.Invalid("%s changes to %s, but nothing would tell its copies", c.o.KeyField, value.Text(after.key)))
-		case c.o.Deferred:
+		switch {
+		case !changed, c.o.Deferred:
 		case c.o.Outbox != nil:
 			return c.enqueue(ctx, after.key)
 		default:
@@ -170,11 +166,11 @@ func (c *core) change(ctx context.Context, apply func(context.Context) (state, b
 // follows unless the change has set a higher one.
 func (c *core) raise(ctx context.Context, before, after state) (state, bool, error) {
 	if value.Key(before.key) != value.Key(after.key) {
-		after.was = before.key
+		return after, false, of(before.key, fault.Invalid("%s changes to %s, and its copies would dangle", c.o.KeyField, value.Text(after.key)))
 	}
 	changed, due := after.version > before.version, before.version
 	differs := func(f Field) bool { return !before.value(f).Equal(after.value(f)) }
-	if after.was.Type != 0 || slices.ContainsFunc(c.follow, differs) {
+	if slices.ContainsFunc(c.follow, differs) {
 		changed, due = true, before.version+1
 	}
 	if !c.versioned || after.version >= due {

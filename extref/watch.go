@@ -107,7 +107,7 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 		switch {
 		case ctx.Err() != nil:
 			return errors.Join(ctx.Err(), err)
-		case err == nil: // the collection was dropped or renamed; go on behind that
+		case err == nil: // the collection was dropped or renamed; go on after that
 		case w.token != nil && historyLost(err):
 			w.token = nil
 		case interrupted(err):
@@ -195,7 +195,7 @@ func (w *watcher) save(ctx context.Context, token bson.Raw) error {
 	return err
 }
 
-// attempt opens a stream behind the token and applies it, in a session of its own:
+// attempt opens a stream after the token and applies it, in a session of its own:
 // one that has seen a server go is not used again. nil says that the server ended
 // the stream.
 func (w *watcher) attempt(ctx context.Context) error {
@@ -237,7 +237,7 @@ func (w *watcher) attempt(ctx context.Context) error {
 func (w *watcher) open(ctx context.Context) (*mongo.ChangeStream, error) {
 	opts := options.ChangeStream()
 	if w.token != nil {
-		opts.SetStartAfter(w.token) // also behind the end of a stream
+		opts.SetStartAfter(w.token) // also after the end of a stream
 	}
 	if w.o.MaxAwait > 0 {
 		opts.SetMaxAwaitTime(w.o.MaxAwait)

@@ -225,7 +225,7 @@ func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) 
 
 // slices returns what overflow documents hold of a page.
 func (c *core) slices(ctx context.Context, id bson.RawValue, offset, limit int64) (arrays []bson.RawValue, err error) {
-	array, end := c.anyArray(), c.o.ParentField+c.o.NumberField+c.o.ArrayField // is none of these
+	array, end := c.anyArray(), c.o.ParentField+c.o.NumberField+c.o.ArrayField // a name unlike these
 	start := expr.Op("$subtract", expr.Field(end), size(array))
 	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.overflow).Aggregate(ctx, mongo.Pipeline{

@@ -67,7 +67,7 @@ func appendCondition(out []byte, v bson.RawValue, filter bool) []byte {
 }
 
 // appendExpression writes a stage or an expression. The fields of a document in it
-// are mostly arguments, so they come in any order, but for sorts and, where they are
+// are mostly arguments, so they come in any order, except in sorts, and where they are
 // values: inside comparisons and $literal.
 func appendExpression(out []byte, v bson.RawValue, values bool) []byte {
 	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {

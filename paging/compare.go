@@ -53,7 +53,7 @@ func isNaN(v bson.RawValue) bool {
 // A comparison in $expr follows the order of the sort, through all types: it is one
 // range of the index. But it takes an array for one value, where the sort takes its
 // elements. Documents with arrays must be met, so that they can be refused. So it
-// serves where arrays lie beyond v, and for _id, which is none.
+// serves where arrays lie beyond v, and for _id, which is never an array.
 //
 // Elsewhere three matches together do: the comparison of a filter, which stays
 // within the bracket of v; $type for other brackets; and equality with null,

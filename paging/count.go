@@ -3,8 +3,6 @@ package paging
 import (
 	"context"
 	"fmt"
-	"math"
-	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -14,40 +12,20 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Count says how the documents of a whole list are counted.
+// Count says how the documents of a whole list are counted. A positive Count counts
+// up to so many, which is enough for "1,000+". Like CountExact it is an aggregation,
+// where a filter cannot hold $near or $where.
+//
+// Cost: CountExact 1 round trip, walking all matching index keys, or, without a filter,
+// all documents; a positive one at most one more than its number of them. None if the
+// page shows the whole list. CountEstimated 1 round trip, no keys or documents.
 type Count int64
 
 const (
-	// CountNone counts nothing and costs nothing.
-	CountNone Count = 0
-
-	// CountExact counts every matching document. Like all counts it is an
-	// aggregation, where a filter cannot hold $near or $where.
-	//
-	// Cost: 1 round trip, walking all matching index keys, or, without a filter,
-	// all documents; none if the page shows the whole list.
-	CountExact Count = -1
-
-	// CountEstimated takes the number of documents from the collection's
-	// metadata. Only for lists of the whole collection, and not in transactions.
-	//
-	// Cost: 1 round trip, no documents or keys.
-	CountEstimated Count = -2
-
-	countInvalid Count = math.MinInt64
+	CountNone      Count = 0  // counts nothing
+	CountExact     Count = -1 // counts every matching document
+	CountEstimated Count = -2 // takes the metadata's number; for whole collections, not in transactions
 )
-
-// CountCapped counts up to n documents: enough for "1,000+". 0 is CountNone, and
-// a negative n is ErrInvalid when it is used.
-//
-// Cost: 1 round trip, at most n+1 matching keys, or, without a filter, n+1
-// documents; none if the page shows the whole list.
-func CountCapped(n int) Count {
-	if n < 0 {
-		return countInvalid
-	}
-	return Count(n)
-}
 
 // TotalKind says what a Total means.
 type TotalKind string
@@ -66,24 +44,10 @@ type Total struct {
 	Kind TotalKind `json:"kind"`
 }
 
-// String writes "120", "about 120" or "120+".
-func (t Total) String() string {
-	n := strconv.FormatInt(t.N, 10)
-	switch t.Kind {
-	case TotalEstimated:
-		return "about " + n
-	case TotalAtLeast:
-		return n + "+"
-	}
-	return n
-}
-
 func (p *core) checkCount(src *source, count Count) error {
 	switch {
 	case count == CountEstimated && (src.filter != nil || src.pipeline != nil):
 		return fault.Invalid("CountEstimated counts a whole collection, not a filter or pipeline")
-	case count == countInvalid:
-		return fault.Invalid("CountCapped of a negative number")
 	case count < CountEstimated:
 		return fault.Invalid("count %d", count)
 	}

@@ -39,9 +39,9 @@
 // [Pager.Pipeline], [Pager.Sort] and [Pager.Token] are for queries of your own.
 //
 // What is paged over is a filter, or a [mongo.Pipeline]: the condition, the sort and
-// the limit are then stages behind yours. A pipeline of $match stages alone is a
-// filter. Together with the sort fields the `_id` of what comes out must tell its
-// documents apart: after $unwind, sort by the array index as well.
+// the limit are then stages after yours. What only filters is better given as a filter.
+// Together with the sort fields the `_id` of what comes out must tell its documents
+// apart: after $unwind, sort by the array index as well.
 //
 // # Costs
 //
@@ -56,7 +56,7 @@
 //	All                      1 find a batch
 //	CountExact               + 1 aggregate over all matching keys; without a filter, over
 //	                         all documents; none if the page shows the total
-//	CountCapped(n)           + 1 aggregate over at most n+1 of them
+//	a positive Count n       + 1 aggregate over at most n+1 of them
 //	CountEstimated           + 1 count from metadata, for no filter only
 //	EnsureIndexes            1 listIndexes, + 1 createIndexes if missing
 //

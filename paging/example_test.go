@@ -156,11 +156,11 @@ func ExamplePager_Page_numbers() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ten, err := pager.Page(ctx, nil, paging.Request{Number: 10, Count: paging.CountCapped(300)})
+	ten, err := pager.Page(ctx, nil, paging.Request{Number: 10, Count: 300})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("page", ten.Number, "ends with", ten.Items[9].ID, "of", ten.Total)
+	fmt.Println("page", ten.Number, "ends with", ten.Items[9].ID, "of", ten.Total.Kind, ten.Total.N)
 
 	// {_id: {$gt: 100}}, skip 20
 	thirteen, err := pager.Page(ctx, nil, paging.Request{From: ten.Position, Number: 13})
@@ -173,7 +173,7 @@ func ExamplePager_Page_numbers() {
 	_, err = pager.Page(ctx, nil, paging.Request{From: thirteen.Position, Number: 40})
 	fmt.Println("too far:", errors.Is(err, paging.ErrOutOfReach))
 	// Output:
-	// page 10 ends with 100 of 300+
+	// page 10 ends with 100 of atLeast 300
 	// page 13 starts with 121 in the group 11 to 20
 	// too far: true
 }
@@ -223,7 +223,7 @@ func ExampleParseRequest() {
 		log.Fatal(err)
 	}
 	handler := func(w http.ResponseWriter, r *http.Request) {
-		req, err := paging.ParseRequest(r.URL.Query(), paging.Params{Max: 50})
+		req, err := paging.ParseRequest(r.URL.Query(), 20, 50)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -235,7 +235,7 @@ func ExampleParseRequest() {
 		case err != nil:
 			http.Error(w, "internal error", http.StatusInternalServerError)
 		default:
-			w.Header().Set("Link", page.LinkHeader(r.URL, paging.Params{Max: 50}))
+			w.Header().Set("Link", page.LinkHeader(r.URL))
 			_ = json.NewEncoder(w).Encode(page.Items)
 		}
 	}
@@ -257,7 +257,7 @@ func ExamplePage_LinkHeader() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(page.LinkHeader(u, paging.Params{}))
+	fmt.Println(page.LinkHeader(u))
 	// Output:
 	// <https://example.com/articles?after=AQAB&lang=en&limit=5>; rel="next", <https://example.com/articles?lang=en&last=true&limit=5>; rel="last"
 }

@@ -1,196 +1,123 @@
 package paging
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Params says how a service takes pages as query parameters, and how large they
-// may be. The zero value is fine.
-type Params struct {
-	Default   int   // size if none, or 0, is asked for. Default 20.
-	Max       int   // larger sizes are cut to this. Default 100.
-	MaxNumber int64 // larger page numbers are cut to this. Default 1<<31.
+// The parameters of a URL that say which page, besides "limit".
+var parameters = []string{"after", "before", "last", "page", "position"}
 
-	// The names of the parameters.
-	Size     string // Default "limit".
-	After    string // Default "after".
-	Before   string // Default "before".
-	Last     string // Default "last": last=true asks for the last page.
-	Number   string // Default "page".
-	Position string // Default "position".
+// maxNumber bounds page numbers in URLs, as each makes the server skip.
+const maxNumber = 1 << 31
 
-	// Numbered asks for page 1 where the parameters ask for none.
-	Numbered bool
+// ParseRequest reads a Request from the parameters of a URL: limit, and one of after,
+// before, last=true and page, this one with a position or without. size is the size
+// where none, or 0, is asked for. Larger sizes than most are cut to it, larger page
+// numbers to 1<<31; negative ones are 1. What cannot be read, or contradicts itself, is
+// ErrInvalid. Tokens are checked by the read they go into.
+func ParseRequest(query url.Values, size, most int) (req Request, err error) {
+	defer fault.In(&err, "paging: parse request")
+	text := map[string]string{}
+	var asked []string
+	for _, name := range append([]string{"limit"}, parameters...) {
+		if len(query[name]) > 1 {
+			return req, fault.Invalid("parameter %q is given more than once", name)
+		}
+		text[name] = query.Get(name)
+	}
+	limit, err := whole(text, "limit", int64(min(most, maxSize)))
+	if err != nil {
+		return req, err
+	}
+	if req.Size = int(limit); limit == 0 && text["position"] == "" { // which has a size
+		req.Size = min(size, most, maxSize)
+	}
+	if req.Number, err = whole(text, "page", maxNumber); err != nil {
+		return req, err
+	}
+	if text["last"] != "" {
+		if req.FromEnd, err = strconv.ParseBool(text["last"]); err != nil {
+			return req, fault.Invalid(`parameter "last" is neither true nor false`)
+		}
+	}
+	req.After, req.Before, req.From = text["after"], text["before"], text["position"]
+	for name, set := range map[string]bool{"after": req.After != "", "before": req.Before != "", "last": req.FromEnd, "page": req.Number > 0} {
+		if set {
+			asked = append(asked, name)
+		}
+	}
+	switch slices.Sort(asked); {
+	case len(asked) > 1:
+		return req, fault.Invalid("parameters %q exclude each other", asked)
+	case req.From != "" && req.Number == 0:
+		return req, fault.Invalid(`parameter "position" needs "page"`)
+	}
+	return req, nil
 }
 
-func (p Params) withDefaults() Params {
-	if p.Max <= 0 {
-		p.Max = 100
+// whole reads a whole number and clamps it to 1…most; nothing is as good as 0.
+func whole(text map[string]string, name string, most int64) (int64, error) {
+	if text[name] == "" {
+		return 0, nil
 	}
-	p.Max = min(p.Max, maxSize)
-	if p.MaxNumber <= 0 {
-		p.MaxNumber = 1 << 31
-	}
-	if p.Default <= 0 {
-		p.Default = defaultPageSize
-	}
-	p.Default = min(p.Default, p.Max)
-	p.Size = cmp.Or(p.Size, "limit")
-	p.After = cmp.Or(p.After, "after")
-	p.Before = cmp.Or(p.Before, "before")
-	p.Last = cmp.Or(p.Last, "last")
-	p.Number = cmp.Or(p.Number, "page")
-	p.Position = cmp.Or(p.Position, "position")
-	return p
-}
-
-func badParameter(name, reason string) error {
-	return fault.Invalid("parameter %q %s", name, reason)
-}
-
-// one reads a parameter that may be there once; empty is as good as absent.
-func one(query url.Values, name string) (string, error) {
-	if len(query[name]) > 1 {
-		return "", badParameter(name, "is given more than once")
-	}
-	return query.Get(name), nil
-}
-
-// whole reads a whole number and clamps it to 1…most; 0 is as good as missing.
-func whole(query url.Values, name string, missing, most int64) (int64, error) {
-	text, err := one(query, name)
-	if err != nil || text == "" {
-		return missing, err
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range is clamped as well
-		return 0, badParameter(name, "is not a number")
-	}
-	if n == 0 {
-		return missing, nil
+	n, err := strconv.ParseInt(text[name], 10, 64)
+	switch {
+	case err != nil && !errors.Is(err, strconv.ErrRange): // out of range is clamped as well
+		return 0, fault.Invalid("parameter %q is not a number", name)
+	case n == 0:
+		return 0, nil
 	}
 	return max(1, min(n, most)), nil
 }
 
-// ParseRequest reads a Request from the parameters of a URL. Sizes and numbers are
-// clamped: larger ones to Params.Max and MaxNumber, negative ones to 1; a size of 0
-// is Params.Default. What cannot be read, or contradicts itself, is ErrInvalid.
-// Tokens are checked by the read they go into.
-func ParseRequest(query url.Values, params Params) (out Request, err error) {
-	defer fault.In(&err, "paging: parse request")
-	params = params.withDefaults()
-	size, err := whole(query, params.Size, int64(params.Default), int64(params.Max))
-	if err != nil {
-		return Request{}, err
-	}
-	out.Size = int(size)
-	if out.Number, err = whole(query, params.Number, 0, params.MaxNumber); err != nil {
-		return Request{}, err
-	}
-	var last string
-	for _, text := range []struct {
-		name string
-		into *string
-	}{{params.After, &out.After}, {params.Before, &out.Before}, {params.Position, &out.From}, {params.Last, &last}} {
-		if *text.into, err = one(query, text.name); err != nil {
-			return Request{}, err
-		}
-	}
-	if last != "" {
-		if out.FromEnd, err = strconv.ParseBool(last); err != nil {
-			return Request{}, badParameter(params.Last, "is neither true nor false")
-		}
-	}
-	asked := 0
-	for _, set := range []bool{out.After != "", out.Before != "", out.FromEnd, out.Number > 0} {
-		if set {
-			asked++
-		}
-	}
-	switch {
-	case asked > 1:
-		return Request{}, fault.Invalid("parameters %q, %q, %q and %q exclude each other",
-			params.After, params.Before, params.Last, params.Number)
-	case asked == 0 && params.Numbered:
-		out.Number = 1
-	}
-	if out.From != "" && out.Number == 0 {
-		return Request{}, badParameter(params.Position, "needs "+params.Number)
-	}
-	if out.From != "" && query.Get(params.Size) == "" {
-		out.Size = 0
-	}
-	return out, nil
-}
-
-// LinkHeader writes the value of an RFC 8288 Link header for the page: first and
-// prev if something comes before it, next and last if something follows. u is
-// the URL of the request; its other parameters stay, credentials and fragment
-// go. It is empty for a list of one page.
+// LinkHeader writes the value of an RFC 8288 Link header for the page, with the
+// parameters of [ParseRequest]: first and prev if something comes before it, next and
+// last if something follows. u is the URL of the request; its other parameters stay,
+// credentials and fragment go. It is empty for a list of one page.
 //
 // The links of a page asked for by number have numbers: last only if Pages is known,
 // and beyond the last page that is prev and last. If it was asked for from a Position
 // they carry the page's own, except first, and last is there only if that reaches it.
-func (p *Page[T]) LinkHeader(u *url.URL, params Params) string {
-	params = params.withDefaults()
-	var links linkHeader
-	if p.Number > 0 {
-		p.numberedLinks(&links, u, params)
-		return links.String()
-	}
-	if p.HasPrev {
-		links.add(u, params, "first")
-		if p.Prev != "" {
-			links.add(u, params, "prev", params.Before, p.Prev)
+func (p *Page[T]) LinkHeader(u *url.URL) string {
+	var links []string
+	add := func(on bool, rel string, set ...string) {
+		if on {
+			links = append(links, link(u, rel, set))
 		}
 	}
-	if p.HasNext {
-		if p.Next != "" {
-			links.add(u, params, "next", params.After, p.Next)
-		}
-		links.add(u, params, "last", params.Last, "true")
+	if p.Number == 0 {
+		add(p.HasPrev, "first")
+		add(p.HasPrev && p.Prev != "", "prev", "before", p.Prev)
+		add(p.HasNext && p.Next != "", "next", "after", p.Next)
+		add(p.HasNext, "last", "last", "true")
+		return strings.Join(links, ", ")
 	}
-	return links.String()
+	var from []string
+	if p.reach > 0 && p.Position != "" {
+		from = []string{"position", p.Position}
+	}
+	page := func(n int64) []string { return append([]string{"page", strconv.FormatInt(n, 10)}, from...) }
+	prev, known := p.Number-1, p.Pages > 0
+	if known {
+		prev = min(prev, p.Pages)
+	}
+	add(p.HasPrev, "first", "page", "1")
+	add(p.HasPrev && p.Number > 1, "prev", page(prev)...)
+	add(p.HasNext, "next", page(p.Number+1)...)
+	add(known && (p.HasNext || p.Number > p.Pages) && (p.reach == 0 || p.Pages-p.Number <= p.reach), "last", page(p.Pages)...)
+	return strings.Join(links, ", ")
 }
 
-func (p *Page[T]) numberedLinks(links *linkHeader, u *url.URL, params Params) {
-	from := ""
-	if p.reach > 0 {
-		from = p.Position
-	}
-	link := func(rel string, n int64, position string) {
-		links.add(u, params, rel, params.Number, strconv.FormatInt(n, 10), params.Position, position)
-	}
-	if p.HasPrev {
-		link("first", 1, "")
-		if p.Number > 1 {
-			prev := p.Number - 1
-			if p.Pages > 0 {
-				prev = min(prev, p.Pages)
-			}
-			link("prev", prev, from)
-		}
-	}
-	if p.HasNext {
-		link("next", p.Number+1, from)
-	}
-	if p.Pages > 0 && (p.HasNext || p.Number > p.Pages) && (p.reach == 0 || p.Pages-p.Number <= p.reach) {
-		link("last", p.Pages, from)
-	}
-}
-
-type linkHeader struct{ strings.Builder }
-
-// add writes a link to u with the given parameters of paging, as names and
-// values, and without the others.
-func (b *linkHeader) add(u *url.URL, params Params, rel string, set ...string) {
+// link is a link to u with the given parameters of paging, as names and values, and
+// without the others.
+func link(u *url.URL, rel string, set []string) string {
 	target := *u
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
 	if path := target.EscapedPath(); target.Host == "" && strings.HasPrefix(path, "//") {
@@ -199,27 +126,22 @@ func (b *linkHeader) add(u *url.URL, params Params, rel string, set ...string) {
 		target.Path, _ = url.PathUnescape(target.RawPath)
 	}
 	query := target.Query()
-	for _, owned := range []string{params.After, params.Before, params.Last, params.Number, params.Position} {
-		query.Del(owned)
+	for _, name := range parameters {
+		query.Del(name)
 	}
-	for i := 0; i+1 < len(set); i += 2 {
-		if set[i+1] != "" {
-			query.Set(set[i], set[i+1])
-		}
+	for i := 0; i < len(set); i += 2 {
+		query.Set(set[i], set[i+1])
 	}
 	target.RawQuery, target.ForceQuery = query.Encode(), false
-	if b.Len() > 0 {
-		b.WriteString(", ")
-	}
-	b.WriteString("<")
+	var out strings.Builder
 	for _, c := range []byte(target.String()) {
 		// What could end the reference or the header; the parser of net/url
 		// lets some of it through.
 		if c <= ' ' || c >= 0x7f || strings.IndexByte(`<>"\^{|}`+"`", c) >= 0 {
-			fmt.Fprintf(b, "%%%02X", c)
+			fmt.Fprintf(&out, "%%%02X", c)
 		} else {
-			b.WriteByte(c)
+			out.WriteByte(c)
 		}
 	}
-	b.WriteString(`>; rel="` + rel + `"`)
+	return "<" + out.String() + `>; rel="` + rel + `"`
 }

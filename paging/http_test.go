@@ -20,52 +20,47 @@ import (
 )
 
 func TestParseRequest(t *testing.T) {
-	named := paging.Params{Default: 7, Max: 50, Size: "n", After: "from", Before: "to", Last: "end"}
 	for _, c := range []struct {
-		query  string
-		params paging.Params
-		want   paging.Request
-		bad    bool
+		query      string
+		size, most int
+		want       paging.Request
+		bad        bool
 	}{
-		{"", paging.Params{}, paging.Request{Size: 20}, false},
-		{"limit=&after=&before=&last=", paging.Params{}, paging.Request{Size: 20}, false},
-		{"limit=30&after=T", paging.Params{}, paging.Request{Size: 30, After: "T"}, false},
-		{"limit=1000&before=T", paging.Params{}, paging.Request{Size: 100, Before: "T"}, false},
-		{"limit=0", paging.Params{}, paging.Request{Size: 20}, false},
-		{"limit=-5", paging.Params{}, paging.Request{Size: 1}, false},
-		{"limit=99999999999999999999999", paging.Params{}, paging.Request{Size: 100}, false},
-		{"limit=-99999999999999999999999", paging.Params{}, paging.Request{Size: 1}, false},
-		{"limit=99999999999", paging.Params{Max: 1 << 40}, paging.Request{Size: 1<<31 - 9}, false},
-		{"last=true", paging.Params{}, paging.Request{Size: 20, FromEnd: true}, false},
-		{"last=0&after=T", paging.Params{}, paging.Request{Size: 20, After: "T"}, false},
-		{"", paging.Params{Default: 500}, paging.Request{Size: 100}, false},
-		{"n=9&from=T&limit=x", named, paging.Request{Size: 9, After: "T"}, false},
-		{"to=T", named, paging.Request{Size: 7, Before: "T"}, false},
-		{"end=1", named, paging.Request{Size: 7, FromEnd: true}, false},
-		{"page=3&limit=5&position=P", paging.Params{}, paging.Request{Number: 3, Size: 5, From: "P"}, false},
-		{"page=3&position=P", paging.Params{}, paging.Request{Number: 3, From: "P"}, false},
-		{"page=0&limit=0", paging.Params{Default: 7, Numbered: true}, paging.Request{Number: 1, Size: 7}, false},
-		{"after=T", paging.Params{Numbered: true}, paging.Request{Size: 20, After: "T"}, false},
-		{"page=99999999999", paging.Params{}, paging.Request{Number: 1 << 31, Size: 20}, false},
-		{"page=-3", paging.Params{}, paging.Request{Number: 1, Size: 20}, false},
-		{"page=5000", paging.Params{MaxNumber: 100}, paging.Request{Number: 100, Size: 20}, false},
-		{"p=2&at=P&limit=20", paging.Params{Number: "p", Position: "at"}, paging.Request{Number: 2, Size: 20, From: "P"}, false},
-		{"page=x", paging.Params{}, paging.Request{}, true},
-		{"page=1&after=T", paging.Params{}, paging.Request{}, true},
-		{"position=P", paging.Params{}, paging.Request{}, true},
-		{"page=1&position=a&position=b", paging.Params{}, paging.Request{}, true},
-		{"limit=ten", paging.Params{}, paging.Request{}, true},
-		{"limit=1e3", paging.Params{}, paging.Request{}, true},
-		{"limit=1&limit=2", paging.Params{}, paging.Request{}, true},
-		{"after=a&after=b", paging.Params{}, paging.Request{}, true},
-		{"before=a&before=b", paging.Params{}, paging.Request{}, true},
-		{"last=1&last=1", paging.Params{}, paging.Request{}, true},
-		{"after=a&before=b", paging.Params{}, paging.Request{}, true},
-		{"after=a&last=1", paging.Params{}, paging.Request{}, true},
-		{"last=yes", paging.Params{}, paging.Request{}, true},
+		{"", 20, 100, paging.Request{Size: 20}, false},
+		{"limit=&after=&before=&last=", 20, 100, paging.Request{Size: 20}, false},
+		{"limit=30&after=T", 20, 100, paging.Request{Size: 30, After: "T"}, false},
+		{"limit=1000&before=T", 20, 100, paging.Request{Size: 100, Before: "T"}, false},
+		{"limit=0", 20, 100, paging.Request{Size: 20}, false},
+		{"limit=-5", 20, 100, paging.Request{Size: 1}, false},
+		{"limit=99999999999999999999999", 20, 100, paging.Request{Size: 100}, false},
+		{"limit=-99999999999999999999999", 20, 100, paging.Request{Size: 1}, false},
+		{"limit=99999999999", 20, 1 << 40, paging.Request{Size: 1<<31 - 9}, false},
+		{"last=true", 20, 100, paging.Request{Size: 20, FromEnd: true}, false},
+		{"last=0&after=T", 20, 100, paging.Request{Size: 20, After: "T"}, false},
+		{"", 500, 100, paging.Request{Size: 100}, false},
+		{"page=3&limit=5&position=P", 20, 100, paging.Request{Number: 3, Size: 5, From: "P"}, false},
+		{"page=3&position=P", 20, 100, paging.Request{Number: 3, From: "P"}, false},
+		{"page=99999999999", 20, 100, paging.Request{Number: 1 << 31, Size: 20}, false},
+		{"page=-3", 20, 100, paging.Request{Number: 1, Size: 20}, false},
+		{"page=x", 20, 100, paging.Request{}, true},
+		{"page=1&after=T", 20, 100, paging.Request{}, true},
+		{"position=P", 20, 100, paging.Request{}, true},
+		{"page=1&position=a&position=b", 20, 100, paging.Request{}, true},
+		{"limit=ten", 20, 100, paging.Request{}, true},
+		{"limit=1e3", 20, 100, paging.Request{}, true},
+		{"limit=1&limit=2", 20, 100, paging.Request{}, true},
+		{"after=a&after=b", 20, 100, paging.Request{}, true},
+		{"before=a&before=b", 20, 100, paging.Request{}, true},
+		{"last=1&last=1", 20, 100, paging.Request{}, true},
+		{"after=a&before=b", 20, 100, paging.Request{}, true},
+		{"after=a&last=1", 20, 100, paging.Request{}, true},
+		{"last=yes", 20, 100, paging.Request{}, true},
 	} {
 		query := must[url.Values](t)(url.ParseQuery(c.query))
-		got, err := paging.ParseRequest(query, c.params)
+		got, err := paging.ParseRequest(query, c.size, c.most)
+		if c.bad {
+			got = paging.Request{}
+		}
 		if c.bad != errors.Is(err, mongopatterns.ErrInvalid) || !c.bad && err != nil {
 			t.Errorf("%q: %v", c.query, err)
 		}
@@ -79,30 +74,29 @@ func TestLinkHeader(t *testing.T) {
 	middle := &paging.Page[row]{HasNext: true, HasPrev: true, Next: "NN", Prev: "PP"}
 	for _, c := range []struct {
 		page interface {
-			LinkHeader(*url.URL, paging.Params) string
+			LinkHeader(*url.URL) string
 		}
-		url    string
-		params paging.Params
-		want   string
+		url  string
+		want string
 	}{
-		{&paging.Page[row]{}, "/a", paging.Params{}, ""},
-		{middle, "/a", paging.Params{}, `</a>; rel="first", </a?before=PP>; rel="prev", </a?after=NN>; rel="next", </a?last=true>; rel="last"`},
-		{&paging.Page[row]{HasNext: true, Next: "NN"}, "https://x.example/a?limit=5&q=a%26b&after=old&before=old&last=1&page=4", paging.Params{},
+		{&paging.Page[row]{}, "/a", ""},
+		{middle, "/a", `</a>; rel="first", </a?before=PP>; rel="prev", </a?after=NN>; rel="next", </a?last=true>; rel="last"`},
+		{&paging.Page[row]{HasNext: true, Next: "NN"}, "https://x.example/a?limit=5&q=a%26b&after=old&before=old&last=1&page=4",
 			`<https://x.example/a?after=NN&limit=5&q=a%26b>; rel="next", <https://x.example/a?last=true&limit=5&q=a%26b>; rel="last"`},
 		// A path like this is another host when it stands by itself.
-		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "http://x.example//evil.example/a", paging.Params{},
+		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "http://x.example//evil.example/a",
 			`<http://x.example//evil.example/a>; rel="first", <http://x.example//evil.example/a?before=PP>; rel="prev"`},
-		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "request ///evil.example/a%2Fb", paging.Params{},
+		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "request ///evil.example/a%2Fb",
 			`</evil.example/a%2Fb>; rel="first", </evil.example/a%2Fb?before=PP>; rel="prev"`},
-		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "request /%2Fevil.example", paging.Params{},
+		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "request /%2Fevil.example",
 			`</%2Fevil.example>; rel="first", </%2Fevil.example?before=PP>; rel="prev"`},
-		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "/a?q=1&q=2", paging.Params{Before: "to"},
-			`</a?q=1&q=2>; rel="first", </a?q=1&q=2&to=PP>; rel="prev"`},
-		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "https://user:secret@x.example/a%3Eb;c>?%3E=%0d%0a#frag", paging.Params{},
+		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "/a?q=1&q=2",
+			`</a?q=1&q=2>; rel="first", </a?before=PP&q=1&q=2>; rel="prev"`},
+		{&paging.Page[row]{HasPrev: true, Prev: "PP"}, "https://user:secret@x.example/a%3Eb;c>?%3E=%0d%0a#frag",
 			`<https://x.example/a%3Eb;c%3E?%3E=%0D%0A>; rel="first", <https://x.example/a%3Eb;c%3E?%3E=%0D%0A&before=PP>; rel="prev"`},
-		{&paging.Page[row]{HasNext: true, HasPrev: true, Next: "NN", Prev: "PP", Number: 3}, "/a?page=3", paging.Params{},
+		{&paging.Page[row]{HasNext: true, HasPrev: true, Next: "NN", Prev: "PP", Number: 3}, "/a?page=3",
 			`</a?page=1>; rel="first", </a?page=2>; rel="prev", </a?page=4>; rel="next"`},
-		{&paging.Page[row]{HasNext: true, HasPrev: true, Next: "NN", Prev: "PP", Number: 3, Pages: 9, Position: "POS"}, "/a?page=3&limit=5", paging.Params{},
+		{&paging.Page[row]{HasNext: true, HasPrev: true, Next: "NN", Prev: "PP", Number: 3, Pages: 9, Position: "POS"}, "/a?page=3&limit=5",
 			`</a?limit=5&page=1>; rel="first", </a?limit=5&page=2>; rel="prev", </a?limit=5&page=4>; rel="next", </a?limit=5&page=9>; rel="last"`},
 	} {
 		u, err := url.Parse(c.url)
@@ -113,7 +107,7 @@ func TestLinkHeader(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := *u
-		if diff := cmp.Diff(c.want, c.page.LinkHeader(u, c.params)); diff != "" {
+		if diff := cmp.Diff(c.want, c.page.LinkHeader(u)); diff != "" {
 			t.Errorf("%s: %s", c.url, diff)
 		}
 		if diff := cmp.Diff(before.String(), u.String()); diff != "" {
@@ -122,7 +116,7 @@ func TestLinkHeader(t *testing.T) {
 	}
 	// What net/url takes as it is must not end the reference or the header.
 	odd := &url.URL{Path: "/x", Opaque: "a\r\nSet-Cookie: b>, <evil", Host: "h"}
-	if got := middle.LinkHeader(odd, paging.Params{}); strings.ContainsAny(got, "\r\n") || strings.Contains(got, ">, <evil") {
+	if got := middle.LinkHeader(odd); strings.ContainsAny(got, "\r\n") || strings.Contains(got, ">, <evil") {
 		t.Errorf("%q", got)
 	}
 }
@@ -157,7 +151,7 @@ func FuzzLinkHeader(f *testing.F) {
 			return
 		}
 		page := &paging.Page[row]{HasNext: true, HasPrev: true, Next: token, Prev: token}
-		got := links(t, page.LinkHeader(u, paging.Params{}))
+		got := links(t, page.LinkHeader(u))
 		if len(got) != 4 {
 			t.Fatalf("%v", got)
 		}
@@ -183,11 +177,11 @@ func TestService(t *testing.T) {
 	pager := newPager[row](t, coll, byS, nil)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/rows", func(w http.ResponseWriter, r *http.Request) {
-		req, err := paging.ParseRequest(r.URL.Query(), paging.Params{Max: 10})
+		req, err := paging.ParseRequest(r.URL.Query(), 20, 10)
 		if err == nil {
 			var page *paging.Page[row]
 			if page, err = pager.Page(r.Context(), bson.D{}, req); err == nil {
-				w.Header().Set("Link", page.LinkHeader(r.URL, paging.Params{Max: 10}))
+				w.Header().Set("Link", page.LinkHeader(r.URL))
 				_ = json.NewEncoder(w).Encode(page)
 				return
 			}
@@ -199,17 +193,18 @@ func TestService(t *testing.T) {
 		http.Error(w, err.Error(), status)
 	})
 	mux.HandleFunc("/jump", func(w http.ResponseWriter, r *http.Request) {
-		req, err := paging.ParseRequest(r.URL.Query(), paging.Params{Numbered: true})
+		req, err := paging.ParseRequest(r.URL.Query(), 20, 100)
 		if err != nil {
 			t.Error(err)
 		}
+		req.Number = max(req.Number, 1)
 		req.Count = paging.CountExact
 		page, err := pager.Page(r.Context(), nil, req)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		w.Header().Set("Link", page.LinkHeader(r.URL, paging.Params{}))
+		w.Header().Set("Link", page.LinkHeader(r.URL))
 		_ = json.NewEncoder(w).Encode(page)
 	})
 	get := func(target string) (list []int, next map[string]string, status int) {
@@ -275,7 +270,7 @@ func TestPageAsJSON(t *testing.T) {
 	// What was written can be read.
 	insert(t, coll, rows(5)...)
 	for count, kind := range map[paging.Count]paging.TotalKind{
-		paging.CountNone: "", paging.CountExact: paging.TotalExact, paging.CountEstimated: paging.TotalEstimated, paging.CountCapped(3): paging.TotalAtLeast,
+		paging.CountNone: "", paging.CountExact: paging.TotalExact, paging.CountEstimated: paging.TotalEstimated, 3: paging.TotalAtLeast,
 	} {
 		page := must[*paging.Page[row]](t)(pager.Page(context.Background(), nil, paging.Request{Number: 2, Size: 2, Count: count}))
 		if page.Total != nil && page.Total.Kind != kind {

@@ -37,7 +37,7 @@ func (o order) branches(at place, backward, inclusive bool, typed func(i int) bo
 
 func never(int) bool { return false }
 
-// end is a place behind every document.
+// end is a place after every document.
 func (o order) end() place {
 	out := make(place, len(o))
 	for i, key := range o {

@@ -19,9 +19,9 @@ type Options struct {
 	// batch size, allowDiskUse and so on. Over a pipeline those that aggregate
 	// has are sent with it; the others are refused there. What paging itself sets
 	// is refused: sort, skip, limit, tailable cursors, min, max, returnKey,
-	// showRecordID and the positional projection "tags.$". A projection need not
-	// hold the sort fields: they are read all the same and taken out again. Default
-	// nil.
+	// showRecordID and the positional projection "tags.$". A projection that lists what
+	// to keep need not hold the sort fields: they are read all the same and taken out
+	// again. One that lists what to leave out must leave them in. Default nil.
 	Find *options.FindOptionsBuilder
 
 	// Equality names the fields that every filter of this list fixes, each to one
@@ -100,7 +100,7 @@ func refuse(why string, options map[string]bool) error {
 }
 
 // order is the sort of a list. It holds _id, mostly at its end: only over a pipeline
-// does what comes behind it order anything.
+// does what comes after it order anything.
 type order []sortKey
 
 type sortKey struct {

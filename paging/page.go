@@ -19,7 +19,7 @@ type Request struct {
 	// of its page, and then no other.
 	Size int
 
-	// After is a token: the page begins behind its document.
+	// After is a token: the page begins after its document.
 	After string
 
 	// Before is a token: the page ends before its document.
@@ -50,7 +50,7 @@ func (r Request) backward() bool { return r.Before != "" || r.FromEnd }
 type Page[T any] struct {
 	Items []T `json:"items"` // never nil
 
-	// HasNext and HasPrev say exactly whether there are documents behind and
+	// HasNext and HasPrev say exactly whether there are documents after and
 	// before the page.
 	HasNext bool `json:"hasNext"`
 	HasPrev bool `json:"hasPrev"`
@@ -292,10 +292,6 @@ func (p *core) load(ctx context.Context, src *source, window span, count Count) 
 }
 
 func (p *core) decodeItem(cursor *mongo.Cursor, raw bson.Raw, item any) error {
-	stripped, err := without(raw, p.projection.strip)
-	if err == nil {
-		cursor.Current = stripped
-		err = cursor.Decode(item)
-	}
-	return p.of(raw, err)
+	cursor.Current = p.projection.strip(raw)
+	return p.of(raw, cursor.Decode(item))
 }

@@ -1,6 +1,7 @@
 package paging
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,59 +14,37 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// placeField is where the sort values come back if the projection leaves them out.
+// placeField holds the sort values where the user's projection does not keep them. It
+// is taken out of each document again.
 const placeField = "_paging"
 
-// A projection of the user may leave out sort fields, which the tokens need. One that
-// lists what to keep gets a further field with the sort values; one that lists what
-// to leave out is sent without those. strip takes both out of each document again.
 type projection struct {
-	send  any // nil: none
-	strip []string
+	send  any   // nil: none
+	added bool  // placeField is in it
 	order order // where to read the sort values
 }
 
-// projected is a leaf of a projection.
+// projected is a leaf of a projection: a field that is kept, one that is left out, or
+// an expression.
 type projected struct {
-	path  string
-	value bson.RawValue
+	path       string
+	keep, drop bool
+	inclusive  bool // makes the projection a list of what to keep, unless it is _id
 }
 
-// keeps reports 1 or true, drops 0 or false; neither is an expression.
-func (f projected) keeps() bool { return f.flag() == 1 }
-func (f projected) drops() bool { return f.flag() == 0 }
-
-func (f projected) flag() int {
-	if b, ok := f.value.BooleanOK(); ok && b {
-		return 1
-	} else if ok {
-		return 0
-	}
-	n := value.Number(f.value)
-	if n == nil {
-		return -1
-	}
-	return n.Sign() * n.Sign()
-}
-
-// neutral is an expression that says nothing about other fields.
-func (f projected) neutral() bool {
-	doc, ok := f.value.DocumentOK()
-	return ok && (doc.Lookup("$slice").Type != 0 || doc.Lookup("$meta").Type != 0)
-}
-
-// planProjection works out what to send for the user's projection.
+// planProjection works out what to send for the user's projection. One that lists what
+// to keep gets a further field with the sort values, if it lacks one of them.
 func planProjection(user any, raw bson.Raw, sorted order) (projection, error) {
-	fields, err := leaves(nil, "", raw)
 	out := projection{send: user, order: sorted}
-	if err != nil || len(fields) == 0 {
+	fields, err := leaves(nil, "", raw)
+	if err != nil {
 		return out, err
 	}
-	inclusive := slices.ContainsFunc(fields, func(f projected) bool { return f.path != "_id" && !f.drops() && !f.neutral() }) ||
-		!slices.ContainsFunc(fields, func(f projected) bool { return f.path != "_id" && f.drops() }) &&
-			slices.ContainsFunc(fields, func(f projected) bool { return f.path == "_id" && f.keeps() })
-	var kept bson.D
-	missing := false
+	named := func(id bool, is func(projected) bool) bool {
+		return slices.ContainsFunc(fields, func(f projected) bool { return (f.path == "_id") == id && is(f) })
+	}
+	inclusive := named(false, func(f projected) bool { return f.inclusive }) ||
+		named(true, func(f projected) bool { return f.keep }) && !named(false, func(f projected) bool { return f.drop })
 	for _, f := range fields {
 		if strings.HasSuffix(f.path, ".$") {
 			return out, fmt.Errorf("%q: $or finds no array position; use $elemMatch", f.path)
@@ -73,63 +52,59 @@ func planProjection(user any, raw bson.Raw, sorted order) (projection, error) {
 		if f.path == placeField {
 			return out, errors.New(placeField + " is the name of a field of this package")
 		}
-		dropped := false
 		for _, key := range sorted {
-			switch {
-			case !within(f.path, key.path) && !within(key.path, f.path):
-			case !f.keeps() && !f.drops(), f.path != key.path && within(f.path, key.path):
+			switch inside := within(f.path, key.path); {
+			case !inside && !within(key.path, f.path):
+			case !f.keep && !f.drop, inside && f.path != key.path:
 				return out, fmt.Errorf("%q computes or cuts the sort field %q", f.path, key.path)
-			default:
-				dropped = dropped || f.drops()
+			case f.drop && !inclusive:
+				return out, fmt.Errorf("%q leaves out the sort field %q: list the fields to keep instead", f.path, key.path)
 			}
 		}
-		switch {
-		case dropped && !inclusive:
-			out.strip = append(out.strip, f.path)
-		case inclusive || !f.keeps(): // beside exclusions "_id: 1" says nothing, alone it says all
-			kept = append(kept, bson.E{Key: f.path, Value: f.value})
-		}
 	}
-	values := bson.D{}
-	out.order = nil
-	for i, key := range sorted {
-		held := slices.ContainsFunc(fields, func(f projected) bool { return f.keeps() && within(key.path, f.path) }) ||
-			key.path == "_id" && !slices.ContainsFunc(fields, func(f projected) bool { return f.path == "_id" })
-		missing = missing || !held
-		name := strconv.Itoa(i)
-		values = append(values, expr.Element("v"+name, expr.Field(key.path)))
-		out.order = append(out.order, sortKey{key.path, key.desc, []string{placeField, "v" + name}})
-	}
-	switch {
-	case inclusive && missing:
-		out.send, out.strip = append(kept, expr.Element(placeField, values)), []string{placeField}
+	if !inclusive {
 		return out, nil
-	case len(out.strip) > 0 && len(kept) == 0:
-		out.send = nil
-	case len(out.strip) > 0:
-		out.send = kept
 	}
-	out.order = sorted
+	values, places := bson.D{}, order{}
+	for i, key := range sorted {
+		name := "v" + strconv.Itoa(i)
+		values = append(values, expr.Element(name, expr.Field(key.path)))
+		places = append(places, sortKey{key.path, key.desc, []string{placeField, name}})
+		out.added = out.added || !(key.path == "_id" && !named(true, func(projected) bool { return true }) ||
+			slices.ContainsFunc(fields, func(f projected) bool { return f.keep && within(key.path, f.path) }))
+	}
+	if out.added {
+		var send bson.D
+		if err := bson.Unmarshal(raw, &send); err != nil {
+			return out, err
+		}
+		out.send, out.order = append(send, expr.Element(placeField, values)), places
+	}
 	return out, nil
 }
 
 // leaves reads a projection into dotted paths.
 func leaves(out []projected, prefix string, raw bson.Raw) ([]projected, error) {
 	elements, err := raw.Elements()
-	if err != nil {
-		return nil, err
-	}
 	for _, e := range elements {
-		inner, ok := e.Value().DocumentOK()
-		if first, err := inner.IndexErr(0); ok && err == nil && !strings.HasPrefix(first.Key(), "$") {
-			if out, err = leaves(out, prefix+e.Key()+".", inner); err != nil {
+		f := projected{path: prefix + e.Key()}
+		if inner, ok := e.Value().DocumentOK(); !ok {
+			on, isBool := e.Value().BooleanOK()
+			n := value.Number(e.Value())
+			f.keep = isBool && on || n != nil && n.Sign() != 0
+			f.drop = isBool && !on || n != nil && n.Sign() == 0
+			f.inclusive = !f.drop
+		} else if first, err := inner.IndexErr(0); err == nil && !strings.HasPrefix(first.Key(), "$") {
+			if out, err = leaves(out, f.path+".", inner); err != nil {
 				return nil, err
 			}
 			continue
+		} else { // these two say nothing about other fields
+			f.inclusive = inner.Lookup("$slice").Type == 0 && inner.Lookup("$meta").Type == 0
 		}
-		out = append(out, projected{prefix + e.Key(), e.Value()})
+		out = append(out, f)
 	}
-	return out, nil
+	return out, err
 }
 
 // within reports that path is other or lies inside it.
@@ -137,41 +112,19 @@ func within(path, other string) bool {
 	return path == other || strings.HasPrefix(path, other+".")
 }
 
-// without copies a document and leaves out the paths.
-func without(doc bson.Raw, paths []string) (bson.Raw, error) {
-	for _, path := range paths {
-		stripped, err := omit(doc, strings.Split(path, "."))
-		if err != nil {
-			return nil, err
-		}
-		if doc, err = bson.Marshal(stripped); err != nil {
-			return nil, err
-		}
+// strip takes placeField out of a document.
+func (p projection) strip(doc bson.Raw) bson.Raw {
+	if !p.added {
+		return doc
 	}
-	return doc, nil
-}
-
-// omit leaves out one path. It goes through no array: sort fields are not in any.
-func omit(doc bson.Raw, segments []string) (bson.D, error) {
-	elements, err := doc.Elements()
-	if err != nil {
-		return nil, err
-	}
-	out := make(bson.D, 0, len(elements))
+	out := make(bson.Raw, 4, len(doc))
+	elements, _ := doc.Elements()
 	for _, e := range elements {
-		inner, ok := e.Value().DocumentOK()
-		switch {
-		case e.Key() != segments[0]:
-			out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
-		case ok && len(segments) > 1:
-			rest, err := omit(inner, segments[1:])
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, bson.E{Key: e.Key(), Value: rest})
-		case len(segments) > 1:
-			out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
+		if e.Key() != placeField {
+			out = append(out, e...)
 		}
 	}
-	return out, nil
+	out = append(out, 0)
+	binary.LittleEndian.PutUint32(out, uint32(len(out)))
+	return out
 }

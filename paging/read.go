@@ -30,7 +30,7 @@ type documents struct {
 	arena  []byte // holds the next documents
 }
 
-// read fetches a span and says whether anything lies behind it, on the side it
+// read fetches a span and says whether anything lies before it, on the side it
 // comes from.
 //
 // To know that, it starts at the place itself: if its document is still there, it

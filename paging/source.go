@@ -23,7 +23,7 @@ const maxRanges = 200
 // source is what is paged over: a filter, or a pipeline.
 type source struct {
 	hash     hash
-	filter   any            // nil: everything; also that of a pipeline that only filters
+	filter   any            // nil: everything
 	apart    bool           // the filter holds $text or $near, which cannot stand inside $or
 	parts    []any          // the filter for each value of Options.Equality, if there are several
 	spread   bool           // a find may hold all parts
@@ -52,20 +52,15 @@ func (p *core) source(over any) (*source, error) {
 		return nil, err
 	}
 	src.hash = hashOf("filter", appendFilter(nil, raw))
-	return src, p.filterBy(src, over, raw)
-}
-
-// filterBy puts a filter into src, of which raw is the encoded form.
-func (p *core) filterBy(src *source, filter any, raw bson.Raw) (err error) {
 	if len(raw) > 5 {
-		src.filter = filter
+		src.filter = over
 	}
 	src.apart = hasKey(raw, "$text", "$near", "$nearSphere")
 	if len(p.opts.Equality) > 0 && !src.apart {
 		src.parts, err = split(conditions(nil, raw), p.opts.Equality)
 		src.spread = !p.opts.Sequential
 	}
-	return err
+	return src, err
 }
 
 func (p *core) overPipeline(src *source, pipeline mongo.Pipeline) error {
@@ -87,30 +82,12 @@ func (p *core) overPipeline(src *source, pipeline mongo.Pipeline) error {
 		return fault.Invalid("pipeline: %w", err)
 	}
 	var encoded []byte
-	var filters, matches bson.A
 	for _, stage := range stages {
 		encoded = appendExpression(encoded, stage, false)
-		if match, ok := stage.Document().Lookup("$match").DocumentOK(); ok {
-			matches = append(matches, match)
-		}
 	}
 	src.hash = hashOf("pipeline", encoded)
 	src.pipeline = append(mongo.Pipeline{}, pipeline...)
-	// A $match behind another would hide the root-level $or from the planner: a
-	// pipeline that only filters is a filter.
-	if len(matches) < len(stages) || len(matches) == 0 {
-		return nil
-	}
-	for _, stage := range pipeline {
-		if len(stage) != 1 {
-			return nil
-		}
-		filters = append(filters, stage[0].Value)
-	}
-	if raw, err = p.codec.Document(expr.Op("$and", matches)); err != nil {
-		return err
-	}
-	return p.filterBy(src, expr.And(filters...), raw)
+	return nil
 }
 
 // conditions lists the conditions of a filter that all have to hold: those at its
@@ -287,10 +264,7 @@ func or(branches []bson.D, filters []any) any {
 // stages is the aggregation for some branches. A limit of 0 is none.
 func (s *source) stages(branches []bson.D, sort bson.D, skip, limit int64) mongo.Pipeline {
 	out := append(mongo.Pipeline{}, s.pipeline...)
-	switch {
-	case s.filter != nil:
-		out = mongo.Pipeline{expr.Op("$match", s.where(branches))}
-	case branches != nil:
+	if s.filter != nil || branches != nil {
 		out = append(out, expr.Op("$match", s.where(branches)))
 	}
 	if sort != nil {

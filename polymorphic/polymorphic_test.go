@@ -1,8 +1,10 @@
 package polymorphic_test
 
 import (
+	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -307,6 +309,25 @@ func TestView(t *testing.T) {
 	}
 	if diff := cmp.Diff([]any{&customer{"", "Éowyn of Rohan", "r1"}, customer{"", "Bilbo", "s1"}, customer{"", "Frodo", "s2"}}, got); diff != "" {
 		t.Error(diff)
+	}
+	// Each source is mapped, the first as well.
+	both, err := customers.View(
+		polymorphic.Source{Collection: "shire", Kind: "shire", Map: mongo.Pipeline{{{Key: "$set", Value: bson.M{"name": bson.M{"$toUpper": "$name"}}}}}}, sources[1])
+	check(t, err)
+	check(t, db.CreateView(t.Context(), "mapped", "shire", both))
+	if n, err := db.Collection("mapped").CountDocuments(t.Context(), bson.M{"name": bson.M{"$in": bson.A{"BILBO", "FRODO", "Éowyn of Rohan"}}}); n != 3 || err != nil {
+		t.Errorf("%d mapped, %v", n, err)
+	}
+	// The server refuses $unionWith in a transaction, and says so.
+	err = mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+		for _, err := range customers.Find(ctx, db.Collection("customers"), nil) {
+			return err
+		}
+		return nil
+	})
+	var refused mongo.CommandError
+	if !errors.As(err, &refused) || !strings.Contains(refused.Message, "$unionWith") {
+		t.Errorf("in a transaction: %v", err)
 	}
 	plan := mongotest.Explain(t, db, bson.D{{Key: "aggregate", Value: "shire"}, {Key: "cursor", Value: bson.D{}},
 		{Key: "pipeline", Value: append(pipeline, bson.D{{Key: "$match", Value: bson.D{{Key: "policy", Value: "s1"}}}})}})

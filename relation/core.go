@@ -2,84 +2,143 @@ package relation
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// core works on BSON.
+// core works on BSON. A link is kept in one end, or in two that are equal; a document
+// of Links is both ends.
 type core struct {
 	Options
-	parents, children *mongo.Collection
-	codec             codec.Codec
+	parents, children     *mongo.Collection
+	codec                 codec.Codec
+	up                    string // the child's field with its parent or parents, "" for none
+	toChildren, toParents end
+	self                  bool // parents and children are one collection
+	undirected            bool // and their arrays one field
 }
 
-// up is the child's field with its parent or parents, "" if it has none.
-func (c *core) up() string { return c.Owner + c.Owners }
+// end is where references to documents of other are: in field of the documents of
+// coll, nil for nowhere. From is whose they are: _id, or the other field of a link.
+// The documents of other name them back in field back, "" for none.
+type end struct {
+	coll, other       *mongo.Collection
+	from, field, back string
+	array             bool
+}
 
-func (c *core) both() bool { return c.Children != "" && c.up() != "" }
+// between says that the references are documents of Links.
+func (e end) between() bool { return e.from != "_id" }
 
-func (c *core) indexes() map[string][]mongo.IndexModel {
-	out := map[string][]mongo.IndexModel{}
-	if c.Children != "" {
-		out[c.parents.Name()] = []mongo.IndexModel{{Keys: bson.D{{Key: c.Children, Value: 1}}}}
+// to selects the documents with a reference, link that from one document.
+func (e end) to(id bson.RawValue) bson.D { return bson.D{{Key: e.field, Value: value.Equal(id)}} }
+
+func (e end) link(from, id bson.RawValue) bson.D {
+	return append(bson.D{{Key: e.from, Value: value.Equal(from)}}, e.to(id)...)
+}
+
+// drop takes references out of the documents that a filter selects.
+func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err error) {
+	switch {
+	case e.coll == nil:
+	case e.between():
+		_, err = e.coll.DeleteMany(ctx, filter)
+	case e.array:
+		_, err = e.coll.UpdateMany(ctx, filter, expr.Op("$pull", in(e.field, ids)))
+	default:
+		_, err = e.coll.UpdateMany(ctx, filter, expr.Op("$unset", bson.D{{Key: e.field, Value: ""}}))
 	}
-	if up := c.up(); up != "" {
-		out[c.children.Name()] = []mongo.IndexModel{{Keys: append(bson.D{{Key: up, Value: 1}}, c.Sort...)}}
+	return err
+}
+
+// of are the references from each of the IDs, by its key; by whose they are that lead
+// to each. An existing document without references is there, with none.
+func (e end) of(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.RawValue, error) {
+	return lookup(ctx, e.coll, e.from, ids, e.field)
+}
+
+func (e end) by(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.RawValue, error) {
+	return lookup(ctx, e.coll, e.field, ids, e.from)
+}
+
+// lookup is what field holds in the documents that have each of the IDs in key. Of
+// links the index alone is read, in its order.
+func lookup(ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
+	projection, sort := bson.M{"_id": 0, key: 1}, any(nil)
+	if field != "" {
+		projection[field] = 1
 	}
-	return out
+	if projection["_id"] == 0 {
+		sort = bson.D{{Key: key, Value: 1}, {Key: field, Value: 1}}
+	}
+	found, err := read[bson.Raw](ctx, coll, key, ids, sort, projection)
+	out := map[string][]bson.RawValue{}
+	for id, docs := range found {
+		out[id] = nil
+		for _, doc := range docs {
+			out[id] = append(out[id], references(doc, field)...)
+		}
+	}
+	return out, err
+}
+
+// references are the IDs in a field: of an array its elements, else the value; null
+// is none.
+func references(doc bson.Raw, field string) []bson.RawValue {
+	v := doc.Lookup(field)
+	if array, ok := v.ArrayOK(); ok {
+		all, _ := array.Values()
+		return all
+	}
+	if field == "" || v.Type == 0 || v.Type == bson.TypeNull {
+		return nil
+	}
+	return []bson.RawValue{v}
 }
 
 func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }
 
-// ids are a parent and children without repetitions.
-func (c *core) ids(parent any, children []any) (p bson.RawValue, all []bson.RawValue, err error) {
-	if p, err = c.id(parent); err != nil {
-		return p, nil, err
+func encoded[V any](c *core, all []V) (out []bson.RawValue, err error) {
+	out = make([]bson.RawValue, len(all))
+	for i, id := range all {
+		if out[i], err = c.id(id); err != nil {
+			return nil, err
+		}
 	}
-	seen := map[string]bool{}
-	for _, child := range children {
-		id, err := c.id(child)
+	return out, nil
+}
+
+func decoded[V any](c *core, all []bson.RawValue) (out []V, err error) {
+	for _, id := range all {
+		v, err := codec.DecodeValue[V](c.codec, id)
 		if err != nil {
-			return p, nil, err
+			return nil, fault.Of(id, err)
 		}
-		if key := value.Key(id); !seen[key] {
-			seen[key] = true
-			all = append(all, id)
-		}
+		out = append(out, v)
 	}
-	if len(all) == 0 {
-		return p, nil, fault.Invalid("no children")
-	}
-	return p, all, nil
+	return out, nil
 }
 
-// operand is an ID as a filter's value; one that cannot be encoded stays for the
-// driver to refuse.
-func (c *core) operand(id any) any {
-	v, err := c.codec.Value(id)
-	if err != nil {
-		return id
-	}
-	return value.Equal(v)
-}
-
-// change runs a write of so many children: in a transaction where it is of more than
-// one document.
-func (c *core) change(ctx context.Context, children int, write func(ctx context.Context) error) error {
-	if !c.both() && (c.Children != "" || children == 1) {
-		return write(ctx)
-	}
-	return c.transact(ctx, write)
+// distinct are IDs in their order without repetitions.
+func distinct(ids []bson.RawValue) []bson.RawValue {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(ids), func(id bson.RawValue) bool {
+		key := value.Key(id)
+		again := seen[key]
+		seen[key] = true
+		return again
+	})
 }
 
 func (c *core) transact(ctx context.Context, write func(ctx context.Context) error) error {
@@ -89,330 +148,272 @@ func (c *core) transact(ctx context.Context, write func(ctx context.Context) err
 func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
 
 func in(field string, ids []bson.RawValue) bson.D {
-	return bson.D{{Key: field, Value: expr.Op("$in", ids)}}
+	return bson.D{{Key: field, Value: expr.Op("$in", append([]bson.RawValue{}, ids...))}} // an array also for none
 }
 
-// link writes the parent first, on which all links of it conflict.
+// missing is err, or that there is no document.
+func missing(id bson.RawValue, err, absent error) error {
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return fault.Of(id, absent)
+	}
+	return err
+}
+
+func exists(ctx context.Context, coll *mongo.Collection, filter bson.D) (bool, error) {
+	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// link writes the parent first, on which all links of it conflict. Links are upserts,
+// which the server repeats if they lose a race on just this unique key.
 func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
+	if c.Links != nil {
+		var models []mongo.WriteModel
+		for _, id := range children {
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.toChildren.link(p, id)).SetUpdate(expr.Op("$setOnInsert", bson.D{})).SetUpsert(true))
+		}
+		_, err := c.Links.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		return err
+	}
 	if c.Children != "" {
 		if err := c.add(ctx, p, children); err != nil {
 			return err
 		}
 	}
-	if c.up() == "" {
+	if c.up == "" {
 		return nil
 	}
-	filter := in("_id", children)
-	set := expr.Op("$addToSet", bson.D{{Key: c.Owners, Value: p}})
+	return c.name(ctx, p, children)
+}
+
+// name writes a parent into children that have no other Owner, or room among Owners.
+func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
+	filter, set := in("_id", children), expr.Op("$set", bson.D{{Key: c.up, Value: p}})
 	if c.Owner != "" {
-		set = expr.Op("$set", bson.D{{Key: c.Owner, Value: p}})
-		filter = append(filter, bson.E{Key: c.Owner, Value: expr.Op("$in", bson.A{nil, p})})
+		filter = append(filter, bson.E{Key: c.up, Value: expr.Op("$in", bson.A{nil, p})})
+	} else {
+		last := c.up + "." + strconv.Itoa(c.Max-1)
+		filter = append(filter, bson.E{Key: "$or", Value: bson.A{c.toParents.to(p), bson.D{{Key: last, Value: expr.Op("$exists", false)}}}})
+		set = expr.Op("$addToSet", bson.D{{Key: c.up, Value: p}})
 	}
 	result, err := c.children.UpdateMany(ctx, filter, set)
 	if err != nil || result.MatchedCount == int64(len(children)) {
 		return err
 	}
-	if err := c.refusal(ctx, p, children); err != nil {
+	found, err := c.toParents.of(ctx, children...)
+	if err != nil {
 		return err
+	}
+	same := func(id bson.RawValue) bool { return value.Key(id) == value.Key(p) }
+	for _, id := range children {
+		owners, ok := found[value.Key(id)]
+		switch {
+		case !ok:
+			return fault.Of(id, ErrNoChild)
+		case slices.ContainsFunc(owners, same):
+		case c.Owner != "" && len(owners) > 0:
+			return fault.Of(id, ErrOwned)
+		case len(owners) >= c.Max:
+			return fault.Of(id, ErrFull)
+		}
 	}
 	// What was in the way is gone: once more.
 	if !txn.Running(ctx) {
-		return c.link(ctx, p, children)
+		return c.name(ctx, p, children)
 	}
 	return txn.Conflict("link")
 }
 
-// refusal says why children could not be linked, nil if they can.
-func (c *core) refusal(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
-	found := map[string]bson.RawValue{}
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.children.Find(ctx, in("_id", children), options.Find().SetProjection(bson.D{{Key: c.up(), Value: 1}}))
-	}) {
-		if err != nil {
-			return err
-		}
-		found[value.Key(doc.Lookup("_id"))] = doc.Lookup(c.up())
-	}
-	for _, id := range children {
-		owner, ok := found[value.Key(id)]
-		if !ok {
-			return fault.Of(id, ErrNoChild)
-		}
-		if c.Owner != "" && owner.Type != 0 && owner.Type != bson.TypeNull && value.Key(owner) != value.Key(p) {
-			return fault.Of(id, ErrOwned)
-		}
-	}
-	return nil
-}
-
 // add puts references behind those of a parent, if they are not there and there is
-// room.
+// room. A list that is longer already refuses only what is new.
 func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
-	field := expr.Array(expr.Field(c.Children))
+	field := expr.IfNull(expr.Field(c.Children), bson.A{})
 	all := expr.Op("$concatArrays", field, expr.Filter(expr.Literal(children), "c", expr.Op("$not", expr.Op("$in", "$$c", field))))
-	// A list that is longer already refuses only what is new.
-	room := expr.Op("$max", c.Max, expr.Op("$size", field))
-	filter := append(byID(p), bson.E{Key: "$expr", Value: expr.Op("$lte", expr.Op("$size", all), room)})
-	// What holds something else than an array is not overwritten.
-	filter = append(filter, bson.E{Key: "$or", Value: bson.A{bson.D{{Key: c.Children, Value: nil}}, bson.D{{Key: c.Children, Value: expr.Op("$type", "array")}}}})
-	result, err := c.parents.UpdateOne(ctx, filter, mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.Children, Value: all}})})
+	room := expr.Op("$lte", expr.Op("$size", all), expr.Op("$max", c.Max, expr.Op("$size", field)))
+	result, err := c.parents.UpdateOne(ctx, append(byID(p), bson.E{Key: "$expr", Value: room}),
+		mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.Children, Value: all}})})
 	if err != nil || result.MatchedCount == 1 {
 		return err
 	}
-	doc, err := c.parents.FindOne(ctx, byID(p), options.FindOne().SetProjection(bson.D{{Key: c.Children, Value: 1}})).Raw()
-	if isAbsent(err) {
-		return fault.Of(p, ErrNoParent)
-	}
-	if err != nil {
+	found, err := exists(ctx, c.parents, byID(p))
+	switch {
+	case err != nil:
 		return err
-	}
-	if v := doc.Lookup(c.Children); v.Type != 0 && v.Type != bson.TypeNull && v.Type != bson.TypeArray {
-		return fault.Of(p, fault.Invalid("%s is %s, no array", c.Children, value.Text(v)))
+	case !found:
+		return fault.Of(p, ErrNoParent)
 	}
 	return fault.Of(p, ErrFull)
 }
 
 func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	if c.Children != "" {
-		result, err := c.parents.UpdateOne(ctx, byID(p), expr.Op("$pull", in(c.Children, children)))
-		if err != nil {
+		if err := c.toChildren.drop(ctx, byID(p), children...); err != nil {
 			return err
 		}
-		if result.MatchedCount == 0 {
-			return fault.Of(p, ErrNoParent)
-		}
 	}
-	if c.up() == "" {
-		return nil
-	}
-	_, err := c.children.UpdateMany(ctx, append(in("_id", children), bson.E{Key: c.up(), Value: value.Equal(p)}), c.drop(p))
-	return err
+	return c.toParents.drop(ctx, append(in(c.toParents.from, children), c.toParents.to(p)...), p)
 }
 
-// drop takes a parent out of a child.
-func (c *core) drop(p bson.RawValue) bson.D {
-	if c.Owner != "" {
-		return expr.Op("$unset", bson.D{{Key: c.Owner, Value: ""}})
-	}
-	return expr.Op("$pull", bson.D{{Key: c.Owners, Value: value.Equal(p)}})
-}
-
-func (c *core) transfer(ctx context.Context, child, to bson.RawValue) error {
+func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawValue) error {
 	set := expr.Op("$set", bson.D{{Key: c.Owner, Value: to}})
-	if !c.both() {
-		result, err := c.children.UpdateOne(ctx, byID(child), set)
-		if err == nil && result.MatchedCount == 0 {
-			err = fault.Of(child, ErrNoChild)
-		}
-		return err
-	}
-	before, err := c.children.FindOneAndUpdate(ctx, byID(child), set, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.Owner, Value: 1}})).Raw()
-	if isAbsent(err) {
-		return fault.Of(child, ErrNoChild)
-	}
-	if err != nil {
-		return err
+	before, err := c.children.FindOneAndUpdate(ctx, byID(one[0]), set, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.Owner, Value: 1}})).Raw()
+	if err != nil || c.Children == "" {
+		return missing(one[0], err, ErrNoChild)
 	}
 	if from := before.Lookup(c.Owner); from.Type != 0 && value.Key(from) != value.Key(to) {
-		if _, err := c.parents.UpdateOne(ctx, byID(from), expr.Op("$pull", bson.D{{Key: c.Children, Value: value.Equal(child)}})); err != nil {
+		if err := c.toChildren.drop(ctx, byID(from), one...); err != nil {
 			return err
 		}
 	}
-	return c.add(ctx, to, []bson.RawValue{child})
+	return c.add(ctx, to, one)
+}
+
+// fields are those of a document but for its _id and those for its parents.
+func (c *core) fields(raw bson.Raw) (out bson.D, err error) {
+	elements, err := raw.Elements()
+	for _, e := range elements {
+		if key := e.Key(); key != "_id" && (key != c.up || key == "") {
+			out = append(out, bson.E{Key: key, Value: e.Value()})
+		}
+	}
+	return out, err
+}
+
+// child is a document as a child of a parent; without an _id it gets one.
+func (c *core) child(raw bson.Raw, p bson.RawValue) (id bson.RawValue, doc bson.D, err error) {
+	if id = raw.Lookup("_id"); id.Type == 0 {
+		made := bson.NewObjectID()
+		id = bson.RawValue{Type: bson.TypeObjectID, Value: made[:]}
+	}
+	if id, err = c.id(id); err != nil {
+		return id, nil, err
+	}
+	rest, err := c.fields(raw)
+	doc = append(bson.D{{Key: "_id", Value: id}}, rest...)
+	if c.toParents.array {
+		doc = append(doc, bson.E{Key: c.up, Value: bson.A{p}})
+	} else if c.up != "" {
+		doc = append(doc, bson.E{Key: c.up, Value: p})
+	}
+	return id, doc, err
 }
 
 // insert writes the parent first: that it exists, and is not deleted meanwhile,
 // hangs on a write of it.
-func (c *core) insert(ctx context.Context, p bson.RawValue, child any) (id bson.RawValue, err error) {
+func (c *core) insert(ctx context.Context, parent, child any) (id bson.RawValue, err error) {
+	p, err := c.id(parent)
+	if err != nil {
+		return id, err
+	}
 	raw, err := c.codec.Document(child)
 	if err != nil {
 		return id, err
 	}
-	elements, err := raw.Elements()
+	id, doc, err := c.child(raw, p)
 	if err != nil {
-		return id, fault.Invalid("child: %w", err)
-	}
-	var doc bson.D
-	for _, e := range elements {
-		if e.Key() != c.up() || c.up() == "" {
-			doc = append(doc, bson.E{Key: e.Key(), Value: e.Value()})
-		}
-	}
-	if id = raw.Lookup("_id"); id.Type == 0 {
-		made := bson.NewObjectID()
-		id = bson.RawValue{Type: bson.TypeObjectID, Value: made[:]}
-		doc = append(bson.D{{Key: "_id", Value: id}}, doc...)
-	} else if bad := value.CheckID(id); bad != nil {
-		return id, fault.Invalid("child: %w", bad)
-	}
-	switch {
-	case c.Owner != "":
-		doc = append(doc, bson.E{Key: c.Owner, Value: p})
-	case c.Owners != "":
-		doc = append(doc, bson.E{Key: c.Owners, Value: bson.A{p}})
+		return id, err
 	}
 	return id, c.transact(ctx, func(ctx context.Context) error {
 		if c.Children != "" {
 			err = c.add(ctx, p, []bson.RawValue{id})
 		} else {
-			err = c.touch(ctx, p)
+			err = missing(p, touch(ctx, c.parents, p), ErrNoParent)
 		}
 		if err == nil {
 			_, err = c.children.InsertOne(ctx, doc)
 		}
+		if err == nil && c.Links != nil {
+			err = c.link(ctx, p, []bson.RawValue{id})
+		}
 		return err
 	})
 }
 
-// touched is a field that a parent has for a moment inside a transaction: a write
-// that changes nothing would not conflict with the parent's deletion.
+// touched is a field that a document has for a moment inside a transaction: a write
+// that changes nothing would not conflict with its deletion, or a change of its links.
 const touched = "_mongopatterns_touched"
 
-func (c *core) touch(ctx context.Context, p bson.RawValue) error {
+func touch(ctx context.Context, coll *mongo.Collection, id bson.RawValue) error {
 	mark := bson.D{{Key: touched, Value: true}}
-	result, err := c.parents.BulkWrite(ctx, []mongo.WriteModel{
-		mongo.NewUpdateOneModel().SetFilter(byID(p)).SetUpdate(expr.Op("$set", mark)),
-		mongo.NewUpdateOneModel().SetFilter(byID(p)).SetUpdate(expr.Op("$unset", mark)),
+	result, err := coll.BulkWrite(ctx, []mongo.WriteModel{
+		mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(expr.Op("$set", mark)),
+		mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(expr.Op("$unset", mark)),
 	})
 	if err == nil && result.MatchedCount == 0 {
-		err = fault.Of(p, ErrNoParent)
+		err = mongo.ErrNoDocuments
 	}
 	return err
 }
 
-func (c *core) has(ctx context.Context, p, child bson.RawValue) (bool, error) {
-	coll, filter := c.parents, append(byID(p), bson.E{Key: c.Children, Value: value.Equal(child)})
-	if c.up() != "" {
-		coll, filter = c.children, append(byID(child), bson.E{Key: c.up(), Value: value.Equal(p)})
-	}
-	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
-	if isAbsent(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// references are the IDs in a field: of an array its elements, else the value; null
-// is none.
-func references(v bson.RawValue) []bson.RawValue {
-	if array, ok := v.ArrayOK(); ok {
-		all, _ := array.Values()
-		return all
-	}
-	if v.Type == 0 || v.Type == bson.TypeNull {
-		return nil
-	}
-	return []bson.RawValue{v}
-}
-
-func (c *core) parentsOf(ctx context.Context, child bson.RawValue) ([]bson.RawValue, error) {
-	if c.up() != "" {
-		doc, err := c.children.FindOne(ctx, byID(child), options.FindOne().SetProjection(bson.D{{Key: c.up(), Value: 1}})).Raw()
-		if isAbsent(err) {
-			err = fault.Of(child, ErrNoChild)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return references(doc.Lookup(c.up())), nil
-	}
-	var out []bson.RawValue
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.parents.Find(ctx, bson.D{{Key: c.Children, Value: value.Equal(child)}}, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
-	}) {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, doc.Lookup("_id"))
-	}
-	return out, nil
-}
-
-func (c *core) deleteParent(ctx context.Context, p bson.RawValue, policy Policy) error {
-	doc, err := c.parents.FindOneAndDelete(ctx, byID(p)).Raw()
-	if isAbsent(err) {
-		return fault.Of(p, ErrNoParent)
+// delete deletes a document, of which refs are the references to it. Rear are those
+// to it in its other role, if it has one.
+func (c *core) delete(ctx context.Context, which any, policy Policy, refs, rear end, absent error) error {
+	id, err := c.id(which)
+	if err == nil && (policy < Restrict || policy > Cascade || policy == Cascade && (c.self || absent == ErrNoChild)) {
+		err = fault.Invalid("policy %d: Restrict, Unlink, or for parents in a collection of their own Cascade", policy)
 	}
 	if err != nil {
 		return err
 	}
-	children := []bson.RawValue(nil)
-	if c.Children != "" {
-		children = references(doc.Lookup(c.Children))
-	}
-	refused := len(children) > 0
-	up := c.up()
-	if up != "" && policy == Restrict && !refused {
-		err := c.children.FindOne(ctx, bson.D{{Key: up, Value: value.Equal(p)}}, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
-		if err != nil && !isAbsent(err) {
-			return err
+	return c.transact(ctx, func(ctx context.Context) error {
+		doc, err := refs.other.FindOneAndDelete(ctx, byID(id)).Raw()
+		if err != nil {
+			return missing(id, err, absent)
 		}
-		refused = err == nil
-	}
-	switch {
-	case policy == Restrict && refused:
-		return fault.Of(p, ErrReferenced)
-	case policy == Cascade && up == "":
-		return c.deleteUnshared(ctx, children)
-	case policy == Cascade && c.Owner != "":
-		_, err = c.children.DeleteMany(ctx, bson.D{{Key: up, Value: value.Equal(p)}})
-	case policy == Cascade:
-		alone := bson.D{{Key: up, Value: value.Equal(p)}, {Key: up, Value: expr.Op("$size", 1)}}
-		if _, err = c.children.DeleteMany(ctx, expr.Op("$and", bson.A{alone[:1], alone[1:]})); err == nil {
-			_, err = c.children.UpdateMany(ctx, bson.D{{Key: up, Value: value.Equal(p)}}, c.drop(p))
+		own := references(doc, refs.back)
+		switch policy {
+		case Restrict:
+			refused := len(own) > 0
+			if !refused && refs.coll != nil {
+				refused, err = exists(ctx, refs.coll, refs.to(id))
+			}
+			if refused {
+				err = fault.Of(id, ErrReferenced)
+			}
+		case Unlink:
+			err = refs.drop(ctx, refs.to(id), id)
+		case Cascade:
+			err = c.cascade(ctx, id, own)
 		}
-	case policy == Unlink && up != "":
-		_, err = c.children.UpdateMany(ctx, bson.D{{Key: up, Value: value.Equal(p)}}, c.drop(p))
-	}
-	return err
+		if err == nil && c.self && !c.undirected {
+			err = rear.drop(ctx, rear.to(id), id)
+		}
+		return err
+	})
 }
 
-// deleteUnshared deletes children that no other parent has.
-func (c *core) deleteUnshared(ctx context.Context, children []bson.RawValue) error {
-	shared := map[string]bool{}
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.parents.Find(ctx, in(c.Children, children), options.Find().SetProjection(bson.D{{Key: c.Children, Value: 1}}))
-	}) {
+// cascade deletes the children of a deleted parent that no other parent has; own are
+// those that it has listed itself.
+func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue) error {
+	theirs := c.toParents.to(p)
+	if c.up != "" { // the children know
+		alone := theirs
+		if c.Owners != "" {
+			alone = bson.D{{Key: "$and", Value: bson.A{theirs, bson.D{{Key: c.up, Value: expr.Op("$size", 1)}}}}}
+		}
+		if _, err := c.children.DeleteMany(ctx, alone); err != nil || c.Owner != "" {
+			return err
+		}
+		return c.toParents.drop(ctx, theirs, p)
+	}
+	if c.Links != nil {
+		links, err := c.toChildren.of(ctx, p)
+		if err == nil {
+			err = c.toParents.drop(ctx, theirs, p)
+		}
 		if err != nil {
 			return err
 		}
-		for _, id := range references(doc.Lookup(c.Children)) {
-			shared[value.Key(id)] = true
-		}
+		own = links[value.Key(p)]
 	}
-	children = slices.DeleteFunc(slices.Clone(children), func(id bson.RawValue) bool { return shared[value.Key(id)] })
-	if len(children) == 0 {
-		return nil
-	}
-	_, err := c.children.DeleteMany(ctx, in("_id", children))
-	return err
-}
-
-func (c *core) deleteChild(ctx context.Context, child bson.RawValue, policy Policy) error {
-	doc, err := c.children.FindOneAndDelete(ctx, byID(child)).Raw()
-	if isAbsent(err) {
-		return fault.Of(child, ErrNoChild)
-	}
-	if err != nil {
+	shared, err := c.toChildren.by(ctx, own...)
+	own = slices.DeleteFunc(own, func(id bson.RawValue) bool { return shared[value.Key(id)] != nil })
+	if err != nil || len(own) == 0 {
 		return err
 	}
-	if policy == Restrict && c.up() != "" && len(references(doc.Lookup(c.up()))) > 0 {
-		return fault.Of(child, ErrReferenced)
-	}
-	if c.Children == "" {
-		return nil
-	}
-	referring := bson.D{{Key: c.Children, Value: value.Equal(child)}}
-	if policy == Unlink {
-		_, err := c.parents.UpdateMany(ctx, referring, expr.Op("$pull", referring))
-		return err
-	}
-	err = c.parents.FindOne(ctx, referring, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
-	if err == nil {
-		return fault.Of(child, ErrReferenced)
-	}
-	if isAbsent(err) {
-		return nil
-	}
+	_, err = c.children.DeleteMany(ctx, in("_id", own))
 	return err
 }

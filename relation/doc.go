@@ -1,18 +1,21 @@
 // Package relation keeps references between documents: an array of children in the
-// parent, the parent in each child, or both sides equal in one transaction; and reads
-// the other side in two round trips, in the order of the references.
+// parent, the parent in each child, both sides equal in one transaction, or a
+// collection between; and reads the other side in two round trips, in the order of
+// the references.
 //
 // # Documents
 //
 // The fields are yours; [Options] names those there are:
 //
-//	Children: "courses"                     student {_id: 1, courses: [101, 205]}
-//	Owner: "host"                           message {_id: …, host: "web1", text: "…"}
-//	Children: "tasks", Owner: "owner"       person {_id: "Ann", tasks: [1, 2]}, task {_id: 1, owner: "Ann"}
+//	Children: "courses"                       student {_id: 1, courses: [101, 205]}
+//	Owner: "host"                             message {_id: …, host: "web1", text: "…"}
+//	Children: "tasks", Owner: "owner"         person {_id: "Ann", tasks: [1, 2]}, task {_id: 1, owner: "Ann"}
 //	Children: "subjects", Owners: "teachers"  many to many, an array on both sides
+//	Links: coll, Parent: "teacher_id", Child: "subject_id"  many to many, {teacher_id: 7, subject_id: 3}
 //
-// [NewJoin] keeps many to many in a collection between: {teacher_id: 7, subject_id:
-// 3}.
+// All kinds have the same calls. Parents and children may be one collection: an
+// employee with a manager, a product with related ones. Children and Owners of one
+// name are then links without a direction, of friends.
 //
 // # The five calls
 //
@@ -28,16 +31,19 @@
 //
 // # Costs
 //
-//	call                   one side                 both sides
-//	Link, Unlink           1, writes 1; n children of an Owner 2, writes n   3, writes 1 + n
-//	Transfer               1 (Owner)                4, writes 3
-//	Insert                 3, writes 2              3, writes 2
-//	Has, Parents           1                        1
-//	Of                     2 with Children, else 1  2
-//	OfMany                 2 for 1000 parents and 1000 children each
-//	Newest                 1 (Owner)                1
-//	DeleteChild            2 or 3                   3
-//	DeleteParent           2 to 4                   3 or 4
+//	call           one side                           both sides            Links
+//	Link, Unlink   1, writes 1; n of an Owner 2, n    3, writes 1 + n       1, writes n
+//	Transfer       1 (Owner)                          4, writes 3           –
+//	Insert         3, writes 2                        3, writes 2           4, writes 3
+//	Has, Parents   1                                  1                     1
+//	Of             2 with Children, else 1            2                     2
+//	OfMany         the same for 1000 parents and 1000 children
+//	Newest         1 (Owner)                          1                     –
+//	DeleteChild    2 or 3                             3                     3
+//	DeleteParent   2 to 4                             3 or 4                3; Cascade 6
+//	Check          2 a batch                          4                     5
+//	Repair         4 more for each document with problems                   5
+//	Extract, Embed 3 and 5 for each parent            the same              –
 //
 // # When to use it, and when not
 //
@@ -47,28 +53,31 @@
 // growth.
 //
 // Children in the parent suit hundreds, with an order of their own. An owner in the
-// child suits any number. Keep both sides only if both are queried much: each link
-// is then a transaction. For copies of a referenced document's fields, see extref.
+// child suits any number, Links any number on both sides. Keep both sides only if
+// both are queried much: each link is then a transaction. For copies of a referenced
+// document's fields, see extref; for all that is below an employee, tree.
 //
 // # Concurrency
 //
 // With both sides a link is one transaction that writes both documents, so two links
-// of one child conflict and the second is refused ([ErrOwned]). With one side, a
-// link to a document that does not exist, or is deleted at that moment, is not
-// noticed: reads report it as dangling and Check finds it. Insert and the both-sided
-// calls do notice.
+// of one child conflict and the second is refused ([ErrOwned]). With one side or
+// Links, a link to a document that does not exist, or is deleted at that moment, is
+// not noticed: reads report it as dangling and Check finds it. Insert and the
+// both-sided calls do notice. After an error from a call that writes, abort your
+// transaction.
 //
 // # Adoption, check and repair
 //
-// Existing references need nothing but the names. Check finds dangling and one-sided
-// references; Repair removes the former and completes the latter, where the single
-// Owner decides against a list. Extract turns embedded documents into children with
+// Existing references need nothing but the names. Check finds dangling, one-sided and
+// repeated references; Repair removes or completes them, where the single Owner
+// decides against a list. Extract turns embedded documents into children with
 // references, Embed turns them back; both can be stopped and run again.
 //
 // # Sharding
 //
-// Shard each collection by its _id ([Relation.ShardKey]). Parents and DeleteChild
-// then ask all shards, as they look for a child in the arrays.
+// Shard each collection by its _id, Links by both fields ([Relation.ShardKey]).
+// Parents and DeleteChild then ask all shards, as they look for a child in the arrays
+// or links.
 //
 // [docs/choosing.md]: https://github.com/mongopatterns/mongopatterns/blob/main/docs/choosing.md
 package relation

@@ -66,28 +66,72 @@ func ExampleFetch() {
 }
 
 // Teachers and subjects, with a collection between.
-func ExampleNewJoin() {
+func ExampleNew_links() {
 	ctx := context.Background()
-	teaches, err := relation.NewJoin[string, string](mongotest.ExampleDatabase().Collection("teacher_subject"),
-		&relation.JoinOptions{A: "teacher_id", B: "subject_id"})
+	db := mongotest.ExampleDatabase()
+	type Subject struct {
+		ID string `bson:"_id"`
+	}
+	teachers, subjects := db.Collection("teachers"), db.Collection("subjects")
+	teaches, err := relation.New[string, string, Subject](teachers, subjects, &relation.Options{
+		Links: db.Collection("teacher_subject"), Parent: "teacher_id", Child: "subject_id"})
+	if err == nil {
+		err = teaches.EnsureIndexes(ctx)
+	}
+	if err == nil {
+		_, err = teachers.InsertMany(ctx, []any{bson.M{"_id": "Curie"}, bson.M{"_id": "Meitner"}})
+	}
+	for _, subject := range []Subject{{"physics"}, {"chemistry"}} {
+		if err == nil {
+			_, err = teaches.Insert(ctx, "Curie", subject)
+		}
+	}
+	if err == nil {
+		err = teaches.Link(ctx, "Meitner", "physics")
+	}
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	if err := teaches.EnsureIndexes(ctx); err != nil {
+	joined, err := teaches.Of(ctx, "Curie", nil)
+	fmt.Println(joined.Items, err)
+	who, err := teaches.Parents(ctx, "physics")
+	fmt.Println(who, err)
+	fmt.Println(teaches.DeleteParent(ctx, "Curie", relation.Cascade)) // physics is Meitner's too
+	left, err := subjects.CountDocuments(ctx, bson.M{})
+	fmt.Println(left, err)
+	// Output:
+	// [{chemistry} {physics}] <nil>
+	// [Curie Meitner] <nil>
+	// <nil>
+	// 1 <nil>
+}
+
+// Employees and their manager are one collection.
+func ExampleNew_oneCollection() {
+	ctx := context.Background()
+	coll := mongotest.ExampleDatabase().Collection("employees")
+	type Employee struct {
+		ID      string `bson:"_id"`
+		Manager string `bson:"manager,omitempty"`
+	}
+	staff, err := relation.New[string, string, Employee](coll, coll, &relation.Options{Owner: "manager"})
+	if err == nil {
+		_, err = coll.InsertMany(ctx, []any{Employee{ID: "Ann"}, Employee{ID: "Bob"}, Employee{ID: "Cy"}})
+	}
+	if err == nil {
+		err = errors.Join(staff.Link(ctx, "Ann", "Bob"), staff.Link(ctx, "Bob", "Cy"))
+	}
+	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	for _, link := range [][2]string{{"Curie", "physics"}, {"Curie", "chemistry"}, {"Meitner", "physics"}} {
-		if err := teaches.Link(ctx, link[0], link[1]); err != nil {
-			fmt.Println(err)
-		}
-	}
-	subjects, err := teaches.Bs(ctx, "Curie")
-	fmt.Println(subjects, err)
-	teachers, err := teaches.As(ctx, "physics")
-	fmt.Println(teachers, err)
+	fmt.Println(staff.DeleteParent(ctx, "Bob", relation.Restrict))
+	fmt.Println(staff.Transfer(ctx, "Cy", "Ann"), staff.DeleteParent(ctx, "Bob", relation.Restrict))
+	joined, err := staff.Of(ctx, "Ann", nil)
+	fmt.Println(joined.Items, err)
 	// Output:
-	// [chemistry physics] <nil>
-	// [Curie Meitner] <nil>
+	// relation: delete parent: _id "Bob": still referenced
+	// <nil> <nil>
+	// [{Cy Ann}] <nil>
 }

@@ -2,37 +2,23 @@ package relation
 
 import (
 	"context"
-	"iter"
+	"maps"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
-	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// chunk bounds the IDs of one $in.
-const chunk = 1000
-
-// ReadOptions narrow a read.
-type ReadOptions struct {
-	// Projection is that of the driver's Find, for the children. Default nil: all
-	// fields.
-	Projection any
-}
-
-func (o *ReadOptions) find() *options.FindOptionsBuilder {
-	find := options.Find()
-	if o != nil && o.Projection != nil {
-		find.SetProjection(o.Projection)
-	}
-	return find
-}
+// chunk bounds the IDs of one $in. The answer is one batch, if it is below 16 MB.
+const (
+	chunk = 1000
+	whole = 1 << 20
+)
 
 // Joined is what references lead to.
 type Joined[ID, T any] struct {
@@ -43,44 +29,33 @@ type Joined[ID, T any] struct {
 }
 
 // Fetch reads documents by their _ids and returns them in that order; an _id that is
-// there twice yields its document twice. A projection must keep the _id.
+// there twice yields its document twice. Projection is that of the driver's Find, nil
+// for all fields; it must keep the _id.
 //
 // Cost: 1 round trip for 1000 IDs, index _id.
-func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, opts *ReadOptions) (joined Joined[ID, T], err error) {
+func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, projection any) (joined Joined[ID, T], err error) {
 	defer fault.In(&err, "relation: fetch")
-	raw := make([]bson.RawValue, len(ids))
-	for i, id := range ids {
-		if raw[i], err = (codec.Codec{}).Value(id); err != nil {
-			return joined, err
-		}
-	}
-	found, err := fetch[T](ctx, coll, raw, opts)
+	raw, err := encoded(&core{}, ids)
 	if err != nil {
 		return joined, err
 	}
-	for i, id := range raw {
-		if doc, ok := found[value.Key(id)]; ok {
-			joined.Items = append(joined.Items, doc)
-		} else {
-			joined.Dangling = append(joined.Dangling, ids[i])
-		}
+	found, err := read[T](ctx, coll, "_id", raw, nil, projection)
+	if err != nil {
+		return joined, err
 	}
-	return joined, nil
+	return arranged[ID](&core{}, raw, found)
 }
 
-// fetch is the documents that there are, by the key of their _id.
-func fetch[T any](ctx context.Context, coll *mongo.Collection, ids []bson.RawValue, opts *ReadOptions) (map[string]T, error) {
-	found := map[string]T{}
-	asked := map[string]bool{}
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id bson.RawValue) bool {
-		key := value.Key(id)
-		again := asked[key]
-		asked[key] = true
-		return again
-	})
-	for part := range slices.Chunk(ids, chunk) {
+// read is the documents that have each of the IDs in key, in the order of sort.
+func read[T any](ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, sort, projection any) (map[string][]T, error) {
+	out := map[string][]T{}
+	for part := range slices.Chunk(distinct(ids), chunk) {
+		asked := map[string]bool{} // a document with several is met for each part
+		for _, id := range part {
+			asked[value.Key(id)] = true
+		}
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return coll.Find(ctx, in("_id", part), opts.find().SetBatchSize(chunk+1))
+			return coll.Find(ctx, in(key, part), options.Find().SetProjection(projection).SetSort(sort).SetBatchSize(whole))
 		}) {
 			var v T
 			if err == nil {
@@ -89,107 +64,96 @@ func fetch[T any](ctx context.Context, coll *mongo.Collection, ids []bson.RawVal
 			if err != nil {
 				return nil, err
 			}
-			id := c.Current.Lookup("_id")
-			if id.Type == 0 {
-				return nil, fault.Invalid("ReadOptions.Projection: without _id the order is lost")
+			has := ids
+			if len(ids) > 1 {
+				if has = distinct(references(c.Current, key)); len(has) == 0 {
+					return nil, fault.Invalid("projection: it leaves out %s, by which documents are found", key)
+				}
 			}
-			found[value.Key(id)] = v
+			for _, id := range has {
+				if at := value.Key(id); asked[at] {
+					out[at] = append(out[at], v)
+				}
+			}
 		}
 	}
-	return found, nil
+	return out, nil
 }
 
-// Of are the children of a parent: with Children in the order of its references,
-// with the dangling ones; else those that name it, in the order of Options.Sort.
+// arranged are the documents that references lead to, in their order.
+func arranged[ID, T any](c *core, refs []bson.RawValue, found map[string][]T) (joined Joined[ID, T], err error) {
+	var dangling []bson.RawValue
+	for _, id := range refs {
+		if docs, ok := found[value.Key(id)]; ok {
+			joined.Items = append(joined.Items, docs...)
+		} else {
+			dangling = append(dangling, id)
+		}
+	}
+	joined.Dangling, err = decoded[ID](c, dangling)
+	return joined, err
+}
+
+// Of are the children of a parent, with the dangling references: with Children in
+// the order of the references, with Links in that of the children's _ids. With Owner or
+// Owners alone they are those that name the parent, in the order of Options.Sort.
+// Projection is that of the driver's Find, nil for all fields.
 //
-// Cost: 2 round trips with Children, 1 more for each further 1000, index _id. Else 1,
-// index {owner: 1, sort…}.
-func (r *Relation[P, C, T]) Of(ctx context.Context, parent P, opts *ReadOptions) (joined Joined[C, T], err error) {
+// Cost: 2 round trips, 1 more for each further 1000 children, index _id. Owner or
+// Owners alone: 1, index {owner: 1, sort…}.
+func (r *Relation[P, C, T]) Of(ctx context.Context, parent P, projection any) (joined Joined[C, T], err error) {
 	defer fault.In(&err, "relation: of")
-	id, err := r.core.id(parent)
+	all, err := r.join(ctx, []P{parent}, projection, true)
 	if err != nil {
 		return joined, err
 	}
-	if r.core.Children == "" {
-		joined.Items, err = cursor.Collect(r.named(ctx, id, opts.find()))
-		return joined, err
-	}
-	all, err := r.many(ctx, []bson.RawValue{id}, opts)
-	if err == nil && all[0] == nil {
-		err = fault.Of(id, ErrNoParent)
-	}
-	if err != nil {
-		return joined, err
-	}
-	return *all[0], nil
+	return all[0], nil
 }
 
 // OfMany is Of for many parents, in their order; a parent that does not exist has no
-// children. It needs Children.
+// children. With Owner or Owners alone a projection must keep that field.
 //
 // Cost: 2 round trips for 1000 parents with 1000 children in all; 1 more for each
-// further 1000 of either, index _id.
-func (r *Relation[P, C, T]) OfMany(ctx context.Context, parents []P, opts *ReadOptions) (all []Joined[C, T], err error) {
+// further 1000 of either, index _id. Owner or Owners alone: 1 for 1000 parents.
+func (r *Relation[P, C, T]) OfMany(ctx context.Context, parents []P, projection any) (all []Joined[C, T], err error) {
 	defer fault.In(&err, "relation: of many")
-	if r.core.Children == "" {
-		return nil, fault.Invalid("Options.Children: OfMany needs them")
-	}
-	ids := make([]bson.RawValue, len(parents))
-	for i, p := range parents {
-		if ids[i], err = r.core.id(p); err != nil {
-			return nil, err
-		}
-	}
-	found, err := r.many(ctx, ids, opts)
-	if err != nil {
-		return nil, err
-	}
-	all = make([]Joined[C, T], len(found))
-	for i, joined := range found {
-		if joined != nil {
-			all[i] = *joined
-		}
-	}
-	return all, nil
+	return r.join(ctx, parents, projection, false)
 }
 
-// many joins parents with their children, nil for a parent that does not exist.
-func (r *Relation[P, C, T]) many(ctx context.Context, parents []bson.RawValue, opts *ReadOptions) ([]*Joined[C, T], error) {
-	refs := map[string][]bson.RawValue{}
-	var every []bson.RawValue
-	for part := range slices.Chunk(parents, chunk) {
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return r.core.parents.Find(ctx, in("_id", part), options.Find().SetProjection(bson.D{{Key: r.core.Children, Value: 1}}).SetBatchSize(chunk+1))
-		}) {
-			if err != nil {
-				return nil, err
-			}
-			all := references(doc.Lookup(r.core.Children))
-			refs[value.Key(doc.Lookup("_id"))] = all
-			every = append(every, all...)
-		}
-	}
-	found, err := fetch[T](ctx, r.core.children, every, opts)
+// join joins parents, which must exist or need not, with their children.
+func (r *Relation[P, C, T]) join(ctx context.Context, parents []P, projection any, must bool) ([]Joined[C, T], error) {
+	c := r.core
+	ids, err := encoded(c, parents)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*Joined[C, T], len(parents))
-	for i, p := range parents {
-		all, ok := refs[value.Key(p)]
-		if !ok {
-			continue
+	out := make([]Joined[C, T], len(ids))
+	if c.toChildren.coll == nil {
+		sort := c.Sort
+		if c.Owner != "" { // the index's order; of several Owners a child has one place
+			sort = append(bson.D{{Key: c.up, Value: 1}}, sort...)
 		}
-		out[i] = &Joined[C, T]{}
-		for _, id := range all {
-			if doc, ok := found[value.Key(id)]; ok {
-				out[i].Items = append(out[i].Items, doc)
-				continue
-			}
-			dangling, err := codec.DecodeValue[C](r.core.codec, id)
-			if err != nil {
-				return nil, fault.Of(p, err)
-			}
-			out[i].Dangling = append(out[i].Dangling, dangling)
+		items, err := read[T](ctx, c.children, c.up, ids, sort, projection)
+		for i, id := range ids {
+			out[i].Items = items[value.Key(id)]
+		}
+		return out, err
+	}
+	refs, err := c.toChildren.of(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	found, err := read[T](ctx, c.children, "_id", slices.Concat(slices.Collect(maps.Values(refs))...), nil, projection)
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range ids {
+		all, ok := refs[value.Key(id)]
+		if must && !ok && c.Links == nil {
+			return nil, fault.Of(id, ErrNoParent)
+		}
+		if out[i], err = arranged[C](c, all, found); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
@@ -199,35 +163,59 @@ func (r *Relation[P, C, T]) many(ctx context.Context, parents []bson.RawValue, o
 // It needs Owner or Owners.
 //
 // Cost: 1 round trip, n keys of the index {owner: 1, sort…}.
-func (r *Relation[P, C, T]) Newest(ctx context.Context, parent P, n int, opts *ReadOptions) (items []T, err error) {
+func (r *Relation[P, C, T]) Newest(ctx context.Context, parent P, n int, projection any) (items []T, err error) {
 	defer fault.In(&err, "relation: newest")
 	id, err := r.core.id(parent)
-	switch {
-	case err != nil:
+	if err == nil && (n < 1 || r.core.up == "") {
+		err = fault.Invalid("n: %d; Newest needs 1 and more, and Options.Owner or Owners", n)
+	}
+	if err != nil {
 		return nil, err
-	case n < 1:
-		return nil, fault.Invalid("n: %d", n)
-	case r.core.up() == "":
-		return nil, fault.Invalid("Options.Owner, Owners: Newest needs one")
 	}
-	return cursor.Collect(r.named(ctx, id, opts.find().SetLimit(int64(n))))
+	return cursor.Collect(cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return r.core.children.Find(ctx, r.core.toParents.to(id), options.Find().SetProjection(projection).SetLimit(int64(n)).SetSort(r.core.Sort))
+	}))
 }
 
-// named are the children that name a parent.
-func (r *Relation[P, C, T]) named(ctx context.Context, parent bson.RawValue, find *options.FindOptionsBuilder) iter.Seq2[T, error] {
-	return cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return r.core.children.Find(ctx, bson.D{{Key: r.core.up(), Value: value.Equal(parent)}}, find.SetSort(r.core.Sort))
-	})
+// Parents are the parents of a child, by their _ids.
+//
+// Cost: 1 round trip, index _id of the child with an Owner or Owners, else
+// {children: 1} or {child: 1, parent: 1}.
+func (r *Relation[P, C, T]) Parents(ctx context.Context, child C) (out []P, err error) {
+	defer fault.In(&err, "relation: parents")
+	c := r.core
+	id, err := c.id(child)
+	if err != nil {
+		return nil, err
+	}
+	find := c.toParents.of
+	if c.toParents.coll == nil {
+		find = c.toChildren.by
+	}
+	found, err := find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	all, ok := found[value.Key(id)]
+	if c.up != "" && !ok {
+		return nil, fault.Of(id, ErrNoChild)
+	}
+	return decoded[P](c, all)
 }
 
-// LookupPipeline adds the children of each parent as an array, as Of does on the
-// server: unordered, and without dangling references. To compare, and for
-// aggregations.
-func (r *Relation[P, C, T]) LookupPipeline(as string) mongo.Pipeline {
-	local, foreign := r.core.Children, "_id"
-	if local == "" {
-		local, foreign = "_id", r.core.up()
+// ParentsFilter selects the parents that have a child among their Children.
+func (r *Relation[P, C, T]) ParentsFilter(child C) bson.D {
+	return r.core.filter(r.core.Children, child)
+}
+
+// ChildrenFilter selects the children that name a parent as Owner or among their
+// Owners.
+func (r *Relation[P, C, T]) ChildrenFilter(parent P) bson.D { return r.core.filter(r.core.up, parent) }
+
+// filter leaves an ID that cannot be encoded for the driver to refuse.
+func (c *core) filter(field string, id any) bson.D {
+	if v, err := c.codec.Value(id); err == nil {
+		id = value.Equal(v)
 	}
-	return mongo.Pipeline{expr.Op("$lookup", bson.D{{Key: "from", Value: r.core.children.Name()},
-		{Key: "localField", Value: local}, {Key: "foreignField", Value: foreign}, {Key: "as", Value: as}})}
+	return bson.D{{Key: field, Value: id}}
 }

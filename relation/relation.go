@@ -1,9 +1,9 @@
 package relation
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -23,14 +23,14 @@ var (
 	ErrNoChild  = fault.New("no such child", mongopatterns.ErrNotFound)
 	// ErrOwned: the child has another owner; Transfer moves it.
 	ErrOwned = fault.New("owned by another parent", mongopatterns.ErrConflict)
-	// ErrFull: the parent would have more than Options.Max children.
-	ErrFull = fault.New("too many children", mongopatterns.ErrConflict)
+	// ErrFull: a list would have more than Options.Max references.
+	ErrFull = fault.New("too many references", mongopatterns.ErrConflict)
 	// ErrReferenced: a Restrict deletion met references.
 	ErrReferenced = fault.New("still referenced", mongopatterns.ErrConflict)
 )
 
-// Options say where the references are. At least one of Children, Owner and Owners is
-// needed, and of Owner and Owners not both.
+// Options say where the references are: in Children, in Owner or Owners, in Children
+// and one of these, or in Links.
 type Options struct {
 	// Children is the field of the parent with the array of its children's _ids.
 	// Default "": the parent has none.
@@ -40,11 +40,17 @@ type Options struct {
 	// Owners is the field of the child with the array of its parents' _ids. Default
 	// "": none.
 	Owners string
-	// Max bounds Children; Link and Insert refuse more with ErrFull. Default 10,000.
-	// A document that somebody else made longer stays readable.
+	// Links is the collection between with a document for each link, which may have
+	// further fields of yours. Default nil: none.
+	Links *mongo.Collection
+	// Parent and Child are the fields of Links with the two _ids. Default "parent"
+	// and "child".
+	Parent, Child string
+	// Max bounds the arrays; Link and Insert refuse more with ErrFull. Default 10,000.
+	// An array that somebody else made longer stays readable.
 	Max int
-	// Sort is the order in which Newest and, without Children, Of read the children
-	// of a parent, such as {at: -1}; the index of Owner ends with it. Default {_id:
+	// Sort is the order in which Newest and, with Owner or Owners alone, Of read the
+	// children of a parent, such as {at: -1}; their index ends with it. Default {_id:
 	// -1}.
 	Sort bson.D
 	// Registry and BSON encode the IDs and the children. Default: the driver's own.
@@ -52,76 +58,115 @@ type Options struct {
 	BSON     *options.BSONOptions
 }
 
-// Relation is between the documents of two collections. P and C are the types of the
-// _ids of parents and children, T that of the children.
+// Relation is between the documents of two collections, or of one. P and C are the
+// types of the _ids of parents and children, T that of the children.
 type Relation[P, C, T any] struct{ core *core }
 
-// New returns a relation. It does no I/O.
+var _ mongopatterns.Checker = (*Relation[int, int, int])(nil)
+
+// New returns a relation. It does no I/O. Parents and children may be one collection;
+// if Children and Owners are one field as well, links have no direction.
 func New[P, C, T any](parents, children *mongo.Collection, opts *Options) (r *Relation[P, C, T], err error) {
 	defer fault.In(&err, "relation: new")
-	if err := config.Collections("parents", parents, "children", children); err != nil {
-		return nil, err
-	}
-	c := &core{parents: parents, children: children}
+	var o Options
 	if opts != nil {
-		c.Options = *opts
+		o = *opts
 	}
-	c.codec = codec.Codec{Registry: c.Registry, BSON: c.BSON}
-	err = config.Apply(
-		config.Name("Options.Children", &c.Children, ""),
-		config.Number("Options.Max", &c.Max, 10_000, 1, 1_000_000))
-	if err == nil {
-		err = config.Apply(config.Name("Options.Owner", &c.Owner, ""), config.Name("Options.Owners", &c.Owners, ""),
-			config.Check("Options.Sort", func() error {
-				if len(c.Sort) == 0 {
-					c.Sort = bson.D{{Key: "_id", Value: -1}}
-				}
-				return nil
-			}))
+	self := parents != nil && children != nil && parents.Name() == children.Name()
+	colls := []any{"parents", parents}
+	if !self {
+		colls = append(colls, "children", children)
 	}
+	if o.Links != nil {
+		colls = append(colls, "Options.Links", o.Links)
+	}
+	down := []config.Setting{config.Name("Options.Children", &o.Children, ""), config.Number("Options.Max", &o.Max, 10_000, 1, 1_000_000)}
+	up := []config.Setting{config.Name("Options.Owner", &o.Owner, ""), config.Name("Options.Owners", &o.Owners, "")}
+	undirected := self && o.Children != "" && o.Children == o.Owners
+	if self && !undirected {
+		down = append(down, up...)
+	}
+	between := []config.Setting{config.Name("Options.Parent", &o.Parent, "parent"), config.Name("Options.Child", &o.Child, "child")}
+	err = cmp.Or(config.Collections(colls...), config.Apply(down...), config.Apply(up...), config.Apply(between...))
+	field := o.Owner + o.Owners
 	switch {
 	case err != nil:
 		return nil, err
-	case c.Children == "" && c.Owner == "" && c.Owners == "":
-		return nil, fault.Invalid("Options.Children, Owner, Owners: one is needed")
-	case c.Owner != "" && c.Owners != "":
-		return nil, fault.Invalid("Options.Owner, Owners: only one of them")
-	case c.Children == "_id" || c.Owner == "_id" || c.Owners == "_id":
+	case self && (parents.Database().Name() != children.Database().Name() || parents.Database().Client() != children.Database().Client()):
+		return nil, fault.Invalid("children: of another database or client")
+	case o.Children == "" && field == "" && o.Links == nil:
+		return nil, fault.Invalid("Options.Children, Owner, Owners, Links: one is needed")
+	case o.Owner != "" && o.Owners != "" || o.Links != nil && o.Children+field != "":
+		return nil, fault.Invalid("Options.Owner, Owners, Links: only one of them, and Links without Children")
+	case slices.Contains([]string{o.Children, field, o.Parent, o.Child}, "_id"):
 		return nil, fault.Invalid("a reference in _id")
+	}
+	if len(o.Sort) == 0 {
+		o.Sort = bson.D{{Key: "_id", Value: -1}}
+	}
+	c := &core{Options: o, parents: parents, children: children, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
+		up: field, self: self, undirected: undirected,
+		toChildren: end{other: children, from: "_id", field: o.Children, back: field, array: true},
+		toParents:  end{other: parents, from: "_id", field: field, back: o.Children, array: o.Owners != ""}}
+	if o.Links != nil {
+		c.toChildren = end{coll: o.Links, other: children, from: o.Parent, field: o.Child}
+		c.toParents = end{coll: o.Links, other: parents, from: o.Child, field: o.Parent}
+	}
+	if o.Children != "" {
+		c.toChildren.coll = parents
+	}
+	if field != "" {
+		c.toParents.coll = children
 	}
 	return &Relation[P, C, T]{c}, nil
 }
 
-// Indexes are {children: 1} of the parents and {owner: 1, sort…} or {owners: 1} of
-// the children, by collection name.
-func (r *Relation[P, C, T]) Indexes() map[string][]mongo.IndexModel { return r.core.indexes() }
+// Indexes are {children: 1} of the parents and {owner: 1, sort…} or {owners: 1,
+// sort…} of the children, or {parent: 1, child: 1}, unique, and {child: 1, parent: 1}
+// of the links, by collection name.
+func (r *Relation[P, C, T]) Indexes() map[string][]mongo.IndexModel {
+	c, out := r.core, map[string][]mongo.IndexModel{}
+	if c.Links != nil {
+		pair := bson.D{{Key: c.Parent, Value: 1}, {Key: c.Child, Value: 1}}
+		out[c.Links.Name()] = []mongo.IndexModel{{Keys: pair, Options: options.Index().SetUnique(true)}, {Keys: bson.D{pair[1], pair[0]}}}
+	}
+	if c.Children != "" && !c.undirected {
+		out[c.parents.Name()] = []mongo.IndexModel{{Keys: bson.D{{Key: c.Children, Value: 1}}}}
+	}
+	if c.up != "" {
+		out[c.children.Name()] = append(out[c.children.Name()], mongo.IndexModel{Keys: append(bson.D{{Key: c.up, Value: 1}}, c.Sort...)})
+	}
+	return out
+}
 
 // EnsureIndexes creates the indexes that are missing.
 //
-// Cost: 1 round trip for each side that has references, 2 if an index is missing.
+// Cost: 1 round trip for each collection with references, 2 if an index is missing.
 func (r *Relation[P, C, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "relation: ensure indexes")
-	return indexes.EnsureAll(ctx, r.core.parents.Database(), r.core.indexes())
+	return indexes.EnsureAll(ctx, r.core.parents.Database(), r.Indexes())
 }
 
-// ShardKey is _id of both, by collection name.
+// ShardKey is _id of both, and {parent: 1, child: 1} of the links, by collection name.
 func (r *Relation[P, C, T]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{r.core.parents.Name(): {{Key: "_id", Value: 1}}, r.core.children.Name(): {{Key: "_id", Value: 1}}}
+	c := r.core
+	out := map[string]bson.D{c.parents.Name(): {{Key: "_id", Value: 1}}, c.children.Name(): {{Key: "_id", Value: 1}}}
+	if c.Links != nil {
+		out[c.Links.Name()] = bson.D{{Key: c.Parent, Value: 1}, {Key: c.Child, Value: 1}}
+	}
+	return out
 }
 
-// Link adds children to a parent, behind those it has. Links that are there already
-// are no error, so it can be repeated. With an Owner, a child of another parent is
-// [ErrOwned].
+// Link adds children to a parent, in an array behind those it has. Links that are
+// there already are no error, so it can be repeated. With an Owner, a child of another
+// parent is [ErrOwned].
 //
 // Cost: 1 round trip, 1 document written, index _id, with Children alone or for one
-// child. Several children of an Owner or Owners: 2 and n. Both sides: 3 and 1 + n.
+// child; with Links 1 and n. n children of an Owner or Owners: 2 and n. Both sides: 3
+// and 1 + n.
 func (r *Relation[P, C, T]) Link(ctx context.Context, parent P, children ...C) (err error) {
 	defer fault.In(&err, "relation: link")
-	p, all, err := r.core.ids(parent, anys(children))
-	if err != nil {
-		return err
-	}
-	return r.core.change(ctx, len(all), func(ctx context.Context) error { return r.core.link(ctx, p, all) })
+	return r.change(ctx, parent, children, r.core.link)
 }
 
 // Unlink takes children away from a parent. Those it does not have are no error.
@@ -129,11 +174,7 @@ func (r *Relation[P, C, T]) Link(ctx context.Context, parent P, children ...C) (
 // Cost: that of Link.
 func (r *Relation[P, C, T]) Unlink(ctx context.Context, parent P, children ...C) (err error) {
 	defer fault.In(&err, "relation: unlink")
-	p, all, err := r.core.ids(parent, anys(children))
-	if err != nil {
-		return err
-	}
-	return r.core.change(ctx, len(all), func(ctx context.Context) error { return r.core.unlink(ctx, p, all) })
+	return r.change(ctx, parent, children, r.core.unlink)
 }
 
 // Transfer gives a child to another parent, or to its first. It needs an Owner.
@@ -144,27 +185,40 @@ func (r *Relation[P, C, T]) Transfer(ctx context.Context, child C, to P) (err er
 	if r.core.Owner == "" {
 		return fault.Invalid("Options.Owner: Transfer needs one")
 	}
-	p, all, err := r.core.ids(to, []any{child})
+	return r.change(ctx, to, []C{child}, r.core.transfer)
+}
+
+// change runs a write of links, in a transaction where it may write two documents
+// that have to agree.
+func (r *Relation[P, C, T]) change(ctx context.Context, parent P, children []C, write func(ctx context.Context, p bson.RawValue, all []bson.RawValue) error) error {
+	p, err := r.core.id(parent)
 	if err != nil {
 		return err
 	}
-	return r.core.change(ctx, 1, func(ctx context.Context) error { return r.core.transfer(ctx, all[0], p) })
+	all, err := encoded(r.core, children)
+	if err != nil {
+		return err
+	}
+	if all = distinct(all); len(all) == 0 {
+		return fault.Invalid("no children")
+	}
+	if r.core.up == "" || r.core.Children == "" && len(all) == 1 {
+		return write(ctx, p, all)
+	}
+	return r.core.transact(ctx, func(ctx context.Context) error { return write(ctx, p, all) })
 }
 
 // Insert stores a new child and links it to its parent, which must exist. A field of
-// the child for its owner is overwritten. Without Children the parent has the field
+// the child for its parents is overwritten. Without Children the parent has the field
 // "_mongopatterns_touched" while the transaction runs, as a write of it is what
 // keeps the parent from being deleted meanwhile: a validator of yours must let it
 // pass.
 //
-// Cost: 3 round trips, 2 documents written, index _id.
+// Cost: 3 round trips, 2 documents written, index _id; without Children the parent is
+// written twice. Links: 4 and 3.
 func (r *Relation[P, C, T]) Insert(ctx context.Context, parent P, child T) (id C, err error) {
 	defer fault.In(&err, "relation: insert")
-	p, err := r.core.id(parent)
-	if err != nil {
-		return id, err
-	}
-	made, err := r.core.insert(ctx, p, child)
+	made, err := r.core.insert(ctx, parent, child)
 	if err != nil {
 		return id, err
 	}
@@ -173,107 +227,54 @@ func (r *Relation[P, C, T]) Insert(ctx context.Context, parent P, child T) (id C
 
 // Has reports whether a parent has a child.
 //
-// Cost: 1 round trip, index _id.
+// Cost: 1 round trip, index _id; with Links {parent: 1, child: 1}.
 func (r *Relation[P, C, T]) Has(ctx context.Context, parent P, child C) (has bool, err error) {
 	defer fault.In(&err, "relation: has")
-	p, all, err := r.core.ids(parent, []any{child})
+	c := r.core
+	p, err := c.id(parent)
 	if err != nil {
 		return false, err
 	}
-	return r.core.has(ctx, p, all[0])
-}
-
-// Parents are the parents of a child, by their _ids.
-//
-// Cost: 1 round trip, index _id of the child with an Owner or Owners, else
-// {children: 1}.
-func (r *Relation[P, C, T]) Parents(ctx context.Context, child C) (out []P, err error) {
-	defer fault.In(&err, "relation: parents")
-	id, err := r.core.id(child)
+	id, err := c.id(child)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	all, err := r.core.parentsOf(ctx, id)
-	if err != nil {
-		return nil, err
+	if c.toParents.coll != nil {
+		return exists(ctx, c.toParents.coll, c.toParents.link(id, p))
 	}
-	return decoded[P](r.core.codec, all)
-}
-
-// ParentsFilter selects the parents that have a child among their Children.
-func (r *Relation[P, C, T]) ParentsFilter(child C) bson.D {
-	return bson.D{{Key: r.core.Children, Value: r.core.operand(child)}}
-}
-
-// ChildrenFilter selects the children that name a parent as Owner or among their
-// Owners.
-func (r *Relation[P, C, T]) ChildrenFilter(parent P) bson.D {
-	return bson.D{{Key: r.core.up(), Value: r.core.operand(parent)}}
+	return exists(ctx, c.parents, c.toChildren.link(p, id))
 }
 
 // Policy says what a deletion does to the other side.
 type Policy int
 
 const (
-	// Restrict refuses the deletion while there are references, with ErrReferenced.
+	// Restrict refuses the deletion while there are links, with ErrReferenced.
 	Restrict Policy = iota
-	// Unlink takes the references away.
+	// Unlink takes the links away.
 	Unlink
-	// Cascade deletes the children with their parent; those that have further Owners
-	// stay.
+	// Cascade deletes the children with their parent; those that have further parents
+	// stay. It is ErrInvalid where the children are parents of the same collection:
+	// package tree deletes what is below.
 	Cascade
 )
 
-// DeleteParent deletes a parent.
+// DeleteParent deletes a parent. In one collection its links as a child go too.
 //
-// Cost: 2 round trips with Children alone. Else 3, with Cascade of Children and
-// Owners 4. 1 document written, and each child with Unlink or Cascade.
+// Cost: 2 round trips with Children alone, else 3; 1 document written, and each child
+// with Unlink or Cascade. Cascade: 4 with Children alone or Owners, 6 with Links. One
+// collection: 1 more if links lead to children.
 func (r *Relation[P, C, T]) DeleteParent(ctx context.Context, parent P, policy Policy) (err error) {
 	defer fault.In(&err, "relation: delete parent")
-	id, err := r.core.id(parent)
-	if err != nil {
-		return err
-	}
-	if policy < Restrict || policy > Cascade {
-		return fault.Invalid("policy: %d", policy)
-	}
-	return r.core.transact(ctx, func(ctx context.Context) error { return r.core.deleteParent(ctx, id, policy) })
+	return r.core.delete(ctx, parent, policy, r.core.toParents, r.core.toChildren, ErrNoParent)
 }
 
-// DeleteChild deletes a child, and with Unlink its references in the parents.
+// DeleteChild deletes a child. In one collection its links as a parent go too.
 //
-// Cost: 2 round trips with Owner or Owners alone, else 3, index {children: 1}. 1
-// document written, and each parent with Unlink.
+// Cost: 2 round trips with Owner or Owners alone, else 3, index {children: 1} or
+// {child: 1, parent: 1}; 1 document written, and each parent or link with Unlink. One
+// collection: 1 more if links lead to parents.
 func (r *Relation[P, C, T]) DeleteChild(ctx context.Context, child C, policy Policy) (err error) {
 	defer fault.In(&err, "relation: delete child")
-	id, err := r.core.id(child)
-	if err != nil {
-		return err
-	}
-	if policy != Restrict && policy != Unlink {
-		return fault.Invalid("policy: a child's deletion takes Restrict or Unlink")
-	}
-	return r.core.transact(ctx, func(ctx context.Context) error { return r.core.deleteChild(ctx, id, policy) })
+	return r.core.delete(ctx, child, policy, r.core.toChildren, r.core.toParents, ErrNoChild)
 }
-
-func anys[V any](all []V) []any {
-	out := make([]any, len(all))
-	for i, v := range all {
-		out[i] = v
-	}
-	return out
-}
-
-func decoded[V any](c codec.Codec, all []bson.RawValue) ([]V, error) {
-	out := make([]V, len(all))
-	for i, v := range all {
-		var err error
-		if out[i], err = codec.DecodeValue[V](c, v); err != nil {
-			return nil, fmt.Errorf("reference %d: %w", i, err)
-		}
-	}
-	return out, nil
-}
-
-// isAbsent reports the driver's error of no document.
-func isAbsent(err error) bool { return errors.Is(err, mongo.ErrNoDocuments) }

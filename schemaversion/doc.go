@@ -15,7 +15,8 @@
 //
 //	contacts, err := schemaversion.New[Contact](coll, []schemaversion.Step{
 //		{Up: toContactMethods, Down: toPhones},              // from 1 to 2, on BSON
-//		schemaversion.Between(func(old ContactV2) (Contact, error) { … }), // from 2 to 3
+//		schemaversion.Between(func(old ContactV2) (Contact, error) { … }, // from 2 to 3
+//			func(c Contact) (ContactV2, error) { … }),           // and back, or nil
 //	}, &schemaversion.Options{Text: true})
 //
 //	c, err := contacts.Get(ctx, 1)            // in the newest version, whatever is stored
@@ -64,7 +65,7 @@
 // version and these fields are still as they were read. What others write meanwhile
 // stays. One Migrate of a collection runs at a time: a lease, in the collection
 // named as this with ".migrations" added, keeps others out with [ErrRunning]; when
-// its process dies another takes over after Options.Lease, where it stopped. A
+// its process is killed another takes over after Options.Lease, where it stopped. A
 // document that a step or the server refuses is counted, named and passed over, or
 // ends the run (Work.Strict).
 //

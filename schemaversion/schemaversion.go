@@ -86,7 +86,7 @@ func newChain(steps []Step, o *Options) (chain, error) {
 	c := chain{field: o.VersionField, first: o.First, text: o.Text}
 	for i, s := range steps {
 		if s.typed != nil {
-			s.Up = s.typed(codec.Codec{Registry: o.Registry, BSON: o.BSON})
+			s.Up, s.Down = s.typed(codec.Codec{Registry: o.Registry, BSON: o.BSON})
 		}
 		if s.Up == nil {
 			return chain{}, fault.Invalid("steps[%d]: Up is missing", i)

@@ -1,11 +1,15 @@
 package schemaversion_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"math"
 	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"testing"
@@ -23,10 +27,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/paging"
 	"github.com/mongopatterns/mongopatterns/schemaversion"
+	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/tree"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
-
-func TestMain(m *testing.M) { mongotest.Main(m) }
 
 type contactV2 struct {
 	Name    string   `bson:"name"`
@@ -81,7 +85,7 @@ var steps = []schemaversion.Step{
 	},
 	schemaversion.Between(func(old contactV2) (counted, error) {
 		return counted{old.Name, old.Methods, len(old.Methods)}, nil
-	}),
+	}, func(c counted) (contactV2, error) { return contactV2{c.Name, c.Methods}, nil }),
 }
 
 type golden struct {
@@ -434,10 +438,111 @@ func TestDown(t *testing.T) {
 	}
 	want := append(bson.D{{Key: "schema_version", Value: "1"}}, must(bsonD(goldens(t)[1].Stored))...)
 	same(t, raw(t, want), stored(t, coll, 2))
+	// Between types: what the struct drops is dropped, what it does not know is kept.
+	_, err = coll.InsertOne(t.Context(), bson.M{"_id": 7, "schema_version": "3", "name": "Han", "contact_method": bson.A{}, "methods": 0, "note": "kept"})
+	check(t, err)
 	three := must(schemaversion.New[bson.M](coll, steps, &schemaversion.Options{Text: true}))
-	result, err = three.Migrate(t.Context(), 2, &mongopatterns.Work{Filter: bson.M{"_id": 6}})
+	if result, err = three.Migrate(t.Context(), 2, &mongopatterns.Work{Filter: bson.M{"_id": 7}}); err != nil || result.Done != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	same(t, raw(t, bson.M{"_id": 7, "schema_version": "2", "name": "Han", "contact_method": bson.A{}, "note": "kept"}), stored(t, coll, 7))
+	oneWay := must(schemaversion.New[bson.M](coll, []schemaversion.Step{steps[0], schemaversion.Between(func(old contactV2) (counted, error) { return counted{}, nil }, nil)}, &schemaversion.Options{Text: true}))
+	result, err = oneWay.Migrate(t.Context(), 2, &mongopatterns.Work{Filter: bson.M{"_id": 6}})
 	if err != nil || result.Failed != 1 {
 		t.Errorf("a step without Down: %+v, %v", result, err)
+	}
+}
+
+// Of many runners that begin at once one works at a time: no document is upgraded twice.
+func TestOneRunner(t *testing.T) {
+	_, coll, _ := contacts(t, schemaversion.Options{})
+	const n = 40
+	for i := range n {
+		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 100 + i}, {Key: "seen", Value: i}})
+		check(t, err)
+	}
+	var mu sync.Mutex
+	runs := map[any]int{}
+	c := must(schemaversion.New[bson.M](coll, []schemaversion.Step{{Up: func(doc bson.D) (bson.D, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		runs[doc[0].Value]++
+		return doc, nil
+	}}}, nil))
+	some := bson.M{"seen": bson.M{"$exists": true}}
+	var group sync.WaitGroup
+	var done, ended int64
+	for range 6 {
+		group.Go(func() {
+			result, err := c.Migrate(t.Context(), 2, &mongopatterns.Work{Filter: some, BatchSize: 5})
+			mu.Lock()
+			defer mu.Unlock()
+			done += result.Done
+			if err == nil {
+				ended++
+			} else if !errors.Is(err, schemaversion.ErrRunning) {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if done != n || ended == 0 || len(runs) != n || slices.Max(slices.Collect(maps.Values(runs))) != 1 {
+		t.Errorf("%d upgraded by %d runners: %v", done, ended, runs)
+	}
+}
+
+// child is a Migrate in a process of its own, which stops after two batches until it is
+// killed.
+func TestMain(m *testing.M) {
+	if name := os.Getenv("SCHEMAVERSION_CHILD"); name != "" {
+		client := must(mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI"))))
+		c := must(schemaversion.New[contact](client.Database(name).Collection("contacts"), steps, &schemaversion.Options{Text: true, Lease: time.Second}))
+		_, err := c.Migrate(context.Background(), 3, &mongopatterns.Work{BatchSize: 10, Progress: func(r mongopatterns.Result) {
+			if r.Examined == 20 {
+				fmt.Println("killed here")
+				time.Sleep(time.Hour)
+			}
+		}})
+		panic(err)
+	}
+	mongotest.Main(m)
+}
+
+// A runner that is killed between two batches keeps its lease until it is over; then another
+// takes it and does the rest alone.
+func TestKilledRunner(t *testing.T) {
+	db, coll, c := contacts(t, schemaversion.Options{})
+	const n = 50
+	for i := range n {
+		_, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 100 + i}, {Key: "home", Value: "1"}})
+		check(t, err)
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), "SCHEMAVERSION_CHILD="+db.Name(), "MONGODB_URI="+mongotest.URI(t))
+	child.Stderr = os.Stderr
+	out := must(child.StdoutPipe())
+	check(t, child.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	check(t, errors.Join(err, child.Process.Kill()))
+	if child.Wait() == nil || line != "killed here\n" {
+		t.Fatalf("the child said %q", line)
+	}
+	refused := 0
+	for {
+		result, err := c.Migrate(t.Context(), 3, nil)
+		if errors.Is(err, schemaversion.ErrRunning) {
+			refused++
+			time.Sleep(20 * time.Millisecond)
+			continue
+		}
+		if err != nil || result.Examined != 5+n-20 || result.Done != result.Examined {
+			t.Errorf("%+v, %v", result, err)
+		}
+		break
+	}
+	t.Logf("%d times refused before the lease was over", refused)
+	if counts := must(c.Status(t.Context())); counts[3] != n+6 || len(counts) != 1 {
+		t.Errorf("%v", counts)
 	}
 }
 
@@ -693,6 +798,92 @@ func TestComposes(t *testing.T) {
 		if d.V["contact_method"] == nil || d.V["home"] != nil {
 			t.Errorf("page: %v", d.V)
 		}
+	}
+}
+
+// newest are the golden documents as a Doc writes them, with further fields.
+func newest(t *testing.T, more func(i int) bson.M) (out []bson.Raw) {
+	t.Helper()
+	for i, g := range goldens(t) {
+		var doc bson.M
+		check(t, bson.Unmarshal(g.Newest, &doc))
+		doc["schema_version"] = "3"
+		maps.Copy(doc, more(i))
+		out = append(out, raw(t, doc))
+	}
+	return out
+}
+
+// In a tree: old documents are adopted and moved as they are, and copied into another tree as
+// the newest, whole.
+func TestComposesWithTree(t *testing.T) {
+	ctx := t.Context()
+	db, coll, _ := contacts(t, schemaversion.Options{})
+	type doc = schemaversion.Doc[bson.M, chain]
+	old := must(tree.New[int, doc](coll, tree.AncestorArray, &tree.Options{ParentField: "boss", AncestorsField: "bosses"}))
+	copied := must(tree.New[int, doc](db.Collection("copies"), tree.AncestorArray, &tree.Options{ParentField: "boss", AncestorsField: "bosses"}))
+	check(t, errors.Join(old.EnsureIndexes(ctx), copied.EnsureIndexes(ctx)))
+	_, err := coll.UpdateMany(ctx, bson.M{"_id": bson.M{"$gt": 1}}, bson.M{"$set": bson.M{"boss": 1}})
+	check(t, err)
+	must(old.Adopt(ctx, nil))
+	check(t, old.Move(ctx, 3, old.Under(2)))
+	if doc := stored(t, coll, 2); doc.Lookup("home").Type == 0 || doc.Lookup("contact_method").Type != 0 || doc.Lookup("bosses").Type == 0 {
+		t.Errorf("a move has upgraded, or lost: %v", doc)
+	}
+	for d, err := range old.Descendants(ctx, 1, nil) {
+		check(t, err)
+		if d.V["contact_method"] == nil || d.V["home"] != nil {
+			t.Errorf("read: %v", d.V)
+		}
+	}
+	must(copied.Load(ctx, func(yield func(tree.Entry[int, doc], error) bool) {
+		for entry, err := range old.Dump(ctx) {
+			if !yield(entry, err) {
+				return
+			}
+		}
+	}, copied.AsRoot(), nil))
+	for i, want := range newest(t, func(i int) bson.M {
+		return []bson.M{{"bosses": bson.A{}, "boss": nil}, {"bosses": bson.A{1}, "boss": 1}, {"bosses": bson.A{1, 2}, "boss": 2}, {"bosses": bson.A{1}, "boss": 1}}[min(i, 3)]
+	}) {
+		same(t, want, stored(t, db.Collection("copies"), i+1))
+	}
+	for p, err := range copied.Check(ctx, nil) {
+		t.Error(p, err)
+	}
+}
+
+// In a subset: what a parent keeps of old items reads as the newest, and a replaced item is
+// whole and single on both sides.
+func TestComposesWithSubset(t *testing.T) {
+	ctx := t.Context()
+	db, coll, _ := contacts(t, schemaversion.Options{})
+	type doc = schemaversion.Doc[counted, chain]
+	companies := db.Collection("companies")
+	items := must(subset.New[string, doc](companies, coll, &subset.Options{ParentField: "company", ArrayField: "contacts", N: 4}))
+	check(t, items.EnsureIndexes(ctx))
+	_, err := companies.InsertOne(ctx, bson.M{"_id": "empire"})
+	check(t, err)
+	_, err = coll.UpdateMany(ctx, bson.M{}, bson.M{"$set": bson.M{"company": "empire"}})
+	check(t, err)
+	must(items.Adopt(ctx, nil))
+	top := must(items.Top(ctx, "empire"))
+	if len(top) != 4 || len(top[3].V.Methods) != 4 {
+		t.Errorf("%+v", top)
+	}
+	for i := range goldens(t) {
+		check(t, items.Replace(ctx, "empire", must(items.Get(ctx, "empire", i+1))))
+	}
+	for i, want := range newest(t, func(int) bson.M { return bson.M{"company": "empire"} }) {
+		same(t, want, stored(t, coll, i+1))
+	}
+	var empire struct{ Contacts []bson.Raw }
+	check(t, companies.FindOne(ctx, bson.M{}).Decode(&empire))
+	for i, want := range newest(t, func(int) bson.M { return nil })[2:] {
+		same(t, want, empire.Contacts[3-i])
+	}
+	for p, err := range items.Check(ctx, nil) {
+		t.Error(p, err)
 	}
 }
 

@@ -64,43 +64,52 @@ type Step struct {
 	// Down makes the previous version. Default nil: there is no way back.
 	Down func(doc bson.D) (bson.D, error)
 
-	typed func(codec.Codec) func(bson.D) (bson.D, error) // Up, once the codec is known
+	typed func(codec.Codec) (up, down func(bson.D) (bson.D, error)) // once the codec is known
 }
 
-// Between is a step from the struct Old to the struct New. Fields of the document
-// that Old lacks stay as they are, unless New has them.
-func Between[Old, New any](up func(Old) (New, error)) Step {
-	return Step{typed: func(c codec.Codec) func(bson.D) (bson.D, error) {
-		known, all := c.Fields(reflect.TypeFor[Old]())
-		return func(doc bson.D) (bson.D, error) {
-			raw, err := bson.Marshal(doc)
-			if err != nil {
-				return nil, err
-			}
-			var before Old
-			if err := c.Decode(raw, &before); err != nil {
-				return nil, err
-			}
-			after, err := up(before)
-			if err != nil {
-				return nil, err
-			}
-			encoded, err := c.Document(after)
-			if err != nil {
-				return nil, err
-			}
-			var out bson.D
-			if err := bson.Unmarshal(encoded, &out); err != nil {
-				return nil, err
-			}
-			for _, e := range doc {
-				if all && !slices.Contains(known, e.Key) && !has(out, e.Key) {
-					out = append(out, e)
-				}
-			}
-			return out, nil
-		}
+// Between is a step from the struct Old to the struct New, and back by down, which may
+// be nil. Fields of the document that the one struct lacks stay as they are, unless
+// the other has them.
+func Between[Old, New any](up func(Old) (New, error), down func(New) (Old, error)) Step {
+	return Step{typed: func(c codec.Codec) (func(bson.D) (bson.D, error), func(bson.D) (bson.D, error)) {
+		return onDocuments(c, up), onDocuments(c, down)
 	}}
+}
+
+// onDocuments is a function between structs as one between documents.
+func onDocuments[A, B any](c codec.Codec, convert func(A) (B, error)) func(bson.D) (bson.D, error) {
+	if convert == nil {
+		return nil
+	}
+	known, all := c.Fields(reflect.TypeFor[A]())
+	return func(doc bson.D) (bson.D, error) {
+		raw, err := bson.Marshal(doc)
+		if err != nil {
+			return nil, err
+		}
+		var before A
+		if err := c.Decode(raw, &before); err != nil {
+			return nil, err
+		}
+		after, err := convert(before)
+		if err != nil {
+			return nil, err
+		}
+		encoded, err := c.Document(after)
+		if err != nil {
+			return nil, err
+		}
+		var out bson.D
+		if err := bson.Unmarshal(encoded, &out); err != nil {
+			return nil, err
+		}
+		for _, e := range doc {
+			if all && !slices.Contains(known, e.Key) && !has(out, e.Key) {
+				out = append(out, e)
+			}
+		}
+		return out, nil
+	}
 }
 
 func has(doc bson.D, key string) bool {

@@ -452,12 +452,12 @@ func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	hot, cold := db.Collection("hot"), db.Collection("cold")
-	type nested struct {
+	type Nested struct {
 		Poster string
 		_      int
 	}
 	type inline struct {
-		nested `bson:",inline"`
+		Nested `bson:",inline"`
 		Plot   string `bson:"plot,omitempty"`
 		Other  string `bson:"-"`
 		ID     int    `bson:"_id"`
@@ -474,7 +474,7 @@ func TestConfiguration(t *testing.T) {
 	}
 	_, err := split.New[int, withPlot, inline](hot, cold, nil)
 	check(`fields of C: "plot" is a field of H too`, err)
-	_, err = split.New[int, nested, inline](hot, cold, nil)
+	_, err = split.New[int, Nested, inline](hot, cold, nil)
 	check(`fields of C: "poster" is a field of H too`, err)
 	_, err = split.New[int, withPlot, bson.D](hot, cold, &split.Options{ColdFields: []string{"a", "plot"}})
 	check(`Options.ColdFields: "plot" is a field of H too`, err)

@@ -49,7 +49,7 @@ func (c *core) sorted(input any) bson.D {
 }
 
 // precedes is the expression whether one item ranks before another, or is the same,
-// as the server sorts them: $cmp does but for missing values, which sort as null.
+// as the server sorts them: as $cmp does, except that missing values sort as null.
 func (c *core) precedes(a, b string) any {
 	var before any = true
 	for _, e := range slices.Backward(c.o.Order) {
@@ -358,7 +358,7 @@ func pair(parent, id bson.RawValue) string {
 }
 
 // refill appends to the array the next best items, if it holds fewer than N and not
-// all. They are found behind as many as it holds, which are the best.
+// all. They are found after as many as it holds, which are the best.
 func (c *core) refill(ctx context.Context, ch change, p parent) error {
 	var update bson.D
 	count, _ := p.Count.AsInt64OK()

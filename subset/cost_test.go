@@ -133,12 +133,9 @@ func TestCosts(t *testing.T) {
 	record(t, db, 2, []string{fam, "find", fam, "find", commit}, set(7, "date", day(17)))
 	record(t, db, 2, []string{fam, "find", fam, commit}, set(7, "date", day(18)))
 
-	// Deletions and moves.
+	// Deletions.
 	record(t, db, 2, []string{fam, fam, commit}, func() error { return s.Delete(ctx, 1, 0) })
 	refilled(record(t, db, 3, []string{fam, fam, "find", "update", commit}, func() error { return s.Delete(ctx, 1, 5) }))
-	record(t, db, 3, []string{fam, fam, fam, "find", commit}, func() error { return s.Move(ctx, 1, 30, 1) })
-	record(t, db, 4, []string{fam, fam, "find", "update", fam, commit}, func() error { return s.Move(ctx, 1, 30, 7) })
-	record(t, db, 3, []string{fam, fam, fam, "find", commit}, func() error { return s.Move(ctx, 30, 1, 7) })
 	cmds = record(t, db, 1+4, []string{"delete", "delete", commit}, func() error { _, err := s.DeleteParent(ctx, 3); return err })
 	examined(t, db, cmds[1], index, 0, 0)
 
@@ -235,8 +232,7 @@ func TestCostsOfFilterAndAnotherN(t *testing.T) {
 	record(t, db, 1, []string{fam, "find", commit}, set("a", 1))
 	record(t, db, 2, []string{fam, "find", fam, commit}, set("ok", true))
 	record(t, db, 2, []string{fam, "find", fam, commit}, set("ok", false))
-	record(t, db, 3, []string{fam, "update", commit}, func() error { return s.Move(ctx, 1, 2, 2) })
-	record(t, db, 1, []string{fam, commit}, func() error { return s.Delete(ctx, 2, 2) })
+	record(t, db, 1, []string{fam, commit}, func() error { return s.Delete(ctx, 1, 2) })
 	many := func(from int) func() error {
 		return func() error {
 			_, err := s.AddMany(ctx, seq(1, d("_id", from, "ok", true), d("_id", from+1, "ok", true)))

@@ -61,15 +61,14 @@
 //	Update         4 RT  2 documents written; 3 RT and 1 if the parent keeps nothing of what changes
 //	Replace        3 RT  as Update, which reads the item once more
 //	Delete         3 RT  2 documents written; 5 RT and 3 if the next item follows
-//	Move           4 RT  3 documents written; 2 RT more if the next item follows
 //	DeleteParent   3 RT  1 write for each item
 //	Check          2 RT  a batch of 100 parents, all of whose items are read; and 2 scans of the items
 //	Repair, Adopt  as Check, and 4 to 7 RT a batch in which parents are wrong
 //
 // Nothing is dropped that is stored nowhere else: each write looks whether what it
 // pushes out of an array is in the collection, and is [ErrNotAdopted] if not. In Add
-// this costs 1 key and 1 document for each item pushed out; in AddMany, in Move and in
-// an Update by which an item enters the best N, 1 RT.
+// this costs 1 key and 1 document for each item pushed out; in AddMany and in an
+// Update by which an item enters the best N, 1 RT.
 //
 // # When to use it
 //

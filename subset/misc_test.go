@@ -88,9 +88,6 @@ func TestRefusals(t *testing.T) {
 		"delete, no item":     {func(ctx context.Context) error { return s.Delete(ctx, 1, 5) }, missing, "_id 5"},
 		"delete, not adopted": {func(ctx context.Context) error { return s.Delete(ctx, 8, 81) }, subset.ErrNotAdopted, "_id 8"},
 		"delete by a pattern": {func(ctx context.Context) error { return s.Delete(ctx, 1, bson.Regex{Pattern: "."}) }, invalid, "item"},
-		"move, no item":       {func(ctx context.Context) error { return s.Move(ctx, 1, 2, 5) }, missing, "_id 5"},
-		"move to no parent":   {func(ctx context.Context) error { return s.Move(ctx, 1, 7, 1) }, none, "_id 7"},
-		"move to uncounted":   {func(ctx context.Context) error { return s.Move(ctx, 1, 10, 1) }, subset.ErrNotAdopted, "_id 10"},
 		"delete no parent":    {func(ctx context.Context) error { _, err := s.DeleteParent(ctx, 7); return err }, none, "_id 7"},
 		"get no item":         {func(ctx context.Context) error { _, err := s.Get(ctx, 2, 1); return err }, missing, "_id 1"},
 		"top of no parent":    {func(ctx context.Context) error { _, err := s.Top(ctx, 7); return err }, mongo.ErrNoDocuments, "_id 7"},
@@ -132,7 +129,7 @@ func TestRefusals(t *testing.T) {
 	// Items whose parent is gone can still be changed.
 	must(t, s.Update(t.Context(), 9, 91, d("$set", d("rating", 3))))
 	must(t, s.Update(t.Context(), 9, 91, d("$set", d("author", "x"))))
-	must(t, s.Move(t.Context(), 9, 2, 91))
+	must(t, s.Delete(t.Context(), 9, 91))
 	_, err = s.Repair(t.Context(), &mongopatterns.Work{Filter: struct {
 		ID int `bson:"_id"`
 	}{10}})
@@ -277,7 +274,7 @@ func TestRegistry(t *testing.T) {
 	}
 	must(t, s.Update(t.Context(), 1, number(0), d("$set", d("x", 1))))
 	must(t, s.Replace(t.Context(), 1, marked{ID: 1}))
-	must(t, s.Move(t.Context(), 1, 2, number(0)))
+	must(t, move(t.Context(), db, s, 1, 2, number(0)))
 	must(t, s.Delete(t.Context(), 1, number(2)))
 	best, err := s.Top(t.Context(), 1)
 	must(t, err)

@@ -67,7 +67,7 @@ func ranked(n int) *subset.Options {
 
 // act does a random operation and returns what it does to the model. Each writer
 // has items of its own, so that the order of writers does not matter.
-func act(ctx context.Context, s *subset.Subset[int, review], random *rand.Rand, mine model, next *int, parents int, hide bool) error {
+func act(ctx context.Context, db *mongo.Database, s *subset.Subset[int, review], random *rand.Rand, mine model, next *int, parents int, hide bool) error {
 	r := review{Product: random.IntN(parents), Rating: 1 + random.IntN(5), Date: day(1 + random.IntN(5))}
 	var old review
 	if keys := slices.Sorted(maps.Keys(mine)); len(keys) > 0 {
@@ -99,7 +99,7 @@ func act(ctx context.Context, s *subset.Subset[int, review], random *rand.Rand, 
 		from := old.Product
 		old.Product = r.Product
 		mine[old.ID] = old
-		return s.Move(ctx, from, r.Product, old.ID)
+		return move(ctx, db, s, from, r.Product, old.ID)
 	case n < 10:
 		var many []review
 		for range 1 + random.IntN(4) {
@@ -148,7 +148,7 @@ func TestConcurrentOperations(t *testing.T) {
 					random := rand.New(rand.NewPCG(uint64(w), 1))
 					next := w * 1000
 					for range each {
-						if err := act(t.Context(), s, random, models[w], &next, parents, o.Filter != nil); err != nil {
+						if err := act(t.Context(), db, s, random, models[w], &next, parents, o.Filter != nil); err != nil {
 							t.Errorf("writer %d: %v", w, err)
 							return
 						}
@@ -185,7 +185,7 @@ func TestAgainstModel(t *testing.T) {
 			random := rand.New(rand.NewPCG(5, uint64(len(name))))
 			m, next := model{}, 0
 			for step := range 80 {
-				must(t, act(t.Context(), s, random, m, &next, parents, o.Filter != nil))
+				must(t, act(t.Context(), db, s, random, m, &next, parents, o.Filter != nil))
 				if step%8 == 7 {
 					m.compare(t, db, s, parents, n)
 				}
@@ -242,7 +242,6 @@ func TestWritesOfAParentConflict(t *testing.T) {
 			_, err := s.Adopt(ctx, nil)
 			return err
 		}},
-		{"move an unkept one", func(ctx context.Context, s *subset.Subset[int, review]) error { return s.Move(ctx, 1, 2, 5) }},
 	}
 	db := mongotest.Database(t)
 	o := reviewOptions()

@@ -342,7 +342,7 @@ func (s *Subset[P, T]) Replace(ctx context.Context, parent P, item T) (err error
 // Update changes the parent's item with this _id by an update document or
 // pipeline, and brings the parent up to date as Replace does. mongopatterns.ErrInvalid
 // if the item could not be ranked or counted afterwards, or if the update changes
-// its parent (see Move).
+// its parent: delete the item and add it to the other in one transaction.
 //
 // Cost: 4 round trips, 2 documents written; for an item that is not kept 1 write
 // more. Nothing that the parent keeps or adds up changes: 3, and 1 document. By
@@ -430,44 +430,6 @@ func (s *Subset[P, T]) Delete(ctx context.Context, parent P, id any) (err error)
 			return nil
 		}
 		return follow(c.change(ctx, change{parent: p, out: []item{c.item(before)}}))
-	})
-}
-
-// Move gives the item with this _id to another parent. mongopatterns.ErrNotFound if
-// from has no such item, as when a Move that was done is repeated; ErrNoParent if to
-// does not exist.
-//
-// Cost: 4 round trips, 3 documents written; 2 more and 1 document if the next one
-// follows in from; 1 more if to has no count yet, or if an item is pushed out of it.
-func (s *Subset[P, T]) Move(ctx context.Context, from, to P, id any) (err error) {
-	defer fault.In(&err, "subset: move")
-	c := s.core
-	source, raw, err := c.ids(from, id)
-	if err != nil {
-		return err
-	}
-	target, err := c.id("parent", to)
-	if err != nil {
-		return err
-	}
-	return c.run(ctx, func(ctx context.Context) error {
-		var before bson.Raw
-		err := c.items.FindOneAndUpdate(ctx, c.one(source, raw),
-			bson.D{{Key: "$set", Value: bson.D{{Key: c.o.ParentField, Value: target}}}}).Decode(&before)
-		if err != nil {
-			return notFound(raw, err)
-		}
-		if value.Key(source) == value.Key(target) {
-			return nil
-		}
-		if !c.filter.matches(before) {
-			return c.touch(ctx, target)
-		}
-		these := []item{c.item(before)} // the parent's field is in nothing that is derived
-		if err := follow(c.change(ctx, change{parent: source, out: these})); err != nil {
-			return err
-		}
-		return c.change(ctx, change{parent: target, in: these})
 	})
 }
 

@@ -3,6 +3,7 @@ package tree
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -21,21 +22,20 @@ func (a ancestorArray) settings() []config.Setting {
 
 func (a ancestorArray) fields() []string { return []string{a.o.AncestorsField, a.o.ParentField} }
 
-func (a ancestorArray) keys() []indexKeys {
-	return []indexKeys{{fields: []string{a.o.AncestorsField}}, {fields: a.orderedBy(a.o.ParentField)}}
+func (a ancestorArray) keys() [][]string {
+	return [][]string{{a.o.AncestorsField}, a.orderedBy(a.o.ParentField)}
 }
 
 // array is the ancestors as an expression that holds for any document.
 func (a ancestorArray) array() bson.D { return expr.Array(expr.Field(a.o.AncestorsField)) }
 
 func (a ancestorArray) up(match any, levels int) mongo.Pipeline {
-	var way any = expr.Op("$reverseArray", expr.Op("$concatArrays", a.array(), bson.A{expr.Field(a.o.IDField)}))
-	return a.upBy(match, way, levels, a.lookup(fieldTouch, a.o.IDField))
+	way := expr.Op("$reverseArray", expr.Op("$concatArrays", a.array(), bson.A{expr.Field(a.o.IDField)}))
+	return a.upBy(match, way, levels)
 }
 
-// upBy joins each element of way, an array of what lookup finds nodes by, the node
-// itself first.
-func (c *core) upBy(match, way any, levels int, lookup bson.D) mongo.Pipeline {
+// upBy joins the nodes of way, an array of IDs, the node itself first.
+func (c *core) upBy(match, way any, levels int) mongo.Pipeline {
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
 	}
@@ -43,7 +43,7 @@ func (c *core) upBy(match, way any, levels int, lookup bson.D) mongo.Pipeline {
 		expr.Op("$match", match),
 		expr.Op("$project", d(fieldTouch, way)),
 		expr.Op("$unwind", d("path", expr.Field(fieldTouch), "includeArrayIndex", fieldDepth)),
-		lookup,
+		c.lookup(fieldTouch, c.o.IDField),
 	}, unfold(fieldDepth, expr.Field(fieldDepth)))
 }
 
@@ -73,33 +73,6 @@ func (a ancestorArray) above(n node) ([]bson.RawValue, int) {
 	return append([]bson.RawValue{}, n.ancestors...), len(n.ancestors)
 }
 
-func (a ancestorArray) derive(_ node, chain []*spot) (bson.D, bool) {
-	ids := []bson.RawValue{}
-	for _, s := range chain {
-		ids = append(ids, s.id)
-	}
-	return d(a.o.AncestorsField, arrayOf(ids), a.o.ParentField, lastID(chain)), true
-}
-
-// parents asks for all that the arrays name, to save a round trip a level.
-func (a ancestorArray) parents(nodes []node, known map[string]*spot) bson.D {
-	asked := map[string]bool{}
-	var ids []bson.RawValue
-	for _, n := range nodes {
-		for _, id := range append(n.ancestors[:len(n.ancestors):len(n.ancestors)], n.parent) {
-			if k := key(id); !asked[k] && known[k] == nil {
-				asked[k] = true
-				ids = append(ids, id)
-			}
-		}
-	}
-	return a.byIDs(ids)
-}
-
-func (a ancestorArray) uproot(n node) []mongo.WriteModel {
-	return []mongo.WriteModel{update(a.byID(n.id), d("$set", a.place(nil)))}
-}
-
 func (a ancestorArray) place(parent *node) bson.D {
 	if parent == nil {
 		return d(a.o.AncestorsField, bson.A{}, a.o.ParentField, nil)
@@ -112,19 +85,15 @@ func (n *node) lineage() []bson.RawValue {
 	if n == nil {
 		return []bson.RawValue{}
 	}
-	return append(n.ancestors[:len(n.ancestors):len(n.ancestors)], n.id)
+	return append(slices.Clone(n.ancestors), n.id)
 }
 
-func (a ancestorArray) heir(x node) node {
-	return node{id: x.parent, parent: null, ancestors: x.ancestors[:max(0, len(x.ancestors)-1)]}
-}
-
-func (a ancestorArray) below(_ context.Context, n, x node) (bool, error) {
+func (a ancestorArray) inside(_ context.Context, n, x node) (bool, error) {
 	return holds(n.lineage(), x.id), nil
 }
 
-// adopted refuses a node whose ancestors do not end with its parent: what is
-// above it, and so whether a move closes a cycle, cannot be told.
+// adopted refuses a node whose ancestors do not end with its parent: what is above it, and so whether a
+// move closes a cycle, cannot be told.
 func (a ancestorArray) adopted(n node) error {
 	last := null
 	if len(n.ancestors) > 0 {
@@ -137,13 +106,8 @@ func (a ancestorArray) adopted(n node) error {
 	return nil
 }
 
-// unadopted is an expression: a child of x without x among its ancestors.
-func (a ancestorArray) unadopted(x node) any {
-	return expr.Op("$not", bson.A{expr.Op("$in", expr.Literal(x.id), a.array())})
-}
-
-// replace puts a new beginning to the arrays of the descendants of x, up to
-// and including x. It finds x in each array, so doing it twice does no harm.
+// replace puts a new beginning to the arrays of the descendants of x, up to and including x. It finds x
+// in each array, so doing it twice does no harm.
 func (a ancestorArray) replace(x node, beginning []bson.RawValue, more ...bson.E) []mongo.WriteModel {
 	f := expr.Field(a.o.AncestorsField)
 	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))
@@ -166,22 +130,22 @@ func (a ancestorArray) lift(x node, heir *node) []mongo.WriteModel {
 		expr.Cond(expr.Op("$eq", f, expr.Literal(x.id)), expr.Literal(to), f)))
 }
 
-// cascade finds the subtree by the ID alone. With a child counter the node is read
-// for its parent.
-func (a ancestorArray) cascade(ctx context.Context, id bson.RawValue) (x node, deleted int64, err error) {
-	match := a.in("$or", bson.A{d(a.o.IDField, equal(id)), d(a.o.AncestorsField, equal(id))})
+// cascade finds the subtree by the ID alone. With a child counter the node is read for its parent.
+func (a ancestorArray) cascade(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error) {
+	match := a.in("$or", bson.A{d(a.o.IDField, equal(id)), a.under(id, 0)})
 	if a.o.ChildCountField != "" {
-		if x, err = a.take(ctx, id); err != nil {
-			return x, 0, err
+		x, err := a.take(ctx, id)
+		if err != nil {
+			return 0, nil, err
 		}
-		deleted, match = 1, a.in(a.o.AncestorsField, equal(id))
+		deleted, after, match = 1, a.recount(x, -1), a.under(id, 0)
 	}
 	res, err := a.primary.DeleteMany(ctx, match)
 	if err != nil {
-		return x, 0, err
+		return 0, nil, err
 	}
 	if deleted += res.DeletedCount; deleted == 0 {
 		err = missing(id)
 	}
-	return x, deleted, err
+	return deleted, after, err
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/mongotest"
@@ -25,42 +24,6 @@ func BenchmarkAncestors(b *testing.B) {
 	}
 }
 
-// BenchmarkDescendants compares the one round trip of Descendants with a find
-// for each level and node.
-func BenchmarkDescendants(b *testing.B) {
-	for _, v := range variants()[:5] {
-		b.Run(v.name, func(b *testing.B) {
-			db := mongotest.Database(b)
-			tr := v.open(b, db.Collection("nodes"))
-			plain := variants()[0].open(b, db.Collection("plain"))
-			for _, t := range []*trees{tr, plain} {
-				if _, err := t.Load(b.Context(), v.entries(forest(200)), t.AsRoot(), nil); err != nil {
-					b.Fatal(err)
-				}
-			}
-			var walk func(ctx context.Context, id string) error
-			walk = func(ctx context.Context, id string) error {
-				cur, err := db.Collection("plain").Find(ctx, dd("parent", id))
-				if err != nil {
-					return err
-				}
-				var docs []bson.M
-				if err := cur.All(ctx, &docs); err != nil {
-					return err
-				}
-				for _, doc := range docs {
-					if err := walk(ctx, doc["_id"].(string)); err != nil {
-						return err
-					}
-				}
-				return nil
-			}
-			ratio(b, func(ctx context.Context) error { return walk(ctx, "n1") },
-				func(ctx context.Context) error { return drain(tr.Descendants(ctx, "n1", nil)) })
-		})
-	}
-}
-
 // BenchmarkMove moves a subtree of 200 nodes; the other side writes each
 // descendant by itself.
 func BenchmarkMove(b *testing.B) {
@@ -74,9 +37,7 @@ func BenchmarkMove(b *testing.B) {
 			for i := range 200 {
 				nodes = append(nodes, [2]string{fmt.Sprintf("x%d", i), "x"})
 			}
-			if _, err := tr.Load(b.Context(), v.entries(nodes), tr.AsRoot(), nil); err != nil {
-				b.Fatal(err)
-			}
+			get(tr.Load(b.Context(), v.entries(nodes), tr.AsRoot(), nil))(b)
 			to := "B"
 			each := func(ctx context.Context) error {
 				for _, n := range nodes {
@@ -128,13 +89,9 @@ func ratio(b *testing.B, without, with func(context.Context) error) {
 	var a, c time.Duration
 	for b.Loop() {
 		start := time.Now()
-		if err := without(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		ok(b, without(b.Context()))
 		middle := time.Now()
-		if err := with(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		ok(b, with(b.Context()))
 		a, c = a+middle.Sub(start), c+time.Since(middle)
 	}
 	b.ReportMetric(float64(a)/float64(c), "loop/tree")

@@ -119,9 +119,7 @@ func TestConcurrent(t *testing.T) {
 			ids := &known{}
 			for i := range 6 {
 				id := fmt.Sprintf("r%d", i)
-				if _, err := tr.Insert(t.Context(), v.doc(id), tr.AsRoot()); err != nil {
-					t.Fatal(err)
-				}
+				get(tr.Insert(t.Context(), v.doc(id), tr.AsRoot()))(t)
 				ids.add(id)
 				log = append(log, logged{seen: -1, start: clock.Add(1), apply: func(m *model) { m.attach(id, "", -1) }})
 			}
@@ -254,9 +252,7 @@ func TestOppositeMoves(t *testing.T) {
 				}
 				healthy(t, tr)
 				for _, id := range []string{"A", "B"} {
-					if err := tr.Move(t.Context(), id, tr.AsRoot()); err != nil {
-						t.Fatal(err)
-					}
+					ok(t, tr.Move(t.Context(), id, tr.AsRoot()))
 				}
 			}
 		})
@@ -270,10 +266,7 @@ func TestConcurrentOwnTransactions(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			db := mongotest.Database(t)
-			tr, err := tree.New[string, bson.M](db.Collection("nodes"), v.rep, &v.opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tr := get(tree.New[string, bson.M](db.Collection("nodes"), v.rep, &v.opts))(t)
 			ids := &known{}
 			insertAll(t, v, tr, books)
 			for _, n := range books {
@@ -317,9 +310,7 @@ func TestConcurrentOwnTransactions(t *testing.T) {
 				}
 				reached++
 			}
-			if reached != int(n) {
-				t.Errorf("%d of %d nodes reached from the roots", reached, n)
-			}
+			wrong(t, reached != int(n), "%d of %d nodes reached from the roots", reached, n)
 		})
 	}
 }
@@ -330,18 +321,14 @@ func TestCheckBesideMoves(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			tr := v.open(t, mongotest.Database(t).Collection("nodes"))
-			if _, err := tr.Load(t.Context(), v.entries(forest(40)), tr.AsRoot(), nil); err != nil {
-				t.Fatal(err)
-			}
+			get(tr.Load(t.Context(), v.entries(forest(40)), tr.AsRoot(), nil))(t)
 			var movers sync.WaitGroup
 			for g := range 2 {
 				r := rand.New(rand.NewPCG(1, uint64(g)))
 				movers.Go(func() {
 					for range 15 {
 						err := tr.Move(t.Context(), fmt.Sprintf("n%d", r.IntN(40)), tr.Under(fmt.Sprintf("n%d", r.IntN(40))))
-						if err != nil && !expected(err) {
-							t.Error(err)
-						}
+						wrong(t, err != nil && !expected(err), "%v", err)
 					}
 				})
 			}

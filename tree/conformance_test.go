@@ -43,9 +43,7 @@ func variants() []variant {
 		{name: "ancestors/all", rep: tree.AncestorArray, ordered: true, roots: true,
 			opts: tree.Options{AncestorsField: "ancestor_categories", ParentField: "parent_category", OrderField: "pos", ChildCountField: "n", Scope: scope}},
 		{name: "path/all", rep: tree.MaterializedPath, ordered: true, roots: true,
-			opts: tree.Options{IDField: "sku", PathField: "way", SegmentField: "slug", PathDelimiter: "/", OrderField: "pos", ChildCountField: "n", NameField: "slug", Scope: scope}},
-		{name: "path/sku", rep: tree.MaterializedPath,
-			opts: tree.Options{IDField: "sku", PathDelimiter: "$"}},
+			opts: tree.Options{IDField: "sku", PathField: "way", PathDelimiter: "/", OrderField: "pos", ChildCountField: "n", NameField: "slug", Scope: scope}},
 		{name: "nested/all", rep: tree.NestedSets, ordered: true, roots: true,
 			opts: tree.Options{LeftField: "l", RightField: "r", ParentField: "up", ChildCountField: "n", Scope: scope}},
 	}
@@ -69,13 +67,8 @@ type trees = tree.Tree[string, bson.M]
 // with the same IDs that nothing may touch.
 func (v variant) open(t testing.TB, coll *mongo.Collection) *trees {
 	t.Helper()
-	tr, err := tree.New[string, bson.M](coll, v.rep, &v.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.EnsureIndexes(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	tr := get(tree.New[string, bson.M](coll, v.rep, &v.opts))(t)
+	ok(t, tr.EnsureIndexes(t.Context()))
 	return tr
 }
 
@@ -136,9 +129,7 @@ func (v variant) ids(t testing.TB, docs iter.Seq2[bson.M, error]) []string {
 func (v variant) clean(t testing.TB, doc bson.M) {
 	t.Helper()
 	for k := range doc {
-		if len(k) > 2 && k[:2] == "__" {
-			t.Errorf("%v has the field %s", doc[v.idField()], k)
-		}
+		wrong(t, len(k) > 2 && k[:2] == "__", "%v has the field %s", doc[v.idField()], k)
 	}
 }
 
@@ -158,14 +149,48 @@ func (v variant) want(t testing.TB, what string, got []string, want ...string) {
 	}
 }
 
-func must[V any](t testing.TB) func(v V, err error) V {
-	return func(v V, err error) V {
+// get is the value of a call that may not fail.
+func get[V any](v V, err error) func(t testing.TB) V {
+	return func(t testing.TB) V {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return v
 	}
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// is fails unless err matches want.
+func is(t testing.TB, err, want error) {
+	t.Helper()
+	wrong(t, !errors.Is(err, want), "%v, want %v", err, want)
+}
+
+// match fails unless two values are alike.
+func match(t testing.TB, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got): %s", what, diff)
+	}
+}
+
+// wrong fails if something is.
+func wrong(t testing.TB, something bool, format string, args ...any) {
+	t.Helper()
+	if something {
+		t.Errorf(format, args...)
+	}
+}
+
+// good is ok for a test that goes on.
+func good(t testing.TB, err error) {
+	t.Helper()
+	wrong(t, err != nil, "%v", err)
 }
 
 func problems(t testing.TB, tr *trees) []string {
@@ -224,18 +249,14 @@ func TestReads(t *testing.T) {
 			t.Errorf("leaves: %v", got)
 		}
 		var up []string
-		for _, doc := range must[[]bson.M](t)(tr.Ancestors(ctx, "MongoDB")) {
+		for _, doc := range get(tr.Ancestors(ctx, "MongoDB"))(t) {
 			up = append(up, id(doc, nil))
 		}
-		if !slices.Equal(up, []string{"Books", "Programming", "Databases"}) {
-			t.Errorf("ancestors: %v", up)
-		}
-		if got := must[[]bson.M](t)(tr.Ancestors(ctx, "Books")); len(got) != 0 {
+		wrong(t, !slices.Equal(up, []string{"Books", "Programming", "Databases"}), "ancestors: %v", up)
+		if got := get(tr.Ancestors(ctx, "Books"))(t); len(got) != 0 {
 			t.Errorf("ancestors of a root: %v", got)
 		}
-		if _, err := tr.Ancestors(ctx, "none"); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Errorf("ancestors of nothing: %v", err)
-		}
+		is(t, errOf(tr.Ancestors(ctx, "none")), mongopatterns.ErrNotFound)
 		down := v.ids(t, tr.Descendants(ctx, "Programming", nil))
 		if got := sorted(down); !slices.Equal(got, []string{"Da", "Databases", "DatabasesToo", "Languages", "MongoDB", "dbm"}) {
 			t.Errorf("descendants: %v", got)
@@ -249,7 +270,7 @@ func TestReads(t *testing.T) {
 		if got := sorted(v.ids(t, tr.LeavesBelow(ctx, "Databases"))); !slices.Equal(got, []string{"MongoDB", "dbm"}) {
 			t.Errorf("leaves below: %v", got)
 		}
-		forest := must[[]*tree.Node[bson.M]](t)(tr.Forest(ctx))
+		forest := get(tr.Forest(ctx))(t)
 		if len(forest) != 2 {
 			t.Fatalf("forest of %d trees", len(forest))
 		}
@@ -264,30 +285,19 @@ func TestReads(t *testing.T) {
 		}
 		v.want(t, "descendants of a leaf", v.ids(t, tr.Descendants(ctx, "dbm", nil)))
 		for id, want := range map[string]int{"Books": 0, "Programming": 1, "MongoDB": 3} {
-			if got := must[int](t)(tr.Depth(ctx, id)); got != want {
+			if got := get(tr.Depth(ctx, id))(t); got != want {
 				t.Errorf("depth of %s: %d", id, got)
 			}
 		}
-		if _, err := tr.Depth(ctx, "none"); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Errorf("depth of nothing: %v", err)
-		}
+		is(t, errOf(tr.Depth(ctx, "none")), mongopatterns.ErrNotFound)
 		for _, c := range []struct {
 			id, above string
 			want      bool
 		}{{"MongoDB", "Books", true}, {"MongoDB", "Databases", true}, {"MongoDB", "MongoDB", false},
 			{"Books", "MongoDB", false}, {"MongoDB", "none", false}} {
-			if got := must[bool](t)(tr.IsDescendant(ctx, c.id, c.above)); got != c.want {
+			if got := get(tr.IsDescendant(ctx, c.id, c.above))(t); got != c.want {
 				t.Errorf("IsDescendant(%s, %s) = %v", c.id, c.above, got)
 			}
-		}
-		for _, c := range [][3]string{{"MongoDB", "Languages", "Programming"}, {"MongoDB", "dbm", "Databases"},
-			{"MongoDB", "Programming", "Programming"}, {"dbm", "dbm", "dbm"}, {"Books", "dbm", "Books"}} {
-			if got := id(tr.LowestCommonAncestor(ctx, c[0], c[1])); got != c[2] {
-				t.Errorf("LowestCommonAncestor(%s, %s) = %s", c[0], c[1], got)
-			}
-		}
-		if _, err := tr.LowestCommonAncestor(ctx, "Books", "Films"); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Errorf("common ancestor of two roots: %v", err)
 		}
 		name := func(id string) string {
 			switch v.opts.NameField {
@@ -302,10 +312,8 @@ func TestReads(t *testing.T) {
 		for _, id := range []string{"Books", "Programming", "Databases", "MongoDB"} {
 			want = append(want, tree.Crumb[string]{ID: id, Name: name(id)})
 		}
-		if diff := cmp.Diff(want, must[[]tree.Crumb[string]](t)(tr.Breadcrumb(ctx, "MongoDB"))); diff != "" {
-			t.Errorf("breadcrumb: %s", diff)
-		}
-		if got := must[int64](t)(tr.CountChildren(ctx, "Programming")); got != 4 {
+		match(t, "breadcrumb", want, get(tr.Breadcrumb(ctx, "MongoDB"))(t))
+		if got := get(tr.CountChildren(ctx, "Programming"))(t); got != 4 {
 			t.Errorf("count children: %d", got)
 		}
 		for id, want := range map[string][2]int64{"Books": {7, 5}, "Programming": {6, 6}, "dbm": {}, "none": {}} {
@@ -316,13 +324,11 @@ func TestReads(t *testing.T) {
 				t.Errorf("count descendants of %s to 2: %d, %v", id, got, err)
 			}
 		}
-		sub := must[*tree.Node[bson.M]](t)(tr.Subtree(ctx, "Programming", nil))
+		sub := get(tr.Subtree(ctx, "Programming", nil))(t)
 		v.wantTree(t, sub, "Programming(Databases(MongoDB dbm) Languages DatabasesToo Da)")
-		v.wantTree(t, must[*tree.Node[bson.M]](t)(tr.Subtree(ctx, "Books", &tree.ReadOptions{MaxDepth: 1})), "Books(Programming)")
-		v.wantTree(t, must[*tree.Node[bson.M]](t)(tr.Subtree(ctx, "dbm", nil)), "dbm")
-		if _, err := tr.Subtree(ctx, "none", nil); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Errorf("subtree of nothing: %v", err)
-		}
+		v.wantTree(t, get(tr.Subtree(ctx, "Books", &tree.ReadOptions{MaxDepth: 1}))(t), "Books(Programming)")
+		v.wantTree(t, get(tr.Subtree(ctx, "dbm", nil))(t), "dbm")
+		is(t, errOf(tr.Subtree(ctx, "none", nil)), mongopatterns.ErrNotFound)
 
 		// Filters and pipelines say the same.
 		find := func(match bson.D, err error) []string {
@@ -335,9 +341,7 @@ func TestReads(t *testing.T) {
 				t.Fatalf("%v: %v", match, err)
 			}
 			var docs []bson.M
-			if err := cur.All(ctx, &docs); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, cur.All(ctx, &docs))
 			out := []string{}
 			for _, d := range docs {
 				out = append(out, d[v.idField()].(string))
@@ -346,9 +350,7 @@ func TestReads(t *testing.T) {
 		}
 		eq := func(what string, got []string, want ...string) {
 			t.Helper()
-			if !slices.Equal(sorted(got), sorted(want)) {
-				t.Errorf("%s: got %v, want %v", what, got, want)
-			}
+			wrong(t, !slices.Equal(sorted(got), sorted(want)), "%s: got %v, want %v", what, got, want)
 		}
 		eq("Filter", find(tr.Filter("dbm"), nil), "dbm")
 		eq("ChildrenFilter", find(tr.ChildrenFilter(ctx, "Databases")), "MongoDB", "dbm")
@@ -359,14 +361,9 @@ func TestReads(t *testing.T) {
 		eq("RootsFilter", find(tr.RootsFilter(ctx)), "Books", "Films")
 		run := func(p mongo.Pipeline) []string {
 			t.Helper()
-			cur, err := coll.Aggregate(ctx, p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			cur := get(coll.Aggregate(ctx, p))(t)
 			var docs []bson.M
-			if err := cur.All(ctx, &docs); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, cur.All(ctx, &docs))
 			out := []string{}
 			for _, d := range docs {
 				v.clean(t, d)
@@ -384,9 +381,7 @@ func TestReads(t *testing.T) {
 		eq("SubtreePipeline", run(tr.SubtreePipeline("Databases", nil)), "Databases", "MongoDB", "dbm")
 		eq("ChildrenFilter of nothing", find(tr.ChildrenFilter(ctx, "none")))
 		eq("DescendantsFilter of nothing", find(tr.DescendantsFilter(ctx, "none", nil)))
-		if _, err := tr.AncestorsFilter(ctx, "none"); !errors.Is(err, mongopatterns.ErrNotFound) {
-			t.Errorf("AncestorsFilter of nothing: %v", err)
-		}
+		is(t, errOf(tr.AncestorsFilter(ctx, "none")), mongopatterns.ErrNotFound)
 		eq("RootsPipeline", run(tr.RootsPipeline()), "Books", "Films")
 		eq("leaves of a subtree", run(append(tr.DescendantsPipeline("Programming", nil), tr.LeavesPipeline()...)),
 			"Da", "DatabasesToo", "Languages", "MongoDB", "dbm")
@@ -609,5 +604,15 @@ func TestModel(t *testing.T) {
 				t.Fatalf("after %s", what)
 			}
 		}
+	})
+}
+
+// TestPromoteInPlace: the children of a deleted node take its place among its siblings.
+func TestPromoteInPlace(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, _ *mongo.Collection) {
+		insertAll(t, v, tr, [][2]string{{"P", ""}, {"a", "P"}, {"x", "P"}, {"b", "P"}, {"k", "x"}, {"l", "x"}, {"m", "x"}})
+		get(tr.Delete(t.Context(), "x", tree.Promote))(t)
+		v.want(t, "children", v.ids(t, tr.Children(t.Context(), "P")), "a", "k", "l", "m", "b")
+		healthy(t, tr)
 	})
 }

@@ -61,7 +61,7 @@
 //	ParentReferences  few fields, cheap moves                deep trees: level by level          {parent}
 //	ChildReferences   order of siblings; graphs              nodes with very many children       {children}
 //	AncestorArray     reads up and down, filters             moves write every descendant        {ancestors}, {parent}
-//	MaterializedPath  the same, in path order; URLs          the same; segments are limited      {path}, or {path, segment} unique
+//	MaterializedPath  the same, in path order; URLs          the same; the types of IDs          {path}
 //	NestedSets        ordered subtrees as one range, counts  every write moves half the tree     {left, right}, {parent, left}
 //
 // Take AncestorArray if in doubt: it has its descendants as a plain filter without
@@ -75,14 +75,13 @@
 // with long paths belong into a graph database; ChildReferences with Options.Graph hold
 // nodes with several parents ([Tree.Link], [Tree.Parents]), and refuse cycles.
 //
-// Segments of paths are the IDs, strings without the delimiter, integers or ObjectIDs of one
-// type in a tree, or with Options.SegmentField names of their own, unique among siblings
-// ([Tree.Rename]). The collection must not have a collation. Siblings are in order in
+// Paths hold the IDs: strings without the delimiter, integers or ObjectIDs of one type in a
+// tree. The collection must not have a collation. Siblings are in order in
 // ChildReferences and NestedSets, in the others with an Options.OrderField.
 //
 // # Concurrency
 //
-// Any number of processes may write. A move, delete, rename, load or repair first
+// Any number of processes may write. A move, delete, load or repair first
 // increments a counter in the tree's document in Options.LockCollection, so two of them
 // conflict, and the second waits and runs again on what the first left. An insertion does
 // not take that lock, except in nested sets and beside ordered roots: it writes to its
@@ -99,9 +98,9 @@
 // # Adoption
 //
 // [Tree.Adopt] adds the fields to a collection of plain parent references; [Convert]
-// changes the representation in place or by copying; [Tree.Dump], [Tree.Forest] and
+// changes the representation in place; [Tree.Dump], [Tree.Forest] and
 // [Tree.Load] move trees in and out. [Tree.Check] finds what is wrong, and [Tree.Repair]
-// derives it anew from the parent references (of a path from its last segment, of child
+// derives it anew from the parent references (of a path from its last ID, of child
 // references from the arrays), beside live writes. Where code is live that writes the
 // parent only: run Adopt, start the new code, stop the old, and run Adopt once more and
 // Repair. Once MaterializedPath or ChildReferences have a node,
@@ -110,8 +109,7 @@
 // # Sharding
 //
 // [Tree.ShardKey] is the scope, so that one tree lives on one shard, or the ID without a
-// scope; writes to one document name it. A SegmentField without a scope has a unique index
-// that a sharded collection refuses. There MongoDB refuses $graphLookup in transactions
+// scope; writes to one document name it. There MongoDB refuses $graphLookup in transactions
 // (error 3904801), and $lookup before 8.0: moves under a parent and Cascade fail in
 // ParentReferences and ChildReferences, and so does Link.
 package tree

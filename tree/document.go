@@ -1,19 +1,19 @@
 package tree
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Names of fields that exist only inside pipelines and, fieldTouch, inside
-// transactions.
+// Names of fields that exist only inside pipelines and, fieldTouch, inside transactions.
 const (
 	fieldDepth = "__depth"
 	fieldTree  = "__tree"
@@ -25,39 +25,32 @@ var internal = map[string]bool{fieldDepth: true, fieldTree: true, fieldTouch: tr
 
 // node is the shape of one document.
 type node struct {
-	raw       bson.Raw
-	id        bson.RawValue
-	parent    bson.RawValue // null at a root
-	ancestors []bson.RawValue
-	children  []bson.RawValue
-	path      string // "" at a root
-	segment   string
-	badPath   error // why there are no paths under the node
-	left      int64
-	right     int64
-	order     int64
+	raw         bson.Raw
+	id          bson.RawValue
+	parent      bson.RawValue // null at a root
+	ancestors   []bson.RawValue
+	children    []bson.RawValue
+	path        string // the delimiter at a root
+	segment     string
+	badPath     error // why there are no paths under the node
+	left, right int64
+	order       int64
 }
 
 var null = bson.RawValue{Type: bson.TypeNull}
 
 func (c *core) parse(raw bson.Raw) node {
-	n := node{raw: raw, id: raw.Lookup(c.o.IDField), parent: raw.Lookup(c.o.ParentField)}
+	n := node{raw: raw, id: raw.Lookup(c.o.IDField), parent: raw.Lookup(c.o.ParentField), path: c.o.PathDelimiter,
+		ancestors: elements(raw.Lookup(c.o.AncestorsField)), children: elements(raw.Lookup(c.o.ChildrenField)),
+		left: integer(raw.Lookup(c.o.LeftField)), right: integer(raw.Lookup(c.o.RightField)),
+		order: integer(c.field(raw, c.o.OrderField))}
 	if isNull(n.parent) {
 		n.parent = null
 	}
-	n.ancestors = elements(raw.Lookup(c.o.AncestorsField))
-	n.children = elements(raw.Lookup(c.o.ChildrenField))
-	n.path, _ = raw.Lookup(c.o.PathField).StringValueOK()
-	if n.path == c.o.PathDelimiter {
-		n.path = ""
+	if path, _ := raw.Lookup(c.o.PathField).StringValueOK(); path != "" {
+		n.path = path
 	}
-	n.segment, n.badPath = segmentString(raw.Lookup(c.o.SegmentField))
-	if n.badPath == nil {
-		n.badPath = c.checkSegment(n.segment)
-	}
-	n.left = integer(raw.Lookup(c.o.LeftField))
-	n.right = integer(raw.Lookup(c.o.RightField))
-	n.order = integer(c.field(raw, c.o.OrderField))
+	n.segment, n.badPath = c.segmentOf(n.id)
 	return n
 }
 
@@ -69,17 +62,16 @@ func (c *core) field(raw bson.Raw, name string) bson.RawValue {
 	return raw.Lookup(name)
 }
 
-// projection holds what parse reads.
-func (c *core) projection() bson.D {
-	out := bson.D{{Key: "_id", Value: 1}}
-	for _, f := range append(c.rep.fields(), c.o.IDField, c.o.SegmentField, c.o.OrderField, c.o.ChildCountField) {
+// shape are the names of the fields that parse reads.
+func (c *core) shape() []string {
+	return append(c.rep.fields(), "_id", c.o.IDField, c.o.OrderField, c.o.ChildCountField)
+}
+
+// projection holds the fields of the shape, and what else is to be read.
+func (c *core) projection() (out bson.D) {
+	for _, f := range append(c.shape(), c.also...) {
 		if f != "" && !has(out, f) {
 			out = append(out, bson.E{Key: f, Value: 1})
-		}
-	}
-	for _, e := range c.also {
-		if !has(out, e.Key) {
-			out = append(out, e)
 		}
 	}
 	return out
@@ -89,13 +81,14 @@ func has(doc bson.D, key string) bool {
 	return slices.ContainsFunc(doc, func(e bson.E) bool { return e.Key == key })
 }
 
-func lookupD(doc bson.D, key string) bson.RawValue {
+// lookup is the value of a field of a document in memory, nil if there is none.
+func lookup(doc bson.D, key string) any {
 	for _, e := range doc {
-		if v, ok := e.Value.(bson.RawValue); ok && e.Key == key {
-			return v
+		if e.Key == key {
+			return e.Value
 		}
 	}
-	return bson.RawValue{}
+	return nil
 }
 
 func isNull(v bson.RawValue) bool {
@@ -116,22 +109,22 @@ func integral(v bson.RawValue) (int64, bool) {
 }
 
 func elements(v bson.RawValue) []bson.RawValue {
-	array, ok := v.ArrayOK()
-	if !ok {
-		return nil
-	}
-	values, err := array.Values()
-	if err != nil {
-		return nil
-	}
+	array, _ := v.ArrayOK()
+	values, _ := array.Values()
 	return values
 }
 
 func key(v bson.RawValue) string   { return value.Key(v) }
 func same(a, b bson.RawValue) bool { return value.Key(a) == value.Key(b) }
+func text(v bson.RawValue) string  { return value.Text(v) }
 
 func holds(ids []bson.RawValue, id bson.RawValue) bool {
 	return slices.ContainsFunc(ids, func(v bson.RawValue) bool { return same(v, id) })
+}
+
+// without is a copy of ids that lacks one.
+func without(ids []bson.RawValue, id bson.RawValue) []bson.RawValue {
+	return slices.DeleteFunc(slices.Clone(ids), func(v bson.RawValue) bool { return same(v, id) })
 }
 
 // less orders IDs of one type: strings and numbers as the server does.
@@ -143,18 +136,6 @@ func less(a, b bson.RawValue) bool {
 		return n < b.AsInt64()
 	}
 	return key(a) < key(b)
-}
-
-// text is a value for a message.
-func text(v bson.RawValue) string { return value.Text(v) }
-
-// arrayOf is an array of values; nil is an empty one.
-func arrayOf(values []bson.RawValue) bson.RawValue {
-	array, err := codec.Codec{}.Value(append([]bson.RawValue{}, values...))
-	if err != nil {
-		return null
-	}
-	return array
 }
 
 // d makes a document of keys and values by turns.
@@ -194,38 +175,22 @@ func (c *core) byIDs(ids []bson.RawValue) bson.D {
 }
 
 // id encodes an ID and refuses what cannot be one.
-func (c *core) id(v any) (bson.RawValue, error) {
-	id, err := c.codec.Value(v)
-	if err == nil {
-		err = checkID(id)
-	}
-	return id, err
-}
+func (c *core) id(v any) (bson.RawValue, error) { return c.codec.ID("id", v) }
 
-func checkID(id bson.RawValue) error {
-	if err := value.CheckID(id); err != nil {
-		return fault.Invalid("id: %w", err)
-	}
-	return nil
-}
-
-// prepare takes from a document what the tree will write itself.
-func (c *core) prepare(raw bson.Raw, more ...string) (doc bson.D, id bson.RawValue, err error) {
-	drop := map[string]bool{}
-	for _, f := range append(append(c.rep.fields(), c.o.OrderField, c.o.ChildCountField), more...) {
-		drop[f] = true
-	}
+// prepare is a new document without the fields that the tree writes itself, but with an _id, the scope
+// and a child counter.
+func (c *core) prepare(raw bson.Raw) (doc bson.D, id bson.RawValue, err error) {
+	drop := append(c.rep.fields(), c.o.OrderField, c.o.ChildCountField)
 	for _, e := range c.scope {
-		drop[e.Key] = true
+		drop = append(drop, e.Key)
 	}
-	delete(drop, c.o.IDField)
 	all, err := raw.Elements()
 	if err != nil {
 		return nil, id, fault.Invalid("%w", err)
 	}
 	for _, e := range all {
-		if !drop[e.Key()] && !internal[e.Key()] {
-			doc = append(doc, bson.E{Key: e.Key(), Value: e.Value()})
+		if k := e.Key(); k == c.o.IDField || !internal[k] && !slices.Contains(drop, k) {
+			doc = append(doc, bson.E{Key: k, Value: e.Value()})
 		}
 	}
 	if !has(doc, "_id") {
@@ -235,7 +200,7 @@ func (c *core) prepare(raw bson.Raw, more ...string) (doc bson.D, id bson.RawVal
 		}
 		doc = append(bson.D{{Key: "_id", Value: fresh}}, doc...)
 	}
-	id = lookupD(doc, c.o.IDField)
+	id, _ = lookup(doc, c.o.IDField).(bson.RawValue)
 	if err := value.CheckID(id); err != nil {
 		return nil, id, fault.Invalid("%s: %w", c.o.IDField, err)
 	}
@@ -249,42 +214,13 @@ func (c *core) prepare(raw bson.Raw, more ...string) (doc bson.D, id bson.RawVal
 	return doc, id, c.rep.accept(doc)
 }
 
-// scopeID is the _id of the lock document: the scope in extended JSON, the same
-// for all values and orders of fields that are one scope to the server.
-func (c *core) scopeID() (string, error) {
-	if len(c.scope) == 0 {
-		return "tree", nil
+// scopeID is the _id of the lock document, the same for all values and orders of fields that are one
+// scope to the server.
+func (c *core) scopeID() string {
+	var fields []string
+	for _, e := range c.scope {
+		fields = append(fields, fmt.Sprintf("%s=%s", e.Key, strconv.QuoteToASCII(key(e.Value.(bson.RawValue)))))
 	}
-	sorted := slices.Clone(c.scope)
-	slices.SortFunc(sorted, func(a, b bson.E) int { return strings.Compare(a.Key, b.Key) })
-	for i, e := range sorted {
-		v, err := exact(e.Value.(bson.RawValue))
-		if err != nil {
-			return "", fault.Invalid("Options.Scope: %s: %w", e.Key, err)
-		}
-		sorted[i].Value = v
-	}
-	id, err := bson.MarshalExtJSON(sorted, true, false)
-	return string(id), err
-}
-
-// exact replaces the numbers in a value by their exact text. The order of the
-// fields in a nested document counts for the server.
-func exact(v bson.RawValue) (any, error) {
-	if n := value.Number(v); n != nil {
-		return d("$number", n.RatString()), nil
-	}
-	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
-		return v, nil
-	}
-	inner, err := bson.Raw(v.Value).Elements()
-	out := bson.D{}
-	for _, e := range inner {
-		p, err := exact(e.Value())
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, bson.E{Key: e.Key(), Value: p})
-	}
-	return out, err
+	slices.Sort(fields)
+	return strings.Join(append([]string{"tree"}, fields...), " ")
 }

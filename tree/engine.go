@@ -15,19 +15,18 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
-// engine is Check, Repair, Adopt and Convert: one scan in the order of _id, which
-// derives from the way up what each node should hold, compares, and writes the
-// difference in batches. The way up is read as the representation of from tells
-// it; what should be is that of to. For Check and Repair both are the tree itself.
+// engine is Check, Repair, Adopt and Convert: one scan in the order of _id, which derives from the way
+// up what each node should hold, compares, and writes the difference in batches. The way up is read as
+// the representation of from tells it; what should be is that of to. For Check and Repair both are the
+// tree itself.
 //
-// It is linear in the nodes. known has the nodes of which the way up is known, so
-// that each is read once besides its own turn. It holds for as long as the counter
-// in the lock document shows no restructuring, and is bounded by knownMax.
+// It is linear in the nodes. known has the nodes of which the way up is known, so that each is read
+// once besides its own turn. It holds for as long as the counter in the lock document shows no
+// restructuring, and is bounded by knownMax.
 //
-// A batch is looked at twice. The first look, outside transactions, costs little
-// and finds suspects, of which some may be nodes that just move. Only they are looked
-// at again: by Check in a snapshot, by the others in a transaction that holds the
-// lock and writes.
+// A batch is looked at twice. The first look, outside transactions, costs little and finds suspects, of
+// which some may be nodes that just move. Only they are looked at again: by Check in a snapshot, by the
+// others in a transaction that holds the lock and writes.
 type engine struct {
 	from, to *core
 	catchUp  bool // leave alone what is settled: Adopt
@@ -48,9 +47,8 @@ const (
 // spot is what the engine knows of where a node is.
 type spot struct {
 	id      bson.RawValue
-	node    node   // until ups are known
-	segment string // as to has it
-	settled bool   // it has a place in to, with this path
+	node    node // until ups are known
+	settled bool // it has a place in to, with this path
 	path    string
 	ups     []*spot
 	lost    string  // why it has no parent
@@ -83,7 +81,7 @@ func (e *engine) forget(counter int64) { e.known, e.counter, e.index = map[strin
 func newEngine(from, to *core) *engine {
 	if from != to {
 		wide := *from
-		wide.also = to.projection()
+		wide.also = to.shape()
 		wide.rep = represent(&wide, from.kind)
 		from = &wide
 	}
@@ -94,27 +92,16 @@ func (e *engine) scan() maintain.Scan {
 	return maintain.Scan{Filter: e.from.in(e.from.o.IDField, d("$ne", nil)), Projection: e.from.projection()}
 }
 
-// again looks at nodes anew.
-func (e *engine) again(ctx context.Context, ids []bson.RawValue) ([]finding, error) {
-	nodes, err := e.from.findAll(ctx, e.from.byIDs(ids))
-	if err != nil {
-		return nil, err
-	}
-	return e.look(ctx, nodes)
-}
-
 // climb finds the ways up from nodes, level by level, up to what is known.
 func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 	if len(e.known) > knownMax {
 		e.forget(e.counter)
 	}
-	out := make([]*spot, len(nodes))
-	todo := make([]*spot, 0, len(nodes))
-	for i, n := range nodes {
-		out[i] = e.spot(n)
-		todo = append(todo, out[i])
+	var all []*spot
+	for _, n := range nodes {
+		all = append(all, e.spot(n))
 	}
-	for len(todo) > 0 {
+	for todo := all; len(todo) > 0; {
 		var ask []node
 		asking := map[string]*spot{}
 		for _, s := range todo {
@@ -123,7 +110,7 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 			}
 			s.resolved = true
 			ref, root, broken := e.from.rep.ref(s.node)
-			if up := e.known[ref]; ref != "" && up != nil && !s.settled {
+			if up := e.known[ref]; up != nil && !s.settled {
 				s.ups = []*spot{up}
 			} else if s.lost = broken; broken == "" && !root && !s.settled {
 				ask = append(ask, s.node)
@@ -134,35 +121,31 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 		if len(ask) == 0 {
 			break
 		}
-		found, err := e.from.findAll(ctx, e.from.rep.parents(ask, e.known))
+		found, err := e.from.findAll(ctx, e.from.rep.parents(ask))
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range found {
 			up := e.spot(p)
 			todo = append(todo, up)
-			named := map[string]bool{}
 			for _, id := range e.from.rep.names(p) {
-				if s := asking[key(id)]; s != nil && !named[key(id)] {
-					named[key(id)] = true
+				if s := asking[key(id)]; s != nil && !slices.Contains(s.ups, up) {
 					s.ups = append(s.ups, up)
 				}
 			}
 		}
 		for _, s := range asking {
-			if ref, _, _ := e.from.rep.ref(s.node); ref != "" {
-				if up := e.known[ref]; up != nil {
-					s.ups = []*spot{up}
-				} else {
-					s.lost = "there is no such parent"
-				}
+			if ref, _, _ := e.from.rep.ref(s.node); e.known[ref] != nil {
+				s.ups = []*spot{e.known[ref]}
+			} else if ref != "" {
+				s.lost = "there is no such parent"
 			}
 		}
 	}
-	for _, s := range out {
+	for _, s := range all {
 		e.connect(s, &[]*spot{})
 	}
-	return out, nil
+	return all, nil
 }
 
 // spot is what is known of a node, or a new entry.
@@ -173,10 +156,8 @@ func (e *engine) spot(n node) *spot {
 	}
 	s := &spot{id: bson.RawValue{Type: n.id.Type, Value: slices.Clone(n.id.Value)}, node: n}
 	shape := e.to.parse(n.raw)
-	if shape.badPath == nil {
-		s.segment = shape.segment
-	}
-	if e.catchUp && e.to.rep.settled(n) {
+	// Adopt ignores nodes that have a place already.
+	if e.catchUp && n.raw.Lookup(e.to.rep.link()).Type != 0 {
 		s.settled, s.path = true, shape.path
 	}
 	e.known[k] = s
@@ -184,8 +165,8 @@ func (e *engine) spot(n node) *spot {
 	return s
 }
 
-// connect is Tarjan's algorithm: it finds the cycles and, as what is above a node is
-// done before it, whether all ways up end at a root.
+// connect is Tarjan's algorithm: it finds the cycles and, as what is above a node is done before it,
+// whether all ways up end at a root.
 func (e *engine) connect(s *spot, stack *[]*spot) {
 	if s.index > 0 {
 		return
@@ -193,23 +174,22 @@ func (e *engine) connect(s *spot, stack *[]*spot) {
 	e.index++
 	s.index, s.lowlink, s.stacked = e.index, e.index, true
 	*stack = append(*stack, s)
-	self := false
 	for _, up := range s.ups {
-		if up.index == 0 {
-			e.connect(up, stack)
+		e.connect(up, stack)
+		if up.stacked {
 			s.lowlink = min(s.lowlink, up.lowlink)
-		} else if up.stacked {
-			s.lowlink = min(s.lowlink, up.index)
 		}
-		self = self || up == s
 	}
 	if s.lowlink == s.index {
-		at := slices.Index(*stack, s)
+		at := len(*stack) - 1
+		for (*stack)[at] != s {
+			at--
+		}
 		loop := slices.Clone((*stack)[at:])
 		*stack = (*stack)[:at]
 		for _, member := range loop {
 			member.stacked = false
-			if len(loop) > 1 || self {
+			if len(loop) > 1 || slices.Contains(s.ups, s) {
 				member.loop = loop
 			}
 		}
@@ -219,13 +199,46 @@ func (e *engine) connect(s *spot, stack *[]*spot) {
 	s.node = node{}
 }
 
-// chain is the way down to a node from its root, or from a settled node.
-func (s *spot) chain() (chain []*spot) {
+// parent is the parent of a node as the way down from its root, or from a settled node, makes it: nil
+// for a root.
+func (e *engine) parent(s *spot) *node {
+	var chain []*spot
 	for at := s; len(at.ups) > 0; at = at.ups[0] {
 		chain = append(chain, at.ups[0])
 	}
+	if len(chain) == 0 {
+		return nil
+	}
 	slices.Reverse(chain)
-	return chain
+	n := &node{path: e.to.o.PathDelimiter}
+	path := []byte(n.path)
+	if chain[0].settled {
+		path = []byte(chain[0].path)
+	}
+	for i, up := range chain {
+		segment, err := e.to.segmentOf(up.id)
+		if err != nil {
+			n.badPath = err
+		}
+		if n.id, n.segment = up.id, segment; i < len(chain)-1 {
+			n.ancestors = append(n.ancestors, up.id)
+			path = append(path, segment+e.to.o.PathDelimiter...)
+		}
+	}
+	n.path = string(path)
+	return n
+}
+
+// place is the shape of a node by its way up, if it has one and the shape can be formed.
+func (e *engine) place(n node, s *spot) (bson.D, bool) {
+	if !s.rooted || e.to.rep.usable(e.to.parse(n.raw)) != nil {
+		return nil, false
+	}
+	parent := e.parent(s)
+	if parent != nil && e.to.rep.usable(*parent) != nil {
+		return nil, false
+	}
+	return e.to.rep.place(parent), true
 }
 
 // look finds what is wrong with nodes that were just read.
@@ -238,62 +251,48 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 		return nil, err
 	}
 	defer e.drop()
-	var kids [][]node
-	converts := e.from != e.to
+	kids := make([][]node, len(nodes))
 	counts := e.to.o.ChildCountField != "" && !e.catchUp
-	if family := e.to.rep.family(nil) != nil; converts && (family || e.to.rep.order() != "") || counts || e.to.o.OrderField != "" {
-		if kids, err = e.from.rep.kids(ctx, nodes); err != nil {
-			return nil, err
-		}
-	}
-	if !converts {
-		if found, err = e.to.rep.audit(ctx, e, nodes, spots, kids); err != nil {
+	if counts || e.to.rep.listing(nil) != nil || e.to.rep.order() != "" {
+		if kids, err = e.from.kids(ctx, nodes); err != nil {
 			return nil, err
 		}
 	}
 	if e.catchUp {
-		var more []finding
-		if kids, more, err = e.to.rep.join(ctx, e, nodes, spots, kids); err != nil {
+		if found, err = e.to.rep.join(ctx, e, nodes, spots, kids); err != nil {
 			return nil, err
 		}
-		found = append(found, more...)
 	}
 	for i, n := range nodes {
-		var mine []node
-		if kids != nil {
-			mine = kids[i]
+		if e.from == e.to {
+			found = append(found, e.to.rep.audit(e, n, spots[i], kids[i])...)
 		}
-		found = append(found, e.examine(n, spots[i], mine, counts)...)
+		if !e.catchUp || !spots[i].settled {
+			found = append(found, e.examine(n, spots[i], kids[i], counts)...)
+		}
 	}
 	return found, nil
 }
 
-// examine compares one node with what it should hold.
+// examine compares one node with what it should hold. All that differs is one write.
 func (e *engine) examine(n node, s *spot, kids []node, counts bool) (found []finding) {
-	if e.catchUp && s.settled {
-		return nil
-	}
-	var want bson.D
-	placed := false
-	if s.rooted {
-		want, placed = e.to.rep.derive(n, s.chain())
-	}
 	converts := e.from != e.to
-	switch {
-	case !converts && (s.lost != "" || s.loop != nil):
+	want, placed := e.place(n, s)
+	if !converts && (s.lost != "" || s.loop != nil) {
 		found = append(found, e.misplaced(n, s))
-	case !placed && (converts || e.quick):
+	} else if !placed && (converts || e.quick) {
 		found = append(found, e.finding(Orphan, n, "", "no root leads to it"))
-		if converts {
-			return found
-		}
-	case converts:
-		want = append(want, e.to.rep.family(kids)...)
+	}
+	if converts && !placed {
+		return found
+	}
+	if converts {
+		want = append(want, e.to.rep.listing(kids)...)
 	}
 	if counts {
 		want = append(want, bson.E{Key: e.to.o.ChildCountField, Value: int64(len(kids))})
 	}
-	var set bson.D // all in one write
+	var set bson.D
 	for _, el := range want {
 		if f, ok := e.compare(n, el); ok {
 			set = append(set, bson.E{Key: el.Key, Value: f.Want})
@@ -309,8 +308,8 @@ func (e *engine) examine(n node, s *spot, kids []node, counts bool) (found []fin
 	return found
 }
 
-// drop forgets what is new and no root leads to: an insertion, which the counter
-// does not show, may change that.
+// drop forgets what is new and no root leads to: an insertion, which the counter does not show, may
+// change that.
 func (e *engine) drop() {
 	for _, k := range e.fresh {
 		if s := e.known[k]; s != nil && !s.rooted {
@@ -354,8 +353,7 @@ func (e *engine) compare(n node, want bson.E) (finding, bool) {
 	return f, true
 }
 
-// disorder are positions of children, or of the roots, that are not different whole
-// numbers.
+// disorder are positions of children, or of the roots, that are not different whole numbers.
 func (e *engine) disorder(n node, kids []node) []finding {
 	if e.from == e.to && e.to.o.OrderField == "" {
 		return nil
@@ -373,19 +371,34 @@ func (e *engine) crown(ctx context.Context) ([]finding, error) {
 	if e.to.rep.order() == "" {
 		return nil, nil
 	}
-	roots, err := e.from.top(ctx)
+	roots, err := e.from.aggregate(ctx, e.from.top())
 	if err != nil {
 		return nil, err
 	}
 	found := e.disorder(node{}, roots)
 	if e.from == e.to {
-		found = append(found, e.to.rep.overlap(e, roots)...)
+		found = append(found, e.to.rep.audit(e, node{}, nil, roots)...)
 	}
 	return found, nil
 }
 
-// snapshot runs a look at one moment.
-func (e *engine) snapshot(ctx context.Context, look func(ctx context.Context) ([]finding, error)) (found []finding, err error) {
+// part is what is looked at once more: nodes, or without IDs the crown.
+type part []bson.RawValue
+
+// again looks at a part anew.
+func (e *engine) again(ctx context.Context, ids part) ([]finding, error) {
+	if ids == nil {
+		return e.crown(ctx)
+	}
+	nodes, err := e.from.findAll(ctx, e.from.byIDs(ids))
+	if err != nil {
+		return nil, err
+	}
+	return e.look(ctx, nodes)
+}
+
+// snapshot looks at a part at one moment.
+func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err error) {
 	err = e.to.transact(ctx, func(ctx context.Context) error {
 		now, err := e.to.restructurings(ctx)
 		if err != nil {
@@ -394,18 +407,18 @@ func (e *engine) snapshot(ctx context.Context, look func(ctx context.Context) ([
 		if now != e.counter || e.known == nil {
 			e.forget(now)
 		}
-		found, err = look(ctx)
+		found, err = e.again(ctx, ids)
 		return err
 	})
 	if errors.Is(err, fault.ErrTransactionsUnsupported) { // a standalone server
-		return look(ctx)
+		return e.again(ctx, ids)
 	}
 	return found, err
 }
 
-// suspects are the IDs of the nodes of a batch that have a finding at first sight, in
-// parts of which one transaction can hold the writes.
-func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts [][]bson.RawValue, err error) {
+// suspects are the nodes of a batch that have a finding at first sight, in parts of which one
+// transaction can hold the writes.
+func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, err error) {
 	nodes := make([]node, len(batch))
 	for i, raw := range batch {
 		nodes[i] = e.from.parse(raw)
@@ -429,30 +442,39 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts [][]bson
 	return parts, err
 }
 
-// begin reads the counter that known goes with.
-func (e *engine) begin(ctx context.Context) error {
+// begin reads the counter that known goes with, and looks at the crown.
+func (e *engine) begin(ctx context.Context, work *mongopatterns.Work) (parts []part, err error) {
 	now, err := e.to.restructurings(ctx)
 	e.forget(now)
-	return err
+	if err != nil || work != nil && work.Filter != nil {
+		return nil, err
+	}
+	found, err := e.crown(ctx)
+	if len(found) > 0 {
+		parts = []part{nil}
+	}
+	return parts, err
 }
 
 // check yields the confirmed findings as problems.
 func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	problems := func(found []finding) (out []mongopatterns.Problem) {
-		for _, f := range found {
-			out = append(out, f.Problem)
-		}
-		return out
-	}
-	crown := func(yield func(mongopatterns.Problem, error) bool) {
-		err := e.begin(ctx)
-		var found []finding
-		if err == nil && (work == nil || work.Filter == nil) {
-			if found, err = e.crown(ctx); len(found) > 0 {
-				found, err = e.snapshot(ctx, e.crown)
+	confirmed := func(ctx context.Context, parts []part, err error) (all []mongopatterns.Problem, _ error) {
+		for _, ids := range parts {
+			if err != nil {
+				break
+			}
+			var found []finding
+			found, err = e.snapshot(ctx, ids)
+			for _, f := range found {
+				all = append(all, f.Problem)
 			}
 		}
-		for _, p := range problems(found) {
+		return all, err
+	}
+	crown := func(yield func(mongopatterns.Problem, error) bool) {
+		parts, err := e.begin(ctx, work)
+		all, err := confirmed(ctx, parts, err)
+		for _, p := range all {
 			if !yield(p, nil) {
 				return
 			}
@@ -461,22 +483,15 @@ func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 			yield(mongopatterns.Problem{}, err)
 		}
 	}
-	return maintain.Chain(crown, maintain.Check(ctx, e.from.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+	find := func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
 		parts, err := e.suspects(ctx, batch)
-		var all []finding
-		for _, ids := range parts {
-			if err == nil {
-				var found []finding
-				found, err = e.snapshot(ctx, func(ctx context.Context) ([]finding, error) { return e.again(ctx, ids) })
-				all = append(all, found...)
-			}
-		}
-		return problems(all), err
-	}))
+		return confirmed(ctx, parts, err)
+	}
+	return maintain.Chain(crown, maintain.Check(ctx, e.from.coll, work, e.scan(), find))
 }
 
-// outcome is what becomes of findings: the nodes that are written and those that are
-// left, whether ways up change, and whether nested sets have to be numbered.
+// outcome is what becomes of findings: the nodes that are written and those that are left, whether ways
+// up change, and whether nested sets have to be numbered.
 type outcome struct {
 	done, left     map[string]bool
 	moves, numbers bool
@@ -504,69 +519,64 @@ func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) 
 	return models, out
 }
 
-// apply looks again, under the lock, and writes.
-func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, look func(ctx context.Context) ([]finding, error)) error {
-	var models []mongo.WriteModel
-	var out outcome
-	var before int64
-	var err error
-	if e.dry {
-		var found []finding
-		if found, err = e.snapshot(ctx, look); err == nil {
+// apply looks at parts again, under the lock, and writes.
+func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts []part) error {
+	for _, ids := range parts {
+		var out outcome
+		var err error
+		if e.dry {
+			var found []finding
+			found, err = e.snapshot(ctx, ids)
 			_, out = e.sift(found)
+		} else {
+			err = e.to.exclusively(ctx, func(ctx context.Context, before int64) error {
+				if before != e.counter {
+					e.forget(before)
+				}
+				found, err := e.again(ctx, ids)
+				if err != nil {
+					return err
+				}
+				var models []mongo.WriteModel
+				models, out = e.sift(found)
+				return e.to.write(ctx, models...)
+			})
+			e.counter++
 		}
-	} else {
-		err = e.to.exclusively(ctx, func(ctx context.Context, counter int64) error {
-			if before = counter; before != e.counter {
-				e.forget(before)
-			}
-			found, err := look(ctx)
-			if err != nil {
-				return err
-			}
-			models, out = e.sift(found)
-			return e.to.write(ctx, models...)
-		})
-		e.counter = before + 1
-	}
-	if err != nil || out.moves {
-		e.forget(e.counter)
-	}
-	if err == nil {
+		if err != nil || out.moves {
+			e.forget(e.counter)
+		}
+		if err != nil {
+			return err
+		}
 		result.Done += int64(len(out.done))
 		result.Remaining += int64(len(out.left))
 		e.moved, e.renumber = e.moved || out.moves, e.renumber || out.numbers
 	}
-	return err
+	return nil
 }
 
-// run writes the difference. Afterwards moved says that ways up have changed, so that
-// what was looked at before may be wrong now.
+// run writes the difference. Afterwards moved says that ways up have changed, so that what was looked
+// at before may be wrong now.
 func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	if err := e.begin(ctx); err != nil {
-		return result, err
-	}
 	e.renumber = e.from != e.to
 	e.dry = work != nil && work.DryRun
 	var crowned mongopatterns.Result
-	if work == nil || work.Filter == nil {
-		found, err := e.crown(ctx)
-		if err == nil && len(found) > 0 {
-			err = e.apply(ctx, &crowned, e.crown)
-		}
-		if err != nil {
-			return result, err
-		}
+	parts, err := e.begin(ctx, work)
+	if err == nil {
+		err = e.apply(ctx, &crowned, parts)
 	}
-	result, err = maintain.Run(ctx, e.from.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw, _ mongopatterns.Work, result *mongopatterns.Result) error {
+	if err != nil {
+		return result, err
+	}
+	step := func(ctx context.Context, batch []bson.Raw, _ mongopatterns.Work, result *mongopatterns.Result) error {
 		parts, err := e.suspects(ctx, batch)
-		for _, ids := range parts {
-			if err == nil {
-				err = e.apply(ctx, result, func(ctx context.Context) ([]finding, error) { return e.again(ctx, ids) })
-			}
+		if err != nil {
+			return err
 		}
-		return err
-	})
+		return e.apply(ctx, result, parts)
+	}
+	result, err = maintain.Run(ctx, e.from.coll, work, e.scan(), step)
 	result.Add(crowned)
 	if err == nil && e.renumber && !e.dry {
 		var n int64

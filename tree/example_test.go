@@ -229,32 +229,6 @@ func ExampleTree_Delete() {
 	// 4 <nil>
 }
 
-func ExampleTree_Rename() {
-	ctx := context.Background()
-	coll := mongotest.ExampleDatabase().Collection("pages")
-	pages, err := tree.New[int, bson.M](coll, tree.MaterializedPath, &tree.Options{SegmentField: "slug", PathDelimiter: "/"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for i, slug := range []string{"docs", "api", "errors"} {
-		pos := pages.AsRoot()
-		if i > 0 {
-			pos = pages.Under(i - 1)
-		}
-		if _, err := pages.Insert(ctx, bson.M{"_id": i, "slug": slug}, pos); err != nil {
-			log.Fatal(err)
-		}
-	}
-	if err := pages.Rename(ctx, 0, "manual"); err != nil {
-		log.Fatal(err)
-	}
-	var page struct{ Path, Slug string }
-	err = coll.FindOne(ctx, pages.Filter(2)).Decode(&page)
-	fmt.Println(page.Path+page.Slug, err)
-	// Output:
-	// /manual/api/errors <nil>
-}
-
 func ExampleTree_Adopt() {
 	ctx := context.Background()
 	coll := mongotest.ExampleDatabase().Collection("employees")

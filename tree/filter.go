@@ -4,16 +4,16 @@ import (
 	"context"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// The filters are for Find, Count, paging and $match. Where the representation
-// keeps what they need in other documents than those they are to match, they
-// read it first; a filter so made shows the tree as it was then, and is another
-// one after a change. A filter of an unknown ID matches nothing, but that of
-// AncestorsFilter is ErrNotFound.
+// The filters are for Find, Count, paging and $match. Where the representation keeps what they need in
+// other documents than those they are to match, they read it first; a filter so made shows the tree as
+// it was then, and is another one after a change. A filter of an unknown ID matches nothing, but that
+// of AncestorsFilter is ErrNotFound.
 
 // ChildrenFilter matches the children of a node.
 //
@@ -46,42 +46,37 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 
 // DescendantsFilter matches the nodes below a node.
 //
-// For paging take AncestorArray or MaterializedPath. The filters of the others
-// hold IDs or numbers, which any change of the tree changes, and a paging token
-// is bound to its filter.
+// For paging take AncestorArray or MaterializedPath. The filters of the others hold IDs or numbers,
+// which any change of the tree changes, and a paging token is bound to its filter.
 //
-// Cost: none for AncestorArray. The others: 1 round trip; MaterializedPath and
-// NestedSets without a MaxDepth read the node, the others the IDs of all descendants
-// into the filter.
+// Cost: none for AncestorArray. The others: 1 round trip; MaterializedPath and NestedSets without a
+// MaxDepth read the node, the others the IDs of all descendants into the filter.
 func (t *Tree[K, T]) DescendantsFilter(ctx context.Context, id K, opts *ReadOptions) (_ bson.D, err error) {
 	defer fault.In(&err, "tree: descendants filter")
-	raw, err := t.c.id(id)
-	if err == nil {
-		err = opts.check()
-	}
+	raw, err := t.c.downFrom(id, opts)
 	if err != nil {
 		return nil, err
 	}
 	if match, _ := t.c.rep.descendantsOf(node{id: raw}, opts.depth()); match != nil {
 		return t.c.filter(ctx, raw, func(n node) (bson.D, bool) { return t.c.rep.descendantsOf(n, opts.depth()) })
 	}
-	nodes, err := t.c.ids(ctx, t.DescendantsPipeline(id, opts))
-	return t.c.byIDs(nodes), err
+	ids, err := t.c.ids(ctx, t.c.rep.down(raw, opts.depth(), false))
+	return t.c.byIDs(ids), err
 }
 
 // ids reads the IDs that a pipeline yields.
-func (c *core) ids(ctx context.Context, p []bson.D) ([]bson.RawValue, error) {
+func (c *core) ids(ctx context.Context, p mongo.Pipeline) ([]bson.RawValue, error) {
 	nodes, err := c.shapes(ctx, opening(c.coll, append(p, expr.Op("$project", d(c.o.IDField, 1))), 0))
 	return idsOf(nodes), err
 }
 
 // AncestorsFilter matches the nodes above a node.
 //
-// Cost: 1 round trip. AncestorArray, and MaterializedPath without a SegmentField, read
-// the node alone, the others as Ancestors.
+// Cost: 1 round trip. AncestorArray and MaterializedPath read the node alone,
+// the others as Ancestors.
 func (t *Tree[K, T]) AncestorsFilter(ctx context.Context, id K) (_ bson.D, err error) {
 	defer fault.In(&err, "tree: ancestors filter")
-	ids, _, err := t.above(ctx, id, true)
+	ids, _, err := t.c.ancestry(ctx, id, true)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +91,6 @@ func (t *Tree[K, T]) RootsFilter(ctx context.Context) (_ bson.D, err error) {
 	if match := t.c.rep.rootsMatch(); match != nil {
 		return match, nil
 	}
-	ids, err := t.c.ids(ctx, t.c.rep.roots())
+	ids, err := t.c.ids(ctx, t.c.roots())
 	return t.c.byIDs(ids), err
 }

@@ -8,32 +8,29 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// Link makes child one more child of parent, after the others. It needs
-// Options.Graph. Linking twice is no error; a link that would close a cycle is
-// ErrCycle.
+// Link makes child one more child of parent, after the others. It needs Options.Graph. Linking twice is
+// no error; a link that would close a cycle is ErrCycle.
 //
-// Cost: 5 round trips (lock, both nodes, 1 $graphLookup up from the parent,
-// 1 update, commit), 2 documents written: the lock and the parent.
+// Cost: 5 round trips (lock, both nodes, 1 $graphLookup up from the parent, 1 update, commit), 2
+// documents written: the lock and the parent.
 func (t *Tree[K, T]) Link(ctx context.Context, parent, child K) (err error) {
 	defer fault.In(&err, "tree: link")
 	return t.c.relink(ctx, parent, child, true)
 }
 
-// Unlink takes child away from parent. It needs Options.Graph. A child without
-// parents is a root; unlinking what is not linked is ErrNotFound.
+// Unlink takes child away from parent. It needs Options.Graph. A child without parents is a root;
+// unlinking what is not linked is ErrNotFound.
 //
-// Cost: 4 round trips (lock, both nodes, 1 update, commit), 2 documents
-// written: the lock and the parent.
+// Cost: 4 round trips (lock, both nodes, 1 update, commit), 2 documents written: the lock and the
+// parent.
 func (t *Tree[K, T]) Unlink(ctx context.Context, parent, child K) (err error) {
 	defer fault.In(&err, "tree: unlink")
 	return t.c.relink(ctx, parent, child, false)
 }
 
-// Parents yields all parents of a node of a graph; of a tree it yields one or
-// none.
+// Parents yields all parents of a node of a graph; of a tree it yields one or none.
 //
-// Cost: 1 round trip. For ChildReferences it uses the children index, a key for
-// each parent.
+// Cost: 1 round trip. For ChildReferences it uses the children index, a key for each parent.
 func (t *Tree[K, T]) Parents(ctx context.Context, id K) iter.Seq2[T, error] {
 	return t.each(ctx, "parents", id, t.c.parentsPipeline)
 }
@@ -65,12 +62,8 @@ func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 		case holds(n.children, x):
 			return nil
 		}
-		above, err := c.isAbove(ctx, x, p)
-		if err != nil {
+		if err := r.acyclic(ctx, x, p); err != nil {
 			return err
-		}
-		if above {
-			return fmt.Errorf("%w: %s", ErrCycle, text(x))
 		}
 		return r.write(ctx, r.push(p, -1, x))
 	})

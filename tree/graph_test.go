@@ -25,51 +25,27 @@ func TestGraph(t *testing.T) {
 	ctx := t.Context()
 	v, tr := graph(t)
 	for range 2 { // twice is once
-		if err := tr.Link(ctx, "Servers", "Databases"); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, tr.Link(ctx, "Servers", "Databases"))
 	}
 	healthy(t, tr)
 	v.want(t, "parents", v.ids(t, tr.Parents(ctx, "Databases")), "Programming", "Servers")
 	v.want(t, "children", v.ids(t, tr.Children(ctx, "Servers")), "Databases")
 	v.want(t, "descendants", v.ids(t, tr.Descendants(ctx, "Software", nil)), "Servers", "Databases", "MongoDB")
 	up, err := tr.Ancestors(ctx, "MongoDB")
-	if err != nil || len(up) != 5 {
-		t.Errorf("%v, %v", up, err)
-	}
-	if got, err := tr.LowestCommonAncestor(ctx, "MongoDB", "Servers"); err != nil || got["_id"] != "Servers" {
-		t.Errorf("%v, %v", got, err)
-	}
+	wrong(t, err != nil || len(up) != 5, "%v, %v", up, err)
 	v.want(t, "roots", v.ids(t, tr.Roots(ctx)), "Books", "Software")
 	for _, link := range [][2]string{{"MongoDB", "Books"}, {"MongoDB", "Software"}, {"Databases", "Databases"}} {
-		if err := tr.Link(ctx, link[0], link[1]); !errors.Is(err, tree.ErrCycle) {
-			t.Errorf("link %v: %v", link, err)
-		}
+		is(t, tr.Link(ctx, link[0], link[1]), tree.ErrCycle)
 	}
-	if err := tr.Link(ctx, "none", "Books"); !errors.Is(err, tree.ErrParentNotFound) {
-		t.Error(err)
-	}
-	if err := tr.Link(ctx, "Books", "none"); !errors.Is(err, mongopatterns.ErrNotFound) {
-		t.Error(err)
-	}
-	if err := tr.Unlink(ctx, "Books", "MongoDB"); !errors.Is(err, mongopatterns.ErrNotFound) {
-		t.Error(err)
-	}
-	if err := tr.Move(ctx, "MongoDB", tr.AsRoot()); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Error(err)
-	}
-	if _, err := tr.Insert(ctx, v.doc("x"), tr.Before("MongoDB")); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Error(err)
-	}
+	is(t, tr.Link(ctx, "none", "Books"), tree.ErrParentNotFound)
+	is(t, tr.Link(ctx, "Books", "none"), mongopatterns.ErrNotFound)
+	is(t, tr.Unlink(ctx, "Books", "MongoDB"), mongopatterns.ErrNotFound)
+	is(t, tr.Move(ctx, "MongoDB", tr.AsRoot()), mongopatterns.ErrInvalid)
+	is(t, errOf(tr.Insert(ctx, v.doc("x"), tr.Before("MongoDB"))), mongopatterns.ErrInvalid)
 	for _, err := range tr.Dump(ctx) {
-		if !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Error(err)
-		}
+		wrong(t, !errors.Is(err, mongopatterns.ErrInvalid), "%v", err)
 	}
-	sub, err := tr.Subtree(ctx, "Software", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := get(tr.Subtree(ctx, "Software", nil))(t)
 	v.wantTree(t, sub, "Software(Servers(Databases(MongoDB)))")
 
 	// Databases has a parent outside, so it survives; Servers does not.
@@ -78,27 +54,17 @@ func TestGraph(t *testing.T) {
 	}
 	healthy(t, tr)
 	v.want(t, "parents", v.ids(t, tr.Parents(ctx, "Databases")), "Programming")
-	if _, err := tr.Insert(ctx, v.doc("More"), tr.Under("Books")); err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.Link(ctx, "More", "Databases"); err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.Link(ctx, "More", "MongoDB"); err != nil {
-		t.Fatal(err)
-	}
+	get(tr.Insert(ctx, v.doc("More"), tr.Under("Books")))(t)
+	ok(t, tr.Link(ctx, "More", "Databases"))
+	ok(t, tr.Link(ctx, "More", "MongoDB"))
 	// Promoted to both parents, and to More only once.
 	if n, err := tr.Delete(ctx, "Databases", tree.Promote); err != nil || n != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
 	healthy(t, tr)
 	v.want(t, "parents", v.ids(t, tr.Parents(ctx, "MongoDB")), "Programming", "More")
-	if err := tr.Unlink(ctx, "More", "MongoDB"); err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.Unlink(ctx, "Programming", "MongoDB"); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, tr.Unlink(ctx, "More", "MongoDB"))
+	ok(t, tr.Unlink(ctx, "Programming", "MongoDB"))
 	v.want(t, "roots", v.ids(t, tr.Roots(ctx)), "Books", "MongoDB")
 	healthy(t, tr)
 }
@@ -120,9 +86,7 @@ func TestGraphOppositeLinks(t *testing.T) {
 		}
 		healthy(t, tr)
 		link := [][2]string{{"MongoDB", "Software"}, {"Servers", "Books"}}[won]
-		if err := tr.Unlink(ctx, link[0], link[1]); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, tr.Unlink(ctx, link[0], link[1]))
 	}
 }
 
@@ -138,9 +102,7 @@ func TestGraphRepair(t *testing.T) {
 		dd("_id", "c", "children", bson.A{"d", "gone"}),
 		dd("_id", "d", "children", bson.A{"b"}),
 	}
-	if _, err := coll.InsertMany(ctx, docs); err != nil {
-		t.Fatal(err)
-	}
+	get(coll.InsertMany(ctx, docs))(t)
 	if got := v.kinds(t, tr, coll); !slices.Equal(got, []string{"cycle b", "cycle c", "cycle d", "dangling child c"}) {
 		t.Errorf("%v", got)
 	}

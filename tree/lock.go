@@ -17,25 +17,24 @@ import (
 // errNoLock says that the lock document does not exist yet.
 var errNoLock = errors.New("no lock document")
 
-// busy is a conflict on the lock document. It hides the labels of the server's error,
-// so that atomically waits and not the driver.
+// busy is a conflict on the lock document. It hides the labels of the server's error, so that
+// atomically waits and not the driver.
 type busy struct{ cause error }
 
 func (b busy) Error() string { return b.cause.Error() }
 
-// Those who wait for the lock try again after pauses of a few milliseconds, which do
-// not grow beyond pauseMax. The driver's grow to half a second with each attempt:
-// whoever has waited longest then sleeps longest, and newcomers get the lock.
+// Those who wait for the lock try again after pauses of a few milliseconds, which do not grow beyond
+// pauseMax. The driver's grow to half a second with each attempt: whoever has waited longest then
+// sleeps longest, and newcomers get the lock.
 const (
 	pauseMin  = 2 * time.Millisecond
 	pauseMax  = 50 * time.Millisecond
 	waitLimit = 120 * time.Second // the driver's
 )
 
-// atomically runs fn in a transaction, with the tree's lock taken first if
-// locked. The lock is a real write, an $inc, to one document, so that two
-// restructurings of one tree conflict and the loser starts again from what the
-// winner left. fn can run several times.
+// atomically runs fn in a transaction, with the tree's lock taken first if locked. The lock is a real
+// write, an $inc, to one document, so that two restructurings of one tree conflict and the loser starts
+// again from what the winner left. fn can run several times.
 func (c *core) atomically(ctx context.Context, locked bool, fn func(ctx context.Context) error) error {
 	if !locked {
 		return c.transact(ctx, fn)
@@ -47,8 +46,7 @@ func (c *core) transact(ctx context.Context, fn func(ctx context.Context) error)
 	return txn.Run(ctx, c.coll.Database().Client(), fn)
 }
 
-// exclusively is atomically with the lock; fn gets the number of restructurings
-// before this one.
+// exclusively is atomically with the lock; fn gets the number of restructurings before this one.
 func (c *core) exclusively(ctx context.Context, fn func(ctx context.Context, before int64) error) error {
 	joined := txn.Running(ctx)
 	start := time.Now()
@@ -80,9 +78,9 @@ func (c *core) exclusively(ctx context.Context, fn func(ctx context.Context, bef
 	}
 }
 
-// lock raises the counter of the lock document and returns what it was. In a
-// transaction of the caller's it makes the document too, which nobody else can do for
-// it there, and gives the server's error back for the caller to run again.
+// lock raises the counter of the lock document and returns what it was. In a transaction of the
+// caller's it makes the document too, which nobody else can do for it there, and gives the server's
+// error back for the caller to run again.
 func (c *core) lock(ctx context.Context, joined bool) (int64, error) {
 	raw, err := c.locks.FindOneAndUpdate(ctx, d("_id", c.lockID), d("$inc", d("n", int64(1))),
 		options.FindOneAndUpdate().SetUpsert(joined)).Raw()
@@ -112,7 +110,6 @@ func (c *core) restructurings(ctx context.Context) (int64, error) {
 }
 
 func (c *core) createLock(ctx context.Context) error {
-	// A majority has it before a snapshot is taken.
 	_, err := c.locks.InsertOne(ctx, d("_id", c.lockID, "n", int64(0)))
 	if err != nil && !mongo.IsDuplicateKeyError(err) {
 		return fmt.Errorf("lock document: %w", err)
@@ -120,9 +117,9 @@ func (c *core) createLock(ctx context.Context) error {
 	return nil
 }
 
-// touch writes to the node that matches, so that a transaction which moves or
-// deletes it at the same time conflicts with this one, and reads it. The write is the
-// child counter, raised by one, or else a temporary field, which create takes off.
+// touch writes to the node that matches, so that a transaction which moves or deletes it at the same
+// time conflicts with this one, and reads it. The write is the child counter, raised by one, or else a
+// temporary field, which create takes off.
 func (c *core) touch(ctx context.Context, match bson.D, absent error) (node, error) {
 	change := d("$set", d(fieldTouch, true))
 	if c.o.ChildCountField != "" {
@@ -134,21 +131,21 @@ func (c *core) touch(ctx context.Context, match bson.D, absent error) (node, err
 		return node{}, absent
 	}
 	if err != nil {
-		return node{}, c.counted(err)
+		return node{}, err
 	}
 	return c.parse(raw), nil
 }
 
-// marked are writes to a node that leave nothing: whoever inserts a child beside them
-// conflicts.
+// marked are writes to a node that leave nothing: whoever inserts a child beside them conflicts.
 func (c *core) marked(n *node) []mongo.WriteModel {
-	switch {
-	case n == nil:
+	if n == nil {
 		return nil
-	case c.o.ChildCountField != "":
-		return append(c.counter(c.byID(n.id), 1), c.counter(c.byID(n.id), -1)...)
 	}
-	return []mongo.WriteModel{update(c.byID(n.id), d("$set", d(fieldTouch, true))), update(c.byID(n.id), d("$unset", d(fieldTouch, "")))}
+	at := c.byID(n.id)
+	if c.o.ChildCountField != "" {
+		return append(c.counter(at, 1), c.counter(at, -1)...)
+	}
+	return []mongo.WriteModel{update(at, d("$set", d(fieldTouch, true))), update(at, d("$unset", d(fieldTouch, "")))}
 }
 
 // count is the part of an update that changes the child counter.
@@ -159,8 +156,8 @@ func (c *core) count(by int64) bson.D {
 	return d("$inc", d(c.o.ChildCountField, by))
 }
 
-// counter is a write that changes the child counter of the node that matches, none
-// without a counter or a change.
+// counter is a write that changes the child counter of the node that matches, none without a counter or
+// a change.
 func (c *core) counter(match bson.D, by int64) []mongo.WriteModel {
 	inc := c.count(by)
 	if len(match) == 0 || inc == nil {
@@ -169,45 +166,34 @@ func (c *core) counter(match bson.D, by int64) []mongo.WriteModel {
 	return []mongo.WriteModel{update(match, inc)}
 }
 
-// counted explains the server's TypeMismatch: the one $inc of any value is that
-// of the child counter.
-func (c *core) counted(err error) error {
-	var server mongo.ServerError
-	if c.o.ChildCountField != "" && errors.As(err, &server) && server.HasErrorCode(14) {
-		return fmt.Errorf("%s of the parent is not a number, run Repair: %w", c.o.ChildCountField, err)
-	}
-	return err
-}
-
-// update is a write of any number of nodes. That of one is the same, as the driver
-// makes a command of its own for each kind.
+// update is a write of any number of nodes. That of one is the same, as the driver makes a command of
+// its own for each kind.
 func update(match, change any) mongo.WriteModel {
 	return mongo.NewUpdateManyModel().SetFilter(match).SetUpdate(change)
 }
 
-// write sends updates as one command. As they belong to a transaction that holds the
-// lock, or has touched what they write to, their filters need no guard.
+// write sends updates as one command. As they belong to a transaction that holds the lock, or has
+// touched what they write to, their filters need no guard.
 func (c *core) write(ctx context.Context, models ...mongo.WriteModel) error {
 	if len(models) == 0 {
 		return nil
 	}
 	_, err := c.primary.BulkWrite(ctx, models)
-	return c.counted(err)
+	return err
 }
 
-// create inserts a document and ends the touch of its parent, in one command: an upsert
-// whose filter matches nothing that exists, so that a second document with the _id is
-// a duplicate key error, as it is for an insert.
+// create inserts a document and ends the touch of its parent, in one command: an upsert whose filter
+// matches nothing that exists, so that a second document with the _id is a duplicate key error, as it
+// is for an insert.
 func (c *core) create(ctx context.Context, doc bson.D, touched *node) error {
 	if touched == nil || c.o.ChildCountField != "" {
 		_, err := c.primary.InsertOne(ctx, doc)
 		return err
 	}
-	match := c.byID(lookupD(doc, c.o.IDField))
+	match := append(c.byID(lookup(doc, c.o.IDField)), bson.E{Key: fieldTouch, Value: d("$type", "minKey")})
 	if c.o.IDField != "_id" {
-		match = append(match, bson.E{Key: "_id", Value: equal(lookupD(doc, "_id"))})
+		match = append(match, bson.E{Key: "_id", Value: equal(lookup(doc, "_id"))})
 	}
-	match = append(match, bson.E{Key: fieldTouch, Value: d("$type", "minKey")})
 	return c.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(doc).SetUpsert(true),
 		mongo.NewUpdateOneModel().SetFilter(c.byID(touched.id)).SetUpdate(d("$unset", d(fieldTouch, ""))))
 }

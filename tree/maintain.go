@@ -1,17 +1,14 @@
 package tree
 
 import (
-	"bytes"
 	"context"
 	"iter"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
 // The kinds of problems that Check finds.
@@ -22,12 +19,11 @@ const (
 	Cycle mongopatterns.ProblemKind = "cycle"
 	// WrongAncestors: the array is not the way up by the parents.
 	WrongAncestors mongopatterns.ProblemKind = "wrong ancestors"
-	// WrongPath: the path is malformed or not that of the parent's children, or
-	// the node's own segment is missing, holds the delimiter or has no string
-	// form, which Repair cannot solve.
+	// WrongPath: the path is malformed or not that of the parent's children, or the ID
+	// holds the delimiter or has no string form, which Repair cannot solve.
 	WrongPath mongopatterns.ProblemKind = "wrong path"
-	// WrongRange: left and right are not numbers in order, or the children (of
-	// the node, or the roots) overlap or leave gaps.
+	// WrongRange: left and right are not numbers in order, or the children (of the node, or the roots)
+	// overlap or leave gaps.
 	WrongRange mongopatterns.ProblemKind = "wrong range"
 	// WrongChildren: the children are null or no array.
 	WrongChildren mongopatterns.ProblemKind = "wrong children"
@@ -39,42 +35,39 @@ const (
 	SeveralParents mongopatterns.ProblemKind = "several parents"
 	// WrongCount: the child counter is not the number of children.
 	WrongCount mongopatterns.ProblemKind = "wrong count"
-	// WrongOrder: children of the node (or roots) have no position, one that is
-	// no whole number, or share one.
+	// WrongOrder: children of the node (or roots) have no position, one that is no whole number, or
+	// share one.
 	WrongOrder mongopatterns.ProblemKind = "wrong order"
 )
 
-// Check yields what is wrong with the nodes that Work.Filter selects; without a filter
-// also with the order of the roots, which is a problem without an ID. Below an orphan or
-// a cycle arrays and paths are not compared.
+// Check yields what is wrong with the nodes that Work.Filter selects; without a filter also with the
+// order of the roots, which is a problem without an ID. Below an orphan or a cycle arrays and paths are
+// not compared.
 //
-// Cost: for each 1,000 nodes 1 round trip, and as many as there are levels above them that
-// are not known yet; 1 more for children where there are counters, an order, numbers
-// or child references; 2 for the whole. Suspects: 4 more (counter, nodes, what belongs to them,
-// commit). In memory are 1,000 nodes with their children and 200,000 IDs.
+// Cost: for each 1,000 nodes 1 round trip, and as many as there are levels above them that are not
+// known yet; 1 more for children where there are counters, an order, numbers or child references; 2 for
+// the whole. Suspects: 4 more (counter, nodes, what belongs to them, commit). In memory are 1,000 nodes
+// with their children and 200,000 IDs.
 func (t *Tree[K, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return fault.Seq("tree: check", newEngine(t.c, t.c).check(ctx, work))
 }
 
-// maxPasses bounds the passes of Repair. Each that makes roots, or takes a child from
-// a parent, is followed by another.
+// maxPasses bounds the passes of Repair. Each that makes roots, or takes a child from a parent, is
+// followed by another.
 const maxPasses = 100
 
-// Repair solves what Check finds. The parent references decide: arrays of
-// ancestors, numbers and counters follow them. Of a path its last segment
-// decides. If several nodes list the same child, the one with the smallest ID keeps
-// it; nodes in a cycle with the child come last. Orphans, malformed paths and cycles need
-// Options.MakeRoots; otherwise they are Remaining. A path whose place a sibling of the
-// same segment has is Failed. Work.Filter selects nodes.
+// Repair solves what Check finds. The parent references decide: arrays of ancestors, numbers and
+// counters follow them. Of a path its last ID decides. If several nodes list the same child, the
+// one with the smallest ID keeps it; nodes in a cycle with the child come last. Orphans, malformed
+// paths and cycles need Options.MakeRoots; otherwise they are Remaining.  Work.Filter selects nodes.
 //
-// It is safe beside other work, which waits or runs again while a batch is
-// written; a run that is interrupted is finished by the next. Nested sets are numbered
-// anew in one transaction that holds all shapes in memory; for more than some 100,000
-// nodes it may exceed the server's limit for transactions (60 s).
+// It is safe beside other work, which waits or runs again while a batch is written; a run that is
+// interrupted is finished by the next. Nested sets are numbered anew in one transaction that holds all
+// shapes in memory; for more than some 100,000 nodes it may exceed the server's limit for transactions
+// (60 s).
 //
-// Cost: as Check, and for each batch with problems 2 round trips (lock, one command of
-// updates); each document is written once. Nested sets: 4 more (lock, all nodes,
-// updates, commit).
+// Cost: as Check, and for each batch with problems 2 round trips (lock, one command of updates); each
+// document is written once. Nested sets: 4 more (lock, all nodes, updates, commit).
 func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: repair")
 	for pass := range maxPasses {
@@ -90,29 +83,27 @@ func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tota
 	return total, nil
 }
 
-// Adopt adds this tree's fields to a collection of parent references
-// (Options.ParentField), in place. Roots have the parent null or missing; one with
-// parent "" is an orphan of "": set it to null first. Nodes that no root leads to, or
-// whose parent is an array, are Remaining and stay as they are. Work.Filter selects
-// nodes.
+// Adopt adds this tree's fields to a collection of parent references (Options.ParentField), in place.
+// Roots have the parent null or missing; one with parent "" is an orphan of "": set it to null first.
+// Nodes that no root leads to, or whose parent is an array, are Remaining and stay as they are.
+// Work.Filter selects nodes.
 //
-// The documents need the fields of the scope beforehand, as those without are
-// not this tree's. If Examined is less than you have, count the documents with
-// {field: null} for each field of the scope, $set it there and run Adopt again.
+// The documents need the fields of the scope beforehand, as those without are not this tree's. If
+// Examined is less than you have, count the documents with {field: null} for each field of the scope,
+// $set it there and run Adopt again.
 //
-// Nodes that have the fields are not written, so it can be run again, to finish
-// or to catch up with documents that code inserted which knows the parent only.
-// Once a node has a path or children, MaterializedPath and ChildReferences ignore its
-// parent field. Until Adopt returns, insert, move and delete nothing with
-// the tree: AncestorArray and MaterializedPath do not see the children that have
-// no array or path yet.
+// Nodes that have the fields are not written, so it can be run again, to finish or to catch up with
+// documents that code inserted which knows the parent only. Once a node has a path or children,
+// MaterializedPath and ChildReferences ignore its parent field. Until Adopt returns, insert, move and
+// delete nothing with the tree: AncestorArray and MaterializedPath do not see the children that have no
+// array or path yet.
 //
-// Whole numbers in the OrderField stay. Siblings without one come after those,
-// in the order of their other values there and then of their _id; in NestedSets
-// and ChildReferences siblings come in the order of their _id.
+// Whole numbers in the OrderField stay. Siblings without one come after those, in the order of their
+// other values there and then of their _id; in NestedSets and ChildReferences siblings come in the
+// order of their _id.
 //
-// Cost: as Repair where the parent field stays; MaterializedPath and
-// ChildReferences with a counter or an order: twice that.
+// Cost: as Repair where the parent field stays; MaterializedPath and ChildReferences with a counter or
+// an order: twice that.
 func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: adopt")
 	e := newEngine(t.c, t.c)
@@ -140,31 +131,25 @@ func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total
 	return total, err
 }
 
-// Convert writes the nodes of one tree as another: to another collection, where
-// nodes that are there already are Skipped, or in place, where both trees name
-// the same collection and differ in representation or field names. The order of
-// siblings is kept as far as both trees have one. A graph is refused, and so is
-// in place a field that both use with different meanings, as two paths of
-// different delimiters or segments in one PathField do. Nodes that no root leads to, or
-// below several parents, are Remaining. Work.Filter selects nodes in place; to another
-// collection it is ErrInvalid.
+// Convert writes the nodes of a collection as another tree of it, of which the representation or field
+// names differ. The order of siblings is kept as far as both trees have one. A graph is refused, and so
+// is a field that both use with different meanings, as two paths of different delimiters in
+// one PathField. Nodes that no root leads to, or below several parents, are Remaining. Work.Filter
+// selects nodes.
 //
-// In place both trees stay readable, and the old one decides: run it again to catch up
-// with what was written to it. When nobody writes to it any more, RemoveOld ends the
-// conversion. Call EnsureIndexes of the new tree first.
+// Both trees stay readable, and the old one decides: run it again to catch up with what was written to
+// it. When nobody writes to it any more, RemoveOld ends the conversion. Call EnsureIndexes of the new
+// tree first. To another collection to.Load(ctx, from.Dump(ctx), to.AsRoot(), nil) copies a tree.
 //
-// Cost: in place as Adopt; else as Dump and Load and 1 count.
-func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U], work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+// Cost: as Adopt.
+func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U],
+	work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: convert")
 	if from.c.o.Graph || to.c.o.Graph {
 		return mongopatterns.Result{}, fault.Invalid("a graph")
 	}
-	inPlace, err := convertible(from.c, to.c)
-	if err != nil {
+	if err := convertible(from.c, to.c); err != nil {
 		return mongopatterns.Result{}, err
-	}
-	if !inPlace {
-		return copyTree(ctx, from.c, to.c, work)
 	}
 	if err := to.c.converting(ctx, from.c.rep.link()); err != nil {
 		return mongopatterns.Result{}, err
@@ -172,57 +157,24 @@ func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U],
 	return newEngine(from.c, to.c).run(ctx, work)
 }
 
-// convertible reports whether a conversion is in place.
-func convertible(from, to *core) (inPlace bool, err error) {
+// convertible refuses what cannot be one tree in two representations.
+func convertible(from, to *core) error {
 	a, b := from.coll, to.coll
-	if a.Name() != b.Name() || a.Database().Name() != b.Database().Name() || a.Database().Client() != b.Database().Client() {
-		return false, nil
+	if a.Name() != b.Name() || a.Database().Name() != b.Database().Name() || a.Database().Client() != b.Database().Client() ||
+		from.lockID != to.lockID || from.o.IDField != to.o.IDField {
+		return fault.Invalid("two trees with different collections, Scope or IDField")
 	}
-	if from.lockID != to.lockID || from.o.IDField != to.o.IDField {
-		return true, fault.Invalid("trees of one collection with different Scope or IDField")
-	}
-	return true, agree(from, to)
+	return agree(from, to)
 }
 
-func copyTree(ctx context.Context, from, to *core, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	w, err := maintain.Of(work, defaultBatch)
-	if err == nil && (w.Filter != nil || w.DryRun) {
-		err = fault.Invalid("Work.Filter, Work.DryRun: not to another collection")
-	}
-	if err != nil {
-		return mongopatterns.Result{}, err
-	}
-	drop := append(from.rep.fields(), from.o.OrderField, from.o.ChildCountField)
-	for _, e := range from.scope {
-		drop = append(drop, e.Key)
-	}
-	l := loader{c: to, work: w, drop: drop}
-	decode := func(cur *mongo.Cursor) (bson.Raw, error) { return bytes.Clone(cur.Current), nil }
-	for v, err := range walk(ctx, from, w.BatchSize, decode) {
-		if err == nil {
-			err = l.add(ctx, v.value, v.parent)
-		}
-		if err != nil {
-			return l.result, err
-		}
-	}
-	if err := l.finish(ctx); err != nil {
-		return l.result, err
-	}
-	all, err := from.primary.CountDocuments(ctx, from.in(from.o.IDField, d("$ne", nil)))
-	l.result.Remaining = max(0, all-l.result.Examined)
-	return l.result, err
-}
-
-// agree refuses trees of one collection where to writes, with another meaning, a
-// field that from reads.
+// agree refuses trees of one collection where to writes, with another meaning, a field that from reads.
 func agree(from, to *core) error {
 	link, order := from.rep.link(), from.rep.order()
 	alike := from.rep.keepsParent() && to.rep.keepsParent() ||
-		from.kind == to.kind && from.o.PathDelimiter == to.o.PathDelimiter && from.o.SegmentField == to.o.SegmentField
+		from.kind == to.kind && from.o.PathDelimiter == to.o.PathDelimiter
 	for _, f := range append(to.rep.fields(), to.rep.order(), to.o.ChildCountField) {
 		switch {
-		case f == "", f != link && f != order && f != from.o.SegmentField:
+		case f == "", f != link && f != order:
 		case f == order && f == to.rep.order():
 		case f == link && f == to.rep.link() && alike:
 		default:
@@ -232,12 +184,11 @@ func agree(from, to *core) error {
 	return nil
 }
 
-// fieldRemoved lists, in the lock document, the fields that RemoveOld has removed.
-// To convert from them again would take all nodes for roots.
+// fieldRemoved lists, in the lock document, the fields that RemoveOld has removed. To convert from them
+// again would take all nodes for roots.
 const fieldRemoved = "removed"
 
-// converting refuses a source that RemoveOld has removed, and takes the new
-// tree's off that list.
+// converting refuses a source that RemoveOld has removed, and takes the new tree's off that list.
 func (c *core) converting(ctx context.Context, source string) error {
 	n, err := c.locks.CountDocuments(ctx, d("_id", c.lockID, fieldRemoved, source))
 	if err != nil {
@@ -250,23 +201,19 @@ func (c *core) converting(ctx context.Context, source string) error {
 	return err
 }
 
-// RemoveOld ends a conversion in place: it removes from all nodes the fields of the old
-// tree that the new one does not use. Convert refuses the old tree from then on. A
-// document that only the old tree knows keeps its fields, for Adopt; so run Convert
-// first, and see that nothing is Remaining. It can be repeated.
+// RemoveOld ends a conversion in place: it removes from all nodes the fields of the old tree that the
+// new one does not use. Convert refuses the old tree from then on. A document that only the old tree
+// knows keeps its fields, for Adopt; so run Convert first, and see that nothing is Remaining. It can be
+// repeated.
 //
 // Cost: 4 round trips and 1 update of all nodes.
 func RemoveOld[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U]) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: remove old")
-	inPlace, err := convertible(from.c, to.c)
-	if err == nil && !inPlace {
-		err = fault.Invalid("trees of two collections")
-	}
-	if err != nil {
+	if err := convertible(from.c, to.c); err != nil {
 		return result, err
 	}
 	c := to.c
-	keep := append(c.rep.fields(), "", c.o.IDField, c.o.SegmentField, c.o.OrderField, c.o.ChildCountField)
+	keep := append(c.rep.fields(), "", c.o.IDField, c.o.OrderField, c.o.ChildCountField)
 	var old bson.D
 	var some bson.A
 	for _, f := range append(from.c.rep.fields(), from.c.o.OrderField, from.c.o.ChildCountField) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,22 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/tree"
 )
-
-func drained[V any](all iter.Seq2[V, error]) (err error) {
-	for _, e := range all {
-		err = e
-	}
-	return err
-}
 
 // TestErrorsNameTheCall: every error begins with the package, once, and the call.
 func TestErrorsNameTheCall(t *testing.T) {
@@ -37,33 +29,32 @@ func TestErrorsNameTheCall(t *testing.T) {
 	for _, v := range variants()[:5] {
 		tr := v.open(t, mongotest.Database(t).Collection("nodes"))
 		for name, err := range map[string]error{
-			"Children":             drained(tr.Children(ctx, "x")),
-			"Siblings":             drained(tr.Siblings(ctx, "x")),
-			"Descendants":          drained(tr.Descendants(ctx, "x", nil)),
-			"Preorder":             drained(tr.Preorder(ctx, "x", nil)),
-			"Roots":                drained(tr.Roots(ctx)),
-			"Leaves":               drained(tr.Leaves(ctx)),
-			"LeavesBelow":          drained(tr.LeavesBelow(ctx, "x")),
-			"Dump":                 drained(tr.Dump(ctx)),
-			"Check":                drained(tr.Check(ctx, nil)),
-			"Ancestors":            errOf(tr.Ancestors(ctx, "x")),
-			"Parent":               errOf(tr.Parent(ctx, "x")),
-			"Depth":                errOf(tr.Depth(ctx, "x")),
-			"IsDescendant":         errOf(tr.IsDescendant(ctx, "x", "a")),
-			"LowestCommonAncestor": errOf(tr.LowestCommonAncestor(ctx, "x", "a")),
-			"Breadcrumb":           errOf(tr.Breadcrumb(ctx, "x")),
-			"Subtree":              errOf(tr.Subtree(ctx, "x", nil)),
-			"Forest":               errOf(tr.Forest(ctx)),
-			"CountChildren":        errOf(tr.CountChildren(ctx, "x")),
-			"CountDescendants":     errOf(tr.CountDescendants(ctx, "x", nil)),
-			"AncestorsFilter":      errOf(tr.AncestorsFilter(ctx, "x")),
-			"Insert":               errOf(tr.Insert(ctx, v.doc("x"), tr.Under("none"))),
-			"Move":                 tr.Move(ctx, "x", tr.AsRoot()),
-			"Delete":               errOf(tr.Delete(ctx, "x", tree.Promote)),
-			"Repair":               errOf(tr.Repair(ctx, nil)),
-			"Adopt":                errOf(tr.Adopt(ctx, nil)),
-			"LoadNodes":            errOf(tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: bson.M{"_id": "y"}}}, tr.AsRoot(), nil)),
-			"EnsureIndexes":        tr.EnsureIndexes(ctx),
+			"Children":         drain(tr.Children(ctx, "x")),
+			"Siblings":         drain(tr.Siblings(ctx, "x")),
+			"Descendants":      drain(tr.Descendants(ctx, "x", nil)),
+			"Preorder":         drain(tr.Preorder(ctx, "x", nil)),
+			"Roots":            drain(tr.Roots(ctx)),
+			"Leaves":           drain(tr.Leaves(ctx)),
+			"LeavesBelow":      drain(tr.LeavesBelow(ctx, "x")),
+			"Dump":             drain(tr.Dump(ctx)),
+			"Check":            drain(tr.Check(ctx, nil)),
+			"Ancestors":        errOf(tr.Ancestors(ctx, "x")),
+			"Parent":           errOf(tr.Parent(ctx, "x")),
+			"Depth":            errOf(tr.Depth(ctx, "x")),
+			"IsDescendant":     errOf(tr.IsDescendant(ctx, "x", "a")),
+			"Breadcrumb":       errOf(tr.Breadcrumb(ctx, "x")),
+			"Subtree":          errOf(tr.Subtree(ctx, "x", nil)),
+			"Forest":           errOf(tr.Forest(ctx)),
+			"CountChildren":    errOf(tr.CountChildren(ctx, "x")),
+			"CountDescendants": errOf(tr.CountDescendants(ctx, "x", nil)),
+			"AncestorsFilter":  errOf(tr.AncestorsFilter(ctx, "x")),
+			"Insert":           errOf(tr.Insert(ctx, v.doc("x"), tr.Under("none"))),
+			"Move":             tr.Move(ctx, "x", tr.AsRoot()),
+			"Delete":           errOf(tr.Delete(ctx, "x", tree.Promote)),
+			"Repair":           errOf(tr.Repair(ctx, nil)),
+			"Adopt":            errOf(tr.Adopt(ctx, nil)),
+			"LoadNodes":        errOf(tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: bson.M{"_id": "y"}}}, tr.AsRoot(), nil)),
+			"EnsureIndexes":    tr.EnsureIndexes(ctx),
 		} {
 			if err == nil || !begin.MatchString(err.Error()) || strings.Contains(err.Error(), " tree: ") || !errors.Is(err, context.Canceled) {
 				t.Errorf("%v, %s: %v", v.name, name, err)
@@ -82,11 +73,10 @@ func TestInvalidArguments(t *testing.T) {
 		"adopt":              errOf(tr.Adopt(ctx, work)),
 		"repair":             errOf(tr.Repair(ctx, work)),
 		"check":              drain(tr.Check(ctx, work)),
-		"convert":            errOf(tree.Convert(ctx, tr, other, work)),
+		"convert a copy":     errOf(tree.Convert(ctx, tr, other, nil)),
 		"load":               errOf(tr.Load(ctx, nil, tr.AsRoot(), work)),
 		"load dry":           errOf(tr.Load(ctx, nil, tr.AsRoot(), &mongopatterns.Work{DryRun: true})),
 		"load before":        errOf(tr.Load(ctx, nil, tr.Before("x"), nil)),
-		"copy of some":       errOf(tree.Convert(ctx, tr, other, &mongopatterns.Work{Filter: bson.D{}})),
 		"remove of a copy":   errOf(tree.RemoveOld(ctx, tr, other)),
 		"descendants":        drain(tr.Descendants(ctx, "x", deep)),
 		"preorder":           drain(tr.Preorder(ctx, "x", size)),
@@ -94,11 +84,9 @@ func TestInvalidArguments(t *testing.T) {
 		"descendants filter": errOf(tr.DescendantsFilter(ctx, "x", deep)),
 		"count":              errOf(tr.CountDescendants(ctx, "x", deep)),
 		"no names":           errOf(tr.FindOrCreate(ctx, nil, nil)),
-		"string documents":   errOf(must[*tree.Tree[string, string]](t)(tree.New[string, string](db.Collection("x"), tree.AncestorArray, nil)).Insert(ctx, "x", tree.Position[string]{})),
+		"string documents":   errOf(get(tree.New[string, string](db.Collection("x"), tree.AncestorArray, nil))(t).Insert(ctx, "x", tree.Position[string]{})),
 	} {
-		if !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Errorf("%s: %v", what, err)
-		}
+		wrong(t, !errors.Is(err, mongopatterns.ErrInvalid), "%s: %v", what, err)
 	}
 	if got, err := tr.Load(ctx, nil, tr.AsRoot(), nil); err != nil || got.Examined != 0 {
 		t.Errorf("%+v, %v", got, err)
@@ -116,26 +104,14 @@ func TestWorkFilter(t *testing.T) {
 		changeDoc(t, coll, id, dd("$set", dd("ancestors", bson.A{}, "n", 5)))
 	}
 	one := &mongopatterns.Work{Filter: bson.M{"_id": "dbm"}}
-	if got := len(must[[]mongopatterns.Problem](t)(collect(tr.Check(ctx, one)))); got != 2 {
+	if got := len(get(cursor.Collect(tr.Check(ctx, one)))(t)); got != 2 {
 		t.Errorf("%d problems of one node", got)
 	}
 	got, err := tr.Repair(ctx, one)
-	if err != nil || got.Examined != 1 || got.Done != 1 {
-		t.Errorf("%+v, %v", got, err)
-	}
+	wrong(t, err != nil || got.Examined != 1 || got.Done != 1, "%+v, %v", got, err)
 	if found := v.kinds(t, tr, coll); !slices.Equal(found, []string{"wrong ancestors MongoDB", "wrong count MongoDB"}) {
 		t.Error(found)
 	}
-}
-
-func collect[V any](seq iter.Seq2[V, error]) (out []V, err error) {
-	for v, err := range seq {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, v)
-	}
-	return out, nil
 }
 
 // TestBSONOptions: the tree encodes and decodes as the client does.
@@ -146,21 +122,12 @@ func TestBSONOptions(t *testing.T) {
 	}
 	bsonOptions := &options.BSONOptions{UseJSONStructTags: true, NilSliceAsEmpty: true}
 	db := mongotest.Database(t, options.Client().SetBSONOptions(bsonOptions))
-	tr, err := tree.New[string, tag](db.Collection("nodes"), tree.AncestorArray, &tree.Options{BSON: bsonOptions})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tr.Insert(t.Context(), tag{ID: "a"}, tr.AsRoot()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tr.LoadNodes(t.Context(), []*tree.Node[tag]{{Value: tag{ID: "b"}}}, tr.Under("a"), nil); err != nil {
-		t.Fatal(err)
-	}
+	tr := get(tree.New[string, tag](db.Collection("nodes"), tree.AncestorArray, &tree.Options{BSON: bsonOptions}))(t)
+	get(tr.Insert(t.Context(), tag{ID: "a"}, tr.AsRoot()))(t)
+	get(tr.LoadNodes(t.Context(), []*tree.Node[tag]{{Value: tag{ID: "b"}}}, tr.Under("a"), nil))(t)
 	want := []bson.D{dd("_id", "a", "words", bson.A{}, "ancestors", bson.A{}, "parent", nil),
 		dd("_id", "b", "words", bson.A{}, "ancestors", bson.A{"a"}, "parent", "a")}
-	if diff := cmp.Diff(want, stored(t, db.Collection("nodes"))); diff != "" {
-		t.Error(diff)
-	}
+	match(t, "", want, stored(t, db.Collection("nodes")))
 	if got, err := tr.Parent(t.Context(), "b"); err != nil || got.ID != "a" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -192,17 +159,13 @@ func TestFindOrCreate(t *testing.T) {
 			t.Fatalf("%d nodes, %v, %v", n, err, ids)
 		}
 		crumbs, err := tr.Breadcrumb(ctx, ids[0])
-		if err != nil || len(crumbs) != 3 || crumbs[1].Name != "b" {
-			t.Errorf("%v, %v", crumbs, err)
-		}
+		wrong(t, err != nil || len(crumbs) != 3 || crumbs[1].Name != "b", "%v, %v", crumbs, err)
 		got := mongotest.Record(t, coll.Database(), func() {
 			if id, err := tr.FindOrCreate(ctx, []string{"a", "b"}, nil); err != nil || id != crumbs[1].ID {
 				t.Errorf("%s, %v", id, err)
 			}
 		})
-		if got.RoundTrips() != 2 {
-			t.Error(got.Names())
-		}
+		wrong(t, got.RoundTrips() != 2, "%v", got.Names())
 		boom := errors.New("boom")
 		if _, err := tr.FindOrCreate(ctx, []string{"a", "c", "d"}, func(name string) (bson.M, error) {
 			if name == "d" {
@@ -235,16 +198,12 @@ func TestWaiters(t *testing.T) {
 				return err
 			}
 			waiter.Go(func() {
-				if err := tr.Move(t.Context(), "C", tr.Under("B")); err != nil {
-					t.Error(err)
-				}
+				good(t, tr.Move(t.Context(), "C", tr.Under("B")))
 			})
 			time.Sleep(2 * time.Second)
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		wrong(t, err != nil, "%v", err)
 		waiter.Wait()
 	})
 	attempts := 0
@@ -253,9 +212,7 @@ func TestWaiters(t *testing.T) {
 			attempts++
 		}
 	}
-	if attempts < 20 {
-		t.Errorf("%d attempts in 2 s", attempts)
-	}
+	wrong(t, attempts < 20, "%d attempts in 2 s", attempts)
 	v.want(t, "children", v.ids(t, tr.Children(ctx, "B")), "A", "C")
 
 	// At its deadline a waiter says what it waited for.
@@ -271,9 +228,7 @@ func TestWaiters(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	wrong(t, err != nil, "%v", err)
 }
 
 // TestRepeatedInsert: a second insertion of an ID is a duplicate key error, and leaves
@@ -287,8 +242,6 @@ func TestRepeatedInsert(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if diff := cmp.Diff(before, stored(t, coll)); diff != "" {
-			t.Error(diff)
-		}
+		match(t, "", before, stored(t, coll))
 	})
 }

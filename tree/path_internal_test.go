@@ -21,7 +21,7 @@ func FuzzPath(f *testing.F) {
 		if c.checkSegment(a) != nil || c.checkSegment(b) != nil {
 			return
 		}
-		full := c.full(node{path: c.full(node{segment: a}), segment: b})
+		full := c.full(node{path: c.full(node{path: delimiter, segment: a}), segment: b})
 		if got := c.segments(full); len(got) != 2 || got[0] != a || got[1] != b {
 			t.Errorf("segments of %q: %q", full, got)
 		}

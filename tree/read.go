@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -15,21 +16,19 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// An ID that no node has is answered alike in all representations. What asks for
-// the nodes beside or below it finds none; what asks for the node itself or for
-// those above it is ErrNotFound.
+// An ID that no node has is answered alike in all representations. What asks for the nodes beside or
+// below it finds none; what asks for the node itself or for those above it is ErrNotFound.
 
 // ReadOptions limit a walk downwards.
 type ReadOptions struct {
-	// MaxDepth is how many levels below the node are read; 1 is its children.
-	// Default all. The methods that return a pipeline take a negative one for 0,
-	// all others refuse it.
+	// MaxDepth is how many levels below the node are read; 1 is its children. Default all. The methods
+	// that return a pipeline take a negative one for 0, all others refuse it.
 	MaxDepth int
-	// BatchSize is the number of documents a round trip brings. Default as many
-	// as fit in one reply (16 MB), but for Descendants, of which the first reply
-	// has 101.
+	// BatchSize is the number of documents a round trip brings. Default as many as fit in one reply (16
+	// MB), but for Descendants, of which the first reply has 101.
 	BatchSize int
 }
 
@@ -70,18 +69,17 @@ type Node[T any] struct {
 	Children []*Node[T] `json:"children,omitempty"`
 }
 
-// Filter is the filter for one node, for reads and updates of the user's own
-// fields with the driver.
+// Filter is the filter for one node, for reads and updates of the user's own fields with the driver.
 func (t *Tree[K, T]) Filter(id K) bson.D { return t.c.byID(t.raw(id)) }
 
-// raw encodes an ID for a filter or pipeline. What cannot be encoded stays as it is,
-// and the driver refuses it; what cannot be an ID becomes one that no node has.
+// raw encodes an ID for a filter or pipeline. What cannot be encoded stays as it is, and the driver
+// refuses it; what cannot be an ID becomes one that no node has.
 func (t *Tree[K, T]) raw(id K) any {
 	v, err := t.c.codec.Value(id)
 	if err != nil {
 		return id
 	}
-	if checkID(v) != nil {
+	if value.CheckID(v) != nil {
 		return bson.RawValue{Type: bson.TypeMinKey}
 	}
 	return v
@@ -90,8 +88,8 @@ func (t *Tree[K, T]) raw(id K) any {
 // bare takes the fields of pipelines away again.
 func bare(p mongo.Pipeline) mongo.Pipeline { return append(p, expr.Op("$unset", fieldDepth)) }
 
-func (c *core) rootFirst(match any) mongo.Pipeline {
-	return append(c.rep.up(match, 0), expr.Op("$sort", d(fieldDepth, -1)))
+func (c *core) rootFirst(id any) mongo.Pipeline {
+	return append(c.rep.up(c.byID(id), 0), expr.Op("$sort", d(fieldDepth, -1)))
 }
 
 func (c *core) parentsPipeline(id any) mongo.Pipeline {
@@ -104,17 +102,17 @@ func (t *Tree[K, T]) ParentPipeline(id K) mongo.Pipeline { return t.c.parentsPip
 // ChildrenPipeline yields the children of a node in order.
 func (t *Tree[K, T]) ChildrenPipeline(id K) mongo.Pipeline { return t.c.rep.children(t.raw(id)) }
 
-// SiblingsPipeline yields the other children of a node's parent in order, and for a
-// root the other roots; these not in ChildReferences, see RootsPipeline.
+// SiblingsPipeline yields the other children of a node's parent in order, and for a root the other
+// roots; these not in ChildReferences, see RootsPipeline.
 func (t *Tree[K, T]) SiblingsPipeline(id K) mongo.Pipeline { return t.c.rep.siblings(t.raw(id)) }
 
 // AncestorsPipeline yields the ancestors of a node, root first.
 func (t *Tree[K, T]) AncestorsPipeline(id K) mongo.Pipeline {
-	return bare(append(t.c.rootFirst(t.c.byID(t.raw(id))), expr.Op("$match", d(fieldDepth, d("$gt", 0)))))
+	return bare(append(t.c.rootFirst(t.raw(id)), expr.Op("$match", d(fieldDepth, d("$gt", 0)))))
 }
 
-// DescendantsPipeline yields the descendants of a node in no order. For the leaves
-// of a subtree append LeavesPipeline to it.
+// DescendantsPipeline yields the descendants of a node in no order. For the leaves of a subtree append
+// LeavesPipeline to it.
 func (t *Tree[K, T]) DescendantsPipeline(id K, opts *ReadOptions) mongo.Pipeline {
 	return t.c.rep.down(t.raw(id), opts.depth(), false)
 }
@@ -125,41 +123,15 @@ func (t *Tree[K, T]) SubtreePipeline(id K, opts *ReadOptions) mongo.Pipeline {
 }
 
 // RootsPipeline yields the nodes without parent in order.
-func (t *Tree[K, T]) RootsPipeline() mongo.Pipeline { return t.c.rep.roots() }
+func (t *Tree[K, T]) RootsPipeline() mongo.Pipeline { return t.c.roots() }
 
 // LeavesPipeline yields the nodes without children.
 func (t *Tree[K, T]) LeavesPipeline() mongo.Pipeline { return t.c.rep.leaves() }
 
-// BreadcrumbPipeline yields {id, name} of the ancestors, root first, and of the
-// node itself.
+// BreadcrumbPipeline yields {id, name} of the ancestors, root first, and of the node itself.
 func (t *Tree[K, T]) BreadcrumbPipeline(id K) mongo.Pipeline {
-	name := t.c.o.NameField
-	if name == "" {
-		name = t.c.o.IDField
-	}
-	return append(t.c.rootFirst(t.c.byID(t.raw(id))),
-		expr.Op("$project", d("_id", 0, "id", expr.Field(t.c.o.IDField), "name", expr.Field(name))))
-}
-
-// LowestCommonAncestorPipeline yields the lowest node that has both a and b in
-// its subtree; a node is in its own.
-func (t *Tree[K, T]) LowestCommonAncestorPipeline(a, b K) mongo.Pipeline {
-	c := t.c
-	both := []any{t.raw(a), t.raw(b)}
-	starts := 2
-	x, okX := both[0].(bson.RawValue)
-	y, okY := both[1].(bson.RawValue)
-	if okX && okY && same(x, y) {
-		starts = 1
-	}
-	return bare(concat(c.rep.up(c.in(c.o.IDField, d("$in", both)), 0), mongo.Pipeline{
-		expr.Op("$group", d("_id", expr.Field(c.o.IDField), "n", d("$sum", 1), fieldDepth, d("$sum", expr.Field(fieldDepth)),
-			fieldTree, d("$first", expr.Var("ROOT")))),
-		expr.Op("$match", d("n", starts)),
-		expr.Op("$sort", d(fieldDepth, 1)),
-		expr.Op("$limit", 1),
-		expr.Op("$replaceRoot", d("newRoot", expr.Field(fieldTree))),
-	}))
+	own, name := expr.Field(t.c.o.IDField), expr.Field(cmp.Or(t.c.o.NameField, t.c.o.IDField))
+	return append(t.c.rootFirst(t.raw(id)), expr.Op("$project", d("_id", 0, "id", own, "name", name)))
 }
 
 // each runs a pipeline made of an ID.
@@ -177,20 +149,18 @@ func (t *Tree[K, T]) all(ctx context.Context, call string, p mongo.Pipeline) ite
 
 // Children yields the children of a node, in order if the tree keeps one.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). Parent
-// references, array of ancestors and nested sets use the parent index, a key
-// for each child; the path uses the ID and the path index, child references the
-// ID index for the node and for each child.
+// Cost: 1 round trip while the result fits in one reply (16 MB), a key of the parent index for each
+// child. The path reads the node by ID and uses the path index, child references read the node and each
+// child by ID.
 func (t *Tree[K, T]) Children(ctx context.Context, id K) iter.Seq2[T, error] {
 	return t.each(ctx, "children", id, t.c.rep.children)
 }
 
-// Siblings yields the other children of a node's parent, and for a root the other
-// roots.
+// Siblings yields the other children of a node's parent, and for a root the other roots.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). The node by
-// ID and its siblings by the index that Children uses. A root, or a single child, of
-// ChildReferences: 1 more, and every node is examined for a root.
+// Cost: 1 round trip while the result fits in one reply (16 MB). The node by ID and its siblings by the
+// index that Children uses. A root, or a single child, of ChildReferences: 1 more, and every node is
+// examined for a root.
 func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
 	found := t.each(ctx, "siblings", id, t.c.rep.siblings)
 	if t.c.rep.rootsMatch() != nil {
@@ -204,86 +174,87 @@ func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
 				return
 			}
 		}
-		if !some { // those beside a root, if it is one
-			t.each(ctx, "siblings", id, func(id any) mongo.Pipeline {
-				others := append(t.c.rep.roots(), expr.Op("$match", d(t.c.o.IDField, d("$ne", id))))
-				return concat(mongo.Pipeline{expr.Op("$match", t.c.byID(id))}, t.c.rep.roots()[1:], mongo.Pipeline{
-					expr.Op("$lookup", d("from", t.c.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
-			})(yield)
+		if !some {
+			t.each(ctx, "siblings", id, t.c.otherRoots)(yield)
 		}
 	}
 }
 
+// otherRoots are those beside a root, if the node is one.
+func (c *core) otherRoots(id any) mongo.Pipeline {
+	others := append(c.roots(), expr.Op("$match", d(c.o.IDField, d("$ne", id))))
+	return concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.roots()[1:], mongo.Pipeline{
+		expr.Op("$lookup", d("from", c.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
+}
+
 // Roots yields the nodes without parent.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). A key of the
-// parent or path index for each root; child references examine every node.
+// Cost: 1 round trip while the result fits in one reply (16 MB). A key of the parent or path index for
+// each root; child references examine every node.
 func (t *Tree[K, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
-	return t.all(ctx, "roots", t.c.rep.roots())
+	return t.all(ctx, "roots", t.c.roots())
 }
 
 // Leaves yields the nodes without children.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). It examines
-// every node of the tree.
+// Cost: 1 round trip while the result fits in one reply (16 MB). It examines every node of the tree.
 func (t *Tree[K, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
 	return t.all(ctx, "leaves", t.c.rep.leaves())
 }
 
 // LeavesBelow yields the leaves among the descendants of a node.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). It examines the
-// descendants as Descendants does, and looks up a child of each.
+// Cost: 1 round trip while the result fits in one reply (16 MB). It examines the descendants as
+// Descendants does, and looks up a child of each.
 func (t *Tree[K, T]) LeavesBelow(ctx context.Context, id K) iter.Seq2[T, error] {
 	return t.each(ctx, "leaves below", id, func(id any) mongo.Pipeline {
 		return append(t.c.rep.down(id, 0, false), t.c.rep.leaves()...)
 	})
 }
 
-// Descendants yields the nodes below a node in no order, as they are found: see
-// Preorder.
+// Descendants yields the nodes below a node in no order, as they are found: see Preorder.
 //
-// Cost: 1 round trip for 101 nodes, then 1 for each 16 MB or
-// ReadOptions.BatchSize; AncestorArray streams from the first on. A key for each descendant: of the ancestors, path or
-// left index; of the parent or ID index, level by level in one $graphLookup
-// (100 MB at most), which is complete before the first comes.
+// Cost: 1 round trip for 101 nodes, then 1 for each 16 MB or ReadOptions.BatchSize; AncestorArray
+// streams from the first on. A key for each descendant: of the ancestors, path or left index; of the
+// parent or ID index, level by level in one $graphLookup (100 MB at most), which is complete before the
+// first comes.
 func (t *Tree[K, T]) Descendants(ctx context.Context, id K, opts *ReadOptions) iter.Seq2[T, error] {
-	raw, err := t.c.id(id)
-	if err == nil {
-		err = opts.check()
-	}
+	raw, err := t.c.downFrom(id, opts)
 	if err != nil {
 		return fault.Seq("tree: descendants", fault.Stop[T](err))
 	}
 	return fault.Seq("tree: descendants", cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		find, aggregate := options.Find(), options.Aggregate()
+		if n := opts.batch(); n > 0 {
+			find.SetBatchSize(n)
+			aggregate.SetBatchSize(n)
+		}
 		// mongod streams a find; an aggregate reads some MB before its first reply.
 		if match, reads := t.c.rep.descendantsOf(node{id: raw}, opts.depth()); match != nil && !reads {
-			how := options.Find()
-			if opts.batch() > 0 {
-				how.SetBatchSize(opts.batch())
-			}
-			return t.c.coll.Find(ctx, match, how)
+			return t.c.coll.Find(ctx, match, find)
 		}
-		how := options.Aggregate()
-		if opts.batch() > 0 {
-			how.SetBatchSize(opts.batch())
-		}
-		return t.c.coll.Aggregate(ctx, t.c.rep.down(raw, opts.depth(), false), how)
+		return t.c.coll.Aggregate(ctx, t.c.rep.down(raw, opts.depth(), false), aggregate)
 	}))
 }
 
-// Preorder yields the nodes below a node, each right after its parent or the last
-// descendant of the sibling before it: siblings are in order if the tree keeps one.
-// It holds the whole subtree in memory; so in a graph a node with several
-// parents comes once under each.
+// downFrom checks the arguments of a walk downwards.
+func (c *core) downFrom(id any, opts *ReadOptions) (bson.RawValue, error) {
+	if err := opts.check(); err != nil {
+		return null, err
+	}
+	return c.id(id)
+}
+
+// Preorder yields the nodes below a node, each right after its parent or the last descendant of the
+// sibling before it: siblings are in order if the tree keeps one. It holds the whole subtree in memory;
+// so in a graph a node with several parents comes once under each.
 //
 // Cost: as Subtree.
 func (t *Tree[K, T]) Preorder(ctx context.Context, id K, opts *ReadOptions) iter.Seq2[T, error] {
 	return fault.Seq("tree: preorder", func(yield func(T, error) bool) {
 		root, _, err := t.subtree(ctx, id, opts)
 		if err != nil {
-			var none T
-			yield(none, err)
+			fault.Stop[T](err)(yield)
 			return
 		}
 		above := map[*Node[T]]bool{} // a cycle ends where it closes
@@ -306,43 +277,56 @@ func (t *Tree[K, T]) Preorder(ctx context.Context, id K, opts *ReadOptions) iter
 
 // Ancestors returns the nodes above a node, root first.
 //
-// Cost: 1 round trip. The node and each ancestor by ID; child references find
-// each ancestor by the children index.
+// Cost: 1 round trip. The node and each ancestor by ID; child references find each ancestor by the
+// children index.
 func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
 	defer fault.In(&err, "tree: ancestors")
-	raw, err := t.c.id(id)
-	if err != nil {
-		return nil, err
-	}
-	all, err := cursor.Collect(cursor.Decode[T](ctx, opening(t.c.coll, bare(t.c.rootFirst(t.c.byID(raw))), 0)))
-	if err == nil && len(all) == 0 {
-		err = missing(raw)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return all[:len(all)-1], nil
+	all, err := wayUp(ctx, t.c, id, bare(t.c.rootFirst(t.raw(id))), func(cur *mongo.Cursor) (v T, err error) {
+		return v, cur.Decode(&v)
+	})
+	return all[:max(0, len(all)-1)], err
 }
 
-// Parent returns the parent of a node: ErrNoParent for a root, ErrParentNotFound for
-// an orphan. Of several parents in a graph it returns one, see Parents.
+// wayUp reads what a pipeline up from a node yields, of which the node is a part.
+func wayUp[V any](ctx context.Context, c *core, id any, p mongo.Pipeline, read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
+	raw, err := c.id(id)
+	if err != nil {
+		return nil, err
+	}
+	for cur, err := range cursor.Each(ctx, opening(c.coll, p, 0)) {
+		var v V
+		if err == nil {
+			v, err = read(cur)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	if len(all) == 0 {
+		err = missing(raw)
+	}
+	return all, err
+}
+
+// Parent returns the parent of a node: ErrNoParent for a root, ErrParentNotFound for an orphan. Of
+// several parents in a graph it returns one, see Parents.
 //
-// Cost: 1 round trip that reads the node and its parent, by ID or, in child
-// references, by the children index.
-func (t *Tree[K, T]) Parent(ctx context.Context, id K) (_ T, err error) {
+// Cost: 1 round trip that reads the node and its parent, by ID or, in child references, by the children
+// index.
+func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	defer fault.In(&err, "tree: parent")
 	var none T
 	raw, err := t.c.id(id)
 	if err != nil {
 		return none, err
 	}
-	var out T
 	count, first := 0, node{}
 	p := bare(append(t.c.rep.up(t.c.byID(raw), 1), expr.Op("$sort", d(fieldDepth, -1))))
 	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p, 0)) {
 		if count++; err == nil && count == 1 {
 			first = t.c.parse(slices.Clone(cur.Current))
-			err = cur.Decode(&out)
+			err = cur.Decode(&parent)
 		}
 		if err != nil {
 			return none, err
@@ -353,7 +337,7 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (_ T, err error) {
 	case count == 0:
 		return none, missing(raw)
 	case count > 1:
-		return out, nil
+		return parent, nil
 	case !root && (ref != "" || broken != ""):
 		return none, fmt.Errorf("%w: that of %s", ErrParentNotFound, text(raw))
 	}
@@ -362,138 +346,83 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (_ T, err error) {
 
 // glance reads one node as the user's collection is set; an unknown ID gives none.
 func (c *core) glance(ctx context.Context, id bson.RawValue) (node, error) {
-	open := func(ctx context.Context) (*mongo.Cursor, error) {
+	nodes, err := c.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Find(ctx, c.byID(id), options.Find().SetProjection(c.projection()).SetLimit(1))
-	}
-	nodes, err := c.shapes(ctx, open)
-	if err != nil || len(nodes) == 0 {
-		return node{}, err
-	}
-	return nodes[0], nil
+	})
+	return pick(nodes, id), err
 }
 
-// climb reads the IDs and depths of a node and its ancestors, root first.
-func (t *Tree[K, T]) climb(ctx context.Context, raw bson.RawValue) (ids []bson.RawValue, depth int, err error) {
-	p := append(t.c.rootFirst(t.c.byID(raw)), expr.Op("$project", d(t.c.o.IDField, 1, fieldDepth, 1)))
-	for doc, err := range cursor.Docs(ctx, opening(t.c.coll, p, 0)) {
-		if err != nil {
-			return nil, 0, err
-		}
-		ids = append(ids, doc.Lookup(t.c.o.IDField))
-		depth = max(depth, int(integer(doc.Lookup(fieldDepth))))
-	}
-	if len(ids) == 0 {
-		return nil, 0, missing(raw)
-	}
-	return ids[:len(ids)-1], depth, nil
-}
-
-// above are the IDs of the ancestors of a node, root first, and its depth; the IDs
-// may be left out if they cost more.
-func (t *Tree[K, T]) above(ctx context.Context, id K, withIDs bool) ([]bson.RawValue, int, error) {
-	raw, err := t.c.id(id)
+// ancestry is the IDs of the ancestors of a node, root first, and its depth, read from the node alone
+// if it tells them; the IDs may be left out if they cost more.
+func (c *core) ancestry(ctx context.Context, id any, withIDs bool) (ids []bson.RawValue, depth int, err error) {
+	raw, err := c.id(id)
 	if err != nil {
 		return nil, 0, err
 	}
-	if ids, depth := t.c.rep.above(node{}); depth < 0 || withIDs && ids == nil {
-		return t.climb(ctx, raw)
+	if ids, depth = c.rep.above(node{}); depth >= 0 && (ids != nil || !withIDs) {
+		n, err := c.glance(ctx, raw)
+		if err == nil && n.raw == nil {
+			err = missing(raw)
+		}
+		ids, depth = c.rep.above(n)
+		return ids, depth, err
 	}
-	n, err := t.c.glance(ctx, raw)
-	if err == nil && n.raw == nil {
-		err = missing(raw)
-	}
-	ids, depth := t.c.rep.above(n)
-	return ids, depth, err
+	depth = 0
+	p := append(c.rootFirst(raw), expr.Op("$project", d(c.o.IDField, 1, fieldDepth, 1)))
+	ids, err = wayUp(ctx, c, raw, p, func(cur *mongo.Cursor) (bson.RawValue, error) {
+		doc := slices.Clone(cur.Current)
+		depth = max(depth, int(integer(doc.Lookup(fieldDepth))))
+		return doc.Lookup(c.o.IDField), nil
+	})
+	return ids[:max(0, len(ids)-1)], depth, err
 }
 
-// Depth returns how many levels a node is below its root, 0 for a root. In a
-// graph it is the longest of the shortest ways up.
+// Depth returns how many levels a node is below its root, 0 for a root. In a graph it is the longest of
+// the shortest ways up.
 //
-// Cost: 1 round trip. AncestorArray and MaterializedPath read the node alone, the
-// others as Ancestors.
-func (t *Tree[K, T]) Depth(ctx context.Context, id K) (_ int, err error) {
+// Cost: 1 round trip. AncestorArray and MaterializedPath read the node alone, the others as Ancestors.
+func (t *Tree[K, T]) Depth(ctx context.Context, id K) (depth int, err error) {
 	defer fault.In(&err, "tree: depth")
-	_, depth, err := t.above(ctx, id, false)
+	_, depth, err = t.c.ancestry(ctx, id, false)
 	return depth, err
 }
 
-// IsDescendant reports whether id lies below ancestor. An unknown ancestor has no
-// descendants.
+// IsDescendant reports whether id lies below ancestor. An unknown ancestor has no descendants.
 //
-// Cost: 1 round trip. AncestorArray, and MaterializedPath without a SegmentField, read
-// the node alone, the others as Ancestors.
+// Cost: 1 round trip. AncestorArray and MaterializedPath read the node alone,
+// the others as Ancestors.
 func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (_ bool, err error) {
 	defer fault.In(&err, "tree: is descendant")
 	other, err := t.c.id(ancestor)
 	if err != nil {
 		return false, err
 	}
-	ids, _, err := t.above(ctx, id, true)
+	ids, _, err := t.c.ancestry(ctx, id, true)
 	return holds(ids, other), err
 }
 
-// LowestCommonAncestor returns the lowest node with both a and b in its
-// subtree, where a node is in its own: that of a node and its descendant is the
-// node. ErrNotFound if there is none or an ID is unknown.
-//
-// Cost: 1 round trip, as Ancestors for two nodes.
-func (t *Tree[K, T]) LowestCommonAncestor(ctx context.Context, a, b K) (_ T, err error) {
-	defer fault.In(&err, "tree: lowest common ancestor")
-	var none T
-	x, err := t.c.id(a)
-	if err != nil {
-		return none, err
-	}
-	y, err := t.c.id(b)
-	if err != nil {
-		return none, err
-	}
-	for v, err := range cursor.Decode[T](ctx, opening(t.c.coll, t.LowestCommonAncestorPipeline(a, b), 0)) {
-		return v, err
-	}
-	return none, fmt.Errorf("common ancestor %w: of %s and %s", fault.ErrNotFound, text(x), text(y))
-}
-
-// Breadcrumb returns the way from the root to a node with the names of
-// Options.NameField, the node last. A document without that field has the name
-// "".
+// Breadcrumb returns the way from the root to a node with the names of Options.NameField, the node
+// last. A document without that field has the name "".
 //
 // Cost: 1 round trip, as Ancestors.
-func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (crumbs []Crumb[K], err error) {
+func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err error) {
 	defer fault.In(&err, "tree: breadcrumb")
-	raw, err := t.c.id(id)
-	if err != nil {
-		return nil, err
-	}
-	for row, err := range cursor.Docs(ctx, opening(t.c.coll, t.BreadcrumbPipeline(id), 0)) {
-		if err != nil {
-			return nil, err
-		}
-		var crumb Crumb[K]
-		if crumb.ID, err = codec.DecodeValue[K](t.c.codec, row.Lookup("id")); err != nil {
-			return nil, err
-		}
-		name := row.Lookup("name")
-		if s, err := segmentString(name); err == nil {
-			crumb.Name = s
-		} else if !isNull(name) {
+	return wayUp(ctx, t.c, id, t.BreadcrumbPipeline(id), func(cur *mongo.Cursor) (crumb Crumb[K], err error) {
+		name := cur.Current.Lookup("name")
+		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
 			crumb.Name = text(name)
 		}
-		crumbs = append(crumbs, crumb)
-	}
-	if len(crumbs) == 0 {
-		return nil, missing(raw)
-	}
-	return crumbs, nil
+		crumb.ID, err = codec.DecodeValue[K](t.c.codec, cur.Current.Lookup("id"))
+		return crumb, err
+	})
 }
 
-// Subtree returns a node with all that is below it, as one nested value;
-// children are in order. Outside a transaction it may mix the states before and
-// after a change made meanwhile; a node whose parent is not in the result is
-// left out.
+// Subtree returns a node with all that is below it, as one nested value; children are in order. Outside
+// a transaction it may mix the states before and after a change made meanwhile; a node whose parent is
+// not in the result is left out.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB), otherwise 1 for
-// each; keys as Descendants.
+// Cost: 1 round trip while the result fits in one reply (16 MB), otherwise 1 for each; keys as
+// Descendants.
 func (t *Tree[K, T]) Subtree(ctx context.Context, id K, opts *ReadOptions) (_ *Node[T], err error) {
 	defer fault.In(&err, "tree: subtree")
 	root, raw, err := t.subtree(ctx, id, opts)
@@ -504,14 +433,11 @@ func (t *Tree[K, T]) Subtree(ctx context.Context, id K, opts *ReadOptions) (_ *N
 }
 
 func (t *Tree[K, T]) subtree(ctx context.Context, id K, opts *ReadOptions) (*Node[T], bson.RawValue, error) {
-	raw, err := t.c.id(id)
-	if err == nil {
-		err = opts.check()
-	}
+	raw, err := t.c.downFrom(id, opts)
 	if err != nil {
 		return nil, raw, err
 	}
-	shapes, nodes, _, err := t.nest(ctx, t.SubtreePipeline(id, opts), opts.batch())
+	shapes, nodes, _, err := t.nest(ctx, t.c.rep.down(raw, opts.depth(), true), opts.batch())
 	at := slices.IndexFunc(shapes, func(n node) bool { return same(n.id, raw) })
 	if err != nil || at < 0 {
 		return nil, raw, err
@@ -519,22 +445,17 @@ func (t *Tree[K, T]) subtree(ctx context.Context, id K, opts *ReadOptions) (*Nod
 	return nodes[at], raw, nil
 }
 
-// Forest returns all nodes of the tree as nested values, one for each root.
-// Nodes that no root leads to are left out.
+// Forest returns all nodes of the tree as nested values, one for each root. Nodes that no root leads to
+// are left out.
 //
 // Cost: 1 round trip for each 16 MB; it reads every document of the tree.
 func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	defer fault.In(&err, "tree: forest")
 	c := t.c
-	p := concat(mongo.Pipeline{c.match(c.o.IDField, d("$ne", nil))}, c.inOrder())
-	shapes, nodes, isChild, err := t.nest(ctx, p, 0)
-	if err != nil {
-		return nil, err
-	}
+	shapes, nodes, isChild, err := t.nest(ctx, concat(mongo.Pipeline{c.match(c.o.IDField, d("$ne", nil))}, c.inOrder()), 0)
 	var at []int
 	for i, n := range shapes {
-		ref, root, broken := c.rep.ref(n)
-		if root || ref == "" && broken == "" && !isChild[i] {
+		if ref, root, broken := c.rep.ref(n); root || ref == "" && broken == "" && !isChild[i] {
 			at = append(at, i)
 		}
 	}
@@ -542,17 +463,17 @@ func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	for _, i := range at {
 		roots = append(roots, nodes[i])
 	}
-	return roots, nil
+	return roots, err
 }
 
 // nest reads documents and puts them together.
 func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline, batch int32) (shapes []node, nodes []*Node[T], isChild []bool, err error) {
 	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p, batch)) {
-		if err != nil {
-			return nil, nil, nil, err
-		}
 		n := &Node[T]{}
-		if err := cur.Decode(&n.Value); err != nil {
+		if err == nil {
+			err = cur.Decode(&n.Value)
+		}
+		if err != nil {
 			return nil, nil, nil, err
 		}
 		shapes, nodes = append(shapes, t.c.parse(slices.Clone(cur.Current))), append(nodes, n)
@@ -566,8 +487,7 @@ func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline, batch int32) (s
 	return shapes, nodes, isChild, nil
 }
 
-// assemble gives for each node the indexes of its children, in order, and whether
-// it is a child.
+// assemble gives for each node the indexes of its children, in order, and whether it is a child.
 func (c *core) assemble(nodes []node) (below [][]int, isChild []bool) {
 	below, isChild = make([][]int, len(nodes)), make([]bool, len(nodes))
 	at := make(map[string]int, len(nodes))
@@ -584,10 +504,9 @@ func (c *core) assemble(nodes []node) (below [][]int, isChild []bool) {
 				join(i, kid)
 			}
 		}
-		if ref, _, _ := c.rep.ref(n); ref != "" {
-			if p, ok := at[ref]; ok && p != i {
-				join(p, i)
-			}
+		ref, _, _ := c.rep.ref(n)
+		if p, ok := at[ref]; ok && p != i {
+			join(p, i)
 		}
 	}
 	for _, kids := range below {
@@ -608,17 +527,12 @@ func (t *Tree[K, T]) CountChildren(ctx context.Context, id K) (_ int64, err erro
 	return t.c.total(ctx, t.c.rep.children(raw))
 }
 
-// CountDescendants returns the number of nodes below a node, to a depth with
-// ReadOptions.MaxDepth.
+// CountDescendants returns the number of nodes below a node, to a depth with ReadOptions.MaxDepth.
 //
-// Cost: 1 round trip, index and keys as Descendants. Nested sets without a
-// MaxDepth read only the node.
+// Cost: 1 round trip, index and keys as Descendants. Nested sets without a MaxDepth read only the node.
 func (t *Tree[K, T]) CountDescendants(ctx context.Context, id K, opts *ReadOptions) (_ int64, err error) {
 	defer fault.In(&err, "tree: count descendants")
-	raw, err := t.c.id(id)
-	if err == nil {
-		err = opts.check()
-	}
+	raw, err := t.c.downFrom(id, opts)
 	if err != nil {
 		return 0, err
 	}

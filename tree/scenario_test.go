@@ -20,14 +20,9 @@ type category struct {
 // stored are the documents of a collection by _id, as they are.
 func stored(t testing.TB, coll *mongo.Collection) []bson.D {
 	t.Helper()
-	cur, err := coll.Find(t.Context(), bson.D{}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cur := get(coll.Find(t.Context(), bson.D{}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}})))(t)
 	var docs []bson.D
-	if err := cur.All(t.Context(), &docs); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, cur.All(t.Context(), &docs))
 	return docs
 }
 
@@ -91,13 +86,8 @@ func TestBookCategories(t *testing.T) {
 		t.Run(c.rep.String(), func(t *testing.T) {
 			t.Parallel()
 			coll := mongotest.Database(t).Collection("categories")
-			cats, err := tree.New[string, category](coll, c.rep, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cats.EnsureIndexes(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			cats := get(tree.New[string, category](coll, c.rep, nil))(t)
+			ok(t, cats.EnsureIndexes(t.Context()))
 			if err := cats.EnsureIndexes(t.Context()); err != nil { // again
 				t.Fatal(err)
 			}
@@ -106,39 +96,24 @@ func TestBookCategories(t *testing.T) {
 				if b[1] != "" {
 					pos = cats.Under(b[1])
 				}
-				if _, err := cats.Insert(t.Context(), category{b[0]}, pos); err != nil {
-					t.Fatal(err)
-				}
+				get(cats.Insert(t.Context(), category{b[0]}, pos))(t)
 			}
-			if diff := cmp.Diff(c.want, stored(t, coll)); diff != "" {
-				t.Errorf("stored (-want +got):\n%s", diff)
-			}
+			match(t, "stored", c.want, stored(t, coll))
 			var names []string
-			specs, err := coll.Indexes().ListSpecifications(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			specs := get(coll.Indexes().ListSpecifications(t.Context()))(t)
 			for _, s := range specs {
 				names = append(names, s.Name)
 			}
 			slices.Sort(names)
-			if diff := cmp.Diff(append([]string{"_id_"}, c.indexes...), names); diff != "" {
-				t.Errorf("indexes: %s", diff)
-			}
+			match(t, "indexes", append([]string{"_id_"}, c.indexes...), names)
 			// A move and back leaves no trace.
 			for _, to := range []string{"Languages", "Programming"} {
-				if err := cats.Move(t.Context(), "Databases", cats.Under(to)); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, cats.Move(t.Context(), "Databases", cats.Under(to)))
 			}
 			if c.rep == tree.ChildReferences || c.rep == tree.NestedSets {
-				if err := cats.Move(t.Context(), "Databases", cats.Before("Languages")); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, cats.Move(t.Context(), "Databases", cats.Before("Languages")))
 			}
-			if diff := cmp.Diff(c.want, stored(t, coll)); diff != "" {
-				t.Errorf("stored after moves (-want +got):\n%s", diff)
-			}
+			match(t, "stored after moves", c.want, stored(t, coll))
 		})
 	}
 }
@@ -148,30 +123,21 @@ func TestProductCategories(t *testing.T) {
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	coll := db.Collection("categories")
-	cats, err := tree.New[string, bson.M](coll, tree.AncestorArray,
-		&tree.Options{AncestorsField: "ancestor_categories", ParentField: "parent_category"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cats.EnsureIndexes(ctx); err != nil {
-		t.Fatal(err)
-	}
+	cats := get(tree.New[string, bson.M](coll, tree.AncestorArray,
+		&tree.Options{AncestorsField: "ancestor_categories", ParentField: "parent_category"}))(t)
+	ok(t, cats.EnsureIndexes(ctx))
 	parent := ""
 	for _, id := range []string{"Computer Parts", "Storage", "Hard Drives", "Solid State Drive"} {
 		pos := cats.AsRoot()
 		if parent != "" {
 			pos = cats.Under(parent)
 		}
-		if _, err := cats.Insert(ctx, bson.M{"_id": id}, pos); err != nil {
-			t.Fatal(err)
-		}
+		get(cats.Insert(ctx, bson.M{"_id": id}, pos))(t)
 		parent = id
 	}
 	want := dd("_id", "Solid State Drive", "ancestor_categories",
 		bson.A{"Computer Parts", "Storage", "Hard Drives"}, "parent_category", "Hard Drives")
-	if diff := cmp.Diff(want, stored(t, coll)[2]); diff != "" {
-		t.Errorf("stored: %s", diff)
-	}
+	match(t, "stored", want, stored(t, coll)[2])
 	match, err := cats.DescendantsFilter(ctx, "Storage", nil)
 	if diff := cmp.Diff(dd("ancestor_categories", "Storage"), toD(t, match)); err != nil || diff != "" {
 		t.Errorf("filter: %v %s", err, diff)
@@ -203,10 +169,7 @@ func TestOrganisation(t *testing.T) {
 		t.Run(rep.String(), func(t *testing.T) {
 			ctx := t.Context()
 			coll := mongotest.Database(t).Collection("employees")
-			staff, err := tree.New[int, employee](coll, rep, &tree.Options{ParentField: "reportsTo", NameField: "name"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			staff := get(tree.New[int, employee](coll, rep, &tree.Options{ParentField: "reportsTo", NameField: "name"}))(t)
 			for _, e := range []struct {
 				employee
 				boss int
@@ -218,15 +181,10 @@ func TestOrganisation(t *testing.T) {
 				if e.boss == 0 {
 					pos = staff.AsRoot()
 				}
-				if _, err := staff.Insert(ctx, e.employee, pos); err != nil {
-					t.Fatal(err)
-				}
+				get(staff.Insert(ctx, e.employee, pos))(t)
 			}
 			chain := func() (names []string) {
-				crumbs, err := staff.Breadcrumb(ctx, 6)
-				if err != nil {
-					t.Fatal(err)
-				}
+				crumbs := get(staff.Breadcrumb(ctx, 6))(t)
 				for _, c := range crumbs {
 					names = append(names, c.Name)
 				}
@@ -235,9 +193,7 @@ func TestOrganisation(t *testing.T) {
 			if got := chain(); !slices.Equal(got, []string{"Ada", "Cy", "Di", "Ed", "Flo"}) {
 				t.Errorf("chain: %v", got)
 			}
-			if err := staff.Move(ctx, 4, staff.Under(2)); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, staff.Move(ctx, 4, staff.Under(2)))
 			if got := chain(); !slices.Equal(got, []string{"Ada", "Bo", "Di", "Ed", "Flo"}) {
 				t.Errorf("chain after the reorganisation: %v", got)
 			}
@@ -260,9 +216,7 @@ func TestPathNeighbours(t *testing.T) {
 	v.want(t, "descendants of A-B.", v.ids(t, tr.Descendants(ctx, "A-B.", nil)), "z")
 	v.want(t, "descendants of ^A", v.ids(t, tr.Descendants(ctx, "^A", nil)), "v")
 	v.want(t, "descendants of A.", v.ids(t, tr.Descendants(ctx, "A.", nil)), "u")
-	if err := tr.Move(ctx, "A-B", tr.Under("^A")); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, tr.Move(ctx, "A-B", tr.Under("^A")))
 	v.want(t, "descendants of ^A", v.ids(t, tr.Descendants(ctx, "^A", nil)), "v", "A-B", "x")
 	v.want(t, "descendants of A", v.ids(t, tr.Descendants(ctx, "A", nil)), "A-BA", "A-B.", "a-b", "y", "z", "w")
 	healthy(t, tr)

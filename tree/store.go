@@ -20,7 +20,7 @@ func missing(id bson.RawValue) error { return fmt.Errorf("node %w: %s", fault.Er
 
 func noParent(id bson.RawValue) error { return fmt.Errorf("%w: %s", ErrParentNotFound, text(id)) }
 
-// findOne reads the shape of the node that matches; absent is the error when
+// findOne reads the shape of the node that matches, the first of several; absent is the error when
 // there is none.
 func (c *core) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
 	opts := options.FindOne().SetProjection(c.projection())
@@ -41,8 +41,8 @@ func (c *core) find(ctx context.Context, id bson.RawValue) (node, error) {
 	return c.findOne(ctx, c.byID(id), missing(id))
 }
 
-// take deletes a node and returns its shape. To delete first and look for children
-// then is safe: an insertion under the node writes to it, so no child comes unseen.
+// take deletes a node and returns its shape. To delete first and look for children then is safe: an
+// insertion under the node writes to it, so no child comes unseen.
 func (c *core) take(ctx context.Context, id bson.RawValue) (node, error) {
 	raw, err := c.primary.FindOneAndDelete(ctx, c.byID(id), options.FindOneAndDelete().SetProjection(c.projection())).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -55,37 +55,39 @@ func (c *core) take(ctx context.Context, id bson.RawValue) (node, error) {
 }
 
 // findAll reads the shapes of all nodes that match.
-func (c *core) findAll(ctx context.Context, match bson.D, sort ...any) ([]node, error) {
+func (c *core) findAll(ctx context.Context, match bson.D) ([]node, error) {
 	opts := options.Find().SetProjection(c.projection()).SetBatchSize(math.MaxInt32)
-	if len(sort) > 0 {
-		opts.SetSort(d(sort...))
-	}
 	return c.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return c.primary.Find(ctx, match, opts) })
 }
 
-// both reads two nodes at once; one that is not there has no ID.
-func (c *core) both(ctx context.Context, first, second bson.RawValue, or ...any) (a, b node, others []node, err error) {
+// both reads two nodes at once, and others; the second has no ID if it is not there.
+func (c *core) both(ctx context.Context, first, second bson.RawValue, others ...any) (a, b node, nodes []node, err error) {
 	ids := []bson.RawValue{first}
 	if second.Type != 0 {
 		ids = append(ids, second)
 	}
 	match := c.byIDs(ids)
-	if len(or) > 0 {
-		match = c.in("$or", append([]any{d(c.o.IDField, d("$in", ids))}, or...))
+	if len(others) > 0 {
+		match = c.in("$or", append([]any{d(c.o.IDField, d("$in", ids))}, others...))
 	}
-	nodes, err := c.findAll(ctx, match)
-	for _, n := range nodes {
-		if same(n.id, first) {
-			a = n
-		}
-		if same(n.id, second) {
-			b = n
-		}
+	if nodes, err = c.findAll(ctx, match); err != nil {
+		return a, b, nil, err
 	}
-	if err == nil && a.raw == nil {
+	a, b = pick(nodes, first), pick(nodes, second)
+	if a.raw == nil {
 		err = missing(first)
 	}
 	return a, b, nodes, err
+}
+
+// pick is the node with an ID, without raw if there is none.
+func pick(nodes []node, id bson.RawValue) node {
+	for _, n := range nodes {
+		if same(n.id, id) {
+			return n
+		}
+	}
+	return node{}
 }
 
 // aggregate reads the shapes that a pipeline yields.
@@ -132,6 +134,30 @@ func (c *core) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int6
 	return deleted, nil
 }
 
+// kids are the children of nodes, in order.
+func (c *core) kids(ctx context.Context, nodes []node) ([][]node, error) {
+	found, err := c.aggregate(ctx, c.rep.family(nodes))
+	out, at, byKey := make([][]node, len(nodes)), map[string]int{}, map[string]node{}
+	for i, n := range nodes {
+		at[c.rep.own(n)] = i
+	}
+	for _, kid := range found {
+		byKey[key(kid.id)] = kid
+		ref, _, _ := c.rep.ref(kid)
+		if i, ok := at[ref]; ok { // not of several parents in an array
+			out[i] = append(out[i], kid)
+		}
+	}
+	for i, n := range nodes {
+		for _, id := range c.rep.names(n) {
+			if kid, ok := byKey[key(id)]; ok {
+				out[i] = append(out[i], kid)
+			}
+		}
+	}
+	return out, err
+}
+
 // idsOf are the IDs of nodes.
 func idsOf(nodes []node) []bson.RawValue {
 	ids := make([]bson.RawValue, len(nodes))
@@ -175,30 +201,41 @@ func (c *core) graphLookup(start any, from, to string, depth int, more ...bson.E
 
 // graphDown follows references downwards.
 func (c *core) graphDown(id any, start, from, to string, depth int, self bool) mongo.Pipeline {
-	match := mongo.Pipeline{expr.Op("$match", c.byID(id))}
-	if !self {
-		return concat(match, mongo.Pipeline{c.graphLookup(expr.Field(start), from, to, depth)}, unfold())
-	}
-	return concat(match, twice(),
-		mongo.Pipeline{c.graphLookup(unlessSelf(expr.Field(start), bson.A{}), from, to, depth)}, unfoldSelf())
+	return c.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
+		return c.graphLookup(unless(expr.Field(start), bson.A{}), from, to, depth)
+	})
 }
 
 // rangeDown joins a node with those that within finds between $$from and $$to.
 func (c *core) rangeDown(id any, from, to any, within mongo.Pipeline, self bool) mongo.Pipeline {
-	match := mongo.Pipeline{expr.Op("$match", c.byID(id))}
-	join := func() mongo.Pipeline {
-		return mongo.Pipeline{expr.Op("$lookup", d("from", c.coll.Name(), "let", d("from", from, "to", to),
-			"pipeline", within, "as", fieldTree))}
-	}
-	if !self {
-		return concat(match, join(), unfold())
-	}
-	to = unlessSelf(to, from) // an empty range
-	return concat(match, twice(), join(), unfoldSelf())
+	return c.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
+		return expr.Op("$lookup", d("from", c.coll.Name(), "let", d("from", from, "to", unless(to, from)), "pipeline", within, "as", fieldTree))
+	})
 }
 
-// unfold makes the documents joined under fieldTree the result, with further
-// fields taken from the document they were joined to.
+// downBy joins a node with those below it. To have the node too, it makes two documents of it: in one
+// unless gives otherwise, so that nothing is joined and it stays itself. ($unionWith would do, but
+// transactions refuse it.)
+func (c *core) downBy(id any, self bool, join func(unless func(v, otherwise any) any) bson.D) mongo.Pipeline {
+	match := expr.Op("$match", c.byID(id))
+	if !self {
+		return concat(mongo.Pipeline{match, join(func(v, _ any) any { return v })}, unfold())
+	}
+	unless := func(v, otherwise any) any { return expr.Cond(expr.Field(fieldSelf), otherwise, v) }
+	return mongo.Pipeline{
+		match,
+		expr.Op("$set", d(fieldSelf, bson.A{true, false})),
+		expr.Op("$unwind", expr.Field(fieldSelf)),
+		join(unless),
+		expr.Op("$unwind", d("path", expr.Field(fieldTree), "preserveNullAndEmptyArrays", true)),
+		expr.Op("$match", expr.Op("$or", bson.A{d(fieldSelf, true), d(fieldTree, d("$exists", true))})),
+		expr.Op("$replaceRoot", d("newRoot", expr.IfNull(expr.Field(fieldTree), expr.Var("ROOT")))),
+		expr.Op("$unset", bson.A{fieldSelf, fieldTree}),
+	}
+}
+
+// unfold makes the documents joined under fieldTree the result, with further fields taken from the
+// document they were joined to.
 func unfold(extra ...any) mongo.Pipeline {
 	var root any = expr.Field(fieldTree)
 	if len(extra) > 0 {
@@ -207,30 +244,37 @@ func unfold(extra ...any) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$unwind", expr.Field(fieldTree)), expr.Op("$replaceRoot", d("newRoot", root))}
 }
 
-// twice makes two documents of one, so that unfoldSelf can keep the one and
-// unfold the other. ($unionWith would do, but transactions refuse it.)
-func twice() mongo.Pipeline {
-	return mongo.Pipeline{expr.Op("$set", d(fieldSelf, bson.A{true, false})), expr.Op("$unwind", expr.Field(fieldSelf))}
-}
-
-// unlessSelf is v in the second of the two documents, and otherwise in the first.
-func unlessSelf(v, otherwise any) bson.D { return expr.Cond(expr.Field(fieldSelf), otherwise, v) }
-
-func unfoldSelf() mongo.Pipeline {
-	return mongo.Pipeline{
-		expr.Op("$unwind", d("path", expr.Field(fieldTree), "preserveNullAndEmptyArrays", true)),
-		expr.Op("$match", expr.Op("$or", bson.A{d(fieldSelf, true), d(fieldTree, d("$exists", true))})),
-		expr.Op("$replaceRoot", d("newRoot", expr.IfNull(expr.Field(fieldTree), expr.Var("ROOT")))),
-		expr.Op("$unset", bson.A{fieldSelf, fieldTree}),
-	}
-}
-
 // inOrder sorts siblings.
 func (c *core) inOrder() mongo.Pipeline {
 	if f := c.rep.order(); f != "" {
 		return mongo.Pipeline{expr.Op("$sort", d(f, 1))}
 	}
 	return nil
+}
+
+// roots are the nodes without parent, in order.
+func (c *core) roots() mongo.Pipeline {
+	if match := c.rep.rootsMatch(); match != nil {
+		return concat(mongo.Pipeline{expr.Op("$match", match)}, c.inOrder())
+	}
+	return c.unreferenced(c.o.IDField, c.rep.link())
+}
+
+// top are the roots, in order and then by _id, without malformed ones.
+func (c *core) top() mongo.Pipeline {
+	match := c.rep.rootsMatch()
+	if match == nil {
+		return append(c.roots(), c.sorting())
+	}
+	return mongo.Pipeline{expr.Op("$match", append(match, c.rep.except(c.rep.link())...)), c.sorting()}
+}
+
+// sorting is by the order of siblings and _id.
+func (c *core) sorting() bson.D {
+	if f := c.rep.order(); f != "" {
+		return expr.Op("$sort", d(f, 1, "_id", 1))
+	}
+	return expr.Op("$sort", d("_id", 1))
 }
 
 // childless are the nodes whose local field is no one's foreign field.

@@ -17,10 +17,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Tree reads and changes the shape of one tree (or several, told apart by
-// their roots) in a collection. K is the type of the IDs, T that of a whole
-// stored document, tree fields included as far as it has them. A Tree holds no
-// state and is safe for concurrent use.
+// Tree reads and changes the shape of one tree (or several, told apart by their roots) in a collection.
+// K is the type of the IDs, T that of a whole stored document, tree fields included as far as it has
+// them. A Tree holds no state and is safe for concurrent use.
 type Tree[K, T any] struct {
 	c *core
 }
@@ -58,49 +57,50 @@ type core struct {
 	codec codec.Codec
 	scope bson.D // values are bson.RawValue
 	kind  Representation
-	also  bson.D // further fields to read
+	also  []string // further fields to read
 }
 
-// representation is one way of storing the shape: parentRefs, childRefs,
-// ancestorArray, pathShape and nestedSets, each in a file of its own. Outside these
-// files nobody asks which one it is.
+// representation is one way of storing the shape: parentRefs, childRefs, ancestorArray, pathShape and
+// nestedSets, each in a file of its own. Outside these files nobody asks which one it is.
 type representation interface {
+	reader
+	source
+	writer
+}
+
+// reader is the reading side. The IDs that its pipelines take are bson.RawValues, or values that cannot
+// be encoded, which the driver then refuses.
+type reader interface {
 	// settings checks the options of the representation.
 	settings() []config.Setting
 	// fields hold the shape; the first says where a node is.
 	fields() []string
 	// keys are the fields of the indexes.
-	keys() []indexKeys
+	keys() [][]string
+	// link is the field that ties parents and children; keepsParent says that it is the ParentField.
+	link() string
+	keepsParent() bool
+	// order is the field by which siblings are in order, "" if there is none.
+	order() string
 
-	reader
-	writer
-	source
-}
-
-// reader is the reading side. The IDs that its pipelines take are bson.RawValues, or
-// values that cannot be encoded, which the driver then refuses.
-type reader interface {
-	// up yields the nodes that match and their ancestors, with fieldDepth (0 is
-	// the node itself); only so many levels, 0 is all.
+	// up yields the nodes that match and their ancestors, with fieldDepth (0 is the node itself); only
+	// so many levels, 0 is all.
 	up(match any, levels int) mongo.Pipeline
-	// down yields the descendants of a node, and with self the node, in no
-	// order, to a depth (0 is any).
+	// down yields the descendants of a node, and with self the node, in no order, to a depth (0 is
+	// any).
 	down(id any, depth int, self bool) mongo.Pipeline
-	// children, siblings and roots are in order. The siblings of a root are the
-	// other roots.
+	// children and siblings are in order. The siblings of a root are the other roots.
 	children(id any) mongo.Pipeline
 	siblings(id any) mongo.Pipeline
-	roots() mongo.Pipeline
 	leaves() mongo.Pipeline
-	// childrenOf and descendantsOf are filters made from a node that was read;
-	// reads says that they need more of it than its ID. The filter is nil
-	// where only a query of all descendants can tell.
+	// childrenOf and descendantsOf are filters made from a node that was read; reads says that they
+	// need more of it than its ID. The filter is nil where only a query of all descendants can tell.
 	childrenOf(n node) (match bson.D, reads bool)
 	descendantsOf(n node, depth int) (match bson.D, reads bool)
 	// rootsMatch is nil where only a query can tell.
 	rootsMatch() bson.D
-	// above says what a node itself tells: the IDs of its ancestors, nil if it
-	// does not, and its depth, -1 if it does not.
+	// above says what a node itself tells: the IDs of its ancestors, nil if it does not, and its depth,
+	// -1 if it does not.
 	above(n node) ([]bson.RawValue, int)
 	// width is the number of descendants that a node tells, -1 if it does not.
 	width(n node) int64
@@ -114,77 +114,70 @@ type reader interface {
 type writer interface {
 	insert(ctx context.Context, doc bson.D, pos position) error
 	move(ctx context.Context, id bson.RawValue, pos position) error
-	remove(ctx context.Context, id bson.RawValue, policy DeletePolicy) (int64, error)
+	// cascade deletes a node and its descendants, but for the writes that it returns.
+	cascade(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error)
+	// bequeath are the writes that give the children of x, which is deleted, to others.
+	bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error)
+	// inside reports whether n is x or lies under it; adopted refuses a node that does not know its
+	// ancestors.
+	inside(ctx context.Context, n, x node) (bool, error)
+	adopted(n node) error
+	// rebase rewrites the descendants of x, which moves under parent; lift makes them those of heir,
+	// without x.
+	rebase(x node, parent *node) []mongo.WriteModel
+	lift(x node, heir *node) []mongo.WriteModel
+	// arrange adds the shape to the documents of a Load.
+	arrange(ctx context.Context, items []*item) error
+}
+
+// source is what the engine (see engine.go) asks, and what puts trees together.
+type source interface {
 	// accept refuses a new document that the representation cannot place.
 	accept(doc bson.D) error
-	// arrange adds the shape to the documents of a Load; adopt is the update of a
-	// parent that was there before.
-	arrange(ctx context.Context, items []*item) error
-	adopt(parent node, kids []bson.RawValue) bson.D
-	// settle ends a call that wrote many nodes: nested sets number them.
-	settle(ctx context.Context) (int64, error)
-}
-
-// source is what the engine asks (see engine.go), and what puts nested values
-// together.
-type source interface {
+	// place is the shape of a document under a parent, nil for a root.
+	place(parent *node) bson.D
 	// own is the key by which its children name a node.
 	own(n node) string
-	// ref is the key of the parent that a node names. Without one it is a root,
-	// or broken, or only a query of names tells.
+	// ref is the key of the parent that a node names. Without one it is a root, or broken, or only a
+	// query of names tells.
 	ref(n node) (key string, root bool, broken string)
+	// heir is a node's parent, as far as the node tells, nil for a root; parentOf is the filter that
+	// finds it.
+	heir(n node) *node
+	parentOf(n node) bson.D
 	// names are the children that a node names.
 	names(n node) []bson.RawValue
-	// parents matches the parents of nodes, and what else above them is cheap to ask
-	// for and not known.
-	parents(nodes []node, known map[string]*spot) bson.D
-	// kids are the children of nodes, in order. It takes 1 round trip.
-	kids(ctx context.Context, nodes []node) ([][]node, error)
-	// link is the field that ties parents and children; keepsParent says that it
-	// is the ParentField.
-	link() string
-	keepsParent() bool
-	// order is the field by which siblings are in order, "" if there is none.
-	order() string
+	// parents matches the parents of nodes.
+	parents(nodes []node) bson.D
+	// family yields the children of nodes, siblings in order.
+	family(nodes []node) mongo.Pipeline
+	// adopt is the update of a node to which Load adds children.
+	adopt(kids []bson.RawValue) bson.D
+	// settle ends a call that wrote many nodes: nested sets number them.
+	settle(ctx context.Context) (int64, error)
 
-	// derive is the shape of a node below a chain of ancestors, root first;
-	// false if that cannot be formed.
-	derive(n node, chain []*spot) (bson.D, bool)
-	// settled nodes are ignored by Adopt: they have a place already.
-	settled(n node) bool
-	// wrong is the kind of problem if fields differ from what derive says.
+	// listing are the fields that name the children of a node, if any.
+	listing(kids []node) bson.D
+	// wrong is the kind of problem if fields differ from what they should be.
 	wrong() mongopatterns.ProblemKind
-	// audit finds what else is wrong at a node.
-	audit(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error)
+	// audit finds what else is wrong at a node, or with no node at the roots.
+	audit(e *engine, n node, s *spot, kids []node) []finding
 	// cut ends a cycle at one node; nil at the others.
 	cut(n node, s *spot) *finding
-	// overlap finds what is wrong with the roots.
-	overlap(e *engine, roots []node) []finding
-	// join is for Adopt of nodes among settled ones: it takes from kids, which
-	// parent fields name, those that are not to be, and finds further writes.
-	join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([][]node, []finding, error)
+	// join is for Adopt of nodes among settled ones: it takes from kids, which parent fields name,
+	// those that are not to be, and finds further writes.
+	join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error)
 	// uproot makes a node a root.
 	uproot(n node) []mongo.WriteModel
-	// family are the fields that name the children of a node, if any.
-	family(kids []node) bson.D
-}
-
-// indexKeys are the fields of an index after those of the scope.
-type indexKeys struct {
-	fields []string
-	unique bool
 }
 
 func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, error) {
-	o = o.complete(coll)
-	o.Scope = append(bson.D{}, o.Scope...)
 	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
 	primary := cursor.Primary(coll)
-	c := &core{kind: kind, coll: coll, primary: primary, durable: primary.Clone(majority), o: o,
-		locks: cursor.Primary(coll.Database().Collection(o.LockCollection)).Clone(majority),
+	c := &core{kind: kind, coll: coll, primary: primary, durable: primary.Clone(majority), o: o.complete(coll),
 		codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}}
-	c.rep = represent(c, kind)
-	if c.rep == nil {
+	c.locks = cursor.Primary(coll.Database().Collection(c.o.LockCollection)).Clone(majority)
+	if c.rep = represent(c, kind); c.rep == nil {
 		return nil, fault.Invalid("rep: unknown %v", kind)
 	}
 	if err := c.o.check(c.rep.settings()); err != nil {
@@ -200,40 +193,38 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 		}
 		c.scope = append(c.scope, bson.E{Key: e.Key, Value: v})
 	}
-	id, err := c.scopeID()
-	c.lockID = id
-	return c, err
+	c.lockID = c.scopeID()
+	return c, nil
 }
 
 // represent is where a Representation becomes code.
 func represent(c *core, kind Representation) representation {
 	switch kind {
 	case ParentReferences:
-		return linked{c, parentRefs{parentField{core: c}}}
+		return parentRefs{parentField{base{c}}}
 	case AncestorArray:
-		return linked{c, ancestorArray{parentField{core: c}}}
+		return ancestorArray{parentField{base{c}}}
 	case MaterializedPath:
-		return linked{c, pathShape{core: c}}
+		return pathShape{base{c}}
 	case ChildReferences:
-		return childRefs{core: c}
+		return childRefs{base{c}}
 	case NestedSets:
-		return nestedSets{parentField{core: c}}
+		return nestedSets{parentField{base{c}}}
 	}
 	return nil
 }
 
-// Indexes returns, by the collection's name, the indexes that the tree's reads and
-// writes use.
+// Indexes returns, by the collection's name, the indexes that the tree's reads and writes use.
 func (t *Tree[K, T]) Indexes() map[string][]mongo.IndexModel {
 	c := t.c
 	all := c.rep.keys()
 	if c.o.IDField != "_id" {
-		all = append([]indexKeys{{[]string{c.o.IDField}, true}}, all...)
+		all = append([][]string{{c.o.IDField}}, all...)
 	}
 	var models []mongo.IndexModel
-	for _, index := range all {
-		model := mongo.IndexModel{Keys: c.keyed(index.fields...)}
-		if index.unique {
+	for _, fields := range all {
+		model := mongo.IndexModel{Keys: c.keyed(fields...)}
+		if fields[0] == c.o.IDField {
 			model.Options = options.Index().SetUnique(true)
 		}
 		models = append(models, model)
@@ -253,14 +244,13 @@ func (c *core) keyed(fields ...string) bson.D {
 	return keys
 }
 
-// EnsureIndexes creates the indexes that are missing and the tree's lock
-// document. An index that is in the way is ErrIndexConflict; nothing is dropped.
+// EnsureIndexes creates the indexes that are missing and the tree's lock document. An index that is in
+// the way is ErrIndexConflict; nothing is dropped.
 //
-// The indexes are the same for all scopes of a collection, so one Tree can
-// create them for all; the lock document of another scope is made on first use.
+// The indexes are the same for all scopes of a collection, so one Tree can create them for all; the
+// lock document of another scope is made on first use.
 //
-// Cost: 2 round trips when all indexes are there, otherwise 3; 1 document
-// written.
+// Cost: 2 round trips when all indexes are there, otherwise 3; 1 document written.
 func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "tree: ensure indexes")
 	if err := indexes.EnsureAll(ctx, t.c.coll.Database(), t.Indexes()); err != nil {
@@ -269,8 +259,8 @@ func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return t.c.createLock(ctx)
 }
 
-// ShardKey returns, by the collection's name, the recommended shard key: the scope,
-// so that a tree lives on one shard, or the ID where there is no scope.
+// ShardKey returns, by the collection's name, the recommended shard key: the scope, so that a tree
+// lives on one shard, or the ID where there is no scope.
 func (t *Tree[K, T]) ShardKey() map[string]bson.D {
 	key := t.c.keyed()
 	if len(key) == 0 {

@@ -1,9 +1,11 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -17,37 +19,31 @@ type DeletePolicy int
 const (
 	// Restrict refuses to delete a node with children: ErrHasChildren.
 	Restrict DeletePolicy = iota
-	// Cascade deletes all that is below. In a graph a node that has a parent
-	// elsewhere stays.
+	// Cascade deletes all that is below. In a graph a node that has a parent elsewhere stays.
 	Cascade
-	// Promote puts the children in the node's place, under its parent. The
-	// children of a root become roots.
+	// Promote puts the children in the node's place, under its parent. The children of a root become
+	// roots.
 	Promote
 	// MakeRoots makes the children roots, after the others.
 	MakeRoots
 )
 
-// Insert stores a document as a new leaf at a position and returns its ID. The
-// tree fields, and those of the scope, are written by the tree whatever doc
-// holds in them. An _id that is missing becomes an ObjectID. Repeating an Insert
-// with an ID of your own is a duplicate key error if the first one is stored.
+// Insert stores a document as a new leaf at a position and returns its ID. The tree fields, and those
+// of the scope, are written by the tree whatever doc holds in them. An _id that is missing becomes an
+// ObjectID. Repeating an Insert with an ID of your own is a duplicate key error if the first one is
+// stored.
 //
-// Cost: under a parent 3 round trips (mark the parent, insert and take the mark off,
-// commit), 3 documents written, 2 with a ChildCountField; as a root 1 and 1.
-// OrderField: 1 round trip more, and 3 for a root, which takes the lock; Before and
-// After 1 more, and 1 if siblings make room. NestedSets: 5 (lock, parent, numbers,
-// insert, commit); every node after the new one is written, and its ancestors.
+// Cost: under a parent 3 round trips (mark the parent, insert and take the mark off, commit), 3
+// documents written, 2 with a ChildCountField; as a root 1 and 1. OrderField: 1 round trip more, and 3
+// for a root, which takes the lock; Before and After 1 more, and 1 if siblings make room. NestedSets: 5
+// (lock, parent, numbers, insert, commit); every node after the new one is written, and its ancestors.
 func (t *Tree[K, T]) Insert(ctx context.Context, doc T, pos Position[K]) (id K, err error) {
 	defer fault.In(&err, "tree: insert")
 	place, err := t.position(pos)
 	if err != nil {
 		return id, err
 	}
-	raw, err := t.c.codec.Document(doc)
-	if err != nil {
-		return id, err
-	}
-	full, rawID, err := t.c.prepare(raw)
+	full, rawID, err := t.c.encode(doc)
 	if err != nil {
 		return id, err
 	}
@@ -57,15 +53,14 @@ func (t *Tree[K, T]) Insert(ctx context.Context, doc T, pos Position[K]) (id K, 
 	return id, t.c.rep.insert(ctx, full, place)
 }
 
-// Move puts a node, with all that is below it, at another position. It refuses
-// one below the node itself: ErrCycle. Only tree fields change. Before or After the
-// node itself changes nothing. A Move can be repeated.
+// Move puts a node, with all that is below it, at another position. It refuses one below the node
+// itself: ErrCycle. Only tree fields change. Before or After the node itself changes nothing. A Move
+// can be repeated.
 //
-// Cost: 4 round trips for any number of descendants (lock, both nodes, one command
-// of updates, commit); written are the subtree and the lock. ParentReferences and
-// ChildReferences under a parent: 5 (and $graphLookup up from it), 1 or 2 documents.
-// OrderField: 1 more, Before and After 2 more. NestedSets: all nodes between the old
-// and the new place are written; to the last root 2 more.
+// Cost: 4 round trips for any number of descendants (lock, both nodes, one command of updates, commit);
+// written are the subtree and the lock. ParentReferences and ChildReferences under a parent: 5 (and
+// $graphLookup up from it), 1 or 2 documents. OrderField: 1 more, Before and After 2 more. NestedSets:
+// all nodes between the old and the new place are written; to the last root 2 more.
 func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) (err error) {
 	defer fault.In(&err, "tree: move")
 	place, err := t.position(pos)
@@ -79,15 +74,16 @@ func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) (err error
 	return t.c.rep.move(ctx, raw, place)
 }
 
-// Delete removes a node and returns the number of documents deleted. What
-// becomes of its children is the policy's choice. Repeating it is ErrNotFound.
+// Delete removes a node and returns the number of documents deleted. What becomes of its children is
+// the policy's choice. Repeating it is ErrNotFound. Cascade believes the arrays of an AncestorArray: it
+// also deletes an orphan whose array still names the node, as one does that Check reports and Repair
+// has left.
 //
-// Cost: a leaf 4 round trips (lock, node, children, commit), with children that move
-// 5 (and one command of updates). Cascade of AncestorArray 3 (lock, subtree, commit), of
-// ParentReferences and MaterializedPath 4, of ChildReferences and NestedSets 5; 1 more for
-// each 50,000 descendants of ParentReferences and ChildReferences. ChildCountField: 1 more
-// for a leaf or Cascade, 2 for Cascade of AncestorArray. MakeRoots: with an OrderField 1
-// more, in NestedSets 2.
+// Cost: a leaf 4 round trips (lock, node, children, commit), with children that move 5 (and one command
+// of updates). Cascade of AncestorArray 3 (lock, subtree, commit), of ParentReferences and
+// MaterializedPath 4, of ChildReferences and NestedSets 5; 1 more for each 50,000 descendants of
+// ParentReferences and ChildReferences. ChildCountField: 1 more for a leaf or Cascade, 2 for Cascade of
+// AncestorArray. MakeRoots: with an OrderField 1 more, in NestedSets 2.
 func (t *Tree[K, T]) Delete(ctx context.Context, id K, policy DeletePolicy) (n int64, err error) {
 	defer fault.In(&err, "tree: delete")
 	raw, err := t.c.id(id)
@@ -97,64 +93,73 @@ func (t *Tree[K, T]) Delete(ctx context.Context, id K, policy DeletePolicy) (n i
 	if policy < Restrict || policy > MakeRoots {
 		return 0, fault.Invalid("unknown policy %d", policy)
 	}
-	if n, err = t.c.rep.remove(ctx, raw, policy); err != nil {
+	if n, err = t.c.remove(ctx, raw, policy); err != nil {
 		return 0, err
 	}
 	return n, nil
 }
 
-// FindOrCreate follows names down from the roots, as mkdir -p does, and returns the
-// ID of the last. A node that is missing is inserted, last under its parent: make
-// returns its document. The names are those of Options.NameField, or else of the
-// SegmentField, or the IDs. Of several siblings with a name it takes one.
+// remove is Delete. The node goes first, and then its children are looked for: see take.
+func (c *core) remove(ctx context.Context, id bson.RawValue, policy DeletePolicy) (deleted int64, err error) {
+	err = c.atomically(ctx, true, func(ctx context.Context) (err error) {
+		var models []mongo.WriteModel
+		if policy == Cascade {
+			deleted, models, err = c.rep.cascade(ctx, id)
+		} else {
+			var x node
+			if x, err = c.take(ctx, id); err == nil {
+				err = c.rep.usable(x)
+			}
+			if err == nil {
+				deleted = 1
+				models, err = c.rep.bequeath(ctx, x, policy)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return c.write(ctx, models...)
+	})
+	return deleted, err
+}
+
+// FindOrCreate follows names down from the roots, as mkdir -p does, and returns the ID of the last. A
+// node that is missing is inserted, last under its parent: make returns its document. The names are
+// those of Options.NameField, or else the IDs. Of several siblings with a name
+// it takes one.
 //
 // Callers at the same time create each node once.
 //
-// Cost: 1 round trip for each name. If one is missing: 2 more (lock, commit), 1 for
-// each name again, and for each new node as Insert without the commit.
+// Cost: 1 round trip for each name. If one is missing: 2 more (lock, commit), 1 for each name again,
+// and for each new node as Insert without the commit.
 func (t *Tree[K, T]) FindOrCreate(ctx context.Context, names []string, make func(name string) (T, error)) (id K, err error) {
 	defer fault.In(&err, "tree: find or create")
 	if len(names) == 0 {
 		return id, fault.Invalid("no names")
 	}
-	// follow ends with the last node, or the first name that is missing.
-	follow := func(ctx context.Context) (at bson.RawValue, done int, err error) {
-		for i, name := range names {
+	// follow ends with the last node, or null where a name is missing and not to be made.
+	follow := func(ctx context.Context, create bool) (at bson.RawValue, err error) {
+		at = null
+		for _, name := range names {
 			next, err := t.c.named(ctx, at, name)
-			if err != nil || next.Type == 0 {
-				return at, i, err
+			if err == nil && isNull(next) {
+				if !create {
+					return null, nil
+				}
+				next, err = t.create(ctx, name, at, make)
+			}
+			if err != nil {
+				return null, err
 			}
 			at = next
 		}
-		return at, len(names), nil
+		return at, nil
 	}
-	at, done, err := follow(ctx)
-	if err == nil && done < len(names) {
-		err = t.c.atomically(ctx, true, func(ctx context.Context) error {
-			if at, done, err = follow(ctx); err != nil {
-				return err
-			}
-			for _, name := range names[done:] {
-				doc, err := make(name)
-				if err != nil {
-					return err
-				}
-				pos := t.AsRoot()
-				if at.Type != 0 {
-					parent, err := codec.DecodeValue[K](t.c.codec, at)
-					if err != nil {
-						return err
-					}
-					pos = t.Under(parent)
-				}
-				if id, err = t.Insert(ctx, doc, pos); err != nil {
-					return err
-				}
-				if at, err = t.c.id(id); err != nil {
-					return err
-				}
-			}
-			return nil
+	at, err := follow(ctx, false)
+	if err == nil && isNull(at) {
+		err = t.c.atomically(ctx, true, func(ctx context.Context) (err error) {
+			at, err = follow(ctx, true)
+			return err
 		})
 	}
 	if err != nil {
@@ -163,19 +168,42 @@ func (t *Tree[K, T]) FindOrCreate(ctx context.Context, names []string, make func
 	return codec.DecodeValue[K](t.c.codec, at)
 }
 
-// named finds a child by its name, or a root if parent is the zero value.
+// create inserts a node that FindOrCreate has not found.
+func (t *Tree[K, T]) create(ctx context.Context, name string, parent bson.RawValue, make func(name string) (T, error)) (bson.RawValue, error) {
+	doc, err := make(name)
+	if err != nil {
+		return null, err
+	}
+	full, id, err := t.c.encode(doc)
+	if err != nil {
+		return null, err
+	}
+	pos := position{kind: underParent, ref: parent}
+	if isNull(parent) {
+		pos = position{}
+	}
+	return id, t.c.rep.insert(ctx, full, pos)
+}
+
+// encode is prepare for a document of the user.
+func (c *core) encode(doc any) (bson.D, bson.RawValue, error) {
+	raw, err := c.codec.Document(doc)
+	if err != nil {
+		return nil, null, err
+	}
+	return c.prepare(raw)
+}
+
+// named finds a child by its name, or a root if parent is null; null is none.
 func (c *core) named(ctx context.Context, parent bson.RawValue, name string) (bson.RawValue, error) {
-	p := c.rep.roots()
-	if parent.Type != 0 {
+	p := c.roots()
+	if !isNull(parent) {
 		p = c.rep.children(parent)
 	}
-	field := c.o.NameField
-	if field == "" {
-		field = c.o.SegmentField
-	}
-	nodes, err := c.aggregate(ctx, append(p, expr.Op("$match", d(field, name)), expr.Op("$limit", 1)))
+	match := d(cmp.Or(c.o.NameField, c.o.IDField), name)
+	nodes, err := c.aggregate(ctx, append(p, expr.Op("$match", match), expr.Op("$limit", 1)))
 	if err != nil || len(nodes) == 0 {
-		return bson.RawValue{}, err
+		return null, err
 	}
 	return nodes[0].id, nil
 }

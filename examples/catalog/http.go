@@ -14,8 +14,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/tree"
 )
 
-// sizes bounds the pages that clients may ask for.
-var sizes = paging.Params{Default: 20, Max: 100}
+// The sizes of pages: where the client asks for none, and at most.
+const defaultSize, maxSize = 20, 100
 
 func (s *service) handler() http.Handler {
 	mux := http.NewServeMux()
@@ -72,7 +72,7 @@ func (s *service) handler() http.Handler {
 		return http.StatusCreated, p, s.addProduct(r.Context(), p)
 	})
 	handle("GET /categories/{id}/products", func(w http.ResponseWriter, r *http.Request) (int, any, error) {
-		req, err := paging.ParseRequest(r.URL.Query(), sizes)
+		req, err := paging.ParseRequest(r.URL.Query(), defaultSize, maxSize)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -84,7 +84,7 @@ func (s *service) handler() http.Handler {
 		if err != nil {
 			return 0, nil, err
 		}
-		if link := page.LinkHeader(r.URL, sizes); link != "" {
+		if link := page.LinkHeader(r.URL); link != "" {
 			w.Header().Set("Link", link)
 		}
 		return http.StatusOK, page, nil

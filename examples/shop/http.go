@@ -22,8 +22,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
 
-// sizes bounds the pages that clients may ask for.
-var sizes = paging.Params{Default: 20, Max: 100}
+// The sizes of pages: where the client asks for none, and at most.
+const defaultSize, maxSize = 20, 100
 
 // handler serves the shop. Who calls is named by the header X-User; a real service
 // would take it from its authentication.
@@ -312,7 +312,7 @@ func (s *service) handleOrders(handle route) {
 
 // paged answers with a page and its links.
 func paged[T any](w http.ResponseWriter, r *http.Request, list func(context.Context, paging.Request) (*paging.Page[T], error)) (int, any, error) {
-	req, err := paging.ParseRequest(r.URL.Query(), sizes)
+	req, err := paging.ParseRequest(r.URL.Query(), defaultSize, maxSize)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -320,7 +320,7 @@ func paged[T any](w http.ResponseWriter, r *http.Request, list func(context.Cont
 	if err != nil {
 		return 0, nil, err
 	}
-	if link := page.LinkHeader(r.URL, sizes); link != "" {
+	if link := page.LinkHeader(r.URL); link != "" {
 		w.Header().Set("Link", link)
 	}
 	return http.StatusOK, page, nil

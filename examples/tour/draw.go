@@ -98,6 +98,11 @@ func inline(v bson.RawValue) string {
 		return strconv.FormatBool(v.Boolean())
 	case bson.TypeNull:
 		return "null"
+	case bson.TypeDecimal128:
+		return "NumberDecimal(" + strconv.Quote(v.Decimal128().String()) + ")"
+	case bson.TypeBinary:
+		_, data := v.Binary()
+		return fmt.Sprintf("BinData(%d bytes)", len(data))
 	case bson.TypeDateTime:
 		return "ISODate(\"" + moment(v.Time().UTC()) + "\")"
 	case bson.TypeObjectID:

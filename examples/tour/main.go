@@ -40,6 +40,7 @@ var chapters = []chapter{
 	{"tree", "airports as a tree: country, state, city, airport", treeChapter},
 	{"paging", "airports and routes in pages", pagingChapter},
 	{"bucket", "a year of Seattle's weather in buckets", bucketChapter},
+	{"series", "the same year as packed blocks", seriesChapter},
 	{"attribute", "release dates, prices and Seattle's months as key and value", attributeChapter},
 	{"outlier", "airports with more destinations than a document should hold", outlierChapter},
 	{"subset", "the ten busiest routes of each airport", subsetChapter},

@@ -113,7 +113,7 @@ func pagingChapter(ctx context.Context, g *guide) error {
 		if err != nil {
 			return nil, err
 		}
-		link := back.LinkHeader(&url.URL{Path: "/airports"}, paging.Params{})
+		link := back.LinkHeader(&url.URL{Path: "/airports"})
 		return []string{
 			fmt.Sprintf("the page before, in forward order: %t", fmt.Sprint(back.Items) == fmt.Sprint(before.Items)),
 			"Link: " + link,

@@ -12,6 +12,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/extref"
 	"github.com/mongopatterns/mongopatterns/outlier"
 	"github.com/mongopatterns/mongopatterns/paging"
+	"github.com/mongopatterns/mongopatterns/series"
 	"github.com/mongopatterns/mongopatterns/split"
 	"github.com/mongopatterns/mongopatterns/subset"
 	"github.com/mongopatterns/mongopatterns/tree"
@@ -102,6 +103,32 @@ func init() {
 			}
 			if err == nil {
 				_, err = b.Adopt(ctx, db.Collection("measurements"), nil, nil)
+			}
+			return err
+		})
+	scenes["series"] = adopted("series: the measurements of a window, packed into one binary for each field", "60 × Append, and Compact",
+		map[string][]any{"measurements": {
+			d("_id", 1, "sensor_id", 12345, "timestamp", minute(0), "temperature", 40), d("_id", 2, "sensor_id", 12345, "timestamp", minute(1), "temperature", 41)}},
+		[]string{"measurements"}, []string{"hours"}, func(ctx context.Context, db *mongo.Database) error {
+			type reading struct {
+				Timestamp   time.Time `bson:"timestamp"`
+				Temperature int       `bson:"temperature"`
+			}
+			s, err := series.New[int, reading](db.Collection("hours"), series.Every(time.Hour), &series.Options{
+				SeriesField: "sensor_id", StartField: "start_date", Values: []series.Value{{Field: "temperature"}},
+			})
+			hour := make([]reading, 60)
+			for m := range hour {
+				hour[m] = reading{minute(m), 40 + m%2}
+			}
+			if err == nil {
+				err = s.EnsureIndexes(ctx)
+			}
+			if err == nil {
+				_, err = s.AppendMany(ctx, series.Of(12345, hour...), nil)
+			}
+			if err == nil {
+				_, err = s.Compact(ctx, nil)
 			}
 			return err
 		})

@@ -79,13 +79,6 @@ func treeChapter(ctx context.Context, g *guide) error {
 	if err != nil {
 		return err
 	}
-	err = g.show(ctx, "what do ATL and SAV have in common?", nil, func() ([]string, error) {
-		common, err := places.LowestCommonAncestor(ctx, "ATL", "SAV")
-		return []string{common.String()}, err
-	})
-	if err != nil {
-		return err
-	}
 	err = g.show(ctx, "a subtree as a nested value", nil, func() ([]string, error) {
 		state, err := places.Subtree(ctx, "USA/DE", nil)
 		if err != nil {

@@ -8,10 +8,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Fields are the names under which a struct's fields are stored, and whether t is a
-// struct whose names can be told: one that encodes itself, a map or a document has
-// none of its own.
-func (c Codec) Fields(t reflect.Type) (names []string, ok bool) {
+// Fields are the names under which a struct's fields are stored, and whether these
+// are all: a type that encodes itself, a map or a document has none of its own, and an
+// inline map may hold others.
+func (c Codec) Fields(t reflect.Type) (names []string, all bool) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -19,9 +19,10 @@ func (c Codec) Fields(t reflect.Type) (names []string, ok bool) {
 		reflect.PointerTo(t).Implements(reflect.TypeFor[bson.Unmarshaler]()) {
 		return nil, false
 	}
+	all = true
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if !f.IsExported() && !f.Anonymous {
+		if !f.IsExported() {
 			continue
 		}
 		tag, tagged := f.Tag.Lookup("bson")
@@ -35,14 +36,13 @@ func (c Codec) Fields(t reflect.Type) (names []string, ok bool) {
 		switch {
 		case tag == "-":
 		case slices.Contains(strings.Split(flags, ","), "inline"):
-			inner, _ := c.Fields(f.Type)
-			names = append(names, inner...)
-		case !f.IsExported():
+			inner, told := c.Fields(f.Type)
+			names, all = append(names, inner...), all && told
 		case name == "":
 			names = append(names, strings.ToLower(f.Name))
 		default:
 			names = append(names, name)
 		}
 	}
-	return names, true
+	return names, all
 }

@@ -114,6 +114,11 @@ func Primary(coll *mongo.Collection) *mongo.Collection {
 // Batches cuts documents into batches of at most size documents and, but for a
 // single larger one, at most bytes bytes.
 func Batches(docs iter.Seq2[bson.Raw, error], size, bytes int) iter.Seq2[[]bson.Raw, error] {
+	return Weighed(docs, size, bytes, func(doc bson.Raw) int { return len(doc) })
+}
+
+// Weighed is Batches of documents that stand for larger ones, whose bytes weight says.
+func Weighed(docs iter.Seq2[bson.Raw, error], size, bytes int, weight func(doc bson.Raw) int) iter.Seq2[[]bson.Raw, error] {
 	return func(yield func([]bson.Raw, error) bool) {
 		var batch []bson.Raw
 		held := 0
@@ -122,14 +127,14 @@ func Batches(docs iter.Seq2[bson.Raw, error], size, bytes int) iter.Seq2[[]bson.
 				yield(nil, err)
 				return
 			}
-			if len(batch) > 0 && held+len(doc) > bytes {
+			if len(batch) > 0 && held+weight(doc) > bytes {
 				if !yield(batch, nil) {
 					return
 				}
 				batch, held = nil, 0
 			}
 			batch = append(batch, doc)
-			held += len(doc)
+			held += weight(doc)
 			if len(batch) == size {
 				if !yield(batch, nil) {
 					return

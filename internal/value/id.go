@@ -2,6 +2,7 @@ package value
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -21,6 +22,34 @@ func CheckID(id bson.RawValue) error {
 	case bson.TypeEmbeddedDocument:
 		if first, err := bson.Raw(id.Value).IndexErr(0); err == nil && strings.HasPrefix(first.Key(), "$") {
 			return errors.New("a document of operators is no _id")
+		}
+	}
+	return nil
+}
+
+// CheckKey refuses what CheckID refuses, and names of operators at any depth: a key that
+// stands inside an _id.
+func CheckKey(v bson.RawValue) error {
+	if CheckID(v) != nil {
+		return fmt.Errorf("a value of the type %v tells nothing apart", v.Type)
+	}
+	return checkNames(v)
+}
+
+func checkNames(v bson.RawValue) error {
+	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
+		return nil
+	}
+	elements, err := bson.Raw(v.Value).Elements()
+	if err != nil {
+		return err
+	}
+	for _, e := range elements {
+		if strings.HasPrefix(e.Key(), "$") {
+			return fmt.Errorf("the field %q", e.Key())
+		}
+		if err := checkNames(e.Value()); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,0 +1,233 @@
+package approx_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/approx"
+	"github.com/mongopatterns/mongopatterns/internal/costs"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+)
+
+func distinct(t *testing.T, coll *mongo.Collection, opts *approx.Options) *approx.Distinct[string, any] {
+	t.Helper()
+	d, err := approx.NewDistinct[string, any](coll, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.EnsureIndexes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// visit counts the values from to before to.
+func visit(t *testing.T, d *approx.Distinct[string, any], key string, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		if err := d.Add(t.Context(), key, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func estimated(t *testing.T, d *approx.Distinct[string, any], key string) approx.Estimate {
+	t.Helper()
+	e, err := d.Estimate(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// Many sketches of disjoint values: they are right on average, and as far off as the standard
+// error says, for few values and many, at two precisions.
+func TestDistinctStatistics(t *testing.T) {
+	coll := mongotest.Database(t).Collection("pages")
+	for _, precision := range []int{6, 10} {
+		d := distinct(t, coll, &approx.Options{Precision: precision, Every: 1 << 20})
+		relative := 1.04 / math.Sqrt(float64(int(1)<<precision))
+		for _, n := range []int{1, 20, 300, 3000} {
+			const sketches = 24
+			var sum, squares float64
+			for s := range sketches {
+				key := fmt.Sprint(precision, n, s)
+				visit(t, d, key, s*100_000, s*100_000+n)
+				e := estimated(t, d, key)
+				off := float64(e.Count)/float64(n) - 1
+				sum += off
+				squares += off * off
+				if math.Abs(off) > 4.5*relative || math.Abs(e.StdErr-float64(e.Count)*relative) > 1e-6 {
+					t.Errorf("%d values: %+v", n, e)
+				}
+			}
+			mean, spread := sum/sketches, math.Sqrt(squares/sketches)
+			if limit := 3 * relative / math.Sqrt(sketches); math.Abs(mean) > limit {
+				t.Errorf("precision %d, %d values: off by %.4f on average, more than %.4f", precision, n, mean, limit)
+			}
+			if spread > 1.3*relative || n >= 2000 && spread < 0.7*relative {
+				t.Errorf("precision %d, %d values: spread %.4f, said %.4f", precision, n, spread, relative)
+			}
+		}
+	}
+}
+
+// Processes that count overlapping values, in any order and more than once, store what
+// one would: registers join by $max.
+func TestDistinctJoins(t *testing.T) {
+	db := mongotest.Database(t)
+	coll := db.Collection("pages")
+	one := distinct(t, coll, nil)
+	visit(t, one, "one", 0, 3000)
+	for _, part := range [][2]int{{0, 2000}, {1500, 3000}, {500, 600}} {
+		d := distinct(t, coll, nil)
+		visit(t, d, "many", part[0], part[1])
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Add(t.Context(), "many", 1); !errors.Is(err, approx.ErrClosed) {
+			t.Error(err)
+		}
+	}
+	if want, got := estimated(t, one, "one"), estimated(t, distinct(t, coll, nil), "many"); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if err := one.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var docs []struct {
+		ID       string `bson:"_id"`
+		Distinct map[string]int32
+	}
+	cursor, err := coll.Find(t.Context(), bson.D{}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
+	if err == nil {
+		err = cursor.All(t.Context(), &docs)
+	}
+	if err != nil || len(docs) != 2 || fmt.Sprint(docs[0].Distinct) != fmt.Sprint(docs[1].Distinct) || len(docs[0].Distinct) < 900 {
+		t.Errorf("%v, %v", docs, err)
+	}
+	// A union counts what both have once.
+	more := distinct(t, coll, nil)
+	visit(t, more, "more", 2000, 4000)
+	if err := more.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := distinct(t, db.Collection("other"), nil)
+	visit(t, want, "all", 0, 4000)
+	for filter, n := range map[any]approx.Estimate{
+		nil:           estimated(t, want, "all"),
+		bsonID("one"): estimated(t, one, "one"),
+	} {
+		if e, err := one.Union(t.Context(), filter); e != n || err != nil {
+			t.Errorf("%v: %+v, want %+v, %v", filter, e, n, err)
+		}
+	}
+}
+
+type bsonID string
+
+func (id bsonID) MarshalBSON() ([]byte, error) { return bson.Marshal(bson.M{"_id": string(id)}) }
+
+func TestDistinctCosts(t *testing.T) {
+	db := mongotest.Database(t)
+	coll := db.Collection("pages")
+	d := distinct(t, coll, nil)
+	cmds := mongotest.Record(t, db, func() { visit(t, d, "a", 0, 20_000) })
+	if n := cmds.DocumentsWritten(); n < 10 || n > 60 || len(cmds) != n {
+		t.Errorf("%d commands, %d documents written for 20,000 values", len(cmds), n)
+	}
+	t.Logf("%d writes for 20,000 values", len(cmds))
+	costs.Record(t, db, 1, []string{"update"}, func() error { _, err := d.Flush(t.Context()); return err })
+	costs.Record(t, db, 0, nil, func() error { _, err := d.Flush(t.Context()); return err })
+	costs.Record(t, db, 0, nil, func() error { visit(t, d, "a", 0, 20_000); return nil }) // all known
+	cmds = costs.Record(t, db, 0, []string{"find"}, func() error { _, err := d.Estimate(t.Context(), "a"); return err })
+	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
+	cmds = costs.Record(t, db, 0, []string{"aggregate"}, func() error { _, err := d.Union(t.Context(), bson.M{"_id": "a"}); return err })
+	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "_id_")
+	raw, err := coll.FindOne(t.Context(), d.Filter("a")).Raw()
+	if err != nil || len(raw) > 10<<10 {
+		t.Errorf("%d bytes, %v", len(raw), err)
+	}
+}
+
+// What is one value to the server is one here, and nothing else is.
+func TestDistinctValues(t *testing.T) {
+	coll := mongotest.Database(t).Collection("pages")
+	decimal, err := bson.ParseDecimal128("1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := distinct(t, coll, nil)
+	for _, v := range []any{1, int64(1), 1.0, decimal, "1", "one", "One", true, nil, bson.D{{Key: "a", Value: 1}}, bson.D{{Key: "a", Value: 1.0}}, bson.ObjectID{1}} {
+		if err := d.Add(t.Context(), "a", v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e := estimated(t, d, "a"); e.Count != 8 {
+		t.Errorf("%+v", e)
+	}
+	if _, err := d.Estimate(t.Context(), "nobody"); !errors.Is(err, mongopatterns.ErrNotFound) {
+		t.Error(err)
+	}
+	if e, err := d.Union(t.Context(), bson.M{"_id": "nobody"}); e.Count != 0 || err != nil {
+		t.Errorf("%+v, %v", e, err)
+	}
+	for _, err := range []error{d.Add(t.Context(), "a", make(chan int)), func() error {
+		_, err := approx.NewDistinct[string, any](coll, &approx.Options{Precision: 15})
+		return err
+	}()} {
+		if !errors.Is(err, mongopatterns.ErrInvalid) {
+			t.Error(err)
+		}
+	}
+	// Registers of another precision are no registers.
+	fine := distinct(t, coll, &approx.Options{Precision: 14})
+	visit(t, fine, "fine", 0, 1000)
+	if err := fine.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Estimate(t.Context(), "fine"); err == nil {
+		t.Error("registers beyond the precision")
+	}
+	if _, err := d.Union(t.Context(), nil); err == nil {
+		t.Error("registers beyond the precision")
+	}
+}
+
+// A refused key keeps its registers, and a key beyond MaxKeys is written and forgotten.
+func TestDistinctFlush(t *testing.T) {
+	coll := mongotest.Database(t).Collection("pages")
+	if _, err := coll.InsertOne(t.Context(), bson.M{"_id": "bad", "distinct": 7}); err != nil {
+		t.Fatal(err)
+	}
+	d := distinct(t, coll, &approx.Options{MaxKeys: 2})
+	visit(t, d, "a", 0, 5)
+	visit(t, d, "bad", 0, 5)
+	result, err := d.Flush(t.Context())
+	if err == nil || result.Done != 1 || result.Failed != 1 || result.Failures[0].ID.StringValue() != "bad" {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if e, err := d.Estimate(t.Context(), "bad"); err == nil {
+		t.Errorf("7 is no registers: %+v", e)
+	}
+	if _, err := coll.UpdateByID(t.Context(), "bad", bson.M{"$unset": bson.M{"distinct": 1}}); err != nil {
+		t.Fatal(err)
+	}
+	visit(t, d, "b", 0, 7) // one more than MaxKeys
+	other := distinct(t, coll, nil)
+	for key, n := range map[string]int64{"a": 5, "bad": 5, "b": 1} {
+		if e := estimated(t, other, key); e.Count != n {
+			t.Errorf("%s: %+v", key, e)
+		}
+	}
+	if e := estimated(t, d, "b"); e.Count != 7 {
+		t.Errorf("with what waits: %+v", e)
+	}
+}

@@ -1,0 +1,275 @@
+package pack
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// Integers are packed in runs of 64. A run is coded in the cheaper of two ways: as
+// the differences of neighbours, which suits steps and slow walks, or as the
+// distances from a line through the run, which suits clocks that jitter and noisy
+// curves: their noise counts once, where differences count it twice. The residuals
+// are zigzagged and written with as many bits each as makes the run smallest; those
+// that need more stand behind it as exceptions.
+//
+//	head        1 byte: bits each (0 to 63) | 64 with exceptions | 128 along a line
+//	base, slope 2 varints, along a line only, relative to where the last run ended
+//	residuals   the bits, up to a whole byte
+//	exceptions  their number, then for each its place and its higher bits
+const (
+	run      = 64
+	most     = 63 // bits each
+	patched  = 64
+	along    = 128
+	fraction = 8 // bits of the slope behind the point
+	steepest = 1 << 50
+)
+
+// A course is what the next run can be told from.
+type course struct{ last, slope int64 }
+
+func zigzag(x int64) uint64   { return uint64(x)<<1 ^ uint64(x>>63) }
+func unzigzag(x uint64) int64 { return int64(x>>1) ^ -int64(x&1) }
+
+// on is the line's value at step i. Overflow wraps, here as in the decoder.
+func on(base, slope int64, i int) int64 { return base + (int64(i)*slope)>>fraction }
+
+// appendInts packs xs.
+func appendInts(out []byte, xs []int64) []byte {
+	var at course
+	for part := range slices.Chunk(xs, run) {
+		out = at.appendRun(out, part)
+	}
+	return out
+}
+
+func (c *course) appendRun(out []byte, xs []int64) []byte {
+	var steps, lined [run]uint64
+	prev := c.last
+	for i, x := range xs {
+		steps[i] = zigzag(x - prev)
+		prev = x
+	}
+	residuals, width, cost, head := steps[:len(xs)], 0, 0, 0
+	width, cost = widthOf(residuals)
+	var line []byte
+	if base, slope, ok := fit(xs); ok {
+		for i, x := range xs {
+			lined[i] = zigzag(x - on(base, slope, i))
+		}
+		w, bits := widthOf(lined[:len(xs)])
+		line = binary.AppendVarint(nil, base-on(c.last, c.slope, 1))
+		line = binary.AppendVarint(line, slope-c.slope)
+		if bits+8*len(line) < cost {
+			residuals, width, head, c.slope = lined[:len(xs)], w, along, slope
+		}
+	}
+	c.last = xs[len(xs)-1]
+	var exceptions []byte
+	n := 0
+	for i, r := range residuals {
+		if high := r >> width; high != 0 {
+			exceptions = binary.AppendUvarint(append(exceptions, byte(i)), high)
+			residuals[i] = r & (1<<width - 1)
+			n++
+		}
+	}
+	if n > 0 {
+		head |= patched
+	}
+	out = append(out, byte(head|width))
+	if head&along != 0 {
+		out = append(out, line...)
+	}
+	out = appendBits(out, residuals, width)
+	if n > 0 {
+		out = append(append(out, byte(n)), exceptions...)
+	}
+	return out
+}
+
+// fit is the line through a run with the least squares. A run that is too short or
+// too steep for one has none.
+func fit(xs []int64) (base, slope int64, ok bool) {
+	if len(xs) < 4 {
+		return 0, 0, false
+	}
+	middle, sum, product := float64(len(xs)-1)/2, 0.0, 0.0
+	for i, x := range xs {
+		d := float64(x - xs[0])
+		sum += d
+		product += (float64(i) - middle) * d
+	}
+	n := float64(len(xs))
+	rise := product * 12 / (n * (n*n - 1))
+	start := sum/n - rise*middle
+	if math.Abs(rise) > steepest>>fraction || math.Abs(start) > steepest {
+		return 0, 0, false
+	}
+	return xs[0] + int64(math.RoundToEven(start)), int64(math.RoundToEven(rise * (1 << fraction))), true
+}
+
+// widthOf is how many bits each make a run smallest, and the bits it takes then.
+func widthOf(xs []uint64) (width, cost int) {
+	var lengths [65]int
+	longest := 0
+	for _, x := range xs {
+		n := bits.Len64(x)
+		lengths[n]++
+		longest = max(longest, n)
+	}
+	cost = math.MaxInt
+	for w := min(longest, most); w >= 0; w-- {
+		all, over := len(xs)*w, 0
+		for n := w + 1; n <= longest; n++ {
+			all += lengths[n] * (8 + (n-w+6)/7*8)
+			over += lengths[n]
+		}
+		if over > 0 {
+			all += 8
+		}
+		if all < cost {
+			width, cost = w, all
+		}
+		if over > len(xs)/2 {
+			break
+		}
+	}
+	return width, cost + 8
+}
+
+// appendBits writes the lowest bits of xs one after another, lowest first.
+func appendBits(out []byte, xs []uint64, width int) []byte {
+	var held uint64
+	n := 0
+	for _, x := range xs {
+		held |= x << n
+		if n += width; n >= 64 {
+			out = binary.LittleEndian.AppendUint64(out, held)
+			n -= 64
+			held = x >> (width - n)
+		}
+	}
+	for ; n > 0; n -= 8 {
+		out = append(out, byte(held))
+		held >>= 8
+	}
+	return out
+}
+
+// A reader takes a block apart. Once something is missing it is bad, and gives zeros.
+type reader struct {
+	data []byte
+	bad  bool
+}
+
+func (r *reader) take(n int) []byte {
+	if n < 0 || n > len(r.data) {
+		r.bad, r.data = true, nil
+		return nil
+	}
+	out := r.data[:n]
+	r.data = r.data[n:]
+	return out
+}
+
+func (r *reader) byte() byte {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) uvarint() uint64 {
+	x, n := binary.Uvarint(r.data)
+	if n <= 0 {
+		n = -1
+	}
+	r.take(n)
+	return x
+}
+
+func (r *reader) varint() int64 {
+	x, n := binary.Varint(r.data)
+	if n <= 0 {
+		n = -1
+	}
+	r.take(n)
+	return x
+}
+
+// size is a number of integers that can follow: each run of them takes a byte at
+// least, so that what is damaged cannot ask for much memory.
+func (r *reader) size() int {
+	n := r.uvarint()
+	if n > uint64(len(r.data))*run {
+		r.bad = true
+		return 0
+	}
+	return int(n)
+}
+
+// ints appends n packed integers to xs.
+func (r *reader) ints(xs []int64, n int) []int64 {
+	if n < 0 || n > len(r.data)*run {
+		r.bad = true
+	}
+	if r.bad {
+		return xs
+	}
+	xs = slices.Grow(xs, n)
+	var at course
+	for n > 0 && !r.bad {
+		k := min(n, run)
+		xs = xs[:len(xs)+k]
+		at.readRun(r, xs[len(xs)-k:])
+		n -= k
+	}
+	return xs
+}
+
+func (c *course) readRun(r *reader, xs []int64) {
+	head := int(r.byte())
+	width := head & most
+	var base, slope int64
+	if head&along != 0 {
+		base = r.varint() + on(c.last, c.slope, 1)
+		slope = r.varint() + c.slope
+	}
+	// A copy with room behind lets every integer be read as 9 bytes.
+	var packed [run*8 + 9]byte
+	copy(packed[:], r.take((len(xs)*width+7)/8))
+	var residuals [run]uint64
+	mask := uint64(1)<<width - 1
+	for i, bit := 0, 0; i < len(xs); i, bit = i+1, bit+width {
+		from := packed[bit>>3:]
+		_ = from[8]
+		residuals[i] = (binary.LittleEndian.Uint64(from)>>(bit&7) | uint64(from[8])<<(64-bit&7)) & mask
+	}
+	if head&patched != 0 {
+		for range r.byte() {
+			i := r.byte()
+			high := r.uvarint()
+			if int(i) >= len(xs) || r.bad {
+				r.bad = true
+				return
+			}
+			residuals[i] |= high << width
+		}
+	}
+	if head&along != 0 {
+		c.slope = slope
+		for i := range xs {
+			xs[i] = on(base, slope, i) + unzigzag(residuals[i])
+		}
+	} else {
+		prev := c.last
+		for i := range xs {
+			prev += unzigzag(residuals[i])
+			xs[i] = prev
+		}
+	}
+	c.last = xs[len(xs)-1]
+}

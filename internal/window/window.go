@@ -1,0 +1,105 @@
+// Package window cuts time into windows: of one length, or by the calendar of a time
+// zone.
+package window
+
+import (
+	"time"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+)
+
+// Window cuts time into the intervals that a document covers. [Every], [Days]
+// and [Months] are windows; others (weeks, shifts, fiscal years) need this one
+// method.
+type Window interface {
+	// Bounds returns the window [start, end) that holds t. Windows must follow
+	// each other without gap or overlap, at whole milliseconds, and be the same
+	// on every call: Bounds(start) is the same window, Bounds(end) the next one.
+	Bounds(t time.Time) (start, end time.Time)
+}
+
+// Every is windows of one length, a whole number of milliseconds, counted from
+// 1970-01-01 00:00 UTC in both directions: Every(time.Hour), Every(24*time.Hour)
+// for UTC days.
+func Every(length time.Duration) Window { return every{length} }
+
+// Days is calendar days in a time zone; nil is UTC. A day has 23 or 25 hours
+// where the clock changes.
+func Days(loc *time.Location) Window { return calendar{loc: zone(loc)} }
+
+// Months is calendar months in a time zone; nil is UTC.
+func Months(loc *time.Location) Window { return calendar{loc: zone(loc), months: true} }
+
+func zone(loc *time.Location) *time.Location {
+	if loc == nil {
+		return time.UTC
+	}
+	return loc
+}
+
+type every struct{ length time.Duration }
+
+func (w every) Bounds(t time.Time) (start, end time.Time) {
+	length, ms := w.length.Milliseconds(), t.UnixMilli()
+	into := ms % length
+	if into < 0 { // before 1970
+		into += length
+	}
+	return time.UnixMilli(ms - into).UTC(), time.UnixMilli(ms - into + length).UTC()
+}
+
+type calendar struct {
+	loc    *time.Location
+	months bool
+}
+
+func (w calendar) Bounds(t time.Time) (start, end time.Time) {
+	y, m, d := t.In(w.loc).Date()
+	// Where the clock is set back over midnight the date of t can be one window
+	// off the window whose instants hold t.
+	for n := -1; ; n++ {
+		start, end = w.start(y, m, d, n), w.start(y, m, d, n+1)
+		if t.Before(end) {
+			return start, end
+		}
+	}
+}
+
+// start is when the window n windows after that of a date begins.
+func (w calendar) start(y int, m time.Month, d, n int) time.Time {
+	if w.months {
+		return midnight(y, m+time.Month(n), 1, w.loc)
+	}
+	return midnight(y, m, d+n, w.loc)
+}
+
+// midnight is the first instant of a date: also where the clock change skips
+// 00:00, or passes it twice.
+func midnight(y int, m time.Month, d int, loc *time.Location) time.Time {
+	date := func(t time.Time) time.Time {
+		y, m, d := t.Date()
+		return time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
+	}
+	want := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
+	t := time.Date(want.Year(), want.Month(), want.Day(), 0, 0, 0, 0, loc)
+	if date(t).Before(want) { // 00:00, or the whole day, is skipped
+		_, t = t.ZoneBounds()
+	} else if change, _ := t.ZoneBounds(); !change.IsZero() {
+		if before := change.Add(-1); date(before).Equal(want) { // 00:00 comes twice
+			name, offset := before.Zone()
+			t = time.Date(want.Year(), want.Month(), want.Day(), 0, 0, 0, 0, time.FixedZone(name, offset))
+		}
+	}
+	return t.UTC()
+}
+
+// Check refuses what is no window.
+func Check(w Window) error {
+	if w == nil {
+		return fault.Invalid("window: nil")
+	}
+	if e, ok := w.(every); ok && (e.length <= 0 || e.length%time.Millisecond != 0) {
+		return fault.Invalid("window: the length of Every must be a positive number of milliseconds")
+	}
+	return nil
+}

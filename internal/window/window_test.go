@@ -1,0 +1,128 @@
+package window_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+	_ "time/tzdata"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/window"
+)
+
+func zone(t testing.TB, name string) *time.Location {
+	t.Helper()
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loc
+}
+
+func TestWindowLengths(t *testing.T) {
+	berlin := zone(t, "Europe/Berlin")
+	for _, c := range []struct {
+		window window.Window
+		at     string
+		start  string
+		length time.Duration
+	}{
+		{window.Every(time.Hour), "2019-01-31T10:59:59.999Z", "2019-01-31T10:00:00Z", time.Hour},
+		{window.Every(time.Hour), "1969-12-31T23:59:59.999Z", "1969-12-31T23:00:00Z", time.Hour},
+		{window.Every(24 * time.Hour), "1969-12-31T00:00:00Z", "1969-12-31T00:00:00Z", 24 * time.Hour},
+		{window.Every(7 * time.Millisecond), "1969-12-31T23:59:59.9999Z", "1969-12-31T23:59:59.993Z", 7 * time.Millisecond},
+		{window.Days(nil), "2024-03-31T23:00:00Z", "2024-03-31T00:00:00Z", 24 * time.Hour},
+		{window.Days(berlin), "2024-03-31T12:00:00+02:00", "2024-03-31T00:00:00+01:00", 23 * time.Hour},
+		{window.Days(berlin), "2024-10-27T23:59:00+01:00", "2024-10-27T00:00:00+02:00", 25 * time.Hour},
+		{window.Days(berlin), "2024-10-26T22:00:00Z", "2024-10-27T00:00:00+02:00", 25 * time.Hour},
+		{window.Days(berlin), "1945-02-10T12:00:00Z", "1945-02-10T00:00:00+01:00", 0},
+		{window.Months(nil), "2024-02-29T23:59:59Z", "2024-02-01T00:00:00Z", 29 * 24 * time.Hour},
+		{window.Months(berlin), "2024-03-31T21:59:59Z", "2024-02-29T23:00:00Z", 31*24*time.Hour - time.Hour},
+		{window.Months(berlin), "2024-12-31T23:00:00Z", "2024-12-31T23:00:00Z", 31 * 24 * time.Hour},
+		// 00:00 is skipped; the whole day is skipped; 00:00 comes twice.
+		{window.Days(zone(t, "America/Sao_Paulo")), "2018-11-04T12:00:00Z", "2018-11-04T03:00:00Z", 23 * time.Hour},
+		{window.Days(zone(t, "Pacific/Apia")), "2011-12-30T09:59:59Z", "2011-12-29T10:00:00Z", 24 * time.Hour},
+		{window.Days(zone(t, "Pacific/Apia")), "2011-12-30T10:00:00Z", "2011-12-30T10:00:00Z", 24 * time.Hour},
+		{window.Days(zone(t, "America/Havana")), "2024-11-03T12:00:00Z", "2024-11-03T04:00:00Z", 25 * time.Hour},
+		{window.Days(zone(t, "Asia/Amman")), "2021-10-29T12:00:00Z", "2021-10-28T21:00:00Z", 25 * time.Hour},
+	} {
+		moment, err := time.Parse(time.RFC3339, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := time.Parse(time.RFC3339, c.start)
+		start, end := c.window.Bounds(moment)
+		if c.length == 0 {
+			c.length = end.Sub(start)
+		}
+		if !start.Equal(want) || end.Sub(start) != c.length {
+			t.Errorf("%s in %v: %v, %v; want %v, %v", c.at, c.window, start, end.Sub(start), want, c.length)
+		}
+	}
+}
+
+// Windows follow each other without gap or overlap and are the same for every
+// moment they hold.
+func TestWindowProperties(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	windows := map[string]window.Window{
+		"hour": window.Every(time.Hour), "odd": window.Every(12345 * time.Millisecond), "utc": window.Days(nil),
+	}
+	for _, name := range []string{"Europe/Berlin", "America/New_York", "America/Sao_Paulo", "America/Havana", "Pacific/Apia",
+		"Australia/Lord_Howe", "America/St_Johns", "Asia/Kolkata", "Africa/Cairo", "Asia/Beirut", "Antarctica/Troll"} {
+		loc := zone(t, name)
+		windows["days "+name], windows["months "+name] = window.Days(loc), window.Months(loc)
+	}
+	from, to := time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, w := range windows {
+		for range 3000 {
+			moment := from.Add(time.Duration(random.Int64N(to.Unix()-from.Unix()))*time.Second + time.Duration(random.Int64N(1e9)))
+			start, end := w.Bounds(moment)
+			if moment.Before(start) || !moment.Before(end) {
+				t.Fatalf("%s: %v is not in %v to %v", name, moment, start, end)
+			}
+			inside := start.Add(time.Duration(random.Int64N(int64(end.Sub(start)))))
+			for _, same := range []time.Time{start, inside, end.Add(-1)} {
+				if s, e := w.Bounds(same); !s.Equal(start) || !e.Equal(end) {
+					t.Fatalf("%s: %v is in %v to %v, %v in %v to %v", name, moment, start, end, same, s, e)
+				}
+			}
+			if s, _ := w.Bounds(end); !s.Equal(end) {
+				t.Fatalf("%s: after %v comes %v", name, end, s)
+			}
+			if _, e := w.Bounds(start.Add(-1)); !e.Equal(start) {
+				t.Fatalf("%s: before %v ends %v", name, start, e)
+			}
+			if start.UnixNano()%1e6 != 0 {
+				t.Fatalf("%s: %v is no whole millisecond", name, start)
+			}
+		}
+	}
+}
+
+// A day's window starts at the first moment of its date.
+func TestDaysAreDates(t *testing.T) {
+	for _, name := range []string{"Europe/Berlin", "America/Sao_Paulo", "America/Havana", "Pacific/Apia", "Asia/Beirut", "Asia/Amman"} {
+		loc := zone(t, name)
+		w := window.Days(loc)
+		for moment := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC); moment.Year() < 2030; {
+			start, end := w.Bounds(moment)
+			if y, m, d := start.In(loc).Date(); start.Add(-time.Second).In(loc).Day() == d {
+				t.Fatalf("%s: %d-%d-%d starts before %v", name, y, m, d, start)
+			}
+			moment = end
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, w := range []window.Window{nil, window.Every(0), window.Every(-time.Hour), window.Every(1500 * time.Microsecond)} {
+		if err := window.Check(w); !errors.Is(err, fault.ErrInvalid) {
+			t.Errorf("%v: %v", w, err)
+		}
+	}
+	if err := window.Check(window.Days(nil)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,203 @@
+package polymorphic_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns/attribute"
+	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/computed"
+	"github.com/mongopatterns/mongopatterns/extref"
+	"github.com/mongopatterns/mongopatterns/mongotest"
+	"github.com/mongopatterns/mongopatterns/outlier"
+	"github.com/mongopatterns/mongopatterns/paging"
+	"github.com/mongopatterns/mongopatterns/polymorphic"
+	"github.com/mongopatterns/mongopatterns/relation"
+	"github.com/mongopatterns/mongopatterns/schemaversion"
+	"github.com/mongopatterns/mongopatterns/split"
+	"github.com/mongopatterns/mongopatterns/subset"
+	"github.com/mongopatterns/mongopatterns/tree"
+	"github.com/mongopatterns/mongopatterns/versioning"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func all[T any](seq iter.Seq2[T, error]) (out []T) {
+	for v, err := range seq {
+		out = append(out, must(v, err))
+	}
+	return out
+}
+
+// shot is a measurement of two kinds.
+type (
+	shot  interface{ Points() int }
+	frame struct {
+		At   time.Time `bson:"at"`
+		Pins int       `bson:"pins"`
+	}
+	ace   struct{ At time.Time }
+	shots struct{}
+)
+
+func (f frame) Points() int { return f.Pins }
+func (a ace) Points() int   { return 15 }
+
+var shotKinds = polymorphic.Must(polymorphic.New([]polymorphic.Kind{polymorphic.Of[frame]("frame"), polymorphic.Of[ace]("ace")}, (*polymorphic.Options[shot])(nil)))
+
+func (shots) Kinds() *polymorphic.Kinds[shot] { return shotKinds }
+
+// A Doc is the T of every other package: what goes in comes out as its own Go type, in
+// documents that other programs read as ever.
+func TestDocInAllPackages(t *testing.T) {
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	both := []athlete{anthony, navratilova}
+	docs := []athleteDoc{{anthony}, {navratilova}}
+	same := func(t *testing.T, got ...athleteDoc) {
+		t.Helper()
+		if len(got) != 2 || got[0].V != anthony || *got[1].V.(*tennisPlayer) != *navratilova {
+			t.Errorf("%v, want %v", got, both)
+		}
+	}
+	for name, test := range map[string]func(t *testing.T, coll, other *mongo.Collection){
+		"paging": func(t *testing.T, coll, _ *mongo.Collection) {
+			must(coll.InsertMany(ctx, docs))
+			pager := must(paging.New[athleteDoc](coll, bson.D{{Key: "name", Value: 1}}, nil))
+			same(t, must(pager.Page(ctx, nil, paging.Request{})).Items...)
+		},
+		"versioning": func(t *testing.T, coll, other *mongo.Collection) {
+			history := must(versioning.New[int, athleteDoc](coll, other, nil))
+			check(t, history.EnsureIndexes(ctx))
+			for _, d := range docs {
+				must(history.Create(ctx, d, versioning.Change{}))
+			}
+			must(history.Update(ctx, 1, func(d *athleteDoc) error {
+				b := d.V.(bowler)
+				b.Average++
+				d.V = b
+				return nil
+			}, versioning.Change{}))
+			same(t, must(history.At(ctx, 1, 1)).Document, must(history.Get(ctx, 2)).Document)
+			if now := must(history.Get(ctx, 1)).Document.V.(bowler); now.Average != anthony.Average+1 {
+				t.Errorf("%+v", now)
+			}
+			// A kind that nobody knows is kept, and its new revision is, too.
+			must(coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 5}, {Key: "sport", Value: "chess"}, {Key: "rating", Value: int64(2350)}}))
+			if same := must(history.Update(ctx, 5, func(*athleteDoc) error { return nil }, versioning.Change{})); same.Number != 1 {
+				t.Errorf("%+v", same)
+			}
+		},
+		"tree": func(t *testing.T, coll, _ *mongo.Collection) {
+			team := must(tree.New[int, athleteDoc](coll, tree.AncestorArray, nil))
+			check(t, team.EnsureIndexes(ctx))
+			must(team.Insert(ctx, docs[0], team.AsRoot()))
+			must(team.Insert(ctx, docs[1], team.Under(1)))
+			same(t, append(all(team.Roots(ctx)), all(team.Children(ctx, 1))...)...)
+		},
+		"subset": func(t *testing.T, coll, other *mongo.Collection) {
+			team := must(subset.New[string, athleteDoc](other, coll, &subset.Options{Order: bson.D{{Key: "_id", Value: 1}}}))
+			check(t, team.EnsureIndexes(ctx))
+			must(other.InsertOne(ctx, bson.M{"_id": "team"}))
+			for _, d := range docs {
+				must(team.Add(ctx, "team", d))
+			}
+			same(t, must(team.Top(ctx, "team"))...)
+			same(t, all(team.All(ctx, "team"))...)
+		},
+		"relation": func(t *testing.T, coll, other *mongo.Collection) {
+			team := must(relation.New[string, int, athleteDoc](other, coll, &relation.Options{Children: "members", Owner: "team"}))
+			check(t, team.EnsureIndexes(ctx))
+			must(other.InsertOne(ctx, bson.M{"_id": "team"}))
+			for _, d := range docs {
+				must(team.Insert(ctx, "team", d))
+			}
+			same(t, must(team.Of(ctx, "team", nil)).Items...)
+		},
+		"outlier": func(t *testing.T, coll, other *mongo.Collection) {
+			lists := must(outlier.New[int, athleteDoc](coll, other, &outlier.Options{MaxCount: 1, Set: true}))
+			check(t, lists.EnsureIndexes(ctx))
+			must(coll.InsertOne(ctx, bson.M{"_id": 1}))
+			must(lists.Add(ctx, 1, docs...))
+			same(t, all(lists.All(ctx, 1))...)
+			if !must(lists.Contains(ctx, 1, docs[0])) {
+				t.Error("not contained")
+			}
+		},
+		"attribute": func(t *testing.T, coll, _ *mongo.Collection) {
+			best := must(attribute.New[int, athleteDoc](coll, nil))
+			must(coll.InsertOne(ctx, bson.M{"_id": 1}))
+			for i, d := range docs {
+				check(t, best.Set(ctx, 1, attribute.Key(fmt.Sprint(i)), d))
+			}
+			same(t, must(best.Get(ctx, 1, "0")), must(best.Get(ctx, 1, "1")))
+		},
+		"bucket": func(t *testing.T, coll, _ *mongo.Collection) {
+			type shotDoc = polymorphic.Doc[shot, shots]
+			hours := must(bucket.New[int, shotDoc](coll, bucket.Every(time.Hour), &bucket.Options{TimeField: "at"}))
+			check(t, hours.EnsureIndexes(ctx))
+			at := time.Date(2024, 5, 1, 10, 0, 0, 0, time.UTC)
+			must(hours.Append(ctx, 1, shotDoc{V: frame{at, 9}}))
+			must(hours.Append(ctx, 1, shotDoc{V: ace{at.Add(time.Minute)}}))
+			if got := all(hours.Range(ctx, 1, at, at.Add(time.Hour))); len(got) != 2 || got[0].V.Points() != 9 || got[1].V.Points() != 15 {
+				t.Errorf("%v", got)
+			}
+		},
+		"schemaversion": func(t *testing.T, coll, _ *mongo.Collection) {
+			versions := must(schemaversion.New[athleteDoc](coll, nil, nil))
+			for _, d := range docs {
+				must(versions.Insert(ctx, d))
+			}
+			same(t, must(versions.Get(ctx, 1)), must(versions.Get(ctx, 2)))
+		},
+		"computed": func(t *testing.T, coll, other *mongo.Collection) {
+			wins := must(computed.New[int, int, athleteDoc](other, coll, &computed.Options{Key: "by", Empty: bson.D{{Key: "wins", Value: 0}},
+				Pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$by"}, {Key: "wins", Value: bson.M{"$sum": 1}}}}}}}))
+			must(coll.InsertMany(ctx, docs))
+			same(t, must(wins.Get(ctx, 1, 0)), must(wins.Get(ctx, 2, 0)))
+		},
+		"extref": func(t *testing.T, coll, other *mongo.Collection) {
+			refs := must(extref.New[int, athleteDoc](coll, []extref.Target{{Collection: other, Path: "winner", Unversioned: true, Fields: []extref.Field{{Path: "name"}}}}, nil))
+			copied := must(refs.Reference(other.Name()+".winner", docs[1]))
+			if fmt.Sprint(copied) != `{"_id":{"$numberInt":"2"},"name":"Martina Navratilova"}` {
+				t.Errorf("%v", copied)
+			}
+			must(coll.InsertOne(ctx, docs[0]))
+			must(refs.Replace(ctx, 1, docs[0]))
+			same(t, must(one(ctx, coll)), docs[1])
+		},
+		"split": func(t *testing.T, coll, other *mongo.Collection) {
+			halves := must(split.New[int, athleteDoc, bson.M](coll, other, nil))
+			check(t, halves.EnsureIndexes(ctx))
+			for i, d := range docs {
+				check(t, halves.Add(ctx, i+1, d, bson.M{"biography": "long"}))
+			}
+			same(t, must(halves.GetHot(ctx, 1)), must(halves.GetHot(ctx, 2)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { test(t, db.Collection(name), db.Collection(name+"_other")) })
+	}
+}
+
+func one(ctx context.Context, coll *mongo.Collection) (d athleteDoc, err error) {
+	err = coll.FindOne(ctx, bson.D{}).Decode(&d)
+	return d, err
+}

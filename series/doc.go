@@ -1,0 +1,123 @@
+// Package series stores the measurements of a series as packed blocks, one document for
+// a window of the series: two to three bytes for a measurement of three values, where a
+// document each takes a hundred.
+//
+// # Documents
+//
+// Each batch of measurements is a block, a binary that is appended to the document of its
+// window in one write, together with what it adds to the sums:
+//
+//	{
+//	  _id: {sensor_id: 12345, start_date: 2019-01-31T00:00:00Z, n: 0},
+//	  sensor_id: 12345,
+//	  start_date: 2019-01-31T00:00:00Z,
+//	  count: 120,
+//	  bytes: 420,
+//	  blocks: [BinData(60 measurements), BinData(60 measurements)],
+//	  stats: {temperature: {count: 120, sum: 4830.5, squares: 194512.25, min: 39.5, max: 41.5}}
+//	}
+//
+// [Series.Compact] merges the blocks, sorted by time, into one binary a field:
+//
+//	{
+//	  ...
+//	  bytes: 250,
+//	  blocks: [],
+//	  packed: {timestamp: BinData, temperature: BinData},
+//	  revision: 1
+//	}
+//
+// A document takes Options.MaxCount measurements, or MaxBytes; then the next one of the
+// same window begins, with n: 1.
+//
+// A block holds columns. Times, integers and doubles with a decimal scale (21.5, not 1/3)
+// are scaled to integers, and what is left of them after their neighbours, or a line
+// through 64 of them, is bit-packed. Other doubles keep their bits. Every number
+// comes back as it was, with its type. Strings, booleans and everything else are kept
+// once for each that differs; so are nested documents and arrays, as a whole. Fields may
+// be missing. A checksum finds damage.
+//
+// # The calls
+//
+//	s, err := series.New[int, Reading](coll, series.Days(nil), &series.Options{
+//		SeriesField: "sensor_id",
+//		StartField:  "start_date",
+//		Values:      []series.Value{{Field: "temperature"}},
+//	})
+//	err = s.EnsureIndexes(ctx)
+//
+//	_, err = s.AppendMany(ctx, series.Of(12345, readings...), nil)
+//	for reading, err := range s.Range(ctx, 12345, from, to) { ... }
+//	stats, err := s.Aggregate(ctx, 12345, from, to)
+//	mean, deviation := stats.Values["temperature"].Mean(), stats.Values["temperature"].StdDev()
+//	_, err = s.Compact(ctx, &mongopatterns.Work{Filter: bson.D{{"start_date", bson.D{{"$lt", today}}}}})
+//
+// Measurements that come one by one go through a [Gatherer], which makes blocks of them.
+//
+// # Costs
+//
+// Round trips (RT) in the usual case; each call says more.
+//
+//	AppendMany, Append     1 RT  a batch, 1 write for each document in it
+//	Gatherer.Add           none mostly
+//	Range                  1 RT  a batch of the cursor; 1 key and document for each document
+//	Aggregate              1 RT  1 key and document; blocks are read at the edges only
+//	Latest                 1 RT  2 documents
+//	Update, Delete         2 RT  1 document written
+//	Compact                2 RT  a batch of 100 documents, 1 write each
+//	Archive                5 RT  a batch, 2 writes for each document
+//	Adopt                  4 RT  a batch
+//	Check, Repair          a scan of the collection, which is decoded
+//
+// Indexes: {series, start} for all reads; {series, start, batches}, unique, with
+// BatchField; {start} with RetentionIndex.
+//
+// # When to use it, and when not
+//
+// For measurements that are appended, read by range and aggregated, in batches of fifty or
+// more a series: they take half of the disk and a third of the server's time of its own
+// time-series collections, and a month is read in milliseconds. The server
+// cannot look into a block: no query or pipeline finds single measurements, only the
+// sums. If that is needed, if documents should be readable, or measurements have
+// IDs, take package bucket, with block_compressor=zstd. An Update or Delete rewrites its
+// whole document. Batches of one or two, without a Gatherer, cost more than plain
+// documents. Take a window that holds some thousand measurements: days or months.
+//
+// # Windows
+//
+// [Every] has a fixed length; [Days] and [Months] follow the calendar of a time zone,
+// days of 23 and 25 hours included. A measurement goes to the window of its own time,
+// however late it comes, also into one that is compacted. Ranges hold from and not to.
+// The window of a collection must not change.
+//
+// # Sums
+//
+// Sums and sums of squares are Decimal128 of the decimals as they print, exact to 34
+// digits in whatever order batches come, so that mean and variance are as well. The
+// server can use them: sum_temperature / count. Sums of parts of a window are
+// computed from its blocks, 0.1 µs a measurement, so that none are stored.
+//
+// # Concurrency
+//
+// Any number of processes may write the same series. A writer that finds a document full
+// gets a duplicate key, looks up the newest one and tries again. Compact leaves what
+// is appended meanwhile; Update, Delete and Repair try again if the document has changed.
+// With BatchField a batch that is repeated unchanged is stored once, until its document
+// is compacted; without, what was not answered may be stored twice. Archive and Adopt
+// need a replica set. All calls join the transaction in their context. After an error
+// from a call that writes, abort it.
+//
+// # Adoption and maintenance
+//
+// [Series.Adopt] copies plain documents, or with [Series.Unwind] buckets with arrays, in
+// batches that can be stopped and resumed. [Series.Documents] is the way back. A
+// damaged block ends reads of its window with [ErrDamaged], which names the document;
+// Check lists them all. [Series.Archive] moves old documents to another collection;
+// [Series.DeleteBefore], or a TTL index on EndField, deletes them.
+//
+// # Sharding
+//
+// Shard by {series, start}: every write and every read of a series and a range is
+// targeted, and the unique index starts with the key. Create the collections of Archive
+// and of Adopt's checkpoints beforehand.
+package series

@@ -1,0 +1,135 @@
+package series
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/pack"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// Update puts m in the place of the stored measurement with exactly m's time.
+// ErrNotFound if there is none; of several with that time the first is replaced, and m
+// comes after the others. It compacts the document and computes its sums anew, in one write, which is tried again
+// if another has changed the document; after 16 times it is ErrConflict.
+//
+// Cost: 2 round trips, 1 document written; index {series, start}; reads the documents of
+// the window.
+func (s *Series[S, M]) Update(ctx context.Context, series S, m M) (err error) {
+	defer fault.In(&err, "series: update")
+	c := s.core
+	var one batch
+	if err := c.add(&one, series, c.measurement(&m)); err != nil {
+		return err
+	}
+	g := one.groups[0]
+	return c.edit(ctx, g.place, g.tables[0].Times[0], g.tables[0])
+}
+
+// Delete removes the measurement of series at exactly this time, as Update replaces it.
+// A document that becomes empty stays, with count 0.
+//
+// Cost: as Update.
+func (s *Series[S, M]) Delete(ctx context.Context, series S, at time.Time) (err error) {
+	defer fault.In(&err, "series: delete")
+	c := s.core
+	raw, err := c.seriesOf(series)
+	if err == nil {
+		err = checkTime(at.UnixMilli())
+	}
+	if err != nil {
+		return err
+	}
+	return c.edit(ctx, c.place(raw, at.UnixMilli()), at.UnixMilli(), nil)
+}
+
+// edit takes out a measurement and puts the one of a table in its place, if there is one.
+func (c *store) edit(ctx context.Context, p place, ms int64, by *pack.Table) error {
+	for range maxAttempts {
+		doc, t, row, err := c.holding(ctx, p, ms)
+		if err != nil {
+			return fmt.Errorf("series %s, time %s: %w", value.Text(p.series), time.UnixMilli(ms).UTC().Format(time.RFC3339Nano), err)
+		}
+		if t.Delete(row); by != nil {
+			if err := t.Add(by.Encode()); err != nil {
+				return err
+			}
+		}
+		t.Sort()
+		done, err := c.coll.UpdateOne(ctx, c.unchanged(doc, true), append(c.compacted(doc, t), c.recounted(t)...))
+		switch {
+		case err != nil:
+			return err
+		case done.MatchedCount == 1:
+			return nil
+		case txn.Running(ctx):
+			return txn.Conflict("the document of the measurement")
+		}
+	}
+	return fmt.Errorf("%w: the document changed %d times", mongopatterns.ErrConflict, maxAttempts)
+}
+
+// holding finds the document of a place that holds a measurement at a time.
+func (c *store) holding(ctx context.Context, p place, ms int64) (doc bson.Raw, t *pack.Table, row int, err error) {
+	for doc, err := range find(ctx, cursor.Primary(c.coll), c.within(p)) {
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		t, err := c.load(doc)
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		if row := slices.Index(t.Times, ms); row >= 0 {
+			return doc, t, row, nil
+		}
+	}
+	return nil, nil, 0, mongopatterns.ErrNotFound
+}
+
+// recounted are the stages that set everything that follows from the measurements.
+func (c *store) recounted(t *pack.Table) mongo.Pipeline {
+	var set bson.D
+	var unset bson.A
+	for _, d := range c.derived(t) {
+		if d.want.Type == 0 {
+			unset = append(unset, d.path)
+		} else {
+			set = append(set, bson.E{Key: d.path, Value: d.want})
+		}
+	}
+	return pipeline(set, unset)
+}
+
+// A derived is what a field holds that follows from the measurements, the zero value for
+// nothing. A sum of so many numbers up to most may be rounded.
+type derived struct {
+	path string
+	want bson.RawValue
+	most float64
+}
+
+func (c *store) derived(t *pack.Table) []derived {
+	rows := len(t.Times)
+	out := []derived{{path: c.opts.CountField, want: rawValue(int32(rows))}}
+	for _, v := range c.opts.Values {
+		var values [5]bson.RawValue
+		n := t.Tally(v.Field, 0, rows)
+		most := max(math.Abs(n.Min.Float64()), math.Abs(n.Max.Float64())) * float64(n.Count)
+		if n.Count > 0 {
+			values = [5]bson.RawValue{rawValue(int32(n.Count)), n.Min.Raw(), n.Max.Raw(), rawValue(n.Sum.Decimal()), rawValue(n.Squares.Decimal())}
+		}
+		out = append(out, derived{v.Count, values[0], 0}, derived{v.Min, values[1], 0}, derived{v.Max, values[2], 0},
+			derived{v.Sum, values[3], most}, derived{v.Squares, values[4], most * most})
+	}
+	return out
+}

@@ -1,0 +1,179 @@
+package series
+
+import (
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/pack"
+)
+
+// Errors beside those of the root package.
+var (
+	// ErrDamaged says that a block is not what this package has written. The error
+	// names the document; Check finds all of them.
+	ErrDamaged = pack.ErrDamaged
+
+	// ErrSkip is for the convert function of Adopt to return, wrapped or not: the
+	// document is counted as Skipped and not looked at again.
+	ErrSkip = fault.New("skip this document", nil)
+
+	// ErrConcurrentAdopt says that another Adopt of the same source is running. It
+	// matches ErrConflict.
+	ErrConcurrentAdopt = fault.New("another adoption of this source is running", fault.ErrConflict)
+
+	// ErrClosed: the gatherer was closed before the call. It matches ErrInvalid.
+	ErrClosed = fault.New("closed", fault.ErrInvalid)
+)
+
+const (
+	defaultMaxCount = 100_000
+	defaultMaxBytes = 256 << 10
+	// A document is full from MaxBytes on, so it can hold one block more than that:
+	// together they stay below the server's 16 MiB.
+	largestMaxBytes = 8 << 20
+	largestRoom     = 64 << 10
+	largestRow      = 4 << 20
+	// A block takes so many measurements, or bytes of them, at most.
+	blockRows  = 1 << 14
+	blockBytes = 1 << 20
+	// maxAttempts is how often a write is tried again after somebody else came first.
+	maxAttempts = 16
+)
+
+// Options name the fields of a document and bound it. The zero value keeps {series,
+// start, count, bytes, blocks, packed, revision}, without sums.
+//
+// All names but the paths of a [Value] are plain.
+type Options struct {
+	// SeriesField holds the key of the series. Default "series".
+	SeriesField string
+	// StartField holds the window's first instant. Default "start".
+	StartField string
+	// EndField holds the window's last millisecond. Default "": not stored.
+	EndField string
+	// CountField holds the number of measurements. Default "count".
+	CountField string
+	// BytesField holds the bytes of the blocks. Default "bytes".
+	BytesField string
+	// BlocksField is the array of blocks, one for each batch. Default "blocks".
+	BlocksField string
+	// PackedField holds the measurements that Compact has put together, a binary a
+	// field. Default "packed".
+	PackedField string
+	// RevisionField counts what rewrites blocks: Compact, Update, Delete. Default
+	// "revision".
+	RevisionField string
+	// BatchField is the array of the IDs of the batches since the last Compact, by
+	// which a repeated batch is not stored again; EnsureIndexes must have run.
+	// Default "": no de-duplication.
+	BatchField string
+
+	// TimeField is the field of a measurement with its time, a BSON date. Default
+	// "timestamp".
+	TimeField string
+	// Values are the numbers of which documents keep sums. Default none: only
+	// measurements are counted.
+	Values []Value
+
+	// MaxCount and MaxBytes bound a document: from so many measurements, or bytes of
+	// blocks, on the next batch begins a further one of the same window. Each writer may
+	// add a sixteenth before it notices. Default 100,000 and 256 KiB.
+	MaxCount, MaxBytes int
+
+	// Sharded has appends name the shard key, which a sharded collection needs, and takes
+	// a third more of the server for each. Default false: they name _id alone.
+	Sharded bool
+
+	// RetentionIndex adds {start: 1} to Indexes, which Archive and DeleteBefore
+	// over all series scan instead of the collection. Default false.
+	RetentionIndex bool
+
+	// Registry and BSON encode series and measurements, and decode the latter.
+	// Give the client's own if it has them: a collection does not show them.
+	// Default nil: the driver's. With either of them measurements take about ten
+	// times as long as flat structs do without.
+	Registry *bson.Registry
+	BSON     *options.BSONOptions
+}
+
+// A Value is a number in each measurement and where a document keeps its sums. The
+// paths may be dotted.
+//
+// The number may be int32, int64, double or Decimal128. A measurement without it
+// (missing, another type, NaN, infinite) is stored and left out of its sums. A double
+// counts as the shortest decimal that reads back as it: ten times 0.1 is 1.
+type Value struct {
+	// Field is the name in the measurement, "temperature" say. Required.
+	Field string
+	// Sum and Squares hold the sums of the numbers and of their squares, as
+	// Decimal128: exact up to 34 digits in whatever order they come. Default
+	// "stats.temperature.sum" and "stats.temperature.squares".
+	Sum, Squares string
+	// Min and Max hold the smallest and the largest number. Default
+	// "stats.temperature.min" and "stats.temperature.max".
+	Min, Max string
+	// Count holds how many measurements have the number. Default
+	// "stats.temperature.count".
+	Count string
+}
+
+// seqKey is the field of a document's _id that numbers the documents of a window.
+const seqKey = "n"
+
+// settings completes the options and lists the fields of a document.
+func (o *Options) settings() []config.Setting {
+	id := "_id"
+	out := []config.Setting{
+		config.Name("_id", &id, ""),
+		config.Name("Options.SeriesField", &o.SeriesField, "series"),
+		config.Name("Options.StartField", &o.StartField, "start"),
+		config.Name("Options.EndField", &o.EndField, ""),
+		config.Name("Options.CountField", &o.CountField, "count"),
+		config.Name("Options.BytesField", &o.BytesField, "bytes"),
+		config.Name("Options.BlocksField", &o.BlocksField, "blocks"),
+		config.Name("Options.PackedField", &o.PackedField, "packed"),
+		config.Name("Options.RevisionField", &o.RevisionField, "revision"),
+		config.Name("Options.BatchField", &o.BatchField, ""),
+		inside("Options.TimeField", &o.TimeField, "timestamp"),
+		config.Number("Options.MaxCount", &o.MaxCount, defaultMaxCount, 1, 1<<24),
+		config.Number("Options.MaxBytes", &o.MaxBytes, defaultMaxBytes, 1, largestMaxBytes),
+		config.Check("Options.SeriesField", func() error {
+			if o.SeriesField == seqKey || o.StartField == seqKey {
+				return fmt.Errorf("%q is taken in _id", seqKey)
+			}
+			return nil
+		}),
+	}
+	fields := map[string]bool{}
+	for i := range o.Values {
+		v, option := &o.Values[i], fmt.Sprintf("Options.Values[%d]", i)
+		out = append(out, inside(option+".Field", &v.Field, ""), config.Check(option+".Field", func() error {
+			switch {
+			case v.Field == "":
+				return errors.New("empty")
+			case fields[v.Field]:
+				return fmt.Errorf("%q stands twice", v.Field)
+			}
+			fields[v.Field] = true
+			return nil
+		}))
+		below := "stats." + v.Field + "."
+		out = append(out,
+			config.Path(option+".Sum", &v.Sum, below+"sum"),
+			config.Path(option+".Squares", &v.Squares, below+"squares"),
+			config.Path(option+".Min", &v.Min, below+"min"),
+			config.Path(option+".Max", &v.Max, below+"max"),
+			config.Path(option+".Count", &v.Count, below+"count"))
+	}
+	return out
+}
+
+// inside is a name in a measurement, which collides with none in the document.
+func inside(option string, name *string, otherwise string) config.Setting {
+	return config.Check(option, func() error { return config.Apply(config.Name(option, name, otherwise)) })
+}

@@ -1,0 +1,281 @@
+package series
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"time"
+	"unsafe"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/pack"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// Range returns the measurements of series from from until before to in time order,
+// late arrivals in their place; those of one millisecond document by document in the
+// order they came. A zero time is no limit. Memory holds those of one window. A damaged
+// block is ErrDamaged.
+//
+// Cost: 1 round trip, further ones for what exceeds the server's first batch (101
+// documents or 16 MiB); index {series, start}, no sort on the server; 1 key and 1
+// document for each document of the range.
+func (s *Series[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[M, error] {
+	c := s.core
+	return fault.Seq("series: range", func(yield func(M, error) bool) {
+		low, high := limits(from, to)
+		for t, err := range c.windows(ctx, series, from, to) {
+			var all []M
+			if err == nil {
+				first, end := t.Cut(low, high)
+				all, err = decode[M](c, t, first, end)
+			}
+			if err != nil {
+				var none M
+				yield(none, err)
+				return
+			}
+			for _, m := range all {
+				if !yield(m, nil) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// Latest returns the measurement of series with the latest time; ErrNotFound if there
+// is none.
+//
+// Cost: 1 round trip; index {series, start}, no sort on the server; 2 documents. A
+// newest window of several documents: 1 more.
+func (s *Series[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
+	defer fault.In(&err, "series: latest")
+	c := s.core
+	if _, err := c.seriesOf(series); err != nil {
+		return m, err
+	}
+	start := c.opts.StartField
+	filter := append(c.filter(series, time.Time{}, time.Time{}), bson.E{Key: c.opts.CountField, Value: bson.D{{Key: "$gt", Value: 0}}})
+	docs, err := cursor.Collect(find(ctx, c.coll, filter, options.Find().SetProjection(c.content()).
+		SetSort(bson.D{{Key: start, Value: -1}}).SetLimit(2)))
+	if err != nil {
+		return m, err
+	}
+	if len(docs) == 0 {
+		return m, mongopatterns.ErrNotFound
+	}
+	newest := docs[:1]
+	if at := value.Lookup(docs[0], start); len(docs) == 2 && at.Equal(value.Lookup(docs[1], start)) {
+		if newest, err = cursor.Collect(find(ctx, c.coll, append(filter, bson.E{Key: start, Value: at}), options.Find().SetProjection(c.content()))); err != nil {
+			return m, err
+		}
+	}
+	w, err := c.span(newest)
+	n := len(w.Times)
+	if err == nil && n == 0 {
+		err = mongopatterns.ErrNotFound
+	}
+	if err != nil {
+		return m, err
+	}
+	all, err := decode[M](c, w, n-1, n)
+	if err == nil {
+		m = all[0]
+	}
+	return m, err
+}
+
+// Documents returns the measurements as plain documents, {series, timestamp,
+// temperature, …}: what Adopt takes, to leave this layout or to have it read by others.
+// They come document by document in the order of _id, of each in time order.
+// work.Filter selects documents of the collection. A document is valid until the next.
+//
+// Cost: 1 round trip a batch, 100 documents by default; scans the collection by _id.
+func (s *Series[S, M]) Documents(ctx context.Context, work *mongopatterns.Work) iter.Seq2[bson.Raw, error] {
+	c := s.core
+	return fault.Seq("series: documents", func(yield func(bson.Raw, error) bool) {
+		w, err := maintain.Of(work, sweepBatch)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for doc, err := range maintain.Docs(ctx, c.coll, w, maintain.Scan{}) {
+			var t *pack.Table
+			if err == nil {
+				t, err = c.load(doc)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			var before []byte
+			if !slices.ContainsFunc(t.Cols, func(col *pack.Col) bool { return col.Name == c.opts.SeriesField }) {
+				series := value.Lookup(doc, c.opts.SeriesField)
+				before = append(append(append(before, byte(series.Type)), c.opts.SeriesField...), 0)
+				before = append(before, series.Value...)
+			}
+			t.Sort()
+			for _, m := range t.Documents(c.opts.TimeField, before, 0, len(t.Times)) {
+				if !yield(m, nil) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// decode makes measurements of rows.
+func decode[M any](c *store, t *pack.Table, first, end int) ([]M, error) {
+	out := make([]M, end-first)
+	if c.shape != nil && c.shape.fill(t, first, len(out), unsafe.Pointer(unsafe.SliceData(out))) {
+		return out, nil
+	}
+	clear(out)
+	for row, doc := range t.Documents(c.opts.TimeField, nil, first, end) {
+		if err := c.codec.Decode(slices.Clone(doc), &out[row-first]); err != nil {
+			return nil, fmt.Errorf("time %s: %w", time.UnixMilli(t.Times[row]).UTC().Format(time.RFC3339Nano), err)
+		}
+	}
+	return out, nil
+}
+
+// windows reads the measurements of a range, window by window, in time order.
+func (c *store) windows(ctx context.Context, series any, from, to time.Time) iter.Seq2[*pack.Table, error] {
+	opts := options.Find().SetSort(bson.D{{Key: c.opts.StartField, Value: 1}}).SetProjection(c.content())
+	return func(yield func(*pack.Table, error) bool) {
+		if _, err := c.seriesOf(series); err != nil {
+			yield(nil, err)
+			return
+		}
+		var docs []bson.Raw
+		flush := func() bool {
+			if len(docs) == 0 {
+				return true
+			}
+			w, err := c.span(docs)
+			docs = nil
+			return yield(w, err) && err == nil
+		}
+		for doc, err := range find(ctx, c.coll, c.filter(series, from, to), opts) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if len(docs) > 0 && !value.Lookup(docs[0], c.opts.StartField).Equal(value.Lookup(doc, c.opts.StartField)) && !flush() {
+				return
+			}
+			docs = append(docs, doc)
+		}
+		flush()
+	}
+}
+
+// content projects what a reader of measurements needs.
+func (c *store) content() bson.D {
+	return bson.D{{Key: c.opts.StartField, Value: 1}, {Key: c.opts.PackedField, Value: 1}, {Key: c.opts.BlocksField, Value: 1}}
+}
+
+// span puts the documents of a window together, in time order.
+func (c *store) span(docs []bson.Raw) (*pack.Table, error) {
+	slices.SortStableFunc(docs, func(a, b bson.Raw) int { return cmp.Compare(numberOf(a), numberOf(b)) })
+	t := new(pack.Table)
+	for _, doc := range docs {
+		if err := c.addTo(t, doc); err != nil {
+			return nil, err
+		}
+	}
+	t.Sort()
+	return t, nil
+}
+
+// numberOf is n of a document's _id.
+func numberOf(doc bson.Raw) int64 {
+	n, ok := value.Lookup(doc, "_id."+seqKey).AsInt64OK()
+	if !ok {
+		return math.MaxInt64
+	}
+	return n
+}
+
+// load is the measurements of a document in the order they came, but for those that
+// Compact has sorted.
+func (c *store) load(doc bson.Raw) (*pack.Table, error) {
+	t := new(pack.Table)
+	return t, c.addTo(t, doc)
+}
+
+// addTo appends the measurements of a document. The error names it.
+func (c *store) addTo(t *pack.Table, doc bson.Raw) error {
+	err := c.addPacked(t, value.Lookup(doc, c.opts.PackedField))
+	if err != nil {
+		err = fmt.Errorf("%s: %w", c.opts.PackedField, err)
+	}
+	for i, block := range c.blocks(doc) {
+		if err != nil {
+			break
+		}
+		if _, data, ok := block.BinaryOK(); !ok {
+			err = fmt.Errorf("%s %d: %w: %s", c.opts.BlocksField, i, ErrDamaged, value.Text(block))
+		} else if err = t.Add(data); err != nil {
+			err = fmt.Errorf("%s %d: %w", c.opts.BlocksField, i, err)
+		}
+	}
+	return fault.Of(doc.Lookup("_id"), err)
+}
+
+// blocks are the blocks of a document; something else than an array is one.
+func (c *store) blocks(doc bson.Raw) []bson.RawValue {
+	v := value.Lookup(doc, c.opts.BlocksField)
+	array, ok := v.ArrayOK()
+	switch {
+	case ok:
+		all, err := array.Values()
+		if err == nil {
+			return all
+		}
+	case v.Type == 0:
+		return nil
+	}
+	return []bson.RawValue{v}
+}
+
+func (c *store) addPacked(t *pack.Table, v bson.RawValue) error {
+	if v.Type == 0 {
+		return nil
+	}
+	packed, ok := v.DocumentOK()
+	if !ok {
+		return ErrDamaged
+	}
+	elements, err := packed.Elements()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	var times []byte
+	for _, e := range elements {
+		_, data, ok := e.Value().BinaryOK()
+		if !ok {
+			return fmt.Errorf("%s: %w", e.Key(), ErrDamaged)
+		}
+		if e.Key() == c.opts.TimeField {
+			times = data
+		}
+	}
+	return t.AddPacked(times, func(yield func(string, []byte) bool) {
+		for _, e := range elements {
+			if _, data, _ := e.Value().BinaryOK(); e.Key() != c.opts.TimeField && !yield(e.Key(), data) {
+				return
+			}
+		}
+	})
+}

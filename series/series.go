@@ -1,0 +1,192 @@
+package series
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/window"
+)
+
+// Window cuts time into the intervals that a document covers. [Every], [Days] and
+// [Months] are windows; others need its one method.
+type Window = window.Window
+
+// Every is windows of one length, a whole number of milliseconds, counted from
+// 1970-01-01 00:00 UTC in both directions.
+func Every(length time.Duration) Window { return window.Every(length) }
+
+// Days is calendar days in a time zone; nil is UTC. A day has 23 or 25 hours where
+// the clock changes.
+func Days(loc *time.Location) Window { return window.Days(loc) }
+
+// Months is calendar months in a time zone; nil is UTC.
+func Months(loc *time.Location) Window { return window.Months(loc) }
+
+// Series stores measurements M of series S as packed blocks. It is safe for
+// concurrent use.
+type Series[S, M any] struct{ core *store }
+
+var _ mongopatterns.Checker = (*Series[string, bson.D])(nil)
+
+// store is Series on BSON.
+type store struct {
+	coll   *mongo.Collection
+	codec  codec.Codec
+	window Window
+	opts   Options
+	shape  *shape // of measurements that need no BSON; nil for others
+	rooms  rooms
+}
+
+// New returns the series in coll. It does no I/O.
+//
+// S is what tells series apart, a string, a number, an ObjectID or a small struct; M
+// is a measurement, a struct, map or bson.D that encodes to a document with its time
+// in it. Numbers, dates, strings and booleans in it are packed; a nested document or
+// array is kept whole, once for each that differs, and has no sums. opts may be nil.
+// All that write one collection must use the same window and options.
+func New[S, M any](coll *mongo.Collection, window Window, opts *Options) (s *Series[S, M], err error) {
+	defer fault.In(&err, "series: new")
+	c, err := newStore(coll, window, opts)
+	if err != nil {
+		return nil, err
+	}
+	c.shape = shapeOf[M](c)
+	return &Series[S, M]{c}, nil
+}
+
+func newStore(coll *mongo.Collection, w Window, opts *Options) (*store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Values = append([]Value(nil), o.Values...)
+	if err := config.Collections("coll", coll); err != nil {
+		return nil, err
+	}
+	if err := window.Check(w); err != nil {
+		return nil, err
+	}
+	if err := config.Apply(o.settings()...); err != nil {
+		return nil, err
+	}
+	return &store{coll: coll, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}, window: w, opts: o}, nil
+}
+
+// Indexes returns the indexes Series uses besides _id: {series: 1, start: 1}, which
+// every read uses; with Options.BatchField the unique {series: 1, start: 1, batches:
+// 1} of documents that hold the ID of a batch; with Options.RetentionIndex {start: 1}.
+func (s *Series[S, M]) Indexes() map[string][]mongo.IndexModel {
+	c := s.core
+	models := []mongo.IndexModel{{Keys: c.key()}}
+	if field := c.opts.BatchField; field != "" {
+		models = append(models, mongo.IndexModel{
+			Keys: append(c.key(), bson.E{Key: field, Value: 1}),
+			Options: options.Index().SetUnique(true).
+				SetPartialFilterExpression(bson.D{{Key: field, Value: bson.D{{Key: "$exists", Value: true}}}}),
+		})
+	}
+	if c.opts.RetentionIndex {
+		models = append(models, mongo.IndexModel{Keys: bson.D{{Key: c.opts.StartField, Value: 1}}})
+	}
+	return map[string][]mongo.IndexModel{c.coll.Name(): models}
+}
+
+// EnsureIndexes creates the Indexes that are missing. An index on the same keys
+// with other options is ErrIndexConflict; nothing is dropped.
+//
+// Cost: 1 round trip if they are all there, else 2.
+func (s *Series[S, M]) EnsureIndexes(ctx context.Context) (err error) {
+	defer fault.In(&err, "series: ensure indexes")
+	return indexes.EnsureAll(ctx, s.core.coll.Database(), s.Indexes())
+}
+
+// ShardKey returns the recommended shard key, {series: 1, start: 1}. Every write of
+// one document filters on it; every read of a series is targeted by its prefix.
+func (s *Series[S, M]) ShardKey() map[string]bson.D {
+	return map[string]bson.D{s.core.coll.Name(): s.core.key()}
+}
+
+// Filter selects the documents that can hold measurements of series from from until
+// before to; a zero time is no limit. It uses the index {series, start}.
+func (s *Series[S, M]) Filter(series S, from, to time.Time) bson.D {
+	return s.core.filter(series, from, to)
+}
+
+// Of returns measurements of one series as AppendMany takes them.
+func Of[S, M any](series S, measurements ...M) iter.Seq2[S, M] {
+	return func(yield func(S, M) bool) {
+		for _, m := range measurements {
+			if !yield(series, m) {
+				return
+			}
+		}
+	}
+}
+
+// untyped is a sequence for the core, empty for nil. A measurement with a shape goes as
+// a pointer, whose fields are read without a copy.
+func (s *Series[S, M]) untyped(items iter.Seq2[S, M]) iter.Seq2[any, any] {
+	return func(yield func(any, any) bool) {
+		if items == nil {
+			return
+		}
+		for series, m := range items {
+			if !yield(series, s.core.measurement(&m)) {
+				return
+			}
+		}
+	}
+}
+
+// rooms remembers in which document of a window to go on, and how much that takes
+// before somebody has to look how full it is. A window it does not know begins at 0,
+// which costs a failed write if that one is full, never correctness; so it may forget.
+type rooms struct {
+	mu    sync.Mutex
+	known map[string]*room
+}
+
+type room struct {
+	seq         int64
+	rows, bytes int
+}
+
+const maxRooms = 10_000
+
+// take is the number of the document to write to, and whether there is room for a block.
+func (r *rooms) take(b *block) (seq int64, sure bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.known[b.identity]
+	if known == nil {
+		return 0, false
+	}
+	if known.rows < b.rows || known.bytes < b.bytes {
+		return known.seq, false
+	}
+	known.rows, known.bytes = known.rows-b.rows, known.bytes-b.bytes
+	return known.seq, true
+}
+
+// found says that a block has come into a document that was not full. That takes a little
+// more unseen: a sixteenth of what makes it full, from every writer.
+func (r *rooms) found(b *block, o *Options) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil || len(r.known) >= maxRooms {
+		r.known = map[string]*room{}
+	}
+	r.known[b.identity] = &room{b.seq, o.MaxCount / 16, min(o.MaxBytes/16, largestRoom)}
+}

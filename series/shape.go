@@ -1,0 +1,265 @@
+package series
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"time"
+	"unsafe"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/pack"
+)
+
+// A shape is how a flat struct is written to and read from columns without BSON, as
+// the driver would write and read it with BSON, which takes ten times as long. It goes
+// by the addresses of fields: reflection alone would double the time of a read.
+type shape struct {
+	size   uintptr
+	time   uintptr // where the field with the time is
+	fields []field
+}
+
+type field struct {
+	at   uintptr
+	name string
+	kind reflect.Kind // Struct is a time.Time
+	omit bool
+}
+
+// shapeOf is the shape of M, nil if it has to go through BSON: it is no struct, has
+// fields of other types than numbers, strings, booleans and times, or options of the
+// driver change how it is encoded.
+func shapeOf[M any](c *store) *shape {
+	t := reflect.TypeFor[M]()
+	if t.Kind() != reflect.Struct || c.codec != (codec.Codec{}) || encodesItself(t) {
+		return nil
+	}
+	s, timed := &shape{size: t.Size()}, false
+	names := map[string]bool{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, tagged := f.Tag.Lookup("bson")
+		if f.Anonymous || !tagged && !strings.Contains(string(f.Tag), ":") && f.Tag != "" {
+			return nil
+		}
+		if !f.IsExported() || tag == "-" {
+			continue
+		}
+		name, flags, _ := strings.Cut(tag, ",")
+		if name == "" {
+			name = strings.ToLower(f.Name)
+		}
+		out := field{at: f.Offset, name: name, kind: f.Type.Kind(), omit: flags == "omitempty"}
+		if flags != "" && !out.omit || names[name] || checkName(name) != nil {
+			return nil
+		}
+		names[name] = true
+		switch {
+		case f.Type == reflect.TypeFor[time.Time]():
+			if name == c.opts.TimeField {
+				if out.omit {
+					return nil
+				}
+				s.time, timed = f.Offset, true
+				continue
+			}
+		case encodesItself(f.Type) || strings.HasPrefix(f.Type.PkgPath(), "go.mongodb.org/"):
+			return nil
+		default:
+			switch out.kind {
+			case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Float32, reflect.Float64, reflect.String:
+			default:
+				return nil
+			}
+		}
+		s.fields = append(s.fields, out)
+	}
+	if !timed {
+		return nil
+	}
+	return s
+}
+
+func encodesItself(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	for _, own := range []reflect.Type{reflect.TypeFor[bson.Marshaler](), reflect.TypeFor[bson.ValueMarshaler](), reflect.TypeFor[bson.Unmarshaler](),
+		reflect.TypeFor[bson.ValueUnmarshaler](), reflect.TypeFor[bson.Zeroer]()} {
+		if p.Implements(own) && t != reflect.TypeFor[time.Time]() {
+			return true
+		}
+	}
+	return false
+}
+
+// measurement is what add takes of *m: with a shape the pointer, whose fields it reads in
+// place.
+func (c *store) measurement(m any) any {
+	if c.shape != nil {
+		return m
+	}
+	return reflect.ValueOf(m).Elem().Interface()
+}
+
+func is[T any](m unsafe.Pointer, at uintptr) *T { return (*T)(unsafe.Add(m, at)) }
+
+// text is the bytes of the strings of a struct, the only fields that have no bound.
+func (s *shape) text(m unsafe.Pointer) (size int) {
+	for _, f := range s.fields {
+		if f.kind == reflect.String {
+			size += len(*is[string](m, f.at))
+		}
+	}
+	return size
+}
+
+// put appends a struct to a table, of which it is the last row. It returns its size.
+func (s *shape) put(t *pack.Table, m unsafe.Pointer) (size int) {
+	for _, f := range s.fields {
+		size += 16
+		switch f.kind {
+		case reflect.Float32, reflect.Float64:
+			var x float64
+			if f.kind == reflect.Float64 {
+				x = *is[float64](m, f.at)
+			} else {
+				x = float64(*is[float32](m, f.at))
+			}
+			if !f.omit || x != 0 {
+				t.Float(t.Col(f.name, pack.Double), x)
+			}
+		case reflect.Struct:
+			if x := *is[time.Time](m, f.at); !f.omit || !x.IsZero() {
+				t.Int(t.Col(f.name, pack.Date), x.UnixMilli())
+			}
+		case reflect.Bool:
+			if x := *is[bool](m, f.at); !f.omit || x {
+				t.Set(f.name, rawValue(x))
+			}
+		case reflect.String:
+			x := *is[string](m, f.at)
+			if size += len(x); !f.omit || x != "" {
+				t.Set(f.name, rawValue(x))
+			}
+		default:
+			x := f.int(m)
+			kind := pack.Int32
+			if f.kind == reflect.Int64 || x < math.MinInt32 || x > math.MaxInt32 {
+				kind = pack.Int64
+			}
+			if !f.omit || x != 0 {
+				t.Int(t.Col(f.name, kind), x)
+			}
+		}
+	}
+	return size
+}
+
+func (f *field) int(m unsafe.Pointer) int64 {
+	switch f.kind {
+	case reflect.Int8:
+		return int64(*is[int8](m, f.at))
+	case reflect.Int16:
+		return int64(*is[int16](m, f.at))
+	case reflect.Int32:
+		return int64(*is[int32](m, f.at))
+	case reflect.Int:
+		return int64(*is[int](m, f.at))
+	}
+	return *is[int64](m, f.at)
+}
+
+// setInt is false if x does not fit.
+func (f *field) setInt(m unsafe.Pointer, x int64) bool {
+	switch f.kind {
+	case reflect.Int8:
+		*is[int8](m, f.at) = int8(x)
+	case reflect.Int16:
+		*is[int16](m, f.at) = int16(x)
+	case reflect.Int32:
+		*is[int32](m, f.at) = int32(x)
+	case reflect.Int:
+		*is[int](m, f.at) = int(x)
+	default:
+		*is[int64](m, f.at) = x
+	}
+	return f.int(m) == x
+}
+
+// fill sets n structs one after another, which are zero, from the rows of a table from
+// first on; false if the driver has to: a value has not the type of its field.
+func (s *shape) fill(t *pack.Table, first, n int, out unsafe.Pointer) bool {
+	for i, ms := range t.Times[first : first+n] {
+		*is[time.Time](out, uintptr(i)*s.size+s.time) = time.UnixMilli(ms).UTC()
+	}
+	for _, c := range t.Cols {
+		for _, f := range s.fields {
+			if f.name == c.Name && !f.fill(c, first, n, s.size, out) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (f *field) fill(c *pack.Col, first, n int, size uintptr, out unsafe.Pointer) bool {
+	from, to := c.Between(first, first+n)
+	row := func(i int) unsafe.Pointer { return unsafe.Add(out, uintptr(c.Row(i)-first)*size) }
+	integer := c.Kind == pack.Int32 || c.Kind == pack.Int64
+	switch {
+	case f.kind == reflect.Float64 && c.Kind == pack.Double && c.Rows == nil:
+		for i, x := range c.Floats[from:to] {
+			*is[float64](out, uintptr(i)*size+f.at) = x
+		}
+	case f.kind == reflect.Float64 && c.Kind == pack.Double:
+		for i := from; i < to; i++ {
+			*is[float64](row(i), f.at) = c.Floats[i]
+		}
+	case f.kind == reflect.Float32 && c.Kind == pack.Double:
+		for i := from; i < to; i++ {
+			x := float32(c.Floats[i])
+			if *is[float32](row(i), f.at) = x; float64(x) != c.Floats[i] {
+				return false
+			}
+		}
+	case f.kind == reflect.Float64 && integer:
+		for i := from; i < to; i++ {
+			*is[float64](row(i), f.at) = float64(c.Ints[i])
+		}
+	case f.kind >= reflect.Int && f.kind <= reflect.Int64 && integer:
+		for i := from; i < to; i++ {
+			if !f.setInt(row(i), c.Ints[i]) {
+				return false
+			}
+		}
+	case f.kind == reflect.Struct && c.Kind == pack.Date:
+		for i := from; i < to; i++ {
+			*is[time.Time](row(i), f.at) = time.UnixMilli(c.Ints[i]).UTC()
+		}
+	case f.kind == reflect.String && c.Kind == pack.Value:
+		return each(c, from, to, bson.RawValue.StringValueOK, func(i int, x string) { *is[string](row(i), f.at) = x })
+	case f.kind == reflect.Bool && c.Kind == pack.Value:
+		return each(c, from, to, bson.RawValue.BooleanOK, func(i int, x bool) { *is[bool](row(i), f.at) = x })
+	default:
+		return from == to
+	}
+	return true
+}
+
+// each decodes the dictionary of a column once, and gives set the values.
+func each[T any](c *pack.Col, from, to int, as func(bson.RawValue) (T, bool), set func(i int, x T)) bool {
+	dict := make([]T, len(c.Dict))
+	for i, raw := range c.Dict {
+		x, ok := as(raw)
+		if !ok {
+			return false
+		}
+		dict[i] = x
+	}
+	for i := from; i < to; i++ {
+		set(i, dict[c.Ints[i]])
+	}
+	return true
+}
