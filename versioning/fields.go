@@ -40,17 +40,45 @@ func open(raw bson.Raw) []field {
 // elements are the fields of a valid document, one by one.
 func elements(raw bson.Raw) iter.Seq2[string, bson.RawValue] {
 	return func(yield func(string, bson.RawValue) bool) {
-		text, at := string(raw), 4
-		for at < len(raw) && raw[at] != 0 {
-			t, key := bson.Type(raw[at]), at+1
-			at = key + strings.IndexByte(text[key:], 0)
-			n := valueSize(t, raw[at+1:])
-			if !yield(text[key:at], bson.RawValue{Type: t, Value: raw[at+1 : at+1+n]}) {
+		text := string(raw)
+		for at := 4; at < len(raw) && raw[at] != 0; {
+			key, v, end := element(raw, at)
+			if !yield(text[at+1:at+1+key], v) {
 				return
 			}
-			at += 1 + n
+			at = end
 		}
 	}
+}
+
+// element is the one at a place: the length of its key, its value, and where it ends.
+func element(raw bson.Raw, at int) (key int, v bson.RawValue, end int) {
+	key = bytes.IndexByte(raw[at+1:], 0)
+	start := at + 1 + key + 1
+	end = start + valueSize(bson.Type(raw[at]), raw[start:])
+	return key, bson.RawValue{Type: bson.Type(raw[at]), Value: raw[start:end]}, end
+}
+
+// stands says where a field ends that stands in raw at this place, to the byte; else 0.
+func (f field) stands(raw bson.Raw, at int) int {
+	value := at + 1 + len(f.key) + 1
+	end := value + len(f.value.Value)
+	if end < len(raw) && raw[at] == byte(f.value.Type) && raw[value-1] == 0 &&
+		string(raw[at+1:value-1]) == f.key && bytes.Equal(raw[value:end], f.value.Value) {
+		return end
+	}
+	return 0
+}
+
+// holds says that raw is document(all).
+func holds(raw bson.Raw, all []field) bool {
+	at := 4
+	for _, f := range all {
+		if at = f.stands(raw, at); at == 0 {
+			return false
+		}
+	}
+	return at == len(raw)-1
 }
 
 // valueSize is the length of the value that data begins with.
@@ -84,11 +112,7 @@ func valueSize(t bson.Type, data []byte) int {
 
 // document is the inverse of open, to the byte, but for the fields that it leaves out.
 func document(all []field, but ...string) bson.Raw {
-	size := 5
-	for _, f := range all {
-		size += 2 + len(f.key) + len(f.value.Value)
-	}
-	out := make(bson.Raw, 4, size)
+	out := make(bson.Raw, 4, size(all))
 	for _, f := range all {
 		if slices.Contains(but, f.key) {
 			continue
@@ -101,6 +125,15 @@ func document(all []field, but ...string) bson.Raw {
 	out = append(out, 0)
 	binary.LittleEndian.PutUint32(out, uint32(len(out)))
 	return out
+}
+
+// size is the length of document(all).
+func size(all []field) int {
+	n := 5
+	for _, f := range all {
+		n += 2 + len(f.key) + len(f.value.Value)
+	}
+	return n
 }
 
 // valueOf encodes a value of one of the driver's own types.

@@ -57,7 +57,8 @@ func match(a, b []field, same func(a, b bson.RawValue) bool) []int {
 			}
 		}
 	}
-	if slices.Contains(from, -1) && slices.Contains(taken, false) {
+	one := len(a) == len(b) && prefix+suffix == len(a)-1 // left in each, between the same neighbours
+	if !one && slices.Contains(from, -1) && slices.Contains(taken, false) {
 		for _, p := range resemblances(a, b, from, taken) {
 			take(p.b, p.a)
 		}

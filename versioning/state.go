@@ -153,7 +153,7 @@ func (d *store) past(s *state) *state {
 
 // check refuses what is too large to be stored as a revision.
 func (s *state) check() error {
-	if n := len(s.document()); n > maxBytes {
+	if n := size(s.all); n > maxBytes {
 		return fault.Of(s.id, fault.Invalid("%d bytes are too many for a revision (%d)", n, maxBytes))
 	}
 	return nil

@@ -92,13 +92,32 @@ func (d *store) know(w *wish, base *state) error {
 
 // differing returns the fields of two documents but for those that both have alike: to
 // the byte, or if loose but for the order inside. It passes over the fields to skip.
+//
+// A save of many fields of which few have changed spends its time here, so fields that
+// stand in b as they stand in a are only compared.
 func differing(a []field, b bson.Raw, loose bool, skip []string) (x, y []field, err error) {
 	place, seen := places(a), make([]bool, len(a))
-	twice := false
-	for key, v := range elements(b) {
-		i := place(key)
+	twice, next := false, 0
+	for at, end := 4, 0; at < len(b) && b[at] != 0; at = end {
+		i := next
+		if i < len(a) && !seen[i] {
+			if end = a[i].stands(b, at); end > 0 {
+				seen[i], next = true, i+1
+				continue
+			}
+		}
+		var n int
+		var v bson.RawValue
+		n, v, end = element(b, at)
+		name := b[at+1 : at+1+n]
+		if i >= len(a) || a[i].key != string(name) {
+			i = place(string(name))
+		}
+		key := ""
 		if i >= 0 {
-			twice, seen[i] = twice || seen[i], true
+			key, twice, seen[i], next = a[i].key, twice || seen[i], true, i+1
+		} else {
+			key = string(name)
 		}
 		switch {
 		case slices.Contains(skip, key):

@@ -1,7 +1,6 @@
 package versioning
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -151,7 +150,7 @@ func (d *store) replace(ctx context.Context, base, first *state, change stamp, w
 			return err
 		}
 		before := base
-		if !bytes.Equal(found, base.document()) {
+		if !holds(found, base.all) {
 			// Something else has written to it without counting: an ignored field,
 			// most likely. What is stored now is what this revision follows.
 			sent := next.update
