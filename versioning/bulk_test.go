@@ -265,6 +265,8 @@ func TestPrune(t *testing.T) {
 		wantErr(t, "diff", err, versioning.ErrPruned)
 		_, err = d.Restore(ctx, "a", 1, nobody)
 		wantErr(t, "restore", err, versioning.ErrPruned)
+		_, err = d.LastChange(ctx, "a", "_id")
+		wantErr(t, "last change", err, versioning.ErrPruned)
 
 		// Everywhere: the newest one stays, a deletion too.
 		var progress []int64

@@ -251,6 +251,7 @@ func TestCosts(t *testing.T) {
 	})
 	examined(t, db, cmds[1], byNumber, last, last, "document_id", "revision")
 	sorted(t, cmds[1], bson.D{{Key: "revision", Value: -1}})
+	record(t, db, 0, []string{"find", "find"}, func() error { _, err := d.LastChange(ctx, "a", "n"); return err })
 	record(t, db, 0, []string{"find", "find", "find"}, func() error { _, err := d.Diff(ctx, "a", last-1, last); return err })
 
 	// Restore: At and 4; of a deleted one At and 5.

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // A Difference is a value that two documents have different.
@@ -125,4 +127,47 @@ func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (_ [
 		return nil, err
 	}
 	return differences(nil, "", d.core.kept(a), d.core.kept(b)), nil
+}
+
+// LastChange returns the revision that gave the field at path the value it has now, or
+// took it away; its Change says who, when and why. path may lead through documents and
+// places of arrays ("items.0.name"). If no revision ever had the field the error is
+// mongopatterns.ErrNotFound, if the one that set it may have been pruned ErrPruned, if
+// it is lost ErrInconsistent.
+//
+// Cost: that of History as far back as the revision before.
+func (d *Documents[ID, T]) LastChange(ctx context.Context, id ID, path string) (_ Revision[T], err error) {
+	defer fault.In(&err, "versioning: last change")
+	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.lastChange(ctx, key, path) })
+}
+
+func (d *store) lastChange(ctx context.Context, id bson.RawValue, path string) (*state, error) {
+	if key, _, _ := strings.Cut(path, "."); path == "" || slices.Contains(d.opts.Ignored, key) {
+		return nil, fault.Invalid("path: %q has no history", path)
+	}
+	var newer, older *state // the first that differs, or is lost
+	var now bson.RawValue
+	err := d.walk(ctx, id, func(s *state) bool {
+		v := value.Lookup(s.document(), path)
+		switch {
+		case s.lost || newer != nil && s.number+1 == newer.number && !identical(v, now):
+			older = s
+		case newer != nil && s.number+1 != newer.number: // as if it ended here
+			return false
+		default:
+			newer, now = s, v
+		}
+		return older == nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case older != nil && older.lost:
+		return nil, ofRevision(id, older.number, fmt.Errorf("%w: it is lost, and may have had another %q", ErrInconsistent, path))
+	case older == nil && newer.number > 1:
+		return nil, fault.Of(id, fmt.Errorf("%w: the revision that set %q", ErrPruned, path))
+	case older == nil && now.Type == 0:
+		return nil, fault.Of(id, fmt.Errorf("%w: no revision has had a %q", fault.ErrNotFound, path))
+	}
+	return newer, nil
 }

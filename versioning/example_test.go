@@ -98,7 +98,7 @@ func ExampleDocuments_Save() {
 	// 200: ETag 2
 }
 
-// What changed between two revisions.
+// What changed between two revisions, and who changed a field last.
 func ExampleDocuments_Diff() {
 	ctx := context.Background()
 	db := mongotest.ExampleDatabase()
@@ -125,9 +125,15 @@ func ExampleDocuments_Diff() {
 	for _, difference := range differences {
 		fmt.Println(difference)
 	}
+	last, err := policies.LastChange(ctx, "frodo", "premium")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("premium by", last.Change.Author, "in revision", last.Number)
 	// Output:
 	// premium: {"$numberInt":"10"} is now {"$numberDouble":"12.5"}
 	// owner.home: "Bag End" is now "Crickhollow"
+	// premium by sam in revision 2
 }
 
 // What was deleted comes back with its history.

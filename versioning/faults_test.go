@@ -89,6 +89,10 @@ func TestDeltasBesidePlainWrites(t *testing.T) {
 			} else if r := get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 70; return nil }, nobody)); r.Number != 8 {
 				t.Errorf("%+v", r)
 			}
+			_, err := d.LastChange(ctx, "a", "_id")
+			if (name == "change") != (err != nil) || err != nil && !errors.Is(err, versioning.ErrInconsistent) {
+				t.Errorf("last change: %v", err)
+			}
 		})
 	}
 }
@@ -368,6 +372,7 @@ func TestNoHistory(t *testing.T) {
 		"at":      second(d.At(ctx, "a", 2)),
 		"as of":   second(d.AsOf(ctx, "a", month(0))),
 		"restore": second(d.Restore(ctx, "a", 2, nobody)),
+		"changed": second(d.LastChange(ctx, "a", "note")),
 	} {
 		wantErr(t, what, err, versioning.ErrPruned)
 	}

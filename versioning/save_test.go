@@ -198,6 +198,14 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 	}
 	must[mongopatterns.Result](t)(d.Prune(ctx, versioning.Retention{Keep: 3}, of("a")))
 	get(t)(d.Create(ctx, counter{ID: "b"}, nobody))
+	r = get(t)(d.Create(ctx, counter{ID: "gap"}, nobody))
+	for n := range 2 {
+		r.Document.N = n + 1
+		r = get(t)(d.Save(ctx, r, nobody))
+	}
+	if _, err := db.Collection("revisions").DeleteOne(ctx, append(d.HistoryFilter("gap"), bson.E{Key: "revision", Value: 2})); err != nil {
+		t.Fatal(err)
+	}
 	var history error
 	for err := range errorsOf(d.History(ctx, "x")) {
 		history = err
@@ -223,15 +231,22 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 		"as of":       {second(d.AsOf(ctx, "a", month(-1))), versioning.ErrPruned, `_id "a"`},
 		"as of none":  {second(d.AsOf(ctx, "x", month(-1))), mongopatterns.ErrNotFound, `_id "x"`},
 		"history":     {history, mongopatterns.ErrNotFound, `_id "x"`},
-		"exists":      {second(d.Create(ctx, counter{ID: "a"}, nobody)), versioning.ErrExists, `_id "a"`},
-		"no fn":       {second(d.Update(ctx, "a", nil, nobody)), mongopatterns.ErrInvalid, "invalid: fn: nil"},
-		"no number":   {second(d.Save(ctx, revision{Document: counter{ID: "a"}}, nobody)), mongopatterns.ErrInvalid, "invalid: Revision.Number: 0"},
-		"not read":    {d.Delete(ctx, "a", -1, nobody), mongopatterns.ErrInvalid, "invalid: read: -1"},
-		"repair":      {second(d.Repair(ctx, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "invalid: Work.BatchSize"},
-		"adopt":       {second(d.Adopt(ctx, nil, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "invalid: Work.BatchSize"},
-		"undo":        {second(d.Undo(ctx, "a", 1, nobody)), mongopatterns.ErrInvalid, "revision: 1, want 2 or more"},
-		"null":        {second(helper[string, bson.D](t, db, nil).Create(ctx, bson.D{{Key: "_id", Value: nil}}, nobody)), mongopatterns.ErrInvalid, "_id null: invalid: no string: null is no _id"},
-		"nothing":     {second(d.Decode(marshal(t, bson.D{}))), mongopatterns.ErrInvalid, "no _id"},
+		"last change": {second(d.LastChange(ctx, "x", "n")), mongopatterns.ErrNotFound, `_id "x"`},
+		"no field":    {second(d.LastChange(ctx, "a", "x.y")), versioning.ErrPruned, `: the revision that set "x.y"`},
+		"gap":         {second(d.LastChange(ctx, "gap", "n")), versioning.ErrPruned, `: the revision that set "n"`},
+		"no path":     {second(d.LastChange(ctx, "a", "")), mongopatterns.ErrInvalid, `invalid: path: "" has no history`},
+		"ignored": {second(helper[string, counter](t, db, &versioning.Options{Ignored: []string{"note"}}).LastChange(ctx, "a", "note.x")),
+			mongopatterns.ErrInvalid, `path: "note.x" has no history`},
+		"never had": {second(d.LastChange(ctx, "b", "note")), mongopatterns.ErrNotFound, `_id "b": not found: no revision has had a "note"`},
+		"exists":    {second(d.Create(ctx, counter{ID: "a"}, nobody)), versioning.ErrExists, `_id "a"`},
+		"no fn":     {second(d.Update(ctx, "a", nil, nobody)), mongopatterns.ErrInvalid, "invalid: fn: nil"},
+		"no number": {second(d.Save(ctx, revision{Document: counter{ID: "a"}}, nobody)), mongopatterns.ErrInvalid, "invalid: Revision.Number: 0"},
+		"not read":  {d.Delete(ctx, "a", -1, nobody), mongopatterns.ErrInvalid, "invalid: read: -1"},
+		"repair":    {second(d.Repair(ctx, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "invalid: Work.BatchSize"},
+		"adopt":     {second(d.Adopt(ctx, nil, &mongopatterns.Work{BatchSize: -1})), mongopatterns.ErrInvalid, "invalid: Work.BatchSize"},
+		"undo":      {second(d.Undo(ctx, "a", 1, nobody)), mongopatterns.ErrInvalid, "revision: 1, want 2 or more"},
+		"null":      {second(helper[string, bson.D](t, db, nil).Create(ctx, bson.D{{Key: "_id", Value: nil}}, nobody)), mongopatterns.ErrInvalid, "_id null: invalid: no string: null is no _id"},
+		"nothing":   {second(d.Decode(marshal(t, bson.D{}))), mongopatterns.ErrInvalid, "no _id"},
 	} {
 		if !errors.Is(test.err, test.is) || strings.Count(test.err.Error(), test.want) != 1 {
 			t.Errorf("%s: error %v, want %v and %q once", what, test.err, test.is, test.want)
@@ -568,6 +583,9 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 		wantErr(t, "as of", err, versioning.ErrDeleted)
 		_, err = d.Restore(ctx, "a", 3, nobody)
 		wantErr(t, "restore", err, versioning.ErrDeleted)
+		if r := get(t)(d.LastChange(ctx, "a", "n")); !r.Deleted || r.Number != 3 || r.Change.Reason != "enough" {
+			t.Errorf("last change %+v", r)
+		}
 		r = get(t)(d.Create(ctx, counter{ID: "a", N: 9}, by("d", "", month(1)))) // the clock is behind
 		if r.Number != 4 || !r.Change.At.Equal(month(2)) || r.Document.N != 9 {
 			t.Errorf("created again: %+v", r)
