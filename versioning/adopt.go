@@ -2,7 +2,6 @@ package versioning
 
 import (
 	"context"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -25,7 +24,8 @@ import (
 //
 // Cost: for each 100 documents 1 round trip to read, 1 to look for a history and 1 to
 // write them, by _id.
-func (d *Documents[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) Change, work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+func (d *Documents[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw) Change,
+	work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: adopt")
 	projection := bson.D{expr.Element(d.core.opts.ChangeField, 1)} // parse refuses one without a number
 	if known == nil {
@@ -34,17 +34,16 @@ func (d *Documents[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw
 		projection = nil
 	}
 	scan := maintain.Scan{Filter: bson.D{expr.Element(d.core.opts.RevisionField, nil)}, Projection: projection, BatchSize: batchSize}
-	return maintain.Run(ctx, d.core.current, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	return maintain.Run(ctx, d.core.current, work, scan, func(
+		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
+	) error {
 		return d.core.adopt(ctx, known, batch, w.DryRun, result)
 	})
 }
 
-func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, batch []bson.Raw, dry bool, result *mongopatterns.Result) error {
-	ids := bson.A{}
-	for _, raw := range batch {
-		ids = append(ids, raw.Lookup("_id"))
-	}
-	ends, err := d.ends(ctx, ids)
+func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, batch []bson.Raw, dry bool,
+	result *mongopatterns.Result) error {
+	ends, err := d.ends(ctx, idsOf(batch))
 	if err != nil {
 		return err
 	}
@@ -60,8 +59,8 @@ func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, b
 			continue
 		}
 		last := ends[value.Key(s.id)]
-		if s.change.at.Before(last.at) {
-			s.change.at = last.at
+		if s.change.at.Before(last.change.at) {
+			s.change.at = last.change.at
 		}
 		models = append(models, mongo.NewUpdateOneModel().
 			SetFilter(append(byID(s.id), expr.Element(d.opts.RevisionField, nil))).
@@ -69,11 +68,19 @@ func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, b
 				expr.Element(d.opts.RevisionField, last.number+1), expr.Element(d.opts.ChangeField, s.change.value()),
 			})))
 	}
-	return d.write(ctx, d.current, models, dry, result)
+	return write(ctx, d.current, models, dry, result)
+}
+
+func idsOf(batch []bson.Raw) bson.A {
+	ids := bson.A{}
+	for _, raw := range batch {
+		ids = append(ids, raw.Lookup("_id"))
+	}
+	return ids
 }
 
 // write sends updates that skip what has changed meanwhile.
-func (d *store) write(ctx context.Context, coll *mongo.Collection, models []mongo.WriteModel, dry bool, result *mongopatterns.Result) error {
+func write(ctx context.Context, coll *mongo.Collection, models []mongo.WriteModel, dry bool, result *mongopatterns.Result) error {
 	n := int64(len(models))
 	if n > 0 && !dry {
 		done, err := coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
@@ -87,25 +94,20 @@ func (d *store) write(ctx context.Context, coll *mongo.Collection, models []mong
 	return nil
 }
 
-// An end is the last revision in a history.
-type end struct {
-	number int64
-	at     time.Time
-}
-
-// ends finds where the histories of documents end, keyed by value.Key.
-func (d *store) ends(ctx context.Context, ids bson.A) (map[string]end, error) {
-	out := map[string]end{}
+// ends finds where the histories of documents end, number and time only, keyed by
+// value.Key.
+func (d *store) ends(ctx context.Context, ids bson.A) (map[string]state, error) {
+	out := map[string]state{}
 	if d.revisions == nil {
 		return out, nil
 	}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.revisionsPrimary.Aggregate(ctx, bson.A{
+		return d.primary.revisions.Aggregate(ctx, bson.A{
 			expr.Op("$match", d.numbered(expr.Op("$in", ids), 1)),
 			expr.Op("$group", bson.D{
 				expr.Element("_id", expr.Field(d.opts.DocumentIDField)),
 				expr.Element("n", expr.Op("$max", expr.Field(d.opts.RevisionField))),
-				expr.Element("at", expr.Op("$max", expr.Field(d.at()))),
+				expr.Element(atKey, expr.Op("$max", expr.Field(d.at()))),
 			}),
 		}, options.Aggregate().SetBatchSize(int32(min(len(ids)+1, 1<<20))))
 	}) {
@@ -113,34 +115,21 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]end, error) {
 			return nil, err
 		}
 		number, _ := wholeNumber(doc.Lookup("n"))
-		e := end{number: number}
-		if ms, ok := doc.Lookup("at").DateTimeOK(); ok {
-			e.at = time.UnixMilli(ms).UTC()
-		}
-		out[value.Key(doc.Lookup("_id"))] = e
+		out[value.Key(doc.Lookup("_id"))] = state{number: number, change: stampOf(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc})}
 	}
 	return out, nil
 }
 
-// A Past is a revision as something else has stored it.
-type Past struct {
-	ID      bson.RawValue // of the document
-	Number  int64
-	Change  Change // a zero time stands for ever
-	Deleted bool
-	// Document is the document as it was, nil if Deleted. Its _id becomes ID, and
-	// the fields of number and change are left out.
-	Document bson.Raw
-}
-
 // AdoptHistory makes revisions of what something else has stored in the collection of
 // revisions, in place. read says which revision a row is, or nil if it is none, such
-// as a copy of the current document; such rows are Skipped. Rows that are revisions
-// already, with a time, are not touched. Adopt the current documents too, if they
-// have no numbers. work.Filter selects rows.
+// as a copy of the current document; such rows are Skipped. Its Document is the document
+// as it was, or no more than {_id: …} if it is Deleted; a zero time stands for ever. Rows
+// that are revisions already, with a time, are not touched. Adopt the current documents
+// too, if they have no numbers. work.Filter selects rows.
 //
 // Cost: reads all rows; for each 100 documents 1 round trip to write them, by _id.
-func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.Raw) (*Past, error), work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
+	work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: adopt history")
 	if d.core.revisions == nil {
 		return mongopatterns.Result{}, fault.Invalid("Options.NoHistory: there is none")
@@ -148,58 +137,57 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 	if read == nil {
 		return mongopatterns.Result{}, fault.Invalid("read: nil")
 	}
-	scan := maintain.Scan{BatchSize: batchSize}
-	return maintain.Run(ctx, d.core.revisions, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	coll := d.core.revisions
+	return maintain.Run(ctx, coll, work, maintain.Scan{BatchSize: batchSize}, func(
+		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
+	) error {
 		var models []mongo.WriteModel
 		for _, raw := range batch {
 			if d.core.adopted(raw) {
 				continue
 			}
+			var row bson.D
 			past, err := read(raw)
-			if err == nil && past == nil {
+			if err == nil && past != nil {
+				row, err = d.core.pastRow(raw.Lookup("_id"), past)
+			}
+			switch {
+			case err != nil:
+				result.Fail(coll.Name(), raw.Lookup("_id"), err)
+			case past == nil:
 				result.Skipped++
-				continue
+			default:
+				models = append(models, mongo.NewReplaceOneModel().SetFilter(byID(raw.Lookup("_id"))).SetReplacement(row))
 			}
-			var made bson.Raw
-			if err == nil {
-				made, err = d.core.pastRow(raw.Lookup("_id"), past)
-			}
-			if err != nil {
-				result.Fail(d.core.revisions.Name(), raw.Lookup("_id"), err)
-				continue
-			}
-			models = append(models, mongo.NewReplaceOneModel().SetFilter(byID(raw.Lookup("_id"))).SetReplacement(made))
 		}
-		return d.core.write(ctx, d.core.revisions, models, w.DryRun, result)
+		return write(ctx, coll, models, w.DryRun, result)
 	})
 }
 
 // adopted reports a row that is a revision.
 func (d *store) adopted(raw bson.Raw) bool {
-	r, err := d.parseRow(raw)
+	s, err := d.parseRow(raw)
 	_, timed := value.Lookup(raw, d.at()).DateTimeOK()
-	return err == nil && timed && (r.whole != nil || r.delta != nil || r.deleted)
+	return err == nil && timed && (s.all != nil || s.delta != nil || s.deleted)
 }
 
-func (d *store) pastRow(id bson.RawValue, past *Past) (bson.Raw, error) {
-	if err := value.CheckID(past.ID); err != nil {
-		return nil, fault.Invalid("Past.ID: %w", err)
+func (d *store) pastRow(id bson.RawValue, past *Revision[bson.Raw]) (bson.D, error) {
+	all, err := fields(past.Document)
+	s := &state{id: find(all, "_id"), number: past.Number, deleted: past.Deleted}
+	switch {
+	case err != nil:
+		return nil, fault.Invalid("Revision.Document: %w", err)
+	case past.Number < 1:
+		return nil, fault.Invalid("Revision.Number: %d, want 1 or more", past.Number)
 	}
-	if past.Number < 1 {
-		return nil, fault.Invalid("Past.Number: %d, want 1 or more", past.Number)
+	if err := value.CheckID(s.id); err != nil {
+		return nil, fault.Invalid("Revision.Document: _id: %w", err)
 	}
-	change, err := d.stamp(past.Change)
-	if err != nil {
+	if s.change, err = d.stamp(past.Change); err != nil {
 		return nil, err
 	}
-	s := &state{id: past.ID, number: past.Number, change: change, deleted: past.Deleted}
-	if !past.Deleted {
-		if err := past.Document.Validate(); err != nil {
-			return nil, fault.Invalid("Past.Document: %w", err)
-		}
-		s.doc = identified(past.ID, without(past.Document, d.ownNames()...))
-	}
-	made, _ := fields(d.row(s, nil))
-	made[0].value = id
-	return document(made), nil
+	s.all = append([]field{{"_id", s.id}}, without(all, "_id")...)
+	row := d.row(s, nil)
+	row[0].Value = id
+	return row, nil
 }

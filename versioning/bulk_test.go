@@ -108,32 +108,6 @@ func TestSaveMany(t *testing.T) {
 	}
 }
 
-// One document several times in a batch: each entry meets what those before it left.
-func TestSaveManyOfOne(t *testing.T) {
-	t.Parallel()
-	d := helper[string, counter](t, mongotest.Database(t), &versioning.Options{Ignored: []string{"last_seen"}})
-	r := get(t)(d.Create(t.Context(), counter{ID: "a"}, nobody))
-	doc := func(number int64, n int) revision {
-		return revision{Number: number, Document: counter{ID: "a", N: n, LastSeen: month(0)}}
-	}
-	seen := r
-	seen.Document.LastSeen = month(0)
-	saved, err := d.SaveMany(t.Context(), each(seen, doc(1, 5), doc(1, 6), doc(2, 7), doc(3, 7)), nobody, nil)
-	if err != nil || saved.Done != 3 || saved.Failed != 1 || saved.Skipped != 1 {
-		t.Fatalf("%+v, %v", saved, err)
-	}
-	wantConflict(t, "third", saved.Failures[0].Err, 1, 2)
-	for n, want := range []int{0, 5, 7} {
-		if r := get(t)(d.At(t.Context(), "a", int64(n+1))); r.Document.N != want {
-			t.Errorf("%+v", r)
-		}
-	}
-	if r := get(t)(d.Get(t.Context(), "a")); !r.Document.LastSeen.Equal(month(0)) {
-		t.Errorf("%+v", r)
-	}
-	clean(t, d)
-}
-
 // A document that the server refuses, here by a unique index of the user's, is named
 // and leaves the others of its batch alone; an error of the sequence ends it after
 // what came before.

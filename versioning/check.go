@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -23,27 +23,23 @@ import (
 // What Check finds.
 const (
 	// NumberTaken is a current document whose number the history has already, or
-	// has gone beyond, so that it cannot be saved: something else put it there.
-	// Repair gives it the number after the newest.
+	// has gone beyond, so that it cannot be saved. Repair gives it the next number.
 	NumberTaken mongopatterns.ProblemKind = "number taken"
-	// NoDeletion is a history that ends neither in a current document nor in a
-	// deletion: something else removed the document. Repair adds the deletion, and
-	// so does Create.
+	// NoDeletion is a document that something else removed. Repair adds the deletion
+	// to the history, and so does Create.
 	NoDeletion mongopatterns.ProblemKind = "no deletion"
 	// MissingRevision is a number left out after an older one that is kept. Repair
-	// leaves it; what an interrupted Prune leaves goes with the next one.
+	// leaves it, and so the following ones.
 	MissingRevision mongopatterns.ProblemKind = "missing revision"
-	// DuplicateRevision is a number that stands twice, which the unique index
-	// refuses. Repair leaves it.
+	// DuplicateRevision is a number that stands twice: the unique index is missing.
 	DuplicateRevision mongopatterns.ProblemKind = "duplicate revision"
 	// BrokenDelta is a delta of which the revision that it was made from is missing,
-	// or was changed by something else. The revision is lost. Repair leaves it.
+	// or was changed by something else. The revision is lost.
 	BrokenDelta mongopatterns.ProblemKind = "broken delta"
 	// TimeReversed is a revision with an earlier time than the one before it, which
-	// AsOf does not find. Repair leaves it.
+	// AsOf does not find.
 	TimeReversed mongopatterns.ProblemKind = "time reversed"
-	// InvalidRevision is a document of either collection that cannot be read as a
-	// revision. Repair leaves it.
+	// InvalidRevision is a document of either collection that is no revision.
 	InvalidRevision mongopatterns.ProblemKind = "invalid revision"
 )
 
@@ -70,32 +66,28 @@ func (d *Documents[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work)
 	return d.core.repair(ctx, work)
 }
 
-// batches yields the _ids of documents: the current ones that work selects, then of
-// the others those that the history has.
+// batches yields {_id: …} of documents: the current ones that work selects, then of
+// the others those that have a history.
 func (d *store) batches(ctx context.Context, w mongopatterns.Work) iter.Seq2[[]bson.Raw, error] {
-	ids := maintain.Docs(ctx, d.current, w, maintain.Scan{Projection: bson.D{expr.Element("_id", 1)}})
+	id := bson.D{expr.Element("_id", 1)}
+	ids := maintain.Docs(ctx, d.current, w, maintain.Scan{Projection: id})
 	if d.revisions != nil {
-		ids = maintain.Chain(ids, d.gone(ctx, w))
+		pipeline := bson.A{
+			expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))}),
+			expr.Op("$match", expr.And(w.Filter)),
+			expr.Op("$lookup", bson.D{
+				expr.Element("from", d.current.Name()), expr.Element("localField", "_id"),
+				expr.Element("foreignField", "_id"), expr.Element("as", "current"),
+			}),
+			expr.Op("$match", bson.D{expr.Element("current", bson.A{})}),
+			expr.Op("$project", id),
+		}
+		opts := options.Aggregate().SetAllowDiskUse(true).SetBatchSize(int32(min(w.BatchSize, 1<<20)))
+		ids = maintain.Chain(ids, cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return d.primary.revisions.Aggregate(ctx, pipeline, opts)
+		}))
 	}
 	return cursor.Batches(ids, w.BatchSize, w.BatchBytes)
-}
-
-// gone yields {_id: …} of the documents that have a history and are not current.
-func (d *store) gone(ctx context.Context, w mongopatterns.Work) iter.Seq2[bson.Raw, error] {
-	pipeline := bson.A{
-		expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))}),
-		expr.Op("$match", expr.And(w.Filter)),
-		expr.Op("$lookup", bson.D{
-			expr.Element("from", d.current.Name()), expr.Element("localField", "_id"),
-			expr.Element("foreignField", "_id"), expr.Element("as", "current"),
-		}),
-		expr.Op("$match", bson.D{expr.Element("current", bson.A{})}),
-		expr.Op("$project", bson.D{expr.Element("_id", 1)}),
-	}
-	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.revisionsPrimary.Aggregate(ctx, pipeline,
-			options.Aggregate().SetAllowDiskUse(true).SetBatchSize(int32(min(w.BatchSize, 1<<20))))
-	})
 }
 
 // each has step do all documents, batch by batch, as maintain.Run does.
@@ -106,10 +98,11 @@ func (d *store) each(ctx context.Context, work *mongopatterns.Work, step maintai
 		return total, err
 	}
 	for batch, err := range d.batches(ctx, w) {
+		do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+			return step(ctx, part, w, result)
+		}
 		if err == nil {
-			err = maintain.Apart(ctx, d.current.Name(), batch, &total, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-				return step(ctx, part, w, result)
-			})
+			err = maintain.Apart(ctx, d.current.Name(), batch, &total, do)
 		}
 		if err != nil {
 			return total, err
@@ -131,34 +124,31 @@ func (d *store) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[m
 			if err == nil {
 				problems, err = d.audit(ctx, batch)
 			}
+			for _, p := range problems {
+				if err == nil && !yield(p, nil) {
+					return
+				}
+			}
 			if err != nil {
 				yield(mongopatterns.Problem{}, err)
 				return
-			}
-			for _, p := range problems {
-				if !yield(p, nil) {
-					return
-				}
 			}
 		}
 	}
 }
 
 func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	return d.each(ctx, work, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	mends := map[mongopatterns.ProblemKind]func(ctx context.Context, id bson.RawValue) (bool, error){
+		NumberTaken: d.renumber, NoDeletion: d.bury,
+	}
+	return d.each(ctx, work, func(
+		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
+	) error {
 		problems, err := d.audit(ctx, batch)
-		if err != nil {
-			return err
-		}
 		for _, p := range problems {
-			done := p.Kind == NumberTaken || p.Kind == NoDeletion
-			var err error
-			switch {
-			case w.DryRun:
-			case p.Kind == NumberTaken:
-				done, err = d.renumber(ctx, p.ID)
-			case p.Kind == NoDeletion:
-				done, err = d.bury(ctx, p.ID)
+			mend, done := mends[p.Kind]
+			if err == nil && done && !w.DryRun {
+				done, err = mend(ctx, p.ID)
 			}
 			if err != nil {
 				return err
@@ -169,24 +159,23 @@ func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatt
 				result.Remaining++
 			}
 		}
-		return nil
+		return err
 	})
 }
 
 // renumber gives a current document the number after its history.
 func (d *store) renumber(ctx context.Context, id bson.RawValue) (bool, error) {
-	ends, err := d.ends(ctx, bson.A{id})
-	if err != nil {
+	last, err := d.newest(ctx, id)
+	if err != nil || last == nil {
 		return false, err
 	}
-	last := ends[value.Key(id)]
 	// Saves that could move the end of the history cannot succeed meanwhile.
 	done, err := d.current.UpdateOne(ctx, append(byID(id), expr.Element("$or", bson.A{
 		bson.D{expr.Element(d.opts.RevisionField, expr.Op("$lte", last.number))},
 		bson.D{expr.Element(d.opts.RevisionField, nil)},
 	})), bson.D{
 		expr.Element("$set", bson.D{expr.Element(d.opts.RevisionField, last.number+1)}),
-		expr.Element("$max", bson.D{expr.Element(d.at(), last.at)}),
+		expr.Element("$max", bson.D{expr.Element(d.at(), last.change.at)}),
 	})
 	return err == nil && done.MatchedCount == 1, err
 }
@@ -197,7 +186,7 @@ func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 	done := false
 	err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
 		done = false
-		if taken, err := d.exists(ctx, id); err != nil || taken {
+		if taken, err := d.primary.load(ctx, id); err != nil || taken != nil {
 			return err
 		}
 		last, err := d.newest(ctx, id)
@@ -205,7 +194,7 @@ func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 			return err
 		}
 		done = true
-		return d.archive(ctx, nil, d.row(&state{id: id, number: last.number + 1, change: stamp{}.after(last.change), deleted: true}, nil))
+		return d.archive(ctx, nil, d.row(gone(last, stamp{}), nil))
 	})
 	if mongo.IsDuplicateKeyError(err) && !txn.Running(ctx) {
 		return false, nil // by Create, meanwhile
@@ -219,11 +208,7 @@ func (d *store) audit(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Pr
 	if d.revisions == nil {
 		return nil, nil
 	}
-	ids := bson.A{}
-	for _, doc := range batch {
-		ids = append(ids, doc.Lookup("_id"))
-	}
-	suspects, err := d.examine(ctx, ids)
+	suspects, err := d.examine(ctx, idsOf(batch))
 	var out []mongopatterns.Problem
 	for _, h := range suspects {
 		if err == nil {
@@ -239,45 +224,45 @@ func (d *store) audit(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Pr
 	return out, err
 }
 
-// examine reads the histories of documents, compares them with the current documents,
-// and returns those with problems.
+// examine reads the current documents and then their histories, newest revision first,
+// so that each delta has the revision that it is made from. It returns those with
+// problems.
 func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
 	current, err := d.loadMany(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	var suspects []*history
-	var h *history
-	end := func() {
-		if h == nil {
-			return
+	var all []*history
+	begin := func(key string, id bson.RawValue) *history {
+		h := &history{store: d, id: id, key: key, next: current[key].state}
+		if err := current[key].err; err != nil {
+			h.next = nil
+			h.found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: err.Error()})
+		} else if h.next == nil {
+			h.removed = true
 		}
-		h.end(current[h.key])
-		delete(current, h.key)
-		if len(h.problems) > 0 {
-			suspects = append(suspects, h)
-		}
+		delete(current, key)
+		all = append(all, h)
+		return h
 	}
+	var h *history
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.revisionsPrimary.Find(ctx, d.rowsOf(expr.Op("$in", ids)),
-			options.Find().SetSort(bson.D{expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.opts.RevisionField, 1)}))
+		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", ids)),
+			options.Find().SetSort(bson.D{expr.Element(d.opts.DocumentIDField, -1), expr.Element(d.opts.RevisionField, -1)}))
 	}) {
 		if err != nil {
 			return nil, err
 		}
-		r, invalid := d.parseRow(raw)
-		if key := value.Key(r.document); h == nil || h.key != key {
-			end()
-			h = &history{store: d, id: r.document, key: key}
+		s, invalid := d.parseRow(raw)
+		if key := value.Key(s.id); h == nil || h.key != key {
+			h = begin(key, s.id)
 		}
-		h.add(r, invalid)
+		h.add(s, invalid)
 	}
-	end()
 	for key, now := range current { // without a history
-		h = &history{store: d, id: now.id, key: key}
-		end()
+		begin(key, now.id)
 	}
-	return suspects, nil
+	return slices.DeleteFunc(all, func(h *history) bool { return len(h.problems) == 0 }), nil
 }
 
 // A history is what examine has seen of one.
@@ -285,16 +270,16 @@ type history struct {
 	*store
 	id       bson.RawValue
 	key      string
-	last     *row
-	pending  []*row // deltas whose next revision has not come yet
+	removed  bool   // there is no current document, and nothing yet that says why
+	next     *state // the one after those to come
 	problems []mongopatterns.Problem
 }
 
-// found reports a problem of a row, or without one of the current document.
-func (h *history) found(kind mongopatterns.ProblemKind, r *row, number int64, p mongopatterns.Problem) {
+// found reports a problem of a revision, which is in the history or else current.
+func (h *history) found(kind mongopatterns.ProblemKind, s *state, number int64, p mongopatterns.Problem) {
 	p.Pattern, p.Kind, p.Collection, p.ID = "versioning", kind, h.current.Name(), h.id
-	if r != nil {
-		p.Collection, p.ID = h.revisions.Name(), r.id
+	if s != nil && s.row.Type != 0 {
+		p.Collection, p.ID = h.revisions.Name(), s.row
 	}
 	if p.Detail == "" {
 		p.Detail = fmt.Sprintf("revision %d of %s", number, value.Text(h.id))
@@ -302,67 +287,39 @@ func (h *history) found(kind mongopatterns.ProblemKind, r *row, number int64, p 
 	h.problems = append(h.problems, p)
 }
 
-func (h *history) add(r *row, invalid error) {
+// add compares a revision with the one after it.
+func (h *history) add(s *state, invalid error) {
+	next := h.next
 	switch {
 	case invalid != nil:
-		h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: invalid.Error()})
+		h.found(InvalidRevision, s, 0, mongopatterns.Problem{Detail: invalid.Error()})
 		return
-	case h.last != nil && r.number == h.last.number:
-		h.found(DuplicateRevision, r, r.number, mongopatterns.Problem{})
-		return
-	}
-	h.follows(r, r.number, r.change.at)
-	h.last = r
-	if h.pending = append(h.pending, r); r.delta == nil {
-		h.resolve(nil)
-	}
-}
-
-// follows compares a row, or nil for the current document, with the row before.
-func (h *history) follows(r *row, number int64, at time.Time) {
-	if h.last == nil {
-		return
-	}
-	if number > h.last.number+1 {
-		h.found(MissingRevision, nil, h.last.number+1, mongopatterns.Problem{})
-	}
-	if before := h.last.change.at; at.Before(before) {
-		h.found(TimeReversed, r, number, mongopatterns.Problem{Field: h.at(), Have: date(at), Want: date(before)})
-	}
-}
-
-// resolve applies the deltas before next.
-func (h *history) resolve(next *state) {
-	for len(h.pending) > 0 {
-		r := h.pending[len(h.pending)-1]
-		h.pending = h.pending[:len(h.pending)-1]
-		var err error
-		next, err = h.state(r, next)
-		switch {
-		case errors.Is(err, errNoState):
-			h.found(InvalidRevision, r, 0, mongopatterns.Problem{Detail: err.Error()})
-		case err != nil:
-			h.found(BrokenDelta, r, 0, mongopatterns.Problem{Field: h.opts.DeltaField, Detail: err.Error()})
+	case next == nil:
+		if h.removed && !s.deleted {
+			h.found(NoDeletion, nil, s.number+1, mongopatterns.Problem{})
 		}
-	}
-}
-
-// end compares with the current document, if there is one.
-func (h *history) end(now loaded) {
-	switch {
-	case now.err != nil:
-		h.found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: now.err.Error()})
-	case now.state == nil:
-		if h.last != nil && !h.last.deleted {
-			h.found(NoDeletion, nil, h.last.number+1, mongopatterns.Problem{})
-		}
-	case h.last != nil && now.number <= h.last.number:
-		h.found(NumberTaken, nil, now.number, mongopatterns.Problem{Field: h.opts.RevisionField,
-			Have: now.raw.Lookup(h.opts.RevisionField), Want: int64Value(h.last.number + 1)})
+	case next.row.Type == 0 && next.number <= s.number:
+		h.found(NumberTaken, nil, next.number, mongopatterns.Problem{Field: h.opts.RevisionField,
+			Have: find(next.all, h.opts.RevisionField), Want: valueOf(s.number + 1)})
+		next = nil
+	case next.number == s.number:
+		h.found(DuplicateRevision, s, s.number, mongopatterns.Problem{})
+		return
 	default:
-		h.follows(nil, now.number, now.change.at)
-		h.resolve(now.state)
-		return
+		if next.number > s.number+1 {
+			h.found(MissingRevision, nil, s.number+1, mongopatterns.Problem{})
+		}
+		if next.change.at.Before(s.change.at) {
+			h.found(TimeReversed, next, next.number, mongopatterns.Problem{Field: h.at(),
+				Have: valueOf(next.change.at), Want: valueOf(s.change.at)})
+		}
 	}
-	h.resolve(nil)
+	err := h.resolve(s, next)
+	switch {
+	case errors.Is(err, errNoState):
+		h.found(InvalidRevision, s, 0, mongopatterns.Problem{Detail: err.Error()})
+	case err != nil:
+		h.found(BrokenDelta, s, 0, mongopatterns.Problem{Field: deltaKey, Detail: err.Error()})
+	}
+	h.next, h.removed = s, false
 }

@@ -3,7 +3,6 @@ package versioning_test
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -288,58 +287,6 @@ func TestDifferences(t *testing.T) {
 	}
 	if _, err := versioning.Differences(marshal(t, a), marshal(t, b)[:9]); err == nil {
 		t.Error("a damaged document was compared")
-	}
-}
-
-func TestHistoryPipeline(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	ctx := t.Context()
-	d := helper[string, counter](t, db, nil)
-	r := get(t)(d.Create(ctx, counter{ID: "a"}, by("x", "", month(0))))
-	r.Document.N = 1
-	get(t)(d.Save(ctx, r, by("y", "", month(1))))
-	list := func(id string) (out []string) {
-		t.Helper()
-		cursor, err := db.Collection("current").Aggregate(ctx, append(d.HistoryPipeline(id), bson.D{{Key: "$sort", Value: bson.D{{Key: "revision", Value: 1}}}}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var entries []struct {
-			ID       string            `bson:"document_id"`
-			Revision int64             `bson:"revision"`
-			Change   versioning.Change `bson:"change"`
-			Deleted  bool              `bson:"deleted"`
-			Document bson.Raw          `bson:"document"`
-		}
-		if err := cursor.All(ctx, &entries); err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			if e.ID != id || e.Document != nil {
-				t.Errorf("%+v", e)
-			}
-			out = append(out, fmt.Sprint(e.Revision, e.Change.Author, e.Deleted))
-		}
-		return out
-	}
-	if got := list("a"); !reflect.DeepEqual(got, []string{"1xfalse", "2yfalse"}) {
-		t.Errorf("%v", got)
-	}
-	if err := d.Delete(ctx, "a", 2, by("z", "", month(2))); err != nil {
-		t.Fatal(err)
-	}
-	if got := list("a"); !reflect.DeepEqual(got, []string{"1xfalse", "2yfalse", "3ztrue"}) {
-		t.Errorf("%v", got)
-	}
-	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "old"}}); err != nil {
-		t.Fatal(err)
-	}
-	if got := list("old"); !reflect.DeepEqual(got, []string{"1false"}) {
-		t.Errorf("%v", got)
-	}
-	if n := must[int64](t)(db.Collection("revisions").CountDocuments(ctx, d.HistoryFilter("a"))); n != 3 {
-		t.Errorf("%d", n)
 	}
 }
 

@@ -119,7 +119,7 @@ func TestCosts(t *testing.T) {
 	r.Document.N = 2
 	record(t, db, 2, []string{"findAndModify", "insert", "commitTransaction"}, save) // what Save returned
 	cmds = record(t, db, 0, []string{"find"}, save)
-	examined(t, db, cmds[0], "_id_", 1, 1, "_id", "revision")
+	examined(t, db, cmds[0], "_id_", 1, 1, "_id")
 	r.Document.LastSeen = month(1)
 	cmds = record(t, db, 1, []string{"findAndModify"}, save)
 	examined(t, db, cmds[0], "_id_", 1, 1, "_id", "revision")
@@ -315,7 +315,7 @@ func TestConflictCosts(t *testing.T) {
 		{"save", []string{"findAndModify", "find", "abortTransaction"}, func() error { _, err := d.Save(ctx, changed, nobody); return err }},
 		{"save of one that is gone", []string{"findAndModify", "find", "abortTransaction"}, func() error { _, err := d.Save(ctx, gone, nobody); return err }},
 		{"save of ignored fields", []string{"findAndModify", "find"}, func() error { _, err := d.Save(ctx, ignored, nobody); return err }},
-		{"save of no change", []string{"find", "find"}, func() error { _, err := d.Save(ctx, first, nobody); return err }},
+		{"save of no change", []string{"find"}, func() error { _, err := d.Save(ctx, first, nobody); return err }},
 		{"save by hand", []string{"find"}, func() error { _, err := d.Save(ctx, byHand, nobody); return err }},
 		{"delete", []string{"findAndModify", "find", "abortTransaction"}, func() error { return d.Delete(ctx, "a", 1, nobody) }},
 		{"create", []string{"insert", "abortTransaction"}, func() error { _, err := d.Create(ctx, counter{ID: "a"}, nobody); return err }},
@@ -384,11 +384,11 @@ func TestMaintenanceCosts(t *testing.T) {
 	}
 	again := []string{"find", "find", "commitTransaction"}
 	record(t, db, 0, slices.Concat(scan, again, again), check)
-	cmds = record(t, db, 1+1, slices.Concat(scan, again, again, []string{"aggregate", "update"}, []string{"find", "find", "insert", "commitTransaction"}), func() error {
+	cmds = record(t, db, 1+1, slices.Concat(scan, again, again, []string{"find", "find", "insert", "commitTransaction"}, []string{"find", "update"}), func() error {
 		_, err := d.Repair(ctx, nil)
 		return err
 	})
-	examined(t, db, cmds[11], "_id_", 1, 1, "_id")
+	examined(t, db, cmds[15], "_id_", 1, 1, "_id")
 	record(t, db, 0, scan, check)
 	// Of one document.
 	cmds = record(t, db, 0, scan, func() error { _, err := d.Repair(ctx, of("0")); return err })

@@ -2,8 +2,10 @@ package versioning
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -33,22 +35,20 @@ var errDelta = errors.New("delta does not fit")
 
 // deltaOf returns what makes b of a. Where fields stand in another order, but for new
 // ones at the end, there is none.
-func deltaOf(a, b bson.Raw) (delta []field, ok bool) {
-	x, _ := fields(a)
-	y, _ := fields(b)
-	what := changes(x, y)
-	if !bytes.Equal(patched(a, what), b) {
+func deltaOf(a, b []field) (delta []field, ok bool) {
+	what := changes(a, b)
+	if !same(patch(a, what), b) {
 		return nil, false
 	}
 	var unset, set, in []field
-	for i, old := range pick(a, what) {
-		switch inner, ok := inside(old.value, what[i].value); {
-		case what[i].value.Type == 0:
-			unset = append(unset, field{value: stringValue(what[i].key)})
-		case ok:
-			in = append(in, field{what[i].key, inner})
-		default:
-			set = append(set, what[i])
+	inA := index(a)
+	for _, c := range what {
+		if c.value.Type == 0 {
+			unset = append(unset, field{value: valueOf(c.key)})
+		} else if inner, ok := inside(inA(c.key), c.value); ok {
+			in = append(in, field{c.key, inner})
+		} else {
+			set = append(set, c)
 		}
 	}
 	if unset != nil {
@@ -76,55 +76,49 @@ func inside(a, b bson.RawValue) (bson.RawValue, bool) {
 	if a.Type == bson.TypeArray && len(x) != len(y) {
 		prefix, suffix := common(x, y, identical)
 		delta = []field{
-			{atPlace, int32Value(prefix)},
-			{dropKey, int32Value(len(x) - prefix - suffix)},
+			{atPlace, valueOf(int32(prefix))},
+			{dropKey, valueOf(int32(len(x) - prefix - suffix))},
 			{putKey, arrayValue(y[prefix : len(y)-suffix])},
 		}
 	} else {
-		delta, ok = deltaOf(a.Value, b.Value)
+		delta, ok = deltaOf(x, y)
 	}
 	out := documentValue(delta)
 	return out, ok && len(out.Value) < len(b.Value)
 }
 
 // applyDelta is the inverse of deltaOf. It leaves the inside of ignored fields alone.
-func applyDelta(a, delta bson.Raw, ignored ...string) (bson.Raw, error) {
-	all, err := fields(delta)
-	if err != nil {
-		return nil, err
-	}
+func applyDelta(a []field, delta bson.Raw, ignored ...string) ([]field, error) {
 	var what []field
-	for _, f := range all {
+	inA := index(a)
+	for _, f := range open(delta) {
 		inner, ok := parts(f.value)
-		switch {
-		case f.key == ofKey:
-		case !ok:
-			return nil, errDelta
-		case f.key == unsetKey:
-			for _, name := range inner {
-				key, ok := name.value.StringValueOK()
-				if !ok {
-					return nil, errDelta
-				}
-				what = append(what, field{key: key})
-			}
-		case f.key == setKey:
-			what = append(what, inner...)
-		case f.key == inKey:
-			for i, old := range pick(a, inner) {
-				if slices.Contains(ignored, old.key) {
-					continue
-				}
-				if old.value, err = applyInside(old.value, inner[i].value); err != nil {
-					return nil, err
-				}
-				what = append(what, old)
-			}
-		default:
+		if f.key == ofKey {
+			continue
+		}
+		if !ok || f.key != unsetKey && f.key != setKey && f.key != inKey {
 			return nil, errDelta
 		}
+		for _, c := range inner {
+			var err error
+			switch name, isText := c.value.StringValueOK(); {
+			case f.key == setKey:
+			case f.key == unsetKey && isText:
+				c = field{key: name}
+			case f.key == inKey && slices.Contains(ignored, c.key):
+				continue
+			case f.key == inKey:
+				c.value, err = applyInside(inA(c.key), c.value)
+			default: // no name
+				err = errDelta
+			}
+			if err != nil {
+				return nil, err
+			}
+			what = append(what, c)
+		}
 	}
-	return patched(a, what), nil
+	return patch(a, what), nil
 }
 
 func applyInside(a, delta bson.RawValue) (bson.RawValue, error) {
@@ -134,8 +128,8 @@ func applyInside(a, delta bson.RawValue) (bson.RawValue, error) {
 		return a, errDelta
 	}
 	if a.Type != bson.TypeArray || raw.Lookup(putKey).Type == 0 {
-		out, err := applyDelta(a.Value, raw)
-		return bson.RawValue{Type: a.Type, Value: out}, err
+		out, err := applyDelta(all, raw)
+		return bson.RawValue{Type: a.Type, Value: document(out)}, err
 	}
 	put, ok := parts(raw.Lookup(putKey))
 	at, atOK := raw.Lookup(atPlace).Int32OK()
@@ -144,4 +138,23 @@ func applyInside(a, delta bson.RawValue) (bson.RawValue, error) {
 		return a, errDelta
 	}
 	return arrayValue(slices.Concat(all[:at], put, all[at+drop:])), nil
+}
+
+const namesBytes = 4
+
+// digest tells the document that a delta is made from: what the history keeps of it. It
+// begins with a digest of the names of Options.Ignored, as with others it covers other
+// fields.
+func (d *store) digest(kept []field) []byte {
+	names := sha256.Sum256([]byte(strings.Join(slices.Sorted(slices.Values(d.opts.Ignored)), "\x00")))
+	content := sha256.Sum256(document(kept))
+	return append(names[:namesBytes:namesBytes], content[:12]...)
+}
+
+// fits reports whether a delta was made from a state. One made with other names in
+// Options.Ignored cannot be told from it, and passes.
+func (d *store) fits(delta bson.Raw, next *state) bool {
+	_, was, ok := delta.Lookup(ofKey).BinaryOK()
+	is := d.digest(d.kept(next))
+	return ok && len(was) > namesBytes && (bytes.Equal(was, is) || !bytes.Equal(was[:namesBytes], is[:namesBytes]))
 }

@@ -54,12 +54,12 @@ func Differences(before, after bson.Raw) (_ []Difference, err error) {
 func differences(out []Difference, prefix string, a, b []field) []Difference {
 	inA, inB := index(a), index(b)
 	for _, x := range a {
-		if y, _ := inB(x.key); !identical(x.value, y) {
+		if y := inB(x.key); !identical(x.value, y) {
 			out = differ(out, prefix+x.key, x.value, y)
 		}
 	}
 	for _, y := range b {
-		if _, ok := inA(y.key); !ok {
+		if inA(y.key).Type == 0 {
 			out = append(out, Difference{Path: prefix + y.key, New: y.value})
 		}
 	}
@@ -126,53 +126,48 @@ func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (_ [
 	if err != nil {
 		return nil, err
 	}
-	return differences(nil, "", open(a.doc), open(b.doc)), nil
+	return differences(nil, "", d.core.kept(a), d.core.kept(b)), nil
 }
 
-// LastChange returns the revision that gave the field at path the value it has now,
-// or took it away; its Change says who, when and why. path may lead through documents
-// and places of arrays ("items.0.name"). If no revision ever had the field the error
-// is mongopatterns.ErrNotFound, if the one that set it may have been pruned ErrPruned,
-// if it is lost ErrInconsistent.
+// LastChange returns the revision that gave the field at path the value it has now, or
+// took it away; its Change says who, when and why. path may lead through documents and
+// places of arrays ("items.0.name"). If no revision ever had the field the error is
+// mongopatterns.ErrNotFound, if the one that set it may have been pruned ErrPruned, if
+// it is lost ErrInconsistent.
 //
-// Cost: that of History as far back as that revision.
+// Cost: that of History as far back as the revision before.
 func (d *Documents[ID, T]) LastChange(ctx context.Context, id ID, path string) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: last change")
 	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.lastChange(ctx, key, path) })
 }
 
 func (d *store) lastChange(ctx context.Context, id bson.RawValue, path string) (*state, error) {
-	if path == "" {
-		return nil, fault.Invalid("path: empty")
+	if key, _, _ := strings.Cut(path, "."); path == "" || slices.Contains(d.opts.Ignored, key) {
+		return nil, fault.Invalid("path: %q has no history", path)
 	}
-	if key, _, _ := strings.Cut(path, "."); slices.Contains(d.opts.Ignored, key) {
-		return nil, fault.Invalid("path: %q is one of Options.Ignored, which have no history", key)
-	}
-	var newer *state
-	var last bson.RawValue
-	var found, lost bool
+	var newer, older *state // the first that differs, or is lost
+	var now bson.RawValue
 	err := d.walk(ctx, id, func(s *state) bool {
-		v := value.Lookup(s.doc, path)
-		if newer == nil {
-			last = v
+		v := value.Lookup(s.document(), path)
+		switch {
+		case s.lost || newer != nil && s.number+1 == newer.number && !identical(v, now):
+			older = s
+		case newer != nil && s.number+1 != newer.number: // as if it ended here
+			return false
+		default:
+			newer, now = s, v
 		}
-		lost = s.lost
-		found = newer != nil && !lost && !identical(v, last)
-		if !found && !lost {
-			newer = s
-		}
-		return !found && !lost
+		return older == nil
 	})
 	switch {
 	case err != nil:
 		return nil, err
-	case found:
-	case lost:
-		return nil, fault.Of(id, fmt.Errorf("%w: a revision is lost that may have set %q", ErrInconsistent, path))
-	case newer.number > 1:
-		return nil, fault.Of(id, fmt.Errorf("%w, the one that set %q", ErrPruned, path))
-	case last.Type == 0:
-		return nil, fault.Of(id, fmt.Errorf("%w: it has had no %q", fault.ErrNotFound, path))
+	case older != nil && older.lost:
+		return nil, ofRevision(id, older.number, fmt.Errorf("%w: it is lost, and may have had another %q", ErrInconsistent, path))
+	case older == nil && newer.number > 1:
+		return nil, fault.Of(id, fmt.Errorf("%w: the revision that set %q", ErrPruned, path))
+	case older == nil && now.Type == 0:
+		return nil, fault.Of(id, fmt.Errorf("%w: no revision has had a %q", fault.ErrNotFound, path))
 	}
 	return newer, nil
 }

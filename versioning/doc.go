@@ -44,10 +44,10 @@
 //
 //	policy, err = policies.AsOf(ctx, "bilbo", march)
 //
-// The others: At and History read, [Documents.Diff] and [Documents.LastChange] compare,
-// [Documents.Restore] and [Documents.Undo] make a new revision out of an old one, Delete
-// and Create go on counting, SaveMany saves in bulk, [Documents.Prune] deletes old
-// revisions. [ErrPruned] and [ErrDeleted] match mongopatterns.ErrNotFound.
+// The others: At and History read, [Documents.Diff] compares, [Documents.LastChange] says
+// who last changed a field, [Documents.Restore] and [Documents.Undo] make a new revision out
+// of an old one, Delete and Create go on counting, SaveMany saves in bulk, [Documents.Prune]
+// deletes old revisions. [ErrPruned] and [ErrDeleted] match mongopatterns.ErrNotFound.
 //
 // # Costs
 //
@@ -62,6 +62,7 @@
 //	At               1 RT  1 key, 1 document; 2 RT if it is the current one
 //	AsOf             1 RT  if it is the current one, else 2
 //	History          2 RT  and a batch of the cursor each
+//	LastChange       that of History, as far back as it reads
 //	Restore, Undo    that of At, and 4 RT
 //	Prune            3 RT  for each 100 documents
 //	Adopt            3 RT  for each 100 documents
@@ -123,6 +124,5 @@
 // Shard the current documents by _id, hashed if you like, and the revisions by the
 // document's ID, with which their unique index starts (ShardKey): every call but those
 // over all documents is targeted. Create both collections beforehand: a transaction over
-// several shards creates none. [Documents.HistoryFilter] and [Documents.HistoryPipeline]
-// are for your own queries and for paging.
+// several shards creates none. [Documents.HistoryFilter] is for your own queries and for paging.
 package versioning

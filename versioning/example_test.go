@@ -268,45 +268,6 @@ func ExampleDocuments_Prune() {
 	// false true
 }
 
-// A list of changes for a page of an application: without the documents, with the
-// current revision.
-func ExampleDocuments_HistoryPipeline() {
-	ctx := context.Background()
-	db := mongotest.ExampleDatabase()
-	coll := db.Collection("policies")
-	policies, err := versioning.New[string, Policy](coll, db.Collection("policies.revisions"), nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	policy, err := policies.Create(ctx, Policy{ID: "bilbo"}, versioning.Change{Author: "frodo"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	policy.Document.Name = "Bilbo Baggins"
-	if _, err := policies.Save(ctx, policy, versioning.Change{Author: "sam", Reason: "a name was missing"}); err != nil {
-		log.Fatal(err)
-	}
-	pipeline := append(policies.HistoryPipeline("bilbo"),
-		bson.D{{Key: "$sort", Value: bson.D{{Key: "revision", Value: -1}}}}, bson.D{{Key: "$limit", Value: 20}})
-	cursor, err := coll.Aggregate(ctx, pipeline)
-	if err != nil {
-		log.Fatal(err)
-	}
-	var entries []struct {
-		Revision int64             `bson:"revision"`
-		Change   versioning.Change `bson:"change"`
-	}
-	if err := cursor.All(ctx, &entries); err != nil {
-		log.Fatal(err)
-	}
-	for _, e := range entries {
-		fmt.Println(e.Revision, e.Change.Author, e.Change.Reason)
-	}
-	// Output:
-	// 2 sam a name was missing
-	// 1 frodo
-}
-
 // Large documents with small changes are kept as deltas between whole revisions.
 func ExampleOptions_deltas() {
 	ctx := context.Background()

@@ -436,18 +436,23 @@ func TestAdoptHistory(t *testing.T) {
 		bson.D{{Key: "policy_id", Value: 2}, {Key: "revision", Value: 2}, {Key: "deleted", Value: true}}}); err != nil {
 		t.Fatal(err)
 	}
-	read := func(row bson.Raw) (*versioning.Past, error) {
+	read := func(row bson.Raw) (*versioning.Revision[bson.Raw], error) {
 		if row.Lookup("set").IsZero() {
 			doc, _ := row.Lookup("document").DocumentOK()
-			return &versioning.Past{ID: row.Lookup("policy_id"), Number: row.Lookup("revision").AsInt64(), Document: doc, Deleted: doc == nil}, nil
+			deleted := doc == nil
+			if deleted {
+				doc = marshal(t, bson.D{{Key: "_id", Value: row.Lookup("policy_id")}})
+			}
+			return &versioning.Revision[bson.Raw]{Number: row.Lookup("revision").AsInt64(), Document: doc, Deleted: deleted}, nil
 		}
 		if row.Lookup("revision").AsInt64() == 3 {
 			return nil, nil
 		}
 		var doc bson.D
 		err := bson.Unmarshal(row, &doc)
-		doc = slices.DeleteFunc(doc, func(e bson.E) bool { return e.Key == "policy_id" || e.Key == "set" })
-		return &versioning.Past{ID: row.Lookup("policy_id"), Number: row.Lookup("revision").AsInt64(),
+		doc = slices.DeleteFunc(doc, func(e bson.E) bool { return e.Key == "_id" || e.Key == "set" })
+		doc[0].Key = "_id" // was policy_id
+		return &versioning.Revision[bson.Raw]{Number: row.Lookup("revision").AsInt64(),
 			Change: versioning.Change{At: row.Lookup("set").Time()}, Document: marshal(t, doc)}, err
 	}
 	if dry, err := d.AdoptHistory(ctx, read, &mongopatterns.Work{DryRun: true}); err != nil || dry.Done != 4 {

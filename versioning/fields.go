@@ -3,58 +3,82 @@ package versioning
 import (
 	"bytes"
 	"encoding/binary"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // A field is an element of a document, or of an array, whose key is then its
-// place.
+// place. The zero value stands for no value.
 type field struct {
 	key   string
 	value bson.RawValue
 }
 
-// fields takes a document apart. The values share its memory, the keys one copy
-// of it: a document of thousands of fields costs three allocations.
+// fields takes a document of unknown origin apart.
 func fields(raw bson.Raw) ([]field, error) {
-	elements, err := raw.Elements()
-	if err != nil {
+	if err := raw.Validate(); err != nil {
 		return nil, err
 	}
-	out := make([]field, len(elements))
-	text, at := string(raw), 4
-	for i, e := range elements {
-		end := 1 + bytes.IndexByte(e[1:], 0)
-		out[i] = field{text[at+1 : at+end], bson.RawValue{Type: bson.Type(e[0]), Value: e[end+1:]}}
-		at += len(e)
-	}
-	return out, nil
+	return open(raw), nil
 }
 
-// A reader goes through the elements of a valid document and allocates nothing.
-type reader []byte
-
-func read(raw bson.Raw) *reader {
-	r := reader(raw[4 : len(raw)-1])
-	return &r
+// open takes a valid document apart. The values share its memory, the keys one copy of
+// it: a document of thousands of fields costs few allocations.
+func open(raw bson.Raw) []field {
+	out := make([]field, 0, len(raw)/24)
+	for key, v := range elements(raw) {
+		out = append(out, field{key, v})
+	}
+	return out
 }
 
-// next returns the next element, whole and as key and value; a nil one at the end.
-func (r *reader) next() (element, key []byte, v bson.RawValue) {
-	if len(*r) == 0 {
-		return nil, nil, v
+// elements are the fields of a valid document, one by one.
+func elements(raw bson.Raw) iter.Seq2[string, bson.RawValue] {
+	return func(yield func(string, bson.RawValue) bool) {
+		text := string(raw)
+		for at := 4; at < len(raw) && raw[at] != 0; {
+			key, v, end := element(raw, at)
+			if !yield(text[at+1:at+1+key], v) {
+				return
+			}
+			at = end
+		}
 	}
-	end := 1 + bytes.IndexByte((*r)[1:], 0)
-	t, rest := bson.Type((*r)[0]), (*r)[end+1:]
-	n := valueSize(t, rest)
-	element, key, *r = (*r)[:end+1+n], (*r)[1:end], rest[n:]
-	return element, key, bson.RawValue{Type: t, Value: rest[:n]}
+}
+
+// element is the one at a place: the length of its key, its value, and where it ends.
+func element(raw bson.Raw, at int) (key int, v bson.RawValue, end int) {
+	key = bytes.IndexByte(raw[at+1:], 0)
+	start := at + 1 + key + 1
+	end = start + valueSize(bson.Type(raw[at]), raw[start:])
+	return key, bson.RawValue{Type: bson.Type(raw[at]), Value: raw[start:end]}, end
+}
+
+// stands says where a field ends that stands in raw at this place, to the byte; else 0.
+func (f field) stands(raw bson.Raw, at int) int {
+	value := at + 1 + len(f.key) + 1
+	end := value + len(f.value.Value)
+	if end < len(raw) && raw[at] == byte(f.value.Type) && raw[value-1] == 0 &&
+		string(raw[at+1:value-1]) == f.key && bytes.Equal(raw[value:end], f.value.Value) {
+		return end
+	}
+	return 0
+}
+
+// holds says that raw is document(all).
+func holds(raw bson.Raw, all []field) bool {
+	at := 4
+	for _, f := range all {
+		if at = f.stands(raw, at); at == 0 {
+			return false
+		}
+	}
+	return at == len(raw)-1
 }
 
 // valueSize is the length of the value that data begins with.
@@ -86,153 +110,13 @@ func valueSize(t bson.Type, data []byte) int {
 	return 0 // null, undefined, the keys
 }
 
-// patched is a document with some fields replaced, taken away (where the value is
-// zero) or, if it has none of that name, added at the end. Everything else is copied
-// in one go.
-func patched(raw bson.Raw, changes []field) bson.Raw {
-	size := len(raw)
-	for _, c := range changes {
-		size += 2 + len(c.key) + len(c.value.Value)
-	}
-	out := make(bson.Raw, 4, size)
-	add := func(key string, v bson.RawValue) {
-		if v.Type != 0 {
-			out = append(append(append(append(out, byte(v.Type)), key...), 0), v.Value...)
-		}
-	}
-	done := make([]bool, len(changes))
-	inChanges := places(changes)
-	r := read(raw)
-	for element, key, _ := r.next(); element != nil; element, key, _ = r.next() {
-		if i, ok := inChanges(key); ok {
-			add(changes[i].key, changes[i].value)
-			done[i] = true
-		} else {
-			out = append(out, element...)
-		}
-	}
-	for i, c := range changes {
-		if !done[i] {
-			add(c.key, c.value)
-		}
-	}
-	out = append(out, 0)
-	binary.LittleEndian.PutUint32(out, uint32(len(out)))
-	return out
-}
-
-// pick returns the fields of a document that have the names of others, in their
-// places there; zero values where there are none.
-func pick(raw bson.Raw, like []field) []field {
-	out := make([]field, len(like))
-	for i, f := range like {
-		out[i].key = f.key
-	}
-	inLike := places(like)
-	r := read(raw)
-	for element, key, v := r.next(); element != nil; element, key, v = r.next() {
-		if i, ok := inLike(key); ok {
-			out[i].value = v
-		}
-	}
-	return out
-}
-
-// places finds fields by their names.
-func places(all []field) func(key []byte) (int, bool) {
-	if len(all) < 8 {
-		return func(key []byte) (int, bool) {
-			for i, f := range all {
-				if string(key) == f.key {
-					return i, true
-				}
-			}
-			return 0, false
-		}
-	}
-	at := make(map[string]int, len(all))
-	for i, f := range all {
-		at[f.key] = i
-	}
-	return func(key []byte) (int, bool) {
-		i, ok := at[string(key)]
-		return i, ok
-	}
-}
-
-// existing is the fields that have a value.
-func existing(all []field) []field {
-	return slices.DeleteFunc(slices.Clone(all), func(f field) bool { return f.value.Type == 0 })
-}
-
-// changes is what makes b of a, as patched takes it.
-func changes(a, b []field) (out []field) {
-	inA, inB := index(a), index(b)
-	for _, f := range a {
-		if _, ok := inB(f.key); !ok {
-			out = append(out, field{key: f.key})
-		}
-	}
-	for _, f := range b {
-		if v, ok := inA(f.key); !ok || !identical(v, f.value) {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-// differing returns the fields of two documents but for those that both have alike,
-// compared by their bytes, and where the order inside is loose without that. Fields
-// that skip names are passed over. Of documents with the same fields in one order
-// nothing is allocated but for the difference.
-func differing(a, b bson.Raw, loose bool, skip ...string) (x, y []field, err error) {
-	pass := func(r *reader) (key []byte, v bson.RawValue) {
-		for {
-			element, key, v := r.next()
-			if element == nil || !slices.ContainsFunc(skip, func(s string) bool { return s == string(key) }) {
-				return key, v
-			}
-		}
-	}
-	equal := func(v, w bson.RawValue) bool { return identical(v, w) || loose && alike(v, w) }
-	ra, rb := read(a), read(b)
-	for {
-		keyA, v := pass(ra)
-		keyB, w := pass(rb)
-		if v.Type == 0 && w.Type == 0 {
-			return x, y, nil
-		}
-		if v.Type == 0 || w.Type == 0 || !bytes.Equal(keyA, keyB) {
-			break
-		}
-		if !equal(v, w) {
-			x, y = append(x, field{string(keyA), v}), append(y, field{string(keyB), w})
-		}
-	}
-	if !distinct(open(b)) {
-		return nil, nil, fault.Invalid("document: a field stands twice")
-	}
-	allA, allB := open(a, skip...), open(b, skip...)
-	rest := func(a, b []field) (out []field) {
-		inB := index(b)
-		for _, f := range a {
-			if v, ok := inB(f.key); !ok || !equal(f.value, v) {
-				out = append(out, f)
-			}
-		}
-		return out
-	}
-	return rest(allA, allB), rest(allB, allA), nil
-}
-
-// document is the inverse of fields, to the byte.
-func document(all []field) bson.Raw {
-	size := 5
+// document is the inverse of open, to the byte, but for the fields that it leaves out.
+func document(all []field, but ...string) bson.Raw {
+	out := make(bson.Raw, 4, size(all))
 	for _, f := range all {
-		size += 2 + len(f.key) + len(f.value.Value)
-	}
-	out := make(bson.Raw, 4, size)
-	for _, f := range all {
+		if slices.Contains(but, f.key) {
+			continue
+		}
 		out = append(out, byte(f.value.Type))
 		out = append(out, f.key...)
 		out = append(out, 0)
@@ -243,9 +127,19 @@ func document(all []field) bson.Raw {
 	return out
 }
 
-// identified is a document with this _id at first.
-func identified(id bson.RawValue, raw bson.Raw) bson.Raw {
-	return document(append([]field{{"_id", id}}, open(raw, "_id")...))
+// size is the length of document(all).
+func size(all []field) int {
+	n := 5
+	for _, f := range all {
+		n += 2 + len(f.key) + len(f.value.Value)
+	}
+	return n
+}
+
+// valueOf encodes a value of one of the driver's own types.
+func valueOf(v any) bson.RawValue {
+	t, data, _ := bson.MarshalValue(v)
+	return bson.RawValue{Type: t, Value: data}
 }
 
 func documentValue(all []field) bson.RawValue {
@@ -260,65 +154,85 @@ func arrayValue(values []field) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeArray, Value: document(all)}
 }
 
-func stringValue(s string) bson.RawValue {
-	out := binary.LittleEndian.AppendUint32(nil, uint32(len(s)+1))
-	return bson.RawValue{Type: bson.TypeString, Value: append(append(out, s...), 0)}
-}
-
-func int32Value(n int) bson.RawValue {
-	return bson.RawValue{Type: bson.TypeInt32, Value: binary.LittleEndian.AppendUint32(nil, uint32(n))}
-}
-
-func int64Value(n int64) bson.RawValue {
-	return bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))}
-}
-
-func find(all []field, key string) (bson.RawValue, bool) {
-	for _, f := range all {
-		if f.key == key {
-			return f.value, true
-		}
-	}
-	return bson.RawValue{}, false
-}
-
-// index is find for many calls. Keys asked for in the order in which they stand
-// cost one comparison each; a map is made when the first one stands elsewhere.
-func index(all []field) func(key string) (bson.RawValue, bool) {
-	next := 0
+// places finds fields by their names; -1 is none. Names asked for in the order in which
+// they stand cost one comparison each; a map is made when several stand elsewhere.
+func places(all []field) func(key string) int {
+	next, misses := 0, 0
 	var places map[string]int
-	return func(key string) (bson.RawValue, bool) {
+	return func(key string) int {
 		if next >= len(all) || all[next].key != key {
-			if places == nil {
-				places = make(map[string]int, len(all))
-				for i, f := range slices.Backward(all) {
-					places[f.key] = i
+			if misses++; misses <= 8 {
+				next = slices.IndexFunc(all, func(f field) bool { return f.key == key })
+			} else {
+				if places == nil {
+					places = make(map[string]int, len(all))
+					for i, f := range slices.Backward(all) {
+						places[f.key] = i
+					}
+				}
+				i, ok := places[key]
+				if next = i; !ok {
+					next = -1
 				}
 			}
-			i, ok := places[key]
-			if !ok {
-				return bson.RawValue{}, false
+			if next < 0 {
+				next = 0
+				return -1
 			}
-			next = i
 		}
 		next++
-		return all[next-1].value, true
+		return next - 1
 	}
 }
+
+// index is places, but for the values themselves.
+func index(all []field) func(key string) bson.RawValue {
+	place := places(all)
+	return func(key string) bson.RawValue {
+		if i := place(key); i >= 0 {
+			return all[i].value
+		}
+		return bson.RawValue{}
+	}
+}
+
+// find is the value of one field.
+func find(all []field, key string) bson.RawValue { return index(all)(key) }
 
 // without is a document without some fields.
-func without(raw bson.Raw, keys ...string) bson.Raw {
-	what := make([]field, len(keys))
-	for i, key := range keys {
-		what[i].key = key
-	}
-	return patched(raw, what)
+func without(all []field, keys ...string) []field {
+	return slices.DeleteFunc(slices.Clone(all), func(f field) bool { return slices.Contains(keys, f.key) })
 }
 
-// open is the fields of a valid document, but for some.
-func open(raw bson.Raw, but ...string) []field {
-	all, _ := fields(raw)
-	return slices.DeleteFunc(all, func(f field) bool { return slices.Contains(but, f.key) })
+// changes is what makes b of a, as patch takes it.
+func changes(a, b []field) (out []field) {
+	inA, inB := index(a), index(b)
+	for _, f := range a {
+		if inB(f.key).Type == 0 {
+			out = append(out, field{key: f.key})
+		}
+	}
+	for _, f := range b {
+		if !identical(inA(f.key), f.value) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// patch is a document with some fields replaced, taken away (where the change has no
+// value) or, if it has none of that name, added at the end.
+func patch(all, changes []field) []field {
+	place := places(all)
+	out := append(make([]field, 0, len(all)+len(changes)), all...)
+	for _, c := range changes {
+		if i := place(c.key); i >= 0 {
+			out[i] = c
+		} else {
+			out = append(out, c)
+		}
+	}
+	return slices.DeleteFunc(out, func(f field) bool { return f.value.Type == 0 })
 }
 
 // parts takes apart a value that is a document or an array whose fields have
@@ -327,7 +241,7 @@ func parts(v bson.RawValue) (all []field, ok bool) {
 	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
 		return nil, false
 	}
-	all, err := fields(bson.Raw(v.Value))
+	all, err := fields(v.Value)
 	if err != nil || !bytes.Equal(document(all), v.Value) { // of damaged ones: not to the byte
 		return nil, false
 	}
@@ -345,54 +259,25 @@ func parts(v bson.RawValue) (all []field, ok bool) {
 func distinct(all []field) bool {
 	seen := make(map[string]bool, len(all))
 	for _, f := range all {
-		if seen[f.key] {
-			return false
-		}
 		seen[f.key] = true
 	}
-	return true
+	return len(seen) == len(all)
 }
 
 func identical(a, b bson.RawValue) bool {
 	return a.Type == b.Type && bytes.Equal(a.Value, b.Value)
 }
 
-// sameFields compares documents by their fields, in any order; inside, the order
-// counts.
-func sameFields(a, b []field) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	inB := index(b)
-	for _, f := range a {
-		if v, ok := inB(f.key); !ok || !identical(f.value, v) {
-			return false
-		}
-	}
-	return true
+// same compares documents to the byte.
+func same(a, b []field) bool {
+	return slices.EqualFunc(a, b, func(x, y field) bool { return x.key == y.key && identical(x.value, y.value) })
 }
 
 // alike is identical but for the order of fields at any depth, as of Go maps, which
 // have none.
 func alike(a, b bson.RawValue) bool {
-	if identical(a, b) {
-		return true
-	}
-	if a.Type != b.Type || len(a.Value) != len(b.Value) {
-		return false
-	}
-	x, xOK := parts(a)
-	y, yOK := parts(b)
-	if !xOK || !yOK || len(x) != len(y) {
-		return false
-	}
-	inY := index(y)
-	for _, f := range x {
-		if v, ok := inY(f.key); !ok || !alike(f.value, v) {
-			return false
-		}
-	}
-	return true
+	return a.Type == b.Type && len(a.Value) == len(b.Value) &&
+		(bytes.Equal(a.Value, b.Value) || identical(canonical(a), canonical(b)))
 }
 
 // canonical has all fields in the order of their names.

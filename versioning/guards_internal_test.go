@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,9 +59,66 @@ func TestTooLargeBefore(t *testing.T) {
 	if _, err := d.successor(before, &stamp{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	before.raw = make(bson.Raw, maxBytes+1)
-	if _, err := d.successor(before, &stamp{}, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
+	before.all = append(before.all, field{"large", bson.RawValue{Type: bson.TypeBinary, Value: make([]byte, maxBytes)}})
+	if _, err := d.successor(before, &stamp{}, []field{{key: "large"}}); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// What stands at its place in both documents is only compared; what differs, and what
+// stands twice, is found all the same. Documents hold what they hold, to the byte.
+func TestDiffering(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	skip := []string{"c", "revision"}
+	twice := 0
+	for range 20000 {
+		made := func() (all []field) { // few changes to the order, and few values
+			for key := range strings.SplitSeq("a b c d e f g h revision", " ") {
+				if random.IntN(8) > 0 {
+					all = append(all, field{key, valueOf(int32(random.IntN(3) / 2))})
+				}
+			}
+			if n := len(all); n > 2 && random.IntN(3) == 0 {
+				i, j := random.IntN(n), random.IntN(n)
+				all[i], all[j] = all[j], all[i]
+			}
+			return all
+		}
+		a, b := made(), made()
+		if random.IntN(4) == 0 && len(b) > 0 {
+			b = slices.Insert(b, random.IntN(len(b)+1), b[random.IntN(len(b))])
+		}
+		if holds(document(b), a) != same(a, b) || !holds(document(b), b) || size(b) != len(document(b)) {
+			t.Fatalf("%v holds %v", document(b), document(a))
+		}
+		x, y, err := differing(a, document(b), false, skip)
+		if !distinct(b) {
+			key := ""
+			for i, f := range b {
+				if slices.ContainsFunc(b[:i], func(g field) bool { return g.key == f.key }) {
+					key = f.key
+				}
+			}
+			if want := !slices.Contains(skip, key) || find(a, key).Type != 0; (err != nil) != want {
+				t.Fatalf("%v and %v: %v", document(a), document(b), err)
+			}
+			twice++
+			continue
+		}
+		only := func(all, other []field) []field {
+			return slices.DeleteFunc(without(all, skip...), func(f field) bool { return identical(find(other, f.key), f.value) })
+		}
+		wantX, wantY := only(a, b), only(b, a)
+		byKey := func(f, g field) int { return strings.Compare(f.key, g.key) }
+		slices.SortFunc(x, byKey) // what has changed comes before what is gone
+		slices.SortFunc(wantX, byKey)
+		if err != nil || !same(x, wantX) || !same(y, wantY) {
+			t.Fatalf("%v and %v: %v, %v, %v", document(a), document(b), document(x), document(y), err)
+		}
+	}
+	if twice < 1000 {
+		t.Errorf("%d with a field that stands twice", twice)
 	}
 }
 
@@ -91,7 +151,7 @@ func TestEditOf(t *testing.T) {
 		edit := func(a, b bson.D) string {
 			x, _ := fields(raw(t, a))
 			y, _ := fields(raw(t, b))
-			update, exact := editOf(raw(t, a), changes(x, y))
+			update, exact := editOf(x, changes(x, y))
 			out := ""
 			for _, op := range update {
 				for _, e := range op.Value.(bson.D) {
@@ -129,7 +189,7 @@ func TestSaveComparesBytesFirst(t *testing.T) {
 	next := raw(t, doc)
 	var w wish
 	allocs := testing.AllocsPerRun(10, func() {
-		w = wish{next: next, read: 1}
+		w = wish{raw: next, read: 1}
 		if err := d.wish(&w, base); err != nil {
 			t.Fatal(err)
 		}

@@ -1,14 +1,11 @@
 package versioning
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -20,17 +17,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
-
-// A row is a document of the revisions collection.
-type row struct {
-	id       bson.RawValue
-	document bson.RawValue // its ID
-	number   int64
-	change   stamp
-	deleted  bool
-	whole    bson.Raw // nil if there is
-	delta    bson.Raw // this, or neither
-}
 
 // rowsOf selects the revisions of a document, or of those that an operator selects.
 func (d *store) rowsOf(id any, more ...bson.E) bson.D {
@@ -50,72 +36,60 @@ func (d *store) numbered(id any, n int64, more ...bson.E) bson.D {
 
 func (d *store) at() string { return d.opts.ChangeField + "." + atKey }
 
+// byNumber is an order of revisions.
+func (d *store) byNumber(direction int) bson.D {
+	return bson.D{expr.Element(d.opts.RevisionField, direction)}
+}
+
 // row makes the revision document of a state. next is the state that follows, nil
 // if it must not be stored as a delta from that.
-func (d *store) row(s, next *state) bson.Raw {
-	id := bson.NewObjectID()
-	out := []field{
-		{"_id", bson.RawValue{Type: bson.TypeObjectID, Value: id[:]}},
-		{d.opts.DocumentIDField, s.id},
-		{d.opts.RevisionField, int64Value(s.number)},
-		{d.opts.ChangeField, s.change.value()},
+func (d *store) row(s, next *state) bson.D {
+	out := bson.D{
+		{Key: "_id", Value: bson.NewObjectID()}, {Key: d.opts.DocumentIDField, Value: s.id},
+		{Key: d.opts.RevisionField, Value: s.number}, {Key: d.opts.ChangeField, Value: s.change.value()},
 	}
 	if s.deleted {
-		return document(append(out, field{d.opts.DeletedField, bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}}}))
+		return append(out, bson.E{Key: deletedKey, Value: true})
 	}
-	whole := d.past(s).doc
+	whole := document(s.all, d.notKept()...)
 	if next != nil && s.number%int64(d.opts.SnapshotEvery) != 0 {
-		a := d.past(next).doc
-		if delta, ok := deltaOf(a, whole); ok {
-			made := documentValue(append([]field{{ofKey, d.digest(a)}}, delta...))
-			if len(made.Value) < len(whole) {
-				return document(append(out, field{d.opts.DeltaField, made}))
+		a := d.kept(next)
+		if delta, ok := deltaOf(a, d.kept(s)); ok {
+			made := document(append([]field{{ofKey, valueOf(d.digest(a))}}, delta...))
+			if len(made) < len(whole) {
+				return append(out, bson.E{Key: deltaKey, Value: made})
 			}
 		}
 	}
-	return document(append(out, field{d.opts.DocumentField, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: whole}}))
+	return append(out, bson.E{Key: documentKey, Value: whole})
 }
 
-const namesBytes = 4
-
-// digest tells the document that a delta is made from. It covers what the history keeps,
-// and begins with a digest of the names of Options.Ignored, as with others it covers
-// other fields.
-func (d *store) digest(doc bson.Raw) bson.RawValue {
-	names := sha256.Sum256([]byte(strings.Join(slices.Sorted(slices.Values(d.opts.Ignored)), "\x00")))
-	content := sha256.Sum256(doc)
-	raw, _ := bson.Marshal(bson.D{{Key: "v", Value: append(names[:namesBytes:namesBytes], content[:12]...)}})
-	return bson.Raw(raw).Lookup("v")
-}
-
-// fits reports whether a delta was made from a state. One made with other names in
-// Options.Ignored cannot be told from it, and passes.
-func (d *store) fits(delta bson.Raw, next *state) bool {
-	_, was, ok := delta.Lookup(ofKey).BinaryOK()
-	_, is := d.digest(d.past(next).doc).Binary()
-	return ok && len(was) > namesBytes && (bytes.Equal(was, is) || !bytes.Equal(was[:namesBytes], is[:namesBytes]))
-}
-
-// parseRow takes a revision apart. If it is none, what is known of it comes with the
-// error.
-func (d *store) parseRow(raw bson.Raw) (*row, error) {
-	r := &row{id: raw.Lookup("_id"), document: raw.Lookup(d.opts.DocumentIDField), change: stampOf(raw.Lookup(d.opts.ChangeField))}
-	if r.document.Type == 0 {
-		r.document.Type = bson.TypeNull // as the server has it
-		return r, r.foreign("no %q", d.opts.DocumentIDField)
-	}
+// parseRow takes a revision apart, but for its delta. If it is none, what is known of it
+// comes with the error.
+func (d *store) parseRow(raw bson.Raw) (*state, error) {
+	s := &state{row: raw.Lookup("_id"), id: raw.Lookup(d.opts.DocumentIDField), change: stampOf(raw.Lookup(d.opts.ChangeField))}
 	var ok bool
-	if r.number, ok = wholeNumber(raw.Lookup(d.opts.RevisionField)); !ok {
-		return r, r.foreign("no number in %q", d.opts.RevisionField)
+	s.number, ok = wholeNumber(raw.Lookup(d.opts.RevisionField))
+	missing := ""
+	switch {
+	case s.id.Type == 0:
+		s.id.Type, missing = bson.TypeNull, d.opts.DocumentIDField // null as the server has it
+	case !ok:
+		missing = "number in " + d.opts.RevisionField
 	}
-	r.deleted, _ = raw.Lookup(d.opts.DeletedField).BooleanOK()
-	r.whole, _ = raw.Lookup(d.opts.DocumentField).DocumentOK()
-	r.delta, _ = raw.Lookup(d.opts.DeltaField).DocumentOK()
-	return r, nil
-}
-
-func (r *row) foreign(format string, args ...any) error {
-	return fmt.Errorf("%w: revision with _id %s: %w", ErrInconsistent, value.Text(r.id), fmt.Errorf(format, args...))
+	if missing != "" {
+		return s, fmt.Errorf("%w: revision with _id %s: no %s", ErrInconsistent, value.Text(s.row), missing)
+	}
+	whole, isWhole := raw.Lookup(documentKey).DocumentOK()
+	if s.deleted, _ = raw.Lookup(deletedKey).BooleanOK(); s.deleted {
+		return s, nil
+	}
+	if isWhole {
+		s.all = patch(open(whole), d.own(s))
+	} else {
+		s.delta, _ = raw.Lookup(deltaKey).DocumentOK()
+	}
+	return s, nil
 }
 
 var (
@@ -124,69 +98,67 @@ var (
 	errOther   = errors.New("the revision that its delta is made from was changed by something else")
 )
 
-// state is what a row says, given the state that follows it if it is known. With an
-// error it is a lost one.
-func (d *store) state(r *row, next *state) (*state, error) {
-	s := &state{id: r.document, number: r.number, change: r.change, deleted: r.deleted, doc: r.whole}
-	if r.deleted || r.whole != nil {
-		return s, nil
-	}
+// resolve makes the document of a revision out of the following one, if that is known.
+// With an error it is lost.
+func (d *store) resolve(s, next *state) error {
 	var err error
 	switch {
-	case r.delta == nil:
+	case s.deleted || s.all != nil:
+		return nil
+	case s.delta == nil:
 		err = errNoState
-	case next == nil || next.deleted || next.lost || next.number != r.number+1:
+	case next == nil || next.deleted || next.lost || next.number != s.number+1:
 		err = errNoNext
-	case !d.fits(r.delta, next):
+	case !d.fits(s.delta, next):
 		err = errOther
 	default:
-		if s.doc, err = applyDelta(d.content(next), r.delta, d.opts.Ignored...); err == nil {
-			return s, nil
+		var all []field
+		if all, err = applyDelta(d.content(next), s.delta, d.opts.Ignored...); err == nil {
+			s.all = patch(all, d.own(s))
+			return nil
 		}
 	}
-	s.lost, s.doc = true, nil
-	return s, ofRevision(r.document, r.number, fmt.Errorf("%w: %w", ErrInconsistent, err))
+	s.lost = true
+	return ofRevision(s.id, s.number, fmt.Errorf("%w: %w", ErrInconsistent, err))
 }
 
-// rows reads revisions.
-func (d *store) rows(ctx context.Context, filter, sort bson.D, limit int64) ([]*row, error) {
-	if d.revisions == nil {
-		return nil, nil
-	}
-	var out []*row
-	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.revisions.Find(ctx, filter, options.Find().SetSort(sort).SetLimit(limit))
-	}) {
-		if err != nil {
-			return nil, err
+// rows reads revisions, one by one.
+func (d *store) rows(ctx context.Context, filter, sort bson.D, limit int64) iter.Seq2[*state, error] {
+	return func(yield func(*state, error) bool) {
+		if d.revisions == nil {
+			return
 		}
-		r, err := d.parseRow(raw)
-		if err != nil {
-			return nil, err
+		for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return d.revisions.Find(ctx, filter, options.Find().SetSort(sort).SetLimit(limit))
+		}) {
+			var s *state
+			if err == nil {
+				s, err = d.parseRow(raw)
+			}
+			if !yield(s, err) || err != nil {
+				return
+			}
 		}
-		out = append(out, r)
 	}
-	return out, nil
 }
 
 // chain continues rows, revisions without a gap from n on, up to one that stands by
 // itself, or as far as there are any.
-func (d *store) chain(ctx context.Context, id bson.RawValue, n int64, rows []*row) ([]*row, error) {
+func (d *store) chain(ctx context.Context, id bson.RawValue, n int64, rows []*state) ([]*state, error) {
 	every := int64(d.opts.SnapshotEvery)
 	for !complete(rows) {
 		next := n + int64(len(rows))
 		limit := (every-next%every)%every + 1
-		found, err := d.rows(ctx, d.numbered(id, next),
-			bson.D{expr.Element(d.opts.RevisionField, 1)}, limit)
+		found, err := cursor.Collect(d.rows(ctx, d.numbered(id, next), d.byNumber(1), limit))
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range found {
 			switch {
-			case complete(rows) || len(rows) > 0 && r.number != n+int64(len(rows)):
-				return rows, nil
-			case r.number != n+int64(len(rows)):
+			case len(rows) == 0 && r.number != n:
 				return nil, ofRevision(id, n, ErrPruned)
+			case complete(rows) || r.number != n+int64(len(rows)):
+				return rows, nil
 			}
 			rows = append(rows, r)
 		}
@@ -197,56 +169,48 @@ func (d *store) chain(ctx context.Context, id bson.RawValue, n int64, rows []*ro
 	return rows, nil
 }
 
-func complete(rows []*row) bool { return len(rows) > 0 && rows[len(rows)-1].delta == nil }
+func complete(rows []*state) bool { return len(rows) > 0 && rows[len(rows)-1].delta == nil }
 
-// stateAt reads revision n.
-func (d *store) stateAt(ctx context.Context, id bson.RawValue, n int64) (*state, error) {
+// revision reads revision n, of which the first rows and the current document may have
+// been read already.
+func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []*state, current *state) (*state, error) {
 	if n < 1 {
 		return nil, ofRevision(id, n, fault.ErrNotFound)
 	}
-	rows, err := d.chain(ctx, id, n, nil)
-	if err != nil || complete(rows) {
-		return d.resolve(id, n, rows, nil, err)
+	rows, err := d.chain(ctx, id, n, rows)
+	if err == nil && !complete(rows) && current == nil {
+		current, err = d.load(ctx, id)
+		if err == nil && (current == nil || current.number > n+int64(len(rows))) {
+			// What was current, or just deleted, is in the history by now.
+			rows, err = d.chain(ctx, id, n, rows)
+		}
 	}
-	current, err := d.load(ctx, d.current, id)
-	if err != nil && !errors.Is(err, fault.ErrNotFound) {
+	if err != nil {
 		return nil, err
 	}
-	err = nil
-	if current == nil || current.number > n+int64(len(rows)) {
-		// What was current, or just deleted, is in the history by now.
-		rows, err = d.chain(ctx, id, n, rows)
-	}
-	return d.resolve(id, n, rows, current, err)
-}
-
-// resolve is revision n, of which a chain of rows begins. current is what follows
-// them, if there is a current document.
-func (d *store) resolve(id bson.RawValue, n int64, rows []*row, current *state, err error) (*state, error) {
-	if err == nil && current != nil && current.number >= n {
+	if current != nil && current.number >= n {
 		rows = rows[:min(len(rows), int(current.number-n))] // later ones have come since
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case len(rows) == 0 && current != nil && current.number == n:
-		return d.past(current), nil
-	case len(rows) == 0 && current != nil && current.number > n:
-		return nil, ofRevision(id, n, ErrPruned)
 	}
 	next := current
 	for _, r := range slices.Backward(rows) {
-		if next, err = d.state(r, next); err != nil && r.number == n {
+		if err, next = d.resolve(r, next), r; err != nil && r.number == n {
 			return nil, err
 		}
 	}
 	switch {
-	case len(rows) == 0:
+	case len(rows) == 0 && (current == nil || current.number < n):
 		return nil, ofRevision(id, n, fault.ErrNotFound)
+	case len(rows) == 0 && current.number > n:
+		return nil, ofRevision(id, n, ErrPruned)
 	case next.deleted:
 		return nil, ofRevision(id, n, ErrDeleted)
 	}
 	return d.past(next), nil
+}
+
+// stateAt reads revision n.
+func (d *store) stateAt(ctx context.Context, id bson.RawValue, n int64) (*state, error) {
+	return d.revision(ctx, id, n, nil, nil)
 }
 
 // asOf reads the revision that was current at a moment.
@@ -256,27 +220,23 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 	}
 	// The current document comes first: what was current when it was read, and is
 	// not any more, is in the history by then.
-	current, err := d.load(ctx, d.current, id)
-	switch {
-	case err == nil && current.change.at.UnixMilli() <= moment.UnixMilli():
-		return d.past(current), nil
-	case err != nil && !errors.Is(err, fault.ErrNotFound):
+	current, err := d.load(ctx, id)
+	if err != nil {
 		return nil, err
 	}
-	rows, err := d.rows(ctx, append(d.numbered(id, 1), expr.Element(d.at(), expr.Op("$lt", bson.DateTime(moment.UnixMilli()+1)))),
-		bson.D{expr.Element(d.at(), -1), expr.Element(d.opts.RevisionField, -1)}, 1)
+	if current != nil && current.change.at.UnixMilli() <= moment.UnixMilli() {
+		return d.past(current), nil
+	}
+	until := expr.Element(d.at(), expr.Op("$lt", bson.DateTime(moment.UnixMilli()+1)))
+	rows, err := cursor.Collect(d.rows(ctx, append(d.numbered(id, 1), until),
+		bson.D{expr.Element(d.at(), -1), expr.Element(d.opts.RevisionField, -1)}, 1))
 	if err != nil {
 		return nil, err
 	}
 	if len(rows) > 0 {
-		n := rows[0].number
-		rows, err = d.chain(ctx, id, n, rows)
-		if err == nil && !complete(rows) && current == nil {
-			return d.stateAt(ctx, id, n) // created again, and saved, meanwhile
-		}
-		return d.resolve(id, n, rows, current, err)
+		return d.revision(ctx, id, rows[0].number, rows, current)
 	}
-	oldest, err := d.rows(ctx, d.numbered(id, 1), bson.D{expr.Element(d.opts.RevisionField, 1)}, 1)
+	oldest, err := cursor.Collect(d.rows(ctx, d.numbered(id, 1), d.byNumber(1), 1))
 	if err != nil {
 		return nil, err
 	}
@@ -288,42 +248,31 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 
 // walk visits the states of a document, newest first, until visit returns false.
 func (d *store) walk(ctx context.Context, id bson.RawValue, visit func(*state) bool) error {
-	current, err := d.load(ctx, d.current, id) // first, see asOf
-	if err != nil && !errors.Is(err, fault.ErrNotFound) {
+	next, err := d.load(ctx, id) // first, see asOf
+	if err != nil {
 		return err
 	}
-	filter := d.numbered(id, 1)
-	if current != nil {
-		if !visit(d.past(current)) || d.revisions == nil {
+	filter, found := d.numbered(id, 1), next != nil
+	if found {
+		if !visit(d.past(next)) {
 			return nil
 		}
-		filter = d.numbered(id, 1, expr.Element("$lt", current.number))
-	} else if d.revisions == nil {
-		return err
+		filter = d.numbered(id, 1, expr.Element("$lt", next.number))
 	}
-	next, found := current, current != nil
-	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.revisions.Find(ctx, filter, options.Find().SetSort(bson.D{expr.Element(d.opts.RevisionField, -1)}))
-	}) {
+	for s, err := range d.rows(ctx, filter, d.byNumber(-1), 0) {
 		if err != nil {
 			return err
 		}
-		r, err := d.parseRow(raw)
-		if err != nil {
-			return err
-		}
-		if !found && r.delta != nil {
-			again, err := d.exists(ctx, id)
-			if err != nil {
+		if !found && s.delta != nil {
+			if again, err := d.primary.load(ctx, id); err != nil {
 				return err
-			}
-			if again { // and saved, meanwhile
+			} else if again != nil { // and saved, meanwhile
 				return d.walk(ctx, id, visit)
 			}
 		}
 		found = true
-		next, _ = d.state(r, next)
-		if !visit(d.past(next)) {
+		_ = d.resolve(s, next) // a lost one is shown as such
+		if next = s; !visit(d.past(s)) {
 			return nil
 		}
 	}

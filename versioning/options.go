@@ -19,11 +19,15 @@ const (
 	maxBytes = 16<<20 - 16<<10
 )
 
-// The fields of a change.
+// The fields of a change, and of a revision beside those that Options name: the whole
+// document, or what makes it out of the following revision, or that it was deleted.
 const (
-	atKey     = "at"
-	authorKey = "author"
-	reasonKey = "reason"
+	atKey       = "at"
+	authorKey   = "author"
+	reasonKey   = "reason"
+	documentKey = "document"
+	deltaKey    = "delta"
+	deletedKey  = "deleted"
 )
 
 // Options names the fields added and chooses how revisions are stored. The zero
@@ -37,19 +41,9 @@ type Options struct {
 	// ChangeField is the field, of both, of the change: {at, author, reason, …}.
 	// Default "change".
 	ChangeField string
-
 	// DocumentIDField is the field of a revision that holds the document's _id.
 	// Default "document_id".
 	DocumentIDField string
-	// DocumentField holds the document as it was, without the two fields above.
-	// Default "document".
-	DocumentField string
-	// DeltaField holds what makes the document out of the following revision.
-	// Default "delta".
-	DeltaField string
-	// DeletedField is true in the revision that deleted the document. Default
-	// "deleted".
-	DeletedField string
 
 	// Ignored names top-level fields that are no part of the history. A save that
 	// changes nothing else makes no revision. Default none.
@@ -81,30 +75,29 @@ type Options struct {
 	BSON     *options.BSONOptions
 }
 
-// complete sets the defaults and checks the options.
+// complete sets the defaults and checks the options. The names in a current document
+// must differ, and those in a revision.
 func (o *Options) complete() error {
+	names := func(fixed ...string) (all []config.Setting) {
+		for _, name := range fixed {
+			all = append(all, config.Name(name, &name, name))
+		}
+		return append(all, config.Name("Options.RevisionField", &o.RevisionField, "revision"),
+			config.Name("Options.ChangeField", &o.ChangeField, "change"))
+	}
 	o.Ignored = slices.Clone(o.Ignored)
-	id := "_id"
-	both := []config.Setting{
-		config.Name("_id", &id, id),
-		config.Name("Options.RevisionField", &o.RevisionField, "revision"),
-		config.Name("Options.ChangeField", &o.ChangeField, "change"),
-	}
-	current := slices.Clone(both)
+	current := names("_id")
 	for i := range o.Ignored {
+		if o.Ignored[i] == "" {
+			return fault.Invalid("Options.Ignored: an empty name")
+		}
 		current = append(current, config.Name(fmt.Sprintf("Options.Ignored[%d]", i), &o.Ignored[i], ""))
-	}
-	if slices.Contains(o.Ignored, "") {
-		return fault.Invalid("Options.Ignored: an empty name")
 	}
 	if err := config.Apply(current...); err != nil {
 		return err
 	}
-	return config.Apply(append(both,
+	return config.Apply(append(names("_id", documentKey, deltaKey, deletedKey),
 		config.Name("Options.DocumentIDField", &o.DocumentIDField, "document_id"),
-		config.Name("Options.DocumentField", &o.DocumentField, "document"),
-		config.Name("Options.DeltaField", &o.DeltaField, "delta"),
-		config.Name("Options.DeletedField", &o.DeletedField, "deleted"),
 		config.Number("Options.SnapshotEvery", &o.SnapshotEvery, 1, 1, 1<<20),
 		config.Number("Options.MaxRetries", &o.MaxRetries, defaultRetries, 0, 1<<30),
 	)...)

@@ -50,28 +50,33 @@ func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mong
 	case d.core.revisions == nil:
 		return mongopatterns.Result{}, nil
 	}
-	return d.core.each(ctx, work, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	return d.core.each(ctx, work, func(
+		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
+	) error {
 		return d.core.prune(ctx, keep, batch, w.DryRun, result)
 	})
 }
 
-func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry bool, result *mongopatterns.Result) error {
-	ids := bson.A{}
-	for _, doc := range batch {
-		ids = append(ids, doc.Lookup("_id"))
-	}
-	var old []bson.D
-	var rows []*row // of one document, in the order of time
-	end := func() {
-		if len(rows) > 0 {
-			if cut := keep.cut(rows); cut > 1 {
-				old = append(old, d.before(rows[0].document, cut))
-			}
-			rows = nil
+func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry bool,
+	result *mongopatterns.Result) error {
+	var models []mongo.WriteModel
+	var rows []*state // of one document, in the order of time
+	end := func() error {
+		old := rows
+		if rows = nil; len(old) == 0 || keep.cut(old) == 1 {
+			return nil
 		}
+		filter := d.before(old[0].id, keep.cut(old))
+		if dry {
+			n, err := d.primary.revisions.CountDocuments(ctx, filter)
+			result.Done += n
+			return err
+		}
+		models = append(models, mongo.NewDeleteManyModel().SetFilter(filter))
+		return nil
 	}
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.revisionsPrimary.Find(ctx, d.rowsOf(expr.Op("$in", ids)), options.Find().SetSort(d.byTime()).SetProjection(bson.D{
+		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", idsOf(batch))), options.Find().SetSort(d.byTime()).SetProjection(bson.D{
 			expr.Element("_id", 0), expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.opts.RevisionField, 1), expr.Element(d.at(), 1),
 		}))
 	}) {
@@ -79,28 +84,18 @@ func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry
 			return err
 		}
 		r, invalid := d.parseRow(raw)
-		if invalid != nil || r.document.Type == bson.TypeNull {
+		if invalid != nil || r.id.Type == bson.TypeNull {
 			continue
 		}
-		if len(rows) > 0 && value.Key(rows[0].document) != value.Key(r.document) {
-			end()
+		if len(rows) > 0 && value.Key(rows[0].id) != value.Key(r.id) {
+			if err := end(); err != nil {
+				return err
+			}
 		}
 		rows = append(rows, r)
 	}
-	end()
-	var models []mongo.WriteModel
-	for _, filter := range old {
-		if dry {
-			n, err := d.revisionsPrimary.CountDocuments(ctx, filter)
-			if err != nil {
-				return err
-			}
-			result.Done += n
-		}
-		models = append(models, mongo.NewDeleteManyModel().SetFilter(filter))
-	}
-	if dry || len(models) == 0 {
-		return nil
+	if err := end(); err != nil || len(models) == 0 {
+		return err
 	}
 	done, err := d.revisions.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	if done != nil {
@@ -111,7 +106,7 @@ func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry
 
 // cut is the number of the oldest revision that stays. Where times run backwards it
 // is not the first one in the order of time.
-func (k Retention) cut(rows []*row) int64 {
+func (k Retention) cut(rows []*state) int64 {
 	numbers := make([]int64, len(rows))
 	last := 0 // up to Before
 	for i, r := range rows {
@@ -132,8 +127,8 @@ func (k Retention) cut(rows []*row) int64 {
 // none.
 func (d *store) before(id bson.RawValue, number int64) bson.D {
 	return append(d.numbered(id, 1, expr.Element("$lt", number)), expr.Element("$or", bson.A{
-		bson.D{expr.Element(d.opts.DocumentField, expr.Op("$type", "object"))},
-		bson.D{expr.Element(d.opts.DeltaField, expr.Op("$type", "object"))},
-		bson.D{expr.Element(d.opts.DeletedField, true)},
+		bson.D{expr.Element(documentKey, expr.Op("$type", "object"))},
+		bson.D{expr.Element(deltaKey, expr.Op("$type", "object"))},
+		bson.D{expr.Element(deletedKey, true)},
 	}))
 }

@@ -2,7 +2,6 @@ package versioning
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -21,7 +20,7 @@ import (
 // without a number.
 func (d *Documents[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: restore")
-	return d.again(ctx, id, n, change, d.core.restore)
+	return d.again(ctx, id, n, change, d.core.primary.restore)
 }
 
 // Undo takes back what revision n has changed, and keeps what later revisions have:
@@ -31,17 +30,18 @@ func (d *Documents[ID, T]) Restore(ctx context.Context, id ID, n int64, change C
 // names it: a repeated call finds its own changes. Of revision 1, which Delete undoes,
 // it is ErrInvalid.
 //
-// Cost: that of At, and 4 round trips, 2 documents written.
+// Cost: that of At twice, and 4 round trips, 2 documents written.
 func (d *Documents[ID, T]) Undo(ctx context.Context, id ID, n int64, change Change) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: undo")
 	if n < 2 {
 		return Revision[T]{}, fault.Invalid("revision: %d, want 2 or more", n)
 	}
-	return d.again(ctx, id, n, change, d.core.undo)
+	return d.again(ctx, id, n, change, d.core.primary.undo)
 }
 
 // again makes a new revision out of an old one.
-func (d *Documents[ID, T]) again(ctx context.Context, id ID, n int64, change Change, do func(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error)) (Revision[T], error) {
+func (d *Documents[ID, T]) again(ctx context.Context, id ID, n int64, change Change,
+	do func(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error)) (Revision[T], error) {
 	c, err := d.core.stamp(change)
 	if err != nil {
 		return Revision[T]{}, err
@@ -52,49 +52,58 @@ func (d *Documents[ID, T]) again(ctx context.Context, id ID, n int64, change Cha
 }
 
 func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error) {
-	then, err := d.primary().stateAt(ctx, id, n)
+	then, err := d.stateAt(ctx, id, n)
 	if err != nil {
 		return nil, err
 	}
-	old := d.past(then).doc
-	s, err := d.load(ctx, d.currentPrimary, id)
-	if errors.Is(err, fault.ErrNotFound) {
+	s, err := d.load(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	old := d.kept(then)
+	if s == nil {
 		return d.create(ctx, then.id, old, change)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return d.revise(ctx, s, change, func(stored *state) []field { return changes(open(d.past(stored).doc), open(old)) })
+	return d.revise(ctx, s, change, func(stored *state) []field { return changes(d.kept(stored), old) })
 }
 
 // revise makes a new revision of a current document, if there are changes.
 func (d *store) revise(ctx context.Context, s *state, change stamp, what func(stored *state) []field) (*state, error) {
-	if len(what(s)) == 0 {
+	changes := what(s)
+	if len(changes) == 0 {
 		return s, nil
 	}
-	return d.replace(ctx, s, change, what)
+	next, err := d.successor(s, &change, changes)
+	if err != nil {
+		return nil, err
+	}
+	return d.replace(ctx, s, next, change, what)
 }
 
 func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error) {
-	before, err := d.primary().stateAt(ctx, id, n-1)
+	before, err := d.stateAt(ctx, id, n-1)
 	if err != nil {
 		return nil, err
 	}
-	after, err := d.primary().stateAt(ctx, id, n)
+	after, err := d.stateAt(ctx, id, n)
 	if err != nil {
 		return nil, err
 	}
-	s, err := d.load(ctx, d.currentPrimary, id)
+	s, err := d.get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	m := later()
-	m.document(open(d.content(s)), open(after.doc), open(before.doc))
-	if m.clashes != nil {
-		return nil, ofRevision(id, n, fmt.Errorf("%w: later revisions have changed %s too", fault.ErrConflict, strings.Join(m.clashes, ", ")))
+	merged := func(stored *state) ([]field, []string) {
+		m := later()
+		now := d.kept(stored)
+		return changes(now, m.document(now, d.kept(after), d.kept(before))), m.clashes
+	}
+	if _, clashes := merged(s); clashes != nil {
+		err := fmt.Errorf("%w: later revisions have changed %s too", fault.ErrConflict, strings.Join(clashes, ", "))
+		return nil, ofRevision(id, n, err)
 	}
 	return d.revise(ctx, s, change, func(stored *state) []field {
-		now := open(d.content(stored))
-		return changes(now, later().document(now, open(after.doc), open(before.doc)))
+		what, _ := merged(stored)
+		return what
 	})
 }

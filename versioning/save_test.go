@@ -160,6 +160,7 @@ func TestInvalid(t *testing.T) {
 		"a string":      {{Key: "_id", Value: "x2"}, {Key: "revision", Value: "2"}},
 		"a fraction":    {{Key: "_id", Value: "x3"}, {Key: "revision", Value: 2.5}},
 		"zero":          {{Key: "_id", Value: "x4"}, {Key: "revision", Value: 0}},
+		"the last":      {{Key: "_id", Value: "x6"}, {Key: "revision", Value: int64(math.MaxInt64)}},
 		"no change":     {{Key: "_id", Value: "x5"}, {Key: "revision", Value: 2}, {Key: "change", Value: "x"}},
 	} {
 		if _, err := db.Collection("current").InsertOne(ctx, doc); err != nil {
@@ -197,6 +198,14 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 	}
 	must[mongopatterns.Result](t)(d.Prune(ctx, versioning.Retention{Keep: 3}, of("a")))
 	get(t)(d.Create(ctx, counter{ID: "b"}, nobody))
+	r = get(t)(d.Create(ctx, counter{ID: "gap"}, nobody))
+	for n := range 2 {
+		r.Document.N = n + 1
+		r = get(t)(d.Save(ctx, r, nobody))
+	}
+	if _, err := db.Collection("revisions").DeleteOne(ctx, append(d.HistoryFilter("gap"), bson.E{Key: "revision", Value: 2})); err != nil {
+		t.Fatal(err)
+	}
 	var history error
 	for err := range errorsOf(d.History(ctx, "x")) {
 		history = err
@@ -223,11 +232,12 @@ func TestRefusalsNameTheDocument(t *testing.T) {
 		"as of none":  {second(d.AsOf(ctx, "x", month(-1))), mongopatterns.ErrNotFound, `_id "x"`},
 		"history":     {history, mongopatterns.ErrNotFound, `_id "x"`},
 		"last change": {second(d.LastChange(ctx, "x", "n")), mongopatterns.ErrNotFound, `_id "x"`},
-		"no field":    {second(d.LastChange(ctx, "a", "x.y")), versioning.ErrPruned, `, the one that set "x.y"`},
-		"no path":     {second(d.LastChange(ctx, "a", "")), mongopatterns.ErrInvalid, "invalid: path: empty"},
+		"no field":    {second(d.LastChange(ctx, "a", "x.y")), versioning.ErrPruned, `: the revision that set "x.y"`},
+		"gap":         {second(d.LastChange(ctx, "gap", "n")), versioning.ErrPruned, `: the revision that set "n"`},
+		"no path":     {second(d.LastChange(ctx, "a", "")), mongopatterns.ErrInvalid, `invalid: path: "" has no history`},
 		"ignored": {second(helper[string, counter](t, db, &versioning.Options{Ignored: []string{"note"}}).LastChange(ctx, "a", "note.x")),
-			mongopatterns.ErrInvalid, `path: "note" is one of Options.Ignored`},
-		"never had": {second(d.LastChange(ctx, "b", "note")), mongopatterns.ErrNotFound, `_id "b": not found: it has had no "note"`},
+			mongopatterns.ErrInvalid, `path: "note.x" has no history`},
+		"never had": {second(d.LastChange(ctx, "b", "note")), mongopatterns.ErrNotFound, `_id "b": not found: no revision has had a "note"`},
 		"exists":    {second(d.Create(ctx, counter{ID: "a"}, nobody)), versioning.ErrExists, `_id "a"`},
 		"no fn":     {second(d.Update(ctx, "a", nil, nobody)), mongopatterns.ErrInvalid, "invalid: fn: nil"},
 		"no number": {second(d.Save(ctx, revision{Document: counter{ID: "a"}}, nobody)), mongopatterns.ErrInvalid, "invalid: Revision.Number: 0"},
@@ -306,17 +316,15 @@ func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	for want, opts := range map[string]*versioning.Options{
-		"Options.RevisionField: ":   {RevisionField: "a.b"},
-		"Options.ChangeField: ":     {ChangeField: "revision"},
-		"Options.DocumentIDField: ": {DocumentIDField: "_id"},
-		"Options.DocumentField: ":   {DocumentField: "$x"},
-		"Options.DeltaField: ":      {DeltaField: "document"},
-		"Options.DeletedField: ":    {DeletedField: "change"},
-		"Options.Ignored[1]: ":      {Ignored: []string{"a", "b.c"}},
-		"Options.Ignored[0]: ":      {Ignored: []string{"revision"}},
-		"Options.Ignored: ":         {Ignored: []string{"a", ""}},
-		"Options.SnapshotEvery: ":   {SnapshotEvery: -1},
-		"Options.MaxRetries: ":      {MaxRetries: -1},
+		"Options.RevisionField: ":      {RevisionField: "a.b"},
+		"Options.ChangeField: ":        {ChangeField: "revision"},
+		"Options.DocumentIDField: ":    {DocumentIDField: "_id"},
+		"Options.ChangeField: invalid": {ChangeField: "delta"},
+		"Options.Ignored[1]: ":         {Ignored: []string{"a", "b.c"}},
+		"Options.Ignored[0]: ":         {Ignored: []string{"revision"}},
+		"Options.Ignored: ":            {Ignored: []string{"a", ""}},
+		"Options.SnapshotEvery: ":      {SnapshotEvery: -1},
+		"Options.MaxRetries: ":         {MaxRetries: -1},
 	} {
 		_, err := versioning.New[string, counter](db.Collection("current"), db.Collection("revisions"), opts)
 		if err == nil || !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "versioning: invalid: "+want) {
@@ -967,65 +975,37 @@ func TestUpdateGivesUp(t *testing.T) {
 }
 
 // The server inserts fields that start with "$" at the top, and replaces no document
-// that would have one.
+// that would have one: it refuses, and the error names the document.
 func TestDollarFields(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	ctx := t.Context()
-	d := helper[string, bson.M](t, db, &versioning.Options{Ignored: []string{"seen"}})
-	refused := func(what string, err error) {
-		t.Helper()
-		wantErr(t, what, err, mongopatterns.ErrInvalid)
-		if err == nil || !strings.Contains(err.Error(), `"$x"`) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	refused("create", second(d.Create(ctx, bson.M{"_id": "a", "$x": 1}, nobody)))
-	refused("create without _id", second(helper[any, bson.M](t, db, nil).Create(ctx, bson.M{"$x": 1}, nobody)))
-	r := must[versioning.Revision[bson.M]](t)(d.Create(ctx, bson.M{"_id": "a", "inner": bson.M{"$x": 1}, "a.b": 1, "": 1}, nobody))
-	more := r
-	more.Document = bson.M{"_id": "a", "$x": 1}
-	refused("save", second(d.Save(ctx, more, nobody)))
-	refused("save by hand", second(d.Save(ctx, versioning.Revision[bson.M]{Number: 1, Document: more.Document}, nobody)))
-	refused("update", second(d.Update(ctx, "a", func(m *bson.M) error { (*m)["$x"] = 1; return nil }, nobody)))
-	refused("in a transaction", inTransaction(t, db, func(ctx context.Context) error { return second(d.Save(ctx, more, nobody)) }, false))
-
-	// What was stored by something else is read, and saved without.
-	if _, err := db.Collection("current").InsertMany(ctx, []any{
-		bson.D{{Key: "_id", Value: "b"}, {Key: "$x", Value: 1}}, bson.D{{Key: "_id", Value: "c"}, {Key: "$x", Value: 1}}, bson.D{{Key: "_id", Value: "d"}, {Key: "$x", Value: 1}},
-	}); err != nil {
+	d := helper[string, bson.M](t, db, nil)
+	doc := must[versioning.Revision[bson.M]](t)
+	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "b"}, {Key: "$x", Value: 1}, {Key: "revision", Value: 1}, {Key: "n", Value: 0}}); err != nil {
 		t.Fatal(err)
 	}
-	odd := must[versioning.Revision[bson.M]](t)(d.Get(ctx, "b"))
-	if odd.Document["$x"] != int32(1) {
-		t.Errorf("%v", odd.Document)
-	}
-	equal(t, "saved unchanged", odd.Number, must[versioning.Revision[bson.M]](t)(d.Save(ctx, odd, nobody)).Number)
-	odd.Document["n"] = 1
-	refused("save of one that has it", second(d.Save(ctx, odd, nobody)))
-	seen := must[versioning.Revision[bson.M]](t)(d.Get(ctx, "c"))
-	seen.Document["seen"] = true
+	r := doc(d.Get(ctx, "b"))
 	r.Document["n"] = 1
-	saved := must[mongopatterns.Result](t)(d.SaveMany(ctx, each(odd, seen, r), nobody, nil))
-	if saved.Done != 1 || len(saved.Failures) != 2 {
-		t.Errorf("%+v", saved)
+	if r = doc(d.Save(ctx, r, nobody)); r.Document["$x"] != int32(1) {
+		t.Errorf("%v", r.Document)
 	}
-	for _, f := range saved.Failures {
-		if !errors.Is(f.Err, mongopatterns.ErrInvalid) || !strings.Contains(f.Err.Error(), `"$x"`) {
-			t.Errorf("%+v", f)
+	r.Document["$x"] = 2
+	refused := func(err error) {
+		t.Helper()
+		var server mongo.ServerError
+		if !errors.As(err, &server) || !strings.Contains(err.Error(), `_id "b"`) || !strings.Contains(err.Error(), "$x") {
+			t.Errorf("%v", err)
 		}
 	}
-	delete(odd.Document, "$x")
-	if r := must[versioning.Revision[bson.M]](t)(d.Save(ctx, odd, nobody)); r.Number != 2 || len(r.Document) != 4 {
-		t.Errorf("%+v", r)
+	refused(second(d.Save(ctx, r, nobody)))
+	saved := must[mongopatterns.Result](t)(d.SaveMany(ctx, each(r, doc(d.Create(ctx, bson.M{"_id": "c", "a.b": 1, "": 1}, nobody))), nobody, nil))
+	if saved.Skipped != 1 || saved.Failed != 1 || !strings.Contains(saved.Failures[0].Err.Error(), "$x") {
+		t.Errorf("%+v", saved)
 	}
-	refused("restore", second(d.Restore(ctx, "b", 1, nobody)))
-	if before := must[versioning.Revision[bson.M]](t)(d.At(ctx, "b", 1)); before.Document["$x"] != int32(1) {
-		t.Errorf("%v", before.Document)
-	}
-	if err := d.Delete(ctx, "d", 1, nobody); err != nil {
-		t.Error(err)
-	}
+	delete(r.Document, "$x")
+	doc(d.Save(ctx, r, nobody))
+	refused(second(d.Restore(ctx, "b", 1, nobody)))
 	clean(t, d)
 }
 
@@ -1143,9 +1123,6 @@ func TestIDFields(t *testing.T) {
 	}
 	_, err := d.Save(ctx, versioning.Revision[text]{Number: 3}, nobody)
 	wantErr(t, "by hand", err, mongopatterns.ErrInvalid)
-	if _, err := d.LastChange(ctx, "a", ""); err == nil || !strings.HasSuffix(err.Error(), "path: empty") {
-		t.Error(err)
-	}
 	clean(t, d)
 
 	last := helper[string, bson.D](t, mongotest.Database(t), nil)
@@ -1399,19 +1376,6 @@ func TestReinsertedAfterPrune(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	clean(t, d)
-}
-
-// A revision after which there is no number is none.
-func TestLastNumber(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	db := mongotest.Database(t)
-	d := helper[string, counter](t, db, nil)
-	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "revision", Value: int64(math.MaxInt64)}}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody)
-	wantErr(t, "update", err, mongopatterns.ErrInvalid)
 }
 
 // A history that was brought along without times says nothing about that of a document.

@@ -1,7 +1,6 @@
 package versioning
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -24,25 +22,17 @@ import (
 type store struct {
 	opts  Options
 	codec codec.Codec
-	// view is a document as T shows it. loose says that
-	// the order of fields is not the caller's, see loose.
+	// view is a document as T shows it. loose says that the order of fields is not the
+	// caller's, see loose.
 	view func(raw bson.Raw) (shown bson.Raw, loose bool, err error)
 	// upgrades says that T, or something in it, decodes itself, see faithful.
 	upgrades bool
 
 	current, revisions *mongo.Collection // revisions is nil with Options.NoHistory
-	// The same with reads from the primary, for those that a write depends on.
-	currentPrimary, revisionsPrimary *mongo.Collection
+	primary            *store            // the same with reads from the primary, for those that a write depends on
 }
 
 func (d *store) client() *mongo.Client { return d.current.Database().Client() }
-
-// primary is the store with all reads from the primary.
-func (d *store) primary() *store {
-	out := *d
-	out.current, out.revisions = d.currentPrimary, d.revisionsPrimary
-	return &out
-}
 
 // A state is a document at one revision, taken apart.
 type state struct {
@@ -52,25 +42,39 @@ type state struct {
 	narrow  bool // the number is stored as an int32
 	change  stamp
 	deleted bool
-	lost    bool     // its document cannot be known any more
-	raw     bson.Raw // of a current document
-	before  *state   // of one that a call has made of another,
-	changes []field  // by these,
-	update  bson.D   // and on the server by this, nil if only a replacement does it
-	exact   bool     // the update makes it to the byte
-	doc     bson.Raw // of a revision of the history: without number and change
+	lost    bool    // its document cannot be known any more
+	all     []field // the document, with number and change
+	raw     bson.Raw
+
+	row   bson.RawValue // of one from the history: the _id of its row,
+	past  bool          // and it lacks Options.Ignored
+	delta bson.Raw      // and this makes it of the following one, until resolve has
+
+	before  *state  // of one that a call has made of another,
+	changes []field // by these,
+	update  bson.D  // and on the server by this, nil if only a replacement does it
+	exact   bool    // the update makes it to the byte
 }
 
-// load reads a current document.
-func (d *store) load(ctx context.Context, coll *mongo.Collection, id bson.RawValue) (*state, error) {
-	raw, err := coll.FindOne(ctx, byID(id)).Raw()
+// load reads a current document; nil if there is none.
+func (d *store) load(ctx context.Context, id bson.RawValue) (*state, error) {
+	raw, err := d.current.FindOne(ctx, byID(id)).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, fault.Of(id, fault.ErrNotFound)
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	return d.parse(raw)
+}
+
+// get is load, but that a missing document is an error.
+func (d *store) get(ctx context.Context, id bson.RawValue) (*state, error) {
+	s, err := d.load(ctx, id)
+	if s == nil && err == nil {
+		err = fault.Of(id, fault.ErrNotFound)
+	}
+	return s, err
 }
 
 func byID(id bson.RawValue) bson.D { return bson.D{expr.Element("_id", value.Equal(id))} }
@@ -88,17 +92,14 @@ func (d *store) guard(id bson.RawValue, number int64) bson.D {
 // parse takes a current document apart. If it is no revision, what is known of it
 // comes with the error.
 func (d *store) parse(raw bson.Raw) (*state, error) {
-	s := &state{raw: raw}
-	own := pick(raw, []field{{key: "_id"}, {key: d.opts.RevisionField}, {key: d.opts.ChangeField}})
-	number, change := own[1].value, own[2].value
-	changed := change.Type != 0
-	s.id = own[0].value
+	s := &state{raw: raw, all: open(raw)}
+	s.id = find(s.all, "_id")
+	number, change := find(s.all, d.opts.RevisionField), find(s.all, d.opts.ChangeField)
 	invalid := func(format string, args ...any) (*state, error) {
 		return s, fault.Of(s.id, fault.Invalid(format, args...))
 	}
-	switch number.Type {
-	case 0, bson.TypeNull:
-		if changed {
+	if number.Type == 0 || number.Type == bson.TypeNull {
+		if change.Type != 0 {
 			return invalid("it has no %q, but %q: choose another Options.ChangeField", d.opts.RevisionField, d.opts.ChangeField)
 		}
 		s.number, s.bare = 1, true
@@ -108,80 +109,54 @@ func (d *store) parse(raw bson.Raw) (*state, error) {
 	if s.number, ok = wholeNumber(number); !ok {
 		return invalid("%q is %s, no revision's number", d.opts.RevisionField, value.Text(number))
 	}
-	if changed && change.Type != bson.TypeEmbeddedDocument {
+	if change.Type != 0 && change.Type != bson.TypeEmbeddedDocument {
 		return invalid("%q is %s, no change", d.opts.ChangeField, value.Text(change))
 	}
 	s.change, s.narrow = stampOf(change), number.Type == bson.TypeInt32
 	return s, nil
 }
 
-// content is a document without number and change.
-func (d *store) content(s *state) bson.Raw {
+// document is the document with number and change.
+func (s *state) document() bson.Raw {
 	if s.raw == nil {
-		return s.doc
+		s.raw = document(s.all)
 	}
-	return without(s.raw, d.ownNames()...)
+	return s.raw
 }
 
-// past is a state as the history shows it, without Options.Ignored.
-func (d *store) past(s *state) *state {
-	out := *s
-	if s.raw != nil {
-		out.doc, out.raw = without(s.raw, append(d.ownNames(), d.opts.Ignored...)...), nil
-	} else if len(d.opts.Ignored) > 0 && s.doc != nil {
-		out.doc = without(s.doc, d.opts.Ignored...)
-	}
-	return &out
-}
-
-// shown is the document that T decodes.
-func (d *store) shown(s *state) bson.Raw {
-	if s.raw != nil {
-		return s.raw
-	}
-	return patched(s.doc, d.own(s))
-}
-
+// ownNames are the fields of number and change.
 func (d *store) ownNames() []string { return []string{d.opts.RevisionField, d.opts.ChangeField} }
 
-// own is the fields of number and change.
 func (d *store) own(s *state) []field {
-	number := int64Value(s.number)
+	number := valueOf(s.number)
 	if s.narrow && s.number <= math.MaxInt32 {
-		number = int32Value(int(s.number))
+		number = valueOf(int32(s.number))
 	}
 	return []field{{d.opts.RevisionField, number}, {d.opts.ChangeField, s.change.value()}}
 }
 
-// check refuses a document that could not be replaced, or is too large to be stored
-// as a revision.
-func (s *state) check() error {
-	if bytes.IndexByte(s.raw, '$') < 0 {
-		return s.checkSize()
-	}
-	r := read(s.raw)
-	for element, key, _ := r.next(); element != nil; element, key, _ = r.next() {
-		if len(key) > 0 && key[0] == '$' { // which an insert takes, and no replacement
-			return fault.Of(s.id, fault.Invalid("the field %q starts with %q", key, "$"))
-		}
-	}
-	return s.checkSize()
+// content is a document without number and change.
+func (d *store) content(s *state) []field { return without(s.all, d.ownNames()...) }
+
+// kept is what the history keeps of a document.
+func (d *store) kept(s *state) []field { return without(s.all, d.notKept()...) }
+
+func (d *store) notKept() []string { return append(d.ownNames(), d.opts.Ignored...) }
+
+// past is a state as the history shows it, without Options.Ignored.
+func (d *store) past(s *state) *state {
+	out := *s
+	out.raw, out.past = nil, len(d.opts.Ignored) > 0
+	out.all = patch(d.kept(s), d.own(s))
+	return &out
 }
 
-func (s *state) checkSize() error {
-	if len(s.raw) > maxBytes {
-		return fault.Of(s.id, fault.Invalid("%d bytes are too many for a revision (%d)", len(s.raw), maxBytes))
+// check refuses what is too large to be stored as a revision.
+func (s *state) check() error {
+	if n := size(s.all); n > maxBytes {
+		return fault.Of(s.id, fault.Invalid("%d bytes are too many for a revision (%d)", n, maxBytes))
 	}
 	return nil
-}
-
-// exists reports whether there is a current document.
-func (d *store) exists(ctx context.Context, id bson.RawValue) (bool, error) {
-	err := d.currentPrimary.FindOne(ctx, byID(id), options.FindOne().SetProjection(bson.D{expr.Element("_id", 1)})).Err()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // A stamp is a change as it is stored.
@@ -192,20 +167,16 @@ type stamp struct {
 
 func stampOf(v bson.RawValue) stamp {
 	raw, _ := v.DocumentOK()
-	all, _ := fields(raw)
-	out := stamp{rest: slices.DeleteFunc(all, func(f field) bool { return f.key == atKey })}
-	if ms, ok := raw.Lookup(atKey).DateTimeOK(); ok {
+	all := open(raw)
+	out := stamp{rest: without(all, atKey)}
+	if ms, ok := find(all, atKey).DateTimeOK(); ok {
 		out.at = time.UnixMilli(ms).UTC()
 	}
 	return out
 }
 
 func (c stamp) value() bson.RawValue {
-	return documentValue(append([]field{{atKey, date(c.at)}}, c.rest...))
-}
-
-func date(t time.Time) bson.RawValue {
-	return bson.RawValue{Type: bson.TypeDateTime, Value: int64Value(t.UnixMilli()).Value}
+	return documentValue(append([]field{{atKey, valueOf(c.at)}}, c.rest...))
 }
 
 // after is a stamp with the time that it is stored with: in milliseconds, and not
@@ -234,19 +205,16 @@ func (d *store) stamp(c Change) (stamp, error) {
 	if c.Reason != "" {
 		doc = append(doc, bson.E{Key: reasonKey, Value: c.Reason})
 	}
-	raw, err := d.codec.Document(append(doc, c.Fields...))
-	if err == nil {
-		out.rest, err = fields(raw)
-	}
-	if err != nil {
-		return out, fmt.Errorf("Change.Fields: %w", err)
-	}
 	for _, f := range c.Fields {
-		if f.Key == "" || f.Key == atKey || f.Key == authorKey || f.Key == reasonKey || strings.ContainsAny(f.Key, "$.\x00") {
+		if slices.Contains([]string{"", atKey, authorKey, reasonKey}, f.Key) || strings.ContainsAny(f.Key, "$.\x00") {
 			return out, fault.Invalid("Change.Fields: %q", f.Key)
 		}
 	}
-	if !distinct(out.rest) {
+	raw, err := d.codec.Document(append(doc, c.Fields...))
+	if err != nil {
+		return out, fmt.Errorf("Change.Fields: %w", err)
+	}
+	if out.rest = open(raw); !distinct(out.rest) {
 		return out, fault.Invalid("Change.Fields: a name stands twice")
 	}
 	return out, nil

@@ -3,11 +3,9 @@ package versioning_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -227,32 +225,6 @@ func TestForeignWrites(t *testing.T) {
 	}
 	if now := get(t)(d.Get(ctx, "a")); now.Document != r.Document || now.Number != 2 {
 		t.Errorf("%+v", now)
-	}
-	clean(t, d)
-}
-
-// A deletion that Repair has recorded meanwhile, which the unique index says where
-// reads are not of a snapshot. Not parallel, see above.
-func TestDeletionRecordedMeanwhile(t *testing.T) {
-	var between atomic.Pointer[func()]
-	db := mongotest.Database(t, options.Client().SetAppName(app).SetMonitor(&event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
-		if fn := between.Load(); fn != nil && e.CommandName == "find" { // of the newest revision
-			between.Store(nil)
-			(*fn)()
-		}
-	}}))
-	ctx := t.Context()
-	d := helper[string, counter](t, db, nil)
-	r := get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
-	r.Document.N = 1
-	get(t)(d.Save(ctx, r, nobody))
-	remove(t, db.Collection("current"), d.Filter("a"))
-	refuse := func() {
-		failing(t, db, bson.D{{Key: "failCommands", Value: bson.A{"insert"}}, {Key: "errorCode", Value: 11001}}, 1) // as 11000, which needs more to be made up
-	}
-	between.Store(&refuse)
-	if r := get(t)(d.Create(ctx, counter{ID: "a"}, nobody)); r.Number != 3 {
-		t.Errorf("%+v", r)
 	}
 	clean(t, d)
 }

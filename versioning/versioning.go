@@ -61,8 +61,7 @@ type Revision[T any] struct {
 	// Document is the document, with the fields of number and change, if T has them.
 	Document T `json:"document"`
 
-	stored  *state // what this was read from; nil: not known
-	partial bool   // it is of the history, and lacks Options.Ignored
+	stored *state // what this was read from; nil: not known
 }
 
 // New returns a helper for current, which holds your documents, and revisions,
@@ -87,21 +86,24 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 	if err := config.Collections(colls...); err != nil {
 		return nil, err
 	}
-	d := &Documents[ID, T]{&store{
-		opts: o, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
-		current: current, currentPrimary: cursor.Primary(current),
-		upgrades: o.Registry != nil || decodesItself(reflect.TypeFor[T](), nil),
-	}}
-	if !o.NoHistory {
-		d.core.revisions, d.core.revisionsPrimary = revisions, cursor.Primary(revisions)
+	core := &store{
+		opts: o, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}, current: current, revisions: revisions,
+		upgrades: o.Registry != nil || decodesItself(reflect.TypeFor[T]()),
 	}
-	d.core.view = func(raw bson.Raw) (bson.Raw, bool, error) {
+	d := &Documents[ID, T]{core}
+	core.view = func(raw bson.Raw) (bson.Raw, bool, error) {
 		var v T
 		if err := d.core.codec.Decode(raw, &v); err != nil {
 			return nil, false, err
 		}
 		return d.encode(v)
 	}
+	primary := *core
+	primary.current, primary.primary = cursor.Primary(current), &primary
+	if !o.NoHistory {
+		primary.revisions = cursor.Primary(revisions)
+	}
+	core.primary = &primary
 	switch t := reflect.TypeFor[T](); t.Kind() {
 	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array, reflect.Pointer, reflect.Interface:
 	default: // that encodes itself, or is no document
@@ -162,39 +164,12 @@ func (d *Documents[ID, T]) HistoryFilter(id ID) bson.D {
 	return bson.D{expr.Element(d.core.opts.DocumentIDField, d.equal(id))}
 }
 
-// HistoryPipeline lists all revisions of a document, the current one included, in
-// no order: {_id, document_id, revision, change, deleted}, in the names of Options,
-// without the documents. Run it on the collection of current documents; not in a
-// transaction, where MongoDB takes no $unionWith.
-func (d *Documents[ID, T]) HistoryPipeline(id ID) mongo.Pipeline {
-	o := d.core.opts
-	revision, change := expr.Element(o.RevisionField, 1), expr.Element(o.ChangeField, 1)
-	pipeline := mongo.Pipeline{
-		expr.Op("$match", d.Filter(id)),
-		expr.Op("$project", bson.D{
-			expr.Element(o.DocumentIDField, "$_id"),
-			expr.Element(o.RevisionField, expr.IfNull(expr.Field(o.RevisionField), int64(1))),
-			change,
-		}),
-	}
-	if d.core.revisions == nil {
-		return pipeline
-	}
-	return append(pipeline, expr.Op("$unionWith", bson.D{
-		expr.Element("coll", d.core.revisions.Name()),
-		expr.Element("pipeline", mongo.Pipeline{
-			expr.Op("$match", d.HistoryFilter(id)),
-			expr.Op("$project", bson.D{expr.Element(o.DocumentIDField, 1), revision, change, expr.Element(o.DeletedField, 1)}),
-		}),
-	}))
-}
-
 // Get returns the current document with its number.
 //
 // Cost: 1 round trip, 1 key and document by _id.
 func (d *Documents[ID, T]) Get(ctx context.Context, id ID) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: get")
-	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.load(ctx, d.core.current, key) })
+	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.get(ctx, key) })
 }
 
 // Decode makes a Revision of a current document that a query of your own returned,
@@ -212,15 +187,11 @@ func (d *Documents[ID, T]) Decode(stored bson.Raw) (_ Revision[T], err error) {
 }
 
 // Create inserts a document as revision 1, or, if one of this _id was deleted, as
-// the revision after that. A document without _id gets an ObjectID, which is in the
-// result if T has a field for it. If there is a current document of this _id, the
-// error is ErrExists; if the _id is no ID, ErrInvalid. An empty string, or another
-// zero value, is an _id like any other. Options.RevisionField and ChangeField are
-// replaced by what the package knows, whatever the document has in them.
-//
-// A document that something else removed gets its deletion into the history first,
-// by nobody, at the time of the creation. A repeated call finds ErrExists, without an
-// _id it creates another document.
+// the revision after that. A document without _id gets an ObjectID. If there is a current
+// document of this _id, as for a repeated call, the error is ErrExists; if the _id is no
+// ID, ErrInvalid. An empty string is an _id like any other. What the document has in
+// Options.RevisionField and ChangeField is replaced. If something else has removed the
+// document, its deletion is recorded first, by nobody.
 //
 // Cost: 3 round trips, 1 document written, 1 key examined of the unique index.
 // Over a deleted one 4 and 2 writes, 5 and 3 where the deletion is missing. Without
@@ -231,49 +202,44 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	all, _, err := d.encode(document)
+	raw, _, err := d.encode(document)
 	if err != nil {
 		return Revision[T]{}, err
 	}
-	inside, err := fields(all)
-	if err == nil && !distinct(inside) {
-		err = fault.Invalid("document: a field stands twice")
+	all := open(raw)
+	if !distinct(all) {
+		return Revision[T]{}, fault.Invalid("document: a field stands twice")
 	}
-	if err != nil {
-		return Revision[T]{}, err
-	}
-	id, chosen := find(inside, "_id")
-	if !chosen {
-		oid := bson.NewObjectID()
-		id = bson.RawValue{Type: bson.TypeObjectID, Value: oid[:]}
-	}
-	if !chosen || inside[0].key != "_id" { // the server puts it first, too
-		all = identified(id, all)
+	id := find(all, "_id")
+	made := id.Type == 0
+	if made {
+		id = valueOf(bson.NewObjectID())
 	}
 	if err := d.checkID(id); err != nil {
 		return Revision[T]{}, err
 	}
-	if chosen {
+	all = append([]field{{"_id", id}}, without(all, "_id")...) // the server puts it first, too
+	if !made {
 		return d.shown(d.core.create(ctx, id, all, c))
 	}
 	s, err := d.core.created(id, all, 1, c.after(stamp{}))
 	if err == nil { // a new ID has no history
-		_, err = d.core.current.InsertOne(ctx, s.raw)
+		_, err = d.core.current.InsertOne(ctx, s.document())
 	}
 	return d.shown(s, err)
 }
 
 // Save stores what r.Document has different from the document read, as a new
 // revision, and returns it. r is what Get or another call returned, or is made by
-// hand of the number read and the document. If that number is no longer current the
-// error is a *ConflictError, if the document is gone mongopatterns.ErrNotFound. Of r
-// from the history, which leaves them out, Options.Ignored stay as they are stored. A
-// repeated call finds a conflict with itself.
+// hand of the number read and the document. If that number is no longer current, as for
+// a repeated call, the error is a *ConflictError, if the document is gone
+// mongopatterns.ErrNotFound.
 //
 // If nothing has changed, or nothing but Options.Ignored, the number stays. Changes
 // made meanwhile by code that does not raise the number are kept, except where
-// r.Document changes the same value. An array is one value. What is left as it was the
-// result shares with r.Document.
+// r.Document changes the same value. An array is one value. Options.Ignored, which the
+// history leaves out, stay as they are stored if r is from there. What is left as it was
+// the result shares with r.Document.
 //
 // Cost: 3 round trips, 2 documents written, 1 key examined by _id; 1 round trip if
 // nothing, or only ignored fields, changed, and without a history. 1 more for r made
@@ -299,11 +265,11 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], c stamp) (Re
 }
 
 func (d *Documents[ID, T]) wish(r Revision[T]) (*wish, error) {
-	next, loose, err := d.encode(r.Document)
+	raw, loose, err := d.encode(r.Document)
+	w := &wish{read: r.Number, partial: r.stored != nil && r.stored.past, raw: raw, loose: loose}
 	if err != nil {
-		return nil, err
+		return w, err
 	}
-	w := &wish{read: r.Number, partial: r.partial, next: next, loose: loose}
 	return w, d.core.wish(w, r.stored)
 }
 
@@ -326,7 +292,7 @@ func (d *Documents[ID, T]) Update(ctx context.Context, id ID, fn func(*T) error,
 	}
 	var own error // an error of fn, which may be a conflict of another document
 	r, err := d.retry(ctx, func() (Revision[T], error) {
-		r, err := d.one(id, func(key bson.RawValue) (*state, error) { return d.core.load(ctx, d.core.currentPrimary, key) })
+		r, err := d.one(id, func(key bson.RawValue) (*state, error) { return d.core.primary.get(ctx, key) })
 		if err != nil {
 			return r, err
 		}
@@ -402,13 +368,8 @@ func (d *Documents[ID, T]) shown(s *state, err error) (Revision[T], error) {
 	if s.deleted || s.lost {
 		return r, nil
 	}
-	r.stored, r.partial = s, false
-	if s.raw == nil {
-		past := *s
-		past.raw = d.core.shown(s)
-		r.stored, r.partial = &past, len(d.core.opts.Ignored) > 0
-	}
-	if err := d.core.codec.Decode(r.stored.raw, &r.Document); err != nil {
+	r.stored = s
+	if err := d.core.codec.Decode(s.document(), &r.Document); err != nil {
 		return Revision[T]{}, ofRevision(s.id, s.number, err)
 	}
 	return r, nil
@@ -422,11 +383,11 @@ func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T
 	}
 	before := s.before
 	s.before = nil // or each revision would keep all before it
-	if before == nil || before != r.stored || r.partial || d.core.upgrades {
+	if before == nil || before != r.stored || d.core.upgrades {
 		return d.shown(s, nil)
 	}
 	var some T
-	if err := d.core.codec.Decode(document(existing(s.changes)), &some); err != nil || !overlay(&r.Document, some) {
+	if err := d.core.codec.Decode(document(patch(nil, s.changes)), &some); err != nil || !overlay(&r.Document, some) {
 		return d.shown(s, nil)
 	}
 	r.Number, r.stored = s.number, s
@@ -445,7 +406,17 @@ func (d *Documents[ID, T]) encode(v T) (bson.Raw, bool, error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("document: %w", err)
 	}
-	return raw, d.core.upgrades || loose(doc, true), nil
+	for (doc.Kind() == reflect.Pointer || doc.Kind() == reflect.Interface) && !doc.IsNil() {
+		doc = doc.Elem()
+	}
+	inner := loose(doc)
+	if doc.Kind() == reflect.Map { // the order at the top counts for nobody
+		inner = false
+		for _, v := range doc.Seq2() {
+			inner = inner || loose(v)
+		}
+	}
+	return raw, d.core.upgrades || inner, nil
 }
 
 func (d *Documents[ID, T]) id(id ID) (bson.RawValue, error) {

@@ -182,9 +182,6 @@ func TestScenario(t *testing.T) {
 	if diff := must[[]versioning.Difference](t)(policies.Diff(ctx, "bilbo", 1, 3)); fmt.Sprint(diff) != `[items.0: added "Elven Sword" items.1: added "One Ring"]` {
 		t.Errorf("Diff: %v", diff)
 	}
-	equal(t, "LastChange of items", want[2], get(policies.LastChange(ctx, "bilbo", "items")))
-	equal(t, "LastChange of items.0", want[1], get(policies.LastChange(ctx, "bilbo", "items.0")))
-	equal(t, "LastChange of name", want[0], get(policies.LastChange(ctx, "bilbo", "name")))
 }
 
 // What services answer with.

@@ -1,0 +1,188 @@
+package versioning
+
+import (
+	"bytes"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// A wish is what a caller wants saved.
+type wish struct {
+	id      bson.RawValue
+	read    int64
+	raw     bson.Raw // the document as T encodes it
+	loose   bool     // the order of its fields is that of Go maps
+	base    *state   // what was read, nil if that is not known
+	partial bool     // base is of the history, and lacks Options.Ignored
+	changes []field  // of base, once that is known
+}
+
+// apply carries the changes of the caller over to what is stored by now.
+func (w *wish) apply(stored *state) []field {
+	if w.base == stored || bytes.Equal(stored.document(), w.base.document()) {
+		return w.changes
+	}
+	pick := func(all []field) (out []field) { // of the fields that change
+		in := index(all)
+		for _, c := range w.changes {
+			if v := in(c.key); v.Type != 0 {
+				out = append(out, field{c.key, v})
+			}
+		}
+		return out
+	}
+	now := pick(stored.all)
+	return changes(now, beside().document(now, pick(w.base.all), pick(w.changes)))
+}
+
+// wish completes what a caller wants saved. base is what it was read from, or nil.
+func (d *store) wish(w *wish, base *state) error {
+	if w.read < 1 {
+		return fault.Invalid("Revision.Number: %d, want 1 or more", w.read)
+	}
+	w.id = w.raw.Lookup("_id")
+	if base != nil && base.number == w.read {
+		return d.know(w, base)
+	}
+	if w.id.Type == 0 {
+		return fault.Invalid("document: no _id")
+	}
+	return nil
+}
+
+// know completes a wish by what was read.
+//
+// Fields whose bytes T writes as they are stored are unchanged. Only of the others
+// is looked up how T shows what is stored, and only they are compared inside. The _id
+// stays as stored: 1 for 1.0 is no change, nor is none.
+func (d *store) know(w *wish, base *state) error {
+	if w.id.Type != 0 && value.Key(w.id) != value.Key(base.id) {
+		return fault.Invalid("_id %s is not %s, which was read", value.Text(w.id), value.Text(base.id))
+	}
+	w.base, w.id = base, base.id
+	skip := append([]string{"_id"}, d.ownNames()...)
+	if w.partial {
+		skip = append(skip, d.opts.Ignored...)
+	}
+	stored, next, err := differing(base.all, w.raw, w.loose, skip)
+	if err != nil || len(stored) == 0 && len(next) == 0 {
+		return err
+	}
+	view := document(stored)
+	if d.upgrades {
+		stored, next, view = without(base.all, skip...), without(open(w.raw), skip...), base.document()
+	}
+	raw, loose, err := d.view(view)
+	if err != nil {
+		return fault.Of(base.id, err)
+	}
+	known := without(open(raw), skip...)
+	m := seen(w.loose || loose)
+	all := m.document(stored, known, next)
+	if d.upgrades && !same(all, stored) {
+		all = d.faithful(m, base, stored, known, next, all, skip)
+	}
+	w.changes = changes(stored, all)
+	return nil
+}
+
+// differing returns the fields of two documents but for those that both have alike: to
+// the byte, or if loose but for the order inside. It passes over the fields to skip.
+//
+// A save of many fields of which few have changed spends its time here, so fields that
+// stand in b as they stand in a are only compared.
+func differing(a []field, b bson.Raw, loose bool, skip []string) (x, y []field, err error) {
+	place, seen := places(a), make([]bool, len(a))
+	twice, next := false, 0
+	for at, end := 4, 0; at < len(b) && b[at] != 0; at = end {
+		i := next
+		if i < len(a) && !seen[i] {
+			if end = a[i].stands(b, at); end > 0 {
+				seen[i], next = true, i+1
+				continue
+			}
+		}
+		var n int
+		var v bson.RawValue
+		n, v, end = element(b, at)
+		name := b[at+1 : at+1+n]
+		if i >= len(a) || a[i].key != string(name) {
+			i = place(string(name))
+		}
+		key := ""
+		if i >= 0 {
+			key, twice, seen[i], next = a[i].key, twice || seen[i], true, i+1
+		} else {
+			key = string(name)
+		}
+		switch {
+		case slices.Contains(skip, key):
+		case i < 0:
+			y = append(y, field{key, v})
+		case !identical(a[i].value, v) && !(loose && alike(a[i].value, v)):
+			x, y = append(x, a[i]), append(y, field{key, v})
+		}
+	}
+	for i, f := range a {
+		if !seen[i] && !slices.Contains(skip, f.key) {
+			x = append(x, f)
+		}
+	}
+	if twice || !distinct(y) {
+		err = fault.Invalid("document: a field stands twice")
+	}
+	return x, y, err
+}
+
+// faithful returns the fields to be stored for a T that decodes itself, so that they
+// read as next, what the caller has. all, what the usual merge makes, may not: a T
+// that makes new fields out of old ones would make them again out of those that stay,
+// or take the new ones for old. Then the fields that T makes are written too, and of
+// those that it does not write only the ones stay that do not change what is read.
+func (d *store) faithful(m *merge, base *state, stored, known, next, all []field, skip []string) []field {
+	read := func(all []field) []field {
+		raw, _, err := d.view(document(patch(base.all, changes(stored, all))))
+		if err != nil {
+			return nil
+		}
+		return without(open(raw), skip...)
+	}
+	reads := func(all []field) bool {
+		got := read(all)
+		return got != nil && alike(documentValue(got), documentValue(next))
+	}
+	if reads(all) || !reads(next) {
+		return all
+	}
+	m.full = true
+	inNext := index(next)
+	var out, others []field
+	for _, f := range m.document(stored, known, next) {
+		if inNext(f.key).Type != 0 {
+			out = append(out, f)
+		} else {
+			others = append(others, f)
+		}
+	}
+	shown := index(read(out))
+	for i, f := range out {
+		if v := inNext(f.key); !alike(shown(f.key), v) {
+			out[i].value = v
+		}
+	}
+	var keep func(some []field)
+	keep = func(some []field) {
+		if with := append(out[:len(out):len(out)], some...); reads(with) {
+			out = with
+		} else if len(some) > 1 {
+			keep(some[:len(some)/2])
+			keep(some[len(some)/2:])
+		}
+	}
+	keep(others)
+	return out
+}
