@@ -59,7 +59,8 @@
 //
 // Use it where a document is changed so often that the writes are the load, and
 // where nobody counts the last hundred: page views, likes, the population of a
-// city. Do not use it for money, stock or seats. If the counts are read seldom,
+// city. Do not use it for money, stock or seats. Counts that a
+// program collects anyway are cheapest as one bulk write every so often. If the counts are read seldom,
 // store the events in buckets and add them up. Up to a thousand different values
 // are as small, and exact, in an array with $addToSet.
 //

@@ -93,7 +93,8 @@
 // Use it for many similar fields of which each document has some, keys that are data
 // (with dots and dollars, given by users, counted by facets), and keys that stand
 // several times. Do not use it for few fields that most documents have, for queries
-// that must be fast on several keys at once, or for hundreds of entries in a document.
+// that must be fast on several keys at once (a compound index of columns is faster), or for
+// hundreds of entries in a document. Documents grow: each entry repeats its names.
 // A wildcard index over an object, {"specs.$**": 1}, is simpler where keys are plain
 // names that are known when the query is written; before MongoDB 7.0 it has no prefix.
 //

@@ -74,7 +74,8 @@
 // would be outliers at which MaxCount. Do not use it if nearly every list is long
 // (give elements a collection of their own), if only the newest few are ever read
 // (the subset pattern), if elements are changed in place all the time (documents of
-// their own again), or if no list will ever be long (an array and $push).
+// their own again), or if no list will ever be long (an array and $push). All of an
+// outlier, and Contains in one, cost several times what one document does.
 //
 // # Several writers
 //

@@ -48,7 +48,7 @@
 // # When to use it, and when not
 //
 // Embed what is read with its parent, is few and is never looked for alone:
-// addresses, e-mails, an identity card. That needs no package. Refer to what is read
+// addresses, e-mails, an identity card. That needs no package, and one round trip where references take two. Refer to what is read
 // alone, is shared, or grows: [docs/choosing.md] decides by number, access and
 // growth.
 //

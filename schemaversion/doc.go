@@ -45,7 +45,8 @@
 //
 // Use it when documents outlive the code that wrote them, and the collection is too
 // large, or must not be down, to be rewritten at once. A new optional field needs no
-// version. If all fits into one updateMany, run that.
+// version. If all fits into one updateMany, run that: it
+// takes a small part of the time.
 //
 // Decide per collection: never write old documents (Get and Find suffice), write
 // them when they are touched (Update, or Options.WriteBack), or all (Migrate).

@@ -74,7 +74,8 @@
 //
 // Where parents are read far more often than their items are written, and show the
 // best few of many. Not for a parent with some dozens of small items, ever: keep all
-// of them in it. Not for items that change place all the time (by votes): an
+// of them in it. Not where items are written as often as parents are read: an Add is a
+// transaction of two writes, and AddMany costs several times an InsertMany. Not for items that change place all the time (by votes): an
 // indexed query is cheaper. For all items in the parent up to a limit, and the
 // rest elsewhere, see package outlier; for hot and cold fields, package split.
 //

@@ -73,6 +73,7 @@
 // Use it where someone asks what a document said in March, who changed it, or for the
 // state before that. Not so:
 //
+//   - Where nobody asks: a save is a transaction of two writes, a plain update is one.
 //   - Where only the fact of a change matters, a log of events is smaller.
 //   - All data at one past moment, hours or days back: snapshot reads or a backup.
 //   - Documents that change every second: package bucket.
