@@ -335,3 +335,36 @@ func TestInterrupt(t *testing.T) {
 		})
 	}
 }
+
+// The published figures get those of a run at their scale, and no other.
+func TestPublished(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "choosing.md")
+	write := func(text string) {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &report{Run: runInfo{Date: "2026-01-02", Engine: "mongodb 6.0.5", Scale: "small"}, Cases: []caseResult{{
+		Pattern: "bucket", Case: "published", Results: []result{
+			{Metric: "data", Unit: "bytes", BaselineName: "plain documents", Baseline: 2e6, Name: "array, day", Value: 1e6, Ratio: 0.5}},
+	}}}
+	for scale, want := range map[string]string{"small": "old", "seed": "| … `bucket`, arrays of a day | – | –, 1 MB (×0.5), index – |"} {
+		write("before\n" + publishedBegin + "old\n" + publishedEnd + "after\n")
+		r.Run.Scale = scale
+		if err := writePublished(name, r); err != nil {
+			t.Fatal(err)
+		}
+		data, _ := os.ReadFile(name)
+		text := string(data)
+		if !strings.HasPrefix(text, "before\n"+publishedBegin) || !strings.HasSuffix(text, publishedEnd+"after\n") || !strings.Contains(text, want) {
+			t.Errorf("%s: %s", scale, text)
+		}
+	}
+	write("no comments")
+	if err := writePublished(name, r); err != nil {
+		t.Error(err)
+	}
+	if err := writePublished(name+"x", r); err != nil {
+		t.Error(err)
+	}
+}

@@ -12,7 +12,8 @@ import (
 const pictures = "benchmarks"
 
 // writeDocs writes benchmarks.md with all tables and plots of the first report, and
-// the tables of the others, folded.
+// the tables of the others, folded. The published figures in choosing.md get their
+// measured ones.
 func writeDocs(folder string, reports []*report) error {
 	if err := os.MkdirAll(filepath.Join(folder, pictures), 0o755); err != nil {
 		return err
@@ -32,7 +33,10 @@ func writeDocs(folder string, reports []*report) error {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(folder, "benchmarks.md"), []byte(markdown(reports)), 0o644)
+	if err := os.WriteFile(filepath.Join(folder, "benchmarks.md"), []byte(markdown(reports)), 0o644); err != nil {
+		return err
+	}
+	return writePublished(filepath.Join(folder, "choosing.md"), first)
 }
 
 // markdown is the text of benchmarks.md.
