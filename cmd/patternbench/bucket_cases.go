@@ -563,7 +563,12 @@ func bucketStorage(ctx context.Context, b *bench) error {
 		return err
 	}
 	if days >= 30 {
-		b.against(read+": time", nativeName, 5.0/400, compactedName, monthsName)
+		b.against(read+": time", nativeName, 0, compactedName, monthsName)
+		for i, r := range b.results { // 5 ms, whatever the server's own take
+			if r.Metric == read+": time" && r.BaselineName == nativeName {
+				b.results[i].Goal = round(5000 / r.Baseline)
+			}
+		}
 	}
 	return b.readings(ctx, fmt.Sprintf("hourly means of %d days", days), all, w, w.minutes/60, func(l layout, sensor int32, n *int) error {
 		return l.hourly(ctx, sensor, readingsFrom, w.end(), func(slotReading) { *n++ })
