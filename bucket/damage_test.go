@@ -209,3 +209,17 @@ func TestUndecodable(t *testing.T) {
 		}
 	}
 }
+
+// A measurement in the bucket of another window is in no range that leaves its own time out, also where the whole
+// bucket lies in the range.
+func TestRangeWithMisplaced(t *testing.T) {
+	coll := mongotest.Database(t).Collection("readings")
+	b := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), scenario())
+	want := []reading{{at(10, 0, 0), 40}, {at(10, 30, 0), 41}}
+	must(t, second(b.AppendMany(t.Context(), bucket.Of(1, want...), nil)))
+	for _, misplaced := range []time.Time{at(9, 0, 0), at(11, 0, 0)} {
+		must(t, second(coll.UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$push", Value: bson.D{{Key: "measurements", Value: reading{misplaced, 1}}}}})))
+	}
+	diff(t, want, collect(t, b.Range(t.Context(), 1, at(10, 0, 0), at(11, 0, 0))))
+	diff(t, want, collect(t, b.Range(t.Context(), 1, at(10, 0, 0), at(10, 31, 0))))
+}

@@ -32,7 +32,7 @@ import (
 // and 1 document per bucket of the range.
 func (b *Buckets[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[M, error] {
 	c := b.core
-	return fault.Seq("bucket: range", inOrder(&c.frame, c.buckets(ctx, series, from, to, ""), c.entries, plain[M]))
+	return fault.Seq("bucket: range", inOrder(&c.frame, c.buckets(ctx, series, from, to, ""), c.between(from, to), plain[M]))
 }
 
 // RangeAcross is Range over the collection and its archive together. It reads both as they were at one
@@ -56,7 +56,7 @@ func (b *Buckets[S, M]) RangeAcross(ctx context.Context, archive *mongo.Collecti
 			yield(none, err)
 			return
 		}
-		inOrder(&c.frame, c.buckets(ctx, series, from, to, archive.Name()), c.entries, plain[M])(yield)
+		inOrder(&c.frame, c.buckets(ctx, series, from, to, archive.Name()), c.between(from, to), plain[M])(yield)
 	})
 }
 
@@ -160,12 +160,42 @@ func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time, ar
 	pipeline := mongo.Pipeline{expr.Op("$match", c.filter(series, from, to)), sort, expr.Op("$project", bson.D{
 		{Key: c.start, Value: 1},
 		// What is no array is left for the error that names the bucket.
-		{Key: "~m", Value: expr.Cond(expr.Op("$isArray", c.array()), c.inRange(from, to), expr.Field(c.opts.ArrayField))},
+		{Key: "~m", Value: expr.Cond(expr.Op("$isArray", c.array()),
+			expr.Cond(c.inside(from, to), c.array(), c.inRange(from, to)), expr.Field(c.opts.ArrayField))},
 	})}
 	if archive != "" {
 		pipeline = append(pipeline, expr.Op("$unionWith", bson.D{{Key: "coll", Value: archive}, {Key: "pipeline", Value: pipeline}}), sort)
 	}
 	return pipe(ctx, c.coll, pipeline)
+}
+
+// inside says that a bucket's whole window lies in a range: to filter its measurements takes the server longer
+// than to send them.
+func (c *arrays) inside(from, to time.Time) any {
+	conditions := bson.A{}
+	for _, limit := range limits(from, to) {
+		at := limit.Value.(time.Time)
+		if limit.Key == "$lt" {
+			at, _ = c.window.Bounds(at)
+		}
+		conditions = append(conditions, expr.Op(limit.Key, expr.Field(c.start), at))
+	}
+	return expr.Op("$and", conditions)
+}
+
+// between is entries without those outside a range, which misplaced ones can be.
+func (c *arrays) between(from, to time.Time) func(doc bson.Raw) ([]entry, error) {
+	first, end := int64(math.MinInt64), int64(math.MaxInt64)
+	if !from.IsZero() {
+		first = ceil(from).UnixMilli()
+	}
+	if !to.IsZero() {
+		end = ceil(to).UnixMilli()
+	}
+	return func(doc bson.Raw) ([]entry, error) {
+		all, err := c.entries(doc)
+		return slices.DeleteFunc(all, func(e entry) bool { return e.time < first || e.time >= end }), err
+	}
 }
 
 // entries are the measurements of a bucket that buckets has read.
@@ -175,6 +205,7 @@ func (c *arrays) entries(doc bson.Raw) (out []entry, err error) {
 		return nil, fmt.Errorf("%s is %s, not an array", c.opts.ArrayField, value.Text(doc.Lookup("~m")))
 	}
 	items, err := list.Values()
+	out = make([]entry, 0, len(items))
 	seq, _ := value.Lookup(doc, "_id."+seqKey).AsInt64OK()
 	for _, item := range items {
 		e := entry{time: math.MinInt64, seq: seq, raw: item} // the time of nothing this package wrote

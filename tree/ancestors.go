@@ -34,7 +34,8 @@ func (a ancestorArray) up(match any, levels int) mongo.Pipeline {
 	return a.upBy(match, way, levels)
 }
 
-// upBy joins the nodes of way, an array of IDs, the node itself first.
+// upBy joins the nodes of way, an array of IDs, the node itself first, in no order. One lookup for all takes the
+// server less than one for each.
 func (c *core) upBy(match, way any, levels int) mongo.Pipeline {
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
@@ -42,9 +43,8 @@ func (c *core) upBy(match, way any, levels int) mongo.Pipeline {
 	return concat(mongo.Pipeline{
 		expr.Op("$match", match),
 		expr.Op("$project", d(fieldTouch, way)),
-		expr.Op("$unwind", d("path", expr.Field(fieldTouch), "includeArrayIndex", fieldDepth)),
 		c.lookup(fieldTouch, c.o.IDField),
-	}, unfold(fieldDepth, expr.Field(fieldDepth)))
+	}, unfold(fieldDepth, expr.Op("$indexOfArray", expr.Field(fieldTouch), expr.Field(fieldTree+"."+c.o.IDField))))
 }
 
 func (a ancestorArray) down(id any, depth int, self bool) mongo.Pipeline {

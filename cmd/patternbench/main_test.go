@@ -221,30 +221,31 @@ func databases(t *testing.T, client *mongo.Client, pid int) []string {
 func TestCases(t *testing.T) {
 	t.Setenv("MONGODB_URI", mongotest.URI(t))
 	client := mongotest.Database(t).Client()
-	for _, c := range cases {
-		t.Run(c.String(), func(t *testing.T) {
-			name := filepath.Join(t.TempDir(), "results.json")
-			var notes strings.Builder
-			if err := run(t.Context(), []string{"-scale", "tiny", "-runs", "1", "-run", c.String(), "-json", name}, io.Discard, &notes); err != nil {
-				t.Fatalf("%v\n%s", err, notes.String())
+	name := filepath.Join(t.TempDir(), "results.json")
+	var notes strings.Builder
+	if err := run(t.Context(), []string{"-scale", "tiny", "-runs", "1", "-json", name}, io.Discard, &notes); err != nil {
+		t.Fatalf("%v\n%s", err, notes.String())
+	}
+	r, err := readJSON(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Cases) != len(cases) {
+		t.Fatalf("%d cases of %d", len(r.Cases), len(cases))
+	}
+	for i, c := range r.Cases {
+		if len(c.Results) == 0 {
+			t.Errorf("%s: no results", cases[i])
+		}
+		for _, one := range c.Results {
+			if one.Pattern != cases[i].pattern || one.Case != cases[i].name || one.Metric == "" || one.Unit == "" || one.BaselineName == "" ||
+				one.Name == "" || one.Runs < 1 || !strings.HasPrefix(one.Engine, "mongodb ") || one.Scale != "tiny" {
+				t.Errorf("not complete: %+v", one)
 			}
-			r, err := readJSON(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(r.Cases) != 1 || len(r.Cases[0].Results) == 0 {
-				t.Fatal("no results")
-			}
-			for _, one := range r.Cases[0].Results {
-				if one.Pattern != c.pattern || one.Case != c.name || one.Metric == "" || one.Unit == "" || one.BaselineName == "" || one.Name == "" ||
-					one.Runs < 1 || !strings.HasPrefix(one.Engine, "mongodb ") || one.Scale != "tiny" {
-					t.Errorf("not complete: %+v", one)
-				}
-			}
-			if left := databases(t, client, os.Getpid()); len(left) > 0 {
-				t.Errorf("left on the server: %v", left)
-			}
-		})
+		}
+	}
+	if left := databases(t, client, os.Getpid()); len(left) > 0 {
+		t.Errorf("left on the server: %v", left)
 	}
 }
 
