@@ -76,16 +76,7 @@ func (f *frame) repair(ctx context.Context, work *mongopatterns.Work) (mongopatt
 				models = append(models, mongo.NewUpdateOneModel().SetFilter(f.itself(doc)).SetUpdate(solve))
 			}
 		}
-		if w.DryRun || len(models) == 0 {
-			result.Done += int64(len(models))
-			return nil
-		}
-		done, err := f.coll.BulkWrite(ctx, models)
-		if err == nil {
-			result.Done += done.MatchedCount
-			result.Skipped += int64(len(models)) - done.MatchedCount // deleted meanwhile
-		}
-		return err
+		return maintain.Rewrite(ctx, f.coll, models, w, result)
 	})
 }
 

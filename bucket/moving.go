@@ -39,26 +39,18 @@ func (b *Buckets[S, M]) Archive(ctx context.Context, before time.Time, target *m
 	return b.core.archive(ctx, before, target, work)
 }
 
-// archive bounds a batch by the size that the documents have on the server.
 func (f *frame) archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	var total mongopatterns.Result
-	w, err := maintain.Of(work, wholeBatch)
-	if err == nil {
-		err = config.Collections("coll", f.coll, "target", target)
-	}
+	err := config.Collections("coll", f.coll, "target", target)
 	if err == nil && before.IsZero() {
 		err = fault.Invalid("before: no time")
 	}
 	if err != nil {
-		return total, err
+		return mongopatterns.Result{}, err
 	}
 	// A window that begins before the one that holds before has ended by then.
 	cut, _ := f.window.Bounds(before)
-	size := bson.E{Key: "~size", Value: expr.Op("$bsonSize", "$$ROOT")}
-	docs := find(ctx, cursor.Primary(f.coll), expr.And(w.Filter, bson.D{{Key: f.start, Value: expr.Op("$lt", cut)}}),
-		options.Find().SetBatchSize(int32(min(w.BatchSize, 1<<20)*10+1)).SetProjection(append(f.shardKey(), size)))
-	weight := func(doc bson.Raw) int { return int(doc.Lookup(size.Key).AsInt64()) }
-	move := func(ctx context.Context, found []bson.Raw, result *mongopatterns.Result) (err error) {
+	scan := maintain.Scan{Filter: bson.D{{Key: f.start, Value: expr.Op("$lt", cut)}}, Projection: f.shardKey(), Whole: true, BatchSize: wholeBatch}
+	return maintain.Run(ctx, f.coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) (err error) {
 		moved := len(found)
 		if !w.DryRun {
 			err = txn.Run(ctx, f.coll.Database().Client(), func(ctx context.Context) error {
@@ -70,17 +62,7 @@ func (f *frame) archive(ctx context.Context, before time.Time, target *mongo.Col
 			result.Done += int64(moved)
 		}
 		return err
-	}
-	for batch, err := range cursor.Weighed(docs, w.BatchSize, w.BatchBytes, weight) {
-		if err == nil {
-			err = maintain.Apart(ctx, f.coll.Name(), batch, &total, move)
-		}
-		if err != nil {
-			return total, err
-		}
-		w.Progress(total)
-	}
-	return total, nil
+	})
 }
 
 // move brings documents to target and deletes them, within a transaction that reads them once more.

@@ -128,7 +128,7 @@ func TestArchive(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	target := db.Collection("archive")
-	s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), &series.Options{Values: values, RetentionIndex: true})
+	s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), &series.Options{Values: values})
 	archived := open[string, event](t, target, series.Every(time.Hour), &series.Options{Values: values})
 	for h := range 5 {
 		appendMany(t, s, "s", event{Timestamp: at(h, 0, 0), V: float64(h)})
@@ -148,8 +148,15 @@ func TestArchive(t *testing.T) {
 	if result, err := s.Archive(t.Context(), at(2, 30, 0), target, nil); err != nil || result.Done != 1 || total(t, archived) != 4 {
 		t.Fatalf("%+v, %v; %d", result, err, total(t, archived))
 	}
-	if result, err := s.DeleteBefore(t.Context(), at(4, 0, 0), &mongopatterns.Work{Filter: bson.D{{Key: "series", Value: "s"}}}); err != nil || result.Done != 2 || total(t, s) != 1 {
-		t.Errorf("%+v, %v", result, err)
+	// What the archive refuses stays, and is named, or with Strict ends the call.
+	if err := db.RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "archive"}, {Key: "validator", Value: bson.D{{Key: "never", Value: 1}}}}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := s.Archive(t.Context(), at(4, 0, 0), target, nil); err != nil || result.Failed != 2 || total(t, s) != 3 {
+		t.Errorf("%+v, %v; %d", result, err, total(t, s))
+	}
+	if result, err := s.Archive(t.Context(), at(4, 0, 0), target, &mongopatterns.Work{Strict: true}); err == nil || total(t, s) != 3 {
+		t.Errorf("%+v", result)
 	}
 	healthy(t, s)
 	healthy(t, archived)

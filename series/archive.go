@@ -27,96 +27,34 @@ import (
 // target is indexed and read by a second Series with the same options, without
 // BatchField.
 //
-// Cost: 1 round trip a batch to find them (index {start} with RetentionIndex, {series,
-// start} with a filter on the series, else a scan of the collection); for each batch 5,
-// commit included, and 2 writes per document.
+// Cost: 1 round trip, more for many documents, to find them (index {series, start} with a
+// filter on the series, {start} if you have made it, else a scan of the collection); for
+// each batch 5, commit included, and 2 writes per document.
 func (s *Series[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: archive")
 	c := s.core
 	if err := config.Collections("coll", c.coll, "target", target); err != nil {
 		return result, err
 	}
-	return c.sweep(ctx, before, work, func(ctx context.Context, found []bson.Raw, result *mongopatterns.Result) error {
-		var moved int64
-		err := txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) (err error) {
-			moved, err = c.move(ctx, target, found)
-			return err
-		})
+	if before.IsZero() {
+		return result, fault.Invalid("before: no time")
+	}
+	// A window that begins before the one that holds before has ended by then.
+	cut, _ := c.window.Bounds(before)
+	scan := maintain.Scan{Filter: bson.D{{Key: c.opts.StartField, Value: expr.Op("$lt", cut)}}, Projection: c.key(), Whole: true, BatchSize: sweepBatch}
+	return maintain.Run(ctx, c.coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) (err error) {
+		moved := int64(len(found))
+		if !w.DryRun {
+			err = txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) error {
+				moved, err = c.move(ctx, target, found)
+				return err
+			})
+		}
 		if err == nil {
 			result.Done += moved
 		}
 		return err
 	})
-}
-
-// DeleteBefore deletes the documents whose window ended at or before before. A TTL
-// index on EndField does the same, at the server's pace. work is as for Archive.
-//
-// Cost: as Archive to find them; for each batch 1 round trip, 1 write per document.
-func (s *Series[S, M]) DeleteBefore(ctx context.Context, before time.Time, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	defer fault.In(&err, "series: delete before")
-	c := s.core
-	return c.sweep(ctx, before, work, func(ctx context.Context, found []bson.Raw, result *mongopatterns.Result) error {
-		models := make([]mongo.WriteModel, len(found))
-		for i, doc := range found {
-			models[i] = mongo.NewDeleteOneModel().SetFilter(c.itself(doc))
-		}
-		done, err := c.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-		if err == nil {
-			result.Done += done.DeletedCount
-		}
-		return err
-	})
-}
-
-// sweep gives the documents of windows that ended at or before before to step, in
-// batches, by whatever index finds them: their starts never change.
-func (c *store) sweep(ctx context.Context, before time.Time, work *mongopatterns.Work,
-	step func(ctx context.Context, found []bson.Raw, result *mongopatterns.Result) error) (mongopatterns.Result, error) {
-	var total mongopatterns.Result
-	w, err := maintain.Of(work, sweepBatch)
-	if err == nil && before.IsZero() {
-		err = fault.Invalid("before: no time")
-	}
-	if err != nil {
-		return total, err
-	}
-	if w.DryRun {
-		step = func(_ context.Context, found []bson.Raw, result *mongopatterns.Result) error {
-			result.Done += int64(len(found))
-			return nil
-		}
-	}
-	// A window that begins before the one that holds before has ended by then.
-	cut, _ := c.window.Bounds(before)
-	ended := expr.And(w.Filter, bson.D{{Key: c.opts.StartField, Value: bson.D{{Key: "$lt", Value: cut}}}})
-	var found []bson.Raw
-	var held int64
-	flush := func() error {
-		batch := found
-		if found, held = nil, 0; len(batch) == 0 {
-			return nil
-		}
-		err := maintain.Apart(ctx, c.coll.Name(), batch, &total, step)
-		if err == nil {
-			w.Progress(total)
-		}
-		return err
-	}
-	for doc, err := range find(ctx, cursor.Primary(c.coll), ended, options.Find().SetBatchSize(int32(min(w.BatchSize, 1<<20)*10+1)).
-		SetProjection(append(c.key(), bson.E{Key: c.opts.BytesField, Value: 1}))) {
-		if err != nil {
-			return total, err
-		}
-		bytes, _ := value.Lookup(doc, c.opts.BytesField).AsInt64OK()
-		if len(found) == w.BatchSize || held+bytes > int64(w.BatchBytes) {
-			if err := flush(); err != nil {
-				return total, err
-			}
-		}
-		found, held = append(found, doc), held+bytes
-	}
-	return total, flush()
 }
 
 // move copies documents to target and deletes them, within a transaction that reads

@@ -71,7 +71,7 @@ func (s *Series[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 					models = append(models, mongo.NewUpdateOneModel().SetFilter(c.unchanged(doc, true)).SetUpdate(update))
 				}
 			}
-			return c.rewrite(ctx, models, w, result)
+			return maintain.Rewrite(ctx, c.coll, models, w, result)
 		})
 }
 

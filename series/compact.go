@@ -6,7 +6,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -51,22 +50,8 @@ func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (r
 				t.Sort()
 				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.unchanged(doc, false)).SetUpdate(c.compacted(doc, t)))
 			}
-			return c.rewrite(ctx, models, w, result)
+			return maintain.Rewrite(ctx, c.coll, models, w, result)
 		})
-}
-
-// rewrite sends guarded updates, in which a document that has changed is passed over.
-func (c *store) rewrite(ctx context.Context, models []mongo.WriteModel, w mongopatterns.Work, result *mongopatterns.Result) error {
-	if w.DryRun || len(models) == 0 {
-		result.Done += int64(len(models))
-		return nil
-	}
-	done, err := c.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	if err == nil {
-		result.Done += done.MatchedCount
-		result.Skipped += int64(len(models)) - done.MatchedCount
-	}
-	return err
 }
 
 // compacted is the update that puts a table in the place of the blocks that a document

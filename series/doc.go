@@ -70,7 +70,7 @@
 //	Check, Repair          a scan of the collection, which is decoded
 //
 // Indexes: {series, start} for all reads; {series, start, batches}, unique, with
-// BatchField; {start} with RetentionIndex.
+// BatchField.
 //
 // # When to use it, and when not
 //
@@ -112,8 +112,8 @@
 // [Series.Adopt] copies plain documents, or with [Series.Unwind] buckets with arrays, in
 // batches that can be stopped and resumed. [Series.Documents] is the way back. A
 // damaged block ends reads of its window with [ErrDamaged], which names the document;
-// Check lists them all. [Series.Archive] moves old documents to another collection;
-// [Series.DeleteBefore], or a TTL index on EndField, deletes them.
+// Check lists them all. [Series.Archive] moves old documents to another collection; a
+// TTL index of yours on EndField deletes them.
 //
 // # Sharding
 //

@@ -680,7 +680,7 @@ func TestInvalid(t *testing.T) {
 		negative := &mongopatterns.Work{BatchSize: -1}
 		for what, err := range map[string]error{
 			"delete": s.Delete(ctx, "s", time.Time{}), "archive": second(s.Archive(ctx, day, nil, nil)), "archive to itself": second(s.Archive(ctx, day, db.Collection("c"), nil)),
-			"before": second(s.DeleteBefore(ctx, time.Time{}, nil)), "adopt": second(s.Adopt(ctx, nil, nil, nil)), "adopt itself": second(s.Adopt(ctx, db.Collection("c"), nil, nil)),
+			"before": second(s.Archive(ctx, time.Time{}, db.Collection("archive"), nil)), "adopt": second(s.Adopt(ctx, nil, nil, nil)), "adopt itself": second(s.Adopt(ctx, db.Collection("c"), nil, nil)),
 			"work": second(s.Compact(ctx, negative)), "check": drain(s.Check(ctx, negative)), "documents": drain(s.Documents(ctx, negative)),
 			"filter": second(s.AppendMany(ctx, nil, &mongopatterns.Work{Filter: bson.D{}})),
 		} {

@@ -89,10 +89,6 @@ type Options struct {
 	// a third more of the server for each. Default false: they name _id alone.
 	Sharded bool
 
-	// RetentionIndex adds {start: 1} to Indexes, which Archive and DeleteBefore
-	// over all series scan instead of the collection. Default false.
-	RetentionIndex bool
-
 	// Registry and BSON encode series and measurements, and decode the latter.
 	// Give the client's own if it has them: a collection does not show them.
 	// Default nil: the driver's. With either of them measurements take about ten

@@ -86,7 +86,7 @@ func newStore(coll *mongo.Collection, w Window, opts *Options) (*store, error) {
 
 // Indexes returns the indexes Series uses besides _id: {series: 1, start: 1}, which
 // every read uses; with Options.BatchField the unique {series: 1, start: 1, batches:
-// 1} of documents that hold the ID of a batch; with Options.RetentionIndex {start: 1}.
+// 1} of documents that hold the ID of a batch.
 func (s *Series[S, M]) Indexes() map[string][]mongo.IndexModel {
 	c := s.core
 	models := []mongo.IndexModel{{Keys: c.key()}}
@@ -96,9 +96,6 @@ func (s *Series[S, M]) Indexes() map[string][]mongo.IndexModel {
 			Options: options.Index().SetUnique(true).
 				SetPartialFilterExpression(bson.D{{Key: field, Value: bson.D{{Key: "$exists", Value: true}}}}),
 		})
-	}
-	if c.opts.RetentionIndex {
-		models = append(models, mongo.IndexModel{Keys: bson.D{{Key: c.opts.StartField, Value: 1}}})
 	}
 	return map[string][]mongo.IndexModel{c.coll.Name(): models}
 }

@@ -27,6 +27,10 @@ type Scan struct {
 	// Pipeline reads by an aggregation of what the filters select, in its own order.
 	// Its documents have distinct _ids. Default: a find in the order of _id.
 	Pipeline mongo.Pipeline
+	// Whole is for a step that takes whole documents by what Projection shows of them:
+	// their own sizes bound a batch. They come in the order of the index that finds
+	// them, whose keys must never change. Default false.
+	Whole bool
 	// BatchSize is the call's default. Default 1000.
 	BatchSize int
 }
@@ -34,6 +38,8 @@ type Scan struct {
 const (
 	defaultBatch = 1000
 	defaultBytes = 8 << 20
+	// sizeField has the size of a whole document.
+	sizeField = "~size"
 )
 
 // Of is a copy of work with its defaults; negative bounds are ErrInvalid.
@@ -54,7 +60,8 @@ func Of(work *mongopatterns.Work, batch int) (mongopatterns.Work, error) {
 }
 
 // Docs yields the documents that work and scan select, from the primary, in the order
-// of _id: in that of an index whose keys change meanwhile a scan could miss some.
+// of _id: in that of an index whose keys change meanwhile a scan could miss some. Of
+// Whole ones ten batches come at a time.
 func Docs(ctx context.Context, coll *mongo.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		filter, size := expr.And(scan.Filter, work.Filter), int32(min(work.BatchSize, 1<<20))
@@ -62,8 +69,11 @@ func Docs(ctx context.Context, coll *mongo.Collection, work mongopatterns.Work, 
 			return cursor.Primary(coll).Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", filter)}, scan.Pipeline...),
 				options.Aggregate().SetAllowDiskUse(true).SetBatchSize(size))
 		}
-		opts := options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(size)
-		if scan.Projection != nil {
+		opts := options.Find().SetBatchSize(size)
+		if scan.Whole {
+			whole := expr.Element(sizeField, expr.Op("$bsonSize", "$$ROOT"))
+			opts.SetBatchSize(10*size + 1).SetProjection(append(bson.D{whole}, scan.Projection...))
+		} else if opts.SetSort(bson.D{{Key: "_id", Value: 1}}); scan.Projection != nil {
 			opts.SetProjection(scan.Projection)
 		}
 		return cursor.Primary(coll).Find(ctx, filter, opts)
@@ -74,7 +84,11 @@ func Docs(ctx context.Context, coll *mongo.Collection, work mongopatterns.Work, 
 //
 // Cost: 1 round trip a batch, index _id unless a filter has a better one.
 func Batches(ctx context.Context, coll *mongo.Collection, work mongopatterns.Work, scan Scan) iter.Seq2[[]bson.Raw, error] {
-	return cursor.Batches(Docs(ctx, coll, work, scan), work.BatchSize, work.BatchBytes)
+	docs := Docs(ctx, coll, work, scan)
+	if scan.Whole {
+		return cursor.Weighed(docs, work.BatchSize, work.BatchBytes, func(doc bson.Raw) int { return int(doc.Lookup(sizeField).AsInt64()) })
+	}
+	return cursor.Batches(docs, work.BatchSize, work.BatchBytes)
 }
 
 // Step does one batch and adds to result what it did; Examined is counted for it.
@@ -118,6 +132,21 @@ func Run(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, 
 		w.Progress(total)
 	}
 	return total, nil
+}
+
+// Rewrite sends the guarded updates of a step; a document that has changed since it was
+// read is Skipped.
+func Rewrite(ctx context.Context, coll *mongo.Collection, models []mongo.WriteModel, work mongopatterns.Work, result *mongopatterns.Result) error {
+	if work.DryRun || len(models) == 0 {
+		result.Done += int64(len(models))
+		return nil
+	}
+	done, err := coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	if err == nil {
+		result.Done += done.MatchedCount
+		result.Skipped += int64(len(models)) - done.MatchedCount
+	}
+	return err
 }
 
 // Apart does a batch, and if the server refuses it, its documents one by one, as
