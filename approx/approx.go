@@ -18,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/pace"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -141,24 +142,8 @@ func (c *Counters[K]) write(ctx context.Context, changes []change) (mongopattern
 //
 // Cost: that of a Flush at each interval.
 func (c *Counters[K]) Run(ctx context.Context, failed func(error)) error {
-	ticker := time.NewTicker(cmp.Or(c.core.Interval, time.Second))
-	defer ticker.Stop()
-	bounded := func(flush func(context.Context) error) error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		return flush(ctx)
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return bounded(c.Close)
-		case <-ticker.C:
-			err := bounded(func(ctx context.Context) error { _, err := c.Flush(ctx); return err })
-			if err != nil && failed != nil {
-				failed(err)
-			}
-		}
-	}
+	flush := func(ctx context.Context) error { _, err := c.Flush(ctx); return err }
+	return pace.Run(ctx, cmp.Or(c.core.Interval, time.Second), flush, c.Close, failed)
 }
 
 // Get is the stored count and what waits for the key in these counters or is on its

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -197,16 +196,6 @@ func (f *frame) seriesOf(series any) (bson.RawValue, error) {
 	return raw, nil
 }
 
-// fixed reports a series whose equals are encoded alike and never change, so that one encoding serves all of
-// them.
-func fixed(series any) bool {
-	if _, ok := series.(bson.ObjectID); ok {
-		return true
-	}
-	kind := reflect.ValueOf(series).Kind()
-	return kind >= reflect.Bool && kind <= reflect.Float64 || kind == reflect.String
-}
-
 // checkKey refuses what no series and no ID of a measurement can be.
 func checkKey(v bson.RawValue) error {
 	if err := value.CheckKey(v); err != nil {
@@ -357,7 +346,7 @@ func (f *frame) add(b *batch, series, v any) error {
 		return err
 	}
 	var last *group
-	known := fixed(series)
+	known := value.Fixed(series)
 	if known {
 		last = b.latest[series]
 	}

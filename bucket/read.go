@@ -25,8 +25,8 @@ import (
 )
 
 // Range returns the measurements of series from from until before to in time order, late arrivals in their
-// place; those of one millisecond in the order they came. A zero time is no limit. Only measurements of the
-// range leave the server, and memory holds those of one window.
+// place; those of one millisecond in the order they came. A zero time is no limit. Only buckets
+// of the range leave the server, those at its ends without what lies outside; memory holds one window.
 //
 // Cost: 1 round trip, more beyond 101 buckets or 16 MiB; index {series, start}, no sort on the server; 1 key
 // and 1 document per bucket of the range.

@@ -218,7 +218,7 @@ func checkName(name string) error {
 // group is where a measurement belongs. It finds the place, and encodes the series,
 // once for as long as the measurements of a series stay in one window.
 func (c *store) group(b *batch, series any, ms int64) (*group, error) {
-	known := fixed(series)
+	known := value.Fixed(series)
 	var last *group
 	if known {
 		last = b.latest[series]

@@ -13,6 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/pace"
 )
 
 // GathererOptions bound what a Gatherer holds. The zero value of each is its default.
@@ -138,24 +139,8 @@ func (g *Gatherer[S, M]) Close(ctx context.Context) (err error) {
 //
 // Cost: that of a Flush at each interval.
 func (g *Gatherer[S, M]) Run(ctx context.Context, failed func(error)) error {
-	ticker := time.NewTicker(cmp.Or(g.core.Interval, 10*time.Second))
-	defer ticker.Stop()
-	bounded := func(flush func(context.Context) error) error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		return flush(ctx)
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return bounded(g.Close)
-		case <-ticker.C:
-			err := bounded(func(ctx context.Context) error { _, err := g.Flush(ctx); return err })
-			if err != nil && failed != nil {
-				failed(err)
-			}
-		}
-	}
+	flush := func(ctx context.Context) error { _, err := g.Flush(ctx); return err }
+	return pace.Run(ctx, cmp.Or(g.core.Interval, 10*time.Second), flush, g.Close, failed)
 }
 
 // Waiting is how many measurements wait or are on their way.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"reflect"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -139,17 +138,6 @@ func limits(from, to time.Time) (first, end int64) {
 		end = to.Add(time.Millisecond - 1).UnixMilli()
 	}
 	return first, end
-}
-
-// fixed reports a series whose equals are encoded alike and never change, so that one
-// encoding serves all of them.
-func fixed(series any) bool {
-	switch series.(type) {
-	case bson.ObjectID, int, int32, int64, string:
-		return true
-	}
-	kind := reflect.ValueOf(series).Kind()
-	return kind >= reflect.Bool && kind <= reflect.Float64 || kind == reflect.String
 }
 
 // find reads documents, which stay valid.

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -139,13 +140,7 @@ func less(a, b bson.RawValue) bool {
 }
 
 // d makes a document of keys and values by turns.
-func d(pairs ...any) bson.D {
-	out := make(bson.D, 0, len(pairs)/2)
-	for i := 0; i+1 < len(pairs); i += 2 {
-		out = append(out, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})
-	}
-	return out
-}
+func d(pairs ...any) bson.D { return expr.D(pairs...) }
 
 // equal is v as a filter value that the server cannot read as an operator.
 func equal(v any) any {

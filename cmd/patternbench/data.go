@@ -9,16 +9,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
 // d is a document of keys and values.
-func d(pairs ...any) bson.D {
-	doc := make(bson.D, 0, len(pairs)/2)
-	for i := 0; i < len(pairs); i += 2 {
-		doc = append(doc, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})
-	}
-	return doc
-}
+func d(pairs ...any) bson.D { return expr.D(pairs...) }
 
 // fill inserts the documents 0 to n-1, a thousand at a time.
 func fill(ctx context.Context, coll *mongo.Collection, n int, document func(i int) any) error {

@@ -3,6 +3,7 @@ package value
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -53,4 +54,15 @@ func checkNames(v bson.RawValue) error {
 		}
 	}
 	return nil
+}
+
+// Fixed reports a Go value whose equals are encoded alike and never change, so that one
+// encoding serves all of them, and which can be the key of a map.
+func Fixed(v any) bool {
+	switch v.(type) {
+	case bson.ObjectID, int, int32, int64, string:
+		return true
+	}
+	kind := reflect.ValueOf(v).Kind()
+	return kind >= reflect.Bool && kind <= reflect.Float64 || kind == reflect.String
 }

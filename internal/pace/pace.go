@@ -1,0 +1,32 @@
+// Package pace flushes what waits in memory at intervals.
+package pace
+
+import (
+	"context"
+	"time"
+)
+
+// timeout bounds each call, which the end of the loop's context does not cut off.
+const timeout = 10 * time.Second
+
+// Run calls flush at every interval until ctx is done, and then last, whose error it
+// returns. Errors of flush go to failed, which may be nil.
+func Run(ctx context.Context, interval time.Duration, flush, last func(context.Context) error, failed func(error)) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	bounded := func(call func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		defer cancel()
+		return call(ctx)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return bounded(last)
+		case <-ticker.C:
+			if err := bounded(flush); err != nil && failed != nil {
+				failed(err)
+			}
+		}
+	}
+}
