@@ -76,12 +76,13 @@
 //
 // For measurements that are appended, read by range and aggregated, in batches of fifty or
 // more a series. docs/benchmarks.md has them beside the server's own time-series
-// collections: less disk, at most a third of the server's time to store, and a month is
-// read in milliseconds. The server cannot look into a block: no query or pipeline finds single measurements, only the
-// sums. If that is needed, if documents should be readable, or measurements have
-// IDs, take package bucket, with block_compressor=zstd. An Update or Delete rewrites its
-// whole document. Batches of one or two, without a Gatherer, cost more than plain
-// documents. Take a window that holds some thousand measurements: days or months.
+// collections: less disk, less of the server's time to store, and a month is read in
+// milliseconds. The server cannot look into a block: no query or pipeline finds single
+// measurements, only the sums. If that is needed, if documents should be readable, or
+// measurements have IDs, take package bucket, with block_compressor=zstd. An Update or
+// Delete rewrites its whole document. Batches of one or two, without a Gatherer, cost more
+// than plain documents. Take a window that holds some thousand measurements: days or
+// months.
 //
 // # Windows
 //
