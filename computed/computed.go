@@ -236,7 +236,7 @@ const (
 // Check finds targets whose values are not those of their sources; those in the queue,
 // marked or set aside, are not looked at. Work.Filter selects targets.
 //
-// Cost: 2 round trips a batch of 100 targets, index {key: 1}; 4 more for a batch with
+// Cost: 2 round trips a batch of 100 targets, index {key: 1}; 3 more for a batch with
 // problems. A batch that cannot be computed: 1 for each of its targets.
 func (c *Computed[S, ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return fault.Seq("computed: check", c.core.check(ctx, work))
@@ -245,7 +245,8 @@ func (c *Computed[S, ID, T]) Check(ctx context.Context, work *mongopatterns.Work
 // Repair computes what Check finds anew, beside live writes. Work.Filter selects
 // targets.
 //
-// Cost: that of Check, and 3 round trips for each batch with problems.
+// Cost: 2 round trips a batch of 100 targets, as Check; 3 more for a batch with problems,
+// 1 write for each of these.
 func (c *Computed[S, ID, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "computed: repair")
 	return c.core.repair(ctx, work)

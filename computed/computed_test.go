@@ -232,6 +232,21 @@ func TestCosts(t *testing.T) {
 		}
 		return nil
 	})
+	found := func(n int) func() error {
+		return func() error {
+			for _, err := range c.Check(ctx, nil) {
+				check(t, err)
+				n--
+			}
+			if n != 0 {
+				t.Errorf("%d problems are missing", n)
+			}
+			return nil
+		}
+	}
+	check(t, set(db, 1, bson.M{"viewers": 99})(ctx))
+	call(db, 0, []string{find, agg, find, agg, commit}, found(1))
+	call(db, 1, []string{find, agg, find, agg, up}, func() error { return errorOf(c.Repair(ctx, nil)) })
 	costs.Record(t, db, 0, []string{"listIndexes", "listIndexes"}, func() error { return c.EnsureIndexes(ctx) })
 	check(t, db.Collection("films").Indexes().DropAll(ctx))
 	costs.Record(t, db, 0, []string{"listIndexes", "createIndexes", "listIndexes"}, func() error { return c.EnsureIndexes(ctx) })
@@ -584,6 +599,18 @@ func TestPoisonIsSetAside(t *testing.T) {
 	if again := must(c.Drain(t.Context(), nil)); again.Examined != 0 {
 		t.Errorf("tried for ever: %+v", again)
 	}
+	// The other two are computed one by one, as the third is set aside.
+	check(t, set(db, 0, bson.M{"viewers": "few"})(t.Context()))
+	costs.Record(t, db, 0, []string{"find", "aggregate", "aggregate", "aggregate"}, func() error {
+		for p, err := range c.Check(t.Context(), nil) {
+			check(t, err)
+			if p.Kind != computed.Uncomputable {
+				t.Error(p)
+			}
+		}
+		return nil
+	})
+	check(t, set(db, 0, bson.M{"viewers": 10})(t.Context()))
 	cmds := costs.Record(t, db, 0, []string{"find"}, func() error { failures(); return nil })
 	mongotest.Explain(t, db, cmds[0].Body).RequireIndex(t, "computed.dirty_1")
 	check(t, set(db, 1, bson.M{"viewers": 11})(t.Context()))

@@ -202,5 +202,10 @@ func TestMaintenanceCosts(t *testing.T) {
 			"find", "delete", commit,
 		), func() error { _, err := lists.Repair(ctx, nil); return err })
 		costs.Record(t, db, 0, []string{"aggregate"}, func() error { _, err := lists.Distribution(ctx, nil); return err })
+		// Of other code: the parent's elements come first, so they change places with those of the last one.
+		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 4}, {Key: "items", Value: ints(1, 3)}, {Key: "items_overflow", Value: "true"}})
+		insert(t, db.Collection("extras"), bson.D{{Key: "parent", Value: 4}, {Key: "items", Value: ints(4, 6)}},
+			bson.D{{Key: "parent", Value: 4}, {Key: "items", Value: ints(7, 9)}})
+		costs.Record(t, db, 2+2, repeats("find", modify, "find", "repeats", "find", "update", "update", commit), adopt)
 	}
 }
