@@ -53,14 +53,16 @@ func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context)
 	if Running(ctx) {
 		return unsupported(fn(ctx))
 	}
-	session := mongo.SessionFromContext(ctx)
-	if session == nil {
+	session, end := mongo.SessionFromContext(ctx), func() {}
+	own := session == nil
+	if own {
 		var err error
 		if session, err = client.StartSession(); err != nil {
 			return err
 		}
-		defer session.EndSession(context.WithoutCancel(ctx))
+		end = func() { session.EndSession(context.WithoutCancel(ctx)) }
 	}
+	defer func() { end() }()
 	opts := options.Transaction().
 		SetReadConcern(readconcern.Snapshot()).
 		SetWriteConcern(writeconcern.Majority()).
@@ -85,9 +87,14 @@ func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context)
 		if err == nil {
 			return nil
 		}
-		if over := ctx.Err(); over != nil {
-			fence(ctx, client, session)
-			return ended(over, waited, err)
+		if ctx.Err() != nil {
+			if own {
+				fenceAside(ctx, client, session, end)
+				end = func() {}
+			} else {
+				fence(ctx, client, session, fenceWait)
+			}
+			return ended(ctx.Err(), waited, err)
 		}
 		if !unlabelledConflict(err) || time.Since(start) > retryLimit {
 			return unsupported(err)
@@ -100,8 +107,28 @@ func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context)
 	}
 }
 
-// fenceBound is how long fence may hold up the return of a call whose context has ended.
-const fenceBound = 500 * time.Millisecond
+const (
+	// fenceWait is how long a call whose context has ended waits for its fence,
+	// fenceBound how long the fence itself may take.
+	fenceWait  = 500 * time.Millisecond
+	fenceBound = 30 * time.Second
+)
+
+// fenceAside is fence for a session that nobody else has, which end then ends. What is
+// slow goes on after fenceWait: a fence that is cut off can leave its own transaction
+// open.
+func fenceAside(ctx context.Context, client *mongo.Client, session *mongo.Session, end func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fence(ctx, client, session, fenceBound)
+		end()
+	}()
+	select {
+	case <-done:
+	case <-time.After(fenceWait):
+	}
+}
 
 // fence makes sure that the transaction of a context that has ended is over. The driver
 // closes the connection of the command that was under way and sends the abort on another,
@@ -109,11 +136,11 @@ const fenceBound = 500 * time.Millisecond
 // documents would stay locked until the server's transactionLifetimeLimitSeconds. A later
 // transaction of the same session ends an earlier one, and refuses it if it comes after.
 // The stage reads no collection, so any user may run it.
-func fence(ctx context.Context, client *mongo.Client, session *mongo.Session) {
+func fence(ctx context.Context, client *mongo.Client, session *mongo.Session, bound time.Duration) {
 	if session.StartTransaction() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fenceBound)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer cancel()
 	ctx = mongo.NewSessionContext(ctx, session)
 	c, err := client.Database("mongopatterns").Aggregate(ctx, mongo.Pipeline{{{Key: "$documents", Value: bson.A{}}}})
