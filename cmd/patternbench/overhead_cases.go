@@ -53,12 +53,22 @@ type call struct {
 // of their own that are alike.
 type calls struct {
 	*bench
-	ctx context.Context
-	all []call
+	ctx     context.Context
+	all     []call
+	reasons map[string]string
 }
 
 func (c *calls) add(name string, pack, hand func(ctx context.Context, i int) error) {
 	c.all = append(c.all, call{name, pack, hand})
+}
+
+// because says why the call name takes more than by hand: the page shows it where the call is
+// over a goal.
+func (c *calls) because(name, why string) {
+	if c.reasons == nil {
+		c.reasons = map[string]string{}
+	}
+	c.reasons[name] = why
 }
 
 type node struct {
