@@ -223,6 +223,15 @@ func (b *bench) goal(metric, name string, most float64) {
 	}
 }
 
+// because says why the ratio of what was reported under this metric and name is as it is.
+func (b *bench) because(metric, name, why string) {
+	for i, r := range b.results {
+		if r.Metric == metric && r.Name == name {
+			b.results[i].Why = why
+		}
+	}
+}
+
 // progress says on stderr how much of the work outside of measure is done, with the
 // rate and the time left.
 func (b *bench) progress(done, total int) {

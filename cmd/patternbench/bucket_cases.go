@@ -49,8 +49,10 @@ type slotReading struct {
 // readingsFrom is when the weather begins.
 var readingsFrom = time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// weather holds the readings of all sensors in little memory: one a minute, up to 1 s
-// late.
+// late is how late a reading can be, in ms: any number below it is as likely.
+const late = 1000
+
+// weather holds the readings of all sensors in little memory: one a minute, and late.
 type weather struct {
 	sensors, minutes int
 	packed           []packedReading // by sensor, then by time
@@ -72,7 +74,7 @@ func newWeather(random *rand.Rand, sensors, minutes int) *weather {
 			temperature := mean + 6*day + drift + 0.1*random.NormFloat64()
 			humidity := min(max(65-12*day-2*drift+0.2*random.NormFloat64(), 5), 100)
 			w.packed = append(w.packed, packedReading{
-				at:          readingsFrom.UnixMilli() + int64(minute)*60_000 + random.Int64N(1000),
+				at:          readingsFrom.UnixMilli() + int64(minute)*60_000 + random.Int64N(late),
 				temperature: int32(math.Round(10 * temperature)),
 				humidity:    int32(math.Round(10 * humidity)),
 				pressure:    int32(math.Round(10 * pressure)),
@@ -545,10 +547,18 @@ func bucketStorage(ctx context.Context, b *bench) error {
 	if err := reportStorage(ctx, b, all); err != nil {
 		return err
 	}
+	for _, l := range []layout{byDay, months} {
+		if err := reportParts(ctx, b, l, total); err != nil {
+			return err
+		}
+	}
 	if w.minutes >= 30*1440 { // less than a month says nothing of files
 		for metric, most := range map[string]float64{"data": 0.025, "disk": 0.08, "index": 0.002} {
 			b.goal(metric, compactedName, most)
 			b.goal(metric, monthsName, most)
+			for _, name := range []string{compactedName, monthsName} {
+				b.because(metric, name, "The table of parts says where the bytes are. Nearly half are the times, late by chance, for which no code takes fewer than the last line has; then the keys, sums and ID of each document, which many small documents have more of.")
+			}
 		}
 	}
 	b.against("disk", nativeName, 0.8, compactedName, monthsName)
@@ -623,6 +633,27 @@ func reportStorage(ctx context.Context, b *bench, all []layout) error {
 	return nil
 }
 
+// reportParts reports what a measurement of compacted series takes, and of it each part.
+func reportParts(ctx context.Context, b *bench, l layout, total int) error {
+	group, columns := d("_id", nil, "all", d("$sum", d("$bsonSize", "$$ROOT"))), []string{"at", "temperature", "humidity", "pressure"}
+	for _, column := range columns {
+		group = append(group, bson.E{Key: column, Value: d("$sum", d("$binarySize", "$packed."+column))})
+	}
+	found, err := aggregate[map[string]float64](ctx, 1, l.coll, d("$group", group))
+	if err != nil {
+		return fmt.Errorf("parts of %s: %w", l.name, err)
+	}
+	n, rest := float64(total), found[0]["all"]
+	var parts []value
+	for _, column := range columns {
+		parts = append(parts, value{column, found[0][column] / n})
+		rest -= found[0][column]
+	}
+	parts = append(parts, value{"keys, sums, ID", rest / n}, value{"least for at, any code", math.Log2(late) / 8})
+	b.report(l.name+", bytes of a measurement", "bytes", value{"all", found[0]["all"] / n}, parts...)
+	return nil
+}
+
 // storage is what a collection takes, in bytes.
 type storage struct {
 	Count, Size, StorageSize, FreeStorageSize, TotalIndexSize float64
@@ -689,6 +720,9 @@ func (b *bench) ingest(ctx context.Context, w *weather, readings iter.Seq2[int32
 	}
 	b.goal("a measurement: time", name, 0.333)
 	b.against("a measurement: server CPU", nativeName, 0.333, name)
+	for _, metric := range []string{"time", "server CPU"} {
+		b.because("a measurement: "+metric, name, fmt.Sprintf("A batch is of %d measurements, and a command costs the server something however little it stores. More series in a batch take less each, as at a larger scale.", batch))
+	}
 	return nil
 }
 

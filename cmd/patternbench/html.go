@@ -73,7 +73,10 @@ time on what else the machine does.</p>
 <tr><th></th>{{range .Columns}}<th>{{.}}</th>{{end}}</tr>
 {{range .Rows}}<tr><td>{{.Name}}</td>{{range $i, $c := .Cells}}<td class="{{$c.Class}}">{{$c.Value}} <span class="times">{{$c.Times}}</span>{{if and $c.Value (not $t.NoBars)}}<span class="bar" style="width:{{width $t $i $c}}"></span>{{end}}{{with $c.Goal}}{{if or $c.Missed (not $t.NoBars)}}<span class="goal{{if $c.Missed}} missed{{end}}">goal ≤ ×{{.}}</span>{{end}}{{end}}</td>{{end}}</tr>
 {{end}}</table></div>
-{{end}}{{end}}{{end}}{{end}}
+{{end}}{{end}}{{with .Reasons}}<p>Over the goal, and why:</p>
+<ul>{{range .}}<li><b>{{.Name}}</b>: {{.Why}}</li>
+{{end}}</ul>
+{{end}}{{end}}{{end}}
 </body>
 </html>
 `))

@@ -75,6 +75,7 @@ func sampleReport() *report {
 	b.report("documents", "documents", value{"plain", 1000}, value{"buckets", 0}, value{"slots", 10})
 	b.report("data", "bytes", value{"plain", 0}, value{"buckets", 100}, value{"slots", nan})
 	b.goal("documents", "slots", 0.001)
+	b.because("documents", "slots", "Slots <are> ten.")
 	return &report{
 		Run: runInfo{Date: "2026-01-02", Engine: "mongodb 6.0.5", Scale: "small", Seed: 1, OS: "linux amd64", Cores: 2, Memory: 8, Go: "go1.25"},
 		Cases: []caseResult{
@@ -139,7 +140,7 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"no &lt;server&gt;", "number &lt;|&gt;", "<svg", "goal ≤ ×0.001", "2 cores, 8 GB memory"} {
+	for _, want := range []string{"no &lt;server&gt;", "number &lt;|&gt;", "<svg", "goal ≤ ×0.001", "<b>slots, documents</b>: Slots &lt;are&gt; ten.", "2 cores, 8 GB memory"} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -157,6 +158,7 @@ func TestPages(t *testing.T) {
 		"| by _id, after 0 | time | × | keys examined | × |\n|---|---:|---:|---:|---:|\n| skip | 100 µs |  | 20 |  |\n| token | 50 µs | 0.5 | 21 | 1.05 |\n",
 		`| number &lt;\|> | 120 µs | 1.2 |  |  |`,
 		"| slots: by depth, documents | plain | **×0.01** | ≤ ×0.001 |",
+		"Over the goal, and why:\n\n- **slots, documents**: Slots &lt;are> ten.\n\n",
 		"Measured on 2026-01-02: mongodb 6.0.5, 2 cores, 8 GB memory, linux amd64, go1.25; small scale, seed 1.",
 		"(benchmarks/paging-by-_id.svg)",
 		"It failed: no &lt;server>",

@@ -115,6 +115,15 @@ func writeTables(w *strings.Builder, v view, heading string, pictures bool) {
 			for _, t := range c.Compact() {
 				writeTable(w, t.Short())
 			}
+			for i, r := range c.Reasons() {
+				if i == 0 {
+					w.WriteString("Over the goal, and why:\n\n")
+				}
+				fmt.Fprintf(w, "- **%s**: %s\n", escape(r.Name), escape(r.Why))
+			}
+			if len(c.Reasons()) > 0 {
+				w.WriteString("\n")
+			}
 		}
 	}
 }

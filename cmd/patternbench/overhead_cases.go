@@ -1097,14 +1097,19 @@ func byHand(ctx context.Context, client *mongo.Client, fn func(ctx context.Conte
 }
 
 // hotCalls are all calls, each group on collections of its own.
-func hotCalls(ctx context.Context, b *bench) ([]call, error) {
+func hotCalls(ctx context.Context, b *bench) (*calls, error) {
 	c := &calls{bench: b, ctx: ctx}
 	for _, add := range []func(c *calls, db *mongo.Database) error{overheadSets, overheadReferences, overheadTimes, overheadValues} {
 		if err := add(c, b.db()); err != nil {
 			return nil, err
 		}
 	}
-	return c.all, nil
+	for name := range c.reasons {
+		if !slices.ContainsFunc(c.all, func(one call) bool { return one.name == name }) {
+			return nil, fmt.Errorf("a reason for %s, which is no call", name)
+		}
+	}
+	return c, nil
 }
 
 func overhead(ctx context.Context, b *bench) error {
@@ -1116,7 +1121,7 @@ func overhead(ctx context.Context, b *bench) error {
 	// machine disturbs both sides.
 	ops := b.size(5, 25, 50)
 	b.runs *= 3
-	for i, c := range calls {
+	for i, c := range calls.all {
 		// The first calls make connections, sessions and what is kept of types.
 		for n := range 3 {
 			if err := errors.Join(c.hand(ctx, n), c.pack(ctx, n)); err != nil {
@@ -1131,7 +1136,10 @@ func overhead(ctx context.Context, b *bench) error {
 		}
 		b.goal(c.name+": time", "package", 1.05)
 		b.goal(c.name+": allocations", "package", 1.1)
-		b.progress(i+1, len(calls))
+		for _, metric := range []string{": time", ": allocations"} {
+			b.because(c.name+metric, "package", calls.reasons[c.name])
+		}
+		b.progress(i+1, len(calls.all))
 	}
 	// The worst first.
 	worst := map[string]float64{}

@@ -31,10 +31,12 @@ type result struct {
 	// Ratio is Value / Baseline; 0 if Baseline is 0.
 	Ratio float64 `json:"ratio"`
 	// Goal is what Ratio should be at most; 0 is none.
-	Goal   float64 `json:"goal,omitempty"`
-	Runs   int     `json:"runs"`
-	Engine string  `json:"engine"`
-	Scale  string  `json:"scale"`
+	Goal float64 `json:"goal,omitempty"`
+	// Why says what Ratio has in it that a Goal may not foresee.
+	Why    string `json:"why,omitempty"`
+	Runs   int    `json:"runs"`
+	Engine string `json:"engine"`
+	Scale  string `json:"scale"`
 }
 
 // caseResult is another line, before the results of the case.
@@ -168,6 +170,24 @@ func readJSON(name string) (*report, error) {
 		}
 	}
 	return r, lines.Err()
+}
+
+// reason says why a goal was missed.
+type reason struct{ Name, Why string }
+
+// Reasons are those of the goals that were missed, each once.
+func (c caseResult) Reasons() (reasons []reason) {
+	for _, r := range c.Results {
+		name, _, measured := strings.Cut(r.Metric, ": ")
+		if !measured {
+			name = r.Name + ", " + r.Metric
+		}
+		one := reason{name, r.Why}
+		if r.Why != "" && r.Goal > 0 && r.Ratio > r.Goal && !slices.Contains(reasons, one) {
+			reasons = append(reasons, one)
+		}
+	}
+	return reasons
 }
 
 // table is a comparison as people read it: a row for each way of doing the thing, the
