@@ -3,6 +3,8 @@
 package value
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math"
 	"math/big"
 	"strconv"
@@ -46,21 +48,25 @@ func Number(v bson.RawValue) *big.Rat {
 // and arrays.
 func Key(v bson.RawValue) string {
 	var room [64]byte // of the stack: most keys are short
-	return string(appendKey(room[:0], v))
+	return string(AppendKey(room[:0], v))
 }
 
-func appendKey(out []byte, v bson.RawValue) []byte {
+// AppendKey puts Key behind out: looked up as m[string(key)] it need not be allocated,
+// and v does not escape.
+func AppendKey(out []byte, v bson.RawValue) []byte {
 	switch v.Type {
-	case bson.TypeInt32, bson.TypeInt64:
-		return strconv.AppendInt(append(out, 'n'), v.AsInt64(), 10)
+	case bson.TypeInt32:
+		return strconv.AppendInt(append(out, 'n'), int64(int32(binary.LittleEndian.Uint32(v.Value))), 10)
+	case bson.TypeInt64:
+		return strconv.AppendInt(append(out, 'n'), int64(binary.LittleEndian.Uint64(v.Value)), 10)
 	case bson.TypeDouble, bson.TypeDecimal128:
-		return append(append(out, 'n'), numberText(v)...)
+		return append(append(out, 'n'), numberText(bson.RawValue{Type: v.Type, Value: bytes.Clone(v.Value)})...)
 	case bson.TypeEmbeddedDocument, bson.TypeArray:
-		elements, _ := bson.Raw(v.Value).Elements()
+		elements, _ := bson.Raw(bytes.Clone(v.Value)).Elements()
 		out = append(out, byte(v.Type))
 		for _, element := range elements {
 			// With their lengths, so that no name or value can pass for another.
-			inner := appendKey(nil, element.Value())
+			inner := AppendKey(nil, element.Value())
 			out = strconv.AppendInt(out, int64(len(element.Key())), 10)
 			out = append(append(out, ':'), element.Key()...)
 			out = strconv.AppendInt(out, int64(len(inner)), 10)
