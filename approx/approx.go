@@ -96,12 +96,15 @@ func (c *Counters[K]) ShardKey() map[string]bson.D { return c.core.shardKey() }
 // of a key, index KeyField. When it flushes, that of Flush.
 func (c *Counters[K]) Add(ctx context.Context, key K, n int64) (err error) {
 	defer fault.In(&err, "approx: add")
-	id, err := c.core.key(key)
-	if err != nil {
-		return err
+	var room [64]byte // of the stack: most changes allocate nothing
+	id, ok := c.core.codec.Plain(room[:0], key)
+	if !ok {
+		if id, err = c.core.key(key); err != nil {
+			return err
+		}
 	}
-	due, err := c.waiting.add(id, n, &c.core.Options, time.Now())
-	if err != nil {
+	due, err := c.waiting.add(id, n, &c.core.Options)
+	if err != nil || due == nil {
 		return err
 	}
 	_, err = c.write(ctx, due)
@@ -114,7 +117,7 @@ func (c *Counters[K]) Add(ctx context.Context, key K, n int64) (err error) {
 // Cost: 1 round trip for 1000 keys that wait, index KeyField; none if none does.
 func (c *Counters[K]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "approx: flush")
-	return c.write(ctx, c.waiting.take(time.Now()))
+	return c.write(ctx, c.waiting.take())
 }
 
 // Close flushes and refuses later Adds with ErrClosed. After an error call it
@@ -124,7 +127,7 @@ func (c *Counters[K]) Flush(ctx context.Context) (result mongopatterns.Result, e
 func (c *Counters[K]) Close(ctx context.Context) (err error) {
 	defer fault.In(&err, "approx: close")
 	c.waiting.close()
-	_, err = c.write(ctx, c.waiting.take(time.Now()))
+	_, err = c.write(ctx, c.waiting.take())
 	return err
 }
 
@@ -159,7 +162,7 @@ func (c *Counters[K]) Get(ctx context.Context, key K) (n int64, err error) {
 	}
 	// What waits is read first: a write that ends between the two is counted twice
 	// rather than not at all.
-	here, waits := c.waiting.of(id)
+	here, waits := c.waiting.count(id)
 	n, err = c.core.stored(ctx, id)
 	if waits && errors.Is(err, mongopatterns.ErrNotFound) {
 		err = nil
