@@ -15,7 +15,6 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
-	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/pace"
@@ -231,6 +230,8 @@ func (c *core) filter(key any) bson.D {
 // chunk bounds the writes of one command.
 const chunk = 1000
 
+var unordered = options.BulkWrite().SetOrdered(false)
+
 // store adds changes up, outside any transaction of ctx, and returns those that are
 // not known to be stored.
 func (c *core) store(ctx context.Context, changes []change) (result mongopatterns.Result, left []change, err error) {
@@ -239,7 +240,7 @@ func (c *core) store(ctx context.Context, changes []change) (result mongopattern
 		keys[i] = p.key
 	}
 	result, not, err := c.send(ctx, keys, func(i int) bson.D {
-		return expr.Op("$inc", bson.D{{Key: c.CountField, Value: changes[i].n}})
+		return bson.D{{Key: "$inc", Value: bson.D{{Key: c.CountField, Value: changes[i].n}}}}
 	})
 	for _, i := range not {
 		left = append(left, changes[i])
@@ -250,7 +251,9 @@ func (c *core) store(ctx context.Context, changes []change) (result mongopattern
 // send updates the documents of keys, outside any transaction of ctx, and returns the
 // numbers of those that are not known to be updated. After an error it sends no more.
 func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int) bson.D) (result mongopatterns.Result, left []int, err error) {
-	ctx = mongo.NewSessionContext(ctx, nil)
+	if mongo.SessionFromContext(ctx) != nil {
+		ctx = mongo.NewSessionContext(ctx, nil)
+	}
 	for start := 0; start < len(keys); start += chunk {
 		part := keys[start:min(start+chunk, len(keys))]
 		fail := func(n int) { left = append(left, start+n) }
@@ -267,7 +270,7 @@ func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int
 		}
 		result.Examined += int64(len(part))
 		var written *mongo.BulkWriteResult
-		written, err = c.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		written, err = c.coll.BulkWrite(ctx, models, unordered)
 		var refused mongo.BulkWriteException
 		if err != nil && !errors.As(err, &refused) {
 			result.Unknown += int64(len(part))
