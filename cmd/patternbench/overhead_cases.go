@@ -875,9 +875,10 @@ func overheadValues(c *calls, db *mongo.Database) error {
 			return nil
 		}, func(ctx context.Context, i int) error {
 			for n := range 100 {
+				key := buyer(n)
 				mu.Lock()
-				waiting[buyer(n)]++
-				full := waiting[buyer(n)] >= 1_000_000
+				waiting[key]++
+				full := waiting[key] >= 1_000_000
 				mu.Unlock()
 				if full {
 					return errors.New("too many for this case")
@@ -894,7 +895,7 @@ func overheadValues(c *calls, db *mongo.Database) error {
 			return nil
 		}, func(ctx context.Context, i int) error {
 			for n := range 100 {
-				if rand.Float64() < 1e-9 && buyer(n) != "" {
+				if key := buyer(n); rand.Float64() < 1e-9 && key != "" {
 					return errors.New("too many for this case")
 				}
 			}
