@@ -934,7 +934,7 @@ func overheadValues(c *calls, db *mongo.Database) error {
 			return g.Release(ctx, 0, i, cell)
 		}, func(ctx context.Context, i int) error {
 			cell := "cells.A." + strconv.Itoa(1+i%100)
-			_, err := grids.UpdateOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "$or", Value: bson.A{bson.D{{Key: cell + ".by", Value: nil}}, bson.D{{Key: cell + ".until", Value: bson.D{{Key: "$lte", Value: time.Now()}}}}}}},
+			_, err := grids.UpdateOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: cell, Value: bson.D{{Key: "$exists", Value: true}}}, {Key: "$or", Value: bson.A{bson.D{{Key: cell + ".by", Value: nil}}, bson.D{{Key: cell + ".until", Value: bson.D{{Key: "$lte", Value: time.Now()}}}}}}},
 				bson.D{{Key: "$set", Value: bson.D{{Key: cell + ".by", Value: i}}}, {Key: "$unset", Value: bson.D{{Key: cell + ".until", Value: ""}}}})
 			if err != nil {
 				return err
@@ -947,7 +947,7 @@ func overheadValues(c *calls, db *mongo.Database) error {
 			return g.Hold(ctx, 2, 7, time.Minute, prealloc.Cell{Section: "A", Name: fmt.Sprint(1 + i%100)})
 		}, func(ctx context.Context, i int) error {
 			cell := "cells.B." + strconv.Itoa(1+i%100)
-			_, err := grids.UpdateOne(ctx, bson.D{{Key: "_id", Value: 2}, {Key: "$or", Value: bson.A{bson.D{{Key: cell + ".by", Value: nil}}, bson.D{{Key: cell + ".by", Value: 7}}, bson.D{{Key: cell + ".until", Value: bson.D{{Key: "$lte", Value: time.Now()}}}}}}},
+			_, err := grids.UpdateOne(ctx, bson.D{{Key: "_id", Value: 2}, {Key: cell, Value: bson.D{{Key: "$exists", Value: true}}}, {Key: "$or", Value: bson.A{bson.D{{Key: cell + ".by", Value: nil}}, bson.D{{Key: cell + ".by", Value: 7}}, bson.D{{Key: cell + ".until", Value: bson.D{{Key: "$lte", Value: time.Now()}}}}}}},
 				bson.D{{Key: "$set", Value: bson.D{{Key: cell + ".by", Value: 7}, {Key: cell + ".until", Value: time.Now().Add(time.Minute)}}}})
 			return err
 		})
