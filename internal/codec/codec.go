@@ -185,9 +185,33 @@ func DecodeValue[T any](c Codec, v bson.RawValue) (T, error) {
 	if v.Type == 0 {
 		return holder.V, errors.New("no value")
 	}
+	if c == (Codec{}) && unplain(v, &holder.V) {
+		return holder.V, nil
+	}
 	size := len(v.Value) + 8
 	document := binary.LittleEndian.AppendUint32(make([]byte, 0, size), uint32(size))
 	document = append(append(append(document, byte(v.Type), 'v', 0), v.Value...), 0)
 	err := c.Decode(document, &holder)
 	return holder.V, err
+}
+
+// unplain is the way back from Plain.
+func unplain(v bson.RawValue, into any) (ok bool) {
+	switch into := into.(type) {
+	case *string:
+		*into, ok = v.StringValueOK()
+	case *bson.ObjectID:
+		*into, ok = v.ObjectIDOK()
+	case *int32:
+		*into, ok = v.Int32OK()
+	case *int64:
+		if ok = v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64; ok {
+			*into = v.AsInt64()
+		}
+	case *int:
+		if ok = v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64; ok {
+			*into = int(v.AsInt64())
+		}
+	}
+	return ok
 }

@@ -81,6 +81,12 @@ func Fixed(v any) any {
 	return bson.Raw(raw).Lookup("v")
 }
 
+// Raw is Fixed of a whole update or filter.
+func Raw(d bson.D) bson.Raw {
+	raw, _ := bson.Marshal(d) // what it cannot encode is refused where it is used
+	return raw
+}
+
 // And joins filters; nil ones fall away, and one alone stays as it is. The filters
 // may have any type that the driver encodes as a document.
 func And(filters ...any) any {

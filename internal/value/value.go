@@ -77,6 +77,19 @@ func AppendKey(out []byte, v bson.RawValue) []byte {
 	return append(append(out, byte(v.Type)), v.Value...)
 }
 
+// Array is an array of these values: the driver encodes them one by one, with several
+// allocations each.
+func Array(values []bson.RawValue) bson.RawValue {
+	out := make([]byte, 4, 5+24*len(values))
+	for i, v := range values {
+		out = append(strconv.AppendInt(append(out, byte(v.Type)), int64(i), 10), 0)
+		out = append(out, v.Value...)
+	}
+	out = append(out, 0)
+	binary.LittleEndian.PutUint32(out, uint32(len(out)))
+	return bson.RawValue{Type: bson.TypeArray, Value: out}
+}
+
 // numberText is one text for equal doubles and decimals, also those that are not
 // finite.
 func numberText(v bson.RawValue) string {
