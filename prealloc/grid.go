@@ -385,20 +385,20 @@ func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }
 
 // hold holds cells; what the holder has claimed stays claimed.
 func (c *core) hold(ctx context.Context, id, holder any, ttl time.Duration, cells []Cell) error {
-	return c.change(ctx, id, holder, cells, func(paths []string, by bson.RawValue) any {
+	return c.change(ctx, id, holder, cells, func(paths []string, _, literal any) any {
 		set := make(bson.D, len(paths))
 		for i, path := range paths {
-			set[i] = bson.E{Key: path, Value: at(path, by, c.held, bson.E{Key: "ms", Value: ttl.Milliseconds()})}
+			set[i] = bson.E{Key: path, Value: at(path, literal, c.held, bson.E{Key: "ms", Value: ttl.Milliseconds()})}
 		}
 		return mongo.Pipeline{{{Key: "$set", Value: set}}}
 	})
 }
 
 func (c *core) claim(ctx context.Context, id, holder any, cells []Cell) error {
-	return c.change(ctx, id, holder, cells, func(paths []string, by bson.RawValue) any {
+	return c.change(ctx, id, holder, cells, func(paths []string, holder, _ any) any {
 		set, unset := make(bson.D, len(paths)), make(bson.D, len(paths))
 		for i, path := range paths {
-			set[i] = bson.E{Key: path + "." + c.HolderField, Value: by}
+			set[i] = bson.E{Key: path + "." + c.HolderField, Value: holder}
 			unset[i] = bson.E{Key: path + "." + c.UntilField, Value: ""}
 		}
 		return bson.D{{Key: "$set", Value: set}, {Key: "$unset", Value: unset}}
@@ -406,7 +406,7 @@ func (c *core) claim(ctx context.Context, id, holder any, cells []Cell) error {
 }
 
 func (c *core) release(ctx context.Context, id, holder any, cells []Cell) error {
-	return c.change(ctx, id, holder, cells, func(paths []string, _ bson.RawValue) any {
+	return c.change(ctx, id, holder, cells, func(paths []string, _, _ any) any {
 		unset := make(bson.D, 0, 2*len(paths))
 		for _, path := range paths {
 			unset = append(unset, bson.E{Key: path + "." + c.HolderField, Value: ""}, bson.E{Key: path + "." + c.UntilField, Value: ""})
@@ -429,15 +429,15 @@ func (c *core) prepare() {
 		bson.D{{Key: c.HolderField, Value: "$$by"}}))
 }
 
-// at is what prepare has made, of one cell.
-func at(path string, by bson.RawValue, in any, more ...bson.E) bson.D {
-	vars := append(bson.D{{Key: "cell", Value: "$" + path}, {Key: "by", Value: bson.D{{Key: "$literal", Value: by}}}}, more...)
+// at is what prepare has made, of one cell and the holder as a literal.
+func at(path string, literal, in any, more ...bson.E) bson.D {
+	vars := append(bson.D{{Key: "cell", Value: "$" + path}, {Key: "by", Value: literal}}, more...)
 	return bson.D{{Key: "$let", Value: bson.D{{Key: "vars", Value: vars}, {Key: "in", Value: in}}}}
 }
 
 // change is the one write of Hold, Claim and Release: all conditions stand in its
 // filter, so that it changes all cells or none.
-func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update func(paths []string, by bson.RawValue) any) error {
+func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update func(paths []string, holder, literal any) any) error {
 	key, err := c.id(id)
 	if err != nil {
 		return err
@@ -449,6 +449,8 @@ func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update 
 	if by.Type == bson.TypeNull || by.Type == bson.TypeArray || len(cells) == 0 {
 		return fault.Invalid("a holder that is null or an array, or no cells")
 	}
+	holder = by
+	literal := any(bson.D{{Key: "$literal", Value: holder}})
 	paths, available := make([]string, len(cells)), make([]any, len(cells))
 	for i, cell := range cells {
 		if paths[i], err = c.path(cell); err != nil {
@@ -457,11 +459,11 @@ func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update 
 		if slices.Contains(cells[:i], cell) {
 			return fault.Invalid("cell %s is there twice", cell)
 		}
-		available[i] = at(paths[i], by, c.available)
+		available[i] = at(paths[i], literal, c.available)
 	}
 	filter := bson.D{{Key: "_id", Value: value.Equal(key)}, {Key: "$expr", Value: expr.And(available...)}}
 	for {
-		result, err := c.coll.UpdateOne(ctx, filter, update(paths, by))
+		result, err := c.coll.UpdateOne(ctx, filter, update(paths, holder, literal))
 		if err != nil || result.MatchedCount == 1 {
 			return err
 		}
