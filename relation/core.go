@@ -247,12 +247,14 @@ var (
 // all, whichever they have: then no expression needs to count.
 func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
 	if left := c.Max - len(children); left >= 0 {
-		room := bson.D{{Key: "_id", Value: value.Equal(p)}, {Key: c.Children, Value: notNull}, {Key: c.Children + "." + strconv.Itoa(left), Value: absent}}
+		room := append(byID(p), bson.E{Key: c.Children, Value: notNull},
+			bson.E{Key: c.Children + "." + strconv.Itoa(left), Value: absent})
 		each := any(children[0])
 		if len(children) > 1 {
 			each = bson.D{{Key: "$each", Value: value.Array(children)}}
 		}
-		result, err := c.parents.UpdateOne(ctx, room, bson.D{{Key: "$addToSet", Value: bson.D{{Key: c.Children, Value: each}}}})
+		set := bson.D{{Key: "$addToSet", Value: bson.D{{Key: c.Children, Value: each}}}}
+		result, err := c.parents.UpdateOne(ctx, room, set)
 		if err != nil || result.MatchedCount == 1 {
 			return err
 		}
@@ -368,7 +370,8 @@ var mark, unmark = expr.Raw(expr.D("$set", expr.D(touched, true))), expr.Raw(exp
 func touch(ctx context.Context, coll *mongo.Collection, id bson.RawValue) error {
 	filter := byID(id)
 	result, err := coll.BulkWrite(ctx, []mongo.WriteModel{
-		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(mark), mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(unmark),
+		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(mark),
+		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(unmark),
 	})
 	if err == nil && result.MatchedCount == 0 {
 		err = mongo.ErrNoDocuments
