@@ -15,7 +15,6 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
-	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/pace"
@@ -96,12 +95,15 @@ func (c *Counters[K]) ShardKey() map[string]bson.D { return c.core.shardKey() }
 // of a key, index KeyField. When it flushes, that of Flush.
 func (c *Counters[K]) Add(ctx context.Context, key K, n int64) (err error) {
 	defer fault.In(&err, "approx: add")
-	id, err := c.core.key(key)
-	if err != nil {
-		return err
+	var room [64]byte // of the stack: most changes allocate nothing
+	id, ok := c.core.codec.Plain(room[:0], key)
+	if !ok {
+		if id, err = c.core.key(key); err != nil {
+			return err
+		}
 	}
-	due, err := c.waiting.add(id, n, &c.core.Options, time.Now())
-	if err != nil {
+	due, err := c.waiting.add(id, n, &c.core.Options)
+	if err != nil || due == nil {
 		return err
 	}
 	_, err = c.write(ctx, due)
@@ -114,7 +116,7 @@ func (c *Counters[K]) Add(ctx context.Context, key K, n int64) (err error) {
 // Cost: 1 round trip for 1000 keys that wait, index KeyField; none if none does.
 func (c *Counters[K]) Flush(ctx context.Context) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "approx: flush")
-	return c.write(ctx, c.waiting.take(time.Now()))
+	return c.write(ctx, c.waiting.take())
 }
 
 // Close flushes and refuses later Adds with ErrClosed. After an error call it
@@ -124,7 +126,7 @@ func (c *Counters[K]) Flush(ctx context.Context) (result mongopatterns.Result, e
 func (c *Counters[K]) Close(ctx context.Context) (err error) {
 	defer fault.In(&err, "approx: close")
 	c.waiting.close()
-	_, err = c.write(ctx, c.waiting.take(time.Now()))
+	_, err = c.write(ctx, c.waiting.take())
 	return err
 }
 
@@ -159,7 +161,7 @@ func (c *Counters[K]) Get(ctx context.Context, key K) (n int64, err error) {
 	}
 	// What waits is read first: a write that ends between the two is counted twice
 	// rather than not at all.
-	here, waits := c.waiting.of(id)
+	here, waits := c.waiting.count(id)
 	n, err = c.core.stored(ctx, id)
 	if waits && errors.Is(err, mongopatterns.ErrNotFound) {
 		err = nil
@@ -228,6 +230,8 @@ func (c *core) filter(key any) bson.D {
 // chunk bounds the writes of one command.
 const chunk = 1000
 
+var unordered = options.BulkWrite().SetOrdered(false)
+
 // store adds changes up, outside any transaction of ctx, and returns those that are
 // not known to be stored.
 func (c *core) store(ctx context.Context, changes []change) (result mongopatterns.Result, left []change, err error) {
@@ -236,7 +240,7 @@ func (c *core) store(ctx context.Context, changes []change) (result mongopattern
 		keys[i] = p.key
 	}
 	result, not, err := c.send(ctx, keys, func(i int) bson.D {
-		return expr.Op("$inc", bson.D{{Key: c.CountField, Value: changes[i].n}})
+		return bson.D{{Key: "$inc", Value: bson.D{{Key: c.CountField, Value: changes[i].n}}}}
 	})
 	for _, i := range not {
 		left = append(left, changes[i])
@@ -247,7 +251,9 @@ func (c *core) store(ctx context.Context, changes []change) (result mongopattern
 // send updates the documents of keys, outside any transaction of ctx, and returns the
 // numbers of those that are not known to be updated. After an error it sends no more.
 func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int) bson.D) (result mongopatterns.Result, left []int, err error) {
-	ctx = mongo.NewSessionContext(ctx, nil)
+	if mongo.SessionFromContext(ctx) != nil {
+		ctx = mongo.NewSessionContext(ctx, nil)
+	}
 	for start := 0; start < len(keys); start += chunk {
 		part := keys[start:min(start+chunk, len(keys))]
 		fail := func(n int) { left = append(left, start+n) }
@@ -264,7 +270,7 @@ func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int
 		}
 		result.Examined += int64(len(part))
 		var written *mongo.BulkWriteResult
-		written, err = c.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		written, err = c.coll.BulkWrite(ctx, models, unordered)
 		var refused mongo.BulkWriteException
 		if err != nil && !errors.As(err, &refused) {
 			result.Unknown += int64(len(part))

@@ -1,6 +1,7 @@
 package approx
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -21,6 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+	"github.com/mongopatterns/mongopatterns/internal/pace"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -101,7 +103,7 @@ func (d *Distinct[K, V]) Add(ctx context.Context, key K, values ...V) (err error
 			return err
 		}
 	}
-	due, err := d.raise(id, all, time.Now())
+	due, err := d.raise(id, all)
 	if err != nil {
 		return err
 	}
@@ -110,7 +112,7 @@ func (d *Distinct[K, V]) Add(ctx context.Context, key K, values ...V) (err error
 }
 
 // raise counts values and returns what is to be written now.
-func (d *Distinct[K, V]) raise(id bson.RawValue, values []bson.RawValue, now time.Time) ([]*sketch, error) {
+func (d *Distinct[K, V]) raise(id bson.RawValue, values []bson.RawValue) ([]*sketch, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -128,19 +130,19 @@ func (d *Distinct[K, V]) raise(id bson.RawValue, values []bson.RawValue, now tim
 		}
 	}
 	switch o := d.core.Options; {
-	case o.Interval > 0 && now.Sub(d.flushed) >= o.Interval, len(d.keys) > o.MaxKeys:
-		return d.all(now), nil
+	case o.Interval > 0 && time.Since(d.flushed) >= o.Interval, len(d.keys) > o.MaxKeys:
+		return d.all(), nil
 	case int64(len(s.raised)) >= o.Every:
 		return []*sketch{s}, nil
 	}
 	return nil, nil
 }
 
-func (d *Distinct[K, V]) all(now time.Time) (out []*sketch) {
+func (d *Distinct[K, V]) all() (out []*sketch) {
 	for _, s := range d.keys {
 		out = append(out, s)
 	}
-	d.flushed = now
+	d.flushed = time.Now()
 	return out
 }
 
@@ -163,15 +165,25 @@ func (d *Distinct[K, V]) Close(ctx context.Context) (err error) {
 	return err
 }
 
+// Run flushes every Options.Interval until ctx is done, then closes the counts, as
+// [Counters.Run] does.
+//
+// Cost: that of a Flush at each interval.
+func (d *Distinct[K, V]) Run(ctx context.Context, failed func(error)) error {
+	flush := func(ctx context.Context) error { _, err := d.Flush(ctx); return err }
+	return pace.Run(ctx, cmp.Or(d.core.Interval, time.Second), flush, d.Close, failed)
+}
+
 func (d *Distinct[K, V]) waiting(closed bool) []*sketch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = d.closed || closed
-	return d.all(time.Now())
+	return d.all()
 }
 
-// write sends raised registers. Two writes of the same do no harm. Keys beyond MaxKeys
-// that are written are forgotten: their registers would be sent again.
+// write sends raised registers. Two writes of the same do no harm. If there are more
+// than MaxKeys, those that are written are forgotten: a new value may send a register
+// again.
 func (d *Distinct[K, V]) write(ctx context.Context, due []*sketch) (mongopatterns.Result, error) {
 	var sent []*sketch
 	var keys []bson.RawValue
@@ -193,6 +205,7 @@ func (d *Distinct[K, V]) write(ctx context.Context, due []*sketch) (mongopattern
 	for _, i := range left {
 		updates[i] = nil
 	}
+	full := len(d.keys) > d.core.MaxKeys
 	for i, s := range sent {
 		for _, e := range updates[i] {
 			register, _ := strconv.Atoi(e.Key[len(d.core.CountField)+1:])
@@ -200,7 +213,7 @@ func (d *Distinct[K, V]) write(ctx context.Context, due []*sketch) (mongopattern
 				delete(s.raised, register)
 			}
 		}
-		if len(s.raised) == 0 && len(d.keys) > d.core.MaxKeys {
+		if full && len(s.raised) == 0 {
 			delete(d.keys, value.Key(s.key))
 		}
 	}

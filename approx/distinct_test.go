@@ -1,10 +1,12 @@
 package approx_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -230,4 +232,39 @@ func TestDistinctFlush(t *testing.T) {
 	if e := estimated(t, d, "b"); e.Count != 7 {
 		t.Errorf("with what waits: %+v", e)
 	}
+}
+
+// Run flushes at intervals, says what failed, and writes what waits at its end: once.
+func TestDistinctRun(t *testing.T) {
+	db := mongotest.Database(t)
+	coll := db.Collection("pages")
+	if _, err := coll.InsertOne(t.Context(), bson.M{"_id": "bad", "distinct": 7}); err != nil {
+		t.Fatal(err)
+	}
+	d := distinct(t, coll, &approx.Options{Interval: time.Millisecond, Existing: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	failed, done := make(chan error, 1000), make(chan error)
+	go func() { done <- d.Run(ctx, func(err error) { failed <- err }) }()
+	_ = d.Add(t.Context(), "bad", 1)
+	if err := <-failed; err == nil {
+		t.Error("no error of a failed flush")
+	}
+	if _, err := coll.UpdateByID(t.Context(), "bad", bson.M{"$unset": bson.M{"distinct": 1}}); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if e := estimated(t, distinct(t, coll, nil), "bad"); e.Count != 1 {
+		t.Errorf("%+v", e)
+	}
+	if err := d.Add(t.Context(), "bad", 2); !errors.Is(err, approx.ErrClosed) {
+		t.Error(err)
+	}
+	d = distinct(t, coll, nil)
+	costs.Record(t, db, 1, []string{"update"}, func() error {
+		visit(t, d, "good", 0, 9)
+		return d.Run(ctx, nil) // whose context is over
+	})
 }

@@ -39,6 +39,7 @@
 //	err = visitors.Add(ctx, "2024-05-01", "ann")
 //	e, err := visitors.Estimate(ctx, "2024-05-01") // {Count: 51200, StdErr: 1664}
 //	e, err := visitors.Union(ctx, may)             // of a month: not the sum of its days
+//	go visitors.Run(ctx, nil)                      // it flushes, too
 //
 // # Costs
 //

@@ -60,8 +60,7 @@ func (s *Sampled[K]) ShardKey() map[string]bson.D { return s.core.shardKey() }
 //
 // Cost: for n of 1, by the probability 1/Every 1 round trip and 1 document
 // written, index KeyField; else none.
-func (s *Sampled[K]) Add(ctx context.Context, key K, n int64) (err error) {
-	defer fault.In(&err, "approx: add")
+func (s *Sampled[K]) Add(ctx context.Context, key K, n int64) error {
 	whole, rest := n/s.core.Every, n%s.core.Every
 	if up := float64(rest) / float64(s.core.Every); s.core.Random() < math.Abs(up) {
 		whole += int64(math.Copysign(1, up))
@@ -69,11 +68,16 @@ func (s *Sampled[K]) Add(ctx context.Context, key K, n int64) (err error) {
 	if whole == 0 {
 		return nil
 	}
+	return s.store(ctx, key, whole*s.core.Every)
+}
+
+func (s *Sampled[K]) store(ctx context.Context, key K, n int64) (err error) {
+	defer fault.In(&err, "approx: add")
 	id, err := s.core.key(key)
 	if err != nil {
 		return err
 	}
-	_, _, err = s.core.store(ctx, []change{{key: id, n: whole * s.core.Every}})
+	_, _, err = s.core.store(ctx, []change{{key: id, n: n}})
 	return err
 }
 

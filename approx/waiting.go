@@ -1,6 +1,7 @@
 package approx
 
 import (
+	"bytes"
 	"sync"
 	"time"
 
@@ -12,8 +13,9 @@ import (
 // change is what waits for one key.
 type change struct {
 	key   bson.RawValue
-	n     int64 // the sum
-	times int64 // of how many changes
+	name  string // value.Key of it
+	n     int64  // the sum
+	times int64  // of how many changes
 }
 
 // waiting are the changes that are not written yet. A change waits, or is on its way
@@ -26,61 +28,63 @@ type waiting struct {
 	flushed time.Time          // when everything was last taken to be written
 }
 
-// add notes a change and returns what is to be written now.
-func (w *waiting) add(key bson.RawValue, n int64, o *Options, now time.Time) ([]change, error) {
+// add notes a change and returns what is to be written now. It keeps nothing of key.
+func (w *waiting) add(key bson.RawValue, n int64, o *Options) ([]change, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return nil, ErrClosed
 	}
-	c := w.put(change{key, n, 1})
+	c := w.of(key)
+	c.n += n
+	c.times++
 	switch {
-	case o.Interval > 0 && now.Sub(w.flushed) >= o.Interval, len(w.changes) > o.MaxKeys:
-		return w.all(now), nil
+	case o.Interval > 0 && time.Since(w.flushed) >= o.Interval, len(w.changes) > o.MaxKeys:
+		return w.all(), nil
 	case c.times >= o.Every:
 		return []change{w.takeOff(c)}, nil
 	}
 	return nil, nil
 }
 
-// put adds a change to those of its key.
-func (w *waiting) put(c change) *change {
-	name := value.Key(c.key)
-	if old := w.changes[name]; old != nil {
-		old.n += c.n
-		old.times += c.times
-		return old
+// of is the change that waits for a key, a new one if there is none.
+func (w *waiting) of(key bson.RawValue) *change {
+	var room [64]byte
+	name := value.AppendKey(room[:0], key)
+	c := w.changes[string(name)]
+	if c == nil {
+		c = &change{key: bson.RawValue{Type: key.Type, Value: bytes.Clone(key.Value)}, name: string(name)}
+		w.changes[c.name] = c
 	}
-	added := c // not &c, which would allocate also where the key is there
-	w.changes[name] = &added
-	return &added
+	return c
 }
 
 // take takes all that waits.
-func (w *waiting) take(now time.Time) []change {
+func (w *waiting) take() []change {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.all(now)
+	return w.all()
 }
 
-func (w *waiting) all(now time.Time) []change {
+func (w *waiting) all() []change {
 	all := make([]change, 0, len(w.changes))
 	for _, c := range w.changes {
 		all = append(all, w.takeOff(c))
 	}
-	w.flushed = now
+	w.flushed = time.Now()
 	return all
 }
 
 // takeOff takes a change to be written; landed must follow.
 func (w *waiting) takeOff(c *change) change {
-	name := value.Key(c.key)
-	delete(w.changes, name)
-	if w.flying[name] == nil {
-		w.flying[name] = &change{}
+	delete(w.changes, c.name)
+	f := w.flying[c.name]
+	if f == nil {
+		f = &change{}
+		w.flying[c.name] = f
 	}
-	w.flying[name].n += c.n
-	w.flying[name].times++
+	f.n += c.n
+	f.times++
 	return *c
 }
 
@@ -89,20 +93,21 @@ func (w *waiting) landed(changes, left []change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range changes {
-		name := value.Key(c.key)
-		f := w.flying[name]
+		f := w.flying[c.name]
 		f.n -= c.n
 		if f.times--; f.times == 0 {
-			delete(w.flying, name)
+			delete(w.flying, c.name)
 		}
 	}
 	for _, c := range left {
-		w.put(c)
+		again := w.of(c.key)
+		again.n += c.n
+		again.times += c.times
 	}
 }
 
-// of is what waits for a key or is on its way.
-func (w *waiting) of(key bson.RawValue) (n int64, waits bool) {
+// count is what waits for a key or is on its way.
+func (w *waiting) count(key bson.RawValue) (n int64, waits bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, changes := range []map[string]*change{w.changes, w.flying} {

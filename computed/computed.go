@@ -109,6 +109,7 @@ func New[S, ID, T any](sources, targets *mongo.Collection, opts *Options) (c *Co
 			return nil, fault.Invalid("Options.Empty: %s of Options.Additive is not 0", e.Key)
 		}
 	}
+	inner.prepare()
 	return &Computed[S, ID, T]{inner}, nil
 }
 

@@ -425,6 +425,9 @@ func TestGet(t *testing.T) {
 	if _, err := c.Get(t.Context(), "Z", 0); !errors.Is(err, mongo.ErrNoDocuments) {
 		t.Error(err)
 	}
+	_, err := db.Collection("films").UpdateByID(t.Context(), "A", bson.M{"$set": bson.M{"computed": nil}}) // as a nil pointer is stored
+	check(t, errors.Join(err, c.Mark(t.Context(), "A")))
+	check(t, errorOf(c.Get(t.Context(), "A", time.Hour)))
 	// Somebody computes it, or died in it: others get the old value at once.
 	until := func(at time.Time) {
 		_, err := db.Collection("films").UpdateByID(t.Context(), "A", bson.M{"$set": bson.M{"computed.until": at, "computed.dirty": true}})

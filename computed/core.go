@@ -31,6 +31,24 @@ type core struct {
 	sources, targets *mongo.Collection
 	codec            codec.Codec
 	empty            bson.Raw
+
+	// What many calls send alike; see prepare.
+	stamp, over bson.D
+	stored      []any
+	marked      any
+}
+
+// prepare encodes the expressions that are the same in every call.
+func (c *core) prepare() {
+	// stamp sets the time and raises the epoch, over ends all that is under way.
+	epoch := expr.Fixed(expr.Op("$add", expr.IfNull(expr.Field(c.state("epoch")), int64(0)), 1))
+	c.stamp = expr.D(c.state("at"), "$$NOW", c.state("epoch"), epoch)
+	c.over = expr.D(c.state("until"), "$$REMOVE", c.state("dirty"), "$$REMOVE", c.state("attempts"), "$$REMOVE", c.state("error"), "$$REMOVE")
+	for _, e := range c.Empty { // what a target has of a field
+		c.stored = append(c.stored, expr.Fixed(expr.IfNull(expr.Field(e.Key), expr.Literal(c.empty.Lookup(e.Key)))))
+	}
+	c.marked = expr.Pipeline(expr.Op("$set", expr.D(c.state("dirty"), true, c.state("epoch"), epoch,
+		c.state("attempts"), "$$REMOVE", c.state("error"), "$$REMOVE")))
 }
 
 func (c *core) state(field string) string { return c.StateField + "." + field }
@@ -40,7 +58,7 @@ func (c *core) transact(ctx context.Context, fn func(ctx context.Context) error)
 }
 
 func in(field string, ids []bson.RawValue) bson.D {
-	return bson.D{{Key: field, Value: expr.Op("$in", ids)}}
+	return bson.D{{Key: field, Value: bson.D{{Key: "$in", Value: value.Array(ids)}}}}
 }
 
 // values computes the sources that filter selects: a document for each target, by
@@ -214,33 +232,23 @@ func (c *core) set(made bson.Raw, more ...bson.E) mongo.Pipeline {
 		}
 		fields = append(fields, bson.E{Key: e.Key, Value: expr.Literal(v)})
 	}
-	return mongo.Pipeline{expr.Op("$set", append(append(fields, c.stamp()...), more...)),
-		expr.Op("$unset", bson.A{c.state("until"), c.state("dirty"), c.state("attempts"), c.state("error")})}
+	return mongo.Pipeline{expr.Op("$set", slices.Concat(fields, c.stamp, c.over, more))}
 }
 
 // add is the update that adds the difference of two contributions; a field that is
 // missing counts as that of Empty.
 func (c *core) add(before, after bson.Raw) mongo.Pipeline {
 	fields := bson.D{}
-	for _, e := range c.Empty {
+	for i, e := range c.Empty {
 		number := func(doc bson.Raw) any {
 			if v := doc.Lookup(e.Key); v.Type != 0 {
 				return expr.Literal(v)
 			}
 			return 0
 		}
-		old := expr.IfNull(expr.Field(e.Key), expr.Literal(c.empty.Lookup(e.Key)))
-		fields = append(fields, bson.E{Key: e.Key, Value: expr.Op("$add", old, expr.Op("$subtract", number(after), number(before)))})
+		fields = append(fields, bson.E{Key: e.Key, Value: expr.Op("$add", c.stored[i], expr.Op("$subtract", number(after), number(before)))})
 	}
-	return mongo.Pipeline{expr.Op("$set", append(fields, c.stamp()...))}
-}
-
-// stamp sets the time and raises the epoch.
-func (c *core) stamp() bson.D {
-	return bson.D{
-		{Key: c.state("at"), Value: "$$NOW"},
-		{Key: c.state("epoch"), Value: expr.Op("$add", expr.IfNull(expr.Field(c.state("epoch")), int64(0)), 1)},
-	}
+	return mongo.Pipeline{expr.Op("$set", append(fields, c.stamp...))}
 }
 
 // refresh computes targets outside a transaction, or in the caller's: each is stored
@@ -300,7 +308,7 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 func (c *core) locked(ctx context.Context, targets []bson.RawValue) (done int64, err error) {
 	err = c.transact(ctx, func(ctx context.Context) error {
 		return c.then(ctx, targets, func(ctx context.Context) error {
-			if _, err := c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{expr.Op("$set", c.stamp())}); err != nil {
+			if _, err := c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{expr.Op("$set", c.stamp)}); err != nil {
 				return err
 			}
 			made, err := c.values(ctx, in(c.Key, targets))
@@ -433,10 +441,7 @@ func (c *core) lease(ctx context.Context, filter, more bson.D) (bson.Raw, error)
 // mark raises the epoch too: a computation that is under way may have missed what
 // marks it. A target that was set aside gets all its attempts again.
 func (c *core) mark(ctx context.Context, targets []bson.RawValue) error {
-	_, err := c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{
-		expr.Op("$set", bson.D{{Key: c.state("dirty"), Value: true}, c.stamp()[1]}),
-		expr.Op("$unset", bson.A{c.state("attempts"), c.state("error")}),
-	})
+	_, err := c.targets.UpdateMany(ctx, in("_id", targets), c.marked)
 	return err
 }
 
@@ -530,7 +535,7 @@ func (c *core) refreshAll(ctx context.Context) error {
 	run := bson.NewObjectID()
 	mark := bson.E{Key: c.state("run"), Value: run}
 	merge := expr.Op("$merge", bson.D{{Key: "into", Value: c.targets.Name()}, {Key: "whenNotMatched", Value: "discard"},
-		{Key: "whenMatched", Value: mongo.Pipeline{expr.Op("$set", append(append(made, c.stamp()...), mark))}}})
+		{Key: "whenMatched", Value: mongo.Pipeline{expr.Op("$set", append(append(made, c.stamp...), mark))}}})
 	cur, err := cursor.Primary(c.sources).Aggregate(ctx, append(append(mongo.Pipeline{}, c.Pipeline...), merge))
 	if err != nil {
 		return err
@@ -540,7 +545,7 @@ func (c *core) refreshAll(ctx context.Context) error {
 	}
 	// Targets that no source leads to.
 	_, err = c.targets.UpdateMany(ctx, bson.D{{Key: mark.Key, Value: expr.Op("$ne", run)}},
-		mongo.Pipeline{expr.Op("$set", append(append(zero, c.stamp()...), mark))})
+		mongo.Pipeline{expr.Op("$set", append(append(zero, c.stamp...), mark))})
 	return err
 }
 

@@ -1,9 +1,11 @@
 package prealloc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -117,6 +119,7 @@ func New[ID, H any](coll *mongo.Collection, opts *Options) (g *Grids[ID, H], err
 		config.Name("Options.UntilField", &c.UntilField, "until")); err != nil {
 		return nil, err
 	}
+	c.prepare()
 	return &Grids[ID, H]{core: c}, nil
 }
 
@@ -144,7 +147,7 @@ func (g *Grids[ID, H]) Hold(ctx context.Context, id ID, holder H, ttl time.Durat
 	if ttl < time.Millisecond {
 		return fault.Invalid("ttl: %v is less than a millisecond", ttl)
 	}
-	return g.core.take(ctx, id, holder, expr.Op("$add", "$$NOW", ttl.Milliseconds()), false, cells)
+	return g.core.hold(ctx, id, holder, ttl, cells)
 }
 
 // Claim takes cells for good: free ones, and those the holder holds, which it so
@@ -153,7 +156,7 @@ func (g *Grids[ID, H]) Hold(ctx context.Context, id ID, holder H, ttl time.Durat
 // Cost: 1 round trip, 1 document written, index _id. Refused: 1 more to say why.
 func (g *Grids[ID, H]) Claim(ctx context.Context, id ID, holder H, cells ...Cell) (err error) {
 	defer fault.In(&err, "prealloc: claim")
-	return g.core.take(ctx, id, holder, "$$REMOVE", true, cells)
+	return g.core.claim(ctx, id, holder, cells)
 }
 
 // Release frees cells of the holder, claimed or held. Cells that are free already
@@ -240,6 +243,7 @@ func (g *Grids[ID, H]) Cells(ctx context.Context, id ID) (out []State[H], err er
 	if err != nil {
 		return nil, err
 	}
+	out = make([]State[H], 0, len(raw))
 	for _, s := range raw {
 		state := State[H]{Cell: s.cell, Free: s.free, Fields: s.fields}
 		if !s.free {
@@ -290,6 +294,8 @@ type core struct {
 	Options
 	coll  *mongo.Collection
 	codec codec.Codec
+
+	available, held any // expressions of prepare
 }
 
 // path is that of a cell in the grid.
@@ -297,16 +303,17 @@ func (c *core) path(cell Cell) (string, error) {
 	if c.Flat != (cell.Section == "") {
 		return "", fault.Invalid("cell %q, %q: a section, or Options.Flat, is missing or too much", cell.Section, cell.Name)
 	}
-	names := []string{cell.Section, cell.Name}
-	if c.Flat {
-		names = names[1:]
+	err := fieldpath.CheckName("cell", cell.Name)
+	if !c.Flat {
+		err = cmp.Or(err, fieldpath.CheckName("cell", cell.Section))
 	}
-	for _, name := range names {
-		if err := fieldpath.CheckName("cell", name); err != nil {
-			return "", fault.Invalid("%w", err)
-		}
+	switch {
+	case err != nil:
+		return "", fault.Invalid("%w", err)
+	case c.Flat:
+		return c.CellsField + "." + cell.Name, nil
 	}
-	return c.CellsField + "." + strings.Join(names, "."), nil
+	return c.CellsField + "." + cell.Section + "." + cell.Name, nil
 }
 
 func (c *core) create(ctx context.Context, id, fields any, cells []Cell) error {
@@ -376,50 +383,61 @@ func (c *core) empty(cells []Cell) (bson.D, error) {
 
 func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }
 
-// take sets holder and until in cells that are free or the holder's. until is an
-// expression. A claim stays one: a hold does not take it back to being held.
-func (c *core) take(ctx context.Context, id, holder any, until any, claim bool, cells []Cell) error {
-	return c.change(ctx, id, holder, cells, func(path string, by bson.RawValue) (condition, set bson.D) {
-		end := until
-		if !claim {
-			mine := expr.Op("$and", expr.Op("$eq", expr.Field(path+"."+c.HolderField), expr.Literal(by)),
-				expr.Op("$ne", expr.Op("$type", expr.Field(path+"."+c.UntilField)), "date"))
-			end = expr.Cond(mine, "$$REMOVE", until)
+// hold holds cells; what the holder has claimed stays claimed.
+func (c *core) hold(ctx context.Context, id, holder any, ttl time.Duration, cells []Cell) error {
+	return c.change(ctx, id, holder, cells, func(paths []string, _, literal any) any {
+		set := make(bson.D, len(paths))
+		for i, path := range paths {
+			set[i] = bson.E{Key: path, Value: at(path, literal, c.held, bson.E{Key: "ms", Value: ttl.Milliseconds()})}
 		}
-		return c.available(path, by), bson.D{
-			{Key: path + "." + c.UntilField, Value: end},
-			{Key: path + "." + c.HolderField, Value: expr.Literal(by)},
+		return mongo.Pipeline{{{Key: "$set", Value: set}}}
+	})
+}
+
+func (c *core) claim(ctx context.Context, id, holder any, cells []Cell) error {
+	return c.change(ctx, id, holder, cells, func(paths []string, holder, _ any) any {
+		set, unset := make(bson.D, len(paths)), make(bson.D, len(paths))
+		for i, path := range paths {
+			set[i] = bson.E{Key: path + "." + c.HolderField, Value: holder}
+			unset[i] = bson.E{Key: path + "." + c.UntilField, Value: ""}
 		}
+		return bson.D{{Key: "$set", Value: set}, {Key: "$unset", Value: unset}}
 	})
 }
 
 func (c *core) release(ctx context.Context, id, holder any, cells []Cell) error {
-	return c.change(ctx, id, holder, cells, func(path string, by bson.RawValue) (condition, set bson.D) {
-		return c.available(path, by), bson.D{
-			{Key: path + "." + c.UntilField, Value: "$$REMOVE"},
-			{Key: path + "." + c.HolderField, Value: "$$REMOVE"},
+	return c.change(ctx, id, holder, cells, func(paths []string, _, _ any) any {
+		unset := make(bson.D, 0, 2*len(paths))
+		for _, path := range paths {
+			unset = append(unset, bson.E{Key: path + "." + c.HolderField, Value: ""}, bson.E{Key: path + "." + c.UntilField, Value: ""})
 		}
+		return bson.D{{Key: "$unset", Value: unset}}
 	})
 }
 
-// available is the condition that a cell exists and is free, over, or the holder's.
-// That it is a document is asked of an expression: a plain path would find element 1
-// of an array, into all of whose elements the update would write.
-func (c *core) available(path string, by bson.RawValue) bson.D {
-	until := expr.Field(path + "." + c.UntilField)
-	return bson.D{
-		{Key: "$expr", Value: expr.IsType(expr.Field(path), "object")},
-		{Key: "$or", Value: bson.A{
-			bson.D{{Key: path + "." + c.HolderField, Value: nil}},
-			bson.D{{Key: path + "." + c.HolderField, Value: value.Equal(by)}},
-			expr.Op("$expr", expr.Op("$and", expr.IsType(until, "date"), expr.Op("$lte", until, "$$NOW"))),
-		}},
-	}
+// prepare makes what all writes send alike, about a $$cell, the holder $$by, and a hold
+// of $$ms: whether the cell exists and is free, over, or the holder's; and the cell when it
+// is held. A cell is asked for by an expression: a plain path would find element 1 of an
+// array too.
+func (c *core) prepare() {
+	by, until := "$$cell."+c.HolderField, "$$cell."+c.UntilField
+	free, dated := expr.Op("$eq", expr.IfNull(by, nil), nil), expr.IsType(until, "date")
+	over := expr.Op("$and", dated, expr.Op("$lte", until, "$$NOW"))
+	c.available = expr.Fixed(expr.Op("$and", expr.IsType("$$cell", "object"), expr.Op("$or", free, expr.Op("$eq", by, "$$by"), over)))
+	end := bson.D{{Key: c.UntilField, Value: expr.Op("$add", "$$NOW", "$$ms")}}
+	c.held = expr.Fixed(expr.Op("$mergeObjects", "$$cell", expr.Cond(expr.Op("$or", free, dated), end, bson.D{}),
+		bson.D{{Key: c.HolderField, Value: "$$by"}}))
+}
+
+// at is what prepare has made, of one cell and the holder as a literal.
+func at(path string, literal, in any, more ...bson.E) bson.D {
+	vars := append(bson.D{{Key: "cell", Value: "$" + path}, {Key: "by", Value: literal}}, more...)
+	return bson.D{{Key: "$let", Value: bson.D{{Key: "vars", Value: vars}, {Key: "in", Value: in}}}}
 }
 
 // change is the one write of Hold, Claim and Release: all conditions stand in its
 // filter, so that it changes all cells or none.
-func (c *core) change(ctx context.Context, id, holder any, cells []Cell, of func(path string, by bson.RawValue) (condition, set bson.D)) error {
+func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update func(paths []string, holder, literal any) any) error {
 	key, err := c.id(id)
 	if err != nil {
 		return err
@@ -431,24 +449,21 @@ func (c *core) change(ctx context.Context, id, holder any, cells []Cell, of func
 	if by.Type == bson.TypeNull || by.Type == bson.TypeArray || len(cells) == 0 {
 		return fault.Invalid("a holder that is null or an array, or no cells")
 	}
-	conditions, set := bson.A{}, bson.D{}
+	holder = by
+	literal := any(bson.D{{Key: "$literal", Value: holder}})
+	paths, available := make([]string, len(cells)), make([]any, len(cells))
 	for i, cell := range cells {
-		path, err := c.path(cell)
-		if err != nil {
+		if paths[i], err = c.path(cell); err != nil {
 			return err
 		}
-		for _, other := range cells[:i] {
-			if other == cell {
-				return fault.Invalid("cell %s is there twice", cell)
-			}
+		if slices.Contains(cells[:i], cell) {
+			return fault.Invalid("cell %s is there twice", cell)
 		}
-		condition, fields := of(path, by)
-		conditions = append(conditions, condition)
-		set = append(set, fields...)
+		available[i] = at(paths[i], literal, c.available)
 	}
-	filter := bson.D{{Key: "_id", Value: value.Equal(key)}, {Key: "$and", Value: conditions}}
+	filter := bson.D{{Key: "_id", Value: value.Equal(key)}, {Key: "$expr", Value: expr.And(available...)}}
 	for {
-		result, err := c.coll.UpdateOne(ctx, filter, mongo.Pipeline{expr.Op("$set", set)})
+		result, err := c.coll.UpdateOne(ctx, filter, update(paths, holder, literal))
 		if err != nil || result.MatchedCount == 1 {
 			return err
 		}
@@ -509,7 +524,7 @@ func (c *core) read(ctx context.Context, id any) ([]state, error) {
 	}
 	now := raw.Lookup("now").Time()
 	if c.Flat {
-		return c.section("", raw.Lookup("cells"), now), nil
+		return c.section(nil, "", raw.Lookup("cells"), now), nil
 	}
 	var out []state
 	sections, ok := raw.Lookup("cells").DocumentOK()
@@ -518,17 +533,16 @@ func (c *core) read(ctx context.Context, id any) ([]state, error) {
 	}
 	elements, err := sections.Elements()
 	for _, e := range elements {
-		out = append(out, c.section(e.Key(), e.Value(), now)...)
+		out = c.section(out, e.Key(), e.Value(), now)
 	}
 	return out, err
 }
 
-func (c *core) section(name string, cells bson.RawValue, now time.Time) (out []state) {
-	doc, ok := cells.DocumentOK()
-	if !ok {
-		return nil
-	}
+// section puts the cells of a section behind out.
+func (c *core) section(out []state, name string, cells bson.RawValue, now time.Time) []state {
+	doc, _ := cells.DocumentOK()
 	elements, _ := doc.Elements()
+	out = slices.Grow(out, len(elements))
 	for _, e := range elements {
 		fields, ok := e.Value().DocumentOK()
 		if !ok {

@@ -84,9 +84,8 @@ func lookup(ctx context.Context, coll *mongo.Collection, key string, ids []bson.
 	}
 	found, err := read[bson.Raw](ctx, coll, key, ids, sort, projection)
 	out := map[string][]bson.RawValue{}
-	for id, docs := range found {
-		out[id] = nil
-		for _, doc := range docs {
+	for id, i := range found.at {
+		for _, doc := range found.docs[i] {
 			out[id] = append(out[id], references(doc, field)...)
 		}
 	}
@@ -96,23 +95,31 @@ func lookup(ctx context.Context, coll *mongo.Collection, key string, ids []bson.
 // references are the IDs in a field: of an array its elements, else the value; null
 // is none.
 func references(doc bson.Raw, field string) []bson.RawValue {
+	return appendReferences(nil, doc, field)
+}
+
+func appendReferences(out []bson.RawValue, doc bson.Raw, field string) []bson.RawValue {
 	v := doc.Lookup(field)
 	if array, ok := v.ArrayOK(); ok {
 		all, _ := array.Values()
-		return all
+		return append(out, all...)
 	}
 	if field == "" || v.Type == 0 || v.Type == bson.TypeNull {
-		return nil
+		return out
 	}
-	return []bson.RawValue{v}
+	return append(out, v)
 }
 
 func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }
 
 func encoded[V any](c *core, all []V) (out []bson.RawValue, err error) {
 	out = make([]bson.RawValue, len(all))
+	room := make([]byte, 0, 16*len(all)) // of all of them, as far as it goes
 	for i, id := range all {
-		if out[i], err = c.id(id); err != nil {
+		var ok bool
+		if out[i], ok = c.codec.Plain(room[len(room):], id); ok {
+			room = room[:min(cap(room), len(room)+len(out[i].Value))]
+		} else if out[i], err = c.id(id); err != nil {
 			return nil, err
 		}
 	}
@@ -132,6 +139,9 @@ func decoded[V any](c *core, all []bson.RawValue) (out []V, err error) {
 
 // distinct are IDs in their order without repetitions.
 func distinct(ids []bson.RawValue) []bson.RawValue {
+	if len(ids) < 2 {
+		return slices.Clone(ids)
+	}
 	seen := map[string]bool{}
 	return slices.DeleteFunc(slices.Clone(ids), func(id bson.RawValue) bool {
 		key := value.Key(id)
@@ -148,7 +158,7 @@ func (c *core) transact(ctx context.Context, write func(ctx context.Context) err
 func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
 
 func in(field string, ids []bson.RawValue) bson.D {
-	return bson.D{{Key: field, Value: expr.Op("$in", append([]bson.RawValue{}, ids...))}} // an array also for none
+	return bson.D{{Key: field, Value: bson.D{{Key: "$in", Value: value.Array(ids)}}}}
 }
 
 // missing is err, or that there is no document.
@@ -227,11 +237,30 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 	return txn.Conflict("link")
 }
 
+var (
+	notNull = expr.Fixed(expr.Op("$not", expr.Op("$type", "null")))
+	absent  = expr.Fixed(expr.Op("$exists", false))
+)
+
 // add puts references behind those of a parent, if they are not there and there is
-// room. A list that is longer already refuses only what is new.
+// room. A list that is longer already refuses only what is new. Most lists have room for
+// all, whichever they have: then no expression needs to count.
 func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValue) error {
+	if left := c.Max - len(children); left >= 0 {
+		room := append(byID(p), bson.E{Key: c.Children, Value: notNull},
+			bson.E{Key: c.Children + "." + strconv.Itoa(left), Value: absent})
+		each := any(children[0])
+		if len(children) > 1 {
+			each = bson.D{{Key: "$each", Value: value.Array(children)}}
+		}
+		set := bson.D{{Key: "$addToSet", Value: bson.D{{Key: c.Children, Value: each}}}}
+		result, err := c.parents.UpdateOne(ctx, room, set)
+		if err != nil || result.MatchedCount == 1 {
+			return err
+		}
+	}
 	field := expr.IfNull(expr.Field(c.Children), bson.A{})
-	all := expr.Op("$concatArrays", field, expr.Filter(expr.Literal(children), "c", expr.Op("$not", expr.Op("$in", "$$c", field))))
+	all := expr.Op("$concatArrays", field, expr.Filter(expr.Literal(value.Array(children)), "c", expr.Op("$not", expr.Op("$in", "$$c", field))))
 	room := expr.Op("$lte", expr.Op("$size", all), expr.Op("$max", c.Max, expr.Op("$size", field)))
 	result, err := c.parents.UpdateOne(ctx, append(byID(p), bson.E{Key: "$expr", Value: room}),
 		mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.Children, Value: all}})})
@@ -271,9 +300,10 @@ func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawVal
 	return c.add(ctx, to, one)
 }
 
-// fields are those of a document but for its _id and those for its parents.
-func (c *core) fields(raw bson.Raw) (out bson.D, err error) {
+// fields are the _id of a document, and its fields but for those for its parents.
+func (c *core) fields(id bson.RawValue, raw bson.Raw) (bson.D, error) {
 	elements, err := raw.Elements()
+	out := append(make(bson.D, 0, len(elements)+2), bson.E{Key: "_id", Value: id})
 	for _, e := range elements {
 		if key := e.Key(); key != "_id" && (key != c.up || key == "") {
 			out = append(out, bson.E{Key: key, Value: e.Value()})
@@ -288,11 +318,10 @@ func (c *core) child(raw bson.Raw, p bson.RawValue) (id bson.RawValue, doc bson.
 		made := bson.NewObjectID()
 		id = bson.RawValue{Type: bson.TypeObjectID, Value: made[:]}
 	}
-	if id, err = c.id(id); err != nil {
-		return id, nil, err
+	if err := value.CheckID(id); err != nil {
+		return id, nil, fault.Invalid("id: %w", err)
 	}
-	rest, err := c.fields(raw)
-	doc = append(bson.D{{Key: "_id", Value: id}}, rest...)
+	doc, err = c.fields(id, raw)
 	if c.toParents.array {
 		doc = append(doc, bson.E{Key: c.up, Value: bson.A{p}})
 	} else if c.up != "" {
@@ -336,11 +365,13 @@ func (c *core) insert(ctx context.Context, parent, child any) (id bson.RawValue,
 // that changes nothing would not conflict with its deletion, or a change of its links.
 const touched = "_mongopatterns_touched"
 
+var mark, unmark = expr.Raw(expr.D("$set", expr.D(touched, true))), expr.Raw(expr.D("$unset", expr.D(touched, true)))
+
 func touch(ctx context.Context, coll *mongo.Collection, id bson.RawValue) error {
-	mark := bson.D{{Key: touched, Value: true}}
+	filter := byID(id)
 	result, err := coll.BulkWrite(ctx, []mongo.WriteModel{
-		mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(expr.Op("$set", mark)),
-		mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(expr.Op("$unset", mark)),
+		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(mark),
+		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(unmark),
 	})
 	if err == nil && result.MatchedCount == 0 {
 		err = mongo.ErrNoDocuments

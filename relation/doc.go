@@ -45,6 +45,8 @@
 //	Repair         4 more for each document with problems                   5
 //	Extract, Embed 3 and 5 for each parent            the same              –
 //
+// A list that is null, or that has no room for as many as are linked, takes 1 more.
+//
 // # When to use it, and when not
 //
 // Embed what is read with its parent, is few and is never looked for alone:

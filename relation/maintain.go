@@ -221,7 +221,7 @@ func (c *core) again(ctx context.Context, e end, ids ...bson.RawValue) (batch []
 		return nil, nil, err
 	}
 	for _, id := range ids {
-		batch = append(batch, found[value.Key(id)]...)
+		batch = append(batch, found.of(id)...)
 	}
 	problems, err = c.examine(ctx, e, batch)
 	return batch, problems, err
@@ -386,18 +386,18 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 			out = append(out, e)
 			continue
 		}
-		docs := found[value.Key(e)]
+		docs := found.of(e)
 		if len(docs) == 0 {
 			return nil, fault.Of(e, ErrNoChild)
 		}
 		if slices.ContainsFunc(references(docs[0], c.up), func(id bson.RawValue) bool { return value.Key(id) != value.Key(p) }) {
 			return nil, fault.Of(e, ErrReferenced)
 		}
-		fields, err := c.fields(docs[0])
+		doc, err := c.fields(docs[0].Lookup("_id"), docs[0])
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, append(bson.D{{Key: "_id", Value: docs[0].Lookup("_id")}}, fields...))
+		out = append(out, doc)
 	}
 	_, err = c.children.DeleteMany(ctx, in("_id", ids))
 	return out, err

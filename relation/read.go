@@ -46,49 +46,86 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, pro
 	return arranged[ID](&core{}, raw, found)
 }
 
+// found are the documents that have each of some IDs in a field.
+type found[T any] struct {
+	at   map[string]int // where the documents of an ID are, by its value.Key
+	docs [][]T
+}
+
+func (f found[T]) of(id bson.RawValue) []T {
+	var room [64]byte
+	if i, ok := f.at[string(value.AppendKey(room[:0], id))]; ok {
+		return f.docs[i]
+	}
+	return nil
+}
+
 // read is the documents that have each of the IDs in key, in the order of sort.
-func read[T any](ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, sort, projection any) (map[string][]T, error) {
-	out := map[string][]T{}
-	for part := range slices.Chunk(distinct(ids), chunk) {
-		asked := map[string]bool{} // a document with several is met for each part
-		for _, id := range part {
-			asked[value.Key(id)] = true
+func read[T any](ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, sort, projection any) (f found[T], err error) {
+	var room [64]byte
+	f.at = make(map[string]int, len(ids))
+	all := make([]bson.RawValue, 0, len(ids)) // without repetitions
+	for _, id := range ids {
+		name := value.AppendKey(room[:0], id)
+		if _, ok := f.at[string(name)]; !ok {
+			f.at[string(name)] = len(all)
+			all = append(all, id)
 		}
+	}
+	f.docs = make([][]T, len(all))
+	heads := make([]T, 0, len(all)) // the first document of each ID
+	latest := make([]int, len(all)) // the number of the last one
+	var own []bson.RawValue
+	for start, number := 0, 0; start < len(all); start += chunk {
+		end := min(start+chunk, len(all))
 		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return coll.Find(ctx, in(key, part), options.Find().SetProjection(projection).SetSort(sort).SetBatchSize(whole))
+			return coll.Find(ctx, in(key, all[start:end]), options.Find().SetProjection(projection).SetSort(sort).SetBatchSize(whole))
 		}) {
 			var v T
 			if err == nil {
 				err = c.Decode(&v)
 			}
 			if err != nil {
-				return nil, err
+				return f, err
 			}
-			has := ids
-			if len(ids) > 1 {
-				if has = distinct(references(c.Current, key)); len(has) == 0 {
-					return nil, fault.Invalid("projection: it leaves out %s, by which documents are found", key)
+			has := all
+			if len(all) > 1 {
+				own = appendReferences(own[:0], c.Current, key)
+				if has = own; len(has) == 0 {
+					return f, fault.Invalid("projection: it leaves out %s, by which documents are found", key)
 				}
 			}
+			number++
 			for _, id := range has {
-				if at := value.Key(id); asked[at] {
-					out[at] = append(out[at], v)
+				// A document with several of the IDs is met for each part, and may have one twice.
+				i, ok := f.at[string(value.AppendKey(room[:0], id))]
+				if !ok || i < start || i >= end || latest[i] == number {
+					continue
+				}
+				latest[i] = number
+				if f.docs[i] != nil {
+					f.docs[i] = append(f.docs[i], v)
+				} else {
+					heads = append(heads, v)
+					f.docs[i] = heads[len(heads)-1 : len(heads) : len(heads)]
 				}
 			}
 		}
 	}
-	return out, nil
+	return f, nil
 }
 
 // arranged are the documents that references lead to, in their order.
-func arranged[ID, T any](c *core, refs []bson.RawValue, found map[string][]T) (joined Joined[ID, T], err error) {
+func arranged[ID, T any](c *core, refs []bson.RawValue, found found[T]) (joined Joined[ID, T], err error) {
 	var dangling []bson.RawValue
 	for _, id := range refs {
-		if docs, ok := found[value.Key(id)]; ok {
-			joined.Items = append(joined.Items, docs...)
-		} else {
+		docs := found.of(id)
+		if docs == nil {
 			dangling = append(dangling, id)
+		} else if joined.Items == nil {
+			joined.Items = make([]T, 0, len(refs))
 		}
+		joined.Items = append(joined.Items, docs...)
 	}
 	joined.Dangling, err = decoded[ID](c, dangling)
 	return joined, err
@@ -135,7 +172,7 @@ func (r *Relation[P, C, T]) join(ctx context.Context, parents []P, projection an
 		}
 		items, err := read[T](ctx, c.children, c.up, ids, sort, projection)
 		for i, id := range ids {
-			out[i].Items = items[value.Key(id)]
+			out[i].Items = items.of(id)
 		}
 		return out, err
 	}

@@ -163,7 +163,7 @@ func (r *Relation[P, C, T]) ShardKey() map[string]bson.D {
 //
 // Cost: 1 round trip, 1 document written, index _id, with Children alone or for one
 // child; with Links 1 and n. n children of an Owner or Owners: 2 and n. Both sides: 3
-// and 1 + n.
+// and 1 + n. A list that is null, or has no room for n more: 1 more.
 func (r *Relation[P, C, T]) Link(ctx context.Context, parent P, children ...C) (err error) {
 	defer fault.In(&err, "relation: link")
 	return r.change(ctx, parent, children, r.core.link)

@@ -167,6 +167,13 @@ func TestCosts(t *testing.T) {
 		call(t, db, 2, []string{up, ins, commit}, func() error { return errorOf(r.Insert(ctx, "Ann", task{ID: 10})) })
 		call(t, db, 0, []string{find}, func() error { return errorOf(r.Has(ctx, "Ann", 10)) })
 		call(t, db, 0, []string{find}, func() error { return errorOf(r.Parents(ctx, 10)) })
+		_, err := db.Collection("people").UpdateByID(ctx, "Cy", bson.M{"$set": bson.M{"tasks": nil}})
+		check(t, err)
+		call(t, db, 1, []string{up, up}, func() error { return r.Link(ctx, "Cy", 3) }) // null is no array
+		full := must(relation.New[string, int, task](db.Collection("people"), db.Collection("tasks"), &relation.Options{Children: "tasks", Max: 2}))
+		check(t, full.Link(ctx, "Cy", 4))
+		call(t, db, 0, []string{up, up}, func() error { return full.Link(ctx, "Cy", 4, 3) }) // has both
+		is(t, db, "Ann>1", "Ann>10", "Cy>3", "Cy>4")
 	})
 	t.Run("owner", func(t *testing.T) {
 		db, r := people(t, owned)

@@ -444,6 +444,10 @@ func overheadReferences(c *calls, db *mongo.Database) error {
 			}
 			return err
 		})
+		c.because("relation.Insert",
+			"By hand the write that keeps the parent from being deleted leaves a counter in it. The package "+
+				"leaves nothing: it sets a field and unsets it, two updates in one command, which is 4 to 8 percent "+
+				"of the server's CPU time.")
 		c.add("relation.Insert", func(ctx context.Context, i int) error {
 			_, err := owned.Insert(ctx, i%20, course{1000 + 2*i, "t", text})
 			return err
@@ -828,6 +832,11 @@ func overheadValues(c *calls, db *mongo.Database) error {
 			}](ctx, targets, bson.D{{Key: "_id", Value: i % 20}})
 			return err
 		})
+		c.because("computed.Change, additive",
+			"By hand the difference is known. The package does not know what the callback writes: it runs the "+
+				"pipeline over the sources before and after it, two round trips more, each an aggregation of about "+
+				"115 allocations and 280 µs of the server's CPU time, where a find by _id takes 170. The rest is 60 "+
+				"allocations.")
 		c.add("computed.Change, additive", func(ctx context.Context, i int) error {
 			return k.Change(ctx, []int{i % 1000 / 40 * 40}, func(ctx context.Context) error {
 				_, err := sources.UpdateOne(ctx, bson.D{{Key: "_id", Value: i % 1000 / 40 * 40}}, bson.D{{Key: "$inc", Value: bson.D{{Key: "viewers", Value: 1}}}})
@@ -842,6 +851,9 @@ func overheadValues(c *calls, db *mongo.Database) error {
 				return err
 			})
 		})
+		c.because("computed.Mark",
+			"Its update is a pipeline, so that a target whose state field is null can be marked too: 515 µs of "+
+				"the server's CPU time, where $set and $inc take 480.")
 		c.add("computed.Mark", func(ctx context.Context, i int) error { return k.Mark(ctx, 20+i%10) }, func(ctx context.Context, i int) error {
 			_, err := targets.UpdateOne(ctx, bson.D{{Key: "_id", Value: 30 + i%10}}, bson.D{{Key: "$set", Value: bson.D{{Key: "computed.dirty", Value: true}}}, {Key: "$inc", Value: bson.D{{Key: "computed.epoch", Value: 1}}}})
 			return err
@@ -866,6 +878,9 @@ func overheadValues(c *calls, db *mongo.Database) error {
 		}
 		var mu sync.Mutex
 		waiting := map[string]int64{}
+		c.because("approx.Add, 100 in memory",
+			"25 ns a call: the key is encoded, so that keys that are equal to the server are one, and the writes "+
+				"that are due are chosen by two limits more.")
 		c.add("approx.Add, 100 in memory", func(ctx context.Context, i int) error {
 			for n := range 100 {
 				if err := a.Add(ctx, buyer(n), 1); err != nil {
@@ -875,9 +890,10 @@ func overheadValues(c *calls, db *mongo.Database) error {
 			return nil
 		}, func(ctx context.Context, i int) error {
 			for n := range 100 {
+				key := buyer(n)
 				mu.Lock()
-				waiting[buyer(n)]++
-				full := waiting[buyer(n)] >= 1_000_000
+				waiting[key]++
+				full := waiting[key] >= 1_000_000
 				mu.Unlock()
 				if full {
 					return errors.New("too many for this case")
@@ -894,7 +910,7 @@ func overheadValues(c *calls, db *mongo.Database) error {
 			return nil
 		}, func(ctx context.Context, i int) error {
 			for n := range 100 {
-				if rand.Float64() < 1e-9 && buyer(n) != "" {
+				if key := buyer(n); rand.Float64() < 1e-9 && key != "" {
 					return errors.New("too many for this case")
 				}
 			}
@@ -925,6 +941,10 @@ func overheadValues(c *calls, db *mongo.Database) error {
 				return err
 			}
 		}
+		c.because("prealloc.Claim and Release",
+			"Whether a hold is over is asked of the server's clock, and whether the cell is a document, in an "+
+				"$expr: 45 µs of the about 560 µs of CPU time that a write of such a grid takes the server. By hand "+
+				"the client's clock decides.")
 		c.add("prealloc.Claim and Release", func(ctx context.Context, i int) error {
 			cell := prealloc.Cell{Section: "A", Name: fmt.Sprint(1 + i%100)}
 			if err := g.Claim(ctx, 0, i, cell); err != nil {
@@ -933,7 +953,7 @@ func overheadValues(c *calls, db *mongo.Database) error {
 			return g.Release(ctx, 0, i, cell)
 		}, func(ctx context.Context, i int) error {
 			cell := "cells.A." + strconv.Itoa(1+i%100)
-			_, err := grids.UpdateOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "$or", Value: bson.A{bson.D{{Key: cell + ".by", Value: nil}}, bson.D{{Key: cell + ".until", Value: bson.D{{Key: "$lte", Value: time.Now()}}}}}}},
+			_, err := grids.UpdateOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: cell, Value: bson.D{{Key: "$exists", Value: true}}}, {Key: "$or", Value: bson.A{bson.D{{Key: cell + ".by", Value: nil}}, bson.D{{Key: cell + ".until", Value: bson.D{{Key: "$lte", Value: time.Now()}}}}}}},
 				bson.D{{Key: "$set", Value: bson.D{{Key: cell + ".by", Value: i}}}, {Key: "$unset", Value: bson.D{{Key: cell + ".until", Value: ""}}}})
 			if err != nil {
 				return err
@@ -942,14 +962,21 @@ func overheadValues(c *calls, db *mongo.Database) error {
 				bson.D{{Key: "$unset", Value: bson.D{{Key: cell + ".by", Value: ""}, {Key: cell + ".until", Value: ""}}}})
 			return err
 		})
+		c.because("prealloc.Hold",
+			"The end of the hold is set by the server's clock, which only an update by a pipeline can: 700 µs of "+
+				"the server's CPU time in a grid of 200 cells, where $set takes 560. The $expr of the filter is 45 "+
+				"more.")
 		c.add("prealloc.Hold", func(ctx context.Context, i int) error {
 			return g.Hold(ctx, 2, 7, time.Minute, prealloc.Cell{Section: "A", Name: fmt.Sprint(1 + i%100)})
 		}, func(ctx context.Context, i int) error {
 			cell := "cells.B." + strconv.Itoa(1+i%100)
-			_, err := grids.UpdateOne(ctx, bson.D{{Key: "_id", Value: 2}, {Key: "$or", Value: bson.A{bson.D{{Key: cell + ".by", Value: nil}}, bson.D{{Key: cell + ".by", Value: 7}}, bson.D{{Key: cell + ".until", Value: bson.D{{Key: "$lte", Value: time.Now()}}}}}}},
+			_, err := grids.UpdateOne(ctx, bson.D{{Key: "_id", Value: 2}, {Key: cell, Value: bson.D{{Key: "$exists", Value: true}}}, {Key: "$or", Value: bson.A{bson.D{{Key: cell + ".by", Value: nil}}, bson.D{{Key: cell + ".by", Value: 7}}, bson.D{{Key: cell + ".until", Value: bson.D{{Key: "$lte", Value: time.Now()}}}}}}},
 				bson.D{{Key: "$set", Value: bson.D{{Key: cell + ".by", Value: 7}, {Key: cell + ".until", Value: time.Now().Add(time.Minute)}}}})
 			return err
 		})
+		c.because("prealloc.Cells, 200",
+			"It asks for the server's time with the grid, to tell which holds are over: 15 of 185 µs of the "+
+				"server's CPU time. On the client it is ahead.")
 		c.add("prealloc.Cells, 200", func(ctx context.Context, i int) error {
 			_, err := g.Cells(ctx, 3)
 			return err

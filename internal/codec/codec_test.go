@@ -51,7 +51,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// What is encoded without the driver is what the driver makes of it.
+// What is encoded and decoded without the driver is what the driver makes of it.
 func TestPlain(t *testing.T) {
 	type name string
 	for _, v := range []any{"", "a\x00é\xff", name("a"), bson.ObjectID{1, 2}, 0, -1, math.MaxInt32, math.MaxInt32 + 1, math.MinInt32, math.MinInt32 - 1,
@@ -63,6 +63,29 @@ func TestPlain(t *testing.T) {
 		if got, err := (codec.Codec{}).Value(v); err != nil || !got.Equal(bson.Raw(want).Lookup("v")) {
 			t.Errorf("%v: %v, %v; want %v", v, got, err, bson.Raw(want).Lookup("v"))
 		}
+		decode[string](t, bson.Raw(want).Lookup("v"))
+		decode[bson.ObjectID](t, bson.Raw(want).Lookup("v"))
+		decode[int](t, bson.Raw(want).Lookup("v"))
+		decode[int32](t, bson.Raw(want).Lookup("v"))
+		decode[int64](t, bson.Raw(want).Lookup("v"))
+		decode[name](t, bson.Raw(want).Lookup("v"))
+		decode[any](t, bson.Raw(want).Lookup("v"))
+	}
+	// The room is used, and what does not fit into it has its own.
+	room := make([]byte, 4, 8)
+	for v, inside := range map[any]bool{int32(1): true, int64(1): false, "abcd": false} {
+		if got, ok := (codec.Codec{}).Plain(room, v); !ok || (&got.Value[0] == &room[:8][4]) != inside || cap(got.Value) != len(got.Value) {
+			t.Errorf("%v: %v", v, got)
+		}
+	}
+}
+
+func decode[T any](t *testing.T, v bson.RawValue) {
+	t.Helper()
+	var want T
+	wrong := v.Unmarshal(&want)
+	if got, err := codec.DecodeValue[T](codec.Codec{}, v); (err == nil) != (wrong == nil) || err == nil && !reflect.DeepEqual(got, want) {
+		t.Errorf("%v into %T: %v, %v; want %v, %v", v, want, got, err, want, wrong)
 	}
 }
 

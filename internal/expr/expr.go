@@ -81,6 +81,25 @@ func Fixed(v any) any {
 	return bson.Raw(raw).Lookup("v")
 }
 
+// Raw is Fixed of a whole update or filter.
+func Raw(d bson.D) bson.Raw {
+	raw, _ := bson.Marshal(d) // what it cannot encode is refused where it is used
+	return raw
+}
+
+// pipeline is an encoded array of stages, as the driver takes it.
+type pipeline []byte
+
+func (p pipeline) MarshalBSONValue() (byte, []byte, error) { return byte(bson.TypeArray), p, nil }
+
+// Pipeline is Fixed of a whole pipeline.
+func Pipeline(stages ...any) any {
+	if v, ok := Fixed(bson.A(stages)).(bson.RawValue); ok {
+		return pipeline(v.Value)
+	}
+	return stages
+}
+
 // And joins filters; nil ones fall away, and one alone stays as it is. The filters
 // may have any type that the driver encodes as a document.
 func And(filters ...any) any {

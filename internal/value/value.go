@@ -3,6 +3,8 @@
 package value
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math"
 	"math/big"
 	"strconv"
@@ -46,21 +48,25 @@ func Number(v bson.RawValue) *big.Rat {
 // and arrays.
 func Key(v bson.RawValue) string {
 	var room [64]byte // of the stack: most keys are short
-	return string(appendKey(room[:0], v))
+	return string(AppendKey(room[:0], v))
 }
 
-func appendKey(out []byte, v bson.RawValue) []byte {
+// AppendKey puts Key behind out: looked up as m[string(key)] it need not be allocated,
+// and v does not escape.
+func AppendKey(out []byte, v bson.RawValue) []byte {
 	switch v.Type {
-	case bson.TypeInt32, bson.TypeInt64:
-		return strconv.AppendInt(append(out, 'n'), v.AsInt64(), 10)
+	case bson.TypeInt32:
+		return strconv.AppendInt(append(out, 'n'), int64(int32(binary.LittleEndian.Uint32(v.Value))), 10)
+	case bson.TypeInt64:
+		return strconv.AppendInt(append(out, 'n'), int64(binary.LittleEndian.Uint64(v.Value)), 10)
 	case bson.TypeDouble, bson.TypeDecimal128:
-		return append(append(out, 'n'), numberText(v)...)
+		return append(append(out, 'n'), numberText(bson.RawValue{Type: v.Type, Value: bytes.Clone(v.Value)})...)
 	case bson.TypeEmbeddedDocument, bson.TypeArray:
-		elements, _ := bson.Raw(v.Value).Elements()
+		elements, _ := bson.Raw(bytes.Clone(v.Value)).Elements()
 		out = append(out, byte(v.Type))
 		for _, element := range elements {
 			// With their lengths, so that no name or value can pass for another.
-			inner := appendKey(nil, element.Value())
+			inner := AppendKey(nil, element.Value())
 			out = strconv.AppendInt(out, int64(len(element.Key())), 10)
 			out = append(append(out, ':'), element.Key()...)
 			out = strconv.AppendInt(out, int64(len(inner)), 10)
@@ -69,6 +75,19 @@ func appendKey(out []byte, v bson.RawValue) []byte {
 		return out
 	}
 	return append(append(out, byte(v.Type)), v.Value...)
+}
+
+// Array is an array of these values: the driver encodes them one by one, with several
+// allocations each.
+func Array(values []bson.RawValue) bson.RawValue {
+	out := make([]byte, 4, 5+24*len(values))
+	for i, v := range values {
+		out = append(strconv.AppendInt(append(out, byte(v.Type)), int64(i), 10), 0)
+		out = append(out, v.Value...)
+	}
+	out = append(out, 0)
+	binary.LittleEndian.PutUint32(out, uint32(len(out)))
+	return bson.RawValue{Type: bson.TypeArray, Value: out}
 }
 
 // numberText is one text for equal doubles and decimals, also those that are not

@@ -75,6 +75,18 @@ func TestKeyOfNested(t *testing.T) {
 	}
 }
 
+func TestArray(t *testing.T) {
+	for _, want := range []bson.A{{}, {1, "a", nil, bson.A{}, bson.D{{Key: "a", Value: strings.Repeat("x", 100)}}}, make(bson.A, 200)} {
+		var values []bson.RawValue
+		for _, v := range want {
+			values = append(values, raw(t, v))
+		}
+		if got := value.Array(values); !got.Equal(raw(t, want)) {
+			t.Errorf("%v: %v", want, got)
+		}
+	}
+}
+
 func TestEqual(t *testing.T) {
 	for _, v := range []any{1, "a", nil, bson.A{1}} {
 		if got, ok := value.Equal(raw(t, v)).(bson.RawValue); !ok || !got.Equal(raw(t, v)) {
