@@ -37,12 +37,12 @@ func (d *Documents[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw
 	return maintain.Run(ctx, d.core.current, work, scan, func(
 		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
 	) error {
-		return d.core.adopt(ctx, known, batch, w.DryRun, result)
+		return d.core.adopt(ctx, known, batch, w, result)
 	})
 }
 
-func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, batch []bson.Raw, dry bool,
-	result *mongopatterns.Result) error {
+func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, batch []bson.Raw,
+	w mongopatterns.Work, result *mongopatterns.Result) error {
 	ends, err := d.ends(ctx, idsOf(batch))
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, b
 				expr.Element(d.opts.RevisionField, last.number+1), expr.Element(d.opts.ChangeField, s.change.value()),
 			})))
 	}
-	return write(ctx, d.current, models, dry, result)
+	return maintain.Rewrite(ctx, d.current, models, w, result)
 }
 
 func idsOf(batch []bson.Raw) bson.A {
@@ -77,21 +77,6 @@ func idsOf(batch []bson.Raw) bson.A {
 		ids = append(ids, raw.Lookup("_id"))
 	}
 	return ids
-}
-
-// write sends updates that skip what has changed meanwhile.
-func write(ctx context.Context, coll *mongo.Collection, models []mongo.WriteModel, dry bool, result *mongopatterns.Result) error {
-	n := int64(len(models))
-	if n > 0 && !dry {
-		done, err := coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-		if err != nil {
-			return err
-		}
-		n = done.MatchedCount
-	}
-	result.Done += n
-	result.Skipped += int64(len(models)) - n
-	return nil
 }
 
 // ends finds where the histories of documents end, number and time only, keyed by
@@ -160,7 +145,7 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 				models = append(models, mongo.NewReplaceOneModel().SetFilter(byID(raw.Lookup("_id"))).SetReplacement(row))
 			}
 		}
-		return write(ctx, coll, models, w.DryRun, result)
+		return maintain.Rewrite(ctx, coll, models, w, result)
 	})
 }
 

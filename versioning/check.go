@@ -66,75 +66,57 @@ func (d *Documents[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work)
 	return d.core.repair(ctx, work)
 }
 
-// batches yields {_id: …} of documents: the current ones that work selects, then of
-// the others those that have a history.
-func (d *store) batches(ctx context.Context, w mongopatterns.Work) iter.Seq2[[]bson.Raw, error] {
-	id := bson.D{expr.Element("_id", 1)}
-	ids := maintain.Docs(ctx, d.current, w, maintain.Scan{Projection: id})
-	if d.revisions != nil {
-		pipeline := bson.A{
-			expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))}),
-			expr.Op("$match", expr.And(w.Filter)),
-			expr.Op("$lookup", bson.D{
-				expr.Element("from", d.current.Name()), expr.Element("localField", "_id"),
-				expr.Element("foreignField", "_id"), expr.Element("as", "current"),
-			}),
-			expr.Op("$match", bson.D{expr.Element("current", bson.A{})}),
-			expr.Op("$project", id),
-		}
-		opts := options.Aggregate().SetAllowDiskUse(true).SetBatchSize(int32(min(w.BatchSize, 1<<20)))
-		ids = maintain.Chain(ids, cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return d.primary.revisions.Aggregate(ctx, pipeline, opts)
-		}))
+// only is the scan of the _ids of current documents.
+var only = maintain.Scan{Projection: bson.D{{Key: "_id", Value: 1}}, BatchSize: batchSize}
+
+// removed is the scan, of the revisions, of the documents that only the history has, as
+// {_id: …}, and the work that goes on with it after done.
+func (d *store) removed(work *mongopatterns.Work, done *mongopatterns.Result) (*mongopatterns.Work, maintain.Scan) {
+	var w mongopatterns.Work
+	if work != nil {
+		w = *work
 	}
-	return cursor.Batches(ids, w.BatchSize, w.BatchBytes)
+	pipeline := mongo.Pipeline{
+		expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))}),
+		expr.Op("$match", expr.And(w.Filter)),
+		expr.Op("$lookup", bson.D{
+			expr.Element("from", d.current.Name()), expr.Element("localField", "_id"),
+			expr.Element("foreignField", "_id"), expr.Element("as", "current"),
+		}),
+		expr.Op("$match", bson.D{expr.Element("current", bson.A{})}),
+		expr.Op("$project", only.Projection),
+	}
+	w.Filter = nil
+	if progress := w.Progress; progress != nil {
+		w.Progress = func(more mongopatterns.Result) {
+			total := *done
+			total.Add(more)
+			progress(total)
+		}
+	}
+	return &w, maintain.Scan{Pipeline: pipeline, BatchSize: batchSize}
 }
 
-// each has step do all documents, batch by batch, as maintain.Run does.
+// each has step do all documents: the current ones that work selects, then of the others
+// those that have a history.
 func (d *store) each(ctx context.Context, work *mongopatterns.Work, step maintain.Step) (mongopatterns.Result, error) {
-	var total mongopatterns.Result
-	w, err := maintain.Of(work, batchSize)
-	if err != nil {
+	total, err := maintain.Run(ctx, d.current, work, only, step)
+	if err != nil || d.revisions == nil {
 		return total, err
 	}
-	for batch, err := range d.batches(ctx, w) {
-		do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-			return step(ctx, part, w, result)
-		}
-		if err == nil {
-			err = maintain.Apart(ctx, d.current.Name(), batch, &total, do)
-		}
-		if err != nil {
-			return total, err
-		}
-		w.Progress(total)
-	}
-	return total, nil
+	rest, scan := d.removed(work, &total)
+	more, err := maintain.Run(ctx, d.revisions, rest, scan, step)
+	total.Add(more)
+	return total, err
 }
 
 func (d *store) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return func(yield func(mongopatterns.Problem, error) bool) {
-		w, err := maintain.Of(work, batchSize)
-		if err != nil {
-			yield(mongopatterns.Problem{}, err)
-			return
-		}
-		for batch, err := range d.batches(ctx, w) {
-			var problems []mongopatterns.Problem
-			if err == nil {
-				problems, err = d.audit(ctx, batch)
-			}
-			for _, p := range problems {
-				if err == nil && !yield(p, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(mongopatterns.Problem{}, err)
-				return
-			}
-		}
+	problems := maintain.Check(ctx, d.current, work, only, d.audit)
+	if d.revisions == nil {
+		return problems
 	}
+	rest, scan := d.removed(work, nil)
+	return maintain.Chain(problems, maintain.Check(ctx, d.revisions, rest, scan, d.audit))
 }
 
 func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {

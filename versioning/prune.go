@@ -59,22 +59,7 @@ func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mong
 
 func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry bool,
 	result *mongopatterns.Result) error {
-	var models []mongo.WriteModel
-	var rows []*state // of one document, in the order of time
-	end := func() error {
-		old := rows
-		if rows = nil; len(old) == 0 || keep.cut(old) == 1 {
-			return nil
-		}
-		filter := d.before(old[0].id, keep.cut(old))
-		if dry {
-			n, err := d.primary.revisions.CountDocuments(ctx, filter)
-			result.Done += n
-			return err
-		}
-		models = append(models, mongo.NewDeleteManyModel().SetFilter(filter))
-		return nil
-	}
+	histories := map[string][]*state{} // in the order of time
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", idsOf(batch))), options.Find().SetSort(d.byTime()).SetProjection(bson.D{
 			expr.Element("_id", 0), expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.opts.RevisionField, 1), expr.Element(d.at(), 1),
@@ -83,19 +68,29 @@ func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry
 		if err != nil {
 			return err
 		}
-		r, invalid := d.parseRow(raw)
-		if invalid != nil || r.id.Type == bson.TypeNull {
+		if r, invalid := d.parseRow(raw); invalid == nil && r.id.Type != bson.TypeNull {
+			key := value.Key(r.id)
+			histories[key] = append(histories[key], r)
+		}
+	}
+	var models []mongo.WriteModel
+	for _, rows := range histories {
+		cut := keep.cut(rows)
+		if cut == 1 {
 			continue
 		}
-		if len(rows) > 0 && value.Key(rows[0].id) != value.Key(r.id) {
-			if err := end(); err != nil {
-				return err
-			}
+		filter := d.before(rows[0].id, cut)
+		if !dry {
+			models = append(models, mongo.NewDeleteManyModel().SetFilter(filter))
+			continue
 		}
-		rows = append(rows, r)
+		n, err := d.primary.revisions.CountDocuments(ctx, filter)
+		if result.Done += n; err != nil {
+			return err
+		}
 	}
-	if err := end(); err != nil || len(models) == 0 {
-		return err
+	if len(models) == 0 {
+		return nil
 	}
 	done, err := d.revisions.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	if done != nil {
