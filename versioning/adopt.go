@@ -131,10 +131,10 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 			if d.core.adopted(raw) {
 				continue
 			}
-			var row bson.D
+			var row bson.Raw
 			past, err := read(raw)
 			if err == nil && past != nil {
-				row, err = d.core.pastRow(raw.Lookup("_id"), past)
+				row, err = d.core.pastRow(past)
 			}
 			switch {
 			case err != nil:
@@ -156,7 +156,7 @@ func (d *store) adopted(raw bson.Raw) bool {
 	return err == nil && timed && (s.all != nil || s.delta != nil || s.deleted)
 }
 
-func (d *store) pastRow(id bson.RawValue, past *Revision[bson.Raw]) (bson.D, error) {
+func (d *store) pastRow(past *Revision[bson.Raw]) (bson.Raw, error) {
 	all, err := fields(past.Document)
 	s := &state{id: find(all, "_id"), number: past.Number, deleted: past.Deleted}
 	switch {
@@ -172,7 +172,5 @@ func (d *store) pastRow(id bson.RawValue, past *Revision[bson.Raw]) (bson.D, err
 		return nil, err
 	}
 	s.all = append([]field{{"_id", s.id}}, without(all, "_id")...)
-	row := d.row(s, nil)
-	row[0].Value = id
-	return row, nil
+	return d.row(s, nil), nil
 }

@@ -106,7 +106,7 @@ func (d *store) saveBatch(ctx context.Context, wishes []*wish, change stamp, dry
 		return err
 	}
 	var models []mongo.WriteModel
-	var rows []bson.D
+	var rows []bson.Raw
 	var first bson.A // that have no number yet
 	for _, w := range wishes {
 		now := stored[value.Key(w.id)]

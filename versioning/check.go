@@ -293,7 +293,7 @@ func (h *history) add(s *state, invalid error) {
 		}
 		if next.change.at.Before(s.change.at) {
 			h.found(TimeReversed, next, next.number, mongopatterns.Problem{Field: h.at(),
-				Have: valueOf(next.change.at), Want: valueOf(s.change.at)})
+				Have: dateValue(next.change.at), Want: dateValue(s.change.at)})
 		}
 	}
 	err := h.resolve(s, next)

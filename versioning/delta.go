@@ -41,11 +41,11 @@ func deltaOf(a, b []field) (delta []field, ok bool) {
 		return nil, false
 	}
 	var unset, set, in []field
-	inA := index(a)
+	inA := index{all: a}
 	for _, c := range what {
 		if c.value.Type == 0 {
 			unset = append(unset, field{value: valueOf(c.key)})
-		} else if inner, ok := inside(inA(c.key), c.value); ok {
+		} else if inner, ok := inside(inA.value(c.key), c.value); ok {
 			in = append(in, field{c.key, inner})
 		} else {
 			set = append(set, c)
@@ -90,7 +90,7 @@ func inside(a, b bson.RawValue) (bson.RawValue, bool) {
 // applyDelta is the inverse of deltaOf. It leaves the inside of ignored fields alone.
 func applyDelta(a []field, delta bson.Raw, ignored ...string) ([]field, error) {
 	var what []field
-	inA := index(a)
+	inA := index{all: a}
 	for _, f := range open(delta) {
 		inner, ok := parts(f.value)
 		if f.key == ofKey {
@@ -108,7 +108,7 @@ func applyDelta(a []field, delta bson.Raw, ignored ...string) ([]field, error) {
 			case f.key == inKey && slices.Contains(ignored, c.key):
 				continue
 			case f.key == inKey:
-				c.value, err = applyInside(inA(c.key), c.value)
+				c.value, err = applyInside(inA.value(c.key), c.value)
 			default: // no name
 				err = errDelta
 			}

@@ -52,14 +52,14 @@ func Differences(before, after bson.Raw) (_ []Difference, err error) {
 }
 
 func differences(out []Difference, prefix string, a, b []field) []Difference {
-	inA, inB := index(a), index(b)
+	inA, inB := index{all: a}, index{all: b}
 	for _, x := range a {
-		if y := inB(x.key); !identical(x.value, y) {
+		if y := inB.value(x.key); !identical(x.value, y) {
 			out = differ(out, prefix+x.key, x.value, y)
 		}
 	}
 	for _, y := range b {
-		if inA(y.key).Type == 0 {
+		if inA.value(y.key).Type == 0 {
 			out = append(out, Difference{Path: prefix + y.key, New: y.value})
 		}
 	}

@@ -43,25 +43,25 @@ func (d *store) byNumber(direction int) bson.D {
 
 // row makes the revision document of a state. next is the state that follows, nil
 // if it must not be stored as a delta from that.
-func (d *store) row(s, next *state) bson.D {
-	out := bson.D{
-		{Key: "_id", Value: bson.NewObjectID()}, {Key: d.opts.DocumentIDField, Value: s.id},
-		{Key: d.opts.RevisionField, Value: s.number}, {Key: d.opts.ChangeField, Value: s.change.value()},
-	}
+func (d *store) row(s, next *state) bson.Raw {
+	key, what := documentKey, bson.RawValue{}
 	if s.deleted {
-		return append(out, bson.E{Key: deletedKey, Value: true})
-	}
-	whole := document(s.all, d.notKept()...)
-	if next != nil && s.number%int64(d.opts.SnapshotEvery) != 0 {
-		a := d.kept(next)
-		if delta, ok := deltaOf(a, d.kept(s)); ok {
-			made := document(append([]field{{ofKey, valueOf(d.digest(a))}}, delta...))
-			if len(made) < len(whole) {
-				return append(out, bson.E{Key: deltaKey, Value: made})
+		key, what = deletedKey, bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}}
+	} else {
+		what = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document(s.all, d.unkept...)}
+		if next != nil && s.number%int64(d.opts.SnapshotEvery) != 0 {
+			a := d.kept(next)
+			if delta, ok := deltaOf(a, d.kept(s)); ok {
+				made := documentValue(append([]field{{ofKey, valueOf(d.digest(a))}}, delta...))
+				if len(made.Value) < len(what.Value) {
+					key, what = deltaKey, made
+				}
 			}
 		}
 	}
-	return append(out, bson.E{Key: documentKey, Value: whole})
+	return document([]field{
+		{d.opts.DocumentIDField, s.id}, {d.opts.RevisionField, valueOf(s.number)}, {d.opts.ChangeField, s.change.value()}, {key, what},
+	})
 }
 
 // parseRow takes a revision apart, but for its delta. If it is none, what is known of it

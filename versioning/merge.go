@@ -59,14 +59,14 @@ func (m *merge) document(stored, known, next []field) []field {
 // arranged is all in the order of like, and what that does not have at the end.
 func arranged(all, like []field) []field {
 	out := make([]field, 0, len(all))
-	inAll, inLike := index(all), index(like)
+	inAll, inLike := index{all: all}, index{all: like}
 	for _, f := range like {
-		if v := inAll(f.key); v.Type != 0 {
+		if v := inAll.value(f.key); v.Type != 0 {
 			out = append(out, field{f.key, v})
 		}
 	}
 	for _, f := range all {
-		if inLike(f.key).Type == 0 {
+		if inLike.value(f.key).Type == 0 {
 			out = append(out, f)
 		}
 	}
@@ -76,14 +76,14 @@ func arranged(all, like []field) []field {
 // fields merges in the order of next. Fields of stored alone follow the one that
 // they follow there. path is that of the fields up to the dot, or that of an array.
 func (m *merge) fields(path string, stored, known, next []field) []field {
-	inStored, inKnown, inNext := index(stored), index(known), index(next)
+	inStored, inKnown, inNext := index{all: stored}, index{all: known}, index{all: next}
 	out := make([]field, 0, len(stored))
 	following := map[string][]field{}
 	anchor, anchored := "", false
 	for _, s := range stored {
-		if inNext(s.key).Type != 0 {
+		if inNext.value(s.key).Type != 0 {
 			anchor, anchored = s.key, true
-		} else if before := inKnown(s.key); before.Type != 0 { // next has removed it
+		} else if before := inKnown.value(s.key); before.Type != 0 { // next has removed it
 			m.clash(path, s.key, !m.same(before, s.value))
 		} else if anchored {
 			following[anchor] = append(following[anchor], s)
@@ -92,7 +92,7 @@ func (m *merge) fields(path string, stored, known, next []field) []field {
 		}
 	}
 	for _, n := range next {
-		s, before := inStored(n.key), inKnown(n.key)
+		s, before := inStored.value(n.key), inKnown.value(n.key)
 		here, there := !m.same(before, n.value), s.Type == 0
 		switch {
 		case !there && before.Type != 0:

@@ -3,29 +3,32 @@ package versioning
 import (
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// decodesItself reports whether a type, or one inside it, has its own way of
+// codesItself reports whether a type, or one inside it, has its own way of encoding or
 // decoding, which can make some fields out of others.
-func decodesItself(t reflect.Type, seen ...reflect.Type) bool {
+func codesItself(t reflect.Type, seen ...reflect.Type) bool {
 	if slices.Contains(seen, t) || t.PkgPath() == reflect.TypeFor[bson.Raw]().PkgPath() {
 		return false
 	}
-	p := reflect.PointerTo(t)
-	if p.Implements(reflect.TypeFor[bson.Unmarshaler]()) || p.Implements(reflect.TypeFor[bson.ValueUnmarshaler]()) {
-		return true
+	for _, own := range []reflect.Type{
+		reflect.TypeFor[bson.Unmarshaler](), reflect.TypeFor[bson.ValueUnmarshaler](),
+		reflect.TypeFor[bson.Marshaler](), reflect.TypeFor[bson.ValueMarshaler](),
+	} {
+		if reflect.PointerTo(t).Implements(own) {
+			return true
+		}
 	}
 	seen = append(seen, t)
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return decodesItself(t.Elem(), seen...)
+		return codesItself(t.Elem(), seen...)
 	case reflect.Struct:
 		for i := range t.NumField() {
-			if decodesItself(t.Field(i).Type, seen...) {
+			if codesItself(t.Field(i).Type, seen...) {
 				return true
 			}
 		}
@@ -67,35 +70,4 @@ func loose(v reflect.Value) bool {
 		}
 	}
 	return false
-}
-
-// overlay puts the fields that some has over those of a copy of doc; false says that
-// it does not know how.
-func overlay[T any](doc *T, some T) bool {
-	if all, ok := any(doc).(*bson.D); ok {
-		changed := any(some).(bson.D)
-		out := slices.Clone(*all)
-		for _, c := range changed {
-			if i := slices.IndexFunc(out, func(e bson.E) bool { return e.Key == c.Key }); i >= 0 {
-				out[i] = c
-			} else {
-				out = append(out, c)
-			}
-		}
-		*all = out
-		return true
-	}
-	to, from := reflect.ValueOf(doc).Elem(), reflect.ValueOf(some)
-	if to.Kind() != reflect.Struct {
-		return false
-	}
-	for i := range to.NumField() {
-		if f := to.Type().Field(i); f.Anonymous || strings.Contains(string(f.Tag), ",inline") {
-			return false
-		}
-		if !from.Field(i).IsZero() {
-			to.Field(i).Set(from.Field(i))
-		}
-	}
-	return true
 }

@@ -88,8 +88,14 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 	}
 	core := &store{
 		opts: o, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}, current: current, revisions: revisions,
-		upgrades: o.Registry != nil || decodesItself(reflect.TypeFor[T]()),
+		names: []string{o.RevisionField, o.ChangeField}, unkept: append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
+		upgrades: o.Registry != nil || codesItself(reflect.TypeFor[T]()),
 	}
+	t := reflect.TypeFor[T]()
+	names, all := core.codec.Fields(t)
+	core.shows = t.Kind() != reflect.Struct || !all || slices.ContainsFunc(core.names, func(own string) bool {
+		return slices.Contains(names, own)
+	})
 	d := &Documents[ID, T]{core}
 	core.view = func(raw bson.Raw) (bson.Raw, bool, error) {
 		var v T
@@ -104,7 +110,7 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 		primary.revisions = cursor.Primary(revisions)
 	}
 	core.primary = &primary
-	switch t := reflect.TypeFor[T](); t.Kind() {
+	switch t.Kind() {
 	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array, reflect.Pointer, reflect.Interface:
 	default: // that encodes itself, or is no document
 		var zero T
@@ -375,20 +381,25 @@ func (d *Documents[ID, T]) shown(s *state, err error) (Revision[T], error) {
 	return r, nil
 }
 
-// saved is shown for what a save has made of r. What r.Document has and the save left
-// as it was read is not decoded again: it is taken from there.
+// saved is shown for what a save has made of r: r.Document as it is, where T shows
+// neither number nor change and nobody else has written meanwhile.
 func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T], error) {
 	if err != nil {
 		return d.shown(s, err)
 	}
 	before := s.before
 	s.before = nil // or each revision would keep all before it
-	if before == nil || before != r.stored || d.core.upgrades {
+	doc, isD := any(&r.Document).(*bson.D)
+	if before == nil || before != r.stored || d.core.upgrades || d.core.shows && !isD {
 		return d.shown(s, nil)
 	}
-	var some T
-	if err := d.core.codec.Decode(document(patch(nil, s.changes)), &some); err != nil || !overlay(&r.Document, some) {
-		return d.shown(s, nil)
+	if isD {
+		var own bson.D
+		if err := d.core.codec.Decode(document(s.own), &own); err != nil {
+			return d.shown(s, nil)
+		}
+		*doc = slices.DeleteFunc(slices.Clone(*doc), func(e bson.E) bool { return slices.Contains(d.core.names, e.Key) })
+		*doc = append(*doc, own...)
 	}
 	r.Number, r.stored = s.number, s
 	r.Change, err = d.core.change(s.change)

@@ -27,9 +27,9 @@ func (w *wish) apply(stored *state) []field {
 		return w.changes
 	}
 	pick := func(all []field) (out []field) { // of the fields that change
-		in := index(all)
+		in := index{all: all}
 		for _, c := range w.changes {
-			if v := in(c.key); v.Type != 0 {
+			if v := in.value(c.key); v.Type != 0 {
 				out = append(out, field{c.key, v})
 			}
 		}
@@ -64,17 +64,25 @@ func (d *store) know(w *wish, base *state) error {
 		return fault.Invalid("_id %s is not %s, which was read", value.Text(w.id), value.Text(base.id))
 	}
 	w.base, w.id = base, base.id
-	skip := append([]string{"_id"}, d.ownNames()...)
+	skip := append([]string{"_id"}, d.names...)
 	if w.partial {
 		skip = append(skip, d.opts.Ignored...)
 	}
-	stored, next, err := differing(base.all, w.raw, w.loose, skip)
-	if err != nil || len(stored) == 0 && len(next) == 0 {
-		return err
+	all, same := open(w.raw), identical
+	if w.loose {
+		same = alike
+	}
+	stored, next, ok := differing(base.all, all, same, skip...)
+	if !ok {
+		return fault.Invalid("document: a field stands twice")
+	}
+	if !d.upgrades && plain(stored, next) {
+		w.changes = next
+		return nil
 	}
 	view := document(stored)
 	if d.upgrades {
-		stored, next, view = without(base.all, skip...), without(open(w.raw), skip...), base.document()
+		stored, next, view = without(base.all, skip...), without(all, skip...), base.document()
 	}
 	raw, loose, err := d.view(view)
 	if err != nil {
@@ -82,60 +90,23 @@ func (d *store) know(w *wish, base *state) error {
 	}
 	known := without(open(raw), skip...)
 	m := seen(w.loose || loose)
-	all := m.document(stored, known, next)
-	if d.upgrades && !same(all, stored) {
+	all = m.document(stored, known, next)
+	if d.upgrades && len(changes(stored, all)) > 0 {
 		all = d.faithful(m, base, stored, known, next, all, skip)
 	}
 	w.changes = changes(stored, all)
 	return nil
 }
 
-// differing returns the fields of two documents but for those that both have alike: to
-// the byte, or if loose but for the order inside. It passes over the fields to skip.
-//
-// A save of many fields of which few have changed spends its time here, so fields that
-// stand in b as they stand in a are only compared.
-func differing(a []field, b bson.Raw, loose bool, skip []string) (x, y []field, err error) {
-	place, seen := places(a), make([]bool, len(a))
-	twice, next := false, 0
-	for at, end := 4, 0; at < len(b) && b[at] != 0; at = end {
-		i := next
-		if i < len(a) && !seen[i] {
-			if end = a[i].stands(b, at); end > 0 {
-				seen[i], next = true, i+1
-				continue
-			}
+// plain says that only values have changed that any T shows as they are stored.
+func plain(a, b []field) bool {
+	return slices.EqualFunc(a, b, func(x, y field) bool {
+		switch x.value.Type {
+		case bson.TypeString, bson.TypeInt32, bson.TypeInt64, bson.TypeBoolean, bson.TypeObjectID, bson.TypeDateTime:
+			return x.key == y.key && x.value.Type == y.value.Type
 		}
-		var n int
-		var v bson.RawValue
-		n, v, end = element(b, at)
-		name := b[at+1 : at+1+n]
-		if i >= len(a) || a[i].key != string(name) {
-			i = place(string(name))
-		}
-		key := ""
-		if i >= 0 {
-			key, twice, seen[i], next = a[i].key, twice || seen[i], true, i+1
-		} else {
-			key = string(name)
-		}
-		switch {
-		case slices.Contains(skip, key):
-		case i < 0:
-			y = append(y, field{key, v})
-		case !identical(a[i].value, v) && !(loose && alike(a[i].value, v)):
-			x, y = append(x, a[i]), append(y, field{key, v})
-		}
-	}
-	for i, f := range a {
-		if !seen[i] && !slices.Contains(skip, f.key) {
-			x = append(x, f)
-		}
-	}
-	if twice || !distinct(y) {
-		err = fault.Invalid("document: a field stands twice")
-	}
-	return x, y, err
+		return false
+	})
 }
 
 // faithful returns the fields to be stored for a T that decodes itself, so that they
@@ -159,18 +130,18 @@ func (d *store) faithful(m *merge, base *state, stored, known, next, all []field
 		return all
 	}
 	m.full = true
-	inNext := index(next)
+	inNext := index{all: next}
 	var out, others []field
 	for _, f := range m.document(stored, known, next) {
-		if inNext(f.key).Type != 0 {
+		if inNext.value(f.key).Type != 0 {
 			out = append(out, f)
 		} else {
 			others = append(others, f)
 		}
 	}
-	shown := index(read(out))
+	shown := index{all: read(out)}
 	for i, f := range out {
-		if v := inNext(f.key); !alike(shown(f.key), v) {
+		if v := inNext.value(f.key); !alike(shown.value(f.key), v) {
 			out[i].value = v
 		}
 	}

@@ -1,10 +1,10 @@
 package versioning
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -114,7 +114,7 @@ func (d *store) save(ctx context.Context, w *wish, change stamp) (*state, error)
 	case next.number > now.number:
 		return d.replace(ctx, now, next, change, w.apply)
 	}
-	_, err = d.put(ctx, now, next, true)
+	_, _, err = d.put(ctx, now, next, true)
 	return next, err
 }
 
@@ -145,22 +145,21 @@ func (d *store) replace(ctx context.Context, base, first *state, change stamp, w
 	next := first
 	err := d.transact(ctx, func(ctx context.Context) error {
 		next = first
-		found, err := d.put(ctx, base, next, d.revisions == nil)
+		found, sent, err := d.put(ctx, base, next, d.revisions == nil)
 		if err != nil || d.revisions == nil {
 			return err
 		}
 		before := base
-		if !holds(found, base.all) {
+		if !bytes.Equal(found, base.document()) {
 			// Something else has written to it without counting: an ignored field,
 			// most likely. What is stored now is what this revision follows.
-			sent := next.update
 			if before, err = d.parse(found); err != nil {
 				return err
 			}
 			if next, err = d.successor(before, &change, what(before)); err != nil {
 				return err
 			}
-			if sent == nil || !reflect.DeepEqual(next.update, sent) { // else the same update has made it
+			if sent == nil || !bytes.Equal(sent, next.edit(false)) { // else the same update has made it
 				if _, err = d.current.ReplaceOne(ctx, byID(base.id), next.document()); err != nil {
 					return err
 				}
@@ -177,96 +176,106 @@ func (d *store) successor(before *state, change *stamp, what []field) (*state, e
 	next := state{id: before.id, number: before.number, bare: before.bare, narrow: before.narrow, change: before.change, before: before}
 	if change != nil {
 		next.number, next.bare, next.change = before.number+1, false, change.after(before.change)
-		what = append(what[:len(what):len(what)], d.own(&next)...)
+		next.own = d.own(&next)
 	}
-	next.all, next.changes = patch(before.all, what), what
-	next.update, next.exact = editOf(before.all, what)
+	next.changes = what
+	next.all = patch(before.all, append(slices.Clip(what), next.own...))
 	return &next, errors.Join(next.check(), before.check())
 }
 
-// put makes next of the current document if it still is the revision base, and
-// returns what it found, of which only the _id if blind. A blind write names nothing
-// but what differs, so that what else has changed stays.
-func (d *store) put(ctx context.Context, base, next *state, blind bool) (bson.Raw, error) {
+// put makes next of the current document if it still is the revision base. It returns
+// what it found, of which only the _id if blind, and the update that it has sent, if it
+// was one. A blind write names nothing but what differs, so that what else has changed
+// stays.
+func (d *store) put(ctx context.Context, base, next *state, blind bool) (found, update bson.Raw, err error) {
 	filter := d.guard(base.id, base.number)
-	projection := bson.D{}
+	var projection any
 	if blind {
 		projection = bson.D{expr.Element("_id", 1)}
 	}
-	if !next.exact && !blind {
-		next.update = nil
-	}
-	var found bson.Raw
-	var err error
-	if next.update != nil {
-		found, err = d.current.FindOneAndUpdate(ctx, filter, next.update, options.FindOneAndUpdate().SetProjection(projection)).Raw()
+	if update = next.edit(blind); update != nil {
+		opts := options.FindOneAndUpdate().SetProjection(projection)
+		found, err = d.current.FindOneAndUpdate(ctx, filter, update, opts).Raw()
 	} else {
-		found, err = d.current.FindOneAndReplace(ctx, filter, next.document(), options.FindOneAndReplace().SetProjection(projection)).Raw()
+		opts := options.FindOneAndReplace().SetProjection(projection)
+		found, err = d.current.FindOneAndReplace(ctx, filter, next.document(), opts).Raw()
 	}
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, d.conflict(ctx, base.id, base.number)
+		return nil, nil, d.conflict(ctx, base.id, base.number)
 	}
-	return found, fault.Of(base.id, err)
+	return found, update, fault.Of(base.id, err)
 }
 
-// editOf is the update that makes changes to a document, nil if there is none: a key may
-// be one that no path can name. exact says that it makes them to the byte: where it adds
-// several fields, the server chooses their order.
-func editOf(all, what []field) (update bson.D, exact bool) {
+// edit is the update that makes a state of the one before; nil if only a replacement
+// does: a key may be one that no path can name, and where several fields are new the
+// server chooses their order, which only a blind write leaves to it.
+func (s *state) edit(blind bool) bson.Raw {
 	var e edit
-	if !e.add("", all, what) {
-		return nil, false
+	ok := e.add("", s.before.all, s.changes)
+	for _, f := range s.own {
+		if e.set = append(e.set, f); find(s.before.all, f.key).Type == 0 {
+			e.added++
+		}
 	}
+	if !ok || e.added > 1 && !blind {
+		return nil
+	}
+	var update []field
 	if e.set != nil {
-		update = append(update, expr.Element("$set", e.set))
+		update = append(update, field{"$set", documentValue(e.set)})
 	}
 	if e.unset != nil {
-		update = append(update, expr.Element("$unset", e.unset))
+		update = append(update, field{"$unset", documentValue(e.unset)})
 	}
-	return update, e.added < 2
+	return document(update)
 }
 
 // An edit collects values to set and to unset, by their paths, and counts new fields.
 type edit struct {
-	set, unset bson.D
+	set, unset []field
 	added      int
 }
 
 // add adds changes of a document. Documents change inside where that is exact, so that
 // what other code writes beside is kept.
 func (e *edit) add(prefix string, all, what []field) bool {
-	in := index(all)
+	in := index{all: all}
 	for _, c := range what {
 		if c.key == "" || c.key[0] == '$' || strings.Contains(c.key, ".") {
 			return false
 		}
-		path, old := prefix+c.key, in(c.key)
-		if c.value.Type == 0 {
-			e.unset = append(e.unset, bson.E{Key: path, Value: ""})
-			continue
-		}
-		x, xOK := parts(old)
-		y, yOK := parts(c.value)
-		if xOK && yOK && old.Type == bson.TypeEmbeddedDocument && c.value.Type == old.Type {
-			var inner edit
-			if what := changes(x, y); same(patch(x, what), y) && inner.add(path+".", x, what) && inner.added < 2 {
-				e.set, e.unset = append(e.set, inner.set...), append(e.unset, inner.unset...)
-				continue
-			}
-		}
-		if old.Type == 0 {
-			e.added++
-		}
-		if !identical(old, c.value) {
-			e.set = append(e.set, bson.E{Key: path, Value: c.value})
+		old := in.value(c.key)
+		c.key = prefix + c.key
+		switch {
+		case c.value.Type == 0:
+			e.unset = append(e.unset, field{c.key, valueOf("")})
+		case old.Type == 0:
+			e.set, e.added = append(e.set, c), e.added+1
+		case !identical(old, c.value) && !e.inside(c.key+".", old, c.value):
+			e.set = append(e.set, c)
 		}
 	}
 	return true
 }
 
+func (e *edit) inside(prefix string, old, value bson.RawValue) bool {
+	x, xOK := parts(old)
+	y, yOK := parts(value)
+	if !xOK || !yOK || old.Type != bson.TypeEmbeddedDocument || value.Type != old.Type {
+		return false
+	}
+	var inner edit
+	what := changes(x, y)
+	if !same(patch(x, what), y) || !inner.add(prefix, x, what) || inner.added > 1 {
+		return false
+	}
+	e.set, e.unset = append(e.set, inner.set...), append(e.unset, inner.unset...)
+	return true
+}
+
 // archive inserts revisions. Documents in bare have had no number, so they must have
 // no history: one that Prune has cut lets the unique index accept another beginning.
-func (d *store) archive(ctx context.Context, bare bson.A, rows ...bson.D) error {
+func (d *store) archive(ctx context.Context, bare bson.A, rows ...bson.Raw) error {
 	if len(bare) > 0 {
 		found, err := d.primary.revisions.FindOne(ctx, d.rowsOf(expr.Op("$in", bare)),
 			options.FindOne().SetProjection(bson.D{expr.Element(d.opts.DocumentIDField, 1)})).Raw()
