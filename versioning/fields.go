@@ -34,41 +34,12 @@ func fields(raw bson.Raw) ([]field, error) {
 func open(raw bson.Raw) []field {
 	out, text := make([]field, 0, 4+len(raw)/16), string(raw)
 	for at := 4; at < len(raw) && raw[at] != 0; {
-		t, key := bson.Type(raw[at]), at+1+bytes.IndexByte(raw[at+1:], 0)
-		end := key + 1 + valueSize(t, raw[key+1:])
-		out = append(out, field{text[at+1 : key], bson.RawValue{Type: t, Value: raw[key+1 : end]}})
-		at = end
+		key := at + 1 + bytes.IndexByte(raw[at+1:], 0)
+		v := bson.RawElement(raw[at:]).Value() // of the first element there
+		out = append(out, field{text[at+1 : key], v})
+		at = key + 1 + len(v.Value)
 	}
 	return out
-}
-
-// valueSize is the length of the value that data begins with.
-func valueSize(t bson.Type, data []byte) int {
-	length := func() int { return int(binary.LittleEndian.Uint32(data)) }
-	switch t {
-	case bson.TypeDouble, bson.TypeDateTime, bson.TypeTimestamp, bson.TypeInt64:
-		return 8
-	case bson.TypeString, bson.TypeJavaScript, bson.TypeSymbol:
-		return 4 + length()
-	case bson.TypeEmbeddedDocument, bson.TypeArray, bson.TypeCodeWithScope:
-		return length()
-	case bson.TypeBinary:
-		return 5 + length()
-	case bson.TypeObjectID:
-		return 12
-	case bson.TypeBoolean:
-		return 1
-	case bson.TypeRegex:
-		pattern := bytes.IndexByte(data, 0) + 1
-		return pattern + bytes.IndexByte(data[pattern:], 0) + 1
-	case bson.TypeDBPointer:
-		return 4 + length() + 12
-	case bson.TypeInt32:
-		return 4
-	case bson.TypeDecimal128:
-		return 16
-	}
-	return 0 // null, undefined, the keys
 }
 
 // document is the inverse of open, to the byte, but for the fields that it leaves out.

@@ -2,7 +2,6 @@ package versioning
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -45,23 +43,6 @@ func TestConflictWithoutReason(t *testing.T) {
 	})
 	if err != nil || runs != 2 {
 		t.Errorf("%d runs, %v", runs, err)
-	}
-}
-
-// What a save would move to the history has to fit there, too.
-func TestTooLargeBefore(t *testing.T) {
-	t.Parallel()
-	d := core(t)
-	before, err := d.parse(raw(t, bson.D{{Key: "_id", Value: "a"}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.successor(before, &stamp{}, nil); err != nil {
-		t.Fatal(err)
-	}
-	before.all = append(before.all, field{"large", bson.RawValue{Type: bson.TypeBinary, Value: make([]byte, maxBytes)}})
-	if _, err := d.successor(before, &stamp{}, []field{{key: "large"}}); !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Errorf("error %v", err)
 	}
 }
 
@@ -190,7 +171,7 @@ func TestSaveComparesBytesFirst(t *testing.T) {
 	var w wish
 	allocs := testing.AllocsPerRun(10, func() {
 		w = wish{raw: next, read: 1}
-		if err := d.wish(&w, base); err != nil {
+		if err := d.know(&w, base); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := d.successor(base, &stamp{}, w.changes); err != nil {

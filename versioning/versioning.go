@@ -270,13 +270,22 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], c stamp) (Re
 	return d.saved(r, s, err)
 }
 
+// wish is what a caller wants saved.
 func (d *Documents[ID, T]) wish(r Revision[T]) (*wish, error) {
 	raw, loose, err := d.encode(r.Document)
-	w := &wish{read: r.Number, partial: r.stored != nil && r.stored.past, raw: raw, loose: loose}
-	if err != nil {
+	w := &wish{read: r.Number, raw: raw, loose: loose, partial: r.stored != nil && r.stored.past}
+	switch {
+	case err != nil:
 		return w, err
+	case r.Number < 1:
+		return w, fault.Invalid("Revision.Number: %d, want 1 or more", r.Number)
+	case r.stored != nil && r.stored.number == r.Number:
+		return w, d.core.know(w, r.stored)
 	}
-	return w, d.core.wish(w, r.stored)
+	if w.id = raw.Lookup("_id"); w.id.Type == 0 {
+		return w, fault.Invalid("document: no _id")
+	}
+	return w, nil
 }
 
 // Update reads the current document, has fn change it, and saves it; after a

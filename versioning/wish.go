@@ -2,7 +2,9 @@ package versioning
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -17,7 +19,7 @@ type wish struct {
 	raw     bson.Raw // the document as T encodes it
 	loose   bool     // the order of its fields is that of Go maps
 	base    *state   // what was read, nil if that is not known
-	partial bool     // base is of the history, and lacks Options.Ignored
+	partial bool     // it is from the history, and lacks Options.Ignored
 	changes []field  // of base, once that is known
 }
 
@@ -39,29 +41,14 @@ func (w *wish) apply(stored *state) []field {
 	return changes(now, beside().document(now, pick(w.base.all), pick(w.changes)))
 }
 
-// wish completes what a caller wants saved. base is what it was read from, or nil.
-func (d *store) wish(w *wish, base *state) error {
-	if w.read < 1 {
-		return fault.Invalid("Revision.Number: %d, want 1 or more", w.read)
-	}
-	w.id = w.raw.Lookup("_id")
-	if base != nil && base.number == w.read {
-		return d.know(w, base)
-	}
-	if w.id.Type == 0 {
-		return fault.Invalid("document: no _id")
-	}
-	return nil
-}
-
 // know completes a wish by what was read.
 //
 // Fields whose bytes T writes as they are stored are unchanged. Only of the others
 // is looked up how T shows what is stored, and only they are compared inside. The _id
 // stays as stored: 1 for 1.0 is no change, nor is none.
 func (d *store) know(w *wish, base *state) error {
-	if w.id.Type != 0 && value.Key(w.id) != value.Key(base.id) {
-		return fault.Invalid("_id %s is not %s, which was read", value.Text(w.id), value.Text(base.id))
+	if id := w.raw.Lookup("_id"); id.Type != 0 && value.Key(id) != value.Key(base.id) {
+		return fault.Invalid("_id %s is not %s, which was read", value.Text(id), value.Text(base.id))
 	}
 	w.base, w.id = base, base.id
 	skip := append([]string{"_id"}, d.names...)
@@ -156,4 +143,68 @@ func (d *store) faithful(m *merge, base *state, stored, known, next, all []field
 	}
 	keep(others)
 	return out
+}
+
+// codesItself reports whether a type, or one inside it, has its own way of encoding or
+// decoding, which can make some fields out of others.
+func codesItself(t reflect.Type, seen ...reflect.Type) bool {
+	if slices.Contains(seen, t) || t.PkgPath() == reflect.TypeFor[bson.Raw]().PkgPath() {
+		return false
+	}
+	for _, own := range []reflect.Type{
+		reflect.TypeFor[bson.Unmarshaler](), reflect.TypeFor[bson.ValueUnmarshaler](),
+		reflect.TypeFor[bson.Marshaler](), reflect.TypeFor[bson.ValueMarshaler](),
+	} {
+		if reflect.PointerTo(t).Implements(own) {
+			return true
+		}
+	}
+	seen = append(seen, t)
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return codesItself(t.Elem(), seen...)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if codesItself(t.Field(i).Type, seen...) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// loose reports whether there is a map in a value: in what it encodes to, the order of
+// fields is nobody's.
+func loose(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Map:
+		return true
+	case reflect.Pointer, reflect.Interface:
+		return !v.IsNil() && loose(v.Elem())
+	case reflect.Slice, reflect.Array:
+		if d, ok := v.Interface().(bson.D); ok {
+			return slices.ContainsFunc(d, func(e bson.E) bool {
+				switch e.Value.(type) {
+				case nil, string, bool, int32, int64, int, float64, time.Time, bson.ObjectID, bson.DateTime:
+					return false // without reflection, which takes longer
+				}
+				return loose(reflect.ValueOf(e.Value))
+			})
+		}
+		if v.Type().Elem().Kind() < reflect.Array { // numbers
+			return false
+		}
+		for i := range v.Len() {
+			if loose(v.Index(i)) {
+				return true
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && loose(v.Field(i)) {
+				return true
+			}
+		}
+	}
+	return false
 }
