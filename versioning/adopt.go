@@ -16,11 +16,10 @@ import (
 )
 
 // Adopt writes number and change into the current documents that have no number, and
-// are revision 1 without it as well: for those who query or index these fields, and
-// to record authors and times that are known from elsewhere. known returns what is
-// known of how a document, as stored, came about, a zero time stands for ever; nil:
-// nothing is. A document with a history, that something else has inserted anew, goes
-// on where that ends. work.Filter selects current documents.
+// are revision 1 without it as well: for those who query or index these fields. known
+// returns what is known of how a document, as stored, came about, a zero time stands for
+// ever; nil: nothing is. A document with a history, that something else has inserted
+// anew, goes on where that ends. work.Filter selects current documents.
 //
 // Cost: for each 100 documents 1 round trip to read, 1 to look for a history and 1 to
 // write them, by _id.
@@ -105,12 +104,11 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]state, error) 
 	return out, nil
 }
 
-// AdoptHistory makes revisions of what something else has stored in the collection of
-// revisions, in place. read says which revision a row is, or nil if it is none, such
-// as a copy of the current document; such rows are Skipped. Its Document is the document
-// as it was, or no more than {_id: …} if it is Deleted; a zero time stands for ever. Rows
-// that are revisions already, with a time, are not touched. Adopt the current documents
-// too, if they have no numbers. work.Filter selects rows.
+// AdoptHistory makes revisions, in place, of what something else has stored in the
+// collection of revisions. read says which revision a row is, or nil if it is none, and
+// Skipped. Its Document is the document as it was, or {_id: …} if it is Deleted; a zero
+// time stands for ever. Rows that are revisions already, with a time, are not touched.
+// Adopt the current documents too, if they have no numbers. work.Filter selects rows.
 //
 // Cost: reads all rows; for each 100 documents 1 round trip to write them, by _id.
 func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),

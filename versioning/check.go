@@ -45,9 +45,8 @@ const (
 )
 
 // Check reads both collections and yields what is wrong. It is safe beside other
-// writers: what they may have caused is looked at again, in a snapshot, before it is
-// reported. work.Filter selects current documents; of the documents that only the
-// history has it sees {_id: …}.
+// writers: what they may have caused it reads again in a snapshot. work.Filter selects
+// current documents; of those that only the history has it sees {_id: …}.
 //
 // Cost: for each 100 documents 3 round trips, and further ones for many revisions,
 // all of which are read; 1 or more to list those that only the history has; 3 for each
@@ -56,9 +55,8 @@ func (d *Documents[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) 
 	return fault.Seq("versioning: check", d.core.check(ctx, work))
 }
 
-// Repair removes NumberTaken and NoDeletion, which keep documents from being saved or
-// created; deletions are recorded as of now, by nobody. It is safe beside other
-// writers. Remaining counts the problems that are left. work.Filter is that of Check.
+// Repair removes NumberTaken and NoDeletion; deletions are recorded as of now, by nobody.
+// It is safe beside other writers. work.Filter is that of Check.
 //
 // Cost: a Check, and for each number 2 round trips and 1 document written, for each
 // deletion 4 and 1.
@@ -185,8 +183,8 @@ func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 	return done, err
 }
 
-// audit returns the problems of documents. Those it finds may be another writer's
-// doing between the two reads; such documents are read again in a snapshot.
+// audit returns the problems of documents. What another writer may have done between the
+// two reads is read again in a snapshot.
 func (d *store) audit(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
 	if d.revisions == nil {
 		return nil, nil
@@ -215,20 +213,16 @@ func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []*history
-	begin := func(key string, id bson.RawValue) *history {
-		h := &history{store: d, id: id, key: key, next: current[key].state}
-		if err := current[key].err; err != nil {
-			h.next = nil
-			h.found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: err.Error()})
-		} else if h.next == nil {
-			h.removed = true
+	all, byKey := make([]*history, len(ids)), map[string]*history{}
+	for i, v := range ids {
+		id := v.(bson.RawValue)
+		now, exists := current[value.Key(id)]
+		all[i] = &history{store: d, id: id, next: now.state, removed: !exists}
+		if byKey[value.Key(id)] = all[i]; now.err != nil {
+			all[i].next = nil
+			all[i].found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: now.err.Error()})
 		}
-		delete(current, key)
-		all = append(all, h)
-		return h
 	}
-	var h *history
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", ids)),
 			options.Find().SetSort(bson.D{expr.Element(d.opts.DocumentIDField, -1), expr.Element(d.opts.RevisionField, -1)}))
@@ -237,13 +231,9 @@ func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
 			return nil, err
 		}
 		s, invalid := d.parseRow(raw)
-		if key := value.Key(s.id); h == nil || h.key != key {
-			h = begin(key, s.id)
+		if h := byKey[value.Key(s.id)]; h != nil {
+			h.add(s, invalid)
 		}
-		h.add(s, invalid)
-	}
-	for key, now := range current { // without a history
-		begin(key, now.id)
 	}
 	return slices.DeleteFunc(all, func(h *history) bool { return len(h.problems) == 0 }), nil
 }
@@ -252,7 +242,6 @@ func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
 type history struct {
 	*store
 	id       bson.RawValue
-	key      string
 	removed  bool   // there is no current document, and nothing yet that says why
 	next     *state // the one after those to come
 	problems []mongopatterns.Problem
@@ -307,32 +296,25 @@ func (h *history) add(s *state, invalid error) {
 	h.next, h.removed = s, false
 }
 
-// Retention says which revisions Prune leaves: those that Keep or Before protects. To
-// delete what one of them does not protect, prune once with each.
+// Retention says which revisions Prune leaves: those that Keep or Before protects.
 type Retention struct {
 	// Keep protects the newest revisions of a document in the history, the current
-	// one not counted, a deletion counted. Default 0: protects none. The newest one
-	// always stays, so that numbers go on and what is gone can be told from what never
-	// was.
+	// one not counted, a deletion counted. Default 0: none. The newest one always stays,
+	// so that numbers go on.
 	Keep int
 	// Before protects what AsOf needs for this time and later ones: the revision
-	// that was current then, and those after it. Default the zero time: protects
-	// none.
+	// that was current then, and those after it. Default the zero time: none.
 	Before time.Time
 }
 
-// Prune deletes old revisions. At and AsOf then return ErrPruned for them. It can run
-// beside other writers, be stopped, and be run again. What is no revision, see
-// InvalidRevision, it leaves alone. Result.Examined counts documents, Done the
-// revisions deleted. work.Filter is that of Check.
+// Prune deletes old revisions. At and AsOf then return ErrPruned for them. What is no
+// revision, see InvalidRevision, it leaves alone. Result.Examined counts documents, Done
+// the revisions deleted. work.Filter is that of Check.
 //
 // Cost: for each 100 documents 2 round trips, reading the index on time alone, and 1
 // to delete, by the unique index; 1 or more to list those that only the history has.
 func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: prune")
-	if err := checkTime("Retention.Before", keep.Before); err != nil {
-		return mongopatterns.Result{}, err
-	}
 	switch {
 	case keep.Keep < 0:
 		return mongopatterns.Result{}, fault.Invalid("Retention.Keep: negative")

@@ -118,11 +118,11 @@ func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (_ [
 	if err != nil {
 		return nil, err
 	}
-	a, err := d.core.stateAt(ctx, key, from)
+	a, err := d.core.revision(ctx, key, from, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	b, err := d.core.stateAt(ctx, key, to)
+	b, err := d.core.revision(ctx, key, to, nil, nil)
 	if err != nil {
 		return nil, err
 	}

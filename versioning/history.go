@@ -171,8 +171,8 @@ func (d *store) chain(ctx context.Context, id bson.RawValue, n int64, rows []*st
 
 func complete(rows []*state) bool { return len(rows) > 0 && rows[len(rows)-1].delta == nil }
 
-// revision reads revision n, of which the first rows and the current document may have
-// been read already.
+// revision reads revision n. The first of its rows and the current document may have been
+// read already.
 func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []*state, current *state) (*state, error) {
 	if n < 1 {
 		return nil, ofRevision(id, n, fault.ErrNotFound)
@@ -208,16 +208,8 @@ func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []
 	return d.past(next), nil
 }
 
-// stateAt reads revision n.
-func (d *store) stateAt(ctx context.Context, id bson.RawValue, n int64) (*state, error) {
-	return d.revision(ctx, id, n, nil, nil)
-}
-
 // asOf reads the revision that was current at a moment.
 func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*state, error) {
-	if err := checkTime("moment", moment); err != nil {
-		return nil, err
-	}
 	// The current document comes first: what was current when it was read, and is
 	// not any more, is in the history by then.
 	current, err := d.load(ctx, id)
@@ -291,12 +283,12 @@ func (d *store) walk(ctx context.Context, id bson.RawValue, visit func(*state) b
 // revision follows; 3 where there is no such revision.
 func (d *Documents[ID, T]) At(ctx context.Context, id ID, n int64) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: at")
-	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.stateAt(ctx, key, n) })
+	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.revision(ctx, key, n, nil, nil) })
 }
 
 // AsOf returns the revision that was current at a time, without Options.Ignored: the
 // last one of those in its millisecond. Before the first one it is
-// mongopatterns.ErrNotFound, outside of the years 1 to 9999 ErrInvalid.
+// mongopatterns.ErrNotFound.
 //
 // Cost: 1 round trip, 1 key and document, if that is the current one, else 2, with 1
 // key and document by the index on time. With deltas 1 more; 3 for a time before the

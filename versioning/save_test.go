@@ -1073,8 +1073,6 @@ func TestTimesOutOfRange(t *testing.T) {
 				}
 				return err
 			},
-			"moment: as of":           func() error { return second(d.AsOf(ctx, "a", at)) },
-			"Retention.Before: prune": func() error { return second(d.Prune(ctx, versioning.Retention{Before: at}, nil)) },
 		} {
 			err := fn()
 			wantErr(t, what, err, mongopatterns.ErrInvalid)

@@ -195,8 +195,8 @@ func (c stamp) after(before stamp) stamp {
 // stamp encodes a change, before anything is done.
 func (d *store) stamp(c Change) (stamp, error) {
 	out := stamp{at: c.At}
-	if err := checkTime("Change.At", c.At); err != nil {
-		return out, err
+	if c.At.Before(time.Time{}) || c.At.UTC().Year() > 9999 { // JSON cannot write it
+		return out, fault.Invalid("Change.At: %v is not in the years 1 to 9999", c.At)
 	}
 	if c.Author != "" {
 		out.rest = append(out.rest, field{authorKey, valueOf(c.Author)})
@@ -240,15 +240,4 @@ func (d *store) change(c stamp) (Change, error) {
 		return out, nil
 	}
 	return out, d.codec.Decode(document(own), &out.Fields)
-}
-
-var beyondYears = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// checkTime refuses times that JSON and other languages cannot write, among which are
-// those that a BSON date cannot hold.
-func checkTime(argument string, t time.Time) error {
-	if t.Before(time.Time{}) || !t.Before(beyondYears) {
-		return fault.Invalid("%s: %v is not in the years 1 to 9999", argument, t.UTC())
-	}
-	return nil
 }

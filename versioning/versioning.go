@@ -36,13 +36,12 @@ var _ mongopatterns.Checker = (*Documents[string, bson.D])(nil)
 type Change struct {
 	Author string `json:"author,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// At is in milliseconds, in the years 1 to 9999. To a write the zero time is now,
-	// and one before the time of the revision before is raised to it: one in the
-	// future by a wrong clock raises those of all revisions that follow. From a read
-	// it is zero where the time is not known.
+	// At is in milliseconds, in the years 1 to 9999. To a write the zero time is now; a
+	// time before that of the revision before is raised to it. From a read it is zero
+	// where the time is not known.
 	At time.Time `json:"at,omitzero"`
 	// Fields are your own, stored beside the others: a ticket, an address. Names are
-	// plain, and not at, author or reason.
+	// plain.
 	Fields bson.D `json:"fields,omitempty"`
 }
 
@@ -54,9 +53,8 @@ type Revision[T any] struct {
 	Change Change `json:"change"`
 	// Deleted says that this revision is a deletion; Document is zero then.
 	Deleted bool `json:"deleted,omitempty"`
-	// Lost says that the document cannot be read any more, as something else has
-	// changed or removed what its delta is made from; Document is zero then. Only
-	// History returns such revisions.
+	// Lost says that something else has changed or removed what the delta of the
+	// document is made from; Document is zero then. Only History returns such revisions.
 	Lost bool `json:"lost,omitempty"`
 	// Document is the document, with the fields of number and change, if T has them.
 	Document T `json:"document"`
@@ -64,9 +62,41 @@ type Revision[T any] struct {
 	stored *state // what this was read from; nil: not known
 }
 
-// New returns a helper for current, which holds your documents, and revisions,
-// which holds what they were before, in the same database. T needs a field for _id
-// where a Revision is made by hand. With Options.NoHistory revisions is nil.
+var (
+	// ErrPruned: the revision, or the one that held at the time asked for, is no
+	// longer in the history. It matches mongopatterns.ErrNotFound.
+	ErrPruned = fault.New("revision was pruned", fault.ErrNotFound)
+	// ErrDeleted: the document was deleted by the revision, or at the time, asked
+	// for. It matches mongopatterns.ErrNotFound.
+	ErrDeleted = fault.New("document was deleted", fault.ErrNotFound)
+	// ErrExists: Create found a document with this _id.
+	ErrExists = fault.New("document exists", nil)
+	// ErrInconsistent: the history does not agree with itself or with the current
+	// document. Check says how.
+	ErrInconsistent = fault.New("inconsistent history", nil)
+)
+
+// A ConflictError says that the current document is another revision than the one
+// that was read. It matches mongopatterns.ErrConflict.
+type ConflictError struct {
+	ID            bson.RawValue // of the document
+	Read, Current int64         // numbers of revisions
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("conflict: _id %s: revision %d was read, %d is current", value.Text(e.ID), e.Read, e.Current)
+}
+
+// Unwrap returns mongopatterns.ErrConflict.
+func (e *ConflictError) Unwrap() error { return fault.ErrConflict }
+
+// ofRevision names the document and the revision that an error is about.
+func ofRevision(id bson.RawValue, number int64, err error) error {
+	return fault.Of(id, fmt.Errorf("revision %d: %w", number, err))
+}
+
+// New returns a helper for current, your documents, and revisions, what they were before,
+// in the same database. With Options.NoHistory revisions is nil.
 func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Documents[ID, T], err error) {
 	defer fault.In(&err, "versioning")
 	var o Options
@@ -137,8 +167,7 @@ func (d *Documents[ID, T]) Indexes() map[string][]mongo.IndexModel {
 	}}
 }
 
-// byTime is the order of a document's revisions in time, which is that of their
-// numbers.
+// byTime is the order of a document's revisions in time.
 func (d *store) byTime() bson.D {
 	return bson.D{expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.at(), 1), expr.Element(d.opts.RevisionField, 1)}
 }
@@ -151,8 +180,7 @@ func (d *Documents[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, d.core.current.Database(), d.Indexes())
 }
 
-// ShardKey returns the recommended shard keys, by collection. The current documents
-// may be hashed, too.
+// ShardKey returns the recommended shard keys, by collection.
 func (d *Documents[ID, T]) ShardKey() map[string]bson.D {
 	keys := map[string]bson.D{d.core.current.Name(): {expr.Element("_id", 1)}}
 	if d.core.revisions != nil {
@@ -164,8 +192,8 @@ func (d *Documents[ID, T]) ShardKey() map[string]bson.D {
 // Filter selects the current document.
 func (d *Documents[ID, T]) Filter(id ID) bson.D { return bson.D{expr.Element("_id", d.equal(id))} }
 
-// HistoryFilter selects the revisions of a document in their collection, all but
-// the current one; sort them by RevisionField.
+// HistoryFilter selects the revisions of a document, all but the current one, in their
+// collection.
 func (d *Documents[ID, T]) HistoryFilter(id ID) bson.D {
 	return bson.D{expr.Element(d.core.opts.DocumentIDField, d.equal(id))}
 }
@@ -178,8 +206,7 @@ func (d *Documents[ID, T]) Get(ctx context.Context, id ID) (_ Revision[T], err e
 	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.get(ctx, key) })
 }
 
-// Decode makes a Revision of a current document that a query of your own returned,
-// whole: without a projection.
+// Decode makes a Revision of a whole current document that a query of your own returned.
 func (d *Documents[ID, T]) Decode(stored bson.Raw) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: decode")
 	if err := stored.Validate(); err != nil {
@@ -195,9 +222,8 @@ func (d *Documents[ID, T]) Decode(stored bson.Raw) (_ Revision[T], err error) {
 // Create inserts a document as revision 1, or, if one of this _id was deleted, as
 // the revision after that. A document without _id gets an ObjectID. If there is a current
 // document of this _id, as for a repeated call, the error is ErrExists; if the _id is no
-// ID, ErrInvalid. An empty string is an _id like any other. What the document has in
-// Options.RevisionField and ChangeField is replaced. If something else has removed the
-// document, its deletion is recorded first, by nobody.
+// ID, ErrInvalid. If something else has removed the document, its deletion is recorded
+// first, by nobody.
 //
 // Cost: 3 round trips, 1 document written, 1 key examined of the unique index.
 // Over a deleted one 4 and 2 writes, 5 and 3 where the deletion is missing. Without
@@ -243,9 +269,8 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 //
 // If nothing has changed, or nothing but Options.Ignored, the number stays. Changes
 // made meanwhile by code that does not raise the number are kept, except where
-// r.Document changes the same value. An array is one value. Options.Ignored, which the
-// history leaves out, stay as they are stored if r is from there. What is left as it was
-// the result shares with r.Document.
+// r.Document changes the same value. An array is one value. Options.Ignored stay as they
+// are stored if r is from the history. The result may share memory with r.Document.
 //
 // Cost: 3 round trips, 2 documents written, 1 key examined by _id; 1 round trip if
 // nothing, or only ignored fields, changed, and without a history. 1 more for r made
@@ -288,11 +313,10 @@ func (d *Documents[ID, T]) wish(r Revision[T]) (*wish, error) {
 	return w, nil
 }
 
-// Update reads the current document, has fn change it, and saves it; after a
-// conflict with another writer it begins again, so that fn can run several times; an
-// error of fn ends it. It returns the new revision, or the current one if fn changed
-// nothing. After Options.MaxRetries the last *ConflictError is returned, in the
-// caller's transaction the first. A repeated call changes the document again.
+// Update reads the current document, has fn change it, and saves it. After a conflict
+// it begins again, so fn can run several times; an error of fn ends it. It returns the
+// new revision, or the current one if fn changed nothing. After Options.MaxRetries, in
+// the caller's transaction at once, the error is the *ConflictError.
 //
 // Cost: 4 round trips, 2 documents written; 2 if nothing changed, and without a
 // history. 4 more for each conflict; 1 more for a document without a number.
@@ -341,8 +365,7 @@ func (d *Documents[ID, T]) retry(ctx context.Context, try func() (Revision[T], e
 }
 
 // Delete removes the current document, if it still is the revision read, and leaves
-// its last state and the deletion in the history. A repeated call finds
-// mongopatterns.ErrNotFound.
+// its last state and the deletion in the history.
 //
 // Cost: 3 round trips, 3 documents written, 1 key examined by _id; 1 without a
 // history. 1 more for a document without a number. A conflict costs 3, with the abort.

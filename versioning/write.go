@@ -380,7 +380,7 @@ func (d *Documents[ID, T]) again(ctx context.Context, id ID, n int64, change Cha
 }
 
 func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error) {
-	then, err := d.stateAt(ctx, id, n)
+	then, err := d.revision(ctx, id, n, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -409,11 +409,11 @@ func (d *store) revise(ctx context.Context, s *state, change stamp, what func(st
 }
 
 func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error) {
-	before, err := d.stateAt(ctx, id, n-1)
+	before, err := d.revision(ctx, id, n-1, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	after, err := d.stateAt(ctx, id, n)
+	after, err := d.revision(ctx, id, n, nil, nil)
 	if err != nil {
 		return nil, err
 	}
