@@ -18,8 +18,6 @@ import (
 type merge struct {
 	// loose: the order of fields inside does not count, as Go maps have made them.
 	loose bool
-	// full: what T makes up where it is missing is stored, too.
-	full bool
 	// elements says of each element of an array in stored which one of known it is,
 	// -1 for none. nil: not known; an array that next has changed is then one value.
 	elements func(stored, known []field) []int
@@ -105,7 +103,7 @@ func (m *merge) fields(path string, stored, known, next []field) []field {
 			m.clash(path, n.key, !there && !identical(s, n.value))
 		case here: // changed here, and removed there
 			m.clash(path, n.key, true)
-		case !m.full: // removed there, or T makes it up
+		default: // removed there, or T makes it up
 			n.value.Type = 0
 		}
 		if n.value.Type != 0 {
@@ -187,7 +185,7 @@ func common(a, b []field, same func(a, b bson.RawValue) bool) (prefix, suffix in
 //   - if they share a field's value that no other has, the more of these the rather;
 //   - if they stand between the same neighbours, as many as there were.
 //
-// Each step takes time and memory in proportion to the arrays.
+// Each step takes time in proportion to the arrays.
 func match(a, b []field, same func(a, b bson.RawValue) bool) []int {
 	from, taken := slices.Repeat([]int{-1}, len(b)), make([]bool, len(a))
 	take := func(j, i int) {

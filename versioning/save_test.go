@@ -306,10 +306,6 @@ func TestIDsOfAnotherType(t *testing.T) {
 	if !strings.HasSuffix(err.Error(), ": nil") {
 		t.Error(err)
 	}
-	_, err = versioning.New[string, int](db.Collection("current"), db.Collection("revisions"), nil)
-	if err == nil || err.Error()[:15] != "versioning: T: " || !errors.Is(err, mongopatterns.ErrInvalid) {
-		t.Errorf("no document: %v", err)
-	}
 }
 
 func TestConfiguration(t *testing.T) {

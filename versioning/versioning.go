@@ -140,15 +140,6 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 		primary.revisions = cursor.Primary(revisions)
 	}
 	core.primary = &primary
-	switch t.Kind() {
-	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array, reflect.Pointer, reflect.Interface:
-	default: // that encodes itself, or is no document
-		var zero T
-		if _, err := d.core.codec.Document(zero); err != nil {
-			//lint:ignore ST1005 T is the name of the type parameter
-			return nil, fmt.Errorf("T: %v is no document: %w", t, err)
-		}
-	}
 	return d, nil
 }
 
@@ -221,8 +212,8 @@ func (d *Documents[ID, T]) Decode(stored bson.Raw) (_ Revision[T], err error) {
 
 // Create inserts a document as revision 1, or, if one of this _id was deleted, as
 // the revision after that. A document without _id gets an ObjectID. If there is a current
-// document of this _id, as for a repeated call, the error is ErrExists; if the _id is no
-// ID, ErrInvalid. If something else has removed the document, its deletion is recorded
+// document of this _id, as for a repeated call, the error is ErrExists; if no ID finds the
+// _id, ErrInvalid. If something else has removed the document, its deletion is recorded
 // first, by nobody.
 //
 // Cost: 3 round trips, 1 document written, 1 key examined of the unique index.

@@ -41,11 +41,9 @@ func (w *wish) apply(stored *state) []field {
 	return changes(now, beside().document(now, pick(w.base.all), pick(w.changes)))
 }
 
-// know completes a wish by what was read.
-//
-// Fields whose bytes T writes as they are stored are unchanged. Only of the others
-// is looked up how T shows what is stored, and only they are compared inside. The _id
-// stays as stored: 1 for 1.0 is no change, nor is none.
+// know completes a wish by what was read. Fields whose bytes T writes as they are stored
+// are unchanged: only of the others is looked up how T shows what is stored, and only
+// they are compared inside. The _id stays as stored: 1 for 1.0 is no change.
 func (d *store) know(w *wish, base *state) error {
 	if id := w.raw.Lookup("_id"); id.Type != 0 && value.Key(id) != value.Key(base.id) {
 		return fault.Invalid("_id %s is not %s, which was read", value.Text(id), value.Text(base.id))
@@ -76,10 +74,9 @@ func (d *store) know(w *wish, base *state) error {
 		return fault.Of(base.id, err)
 	}
 	known := without(open(raw), skip...)
-	m := seen(w.loose || loose)
-	all = m.document(stored, known, next)
+	all = seen(w.loose || loose).document(stored, known, next)
 	if d.upgrades && len(changes(stored, all)) > 0 {
-		all = d.faithful(m, base, stored, known, next, all, skip)
+		all = d.faithful(base, stored, next, all, skip)
 	}
 	w.changes = changes(stored, all)
 	return nil
@@ -97,11 +94,11 @@ func plain(a, b []field) bool {
 }
 
 // faithful returns the fields to be stored for a T that decodes itself, so that they
-// read as next, what the caller has. all, what the usual merge makes, may not: a T
+// read as next, what the caller has. merged, what the usual merge makes, may not: a T
 // that makes new fields out of old ones would make them again out of those that stay,
 // or take the new ones for old. Then the fields that T makes are written too, and of
 // those that it does not write only the ones stay that do not change what is read.
-func (d *store) faithful(m *merge, base *state, stored, known, next, all []field, skip []string) []field {
+func (d *store) faithful(base *state, stored, next, merged []field, skip []string) []field {
 	read := func(all []field) []field {
 		raw, _, err := d.view(document(patch(base.all, changes(stored, all))))
 		if err != nil {
@@ -113,23 +110,20 @@ func (d *store) faithful(m *merge, base *state, stored, known, next, all []field
 		got := read(all)
 		return got != nil && alike(documentValue(got), documentValue(next))
 	}
-	if reads(all) || !reads(next) {
-		return all
+	if reads(merged) || !reads(next) {
+		return merged
 	}
-	m.full = true
-	inNext := index{all: next}
-	var out, others []field
-	for _, f := range m.document(stored, known, next) {
-		if inNext.value(f.key).Type != 0 {
-			out = append(out, f)
-		} else {
-			others = append(others, f)
+	inMerged, inNext := index{all: merged}, index{all: next}
+	out := slices.Clone(next)
+	for i, f := range next {
+		if v := inMerged.value(f.key); v.Type != 0 {
+			out[i].value = v
 		}
 	}
 	shown := index{all: read(out)}
-	for i, f := range out {
-		if v := inNext.value(f.key); !alike(shown.value(f.key), v) {
-			out[i].value = v
+	for i, f := range next {
+		if !alike(shown.value(f.key), f.value) {
+			out[i] = f
 		}
 	}
 	var keep func(some []field)
@@ -141,7 +135,7 @@ func (d *store) faithful(m *merge, base *state, stored, known, next, all []field
 			keep(some[len(some)/2:])
 		}
 	}
-	keep(others)
+	keep(slices.DeleteFunc(slices.Clone(merged), func(f field) bool { return inNext.place(f.key) >= 0 }))
 	return out
 }
 
@@ -186,7 +180,7 @@ func loose(v reflect.Value) bool {
 			return slices.ContainsFunc(d, func(e bson.E) bool {
 				switch e.Value.(type) {
 				case nil, string, bool, int32, int64, int, float64, time.Time, bson.ObjectID, bson.DateTime:
-					return false // without reflection, which takes longer
+					return false // faster than reflection
 				}
 				return loose(reflect.ValueOf(e.Value))
 			})
