@@ -118,15 +118,21 @@ func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (_ [
 	if err != nil {
 		return nil, err
 	}
-	a, err := d.core.revision(ctx, key, from, nil, nil)
+	a, b, err := d.core.two(ctx, key, from, to)
+	return differences(nil, "", a, b), err
+}
+
+// two reads what the history keeps of two revisions.
+func (d *store) two(ctx context.Context, id bson.RawValue, m, n int64) (a, b []field, err error) {
+	x, err := d.revision(ctx, id, m, nil, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	b, err := d.core.revision(ctx, key, to, nil, nil)
+	y, err := d.revision(ctx, id, n, nil, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return differences(nil, "", d.core.kept(a), d.core.kept(b)), nil
+	return d.kept(x), d.kept(y), nil
 }
 
 // LastChange returns the revision that gave the field at path the value it has now, or

@@ -22,8 +22,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// transact runs fn in a transaction, unless there is no history: a write is then one
-// document.
+// transact runs fn in a transaction, unless there is no history.
 func (d *store) transact(ctx context.Context, fn func(ctx context.Context) error) error {
 	if d.revisions == nil {
 		return fn(ctx)
@@ -31,8 +30,7 @@ func (d *store) transact(ctx context.Context, fn func(ctx context.Context) error
 	return txn.Run(ctx, d.client(), fn)
 }
 
-// create inserts a document of which there is none, after the history that it may
-// have.
+// create inserts a document, after the history that it may have.
 func (d *store) create(ctx context.Context, id bson.RawValue, all []field, change stamp) (*state, error) {
 	var s *state
 	err := d.transact(ctx, func(ctx context.Context) error {
@@ -102,8 +100,8 @@ func (d *store) newest(ctx context.Context, id bson.RawValue) (*state, error) {
 	return nil, nil
 }
 
-// save stores a wish. What was read by the caller need not be read again, unless the
-// wish changes nothing of it: then it is looked at whether it is still current.
+// save stores a wish. What the caller has read is not read again, unless the wish changes
+// nothing of it: then it may be no longer current.
 func (d *store) save(ctx context.Context, w *wish, change stamp) (*state, error) {
 	now := w.base
 	if now == nil || w.partial || len(w.changes) == 0 {
@@ -351,12 +349,11 @@ func (d *Documents[ID, T]) Restore(ctx context.Context, id ID, n int64, change C
 	return d.again(ctx, id, n, change, d.core.primary.restore)
 }
 
-// Undo takes back what revision n has changed, and keeps what later revisions have:
-// the differences between n-1 and n are applied backwards to the current document, as
-// a new revision. Elements of arrays are found wherever they are now. If a later
-// revision has changed the same value, the error is mongopatterns.ErrConflict, and
-// names it: a repeated call finds its own changes. Of revision 1, which Delete undoes,
-// it is ErrInvalid.
+// Undo takes back what revision n, 2 or more, has changed, and keeps what later revisions
+// have: the differences between n-1 and n are applied backwards to the current document,
+// as a new revision. Elements of arrays are found wherever they are now. If a later
+// revision has changed the same value, as after a repeated call, the error is
+// mongopatterns.ErrConflict, and names it.
 //
 // Cost: that of At twice, and 4 round trips, 2 documents written.
 func (d *Documents[ID, T]) Undo(ctx context.Context, id ID, n int64, change Change) (_ Revision[T], err error) {
@@ -409,11 +406,7 @@ func (d *store) revise(ctx context.Context, s *state, change stamp, what func(st
 }
 
 func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error) {
-	before, err := d.revision(ctx, id, n-1, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	after, err := d.revision(ctx, id, n, nil, nil)
+	before, after, err := d.two(ctx, id, n-1, n)
 	if err != nil {
 		return nil, err
 	}
@@ -424,7 +417,7 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stam
 	merged := func(stored *state) ([]field, []string) {
 		m := later()
 		now := d.kept(stored)
-		return changes(now, m.document(now, d.kept(after), d.kept(before))), m.clashes
+		return changes(now, m.document(now, after, before)), m.clashes
 	}
 	if _, clashes := merged(s); clashes != nil {
 		err := fmt.Errorf("%w: later revisions have changed %s too", fault.ErrConflict, strings.Join(clashes, ", "))
@@ -436,13 +429,11 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stam
 	})
 }
 
-// SaveMany saves documents, each as Save does, batch by batch in one transaction
-// each. Those that cannot be saved are Failed: a *ConflictError,
-// mongopatterns.ErrNotFound, ErrInvalid, or what the server refuses; they leave the
-// others alone. Unchanged ones are Skipped. If an error ends it, the batches before are
-// saved, and if the sequence ends with one, all before it; Unknown are those of a batch
-// whose commit was not answered. To repeat it, read again: what was saved conflicts.
-// work.Filter is not used.
+// SaveMany saves documents, each as Save does, in one transaction a batch. Those that
+// cannot be saved are Failed: a *ConflictError, mongopatterns.ErrNotFound, ErrInvalid, or
+// what the server refuses; they leave the others alone. Unchanged ones are Skipped. If an
+// error ends it, the batches before are saved, and if the sequence ends with one, all
+// before it. To repeat it, read again: what was saved conflicts. work.Filter is not used.
 //
 // Cost: for each batch 4 round trips, commit included, and 2 documents written for
 // each document changed, found by _id; 1 more if one of them has had no number.
