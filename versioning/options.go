@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	defaultRetries = 100
-	batchSize      = 100
+	batchSize = 100
 
 	// maxBytes leaves room for what a revision has besides the document.
 	maxBytes = 16<<20 - 16<<10
@@ -96,6 +95,6 @@ func (o *Options) complete() error {
 	return config.Apply(append(names("_id", documentKey, deltaKey, deletedKey),
 		config.Name("Options.DocumentIDField", &o.DocumentIDField, "document_id"),
 		config.Number("Options.SnapshotEvery", &o.SnapshotEvery, 1, 1, 1<<20),
-		config.Number("Options.MaxRetries", &o.MaxRetries, defaultRetries, 0, 1<<30),
+		config.Number("Options.MaxRetries", &o.MaxRetries, 100, 0, 1<<30),
 	)...)
 }

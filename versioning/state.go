@@ -84,7 +84,7 @@ func byID(id bson.RawValue) bson.D { return bson.D{expr.Element("_id", value.Equ
 // guard selects a current document while it is this revision. One without a
 // number is revision 1. It is encoded here, which takes the client less than the driver.
 func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
-	is := valueOf(number)
+	is := longValue(number)
 	if number == 1 {
 		is = documentValue([]field{{"$in", arrayValue([]field{{value: bson.RawValue{Type: bson.TypeNull}}, {value: is}})}})
 	}
@@ -130,7 +130,7 @@ func (s *state) document() bson.Raw {
 }
 
 func (d *store) own(s *state) []field {
-	number := valueOf(s.number)
+	number := longValue(s.number)
 	if s.narrow && s.number <= math.MaxInt32 {
 		number = valueOf(int32(s.number))
 	}

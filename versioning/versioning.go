@@ -423,8 +423,14 @@ func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T
 		if err := d.core.codec.Decode(document(s.own), &own); err != nil {
 			return d.shown(s, nil)
 		}
-		*doc = slices.DeleteFunc(slices.Clone(*doc), func(e bson.E) bool { return slices.Contains(d.core.names, e.Key) })
-		*doc = append(*doc, own...)
+		*doc = slices.Clone(*doc)
+		for _, e := range own {
+			if i := slices.IndexFunc(*doc, func(f bson.E) bool { return f.Key == e.Key }); i >= 0 {
+				(*doc)[i] = e
+			} else {
+				*doc = append(*doc, e)
+			}
+		}
 	}
 	r.Number, r.stored = s.number, s
 	r.Change, err = d.core.change(s.change)
