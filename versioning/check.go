@@ -334,9 +334,9 @@ func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry
 	result *mongopatterns.Result) error {
 	histories := map[string][]*state{} // in the order of time
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", idsOf(batch))), options.Find().SetSort(d.byTime()).SetProjection(bson.D{
-			expr.Element("_id", 0), expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.opts.RevisionField, 1), expr.Element(d.at(), 1),
-		}))
+		indexed := expr.D("_id", 0, d.opts.DocumentIDField, 1, d.opts.RevisionField, 1, d.at(), 1)
+		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", idsOf(batch))),
+			options.Find().SetSort(d.byTime()).SetProjection(indexed))
 	}) {
 		if err != nil {
 			return err

@@ -118,7 +118,8 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 	}
 	core := &store{
 		opts: o, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}, current: current, revisions: revisions,
-		names: []string{o.RevisionField, o.ChangeField}, unkept: append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
+		names:    []string{o.RevisionField, o.ChangeField},
+		unkept:   append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
 		upgrades: o.Registry != nil || codesItself(reflect.TypeFor[T]()),
 	}
 	t := reflect.TypeFor[T]()

@@ -144,7 +144,9 @@ func (d *store) next(w *wish, now *state, change stamp) (*state, error) {
 
 // replace makes first of base, or, of what is stored by now, what the same changes make
 // of that.
-func (d *store) replace(ctx context.Context, base, first *state, change stamp, what func(stored *state) []field) (*state, error) {
+func (d *store) replace(
+	ctx context.Context, base, first *state, change stamp, what func(stored *state) []field,
+) (*state, error) {
 	next := first
 	err := d.transact(ctx, func(ctx context.Context) error {
 		next = first
@@ -176,7 +178,9 @@ func (d *store) replace(ctx context.Context, base, first *state, change stamp, w
 // successor is the revision that follows before, or with a nil change the same one
 // with other fields.
 func (d *store) successor(before *state, change *stamp, what []field) (*state, error) {
-	next := state{id: before.id, number: before.number, bare: before.bare, narrow: before.narrow, change: before.change, before: before}
+	next := state{
+		id: before.id, number: before.number, bare: before.bare, narrow: before.narrow, change: before.change, before: before,
+	}
 	if change != nil {
 		next.number, next.bare, next.change = before.number+1, false, change.after(before.change)
 		next.own = d.own(&next)
