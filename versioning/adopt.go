@@ -16,11 +16,10 @@ import (
 )
 
 // Adopt writes number and change into the current documents that have no number, and
-// are revision 1 without it as well: for those who query or index these fields, and
-// to record authors and times that are known from elsewhere. known returns what is
-// known of how a document, as stored, came about, a zero time stands for ever; nil:
-// nothing is. A document with a history, that something else has inserted anew, goes
-// on where that ends. work.Filter selects current documents.
+// are revision 1 without it as well: for those who query or index these fields. known
+// returns what is known of how a document, as stored, came about, a zero time stands for
+// ever; nil: nothing is. A document with a history, that something else has inserted
+// anew, goes on where that ends. work.Filter selects current documents.
 //
 // Cost: for each 100 documents 1 round trip to read, 1 to look for a history and 1 to
 // write them, by _id.
@@ -37,12 +36,12 @@ func (d *Documents[ID, T]) Adopt(ctx context.Context, known func(stored bson.Raw
 	return maintain.Run(ctx, d.core.current, work, scan, func(
 		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
 	) error {
-		return d.core.adopt(ctx, known, batch, w.DryRun, result)
+		return d.core.adopt(ctx, known, batch, w, result)
 	})
 }
 
-func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, batch []bson.Raw, dry bool,
-	result *mongopatterns.Result) error {
+func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, batch []bson.Raw,
+	w mongopatterns.Work, result *mongopatterns.Result) error {
 	ends, err := d.ends(ctx, idsOf(batch))
 	if err != nil {
 		return err
@@ -68,7 +67,7 @@ func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, b
 				expr.Element(d.opts.RevisionField, last.number+1), expr.Element(d.opts.ChangeField, s.change.value()),
 			})))
 	}
-	return write(ctx, d.current, models, dry, result)
+	return maintain.Rewrite(ctx, d.current, models, w, result)
 }
 
 func idsOf(batch []bson.Raw) bson.A {
@@ -77,21 +76,6 @@ func idsOf(batch []bson.Raw) bson.A {
 		ids = append(ids, raw.Lookup("_id"))
 	}
 	return ids
-}
-
-// write sends updates that skip what has changed meanwhile.
-func write(ctx context.Context, coll *mongo.Collection, models []mongo.WriteModel, dry bool, result *mongopatterns.Result) error {
-	n := int64(len(models))
-	if n > 0 && !dry {
-		done, err := coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-		if err != nil {
-			return err
-		}
-		n = done.MatchedCount
-	}
-	result.Done += n
-	result.Skipped += int64(len(models)) - n
-	return nil
 }
 
 // ends finds where the histories of documents end, number and time only, keyed by
@@ -120,12 +104,11 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]state, error) 
 	return out, nil
 }
 
-// AdoptHistory makes revisions of what something else has stored in the collection of
-// revisions, in place. read says which revision a row is, or nil if it is none, such
-// as a copy of the current document; such rows are Skipped. Its Document is the document
-// as it was, or no more than {_id: …} if it is Deleted; a zero time stands for ever. Rows
-// that are revisions already, with a time, are not touched. Adopt the current documents
-// too, if they have no numbers. work.Filter selects rows.
+// AdoptHistory makes revisions, in place, of what something else has stored in the
+// collection of revisions. read says which revision a row is, or nil if it is none, and
+// Skipped. Its Document is the document as it was, or {_id: …} if it is Deleted; a zero
+// time stands for ever. Rows that are revisions already, with a time, are not touched.
+// Adopt the current documents too, if they have no numbers. work.Filter selects rows.
 //
 // Cost: reads all rows; for each 100 documents 1 round trip to write them, by _id.
 func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
@@ -146,10 +129,10 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 			if d.core.adopted(raw) {
 				continue
 			}
-			var row bson.D
+			var row bson.Raw
 			past, err := read(raw)
 			if err == nil && past != nil {
-				row, err = d.core.pastRow(raw.Lookup("_id"), past)
+				row, err = d.core.pastRow(past)
 			}
 			switch {
 			case err != nil:
@@ -160,7 +143,7 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 				models = append(models, mongo.NewReplaceOneModel().SetFilter(byID(raw.Lookup("_id"))).SetReplacement(row))
 			}
 		}
-		return write(ctx, coll, models, w.DryRun, result)
+		return maintain.Rewrite(ctx, coll, models, w, result)
 	})
 }
 
@@ -171,7 +154,7 @@ func (d *store) adopted(raw bson.Raw) bool {
 	return err == nil && timed && (s.all != nil || s.delta != nil || s.deleted)
 }
 
-func (d *store) pastRow(id bson.RawValue, past *Revision[bson.Raw]) (bson.D, error) {
+func (d *store) pastRow(past *Revision[bson.Raw]) (bson.Raw, error) {
 	all, err := fields(past.Document)
 	s := &state{id: find(all, "_id"), number: past.Number, deleted: past.Deleted}
 	switch {
@@ -187,7 +170,5 @@ func (d *store) pastRow(id bson.RawValue, past *Revision[bson.Raw]) (bson.D, err
 		return nil, err
 	}
 	s.all = append([]field{{"_id", s.id}}, without(all, "_id")...)
-	row := d.row(s, nil)
-	row[0].Value = id
-	return row, nil
+	return d.row(s, nil), nil
 }

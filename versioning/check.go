@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -44,9 +45,8 @@ const (
 )
 
 // Check reads both collections and yields what is wrong. It is safe beside other
-// writers: what they may have caused is looked at again, in a snapshot, before it is
-// reported. work.Filter selects current documents; of the documents that only the
-// history has it sees {_id: …}.
+// writers: what they may have caused it reads again in a snapshot. work.Filter selects
+// current documents; of those that only the history has it sees {_id: …}.
 //
 // Cost: for each 100 documents 3 round trips, and further ones for many revisions,
 // all of which are read; 1 or more to list those that only the history has; 3 for each
@@ -55,9 +55,8 @@ func (d *Documents[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) 
 	return fault.Seq("versioning: check", d.core.check(ctx, work))
 }
 
-// Repair removes NumberTaken and NoDeletion, which keep documents from being saved or
-// created; deletions are recorded as of now, by nobody. It is safe beside other
-// writers. Remaining counts the problems that are left. work.Filter is that of Check.
+// Repair removes NumberTaken and NoDeletion; deletions are recorded as of now, by nobody.
+// It is safe beside other writers. work.Filter is that of Check.
 //
 // Cost: a Check, and for each number 2 round trips and 1 document written, for each
 // deletion 4 and 1.
@@ -66,75 +65,57 @@ func (d *Documents[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work)
 	return d.core.repair(ctx, work)
 }
 
-// batches yields {_id: …} of documents: the current ones that work selects, then of
-// the others those that have a history.
-func (d *store) batches(ctx context.Context, w mongopatterns.Work) iter.Seq2[[]bson.Raw, error] {
-	id := bson.D{expr.Element("_id", 1)}
-	ids := maintain.Docs(ctx, d.current, w, maintain.Scan{Projection: id})
-	if d.revisions != nil {
-		pipeline := bson.A{
-			expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))}),
-			expr.Op("$match", expr.And(w.Filter)),
-			expr.Op("$lookup", bson.D{
-				expr.Element("from", d.current.Name()), expr.Element("localField", "_id"),
-				expr.Element("foreignField", "_id"), expr.Element("as", "current"),
-			}),
-			expr.Op("$match", bson.D{expr.Element("current", bson.A{})}),
-			expr.Op("$project", id),
-		}
-		opts := options.Aggregate().SetAllowDiskUse(true).SetBatchSize(int32(min(w.BatchSize, 1<<20)))
-		ids = maintain.Chain(ids, cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return d.primary.revisions.Aggregate(ctx, pipeline, opts)
-		}))
+// only is the scan of the _ids of current documents.
+var only = maintain.Scan{Projection: bson.D{{Key: "_id", Value: 1}}, BatchSize: batchSize}
+
+// removed is the scan, of the revisions, of the documents that only the history has, as
+// {_id: …}, and the work that goes on with it after done.
+func (d *store) removed(work *mongopatterns.Work, done *mongopatterns.Result) (*mongopatterns.Work, maintain.Scan) {
+	var w mongopatterns.Work
+	if work != nil {
+		w = *work
 	}
-	return cursor.Batches(ids, w.BatchSize, w.BatchBytes)
+	pipeline := mongo.Pipeline{
+		expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))}),
+		expr.Op("$match", expr.And(w.Filter)),
+		expr.Op("$lookup", bson.D{
+			expr.Element("from", d.current.Name()), expr.Element("localField", "_id"),
+			expr.Element("foreignField", "_id"), expr.Element("as", "current"),
+		}),
+		expr.Op("$match", bson.D{expr.Element("current", bson.A{})}),
+		expr.Op("$project", only.Projection),
+	}
+	w.Filter = nil
+	if progress := w.Progress; progress != nil {
+		w.Progress = func(more mongopatterns.Result) {
+			total := *done
+			total.Add(more)
+			progress(total)
+		}
+	}
+	return &w, maintain.Scan{Pipeline: pipeline, BatchSize: batchSize}
 }
 
-// each has step do all documents, batch by batch, as maintain.Run does.
+// each has step do all documents: the current ones that work selects, then of the others
+// those that have a history.
 func (d *store) each(ctx context.Context, work *mongopatterns.Work, step maintain.Step) (mongopatterns.Result, error) {
-	var total mongopatterns.Result
-	w, err := maintain.Of(work, batchSize)
-	if err != nil {
+	total, err := maintain.Run(ctx, d.current, work, only, step)
+	if err != nil || d.revisions == nil {
 		return total, err
 	}
-	for batch, err := range d.batches(ctx, w) {
-		do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-			return step(ctx, part, w, result)
-		}
-		if err == nil {
-			err = maintain.Apart(ctx, d.current.Name(), batch, &total, do)
-		}
-		if err != nil {
-			return total, err
-		}
-		w.Progress(total)
-	}
-	return total, nil
+	rest, scan := d.removed(work, &total)
+	more, err := maintain.Run(ctx, d.revisions, rest, scan, step)
+	total.Add(more)
+	return total, err
 }
 
 func (d *store) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return func(yield func(mongopatterns.Problem, error) bool) {
-		w, err := maintain.Of(work, batchSize)
-		if err != nil {
-			yield(mongopatterns.Problem{}, err)
-			return
-		}
-		for batch, err := range d.batches(ctx, w) {
-			var problems []mongopatterns.Problem
-			if err == nil {
-				problems, err = d.audit(ctx, batch)
-			}
-			for _, p := range problems {
-				if err == nil && !yield(p, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(mongopatterns.Problem{}, err)
-				return
-			}
-		}
+	problems := maintain.Check(ctx, d.current, work, only, d.audit)
+	if d.revisions == nil {
+		return problems
 	}
+	rest, scan := d.removed(work, nil)
+	return maintain.Chain(problems, maintain.Check(ctx, d.revisions, rest, scan, d.audit))
 }
 
 func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
@@ -194,7 +175,7 @@ func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 			return err
 		}
 		done = true
-		return d.archive(ctx, nil, d.row(gone(last, stamp{}), nil))
+		return d.archive(ctx, step{gone(last, stamp{}), nil})
 	})
 	if mongo.IsDuplicateKeyError(err) && !txn.Running(ctx) {
 		return false, nil // by Create, meanwhile
@@ -202,8 +183,8 @@ func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 	return done, err
 }
 
-// audit returns the problems of documents. Those it finds may be another writer's
-// doing between the two reads; such documents are read again in a snapshot.
+// audit returns the problems of documents. What another writer may have done between the
+// two reads is read again in a snapshot.
 func (d *store) audit(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
 	if d.revisions == nil {
 		return nil, nil
@@ -232,20 +213,16 @@ func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []*history
-	begin := func(key string, id bson.RawValue) *history {
-		h := &history{store: d, id: id, key: key, next: current[key].state}
-		if err := current[key].err; err != nil {
-			h.next = nil
-			h.found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: err.Error()})
-		} else if h.next == nil {
-			h.removed = true
+	all, byKey := make([]*history, len(ids)), map[string]*history{}
+	for i, v := range ids {
+		id := v.(bson.RawValue)
+		now, exists := current[value.Key(id)]
+		all[i] = &history{store: d, id: id, next: now.state, removed: !exists}
+		if byKey[value.Key(id)] = all[i]; now.err != nil {
+			all[i].next = nil
+			all[i].found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: now.err.Error()})
 		}
-		delete(current, key)
-		all = append(all, h)
-		return h
 	}
-	var h *history
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", ids)),
 			options.Find().SetSort(bson.D{expr.Element(d.opts.DocumentIDField, -1), expr.Element(d.opts.RevisionField, -1)}))
@@ -254,13 +231,9 @@ func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
 			return nil, err
 		}
 		s, invalid := d.parseRow(raw)
-		if key := value.Key(s.id); h == nil || h.key != key {
-			h = begin(key, s.id)
+		if h := byKey[value.Key(s.id)]; h != nil {
+			h.add(s, invalid)
 		}
-		h.add(s, invalid)
-	}
-	for key, now := range current { // without a history
-		begin(key, now.id)
 	}
 	return slices.DeleteFunc(all, func(h *history) bool { return len(h.problems) == 0 }), nil
 }
@@ -269,7 +242,6 @@ func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
 type history struct {
 	*store
 	id       bson.RawValue
-	key      string
 	removed  bool   // there is no current document, and nothing yet that says why
 	next     *state // the one after those to come
 	problems []mongopatterns.Problem
@@ -300,7 +272,7 @@ func (h *history) add(s *state, invalid error) {
 		}
 	case next.row.Type == 0 && next.number <= s.number:
 		h.found(NumberTaken, nil, next.number, mongopatterns.Problem{Field: h.opts.RevisionField,
-			Have: find(next.all, h.opts.RevisionField), Want: valueOf(s.number + 1)})
+			Have: find(next.all, h.opts.RevisionField), Want: longValue(s.number + 1)})
 		next = nil
 	case next.number == s.number:
 		h.found(DuplicateRevision, s, s.number, mongopatterns.Problem{})
@@ -311,7 +283,7 @@ func (h *history) add(s *state, invalid error) {
 		}
 		if next.change.at.Before(s.change.at) {
 			h.found(TimeReversed, next, next.number, mongopatterns.Problem{Field: h.at(),
-				Have: valueOf(next.change.at), Want: valueOf(s.change.at)})
+				Have: dateValue(next.change.at), Want: dateValue(s.change.at)})
 		}
 	}
 	err := h.resolve(s, next)
@@ -322,4 +294,109 @@ func (h *history) add(s *state, invalid error) {
 		h.found(BrokenDelta, s, 0, mongopatterns.Problem{Field: deltaKey, Detail: err.Error()})
 	}
 	h.next, h.removed = s, false
+}
+
+// Retention says which revisions Prune leaves: those that Keep or Before protects.
+type Retention struct {
+	// Keep protects the newest revisions of a document in the history, the current
+	// one not counted, a deletion counted. Default 0: none. The newest one always stays,
+	// so that numbers go on.
+	Keep int
+	// Before protects what AsOf needs for this time and later ones: the revision
+	// that was current then, and those after it. Default the zero time: none.
+	Before time.Time
+}
+
+// Prune deletes old revisions. At and AsOf then return ErrPruned for them. What is no
+// revision, see InvalidRevision, it leaves alone. Result.Examined counts documents, Done
+// the revisions deleted. work.Filter is that of Check.
+//
+// Cost: for each 100 documents 2 round trips, reading the index on time alone, and 1
+// to delete, by the unique index; 1 or more to list those that only the history has.
+func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+	defer fault.In(&err, "versioning: prune")
+	switch {
+	case keep.Keep < 0:
+		return mongopatterns.Result{}, fault.Invalid("Retention.Keep: negative")
+	case keep.Keep == 0 && keep.Before.IsZero():
+		return mongopatterns.Result{}, fault.Invalid("Retention.Keep: it or Before is needed")
+	case d.core.revisions == nil:
+		return mongopatterns.Result{}, nil
+	}
+	return d.core.each(ctx, work, func(
+		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
+	) error {
+		return d.core.prune(ctx, keep, batch, w.DryRun, result)
+	})
+}
+
+func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry bool,
+	result *mongopatterns.Result) error {
+	histories := map[string][]*state{} // in the order of time
+	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		indexed := expr.D("_id", 0, d.opts.DocumentIDField, 1, d.opts.RevisionField, 1, d.at(), 1)
+		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", idsOf(batch))),
+			options.Find().SetSort(d.byTime()).SetProjection(indexed))
+	}) {
+		if err != nil {
+			return err
+		}
+		if r, invalid := d.parseRow(raw); invalid == nil && r.id.Type != bson.TypeNull {
+			key := value.Key(r.id)
+			histories[key] = append(histories[key], r)
+		}
+	}
+	var models []mongo.WriteModel
+	for _, rows := range histories {
+		cut := keep.cut(rows)
+		if cut == 1 {
+			continue
+		}
+		filter := d.before(rows[0].id, cut)
+		if !dry {
+			models = append(models, mongo.NewDeleteManyModel().SetFilter(filter))
+			continue
+		}
+		n, err := d.primary.revisions.CountDocuments(ctx, filter)
+		if result.Done += n; err != nil {
+			return err
+		}
+	}
+	if len(models) == 0 {
+		return nil
+	}
+	done, err := d.revisions.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	if done != nil {
+		result.Done += done.DeletedCount
+	}
+	return err
+}
+
+// cut is the number of the oldest revision that stays. Where times run backwards it
+// is not the first one in the order of time.
+func (k Retention) cut(rows []*state) int64 {
+	numbers := make([]int64, len(rows))
+	last := 0 // up to Before
+	for i, r := range rows {
+		if numbers[i] = r.number; r.change.at.UnixMilli() <= k.Before.UnixMilli() {
+			last = i
+		}
+	}
+	needed := slices.Min(numbers[last:])
+	slices.Sort(numbers)
+	cut := numbers[max(0, len(numbers)-max(k.Keep, 1))]
+	if !k.Before.IsZero() {
+		cut = min(cut, needed)
+	}
+	return cut
+}
+
+// before selects the revisions of a document before a number, and nothing that is
+// none.
+func (d *store) before(id bson.RawValue, number int64) bson.D {
+	return append(d.numbered(id, 1, expr.Element("$lt", number)), expr.Element("$or", bson.A{
+		bson.D{expr.Element(documentKey, expr.Op("$type", "object"))},
+		bson.D{expr.Element(deltaKey, expr.Op("$type", "object"))},
+		bson.D{expr.Element(deletedKey, true)},
+	}))
 }

@@ -41,11 +41,11 @@ func deltaOf(a, b []field) (delta []field, ok bool) {
 		return nil, false
 	}
 	var unset, set, in []field
-	inA := index(a)
+	inA := index{all: a}
 	for _, c := range what {
 		if c.value.Type == 0 {
 			unset = append(unset, field{value: valueOf(c.key)})
-		} else if inner, ok := inside(inA(c.key), c.value); ok {
+		} else if inner, ok := inside(inA.value(c.key), c.value); ok {
 			in = append(in, field{c.key, inner})
 		} else {
 			set = append(set, c)
@@ -90,27 +90,25 @@ func inside(a, b bson.RawValue) (bson.RawValue, bool) {
 // applyDelta is the inverse of deltaOf. It leaves the inside of ignored fields alone.
 func applyDelta(a []field, delta bson.Raw, ignored ...string) ([]field, error) {
 	var what []field
-	inA := index(a)
+	inA := index{all: a}
 	for _, f := range open(delta) {
 		inner, ok := parts(f.value)
-		if f.key == ofKey {
+		switch {
+		case f.key == ofKey:
 			continue
-		}
-		if !ok || f.key != unsetKey && f.key != setKey && f.key != inKey {
+		case !ok || f.key != unsetKey && f.key != setKey && f.key != inKey:
 			return nil, errDelta
+		case f.key == inKey:
+			inner = without(inner, ignored...)
 		}
 		for _, c := range inner {
-			var err error
-			switch name, isText := c.value.StringValueOK(); {
-			case f.key == setKey:
-			case f.key == unsetKey && isText:
+			err := error(nil)
+			if name, isText := c.value.StringValueOK(); f.key == unsetKey && isText {
 				c = field{key: name}
-			case f.key == inKey && slices.Contains(ignored, c.key):
-				continue
-			case f.key == inKey:
-				c.value, err = applyInside(inA(c.key), c.value)
-			default: // no name
+			} else if f.key == unsetKey {
 				err = errDelta
+			} else if f.key == inKey {
+				c.value, err = applyInside(inA.value(c.key), c.value)
 			}
 			if err != nil {
 				return nil, err

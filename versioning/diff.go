@@ -52,14 +52,14 @@ func Differences(before, after bson.Raw) (_ []Difference, err error) {
 }
 
 func differences(out []Difference, prefix string, a, b []field) []Difference {
-	inA, inB := index(a), index(b)
+	inA, inB := index{all: a}, index{all: b}
 	for _, x := range a {
-		if y := inB(x.key); !identical(x.value, y) {
+		if y := inB.value(x.key); !identical(x.value, y) {
 			out = differ(out, prefix+x.key, x.value, y)
 		}
 	}
 	for _, y := range b {
-		if inA(y.key).Type == 0 {
+		if inA.value(y.key).Type == 0 {
 			out = append(out, Difference{Path: prefix + y.key, New: y.value})
 		}
 	}
@@ -118,15 +118,21 @@ func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (_ [
 	if err != nil {
 		return nil, err
 	}
-	a, err := d.core.stateAt(ctx, key, from)
+	a, b, err := d.core.two(ctx, key, from, to)
+	return differences(nil, "", a, b), err
+}
+
+// two reads what the history keeps of two revisions.
+func (d *store) two(ctx context.Context, id bson.RawValue, m, n int64) (a, b []field, err error) {
+	x, err := d.revision(ctx, id, m, nil, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	b, err := d.core.stateAt(ctx, key, to)
+	y, err := d.revision(ctx, id, n, nil, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return differences(nil, "", d.core.kept(a), d.core.kept(b)), nil
+	return d.kept(x), d.kept(y), nil
 }
 
 // LastChange returns the revision that gave the field at path the value it has now, or

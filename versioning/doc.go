@@ -19,9 +19,9 @@
 //	}
 //	{_id: …, policy_id: "bilbo", revision: 1, change: {…}, document: {…, items: []}}
 //
-// All queries of the current state go to the first, as without history. A change says
-// how the revision that it stands in came about. A deletion is a revision too:
-// {…, revision: 4, change: {…}, deleted: true}. The names are options:
+// Queries of the current state stay as they are without history. A change says how its
+// revision came about. A deletion is a revision too: {…, revision: 4, change: {…},
+// deleted: true}. The names are options:
 //
 //	policies, err := versioning.New[string, Policy](
 //		db.Collection("current_policies"), db.Collection("policy_revisions"),
@@ -44,9 +44,9 @@
 //
 //	policy, err = policies.AsOf(ctx, "bilbo", march)
 //
-// The others: At and History read, [Documents.Diff] compares, [Documents.LastChange] says
-// who last changed a field, [Documents.Restore] and [Documents.Undo] make a new revision out
-// of an old one, Delete and Create go on counting, SaveMany saves in bulk, [Documents.Prune]
+// At and History read, [Documents.Diff] compares, [Documents.LastChange] says who last
+// changed a field, [Documents.Restore] and [Documents.Undo] make a new revision out of an
+// old one, Delete and Create go on counting, SaveMany saves in bulk, [Documents.Prune]
 // deletes old revisions. [ErrPruned] and [ErrDeleted] match mongopatterns.ErrNotFound.
 //
 // # Costs
@@ -74,12 +74,11 @@
 // state before that. Not so:
 //
 //   - Where nobody asks: a save is a transaction of two writes, a plain update is one.
-//   - Where only the fact of a change matters, a log of events is smaller.
-//   - All data at one past moment, hours or days back: snapshot reads or a backup.
+//   - Where only the fact of a change matters: a log of events is smaller.
+//   - All data at one moment, hours or days back: snapshot reads or a backup.
 //   - Documents that change every second: package bucket.
-//   - A history that is queried by any field at any time wants all revisions in one
-//     collection, with from and to in each.
-//   - Where conflicts alone are to be found: Options.NoHistory.
+//   - A history queried by any field: all revisions in one collection, with from and to.
+//   - Where only conflicts are to be found: Options.NoHistory.
 //
 // # What a save stores
 //
@@ -90,24 +89,23 @@
 // what is stored then reads as what the caller has. Types count, and so does the order of
 // fields inside a document, unless a Go map has made them.
 //
-// Numbers begin at 1 and have no gaps. Times are milliseconds and never go back: where
-// clocks differ, the time of a revision is raised to that of the one before.
+// Numbers begin at 1 and have no gaps. Times are milliseconds and never go back: the time
+// of a revision is raised to that of the one before.
 //
-// Options.Ignored names fields outside the history, a "last_seen" or a counter: a save
-// of them alone makes no revision. With Options.SnapshotEvery: 20 only every twentieth
-// revision is whole. The others hold what makes them out of the following one, with a
-// digest of it; a large document with small changes takes a few per cent of the space.
-// Read at the option what that asks of code beside this package.
+// Options.Ignored names fields outside the history, a "last_seen" or a counter. With
+// Options.SnapshotEvery: 20 only every twentieth revision is whole; the others hold what
+// makes them out of the following one, with a digest of it. A large document with small
+// changes takes a few per cent of the space. The option says what that asks of code
+// beside this package.
 //
 // # Concurrency
 //
 // A save is one transaction. Its first write changes the current document if that still
 // has the number read; the revision stored is the document that this write found. So
-// no state is missing or doubled, and no isolation level is relied on. Fields that other
-// code writes meanwhile, by update operators and without the number, are kept. Calls join
-// the transaction of their context; after an error from a call that writes, abort it.
-// With a read preference for secondaries, read the history in a session with causal
-// consistency.
+// no state is missing or doubled at any isolation level. Fields that other code writes
+// meanwhile, by update operators and without the number, are kept. Calls join the
+// transaction of their context; after an error from a call that writes, abort it. With a
+// read preference for secondaries, read the history in a session with causal consistency.
 //
 // # Adoption
 //
@@ -115,15 +113,14 @@
 // nobody, since ever; the first save moves it to the history. A collection that counts
 // already goes on counting. [Documents.Adopt] writes numbers and what is known of
 // authors and times; [Documents.AdoptHistory] makes revisions of a history that was kept
-// by hand. Code that writes without this package while it is introduced loses its own
-// states, and nothing else while revisions are whole. [Documents.Check] finds what such
-// code did: numbers that are missing, taken or doubled, times that run backwards,
-// documents removed without a trace, foreign rows.
+// by hand. Code that writes without this package meanwhile loses its own states, and
+// nothing else while revisions are whole. [Documents.Check] finds what it did: numbers
+// missing, taken or doubled, times that run backwards, documents removed without a
+// trace, foreign rows.
 //
 // # Sharding
 //
 // Shard the current documents by _id, hashed if you like, and the revisions by the
-// document's ID, with which their unique index starts (ShardKey): every call but those
-// over all documents is targeted. Create both collections beforehand: a transaction over
-// several shards creates none. [Documents.HistoryFilter] is for your own queries and for paging.
+// document's ID (ShardKey): every call but those over all documents is targeted. Create
+// both collections beforehand: a transaction over several shards creates none.
 package versioning

@@ -3,13 +3,15 @@ package versioning
 import (
 	"bytes"
 	"encoding/binary"
-	"iter"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 )
 
 // A field is an element of a document, or of an array, whose key is then its
@@ -30,84 +32,14 @@ func fields(raw bson.Raw) ([]field, error) {
 // open takes a valid document apart. The values share its memory, the keys one copy of
 // it: a document of thousands of fields costs few allocations.
 func open(raw bson.Raw) []field {
-	out := make([]field, 0, len(raw)/24)
-	for key, v := range elements(raw) {
-		out = append(out, field{key, v})
+	out, text := make([]field, 0, 4+len(raw)/16), string(raw)
+	for at := 4; at < len(raw) && raw[at] != 0; {
+		key := at + 1 + bytes.IndexByte(raw[at+1:], 0)
+		v := bson.RawElement(raw[at:]).Value() // of the first element there
+		out = append(out, field{text[at+1 : key], v})
+		at = key + 1 + len(v.Value)
 	}
 	return out
-}
-
-// elements are the fields of a valid document, one by one.
-func elements(raw bson.Raw) iter.Seq2[string, bson.RawValue] {
-	return func(yield func(string, bson.RawValue) bool) {
-		text := string(raw)
-		for at := 4; at < len(raw) && raw[at] != 0; {
-			key, v, end := element(raw, at)
-			if !yield(text[at+1:at+1+key], v) {
-				return
-			}
-			at = end
-		}
-	}
-}
-
-// element is the one at a place: the length of its key, its value, and where it ends.
-func element(raw bson.Raw, at int) (key int, v bson.RawValue, end int) {
-	key = bytes.IndexByte(raw[at+1:], 0)
-	start := at + 1 + key + 1
-	end = start + valueSize(bson.Type(raw[at]), raw[start:])
-	return key, bson.RawValue{Type: bson.Type(raw[at]), Value: raw[start:end]}, end
-}
-
-// stands says where a field ends that stands in raw at this place, to the byte; else 0.
-func (f field) stands(raw bson.Raw, at int) int {
-	value := at + 1 + len(f.key) + 1
-	end := value + len(f.value.Value)
-	if end < len(raw) && raw[at] == byte(f.value.Type) && raw[value-1] == 0 &&
-		string(raw[at+1:value-1]) == f.key && bytes.Equal(raw[value:end], f.value.Value) {
-		return end
-	}
-	return 0
-}
-
-// holds says that raw is document(all).
-func holds(raw bson.Raw, all []field) bool {
-	at := 4
-	for _, f := range all {
-		if at = f.stands(raw, at); at == 0 {
-			return false
-		}
-	}
-	return at == len(raw)-1
-}
-
-// valueSize is the length of the value that data begins with.
-func valueSize(t bson.Type, data []byte) int {
-	length := func() int { return int(binary.LittleEndian.Uint32(data)) }
-	switch t {
-	case bson.TypeDouble, bson.TypeDateTime, bson.TypeTimestamp, bson.TypeInt64:
-		return 8
-	case bson.TypeString, bson.TypeJavaScript, bson.TypeSymbol:
-		return 4 + length()
-	case bson.TypeEmbeddedDocument, bson.TypeArray, bson.TypeCodeWithScope:
-		return length()
-	case bson.TypeBinary:
-		return 5 + length()
-	case bson.TypeObjectID:
-		return 12
-	case bson.TypeBoolean:
-		return 1
-	case bson.TypeRegex:
-		pattern := bytes.IndexByte(data, 0) + 1
-		return pattern + bytes.IndexByte(data[pattern:], 0) + 1
-	case bson.TypeDBPointer:
-		return 4 + length() + 12
-	case bson.TypeInt32:
-		return 4
-	case bson.TypeDecimal128:
-		return 16
-	}
-	return 0 // null, undefined, the keys
 }
 
 // document is the inverse of open, to the byte, but for the fields that it leaves out.
@@ -138,8 +70,16 @@ func size(all []field) int {
 
 // valueOf encodes a value of one of the driver's own types.
 func valueOf(v any) bson.RawValue {
-	t, data, _ := bson.MarshalValue(v)
-	return bson.RawValue{Type: t, Value: data}
+	out, _ := codec.Codec{}.Value(v)
+	return out
+}
+
+func longValue(n int64) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))}
+}
+
+func dateValue(t time.Time) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeDateTime, Value: longValue(t.UnixMilli()).Value}
 }
 
 func documentValue(all []field) bson.RawValue {
@@ -154,79 +94,99 @@ func arrayValue(values []field) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeArray, Value: document(all)}
 }
 
-// places finds fields by their names; -1 is none. Names asked for in the order in which
-// they stand cost one comparison each; a map is made when several stand elsewhere.
-func places(all []field) func(key string) int {
-	next, misses := 0, 0
-	var places map[string]int
-	return func(key string) int {
-		if next >= len(all) || all[next].key != key {
-			if misses++; misses <= 8 {
-				next = slices.IndexFunc(all, func(f field) bool { return f.key == key })
-			} else {
-				if places == nil {
-					places = make(map[string]int, len(all))
-					for i, f := range slices.Backward(all) {
-						places[f.key] = i
-					}
-				}
-				i, ok := places[key]
-				if next = i; !ok {
-					next = -1
-				}
-			}
-			if next < 0 {
-				next = 0
-				return -1
-			}
-		}
-		next++
-		return next - 1
-	}
+// An index finds fields by their names. Names asked for in the order in which they stand
+// cost one comparison each; a map is made when several stand elsewhere.
+type index struct {
+	all          []field
+	next, misses int
+	places       map[string]int
 }
 
-// index is places, but for the values themselves.
-func index(all []field) func(key string) bson.RawValue {
-	place := places(all)
-	return func(key string) bson.RawValue {
-		if i := place(key); i >= 0 {
-			return all[i].value
+// place is where a field stands, -1 if there is none.
+func (x *index) place(key string) int {
+	i := x.next
+	if i >= len(x.all) || x.all[i].key != key {
+		if x.misses++; x.misses <= 8 {
+			i = slices.IndexFunc(x.all, func(f field) bool { return f.key == key })
+		} else {
+			if x.places == nil {
+				x.places = make(map[string]int, len(x.all))
+				for i, f := range slices.Backward(x.all) {
+					x.places[f.key] = i
+				}
+			}
+			var ok bool
+			if i, ok = x.places[key]; !ok {
+				i = -1
+			}
 		}
-		return bson.RawValue{}
 	}
+	x.next = i + 1
+	return i
+}
+
+func (x *index) value(key string) bson.RawValue {
+	if i := x.place(key); i >= 0 {
+		return x.all[i].value
+	}
+	return bson.RawValue{}
 }
 
 // find is the value of one field.
-func find(all []field, key string) bson.RawValue { return index(all)(key) }
+func find(all []field, key string) bson.RawValue {
+	x := index{all: all}
+	return x.value(key)
+}
 
 // without is a document without some fields.
 func without(all []field, keys ...string) []field {
 	return slices.DeleteFunc(slices.Clone(all), func(f field) bool { return slices.Contains(keys, f.key) })
 }
 
-// changes is what makes b of a, as patch takes it.
-func changes(a, b []field) (out []field) {
-	inA, inB := index(a), index(b)
-	for _, f := range a {
-		if inB(f.key).Type == 0 {
-			out = append(out, field{key: f.key})
-		}
-	}
+// differing returns the fields of two documents but for those that both have alike, and
+// those to skip. ok is false if a field stands twice in b.
+func differing(a, b []field, alike func(x, y bson.RawValue) bool, skip ...string) (x, y []field, ok bool) {
+	in, seen, twice := index{all: a}, make([]bool, len(a)), false
 	for _, f := range b {
-		if !identical(inA(f.key), f.value) {
-			out = append(out, f)
+		i := in.place(f.key)
+		if i >= 0 {
+			twice = twice || seen[i]
+			seen[i] = true
+		}
+		switch {
+		case i >= 0 && alike(a[i].value, f.value) || slices.Contains(skip, f.key):
+		case i >= 0:
+			x, y = append(x, a[i]), append(y, f)
+		default:
+			y = append(y, f)
 		}
 	}
-	return out
+	for i, f := range a {
+		if !seen[i] && !slices.Contains(skip, f.key) {
+			x = append(x, f)
+		}
+	}
+	return x, y, !twice && distinct(y)
+}
+
+// changes is what makes b of a, as patch takes it.
+func changes(a, b []field) []field {
+	gone, out, _ := differing(a, b, identical)
+	in := index{all: out}
+	gone = slices.DeleteFunc(gone, func(f field) bool { return in.place(f.key) >= 0 })
+	for i := range gone {
+		gone[i].value = bson.RawValue{}
+	}
+	return append(gone, out...)
 }
 
 // patch is a document with some fields replaced, taken away (where the change has no
 // value) or, if it has none of that name, added at the end.
 func patch(all, changes []field) []field {
-	place := places(all)
+	in := index{all: all}
 	out := append(make([]field, 0, len(all)+len(changes)), all...)
 	for _, c := range changes {
-		if i := place(c.key); i >= 0 {
+		if i := in.place(c.key); i >= 0 {
 			out[i] = c
 		} else {
 			out = append(out, c)
@@ -242,7 +202,7 @@ func parts(v bson.RawValue) (all []field, ok bool) {
 		return nil, false
 	}
 	all, err := fields(v.Value)
-	if err != nil || !bytes.Equal(document(all), v.Value) { // of damaged ones: not to the byte
+	if err != nil {
 		return nil, false
 	}
 	if v.Type == bson.TypeEmbeddedDocument {

@@ -43,25 +43,26 @@ func (d *store) byNumber(direction int) bson.D {
 
 // row makes the revision document of a state. next is the state that follows, nil
 // if it must not be stored as a delta from that.
-func (d *store) row(s, next *state) bson.D {
-	out := bson.D{
-		{Key: "_id", Value: bson.NewObjectID()}, {Key: d.opts.DocumentIDField, Value: s.id},
-		{Key: d.opts.RevisionField, Value: s.number}, {Key: d.opts.ChangeField, Value: s.change.value()},
-	}
+func (d *store) row(s, next *state) bson.Raw {
+	key, what := documentKey, bson.RawValue{}
 	if s.deleted {
-		return append(out, bson.E{Key: deletedKey, Value: true})
-	}
-	whole := document(s.all, d.notKept()...)
-	if next != nil && s.number%int64(d.opts.SnapshotEvery) != 0 {
-		a := d.kept(next)
-		if delta, ok := deltaOf(a, d.kept(s)); ok {
-			made := document(append([]field{{ofKey, valueOf(d.digest(a))}}, delta...))
-			if len(made) < len(whole) {
-				return append(out, bson.E{Key: deltaKey, Value: made})
+		key, what = deletedKey, bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}}
+	} else {
+		what = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document(s.all, d.unkept...)}
+		if next != nil && s.number%int64(d.opts.SnapshotEvery) != 0 {
+			a := d.kept(next)
+			if delta, ok := deltaOf(a, d.kept(s)); ok {
+				made := documentValue(append([]field{{ofKey, valueOf(d.digest(a))}}, delta...))
+				if len(made.Value) < len(what.Value) {
+					key, what = deltaKey, made
+				}
 			}
 		}
 	}
-	return append(out, bson.E{Key: documentKey, Value: whole})
+	return document([]field{
+		{d.opts.DocumentIDField, s.id}, {d.opts.RevisionField, longValue(s.number)},
+		{d.opts.ChangeField, s.change.value()}, {key, what},
+	})
 }
 
 // parseRow takes a revision apart, but for its delta. If it is none, what is known of it
@@ -171,8 +172,8 @@ func (d *store) chain(ctx context.Context, id bson.RawValue, n int64, rows []*st
 
 func complete(rows []*state) bool { return len(rows) > 0 && rows[len(rows)-1].delta == nil }
 
-// revision reads revision n, of which the first rows and the current document may have
-// been read already.
+// revision reads revision n. The first of its rows and the current document may have been
+// read already.
 func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []*state, current *state) (*state, error) {
 	if n < 1 {
 		return nil, ofRevision(id, n, fault.ErrNotFound)
@@ -208,16 +209,8 @@ func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []
 	return d.past(next), nil
 }
 
-// stateAt reads revision n.
-func (d *store) stateAt(ctx context.Context, id bson.RawValue, n int64) (*state, error) {
-	return d.revision(ctx, id, n, nil, nil)
-}
-
 // asOf reads the revision that was current at a moment.
 func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*state, error) {
-	if err := checkTime("moment", moment); err != nil {
-		return nil, err
-	}
 	// The current document comes first: what was current when it was read, and is
 	// not any more, is in the history by then.
 	current, err := d.load(ctx, id)
@@ -291,12 +284,12 @@ func (d *store) walk(ctx context.Context, id bson.RawValue, visit func(*state) b
 // revision follows; 3 where there is no such revision.
 func (d *Documents[ID, T]) At(ctx context.Context, id ID, n int64) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: at")
-	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.stateAt(ctx, key, n) })
+	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.revision(ctx, key, n, nil, nil) })
 }
 
 // AsOf returns the revision that was current at a time, without Options.Ignored: the
 // last one of those in its millisecond. Before the first one it is
-// mongopatterns.ErrNotFound, outside of the years 1 to 9999 ErrInvalid.
+// mongopatterns.ErrNotFound.
 //
 // Cost: 1 round trip, 1 key and document, if that is the current one, else 2, with 1
 // key and document by the index on time. With deltas 1 more; 3 for a time before the

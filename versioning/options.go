@@ -12,15 +12,13 @@ import (
 )
 
 const (
-	defaultRetries = 100
-	batchSize      = 100
+	batchSize = 100
 
 	// maxBytes leaves room for what a revision has besides the document.
 	maxBytes = 16<<20 - 16<<10
 )
 
-// The fields of a change, and of a revision beside those that Options name: the whole
-// document, or what makes it out of the following revision, or that it was deleted.
+// The fields of a change, and of a revision beside those that Options name.
 const (
 	atKey       = "at"
 	authorKey   = "author"
@@ -30,9 +28,8 @@ const (
 	deletedKey  = "deleted"
 )
 
-// Options names the fields added and chooses how revisions are stored. The zero
-// value keeps every revision whole. All fields are plain names, at the top of their
-// documents.
+// Options names the fields added and chooses how revisions are stored. All fields are
+// plain names, at the top of their documents.
 type Options struct {
 	// RevisionField is the field, of current documents and of revisions, of the
 	// number: an int64, or an int32 where it was found as one. A document without
@@ -55,14 +52,13 @@ type Options struct {
 	// A delta makes a revision out of the following one, up to the current document.
 	// Code that changes or removes current documents without this package therefore
 	// makes the revisions before, down to the last whole one, unreadable: At says
-	// ErrInconsistent, History shows them as Lost, Check lists them, and all others
-	// stay. So leave it at 1 until such code has stopped, but for Ignored fields.
+	// ErrInconsistent, History shows them as Lost, Check lists them. So leave it at 1
+	// until such code has stopped, but for Ignored fields.
 	SnapshotEvery int
 
-	// NoHistory keeps numbers and changes and no revisions: saves are optimistic
-	// and need one round trip and no transaction. The revisions collection is nil
-	// then. What is not current is ErrPruned, and a deleted document begins again
-	// at 1. Default false.
+	// NoHistory keeps numbers and changes and no revisions: saves need one round trip
+	// and no transaction. The revisions collection is nil then. What is not current is
+	// ErrPruned, and a deleted document begins again at 1. Default false.
 	NoHistory bool
 
 	// MaxRetries is how often Update, Restore and Undo begin again after a conflict.
@@ -99,6 +95,6 @@ func (o *Options) complete() error {
 	return config.Apply(append(names("_id", documentKey, deltaKey, deletedKey),
 		config.Name("Options.DocumentIDField", &o.DocumentIDField, "document_id"),
 		config.Number("Options.SnapshotEvery", &o.SnapshotEvery, 1, 1, 1<<20),
-		config.Number("Options.MaxRetries", &o.MaxRetries, defaultRetries, 0, 1<<30),
+		config.Number("Options.MaxRetries", &o.MaxRetries, 100, 0, 1<<30),
 	)...)
 }

@@ -20,13 +20,16 @@ import (
 
 // A store does the work of Documents on BSON.
 type store struct {
-	opts  Options
-	codec codec.Codec
+	opts          Options
+	codec         codec.Codec
+	names, unkept []string // the fields of number and change; with Options.Ignored
 	// view is a document as T shows it. loose says that the order of fields is not the
 	// caller's, see loose.
 	view func(raw bson.Raw) (shown bson.Raw, loose bool, err error)
 	// upgrades says that T, or something in it, decodes itself, see faithful.
 	upgrades bool
+	// shows says that T may show number or change.
+	shows bool
 
 	current, revisions *mongo.Collection // revisions is nil with Options.NoHistory
 	primary            *store            // the same with reads from the primary, for those that a write depends on
@@ -52,8 +55,7 @@ type state struct {
 
 	before  *state  // of one that a call has made of another,
 	changes []field // by these,
-	update  bson.D  // and on the server by this, nil if only a replacement does it
-	exact   bool    // the update makes it to the byte
+	own     []field // and these of number and change
 }
 
 // load reads a current document; nil if there is none.
@@ -80,13 +82,16 @@ func (d *store) get(ctx context.Context, id bson.RawValue) (*state, error) {
 func byID(id bson.RawValue) bson.D { return bson.D{expr.Element("_id", value.Equal(id))} }
 
 // guard selects a current document while it is this revision. One without a
-// number is revision 1.
-func (d *store) guard(id bson.RawValue, number int64) bson.D {
-	var is any = number
+// number is revision 1. It is encoded here, which takes the client less than the driver.
+func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
+	is := longValue(number)
 	if number == 1 {
-		is = expr.Op("$in", bson.A{nil, number})
+		is = documentValue([]field{{"$in", arrayValue([]field{{value: bson.RawValue{Type: bson.TypeNull}}, {value: is}})}})
 	}
-	return append(byID(id), expr.Element(d.opts.RevisionField, is))
+	if id.Type == bson.TypeEmbeddedDocument || id.Type == bson.TypeRegex {
+		id = documentValue([]field{{"$eq", id}})
+	}
+	return document([]field{{"_id", id}, {d.opts.RevisionField, is}})
 }
 
 // parse takes a current document apart. If it is no revision, what is known of it
@@ -124,11 +129,8 @@ func (s *state) document() bson.Raw {
 	return s.raw
 }
 
-// ownNames are the fields of number and change.
-func (d *store) ownNames() []string { return []string{d.opts.RevisionField, d.opts.ChangeField} }
-
 func (d *store) own(s *state) []field {
-	number := valueOf(s.number)
+	number := longValue(s.number)
 	if s.narrow && s.number <= math.MaxInt32 {
 		number = valueOf(int32(s.number))
 	}
@@ -136,12 +138,10 @@ func (d *store) own(s *state) []field {
 }
 
 // content is a document without number and change.
-func (d *store) content(s *state) []field { return without(s.all, d.ownNames()...) }
+func (d *store) content(s *state) []field { return without(s.all, d.names...) }
 
 // kept is what the history keeps of a document.
-func (d *store) kept(s *state) []field { return without(s.all, d.notKept()...) }
-
-func (d *store) notKept() []string { return append(d.ownNames(), d.opts.Ignored...) }
+func (d *store) kept(s *state) []field { return without(s.all, d.unkept...) }
 
 // past is a state as the history shows it, without Options.Ignored.
 func (d *store) past(s *state) *state {
@@ -176,7 +176,7 @@ func stampOf(v bson.RawValue) stamp {
 }
 
 func (c stamp) value() bson.RawValue {
-	return documentValue(append([]field{{atKey, valueOf(c.at)}}, c.rest...))
+	return documentValue(append([]field{{atKey, dateValue(c.at)}}, c.rest...))
 }
 
 // after is a stamp with the time that it is stored with: in milliseconds, and not
@@ -195,27 +195,28 @@ func (c stamp) after(before stamp) stamp {
 // stamp encodes a change, before anything is done.
 func (d *store) stamp(c Change) (stamp, error) {
 	out := stamp{at: c.At}
-	if err := checkTime("Change.At", c.At); err != nil {
-		return out, err
+	if c.At.Before(time.Time{}) || c.At.UTC().Year() > 9999 { // JSON cannot write it
+		return out, fault.Invalid("Change.At: %v is not in the years 1 to 9999", c.At)
 	}
-	doc := bson.D{}
 	if c.Author != "" {
-		doc = append(doc, bson.E{Key: authorKey, Value: c.Author})
+		out.rest = append(out.rest, field{authorKey, valueOf(c.Author)})
 	}
 	if c.Reason != "" {
-		doc = append(doc, bson.E{Key: reasonKey, Value: c.Reason})
+		out.rest = append(out.rest, field{reasonKey, valueOf(c.Reason)})
 	}
-	for _, f := range c.Fields {
-		if slices.Contains([]string{"", atKey, authorKey, reasonKey}, f.Key) || strings.ContainsAny(f.Key, "$.\x00") {
-			return out, fault.Invalid("Change.Fields: %q", f.Key)
-		}
+	if c.Fields == nil {
+		return out, nil
 	}
-	raw, err := d.codec.Document(append(doc, c.Fields...))
+	raw, err := d.codec.Document(c.Fields)
 	if err != nil {
 		return out, fmt.Errorf("Change.Fields: %w", err)
 	}
-	if out.rest = open(raw); !distinct(out.rest) {
-		return out, fault.Invalid("Change.Fields: a name stands twice")
+	for _, f := range open(raw) {
+		if slices.Contains([]string{"", atKey, authorKey, reasonKey}, f.key) || strings.ContainsAny(f.key, "$.") ||
+			find(out.rest, f.key).Type != 0 {
+			return out, fault.Invalid("Change.Fields: %q", f.key)
+		}
+		out.rest = append(out.rest, f)
 	}
 	return out, nil
 }
@@ -239,15 +240,4 @@ func (d *store) change(c stamp) (Change, error) {
 		return out, nil
 	}
 	return out, d.codec.Decode(document(own), &out.Fields)
-}
-
-var beyondYears = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// checkTime refuses times that JSON and other languages cannot write, among which are
-// those that a BSON date cannot hold.
-func checkTime(argument string, t time.Time) error {
-	if t.Before(time.Time{}) || !t.Before(beyondYears) {
-		return fault.Invalid("%s: %v is not in the years 1 to 9999", argument, t.UTC())
-	}
-	return nil
 }

@@ -36,13 +36,12 @@ var _ mongopatterns.Checker = (*Documents[string, bson.D])(nil)
 type Change struct {
 	Author string `json:"author,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// At is in milliseconds, in the years 1 to 9999. To a write the zero time is now,
-	// and one before the time of the revision before is raised to it: one in the
-	// future by a wrong clock raises those of all revisions that follow. From a read
-	// it is zero where the time is not known.
+	// At is in milliseconds, in the years 1 to 9999. To a write the zero time is now; a
+	// time before that of the revision before is raised to it. From a read it is zero
+	// where the time is not known.
 	At time.Time `json:"at,omitzero"`
 	// Fields are your own, stored beside the others: a ticket, an address. Names are
-	// plain, and not at, author or reason.
+	// plain.
 	Fields bson.D `json:"fields,omitempty"`
 }
 
@@ -54,9 +53,8 @@ type Revision[T any] struct {
 	Change Change `json:"change"`
 	// Deleted says that this revision is a deletion; Document is zero then.
 	Deleted bool `json:"deleted,omitempty"`
-	// Lost says that the document cannot be read any more, as something else has
-	// changed or removed what its delta is made from; Document is zero then. Only
-	// History returns such revisions.
+	// Lost says that something else has changed or removed what the delta of the
+	// document is made from; Document is zero then. Only History returns such revisions.
 	Lost bool `json:"lost,omitempty"`
 	// Document is the document, with the fields of number and change, if T has them.
 	Document T `json:"document"`
@@ -64,9 +62,41 @@ type Revision[T any] struct {
 	stored *state // what this was read from; nil: not known
 }
 
-// New returns a helper for current, which holds your documents, and revisions,
-// which holds what they were before, in the same database. T needs a field for _id
-// where a Revision is made by hand. With Options.NoHistory revisions is nil.
+var (
+	// ErrPruned: the revision, or the one that held at the time asked for, is no
+	// longer in the history. It matches mongopatterns.ErrNotFound.
+	ErrPruned = fault.New("revision was pruned", fault.ErrNotFound)
+	// ErrDeleted: the document was deleted by the revision, or at the time, asked
+	// for. It matches mongopatterns.ErrNotFound.
+	ErrDeleted = fault.New("document was deleted", fault.ErrNotFound)
+	// ErrExists: Create found a document with this _id.
+	ErrExists = fault.New("document exists", nil)
+	// ErrInconsistent: the history does not agree with itself or with the current
+	// document. Check says how.
+	ErrInconsistent = fault.New("inconsistent history", nil)
+)
+
+// A ConflictError says that the current document is another revision than the one
+// that was read. It matches mongopatterns.ErrConflict.
+type ConflictError struct {
+	ID            bson.RawValue // of the document
+	Read, Current int64         // numbers of revisions
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("conflict: _id %s: revision %d was read, %d is current", value.Text(e.ID), e.Read, e.Current)
+}
+
+// Unwrap returns mongopatterns.ErrConflict.
+func (e *ConflictError) Unwrap() error { return fault.ErrConflict }
+
+// ofRevision names the document and the revision that an error is about.
+func ofRevision(id bson.RawValue, number int64, err error) error {
+	return fault.Of(id, fmt.Errorf("revision %d: %w", number, err))
+}
+
+// New returns a helper for current, your documents, and revisions, what they were before,
+// in the same database. With Options.NoHistory revisions is nil.
 func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Documents[ID, T], err error) {
 	defer fault.In(&err, "versioning")
 	var o Options
@@ -88,8 +118,15 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 	}
 	core := &store{
 		opts: o, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}, current: current, revisions: revisions,
-		upgrades: o.Registry != nil || decodesItself(reflect.TypeFor[T]()),
+		names:    []string{o.RevisionField, o.ChangeField},
+		unkept:   append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
+		upgrades: o.Registry != nil || codesItself(reflect.TypeFor[T]()),
 	}
+	t := reflect.TypeFor[T]()
+	names, all := core.codec.Fields(t)
+	core.shows = t.Kind() != reflect.Struct || !all || slices.ContainsFunc(core.names, func(own string) bool {
+		return slices.Contains(names, own)
+	})
 	d := &Documents[ID, T]{core}
 	core.view = func(raw bson.Raw) (bson.Raw, bool, error) {
 		var v T
@@ -104,15 +141,6 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 		primary.revisions = cursor.Primary(revisions)
 	}
 	core.primary = &primary
-	switch t := reflect.TypeFor[T](); t.Kind() {
-	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array, reflect.Pointer, reflect.Interface:
-	default: // that encodes itself, or is no document
-		var zero T
-		if _, err := d.core.codec.Document(zero); err != nil {
-			//lint:ignore ST1005 T is the name of the type parameter
-			return nil, fmt.Errorf("T: %v is no document: %w", t, err)
-		}
-	}
 	return d, nil
 }
 
@@ -131,8 +159,7 @@ func (d *Documents[ID, T]) Indexes() map[string][]mongo.IndexModel {
 	}}
 }
 
-// byTime is the order of a document's revisions in time, which is that of their
-// numbers.
+// byTime is the order of a document's revisions in time.
 func (d *store) byTime() bson.D {
 	return bson.D{expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.at(), 1), expr.Element(d.opts.RevisionField, 1)}
 }
@@ -145,8 +172,7 @@ func (d *Documents[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, d.core.current.Database(), d.Indexes())
 }
 
-// ShardKey returns the recommended shard keys, by collection. The current documents
-// may be hashed, too.
+// ShardKey returns the recommended shard keys, by collection.
 func (d *Documents[ID, T]) ShardKey() map[string]bson.D {
 	keys := map[string]bson.D{d.core.current.Name(): {expr.Element("_id", 1)}}
 	if d.core.revisions != nil {
@@ -156,12 +182,14 @@ func (d *Documents[ID, T]) ShardKey() map[string]bson.D {
 }
 
 // Filter selects the current document.
-func (d *Documents[ID, T]) Filter(id ID) bson.D { return bson.D{expr.Element("_id", d.equal(id))} }
+func (d *Documents[ID, T]) Filter(id ID) bson.D {
+	return bson.D{expr.Element("_id", expr.Op("$eq", id))}
+}
 
-// HistoryFilter selects the revisions of a document in their collection, all but
-// the current one; sort them by RevisionField.
+// HistoryFilter selects the revisions of a document, all but the current one, in their
+// collection.
 func (d *Documents[ID, T]) HistoryFilter(id ID) bson.D {
-	return bson.D{expr.Element(d.core.opts.DocumentIDField, d.equal(id))}
+	return bson.D{expr.Element(d.core.opts.DocumentIDField, expr.Op("$eq", id))}
 }
 
 // Get returns the current document with its number.
@@ -172,8 +200,7 @@ func (d *Documents[ID, T]) Get(ctx context.Context, id ID) (_ Revision[T], err e
 	return d.one(id, func(key bson.RawValue) (*state, error) { return d.core.get(ctx, key) })
 }
 
-// Decode makes a Revision of a current document that a query of your own returned,
-// whole: without a projection.
+// Decode makes a Revision of a whole current document that a query of your own returned.
 func (d *Documents[ID, T]) Decode(stored bson.Raw) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: decode")
 	if err := stored.Validate(); err != nil {
@@ -188,10 +215,9 @@ func (d *Documents[ID, T]) Decode(stored bson.Raw) (_ Revision[T], err error) {
 
 // Create inserts a document as revision 1, or, if one of this _id was deleted, as
 // the revision after that. A document without _id gets an ObjectID. If there is a current
-// document of this _id, as for a repeated call, the error is ErrExists; if the _id is no
-// ID, ErrInvalid. An empty string is an _id like any other. What the document has in
-// Options.RevisionField and ChangeField is replaced. If something else has removed the
-// document, its deletion is recorded first, by nobody.
+// document of this _id, as for a repeated call, the error is ErrExists; if no ID finds the
+// _id, ErrInvalid. If something else has removed the document, its deletion is recorded
+// first, by nobody.
 //
 // Cost: 3 round trips, 1 document written, 1 key examined of the unique index.
 // Over a deleted one 4 and 2 writes, 5 and 3 where the deletion is missing. Without
@@ -237,9 +263,8 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 //
 // If nothing has changed, or nothing but Options.Ignored, the number stays. Changes
 // made meanwhile by code that does not raise the number are kept, except where
-// r.Document changes the same value. An array is one value. Options.Ignored, which the
-// history leaves out, stay as they are stored if r is from there. What is left as it was
-// the result shares with r.Document.
+// r.Document changes the same value. An array is one value. Options.Ignored stay as they
+// are stored if r is from the history. The result may share memory with r.Document.
 //
 // Cost: 3 round trips, 2 documents written, 1 key examined by _id; 1 round trip if
 // nothing, or only ignored fields, changed, and without a history. 1 more for r made
@@ -264,20 +289,28 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], c stamp) (Re
 	return d.saved(r, s, err)
 }
 
+// wish is what a caller wants saved.
 func (d *Documents[ID, T]) wish(r Revision[T]) (*wish, error) {
 	raw, loose, err := d.encode(r.Document)
-	w := &wish{read: r.Number, partial: r.stored != nil && r.stored.past, raw: raw, loose: loose}
-	if err != nil {
+	w := &wish{read: r.Number, raw: raw, loose: loose, partial: r.stored != nil && r.stored.past}
+	switch {
+	case err != nil:
 		return w, err
+	case r.Number < 1:
+		return w, fault.Invalid("Revision.Number: %d, want 1 or more", r.Number)
+	case r.stored != nil && r.stored.number == r.Number:
+		return w, d.core.know(w, r.stored)
 	}
-	return w, d.core.wish(w, r.stored)
+	if w.id = raw.Lookup("_id"); w.id.Type == 0 {
+		return w, fault.Invalid("document: no _id")
+	}
+	return w, nil
 }
 
-// Update reads the current document, has fn change it, and saves it; after a
-// conflict with another writer it begins again, so that fn can run several times; an
-// error of fn ends it. It returns the new revision, or the current one if fn changed
-// nothing. After Options.MaxRetries the last *ConflictError is returned, in the
-// caller's transaction the first. A repeated call changes the document again.
+// Update reads the current document, has fn change it, and saves it. After a conflict
+// it begins again, so fn can run several times; an error of fn ends it. It returns the
+// new revision, or the current one if fn changed nothing. After Options.MaxRetries, in
+// the caller's transaction at once, the error is the *ConflictError.
 //
 // Cost: 4 round trips, 2 documents written; 2 if nothing changed, and without a
 // history. 4 more for each conflict; 1 more for a document without a number.
@@ -326,8 +359,7 @@ func (d *Documents[ID, T]) retry(ctx context.Context, try func() (Revision[T], e
 }
 
 // Delete removes the current document, if it still is the revision read, and leaves
-// its last state and the deletion in the history. A repeated call finds
-// mongopatterns.ErrNotFound.
+// its last state and the deletion in the history.
 //
 // Cost: 3 round trips, 3 documents written, 1 key examined by _id; 1 without a
 // history. 1 more for a document without a number. A conflict costs 3, with the abort.
@@ -375,20 +407,31 @@ func (d *Documents[ID, T]) shown(s *state, err error) (Revision[T], error) {
 	return r, nil
 }
 
-// saved is shown for what a save has made of r. What r.Document has and the save left
-// as it was read is not decoded again: it is taken from there.
+// saved is shown for what a save has made of r: r.Document as it is, where T shows
+// neither number nor change and nobody else has written meanwhile.
 func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T], error) {
 	if err != nil {
 		return d.shown(s, err)
 	}
 	before := s.before
 	s.before = nil // or each revision would keep all before it
-	if before == nil || before != r.stored || d.core.upgrades {
+	doc, isD := any(&r.Document).(*bson.D)
+	if before == nil || before != r.stored || d.core.upgrades || d.core.shows && !isD {
 		return d.shown(s, nil)
 	}
-	var some T
-	if err := d.core.codec.Decode(document(patch(nil, s.changes)), &some); err != nil || !overlay(&r.Document, some) {
-		return d.shown(s, nil)
+	if isD {
+		var own bson.D
+		if err := d.core.codec.Decode(document(s.own), &own); err != nil {
+			return d.shown(s, nil)
+		}
+		*doc = slices.Clone(*doc)
+		for _, e := range own {
+			if i := slices.IndexFunc(*doc, func(f bson.E) bool { return f.Key == e.Key }); i >= 0 {
+				(*doc)[i] = e
+			} else {
+				*doc = append(*doc, e)
+			}
+		}
 	}
 	r.Number, r.stored = s.number, s
 	r.Change, err = d.core.change(s.change)
@@ -443,13 +486,4 @@ func (d *Documents[ID, T]) checkID(v bson.RawValue) error {
 		return fault.Of(v, fault.Invalid("no %v: %w", reflect.TypeFor[ID](), err))
 	}
 	return nil
-}
-
-// equal is an ID in a filter.
-func (d *Documents[ID, T]) equal(id ID) any {
-	v, err := d.id(id)
-	if err != nil {
-		return id // and the driver says what is wrong with it
-	}
-	return value.Equal(v)
 }

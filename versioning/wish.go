@@ -2,7 +2,9 @@ package versioning
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -17,7 +19,7 @@ type wish struct {
 	raw     bson.Raw // the document as T encodes it
 	loose   bool     // the order of its fields is that of Go maps
 	base    *state   // what was read, nil if that is not known
-	partial bool     // base is of the history, and lacks Options.Ignored
+	partial bool     // it is from the history, and lacks Options.Ignored
 	changes []field  // of base, once that is known
 }
 
@@ -27,9 +29,9 @@ func (w *wish) apply(stored *state) []field {
 		return w.changes
 	}
 	pick := func(all []field) (out []field) { // of the fields that change
-		in := index(all)
+		in := index{all: all}
 		for _, c := range w.changes {
-			if v := in(c.key); v.Type != 0 {
+			if v := in.value(c.key); v.Type != 0 {
 				out = append(out, field{c.key, v})
 			}
 		}
@@ -39,111 +41,64 @@ func (w *wish) apply(stored *state) []field {
 	return changes(now, beside().document(now, pick(w.base.all), pick(w.changes)))
 }
 
-// wish completes what a caller wants saved. base is what it was read from, or nil.
-func (d *store) wish(w *wish, base *state) error {
-	if w.read < 1 {
-		return fault.Invalid("Revision.Number: %d, want 1 or more", w.read)
-	}
-	w.id = w.raw.Lookup("_id")
-	if base != nil && base.number == w.read {
-		return d.know(w, base)
-	}
-	if w.id.Type == 0 {
-		return fault.Invalid("document: no _id")
-	}
-	return nil
-}
-
-// know completes a wish by what was read.
-//
-// Fields whose bytes T writes as they are stored are unchanged. Only of the others
-// is looked up how T shows what is stored, and only they are compared inside. The _id
-// stays as stored: 1 for 1.0 is no change, nor is none.
+// know completes a wish by what was read. Fields whose bytes T writes as they are stored
+// are unchanged: only of the others is looked up how T shows what is stored, and only
+// they are compared inside. The _id stays as stored: 1 for 1.0 is no change.
 func (d *store) know(w *wish, base *state) error {
-	if w.id.Type != 0 && value.Key(w.id) != value.Key(base.id) {
-		return fault.Invalid("_id %s is not %s, which was read", value.Text(w.id), value.Text(base.id))
+	if id := w.raw.Lookup("_id"); id.Type != 0 && value.Key(id) != value.Key(base.id) {
+		return fault.Invalid("_id %s is not %s, which was read", value.Text(id), value.Text(base.id))
 	}
 	w.base, w.id = base, base.id
-	skip := append([]string{"_id"}, d.ownNames()...)
+	skip := append([]string{"_id"}, d.names...)
 	if w.partial {
 		skip = append(skip, d.opts.Ignored...)
 	}
-	stored, next, err := differing(base.all, w.raw, w.loose, skip)
-	if err != nil || len(stored) == 0 && len(next) == 0 {
-		return err
+	all, same := open(w.raw), identical
+	if w.loose {
+		same = alike
+	}
+	stored, next, ok := differing(base.all, all, same, skip...)
+	if !ok {
+		return fault.Invalid("document: a field stands twice")
+	}
+	if !d.upgrades && plain(stored, next) {
+		w.changes = next
+		return nil
 	}
 	view := document(stored)
 	if d.upgrades {
-		stored, next, view = without(base.all, skip...), without(open(w.raw), skip...), base.document()
+		stored, next, view = without(base.all, skip...), without(all, skip...), base.document()
 	}
 	raw, loose, err := d.view(view)
 	if err != nil {
 		return fault.Of(base.id, err)
 	}
 	known := without(open(raw), skip...)
-	m := seen(w.loose || loose)
-	all := m.document(stored, known, next)
-	if d.upgrades && !same(all, stored) {
-		all = d.faithful(m, base, stored, known, next, all, skip)
+	all = seen(w.loose || loose).document(stored, known, next)
+	if d.upgrades && len(changes(stored, all)) > 0 {
+		all = d.faithful(base, stored, next, all, skip)
 	}
 	w.changes = changes(stored, all)
 	return nil
 }
 
-// differing returns the fields of two documents but for those that both have alike: to
-// the byte, or if loose but for the order inside. It passes over the fields to skip.
-//
-// A save of many fields of which few have changed spends its time here, so fields that
-// stand in b as they stand in a are only compared.
-func differing(a []field, b bson.Raw, loose bool, skip []string) (x, y []field, err error) {
-	place, seen := places(a), make([]bool, len(a))
-	twice, next := false, 0
-	for at, end := 4, 0; at < len(b) && b[at] != 0; at = end {
-		i := next
-		if i < len(a) && !seen[i] {
-			if end = a[i].stands(b, at); end > 0 {
-				seen[i], next = true, i+1
-				continue
-			}
+// plain says that only values have changed that any T shows as they are stored.
+func plain(a, b []field) bool {
+	return slices.EqualFunc(a, b, func(x, y field) bool {
+		switch x.value.Type {
+		case bson.TypeString, bson.TypeInt32, bson.TypeInt64, bson.TypeBoolean, bson.TypeObjectID, bson.TypeDateTime:
+			return x.key == y.key && x.value.Type == y.value.Type
 		}
-		var n int
-		var v bson.RawValue
-		n, v, end = element(b, at)
-		name := b[at+1 : at+1+n]
-		if i >= len(a) || a[i].key != string(name) {
-			i = place(string(name))
-		}
-		key := ""
-		if i >= 0 {
-			key, twice, seen[i], next = a[i].key, twice || seen[i], true, i+1
-		} else {
-			key = string(name)
-		}
-		switch {
-		case slices.Contains(skip, key):
-		case i < 0:
-			y = append(y, field{key, v})
-		case !identical(a[i].value, v) && !(loose && alike(a[i].value, v)):
-			x, y = append(x, a[i]), append(y, field{key, v})
-		}
-	}
-	for i, f := range a {
-		if !seen[i] && !slices.Contains(skip, f.key) {
-			x = append(x, f)
-		}
-	}
-	if twice || !distinct(y) {
-		err = fault.Invalid("document: a field stands twice")
-	}
-	return x, y, err
+		return false
+	})
 }
 
 // faithful returns the fields to be stored for a T that decodes itself, so that they
-// read as next, what the caller has. all, what the usual merge makes, may not: a T
+// read as next, what the caller has. merged, what the usual merge makes, may not: a T
 // that makes new fields out of old ones would make them again out of those that stay,
 // or take the new ones for old. Then the fields that T makes are written too, and of
 // those that it does not write only the ones stay that do not change what is read.
-func (d *store) faithful(m *merge, base *state, stored, known, next, all []field, skip []string) []field {
+func (d *store) faithful(base *state, stored, next, merged []field, skip []string) []field {
 	read := func(all []field) []field {
 		raw, _, err := d.view(document(patch(base.all, changes(stored, all))))
 		if err != nil {
@@ -155,23 +110,20 @@ func (d *store) faithful(m *merge, base *state, stored, known, next, all []field
 		got := read(all)
 		return got != nil && alike(documentValue(got), documentValue(next))
 	}
-	if reads(all) || !reads(next) {
-		return all
+	if reads(merged) || !reads(next) {
+		return merged
 	}
-	m.full = true
-	inNext := index(next)
-	var out, others []field
-	for _, f := range m.document(stored, known, next) {
-		if inNext(f.key).Type != 0 {
-			out = append(out, f)
-		} else {
-			others = append(others, f)
+	inMerged, inNext := index{all: merged}, index{all: next}
+	out := slices.Clone(next)
+	for i, f := range next {
+		if v := inMerged.value(f.key); v.Type != 0 {
+			out[i].value = v
 		}
 	}
-	shown := index(read(out))
-	for i, f := range out {
-		if v := inNext(f.key); !alike(shown(f.key), v) {
-			out[i].value = v
+	shown := index{all: read(out)}
+	for i, f := range next {
+		if !alike(shown.value(f.key), f.value) {
+			out[i] = f
 		}
 	}
 	var keep func(some []field)
@@ -183,6 +135,70 @@ func (d *store) faithful(m *merge, base *state, stored, known, next, all []field
 			keep(some[len(some)/2:])
 		}
 	}
-	keep(others)
+	keep(slices.DeleteFunc(slices.Clone(merged), func(f field) bool { return inNext.place(f.key) >= 0 }))
 	return out
+}
+
+// codesItself reports whether a type, or one inside it, has its own way of encoding or
+// decoding, which can make some fields out of others.
+func codesItself(t reflect.Type, seen ...reflect.Type) bool {
+	if slices.Contains(seen, t) || t.PkgPath() == reflect.TypeFor[bson.Raw]().PkgPath() {
+		return false
+	}
+	for _, own := range []reflect.Type{
+		reflect.TypeFor[bson.Unmarshaler](), reflect.TypeFor[bson.ValueUnmarshaler](),
+		reflect.TypeFor[bson.Marshaler](), reflect.TypeFor[bson.ValueMarshaler](),
+	} {
+		if reflect.PointerTo(t).Implements(own) {
+			return true
+		}
+	}
+	seen = append(seen, t)
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return codesItself(t.Elem(), seen...)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if codesItself(t.Field(i).Type, seen...) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// loose reports whether there is a map in a value: in what it encodes to, the order of
+// fields is nobody's.
+func loose(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Map:
+		return true
+	case reflect.Pointer, reflect.Interface:
+		return !v.IsNil() && loose(v.Elem())
+	case reflect.Slice, reflect.Array:
+		if d, ok := v.Interface().(bson.D); ok {
+			return slices.ContainsFunc(d, func(e bson.E) bool {
+				switch e.Value.(type) {
+				case nil, string, bool, int32, int64, int, float64, time.Time, bson.ObjectID, bson.DateTime:
+					return false // faster than reflection
+				}
+				return loose(reflect.ValueOf(e.Value))
+			})
+		}
+		if v.Type().Elem().Kind() < reflect.Array { // numbers
+			return false
+		}
+		for i := range v.Len() {
+			if loose(v.Index(i)) {
+				return true
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && loose(v.Field(i)) {
+				return true
+			}
+		}
+	}
+	return false
 }

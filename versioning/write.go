@@ -1,10 +1,11 @@
 package versioning
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
+	"iter"
 	"slices"
 	"strings"
 
@@ -12,13 +13,16 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// transact runs fn in a transaction, unless there is no history: a write is then one
-// document.
+// transact runs fn in a transaction, unless there is no history.
 func (d *store) transact(ctx context.Context, fn func(ctx context.Context) error) error {
 	if d.revisions == nil {
 		return fn(ctx)
@@ -26,8 +30,7 @@ func (d *store) transact(ctx context.Context, fn func(ctx context.Context) error
 	return txn.Run(ctx, d.client(), fn)
 }
 
-// create inserts a document of which there is none, after the history that it may
-// have.
+// create inserts a document, after the history that it may have.
 func (d *store) create(ctx context.Context, id bson.RawValue, all []field, change stamp) (*state, error) {
 	var s *state
 	err := d.transact(ctx, func(ctx context.Context) error {
@@ -46,7 +49,7 @@ func (d *store) create(ctx context.Context, id bson.RawValue, all []field, chang
 		}
 		if !last.deleted { // something else removed the document
 			last = gone(last, stamp{at: s.change.at})
-			err := d.archive(ctx, nil, d.row(last, nil))
+			err := d.archive(ctx, step{last, nil})
 			if mongo.IsDuplicateKeyError(err) { // Repair has noticed, too
 				return txn.Conflict("record a deletion")
 			}
@@ -97,8 +100,8 @@ func (d *store) newest(ctx context.Context, id bson.RawValue) (*state, error) {
 	return nil, nil
 }
 
-// save stores a wish. What was read by the caller need not be read again, unless the
-// wish changes nothing of it: then it is looked at whether it is still current.
+// save stores a wish. What the caller has read is not read again, unless the wish changes
+// nothing of it: then it may be no longer current.
 func (d *store) save(ctx context.Context, w *wish, change stamp) (*state, error) {
 	now := w.base
 	if now == nil || w.partial || len(w.changes) == 0 {
@@ -114,7 +117,7 @@ func (d *store) save(ctx context.Context, w *wish, change stamp) (*state, error)
 	case next.number > now.number:
 		return d.replace(ctx, now, next, change, w.apply)
 	}
-	_, err = d.put(ctx, now, next, true)
+	_, _, err = d.put(ctx, now, next, true)
 	return next, err
 }
 
@@ -141,133 +144,156 @@ func (d *store) next(w *wish, now *state, change stamp) (*state, error) {
 
 // replace makes first of base, or, of what is stored by now, what the same changes make
 // of that.
-func (d *store) replace(ctx context.Context, base, first *state, change stamp, what func(stored *state) []field) (*state, error) {
+func (d *store) replace(
+	ctx context.Context, base, first *state, change stamp, what func(stored *state) []field,
+) (*state, error) {
 	next := first
 	err := d.transact(ctx, func(ctx context.Context) error {
 		next = first
-		found, err := d.put(ctx, base, next, d.revisions == nil)
+		found, sent, err := d.put(ctx, base, next, d.revisions == nil)
 		if err != nil || d.revisions == nil {
 			return err
 		}
 		before := base
-		if !holds(found, base.all) {
+		if !bytes.Equal(found, base.document()) {
 			// Something else has written to it without counting: an ignored field,
 			// most likely. What is stored now is what this revision follows.
-			sent := next.update
 			if before, err = d.parse(found); err != nil {
 				return err
 			}
 			if next, err = d.successor(before, &change, what(before)); err != nil {
 				return err
 			}
-			if sent == nil || !reflect.DeepEqual(next.update, sent) { // else the same update has made it
+			if sent == nil || !bytes.Equal(sent, next.edit(false)) { // else the same update has made it
 				if _, err = d.current.ReplaceOne(ctx, byID(base.id), next.document()); err != nil {
 					return err
 				}
 			}
 		}
-		return d.archive(ctx, bare(before), d.row(before, next))
+		return d.archive(ctx, step{before, next})
 	})
 	return next, err
 }
 
 // successor is the revision that follows before, or with a nil change the same one
-// with other fields. Both must fit into a revision.
+// with other fields.
 func (d *store) successor(before *state, change *stamp, what []field) (*state, error) {
-	next := state{id: before.id, number: before.number, bare: before.bare, narrow: before.narrow, change: before.change, before: before}
+	next := state{
+		id: before.id, number: before.number, bare: before.bare, narrow: before.narrow, change: before.change, before: before,
+	}
 	if change != nil {
 		next.number, next.bare, next.change = before.number+1, false, change.after(before.change)
-		what = append(what[:len(what):len(what)], d.own(&next)...)
+		next.own = d.own(&next)
 	}
-	next.all, next.changes = patch(before.all, what), what
-	next.update, next.exact = editOf(before.all, what)
-	return &next, errors.Join(next.check(), before.check())
+	next.changes = what
+	next.all = patch(before.all, append(slices.Clip(what), next.own...))
+	return &next, next.check()
 }
 
-// put makes next of the current document if it still is the revision base, and
-// returns what it found, of which only the _id if blind. A blind write names nothing
-// but what differs, so that what else has changed stays.
-func (d *store) put(ctx context.Context, base, next *state, blind bool) (bson.Raw, error) {
+// put makes next of the current document if it still is the revision base. It returns
+// what it found, of which only the _id if blind, and the update that it has sent, if it
+// was one. A blind write names nothing but what differs, so that what else has changed
+// stays.
+func (d *store) put(ctx context.Context, base, next *state, blind bool) (found, update bson.Raw, err error) {
 	filter := d.guard(base.id, base.number)
-	projection := bson.D{}
+	var projection any
 	if blind {
 		projection = bson.D{expr.Element("_id", 1)}
 	}
-	if !next.exact && !blind {
-		next.update = nil
-	}
-	var found bson.Raw
-	var err error
-	if next.update != nil {
-		found, err = d.current.FindOneAndUpdate(ctx, filter, next.update, options.FindOneAndUpdate().SetProjection(projection)).Raw()
+	if update = next.edit(blind); update != nil {
+		opts := options.FindOneAndUpdate().SetProjection(projection)
+		found, err = d.current.FindOneAndUpdate(ctx, filter, update, opts).Raw()
 	} else {
-		found, err = d.current.FindOneAndReplace(ctx, filter, next.document(), options.FindOneAndReplace().SetProjection(projection)).Raw()
+		opts := options.FindOneAndReplace().SetProjection(projection)
+		found, err = d.current.FindOneAndReplace(ctx, filter, next.document(), opts).Raw()
 	}
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, d.conflict(ctx, base.id, base.number)
+		return nil, nil, d.conflict(ctx, base.id, base.number)
 	}
-	return found, fault.Of(base.id, err)
+	return found, update, fault.Of(base.id, err)
 }
 
-// editOf is the update that makes changes to a document, nil if there is none: a key may
-// be one that no path can name. exact says that it makes them to the byte: where it adds
-// several fields, the server chooses their order.
-func editOf(all, what []field) (update bson.D, exact bool) {
+// edit is the update that makes a state of the one before; nil if only a replacement
+// does: a key may be one that no path can name, and where several fields are new the
+// server chooses their order, which only a blind write leaves to it.
+func (s *state) edit(blind bool) bson.Raw {
 	var e edit
-	if !e.add("", all, what) {
-		return nil, false
+	ok := e.add("", s.before.all, s.changes)
+	for _, f := range s.own {
+		if e.set = append(e.set, f); find(s.before.all, f.key).Type == 0 {
+			e.added++
+		}
 	}
+	if !ok || e.added > 1 && !blind {
+		return nil
+	}
+	var update []field
 	if e.set != nil {
-		update = append(update, expr.Element("$set", e.set))
+		update = append(update, field{"$set", documentValue(e.set)})
 	}
 	if e.unset != nil {
-		update = append(update, expr.Element("$unset", e.unset))
+		update = append(update, field{"$unset", documentValue(e.unset)})
 	}
-	return update, e.added < 2
+	return document(update)
 }
 
 // An edit collects values to set and to unset, by their paths, and counts new fields.
 type edit struct {
-	set, unset bson.D
+	set, unset []field
 	added      int
 }
 
 // add adds changes of a document. Documents change inside where that is exact, so that
 // what other code writes beside is kept.
 func (e *edit) add(prefix string, all, what []field) bool {
-	in := index(all)
+	in := index{all: all}
 	for _, c := range what {
 		if c.key == "" || c.key[0] == '$' || strings.Contains(c.key, ".") {
 			return false
 		}
-		path, old := prefix+c.key, in(c.key)
-		if c.value.Type == 0 {
-			e.unset = append(e.unset, bson.E{Key: path, Value: ""})
-			continue
-		}
-		x, xOK := parts(old)
-		y, yOK := parts(c.value)
-		if xOK && yOK && old.Type == bson.TypeEmbeddedDocument && c.value.Type == old.Type {
-			var inner edit
-			if what := changes(x, y); same(patch(x, what), y) && inner.add(path+".", x, what) && inner.added < 2 {
-				e.set, e.unset = append(e.set, inner.set...), append(e.unset, inner.unset...)
-				continue
-			}
-		}
-		if old.Type == 0 {
-			e.added++
-		}
-		if !identical(old, c.value) {
-			e.set = append(e.set, bson.E{Key: path, Value: c.value})
+		old := in.value(c.key)
+		c.key = prefix + c.key
+		switch {
+		case c.value.Type == 0:
+			e.unset = append(e.unset, field{c.key, valueOf("")})
+		case old.Type == 0:
+			e.set, e.added = append(e.set, c), e.added+1
+		case !identical(old, c.value) && !e.inside(c.key+".", old, c.value):
+			e.set = append(e.set, c)
 		}
 	}
 	return true
 }
 
-// archive inserts revisions. Documents in bare have had no number, so they must have
-// no history: one that Prune has cut lets the unique index accept another beginning.
-func (d *store) archive(ctx context.Context, bare bson.A, rows ...bson.D) error {
-	if len(bare) > 0 {
+func (e *edit) inside(prefix string, old, value bson.RawValue) bool {
+	x, xOK := parts(old)
+	y, yOK := parts(value)
+	if !xOK || !yOK || old.Type != bson.TypeEmbeddedDocument || value.Type != old.Type {
+		return false
+	}
+	var inner edit
+	what := changes(x, y)
+	if !same(patch(x, what), y) || !inner.add(prefix, x, what) || inner.added > 1 {
+		return false
+	}
+	e.set, e.unset = append(e.set, inner.set...), append(e.unset, inner.unset...)
+	return true
+}
+
+// A step is a state for the history, and the one that follows, nil if it must not be
+// stored as a delta from that.
+type step struct{ state, next *state }
+
+// archive inserts revisions. A document that has had no number must have no history: one
+// that Prune has cut lets the unique index accept another beginning.
+func (d *store) archive(ctx context.Context, steps ...step) error {
+	rows, bare := make([]bson.Raw, len(steps)), bson.A(nil)
+	for i, s := range steps {
+		if rows[i] = d.row(s.state, s.next); s.state.bare {
+			bare = append(bare, s.state.id)
+		}
+	}
+	if bare != nil {
 		found, err := d.primary.revisions.FindOne(ctx, d.rowsOf(expr.Op("$in", bare)),
 			options.FindOne().SetProjection(bson.D{expr.Element(d.opts.DocumentIDField, 1)})).Raw()
 		if err == nil {
@@ -283,14 +309,6 @@ func (d *store) archive(ctx context.Context, bare bson.A, rows ...bson.D) error 
 		return fmt.Errorf("%w: the history has a revision of this number: %w", ErrInconsistent, err)
 	}
 	return err
-}
-
-// bare is the document's ID if it is stored without a number.
-func bare(s *state) bson.A {
-	if s.bare {
-		return bson.A{s.id}
-	}
-	return nil
 }
 
 // conflict says why the guard of a write to a revision that was read did not match.
@@ -315,12 +333,255 @@ func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, change
 			return err
 		}
 		last, err := d.parse(found)
-		if err == nil {
-			err = last.check()
-		}
 		if err != nil {
 			return err
 		}
-		return d.archive(ctx, bare(last), d.row(last, nil), d.row(gone(last, change), nil))
+		return d.archive(ctx, step{last, nil}, step{gone(last, change), nil})
 	})
+}
+
+// Restore makes revision n of the history current again, as a new revision, whatever
+// is current: also if the document was deleted. Options.Ignored stay as they are.
+// If the current document is the same already, as for a repeated call, nothing is
+// written.
+//
+// Cost: that of At and 4 round trips, 2 documents written. Of a deleted document
+// that of At and 5, of one that something else removed 6 and 3; 1 more for a document
+// without a number.
+func (d *Documents[ID, T]) Restore(ctx context.Context, id ID, n int64, change Change) (_ Revision[T], err error) {
+	defer fault.In(&err, "versioning: restore")
+	return d.again(ctx, id, n, change, d.core.primary.restore)
+}
+
+// Undo takes back what revision n, 2 or more, has changed, and keeps what later revisions
+// have: the differences between n-1 and n are applied backwards to the current document,
+// as a new revision. Elements of arrays are found wherever they are now. If a later
+// revision has changed the same value, as after a repeated call, the error is
+// mongopatterns.ErrConflict, and names it.
+//
+// Cost: that of At twice, and 4 round trips, 2 documents written.
+func (d *Documents[ID, T]) Undo(ctx context.Context, id ID, n int64, change Change) (_ Revision[T], err error) {
+	defer fault.In(&err, "versioning: undo")
+	if n < 2 {
+		return Revision[T]{}, fault.Invalid("revision: %d, want 2 or more", n)
+	}
+	return d.again(ctx, id, n, change, d.core.primary.undo)
+}
+
+// again makes a new revision out of an old one.
+func (d *Documents[ID, T]) again(ctx context.Context, id ID, n int64, change Change,
+	do func(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error)) (Revision[T], error) {
+	c, err := d.core.stamp(change)
+	if err != nil {
+		return Revision[T]{}, err
+	}
+	return d.retry(ctx, func() (Revision[T], error) {
+		return d.one(id, func(key bson.RawValue) (*state, error) { return do(ctx, key, n, c) })
+	})
+}
+
+func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error) {
+	then, err := d.revision(ctx, id, n, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.load(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	old := d.kept(then)
+	if s == nil {
+		return d.create(ctx, then.id, old, change)
+	}
+	return d.revise(ctx, s, change, func(stored *state) []field { return changes(d.kept(stored), old) })
+}
+
+// revise makes a new revision of a current document, if there are changes.
+func (d *store) revise(ctx context.Context, s *state, change stamp, what func(stored *state) []field) (*state, error) {
+	changes := what(s)
+	if len(changes) == 0 {
+		return s, nil
+	}
+	next, err := d.successor(s, &change, changes)
+	if err != nil {
+		return nil, err
+	}
+	return d.replace(ctx, s, next, change, what)
+}
+
+func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error) {
+	before, after, err := d.two(ctx, id, n-1, n)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	merged := func(stored *state) ([]field, []string) {
+		m := later()
+		now := d.kept(stored)
+		return changes(now, m.document(now, after, before)), m.clashes
+	}
+	if _, clashes := merged(s); clashes != nil {
+		err := fmt.Errorf("%w: later revisions have changed %s too", fault.ErrConflict, strings.Join(clashes, ", "))
+		return nil, ofRevision(id, n, err)
+	}
+	return d.revise(ctx, s, change, func(stored *state) []field {
+		what, _ := merged(stored)
+		return what
+	})
+}
+
+// SaveMany saves documents, each as Save does, in one transaction a batch. Those that
+// cannot be saved are Failed: a *ConflictError, mongopatterns.ErrNotFound, ErrInvalid, or
+// what the server refuses; they leave the others alone. Unchanged ones are Skipped. If an
+// error ends it, the batches before are saved, and if the sequence ends with one, all
+// before it. To repeat it, read again: what was saved conflicts. work.Filter is not used.
+//
+// Cost: for each batch 4 round trips, commit included, and 2 documents written for
+// each document changed, found by _id; 1 more if one of them has had no number.
+func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[Revision[T], error], change Change,
+	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	defer fault.In(&err, "versioning: save many")
+	w, err := maintain.Of(work, batchSize)
+	if err != nil {
+		return result, err
+	}
+	c, err := d.core.stamp(change)
+	if err != nil {
+		return result, err
+	}
+	var wishes []*wish // of the documents that no batch has had yet
+	var ended error
+	docs := func(yield func(bson.Raw, error) bool) {
+		var r Revision[T]
+		for r, ended = range revisions {
+			if ended != nil {
+				return
+			}
+			one, err := d.wish(r)
+			if err != nil {
+				result.Examined++
+				result.Fail(d.core.current.Name(), one.raw.Lookup("_id"), err)
+				continue
+			}
+			if wishes = append(wishes, one); !yield(one.raw, nil) {
+				return
+			}
+		}
+	}
+	for batch := range cursor.Batches(docs, w.BatchSize, w.BatchBytes) {
+		n := len(batch)
+		if err := d.core.saveMany(ctx, wishes[:n], c, w.DryRun, &result); err != nil {
+			return result, err
+		}
+		wishes = wishes[n:]
+		w.Progress(result)
+	}
+	return result, ended
+}
+
+// saveMany saves a batch; if the server refuses it, one by one.
+func (d *store) saveMany(ctx context.Context, wishes []*wish, change stamp, dry bool, total *mongopatterns.Result) error {
+	keys := make([]bson.Raw, len(wishes))
+	for i, w := range wishes {
+		keys[i] = document([]field{{"_id", w.id}, {"i", valueOf(int32(i))}})
+	}
+	do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+		some := make([]*wish, len(part))
+		for i, key := range part {
+			some[i] = wishes[key.Lookup("i").Int32()]
+		}
+		err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
+			*result = mongopatterns.Result{}
+			return d.saveBatch(ctx, some, change, dry, result)
+		})
+		var server mongo.ServerError
+		if errors.As(err, &server) && server.HasErrorLabel("UnknownTransactionCommitResult") {
+			total.Unknown += result.Done
+		}
+		return err
+	}
+	return maintain.Apart(ctx, d.current.Name(), keys, total, do)
+}
+
+func (d *store) saveBatch(ctx context.Context, wishes []*wish, change stamp, dry bool, result *mongopatterns.Result) error {
+	ids, asked := bson.A{}, map[string]bool{}
+	for _, w := range wishes {
+		if key := value.Key(w.id); !asked[key] {
+			asked[key] = true
+			ids = append(ids, w.id)
+		}
+	}
+	stored, err := d.loadMany(ctx, ids)
+	if err != nil {
+		return err
+	}
+	var models []mongo.WriteModel
+	var steps []step
+	for _, w := range wishes {
+		now := stored[value.Key(w.id)]
+		next, err := now.state, now.err
+		switch one := *w; { // the transaction may run again
+		case err != nil:
+		case now.state == nil:
+			err = fault.Of(w.id, fault.ErrNotFound)
+		default:
+			next, err = d.next(&one, now.state, change)
+		}
+		if err != nil {
+			result.Fail(d.current.Name(), w.id, err)
+			continue
+		}
+		if next == now.state {
+			result.Skipped++
+			continue
+		}
+		if next.number > now.number && d.revisions != nil {
+			steps = append(steps, step{now.state, next})
+		}
+		result.Done++
+		models = append(models, mongo.NewReplaceOneModel().SetFilter(d.guard(now.id, now.number)).SetReplacement(next.document()))
+		stored[value.Key(w.id)] = loaded{state: next}
+	}
+	if dry || len(models) == 0 {
+		return nil
+	}
+	done, err := d.current.BulkWrite(ctx, models) // ordered: one document may come twice
+	if err != nil {
+		return err
+	}
+	if done.MatchedCount != int64(len(models)) {
+		return txn.Conflict("save a batch")
+	}
+	if len(steps) == 0 {
+		return nil
+	}
+	return d.archive(ctx, steps...)
+}
+
+// loaded is a current document, or why it cannot be read as one.
+type loaded struct {
+	*state
+	err error
+}
+
+// loadMany reads current documents by their _id, keyed by value.Key.
+func (d *store) loadMany(ctx context.Context, ids bson.A) (map[string]loaded, error) {
+	out := make(map[string]loaded, len(ids))
+	if len(ids) == 0 {
+		return out, nil
+	}
+	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return d.primary.current.Find(ctx, bson.D{expr.Element("_id", expr.Op("$in", ids))},
+			options.Find().SetBatchSize(int32(min(len(ids)+1, 1<<20)))) // one more closes the cursor with the first answer
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		s, err := d.parse(raw)
+		out[value.Key(s.id)] = loaded{s, err}
+	}
+	return out, nil
 }
