@@ -197,6 +197,47 @@ func TestUpgradingTypes(t *testing.T) {
 	}
 }
 
+// A phone makes two fields out of an old one, unless it finds the first of them.
+type phone struct {
+	Version int    `bson:"version"`
+	Area    string `bson:"area"`
+	Number  string `bson:"number"`
+}
+
+func (p *phone) UnmarshalBSON(raw []byte) error {
+	type plain phone
+	if err := bson.Unmarshal(raw, (*plain)(p)); err != nil || p.Version > 0 {
+		return err
+	}
+	p.Version = 2
+	p.Area, p.Number, _ = strings.Cut(bson.Raw(raw).Lookup("phone").StringValue(), "-")
+	return nil
+}
+
+// A nested value that upgrades itself keeps the fields that T lacks, when one of those that
+// it makes up is changed.
+func TestUpgradingInside(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	type owner struct {
+		ID    string `bson:"_id"`
+		Phone phone  `bson:"phone"`
+	}
+	if _, err := db.Collection("current").InsertOne(t.Context(), bson.D{{Key: "_id", Value: "a"},
+		{Key: "phone", Value: bson.D{{Key: "phone", Value: "503-555"}, {Key: "carrier", Value: "Acme"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	owners := helper[string, owner](t, db, nil)
+	must[versioning.Revision[owner]](t)(owners.Update(t.Context(), "a", func(o *owner) error { o.Phone.Version = 3; return nil }, nobody))
+	if got := must[versioning.Revision[owner]](t)(owners.Get(t.Context(), "a")).Document.Phone; got != (phone{3, "503", "555"}) {
+		t.Errorf("%+v", got)
+	}
+	inner, _ := lookupD(all(t, db.Collection("current"), bson.D{{Key: "_id", Value: 1}})[0], "phone").(bson.D)
+	if lookupD(inner, "carrier") != "Acme" {
+		t.Errorf("stored %v", inner)
+	}
+}
+
 // An element that was edited beside one that was inserted, removed or moved keeps the
 // fields that T lacks.
 func TestEditedElementsKeepTheirFields(t *testing.T) {

@@ -18,6 +18,8 @@ import (
 type merge struct {
 	// loose: the order of fields inside does not count, as Go maps have made them.
 	loose bool
+	// full: what T makes up where it is missing is stored, too.
+	full bool
 	// elements says of each element of an array in stored which one of known it is,
 	// -1 for none. nil: not known; an array that next has changed is then one value.
 	elements func(stored, known []field) []int
@@ -103,7 +105,7 @@ func (m *merge) fields(path string, stored, known, next []field) []field {
 			m.clash(path, n.key, !there && !identical(s, n.value))
 		case here: // changed here, and removed there
 			m.clash(path, n.key, true)
-		default: // removed there, or T makes it up
+		case !m.full: // removed there, or T makes it up
 			n.value.Type = 0
 		}
 		if n.value.Type != 0 {

@@ -74,9 +74,11 @@ func (d *store) know(w *wish, base *state) error {
 		return fault.Of(base.id, err)
 	}
 	known := without(open(raw), skip...)
-	all = seen(w.loose || loose).document(stored, known, next)
+	m := seen(w.loose || loose)
+	all = m.document(stored, known, next)
 	if d.upgrades && len(changes(stored, all)) > 0 {
-		all = d.faithful(base, stored, next, all, skip)
+		m.full = true
+		all = d.faithful(base, stored, next, all, m.document(stored, known, next), skip)
 	}
 	w.changes = changes(stored, all)
 	return nil
@@ -97,8 +99,9 @@ func plain(a, b []field) bool {
 // read as next, what the caller has. merged, what the usual merge makes, may not: a T
 // that makes new fields out of old ones would make them again out of those that stay,
 // or take the new ones for old. Then the fields that T makes are written too, and of
-// those that it does not write only the ones stay that do not change what is read.
-func (d *store) faithful(base *state, stored, next, merged []field, skip []string) []field {
+// those that it does not write only the ones stay that do not change what is read. full
+// is what the merge makes with what T makes up, at any depth.
+func (d *store) faithful(base *state, stored, next, merged, full []field, skip []string) []field {
 	read := func(all []field) []field {
 		raw, _, err := d.view(document(patch(base.all, changes(stored, all))))
 		if err != nil {
@@ -113,17 +116,19 @@ func (d *store) faithful(base *state, stored, next, merged []field, skip []strin
 	if reads(merged) || !reads(next) {
 		return merged
 	}
-	inMerged, inNext := index{all: merged}, index{all: next}
-	out := slices.Clone(next)
-	for i, f := range next {
-		if v := inMerged.value(f.key); v.Type != 0 {
-			out[i].value = v
+	inNext := index{all: next}
+	var out, others []field
+	for _, f := range full {
+		if inNext.place(f.key) >= 0 {
+			out = append(out, f)
+		} else {
+			others = append(others, f)
 		}
 	}
 	shown := index{all: read(out)}
-	for i, f := range next {
-		if !alike(shown.value(f.key), f.value) {
-			out[i] = f
+	for i, f := range out {
+		if v := inNext.value(f.key); !alike(shown.value(f.key), v) {
+			out[i].value = v
 		}
 	}
 	var keep func(some []field)
@@ -135,7 +140,7 @@ func (d *store) faithful(base *state, stored, next, merged []field, skip []strin
 			keep(some[len(some)/2:])
 		}
 	}
-	keep(slices.DeleteFunc(slices.Clone(merged), func(f field) bool { return inNext.place(f.key) >= 0 }))
+	keep(others)
 	return out
 }
 
