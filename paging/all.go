@@ -65,29 +65,3 @@ func (p *Pager[T]) all(ctx context.Context, over any, req Request, yield func(T,
 		window.at, window.inclusive = at, false
 	}
 }
-
-// Pages walks page by page from the one req asks for to the end of the list, or
-// to its beginning for Before and FromEnd. Next (or Prev) of the last page seen
-// goes on later. A count is made for the first page only.
-//
-// An error comes once, and ends it.
-//
-// Cost: that of Page for each page.
-func (p *Pager[T]) Pages(ctx context.Context, over any, req Request) iter.Seq2[*Page[T], error] {
-	return func(yield func(*Page[T], error) bool) {
-		backward := req.backward()
-		for {
-			page, err := p.Page(ctx, over, req)
-			if !yield(page, err) || err != nil {
-				return
-			}
-			req = Request{Size: req.Size, After: page.Next}
-			if backward {
-				req = Request{Size: req.Size, Before: page.Prev}
-			}
-			if req.After == "" && req.Before == "" {
-				return
-			}
-		}
-	}
-}

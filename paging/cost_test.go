@@ -164,14 +164,6 @@ func TestCosts(t *testing.T) {
 		}
 	}
 	walk(1000, "find find find", costFilter, pager.All(ctx, costFilter, paging.Request{}))
-	costs.Record(t, db, 0, []string{"find", "find"}, func() error {
-		for _, err := range pager.Pages(ctx, costFilter, paging.Request{Size: 600}) {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 	// In smaller batches, as the user wants.
 	small := costPager(t, coll, paging.Options{Find: options.Find().SetBatchSize(4)})
 	costs.Record(t, db, 0, []string{"find", "getMore"}, func() error {
@@ -316,7 +308,7 @@ func TestCostWithIDsOfManyTypes(t *testing.T) {
 		ensure(t, pager)
 		commands := mongotest.Record(t, db, func() {
 			n := 0
-			for page, err := range pager.Pages(t.Context(), nil, paging.Request{Size: 20}) {
+			for page, err := range pages(t.Context(), pager, nil, paging.Request{Size: 20}) {
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -37,18 +37,6 @@ func (o order) branches(at place, backward, inclusive bool, typed func(i int) bo
 
 func never(int) bool { return false }
 
-// end is a place after every document.
-func (o order) end() place {
-	out := make(place, len(o))
-	for i, key := range o {
-		out[i].Type = bson.TypeMaxKey
-		if key.desc {
-			out[i].Type = bson.TypeMinKey
-		}
-	}
-	return out
-}
-
 // null reports a value that documents share with those that lack the field. The
 // server's merge of sorted ranges takes the two for different where all else takes
 // them for equal.
@@ -114,10 +102,10 @@ func valueAt(doc bson.Raw, segments []string) (v bson.RawValue, trouble string) 
 			if _, ok := bracketOf[v.Type]; !ok {
 				return null, "is of type " + v.Type.String()
 			}
-			if !sound(v, maxDepth) {
+			if !shallow(v, maxDepth) {
 				return null, fmt.Sprintf("is nested more than %d levels deep", maxDepth)
 			}
-			return bson.RawValue{Type: v.Type, Value: v.Value}, ""
+			return v, ""
 		case v.Type != bson.TypeEmbeddedDocument:
 			return null, ""
 		}

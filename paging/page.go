@@ -285,7 +285,7 @@ func (p *core) load(ctx context.Context, src *source, window span, count Count) 
 		out.first.place, out.next.place = window.at, window.at
 		out.first.inclusive, out.next.inclusive = !window.inclusive, !window.inclusive
 	default: // all was skipped: the way back starts at the end
-		out.first.place, out.first.inclusive = p.order.end(), true
+		out.first.place = place{}
 	}
 	out.total, err = p.total(ctx, src, count, total)
 	return out, err

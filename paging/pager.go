@@ -104,7 +104,7 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 				return nil
 			}
 			raw, err := p.codec.Document(p.find.Let)
-			let = appendExpression(nil, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}, false)
+			let = appendCanonical(nil, document(raw), asExpression)
 			return err
 		}),
 		config.Check("Options.Find: projection", func() error {

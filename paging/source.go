@@ -51,7 +51,7 @@ func (p *core) source(over any) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src.hash = hashOf("filter", appendFilter(nil, raw))
+	src.hash = hashOf("filter", appendCanonical(nil, document(raw), asFilter))
 	if len(raw) > 5 {
 		src.filter = over
 	}
@@ -77,15 +77,7 @@ func (p *core) overPipeline(src *source, pipeline mongo.Pipeline) error {
 	if err != nil {
 		return fault.Invalid("Options.Find: %w", err)
 	}
-	stages, err := raw.Lookup("pipeline").Array().Values()
-	if err != nil {
-		return fault.Invalid("pipeline: %w", err)
-	}
-	var encoded []byte
-	for _, stage := range stages {
-		encoded = appendExpression(encoded, stage, false)
-	}
-	src.hash = hashOf("pipeline", encoded)
+	src.hash = hashOf("pipeline", appendCanonical(nil, raw.Lookup("pipeline"), asExpression))
 	src.pipeline = append(mongo.Pipeline{}, pipeline...)
 	return nil
 }

@@ -189,26 +189,30 @@ func (p *core) parse(list hash, token string, allowed []kind) (out position, rea
 			return out, "bad page number or size"
 		}
 	}
+	if out.kind == kindPrev && bytes.Equal(body, appendPlace(nil, nil)) {
+		return out, "" // of a page beyond the end: before it is the end of the list
+	}
 	out.place, reason = p.parsePlace(body)
 	return out, reason
 }
 
-func (p *core) parsePlace(body []byte) (place, string) {
-	doc := bson.Raw(body)
-	if len(body) < 5 || uint64(binary.LittleEndian.Uint32(body)) != uint64(len(body)) || doc.Validate() != nil {
+// parsePlace takes what becomes the same bytes when it is decoded and encoded again: so
+// it is well-formed everywhere inside, and the server takes it.
+func (p *core) parsePlace(body bson.Raw) (place, string) {
+	var doc bson.D
+	if bson.Unmarshal(body, &doc) != nil || len(doc) != len(p.order) {
 		return nil, "damaged values"
 	}
-	elements, err := doc.Elements()
-	if err != nil || len(elements) != len(p.order) {
+	if again, err := bson.Marshal(doc); err != nil || !bytes.Equal(again, body) {
 		return nil, "damaged values"
 	}
-	out := make(place, len(elements))
-	for i, e := range elements {
-		v := e.Value()
-		if _, ok := bracketOf[v.Type]; !ok || e.Key() != strconv.Itoa(i) || !sound(v, maxDepth) {
+	out := make(place, len(doc))
+	for i, e := range doc {
+		v := body.Lookup(e.Key)
+		if _, ok := bracketOf[v.Type]; !ok || e.Key != strconv.Itoa(i) || !shallow(v, maxDepth) {
 			return nil, "damaged values"
 		}
-		out[i] = bson.RawValue{Type: v.Type, Value: v.Value}
+		out[i] = v
 	}
 	return out, ""
 }

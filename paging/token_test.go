@@ -152,10 +152,10 @@ func TestFiltersAreBoundByContent(t *testing.T) {
 	xy, yx := bson.D{{Key: "x", Value: 1}, {Key: "y", Value: 2}}, bson.D{{Key: "y", Value: 2}, {Key: "x", Value: 1}}
 	for _, alike := range [][]any{
 		{nil, bson.D{}, bson.M{}, bson.D(nil), bson.M(nil), struct{}{}},
-		{d("a", int32(1)), d("a", int64(1)), d("a", 1.0), d("a", bson.NewDecimal128(0x3040000000000000, 1)), d("a", d("$eq", 1))},
+		{d("a", int32(1)), d("a", int64(1)), d("a", 1.0), d("a", bson.NewDecimal128(0x3040000000000000, 1))},
 		{d("a", math.NaN()), d("a", bson.NewDecimal128(0x7c00000000000000, 0))},
 		{d("a", d("b", int32(1))), d("a", d("b", 1.0))},
-		{d("a", xy), d("a", d("$eq", xy))}, {d("a", yx)}, {d("a", d("z", xy))}, {d("a", d("z", yx))},
+		{d("a", xy)}, {d("a", yx)}, {d("a", d("z", xy))}, {d("a", d("z", yx))},
 		{append(d("a", 1), d("b", 2)...), append(d("b", 2), d("a", 1)...), bson.M{"a": 1, "b": 2}},
 		{d("a", bson.D{{Key: "$gt", Value: 1}, {Key: "$lt", Value: 3}}), d("a", bson.D{{Key: "$lt", Value: 3.0}, {Key: "$gt", Value: 1}})},
 		{d("a", d("$in", bson.A{1, 2, xy})), d("a", d("$in", bson.A{xy, 2.0, 1, 1}))}, {d("a", d("$in", bson.A{1, 2, yx}))},
@@ -504,7 +504,7 @@ func FuzzToken(f *testing.F) {
 	src, _ := p.core.source(nil)
 	head := slices.Concat([]byte{tokenVersion, 0}, p.core.orderHash[:], src.hash[:])
 	for _, at := range []position{
-		{kind: kindNext, inclusive: true, place: p.core.order.end()},
+		{kind: kindNext, inclusive: true, place: place{raw(bson.MaxKey{}), raw(bson.MinKey{}), raw(1)}}, {kind: kindPrev},
 		{kind: kindPage, number: 3, size: 10, shown: 9, place: place{raw("a"), raw(bson.D{{Key: "$gt", Value: true}}), raw(bson.CodeWithScope{Code: "f", Scope: bson.D{}})}},
 	} {
 		data, _ := base64.RawURLEncoding.DecodeString(p.core.encode(src.hash, at))
@@ -527,11 +527,14 @@ func FuzzToken(f *testing.F) {
 		}
 		for i, v := range at.place {
 			var into any
-			if err := v.Unmarshal(&into); err != nil || !sound(v, maxDepth) {
+			if err := v.Unmarshal(&into); err != nil || !shallow(v, maxDepth) {
 				t.Fatalf("value %d of %q: %v", i, token, err)
 			}
 		}
 		for _, backward := range []bool{false, true} {
+			if at.place == nil {
+				break // the end
+			}
 			if _, err := bson.Marshal(src.where(p.core.order.branches(at.place, backward, at.inclusive, never))); err != nil {
 				t.Fatalf("%q: %v", token, err)
 			}
