@@ -131,8 +131,7 @@ func TestCosts(t *testing.T) {
 				onIndex(t, db, find, c.extra)
 			}
 			if len(commands.Named("find")) == 2 { // the second looks what lies on the other side
-				probe := commands[1].Body
-				if probe.Lookup("limit").AsInt64() != 1 || probe.Lookup("projection").String() != `{"_id": {"$numberInt":"1"}}` {
+				if probe := commands[1].Body; probe.Lookup("limit").AsInt64() != 1 {
 					t.Errorf("the probe is %s", probe)
 				}
 			}

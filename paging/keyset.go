@@ -20,11 +20,11 @@ type place []bson.RawValue
 // the first fields to their values at the place and lets the next one go on from
 // there, so that each is a range of an index over the sort. If inclusive the place
 // itself belongs to it. typed asks for plain ranges first, see beyond.
-func (o order) branches(at place, backward, inclusive bool, typed func(i int) bool) []bson.D {
+func (o order) branches(at place, backward, inclusive bool, typed bool) []bson.D {
 	out := []bson.D{}
 	last := len(o) - 1
 	for i := last; i >= 0; i-- {
-		for _, condition := range o[i].beyond(at[i], o[i].desc != backward, inclusive && i == last, typed(i)) {
+		for _, condition := range o[i].beyond(at[i], o[i].desc != backward, inclusive && i == last, typed) {
 			branch := make(bson.D, 0, i+len(condition))
 			for j := range i {
 				branch = append(branch, expr.Element(o[j].path, value.Equal(at[j])))
@@ -34,8 +34,6 @@ func (o order) branches(at place, backward, inclusive bool, typed func(i int) bo
 	}
 	return out
 }
-
-func never(int) bool { return false }
 
 // null reports a value that documents share with those that lack the field. The
 // server's merge of sorted ranges takes the two for different where all else takes
@@ -182,7 +180,7 @@ func (p *core) query(over any, req Request) (*source, []bson.D, error) {
 	if err != nil || at.place == nil {
 		return src, nil, err
 	}
-	return src, p.order.branches(at.place, req.backward(), at.inclusive, never), nil
+	return src, p.order.branches(at.place, req.backward(), at.inclusive, false), nil
 }
 
 // Token makes the token of a document that you read yourself: a bson.Raw or

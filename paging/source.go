@@ -82,36 +82,18 @@ func (p *core) overPipeline(src *source, pipeline mongo.Pipeline) error {
 	return nil
 }
 
-// conditions lists the conditions of a filter that all have to hold: those at its
-// top and inside $and, with $in apart from other conditions on its field.
+// conditions lists what a filter asks at its top and inside $and.
 func conditions(out bson.D, filter bson.Raw) bson.D {
 	elements, _ := filter.Elements()
 	for _, e := range elements {
-		v := e.Value()
-		inner, _ := v.DocumentOK()
-		list, isList := v.ArrayOK()
-		switch {
-		case e.Key() == "$and" && isList:
+		if list, ok := e.Value().ArrayOK(); ok && e.Key() == "$and" {
 			values, _ := list.Values()
 			for _, v := range values {
 				inner, _ := v.DocumentOK()
 				out = conditions(out, inner)
 			}
-		case inner.Lookup("$in").Type != 0:
-			operators, _ := inner.Elements()
-			rest := bson.D{}
-			for _, o := range operators {
-				if o.Key() == "$in" {
-					out = append(out, bson.E{Key: e.Key(), Value: bson.D{{Key: "$in", Value: o.Value()}}})
-				} else {
-					rest = append(rest, bson.E{Key: o.Key(), Value: o.Value()})
-				}
-			}
-			if len(rest) > 0 {
-				out = append(out, bson.E{Key: e.Key(), Value: rest})
-			}
-		default:
-			out = append(out, bson.E{Key: e.Key(), Value: v})
+		} else {
+			out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
 		}
 	}
 	return out
@@ -136,10 +118,9 @@ func split(all bson.D, fields []string) ([]any, error) {
 	for _, field := range fields {
 		var values []bson.RawValue
 		i := slices.IndexFunc(all, func(e bson.E) bool {
-			if e.Key != field {
-				return false
+			if e.Key == field {
+				values = points(e.Value.(bson.RawValue))
 			}
-			values = points(e.Value)
 			return values != nil
 		})
 		if i < 0 {
@@ -148,7 +129,10 @@ func split(all bson.D, fields []string) ([]any, error) {
 		if len(values) == 0 || len(values)*len(parts) > maxRanges {
 			return nil, nil
 		}
-		all = slices.Delete(slices.Clone(all), i, i+1)
+		doc, _ := all[i].Value.(bson.RawValue).DocumentOK()
+		if _, err := doc.IndexErr(1); err != nil { // else something stands beside $in
+			all = slices.Delete(all, i, i+1)
+		}
 		var longer []bson.D
 		for _, part := range parts {
 			for _, v := range values {
@@ -162,40 +146,29 @@ func split(all bson.D, fields []string) ([]any, error) {
 	}
 	out := make([]any, len(parts))
 	for i, part := range parts {
-		out[i] = part
-		if len(all) > 0 {
-			rest := bson.A{part}
-			for _, e := range all {
-				rest = append(rest, bson.D{e})
-			}
-			out[i] = expr.Op("$and", rest)
+		filters := []any{part}
+		for _, e := range all {
+			filters = append(filters, bson.D{e})
 		}
+		out[i] = expr.And(filters...)
 	}
 	return out, nil
 }
 
 // points gives the values that a condition fixes a field to; nil if it is a range.
-func points(condition any) []bson.RawValue {
-	var values []bson.RawValue
-	switch c := condition.(type) {
-	case bson.D: // of $in, or what stood beside it
-		v, ok := c[0].Value.(bson.RawValue)
-		list, isList := v.ArrayOK()
-		if c[0].Key != "$in" || !ok || !isList {
+func points(condition bson.RawValue) (out []bson.RawValue) {
+	values := []bson.RawValue{condition}
+	if doc, ok := condition.DocumentOK(); ok && operators(doc) {
+		if v := doc.Lookup("$eq"); v.Type != 0 {
+			return []bson.RawValue{v}
+		}
+		list, ok := doc.Lookup("$in").ArrayOK()
+		if !ok {
 			return nil
 		}
 		values, _ = list.Values()
-	case bson.RawValue:
-		values = []bson.RawValue{c}
-		if doc, ok := c.DocumentOK(); ok && operators(doc) {
-			v, err := doc.LookupErr("$eq")
-			if err != nil {
-				return nil
-			}
-			return []bson.RawValue{v}
-		}
 	}
-	out := []bson.RawValue{}
+	out = []bson.RawValue{}
 	seen := map[string]bool{}
 	for _, v := range values {
 		if v.Type == bson.TypeRegex {
@@ -271,35 +244,28 @@ func (s *source) stages(branches []bson.D, sort bson.D, skip, limit int64) mongo
 	return out
 }
 
-// open sends one query. keysOnly asks for no more than `_id`.
-func (p *core) open(ctx context.Context, src *source, branches []bson.D, sort bson.D, skip, limit int64, keysOnly bool) (*mongo.Cursor, error) {
+// open sends one query.
+func (p *core) open(ctx context.Context, src *source, branches []bson.D, window span) (*mongo.Cursor, error) {
 	// With a first batch larger than the limit the server closes the cursor
 	// itself, and a page is one round trip at any size.
-	batch := int32(min(limit+1, math.MaxInt32))
+	batch := int32(min(window.limit+1, math.MaxInt32))
 	if p.find.BatchSize != nil {
 		batch = *p.find.BatchSize
 	}
-	onlyID := bson.D{{Key: "_id", Value: 1}}
+	sort := p.order.document(window.backward)
 	if src.pipeline != nil {
-		stages := src.stages(branches, sort, skip, limit)
-		if keysOnly {
-			stages = append(stages, expr.Op("$project", onlyID))
-		}
-		return p.coll.Aggregate(ctx, stages, p.aggregateOptions().SetBatchSize(batch))
+		return p.coll.Aggregate(ctx, src.stages(branches, sort, window.skip, window.limit), p.aggregateOptions().SetBatchSize(batch))
 	}
 	opts := options.Find()
 	if p.opts.Find != nil {
 		opts.Opts = slices.Clone(p.opts.Find.Opts)
 	}
-	opts.SetSort(sort).SetLimit(limit).SetBatchSize(batch)
-	switch {
-	case keysOnly:
-		opts.SetProjection(onlyID)
-	case p.find.Projection != nil:
+	opts.SetSort(sort).SetLimit(window.limit).SetBatchSize(batch)
+	if p.find.Projection != nil {
 		opts.SetProjection(p.projection.send)
 	}
-	if skip > 0 {
-		opts.SetSkip(skip)
+	if window.skip > 0 {
+		opts.SetSkip(window.skip)
 	}
 	return p.coll.Find(ctx, src.where(branches), opts)
 }

@@ -248,7 +248,7 @@ func TestTamperedTokens(t *testing.T) {
 				t.Errorf("%q: %v", token, err)
 			}
 			if err == nil {
-				if _, err := bson.Marshal(src.where(p.core.order.branches(at.place, false, false, never))); err != nil {
+				if _, err := bson.Marshal(src.where(p.core.order.branches(at.place, false, false, false))); err != nil {
 					t.Errorf("%q made a filter that cannot be sent: %v", token, err)
 				}
 			}
@@ -535,7 +535,7 @@ func FuzzToken(f *testing.F) {
 			if at.place == nil {
 				break // the end
 			}
-			if _, err := bson.Marshal(src.where(p.core.order.branches(at.place, backward, at.inclusive, never))); err != nil {
+			if _, err := bson.Marshal(src.where(p.core.order.branches(at.place, backward, at.inclusive, false))); err != nil {
 				t.Fatalf("%q: %v", token, err)
 			}
 		}
