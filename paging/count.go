@@ -62,11 +62,7 @@ func (p *core) total(ctx context.Context, src *source, count Count, known int64)
 	case known >= 0:
 		return &Total{N: known, Kind: TotalExact}, nil
 	case count == CountEstimated:
-		opts := options.EstimatedDocumentCount()
-		if p.find.Comment != nil {
-			opts.SetComment(p.comment())
-		}
-		n, err := p.coll.EstimatedDocumentCount(ctx, opts)
+		n, err := p.coll.EstimatedDocumentCount(ctx, options.EstimatedDocumentCount().SetComment(p.find.Comment))
 		return &Total{N: n, Kind: TotalEstimated}, err
 	}
 	limit := int64(0)

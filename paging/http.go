@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -24,55 +23,39 @@ const maxNumber = 1 << 31
 // ErrInvalid. Tokens are checked by the read they go into.
 func ParseRequest(query url.Values, size, most int) (req Request, err error) {
 	defer fault.In(&err, "paging: parse request")
-	text := map[string]string{}
-	var asked []string
 	for _, name := range append([]string{"limit"}, parameters...) {
 		if len(query[name]) > 1 {
 			return req, fault.Invalid("parameter %q is given more than once", name)
 		}
-		text[name] = query.Get(name)
 	}
-	limit, err := whole(text, "limit", int64(min(most, maxSize)))
+	req = Request{After: query.Get("after"), Before: query.Get("before"), From: query.Get("position")}
+	limit, err := whole(query, "limit", int64(min(most, maxSize)))
 	if err != nil {
 		return req, err
 	}
-	if req.Size = int(limit); limit == 0 && text["position"] == "" { // which has a size
+	if req.Size = int(limit); limit == 0 && req.From == "" { // which has a size
 		req.Size = min(size, most, maxSize)
 	}
-	if req.Number, err = whole(text, "page", maxNumber); err != nil {
+	if req.Number, err = whole(query, "page", maxNumber); err != nil {
 		return req, err
 	}
-	if text["last"] != "" {
-		if req.FromEnd, err = strconv.ParseBool(text["last"]); err != nil {
+	if last := query.Get("last"); last != "" {
+		if req.FromEnd, err = strconv.ParseBool(last); err != nil {
 			return req, fault.Invalid(`parameter "last" is neither true nor false`)
 		}
 	}
-	req.After, req.Before, req.From = text["after"], text["before"], text["position"]
-	for name, set := range map[string]bool{"after": req.After != "", "before": req.Before != "", "last": req.FromEnd, "page": req.Number > 0} {
-		if set {
-			asked = append(asked, name)
-		}
-	}
-	switch slices.Sort(asked); {
-	case len(asked) > 1:
-		return req, fault.Invalid("parameters %q exclude each other", asked)
-	case req.From != "" && req.Number == 0:
-		return req, fault.Invalid(`parameter "position" needs "page"`)
-	}
-	return req, nil
+	return req, req.check()
 }
 
 // whole reads a whole number and clamps it to 1…most; nothing is as good as 0.
-func whole(text map[string]string, name string, most int64) (int64, error) {
-	if text[name] == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(text[name], 10, 64)
+func whole(query url.Values, name string, most int64) (int64, error) {
+	text := query.Get(name)
+	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
+	case text == "" || err == nil && n == 0:
+		return 0, nil
 	case err != nil && !errors.Is(err, strconv.ErrRange): // out of range is clamped as well
 		return 0, fault.Invalid("parameter %q is not a number", name)
-	case n == 0:
-		return 0, nil
 	}
 	return max(1, min(n, most)), nil
 }

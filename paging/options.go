@@ -77,6 +77,9 @@ func findOptions(builder *options.FindOptionsBuilder) (options.FindOptions, erro
 			return out, err
 		}
 	}
+	if comment, ok := out.Comment.(*any); ok { // as the builder has it
+		out.Comment = *comment
+	}
 	return out, refuse("cannot be combined with paging", map[string]bool{
 		"sort (give it to New)":    out.Sort != nil,
 		"skip":                     out.Skip != nil,

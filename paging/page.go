@@ -167,20 +167,31 @@ func number[T any](c *core, list hash, page *Page[T], last place, at position) {
 	page.GroupLast = min(page.GroupFirst+group-1, pages)
 }
 
+// check refuses what contradicts itself.
+func (r Request) check() error {
+	ways := 0
+	for _, on := range []bool{r.After != "", r.Before != "", r.FromEnd, r.Number != 0} {
+		if on {
+			ways++
+		}
+	}
+	switch {
+	case ways > 1:
+		return fault.Invalid("After, Before, FromEnd and a page number exclude each other")
+	case r.Number < 0:
+		return fault.Invalid("page number %d", r.Number)
+	case r.Number == 0 && r.From != "":
+		return fault.Invalid("a position needs a page number")
+	}
+	return nil
+}
+
 // start reads the token of a request; the zero position is the beginning, or end,
 // of the list.
 func (p *core) start(src *source, req Request) (position, error) {
-	switch {
-	case req.After != "" && req.Before != "":
-		return position{}, fault.Invalid("After and Before exclude each other")
-	case req.FromEnd && (req.After != "" || req.Before != ""):
-		return position{}, fault.Invalid("FromEnd excludes After and Before")
-	case req.Number < 0:
-		return position{}, fault.Invalid("page number %d", req.Number)
-	case req.Number > 0 && (req.FromEnd || req.After != "" || req.Before != ""):
-		return position{}, fault.Invalid("Number excludes After, Before and FromEnd")
-	case req.Number == 0 && req.From != "":
-		return position{}, fault.Invalid("From needs a Number")
+	switch err := req.check(); {
+	case err != nil:
+		return position{}, err
 	case req.From != "":
 		return p.decode(src.hash, req.From, kindPage)
 	case req.After != "":

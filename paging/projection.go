@@ -18,7 +18,6 @@ import (
 const placeField = "_paging"
 
 type projection struct {
-	send  any   // nil: none
 	added bool  // placeField is in it
 	order order // where to read the sort values
 }
@@ -39,11 +38,10 @@ const (
 // planProjection works out what to send for the user's projection. One that lists what
 // to keep gets a further field with the sort values, if it lacks one of them; any other
 // must leave them as they are.
-func planProjection(user any, raw bson.Raw, sorted order) (projection, error) {
-	out := projection{send: user, order: sorted}
+func planProjection(user any, raw bson.Raw, sorted order) (out projection, send any, err error) {
 	leaves, err := readLeaves(nil, "", raw)
 	if err != nil {
-		return out, err
+		return out, nil, err
 	}
 	others := func(does ...int) bool {
 		return slices.ContainsFunc(leaves, func(l leaf) bool { return l.path != "_id" && slices.Contains(does, l.does) })
@@ -52,14 +50,14 @@ func planProjection(user any, raw bson.Raw, sorted order) (projection, error) {
 	inclusive := others(keeps, computes) || slices.Contains(leaves, keepsID) && !others(drops)
 	for _, l := range leaves {
 		if strings.HasSuffix(l.path, ".$") {
-			return out, fmt.Errorf("%q: $or finds no array position; use $elemMatch", l.path)
+			return out, nil, fmt.Errorf("%q: $or finds no array position; use $elemMatch", l.path)
 		}
 		if l.path == placeField {
-			return out, fmt.Errorf("%q is a field of this package", l.path)
+			return out, nil, fmt.Errorf("%q is a field of this package", l.path)
 		}
 		for _, key := range sorted {
 			if !inclusive && l != keepsID && (within(l.path, key.path) || within(key.path, l.path)) {
-				return out, fmt.Errorf("%q leaves out or cuts the sort field %q: list the fields to keep instead", l.path, key.path)
+				return out, nil, fmt.Errorf("%q leaves out or cuts the sort field %q: list the fields to keep instead", l.path, key.path)
 			}
 		}
 	}
@@ -68,18 +66,17 @@ func planProjection(user any, raw bson.Raw, sorted order) (projection, error) {
 			(key.path != "_id" || slices.ContainsFunc(leaves, func(l leaf) bool { return l.path == "_id" }))
 	}
 	if !inclusive || !slices.ContainsFunc(sorted, lacking) {
-		return out, nil
+		return projection{order: sorted}, user, nil
 	}
-	var send, values bson.D
-	out.added, out.order = true, nil
+	var longer, values bson.D
+	out.added = true
 	for i, key := range sorted {
 		name := "v" + strconv.Itoa(i)
 		values = append(values, expr.Element(name, expr.Field(key.path)))
 		out.order = append(out.order, sortKey{key.path, key.desc, []string{placeField, name}})
 	}
-	err = bson.Unmarshal(raw, &send)
-	out.send = append(send, expr.Element(placeField, values))
-	return out, err
+	err = bson.Unmarshal(raw, &longer)
+	return out, append(longer, expr.Element(placeField, values)), err
 }
 
 // readLeaves reads a projection into dotted paths.

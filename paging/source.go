@@ -256,46 +256,23 @@ func (p *core) open(ctx context.Context, src *source, branches []bson.D, window 
 	if src.pipeline != nil {
 		return p.coll.Aggregate(ctx, src.stages(branches, sort, window.skip, window.limit), p.aggregateOptions().SetBatchSize(batch))
 	}
-	opts := options.Find()
-	if p.opts.Find != nil {
-		opts.Opts = slices.Clone(p.opts.Find.Opts)
-	}
-	opts.SetSort(sort).SetLimit(window.limit).SetBatchSize(batch)
-	if p.find.Projection != nil {
-		opts.SetProjection(p.projection.send)
-	}
+	find := p.find
+	find.Sort, find.Limit, find.BatchSize = sort, &window.limit, &batch
 	if window.skip > 0 {
-		opts.SetSkip(window.skip)
+		find.Skip = &window.skip
 	}
-	return p.coll.Find(ctx, src.where(branches), opts)
+	return p.coll.Find(ctx, src.where(branches), &options.FindOptionsBuilder{Opts: []func(*options.FindOptions) error{
+		func(out *options.FindOptions) error { *out = find; return nil },
+	}})
 }
 
 // aggregateOptions carries the options of Find over to an aggregation.
 func (p *core) aggregateOptions() *options.AggregateOptionsBuilder {
-	out := options.Aggregate()
-	f := p.find
-	if f.AllowDiskUse != nil {
-		out.SetAllowDiskUse(*f.AllowDiskUse)
-	}
-	if f.Collation != nil {
-		out.SetCollation(f.Collation)
-	}
-	if f.Comment != nil {
-		out.SetComment(p.comment())
-	}
-	if f.Hint != nil {
-		out.SetHint(f.Hint)
-	}
-	if f.Let != nil {
-		out.SetLet(f.Let)
-	}
-	return out
-}
-
-// comment undoes the pointer that the driver's builder puts around it.
-func (p *core) comment() any {
-	if pointer, ok := p.find.Comment.(*any); ok {
-		return *pointer
-	}
-	return p.find.Comment
+	return &options.AggregateOptionsBuilder{Opts: []func(*options.AggregateOptions) error{
+		func(out *options.AggregateOptions) error {
+			f := p.find
+			out.AllowDiskUse, out.Collation, out.Comment, out.Hint, out.Let = f.AllowDiskUse, f.Collation, f.Comment, f.Hint, f.Let
+			return nil
+		},
+	}}
 }

@@ -84,7 +84,7 @@ func (p *core) encode(list hash, at position) string {
 	if at.inclusive {
 		flags |= flagInclusive
 	}
-	if len(p.keyring) > 0 {
+	if len(p.opts.Keys) > 0 {
 		flags |= flagSigned
 	}
 	out := append(make([]byte, 0, 128), tokenVersion, flags)
@@ -96,8 +96,8 @@ func (p *core) encode(list hash, at position) string {
 		out = binary.AppendUvarint(out, uint64(at.shown))
 	}
 	out = appendPlace(out, at.place)
-	if len(p.keyring) > 0 {
-		out = append(out, mac(p.keyring[0], out)...)
+	if len(p.opts.Keys) > 0 {
+		out = append(out, mac(p.opts.Keys[0], out)...)
 	}
 	return encoding.EncodeToString(out)
 }
@@ -150,9 +150,9 @@ func (p *core) parse(list hash, token string, allowed []kind) (out position, rea
 		return out, "unknown version"
 	}
 	switch signed := flags&flagSigned != 0; {
-	case signed && len(p.keyring) == 0:
+	case signed && len(p.opts.Keys) == 0:
 		return out, "signed, and there is no key to check it"
-	case !signed && len(p.keyring) > 0:
+	case !signed && len(p.opts.Keys) > 0:
 		return out, "not signed"
 	case signed:
 		if len(raw) < bodyAt+macSize {
@@ -160,7 +160,7 @@ func (p *core) parse(list hash, token string, allowed []kind) (out position, rea
 		}
 		sum := raw[len(raw)-macSize:]
 		raw = raw[:len(raw)-macSize]
-		if !slices.ContainsFunc(p.keyring, func(key []byte) bool { return hmac.Equal(sum, mac(key, raw)) }) {
+		if !slices.ContainsFunc(p.opts.Keys, func(key []byte) bool { return hmac.Equal(sum, mac(key, raw)) }) {
 			return out, "wrong signature"
 		}
 	}
