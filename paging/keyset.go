@@ -51,32 +51,29 @@ func (p *core) place(doc bson.Raw) (place, error) {
 }
 
 func (p *core) readPlace(out place, doc bson.Raw, where order) error {
-	size, largest := 0, 0
+	size := 0
 	for i, key := range where {
 		v, trouble := valueAt(doc, key.segments)
 		if trouble != "" {
-			return p.unsortable(doc, key.path, trouble)
+			return p.unsortable(doc, fmt.Sprintf("the sort field %q %s", key.path, trouble))
 		}
 		out[i] = v
 		size += len(v.Value) + valueOverhead
-		if len(v.Value) > len(out[largest].Value) {
-			largest = i
-		}
 	}
 	if size > maxValues {
-		return p.unsortable(doc, p.order[largest].path, fmt.Sprintf("is too large for a token (%d bytes)", len(out[largest].Value)))
+		return p.unsortable(doc, fmt.Sprintf("the sort fields are too large for a token (%d bytes)", size))
 	}
 	if p.collated && !p.opts.DistinctIDs && holdsText(out[p.id]) {
-		return p.unsortable(doc, "_id", "is text under a collation; see Options.DistinctIDs")
+		return p.unsortable(doc, "its _id is text under a collation; see Options.DistinctIDs")
 	}
 	return nil
 }
 
-func (p *core) unsortable(doc bson.Raw, path, trouble string) error {
-	return p.of(doc, fmt.Errorf("%w: the sort field %q %s", ErrUnsortable, path, trouble))
+// unsortable names the document, also if the projection leaves out _id.
+func (p *core) unsortable(doc bson.Raw, why string) error {
+	return p.of(doc, fmt.Errorf("%w: %s", ErrUnsortable, why))
 }
 
-// of names the document that an error is about, also if the projection leaves out _id.
 func (p *core) of(doc bson.Raw, err error) error {
 	id := doc.Lookup("_id")
 	if id.Type == 0 {

@@ -31,19 +31,13 @@ type source struct {
 }
 
 func (p *core) source(over any) (*source, error) {
-	src := &source{}
 	switch d := over.(type) {
-	case nil:
-		over = bson.D{}
-	case bson.D:
-		if d == nil { // which does not encode
-			over = bson.D{}
-		}
 	case mongo.Pipeline:
-		return src, p.overPipeline(src, d)
+		return p.overPipeline(d)
 	case []bson.D:
-		return src, p.overPipeline(src, d)
+		return p.overPipeline(d)
 	}
+	over = expr.And(over)
 	raw, err := p.codec.Document(over)
 	if errors.As(err, new(bson.TransitionError)) { // it encodes to no document
 		return nil, fault.Invalid("over must be a filter or a mongo.Pipeline, not %T", over)
@@ -51,22 +45,25 @@ func (p *core) source(over any) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src.hash = hashOf("filter", appendCanonical(nil, document(raw), asFilter))
+	src := &source{
+		hash:   hashOf("filter", appendCanonical(nil, document(raw), asFilter)),
+		apart:  hasKey(raw, "$text", "$near", "$nearSphere"),
+		spread: !p.opts.Sequential,
+	}
 	if len(raw) > 5 {
 		src.filter = over
 	}
-	src.apart = hasKey(raw, "$text", "$near", "$nearSphere")
 	if len(p.opts.Equality) > 0 && !src.apart {
 		src.parts, err = split(conditions(nil, raw), p.opts.Equality)
-		src.spread = !p.opts.Sequential
 	}
 	return src, err
 }
 
-func (p *core) overPipeline(src *source, pipeline mongo.Pipeline) error {
-	raw, err := p.codec.Document(bson.D{{Key: "pipeline", Value: append(mongo.Pipeline{}, pipeline...)}})
+func (p *core) overPipeline(pipeline mongo.Pipeline) (*source, error) {
+	pipeline = append(mongo.Pipeline{}, pipeline...)
+	raw, err := p.codec.Document(bson.D{{Key: "pipeline", Value: pipeline}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = refuse("does not exist for a pipeline", map[string]bool{
 		"projection (add a $project stage)": p.find.Projection != nil,
@@ -75,11 +72,10 @@ func (p *core) overPipeline(src *source, pipeline mongo.Pipeline) error {
 		"oplogReplay":                       p.find.OplogReplay != nil,
 	})
 	if err != nil {
-		return fault.Invalid("Options.Find: %w", err)
+		return nil, fault.Invalid("Options.Find: %w", err)
 	}
-	src.hash = hashOf("pipeline", appendCanonical(nil, raw.Lookup("pipeline"), asExpression))
-	src.pipeline = append(mongo.Pipeline{}, pipeline...)
-	return nil
+	hash := hashOf("pipeline", appendCanonical(nil, raw.Lookup("pipeline"), asExpression))
+	return &source{hash: hash, pipeline: pipeline}, nil
 }
 
 // conditions lists what a filter asks at its top and inside $and.
@@ -193,7 +189,6 @@ func operators(doc bson.Raw) bool {
 // filter is put into every branch: what the root-level $or holds is then complete,
 // and the server plans each branch by itself.
 func (s *source) where(branches []bson.D) any {
-	var filters []any
 	switch {
 	case branches == nil:
 		return expr.And(s.filter)
@@ -201,21 +196,15 @@ func (s *source) where(branches []bson.D) any {
 		return bson.D{{Key: "_id", Value: expr.Op("$in", bson.A{})}}
 	case s.apart:
 		return expr.And(s.filter, or(branches, nil))
-	case s.filter == nil:
 	case s.spread && len(s.parts) > 0 && len(s.parts)*len(branches) <= maxRanges:
-		filters = s.parts
-	default:
-		filters = []any{s.filter}
+		return or(branches, s.parts...)
 	}
-	return or(branches, filters)
+	return or(branches, s.filter)
 }
 
-func or(branches []bson.D, filters []any) any {
-	parts := make(bson.A, 0, len(branches)*max(1, len(filters)))
+func or(branches []bson.D, filters ...any) any {
+	parts := make(bson.A, 0, len(branches)*len(filters))
 	for _, branch := range branches {
-		if len(filters) == 0 {
-			parts = append(parts, branch)
-		}
 		for _, filter := range filters {
 			parts = append(parts, expr.And(filter, branch))
 		}

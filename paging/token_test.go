@@ -113,7 +113,7 @@ func TestForeignTokens(t *testing.T) {
 		"fewer fields":       {newOffline(t, "c", tokenSort[:1], nil), filter, Request{After: token}, "sort"},
 		"another let":        {newOffline(t, "c", tokenSort, &Options{Find: options.Find().SetLet(bson.D{{Key: "x", Value: 1}})}), filter, Request{After: token}, "let"},
 		"another collation":  {newOffline(t, "c", tokenSort, german), filter, Request{After: token}, "collation"},
-		"keys since":         {newOffline(t, "c", tokenSort, &Options{Keys: [][]byte{{1}}}), filter, Request{After: token}, "not signed"},
+		"keys since":         {newOffline(t, "c", tokenSort, &Options{Keys: [][]byte{{1}}}), filter, Request{After: token}, "signature"},
 	} {
 		_, err := c.pager.Page(ctx, c.over, c.req)
 		if !errors.Is(err, ErrInvalidToken) || !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
@@ -315,7 +315,7 @@ func TestHugeValues(t *testing.T) {
 			doc := bson.D{{Key: "_id", Value: 1}, {Key: "v", Value: strings.Repeat("x", size)}, {Key: "w", Value: "y"}}
 			token, err := p.Token(nil, doc)
 			if err != nil {
-				if !errors.Is(err, ErrUnsortable) || !strings.Contains(err.Error(), `"v"`) {
+				if !errors.Is(err, ErrUnsortable) || !strings.Contains(err.Error(), "too large") {
 					t.Fatal(err)
 				}
 				continue
@@ -392,7 +392,7 @@ func TestForgedValues(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	for name, flags := range map[string]byte{
-		"inclusive cursor": flagInclusive, "unknown flag": 0x80, "signed without key": flagSigned,
+		"inclusive cursor": flagInclusive, "unknown flag": 0x80, "another unknown flag": 0b1000,
 		"inclusive position": byte(kindPage) | flagInclusive,
 	} {
 		forged := append(bytes.Clone(head), data...)
