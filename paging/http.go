@@ -65,9 +65,9 @@ func whole(query url.Values, name string, most int64) (int64, error) {
 // last if something follows. u is the URL of the request; its other parameters stay,
 // credentials and fragment go. It is empty for a list of one page.
 //
-// The links of a page asked for by number have numbers: last only if Pages is known,
-// and beyond the last page that is prev and last. If it was asked for from a Position
-// they carry the page's own, except first, and last is there only if that reaches it.
+// The links of a page asked for by number have numbers, and prev and next its Position,
+// so that the server skips little: last only if Pages is known, and beyond the last
+// page that is prev and last.
 func (p *Page[T]) LinkHeader(u *url.URL) string {
 	var links []string
 	add := func(on bool, rel string, set ...string) {
@@ -82,19 +82,15 @@ func (p *Page[T]) LinkHeader(u *url.URL) string {
 		add(p.HasNext, "last", "last", "true")
 		return strings.Join(links, ", ")
 	}
-	var from []string
-	if p.reach > 0 && p.Position != "" {
-		from = []string{"position", p.Position}
-	}
-	page := func(n int64) []string { return append([]string{"page", strconv.FormatInt(n, 10)}, from...) }
-	prev, known := p.Number-1, p.Pages > 0
-	if known {
+	near := func(n int64) []string { return []string{"page", strconv.FormatInt(n, 10), "position", p.Position} }
+	prev := p.Number - 1
+	if p.Pages > 0 {
 		prev = min(prev, p.Pages)
 	}
 	add(p.HasPrev, "first", "page", "1")
-	add(p.HasPrev && p.Number > 1, "prev", page(prev)...)
-	add(p.HasNext, "next", page(p.Number+1)...)
-	add(known && (p.HasNext || p.Number > p.Pages) && (p.reach == 0 || p.Pages-p.Number <= p.reach), "last", page(p.Pages)...)
+	add(p.HasPrev && p.Number > 1, "prev", near(prev)...)
+	add(p.HasNext, "next", near(p.Number+1)...)
+	add(p.Pages > 0 && (p.HasNext || p.Number > p.Pages), "last", near(p.Pages)[:2]...)
 	return strings.Join(links, ", ")
 }
 
@@ -113,7 +109,9 @@ func link(u *url.URL, rel string, set []string) string {
 		query.Del(name)
 	}
 	for i := 0; i < len(set); i += 2 {
-		query.Set(set[i], set[i+1])
+		if set[i+1] != "" {
+			query.Set(set[i], set[i+1])
+		}
 	}
 	target.RawQuery, target.ForceQuery = query.Encode(), false
 	var out strings.Builder

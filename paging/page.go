@@ -79,7 +79,6 @@ type Page[T any] struct {
 	Position string `json:"position,omitempty"`
 
 	cursor func(i int) string
-	reach  int64 // how far Position reaches, if the page came from one
 }
 
 // Cursor gives the token of the item at index i, for After and for Before. It
@@ -138,9 +137,6 @@ func (p *Pager[T]) Page(ctx context.Context, over any, req Request) (_ *Page[T],
 	}
 	if req.Number > 0 {
 		number(c, src.hash, out, f.last, at)
-		if req.From != "" {
-			out.reach = int64(c.opts.Group)
-		}
 		if out.Position == "" {
 			out.Position = req.From
 		}

@@ -1,6 +1,7 @@
 package paging
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -73,16 +74,13 @@ func (p *core) fetch(ctx context.Context, src *source, window span) (out documen
 	}
 	one := window
 	one.skip, one.limit = 0, window.skip+window.limit
-	all := documents{}
+	var all documents
 	for _, part := range src.parts {
 		docs, err := p.stretch(ctx, &source{filter: part}, one)
 		if err != nil {
 			return out, err
 		}
-		all.raw = append(all.raw, docs.raw...)
-		if all.cursor == nil {
-			all.cursor = docs.cursor
-		}
+		all.raw, all.cursor = append(all.raw, docs.raw...), cmp.Or(docs.cursor, all.cursor)
 	}
 	err = p.sort(ctx, &all, window.backward)
 	all.raw = all.raw[min(window.skip, int64(len(all.raw))):]
@@ -183,18 +181,12 @@ func (p *core) append(ctx context.Context, d *documents, src *source, branches [
 		}
 		doc := c.Current
 		if cap(d.arena)-len(d.arena) < len(doc) {
-			d.arena = make([]byte, 0, max(len(doc), min(maxArena, (len(doc)+32)*(c.RemainingBatchLength()+1))))
-		}
-		if d.raw == nil {
-			d.raw = make([]bson.Raw, 0, c.RemainingBatchLength()+1)
-			d.cursor = c
+			d.arena = make([]byte, 0, max(len(doc), 16<<10))
 		}
 		start := len(d.arena)
 		d.arena = append(d.arena, doc...)
 		d.raw = append(d.raw, bson.Raw(d.arena[start:len(d.arena):len(d.arena)]))
+		d.cursor = c
 	}
 	return nil
 }
-
-// maxArena bounds what is set aside for documents to come.
-const maxArena = 1 << 20
