@@ -16,9 +16,9 @@ import (
 // up to so many, which is enough for "1,000+". Like CountExact it is an aggregation,
 // where a filter cannot hold $near or $where.
 //
-// Cost: CountExact 1 round trip, walking all matching index keys, or, without a filter,
-// all documents; a positive one at most one more than its number of them. None if the
-// page shows the whole list. CountEstimated 1 round trip, no keys or documents.
+// Cost: 1 round trip, none if the page shows the whole list. CountExact walks all matching
+// index keys, or, without a filter, all documents; a positive one at most one more than
+// its number; CountEstimated none.
 type Count int64
 
 const (

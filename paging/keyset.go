@@ -20,7 +20,7 @@ type place []bson.RawValue
 // the first fields to their values at the place and lets the next one go on from
 // there, so that each is a range of an index over the sort. If inclusive the place
 // itself belongs to it. typed asks for plain ranges first, see beyond.
-func (o order) branches(at place, backward, inclusive bool, typed bool) []bson.D {
+func (o order) branches(at place, backward, inclusive, typed bool) []bson.D {
 	out := []bson.D{}
 	last := len(o) - 1
 	for i := last; i >= 0; i-- {
@@ -111,16 +111,17 @@ func valueAt(doc bson.Raw, segments []string) (v bson.RawValue, trouble string) 
 
 // holdsText reports strings at any depth, which a collation may take for equal.
 func holdsText(v bson.RawValue) bool {
-	switch v.Type {
-	case bson.TypeString, bson.TypeSymbol:
-		return true
-	case bson.TypeEmbeddedDocument, bson.TypeArray:
-		elements, err := bson.Raw(v.Value).Elements()
-		return err == nil && slices.ContainsFunc(elements, func(e bson.RawElement) bool {
-			return holdsText(e.Value())
-		})
+	text := func(v bson.RawValue) bool { return v.Type == bson.TypeString || v.Type == bson.TypeSymbol }
+	return text(v) || inside(v, func(e bson.RawElement) bool { return text(e.Value()) })
+}
+
+// inside reports that test holds for a field or an element of v, at any depth.
+func inside(v bson.RawValue, test func(e bson.RawElement) bool) bool {
+	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
+		return false
 	}
-	return false
+	elements, _ := bson.Raw(v.Value).Elements()
+	return slices.ContainsFunc(elements, func(e bson.RawElement) bool { return test(e) || inside(e.Value(), test) })
 }
 
 // Filter gives the complete filter of the page that req asks for, for a query of
@@ -128,9 +129,8 @@ func holdsText(v bson.RawValue) bool {
 // document of the token itself is left out, so that a plain limit gives the page.
 // Make tokens for what you read with [Pager.Token].
 //
-// Where a sort field is null in some documents and missing in others, the order of
-// such a query is not always that of the pages: see Null and missing in the
-// package's documentation.
+// Where a sort field is null in some documents and missing in others, its order is not
+// always that of the pages: see the manual.
 func (p *Pager[T]) Filter(over any, req Request) (_ bson.D, err error) {
 	defer fault.In(&err, "paging: filter")
 	src, branches, err := p.core.query(over, req)

@@ -34,9 +34,8 @@ type Request struct {
 
 	// From is the Position of a numbered page. The server walks only what lies
 	// between that page and page Number, at most Options.Group pages in either
-	// direction; further is ErrOutOfReach. Numbers count from where the position
-	// was: if the list changed before it, the pages keep joining up, and their
-	// numbers are off.
+	// direction; further is ErrOutOfReach. If the list changes before it, the pages
+	// keep joining up, and their numbers are off.
 	From string
 
 	// Count says whether to count the documents of the whole list. Default
@@ -69,9 +68,8 @@ type Page[T any] struct {
 	Pages  int64 `json:"pages,omitempty"`
 
 	// GroupFirst and GroupLast are the page numbers of the group of
-	// Options.Group pages that holds this one: the buttons to show. Position
-	// reaches each of them. If Pages is known the group is cut to it, and beyond
-	// the last page it is that of the last page.
+	// Options.Group pages that holds this one: the buttons to show, which Position
+	// reaches. If Pages is known they are no higher.
 	GroupFirst int64 `json:"groupFirst,omitempty"`
 	GroupLast  int64 `json:"groupLast,omitempty"`
 
@@ -81,9 +79,8 @@ type Page[T any] struct {
 	cursor func(i int) string
 }
 
-// Cursor gives the token of the item at index i, for After and for Before. It
-// panics if there is no such item, as indexing Items does. It is empty for pages
-// that no Pager made.
+// Cursor gives the token of the item at index i, for After and for Before. It is empty
+// for pages that no Pager made.
 func (p *Page[T]) Cursor(i int) string {
 	_ = p.Items[i]
 	if p.cursor == nil {
@@ -102,8 +99,7 @@ func (p *Page[T]) Cursor(i int) string {
 // is 1 more.
 //
 // Cost: by Number it walks all skipped keys; with From at most Group·Size of them.
-// The manual has the rest: null as a sort value, several values of an Equality
-// field, Sequential.
+// The manual has the rest.
 func (p *Pager[T]) Page(ctx context.Context, over any, req Request) (_ *Page[T], err error) {
 	defer fault.In(&err, "paging: page")
 	c := p.core
@@ -274,18 +270,16 @@ func (p *core) load(ctx context.Context, src *source, window span, count Count) 
 		more, behind = behind, more
 	}
 	out := &frame{docs: docs, hasNext: more, hasPrev: behind, first: position{kind: kindPrev}, next: position{kind: kindNext}}
-	scratch := make(place, len(p.order))
+	at := make(place, len(p.order))
 	for _, raw := range docs.raw {
-		if err := p.readPlace(scratch, raw, p.projection.order); err != nil {
+		if err := p.readPlace(at, raw, p.projection.order); err != nil {
 			return nil, err
 		}
 	}
-	switch n := len(docs.raw); {
-	case n > 0:
-		out.next.place, out.last = scratch, scratch
-		if out.first.place, err = p.place(docs.raw[0]); err != nil {
-			return nil, err
-		}
+	switch {
+	case len(docs.raw) > 0:
+		out.next.place, out.last = at, at
+		out.first.place, _ = p.place(docs.raw[0])
 	case window.at != nil:
 		// Nothing here: the way back starts at the position itself, with its
 		// document if the page would have been without it.

@@ -137,8 +137,7 @@ func (p *core) checkEquality() error {
 
 // Indexes gives the index that serves the pages: Options.Equality, then the sort
 // with `_id`, under the collation of Options.Find, which is in its name. A sort by
-// `_id` alone needs none, and cannot have another one: under a collation it is
-// done in memory.
+// `_id` alone needs none; under a collation it is done in memory.
 func (p *Pager[T]) Indexes() map[string][]mongo.IndexModel {
 	c := p.core
 	if len(c.order) == 1 && len(c.opts.Equality) == 0 {
@@ -178,11 +177,10 @@ func indexName(keys bson.D, collation *options.Collation) string {
 	return strings.Join(out, "_")
 }
 
-// EnsureIndexes creates the index of Indexes if it is missing. An index on the
-// same fields with other options is ErrIndexConflict; none is dropped.
+// EnsureIndexes creates the index if it is missing. One on the same fields with other
+// options is ErrIndexConflict; none is dropped.
 //
-// Cost: 1 round trip (listIndexes), 2 if it has to be created, none for a sort by
-// `_id` alone.
+// Cost: 1 round trip, 2 if it has to be created, none for a sort by `_id` alone.
 func (p *Pager[T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "paging: ensure indexes")
 	return indexes.EnsureAll(ctx, p.core.coll.Database(), p.Indexes())

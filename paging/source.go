@@ -20,11 +20,14 @@ import (
 // beyond as many the server merges none of its own accord.
 const maxRanges = 200
 
+// notInOr are the conditions that cannot stand inside $or.
+var notInOr = []string{"$text", "$near", "$nearSphere"}
+
 // source is what is paged over: a filter, or a pipeline.
 type source struct {
 	hash     hash
 	filter   any            // nil: everything
-	apart    bool           // the filter holds $text or $near, which cannot stand inside $or
+	apart    bool           // the filter holds one of notInOr
 	parts    []any          // the filter for each value of Options.Equality, if there are several
 	spread   bool           // a find may hold all parts
 	pipeline mongo.Pipeline // nil: a filter
@@ -47,7 +50,7 @@ func (p *core) source(over any) (*source, error) {
 	}
 	src := &source{
 		hash:   hashOf("filter", appendCanonical(nil, document(raw), asFilter)),
-		apart:  hasKey(raw, "$text", "$near", "$nearSphere"),
+		apart:  inside(document(raw), func(e bson.RawElement) bool { return slices.Contains(notInOr, e.Key()) }),
 		spread: !p.opts.Sequential,
 	}
 	if len(raw) > 5 {
@@ -93,16 +96,6 @@ func conditions(out bson.D, filter bson.Raw) bson.D {
 		}
 	}
 	return out
-}
-
-// hasKey reports a field of one of these names at any depth.
-func hasKey(doc bson.Raw, names ...string) bool {
-	elements, _ := doc.Elements()
-	return slices.ContainsFunc(elements, func(e bson.RawElement) bool {
-		v := e.Value()
-		return slices.Contains(names, e.Key()) ||
-			(v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeArray) && hasKey(v.Value, names...)
-	})
 }
 
 // split takes a filter that fixes the fields to several values ($in) apart into
