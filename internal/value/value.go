@@ -3,6 +3,7 @@
 package value
 
 import (
+	"encoding/binary"
 	"math"
 	"math/big"
 	"strconv"
@@ -18,6 +19,19 @@ func Lookup(doc bson.Raw, path string) bson.RawValue {
 		return bson.RawValue{}
 	}
 	return value
+}
+
+// Document is the document of elements, one after the other.
+func Document(elements ...[]byte) bson.Raw {
+	size := 5
+	for _, e := range elements {
+		size += len(e)
+	}
+	out := binary.LittleEndian.AppendUint32(make([]byte, 0, size), uint32(size))
+	for _, e := range elements {
+		out = append(out, e...)
+	}
+	return append(out, 0)
 }
 
 // Number is the exact value of a finite number, nil for anything else.
