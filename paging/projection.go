@@ -1,7 +1,6 @@
 package paging
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -115,14 +114,12 @@ func (p projection) strip(doc bson.Raw) bson.Raw {
 	if !p.added {
 		return doc
 	}
-	out := make(bson.Raw, 4, len(doc))
 	elements, _ := doc.Elements()
+	var kept [][]byte
 	for _, e := range elements {
 		if e.Key() != placeField {
-			out = append(out, e...)
+			kept = append(kept, e)
 		}
 	}
-	out = append(out, 0)
-	binary.LittleEndian.PutUint32(out, uint32(len(out)))
-	return out
+	return value.Document(kept...)
 }

@@ -70,7 +70,7 @@ func (d Doc[T, S]) MarshalBSON() ([]byte, error) {
 			return nil, err
 		}
 	}
-	return c.stamp(raw)
+	return c.stamp(raw), nil
 }
 
 // UnmarshalBSON upgrades a document and decodes it. One without a version is of the
