@@ -68,9 +68,6 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 		return nil, err
 	}
 	p.opts.Equality, p.opts.Keys = slices.Clone(opts.Equality), nil
-	for _, key := range opts.Keys {
-		p.opts.Keys = append(p.opts.Keys, slices.Clone(key))
-	}
 	var collation, let []byte
 	err := config.Apply(
 		config.Number("Options.PageSize", &p.opts.PageSize, defaultPageSize, 1, maxSize),
@@ -82,8 +79,11 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 		}),
 		config.Check("Options.Equality", p.checkEquality),
 		config.Check("Options.Keys", func() error {
-			if slices.ContainsFunc(opts.Keys, func(key []byte) bool { return len(key) == 0 }) {
-				return errors.New("empty key")
+			for _, key := range opts.Keys {
+				if len(key) == 0 {
+					return errors.New("empty key")
+				}
+				p.opts.Keys = append(p.opts.Keys, slices.Clone(key))
 			}
 			return nil
 		}),
