@@ -12,8 +12,6 @@ import (
 // back to the beginning, in reverse order. No cursor stays open between batches,
 // so the loop may take hours. req.Number and req.Count must be zero.
 //
-// An error comes once, and ends it.
-//
 // Cost: 1 round trip a batch on the index of Indexes, examining Size keys and
 // one a branch; the last batch comes short or empty.
 func (p *Pager[T]) All(ctx context.Context, over any, req Request) iter.Seq2[T, error] {

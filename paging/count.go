@@ -44,21 +44,13 @@ type Total struct {
 	Kind TotalKind `json:"kind"`
 }
 
-func (p *core) checkCount(src *source, count Count) error {
-	switch {
-	case count == CountEstimated && (src.filter != nil || src.pipeline != nil):
-		return fault.Invalid("CountEstimated counts a whole collection, not a filter or pipeline")
-	case count < CountEstimated:
-		return fault.Invalid("count %d", count)
-	}
-	return nil
-}
-
 // total counts, unless the exact number is known.
 func (p *core) total(ctx context.Context, src *source, count Count, known int64) (*Total, error) {
 	switch {
 	case count == CountNone:
 		return nil, nil
+	case count == CountEstimated && (src.filter != nil || src.pipeline != nil):
+		return nil, fault.Invalid("CountEstimated counts a whole collection, not a filter or pipeline")
 	case known >= 0:
 		return &Total{N: known, Kind: TotalExact}, nil
 	case count == CountEstimated:

@@ -1,7 +1,6 @@
 package paging
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -111,15 +110,19 @@ type sortKey struct {
 func newOrder(sort bson.D) (order, error) {
 	var out order
 	for _, e := range sort {
-		if err := fieldpath.CheckPath("sort", e.Key); err != nil {
+		if err := fieldpath.CheckPath("field", e.Key); err != nil {
 			return nil, err
 		}
 		if slices.Contains(out.paths(), e.Key) {
-			return nil, fmt.Errorf("sort: field %q appears twice", e.Key)
+			return nil, fmt.Errorf("field %q appears twice", e.Key)
 		}
-		desc, err := direction(e.Value)
-		if err != nil {
-			return nil, fmt.Errorf("sort: field %q: %w", e.Key, err)
+		desc := false
+		switch e.Value {
+		case 1, int32(1), int64(1), 1.0:
+		case -1, int32(-1), int64(-1), -1.0:
+			desc = true
+		default:
+			return nil, fmt.Errorf("field %q: the direction must be 1 or -1", e.Key)
 		}
 		out = append(out, sortKey{e.Key, desc, strings.Split(e.Key, ".")})
 	}
@@ -128,16 +131,6 @@ func newOrder(sort bson.D) (order, error) {
 	}
 	desc := len(out) > 0 && out[len(out)-1].desc
 	return append(out, sortKey{"_id", desc, []string{"_id"}}), nil
-}
-
-func direction(value any) (desc bool, err error) {
-	switch value {
-	case 1, int32(1), int64(1), 1.0:
-		return false, nil
-	case -1, int32(-1), int64(-1), -1.0:
-		return true, nil
-	}
-	return false, errors.New("the direction must be 1 or -1")
 }
 
 func (o order) paths() []string {
