@@ -1,6 +1,7 @@
 package schemaversion
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -94,7 +95,10 @@ func newChain(steps []Step, o *Options) (chain, error) {
 		}
 		c.steps = append(c.steps, s)
 	}
-	c.mark, err = bson.Marshal(bson.D{{Key: c.field, Value: c.stored(c.newest())}})
+	mark, err := bson.Marshal(bson.D{{Key: c.field, Value: c.stored(c.newest())}})
+	if err == nil {
+		c.mark, err = bson.Raw(mark).IndexErr(0)
+	}
 	return c, err
 }
 
@@ -256,15 +260,16 @@ func (c *core) encode(v any) (bson.Raw, error) {
 
 // stamp writes the newest version into a document, after the _id.
 func (c *chain) stamp(raw bson.Raw) bson.Raw {
-	if raw.Lookup(c.field).Equal(bson.Raw(c.mark).Lookup(c.field)) {
+	if raw.Lookup(c.field).Equal(c.mark.Value()) {
 		return raw
 	}
 	elements, _ := raw.Elements()
-	parts := [][]byte{nil, c.mark[4 : len(c.mark)-1]}
+	parts := append(make([][]byte, 0, len(elements)+2), nil, c.mark)
+	field := c.mark[1 : len(c.field)+2] // with its end, as Key would make a string of each
 	for _, e := range elements {
-		if key := e.Key(); key == "_id" {
+		if bytes.HasPrefix(e[1:], []byte("_id\x00")) {
 			parts[0] = e
-		} else if key != c.field {
+		} else if !bytes.HasPrefix(e[1:], field) {
 			parts = append(parts, e)
 		}
 	}
