@@ -30,8 +30,9 @@ const (
 
 var bracketOf = map[bson.Type]int{
 	bson.TypeMinKey: bracketMinKey, bson.TypeNull: bracketNull,
-	bson.TypeDouble: bracketNumber, bson.TypeInt32: bracketNumber, bson.TypeInt64: bracketNumber, bson.TypeDecimal128: bracketNumber,
-	bson.TypeString: 1, bson.TypeSymbol: 1, // a symbol compares as a string does
+	bson.TypeDouble: bracketNumber, bson.TypeInt32: bracketNumber, bson.TypeInt64: bracketNumber,
+	bson.TypeDecimal128: bracketNumber,
+	bson.TypeString:     1, bson.TypeSymbol: 1, // a symbol compares as a string does
 	bson.TypeEmbeddedDocument: bracketObject, bson.TypeBinary: 4, bson.TypeObjectID: 5, bson.TypeBoolean: 6,
 	bson.TypeDateTime: 7, bson.TypeTimestamp: 8, bson.TypeDBPointer: 10, bson.TypeJavaScript: 11,
 	bson.TypeCodeWithScope: 12, bson.TypeMaxKey: bracketMaxKey,
@@ -146,5 +147,6 @@ func shallow(v bson.RawValue, levels int) bool {
 		return true
 	}
 	elements, _ := bson.Raw(inner).Elements()
-	return levels > 0 && !slices.ContainsFunc(elements, func(e bson.RawElement) bool { return !shallow(e.Value(), levels-1) })
+	deep := func(e bson.RawElement) bool { return !shallow(e.Value(), levels-1) }
+	return levels > 0 && !slices.ContainsFunc(elements, deep)
 }

@@ -107,8 +107,9 @@ func (p *Pager[T]) Page(ctx context.Context, over any, req Request) (_ *Page[T],
 		return nil, err
 	}
 	out := &Page[T]{
-		Items: make([]T, len(f.Items)), HasNext: f.HasNext, HasPrev: f.HasPrev, Next: f.Next, Prev: f.Prev, Total: f.Total,
-		Number: f.Number, Pages: f.Pages, GroupFirst: f.GroupFirst, GroupLast: f.GroupLast, Position: f.Position, cursor: f.cursor,
+		Items: make([]T, len(f.Items)), HasNext: f.HasNext, HasPrev: f.HasPrev, Next: f.Next, Prev: f.Prev,
+		Total: f.Total, Number: f.Number, Pages: f.Pages, GroupFirst: f.GroupFirst, GroupLast: f.GroupLast,
+		Position: f.Position, cursor: f.cursor,
 	}
 	for i, raw := range f.Items {
 		if err := p.core.decodeItem(cursor, raw, &out.Items[i]); err != nil {

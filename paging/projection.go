@@ -56,7 +56,8 @@ func planProjection(user any, raw bson.Raw, sorted order) (out projection, send 
 		}
 		for _, key := range sorted {
 			if !inclusive && l != keepsID && (within(l.path, key.path) || within(key.path, l.path)) {
-				return out, nil, fmt.Errorf("%q leaves out or cuts the sort field %q: list the fields to keep instead", l.path, key.path)
+				return out, nil, fmt.Errorf("%q leaves out or cuts the sort field %q: list the fields to keep instead",
+					l.path, key.path)
 			}
 		}
 	}

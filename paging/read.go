@@ -116,7 +116,9 @@ func (p *core) sort(ctx context.Context, docs *documents, backward bool) error {
 	for j := range by {
 		by[j].Key = "k" + strconv.Itoa(j)
 	}
-	stages := mongo.Pipeline{expr.Op("$documents", expr.Literal(rows)), expr.Op("$sort", by), expr.Op("$project", bson.D{{Key: "i", Value: 1}})}
+	stages := mongo.Pipeline{
+		expr.Op("$documents", expr.Literal(rows)), expr.Op("$sort", by), expr.Op("$project", expr.D("i", 1)),
+	}
 	opts := options.Aggregate()
 	if p.find.Collation != nil {
 		opts.SetCollation(p.find.Collation)

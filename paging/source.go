@@ -174,7 +174,8 @@ func points(condition bson.RawValue) (out []bson.RawValue) {
 // a value.
 func operators(doc bson.Raw) bool {
 	first, err := doc.IndexErr(0)
-	return err == nil && strings.HasPrefix(first.Key(), "$") && !slices.Contains([]string{"$ref", "$id", "$db"}, first.Key())
+	return err == nil && strings.HasPrefix(first.Key(), "$") &&
+		!slices.Contains([]string{"$ref", "$id", "$db"}, first.Key())
 }
 
 // where is the condition of a read: the filter of the source in some branches.
@@ -236,7 +237,8 @@ func (p *core) open(ctx context.Context, src *source, branches []bson.D, window 
 	}
 	sort := p.order.document(window.backward)
 	if src.pipeline != nil {
-		return p.coll.Aggregate(ctx, src.stages(branches, sort, window.skip, window.limit), p.aggregateOptions().SetBatchSize(batch))
+		stages := src.stages(branches, sort, window.skip, window.limit)
+		return p.coll.Aggregate(ctx, stages, p.aggregateOptions().SetBatchSize(batch))
 	}
 	find := p.find
 	find.Sort, find.Limit, find.BatchSize = sort, &window.limit, &batch
@@ -253,7 +255,8 @@ func (p *core) aggregateOptions() *options.AggregateOptionsBuilder {
 	return &options.AggregateOptionsBuilder{Opts: []func(*options.AggregateOptions) error{
 		func(out *options.AggregateOptions) error {
 			f := p.find
-			out.AllowDiskUse, out.Collation, out.Comment, out.Hint, out.Let = f.AllowDiskUse, f.Collation, f.Comment, f.Hint, f.Let
+			out.AllowDiskUse, out.Collation, out.Comment = f.AllowDiskUse, f.Collation, f.Comment
+			out.Hint, out.Let = f.Hint, f.Let
 			return nil
 		},
 	}}

@@ -80,7 +80,9 @@ func (d *Doc[T, S]) UnmarshalBSON(raw []byte) error {
 		if d.rest, err = slices.Clone(made).Elements(); err != nil { // made is the caller's
 			return err
 		}
-		d.rest = slices.DeleteFunc(d.rest, func(e bson.RawElement) bool { return e.Key() == c.field || slices.Contains(known, e.Key()) })
+		d.rest = slices.DeleteFunc(d.rest, func(e bson.RawElement) bool {
+			return e.Key() == c.field || slices.Contains(known, e.Key())
+		})
 	}
 	return c.codec.Decode(made, &d.V)
 }
