@@ -12,8 +12,6 @@ import (
 // back to the beginning, in reverse order. No cursor stays open between batches,
 // so the loop may take hours. req.Number and req.Count must be zero.
 //
-// An error comes once, and ends it.
-//
 // Cost: 1 round trip a batch on the index of Indexes, examining Size keys and
 // one a branch; the last batch comes short or empty.
 func (p *Pager[T]) All(ctx context.Context, over any, req Request) iter.Seq2[T, error] {
@@ -63,31 +61,5 @@ func (p *Pager[T]) all(ctx context.Context, over any, req Request, yield func(T,
 			return nil
 		}
 		window.at, window.inclusive = at, false
-	}
-}
-
-// Pages walks page by page from the one req asks for to the end of the list, or
-// to its beginning for Before and FromEnd. Next (or Prev) of the last page seen
-// goes on later. A count is made for the first page only.
-//
-// An error comes once, and ends it.
-//
-// Cost: that of Page for each page.
-func (p *Pager[T]) Pages(ctx context.Context, over any, req Request) iter.Seq2[*Page[T], error] {
-	return func(yield func(*Page[T], error) bool) {
-		backward := req.backward()
-		for {
-			page, err := p.Page(ctx, over, req)
-			if !yield(page, err) || err != nil {
-				return
-			}
-			req = Request{Size: req.Size, After: page.Next}
-			if backward {
-				req = Request{Size: req.Size, Before: page.Prev}
-			}
-			if req.After == "" && req.Before == "" {
-				return
-			}
-		}
 	}
 }

@@ -10,105 +10,76 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Tokens are bound to a hash of what is paged over. These functions write filters
-// and pipelines so that those which the server takes for equal are equal bytes, and
-// others are not: numbers by their value; the fields of a value in their order, the
-// conditions of a filter in any, as those of a Go map come; the values of $in in any
-// order.
+// reading is what a part of a filter or pipeline is.
+type reading int
 
-// appendFilter writes a filter, or the operators on a field.
-func appendFilter(out []byte, doc bson.Raw) []byte {
-	elements := sortedElements(doc)
-	if len(elements) == 1 && elements[0].Key() == "$eq" && elements[0].Value().Type != bson.TypeRegex {
-		return appendValue(out, elements[0].Value())
-	}
-	out = binary.AppendUvarint(append(out, '{'), uint64(len(elements)))
-	for _, e := range elements {
-		out = appendText(out, e.Key())
-		v := e.Value()
-		switch name := e.Key(); {
-		case name == "$and", name == "$or", name == "$nor":
-			list, _ := bson.Raw(v.Value).Elements()
-			out = binary.AppendUvarint(append(out, '['), uint64(len(list)))
-			for _, inner := range list {
-				out = appendCondition(out, inner.Value(), true)
-			}
-		case name == "$in", name == "$nin":
-			list, _ := bson.Raw(v.Value).Elements()
-			keys := make([]string, len(list))
-			for i, inner := range list {
-				keys[i] = value.Key(inner.Value())
-			}
-			slices.Sort(keys)
-			keys = slices.Compact(keys)
-			out = binary.AppendUvarint(append(out, '['), uint64(len(keys)))
-			for _, key := range keys {
-				out = appendText(out, key)
-			}
-		case name == "$not", name == "$elemMatch":
-			out = appendCondition(out, v, true)
-		case name == "$expr", name == "$text", name == "$jsonSchema":
-			out = appendExpression(out, v, false)
-		case strings.HasPrefix(name, "$"):
-			out = appendValue(out, v)
-		default:
-			out = appendCondition(out, v, false)
-		}
-	}
-	return out
-}
+const (
+	asFilter     reading = iota // conditions, in any order
+	asExpression                // stages and operators, their arguments in any order
+	asOrdered                   // a sort, or what a comparison in an expression compares
+	asValue
+)
 
-// appendCondition writes what a filter asks of a field: operators, or a value.
-func appendCondition(out []byte, v bson.RawValue, filter bool) []byte {
-	if doc, ok := v.DocumentOK(); ok && (filter || operators(doc)) {
-		return appendFilter(out, doc)
+// appendCanonical writes a part so that what the server takes for equal is equal bytes,
+// and other things are not: numbers by their value; the fields of a value in their
+// order, those that may come from a Go map in any; the values of $in in any. Tokens are
+// bound to a hash of it.
+func appendCanonical(out []byte, v bson.RawValue, as reading) []byte {
+	doc, isDoc := v.DocumentOK()
+	switch operated := isDoc && operators(doc); {
+	case operated && as == asValue:
+		as = asFilter
+	case operated && as == asOrdered:
+		as = asExpression
 	}
-	return appendValue(out, v)
-}
-
-// appendExpression writes a stage or an expression. The fields of a document in it
-// are mostly arguments, so they come in any order, except in sorts, and where they are
-// values: inside comparisons and $literal.
-func appendExpression(out []byte, v bson.RawValue, values bool) []byte {
-	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
-		return appendValue(out, v)
+	if as == asValue || !isDoc && v.Type != bson.TypeArray {
+		return appendText(append(out, 'v'), value.Key(v))
 	}
-	doc := bson.Raw(v.Value)
-	elements := sortedElements(doc)
-	if v.Type == bson.TypeArray || values && !operators(doc) {
-		elements, _ = doc.Elements()
+	elements, _ := bson.Raw(v.Value).Elements()
+	if isDoc && as != asOrdered {
+		slices.SortStableFunc(elements, func(a, b bson.RawElement) int { return strings.Compare(a.Key(), b.Key()) })
 	}
 	out = binary.AppendUvarint(append(out, byte(v.Type)), uint64(len(elements)))
 	for _, e := range elements {
-		out = appendText(out, e.Key())
-		switch e.Key() {
-		case "$match":
-			out = appendCondition(out, e.Value(), true)
-		case "$literal":
-			out = appendValue(out, e.Value())
-		case "$sort", "sortBy":
-			out = appendExpression(out, e.Value(), true)
-		case "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$cmp", "$in":
-			out = appendExpression(out, e.Value(), true)
-		default:
-			out = appendExpression(out, e.Value(), values && (v.Type == bson.TypeArray || !operators(doc)))
+		name, inner := e.Key(), as
+		out = appendText(out, name)
+		switch {
+		case !isDoc: // the elements of an array are what it is
+		case as == asFilter && (name == "$in" || name == "$nin"):
+			out = appendSet(out, e.Value())
+			continue
+		case as == asFilter && slices.Contains([]string{"$and", "$or", "$nor", "$not", "$elemMatch"}, name):
+		case as == asFilter && slices.Contains([]string{"$expr", "$text", "$jsonSchema"}, name):
+			inner = asExpression
+		case as == asFilter, name == "$literal":
+			inner = asValue
+		case name == "$match":
+			inner = asFilter
+		case slices.Contains([]string{"$sort", "sortBy", "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$cmp", "$in"}, name):
+			inner = asOrdered
 		}
+		out = appendCanonical(out, e.Value(), inner)
 	}
 	return out
 }
 
-func appendValue(out []byte, v bson.RawValue) []byte {
-	return appendText(append(out, 'v'), value.Key(v))
+func appendSet(out []byte, v bson.RawValue) []byte {
+	list, _ := bson.Raw(v.Value).Elements()
+	keys := make([]string, len(list))
+	for i, e := range list {
+		keys[i] = value.Key(e.Value())
+	}
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		out = appendText(out, key)
+	}
+	return append(out, ']')
 }
 
 func appendText(out []byte, text string) []byte {
 	return append(binary.AppendUvarint(out, uint64(len(text))), text...)
 }
 
-func sortedElements(doc bson.Raw) []bson.RawElement {
-	elements, _ := doc.Elements()
-	if len(elements) > 1 {
-		slices.SortStableFunc(elements, func(a, b bson.RawElement) int { return strings.Compare(a.Key(), b.Key()) })
-	}
-	return elements
+func document(raw bson.Raw) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}
 }

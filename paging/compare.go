@@ -2,6 +2,7 @@ package paging
 
 import (
 	"math"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -29,8 +30,9 @@ const (
 
 var bracketOf = map[bson.Type]int{
 	bson.TypeMinKey: bracketMinKey, bson.TypeNull: bracketNull,
-	bson.TypeDouble: bracketNumber, bson.TypeInt32: bracketNumber, bson.TypeInt64: bracketNumber, bson.TypeDecimal128: bracketNumber,
-	bson.TypeString: 1, bson.TypeSymbol: 1, // a symbol compares as a string does
+	bson.TypeDouble: bracketNumber, bson.TypeInt32: bracketNumber, bson.TypeInt64: bracketNumber,
+	bson.TypeDecimal128: bracketNumber,
+	bson.TypeString:     1, bson.TypeSymbol: 1, // a symbol compares as a string does
 	bson.TypeEmbeddedDocument: bracketObject, bson.TypeBinary: 4, bson.TypeObjectID: 5, bson.TypeBoolean: 6,
 	bson.TypeDateTime: 7, bson.TypeTimestamp: 8, bson.TypeDBPointer: 10, bson.TypeJavaScript: 11,
 	bson.TypeCodeWithScope: 12, bson.TypeMaxKey: bracketMaxKey,
@@ -130,40 +132,21 @@ func typesOf(bracket int) []string {
 
 // same reports whether two places are one: equal in every value, under the simple
 // collation, of whatever numeric type.
-func same(a, b []bson.RawValue) bool {
-	for i := range a {
-		if !a[i].Equal(b[i]) && value.Key(a[i]) != value.Key(b[i]) {
-			return false
-		}
-	}
-	return true
+func same(a, b place) bool {
+	return slices.EqualFunc(a, b, func(a, b bson.RawValue) bool { return a.Equal(b) || value.Key(a) == value.Key(b) })
 }
 
-// sound reports whether the server takes v: what Validate lets pass is not always
-// well-formed inside, and documents may be nested no more than so many levels deep.
-func sound(v bson.RawValue, levels int) bool {
-	data := v.Value
+// shallow reports that documents in v are nested no more than so many levels deep.
+func shallow(v bson.RawValue, levels int) bool {
+	inner := v.Value
 	switch v.Type {
-	case bson.TypeBoolean:
-		return data[0] <= 1
-	case bson.TypeString, bson.TypeSymbol, bson.TypeJavaScript:
-		return data[len(data)-1] == 0
-	case bson.TypeDBPointer:
-		return data[len(data)-13] == 0
 	case bson.TypeCodeWithScope:
-		code, scope, ok := v.CodeWithScopeOK()
-		return ok && len(data) == 4+4+len(code)+1+len(scope) && data[8+len(code)] == 0 &&
-			sound(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: scope}, levels)
+		_, inner, _ = v.CodeWithScopeOK()
 	case bson.TypeEmbeddedDocument, bson.TypeArray:
-		elements, err := bson.Raw(data).Elements()
-		length := 5
-		for _, e := range elements {
-			length += len(e)
-			if levels > 0 && !sound(e.Value(), levels-1) {
-				return false
-			}
-		}
-		return err == nil && levels > 0 && length == len(data) && data[length-1] == 0
+	default:
+		return true
 	}
-	return true
+	elements, _ := bson.Raw(inner).Elements()
+	deep := func(e bson.RawElement) bool { return !shallow(e.Value(), levels-1) }
+	return levels > 0 && !slices.ContainsFunc(elements, deep)
 }

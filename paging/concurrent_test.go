@@ -78,7 +78,7 @@ func TestWalksWhileTheListChanges(t *testing.T) {
 			for _, size := range sizes {
 				for _, backward := range []bool{false, true} {
 					var got []int
-					for page, err := range pager.Pages(ctx, nil, paging.Request{Size: size, FromEnd: backward}) {
+					for page, err := range pages(ctx, pager, nil, paging.Request{Size: size, FromEnd: backward}) {
 						if err != nil {
 							t.Error(err)
 							return

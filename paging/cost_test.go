@@ -131,8 +131,7 @@ func TestCosts(t *testing.T) {
 				onIndex(t, db, find, c.extra)
 			}
 			if len(commands.Named("find")) == 2 { // the second looks what lies on the other side
-				probe := commands[1].Body
-				if probe.Lookup("limit").AsInt64() != 1 || probe.Lookup("projection").String() != `{"_id": {"$numberInt":"1"}}` {
+				if probe := commands[1].Body; probe.Lookup("limit").AsInt64() != 1 {
 					t.Errorf("the probe is %s", probe)
 				}
 			}
@@ -164,14 +163,6 @@ func TestCosts(t *testing.T) {
 		}
 	}
 	walk(1000, "find find find", costFilter, pager.All(ctx, costFilter, paging.Request{}))
-	costs.Record(t, db, 0, []string{"find", "find"}, func() error {
-		for _, err := range pager.Pages(ctx, costFilter, paging.Request{Size: 600}) {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 	// In smaller batches, as the user wants.
 	small := costPager(t, coll, paging.Options{Find: options.Find().SetBatchSize(4)})
 	costs.Record(t, db, 0, []string{"find", "getMore"}, func() error {
@@ -316,7 +307,7 @@ func TestCostWithIDsOfManyTypes(t *testing.T) {
 		ensure(t, pager)
 		commands := mongotest.Record(t, db, func() {
 			n := 0
-			for page, err := range pager.Pages(t.Context(), nil, paging.Request{Size: 20}) {
+			for page, err := range pages(t.Context(), pager, nil, paging.Request{Size: 20}) {
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -16,9 +16,9 @@ import (
 // up to so many, which is enough for "1,000+". Like CountExact it is an aggregation,
 // where a filter cannot hold $near or $where.
 //
-// Cost: CountExact 1 round trip, walking all matching index keys, or, without a filter,
-// all documents; a positive one at most one more than its number of them. None if the
-// page shows the whole list. CountEstimated 1 round trip, no keys or documents.
+// Cost: 1 round trip, none if the page shows the whole list. CountExact walks all matching
+// index keys, or, without a filter, all documents; a positive one at most one more than
+// its number; CountEstimated none.
 type Count int64
 
 const (
@@ -44,29 +44,17 @@ type Total struct {
 	Kind TotalKind `json:"kind"`
 }
 
-func (p *core) checkCount(src *source, count Count) error {
-	switch {
-	case count == CountEstimated && (src.filter != nil || src.pipeline != nil):
-		return fault.Invalid("CountEstimated counts a whole collection, not a filter or pipeline")
-	case count < CountEstimated:
-		return fault.Invalid("count %d", count)
-	}
-	return nil
-}
-
 // total counts, unless the exact number is known.
 func (p *core) total(ctx context.Context, src *source, count Count, known int64) (*Total, error) {
 	switch {
 	case count == CountNone:
 		return nil, nil
+	case count == CountEstimated && (src.filter != nil || src.pipeline != nil):
+		return nil, fault.Invalid("CountEstimated counts a whole collection, not a filter or pipeline")
 	case known >= 0:
 		return &Total{N: known, Kind: TotalExact}, nil
 	case count == CountEstimated:
-		opts := options.EstimatedDocumentCount()
-		if p.find.Comment != nil {
-			opts.SetComment(p.comment())
-		}
-		n, err := p.coll.EstimatedDocumentCount(ctx, opts)
+		n, err := p.coll.EstimatedDocumentCount(ctx, options.EstimatedDocumentCount().SetComment(p.find.Comment))
 		return &Total{N: n, Kind: TotalEstimated}, err
 	}
 	limit := int64(0)

@@ -33,10 +33,10 @@
 //	}
 //
 // A page has Items, HasNext and HasPrev (both exact), Next and Prev. Request.Number
-// asks for a page by its number, and Request.From counts from a page nearby, so that
-// the server skips at most one group of pages. [ParseRequest] and LinkHeader serve
-// HTTP; Cursor(i) is the cursor of an edge in GraphQL. [Pager.Filter],
-// [Pager.Pipeline], [Pager.Sort] and [Pager.Token] are for queries of your own.
+// asks for a page by its number, and Request.From counts from a page nearby. [ParseRequest]
+// and LinkHeader serve HTTP; Cursor(i) is the cursor of an edge in GraphQL.
+// [Pager.Filter], [Pager.Pipeline], [Pager.Sort] and [Pager.Token] are for queries of
+// your own.
 //
 // What is paged over is a filter, or a [mongo.Pipeline]: the condition, the sort and
 // the limit are then stages after yours. What only filters is better given as a filter.
@@ -64,12 +64,12 @@
 // [Pager.Indexes]; other conditions of your filter add the keys they reject. More than
 // one find take:
 //
-//   - a token whose sort values hold null: one to as many as there are branches, one or
-//     two a sort field, until the page is full. The server merges ranges in an order that
-//     takes null and missing for different, so they are read one after the other;
-//   - a filter that fixes a field of Equality to k values with $in: 1, but k+2 if a
-//     document on the page holds null or lacks a sort field. Beyond 200 ranges (values
-//     times branches) the server sorts what matches in memory;
+//   - a token whose sort values hold null: up to one a branch, one or two a sort field,
+//     until the page is full, as the server's merge of ranges takes null and missing for
+//     different;
+//   - a filter that fixes a field of Equality to k values with $in: k+2 if a document on
+//     the page holds null or lacks a sort field. Beyond 200 ranges (values times
+//     branches) the server sorts what matches in memory;
 //   - a sort that begins with `_id`: 1 more at the end of the list, for `_id`s of other
 //     types. All other pages by `_id` alone are {_id: {$gte: last}};
 //   - Options.Sequential: up to one a branch.
@@ -84,13 +84,11 @@
 //
 // # Order
 //
-// Values come as MongoDB sorts them: MinKey, null and missing (equal), numbers (NaN
-// first), strings, objects, binary, ObjectIDs, booleans, dates, timestamps, code,
-// MaxKey. `_id` is added as the last field, in the direction of the one before it. A
-// document with an array, undefined or a regular expression as a sort value is
-// [ErrUnsortable] when a page meets it. So is a text `_id` under the collation of
-// Options.Find, unless Options.DistinctIDs vouches that none tie; the collection's own
-// default collation needs no such promise.
+// Values come as MongoDB sorts them, null and missing as equals. `_id` is added as the
+// last field, in the direction of the one before it. A document with an array, undefined
+// or a regular expression as a sort value is [ErrUnsortable] when a page meets it. So is
+// a text `_id` under the collation of Options.Find, unless Options.DistinctIDs vouches
+// that none tie; the collection's own default collation needs no such promise.
 //
 // # Tokens
 //
@@ -113,9 +111,8 @@
 //
 // A Pager is safe for concurrent use, and joins the transaction of ctx. A document whose
 // sort values do not change is shown exactly once by a walk from one end to the other,
-// whatever is inserted, deleted or changed meanwhile. One that moves may be seen in both
-// places or in neither. Page numbers promise nothing of the kind, and counts are reads
-// of their own.
+// whatever happens to others. One that moves may be seen in both places or in neither.
+// Page numbers promise nothing of the kind, and counts are reads of their own.
 //
 // Nothing has to be adopted: any collection can be paged over. Its index serves every
 // query that the first fields of the index serve, and can replace such an index.

@@ -116,7 +116,7 @@ func ExamplePager_All() {
 }
 
 // Over a pipeline: topics, the one with most articles first.
-func ExamplePager_Page_pipeline() {
+func ExamplePager_All_pipeline() {
 	ctx := context.Background()
 	type topic struct {
 		Name string `bson:"_id"`
@@ -129,15 +129,15 @@ func ExamplePager_Page_pipeline() {
 	topics := mongo.Pipeline{{{Key: "$group", Value: bson.D{
 		{Key: "_id", Value: "$topic"}, {Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}},
 	}}}}
-	for page, err := range pager.Pages(ctx, topics, paging.Request{Size: 1}) {
+	for topic, err := range pager.All(ctx, topics, paging.Request{}) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(page.Items)
+		fmt.Println(topic)
 	}
 	// Output:
-	// [{sea 5}]
-	// [{sky 1}]
+	// {sea 5}
+	// {sky 1}
 }
 
 // Page numbers for a long list: in groups of ten, each jump skips at most one

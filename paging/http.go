@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -24,55 +23,39 @@ const maxNumber = 1 << 31
 // ErrInvalid. Tokens are checked by the read they go into.
 func ParseRequest(query url.Values, size, most int) (req Request, err error) {
 	defer fault.In(&err, "paging: parse request")
-	text := map[string]string{}
-	var asked []string
 	for _, name := range append([]string{"limit"}, parameters...) {
 		if len(query[name]) > 1 {
 			return req, fault.Invalid("parameter %q is given more than once", name)
 		}
-		text[name] = query.Get(name)
 	}
-	limit, err := whole(text, "limit", int64(min(most, maxSize)))
+	req = Request{After: query.Get("after"), Before: query.Get("before"), From: query.Get("position")}
+	limit, err := whole(query, "limit", int64(min(most, maxSize)))
 	if err != nil {
 		return req, err
 	}
-	if req.Size = int(limit); limit == 0 && text["position"] == "" { // which has a size
+	if req.Size = int(limit); limit == 0 && req.From == "" { // which has a size
 		req.Size = min(size, most, maxSize)
 	}
-	if req.Number, err = whole(text, "page", maxNumber); err != nil {
+	if req.Number, err = whole(query, "page", maxNumber); err != nil {
 		return req, err
 	}
-	if text["last"] != "" {
-		if req.FromEnd, err = strconv.ParseBool(text["last"]); err != nil {
+	if last := query.Get("last"); last != "" {
+		if req.FromEnd, err = strconv.ParseBool(last); err != nil {
 			return req, fault.Invalid(`parameter "last" is neither true nor false`)
 		}
 	}
-	req.After, req.Before, req.From = text["after"], text["before"], text["position"]
-	for name, set := range map[string]bool{"after": req.After != "", "before": req.Before != "", "last": req.FromEnd, "page": req.Number > 0} {
-		if set {
-			asked = append(asked, name)
-		}
-	}
-	switch slices.Sort(asked); {
-	case len(asked) > 1:
-		return req, fault.Invalid("parameters %q exclude each other", asked)
-	case req.From != "" && req.Number == 0:
-		return req, fault.Invalid(`parameter "position" needs "page"`)
-	}
-	return req, nil
+	return req, req.check()
 }
 
 // whole reads a whole number and clamps it to 1…most; nothing is as good as 0.
-func whole(text map[string]string, name string, most int64) (int64, error) {
-	if text[name] == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(text[name], 10, 64)
+func whole(query url.Values, name string, most int64) (int64, error) {
+	text := query.Get(name)
+	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
+	case text == "" || err == nil && n == 0:
+		return 0, nil
 	case err != nil && !errors.Is(err, strconv.ErrRange): // out of range is clamped as well
 		return 0, fault.Invalid("parameter %q is not a number", name)
-	case n == 0:
-		return 0, nil
 	}
 	return max(1, min(n, most)), nil
 }
@@ -82,9 +65,9 @@ func whole(text map[string]string, name string, most int64) (int64, error) {
 // last if something follows. u is the URL of the request; its other parameters stay,
 // credentials and fragment go. It is empty for a list of one page.
 //
-// The links of a page asked for by number have numbers: last only if Pages is known,
-// and beyond the last page that is prev and last. If it was asked for from a Position
-// they carry the page's own, except first, and last is there only if that reaches it.
+// The links of a page asked for by number have numbers, and prev and next its Position,
+// so that the server skips little: last only if Pages is known, and beyond the last
+// page that is prev and last.
 func (p *Page[T]) LinkHeader(u *url.URL) string {
 	var links []string
 	add := func(on bool, rel string, set ...string) {
@@ -99,19 +82,15 @@ func (p *Page[T]) LinkHeader(u *url.URL) string {
 		add(p.HasNext, "last", "last", "true")
 		return strings.Join(links, ", ")
 	}
-	var from []string
-	if p.reach > 0 && p.Position != "" {
-		from = []string{"position", p.Position}
-	}
-	page := func(n int64) []string { return append([]string{"page", strconv.FormatInt(n, 10)}, from...) }
-	prev, known := p.Number-1, p.Pages > 0
-	if known {
+	near := func(n int64) []string { return []string{"page", strconv.FormatInt(n, 10), "position", p.Position} }
+	prev := p.Number - 1
+	if p.Pages > 0 {
 		prev = min(prev, p.Pages)
 	}
 	add(p.HasPrev, "first", "page", "1")
-	add(p.HasPrev && p.Number > 1, "prev", page(prev)...)
-	add(p.HasNext, "next", page(p.Number+1)...)
-	add(known && (p.HasNext || p.Number > p.Pages) && (p.reach == 0 || p.Pages-p.Number <= p.reach), "last", page(p.Pages)...)
+	add(p.HasPrev && p.Number > 1, "prev", near(prev)...)
+	add(p.HasNext, "next", near(p.Number+1)...)
+	add(p.Pages > 0 && (p.HasNext || p.Number > p.Pages), "last", near(p.Pages)[:2]...)
 	return strings.Join(links, ", ")
 }
 
@@ -130,7 +109,9 @@ func link(u *url.URL, rel string, set []string) string {
 		query.Del(name)
 	}
 	for i := 0; i < len(set); i += 2 {
-		query.Set(set[i], set[i+1])
+		if set[i+1] != "" {
+			query.Set(set[i], set[i+1])
+		}
 	}
 	target.RawQuery, target.ForceQuery = query.Encode(), false
 	var out strings.Builder

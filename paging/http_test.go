@@ -97,7 +97,7 @@ func TestLinkHeader(t *testing.T) {
 		{&paging.Page[row]{HasNext: true, HasPrev: true, Next: "NN", Prev: "PP", Number: 3}, "/a?page=3",
 			`</a?page=1>; rel="first", </a?page=2>; rel="prev", </a?page=4>; rel="next"`},
 		{&paging.Page[row]{HasNext: true, HasPrev: true, Next: "NN", Prev: "PP", Number: 3, Pages: 9, Position: "POS"}, "/a?page=3&limit=5",
-			`</a?limit=5&page=1>; rel="first", </a?limit=5&page=2>; rel="prev", </a?limit=5&page=4>; rel="next", </a?limit=5&page=9>; rel="last"`},
+			`</a?limit=5&page=1>; rel="first", </a?limit=5&page=2&position=POS>; rel="prev", </a?limit=5&page=4&position=POS>; rel="next", </a?limit=5&page=9>; rel="last"`},
 	} {
 		u, err := url.Parse(c.url)
 		if target, ok := strings.CutPrefix(c.url, "request "); ok {

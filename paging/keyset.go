@@ -20,30 +20,16 @@ type place []bson.RawValue
 // the first fields to their values at the place and lets the next one go on from
 // there, so that each is a range of an index over the sort. If inclusive the place
 // itself belongs to it. typed asks for plain ranges first, see beyond.
-func (o order) branches(at place, backward, inclusive bool, typed func(i int) bool) []bson.D {
+func (o order) branches(at place, backward, inclusive, typed bool) []bson.D {
 	out := []bson.D{}
 	last := len(o) - 1
 	for i := last; i >= 0; i-- {
-		for _, condition := range o[i].beyond(at[i], o[i].desc != backward, inclusive && i == last, typed(i)) {
+		for _, condition := range o[i].beyond(at[i], o[i].desc != backward, inclusive && i == last, typed) {
 			branch := make(bson.D, 0, i+len(condition))
 			for j := range i {
 				branch = append(branch, expr.Element(o[j].path, value.Equal(at[j])))
 			}
 			out = append(out, append(branch, condition...))
-		}
-	}
-	return out
-}
-
-func never(int) bool { return false }
-
-// end is a place after every document.
-func (o order) end() place {
-	out := make(place, len(o))
-	for i, key := range o {
-		out[i].Type = bson.TypeMaxKey
-		if key.desc {
-			out[i].Type = bson.TypeMinKey
 		}
 	}
 	return out
@@ -65,32 +51,29 @@ func (p *core) place(doc bson.Raw) (place, error) {
 }
 
 func (p *core) readPlace(out place, doc bson.Raw, where order) error {
-	size, largest := 0, 0
+	size := 0
 	for i, key := range where {
 		v, trouble := valueAt(doc, key.segments)
 		if trouble != "" {
-			return p.unsortable(doc, key.path, trouble)
+			return p.unsortable(doc, fmt.Sprintf("the sort field %q %s", key.path, trouble))
 		}
 		out[i] = v
 		size += len(v.Value) + valueOverhead
-		if len(v.Value) > len(out[largest].Value) {
-			largest = i
-		}
 	}
 	if size > maxValues {
-		return p.unsortable(doc, p.order[largest].path, fmt.Sprintf("is too large for a token (%d bytes)", len(out[largest].Value)))
+		return p.unsortable(doc, fmt.Sprintf("the sort fields are too large for a token (%d bytes)", size))
 	}
 	if p.collated && !p.opts.DistinctIDs && holdsText(out[p.id]) {
-		return p.unsortable(doc, "_id", "is text under a collation; see Options.DistinctIDs")
+		return p.unsortable(doc, "its _id is text under a collation; see Options.DistinctIDs")
 	}
 	return nil
 }
 
-func (p *core) unsortable(doc bson.Raw, path, trouble string) error {
-	return p.of(doc, fmt.Errorf("%w: the sort field %q %s", ErrUnsortable, path, trouble))
+// unsortable names the document, also if the projection leaves out _id.
+func (p *core) unsortable(doc bson.Raw, why string) error {
+	return p.of(doc, fmt.Errorf("%w: %s", ErrUnsortable, why))
 }
 
-// of names the document that an error is about, also if the projection leaves out _id.
 func (p *core) of(doc bson.Raw, err error) error {
 	id := doc.Lookup("_id")
 	if id.Type == 0 {
@@ -114,10 +97,10 @@ func valueAt(doc bson.Raw, segments []string) (v bson.RawValue, trouble string) 
 			if _, ok := bracketOf[v.Type]; !ok {
 				return null, "is of type " + v.Type.String()
 			}
-			if !sound(v, maxDepth) {
+			if !shallow(v, maxDepth) {
 				return null, fmt.Sprintf("is nested more than %d levels deep", maxDepth)
 			}
-			return bson.RawValue{Type: v.Type, Value: v.Value}, ""
+			return v, ""
 		case v.Type != bson.TypeEmbeddedDocument:
 			return null, ""
 		}
@@ -128,16 +111,17 @@ func valueAt(doc bson.Raw, segments []string) (v bson.RawValue, trouble string) 
 
 // holdsText reports strings at any depth, which a collation may take for equal.
 func holdsText(v bson.RawValue) bool {
-	switch v.Type {
-	case bson.TypeString, bson.TypeSymbol:
-		return true
-	case bson.TypeEmbeddedDocument, bson.TypeArray:
-		elements, err := bson.Raw(v.Value).Elements()
-		return err == nil && slices.ContainsFunc(elements, func(e bson.RawElement) bool {
-			return holdsText(e.Value())
-		})
+	text := func(v bson.RawValue) bool { return v.Type == bson.TypeString || v.Type == bson.TypeSymbol }
+	return text(v) || inside(v, func(e bson.RawElement) bool { return text(e.Value()) })
+}
+
+// inside reports that test holds for a field or an element of v, at any depth.
+func inside(v bson.RawValue, test func(e bson.RawElement) bool) bool {
+	if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeArray {
+		return false
 	}
-	return false
+	elements, _ := bson.Raw(v.Value).Elements()
+	return slices.ContainsFunc(elements, func(e bson.RawElement) bool { return test(e) || inside(e.Value(), test) })
 }
 
 // Filter gives the complete filter of the page that req asks for, for a query of
@@ -145,9 +129,8 @@ func holdsText(v bson.RawValue) bool {
 // document of the token itself is left out, so that a plain limit gives the page.
 // Make tokens for what you read with [Pager.Token].
 //
-// Where a sort field is null in some documents and missing in others, the order of
-// such a query is not always that of the pages: see Null and missing in the
-// package's documentation.
+// Where a sort field is null in some documents and missing in others, its order is not
+// always that of the pages: see the manual.
 func (p *Pager[T]) Filter(over any, req Request) (_ bson.D, err error) {
 	defer fault.In(&err, "paging: filter")
 	src, branches, err := p.core.query(over, req)
@@ -194,7 +177,7 @@ func (p *core) query(over any, req Request) (*source, []bson.D, error) {
 	if err != nil || at.place == nil {
 		return src, nil, err
 	}
-	return src, p.order.branches(at.place, req.backward(), at.inclusive, never), nil
+	return src, p.order.branches(at.place, req.backward(), at.inclusive, false), nil
 }
 
 // Token makes the token of a document that you read yourself: a bson.Raw or

@@ -1,7 +1,6 @@
 package paging
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,18 +16,17 @@ import (
 type Options struct {
 	// Find goes with every find: collation, hint, projection, comment, let,
 	// batch size, allowDiskUse and so on. Over a pipeline those that aggregate
-	// has are sent with it; the others are refused there. What paging itself sets
-	// is refused: sort, skip, limit, tailable cursors, min, max, returnKey,
-	// showRecordID and the positional projection "tags.$". A projection that lists what
-	// to keep need not hold the sort fields: they are read all the same and taken out
-	// again. One that lists what to leave out must leave them in. Default nil.
+	// does not have are refused. So is what paging itself sets: sort, skip, limit,
+	// tailable cursors, min, max, returnKey, showRecordID and the positional projection
+	// "tags.$". A projection that lists what to keep need not hold the sort fields;
+	// one that lists what to leave out must leave them in. Default nil.
 	Find *options.FindOptionsBuilder
 
 	// Equality names the fields that every filter of this list fixes, each to one
 	// value (a tenant, a status) or to a few with $in, at the top of the filter or
 	// inside $and. They come first in the index and the shard key. A filter that
-	// does not fix one of them, or fixes it to a range, is ErrInvalid: the server
-	// would sort the whole list for each page. Default none.
+	// does not is ErrInvalid: the server would sort the whole list for each page.
+	// Default none.
 	Equality []string
 
 	// PageSize is the size of pages whose request names none. Default 20.
@@ -38,22 +36,19 @@ type Options struct {
 	// the number of pages in the groups that a numbered page reports. Default 10.
 	Group int
 
-	// Keys signs tokens with the first key and accepts those signed with any,
-	// so that keys can be rotated: put the new one in front and drop the old
-	// one when its tokens are no longer wanted. Use 32 random bytes. Default
-	// none: tokens are unsigned.
+	// Keys signs tokens with the first key and accepts those signed with any: to
+	// rotate, put the new one in front. Use 32 random bytes. Default none: tokens
+	// are unsigned.
 	Keys [][]byte
 
 	// DistinctIDs says that no two documents which are equal in the sort fields
-	// have text `_id`s that are equal under the collation of Find. Only needed
-	// with a collation, and `_id`s with text in them (UUIDs as text, say). Default
-	// false: such documents are ErrUnsortable.
+	// have text `_id`s that are equal under the collation of Find. Default false:
+	// with a collation, documents with text in the `_id` are ErrUnsortable.
 	DistinctIDs bool
 
 	// Sequential never sends several ranges in one find: for engines that do not
-	// merge the branches of $or and find no range in $expr (DocumentDB). Each find
-	// becomes one to as many as there are branches, two or three a sort field.
-	// Default false.
+	// merge the branches of $or and find no range in $expr (DocumentDB). A page
+	// takes up to one find a branch, two or three a sort field. Default false.
 	Sequential bool
 
 	// Registry and BSON encode filters when tokens are bound to them, projections,
@@ -70,12 +65,14 @@ func findOptions(builder *options.FindOptionsBuilder) (options.FindOptions, erro
 		return out, nil
 	}
 	for _, set := range builder.List() {
-		if set == nil {
-			continue
+		if set != nil {
+			if err := set(&out); err != nil {
+				return out, err
+			}
 		}
-		if err := set(&out); err != nil {
-			return out, err
-		}
+	}
+	if comment, ok := out.Comment.(*any); ok { // as the builder has it
+		out.Comment = *comment
 	}
 	return out, refuse("cannot be combined with paging", map[string]bool{
 		"sort (give it to New)":    out.Sort != nil,
@@ -113,15 +110,19 @@ type sortKey struct {
 func newOrder(sort bson.D) (order, error) {
 	var out order
 	for _, e := range sort {
-		if err := fieldpath.CheckPath("sort", e.Key); err != nil {
+		if err := fieldpath.CheckPath("field", e.Key); err != nil {
 			return nil, err
 		}
 		if slices.Contains(out.paths(), e.Key) {
-			return nil, fmt.Errorf("sort: field %q appears twice", e.Key)
+			return nil, fmt.Errorf("field %q appears twice", e.Key)
 		}
-		desc, err := direction(e.Value)
-		if err != nil {
-			return nil, fmt.Errorf("sort: field %q: %w", e.Key, err)
+		desc := false
+		switch e.Value {
+		case 1, int32(1), int64(1), 1.0:
+		case -1, int32(-1), int64(-1), -1.0:
+			desc = true
+		default:
+			return nil, fmt.Errorf("field %q: the direction must be 1 or -1", e.Key)
 		}
 		out = append(out, sortKey{e.Key, desc, strings.Split(e.Key, ".")})
 	}
@@ -130,16 +131,6 @@ func newOrder(sort bson.D) (order, error) {
 	}
 	desc := len(out) > 0 && out[len(out)-1].desc
 	return append(out, sortKey{"_id", desc, []string{"_id"}}), nil
-}
-
-func direction(value any) (desc bool, err error) {
-	switch value {
-	case 1, int32(1), int64(1), 1.0:
-		return false, nil
-	case -1, int32(-1), int64(-1), -1.0:
-		return true, nil
-	}
-	return false, errors.New("the direction must be 1 or -1")
 }
 
 func (o order) paths() []string {

@@ -34,9 +34,8 @@ type Request struct {
 
 	// From is the Position of a numbered page. The server walks only what lies
 	// between that page and page Number, at most Options.Group pages in either
-	// direction; further is ErrOutOfReach. Numbers count from where the position
-	// was: if the list changed before it, the pages keep joining up, and their
-	// numbers are off.
+	// direction; further is ErrOutOfReach. If the list changes before it, the pages
+	// keep joining up, and their numbers are off.
 	From string
 
 	// Count says whether to count the documents of the whole list. Default
@@ -69,9 +68,8 @@ type Page[T any] struct {
 	Pages  int64 `json:"pages,omitempty"`
 
 	// GroupFirst and GroupLast are the page numbers of the group of
-	// Options.Group pages that holds this one: the buttons to show. Position
-	// reaches each of them. If Pages is known the group is cut to it, and beyond
-	// the last page it is that of the last page.
+	// Options.Group pages that holds this one: the buttons to show, which Position
+	// reaches. If Pages is known they are no higher.
 	GroupFirst int64 `json:"groupFirst,omitempty"`
 	GroupLast  int64 `json:"groupLast,omitempty"`
 
@@ -79,12 +77,10 @@ type Page[T any] struct {
 	Position string `json:"position,omitempty"`
 
 	cursor func(i int) string
-	reach  int64 // how far Position reaches, if the page came from one
 }
 
-// Cursor gives the token of the item at index i, for After and for Before. It
-// panics if there is no such item, as indexing Items does. It is empty for pages
-// that no Pager made.
+// Cursor gives the token of the item at index i, for After and for Before. It is empty
+// for pages that no Pager made.
 func (p *Page[T]) Cursor(i int) string {
 	_ = p.Items[i]
 	if p.cursor == nil {
@@ -103,58 +99,63 @@ func (p *Page[T]) Cursor(i int) string {
 // is 1 more.
 //
 // Cost: by Number it walks all skipped keys; with From at most Group·Size of them.
-// The manual has the rest: null as a sort value, several values of an Equality
-// field, Sequential.
+// The manual has the rest.
 func (p *Pager[T]) Page(ctx context.Context, over any, req Request) (_ *Page[T], err error) {
 	defer fault.In(&err, "paging: page")
-	c := p.core
-	src, err := c.source(over)
+	f, cursor, err := p.core.page(ctx, over, req)
 	if err != nil {
 		return nil, err
 	}
-	window, at, err := c.window(src, req)
-	if err != nil {
-		return nil, err
+	out := &Page[T]{
+		Items: make([]T, len(f.Items)), HasNext: f.HasNext, HasPrev: f.HasPrev, Next: f.Next, Prev: f.Prev,
+		Total: f.Total, Number: f.Number, Pages: f.Pages, GroupFirst: f.GroupFirst, GroupLast: f.GroupLast,
+		Position: f.Position, cursor: f.cursor,
 	}
-	f, err := c.load(ctx, src, window, req.Count)
-	if err != nil {
-		return nil, err
-	}
-	out := &Page[T]{Items: make([]T, len(f.docs.raw)), HasNext: f.hasNext, HasPrev: f.hasPrev, Total: f.total}
-	for i, raw := range f.docs.raw {
-		if err := c.decodeItem(f.docs.cursor, raw, &out.Items[i]); err != nil {
+	for i, raw := range f.Items {
+		if err := p.core.decodeItem(cursor, raw, &out.Items[i]); err != nil {
 			return nil, err
-		}
-	}
-	if f.hasNext && f.next.place != nil {
-		out.Next = c.encode(src.hash, f.next)
-	}
-	if f.hasPrev && f.first.place != nil {
-		out.Prev = c.encode(src.hash, f.first)
-	}
-	out.cursor = func(i int) string {
-		at, _ := c.place(f.docs.raw[i]) // load has read it
-		return c.encode(src.hash, position{kind: kindItem, place: at})
-	}
-	if req.Number > 0 {
-		number(c, src.hash, out, f.last, at)
-		if req.From != "" {
-			out.reach = int64(c.opts.Group)
-		}
-		if out.Position == "" {
-			out.Position = req.From
 		}
 	}
 	return out, nil
 }
 
-// number says of a page what follows from its number and size, which at holds. last
-// is the place of its last document, or nil.
-func number[T any](c *core, list hash, page *Page[T], last place, at position) {
-	if last != nil {
-		at.kind, at.place, at.shown = kindPage, last, len(page.Items)
-		page.Position = c.encode(list, at)
+// page reads a page, and returns a cursor that decodes its items.
+func (p *core) page(ctx context.Context, over any, req Request) (*Page[bson.Raw], *mongo.Cursor, error) {
+	src, err := p.source(over)
+	if err != nil {
+		return nil, nil, err
 	}
+	window, at, err := p.window(src, req)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, cursor, err := p.load(ctx, src, window)
+	if err != nil {
+		return nil, nil, err
+	}
+	more := out.HasNext
+	if window.backward {
+		more = out.HasPrev
+	}
+	known := int64(-1) // the total, if the page shows it
+	if window.at == nil && !more && (len(out.Items) > 0 || window.skip == 0) {
+		known = window.skip + int64(len(out.Items))
+	}
+	if out.Total, err = p.total(ctx, src, req.Count, known); err != nil || req.Number == 0 {
+		return out, cursor, err
+	}
+	out.Position = req.From
+	if n := len(out.Items); n > 0 {
+		at.kind, at.shown = kindPage, n
+		at.place, _ = p.place(out.Items[n-1]) // load has read it
+		out.Position = p.encode(src.hash, at)
+	}
+	p.number(out, at)
+	return out, cursor, nil
+}
+
+// number says of a page what follows from its number and size, which at holds.
+func (p *core) number(page *Page[bson.Raw], at position) {
 	page.Number = at.number
 	pages := int64(math.MaxInt64)
 	if page.Total != nil && page.Total.Kind == TotalExact {
@@ -162,25 +163,38 @@ func number[T any](c *core, list hash, page *Page[T], last place, at position) {
 		page.Pages = (page.Total.N + size - 1) / size
 		pages = max(page.Pages, 1)
 	}
-	group, n := int64(c.opts.Group), min(at.number, pages)
+	group, n := int64(p.opts.Group), min(at.number, pages)
 	page.GroupFirst = n - (n-1)%group
 	page.GroupLast = min(page.GroupFirst+group-1, pages)
+}
+
+// check refuses what contradicts itself.
+func (r Request) check() error {
+	ways := 0
+	for _, on := range []bool{r.After != "", r.Before != "", r.FromEnd, r.Number != 0} {
+		if on {
+			ways++
+		}
+	}
+	switch {
+	case ways > 1:
+		return fault.Invalid("After, Before, FromEnd and a page number exclude each other")
+	case r.Number < 0:
+		return fault.Invalid("page number %d", r.Number)
+	case r.Number == 0 && r.From != "":
+		return fault.Invalid("a position needs a page number")
+	case r.Count < CountEstimated:
+		return fault.Invalid("count %d", r.Count)
+	}
+	return nil
 }
 
 // start reads the token of a request; the zero position is the beginning, or end,
 // of the list.
 func (p *core) start(src *source, req Request) (position, error) {
-	switch {
-	case req.After != "" && req.Before != "":
-		return position{}, fault.Invalid("After and Before exclude each other")
-	case req.FromEnd && (req.After != "" || req.Before != ""):
-		return position{}, fault.Invalid("FromEnd excludes After and Before")
-	case req.Number < 0:
-		return position{}, fault.Invalid("page number %d", req.Number)
-	case req.Number > 0 && (req.FromEnd || req.After != "" || req.Before != ""):
-		return position{}, fault.Invalid("Number excludes After, Before and FromEnd")
-	case req.Number == 0 && req.From != "":
-		return position{}, fault.Invalid("From needs a Number")
+	switch err := req.check(); {
+	case err != nil:
+		return position{}, err
 	case req.From != "":
 		return p.decode(src.hash, req.From, kindPage)
 	case req.After != "":
@@ -234,61 +248,50 @@ func (p *core) window(src *source, req Request) (span, position, error) {
 	return window, at, nil
 }
 
-// frame is a page without its type.
-type frame struct {
-	docs             documents // in the order of the sort
-	hasNext, hasPrev bool
-	first, next      position // what Prev and Next begin at, if there is something
-	last             place    // of the last document, or nil
-	total            *Total
-}
-
-// load reads a page and finds out what lies on both sides of it.
-func (p *core) load(ctx context.Context, src *source, window span, count Count) (*frame, error) {
-	if err := p.checkCount(src, count); err != nil {
-		return nil, err
-	}
+// load reads a span as a page, and finds out what lies on both sides of it.
+func (p *core) load(ctx context.Context, src *source, window span) (*Page[bson.Raw], *mongo.Cursor, error) {
 	size := int(window.limit)
 	window.limit++
 	docs, behind, err := p.read(ctx, src, window)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	more := len(docs.raw) > size
-	if more {
-		docs.raw = docs.raw[:size]
-	}
-	total := int64(-1) // what the page shows by itself
-	if window.at == nil && !more && (len(docs.raw) > 0 || window.skip == 0) {
-		total = window.skip + int64(len(docs.raw))
-	}
+	items := docs.raw[:min(size, len(docs.raw))]
 	if window.backward {
-		slices.Reverse(docs.raw)
+		slices.Reverse(items)
 		more, behind = behind, more
 	}
-	out := &frame{docs: docs, hasNext: more, hasPrev: behind, first: position{kind: kindPrev}, next: position{kind: kindNext}}
-	scratch := make(place, len(p.order))
-	for _, raw := range docs.raw {
-		if err := p.readPlace(scratch, raw, p.projection.order); err != nil {
-			return nil, err
+	last := make(place, len(p.order))
+	for _, raw := range items {
+		if err := p.readPlace(last, raw, p.projection.order); err != nil {
+			return nil, nil, err
 		}
 	}
-	switch n := len(docs.raw); {
-	case n > 0:
-		out.next.place, out.last = scratch, scratch
-		if out.first.place, err = p.place(docs.raw[0]); err != nil {
-			return nil, err
-		}
+	prev, next := position{kind: kindPrev}, position{kind: kindNext}
+	switch {
+	case len(items) > 0:
+		prev.place, _ = p.place(items[0])
+		next.place = last
 	case window.at != nil:
 		// Nothing here: the way back starts at the position itself, with its
 		// document if the page would have been without it.
-		out.first.place, out.next.place = window.at, window.at
-		out.first.inclusive, out.next.inclusive = !window.inclusive, !window.inclusive
-	default: // all was skipped: the way back starts at the end
-		out.first.place, out.first.inclusive = p.order.end(), true
+		prev.place, next.place = window.at, window.at
+		prev.inclusive, next.inclusive = !window.inclusive, !window.inclusive
 	}
-	out.total, err = p.total(ctx, src, count, total)
-	return out, err
+	// Where all was skipped there is no place: the way back starts at the end.
+	out := &Page[bson.Raw]{Items: items, HasNext: more, HasPrev: behind}
+	if more {
+		out.Next = p.encode(src.hash, next)
+	}
+	if behind {
+		out.Prev = p.encode(src.hash, prev)
+	}
+	out.cursor = func(i int) string {
+		at, _ := p.place(items[i])
+		return p.encode(src.hash, position{kind: kindItem, place: at})
+	}
+	return out, docs.cursor, nil
 }
 
 func (p *core) decodeItem(cursor *mongo.Cursor, raw bson.Raw, item any) error {

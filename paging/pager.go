@@ -3,8 +3,10 @@ package paging
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -39,10 +41,9 @@ type core struct {
 	id         int // of _id in order
 	opts       Options
 	codec      codec.Codec
-	find       options.FindOptions // what opts.Find says
+	find       options.FindOptions // what opts.Find says, with the projection to send
 	projection projection
 	collated   bool // under a collation that may take different ids for equal
-	keyring    [][]byte
 	orderHash  hash
 }
 
@@ -66,7 +67,7 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 	if err := config.Collections("collection", coll); err != nil {
 		return nil, err
 	}
-	p.opts.Equality = slices.Clone(opts.Equality)
+	p.opts.Equality, p.opts.Keys = slices.Clone(opts.Equality), nil
 	var collation, let []byte
 	err := config.Apply(
 		config.Number("Options.PageSize", &p.opts.PageSize, defaultPageSize, 1, maxSize),
@@ -82,18 +83,13 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 				if len(key) == 0 {
 					return errors.New("empty key")
 				}
-				p.keyring = append(p.keyring, slices.Clone(key))
+				p.opts.Keys = append(p.opts.Keys, slices.Clone(key))
 			}
 			return nil
 		}),
 		config.Check("Options.Find", func() (err error) {
-			if p.find, err = findOptions(opts.Find); err != nil {
-				return err
-			}
-			if opts.Find != nil {
-				p.opts.Find = &options.FindOptionsBuilder{Opts: slices.Clone(opts.Find.Opts)}
-			}
-			if c := p.find.Collation; c != nil {
+			p.find, err = findOptions(opts.Find)
+			if c := p.find.Collation; c != nil && err == nil {
 				p.collated = c.Locale != "simple"
 				collation, err = bson.Marshal(c)
 			}
@@ -104,7 +100,7 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 				return nil
 			}
 			raw, err := p.codec.Document(p.find.Let)
-			let = appendExpression(nil, bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}, false)
+			let = appendCanonical(nil, document(raw), asExpression)
 			return err
 		}),
 		config.Check("Options.Find: projection", func() error {
@@ -114,7 +110,7 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 			}
 			raw, err := p.codec.Document(p.find.Projection)
 			if err == nil {
-				p.projection, err = planProjection(p.find.Projection, raw, p.order)
+				p.projection, p.find.Projection, err = planProjection(p.find.Projection, raw, p.order)
 			}
 			return err
 		}),
@@ -141,8 +137,7 @@ func (p *core) checkEquality() error {
 
 // Indexes gives the index that serves the pages: Options.Equality, then the sort
 // with `_id`, under the collation of Options.Find, which is in its name. A sort by
-// `_id` alone needs none, and cannot have another one: under a collation it is
-// done in memory.
+// `_id` alone needs none; under a collation it is done in memory.
 func (p *Pager[T]) Indexes() map[string][]mongo.IndexModel {
 	c := p.core
 	if len(c.order) == 1 && len(c.opts.Equality) == 0 {
@@ -167,28 +162,25 @@ func ascending(paths []string) bson.D {
 
 // indexName is the driver's name with the collation: "name_1__id_1_en_strength_2".
 func indexName(keys bson.D, collation *options.Collation) string {
-	var out string
+	var out []string
 	for _, e := range keys {
-		out += e.Key + map[any]string{1: "_1_", -1: "_-1_"}[e.Value]
+		out = append(out, e.Key, fmt.Sprint(e.Value))
 	}
-	out += collation.Locale
 	raw, _ := bson.Marshal(collation)
 	elements, _ := bson.Raw(raw).Elements()
 	for _, e := range elements {
-		if text, ok := e.Value().StringValueOK(); ok && e.Key() != "locale" {
-			out += "_" + e.Key() + "_" + text
-		} else if !ok {
-			out += "_" + e.Key() + "_" + value.Text(e.Value())
+		if e.Key() != "locale" {
+			out = append(out, e.Key())
 		}
+		out = append(out, strings.Trim(value.Text(e.Value()), `"`))
 	}
-	return out
+	return strings.Join(out, "_")
 }
 
-// EnsureIndexes creates the index of Indexes if it is missing. An index on the
-// same fields with other options is ErrIndexConflict; none is dropped.
+// EnsureIndexes creates the index if it is missing. One on the same fields with other
+// options is ErrIndexConflict; none is dropped.
 //
-// Cost: 1 round trip (listIndexes), 2 if it has to be created, none for a sort by
-// `_id` alone.
+// Cost: 1 round trip, 2 if it has to be created, none for a sort by `_id` alone.
 func (p *Pager[T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "paging: ensure indexes")
 	return indexes.EnsureAll(ctx, p.core.coll.Database(), p.Indexes())

@@ -1,8 +1,6 @@
 package paging
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,90 +17,90 @@ import (
 const placeField = "_paging"
 
 type projection struct {
-	send  any   // nil: none
 	added bool  // placeField is in it
 	order order // where to read the sort values
 }
 
-// projected is a leaf of a projection: a field that is kept, one that is left out, or
-// an expression.
-type projected struct {
-	path       string
-	keep, drop bool
-	inclusive  bool // makes the projection a list of what to keep, unless it is _id
+// leaf is what a projection says of a path.
+type leaf struct {
+	path string
+	does int
 }
 
+const (
+	keeps = iota
+	drops
+	computes
+	cuts // $slice and $meta, which say nothing about other fields
+)
+
 // planProjection works out what to send for the user's projection. One that lists what
-// to keep gets a further field with the sort values, if it lacks one of them.
-func planProjection(user any, raw bson.Raw, sorted order) (projection, error) {
-	out := projection{send: user, order: sorted}
-	fields, err := leaves(nil, "", raw)
+// to keep gets a further field with the sort values, if it lacks one of them; any other
+// must leave them as they are.
+func planProjection(user any, raw bson.Raw, sorted order) (out projection, send any, err error) {
+	leaves, err := readLeaves(nil, "", raw)
 	if err != nil {
-		return out, err
+		return out, nil, err
 	}
-	named := func(id bool, is func(projected) bool) bool {
-		return slices.ContainsFunc(fields, func(f projected) bool { return (f.path == "_id") == id && is(f) })
+	others := func(does ...int) bool {
+		return slices.ContainsFunc(leaves, func(l leaf) bool { return l.path != "_id" && slices.Contains(does, l.does) })
 	}
-	inclusive := named(false, func(f projected) bool { return f.inclusive }) ||
-		named(true, func(f projected) bool { return f.keep }) && !named(false, func(f projected) bool { return f.drop })
-	for _, f := range fields {
-		if strings.HasSuffix(f.path, ".$") {
-			return out, fmt.Errorf("%q: $or finds no array position; use $elemMatch", f.path)
+	keepsID := leaf{"_id", keeps}
+	inclusive := others(keeps, computes) || slices.Contains(leaves, keepsID) && !others(drops)
+	for _, l := range leaves {
+		if strings.HasSuffix(l.path, ".$") {
+			return out, nil, fmt.Errorf("%q: $or finds no array position; use $elemMatch", l.path)
 		}
-		if f.path == placeField {
-			return out, errors.New(placeField + " is the name of a field of this package")
+		if l.path == placeField {
+			return out, nil, fmt.Errorf("%q is a field of this package", l.path)
 		}
 		for _, key := range sorted {
-			switch inside := within(f.path, key.path); {
-			case !inside && !within(key.path, f.path):
-			case !f.keep && !f.drop, inside && f.path != key.path:
-				return out, fmt.Errorf("%q computes or cuts the sort field %q", f.path, key.path)
-			case f.drop && !inclusive:
-				return out, fmt.Errorf("%q leaves out the sort field %q: list the fields to keep instead", f.path, key.path)
+			if !inclusive && l != keepsID && (within(l.path, key.path) || within(key.path, l.path)) {
+				return out, nil, fmt.Errorf("%q leaves out or cuts the sort field %q: list the fields to keep instead",
+					l.path, key.path)
 			}
 		}
 	}
-	if !inclusive {
-		return out, nil
+	lacking := func(key sortKey) bool {
+		return !slices.ContainsFunc(leaves, func(l leaf) bool { return l.does == keeps && within(key.path, l.path) }) &&
+			(key.path != "_id" || slices.ContainsFunc(leaves, func(l leaf) bool { return l.path == "_id" }))
 	}
-	values, places := bson.D{}, order{}
+	if !inclusive || !slices.ContainsFunc(sorted, lacking) {
+		return projection{order: sorted}, user, nil
+	}
+	var longer, values bson.D
+	out.added = true
 	for i, key := range sorted {
 		name := "v" + strconv.Itoa(i)
 		values = append(values, expr.Element(name, expr.Field(key.path)))
-		places = append(places, sortKey{key.path, key.desc, []string{placeField, name}})
-		out.added = out.added || !(key.path == "_id" && !named(true, func(projected) bool { return true }) ||
-			slices.ContainsFunc(fields, func(f projected) bool { return f.keep && within(key.path, f.path) }))
+		out.order = append(out.order, sortKey{key.path, key.desc, []string{placeField, name}})
 	}
-	if out.added {
-		var send bson.D
-		if err := bson.Unmarshal(raw, &send); err != nil {
-			return out, err
-		}
-		out.send, out.order = append(send, expr.Element(placeField, values)), places
-	}
-	return out, nil
+	err = bson.Unmarshal(raw, &longer)
+	return out, append(longer, expr.Element(placeField, values)), err
 }
 
-// leaves reads a projection into dotted paths.
-func leaves(out []projected, prefix string, raw bson.Raw) ([]projected, error) {
+// readLeaves reads a projection into dotted paths.
+func readLeaves(out []leaf, prefix string, raw bson.Raw) ([]leaf, error) {
 	elements, err := raw.Elements()
 	for _, e := range elements {
-		f := projected{path: prefix + e.Key()}
-		if inner, ok := e.Value().DocumentOK(); !ok {
-			on, isBool := e.Value().BooleanOK()
-			n := value.Number(e.Value())
-			f.keep = isBool && on || n != nil && n.Sign() != 0
-			f.drop = isBool && !on || n != nil && n.Sign() == 0
-			f.inclusive = !f.drop
-		} else if first, err := inner.IndexErr(0); err == nil && !strings.HasPrefix(first.Key(), "$") {
-			if out, err = leaves(out, f.path+".", inner); err != nil {
+		l, v := leaf{prefix + e.Key(), computes}, e.Value()
+		inner, isDoc := v.DocumentOK()
+		on, isBool := v.BooleanOK()
+		n := value.Number(v)
+		switch {
+		case isDoc && len(inner) > 5 && !operators(inner):
+			if out, err = readLeaves(out, l.path+".", inner); err != nil {
 				return nil, err
 			}
 			continue
-		} else { // these two say nothing about other fields
-			f.inclusive = inner.Lookup("$slice").Type == 0 && inner.Lookup("$meta").Type == 0
+		case isDoc && (inner.Lookup("$slice").Type != 0 || inner.Lookup("$meta").Type != 0):
+			l.does = cuts
+		case isBool && on, n != nil && n.Sign() != 0:
+			l.does = keeps
+		case isBool, n != nil:
+			l.does = drops
 		}
-		out = append(out, f)
+		out = append(out, l)
 	}
 	return out, err
 }
@@ -117,14 +115,12 @@ func (p projection) strip(doc bson.Raw) bson.Raw {
 	if !p.added {
 		return doc
 	}
-	out := make(bson.Raw, 4, len(doc))
 	elements, _ := doc.Elements()
+	var kept [][]byte
 	for _, e := range elements {
 		if e.Key() != placeField {
-			out = append(out, e...)
+			kept = append(kept, e)
 		}
 	}
-	out = append(out, 0)
-	binary.LittleEndian.PutUint32(out, uint32(len(out)))
-	return out
+	return value.Document(kept...)
 }

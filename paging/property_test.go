@@ -332,7 +332,7 @@ func TestUnsortableValuesAreMet(t *testing.T) {
 				}
 				for _, req := range []paging.Request{{Size: 1}, {Size: 3}, {Size: 1, FromEnd: true}} {
 					var err error
-					for _, err = range pager.Pages(t.Context(), nil, req) {
+					for _, err = range pages(t.Context(), pager, nil, req) {
 					}
 					if !errors.Is(err, paging.ErrUnsortable) {
 						t.Errorf("%v, direction %d, %+v, %+v: %v", bad, direction, req, opts, err)

@@ -1,7 +1,9 @@
 package paging
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -20,7 +22,6 @@ type span struct {
 	backward  bool
 	skip      int64
 	limit     int64
-	keysOnly  bool
 }
 
 // documents are raw results and a cursor that decodes them as the client would.
@@ -34,43 +35,28 @@ type documents struct {
 // comes from.
 //
 // To know that, it starts at the place itself: if its document is still there, it
-// answers the question and is left out.
+// answers the question and is left out. Else one more find looks back from there.
 func (p *core) read(ctx context.Context, src *source, window span) (documents, bool, error) {
+	wide := window
 	if window.at != nil && !window.inclusive && window.skip == 0 {
-		probing := window
-		probing.inclusive = true
-		probing.limit++
-		docs, err := p.fetch(ctx, src, probing)
-		if err != nil {
-			return documents{}, false, err
-		}
-		if len(docs.raw) > 0 {
-			if at, err := p.place(docs.raw[0]); err == nil && same(at, window.at) {
-				docs.raw = docs.raw[1:]
-				return docs, true, nil
-			}
-		}
-		behind, err := p.exists(ctx, src, window)
-		return docs, behind, err
+		wide.inclusive = true
+		wide.limit++
 	}
-	docs, err := p.fetch(ctx, src, window)
+	docs, err := p.fetch(ctx, src, wide)
 	switch {
-	case err != nil:
-		return documents{}, false, err
+	case err != nil, window.skip == 0 && window.at == nil:
+		return docs, false, err
 	case window.skip > 0 && len(docs.raw) > 0:
 		return docs, true, nil
-	case window.skip == 0 && window.at == nil:
-		return docs, false, nil
+	case wide.inclusive != window.inclusive && len(docs.raw) > 0:
+		if at, err := p.place(docs.raw[0]); err == nil && same(at, window.at) {
+			docs.raw = docs.raw[1:]
+			return docs, true, nil
+		}
 	}
-	behind, err := p.exists(ctx, src, window)
-	return docs, behind, err
-}
-
-// exists looks for a document on the side that the span comes from.
-func (p *core) exists(ctx context.Context, src *source, window span) (bool, error) {
-	probe := span{at: window.at, inclusive: !window.inclusive, backward: !window.backward, limit: 1, keysOnly: true}
-	docs, err := p.fetch(ctx, src, probe)
-	return len(docs.raw) > 0, err
+	back := span{at: window.at, inclusive: !window.inclusive, backward: !window.backward, limit: 1}
+	behind, err := p.stretch(ctx, src, back)
+	return docs, len(behind.raw) > 0, err
 }
 
 // fetch reads a span.
@@ -79,49 +65,33 @@ func (p *core) exists(ctx context.Context, src *source, window span) (bool, erro
 // takes null and missing for different. That shows only where documents with either
 // come out: those without are no nearer to the one than to the other. So what was
 // merged counts if nothing in it is null; else each value is read by itself.
-func (p *core) fetch(ctx context.Context, src *source, window span) (documents, error) {
-	if len(src.parts) == 0 || window.keysOnly {
-		return p.stretch(ctx, src, window)
-	}
-	if !window.at.null() {
-		docs, err := p.stretch(ctx, src, window)
-		if err != nil {
-			return docs, err
-		}
-		null := false
-		scratch := make(place, len(p.order))
-		for _, raw := range docs.raw {
-			// What has no place is refused later.
-			null = null || p.readPlace(scratch, raw, p.projection.order) != nil || scratch.null()
-		}
-		if !null {
-			return docs, nil
+func (p *core) fetch(ctx context.Context, src *source, window span) (out documents, err error) {
+	if !window.at.null() || len(src.parts) == 0 {
+		out, err = p.stretch(ctx, src, window)
+		if err != nil || len(src.parts) == 0 || !slices.ContainsFunc(out.raw, p.holdsNull) {
+			return out, err
 		}
 	}
-	return p.apart(ctx, src, window)
-}
-
-// apart reads a span of each part of the filter by itself and puts them together.
-func (p *core) apart(ctx context.Context, src *source, window span) (out documents, err error) {
 	one := window
 	one.skip, one.limit = 0, window.skip+window.limit
+	var all documents
 	for _, part := range src.parts {
-		single := &source{filter: part, pipeline: src.pipeline}
-		docs, err := p.stretch(ctx, single, one)
+		docs, err := p.stretch(ctx, &source{filter: part}, one)
 		if err != nil {
 			return out, err
 		}
-		out.raw = append(out.raw, docs.raw...)
-		if out.cursor == nil {
-			out.cursor = docs.cursor
-		}
+		all.raw, all.cursor = append(all.raw, docs.raw...), cmp.Or(docs.cursor, all.cursor)
 	}
-	if err := p.sort(ctx, &out, window.backward); err != nil {
-		return out, err
-	}
-	out.raw = out.raw[min(window.skip, int64(len(out.raw))):]
-	out.raw = out.raw[:min(window.limit, int64(len(out.raw)))]
-	return out, nil
+	err = p.sort(ctx, &all, window.backward)
+	all.raw = all.raw[min(window.skip, int64(len(all.raw))):]
+	all.raw = all.raw[:min(window.limit, int64(len(all.raw)))]
+	return all, err
+}
+
+// holdsNull reports a sort value that is null, or one that is refused later.
+func (p *core) holdsNull(doc bson.Raw) bool {
+	at, err := p.place(doc)
+	return err != nil || at.null()
 }
 
 // sort lets the server sort documents by their places, as it alone knows collations,
@@ -146,7 +116,9 @@ func (p *core) sort(ctx context.Context, docs *documents, backward bool) error {
 	for j := range by {
 		by[j].Key = "k" + strconv.Itoa(j)
 	}
-	stages := mongo.Pipeline{expr.Op("$documents", expr.Literal(rows)), expr.Op("$sort", by), expr.Op("$project", bson.D{{Key: "i", Value: 1}})}
+	stages := mongo.Pipeline{
+		expr.Op("$documents", expr.Literal(rows)), expr.Op("$sort", by), expr.Op("$project", expr.D("i", 1)),
+	}
 	opts := options.Aggregate()
 	if p.find.Collation != nil {
 		opts.SetCollation(p.find.Collation)
@@ -176,67 +148,47 @@ func (p *core) sort(ctx context.Context, docs *documents, backward bool) error {
 //   - where the sort begins with _id, so that a plain range of it comes first;
 //   - with Sequential.
 func (p *core) stretch(ctx context.Context, src *source, window span) (out documents, err error) {
-	by := p.order.document(window.backward)
 	if window.at == nil {
-		return out, p.append(ctx, &out, src, nil, by, window)
+		return out, p.append(ctx, &out, src, nil, window)
 	}
-	sequential := p.opts.Sequential || p.order[0].path == "_id"
-	branches := p.order.branches(window.at, window.backward, window.inclusive, func(int) bool { return sequential })
-	if !src.apart && (sequential || window.at[:len(window.at)-1].null()) {
-		return out, p.oneByOne(ctx, &out, src, branches, by, window)
+	typed := p.opts.Sequential || p.order[0].path == "_id"
+	branches := p.order.branches(window.at, window.backward, window.inclusive, typed)
+	if src.apart || !typed && !window.at[:len(window.at)-1].null() {
+		if len(branches) > 0 {
+			err = p.append(ctx, &out, src, branches, window)
+		}
+		return out, err
 	}
-	if len(branches) > 0 {
-		err = p.append(ctx, &out, src, branches, by, window)
+	for rest := window; len(branches) > 0 && rest.limit > 0 && err == nil; branches = branches[1:] {
+		err = p.append(ctx, &out, src, branches[:1], rest)
+		rest.limit = window.limit - int64(len(out.raw))
+		if len(out.raw) > 0 {
+			rest.skip = 0
+		} else if rest.skip > 0 && len(branches) > 1 && err == nil {
+			var passed int64
+			passed, err = p.count(ctx, src, branches[:1], rest.skip)
+			rest.skip -= passed
+		}
 	}
 	return out, err
 }
 
-func (p *core) oneByOne(ctx context.Context, out *documents, src *source, branches []bson.D, by bson.D, window span) error {
-	limit := window.limit
-	for i := range branches {
-		branch, had := branches[i:i+1], len(out.raw)
-		window.limit = limit - int64(had)
-		if err := p.append(ctx, out, src, branch, by, window); err != nil {
-			return err
-		}
-		switch {
-		case int64(len(out.raw)) == limit:
-			return nil
-		case len(out.raw) > had:
-			window.skip = 0
-		case window.skip > 0 && i < len(branches)-1:
-			passed, err := p.count(ctx, src, branch, window.skip)
-			if err != nil {
-				return err
-			}
-			window.skip -= passed
-		}
-	}
-	return nil
-}
-
 // append sends one find and keeps its documents.
-func (p *core) append(ctx context.Context, d *documents, src *source, branches []bson.D, by bson.D, window span) error {
+func (p *core) append(ctx context.Context, d *documents, src *source, branches []bson.D, window span) error {
 	for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return p.open(ctx, src, branches, by, window.skip, window.limit, window.keysOnly)
+		return p.open(ctx, src, branches, window)
 	}) {
 		if err != nil {
 			return err
 		}
 		doc := c.Current
 		if cap(d.arena)-len(d.arena) < len(doc) {
-			d.arena = make([]byte, 0, max(len(doc), min(maxArena, (len(doc)+32)*(c.RemainingBatchLength()+1))))
-		}
-		if d.raw == nil {
-			d.raw = make([]bson.Raw, 0, c.RemainingBatchLength()+1)
-			d.cursor = c
+			d.arena = make([]byte, 0, max(len(doc), 16<<10))
 		}
 		start := len(d.arena)
 		d.arena = append(d.arena, doc...)
 		d.raw = append(d.raw, bson.Raw(d.arena[start:len(d.arena):len(d.arena)]))
+		d.cursor = c
 	}
 	return nil
 }
-
-// maxArena bounds what is set aside for documents to come.
-const maxArena = 1 << 20

@@ -51,7 +51,7 @@ func TestTheUsersCodecsCount(t *testing.T) {
 	over := bson.D{{Key: "grade", Value: bson.D{{Key: "$gt", Value: grade{make(chan int)}}}}}
 	var got []string
 	req := paging.Request{Size: 1}
-	for page, err := range pager.Pages(ctx, over, req) {
+	for page, err := range pages(ctx, pager, over, req) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,30 +20,27 @@ import (
 // beyond as many the server merges none of its own accord.
 const maxRanges = 200
 
+// notInOr are the conditions that cannot stand inside $or.
+var notInOr = []string{"$text", "$near", "$nearSphere"}
+
 // source is what is paged over: a filter, or a pipeline.
 type source struct {
 	hash     hash
 	filter   any            // nil: everything
-	apart    bool           // the filter holds $text or $near, which cannot stand inside $or
+	apart    bool           // the filter holds one of notInOr
 	parts    []any          // the filter for each value of Options.Equality, if there are several
 	spread   bool           // a find may hold all parts
 	pipeline mongo.Pipeline // nil: a filter
 }
 
 func (p *core) source(over any) (*source, error) {
-	src := &source{}
 	switch d := over.(type) {
-	case nil:
-		over = bson.D{}
-	case bson.D:
-		if d == nil { // which does not encode
-			over = bson.D{}
-		}
 	case mongo.Pipeline:
-		return src, p.overPipeline(src, d)
+		return p.overPipeline(d)
 	case []bson.D:
-		return src, p.overPipeline(src, d)
+		return p.overPipeline(d)
 	}
+	over = expr.And(over)
 	raw, err := p.codec.Document(over)
 	if errors.As(err, new(bson.TransitionError)) { // it encodes to no document
 		return nil, fault.Invalid("over must be a filter or a mongo.Pipeline, not %T", over)
@@ -51,22 +48,25 @@ func (p *core) source(over any) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src.hash = hashOf("filter", appendFilter(nil, raw))
+	src := &source{
+		hash:   hashOf("filter", appendCanonical(nil, document(raw), asFilter)),
+		apart:  inside(document(raw), func(e bson.RawElement) bool { return slices.Contains(notInOr, e.Key()) }),
+		spread: !p.opts.Sequential,
+	}
 	if len(raw) > 5 {
 		src.filter = over
 	}
-	src.apart = hasKey(raw, "$text", "$near", "$nearSphere")
 	if len(p.opts.Equality) > 0 && !src.apart {
 		src.parts, err = split(conditions(nil, raw), p.opts.Equality)
-		src.spread = !p.opts.Sequential
 	}
 	return src, err
 }
 
-func (p *core) overPipeline(src *source, pipeline mongo.Pipeline) error {
-	raw, err := p.codec.Document(bson.D{{Key: "pipeline", Value: append(mongo.Pipeline{}, pipeline...)}})
+func (p *core) overPipeline(pipeline mongo.Pipeline) (*source, error) {
+	pipeline = append(mongo.Pipeline{}, pipeline...)
+	raw, err := p.codec.Document(bson.D{{Key: "pipeline", Value: pipeline}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = refuse("does not exist for a pipeline", map[string]bool{
 		"projection (add a $project stage)": p.find.Projection != nil,
@@ -75,64 +75,27 @@ func (p *core) overPipeline(src *source, pipeline mongo.Pipeline) error {
 		"oplogReplay":                       p.find.OplogReplay != nil,
 	})
 	if err != nil {
-		return fault.Invalid("Options.Find: %w", err)
+		return nil, fault.Invalid("Options.Find: %w", err)
 	}
-	stages, err := raw.Lookup("pipeline").Array().Values()
-	if err != nil {
-		return fault.Invalid("pipeline: %w", err)
-	}
-	var encoded []byte
-	for _, stage := range stages {
-		encoded = appendExpression(encoded, stage, false)
-	}
-	src.hash = hashOf("pipeline", encoded)
-	src.pipeline = append(mongo.Pipeline{}, pipeline...)
-	return nil
+	hash := hashOf("pipeline", appendCanonical(nil, raw.Lookup("pipeline"), asExpression))
+	return &source{hash: hash, pipeline: pipeline}, nil
 }
 
-// conditions lists the conditions of a filter that all have to hold: those at its
-// top and inside $and, with $in apart from other conditions on its field.
+// conditions lists what a filter asks at its top and inside $and.
 func conditions(out bson.D, filter bson.Raw) bson.D {
 	elements, _ := filter.Elements()
 	for _, e := range elements {
-		v := e.Value()
-		inner, _ := v.DocumentOK()
-		list, isList := v.ArrayOK()
-		switch {
-		case e.Key() == "$and" && isList:
+		if list, ok := e.Value().ArrayOK(); ok && e.Key() == "$and" {
 			values, _ := list.Values()
 			for _, v := range values {
 				inner, _ := v.DocumentOK()
 				out = conditions(out, inner)
 			}
-		case inner.Lookup("$in").Type != 0:
-			operators, _ := inner.Elements()
-			rest := bson.D{}
-			for _, o := range operators {
-				if o.Key() == "$in" {
-					out = append(out, bson.E{Key: e.Key(), Value: bson.D{{Key: "$in", Value: o.Value()}}})
-				} else {
-					rest = append(rest, bson.E{Key: o.Key(), Value: o.Value()})
-				}
-			}
-			if len(rest) > 0 {
-				out = append(out, bson.E{Key: e.Key(), Value: rest})
-			}
-		default:
-			out = append(out, bson.E{Key: e.Key(), Value: v})
+		} else {
+			out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
 		}
 	}
 	return out
-}
-
-// hasKey reports a field of one of these names at any depth.
-func hasKey(doc bson.Raw, names ...string) bool {
-	elements, _ := doc.Elements()
-	return slices.ContainsFunc(elements, func(e bson.RawElement) bool {
-		v := e.Value()
-		return slices.Contains(names, e.Key()) ||
-			(v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeArray) && hasKey(v.Value, names...)
-	})
 }
 
 // split takes a filter that fixes the fields to several values ($in) apart into
@@ -144,10 +107,9 @@ func split(all bson.D, fields []string) ([]any, error) {
 	for _, field := range fields {
 		var values []bson.RawValue
 		i := slices.IndexFunc(all, func(e bson.E) bool {
-			if e.Key != field {
-				return false
+			if e.Key == field {
+				values = points(e.Value.(bson.RawValue))
 			}
-			values = points(e.Value)
 			return values != nil
 		})
 		if i < 0 {
@@ -156,7 +118,10 @@ func split(all bson.D, fields []string) ([]any, error) {
 		if len(values) == 0 || len(values)*len(parts) > maxRanges {
 			return nil, nil
 		}
-		all = slices.Delete(slices.Clone(all), i, i+1)
+		doc, _ := all[i].Value.(bson.RawValue).DocumentOK()
+		if _, err := doc.IndexErr(1); err != nil { // else something stands beside $in
+			all = slices.Delete(all, i, i+1)
+		}
 		var longer []bson.D
 		for _, part := range parts {
 			for _, v := range values {
@@ -170,40 +135,29 @@ func split(all bson.D, fields []string) ([]any, error) {
 	}
 	out := make([]any, len(parts))
 	for i, part := range parts {
-		out[i] = part
-		if len(all) > 0 {
-			rest := bson.A{part}
-			for _, e := range all {
-				rest = append(rest, bson.D{e})
-			}
-			out[i] = expr.Op("$and", rest)
+		filters := []any{part}
+		for _, e := range all {
+			filters = append(filters, bson.D{e})
 		}
+		out[i] = expr.And(filters...)
 	}
 	return out, nil
 }
 
 // points gives the values that a condition fixes a field to; nil if it is a range.
-func points(condition any) []bson.RawValue {
-	var values []bson.RawValue
-	switch c := condition.(type) {
-	case bson.D: // of $in, or what stood beside it
-		v, ok := c[0].Value.(bson.RawValue)
-		list, isList := v.ArrayOK()
-		if c[0].Key != "$in" || !ok || !isList {
+func points(condition bson.RawValue) (out []bson.RawValue) {
+	values := []bson.RawValue{condition}
+	if doc, ok := condition.DocumentOK(); ok && operators(doc) {
+		if v := doc.Lookup("$eq"); v.Type != 0 {
+			return []bson.RawValue{v}
+		}
+		list, ok := doc.Lookup("$in").ArrayOK()
+		if !ok {
 			return nil
 		}
 		values, _ = list.Values()
-	case bson.RawValue:
-		values = []bson.RawValue{c}
-		if doc, ok := c.DocumentOK(); ok && operators(doc) {
-			v, err := doc.LookupErr("$eq")
-			if err != nil {
-				return nil
-			}
-			return []bson.RawValue{v}
-		}
 	}
-	out := []bson.RawValue{}
+	out = []bson.RawValue{}
 	seen := map[string]bool{}
 	for _, v := range values {
 		if v.Type == bson.TypeRegex {
@@ -220,7 +174,8 @@ func points(condition any) []bson.RawValue {
 // a value.
 func operators(doc bson.Raw) bool {
 	first, err := doc.IndexErr(0)
-	return err == nil && strings.HasPrefix(first.Key(), "$") && !slices.Contains([]string{"$ref", "$id", "$db"}, first.Key())
+	return err == nil && strings.HasPrefix(first.Key(), "$") &&
+		!slices.Contains([]string{"$ref", "$id", "$db"}, first.Key())
 }
 
 // where is the condition of a read: the filter of the source in some branches.
@@ -228,7 +183,6 @@ func operators(doc bson.Raw) bool {
 // filter is put into every branch: what the root-level $or holds is then complete,
 // and the server plans each branch by itself.
 func (s *source) where(branches []bson.D) any {
-	var filters []any
 	switch {
 	case branches == nil:
 		return expr.And(s.filter)
@@ -236,21 +190,15 @@ func (s *source) where(branches []bson.D) any {
 		return bson.D{{Key: "_id", Value: expr.Op("$in", bson.A{})}}
 	case s.apart:
 		return expr.And(s.filter, or(branches, nil))
-	case s.filter == nil:
 	case s.spread && len(s.parts) > 0 && len(s.parts)*len(branches) <= maxRanges:
-		filters = s.parts
-	default:
-		filters = []any{s.filter}
+		return or(branches, s.parts...)
 	}
-	return or(branches, filters)
+	return or(branches, s.filter)
 }
 
-func or(branches []bson.D, filters []any) any {
-	parts := make(bson.A, 0, len(branches)*max(1, len(filters)))
+func or(branches []bson.D, filters ...any) any {
+	parts := make(bson.A, 0, len(branches)*len(filters))
 	for _, branch := range branches {
-		if len(filters) == 0 {
-			parts = append(parts, branch)
-		}
 		for _, filter := range filters {
 			parts = append(parts, expr.And(filter, branch))
 		}
@@ -279,65 +227,37 @@ func (s *source) stages(branches []bson.D, sort bson.D, skip, limit int64) mongo
 	return out
 }
 
-// open sends one query. keysOnly asks for no more than `_id`.
-func (p *core) open(ctx context.Context, src *source, branches []bson.D, sort bson.D, skip, limit int64, keysOnly bool) (*mongo.Cursor, error) {
+// open sends one query.
+func (p *core) open(ctx context.Context, src *source, branches []bson.D, window span) (*mongo.Cursor, error) {
 	// With a first batch larger than the limit the server closes the cursor
 	// itself, and a page is one round trip at any size.
-	batch := int32(min(limit+1, math.MaxInt32))
+	batch := int32(min(window.limit+1, math.MaxInt32))
 	if p.find.BatchSize != nil {
 		batch = *p.find.BatchSize
 	}
-	onlyID := bson.D{{Key: "_id", Value: 1}}
+	sort := p.order.document(window.backward)
 	if src.pipeline != nil {
-		stages := src.stages(branches, sort, skip, limit)
-		if keysOnly {
-			stages = append(stages, expr.Op("$project", onlyID))
-		}
+		stages := src.stages(branches, sort, window.skip, window.limit)
 		return p.coll.Aggregate(ctx, stages, p.aggregateOptions().SetBatchSize(batch))
 	}
-	opts := options.Find()
-	if p.opts.Find != nil {
-		opts.Opts = slices.Clone(p.opts.Find.Opts)
+	find := p.find
+	find.Sort, find.Limit, find.BatchSize = sort, &window.limit, &batch
+	if window.skip > 0 {
+		find.Skip = &window.skip
 	}
-	opts.SetSort(sort).SetLimit(limit).SetBatchSize(batch)
-	switch {
-	case keysOnly:
-		opts.SetProjection(onlyID)
-	case p.find.Projection != nil:
-		opts.SetProjection(p.projection.send)
-	}
-	if skip > 0 {
-		opts.SetSkip(skip)
-	}
-	return p.coll.Find(ctx, src.where(branches), opts)
+	return p.coll.Find(ctx, src.where(branches), &options.FindOptionsBuilder{Opts: []func(*options.FindOptions) error{
+		func(out *options.FindOptions) error { *out = find; return nil },
+	}})
 }
 
 // aggregateOptions carries the options of Find over to an aggregation.
 func (p *core) aggregateOptions() *options.AggregateOptionsBuilder {
-	out := options.Aggregate()
-	f := p.find
-	if f.AllowDiskUse != nil {
-		out.SetAllowDiskUse(*f.AllowDiskUse)
-	}
-	if f.Collation != nil {
-		out.SetCollation(f.Collation)
-	}
-	if f.Comment != nil {
-		out.SetComment(p.comment())
-	}
-	if f.Hint != nil {
-		out.SetHint(f.Hint)
-	}
-	if f.Let != nil {
-		out.SetLet(f.Let)
-	}
-	return out
-}
-
-// comment undoes the pointer that the driver's builder puts around it.
-func (p *core) comment() any {
-	if pointer, ok := p.find.Comment.(*any); ok {
-		return *pointer
-	}
-	return p.find.Comment
+	return &options.AggregateOptionsBuilder{Opts: []func(*options.AggregateOptions) error{
+		func(out *options.AggregateOptions) error {
+			f := p.find
+			out.AllowDiskUse, out.Collation, out.Comment = f.AllowDiskUse, f.Collation, f.Comment
+			out.Hint, out.Let = f.Hint, f.Let
+			return nil
+		},
+	}}
 }

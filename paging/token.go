@@ -18,19 +18,18 @@ import (
 // A token is, before base64:
 //
 //	1 byte   version
-//	1 byte   flags: kind, inclusive, signed
+//	1 byte   flags: kind, inclusive
 //	8 bytes  hash of collection, sort and collation
 //	8 bytes  hash of the filter or pipeline
 //	varints  page number, page size and documents shown (kindPage only)
 //	BSON     array of the sort values
-//	16 bytes HMAC-SHA-256 of all before it, cut to 128 bits (signed only)
+//	16 bytes HMAC-SHA-256 of all before it, cut to 128 bits (with Options.Keys)
 const (
 	tokenVersion = 1
 
 	flagKind      = 0b0011
 	flagInclusive = 0b0100
-	flagSigned    = 0b1000
-	flagsKnown    = flagKind | flagInclusive | flagSigned
+	flagsKnown    = flagKind | flagInclusive
 
 	hashSize = 8
 	macSize  = 16
@@ -84,9 +83,6 @@ func (p *core) encode(list hash, at position) string {
 	if at.inclusive {
 		flags |= flagInclusive
 	}
-	if len(p.keyring) > 0 {
-		flags |= flagSigned
-	}
 	out := append(make([]byte, 0, 128), tokenVersion, flags)
 	out = append(out, p.orderHash[:]...)
 	out = append(out, list[:]...)
@@ -96,8 +92,8 @@ func (p *core) encode(list hash, at position) string {
 		out = binary.AppendUvarint(out, uint64(at.shown))
 	}
 	out = appendPlace(out, at.place)
-	if len(p.keyring) > 0 {
-		out = append(out, mac(p.keyring[0], out)...)
+	if len(p.opts.Keys) > 0 {
+		out = append(out, mac(p.opts.Keys[0], out)...)
 	}
 	return encoding.EncodeToString(out)
 }
@@ -125,90 +121,76 @@ func mac(key, message []byte) []byte {
 
 // decode reads a token for a list and checks everything about it. allowed are
 // the kinds that make sense where it was given.
-func (p *core) decode(list hash, token string, allowed ...kind) (position, error) {
-	at, reason := p.parse(list, token, allowed)
-	if reason != "" {
-		return position{}, fmt.Errorf("%w: %s", ErrInvalidToken, reason)
-	}
-	return at, nil
-}
-
-func (p *core) parse(list hash, token string, allowed []kind) (out position, reason string) {
-	if len(token) > maxToken {
-		return out, "too long"
-	}
+func (p *core) decode(list hash, token string, allowed ...kind) (at position, err error) {
+	bad := func(why string) (position, error) { return position{}, fmt.Errorf("%w: %s", ErrInvalidToken, why) }
 	raw, err := encoding.DecodeString(token)
 	// The decoder would skip line ends, and two texts would be one token.
-	if err != nil || strings.ContainsAny(token, "\r\n") {
-		return out, "not a token"
+	if err != nil || len(token) > maxToken || strings.ContainsAny(token, "\r\n") {
+		return bad("not a token")
 	}
-	if len(raw) < bodyAt {
-		return out, "truncated"
-	}
-	flags := raw[1]
-	if raw[0] != tokenVersion || flags&^flagsKnown != 0 {
-		return out, "unknown version"
-	}
-	switch signed := flags&flagSigned != 0; {
-	case signed && len(p.keyring) == 0:
-		return out, "signed, and there is no key to check it"
-	case !signed && len(p.keyring) > 0:
-		return out, "not signed"
-	case signed:
-		if len(raw) < bodyAt+macSize {
-			return out, "truncated"
+	if len(p.opts.Keys) > 0 {
+		end := max(0, len(raw)-macSize)
+		signed := func(key []byte) bool { return hmac.Equal(raw[end:], mac(key, raw[:end])) }
+		if !slices.ContainsFunc(p.opts.Keys, signed) {
+			return bad("wrong signature")
 		}
-		sum := raw[len(raw)-macSize:]
-		raw = raw[:len(raw)-macSize]
-		if !slices.ContainsFunc(p.keyring, func(key []byte) bool { return hmac.Equal(sum, mac(key, raw)) }) {
-			return out, "wrong signature"
-		}
+		raw = raw[:end]
 	}
 	switch {
+	case len(raw) < bodyAt:
+		return bad("truncated")
+	case raw[0] != tokenVersion || raw[1]&^flagsKnown != 0:
+		return bad("unknown version")
 	case !bytes.Equal(raw[2:2+hashSize], p.orderHash[:]):
-		return out, "made for another collection, sort, collation or let"
+		return bad("made for another collection, sort, collation or let")
 	case !bytes.Equal(raw[2+hashSize:bodyAt], list[:]):
-		return out, "made for another filter"
+		return bad("made for another filter")
 	}
-	out.kind, out.inclusive = kind(flags&flagKind), flags&flagInclusive != 0
-	if !slices.Contains(allowed, out.kind) || out.inclusive && (out.kind == kindItem || out.kind == kindPage) {
-		return out, "made for another direction or use"
+	at.kind, at.inclusive = kind(raw[1]&flagKind), raw[1]&flagInclusive != 0
+	if !slices.Contains(allowed, at.kind) || at.inclusive && (at.kind == kindItem || at.kind == kindPage) {
+		return bad("made for another direction or use")
 	}
 	body := raw[bodyAt:]
-	if out.kind == kindPage {
+	if at.kind == kindPage {
 		var numbers [3]uint64
 		for i, limit := range []uint64{math.MaxInt64, maxSize, maxSize} {
 			n, length := binary.Uvarint(body)
 			if length <= 0 || n < 1 || n > limit {
-				return out, "bad page number or size"
+				return bad("bad page number or size")
 			}
 			numbers[i], body = n, body[length:]
 		}
-		out.number, out.size, out.shown = int64(numbers[0]), int(numbers[1]), int(numbers[2])
-		if out.shown > out.size {
-			return out, "bad page number or size"
+		at.number, at.size, at.shown = int64(numbers[0]), int(numbers[1]), int(numbers[2])
+		if at.shown > at.size {
+			return bad("bad page number or size")
 		}
 	}
-	out.place, reason = p.parsePlace(body)
-	return out, reason
+	if at.kind == kindPrev && bytes.Equal(body, appendPlace(nil, nil)) {
+		return at, nil // of a page beyond the end: before it is the end of the list
+	}
+	if at.place = p.parsePlace(body); at.place == nil {
+		return bad("damaged values")
+	}
+	return at, nil
 }
 
-func (p *core) parsePlace(body []byte) (place, string) {
-	doc := bson.Raw(body)
-	if len(body) < 5 || uint64(binary.LittleEndian.Uint32(body)) != uint64(len(body)) || doc.Validate() != nil {
-		return nil, "damaged values"
+// parsePlace takes what becomes the same bytes when it is decoded and encoded again: so
+// it is well-formed everywhere inside, and the server takes it. Else it is nil.
+func (p *core) parsePlace(body bson.Raw) place {
+	var doc bson.D
+	if bson.Unmarshal(body, &doc) != nil || len(doc) != len(p.order) {
+		return nil
 	}
-	elements, err := doc.Elements()
-	if err != nil || len(elements) != len(p.order) {
-		return nil, "damaged values"
+	if again, err := bson.Marshal(doc); err != nil || !bytes.Equal(again, body) {
+		return nil
 	}
-	out := make(place, len(elements))
-	for i, e := range elements {
-		v := e.Value()
-		if _, ok := bracketOf[v.Type]; !ok || e.Key() != strconv.Itoa(i) || !sound(v, maxDepth) {
-			return nil, "damaged values"
+	out := make(place, len(doc))
+	for i, e := range doc {
+		v := body.Lookup(e.Key)
+		if _, ok := bracketOf[v.Type]; !ok || e.Key != strconv.Itoa(i) || !shallow(v, maxDepth) {
+			return nil
 		}
-		out[i] = bson.RawValue{Type: v.Type, Value: v.Value}
+		out[i] = v
 	}
-	return out, ""
+	return out
 }

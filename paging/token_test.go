@@ -113,7 +113,7 @@ func TestForeignTokens(t *testing.T) {
 		"fewer fields":       {newOffline(t, "c", tokenSort[:1], nil), filter, Request{After: token}, "sort"},
 		"another let":        {newOffline(t, "c", tokenSort, &Options{Find: options.Find().SetLet(bson.D{{Key: "x", Value: 1}})}), filter, Request{After: token}, "let"},
 		"another collation":  {newOffline(t, "c", tokenSort, german), filter, Request{After: token}, "collation"},
-		"keys since":         {newOffline(t, "c", tokenSort, &Options{Keys: [][]byte{{1}}}), filter, Request{After: token}, "not signed"},
+		"keys since":         {newOffline(t, "c", tokenSort, &Options{Keys: [][]byte{{1}}}), filter, Request{After: token}, "signature"},
 	} {
 		_, err := c.pager.Page(ctx, c.over, c.req)
 		if !errors.Is(err, ErrInvalidToken) || !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
@@ -152,10 +152,10 @@ func TestFiltersAreBoundByContent(t *testing.T) {
 	xy, yx := bson.D{{Key: "x", Value: 1}, {Key: "y", Value: 2}}, bson.D{{Key: "y", Value: 2}, {Key: "x", Value: 1}}
 	for _, alike := range [][]any{
 		{nil, bson.D{}, bson.M{}, bson.D(nil), bson.M(nil), struct{}{}},
-		{d("a", int32(1)), d("a", int64(1)), d("a", 1.0), d("a", bson.NewDecimal128(0x3040000000000000, 1)), d("a", d("$eq", 1))},
+		{d("a", int32(1)), d("a", int64(1)), d("a", 1.0), d("a", bson.NewDecimal128(0x3040000000000000, 1))},
 		{d("a", math.NaN()), d("a", bson.NewDecimal128(0x7c00000000000000, 0))},
 		{d("a", d("b", int32(1))), d("a", d("b", 1.0))},
-		{d("a", xy), d("a", d("$eq", xy))}, {d("a", yx)}, {d("a", d("z", xy))}, {d("a", d("z", yx))},
+		{d("a", xy)}, {d("a", yx)}, {d("a", d("z", xy))}, {d("a", d("z", yx))},
 		{append(d("a", 1), d("b", 2)...), append(d("b", 2), d("a", 1)...), bson.M{"a": 1, "b": 2}},
 		{d("a", bson.D{{Key: "$gt", Value: 1}, {Key: "$lt", Value: 3}}), d("a", bson.D{{Key: "$lt", Value: 3.0}, {Key: "$gt", Value: 1}})},
 		{d("a", d("$in", bson.A{1, 2, xy})), d("a", d("$in", bson.A{xy, 2.0, 1, 1}))}, {d("a", d("$in", bson.A{1, 2, yx}))},
@@ -248,7 +248,7 @@ func TestTamperedTokens(t *testing.T) {
 				t.Errorf("%q: %v", token, err)
 			}
 			if err == nil {
-				if _, err := bson.Marshal(src.where(p.core.order.branches(at.place, false, false, never))); err != nil {
+				if _, err := bson.Marshal(src.where(p.core.order.branches(at.place, false, false, false))); err != nil {
 					t.Errorf("%q made a filter that cannot be sent: %v", token, err)
 				}
 			}
@@ -315,7 +315,7 @@ func TestHugeValues(t *testing.T) {
 			doc := bson.D{{Key: "_id", Value: 1}, {Key: "v", Value: strings.Repeat("x", size)}, {Key: "w", Value: "y"}}
 			token, err := p.Token(nil, doc)
 			if err != nil {
-				if !errors.Is(err, ErrUnsortable) || !strings.Contains(err.Error(), `"v"`) {
+				if !errors.Is(err, ErrUnsortable) || !strings.Contains(err.Error(), "too large") {
 					t.Fatal(err)
 				}
 				continue
@@ -392,7 +392,7 @@ func TestForgedValues(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	for name, flags := range map[string]byte{
-		"inclusive cursor": flagInclusive, "unknown flag": 0x80, "signed without key": flagSigned,
+		"inclusive cursor": flagInclusive, "unknown flag": 0x80, "another unknown flag": 0b1000,
 		"inclusive position": byte(kindPage) | flagInclusive,
 	} {
 		forged := append(bytes.Clone(head), data...)
@@ -504,7 +504,7 @@ func FuzzToken(f *testing.F) {
 	src, _ := p.core.source(nil)
 	head := slices.Concat([]byte{tokenVersion, 0}, p.core.orderHash[:], src.hash[:])
 	for _, at := range []position{
-		{kind: kindNext, inclusive: true, place: p.core.order.end()},
+		{kind: kindNext, inclusive: true, place: place{raw(bson.MaxKey{}), raw(bson.MinKey{}), raw(1)}}, {kind: kindPrev},
 		{kind: kindPage, number: 3, size: 10, shown: 9, place: place{raw("a"), raw(bson.D{{Key: "$gt", Value: true}}), raw(bson.CodeWithScope{Code: "f", Scope: bson.D{}})}},
 	} {
 		data, _ := base64.RawURLEncoding.DecodeString(p.core.encode(src.hash, at))
@@ -527,12 +527,15 @@ func FuzzToken(f *testing.F) {
 		}
 		for i, v := range at.place {
 			var into any
-			if err := v.Unmarshal(&into); err != nil || !sound(v, maxDepth) {
+			if err := v.Unmarshal(&into); err != nil || !shallow(v, maxDepth) {
 				t.Fatalf("value %d of %q: %v", i, token, err)
 			}
 		}
 		for _, backward := range []bool{false, true} {
-			if _, err := bson.Marshal(src.where(p.core.order.branches(at.place, backward, at.inclusive, never))); err != nil {
+			if at.place == nil {
+				break // the end
+			}
+			if _, err := bson.Marshal(src.where(p.core.order.branches(at.place, backward, at.inclusive, false))); err != nil {
 				t.Fatalf("%q: %v", token, err)
 			}
 		}

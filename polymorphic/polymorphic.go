@@ -17,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // ErrUnknownKind: a document is of no kind that is known. The error is an
@@ -54,13 +55,14 @@ type Kind struct {
 	name    string
 	aliases []string
 	typ     reflect.Type
+	mark    []byte // the element with the name
 }
 
 // Of is the kind of T, a struct or a pointer to one; values are encoded from and
 // decoded to just that. aliases are further names that documents may have; new
 // ones get name.
 func Of[T any](name string, aliases ...string) Kind {
-	return Kind{name, aliases, reflect.TypeFor[T]()}
+	return Kind{name: name, aliases: aliases, typ: reflect.TypeFor[T]()}
 }
 
 // Options say where the kind stands. The zero value of each field is its default.
@@ -108,6 +110,11 @@ func New[I any](kinds []Kind, opts *Options[I]) (k *Kinds[I], err error) {
 		if other, ok := k.byType[kind.typ]; ok {
 			return nil, fault.Invalid("%s is %q and %q", kind.typ, other.name, kind.name)
 		}
+		mark, err := bson.Marshal(bson.D{{Key: k.opts.Field, Value: kind.name}})
+		if err != nil {
+			return nil, err
+		}
+		kind.mark = mark[4 : len(mark)-1]
 		k.byType[kind.typ] = kind
 		for _, name := range kind.names() {
 			if other, ok := k.byName[name]; ok || name == "" {
@@ -150,19 +157,7 @@ func (k *Kinds[I]) Encode(v I) (raw bson.Raw, err error) {
 	if own := fields.Lookup(k.opts.Field); own.Type != 0 {
 		return nil, fault.Invalid("%T has a field %q of its own", any(v), k.opts.Field)
 	}
-	name := bson.Raw(nil)
-	if name, err = bson.Marshal(bson.D{{Key: k.opts.Field, Value: kind.name}}); err != nil {
-		return nil, err
-	}
-	return join(name, fields), nil
-}
-
-// join is one document of the elements of both.
-func join(a, b bson.Raw) bson.Raw {
-	n := len(a) + len(b) - 5 // one length and one end less
-	out := append(make(bson.Raw, 0, n), byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
-	out = append(out, a[4:len(a)-1]...)
-	return append(out, b[4:]...)
+	return value.Document(kind.mark, fields[4:len(fields)-1]), nil
 }
 
 // Decode makes a value of a document by its kind.

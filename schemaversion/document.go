@@ -8,6 +8,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Chain is the steps alone, for [Doc].
@@ -45,7 +46,7 @@ type Set interface{ Chain() *Chain }
 // T does not have are kept, as the steps leave them.
 type Doc[T any, S Set] struct {
 	V    T
-	rest bson.D
+	rest []bson.RawElement
 }
 
 // MarshalBSON encodes V with the newest version.
@@ -56,21 +57,13 @@ func (d Doc[T, S]) MarshalBSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(d.rest) > 0 {
-		var all bson.D
-		if err := bson.Unmarshal(raw, &all); err != nil {
-			return nil, err
-		}
-		for _, e := range d.rest {
-			if !has(all, e.Key) {
-				all = append(all, e)
-			}
-		}
-		if raw, err = bson.Marshal(all); err != nil {
-			return nil, err
+	parts := [][]byte{raw[4 : len(raw)-1]}
+	for _, e := range d.rest {
+		if raw.Lookup(e.Key()).Type == 0 {
+			parts = append(parts, e)
 		}
 	}
-	return c.stamp(raw)
+	return c.stamp(value.Document(parts...)), nil
 }
 
 // UnmarshalBSON upgrades a document and decodes it. One without a version is of the
@@ -84,10 +77,12 @@ func (d *Doc[T, S]) UnmarshalBSON(raw []byte) error {
 	}
 	d.rest = nil
 	if known, all := c.codec.Fields(reflect.TypeFor[T]()); all {
-		if err := bson.Unmarshal(made, &d.rest); err != nil {
+		if d.rest, err = slices.Clone(made).Elements(); err != nil { // made is the caller's
 			return err
 		}
-		d.rest = slices.DeleteFunc(d.rest, func(e bson.E) bool { return e.Key == c.field || slices.Contains(known, e.Key) })
+		d.rest = slices.DeleteFunc(d.rest, func(e bson.RawElement) bool {
+			return e.Key() == c.field || slices.Contains(known, e.Key())
+		})
 	}
 	return c.codec.Decode(made, &d.V)
 }

@@ -1,6 +1,7 @@
 package schemaversion
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -70,6 +71,7 @@ func New[T any](coll *mongo.Collection, steps []Step, opts *Options) (v *Version
 		config.Number("Options.Lease", (*int64)(&c.Lease), int64(time.Minute), int64(time.Second), int64(24*time.Hour))); err != nil {
 		return nil, err
 	}
+	c.current = expr.Element(c.field, expr.Fixed(c.only(c.newest())[0].Value))
 	if c.State == nil {
 		c.State = coll.Database().Collection(coll.Name() + ".migrations")
 	}
@@ -93,7 +95,11 @@ func newChain(steps []Step, o *Options) (chain, error) {
 		}
 		c.steps = append(c.steps, s)
 	}
-	return c, nil
+	mark, err := bson.Marshal(bson.D{{Key: c.field, Value: c.stored(c.newest())}})
+	if err == nil {
+		c.mark, err = bson.Raw(mark).IndexErr(0)
+	}
+	return c, err
 }
 
 // Newest is the version that T is.
@@ -234,8 +240,9 @@ func (v *Versions[T]) Status(ctx context.Context) (counts map[int]int64, err err
 type core struct {
 	Options
 	chain
-	coll  *mongo.Collection
-	codec codec.Codec
+	coll    *mongo.Collection
+	codec   codec.Codec
+	current bson.E // what selects documents of the newest version
 }
 
 // only selects the documents of a version. An array of versions is none.
@@ -248,24 +255,25 @@ func (c *core) encode(v any) (bson.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.stamp(raw)
+	return c.stamp(raw), nil
 }
 
-// stamp writes the newest version into a document.
-func (c *chain) stamp(raw bson.Raw) (bson.Raw, error) {
-	elements, err := raw.Elements()
-	if err != nil {
-		return nil, err
+// stamp writes the newest version into a document, after the _id.
+func (c *chain) stamp(raw bson.Raw) bson.Raw {
+	if raw.Lookup(c.field).Equal(c.mark.Value()) {
+		return raw
 	}
-	out := bson.D{{Key: c.field, Value: c.stored(c.newest())}}
+	elements, _ := raw.Elements()
+	parts := append(make([][]byte, 0, len(elements)+2), nil, c.mark)
+	field := c.mark[1 : len(c.field)+2] // with its end, as Key would make a string of each
 	for _, e := range elements {
-		if e.Key() == "_id" {
-			out = append(bson.D{{Key: "_id", Value: e.Value()}}, out...)
-		} else if e.Key() != c.field {
-			out = append(out, bson.E{Key: e.Key(), Value: e.Value()})
+		if bytes.HasPrefix(e[1:], []byte("_id\x00")) {
+			parts[0] = e
+		} else if !bytes.HasPrefix(e[1:], field) {
+			parts = append(parts, e)
 		}
 	}
-	return bson.Marshal(out)
+	return value.Document(parts...)
 }
 
 // get is a document as stored and in the newest version.
@@ -301,9 +309,8 @@ func (c *core) model(before, after bson.Raw) (*mongo.UpdateOneModel, error) {
 	if err != nil || update == nil {
 		return nil, err
 	}
-	return mongo.NewUpdateOneModel().SetUpdate(update).SetFilter(bson.D{
-		{Key: "_id", Value: value.Equal(before.Lookup("_id"))}, {Key: "$expr", Value: expr.Op("$and", guard...)},
-	}), nil
+	id := expr.Element("_id", value.Equal(before.Lookup("_id")))
+	return mongo.NewUpdateOneModel().SetUpdate(update).SetFilter(bson.D{id, expr.Element("$expr", guard)}), nil
 }
 
 func (c *core) update(ctx context.Context, id, update any) error {
@@ -311,7 +318,7 @@ func (c *core) update(ctx context.Context, id, update any) error {
 	if err != nil {
 		return err
 	}
-	current := append(bson.D{{Key: "_id", Value: value.Equal(key)}}, c.only(c.newest())...)
+	current := bson.D{{Key: "_id", Value: value.Equal(key)}, c.current}
 	for {
 		result, err := c.coll.UpdateOne(ctx, current, update)
 		if err != nil || result.MatchedCount == 1 {

@@ -122,6 +122,7 @@ type chain struct {
 	first int
 	text  bool
 	steps []Step
+	mark  bson.RawElement // the field with the newest version
 }
 
 func (c *chain) newest() int { return c.first + len(c.steps) }
@@ -212,8 +213,10 @@ func (c *chain) to(doc bson.Raw, want int) (bson.Raw, error) {
 }
 
 // difference is the update that makes after of before, and the condition that what it
-// changes is still as in before. It touches no other field.
-func difference(before, after bson.Raw) (guard bson.A, update bson.D, err error) {
+// changes is still as in before. It touches no other field. The condition is one
+// comparison, as each costs the server: of the fields as they are, of which missing ones
+// are none, with those of before.
+func difference(before, after bson.Raw) (guard, update bson.D, err error) {
 	old, err := before.Elements()
 	if err != nil {
 		return nil, nil, err
@@ -222,42 +225,32 @@ func difference(before, after bson.Raw) (guard bson.A, update bson.D, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	var set, unset bson.D
-	changed := func(key string, was bson.RawValue) error {
+	var is, set, unset bson.D
+	was := bson.D{}
+	for i, e := range append(made, old...) {
+		key := e.Key()
+		then, now := before.Lookup(key), after.Lookup(key)
+		switch {
+		case now.Type == 0:
+			unset = append(unset, expr.Element(key, ""))
+		case i < len(made) && !then.Equal(now):
+			set = append(set, expr.Element(key, now))
+		default:
+			continue
+		}
 		if key == "" || key[0] == '$' || strings.Contains(key, ".") {
-			return fault.Invalid("the field name %q cannot be set", key)
+			return nil, nil, fault.Invalid("the field name %q cannot be set", key)
 		}
-		is := any(expr.Op("$eq", expr.Op("$type", expr.Field(key)), "missing"))
-		if was.Type != 0 {
-			is = expr.Op("$eq", expr.Field(key), expr.Literal(was))
+		is = append(is, expr.Element(key, expr.Field(key)))
+		if then.Type != 0 {
+			was = append(was, expr.Element(key, then))
 		}
-		guard = append(guard, is)
-		return nil
-	}
-	for _, e := range made {
-		was := before.Lookup(e.Key())
-		if was.Equal(e.Value()) {
-			continue
-		}
-		if err := changed(e.Key(), was); err != nil {
-			return nil, nil, err
-		}
-		set = append(set, bson.E{Key: e.Key(), Value: e.Value()})
-	}
-	for _, e := range old {
-		if after.Lookup(e.Key()).Type != 0 {
-			continue
-		}
-		if err := changed(e.Key(), e.Value()); err != nil {
-			return nil, nil, err
-		}
-		unset = append(unset, bson.E{Key: e.Key(), Value: ""})
 	}
 	if len(set) > 0 {
-		update = append(update, bson.E{Key: "$set", Value: set})
+		update = append(update, expr.Element("$set", set))
 	}
 	if len(unset) > 0 {
-		update = append(update, bson.E{Key: "$unset", Value: unset})
+		update = append(update, expr.Element("$unset", unset))
 	}
-	return guard, update, nil
+	return expr.Op("$eq", is, expr.Literal(was)), update, nil
 }

@@ -235,11 +235,16 @@ func pagingWalk(ctx context.Context, b *bench) error {
 		}},
 		side{name: "Pages", run: func(ctx context.Context) error {
 			seen := 0
-			err := each(pager.Pages(ctx, nil, paging.Request{Size: size}), func(page *paging.Page[article]) { seen += len(page.Items) })
-			if err != nil {
-				return err
+			for req := (paging.Request{Size: size}); ; {
+				page, err := pager.Page(ctx, nil, req)
+				if err != nil {
+					return err
+				}
+				seen += len(page.Items)
+				if req.After = page.Next; !page.HasNext {
+					return complete(seen)
+				}
 			}
-			return complete(seen)
 		}},
 		side{name: "All", run: func(ctx context.Context) error {
 			seen := 0

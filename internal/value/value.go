@@ -22,6 +22,19 @@ func Lookup(doc bson.Raw, path string) bson.RawValue {
 	return value
 }
 
+// Document is the document of elements, one after the other.
+func Document(elements ...[]byte) bson.Raw {
+	size := 5
+	for _, e := range elements {
+		size += len(e)
+	}
+	out := binary.LittleEndian.AppendUint32(make([]byte, 0, size), uint32(size))
+	for _, e := range elements {
+		out = append(out, e...)
+	}
+	return append(out, 0)
+}
+
 // Number is the exact value of a finite number, nil for anything else.
 func Number(v bson.RawValue) *big.Rat {
 	switch v.Type {

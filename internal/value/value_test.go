@@ -1,6 +1,7 @@
 package value_test
 
 import (
+	"bytes"
 	"math"
 	"strings"
 	"testing"
@@ -144,5 +145,19 @@ func TestCheckKey(t *testing.T) {
 	}
 	if value.CheckKey(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: []byte{1}}) == nil {
 		t.Error("what is no document passes")
+	}
+}
+
+func TestDocument(t *testing.T) {
+	for _, fields := range []bson.D{{}, {{Key: "a", Value: 1}}, {{Key: "a", Value: "x"}, {Key: "b", Value: bson.D{{Key: "c", Value: true}}}}} {
+		want, _ := bson.Marshal(fields)
+		elements, _ := bson.Raw(want).Elements()
+		parts := make([][]byte, len(elements))
+		for i, e := range elements {
+			parts[i] = e
+		}
+		if got := value.Document(parts...); !bytes.Equal(got, want) {
+			t.Errorf("%v became %v", bson.Raw(want), got)
+		}
 	}
 }
