@@ -10,13 +10,11 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/pack"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
-
-// sweepBatch is the default Work.BatchSize for whole documents.
-const sweepBatch = 100
 
 // Compact merges the blocks of each document into one binary a field, sorted by time,
 // and so makes room in it. work.Filter selects documents of the collection: a filter on
@@ -35,7 +33,7 @@ func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (r
 	defer fault.In(&err, "series: compact")
 	c := s.core
 	open := bson.D{{Key: c.opts.BlocksField + ".0", Value: bson.D{{Key: "$exists", Value: true}}}}
-	return maintain.Run(ctx, c.coll, work, maintain.Scan{Filter: open, BatchSize: sweepBatch},
+	return maintain.Run(ctx, c.Coll, work, maintain.Scan{Filter: open, BatchSize: frame.WholeBatch},
 		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			var models []mongo.WriteModel
 			for _, doc := range batch {
@@ -44,13 +42,13 @@ func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (r
 					return err
 				}
 				if err != nil {
-					result.Fail(c.coll.Name(), doc.Lookup("_id"), err)
+					result.Fail(c.Coll.Name(), doc.Lookup("_id"), err)
 					continue
 				}
 				t.Sort()
-				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.unchanged(doc, false)).SetUpdate(c.compacted(doc, t)))
+				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.Itself(doc, c.opts.RevisionField)).SetUpdate(c.compacted(doc, t)))
 			}
-			return maintain.Rewrite(ctx, c.coll, models, w, result)
+			return maintain.Rewrite(ctx, c.Coll, models, w, result)
 		})
 }
 
@@ -77,14 +75,15 @@ func (c *store) compacted(doc bson.Raw, t *pack.Table) mongo.Pipeline {
 
 // pack is a table as PackedField holds it, and the bytes of its binaries.
 func (c *store) pack(t *pack.Table) (out bson.D, size int) {
-	fields := bson.D{}
+	var fields bson.D
 	add := func(name string, data []byte) {
 		fields = append(fields, bson.E{Key: name, Value: bson.Binary{Data: data}})
 		size += len(data)
 	}
+	add(c.opts.TimeField, nil)
 	times := t.Pack(add)
-	size += len(times)
-	return append(bson.D{{Key: c.opts.TimeField, Value: bson.Binary{Data: times}}}, fields...), size
+	fields[0].Value = bson.Binary{Data: times}
+	return fields, size + len(times)
 }
 
 // sizeOf is the bytes of a document's binaries.

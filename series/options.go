@@ -9,6 +9,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/pack"
 )
 
@@ -41,8 +42,6 @@ const (
 	// A block takes so many measurements, or bytes of them, at most.
 	blockRows  = 1 << 14
 	blockBytes = 1 << 20
-	// maxAttempts is how often a write is tried again after somebody else came first.
-	maxAttempts = 16
 )
 
 // Options name the fields of a document and bound it. The zero value keeps {series,
@@ -118,14 +117,9 @@ type Value struct {
 	Count string
 }
 
-// seqKey is the field of a document's _id that numbers the documents of a window.
-const seqKey = "n"
-
 // settings completes the options and lists the fields of a document.
 func (o *Options) settings() []config.Setting {
-	id := "_id"
 	out := []config.Setting{
-		config.Name("_id", &id, ""),
 		config.Name("Options.SeriesField", &o.SeriesField, "series"),
 		config.Name("Options.StartField", &o.StartField, "start"),
 		config.Name("Options.EndField", &o.EndField, ""),
@@ -138,12 +132,7 @@ func (o *Options) settings() []config.Setting {
 		inside("Options.TimeField", &o.TimeField, "timestamp"),
 		config.Number("Options.MaxCount", &o.MaxCount, defaultMaxCount, 1, 1<<24),
 		config.Number("Options.MaxBytes", &o.MaxBytes, defaultMaxBytes, 1, largestMaxBytes),
-		config.Check("Options.SeriesField", func() error {
-			if o.SeriesField == seqKey || o.StartField == seqKey {
-				return fmt.Errorf("%q is taken in _id", seqKey)
-			}
-			return nil
-		}),
+		frame.Unnumbered(&o.SeriesField, &o.StartField),
 	}
 	fields := map[string]bool{}
 	for i := range o.Values {

@@ -47,6 +47,13 @@ func (b *Builder) Date(key string, ms int64) {
 	b.out = binary.LittleEndian.AppendUint64(b.out, uint64(ms))
 }
 
+// Binary writes a binary of the general kind.
+func (b *Builder) Binary(key string, data []byte) {
+	b.head(bson.TypeBinary, key)
+	b.out = append(binary.LittleEndian.AppendUint32(b.out, uint32(len(data))), bson.TypeBinaryGeneric)
+	b.out = append(b.out, data...)
+}
+
 // Array writes an array of n values.
 func (b *Builder) Array(key string, n int, at func(i int) bson.RawValue) {
 	b.begin(bson.TypeArray, key)
