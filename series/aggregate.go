@@ -204,10 +204,7 @@ func (c *store) sums(first, before int64) bson.D {
 	}
 	start := expr.Field(c.Start)
 	whole := expr.Op("$and", expr.Op("$gte", start, bson.DateTime(first)), expr.Op("$lt", start, bson.DateTime(before)))
-	for _, field := range []string{c.opts.PackedField, c.opts.BlocksField} {
-		fields = append(fields, bson.E{Key: field, Value: expr.Cond(whole, "$$REMOVE", expr.Field(field))})
-	}
-	return fields
+	return append(fields, bson.E{Key: c.opts.BlocksField, Value: expr.Cond(whole, "$$REMOVE", expr.Field(c.opts.BlocksField))})
 }
 
 // A tally is the aggregates of some measurements, by Options.Values.

@@ -45,7 +45,7 @@ const (
 )
 
 // Options name the fields of a document and bound it. The zero value keeps {series,
-// start, count, bytes, blocks, packed, revision}, without sums.
+// start, count, bytes, blocks, revision}, without sums.
 //
 // All names but the paths of a [Value] are plain.
 type Options struct {
@@ -59,11 +59,9 @@ type Options struct {
 	CountField string
 	// BytesField holds the bytes of the blocks. Default "bytes".
 	BytesField string
-	// BlocksField is the array of blocks, one for each batch. Default "blocks".
+	// BlocksField is the array of blocks, one for each batch, of which Compact makes one.
+	// Default "blocks".
 	BlocksField string
-	// PackedField holds the measurements that Compact has put together, a binary a
-	// field. Default "packed".
-	PackedField string
 	// RevisionField counts what rewrites blocks: Compact, Update, Delete. Default
 	// "revision".
 	RevisionField string
@@ -126,7 +124,6 @@ func (o *Options) settings() []config.Setting {
 		config.Name("Options.CountField", &o.CountField, "count"),
 		config.Name("Options.BytesField", &o.BytesField, "bytes"),
 		config.Name("Options.BlocksField", &o.BlocksField, "blocks"),
-		config.Name("Options.PackedField", &o.PackedField, "packed"),
 		config.Name("Options.RevisionField", &o.RevisionField, "revision"),
 		config.Name("Options.BatchField", &o.BatchField, ""),
 		inside("Options.TimeField", &o.TimeField, "timestamp"),

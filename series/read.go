@@ -183,7 +183,7 @@ func (c *store) windows(ctx context.Context, series any, from, to time.Time) ite
 
 // content projects what a reader of measurements needs.
 func (c *store) content() bson.D {
-	return bson.D{{Key: c.Start, Value: 1}, {Key: c.opts.PackedField, Value: 1}, {Key: c.opts.BlocksField, Value: 1}}
+	return bson.D{{Key: c.Start, Value: 1}, {Key: c.opts.BlocksField, Value: 1}}
 }
 
 // span puts the documents of a window together, in time order.
@@ -216,10 +216,7 @@ func (c *store) load(doc bson.Raw) (*pack.Table, error) {
 
 // addTo appends the measurements of a document. The error names it.
 func (c *store) addTo(t *pack.Table, doc bson.Raw) error {
-	err := c.addPacked(t, value.Lookup(doc, c.opts.PackedField))
-	if err != nil {
-		err = fmt.Errorf("%s: %w", c.opts.PackedField, err)
-	}
+	var err error
 	for i, block := range c.blocks(doc) {
 		if err != nil {
 			break
@@ -247,35 +244,4 @@ func (c *store) blocks(doc bson.Raw) []bson.RawValue {
 		return nil
 	}
 	return []bson.RawValue{v}
-}
-
-func (c *store) addPacked(t *pack.Table, v bson.RawValue) error {
-	if v.Type == 0 {
-		return nil
-	}
-	packed, ok := v.DocumentOK()
-	if !ok {
-		return ErrDamaged
-	}
-	elements, err := packed.Elements()
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	var times []byte
-	for _, e := range elements {
-		_, data, ok := e.Value().BinaryOK()
-		if !ok {
-			return fmt.Errorf("%s: %w", e.Key(), ErrDamaged)
-		}
-		if e.Key() == c.opts.TimeField {
-			times = data
-		}
-	}
-	return t.AddPacked(times, func(yield func(string, []byte) bool) {
-		for _, e := range elements {
-			if _, data, _ := e.Value().BinaryOK(); e.Key() != c.opts.TimeField && !yield(e.Key(), data) {
-				return
-			}
-		}
-	})
 }
