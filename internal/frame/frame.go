@@ -51,7 +51,7 @@ func (f *Frame) Check(settings ...config.Setting) error {
 	return config.Apply(append([]config.Setting{config.Name("_id", &id, "")}, settings...)...)
 }
 
-// Unnumbered refuses names that Sequence documents have in their _id.
+// Unnumbered refuses SeqKey as a name that stands in _id beside it.
 func Unnumbered(series, start *string) config.Setting {
 	return config.Check("Options.SeriesField, Options.StartField", func() error {
 		if *series == SeqKey || *start == SeqKey {
@@ -132,11 +132,10 @@ func CheckKey(v bson.RawValue) error {
 	return nil
 }
 
-// The years 1 to 9999, whose times all BSON libraries can read.
-var earliest, beyond = time.Time{}.UnixMilli(), Beyond.UnixMilli()
-
-// Beyond ends the years whose times can be stored.
+// Beyond ends the years 1 to 9999, whose times all BSON libraries can read.
 var Beyond = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+var earliest, beyond = time.Time{}.UnixMilli(), Beyond.UnixMilli()
 
 // CheckTime refuses what can be no time of a measurement.
 func CheckTime(ms int64) error {

@@ -2,8 +2,6 @@ package frame
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/checkpoint"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
@@ -112,79 +109,6 @@ func Insert(ctx context.Context, archive *mongo.Collection, docs []bson.Raw) (in
 		inserts = append(inserts, mongo.NewInsertOneModel().SetDocument(doc))
 	}
 	return inserts, err
-}
-
-// Adopt stores what convert adds to a batch of each document of a source, batch by batch together with a
-// checkpoint, which only then moves: a document that is refused by itself leaves it where it was, and the next one
-// passes over.
-func (f *Frame) Adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, size int, begin func() Batch, convert func(b Batch, doc bson.Raw) error) (mongopatterns.Result, error) {
-	var filter any
-	if work != nil {
-		filter = work.Filter
-	}
-	point, err := checkpoint.Open(ctx, src, f.Coll, filter, f.Codec, f.Concurrent)
-	if err != nil {
-		return mongopatterns.Result{}, err
-	}
-	return maintain.Run(ctx, src, work, maintain.Scan{Filter: point.After(), BatchSize: size}, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-		b := begin()
-		for _, doc := range docs {
-			switch err := convert(b, doc); {
-			case err == nil:
-			case errors.Is(err, f.Skip):
-				result.Skipped++
-			case errors.Is(err, fault.ErrInvalid):
-				result.Fail(src.Name(), doc.Lookup("_id"), err)
-			default:
-				return fault.Of(doc.Lookup("_id"), err)
-			}
-		}
-		if w.DryRun {
-			count, _ := b.Size()
-			result.Done += int64(count)
-			return nil
-		}
-		last := docs[len(docs)-1].Lookup("_id")
-		var done mongopatterns.Result
-		err := txn.Run(ctx, f.Coll.Database().Client(), func(ctx context.Context) error {
-			err := point.Move(ctx, last) // first: who comes second leaves nothing behind, and no document is refused for it
-			if err == nil {
-				done, err = b.Store(ctx)
-			}
-			return err
-		})
-		if err == nil {
-			point.Moved(last)
-			result.Add(done)
-		}
-		return err
-	})
-}
-
-// Plain takes a source document for one measurement: without the field of the series, and without _id unless it is
-// kept. Fields that fits, a pointer to a measurement, lacks stay; what it cannot be decoded from is refused.
-func (f *Frame) Plain(doc bson.Raw, keepID bool, fits any) (series bson.RawValue, m bson.Raw, err error) {
-	elements, err := doc.Elements()
-	out := codec.Build(len(doc))
-	for _, e := range elements {
-		switch {
-		case e.Key() == f.Series:
-			series = e.Value()
-		case e.Key() != "_id" || keepID:
-			out.Value(e.Key(), e.Value())
-		}
-	}
-	m = out.Done()
-	if err == nil && series.Type == 0 {
-		err = fmt.Errorf("no series in %q", f.Series)
-	}
-	if err == nil {
-		err = f.Codec.Decode(m, fits)
-	}
-	if err != nil {
-		err = fault.Invalid("%w", err)
-	}
-	return series, m, err
 }
 
 // The kinds of problems of both packages.
