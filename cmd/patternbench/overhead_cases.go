@@ -661,6 +661,7 @@ func overheadTimes(c *calls, db *mongo.Database) error {
 				{Key: "min", Value: bson.D{{Key: "$min", Value: "$min"}}}, {Key: "max", Value: bson.D{{Key: "$max", Value: "$max"}}}}}})
 			return err
 		})
+		c.because("bucket.Range, a day", "Late measurements go to their place, so it reads the time of each before it decodes them: 0.3 µs of the 2 a measurement takes the client. Checking the order after the decode, as by hand, needs to know the struct.")
 	}
 	{
 		coll := db.Collection("paging")
