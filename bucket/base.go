@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/frame"
@@ -64,10 +65,11 @@ type batch struct {
 	slab []Number // for the next items
 }
 
-func newBase(pattern frame.Frame, end EndTime, metadata func(series any, start time.Time) bson.D) base {
-	pattern.Pattern, pattern.Skip, pattern.Concurrent, pattern.Contended = "bucket", ErrSkip, ErrConcurrentAdopt, ErrContended
-	pattern.Early = map[EndTime]time.Duration{LastMillisecond: time.Millisecond, LastSecond: time.Second}[end]
-	return base{Frame: pattern, metadata: metadata}
+// newBase is a base but for the names of fields.
+func newBase(coll *mongo.Collection, w Window, c codec.Codec, end EndTime, metadata func(series any, start time.Time) bson.D) base {
+	early := map[EndTime]time.Duration{LastMillisecond: time.Millisecond, LastSecond: time.Second}[end]
+	return base{metadata: metadata, Frame: frame.Frame{Pattern: "bucket", Coll: coll, Codec: c, Window: w, Early: early,
+		Skip: ErrSkip, Concurrent: ErrConcurrentAdopt, Contended: ErrContended}}
 }
 
 func (b *base) begin() frame.Batch { return &batch{base: b} }

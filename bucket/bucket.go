@@ -55,11 +55,12 @@ func New[S, M any](coll *mongo.Collection, window Window, opts *Options) (b *Buc
 	}
 	o.Values = append([]Value(nil), o.Values...)
 	settings := o.settings()
-	c := &arrays{base: newBase(frame.Frame{Coll: coll, Window: window, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}}, o.EndTime, o.Metadata)}
+	c := &arrays{base: newBase(coll, window, codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.EndTime, o.Metadata)}
 	if err := c.Check(append(settings, endTime(o.EndTime))...); err != nil {
 		return nil, err
 	}
-	c.layout, c.opts, c.Series, c.Start, c.End, c.Guards = c, o, o.SeriesField, o.StartField, o.EndField, []string{o.CountField}
+	c.layout, c.opts, c.Guards = c, o, []string{o.CountField}
+	c.Series, c.Start, c.End = o.SeriesField, o.StartField, o.EndField
 	c.time = strings.Split(o.TimeField, ".")
 	for _, v := range o.Values {
 		c.values = append(c.values, strings.Split(v.Field, "."))
@@ -398,7 +399,8 @@ func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped 
 			for _, it := range g.Of.items {
 				ids = append(ids, it.id)
 			}
-			wanted, all = append(wanted, append(c.Within(g.Place), bson.E{Key: c.idPath(), Value: expr.Op("$in", ids)})), append(all, ids...)
+			wanted = append(wanted, append(c.Within(g.Place), bson.E{Key: c.idPath(), Value: expr.Op("$in", ids)}))
+			all = append(all, ids...)
 		}
 	}
 	if wanted == nil {

@@ -162,7 +162,8 @@ func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time, ar
 		// To filter a bucket that lies in the range takes the server longer than to send it. What is no array is
 		// left for the error that names the bucket.
 		field := expr.Field(c.opts.ArrayField)
-		measurements = expr.Cond(expr.Op("$or", expr.Op("$and", whole), expr.Op("$not", expr.Op("$isArray", field))), field, c.inRange(from, to))
+		asIs := expr.Op("$or", expr.Op("$and", whole), expr.Op("$not", expr.Op("$isArray", field)))
+		measurements = expr.Cond(asIs, field, c.inRange(from, to))
 	}
 	filter, sort := c.Filter(series, from, to), bson.D{{Key: c.Start, Value: 1}}
 	fields := bson.D{{Key: c.Start, Value: 1}, {Key: c.opts.ArrayField, Value: measurements}}

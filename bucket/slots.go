@@ -72,7 +72,7 @@ func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions
 	if opts != nil {
 		o = *opts
 	}
-	g := &grid{base: newBase(frame.Frame{Coll: coll, Window: window, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}}, o.EndTime, o.Metadata),
+	g := &grid{base: newBase(coll, window, codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.EndTime, o.Metadata),
 		levels: append([]time.Duration(nil), o.Levels...)}
 	if len(g.levels) == 0 {
 		g.levels = []time.Duration{time.Hour, time.Minute}

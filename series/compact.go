@@ -65,8 +65,9 @@ func (c *store) compacted(doc bson.Raw, t *pack.Table) mongo.Pipeline {
 	later := func(field string, had int) bson.D {
 		return expr.Op("$slice", expr.Array(expr.Field(field)), had, math.MaxInt32)
 	}
+	rest := later(c.opts.BlocksField, len(c.blocks(doc)))
 	set := bson.D{
-		{Key: c.opts.BlocksField, Value: expr.Op("$concatArrays", expr.Literal(one), later(c.opts.BlocksField, len(c.blocks(doc))))},
+		{Key: c.opts.BlocksField, Value: expr.Op("$concatArrays", expr.Literal(one), rest)},
 		{Key: c.opts.BytesField, Value: expr.Op("$add", expr.IfNull(expr.Field(c.opts.BytesField), 0), size)},
 		{Key: c.opts.RevisionField, Value: expr.Op("$add", expr.IfNull(expr.Field(c.opts.RevisionField), 0), 1)},
 	}

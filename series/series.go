@@ -70,12 +70,13 @@ func newStore(coll *mongo.Collection, w Window, opts *Options) (*store, error) {
 	}
 	o.Values = append([]Value(nil), o.Values...)
 	settings := o.settings()
-	c := &store{Frame: frame.Frame{Pattern: "series", Coll: coll, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}, Window: w,
+	c := &store{Frame: frame.Frame{Pattern: "series", Coll: coll, Window: w, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
 		Early: time.Millisecond, Skip: ErrSkip, Concurrent: ErrConcurrentAdopt, Contended: fault.ErrConflict}}
 	if err := c.Check(settings...); err != nil {
 		return nil, err
 	}
-	c.opts, c.Series, c.Start, c.End, c.Guards = o, o.SeriesField, o.StartField, o.EndField, []string{o.RevisionField, o.CountField}
+	c.opts, c.Guards = o, []string{o.RevisionField, o.CountField}
+	c.Series, c.Start, c.End = o.SeriesField, o.StartField, o.EndField
 	return c, nil
 }
 

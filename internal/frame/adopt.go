@@ -30,7 +30,8 @@ func (f *Frame) Adopt(ctx context.Context, src *mongo.Collection, work *mongopat
 	if err != nil {
 		return mongopatterns.Result{}, err
 	}
-	return maintain.Run(ctx, src, work, maintain.Scan{Filter: point.after(), BatchSize: size}, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	scan := maintain.Scan{Filter: point.after(), BatchSize: size}
+	return maintain.Run(ctx, src, work, scan, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		b := begin()
 		for _, doc := range docs {
 			switch err := convert(b, doc); {
@@ -160,7 +161,8 @@ func (p *point) move(ctx context.Context, last bson.RawValue) error {
 		}
 		return err
 	}
-	done, err := p.coll.UpdateOne(ctx, expr.D("_id", p.id, "last", expr.Op("$eq", p.last)), expr.Op("$set", expr.Op("last", last)))
+	done, err := p.coll.UpdateOne(ctx, expr.D("_id", p.id, "last", expr.Op("$eq", p.last)),
+		expr.Op("$set", expr.Op("last", last)))
 	if err == nil && done.MatchedCount == 0 {
 		return p.concurrent
 	}
