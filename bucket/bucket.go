@@ -3,11 +3,11 @@ package bucket
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -19,8 +19,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -32,14 +32,16 @@ var _ mongopatterns.Checker = (*Buckets[string, bson.D])(nil)
 
 // arrays is the layout of Buckets, on BSON.
 type arrays struct {
-	frame
-	opts       Options
-	time       []string // TimeField and the like in steps
-	values     [][]string
-	aggregates []derived // the count and those of values
-	derived    []derived // and the bytes
-	recounted  bson.D    // what recount sets
-	seqs       sequences
+	base
+	opts      Options
+	time      []string // TimeField and the like in steps
+	values    [][]string
+	derived   []derived // the count, those of values, and the bytes
+	recounted bson.D    // what recount sets
+	recut     any       // sets them to those of the measurements in ~cut, if it is not null
+	total     any       // adds them up
+	totals    any       // adds them up by window
+	known     frame.Known[room]
 }
 
 // New returns Buckets over coll; opts may be nil. S is what tells series apart, a string, a number, an
@@ -53,12 +55,12 @@ func New[S, M any](coll *mongo.Collection, window Window, opts *Options) (b *Buc
 	}
 	o.Values = append([]Value(nil), o.Values...)
 	settings := o.settings()
-	c := &arrays{frame: frame{coll: coll, window: window, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
-		endAt: o.EndTime, metadata: o.Metadata}}
-	if err := c.validate(settings...); err != nil {
+	c := &arrays{base: newBase(coll, window, codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.EndTime, o.Metadata)}
+	if err := c.Check(append(settings, endTime(o.EndTime))...); err != nil {
 		return nil, err
 	}
-	c.layout, c.opts, c.series, c.start, c.end, c.guard = c, o, o.SeriesField, o.StartField, o.EndField, o.CountField
+	c.layout, c.opts, c.Guards = c, o, []string{o.CountField}
+	c.Series, c.Start, c.End = o.SeriesField, o.StartField, o.EndField
 	c.time = strings.Split(o.TimeField, ".")
 	for _, v := range o.Values {
 		c.values = append(c.values, strings.Split(v.Field, "."))
@@ -71,15 +73,15 @@ func New[S, M any](coll *mongo.Collection, window Window, opts *Options) (b *Buc
 // unique {series: 1, start: 1, "measurements.id": 1} of buckets that hold an ID.
 func (b *Buckets[S, M]) Indexes() map[string][]mongo.IndexModel {
 	c := b.core
-	models := []mongo.IndexModel{{Keys: c.shardKey()}}
+	models := []mongo.IndexModel{{Keys: c.Keys()}}
 	if c.opts.IDField != "" {
 		models = append(models, mongo.IndexModel{
-			Keys: append(c.shardKey(), bson.E{Key: c.idPath(), Value: 1}),
+			Keys: append(c.Keys(), bson.E{Key: c.idPath(), Value: 1}),
 			Options: options.Index().SetUnique(true).
 				SetPartialFilterExpression(bson.D{{Key: c.idPath(), Value: bson.D{{Key: "$exists", Value: true}}}}),
 		})
 	}
-	return map[string][]mongo.IndexModel{c.coll.Name(): models}
+	return map[string][]mongo.IndexModel{c.Coll.Name(): models}
 }
 
 // EnsureIndexes creates the Indexes that are missing. An index on the same keys with other options is
@@ -88,56 +90,34 @@ func (b *Buckets[S, M]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 1 round trip if they are all there, else 2.
 func (b *Buckets[S, M]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "bucket: ensure indexes")
-	return indexes.EnsureAll(ctx, b.core.coll.Database(), b.Indexes())
+	return indexes.EnsureAll(ctx, b.core.Coll.Database(), b.Indexes())
 }
 
 // ShardKey returns the recommended shard key, {series: 1, start: 1}. Every write of one document filters on
 // it.
 func (b *Buckets[S, M]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{b.core.coll.Name(): b.core.shardKey()}
+	return map[string]bson.D{b.core.Coll.Name(): b.core.Keys()}
 }
 
 // Filter selects the bucket documents that can hold measurements of series from from until before to; a zero
 // time is no limit. It uses the index {series, start}.
 func (b *Buckets[S, M]) Filter(series S, from, to time.Time) bson.D {
-	return b.core.filter(series, from, to)
+	return b.core.Filter(series, from, to)
 }
 
 // idPath is the path of a measurement's ID from the bucket.
 func (c *arrays) idPath() string { return c.opts.ArrayField + "." + c.opts.IDField }
 
-// bucketID is the _id of a bucket.
-func (c *arrays) bucketID(p place, n any) bson.D {
-	return bson.D{{Key: c.series, Value: p.series}, {Key: c.start, Value: p.start}, {Key: seqKey, Value: n}}
-}
+// A room is the bucket of a window to go on in, and what it holds at least. A window that is not known begins at 0,
+// and other writers may have filled the bucket: a failed write then, never a wrong one.
+type room struct{ seq, count, size int64 }
 
-// numbered selects the buckets of a place from number n on, by _id.
-func (c *arrays) numbered(p place, n int64) bson.D {
-	return append(c.within(p), bson.E{Key: "_id", Value: bson.D{
-		{Key: "$gte", Value: c.bucketID(p, n)}, {Key: "$lt", Value: c.bucketID(p, "")}, // numbers only
-	}})
-}
-
-// sequences remembers in which bucket of a window to go on. A window it does not know begins at 0: a failed
-// write if that one is full, never a wrong one; so it may forget.
-type sequences struct {
-	mu   sync.Mutex
-	next map[string]int64
-}
-
-const maxSequences = 10_000
-
-// raise remembers that buckets before n are full, and returns the number that is known best.
-func (s *sequences) raise(key string, n int64) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n > s.next[key] {
-		if s.next == nil || len(s.next) >= maxSequences {
-			s.next = map[string]int64{}
-		}
-		s.next[key] = n
+// or is the room further on.
+func (r room) or(o room) room {
+	if o.seq > r.seq || o.seq == r.seq && o.count > r.count {
+		return o
 	}
-	return s.next[key]
+	return r
 }
 
 const (
@@ -147,45 +127,20 @@ const (
 	partBytes = 8 << 20
 )
 
-// Appended says what Append did.
-type Appended struct {
-	Duplicate bool     // the window holds this ID already; nothing was written
-	ID        bson.Raw // the _id of the bucket that took the measurement
-	Count     int64    // how many measurements that bucket holds now
-}
-
 // Append adds one measurement to the window its time falls into, however late it comes, and starts a further
-// bucket where that one is full. With Options.IDField a repeated measurement is not stored again; without it,
-// an Append whose outcome is unknown may be stored twice if repeated.
+// bucket where that one is full. With Options.IDField a repeated measurement is not stored again, and stored is
+// false; without it, an Append whose outcome is unknown may be stored twice if repeated.
 //
-// Cost: 1 round trip, 1 document written, found by _id. When another process filled the bucket, or this one
-// has not written to the window yet and its first is full: 2 more. In a transaction: 2.
-func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (out Appended, err error) {
+// Cost: 1 round trip, 1 document written, found by _id. When other writers filled the bucket, or this one has not
+// written to the window yet and its first is full: 2 more. In a transaction: 2.
+func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (stored bool, err error) {
 	defer fault.In(&err, "bucket: append")
-	c := b.core
-	var one batch
-	if err := c.add(&one, series, m); err != nil {
-		return out, err
+	one := b.core.begin()
+	if err := one.Add(series, m); err != nil {
+		return false, err
 	}
-	joined := txn.Running(ctx)
-	// An AppendMany of one whose bucket answers how full it is: the next one begins another itself.
-	result, err := c.write(ctx, one.groups, func(ctx context.Context, all []statement) (map[int]error, error) {
-		s := all[0]
-		var after bson.Raw
-		err := c.coll.FindOneAndUpdate(ctx, s.filter, s.update, options.FindOneAndUpdate().
-			SetUpsert(true).SetReturnDocument(options.After).SetProjection(c.fill())).Decode(&after)
-		if err != nil {
-			return map[int]error{0: err}, err
-		}
-		if c.goOn(s.group, s.seq, s.items[0], after); !joined {
-			c.seqs.raise(s.group.key, s.group.seq)
-		}
-		out.ID = after.Lookup("_id").Document()
-		out.Count, _ = value.Lookup(after, c.opts.CountField).AsInt64OK()
-		return nil, nil
-	})
-	out.Duplicate = result.Skipped > 0
-	return out, err
+	result, err := one.Store(ctx)
+	return result.Done > 0, err
 }
 
 // AppendMany adds measurements of any series in any order. It takes Work.BatchSize of them at a time, 10,000
@@ -202,12 +157,12 @@ func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (out Appended
 // meets buckets which cannot take a whole group: 2 more. In a transaction: 2 a batch.
 func (b *Buckets[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: append many")
-	return b.core.store(ctx, untyped(items, func(m M) any { return m }), work)
+	return b.core.Many(ctx, frame.Untyped(items, func(m M) any { return m }), work, b.core.begin)
 }
 
 // item encodes a measurement, reads what buckets derive from it, and refuses what they cannot store.
-func (c *arrays) item(m any) (it item, err error) {
-	raw, err := c.codec.Document(m)
+func (c *arrays) item(b *batch, m any) (it item, err error) {
+	raw, err := c.Codec.Document(m)
 	if err != nil {
 		return it, err
 	}
@@ -215,14 +170,18 @@ func (c *arrays) item(m any) (it item, err error) {
 	if err != nil || at.Type != bson.TypeDateTime {
 		return it, fault.Invalid("no date in %q", c.opts.TimeField)
 	}
-	it.raw = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}
-	it.time, it.numbers = at.Time(), make([]Number, len(c.values))
+	it.raw, it.time = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}, at.DateTime()
 	if c.opts.IDField != "" {
 		it.id = value.Lookup(raw, c.opts.IDField)
 		if err := checkMeasurementID(it.id); err != nil {
 			return it, fault.Invalid("no ID in %q: %w", c.opts.IDField, err)
 		}
 	}
+	n := len(c.values)
+	if len(b.slab) < n {
+		b.slab = make([]Number, n*min(b.Count+1, 1000))
+	}
+	it.numbers, b.slab = b.slab[:n], b.slab[n:]
 	for i, path := range c.values {
 		v, err := raw.LookupErr(path...)
 		if n := finite(v); err == nil && !n.IsZero() {
@@ -244,138 +203,173 @@ func checkMeasurementID(id bson.RawValue) error {
 	if id.Type == bson.TypeString && text == "" || id.Type == bson.TypeObjectID && oid.IsZero() {
 		return fault.Invalid("not set")
 	}
-	return checkKey(id)
+	return frame.CheckKey(id)
 }
 
-// statements cuts a group into what fits its bucket and the ones that follow.
-func (c *arrays) statements(g *group) (out []statement) {
-	most, bytes := int64(c.opts.MaxCount), int64(cmp.Or(c.opts.MaxBytes, partBytes))
-	seq, count, size, first := g.seq, g.count, int64(0), 0
-	if c.opts.MaxBytes > 0 {
-		size = g.size
+// An arrayLoad is groups on their way into buckets.
+type arrayLoad struct {
+	*arrays
+	groups []*group
+	parts  []part // of the statements
+}
+
+// A part is items of a group for one bucket.
+type part struct {
+	group *group
+	items []item
+	after room
+}
+
+func (c *arrays) load(groups []*group) frame.Load { return &arrayLoad{arrays: c, groups: groups} }
+
+func (l *arrayLoad) Next(ctx context.Context, look bool) (out []frame.Statement, dropped int, err error) {
+	dropped, err = l.open(ctx, l.groups, look)
+	l.parts = nil
+	for _, g := range l.groups {
+		l.cut(g)
+		g.Of.items = nil // but for what is to be sent again
 	}
-	cut := func(end int) {
-		items := g.items[first:end]
-		out = append(out, statement{group: g, items: items, id: c.bucketID(g.place, seq), seq: seq,
-			filter: c.room(g.place, seq, items), update: c.push(g, items)})
-		seq, count, size, first = seq+1, 0, 0, end
+	for _, p := range l.parts {
+		out = append(out, frame.Statement{Rows: len(p.items), Filter: l.roomFor(p), Update: l.push(p)})
 	}
-	for i, it := range g.items {
-		if i > first && (count == most || size+int64(len(it.raw.Value)) > bytes) {
-			cut(i)
+	return out, dropped, err
+}
+
+// cut divides a group into what fits its bucket and the ones that follow.
+func (l *arrayLoad) cut(g *group) {
+	most, bytes, at := int64(l.opts.MaxCount), int64(cmp.Or(l.opts.MaxBytes, partBytes)), g.Of.room
+	if l.opts.MaxBytes == 0 {
+		at.size = 0 // bytes are those of one update
+	}
+	first := 0
+	for i, it := range g.Of.items {
+		size := int64(len(it.raw.Value))
+		if at.count >= most || at.size > 0 && at.size+size > bytes {
+			if i > first {
+				l.parts = append(l.parts, part{g, g.Of.items[first:i], at})
+			}
+			at, first = room{seq: at.seq + 1}, i
 		}
-		count++
-		size += int64(len(it.raw.Value))
+		at.count, at.size = at.count+1, at.size+size
 	}
-	if len(g.items) > 0 {
-		cut(len(g.items))
+	if len(g.Of.items) > 0 {
+		l.parts = append(l.parts, part{g, g.Of.items[first:], at})
 	}
-	return out
 }
 
-// room selects the bucket of this number if it has room for the items and holds none of them yet. Upserting
-// on it makes the bucket if there is none, and is a duplicate key on _id if it was not selected. The server
-// plans by the equality on _id: no hint is needed.
-func (c *arrays) room(p place, seq int64, items []item) bson.D {
-	filter := append(bson.D{{Key: "_id", Value: c.bucketID(p, seq)}}, c.within(p)...)
-	filter = append(filter, bson.E{Key: c.opts.CountField, Value: expr.Op("$lte", c.opts.MaxCount-len(items))})
+// Stored remembers where a window goes on.
+func (l *arrayLoad) Stored(i int, sure bool) {
+	if p := l.parts[i]; sure {
+		l.known.Change(p.group.Key, func(r room) room { return r.or(p.after) })
+	}
+}
+
+// Again repeats what met a bucket that another writer made or filled, and what did not fit below 16 MiB though the
+// count allows it: such a bucket is full, in whatever transaction.
+func (l *arrayLoad) Again(i int, err error) bool {
+	var server mongo.ServerError
+	p := l.parts[i]
+	if errors.As(err, &server) && (server.HasErrorCode(17419) || server.HasErrorCode(17420) || server.HasErrorCode(10334)) {
+		p.group.Of.least = l.known.Change(p.group.Key, func(r room) room { return r.or(room{seq: p.after.seq + 1}) }).seq
+	} else if !mongo.IsDuplicateKeyError(err) {
+		return false
+	}
+	p.group.Of.items = append(p.group.Of.items, p.items...)
+	return true
+}
+
+// roomFor selects the bucket of a part if it has room and holds none of the items yet. The server plans by the equality
+// on _id: no hint is needed.
+func (c *arrays) roomFor(p part) bson.Raw {
+	filter := c.One(p.group.Place, p.after.seq, true)
+	limit := func(field string, n int64) {
+		filter.Open(field)
+		filter.Int("$lte", n)
+		filter.Close()
+	}
+	limit(c.opts.CountField, int64(c.opts.MaxCount-len(p.items)))
 	if c.opts.MaxBytes > 0 {
-		filter = append(filter, bson.E{Key: c.opts.BytesField, Value: expr.Op("$lte", int64(c.opts.MaxBytes)-sizeOf(items))})
+		limit(c.opts.BytesField, int64(c.opts.MaxBytes)-sizeOf(p.items))
 	}
 	if c.opts.IDField != "" {
-		filter = append(filter, bson.E{Key: c.idPath(), Value: expr.Op("$nin", ids(items))})
+		filter.Open(c.idPath())
+		filter.Array("$nin", len(p.items), func(i int) bson.RawValue { return p.items[i].id })
+		filter.Close()
 	}
-	return filter
+	return filter.Done()
 }
 
-func sizeOf(items []item) (size int64) {
-	for _, it := range items {
-		size += int64(len(it.raw.Value))
-	}
-	return size
-}
-
-func ids(items []item) bson.RawValue {
-	return arrayOf(len(items), func(i int) bson.RawValue { return items[i].id })
-}
-
-// push is the update that adds items to a bucket or makes it with them.
-func (c *arrays) push(g *group, items []item) bson.D {
-	var lower, upper bson.D
-	inc := bson.D{{Key: c.opts.CountField, Value: int32(len(items))}}
-	keep := func(doc *bson.D, path string, v any) {
-		if path != "" {
-			*doc = append(*doc, bson.E{Key: path, Value: v})
-		}
-	}
-	keep(&inc, c.opts.BytesField, sizeOf(items))
+// push is the update that adds a part to its bucket or makes it with it.
+func (c *arrays) push(p part) bson.Raw {
+	tallies := make([]tally, len(c.opts.Values))
 	for i, v := range c.opts.Values {
-		t := tally{limit: c.sumLimit(), exact: v.Moments != "" ||
-			slices.ContainsFunc(items, func(it item) bool { return it.numbers[i].Raw().Type == bson.TypeDecimal128 })}
-		for _, it := range items {
+		t := &tallies[i]
+		t.limit, t.exact = c.sumLimit(), v.Moments != "" ||
+			slices.ContainsFunc(p.items, func(it item) bool { return it.numbers[i].Raw().Type == bson.TypeDecimal128 })
+		for _, it := range p.items {
 			if n := it.numbers[i]; !n.IsZero() {
-				t.add(bson.NewDateTimeFromTime(it.time), n)
+				t.add(it.time, n)
 			}
 		}
-		keep(&inc, v.Count, t.count)
-		keep(&inc, v.Sum, t.sum())
+	}
+	size := sizeOf(p.items)
+	b := codec.Build(512 + int(size) + 8*len(p.items))
+	b.Open("$push")
+	b.Open(c.opts.ArrayField)
+	b.Array("$each", len(p.items), func(i int) bson.RawValue { return p.items[i].raw })
+	b.Close()
+	b.Close()
+	b.Open("$inc")
+	b.Int(c.opts.CountField, int64(len(p.items)))
+	if c.opts.BytesField != "" {
+		b.Int(c.opts.BytesField, size)
+	}
+	for i, v := range c.opts.Values {
+		t := &tallies[i]
+		if v.Count != "" {
+			b.Int(v.Count, t.count)
+		}
+		if v.Sum != "" {
+			b.Value(v.Sum, t.sum().Raw())
+		}
 		if v.Moments != "" {
-			keep(&inc, v.Moments+"."+sumKey, decimal(&t.total))
-			keep(&inc, v.Moments+"."+squaresKey, decimal(&t.squares))
-		}
-		if t.count > 0 {
-			keep(&lower, v.Min, t.min.Raw())
-			keep(&upper, v.Max, t.max.Raw())
-			// A document compares field by field: by time, then by value.
-			keep(&lower, v.First, t.first.document())
-			keep(&upper, v.Last, t.last.document())
+			b.Value(v.Moments+"."+sumKey, decimal(&t.total).Raw())
+			b.Value(v.Moments+"."+squaresKey, decimal(&t.squares).Raw())
 		}
 	}
-	each := arrayOf(len(items), func(i int) bson.RawValue { return items[i].raw })
-	update := bson.D{
-		{Key: "$push", Value: bson.D{{Key: c.opts.ArrayField, Value: expr.Op("$each", each)}}},
-		{Key: "$inc", Value: inc},
+	b.Close()
+	// A sample compares field by field: by time, then by value.
+	extremes := func(op string, fields func(v *Value, t *tally) (number, sample string, n Number, s sample)) {
+		b.Some(op, func() {
+			for i := range tallies {
+				number, at, n, s := fields(&c.opts.Values[i], &tallies[i])
+				if number != "" && !n.IsZero() {
+					b.Value(number, n.Raw())
+				}
+				if at != "" && !n.IsZero() {
+					b.Open(at)
+					b.Date(timeKey, s.ms)
+					b.Value(valueKey, s.Raw())
+					b.Close()
+				}
+			}
+		})
 	}
-	maybe := bson.D{{Key: "$min", Value: lower}, {Key: "$max", Value: upper}, {Key: "$setOnInsert", Value: g.created}}
-	for _, op := range maybe {
-		if len(op.Value.(bson.D)) > 0 {
-			update = append(update, op)
-		}
+	extremes("$min", func(v *Value, t *tally) (string, string, Number, sample) { return v.Min, v.First, t.min, t.first })
+	extremes("$max", func(v *Value, t *tally) (string, string, Number, sample) { return v.Max, v.Last, t.max, t.last })
+	if p.group.Of.created != nil {
+		b.Value("$setOnInsert", bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: p.group.Of.created})
 	}
-	return update
-}
-
-// wrote remembers the bucket where a window goes on.
-func (c *arrays) wrote(s statement) { c.seqs.raise(s.group.key, s.seq) }
-
-// again repeats what met a bucket that another writer made or filled, and what did not fit below 16 MiB: such
-// a bucket is full, in whatever transaction.
-func (c *arrays) again(s statement, err error) bool {
-	if tooLarge(err) {
-		s.group.least = c.seqs.raise(s.group.key, s.seq+1)
-		return true
-	}
-	return mongo.IsDuplicateKeyError(err)
+	return b.Done()
 }
 
 // fill projects what tells how full a bucket is.
 func (c *arrays) fill() bson.D {
-	fields := bson.D{{Key: c.opts.CountField, Value: 1}}
+	fields := append(c.Keys(), bson.E{Key: c.opts.CountField, Value: 1})
 	if c.opts.BytesField != "" {
 		fields = append(fields, bson.E{Key: c.opts.BytesField, Value: 1})
 	}
 	return fields
-}
-
-// goOn continues a group in this bucket, or in the next one if it cannot take a measurement as large as it.
-func (c *arrays) goOn(g *group, seq int64, it item, fill bson.Raw) {
-	count, counted := value.Lookup(fill, c.opts.CountField).AsInt64OK()
-	size, sized := value.Lookup(fill, c.opts.BytesField).AsInt64OK()
-	g.seq, g.count, g.size = seq, count, size
-	if !counted || count >= int64(c.opts.MaxCount) ||
-		c.opts.MaxBytes > 0 && (!sized || size+int64(len(it.raw.Value)) > int64(c.opts.MaxBytes)) {
-		g.seq, g.count, g.size = seq+1, 0, 0
-	}
 }
 
 // open has groups go on where this process wrote last. With look it reads their buckets from there on, and
@@ -383,39 +377,48 @@ func (c *arrays) goOn(g *group, seq int64, it item, fill bson.Raw) {
 // groups.
 func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped int, err error) {
 	for _, g := range groups {
-		g.least = c.seqs.raise(g.key, g.least)
-		g.seq, g.count, g.size = g.least, 0, 0
+		g.Of.room = c.known.Change(g.Key, func(r room) room { return r.or(room{seq: g.Of.least}) })
 		if c.opts.IDField != "" {
-			dropped += g.drop(map[string]bool{})
+			dropped += drop(g, map[string]bool{})
 		}
 	}
 	if !look {
 		return dropped, nil
 	}
 	byKey := map[string]*group{}
-	var wanted bson.A
-	var all []item
+	var wanted, all bson.A
 	for _, g := range groups {
-		byKey[g.key] = g
-		all = append(all, g.items...)
-		wanted = append(wanted, c.numbered(g.place, g.least))
+		if len(g.Of.items) == 0 {
+			continue
+		}
+		byKey[g.Key] = g
+		g.Of.room.count, g.Of.room.size = 0, 0
+		wanted = append(wanted, c.Since(g.Place, g.Of.room.seq))
 		if c.opts.IDField != "" {
-			wanted = append(wanted, append(c.within(g.place), bson.E{Key: c.idPath(), Value: expr.Op("$in", ids(g.items))}))
+			ids := bson.A{}
+			for _, it := range g.Of.items {
+				ids = append(ids, it.id)
+			}
+			wanted = append(wanted, append(c.Within(g.Place), bson.E{Key: c.idPath(), Value: expr.Op("$in", ids)}))
+			all = append(all, ids...)
 		}
 	}
-	fields := append(c.shardKey(), c.fill()...)
+	if wanted == nil {
+		return dropped, nil
+	}
+	fields := c.fill()
 	opts := options.Find().SetBatchSize(1 << 20)
 	if c.opts.IDField != "" {
 		fields = append(fields, bson.E{Key: "~ids", Value: expr.Filter(
-			expr.Map(c.array(), "m", at(c.opts.IDField)), "id", expr.Op("$in", expr.Var("id"), expr.Literal(ids(all))))})
-	} else if len(groups) == 1 {
+			expr.Map(c.array(), "m", at(c.opts.IDField)), "id", expr.Op("$in", expr.Var("id"), expr.Literal(all)))})
+	} else if len(wanted) == 1 {
 		opts.SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(1)
 	}
-	for doc, err := range find(ctx, cursor.Primary(c.coll), expr.Op("$or", wanted), opts.SetProjection(fields)) {
+	for doc, err := range frame.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), opts.SetProjection(fields)) {
 		if err != nil {
 			return dropped, err
 		}
-		g := byKey[c.keyOf(doc)]
+		g := byKey[c.KeyOf(doc)]
 		if g == nil {
 			continue
 		}
@@ -425,20 +428,30 @@ func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped 
 			for _, id := range ids {
 				held[value.Key(id)] = true
 			}
-			dropped += g.drop(held)
+			dropped += drop(g, held)
 		}
 		// What has no number is not this package's.
-		if seq, ok := value.Lookup(doc, "_id."+seqKey).AsInt64OK(); ok && seq >= g.seq && len(g.items) > 0 {
-			c.goOn(g, seq, g.items[0], doc)
+		if seq, ok := frame.Number(doc); ok && seq >= g.Of.room.seq {
+			g.Of.room = c.filled(seq, doc)
 		}
 	}
 	return dropped, nil
 }
 
+// filled is the room of a bucket, or of the next one if it does not say how full it is.
+func (c *arrays) filled(seq int64, fill bson.Raw) room {
+	count, counted := value.Lookup(fill, c.opts.CountField).AsInt64OK()
+	size, sized := value.Lookup(fill, c.opts.BytesField).AsInt64OK()
+	if !counted || c.opts.MaxBytes > 0 && !sized {
+		return room{seq: seq + 1}
+	}
+	return room{seq, count, size}
+}
+
 // drop takes out the items whose IDs are held, and those that come twice.
-func (g *group) drop(held map[string]bool) (dropped int) {
-	kept := make([]item, 0, len(g.items))
-	for _, it := range g.items {
+func drop(g *group, held map[string]bool) (dropped int) {
+	kept := make([]item, 0, len(g.Of.items))
+	for _, it := range g.Of.items {
 		key := value.Key(it.id)
 		if held[key] {
 			dropped++
@@ -447,7 +460,7 @@ func (g *group) drop(held map[string]bool) (dropped int) {
 		held[key] = true
 		kept = append(kept, it)
 	}
-	g.items = kept
+	g.Of.items = kept
 	return dropped
 }
 
@@ -466,11 +479,11 @@ func at(path string) string { return expr.Var("m." + path) }
 func (b *Buckets[S, M]) Update(ctx context.Context, series S, m M) (err error) {
 	defer fault.In(&err, "bucket: update")
 	c := b.core
-	it, err := c.item(m)
+	it, err := c.item(&batch{}, m)
 	if err != nil {
 		return err
 	}
-	path, key := c.opts.TimeField, dateValue(it.time)
+	path, key := c.opts.TimeField, frame.Date(it.time)
 	if c.opts.IDField != "" {
 		path, key = c.opts.IDField, it.id
 	}
@@ -485,7 +498,7 @@ func (b *Buckets[S, M]) Update(ctx context.Context, series S, m M) (err error) {
 // measurement is found.
 func (b *Buckets[S, M]) Delete(ctx context.Context, series S, at time.Time) (err error) {
 	defer fault.In(&err, "bucket: delete")
-	return b.core.edit(ctx, series, at, b.core.opts.TimeField, dateValue(at), bson.RawValue{})
+	return b.core.edit(ctx, series, at.UnixMilli(), b.core.opts.TimeField, frame.Date(at.UnixMilli()), bson.RawValue{})
 }
 
 // DeleteByID is Delete for the measurement with this ID in the window that holds at. It needs
@@ -498,20 +511,20 @@ func (b *Buckets[S, M]) DeleteByID(ctx context.Context, series S, at time.Time, 
 	if c.opts.IDField == "" {
 		return fault.Invalid("Options.IDField is not set")
 	}
-	raw, err := c.codec.Value(id)
+	raw, err := c.Codec.Value(id)
 	if err == nil {
 		err = checkMeasurementID(raw)
 	}
 	if err != nil {
 		return fmt.Errorf("ID: %w", err)
 	}
-	return c.edit(ctx, series, at, c.opts.IDField, raw, bson.RawValue{})
+	return c.edit(ctx, series, at.UnixMilli(), c.opts.IDField, raw, bson.RawValue{})
 }
 
 // edit puts by, or with its zero value nothing, in the place of the measurement whose path is key, and
 // recounts its bucket in the same write.
-func (c *arrays) edit(ctx context.Context, series any, moment time.Time, path string, key, by bson.RawValue) error {
-	p, err := c.place(series, moment)
+func (c *arrays) edit(ctx context.Context, series any, moment int64, path string, key, by bson.RawValue) error {
+	p, err := c.Place(series, moment)
 	if err != nil {
 		return err
 	}
@@ -524,11 +537,11 @@ func (c *arrays) edit(ctx context.Context, series any, moment time.Time, path st
 	}
 	found := expr.Op("$indexOfArray", expr.Map(all, "m", at(path)), expr.Literal(key))
 	changed := expr.Let("found", found, expr.Map(indices, "i", element))
-	filter := append(c.within(p), bson.E{Key: c.opts.ArrayField + "." + path, Value: value.Equal(key)})
-	result, err := c.coll.UpdateOne(ctx, filter,
+	filter := append(c.Within(p), bson.E{Key: c.opts.ArrayField + "." + path, Value: value.Equal(key)})
+	result, err := c.Coll.UpdateOne(ctx, filter,
 		append(mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.opts.ArrayField, Value: changed}})}, c.recount()...))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound
 	}
-	return p.named(moment, fmt.Sprintf(", %s %s", path, value.Text(key)), err)
+	return p.Named(moment, fmt.Sprintf(", %s %s", path, value.Text(key)), err)
 }

@@ -80,9 +80,10 @@
 // and deletes of any measurement, unique IDs, transactions and change streams. Keep
 // measurements as documents if they are mostly looked up one by one. Fewer than ten in a
 // window: take a longer window. Single measurements of many series in turn each rewrite a
-// bucket, which costs more than a plain insert: collect them, see package series. A bucket is rewritten as a whole on each append, so keep
-// it to some hundred kilobytes. A collection created with block_compressor=zstd stores
-// arrays of a day in 43 % less disk space. Slots are for setting one place, not for storage.
+// bucket, which costs more than a plain insert: collect them, see package series. A bucket
+// is rewritten as a whole on each append, so keep it to some hundred kilobytes. A
+// collection created with block_compressor=zstd stores arrays of a day in 43 % less disk
+// space. Slots are for setting one place, not for storage.
 //
 // # Windows and aggregates
 //

@@ -129,11 +129,11 @@ func ExampleBuckets_Append_duplicates() {
 	}
 	event := bson.D{{Key: "_id", Value: "e-17"}, {Key: "timestamp", Value: time.Now()}, {Key: "amount", Value: 5}}
 	for range 2 {
-		result, err := buckets.Append(ctx, "till 3", event)
+		stored, err := buckets.Append(ctx, "till 3", event)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(result.Duplicate)
+		fmt.Println(stored)
 	}
 	stats, err := buckets.Aggregate(ctx, "till 3", time.Time{}, time.Time{})
 	if err != nil {
@@ -141,8 +141,8 @@ func ExampleBuckets_Append_duplicates() {
 	}
 	fmt.Println(stats.Values["amount"].Sum)
 	// Output:
-	// false
 	// true
+	// false
 	// 5
 }
 

@@ -166,7 +166,7 @@ func TestIndexesAndShardKey(t *testing.T) {
 	}
 	s, err := bucket.NewSlots[int, event](offline(t), bucket.Days(nil), nil)
 	must(t, err)
-	diff(t, bson.D{{Key: "series", Value: int32(5)}, {Key: "start", Value: bson.D{{Key: "$gte", Value: day}, {Key: "$lt", Value: at(3, 0, 0)}}}},
+	diff(t, bson.D{{Key: "series", Value: int32(5)}, {Key: "start", Value: bson.D{{Key: "$gte", Value: bson.NewDateTimeFromTime(day)}, {Key: "$lt", Value: bson.NewDateTimeFromTime(at(3, 0, 0))}}}},
 		plainValues(s.Filter(5, at(1, 0, 0), at(3, 0, 0))))
 }
 

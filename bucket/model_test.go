@@ -161,7 +161,7 @@ func TestAgainstModel(t *testing.T) {
 					}
 					delete(m, old.ID)
 				case any && o.IDField != "":
-					if got, err := b.Append(t.Context(), series, old); err != nil || !got.Duplicate {
+					if got, err := b.Append(t.Context(), series, old); err != nil || got {
 						t.Fatalf("step %d: repeated: %+v, %v", step, got, err)
 					}
 				}

@@ -43,7 +43,7 @@ type tally struct {
 	limit int64 // larger ints count as doubles
 	exact bool  // for Moments, or as there are Decimal128
 
-	count                 int32
+	count                 int64
 	min, max              Number
 	first, last           sample
 	ints                  int64
@@ -53,20 +53,16 @@ type tally struct {
 }
 
 type sample struct {
-	time bson.DateTime
+	ms int64
 	Number
 }
 
-func (s sample) document() bson.D {
-	return bson.D{{Key: timeKey, Value: s.time}, {Key: valueKey, Value: s.Raw()}}
-}
-
 func (s sample) before(o sample) bool {
-	return s.time < o.time || s.time == o.time && s.Less(o.Number)
+	return s.ms < o.ms || s.ms == o.ms && s.Less(o.Number)
 }
 
 // add keeps ints and doubles apart, so that each sum is as exact as it can be.
-func (t *tally) add(at bson.DateTime, n Number) {
+func (t *tally) add(at int64, n Number) {
 	s := sample{at, n}
 	if t.count == 0 {
 		t.min, t.max, t.first, t.last = n, n, s, s
@@ -105,29 +101,29 @@ func (t *tally) add(at bson.DateTime, n Number) {
 
 // sum has the type that the server's own would have: ints make ints, ints and doubles a double, anything and
 // a Decimal128 a Decimal128.
-func (t *tally) sum() any {
+func (t *tally) sum() Number {
 	switch {
 	case t.decimal:
 		return decimal(&t.total)
 	case t.double:
-		return t.doubles + float64(t.ints)
+		return number.Double(t.doubles + float64(t.ints))
 	case t.long || t.ints > math.MaxInt32 || t.ints < math.MinInt32:
-		return t.ints
+		return number.Int64(t.ints)
 	}
-	return int32(t.ints)
+	return number.Int32(int32(t.ints))
 }
 
 // decimal rounds to 34 digits; beyond its exponents, to 0 or an infinity, as the server does.
-func decimal(x *big.Float) bson.Decimal128 {
+func decimal(x *big.Float) Number {
 	d, err := bson.ParseDecimal128(x.Text('g', 34))
 	switch {
 	case err == nil:
 	case x.MantExp(nil) < 0:
-		return bson.Decimal128{}
+		d = bson.Decimal128{}
 	case x.Sign() < 0:
 		d, _ = bson.ParseDecimal128("-Infinity")
 	default:
 		d, _ = bson.ParseDecimal128("Infinity")
 	}
-	return d
+	return number.Decimal(d)
 }

@@ -61,9 +61,9 @@ func TestSums(t *testing.T) {
 		for _, v := range c.of {
 			sum.add(0, numberOfAny(t, v))
 		}
-		got := sum.sum()
-		if raw, ok := got.(bson.RawValue); ok {
-			got = raw.Decimal128()
+		var got any
+		if err := sum.sum().Raw().Unmarshal(&got); err != nil {
+			t.Fatal(err)
 		}
 		if fmt.Sprintf("%T %v", got, got) != fmt.Sprintf("%T %v", c.want, c.want) {
 			t.Errorf("%v: got %T %v, want %T %v", c.of, got, got, c.want, c.want)
@@ -71,7 +71,7 @@ func TestSums(t *testing.T) {
 	}
 	tiny := tally{exact: true}
 	tiny.add(0, numberOfAny(t, d("-1E-4000")))
-	if got := decimal(&tiny.squares); !got.IsZero() {
+	if got := decimal(&tiny.squares); got.Float64() != 0 {
 		t.Errorf("the square of 1E-4000 is %v", got)
 	}
 }
@@ -95,32 +95,12 @@ func TestDecimalSums(t *testing.T) {
 			squares.Add(squares, new(big.Rat).Mul(x, x))
 		}
 		for _, c := range []struct {
-			got  any
+			got  Number
 			want *big.Rat
 		}{{sum.sum(), exact}, {decimal(&sum.total), exact}, {decimal(&sum.squares), squares}} {
-			if value.Number(numberOfAny(t, c.got).Raw()).Cmp(c.want) != 0 {
+			if value.Number(c.got.Raw()).Cmp(c.want) != 0 {
 				t.Fatalf("%v, want %v", c.got, c.want)
 			}
 		}
-	}
-}
-
-// The memory of sequences is bounded and only ever goes up.
-func TestSequences(t *testing.T) {
-	var s sequences
-	s.raise("a", 0)
-	if len(s.next) != 0 {
-		t.Error("remembers what it need not")
-	}
-	s.raise("a", 3)
-	s.raise("a", 2)
-	if a, b := s.raise("a", 0), s.raise("b", 0); a != 3 || b != 0 {
-		t.Error(a, b)
-	}
-	for i := range maxSequences + 10 {
-		s.raise(fmt.Sprint(i), 1)
-	}
-	if len(s.next) > maxSequences || s.raise(fmt.Sprint(maxSequences+9), 0) != 1 {
-		t.Error(len(s.next))
 	}
 }

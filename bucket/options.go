@@ -10,6 +10,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 )
 
 // Errors beside those of the root package.
@@ -107,9 +108,6 @@ const (
 	squaresKey = "squares"
 )
 
-// seqKey is the field of a bucket's _id that numbers the buckets of a window.
-const seqKey = "n"
-
 // settings completes the options and lists the fields of a bucket.
 func (o *Options) settings() []config.Setting {
 	bytes := ""
@@ -127,12 +125,7 @@ func (o *Options) settings() []config.Setting {
 		config.Number("Options.MaxBytes", &o.MaxBytes, 0, 0, maxBytes),
 		inside("Options.TimeField", &o.TimeField, "timestamp"),
 		inside("Options.IDField", &o.IDField, ""),
-		config.Check("Options.SeriesField, Options.StartField", func() error {
-			if o.SeriesField == seqKey || o.StartField == seqKey {
-				return fmt.Errorf("%q is taken in _id", seqKey)
-			}
-			return nil
-		}),
+		frame.Unnumbered(&o.SeriesField, &o.StartField),
 	}
 	fields := map[string]bool{}
 	for i := range o.Values {
@@ -154,6 +147,16 @@ func (o *Options) settings() []config.Setting {
 			config.Path(option+"Moments", &v.Moments, ""), config.Path(option+"Count", &v.Count, ""))
 	}
 	return out
+}
+
+// endTime refuses what is no EndTime.
+func endTime(end EndTime) config.Setting {
+	return config.Check("Options.EndTime", func() error {
+		if end < LastMillisecond || end > NextStart {
+			return fmt.Errorf("%d", end)
+		}
+		return nil
+	})
 }
 
 // inside is a path in a measurement, which collides with none in the bucket.

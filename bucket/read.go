@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -32,7 +33,7 @@ import (
 // and 1 document per bucket of the range.
 func (b *Buckets[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[M, error] {
 	c := b.core
-	return fault.Seq("bucket: range", inOrder(&c.frame, c.buckets(ctx, series, from, to, ""), c.between(from, to), plain[M]))
+	return fault.Seq("bucket: range", inOrder(&c.base, c.buckets(ctx, series, from, to, ""), c.between(from, to), plain[M]))
 }
 
 // RangeAcross is Range over the collection and its archive together. It reads both as they were at one
@@ -44,10 +45,10 @@ func (b *Buckets[S, M]) RangeAcross(ctx context.Context, archive *mongo.Collecti
 	c := b.core
 	return fault.Seq("bucket: range across", func(yield func(M, error) bool) {
 		var none M
-		err := config.Collections("coll", c.coll, "archive", archive)
+		err := config.Collections("coll", c.Coll, "archive", archive)
 		if err == nil && !txn.Running(ctx) {
 			var session *mongo.Session
-			if session, err = c.coll.Database().Client().StartSession(options.Session().SetSnapshot(true)); err == nil {
+			if session, err = c.Coll.Database().Client().StartSession(options.Session().SetSnapshot(true)); err == nil {
 				defer session.EndSession(ctx)
 				ctx = mongo.NewSessionContext(ctx, session)
 			}
@@ -56,7 +57,7 @@ func (b *Buckets[S, M]) RangeAcross(ctx context.Context, archive *mongo.Collecti
 			yield(none, err)
 			return
 		}
-		inOrder(&c.frame, c.buckets(ctx, series, from, to, archive.Name()), c.between(from, to), plain[M])(yield)
+		inOrder(&c.base, c.buckets(ctx, series, from, to, archive.Name()), c.between(from, to), plain[M])(yield)
 	})
 }
 
@@ -66,17 +67,17 @@ func (b *Buckets[S, M]) RangeAcross(ctx context.Context, archive *mongo.Collecti
 // Cost: 1 round trip; index {series, start}; the buckets of the newest window.
 func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 	defer fault.In(&err, "bucket: latest")
-	if _, err := b.core.seriesOf(series); err != nil {
+	if _, err := b.core.SeriesOf(series); err != nil {
 		return m, err
 	}
-	doc, err := first(pipe(ctx, b.core.coll, b.LatestPipeline(series)))
+	doc, err := first(pipe(ctx, b.core.Coll, b.LatestPipeline(series)))
 	if err != nil {
 		return m, err
 	}
 	if doc == nil {
 		return m, mongopatterns.ErrNotFound
 	}
-	err = b.core.codec.Decode(doc, &m)
+	err = b.core.Codec.Decode(doc, &m)
 	return m, err
 }
 
@@ -84,20 +85,20 @@ func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 	// The newest bucket that is not empty names the window; the measurement can be in any bucket of it.
 	c := b.core
-	all := c.filter(series, time.Time{}, time.Time{})
+	all := c.Filter(series, time.Time{}, time.Time{})
 	return mongo.Pipeline{
 		expr.Op("$match", append(all, bson.E{Key: c.opts.CountField, Value: expr.Op("$gt", 0)})),
-		expr.Op("$sort", bson.D{{Key: c.start, Value: -1}}),
+		expr.Op("$sort", bson.D{{Key: c.Start, Value: -1}}),
 		expr.Op("$limit", 1),
-		expr.Op("$project", bson.D{{Key: c.start, Value: 1}}),
+		expr.Op("$project", bson.D{{Key: c.Start, Value: 1}}),
 		expr.Op("$lookup", bson.D{
-			{Key: "from", Value: c.coll.Name()}, {Key: "localField", Value: c.start}, {Key: "foreignField", Value: c.start},
+			{Key: "from", Value: c.Coll.Name()}, {Key: "localField", Value: c.Start}, {Key: "foreignField", Value: c.Start},
 			{Key: "pipeline", Value: mongo.Pipeline{expr.Op("$match", all),
 				expr.Op("$project", bson.D{{Key: "m", Value: c.array()}})}},
 			{Key: "as", Value: "b"},
 		}),
 		expr.Op("$unwind", "$b"),
-		expr.Op("$project", bson.D{{Key: "n", Value: "$b._id." + seqKey}, {Key: "m", Value: "$b.m"}}),
+		expr.Op("$project", bson.D{{Key: "n", Value: "$b._id." + frame.SeqKey}, {Key: "m", Value: "$b.m"}}),
 		expr.Op("$unwind", bson.D{{Key: "path", Value: "$m"}, {Key: "includeArrayIndex", Value: "i"}}),
 		expr.Op("$sort", bson.D{{Key: "m." + c.opts.TimeField, Value: -1}, {Key: "n", Value: -1}, {Key: "i", Value: -1}}),
 		expr.Op("$limit", 1),
@@ -120,7 +121,7 @@ func (b *Buckets[S, M]) Page(ctx context.Context, series S, at time.Time, n int6
 	if err != nil {
 		return nil, err
 	}
-	return codec.DecodeValue[[]M](c.codec, doc.Lookup("v"))
+	return codec.DecodeValue[[]M](c.Codec, doc.Lookup("v"))
 }
 
 // Pages returns how many buckets the window that holds at has, from number 0 on.
@@ -132,81 +133,84 @@ func (b *Buckets[S, M]) Pages(ctx context.Context, series S, at time.Time) (n in
 	if err != nil || newest == nil {
 		return 0, err
 	}
-	n, _ = value.Lookup(newest, "_id."+seqKey).AsInt64OK()
+	n, _ = frame.Number(newest)
 	return n + 1, nil
 }
 
 // bucket reads fields of one bucket of a window, by its number or counted from the end.
 func (c *arrays) bucket(ctx context.Context, series any, at time.Time, n int64, fields bson.D) (bson.Raw, error) {
-	raw, err := c.seriesOf(series)
+	raw, err := c.SeriesOf(series)
 	if err != nil {
 		return nil, err
 	}
-	p := c.placeOf(raw, at)
-	filter, skip := append(bson.D{{Key: "_id", Value: c.bucketID(p, n)}}, c.within(p)...), int64(0)
+	p := c.At(raw, at.UnixMilli())
+	filter, skip := append(bson.D{{Key: "_id", Value: c.ID(p, n)}}, c.Within(p)...), int64(0)
 	if n < 0 {
-		filter, skip = c.numbered(p, 0), -n-1
+		filter, skip = c.Since(p, 0), -n-1
 	}
-	return first(find(ctx, c.coll, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(skip).
+	return first(frame.Find(ctx, c.Coll, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(skip).
 		SetLimit(1).SetProjection(fields)))
 }
 
 // buckets reads the buckets of a range, and those in an archive with them, by start.
 func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time, archive string) iter.Seq2[bson.Raw, error] {
-	if _, err := c.seriesOf(series); err != nil {
+	if _, err := c.SeriesOf(series); err != nil {
 		return fault.Stop[bson.Raw](err)
 	}
-	sort := expr.Op("$sort", bson.D{{Key: c.start, Value: 1}})
-	pipeline := mongo.Pipeline{expr.Op("$match", c.filter(series, from, to)), sort, expr.Op("$project", bson.D{
-		{Key: c.start, Value: 1},
-		// What is no array is left for the error that names the bucket.
-		{Key: "~m", Value: expr.Cond(expr.Op("$isArray", c.array()),
-			expr.Cond(c.inside(from, to), c.array(), c.inRange(from, to)), expr.Field(c.opts.ArrayField))},
-	})}
-	if archive != "" {
-		pipeline = append(pipeline, expr.Op("$unionWith", bson.D{{Key: "coll", Value: archive}, {Key: "pipeline", Value: pipeline}}), sort)
+	measurements := any(1)
+	if whole := c.whole(from, to); whole != nil {
+		// To filter a bucket that lies in the range takes the server longer than to send it. What is no array is
+		// left for the error that names the bucket.
+		field := expr.Field(c.opts.ArrayField)
+		asIs := expr.Op("$or", expr.Op("$and", whole), expr.Op("$not", expr.Op("$isArray", field)))
+		measurements = expr.Cond(asIs, field, c.inRange(from, to))
 	}
-	return pipe(ctx, c.coll, pipeline)
+	filter, sort := c.Filter(series, from, to), bson.D{{Key: c.Start, Value: 1}}
+	fields := bson.D{{Key: c.Start, Value: 1}, {Key: c.opts.ArrayField, Value: measurements}}
+	if archive == "" {
+		return frame.Find(ctx, c.Coll, filter, options.Find().SetSort(sort).SetProjection(fields))
+	}
+	pipeline := mongo.Pipeline{expr.Op("$match", filter), expr.Op("$sort", sort), expr.Op("$project", fields)}
+	return pipe(ctx, c.Coll, append(pipeline,
+		expr.Op("$unionWith", bson.D{{Key: "coll", Value: archive}, {Key: "pipeline", Value: pipeline}}), expr.Op("$sort", sort)))
 }
 
-// inside says that a bucket's whole window lies in a range: to filter its measurements takes the server longer
-// than to send them.
-func (c *arrays) inside(from, to time.Time) any {
-	conditions := bson.A{}
-	for _, limit := range limits(from, to) {
-		at := limit.Value.(time.Time)
-		if limit.Key == "$lt" {
-			at, _ = c.window.Bounds(at)
+// whole are conditions that a range holds all of a bucket's window; none if it cuts no window.
+func (c *arrays) whole(from, to time.Time) (conditions bson.A) {
+	for _, limit := range frame.Between(frame.Limits(from, to)) {
+		ms := limit.Value.(bson.DateTime)
+		if start, _ := c.Bounds(int64(ms)); start != int64(ms) {
+			if limit.Key == "$lt" {
+				ms = bson.DateTime(start)
+			}
+			conditions = append(conditions, expr.Op(limit.Key, expr.Field(c.Start), ms))
 		}
-		conditions = append(conditions, expr.Op(limit.Key, expr.Field(c.start), at))
 	}
-	return expr.Op("$and", conditions)
+	return conditions
 }
 
 // between is entries without those outside a range, which misplaced ones can be.
 func (c *arrays) between(from, to time.Time) func(doc bson.Raw) ([]entry, error) {
-	first, end := int64(math.MinInt64), int64(math.MaxInt64)
-	if !from.IsZero() {
-		first = ceil(from).UnixMilli()
-	}
-	if !to.IsZero() {
-		end = ceil(to).UnixMilli()
-	}
+	low, high := frame.Limits(from, to)
 	return func(doc bson.Raw) ([]entry, error) {
 		all, err := c.entries(doc)
-		return slices.DeleteFunc(all, func(e entry) bool { return e.time < first || e.time >= end }), err
+		return slices.DeleteFunc(all, func(e entry) bool { return e.time < low || e.time >= high }), err
 	}
 }
 
 // entries are the measurements of a bucket that buckets has read.
 func (c *arrays) entries(doc bson.Raw) (out []entry, err error) {
-	list, ok := doc.Lookup("~m").ArrayOK()
+	array := value.Lookup(doc, c.opts.ArrayField)
+	list, ok := array.ArrayOK()
+	if !ok && (array.Type == 0 || array.Type == bson.TypeNull) {
+		return nil, nil
+	}
 	if !ok {
-		return nil, fmt.Errorf("%s is %s, not an array", c.opts.ArrayField, value.Text(doc.Lookup("~m")))
+		return nil, fmt.Errorf("%s is %s, not an array", c.opts.ArrayField, value.Text(array))
 	}
 	items, err := list.Values()
 	out = make([]entry, 0, len(items))
-	seq, _ := value.Lookup(doc, "_id."+seqKey).AsInt64OK()
+	seq, _ := frame.Number(doc)
 	for _, item := range items {
 		e := entry{time: math.MinInt64, seq: seq, raw: item} // the time of nothing this package wrote
 		if m, ok := item.DocumentOK(); ok {
@@ -230,7 +234,7 @@ func plain[M any](m M, _ entry) M { return m }
 
 // inOrder puts together the entries of the documents of each window, which docs gives by start, and yields
 // what as makes of them: by time, then by bucket, then as they came.
-func inOrder[M, T any](f *frame, docs iter.Seq2[bson.Raw, error], entries func(doc bson.Raw) ([]entry, error), as func(M, entry) T) iter.Seq2[T, error] {
+func inOrder[M, T any](f *base, docs iter.Seq2[bson.Raw, error], entries func(doc bson.Raw) ([]entry, error), as func(M, entry) T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		var start bson.RawValue
@@ -239,12 +243,17 @@ func inOrder[M, T any](f *frame, docs iter.Seq2[bson.Raw, error], entries func(d
 			slices.SortStableFunc(window, func(x, y entry) int {
 				return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.seq, y.seq))
 			})
-			all, err := codec.DecodeValue[[]M](f.codec, arrayOf(len(window), func(i int) bson.RawValue { return window[i].raw }))
+			array := codec.Build(64 * len(window))
+			array.Array("v", len(window), func(i int) bson.RawValue { return window[i].raw })
+			var all struct {
+				V []M `bson:"v" json:"v"`
+			}
+			err := f.Codec.Decode(array.Done(), &all)
 			if err != nil {
-				yield(none, fmt.Errorf("window %s: %w", dateOf(start).Format(time.RFC3339), err))
+				yield(none, fmt.Errorf("window %s: %w", time.UnixMilli(start.DateTime()).UTC().Format(time.RFC3339), err))
 				return false
 			}
-			for i, m := range all {
+			for i, m := range all.V {
 				if !yield(as(m, window[i]), nil) {
 					return false
 				}
@@ -253,7 +262,7 @@ func inOrder[M, T any](f *frame, docs iter.Seq2[bson.Raw, error], entries func(d
 		}
 		for doc, err := range docs {
 			var found []entry
-			at := value.Lookup(doc, f.start)
+			at := value.Lookup(doc, f.Start)
 			if err == nil && at.Type != bson.TypeDateTime {
 				err = f.noDate(doc)
 			} else if err == nil {
@@ -274,10 +283,6 @@ func inOrder[M, T any](f *frame, docs iter.Seq2[bson.Raw, error], entries func(d
 		}
 		flush()
 	}
-}
-
-func (f *frame) noDate(doc bson.Raw) error {
-	return fault.Of(doc.Lookup("_id"), fmt.Errorf("%s is %s, not a date", f.start, value.Text(value.Lookup(doc, f.start))))
 }
 
 // Stats are aggregates of the measurements in a range.
@@ -346,7 +351,7 @@ type WindowStats struct {
 // Cost: 1 round trip; index {series, start}; 1 key and 1 document per bucket.
 func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.Time) (stats Stats, err error) {
 	defer fault.In(&err, "bucket: aggregate")
-	for w, err := range b.core.totals(ctx, series, b.AggregatePipeline(series, from, to)) {
+	for w, err := range b.core.sums(ctx, series, b.AggregatePipeline(series, from, to)) {
 		return w.Stats, err
 	}
 	return b.core.stats(nil), nil
@@ -358,7 +363,7 @@ func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.T
 // Cost: 1 round trip, more for many windows; index {series, start}; 1 key and 1 document per bucket.
 func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time) iter.Seq2[WindowStats, error] {
 	return fault.Seq("bucket: aggregate windows", func(yield func(WindowStats, error) bool) {
-		for w, err := range b.core.totals(ctx, series, b.AggregateWindowsPipeline(series, from, to)) {
+		for w, err := range b.core.sums(ctx, series, b.AggregateWindowsPipeline(series, from, to)) {
 			if (err != nil || w.Count > 0) && !yield(w, err) {
 				return
 			}
@@ -366,14 +371,15 @@ func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to
 	})
 }
 
-// totals reads what partials and total give.
-func (c *arrays) totals(ctx context.Context, series any, pipeline mongo.Pipeline) iter.Seq2[WindowStats, error] {
-	if _, err := c.seriesOf(series); err != nil {
+// sums reads what an aggregation gives.
+func (c *arrays) sums(ctx context.Context, series any, pipeline mongo.Pipeline) iter.Seq2[WindowStats, error] {
+	if _, err := c.SeriesOf(series); err != nil {
 		return fault.Stop[WindowStats](err)
 	}
 	return func(yield func(WindowStats, error) bool) {
-		for doc, err := range pipe(ctx, c.coll, pipeline) {
-			if !yield(WindowStats{dateOf(doc.Lookup("_id")), c.stats(doc)}, err) {
+		for doc, err := range pipe(ctx, c.Coll, pipeline) {
+			ms, _ := doc.Lookup("_id").DateTimeOK()
+			if !yield(WindowStats{time.UnixMilli(ms).UTC(), c.stats(doc)}, err) {
 				return
 			}
 		}
@@ -383,47 +389,26 @@ func (c *arrays) totals(ctx context.Context, series any, pipeline mongo.Pipeline
 // AggregatePipeline is what Aggregate runs: one document {count, v0_sum, v0_min, …}, numbered as
 // Options.Values, or none.
 func (b *Buckets[S, M]) AggregatePipeline(series S, from, to time.Time) mongo.Pipeline {
-	return append(b.core.partials(series, from, to), b.core.total(nil))
+	return append(b.core.partials(series, from, to), expr.Op("$group", b.core.total))
 }
 
 // AggregateWindowsPipeline is what AggregateWindows runs: the documents of AggregatePipeline with the
 // window's start as _id.
 func (b *Buckets[S, M]) AggregateWindowsPipeline(series S, from, to time.Time) mongo.Pipeline {
-	return append(b.core.partials(series, from, to), b.core.total("$w"), expr.Op("$sort", bson.D{{Key: "_id", Value: 1}}))
+	return append(b.core.partials(series, from, to), expr.Op("$group", b.core.totals), expr.Op("$sort", bson.D{{Key: "_id", Value: 1}}))
 }
 
-// partials is a stage sequence that gives the aggregates of each bucket, as far as it lies in the range.
+// partials is a stage sequence that has the aggregates of each bucket at their paths, as far as it lies in the range.
 func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
-	whole := bson.A{} // conditions that the range holds all of a bucket's window
-	for _, limit := range limits(from, to) {
-		t := limit.Value.(time.Time)
-		if start, end := c.window.Bounds(t); !start.Equal(t) {
-			whole = append(whole, expr.Op(limit.Key, expr.Field(c.start), map[string]time.Time{"$gte": end, "$lt": start}[limit.Key]))
-		}
+	pipeline := mongo.Pipeline{expr.Op("$match", c.Filter(series, from, to))}
+	if whole := c.whole(from, to); whole != nil {
+		cut := expr.Cond(expr.Op("$and", whole), nil, c.inRange(from, to))
+		pipeline = append(pipeline, expr.Op("$set", bson.D{{Key: "~cut", Value: cut}}), expr.Op("$set", c.recut))
 	}
-	stored, computed := bson.D{{Key: "w", Value: expr.Field(c.start)}}, bson.D{{Key: "w", Value: 1}}
-	for _, d := range c.aggregates {
-		stored = append(stored, bson.E{Key: d.name, Value: expr.Field(d.path)})
-		computed = append(computed, bson.E{Key: d.name, Value: expr.Cond(expr.Op("$eq", "$cut", nil), "$"+d.name, d.of("$cut"))})
-	}
-	match := expr.Op("$match", c.filter(series, from, to))
-	if len(whole) == 0 {
-		return mongo.Pipeline{match, expr.Op("$project", stored)}
-	}
-	stored = append(stored, bson.E{Key: "cut", Value: expr.Cond(expr.Op("$and", whole), nil, c.inRange(from, to))})
-	return mongo.Pipeline{match, expr.Op("$project", stored), expr.Op("$project", computed)}
+	return pipeline
 }
 
-// total is the stage that adds up what partials gives.
-func (c *arrays) total(by any) bson.D {
-	group := bson.D{{Key: "_id", Value: by}}
-	for _, d := range c.aggregates {
-		group = append(group, bson.E{Key: d.name, Value: expr.Op(d.op, "$"+d.name)})
-	}
-	return expr.Op("$group", group)
-}
-
-// stats reads what total gives.
+// stats reads a group.
 func (c *arrays) stats(doc bson.Raw) Stats {
 	stats := Stats{Values: map[string]ValueStats{}}
 	stats.Count, _ = value.Lookup(doc, "count").AsInt64OK()
@@ -448,7 +433,7 @@ func (c *arrays) stats(doc bson.Raw) Stats {
 
 func sampleOf(v bson.RawValue) (s Sample) {
 	if doc, ok := v.DocumentOK(); ok {
-		s = Sample{Time: dateOf(doc.Lookup(timeKey)), Value: number.Of(doc.Lookup(valueKey))}
+		s = Sample{Time: time.UnixMilli(doc.Lookup(timeKey).DateTime()).UTC(), Value: number.Of(doc.Lookup(valueKey))}
 	}
 	return s
 }
@@ -490,7 +475,15 @@ func (c *arrays) derive() {
 		}
 		add(name+"count", v.Count, "$sum", 1, v.Field)
 	}
-	c.aggregates = c.derived[:len(c.derived):len(c.derived)]
+	recut, total := bson.D{}, bson.D{{Key: "_id", Value: nil}}
+	for _, d := range c.derived {
+		field := expr.Field(d.path)
+		recut = append(recut, bson.E{Key: d.path, Value: expr.Cond(expr.Op("$eq", "$~cut", nil), field, d.of("$~cut"))})
+		total = append(total, bson.E{Key: d.name, Value: expr.Op(d.op, field)})
+	}
+	c.recut, c.total = expr.Fixed(recut), expr.Fixed(total)
+	total[0].Value = expr.Field(c.Start)
+	c.totals = expr.Fixed(total)
 	// What is no document has no size.
 	size := expr.Cond(expr.IsType(expr.Var("m"), "object"), expr.Op("$bsonSize", expr.Var("m")), 0)
 	add("bytes", c.opts.BytesField, "$sum", size, "")
@@ -525,11 +518,8 @@ func (c *arrays) recount() mongo.Pipeline { return mongo.Pipeline{expr.Op("$set"
 // inRange is the bucket's measurements in a range.
 func (c *arrays) inRange(from, to time.Time) any {
 	var conditions bson.A
-	for _, limit := range limits(from, to) {
+	for _, limit := range frame.Between(frame.Limits(from, to)) {
 		conditions = append(conditions, expr.Op(limit.Key, at(c.opts.TimeField), limit.Value))
-	}
-	if conditions == nil {
-		return c.array()
 	}
 	return expr.Filter(c.array(), "m", expr.Op("$and", conditions))
 }
@@ -545,4 +535,4 @@ func (c *arrays) summand(n any) bson.D {
 
 // allDigits is a number as a Decimal128 with all of them: $toDecimal would round a double to 15, adding it to one
 // does not.
-func allDigits(n any) bson.D { return expr.Op("$add", decimal(new(big.Float)), n) }
+func allDigits(n any) bson.D { return expr.Op("$add", decimal(new(big.Float)).Raw(), n) }

@@ -19,6 +19,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -52,7 +53,7 @@ var _ mongopatterns.Checker = (*Slots[string, bson.D])(nil)
 
 // grid is the layout of Slots, on BSON.
 type grid struct {
-	frame
+	base
 	data   string
 	levels []time.Duration
 }
@@ -71,13 +72,13 @@ func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions
 	if opts != nil {
 		o = *opts
 	}
-	g := &grid{frame: frame{coll: coll, window: window, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
-		endAt: o.EndTime, metadata: o.Metadata},
+	g := &grid{base: newBase(coll, window, codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.EndTime, o.Metadata),
 		levels: append([]time.Duration(nil), o.Levels...)}
 	if len(g.levels) == 0 {
 		g.levels = []time.Duration{time.Hour, time.Minute}
 	}
-	if err := g.validate(
+	if err := g.Check(
+		endTime(o.EndTime),
 		config.Name("SlotOptions.SeriesField", &o.SeriesField, "series"),
 		config.Name("SlotOptions.StartField", &o.StartField, "start"),
 		config.Name("SlotOptions.EndField", &o.EndField, ""),
@@ -86,7 +87,7 @@ func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions
 	); err != nil {
 		return nil, err
 	}
-	g.layout, g.series, g.start, g.end, g.data = g, o.SeriesField, o.StartField, o.EndField, o.DataField
+	g.layout, g.Series, g.Start, g.End, g.data = g, o.SeriesField, o.StartField, o.EndField, o.DataField
 	return &Slots[S, M]{g}, nil
 }
 
@@ -107,8 +108,8 @@ func checkLevels(levels []time.Duration) error {
 
 // Indexes returns the index Slots uses besides _id, the unique {series: 1, start: 1}.
 func (s *Slots[S, M]) Indexes() map[string][]mongo.IndexModel {
-	unique := mongo.IndexModel{Keys: s.core.shardKey(), Options: options.Index().SetUnique(true)}
-	return map[string][]mongo.IndexModel{s.core.coll.Name(): {unique}}
+	unique := mongo.IndexModel{Keys: s.core.Keys(), Options: options.Index().SetUnique(true)}
+	return map[string][]mongo.IndexModel{s.core.Coll.Name(): {unique}}
 }
 
 // EnsureIndexes creates the Indexes that are missing, as that of Buckets.
@@ -116,24 +117,24 @@ func (s *Slots[S, M]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 1 round trip if they are all there, else 2.
 func (s *Slots[S, M]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "bucket: ensure indexes")
-	return indexes.EnsureAll(ctx, s.core.coll.Database(), s.Indexes())
+	return indexes.EnsureAll(ctx, s.core.Coll.Database(), s.Indexes())
 }
 
 // ShardKey returns the recommended shard key, {series: 1, start: 1}.
 func (s *Slots[S, M]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{s.core.coll.Name(): s.core.shardKey()}
+	return map[string]bson.D{s.core.Coll.Name(): s.core.Keys()}
 }
 
 // Filter selects the documents that can hold slots of series from from until before to.
 func (s *Slots[S, M]) Filter(series S, from, to time.Time) bson.D {
-	return s.core.filter(series, from, to)
+	return s.core.Filter(series, from, to)
 }
 
 // Path is the field of the slot that holds t, in the document of its window: "data.15.4".
 func (s *Slots[S, M]) Path(t time.Time) string { return s.core.path(t) }
 
 func (g *grid) path(t time.Time) string {
-	start, _ := g.window.Bounds(t)
+	start, _ := g.Window.Bounds(t)
 	return g.data + keys(t.Sub(start), g.levels)
 }
 
@@ -152,11 +153,11 @@ func keys(offset time.Duration, levels []time.Duration) (path string) {
 // the document at the same moment.
 func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err error) {
 	defer fault.In(&err, "bucket: set")
-	var one batch
-	if err := s.core.add(&one, series, Slot[any]{t, m}); err != nil {
+	one := s.core.begin()
+	if err := one.Add(series, Slot[any]{t, m}); err != nil {
 		return err
 	}
-	_, err = s.core.write(ctx, one.groups, s.core.bulk)
+	_, err = one.Store(ctx)
 	return err
 }
 
@@ -167,41 +168,69 @@ func (s *Slots[S, M]) Set(ctx context.Context, series S, t time.Time, m M) (err 
 // One more when another writer makes one of them at the same moment.
 func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: set many")
-	return s.core.store(ctx, untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work)
+	return s.core.Many(ctx, frame.Untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work, s.core.begin)
 }
 
 // item encodes a Slot[any].
-func (g *grid) item(v any) (item, error) {
+func (g *grid) item(_ *batch, v any) (item, error) {
 	slot := v.(Slot[any])
-	raw, err := g.codec.Value(slot.Value)
-	return item{raw: raw, time: slot.Time, path: g.path(slot.Time)}, err
+	raw, err := g.Codec.Value(slot.Value)
+	return item{raw: raw, time: slot.Time.UnixMilli(), path: g.path(slot.Time)}, err
 }
 
-// statements are the upsert of a group's document. It is found by series and start, so that documents with
-// any _id serve; a new one gets an _id that keeps a second writer from making another.
-func (g *grid) statements(d *group) []statement {
-	var slots bson.D
-	index := map[string]int{}
-	for _, it := range d.items {
-		i, ok := index[it.path]
-		if !ok {
-			i = len(slots)
-			index[it.path], slots = i, append(slots, bson.E{Key: it.path})
-		}
-		slots[i].Value = it.raw
+// A gridLoad is groups on their way into documents. A slot has one place: nothing is looked up or remembered.
+type gridLoad struct {
+	*grid
+	groups, sent []*group
+}
+
+func (g *grid) load(groups []*group) frame.Load { return &gridLoad{g, groups, nil} }
+
+func (l *gridLoad) Next(context.Context, bool) (out []frame.Statement, _ int, _ error) {
+	l.groups, l.sent = nil, l.groups
+	for _, g := range l.sent {
+		out = append(out, l.upsert(g))
 	}
-	id := bson.D{{Key: g.series, Value: d.place.series}, {Key: g.start, Value: d.place.start}}
-	return []statement{{group: d, items: d.items, id: id, filter: g.within(d.place), update: bson.D{
-		{Key: "$set", Value: slots}, {Key: "$setOnInsert", Value: append(bson.D{{Key: "_id", Value: id}}, d.created...)}}}}
+	return out, 0, nil
 }
 
-// A slot has one place: nothing is looked up, remembered or derived.
-func (g *grid) open(context.Context, []*group, bool) (int, error) { return 0, nil }
-func (g *grid) wrote(statement)                                   {}
-func (g *grid) again(_ statement, err error) bool                 { return mongo.IsDuplicateKeyError(err) }
-func (g *grid) audited() bson.D                                   { return nil }
-func (g *grid) recount() mongo.Pipeline                           { return nil }
-func (g *grid) audit(bson.Raw, time.Time, time.Time, report)      {}
+func (l *gridLoad) Stored(int, bool) {}
+
+func (l *gridLoad) Again(i int, err error) bool {
+	if !mongo.IsDuplicateKeyError(err) {
+		return false
+	}
+	l.groups = append(l.groups, l.sent[i])
+	return true
+}
+
+// upsert is that of a group's document. It is found by series and start, so that documents with any _id serve; a new
+// one gets an _id that keeps a second writer from making another.
+func (g *grid) upsert(d *group) frame.Statement {
+	filter, update, last := codec.Build(128), codec.Build(256), map[string]int{}
+	g.Where(filter, d.Place)
+	for i, it := range d.Of.items {
+		last[it.path] = i
+	}
+	update.Open("$set")
+	for i, it := range d.Of.items {
+		if last[it.path] == i {
+			update.Value(it.path, it.raw)
+		}
+	}
+	update.Close()
+	update.Open("$setOnInsert")
+	update.Open("_id")
+	update.Value(g.Series, d.Series)
+	update.Date(g.Start, d.Start)
+	update.Close()
+	fields, _ := d.Of.created.Elements()
+	for _, e := range fields {
+		update.Value(e.Key(), e.Value())
+	}
+	update.Close()
+	return frame.Statement{Rows: len(d.Of.items), Filter: filter.Done(), Update: update.Done()}
+}
 
 // Delete empties the slot that holds t; ErrNotFound if it is empty: so it is when a deletion whose answer was
 // lost is repeated.
@@ -210,17 +239,17 @@ func (g *grid) audit(bson.Raw, time.Time, time.Time, report)      {}
 func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err error) {
 	defer fault.In(&err, "bucket: delete")
 	g := s.core
-	p, err := g.place(series, t)
+	p, err := g.Place(series, t.UnixMilli())
 	if err != nil {
 		return err
 	}
 	path := g.path(t)
-	result, err := g.coll.UpdateOne(ctx, append(g.within(p), bson.E{Key: path, Value: expr.Op("$exists", true)}),
+	result, err := g.Coll.UpdateOne(ctx, append(g.Within(p), bson.E{Key: path, Value: expr.Op("$exists", true)}),
 		expr.Op("$unset", bson.D{{Key: path, Value: ""}}))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound
 	}
-	return p.named(t, "", err)
+	return p.Named(t.UnixMilli(), "", err)
 }
 
 // maxPaths is the longest projection of single slots; beyond it whole documents are read.
@@ -234,12 +263,12 @@ const maxPaths = 500
 func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err error) {
 	defer fault.In(&err, "bucket: get")
 	g := s.core
-	raw, err := g.seriesOf(series)
+	raw, err := g.SeriesOf(series)
 	if err != nil {
 		return m, err
 	}
-	p := g.placeOf(raw, t)
-	doc, err := first(find(ctx, g.coll, g.within(p), options.Find().SetLimit(1).
+	p := g.At(raw, t.UnixMilli())
+	doc, err := first(frame.Find(ctx, g.Coll, g.Within(p), options.Find().SetLimit(1).
 		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "m", Value: expr.Field(g.path(t))}})))
 	v := value.Lookup(doc, "m")
 	if err == nil && doc == nil {
@@ -249,15 +278,15 @@ func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err 
 		err = mongopatterns.ErrNotFound
 	}
 	if err != nil {
-		return m, p.named(t, "", err)
+		return m, p.Named(t.UnixMilli(), "", err)
 	}
-	return codec.DecodeValue[M](g.codec, v)
+	return codec.DecodeValue[M](g.Codec, v)
 }
 
 // misfiled is the error of a series whose times are strings: no range of dates finds them.
 func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
-	filter := bson.D{{Key: g.series, Value: value.Equal(series)}, {Key: g.start, Value: expr.Op("$type", "string")}}
-	doc, err := first(find(ctx, g.coll, filter, options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.start, Value: 1}})))
+	filter := bson.D{{Key: g.Series, Value: value.Equal(series)}, {Key: g.Start, Value: expr.Op("$type", "string")}}
+	doc, err := first(frame.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.Start, Value: 1}})))
 	if err != nil || doc == nil {
 		return err
 	}
@@ -277,7 +306,7 @@ func (s *Slots[S, M]) Range(ctx context.Context, series S, from, to time.Time) i
 			return at.Before(from) || !to.IsZero() && !at.Before(to)
 		}), nil
 	}
-	return fault.Seq("bucket: range", inOrder(&g.frame, g.documents(ctx, series, from, to), within, slotOf[M]))
+	return fault.Seq("bucket: range", inOrder(&g.base, g.documents(ctx, series, from, to), within, slotOf[M]))
 }
 
 func slotOf[M any](m M, e entry) Slot[M] {
@@ -287,14 +316,14 @@ func slotOf[M any](m M, e entry) Slot[M] {
 // documents reads the documents of a range by start.
 func (g *grid) documents(ctx context.Context, series any, from, to time.Time) iter.Seq2[bson.Raw, error] {
 	return func(yield func(bson.Raw, error) bool) {
-		raw, err := g.seriesOf(series)
+		raw, err := g.SeriesOf(series)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		found := false
-		for doc, err := range find(ctx, g.coll, g.filter(raw, from, to), options.Find().
-			SetSort(bson.D{{Key: g.start, Value: 1}}).SetProjection(g.projection(from, to))) {
+		for doc, err := range frame.Find(ctx, g.Coll, g.Filter(raw, from, to), options.Find().
+			SetSort(bson.D{{Key: g.Start, Value: 1}}).SetProjection(g.projection(from, to))) {
 			if found = true; !yield(doc, err) {
 				return
 			}
@@ -312,9 +341,9 @@ func (g *grid) documents(ctx context.Context, series any, from, to time.Time) it
 func (s *Slots[S, M]) Projection(from, to time.Time) bson.D { return s.core.projection(from, to) }
 
 func (g *grid) projection(from, to time.Time) bson.D {
-	projection := bson.D{{Key: "_id", Value: 0}, {Key: g.start, Value: 1}}
+	projection := bson.D{{Key: "_id", Value: 0}, {Key: g.Start, Value: 1}}
 	whole := append(projection, bson.E{Key: g.data, Value: 1})
-	start, end := g.window.Bounds(from)
+	start, end := g.Window.Bounds(from)
 	if from.IsZero() || to.IsZero() || to.After(end) {
 		return whole
 	}
@@ -359,7 +388,7 @@ func (g *grid) walk(doc bson.Raw) (out []rawSlot) {
 			add(rawSlot{at, slot.path + "." + e.Key(), slot.timed && err == nil}, levels[1:])
 		}
 	}
-	start, _ := value.Lookup(doc, g.start).DateTimeOK()
+	start, _ := value.Lookup(doc, g.Start).DateTimeOK()
 	if data := value.Lookup(doc, g.data); data.Type != 0 {
 		add(rawSlot{entry{time: start, raw: data}, g.data, true}, g.levels)
 	}
@@ -382,16 +411,16 @@ func (g *grid) entries(doc bson.Raw) (out []entry) {
 func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err error) {
 	defer fault.In(&err, "bucket: latest")
 	g := s.core
-	raw, err := g.seriesOf(series)
+	raw, err := g.SeriesOf(series)
 	if err != nil {
 		return slot, err
 	}
 	for before := (time.Time{}); ; {
-		newest, err := first(find(ctx, g.coll, g.filter(raw, time.Time{}, before), options.Find().SetLimit(1).
-			SetSort(bson.D{{Key: g.start, Value: -1}}).SetProjection(g.projection(time.Time{}, time.Time{}))))
+		newest, err := first(frame.Find(ctx, g.Coll, g.Filter(raw, time.Time{}, before), options.Find().SetLimit(1).
+			SetSort(bson.D{{Key: g.Start, Value: -1}}).SetProjection(g.projection(time.Time{}, time.Time{}))))
 		if err == nil && newest == nil {
 			err = mongopatterns.ErrNotFound
-		} else if err == nil && value.Lookup(newest, g.start).Type != bson.TypeDateTime {
+		} else if err == nil && value.Lookup(newest, g.Start).Type != bson.TypeDateTime {
 			err = g.noDate(newest)
 		}
 		if err != nil {
@@ -399,10 +428,10 @@ func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err e
 		}
 		if all := g.entries(newest); len(all) > 0 {
 			last := slices.MaxFunc(all, func(a, b entry) int { return cmp.Compare(a.time, b.time) })
-			m, err := codec.DecodeValue[M](g.codec, last.raw)
+			m, err := codec.DecodeValue[M](g.Codec, last.raw)
 			return slotOf(m, last), err
 		}
-		before = dateOf(value.Lookup(newest, g.start))
+		before = time.UnixMilli(g.StartOf(newest))
 	}
 }
 
@@ -411,7 +440,7 @@ func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err e
 //
 // Cost: 1 round trip a batch; scans the collection by _id.
 func (s *Slots[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return fault.Seq("bucket: check", s.core.check(ctx, work))
+	return fault.Seq("bucket: check", s.core.Problems(ctx, work, maintain.Scan{Projection: s.core.ends()}, s.core.audit))
 }
 
 // Repair sets wrong ends. Remaining are the documents with a bad start.
@@ -419,7 +448,12 @@ func (s *Slots[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.
 // Cost: a Check, and 1 round trip for each batch with wrong ends, found by _id.
 func (s *Slots[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: repair")
-	return s.core.repair(ctx, work)
+	return s.core.Repair(ctx, work, maintain.Scan{Projection: s.core.ends()}, s.core.audit)
+}
+
+func (g *grid) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
+	_, _, ends, _ := g.Span(doc, report)
+	return mongo.Pipeline{expr.Op("$set", ends)}
 }
 
 // Archive is Archive of Buckets; of a window that target holds already, the slots that were set later replace
@@ -428,13 +462,12 @@ func (s *Slots[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (res
 // Cost: as Archive of Buckets, with 4 round trips for each batch.
 func (s *Slots[S, M]) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: archive")
-	return s.core.archive(ctx, before, target, work)
+	return s.core.base.Archive(ctx, before, target, work, s.core.arrive)
 }
 
 func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (updates []mongo.WriteModel, _ error) {
 	for _, doc := range docs {
-		p := place{series: value.Lookup(doc, g.series), start: dateOf(value.Lookup(doc, g.start))}
-		updates = append(updates, g.bring(doc, p, true))
+		updates = append(updates, g.bring(doc, frame.Place{Series: value.Lookup(doc, g.Series), Start: g.StartOf(doc)}, true))
 	}
 	return updates, nil
 }
@@ -442,7 +475,7 @@ func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (
 // bring is the upsert that brings a document to a place. If there is a document already, it gets the slots
 // and other fields that it lacks, or with later all slots. A place that is free gets all fields, _id
 // included; an end that p knows is set.
-func (g *grid) bring(doc bson.Raw, p place, later bool) mongo.WriteModel {
+func (g *grid) bring(doc bson.Raw, p frame.Place, later bool) mongo.WriteModel {
 	var set bson.D
 	lacks := func(path string, v any) any { return expr.IfNull(expr.Field(path), v) }
 	for _, slot := range g.walk(doc) {
@@ -454,14 +487,14 @@ func (g *grid) bring(doc bson.Raw, p place, later bool) mongo.WriteModel {
 	}
 	elements, _ := doc.Elements()
 	for _, e := range elements {
-		if k := e.Key(); k != g.series && k != g.start && k != g.data && (k != g.end || p.end.IsZero()) {
+		if k := e.Key(); k != g.Series && k != g.Start && k != g.data && (k != g.End || p.End == 0) {
 			set = append(set, bson.E{Key: k, Value: lacks(k, expr.Literal(e.Value()))})
 		}
 	}
-	if g.end != "" && !p.end.IsZero() {
-		set = append(set, bson.E{Key: g.end, Value: g.endOf(p.end)})
+	if g.End != "" && p.End != 0 {
+		set = append(set, bson.E{Key: g.End, Value: g.EndOf(p.End)})
 	}
-	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.within(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
+	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.Within(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
 }
 
 // Adopt converts documents of slots whose start is stored as a string: "2021-07-05 00:00:00" becomes a date.
@@ -477,22 +510,22 @@ func (s *Slots[S, M]) Adopt(ctx context.Context, parse func(start string) (time.
 	if parse == nil {
 		parse = parseTime
 	}
-	scan := maintain.Scan{Filter: bson.D{{Key: g.start, Value: expr.Op("$type", "string")}}, BatchSize: wholeBatch}
-	return maintain.Run(ctx, g.coll, work, scan, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	scan := maintain.Scan{Filter: bson.D{{Key: g.Start, Value: expr.Op("$type", "string")}}, BatchSize: frame.WholeBatch}
+	return maintain.Run(ctx, g.Coll, work, scan, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		var deletes, updates []mongo.WriteModel
 		for _, doc := range docs {
 			p, err := g.converted(doc, parse)
 			if err != nil {
-				result.Fail(g.coll.Name(), doc.Lookup("_id"), err)
+				result.Fail(g.Coll.Name(), doc.Lookup("_id"), err)
 				continue
 			}
-			deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(g.itself(doc)))
+			deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(g.Itself(doc)))
 			updates = append(updates, g.bring(doc, p, false))
 		}
 		var err error
 		if !w.DryRun && len(deletes) > 0 {
-			err = txn.Run(ctx, g.coll.Database().Client(), func(ctx context.Context) error {
-				done, err := g.coll.BulkWrite(ctx, append(deletes, updates...))
+			err = txn.Run(ctx, g.Coll.Database().Client(), func(ctx context.Context) error {
+				done, err := g.Coll.BulkWrite(ctx, append(deletes, updates...))
 				if err == nil && done.DeletedCount != int64(len(deletes)) {
 					err = txn.Conflict("adopt")
 				}
@@ -516,18 +549,17 @@ func parseTime(s string) (t time.Time, err error) {
 }
 
 // converted is the place of a document whose start is a string.
-func (g *grid) converted(doc bson.Raw, parse func(string) (time.Time, error)) (place, error) {
-	text := value.Lookup(doc, g.start).StringValue()
+func (g *grid) converted(doc bson.Raw, parse func(string) (time.Time, error)) (p frame.Place, err error) {
+	text := value.Lookup(doc, g.Start).StringValue()
 	t, err := parse(text)
 	if err == nil {
-		err = checkTime(t)
+		p, err = g.Place(value.Lookup(doc, g.Series), t.UnixMilli())
+	}
+	if err == nil && !t.Equal(time.UnixMilli(p.Start)) {
+		err = errors.New("it begins no window")
 	}
 	if err != nil {
-		return place{}, fault.Invalid("%s is %q: %w", g.start, text, err)
+		err = fault.Invalid("%s is %q: %w", g.Start, text, err)
 	}
-	p := g.placeOf(value.Lookup(doc, g.series), t)
-	if !p.start.Equal(t) {
-		return p, fault.Invalid("%s is %q, which begins no window", g.start, text)
-	}
-	return p, checkKey(p.series)
+	return p, err
 }

@@ -3,6 +3,7 @@ package bucket
 import (
 	"time"
 
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/window"
 )
 
@@ -25,9 +26,6 @@ func Months(loc *time.Location) Window { return window.Months(loc) }
 // is 0001-01-01; a Range sorts all of a series, and nothing is ever old enough for Archive.
 func ByCount() Window { return always{} }
 
-// beyondYears ends the years 1 to 9999, whose times all BSON libraries can read.
-var beyondYears = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
-
 type always struct{}
 
-func (always) Bounds(time.Time) (start, end time.Time) { return time.Time{}, beyondYears }
+func (always) Bounds(time.Time) (start, end time.Time) { return time.Time{}, frame.Beyond }

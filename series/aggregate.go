@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/pack"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -108,7 +109,7 @@ func (c *store) aggregates(ctx context.Context, series any, from, to time.Time, 
 		parts = c.summed(ctx, series, from, to)
 	}
 	return func(yield func(part, error) bool) {
-		if _, err := c.seriesOf(series); err != nil {
+		if _, err := c.SeriesOf(series); err != nil {
 			yield(part{}, err)
 			return
 		}
@@ -135,7 +136,7 @@ func (c *store) aggregates(ctx context.Context, series any, from, to time.Time, 
 // computed are the aggregates of the windows of by, from the measurements.
 func (c *store) computed(ctx context.Context, series any, from, to time.Time, by Window) iter.Seq2[part, error] {
 	return func(yield func(part, error) bool) {
-		low, high := limits(from, to)
+		low, high := frame.Limits(from, to)
 		for t, err := range c.windows(ctx, series, from, to) {
 			if err != nil {
 				yield(part{}, err)
@@ -156,23 +157,22 @@ func (c *store) computed(ctx context.Context, series any, from, to time.Time, by
 // summed are the aggregates of the documents of a range: the sums that they store, but for
 // those that the range cuts.
 func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter.Seq2[part, error] {
-	low, high := limits(from, to)
+	low, high := frame.Limits(from, to)
 	first, before := low, high // windows that begin between them lie in the range
 	if low != math.MinInt64 {
-		if start, end := c.window.Bounds(time.UnixMilli(low)); start.UnixMilli() != low {
-			first = end.UnixMilli()
+		if start, end := c.Bounds(low); start != low {
+			first = end
 		}
 	}
 	if high != math.MaxInt64 {
-		start, _ := c.window.Bounds(time.UnixMilli(high))
-		before = start.UnixMilli()
+		before, _ = c.Bounds(high)
 	}
-	opts := options.Find().SetSort(bson.D{{Key: c.opts.StartField, Value: 1}}).SetProjection(c.sums(first, before))
+	opts := options.Find().SetSort(bson.D{{Key: c.Start, Value: 1}}).SetProjection(c.sums(first, before))
 	return func(yield func(part, error) bool) {
-		for doc, err := range find(ctx, c.coll, c.filter(series, from, to), opts) {
+		for doc, err := range frame.Find(ctx, c.Coll, c.Filter(series, from, to), opts) {
 			var p part
 			if err == nil {
-				p.start, _ = value.Lookup(doc, c.opts.StartField).DateTimeOK()
+				p.start = c.StartOf(doc)
 				if p.start >= first && p.start < before {
 					p.tally = c.stored(doc)
 				} else {
@@ -193,7 +193,7 @@ func (c *store) summed(ctx context.Context, series any, from, to time.Time) iter
 // sums projects the sums of documents, and the blocks of those that do not begin from
 // first until before before.
 func (c *store) sums(first, before int64) bson.D {
-	fields := bson.D{{Key: c.opts.StartField, Value: 1}, {Key: c.opts.CountField, Value: 1}}
+	fields := bson.D{{Key: c.Start, Value: 1}, {Key: c.opts.CountField, Value: 1}}
 	for _, v := range c.opts.Values {
 		for _, path := range []string{v.Count, v.Sum, v.Squares, v.Min, v.Max} {
 			fields = append(fields, bson.E{Key: path, Value: 1})
@@ -202,12 +202,9 @@ func (c *store) sums(first, before int64) bson.D {
 	if first == math.MinInt64 && before == math.MaxInt64 {
 		return fields
 	}
-	start := expr.Field(c.opts.StartField)
+	start := expr.Field(c.Start)
 	whole := expr.Op("$and", expr.Op("$gte", start, bson.DateTime(first)), expr.Op("$lt", start, bson.DateTime(before)))
-	for _, field := range []string{c.opts.PackedField, c.opts.BlocksField} {
-		fields = append(fields, bson.E{Key: field, Value: expr.Cond(whole, "$$REMOVE", expr.Field(field))})
-	}
-	return fields
+	return append(fields, bson.E{Key: c.opts.BlocksField, Value: expr.Cond(whole, "$$REMOVE", expr.Field(c.opts.BlocksField))})
 }
 
 // A tally is the aggregates of some measurements, by Options.Values.

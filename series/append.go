@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"iter"
 	"reflect"
@@ -16,23 +15,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
+	"github.com/mongopatterns/mongopatterns/internal/number"
 	"github.com/mongopatterns/mongopatterns/internal/pack"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
-)
-
-const (
-	// manyBatch is the default Work.BatchSize of AppendMany: large, so that a batch
-	// has many measurements for each document.
-	manyBatch = 10_000
-	// mostItems and mostBytes keep a batch within one message, which the server
-	// answers as a whole: what a lost answer leaves unknown is one batch.
-	mostItems = 100_000
-	mostBytes = 24 << 20
 )
 
 // Append adds one measurement, which is a block of its own, some seventy bytes: take
@@ -41,7 +31,10 @@ const (
 // Cost: that of AppendMany.
 func (s *Series[S, M]) Append(ctx context.Context, series S, m M) (err error) {
 	defer fault.In(&err, "series: append")
-	_, err = s.core.appendMany(ctx, s.untyped(Of(series, m)), nil)
+	one := s.core.begin()
+	if err = one.Add(series, s.core.measurement(&m)); err == nil {
+		_, err = one.Store(ctx)
+	}
 	return err
 }
 
@@ -66,112 +59,66 @@ func (s *Series[S, M]) Append(ctx context.Context, series S, m M) (err error) {
 // happens. In a transaction: 2 round trips a batch.
 func (s *Series[S, M]) AppendMany(ctx context.Context, items iter.Seq2[S, M], work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: append many")
-	return s.core.appendMany(ctx, s.untyped(items), work)
+	return s.core.Many(ctx, frame.Untyped(items, func(m M) any { return s.core.measurement(&m) }), work, s.core.begin)
 }
 
-func (c *store) appendMany(ctx context.Context, items iter.Seq2[any, any], work *mongopatterns.Work) (mongopatterns.Result, error) {
-	var total mongopatterns.Result
-	w, err := maintain.Of(work, manyBatch)
-	if err == nil && w.Filter != nil {
-		err = fault.Invalid("Work.Filter: there are no documents to select")
-	}
-	if err != nil {
-		return total, err
-	}
-	most, bytes := min(w.BatchSize, mostItems), min(w.BatchBytes, mostBytes)
-	var b batch
-	flush := func() error {
-		if b.count == 0 {
-			return nil
-		}
-		result := mongopatterns.Result{Done: int64(b.count)}
-		if !w.DryRun {
-			result, err = c.write(ctx, b.sealed(c))
-		}
-		total.Add(result)
-		if b = (batch{}); err == nil {
-			w.Progress(total)
-		}
-		return err
-	}
-	index := 0
-	for series, m := range items {
-		err := c.add(&b, series, m)
-		total.Examined++
-		if err != nil {
-			if err := flush(); err != nil {
-				return total, err
-			}
-			err = fmt.Errorf("item %d: %w", index, err)
-			total.Fail(c.coll.Name(), bson.RawValue{}, err)
-			return total, err
-		}
-		if index++; b.count < most && b.bytes < bytes {
-			continue
-		}
-		if err := flush(); err != nil {
-			return total, err
-		}
-	}
-	return total, flush()
-}
-
-// A batch is measurements grouped by place, in the order of their first.
+// A batch is measurements by place, in tables of which each becomes a block.
 type batch struct {
-	groups       []*group
-	byPlace      map[string]*group
-	latest       map[any]*group // by series that serve as keys, of their last measurement
-	count, bytes int
+	*store
+	frame.Groups[tables]
+	blocks []*block // of all, once they are packed
 }
 
-// A group is measurements for one window of a series, in tables of which each becomes
-// a block.
-type group struct {
-	place
-	tables []*pack.Table
-	bytes  int // of the last table
+type group = frame.Group[tables]
+
+type tables struct {
+	all   []*pack.Table
+	bytes int // of the last one
 }
 
-// add encodes a measurement into the group it belongs to.
-func (c *store) add(b *batch, series, m any) error {
-	if c.shape != nil {
+func (c *store) begin() frame.Batch { return &batch{store: c} }
+
+func (b *batch) Size() (count, bytes int) { return b.Count, b.Bytes }
+
+func (b *batch) Store(ctx context.Context) (mongopatterns.Result, error) {
+	return b.write(ctx, b.sealed())
+}
+
+// Add encodes a measurement into the group it belongs to.
+func (b *batch) Add(series, m any) error {
+	if b.shape != nil {
 		p := reflect.ValueOf(m).UnsafePointer()
-		if n := c.shape.text(p); n > largestRow {
+		if n := b.shape.text(p); n > largestRow {
 			return fault.Invalid("measurement: %d bytes, more than a block takes", n)
 		}
-		ms := is[time.Time](p, c.shape.time).UnixMilli()
-		g, err := c.group(b, series, ms)
-		if err != nil {
-			return err
+		ms := is[time.Time](p, b.shape.time).UnixMilli()
+		g, err := b.Find(&b.Frame, series, ms)
+		if err == nil {
+			b.grow(g, b.shape.put(row(g, ms), p))
 		}
-		b.grow(g, c.shape.put(g.row(ms), p))
-		return nil
+		return err
 	}
-	doc, err := c.codec.Document(m)
+	doc, err := b.Codec.Document(m)
 	if err != nil {
 		return fmt.Errorf("measurement: %w", err)
 	}
-	return c.addDocument(b, series, doc)
+	return b.addDocument(series, doc)
 }
 
-// addDocument is add for an encoded measurement.
-func (c *store) addDocument(b *batch, series any, doc bson.Raw) (err error) {
+// addDocument is Add for an encoded measurement.
+func (b *batch) addDocument(series any, doc bson.Raw) error {
 	if len(doc) > largestRow {
-		err = fault.Invalid("%d bytes, more than a block takes", len(doc))
+		return fault.Invalid("measurement: %d bytes, more than a block takes", len(doc))
 	}
-	var ms int64
-	var elements []bson.RawElement
-	if err == nil {
-		ms, elements, err = c.takeApart(doc)
-	}
+	ms, elements, err := b.takeApart(doc)
 	if err != nil {
 		return fmt.Errorf("measurement: %w", err)
 	}
-	g, err := c.group(b, series, ms)
+	g, err := b.Find(&b.Frame, series, ms)
 	if err != nil {
 		return err
 	}
-	t := g.row(ms)
+	t := row(g, ms)
 	for _, e := range elements {
 		t.Set(e.Key(), e.Value())
 	}
@@ -215,63 +162,25 @@ func checkName(name string) error {
 	return nil
 }
 
-// group is where a measurement belongs. It finds the place, and encodes the series,
-// once for as long as the measurements of a series stay in one window.
-func (c *store) group(b *batch, series any, ms int64) (*group, error) {
-	known := value.Fixed(series)
-	var last *group
-	if known {
-		last = b.latest[series]
-	}
-	if last != nil && ms >= last.start && ms < last.end {
-		return last, nil
-	}
-	if err := checkTime(ms); err != nil {
-		return nil, err
-	}
-	var raw bson.RawValue
-	var err error
-	if last != nil {
-		raw = last.series
-	} else if raw, err = c.seriesOf(series); err != nil {
-		return nil, err
-	}
-	p := c.place(raw, ms)
-	g := b.byPlace[p.identity]
-	if g == nil {
-		g = &group{place: p}
-		if b.byPlace == nil {
-			b.byPlace, b.latest = map[string]*group{}, map[any]*group{}
-		}
-		b.byPlace[p.identity] = g
-		b.groups = append(b.groups, g)
-	}
-	if known {
-		b.latest[series] = g
-	}
-	return g, nil
-}
-
 // row begins a measurement: in a new table if the last one is full.
-func (g *group) row(ms int64) *pack.Table {
-	if n := len(g.tables); n == 0 || len(g.tables[n-1].Times) >= blockRows || g.bytes >= blockBytes {
-		g.tables = append(g.tables, new(pack.Table))
-		g.bytes = 0
+func row(g *group, ms int64) *pack.Table {
+	if n := len(g.Of.all); n == 0 || len(g.Of.all[n-1].Times) >= blockRows || g.Of.bytes >= blockBytes {
+		g.Of = tables{all: append(g.Of.all, new(pack.Table))}
 	}
-	t := g.tables[len(g.tables)-1]
+	t := g.Of.all[len(g.Of.all)-1]
 	t.Times = append(t.Times, ms)
 	return t
 }
 
 func (b *batch) grow(g *group, bytes int) {
-	g.bytes += bytes
-	b.bytes += bytes
-	b.count++
+	g.Of.bytes += bytes
+	b.Bytes += bytes
+	b.Count++
 }
 
 // A block is a packed table on its way to a document.
 type block struct {
-	place
+	frame.Place
 	rows   int
 	bytes  int   // of its measurements in memory
 	id     int64 // of its content
@@ -283,154 +192,148 @@ type block struct {
 }
 
 // sealed packs the batch, once for all attempts to store it.
-func (b *batch) sealed(c *store) (out []*block) {
-	for _, g := range b.groups {
-		for _, t := range g.tables {
-			out = append(out, c.block(g.place, t))
+func (b *batch) sealed() []*block {
+	for _, g := range b.All {
+		for _, t := range g.Of.all {
+			b.blocks = append(b.blocks, b.block(g.Place, t))
+		}
+		g.Of.all = nil
+	}
+	return b.blocks
+}
+
+// block packs a table and writes the update that pushes it, with what it adds to the sums.
+func (c *store) block(p frame.Place, t *pack.Table) *block {
+	data := t.Encode()
+	hash := sha256.Sum256(data)
+	out := &block{Place: p, rows: len(t.Times), bytes: len(data), id: int64(binary.LittleEndian.Uint64(hash[:]))}
+	tallies := make([]*pack.Tally, len(c.opts.Values))
+	for i, v := range c.opts.Values {
+		tallies[i] = t.Tally(v.Field, 0, out.rows)
+	}
+	b := codec.Build(256 + 128*len(tallies) + len(data))
+	b.Open("$push")
+	b.Binary(c.opts.BlocksField, data)
+	if c.opts.BatchField != "" {
+		b.Int(c.opts.BatchField, out.id)
+	}
+	b.Close()
+	each := func(op string, write func(v *Value, n *pack.Tally)) {
+		b.Some(op, func() {
+			for i, n := range tallies {
+				if n.Count > 0 {
+					write(&c.opts.Values[i], n)
+				}
+			}
+		})
+	}
+	b.Open("$inc")
+	b.Int(c.opts.CountField, int64(out.rows))
+	b.Int(c.opts.BytesField, int64(len(data)))
+	for i, n := range tallies {
+		if v := c.opts.Values[i]; n.Count > 0 {
+			b.Int(v.Count, n.Count)
+			b.Value(v.Sum, number.Decimal(n.Sum.Decimal()).Raw())
+			b.Value(v.Squares, number.Decimal(n.Squares.Decimal()).Raw())
 		}
 	}
+	b.Close()
+	each("$min", func(v *Value, n *pack.Tally) { b.Value(v.Min, n.Min.Raw()) })
+	each("$max", func(v *Value, n *pack.Tally) { b.Value(v.Max, n.Max.Raw()) })
+	b.Open("$setOnInsert")
+	b.Value(c.Series, p.Series)
+	b.Date(c.Start, p.Start)
+	if c.End != "" {
+		b.Date(c.End, int64(c.EndOf(p.End)))
+	}
+	b.Close()
+	out.update = b.Done()
 	return out
 }
 
-// block packs a table and writes the update that pushes it, with what it adds to the
-// sums.
-func (c *store) block(p place, t *pack.Table) *block {
-	data := t.Encode()
-	hash := sha256.Sum256(data)
-	out := &block{place: p, rows: len(t.Times), bytes: len(data), id: int64(binary.LittleEndian.Uint64(hash[:]))}
-	push := bson.D{{Key: c.opts.BlocksField, Value: bson.Binary{Data: data}}}
-	if c.opts.BatchField != "" {
-		push = append(push, bson.E{Key: c.opts.BatchField, Value: out.id})
-	}
-	inc := bson.D{{Key: c.opts.CountField, Value: int32(out.rows)}, {Key: c.opts.BytesField, Value: int32(len(data))}}
-	var lower, upper bson.D
-	for _, v := range c.opts.Values {
-		n := t.Tally(v.Field, 0, out.rows)
-		if n.Count == 0 {
-			continue
-		}
-		inc = append(inc, bson.E{Key: v.Count, Value: int32(n.Count)},
-			bson.E{Key: v.Sum, Value: n.Sum.Decimal()}, bson.E{Key: v.Squares, Value: n.Squares.Decimal()})
-		lower = append(lower, bson.E{Key: v.Min, Value: n.Min.Raw()})
-		upper = append(upper, bson.E{Key: v.Max, Value: n.Max.Raw()})
-	}
-	update := bson.D{{Key: "$push", Value: push}, {Key: "$inc", Value: inc}}
-	if lower != nil {
-		update = append(update, bson.E{Key: "$min", Value: lower}, bson.E{Key: "$max", Value: upper})
-	}
-	created := bson.D{{Key: c.opts.SeriesField, Value: p.series}, {Key: c.opts.StartField, Value: bson.DateTime(p.start)}}
-	if c.opts.EndField != "" {
-		created = append(created, bson.E{Key: c.opts.EndField, Value: bson.DateTime(p.end - 1)})
-	}
-	update = append(update, bson.E{Key: "$setOnInsert", Value: created})
-	out.update, _ = bson.Marshal(update)
-	return out
+// A room is the document of a window to go on in, and how much it takes before somebody has to look how full it is:
+// a sixteenth of what makes it full, from every writer.
+type room struct {
+	seq         int64
+	rows, bytes int
 }
 
 // open selects the document of a block's number if that has room and does not hold the
-// block yet. Upserting on it makes the document if there is none, and is a duplicate
-// key on _id if there is one that was not selected. Where _id is enough it stands alone:
-// the server then plans nothing, which is a third of what an append takes.
-func (c *store) open(b *block) bson.D {
-	filter := bson.D{{Key: "_id", Value: c.documentID(b.place, b.seq)}}
-	if c.opts.Sharded {
-		filter = append(filter, c.within(b.place)...)
+// block yet. Where _id is enough it stands alone: the server then plans nothing, which is
+// a third of what an append takes.
+func (c *store) open(b *block) bson.Raw {
+	filter := c.One(b.Place, b.seq, c.opts.Sharded)
+	compare := func(field, op string, n int64) {
+		filter.Open(field)
+		filter.Int(op, n)
+		filter.Close()
 	}
-	if b.sure && c.opts.BatchField == "" {
-		return filter
+	if !b.sure || c.opts.BatchField != "" {
+		compare(c.opts.CountField, "$lt", int64(c.opts.MaxCount))
+		compare(c.opts.BytesField, "$lt", int64(c.opts.MaxBytes))
 	}
-	filter = append(filter,
-		bson.E{Key: c.opts.CountField, Value: bson.D{{Key: "$lt", Value: c.opts.MaxCount}}},
-		bson.E{Key: c.opts.BytesField, Value: bson.D{{Key: "$lt", Value: c.opts.MaxBytes}}})
 	if c.opts.BatchField != "" {
-		filter = append(filter, bson.E{Key: c.opts.BatchField, Value: bson.D{{Key: "$ne", Value: b.id}}})
+		compare(c.opts.BatchField, "$ne", b.id)
 	}
-	return filter
+	return filter.Done()
 }
 
-// write stores blocks. A duplicate key says that a document was full, or holds the
-// block: it looks which, and tries again.
+// A load is blocks on their way.
+type load struct {
+	*store
+	blocks, sent []*block
+}
+
+// write stores blocks.
 func (c *store) write(ctx context.Context, blocks []*block) (mongopatterns.Result, error) {
-	var result mongopatterns.Result
-	joined := txn.Running(ctx)
 	for _, b := range blocks {
-		b.least, b.sure = c.rooms.take(b)
+		b.sure = false
+		b.least = c.rooms.Change(b.Key, func(r room) room {
+			if b.sure = r.rows >= b.rows && r.bytes >= b.bytes; b.sure {
+				r.rows, r.bytes = r.rows-b.rows, r.bytes-b.bytes
+			}
+			return r
+		}).seq
 		b.seq = b.least
 	}
-	for attempt := 0; len(blocks) > 0; attempt++ {
-		if attempt > 0 || joined {
-			var err error
-			if blocks, err = c.locate(ctx, blocks, &result); err != nil || len(blocks) == 0 {
-				return result, err
-			}
-		}
-		again, repeat, fatal := c.send(ctx, blocks, &result, joined)
-		switch {
-		case fatal != nil:
-			return result, fatal
-		case repeat != nil && (joined || attempt >= maxAttempts):
-			return result, fmt.Errorf("%w: %w", fault.ErrConflict, repeat)
-		}
-		blocks = again
-	}
-	return result, nil
+	return c.Write(ctx, &load{c, blocks, nil})
 }
 
-// send sends an unordered bulk write and counts what became of its measurements. again
-// are the blocks that met a duplicate key, and repeat the last of these errors. fatal is
-// any other error; what it did not refuse stays as counted.
-func (c *store) send(ctx context.Context, blocks []*block, r *mongopatterns.Result, joined bool) (again []*block, repeat, fatal error) {
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err // before the driver, which would not say that nothing was sent
-	}
-	models := make([]mongo.WriteModel, len(blocks))
-	for i, b := range blocks {
-		models[i] = mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(c.open(b)).SetUpdate(b.update)
-	}
-	_, err := c.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	var bulk mongo.BulkWriteException
-	if err != nil && !errors.As(err, &bulk) {
-		for _, b := range blocks {
-			r.Unknown += int64(b.rows)
-		}
-		return nil, nil, err
-	}
-	if bulk.WriteConcernError != nil {
-		fatal = err
-	}
-	failed := map[int]bool{}
-	for _, e := range bulk.WriteErrors {
-		b := blocks[e.Index]
-		failed[e.Index] = true
-		if mongo.IsDuplicateKeyError(e) {
-			again, repeat = append(again, b), e
-			continue
-		}
-		fatal = err
-		if fault.Refused(e) {
-			r.Fail(c.coll.Name(), rawValue(c.documentID(b.place, b.seq)), e)
-			r.Failed += int64(b.rows - 1)
+// Next looks where blocks go on after a duplicate key, which says that a document was full, or holds the block.
+func (l *load) Next(ctx context.Context, look bool) (out []frame.Statement, skipped int, err error) {
+	l.sent, l.blocks = l.blocks, nil
+	if look && len(l.sent) > 0 {
+		if l.sent, skipped, err = l.locate(ctx, l.sent); err != nil {
+			return nil, 0, err
 		}
 	}
-	for i, b := range blocks {
-		switch {
-		case failed[i]:
-		case bulk.WriteConcernError != nil: // it may be rolled back
-			r.Unknown += int64(b.rows)
-		default:
-			r.Done += int64(b.rows)
-			b.stored = true
-			if !joined && !b.sure { // else it may be undone
-				c.rooms.found(b, &c.opts)
-			}
-		}
+	for _, b := range l.sent {
+		out = append(out, frame.Statement{Rows: b.rows, Filter: l.open(b), Update: b.update})
 	}
-	return again, repeat, fatal
+	return out, skipped, nil
+}
+
+func (l *load) Stored(i int, sure bool) {
+	b := l.sent[i]
+	b.stored = true
+	if sure && !b.sure {
+		l.rooms.Change(b.Key, func(room) room {
+			return room{b.seq, l.opts.MaxCount / 16, min(l.opts.MaxBytes/16, largestRoom)}
+		})
+	}
+}
+
+func (l *load) Again(i int, err error) bool {
+	if !mongo.IsDuplicateKeyError(err) {
+		return false
+	}
+	l.blocks = append(l.blocks, l.sent[i])
+	return true
 }
 
 // locate finds where blocks go on: in the newest document of their window, or after it
 // if that is full. It drops the blocks that their windows hold.
-func (c *store) locate(ctx context.Context, blocks []*block, r *mongopatterns.Result) (left []*block, err error) {
+func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, skipped int, err error) {
 	type newest struct {
 		seq  int64
 		full bool
@@ -440,27 +343,24 @@ func (c *store) locate(ctx context.Context, blocks []*block, r *mongopatterns.Re
 	var wanted, ids bson.A
 	for _, b := range blocks {
 		ids = append(ids, b.id)
-		if found[b.identity] != nil {
+		if found[b.Key] != nil {
 			continue
 		}
-		found[b.identity] = &newest{seq: -1, held: map[int64]bool{}}
-		wanted = append(wanted, append(c.within(b.place), bson.E{Key: "_id", Value: bson.D{
-			{Key: "$gte", Value: c.documentID(b.place, b.least)}, {Key: "$lt", Value: c.documentID(b.place, "")}}}))
+		found[b.Key] = &newest{seq: -1, held: map[int64]bool{}}
+		wanted = append(wanted, c.Since(b.Place, b.least))
 	}
-	projection := bson.D{{Key: c.opts.SeriesField, Value: 1}, {Key: c.opts.StartField, Value: 1},
-		{Key: c.opts.CountField, Value: 1}, {Key: c.opts.BytesField, Value: 1}}
+	projection := append(c.Keys(), bson.E{Key: c.opts.CountField, Value: 1}, bson.E{Key: c.opts.BytesField, Value: 1})
 	if field := c.opts.BatchField; field != "" {
 		for _, b := range blocks {
-			wanted = append(wanted, append(c.within(b.place), bson.E{Key: field, Value: b.id}))
+			wanted = append(wanted, append(c.Within(b.Place), bson.E{Key: field, Value: b.id}))
 		}
 		projection = append(projection, bson.E{Key: field, Value: expr.Op("$setIntersection", expr.Array(expr.Field(field)), ids)})
 	}
-	for doc, err := range find(ctx, cursor.Primary(c.coll), expr.Op("$or", wanted), options.Find().SetProjection(projection).SetBatchSize(int32(len(wanted)+1))) {
+	for doc, err := range frame.Find(ctx, cursor.Primary(c.Coll), expr.Op("$or", wanted), options.Find().SetProjection(projection).SetBatchSize(int32(len(wanted)+1))) {
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		start, _ := value.Lookup(doc, c.opts.StartField).DateTimeOK()
-		n := found[identity(value.Lookup(doc, c.opts.SeriesField), start)]
+		n := found[c.KeyOf(doc)]
 		if n == nil {
 			continue
 		}
@@ -470,16 +370,16 @@ func (c *store) locate(ctx context.Context, blocks []*block, r *mongopatterns.Re
 				n.held[id.AsInt64()] = true
 			}
 		}
-		if seq, ok := value.Lookup(doc, "_id."+seqKey).AsInt64OK(); ok && seq > n.seq {
+		if seq, ok := frame.Number(doc); ok && seq > n.seq {
 			count, counted := value.Lookup(doc, c.opts.CountField).AsInt64OK()
 			bytes, sized := value.Lookup(doc, c.opts.BytesField).AsInt64OK()
 			n.seq, n.full = seq, !counted || !sized || count >= int64(c.opts.MaxCount) || bytes >= int64(c.opts.MaxBytes)
 		}
 	}
 	for _, b := range blocks {
-		n := found[b.identity]
+		n := found[b.Key]
 		if n.held[b.id] {
-			r.Skipped += int64(b.rows)
+			skipped += b.rows
 			b.stored = true
 			continue
 		}
@@ -489,5 +389,5 @@ func (c *store) locate(ctx context.Context, blocks []*block, r *mongopatterns.Re
 		}
 		left = append(left, b)
 	}
-	return left, nil
+	return left, skipped, nil
 }

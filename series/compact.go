@@ -10,18 +10,16 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/pack"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// sweepBatch is the default Work.BatchSize for whole documents.
-const sweepBatch = 100
-
-// Compact merges the blocks of each document into one binary a field, sorted by time,
-// and so makes room in it. work.Filter selects documents of the collection: a filter on
+// Compact merges the blocks of each document into one, sorted by time, and so makes room
+// in it. work.Filter selects documents of the collection: a filter on
 // the start leaves out windows that still fill, which would be written again and again.
-// What has no blocks is left alone, so it can be stopped and run again.
+// What has one block is left alone, so it can be stopped and run again.
 //
 // What is appended meanwhile stays as further blocks. A document that somebody else
 // compacts or edits meanwhile is Skipped. A damaged one is Failed, and stays as it is.
@@ -30,12 +28,12 @@ const sweepBatch = 100
 //
 // Cost: 1 round trip a batch of 100 documents to read, scanning the collection by _id
 // unless the filter has a better index; 1 to write, 1 document written for each with
-// blocks.
+// several blocks.
 func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "series: compact")
 	c := s.core
-	open := bson.D{{Key: c.opts.BlocksField + ".0", Value: bson.D{{Key: "$exists", Value: true}}}}
-	return maintain.Run(ctx, c.coll, work, maintain.Scan{Filter: open, BatchSize: sweepBatch},
+	open := bson.D{{Key: c.opts.BlocksField + ".1", Value: bson.D{{Key: "$exists", Value: true}}}}
+	return maintain.Run(ctx, c.Coll, work, maintain.Scan{Filter: open, BatchSize: frame.WholeBatch},
 		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			var models []mongo.WriteModel
 			for _, doc := range batch {
@@ -44,13 +42,13 @@ func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (r
 					return err
 				}
 				if err != nil {
-					result.Fail(c.coll.Name(), doc.Lookup("_id"), err)
+					result.Fail(c.Coll.Name(), doc.Lookup("_id"), err)
 					continue
 				}
 				t.Sort()
-				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.unchanged(doc, false)).SetUpdate(c.compacted(doc, t)))
+				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.Itself(doc, c.opts.RevisionField)).SetUpdate(c.compacted(doc, t)))
 			}
-			return maintain.Rewrite(ctx, c.coll, models, w, result)
+			return maintain.Rewrite(ctx, c.Coll, models, w, result)
 		})
 }
 
@@ -58,43 +56,34 @@ func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (r
 // had when it was read. Blocks come at the end, so those that came since remain: the
 // guard is the revision alone, and appends do not make it fail.
 func (c *store) compacted(doc bson.Raw, t *pack.Table) mongo.Pipeline {
-	packed, size := c.pack(t)
-	had := c.blocks(doc)
-	size -= c.sizeOf(doc)
+	data, one := t.Encode(), bson.A{}
+	size := -c.sizeOf(doc)
+	if len(t.Times) > 0 {
+		one = append(one, bson.Binary{Data: data})
+		size += len(data)
+	}
+	later := func(field string, had int) bson.D {
+		return expr.Op("$slice", expr.Array(expr.Field(field)), had, math.MaxInt32)
+	}
+	rest := later(c.opts.BlocksField, len(c.blocks(doc)))
 	set := bson.D{
-		{Key: c.opts.PackedField, Value: expr.Literal(packed)},
-		{Key: c.opts.BlocksField, Value: expr.Op("$slice", expr.Array(expr.Field(c.opts.BlocksField)), len(had), math.MaxInt32)},
+		{Key: c.opts.BlocksField, Value: expr.Op("$concatArrays", expr.Literal(one), rest)},
 		{Key: c.opts.BytesField, Value: expr.Op("$add", expr.IfNull(expr.Field(c.opts.BytesField), 0), size)},
 		{Key: c.opts.RevisionField, Value: expr.Op("$add", expr.IfNull(expr.Field(c.opts.RevisionField), 0), 1)},
 	}
 	if field := c.opts.BatchField; field != "" {
 		// No empty array, which the unique index would take for an ID.
-		later := expr.Op("$slice", expr.Array(expr.Field(field)), len(had), math.MaxInt32)
-		set = append(set, bson.E{Key: field, Value: expr.Cond(expr.Op("$eq", later, bson.A{}), "$$REMOVE", later)})
+		held, _ := value.Lookup(doc, field).ArrayOK()
+		had, _ := held.Values()
+		since := later(field, len(had))
+		set = append(set, bson.E{Key: field, Value: expr.Cond(expr.Op("$eq", since, bson.A{}), "$$REMOVE", since)})
 	}
 	return mongo.Pipeline{{{Key: "$set", Value: set}}}
 }
 
-// pack is a table as PackedField holds it, and the bytes of its binaries.
-func (c *store) pack(t *pack.Table) (out bson.D, size int) {
-	fields := bson.D{}
-	add := func(name string, data []byte) {
-		fields = append(fields, bson.E{Key: name, Value: bson.Binary{Data: data}})
-		size += len(data)
-	}
-	times := t.Pack(add)
-	size += len(times)
-	return append(bson.D{{Key: c.opts.TimeField, Value: bson.Binary{Data: times}}}, fields...), size
-}
-
-// sizeOf is the bytes of a document's binaries.
+// sizeOf is the bytes of a document's blocks.
 func (c *store) sizeOf(doc bson.Raw) (size int) {
-	all := c.blocks(doc)
-	if packed, ok := value.Lookup(doc, c.opts.PackedField).DocumentOK(); ok {
-		fields, _ := packed.Values()
-		all = append(all, fields...)
-	}
-	for _, v := range all {
+	for _, v := range c.blocks(doc) {
 		_, data, _ := v.BinaryOK()
 		size += len(data)
 	}

@@ -17,22 +17,14 @@
 //	  stats: {temperature: {count: 120, sum: 4830.5, squares: 194512.25, min: 39.5, max: 41.5}}
 //	}
 //
-// [Series.Compact] merges the blocks, sorted by time, into one binary a field:
-//
-//	{
-//	  ...
-//	  bytes: 250,
-//	  blocks: [],
-//	  packed: {timestamp: BinData, temperature: BinData},
-//	  revision: 1
-//	}
+// [Series.Compact] merges the blocks into one, sorted by time, and counts that in revision.
 //
 // A document takes Options.MaxCount measurements, or MaxBytes; then the next one of the
 // same window begins, with n: 1.
 //
 // A block holds columns. Times, integers and doubles with a decimal scale (21.5, not 1/3)
-// are scaled to integers, and what is left of them after their neighbours, or a line
-// through 64 of them, is bit-packed. Other doubles keep their bits. Every number
+// are scaled to integers, and what is left of them after their neighbours, or above a line
+// through 128 of them, is bit-packed. Other doubles keep their bits. Every number
 // comes back as it was, with its type. Strings, booleans and everything else are kept
 // once for each that differs; so are nested documents and arrays, as a whole. Fields may
 // be missing. A checksum finds damage.

@@ -13,9 +13,9 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/pack"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Update puts m in the place of the stored measurement with exactly m's time.
@@ -28,12 +28,12 @@ import (
 func (s *Series[S, M]) Update(ctx context.Context, series S, m M) (err error) {
 	defer fault.In(&err, "series: update")
 	c := s.core
-	var one batch
-	if err := c.add(&one, series, c.measurement(&m)); err != nil {
+	one := &batch{store: c}
+	if err := one.Add(series, c.measurement(&m)); err != nil {
 		return err
 	}
-	g := one.groups[0]
-	return c.edit(ctx, g.place, g.tables[0].Times[0], g.tables[0])
+	t := one.All[0].Of.all[0]
+	return c.edit(ctx, one.All[0].Place, t.Times[0], t)
 }
 
 // Delete removes the measurement of series at exactly this time, as Update replaces it.
@@ -43,22 +43,19 @@ func (s *Series[S, M]) Update(ctx context.Context, series S, m M) (err error) {
 func (s *Series[S, M]) Delete(ctx context.Context, series S, at time.Time) (err error) {
 	defer fault.In(&err, "series: delete")
 	c := s.core
-	raw, err := c.seriesOf(series)
-	if err == nil {
-		err = checkTime(at.UnixMilli())
-	}
+	p, err := c.Place(series, at.UnixMilli())
 	if err != nil {
 		return err
 	}
-	return c.edit(ctx, c.place(raw, at.UnixMilli()), at.UnixMilli(), nil)
+	return c.edit(ctx, p, at.UnixMilli(), nil)
 }
 
 // edit takes out a measurement and puts the one of a table in its place, if there is one.
-func (c *store) edit(ctx context.Context, p place, ms int64, by *pack.Table) error {
-	for range maxAttempts {
+func (c *store) edit(ctx context.Context, p frame.Place, ms int64, by *pack.Table) error {
+	for range frame.MaxAttempts {
 		doc, t, row, err := c.holding(ctx, p, ms)
 		if err != nil {
-			return fmt.Errorf("series %s, time %s: %w", value.Text(p.series), time.UnixMilli(ms).UTC().Format(time.RFC3339Nano), err)
+			return p.Named(ms, "", err)
 		}
 		if t.Delete(row); by != nil {
 			if err := t.Add(by.Encode()); err != nil {
@@ -66,7 +63,7 @@ func (c *store) edit(ctx context.Context, p place, ms int64, by *pack.Table) err
 			}
 		}
 		t.Sort()
-		done, err := c.coll.UpdateOne(ctx, c.unchanged(doc, true), append(c.compacted(doc, t), c.recounted(t)...))
+		done, err := c.Coll.UpdateOne(ctx, c.Itself(doc, c.Guards...), append(c.compacted(doc, t), c.recounted(t)...))
 		switch {
 		case err != nil:
 			return err
@@ -76,12 +73,12 @@ func (c *store) edit(ctx context.Context, p place, ms int64, by *pack.Table) err
 			return txn.Conflict("the document of the measurement")
 		}
 	}
-	return fmt.Errorf("%w: the document changed %d times", mongopatterns.ErrConflict, maxAttempts)
+	return fmt.Errorf("%w: the document changed %d times", mongopatterns.ErrConflict, frame.MaxAttempts)
 }
 
 // holding finds the document of a place that holds a measurement at a time.
-func (c *store) holding(ctx context.Context, p place, ms int64) (doc bson.Raw, t *pack.Table, row int, err error) {
-	for doc, err := range find(ctx, cursor.Primary(c.coll), c.within(p)) {
+func (c *store) holding(ctx context.Context, p frame.Place, ms int64) (doc bson.Raw, t *pack.Table, row int, err error) {
+	for doc, err := range frame.Find(ctx, cursor.Primary(c.Coll), c.Within(p)) {
 		if err != nil {
 			return nil, nil, 0, err
 		}

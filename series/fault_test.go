@@ -381,27 +381,25 @@ func TestDamage(t *testing.T) {
 		return bson.Binary{Data: data}
 	}
 	for name, damage := range map[string]func(doc bson.Raw) bson.D{
-		"block":         func(doc bson.Raw) bson.D { return bson.D{{Key: "blocks.1", Value: flip(doc.Lookup("blocks", "1"))}} },
-		"no binary":     func(bson.Raw) bson.D { return bson.D{{Key: "blocks.0", Value: "text"}} },
-		"no array":      func(bson.Raw) bson.D { return bson.D{{Key: "blocks", Value: 7}} },
-		"empty":         func(bson.Raw) bson.D { return bson.D{{Key: "blocks.0", Value: bson.Binary{}}} },
-		"packed":        func(doc bson.Raw) bson.D { return bson.D{{Key: "packed.v", Value: flip(doc.Lookup("packed", "v"))}} },
-		"packed times":  func(doc bson.Raw) bson.D { return bson.D{{Key: "packed.timestamp", Value: bson.Binary{}}} },
-		"packed other":  func(doc bson.Raw) bson.D { return bson.D{{Key: "packed.v", Value: 7}} },
-		"packed text":   func(doc bson.Raw) bson.D { return bson.D{{Key: "packed", Value: "text"}} },
-		"another field": func(doc bson.Raw) bson.D { return bson.D{{Key: "packed.v", Value: doc.Lookup("packed", "timestamp")}} },
+		"block":     func(doc bson.Raw) bson.D { return bson.D{{Key: "blocks.1", Value: flip(doc.Lookup("blocks", "1"))}} },
+		"no binary": func(bson.Raw) bson.D { return bson.D{{Key: "blocks.0", Value: "text"}} },
+		"no array":  func(bson.Raw) bson.D { return bson.D{{Key: "blocks", Value: 7}} },
+		"empty":     func(bson.Raw) bson.D { return bson.D{{Key: "blocks.0", Value: bson.Binary{}}} },
+		"compacted": func(doc bson.Raw) bson.D { return bson.D{{Key: "blocks.0", Value: flip(doc.Lookup("blocks", "0"))}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			coll := mongotest.Database(t).Collection("c")
 			s := open[string, event](t, coll, series.Every(time.Hour), &series.Options{Values: values})
 			appendMany(t, s, "s", seconds(5)...)
-			if strings.HasPrefix(name, "packed") || name == "another field" {
+			if name == "compacted" {
+				appendMany(t, s, "s", seconds(3)...)
 				if _, err := s.Compact(t.Context(), nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			appendMany(t, s, "s", seconds(7)...)
+			appendMany(t, s, "s", event{Timestamp: at(9, 0, 0)})
 			appendMany(t, s, "s", event{Timestamp: at(9, 0, 0)})
 			doc, err := coll.FindOne(t.Context(), bson.D{{Key: "start", Value: day}}).Raw()
 			if err != nil {
@@ -445,7 +443,7 @@ func TestDamage(t *testing.T) {
 				}
 			}
 			result, err := s.Compact(ctx, nil)
-			if err != nil || result.Done != 1 || name != "no array" && name != "packed text" && result.Failed != 1 {
+			if err != nil || result.Done != 1 || name != "no array" && result.Failed != 1 {
 				t.Errorf("compact: %+v, %v", result, err)
 			}
 		})
@@ -518,7 +516,7 @@ func TestRepeatedBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := s.AppendMany(t.Context(), series.Of("s", seconds(90)...), &mongopatterns.Work{BatchSize: 7})
-	if err != nil || result.Done != 90 {
+	if err != nil || result.Done != 84 || result.Skipped != 6 { // the last block was alone
 		t.Errorf("%+v, %v", result, err)
 	}
 }
@@ -714,7 +712,7 @@ func TestConfigurationErrors(t *testing.T) {
 		{second(series.New[int, event](coll, nil, nil)), "window: nil"},
 		{second(series.New[int, event](coll, series.Every(0), nil)), "window: the length of Every"},
 		{with(series.Options{SeriesField: "a.b"}), "Options.SeriesField"}, {with(series.Options{SeriesField: "n"}), "Options.SeriesField"},
-		{with(series.Options{EndField: "start"}), "Options.EndField"}, {with(series.Options{PackedField: "_id"}), "Options.PackedField"},
+		{with(series.Options{EndField: "start"}), "Options.EndField"}, {with(series.Options{BlocksField: "_id"}), "Options.BlocksField"},
 		{with(series.Options{TimeField: "a.b"}), "Options.TimeField"}, {with(series.Options{BatchField: "$b"}), "Options.BatchField"},
 		{with(series.Options{MaxBytes: 9 << 20}), "Options.MaxBytes"}, {with(series.Options{MaxCount: -1}), "Options.MaxCount"},
 		{with(series.Options{Values: []series.Value{{}}}), "Options.Values[0].Field: empty"},

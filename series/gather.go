@@ -13,6 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/pace"
 )
 
@@ -40,7 +41,7 @@ type gatherer struct {
 	store *store
 
 	mu      sync.Mutex
-	waiting batch
+	waiting *batch
 	flushed time.Time
 	closed  bool
 
@@ -60,10 +61,10 @@ func NewGatherer[S, M any](s *Series[S, M], opts *GathererOptions) (g *Gatherer[
 	if s == nil {
 		return nil, fault.Invalid("series: nil")
 	}
-	c.store = s.core
+	c.store, c.waiting = s.core, &batch{store: s.core}
 	err = config.Apply(
-		config.Number("GathererOptions.MaxCount", &c.MaxCount, 10_000, 1, mostItems),
-		config.Number("GathererOptions.MaxBytes", &c.MaxBytes, 8<<20, 1, mostBytes),
+		config.Number("GathererOptions.MaxCount", &c.MaxCount, 10_000, 1, frame.MostItems),
+		config.Number("GathererOptions.MaxBytes", &c.MaxBytes, 8<<20, 1, frame.MostBytes),
 		config.Check("GathererOptions.Interval", func() error {
 			if c.Interval < 0 {
 				return errors.New("negative")
@@ -86,7 +87,7 @@ func (g *Gatherer[S, M]) Add(ctx context.Context, series S, m M) (err error) {
 	c := g.core
 	measurement := c.store.measurement(&m)
 	due := func() bool {
-		count, bytes := c.waiting.count+c.rows, c.waiting.bytes+c.bytes
+		count, bytes := c.waiting.Count+c.rows, c.waiting.Bytes+c.bytes
 		return count >= c.MaxCount || bytes >= c.MaxBytes || c.Interval > 0 && count > 0 && time.Since(c.flushed) >= c.Interval
 	}
 	for {
@@ -95,7 +96,7 @@ func (g *Gatherer[S, M]) Add(ctx context.Context, series S, m M) (err error) {
 		case c.closed:
 			err = ErrClosed
 		case !due():
-			err = c.store.add(&c.waiting, series, measurement)
+			err = c.waiting.Add(series, measurement)
 		default:
 			c.mu.Unlock()
 			if _, err := c.flush(ctx); err != nil {
@@ -148,7 +149,7 @@ func (g *Gatherer[S, M]) Waiting() int {
 	c := g.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.waiting.count + c.rows
+	return c.waiting.Count + c.rows
 }
 
 // flush stores what waits, outside any transaction of ctx.
@@ -156,8 +157,8 @@ func (g *gatherer) flush(ctx context.Context) (mongopatterns.Result, error) {
 	g.writing.Lock()
 	defer g.writing.Unlock()
 	g.mu.Lock()
-	g.keep(append(g.left, g.waiting.sealed(g.store)...))
-	g.waiting, g.flushed = batch{}, time.Now()
+	g.keep(append(g.left, g.waiting.sealed()...))
+	g.waiting, g.flushed = &batch{store: g.store}, time.Now()
 	g.mu.Unlock()
 	if len(g.left) == 0 {
 		return mongopatterns.Result{}, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/pack"
 )
 
@@ -41,12 +42,10 @@ const (
 	// A block takes so many measurements, or bytes of them, at most.
 	blockRows  = 1 << 14
 	blockBytes = 1 << 20
-	// maxAttempts is how often a write is tried again after somebody else came first.
-	maxAttempts = 16
 )
 
 // Options name the fields of a document and bound it. The zero value keeps {series,
-// start, count, bytes, blocks, packed, revision}, without sums.
+// start, count, bytes, blocks, revision}, without sums.
 //
 // All names but the paths of a [Value] are plain.
 type Options struct {
@@ -60,11 +59,9 @@ type Options struct {
 	CountField string
 	// BytesField holds the bytes of the blocks. Default "bytes".
 	BytesField string
-	// BlocksField is the array of blocks, one for each batch. Default "blocks".
+	// BlocksField is the array of blocks, one for each batch, of which Compact makes one.
+	// Default "blocks".
 	BlocksField string
-	// PackedField holds the measurements that Compact has put together, a binary a
-	// field. Default "packed".
-	PackedField string
 	// RevisionField counts what rewrites blocks: Compact, Update, Delete. Default
 	// "revision".
 	RevisionField string
@@ -118,32 +115,21 @@ type Value struct {
 	Count string
 }
 
-// seqKey is the field of a document's _id that numbers the documents of a window.
-const seqKey = "n"
-
 // settings completes the options and lists the fields of a document.
 func (o *Options) settings() []config.Setting {
-	id := "_id"
 	out := []config.Setting{
-		config.Name("_id", &id, ""),
 		config.Name("Options.SeriesField", &o.SeriesField, "series"),
 		config.Name("Options.StartField", &o.StartField, "start"),
 		config.Name("Options.EndField", &o.EndField, ""),
 		config.Name("Options.CountField", &o.CountField, "count"),
 		config.Name("Options.BytesField", &o.BytesField, "bytes"),
 		config.Name("Options.BlocksField", &o.BlocksField, "blocks"),
-		config.Name("Options.PackedField", &o.PackedField, "packed"),
 		config.Name("Options.RevisionField", &o.RevisionField, "revision"),
 		config.Name("Options.BatchField", &o.BatchField, ""),
 		inside("Options.TimeField", &o.TimeField, "timestamp"),
 		config.Number("Options.MaxCount", &o.MaxCount, defaultMaxCount, 1, 1<<24),
 		config.Number("Options.MaxBytes", &o.MaxBytes, defaultMaxBytes, 1, largestMaxBytes),
-		config.Check("Options.SeriesField", func() error {
-			if o.SeriesField == seqKey || o.StartField == seqKey {
-				return fmt.Errorf("%q is taken in _id", seqKey)
-			}
-			return nil
-		}),
+		frame.Unnumbered(&o.SeriesField, &o.StartField),
 	}
 	fields := map[string]bool{}
 	for i := range o.Values {

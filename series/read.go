@@ -16,6 +16,7 @@ import (
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/pack"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -32,7 +33,7 @@ import (
 func (s *Series[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[M, error] {
 	c := s.core
 	return fault.Seq("series: range", func(yield func(M, error) bool) {
-		low, high := limits(from, to)
+		low, high := frame.Limits(from, to)
 		for t, err := range c.windows(ctx, series, from, to) {
 			var all []M
 			if err == nil {
@@ -61,12 +62,12 @@ func (s *Series[S, M]) Range(ctx context.Context, series S, from, to time.Time) 
 func (s *Series[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 	defer fault.In(&err, "series: latest")
 	c := s.core
-	if _, err := c.seriesOf(series); err != nil {
+	if _, err := c.SeriesOf(series); err != nil {
 		return m, err
 	}
-	start := c.opts.StartField
-	filter := append(c.filter(series, time.Time{}, time.Time{}), bson.E{Key: c.opts.CountField, Value: bson.D{{Key: "$gt", Value: 0}}})
-	docs, err := cursor.Collect(find(ctx, c.coll, filter, options.Find().SetProjection(c.content()).
+	start := c.Start
+	filter := append(c.Filter(series, time.Time{}, time.Time{}), bson.E{Key: c.opts.CountField, Value: bson.D{{Key: "$gt", Value: 0}}})
+	docs, err := cursor.Collect(frame.Find(ctx, c.Coll, filter, options.Find().SetProjection(c.content()).
 		SetSort(bson.D{{Key: start, Value: -1}}).SetLimit(2)))
 	if err != nil {
 		return m, err
@@ -76,7 +77,7 @@ func (s *Series[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 	}
 	newest := docs[:1]
 	if at := value.Lookup(docs[0], start); len(docs) == 2 && at.Equal(value.Lookup(docs[1], start)) {
-		if newest, err = cursor.Collect(find(ctx, c.coll, append(filter, bson.E{Key: start, Value: at}), options.Find().SetProjection(c.content()))); err != nil {
+		if newest, err = cursor.Collect(frame.Find(ctx, c.Coll, append(filter, bson.E{Key: start, Value: at}), options.Find().SetProjection(c.content()))); err != nil {
 			return m, err
 		}
 	}
@@ -104,12 +105,12 @@ func (s *Series[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 func (s *Series[S, M]) Documents(ctx context.Context, work *mongopatterns.Work) iter.Seq2[bson.Raw, error] {
 	c := s.core
 	return fault.Seq("series: documents", func(yield func(bson.Raw, error) bool) {
-		w, err := maintain.Of(work, sweepBatch)
+		w, err := maintain.Of(work, frame.WholeBatch)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		for doc, err := range maintain.Docs(ctx, c.coll, w, maintain.Scan{}) {
+		for doc, err := range maintain.Docs(ctx, c.Coll, w, maintain.Scan{}) {
 			var t *pack.Table
 			if err == nil {
 				t, err = c.load(doc)
@@ -119,9 +120,9 @@ func (s *Series[S, M]) Documents(ctx context.Context, work *mongopatterns.Work) 
 				return
 			}
 			var before []byte
-			if !slices.ContainsFunc(t.Cols, func(col *pack.Col) bool { return col.Name == c.opts.SeriesField }) {
-				series := value.Lookup(doc, c.opts.SeriesField)
-				before = append(append(append(before, byte(series.Type)), c.opts.SeriesField...), 0)
+			if !slices.ContainsFunc(t.Cols, func(col *pack.Col) bool { return col.Name == c.Series }) {
+				series := value.Lookup(doc, c.Series)
+				before = append(append(append(before, byte(series.Type)), c.Series...), 0)
 				before = append(before, series.Value...)
 			}
 			t.Sort()
@@ -142,7 +143,7 @@ func decode[M any](c *store, t *pack.Table, first, end int) ([]M, error) {
 	}
 	clear(out)
 	for row, doc := range t.Documents(c.opts.TimeField, nil, first, end) {
-		if err := c.codec.Decode(slices.Clone(doc), &out[row-first]); err != nil {
+		if err := c.Codec.Decode(slices.Clone(doc), &out[row-first]); err != nil {
 			return nil, fmt.Errorf("time %s: %w", time.UnixMilli(t.Times[row]).UTC().Format(time.RFC3339Nano), err)
 		}
 	}
@@ -151,9 +152,9 @@ func decode[M any](c *store, t *pack.Table, first, end int) ([]M, error) {
 
 // windows reads the measurements of a range, window by window, in time order.
 func (c *store) windows(ctx context.Context, series any, from, to time.Time) iter.Seq2[*pack.Table, error] {
-	opts := options.Find().SetSort(bson.D{{Key: c.opts.StartField, Value: 1}}).SetProjection(c.content())
+	opts := options.Find().SetSort(bson.D{{Key: c.Start, Value: 1}}).SetProjection(c.content())
 	return func(yield func(*pack.Table, error) bool) {
-		if _, err := c.seriesOf(series); err != nil {
+		if _, err := c.SeriesOf(series); err != nil {
 			yield(nil, err)
 			return
 		}
@@ -166,12 +167,12 @@ func (c *store) windows(ctx context.Context, series any, from, to time.Time) ite
 			docs = nil
 			return yield(w, err) && err == nil
 		}
-		for doc, err := range find(ctx, c.coll, c.filter(series, from, to), opts) {
+		for doc, err := range frame.Find(ctx, c.Coll, c.Filter(series, from, to), opts) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if len(docs) > 0 && !value.Lookup(docs[0], c.opts.StartField).Equal(value.Lookup(doc, c.opts.StartField)) && !flush() {
+			if len(docs) > 0 && !value.Lookup(docs[0], c.Start).Equal(value.Lookup(doc, c.Start)) && !flush() {
 				return
 			}
 			docs = append(docs, doc)
@@ -182,7 +183,7 @@ func (c *store) windows(ctx context.Context, series any, from, to time.Time) ite
 
 // content projects what a reader of measurements needs.
 func (c *store) content() bson.D {
-	return bson.D{{Key: c.opts.StartField, Value: 1}, {Key: c.opts.PackedField, Value: 1}, {Key: c.opts.BlocksField, Value: 1}}
+	return bson.D{{Key: c.Start, Value: 1}, {Key: c.opts.BlocksField, Value: 1}}
 }
 
 // span puts the documents of a window together, in time order.
@@ -198,13 +199,12 @@ func (c *store) span(docs []bson.Raw) (*pack.Table, error) {
 	return t, nil
 }
 
-// numberOf is n of a document's _id.
+// numberOf is n of a document's _id; what has none comes last.
 func numberOf(doc bson.Raw) int64 {
-	n, ok := value.Lookup(doc, "_id."+seqKey).AsInt64OK()
-	if !ok {
-		return math.MaxInt64
+	if n, ok := frame.Number(doc); ok {
+		return n
 	}
-	return n
+	return math.MaxInt64
 }
 
 // load is the measurements of a document in the order they came, but for those that
@@ -216,10 +216,7 @@ func (c *store) load(doc bson.Raw) (*pack.Table, error) {
 
 // addTo appends the measurements of a document. The error names it.
 func (c *store) addTo(t *pack.Table, doc bson.Raw) error {
-	err := c.addPacked(t, value.Lookup(doc, c.opts.PackedField))
-	if err != nil {
-		err = fmt.Errorf("%s: %w", c.opts.PackedField, err)
-	}
+	var err error
 	for i, block := range c.blocks(doc) {
 		if err != nil {
 			break
@@ -247,35 +244,4 @@ func (c *store) blocks(doc bson.Raw) []bson.RawValue {
 		return nil
 	}
 	return []bson.RawValue{v}
-}
-
-func (c *store) addPacked(t *pack.Table, v bson.RawValue) error {
-	if v.Type == 0 {
-		return nil
-	}
-	packed, ok := v.DocumentOK()
-	if !ok {
-		return ErrDamaged
-	}
-	elements, err := packed.Elements()
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	var times []byte
-	for _, e := range elements {
-		_, data, ok := e.Value().BinaryOK()
-		if !ok {
-			return fmt.Errorf("%s: %w", e.Key(), ErrDamaged)
-		}
-		if e.Key() == c.opts.TimeField {
-			times = data
-		}
-	}
-	return t.AddPacked(times, func(yield func(string, []byte) bool) {
-		for _, e := range elements {
-			if _, data, _ := e.Value().BinaryOK(); e.Key() != c.opts.TimeField && !yield(e.Key(), data) {
-				return
-			}
-		}
-	})
 }

@@ -3,7 +3,6 @@ package series
 import (
 	"context"
 	"iter"
-	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,8 +11,8 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/frame"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/window"
 )
@@ -41,12 +40,10 @@ var _ mongopatterns.Checker = (*Series[string, bson.D])(nil)
 
 // store is Series on BSON.
 type store struct {
-	coll   *mongo.Collection
-	codec  codec.Codec
-	window Window
-	opts   Options
-	shape  *shape // of measurements that need no BSON; nil for others
-	rooms  rooms
+	frame.Frame
+	opts  Options
+	shape *shape // of measurements that need no BSON; nil for others
+	rooms frame.Known[room]
 }
 
 // New returns the series in coll. It does no I/O.
@@ -72,16 +69,15 @@ func newStore(coll *mongo.Collection, w Window, opts *Options) (*store, error) {
 		o = *opts
 	}
 	o.Values = append([]Value(nil), o.Values...)
-	if err := config.Collections("coll", coll); err != nil {
+	settings := o.settings()
+	c := &store{Frame: frame.Frame{Pattern: "series", Coll: coll, Window: w, Codec: codec.Codec{Registry: o.Registry, BSON: o.BSON},
+		Early: time.Millisecond, Skip: ErrSkip, Concurrent: ErrConcurrentAdopt, Contended: fault.ErrConflict}}
+	if err := c.Check(settings...); err != nil {
 		return nil, err
 	}
-	if err := window.Check(w); err != nil {
-		return nil, err
-	}
-	if err := config.Apply(o.settings()...); err != nil {
-		return nil, err
-	}
-	return &store{coll: coll, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}, window: w, opts: o}, nil
+	c.opts, c.Guards = o, []string{o.RevisionField, o.CountField}
+	c.Series, c.Start, c.End = o.SeriesField, o.StartField, o.EndField
+	return c, nil
 }
 
 // Indexes returns the indexes Series uses besides _id: {series: 1, start: 1}, which
@@ -89,15 +85,15 @@ func newStore(coll *mongo.Collection, w Window, opts *Options) (*store, error) {
 // 1} of documents that hold the ID of a batch.
 func (s *Series[S, M]) Indexes() map[string][]mongo.IndexModel {
 	c := s.core
-	models := []mongo.IndexModel{{Keys: c.key()}}
+	models := []mongo.IndexModel{{Keys: c.Keys()}}
 	if field := c.opts.BatchField; field != "" {
 		models = append(models, mongo.IndexModel{
-			Keys: append(c.key(), bson.E{Key: field, Value: 1}),
+			Keys: append(c.Keys(), bson.E{Key: field, Value: 1}),
 			Options: options.Index().SetUnique(true).
 				SetPartialFilterExpression(bson.D{{Key: field, Value: bson.D{{Key: "$exists", Value: true}}}}),
 		})
 	}
-	return map[string][]mongo.IndexModel{c.coll.Name(): models}
+	return map[string][]mongo.IndexModel{c.Coll.Name(): models}
 }
 
 // EnsureIndexes creates the Indexes that are missing. An index on the same keys
@@ -106,84 +102,22 @@ func (s *Series[S, M]) Indexes() map[string][]mongo.IndexModel {
 // Cost: 1 round trip if they are all there, else 2.
 func (s *Series[S, M]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "series: ensure indexes")
-	return indexes.EnsureAll(ctx, s.core.coll.Database(), s.Indexes())
+	return indexes.EnsureAll(ctx, s.core.Coll.Database(), s.Indexes())
 }
 
 // ShardKey returns the recommended shard key, {series: 1, start: 1}. Every write of
 // one document filters on it; every read of a series is targeted by its prefix.
 func (s *Series[S, M]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{s.core.coll.Name(): s.core.key()}
+	return map[string]bson.D{s.core.Coll.Name(): s.core.Keys()}
 }
 
 // Filter selects the documents that can hold measurements of series from from until
 // before to; a zero time is no limit. It uses the index {series, start}.
 func (s *Series[S, M]) Filter(series S, from, to time.Time) bson.D {
-	return s.core.filter(series, from, to)
+	return s.core.Filter(series, from, to)
 }
 
 // Of returns measurements of one series as AppendMany takes them.
 func Of[S, M any](series S, measurements ...M) iter.Seq2[S, M] {
-	return func(yield func(S, M) bool) {
-		for _, m := range measurements {
-			if !yield(series, m) {
-				return
-			}
-		}
-	}
-}
-
-// untyped is a sequence for the core, empty for nil. A measurement with a shape goes as
-// a pointer, whose fields are read without a copy.
-func (s *Series[S, M]) untyped(items iter.Seq2[S, M]) iter.Seq2[any, any] {
-	return func(yield func(any, any) bool) {
-		if items == nil {
-			return
-		}
-		for series, m := range items {
-			if !yield(series, s.core.measurement(&m)) {
-				return
-			}
-		}
-	}
-}
-
-// rooms remembers in which document of a window to go on, and how much that takes
-// before somebody has to look how full it is. A window it does not know begins at 0,
-// which costs a failed write if that one is full, never correctness; so it may forget.
-type rooms struct {
-	mu    sync.Mutex
-	known map[string]*room
-}
-
-type room struct {
-	seq         int64
-	rows, bytes int
-}
-
-const maxRooms = 10_000
-
-// take is the number of the document to write to, and whether there is room for a block.
-func (r *rooms) take(b *block) (seq int64, sure bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	known := r.known[b.identity]
-	if known == nil {
-		return 0, false
-	}
-	if known.rows < b.rows || known.bytes < b.bytes {
-		return known.seq, false
-	}
-	known.rows, known.bytes = known.rows-b.rows, known.bytes-b.bytes
-	return known.seq, true
-}
-
-// found says that a block has come into a document that was not full. That takes a little
-// more unseen: a sixteenth of what makes it full, from every writer.
-func (r *rooms) found(b *block, o *Options) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.known == nil || len(r.known) >= maxRooms {
-		r.known = map[string]*room{}
-	}
-	r.known[b.identity] = &room{b.seq, o.MaxCount / 16, min(o.MaxBytes/16, largestRoom)}
+	return frame.Of(series, measurements...)
 }

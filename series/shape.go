@@ -34,7 +34,7 @@ type field struct {
 // driver change how it is encoded.
 func shapeOf[M any](c *store) *shape {
 	t := reflect.TypeFor[M]()
-	if t.Kind() != reflect.Struct || c.codec != (codec.Codec{}) || encodesItself(t) {
+	if t.Kind() != reflect.Struct || c.Codec != (codec.Codec{}) || encodesItself(t) {
 		return nil
 	}
 	s, timed := &shape{size: t.Size()}, false
@@ -262,4 +262,9 @@ func each[T any](c *pack.Col, from, to int, as func(bson.RawValue) (T, bool), se
 		set(i, dict[c.Ints[i]])
 	}
 	return true
+}
+
+func rawValue(v any) bson.RawValue {
+	kind, data, _ := bson.MarshalValue(v)
+	return bson.RawValue{Type: kind, Value: data}
 }

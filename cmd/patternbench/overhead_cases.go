@@ -665,6 +665,9 @@ func overheadTimes(c *calls, db *mongo.Database) error {
 				{Key: "min", Value: bson.D{{Key: "$min", Value: "$min"}}}, {Key: "max", Value: bson.D{{Key: "$max", Value: "$max"}}}}}})
 			return err
 		})
+		c.because("bucket.AppendMany, 60 of a series", "It encodes each measurement by itself, to know its time, numbers and bytes before it chooses the buckets: 1.7 µs of the client each. The server takes the same time for both.")
+		c.because("bucket.Append", "It checks the measurement and remembers how full its bucket is: 40 µs of the client, no allocation more. The server takes the same time for both.")
+		c.because("bucket.Range, a day", "Late measurements go to their place, so it reads the time of each before it decodes them: 0.3 µs of the 2 a measurement takes the client. Checking the order after the decode, as by hand, needs to know the struct.")
 	}
 	{
 		coll := db.Collection("paging")

@@ -54,8 +54,8 @@ func bucketChapter(ctx context.Context, g *guide) error {
 
 	firstDay := &example{"weather", bson.D{{Key: "station", Value: station}, {Key: "day", Value: hours[0].Time.Truncate(24 * time.Hour)}}}
 	err = g.show(ctx, "append one hour: the bucket of its day comes to be", firstDay, func() ([]string, error) {
-		appended, err := days.Append(ctx, station, hours[0])
-		return []string{fmt.Sprintf("%s: %d in its bucket", hours[0].Time.Format(time.RFC3339), appended.Count)}, err
+		stored, err := days.Append(ctx, station, hours[0])
+		return []string{fmt.Sprintf("%s: stored: %v", hours[0].Time.Format(time.RFC3339), stored)}, err
 	})
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func init() {
 			}
 			return err
 		})
-	scenes["series"] = adopted("series: the measurements of a window, packed into one binary for each field", "60 × Append, and Compact",
+	scenes["series"] = adopted("series: the measurements of a window, packed into one binary", "60 × Append, and Compact",
 		map[string][]any{"measurements": {
 			d("_id", 1, "sensor_id", 12345, "timestamp", minute(0), "temperature", 40), d("_id", 2, "sensor_id", 12345, "timestamp", minute(1), "temperature", 41)}},
 		[]string{"measurements"}, []string{"hours"}, func(ctx context.Context, db *mongo.Database) error {

@@ -7,19 +7,20 @@ import (
 	"slices"
 )
 
-// Integers are packed in runs of 64. A run is coded in the cheaper of two ways: as
-// the differences of neighbours, which suits steps and slow walks, or as the
-// distances from a line through the run, which suits clocks that jitter and noisy
-// curves: their noise counts once, where differences count it twice. The residuals
-// are zigzagged and written with as many bits each as makes the run smallest; those
-// that need more stand behind it as exceptions.
+// Integers are packed in runs of 64. A run is coded in the cheapest of three ways: as the differences of neighbours,
+// zigzagged, which suits steps and slow walks, or as what lies above a line with the slope of the run before or of the
+// run itself, which suits clocks that jitter and noisy curves: their noise counts once, where differences count it
+// twice. What is left is written with as many bits each as makes the run smallest; numbers that need more stand
+// behind it as exceptions.
 //
-//	head        1 byte: bits each (0 to 63) | 64 with exceptions | 128 along a line
-//	base, slope 2 varints, along a line only, relative to where the last run ended
-//	residuals   the bits, up to a whole byte
+//	slope       a varint, before many runs only: that of them all, with which the first begins
+//	head        1 byte: bits each (0 to 63) | 64 with exceptions | 128 above a line
+//	base, slope 2 varints, above a line only, relative to where the last run ended
+//	rest        the bits, up to a whole byte
 //	exceptions  their number, then for each its place and its higher bits
 const (
-	run      = 64
+	run      = 128
+	many     = 2 * run
 	most     = 63 // bits each
 	patched  = 64
 	along    = 128
@@ -39,6 +40,10 @@ func on(base, slope int64, i int) int64 { return base + (int64(i)*slope)>>fracti
 // appendInts packs xs.
 func appendInts(out []byte, xs []int64) []byte {
 	var at course
+	if len(xs) > many {
+		at.slope = fit(xs)
+		out = binary.AppendVarint(out, at.slope)
+	}
 	for part := range slices.Chunk(xs, run) {
 		out = at.appendRun(out, part)
 	}
@@ -46,69 +51,71 @@ func appendInts(out []byte, xs []int64) []byte {
 }
 
 func (c *course) appendRun(out []byte, xs []int64) []byte {
-	var steps, lined [run]uint64
-	prev := c.last
+	var ways [2][run]uint64
+	rest, other, prev := ways[0][:len(xs)], ways[1][:len(xs)], c.last
 	for i, x := range xs {
-		steps[i] = zigzag(x - prev)
+		rest[i] = zigzag(x - prev)
 		prev = x
 	}
-	residuals, width, cost, head := steps[:len(xs)], 0, 0, 0
-	width, cost = widthOf(residuals)
-	var line []byte
-	if base, slope, ok := fit(xs); ok {
-		for i, x := range xs {
-			lined[i] = zigzag(x - on(base, slope, i))
+	width, cost := widthOf(rest)
+	head, next := 0, course{prev, c.slope}
+	var line, longer [2 * binary.MaxVarintLen64]byte
+	lined := 0
+	for i, slope := range [2]int64{c.slope, fit(xs)} {
+		if i > 0 && slope == c.slope {
+			break
 		}
-		w, bits := widthOf(lined[:len(xs)])
-		line = binary.AppendVarint(nil, base-on(c.last, c.slope, 1))
-		line = binary.AppendVarint(line, slope-c.slope)
-		if bits+8*len(line) < cost {
-			residuals, width, head, c.slope = lined[:len(xs)], w, along, slope
+		base := int64(math.MaxInt64)
+		for i, x := range xs {
+			base = min(base, x-on(0, slope, i))
+		}
+		for i, x := range xs {
+			other[i] = uint64(x - on(base, slope, i))
+		}
+		w, bits := widthOf(other)
+		n := binary.PutVarint(longer[:], base-on(c.last, c.slope, 1))
+		n += binary.PutVarint(longer[n:], slope-c.slope)
+		if bits+8*n < cost {
+			width, cost, head, next = w, bits+8*n, along, course{on(base, slope, len(xs)-1), slope}
+			rest, other, line, lined = other, rest, longer, n
 		}
 	}
-	c.last = xs[len(xs)-1]
+	*c = next
 	var exceptions []byte
 	n := 0
-	for i, r := range residuals {
+	for i, r := range rest {
 		if high := r >> width; high != 0 {
 			exceptions = binary.AppendUvarint(append(exceptions, byte(i)), high)
-			residuals[i] = r & (1<<width - 1)
+			rest[i] = r & (1<<width - 1)
 			n++
 		}
 	}
 	if n > 0 {
 		head |= patched
 	}
-	out = append(out, byte(head|width))
-	if head&along != 0 {
-		out = append(out, line...)
-	}
-	out = appendBits(out, residuals, width)
+	out = append(append(out, byte(head|width)), line[:lined]...)
+	out = appendBits(out, rest, width)
 	if n > 0 {
 		out = append(append(out, byte(n)), exceptions...)
 	}
 	return out
 }
 
-// fit is the line through a run with the least squares. A run that is too short or
-// too steep for one has none.
-func fit(xs []int64) (base, slope int64, ok bool) {
+// fit is the slope of the line with the least squares; 0 for what is too short or too steep for one.
+func fit(xs []int64) int64 {
 	if len(xs) < 4 {
-		return 0, 0, false
+		return 0
 	}
-	middle, sum, product := float64(len(xs)-1)/2, 0.0, 0.0
+	middle, product := float64(len(xs)-1)/2, 0.0
 	for i, x := range xs {
-		d := float64(x - xs[0])
-		sum += d
-		product += (float64(i) - middle) * d
+		product += (float64(i) - middle) * float64(x-xs[0])
 	}
 	n := float64(len(xs))
 	rise := product * 12 / (n * (n*n - 1))
-	start := sum/n - rise*middle
-	if math.Abs(rise) > steepest>>fraction || math.Abs(start) > steepest {
-		return 0, 0, false
+	if math.Abs(rise) > steepest>>fraction {
+		return 0
 	}
-	return xs[0] + int64(math.RoundToEven(start)), int64(math.RoundToEven(rise * (1 << fraction))), true
+	return int64(math.RoundToEven(rise * (1 << fraction)))
 }
 
 // widthOf is how many bits each make a run smallest, and the bits it takes then.
@@ -221,6 +228,9 @@ func (r *reader) ints(xs []int64, n int) []int64 {
 	}
 	xs = slices.Grow(xs, n)
 	var at course
+	if n > many {
+		at.slope = r.varint()
+	}
 	for n > 0 && !r.bad {
 		k := min(n, run)
 		xs = xs[:len(xs)+k]
@@ -260,16 +270,14 @@ func (c *course) readRun(r *reader, xs []int64) {
 		}
 	}
 	if head&along != 0 {
-		c.slope = slope
 		for i := range xs {
-			xs[i] = on(base, slope, i) + unzigzag(residuals[i])
+			xs[i] = on(base, slope, i) + int64(residuals[i])
 		}
-	} else {
-		prev := c.last
-		for i := range xs {
-			prev += unzigzag(residuals[i])
-			xs[i] = prev
-		}
+		*c = course{on(base, slope, len(xs)-1), slope}
+		return
 	}
-	c.last = xs[len(xs)-1]
+	for i := range xs {
+		c.last += unzigzag(residuals[i])
+		xs[i] = c.last
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"iter"
 	"math"
 	"math/bits"
 	"slices"
@@ -25,10 +24,8 @@ var ErrDamaged = fault.New("a damaged block", nil)
 //	data      integers, packed; a double as a scale and packed integers (decimalKind),
 //	          or as a shift and its packed bits (bitsKind); values as a dictionary and
 //	          packed places in it
-//
-// Of a field's own binary the names are empty.
 const (
-	version     = 1
+	version     = 2
 	timesKind   = 0
 	decimalKind = byte(Double)
 	bitsKind    = byte(Double) + 1
@@ -41,48 +38,24 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (t *Table) Encode() []byte {
 	out := t.times(make([]byte, 0, 64+len(t.Times)*2*(1+len(t.Cols))))
 	for _, c := range t.Cols {
-		out = c.append(out, c.Name, len(t.Times))
-	}
-	return seal(out)
-}
-
-// Pack is the table in one binary for the times and, through field, one for each field,
-// in the order of the columns.
-func (t *Table) Pack(field func(name string, data []byte)) (times []byte) {
-	for i, c := range t.Cols {
-		first := slices.IndexFunc(t.Cols, func(o *Col) bool { return o.Name == c.Name })
-		if c.Len() == 0 || first < i {
-			continue
+		if c.Len() > 0 {
+			out = c.append(out, len(t.Times))
 		}
-		out := t.header(nil)
-		for _, same := range t.Cols[i:] {
-			if same.Name == c.Name {
-				out = same.append(out, "", len(t.Times))
-			}
-		}
-		field(c.Name, seal(out))
 	}
-	return seal(t.times(nil))
-}
-
-func (t *Table) header(out []byte) []byte {
-	return binary.AppendUvarint(append(out, version), uint64(len(t.Times)))
+	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
 }
 
 func (t *Table) times(out []byte) []byte {
-	return appendInts(append(t.header(out), 0, timesKind, 0), t.Times)
-}
-
-func seal(out []byte) []byte {
-	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
+	out = binary.AppendUvarint(append(out, version), uint64(len(t.Times)))
+	return appendInts(append(out, 0, timesKind, 0), t.Times)
 }
 
 // append writes a column of a table of n rows: of doubles those that are no decimals as
 // a segment of their own.
-func (c *Col) append(out []byte, name string, n int) []byte {
+func (c *Col) append(out []byte, n int) []byte {
 	segment := func(kind byte, rows []int32, of int) {
-		out = binary.AppendUvarint(out, uint64(len(name)))
-		out = appendRows(append(append(out, name...), kind), rows, of, n)
+		out = binary.AppendUvarint(out, uint64(len(c.Name)))
+		out = appendRows(append(append(out, c.Name...), kind), rows, of, n)
 	}
 	switch c.Kind {
 	case Double:
@@ -275,59 +248,26 @@ func open(data []byte) (r *reader, rows int, err error) {
 	return r, int(n), nil
 }
 
-// Rows is how many rows a binary has.
-func Rows(data []byte) (int, error) {
-	_, n, err := open(data)
-	return n, err
-}
-
 // Add appends the rows of what Encode made. After an error the table is not usable.
 func (t *Table) Add(data []byte) error {
 	r, n, err := open(data)
 	if err != nil {
 		return err
 	}
-	return t.segments(r, "", n, len(t.Times))
-}
-
-// AddPacked appends the rows of what Pack made: the times, and any of the fields.
-func (t *Table) AddPacked(times []byte, fields iter.Seq2[string, []byte]) error {
-	base := len(t.Times)
-	if err := t.Add(times); err != nil {
-		return fmt.Errorf("times: %w", err)
-	}
-	for name, data := range fields {
-		r, n, err := open(data)
-		if err == nil && n != len(t.Times)-base {
-			err = damaged("%d rows of %d", n, len(t.Times)-base)
-		}
-		if err == nil {
-			err = t.segments(r, name, n, base)
-		}
-		if err != nil {
-			return fmt.Errorf("%q: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// segments reads the rest of a binary of n rows, the first of which is row base. Only
-// one of a whole table, without a name of its own, begins with the times.
-func (t *Table) segments(r *reader, name string, n, base int) error {
-	timed := name != ""
+	base, timed := len(t.Times), false
 	for len(r.data) > 0 && !r.bad {
-		own := string(r.take(r.length()))
+		name := string(r.take(r.length()))
 		kind := r.byte()
 		rows := r.rows(n)
 		switch {
 		case r.bad:
-		case kind == timesKind && !timed && own == "" && rows == nil:
+		case kind == timesKind && !timed && name == "" && rows == nil:
 			t.Times = r.ints(t.Times, n)
 			timed = true
-		case !timed || (own == "") == (name == "") || strings.Contains(own, "\x00"):
+		case !timed || name == "" || strings.Contains(name, "\x00"):
 			r.bad = true
 		default:
-			r.column(t, name+own, kind, rows, n, base)
+			r.column(t, name, kind, rows, n, base)
 		}
 	}
 	if r.bad || !timed {

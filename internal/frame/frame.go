@@ -1,0 +1,298 @@
+// Package frame keeps documents that each hold a window of a series, {_id, series, start, end}: what packages
+// bucket and series share.
+package frame
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+	"github.com/mongopatterns/mongopatterns/internal/window"
+)
+
+// A Frame names the fields of the documents.
+type Frame struct {
+	Pattern            string // the package
+	Coll               *mongo.Collection
+	Codec              codec.Codec
+	Window             window.Window
+	Series, Start, End string        // names of fields; End may be ""
+	Early              time.Duration // how long before the next window End is
+	Guards             []string      // of these fields every write of a measurement changes one
+
+	Skip, Concurrent, Contended error // of Adopt, and of Write
+}
+
+// SeqKey is the field of an _id that numbers the documents of a window.
+const SeqKey = "n"
+
+// Check refuses what no frame can have. The settings are those of all fields.
+func (f *Frame) Check(settings ...config.Setting) error {
+	if err := config.Collections("coll", f.Coll); err != nil {
+		return err
+	}
+	if err := window.Check(f.Window); err != nil {
+		return err
+	}
+	id := "_id"
+	return config.Apply(append([]config.Setting{config.Name("_id", &id, "")}, settings...)...)
+}
+
+// Unnumbered refuses SeqKey as a name that stands in _id beside it.
+func Unnumbered(series, start *string) config.Setting {
+	return config.Check("Options.SeriesField, Options.StartField", func() error {
+		if *series == SeqKey || *start == SeqKey {
+			return fmt.Errorf("%q is taken in _id", SeqKey)
+		}
+		return nil
+	})
+}
+
+// Keys are the keys of the index that all reads use, and of shards.
+func (f *Frame) Keys() bson.D {
+	return bson.D{{Key: f.Series, Value: 1}, {Key: f.Start, Value: 1}}
+}
+
+// A Place is a window of a series: where its documents are.
+type Place struct {
+	Series     bson.RawValue
+	Start, End int64  // in milliseconds
+	Key        string // of maps that hold places, the same for equal series
+}
+
+// At is the place of a series and a time.
+func (f *Frame) At(series bson.RawValue, ms int64) Place {
+	start, end := f.Bounds(ms)
+	return Place{series, start, end, placeKey(series, start)}
+}
+
+// Bounds are those of the window that holds a time.
+func (f *Frame) Bounds(ms int64) (start, end int64) {
+	from, to := f.Window.Bounds(time.UnixMilli(ms))
+	return from.UnixMilli(), to.UnixMilli()
+}
+
+func placeKey(series bson.RawValue, start int64) string {
+	return strconv.FormatInt(start, 10) + value.Key(series)
+}
+
+// Place is where a series and a time belong, if they can be stored.
+func (f *Frame) Place(series any, ms int64) (Place, error) {
+	raw, err := f.SeriesOf(series)
+	if err == nil {
+		err = CheckTime(ms)
+	}
+	if err != nil {
+		return Place{}, err
+	}
+	return f.At(raw, ms), nil
+}
+
+// KeyOf is the key of the place of a document.
+func (f *Frame) KeyOf(doc bson.Raw) string {
+	return placeKey(value.Lookup(doc, f.Series), f.StartOf(doc))
+}
+
+// StartOf is the start of a document.
+func (f *Frame) StartOf(doc bson.Raw) int64 {
+	ms, _ := value.Lookup(doc, f.Start).DateTimeOK()
+	return ms
+}
+
+// SeriesOf encodes what tells series apart.
+func (f *Frame) SeriesOf(series any) (bson.RawValue, error) {
+	raw, err := f.Codec.Value(series)
+	if err == nil {
+		err = CheckKey(raw)
+	}
+	if err != nil {
+		return raw, fmt.Errorf("series: %w", err)
+	}
+	return raw, nil
+}
+
+// CheckKey refuses what can be no series.
+func CheckKey(v bson.RawValue) error {
+	if err := value.CheckKey(v); err != nil {
+		return fault.Invalid("%w", err)
+	}
+	return nil
+}
+
+// Beyond ends the years 1 to 9999, whose times all BSON libraries can read.
+var Beyond = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+var earliest, beyond = time.Time{}.UnixMilli(), Beyond.UnixMilli()
+
+// CheckTime refuses what can be no time of a measurement.
+func CheckTime(ms int64) error {
+	switch {
+	case ms == earliest:
+		return fault.Invalid("no time")
+	case ms < earliest || ms >= beyond:
+		return fault.Invalid("the time %v is not in the years 1 to 9999", time.UnixMilli(ms).UTC())
+	}
+	return nil
+}
+
+// Named says which measurement of the place an error is about.
+func (p Place) Named(ms int64, which string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("series %s, time %s%s: %w", value.Text(p.Series), time.UnixMilli(ms).UTC().Format(time.RFC3339Nano), which, err)
+}
+
+// ID is the _id of a document, which n numbers.
+func (f *Frame) ID(p Place, n any) bson.D {
+	return bson.D{{Key: f.Series, Value: p.Series}, {Key: f.Start, Value: bson.DateTime(p.Start)}, {Key: SeqKey, Value: n}}
+}
+
+// Within is all documents of the place.
+func (f *Frame) Within(p Place) bson.D {
+	return bson.D{{Key: f.Series, Value: value.Equal(p.Series)}, {Key: f.Start, Value: bson.DateTime(p.Start)}}
+}
+
+// Since is the documents of a place from number n on, by _id.
+func (f *Frame) Since(p Place, n int64) bson.D {
+	return append(f.Within(p), bson.E{Key: "_id", Value: bson.D{
+		{Key: "$gte", Value: f.ID(p, n)}, {Key: "$lt", Value: f.ID(p, "")}, // numbers only
+	}})
+}
+
+// One begins a filter on the document of number n, with the shard key or without. Upserting on it and more makes
+// the document if there is none, and is a duplicate key on _id if there is one that was not selected.
+func (f *Frame) One(p Place, n int64, sharded bool) *codec.Builder {
+	b := codec.Build(192 + 2*len(p.Series.Value))
+	b.Open("_id")
+	b.Value(f.Series, p.Series)
+	b.Date(f.Start, p.Start)
+	b.Int(SeqKey, n)
+	b.Close()
+	if sharded {
+		f.Where(b, p)
+	}
+	return b
+}
+
+// Where writes Within.
+func (f *Frame) Where(b *codec.Builder, p Place) {
+	if p.Series.Type == bson.TypeEmbeddedDocument {
+		b.Open(f.Series)
+		b.Value("$eq", p.Series)
+		b.Close()
+	} else {
+		b.Value(f.Series, p.Series)
+	}
+	b.Date(f.Start, p.Start)
+}
+
+// Itself selects one document by _id and shard key, with Guards as long as they hold what was read.
+func (f *Frame) Itself(doc bson.Raw, guards ...string) bson.D {
+	filter := bson.D{{Key: "_id", Value: stored(doc.Lookup("_id"))}}
+	for _, field := range append([]string{f.Series, f.Start}, guards...) {
+		filter = append(filter, bson.E{Key: field, Value: stored(value.Lookup(doc, field))})
+	}
+	return filter
+}
+
+// stored is the condition that a field holds what was read; the zero RawValue is a missing field.
+func stored(v bson.RawValue) any {
+	if v.Type == 0 {
+		return bson.D{{Key: "$exists", Value: false}}
+	}
+	return value.Equal(v)
+}
+
+// Filter selects the documents that can hold something of a range. A series that cannot be encoded stays as
+// it is, for the driver to refuse.
+func (f *Frame) Filter(series any, from, to time.Time) bson.D {
+	if raw, err := f.Codec.Value(series); err == nil {
+		series = value.Equal(raw)
+	}
+	filter := bson.D{{Key: f.Series, Value: series}}
+	low, high := Limits(from, to)
+	if low != math.MinInt64 {
+		low, _ = f.Bounds(low)
+	}
+	if starts := Between(low, high); starts != nil {
+		filter = append(filter, bson.E{Key: f.Start, Value: starts})
+	}
+	return filter
+}
+
+// Limits are a range in milliseconds, rounded up, so that comparing stored times with them is exact.
+func Limits(from, to time.Time) (low, high int64) {
+	low, high = math.MinInt64, math.MaxInt64
+	if !from.IsZero() {
+		low = from.Add(time.Millisecond - 1).UnixMilli()
+	}
+	if !to.IsZero() {
+		high = to.Add(time.Millisecond - 1).UnixMilli()
+	}
+	return low, high
+}
+
+// Between are the conditions of Limits.
+func Between(low, high int64) (out bson.D) {
+	if low != math.MinInt64 {
+		out = append(out, bson.E{Key: "$gte", Value: bson.DateTime(low)})
+	}
+	if high != math.MaxInt64 {
+		out = append(out, bson.E{Key: "$lt", Value: bson.DateTime(high)})
+	}
+	return out
+}
+
+// EndOf is what End holds for a window that ends at a time.
+func (f *Frame) EndOf(ms int64) bson.DateTime { return bson.DateTime(ms - f.Early.Milliseconds()) }
+
+// Find reads documents, which stay valid.
+func Find(ctx context.Context, coll *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[bson.Raw, error] {
+	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Find(ctx, filter, opts...) })
+}
+
+// Date is a date as it is stored.
+func Date(ms int64) bson.RawValue {
+	kind, data, _ := bson.MarshalValue(bson.DateTime(ms))
+	return bson.RawValue{Type: kind, Value: data}
+}
+
+// Number is n of a document's _id; ok is false for what is not this library's.
+func Number(doc bson.Raw) (n int64, ok bool) {
+	return value.Lookup(doc, "_id."+SeqKey).AsInt64OK()
+}
+
+// Known remembers something of places, the zero value for one that it does not know. It may forget.
+type Known[T any] struct {
+	mu  sync.Mutex
+	all map[string]T
+}
+
+const mostKnown = 10_000
+
+// Change replaces what is known of a place, and returns it.
+func (k *Known[T]) Change(key string, change func(known T) T) T {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v, ok := k.all[key]
+	v = change(v)
+	if !ok && (k.all == nil || len(k.all) >= mostKnown) {
+		k.all = map[string]T{}
+	}
+	k.all[key] = v
+	return v
+}
