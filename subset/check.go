@@ -237,7 +237,7 @@ func (c *core) problems(st state) []mongopatterns.Problem {
 			Field: field, Have: value.Lookup(st.parent, field), Want: want})
 	}
 	have, want := value.Lookup(st.parent, c.o.ArrayField), raw(c.arranged(st.top))
-	if !alike(have, want) && !(len(st.top) == 0 && (have.IsZero() || have.Type == bson.TypeNull)) {
+	if !same(have, want) && !(len(st.top) == 0 && (have.IsZero() || have.Type == bson.TypeNull)) {
 		report(WrongSubset, c.o.ArrayField, want)
 		out[0].Detail = fmt.Sprintf("%d of %d items", len(elements(have)), len(st.top))
 	}

@@ -71,7 +71,7 @@ func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
 	if err := c.adopted(ctx, ch, p); err != nil {
 		return err
 	}
-	if err := c.insert(ctx, parent, it, p.After.Gone); err != nil {
+	if err := c.insert(ctx, parent, it, p.gone); err != nil {
 		return err
 	}
 	return c.refill(ctx, ch, p)
@@ -107,7 +107,7 @@ func (c *core) change(ctx context.Context, ch change) error {
 		err = c.adopted(ctx, ch, p)
 	}
 	if err == nil {
-		err = c.safe(ctx, held{ch.parent, p.After.Gone})
+		err = c.safe(ctx, held{ch.parent, p.gone})
 	}
 	if err == nil {
 		err = c.refill(ctx, ch, p)
@@ -190,7 +190,7 @@ func (b *batch) add(parent bson.RawValue, it item, counts bool) {
 	if !ok {
 		i = len(b.changes)
 		b.place[value.Key(parent)] = i
-		b.changes = append(b.changes, change{parent: parent, bulk: true})
+		b.changes = append(b.changes, change{parent: parent})
 	}
 	if counts {
 		b.changes[i].in = append(b.changes[i].in, it)
@@ -237,12 +237,12 @@ func (c *core) store(ctx context.Context, b batch) error {
 			models = append(models, mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(touch),
 				mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(untouch))
 			continue
-		case !p.counted() && p.Size > 0:
+		case !p.counted() && p.size > 0:
 			return fault.Of(ch.parent, ErrNotAdopted)
 		case !p.counted():
 			first = append(first, ch.parent)
 		}
-		gone = append(gone, held{ch.parent, p.After.Gone})
+		gone = append(gone, held{ch.parent, p.gone})
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(filter)).SetUpdate(c.update(ch)))
 	}
 	if err := c.alone(ctx, first, bson.A{}); err != nil {
@@ -262,14 +262,17 @@ func (c *core) store(ctx context.Context, b batch) error {
 		return err
 	}
 	for i, ch := range b.changes {
-		p := parents[i]
-		if count, _ := p.Count.AsInt64OK(); len(ch.in) == 0 || p.Size >= c.o.N || int(count) <= p.Size {
+		if count, _ := parents[i].count.AsInt64OK(); len(ch.in) == 0 || parents[i].size >= min(c.o.N, int(count)) {
 			continue
 		}
-		size := expr.D("after", expr.D("size", c.x.size))
-		if err := c.parents.FindOne(ctx, byID(ch.parent), options.FindOne().SetProjection(size)).Decode(&p); err != nil {
+		// It holds fewer than it should; its count has grown meanwhile.
+		size := expr.D("array", expr.D("size", c.x.size))
+		doc, err := c.parents.FindOne(ctx, byID(ch.parent), options.FindOne().SetProjection(size)).Raw()
+		if err != nil {
 			return err
 		}
+		p := read(doc)
+		p.count = parents[i].count
 		if err := c.refill(ctx, ch, p); err != nil {
 			return err
 		}
@@ -287,8 +290,8 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	coming := expr.Op("$arrayElemAt", expr.Literal(more), expr.Op("$indexOfArray", expr.Literal(these), "$_id"))
 	over := expr.Op("$subtract", expr.Op("$add", c.x.size, coming), c.o.N)
 	last := expr.Op("$slice", c.sorted(c.x.array), expr.Op("$subtract", 0, over))
-	projection := expr.D("count", expr.Field(c.o.CountField), "size", c.x.size,
-		"after", expr.D("gone", ids(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}))))
+	projection := expr.D("count", expr.Field(c.o.CountField), "array", expr.D("size", c.x.size,
+		"gone", ids(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}))))
 	out, found := make([]parent, len(b.changes)), make([]bool, len(b.changes))
 	filter := c.roomFor(expr.D("_id", in(these)))
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
@@ -297,12 +300,8 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 		if err != nil {
 			return nil, err
 		}
-		var p parent
-		if err := bson.Unmarshal(doc, &p); err != nil {
-			return nil, err
-		}
-		if i, ok := b.place[value.Key(p.ID)]; ok {
-			out[i], found[i] = p, true
+		if i, ok := b.place[value.Key(doc.Lookup("_id"))]; ok {
+			out[i], found[i] = read(doc), true
 		}
 	}
 	if i := slices.Index(found, false); i >= 0 {
