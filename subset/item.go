@@ -52,14 +52,9 @@ func (c *core) valid(it item) error {
 
 // defect is the field for which an item cannot be ranked or counted, and why.
 func (c *core) defect(doc bson.Raw) (field, why string) {
-	for _, e := range c.o.Order {
-		if throughArray(doc, e.Key) {
-			return e.Key, "items are sorted, and an array stands in"
-		}
-	}
-	for _, t := range c.filter.tests {
-		if throughArray(doc, t.path) {
-			return t.path, "items are filtered, and an array stands in"
+	for _, path := range c.single {
+		if throughArray(doc, path) {
+			return path, "items are sorted or filtered, and an array stands in"
 		}
 	}
 	for _, v := range c.o.Values {

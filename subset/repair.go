@@ -2,7 +2,6 @@ package subset
 
 import (
 	"context"
-	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -116,12 +115,10 @@ func (c *core) rebuild(ctx context.Context, suspects []state, adopt, dry bool, r
 
 // rebuilding sets in a parent all that follows from its items.
 func (c *core) rebuilding(st state) mongo.Pipeline {
-	set := expr.D(c.o.ArrayField, expr.Literal(c.arranged(st.top)),
-		c.o.CountField, expr.Literal(number(st.stats.Lookup("n"))), fieldTouch, "$$REMOVE")
-	for i, v := range c.o.Values {
-		set = append(set, expr.Element(v.Sum, expr.Literal(number(st.stats.Lookup(fmt.Sprintf("s%d", i))))))
-		if v.Count != "" {
-			set = append(set, expr.Element(v.Count, expr.Literal(number(st.stats.Lookup(fmt.Sprintf("c%d", i))))))
+	set := expr.D(c.o.ArrayField, expr.Literal(c.arranged(st.top)), fieldTouch, "$$REMOVE")
+	for _, d := range c.derived(st.stats) {
+		if !d.mean {
+			set = append(set, expr.Element(d.path, expr.Literal(d.want)))
 		}
 	}
 	return append(mongo.Pipeline{expr.D("$set", set)}, c.means()...)

@@ -89,7 +89,7 @@ func TestCheckAndRepair(t *testing.T) {
 		must(t, err)
 		text = p.String()
 	}
-	same(t, "text", "subset: items: orphan: product_id is 77: 2 items", text)
+	same(t, "text", "subset: items 100: orphan: product_id is 77: 2 documents", text)
 	result, err := s.Repair(t.Context(), nil)
 	must(t, err)
 	same(t, "orphans", mongopatterns.Result{Examined: 4}, result)

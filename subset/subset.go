@@ -50,6 +50,7 @@ type core struct {
 	filter         filter
 	keep           map[string]bool // by Options.Fields; nil for all but the parent's field
 	rank           map[string]bool // the fields of Options.Order
+	single         []string        // the paths of an item where no array may stand: they are sorted or filtered
 	around         []string        // the paths of the documents around what a parent holds
 	x              expressions
 }
@@ -90,6 +91,10 @@ func New[P, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[P
 	for _, e := range c.o.Order {
 		name, _, _ := strings.Cut(e.Key, ".")
 		c.rank[name] = true
+		c.single = append(c.single, e.Key)
+	}
+	for _, t := range c.filter.tests {
+		c.single = append(c.single, t.path)
 	}
 	if len(c.o.Fields) > 0 {
 		c.keep = maps.Clone(c.rank)
