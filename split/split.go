@@ -207,7 +207,7 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 		return hot, cold, err
 	}
 	docs, err := cursor.Collect(cursor.Decode[document](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return s.core.hot.Aggregate(ctx, append(bson.A{expr.D("$match", s.core.hotOf(raw))}, s.core.both...))
+		return s.core.hot.Aggregate(ctx, whole{append(bson.A{expr.D("$match", s.core.hotOf(raw))}, s.core.both...)})
 	}))
 	switch {
 	case err != nil:
@@ -219,6 +219,14 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 		hot, cold = docs[0].Hot, docs[0].Cold[0]
 	}
 	return hot, cold, err
+}
+
+// whole is a pipeline that is encoded at once: the driver encodes others stage by stage.
+type whole struct{ stages bson.A }
+
+func (w whole) MarshalBSONValue() (typ byte, data []byte, err error) {
+	t, data, err := bson.MarshalValue(w.stages)
+	return byte(t), data, err
 }
 
 // stages make {hot: …, cold: [one or none]} of a hot document. They are the same in

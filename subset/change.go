@@ -30,30 +30,79 @@ func (ch change) edits() bool { return len(ch.in) == len(ch.out) }
 // expressions are the same in every call, so they are encoded once: they are most of
 // what a call sends.
 type expressions struct {
-	array, size, count any // the kept items, the best first; how many; how many there are in all
-	// Of $$rest, which is the array without the item that leaves, and of $$come, the item
-	// that comes, or those of a batch. See after.
-	wins, placed, known any
-	answer              any // of $$wins too
+	array, size, count      any // the kept items, the best first; how many; how many there are in all
+	add, bulk, edit, remove form
 }
 
+// A form of a change is two expressions of $$come, what the parent keeps of the item that
+// comes, or of those of a batch, and of $$out, the _id of the one that leaves.
+type form struct {
+	array  any // as the change leaves it
+	answer any // what apply wants to know; here $$come needs no more than its place in the order
+}
+
+// expressions are exact: where the collection has items that the array does not hold, each
+// of them ranks after the last of the array, and so an item that comes is known to be one
+// of the best only before that one. What is missing then is read from the collection.
+//
+// One item is put into its place, which takes a third of the time that sorting a
+// thousand does. What leaves the array does so by its place: an array that somebody
+// else has put into disorder loses no more than the answer says.
 func (c *core) expressions() (x expressions) {
 	x.array = expr.Fixed(c.stored(expr.IfNull(expr.Field(c.o.ArrayField), bson.A{})))
 	x.size = expr.Fixed(expr.Op("$size", x.array))
 	x.count = expr.Fixed(expr.IfNull(expr.Field(c.o.CountField), 0))
+	// $$rest is the array without the item that leaves.
+	without := expr.Filter(x.array, "item", expr.Op("$ne", "$$item._id", "$$out"))
 	rest := expr.Op("$size", "$$rest")
-	all := expr.Op("$lte", x.count, x.size) // what there is
 	last := expr.Op("$arrayElemAt", expr.Op("$slice", "$$rest", c.o.N), -1)
-	x.wins = expr.Fixed(expr.Op("$or", expr.Op("$and", all, expr.Op("$lt", rest, c.o.N)),
-		expr.Op("$and", expr.Op("$gt", rest, 0), expr.Let("last", last, c.precedes("$$come", "$$last")))))
+	all := expr.Op("$lte", x.count, x.size) // that there are
+	wins := expr.Op("$or", expr.Op("$and", all, expr.Op("$lt", rest, c.o.N)),
+		expr.Op("$and", expr.Op("$gt", rest, 0), expr.Let("last", last, c.precedes("$$come", "$$last"))))
 	place := expr.Op("$size", expr.Filter("$$rest", "item", c.precedes("$$item", "$$come")))
-	x.placed = expr.Fixed(expr.Cond(x.wins, expr.Let("place", place, expr.Op("$concatArrays",
-		expr.Op("$slice", "$$rest", "$$place"), bson.A{"$$come"}, expr.Op("$slice", "$$rest", "$$place", math.MaxInt32))), "$$rest"))
-	x.known = expr.Fixed(expr.Cond(all, "$$come", expr.Cond(expr.Op("$eq", rest, 0), bson.A{},
-		expr.Let("last", last, expr.Filter("$$come", "item", c.precedes("$$item", "$$last"))))))
+	placed := expr.Cond(wins, expr.Let("place", place, expr.Op("$concatArrays", expr.Op("$slice", "$$rest", "$$place"),
+		bson.A{"$$come"}, expr.Op("$slice", "$$rest", "$$place", math.MaxInt32))), "$$rest")
+	known := expr.Cond(all, "$$come", expr.Cond(expr.Op("$eq", rest, 0), bson.A{},
+		expr.Let("last", last, expr.Filter("$$come", "item", c.precedes("$$item", "$$last")))))
 	gone := expr.Op("$slice", "$$rest", expr.Cond("$$wins", c.o.N-1, c.o.N), math.MaxInt32)
-	x.answer = expr.Fixed(expr.D("size", rest, "wins", "$$wins", "gone", ids(gone)))
+	answer := expr.D("size", rest, "wins", "$$wins", "gone", ids(gone))
+	forms := func(rest, wins, after any) form {
+		return form{expr.Fixed(expr.Let("rest", rest, c.stored(expr.Op("$slice", after, c.o.N)))),
+			expr.Fixed(expr.Let("rest", rest, expr.Let("wins", wins, answer)))}
+	}
+	x.add, x.edit, x.remove = forms(x.array, wins, placed), forms(without, wins, placed), forms(without, false, "$$rest")
+	x.bulk = forms(x.array, false, c.sorted(expr.Op("$concatArrays", "$$rest", known)))
 	return x
+}
+
+// form is that of a change; let makes an expression of it, with what shown makes of an item.
+func (c *core) form(ch change) form {
+	switch {
+	case len(ch.in) > 1:
+		return c.x.bulk
+	case len(ch.in) == 0:
+		return c.x.remove
+	case len(ch.out) > 0:
+		return c.x.edit
+	}
+	return c.x.add
+}
+
+func (ch change) let(in any, shown func(it item) bson.Raw) bson.D {
+	var vars bson.D
+	if len(ch.in) == 1 {
+		vars = append(vars, expr.Element("come", expr.Literal(shown(ch.in[0]))))
+	} else if len(ch.in) > 1 {
+		come := make(bson.A, len(ch.in))
+		for i, it := range ch.in {
+			come[i] = shown(it)
+		}
+		vars = append(vars, expr.Element("come", expr.Literal(come)))
+	}
+	if len(ch.out) > 0 {
+		vars = append(vars, expr.Element("out", expr.Literal(ch.out[0].id)))
+	}
+	return expr.Op("$let", expr.D("vars", vars, "in", in))
 }
 
 // stored puts items, the best first, into the order in which the parent has them,
@@ -72,50 +121,17 @@ func (c *core) sorted(input any) bson.D {
 }
 
 // precedes is the expression whether one item ranks before another, or is the same: the
-// server sorts both. It is read twice as fast as a comparison of each field.
+// server sorts the two, which is short to read whatever the order.
 func (c *core) precedes(a, b string) any {
 	first := expr.Op("$arrayElemAt", c.sorted(bson.A{a, b}), 0)
 	return expr.Let("first", first, expr.Op("$eq", "$$first._id", a+"._id"))
 }
 
-// rest is the array without the item that leaves.
-func (c *core) rest(ch change) any {
-	if len(ch.out) == 0 {
-		return c.x.array
-	}
-	return expr.Filter(c.x.array, "item", expr.Op("$ne", "$$item._id", expr.Literal(ch.out[0].id)))
-}
-
-// after is the expression for what a parent keeps after a change, as far as its array
-// tells: the best first, not cut to N. It is exact: where the collection has items
-// that the array does not hold, each of them ranks after the last of the array, and so
-// an item that comes is known to be one of the best only before that one. What
-// is missing then is read from the collection.
-//
-// One item is put into its place, which takes a third of the time that sorting a
-// thousand does. What leaves the array does so by its place: an array that somebody
-// else has put into disorder loses no more than apply reports.
-func (c *core) after(ch change) any {
-	var come, in any = nil, "$$rest"
-	switch len(ch.in) {
-	case 0:
-		return c.rest(ch)
-	case 1:
-		come, in = ch.in[0].kept, c.x.placed
-	default:
-		all := make(bson.A, len(ch.in))
-		for i, it := range ch.in {
-			all[i] = it.kept
-		}
-		come, in = all, c.sorted(expr.Op("$concatArrays", "$$rest", c.x.known))
-	}
-	return expr.Let("rest", c.rest(ch), expr.Let("come", expr.Literal(come), in))
-}
-
 // update is the write that a change makes in its parent, all of it at once, so that
 // no reader sees a count without its item.
 func (c *core) update(ch change) mongo.Pipeline {
-	set := append(expr.D(c.o.ArrayField, c.stored(expr.Op("$slice", c.after(ch), c.o.N))), c.totals(ch)...)
+	array := ch.let(c.form(ch).array, func(it item) bson.Raw { return it.kept })
+	set := append(expr.D(c.o.ArrayField, array), c.totals(ch)...)
 	stages := mongo.Pipeline{expr.D("$set", set)}
 	if ch.edits() {
 		stages = append(stages, expr.D("$set", c.touchUnlessKept(ch)))
@@ -208,18 +224,13 @@ func read(doc bson.Raw) parent {
 func (p parent) counted() bool { return p.count.Type != 0 && p.count.Type != bson.TypeNull }
 
 // apply makes a change of at most one item each in its parent: the write on which all
-// that change items of a parent conflict.
-//
-// The answer is made of the document as it was, by the expressions of the write, with
-// no more of the new item than its place in the order.
+// that change items of a parent conflict. The answer is made of the document as it was.
 func (c *core) apply(ctx context.Context, ch change) (parent, error) {
-	answer := expr.Let("wins", false, c.x.answer)
-	for _, it := range ch.in {
-		rank := value.Pick(it.doc, func(field []byte) bool { return c.rank[string(field)] })
-		answer = expr.Let("wins", expr.Let("come", expr.Literal(rank), c.x.wins), c.x.answer)
-	}
-	doc, err := c.parents.FindOneAndUpdate(ctx, c.roomFor(byID(ch.parent)), c.update(ch), options.FindOneAndUpdate().SetProjection(
-		expr.D("_id", 0, "count", expr.Field(c.o.CountField), "array", expr.Let("rest", c.rest(ch), answer)))).Raw()
+	answer := ch.let(c.form(ch).answer, func(it item) bson.Raw {
+		return value.Pick(it.doc, func(field []byte) bool { return c.rank[string(field)] })
+	})
+	doc, err := c.parents.FindOneAndUpdate(ctx, c.roomFor(byID(ch.parent)), c.update(ch), options.FindOneAndUpdate().
+		SetProjection(expr.D("_id", 0, "count", expr.Field(c.o.CountField), "array", answer))).Raw()
 	if err != nil {
 		return parent{}, c.missed(ctx, ch.parent, err)
 	}
