@@ -120,11 +120,19 @@ func (c *core) sorted(input any) bson.D {
 	return expr.Op("$sortArray", expr.D("input", input, "sortBy", c.o.Order))
 }
 
-// precedes is the expression whether one item ranks before another, or is the same: the
-// server sorts the two, which is short to read whatever the order.
+// precedes is the expression whether one item ranks before another, or is the same, as
+// the server sorts them: as $cmp does, except that missing values sort as null.
 func (c *core) precedes(a, b string) any {
-	first := expr.Op("$arrayElemAt", c.sorted(bson.A{a, b}), 0)
-	return expr.Let("first", first, expr.Op("$eq", "$$first._id", a+"._id"))
+	var before any = true
+	for _, e := range slices.Backward(c.o.Order) {
+		less, more := expr.IfNull(a+"."+e.Key, nil), expr.IfNull(b+"."+e.Key, nil)
+		if e.Value == int32(-1) {
+			less, more = more, less
+		}
+		before = expr.Let("order", expr.Op("$cmp", less, more),
+			expr.Cond(expr.Op("$eq", "$$order", 0), before, expr.Op("$lt", "$$order", 0)))
+	}
+	return before
 }
 
 // update is the write that a change makes in its parent, all of it at once, so that
