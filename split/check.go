@@ -57,8 +57,8 @@ func (c *core) misplaced() bson.D {
 	return expr.D("fields", expr.Op("$setIntersection", names, expr.Literal(append([]string{}, c.fields...))))
 }
 
-// problems says what is wrong with hot documents that scan has read, or check, and which
-// have a problem.
+// problems says what is wrong with hot documents that scan or check has read, and which
+// of them have a problem.
 func (c *core) problems(hot []bson.Raw, divided func(doc bson.Raw) bool) (out []mongopatterns.Problem, ids bson.A) {
 	for _, doc := range hot {
 		found := func(kind mongopatterns.ProblemKind, field string) {

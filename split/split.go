@@ -36,6 +36,7 @@ type core struct {
 	fields    []string // the cold ones; nil if they are not known
 	codec     codec.Codec
 	both      bson.A // the stages of Get after its $match
+	present   any    // the conditions one of which a hot document with cold fields meets
 }
 
 // Options names the fields of a Split.
@@ -84,6 +85,11 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 		c.fields = slices.DeleteFunc(coldFields, c.isID)
 	}
 	c.both = c.stages()
+	present := bson.A{}
+	for _, field := range c.fields {
+		present = append(present, expr.D(field, expr.D("$exists", true)))
+	}
+	c.present = expr.Fixed(present)
 	hotFields, _ := c.codec.Fields(reflect.TypeFor[H]())
 	return &Split[ID, H, C]{c}, config.Apply(config.Check(option, func() error {
 		for i, field := range c.fields {

@@ -110,7 +110,7 @@ func (s *Split[ID, H, C]) Replace(ctx context.Context, id ID, hot H, cold C) (er
 // inserted. Cold fields that still stand in the hot document (Adopt has not
 // reached it, or an old program has written them) move to the cold one before
 // that changes, in the same transaction. An update must not change IDField, nor put
-// fields on the wrong side: Check finds both.
+// cold fields into the hot document: Check finds both.
 //
 // Cost: both 3 round trips, 2 documents written; hot alone 1 and 1; cold alone 2 and
 // 1, and no transaction. Where the hot document has cold fields 5 round trips more,
@@ -155,7 +155,7 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 	if hot != nil {
 		filter := c.hotOf(id)
 		if len(c.fields) > 0 {
-			filter = append(filter, expr.Element("$nor", c.present()))
+			filter = append(filter, expr.Element("$nor", c.present))
 		}
 		hotDone, err = one(ctx, c.hot, filter, hot)
 	}
@@ -178,21 +178,12 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 	return c.hold(ctx, id, hotDone, coldDone)
 }
 
-// present are the conditions one of which a hot document with cold fields meets.
-func (c *core) present() bson.A {
-	var out bson.A
-	for _, field := range c.fields {
-		out = append(out, expr.D(field, expr.D("$exists", true)))
-	}
-	return out
-}
-
 // undivided looks whether a hot document has cold fields.
 func (c *core) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
 	if len(c.fields) == 0 {
 		return false, nil
 	}
-	filter := append(c.hotOf(id), expr.Element("$or", c.present()))
+	filter := append(c.hotOf(id), expr.Element("$or", c.present))
 	err := cursor.Primary(c.hot).FindOne(ctx, filter, options.FindOne().SetProjection(onlyID)).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return false, nil

@@ -17,21 +17,23 @@ type item struct {
 	kept bson.Raw
 }
 
-// encode makes an item of a user's value. It begins with its _id, an ObjectID if there
-// is none, and the parent's in its field.
-func (c *core) encode(parent bson.RawValue, v any) (item, error) {
+// encode encodes a parent's _id and an item of a user's. The item begins with its _id,
+// an ObjectID if there is none, and the parent's in its field.
+func (c *core) encode(parent, v any) (p bson.RawValue, it item, err error) {
+	if p, err = c.id("parent", parent); err != nil {
+		return p, it, err
+	}
 	raw, err := c.codec.Document(v)
 	if err != nil {
-		return item{}, err
+		return p, it, err
 	}
 	id := raw.Lookup("_id")
 	if id.IsZero() {
 		oid := bson.NewObjectID()
 		id = bson.RawValue{Type: bson.TypeObjectID, Value: oid[:]}
 	}
-	raw = value.With(raw, value.Element{Name: "_id", Value: id}, value.Element{Name: c.o.ParentField, Value: parent})
-	it := c.item(raw)
-	return it, c.valid(it)
+	it = c.item(value.With(raw, value.Element{Name: "_id", Value: id}, value.Element{Name: c.o.ParentField, Value: p}))
+	return p, it, c.valid(it)
 }
 
 // item is a document of the collection.

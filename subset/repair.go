@@ -146,7 +146,7 @@ func (c *core) moveOut(st state) ([]bson.Raw, error) {
 		if !ok {
 			return nil, fault.Invalid("a value of type %v among the items", v.Type)
 		}
-		it, err := c.encode(st.id(), doc)
+		_, it, err := c.encode(st.id(), doc)
 		if err != nil {
 			return nil, err
 		}
