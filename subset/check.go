@@ -66,20 +66,14 @@ func (c *core) scan() maintain.Scan {
 	return maintain.Scan{Projection: included(c.o.inParent()...), BatchSize: 100}
 }
 
-// check finds the problems of a batch of parents: those that seem to have some are
-// read again with their items, in one snapshot.
+// check finds the problems of a batch of parents.
 func (c *core) check(ctx context.Context, parents []bson.Raw) (problems []mongopatterns.Problem, err error) {
-	states, err := c.wrong(ctx, parents)
-	if err != nil || len(states) == 0 {
-		return nil, err
-	}
-	err = c.run(ctx, func(ctx context.Context) error {
+	err = c.inspect(ctx, parents, func(_ context.Context, states []state) error {
 		problems = nil
-		states, err := c.inspect(ctx, states)
 		for _, st := range states {
 			problems = append(problems, st.problems...)
 		}
-		return err
+		return nil
 	})
 	return problems, err
 }
@@ -167,25 +161,34 @@ func elements(array bson.RawValue) []bson.RawValue {
 	return values
 }
 
-// inspect reads parents again, within a transaction, and returns those that have
-// problems; it says which of them hold items that the collection lacks.
-func (c *core) inspect(ctx context.Context, suspects []state) ([]state, error) {
+// inspect reads the parents that seem to have problems again with their items, in one
+// snapshot, and has do look at those that have some, in the same transaction.
+func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(ctx context.Context, states []state) error) error {
+	suspects, err := c.wrong(ctx, parents)
+	if err != nil || len(suspects) == 0 {
+		return err
+	}
 	these := make(bson.A, len(suspects))
 	for i, st := range suspects {
 		these[i] = st.id()
 	}
-	parents, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.parents.Find(ctx, expr.D("_id", in(these)), options.Find().SetProjection(c.scan().Projection).
-			SetSort(expr.D("_id", 1)).SetBatchSize(int32(len(these)+1)))
-	}))
-	if err != nil {
-		return nil, err
-	}
-	states, err := c.wrong(ctx, parents)
-	if err != nil {
-		return nil, err
-	}
-	return states, c.lacking(ctx, states)
+	return c.run(ctx, func(ctx context.Context) error {
+		parents, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return c.parents.Find(ctx, expr.D("_id", in(these)), options.Find().SetProjection(c.scan().Projection).
+				SetSort(expr.D("_id", 1)).SetBatchSize(int32(len(these)+1)))
+		}))
+		if err != nil {
+			return err
+		}
+		states, err := c.wrong(ctx, parents)
+		if err == nil {
+			err = c.lacking(ctx, states)
+		}
+		if err != nil {
+			return err
+		}
+		return do(ctx, states)
+	})
 }
 
 // lacking finds the parents whose arrays hold items that the collection lacks, and

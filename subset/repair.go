@@ -46,12 +46,8 @@ func (s *Subset[P, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 
 func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt bool) (mongopatterns.Result, error) {
 	return maintain.Run(ctx, c.parents, work, c.scan(), func(ctx context.Context, parents []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
-		states, err := c.wrong(ctx, parents)
-		if err != nil || len(states) == 0 {
-			return err
-		}
 		var done mongopatterns.Result
-		err = c.run(ctx, func(ctx context.Context) error {
+		err := c.inspect(ctx, parents, func(ctx context.Context, states []state) error {
 			done = mongopatterns.Result{}
 			return c.rebuild(ctx, states, adopt, work.DryRun, &done)
 		})
@@ -62,14 +58,10 @@ func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt b
 	})
 }
 
-// rebuild sets in the parents that are wrong what follows from their items. It
-// reads in the transaction's snapshot and writes only what differs: a real write,
-// which conflicts with any other to such a parent meanwhile.
-func (c *core) rebuild(ctx context.Context, suspects []state, adopt, dry bool, result *mongopatterns.Result) error {
-	states, err := c.inspect(ctx, suspects)
-	if err != nil {
-		return err
-	}
+// rebuild sets in the parents that are wrong what follows from their items, as the
+// transaction's snapshot has them. It writes only what differs: a real write, which
+// conflicts with any other to such a parent meanwhile.
+func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, result *mongopatterns.Result) (err error) {
 	var parents, docs []bson.Raw
 	for _, st := range states {
 		path := c.occupied(st.parent)
