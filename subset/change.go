@@ -59,7 +59,7 @@ func (c *core) expressions() (x expressions) {
 	all := expr.Op("$lte", x.count, x.size) // that there are
 	wins := expr.Op("$or", expr.Op("$and", all, expr.Op("$lt", rest, c.o.N)),
 		expr.Op("$and", expr.Op("$gt", rest, 0), expr.Let("last", last, c.precedes("$$come", "$$last"))))
-	place := expr.Op("$size", expr.Filter("$$rest", "item", c.precedes("$$item", "$$come")))
+	place := expr.Op("$size", expr.Filter(expr.Op("$slice", "$$rest", c.o.N-1), "item", c.precedes("$$item", "$$come")))
 	placed := expr.Cond(wins, expr.Let("place", place, expr.Op("$concatArrays", expr.Op("$slice", "$$rest", "$$place"),
 		bson.A{"$$come"}, expr.Op("$slice", "$$rest", "$$place", math.MaxInt32))), "$$rest")
 	known := expr.Cond(all, "$$come", expr.Cond(expr.Op("$eq", rest, 0), bson.A{},
@@ -75,7 +75,6 @@ func (c *core) expressions() (x expressions) {
 	return x
 }
 
-// form is that of a change; let makes an expression of it, with what shown makes of an item.
 func (c *core) form(ch change) form {
 	switch {
 	case len(ch.in) > 1:
@@ -88,14 +87,16 @@ func (c *core) form(ch change) form {
 	return c.x.add
 }
 
+// let makes an expression of one of a form, with what shown makes of the items that come.
 func (ch change) let(in any, shown func(it item) bson.Raw) bson.D {
 	var vars bson.D
-	if len(ch.in) == 1 {
-		vars = append(vars, expr.Element("come", expr.Literal(shown(ch.in[0]))))
-	} else if len(ch.in) > 1 {
-		come := make(bson.A, len(ch.in))
-		for i, it := range ch.in {
-			come[i] = shown(it)
+	all := make(bson.A, len(ch.in))
+	for i, it := range ch.in {
+		all[i] = shown(it)
+	}
+	if come := any(all); len(all) > 0 {
+		if len(all) == 1 {
+			come = all[0]
 		}
 		vars = append(vars, expr.Element("come", expr.Literal(come)))
 	}
@@ -274,7 +275,10 @@ func (c *core) twice(ctx context.Context, id bson.RawValue, filter bson.D, updat
 	if err == nil && result.MatchedCount == 0 {
 		err = mongo.ErrNoDocuments
 	}
-	return err
+	if err != nil {
+		return c.missed(ctx, id, err)
+	}
+	return nil
 }
 
 var (
@@ -285,24 +289,17 @@ var (
 // touch makes the writes of a parent conflict where an item comes that does not
 // count: the parent might be deleted meanwhile.
 func (c *core) touch(ctx context.Context, parent bson.RawValue) error {
-	if err := c.twice(ctx, parent, byID(parent), touch); err != nil {
-		return c.missed(ctx, parent, err)
-	}
-	return nil
+	return c.twice(ctx, parent, byID(parent), touch)
 }
 
-// inPlace edits an item whose rank stays: in the array, if it is kept, and in the
-// sums.
+// inPlace edits an item whose rank stays: in the array, if it is kept, and in the sums.
 func (c *core) inPlace(ctx context.Context, ch change) error {
 	it := ch.in[0]
 	items := expr.Map(c.x.array, "item", expr.Cond(expr.Op("$eq", "$$item._id", expr.Literal(it.id)), expr.Literal(it.kept), "$$item"))
 	set := append(expr.D(c.o.ArrayField, c.stored(items)), c.totals(ch)...)
 	update := append(mongo.Pipeline{expr.D("$set", append(set, c.touchUnlessKept(ch)...))}, c.means()...)
 	filter := append(c.roomFor(byID(ch.parent)), expr.Element(c.o.CountField, expr.D("$ne", nil)))
-	if err := c.twice(ctx, ch.parent, filter, update); err != nil {
-		return c.missed(ctx, ch.parent, err)
-	}
-	return nil
+	return c.twice(ctx, ch.parent, filter, update)
 }
 
 // held are _ids of items that the array of a parent holds.
@@ -373,7 +370,8 @@ func (c *core) refill(ctx context.Context, ch change, p parent) error {
 	if all := int(count) + len(ch.in) - len(ch.out); size < min(c.o.N, all) {
 		next, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			limit := c.o.N - size
-			opts := options.Find().SetSort(c.o.Order).SetSkip(int64(size)).SetLimit(int64(limit)).SetBatchSize(int32(min(limit, 1<<20) + 1))
+			opts := options.Find().SetSort(c.o.Order).SetSkip(int64(size)).SetLimit(int64(limit)).
+				SetBatchSize(int32(min(limit, 1<<20) + 1))
 			if c.keep != nil {
 				opts.SetProjection(c.projection())
 			}

@@ -82,9 +82,9 @@ func (c *core) cut(doc bson.Raw) bson.Raw {
 	})
 }
 
-// projection reads of items what cut needs where keep is set, and these paths. It names a field that
-// no index has: a read that an index covers returns the fields in the index's order,
-// and null for those that are missing.
+// projection reads of items what cut needs where keep is set, and these paths. It names a
+// field that no index has: a read that an index covers returns the fields in the index's
+// order, and null for those that are missing.
 func (c *core) projection(more ...string) bson.D {
 	for _, e := range c.o.Order {
 		more = append(more, e.Key)
