@@ -35,7 +35,8 @@ func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) i
 	c := s.core
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.hot, work, c.scan(), c.check)}
 	if work == nil || work.Filter == nil {
-		all = append(all, maintain.Orphans(ctx, c.cold, c.hot, c.idField, work, mongopatterns.Problem{Pattern: "split", Kind: Orphan}))
+		orphan := mongopatterns.Problem{Pattern: "split", Kind: Orphan}
+		all = append(all, maintain.Orphans(ctx, c.cold, c.hot, c.idField, work, orphan))
 	}
 	return fault.Seq("split: check", maintain.Chain(all...))
 }
@@ -132,7 +133,7 @@ func (s *Split[ID, H, C]) Adopt(ctx context.Context, work *mongopatterns.Work) (
 
 // divideAll divides the hot documents that have no cold one, or cold fields in them.
 func (c *core) divideAll(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	return maintain.Run(ctx, c.hot, work, c.scan(), func(ctx context.Context, hot []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) (err error) {
+	step := func(ctx context.Context, hot []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) (err error) {
 		_, ids := c.suspects(hot)
 		done := int64(len(ids))
 		if done > 0 && !work.DryRun {
@@ -140,5 +141,6 @@ func (c *core) divideAll(ctx context.Context, work *mongopatterns.Work) (mongopa
 		}
 		result.Done += done
 		return err
-	})
+	}
+	return maintain.Run(ctx, c.hot, work, c.scan(), step)
 }

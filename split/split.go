@@ -72,7 +72,8 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 	if opts != nil {
 		o = *opts
 	}
-	c := &core{hot: hot, cold: cold, fields: slices.Clone(o.ColdFields), codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}}
+	c := &core{hot: hot, cold: cold, fields: slices.Clone(o.ColdFields)}
+	c.codec = codec.Codec{Registry: o.Registry, BSON: o.BSON}
 	err = config.Apply(config.Name("Options.IDField", &o.IDField, "_id"))
 	if err != nil {
 		return nil, err

@@ -258,7 +258,8 @@ func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error
 			fields := value.Pick(doc, func(field []byte) bool { return string(field) != "_id" })
 			switch {
 			case !there[value.Key(id)]:
-				models = append(models, mongo.NewInsertOneModel().SetDocument(value.With(fields, value.Element{Name: c.idField, Value: id})))
+				cold := value.With(fields, value.Element{Name: c.idField, Value: id})
+				models = append(models, mongo.NewInsertOneModel().SetDocument(cold))
 			case len(fields) > 5: // not empty
 				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.coldOf(id)).
 					SetUpdate(mongo.Pipeline{expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields)))}))
@@ -279,7 +280,8 @@ func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error
 func in(values bson.A) bson.D { return expr.D("$in", values) }
 
 // read reads these hot documents and which of them have a cold one, within a transaction.
-func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (hot []bson.Raw, divided map[string]bool, err error) {
+func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (
+	hot []bson.Raw, divided map[string]bool, err error) {
 	find := func(coll *mongo.Collection, field string, projection bson.D) ([]bson.Raw, error) {
 		return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			opts := options.Find().SetBatchSize(int32(len(ids) + 1)).SetProjection(projection)

@@ -194,7 +194,8 @@ func (c *core) means() mongo.Pipeline {
 		some := expr.Op("$gt", expr.Field(count), 0)
 		set = append(set, expr.Element(v.Sum, expr.Cond(some, expr.Field(v.Sum), 0)))
 		if v.Mean != "" {
-			set = append(set, expr.Element(v.Mean, expr.Cond(some, expr.Op("$divide", expr.Field(v.Sum), expr.Field(count)), "$$REMOVE")))
+			mean := expr.Op("$divide", expr.Field(v.Sum), expr.Field(count))
+			set = append(set, expr.Element(v.Mean, expr.Cond(some, mean, "$$REMOVE")))
 		}
 	}
 	if set == nil {
@@ -225,8 +226,9 @@ type parent struct {
 }
 
 func read(doc bson.Raw) parent {
+	size, gone := doc.Lookup("array", "size").AsInt64(), elements(doc.Lookup("array", "gone"))
 	wins, _ := doc.Lookup("array", "wins").BooleanOK()
-	return parent{doc.Lookup("count"), int(doc.Lookup("array", "size").AsInt64()), wins, elements(doc.Lookup("array", "gone"))}
+	return parent{doc.Lookup("count"), int(size), wins, gone}
 }
 
 // counted reports a parent with a count.
@@ -295,7 +297,8 @@ func (c *core) touch(ctx context.Context, parent bson.RawValue) error {
 // inPlace edits an item whose rank stays: in the array, if it is kept, and in the sums.
 func (c *core) inPlace(ctx context.Context, ch change) error {
 	it := ch.in[0]
-	items := expr.Map(c.x.array, "item", expr.Cond(expr.Op("$eq", "$$item._id", expr.Literal(it.id)), expr.Literal(it.kept), "$$item"))
+	edited := expr.Op("$eq", "$$item._id", expr.Literal(it.id))
+	items := expr.Map(c.x.array, "item", expr.Cond(edited, expr.Literal(it.kept), "$$item"))
 	set := append(expr.D(c.o.ArrayField, c.stored(items)), c.totals(ch)...)
 	update := append(mongo.Pipeline{expr.D("$set", append(set, c.touchUnlessKept(ch)...))}, c.means()...)
 	filter := append(c.roomFor(byID(ch.parent)), expr.Element(c.o.CountField, expr.D("$ne", nil)))
@@ -429,7 +432,8 @@ func (c *core) alone(ctx context.Context, parents, but bson.A) error {
 		return nil
 	}
 	filter := append(expr.D(c.o.ParentField, in(parents), "_id", expr.D("$nin", but)), c.filter.doc...)
-	found, err := cursor.Primary(c.items).FindOne(ctx, filter, options.FindOne().SetProjection(included(c.o.ParentField))).Raw()
+	opts := options.FindOne().SetProjection(included(c.o.ParentField))
+	found, err := cursor.Primary(c.items).FindOne(ctx, filter, opts).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil
 	}

@@ -53,7 +53,8 @@ func (s *Subset[P, T]) Check(ctx context.Context, work *mongopatterns.Work) iter
 	c := s.core
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.parents, work, c.scan(), c.check)}
 	if work == nil || work.Filter == nil {
-		all = append(all, maintain.Orphans(ctx, c.items, c.parents, c.o.ParentField, work, mongopatterns.Problem{Pattern: "subset", Kind: Orphan}))
+		orphan := mongopatterns.Problem{Pattern: "subset", Kind: Orphan}
+		all = append(all, maintain.Orphans(ctx, c.items, c.parents, c.o.ParentField, work, orphan))
 		if scan := c.suspicious(); scan.Filter != nil {
 			all = append(all, maintain.Check(ctx, c.items, work, scan, c.invalid))
 		}
@@ -114,8 +115,9 @@ func (c *core) states(ctx context.Context, parents []bson.Raw) ([]state, error) 
 	if c.keep != nil {
 		pipeline = append(pipeline, expr.D("$project", c.projection(paths...)))
 	}
+	opts := options.Aggregate().SetBatchSize(int32(len(these) + 1))
 	for group, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.items).Aggregate(ctx, append(pipeline, c.statistics()), options.Aggregate().SetBatchSize(int32(len(these)+1)))
+		return cursor.Primary(c.items).Aggregate(ctx, append(pipeline, c.statistics()), opts)
 	}) {
 		if err != nil {
 			return nil, err
@@ -163,7 +165,7 @@ func elements(array bson.RawValue) []bson.RawValue {
 
 // inspect reads the parents that seem to have problems again with their items, in one
 // snapshot, and has do look at those that have some, in the same transaction.
-func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(ctx context.Context, states []state) error) error {
+func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(context.Context, []state) error) error {
 	suspects, err := c.wrong(ctx, parents)
 	if err != nil || len(suspects) == 0 {
 		return err
@@ -216,7 +218,8 @@ func (c *core) lacking(ctx context.Context, states []state) error {
 			if !there[pair(st.id(), id(v))] {
 				st.lacking = append(st.lacking, v)
 				st.problems[0].Kind = NotAdopted
-				st.problems[0].Detail = fmt.Sprintf("the collection lacks %d of its items, the last with the _id %s", len(st.lacking), value.Text(id(v)))
+				st.problems[0].Detail = fmt.Sprintf("the collection lacks %d of its items, the last with the _id %s",
+					len(st.lacking), value.Text(id(v)))
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func (s *Subset[P, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 }
 
 func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt bool) (mongopatterns.Result, error) {
-	return maintain.Run(ctx, c.parents, work, c.scan(), func(ctx context.Context, parents []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
+	step := func(ctx context.Context, parents []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
 		var done mongopatterns.Result
 		err := c.inspect(ctx, parents, func(ctx context.Context, states []state) error {
 			done = mongopatterns.Result{}
@@ -55,7 +55,8 @@ func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt b
 			result.Add(done)
 		}
 		return err
-	})
+	}
+	return maintain.Run(ctx, c.parents, work, c.scan(), step)
 }
 
 // rebuild sets in the parents that are wrong what follows from their items, as the

@@ -167,7 +167,8 @@ func (s *Subset[P, T]) Top(ctx context.Context, parent P) (items []T, err error)
 		return nil, err
 	}
 	// A plain projection costs the server a fifth less than one that adds the parent's field.
-	doc, err := c.parents.FindOne(ctx, byID(id), options.FindOne().SetProjection(expr.D("_id", 0, c.o.ArrayField, 1))).Raw()
+	opts := options.FindOne().SetProjection(expr.D("_id", 0, c.o.ArrayField, 1))
+	doc, err := c.parents.FindOne(ctx, byID(id), opts).Raw()
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return nil, fault.Of(id, ErrNoParent)

@@ -76,8 +76,8 @@ func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone [
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.one(parent, id)).
 			SetUpdate(expr.D("$setOnInsert", expr.D(fieldTouch, true))))
 	}
-	never := expr.Element("$nor", bson.A{bson.D{}})
-	models = append(models, mongo.NewReplaceOneModel().SetFilter(append(c.one(parent, it.id), never)).SetReplacement(it.doc).SetUpsert(true))
+	none := append(c.one(parent, it.id), expr.Element("$nor", bson.A{bson.D{}}))
+	models = append(models, mongo.NewReplaceOneModel().SetFilter(none).SetReplacement(it.doc).SetUpsert(true))
 	result, err := c.items.BulkWrite(ctx, models)
 	if err == nil && result.MatchedCount < int64(len(gone)) {
 		err = c.safe(ctx, held{parent, gone})
