@@ -38,7 +38,6 @@
 //	Update of both          3 RT  2 documents written
 //	Check                   1 RT  a batch of 100 documents, and a scan of the cold ones
 //	Adopt, Repair           as Check, and 5 or 6 RT a batch in which documents are to be split
-//	Join                    5 RT  a batch of 100 documents
 //
 // # When to use it
 //
@@ -62,9 +61,10 @@
 // document is split, Get and JoinPipeline read its cold fields where they are, Update
 // moves them first, and GetCold is mongopatterns.ErrNotFound. Run it again while old
 // programs write: what they put into the hot document counts as the newer. All
-// programs must know the same cold fields before one of them adopts. [Split.Join] puts
-// the fields back. [Split.Check] and [Split.Repair] look after documents without
-// counterpart and fields on the wrong side.
+// programs must know the same cold fields before one of them adopts. [Split.Check] and
+// [Split.Repair] look after documents without counterpart and fields on the wrong side.
+// To go back, stop the writers, aggregate the hot documents with JoinPipeline and
+// {$merge: {into: "movies", whenNotMatched: "discard"}}, and empty the cold collection.
 //
 // # Sharding
 //

@@ -92,16 +92,6 @@ func TestOneDocumentFails(t *testing.T) {
 	result, err := s.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 3})
 	must(t, err)
 	named("adopt", result, 2, 4)
-	_, err = hot.Indexes().CreateOne(t.Context(), unique)
-	must(t, err)
-	_, err = cold.UpdateOne(t.Context(), d("_id", 4), d("$set", d("b", 1)))
-	must(t, err)
-	result, err = s.Join(t.Context(), &mongopatterns.Work{Filter: d("_id", d("$lt", 9)), BatchSize: 3})
-	must(t, err)
-	if result.Done != 2 || result.Failed != 1 || result.Failures[0].ID.Int32() != 1 {
-		t.Errorf("join: %+v", result)
-	}
-	same(t, "left", []bson.D{d("_id", int32(1), "a", int32(1))}, stored(t, cold))
 }
 
 // The hot documents of a Split are the parents of a Subset as well.
@@ -135,8 +125,7 @@ func TestSplitOfParents(t *testing.T) {
 		same(t, "writes", fmt.Sprint(1, 1, 2), fmt.Sprint(get(h, "seen"), get(c, "plot"), get(h, "comments_count")))
 	}
 	whole()
-	_, err = s.Join(t.Context(), nil)
-	must(t, err)
+	join(t, db, s.JoinPipeline())
 	_, err = s.Repair(t.Context(), nil)
 	must(t, err)
 	whole()

@@ -35,7 +35,8 @@ type core struct {
 	idField   string
 	fields    []string // the cold ones; nil if they are not known
 	codec     codec.Codec
-	both      mongo.Pipeline // of Get, after its $match
+	both      bson.A // the stages of Get after its $match
+	present   any    // the conditions one of which a hot document with cold fields meets
 }
 
 // Options names the fields of a Split.
@@ -71,7 +72,8 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 	if opts != nil {
 		o = *opts
 	}
-	c := &core{hot: hot, cold: cold, fields: slices.Clone(o.ColdFields), codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}}
+	c := &core{hot: hot, cold: cold, fields: slices.Clone(o.ColdFields)}
+	c.codec = codec.Codec{Registry: o.Registry, BSON: o.BSON}
 	err = config.Apply(config.Name("Options.IDField", &o.IDField, "_id"))
 	if err != nil {
 		return nil, err
@@ -84,6 +86,11 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 		c.fields = slices.DeleteFunc(coldFields, c.isID)
 	}
 	c.both = c.stages()
+	present := bson.A{}
+	for _, field := range c.fields {
+		present = append(present, expr.D(field, expr.D("$exists", true)))
+	}
+	c.present = expr.Fixed(present)
 	hotFields, _ := c.codec.Fields(reflect.TypeFor[H]())
 	return &Split[ID, H, C]{c}, config.Apply(config.Check(option, func() error {
 		for i, field := range c.fields {
@@ -207,7 +214,7 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 		return hot, cold, err
 	}
 	docs, err := cursor.Collect(cursor.Decode[document](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return s.core.hot.Aggregate(ctx, append(mongo.Pipeline{expr.D("$match", s.core.hotOf(raw))}, s.core.both...))
+		return s.core.hot.Aggregate(ctx, whole{append(bson.A{expr.D("$match", s.core.hotOf(raw))}, s.core.both...)})
 	}))
 	switch {
 	case err != nil:
@@ -221,19 +228,25 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 	return hot, cold, err
 }
 
+// whole is a pipeline that is encoded at once: the driver encodes others stage by stage.
+type whole struct{ stages bson.A }
+
+func (w whole) MarshalBSONValue() (typ byte, data []byte, err error) {
+	t, data, err := bson.MarshalValue(w.stages)
+	return byte(t), data, err
+}
+
 // stages make {hot: …, cold: [one or none]} of a hot document. They are the same in
 // every call, so they are encoded once.
-func (c *core) stages() mongo.Pipeline {
+func (c *core) stages() (encoded bson.A) {
 	own := expr.Op("$arrayToObject", expr.Filter(expr.Op("$objectToArray", "$hot"), "field",
 		expr.Op("$in", "$$field.k", expr.Literal(append([]string{}, c.fields...)))))
-	whole := expr.Op("$mergeObjects", expr.D(c.idField, "$hot._id"), first("$cold"), "$own")
+	whole := expr.Op("$mergeObjects", expr.D(c.idField, "$hot._id"), first("$cold"), "$$own")
+	none := expr.Op("$and", expr.Op("$eq", "$cold", bson.A{}), expr.Op("$eq", "$$own", expr.Literal(bson.D{})))
 	pipeline := mongo.Pipeline{
 		expr.D("$replaceWith", expr.D("hot", "$$ROOT")),
 		c.lookup("hot._id"),
-		expr.D("$set", expr.D("own", own)),
-		expr.D("$set", expr.D("cold", expr.Cond(
-			expr.Op("$and", expr.Op("$eq", "$cold", bson.A{}), expr.Op("$eq", "$own", expr.Literal(bson.D{}))),
-			bson.A{}, bson.A{whole}))),
+		expr.D("$set", expr.D("cold", expr.Let("own", own, expr.Cond(none, bson.A{}, bson.A{whole})))),
 	}
 	if len(c.fields) > 0 {
 		var cold bson.A
@@ -243,9 +256,10 @@ func (c *core) stages() mongo.Pipeline {
 		pipeline = append(pipeline, expr.D("$unset", cold))
 	}
 	for _, stage := range pipeline {
-		stage[0].Value = expr.Fixed(stage[0].Value)
+		raw, _ := bson.Marshal(stage) // of strings, which nothing refuses
+		encoded = append(encoded, bson.Raw(raw))
 	}
-	return pipeline
+	return encoded
 }
 
 // lookup reads the cold document of an ID into "cold".

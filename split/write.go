@@ -46,7 +46,7 @@ func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) erro
 // halves are both documents of an ID.
 type halves struct {
 	id        bson.RawValue
-	hot, cold bson.D
+	hot, cold bson.Raw
 }
 
 // documents encodes both halves, with the ID.
@@ -54,37 +54,22 @@ func (c *core) documents(id, hot, cold any) (out halves, err error) {
 	if out.id, err = c.id(id); err != nil {
 		return out, err
 	}
-	if out.hot, err = c.half("_id", out.id, hot); err != nil {
+	if out.hot, err = c.codec.Document(hot); err != nil {
 		return out, fmt.Errorf("hot: %w", err)
 	}
-	if out.cold, err = c.half(c.idField, out.id, cold); err != nil {
+	if out.cold, err = c.codec.Document(cold); err != nil {
 		return out, fmt.Errorf("cold: %w", err)
 	}
-	for _, h := range out.hot {
-		if slices.Contains(c.fields, h.Key) {
-			return out, fault.Invalid("%q is a cold field", h.Key)
-		}
-		if !c.isID(h.Key) && slices.ContainsFunc(out.cold, func(e bson.E) bool { return e.Key == h.Key }) {
-			return out, fault.Invalid("%q is in both documents", h.Key)
-		}
-	}
-	return out, nil
-}
-
-// half encodes a document with the ID in a field.
-func (c *core) half(field string, id bson.RawValue, document any) (bson.D, error) {
-	raw, err := c.codec.Document(document)
-	if err != nil {
-		return nil, err
-	}
-	elements, err := raw.Elements()
-	if err != nil {
-		return nil, fault.Invalid("%w", err)
-	}
-	out := expr.D(field, id)
+	out.hot = value.With(out.hot, value.Element{Name: "_id", Value: out.id})
+	out.cold = value.With(out.cold, value.Element{Name: c.idField, Value: out.id})
+	elements, _ := out.hot.Elements()
 	for _, e := range elements {
-		if e.Key() != field {
-			out = append(out, expr.Element(e.Key(), e.Value()))
+		name := e.Key()
+		if slices.Contains(c.fields, name) {
+			return out, fault.Invalid("%q is a cold field", name)
+		}
+		if !c.isID(name) && !out.cold.Lookup(name).IsZero() {
+			return out, fault.Invalid("%q is in both documents", name)
 		}
 	}
 	return out, nil
@@ -125,7 +110,7 @@ func (s *Split[ID, H, C]) Replace(ctx context.Context, id ID, hot H, cold C) (er
 // inserted. Cold fields that still stand in the hot document (Adopt has not
 // reached it, or an old program has written them) move to the cold one before
 // that changes, in the same transaction. An update must not change IDField, nor put
-// fields on the wrong side: Check finds both.
+// cold fields into the hot document: Check finds both.
 //
 // Cost: both 3 round trips, 2 documents written; hot alone 1 and 1; cold alone 2 and
 // 1, and no transaction. Where the hot document has cold fields 5 round trips more,
@@ -170,7 +155,7 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 	if hot != nil {
 		filter := c.hotOf(id)
 		if len(c.fields) > 0 {
-			filter = append(filter, expr.Element("$nor", c.present()))
+			filter = append(filter, expr.Element("$nor", c.present))
 		}
 		hotDone, err = one(ctx, c.hot, filter, hot)
 	}
@@ -193,21 +178,12 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 	return c.hold(ctx, id, hotDone, coldDone)
 }
 
-// present are the conditions one of which a hot document with cold fields meets.
-func (c *core) present() bson.A {
-	var out bson.A
-	for _, field := range c.fields {
-		out = append(out, expr.D(field, expr.D("$exists", true)))
-	}
-	return out
-}
-
 // undivided looks whether a hot document has cold fields.
 func (c *core) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
 	if len(c.fields) == 0 {
 		return false, nil
 	}
-	filter := append(c.hotOf(id), expr.Element("$or", c.present()))
+	filter := append(c.hotOf(id), expr.Element("$or", c.present))
 	err := cursor.Primary(c.hot).FindOne(ctx, filter, options.FindOne().SetProjection(onlyID)).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return false, nil
@@ -266,31 +242,25 @@ func (s *Split[ID, H, C]) Delete(ctx context.Context, id ID) (err error) {
 func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error) {
 	err = c.run(ctx, func(ctx context.Context) error {
 		written = 0
-		projection := expr.D("_id", 1)
-		unset := expr.D(fieldTouch, "")
+		projection, unset := expr.D("_id", 1), expr.D(fieldTouch, "")
 		for _, field := range c.fields {
-			projection = append(projection, expr.Element(field, 1))
-			unset = append(unset, expr.Element(field, ""))
+			projection, unset = append(projection, expr.Element(field, 1)), append(unset, expr.Element(field, ""))
 		}
-		hot, err := read(ctx, c.hot, "_id", ids, projection)
+		hot, there, err := c.read(ctx, ids, projection)
 		if err != nil || len(hot) == 0 {
 			return err
 		}
-		cold, err := read(ctx, c.cold, c.idField, ids, expr.D(c.idField, 1))
-		if err != nil {
-			return err
-		}
-		there := keys(cold, c.idField)
 		var models []mongo.WriteModel
 		var these bson.A
 		for _, doc := range hot {
 			id := doc.Lookup("_id")
 			these = append(these, id)
-			fields := c.without(doc)
+			fields := value.Pick(doc, func(field []byte) bool { return string(field) != "_id" })
 			switch {
 			case !there[value.Key(id)]:
-				models = append(models, mongo.NewInsertOneModel().SetDocument(append(expr.D(c.idField, id), fields...)))
-			case len(fields) > 0:
+				cold := value.With(fields, value.Element{Name: c.idField, Value: id})
+				models = append(models, mongo.NewInsertOneModel().SetDocument(cold))
+			case len(fields) > 5: // not empty
 				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.coldOf(id)).
 					SetUpdate(mongo.Pipeline{expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields)))}))
 			}
@@ -309,34 +279,22 @@ func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error
 
 func in(values bson.A) bson.D { return expr.D("$in", values) }
 
-// read reads documents by a field, in one round trip.
-func read(ctx context.Context, coll *mongo.Collection, field string, ids bson.A, projection bson.D) ([]bson.Raw, error) {
-	opts := options.Find().SetBatchSize(int32(min(len(ids), 1<<20) + 1))
-	if projection != nil {
-		opts.SetProjection(projection)
+// read reads these hot documents and which of them have a cold one, within a transaction.
+func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (
+	hot []bson.Raw, divided map[string]bool, err error) {
+	find := func(coll *mongo.Collection, field string, projection bson.D) ([]bson.Raw, error) {
+		return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			opts := options.Find().SetBatchSize(int32(len(ids) + 1)).SetProjection(projection)
+			return coll.Find(ctx, expr.D(field, in(ids)), opts)
+		}))
 	}
-	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(coll).Find(ctx, expr.D(field, in(ids)), opts)
-	}))
-}
-
-// keys are the values of a field as map keys.
-func keys(docs []bson.Raw, field string) map[string]bool {
-	out := map[string]bool{}
-	for _, doc := range docs {
-		out[value.Key(doc.Lookup(field))] = true
+	if hot, err = find(c.hot, "_id", projection); err != nil {
+		return nil, nil, err
 	}
-	return out
-}
-
-// without is a document's fields but the ID's.
-func (c *core) without(doc bson.Raw) bson.D {
-	out := bson.D{}
-	elements, _ := doc.Elements()
-	for _, e := range elements {
-		if !c.isID(e.Key()) {
-			out = append(out, expr.Element(e.Key(), e.Value()))
-		}
+	cold, err := find(c.cold, c.idField, expr.D(c.idField, 1))
+	divided = map[string]bool{}
+	for _, doc := range cold {
+		divided[value.Key(doc.Lookup(c.idField))] = true
 	}
-	return out
+	return hot, divided, err
 }

@@ -17,12 +17,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// A change is what a write does to one parent: items that leave, items that come.
-// One that is edited does both.
+// A change is what a write does to one parent: items that leave, items that come. An
+// edit does both. More than one comes in a batch only, more than one never leaves.
 type change struct {
 	parent  bson.RawValue
 	out, in []item
-	bulk    bool // any number of items come
 }
 
 // edits reports that the change leaves the number of items as it is.
@@ -31,27 +30,80 @@ func (ch change) edits() bool { return len(ch.in) == len(ch.out) }
 // expressions are the same in every call, so they are encoded once: they are most of
 // what a call sends.
 type expressions struct {
-	// array is the kept items, the best first, size their number; count is the number
-	// of all items.
-	array, size, count any
-	// top is array with the parent's _id in its field.
-	top any
-	// known is what of the items $$come belongs into the array, see after; placed puts
-	// the one of them into its place in $$rest.
-	known, placed any
+	array, size, count      any // the kept items, the best first; how many; how many there are in all
+	add, bulk, edit, remove form
 }
 
+// A form of a change is two expressions of $$come, what the parent keeps of the item that
+// comes, or of those of a batch, and of $$out, the _id of the one that leaves.
+type form struct {
+	array  any // as the change leaves it
+	answer any // what apply wants to know; here $$come needs no more than its place in the order
+}
+
+// expressions are exact: where the collection has items that the array does not hold, each
+// of them ranks after the last of the array, and so an item that comes is known to be one
+// of the best only before that one. What is missing then is read from the collection.
+//
+// One item is put into its place, which takes a third of the time that sorting a
+// thousand does. What leaves the array does so by its place: an array that somebody
+// else has put into disorder loses no more than the answer says.
 func (c *core) expressions() (x expressions) {
 	x.array = expr.Fixed(c.stored(expr.IfNull(expr.Field(c.o.ArrayField), bson.A{})))
 	x.size = expr.Fixed(expr.Op("$size", x.array))
 	x.count = expr.Fixed(expr.IfNull(expr.Field(c.o.CountField), 0))
-	x.top = expr.Fixed(expr.Map(x.array, "item", expr.Op("$mergeObjects", "$$item", expr.D(c.o.ParentField, "$_id"))))
-	last := expr.Let("last", expr.Op("$arrayElemAt", x.array, -1), expr.Filter("$$come", "item", c.precedes("$$item", "$$last")))
-	x.known = expr.Fixed(expr.Cond(expr.Op("$gt", x.count, x.size), expr.Cond(expr.Op("$eq", x.size, 0), bson.A{}, last), "$$come"))
-	place := expr.Let("new", expr.Op("$arrayElemAt", "$$come", 0), expr.Op("$size", expr.Filter("$$rest", "item", c.precedes("$$item", "$$new"))))
-	x.placed = expr.Fixed(expr.Let("place", place, expr.Op("$concatArrays",
-		expr.Op("$slice", "$$rest", "$$place"), x.known, expr.Op("$slice", "$$rest", "$$place", math.MaxInt32))))
+	// $$rest is the array without the item that leaves.
+	without := expr.Filter(x.array, "item", expr.Op("$ne", "$$item._id", "$$out"))
+	rest := expr.Op("$size", "$$rest")
+	last := expr.Op("$arrayElemAt", expr.Op("$slice", "$$rest", c.o.N), -1)
+	all := expr.Op("$lte", x.count, x.size) // that there are
+	wins := expr.Op("$or", expr.Op("$and", all, expr.Op("$lt", rest, c.o.N)),
+		expr.Op("$and", expr.Op("$gt", rest, 0), expr.Let("last", last, c.precedes("$$come", "$$last"))))
+	place := expr.Op("$size", expr.Filter(expr.Op("$slice", "$$rest", c.o.N-1), "item", c.precedes("$$item", "$$come")))
+	placed := expr.Cond(wins, expr.Let("place", place, expr.Op("$concatArrays", expr.Op("$slice", "$$rest", "$$place"),
+		bson.A{"$$come"}, expr.Op("$slice", "$$rest", "$$place", math.MaxInt32))), "$$rest")
+	known := expr.Cond(all, "$$come", expr.Cond(expr.Op("$eq", rest, 0), bson.A{},
+		expr.Let("last", last, expr.Filter("$$come", "item", c.precedes("$$item", "$$last")))))
+	gone := expr.Op("$slice", "$$rest", expr.Cond("$$wins", c.o.N-1, c.o.N), math.MaxInt32)
+	answer := expr.D("size", rest, "wins", "$$wins", "gone", ids(gone))
+	forms := func(rest, wins, after any) form {
+		return form{expr.Fixed(expr.Let("rest", rest, c.stored(expr.Op("$slice", after, c.o.N)))),
+			expr.Fixed(expr.Let("rest", rest, expr.Let("wins", wins, answer)))}
+	}
+	x.add, x.edit, x.remove = forms(x.array, wins, placed), forms(without, wins, placed), forms(without, false, "$$rest")
+	x.bulk = forms(x.array, false, c.sorted(expr.Op("$concatArrays", "$$rest", known)))
 	return x
+}
+
+func (c *core) form(ch change) form {
+	switch {
+	case len(ch.in) > 1:
+		return c.x.bulk
+	case len(ch.in) == 0:
+		return c.x.remove
+	case len(ch.out) > 0:
+		return c.x.edit
+	}
+	return c.x.add
+}
+
+// let makes an expression of one of a form, with what shown makes of the items that come.
+func (ch change) let(in any, shown func(it item) bson.Raw) bson.D {
+	var vars bson.D
+	all := make(bson.A, len(ch.in))
+	for i, it := range ch.in {
+		all[i] = shown(it)
+	}
+	if come := any(all); len(all) > 0 {
+		if len(all) == 1 {
+			come = all[0]
+		}
+		vars = append(vars, expr.Element("come", expr.Literal(come)))
+	}
+	if len(ch.out) > 0 {
+		vars = append(vars, expr.Element("out", expr.Literal(ch.out[0].id)))
+	}
+	return expr.Op("$let", expr.D("vars", vars, "in", in))
 }
 
 // stored puts items, the best first, into the order in which the parent has them,
@@ -69,8 +121,8 @@ func (c *core) sorted(input any) bson.D {
 	return expr.Op("$sortArray", expr.D("input", input, "sortBy", c.o.Order))
 }
 
-// precedes is the expression whether one item ranks before another, or is the same,
-// as the server sorts them: as $cmp does, except that missing values sort as null.
+// precedes is the expression whether one item ranks before another, or is the same, as
+// the server sorts them: as $cmp does, except that missing values sort as null.
 func (c *core) precedes(a, b string) any {
 	var before any = true
 	for _, e := range slices.Backward(c.o.Order) {
@@ -84,37 +136,11 @@ func (c *core) precedes(a, b string) any {
 	return before
 }
 
-// after is the expression for what a parent keeps after a change, as far as its array
-// tells: the best first, not cut to N. It is exact: where the collection has items
-// that the array does not hold, each of them ranks after the last of the array, and so
-// an item that comes is known to be one of the best only before that one. What
-// is missing then is read from the collection.
-//
-// One item is put into its place, which takes a third of the time that sorting a
-// thousand does. What leaves the array does so by its place: an array that somebody else has put into
-// disorder loses no more than apply reports.
-func (c *core) after(ch change) any {
-	rest := c.x.array
-	if len(ch.out) > 0 { // it is one
-		rest = expr.Filter(c.x.array, "item", expr.Op("$ne", "$$item._id", expr.Literal(ch.out[0].id)))
-	}
-	if len(ch.in) == 0 {
-		return rest
-	}
-	come := make(bson.A, len(ch.in))
-	for i, it := range ch.in {
-		come[i] = it.kept
-	}
-	if ch.bulk {
-		return expr.Let("come", expr.Literal(come), c.sorted(expr.Op("$concatArrays", rest, c.x.known)))
-	}
-	return expr.Let("come", expr.Literal(come), expr.Let("rest", rest, c.x.placed))
-}
-
 // update is the write that a change makes in its parent, all of it at once, so that
 // no reader sees a count without its item.
 func (c *core) update(ch change) mongo.Pipeline {
-	set := append(expr.D(c.o.ArrayField, c.stored(expr.Op("$slice", c.after(ch), c.o.N))), c.totals(ch)...)
+	array := ch.let(c.form(ch).array, func(it item) bson.Raw { return it.kept })
+	set := append(expr.D(c.o.ArrayField, array), c.totals(ch)...)
 	stages := mongo.Pipeline{expr.D("$set", set)}
 	if ch.edits() {
 		stages = append(stages, expr.D("$set", c.touchUnlessKept(ch)))
@@ -137,48 +163,23 @@ func (c *core) totals(ch change) bson.D {
 		if v.Count != "" {
 			set = append(set, expr.Element(v.Count, expr.Op("$add", expr.IfNull(expr.Field(v.Count), 0), len(plus)-len(minus))))
 		}
-		terms := bson.A{expr.IfNull(expr.Field(v.Sum), 0)}
-		for _, number := range plus {
-			terms = append(terms, expr.Literal(number))
+		sum := expr.Op("$add", append(bson.A{expr.IfNull(expr.Field(v.Sum), 0)}, plus...)...)
+		if len(minus) > 0 {
+			sum = expr.Op("$subtract", sum, minus[0])
 		}
-		for _, number := range minus {
-			terms = append(terms, expr.Literal(negated(number)))
-		}
-		set = append(set, expr.Element(v.Sum, expr.D("$add", terms)))
+		set = append(set, expr.Element(v.Sum, sum))
 	}
 	return set
 }
 
 // numbers are the values of a field that can be added up.
-func numbers(items []item, field string) []bson.RawValue {
-	var out []bson.RawValue
+func numbers(items []item, field string) (out bson.A) {
 	for _, it := range items {
 		if v := value.Lookup(it.doc, field); value.Number(v) != nil {
 			out = append(out, v)
 		}
 	}
 	return out
-}
-
-// negated is a number of the same type with the other sign, or of the next larger
-// type if there is none.
-func negated(number bson.RawValue) any {
-	switch number.Type {
-	case bson.TypeInt32:
-		if n := number.Int32(); n != math.MinInt32 {
-			return -n
-		}
-		return -int64(math.MinInt32)
-	case bson.TypeInt64:
-		if n := number.Int64(); n != math.MinInt64 {
-			return -n
-		}
-		return -float64(math.MinInt64)
-	case bson.TypeDecimal128:
-		high, low := number.Decimal128().GetBytes()
-		return bson.NewDecimal128(high^1<<63, low)
-	}
-	return -number.Double()
 }
 
 // means computes what follows from sums and counts. A sum of nothing is 0, whatever
@@ -193,7 +194,8 @@ func (c *core) means() mongo.Pipeline {
 		some := expr.Op("$gt", expr.Field(count), 0)
 		set = append(set, expr.Element(v.Sum, expr.Cond(some, expr.Field(v.Sum), 0)))
 		if v.Mean != "" {
-			set = append(set, expr.Element(v.Mean, expr.Cond(some, expr.Op("$divide", expr.Field(v.Sum), expr.Field(count)), "$$REMOVE")))
+			mean := expr.Op("$divide", expr.Field(v.Sum), expr.Field(count))
+			set = append(set, expr.Element(v.Mean, expr.Cond(some, mean, "$$REMOVE")))
 		}
 	}
 	if set == nil {
@@ -217,42 +219,33 @@ func (c *core) roomFor(filter bson.D) bson.D {
 
 // A parent as it was before a change, and what the change makes of its array.
 type parent struct {
-	ID    bson.RawValue `bson:"_id" json:"_id"`
-	Count bson.RawValue `bson:"count" json:"count"` // zero if there is none
-	Size  int           `bson:"size" json:"size"`   // of the array
-	After struct {
-		Size int             `bson:"size" json:"size"` // of the array
-		Gone []bson.RawValue `bson:"gone" json:"gone"` // the _ids of those pushed out, and of those that come too late
-		Kept bool            `bson:"kept" json:"kept"` // the array holds the edited item
-	} `bson:"after" json:"after"`
+	count bson.RawValue   // zero if there is none
+	size  int             // of the array without the item that leaves
+	wins  bool            // the item that comes is one of the best
+	gone  []bson.RawValue // the _ids of those pushed out
+}
+
+func read(doc bson.Raw) parent {
+	size, gone := doc.Lookup("array", "size").AsInt64(), elements(doc.Lookup("array", "gone"))
+	wins, _ := doc.Lookup("array", "wins").BooleanOK()
+	return parent{doc.Lookup("count"), int(size), wins, gone}
 }
 
 // counted reports a parent with a count.
-func (p parent) counted() bool { return p.Count.Type != 0 && p.Count.Type != bson.TypeNull }
+func (p parent) counted() bool { return p.count.Type != 0 && p.count.Type != bson.TypeNull }
 
 // apply makes a change of at most one item each in its parent: the write on which all
-// that change items of a parent conflict.
-//
-// The answer is made of the document as it was, by the expression of the write, with
-// no more of the new item than its place in the order.
+// that change items of a parent conflict. The answer is made of the document as it was.
 func (c *core) apply(ctx context.Context, ch change) (parent, error) {
-	rank, mine := change{parent: ch.parent, out: ch.out}, bson.RawValue{}
-	after := expr.D("size", expr.Op("$min", expr.Op("$size", "$$ids"), c.o.N),
-		"gone", expr.Op("$slice", "$$ids", c.o.N, math.MaxInt32))
-	for _, it := range ch.in {
-		mine = it.id
-		rank.in = []item{{id: it.id, kept: c.rank.of(it.doc)}}
-		after = append(after, expr.Element("kept", expr.Op("$in", expr.Literal(mine), expr.Op("$slice", "$$ids", c.o.N))))
-	}
-	var p parent
-	err := c.parents.FindOneAndUpdate(ctx, c.roomFor(byID(ch.parent)), c.update(ch), options.FindOneAndUpdate().SetProjection(expr.D(
-		"count", expr.Field(c.o.CountField), "size", c.x.size,
-		"after", expr.Let("ids", ids(c.after(rank)), after)))).Decode(&p)
+	answer := ch.let(c.form(ch).answer, func(it item) bson.Raw {
+		return value.Pick(it.doc, func(field []byte) bool { return c.rank[string(field)] })
+	})
+	doc, err := c.parents.FindOneAndUpdate(ctx, c.roomFor(byID(ch.parent)), c.update(ch), options.FindOneAndUpdate().
+		SetProjection(expr.D("_id", 0, "count", expr.Field(c.o.CountField), "array", answer))).Raw()
 	if err != nil {
-		return p, c.missed(ctx, ch.parent, err)
+		return parent{}, c.missed(ctx, ch.parent, err)
 	}
-	p.After.Gone = slices.DeleteFunc(p.After.Gone, func(id bson.RawValue) bool { return value.Key(id) == value.Key(mine) })
-	return p, nil
+	return read(doc), nil
 }
 
 // missed says why a write has not found its parent.
@@ -260,13 +253,12 @@ func (c *core) missed(ctx context.Context, id bson.RawValue, err error) error {
 	if !errors.Is(err, mongo.ErrNoDocuments) {
 		return fault.Of(id, err)
 	}
-	var p parent
-	err = cursor.Primary(c.parents).FindOne(ctx, byID(id),
-		options.FindOne().SetProjection(expr.D("count", expr.Field(c.o.CountField)))).Decode(&p)
+	doc, err := cursor.Primary(c.parents).FindOne(ctx, byID(id),
+		options.FindOne().SetProjection(expr.D("count", expr.Field(c.o.CountField)))).Raw()
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		err = ErrNoParent
-	case err == nil && !p.counted():
+	case err == nil && !(parent{count: doc.Lookup("count")}).counted():
 		err = ErrNotAdopted
 	case err == nil:
 		err = fault.Invalid("another value stands where the document around the items or numbers belongs")
@@ -285,7 +277,10 @@ func (c *core) twice(ctx context.Context, id bson.RawValue, filter bson.D, updat
 	if err == nil && result.MatchedCount == 0 {
 		err = mongo.ErrNoDocuments
 	}
-	return err
+	if err != nil {
+		return c.missed(ctx, id, err)
+	}
+	return nil
 }
 
 var (
@@ -296,24 +291,18 @@ var (
 // touch makes the writes of a parent conflict where an item comes that does not
 // count: the parent might be deleted meanwhile.
 func (c *core) touch(ctx context.Context, parent bson.RawValue) error {
-	if err := c.twice(ctx, parent, byID(parent), touch); err != nil {
-		return c.missed(ctx, parent, err)
-	}
-	return nil
+	return c.twice(ctx, parent, byID(parent), touch)
 }
 
-// inPlace edits an item whose rank stays: in the array, if it is kept, and in the
-// sums.
+// inPlace edits an item whose rank stays: in the array, if it is kept, and in the sums.
 func (c *core) inPlace(ctx context.Context, ch change) error {
 	it := ch.in[0]
-	items := expr.Map(c.x.array, "item", expr.Cond(expr.Op("$eq", "$$item._id", expr.Literal(it.id)), expr.Literal(it.kept), "$$item"))
+	edited := expr.Op("$eq", "$$item._id", expr.Literal(it.id))
+	items := expr.Map(c.x.array, "item", expr.Cond(edited, expr.Literal(it.kept), "$$item"))
 	set := append(expr.D(c.o.ArrayField, c.stored(items)), c.totals(ch)...)
 	update := append(mongo.Pipeline{expr.D("$set", append(set, c.touchUnlessKept(ch)...))}, c.means()...)
 	filter := append(c.roomFor(byID(ch.parent)), expr.Element(c.o.CountField, expr.D("$ne", nil)))
-	if err := c.twice(ctx, ch.parent, filter, update); err != nil {
-		return c.missed(ctx, ch.parent, err)
-	}
-	return nil
+	return c.twice(ctx, ch.parent, filter, update)
 }
 
 // held are _ids of items that the array of a parent holds.
@@ -376,11 +365,16 @@ func pair(parent, id bson.RawValue) string {
 // all. They are found after as many as it holds, which are the best.
 func (c *core) refill(ctx context.Context, ch change, p parent) error {
 	var update bson.D
-	count, _ := p.Count.AsInt64OK()
-	if all := int(count) + len(ch.in) - len(ch.out); p.After.Size < min(c.o.N, all) {
+	size := p.size
+	if p.wins {
+		size = min(size+1, c.o.N)
+	}
+	count, _ := p.count.AsInt64OK()
+	if all := int(count) + len(ch.in) - len(ch.out); size < min(c.o.N, all) {
 		next, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			limit := c.o.N - p.After.Size
-			opts := options.Find().SetSort(c.o.Order).SetSkip(int64(p.After.Size)).SetLimit(int64(limit)).SetBatchSize(int32(min(limit, 1<<20) + 1))
+			limit := c.o.N - size
+			opts := options.Find().SetSort(c.o.Order).SetSkip(int64(size)).SetLimit(int64(limit)).
+				SetBatchSize(int32(min(limit, 1<<20) + 1))
 			if c.keep != nil {
 				opts.SetProjection(c.projection())
 			}
@@ -397,7 +391,7 @@ func (c *core) refill(ctx context.Context, ch change, p parent) error {
 			update = expr.D("$push", expr.D(c.o.ArrayField, each))
 		}
 	}
-	if ch.edits() && !p.After.Kept {
+	if ch.edits() && !p.wins {
 		update = append(update, untouch...)
 	}
 	if update == nil {
@@ -426,7 +420,7 @@ func (c *core) adopted(ctx context.Context, ch change, p parent) error {
 	switch {
 	case p.counted():
 		return nil
-	case p.Size > 0 || len(ch.out) > 0:
+	case p.size > 0 || len(ch.out) > 0:
 		return fault.Of(ch.parent, ErrNotAdopted)
 	}
 	return c.alone(ctx, bson.A{ch.parent}, bson.A{ch.in[0].id})
@@ -438,7 +432,8 @@ func (c *core) alone(ctx context.Context, parents, but bson.A) error {
 		return nil
 	}
 	filter := append(expr.D(c.o.ParentField, in(parents), "_id", expr.D("$nin", but)), c.filter.doc...)
-	found, err := cursor.Primary(c.items).FindOne(ctx, filter, options.FindOne().SetProjection(included(c.o.ParentField))).Raw()
+	opts := options.FindOne().SetProjection(included(c.o.ParentField))
+	found, err := cursor.Primary(c.items).FindOne(ctx, filter, opts).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil
 	}

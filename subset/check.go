@@ -16,7 +16,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -54,12 +53,8 @@ func (s *Subset[P, T]) Check(ctx context.Context, work *mongopatterns.Work) iter
 	c := s.core
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.parents, work, c.scan(), c.check)}
 	if work == nil || work.Filter == nil {
-		lost := mongo.Pipeline{c.perParent(),
-			expr.D("$lookup", expr.D("from", c.parents.Name(), "localField", "_id", "foreignField", "_id",
-				"pipeline", bson.A{expr.D("$project", included())}, "as", "parent")),
-			expr.D("$match", expr.D("parent", bson.A{})),
-		}
-		all = append(all, maintain.Check(ctx, c.items, work, maintain.Scan{Pipeline: lost}, c.orphans))
+		orphan := mongopatterns.Problem{Pattern: "subset", Kind: Orphan}
+		all = append(all, maintain.Orphans(ctx, c.items, c.parents, c.o.ParentField, work, orphan))
 		if scan := c.suspicious(); scan.Filter != nil {
 			all = append(all, maintain.Check(ctx, c.items, work, scan, c.invalid))
 		}
@@ -72,20 +67,14 @@ func (c *core) scan() maintain.Scan {
 	return maintain.Scan{Projection: included(c.o.inParent()...), BatchSize: 100}
 }
 
-// check finds the problems of a batch of parents: those that seem to have some are
-// read again with their items, in one snapshot.
+// check finds the problems of a batch of parents.
 func (c *core) check(ctx context.Context, parents []bson.Raw) (problems []mongopatterns.Problem, err error) {
-	states, err := c.wrong(ctx, parents)
-	if err != nil || len(states) == 0 {
-		return nil, err
-	}
-	err = c.run(ctx, func(ctx context.Context) error {
+	err = c.inspect(ctx, parents, func(_ context.Context, states []state) error {
 		problems = nil
-		states, err := c.inspect(ctx, states)
 		for _, st := range states {
 			problems = append(problems, st.problems...)
 		}
-		return err
+		return nil
 	})
 	return problems, err
 }
@@ -126,14 +115,18 @@ func (c *core) states(ctx context.Context, parents []bson.Raw) ([]state, error) 
 	if c.keep != nil {
 		pipeline = append(pipeline, expr.D("$project", c.projection(paths...)))
 	}
+	opts := options.Aggregate().SetBatchSize(int32(len(these) + 1))
 	for group, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return cursor.Primary(c.items).Aggregate(ctx, append(pipeline, c.statistics()), options.Aggregate().SetBatchSize(int32(len(these)+1)))
+		return cursor.Primary(c.items).Aggregate(ctx, append(pipeline, c.statistics()), opts)
 	}) {
 		if err != nil {
 			return nil, err
 		}
 		if i, ok := place[value.Key(group.Lookup("_id"))]; ok {
-			states[i].top, states[i].stats = documents(group.Lookup("top")), group
+			states[i].stats = group
+			for _, v := range elements(group.Lookup("top")) {
+				states[i].top = append(states[i].top, v.Document())
+			}
 		}
 	}
 	for i := range states {
@@ -144,11 +137,10 @@ func (c *core) states(ctx context.Context, parents []bson.Raw) ([]state, error) 
 
 // statistics adds up the items of each parent, and finds the best.
 func (c *core) statistics() bson.D {
-	group := expr.D("_id", expr.Field(c.o.ParentField), "n", expr.Op("$sum", 1),
+	group := expr.D("_id", expr.Field(c.o.ParentField), "n0", expr.Op("$sum", 1),
 		"top", expr.Op("$topN", expr.D("n", c.o.N, "sortBy", c.o.Order, "output", "$$ROOT")))
 	for i, v := range c.o.Values {
-		number := expr.Field(v.Field)
-		usable := expr.Op("$and", expr.Op("$isNumber", number), expr.Op("$gt", number, math.Inf(-1)), expr.Op("$lt", number, math.Inf(1)))
+		number, usable := expr.Field(v.Field), usable(v.Field)
 		group = append(group,
 			expr.Element(fmt.Sprintf("s%d", i), expr.Op("$sum", expr.Cond(usable, number, 0))),
 			expr.Element(fmt.Sprintf("c%d", i), expr.Op("$sum", expr.Cond(usable, 1, 0))),
@@ -158,15 +150,10 @@ func (c *core) statistics() bson.D {
 	return expr.D("$group", group)
 }
 
-// documents are those in an array.
-func documents(array bson.RawValue) []bson.Raw {
-	var out []bson.Raw
-	for _, v := range elements(array) {
-		if doc, ok := v.DocumentOK(); ok {
-			out = append(out, doc)
-		}
-	}
-	return out
+// usable is the expression whether a finite number stands at a path.
+func usable(path string) bson.D {
+	v := expr.Field(path)
+	return expr.Op("$and", expr.Op("$isNumber", v), expr.Op("$gt", v, math.Inf(-1)), expr.Op("$lt", v, math.Inf(1)))
 }
 
 // elements are those of an array, none of anything else.
@@ -176,25 +163,34 @@ func elements(array bson.RawValue) []bson.RawValue {
 	return values
 }
 
-// inspect reads parents again, within a transaction, and returns those that have
-// problems; it says which of them hold items that the collection lacks.
-func (c *core) inspect(ctx context.Context, suspects []state) ([]state, error) {
+// inspect reads the parents that seem to have problems again with their items, in one
+// snapshot, and has do look at those that have some, in the same transaction.
+func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(context.Context, []state) error) error {
+	suspects, err := c.wrong(ctx, parents)
+	if err != nil || len(suspects) == 0 {
+		return err
+	}
 	these := make(bson.A, len(suspects))
 	for i, st := range suspects {
 		these[i] = st.id()
 	}
-	parents, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.parents.Find(ctx, expr.D("_id", in(these)), options.Find().SetProjection(c.scan().Projection).
-			SetSort(expr.D("_id", 1)).SetBatchSize(int32(len(these)+1)))
-	}))
-	if err != nil {
-		return nil, err
-	}
-	states, err := c.wrong(ctx, parents)
-	if err != nil {
-		return nil, err
-	}
-	return states, c.lacking(ctx, states)
+	return c.run(ctx, func(ctx context.Context) error {
+		parents, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return c.parents.Find(ctx, expr.D("_id", in(these)), options.Find().SetProjection(c.scan().Projection).
+				SetSort(expr.D("_id", 1)).SetBatchSize(int32(len(these)+1)))
+		}))
+		if err != nil {
+			return err
+		}
+		states, err := c.wrong(ctx, parents)
+		if err == nil {
+			err = c.lacking(ctx, states)
+		}
+		if err != nil {
+			return err
+		}
+		return do(ctx, states)
+	})
 }
 
 // lacking finds the parents whose arrays hold items that the collection lacks, and
@@ -222,7 +218,8 @@ func (c *core) lacking(ctx context.Context, states []state) error {
 			if !there[pair(st.id(), id(v))] {
 				st.lacking = append(st.lacking, v)
 				st.problems[0].Kind = NotAdopted
-				st.problems[0].Detail = fmt.Sprintf("the collection lacks %d of its items, the last with the _id %s", len(st.lacking), value.Text(id(v)))
+				st.problems[0].Detail = fmt.Sprintf("the collection lacks %d of its items, the last with the _id %s",
+					len(st.lacking), value.Text(id(v)))
 			}
 		}
 	}
@@ -237,38 +234,51 @@ func (c *core) problems(st state) []mongopatterns.Problem {
 			Field: field, Have: value.Lookup(st.parent, field), Want: want})
 	}
 	have, want := value.Lookup(st.parent, c.o.ArrayField), raw(c.arranged(st.top))
-	if !alike(have, want) && !(len(st.top) == 0 && (have.IsZero() || have.Type == bson.TypeNull)) {
+	if !same(have, want) && !(len(st.top) == 0 && (have.IsZero() || have.Type == bson.TypeNull)) {
 		report(WrongSubset, c.o.ArrayField, want)
 		out[0].Detail = fmt.Sprintf("%d of %d items", len(elements(have)), len(st.top))
 	}
-	total := number(st.stats.Lookup("n"))
-	if !agree(value.Lookup(st.parent, c.o.CountField), total, nil) {
-		report(WrongCount, c.o.CountField, total)
+	for _, d := range c.derived(st.stats) {
+		have := value.Lookup(st.parent, d.path)
+		switch {
+		case d.vast:
+		case d.path == c.o.CountField && !agree(have, d.want, nil):
+			report(WrongCount, d.path, d.want)
+		case d.path == c.o.CountField:
+		case d.mean && have.IsZero() != d.want.IsZero(), !agree(have, number(d.want), d.magnitude):
+			report(WrongValue, d.path, d.want)
+		}
 	}
+	return out
+}
+
+// A derived number of a parent follows from its items.
+type derived struct {
+	path      string
+	want      bson.RawValue // of a mean without numbers: none
+	magnitude *big.Rat      // of what was added up; nil for what is exact
+	mean      bool
+	vast      bool // it is beyond what a double holds
+}
+
+func (c *core) derived(stats bson.Raw) []derived {
+	stat := func(name string, i int) bson.RawValue { return number(stats.Lookup(fmt.Sprint(name, i))) }
+	out := []derived{{path: c.o.CountField, want: stat("n", 0)}}
 	for i, v := range c.o.Values {
-		sum, count := number(st.stats.Lookup(fmt.Sprintf("s%d", i))), number(st.stats.Lookup(fmt.Sprintf("c%d", i)))
-		magnitude := value.Number(number(st.stats.Lookup(fmt.Sprintf("a%d", i))))
-		if magnitude == nil { // beyond what a double holds
-			continue
+		sum, count := derived{path: v.Sum, want: stat("s", i), magnitude: value.Number(stat("a", i))}, out[0].want
+		sum.vast = sum.magnitude == nil
+		out = append(out, sum)
+		if v.Count != "" {
+			count = stat("c", i)
+			out = append(out, derived{path: v.Count, want: count})
 		}
-		if !agree(value.Lookup(st.parent, v.Sum), sum, magnitude) {
-			report(WrongValue, v.Sum, sum)
+		mean := derived{path: v.Mean, mean: true, vast: sum.vast}
+		if n := value.Number(count); n.Sign() > 0 && !sum.vast {
+			f, _ := new(big.Rat).Quo(value.Number(sum.want), n).Float64()
+			mean.want, mean.magnitude = raw(f), new(big.Rat).Quo(sum.magnitude, n)
 		}
-		if v.Count == "" {
-			count = total
-		} else if !agree(value.Lookup(st.parent, v.Count), count, nil) {
-			report(WrongValue, v.Count, count)
-		}
-		if v.Mean == "" {
-			continue
-		}
-		mean := bson.RawValue{}
-		if n := value.Number(count); n.Sign() > 0 {
-			f, _ := new(big.Rat).Quo(value.Number(sum), n).Float64()
-			mean, magnitude = raw(f), new(big.Rat).Quo(magnitude, n)
-		}
-		if have := value.Lookup(st.parent, v.Mean); mean.IsZero() != have.IsZero() || !agree(have, number(mean), magnitude) {
-			report(WrongValue, v.Mean, mean)
+		if v.Mean != "" {
+			out = append(out, mean)
 		}
 	}
 	return out
@@ -303,71 +313,21 @@ func agree(have, want bson.RawValue, magnitude *big.Rat) bool {
 	return difference.Abs(difference).Cmp(new(big.Rat).Mul(magnitude, big.NewRat(1, 1e9))) <= 0
 }
 
-// perParent counts the items of each parent.
-func (c *core) perParent() bson.D {
-	return expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField), "n", expr.Op("$sum", 1)))
-}
-
-// orphans looks in one snapshot which of these parents do not exist but have items.
-func (c *core) orphans(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
-	these := make(bson.A, len(batch))
-	for i, doc := range batch {
-		these[i] = doc.Lookup("_id")
-	}
-	err = c.run(ctx, func(ctx context.Context) error {
-		problems = nil
-		there := map[string]bool{}
-		for doc, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.parents.Find(ctx, expr.D("_id", in(these)), options.Find().SetProjection(included()))
-		}) {
-			if err != nil {
-				return err
-			}
-			there[value.Key(doc.Current.Lookup("_id"))] = true
-		}
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.items.Aggregate(ctx, mongo.Pipeline{expr.Op("$match", expr.D(c.o.ParentField, in(these))), c.perParent()})
-		}) {
-			if err != nil {
-				return err
-			}
-			if id := doc.Lookup("_id"); !there[value.Key(id)] {
-				problems = append(problems, mongopatterns.Problem{Pattern: "subset", Kind: Orphan, Collection: c.items.Name(),
-					Field: c.o.ParentField, Have: id, Detail: fmt.Sprintf("%d items", doc.Lookup("n").AsInt64())})
-			}
-		}
-		return nil
-	})
-	return problems, err
-}
-
 // suspicious selects the items that Add might refuse; no filter if it refuses none.
-func (c *core) suspicious() maintain.Scan {
-	var or bson.A
-	paths := []string{c.o.ParentField, fieldTouch}
-	arrays := func(path string) {
-		paths = append(paths, path)
-		for _, step := range fieldpath.Steps(path) {
-			or = append(or, expr.D(step, expr.D("$type", "array")))
-		}
-	}
-	for _, e := range c.o.Order[:len(c.o.Order)-1] {
-		arrays(e.Key)
-	}
-	for _, t := range c.filter.tests {
-		arrays(t.path)
+func (c *core) suspicious() (scan maintain.Scan) {
+	paths, or := append([]string{c.o.ParentField, fieldTouch}, c.single...), bson.A{}
+	for _, path := range c.single {
+		or = append(or, expr.Op("$isArray", expr.Field(path)))
 	}
 	for _, v := range c.o.Values {
 		if v.Count == "" {
-			arrays(v.Field)
-			or = append(or, expr.D(v.Field, expr.D("$not", expr.D("$type", "number"))),
-				expr.D(v.Field, in(bson.A{math.NaN(), math.Inf(1), math.Inf(-1)})))
+			paths, or = append(paths, v.Field), append(or, expr.Op("$not", usable(v.Field)))
 		}
 	}
-	if or == nil {
-		return maintain.Scan{}
+	if len(or) > 1 { // more than _id
+		scan = maintain.Scan{Filter: expr.D("$expr", expr.D("$or", or)), Projection: included(paths...)}
 	}
-	return maintain.Scan{Filter: expr.D("$or", or), Projection: included(paths...)}
+	return scan
 }
 
 // invalid finds the items that Add refuses.

@@ -73,11 +73,12 @@
 // # When to use it
 //
 // Where parents are read far more often than their items are written, and show the
-// best few of many. Not for a parent with some dozens of small items, ever: keep all
-// of them in it. Not where items are written as often as parents are read: an Add is a
-// transaction of two writes, and AddMany costs several times an InsertMany. Not for items that change place all the time (by votes): an
-// indexed query is cheaper. For all items in the parent up to a limit, and the
-// rest elsewhere, see package outlier; for hot and cold fields, package split.
+// best few of many. Not for a parent that never has more than some dozens of small
+// items: keep all of them in it. Not where items are written as often as parents are
+// read: an Add is a transaction of two writes, and AddMany costs several times an
+// InsertMany. Not for items that change place all the time (by votes): an indexed query
+// is cheaper. For all items in the parent up to a limit, and the rest elsewhere, see
+// package outlier; for hot and cold fields, package split.
 //
 // # Concurrency
 //
@@ -108,8 +109,7 @@
 //
 // # Composing
 //
-// ItemsFilter and Order are what package paging takes. TopPipeline yields the kept
-// items as documents. A parent of several subsets is deleted by one of them, and the
-// items of the others by their ItemsFilter, or by their parent field where Filter
-// leaves out some, in one transaction.
+// ItemsFilter and Order are what package paging takes. A parent of several subsets is
+// deleted by one of them, and the items of the others by their ItemsFilter, or by their
+// parent field where Filter leaves out some, in one transaction.
 package subset

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -30,8 +31,7 @@ type test struct {
 
 // parseFilter takes a filter apart. Operators whose result could differ here and on
 // the server are refused.
-func parseFilter(c codec.Codec, document any, check func(path string) error) (filter, error) {
-	var f filter
+func parseFilter(c codec.Codec, document any, check func(path string) error) (f filter, err error) {
 	if document == nil {
 		return f, nil
 	}
@@ -39,31 +39,25 @@ func parseFilter(c codec.Codec, document any, check func(path string) error) (fi
 	if err != nil {
 		return f, err
 	}
-	elements, err := raw.Elements()
-	if err != nil {
-		return f, err
-	}
+	elements, _ := raw.Elements()
 	for _, e := range elements {
-		if err := check(e.Key()); err != nil {
+		path := e.Key()
+		if err := check(path); err != nil {
 			return f, err
 		}
-		f.doc = append(f.doc, bson.E{Key: e.Key(), Value: e.Value()})
+		f.doc = append(f.doc, expr.Element(path, e.Value()))
 		inner, _ := e.Value().DocumentOK()
-		conditions, err := inner.Elements()
-		if len(inner) > 0 && err != nil {
-			return f, err
-		}
-		if len(conditions) == 0 || !strings.HasPrefix(conditions[0].Key(), "$") {
-			t, err := parseTest(e.Key(), "$eq", e.Value())
+		conditions, _ := inner.Elements()
+		if equal := len(conditions) == 0 || !strings.HasPrefix(conditions[0].Key(), "$"); equal {
+			t, err := parseTest(path, "$eq", e.Value())
 			if err != nil {
 				return f, err
 			}
 			t.equal = !t.null
-			f.tests = append(f.tests, t)
-			continue
+			f.tests, conditions = append(f.tests, t), nil
 		}
 		for _, condition := range conditions {
-			t, err := parseTest(e.Key(), condition.Key(), condition.Value())
+			t, err := parseTest(path, condition.Key(), condition.Value())
 			if err != nil {
 				return f, err
 			}

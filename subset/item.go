@@ -17,34 +17,23 @@ type item struct {
 	kept bson.Raw
 }
 
-// encode makes an item of a user's value: with an _id, an ObjectID if there is none,
-// and with the parent's _id in its field.
-func (c *core) encode(parent bson.RawValue, v any) (item, error) {
+// encode encodes a parent's _id and an item of a user's. The item begins with its _id,
+// an ObjectID if there is none, and the parent's in its field.
+func (c *core) encode(parent, v any) (p bson.RawValue, it item, err error) {
+	if p, err = c.id("parent", parent); err != nil {
+		return p, it, err
+	}
 	raw, err := c.codec.Document(v)
 	if err != nil {
-		return item{}, err
+		return p, it, err
 	}
-	elements, err := raw.Elements()
-	if err != nil {
-		return item{}, fault.Invalid("%w", err)
+	id := raw.Lookup("_id")
+	if id.IsZero() {
+		oid := bson.NewObjectID()
+		id = bson.RawValue{Type: bson.TypeObjectID, Value: oid[:]}
 	}
-	id := any(raw.Lookup("_id"))
-	if raw.Lookup("_id").IsZero() {
-		id = bson.NewObjectID()
-	}
-	doc := bson.D{{Key: "_id", Value: id}, {Key: c.o.ParentField, Value: parent}}
-	for i, e := range elements {
-		if e.Key() != "_id" && e.Key() != c.o.ParentField {
-			doc = append(doc, bson.E{Key: e.Key(), Value: e.Value()})
-		} else if e.Key() == c.o.ParentField && i > 0 { // it stays where it stands
-			doc = append(append(doc[:1:1], doc[2:]...), doc[1])
-		}
-	}
-	if raw, err = bson.Marshal(doc); err != nil {
-		return item{}, fault.Invalid("%w", err)
-	}
-	it := c.item(raw)
-	return it, c.valid(it)
+	it = c.item(value.With(raw, value.Element{Name: "_id", Value: id}, value.Element{Name: c.o.ParentField, Value: p}))
+	return p, it, c.valid(it)
 }
 
 // item is a document of the collection.
@@ -65,14 +54,9 @@ func (c *core) valid(it item) error {
 
 // defect is the field for which an item cannot be ranked or counted, and why.
 func (c *core) defect(doc bson.Raw) (field, why string) {
-	for _, e := range c.o.Order {
-		if throughArray(doc, e.Key) {
-			return e.Key, "items are sorted, and an array stands in"
-		}
-	}
-	for _, t := range c.filter.tests {
-		if throughArray(doc, t.path) {
-			return t.path, "items are filtered, and an array stands in"
+	for _, path := range c.single {
+		if throughArray(doc, path) {
+			return path, "items are sorted or filtered, and an array stands in"
 		}
 	}
 	for _, v := range c.o.Values {
@@ -93,22 +77,14 @@ func throughArray(doc bson.Raw, path string) bool {
 
 // cut is what a parent keeps of an item.
 func (c *core) cut(doc bson.Raw) bson.Raw {
-	if c.keep != nil {
-		return c.keep.of(doc)
-	}
-	all := selection{}
-	elements, _ := doc.Elements()
-	for _, e := range elements {
-		if e.Key() != c.o.ParentField {
-			all[e.Key()] = nil
-		}
-	}
-	return all.of(doc)
+	return value.Pick(doc, func(field []byte) bool {
+		return string(field) != c.o.ParentField && (c.keep == nil || c.keep[string(field)])
+	})
 }
 
-// projection reads of items what cut needs where keep is set, and these paths. It names a field that
-// no index has: a read that an index covers returns the fields in the index's order,
-// and null for those that are missing.
+// projection reads of items what cut needs where keep is set, and these paths. It names a
+// field that no index has: a read that an index covers returns the fields in the index's
+// order, and null for those that are missing.
 func (c *core) projection(more ...string) bson.D {
 	for _, e := range c.o.Order {
 		more = append(more, e.Key)
@@ -129,97 +105,4 @@ func included(paths ...string) bson.D {
 	return out
 }
 
-// A selection is the tree of the paths that a kept item holds. An empty one stands
-// for everything below.
-type selection map[string]selection
-
-func selected(paths []string) selection {
-	s := selection{}
-	for _, path := range paths {
-		s.add(path)
-	}
-	return s
-}
-
-func (s selection) add(path string) {
-	segment, rest, deeper := strings.Cut(path, ".")
-	below, known := s[segment]
-	switch {
-	case known && len(below) == 0: // everything already
-	case !deeper:
-		s[segment] = nil
-	default:
-		if below == nil {
-			below = selection{}
-			s[segment] = below
-		}
-		below.add(rest)
-	}
-}
-
-// of is what the server's projection of the paths leaves of a document.
-func (s selection) of(doc bson.Raw) bson.Raw {
-	raw, _ := bson.Marshal(s.cut(doc)) // values that were BSON before
-	return raw
-}
-
-func (s selection) cut(doc bson.Raw) bson.D {
-	out := bson.D{}
-	elements, _ := doc.Elements()
-	for _, e := range elements {
-		below, named := s[e.Key()]
-		if !named {
-			continue
-		}
-		if v, ok := below.cutValue(e.Value()); ok {
-			out = append(out, bson.E{Key: e.Key(), Value: v})
-		}
-	}
-	return out
-}
-
-func (s selection) cutValue(v bson.RawValue) (any, bool) {
-	switch {
-	case len(s) == 0:
-		return v, true
-	case v.Type == bson.TypeEmbeddedDocument:
-		return s.cut(v.Document()), true
-	case v.Type == bson.TypeArray:
-		out := bson.A{}
-		values, _ := v.Array().Values()
-		for _, v := range values {
-			if kept, ok := s.cutValue(v); ok {
-				out = append(out, kept)
-			}
-		}
-		return out, true
-	}
-	return nil, false
-}
-
 func same(a, b bson.RawValue) bool { return a.Type == b.Type && bytes.Equal(a.Value, b.Value) }
-
-// alike compares two documents by their content: the order of fields, which a server
-// or another program may have changed, does not count.
-func alike(a, b bson.RawValue) bool {
-	if a.Type != b.Type || a.Type != bson.TypeEmbeddedDocument && a.Type != bson.TypeArray {
-		return same(a, b)
-	}
-	left, _ := bson.Raw(a.Value).Elements()
-	right, _ := bson.Raw(b.Value).Elements()
-	if len(left) != len(right) {
-		return false
-	}
-	for i, e := range left { // mostly in one order
-		other := right[i]
-		if other.Key() != e.Key() {
-			v, err := bson.Raw(b.Value).LookupErr(e.Key())
-			if err != nil || !alike(e.Value(), v) {
-				return false
-			}
-		} else if !alike(e.Value(), other.Value()) {
-			return false
-		}
-	}
-	return true
-}

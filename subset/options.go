@@ -35,8 +35,8 @@ type Options struct {
 	// BestLast stores the kept items from the worst to the best, as $slice: -N
 	// does. Reads of this package give the best first either way. Default false.
 	BestLast bool
-	// Fields are the paths of an item that the parent keeps; _id and the fields
-	// of Order always are. Default nil: all but ParentField.
+	// Fields are the names of the fields of an item that the parent keeps, whole; _id
+	// and those of Order always are. Default nil: all but ParentField.
 	Fields []string
 	// Filter selects the items that are kept and counted, such as approved ones:
 	// {approved: true}, {deleted_at: {$exists: false}}. The others are stored in
@@ -111,7 +111,12 @@ func (o *Options) complete() error {
 			}))
 	}
 	for i, field := range o.Fields {
-		settings = append(settings, config.Check(fmt.Sprintf("Options.Fields[%d]", i), func() error { return o.itemPath(field) }))
+		settings = append(settings, config.Check(fmt.Sprintf("Options.Fields[%d]", i), func() error {
+			if err := o.itemPath(field); err != nil {
+				return err
+			}
+			return fieldpath.CheckName("name", field)
+		}))
 	}
 	return config.Apply(settings...)
 }

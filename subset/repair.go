@@ -2,7 +2,6 @@ package subset
 
 import (
 	"context"
-	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -46,13 +45,9 @@ func (s *Subset[P, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 }
 
 func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt bool) (mongopatterns.Result, error) {
-	return maintain.Run(ctx, c.parents, work, c.scan(), func(ctx context.Context, parents []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
-		states, err := c.wrong(ctx, parents)
-		if err != nil || len(states) == 0 {
-			return err
-		}
+	step := func(ctx context.Context, parents []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
 		var done mongopatterns.Result
-		err = c.run(ctx, func(ctx context.Context) error {
+		err := c.inspect(ctx, parents, func(ctx context.Context, states []state) error {
 			done = mongopatterns.Result{}
 			return c.rebuild(ctx, states, adopt, work.DryRun, &done)
 		})
@@ -60,17 +55,14 @@ func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt b
 			result.Add(done)
 		}
 		return err
-	})
+	}
+	return maintain.Run(ctx, c.parents, work, c.scan(), step)
 }
 
-// rebuild sets in the parents that are wrong what follows from their items. It
-// reads in the transaction's snapshot and writes only what differs: a real write,
-// which conflicts with any other to such a parent meanwhile.
-func (c *core) rebuild(ctx context.Context, suspects []state, adopt, dry bool, result *mongopatterns.Result) error {
-	states, err := c.inspect(ctx, suspects)
-	if err != nil {
-		return err
-	}
+// rebuild sets in the parents that are wrong what follows from their items, as the
+// transaction's snapshot has them. It writes only what differs: a real write, which
+// conflicts with any other to such a parent meanwhile.
+func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, result *mongopatterns.Result) (err error) {
 	var parents, docs []bson.Raw
 	for _, st := range states {
 		path := c.occupied(st.parent)
@@ -116,12 +108,10 @@ func (c *core) rebuild(ctx context.Context, suspects []state, adopt, dry bool, r
 
 // rebuilding sets in a parent all that follows from its items.
 func (c *core) rebuilding(st state) mongo.Pipeline {
-	set := expr.D(c.o.ArrayField, expr.Literal(c.arranged(st.top)),
-		c.o.CountField, expr.Literal(number(st.stats.Lookup("n"))), fieldTouch, "$$REMOVE")
-	for i, v := range c.o.Values {
-		set = append(set, expr.Element(v.Sum, expr.Literal(number(st.stats.Lookup(fmt.Sprintf("s%d", i))))))
-		if v.Count != "" {
-			set = append(set, expr.Element(v.Count, expr.Literal(number(st.stats.Lookup(fmt.Sprintf("c%d", i))))))
+	set := expr.D(c.o.ArrayField, expr.Literal(c.arranged(st.top)), fieldTouch, "$$REMOVE")
+	for _, d := range c.derived(st.stats) {
+		if !d.mean {
+			set = append(set, expr.Element(d.path, expr.Literal(d.want)))
 		}
 	}
 	return append(mongo.Pipeline{expr.D("$set", set)}, c.means()...)
@@ -149,7 +139,7 @@ func (c *core) moveOut(st state) ([]bson.Raw, error) {
 		if !ok {
 			return nil, fault.Invalid("a value of type %v among the items", v.Type)
 		}
-		it, err := c.encode(st.id(), doc)
+		_, it, err := c.encode(st.id(), doc)
 		if err != nil {
 			return nil, err
 		}

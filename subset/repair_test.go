@@ -89,7 +89,7 @@ func TestCheckAndRepair(t *testing.T) {
 		must(t, err)
 		text = p.String()
 	}
-	same(t, "text", "subset: items: orphan: product_id is 77: 2 items", text)
+	same(t, "text", "subset: items 100: orphan: product_id is 77: 2 documents", text)
 	result, err := s.Repair(t.Context(), nil)
 	must(t, err)
 	same(t, "orphans", mongopatterns.Result{Examined: 4}, result)
@@ -329,7 +329,7 @@ func TestCheckLooksTwice(t *testing.T) {
 			if e.CommandName == "find" && e.Command.Lookup("find").StringValue() == "parents" {
 				asked[e.RequestID] = "parents"
 			}
-			if e.CommandName == "aggregate" && !e.Command.Lookup("pipeline", "1", "$group").IsZero() {
+			if e.CommandName == "aggregate" && !e.Command.Lookup("pipeline", "2", "$lookup").IsZero() {
 				asked[e.RequestID] = "items"
 			}
 		},
@@ -344,18 +344,30 @@ func TestCheckLooksTwice(t *testing.T) {
 	insert(t, db.Collection("parents"), d("_id", 1, "num_reviews", 5))
 	insert(t, db.Collection("items"), d("_id", 1, "product_id", 2, "rating", 1))
 	same(t, "problems", 2, len(problems(t, s.Check(t.Context(), nil))))
-	right = func(collection string) {
-		var err error
-		if collection == "parents" {
-			_, err = db.Collection("parents").UpdateOne(t.Context(), d("_id", 1), d("$set", d("num_reviews", 0)))
-		} else {
-			_, err = db.Collection("items").DeleteOne(t.Context(), d("_id", 1))
+	for _, orphan := range []func() error{
+		func() error {
+			_, err := db.Collection("parents").InsertOne(t.Context(), d("_id", 2, "reviews", bson.A{}, "num_reviews", 0))
+			return err
+		},
+		func() error { _, err := db.Collection("items").DeleteOne(t.Context(), d("_id", 1)); return err },
+	} {
+		right = func(collection string) {
+			err := error(nil)
+			if collection == "items" {
+				err = orphan()
+			} else {
+				_, err = db.Collection("parents").UpdateOne(t.Context(), d("_id", 1), d("$set", d("num_reviews", 0)))
+			}
+			if err != nil {
+				t.Error(err)
+			}
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		same(t, "problems", []string{}, problems(t, s.Check(t.Context(), nil)))
+		right = nil
+		update(t, db.Collection("parents"), d("_id", 1), d("$set", d("num_reviews", 5)))
+		_, err := db.Collection("parents").DeleteOne(t.Context(), d("_id", 2))
+		must(t, err)
 	}
-	same(t, "problems", []string{}, problems(t, s.Check(t.Context(), nil)))
 }
 
 // Items that other programs have stored and Add refuses do not go unnoticed.

@@ -243,11 +243,6 @@ func TestScenarioReviews(t *testing.T) {
 	one, err := s.Get(t.Context(), 1, 3)
 	must(t, err)
 	same(t, "one", all[8], one)
-	cursor, err := db.Collection("parents").Aggregate(t.Context(), s.TopPipeline(1))
-	must(t, err)
-	var piped []review
-	must(t, cursor.All(t.Context(), &piped))
-	same(t, "pipeline", newest, piped)
 	clean(t, db, s)
 
 	specs, err := db.Collection("items").Indexes().ListSpecifications(t.Context())
@@ -477,19 +472,16 @@ func TestValues(t *testing.T) {
 	want("repaired", d("n", int32(2), "sum", math.MinInt64+0.1, "mean", (math.MinInt64+0.1)/2), int32(8))
 }
 
-// Fields keeps what the server's projection would.
+// Fields are kept whole, and those of Order.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
-	s := newSubset[int, bson.D](t, db, &subset.Options{Fields: []string{"a.b", "c", "d.e", "d", "x"}, Order: d("o.p", 1)})
+	s := newSubset[int, bson.D](t, db, &subset.Options{Fields: []string{"c", "d", "x"}, Order: d("o.p", 1)})
 	insert(t, db.Collection("parents"), d("_id", 1))
-	item := d("_id", 5, "z", 1, "a", bson.A{d("b", int32(1), "q", 1), 7, d("q", 1), bson.A{d("b", int32(2), "q", 1)}},
-		"o", d("p", int32(1), "q", 2), "c", bson.A{int32(1)}, "d", d("e", int32(1), "f", int32(2)))
+	item := d("_id", int32(5), "z", int32(1), "o", d("p", int32(1), "q", int32(2)), "c", bson.A{int32(1)}, "d", d("e", int32(1), "f", int32(2)))
 	_, err := s.Add(t.Context(), 1, item)
 	must(t, err)
-	want := bson.A{d("_id", int32(5), "a", bson.A{d("b", int32(1)), d(), bson.A{d("b", int32(2))}},
-		"o", d("p", int32(1)), "c", bson.A{int32(1)}, "d", d("e", int32(1), "f", int32(2)))}
-	same(t, "kept", want, stored(t, db.Collection("parents"))[0][1].Value)
+	same(t, "kept", bson.A{append(item[:1:1], item[2:]...)}, stored(t, db.Collection("parents"))[0][1].Value)
 	clean(t, db, s)
 	// A change of what is not kept does not write the parent.
 	cmds := mongotest.Record(t, db, func() { must(t, s.Update(t.Context(), 1, 5, d("$set", d("z", 2)))) })

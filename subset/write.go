@@ -37,11 +37,7 @@ import (
 func (s *Subset[P, T]) Add(ctx context.Context, parent P, item T) (id any, err error) {
 	defer fault.In(&err, "subset: add")
 	c := s.core
-	p, err := c.id("parent", parent)
-	if err != nil {
-		return nil, err
-	}
-	it, err := c.encode(p, item)
+	p, it, err := c.encode(parent, item)
 	if err != nil {
 		return nil, err
 	}
@@ -63,18 +59,7 @@ func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
 		_, err := c.items.InsertOne(ctx, it.doc)
 		return err
 	}
-	ch := change{parent: parent, in: []item{it}}
-	p, err := c.apply(ctx, ch)
-	if err != nil {
-		return err
-	}
-	if err := c.adopted(ctx, ch, p); err != nil {
-		return err
-	}
-	if err := c.insert(ctx, parent, it, p.After.Gone); err != nil {
-		return err
-	}
-	return c.refill(ctx, ch, p)
+	return c.change(ctx, change{parent: parent, in: []item{it}}, true)
 }
 
 // insert stores an item, and is ErrNotAdopted if one of those that it pushed out of
@@ -91,8 +76,8 @@ func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone [
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.one(parent, id)).
 			SetUpdate(expr.D("$setOnInsert", expr.D(fieldTouch, true))))
 	}
-	never := expr.Element("$nor", bson.A{bson.D{}})
-	models = append(models, mongo.NewReplaceOneModel().SetFilter(append(c.one(parent, it.id), never)).SetReplacement(it.doc).SetUpsert(true))
+	none := append(c.one(parent, it.id), expr.Element("$nor", bson.A{bson.D{}}))
+	models = append(models, mongo.NewReplaceOneModel().SetFilter(none).SetReplacement(it.doc).SetUpsert(true))
 	result, err := c.items.BulkWrite(ctx, models)
 	if err == nil && result.MatchedCount < int64(len(gone)) {
 		err = c.safe(ctx, held{parent, gone})
@@ -100,19 +85,25 @@ func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone [
 	return err
 }
 
-// change applies a change whose items are in the collection already.
-func (c *core) change(ctx context.Context, ch change) error {
+// change applies a change of at most one item each, and stores the one that comes if it is
+// new. It is ErrNotAdopted if the change drops what is stored nowhere else.
+func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 	p, err := c.apply(ctx, ch)
 	if err == nil {
 		err = c.adopted(ctx, ch, p)
 	}
-	if err == nil {
-		err = c.safe(ctx, held{ch.parent, p.After.Gone})
+	switch {
+	case err != nil:
+		return err
+	case fresh:
+		err = c.insert(ctx, ch.parent, ch.in[0], p.gone)
+	default:
+		err = c.safe(ctx, held{ch.parent, p.gone})
 	}
-	if err == nil {
-		err = c.refill(ctx, ch, p)
+	if err != nil {
+		return err
 	}
-	return err
+	return c.refill(ctx, ch, p)
 }
 
 // follow is the result of a change of a parent that may be gone: there is nothing to
@@ -145,9 +136,20 @@ func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T]) (resu
 	c := s.core
 	var pending batch
 	flush := func() error {
-		done, unknown, err := c.addBatch(ctx, pending)
-		result.Done += done
-		result.Unknown += unknown
+		sent, n := false, int64(len(pending.docs))
+		if n == 0 {
+			return nil
+		}
+		err := c.run(ctx, func(ctx context.Context) error {
+			err := c.store(ctx, pending)
+			sent = err == nil
+			return err
+		})
+		if err == nil {
+			result.Done += n
+		} else if sent && !txn.Running(ctx) { // its commit was on the way
+			result.Unknown += n
+		}
 		pending = batch{}
 		return err
 	}
@@ -155,11 +157,7 @@ func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T]) (resu
 		return result, nil
 	}
 	for parent, v := range items {
-		p, err := c.id("parent", parent)
-		var it item
-		if err == nil {
-			it, err = c.encode(p, v)
-		}
+		p, it, err := c.encode(parent, v)
 		if err != nil {
 			return result, fmt.Errorf("at %d: %w", result.Examined, err)
 		}
@@ -190,34 +188,13 @@ func (b *batch) add(parent bson.RawValue, it item, counts bool) {
 	if !ok {
 		i = len(b.changes)
 		b.place[value.Key(parent)] = i
-		b.changes = append(b.changes, change{parent: parent, bulk: true})
+		b.changes = append(b.changes, change{parent: parent})
 	}
 	if counts {
 		b.changes[i].in = append(b.changes[i].in, it)
 	}
 	b.docs = append(b.docs, it.doc)
 	b.bytes += len(it.doc)
-}
-
-// addBatch says how many items it has stored, or whether that is not known.
-func (c *core) addBatch(ctx context.Context, b batch) (done, unknown int64, err error) {
-	if len(b.docs) == 0 {
-		return 0, 0, nil
-	}
-	joined, sent := txn.Running(ctx), false
-	err = c.run(ctx, func(ctx context.Context) error {
-		sent = false
-		err := c.store(ctx, b)
-		sent = err == nil
-		return err
-	})
-	switch {
-	case err == nil:
-		done = int64(len(b.docs))
-	case sent && !joined: // the commit was on its way
-		unknown = int64(len(b.docs))
-	}
-	return done, unknown, err
 }
 
 // store writes a batch. It looks at the parents first: a write of many documents
@@ -237,12 +214,12 @@ func (c *core) store(ctx context.Context, b batch) error {
 			models = append(models, mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(touch),
 				mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(untouch))
 			continue
-		case !p.counted() && p.Size > 0:
+		case !p.counted() && p.size > 0:
 			return fault.Of(ch.parent, ErrNotAdopted)
 		case !p.counted():
 			first = append(first, ch.parent)
 		}
-		gone = append(gone, held{ch.parent, p.After.Gone})
+		gone = append(gone, held{ch.parent, p.gone})
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(filter)).SetUpdate(c.update(ch)))
 	}
 	if err := c.alone(ctx, first, bson.A{}); err != nil {
@@ -262,14 +239,17 @@ func (c *core) store(ctx context.Context, b batch) error {
 		return err
 	}
 	for i, ch := range b.changes {
-		p := parents[i]
-		if count, _ := p.Count.AsInt64OK(); len(ch.in) == 0 || p.Size >= c.o.N || int(count) <= p.Size {
+		if count, _ := parents[i].count.AsInt64OK(); len(ch.in) == 0 || parents[i].size >= min(c.o.N, int(count)) {
 			continue
 		}
-		size := expr.D("after", expr.D("size", c.x.size))
-		if err := c.parents.FindOne(ctx, byID(ch.parent), options.FindOne().SetProjection(size)).Decode(&p); err != nil {
+		// It holds fewer than it should; its count has grown meanwhile.
+		size := expr.D("array", expr.D("size", c.x.size))
+		doc, err := c.parents.FindOne(ctx, byID(ch.parent), options.FindOne().SetProjection(size)).Raw()
+		if err != nil {
 			return err
 		}
+		p := read(doc)
+		p.count = parents[i].count
 		if err := c.refill(ctx, ch, p); err != nil {
 			return err
 		}
@@ -287,8 +267,8 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	coming := expr.Op("$arrayElemAt", expr.Literal(more), expr.Op("$indexOfArray", expr.Literal(these), "$_id"))
 	over := expr.Op("$subtract", expr.Op("$add", c.x.size, coming), c.o.N)
 	last := expr.Op("$slice", c.sorted(c.x.array), expr.Op("$subtract", 0, over))
-	projection := expr.D("count", expr.Field(c.o.CountField), "size", c.x.size,
-		"after", expr.D("gone", ids(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}))))
+	projection := expr.D("count", expr.Field(c.o.CountField), "array", expr.D("size", c.x.size,
+		"gone", ids(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}))))
 	out, found := make([]parent, len(b.changes)), make([]bool, len(b.changes))
 	filter := c.roomFor(expr.D("_id", in(these)))
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
@@ -297,12 +277,8 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 		if err != nil {
 			return nil, err
 		}
-		var p parent
-		if err := bson.Unmarshal(doc, &p); err != nil {
-			return nil, err
-		}
-		if i, ok := b.place[value.Key(p.ID)]; ok {
-			out[i], found[i] = p, true
+		if i, ok := b.place[value.Key(doc.Lookup("_id"))]; ok {
+			out[i], found[i] = read(doc), true
 		}
 	}
 	if i := slices.Index(found, false); i >= 0 {
@@ -321,11 +297,7 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 func (s *Subset[P, T]) Replace(ctx context.Context, parent P, item T) (err error) {
 	defer fault.In(&err, "subset: replace")
 	c := s.core
-	p, err := c.id("parent", parent)
-	if err != nil {
-		return err
-	}
-	it, err := c.encode(p, item)
+	p, it, err := c.encode(parent, item)
 	if err != nil {
 		return err
 	}
@@ -389,7 +361,7 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 		if len(ch.out) == len(ch.in) {
 			return nil
 		}
-		return follow(c.change(ctx, ch))
+		return follow(c.change(ctx, ch, false))
 	}
 	changed := !bytes.Equal(before.kept, after.kept)
 	for _, v := range c.o.Values {
@@ -400,7 +372,7 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 	}
 	for _, e := range c.o.Order {
 		if !same(value.Lookup(before.doc, e.Key), value.Lookup(after.doc, e.Key)) {
-			return follow(c.change(ctx, ch))
+			return follow(c.change(ctx, ch, false))
 		}
 	}
 	return follow(c.inPlace(ctx, ch))
@@ -428,7 +400,7 @@ func (s *Subset[P, T]) Delete(ctx context.Context, parent P, id any) (err error)
 		if !c.filter.matches(before) {
 			return nil
 		}
-		return follow(c.change(ctx, change{parent: p, out: []item{c.item(before)}}))
+		return follow(c.change(ctx, change{parent: p, out: []item{c.item(before)}}, false))
 	})
 }
 

@@ -5,6 +5,7 @@ package maintain
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -16,6 +17,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Scan says what to read.
@@ -201,6 +203,54 @@ func Check(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work
 			}
 		}
 	}
+}
+
+// Orphans yields a copy of problem for each value of a field of coll that is the _id of no
+// document of parents: Have is the value, ID that of one of the documents that have it. A
+// batch of them is looked at again in one snapshot.
+//
+// Cost: a scan of coll; 3 round trips more for each batch of orphans.
+func Orphans(ctx context.Context, coll, parents *mongo.Collection, field string, work *mongopatterns.Work, problem mongopatterns.Problem) iter.Seq2[mongopatterns.Problem, error] {
+	group := expr.Op("$group", expr.D("_id", expr.Field(field), "n", expr.Op("$sum", 1), "first", expr.Op("$min", "$_id")))
+	onlyID := expr.D("_id", 1)
+	lost := mongo.Pipeline{group,
+		expr.Op("$lookup", expr.D("from", parents.Name(), "localField", "_id", "foreignField", "_id",
+			"pipeline", bson.A{expr.Op("$project", onlyID)}, "as", "parent")),
+		expr.Op("$match", expr.D("parent", bson.A{})),
+	}
+	return Check(ctx, coll, work, Scan{Pipeline: lost}, func(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
+		these := bson.A{}
+		for _, doc := range batch {
+			these = append(these, doc.Lookup("_id"))
+		}
+		err = txn.Run(ctx, coll.Database().Client(), func(ctx context.Context) error {
+			problems = nil
+			there := map[string]bool{}
+			for doc, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+				return parents.Find(ctx, expr.D("_id", expr.Op("$in", these)), options.Find().SetProjection(onlyID))
+			}) {
+				if err != nil {
+					return err
+				}
+				there[value.Key(doc.Current.Lookup("_id"))] = true
+			}
+			for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+				return coll.Aggregate(ctx, mongo.Pipeline{expr.Op("$match", expr.D(field, expr.Op("$in", these))), group})
+			}) {
+				if err != nil {
+					return err
+				}
+				p := problem
+				p.Collection, p.Field, p.ID, p.Have = coll.Name(), field, doc.Lookup("first"), doc.Lookup("_id")
+				p.Detail = fmt.Sprintf("%d documents", doc.Lookup("n").AsInt64())
+				if !there[value.Key(p.Have)] {
+					problems = append(problems, p)
+				}
+			}
+			return nil
+		})
+		return problems, err
+	})
 }
 
 // Chain yields one sequence after another and ends with the first error.

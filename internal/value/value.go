@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -134,4 +135,55 @@ func Equal(v bson.RawValue) any {
 		return bson.D{{Key: "$eq", Value: v}}
 	}
 	return v
+}
+
+// An Element is a field of a document.
+type Element struct {
+	Name  string
+	Value bson.RawValue
+}
+
+// With is a valid document that begins with these fields, in the place of its own of the
+// same names.
+func With(doc bson.Raw, first ...Element) bson.Raw {
+	out := make(bson.Raw, 4, len(doc)+64)
+	for _, e := range first {
+		out = appendElement(out, e)
+	}
+	return pick(out, doc, func(field []byte) bool {
+		return !slices.ContainsFunc(first, func(e Element) bool { return e.Name == string(field) })
+	})
+}
+
+// Pick is a valid document's fields that keep chooses.
+func Pick(doc bson.Raw, keep func(field []byte) bool) bson.Raw {
+	return pick(make(bson.Raw, 4, len(doc)), doc, keep)
+}
+
+// Append is a valid document with one more field.
+func Append(doc bson.Raw, e Element) bson.Raw {
+	out := make(bson.Raw, 0, len(doc)+len(e.Name)+len(e.Value.Value)+2)
+	return end(appendElement(append(out, doc[:len(doc)-1]...), e))
+}
+
+func pick(out, doc bson.Raw, keep func(field []byte) bool) bson.Raw {
+	elements, _ := doc.Elements()
+	for _, e := range elements {
+		if keep(e[1 : 1+bytes.IndexByte(e[1:], 0)]) {
+			out = append(out, e...)
+		}
+	}
+	return end(out)
+}
+
+func appendElement(out bson.Raw, e Element) bson.Raw {
+	out = append(append(append(out, byte(e.Value.Type)), e.Name...), 0)
+	return append(out, e.Value.Value...)
+}
+
+// end makes a document of the room for its length and its fields.
+func end(out bson.Raw) bson.Raw {
+	out = append(out, 0)
+	binary.LittleEndian.PutUint32(out, uint32(len(out)))
+	return out
 }

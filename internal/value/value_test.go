@@ -161,3 +161,21 @@ func TestDocument(t *testing.T) {
 		}
 	}
 }
+
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	doc := raw(t, bson.D{{Key: "a", Value: 1}, {Key: "b", Value: bson.D{{Key: "a", Value: 2}}}, {Key: "ab", Value: "x"}}).Document()
+	nine := value.Element{Name: "a", Value: raw(t, 9)}
+	for want, got := range map[string]bson.Raw{
+		`{"a": 9,"b": {"a": 2},"ab": "x"}`:        value.With(doc, nine),
+		`{"c": 9,"a": 9,"b": {"a": 2},"ab": "x"}`: value.With(doc, value.Element{Name: "c", Value: raw(t, 9)}, nine),
+		`{"b": {"a": 2}}`:                         value.Pick(doc, func(field []byte) bool { return string(field) == "b" }),
+		`{}`:                                      value.Pick(doc, func([]byte) bool { return false }),
+		`{"a": 1,"b": {"a": 2},"ab": "x","c": true}`: value.Append(doc, value.Element{Name: "c", Value: raw(t, true)}),
+	} {
+		text := strings.NewReplacer(`{"$numberInt":"`, "", `"}`, "").Replace(got.String())
+		if err := got.Validate(); err != nil || text != strings.NewReplacer(`"}`, "").Replace(want) {
+			t.Errorf("%s, %v, want %s", text, err, want)
+		}
+	}
+}
