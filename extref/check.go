@@ -44,6 +44,9 @@ const (
 	Malformed mongopatterns.ProblemKind = "malformed"
 )
 
+// beyond are the problems that no state of a source solves.
+var beyond = map[mongopatterns.ProblemKind]bool{BadSource: true, Dangling: true, Malformed: true}
+
 // A finding is a problem and the key of the source that it is about.
 type finding struct {
 	mongopatterns.Problem
@@ -84,7 +87,7 @@ func (r *Ref[ID, S]) Check(ctx context.Context, work *mongopatterns.Work) iter.S
 // selects sources, as in Check.
 //
 // Cost: a Check, and for each source with wrong copies a Propagate with
-// Options.Compare; 1 more for one with copies that are ahead.
+// Options.Compare; if some are ahead its first round trip writes the source.
 func (r *Ref[ID, S]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: repair")
 	return r.core.repair(ctx, work)
@@ -132,8 +135,7 @@ func wrongs(found []finding, result *mongopatterns.Result) []*wrong {
 	var order []*wrong
 	known := map[string]*wrong{}
 	for _, f := range found {
-		switch f.Kind {
-		case NoVersion, BadSource, Dangling, Malformed:
+		if f.Kind == NoVersion || beyond[f.Kind] {
 			result.Remaining++
 			continue
 		}
@@ -187,7 +189,7 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work, do func(ct
 	if w.Filter == nil {
 		return targets(nil)
 	}
-	for sources, err := range maintain.Batches(ctx, c.source, w, maintain.Scan{Projection: c.projection()}) {
+	for sources, err := range maintain.Batches(ctx, c.source, w, maintain.Scan{Projection: c.shown}) {
 		if err != nil {
 			return err
 		}
@@ -221,14 +223,14 @@ func (c *core) inspect(ctx context.Context, t *target, docs []bson.Raw, only map
 	if asked == nil {
 		asked = t.sources(docs)
 	}
-	sources, err := c.sources(ctx, asked)
+	sources, err := c.sources(ctx, c.o.KeyField, asked)
 	if err != nil {
 		return nil, err
 	}
 	var found []finding
 	var again bson.A
 	for _, doc := range docs {
-		for _, f := range c.problems(t, doc, asked, sources) {
+		for _, f := range c.problems(t, doc, asked, sources, false) {
 			if f.Kind == Ahead {
 				found = append(found, f)
 			} else {
@@ -245,7 +247,7 @@ func (c *core) inspect(ctx context.Context, t *target, docs []bson.Raw, only map
 		if err != nil {
 			return nil, err
 		}
-		for _, f := range c.problems(t, doc, asked, sources) {
+		for _, f := range c.problems(t, doc, asked, sources, false) {
 			if f.Kind == Ahead { // the source has gone on
 				continue
 			}
@@ -259,7 +261,7 @@ func (c *core) inspect(ctx context.Context, t *target, docs []bson.Raw, only map
 	}
 	// These copies do not say of what state they are: if their source has gone on
 	// meanwhile nothing is known about them.
-	now, err := c.sources(ctx, doubted)
+	now, err := c.sources(ctx, c.o.KeyField, doubted)
 	return slices.DeleteFunc(found, func(f finding) bool {
 		return !bytes.Equal(now[value.Key(f.key)].doc, sources[value.Key(f.key)].doc)
 	}), err
@@ -277,8 +279,9 @@ func (t *target) sources(docs []bson.Raw) map[string]bson.RawValue {
 }
 
 // problems finds what is wrong in a document: the first problem of each source
-// that was asked for, and whether there is anything else.
-func (c *core) problems(t *target, doc bson.Raw, asked map[string]bson.RawValue, sources map[string]state) []finding {
+// that was asked for, and whether there is anything else. To adopt, a frozen field
+// that is missing is one.
+func (c *core) problems(t *target, doc bson.Raw, asked map[string]bson.RawValue, sources map[string]state, adopt bool) []finding {
 	var out []finding
 	add := func(key bson.RawValue, p mongopatterns.Problem) {
 		p = t.problem(doc, p)
@@ -299,7 +302,7 @@ func (c *core) problems(t *target, doc bson.Raw, asked map[string]bson.RawValue,
 		}
 		p := mongopatterns.Problem{Kind: Dangling, Field: t.path(t.IDField), Have: key}
 		if exists {
-			p = t.compare(copied, s)
+			p = t.compare(copied, s, adopt)
 		}
 		if p.Kind != "" {
 			seen[id] = true
@@ -316,12 +319,15 @@ func (t *target) problem(doc bson.Raw, p mongopatterns.Problem) mongopatterns.Pr
 }
 
 // compare is what is wrong with a copy, without a Kind if nothing is.
-func (t *target) compare(copied bson.Raw, s state) mongopatterns.Problem {
+func (t *target) compare(copied bson.Raw, s state, adopt bool) mongopatterns.Problem {
+	have := value.Lookup(copied, t.VersionField)
+	if adopt && !t.Unversioned && !none(have) {
+		return mongopatterns.Problem{} // it is adopted
+	}
 	if s.bad != "" {
 		return mongopatterns.Problem{Kind: BadSource, Field: s.bad, Have: value.Lookup(s.doc, s.bad)}
 	}
 	if !t.Unversioned {
-		have := value.Lookup(copied, t.VersionField)
 		version, ok := whole(have)
 		p := mongopatterns.Problem{Field: t.path(t.VersionField), Have: have, Want: rawInt64(s.version)}
 		switch {
@@ -338,8 +344,9 @@ func (t *target) compare(copied bson.Raw, s state) mongopatterns.Problem {
 			return p
 		}
 	}
-	for _, f := range t.follow {
-		if have, want := value.Lookup(copied, f.As), s.value(f); !alike(have, want) {
+	for _, f := range t.Fields {
+		have, want := value.Lookup(copied, f.As), s.value(f)
+		if f.Policy == Follow && !alike(have, want) || adopt && missing(have) && !missing(want) {
 			return mongopatterns.Problem{Kind: Different, Field: t.path(f.As), Have: have, Want: want}
 		}
 	}

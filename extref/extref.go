@@ -62,8 +62,8 @@ func (r *Ref[ID, S]) Reference(target string, src S) (copied bson.D, err error) 
 		return nil, err
 	}
 	s := r.core.state(doc, bson.RawValue{})
-	if err := s.err(); err != nil {
-		return nil, err
+	if s.err != nil {
+		return nil, s.err
 	}
 	return t.reference(s), nil
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
@@ -783,6 +785,55 @@ func TestArrayOnTheWay(t *testing.T) {
 			diff(t, before, stored(t, teams))
 			diff(t, copies, stored(t, colls[0]))
 			diff(t, []string{`extref: single 1: bad source: place is [{"city": "Bonn"}]: copy of 1`}, problems(t, r))
+		})
+	}
+}
+
+// Every value is told from every other, as the server and as Check compare them.
+func TestValuesThatDiffer(t *testing.T) {
+	t.Parallel()
+	values := []any{
+		nil, 1, int64(1), 1.0, math.NaN(), true, "a", "", bson.A{}, bson.A{nil}, bson.A{1}, bson.A{bson.A{1}}, bson.A{1, 1}, bson.A{"a"},
+		d(), d("a", 1), d("a", bson.A{1}), bson.A{d("a", 1)}, bson.Regex{Pattern: "a"}, bson.MinKey{}, bson.MaxKey{}, bson.NewDateTimeFromTime(time.Unix(1, 0)),
+	}
+	with := func(v any) bson.D { return d("name", v) }
+	for name, o := range map[string]*extref.Options{"unversioned": nil, "compare": {Compare: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, teams, colls := people(t, o, func(target *extref.Target) {
+				if o == nil {
+					unversioned(target)
+				}
+				target.Fields = []extref.Field{{Path: "name"}}
+			})
+			for i := range len(values) + 1 {
+				source, single, many := d("_id", i), d("_id", i), d("ref", d("id", i, "v", 0))
+				if o != nil {
+					single = append(single, bson.E{Key: "version", Value: 0})
+				}
+				for j := range len(values) + 1 {
+					v := bson.D{}
+					if j < len(values) {
+						v = with(values[j])
+					}
+					if i == j {
+						source = append(source, v...)
+					}
+					insert(t, colls[0], d("team", append(slices.Clone(single), v...)))
+					insert(t, colls[1], d("teams", bson.A{append(slices.Clone(many), v...)}))
+				}
+				insert(t, teams, source)
+				found := len(collect(t, r.Check(t.Context(), &mongopatterns.Work{Filter: d("_id", i)})))
+				result := ok[tally](t)(r.Propagate(t.Context(), i, nil))
+				written := int64(found)
+				if o != nil { // by a version that is raised for all
+					written = 2 * int64(len(values)+1)
+				}
+				if found != 2*len(values) || result.Done != written {
+					t.Errorf("%d: %d differ, %+v", i, found, result)
+				}
+			}
+			diff(t, []string{}, problems(t, r))
 		})
 	}
 }

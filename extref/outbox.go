@@ -142,8 +142,7 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 // errors do not speak of the source.
 func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64) (
 	mongopatterns.Result, error) {
-	var result mongopatterns.Result
-	err := c.propagateKey(ctx, key, w, compare, least, &result)
+	result, err := c.propagateKey(ctx, key, w, compare, least)
 	switch {
 	case errors.Is(err, fault.ErrNotFound):
 		return result, nil

@@ -46,46 +46,43 @@ func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.W
 	if err != nil {
 		return result, err
 	}
-	err = r.core.propagateKey(ctx, key, &w, r.core.o.Compare, 0, &result)
-	return result, err
+	return r.core.propagateKey(ctx, key, &w, r.core.o.Compare, 0)
 }
 
 // propagateKey is Propagate, of a source whose version is raised to least before;
 // compare stands for Options.Compare.
-func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64,
-	result *mongopatterns.Result) error {
+func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64) (
+	result mongopatterns.Result, err error) {
 	ctx, end, err := c.causal(ctx)
 	if err != nil {
-		return err
+		return result, err
 	}
 	defer end()
-	if least > 0 {
-		if _, err := c.lift(ctx, key, least); err != nil {
-			return err
-		}
-	}
 	read := c.find
 	unversioned := slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })
-	if txn.Running(ctx) && !w.DryRun && (compare || unversioned) {
+	if least > 0 {
+		read = func(ctx context.Context, key bson.RawValue) (state, error) { return c.lift(ctx, key, least) }
+	} else if txn.Running(ctx) && !w.DryRun && (compare || unversioned) {
 		read = c.pin // only versions that rise with every change are guard enough
 	}
 	s, err := read(ctx, key)
 	if err != nil {
-		return err
+		return result, err
 	}
-	if err := c.propagate(ctx, s, w, result); err != nil || !compare || w.DryRun {
-		return err
+	if err := c.propagate(ctx, s, w, &result); err != nil || !compare || w.DryRun {
+		return result, err
 	}
 	// No copy is behind now, so nobody brings other values of this version into
 	// one after compare has looked at it.
 	different, err := c.different(ctx, s)
 	if err != nil || !different {
-		return err
+		return result, err
 	}
 	if s, err = c.lift(ctx, key, s.version+1); err != nil {
-		return err
+		return result, err
 	}
-	return c.propagate(ctx, s, w, result)
+	err = c.propagate(ctx, s, w, &result)
+	return result, err
 }
 
 // different reports copies of the version of s that have other values.
@@ -94,7 +91,8 @@ func (c *core) different(ctx context.Context, s state) (bool, error) {
 		if t.Unversioned {
 			continue
 		}
-		err := t.primary.FindOne(ctx, t.different(s), options.FindOne().SetProjection(idOnly)).Err()
+		same := bson.E{Key: t.VersionField, Value: s.version}
+		err := t.primary.FindOne(ctx, t.proper(s.key, same, t.differs(s)), options.FindOne().SetProjection(idOnly)).Err()
 		if !errors.Is(err, mongo.ErrNoDocuments) {
 			return err == nil, err
 		}
@@ -180,13 +178,12 @@ func (c *core) write(ctx context.Context, t *target, s state, filter any, batch 
 	if batch != nil {
 		filter = in("_id", ids(batch))
 	}
-	model := t.propagation(s, filter)
+	model := t.model(s, t.write(s, t.follow), filter, t.than("$lt", s))
 	models := []mongo.WriteModel{model}
 	if batch != nil {
 		model.SetHint(idOnly) // the planner might scan all that are behind for every batch
 	} else {
-		models = append(models, mongo.NewUpdateManyModel().SetFilter(expr.And(t.off(s), filter)).
-			SetUpdate(bson.D{{Key: "$setOnInsert", Value: bson.D{{Key: touchField, Value: 1}}}}))
+		models = append(models, mongo.NewUpdateManyModel().SetFilter(expr.And(t.off(s), filter)).SetUpdate(noChange))
 	}
 	done, err := t.Collection.BulkWrite(ctx, models)
 	if err != nil {
@@ -206,11 +203,8 @@ func (c *core) write(ctx context.Context, t *target, s state, filter any, batch 
 	return err
 }
 
-// propagation is the write of the copies of s that are behind, in documents that
-// only selects.
-func (t *target) propagation(s state, only any) *mongo.UpdateManyModel {
-	return t.model(s, expr.And(t.behind(s), only), t.write(s, t.follow), t.older(s))
-}
+// noChange is an update that changes nothing.
+var noChange = expr.Op("$setOnInsert", expr.Op(touchField, 1))
 
 // left counts the documents, of those that only selects, that a propagation could
 // not bring to s, and names the malformed.

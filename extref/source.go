@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -26,33 +27,44 @@ type core struct {
 	targets   []*target
 	following []*target // those with a followed field
 	follow    []Field   // of all targets, each path once
-	ways      []string  // the steps to what is read of a source, that aside
+	ways      []string  // the steps to what is read of a source
+	shown     bson.D    // the projection of that
 	versioned bool      // some target has versions
+	raisable  bson.E    // the condition that $inc can raise the version of a source
 	o         Options
 	codec     codec.Codec
 }
 
 // derive collects what is known of the targets together.
 func (c *core) derive() {
-	known := map[string]bool{}
-	c.ways = fieldpath.Above(c.o.KeyField)
+	paths := []string{"_id", c.o.KeyField}
 	for _, t := range c.targets {
 		c.versioned = c.versioned || !t.Unversioned
 		if len(t.follow) > 0 {
 			c.following = append(c.following, t)
 		}
-		for _, f := range t.follow {
-			if !known[f.Path] {
-				known[f.Path] = true
+		for _, f := range t.Fields {
+			paths = append(paths, f.Path)
+			if f.Policy == Follow && !slices.ContainsFunc(c.follow, func(g Field) bool { return g.Path == f.Path }) {
 				c.follow = append(c.follow, f)
 			}
 		}
-		for _, f := range t.Fields {
-			c.ways = append(c.ways, fieldpath.Above(f.Path)...)
+	}
+	if c.versioned {
+		paths = append(paths, c.o.VersionField)
+	}
+	slices.Sort(paths)
+	for _, path := range slices.Compact(paths) {
+		above := fieldpath.Above(path)
+		c.ways = append(c.ways, above...)
+		if !slices.ContainsFunc(above, func(way string) bool { return slices.Contains(paths, way) }) {
+			c.shown = append(c.shown, bson.E{Key: path, Value: 1})
 		}
 	}
-	slices.Sort(c.ways)
 	c.ways = slices.Compact(c.ways)
+	version := bson.D{{Key: "$type", Value: bson.A{"int", "long"}}, notArray[0], {Key: "$gte", Value: 0}, {Key: "$lt", Value: int64(maxVersion)}}
+	c.raisable = bson.E{Key: "$or", Value: expr.Fixed(bson.A{
+		expr.Op(c.o.VersionField, expr.Op("$exists", false)), expr.Op(c.o.VersionField, version)})}
 }
 
 func (c *core) client() *mongo.Client { return c.source.Database().Client() }
@@ -101,19 +113,21 @@ func usable(key bson.RawValue) bool { return value.CheckID(key) == nil }
 
 // A state is a source at one moment.
 type state struct {
-	doc      bson.Raw
-	key      bson.RawValue
-	version  int64
-	bad, why string // the field for which it is no valid source, and why
+	doc     bson.Raw
+	key     bson.RawValue
+	version int64
+	bad     string // the field for which it is no valid source
+	err     error  // and what says so
 }
 
-// err is why the state is no valid source.
-func (s state) err() error {
-	if s.bad == "" {
-		return nil
-	}
-	return of(s.key, fault.Invalid("%q is %s, want %s", s.bad, value.Text(value.Lookup(s.doc, s.bad)), s.why))
+func (s state) invalid(field, want string) state {
+	s.bad = field
+	s.err = of(s.key, fault.Invalid("%q is %s, want %s", field, value.Text(value.Lookup(s.doc, field)), want))
+	return s
 }
+
+// value is what a source holds in a field.
+func (s state) value(f Field) bson.RawValue { return value.Lookup(s.doc, f.Path) }
 
 // of says which source an error is about.
 func of(key bson.RawValue, err error) error {
@@ -135,18 +149,16 @@ func (c *core) state(doc bson.Raw, key bson.RawValue) state {
 	}
 	for _, way := range c.ways {
 		if value.Lookup(doc, way).Type == bson.TypeArray {
-			s.bad, s.why = way, "no array on the way to a copied field"
-			return s
+			return s.invalid(way, "no array on the way to a copied field")
 		}
 	}
 	if !usable(s.key) {
-		s.bad, s.why = c.o.KeyField, "a key"
-		return s
+		return s.invalid(c.o.KeyField, "a key")
 	}
 	if c.versioned {
 		version, ok := whole(value.Lookup(doc, c.o.VersionField))
 		if s.version = version; !ok || version < 0 || version > maxVersion {
-			s.bad, s.why = c.o.VersionField, versionRange
+			return s.invalid(c.o.VersionField, versionRange)
 		}
 	}
 	return s
@@ -173,7 +185,7 @@ func (c *core) by(key bson.RawValue) bson.D {
 
 // find reads a source.
 func (c *core) find(ctx context.Context, key bson.RawValue) (state, error) {
-	return c.result(key, c.primary.FindOne(ctx, c.by(key), options.FindOne().SetProjection(c.projection())))
+	return c.result(key, c.primary.FindOne(ctx, c.by(key), options.FindOne().SetProjection(c.shown)))
 }
 
 // pin reads a source in a transaction and holds it.
@@ -195,6 +207,7 @@ func (c *core) hold(ctx context.Context, filter bson.D) error {
 	return err
 }
 
+// result is the state that a command on the source with this key returns.
 func (c *core) result(key bson.RawValue, result *mongo.SingleResult) (state, error) {
 	doc, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -204,7 +217,7 @@ func (c *core) result(key bson.RawValue, result *mongo.SingleResult) (state, err
 		return state{}, of(key, err)
 	}
 	s := c.state(doc, bson.RawValue{})
-	return s, s.err()
+	return s, s.err
 }
 
 // lift raises the version of a source to this one, unless it is higher already, and
@@ -217,42 +230,24 @@ func (c *core) lift(ctx context.Context, key bson.RawValue, version int64) (stat
 	return c.result(key, c.modify(ctx, c.by(key), max, options.After))
 }
 
-// sources reads the states of the sources with these keys, by value.Key, valid or
-// not.
-func (c *core) sources(ctx context.Context, keys map[string]bson.RawValue) (map[string]state, error) {
+// sources reads the sources of which field is one of the values: their states by
+// value.Key, valid or not.
+func (c *core) sources(ctx context.Context, field string, values map[string]bson.RawValue) (map[string]state, error) {
 	out := map[string]state{}
-	for chunk := range slices.Chunk(slices.Collect(maps.Values(keys)), 1000) {
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.primary.Find(ctx, in(c.o.KeyField, chunk), options.Find().SetProjection(c.projection()).SetBatchSize(int32(len(chunk)+1)))
-		}) {
-			if err != nil {
-				return nil, err
-			}
-			s := c.state(doc, bson.RawValue{})
-			out[value.Key(s.key)] = s
+	if len(values) == 0 {
+		return out, nil
+	}
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return c.primary.Find(ctx, in(field, slices.Collect(maps.Values(values))),
+			options.Find().SetProjection(c.shown).SetBatchSize(int32(len(values)+1)))
+	}) {
+		if err != nil {
+			return nil, err
 		}
+		s := c.state(doc, bson.RawValue{})
+		out[value.Key(s.key)] = s
 	}
 	return out, nil
-}
-
-// projection reads the key, the copied fields and the version of a source.
-func (c *core) projection() bson.D {
-	paths := map[string]bool{"_id": true, c.o.KeyField: true}
-	if c.versioned {
-		paths[c.o.VersionField] = true
-	}
-	for _, t := range c.targets {
-		for _, f := range t.Fields {
-			paths[f.Path] = true
-		}
-	}
-	var out bson.D
-	for path := range paths {
-		if !slices.ContainsFunc(fieldpath.Above(path), func(step string) bool { return paths[step] }) {
-			out = append(out, bson.E{Key: path, Value: 1})
-		}
-	}
-	return out
 }
 
 // causal gives ctx a session, unless it has one, in which each operation sees all

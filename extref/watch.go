@@ -231,12 +231,15 @@ func (w *watcher) open(ctx context.Context) (*mongo.ChangeStream, error) {
 // apply propagates the sources of one answer of the server, and saves the token.
 func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
 	changed, events, err := w.batch(ctx, stream)
+	if err == nil && w.core.o.KeyField != "_id" {
+		changed, err = w.keys(ctx, changed)
+	}
 	if err != nil {
 		return err
 	}
 	var result mongopatterns.Result
-	for _, id := range changed {
-		done, err := w.propagateID(ctx, id)
+	for _, key := range changed {
+		done, err := w.propagateOne(ctx, key, &w.work, w.core.o.Compare, 0)
 		if err != nil {
 			return err
 		}
@@ -254,20 +257,16 @@ func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
 	return nil
 }
 
-// propagateID is propagateOne for the source with this _id. One without a natural
-// key has no copies.
-func (w *watcher) propagateID(ctx context.Context, id bson.RawValue) (mongopatterns.Result, error) {
-	key, o := id, w.core.o
-	if o.KeyField != "_id" {
-		doc, err := w.primary.FindOne(ctx, bson.D{{Key: "_id", Value: value.Equal(id)}}, options.FindOne().SetProjection(w.projection())).Raw()
-		if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
-			return mongopatterns.Result{}, err
-		}
-		if key = value.Lookup(doc, o.KeyField); none(key) {
-			return mongopatterns.Result{}, nil
+// keys are the natural keys of the sources with these _ids. One without has no copies.
+func (c *core) keys(ctx context.Context, ids map[string]bson.RawValue) (map[string]bson.RawValue, error) {
+	sources, err := c.sources(ctx, "_id", ids)
+	keys := map[string]bson.RawValue{}
+	for key, s := range sources {
+		if !none(s.key) {
+			keys[key] = s.key
 		}
 	}
-	return w.propagateOne(ctx, key, &w.work, o.Compare, 0)
+	return keys, err
 }
 
 // An event of the change stream.
@@ -286,18 +285,17 @@ type event struct {
 }
 
 // batch reads the events of one answer of the server, maybe none, and returns the
-// sources, each once, whose copies may have to be written.
-func (w *watcher) batch(ctx context.Context, stream *mongo.ChangeStream) (changed []bson.RawValue, events int, err error) {
-	seen := map[string]bool{}
+// _ids of the sources whose copies may have to be written, by value.Key.
+func (w *watcher) batch(ctx context.Context, stream *mongo.ChangeStream) (changed map[string]bson.RawValue, events int, err error) {
+	changed = map[string]bson.RawValue{}
 	for stream.TryNext(ctx) {
 		events++
 		var e event
 		if err := bson.Unmarshal(stream.Current, &e); err != nil {
 			return nil, events, err
 		}
-		if key := value.Key(e.Document.ID); w.concerns(e) && !seen[key] {
-			seen[key] = true
-			changed = append(changed, e.Document.ID)
+		if w.concerns(e) {
+			changed[value.Key(e.Document.ID)] = e.Document.ID
 		}
 		if stream.RemainingBatchLength() == 0 {
 			break
