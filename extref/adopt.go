@@ -61,32 +61,24 @@ func (t *target) unadopted() bson.D {
 
 // adopt fills in a batch: what Check finds wrong in it, as far as a source can say.
 func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, result *mongopatterns.Result) error {
-	asked := t.sources(docs)
-	sources, err := c.sources(ctx, c.o.KeyField, asked)
+	sources, err := c.sources(ctx, c.o.KeyField, t.sources(docs))
 	if err != nil {
 		return err
 	}
-	keys, ids, n := map[string]bson.RawValue{}, map[string]bson.A{}, int64(0)
-	for _, doc := range docs {
-		lacking := false
-		for _, f := range c.problems(t, doc, asked, sources, true) {
-			if beyond[f.Kind] {
-				result.Remaining++
-				continue
-			}
-			lacking = true
-			key := value.Key(f.key)
-			keys[key], ids[key] = f.key, append(ids[key], f.ID)
+	keys, ids, lacking := map[string]bson.RawValue{}, map[string]bson.A{}, map[string]bool{}
+	for _, f := range t.problems(docs, sources, true) {
+		if unsolvable[f.Kind] {
+			result.Remaining++
+			continue
 		}
-		if lacking {
-			n++
-		}
+		key := value.Key(f.key)
+		keys[key], ids[key], lacking[value.Key(f.ID)] = f.key, append(ids[key], f.ID), true
 	}
 	if len(keys) > 0 && !dry {
 		err = txn.Run(ctx, c.client(), func(ctx context.Context) error { return c.fill(ctx, t, keys, ids) })
 	}
 	if err == nil {
-		result.Done += n
+		result.Done += int64(len(lacking))
 	}
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -44,8 +46,8 @@ const (
 	Malformed mongopatterns.ProblemKind = "malformed"
 )
 
-// beyond are the problems that no state of a source solves.
-var beyond = map[mongopatterns.ProblemKind]bool{BadSource: true, Dangling: true, Malformed: true}
+// unsolvable are the problems that no state of a source solves.
+var unsolvable = map[mongopatterns.ProblemKind]bool{BadSource: true, Dangling: true, Malformed: true}
 
 // A finding is a problem and the key of the source that it is about.
 type finding struct {
@@ -129,30 +131,23 @@ type wrong struct {
 	problems int64
 }
 
-// wrongs are the sources to repair, in the order found; what no repair solves is
-// counted.
-func wrongs(found []finding, result *mongopatterns.Result) []*wrong {
-	var order []*wrong
-	known := map[string]*wrong{}
+// wrongs are the sources to repair; what no repair solves is counted.
+func wrongs(found []finding, result *mongopatterns.Result) map[string]wrong {
+	out := map[string]wrong{}
 	for _, f := range found {
-		if f.Kind == NoVersion || beyond[f.Kind] {
+		if f.Kind == NoVersion || unsolvable[f.Kind] {
 			result.Remaining++
 			continue
 		}
-		w := known[value.Key(f.key)]
-		if w == nil {
-			w = &wrong{key: f.key}
-			known[value.Key(f.key)] = w
-			order = append(order, w)
-		}
-		w.problems++
-		w.compare = w.compare || f.Kind == Different
+		w := out[value.Key(f.key)]
+		w.key, w.compare, w.problems = f.key, w.compare || f.Kind == Different, w.problems+1
 		if f.Kind == Ahead {
-			have, _ := whole(f.Have)
-			w.above = max(w.above, have+1)
+			version, _ := whole(f.Have)
+			w.above = max(w.above, version+1)
 		}
+		out[value.Key(f.key)] = w
 	}
-	return order
+	return out
 }
 
 // examine gives do the batches of all targets, the number of their documents and
@@ -189,12 +184,12 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work, do func(ct
 	if w.Filter == nil {
 		return targets(nil)
 	}
-	for sources, err := range maintain.Batches(ctx, c.source, w, maintain.Scan{Projection: c.shown}) {
+	for docs, err := range maintain.Batches(ctx, c.source, w, maintain.Scan{Projection: c.shown}) {
 		if err != nil {
 			return err
 		}
 		only := map[string]bson.RawValue{}
-		for _, doc := range sources {
+		for _, doc := range docs {
 			if key := value.Lookup(doc, c.o.KeyField); usable(key) {
 				only[value.Key(key)] = key
 			}
@@ -215,45 +210,40 @@ func (t *target) of(sources map[string]bson.RawValue) bson.D {
 	return bson.D{{Key: cmp.Or(t.Path, t.IDField), Value: expr.Op("$exists", true)}}
 }
 
-// inspect compares documents with their sources. The sources are read after the
-// documents: a copy ahead of them is one. What else is wrong may have been put
-// right between the two reads, so these documents are read once more.
+// inspect compares documents with their sources, or some of these. The sources are
+// read after the documents: a copy ahead of them is one. What else is wrong may have
+// been put right between the two reads, so these documents are read once more.
 func (c *core) inspect(ctx context.Context, t *target, docs []bson.Raw, only map[string]bson.RawValue) ([]finding, error) {
-	asked := only
-	if asked == nil {
-		asked = t.sources(docs)
+	if only == nil {
+		only = t.sources(docs)
 	}
-	sources, err := c.sources(ctx, c.o.KeyField, asked)
+	sources, err := c.sources(ctx, c.o.KeyField, only)
 	if err != nil {
 		return nil, err
 	}
-	var found []finding
+	found := t.problems(docs, sources, false)
 	var again bson.A
-	for _, doc := range docs {
-		for _, f := range c.problems(t, doc, asked, sources, false) {
-			if f.Kind == Ahead {
-				found = append(found, f)
-			} else {
-				again = append(again, f.ID)
-			}
+	for _, f := range found {
+		if f.Kind != Ahead {
+			again = append(again, f.ID)
 		}
 	}
 	if len(again) == 0 {
 		return found, nil
 	}
 	w, _ := maintain.Of(nil, len(again)+1)
+	docs, err = cursor.Collect(maintain.Docs(ctx, t.Collection, w, maintain.Scan{Filter: in("_id", again), Projection: t.projection()}))
+	if err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(f finding) bool { return f.Kind != Ahead })
 	doubted := map[string]bson.RawValue{}
-	for doc, err := range maintain.Docs(ctx, t.Collection, w, maintain.Scan{Filter: in("_id", again), Projection: t.projection()}) {
-		if err != nil {
-			return nil, err
+	for _, f := range t.problems(docs, sources, false) {
+		if f.Kind == Ahead { // the source has gone on
+			continue
 		}
-		for _, f := range c.problems(t, doc, asked, sources, false) {
-			if f.Kind == Ahead { // the source has gone on
-				continue
-			}
-			if found = append(found, f); f.Kind != Malformed {
-				doubted[value.Key(f.key)] = f.key
-			}
+		if found = append(found, f); f.Kind != Malformed {
+			doubted[value.Key(f.key)] = f.key
 		}
 	}
 	if !t.Unversioned {
@@ -278,35 +268,30 @@ func (t *target) sources(docs []bson.Raw) map[string]bson.RawValue {
 	return out
 }
 
-// problems finds what is wrong in a document: the first problem of each source
-// that was asked for, and whether there is anything else. To adopt, a frozen field
-// that is missing is one.
-func (c *core) problems(t *target, doc bson.Raw, asked map[string]bson.RawValue, sources map[string]state, adopt bool) []finding {
+// problems finds what is wrong in documents: the first problem of each of the
+// sources in one, and whether there is anything else. To adopt, a frozen field that
+// is missing is one, and a copy with a version has none.
+func (t *target) problems(docs []bson.Raw, sources map[string]state, adopt bool) []finding {
 	var out []finding
-	add := func(key bson.RawValue, p mongopatterns.Problem) {
-		p = t.problem(doc, p)
-		if key.Type != 0 && p.Kind != Dangling {
-			p.Detail = "copy of " + value.Text(key)
+	for _, doc := range docs {
+		if field, have, bad := t.malformed(doc); bad {
+			out = append(out, finding{Problem: t.problem(doc, mongopatterns.Problem{Kind: Malformed, Field: field, Have: have})})
 		}
-		out = append(out, finding{p, key})
-	}
-	if field, have, bad := t.malformed(doc); bad {
-		add(bson.RawValue{}, mongopatterns.Problem{Kind: Malformed, Field: field, Have: have})
-	}
-	seen := map[string]bool{}
-	for key, copied := range t.copies(doc) {
-		id := value.Key(key)
-		s, exists := sources[id]
-		if _, known := asked[id]; !known || seen[id] || !exists && t.OnDelete == Keep {
-			continue
-		}
-		p := mongopatterns.Problem{Kind: Dangling, Field: t.path(t.IDField), Have: key}
-		if exists {
-			p = t.compare(copied, s, adopt)
-		}
-		if p.Kind != "" {
-			seen[id] = true
-			add(key, p)
+		seen := map[string]bool{}
+		for key, copied := range t.copies(doc) {
+			id := value.Key(key)
+			s, asked := sources[id]
+			if !asked || seen[id] {
+				continue
+			}
+			p := t.compare(copied, s, adopt)
+			if p.Kind == "" {
+				continue
+			}
+			if seen[id] = true; p.Kind != Dangling {
+				p.Detail = "copy of " + value.Text(key)
+			}
+			out = append(out, finding{t.problem(doc, p), key})
 		}
 	}
 	return out
@@ -319,45 +304,45 @@ func (t *target) problem(doc bson.Raw, p mongopatterns.Problem) mongopatterns.Pr
 }
 
 // compare is what is wrong with a copy, without a Kind if nothing is.
-func (t *target) compare(copied bson.Raw, s state, adopt bool) mongopatterns.Problem {
+func (t *target) compare(copied bson.Raw, s state, adopt bool) (p mongopatterns.Problem) {
 	have := value.Lookup(copied, t.VersionField)
-	if adopt && !t.Unversioned && !none(have) {
-		return mongopatterns.Problem{} // it is adopted
+	switch {
+	case adopt && !t.Unversioned && !none(have), s.doc == nil && t.OnDelete == Keep:
+		return p
+	case s.doc == nil:
+		return mongopatterns.Problem{Kind: Dangling, Field: t.path(t.IDField), Have: value.Lookup(copied, t.IDField)}
 	}
 	if s.bad != "" {
-		return mongopatterns.Problem{Kind: BadSource, Field: s.bad, Have: value.Lookup(s.doc, s.bad)}
+		p.Kind, p.Field, p.Have = BadSource, s.bad, value.Lookup(s.doc, s.bad)
+		return p
 	}
 	if !t.Unversioned {
 		version, ok := whole(have)
-		p := mongopatterns.Problem{Field: t.path(t.VersionField), Have: have, Want: rawInt64(s.version)}
 		switch {
 		case !ok || none(have) || version >= maxVersion && version > s.version:
 			p.Kind = NoVersion
+		case len(t.follow) == 0: // a snapshot: it stays behind
 			return p
-		case len(t.follow) == 0:
-			return mongopatterns.Problem{} // a snapshot: it stays behind
 		case version < s.version:
 			p.Kind = Behind
-			return p
 		case version > s.version:
 			p.Kind = Ahead
+		}
+		if p.Kind != "" {
+			p.Field, p.Have = t.path(t.VersionField), have
+			p.Want, _ = codec.Codec{}.Value(s.version)
 			return p
 		}
 	}
 	for _, f := range t.Fields {
 		have, want := value.Lookup(copied, f.As), s.value(f)
 		if f.Policy == Follow && !alike(have, want) || adopt && missing(have) && !missing(want) {
-			return mongopatterns.Problem{Kind: Different, Field: t.path(f.As), Have: have, Want: want}
+			p.Kind, p.Field, p.Have, p.Want = Different, t.path(f.As), have, want
+			return p
 		}
 	}
-	return mongopatterns.Problem{}
+	return p
 }
 
-func rawInt64(n int64) bson.RawValue {
-	kind, data, _ := bson.MarshalValue(n)
-	return bson.RawValue{Type: kind, Value: data}
-}
-
-// alike is what the expressions of differs say on the server: of one type, and
-// equal.
+// alike is what unlike says on the server: of one type, and equal.
 func alike(a, b bson.RawValue) bool { return a.Type == b.Type && value.Key(a) == value.Key(b) }

@@ -231,11 +231,14 @@ func (c *core) lift(ctx context.Context, key bson.RawValue, version int64) (stat
 }
 
 // sources reads the sources of which field is one of the values: their states by
-// value.Key, valid or not.
+// value.Key, valid or not. One that is gone has no doc.
 func (c *core) sources(ctx context.Context, field string, values map[string]bson.RawValue) (map[string]state, error) {
-	out := map[string]state{}
+	out := make(map[string]state, len(values))
 	if len(values) == 0 {
 		return out, nil
+	}
+	for id, v := range values {
+		out[id] = state{key: v, bad: field}
 	}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.primary.Find(ctx, in(field, slices.Collect(maps.Values(values))),

@@ -262,7 +262,7 @@ func (c *core) keys(ctx context.Context, ids map[string]bson.RawValue) (map[stri
 	sources, err := c.sources(ctx, "_id", ids)
 	keys := map[string]bson.RawValue{}
 	for key, s := range sources {
-		if !none(s.key) {
+		if s.doc != nil && !none(s.key) {
 			keys[key] = s.key
 		}
 	}
