@@ -68,7 +68,7 @@ type finding struct {
 func (r *Ref[ID, S]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return fault.Seq("extref: check", func(yield func(mongopatterns.Problem, error) bool) {
 		stopped := false
-		err := r.core.examine(ctx, work, func(_ context.Context, _ int, found []finding) error {
+		err := r.core.examine(ctx, work, func(_ context.Context, _ mongopatterns.Work, _ int, found []finding) error {
 			for _, f := range found {
 				if stopped = !yield(f.Problem, nil); stopped {
 					return context.Canceled
@@ -95,22 +95,15 @@ func (r *Ref[ID, S]) Repair(ctx context.Context, work *mongopatterns.Work) (resu
 	return r.core.repair(ctx, work)
 }
 
-func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	var result mongopatterns.Result
-	w, err := maintain.Of(work, 0)
-	if err != nil {
-		return result, err
-	}
-	inner := w
-	inner.Filter, inner.Progress = nil, func(mongopatterns.Result) {}
-	err = c.examine(ctx, work, func(ctx context.Context, size int, found []finding) error {
+func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
+	err = c.examine(ctx, work, func(ctx context.Context, w mongopatterns.Work, size int, found []finding) error {
 		result.Examined += int64(size)
 		for _, s := range wrongs(found, &result) {
 			if w.DryRun {
 				result.Done += s.problems
 				continue
 			}
-			done, err := c.propagateOne(ctx, s.key, &inner, s.compare && s.above == 0, s.above)
+			done, err := c.propagateOne(ctx, s.key, inner(w), s.compare && s.above == 0, s.above)
 			done.Examined, done.Remaining = 0, 0 // Check has found, and repair counted, them
 			result.Add(done)
 			if err != nil {
@@ -152,7 +145,8 @@ func wrongs(found []finding, result *mongopatterns.Result) map[string]wrong {
 
 // examine gives do the batches of all targets, the number of their documents and
 // what is wrong in them, for the sources that work selects.
-func (c *core) examine(ctx context.Context, work *mongopatterns.Work, do func(ctx context.Context, size int, found []finding) error) error {
+func (c *core) examine(ctx context.Context, work *mongopatterns.Work,
+	do func(ctx context.Context, w mongopatterns.Work, size int, found []finding) error) error {
 	w, err := maintain.Of(work, 0)
 	if err != nil {
 		return err
@@ -162,19 +156,18 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work, do func(ct
 		return err
 	}
 	defer end()
-	all := w
-	all.Filter = nil
 	targets := func(only map[string]bson.RawValue) error {
 		for _, t := range c.targets {
-			for docs, err := range maintain.Batches(ctx, t.Collection, all, maintain.Scan{Filter: t.of(only), Projection: t.projection()}) {
-				if err != nil {
-					return err
+			scan := maintain.Scan{Filter: t.of(only), Projection: t.projection()}
+			for docs, err := range maintain.Batches(ctx, t.Collection, *inner(w), scan) {
+				var found []finding
+				if err == nil {
+					found, err = c.inspect(ctx, t, docs, only)
 				}
-				found, err := c.inspect(ctx, t, docs, only)
-				if err != nil {
-					return err
+				if err == nil {
+					err = do(ctx, w, len(docs), found)
 				}
-				if err := do(ctx, len(docs), found); err != nil {
+				if err != nil {
 					return err
 				}
 			}
@@ -185,16 +178,16 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work, do func(ct
 		return targets(nil)
 	}
 	for docs, err := range maintain.Batches(ctx, c.source, w, maintain.Scan{Projection: c.shown}) {
-		if err != nil {
-			return err
-		}
 		only := map[string]bson.RawValue{}
 		for _, doc := range docs {
 			if key := value.Lookup(doc, c.o.KeyField); usable(key) {
 				only[value.Key(key)] = key
 			}
 		}
-		if err := targets(only); err != nil {
+		if err == nil {
+			err = targets(only)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -19,13 +19,11 @@ func TestConcerns(t *testing.T) {
 		versioned: true, o: Options{KeyField: "number", VersionField: "version"},
 	}
 	update := func(field string, value any) bson.D {
-		return bson.D{{Key: "operationType", Value: "update"}, {Key: "updateDescription", Value: bson.D{{Key: field, Value: value}}}}
+		return bson.D{{Key: "kind", Value: "update"}, {Key: field, Value: value}}
 	}
-	updated := func(path string) bson.D { return update("updatedFields", bson.D{{Key: path, Value: 1}}) }
-	removed := func(path string) bson.D { return update("removedFields", bson.A{path}) }
-	truncated := func(path string) bson.D {
-		return update("truncatedArrays", bson.A{bson.D{{Key: "field", Value: path}, {Key: "newSize", Value: 1}}})
-	}
+	updated := func(path string) bson.D { return update("set", bson.D{{Key: path, Value: 1}}) }
+	removed := func(path string) bson.D { return update("removed", bson.A{path}) }
+	truncated := func(path string) bson.D { return update("truncated", bson.A{path}) }
 	for _, try := range []struct {
 		event bson.D
 		want  bool
@@ -37,10 +35,10 @@ func TestConcerns(t *testing.T) {
 		{removed("name"), true}, {removed("address"), true}, {removed("address.city"), true}, {removed("version"), true},
 		{removed("phone"), false}, {removed("address.street"), false},
 		{truncated("name"), true}, {truncated("tags"), false},
-		{updated("number"), true}, {bson.D{{Key: "operationType", Value: "insert"}}, true},
-		{bson.D{{Key: "operationType", Value: "replace"}}, true},
-		{bson.D{{Key: "operationType", Value: "invalidate"}}, false},
-		{bson.D{{Key: "operationType", Value: "update"}}, false},
+		{updated("number"), true}, {bson.D{{Key: "kind", Value: "insert"}}, true},
+		{bson.D{{Key: "kind", Value: "replace"}}, true},
+		{bson.D{{Key: "kind", Value: "invalidate"}}, false},
+		{bson.D{{Key: "kind", Value: "update"}}, false},
 	} {
 		raw, err := bson.Marshal(try.event)
 		if err != nil {

@@ -22,10 +22,10 @@ import (
 // behind, in batches; Result.Done documents were written. Copies that are up to
 // date are not written. Run twice, at once, or again after a stop, it does no harm.
 //
-// A document with something malformed in place of the copy, or which the server
-// refuses to write, is Failed and named. Remaining have copies ahead of the source
-// (use Repair) or without a version (use Adopt). Work.Filter narrows the documents
-// that are written, in all targets.
+// A document with something malformed in place of the copy that is behind, or which
+// the server refuses to write, is Failed and named. Remaining have copies ahead of
+// the source (use Repair) or without a version (use Adopt). Work.Filter narrows the
+// documents that are written, in all targets.
 //
 // Cost: 1 round trip for the source, by its key; for each target with followed
 // fields 1 to find the copies that differ, by its index, and for each batch 1 to
@@ -106,9 +106,14 @@ func (c *core) different(ctx context.Context, s state) (bool, error) {
 func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
 	for _, t := range c.following {
 		var err error
-		if txn.Running(ctx) && !w.DryRun {
+		switch {
+		case w.DryRun:
+			var n int64
+			n, err = t.primary.CountDocuments(ctx, expr.And(t.behind(s), w.Filter))
+			result.Add(mongopatterns.Result{Examined: n, Done: n})
+		case txn.Running(ctx):
 			err = c.write(ctx, t, s, w.Filter, nil, result)
-		} else {
+		default:
 			err = c.propagateTo(ctx, t, s, w, result)
 		}
 		if err != nil {
@@ -121,12 +126,8 @@ func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, re
 // propagateTo goes through the copies that differ by the index of the target. A
 // write moves a document's key out of that range, never back into it.
 func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
-	filter := t.off(s)
-	if w.DryRun {
-		filter = t.behind(s)
-	}
 	docs := cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return t.primary.Find(ctx, expr.And(filter, w.Filter), options.Find().
+		return t.primary.Find(ctx, expr.And(t.off(s), w.Filter), options.Find().
 			SetProjection(idOnly).SetBatchSize(int32(min(w.BatchSize, 1<<20)+1))) // 1 more ends the cursor with its first batch
 	})
 	for batch, err := range cursor.Batches(docs, w.BatchSize, w.BatchBytes) {
@@ -135,10 +136,6 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 		}
 		err := maintain.Apart(ctx, t.Collection.Name(), batch, result,
 			func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-				if w.DryRun {
-					result.Done += int64(len(part))
-					return nil
-				}
 				return c.writeBatch(ctx, t, s, part, result)
 			})
 		if err != nil {
@@ -158,11 +155,11 @@ func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.
 	}
 	var done mongopatterns.Result
 	err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
+		done = mongopatterns.Result{}
 		now, err := c.pin(ctx, s.key)
 		if err != nil {
 			return err
 		}
-		done = mongopatterns.Result{}
 		return c.write(ctx, t, now, nil, batch, &done)
 	})
 	if err == nil {
@@ -175,8 +172,12 @@ func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.
 // a batch, or without one in all that filter selects. There a second update, which
 // changes nothing, counts what differs still. What stays as it is, left looks at.
 func (c *core) write(ctx context.Context, t *target, s state, filter any, batch []bson.Raw, result *mongopatterns.Result) error {
+	var ids bson.A
+	for _, doc := range batch {
+		ids = append(ids, doc.Lookup("_id"))
+	}
 	if batch != nil {
-		filter = in("_id", ids(batch))
+		filter = in("_id", ids)
 	}
 	model := t.model(s, t.write(s, t.follow), filter, t.than("$lt", s))
 	models := []mongo.WriteModel{model}
@@ -204,7 +205,7 @@ func (c *core) write(ctx context.Context, t *target, s state, filter any, batch 
 }
 
 // noChange is an update that changes nothing.
-var noChange = expr.Op("$setOnInsert", expr.Op(touchField, 1))
+var noChange, _ = bson.Marshal(expr.Op("$setOnInsert", expr.Op(touchField, 1)))
 
 // left counts the documents, of those that only selects, that a propagation could
 // not bring to s, and names the malformed.
@@ -221,12 +222,4 @@ func (c *core) left(ctx context.Context, t *target, s state, only any, result *m
 		}
 	}
 	return int64(len(docs)), err
-}
-
-func ids(docs []bson.Raw) bson.A {
-	out := bson.A{}
-	for _, doc := range docs {
-		out = append(out, doc.Lookup("_id"))
-	}
-	return out
 }

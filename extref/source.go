@@ -62,7 +62,7 @@ func (c *core) derive() {
 		}
 	}
 	c.ways = slices.Compact(c.ways)
-	version := bson.D{{Key: "$type", Value: bson.A{"int", "long"}}, notArray[0], {Key: "$gte", Value: 0}, {Key: "$lt", Value: int64(maxVersion)}}
+	version := bson.D{{Key: "$type", Value: bson.A{"int", "long"}}, {Key: "$not", Value: isArray}, {Key: "$gte", Value: 0}, {Key: "$lt", Value: int64(maxVersion)}}
 	c.raisable = bson.E{Key: "$or", Value: expr.Fixed(bson.A{
 		expr.Op(c.o.VersionField, expr.Op("$exists", false)), expr.Op(c.o.VersionField, version)})}
 }

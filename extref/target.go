@@ -75,20 +75,20 @@ func moved(filter bson.D, path func(string) string) bson.D {
 // and with it all that it was to write. So every write also asks for the shape.
 
 var (
-	isArray  = expr.Op("$type", "array")
-	notArray = expr.Op("$not", isArray)
+	isArray  = expr.Fixed(expr.Op("$type", "array"))
+	notArray = expr.Fixed(expr.Op("$not", isArray))
 	// passable is the condition that an update can create a field below: nothing
 	// is there yet, or a document.
-	passable = expr.Op("$not", expr.Op("$type", bson.A{"double", "string", "array", "binData", "undefined", "objectId",
-		"bool", "date", "null", "regex", "dbPointer", "javascript", "symbol", "javascriptWithScope", "int", "timestamp",
-		"long", "decimal", "minKey", "maxKey"}))
+	passable = expr.Fixed(expr.Op("$not", expr.Op("$type", bson.A{"double", "string", "array", "binData", "undefined",
+		"objectId", "bool", "date", "null", "regex", "dbPointer", "javascript", "symbol", "javascriptWithScope", "int",
+		"timestamp", "long", "decimal", "minKey", "maxKey"})))
 )
 
 // sound are the conditions on a copy of the source with this key that has the
 // shape of one.
 func (t *target) sound(key bson.RawValue, more ...bson.E) bson.D {
 	out := make(bson.D, 0, 1+len(more)+len(t.ways)+len(t.outer))
-	out = append(out, bson.E{Key: t.IDField, Value: bson.D{{Key: "$eq", Value: key}, notArray[0]}}) // no array that holds it
+	out = append(out, bson.E{Key: t.IDField, Value: bson.D{{Key: "$eq", Value: key}, {Key: "$not", Value: isArray}}}) // no array that holds it
 	out = append(out, more...)
 	for _, way := range t.ways {
 		condition := passable

@@ -188,10 +188,10 @@ type plan struct {
 	raised  bson.D
 	changes bson.D // the conditions on that source
 	fields  []Field
-	values  map[string]bson.RawValue
+	values  []bson.RawValue
 }
 
-func (p plan) value(f Field) bson.RawValue { return p.values[f.Path] }
+func (p plan) value(f Field) bson.RawValue { return p.values[slices.Index(p.fields, f)] }
 
 // plan reads the operators of an update. What it cannot read may do anything.
 func (c *core) plan(update any) plan {
@@ -204,8 +204,7 @@ func (c *core) plan(update any) plan {
 	if err != nil || len(operators) == 0 {
 		return unknown
 	}
-	p := plan{update: doc, values: map[string]bson.RawValue{}}
-	simple, increments := true, bson.D{}
+	p, simple, increments := plan{update: doc}, true, bson.D{}
 	for _, operator := range operators {
 		name := operator.Key()
 		arguments, _ := operator.Value().DocumentOK()
@@ -215,36 +214,37 @@ func (c *core) plan(update any) plan {
 		}
 		for _, argument := range fields {
 			path, v := argument.Key(), argument.Value()
+			to, _ := v.StringValueOK()
 			if name == "$inc" {
 				increments = append(increments, bson.E{Key: path, Value: v})
 			}
-			to, _ := v.StringValueOK()
 			if !c.matters(path) && (name != "$rename" || !c.matters(to)) {
 				continue
 			}
 			p.touches = true
 			i := slices.IndexFunc(c.follow, func(f Field) bool { return f.Path == path })
-			if simple = simple && i >= 0 && (name == "$set" || name == "$unset"); !simple {
+			if i < 0 || name != "$set" && name != "$unset" {
+				simple = false
 				continue
 			}
 			if name == "$unset" {
 				v = bson.RawValue{}
 			}
-			p.values[path] = v
-			p.fields = append(p.fields, c.follow[i])
-		}
-		if name != "$inc" {
-			p.raised = append(p.raised, bson.E{Key: name, Value: operator.Value()})
+			p.fields, p.values = append(p.fields, c.follow[i]), append(p.values, v)
 		}
 	}
 	if !p.touches || !simple {
-		p.raised = nil
 		return p
 	}
 	p.changes = bson.D{unlike(p.fields, p.value, func(f Field) string { return f.Path })}
 	if c.versioned {
 		p.changes = append(p.changes, c.raisable)
 		increments = append(increments, bson.E{Key: c.o.VersionField, Value: int64(1)})
+	}
+	for _, operator := range operators {
+		if operator.Key() != "$inc" {
+			p.raised = append(p.raised, bson.E{Key: operator.Key(), Value: operator.Value()})
+		}
 	}
 	if len(increments) > 0 {
 		p.raised = append(p.raised, bson.E{Key: "$inc", Value: increments})

@@ -1,6 +1,7 @@
 package extref
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -90,9 +91,7 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 	if w.o.MaxAwait < 0 {
 		return fault.Invalid("WatchOptions.MaxAwait: negative")
 	}
-	if w.o.Name == "" {
-		w.o.Name = c.source.Database().Name() + "." + c.source.Name()
-	}
+	w.o.Name = cmp.Or(w.o.Name, c.source.Database().Name()+"."+c.source.Name())
 	w.work, _ = maintain.Of(nil, 0)
 	for {
 		err := w.attempt(ctx)
@@ -100,7 +99,7 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 		case ctx.Err() != nil:
 			return errors.Join(ctx.Err(), err)
 		case err == nil: // the collection was dropped or renamed; go on after that
-		case w.token != nil && historyLost(err):
+		case w.token != nil && hasCode(err, 260, 280, 286): // the history after it is gone
 			w.token = nil
 		case interrupted(err):
 			if w.o.Interrupted != nil {
@@ -115,12 +114,6 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 			return err
 		}
 	}
-}
-
-// historyLost reports that a token is of no use any more.
-func historyLost(err error) bool {
-	const invalidResumeToken, fatal, historyLost = 260, 280, 286
-	return hasCode(err, invalidResumeToken, fatal, historyLost)
 }
 
 // interrupted reports an error that passes: the server is away, or busy, or
@@ -224,7 +217,9 @@ func (w *watcher) open(ctx context.Context) (*mongo.ChangeStream, error) {
 	// The client's may be another, which a change stream refuses.
 	return w.source.Clone(options.Collection().SetReadConcern(readconcern.Majority())).Watch(ctx, mongo.Pipeline{
 		expr.Op("$match", bson.D{{Key: "operationType", Value: expr.Op("$in", bson.A{"insert", "update", "replace", "invalidate"})}}),
-		expr.Op("$project", bson.D{{Key: "operationType", Value: 1}, {Key: "documentKey._id", Value: 1}, {Key: "updateDescription", Value: 1}}),
+		expr.Op("$project", expr.D("kind", "$operationType", "id", "$documentKey._id",
+			"set", "$updateDescription.updatedFields", "removed", "$updateDescription.removedFields",
+			"truncated", "$updateDescription.truncatedArrays.field")),
 	}, opts)
 }
 
@@ -271,17 +266,11 @@ func (c *core) keys(ctx context.Context, ids map[string]bson.RawValue) (map[stri
 
 // An event of the change stream.
 type event struct {
-	Kind     string `bson:"operationType"`
-	Document struct {
-		ID bson.RawValue `bson:"_id"`
-	} `bson:"documentKey"`
-	Update struct {
-		Set       bson.Raw `bson:"updatedFields"`
-		Removed   []string `bson:"removedFields"`
-		Truncated []struct {
-			Field string `bson:"field"`
-		} `bson:"truncatedArrays"`
-	} `bson:"updateDescription"`
+	Kind      string
+	ID        bson.RawValue
+	Set       bson.Raw // these fields to values
+	Removed   []string
+	Truncated []string
 }
 
 // batch reads the events of one answer of the server, maybe none, and returns the
@@ -295,7 +284,7 @@ func (w *watcher) batch(ctx context.Context, stream *mongo.ChangeStream) (change
 			return nil, events, err
 		}
 		if w.concerns(e) {
-			changed[value.Key(e.Document.ID)] = e.Document.ID
+			changed[value.Key(e.ID)] = e.ID
 		}
 		if stream.RemainingBatchLength() == 0 {
 			break
@@ -309,13 +298,10 @@ func (c *core) concerns(e event) bool {
 	if e.Kind != "update" {
 		return e.Kind == "insert" || e.Kind == "replace"
 	}
-	paths := e.Update.Removed
-	elements, _ := e.Update.Set.Elements()
+	paths := append(e.Removed, e.Truncated...)
+	elements, _ := e.Set.Elements()
 	for _, element := range elements {
 		paths = append(paths, element.Key())
-	}
-	for _, array := range e.Update.Truncated {
-		paths = append(paths, array.Field)
 	}
 	return slices.ContainsFunc(paths, c.matters)
 }
