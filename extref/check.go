@@ -49,10 +49,12 @@ const (
 // unsolvable are the problems that no state of a source solves.
 var unsolvable = map[mongopatterns.ProblemKind]bool{BadSource: true, Dangling: true, Malformed: true}
 
-// A finding is a problem and the key of the source that it is about.
+// A finding is a problem, the key of the source that it is about, and the version
+// that this needs if the copy has another state of no lower one.
 type finding struct {
 	mongopatterns.Problem
-	key bson.RawValue
+	key   bson.RawValue
+	above int64
 }
 
 // Check compares the copies in all targets with their sources and yields at most
@@ -88,8 +90,8 @@ func (r *Ref[ID, S]) Check(ctx context.Context, work *mongopatterns.Work) iter.S
 // Malformed. What the server refuses to write is Failed and named. Work.Filter
 // selects sources, as in Check.
 //
-// Cost: a Check, and for each source with wrong copies a Propagate with
-// Options.Compare; if some are ahead its first round trip writes the source.
+// Cost: a Check, and for each source with wrong copies a Propagate, of which the
+// first round trip writes to the source if some are Ahead or Different.
 func (r *Ref[ID, S]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: repair")
 	return r.core.repair(ctx, work)
@@ -103,7 +105,7 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (result mon
 				result.Done += s.problems
 				continue
 			}
-			done, err := c.propagateOne(ctx, s.key, inner(w), s.compare && s.above == 0, s.above)
+			done, err := c.propagateOne(ctx, s.key, inner(w), s.above)
 			done.Examined, done.Remaining = 0, 0 // Check has found, and repair counted, them
 			result.Add(done)
 			if err != nil {
@@ -119,8 +121,7 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (result mon
 // A wrong source is one whose copies Repair has to write.
 type wrong struct {
 	key      bson.RawValue
-	compare  bool  // some are different at its version
-	above    int64 // the version it needs because some are ahead of it, else 0
+	above    int64 // the version it needs, 0 if its own will do
 	problems int64
 }
 
@@ -133,12 +134,7 @@ func wrongs(found []finding, result *mongopatterns.Result) map[string]wrong {
 			continue
 		}
 		w := out[value.Key(f.key)]
-		w.key, w.compare, w.problems = f.key, w.compare || f.Kind == Different, w.problems+1
-		if f.Kind == Ahead {
-			version, _ := whole(f.Have)
-			w.above = max(w.above, version+1)
-		}
-		out[value.Key(f.key)] = w
+		out[value.Key(f.key)] = wrong{f.key, max(w.above, f.above), w.problems + 1}
 	}
 	return out
 }
@@ -151,10 +147,7 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work,
 	if err != nil {
 		return err
 	}
-	ctx, end, err := c.causal(ctx)
-	if err != nil {
-		return err
-	}
+	ctx, end := c.causal(ctx)
 	defer end()
 	targets := func(only map[string]bson.RawValue) error {
 		for _, t := range c.targets {
@@ -284,7 +277,12 @@ func (t *target) problems(docs []bson.Raw, sources map[string]state, adopt bool)
 			if seen[id] = true; p.Kind != Dangling {
 				p.Detail = "copy of " + value.Text(key)
 			}
-			out = append(out, finding{t.problem(doc, p), key})
+			f := finding{Problem: t.problem(doc, p), key: key}
+			if p.Kind == Ahead || p.Kind == Different && !t.Unversioned {
+				version, _ := whole(value.Lookup(copied, t.VersionField))
+				f.above = version + 1
+			}
+			out = append(out, f)
 		}
 	}
 	return out

@@ -40,12 +40,11 @@
 // written only by a higher one: propagating twice, late, or from two processes at
 // once leaves the newest copy and writes it once. No version counts as 0, so
 // existing sources need none. Your own update of a source must raise it when it
-// changes a followed field, {$inc: {version: 1}}; where writers cannot be made to,
-// Options.Compare finds what they changed.
+// changes a followed field, {$inc: {version: 1}}.
 //
-// Target.Unversioned leaves the version out of the copies. Then propagation compares
-// values: it reads every copy of a source, and needs a transaction a batch that
-// writes to the source too.
+// Target.Unversioned leaves the version out of the copies, for writers who cannot be
+// made to raise one. Then propagation compares values: it reads every copy of a
+// source, and needs a transaction a batch that writes to the source too.
 //
 // # Who propagates
 //
@@ -98,10 +97,9 @@
 // # Chains
 //
 // If B carries a copy of A, and C a copy of that copy, an update of A does not raise
-// the version of B. Give the Ref over B Options.Compare, and either have it Watch B,
-// or call its Propagate for each B in one mongopatterns.Transact with the update of
-// A. If the versioning package keeps the source's history, put the version into its
-// Options.Ignored, and Propagate after its Save.
+// the version of B. Make the targets of the Ref over B Unversioned, and either have it
+// Watch B, or call its Propagate for each B in one mongopatterns.Transact with the
+// update of A. The same goes for a source that the versioning package saves.
 //
 // # Adoption
 //

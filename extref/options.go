@@ -40,16 +40,11 @@ type Options struct {
 	// Deferred makes Update and Replace change the source only; Watch or Propagate
 	// does the rest. Not with Outbox. Default false.
 	Deferred bool
-	// Compare is for sources that others change without raising the version:
-	// Propagate, Drain and Watch read all copies of a source, and raise the version
-	// if one of it has other values. Unversioned targets do not need it. Default false.
-	Compare bool
 
-	// Registry encodes IDs, sources and updates. Give the client's own if it has
-	// one: a collection does not show it. Default nil: the driver's.
+	// Registry and BSON encode IDs, sources and updates. Give the client's own: a
+	// collection does not show them. Default nil: the driver's.
 	Registry *bson.Registry
-	// BSON are the client's BSON options, if it has any. Default nil: none.
-	BSON *options.BSONOptions
+	BSON     *options.BSONOptions
 }
 
 // A Target is a place in the documents of a collection that holds copies. All
@@ -60,12 +55,11 @@ type Target struct {
 	// Path is where a document has its copy, or with Array its array of copies.
 	// Default "": the copy lies among the document's own fields.
 	Path string
-	// Array says that Path holds an array of copies. A document may hold several
-	// of one source. Default false.
+	// Array says that Path holds an array of copies, maybe several of one source.
 	Array bool
 
 	// IDField is the path, inside the copy, of the source's key. Default "_id";
-	// with Path "" it must be given.
+	// required with Path "".
 	IDField string
 	// VersionField is the path, inside the copy, of the version. Default: the
 	// name in Options.VersionField.
@@ -98,10 +92,8 @@ type Field struct {
 type Policy int
 
 const (
-	// Follow copies every change.
-	Follow Policy = iota
-	// Freeze keeps the value as it was when the reference was made.
-	Freeze
+	Follow Policy = iota // copies every change
+	Freeze               // keeps the value as it was when the reference was made
 )
 
 // A DeletePolicy says what becomes of copies when their source is deleted. What is

@@ -69,10 +69,7 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 	if err != nil {
 		return result, err
 	}
-	ctx, end, err := c.causal(ctx)
-	if err != nil {
-		return result, err
-	}
+	ctx, end := c.causal(ctx)
 	defer end()
 	due := func(now time.Time) any { return expr.And(expr.Op(dueField, expr.Op("$lte", now)), w.Filter) }
 	if w.DryRun {
@@ -107,7 +104,7 @@ func inner(w mongopatterns.Work) *mongopatterns.Work {
 // failed and when to try again.
 func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.Work, result *mongopatterns.Result) error {
 	key := entry.Lookup("_id")
-	done, err := c.propagateOne(ctx, key, w, c.o.Compare, 0)
+	done, err := c.propagateOne(ctx, key, w, 0)
 	if err != nil {
 		return err
 	}
@@ -129,9 +126,8 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 // no error; one that is invalid, or that the server refuses to write, is Failed and
 // named, but not in a transaction of the caller's, which that has ended. Other
 // errors do not speak of the source.
-func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64) (
-	mongopatterns.Result, error) {
-	result, err := c.propagateKey(ctx, key, w, compare, least)
+func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, least int64) (mongopatterns.Result, error) {
+	result, err := c.propagateKey(ctx, key, w, least)
 	switch {
 	case errors.Is(err, fault.ErrNotFound):
 		return result, nil

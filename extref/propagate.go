@@ -2,7 +2,6 @@ package extref
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -31,10 +30,8 @@ import (
 // fields 1 to find the copies that differ, by its index, and for each batch 1 to
 // write it, by _id, and 1 to read on, unless it is the last. A batch with documents
 // that stay as they are: 1 more. If the target is Unversioned a batch takes 4 to
-// write, commit included, and 2 writes to the source. With Options.Compare 1 more
-// for each target with versions; if values differ 1, which writes, to raise the
-// version, and the targets once more. In a transaction 1 for the source, or with
-// Compare or an Unversioned target 2, which write to it, and 1 for each target,
+// write, commit included, and 2 writes to the source. In a transaction 1 for the
+// source, or with an Unversioned target 2, which write to it, and 1 for each target,
 // whatever the size of a batch.
 func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: propagate")
@@ -46,58 +43,25 @@ func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.W
 	if err != nil {
 		return result, err
 	}
-	return r.core.propagateKey(ctx, key, &w, r.core.o.Compare, 0)
+	return r.core.propagateKey(ctx, key, &w, 0)
 }
 
-// propagateKey is Propagate, of a source whose version is raised to least before;
-// compare stands for Options.Compare.
-func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64) (
-	result mongopatterns.Result, err error) {
-	ctx, end, err := c.causal(ctx)
-	if err != nil {
-		return result, err
-	}
+// propagateKey is Propagate, of a source whose version is raised to least before.
+func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, least int64) (result mongopatterns.Result, err error) {
+	ctx, end := c.causal(ctx)
 	defer end()
 	read := c.find
 	unversioned := slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })
 	if least > 0 {
 		read = func(ctx context.Context, key bson.RawValue) (state, error) { return c.lift(ctx, key, least) }
-	} else if txn.Running(ctx) && !w.DryRun && (compare || unversioned) {
-		read = c.pin // only versions that rise with every change are guard enough
+	} else if txn.Running(ctx) && !w.DryRun && unversioned {
+		read = c.pin // only versions are guard enough
 	}
 	s, err := read(ctx, key)
-	if err != nil {
-		return result, err
+	if err == nil {
+		err = c.propagate(ctx, s, w, &result)
 	}
-	if err := c.propagate(ctx, s, w, &result); err != nil || !compare || w.DryRun {
-		return result, err
-	}
-	// No copy is behind now, so nobody brings other values of this version into
-	// one after compare has looked at it.
-	different, err := c.different(ctx, s)
-	if err != nil || !different {
-		return result, err
-	}
-	if s, err = c.lift(ctx, key, s.version+1); err != nil {
-		return result, err
-	}
-	err = c.propagate(ctx, s, w, &result)
 	return result, err
-}
-
-// different reports copies of the version of s that have other values.
-func (c *core) different(ctx context.Context, s state) (bool, error) {
-	for _, t := range c.following {
-		if t.Unversioned {
-			continue
-		}
-		same := bson.E{Key: t.VersionField, Value: s.version}
-		err := t.primary.FindOne(ctx, t.proper(s.key, same, t.differs(s)), options.FindOne().SetProjection(idOnly)).Err()
-		if !errors.Is(err, mongo.ErrNoDocuments) {
-			return err == nil, err
-		}
-	}
-	return false, nil
 }
 
 // propagate writes a state into the copies that are behind, in batches; in a

@@ -256,15 +256,15 @@ func (c *core) sources(ctx context.Context, field string, values map[string]bson
 // causal gives ctx a session, unless it has one, in which each operation sees all
 // that those before it saw. Otherwise a read on a sharded cluster may see the entry
 // in the outbox, written on one shard, and not yet the change on another.
-func (c *core) causal(ctx context.Context) (context.Context, func(), error) {
+func (c *core) causal(ctx context.Context) (context.Context, func()) {
 	if mongo.SessionFromContext(ctx) != nil {
-		return ctx, func() {}, nil
+		return ctx, func() {}
 	}
 	session, err := c.client().StartSession()
 	if err != nil {
-		return ctx, nil, err
+		return ctx, func() {} // the client is closed, as the operations will say
 	}
-	return mongo.NewSessionContext(ctx, session), func() { session.EndSession(context.WithoutCancel(ctx)) }, nil
+	return mongo.NewSessionContext(ctx, session), func() { session.EndSession(context.WithoutCancel(ctx)) }
 }
 
 // in selects by a field that has one of the values.

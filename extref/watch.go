@@ -61,9 +61,9 @@ type WatchOptions struct {
 // natural key that changes reach the copies: they dangle.
 //
 // Cost: 1 round trip a batch of events, for each source in it that changed a
-// Propagate, and 1 write of the token, by _id; with a natural key 1 more for each
-// source. While nothing happens 1 round trip every MaxAwait and a write of the token
-// every minute.
+// Propagate, and 1 write of the token, by _id; with a natural key 1 more a batch.
+// While nothing happens 1 round trip every MaxAwait and a write of the token every
+// minute.
 func (r *Ref[ID, S]) Watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
 	defer fault.In(&err, "extref: watch")
 	return r.core.watch(ctx, tokens, opts)
@@ -171,10 +171,7 @@ func (w *watcher) save(ctx context.Context, token bson.Raw) error {
 // one that has seen a server go is not used again. nil says that the server ended
 // the stream.
 func (w *watcher) attempt(ctx context.Context) error {
-	ctx, end, err := w.causal(ctx)
-	if err != nil {
-		return err
-	}
+	ctx, end := w.causal(ctx)
 	defer end()
 	if !w.loaded {
 		if err := w.load(ctx); err != nil {
@@ -234,7 +231,7 @@ func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
 	}
 	var result mongopatterns.Result
 	for _, key := range changed {
-		done, err := w.propagateOne(ctx, key, &w.work, w.core.o.Compare, 0)
+		done, err := w.propagateOne(ctx, key, &w.work, 0)
 		if err != nil {
 			return err
 		}
