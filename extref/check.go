@@ -327,7 +327,7 @@ func (t *target) compare(copied bson.Raw, s state, adopt bool) (p mongopatterns.
 	}
 	for _, f := range t.Fields {
 		have, want := value.Lookup(copied, f.As), s.value(f)
-		if f.Policy == Follow && !alike(have, want) || adopt && missing(have) && !missing(want) {
+		if f.Policy == Follow && !alike(have, want) || adopt && have.Type == 0 && want.Type != 0 {
 			p.Kind, p.Field, p.Have, p.Want = Different, t.path(f.As), have, want
 			return p
 		}

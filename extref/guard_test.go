@@ -303,6 +303,7 @@ func TestVersions(t *testing.T) {
 	if after := stored(t, teams); fmt.Sprint(after) != fmt.Sprint(before) { // NaN
 		t.Error(after)
 	}
+	must(t)(r.Update(t.Context(), 2, set("phone", 1))) // which touches nothing copied
 	diff(t, updated(1e17+1, 0), ok[extref.UpdateResult](t)(r.Update(t.Context(), 8, set("name", "z"))))
 	for name, err := range map[string]error{
 		"update":    func() error { _, err := r.Update(t.Context(), 9, set("name", "z")); return err }(),

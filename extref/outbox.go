@@ -108,7 +108,6 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 	if err != nil {
 		return err
 	}
-	done.Examined = 1
 	result.Add(done)
 	as := expr.D("_id", value.Equal(key), changeField, entry.Lookup(changeField))
 	if done.Failed == 0 {
@@ -122,12 +121,14 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 	return err
 }
 
-// propagateOne is Propagate as a part of work on many sources: one that is gone is
+// propagateOne is propagateKey as a part of work on many sources, which are what it
+// has Examined: one that is gone is
 // no error; one that is invalid, or that the server refuses to write, is Failed and
-// named, but not in a transaction of the caller's, which that has ended. Other
-// errors do not speak of the source.
+// named, but not in the caller's transaction, which that has ended. Other errors do
+// not speak of the source.
 func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, least int64) (mongopatterns.Result, error) {
 	result, err := c.propagateKey(ctx, key, w, least)
+	result.Examined = 1
 	switch {
 	case errors.Is(err, fault.ErrNotFound):
 		return result, nil
@@ -155,11 +156,10 @@ type Entry struct {
 //
 // Cost: 1 round trip a batch of the cursor, by the index {due: 1}.
 func (r *Ref[ID, S]) Pending(ctx context.Context) iter.Seq2[Entry, error] {
-	outbox := r.core.o.Outbox
-	if outbox == nil {
-		return fault.Seq("extref: pending", fault.Stop[Entry](fault.Invalid("no Options.Outbox")))
-	}
 	return fault.Seq("extref: pending", cursor.Decode[Entry](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return outbox.Find(ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: dueField, Value: 1}}))
+		if r.core.o.Outbox == nil {
+			return nil, fault.Invalid("no Options.Outbox")
+		}
+		return r.core.o.Outbox.Find(ctx, bson.D{}, options.Find().SetSort(expr.Op(dueField, 1)))
 	}))
 }

@@ -80,21 +80,21 @@ func (c *core) target(name string) (*target, error) {
 
 func (c *core) indexes() map[string][]mongo.IndexModel {
 	out := map[string][]mongo.IndexModel{}
-	add := func(coll *mongo.Collection, model mongo.IndexModel) {
-		out[coll.Name()] = append(out[coll.Name()], model)
+	add := func(coll *mongo.Collection, keys bson.D, opts *options.IndexOptionsBuilder) {
+		out[coll.Name()] = append(out[coll.Name()], mongo.IndexModel{Keys: keys, Options: opts})
 	}
 	for _, t := range c.targets {
-		keys := bson.D{{Key: t.path(t.IDField), Value: 1}}
+		keys := expr.Op(t.path(t.IDField), 1)
 		if !t.Unversioned {
 			keys = append(keys, bson.E{Key: t.path(t.VersionField), Value: 1})
 		}
-		add(t.Collection, mongo.IndexModel{Keys: keys})
+		add(t.Collection, keys, nil)
 	}
 	if c.o.Outbox != nil {
-		add(c.o.Outbox, mongo.IndexModel{Keys: bson.D{{Key: dueField, Value: 1}}})
+		add(c.o.Outbox, expr.Op(dueField, 1), nil)
 	}
 	if c.o.KeyField != "_id" {
-		add(c.source, mongo.IndexModel{Keys: bson.D{{Key: c.o.KeyField, Value: 1}}, Options: options.Index().SetUnique(true)})
+		add(c.source, expr.Op(c.o.KeyField, 1), options.Index().SetUnique(true))
 	}
 	return out
 }
@@ -140,8 +140,7 @@ const maxVersion = math.MaxInt64 - 1
 
 var versionRange = fmt.Sprintf("a whole number from 0 to %d", int64(maxVersion))
 
-// state takes what is needed out of a source document. key is its key where the
-// document need not hold it, otherwise zero.
+// state takes what is needed out of a source document. key is zero, or its key.
 func (c *core) state(doc bson.Raw, key bson.RawValue) state {
 	s := state{doc: doc, key: key}
 	if s.key.Type == 0 {
@@ -200,8 +199,7 @@ func (c *core) pin(ctx context.Context, key bson.RawValue) (state, error) {
 // transaction whoever changes or deletes one of them at the same time conflicts.
 func (c *core) hold(ctx context.Context, filter bson.D) error {
 	touch := func(operator string, v any) mongo.WriteModel {
-		return mongo.NewUpdateManyModel().SetFilter(filter).
-			SetUpdate(bson.D{{Key: operator, Value: bson.D{{Key: touchField, Value: v}}}})
+		return mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.Op(operator, expr.Op(touchField, v)))
 	}
 	_, err := c.source.BulkWrite(ctx, []mongo.WriteModel{touch("$set", bson.NewObjectID()), touch("$unset", "")})
 	return err
@@ -226,8 +224,7 @@ func (c *core) lift(ctx context.Context, key bson.RawValue, version int64) (stat
 	if version > maxVersion {
 		return state{}, of(key, fault.Invalid("%q is %d, want %s", c.o.VersionField, version, versionRange))
 	}
-	max := bson.D{{Key: "$max", Value: bson.D{{Key: c.o.VersionField, Value: version}}}}
-	return c.result(key, c.modify(ctx, c.by(key), max, options.After))
+	return c.result(key, c.modify(ctx, c.by(key), expr.Op("$max", expr.Op(c.o.VersionField, version)), options.After))
 }
 
 // sources reads the sources of which field is one of the values: their states by
@@ -269,5 +266,5 @@ func (c *core) causal(ctx context.Context) (context.Context, func()) {
 
 // in selects by a field that has one of the values.
 func in(field string, values any) bson.D {
-	return bson.D{{Key: field, Value: bson.D{{Key: "$in", Value: values}}}}
+	return expr.Op(field, expr.Op("$in", values))
 }

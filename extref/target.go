@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
-	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -25,7 +24,7 @@ type target struct {
 	outer   []string // the steps that must be documents if there is a copy
 }
 
-// path is that of a field of the copy in the document.
+// path is the path of a field of the copy in the document.
 func (t *target) path(inner string) string {
 	if t.Path == "" {
 		return inner
@@ -33,8 +32,7 @@ func (t *target) path(inner string) string {
 	return t.Path + "." + inner
 }
 
-// slot is the path by which an update reaches a field of the copy; in an array,
-// of the elements that model describes.
+// slot is path in an update; in an array, in the elements that model describes.
 func (t *target) slot(inner string) string {
 	if t.Array {
 		return t.Path + ".$[e]." + inner
@@ -42,8 +40,7 @@ func (t *target) slot(inner string) string {
 	return t.path(inner)
 }
 
-// where selects the documents that refer to the source with this key, in whatever
-// shape.
+// where selects what refers to the source with this key, in whatever shape.
 func (t *target) where(key bson.RawValue) bson.D {
 	return bson.D{{Key: t.path(t.IDField), Value: value.Equal(key)}}
 }
@@ -84,8 +81,7 @@ var (
 		"timestamp", "long", "decimal", "minKey", "maxKey"})))
 )
 
-// sound are the conditions on a copy of the source with this key that has the
-// shape of one.
+// sound are the conditions on a copy of the source with this key in its proper shape.
 func (t *target) sound(key bson.RawValue, more ...bson.E) bson.D {
 	out := make(bson.D, 0, 1+len(more)+len(t.ways)+len(t.outer))
 	out = append(out, bson.E{Key: t.IDField, Value: bson.D{{Key: "$eq", Value: key}, {Key: "$not", Value: isArray}}}) // no array that holds it
@@ -129,17 +125,16 @@ func (t *target) than(operator string, s state) bson.E {
 	return bson.E{Key: t.VersionField, Value: expr.Op(operator, s.version)}
 }
 
-// behind selects the documents with a copy that a propagation of s has to write.
+// behind selects the documents that a propagation of s has to write.
 func (t *target) behind(s state) bson.D { return t.proper(s.key, t.than("$lt", s)) }
 
-// off selects the documents with a copy that is not as s says: those behind, and
-// what a propagation cannot bring there: malformed ones, and those ahead of s.
+// off selects the documents with a copy that is not as s says: those behind, malformed
+// ones, and those ahead of s.
 func (t *target) off(s state) bson.D {
 	return t.holding(bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, t.than("$ne", s)})
 }
 
-// differs is the condition on a copy that it has other values than s in followed
-// fields.
+// differs is the condition on a copy that a followed field is not as in s.
 func (t *target) differs(s state) bson.E {
 	return unlike(t.follow, s.value, func(f Field) string { return f.As })
 }
@@ -258,13 +253,13 @@ func (t *target) projection() bson.D { return t.each(1) }
 // Nothing at all is not wrong, nor null, nor, as elements may have other fields of
 // their own, one with no field of a copy.
 func (t *target) malformed(doc bson.Raw) (field string, have bson.RawValue, bad bool) {
-	if field, have, bad := blocked(doc, t.outer, none); bad {
-		return field, have, bad
-	}
-	if t.Array {
-		if v := value.Lookup(doc, t.Path); !none(v) && v.Type != bson.TypeArray {
-			return t.Path, v, true
+	for _, step := range t.outer {
+		if v := value.Lookup(doc, step); v.Type != bson.TypeEmbeddedDocument && !none(v) {
+			return step, v, true
 		}
+	}
+	if v := value.Lookup(doc, t.Path); t.Array && !none(v) && v.Type != bson.TypeArray {
+		return t.Path, v, true
 	}
 	for _, v := range t.places(doc) {
 		copied, ok := v.DocumentOK()
@@ -278,31 +273,21 @@ func (t *target) malformed(doc bson.Raw) (field string, have bson.RawValue, bad 
 	return "", bson.RawValue{}, false
 }
 
-// unsound is the first thing that is wrong in a copy.
+// unsound is the first thing that is wrong in a copy. Without a key it is none, and
+// only the way to the key and what it left behind are looked at.
 func (t *target) unsound(copied bson.Raw) (field string, have bson.RawValue, bad bool) {
-	if field, have, bad := blocked(copied, fieldpath.Above(t.IDField), none); bad {
-		return field, have, bad
-	}
 	key := value.Lookup(copied, t.IDField)
+	for _, way := range t.ways {
+		v, toKey := value.Lookup(copied, way), strings.HasPrefix(t.IDField, way+".")
+		if v.Type != bson.TypeEmbeddedDocument && v.Type != 0 && (!none(v) || !toKey) && (!none(key) || toKey) {
+			return way, v, true
+		}
+	}
 	if none(key) {
 		leftover := slices.ContainsFunc(t.inner, func(path string) bool { return !none(value.Lookup(copied, path)) })
 		return t.IDField, key, leftover && t.Path != ""
 	}
-	if field, have, bad := blocked(copied, t.ways, missing); bad {
-		return field, have, bad
-	}
 	return t.IDField, key, !usable(key)
 }
 
-// blocked is the first of the steps that is no document, nor passes as nothing.
-func blocked(doc bson.Raw, steps []string, nothing func(bson.RawValue) bool) (string, bson.RawValue, bool) {
-	for _, step := range steps {
-		if v := value.Lookup(doc, step); v.Type != bson.TypeEmbeddedDocument && !nothing(v) {
-			return step, v, true
-		}
-	}
-	return "", bson.RawValue{}, false
-}
-
-func missing(v bson.RawValue) bool { return v.Type == 0 }
-func none(v bson.RawValue) bool    { return v.Type == 0 || v.Type == bson.TypeNull }
+func none(v bson.RawValue) bool { return v.Type == 0 || v.Type == bson.TypeNull }

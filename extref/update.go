@@ -31,8 +31,9 @@ type UpdateResult struct {
 // pipeline. If a followed field changes the version is raised in the same
 // transaction, and the change goes to the copies, or into the outbox, there as well.
 // The version never goes back, even if the update sets a lower one. An update that
-// changes a natural key is ErrInvalid. Repeated after an unknown outcome it applies
-// the update twice.
+// changes a natural key is ErrInvalid, and one of an invalid source, if its operators
+// do not show that it touches nothing followed. Repeated after an unknown outcome it
+// applies the update twice.
 //
 // Cost: 1 round trip, 1 document written, by its key, if operators show that no
 // followed field, version or key is touched. 2 and 1 a target with followed
@@ -73,16 +74,13 @@ func (r *Ref[ID, S]) Replace(ctx context.Context, id ID, src S) (result UpdateRe
 }
 
 func (c *core) replace(ctx context.Context, key bson.RawValue, doc bson.Raw) (UpdateResult, error) {
-	known := bson.RawValue{}
-	if c.o.KeyField == "_id" && value.Lookup(doc, "_id").Type == 0 {
-		known = key
+	after := c.state(doc, key)
+	own := value.Lookup(doc, c.o.KeyField)
+	if (own.Type != 0 || c.o.KeyField != "_id") && value.Key(own) != value.Key(key) {
+		return UpdateResult{}, of(key, fault.Invalid("%s is %s", c.o.KeyField, value.Text(own)))
 	}
-	after := c.state(doc, known)
 	if after.err != nil {
 		return UpdateResult{}, after.err
-	}
-	if value.Key(after.key) != value.Key(key) {
-		return UpdateResult{}, of(key, fault.Invalid("%s is %s", c.o.KeyField, value.Text(after.key)))
 	}
 	return c.change(ctx, func(ctx context.Context) (state, bool, error) {
 		before, err := c.result(key, c.source.FindOneAndReplace(ctx, c.by(key), doc,

@@ -142,24 +142,11 @@ func hasCode(err error, codes ...int) bool {
 	return errors.As(err, &server) && slices.ContainsFunc(codes, server.HasErrorCode)
 }
 
-func (w *watcher) load(ctx context.Context) error {
-	doc, err := cursor.Primary(w.tokens).FindOne(ctx, bson.D{{Key: "_id", Value: w.o.Name}}).Raw()
-	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
-		return err
-	}
-	w.loaded = true
-	if token, ok := value.Lookup(doc, "token").DocumentOK(); ok {
-		w.token = token
-	}
-	return nil
-}
-
 func (w *watcher) save(ctx context.Context, token bson.Raw) error {
 	if token == nil {
 		return nil
 	}
-	_, err := w.tokens.UpdateOne(ctx, bson.D{{Key: "_id", Value: w.o.Name}},
-		bson.D{{Key: "$set", Value: bson.D{{Key: "token", Value: token}, {Key: "at", Value: time.Now()}}}},
+	_, err := w.tokens.UpdateOne(ctx, expr.Op("_id", w.o.Name), expr.Op("$set", expr.D("token", token, "at", time.Now())),
 		options.UpdateOne().SetUpsert(true))
 	if err == nil {
 		w.token, w.saved, w.pause = append(bson.Raw(nil), token...), time.Now(), firstPause
@@ -174,9 +161,12 @@ func (w *watcher) attempt(ctx context.Context) error {
 	ctx, end := w.causal(ctx)
 	defer end()
 	if !w.loaded {
-		if err := w.load(ctx); err != nil {
+		doc, err := cursor.Primary(w.tokens).FindOne(ctx, expr.Op("_id", w.o.Name)).Raw()
+		if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 			return err
 		}
+		w.token, _ = value.Lookup(doc, "token").DocumentOK()
+		w.loaded = true
 	}
 	return cursor.Stream(ctx, w.open, func(stream *mongo.ChangeStream) error {
 		if w.token == nil {
@@ -211,12 +201,14 @@ func (w *watcher) open(ctx context.Context) (*mongo.ChangeStream, error) {
 	if w.o.MaxAwait > 0 {
 		opts.SetMaxAwaitTime(w.o.MaxAwait)
 	}
-	// The client's may be another, which a change stream refuses.
+	const update = "$updateDescription."
+	// The client's read concern may be another, which a change stream refuses.
 	return w.source.Clone(options.Collection().SetReadConcern(readconcern.Majority())).Watch(ctx, mongo.Pipeline{
-		expr.Op("$match", bson.D{{Key: "operationType", Value: expr.Op("$in", bson.A{"insert", "update", "replace", "invalidate"})}}),
-		expr.Op("$project", expr.D("kind", "$operationType", "id", "$documentKey._id",
-			"set", "$updateDescription.updatedFields", "removed", "$updateDescription.removedFields",
-			"truncated", "$updateDescription.truncatedArrays.field")),
+		expr.Op("$match", expr.Op("operationType", expr.Op("$in", bson.A{"insert", "update", "replace", "invalidate"}))),
+		expr.Op("$project", expr.D("kind", "$operationType", "id", "$documentKey._id", "paths", expr.Op("$concatArrays",
+			expr.Map(expr.Op("$objectToArray", expr.IfNull(update+"updatedFields", bson.D{})), "field", "$$field.k"),
+			expr.IfNull(update+"removedFields", bson.A{}),
+			expr.IfNull(update+"truncatedArrays.field", bson.A{})))),
 	}, opts)
 }
 
@@ -235,7 +227,6 @@ func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
 		if err != nil {
 			return err
 		}
-		done.Examined = 1
 		result.Add(done)
 	}
 	if events > 0 || time.Since(w.saved) > idleSave {
@@ -261,13 +252,11 @@ func (c *core) keys(ctx context.Context, ids map[string]bson.RawValue) (map[stri
 	return keys, err
 }
 
-// An event of the change stream.
+// An event of the change stream, with the paths that an update has changed.
 type event struct {
-	Kind      string
-	ID        bson.RawValue
-	Set       bson.Raw // these fields to values
-	Removed   []string
-	Truncated []string
+	Kind  string
+	ID    bson.RawValue
+	Paths []string
 }
 
 // batch reads the events of one answer of the server, maybe none, and returns the
@@ -292,13 +281,5 @@ func (w *watcher) batch(ctx context.Context, stream *mongo.ChangeStream) (change
 
 // concerns reports whether an event is about copies.
 func (c *core) concerns(e event) bool {
-	if e.Kind != "update" {
-		return e.Kind == "insert" || e.Kind == "replace"
-	}
-	paths := append(e.Removed, e.Truncated...)
-	elements, _ := e.Set.Elements()
-	for _, element := range elements {
-		paths = append(paths, element.Key())
-	}
-	return slices.ContainsFunc(paths, c.matters)
+	return e.Kind == "insert" || e.Kind == "replace" || slices.ContainsFunc(e.Paths, c.matters)
 }
