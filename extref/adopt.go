@@ -21,11 +21,11 @@ import (
 // frozen fields where the copy has none. A reference with a version is adopted
 // already; in an Unversioned target all are looked at. Result.Done documents were
 // written; Remaining are malformed references, and those to sources that do not
-// exist or are invalid: Check names them. Work.Filter selects documents of the
-// target's collection.
+// exist or are invalid, as Check names them. Work.Filter selects documents of the
+// target's collection. Adopt can be run again.
 //
 // Each batch is a transaction that writes to its sources (a field that is taken
-// off again), so that no change of them is missed. Adopt can be run again.
+// off again), so that no change of them is missed.
 //
 // Cost: 1 round trip a batch (default 100) to read the target in the order of _id,
 // and 1 for its sources; where something is to be filled in 4 more, commit
@@ -83,45 +83,35 @@ func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, 
 	return err
 }
 
-// fill holds the sources, reads them again, and writes.
+// fill holds the sources and reads them again. It writes frozen fields where a copy
+// has none, then the followed fields and the version.
 func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValue, ids map[string]bson.A) error {
 	if err := c.hold(ctx, in(c.o.KeyField, slices.Collect(maps.Values(keys)))); err != nil {
 		return err
 	}
 	now, err := c.sources(ctx, c.o.KeyField, keys)
-	if err != nil {
-		return err
-	}
 	var models []mongo.WriteModel
 	for key, s := range now {
-		if s.bad == "" {
-			models = append(models, t.fill(s, in("_id", ids[key]))...)
+		add := func(update bson.D, more ...bson.E) {
+			if s.bad == "" && update != nil {
+				models = append(models, t.model(s, update, in("_id", ids[key]), more...).SetHint(idOnly))
+			}
+		}
+		for _, f := range t.Fields {
+			if v := s.value(f); f.Policy == Freeze && v.Type != 0 {
+				none := bson.E{Key: f.As, Value: expr.Op("$exists", false)}
+				add(expr.Op("$set", expr.Op(t.slot(f.As), v)), append(t.unadopted(), none)...)
+			}
+		}
+		if t.Unversioned {
+			add(t.write(s), t.differs(s))
+		} else {
+			add(t.write(s), t.unadopted()...)
 		}
 	}
-	if len(models) == 0 {
-		return nil
+	if err != nil || len(models) == 0 {
+		return err
 	}
 	_, err = t.Collection.BulkWrite(ctx, models)
 	return err
-}
-
-// fill writes frozen fields where a copy has none, then the followed fields and
-// the version, into the copies of s in the documents that only selects.
-func (t *target) fill(s state, only bson.D) []mongo.WriteModel {
-	var models []mongo.WriteModel
-	for _, f := range t.Fields {
-		if v := s.value(f); f.Policy == Freeze && v.Type != 0 {
-			update := expr.Op("$set", expr.Op(t.slot(f.As), v))
-			more := append(t.unadopted(), bson.E{Key: f.As, Value: expr.Op("$exists", false)})
-			models = append(models, t.model(s, update, only, more...).SetHint(idOnly))
-		}
-	}
-	more := t.unadopted()
-	if t.Unversioned {
-		more = bson.D{t.differs(s)}
-	}
-	if update := t.write(s, t.follow); update != nil {
-		models = append(models, t.model(s, update, only, more...).SetHint(idOnly))
-	}
-	return models
 }

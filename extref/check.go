@@ -25,24 +25,20 @@ const (
 	// Different is a copy with another value in a followed field, of the source's
 	// version or Unversioned. Repair raises the version and propagates.
 	Different mongopatterns.ProblemKind = "different"
-	// Ahead is a copy of a newer version than the source's, which was replaced
-	// without its version, or deleted and inserted again. Repair raises the
-	// source's version above it and propagates.
+	// Ahead is a copy of a newer version than the source's, which was replaced without
+	// it, or inserted again. Repair raises the source's above that and propagates.
 	Ahead mongopatterns.ProblemKind = "ahead"
-	// NoVersion is a copy without a whole number for its version, or with one above
-	// which the source's cannot be raised. Repair leaves it; Adopt fills in a
-	// missing or null one.
+	// NoVersion is a copy without a whole number for its version, or with one that
+	// cannot be raised. Repair leaves it; Adopt fills in a missing or null one.
 	NoVersion mongopatterns.ProblemKind = "no version"
 	// BadSource is a copy of a source that is invalid: its version is no version, or
 	// an array lies on the way to a copied field. Field and Have are the source's.
-	// Repair and Adopt leave it.
 	BadSource mongopatterns.ProblemKind = "bad source"
-	// Dangling is a reference to a source that does not exist, unless the policy is
-	// Keep. Repair leaves it.
+	// Dangling is a reference to a source that does not exist, if the policy is not Keep.
 	Dangling mongopatterns.ProblemKind = "dangling"
 	// Malformed is a document with something else at the target than configured: an
 	// array or none, an ID in place of the copy, a copy without ID. Field and Have
-	// are the first such thing. It is no copy: nothing writes to it, Repair neither.
+	// are the first such thing. It is no copy, and nothing writes to it.
 	Malformed mongopatterns.ProblemKind = "malformed"
 )
 

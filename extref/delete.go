@@ -14,6 +14,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
+// ErrReferenced says that Delete was refused because copies of the source are left;
+// the error names a document that holds one.
+var ErrReferenced = fault.New("still referenced", fault.ErrConflict)
+
 // Delete deletes a source and treats its copies by the policy of each target, in
 // one transaction. Result.Done counts the documents whose copies were removed, or
 // which were deleted. If a target refuses, it is ErrReferenced and nothing is

@@ -143,7 +143,7 @@ func (c *core) write(ctx context.Context, t *target, s state, filter any, batch 
 	if batch != nil {
 		filter = in("_id", ids)
 	}
-	model := t.model(s, t.write(s, t.follow), filter, t.than("$lt", s))
+	model := t.model(s, t.write(s), filter, t.than("$lt", s))
 	models := []mongo.WriteModel{model}
 	if batch != nil {
 		model.SetHint(idOnly) // the planner might scan all that are behind for every batch

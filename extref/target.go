@@ -154,10 +154,11 @@ func unlike(fields []Field, have func(Field) bson.RawValue, path func(Field) str
 	return bson.E{Key: "$nor", Value: bson.A{same}}
 }
 
-// write is the update that brings fields of s, and its version, into a copy.
-func (t *target) write(s state, fields []Field) bson.D {
+// write is the update that brings the followed fields of s, and its version, into a
+// copy; nil without either.
+func (t *target) write(s state) bson.D {
 	var set, unset, update bson.D
-	for _, f := range fields {
+	for _, f := range t.follow {
 		if v := s.value(f); v.Type != 0 {
 			set = append(set, bson.E{Key: t.slot(f.As), Value: v})
 		} else {
