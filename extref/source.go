@@ -62,7 +62,7 @@ func (c *core) derive() {
 		}
 	}
 	c.ways = slices.Compact(c.ways)
-	version := bson.D{{Key: "$type", Value: bson.A{"int", "long"}}, {Key: "$not", Value: isArray}, {Key: "$gte", Value: 0}, {Key: "$lt", Value: int64(maxVersion)}}
+	version := expr.D("$type", bson.A{"int", "long"}, "$not", isArray, "$gte", 0, "$lt", int64(maxVersion))
 	c.raisable = bson.E{Key: "$or", Value: expr.Fixed(bson.A{
 		expr.Op(c.o.VersionField, expr.Op("$exists", false)), expr.Op(c.o.VersionField, version)})}
 }
@@ -100,13 +100,7 @@ func (c *core) indexes() map[string][]mongo.IndexModel {
 }
 
 // key encodes an ID.
-func (c *core) key(id any) (bson.RawValue, error) {
-	key, err := c.codec.Value(id)
-	if err == nil && !usable(key) {
-		err = fault.Invalid("source %s: no key", value.Text(key))
-	}
-	return key, err
-}
+func (c *core) key(id any) (bson.RawValue, error) { return c.codec.ID("source", id) }
 
 // usable reports that a value can be the key of a source.
 func usable(key bson.RawValue) bool { return value.CheckID(key) == nil }
@@ -178,9 +172,7 @@ func whole(v bson.RawValue) (int64, bool) {
 }
 
 // by selects the source with this key.
-func (c *core) by(key bson.RawValue) bson.D {
-	return bson.D{{Key: c.o.KeyField, Value: value.Equal(key)}}
-}
+func (c *core) by(key bson.RawValue) bson.D { return expr.Op(c.o.KeyField, value.Equal(key)) }
 
 // find reads a source.
 func (c *core) find(ctx context.Context, key bson.RawValue) (state, error) {
@@ -265,6 +257,4 @@ func (c *core) causal(ctx context.Context) (context.Context, func()) {
 }
 
 // in selects by a field that has one of the values.
-func in(field string, values any) bson.D {
-	return expr.Op(field, expr.Op("$in", values))
-}
+func in(field string, values any) bson.D { return expr.Op(field, expr.Op("$in", values)) }

@@ -41,14 +41,12 @@ func (t *target) slot(inner string) string {
 }
 
 // where selects what refers to the source with this key, in whatever shape.
-func (t *target) where(key bson.RawValue) bson.D {
-	return bson.D{{Key: t.path(t.IDField), Value: value.Equal(key)}}
-}
+func (t *target) where(key bson.RawValue) bson.D { return expr.Op(t.path(t.IDField), value.Equal(key)) }
 
 // holding selects the documents with a copy for which all conditions hold.
 func (t *target) holding(conditions bson.D) bson.D {
 	if t.Array {
-		return bson.D{{Key: t.Path, Value: expr.Op("$elemMatch", conditions)}}
+		return expr.Op(t.Path, expr.Op("$elemMatch", conditions))
 	}
 	return moved(conditions, t.path)
 }

@@ -18,13 +18,9 @@ import (
 
 // UpdateResult says what Update or Replace did.
 type UpdateResult struct {
-	// Changed says that a followed field changed, or that the update raised the
-	// version itself.
-	Changed bool `json:"changed"`
-	// Version is the source's version now; 0 if no target has versions.
-	Version int64 `json:"version"`
-	// Copies is what Propagate would say. Empty with an outbox or Deferred.
-	Copies mongopatterns.Result `json:"copies"`
+	Changed bool                 `json:"changed"` // a followed field, or the version by the update itself
+	Version int64                `json:"version"` // the source's now; 0 if no target has versions
+	Copies  mongopatterns.Result `json:"copies"`  // as of Propagate; empty with an outbox or Deferred
 }
 
 // Update changes a source by what the driver's UpdateOne takes: operators or a
@@ -136,12 +132,11 @@ func (c *core) modify(ctx context.Context, filter bson.D, update any, which opti
 func (c *core) change(ctx context.Context, apply func(context.Context) (state, bool, error)) (UpdateResult, error) {
 	var result UpdateResult
 	err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
-		result = UpdateResult{}
 		after, changed, err := apply(ctx)
 		if err != nil {
 			return err
 		}
-		result.Changed, result.Version = changed, after.version
+		result = UpdateResult{Changed: changed, Version: after.version}
 		switch {
 		case !changed, c.o.Deferred:
 		case c.o.Outbox != nil:
