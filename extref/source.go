@@ -25,19 +25,21 @@ type core struct {
 	source    *mongo.Collection
 	primary   *mongo.Collection // the source, read where a write depends on it
 	targets   []*target
-	following []*target // those with a followed field
-	follow    []Field   // of all targets, each path once
-	ways      []string  // the steps to what is read of a source
-	shown     bson.D    // the projection of that
-	versioned bool      // some target has versions
-	raisable  bson.E    // the condition that $inc can raise the version of a source
+	following []*target                               // those with a followed field
+	follow    []Field                                 // of all targets, each path once
+	ways      []string                                // the steps to what is read of a source
+	shown     bson.D                                  // the projection of that
+	versioned bool                                    // some target has versions
+	raisable  bson.E                                  // the condition that $inc can raise the version of a source
+	before    *options.FindOneAndUpdateOptionsBuilder // for the state before a change
+	after     *options.FindOneAndUpdateOptionsBuilder // and after it
 	o         Options
 	codec     codec.Codec
 }
 
 // derive collects what is known of the targets together.
 func (c *core) derive() {
-	paths := []string{"_id", c.o.KeyField}
+	paths := []string{c.o.KeyField}
 	for _, t := range c.targets {
 		c.versioned = c.versioned || !t.Unversioned
 		if len(t.follow) > 0 {
@@ -57,11 +59,13 @@ func (c *core) derive() {
 	for _, path := range slices.Compact(paths) {
 		above := fieldpath.Above(path)
 		c.ways = append(c.ways, above...)
-		if !slices.ContainsFunc(above, func(way string) bool { return slices.Contains(paths, way) }) {
+		if path != "_id" && !slices.ContainsFunc(above, func(way string) bool { return slices.Contains(paths, way) }) {
 			c.shown = append(c.shown, bson.E{Key: path, Value: 1})
 		}
 	}
 	c.ways = slices.Compact(c.ways)
+	c.before = options.FindOneAndUpdate().SetProjection(c.shown).SetReturnDocument(options.Before)
+	c.after = options.FindOneAndUpdate().SetProjection(c.shown).SetReturnDocument(options.After)
 	version := expr.D("$type", bson.A{"int", "long"}, "$not", isArray, "$gte", 0, "$lt", int64(maxVersion))
 	c.raisable = bson.E{Key: "$or", Value: expr.Fixed(bson.A{
 		expr.Op(c.o.VersionField, expr.Op("$exists", false)), expr.Op(c.o.VersionField, version)})}
@@ -216,7 +220,7 @@ func (c *core) lift(ctx context.Context, key bson.RawValue, version int64) (stat
 	if version > maxVersion {
 		return state{}, of(key, fault.Invalid("%q is %d, want %s", c.o.VersionField, version, versionRange))
 	}
-	return c.result(key, c.modify(ctx, c.by(key), expr.Op("$max", expr.Op(c.o.VersionField, version)), options.After))
+	return c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), expr.Op("$max", expr.Op(c.o.VersionField, version)), c.after))
 }
 
 // sources reads the sources of which field is one of the values: their states by

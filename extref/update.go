@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
@@ -92,7 +91,7 @@ func (c *core) replace(ctx context.Context, key bson.RawValue, doc bson.Raw) (Up
 func (c *core) update(ctx context.Context, key bson.RawValue, update any) (UpdateResult, error) {
 	p := c.plan(update)
 	if !p.touches {
-		after, err := c.result(key, c.modify(ctx, c.by(key), p.update, options.After))
+		after, err := c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), p.update, c.after))
 		if after.bad != "" {
 			err = nil // it was before, and is written
 		}
@@ -100,12 +99,12 @@ func (c *core) update(ctx context.Context, key bson.RawValue, update any) (Updat
 	}
 	return c.change(ctx, func(ctx context.Context) (state, bool, error) {
 		if p.raised != nil {
-			after, err := c.result(key, c.modify(ctx, append(c.by(key), p.changes...), p.raised, options.After))
+			after, err := c.result(key, c.source.FindOneAndUpdate(ctx, append(c.by(key), p.changes...), p.raised, c.after))
 			if !errors.Is(err, fault.ErrNotFound) {
 				return after, true, err
 			}
 		}
-		before, err := c.result(key, c.modify(ctx, c.by(key), p.update, options.Before))
+		before, err := c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), p.update, c.before))
 		if err != nil || p.raised != nil && !differ(p.fields, before.value, p.value) {
 			return before, false, err
 		}
@@ -118,12 +117,6 @@ func (c *core) update(ctx context.Context, key bson.RawValue, update any) (Updat
 		}
 		return c.raise(ctx, before, after)
 	})
-}
-
-// modify changes a source and reads it as it was before, or is after that.
-func (c *core) modify(ctx context.Context, filter bson.D, update any, which options.ReturnDocument) *mongo.SingleResult {
-	return c.source.FindOneAndUpdate(ctx, filter, update,
-		options.FindOneAndUpdate().SetProjection(c.shown).SetReturnDocument(which))
 }
 
 // change runs a change of a source in a transaction, in which it is propagated
