@@ -214,7 +214,8 @@ func (c *core) inspect(ctx context.Context, t *target, docs []bson.Raw, only map
 		return found, nil
 	}
 	w, _ := maintain.Of(nil, len(again)+1)
-	docs, err = cursor.Collect(maintain.Docs(ctx, t.Collection, w, maintain.Scan{Filter: in("_id", again), Projection: t.projection()}))
+	scan := maintain.Scan{Filter: in("_id", again), Projection: t.projection()}
+	docs, err = cursor.Collect(maintain.Docs(ctx, t.Collection, w, scan))
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +258,8 @@ func (t *target) problems(docs []bson.Raw, sources map[string]state, adopt bool)
 	var out []finding
 	for _, doc := range docs {
 		if field, have, bad := t.malformed(doc); bad {
-			out = append(out, finding{Problem: t.problem(doc, mongopatterns.Problem{Kind: Malformed, Field: field, Have: have})})
+			p := mongopatterns.Problem{Kind: Malformed, Field: field, Have: have}
+			out = append(out, finding{Problem: t.problem(doc, p)})
 		}
 		seen := map[string]bool{}
 		for key, copied := range t.copies(doc) {

@@ -73,7 +73,7 @@
 //	Replace               3+T RT    2 if nothing copied changed
 //	Propagate             1+T RT    nothing to write: reads no copy, or all if Unversioned
 //	                      +1 RT     a batch of documents; 3 more if Unversioned
-//	Drain, Watch          2 RT      an entry, 1 a batch of events; and a Propagate for each source
+//	Drain, Watch          2 RT      an entry, 1 a batch of events; a Propagate for each source
 //	Delete                2 RT      and 1 for each target but Keep
 //	Check, Repair         scan the targets, or the copies of the sources selected
 //	Adopt                 6 RT      a batch

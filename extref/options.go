@@ -168,7 +168,8 @@ func refuse(option string, bad bool, why string, args ...any) config.Setting {
 func (c *core) add(t *target, known []any) error {
 	own := t.Collection != nil && same(c.source, t.Collection)
 	if !own {
-		if err := config.Collections(slices.Concat(known, []any{t.option + ".Collection", t.Collection})...); err != nil {
+		known = slices.Concat(known, []any{t.option + ".Collection", t.Collection})
+		if err := config.Collections(known...); err != nil {
 			return err
 		}
 	}

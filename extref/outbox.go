@@ -126,7 +126,8 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 // no error; one that is invalid, or that the server refuses to write, is Failed and
 // named, but not in the caller's transaction, which that has ended. Other errors do
 // not speak of the source.
-func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, least int64) (mongopatterns.Result, error) {
+func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, least int64) (
+	mongopatterns.Result, error) {
 	result, err := c.propagateKey(ctx, key, w, least)
 	result.Examined = 1
 	switch {

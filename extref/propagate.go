@@ -47,7 +47,8 @@ func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.W
 }
 
 // propagateKey is Propagate, of a source whose version is raised to least before.
-func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, least int64) (result mongopatterns.Result, err error) {
+func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, least int64) (
+	result mongopatterns.Result, err error) {
 	ctx, end := c.causal(ctx)
 	defer end()
 	read := c.find

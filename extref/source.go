@@ -220,7 +220,8 @@ func (c *core) lift(ctx context.Context, key bson.RawValue, version int64) (stat
 	if version > maxVersion {
 		return state{}, of(key, fault.Invalid("%q is %d, want %s", c.o.VersionField, version, versionRange))
 	}
-	return c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), expr.Op("$max", expr.Op(c.o.VersionField, version)), c.after))
+	raise := expr.Op("$max", expr.Op(c.o.VersionField, version))
+	return c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), raise, c.after))
 }
 
 // sources reads the sources of which field is one of the values: their states by

@@ -82,7 +82,8 @@ var (
 // sound are the conditions on a copy of the source with this key in its proper shape.
 func (t *target) sound(key bson.RawValue, more ...bson.E) bson.D {
 	out := make(bson.D, 0, 1+len(more)+len(t.ways)+len(t.outer))
-	out = append(out, bson.E{Key: t.IDField, Value: bson.D{{Key: "$eq", Value: key}, {Key: "$not", Value: isArray}}}) // no array that holds it
+	itself := bson.D{{Key: "$eq", Value: key}, {Key: "$not", Value: isArray}} // no array that holds it
+	out = append(out, bson.E{Key: t.IDField, Value: itself})
 	out = append(out, more...)
 	for _, way := range t.ways {
 		condition := passable

@@ -99,7 +99,8 @@ func (c *core) update(ctx context.Context, key bson.RawValue, update any) (Updat
 	}
 	return c.change(ctx, func(ctx context.Context) (state, bool, error) {
 		if p.raised != nil {
-			after, err := c.result(key, c.source.FindOneAndUpdate(ctx, append(c.by(key), p.changes...), p.raised, c.after))
+			filter := append(c.by(key), p.changes...)
+			after, err := c.result(key, c.source.FindOneAndUpdate(ctx, filter, p.raised, c.after))
 			if !errors.Is(err, fault.ErrNotFound) {
 				return after, true, err
 			}

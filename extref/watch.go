@@ -261,8 +261,8 @@ type event struct {
 
 // batch reads the events of one answer of the server, maybe none, and returns the
 // _ids of the sources whose copies may have to be written, by value.Key.
-func (w *watcher) batch(ctx context.Context, stream *mongo.ChangeStream) (changed map[string]bson.RawValue, events int, err error) {
-	changed = map[string]bson.RawValue{}
+func (w *watcher) batch(ctx context.Context, stream *mongo.ChangeStream) (map[string]bson.RawValue, int, error) {
+	changed, events := map[string]bson.RawValue{}, 0
 	for stream.TryNext(ctx) {
 		events++
 		var e event
