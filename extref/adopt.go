@@ -99,8 +99,8 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 		}
 		for _, f := range t.Fields {
 			if v := s.value(f); f.Policy == Freeze && v.Type != 0 {
-				none := bson.E{Key: f.As, Value: expr.Op("$exists", false)}
-				add(expr.Op("$set", expr.Op(t.slot(f.As), v)), append(t.unadopted(), none)...)
+				absent := bson.E{Key: f.As, Value: expr.Op("$exists", false)}
+				add(expr.Op("$set", expr.Op(t.slot(f.As), v)), append(t.unadopted(), absent)...)
 			}
 		}
 		if t.Unversioned {

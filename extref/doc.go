@@ -82,7 +82,6 @@
 //
 //   - Fields that change often and are read rarely: every change writes every copy.
 //   - A value that must be right to the moment, a balance or a stock level.
-//   - References that are never shown: store the ID.
 //   - Millions of copies, most of them old: freeze what old documents should say.
 //
 // # Concurrency

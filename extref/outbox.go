@@ -30,9 +30,8 @@ const (
 
 const maxBackoff = 10 * time.Minute
 
-// enqueue writes the source's entry, within the transaction of its change.
-// Changes that have not been propagated yet share one: what is propagated is the
-// newest state.
+// enqueue writes the source's entry, within the transaction of its change. Changes
+// not propagated yet share one, as the newest state is what is propagated.
 func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 	now := time.Now()
 	_, err := c.o.Outbox.UpdateOne(ctx, expr.Op("_id", value.Equal(key)), expr.D(

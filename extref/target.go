@@ -64,10 +64,10 @@ func moved(filter bson.D, path func(string) string) bson.D {
 	return out
 }
 
-// Queries go through arrays wherever they meet one, so {"customer._id": 1} also
-// selects {customer: [{_id: 1}]}, which is no copy where Array is not set. An
-// update that meets such a thing, or a string where a document should be, fails,
-// and with it all that it was to write. So every write also asks for the shape.
+// Queries go through arrays, so {"customer._id": 1} also selects {customer: [{_id: 1}]},
+// which is no copy where Array is not set. An update that meets such a thing, or a
+// string where a document should be, fails, and with it all that it was to write. So
+// every write also asks for the shape.
 
 var (
 	isArray  = expr.Fixed(expr.Op("$type", "array"))
@@ -250,8 +250,7 @@ func (t *target) each(v any) bson.D {
 func (t *target) projection() bson.D { return t.each(1) }
 
 // malformed is the first thing in a document that the target does not describe.
-// Nothing at all is not wrong, nor null, nor, as elements may have other fields of
-// their own, one with no field of a copy.
+// Nothing, null, and an element with no field of a copy are not wrong.
 func (t *target) malformed(doc bson.Raw) (field string, have bson.RawValue, bad bool) {
 	for _, step := range t.outer {
 		if v := value.Lookup(doc, step); v.Type != bson.TypeEmbeddedDocument && !none(v) {

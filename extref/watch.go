@@ -116,9 +116,8 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 	}
 }
 
-// interrupted reports an error that passes: the server is away, or busy, or
-// another one of its set takes over. Whatever did not come from the server is one
-// of the connection.
+// interrupted reports an error that passes: the server is away, or busy, or another
+// one of its set takes over. What did not come from the server is of the connection.
 func interrupted(err error) bool {
 	if errors.Is(err, fault.ErrInvalid) || errors.Is(err, mongo.ErrClientDisconnected) || errors.Is(err, fault.ErrTransactionsUnsupported) {
 		return false
