@@ -21,11 +21,11 @@ import (
 // frozen fields where the copy has none. A reference with a version is adopted
 // already; in an Unversioned target all are looked at. Result.Done documents were
 // written; Remaining are malformed references, and those to sources that do not
-// exist or are invalid: Check names them. Work.Filter selects documents of the
-// target's collection.
+// exist or are invalid, as Check names them. Work.Filter selects documents of the
+// target's collection. Adopt can be run again.
 //
 // Each batch is a transaction that writes to its sources (a field that is taken
-// off again), so that no change of them is missed. Adopt can be run again.
+// off again), so that no change of them is missed.
 //
 // Cost: 1 round trip a batch (default 100) to read the target in the order of _id,
 // and 1 for its sources; where something is to be filled in 4 more, commit
@@ -52,117 +52,66 @@ func (t *target) referring() bson.D {
 }
 
 // unadopted are the conditions, besides the key, on a copy that Adopt fills in.
-func (t *target) unadopted() []bson.E {
+func (t *target) unadopted() bson.D {
 	if t.Unversioned {
 		return nil
 	}
-	return []bson.E{{Key: t.VersionField, Value: nil}}
+	return bson.D{{Key: t.VersionField, Value: nil}}
 }
 
-// lacks reports whether Adopt has something to fill in, or without versions may
-// have, from a source that is bad.
-func (t *target) lacks(copied bson.Raw, s state) bool {
-	if !t.Unversioned {
-		return none(value.Lookup(copied, t.VersionField))
-	}
-	if s.bad != "" {
-		return true
-	}
-	for _, f := range t.Fields {
-		have, want := value.Lookup(copied, f.As), s.value(f)
-		if f.Policy == Follow && !alike(have, want) || f.Policy == Freeze && have.Type == 0 && want.Type != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// lacking are the sources of the copies in a document that lack something, by
-// value.Key; of others, without, they do not exist or are invalid.
-func (t *target) lacking(doc bson.Raw, sources map[string]state) (lacking, without map[string]bson.RawValue) {
-	lacking, without = map[string]bson.RawValue{}, map[string]bson.RawValue{}
-	for source, copied := range t.copies(doc) {
-		s, exists := sources[value.Key(source)]
-		if _, _, bad := t.unsound(copied); bad || exists && !t.lacks(copied, s) {
-			continue
-		}
-		if exists && s.bad == "" {
-			lacking[value.Key(source)] = source
-		} else {
-			without[value.Key(source)] = source
-		}
-	}
-	return lacking, without
-}
-
-// adopt fills in a batch. The documents to write are noted by their sources.
+// adopt fills in a batch: what Check finds wrong in it, as far as a source can say.
 func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, result *mongopatterns.Result) error {
-	sources, err := c.sources(ctx, t.sources(docs))
+	sources, err := c.sources(ctx, c.o.KeyField, t.sources(docs))
 	if err != nil {
 		return err
 	}
-	keys, ids, n := map[string]bson.RawValue{}, map[string]bson.A{}, int64(0)
-	for _, doc := range docs {
-		if _, _, bad := t.malformed(doc); bad {
+	keys, ids, lacking := map[string]bson.RawValue{}, map[string]bson.A{}, map[string]bool{}
+	for _, f := range t.problems(docs, sources, true) {
+		if unsolvable[f.Kind] {
 			result.Remaining++
+			continue
 		}
-		lacking, without := t.lacking(doc, sources)
-		result.Remaining += int64(len(without))
-		for key, source := range lacking {
-			keys[key], ids[key] = source, append(ids[key], doc.Lookup("_id"))
-		}
-		n += int64(min(len(lacking), 1))
+		key := value.Key(f.key)
+		keys[key], ids[key], lacking[value.Key(f.ID)] = f.key, append(ids[key], f.ID), true
 	}
 	if len(keys) > 0 && !dry {
 		err = txn.Run(ctx, c.client(), func(ctx context.Context) error { return c.fill(ctx, t, keys, ids) })
 	}
 	if err == nil {
-		result.Done += n
+		result.Done += int64(len(lacking))
 	}
 	return err
 }
 
-// fill holds the sources, reads them again, and writes.
+// fill holds the sources and reads them again. It writes frozen fields where a copy
+// has none, then the followed fields and the version.
 func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValue, ids map[string]bson.A) error {
 	if err := c.hold(ctx, in(c.o.KeyField, slices.Collect(maps.Values(keys)))); err != nil {
 		return err
 	}
-	now, err := c.sources(ctx, keys)
-	if err != nil {
-		return err
-	}
+	now, err := c.sources(ctx, c.o.KeyField, keys)
 	var models []mongo.WriteModel
 	for key, s := range now {
-		if s.bad == "" {
-			models = append(models, t.fill(s, ids[key])...)
+		add := func(update bson.D, more ...bson.E) {
+			if s.bad == "" && update != nil {
+				models = append(models, t.model(s, update, in("_id", ids[key]), more...).SetHint(idOnly))
+			}
+		}
+		for _, f := range t.Fields {
+			if v := s.value(f); f.Policy == Freeze && v.Type != 0 {
+				absent := bson.E{Key: f.As, Value: expr.Op("$exists", false)}
+				add(expr.Op("$set", expr.Op(t.slot(f.As), v)), append(t.unadopted(), absent)...)
+			}
+		}
+		if t.Unversioned {
+			add(t.write(s), t.differs(s))
+		} else {
+			add(t.write(s), t.unadopted()...)
 		}
 	}
-	if len(models) == 0 {
-		return nil
+	if err != nil || len(models) == 0 {
+		return err
 	}
 	_, err = t.Collection.BulkWrite(ctx, models)
 	return err
-}
-
-// fill writes frozen fields where a copy has none, then the followed fields and
-// the version, into the copies of s in these documents.
-func (t *target) fill(s state, ids bson.A) []mongo.WriteModel {
-	var models []mongo.WriteModel
-	add := func(filter, update bson.D, more []bson.E) {
-		models = append(models, t.model(s, append(in("_id", ids), filter...), update, more).SetHint(idOnly))
-	}
-	for _, f := range t.freeze {
-		if v := s.value(f); v.Type != 0 {
-			more := append(t.unadopted(), bson.E{Key: f.As, Value: expr.Op("$exists", false)})
-			add(t.proper(s.key, more...), bson.D{{Key: "$set", Value: bson.D{{Key: t.slot(f.As), Value: v}}}}, more)
-		}
-	}
-	filter := t.proper(s.key, t.unadopted()...)
-	if t.Unversioned {
-		filter = t.behind(s)
-	}
-	if update := t.write(s, t.follow); update != nil {
-		add(filter, update, t.unadopted())
-	}
-	return models
 }

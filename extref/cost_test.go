@@ -118,17 +118,7 @@ func TestCosts(t *testing.T) {
 		record(t, db, 3*copies, names(one("find", 1), batches, batches, batches), propagate(&mongopatterns.Work{BatchSize: 10}))
 		must(t)(db.Collection("teams").UpdateByID(ctx, 0, d("$inc", d("version", 1))))
 		single := []string{"find", "update"}
-		comparer := comparing(t, db.Collection("teams"), nil)
-		compared := func() error { _, err := comparer.Propagate(ctx, 0, nil); return err }
 		record(t, db, 3*copies, names(one("find", 1), single, single, single), propagate(&mongopatterns.Work{BatchSize: copies}))
-		record(t, db, 0, names(one("find", 1), one("find", 3), one("find", 3)), compared)
-		record(t, db, 2, names([]string{"update", "find"}, one("update", 3), one("find", 3), commit), func() error {
-			return transaction(t, db, func(ctx context.Context) error { _, err := comparer.Propagate(ctx, 0, nil); return err })
-		})
-		must(t)(db.Collection("teams").UpdateByID(ctx, 0, set("name", "e")))
-		cmds = record(t, db, 1+3*copies, names(one("find", 5), []string{"findAndModify"}, single, single, single), compared)
-		examined(t, db, cmds[4], versions[0].index, copies, copies)
-		examined(t, db, cmds[5], "_id_", 1, 1)
 		record(t, db, 0, names(one("find", 1), one("update", 3), commit), func() error {
 			return transaction(t, db, func(ctx context.Context) error { _, err := r.Propagate(ctx, 0, nil); return err })
 		})
@@ -154,7 +144,10 @@ func TestCosts(t *testing.T) {
 		examined(t, db, cmds[2], "_id_", others+1, others)
 		record(t, db, others, names(one("find", 3), []string{"find", "find", "update", "find", "find"}, one("find", 4)), func() error { _, err := r.Repair(ctx, nil); return err })
 		must(t)(colls[0].UpdateMany(ctx, d("team._id", 1), set("team.version", 9)))
-		record(t, db, 1+3*others, names(one("find", 2), one("findAndModify", 1), one("find", 1), single, single, single, one("find", 4)),
+		record(t, db, 1+3*others, names(one("find", 2), one("findAndModify", 1), single, single, single, one("find", 4)),
+			func() error { _, err := r.Repair(ctx, nil); return err })
+		must(t)(db.Collection("teams").UpdateByID(ctx, 0, set("name", "e")))
+		record(t, db, 1+3*copies, names(one("find", 3), one("findAndModify", 1), single, single, single, one("find", 4)),
 			func() error { _, err := r.Repair(ctx, nil); return err })
 		adopt := func(size int) func() error {
 			return func() error {

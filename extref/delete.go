@@ -14,6 +14,10 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
+// ErrReferenced says that Delete was refused because copies of the source are left;
+// the error names a document that holds one.
+var ErrReferenced = fault.New("still referenced", fault.ErrConflict)
+
 // Delete deletes a source and treats its copies by the policy of each target, in
 // one transaction. Result.Done counts the documents whose copies were removed, or
 // which were deleted. If a target refuses, it is ErrReferenced and nothing is
@@ -37,7 +41,7 @@ func (r *Ref[ID, S]) Delete(ctx context.Context, id ID) (result mongopatterns.Re
 // that, so each target shows all its copies, and a reference of the source to
 // itself is gone with it.
 func (c *core) delete(ctx context.Context, key bson.RawValue) (mongopatterns.Result, error) {
-	var done int64
+	done := int64(0)
 	err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
 		done = 0
 		deleted, err := c.source.DeleteOne(ctx, c.by(key))
@@ -57,9 +61,9 @@ func (c *core) delete(ctx context.Context, key bson.RawValue) (mongopatterns.Res
 		return nil
 	})
 	if err != nil {
-		return mongopatterns.Result{}, err
+		done = 0
 	}
-	return mongopatterns.Result{Done: done}, nil
+	return mongopatterns.Result{Done: done}, err
 }
 
 // release does with the copies of a source that is gone what the policy says.

@@ -40,12 +40,11 @@
 // written only by a higher one: propagating twice, late, or from two processes at
 // once leaves the newest copy and writes it once. No version counts as 0, so
 // existing sources need none. Your own update of a source must raise it when it
-// changes a followed field, {$inc: {version: 1}}; where writers cannot be made to,
-// Options.Compare finds what they changed.
+// changes a followed field, {$inc: {version: 1}}.
 //
-// Target.Unversioned leaves the version out of the copies. Then propagation compares
-// values: it reads every copy of a source, and needs a transaction a batch that
-// writes to the source too.
+// Target.Unversioned leaves the version out of the copies, for writers who cannot be
+// made to raise one. Then propagation compares values: it reads every copy of a
+// source, and needs a transaction a batch that writes to the source too.
 //
 // # Who propagates
 //
@@ -74,7 +73,7 @@
 //	Replace               3+T RT    2 if nothing copied changed
 //	Propagate             1+T RT    nothing to write: reads no copy, or all if Unversioned
 //	                      +1 RT     a batch of documents; 3 more if Unversioned
-//	Drain, Watch          2 RT      an entry, 1 a batch of events; and a Propagate for each source
+//	Drain, Watch          2 RT      an entry, 1 a batch of events; a Propagate for each source
 //	Delete                2 RT      and 1 for each target but Keep
 //	Check, Repair         scan the targets, or the copies of the sources selected
 //	Adopt                 6 RT      a batch
@@ -83,7 +82,6 @@
 //
 //   - Fields that change often and are read rarely: every change writes every copy.
 //   - A value that must be right to the moment, a balance or a stock level.
-//   - References that are never shown: store the ID.
 //   - Millions of copies, most of them old: freeze what old documents should say.
 //
 // # Concurrency
@@ -98,10 +96,9 @@
 // # Chains
 //
 // If B carries a copy of A, and C a copy of that copy, an update of A does not raise
-// the version of B. Give the Ref over B Options.Compare, and either have it Watch B,
-// or call its Propagate for each B in one mongopatterns.Transact with the update of
-// A. If the versioning package keeps the source's history, put the version into its
-// Options.Ignored, and Propagate after its Save.
+// the version of B. Make the targets of the Ref over B Unversioned, and either have it
+// Watch B, or call its Propagate for each B in one mongopatterns.Transact with the
+// update of A. The same goes for a source that the versioning package saves.
 //
 // # Adoption
 //

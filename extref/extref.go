@@ -24,7 +24,7 @@ type Ref[ID, S any] struct {
 
 var _ mongopatterns.Checker = (*Ref[any, any])(nil)
 
-// New returns a Ref over source and the places that hold copies of it. It does no
+// New returns a Ref over source and the places that hold copies of it, without any
 // I/O. All programs that write one source must use the same targets and options.
 //
 // ID is the type of the source's key, its _id unless Options.KeyField says
@@ -42,9 +42,9 @@ func New[ID, S any](source *mongo.Collection, targets []Target, opts *Options) (
 }
 
 // Reference builds the copy of src that a document of the target holds, without
-// any I/O: the key, the copied fields and the version. What src lacks, the copy
-// lacks. Store it at the target's Path, or add it to the array; with Path "" append
-// it to the document's own fields. For makes it a struct of your own.
+// any I/O: the key, the copied fields that src has, and the version. Store it at the
+// target's Path, or add it to the array; with Path "" append it to the document's
+// own fields. For makes it a struct of your own.
 //
 // A struct without a version field is ErrInvalid if the copy has one. If src is not
 // the newest state when the document is inserted, the copy is behind: see Pin.
@@ -62,8 +62,8 @@ func (r *Ref[ID, S]) Reference(target string, src S) (copied bson.D, err error) 
 		return nil, err
 	}
 	s := r.core.state(doc, bson.RawValue{})
-	if err := s.err(); err != nil {
-		return nil, err
+	if s.err != nil {
+		return nil, s.err
 	}
 	return t.reference(s), nil
 }
@@ -137,28 +137,22 @@ func (r *Ref[ID, S]) EnsureIndexes(ctx context.Context) (err error) {
 	return indexes.EnsureAll(ctx, r.core.source.Database(), r.core.indexes())
 }
 
-// ShardKey returns the shard key of the source, its key ("hashed" will do as
-// well): every write to it filters on that. Targets keep the shard keys they have,
-// and the outbox stays unsharded.
+// ShardKey returns the shard key of the source, its key; "hashed" will do as well.
+// Targets keep the shard keys they have, and the outbox stays unsharded.
 func (r *Ref[ID, S]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{r.core.source.Name(): {{Key: r.core.o.KeyField, Value: 1}}}
 }
 
 // Copies makes copies for a target as C, a type of your own, to be put into the
-// struct of the document that holds it:
-//
-//	type Order struct {
-//		ID       string       `bson:"_id"`
-//		Customer CustomerCopy `bson:"customer"`
-//	}
-//
-// With Path "" C is meant to be inlined.
+// struct of the document that holds it; with Path "" C is meant to be inlined.
 type Copies[C, ID, S any] struct {
 	ref    *Ref[ID, S]
 	target *target
 }
 
 // For returns the copies of a target as C: For[CustomerCopy](customers, "orders.customer").
+// A C that has no place for something that a copy has makes Reference, Fetch and Pin
+// return ErrInvalid: it would be lost.
 func For[C, ID, S any](r *Ref[ID, S], target string) (copies *Copies[C, ID, S], err error) {
 	defer fault.In(&err, "extref: for")
 	t, err := r.core.target(target)
@@ -168,8 +162,7 @@ func For[C, ID, S any](r *Ref[ID, S], target string) (copies *Copies[C, ID, S], 
 	return &Copies[C, ID, S]{r, t}, nil
 }
 
-// Reference is Ref.Reference. A C that has no place for something that the copy
-// has is ErrInvalid, here as in Fetch and Pin: it would be lost.
+// Reference is Ref.Reference.
 func (c *Copies[C, ID, S]) Reference(src S) (C, error) {
 	return c.decode(c.ref.Reference(c.target.Name, src))
 }
@@ -188,21 +181,19 @@ func (c *Copies[C, ID, S]) Pin(ctx context.Context, id ID) (C, error) {
 	return c.decode(c.ref.Pin(ctx, c.target.Name, id))
 }
 
-func (c *Copies[C, ID, S]) decode(copied bson.D, err error) (C, error) {
-	var out C
+func (c *Copies[C, ID, S]) decode(copied bson.D, err error) (out C, _ error) {
+	var have, back bson.Raw
+	if err == nil {
+		have, err = bson.Marshal(copied)
+	}
 	if err != nil {
 		return out, err
 	}
-	have, err := bson.Marshal(copied)
-	if err != nil {
-		return out, err
+	if err = c.ref.core.codec.Decode(have, &out); err == nil {
+		back, err = c.ref.core.codec.Document(out)
 	}
-	if err := c.ref.core.codec.Decode(have, &out); err != nil {
+	if err != nil {
 		return out, fault.Invalid("extref: copy: %w", err)
-	}
-	back, err := c.ref.core.codec.Document(out)
-	if err != nil {
-		return out, err
 	}
 	for _, path := range c.target.inner {
 		if value.Lookup(have, path).Type != 0 && value.Lookup(back, path).Type == 0 {

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
@@ -303,6 +303,7 @@ func TestVersions(t *testing.T) {
 	if after := stored(t, teams); fmt.Sprint(after) != fmt.Sprint(before) { // NaN
 		t.Error(after)
 	}
+	must(t)(r.Update(t.Context(), 2, set("phone", 1))) // which touches nothing copied
 	diff(t, updated(1e17+1, 0), ok[extref.UpdateResult](t)(r.Update(t.Context(), 8, set("name", "z"))))
 	for name, err := range map[string]error{
 		"update":    func() error { _, err := r.Update(t.Context(), 9, set("name", "z")); return err }(),
@@ -323,24 +324,23 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// Writers who raise no version are found by Compare.
-func TestCompare(t *testing.T) {
+// Writers who raise no version are found by Repair.
+func TestRepairDifferent(t *testing.T) {
 	t.Parallel()
 	r, teams, colls := people(t, nil, nil)
-	comparing := comparing(t, teams, nil)
 	insert(t, teams, team(1, "one"), team(2, "two"))
 	insert(t, colls[0], d("_id", 1, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
 	insert(t, colls[1], d("_id", 1, "teams", bson.A{
 		ok[bson.D](t)(r.Fetch(t.Context(), "many.teams", 2)), ok[bson.D](t)(r.Fetch(t.Context(), "many.teams", 1)),
 	}))
-	diff(t, wrote(0), ok[tally](t)(comparing.Propagate(t.Context(), 1, nil)))
+	repair := func() tally { return ok[tally](t)(r.Repair(t.Context(), nil)) }
+	diff(t, tally{Examined: 2}, repair())
 	for _, name := range []any{"x", nil, bson.Regex{Pattern: "^a"}, bson.A{"x"}, bson.A{bson.A{"x"}}, d("$weird", "$name"), int32(1), 1.0} {
 		must(t)(teams.UpdateByID(t.Context(), 1, d("$set", d("name", name))))
 		diff(t, wrote(0), ok[tally](t)(r.Propagate(t.Context(), 1, nil)))
-		diff(t, wrote(2), ok[tally](t)(comparing.Propagate(t.Context(), 1, nil)))
+		diff(t, wrote(2), repair())
 		diff(t, name, lookupD(lookupD(stored(t, colls[0])[0], "team").(bson.D), "name"))
 		diff(t, []string{}, problems(t, r))
-		diff(t, wrote(0), ok[tally](t)(comparing.Propagate(t.Context(), 1, nil)))
 	}
 }
 
@@ -473,7 +473,7 @@ func TestNullVersion(t *testing.T) {
 	}
 	diff(t, updated(1, 1), ok[extref.UpdateResult](t)(r.Update(t.Context(), 0, set("name", "two"))))
 	must(t)(teams.UpdateByID(t.Context(), 1, set("name", "two")))
-	diff(t, wrote(1), ok[tally](t)(comparing(t, teams, nil).Propagate(t.Context(), 1, nil)))
+	diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Repair(t.Context(), &mongopatterns.Work{Filter: d("_id", 1)})))
 	must(t)(colls[0].UpdateByID(t.Context(), 2, set("team.version", 4)))
 	diff(t, tally{Examined: 3, Done: 1}, ok[tally](t)(r.Repair(t.Context(), nil)))
 	diff(t, int64(5), lookupD(stored(t, teams)[2], "version"))
@@ -526,85 +526,21 @@ func TestRetriedTransactions(t *testing.T) {
 	}
 }
 
-// Somebody else raises the version between Compare's look and its own write.
-func TestCompareGivesWay(t *testing.T) {
+// In a caller's transaction a propagation of values holds the source, whether or not
+// it finds anything, and runs again after a conflict.
+func TestUnversionedInTransaction(t *testing.T) {
 	t.Parallel()
-	db := mongotest.Database(t)
-	_, customers, _ := orders(t, db, 2, &extref.Options{Deferred: true})
-	once := 0
-	hooked := mongotest.Database(t, options.Client().SetMonitor(onCommand("findAndModify", func() {
-		if once++; once == 1 {
-			if _, err := customers.UpdateByID(t.Context(), 1, d("$set", d("name", "second"), "$inc", d("version", 1))); err != nil {
-				t.Error(err)
-			}
-		}
-	}))).Client().Database(db.Name())
-	r, err := extref.New[int, bson.D](hooked.Collection("customers"), []extref.Target{{
-		Collection: hooked.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}},
-	}}, &extref.Options{Compare: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	must(t)(customers.UpdateByID(t.Context(), 1, set("name", "first")))
-	result := ok[tally](t)(r.Propagate(t.Context(), 1, nil))
-	diff(t, wrote(2), result)
-	diff(t, []string{}, problems(t, r))
-}
-
-// Two propagations of one version with different values, because a writer raised
-// none: the one that looks last sees what the other has written.
-func TestCompareBesidePropagation(t *testing.T) {
-	t.Parallel()
-	db := mongotest.Database(t)
-	r, customers, orderColl := orders(t, db, 2, &extref.Options{Deferred: true})
-	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "first")))
-	sent := 0
-	hook := func() {
-		if sent++; sent == 2 { // what a propagation that read "first" writes
-			_, err := orderColl.UpdateOne(t.Context(), d("_id", 100, "customer.version", d("$lt", 1)),
-				set("customer.name", "first", "customer.version", 1))
-			if err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	hooked := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
-		if coll, _ := e.Command.Lookup(e.CommandName).StringValueOK(); coll == "orders" {
-			hook()
-		}
-	}})).Client().Database(db.Name())
-	worker, err := extref.New[int, bson.D](hooked.Collection("customers"), []extref.Target{{
-		Collection: hooked.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}},
-	}}, &extref.Options{Compare: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	must(t)(customers.UpdateByID(t.Context(), 1, set("name", "second")))
-	var done []int64
-	result := ok[tally](t)(worker.Propagate(t.Context(), 1, &mongopatterns.Work{
-		Progress: func(r tally) { done = append(done, r.Examined) },
-	}))
-	diff(t, tally{Examined: 4, Done: 3, Skipped: 1}, result)
-	diff(t, []int64{2, 4}, done)
-	diff(t, []string{}, problems(t, r))
-}
-
-// In a caller's transaction Compare holds the source, whether or not it finds
-// anything, and runs again after a conflict.
-func TestCompareInTransaction(t *testing.T) {
-	t.Parallel()
-	r, teams, colls := people(t, nil, nil)
+	r, teams, colls := people(t, nil, unversioned)
 	db := teams.Database()
 	insert(t, teams, team(1, "one"))
 	for i := range 3 {
 		insert(t, colls[0], d("_id", i, "team", ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))))
 	}
-	comparing := comparing(t, teams, nil)
 	session := ok[*mongo.Session](t)(db.Client().StartSession())
 	defer session.EndSession(context.Background())
 	must(t)(nil, session.StartTransaction())
 	ctx := mongo.NewSessionContext(bounded(t), session)
-	diff(t, wrote(0), ok[tally](t)(comparing.Propagate(ctx, 1, nil)))
+	diff(t, wrote(0), ok[tally](t)(r.Propagate(ctx, 1, nil)))
 	second := ok[*mongo.Session](t)(db.Client().StartSession())
 	defer second.EndSession(context.Background())
 	must(t)(nil, second.StartTransaction())
@@ -630,7 +566,7 @@ func TestCompareInTransaction(t *testing.T) {
 					if _, err := teams.UpdateByID(ctx, 1, set("name", fmt.Sprint(w, "/", i))); err != nil {
 						return nil, err
 					}
-					return comparing.Propagate(ctx, 1, nil)
+					return r.Propagate(ctx, 1, nil)
 				})
 				session.EndSession(context.Background())
 				if err != nil {
@@ -641,7 +577,6 @@ func TestCompareInTransaction(t *testing.T) {
 	}
 	group.Wait()
 	diff(t, []string{}, problems(t, r))
-	diff(t, int64(15), lookupD(stored(t, teams)[0], "version"))
 }
 
 // Without versions a batch writes what the source holds when it is written.
@@ -785,4 +720,38 @@ func TestArrayOnTheWay(t *testing.T) {
 			diff(t, []string{`extref: single 1: bad source: place is [{"city": "Bonn"}]: copy of 1`}, problems(t, r))
 		})
 	}
+}
+
+// Every value is told from every other, as the server and as Check compare them.
+func TestValuesThatDiffer(t *testing.T) {
+	t.Parallel()
+	values := []any{
+		nil, 1, int64(1), 1.0, math.NaN(), true, "a", "", bson.A{}, bson.A{nil}, bson.A{1}, bson.A{bson.A{1}}, bson.A{1, 1}, bson.A{"a"},
+		d(), d("a", 1), d("a", bson.A{1}), bson.A{d("a", 1)}, bson.Regex{Pattern: "a"}, bson.MinKey{}, bson.MaxKey{}, bson.NewDateTimeFromTime(time.Unix(1, 0)),
+	}
+	r, teams, colls := people(t, nil, func(target *extref.Target) {
+		unversioned(target)
+		target.Fields = []extref.Field{{Path: "name"}}
+	})
+	for i := range len(values) + 1 {
+		source := d("_id", i)
+		for j := range len(values) + 1 {
+			v := bson.D{}
+			if j < len(values) {
+				v = d("name", values[j])
+			}
+			if i == j {
+				source = append(source, v...)
+			}
+			insert(t, colls[0], d("team", append(d("_id", i), v...)))
+			insert(t, colls[1], d("teams", bson.A{append(d("ref", d("id", i)), v...)}))
+		}
+		insert(t, teams, source)
+		found := len(collect(t, r.Check(t.Context(), &mongopatterns.Work{Filter: d("_id", i)})))
+		result := ok[tally](t)(r.Propagate(t.Context(), i, nil))
+		if found != 2*len(values) || result.Done != int64(found) {
+			t.Errorf("%d: %d differ, %+v", i, found, result)
+		}
+	}
+	diff(t, []string{}, problems(t, r))
 }

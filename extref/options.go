@@ -40,16 +40,11 @@ type Options struct {
 	// Deferred makes Update and Replace change the source only; Watch or Propagate
 	// does the rest. Not with Outbox. Default false.
 	Deferred bool
-	// Compare is for sources that others change without raising the version:
-	// Propagate, Drain and Watch read all copies of a source, and raise the version
-	// if one of it has other values. Unversioned targets do not need it. Default false.
-	Compare bool
 
-	// Registry encodes IDs, sources and updates. Give the client's own if it has
-	// one: a collection does not show it. Default nil: the driver's.
+	// Registry and BSON encode IDs, sources and updates. Give the client's own: a
+	// collection does not show them. Default nil: the driver's.
 	Registry *bson.Registry
-	// BSON are the client's BSON options, if it has any. Default nil: none.
-	BSON *options.BSONOptions
+	BSON     *options.BSONOptions
 }
 
 // A Target is a place in the documents of a collection that holds copies. All
@@ -60,12 +55,11 @@ type Target struct {
 	// Path is where a document has its copy, or with Array its array of copies.
 	// Default "": the copy lies among the document's own fields.
 	Path string
-	// Array says that Path holds an array of copies. A document may hold several
-	// of one source. Default false.
+	// Array says that Path holds an array of copies, maybe several of one source.
 	Array bool
 
 	// IDField is the path, inside the copy, of the source's key. Default "_id";
-	// with Path "" it must be given.
+	// required with Path "".
 	IDField string
 	// VersionField is the path, inside the copy, of the version. Default: the
 	// name in Options.VersionField.
@@ -98,10 +92,8 @@ type Field struct {
 type Policy int
 
 const (
-	// Follow copies every change.
-	Follow Policy = iota
-	// Freeze keeps the value as it was when the reference was made.
-	Freeze
+	Follow Policy = iota // copies every change
+	Freeze               // keeps the value as it was when the reference was made
 )
 
 // A DeletePolicy says what becomes of copies when their source is deleted. What is
@@ -133,11 +125,11 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 		*o = *opts
 	}
 	o.Lease = cmp.Or(o.Lease, time.Minute)
-	collections := []any{"source", source}
+	known := []any{"source", source}
 	if o.Outbox != nil {
-		collections = append(collections, "Options.Outbox", o.Outbox)
+		known = append(known, "Options.Outbox", o.Outbox)
 	}
-	if err := config.Collections(collections...); err != nil {
+	if err := config.Collections(known...); err != nil {
 		return nil, err
 	}
 	err := config.Apply(
@@ -150,13 +142,13 @@ func configure(source *mongo.Collection, targets []Target, opts *Options) (*core
 	if err != nil {
 		return nil, err
 	}
-	c.codec = codec.Codec{Registry: o.Registry, BSON: o.BSON}
-	c.primary = cursor.Primary(source)
 	for i, t := range targets {
-		if err := c.add(&target{Target: t, option: fmt.Sprintf("targets[%d]", i)}); err != nil {
+		if err := c.add(&target{Target: t, option: fmt.Sprintf("targets[%d]", i)}, known); err != nil {
 			return nil, err
 		}
 	}
+	c.codec = codec.Codec{Registry: o.Registry, BSON: o.BSON}
+	c.primary = cursor.Primary(source)
 	c.derive()
 	return c, nil
 }
@@ -171,15 +163,18 @@ func refuse(option string, bad bool, why string, args ...any) config.Setting {
 	})
 }
 
-// add checks and completes a target, and refuses what collides with the source or
-// an earlier one.
-func (c *core) add(t *target) error {
-	if err := c.beside(t.option+".Collection", t.Collection); err != nil {
-		return err
+// add checks and completes a target, and refuses a copy that would lie upon another
+// target's, or upon what the document has as a source.
+func (c *core) add(t *target, known []any) error {
+	own := t.Collection != nil && same(c.source, t.Collection)
+	if !own {
+		known = slices.Concat(known, []any{t.option + ".Collection", t.Collection})
+		if err := config.Collections(known...); err != nil {
+			return err
+		}
 	}
-	if t.Name == "" {
-		t.Name = strings.TrimSuffix(t.Collection.Name()+"."+t.Path, ".")
-	}
+	t.primary = cursor.Primary(t.Collection)
+	t.Name = cmp.Or(t.Name, strings.TrimSuffix(t.Collection.Name()+"."+t.Path, "."))
 	err := config.Apply(
 		refuse(t.option+".Path", t.Path == "" && t.Array, "empty: an array needs one"),
 		refuse(t.option+".Path", t.Path == "_id" || strings.HasPrefix(t.Path, "_id."), "_id cannot change"),
@@ -191,83 +186,78 @@ func (c *core) add(t *target) error {
 		refuse(t.option+".Fields", len(t.Fields) == 0, "none"),
 		refuse(t.option+".Name", slices.ContainsFunc(c.targets, func(o *target) bool { return o.Name == t.Name }),
 			"%q stands twice", t.Name))
+	if err == nil {
+		err = config.Apply(c.copied(t)...)
+	}
 	if err != nil {
 		return err
 	}
-	if err := config.Apply(c.copied(t)...); err != nil {
-		return err
+	var beside [][]string // options and paths
+	if own {
+		beside = [][]string{{"Options.VersionField", c.o.VersionField}, {"Options.KeyField", c.o.KeyField}}
+		for i, f := range t.Fields {
+			beside = append(beside, []string{fmt.Sprintf("%s.Fields[%d].Path", t.option, i), f.Path})
+		}
 	}
-	t.derive()
-	if err := c.disjoint(t); err != nil {
-		return fault.Invalid("%w", err)
+	for _, other := range c.targets {
+		if same(other.Collection, t.Collection) {
+			beside = append(beside, other.named)
+		}
+	}
+	for _, named := range beside {
+		if err := fieldpath.CheckDisjoint(slices.Concat(named, t.named)...); err != nil {
+			return fault.Invalid("%w", err)
+		}
 	}
 	c.targets = append(c.targets, t)
 	return nil
-}
-
-// beside refuses a collection of another database, and the outbox.
-func (c *core) beside(option string, coll *mongo.Collection) error {
-	named := []any{option, coll}
-	if c.o.Outbox != nil {
-		named = append([]any{"Options.Outbox", c.o.Outbox}, named...)
-	} else if coll != nil && !same(c.source, coll) {
-		named = append([]any{"source", c.source}, named...)
-	}
-	return config.Collections(named...)
 }
 
 func same(a, b *mongo.Collection) bool {
 	return a.Name() == b.Name() && a.Database().Name() == b.Database().Name() && a.Database().Client() == b.Database().Client()
 }
 
-// copied is the table of what a copy consists of, with its defaults.
+// copied is the table of what a copy consists of. It sets the defaults and notes the
+// paths in the target.
 func (c *core) copied(t *target) []config.Setting {
-	table := []config.Setting{config.Named(t.option+".IDField", &t.IDField, "_id")}
+	var table []config.Setting
+	part := func(option string, path *string, otherwise string) {
+		*path = cmp.Or(*path, otherwise)
+		table = append(table, config.Named(t.option+option, path, ""))
+		t.inner = append(t.inner, *path)
+		t.named = append(t.named, t.option+option, t.path(*path))
+		t.ways = append(t.ways, fieldpath.Above(*path)...)
+	}
+	part(".IDField", &t.IDField, "_id")
 	if !t.Unversioned {
-		table = append(table, config.Named(t.option+".VersionField", &t.VersionField, c.o.VersionField))
+		part(".VersionField", &t.VersionField, c.o.VersionField)
 	}
 	t.Fields = slices.Clone(t.Fields)
-	known := map[string]bool{}
 	for i := range t.Fields {
-		f, option := &t.Fields[i], fmt.Sprintf("%s.Fields[%d]", t.option, i)
-		f.As = cmp.Or(f.As, f.Path[strings.LastIndexByte(f.Path, '.')+1:])
+		f, option := &t.Fields[i], fmt.Sprintf(".Fields[%d]", i)
+		path := t.option + option + ".Path"
 		first, _, _ := strings.Cut(f.Path, ".")
 		own := f.Path == c.o.KeyField || slices.Contains([]string{"_id", c.o.VersionField, touchField}, first)
+		twice := slices.ContainsFunc(t.Fields[:i], func(other Field) bool { return other.Path == f.Path })
 		table = append(table,
-			config.Check(option+".Path", func() error { return fieldpath.CheckNamed("a field of the source", f.Path) }),
-			refuse(option+".Path", known[f.Path], "%q stands twice", f.Path),
-			refuse(option+".Path", own, "%q is no field to copy", f.Path),
-			config.Named(option+".As", &f.As, ""),
-			refuse(option+".Policy", f.Policy < Follow || f.Policy > Freeze, "unknown policy %d", f.Policy))
-		known[f.Path] = true
+			config.Check(path, func() error { return fieldpath.CheckNamed("a field of the source", f.Path) }),
+			refuse(path, twice, "%q stands twice", f.Path),
+			refuse(path, own, "%q is no field to copy", f.Path),
+			refuse(t.option+option+".Policy", f.Policy < Follow || f.Policy > Freeze, "unknown policy %d", f.Policy))
+		part(option+".As", &f.As, f.Path[strings.LastIndexByte(f.Path, '.')+1:])
+		if f.Policy == Follow {
+			t.follow = append(t.follow, *f)
+		}
 	}
 	if t.Path == "" {
 		id := "_id" // of the document
 		table = append(table, config.Name("_id", &id, ""))
 	}
+	slices.Sort(t.ways)
+	t.ways = slices.Compact(t.ways)
+	t.outer = fieldpath.Steps(t.Path)
+	if t.Array || t.Path == "" {
+		t.outer = fieldpath.Above(t.Path)
+	}
 	return table
-}
-
-// disjoint refuses a copy that would lie upon another target's, or upon what the
-// document has as a source.
-func (c *core) disjoint(t *target) error {
-	if same(c.source, t.Collection) {
-		own := []string{"Options.VersionField", c.o.VersionField, "Options.KeyField", c.o.KeyField}
-		for i, f := range t.Fields {
-			own = append(own, fmt.Sprintf("%s.Fields[%d].Path", t.option, i), f.Path)
-		}
-		for pair := range slices.Chunk(own, 2) {
-			if err := fieldpath.CheckDisjoint(slices.Concat(pair, t.named)...); err != nil {
-				return err
-			}
-		}
-	}
-	for _, other := range c.targets {
-		if same(other.Collection, t.Collection) {
-			if err := fieldpath.CheckDisjoint(slices.Concat(other.named, t.named)...); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -30,20 +30,15 @@ const (
 
 const maxBackoff = 10 * time.Minute
 
-// enqueue writes the source's entry, within the transaction of its change.
-// Changes that have not been propagated yet share one: what is propagated is the
-// newest state.
+// enqueue writes the source's entry, within the transaction of its change. Changes
+// not propagated yet share one, as the newest state is what is propagated.
 func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 	now := time.Now()
-	_, err := c.o.Outbox.UpdateOne(ctx, bson.D{{Key: "_id", Value: value.Equal(key)}}, bson.D{
-		{Key: "$set", Value: bson.D{
-			{Key: changeField, Value: bson.NewObjectID()},
-			{Key: dueField, Value: now},
-			{Key: attemptsField, Value: 0},
-		}},
-		{Key: "$unset", Value: bson.D{{Key: errorField, Value: ""}}},
-		{Key: "$setOnInsert", Value: bson.D{{Key: sinceField, Value: now}}},
-	}, options.UpdateOne().SetUpsert(true))
+	_, err := c.o.Outbox.UpdateOne(ctx, expr.Op("_id", value.Equal(key)), expr.D(
+		"$set", expr.D(changeField, bson.NewObjectID(), dueField, now, attemptsField, 0),
+		"$unset", expr.Op(errorField, ""),
+		"$setOnInsert", expr.Op(sinceField, now),
+	), options.UpdateOne().SetUpsert(true))
 	return err
 }
 
@@ -65,8 +60,7 @@ func (r *Ref[ID, S]) Drain(ctx context.Context, work *mongopatterns.Work) (resul
 	return r.core.drain(ctx, work)
 }
 
-func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	var result mongopatterns.Result
+func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	w, err := maintain.Of(work, 0)
 	if err == nil && c.o.Outbox == nil {
 		err = fault.Invalid("no Options.Outbox")
@@ -74,76 +68,67 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (mongopatter
 	if err != nil {
 		return result, err
 	}
-	ctx, end, err := c.causal(ctx)
-	if err != nil {
-		return result, err
-	}
+	ctx, end := c.causal(ctx)
 	defer end()
-	filter, progress := w.Filter, w.Progress
-	w.Filter, w.Progress = nil, func(mongopatterns.Result) {}
+	due := func(now time.Time) any { return expr.And(expr.Op(dueField, expr.Op("$lte", now)), w.Filter) }
 	if w.DryRun {
-		result.Examined, err = c.o.Outbox.CountDocuments(ctx, due(time.Now(), filter))
+		result.Examined, err = c.o.Outbox.CountDocuments(ctx, due(time.Now()))
 		return result, err
 	}
 	for {
 		now := time.Now()
-		entry, err := c.o.Outbox.FindOneAndUpdate(ctx, due(now, filter), bson.D{
-			{Key: "$set", Value: bson.D{{Key: dueField, Value: now.Add(c.o.Lease)}}},
-			{Key: "$inc", Value: bson.D{{Key: attemptsField, Value: 1}}},
-		}, options.FindOneAndUpdate().SetSort(bson.D{{Key: dueField, Value: 1}}).SetReturnDocument(options.After)).Raw()
+		take := expr.D("$set", expr.Op(dueField, now.Add(c.o.Lease)), "$inc", expr.Op(attemptsField, 1))
+		entry, err := c.o.Outbox.FindOneAndUpdate(ctx, due(now), take,
+			options.FindOneAndUpdate().SetSort(expr.Op(dueField, 1)).SetReturnDocument(options.After)).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return result, nil
+		}
+		if err == nil {
+			err = c.drainEntry(ctx, entry, inner(w), &result)
 		}
 		if err != nil {
 			return result, err
 		}
-		if err := c.drainEntry(ctx, entry, &w, &result); err != nil {
-			return result, err
-		}
-		progress(result)
+		w.Progress(result)
 	}
 }
 
-// due selects the entries that a worker may take on.
-func due(now time.Time, filter any) any {
-	return expr.And(bson.D{{Key: dueField, Value: expr.Op("$lte", now)}}, filter)
+// inner is the work of a Propagate that is a part of another work.
+func inner(w mongopatterns.Work) *mongopatterns.Work {
+	w.Filter, w.Progress = nil, func(mongopatterns.Result) {}
+	return &w
 }
 
 // drainEntry propagates the source of an entry and removes it, or notes why it
 // failed and when to try again.
 func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.Work, result *mongopatterns.Result) error {
 	key := entry.Lookup("_id")
-	done, why := c.propagateOne(ctx, key, w, c.o.Compare, 0)
-	if why != nil {
-		return why
+	done, err := c.propagateOne(ctx, key, w, 0)
+	if err != nil {
+		return err
 	}
-	done.Examined = 1
 	result.Add(done)
-	as := bson.D{{Key: "_id", Value: value.Equal(key)}, {Key: changeField, Value: entry.Lookup(changeField)}}
+	as := expr.D("_id", value.Equal(key), changeField, entry.Lookup(changeField))
 	if done.Failed == 0 {
-		_, err := c.o.Outbox.DeleteOne(ctx, as)
+		_, err = c.o.Outbox.DeleteOne(ctx, as)
 		return err
 	}
 	attempts, _ := value.Lookup(entry, attemptsField).AsInt64OK()
-	wait := maxBackoff
-	if attempts < 10 {
-		wait = min(maxBackoff, time.Second<<attempts)
-	}
-	_, err := c.o.Outbox.UpdateOne(ctx, as, bson.D{{Key: "$set", Value: bson.D{
-		{Key: dueField, Value: time.Now().Add(wait)},
-		{Key: errorField, Value: done.Failures[0].Err.Error()},
-	}}})
+	wait := min(maxBackoff, time.Second<<min(attempts, 10))
+	_, err = c.o.Outbox.UpdateOne(ctx, as, expr.Op("$set",
+		expr.D(dueField, time.Now().Add(wait), errorField, done.Failures[0].Err.Error())))
 	return err
 }
 
-// propagateOne is Propagate as a part of work on many sources: one that is gone is
+// propagateOne is propagateKey as a part of work on many sources, which are what it
+// has Examined: one that is gone is
 // no error; one that is invalid, or that the server refuses to write, is Failed and
-// named, but not in a transaction of the caller's, which that has ended. Other
-// errors do not speak of the source.
-func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64) (
+// named, but not in the caller's transaction, which that has ended. Other errors do
+// not speak of the source.
+func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, least int64) (
 	mongopatterns.Result, error) {
-	var result mongopatterns.Result
-	err := c.propagateKey(ctx, key, w, compare, least, &result)
+	result, err := c.propagateKey(ctx, key, w, least)
+	result.Examined = 1
 	switch {
 	case errors.Is(err, fault.ErrNotFound):
 		return result, nil
@@ -171,11 +156,10 @@ type Entry struct {
 //
 // Cost: 1 round trip a batch of the cursor, by the index {due: 1}.
 func (r *Ref[ID, S]) Pending(ctx context.Context) iter.Seq2[Entry, error] {
-	outbox := r.core.o.Outbox
-	if outbox == nil {
-		return fault.Seq("extref: pending", fault.Stop[Entry](fault.Invalid("no Options.Outbox")))
-	}
 	return fault.Seq("extref: pending", cursor.Decode[Entry](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return outbox.Find(ctx, bson.D{}, options.Find().SetSort(bson.D{{Key: dueField, Value: 1}}))
+		if r.core.o.Outbox == nil {
+			return nil, fault.Invalid("no Options.Outbox")
+		}
+		return r.core.o.Outbox.Find(ctx, bson.D{}, options.Find().SetSort(expr.Op(dueField, 1)))
 	}))
 }

@@ -2,7 +2,6 @@ package extref
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -22,19 +21,17 @@ import (
 // behind, in batches; Result.Done documents were written. Copies that are up to
 // date are not written. Run twice, at once, or again after a stop, it does no harm.
 //
-// A document with something malformed in place of the copy, or which the server
-// refuses to write, is Failed and named. Remaining have copies ahead of the source
-// (use Repair) or without a version (use Adopt). Work.Filter narrows the documents
-// that are written, in all targets.
+// A document with something malformed in place of the copy that is behind, or which
+// the server refuses to write, is Failed and named. Remaining have copies ahead of
+// the source (use Repair) or without a version (use Adopt). Work.Filter narrows the
+// documents that are written, in all targets.
 //
 // Cost: 1 round trip for the source, by its key; for each target with followed
 // fields 1 to find the copies that differ, by its index, and for each batch 1 to
 // write it, by _id, and 1 to read on, unless it is the last. A batch with documents
 // that stay as they are: 1 more. If the target is Unversioned a batch takes 4 to
-// write, commit included, and 2 writes to the source. With Options.Compare 1 more
-// for each target with versions; if values differ 1, which writes, to raise the
-// version, and the targets once more. In a transaction 1 for the source, or with
-// Compare or an Unversioned target 2, which write to it, and 1 for each target,
+// write, commit included, and 2 writes to the source. In a transaction 1 for the
+// source, or with an Unversioned target 2, which write to it, and 1 for each target,
 // whatever the size of a batch.
 func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: propagate")
@@ -46,60 +43,26 @@ func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.W
 	if err != nil {
 		return result, err
 	}
-	err = r.core.propagateKey(ctx, key, &w, r.core.o.Compare, 0, &result)
-	return result, err
+	return r.core.propagateKey(ctx, key, &w, 0)
 }
 
-// propagateKey is Propagate, of a source whose version is raised to least before;
-// compare stands for Options.Compare.
-func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, compare bool, least int64,
-	result *mongopatterns.Result) error {
-	ctx, end, err := c.causal(ctx)
-	if err != nil {
-		return err
-	}
+// propagateKey is Propagate, of a source whose version is raised to least before.
+func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, least int64) (
+	result mongopatterns.Result, err error) {
+	ctx, end := c.causal(ctx)
 	defer end()
-	if least > 0 {
-		if _, err := c.lift(ctx, key, least); err != nil {
-			return err
-		}
-	}
 	read := c.find
 	unversioned := slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })
-	if txn.Running(ctx) && !w.DryRun && (compare || unversioned) {
-		read = c.pin // only versions that rise with every change are guard enough
+	if least > 0 {
+		read = func(ctx context.Context, key bson.RawValue) (state, error) { return c.lift(ctx, key, least) }
+	} else if txn.Running(ctx) && !w.DryRun && unversioned {
+		read = c.pin // only versions are guard enough
 	}
 	s, err := read(ctx, key)
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.propagate(ctx, s, w, &result)
 	}
-	if err := c.propagate(ctx, s, w, result); err != nil || !compare || w.DryRun {
-		return err
-	}
-	// No copy is behind now, so nobody brings other values of this version into
-	// one after compare has looked at it.
-	different, err := c.different(ctx, s)
-	if err != nil || !different {
-		return err
-	}
-	if s, err = c.lift(ctx, key, s.version+1); err != nil {
-		return err
-	}
-	return c.propagate(ctx, s, w, result)
-}
-
-// different reports copies of the version of s that have other values.
-func (c *core) different(ctx context.Context, s state) (bool, error) {
-	for _, t := range c.following {
-		if t.Unversioned {
-			continue
-		}
-		err := t.primary.FindOne(ctx, t.different(s), options.FindOne().SetProjection(idOnly)).Err()
-		if !errors.Is(err, mongo.ErrNoDocuments) {
-			return err == nil, err
-		}
-	}
-	return false, nil
+	return result, err
 }
 
 // propagate writes a state into the copies that are behind, in batches; in a
@@ -108,9 +71,14 @@ func (c *core) different(ctx context.Context, s state) (bool, error) {
 func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
 	for _, t := range c.following {
 		var err error
-		if txn.Running(ctx) && !w.DryRun {
+		switch {
+		case w.DryRun:
+			var n int64
+			n, err = t.primary.CountDocuments(ctx, expr.And(t.behind(s), w.Filter))
+			result.Add(mongopatterns.Result{Examined: n, Done: n})
+		case txn.Running(ctx):
 			err = c.write(ctx, t, s, w.Filter, nil, result)
-		} else {
+		default:
 			err = c.propagateTo(ctx, t, s, w, result)
 		}
 		if err != nil {
@@ -123,12 +91,8 @@ func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, re
 // propagateTo goes through the copies that differ by the index of the target. A
 // write moves a document's key out of that range, never back into it.
 func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatterns.Work, result *mongopatterns.Result) error {
-	filter := t.off(s)
-	if w.DryRun {
-		filter = t.behind(s)
-	}
 	docs := cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return t.primary.Find(ctx, expr.And(filter, w.Filter), options.Find().
+		return t.primary.Find(ctx, expr.And(t.off(s), w.Filter), options.Find().
 			SetProjection(idOnly).SetBatchSize(int32(min(w.BatchSize, 1<<20)+1))) // 1 more ends the cursor with its first batch
 	})
 	for batch, err := range cursor.Batches(docs, w.BatchSize, w.BatchBytes) {
@@ -137,10 +101,6 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 		}
 		err := maintain.Apart(ctx, t.Collection.Name(), batch, result,
 			func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-				if w.DryRun {
-					result.Done += int64(len(part))
-					return nil
-				}
 				return c.writeBatch(ctx, t, s, part, result)
 			})
 		if err != nil {
@@ -160,11 +120,11 @@ func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.
 	}
 	var done mongopatterns.Result
 	err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
+		done = mongopatterns.Result{}
 		now, err := c.pin(ctx, s.key)
 		if err != nil {
 			return err
 		}
-		done = mongopatterns.Result{}
 		return c.write(ctx, t, now, nil, batch, &done)
 	})
 	if err == nil {
@@ -177,16 +137,19 @@ func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.
 // a batch, or without one in all that filter selects. There a second update, which
 // changes nothing, counts what differs still. What stays as it is, left looks at.
 func (c *core) write(ctx context.Context, t *target, s state, filter any, batch []bson.Raw, result *mongopatterns.Result) error {
-	if batch != nil {
-		filter = in("_id", ids(batch))
+	var ids bson.A
+	for _, doc := range batch {
+		ids = append(ids, doc.Lookup("_id"))
 	}
-	model := t.propagation(s, filter)
+	if batch != nil {
+		filter = in("_id", ids)
+	}
+	model := t.model(s, t.write(s), filter, t.than("$lt", s))
 	models := []mongo.WriteModel{model}
 	if batch != nil {
 		model.SetHint(idOnly) // the planner might scan all that are behind for every batch
 	} else {
-		models = append(models, mongo.NewUpdateManyModel().SetFilter(expr.And(t.off(s), filter)).
-			SetUpdate(bson.D{{Key: "$setOnInsert", Value: bson.D{{Key: touchField, Value: 1}}}}))
+		models = append(models, mongo.NewUpdateManyModel().SetFilter(expr.And(t.off(s), filter)).SetUpdate(noChange))
 	}
 	done, err := t.Collection.BulkWrite(ctx, models)
 	if err != nil {
@@ -206,11 +169,8 @@ func (c *core) write(ctx context.Context, t *target, s state, filter any, batch 
 	return err
 }
 
-// propagation is the write of the copies of s that are behind, in documents that
-// only selects.
-func (t *target) propagation(s state, only any) *mongo.UpdateManyModel {
-	return t.model(s, expr.And(t.behind(s), only), t.write(s, t.follow), t.older(s))
-}
+// noChange is an update that changes nothing.
+var noChange, _ = bson.Marshal(expr.Op("$setOnInsert", expr.Op(touchField, 1)))
 
 // left counts the documents, of those that only selects, that a propagation could
 // not bring to s, and names the malformed.
@@ -227,12 +187,4 @@ func (c *core) left(ctx context.Context, t *target, s state, only any, result *m
 		}
 	}
 	return int64(len(docs)), err
-}
-
-func ids(docs []bson.Raw) bson.A {
-	out := bson.A{}
-	for _, doc := range docs {
-		out = append(out, doc.Lookup("_id"))
-	}
-	return out
 }

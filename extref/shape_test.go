@@ -164,7 +164,7 @@ func TestMalformedBesideProper(t *testing.T) {
 	}}, nil)
 	insert(t, sources, d("_id", 5, "name", "a"))
 	good := d("product", d("_id", 5, "name", "a"))
-	insert(t, carts, d("_id", 1, "items", bson.A{good, d("product", bson.A{d("_id", 5, "name", "a")})}), d("_id", 2, "items", bson.A{good}))
+	insert(t, carts, d("_id", 1, "items", bson.A{good, d("product", bson.A{d("_id", 5, "name", "b")})}), d("_id", 2, "items", bson.A{good}))
 	result := ok[tally](t)(r.Propagate(t.Context(), 5, nil))
 	if result.Failed != 1 || len(result.Failures) != 1 || result.Failures[0].ID.AsInt64() != 1 {
 		t.Error(result)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -24,35 +25,50 @@ type core struct {
 	source    *mongo.Collection
 	primary   *mongo.Collection // the source, read where a write depends on it
 	targets   []*target
-	following []*target // those with a followed field
-	follow    []Field   // of all targets, each path once
-	ways      []string  // the steps to what is read of a source, that aside
-	versioned bool      // some target has versions
+	following []*target                               // those with a followed field
+	follow    []Field                                 // of all targets, each path once
+	ways      []string                                // the steps to what is read of a source
+	shown     bson.D                                  // the projection of that
+	versioned bool                                    // some target has versions
+	raisable  bson.E                                  // the condition that $inc can raise the version of a source
+	before    *options.FindOneAndUpdateOptionsBuilder // for the state before a change
+	after     *options.FindOneAndUpdateOptionsBuilder // and after it
 	o         Options
 	codec     codec.Codec
 }
 
 // derive collects what is known of the targets together.
 func (c *core) derive() {
-	known := map[string]bool{}
-	c.ways = fieldpath.Above(c.o.KeyField)
+	paths := []string{c.o.KeyField}
 	for _, t := range c.targets {
 		c.versioned = c.versioned || !t.Unversioned
 		if len(t.follow) > 0 {
 			c.following = append(c.following, t)
 		}
-		for _, f := range t.follow {
-			if !known[f.Path] {
-				known[f.Path] = true
+		for _, f := range t.Fields {
+			paths = append(paths, f.Path)
+			if f.Policy == Follow && !slices.ContainsFunc(c.follow, func(g Field) bool { return g.Path == f.Path }) {
 				c.follow = append(c.follow, f)
 			}
 		}
-		for _, f := range t.Fields {
-			c.ways = append(c.ways, fieldpath.Above(f.Path)...)
+	}
+	if c.versioned {
+		paths = append(paths, c.o.VersionField)
+	}
+	slices.Sort(paths)
+	for _, path := range slices.Compact(paths) {
+		above := fieldpath.Above(path)
+		c.ways = append(c.ways, above...)
+		if path != "_id" && !slices.ContainsFunc(above, func(way string) bool { return slices.Contains(paths, way) }) {
+			c.shown = append(c.shown, bson.E{Key: path, Value: 1})
 		}
 	}
-	slices.Sort(c.ways)
 	c.ways = slices.Compact(c.ways)
+	c.before = options.FindOneAndUpdate().SetProjection(c.shown).SetReturnDocument(options.Before)
+	c.after = options.FindOneAndUpdate().SetProjection(c.shown).SetReturnDocument(options.After)
+	version := expr.D("$type", bson.A{"int", "long"}, "$not", isArray, "$gte", 0, "$lt", int64(maxVersion))
+	c.raisable = bson.E{Key: "$or", Value: expr.Fixed(bson.A{
+		expr.Op(c.o.VersionField, expr.Op("$exists", false)), expr.Op(c.o.VersionField, version)})}
 }
 
 func (c *core) client() *mongo.Client { return c.source.Database().Client() }
@@ -68,52 +84,48 @@ func (c *core) target(name string) (*target, error) {
 
 func (c *core) indexes() map[string][]mongo.IndexModel {
 	out := map[string][]mongo.IndexModel{}
-	add := func(coll *mongo.Collection, model mongo.IndexModel) {
-		out[coll.Name()] = append(out[coll.Name()], model)
+	add := func(coll *mongo.Collection, keys bson.D, opts *options.IndexOptionsBuilder) {
+		out[coll.Name()] = append(out[coll.Name()], mongo.IndexModel{Keys: keys, Options: opts})
 	}
 	for _, t := range c.targets {
-		keys := bson.D{{Key: t.path(t.IDField), Value: 1}}
+		keys := expr.Op(t.path(t.IDField), 1)
 		if !t.Unversioned {
 			keys = append(keys, bson.E{Key: t.path(t.VersionField), Value: 1})
 		}
-		add(t.Collection, mongo.IndexModel{Keys: keys})
+		add(t.Collection, keys, nil)
 	}
 	if c.o.Outbox != nil {
-		add(c.o.Outbox, mongo.IndexModel{Keys: bson.D{{Key: dueField, Value: 1}}})
+		add(c.o.Outbox, expr.Op(dueField, 1), nil)
 	}
 	if c.o.KeyField != "_id" {
-		add(c.source, mongo.IndexModel{Keys: bson.D{{Key: c.o.KeyField, Value: 1}}, Options: options.Index().SetUnique(true)})
+		add(c.source, expr.Op(c.o.KeyField, 1), options.Index().SetUnique(true))
 	}
 	return out
 }
 
 // key encodes an ID.
-func (c *core) key(id any) (bson.RawValue, error) {
-	key, err := c.codec.Value(id)
-	if err == nil && !usable(key) {
-		err = fault.Invalid("source %s: no key", value.Text(key))
-	}
-	return key, err
-}
+func (c *core) key(id any) (bson.RawValue, error) { return c.codec.ID("source", id) }
 
 // usable reports that a value can be the key of a source.
 func usable(key bson.RawValue) bool { return value.CheckID(key) == nil }
 
 // A state is a source at one moment.
 type state struct {
-	doc      bson.Raw
-	key      bson.RawValue
-	version  int64
-	bad, why string // the field for which it is no valid source, and why
+	doc     bson.Raw
+	key     bson.RawValue
+	version int64
+	bad     string // the field for which it is no valid source
+	err     error  // and what says so
 }
 
-// err is why the state is no valid source.
-func (s state) err() error {
-	if s.bad == "" {
-		return nil
-	}
-	return of(s.key, fault.Invalid("%q is %s, want %s", s.bad, value.Text(value.Lookup(s.doc, s.bad)), s.why))
+func (s state) invalid(field, want string) state {
+	s.bad = field
+	s.err = of(s.key, fault.Invalid("%q is %s, want %s", field, value.Text(value.Lookup(s.doc, field)), want))
+	return s
 }
+
+// value is what a source holds in a field.
+func (s state) value(f Field) bson.RawValue { return value.Lookup(s.doc, f.Path) }
 
 // of says which source an error is about.
 func of(key bson.RawValue, err error) error {
@@ -126,8 +138,7 @@ const maxVersion = math.MaxInt64 - 1
 
 var versionRange = fmt.Sprintf("a whole number from 0 to %d", int64(maxVersion))
 
-// state takes what is needed out of a source document. key is its key where the
-// document need not hold it, otherwise zero.
+// state takes what is needed out of a source document. key is zero, or its key.
 func (c *core) state(doc bson.Raw, key bson.RawValue) state {
 	s := state{doc: doc, key: key}
 	if s.key.Type == 0 {
@@ -135,18 +146,16 @@ func (c *core) state(doc bson.Raw, key bson.RawValue) state {
 	}
 	for _, way := range c.ways {
 		if value.Lookup(doc, way).Type == bson.TypeArray {
-			s.bad, s.why = way, "no array on the way to a copied field"
-			return s
+			return s.invalid(way, "no array on the way to a copied field")
 		}
 	}
 	if !usable(s.key) {
-		s.bad, s.why = c.o.KeyField, "a key"
-		return s
+		return s.invalid(c.o.KeyField, "a key")
 	}
 	if c.versioned {
 		version, ok := whole(value.Lookup(doc, c.o.VersionField))
 		if s.version = version; !ok || version < 0 || version > maxVersion {
-			s.bad, s.why = c.o.VersionField, versionRange
+			return s.invalid(c.o.VersionField, versionRange)
 		}
 	}
 	return s
@@ -167,13 +176,11 @@ func whole(v bson.RawValue) (int64, bool) {
 }
 
 // by selects the source with this key.
-func (c *core) by(key bson.RawValue) bson.D {
-	return bson.D{{Key: c.o.KeyField, Value: value.Equal(key)}}
-}
+func (c *core) by(key bson.RawValue) bson.D { return expr.Op(c.o.KeyField, value.Equal(key)) }
 
 // find reads a source.
 func (c *core) find(ctx context.Context, key bson.RawValue) (state, error) {
-	return c.result(key, c.primary.FindOne(ctx, c.by(key), options.FindOne().SetProjection(c.projection())))
+	return c.result(key, c.primary.FindOne(ctx, c.by(key), options.FindOne().SetProjection(c.shown)))
 }
 
 // pin reads a source in a transaction and holds it.
@@ -188,13 +195,13 @@ func (c *core) pin(ctx context.Context, key bson.RawValue) (state, error) {
 // transaction whoever changes or deletes one of them at the same time conflicts.
 func (c *core) hold(ctx context.Context, filter bson.D) error {
 	touch := func(operator string, v any) mongo.WriteModel {
-		return mongo.NewUpdateManyModel().SetFilter(filter).
-			SetUpdate(bson.D{{Key: operator, Value: bson.D{{Key: touchField, Value: v}}}})
+		return mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.Op(operator, expr.Op(touchField, v)))
 	}
 	_, err := c.source.BulkWrite(ctx, []mongo.WriteModel{touch("$set", bson.NewObjectID()), touch("$unset", "")})
 	return err
 }
 
+// result is the state that a command on the source with this key returns.
 func (c *core) result(key bson.RawValue, result *mongo.SingleResult) (state, error) {
 	doc, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -204,7 +211,7 @@ func (c *core) result(key bson.RawValue, result *mongo.SingleResult) (state, err
 		return state{}, of(key, err)
 	}
 	s := c.state(doc, bson.RawValue{})
-	return s, s.err()
+	return s, s.err
 }
 
 // lift raises the version of a source to this one, unless it is higher already, and
@@ -213,63 +220,46 @@ func (c *core) lift(ctx context.Context, key bson.RawValue, version int64) (stat
 	if version > maxVersion {
 		return state{}, of(key, fault.Invalid("%q is %d, want %s", c.o.VersionField, version, versionRange))
 	}
-	max := bson.D{{Key: "$max", Value: bson.D{{Key: c.o.VersionField, Value: version}}}}
-	return c.result(key, c.modify(ctx, c.by(key), max, options.After))
+	raise := expr.Op("$max", expr.Op(c.o.VersionField, version))
+	return c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), raise, c.after))
 }
 
-// sources reads the states of the sources with these keys, by value.Key, valid or
-// not.
-func (c *core) sources(ctx context.Context, keys map[string]bson.RawValue) (map[string]state, error) {
-	out := map[string]state{}
-	for chunk := range slices.Chunk(slices.Collect(maps.Values(keys)), 1000) {
-		for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.primary.Find(ctx, in(c.o.KeyField, chunk), options.Find().SetProjection(c.projection()).SetBatchSize(int32(len(chunk)+1)))
-		}) {
-			if err != nil {
-				return nil, err
-			}
-			s := c.state(doc, bson.RawValue{})
-			out[value.Key(s.key)] = s
+// sources reads the sources of which field is one of the values: their states by
+// value.Key, valid or not. One that is gone has no doc.
+func (c *core) sources(ctx context.Context, field string, values map[string]bson.RawValue) (map[string]state, error) {
+	out := make(map[string]state, len(values))
+	if len(values) == 0 {
+		return out, nil
+	}
+	for id, v := range values {
+		out[id] = state{key: v, bad: field}
+	}
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return c.primary.Find(ctx, in(field, slices.Collect(maps.Values(values))),
+			options.Find().SetProjection(c.shown).SetBatchSize(int32(len(values)+1)))
+	}) {
+		if err != nil {
+			return nil, err
 		}
+		s := c.state(doc, bson.RawValue{})
+		out[value.Key(s.key)] = s
 	}
 	return out, nil
-}
-
-// projection reads the key, the copied fields and the version of a source.
-func (c *core) projection() bson.D {
-	paths := map[string]bool{"_id": true, c.o.KeyField: true}
-	if c.versioned {
-		paths[c.o.VersionField] = true
-	}
-	for _, t := range c.targets {
-		for _, f := range t.Fields {
-			paths[f.Path] = true
-		}
-	}
-	var out bson.D
-	for path := range paths {
-		if !slices.ContainsFunc(fieldpath.Above(path), func(step string) bool { return paths[step] }) {
-			out = append(out, bson.E{Key: path, Value: 1})
-		}
-	}
-	return out
 }
 
 // causal gives ctx a session, unless it has one, in which each operation sees all
 // that those before it saw. Otherwise a read on a sharded cluster may see the entry
 // in the outbox, written on one shard, and not yet the change on another.
-func (c *core) causal(ctx context.Context) (context.Context, func(), error) {
+func (c *core) causal(ctx context.Context) (context.Context, func()) {
 	if mongo.SessionFromContext(ctx) != nil {
-		return ctx, func() {}, nil
+		return ctx, func() {}
 	}
 	session, err := c.client().StartSession()
 	if err != nil {
-		return ctx, nil, err
+		return ctx, func() {} // the client is closed, as the operations will say
 	}
-	return mongo.NewSessionContext(ctx, session), func() { session.EndSession(context.WithoutCancel(ctx)) }, nil
+	return mongo.NewSessionContext(ctx, session), func() { session.EndSession(context.WithoutCancel(ctx)) }
 }
 
 // in selects by a field that has one of the values.
-func in(field string, values any) bson.D {
-	return bson.D{{Key: field, Value: bson.D{{Key: "$in", Value: values}}}}
-}
+func in(field string, values any) bson.D { return expr.Op(field, expr.Op("$in", values)) }

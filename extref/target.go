@@ -1,7 +1,6 @@
 package extref
 
 import (
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -9,53 +8,23 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
-	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // A target is a Target with its defaults.
 type target struct {
 	Target
-	option         string            // "targets[0]", for errors of the configuration
-	primary        *mongo.Collection // for reads that a write depends on
-	follow, freeze []Field
-	inner          []string // the paths of what a copy consists of, from its start
-	named          []string // their options, and their paths from the start of the document
-	ways           []string // the steps to inner, from the start of the copy
-	outer          []string // the steps that must be documents if there is a copy
+	option  string            // "targets[0]", for errors of the configuration
+	primary *mongo.Collection // for reads that a write depends on
+	follow  []Field
+	inner   []string // the paths of what a copy consists of, from its start
+	named   []string // their options, and their paths from the start of the document
+	ways    []string // the steps to inner, from the start of the copy
+	outer   []string // the steps that must be documents if there is a copy
 }
 
-func (t *target) derive() {
-	t.primary = cursor.Primary(t.Collection)
-	add := func(option, inner string) {
-		t.inner = append(t.inner, inner)
-		t.named = append(t.named, t.option+option, t.path(inner))
-		t.ways = append(t.ways, fieldpath.Above(inner)...)
-	}
-	add(".IDField", t.IDField)
-	if !t.Unversioned {
-		add(".VersionField", t.VersionField)
-	}
-	for i, f := range t.Fields {
-		add(fmt.Sprintf(".Fields[%d].As", i), f.As)
-		if f.Policy == Follow {
-			t.follow = append(t.follow, f)
-		} else {
-			t.freeze = append(t.freeze, f)
-		}
-	}
-	slices.Sort(t.ways)
-	t.ways = slices.Compact(t.ways)
-	if t.Array {
-		t.outer = fieldpath.Above(t.Path)
-	} else if t.Path != "" {
-		t.outer = fieldpath.Steps(t.Path)
-	}
-}
-
-// path is that of a field of the copy in the document.
+// path is the path of a field of the copy in the document.
 func (t *target) path(inner string) string {
 	if t.Path == "" {
 		return inner
@@ -63,8 +32,7 @@ func (t *target) path(inner string) string {
 	return t.Path + "." + inner
 }
 
-// slot is the path by which an update reaches a field of the copy; in an array,
-// of the elements that model describes.
+// slot is path in an update; in an array, in the elements that model describes.
 func (t *target) slot(inner string) string {
 	if t.Array {
 		return t.Path + ".$[e]." + inner
@@ -72,48 +40,51 @@ func (t *target) slot(inner string) string {
 	return t.path(inner)
 }
 
-// where selects the documents that refer to the source with this key, in whatever
-// shape.
-func (t *target) where(key bson.RawValue) bson.D {
-	return bson.D{{Key: t.path(t.IDField), Value: value.Equal(key)}}
-}
+// where selects what refers to the source with this key, in whatever shape.
+func (t *target) where(key bson.RawValue) bson.D { return expr.Op(t.path(t.IDField), value.Equal(key)) }
 
 // holding selects the documents with a copy for which all conditions hold.
 func (t *target) holding(conditions bson.D) bson.D {
 	if t.Array {
-		return bson.D{{Key: t.Path, Value: expr.Op("$elemMatch", conditions)}}
+		return expr.Op(t.Path, expr.Op("$elemMatch", conditions))
 	}
 	return moved(conditions, t.path)
 }
 
 // moved is a filter with other paths.
 func moved(filter bson.D, path func(string) string) bson.D {
-	var out bson.D
-	for _, e := range filter {
-		out = append(out, bson.E{Key: path(e.Key), Value: e.Value})
+	out := make(bson.D, len(filter))
+	for i, e := range filter {
+		if all, ok := e.Value.(bson.A); ok { // of $nor
+			out[i] = bson.E{Key: e.Key, Value: bson.A{moved(all[0].(bson.D), path)}}
+		} else {
+			out[i] = bson.E{Key: path(e.Key), Value: e.Value}
+		}
 	}
 	return out
 }
 
-// Queries go through arrays wherever they meet one, so {"customer._id": 1} also
-// selects {customer: [{_id: 1}]}, which is no copy where Array is not set. An
-// update that meets such a thing, or a string where a document should be, fails,
-// and with it all that it was to write. So every write also asks for the shape.
+// Queries go through arrays, so {"customer._id": 1} also selects {customer: [{_id: 1}]},
+// which is no copy where Array is not set. An update that meets such a thing, or a
+// string where a document should be, fails, and with it all that it was to write. So
+// every write also asks for the shape.
 
 var (
-	notArray   = bson.D{{Key: "$not", Value: expr.Op("$type", "array")}}
-	noDocument = bson.A{"double", "string", "array", "binData", "undefined", "objectId", "bool", "date", "null", "regex",
-		"dbPointer", "javascript", "symbol", "javascriptWithScope", "int", "timestamp", "long", "decimal", "minKey", "maxKey"}
+	isArray  = expr.Fixed(expr.Op("$type", "array"))
+	notArray = expr.Fixed(expr.Op("$not", isArray))
 	// passable is the condition that an update can create a field below: nothing
 	// is there yet, or a document.
-	passable = bson.D{{Key: "$not", Value: expr.Op("$type", noDocument)}}
+	passable = expr.Fixed(expr.Op("$not", expr.Op("$type", bson.A{"double", "string", "array", "binData", "undefined",
+		"objectId", "bool", "date", "null", "regex", "dbPointer", "javascript", "symbol", "javascriptWithScope", "int",
+		"timestamp", "long", "decimal", "minKey", "maxKey"})))
 )
 
-// sound are the conditions on a copy of the source with this key that has the
-// shape of one.
+// sound are the conditions on a copy of the source with this key in its proper shape.
 func (t *target) sound(key bson.RawValue, more ...bson.E) bson.D {
-	itself := bson.D{{Key: "$eq", Value: key}, notArray[0]} // no array that holds it
-	out := append(bson.D{{Key: t.IDField, Value: itself}}, more...)
+	out := make(bson.D, 0, 1+len(more)+len(t.ways)+len(t.outer))
+	itself := bson.D{{Key: "$eq", Value: key}, {Key: "$not", Value: isArray}} // no array that holds it
+	out = append(out, bson.E{Key: t.IDField, Value: itself})
+	out = append(out, more...)
 	for _, way := range t.ways {
 		condition := passable
 		if strings.HasPrefix(t.IDField, way+".") { // it holds the key
@@ -133,10 +104,10 @@ func (t *target) proper(key bson.RawValue, more ...bson.E) bson.D {
 	return out
 }
 
-// model is an update of the copies of s for which more holds, in documents that
-// filter selects as proper does.
-func (t *target) model(s state, filter any, update bson.D, more []bson.E) *mongo.UpdateManyModel {
-	model := mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(update)
+// model is an update of the copies of s for which more holds, in the documents that
+// only selects as well.
+func (t *target) model(s state, update bson.D, only any, more ...bson.E) *mongo.UpdateManyModel {
+	model := mongo.NewUpdateManyModel().SetFilter(expr.And(t.proper(s.key, more...), only)).SetUpdate(update)
 	if t.Array {
 		element := moved(t.sound(s.key, more...), func(inner string) string { return "e." + inner })
 		model.SetArrayFilters([]any{element})
@@ -144,89 +115,49 @@ func (t *target) model(s state, filter any, update bson.D, more []bson.E) *mongo
 	return model
 }
 
-// older are the conditions, besides the key, on a copy with a version that is
-// behind.
-func (t *target) older(s state) []bson.E {
+// than is the condition on a copy that its version compares with that of s as the
+// operator says, $lt or $ne. Without versions it is that its values differ.
+func (t *target) than(operator string, s state) bson.E {
 	if t.Unversioned {
-		return nil
+		return t.differs(s)
 	}
-	return []bson.E{{Key: t.VersionField, Value: expr.Op("$lt", s.version)}}
+	return bson.E{Key: t.VersionField, Value: expr.Op(operator, s.version)}
 }
 
-// behind selects the documents with a copy that a propagation of s has to write.
-func (t *target) behind(s state) bson.D {
-	filter := t.proper(s.key, t.older(s)...)
-	if t.Unversioned {
-		filter = append(filter, bson.E{Key: "$expr", Value: t.differs(s)})
-	}
-	return filter
-}
+// behind selects the documents that a propagation of s has to write.
+func (t *target) behind(s state) bson.D { return t.proper(s.key, t.than("$lt", s)) }
 
-// off selects the documents with a copy that is not as s says: those behind, and
-// what a propagation cannot bring there, such as copies ahead of the source.
+// off selects the documents with a copy that is not as s says: those behind, malformed
+// ones, and those ahead of s.
 func (t *target) off(s state) bson.D {
-	if t.Unversioned {
-		some := bson.A{bson.D{{Key: "$expr", Value: t.differs(s)}}, expr.Op("$nor", bson.A{t.proper(s.key)})}
-		if t.Array { // an element may be malformed beside a proper one
-			for _, way := range t.ways {
-				element := bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, {Key: way, Value: expr.Op("$type", noDocument)}}
-				some = append(some, t.holding(element))
-			}
-		}
-		return append(t.where(s.key), bson.E{Key: "$or", Value: some})
-	}
-	return t.holding(bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, {Key: t.VersionField, Value: expr.Op("$ne", s.version)}})
+	return t.holding(bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, t.than("$ne", s)})
 }
 
-// different selects the documents with a copy of the version of s and other
-// values: somebody has changed the source without raising the version.
-func (t *target) different(s state) bson.D {
-	same := bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, {Key: t.VersionField, Value: s.version}}
-	return append(t.holding(same), bson.E{Key: "$expr", Value: t.differs(s)})
+// differs is the condition on a copy that a followed field is not as in s.
+func (t *target) differs(s state) bson.E {
+	return unlike(t.follow, s.value, func(f Field) string { return f.As })
 }
 
-// differs is the expression that a copy of the source, and of its version if it
-// has one, has other values than s in followed fields.
-func (t *target) differs(s state) bson.D {
-	at := func(inner string) string { return expr.Field(t.path(inner)) }
-	if t.Array {
-		at = func(inner string) string { return expr.Var("copy." + inner) }
-	}
-	all := bson.A{expr.Op("$eq", at(t.IDField), expr.Literal(s.key))}
-	if !t.Unversioned {
-		all = append(all, expr.Op("$eq", at(t.VersionField), s.version))
-	}
-	all = append(all, unequal(t.follow, s.value, func(f Field) string { return at(f.As) }))
-	if !t.Array {
-		return expr.Op("$and", all)
-	}
-	return expr.Op("$anyElementTrue", bson.A{expr.Map(expr.Array(expr.Field(t.Path)), "copy", expr.Op("$and", all))})
-}
-
-// value is what a source holds in a field.
-func (s state) value(f Field) bson.RawValue { return value.Lookup(s.doc, f.Path) }
-
-// unequal is the expression that one of the fields, at the place where at says
-// it is, has not the value that want says: another value, or one of another type,
-// or none.
-func unequal(fields []Field, want func(Field) bson.RawValue, at func(Field) string) bson.D {
-	some := bson.A{}
+// unlike is the condition that one of the fields, at its path, has not the value:
+// another one, one of another type, or an array that holds it.
+func unlike(fields []Field, have func(Field) bson.RawValue, path func(Field) string) bson.E {
+	same := make(bson.D, 0, len(fields))
 	for _, f := range fields {
-		here, v, kind := at(f), want(f), any("missing")
-		if v.Type != 0 {
-			some = append(some, expr.Op("$ne", here, expr.Literal(v)))
-			kind = expr.Op("$type", expr.Literal(v))
+		condition := bson.D{{Key: "$exists", Value: false}}
+		if v := have(f); v.Type != 0 {
+			condition = bson.D{{Key: "$eq", Value: v}, {Key: "$type", Value: int32(int8(v.Type))},
+				{Key: "$not", Value: expr.Op("$elemMatch", expr.Op("$eq", v))}}
 		}
-		some = append(some, expr.Op("$ne", expr.Op("$type", here), kind))
+		same = append(same, bson.E{Key: path(f), Value: condition})
 	}
-	return expr.Op("$or", append(some, false))
+	return bson.E{Key: "$nor", Value: bson.A{same}}
 }
 
-// write is the update that brings fields of s, and its version, into a copy; nil
-// if there is nothing to bring.
-func (t *target) write(s state, fields []Field) bson.D {
+// write is the update that brings the followed fields of s, and its version, into a
+// copy; nil without either.
+func (t *target) write(s state) bson.D {
 	var set, unset, update bson.D
-	for _, f := range fields {
+	for _, f := range t.follow {
 		if v := s.value(f); v.Type != 0 {
 			set = append(set, bson.E{Key: t.slot(f.As), Value: v})
 		} else {
@@ -247,7 +178,7 @@ func (t *target) write(s state, fields []Field) bson.D {
 
 // reference is a new copy of s.
 func (t *target) reference(s state) bson.D {
-	out := nested(nil, t.IDField, s.key)
+	out := nested(make(bson.D, 0, len(t.inner)), t.IDField, s.key)
 	for _, f := range t.Fields {
 		if v := s.value(f); v.Type != 0 {
 			out = nested(out, f.As, v)
@@ -290,12 +221,13 @@ func (t *target) places(doc bson.Raw) []bson.RawValue {
 	return values
 }
 
-// copies yields the copies in a document, each with the key of its source.
+// copies yields the sound copies in a document, each with the key of its source.
 func (t *target) copies(doc bson.Raw) iter.Seq2[bson.RawValue, bson.Raw] {
 	return func(yield func(bson.RawValue, bson.Raw) bool) {
 		for _, v := range t.places(doc) {
 			copied, _ := v.DocumentOK()
-			if key := value.Lookup(copied, t.IDField); usable(key) && !yield(key, copied) {
+			key := value.Lookup(copied, t.IDField)
+			if _, _, bad := t.unsound(copied); !bad && !none(key) && !yield(key, copied) {
 				return
 			}
 		}
@@ -318,23 +250,19 @@ func (t *target) each(v any) bson.D {
 func (t *target) projection() bson.D { return t.each(1) }
 
 // malformed is the first thing in a document that the target does not describe.
-// Nothing at all is not wrong, nor null, nor, as elements may have other fields of
-// their own, one with no field of a copy.
+// Nothing, null, and an element with no field of a copy are not wrong.
 func (t *target) malformed(doc bson.Raw) (field string, have bson.RawValue, bad bool) {
-	if field, have, bad := blocked(doc, t.outer, none); bad {
-		return field, have, bad
-	}
-	if t.Array {
-		if v := value.Lookup(doc, t.Path); !none(v) && v.Type != bson.TypeArray {
-			return t.Path, v, true
+	for _, step := range t.outer {
+		if v := value.Lookup(doc, step); v.Type != bson.TypeEmbeddedDocument && !none(v) {
+			return step, v, true
 		}
+	}
+	if v := value.Lookup(doc, t.Path); t.Array && !none(v) && v.Type != bson.TypeArray {
+		return t.Path, v, true
 	}
 	for _, v := range t.places(doc) {
 		copied, ok := v.DocumentOK()
-		switch {
-		case none(v):
-			continue
-		case !ok:
+		if !ok && !none(v) {
 			return t.Path, v, true
 		}
 		if inner, have, bad := t.unsound(copied); bad {
@@ -344,31 +272,21 @@ func (t *target) malformed(doc bson.Raw) (field string, have bson.RawValue, bad 
 	return "", bson.RawValue{}, false
 }
 
-// unsound is the first thing that is wrong in a copy.
+// unsound is the first thing that is wrong in a copy. Without a key it is none, and
+// only the way to the key and what it left behind are looked at.
 func (t *target) unsound(copied bson.Raw) (field string, have bson.RawValue, bad bool) {
-	if field, have, bad := blocked(copied, fieldpath.Above(t.IDField), none); bad {
-		return field, have, bad
-	}
 	key := value.Lookup(copied, t.IDField)
+	for _, way := range t.ways {
+		v, toKey := value.Lookup(copied, way), strings.HasPrefix(t.IDField, way+".")
+		if v.Type != bson.TypeEmbeddedDocument && v.Type != 0 && (!none(v) || !toKey) && (!none(key) || toKey) {
+			return way, v, true
+		}
+	}
 	if none(key) {
 		leftover := slices.ContainsFunc(t.inner, func(path string) bool { return !none(value.Lookup(copied, path)) })
 		return t.IDField, key, leftover && t.Path != ""
 	}
-	if field, have, bad := blocked(copied, t.ways, missing); bad {
-		return field, have, bad
-	}
 	return t.IDField, key, !usable(key)
 }
 
-// blocked is the first of the steps that is no document, nor passes as nothing.
-func blocked(doc bson.Raw, steps []string, nothing func(bson.RawValue) bool) (string, bson.RawValue, bool) {
-	for _, step := range steps {
-		if v := value.Lookup(doc, step); v.Type != bson.TypeEmbeddedDocument && !nothing(v) {
-			return step, v, true
-		}
-	}
-	return "", bson.RawValue{}, false
-}
-
-func missing(v bson.RawValue) bool { return v.Type == 0 }
-func none(v bson.RawValue) bool    { return v.Type == 0 || v.Type == bson.TypeNull }
+func none(v bson.RawValue) bool { return v.Type == 0 || v.Type == bson.TypeNull }

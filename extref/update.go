@@ -7,11 +7,9 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -19,21 +17,18 @@ import (
 
 // UpdateResult says what Update or Replace did.
 type UpdateResult struct {
-	// Changed says that a followed field changed, or that the update raised the
-	// version itself.
-	Changed bool `json:"changed"`
-	// Version is the source's version now; 0 if no target has versions.
-	Version int64 `json:"version"`
-	// Copies is what Propagate would say. Empty with an outbox or Deferred.
-	Copies mongopatterns.Result `json:"copies"`
+	Changed bool                 `json:"changed"` // a followed field, or the version by the update itself
+	Version int64                `json:"version"` // the source's now; 0 if no target has versions
+	Copies  mongopatterns.Result `json:"copies"`  // as of Propagate; empty with an outbox or Deferred
 }
 
 // Update changes a source by what the driver's UpdateOne takes: operators or a
 // pipeline. If a followed field changes the version is raised in the same
 // transaction, and the change goes to the copies, or into the outbox, there as well.
 // The version never goes back, even if the update sets a lower one. An update that
-// changes a natural key is ErrInvalid. Repeated after an unknown outcome it applies
-// the update twice.
+// changes a natural key is ErrInvalid, and one of an invalid source, if its operators
+// do not show that it touches nothing followed. Repeated after an unknown outcome it
+// applies the update twice.
 //
 // Cost: 1 round trip, 1 document written, by its key, if operators show that no
 // followed field, version or key is touched. 2 and 1 a target with followed
@@ -74,20 +69,17 @@ func (r *Ref[ID, S]) Replace(ctx context.Context, id ID, src S) (result UpdateRe
 }
 
 func (c *core) replace(ctx context.Context, key bson.RawValue, doc bson.Raw) (UpdateResult, error) {
-	known := bson.RawValue{}
-	if c.o.KeyField == "_id" && value.Lookup(doc, "_id").Type == 0 {
-		known = key
+	after := c.state(doc, key)
+	own := value.Lookup(doc, c.o.KeyField)
+	if (own.Type != 0 || c.o.KeyField != "_id") && value.Key(own) != value.Key(key) {
+		return UpdateResult{}, of(key, fault.Invalid("%s is %s", c.o.KeyField, value.Text(own)))
 	}
-	after := c.state(doc, known)
-	if err := after.err(); err != nil {
-		return UpdateResult{}, err
-	}
-	if value.Key(after.key) != value.Key(key) {
-		return UpdateResult{}, of(key, fault.Invalid("%s is %s", c.o.KeyField, value.Text(after.key)))
+	if after.err != nil {
+		return UpdateResult{}, after.err
 	}
 	return c.change(ctx, func(ctx context.Context) (state, bool, error) {
 		before, err := c.result(key, c.source.FindOneAndReplace(ctx, c.by(key), doc,
-			options.FindOneAndReplace().SetProjection(c.projection()).SetReturnDocument(options.Before)))
+			options.FindOneAndReplace().SetProjection(c.shown).SetReturnDocument(options.Before)))
 		if err != nil {
 			return before, false, err
 		}
@@ -99,24 +91,22 @@ func (c *core) replace(ctx context.Context, key bson.RawValue, doc bson.Raw) (Up
 func (c *core) update(ctx context.Context, key bson.RawValue, update any) (UpdateResult, error) {
 	p := c.plan(update)
 	if !p.touches {
-		doc, err := c.modify(ctx, c.by(key), update, options.After).Raw()
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			err = fault.ErrNotFound
+		after, err := c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), p.update, c.after))
+		if after.bad != "" {
+			err = nil // it was before, and is written
 		}
-		if err != nil {
-			return UpdateResult{}, of(key, err)
-		}
-		return UpdateResult{Version: c.state(doc, key).version}, nil
+		return UpdateResult{Version: after.version}, err
 	}
 	return c.change(ctx, func(ctx context.Context) (state, bool, error) {
-		if p.values != nil {
-			after, err := c.result(key, c.modify(ctx, append(c.by(key), c.changes(p)), c.raising(p), options.After))
+		if p.raised != nil {
+			filter := append(c.by(key), p.changes...)
+			after, err := c.result(key, c.source.FindOneAndUpdate(ctx, filter, p.raised, c.after))
 			if !errors.Is(err, fault.ErrNotFound) {
 				return after, true, err
 			}
 		}
-		before, err := c.result(key, c.modify(ctx, c.by(key), update, options.Before))
-		if err != nil || p.values != nil && p.held(before) {
+		before, err := c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), p.update, c.before))
+		if err != nil || p.raised != nil && !differ(p.fields, before.value, p.value) {
 			return before, false, err
 		}
 		after, err := c.find(ctx, key)
@@ -130,24 +120,17 @@ func (c *core) update(ctx context.Context, key bson.RawValue, update any) (Updat
 	})
 }
 
-// modify changes a source and reads it as it was before, or is after that.
-func (c *core) modify(ctx context.Context, filter bson.D, update any, which options.ReturnDocument) *mongo.SingleResult {
-	return c.source.FindOneAndUpdate(ctx, filter, update,
-		options.FindOneAndUpdate().SetProjection(c.projection()).SetReturnDocument(which))
-}
-
 // change runs a change of a source in a transaction, in which it is propagated
 // too or noted in the outbox. apply returns the new state, with its new version, and
 // whether a followed field changed.
 func (c *core) change(ctx context.Context, apply func(context.Context) (state, bool, error)) (UpdateResult, error) {
 	var result UpdateResult
 	err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
-		result = UpdateResult{}
 		after, changed, err := apply(ctx)
 		if err != nil {
 			return err
 		}
-		result.Changed, result.Version = changed, after.version
+		result = UpdateResult{Changed: changed, Version: after.version}
 		switch {
 		case !changed, c.o.Deferred:
 		case c.o.Outbox != nil:
@@ -167,8 +150,7 @@ func (c *core) change(ctx context.Context, apply func(context.Context) (state, b
 // follows unless the change has set a higher one.
 func (c *core) raise(ctx context.Context, before, after state) (state, bool, error) {
 	changed, due := after.version > before.version, before.version
-	differs := func(f Field) bool { return !before.value(f).Equal(after.value(f)) }
-	if slices.ContainsFunc(c.follow, differs) {
+	if differ(c.follow, before.value, after.value) {
 		changed, due = true, before.version+1
 	}
 	if !c.versioned || after.version >= due {
@@ -178,26 +160,29 @@ func (c *core) raise(ctx context.Context, before, after state) (state, bool, err
 	return after, changed, err
 }
 
+// differ reports whether the values of fields differ.
+func differ(fields []Field, a, b func(Field) bson.RawValue) bool {
+	return slices.ContainsFunc(fields, func(f Field) bool { return !a(f).Equal(b(f)) })
+}
+
 // A plan is what an update shows of itself before it is sent.
 type plan struct {
-	doc     bson.Raw
+	update  any
 	touches bool // a followed field, the version or the key may change
-	// values are what fields, followed ones, are set to, zero for none; nil if the
-	// update does more to what it touches.
-	values map[string]bson.RawValue
-	fields []Field
+	// raised is the update with the version raised as well, for a source in which it
+	// changes a followed field; nil if it does more to what it touches than to set
+	// fields to values, zero for none.
+	raised  bson.D
+	changes bson.D // the conditions on that source
+	fields  []Field
+	values  []bson.RawValue
 }
 
-func (p plan) value(f Field) bson.RawValue { return p.values[f.Path] }
-
-// held reports that a source has the values already.
-func (p plan) held(s state) bool {
-	return !slices.ContainsFunc(p.fields, func(f Field) bool { return !s.value(f).Equal(p.value(f)) })
-}
+func (p plan) value(f Field) bson.RawValue { return p.values[slices.Index(p.fields, f)] }
 
 // plan reads the operators of an update. What it cannot read may do anything.
 func (c *core) plan(update any) plan {
-	unknown := plan{touches: true}
+	unknown := plan{update: update, touches: true}
 	doc, err := c.codec.Document(update)
 	if err != nil { // a pipeline
 		return unknown
@@ -206,39 +191,50 @@ func (c *core) plan(update any) plan {
 	if err != nil || len(operators) == 0 {
 		return unknown
 	}
-	p := plan{values: map[string]bson.RawValue{}, doc: doc}
+	p, simple, increments := plan{update: doc}, true, bson.D{}
 	for _, operator := range operators {
 		name := operator.Key()
-		arguments, ok := operator.Value().DocumentOK()
-		if !ok || !strings.HasPrefix(name, "$") {
-			return unknown
-		}
+		arguments, _ := operator.Value().DocumentOK()
 		fields, err := arguments.Elements()
-		if err != nil {
+		if err != nil || !strings.HasPrefix(name, "$") {
 			return unknown
 		}
-		for _, f := range fields {
-			path, v := f.Key(), f.Value()
+		for _, argument := range fields {
+			path, v := argument.Key(), argument.Value()
 			to, _ := v.StringValueOK()
+			if name == "$inc" {
+				increments = append(increments, bson.E{Key: path, Value: v})
+			}
 			if !c.matters(path) && (name != "$rename" || !c.matters(to)) {
 				continue
 			}
 			p.touches = true
-			followed := slices.ContainsFunc(c.follow, func(f Field) bool { return f.Path == path })
-			switch {
-			case p.values != nil && followed && name == "$set":
-				p.values[path] = v
-			case p.values != nil && followed && name == "$unset":
-				p.values[path] = bson.RawValue{}
-			default:
-				p.values = nil
+			i := slices.IndexFunc(c.follow, func(f Field) bool { return f.Path == path })
+			if i < 0 || name != "$set" && name != "$unset" {
+				simple = false
+				continue
 			}
+			if name == "$unset" {
+				v = bson.RawValue{}
+			}
+			p.fields, p.values = append(p.fields, c.follow[i]), append(p.values, v)
 		}
 	}
-	for _, f := range c.follow {
-		if _, set := p.values[f.Path]; set {
-			p.fields = append(p.fields, f)
+	if !p.touches || !simple {
+		return p
+	}
+	p.changes = bson.D{unlike(p.fields, p.value, func(f Field) string { return f.Path })}
+	if c.versioned {
+		p.changes = append(p.changes, c.raisable)
+		increments = append(increments, bson.E{Key: c.o.VersionField, Value: int64(1)})
+	}
+	for _, operator := range operators {
+		if operator.Key() != "$inc" {
+			p.raised = append(p.raised, bson.E{Key: operator.Key(), Value: operator.Value()})
 		}
+	}
+	if len(increments) > 0 {
+		p.raised = append(p.raised, bson.E{Key: "$inc", Value: increments})
 	}
 	return p
 }
@@ -251,35 +247,4 @@ func (c *core) matters(path string) bool {
 	}
 	return c.versioned && overlaps(c.o.VersionField) || overlaps(c.o.KeyField) ||
 		slices.ContainsFunc(c.follow, func(f Field) bool { return overlaps(f.Path) })
-}
-
-// changes is the condition that the plan changes a followed field, of a source
-// whose version an $inc can raise.
-func (c *core) changes(p plan) bson.E {
-	all := bson.A{unequal(p.fields, p.value, func(f Field) string { return expr.Field(f.Path) })}
-	if c.versioned {
-		version := expr.Field(c.o.VersionField)
-		all = append(all, expr.IsType(version, "missing", "int", "long"),
-			expr.Op("$gte", expr.IfNull(version, 0), 0), expr.Op("$lt", expr.IfNull(version, 0), int64(maxVersion)))
-	}
-	return bson.E{Key: "$expr", Value: expr.Op("$and", all)}
-}
-
-// raising is the update of the plan with the version raised as well.
-func (c *core) raising(p plan) any {
-	if !c.versioned {
-		return p.doc
-	}
-	inc := bson.E{Key: c.o.VersionField, Value: int64(1)}
-	var out bson.D
-	if err := bson.Unmarshal(p.doc, &out); err != nil {
-		return p.doc // which the server refuses as well
-	}
-	for i, operator := range out {
-		if increments, ok := operator.Value.(bson.D); ok && operator.Key == "$inc" {
-			out[i].Value = append(increments, inc)
-			return out
-		}
-	}
-	return append(out, bson.E{Key: "$inc", Value: bson.D{inc}})
 }

@@ -1,6 +1,7 @@
 package extref
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -60,9 +61,9 @@ type WatchOptions struct {
 // natural key that changes reach the copies: they dangle.
 //
 // Cost: 1 round trip a batch of events, for each source in it that changed a
-// Propagate, and 1 write of the token, by _id; with a natural key 1 more for each
-// source. While nothing happens 1 round trip every MaxAwait and a write of the token
-// every minute.
+// Propagate, and 1 write of the token, by _id; with a natural key 1 more a batch.
+// While nothing happens 1 round trip every MaxAwait and a write of the token every
+// minute.
 func (r *Ref[ID, S]) Watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
 	defer fault.In(&err, "extref: watch")
 	return r.core.watch(ctx, tokens, opts)
@@ -90,9 +91,7 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 	if w.o.MaxAwait < 0 {
 		return fault.Invalid("WatchOptions.MaxAwait: negative")
 	}
-	if w.o.Name == "" {
-		w.o.Name = c.source.Database().Name() + "." + c.source.Name()
-	}
+	w.o.Name = cmp.Or(w.o.Name, c.source.Database().Name()+"."+c.source.Name())
 	w.work, _ = maintain.Of(nil, 0)
 	for {
 		err := w.attempt(ctx)
@@ -100,7 +99,7 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 		case ctx.Err() != nil:
 			return errors.Join(ctx.Err(), err)
 		case err == nil: // the collection was dropped or renamed; go on after that
-		case w.token != nil && historyLost(err):
+		case w.token != nil && hasCode(err, 260, 280, 286): // the history after it is gone
 			w.token = nil
 		case interrupted(err):
 			if w.o.Interrupted != nil {
@@ -117,15 +116,8 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 	}
 }
 
-// historyLost reports that a token is of no use any more.
-func historyLost(err error) bool {
-	const invalidResumeToken, fatal, historyLost = 260, 280, 286
-	return hasCode(err, invalidResumeToken, fatal, historyLost)
-}
-
-// interrupted reports an error that passes: the server is away, or busy, or
-// another one of its set takes over. Whatever did not come from the server is one
-// of the connection.
+// interrupted reports an error that passes: the server is away, or busy, or another
+// one of its set takes over. What did not come from the server is of the connection.
 func interrupted(err error) bool {
 	if errors.Is(err, fault.ErrInvalid) || errors.Is(err, mongo.ErrClientDisconnected) || errors.Is(err, fault.ErrTransactionsUnsupported) {
 		return false
@@ -149,24 +141,11 @@ func hasCode(err error, codes ...int) bool {
 	return errors.As(err, &server) && slices.ContainsFunc(codes, server.HasErrorCode)
 }
 
-func (w *watcher) load(ctx context.Context) error {
-	doc, err := cursor.Primary(w.tokens).FindOne(ctx, bson.D{{Key: "_id", Value: w.o.Name}}).Raw()
-	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
-		return err
-	}
-	w.loaded = true
-	if token, ok := value.Lookup(doc, "token").DocumentOK(); ok {
-		w.token = token
-	}
-	return nil
-}
-
 func (w *watcher) save(ctx context.Context, token bson.Raw) error {
 	if token == nil {
 		return nil
 	}
-	_, err := w.tokens.UpdateOne(ctx, bson.D{{Key: "_id", Value: w.o.Name}},
-		bson.D{{Key: "$set", Value: bson.D{{Key: "token", Value: token}, {Key: "at", Value: time.Now()}}}},
+	_, err := w.tokens.UpdateOne(ctx, expr.Op("_id", w.o.Name), expr.Op("$set", expr.D("token", token, "at", time.Now())),
 		options.UpdateOne().SetUpsert(true))
 	if err == nil {
 		w.token, w.saved, w.pause = append(bson.Raw(nil), token...), time.Now(), firstPause
@@ -178,15 +157,15 @@ func (w *watcher) save(ctx context.Context, token bson.Raw) error {
 // one that has seen a server go is not used again. nil says that the server ended
 // the stream.
 func (w *watcher) attempt(ctx context.Context) error {
-	ctx, end, err := w.causal(ctx)
-	if err != nil {
-		return err
-	}
+	ctx, end := w.causal(ctx)
 	defer end()
 	if !w.loaded {
-		if err := w.load(ctx); err != nil {
+		doc, err := cursor.Primary(w.tokens).FindOne(ctx, expr.Op("_id", w.o.Name)).Raw()
+		if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
 			return err
 		}
+		w.token, _ = value.Lookup(doc, "token").DocumentOK()
+		w.loaded = true
 	}
 	return cursor.Stream(ctx, w.open, func(stream *mongo.ChangeStream) error {
 		if w.token == nil {
@@ -221,26 +200,32 @@ func (w *watcher) open(ctx context.Context) (*mongo.ChangeStream, error) {
 	if w.o.MaxAwait > 0 {
 		opts.SetMaxAwaitTime(w.o.MaxAwait)
 	}
-	// The client's may be another, which a change stream refuses.
+	const update = "$updateDescription."
+	// The client's read concern may be another, which a change stream refuses.
 	return w.source.Clone(options.Collection().SetReadConcern(readconcern.Majority())).Watch(ctx, mongo.Pipeline{
-		expr.Op("$match", bson.D{{Key: "operationType", Value: expr.Op("$in", bson.A{"insert", "update", "replace", "invalidate"})}}),
-		expr.Op("$project", bson.D{{Key: "operationType", Value: 1}, {Key: "documentKey._id", Value: 1}, {Key: "updateDescription", Value: 1}}),
+		expr.Op("$match", expr.Op("operationType", expr.Op("$in", bson.A{"insert", "update", "replace", "invalidate"}))),
+		expr.Op("$project", expr.D("kind", "$operationType", "id", "$documentKey._id", "paths", expr.Op("$concatArrays",
+			expr.Map(expr.Op("$objectToArray", expr.IfNull(update+"updatedFields", bson.D{})), "field", "$$field.k"),
+			expr.IfNull(update+"removedFields", bson.A{}),
+			expr.IfNull(update+"truncatedArrays.field", bson.A{})))),
 	}, opts)
 }
 
 // apply propagates the sources of one answer of the server, and saves the token.
 func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
 	changed, events, err := w.batch(ctx, stream)
+	if err == nil && w.core.o.KeyField != "_id" {
+		changed, err = w.keys(ctx, changed)
+	}
 	if err != nil {
 		return err
 	}
 	var result mongopatterns.Result
-	for _, id := range changed {
-		done, err := w.propagateID(ctx, id)
+	for _, key := range changed {
+		done, err := w.propagateOne(ctx, key, &w.work, 0)
 		if err != nil {
 			return err
 		}
-		done.Examined = 1
 		result.Add(done)
 	}
 	if events > 0 || time.Since(w.saved) > idleSave {
@@ -254,50 +239,37 @@ func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
 	return nil
 }
 
-// propagateID is propagateOne for the source with this _id. One without a natural
-// key has no copies.
-func (w *watcher) propagateID(ctx context.Context, id bson.RawValue) (mongopatterns.Result, error) {
-	key, o := id, w.core.o
-	if o.KeyField != "_id" {
-		doc, err := w.primary.FindOne(ctx, bson.D{{Key: "_id", Value: value.Equal(id)}}, options.FindOne().SetProjection(w.projection())).Raw()
-		if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
-			return mongopatterns.Result{}, err
-		}
-		if key = value.Lookup(doc, o.KeyField); none(key) {
-			return mongopatterns.Result{}, nil
+// keys are the natural keys of the sources with these _ids. One without has no copies.
+func (c *core) keys(ctx context.Context, ids map[string]bson.RawValue) (map[string]bson.RawValue, error) {
+	sources, err := c.sources(ctx, "_id", ids)
+	keys := map[string]bson.RawValue{}
+	for key, s := range sources {
+		if s.doc != nil && !none(s.key) {
+			keys[key] = s.key
 		}
 	}
-	return w.propagateOne(ctx, key, &w.work, o.Compare, 0)
+	return keys, err
 }
 
-// An event of the change stream.
+// An event of the change stream, with the paths that an update has changed.
 type event struct {
-	Kind     string `bson:"operationType"`
-	Document struct {
-		ID bson.RawValue `bson:"_id"`
-	} `bson:"documentKey"`
-	Update struct {
-		Set       bson.Raw `bson:"updatedFields"`
-		Removed   []string `bson:"removedFields"`
-		Truncated []struct {
-			Field string `bson:"field"`
-		} `bson:"truncatedArrays"`
-	} `bson:"updateDescription"`
+	Kind  string
+	ID    bson.RawValue
+	Paths []string
 }
 
 // batch reads the events of one answer of the server, maybe none, and returns the
-// sources, each once, whose copies may have to be written.
-func (w *watcher) batch(ctx context.Context, stream *mongo.ChangeStream) (changed []bson.RawValue, events int, err error) {
-	seen := map[string]bool{}
+// _ids of the sources whose copies may have to be written, by value.Key.
+func (w *watcher) batch(ctx context.Context, stream *mongo.ChangeStream) (map[string]bson.RawValue, int, error) {
+	changed, events := map[string]bson.RawValue{}, 0
 	for stream.TryNext(ctx) {
 		events++
 		var e event
 		if err := bson.Unmarshal(stream.Current, &e); err != nil {
 			return nil, events, err
 		}
-		if key := value.Key(e.Document.ID); w.concerns(e) && !seen[key] {
-			seen[key] = true
-			changed = append(changed, e.Document.ID)
+		if w.concerns(e) {
+			changed[value.Key(e.ID)] = e.ID
 		}
 		if stream.RemainingBatchLength() == 0 {
 			break
@@ -308,16 +280,5 @@ func (w *watcher) batch(ctx context.Context, stream *mongo.ChangeStream) (change
 
 // concerns reports whether an event is about copies.
 func (c *core) concerns(e event) bool {
-	if e.Kind != "update" {
-		return e.Kind == "insert" || e.Kind == "replace"
-	}
-	paths := e.Update.Removed
-	elements, _ := e.Update.Set.Elements()
-	for _, element := range elements {
-		paths = append(paths, element.Key())
-	}
-	for _, array := range e.Update.Truncated {
-		paths = append(paths, array.Field)
-	}
-	return slices.ContainsFunc(paths, c.matters)
+	return e.Kind == "insert" || e.Kind == "replace" || slices.ContainsFunc(e.Paths, c.matters)
 }

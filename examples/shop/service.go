@@ -109,18 +109,18 @@ func newService(db *mongo.Database, set settings) (*service, error) {
 	}
 	s.customers, err = versioning.New[string, customer](customerColl, db.Collection("customer_revisions"), &versioning.Options{
 		DocumentIDField: "customer",
-		Ignored:         []string{"version"}, // counts changes that orders copy, not revisions
 	})
 	if err != nil {
 		return nil, err
 	}
-	// An order follows its customer's name and keeps the address it went to. Compare,
-	// because versioning does not know of the version that copies carry.
+	// An order follows its customer's name and keeps the address it went to. The copies
+	// have no version, as versioning raises none in the customer.
 	s.customerCopies, err = extref.New[string, customer](customerColl, []extref.Target{{
-		Collection: s.orderColl,
-		Path:       "customer",
-		Fields:     []extref.Field{{Path: "name"}, {Path: "address", Policy: extref.Freeze}},
-	}}, &extref.Options{Compare: true})
+		Collection:  s.orderColl,
+		Path:        "customer",
+		Unversioned: true,
+		Fields:      []extref.Field{{Path: "name"}, {Path: "address", Policy: extref.Freeze}},
+	}}, nil)
 	if err != nil {
 		return nil, err
 	}

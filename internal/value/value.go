@@ -16,7 +16,12 @@ import (
 
 // Lookup is the value at a dotted path, the zero RawValue if there is none.
 func Lookup(doc bson.Raw, path string) bson.RawValue {
-	value, err := doc.LookupErr(strings.Split(path, ".")...)
+	var room [4]string // of the stack
+	steps := room[:0]
+	for step := range strings.SplitSeq(path, ".") {
+		steps = append(steps, step)
+	}
+	value, err := doc.LookupErr(steps...)
 	if err != nil {
 		return bson.RawValue{}
 	}

@@ -253,14 +253,13 @@ type owner struct {
 // owners have a history, and houses carry their names.
 func owners(ctx context.Context, db *mongo.Database) error {
 	people, houses := db.Collection("owners"), db.Collection("houses")
-	versions, err := versioning.New[string, owner](people, db.Collection("owner_revisions"),
-		&versioning.Options{Ignored: []string{"version"}})
+	versions, err := versioning.New[string, owner](people, db.Collection("owner_revisions"), nil)
 	if err != nil {
 		return err
 	}
 	names, err := extref.New[string, owner](people, []extref.Target{
-		{Collection: houses, Path: "owner", Fields: []extref.Field{{Path: "name"}}},
-	}, &extref.Options{Compare: true})
+		{Collection: houses, Path: "owner", Unversioned: true, Fields: []extref.Field{{Path: "name"}}},
+	}, nil)
 	if err != nil {
 		return err
 	}
