@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -134,18 +135,19 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 		return 0, nil
 	}
 	var seen bson.ObjectID // Options.MoveField as of that reading
+	null := false
 	for {
-		if n, done, err := c.push(ctx, id, xs, seen); err != nil || done {
+		if n, done, err := c.push(ctx, id, xs, seen, null); err != nil || done {
 			return n, err
 		}
-		s, err := c.look(ctx, id, xs)
+		s, found, err := c.look(ctx, id, xs)
 		if err != nil {
 			return 0, err
 		}
-		if xs, seen = s.Fresh, s.Moved; len(xs) == 0 {
+		if xs, seen, null = found.Fresh, s.Moved, found.Null; len(xs) == 0 {
 			return 0, nil
 		}
-		if s.Room {
+		if found.Room {
 			continue
 		}
 		var n int
@@ -160,27 +162,22 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 	}
 }
 
-// guard says that a parent may be written: it is as it was seen, typical if seen is
-// zero. A list that is no set need not be looked at before.
-func (c *core) guard(seen bson.ObjectID) any {
+// guarded is the filter for a parent that may be written, if conditions hold: it is as it
+// was seen, typical if seen is zero. A list that is no set need not be looked at before.
+func (c *core) guarded(id bson.RawValue, seen bson.ObjectID, conditions bson.A) bson.D {
+	guard := c.x.typical
 	switch {
 	case !c.o.Set:
-		return c.x.own
-	case seen.IsZero():
-		return c.x.typical
+		guard = c.x.own
+	case !seen.IsZero():
+		guard = expr.D(c.o.FlagField, true, c.o.MoveField, seen)
 	}
-	return expr.Op("$and", c.x.flagged, expr.Op("$eq", expr.Field(c.o.MoveField), expr.Literal(seen)))
+	return c.parent(id, append(slices.Clip(guard), expr.Element("$expr", expr.Op("$and", conditions)))...)
 }
 
-// room says that a parent takes the elements, or holds the one of a set.
-func (c *core) room(xs []bson.RawValue) bson.D {
-	var more any = len(xs)
-	if c.o.Set && len(xs) == 1 {
-		more = expr.Cond(expr.Op("$in", expr.Literal(xs[0]), c.x.array), 0, 1)
-	}
-	return expr.Op("$and",
-		expr.Op("$lte", expr.Op("$add", c.x.size, more), c.o.MaxCount),
-		expr.Op("$lte", c.x.bytes, c.o.MaxBytes-sizeOf(xs, c.o.MaxCount)))
+// room are the conditions that a parent takes the elements.
+func (c *core) room(xs []bson.RawValue) bson.A {
+	return bson.A{expr.Op("$lte", c.x.size, c.o.MaxCount-len(xs)), expr.Op("$lte", c.x.bytes, c.o.MaxBytes-sizeOf(xs, c.o.MaxCount))}
 }
 
 // fresh is what is to be added of xs: of a set, of equals the first, and not what the
@@ -192,52 +189,63 @@ func (c *core) fresh(xs []bson.RawValue) bson.D {
 	return expr.Op("$setDifference", literal(xs...), c.x.array)
 }
 
-// push adds to a parent that has room for all of xs. If it has not, or is not as it
-// was seen, or not there, or, being a set, holds one of several, nothing is written
-// and done is false.
-func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.ObjectID) (added int, done bool, err error) {
-	total := expr.Field(c.o.TotalField)
-	guard, more, n := bson.A{c.guard(seen), c.room(xs)}, c.fresh(xs), any(len(xs))
-	if c.o.Set && len(xs) > 1 {
-		guard = append(guard, expr.Op("$eq", size(more), n))
+// push adds to a parent that has room for all of xs and whose array is null, or is not. If
+// it has not, or is not as it was seen, or not there, or, being a set, holds one of
+// several, nothing is written and done is false.
+func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.ObjectID, null bool) (
+	added int, done bool, err error) {
+	conditions := append(c.room(xs), c.x.isNull[null])
+	operator, more := "$push", any(expr.D("$each", xs))
+	one := c.o.Set && len(xs) == 1
+	if one {
+		operator = "$addToSet"
 	} else if c.o.Set {
-		n = size(more)
+		conditions = append(conditions, expr.Op("$eq", size(c.fresh(xs)), len(xs)))
 	}
-	// Not $push, which refuses null: that is how a nil slice is stored.
-	result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", expr.Op("$and", guard))), mongo.Pipeline{expr.Op("$set", expr.D(
-		c.o.ArrayField, expr.Op("$concatArrays", c.x.array, more),
-		c.o.TotalField, expr.Cond(c.x.flagged, expr.Op("$add", total, n), total)))})
+	if null { // which no operator adds to: that is how a nil slice is stored
+		operator, more = "$set", xs
+	}
+	result, err := c.coll.UpdateOne(ctx, c.guarded(id, seen, conditions), expr.Op(operator, expr.D(c.o.ArrayField, more)))
 	switch {
 	case err != nil || result.MatchedCount == 0:
 		return 0, false, err
-	case c.o.Set && len(xs) == 1: // what it holds is not modified
+	case one: // what it holds is not modified
 		return int(result.ModifiedCount), true, nil
 	}
 	return len(xs), true, nil
 }
 
+// A finding is what a parent says to elements that are to be added.
+type finding struct {
+	Items, Fresh []bson.RawValue // what it holds, and of these elements what it does not
+	Room, Null   bool            // it has room for them; its array is null
+}
+
 // look reads a parent and, after it, which of xs the overflow documents of a set do
 // not hold, nor the parent did.
-func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (state, error) {
-	stages := mongo.Pipeline{expr.Op("$match", c.parent(id)),
-		expr.Op("$project", c.state(expr.Element("room", c.room(xs)), expr.Element("fresh", c.fresh(xs))))}
+func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (s state, found finding, err error) {
+	stages := mongo.Pipeline{expr.Op("$match", c.parent(id)), expr.Op("$project", c.state(
+		document("room", expr.Op("$and", c.room(xs)), "null", c.x.isNull[true], "fresh", c.fresh(xs))))}
 	if c.o.Set {
+		outside, fresh := c.o.ArrayField+".outside", c.o.ArrayField+".fresh"
 		held := expr.Op("$setIntersection", literal(xs...), c.x.array)
 		stages = append(stages,
-			c.lookup("outside", mongo.Pipeline{
+			c.lookup(outside, mongo.Pipeline{
 				expr.Op("$match", c.holdsAny(xs)), expr.Op("$project", expr.D("_id", 0, "both", held)),
 			}),
-			expr.Op("$set", expr.D("fresh", expr.Reduce("$outside", "$fresh", expr.Op("$setDifference", "$$value", "$$this.both")))),
-			expr.Op("$unset", "outside"))
+			expr.Op("$set", expr.D(fresh, expr.Reduce(expr.Field(outside), expr.Field(fresh),
+				expr.Op("$setDifference", "$$value", "$$this.both")))))
 	}
-	found, err := cursor.Collect(cursor.Decode[state](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.primary.Aggregate(ctx, stages)
 	}))
-	if err == nil && len(found) == 0 {
+	if err == nil && len(docs) == 0 {
 		err = mongo.ErrNoDocuments
 	}
-	s := append(found, state{})[0]
-	return s, usable(s, err)
+	if s, err = c.stateOf(append(docs, nil)[0], err); err == nil {
+		err = s.Of.Unmarshal(&found)
+	}
+	return s, found, err
 }
 
 // holdsAny selects overflow documents that hold one of xs, by Options.ElementIndex.
@@ -264,22 +272,25 @@ func (c *core) lookup(as string, pipeline mongo.Pipeline) bson.D {
 // something has moved, done is false. The write of Options.MoveField comes first: it
 // holds other writers up, in the server, until the transaction ends.
 func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.ObjectID) (added int, done bool, err error) {
-	full := expr.Op("$not", bson.A{c.room(xs)})
-	var before state
-	err = c.coll.FindOneAndUpdate(ctx, c.parent(id, expr.Element("$expr", expr.Op("$and", c.guard(seen), full))), c.move(),
-		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(
-			c.state(expr.Element("items", c.x.array), expr.Element("fresh", c.fresh(xs))))).Decode(&before)
-	if errors.Is(err, mongo.ErrNoDocuments) {
+	full := expr.Op("$not", bson.A{expr.Op("$and", c.room(xs))})
+	before, err := c.modify(ctx, c.guarded(id, seen, bson.A{full}), c.move(), document("items", c.x.array, "fresh", c.fresh(xs)))
+	if errors.Is(err, fault.ErrNotFound) {
 		return 0, false, nil
 	}
+	var found finding
+	if err == nil {
+		err = before.Of.Unmarshal(&found)
+	}
 	if err != nil {
 		return 0, false, err
 	}
-	items, err := before.Items.Array().Values()
-	if err != nil {
-		return 0, false, err
-	}
-	return len(before.Fresh), true, c.finish(ctx, before.ID, append(items, before.Fresh...), before.Total-before.Size)
+	return len(found.Fresh), true, c.finish(ctx, before.ID, append(found.Items, found.Fresh...), before.Outside)
+}
+
+// modify updates a parent and returns its state before.
+func (c *core) modify(ctx context.Context, filter, update bson.D, of any) (state, error) {
+	return c.stateOf(c.coll.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().
+		SetReturnDocument(options.Before).SetProjection(c.state(of))).Raw())
 }
 
 // move is the update that says that elements move.
@@ -309,9 +320,9 @@ func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawVal
 	}
 	update := bson.D{}
 	if outside > 0 {
-		set = append(set, expr.Element(c.o.FlagField, true), expr.Element(c.o.TotalField, number(int64(len(items))+outside)))
+		set = append(set, expr.Element(c.o.FlagField, true), expr.Element(c.o.OutsideField, number(outside)))
 	} else {
-		update = expr.Op("$unset", expr.D(c.o.FlagField, "", c.o.MoveField, "", c.o.TotalField, ""))
+		update = expr.Op("$unset", expr.D(c.o.FlagField, "", c.o.MoveField, "", c.o.OutsideField, ""))
 	}
 	update = append(update, expr.Element("$set", set))
 	_, err := c.coll.UpdateOne(ctx, c.parent(id), update)

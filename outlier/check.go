@@ -22,7 +22,8 @@ import (
 
 // The kinds of problems. Repair removes all but NotArray.
 const (
-	// WrongTotal is a total that is not the number of elements.
+	// WrongTotal is a count in Options.OutsideField that is not that of the elements in
+	// overflow documents.
 	WrongTotal mongopatterns.ProblemKind = "wrong total"
 	// WrongFlag is a flag without overflow documents, or these without the flag,
 	// which leaves them unseen. Repair takes it as the documents say.
@@ -72,11 +73,11 @@ func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter
 func (c *core) suspects(work *mongopatterns.Work) maintain.Scan {
 	scan := maintain.Scan{Projection: expr.D("_id", 1)}
 	if work == nil || work.Filter == nil {
-		wrong := bson.A{expr.Op("$not", bson.A{expr.Op("$and", c.x.typical, c.isList())}), c.overBounds()}
+		fine := bson.A{c.isList(), expr.Op("$not", bson.A{c.overBounds()})}
 		if c.o.Set {
-			wrong = append(wrong, expr.Op("$lt", size(expr.Op("$setUnion", c.anyArray(), bson.A{})), size(c.anyArray())))
+			fine = append(fine, expr.Op("$eq", size(expr.Op("$setUnion", c.anyArray(), bson.A{})), size(c.anyArray())))
 		}
-		scan.Filter = expr.Op("$expr", expr.Op("$or", wrong...))
+		scan.Filter = expr.Op("$nor", bson.A{append(slices.Clip(c.x.typical), expr.Element("$expr", expr.Op("$and", fine)))})
 	}
 	return scan
 }
@@ -89,11 +90,12 @@ func (c *core) overBounds() bson.D {
 
 // A report is what inspect reads of a list.
 type report struct {
-	ID              bson.RawValue `bson:"_id"`
-	Flag, Total     bson.RawValue
-	Own, List, Over bool
-	Size            int64
-	Extra           []struct { // one, or none without overflow documents
+	ID            bson.RawValue `bson:"_id"`
+	Flag, Outside bson.RawValue
+	Moved         string // the type of Options.MoveField
+	List, Over    bool
+	Size          int64
+	Extra         []struct { // one, or none without overflow documents
 		Documents, Outside int64
 		Lists, Numbers     bool
 	}
@@ -121,8 +123,8 @@ func (c *core) inspectLocked(ctx context.Context, batch []bson.Raw) (problems []
 		return c.coll.Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$match", match),
 			expr.Op("$sort", expr.D("_id", 1)),
-			expr.Op("$project", expr.D("flag", expr.Field(c.o.FlagField), "total", expr.Field(c.o.TotalField),
-				"own", c.x.own, "list", c.isList(), "over", c.overBounds(), "size", size(array))),
+			expr.Op("$project", expr.D("flag", expr.Field(c.o.FlagField), "outside", expr.Field(c.o.OutsideField),
+				"moved", expr.Op("$type", expr.Field(c.o.MoveField)), "list", c.isList(), "over", c.overBounds(), "size", size(array))),
 			c.lookup("extra", mongo.Pipeline{expr.Op("$group", expr.D("_id", nil,
 				"documents", expr.Op("$sum", 1), "outside", expr.Op("$sum", size(array)),
 				"lists", expr.Op("$min", expr.Op("$isArray", expr.Field(c.o.ArrayField))),
@@ -195,26 +197,24 @@ func (c *core) problems(r report, duplicates []repeated) (out []mongopatterns.Pr
 		}
 		out = append(out, p)
 	}
-	documents, total, listsOut, numbersOut := int64(0), r.Size, true, true
+	documents, outside, listsOut, numbersOut := int64(0), int64(0), true, true
 	for _, x := range r.Extra {
-		documents, total, listsOut, numbersOut = x.Documents, total+x.Outside, x.Lists, x.Numbers
+		documents, outside, listsOut, numbersOut = x.Documents, x.Outside, x.Lists, x.Numbers
 	}
-	flag, _ := r.Flag.BooleanOK()
-	have, isNumber := r.Total.AsInt64OK()
-	if f, isDouble := r.Total.DoubleOK(); isDouble && float64(have) != f {
-		isNumber = false
-	}
+	flag, isBool := r.Flag.BooleanOK()
+	own := isBool && (!flag || r.Moved == "objectId") || r.Flag.Type == 0 || r.Flag.Type == bson.TypeNull
+	want, _ := c.codec.Value(outside)
 	switch {
 	case !r.List:
 		found(NotArray, c.o.ArrayField, bson.RawValue{}, nil, "")
 	case !listsOut:
 		found(NotArray, c.o.ArrayField, bson.RawValue{}, nil, "of an overflow document")
-	case !r.Own || !numbersOut:
+	case !own || !numbersOut:
 		found(NotAdopted, c.o.FlagField, r.Flag, nil, "")
 	case flag != (documents > 0):
 		found(WrongFlag, c.o.FlagField, r.Flag, nil, fmt.Sprintf("%d overflow documents", documents))
-	case flag && (!isNumber || have != total):
-		found(WrongTotal, c.o.TotalField, r.Total, number(total), "")
+	case flag && value.Key(r.Outside) != value.Key(want):
+		found(WrongTotal, c.o.OutsideField, r.Outside, number(outside), "")
 	}
 	if r.Over {
 		found(OverBounds, c.o.ArrayField, bson.RawValue{}, nil, fmt.Sprintf("%d elements", r.Size))
@@ -232,7 +232,7 @@ func (c *core) strays() maintain.Scan {
 	return maintain.Scan{Pipeline: mongo.Pipeline{
 		expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField))),
 		expr.Op("$lookup", expr.D("from", c.coll.Name(), "localField", "_id", "foreignField", "_id",
-			"pipeline", mongo.Pipeline{expr.Op("$match", expr.Op("$expr", expr.Op("$not", bson.A{c.x.typical}))), id},
+			"pipeline", mongo.Pipeline{expr.Op("$match", expr.Op("$nor", bson.A{c.x.typical})), id},
 			"as", "parent")),
 		expr.Op("$match", expr.D("parent", expr.Op("$size", 0))),
 		id,
@@ -348,10 +348,11 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: adopt")
 	c := &l.c
-	small := expr.Op("$and", c.x.flagged, expr.Op("$lte", expr.Field(c.o.TotalField), c.o.FoldBack))
-	not := func(condition any) bson.D { return expr.Op("$not", bson.A{condition}) }
+	wrong := expr.Op("$or", expr.Op("$not", bson.A{c.isList()}), c.overBounds())
+	small := expr.Op("$lte", c.total(c.anyArray()), c.o.FoldBack)
 	return maintain.Run(ctx, c.coll, work, maintain.Scan{
-		Filter:     expr.Op("$expr", expr.Op("$or", not(c.isList()), c.overBounds(), not(c.x.own), small)),
+		Filter: expr.Op("$or", expr.Op("$expr", wrong), expr.Op("$nor", bson.A{c.x.own}),
+			append(slices.Clip(c.x.outlier), expr.Element("$expr", small))),
 		Projection: expr.D("list", c.isList()),
 	}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		for _, doc := range batch {

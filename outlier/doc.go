@@ -15,7 +15,7 @@
 //	  _id: 18, title: "Harbour Lights",
 //	  customers_purchased: ["user1800", …, "user2399"],
 //	  has_extras: true,
-//	  customers_purchased_total: 2400,
+//	  customers_purchased_outside: 1800,
 //	  customers_purchased_moved: ObjectId("…")
 //	}
 //	{_id: ObjectId("…"), book_id: 18, n: 0, customers_purchased: ["user00", …, "user999"]}

@@ -22,12 +22,12 @@ type Options struct {
 	// Default "items".
 	ArrayField string
 	// FlagField is true in parents with overflow documents and missing in others.
-	// It, TotalField and MoveField belong to this list alone. Default ArrayField
+	// It, OutsideField and MoveField belong to this list alone. Default ArrayField
 	// with "_overflow" added: "items_overflow".
 	FlagField string
-	// TotalField holds, in parents with overflow documents, the number of all
-	// their elements. Default ArrayField with "_total" added: "items_total".
-	TotalField string
+	// OutsideField holds, in parents with overflow documents, how many elements
+	// these have. Default ArrayField with "_outside" added: "items_outside".
+	OutsideField string
 	// MoveField holds, in parents with overflow documents, an ObjectID that changes
 	// when elements move between the parent and its overflow documents. Default
 	// ArrayField with "_moved" added: "items_moved".
@@ -81,7 +81,7 @@ func (o *Options) complete() (Options, error) {
 		config.Name("_id", &id, ""),
 		config.Name("Options.ArrayField", &out.ArrayField, array),
 		config.Name("Options.FlagField", &out.FlagField, array+"_overflow"),
-		config.Name("Options.TotalField", &out.TotalField, array+"_total"),
+		config.Name("Options.OutsideField", &out.OutsideField, array+"_outside"),
 		config.Name("Options.MoveField", &out.MoveField, array+"_moved"),
 		config.Number("Options.MaxCount", &out.MaxCount, 0, 1, math.MaxInt32),
 		config.Number("Options.MaxBytes", &out.MaxBytes, 0, 1, largestBytes))

@@ -3,7 +3,6 @@ package outlier
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -41,7 +40,7 @@ type core struct {
 
 	o     Options
 	codec codec.Codec
-	x     expressions
+	x     fixed
 }
 
 // New returns Lists over the parents in coll, with overflow documents in overflow,
@@ -61,7 +60,7 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (_ *Lists[I
 		return nil, err
 	}
 	return &Lists[ID, E]{core{coll, overflow, cursor.Primary(coll), cursor.Primary(overflow), o,
-		codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.expressions()}}, nil
+		codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.fixed()}}, nil
 }
 
 // Indexes returns the indexes besides _id by collection: of the parents the partial
@@ -193,83 +192,87 @@ func bytes(array any) bson.D { return expr.Op("$bsonSize", expr.D("a", array)) }
 // emptyBytes is bytes of an empty array.
 const emptyBytes = 13
 
-// expressions are the same in every call, so they are encoded once: they are most of
-// what a call sends.
-type expressions struct {
+// fixed are the parts of filters and expressions that are the same in every call, so they
+// are encoded once: they are most of what a call sends.
+type fixed struct {
 	// array is the elements; of a field that is neither an array nor null or missing,
-	// an error where it is used as an array. size and bytes are of it.
+	// an error where it is used as an array. size and bytes are of it; of a small document
+	// bytes is the size of the whole, which the server need not count.
 	array, size, bytes any
-	// typical says that a parent has no overflow documents, outlier that it has some in
-	// the form of this package, own one of the two. A parent that is neither is not
-	// adopted.
-	flagged, typical, outlier, own any
-	// state is the projection of a state.
-	state bson.D
+	// isNull says that the field holds null, or that it does not.
+	isNull map[bool]any
+	// typical is the filter for parents without overflow documents, outlier for those with
+	// some in the form of this package, own for both. Other parents are not adopted.
+	typical, outlier, own bson.D
 }
 
-func (o *Options) expressions() (x expressions) {
-	x.array = expr.Fixed(expr.IfNull(expr.Field(o.ArrayField), bson.A{}))
-	x.size, x.bytes = expr.Fixed(size(x.array)), expr.Fixed(bytes(x.array))
-	x.flagged = expr.Fixed(expr.Op("$eq", expr.Field(o.FlagField), true))
-	x.typical = expr.Fixed(expr.Op("$eq", expr.IfNull(expr.Field(o.FlagField), false), false))
-	x.outlier = expr.Fixed(expr.Op("$and", x.flagged, expr.IsType(expr.Field(o.MoveField), "objectId")))
-	x.own = expr.Fixed(expr.Op("$or", x.typical, x.outlier))
-	x.state = expr.D("own", x.own, "flag", x.flagged, "size", x.size,
-		"moved", expr.Fixed(expr.Cond(x.outlier, expr.Field(o.MoveField), "$$REMOVE")),
-		"total", expr.Fixed(expr.Op("$toLong", expr.Cond(x.flagged, expr.Field(o.TotalField), x.size))))
+func (o *Options) fixed() (x fixed) {
+	field := expr.Field(o.ArrayField)
+	x.array = expr.Fixed(expr.IfNull(field, bson.A{}))
+	x.size = expr.Fixed(size(x.array))
+	whole := expr.Op("$bsonSize", "$$ROOT")
+	x.bytes = expr.Fixed(expr.Cond(expr.Op("$lt", whole, o.MaxBytes/2), whole, bytes(x.array)))
+	x.isNull = map[bool]any{true: expr.Fixed(expr.IsType(field, "null")), false: expr.Fixed(expr.Op("$ne", expr.Op("$type", field), "null"))}
+	x.typical = expr.D(o.FlagField, expr.Fixed(expr.Op("$in", bson.A{nil, false})))
+	x.outlier = expr.D(o.FlagField, true, o.MoveField, expr.Op("$type", "objectId"), o.OutsideField, expr.Op("$gt", 0))
+	x.own = expr.D("$or", expr.Fixed(bson.A{x.typical, x.outlier}))
 	return x
 }
 
-// total is the number of all elements as a parent says.
+// total is the number of all elements of a parent.
 func (c *core) total(array any) bson.D {
-	return expr.Cond(c.x.flagged, expr.Field(c.o.TotalField), size(array))
+	return expr.Op("$add", size(array), expr.IfNull(expr.Field(c.o.OutsideField), 0))
 }
 
-// A state is a parent without its elements.
+// A state is what a parent says of its list.
 type state struct {
-	ID    bson.RawValue `bson:"_id"`
-	Own   bool          `bson:"own"`  // it is typical or an outlier
-	Flag  bool          `bson:"flag"` // it is an outlier
-	Moved bson.ObjectID
-	Total int64           `bson:"total"`
-	Size  int64           `bson:"size"`
-	Held  bool            `bson:"held"` // it holds the element in question
-	Items bson.RawValue   `bson:"items"`
-	Room  bool            // it has room for the elements to add
-	Fresh []bson.RawValue // of these what is not held
+	ID      bson.RawValue
+	Flag    bool          // it is an outlier
+	Moved   bson.ObjectID // Options.MoveField
+	Outside int64         // elements in overflow documents
+	Of      bson.RawValue // what the projection makes of the array
 }
 
-// state is the projection of a state, with more.
-func (c *core) state(more ...bson.E) bson.D { return append(slices.Clip(c.x.state), more...) }
-
-// read reads a parent as a state, from the primary: of one that lags the overflow
-// documents could be those of another moment.
-func (c *core) read(ctx context.Context, id bson.RawValue, projection bson.D) (s state, err error) {
-	err = c.primary.FindOne(ctx, c.parent(id), options.FindOne().SetProjection(projection)).Decode(&s)
-	return s, usable(s, err)
+// state is the projection of a state; of is an expression of the array, nil for none.
+func (c *core) state(of any) bson.D {
+	out := expr.D(c.o.FlagField, 1, c.o.MoveField, 1, c.o.OutsideField, 1)
+	if of != nil {
+		out = append(out, expr.Element(c.o.ArrayField, of))
+	}
+	return out
 }
 
-// usable is the error of a parent that is not there or not adopted.
-func usable(s state, err error) error {
+// document is an expression of a document, which a projection would otherwise take for one
+// in each element of the array.
+func document(pairs ...any) bson.D { return expr.Op("$mergeObjects", expr.D(pairs...)) }
+
+// stateOf is the state in a document, or the error of reading that. A parent that is
+// neither typical nor an outlier in the form of this package is ErrNotAdopted.
+func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
-		return fault.ErrNotFound
-	case err == nil && !s.Own:
-		return ErrNotAdopted
+		return s, fault.ErrNotFound
+	case err != nil:
+		return s, err
 	}
-	return err
+	s.ID, s.Of = doc.Lookup("_id"), doc.Lookup(c.o.ArrayField)
+	flag := doc.Lookup(c.o.FlagField)
+	on, isBool := flag.BooleanOK()
+	if isBool && !on || flag.Type == 0 || flag.Type == bson.TypeNull || flag.Type == bson.TypeUndefined {
+		return s, nil
+	}
+	s.Moved, s.Flag = doc.Lookup(c.o.MoveField).ObjectIDOK()
+	s.Outside, _ = doc.Lookup(c.o.OutsideField).AsInt64OK()
+	if !on || !s.Flag || s.Outside <= 0 {
+		return s, ErrNotAdopted
+	}
+	return s, nil
 }
 
-// values returns the elements in a document.
-func (c *core) values(doc bson.Raw) ([]bson.RawValue, error) {
-	v := doc.Lookup(c.o.ArrayField)
-	switch v.Type {
-	case 0, bson.TypeNull:
-		return nil, nil
-	case bson.TypeArray:
-		return v.Array().Values()
-	}
-	return nil, errNotArray
+// read reads a state from the primary: of a parent that lags the overflow documents
+// could be those of another moment.
+func (c *core) read(ctx context.Context, id bson.RawValue, of any) (state, error) {
+	return c.stateOf(c.primary.FindOne(ctx, c.parent(id), options.FindOne().SetProjection(c.state(of))).Raw())
 }
 
 // number keeps small numbers the type that the server gives to sizes.

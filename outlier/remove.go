@@ -3,6 +3,7 @@ package outlier
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -40,18 +41,19 @@ func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, er
 // remove writes the parent alone if that holds the element. Else a transaction
 // counts down in the parent first: so no two of them run at the same time.
 func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, err error) {
+	without := mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))}
 	for {
-		result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", c.x.typical)), c.removal(x, 0))
+		result, err := c.coll.UpdateOne(ctx, c.parent(id, c.x.typical...), without)
 		if err != nil || result.MatchedCount > 0 {
 			return err == nil && result.ModifiedCount > 0, err
 		}
-		result, err = c.coll.UpdateOne(ctx, c.parent(id, c.holds(x), expr.Element("$expr", c.x.outlier)), c.removal(x, 0))
+		result, err = c.coll.UpdateOne(ctx, c.parent(id, append(slices.Clip(c.x.outlier), c.holds(x))...), without)
 		if err != nil {
 			return false, err
 		}
 		if result.MatchedCount > 0 {
-			s, err := c.read(ctx, id, c.state())
-			if err == nil && s.Flag && s.Total <= int64(c.o.FoldBack) {
+			s, err := c.read(ctx, id, c.x.size)
+			if err == nil && s.Flag && s.Outside+s.Of.AsInt64() <= int64(c.o.FoldBack) {
 				err = c.arrange(ctx, id)
 			}
 			if errors.Is(err, fault.ErrNotFound) { // deleted meanwhile
@@ -67,22 +69,10 @@ func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, e
 		if err != nil || !again {
 			return removed && err == nil, err
 		}
-		if _, err := c.read(ctx, id, c.state()); err != nil {
+		if _, err := c.read(ctx, id, nil); err != nil {
 			return false, err
 		}
 	}
-}
-
-// removal is the update that takes the last x out of the array of a parent. The
-// total of an outlier counts down by what was removed, but at least by this many.
-func (c *core) removal(x bson.RawValue, least int) mongo.Pipeline {
-	array, total := c.x.array, expr.Field(c.o.TotalField)
-	held := expr.Op("$in", expr.Literal(x), array)
-	return mongo.Pipeline{expr.Op("$set", expr.D(
-		c.o.ArrayField, c.withoutLast(x),
-		c.o.TotalField, expr.Cond(c.x.flagged,
-			expr.Op("$subtract", total, expr.Op("$max", least, expr.Cond(held, 1, 0))), total),
-	))}
 }
 
 // withoutLast is the array without the last x. An array without x stays what it is, also
@@ -98,40 +88,35 @@ func (c *core) withoutLast(x bson.RawValue) bson.D {
 	return expr.Cond(expr.Op("$in", expr.Literal(x), array), rest, expr.Field(c.o.ArrayField))
 }
 
-// removeOutside removes in a transaction, from the parent or its overflow documents.
-// again says that the parent is no outlier, or not there.
+// removeOutside removes from the overflow documents in a transaction. again says that the
+// parent is no outlier, or not there, or holds the element.
 func (c *core) removeOutside(ctx context.Context, id, x bson.RawValue) (removed, again bool, err error) {
-	var before state
-	err = c.coll.FindOneAndUpdate(ctx, c.parent(id, expr.Element("$expr", c.x.outlier)), c.removal(x, 1),
-		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(
-			c.state(expr.Element("held", expr.Op("$in", expr.Literal(x), c.x.array))))).Decode(&before)
-	switch {
-	case errors.Is(err, mongo.ErrNoDocuments):
+	count := func(n int) bson.D { return expr.Op("$inc", expr.D(c.o.OutsideField, n)) }
+	before, err := c.modify(ctx, c.parent(id, append(slices.Clip(c.x.outlier),
+		expr.Element("$nor", bson.A{bson.D{c.holds(x)}}))...), count(-1), c.x.size)
+	if errors.Is(err, fault.ErrNotFound) {
 		return false, true, nil
-	case err != nil:
+	}
+	if err != nil {
 		return false, false, err
 	}
-	if !before.Held {
-		var extra extent
-		err = c.overflow.FindOneAndUpdate(ctx, c.extras(id, c.holds(x)),
-			mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))},
-			options.FindOneAndUpdate().SetSort(c.byNumber(-1)).SetReturnDocument(options.Before).SetProjection(c.extent())).Decode(&extra)
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			_, err := c.coll.UpdateOne(ctx, c.parent(id), expr.Op("$inc", expr.D(c.o.TotalField, 1)))
-			return false, false, err
-		}
-		if err == nil && extra.Size == 1 {
-			_, err = c.overflow.DeleteOne(ctx, c.extra(id, extra.ID))
-		}
-		if err != nil {
-			return false, false, err
-		}
+	var extra extent
+	err = c.overflow.FindOneAndUpdate(ctx, c.extras(id, c.holds(x)),
+		mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))},
+		options.FindOneAndUpdate().SetSort(c.byNumber(-1)).SetReturnDocument(options.Before).SetProjection(c.extent())).Decode(&extra)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		_, err := c.coll.UpdateOne(ctx, c.parent(id), count(1))
+		return false, false, err
 	}
-	// An outlier has overflow documents: the last element of these makes it typical.
-	if left := before.Total - 1; left <= int64(c.o.FoldBack) || left == before.Size {
+	if err == nil && extra.Size == 1 {
+		_, err = c.overflow.DeleteOne(ctx, c.extra(id, extra.ID))
+	}
+	// The last element outside makes the parent typical.
+	left := before.Outside - 1
+	if err == nil && (left == 0 || left+before.Of.AsInt64() <= int64(c.o.FoldBack)) {
 		err = c.arrangeLocked(ctx, id)
 	}
-	return true, false, err
+	return err == nil, false, err
 }
 
 // Delete deletes a parent and its overflow documents: ErrNotFound if there is no
@@ -151,7 +136,7 @@ func (l *Lists[ID, E]) Delete(ctx context.Context, id ID) (err error) {
 }
 
 func (c *core) delete(ctx context.Context, id bson.RawValue) error {
-	result, err := c.coll.DeleteOne(ctx, c.parent(id, expr.Element(c.o.FlagField, expr.D("$in", bson.A{nil, false}))))
+	result, err := c.coll.DeleteOne(ctx, c.parent(id, c.x.typical...))
 	if err != nil || result.DeletedCount > 0 {
 		return err
 	}
