@@ -73,11 +73,11 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (
 		id bson.RawValue
 		xs []bson.RawValue
 	}
-	var groups []*group
-	byID := map[string]*group{}
+	groups := map[string]*group{}
+	var order []*group
 	count, bytes := 0, 0
 	flush := func() error {
-		for _, g := range groups {
+		for _, g := range order {
 			n, err := l.c.add(ctx, g.id, g.xs)
 			all := int64(len(g.xs))
 			refused := errors.Is(err, fault.ErrNotFound) || errors.Is(err, ErrNotAdopted) || fault.Refused(err)
@@ -87,37 +87,31 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (
 			case refused && !txn.Running(ctx):
 				result.Fail(l.c.coll.Name(), g.id, err)
 				result.Add(mongopatterns.Result{Examined: all, Failed: all - 1})
+			case !refused:
+				result.Unknown += all
+				fallthrough
 			default:
-				if !refused {
-					result.Unknown += all
-				}
 				return fault.Of(g.id, err)
 			}
 		}
-		groups, byID, count, bytes = nil, map[string]*group{}, 0, 0
+		clear(groups)
+		order, count, bytes = nil, 0, 0
 		return nil
 	}
 	for id, e := range elements {
-		raw, err := l.c.id(id)
+		raw, x, err := l.c.pair(id, e)
+		if err == nil && (count == maxElements || bytes > 0 && bytes+len(x.Value) > maxAdded) {
+			err = flush()
+		}
 		if err != nil {
 			return result, err
 		}
-		x, err := l.c.element(e)
-		if err != nil {
-			return result, fault.Of(raw, err)
-		}
-		if count == maxElements || bytes > 0 && bytes+len(x.Value) > maxAdded {
-			if err := flush(); err != nil {
-				return result, err
-			}
-		}
 		key := value.Key(raw)
-		g := byID[key]
-		if g == nil {
-			g = &group{id: raw}
-			groups, byID[key] = append(groups, g), g
+		if groups[key] == nil {
+			groups[key] = &group{id: raw}
+			order = append(order, groups[key])
 		}
-		g.xs = append(g.xs, x)
+		groups[key].xs = append(groups[key].xs, x)
 		count, bytes = count+1, bytes+cost(x, count)
 	}
 	return result, flush()
@@ -184,9 +178,9 @@ func (c *core) room(xs []bson.RawValue) bson.A {
 // parent holds. The server decides what is equal.
 func (c *core) fresh(xs []bson.RawValue) bson.D {
 	if !c.o.Set {
-		return literal(xs...)
+		return expr.Literal(xs)
 	}
-	return expr.Op("$setDifference", literal(xs...), c.x.array)
+	return expr.Op("$setDifference", expr.Literal(xs), c.x.array)
 }
 
 // push adds to a parent that has room for all of xs and whose array is null, or is not. If
@@ -228,7 +222,7 @@ func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (
 		document("room", expr.Op("$and", c.room(xs)), "null", c.x.isNull[true], "fresh", c.fresh(xs))))}
 	if c.o.Set {
 		outside, fresh := c.o.ArrayField+".outside", c.o.ArrayField+".fresh"
-		held := expr.Op("$setIntersection", literal(xs...), c.x.array)
+		held := expr.Op("$setIntersection", expr.Literal(xs), c.x.array)
 		stages = append(stages,
 			c.lookup(outside, mongo.Pipeline{
 				expr.Op("$match", c.holdsAny(xs)), expr.Op("$project", expr.D("_id", 0, "both", held)),
@@ -284,11 +278,11 @@ func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, 
 	if err != nil {
 		return 0, false, err
 	}
-	return len(found.Fresh), true, c.finish(ctx, before.ID, append(found.Items, found.Fresh...), before.Outside)
+	return len(found.Fresh), true, c.finish(ctx, before.ID, append(found.Items, found.Fresh...), int(before.Outside))
 }
 
 // modify updates a parent and returns its state before.
-func (c *core) modify(ctx context.Context, filter, update bson.D, of any) (state, error) {
+func (c *core) modify(ctx context.Context, filter bson.D, update, of any) (state, error) {
 	return c.stateOf(c.coll.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().
 		SetReturnDocument(options.Before).SetProjection(c.state(of))).Raw())
 }
@@ -299,7 +293,7 @@ func (c *core) move() bson.D { return expr.Op("$set", expr.D(c.o.MoveField, bson
 // finish writes a parent in a transaction that has written its MoveField: these
 // elements, with so many in overflow documents. If they are over the bounds, all but
 // the newest half moves out.
-func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawValue, outside int64) error {
+func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawValue, outside int) error {
 	if len(items) > c.o.MaxCount || emptyBytes+sizeOf(items, 0) > c.o.MaxBytes {
 		keep, bytes := 0, emptyBytes
 		for keep < len(items) && keep < max(1, c.o.MaxCount/2) {
@@ -312,19 +306,13 @@ func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawVal
 		if err := c.append(ctx, id, out); err != nil {
 			return err
 		}
-		items, outside = items[len(out):], outside+int64(len(out))
+		items, outside = items[len(out):], outside+len(out)
 	}
-	set := expr.D(c.o.ArrayField, items)
-	if items == nil {
-		set[0].Value = bson.A{}
-	}
-	update := bson.D{}
+	set := expr.D(c.o.ArrayField, append([]bson.RawValue{}, items...)) // never null
+	update := expr.D("$set", set, "$unset", expr.D(c.o.FlagField, "", c.o.MoveField, "", c.o.OutsideField, ""))
 	if outside > 0 {
-		set = append(set, expr.Element(c.o.FlagField, true), expr.Element(c.o.OutsideField, number(outside)))
-	} else {
-		update = expr.Op("$unset", expr.D(c.o.FlagField, "", c.o.MoveField, "", c.o.OutsideField, ""))
+		update = expr.Op("$set", append(set, expr.Element(c.o.FlagField, true), expr.Element(c.o.OutsideField, outside)))
 	}
-	update = append(update, expr.Element("$set", set))
 	_, err := c.coll.UpdateOne(ctx, c.parent(id), update)
 	return err
 }
@@ -348,7 +336,7 @@ func (c *core) extent() bson.D {
 // as they fit, then into new ones.
 func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue) error {
 	var last extent
-	next := int64(0)
+	next := 0
 	err := c.overflow.FindOne(ctx, c.extras(id), options.FindOne().SetSort(c.byNumber(-1)).SetProjection(c.extent())).Decode(&last)
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
@@ -359,7 +347,7 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue)
 		if !ok {
 			return ErrNotAdopted
 		}
-		next = n + 1
+		next = int(n) + 1
 		if inside := fitting(xs, last.Size, last.Bytes, c.o.OverflowMaxCount, c.o.OverflowMaxBytes); inside > 0 && last.List {
 			more := expr.D(c.o.ArrayField, expr.D("$each", xs[:inside]))
 			if _, err := c.overflow.UpdateOne(ctx, c.extra(id, last.ID), expr.Op("$push", more)); err != nil {
@@ -371,7 +359,7 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue)
 	var docs []any
 	for ; len(xs) > 0; next++ {
 		n := max(1, fitting(xs, 0, emptyBytes, c.o.OverflowMaxCount, c.o.OverflowMaxBytes))
-		docs = append(docs, expr.D(c.o.ParentField, id, c.o.NumberField, number(next), c.o.ArrayField, xs[:n]))
+		docs = append(docs, expr.D(c.o.ParentField, id, c.o.NumberField, next, c.o.ArrayField, xs[:n]))
 		xs = xs[n:]
 	}
 	if len(docs) == 0 {

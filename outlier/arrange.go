@@ -64,7 +64,7 @@ func (c *core) arrangeLocked(ctx context.Context, id bson.RawValue) error {
 	if err != nil {
 		return err
 	}
-	return c.finish(ctx, id, items, int64(outside))
+	return c.finish(ctx, id, items, outside)
 }
 
 // inOrder is the order of overflow documents; those without a number come first, as they

@@ -12,11 +12,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -190,37 +190,35 @@ func anyOf(field string, values []bson.RawValue) bson.D {
 }
 
 func (c *core) problems(r report, duplicates []repeated) (out []mongopatterns.Problem) {
-	found := func(kind mongopatterns.ProblemKind, field string, have bson.RawValue, want any, detail string) {
-		p := mongopatterns.Problem{Pattern: "outlier", Kind: kind, Collection: c.coll.Name(), ID: r.ID, Field: field, Have: have, Detail: detail}
-		if want != nil {
-			p.Want, _ = c.codec.Value(want)
-		}
-		out = append(out, p)
+	found := func(kind mongopatterns.ProblemKind, field string, have, want bson.RawValue, detail string) {
+		out = append(out, mongopatterns.Problem{Pattern: "outlier", Kind: kind, Collection: c.coll.Name(), ID: r.ID,
+			Field: field, Have: have, Want: want, Detail: detail})
 	}
+	var none bson.RawValue
 	documents, outside, listsOut, numbersOut := int64(0), int64(0), true, true
 	for _, x := range r.Extra {
 		documents, outside, listsOut, numbersOut = x.Documents, x.Outside, x.Lists, x.Numbers
 	}
 	flag, isBool := r.Flag.BooleanOK()
 	own := isBool && (!flag || r.Moved == "objectId") || r.Flag.Type == 0 || r.Flag.Type == bson.TypeNull
-	want, _ := c.codec.Value(outside)
+	want, _ := codec.Codec{}.Value(int(outside))
 	switch {
 	case !r.List:
-		found(NotArray, c.o.ArrayField, bson.RawValue{}, nil, "")
+		found(NotArray, c.o.ArrayField, none, none, "")
 	case !listsOut:
-		found(NotArray, c.o.ArrayField, bson.RawValue{}, nil, "of an overflow document")
+		found(NotArray, c.o.ArrayField, none, none, "of an overflow document")
 	case !own || !numbersOut:
-		found(NotAdopted, c.o.FlagField, r.Flag, nil, "")
+		found(NotAdopted, c.o.FlagField, r.Flag, none, "")
 	case flag != (documents > 0):
-		found(WrongFlag, c.o.FlagField, r.Flag, nil, fmt.Sprintf("%d overflow documents", documents))
+		found(WrongFlag, c.o.FlagField, r.Flag, none, fmt.Sprintf("%d overflow documents", documents))
 	case flag && value.Key(r.Outside) != value.Key(want):
-		found(WrongTotal, c.o.OutsideField, r.Outside, number(outside), "")
+		found(WrongTotal, c.o.OutsideField, r.Outside, want, "")
 	}
 	if r.Over {
-		found(OverBounds, c.o.ArrayField, bson.RawValue{}, nil, fmt.Sprintf("%d elements", r.Size))
+		found(OverBounds, c.o.ArrayField, none, none, fmt.Sprintf("%d elements", r.Size))
 	}
 	for _, d := range duplicates {
-		found(Duplicate, c.o.ArrayField, d.ID.Element, nil, fmt.Sprintf("%d times", len(d.At)))
+		found(Duplicate, c.o.ArrayField, d.ID.Element, none, fmt.Sprintf("%d times", len(d.At)))
 	}
 	return out
 }
@@ -255,16 +253,12 @@ func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 	if err != nil || work != nil && work.Filter != nil {
 		return result, err
 	}
-	var rest mongopatterns.Work
-	if work != nil {
-		rest = *work
-	}
-	if progress := rest.Progress; progress != nil {
-		rest.Progress = func(more mongopatterns.Result) {
-			all := result
-			all.Add(more)
-			progress(all)
-		}
+	rest, _ := maintain.Of(work, 0)
+	progress := rest.Progress
+	rest.Progress = func(more mongopatterns.Result) {
+		all := result
+		all.Add(more)
+		progress(all)
 	}
 	more, err := maintain.Run(ctx, c.overflow, &rest, c.strays(), c.repair)
 	result.Add(more)
@@ -296,8 +290,7 @@ func (c *core) repair(ctx context.Context, batch []bson.Raw, w mongopatterns.Wor
 	return nil
 }
 
-// change counts what do does to one list. What the server refuses is passed over,
-// except in a transaction of the caller's, which it has ended, and under w.Strict.
+// change counts what do does to one list.
 func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Work, result *mongopatterns.Result,
 	do func(ctx context.Context, id bson.RawValue) error) error {
 	var err error
@@ -309,8 +302,8 @@ func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Wor
 		result.Done++
 	case errors.Is(err, fault.ErrNotFound):
 		result.Skipped++
-	case (errors.Is(err, errNotArray) || fault.Refused(err)) && !txn.Running(ctx) && !w.Strict:
-		result.Fail(c.coll.Name(), id, err)
+	case errors.Is(err, errNotArray):
+		result.Remaining++
 	default:
 		return fault.Of(id, err)
 	}

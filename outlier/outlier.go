@@ -19,10 +19,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// ErrNotAdopted says that a list was made by other code and not in the form of this
-// package: its flag is "true", say, or its overflow documents have no numbers. Adopt
-// brings it into this form; until then every call refuses it, and nothing is
-// written.
+// ErrNotAdopted says that a list is not in the form of this package: its flag is
+// "true", say, or its overflow documents have no numbers. Until Adopt brings it into this
+// form every call refuses it, and nothing is written.
 var ErrNotAdopted = fault.New("list not adopted", nil)
 
 var errNotArray = errors.New("not an array")
@@ -69,17 +68,12 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (_ *Lists[I
 // items: 1}.
 func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 	o := l.c.o
+	parents := mongo.IndexModel{Keys: expr.D(o.FlagField, 1), Options: options.Index().SetPartialFilterExpression(l.OutliersFilter())}
 	overflow := []mongo.IndexModel{{Keys: expr.D(o.ParentField, 1, o.NumberField, 1)}}
 	if o.ElementIndex {
 		overflow = append(overflow, mongo.IndexModel{Keys: expr.D(o.ParentField, 1, o.ArrayField, 1)})
 	}
-	return map[string][]mongo.IndexModel{
-		l.c.coll.Name(): {{
-			Keys:    expr.D(o.FlagField, 1),
-			Options: options.Index().SetPartialFilterExpression(l.OutliersFilter()),
-		}},
-		l.c.overflow.Name(): overflow,
-	}
+	return map[string][]mongo.IndexModel{l.c.coll.Name(): {parents}, l.c.overflow.Name(): overflow}
 }
 
 // EnsureIndexes creates the Indexes that are missing. An index on the same keys with
@@ -95,10 +89,7 @@ func (l *Lists[ID, E]) EnsureIndexes(ctx context.Context) (err error) {
 // parents, {parent: 1} of the overflow documents. Every write filters on them, and
 // the overflow documents of a list lie on one shard.
 func (l *Lists[ID, E]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{
-		l.c.coll.Name():     expr.D("_id", 1),
-		l.c.overflow.Name(): expr.D(l.c.o.ParentField, 1),
-	}
+	return map[string]bson.D{l.c.coll.Name(): expr.D("_id", 1), l.c.overflow.Name(): expr.D(l.c.o.ParentField, 1)}
 }
 
 // Filter selects the parent document.
@@ -106,15 +97,11 @@ func (l *Lists[ID, E]) Filter(id ID) bson.D { return expr.D("_id", l.c.equal(id)
 
 // OverflowFilter selects the overflow documents of a parent; Options.NumberField
 // has their order.
-func (l *Lists[ID, E]) OverflowFilter(id ID) bson.D {
-	return expr.D(l.c.o.ParentField, l.c.equal(id))
-}
+func (l *Lists[ID, E]) OverflowFilter(id ID) bson.D { return expr.D(l.c.o.ParentField, l.c.equal(id)) }
 
 // OutliersFilter selects the parents that have overflow documents, by the partial
 // index of Indexes.
-func (l *Lists[ID, E]) OutliersFilter() bson.D {
-	return expr.D(l.c.o.FlagField, true)
-}
+func (l *Lists[ID, E]) OutliersFilter() bson.D { return expr.D(l.c.o.FlagField, true) }
 
 // run runs fn in the transaction of ctx, or in one of its own.
 func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) error {
@@ -124,28 +111,35 @@ func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) erro
 // equal is the condition that a field equals v. What cannot be encoded is left for
 // the driver to refuse.
 func (c *core) equal(v any) any {
-	raw, err := c.codec.Value(v)
-	if err != nil {
-		return v
+	if raw, err := c.codec.Value(v); err == nil {
+		return value.Equal(raw)
 	}
-	return value.Equal(raw)
+	return v
 }
 
 // id encodes a parent's _id.
 func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }
+
+// pair encodes a parent's _id and an element.
+func (c *core) pair(id, e any) (raw, x bson.RawValue, err error) {
+	if raw, err = c.id(id); err != nil {
+		return raw, x, err
+	}
+	x, err = c.element(e)
+	return raw, x, fault.Of(raw, err)
+}
 
 // element encodes an element.
 func (c *core) element(e any) (bson.RawValue, error) {
 	x, err := c.codec.Value(e)
 	switch {
 	case err != nil:
-		return x, err
 	case x.Type == bson.TypeUndefined:
-		return x, fault.Invalid("element: undefined")
+		err = fault.Invalid("element: undefined")
 	case c.o.Set && len(x.Value) > maxAdded:
-		return x, fault.Invalid("element: more than %d bytes, in a set", maxAdded)
+		err = fault.Invalid("element: more than %d bytes, in a set", maxAdded)
 	}
-	return x, nil
+	return x, err
 }
 
 func (c *core) parent(id bson.RawValue, more ...bson.E) bson.D {
@@ -161,9 +155,7 @@ func (c *core) extra(id, extraID bson.RawValue) bson.D {
 	return c.extras(id, expr.Element("_id", value.Equal(extraID)))
 }
 
-func (c *core) byNumber(direction int) bson.D {
-	return expr.D(c.o.NumberField, direction)
-}
+func (c *core) byNumber(direction int) bson.D { return expr.D(c.o.NumberField, direction) }
 
 // holds is the condition that one of the array's elements equals x. A plain
 // equality would also match an array that is x, and a regular expression what it
@@ -173,8 +165,6 @@ func (c *core) holds(x bson.RawValue) bson.E {
 }
 
 // Expressions. Those of the array fit parents and overflow documents alike.
-
-func literal(xs ...bson.RawValue) bson.D { return expr.Literal(xs) }
 
 // anyArray is array, with no elements where the field holds something else.
 func (c *core) anyArray() bson.D { return expr.Array(expr.Field(c.o.ArrayField)) }
@@ -212,7 +202,8 @@ func (o *Options) fixed() (x fixed) {
 	x.size = expr.Fixed(size(x.array))
 	whole := expr.Op("$bsonSize", "$$ROOT")
 	x.bytes = expr.Fixed(expr.Cond(expr.Op("$lt", whole, o.MaxBytes/2), whole, bytes(x.array)))
-	x.isNull = map[bool]any{true: expr.Fixed(expr.IsType(field, "null")), false: expr.Fixed(expr.Op("$ne", expr.Op("$type", field), "null"))}
+	null := expr.IsType(field, "null")
+	x.isNull = map[bool]any{true: expr.Fixed(null), false: expr.Fixed(expr.Op("$not", bson.A{null}))}
 	x.typical = expr.D(o.FlagField, expr.Fixed(expr.Op("$in", bson.A{nil, false})))
 	x.outlier = expr.D(o.FlagField, true, o.MoveField, expr.Op("$type", "objectId"), o.OutsideField, expr.Op("$gt", 0))
 	x.own = expr.D("$or", expr.Fixed(bson.A{x.typical, x.outlier}))
@@ -273,14 +264,6 @@ func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 // could be those of another moment.
 func (c *core) read(ctx context.Context, id bson.RawValue, of any) (state, error) {
 	return c.stateOf(c.primary.FindOne(ctx, c.parent(id), options.FindOne().SetProjection(c.state(of))).Raw())
-}
-
-// number keeps small numbers the type that the server gives to sizes.
-func number(n int64) any {
-	if n == int64(int32(n)) {
-		return int32(n)
-	}
-	return n
 }
 
 // cost is what an element at this place adds to an array's bytes.

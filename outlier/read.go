@@ -39,30 +39,23 @@ func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (total int64, err error
 // document.
 func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err error) {
 	defer fault.In(&err, "outlier: contains")
-	raw, err := l.c.id(id)
+	raw, x, err := l.c.pair(id, e)
 	if err != nil {
 		return false, err
 	}
-	x, err := l.c.element(e)
-	if err == nil {
-		held, err = l.c.contains(ctx, raw, x)
-	}
-	return held, fault.Of(raw, err)
-}
-
-func (c *core) contains(ctx context.Context, id, x bson.RawValue) (held bool, err error) {
-	_, err = c.still(ctx, id, expr.Op("$in", expr.Literal(x), c.x.array), func(s state) error {
+	c := &l.c
+	_, err = c.still(ctx, raw, expr.Op("$in", expr.Literal(x), c.x.array), func(s state) error {
 		if held, _ = s.Of.BooleanOK(); held || !s.Flag {
 			return nil
 		}
-		err := c.extrasPrimary.FindOne(ctx, c.extras(id, c.holds(x)), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
+		err := c.extrasPrimary.FindOne(ctx, c.extras(raw, c.holds(x)), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
 		}
 		held = err == nil
 		return err
 	})
-	return held, err
+	return held && err == nil, fault.Of(raw, err)
 }
 
 // still reads a parent and has read read of its overflow documents. If something has
