@@ -31,9 +31,9 @@ const (
 // An Add whose outcome is unknown may be repeated if the list is a set; another list
 // could get the elements twice.
 //
-// Cost: 1 round trip, 1 document written, found by _id; none for no elements. With
-// Options.Set 3 round trips for an outlier, by the index {parent, n} or that of
-// Options.ElementIndex.
+// Cost: 1 round trip, 1 document written, found by _id; 3 for an array that is null, or
+// with Options.Set for an outlier, by the index {parent, n} or that of
+// Options.ElementIndex. No elements: none.
 // The Add that finds the parent full moves the older half out: 7 round trips, 2
 // documents written and the parent twice; 1 more if the last overflow document takes
 // a part.
@@ -59,12 +59,11 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int
 	return int64(n), nil
 }
 
-// AddMany adds elements to many lists, up to 1000 elements, or 2 MiB, at a time; what
-// one list gets of these is one Add, all or none. The elements of a list keep their
-// order. Done are added, Skipped a set held already. The elements for a parent that
-// is not there or not adopted, or that the server refuses, are Failed and named,
-// except in a transaction of the caller's. Any other error ends it; elements of
-// which it is not known whether they were added are Unknown then.
+// AddMany adds elements to many lists, in the order of each list: what a list gets of
+// 1000 elements, or 2 MiB, is one Add. Done are added, Skipped a set held already. The
+// elements for a parent that is not there or not adopted, or that the server refuses, are
+// Failed and named, except in the caller's transaction. Any other error ends it; those of
+// the Add that it ends are Unknown.
 //
 // Cost: that of an Add for each list that comes in 1000 elements.
 func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (result mongopatterns.Result, err error) {
@@ -122,8 +121,8 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (
 // a full parent needs a transaction.
 //
 // In a set the parent's write sees what the parent holds. What the overflow
-// documents hold is read before, and the write asks that nothing has moved since the
-// parent was read before that: an element comes into them from the parent only.
+// documents hold is read before, and the write asks that nothing has moved since: an
+// element comes into them from the parent only.
 func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (int, error) {
 	if len(xs) == 0 {
 		return 0, nil
@@ -156,8 +155,8 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 	}
 }
 
-// guarded is the filter for a parent that may be written, if conditions hold: it is as it
-// was seen, typical if seen is zero. A list that is no set need not be looked at before.
+// guarded is the filter for a parent of which conditions hold, and that is as it was seen:
+// typical if seen is zero. A list that is no set need not have been seen.
 func (c *core) guarded(id bson.RawValue, seen bson.ObjectID, conditions bson.A) bson.D {
 	guard := c.x.typical
 	switch {
@@ -183,9 +182,8 @@ func (c *core) fresh(xs []bson.RawValue) bson.D {
 	return expr.Op("$setDifference", expr.Literal(xs), c.x.array)
 }
 
-// push adds to a parent that has room for all of xs and whose array is null, or is not. If
-// it has not, or is not as it was seen, or not there, or, being a set, holds one of
-// several, nothing is written and done is false.
+// push adds to a parent with room for all of xs. If it has none, or is not as it was seen,
+// or, being a set, holds one of several, nothing is written and done is false.
 func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.ObjectID, null bool) (
 	added int, done bool, err error) {
 	conditions := append(c.room(xs), c.x.isNull[null])
@@ -261,10 +259,9 @@ func (c *core) lookup(as string, pipeline mongo.Pipeline) bson.D {
 		"pipeline", pipeline, "as", as))
 }
 
-// spill adds to a parent that has no room, in a transaction: the newest half stays
-// in it, what is older moves to overflow documents. If there is room meanwhile, or
-// something has moved, done is false. The write of Options.MoveField comes first: it
-// holds other writers up, in the server, until the transaction ends.
+// spill adds to a parent that has no room, in a transaction that moves elements out. If
+// there is room meanwhile, or something has moved, done is false. Its first write holds
+// other writers up, in the server, until it ends.
 func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.ObjectID) (added int, done bool, err error) {
 	full := expr.Op("$not", bson.A{expr.Op("$and", c.room(xs))})
 	before, err := c.modify(ctx, c.guarded(id, seen, bson.A{full}), c.move(), document("items", c.x.array, "fresh", c.fresh(xs)))
@@ -290,9 +287,9 @@ func (c *core) modify(ctx context.Context, filter bson.D, update, of any) (state
 // move is the update that says that elements move.
 func (c *core) move() bson.D { return expr.Op("$set", expr.D(c.o.MoveField, bson.NewObjectID())) }
 
-// finish writes a parent in a transaction that has written its MoveField: these
-// elements, with so many in overflow documents. If they are over the bounds, all but
-// the newest half moves out.
+// finish writes these elements, and how many lie outside, to a parent in a transaction
+// that has written its MoveField. If they are over the bounds, all but the newest half
+// moves out.
 func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawValue, outside int) error {
 	if len(items) > c.o.MaxCount || emptyBytes+sizeOf(items, 0) > c.o.MaxBytes {
 		keep, bytes := 0, emptyBytes

@@ -22,36 +22,32 @@ import (
 
 // The kinds of problems. Repair removes all but NotArray.
 const (
-	// WrongTotal is a count in Options.OutsideField that is not that of the elements in
-	// overflow documents.
+	// WrongTotal is an Options.OutsideField that is not the number of elements outside.
 	WrongTotal mongopatterns.ProblemKind = "wrong total"
-	// WrongFlag is a flag without overflow documents, or these without the flag,
-	// which leaves them unseen. Repair takes it as the documents say.
+	// WrongFlag is a flag without overflow documents, or these without the flag, which
+	// leaves them unseen.
 	WrongFlag mongopatterns.ProblemKind = "wrong flag"
-	// NotAdopted is a list in a form of other code, see ErrNotAdopted. Repair does
-	// what Adopt does.
+	// NotAdopted is a list in a form of other code, see ErrNotAdopted.
 	NotAdopted mongopatterns.ProblemKind = "not adopted"
 	// OverBounds is a parent's array of more than MaxCount elements or MaxBytes.
 	OverBounds mongopatterns.ProblemKind = "over bounds"
-	// Duplicate is an element of a set, Have, that it holds several times. Repair
-	// keeps the first.
+	// Duplicate is an element, Have, that a set holds several times. The first stays.
 	Duplicate mongopatterns.ProblemKind = "duplicate"
-	// Orphan is overflow documents without a parent. Repair deletes them.
+	// Orphan is overflow documents without a parent.
 	Orphan mongopatterns.ProblemKind = "orphan"
 	// NotArray is an array field, of the parent or an overflow document, that holds
-	// something else. Repair leaves the list as it is.
+	// something else.
 	NotArray mongopatterns.ProblemKind = "not an array"
 )
 
 var _ mongopatterns.Checker = (*Lists[int, int])(nil)
 
 // Check yields what is wrong with the lists whose parents work selects; orphans only
-// if it has no filter. It reads all parents and overflow documents once, and then the
-// lists in question and the outliers in snapshots.
+// if it has no filter.
 //
-// Cost: a scan of both collections, with 2 round trips more for each batch of
-// outliers and lists that seem wrong, and a $lookup for each of them; 1 more with
-// Options.Set, and 1 more for a batch with orphans.
+// Cost: a scan of both collections, and for each batch of outliers and lists that seem
+// wrong 2 round trips, with a $lookup for each of them; 1 more with Options.Set, and 1
+// for a batch with orphans.
 func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := &l.c
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.coll, work, c.suspects(work), c.inspect)}
@@ -68,8 +64,8 @@ func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter
 	return fault.Seq("outlier: check", maintain.Chain(all...))
 }
 
-// suspects selects outliers and all else that a parent alone shows to be wrong. Of
-// few parents, selected by a filter, each is looked at.
+// suspects selects outliers and all else that a parent alone shows to be wrong, or each of
+// few parents that a filter selects.
 func (c *core) suspects(work *mongopatterns.Work) maintain.Scan {
 	scan := maintain.Scan{Projection: expr.D("_id", 1)}
 	if work == nil || work.Filter == nil {
@@ -102,8 +98,7 @@ type report struct {
 }
 
 // inspect reads lists in a transaction, as they are at one moment, and says what is
-// wrong with them, list by list. Each document of the batch has the _id of a parent,
-// or of one that is not there.
+// wrong with them, list by list. The batch has the _ids of parents, there or not.
 func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
 	err = c.run(ctx, func(ctx context.Context) (err error) {
 		problems, err = c.inspectLocked(ctx, batch)
@@ -237,15 +232,13 @@ func (c *core) strays() maintain.Scan {
 	}}
 }
 
-// Repair removes what Check finds: it deletes orphans and arranges every other list
-// with a problem, each in a transaction of its own, beside live writes. Work selects
-// parents; orphans are deleted only if it has no filter. Done are lists; Remaining
-// are problems of lists that hold no array.
+// Repair removes what Check finds: it deletes orphans, if work has no filter, and
+// arranges every other list with a problem, each in a transaction of its own, beside live
+// writes. Done are lists, Remaining those that hold no array.
 //
 // Cost: a Check, and for each list with a problem 5 round trips, the parent written
-// twice; 2 more to split, 2 to fold back, 2 for overflow documents without numbers,
-// 1 for the duplicates of a set and 2 if there are some in overflow documents.
-// Orphans: 3 for each parent.
+// twice; of a set 1 more; 2 to split, 2 to fold back, both for a list of other code or
+// with duplicates outside. Orphans: 3 for each parent.
 func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: repair")
 	c := &l.c
@@ -271,21 +264,24 @@ func (c *core) repair(ctx context.Context, batch []bson.Raw, w mongopatterns.Wor
 	if err != nil {
 		return err
 	}
-	for from := 0; from < len(problems); {
-		first, to := problems[from], from+1
-		for to < len(problems) && value.Key(problems[to].ID) == value.Key(first.ID) {
-			to++
+	seen := map[string]bool{}
+	for _, p := range problems { // a NotArray comes first of a list's
+		id, do := p.ID, c.arrange
+		if p.Kind == Orphan {
+			id, do = p.Have, c.deleteOrphans
 		}
-		id, do := first.ID, c.arrange
-		if first.Kind == Orphan {
-			id, do = first.Have, c.deleteOrphans
+		key := value.Key(id)
+		var err error
+		switch {
+		case seen[key]:
+		case p.Kind == NotArray:
+			result.Remaining++
+		default:
+			err = c.change(ctx, id, w, result, do)
 		}
-		if first.Kind == NotArray {
-			result.Remaining += int64(to - from)
-		} else if err := c.change(ctx, id, w, result, do); err != nil {
+		if seen[key] = true; err != nil {
 			return err
 		}
-		from = to
 	}
 	return nil
 }
@@ -321,21 +317,16 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 	})
 }
 
-// Adopt brings the parents that work selects, and their overflow documents, into the
-// form and the bounds that the options describe: a collection that had no overflow
-// documents before, one with those of other code, or one whose bounds have been
-// changed. Arrays over the bounds are split, and what has become small is folded
-// back.
+// Adopt brings the lists that work selects into the form and the bounds that the options
+// describe: it splits arrays over the bounds and folds back what has become small.
 //
 // Of other code it takes a flag of any value, such as "true", and overflow documents
-// without numbers, which come in the order of their _id. Their order is that of the
-// elements: those in the parent first.
+// without numbers. Their elements come after those in the parent, in the order of _id.
 //
 // Each list is changed in a transaction of its own, beside live writes, and what is
 // done is not selected again. Writers that do not know the pattern may still push
-// into what has been split; run Adopt again when they are gone. Duplicates in sets
-// that are not changed are left for Repair. Lists that hold no array are counted as
-// Remaining.
+// into what has been split; run Adopt again when they are gone. Duplicates in lists
+// that are not changed are left for Repair. Remaining are lists that hold no array.
 //
 // Cost: a scan of the parents, and for each that moves elements as in Repair.
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {

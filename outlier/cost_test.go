@@ -74,6 +74,8 @@ func TestCosts(t *testing.T) {
 			record(0, nil, adds(1))
 			planned(t, db, record(1, is(update), adds(1, 0))[0], byID, 1, 1)
 			record(1, is(update), adds(1, 1, 2, 3))
+			insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 30}, {Key: "items", Value: nil}})
+			record(1, is(update, "aggregate", update), adds(30, 0))
 			cmds := record(2+1+1, is(update, "aggregate", modify, "find", "insert", update, commit), adds(1, 4)) // 3, 4 stay
 			planned(t, db, cmds[2], byID, 1, 1)
 			planned(t, db, cmds[3], byParent, 1, 1)

@@ -46,9 +46,7 @@ type core struct {
 // another collection of the same database.
 //
 // E encodes to any BSON value: a string, an ObjectID, a document. All that write
-// one list must use the same names; the bounds may change, see Adopt. Parents may
-// have several lists, each with Lists, an ArrayField and an overflow collection of
-// its own.
+// one list must use the same names; the bounds may change, see Adopt.
 func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (_ *Lists[ID, E], err error) {
 	defer fault.In(&err, "outlier: new")
 	if err := config.Collections("coll", coll, "overflow", overflow); err != nil {
@@ -62,10 +60,9 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (_ *Lists[I
 		codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.fixed()}}, nil
 }
 
-// Indexes returns the indexes besides _id by collection: of the parents the partial
-// {items_overflow: 1}, which holds outliers only and serves OutliersFilter; of the
-// overflow documents {parent: 1, n: 1}, and with Options.ElementIndex {parent: 1,
-// items: 1}.
+// Indexes returns the indexes by collection: of the parents the partial
+// {items_overflow: 1}, of outliers only; of the overflow documents {parent: 1, n: 1}, and
+// with Options.ElementIndex {parent: 1, items: 1}.
 func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 	o := l.c.o
 	parents := mongo.IndexModel{Keys: expr.D(o.FlagField, 1), Options: options.Index().SetPartialFilterExpression(l.OutliersFilter())}
@@ -86,8 +83,7 @@ func (l *Lists[ID, E]) EnsureIndexes(ctx context.Context) (err error) {
 }
 
 // ShardKey returns the recommended shard keys by collection: {_id: 1} of the
-// parents, {parent: 1} of the overflow documents. Every write filters on them, and
-// the overflow documents of a list lie on one shard.
+// parents, {parent: 1} of the overflow documents. Every write filters on them.
 func (l *Lists[ID, E]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{l.c.coll.Name(): expr.D("_id", 1), l.c.overflow.Name(): expr.D(l.c.o.ParentField, 1)}
 }

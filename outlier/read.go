@@ -58,9 +58,8 @@ func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err
 	return held && err == nil, fault.Of(raw, err)
 }
 
-// still reads a parent and has read read of its overflow documents. If something has
-// moved or been removed from them meanwhile, it does that again: what read has
-// read belongs to the parent as it was given.
+// still reads a parent and has read read of its overflow documents; again if something
+// has moved or been removed from them meanwhile. So both are of one moment.
 func (c *core) still(ctx context.Context, id bson.RawValue, of any, read func(state) error) (state, error) {
 	for {
 		before, err := c.read(ctx, id, of)
@@ -158,10 +157,9 @@ type Page[E any] struct {
 }
 
 // Page returns up to limit elements of a list from position offset, the first being
-// 0: ErrNotFound without a parent. Elements that are added come after all others, so
-// pages that were full stay as they are. When an element is removed those after it
-// move up by one position. So while others remove, pages read one after the other
-// can miss elements, but repeat none.
+// 0: ErrNotFound without a parent. Elements that are added come last; when one is removed
+// those after it move up. So while others remove, pages read one after the other can miss
+// elements, but repeat none.
 //
 // Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow or
 // holds the whole page, as it does the last ones (outliers: 2). Else 3, by the index
@@ -234,9 +232,9 @@ func (c *core) slices(offset, limit int64) mongo.Pipeline {
 func (l *Lists[ID, E]) TotalExpression() bson.D { return l.c.total(l.c.anyArray()) }
 
 // ItemsPipeline gives the elements of the parents that filter selects, one document
-// {_id: <the parent's>, item: <element>} for each: of one parent those in it, which
-// are the newest, and then those of its overflow documents. Run it on the parents'
-// collection. It is one $lookup for each parent, by the index {parent, n}.
+// {_id: <the parent's>, item: <element>} for each: of a parent first those in it, the
+// newest, then those outside. Run it on the parents' collection. It is one $lookup for
+// each parent, by the index {parent, n}.
 func (l *Lists[ID, E]) ItemsPipeline(filter any) mongo.Pipeline {
 	return append(l.c.parts(filter),
 		expr.Op("$unwind", "$part.items"),
@@ -266,8 +264,7 @@ func (c *core) parts(filter any) mongo.Pipeline {
 // ContainingPipeline gives {_id: <the parent's>} of the parents whose lists hold an
 // element that equals e, each once, in no order: the books that a customer bought.
 // Run it on the parents' collection, not in a transaction, which refuses $unionWith.
-// It takes an index on the array in both collections, {customers_purchased: 1},
-// which you create if you need it.
+// Create an index on the array in both collections if it is to be fast.
 func (l *Lists[ID, E]) ContainingPipeline(e E) (_ mongo.Pipeline, err error) {
 	defer fault.In(&err, "outlier: containing")
 	x, err := l.c.element(e)
