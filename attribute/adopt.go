@@ -128,10 +128,7 @@ func (c *core) fields(columns []Column, parent string) bson.D {
 }
 
 // hits is the values of the column's entries.
-func (c *core) hits(column Column) bson.D {
-	return expr.Map(expr.Filter(c.x.entries, "o", c.keyed("$$o", column.Key, c.identity(column.Qualifier))), "o",
-		expr.Op("$ifNull", "$$o."+c.value, nil))
-}
+func (c *core) hits(column Column) bson.D { return c.values(column.Key, c.identity(column.Qualifier)) }
 
 // filled is whether the field of the column has a value.
 func (c *core) filled(column Column) bson.D {

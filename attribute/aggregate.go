@@ -51,10 +51,8 @@ func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions)
 	return mongo.Pipeline{
 		expr.Op("$match", match),
 		// In one expression: $set would write into the elements of an array.
-		set(sortField, expr.Let("hits", a.c.uniform(a.c.keyed("$$o", name, a.c.identity(q))), bson.D{
-			{Key: "missing", Value: expr.Op("$eq", expr.Op("$size", "$$hits"), 0)},
-			{Key: "value", Value: expr.Op("$arrayElemAt", expr.Map("$$hits", "hit", "$$hit.value"), 0)},
-		})),
+		set(sortField, expr.Let("hits", a.c.values(name, a.c.identity(q)), expr.D(
+			"missing", expr.Op("$eq", expr.Op("$size", "$$hits"), 0), "value", expr.Op("$arrayElemAt", "$$hits", 0)))),
 		expr.Op("$sort", bson.D{
 			{Key: sortField + ".missing", Value: missing}, {Key: sortField + ".value", Value: direction}, {Key: "_id", Value: 1},
 		}),

@@ -11,8 +11,9 @@ import (
 // methods of Attributes and are joined by [Attributes.Filter]. The zero Condition
 // is not valid: a filter with it cannot be encoded, and the driver returns ErrInvalid.
 type Condition struct {
-	match   bson.D // documents that meet it
-	present bson.D // documents that have the keys it looks at
+	match bson.D // documents that meet it
+	c     *core
+	keys  []Key // that it looks at
 }
 
 // Filter selects the documents that meet all of the conditions; without any,
@@ -87,27 +88,26 @@ func (a *Attributes[ID, V]) Range(key Key, from, to V) Condition {
 
 // Exists is met by an entry of this key, with any value.
 func (a *Attributes[ID, V]) Exists(key Key) Condition {
-	match := a.c.has(key.split())
-	return Condition{match: match, present: match}
+	return a.HasAll(key)
 }
 
 // HasAll is met by documents with entries of all of these keys; without any, by
 // all documents.
 func (a *Attributes[ID, V]) HasAll(keys ...Key) Condition {
+	return Condition{a.c.hasAll(keys), a.c, keys}
+}
+
+func (c *core) hasAll(keys []Key) bson.D {
 	filters := make([]bson.D, len(keys))
 	for i, key := range keys {
-		filters[i] = a.c.has(key.split())
+		filters[i] = c.has(key.split())
 	}
-	match := and(filters...)
-	return Condition{match: match, present: match}
+	return and(filters...)
 }
 
 // condition is met by an entry of key with test inside the same entry.
 func (c *core) condition(key Key, test bson.E) Condition {
-	return Condition{
-		match:   bson.D{{Key: c.array, Value: expr.Op("$elemMatch", append(c.element(key.split()), test))}},
-		present: c.has(key.split()),
-	}
+	return Condition{expr.D(c.array, expr.Op("$elemMatch", append(c.element(key.split()), test))), c, []Key{key}}
 }
 
 // NotOrMissing is met by the documents that do not meet c: those without an
@@ -115,14 +115,19 @@ func (c *core) condition(key Key, test bson.E) Condition {
 //
 // It cannot use an index; join it with a condition that can.
 func (c Condition) NotOrMissing() Condition {
-	return Condition{match: bson.D{{Key: "$nor", Value: bson.A{c.filter()}}}, present: c.present}
+	c.match = expr.D("$nor", bson.A{c.filter()})
+	return c
 }
 
 // PresentAndNot is met by the documents that do not meet c but have an entry of
 // its key (of all its keys for HasAll, which therefore leaves none), and of
 // its qualifiers if it names some.
 func (c Condition) PresentAndNot() Condition {
-	return Condition{match: and(c.present, c.NotOrMissing().match), present: c.present}
+	match := c.NotOrMissing().match
+	if c.c != nil {
+		match = and(c.c.hasAll(c.keys), match)
+	}
+	return Condition{match, c.c, c.keys}
 }
 
 // filter is the documents that meet c, never all of them because c is not set.

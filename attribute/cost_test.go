@@ -22,7 +22,8 @@ var record = costs.Record
 // byID wants the plan to be that of the index on _id, for this many documents.
 func byID(t *testing.T, db *mongo.Database, c mongotest.Command, n int64) {
 	t.Helper()
-	if c.Name == "update" && c.Body.Lookup("updates", "0", "hint").String() != `{"_id": {"$numberInt":"1"}}` {
+	filter, _ := c.Body.Lookup("updates", "0", "q").DocumentOK()
+	if elements, _ := filter.Elements(); len(elements) > 1 && c.Body.Lookup("updates", "0", "hint").String() != `{"_id": {"$numberInt":"1"}}` {
 		t.Fatalf("no hint: %v", c.Body)
 	}
 	plan := mongotest.Explain(t, db, c.Body)

@@ -28,8 +28,11 @@ func (k Key) Qualified(qualifiers ...string) Key {
 }
 
 func (k Key) split() (name string, qualifiers []string) {
-	parts := strings.Split(string(k), separator)
-	return parts[0], parts[1:]
+	name, rest, several := strings.Cut(string(k), separator)
+	if several {
+		qualifiers = strings.Split(rest, separator)
+	}
+	return name, qualifiers
 }
 
 // String is the key as messages show it.

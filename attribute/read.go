@@ -48,14 +48,14 @@ func (a *Attributes[ID, V]) get(ctx context.Context, filter bson.D, key Key) (v 
 	if err != nil {
 		return v, err
 	}
-	found, err := a.read(ctx, filter, a.c.keyed("$$o", name, a.c.identity(q)))
+	found, err := read[V](ctx, a.c, filter, a.c.values(name, a.c.identity(q)))
 	if err != nil {
 		return v, err
 	}
 	if len(found) == 0 {
 		return v, at(ErrNoAttribute, name, q)
 	}
-	return found[0].Value, nil
+	return found[0], nil
 }
 
 // GetAll returns all entries in the order of the array. Elements that are no
@@ -65,7 +65,7 @@ func (a *Attributes[ID, V]) get(ctx context.Context, filter bson.D, key Key) (v 
 // Cost: 1 round trip, 1 document read, found by _id.
 func (a *Attributes[ID, V]) GetAll(ctx context.Context, id ID) (out []Attribute[V], err error) {
 	defer fault.In(&err, "attribute: get all")
-	found, err := a.read(ctx, bson.D{{Key: "_id", Value: equal(id)}}, a.c.valid("$$o"))
+	found, err := read[stored[V]](ctx, a.c, expr.D("_id", equal(id)), a.c.uniform(a.c.valid("$$o")))
 	if err != nil {
 		return nil, ofDocument(id, err)
 	}
@@ -94,19 +94,21 @@ type stored[V any] struct {
 	Qualifier string `bson:"qualifier"`
 }
 
-// read returns the entries of the first document found that match.
-func (a *Attributes[ID, V]) read(ctx context.Context, filter, match bson.D) ([]stored[V], error) {
+// list is a type of its own because the driver decodes no array as a []byte.
+type list[T any] []T
+
+// read returns what found makes of the entries of the first document that filter selects.
+func read[T any](ctx context.Context, c *core, filter, found bson.D) (list[T], error) {
 	var doc struct {
-		Writable bool        `bson:"writable"`
-		Entries  []stored[V] `bson:"entries"`
+		Writable bool    `bson:"writable"`
+		Found    list[T] `bson:"found"`
 	}
-	err := a.c.coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{
-		{Key: "_id", Value: 0}, {Key: "writable", Value: a.c.x.isWritable}, {Key: "entries", Value: a.c.uniform(match)},
-	})).Decode(&doc)
+	err := c.coll.FindOne(ctx, filter, options.FindOne().SetProjection(
+		expr.D("_id", 0, "writable", c.x.isWritable, "found", found))).Decode(&doc)
 	if err == nil && !doc.Writable {
-		err = fmt.Errorf("%w: %q", ErrNotArray, a.c.array)
+		err = fmt.Errorf("%w: %q", ErrNotArray, c.array)
 	}
-	return doc.Entries, err
+	return doc.Found, err
 }
 
 // uniform is the entries that match as {key, value, qualifier}.

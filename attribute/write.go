@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -20,8 +21,8 @@ import (
 // was gone when the reason was asked for.
 const maxAttempts = 16
 
-// byID is the index that all writes use: the server might choose the one on the
-// keys, and read all documents that have one.
+// byID is the index that writes use which ask for more than an _id: the server might
+// choose the one on the keys, and read all documents that have one.
 var byID = bson.D{{Key: "_id", Value: 1}}
 
 // Set gives the entry of this key the value, and adds the entry at the end if
@@ -136,20 +137,19 @@ func (a *Attributes[ID, V]) Elements(attributes ...Attribute[V]) (elements bson.
 }
 
 func (a *Attributes[ID, V]) elements(attributes []Attribute[V]) (bson.A, error) {
-	out := bson.A{}
-	seen := map[[2]string]bool{}
-	for _, attribute := range attributes {
+	out := make(bson.A, 0, len(attributes))
+	for i, attribute := range attributes {
 		if err := checkKey(attribute.Key); err != nil {
 			return nil, err
 		}
 		if err := a.c.checkQualifier(attribute.Qualifier); err != nil {
 			return nil, err
 		}
-		identity := [2]string{attribute.Key, attribute.Qualifier}
-		if seen[identity] {
+		if slices.ContainsFunc(attributes[:i], func(other Attribute[V]) bool {
+			return other.Key == attribute.Key && other.Qualifier == attribute.Qualifier
+		}) {
 			return nil, fault.Invalid("key %q stands twice", attribute.Key)
 		}
-		seen[identity] = true
 		out = append(out, a.c.entry(attribute.Key, attribute.Value, attribute.Qualifier))
 	}
 	return out, nil
@@ -229,12 +229,19 @@ func at(err error, key, qualifier string) error {
 // asked and refused says why; if it does not know, as the reason has gone, the
 // write is tried again.
 func (c *core) write(ctx context.Context, id any, guard bson.D, update any, question func() bson.D, refused func(state) error) error {
+	filter, opts := and(expr.D("_id", equal(id)), c.x.inside, guard), options.UpdateOne()
+	if len(filter) > 1 {
+		opts.SetHint(byID)
+	}
 	for range maxAttempts {
-		result, err := c.coll.UpdateOne(ctx, and(c.target(id), guard), update, options.UpdateOne().SetHint(byID))
-		if err != nil {
+		result, err := c.coll.UpdateOne(ctx, filter, update, opts)
+		var server mongo.ServerError
+		switch {
+		case errors.As(err, &server) && slices.ContainsFunc(server.ErrorCodes(), noArray):
+			return fmt.Errorf("%w: %q: _id %s", ErrNotArray, c.array, text(id))
+		case err != nil:
 			return twoArrays(err)
-		}
-		if result.MatchedCount > 0 {
+		case result.MatchedCount > 0:
 			return nil
 		}
 		var s state
@@ -256,6 +263,10 @@ func (c *core) write(ctx context.Context, id any, guard bson.D, update any, ques
 	}
 	return fmt.Errorf("%w: _id %s", fault.ErrConflict, text(id))
 }
+
+// noArray reports the server's refusal to take something for an array, in $in, $filter, $map
+// or $concatArrays.
+func noArray(code int) bool { return code == 40081 || code == 28651 || code == 16883 || code == 28664 }
 
 // text is an ID as messages show it.
 func text(id any) string {
