@@ -48,7 +48,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 	for _, column := range columns {
 		entry := a.c.entry(expr.Literal(column.Key), "$"+column.Path, "")
 		if column.Qualifier != "" {
-			entry = append(entry, bson.E{Key: a.c.qualifier, Value: expr.Literal(column.Qualifier)})
+			entry = append(entry, expr.Element(a.c.qualifier, expr.Literal(column.Qualifier)))
 		}
 		parts = append(parts, expr.Cond(a.c.filled(column), bson.A{entry}, bson.A{}))
 		found = append(found, bson.D{{Key: column.Path, Value: bson.D{{Key: "$exists", Value: true}}}})

@@ -51,7 +51,7 @@ func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions)
 	return mongo.Pipeline{
 		expr.Op("$match", match),
 		// In one expression: $set would write into the elements of an array.
-		set(sortField, expr.Let("hits", a.c.values(name, a.c.identity(q)), expr.D(
+		set(sortField, expr.Let("hits", a.c.values(name, q), expr.D(
 			"missing", expr.Op("$eq", expr.Op("$size", "$$hits"), 0), "value", expr.Op("$arrayElemAt", "$$hits", 0)))),
 		expr.Op("$sort", bson.D{
 			{Key: sortField + ".missing", Value: missing}, {Key: sortField + ".value", Value: direction}, {Key: "_id", Value: 1},
@@ -98,7 +98,7 @@ type FacetValue[V any] struct {
 // memory, and on disk if that is not enough.
 func (a *Attributes[ID, V]) Facets(ctx context.Context, filter any, opts *FacetOptions) (facets []Facet[V], err error) {
 	defer fault.In(&err, "attribute: facets")
-	docs, err := cursor.Collect(cursor.Decode[facet[V]](ctx, a.c.aggregate(a.c.coll, a.FacetsPipeline(filter, opts))))
+	docs, err := cursor.Collect(cursor.Decode[facet[V]](ctx, a.c.aggregate(a.FacetsPipeline(filter, opts))))
 	if err != nil {
 		return nil, err
 	}

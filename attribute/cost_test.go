@@ -156,7 +156,7 @@ func TestCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	record(t, db, 0, []string{"aggregate"}, func() error { return drain(a.Check(ctx, nil)) })
-	cmds = record(t, db, 7, []string{"aggregate", "update", "update"}, func() error {
+	cmds = record(t, db, 7, []string{"aggregate", "update", "getMore", "update"}, func() error {
 		return errOf(a.Repair(ctx, &mongopatterns.Work{BatchSize: 5}))
 	})
 	byID(t, db, cmds.Named("update")[0], 5)

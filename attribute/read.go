@@ -3,7 +3,6 @@ package attribute
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -36,7 +35,7 @@ func (a *Attributes[ID, V]) GetBy(ctx context.Context, filter any, key Key) (v V
 	if err != nil {
 		return v, err
 	}
-	v, err = a.get(ctx, and(selected(filter), a.c.has(name, a.c.identity(q))), key)
+	v, err = a.get(ctx, and(selected(filter), a.c.has(name, q)), key)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		err = at(ErrNoAttribute, name, q)
 	}
@@ -48,7 +47,7 @@ func (a *Attributes[ID, V]) get(ctx context.Context, filter bson.D, key Key) (v 
 	if err != nil {
 		return v, err
 	}
-	found, err := read[V](ctx, a.c, filter, a.c.values(name, a.c.identity(q)))
+	found, err := read[V](ctx, a.c, filter, a.c.values(name, q))
 	if err != nil {
 		return v, err
 	}
@@ -80,9 +79,9 @@ func (a *Attributes[ID, V]) GetAll(ctx context.Context, id ID) (out []Attribute[
 func ofDocument(id any, err error) error {
 	switch {
 	case errors.Is(err, ErrNoAttribute), errors.Is(err, ErrNotArray):
-		return fmt.Errorf("%w: _id %s", err, text(id))
+		return of(id, err)
 	case errors.Is(err, mongo.ErrNoDocuments):
-		return fmt.Errorf("%w: _id %s", fault.ErrNotFound, text(id))
+		return of(id, fault.ErrNotFound)
 	}
 	return err
 }
@@ -106,7 +105,7 @@ func read[T any](ctx context.Context, c *core, filter, found bson.D) (list[T], e
 	err := c.coll.FindOne(ctx, filter, options.FindOne().SetProjection(
 		expr.D("_id", 0, "writable", c.x.isWritable, "found", found))).Decode(&doc)
 	if err == nil && !doc.Writable {
-		err = fmt.Errorf("%w: %q", ErrNotArray, c.array)
+		err = c.notArray()
 	}
 	return doc.Found, err
 }
@@ -132,7 +131,7 @@ type Value[ID, V any] struct {
 // Cost: 1 round trip a batch of the cursor; the documents with the key are read, by
 // the index if its Prefix is in the filter.
 func (a *Attributes[ID, V]) Values(ctx context.Context, filter any, key Key) iter.Seq2[Value[ID, V], error] {
-	return fault.Seq("attribute: values", cursor.Decode[Value[ID, V]](ctx, a.c.aggregate(a.c.coll, a.ValuesPipeline(filter, key))))
+	return fault.Seq("attribute: values", cursor.Decode[Value[ID, V]](ctx, a.c.aggregate(a.ValuesPipeline(filter, key))))
 }
 
 // ValuesPipeline is what Values runs; its documents are {_id, value, qualifier}.
@@ -147,8 +146,8 @@ func (a *Attributes[ID, V]) ValuesPipeline(filter any, key Key) mongo.Pipeline {
 }
 
 // aggregate opens the cursor of a pipeline.
-func (c *core) aggregate(coll *mongo.Collection, pipeline mongo.Pipeline) func(context.Context) (*mongo.Cursor, error) {
+func (c *core) aggregate(pipeline mongo.Pipeline) func(context.Context) (*mongo.Cursor, error) {
 	return func(ctx context.Context) (*mongo.Cursor, error) {
-		return coll.Aggregate(ctx, pipeline, options.Aggregate().SetAllowDiskUse(true))
+		return c.coll.Aggregate(ctx, pipeline, options.Aggregate().SetAllowDiskUse(true))
 	}
 }
