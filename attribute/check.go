@@ -21,10 +21,9 @@ const (
 	// $push has added last.
 	Duplicate mongopatterns.ProblemKind = "duplicate"
 	// Malformed is elements of the array that are no documents, have no key or one
-	// that is no string, or a qualifier that is no string: one problem a document,
-	// with their Count. Repair leaves them. An element whose key is an array
-	// matches conditions on what that holds, as in all of MongoDB's filters;
-	// nothing else takes it for an entry.
+	// that is no string, or a qualifier that is no string: one problem a document.
+	// Repair leaves them. An element whose key is an array matches conditions on what
+	// that holds; nothing else takes it for an entry.
 	Malformed mongopatterns.ProblemKind = "malformed"
 	// NotArray is an ArrayField that holds something else, or something else than
 	// documents above it. Repair leaves it.

@@ -34,18 +34,14 @@ func (a *Attributes[ID, V]) Equals(key Key, value V) Condition {
 // In is met by an entry of this key with one of these values; by none if there
 // are none.
 func (a *Attributes[ID, V]) In(key Key, values []V) Condition {
-	// $in takes a regular expression for a pattern.
-	list, each := bson.A{}, bson.A{}
-	all := true
+	list := bson.A{}
 	for _, value := range values {
+		if !plain(value) { // $in takes a regular expression for a pattern
+			return a.c.condition(key, expr.Element("$or", a.each(values)))
+		}
 		list = append(list, value)
-		each = append(each, bson.D{{Key: a.c.value, Value: expr.Op("$eq", value)}})
-		all = all && plain(value)
 	}
-	if !all {
-		return a.c.condition(key, bson.E{Key: "$or", Value: each})
-	}
-	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$in", list)})
+	return a.c.condition(key, expr.Element(a.c.value, expr.Op("$in", list)))
 }
 
 // HoldsAll is met by an entry of this key whose value, an array, holds all of these
@@ -54,11 +50,15 @@ func (a *Attributes[ID, V]) HoldsAll(key Key, values []V) Condition {
 	if len(values) == 0 {
 		return a.In(key, nil)
 	}
-	each := bson.A{}
+	return a.c.condition(key, expr.Element("$and", a.each(values)))
+}
+
+// each is a filter for each of the values.
+func (a *Attributes[ID, V]) each(values []V) (filters bson.A) {
 	for _, value := range values {
-		each = append(each, bson.D{{Key: a.c.value, Value: expr.Op("$eq", value)}})
+		filters = append(filters, expr.D(a.c.value, expr.Op("$eq", value)))
 	}
-	return a.c.condition(key, bson.E{Key: "$and", Value: each})
+	return filters
 }
 
 // Gt is met by an entry of this key with a value greater than this, of its type.
@@ -83,7 +83,7 @@ func (a *Attributes[ID, V]) Lte(key Key, value V) Condition {
 
 // Range is met by an entry of this key with a value from from until before to.
 func (a *Attributes[ID, V]) Range(key Key, from, to V) Condition {
-	return a.c.condition(key, bson.E{Key: a.c.value, Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lt", Value: to}}})
+	return a.c.condition(key, expr.Element(a.c.value, expr.D("$gte", from, "$lt", to)))
 }
 
 // Exists is met by an entry of this key, with any value.
@@ -119,9 +119,8 @@ func (c Condition) NotOrMissing() Condition {
 	return c
 }
 
-// PresentAndNot is met by the documents that do not meet c but have an entry of
-// its key (of all its keys for HasAll, which therefore leaves none), and of
-// its qualifiers if it names some.
+// PresentAndNot is met by the documents that do not meet c but have an entry of its
+// key, and of its qualifiers if it names some.
 func (c Condition) PresentAndNot() Condition {
 	match := c.NotOrMissing().match
 	if c.c != nil {
