@@ -124,6 +124,8 @@ func overheadSets(c *calls, db *mongo.Database) error {
 				bson.D{{Key: "$push", Value: bson.D{{Key: "attributes", Value: bson.D{{Key: "k", Value: key}, {Key: "v", Value: i}}}}}})
 			return err
 		})
+		c.because("attribute.Set", "One pipeline adds the entry or changes it, where the hand-written $set needs a second trip for a new key: "+
+			"5 % of the time as measured, and a tenth of the allocations.")
 		c.add("attribute.Get", func(ctx context.Context, i int) error {
 			_, err := a.Get(ctx, i%100, attribute.Key(specification(i%100, 3)))
 			return err
@@ -171,6 +173,8 @@ func overheadSets(c *calls, db *mongo.Database) error {
 			}
 			return want(int(result.MatchedCount), 1)
 		})
+		c.because("outlier.Add", "The filter also bounds the bytes of the array, with $bsonSize in an $expr, keeps null and what is not adopted apart "+
+			"and serves outliers in the same trip: 8 % of the time for the $expr and 4 % for the $or, as measured.")
 		c.add("outlier.All", func(ctx context.Context, i int) error {
 			return drain(l.All(ctx, 200+i%100))
 		}, func(ctx context.Context, i int) error {
