@@ -148,7 +148,8 @@ func (c *core) entry(key, value, qualifier any) bson.D {
 }
 
 // set writes attributes into the document if it also matches guard.
-func (a *Attributes[ID, V]) set(ctx context.Context, id any, guard bson.D, reasons func() []reason, attributes ...Attribute[V]) error {
+func (a *Attributes[ID, V]) set(ctx context.Context, id any, guard bson.D, reasons func() []reason,
+	attributes ...Attribute[V]) error {
 	elements, err := a.elements(attributes)
 	if err != nil {
 		return err

@@ -87,7 +87,8 @@ func (c *core) extents(ctx context.Context, id bson.RawValue) ([]extent, error) 
 // fold takes the elements of all overflow documents, deletes these and returns the whole
 // list, of equal elements the first alone. In a list of other code the parent has the
 // oldest elements.
-func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue, foreign bool, twice []repeated) ([]bson.RawValue, error) {
+func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue, foreign bool,
+	twice []repeated) ([]bson.RawValue, error) {
 	var all []bson.RawValue
 	start := map[string]int{} // of the documents' elements in all
 	take := func(id bson.RawValue, xs []bson.RawValue) {

@@ -65,7 +65,8 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (_ *Lists[I
 // with Options.ElementIndex {parent: 1, items: 1}.
 func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 	o := l.c.o
-	parents := mongo.IndexModel{Keys: expr.D(o.FlagField, 1), Options: options.Index().SetPartialFilterExpression(l.OutliersFilter())}
+	parents := mongo.IndexModel{Keys: expr.D(o.FlagField, 1),
+		Options: options.Index().SetPartialFilterExpression(l.OutliersFilter())}
 	overflow := []mongo.IndexModel{{Keys: expr.D(o.ParentField, 1, o.NumberField, 1)}}
 	if o.ElementIndex {
 		overflow = append(overflow, mongo.IndexModel{Keys: expr.D(o.ParentField, 1, o.ArrayField, 1)})
