@@ -26,18 +26,15 @@ type Column struct {
 // Adopt turns fields into entries in the documents that work selects, and takes the
 // fields away, unless Options.Keep. The entries come after those that are there, in
 // the order of columns. (Of two columns whose keys only the collection's collation
-// holds for the same, the first one counts.) A field whose documents are written by
-// old code meanwhile is adopted by a later run; emptied parent documents stay.
+// holds for the same, the first one counts.) Emptied parent documents stay.
 //
-// Examined had one of the fields. Skipped were left alone: on a collision
-// (Options.OnCollision), because ArrayField is no array or the parent of a field no
-// document, or because they were changed or deleted by somebody else meanwhile.
-// Without Options.Keep they are found by the fields that they still have. Each
-// document changes in one update. Adopt can be stopped and run again.
+// Each document changes in one update. Examined had one of the fields. Skipped were left
+// alone: on a collision (Options.OnCollision), because ArrayField is no array or the
+// parent of a field no document, or because somebody changed or deleted them meanwhile.
+// Adopt can be stopped and run again, and takes then what old code has written since.
 //
 // Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each document
-// with one of the fields. The documents are found in the order of _id, or by an
-// index on the fields, and written by _id.
+// with one of the fields, found in the order of _id, or by an index on the fields.
 func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: adopt")
 	if err := a.c.checkColumns(columns); err != nil {
@@ -48,7 +45,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 	for _, column := range columns {
 		entry := a.c.entry(expr.Literal(column.Key), "$"+column.Path, "")
 		if column.Qualifier != "" {
-			entry = append(entry, bson.E{Key: a.c.qualifier, Value: expr.Literal(column.Qualifier)})
+			entry = append(entry, expr.Element(a.c.qualifier, expr.Literal(column.Qualifier)))
 		}
 		parts = append(parts, expr.Cond(a.c.filled(column), bson.A{entry}, bson.A{}))
 		found = append(found, bson.D{{Key: column.Path, Value: bson.D{{Key: "$exists", Value: true}}}})
@@ -68,9 +65,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 // entries away. What else an entry held goes with it. Of duplicates, see Check,
 // the first one counts; if they differ, that is a collision.
 //
-// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each
-// document with one of the entries, found by the index on the keys or in the
-// order of _id.
+// Cost: as Adopt.
 func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: unadopt")
 	if err := a.c.checkColumns(columns); err != nil {
@@ -92,9 +87,8 @@ func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work 
 	return a.c.convert(ctx, columns, found, blocked, update, work)
 }
 
-// fields is the document to merge into the one at parent: the columns below it
-// of which there is an entry to take. A field that would stay is left out, so
-// that no empty parents are made.
+// fields is the document to merge into the one at parent: the columns below it of which
+// there is an entry to take. So no empty parents are made.
 func (c *core) fields(columns []Column, parent string) bson.D {
 	pairs := bson.A{}
 	seen := map[string]bool{}
@@ -128,10 +122,7 @@ func (c *core) fields(columns []Column, parent string) bson.D {
 }
 
 // hits is the values of the column's entries.
-func (c *core) hits(column Column) bson.D {
-	return expr.Map(expr.Filter(c.x.entries, "o", c.keyed("$$o", column.Key, c.identity(column.Qualifier))), "o",
-		expr.Op("$ifNull", "$$o."+c.value, nil))
-}
+func (c *core) hits(column Column) bson.D { return c.values(column.Key, c.identity(column.Qualifier)) }
 
 // filled is whether the field of the column has a value.
 func (c *core) filled(column Column) bson.D {

@@ -23,14 +23,12 @@ type SortOptions struct {
 // sortField holds the sort keys while a SortPipeline runs.
 const sortField = "__attribute"
 
-// SortPipeline sorts the documents that filter selects by the value of this
-// key, then by _id. Values of several types are in MongoDB's order of types;
-// null is a value, and so is the null of an entry without one. The documents come
-// out as they are. A nil filter is all documents.
+// SortPipeline sorts the documents that filter selects (nil: all) by the value of this
+// key, then by _id. Values of several types are in MongoDB's order of types; an entry
+// without a value has null. The documents come out as they are.
 //
-// The server sorts in memory, up to its limit of 100 MB and beyond it on disk
-// (allowDiskUse, the default since MongoDB 6.0). Of a $skip and $limit that you
-// append it keeps only that many.
+// The server sorts in memory, or on disk if that is not enough. Of a $skip and $limit
+// that you append it keeps only that many.
 func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions) mongo.Pipeline {
 	var o SortOptions
 	if opts != nil {
@@ -51,13 +49,9 @@ func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions)
 	return mongo.Pipeline{
 		expr.Op("$match", match),
 		// In one expression: $set would write into the elements of an array.
-		set(sortField, expr.Let("hits", a.c.uniform(a.c.keyed("$$o", name, a.c.identity(q))), bson.D{
-			{Key: "missing", Value: expr.Op("$eq", expr.Op("$size", "$$hits"), 0)},
-			{Key: "value", Value: expr.Op("$arrayElemAt", expr.Map("$$hits", "hit", "$$hit.value"), 0)},
-		})),
-		expr.Op("$sort", bson.D{
-			{Key: sortField + ".missing", Value: missing}, {Key: sortField + ".value", Value: direction}, {Key: "_id", Value: 1},
-		}),
+		set(sortField, expr.Let("hits", a.c.values(name, q), expr.D(
+			"missing", expr.Op("$eq", expr.Op("$size", "$$hits"), 0), "value", expr.Op("$arrayElemAt", "$$hits", 0)))),
+		expr.Op("$sort", expr.D(sortField+".missing", missing, sortField+".value", direction, "_id", 1)),
 		expr.Op("$unset", sortField),
 	}
 }
@@ -75,11 +69,8 @@ type FacetOptions struct {
 type Facet[V any] struct {
 	Key       string `json:"key"`
 	Qualifier string `json:"qualifier,omitempty"`
-	// Count is the number of entries, which is that of the documents that have
-	// one.
-	Count int64 `json:"count"`
-	// Distinct is the number of different values.
-	Distinct int64 `json:"distinct"`
+	Count     int64  `json:"count"`    // entries
+	Distinct  int64  `json:"distinct"` // different values
 	// Values are the most frequent ones first; equally frequent ones by value.
 	Values []FacetValue[V] `json:"values"`
 }
@@ -90,17 +81,15 @@ type FacetValue[V any] struct {
 	Count int64 `bson:"count" json:"count"`
 }
 
-// Facets counts the values of each key in the documents that filter selects,
-// sorted by key and qualifier. Values are told apart as the server does: 1 and
-// 1.0 are one, and an array is a value as a whole. A nil filter is all
-// documents.
+// Facets counts the values of each key in the documents that filter selects (nil: all),
+// sorted by key and qualifier. Values are told apart as the server does: 1 and 1.0 are
+// one, and an array is a value as a whole.
 //
 // Cost: 1 round trip and further ones for very many keys; the documents of the
-// filter are read, with Keys those that have one of them. The server counts in
-// memory, and on disk if that is not enough.
+// filter are read, with Keys those that have one of them.
 func (a *Attributes[ID, V]) Facets(ctx context.Context, filter any, opts *FacetOptions) (facets []Facet[V], err error) {
 	defer fault.In(&err, "attribute: facets")
-	docs, err := cursor.Collect(cursor.Decode[facet[V]](ctx, a.c.aggregate(a.c.coll, a.FacetsPipeline(filter, opts))))
+	docs, err := cursor.Collect(cursor.Decode[facet[V]](ctx, a.c.aggregate(a.FacetsPipeline(filter, opts))))
 	if err != nil {
 		return nil, err
 	}
@@ -145,16 +134,14 @@ func (a *Attributes[ID, V]) FacetsPipeline(filter any, opts *FacetOptions) mongo
 		expr.Op("$project", bson.D{{Key: "entries", Value: a.c.uniform(match)}}),
 		expr.Op("$unwind", "$entries"),
 		expr.Op("$group", bson.D{{Key: "_id", Value: "$entries"}, {Key: "count", Value: expr.Op("$sum", 1)}}),
-		expr.Op("$group", bson.D{
-			{Key: "_id", Value: bson.D{{Key: "key", Value: "$_id.key"}, {Key: "qualifier", Value: "$_id.qualifier"}}},
-			{Key: "count", Value: expr.Op("$sum", "$count")},
-			{Key: "distinct", Value: expr.Op("$sum", 1)},
-			{Key: "values", Value: expr.Op("$topN", bson.D{
-				{Key: "n", Value: notNegative("FacetOptions.Top", int64(o.Top))},
-				{Key: "sortBy", Value: bson.D{{Key: "count", Value: -1}, {Key: "_id.value", Value: 1}}},
-				{Key: "output", Value: bson.D{{Key: "value", Value: "$_id.value"}, {Key: "count", Value: "$count"}}},
-			})},
-		}),
+		expr.Op("$group", expr.D(
+			"_id", expr.D("key", "$_id.key", "qualifier", "$_id.qualifier"),
+			"count", expr.Op("$sum", "$count"),
+			"distinct", expr.Op("$sum", 1),
+			"values", expr.Op("$topN", expr.D(
+				"n", notNegative("FacetOptions.Top", int64(o.Top)),
+				"sortBy", expr.D("count", -1, "_id.value", 1),
+				"output", expr.D("value", "$_id.value", "count", "$count"))))),
 		expr.Op("$sort", bson.D{{Key: "_id.key", Value: 1}, {Key: "_id.qualifier", Value: 1}}),
 	}
 }

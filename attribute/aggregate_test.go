@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/attribute"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 )
@@ -186,7 +187,7 @@ func TestStoppedEarly(t *testing.T) {
 			}
 		},
 		"Check": func() {
-			for range a.Check(t.Context(), nil) {
+			for range a.Check(t.Context(), &mongopatterns.Work{BatchSize: 100}) {
 				break
 			}
 		},

@@ -34,8 +34,7 @@ type Options struct {
 	// Indexes are the indexes to create. Default one, Index{}.
 	Indexes []Index
 
-	// OnCollision says what Adopt, Unadopt and RenameKey do to a document in which
-	// what they write exists with another value. Default Skip.
+	// OnCollision is for Adopt, Unadopt and RenameKey. Default Skip.
 	OnCollision Collision
 	// Keep has Adopt and Unadopt leave what they move where it was as well, for
 	// readers that do not know the pattern yet. Default false.
@@ -79,9 +78,7 @@ type core struct {
 	x                            expressions
 }
 
-// New returns Attributes over coll. It does no I/O. opts may be nil. All that
-// write one array must name its fields alike: without the QualifierField that
-// others use, entries of one key are one.
+// New returns Attributes over coll. All that write one array must name its fields alike.
 func New[ID, V any](coll *mongo.Collection, opts *Options) (_ *Attributes[ID, V], err error) {
 	defer fault.In(&err, "attribute: new")
 	if err := config.Collections("coll", coll); err != nil {
@@ -215,9 +212,7 @@ func twoArrays(err error) error {
 	return err
 }
 
-// ShardKey returns {_id: 1}, by collection: every write of one document filters on
-// it. An array cannot be part of a shard key; one that the documents suggest
-// otherwise is as good, see the manual.
+// ShardKey returns {_id: 1}, by collection: every write of one document filters on it.
 func (a *Attributes[ID, V]) ShardKey() map[string]bson.D {
 	return map[string]bson.D{a.c.coll.Name(): {{Key: "_id", Value: 1}}}
 }

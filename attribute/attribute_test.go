@@ -745,7 +745,7 @@ func TestTransaction(t *testing.T) {
 			refusal(attribute.ErrExists, func() error { return a.Add(ctx, 1, "a", 1) }),
 			refusal(attribute.ErrNoAttribute, func() error { return a.Change(ctx, 1, "x", 1) }),
 			refusal(mongopatterns.ErrNotFound, func() error { return a.Remove(ctx, 9, "x") }),
-			refusal(attribute.ErrNotArray, func() error { return a.Set(ctx, 2, "x", 1) }),
+			refusal(attribute.ErrNotArray, func() error { return a.Change(ctx, 2, "x", 1) }),
 			refusal(attribute.ErrNotArray, func() error { return errOf(a.Get(ctx, 2, "x")) }),
 			refusal(mongopatterns.ErrInvalid, func() error { return a.Set(ctx, 1, "", 1) }),
 			refusal(mongopatterns.ErrInvalid, func() error { return errOf(coll.DeleteMany(ctx, a.Filter(attribute.Condition{}))) }),

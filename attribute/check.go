@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
@@ -22,10 +21,9 @@ const (
 	// $push has added last.
 	Duplicate mongopatterns.ProblemKind = "duplicate"
 	// Malformed is elements of the array that are no documents, have no key or one
-	// that is no string, or a qualifier that is no string: one problem a document,
-	// with their Count. Repair leaves them. An element whose key is an array
-	// matches conditions on what that holds, as in all of MongoDB's filters;
-	// nothing else takes it for an entry.
+	// that is no string, or a qualifier that is no string: one problem a document.
+	// Repair leaves them. An element whose key is an array matches conditions on what
+	// that holds; nothing else takes it for an entry.
 	Malformed mongopatterns.ProblemKind = "malformed"
 	// NotArray is an ArrayField that holds something else, or something else than
 	// documents above it. Repair leaves it.
@@ -43,24 +41,17 @@ var _ mongopatterns.Checker = (*Attributes[int, int])(nil)
 // Cost: 1 round trip and further ones for many problems; scans the collection, or
 // what work selects.
 func (a *Attributes[ID, V]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return fault.Seq("attribute: check", func(yield func(mongopatterns.Problem, error) bool) {
-		w, err := maintain.Of(work, 0)
-		if err != nil {
-			fault.Stop[mongopatterns.Problem](err)(yield)
-			return
-		}
-		for f, err := range cursor.Decode[findings](ctx, a.c.aggregate(a.c.primary, a.c.inspection(w.Filter))) {
-			if err != nil {
-				fault.Stop[mongopatterns.Problem](err)(yield)
-				return
-			}
-			for _, p := range a.c.problems(f) {
-				if !yield(p, nil) {
-					return
+	return fault.Seq("attribute: check", maintain.Check(ctx, a.c.coll, work, a.c.inspection(),
+		func(_ context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
+			for _, doc := range batch {
+				found, _, err := a.c.problems(doc)
+				if err != nil {
+					return nil, err
 				}
+				problems = append(problems, found...)
 			}
-		}
-	})
+			return problems, nil
+		}))
 }
 
 // Repair removes duplicate entries from the documents that work selects, in each by
@@ -72,56 +63,42 @@ func (a *Attributes[ID, V]) Check(ctx context.Context, work *mongopatterns.Work)
 // by _id.
 func (a *Attributes[ID, V]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: repair")
-	w, err := maintain.Of(work, 0)
-	if err != nil {
-		return result, err
-	}
 	c := a.c
-	docs := cursor.Docs(ctx, c.aggregate(c.primary, c.inspection(w.Filter)))
-	for batch, err := range cursor.Batches(docs, w.BatchSize, w.BatchBytes) {
-		if err != nil {
-			return result, err
-		}
-		err := maintain.Apart(ctx, c.coll.Name(), batch, &result, func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-			var duplicates []bson.Raw
-			for _, doc := range part {
-				var f findings
-				if err := bson.Unmarshal(doc, &f); err != nil {
+	return maintain.Run(ctx, c.coll, work, c.inspection(),
+		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+			var repeated []bson.Raw
+			for _, doc := range batch {
+				found, duplicates, err := c.problems(doc)
+				if err != nil {
 					return err
 				}
-				result.Remaining += int64(len(c.problems(f)) - len(f.Duplicates))
-				if len(f.Duplicates) > 0 {
-					duplicates = append(duplicates, doc)
+				result.Remaining += int64(len(found) - duplicates)
+				if duplicates > 0 {
+					repeated = append(repeated, doc)
 				}
 			}
-			if len(duplicates) == 0 {
+			if len(repeated) == 0 {
 				return nil
 			}
-			return c.updateAll(ctx, duplicates, bson.D{{Key: c.array, Value: isType("array")}}, c.unique(), w, result)
+			return c.updateAll(ctx, repeated, bson.D{{Key: c.array, Value: isType("array")}}, c.unique(), w, result)
 		})
-		if err != nil {
-			return result, err
-		}
-		w.Progress(result)
+}
+
+// problems are those that an inspection has found in a document, so many of them duplicates.
+func (c *core) problems(doc bson.Raw) (out []mongopatterns.Problem, duplicates int, err error) {
+	var f struct {
+		ID         bson.RawValue `bson:"_id"`
+		Writable   bool          `bson:"writable"`
+		Malformed  int64         `bson:"malformed"`
+		Duplicates []stored[any] `bson:"duplicates"`
+		Sides      []string      `bson:"sides"`
 	}
-	return result, nil
-}
-
-// findings is what inspect finds in a document.
-type findings struct {
-	ID         bson.RawValue `bson:"_id"`
-	Writable   bool          `bson:"writable"`
-	Malformed  int64         `bson:"malformed"`
-	Duplicates []struct {
-		Key       string `bson:"key"`
-		Qualifier string `bson:"qualifier"`
-	} `bson:"duplicates"`
-	Sides []string `bson:"sides"`
-}
-
-func (c *core) problems(f findings) (out []mongopatterns.Problem) {
+	if err := bson.Unmarshal(doc, &f); err != nil {
+		return nil, 0, err
+	}
 	found := func(kind mongopatterns.ProblemKind, field, detail string) {
-		out = append(out, mongopatterns.Problem{Pattern: "attribute", Kind: kind, Collection: c.coll.Name(), ID: f.ID, Field: field, Detail: detail})
+		out = append(out, mongopatterns.Problem{
+			Pattern: "attribute", Kind: kind, Collection: c.coll.Name(), ID: f.ID, Field: field, Detail: detail})
 	}
 	if !f.Writable {
 		found(NotArray, c.array, "")
@@ -139,11 +116,11 @@ func (c *core) problems(f findings) (out []mongopatterns.Problem) {
 	for _, path := range f.Sides {
 		found(TwoArrays, path, "")
 	}
-	return out
+	return out, len(f.Duplicates), nil
 }
 
-// inspection gives the findings of the documents in which it finds something.
-func (c *core) inspection(filter any) mongo.Pipeline {
+// inspection gives what is wrong with the documents in which something is.
+func (c *core) inspection() maintain.Scan {
 	identities := expr.Map(expr.Filter(c.x.entries, "o", c.valid("$$o")), "o", bson.D{
 		{Key: "key", Value: "$$o." + c.key}, {Key: "qualifier", Value: c.qualifierOf("$$o")},
 	})
@@ -157,22 +134,17 @@ func (c *core) inspection(filter any) mongo.Pipeline {
 		}
 		sides = append(sides, expr.Cond(expr.Op("$and", expr.Op("$isArray", bson.A{"$" + c.array}), expr.Op("$or", tests)), bson.A{expr.Literal(path)}, bson.A{}))
 	}
-	return mongo.Pipeline{
-		expr.Op("$match", and(selected(filter))),
-		expr.Op("$project", bson.D{
-			{Key: "writable", Value: c.x.isWritable},
-			{Key: "malformed", Value: expr.Op("$size", expr.Filter(c.x.entries, "o", expr.Op("$not", bson.A{c.valid("$$o")})))},
-			{Key: "duplicates", Value: expr.Let("all", identities, expr.Let("distinct", expr.Op("$setUnion", "$$all", bson.A{}),
-				expr.Cond(expr.Op("$eq", expr.Op("$size", "$$all"), expr.Op("$size", "$$distinct")), bson.A{}, repeated)))},
-			{Key: "sides", Value: expr.Op("$concatArrays", append(sides, bson.A{}))},
-		}),
-		expr.Op("$match", expr.Op("$or",
-			bson.D{{Key: "writable", Value: false}},
-			bson.D{{Key: "malformed", Value: bson.D{{Key: "$gt", Value: 0}}}},
-			bson.D{{Key: "duplicates", Value: bson.D{{Key: "$ne", Value: bson.A{}}}}},
-			bson.D{{Key: "sides", Value: bson.D{{Key: "$ne", Value: bson.A{}}}}},
+	return maintain.Scan{Pipeline: mongo.Pipeline{
+		expr.Op("$project", expr.D(
+			"writable", c.x.isWritable,
+			"malformed", expr.Op("$size", expr.Filter(c.x.entries, "o", expr.Op("$not", bson.A{c.valid("$$o")}))),
+			"duplicates", expr.Let("all", identities, expr.Let("distinct", expr.Op("$setUnion", "$$all", bson.A{}),
+				expr.Cond(expr.Op("$eq", expr.Op("$size", "$$all"), expr.Op("$size", "$$distinct")), bson.A{}, repeated))),
+			"sides", expr.Op("$concatArrays", append(sides, bson.A{})),
 		)),
-	}
+		expr.Op("$match", expr.Op("$nor", bson.A{
+			expr.D("writable", true, "malformed", 0, "duplicates", bson.A{}, "sides", bson.A{})})),
+	}}
 }
 
 // unique is the update that leaves the last entry of each identity.

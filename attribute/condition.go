@@ -11,8 +11,9 @@ import (
 // methods of Attributes and are joined by [Attributes.Filter]. The zero Condition
 // is not valid: a filter with it cannot be encoded, and the driver returns ErrInvalid.
 type Condition struct {
-	match   bson.D // documents that meet it
-	present bson.D // documents that have the keys it looks at
+	match bson.D // documents that meet it
+	c     *core
+	keys  []Key // that it looks at
 }
 
 // Filter selects the documents that meet all of the conditions; without any,
@@ -33,18 +34,14 @@ func (a *Attributes[ID, V]) Equals(key Key, value V) Condition {
 // In is met by an entry of this key with one of these values; by none if there
 // are none.
 func (a *Attributes[ID, V]) In(key Key, values []V) Condition {
-	// $in takes a regular expression for a pattern.
-	list, each := bson.A{}, bson.A{}
-	all := true
+	list := bson.A{}
 	for _, value := range values {
+		if !plain(value) { // $in takes a regular expression for a pattern
+			return a.c.condition(key, expr.Element("$or", a.each(values)))
+		}
 		list = append(list, value)
-		each = append(each, bson.D{{Key: a.c.value, Value: expr.Op("$eq", value)}})
-		all = all && plain(value)
 	}
-	if !all {
-		return a.c.condition(key, bson.E{Key: "$or", Value: each})
-	}
-	return a.c.condition(key, bson.E{Key: a.c.value, Value: expr.Op("$in", list)})
+	return a.c.condition(key, expr.Element(a.c.value, expr.Op("$in", list)))
 }
 
 // HoldsAll is met by an entry of this key whose value, an array, holds all of these
@@ -53,11 +50,15 @@ func (a *Attributes[ID, V]) HoldsAll(key Key, values []V) Condition {
 	if len(values) == 0 {
 		return a.In(key, nil)
 	}
-	each := bson.A{}
+	return a.c.condition(key, expr.Element("$and", a.each(values)))
+}
+
+// each is a filter for each of the values.
+func (a *Attributes[ID, V]) each(values []V) (filters bson.A) {
 	for _, value := range values {
-		each = append(each, bson.D{{Key: a.c.value, Value: expr.Op("$eq", value)}})
+		filters = append(filters, expr.D(a.c.value, expr.Op("$eq", value)))
 	}
-	return a.c.condition(key, bson.E{Key: "$and", Value: each})
+	return filters
 }
 
 // Gt is met by an entry of this key with a value greater than this, of its type.
@@ -82,32 +83,31 @@ func (a *Attributes[ID, V]) Lte(key Key, value V) Condition {
 
 // Range is met by an entry of this key with a value from from until before to.
 func (a *Attributes[ID, V]) Range(key Key, from, to V) Condition {
-	return a.c.condition(key, bson.E{Key: a.c.value, Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lt", Value: to}}})
+	return a.c.condition(key, expr.Element(a.c.value, expr.D("$gte", from, "$lt", to)))
 }
 
 // Exists is met by an entry of this key, with any value.
 func (a *Attributes[ID, V]) Exists(key Key) Condition {
-	match := a.c.has(key.split())
-	return Condition{match: match, present: match}
+	return a.HasAll(key)
 }
 
 // HasAll is met by documents with entries of all of these keys; without any, by
 // all documents.
 func (a *Attributes[ID, V]) HasAll(keys ...Key) Condition {
+	return Condition{a.c.hasAll(keys), a.c, keys}
+}
+
+func (c *core) hasAll(keys []Key) bson.D {
 	filters := make([]bson.D, len(keys))
 	for i, key := range keys {
-		filters[i] = a.c.has(key.split())
+		filters[i] = c.has(key.split())
 	}
-	match := and(filters...)
-	return Condition{match: match, present: match}
+	return and(filters...)
 }
 
 // condition is met by an entry of key with test inside the same entry.
 func (c *core) condition(key Key, test bson.E) Condition {
-	return Condition{
-		match:   bson.D{{Key: c.array, Value: expr.Op("$elemMatch", append(c.element(key.split()), test))}},
-		present: c.has(key.split()),
-	}
+	return Condition{expr.D(c.array, expr.Op("$elemMatch", append(c.element(key.split()), test))), c, []Key{key}}
 }
 
 // NotOrMissing is met by the documents that do not meet c: those without an
@@ -115,14 +115,18 @@ func (c *core) condition(key Key, test bson.E) Condition {
 //
 // It cannot use an index; join it with a condition that can.
 func (c Condition) NotOrMissing() Condition {
-	return Condition{match: bson.D{{Key: "$nor", Value: bson.A{c.filter()}}}, present: c.present}
+	c.match = expr.D("$nor", bson.A{c.filter()})
+	return c
 }
 
-// PresentAndNot is met by the documents that do not meet c but have an entry of
-// its key (of all its keys for HasAll, which therefore leaves none), and of
-// its qualifiers if it names some.
+// PresentAndNot is met by the documents that do not meet c but have an entry of its
+// key, and of its qualifiers if it names some.
 func (c Condition) PresentAndNot() Condition {
-	return Condition{match: and(c.present, c.NotOrMissing().match), present: c.present}
+	match := c.NotOrMissing().match
+	if c.c != nil {
+		match = and(c.c.hasAll(c.keys), match)
+	}
+	return Condition{match, c.c, c.keys}
 }
 
 // filter is the documents that meet c, never all of them because c is not set.

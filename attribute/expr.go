@@ -26,35 +26,38 @@ func (c *core) path(field string) string { return c.array + "." + field }
 // expressions are the same in every call, so they are encoded once: they are most of
 // what a call sends.
 type expressions struct {
-	// entries is the array, or an empty one where there is none.
-	entries any
-	// entry is an entry as {key, value, qualifier}.
-	entry any
+	// entries is the array, or an empty one where there is none; stored is that too where
+	// the field is null or missing, but of anything else what it holds.
+	entries, stored any
+	// entry is the entry $$o as {key, value, qualifier}, value its value.
+	entry, value any
 	// add adds to $$value, entries, the entry $$this if it has none of its identity;
 	// overwrite merges it into the ones it has.
 	add, overwrite any
-	// writable is the filter for documents whose array can be written: it is one or
-	// is missing, and so are its parents, as documents. An update would replace or
-	// traverse anything else. isWritable is the same as an expression.
-	writable   bson.D
-	isWritable any
+	// inside is the filter for documents in which the parents of the array are documents
+	// or missing: an update would replace or traverse anything else. writable is that
+	// with an array that is one or missing, isWritable the same as an expression.
+	inside, writable bson.D
+	isWritable       any
 }
 
 func (c *core) expressions() (x expressions) {
 	x.entries = expr.Fixed(expr.Cond(expr.Op("$isArray", bson.A{"$" + c.array}), "$"+c.array, bson.A{}))
-	x.entry = expr.Fixed(bson.D{
-		{Key: "key", Value: "$$o." + c.key},
-		{Key: "value", Value: expr.IfNull("$$o."+c.value, nil)},
-		{Key: "qualifier", Value: c.qualifierOf("$$o")},
-	})
+	x.value = expr.Fixed(expr.IfNull("$$o."+c.value, nil))
+	x.entry = expr.Fixed(expr.D("key", "$$o."+c.key, "value", x.value, "qualifier", c.qualifierOf("$$o")))
+	x.stored = expr.Fixed(expr.IfNull("$"+c.array, bson.A{}))
 	same := c.same("$$o", "$$this")
+	has := expr.Op("$in", "$$this."+c.key, "$$value."+c.key)
+	if c.qualifier != "" {
+		has = expr.Op("$gt", expr.Op("$size", expr.Filter("$$value", "o", same)), 0)
+	}
 	add := func(found any) any {
-		return expr.Fixed(expr.Cond(expr.Op("$eq", expr.Op("$size", expr.Filter("$$value", "o", same)), 0),
-			expr.Op("$concatArrays", "$$value", bson.A{"$$this"}), found))
+		return expr.Fixed(expr.Cond(has, found, expr.Op("$concatArrays", "$$value", bson.A{"$$this"})))
 	}
 	x.add = add("$$value")
 	x.overwrite = add(expr.Map("$$value", "o", expr.Cond(same, expr.Op("$mergeObjects", "$$o", "$$this"), "$$o")))
-	x.writable = append(inDocuments(c.array), expr.Element("$or",
+	x.inside = slices.Clip(inDocuments(c.array))
+	x.writable = append(x.inside, expr.Element("$or",
 		expr.Fixed(bson.A{bson.D{{Key: c.array, Value: isType("array")}}, bson.D{{Key: c.array, Value: nil}}})))
 	tests := bson.A{expr.IsType("$"+c.array, "array", "missing", "null")}
 	for _, part := range fieldpath.Above(c.array) {
@@ -70,6 +73,11 @@ func (c *core) qualifierOf(entry string) any {
 		return ""
 	}
 	return expr.Op("$ifNull", entry+"."+c.qualifier, "")
+}
+
+// values are those of the entries with this key and, if given, one of these qualifiers.
+func (c *core) values(key string, qualifiers []string) bson.D {
+	return expr.Map(expr.Filter(c.x.entries, "o", c.keyed("$$o", key, qualifiers)), "o", c.x.value)
 }
 
 // keyed is whether entry has this key and, if given, one of these qualifiers.
@@ -117,7 +125,7 @@ func (c *core) upsert(new any, overwrite bool) bson.D {
 	if overwrite {
 		in = c.x.overwrite
 	}
-	return expr.Reduce(new, expr.IfNull("$"+c.array, bson.A{}), in)
+	return expr.Reduce(new, c.x.stored, in)
 }
 
 // has is the filter for documents with an entry of this key and, if given, one
@@ -168,12 +176,6 @@ func (c *core) present(key string, qualifiers []string) bson.D {
 	return bson.D{{Key: c.array, Value: expr.Op("$elemMatch", c.exact(key, qualifiers))}}
 }
 
-// target is the filter for the document of this ID if it has an array or can
-// get one.
-func (c *core) target(id any) bson.D {
-	return and(bson.D{{Key: "_id", Value: equal(id)}}, c.x.writable)
-}
-
 // inDocuments is the filter for documents in which the parents of path are
 // documents or missing.
 func inDocuments(path string) (out bson.D) {
@@ -220,21 +222,20 @@ func selected(filter any) bson.D {
 
 // and joins filters, in one document where no field stands twice.
 func and(filters ...bson.D) bson.D {
-	out := bson.D{}
-	var parts bson.A
-	flat := true
+	out := make(bson.D, 0, 2*len(filters))
 	for _, filter := range filters {
-		if len(filter) == 0 {
-			continue
-		}
-		parts = append(parts, filter)
 		for _, e := range filter {
-			flat = flat && !slices.ContainsFunc(out, func(other bson.E) bool { return other.Key == e.Key })
+			if slices.ContainsFunc(out, func(other bson.E) bool { return other.Key == e.Key }) {
+				parts := bson.A{}
+				for _, filter := range filters {
+					if len(filter) > 0 {
+						parts = append(parts, filter)
+					}
+				}
+				return expr.D("$and", parts)
+			}
 			out = append(out, e)
 		}
 	}
-	if flat {
-		return out
-	}
-	return bson.D{{Key: "$and", Value: parts}}
+	return out
 }

@@ -28,8 +28,11 @@ func (k Key) Qualified(qualifiers ...string) Key {
 }
 
 func (k Key) split() (name string, qualifiers []string) {
-	parts := strings.Split(string(k), separator)
-	return parts[0], parts[1:]
+	name, rest, several := strings.Cut(string(k), separator)
+	if several {
+		qualifiers = strings.Split(rest, separator)
+	}
+	return name, qualifiers
 }
 
 // String is the key as messages show it.
@@ -41,19 +44,17 @@ func (k Key) String() string {
 	return fmt.Sprintf("%q %q", name, qualifiers)
 }
 
-// one is the name and the qualifier of a call that means one entry.
-func (c *core) one(key Key) (name, qualifier string, err error) {
+// one is the name and the identity of a call that means one entry.
+func (c *core) one(key Key) (name string, identity []string, err error) {
 	name, qualifiers := key.split()
 	if err := checkKey(name); err != nil {
-		return "", "", err
+		return "", nil, err
 	}
-	switch len(qualifiers) {
-	case 0:
-		return name, "", nil
-	case 1:
-		return name, qualifiers[0], c.checkQualifier(qualifiers[0])
+	if len(qualifiers) > 1 {
+		return "", nil, fault.Invalid("several qualifiers for one entry: %s", key)
 	}
-	return "", "", fault.Invalid("several qualifiers for one entry: %s", key)
+	qualifier := strings.Join(qualifiers, "")
+	return name, c.identity(qualifier), c.checkQualifier(qualifier)
 }
 
 func checkKey(name string) error {

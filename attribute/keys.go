@@ -14,17 +14,15 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
-// Collision says what happens to a document in which what is to be written
-// exists already: an entry of the new key (RenameKey), an entry with another
-// value than the field's (Adopt), a field with another value than the entry's
-// (Unadopt).
+// Collision says what happens to a document in which what is to be written exists
+// already: an entry of the new key (RenameKey), an entry (Adopt) or a field (Unadopt)
+// with another value.
 type Collision string
 
 const (
 	// Skip leaves the whole document as it is and counts it.
 	Skip Collision = ""
-	// KeepTarget keeps what exists: the entry of the new key, the entry (Adopt),
-	// the field (Unadopt). The other value is dropped.
+	// KeepTarget keeps what exists and drops the other value.
 	KeepTarget Collision = "keep target"
 	// KeepSource overwrites it with what is moved.
 	KeepSource Collision = "keep source"
@@ -39,15 +37,13 @@ func (c Collision) check() error {
 }
 
 // RenameKey gives the entries of key from, of any qualifier, the key to in all
-// documents that work selects. It can be stopped and run again, beside live writes;
-// while these still write from, run it again at the end. Skipped are documents left
-// alone: on a collision (Options.OnCollision), because ArrayField is no array, or
-// because they were changed or deleted by somebody else meanwhile. They are found by
-// the key, which they still have (Exists).
+// documents that work selects. It can be stopped and run again, beside live writes.
+// Skipped are documents left alone: on a collision (Options.OnCollision), because
+// ArrayField is no array, or because somebody changed or deleted them meanwhile. Those
+// still have the key (Exists).
 //
 // Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each document
-// with the key. The documents are found by the index on the keys or in the order of
-// _id, as the server chooses, and written by _id.
+// with the key, found by the index on the keys or in the order of _id.
 func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: rename key")
 	if err := checkRename(from, to); err != nil {
@@ -63,8 +59,7 @@ func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work
 // RemoveKey removes the entries of this key, of any qualifier, from all documents
 // that work selects. It can be stopped and run again, beside live writes.
 //
-// Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each document
-// with the key, found as by RenameKey.
+// Cost: as RenameKey.
 func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: remove key")
 	if err := checkKey(key); err != nil {

@@ -3,7 +3,6 @@ package attribute
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -36,7 +35,7 @@ func (a *Attributes[ID, V]) GetBy(ctx context.Context, filter any, key Key) (v V
 	if err != nil {
 		return v, err
 	}
-	v, err = a.get(ctx, and(selected(filter), a.c.has(name, a.c.identity(q))), key)
+	v, err = a.get(ctx, and(selected(filter), a.c.has(name, q)), key)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		err = at(ErrNoAttribute, name, q)
 	}
@@ -48,14 +47,14 @@ func (a *Attributes[ID, V]) get(ctx context.Context, filter bson.D, key Key) (v 
 	if err != nil {
 		return v, err
 	}
-	found, err := a.read(ctx, filter, a.c.keyed("$$o", name, a.c.identity(q)))
+	found, err := read[V](ctx, a.c, filter, a.c.values(name, q))
 	if err != nil {
 		return v, err
 	}
 	if len(found) == 0 {
 		return v, at(ErrNoAttribute, name, q)
 	}
-	return found[0].Value, nil
+	return found[0], nil
 }
 
 // GetAll returns all entries in the order of the array. Elements that are no
@@ -65,7 +64,7 @@ func (a *Attributes[ID, V]) get(ctx context.Context, filter bson.D, key Key) (v 
 // Cost: 1 round trip, 1 document read, found by _id.
 func (a *Attributes[ID, V]) GetAll(ctx context.Context, id ID) (out []Attribute[V], err error) {
 	defer fault.In(&err, "attribute: get all")
-	found, err := a.read(ctx, bson.D{{Key: "_id", Value: equal(id)}}, a.c.valid("$$o"))
+	found, err := read[stored[V]](ctx, a.c, expr.D("_id", equal(id)), a.c.uniform(a.c.valid("$$o")))
 	if err != nil {
 		return nil, ofDocument(id, err)
 	}
@@ -80,9 +79,9 @@ func (a *Attributes[ID, V]) GetAll(ctx context.Context, id ID) (out []Attribute[
 func ofDocument(id any, err error) error {
 	switch {
 	case errors.Is(err, ErrNoAttribute), errors.Is(err, ErrNotArray):
-		return fmt.Errorf("%w: _id %s", err, text(id))
+		return of(id, err)
 	case errors.Is(err, mongo.ErrNoDocuments):
-		return fmt.Errorf("%w: _id %s", fault.ErrNotFound, text(id))
+		return of(id, fault.ErrNotFound)
 	}
 	return err
 }
@@ -94,19 +93,21 @@ type stored[V any] struct {
 	Qualifier string `bson:"qualifier"`
 }
 
-// read returns the entries of the first document found that match.
-func (a *Attributes[ID, V]) read(ctx context.Context, filter, match bson.D) ([]stored[V], error) {
+// list is a type of its own because the driver decodes no array as a []byte.
+type list[T any] []T
+
+// read returns what found makes of the entries of the first document that filter selects.
+func read[T any](ctx context.Context, c *core, filter, found bson.D) (list[T], error) {
 	var doc struct {
-		Writable bool        `bson:"writable"`
-		Entries  []stored[V] `bson:"entries"`
+		Writable bool    `bson:"writable"`
+		Found    list[T] `bson:"found"`
 	}
-	err := a.c.coll.FindOne(ctx, filter, options.FindOne().SetProjection(bson.D{
-		{Key: "_id", Value: 0}, {Key: "writable", Value: a.c.x.isWritable}, {Key: "entries", Value: a.c.uniform(match)},
-	})).Decode(&doc)
+	err := c.coll.FindOne(ctx, filter, options.FindOne().SetProjection(
+		expr.D("_id", 0, "writable", c.x.isWritable, "found", found))).Decode(&doc)
 	if err == nil && !doc.Writable {
-		err = fmt.Errorf("%w: %q", ErrNotArray, a.c.array)
+		err = c.notArray()
 	}
-	return doc.Entries, err
+	return doc.Found, err
 }
 
 // uniform is the entries that match as {key, value, qualifier}.
@@ -130,7 +131,7 @@ type Value[ID, V any] struct {
 // Cost: 1 round trip a batch of the cursor; the documents with the key are read, by
 // the index if its Prefix is in the filter.
 func (a *Attributes[ID, V]) Values(ctx context.Context, filter any, key Key) iter.Seq2[Value[ID, V], error] {
-	return fault.Seq("attribute: values", cursor.Decode[Value[ID, V]](ctx, a.c.aggregate(a.c.coll, a.ValuesPipeline(filter, key))))
+	return fault.Seq("attribute: values", cursor.Decode[Value[ID, V]](ctx, a.c.aggregate(a.ValuesPipeline(filter, key))))
 }
 
 // ValuesPipeline is what Values runs; its documents are {_id, value, qualifier}.
@@ -145,8 +146,8 @@ func (a *Attributes[ID, V]) ValuesPipeline(filter any, key Key) mongo.Pipeline {
 }
 
 // aggregate opens the cursor of a pipeline.
-func (c *core) aggregate(coll *mongo.Collection, pipeline mongo.Pipeline) func(context.Context) (*mongo.Cursor, error) {
+func (c *core) aggregate(pipeline mongo.Pipeline) func(context.Context) (*mongo.Cursor, error) {
 	return func(ctx context.Context) (*mongo.Cursor, error) {
-		return coll.Aggregate(ctx, pipeline, options.Aggregate().SetAllowDiskUse(true))
+		return c.coll.Aggregate(ctx, pipeline, options.Aggregate().SetAllowDiskUse(true))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -20,28 +22,27 @@ import (
 // was gone when the reason was asked for.
 const maxAttempts = 16
 
-// byID is the index that all writes use: the server might choose the one on the
-// keys, and read all documents that have one.
+// byID is the index that writes use which ask for more than an _id: the server might
+// choose the one on the keys, and read all documents that have one.
 var byID = bson.D{{Key: "_id", Value: 1}}
 
 // Set gives the entry of this key the value, and adds the entry at the end if
 // there is none. Further fields of the entry stay. Without such a document it
-// is fault.ErrNotFound.
+// is ErrNotFound.
 //
 // Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Set(ctx context.Context, id ID, key Key, value V) (err error) {
 	defer fault.In(&err, "attribute: set")
 	name, q, err := a.c.one(key)
-	if err == nil {
-		err = a.set(ctx, id, []Attribute[V]{{name, value, q}}, bson.D{}, nil)
+	if err != nil {
+		return err
 	}
-	return err
+	return a.set(ctx, id, nil, nil, Attribute[V]{name, value, strings.Join(q, "")})
 }
 
-// SetMany sets several entries in one write, one after the other; two of the
-// same key and qualifier are fault.ErrInvalid. (Of two that only the collection's
-// collation holds for the same, the later one counts.) Without any it does
-// nothing.
+// SetMany sets several entries in one write; two of the same key and qualifier are
+// ErrInvalid. (Of two that only the collection's collation holds for the same, the later
+// one counts.) Without any it does nothing.
 //
 // Cost: as Set.
 func (a *Attributes[ID, V]) SetMany(ctx context.Context, id ID, attributes ...Attribute[V]) (err error) {
@@ -49,7 +50,7 @@ func (a *Attributes[ID, V]) SetMany(ctx context.Context, id ID, attributes ...At
 	if len(attributes) == 0 {
 		return nil
 	}
-	return a.set(ctx, id, attributes, bson.D{}, nil)
+	return a.set(ctx, id, nil, nil, attributes...)
 }
 
 // Add adds an entry of this key; if there is one it changes nothing and is
@@ -60,16 +61,12 @@ func (a *Attributes[ID, V]) SetMany(ctx context.Context, id ID, attributes ...At
 func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key Key, value V) (err error) {
 	defer fault.In(&err, "attribute: add")
 	name, q, err := a.c.one(key)
-	if err == nil {
-		absent := bson.D{{Key: a.c.array, Value: expr.Op("$not", expr.Op("$elemMatch", a.c.exact(name, a.c.identity(q))))}}
-		err = a.set(ctx, id, []Attribute[V]{{name, value, q}}, absent, func(s state) error {
-			if s.Has {
-				return at(ErrExists, name, q)
-			}
-			return nil
-		})
+	if err != nil {
+		return err
 	}
-	return err
+	absent := expr.D(a.c.array, expr.Op("$not", expr.Op("$elemMatch", a.c.exact(name, q))))
+	return a.set(ctx, id, absent, func() []reason { return []reason{{a.c.holds(name, q), at(ErrExists, name, q)}} },
+		Attribute[V]{name, value, strings.Join(q, "")})
 }
 
 // Change gives the entry of this key another value; without one it is
@@ -79,10 +76,10 @@ func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key Key, value V) (e
 func (a *Attributes[ID, V]) Change(ctx context.Context, id ID, key Key, value V) (err error) {
 	defer fault.In(&err, "attribute: change")
 	name, q, err := a.c.one(key)
-	if err == nil {
-		err = a.set(ctx, id, []Attribute[V]{{name, value, q}}, a.c.present(name, a.c.identity(q)), mustHave(name, q))
+	if err != nil {
+		return err
 	}
-	return err
+	return a.set(ctx, id, a.c.present(name, q), a.c.absent(name, q), Attribute[V]{name, value, strings.Join(q, "")})
 }
 
 // Remove removes the entry of this key; without one it is ErrNoAttribute.
@@ -91,11 +88,11 @@ func (a *Attributes[ID, V]) Change(ctx context.Context, id ID, key Key, value V)
 func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key Key) (err error) {
 	defer fault.In(&err, "attribute: remove")
 	name, q, err := a.c.one(key)
-	if err == nil {
-		update := expr.Op("$pull", bson.D{{Key: a.c.array, Value: a.c.exact(name, a.c.identity(q))}})
-		err = a.c.write(ctx, id, a.c.present(name, a.c.identity(q)), update, func() bson.D { return a.c.question(name, q) }, mustHave(name, q))
+	if err != nil {
+		return err
 	}
-	return err
+	update := expr.Op("$pull", expr.D(a.c.array, a.c.exact(name, q)))
+	return a.c.write(ctx, id, a.c.present(name, q), update, a.c.absent(name, q))
 }
 
 // Rename gives the entries of key from, of any qualifier, the key to. Without
@@ -105,73 +102,59 @@ func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key Key) (err err
 // Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Rename(ctx context.Context, id ID, from, to string) (err error) {
 	defer fault.In(&err, "attribute: rename")
-	err = checkRename(from, to)
-	if err == nil {
-		question := func() bson.D {
-			return bson.D{{Key: "has", Value: a.c.any(a.c.keyed("$$o", from, nil))}, {Key: "collides", Value: a.c.collides(from, to)}}
-		}
-		err = a.c.write(ctx, id, and(a.c.present(from, nil), a.c.separate(from, to)), a.c.rename(from, to, Skip), question, func(s state) error {
-			switch {
-			case !s.Has:
-				return at(ErrNoAttribute, from, "")
-			case s.Collides:
-				return at(ErrExists, to, "")
-			}
-			return nil
-		})
+	if err := checkRename(from, to); err != nil {
+		return err
 	}
-	return err
+	guard := and(a.c.present(from, nil), a.c.separate(from, to))
+	return a.c.write(ctx, id, guard, a.c.rename(from, to, Skip), func() []reason {
+		return append(a.c.absent(from, nil)(), reason{a.c.collides(from, to), at(ErrExists, to, nil)})
+	})
 }
 
 // Elements makes the array of a document to insert.
 func (a *Attributes[ID, V]) Elements(attributes ...Attribute[V]) (elements bson.A, err error) {
 	defer fault.In(&err, "attribute: elements")
-	if elements, err = a.elements(attributes); err != nil {
-		return nil, err
-	}
 	if err := a.unencodable(attributes); err != nil {
 		return nil, err
 	}
-	return elements, nil
+	return a.elements(attributes)
 }
 
 func (a *Attributes[ID, V]) elements(attributes []Attribute[V]) (bson.A, error) {
-	out := bson.A{}
-	seen := map[[2]string]bool{}
-	for _, attribute := range attributes {
+	out := make(bson.A, len(attributes))
+	for i, attribute := range attributes {
 		if err := checkKey(attribute.Key); err != nil {
 			return nil, err
 		}
 		if err := a.c.checkQualifier(attribute.Qualifier); err != nil {
 			return nil, err
 		}
-		identity := [2]string{attribute.Key, attribute.Qualifier}
-		if seen[identity] {
+		if slices.ContainsFunc(attributes[:i], func(other Attribute[V]) bool {
+			return other.Key == attribute.Key && other.Qualifier == attribute.Qualifier
+		}) {
 			return nil, fault.Invalid("key %q stands twice", attribute.Key)
 		}
-		seen[identity] = true
-		out = append(out, a.c.entry(attribute.Key, attribute.Value, attribute.Qualifier))
+		out[i] = a.c.entry(attribute.Key, attribute.Value, attribute.Qualifier)
 	}
 	return out, nil
 }
 
-func (c *core) entry(key, value any, qualifier string) bson.D {
-	out := bson.D{{Key: c.key, Value: key}, {Key: c.value, Value: value}}
+func (c *core) entry(key, value, qualifier any) bson.D {
+	out := expr.D(c.key, key, c.value, value)
 	if qualifier != "" {
-		out = append(out, bson.E{Key: c.qualifier, Value: qualifier})
+		out = append(out, expr.Element(c.qualifier, qualifier))
 	}
 	return out
 }
 
 // set writes attributes into the document if it also matches guard.
-func (a *Attributes[ID, V]) set(ctx context.Context, id any, attributes []Attribute[V], guard bson.D, refused func(state) error) error {
+func (a *Attributes[ID, V]) set(ctx context.Context, id any, guard bson.D, reasons func() []reason,
+	attributes ...Attribute[V]) error {
 	elements, err := a.elements(attributes)
 	if err != nil {
 		return err
 	}
-	update := mongo.Pipeline{set(a.c.array, a.c.upsert(expr.Literal(elements), true))}
-	first := attributes[0]
-	err = a.c.write(ctx, id, guard, update, func() bson.D { return a.c.question(first.Key, first.Qualifier) }, refused)
+	err = a.c.write(ctx, id, guard, mongo.Pipeline{set(a.c.array, a.c.upsert(expr.Literal(elements), true))}, reasons)
 	if bad := (mongo.MarshalError{}); errors.As(err, &bad) {
 		return cmp.Or(a.unencodable(attributes), err)
 	}
@@ -183,79 +166,88 @@ func (a *Attributes[ID, V]) set(ctx context.Context, id any, attributes []Attrib
 // update refused before anything is sent.
 func (a *Attributes[ID, V]) unencodable(attributes []Attribute[V]) error {
 	for _, attribute := range attributes {
-		_, err := a.c.coll.UpdateOne(context.Background(), bson.D{{Key: a.c.value, Value: attribute.Value}}, nil)
+		_, err := a.c.coll.UpdateOne(context.Background(), expr.D(a.c.value, attribute.Value), nil)
 		if bad := (mongo.MarshalError{}); errors.As(err, &bad) {
-			return fmt.Errorf("%w: %w", at(fault.ErrInvalid, attribute.Key, attribute.Qualifier), bad.Err)
+			return fmt.Errorf("%w: %w", at(fault.ErrInvalid, attribute.Key, []string{attribute.Qualifier}), bad.Err)
 		}
 	}
 	return nil
 }
 
-// state is what a refused write finds.
-type state struct {
-	Writable bool `bson:"writable"`
-	Has      bool `bson:"has"`
-	Collides bool `bson:"collides"`
+// A reason why a write is refused: an expression of the document, and the error.
+type reason struct {
+	holds any
+	err   error
 }
 
-// question projects a state.
-func (c *core) question(key, qualifier string) bson.D {
-	return bson.D{{Key: "has", Value: c.any(c.keyed("$$o", key, c.identity(qualifier)))}}
+// holds is whether the document has an entry of this key.
+func (c *core) holds(key string, qualifiers []string) bson.D {
+	return expr.Op("$gt", expr.Op("$size", c.values(key, qualifiers)), 0)
 }
 
-func (c *core) any(match bson.D) bson.D {
-	return expr.Op("$gt", expr.Op("$size", expr.Filter(c.x.entries, "o", match)), 0)
-}
-
-// mustHave refuses a document without the entry.
-func mustHave(key, qualifier string) func(state) error {
-	return func(s state) error {
-		if s.Has {
-			return nil
-		}
-		return at(ErrNoAttribute, key, qualifier)
+// absent is the reason that it has none.
+func (c *core) absent(key string, qualifiers []string) func() []reason {
+	return func() []reason {
+		return []reason{{expr.Op("$not", bson.A{c.holds(key, qualifiers)}), at(ErrNoAttribute, key, qualifiers)}}
 	}
 }
 
 // at names the entry that an error is about.
-func at(err error, key, qualifier string) error {
-	if qualifier == "" {
-		return fmt.Errorf("%w: key %q", err, key)
+func at(err error, key string, qualifiers []string) error {
+	if qualifier := strings.Join(qualifiers, ""); qualifier != "" {
+		return fmt.Errorf("%w: key %q, qualifier %q", err, key, qualifier)
 	}
-	return fmt.Errorf("%w: key %q, qualifier %q", err, key, qualifier)
+	return fmt.Errorf("%w: key %q", err, key)
 }
 
-// write updates the document of this ID. If it matches no guard the question is
-// asked and refused says why; if it does not know, as the reason has gone, the
-// write is tried again.
-func (c *core) write(ctx context.Context, id any, guard bson.D, update any, question func() bson.D, refused func(state) error) error {
+// write updates the document of this ID. If it matches no guard, the document is asked
+// for the reason; if none holds, as it has gone meanwhile, the write is tried again.
+func (c *core) write(ctx context.Context, id any, guard bson.D, update any, reasons func() []reason) error {
+	filter, opts := and(expr.D("_id", equal(id)), c.x.inside, guard), options.UpdateOne()
+	if len(filter) > 1 {
+		opts.SetHint(byID)
+	}
 	for range maxAttempts {
-		result, err := c.coll.UpdateOne(ctx, and(c.target(id), guard), update, options.UpdateOne().SetHint(byID))
-		if err != nil {
+		result, err := c.coll.UpdateOne(ctx, filter, update, opts)
+		var server mongo.ServerError
+		switch {
+		case errors.As(err, &server) && slices.ContainsFunc(server.ErrorCodes(), noArray):
+			return of(id, c.notArray())
+		case err != nil:
 			return twoArrays(err)
-		}
-		if result.MatchedCount > 0 {
+		case result.MatchedCount > 0:
 			return nil
 		}
-		var s state
-		err = c.primary.FindOne(ctx, bson.D{{Key: "_id", Value: equal(id)}}, options.FindOne().
-			SetProjection(append(bson.D{{Key: "writable", Value: c.x.isWritable}}, question()...))).Decode(&s)
+		all := []reason{{expr.Op("$not", bson.A{c.x.isWritable}), c.notArray()}}
+		if reasons != nil {
+			all = append(all, reasons()...)
+		}
+		why := any(-1)
+		for i, r := range slices.Backward(all) {
+			why = expr.Cond(r.holds, i, why)
+		}
+		var found struct{ Why int }
+		err = c.primary.FindOne(ctx, expr.D("_id", equal(id)), options.FindOne().SetProjection(expr.D("why", why))).Decode(&found)
 		switch {
 		case errors.Is(err, mongo.ErrNoDocuments):
-			return fmt.Errorf("%w: _id %s", fault.ErrNotFound, text(id))
+			return of(id, fault.ErrNotFound)
 		case err != nil:
 			return err
-		case !s.Writable:
-			return fmt.Errorf("%w: %q: _id %s", ErrNotArray, c.array, text(id))
-		}
-		if refused != nil {
-			if err := refused(s); err != nil {
-				return fmt.Errorf("%w: _id %s", err, text(id))
-			}
+		case found.Why >= 0:
+			return of(id, all[found.Why].err)
 		}
 	}
-	return fmt.Errorf("%w: _id %s", fault.ErrConflict, text(id))
+	return of(id, fault.ErrConflict)
 }
+
+func (c *core) notArray() error { return fmt.Errorf("%w: %q", ErrNotArray, c.array) }
+
+// of names the document that an error is about.
+func of(id any, err error) error { return fmt.Errorf("%w: _id %s", err, text(id)) }
+
+// noArray reports the server's refusal to take something for an array, in $in, $filter, $map
+// or $concatArrays.
+func noArray(code int) bool { return code == 40081 || code == 28651 || code == 16883 || code == 28664 }
 
 // text is an ID as messages show it.
 func text(id any) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -30,9 +31,9 @@ const (
 // An Add whose outcome is unknown may be repeated if the list is a set; another list
 // could get the elements twice.
 //
-// Cost: 1 round trip, 1 document written, found by _id; none for no elements. With
-// Options.Set 3 round trips for an outlier, by the index {parent, n} or that of
-// Options.ElementIndex.
+// Cost: 1 round trip, 1 document written, found by _id; 3 for an array that is null, or
+// with Options.Set for an outlier, by the index {parent, n} or that of
+// Options.ElementIndex. No elements: none.
 // The Add that finds the parent full moves the older half out: 7 round trips, 2
 // documents written and the parent twice; 1 more if the last overflow document takes
 // a part.
@@ -58,12 +59,11 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int
 	return int64(n), nil
 }
 
-// AddMany adds elements to many lists, up to 1000 elements, or 2 MiB, at a time; what
-// one list gets of these is one Add, all or none. The elements of a list keep their
-// order. Done are added, Skipped a set held already. The elements for a parent that
-// is not there or not adopted, or that the server refuses, are Failed and named,
-// except in a transaction of the caller's. Any other error ends it; elements of
-// which it is not known whether they were added are Unknown then.
+// AddMany adds elements to many lists, in the order of each list: what a list gets of
+// 1000 elements, or 2 MiB, is one Add. Done are added, Skipped a set held already. The
+// elements for a parent that is not there or not adopted, or that the server refuses, are
+// Failed and named, except in the caller's transaction. Any other error ends it; those of
+// the Add that it ends are Unknown.
 //
 // Cost: that of an Add for each list that comes in 1000 elements.
 func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (result mongopatterns.Result, err error) {
@@ -72,11 +72,11 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (
 		id bson.RawValue
 		xs []bson.RawValue
 	}
-	var groups []*group
-	byID := map[string]*group{}
+	groups := map[string]*group{}
+	var order []*group
 	count, bytes := 0, 0
 	flush := func() error {
-		for _, g := range groups {
+		for _, g := range order {
 			n, err := l.c.add(ctx, g.id, g.xs)
 			all := int64(len(g.xs))
 			refused := errors.Is(err, fault.ErrNotFound) || errors.Is(err, ErrNotAdopted) || fault.Refused(err)
@@ -86,37 +86,31 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (
 			case refused && !txn.Running(ctx):
 				result.Fail(l.c.coll.Name(), g.id, err)
 				result.Add(mongopatterns.Result{Examined: all, Failed: all - 1})
+			case !refused:
+				result.Unknown += all
+				fallthrough
 			default:
-				if !refused {
-					result.Unknown += all
-				}
 				return fault.Of(g.id, err)
 			}
 		}
-		groups, byID, count, bytes = nil, map[string]*group{}, 0, 0
+		clear(groups)
+		order, count, bytes = nil, 0, 0
 		return nil
 	}
 	for id, e := range elements {
-		raw, err := l.c.id(id)
+		raw, x, err := l.c.pair(id, e)
+		if err == nil && (count == maxElements || bytes > 0 && bytes+len(x.Value) > maxAdded) {
+			err = flush()
+		}
 		if err != nil {
 			return result, err
 		}
-		x, err := l.c.element(e)
-		if err != nil {
-			return result, fault.Of(raw, err)
-		}
-		if count == maxElements || bytes > 0 && bytes+len(x.Value) > maxAdded {
-			if err := flush(); err != nil {
-				return result, err
-			}
-		}
 		key := value.Key(raw)
-		g := byID[key]
-		if g == nil {
-			g = &group{id: raw}
-			groups, byID[key] = append(groups, g), g
+		if groups[key] == nil {
+			groups[key] = &group{id: raw}
+			order = append(order, groups[key])
 		}
-		g.xs = append(g.xs, x)
+		groups[key].xs = append(groups[key].xs, x)
 		count, bytes = count+1, bytes+cost(x, count)
 	}
 	return result, flush()
@@ -127,25 +121,26 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (
 // a full parent needs a transaction.
 //
 // In a set the parent's write sees what the parent holds. What the overflow
-// documents hold is read before, and the write asks that nothing has moved since the
-// parent was read before that: an element comes into them from the parent only.
+// documents hold is read before, and the write asks that nothing has moved since: an
+// element comes into them from the parent only.
 func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (int, error) {
 	if len(xs) == 0 {
 		return 0, nil
 	}
 	var seen bson.ObjectID // Options.MoveField as of that reading
+	null := false
 	for {
-		if n, done, err := c.push(ctx, id, xs, seen); err != nil || done {
+		if n, done, err := c.push(ctx, id, xs, seen, null); err != nil || done {
 			return n, err
 		}
-		s, err := c.look(ctx, id, xs)
+		s, found, err := c.look(ctx, id, xs)
 		if err != nil {
 			return 0, err
 		}
-		if xs, seen = s.Fresh, s.Moved; len(xs) == 0 {
+		if xs, seen, null = found.Fresh, s.Moved, found.Null; len(xs) == 0 {
 			return 0, nil
 		}
-		if s.Room {
+		if found.Room {
 			continue
 		}
 		var n int
@@ -160,84 +155,89 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 	}
 }
 
-// guard says that a parent may be written: it is as it was seen, typical if seen is
-// zero. A list that is no set need not be looked at before.
-func (c *core) guard(seen bson.ObjectID) any {
+// guarded is the filter for a parent of which conditions hold, and that is as it was seen:
+// typical if seen is zero. A list that is no set need not have been seen.
+func (c *core) guarded(id bson.RawValue, seen bson.ObjectID, conditions bson.A) bson.D {
+	guard := c.x.typical
 	switch {
 	case !c.o.Set:
-		return c.x.own
-	case seen.IsZero():
-		return c.x.typical
+		guard = c.x.own
+	case !seen.IsZero():
+		guard = expr.D(c.o.FlagField, true, c.o.MoveField, seen)
 	}
-	return expr.Op("$and", c.x.flagged, expr.Op("$eq", expr.Field(c.o.MoveField), expr.Literal(seen)))
+	return c.parent(id, append(slices.Clip(guard), expr.Element("$expr", expr.Op("$and", conditions)))...)
 }
 
-// room says that a parent takes the elements, or holds the one of a set.
-func (c *core) room(xs []bson.RawValue) bson.D {
-	var more any = len(xs)
-	if c.o.Set && len(xs) == 1 {
-		more = expr.Cond(expr.Op("$in", expr.Literal(xs[0]), c.x.array), 0, 1)
-	}
-	return expr.Op("$and",
-		expr.Op("$lte", expr.Op("$add", c.x.size, more), c.o.MaxCount),
-		expr.Op("$lte", c.x.bytes, c.o.MaxBytes-sizeOf(xs, c.o.MaxCount)))
+// room are the conditions that a parent takes the elements.
+func (c *core) room(xs []bson.RawValue) bson.A {
+	return bson.A{expr.Op("$lte", c.x.size, c.o.MaxCount-len(xs)), expr.Op("$lte", c.x.bytes, c.o.MaxBytes-sizeOf(xs, c.o.MaxCount))}
 }
 
 // fresh is what is to be added of xs: of a set, of equals the first, and not what the
 // parent holds. The server decides what is equal.
 func (c *core) fresh(xs []bson.RawValue) bson.D {
 	if !c.o.Set {
-		return literal(xs...)
+		return expr.Literal(xs)
 	}
-	return expr.Op("$setDifference", literal(xs...), c.x.array)
+	return expr.Op("$setDifference", expr.Literal(xs), c.x.array)
 }
 
-// push adds to a parent that has room for all of xs. If it has not, or is not as it
-// was seen, or not there, or, being a set, holds one of several, nothing is written
-// and done is false.
-func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.ObjectID) (added int, done bool, err error) {
-	total := expr.Field(c.o.TotalField)
-	guard, more, n := bson.A{c.guard(seen), c.room(xs)}, c.fresh(xs), any(len(xs))
-	if c.o.Set && len(xs) > 1 {
-		guard = append(guard, expr.Op("$eq", size(more), n))
+// push adds to a parent with room for all of xs. If it has none, or is not as it was seen,
+// or, being a set, holds one of several, nothing is written and done is false.
+func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.ObjectID, null bool) (
+	added int, done bool, err error) {
+	conditions := append(c.room(xs), c.x.isNull[null])
+	operator, more := "$push", any(expr.D("$each", xs))
+	one := c.o.Set && len(xs) == 1
+	if one {
+		operator = "$addToSet"
 	} else if c.o.Set {
-		n = size(more)
+		conditions = append(conditions, expr.Op("$eq", size(c.fresh(xs)), len(xs)))
 	}
-	// Not $push, which refuses null: that is how a nil slice is stored.
-	result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", expr.Op("$and", guard))), mongo.Pipeline{expr.Op("$set", expr.D(
-		c.o.ArrayField, expr.Op("$concatArrays", c.x.array, more),
-		c.o.TotalField, expr.Cond(c.x.flagged, expr.Op("$add", total, n), total)))})
+	if null { // which no operator adds to: that is how a nil slice is stored
+		operator, more = "$set", xs
+	}
+	result, err := c.coll.UpdateOne(ctx, c.guarded(id, seen, conditions), expr.Op(operator, expr.D(c.o.ArrayField, more)))
 	switch {
 	case err != nil || result.MatchedCount == 0:
 		return 0, false, err
-	case c.o.Set && len(xs) == 1: // what it holds is not modified
+	case one: // what it holds is not modified
 		return int(result.ModifiedCount), true, nil
 	}
 	return len(xs), true, nil
 }
 
+// A finding is what a parent says to elements that are to be added.
+type finding struct {
+	Items, Fresh []bson.RawValue // what it holds, and of these elements what it does not
+	Room, Null   bool            // it has room for them; its array is null
+}
+
 // look reads a parent and, after it, which of xs the overflow documents of a set do
 // not hold, nor the parent did.
-func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (state, error) {
-	stages := mongo.Pipeline{expr.Op("$match", c.parent(id)),
-		expr.Op("$project", c.state(expr.Element("room", c.room(xs)), expr.Element("fresh", c.fresh(xs))))}
+func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (s state, found finding, err error) {
+	stages := mongo.Pipeline{expr.Op("$match", c.parent(id)), expr.Op("$project", c.state(
+		document("room", expr.Op("$and", c.room(xs)), "null", c.x.isNull[true], "fresh", c.fresh(xs))))}
 	if c.o.Set {
-		held := expr.Op("$setIntersection", literal(xs...), c.x.array)
+		outside, fresh := c.o.ArrayField+".outside", c.o.ArrayField+".fresh"
+		held := expr.Op("$setIntersection", expr.Literal(xs), c.x.array)
 		stages = append(stages,
-			c.lookup("outside", mongo.Pipeline{
+			c.lookup(outside, mongo.Pipeline{
 				expr.Op("$match", c.holdsAny(xs)), expr.Op("$project", expr.D("_id", 0, "both", held)),
 			}),
-			expr.Op("$set", expr.D("fresh", expr.Reduce("$outside", "$fresh", expr.Op("$setDifference", "$$value", "$$this.both")))),
-			expr.Op("$unset", "outside"))
+			expr.Op("$set", expr.D(fresh, expr.Reduce(expr.Field(outside), expr.Field(fresh),
+				expr.Op("$setDifference", "$$value", "$$this.both")))))
 	}
-	found, err := cursor.Collect(cursor.Decode[state](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.primary.Aggregate(ctx, stages)
 	}))
-	if err == nil && len(found) == 0 {
+	if err == nil && len(docs) == 0 {
 		err = mongo.ErrNoDocuments
 	}
-	s := append(found, state{})[0]
-	return s, usable(s, err)
+	if s, err = c.stateOf(append(docs, nil)[0], err); err == nil {
+		err = s.Of.Unmarshal(&found)
+	}
+	return s, found, err
 }
 
 // holdsAny selects overflow documents that hold one of xs, by Options.ElementIndex.
@@ -259,36 +259,38 @@ func (c *core) lookup(as string, pipeline mongo.Pipeline) bson.D {
 		"pipeline", pipeline, "as", as))
 }
 
-// spill adds to a parent that has no room, in a transaction: the newest half stays
-// in it, what is older moves to overflow documents. If there is room meanwhile, or
-// something has moved, done is false. The write of Options.MoveField comes first: it
-// holds other writers up, in the server, until the transaction ends.
+// spill adds to a parent that has no room, in a transaction that moves elements out. If
+// there is room meanwhile, or something has moved, done is false. Its first write holds
+// other writers up, in the server, until it ends.
 func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.ObjectID) (added int, done bool, err error) {
-	full := expr.Op("$not", bson.A{c.room(xs)})
-	var before state
-	err = c.coll.FindOneAndUpdate(ctx, c.parent(id, expr.Element("$expr", expr.Op("$and", c.guard(seen), full))), c.move(),
-		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(
-			c.state(expr.Element("items", c.x.array), expr.Element("fresh", c.fresh(xs))))).Decode(&before)
-	if errors.Is(err, mongo.ErrNoDocuments) {
+	full := expr.Op("$not", bson.A{expr.Op("$and", c.room(xs))})
+	before, err := c.modify(ctx, c.guarded(id, seen, bson.A{full}), c.move(), document("items", c.x.array, "fresh", c.fresh(xs)))
+	if errors.Is(err, fault.ErrNotFound) {
 		return 0, false, nil
 	}
+	var found finding
+	if err == nil {
+		err = before.Of.Unmarshal(&found)
+	}
 	if err != nil {
 		return 0, false, err
 	}
-	items, err := before.Items.Array().Values()
-	if err != nil {
-		return 0, false, err
-	}
-	return len(before.Fresh), true, c.finish(ctx, before.ID, append(items, before.Fresh...), before.Total-before.Size)
+	return len(found.Fresh), true, c.finish(ctx, before.ID, append(found.Items, found.Fresh...), int(before.Outside))
+}
+
+// modify updates a parent and returns its state before.
+func (c *core) modify(ctx context.Context, filter bson.D, update, of any) (state, error) {
+	return c.stateOf(c.coll.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().
+		SetReturnDocument(options.Before).SetProjection(c.state(of))).Raw())
 }
 
 // move is the update that says that elements move.
 func (c *core) move() bson.D { return expr.Op("$set", expr.D(c.o.MoveField, bson.NewObjectID())) }
 
-// finish writes a parent in a transaction that has written its MoveField: these
-// elements, with so many in overflow documents. If they are over the bounds, all but
-// the newest half moves out.
-func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawValue, outside int64) error {
+// finish writes these elements, and how many lie outside, to a parent in a transaction
+// that has written its MoveField. If they are over the bounds, all but the newest half
+// moves out.
+func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawValue, outside int) error {
 	if len(items) > c.o.MaxCount || emptyBytes+sizeOf(items, 0) > c.o.MaxBytes {
 		keep, bytes := 0, emptyBytes
 		for keep < len(items) && keep < max(1, c.o.MaxCount/2) {
@@ -301,19 +303,13 @@ func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawVal
 		if err := c.append(ctx, id, out); err != nil {
 			return err
 		}
-		items, outside = items[len(out):], outside+int64(len(out))
+		items, outside = items[len(out):], outside+len(out)
 	}
-	set := expr.D(c.o.ArrayField, items)
-	if items == nil {
-		set[0].Value = bson.A{}
-	}
-	update := bson.D{}
+	set := expr.D(c.o.ArrayField, append([]bson.RawValue{}, items...)) // never null
+	update := expr.D("$set", set, "$unset", expr.D(c.o.FlagField, "", c.o.MoveField, "", c.o.OutsideField, ""))
 	if outside > 0 {
-		set = append(set, expr.Element(c.o.FlagField, true), expr.Element(c.o.TotalField, number(int64(len(items))+outside)))
-	} else {
-		update = expr.Op("$unset", expr.D(c.o.FlagField, "", c.o.MoveField, "", c.o.TotalField, ""))
+		update = expr.Op("$set", append(set, expr.Element(c.o.FlagField, true), expr.Element(c.o.OutsideField, outside)))
 	}
-	update = append(update, expr.Element("$set", set))
 	_, err := c.coll.UpdateOne(ctx, c.parent(id), update)
 	return err
 }
@@ -337,7 +333,7 @@ func (c *core) extent() bson.D {
 // as they fit, then into new ones.
 func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue) error {
 	var last extent
-	next := int64(0)
+	next := 0
 	err := c.overflow.FindOne(ctx, c.extras(id), options.FindOne().SetSort(c.byNumber(-1)).SetProjection(c.extent())).Decode(&last)
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
@@ -348,7 +344,7 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue)
 		if !ok {
 			return ErrNotAdopted
 		}
-		next = n + 1
+		next = int(n) + 1
 		if inside := fitting(xs, last.Size, last.Bytes, c.o.OverflowMaxCount, c.o.OverflowMaxBytes); inside > 0 && last.List {
 			more := expr.D(c.o.ArrayField, expr.D("$each", xs[:inside]))
 			if _, err := c.overflow.UpdateOne(ctx, c.extra(id, last.ID), expr.Op("$push", more)); err != nil {
@@ -360,7 +356,7 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue)
 	var docs []any
 	for ; len(xs) > 0; next++ {
 		n := max(1, fitting(xs, 0, emptyBytes, c.o.OverflowMaxCount, c.o.OverflowMaxBytes))
-		docs = append(docs, expr.D(c.o.ParentField, id, c.o.NumberField, number(next), c.o.ArrayField, xs[:n]))
+		docs = append(docs, expr.D(c.o.ParentField, id, c.o.NumberField, next, c.o.ArrayField, xs[:n]))
 		xs = xs[n:]
 	}
 	if len(docs) == 0 {

@@ -12,45 +12,42 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
-	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // The kinds of problems. Repair removes all but NotArray.
 const (
-	// WrongTotal is a total that is not the number of elements.
+	// WrongTotal is an Options.OutsideField that is not the number of elements outside.
 	WrongTotal mongopatterns.ProblemKind = "wrong total"
-	// WrongFlag is a flag without overflow documents, or these without the flag,
-	// which leaves them unseen. Repair takes it as the documents say.
+	// WrongFlag is a flag without overflow documents, or these without the flag, which
+	// leaves them unseen.
 	WrongFlag mongopatterns.ProblemKind = "wrong flag"
-	// NotAdopted is a list in a form of other code, see ErrNotAdopted. Repair does
-	// what Adopt does.
+	// NotAdopted is a list in a form of other code, see ErrNotAdopted.
 	NotAdopted mongopatterns.ProblemKind = "not adopted"
 	// OverBounds is a parent's array of more than MaxCount elements or MaxBytes.
 	OverBounds mongopatterns.ProblemKind = "over bounds"
-	// Duplicate is an element of a set, Have, that it holds several times. Repair
-	// keeps the first.
+	// Duplicate is an element, Have, that a set holds several times. The first stays.
 	Duplicate mongopatterns.ProblemKind = "duplicate"
-	// Orphan is overflow documents without a parent. Repair deletes them.
+	// Orphan is overflow documents without a parent.
 	Orphan mongopatterns.ProblemKind = "orphan"
 	// NotArray is an array field, of the parent or an overflow document, that holds
-	// something else. Repair leaves the list as it is.
+	// something else.
 	NotArray mongopatterns.ProblemKind = "not an array"
 )
 
 var _ mongopatterns.Checker = (*Lists[int, int])(nil)
 
 // Check yields what is wrong with the lists whose parents work selects; orphans only
-// if it has no filter. It reads all parents and overflow documents once, and then the
-// lists in question and the outliers in snapshots.
+// if it has no filter.
 //
-// Cost: a scan of both collections, with 2 round trips more for each batch of
-// outliers and lists that seem wrong, and a $lookup for each of them; 1 more with
-// Options.Set, and 1 more for a batch with orphans.
+// Cost: a scan of both collections, and for each batch of outliers and lists that seem
+// wrong 2 round trips, with a $lookup for each of them; 1 more with Options.Set, and 1
+// for a batch with orphans.
 func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	c := &l.c
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.coll, work, c.suspects(work), c.inspect)}
@@ -67,16 +64,16 @@ func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter
 	return fault.Seq("outlier: check", maintain.Chain(all...))
 }
 
-// suspects selects outliers and all else that a parent alone shows to be wrong. Of
-// few parents, selected by a filter, each is looked at.
+// suspects selects outliers and all else that a parent alone shows to be wrong, or each of
+// few parents that a filter selects.
 func (c *core) suspects(work *mongopatterns.Work) maintain.Scan {
 	scan := maintain.Scan{Projection: expr.D("_id", 1)}
 	if work == nil || work.Filter == nil {
-		wrong := bson.A{expr.Op("$not", bson.A{expr.Op("$and", c.x.typical, c.isList())}), c.overBounds()}
+		fine := bson.A{c.isList(), expr.Op("$not", bson.A{c.overBounds()})}
 		if c.o.Set {
-			wrong = append(wrong, expr.Op("$lt", size(expr.Op("$setUnion", c.anyArray(), bson.A{})), size(c.anyArray())))
+			fine = append(fine, expr.Op("$eq", size(expr.Op("$setUnion", c.anyArray(), bson.A{})), size(c.anyArray())))
 		}
-		scan.Filter = expr.Op("$expr", expr.Op("$or", wrong...))
+		scan.Filter = expr.Op("$nor", bson.A{append(slices.Clip(c.x.typical), expr.Element("$expr", expr.Op("$and", fine)))})
 	}
 	return scan
 }
@@ -89,19 +86,19 @@ func (c *core) overBounds() bson.D {
 
 // A report is what inspect reads of a list.
 type report struct {
-	ID              bson.RawValue `bson:"_id"`
-	Flag, Total     bson.RawValue
-	Own, List, Over bool
-	Size            int64
-	Extra           []struct { // one, or none without overflow documents
+	ID            bson.RawValue `bson:"_id"`
+	Flag, Outside bson.RawValue
+	Moved         string // the type of Options.MoveField
+	List, Over    bool
+	Size          int64
+	Extra         []struct { // one, or none without overflow documents
 		Documents, Outside int64
 		Lists, Numbers     bool
 	}
 }
 
 // inspect reads lists in a transaction, as they are at one moment, and says what is
-// wrong with them, list by list. Each document of the batch has the _id of a parent,
-// or of one that is not there.
+// wrong with them, list by list. The batch has the _ids of parents, there or not.
 func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
 	err = c.run(ctx, func(ctx context.Context) (err error) {
 		problems, err = c.inspectLocked(ctx, batch)
@@ -121,8 +118,8 @@ func (c *core) inspectLocked(ctx context.Context, batch []bson.Raw) (problems []
 		return c.coll.Aggregate(ctx, mongo.Pipeline{
 			expr.Op("$match", match),
 			expr.Op("$sort", expr.D("_id", 1)),
-			expr.Op("$project", expr.D("flag", expr.Field(c.o.FlagField), "total", expr.Field(c.o.TotalField),
-				"own", c.x.own, "list", c.isList(), "over", c.overBounds(), "size", size(array))),
+			expr.Op("$project", expr.D("flag", expr.Field(c.o.FlagField), "outside", expr.Field(c.o.OutsideField),
+				"moved", expr.Op("$type", expr.Field(c.o.MoveField)), "list", c.isList(), "over", c.overBounds(), "size", size(array))),
 			c.lookup("extra", mongo.Pipeline{expr.Op("$group", expr.D("_id", nil,
 				"documents", expr.Op("$sum", 1), "outside", expr.Op("$sum", size(array)),
 				"lists", expr.Op("$min", expr.Op("$isArray", expr.Field(c.o.ArrayField))),
@@ -188,39 +185,35 @@ func anyOf(field string, values []bson.RawValue) bson.D {
 }
 
 func (c *core) problems(r report, duplicates []repeated) (out []mongopatterns.Problem) {
-	found := func(kind mongopatterns.ProblemKind, field string, have bson.RawValue, want any, detail string) {
-		p := mongopatterns.Problem{Pattern: "outlier", Kind: kind, Collection: c.coll.Name(), ID: r.ID, Field: field, Have: have, Detail: detail}
-		if want != nil {
-			p.Want, _ = c.codec.Value(want)
-		}
-		out = append(out, p)
+	found := func(kind mongopatterns.ProblemKind, field string, have, want bson.RawValue, detail string) {
+		out = append(out, mongopatterns.Problem{Pattern: "outlier", Kind: kind, Collection: c.coll.Name(), ID: r.ID,
+			Field: field, Have: have, Want: want, Detail: detail})
 	}
-	documents, total, listsOut, numbersOut := int64(0), r.Size, true, true
+	var none bson.RawValue
+	documents, outside, listsOut, numbersOut := int64(0), int64(0), true, true
 	for _, x := range r.Extra {
-		documents, total, listsOut, numbersOut = x.Documents, total+x.Outside, x.Lists, x.Numbers
+		documents, outside, listsOut, numbersOut = x.Documents, x.Outside, x.Lists, x.Numbers
 	}
-	flag, _ := r.Flag.BooleanOK()
-	have, isNumber := r.Total.AsInt64OK()
-	if f, isDouble := r.Total.DoubleOK(); isDouble && float64(have) != f {
-		isNumber = false
-	}
+	flag, isBool := r.Flag.BooleanOK()
+	own := isBool && (!flag || r.Moved == "objectId") || r.Flag.Type == 0 || r.Flag.Type == bson.TypeNull
+	want, _ := codec.Codec{}.Value(int(outside))
 	switch {
 	case !r.List:
-		found(NotArray, c.o.ArrayField, bson.RawValue{}, nil, "")
+		found(NotArray, c.o.ArrayField, none, none, "")
 	case !listsOut:
-		found(NotArray, c.o.ArrayField, bson.RawValue{}, nil, "of an overflow document")
-	case !r.Own || !numbersOut:
-		found(NotAdopted, c.o.FlagField, r.Flag, nil, "")
+		found(NotArray, c.o.ArrayField, none, none, "of an overflow document")
+	case !own || !numbersOut:
+		found(NotAdopted, c.o.FlagField, r.Flag, none, "")
 	case flag != (documents > 0):
-		found(WrongFlag, c.o.FlagField, r.Flag, nil, fmt.Sprintf("%d overflow documents", documents))
-	case flag && (!isNumber || have != total):
-		found(WrongTotal, c.o.TotalField, r.Total, number(total), "")
+		found(WrongFlag, c.o.FlagField, r.Flag, none, fmt.Sprintf("%d overflow documents", documents))
+	case flag && value.Key(r.Outside) != value.Key(want):
+		found(WrongTotal, c.o.OutsideField, r.Outside, want, "")
 	}
 	if r.Over {
-		found(OverBounds, c.o.ArrayField, bson.RawValue{}, nil, fmt.Sprintf("%d elements", r.Size))
+		found(OverBounds, c.o.ArrayField, none, none, fmt.Sprintf("%d elements", r.Size))
 	}
 	for _, d := range duplicates {
-		found(Duplicate, c.o.ArrayField, d.ID.Element, nil, fmt.Sprintf("%d times", len(d.At)))
+		found(Duplicate, c.o.ArrayField, d.ID.Element, none, fmt.Sprintf("%d times", len(d.At)))
 	}
 	return out
 }
@@ -232,22 +225,20 @@ func (c *core) strays() maintain.Scan {
 	return maintain.Scan{Pipeline: mongo.Pipeline{
 		expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField))),
 		expr.Op("$lookup", expr.D("from", c.coll.Name(), "localField", "_id", "foreignField", "_id",
-			"pipeline", mongo.Pipeline{expr.Op("$match", expr.Op("$expr", expr.Op("$not", bson.A{c.x.typical}))), id},
+			"pipeline", mongo.Pipeline{expr.Op("$match", expr.Op("$nor", bson.A{c.x.typical})), id},
 			"as", "parent")),
 		expr.Op("$match", expr.D("parent", expr.Op("$size", 0))),
 		id,
 	}}
 }
 
-// Repair removes what Check finds: it deletes orphans and arranges every other list
-// with a problem, each in a transaction of its own, beside live writes. Work selects
-// parents; orphans are deleted only if it has no filter. Done are lists; Remaining
-// are problems of lists that hold no array.
+// Repair removes what Check finds: it deletes orphans, if work has no filter, and
+// arranges every other list with a problem, each in a transaction of its own, beside live
+// writes. Done are lists, Remaining those that hold no array.
 //
 // Cost: a Check, and for each list with a problem 5 round trips, the parent written
-// twice; 2 more to split, 2 to fold back, 2 for overflow documents without numbers,
-// 1 for the duplicates of a set and 2 if there are some in overflow documents.
-// Orphans: 3 for each parent.
+// twice; of a set 1 more; 2 to split, 2 to fold back, both for a list of other code or
+// with duplicates outside. Orphans: 3 for each parent.
 func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: repair")
 	c := &l.c
@@ -255,16 +246,12 @@ func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 	if err != nil || work != nil && work.Filter != nil {
 		return result, err
 	}
-	var rest mongopatterns.Work
-	if work != nil {
-		rest = *work
-	}
-	if progress := rest.Progress; progress != nil {
-		rest.Progress = func(more mongopatterns.Result) {
-			all := result
-			all.Add(more)
-			progress(all)
-		}
+	rest, _ := maintain.Of(work, 0)
+	progress := rest.Progress
+	rest.Progress = func(more mongopatterns.Result) {
+		all := result
+		all.Add(more)
+		progress(all)
 	}
 	more, err := maintain.Run(ctx, c.overflow, &rest, c.strays(), c.repair)
 	result.Add(more)
@@ -277,27 +264,29 @@ func (c *core) repair(ctx context.Context, batch []bson.Raw, w mongopatterns.Wor
 	if err != nil {
 		return err
 	}
-	for from := 0; from < len(problems); {
-		first, to := problems[from], from+1
-		for to < len(problems) && value.Key(problems[to].ID) == value.Key(first.ID) {
-			to++
+	seen := map[string]bool{}
+	for _, p := range problems { // a NotArray comes first of a list's
+		id, do := p.ID, c.arrange
+		if p.Kind == Orphan {
+			id, do = p.Have, c.deleteOrphans
 		}
-		id, do := first.ID, c.arrange
-		if first.Kind == Orphan {
-			id, do = first.Have, c.deleteOrphans
+		key := value.Key(id)
+		var err error
+		switch {
+		case seen[key]:
+		case p.Kind == NotArray:
+			result.Remaining++
+		default:
+			err = c.change(ctx, id, w, result, do)
 		}
-		if first.Kind == NotArray {
-			result.Remaining += int64(to - from)
-		} else if err := c.change(ctx, id, w, result, do); err != nil {
+		if seen[key] = true; err != nil {
 			return err
 		}
-		from = to
 	}
 	return nil
 }
 
-// change counts what do does to one list. What the server refuses is passed over,
-// except in a transaction of the caller's, which it has ended, and under w.Strict.
+// change counts what do does to one list.
 func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Work, result *mongopatterns.Result,
 	do func(ctx context.Context, id bson.RawValue) error) error {
 	var err error
@@ -309,8 +298,8 @@ func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Wor
 		result.Done++
 	case errors.Is(err, fault.ErrNotFound):
 		result.Skipped++
-	case (errors.Is(err, errNotArray) || fault.Refused(err)) && !txn.Running(ctx) && !w.Strict:
-		result.Fail(c.coll.Name(), id, err)
+	case errors.Is(err, errNotArray):
+		result.Remaining++
 	default:
 		return fault.Of(id, err)
 	}
@@ -328,30 +317,26 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 	})
 }
 
-// Adopt brings the parents that work selects, and their overflow documents, into the
-// form and the bounds that the options describe: a collection that had no overflow
-// documents before, one with those of other code, or one whose bounds have been
-// changed. Arrays over the bounds are split, and what has become small is folded
-// back.
+// Adopt brings the lists that work selects into the form and the bounds that the options
+// describe: it splits arrays over the bounds and folds back what has become small.
 //
 // Of other code it takes a flag of any value, such as "true", and overflow documents
-// without numbers, which come in the order of their _id. Their order is that of the
-// elements: those in the parent first.
+// without numbers. Their elements come after those in the parent, in the order of _id.
 //
 // Each list is changed in a transaction of its own, beside live writes, and what is
 // done is not selected again. Writers that do not know the pattern may still push
-// into what has been split; run Adopt again when they are gone. Duplicates in sets
-// that are not changed are left for Repair. Lists that hold no array are counted as
-// Remaining.
+// into what has been split; run Adopt again when they are gone. Duplicates in lists
+// that are not changed are left for Repair. Remaining are lists that hold no array.
 //
 // Cost: a scan of the parents, and for each that moves elements as in Repair.
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: adopt")
 	c := &l.c
-	small := expr.Op("$and", c.x.flagged, expr.Op("$lte", expr.Field(c.o.TotalField), c.o.FoldBack))
-	not := func(condition any) bson.D { return expr.Op("$not", bson.A{condition}) }
+	wrong := expr.Op("$or", expr.Op("$not", bson.A{c.isList()}), c.overBounds())
+	small := expr.Op("$lte", c.total(c.anyArray()), c.o.FoldBack)
 	return maintain.Run(ctx, c.coll, work, maintain.Scan{
-		Filter:     expr.Op("$expr", expr.Op("$or", not(c.isList()), c.overBounds(), not(c.x.own), small)),
+		Filter: expr.Op("$or", expr.Op("$expr", wrong), expr.Op("$nor", bson.A{c.x.own}),
+			append(slices.Clip(c.x.outlier), expr.Element("$expr", small))),
 		Projection: expr.D("list", c.isList()),
 	}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		for _, doc := range batch {

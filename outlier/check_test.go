@@ -40,7 +40,7 @@ func TestCheckAndRepair(t *testing.T) {
 	coll, extras := db.Collection("parents"), db.Collection("extras")
 	lists := newLists[string, string](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 2, Set: true})
 	items := func(s string) bson.E { return bson.E{Key: "items", Value: array(strings.Split(s, ""))} }
-	flagged := []bson.E{{Key: "items_overflow", Value: true}, {Key: "items_total", Value: 2}, {Key: "items_moved", Value: bson.NewObjectID()}}
+	flagged := []bson.E{{Key: "items_overflow", Value: true}, {Key: "items_outside", Value: 1}, {Key: "items_moved", Value: bson.NewObjectID()}}
 	for _, id := range []string{"a fine", "b total", "c NaN", "d unflagged", "e over", "f twice"} {
 		insert(t, coll, bson.D{{Key: "_id", Value: id}})
 		add(t, lists, id, strings.Split("abcdefgh", "")...) // ab cd ef, gh
@@ -53,8 +53,8 @@ func TestCheckAndRepair(t *testing.T) {
 		append(bson.D{{Key: "_id", Value: "k text outside"}, items("a")}, flagged...),
 		bson.D{{Key: "_id", Value: "l fine"}, {Key: "items_overflow", Value: false}},
 	)
-	set(t, coll, lists.Filter("b total"), bson.D{{Key: "$set", Value: bson.D{{Key: "items_total", Value: 7}}}})
-	set(t, coll, lists.Filter("c NaN"), bson.D{{Key: "$set", Value: bson.D{{Key: "items_total", Value: math.NaN()}}}})
+	set(t, coll, lists.Filter("b total"), bson.D{{Key: "$set", Value: bson.D{{Key: "items_outside", Value: 7}}}})
+	set(t, coll, lists.Filter("c NaN"), bson.D{{Key: "$set", Value: bson.D{{Key: "items_outside", Value: math.NaN()}}}})
 	set(t, coll, lists.Filter("d unflagged"), bson.D{{Key: "$unset", Value: bson.D{{Key: "items_overflow", Value: ""}}}})
 	set(t, coll, lists.Filter("e over"), bson.D{{Key: "$push", Value: bson.D{{Key: "items", Value: bson.D{{Key: "$each", Value: bson.A{"x", "y", "z"}}}}}}})
 	set(t, coll, lists.Filter("f twice"), bson.D{{Key: "$push", Value: bson.D{{Key: "items", Value: "b"}}}})
@@ -63,15 +63,14 @@ func TestCheckAndRepair(t *testing.T) {
 		bson.D{{Key: "parent", Value: "k text outside"}, {Key: "n", Value: 1}, {Key: "items", Value: "c"}},
 		bson.D{{Key: "parent", Value: "m gone"}, {Key: "n", Value: 3}, items("xy")}, bson.D{{Key: "parent", Value: "m gone"}, {Key: "n", Value: 4}, items("z")})
 	want := []string{
-		`"b total": wrong total: items_total is 7, want 8`,
-		`"c NaN": wrong total: items_total is NaN, want 8`,
+		`"b total": wrong total: items_outside is 7, want 6`,
+		`"c NaN": wrong total: items_outside is NaN, want 6`,
 		`"d unflagged": wrong flag: items_overflow: 3 overflow documents`,
 		`"e over": over bounds: items: 5 elements`,
-		`"e over": wrong total: items_total is 8, want 11`,
 		`"f twice": duplicate: items is "b": 3 times`,
 		`"f twice": duplicate: items is "d": 2 times`,
 		`"f twice": duplicate: items is "z": 2 times`,
-		`"f twice": wrong total: items_total is 8, want 13`,
+		`"f twice": wrong total: items_outside is 6, want 10`,
 		`"g flagged": wrong flag: items_overflow is true: 0 overflow documents`,
 		`"h over": over bounds: items: 9 elements`,
 		`"i twice inside": duplicate: items is "a": 2 times`,
@@ -101,7 +100,7 @@ func TestCheckAndRepair(t *testing.T) {
 	if last.Done != 8 {
 		t.Error(last)
 	}
-	equal(t, want[12:14], problems(t, lists, nil))
+	equal(t, want[11:13], problems(t, lists, nil))
 	for id, want := range map[string]string{
 		"a fine": "abcdefgh", "b total": "abcdefgh", "c NaN": "abcdefgh", "d unflagged": "abcdefgh",
 		"e over": "abcdefghxyz", "f twice": "abcdefzgh", "g flagged": "ab", "h over": "abcdefghi", "i twice inside": "abc",
@@ -125,7 +124,7 @@ func TestRefused(t *testing.T) {
 		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: id}, {Key: "items", Value: ints(0, 9)}})
 	}
 	if err := db.RunCommand(t.Context(), bson.D{{Key: "collMod", Value: "parents"}, {Key: "validator", Value: bson.D{{Key: "$or", Value: bson.A{
-		bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: 1}}}}, bson.D{{Key: "items_total", Value: bson.D{{Key: "$exists", Value: false}}}}}}}}}).Err(); err != nil {
+		bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: 1}}}}, bson.D{{Key: "items_outside", Value: bson.D{{Key: "$exists", Value: false}}}}}}}}}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	result, err := lists.Adopt(t.Context(), nil)
@@ -234,7 +233,7 @@ func TestAdopt(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	for _, doc := range stored(t, db.Collection("parents"), nil, "destinations_total") {
+	for _, doc := range stored(t, db.Collection("parents"), nil, "destinations_outside") {
 		if len(doc) != 2 {
 			t.Fatal(doc) // all are as they were
 		}

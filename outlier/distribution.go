@@ -39,10 +39,7 @@ type Cap struct {
 func (l *Lists[ID, E]) Distribution(ctx context.Context, filter any, maxCounts ...int) (out Distribution, err error) {
 	defer fault.In(&err, "outlier: distribution")
 	if len(maxCounts) == 0 {
-		for power := 10; power < 100_000; power *= 10 {
-			maxCounts = append(maxCounts, power, 2*power, 5*power)
-		}
-		maxCounts = append(maxCounts, 100_000)
+		maxCounts = []int{10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000}
 	}
 	sum := func(v any) bson.D { return expr.Op("$sum", v) }
 	group := expr.D("_id", nil, "documents", sum(1), "elements", sum("$total"), "longest", expr.Op("$max", "$total"))
@@ -51,8 +48,8 @@ func (l *Lists[ID, E]) Distribution(ctx context.Context, filter any, maxCounts .
 			return out, fault.Invalid("maxCounts[%d]: not positive", i)
 		}
 		over := expr.Op("$max", 0, expr.Op("$subtract", "$total", n))
-		group = append(group, expr.Element("outliers"+strconv.Itoa(i), sum(expr.Cond(expr.Op("$gt", over, 0), 1, 0))),
-			expr.Element("over"+strconv.Itoa(i), sum(over)))
+		group = append(group, expr.D(
+			"outliers"+strconv.Itoa(i), sum(expr.Op("$min", 1, over)), "over"+strconv.Itoa(i), sum(over))...)
 	}
 	found, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return l.c.primary.Aggregate(ctx, mongo.Pipeline{

@@ -15,13 +15,13 @@
 //	  _id: 18, title: "Harbour Lights",
 //	  customers_purchased: ["user1800", …, "user2399"],
 //	  has_extras: true,
-//	  customers_purchased_total: 2400,
+//	  customers_purchased_outside: 1800,
 //	  customers_purchased_moved: ObjectId("…")
 //	}
 //	{_id: ObjectId("…"), book_id: 18, n: 0, customers_purchased: ["user00", …, "user999"]}
 //	{_id: ObjectId("…"), book_id: 18, n: 1, customers_purchased: ["user1000", …, "user1799"]}
 //
-// The total is exact at all times. The ObjectID changes when elements move. A
+// It counts the elements outside; the ObjectID changes when elements move. A
 // parent may have several lists, each with a Lists, an ArrayField and an overflow
 // collection of its own.
 //
@@ -55,7 +55,7 @@
 // each method says more.
 //
 //	Add              1 RT, 1 written    1 RT, 1 written; of a set 3 RT; when full 7 RT
-//	Remove           1 RT, 1 written    3 RT, 1 written, from an overflow document 5 RT, 2 written
+//	Remove           1 RT, 1 written    3 RT, 1 written, from an overflow document 4 RT, 2 written
 //	Contains         1 RT               2 or 3 RT
 //	Total            1 RT               1 RT
 //	All              1 RT               3 RT
@@ -81,18 +81,17 @@
 //
 // All calls may run in any number of processes on the same list. Adding to a list,
 // typical or outlier, is one guarded update of the parent, for which writers queue
-// in the server: none starts over. Only what moves elements is a transaction, whose
-// first write is the parent's; others wait for it. There is no state in between: a
-// process that is killed leaves the list as it was before, or after, and what it had
-// locked is free when the server ends its transaction, after 60 s by default. One
-// thing can be left undone: a removal that was to fold back leaves a right, but
-// small, outlier, until the next removal or Adopt.
+// in the server: none starts over. What moves elements, or removes one from an outlier,
+// is a transaction, whose first write is the parent's; others wait for it. There is no
+// state in between: a process that is killed leaves the list as it was before, or after,
+// and what it had locked is free when the server ends its transaction, after 60 s by
+// default.
 //
 // All calls join the transaction in their context. After an error from a call that
 // writes, abort your transaction. On a standalone server outliers are
 // ErrTransactionsUnsupported; typical documents need no transaction. All reads go to
-// the primary. Other code may add to and take from the array of a typical document
-// if its filter says has_extras: {$in: [null, false]}.
+// the primary. Other code may add to and take from a parent's array, typical or not: the
+// total stays right, the bounds and a set's uniqueness are then its business.
 //
 // # Adoption
 //
@@ -100,10 +99,10 @@
 // that has it into other bounds. It also takes outliers as others wrote them: a flag
 // "true", overflow documents without numbers. Until then every call refuses such a
 // list with [ErrNotAdopted] and writes nothing. It can be stopped and run again,
-// beside live writes by this package; run it again after the last writer that does
-// not know the pattern is gone. [Lists.Check] finds wrong totals and flags, arrays
-// over the bounds, duplicates in sets, and overflow documents whose parent somebody
-// deleted; [Lists.Repair] removes them.
+// beside live writes; run it again after the last writer that does not know the pattern
+// is gone. [Lists.Check] finds wrong counts and flags, arrays over the bounds, duplicates
+// in sets, and overflow documents whose parent somebody deleted; [Lists.Repair] removes
+// them.
 //
 // # Sharding
 //

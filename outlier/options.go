@@ -16,18 +16,18 @@ const largestBytes = 16<<20 - 64<<10
 
 // Options names the fields and says when a document is an outlier. The zero value
 // keeps up to 1000 elements, or 8 MiB of them, in the field "items". Fields are
-// names without dots.
+// names without dots, each another.
 type Options struct {
 	// ArrayField holds the elements, in the parent and in overflow documents.
 	// Default "items".
 	ArrayField string
 	// FlagField is true in parents with overflow documents and missing in others.
-	// It, TotalField and MoveField belong to this list alone. Default ArrayField
+	// It, OutsideField and MoveField belong to this list alone. Default ArrayField
 	// with "_overflow" added: "items_overflow".
 	FlagField string
-	// TotalField holds, in parents with overflow documents, the number of all
-	// their elements. Default ArrayField with "_total" added: "items_total".
-	TotalField string
+	// OutsideField holds, in parents with overflow documents, how many elements
+	// these have. Default ArrayField with "_outside" added: "items_outside".
+	OutsideField string
 	// MoveField holds, in parents with overflow documents, an ObjectID that changes
 	// when elements move between the parent and its overflow documents. Default
 	// ArrayField with "_moved" added: "items_moved".
@@ -77,29 +77,21 @@ func (o *Options) complete() (Options, error) {
 	}
 	id, array := "_id", cmp.Or(out.ArrayField, "items")
 	out.MaxCount, out.MaxBytes = cmp.Or(out.MaxCount, 1000), cmp.Or(out.MaxBytes, 8<<20)
+	out.FoldBack = cmp.Or(out.FoldBack, int(int64(out.MaxCount)*3/4))
 	err := config.Apply(
 		config.Name("_id", &id, ""),
 		config.Name("Options.ArrayField", &out.ArrayField, array),
 		config.Name("Options.FlagField", &out.FlagField, array+"_overflow"),
-		config.Name("Options.TotalField", &out.TotalField, array+"_total"),
+		config.Name("Options.OutsideField", &out.OutsideField, array+"_outside"),
 		config.Name("Options.MoveField", &out.MoveField, array+"_moved"),
+		config.Name("Options.ParentField", &out.ParentField, "parent"),
+		config.Name("Options.NumberField", &out.NumberField, "n"),
 		config.Number("Options.MaxCount", &out.MaxCount, 0, 1, math.MaxInt32),
-		config.Number("Options.MaxBytes", &out.MaxBytes, 0, 1, largestBytes))
-	if err == nil { // parents and overflow documents have only the array in common
-		err = config.Apply(
-			config.Name("_id", &id, ""),
-			config.Name("Options.ArrayField", &out.ArrayField, ""),
-			config.Name("Options.ParentField", &out.ParentField, "parent"),
-			config.Name("Options.NumberField", &out.NumberField, "n"),
-			config.Number("Options.OverflowMaxCount", &out.OverflowMaxCount, out.MaxCount, 1, math.MaxInt32),
-			config.Number("Options.OverflowMaxBytes", &out.OverflowMaxBytes, out.MaxBytes, 1, largestBytes))
-	}
-	switch {
-	case err != nil:
-	case out.FoldBack >= out.MaxCount:
+		config.Number("Options.MaxBytes", &out.MaxBytes, 0, 1, largestBytes),
+		config.Number("Options.OverflowMaxCount", &out.OverflowMaxCount, out.MaxCount, 1, math.MaxInt32),
+		config.Number("Options.OverflowMaxBytes", &out.OverflowMaxBytes, out.MaxBytes, 1, largestBytes))
+	if err == nil && out.FoldBack >= out.MaxCount {
 		err = fault.Invalid("Options.FoldBack: not less than Options.MaxCount, %d", out.MaxCount)
-	case out.FoldBack == 0:
-		out.FoldBack = out.MaxCount/4*3 + out.MaxCount%4*3/4
 	}
 	return out, err
 }

@@ -3,7 +3,6 @@ package outlier
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -20,10 +19,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// ErrNotAdopted says that a list was made by other code and not in the form of this
-// package: its flag is "true", say, or its overflow documents have no numbers. Adopt
-// brings it into this form; until then every call refuses it, and nothing is
-// written.
+// ErrNotAdopted says that a list is not in the form of this package: its flag is
+// "true", say, or its overflow documents have no numbers. Until Adopt brings it into this
+// form every call refuses it, and nothing is written.
 var ErrNotAdopted = fault.New("list not adopted", nil)
 
 var errNotArray = errors.New("not an array")
@@ -41,16 +39,14 @@ type core struct {
 
 	o     Options
 	codec codec.Codec
-	x     expressions
+	x     fixed
 }
 
 // New returns Lists over the parents in coll, with overflow documents in overflow,
 // another collection of the same database.
 //
 // E encodes to any BSON value: a string, an ObjectID, a document. All that write
-// one list must use the same names; the bounds may change, see Adopt. Parents may
-// have several lists, each with Lists, an ArrayField and an overflow collection of
-// its own.
+// one list must use the same names; the bounds may change, see Adopt.
 func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (_ *Lists[ID, E], err error) {
 	defer fault.In(&err, "outlier: new")
 	if err := config.Collections("coll", coll, "overflow", overflow); err != nil {
@@ -61,26 +57,21 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (_ *Lists[I
 		return nil, err
 	}
 	return &Lists[ID, E]{core{coll, overflow, cursor.Primary(coll), cursor.Primary(overflow), o,
-		codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.expressions()}}, nil
+		codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.fixed()}}, nil
 }
 
-// Indexes returns the indexes besides _id by collection: of the parents the partial
-// {items_overflow: 1}, which holds outliers only and serves OutliersFilter; of the
-// overflow documents {parent: 1, n: 1}, and with Options.ElementIndex {parent: 1,
-// items: 1}.
+// Indexes returns the indexes by collection: of the parents the partial
+// {items_overflow: 1}, of outliers only; of the overflow documents {parent: 1, n: 1}, and
+// with Options.ElementIndex {parent: 1, items: 1}.
 func (l *Lists[ID, E]) Indexes() map[string][]mongo.IndexModel {
 	o := l.c.o
+	parents := mongo.IndexModel{Keys: expr.D(o.FlagField, 1),
+		Options: options.Index().SetPartialFilterExpression(l.OutliersFilter())}
 	overflow := []mongo.IndexModel{{Keys: expr.D(o.ParentField, 1, o.NumberField, 1)}}
 	if o.ElementIndex {
 		overflow = append(overflow, mongo.IndexModel{Keys: expr.D(o.ParentField, 1, o.ArrayField, 1)})
 	}
-	return map[string][]mongo.IndexModel{
-		l.c.coll.Name(): {{
-			Keys:    expr.D(o.FlagField, 1),
-			Options: options.Index().SetPartialFilterExpression(l.OutliersFilter()),
-		}},
-		l.c.overflow.Name(): overflow,
-	}
+	return map[string][]mongo.IndexModel{l.c.coll.Name(): {parents}, l.c.overflow.Name(): overflow}
 }
 
 // EnsureIndexes creates the Indexes that are missing. An index on the same keys with
@@ -93,13 +84,9 @@ func (l *Lists[ID, E]) EnsureIndexes(ctx context.Context) (err error) {
 }
 
 // ShardKey returns the recommended shard keys by collection: {_id: 1} of the
-// parents, {parent: 1} of the overflow documents. Every write filters on them, and
-// the overflow documents of a list lie on one shard.
+// parents, {parent: 1} of the overflow documents. Every write filters on them.
 func (l *Lists[ID, E]) ShardKey() map[string]bson.D {
-	return map[string]bson.D{
-		l.c.coll.Name():     expr.D("_id", 1),
-		l.c.overflow.Name(): expr.D(l.c.o.ParentField, 1),
-	}
+	return map[string]bson.D{l.c.coll.Name(): expr.D("_id", 1), l.c.overflow.Name(): expr.D(l.c.o.ParentField, 1)}
 }
 
 // Filter selects the parent document.
@@ -107,15 +94,11 @@ func (l *Lists[ID, E]) Filter(id ID) bson.D { return expr.D("_id", l.c.equal(id)
 
 // OverflowFilter selects the overflow documents of a parent; Options.NumberField
 // has their order.
-func (l *Lists[ID, E]) OverflowFilter(id ID) bson.D {
-	return expr.D(l.c.o.ParentField, l.c.equal(id))
-}
+func (l *Lists[ID, E]) OverflowFilter(id ID) bson.D { return expr.D(l.c.o.ParentField, l.c.equal(id)) }
 
 // OutliersFilter selects the parents that have overflow documents, by the partial
 // index of Indexes.
-func (l *Lists[ID, E]) OutliersFilter() bson.D {
-	return expr.D(l.c.o.FlagField, true)
-}
+func (l *Lists[ID, E]) OutliersFilter() bson.D { return expr.D(l.c.o.FlagField, true) }
 
 // run runs fn in the transaction of ctx, or in one of its own.
 func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) error {
@@ -125,28 +108,35 @@ func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) erro
 // equal is the condition that a field equals v. What cannot be encoded is left for
 // the driver to refuse.
 func (c *core) equal(v any) any {
-	raw, err := c.codec.Value(v)
-	if err != nil {
-		return v
+	if raw, err := c.codec.Value(v); err == nil {
+		return value.Equal(raw)
 	}
-	return value.Equal(raw)
+	return v
 }
 
 // id encodes a parent's _id.
 func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }
+
+// pair encodes a parent's _id and an element.
+func (c *core) pair(id, e any) (raw, x bson.RawValue, err error) {
+	if raw, err = c.id(id); err != nil {
+		return raw, x, err
+	}
+	x, err = c.element(e)
+	return raw, x, fault.Of(raw, err)
+}
 
 // element encodes an element.
 func (c *core) element(e any) (bson.RawValue, error) {
 	x, err := c.codec.Value(e)
 	switch {
 	case err != nil:
-		return x, err
 	case x.Type == bson.TypeUndefined:
-		return x, fault.Invalid("element: undefined")
+		err = fault.Invalid("element: undefined")
 	case c.o.Set && len(x.Value) > maxAdded:
-		return x, fault.Invalid("element: more than %d bytes, in a set", maxAdded)
+		err = fault.Invalid("element: more than %d bytes, in a set", maxAdded)
 	}
-	return x, nil
+	return x, err
 }
 
 func (c *core) parent(id bson.RawValue, more ...bson.E) bson.D {
@@ -162,9 +152,7 @@ func (c *core) extra(id, extraID bson.RawValue) bson.D {
 	return c.extras(id, expr.Element("_id", value.Equal(extraID)))
 }
 
-func (c *core) byNumber(direction int) bson.D {
-	return expr.D(c.o.NumberField, direction)
-}
+func (c *core) byNumber(direction int) bson.D { return expr.D(c.o.NumberField, direction) }
 
 // holds is the condition that one of the array's elements equals x. A plain
 // equality would also match an array that is x, and a regular expression what it
@@ -174,8 +162,6 @@ func (c *core) holds(x bson.RawValue) bson.E {
 }
 
 // Expressions. Those of the array fit parents and overflow documents alike.
-
-func literal(xs ...bson.RawValue) bson.D { return expr.Literal(xs) }
 
 // anyArray is array, with no elements where the field holds something else.
 func (c *core) anyArray() bson.D { return expr.Array(expr.Field(c.o.ArrayField)) }
@@ -193,91 +179,88 @@ func bytes(array any) bson.D { return expr.Op("$bsonSize", expr.D("a", array)) }
 // emptyBytes is bytes of an empty array.
 const emptyBytes = 13
 
-// expressions are the same in every call, so they are encoded once: they are most of
-// what a call sends.
-type expressions struct {
+// fixed are the parts of filters and expressions that are the same in every call, so they
+// are encoded once: they are most of what a call sends.
+type fixed struct {
 	// array is the elements; of a field that is neither an array nor null or missing,
-	// an error where it is used as an array. size and bytes are of it.
+	// an error where it is used as an array. size and bytes are of it; of a small document
+	// bytes is the size of the whole, which the server need not count.
 	array, size, bytes any
-	// typical says that a parent has no overflow documents, outlier that it has some in
-	// the form of this package, own one of the two. A parent that is neither is not
-	// adopted.
-	flagged, typical, outlier, own any
-	// state is the projection of a state.
-	state bson.D
+	// isNull says that the field holds null, or that it does not.
+	isNull map[bool]any
+	// typical is the filter for parents without overflow documents, outlier for those with
+	// some in the form of this package, own for both. Other parents are not adopted.
+	typical, outlier, own bson.D
 }
 
-func (o *Options) expressions() (x expressions) {
-	x.array = expr.Fixed(expr.IfNull(expr.Field(o.ArrayField), bson.A{}))
-	x.size, x.bytes = expr.Fixed(size(x.array)), expr.Fixed(bytes(x.array))
-	x.flagged = expr.Fixed(expr.Op("$eq", expr.Field(o.FlagField), true))
-	x.typical = expr.Fixed(expr.Op("$eq", expr.IfNull(expr.Field(o.FlagField), false), false))
-	x.outlier = expr.Fixed(expr.Op("$and", x.flagged, expr.IsType(expr.Field(o.MoveField), "objectId")))
-	x.own = expr.Fixed(expr.Op("$or", x.typical, x.outlier))
-	x.state = expr.D("own", x.own, "flag", x.flagged, "size", x.size,
-		"moved", expr.Fixed(expr.Cond(x.outlier, expr.Field(o.MoveField), "$$REMOVE")),
-		"total", expr.Fixed(expr.Op("$toLong", expr.Cond(x.flagged, expr.Field(o.TotalField), x.size))))
+func (o *Options) fixed() (x fixed) {
+	field := expr.Field(o.ArrayField)
+	x.array = expr.Fixed(expr.IfNull(field, bson.A{}))
+	x.size = expr.Fixed(size(x.array))
+	whole := expr.Op("$bsonSize", "$$ROOT")
+	x.bytes = expr.Fixed(expr.Cond(expr.Op("$lt", whole, o.MaxBytes/2), whole, bytes(x.array)))
+	null := expr.IsType(field, "null")
+	x.isNull = map[bool]any{true: expr.Fixed(null), false: expr.Fixed(expr.Op("$not", bson.A{null}))}
+	x.typical = expr.D(o.FlagField, expr.Fixed(expr.Op("$in", bson.A{nil, false})))
+	x.outlier = expr.D(o.FlagField, true, o.MoveField, expr.Op("$type", "objectId"), o.OutsideField, expr.Op("$gt", 0))
+	x.own = expr.D("$or", expr.Fixed(bson.A{x.typical, x.outlier}))
 	return x
 }
 
-// total is the number of all elements as a parent says.
+// total is the number of all elements of a parent.
 func (c *core) total(array any) bson.D {
-	return expr.Cond(c.x.flagged, expr.Field(c.o.TotalField), size(array))
+	return expr.Op("$add", size(array), expr.IfNull(expr.Field(c.o.OutsideField), 0))
 }
 
-// A state is a parent without its elements.
+// A state is what a parent says of its list.
 type state struct {
-	ID    bson.RawValue `bson:"_id"`
-	Own   bool          `bson:"own"`  // it is typical or an outlier
-	Flag  bool          `bson:"flag"` // it is an outlier
-	Moved bson.ObjectID
-	Total int64           `bson:"total"`
-	Size  int64           `bson:"size"`
-	Held  bool            `bson:"held"` // it holds the element in question
-	Items bson.RawValue   `bson:"items"`
-	Room  bool            // it has room for the elements to add
-	Fresh []bson.RawValue // of these what is not held
+	ID      bson.RawValue
+	Flag    bool          // it is an outlier
+	Moved   bson.ObjectID // Options.MoveField
+	Outside int64         // elements in overflow documents
+	Of      bson.RawValue // what the projection makes of the array
 }
 
-// state is the projection of a state, with more.
-func (c *core) state(more ...bson.E) bson.D { return append(slices.Clip(c.x.state), more...) }
-
-// read reads a parent as a state, from the primary: of one that lags the overflow
-// documents could be those of another moment.
-func (c *core) read(ctx context.Context, id bson.RawValue, projection bson.D) (s state, err error) {
-	err = c.primary.FindOne(ctx, c.parent(id), options.FindOne().SetProjection(projection)).Decode(&s)
-	return s, usable(s, err)
+// state is the projection of a state; of is an expression of the array, nil for none.
+func (c *core) state(of any) bson.D {
+	out := expr.D(c.o.FlagField, 1, c.o.MoveField, 1, c.o.OutsideField, 1)
+	if of != nil {
+		out = append(out, expr.Element(c.o.ArrayField, of))
+	}
+	return out
 }
 
-// usable is the error of a parent that is not there or not adopted.
-func usable(s state, err error) error {
+// document is an expression of a document, which a projection would otherwise take for one
+// in each element of the array.
+func document(pairs ...any) bson.D { return expr.Op("$mergeObjects", expr.D(pairs...)) }
+
+// stateOf is the state in a document, or the error of reading that. A parent that is
+// neither typical nor an outlier in the form of this package is ErrNotAdopted.
+func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
-		return fault.ErrNotFound
-	case err == nil && !s.Own:
-		return ErrNotAdopted
+		return s, fault.ErrNotFound
+	case err != nil:
+		return s, err
 	}
-	return err
+	s.ID, s.Of = doc.Lookup("_id"), doc.Lookup(c.o.ArrayField)
+	flag := doc.Lookup(c.o.FlagField)
+	on, isBool := flag.BooleanOK()
+	if isBool && !on || flag.Type == 0 || flag.Type == bson.TypeNull || flag.Type == bson.TypeUndefined {
+		return s, nil
+	}
+	s.Moved, s.Flag = doc.Lookup(c.o.MoveField).ObjectIDOK()
+	s.Outside, _ = doc.Lookup(c.o.OutsideField).AsInt64OK()
+	if !on || !s.Flag || s.Outside <= 0 {
+		return s, ErrNotAdopted
+	}
+	return s, nil
 }
 
-// values returns the elements in a document.
-func (c *core) values(doc bson.Raw) ([]bson.RawValue, error) {
-	v := doc.Lookup(c.o.ArrayField)
-	switch v.Type {
-	case 0, bson.TypeNull:
-		return nil, nil
-	case bson.TypeArray:
-		return v.Array().Values()
-	}
-	return nil, errNotArray
-}
-
-// number keeps small numbers the type that the server gives to sizes.
-func number(n int64) any {
-	if n == int64(int32(n)) {
-		return int32(n)
-	}
-	return n
+// read reads a state from the primary: of a parent that lags the overflow documents
+// could be those of another moment.
+func (c *core) read(ctx context.Context, id bson.RawValue, of any) (state, error) {
+	return c.stateOf(c.primary.FindOne(ctx, c.parent(id), options.FindOne().SetProjection(c.state(of))).Raw())
 }
 
 // cost is what an element at this place adds to an array's bytes.

@@ -173,7 +173,7 @@ func TestBestSellers(t *testing.T) {
 	equal(t, []bson.D{
 		book(0, "T", users(0, 3)),
 		{{Key: "_id", Value: int32(1)}, {Key: "title", Value: "T"}, {Key: "has_extras", Value: true},
-			{Key: "customers_purchased", Value: array(users(2000, 2400)[:0])}, {Key: "customers_purchased_total", Value: int32(2400)}},
+			{Key: "customers_purchased", Value: array(users(2000, 2400)[:0])}, {Key: "customers_purchased_outside", Value: int32(2000)}},
 	}[0], got[0])
 	inside := got[1][3].Value.(bson.A)
 	equal(t, array(users(2400-len(inside), 2400)), inside)
@@ -337,7 +337,7 @@ func TestTwoLists(t *testing.T) {
 	for name, want := range map[string][]int{"a": ints(2, 5), "b": ints(0, 9)} {
 		equal(t, want, collect(t, lists[name].All(t.Context(), 1)))
 		healthy(t, lists[name])
-		for _, field := range []string{"_overflow", "_total", "_moved"} {
+		for _, field := range []string{"_overflow", "_outside", "_moved"} {
 			if n := count(t, db.Collection("parents"), bson.D{{Key: name + field, Value: bson.D{{Key: "$exists", Value: true}}}}); (n > 0) != (name == "b") {
 				t.Error(name, field, n)
 			}
@@ -389,7 +389,7 @@ func TestOptions(t *testing.T) {
 	for want, o := range map[string]*outlier.Options{
 		"Options.ArrayField: ":       {ArrayField: "a.b"},
 		"Options.FlagField: ":        {FlagField: "items"},
-		"Options.TotalField: ":       {FlagField: "x", TotalField: "x"},
+		"Options.OutsideField: ":     {FlagField: "x", OutsideField: "x"},
 		"Options.MoveField: ":        {MoveField: "$x"},
 		"Options.ParentField: ":      {ParentField: "_id"},
 		"Options.NumberField: ":      {NumberField: "parent"},

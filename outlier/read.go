@@ -25,8 +25,9 @@ func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (total int64, err error
 	if err != nil {
 		return 0, err
 	}
-	s, err := l.c.read(ctx, raw, l.c.state())
-	return s.Total, fault.Of(raw, err)
+	s, err := l.c.read(ctx, raw, l.c.x.size)
+	n, _ := s.Of.AsInt64OK()
+	return s.Outside + n, fault.Of(raw, err)
 }
 
 // Contains reports whether a list holds an element that equals e: ErrNotFound
@@ -38,50 +39,39 @@ func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (total int64, err error
 // document.
 func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err error) {
 	defer fault.In(&err, "outlier: contains")
-	raw, err := l.c.id(id)
+	raw, x, err := l.c.pair(id, e)
 	if err != nil {
 		return false, err
 	}
-	x, err := l.c.element(e)
-	if err == nil {
-		held, err = l.c.contains(ctx, raw, x)
-	}
-	return held, fault.Of(raw, err)
-}
-
-func (c *core) contains(ctx context.Context, id, x bson.RawValue) (held bool, err error) {
-	err = c.still(ctx, id, c.state(expr.Element("held", expr.Op("$in", expr.Literal(x), c.x.array))), func(s state) error {
-		if held = s.Held; held || !s.Flag {
+	c := &l.c
+	_, err = c.still(ctx, raw, expr.Op("$in", expr.Literal(x), c.x.array), func(s state) error {
+		if held, _ = s.Of.BooleanOK(); held || !s.Flag {
 			return nil
 		}
-		err := c.extrasPrimary.FindOne(ctx, c.extras(id, c.holds(x)), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
+		err := c.extrasPrimary.FindOne(ctx, c.extras(raw, c.holds(x)), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
 		}
 		held = err == nil
 		return err
 	})
-	return held, err
+	return held && err == nil, fault.Of(raw, err)
 }
 
-// still reads a parent and has read read of its overflow documents. If something has
-// moved or been removed from them meanwhile, it does that again: what read has
-// read belongs to the parent as it was given.
-func (c *core) still(ctx context.Context, id bson.RawValue, projection bson.D, read func(state) error) error {
+// still reads a parent and has read read of its overflow documents; again if something
+// has moved or been removed from them meanwhile. So both are of one moment.
+func (c *core) still(ctx context.Context, id bson.RawValue, of any, read func(state) error) (state, error) {
 	for {
-		before, err := c.read(ctx, id, projection)
-		if err != nil {
-			return err
+		before, err := c.read(ctx, id, of)
+		if err == nil {
+			err = read(before)
 		}
-		if err := read(before); err != nil || !before.Flag {
-			return err
+		if err != nil || !before.Flag {
+			return before, err
 		}
-		after, err := c.read(ctx, id, c.state())
-		if err != nil {
-			return err
-		}
-		if after.Flag && after.Moved == before.Moved && after.Total-after.Size == before.Total-before.Size {
-			return nil
+		after, err := c.read(ctx, id, nil)
+		if err != nil || after.Flag && after.Moved == before.Moved && after.Outside == before.Outside {
+			return before, err
 		}
 	}
 }
@@ -89,8 +79,15 @@ func (c *core) still(ctx context.Context, id bson.RawValue, projection bson.D, r
 // elements is a type of its own because the driver decodes no array as a []byte.
 type elements[E any] []E
 
-func decode[E any](c *core, array bson.RawValue) (elements[E], error) {
-	return codec.DecodeValue[elements[E]](c.codec, array)
+// decode decodes an array; null, or nothing, is an empty one.
+func decode[E any](c codec.Codec, array bson.RawValue) (elements[E], error) {
+	switch array.Type {
+	case 0, bson.TypeNull:
+		return nil, nil
+	case bson.TypeArray:
+		return codec.DecodeValue[elements[E]](c, array)
+	}
+	return nil, errNotArray
 }
 
 // All yields the whole list in order, as it was at one moment: ErrNotFound without a
@@ -105,13 +102,14 @@ func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 	return fault.Seq("outlier: all", func(yield func(E, error) bool) {
 		raw, err := l.c.id(id)
 		var arrays []bson.RawValue
+		var parent state
 		if err == nil {
-			arrays, _, err = l.c.load(ctx, raw, l.c.x.array, math.MinInt64)
+			arrays, parent, err = l.c.load(ctx, raw, 1, 0)
 		}
-		for _, array := range arrays {
+		for _, array := range append(arrays, parent.Of) {
 			var es elements[E]
-			if es, err = decode[E](&l.c, array); err != nil {
-				break
+			if err == nil {
+				es, err = decode[E](l.c.codec, array)
 			}
 			for _, e := range es {
 				if !yield(e, nil) {
@@ -125,41 +123,27 @@ func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 	})
 }
 
-// load returns arrays of a list in order, and the parent: those of overflow documents
-// by their numbers, or what the stages make of them, and items of the parent. The former
-// are read only if they hold elements from this position on.
-func (c *core) load(ctx context.Context, id bson.RawValue, items any, from int64, stages ...bson.D) (
+// load reads a parent, with what of makes of its array, and the arrays of its overflow
+// documents, if these hold elements from this position on: in order, or what the stages
+// make of them.
+func (c *core) load(ctx context.Context, id bson.RawValue, of any, from int64, stages ...bson.D) (
 	arrays []bson.RawValue, parent state, err error) {
-	err = c.still(ctx, id, c.state(expr.Element("items", items)), func(s state) (err error) {
-		arrays, parent = nil, s
-		if s.Flag && from < s.Total-s.Size {
-			arrays, err = c.outside(ctx, id, stages...)
+	if stages == nil {
+		stages = mongo.Pipeline{expr.Op("$sort", c.byNumber(1)), expr.Op("$project", expr.D(c.o.ArrayField, 1))}
+	}
+	parent, err = c.still(ctx, id, of, func(s state) error {
+		if arrays = nil; from >= s.Outside {
+			return nil
 		}
-		arrays = append(arrays, s.Items)
+		docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return c.extrasPrimary.Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", c.extras(id))}, stages...))
+		}))
+		for _, doc := range docs {
+			arrays = append(arrays, doc.Lookup(c.o.ArrayField))
+		}
 		return err
 	})
 	return arrays, parent, err
-}
-
-// outside returns the arrays of the overflow documents of a list, by their numbers, or
-// what the stages make of them.
-func (c *core) outside(ctx context.Context, id bson.RawValue, stages ...bson.D) (arrays []bson.RawValue, err error) {
-	if stages == nil {
-		stages = mongo.Pipeline{expr.Op("$sort", c.byNumber(1)), expr.Op("$project", expr.D("items", c.x.array))}
-	}
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.extrasPrimary.Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", c.extras(id))}, stages...))
-	}) {
-		if err != nil {
-			return nil, err
-		}
-		array := doc.Lookup("items")
-		if array.Type != bson.TypeArray {
-			return nil, errNotArray
-		}
-		arrays = append(arrays, array)
-	}
-	return arrays, nil
 }
 
 // A Page is some consecutive elements of a list.
@@ -173,10 +157,9 @@ type Page[E any] struct {
 }
 
 // Page returns up to limit elements of a list from position offset, the first being
-// 0: ErrNotFound without a parent. Elements that are added come after all others, so
-// pages that were full stay as they are. When an element is removed those after it
-// move up by one position. So while others remove, pages read one after the other
-// can miss elements, but repeat none.
+// 0: ErrNotFound without a parent. Elements that are added come last; when one is removed
+// those after it move up. So while others remove, pages read one after the other can miss
+// elements, but repeat none.
 //
 // Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow or
 // holds the whole page, as it does the last ones (outliers: 2). Else 3, by the index
@@ -193,32 +176,39 @@ func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (pa
 		return page, fault.Invalid("limit: not positive")
 	}
 	// math.MaxInt32 is what $slice takes.
-	arrays, parent, err := l.c.page(ctx, raw, min(offset, math.MaxInt32), min(limit, math.MaxInt32))
+	arrays, total, err := l.c.page(ctx, raw, min(offset, math.MaxInt32), min(limit, math.MaxInt32))
 	page.Items = []E{}
 	for _, array := range arrays {
 		var es elements[E]
 		if err == nil {
-			es, err = decode[E](&l.c, array)
+			es, err = decode[E](l.c.codec, array)
 		}
 		page.Items = append(page.Items, es[:min(int64(len(es)), limit-int64(len(page.Items)))]...)
 	}
 	if err != nil {
 		return Page[E]{}, fault.Of(raw, err)
 	}
-	page.Total, page.HasNext = parent.Total, offset+int64(len(page.Items)) < parent.Total
+	page.Total, page.HasNext = total, offset+int64(len(page.Items)) < total
 	return page, nil
 }
 
-// page returns arrays of which the first limit elements are the page.
-func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) ([]bson.RawValue, state, error) {
+// page returns arrays of which the first limit elements are the page, and the total.
+func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) ([]bson.RawValue, int64, error) {
 	// The parent has the last elements; before is how many of the page lie outside.
-	array := c.x.array
-	outside := expr.Op("$subtract", c.total(array), size(array))
+	outside := expr.IfNull(expr.Field(c.o.OutsideField), 0)
 	before := expr.Op("$max", 0, expr.Op("$subtract", outside, offset))
-	items := expr.Cond(expr.Op("$gte", before, limit), bson.A{}, expr.Op("$slice", array,
+	items := expr.Cond(expr.Op("$gte", before, limit), bson.A{}, expr.Op("$slice", c.x.array,
 		expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, outside))),
 		expr.Op("$toInt", expr.Op("$max", 1, expr.Op("$subtract", limit, before)))))
-	return c.load(ctx, id, items, offset, c.slices(offset, limit)...)
+	arrays, parent, err := c.load(ctx, id, document("items", items, "size", c.x.size), offset, c.slices(offset, limit)...)
+	var own struct {
+		Items bson.RawValue
+		Size  int64
+	}
+	if err == nil {
+		err = parent.Of.Unmarshal(&own)
+	}
+	return append(arrays, own.Items), parent.Outside + own.Size, err
 }
 
 // slices are the stages that give what overflow documents hold of a page.
@@ -232,7 +222,7 @@ func (c *core) slices(offset, limit int64) mongo.Pipeline {
 		expr.Op("$match", expr.Op("$expr", expr.Op("$and",
 			expr.Op("$gt", expr.Field(end), offset), expr.Op("$lt", start, offset+limit)))),
 		expr.Op("$sort", c.byNumber(1)),
-		expr.Op("$project", expr.D("items", expr.Op("$slice", array,
+		expr.Op("$project", expr.D(c.o.ArrayField, expr.Op("$slice", array,
 			expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, start))), limit))),
 	}
 }
@@ -242,9 +232,9 @@ func (c *core) slices(offset, limit int64) mongo.Pipeline {
 func (l *Lists[ID, E]) TotalExpression() bson.D { return l.c.total(l.c.anyArray()) }
 
 // ItemsPipeline gives the elements of the parents that filter selects, one document
-// {_id: <the parent's>, item: <element>} for each: of one parent those in it, which
-// are the newest, and then those of its overflow documents. Run it on the parents'
-// collection. It is one $lookup for each parent, by the index {parent, n}.
+// {_id: <the parent's>, item: <element>} for each: of a parent first those in it, the
+// newest, then those outside. Run it on the parents' collection. It is one $lookup for
+// each parent, by the index {parent, n}.
 func (l *Lists[ID, E]) ItemsPipeline(filter any) mongo.Pipeline {
 	return append(l.c.parts(filter),
 		expr.Op("$unwind", "$part.items"),
@@ -274,8 +264,7 @@ func (c *core) parts(filter any) mongo.Pipeline {
 // ContainingPipeline gives {_id: <the parent's>} of the parents whose lists hold an
 // element that equals e, each once, in no order: the books that a customer bought.
 // Run it on the parents' collection, not in a transaction, which refuses $unionWith.
-// It takes an index on the array in both collections, {customers_purchased: 1},
-// which you create if you need it.
+// Create an index on the array in both collections if it is to be fast.
 func (l *Lists[ID, E]) ContainingPipeline(e E) (_ mongo.Pipeline, err error) {
 	defer fault.In(&err, "outlier: containing")
 	x, err := l.c.element(e)

@@ -20,69 +20,41 @@ import (
 // element, if there is one.
 //
 // Cost: 1 round trip, 1 document written, found by _id, if the parent has no overflow.
-// Outliers: 3, 1 document written, if the parent holds the element; else 5, 2
-// documents written (6 if there is none, the parent written twice).
-// An overflow document that is empty then is deleted: 1 more. Folding back: 5 more, 6
-// after a removal from the parent; of a set 1 more.
+// Outliers: 3, 1 document written, if the parent holds the element; else 4, 2
+// documents written (5 if there is none, the parent written twice).
+// An overflow document that is empty then is deleted: 1 more. Folding back: 5 more; of a
+// set 1 more.
 func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, err error) {
 	defer fault.In(&err, "outlier: remove")
-	raw, err := l.c.id(id)
+	raw, x, err := l.c.pair(id, e)
 	if err != nil {
 		return false, err
 	}
-	x, err := l.c.element(e)
-	if err == nil {
-		removed, err = l.c.remove(ctx, raw, x)
-	}
+	removed, err = l.c.remove(ctx, raw, x)
 	return removed, fault.Of(raw, err)
 }
 
-// remove writes the parent alone if that holds the element. Else a transaction
-// counts down in the parent first: so no two of them run at the same time.
+// remove writes a typical parent alone. That of an outlier is written first in a
+// transaction: so no two of them run at the same time.
 func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, err error) {
 	for {
-		result, err := c.coll.UpdateOne(ctx, c.parent(id, expr.Element("$expr", c.x.typical)), c.removal(x, 0))
+		result, err := c.coll.UpdateOne(ctx, c.parent(id, c.x.typical...),
+			mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))})
 		if err != nil || result.MatchedCount > 0 {
 			return err == nil && result.ModifiedCount > 0, err
 		}
-		result, err = c.coll.UpdateOne(ctx, c.parent(id, c.holds(x), expr.Element("$expr", c.x.outlier)), c.removal(x, 0))
-		if err != nil {
-			return false, err
-		}
-		if result.MatchedCount > 0 {
-			s, err := c.read(ctx, id, c.state())
-			if err == nil && s.Flag && s.Total <= int64(c.o.FoldBack) {
-				err = c.arrange(ctx, id)
-			}
-			if errors.Is(err, fault.ErrNotFound) { // deleted meanwhile
-				err = nil
-			}
-			return err == nil, err
-		}
 		again := false
 		err = c.run(ctx, func(ctx context.Context) (err error) {
-			removed, again, err = c.removeOutside(ctx, id, x)
+			removed, again, err = c.removeLocked(ctx, id, x)
 			return err
 		})
 		if err != nil || !again {
 			return removed && err == nil, err
 		}
-		if _, err := c.read(ctx, id, c.state()); err != nil {
+		if _, err := c.read(ctx, id, nil); err != nil {
 			return false, err
 		}
 	}
-}
-
-// removal is the update that takes the last x out of the array of a parent. The
-// total of an outlier counts down by what was removed, but at least by this many.
-func (c *core) removal(x bson.RawValue, least int) mongo.Pipeline {
-	array, total := c.x.array, expr.Field(c.o.TotalField)
-	held := expr.Op("$in", expr.Literal(x), array)
-	return mongo.Pipeline{expr.Op("$set", expr.D(
-		c.o.ArrayField, c.withoutLast(x),
-		c.o.TotalField, expr.Cond(c.x.flagged,
-			expr.Op("$subtract", total, expr.Op("$max", least, expr.Cond(held, 1, 0))), total),
-	))}
 }
 
 // withoutLast is the array without the last x. An array without x stays what it is, also
@@ -98,40 +70,48 @@ func (c *core) withoutLast(x bson.RawValue) bson.D {
 	return expr.Cond(expr.Op("$in", expr.Literal(x), array), rest, expr.Field(c.o.ArrayField))
 }
 
-// removeOutside removes in a transaction, from the parent or its overflow documents.
-// again says that the parent is no outlier, or not there.
-func (c *core) removeOutside(ctx context.Context, id, x bson.RawValue) (removed, again bool, err error) {
-	var before state
-	err = c.coll.FindOneAndUpdate(ctx, c.parent(id, expr.Element("$expr", c.x.outlier)), c.removal(x, 1),
-		options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(
-			c.state(expr.Element("held", expr.Op("$in", expr.Literal(x), c.x.array))))).Decode(&before)
-	switch {
-	case errors.Is(err, mongo.ErrNoDocuments):
+// removeLocked removes from an outlier in a transaction. again says that the parent is
+// none, or not there. Elements outside are counted down first, and up again if there is none.
+func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (removed, again bool, err error) {
+	outside, held := expr.Field(c.o.OutsideField), expr.Op("$in", expr.Literal(x), c.x.array)
+	before, err := c.modify(ctx, c.parent(id, c.x.outlier...), mongo.Pipeline{expr.Op("$set", expr.D(
+		c.o.ArrayField, c.withoutLast(x),
+		c.o.OutsideField, expr.Cond(held, outside, expr.Op("$subtract", outside, 1)),
+	))}, document("size", c.x.size, "held", held))
+	if errors.Is(err, fault.ErrNotFound) {
 		return false, true, nil
-	case err != nil:
+	}
+	var own struct {
+		Size int64
+		Held bool
+	}
+	if err == nil {
+		err = before.Of.Unmarshal(&own)
+	}
+	if err != nil {
 		return false, false, err
 	}
-	if !before.Held {
+	if !own.Held {
 		var extra extent
 		err = c.overflow.FindOneAndUpdate(ctx, c.extras(id, c.holds(x)),
 			mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))},
 			options.FindOneAndUpdate().SetSort(c.byNumber(-1)).SetReturnDocument(options.Before).SetProjection(c.extent())).Decode(&extra)
 		if errors.Is(err, mongo.ErrNoDocuments) {
-			_, err := c.coll.UpdateOne(ctx, c.parent(id), expr.Op("$inc", expr.D(c.o.TotalField, 1)))
+			_, err = c.coll.UpdateOne(ctx, c.parent(id), expr.Op("$inc", expr.D(c.o.OutsideField, 1)))
 			return false, false, err
 		}
 		if err == nil && extra.Size == 1 {
 			_, err = c.overflow.DeleteOne(ctx, c.extra(id, extra.ID))
 		}
-		if err != nil {
-			return false, false, err
-		}
+		before.Outside--
+	} else {
+		own.Size--
 	}
-	// An outlier has overflow documents: the last element of these makes it typical.
-	if left := before.Total - 1; left <= int64(c.o.FoldBack) || left == before.Size {
+	// The last element outside makes the parent typical.
+	if err == nil && (before.Outside == 0 || before.Outside+own.Size <= int64(c.o.FoldBack)) {
 		err = c.arrangeLocked(ctx, id)
 	}
-	return true, false, err
+	return err == nil, false, err
 }
 
 // Delete deletes a parent and its overflow documents: ErrNotFound if there is no
@@ -151,7 +131,7 @@ func (l *Lists[ID, E]) Delete(ctx context.Context, id ID) (err error) {
 }
 
 func (c *core) delete(ctx context.Context, id bson.RawValue) error {
-	result, err := c.coll.DeleteOne(ctx, c.parent(id, expr.Element(c.o.FlagField, expr.D("$in", bson.A{nil, false}))))
+	result, err := c.coll.DeleteOne(ctx, c.parent(id, c.x.typical...))
 	if err != nil || result.DeletedCount > 0 {
 		return err
 	}

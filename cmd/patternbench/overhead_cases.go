@@ -124,6 +124,8 @@ func overheadSets(c *calls, db *mongo.Database) error {
 				bson.D{{Key: "$push", Value: bson.D{{Key: "attributes", Value: bson.D{{Key: "k", Value: key}, {Key: "v", Value: i}}}}}})
 			return err
 		})
+		c.because("attribute.Set", "One pipeline adds the entry or changes it, where the hand-written $set needs a second trip for a new key: "+
+			"5 % of the time as measured, and a tenth of the allocations.")
 		c.add("attribute.Get", func(ctx context.Context, i int) error {
 			_, err := a.Get(ctx, i%100, attribute.Key(specification(i%100, 3)))
 			return err
@@ -171,6 +173,8 @@ func overheadSets(c *calls, db *mongo.Database) error {
 			}
 			return want(int(result.MatchedCount), 1)
 		})
+		c.because("outlier.Add", "The filter also bounds the bytes of the array, with $bsonSize in an $expr, keeps null and what is not adopted apart "+
+			"and serves outliers in the same trip: 8 % of the time for the $expr and 4 % for the $or, as measured.")
 		c.add("outlier.All", func(ctx context.Context, i int) error {
 			return drain(l.All(ctx, 200+i%100))
 		}, func(ctx context.Context, i int) error {
@@ -181,9 +185,10 @@ func overheadSets(c *calls, db *mongo.Database) error {
 			_, err := l.Contains(ctx, 200+i%100, buyer(i%20))
 			return err
 		}, func(ctx context.Context, i int) error {
-			err := coll.FindOne(ctx, bson.D{{Key: "_id", Value: 200 + i%100}, {Key: "items", Value: buyer(i % 20)}},
-				options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
-			return err
+			// A filter on the buyer would not tell a book without the buyer from none.
+			out, err := findOne[outlierItems](ctx, coll, bson.D{{Key: "_id", Value: 200 + i%100}}, options.FindOne().SetProjection(
+				bson.D{{Key: "items_overflow", Value: 1}, {Key: "items", Value: bson.D{{Key: "$elemMatch", Value: bson.D{{Key: "$eq", Value: buyer(i % 20)}}}}}}))
+			return errors.Join(err, want(len(out.Items), 1))
 		})
 		c.add("outlier.Total", func(ctx context.Context, i int) error {
 			_, err := l.Total(ctx, 200+i%100)
@@ -194,7 +199,7 @@ func overheadSets(c *calls, db *mongo.Database) error {
 				Total    int64
 			}
 			return coll.FindOne(ctx, bson.D{{Key: "_id", Value: 200 + i%100}}, options.FindOne().SetProjection(bson.D{{Key: "items_overflow", Value: 1},
-				{Key: "total", Value: bson.D{{Key: "$ifNull", Value: bson.A{"$items_total", bson.D{{Key: "$size", Value: "$items"}}}}}}})).Decode(&out)
+				{Key: "total", Value: bson.D{{Key: "$add", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$items_outside", 0}}}, bson.D{{Key: "$size", Value: "$items"}}}}}}})).Decode(&out)
 		})
 	}
 	{

@@ -286,12 +286,12 @@ func outliers(ctx context.Context, w *world) error {
 	if _, err := books.Adopt(ctx, nil); err != nil {
 		return err
 	}
-	adopted := `{"_id": 2, "title": "Harbour Lights", "author": "B", "customers_purchased": ` + quoted(users(1000, 1200)) + `,
-		"has_extras": true, "customers_purchased_total": 1200, "customers_purchased_moved": "*"}`
+	adopted := `{"_id": 2, "title": "Harbour Lights", "author": "B", "customers_purchased": ` + quoted(users(700, 1200)) + `,
+		"has_extras": true, "customers_purchased_outside": 700, "customers_purchased_moved": "*"}`
 	err = first(
 		func() error { return w.stored(ctx, "books", doc(`{"_id": 2}`), adopted) },
 		func() error {
-			return w.stored(ctx, "book_extras", bson.D{}, `{"_id": "*", "book_id": 2, "n": 0, "customers_purchased": `+quoted(users(0, 1000))+`}`)
+			return w.stored(ctx, "book_extras", bson.D{}, `{"_id": "*", "book_id": 2, "n": 0, "customers_purchased": `+quoted(users(0, 700))+`}`)
 		},
 	)
 	if err != nil {
@@ -310,7 +310,7 @@ func outliers(ctx context.Context, w *world) error {
 	err = first(
 		func() error {
 			return w.stored(ctx, "books", doc(`{"_id": 3}`), `{"_id": 3, "title": "Salt", "author": "C", "customers_purchased": `+quoted(users(501, 1001))+`,
-				"has_extras": true, "customers_purchased_total": 1001, "customers_purchased_moved": "*"}`)
+				"has_extras": true, "customers_purchased_outside": 501, "customers_purchased_moved": "*"}`)
 		},
 		func() error {
 			return w.stored(ctx, "book_extras", doc(`{"book_id": 3}`), `{"_id": "*", "book_id": 3, "n": 0, "customers_purchased": `+quoted(users(0, 501))+`}`)
