@@ -16,8 +16,8 @@ import (
 type ancestorArray struct{ parentField }
 
 func (a ancestorArray) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.AncestorsField", &a.o.AncestorsField, ""),
-		config.Name("Options.ParentField", &a.o.ParentField, ""), a.o.treeOnly()}
+	return []config.Setting{config.Name("Options.AncestorsField", &a.o.AncestorsField, "ancestors"),
+		config.Name("Options.ParentField", &a.o.ParentField, "parent"), a.o.treeOnly()}
 }
 
 func (a ancestorArray) fields() []string { return []string{a.o.AncestorsField, a.o.ParentField} }

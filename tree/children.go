@@ -18,7 +18,7 @@ import (
 type childRefs struct{ base }
 
 func (r childRefs) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.ChildrenField", &r.o.ChildrenField, ""), r.o.unordered()}
+	return []config.Setting{config.Name("Options.ChildrenField", &r.o.ChildrenField, "children"), r.o.unordered()}
 }
 
 func (r childRefs) fields() []string { return []string{r.o.ChildrenField} }

@@ -17,7 +17,6 @@ func (b base) keepsParent() bool                                { return false }
 func (b base) rootsMatch() bson.D                               { return b.in(b.rep.link(), nil) }
 func (b base) except(string) bson.D                             { return nil }
 func (b base) usable(node) error                                { return nil }
-func (b base) accept(bson.D) error                              { return nil }
 func (b base) adopted(node) error                               { return nil }
 func (b base) rebase(node, *node) []mongo.WriteModel            { return nil }
 func (b base) lift(node, *node) []mongo.WriteModel              { return nil }

@@ -14,7 +14,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Names of fields that exist only inside pipelines and, fieldTouch, inside transactions.
+// Names of fields that exist only inside pipelines and, fieldTouch, inside transactions. Options refuse
+// them.
 const (
 	fieldDepth = "__depth"
 	fieldTree  = "__tree"
@@ -22,7 +23,7 @@ const (
 	fieldSelf  = "__self"
 )
 
-var internal = map[string]bool{fieldDepth: true, fieldTree: true, fieldTouch: true, fieldSelf: true}
+var internal = []string{fieldDepth, fieldTree, fieldTouch, fieldSelf}
 
 // node is the shape of one document.
 type node struct {
@@ -32,8 +33,6 @@ type node struct {
 	ancestors   []bson.RawValue
 	children    []bson.RawValue
 	path        string // the delimiter at a root
-	segment     string
-	badPath     error // why there are no paths under the node
 	left, right int64
 	order       int64
 }
@@ -41,17 +40,16 @@ type node struct {
 var null = bson.RawValue{Type: bson.TypeNull}
 
 func (c *core) parse(raw bson.Raw) node {
-	n := node{raw: raw, id: raw.Lookup(c.o.IDField), parent: raw.Lookup(c.o.ParentField), path: c.o.PathDelimiter,
-		ancestors: elements(raw.Lookup(c.o.AncestorsField)), children: elements(raw.Lookup(c.o.ChildrenField)),
-		left: integer(raw.Lookup(c.o.LeftField)), right: integer(raw.Lookup(c.o.RightField)),
+	n := node{raw: raw, id: raw.Lookup(c.o.IDField), parent: c.field(raw, c.o.ParentField), path: c.o.PathDelimiter,
+		ancestors: elements(c.field(raw, c.o.AncestorsField)), children: elements(c.field(raw, c.o.ChildrenField)),
+		left: integer(c.field(raw, c.o.LeftField)), right: integer(c.field(raw, c.o.RightField)),
 		order: integer(c.field(raw, c.o.OrderField))}
 	if isNull(n.parent) {
 		n.parent = null
 	}
-	if path, _ := raw.Lookup(c.o.PathField).StringValueOK(); path != "" {
+	if path, _ := c.field(raw, c.o.PathField).StringValueOK(); path != "" {
 		n.path = path
 	}
-	n.segment, n.badPath = c.segmentOf(n.id)
 	return n
 }
 
@@ -175,7 +173,7 @@ func (c *core) id(v any) (bson.RawValue, error) { return c.codec.ID("id", v) }
 // prepare is a new document without the fields that the tree writes itself, but with an _id, the scope
 // and a child counter.
 func (c *core) prepare(raw bson.Raw) (doc bson.D, id bson.RawValue, err error) {
-	drop := append(c.rep.fields(), c.o.OrderField, c.o.ChildCountField)
+	drop := append(append(c.rep.fields(), c.o.OrderField, c.o.ChildCountField), internal...)
 	for _, e := range c.scope {
 		drop = append(drop, e.Key)
 	}
@@ -184,7 +182,7 @@ func (c *core) prepare(raw bson.Raw) (doc bson.D, id bson.RawValue, err error) {
 		return nil, id, fault.Invalid("%w", err)
 	}
 	for _, e := range all {
-		if k := e.Key(); k == c.o.IDField || !internal[k] && !slices.Contains(drop, k) {
+		if k := e.Key(); k == c.o.IDField || !slices.Contains(drop, k) {
 			doc = append(doc, bson.E{Key: k, Value: e.Value()})
 		}
 	}
@@ -206,7 +204,7 @@ func (c *core) prepare(raw bson.Raw) (doc bson.D, id bson.RawValue, err error) {
 	if c.o.ChildCountField != "" {
 		doc = append(doc, bson.E{Key: c.o.ChildCountField, Value: int64(0)})
 	}
-	return doc, id, c.rep.accept(doc)
+	return doc, id, c.rep.usable(node{id: id})
 }
 
 // scopeID is the _id of the lock document, the same for all values and orders of fields that are one

@@ -200,14 +200,14 @@ func (e *engine) connect(s *spot, stack *[]*spot) {
 }
 
 // parent is the parent of a node as the way down from its root, or from a settled node, makes it: nil
-// for a root.
-func (e *engine) parent(s *spot) *node {
+// for a root. It fails where nothing can be under one of the nodes.
+func (e *engine) parent(s *spot) (*node, error) {
 	var chain []*spot
 	for at := s; len(at.ups) > 0; at = at.ups[0] {
 		chain = append(chain, at.ups[0])
 	}
 	if len(chain) == 0 {
-		return nil
+		return nil, nil
 	}
 	slices.Reverse(chain)
 	n := &node{path: e.to.o.PathDelimiter}
@@ -216,17 +216,18 @@ func (e *engine) parent(s *spot) *node {
 		path = []byte(chain[0].path)
 	}
 	for i, up := range chain {
-		segment, err := e.to.segmentOf(up.id)
-		if err != nil {
-			n.badPath = err
+		n.id = up.id
+		if err := e.to.rep.usable(*n); err != nil {
+			return nil, err
 		}
-		if n.id, n.segment = up.id, segment; i < len(chain)-1 {
+		if i < len(chain)-1 {
+			segment, _ := segmentString(up.id)
 			n.ancestors = append(n.ancestors, up.id)
 			path = append(path, segment+e.to.o.PathDelimiter...)
 		}
 	}
 	n.path = string(path)
-	return n
+	return n, nil
 }
 
 // place is the shape of a node by its way up, if it has one and the shape can be formed.
@@ -234,8 +235,8 @@ func (e *engine) place(n node, s *spot) (bson.D, bool) {
 	if !s.rooted || e.to.rep.usable(e.to.parse(n.raw)) != nil {
 		return nil, false
 	}
-	parent := e.parent(s)
-	if parent != nil && e.to.rep.usable(*parent) != nil {
+	parent, err := e.parent(s)
+	if err != nil {
 		return nil, false
 	}
 	return e.to.rep.place(parent), true

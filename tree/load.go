@@ -331,7 +331,6 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 			it.doc = append(it.doc, bson.E{Key: e.Key(), Value: e.Value()})
 		}
 		it.node = &node{id: it.id, parent: it.above, path: c.o.PathDelimiter}
-		it.node.segment, it.node.badPath = c.segmentOf(it.id)
 		own[k] = it
 		items = append(items, it)
 	}

@@ -19,8 +19,9 @@ import (
 type nestedSets struct{ parentField }
 
 func (s nestedSets) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.LeftField", &s.o.LeftField, ""), config.Name("Options.RightField", &s.o.RightField, ""),
-		config.Name("Options.ParentField", &s.o.ParentField, ""), s.o.treeOnly(), s.o.unordered()}
+	return []config.Setting{config.Name("Options.LeftField", &s.o.LeftField, "left"),
+		config.Name("Options.RightField", &s.o.RightField, "right"),
+		config.Name("Options.ParentField", &s.o.ParentField, "parent"), s.o.treeOnly(), s.o.unordered()}
 }
 
 func (s nestedSets) fields() []string {

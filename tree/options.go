@@ -1,16 +1,13 @@
 package tree
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
-	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // Representation is the way in which the documents of a tree store its shape.
@@ -92,35 +89,17 @@ type Options struct {
 	BSON     *options.BSONOptions
 }
 
-// complete is o with its defaults.
-func (o Options) complete(coll *mongo.Collection) Options {
-	for field, otherwise := range map[*string]string{
-		&o.IDField: "_id", &o.ParentField: "parent", &o.ChildrenField: "children", &o.AncestorsField: "ancestors",
-		&o.PathField: "path", &o.PathDelimiter: ",", &o.LeftField: "left", &o.RightField: "right",
-		&o.LockCollection: coll.Name() + "_locks",
-	} {
-		*field = cmp.Or(*field, otherwise)
-	}
-	o.Scope = append(bson.D{}, o.Scope...)
-	return o
-}
-
-// check refuses bad options; own are the settings of the representation.
+// check sets the defaults and refuses bad options; own are the settings of the representation.
 func (o *Options) check(own []config.Setting) error {
-	settings := append([]config.Setting{config.Name("Options.IDField", &o.IDField, "")}, own...)
+	var settings []config.Setting
+	for _, name := range internal {
+		settings = append(settings, config.Name("the package", &name, ""))
+	}
+	settings = append(append(settings, config.Name("Options.IDField", &o.IDField, "_id")), own...)
 	settings = append(settings, config.Name("Options.OrderField", &o.OrderField, ""),
 		config.Name("Options.ChildCountField", &o.ChildCountField, ""))
 	for i := range o.Scope {
 		settings = append(settings, config.Name("Options.Scope", &o.Scope[i].Key, ""))
-	}
-	for option, name := range map[string]string{
-		"IDField": o.IDField, "ParentField": o.ParentField, "ChildrenField": o.ChildrenField, "AncestorsField": o.AncestorsField,
-		"PathField": o.PathField, "LeftField": o.LeftField, "RightField": o.RightField,
-		"OrderField": o.OrderField, "ChildCountField": o.ChildCountField,
-	} {
-		if internal[name] {
-			return fault.Invalid("Options.%s: %q is used by the package", option, name)
-		}
 	}
 	if err := config.Apply(settings...); err != nil {
 		return err

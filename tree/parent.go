@@ -92,7 +92,7 @@ func (c *core) cutSmallest(n node, s *spot) *finding {
 type parentRefs struct{ parentField }
 
 func (p parentRefs) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.ParentField", &p.o.ParentField, ""), p.o.treeOnly()}
+	return []config.Setting{config.Name("Options.ParentField", &p.o.ParentField, "parent"), p.o.treeOnly()}
 }
 
 func (p parentRefs) fields() []string { return []string{p.o.ParentField} }

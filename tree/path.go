@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,11 @@ import (
 type pathShape struct{ base }
 
 func (p pathShape) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.PathField", &p.o.PathField, ""), p.o.treeOnly(),
-		config.Check("Options.PathDelimiter", func() error { return checkDelimiter(p.o.PathDelimiter) })}
+	return []config.Setting{config.Name("Options.PathField", &p.o.PathField, "path"), p.o.treeOnly(),
+		config.Check("Options.PathDelimiter", func() error {
+			p.o.PathDelimiter = cmp.Or(p.o.PathDelimiter, ",")
+			return checkDelimiter(p.o.PathDelimiter)
+		})}
 }
 
 func (p pathShape) fields() []string { return []string{p.o.PathField} }
@@ -92,7 +96,10 @@ func segmentID(segment string, like bson.RawValue) (bson.RawValue, bool) {
 	return bson.RawValue{Type: t, Value: data}, err == nil
 }
 
-func (c *core) full(n node) string { return n.path + n.segment + c.o.PathDelimiter }
+func (c *core) full(n node) string {
+	segment, _ := segmentString(n.id)
+	return n.path + segment + c.o.PathDelimiter
+}
 
 // segments are those of a path, root first.
 func (c *core) segments(path string) []string {
@@ -112,16 +119,8 @@ func (c *core) afterDelimiter() string { return string(rune(c.o.PathDelimiter[0]
 
 // usable refuses a node without a segment of its own: the paths under it would be those of other nodes.
 func (p pathShape) usable(n node) error {
-	if n.badPath != nil {
-		return fault.Invalid("%s of node %s: %w", p.o.IDField, text(n.id), n.badPath)
-	}
-	return nil
-}
-
-func (p pathShape) accept(doc bson.D) error {
-	id, _ := lookup(doc, p.o.IDField).(bson.RawValue)
-	if _, err := p.segmentOf(id); err != nil {
-		return fault.Invalid("%s: %w", p.o.IDField, err)
+	if _, err := p.segmentOf(n.id); err != nil {
+		return fault.Invalid("%s of node %s: %w", p.o.IDField, text(n.id), err)
 	}
 	return nil
 }
@@ -216,7 +215,7 @@ func (p pathShape) heir(x node) *node {
 	}
 	last := segments[len(segments)-1]
 	id, _ := segmentID(last, x.id)
-	return &node{id: id, path: strings.TrimSuffix(x.path, last+p.o.PathDelimiter), segment: last}
+	return &node{id: id, path: strings.TrimSuffix(x.path, last+p.o.PathDelimiter)}
 }
 
 func (p pathShape) place(parent *node) bson.D {
@@ -253,7 +252,7 @@ func (p pathShape) below(parent *node) string {
 }
 
 func (p pathShape) rebase(x node, parent *node) []mongo.WriteModel {
-	return p.replace(p.full(x), p.below(parent)+x.segment+p.o.PathDelimiter)
+	return p.replace(p.full(x), p.full(node{id: x.id, path: p.below(parent)}))
 }
 
 func (p pathShape) lift(x node, heir *node) []mongo.WriteModel {
@@ -300,7 +299,7 @@ func (p pathShape) ref(n node) (string, bool, string) {
 func (p pathShape) family(nodes []node) mongo.Pipeline {
 	paths := bson.A{}
 	for _, n := range nodes {
-		if n.badPath == nil {
+		if p.usable(n) == nil {
 			paths = append(paths, p.full(n))
 		}
 	}
@@ -311,15 +310,18 @@ func (p pathShape) wrong() mongopatterns.ProblemKind { return WrongPath }
 
 // audit finds segments that no path can have.
 func (p pathShape) audit(e *engine, n node, _ *spot, _ []node) []finding {
-	if n.raw == nil || n.badPath == nil {
+	if n.raw == nil {
 		return nil
 	}
-	return []finding{e.finding(WrongPath, n, p.o.IDField, n.badPath.Error())}
+	if _, err := p.segmentOf(n.id); err != nil {
+		return []finding{e.finding(WrongPath, n, p.o.IDField, err.Error())}
+	}
+	return nil
 }
 
 // uproot takes along what is below.
 func (p pathShape) uproot(n node) []mongo.WriteModel {
-	if n.badPath != nil {
+	if p.usable(n) != nil {
 		return p.base.uproot(n)
 	}
 	return append(p.base.uproot(n), p.rebase(n, nil)...)

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -132,8 +133,6 @@ type writer interface {
 
 // source is what the engine (see engine.go) asks, and what puts trees together.
 type source interface {
-	// accept refuses a new document that the representation cannot place.
-	accept(doc bson.D) error
 	// place is the shape of a document under a parent, nil for a root.
 	place(parent *node) bson.D
 	// own is the key by which its children name a node.
@@ -174,9 +173,10 @@ type source interface {
 func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, error) {
 	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
 	primary := cursor.Primary(coll)
-	c := &core{kind: kind, coll: coll, primary: primary, durable: primary.Clone(majority), o: o.complete(coll),
-		codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}}
-	c.locks = cursor.Primary(coll.Database().Collection(c.o.LockCollection)).Clone(majority)
+	o.Scope = append(bson.D{}, o.Scope...)
+	locks := coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))
+	c := &core{kind: kind, coll: coll, primary: primary, durable: primary.Clone(majority), o: o,
+		locks: cursor.Primary(locks).Clone(majority), codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}}
 	if c.rep = represent(c, kind); c.rep == nil {
 		return nil, fault.Invalid("rep: unknown %v", kind)
 	}

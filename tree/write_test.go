@@ -31,7 +31,7 @@ func TestNewRefuses(t *testing.T) {
 		{tree.ParentReferences, tree.Options{ParentField: "_id"}, "Options.ParentField"},
 		{tree.ParentReferences, tree.Options{IDField: "$id"}, "Options.IDField"},
 		{tree.ParentReferences, tree.Options{OrderField: "parent"}, "Options.OrderField"},
-		{tree.ParentReferences, tree.Options{OrderField: "__depth"}, "used by the package"},
+		{tree.ParentReferences, tree.Options{OrderField: "__depth"}, "collides with the package"},
 		{tree.ParentReferences, tree.Options{ChildCountField: "a\x00"}, "Options.ChildCountField"},
 		{tree.ParentReferences, tree.Options{NameField: "a..b"}, "Options.NameField"},
 		{tree.ParentReferences, tree.Options{Graph: true}, "Options.Graph"},
