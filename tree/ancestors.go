@@ -29,19 +29,17 @@ func (a ancestorArray) keys() [][]string {
 // array is the ancestors as an expression that holds for any document.
 func (a ancestorArray) array() bson.D { return expr.Array(expr.Field(a.o.AncestorsField)) }
 
-func (a ancestorArray) up(match any, levels int) mongo.Pipeline {
-	way := expr.Op("$reverseArray", expr.Op("$concatArrays", a.array(), bson.A{expr.Field(a.o.IDField)}))
-	return a.upBy(match, way, levels)
+func (a ancestorArray) up(levels int) mongo.Pipeline {
+	return a.upBy(expr.Op("$reverseArray", expr.Op("$concatArrays", a.array(), bson.A{expr.Field(a.o.IDField)})), levels)
 }
 
-// upBy joins the nodes of way, an array of IDs, the node itself first, in no order. One lookup for all takes the
-// server less than one for each.
-func (c *core) upBy(match, way any, levels int) mongo.Pipeline {
+// upBy joins the nodes of way, an array of IDs, the node itself first, in no order. One lookup for all
+// takes the server less than one for each.
+func (c *core) upBy(way any, levels int) mongo.Pipeline {
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
 	}
 	return concat(mongo.Pipeline{
-		expr.Op("$match", match),
 		expr.Op("$project", d(fieldTouch, way)),
 		c.lookup(fieldTouch, c.o.IDField),
 	}, unfold(fieldDepth, expr.Op("$indexOfArray", expr.Field(fieldTouch), expr.Field(fieldTree+"."+c.o.IDField))))
@@ -69,8 +67,8 @@ func (a ancestorArray) descendantsOf(n node, depth int) (bson.D, bool) {
 	return a.under(n.id, depth), false
 }
 
-func (a ancestorArray) above(n node) ([]bson.RawValue, int) {
-	return append([]bson.RawValue{}, n.ancestors...), len(n.ancestors)
+func (a ancestorArray) above(n node) []bson.RawValue {
+	return append([]bson.RawValue{}, n.ancestors...)
 }
 
 func (a ancestorArray) place(parent *node) bson.D {

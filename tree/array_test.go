@@ -52,8 +52,8 @@ func TestAdoptArrayParent(t *testing.T) {
 					t.Errorf("repair: %+v, %v", got, err)
 				}
 				kept("repaired")
-				v.want(t, "descendants", v.ids(t, tr.Descendants(ctx, "a", nil)), "e")
-				v.want(t, "to a depth", v.ids(t, tr.Descendants(ctx, "a", &tree.ReadOptions{MaxDepth: 2})), "e")
+				v.want(t, "descendants", v.ids(t, tr.Descendants(ctx, "a", 0)), "e")
+				v.want(t, "to a depth", v.ids(t, tr.Descendants(ctx, "a", 2)), "e")
 				v.want(t, "siblings", v.ids(t, tr.Siblings(ctx, "e")))
 				v.want(t, "siblings of c", v.ids(t, tr.Siblings(ctx, "c")))
 				// No policy of Delete takes c for a child.

@@ -25,13 +25,12 @@ func (r childRefs) fields() []string { return []string{r.o.ChildrenField} }
 func (r childRefs) keys() [][]string { return [][]string{{r.o.ChildrenField}} }
 func (r childRefs) link() string     { return r.o.ChildrenField }
 
-func (r childRefs) up(match any, levels int) mongo.Pipeline {
+func (r childRefs) up(levels int) mongo.Pipeline {
 	id := r.o.IDField
 	self := r.lookup(id, id)
 	spec := self[0].Value.(bson.D)
 	spec[len(spec)-1].Value = fieldSelf
 	return concat(mongo.Pipeline{
-		expr.Op("$match", match),
 		r.graphLookup(expr.Field(id), id, r.o.ChildrenField, levels, expr.Element("depthField", fieldDepth)),
 		self,
 		expr.Op("$project", d(fieldTree, expr.Op("$concatArrays", expr.Field(fieldSelf), expr.Field(fieldTree)))),

@@ -23,9 +23,8 @@ func (b base) lift(node, *node) []mongo.WriteModel              { return nil }
 func (b base) inside(context.Context, node, node) (bool, error) { return false, nil }
 func (b base) settle(context.Context) (int64, error)            { return 0, nil }
 func (b base) adopt(kids []bson.RawValue) bson.D                { return b.count(int64(len(kids))) }
-func (b base) above(node) ([]bson.RawValue, int)                { return nil, -1 }
+func (b base) above(node) []bson.RawValue                       { return nil }
 func (b base) width(node) int64                                 { return -1 }
-func (b base) own(n node) string                                { return key(n.id) }
 func (b base) names(node) []bson.RawValue                       { return nil }
 func (b base) listing([]node) bson.D                            { return nil }
 func (b base) audit(*engine, node, *spot, []node) []finding     { return nil }

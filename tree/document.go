@@ -67,13 +67,19 @@ func (c *core) shape() []string {
 }
 
 // projection holds the fields of the shape, and what else is to be read.
-func (c *core) projection() (out bson.D) {
-	for _, f := range append(c.shape(), c.also...) {
+func (c *core) projection(also ...string) (out bson.D) {
+	for _, f := range append(c.shape(), also...) {
 		if f != "" && !has(out, f) {
 			out = append(out, bson.E{Key: f, Value: 1})
 		}
 	}
 	return out
+}
+
+// encoded is a document of names and numbers, to be sent often.
+func encoded(doc bson.D) bson.Raw {
+	raw, _ := bson.Marshal(doc)
+	return raw
 }
 
 func has(doc bson.D, key string) bool {

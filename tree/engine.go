@@ -81,15 +81,14 @@ func (e *engine) forget(counter int64) { e.known, e.counter, e.index = map[strin
 func newEngine(from, to *core) *engine {
 	if from != to {
 		wide := *from
-		wide.also = to.shape()
-		wide.rep = represent(&wide, from.kind)
+		wide.rep, wide.shown = represent(&wide, from.kind), encoded(from.projection(to.shape()...))
 		from = &wide
 	}
 	return &engine{from: from, to: to}
 }
 
 func (e *engine) scan() maintain.Scan {
-	return maintain.Scan{Filter: e.from.in(e.from.o.IDField, d("$ne", nil)), Projection: e.from.projection()}
+	return maintain.Scan{Filter: e.from.in(e.from.o.IDField, d("$ne", nil)), Projection: e.from.projection(e.to.shape()...)}
 }
 
 // climb finds the ways up from nodes, level by level, up to what is known.
@@ -114,7 +113,7 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 				s.ups = []*spot{up}
 			} else if s.lost = broken; broken == "" && !root && !s.settled {
 				ask = append(ask, s.node)
-				asking[e.from.rep.own(s.node)] = s
+				asking[key(s.id)] = s
 			}
 		}
 		todo = nil
@@ -150,7 +149,7 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 
 // spot is what is known of a node, or a new entry.
 func (e *engine) spot(n node) *spot {
-	k := e.from.rep.own(n)
+	k := key(n.id)
 	if s := e.known[k]; s != nil {
 		return s
 	}

@@ -96,7 +96,7 @@ func Example() {
 
 func ExampleTree_Descendants() {
 	_, cats := library(tree.MaterializedPath, nil)
-	for c, err := range cats.Descendants(context.Background(), "Programming", &tree.ReadOptions{MaxDepth: 1}) {
+	for c, err := range cats.Descendants(context.Background(), "Programming", 1) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func ExampleTree_Descendants() {
 func ExampleTree_DescendantsFilter() {
 	ctx := context.Background()
 	coll, cats := library(tree.MaterializedPath, nil)
-	match, err := cats.DescendantsFilter(ctx, "Databases", nil)
+	match, err := cats.DescendantsFilter(ctx, "Databases", 0)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func ExampleTree_DescendantsFilter_otherCollection() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	match, err := cats.DescendantsFilter(ctx, "Databases", nil)
+	match, err := cats.DescendantsFilter(ctx, "Databases", 0)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func ExampleTree_DescendantsFilter_otherCollection() {
 func ExampleTree_DescendantsPipeline() {
 	ctx := context.Background()
 	coll, cats := library(tree.AncestorArray, nil)
-	pipeline := append(cats.DescendantsPipeline("Programming", nil),
+	pipeline := append(cats.DescendantsPipeline("Programming", 0),
 		bson.D{{Key: "$sortByCount", Value: "$parent"}},
 		bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}})
 	cursor, err := coll.Aggregate(ctx, pipeline)
@@ -173,7 +173,7 @@ func ExampleTree_DescendantsPipeline() {
 
 func ExampleTree_Subtree() {
 	_, cats := library(tree.NestedSets, nil)
-	books, err := cats.Subtree(context.Background(), "Books", nil)
+	books, err := cats.Subtree(context.Background(), "Books", 0)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package tree
 import (
 	"context"
 	"fmt"
-	"iter"
 
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
@@ -26,13 +25,6 @@ func (t *Tree[K, T]) Link(ctx context.Context, parent, child K) (err error) {
 func (t *Tree[K, T]) Unlink(ctx context.Context, parent, child K) (err error) {
 	defer fault.In(&err, "tree: unlink")
 	return t.c.relink(ctx, parent, child, false)
-}
-
-// Parents yields all parents of a node of a graph; of a tree it yields one or none.
-//
-// Cost: 1 round trip. For ChildReferences it uses the children index, a key for each parent.
-func (t *Tree[K, T]) Parents(ctx context.Context, id K) iter.Seq2[T, error] {
-	return t.each(ctx, "parents", id, t.c.parentsPipeline)
 }
 
 func (c *core) relink(ctx context.Context, parent, child any, add bool) error {

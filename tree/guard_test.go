@@ -197,7 +197,7 @@ func TestUnusableSegments(t *testing.T) {
 			errOf(tr.Delete(ctx, bad, tree.Restrict)), errOf(tr.Delete(ctx, bad, tree.Cascade)),
 			errOf(tr.Delete(ctx, bad, tree.Promote)), errOf(tr.Delete(ctx, bad, tree.MakeRoots)),
 			errOf(tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: bson.M{"_id": 99}}}, tr.Under(bad), nil)),
-			errOf(tr.ChildrenFilter(ctx, bad)), errOf(tr.DescendantsFilter(ctx, bad, nil)),
+			errOf(tr.ChildrenFilter(ctx, bad)), errOf(tr.DescendantsFilter(ctx, bad, 0)),
 		} {
 			is(t, err, mongopatterns.ErrInvalid)
 		}

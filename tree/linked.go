@@ -111,7 +111,7 @@ func (b base) move(ctx context.Context, id bson.RawValue, pos position) error {
 			return err
 		}
 		from, root, _ := b.rep.ref(x)
-		stays := parent == nil && root || parent != nil && from == b.rep.own(*parent)
+		stays := parent == nil && root || parent != nil && from == key(parent.id)
 		if stays && b.o.OrderField == "" {
 			return nil
 		}
@@ -212,7 +212,7 @@ func (b base) survey(ctx context.Context, x node, match bson.D, promote bool) (k
 	}
 	nodes, err := b.findAll(ctx, d("$or", bson.A{match, b.byID(up.id)}))
 	for _, n := range nodes {
-		if b.rep.own(n) == b.rep.own(*up) {
+		if same(n.id, up.id) {
 			heir = &n
 		} else {
 			kids = append(kids, n)
@@ -299,7 +299,7 @@ func (b base) lastOrders(ctx context.Context, items []*item) (map[string]int64, 
 	}
 	last := mongo.Pipeline{b.match(b.rep.link(), d("$in", values)), expr.Op("$group",
 		d("_id", expr.IfNull(expr.Field(b.rep.link()), nil), "last", d("$max", expr.Field(b.o.OrderField))))}
-	for row, err := range cursor.Docs(ctx, opening(b.primary, last, 0)) {
+	for row, err := range cursor.Docs(ctx, opening(b.primary, last)) {
 		if err != nil {
 			return nil, err
 		}

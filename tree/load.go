@@ -58,7 +58,7 @@ func (c *core) walk(ctx context.Context, visit func(cur *mongo.Cursor, parent bs
 	level := c.top()
 	parents := map[string]bson.RawValue{} // by what their children name, or are named by
 	for {
-		for cur, err := range cursor.Each(ctx, opening(c.primary, level, 0)) {
+		for cur, err := range cursor.Each(ctx, opening(c.primary, level)) {
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ func (c *core) walk(ctx context.Context, visit func(cur *mongo.Cursor, parent bs
 		level = c.rep.family(batch)
 		clear(parents)
 		for _, n := range batch {
-			parents[c.rep.own(n)] = n.id
+			parents[key(n.id)] = n.id
 			for _, id := range c.rep.names(n) {
 				parents[key(id)] = n.id
 			}

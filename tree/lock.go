@@ -126,7 +126,7 @@ func (c *core) touch(ctx context.Context, match bson.D, absent error) (node, err
 		change = c.count(1)
 	}
 	raw, err := c.primary.FindOneAndUpdate(ctx, match, change, options.FindOneAndUpdate().
-		SetProjection(c.projection()).SetReturnDocument(options.After)).Raw()
+		SetProjection(c.shown).SetReturnDocument(options.After)).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return node{}, absent
 	}

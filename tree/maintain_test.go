@@ -111,7 +111,7 @@ func TestLoad(t *testing.T) {
 		}
 		healthy(t, other)
 		copied.compare(t, other, modelOf(append([][2]string{{"old", ""}, {"older", "old"}}, nodes...)))
-		sub := get(tr.Subtree(t.Context(), "n1", nil))(t)
+		sub := get(tr.Subtree(t.Context(), "n1", 0))(t)
 		var move func(n *tree.Node[bson.M])
 		size := int64(0)
 		move = func(n *tree.Node[bson.M]) {

@@ -31,8 +31,8 @@ func TestErrorsNameTheCall(t *testing.T) {
 		for name, err := range map[string]error{
 			"Children":         drain(tr.Children(ctx, "x")),
 			"Siblings":         drain(tr.Siblings(ctx, "x")),
-			"Descendants":      drain(tr.Descendants(ctx, "x", nil)),
-			"Preorder":         drain(tr.Preorder(ctx, "x", nil)),
+			"Descendants":      drain(tr.Descendants(ctx, "x", 0)),
+			"Preorder":         drain(tr.Preorder(ctx, "x", 0)),
 			"Roots":            drain(tr.Roots(ctx)),
 			"Leaves":           drain(tr.Leaves(ctx)),
 			"LeavesBelow":      drain(tr.LeavesBelow(ctx, "x")),
@@ -43,10 +43,10 @@ func TestErrorsNameTheCall(t *testing.T) {
 			"Depth":            errOf(tr.Depth(ctx, "x")),
 			"IsDescendant":     errOf(tr.IsDescendant(ctx, "x", "a")),
 			"Breadcrumb":       errOf(tr.Breadcrumb(ctx, "x")),
-			"Subtree":          errOf(tr.Subtree(ctx, "x", nil)),
+			"Subtree":          errOf(tr.Subtree(ctx, "x", 0)),
 			"Forest":           errOf(tr.Forest(ctx)),
 			"CountChildren":    errOf(tr.CountChildren(ctx, "x")),
-			"CountDescendants": errOf(tr.CountDescendants(ctx, "x", nil)),
+			"CountDescendants": errOf(tr.CountDescendants(ctx, "x", 0)),
 			"AncestorsFilter":  errOf(tr.AncestorsFilter(ctx, "x")),
 			"Insert":           errOf(tr.Insert(ctx, v.doc("x"), tr.Under("none"))),
 			"Move":             tr.Move(ctx, "x", tr.AsRoot()),
@@ -68,7 +68,7 @@ func TestInvalidArguments(t *testing.T) {
 	v := plain(tree.AncestorArray, tree.Options{})
 	db := mongotest.Database(t)
 	tr, other := v.open(t, db.Collection("nodes")), v.open(t, db.Collection("copy"))
-	deep, size, work := &tree.ReadOptions{MaxDepth: -1}, &tree.ReadOptions{BatchSize: -1}, &mongopatterns.Work{BatchSize: -1}
+	deep, work := -1, &mongopatterns.Work{BatchSize: -1}
 	for what, err := range map[string]error{
 		"adopt":              errOf(tr.Adopt(ctx, work)),
 		"repair":             errOf(tr.Repair(ctx, work)),
@@ -79,8 +79,8 @@ func TestInvalidArguments(t *testing.T) {
 		"load before":        errOf(tr.Load(ctx, nil, tr.Before("x"), nil)),
 		"remove of a copy":   errOf(tree.RemoveOld(ctx, tr, other)),
 		"descendants":        drain(tr.Descendants(ctx, "x", deep)),
-		"preorder":           drain(tr.Preorder(ctx, "x", size)),
-		"subtree":            errOf(tr.Subtree(ctx, "x", size)),
+		"preorder":           drain(tr.Preorder(ctx, "x", deep)),
+		"subtree":            errOf(tr.Subtree(ctx, "x", deep)),
 		"descendants filter": errOf(tr.DescendantsFilter(ctx, "x", deep)),
 		"count":              errOf(tr.CountDescendants(ctx, "x", deep)),
 		"no names":           errOf(tr.FindOrCreate(ctx, nil, nil)),

@@ -297,8 +297,11 @@ func (s nestedSets) settle(ctx context.Context) (written int64, err error) {
 		if err != nil {
 			return err
 		}
-		slices.SortStableFunc(nodes, s.compare)
-		below, isChild := s.assemble(nodes)
+		ties, below := make([]tie, len(nodes)), make([][]int, len(nodes))
+		for i, n := range nodes {
+			ties[i] = s.tie(n, i)
+		}
+		s.assemble(ties, func(parent, kid int) { below[parent] = append(below[parent], kid) })
 		left, right := make([]int64, len(nodes)), make([]int64, len(nodes))
 		next := int64(0)
 		var number func(i int)
@@ -311,9 +314,9 @@ func (s nestedSets) settle(ctx context.Context) (written int64, err error) {
 			next++
 			right[i] = next
 		}
-		for i, n := range nodes {
-			if !isChild[i] && !same(n.parent, n.id) {
-				number(i)
+		for _, n := range ties {
+			if !n.child && n.up != n.id {
+				number(n.at)
 			}
 		}
 		var models []mongo.WriteModel

@@ -28,12 +28,12 @@ func (p parentField) except(field string) bson.D {
 	return d("$nor", bson.A{d(field, d("$type", "array"))})
 }
 
-func (p parentField) up(match any, levels int) mongo.Pipeline {
+func (p parentField) up(levels int) mongo.Pipeline {
 	if levels > 0 {
 		levels++ // the node itself
 	}
-	return concat(mongo.Pipeline{expr.Op("$match", match),
-		p.graphLookup(expr.Field(p.o.IDField), p.o.ParentField, p.o.IDField, levels, expr.Element("depthField", fieldDepth))}, unfold())
+	return concat(mongo.Pipeline{p.graphLookup(expr.Field(p.o.IDField), p.o.ParentField, p.o.IDField, levels,
+		expr.Element("depthField", fieldDepth))}, unfold())
 }
 
 func (p parentField) down(id any, depth int, self bool) mongo.Pipeline {
@@ -113,7 +113,7 @@ func (p parentRefs) inside(ctx context.Context, n, x node) (bool, error) {
 
 // isAbove reports whether x is n or one of its ancestors, by asking the server for the way up from n.
 func (c *core) isAbove(ctx context.Context, x, n bson.RawValue) (bool, error) {
-	up, err := c.aggregate(ctx, c.rep.up(c.byID(n), 0))
+	up, err := c.aggregate(ctx, c.rootFirst(n))
 	return holds(idsOf(up), x), err
 }
 

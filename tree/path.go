@@ -142,7 +142,7 @@ func (p pathShape) split(path any) bson.D {
 	return expr.Op("$split", path, expr.Literal(p.o.PathDelimiter))
 }
 
-func (p pathShape) up(match any, levels int) mongo.Pipeline {
+func (p pathShape) up(levels int) mongo.Pipeline {
 	segments := expr.Filter(p.split(p.pathExpr()), "s", expr.Op("$ne", expr.Var("s"), ""))
 	// The IDs of one tree have one type, that of the node started from.
 	to := func(name string, types ...string) bson.D {
@@ -151,7 +151,7 @@ func (p pathShape) up(match any, levels int) mongo.Pipeline {
 	}
 	id := expr.Op("$switch", d("branches", bson.A{to("objectId", "objectId"), to("long", "int", "long")}, "default", expr.Var("s")))
 	way := expr.Op("$concatArrays", expr.Map(segments, "s", id), bson.A{expr.Field(p.o.IDField)})
-	return p.upBy(match, expr.Op("$reverseArray", way), levels)
+	return p.upBy(expr.Op("$reverseArray", way), levels)
 }
 
 func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
@@ -197,13 +197,13 @@ func (p pathShape) descendantsOf(n node, depth int) (bson.D, bool) {
 	return match, true
 }
 
-func (p pathShape) above(n node) ([]bson.RawValue, int) {
+func (p pathShape) above(n node) []bson.RawValue {
 	ids := []bson.RawValue{}
 	for _, s := range p.segments(n.path) {
 		id, _ := segmentID(s, n.id)
 		ids = append(ids, id)
 	}
-	return ids, len(ids)
+	return ids
 }
 
 // Writes.

@@ -1,10 +1,12 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -23,7 +25,7 @@ func noParent(id bson.RawValue) error { return fmt.Errorf("%w: %s", ErrParentNot
 // findOne reads the shape of the node that matches, the first of several; absent is the error when
 // there is none.
 func (c *core) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
-	opts := options.FindOne().SetProjection(c.projection())
+	opts := options.FindOne().SetProjection(c.shown)
 	if len(sort) > 0 {
 		opts.SetSort(d(sort...))
 	}
@@ -44,7 +46,7 @@ func (c *core) find(ctx context.Context, id bson.RawValue) (node, error) {
 // take deletes a node and returns its shape. To delete first and look for children then is safe: an
 // insertion under the node writes to it, so no child comes unseen.
 func (c *core) take(ctx context.Context, id bson.RawValue) (node, error) {
-	raw, err := c.primary.FindOneAndDelete(ctx, c.byID(id), options.FindOneAndDelete().SetProjection(c.projection())).Raw()
+	raw, err := c.primary.FindOneAndDelete(ctx, c.byID(id), options.FindOneAndDelete().SetProjection(c.shown)).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return node{}, missing(id)
 	}
@@ -56,7 +58,7 @@ func (c *core) take(ctx context.Context, id bson.RawValue) (node, error) {
 
 // findAll reads the shapes of all nodes that match.
 func (c *core) findAll(ctx context.Context, match bson.D) ([]node, error) {
-	opts := options.Find().SetProjection(c.projection()).SetBatchSize(math.MaxInt32)
+	opts := options.Find().SetProjection(c.shown).SetBatchSize(math.MaxInt32)
 	return c.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return c.primary.Find(ctx, match, opts) })
 }
 
@@ -92,7 +94,7 @@ func pick(nodes []node, id bson.RawValue) node {
 
 // aggregate reads the shapes that a pipeline yields.
 func (c *core) aggregate(ctx context.Context, p mongo.Pipeline) ([]node, error) {
-	return c.shapes(ctx, opening(c.primary, append(p, expr.Op("$project", c.projection())), 0))
+	return c.shapes(ctx, opening(c.primary, append(p, expr.Op("$project", c.shown))))
 }
 
 func (c *core) shapes(ctx context.Context, open func(ctx context.Context) (*mongo.Cursor, error)) ([]node, error) {
@@ -106,13 +108,71 @@ func (c *core) shapes(ctx context.Context, open func(ctx context.Context) (*mong
 	return nodes, nil
 }
 
-// opening runs a pipeline; with a batch of 0 a reply holds as much as fits in 16 MB.
-func opening(coll *mongo.Collection, p mongo.Pipeline, batch int32) func(ctx context.Context) (*mongo.Cursor, error) {
-	if batch <= 0 {
-		batch = math.MaxInt32
-	}
+// opening runs a pipeline of which a reply holds as much as fits in 16 MB.
+func opening(coll *mongo.Collection, p mongo.Pipeline) func(ctx context.Context) (*mongo.Cursor, error) {
+	return open(coll, p, math.MaxInt32)
+}
+
+// open runs a pipeline with a batch size, 0 for the server's own. What only filters and sorts it runs as
+// a find: mongod streams it, where an aggregate reads some MB before its first reply.
+func open(coll *mongo.Collection, p mongo.Pipeline, batch int32) func(ctx context.Context) (*mongo.Cursor, error) {
 	return func(ctx context.Context) (*mongo.Cursor, error) {
-		return coll.Aggregate(ctx, append(mongo.Pipeline{}, p...), options.Aggregate().SetBatchSize(batch))
+		find, aggregate := options.Find(), options.Aggregate()
+		if batch > 0 {
+			find.SetBatchSize(batch)
+			aggregate.SetBatchSize(batch)
+		}
+		switch {
+		case len(p) == 2 && p[1][0].Key == "$sort":
+			find.SetSort(p[1][0].Value)
+		case len(p) > 1:
+			return coll.Aggregate(ctx, p, aggregate)
+		}
+		return coll.Find(ctx, p[0][0].Value, find)
+	}
+}
+
+// tie is what puts a node into a nested value. It holds nothing of the document.
+type tie struct {
+	id, up string   // the keys of the node and of the parent that it names
+	names  []string // those of the children that it names
+	order  int64
+	root   bool // it names no parent
+	child  bool // another one is its parent
+	at     int
+}
+
+func (c *core) tie(n node, at int) tie {
+	up, root, broken := c.rep.ref(n)
+	t := tie{id: key(n.id), up: up, order: c.at(n), root: root || up == "" && broken == "", at: at}
+	for _, id := range c.rep.names(n) {
+		t.names = append(t.names, key(id))
+	}
+	return t
+}
+
+// assemble sorts the ties, and calls join for each child of a parent, siblings in order.
+func (c *core) assemble(ties []tie, join func(parent, kid int)) {
+	if c.rep.order() != "" {
+		slices.SortStableFunc(ties, func(a, b tie) int { return cmp.Compare(a.order, b.order) })
+	}
+	byID := make(map[string]int, len(ties))
+	for i, n := range ties {
+		byID[n.id] = i
+	}
+	put := func(parent, kid int) {
+		ties[kid].child = true
+		join(ties[parent].at, ties[kid].at)
+	}
+	for i, n := range ties {
+		for _, id := range n.names {
+			if kid, ok := byID[id]; ok {
+				put(i, kid)
+			}
+		}
+		if parent, ok := byID[n.up]; ok && parent != i {
+			put(parent, i)
+		}
 	}
 }
 
@@ -139,7 +199,7 @@ func (c *core) kids(ctx context.Context, nodes []node) ([][]node, error) {
 	found, err := c.aggregate(ctx, c.rep.family(nodes))
 	out, at, byKey := make([][]node, len(nodes)), map[string]int{}, map[string]node{}
 	for i, n := range nodes {
-		at[c.rep.own(n)] = i
+		at[key(n.id)] = i
 	}
 	for _, kid := range found {
 		byKey[key(kid.id)] = kid

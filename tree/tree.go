@@ -13,6 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -58,7 +59,9 @@ type core struct {
 	codec codec.Codec
 	scope bson.D // values are bson.RawValue
 	kind  Representation
-	also  []string // further fields to read
+
+	shown bson.Raw       // the projection
+	wayUp mongo.Pipeline // the stages of rootFirst after the first
 }
 
 // representation is one way of storing the shape: parentRefs, childRefs, ancestorArray, pathShape and
@@ -84,9 +87,9 @@ type reader interface {
 	// order is the field by which siblings are in order, "" if there is none.
 	order() string
 
-	// up yields the nodes that match and their ancestors, with fieldDepth (0 is the node itself); only
-	// so many levels, 0 is all.
-	up(match any, levels int) mongo.Pipeline
+	// up makes of a node the node and its ancestors, with fieldDepth (0 is the node itself); only so
+	// many levels, 0 is all.
+	up(levels int) mongo.Pipeline
 	// down yields the descendants of a node, and with self the node, in no order, to a depth (0 is
 	// any).
 	down(id any, depth int, self bool) mongo.Pipeline
@@ -100,9 +103,8 @@ type reader interface {
 	descendantsOf(n node, depth int) (match bson.D, reads bool)
 	// rootsMatch is nil where only a query can tell.
 	rootsMatch() bson.D
-	// above says what a node itself tells: the IDs of its ancestors, nil if it does not, and its depth,
-	// -1 if it does not.
-	above(n node) ([]bson.RawValue, int)
+	// above is the IDs of the ancestors, root first, if the node itself tells, or nil.
+	above(n node) []bson.RawValue
 	// width is the number of descendants that a node tells, -1 if it does not.
 	width(n node) int64
 	// usable refuses a node under which nothing can be.
@@ -135,8 +137,6 @@ type writer interface {
 type source interface {
 	// place is the shape of a document under a parent, nil for a root.
 	place(parent *node) bson.D
-	// own is the key by which its children name a node.
-	own(n node) string
 	// ref is the key of the parent that a node names. Without one it is a root, or broken, or only a
 	// query of names tells.
 	ref(n node) (key string, root bool, broken string)
@@ -193,7 +193,11 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 		}
 		c.scope = append(c.scope, bson.E{Key: e.Key, Value: v})
 	}
-	c.lockID = c.scopeID()
+	c.lockID, c.shown = c.scopeID(), encoded(c.projection())
+	c.wayUp = append(c.rep.up(0), expr.Op("$sort", d(fieldDepth, -1)))
+	for i, stage := range c.wayUp {
+		c.wayUp[i] = expr.Op(stage[0].Key, expr.Fixed(stage[0].Value))
+	}
 	return c, nil
 }
 

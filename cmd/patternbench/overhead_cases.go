@@ -529,12 +529,12 @@ func overheadReferences(c *calls, db *mongo.Database) error {
 			_, err := findAll[node](ctx, 4, coll, bson.D{{Key: "parent", Value: i % 90}})
 			return err
 		})
-		c.add("tree.Descendants, array", func(ctx context.Context, i int) error { return drain(t.Descendants(ctx, 1+i%4, nil)) }, func(ctx context.Context, i int) error {
+		c.add("tree.Descendants, array", func(ctx context.Context, i int) error { return drain(t.Descendants(ctx, 1+i%4, 0)) }, func(ctx context.Context, i int) error {
 			_, err := findAll[node](ctx, -1, coll, bson.D{{Key: "ancestors", Value: 1 + i%4}})
 			return err
 		})
 		c.add("tree.Subtree, array", func(ctx context.Context, i int) error {
-			_, err := t.Subtree(ctx, 1+i%4, nil)
+			_, err := t.Subtree(ctx, 1+i%4, 0)
 			return err
 		}, func(ctx context.Context, i int) error {
 			type nested struct {

@@ -57,7 +57,7 @@ func treeChapter(ctx context.Context, g *guide) error {
 	}
 	err = g.show(ctx, "how much lies in Georgia?", nil, func() ([]string, error) {
 		kinds := map[string]int{}
-		for p, err := range places.Descendants(ctx, "USA/GA", nil) {
+		for p, err := range places.Descendants(ctx, "USA/GA", 0) {
 			if err != nil {
 				return nil, err
 			}
@@ -69,7 +69,7 @@ func treeChapter(ctx context.Context, g *guide) error {
 		return err
 	}
 	err = g.show(ctx, "composed with the driver: the descendants' filter in a count of one's own", nil, func() ([]string, error) {
-		filter, err := places.DescendantsFilter(ctx, "USA/AK", nil)
+		filter, err := places.DescendantsFilter(ctx, "USA/AK", 0)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func treeChapter(ctx context.Context, g *guide) error {
 		return err
 	}
 	err = g.show(ctx, "a subtree as a nested value", nil, func() ([]string, error) {
-		state, err := places.Subtree(ctx, "USA/DE", nil)
+		state, err := places.Subtree(ctx, "USA/DE", 0)
 		if err != nil {
 			return nil, err
 		}
