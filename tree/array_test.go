@@ -45,7 +45,7 @@ func TestAdoptArrayParent(t *testing.T) {
 					v.want(t, "children of a", v.ids(t, tr.Children(ctx, "a")), "e")
 					return // they do not know the parent any more
 				}
-				if found := v.kinds(t, tr, coll); !slices.Contains(found, "orphan c") || slices.Contains(found, "orphan d") || slices.Contains(found, "wrong ancestors c") {
+				if found := v.kinds(t, tr, coll); !slices.Contains(found, "orphan c") || slices.Contains(found, "orphan d") || slices.Contains(found, "wrong field c") {
 					t.Error(found)
 				}
 				if got, err := tr.Repair(ctx, nil); err != nil || got.Remaining != 1 {

@@ -8,7 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -277,7 +276,6 @@ func (r childRefs) adopt(kids []bson.RawValue) bson.D {
 func (r childRefs) place(*node) bson.D               { return nil }
 func (r childRefs) ref(node) (string, bool, string)  { return "", false, "" }
 func (r childRefs) names(n node) []bson.RawValue     { return n.children }
-func (r childRefs) wrong() mongopatterns.ProblemKind { return WrongChildren }
 func (r childRefs) uproot(n node) []mongo.WriteModel { return []mongo.WriteModel{r.unlink(null, n.id)} }
 func (r childRefs) listing(kids []node) bson.D       { return d(r.o.ChildrenField, idsOf(kids)) }
 func (r childRefs) parents(nodes []node) bson.D {
@@ -313,25 +311,23 @@ func (r childRefs) audit(e *engine, n node, s *spot, kids []node) (found []findi
 	for _, kid := range kids {
 		there[key(kid.id)] = true
 	}
-	bad := map[mongopatterns.ProblemKind]string{}
+	detail := ""
 	for _, id := range n.children {
 		switch {
 		case !there[key(id)]:
-			bad[DanglingChild] = text(id)
+			detail = text(id) + " does not exist"
 		case seen[key(id)]:
-			bad[DuplicateChild] = text(id)
+			detail = text(id) + " is there twice"
 		default:
 			keep = append(keep, id)
 		}
 		seen[key(id)] = true
 	}
 	if v := n.raw.Lookup(f); v.Type != 0 && v.Type != bson.TypeArray {
-		bad[WrongChildren] = "not an array"
+		detail = "not an array"
 	}
-	for _, kind := range []mongopatterns.ProblemKind{DanglingChild, DuplicateChild, WrongChildren} {
-		if detail, ok := bad[kind]; ok {
-			found = append(found, e.finding(kind, n, f, detail, update(r.byID(n.id), d("$set", d(f, keep)))))
-		}
+	if detail != "" {
+		found = append(found, e.finding(WrongField, n, f, detail, update(r.byID(n.id), d("$set", d(f, keep)))))
 	}
 	if s == nil || r.o.Graph || len(s.ups) < 2 {
 		return found
@@ -376,7 +372,7 @@ func (r childRefs) join(ctx context.Context, e *engine, nodes []node, spots []*s
 	for i, n := range nodes {
 		kids[i] = slices.DeleteFunc(kids[i], func(kid node) bool { return listed[key(kid.id)] })
 		if up := spots[i].ups; !spots[i].settled && !listed[key(n.id)] && len(up) == 1 && up[0].settled {
-			found = append(found, e.finding(WrongChildren, n, "", "", r.push(up[0].id, -1, n.id)))
+			found = append(found, e.finding(WrongField, n, "", "", r.push(up[0].id, -1, n.id)))
 		}
 	}
 	return found, err

@@ -330,7 +330,7 @@ func (e *engine) misplaced(n node, s *spot) finding {
 		}
 		return f
 	case s.lost == malformed:
-		f.Kind = WrongPath
+		f.Kind = WrongField
 	}
 	f.writes, f.uproot, f.moves = e.from.rep.uproot(n), true, true
 	return f
@@ -340,15 +340,11 @@ func (e *engine) misplaced(n node, s *spot) finding {
 func (e *engine) compare(n node, want bson.E) (finding, bool) {
 	v, err := e.to.codec.Value(want.Value)
 	have := n.raw.Lookup(want.Key)
-	kind := e.to.rep.wrong()
-	if want.Key == e.to.o.ChildCountField {
-		kind = WrongCount
-	}
 	// null and missing are one, where the field is not new.
 	if err != nil || have.Equal(v) || same(have, v) || isNull(have) && isNull(v) && slices.Contains(e.from.rep.fields(), want.Key) {
 		return finding{}, false
 	}
-	f := e.finding(kind, n, want.Key, "")
+	f := e.finding(WrongField, n, want.Key, "")
 	f.Want, f.writes = v, []mongo.WriteModel{} // look writes it
 	return f, true
 }
@@ -404,7 +400,7 @@ func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err e
 		if err != nil {
 			return err
 		}
-		if now != e.counter || e.known == nil {
+		if now != e.counter {
 			e.forget(now)
 		}
 		found, err = e.again(ctx, ids)
@@ -419,6 +415,13 @@ func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err e
 // suspects are the nodes of a batch that have a finding at first sight, in parts of which one
 // transaction can hold the writes.
 func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, err error) {
+	if e.known == nil {
+		now, err := e.to.restructurings(ctx)
+		if err != nil {
+			return nil, err
+		}
+		e.forget(now)
+	}
 	nodes := make([]node, len(batch))
 	for i, raw := range batch {
 		nodes[i] = e.from.parse(raw)
@@ -442,23 +445,14 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, 
 	return parts, err
 }
 
-// begin reads the counter that known goes with, and looks at the crown.
-func (e *engine) begin(ctx context.Context, work *mongopatterns.Work) (parts []part, err error) {
-	now, err := e.to.restructurings(ctx)
-	e.forget(now)
-	if err != nil || work != nil && work.Filter != nil {
-		return nil, err
-	}
-	found, err := e.crown(ctx)
-	if len(found) > 0 {
-		parts = []part{nil}
-	}
-	return parts, err
-}
-
-// check yields the confirmed findings as problems.
+// check yields the confirmed findings as problems, those of the crown with the first batch.
 func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	confirmed := func(ctx context.Context, parts []part, err error) (all []mongopatterns.Problem, _ error) {
+	find := func(ctx context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {
+		first := e.known == nil
+		parts, err := e.suspects(ctx, batch)
+		if err == nil && first {
+			parts, err = e.crowned(ctx, work, parts)
+		}
 		for _, ids := range parts {
 			if err != nil {
 				break
@@ -471,23 +465,19 @@ func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 		}
 		return all, err
 	}
-	crown := func(yield func(mongopatterns.Problem, error) bool) {
-		parts, err := e.begin(ctx, work)
-		all, err := confirmed(ctx, parts, err)
-		for _, p := range all {
-			if !yield(p, nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield(mongopatterns.Problem{}, err)
-		}
+	return maintain.Check(ctx, e.from.coll, work, e.scan(), find)
+}
+
+// crowned adds the crown to the parts, if something is wrong with it and the work is for all nodes.
+func (e *engine) crowned(ctx context.Context, work *mongopatterns.Work, parts []part) ([]part, error) {
+	if work != nil && work.Filter != nil {
+		return parts, nil
 	}
-	find := func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
-		parts, err := e.suspects(ctx, batch)
-		return confirmed(ctx, parts, err)
+	found, err := e.crown(ctx)
+	if len(found) > 0 {
+		parts = append([]part{nil}, parts...)
 	}
-	return maintain.Chain(crown, maintain.Check(ctx, e.from.coll, work, e.scan(), find))
+	return parts, err
 }
 
 // outcome is what becomes of findings: the nodes that are written and those that are left, whether ways
@@ -561,14 +551,6 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	e.renumber = e.from != e.to
 	e.dry = work != nil && work.DryRun
-	var crowned mongopatterns.Result
-	parts, err := e.begin(ctx, work)
-	if err == nil {
-		err = e.apply(ctx, &crowned, parts)
-	}
-	if err != nil {
-		return result, err
-	}
 	step := func(ctx context.Context, batch []bson.Raw, _ mongopatterns.Work, result *mongopatterns.Result) error {
 		parts, err := e.suspects(ctx, batch)
 		if err != nil {
@@ -577,7 +559,12 @@ func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mong
 		return e.apply(ctx, result, parts)
 	}
 	result, err = maintain.Run(ctx, e.from.coll, work, e.scan(), step)
-	result.Add(crowned)
+	if err == nil {
+		var parts []part
+		if parts, err = e.crowned(ctx, work, nil); err == nil {
+			err = e.apply(ctx, &result, parts)
+		}
+	}
 	if err == nil && e.renumber && !e.dry {
 		var n int64
 		if n, err = e.to.rep.settle(ctx); e.from == e.to {

@@ -285,7 +285,7 @@ func ExampleTree_Repair() {
 	result, err := cats.Repair(ctx, nil)
 	fmt.Println(result.Done, result.Remaining, err)
 	// Output:
-	// tree: categories "dbm": wrong ancestors: ancestors is ["Books"], want ["Books","Programming","Databases"] <nil>
+	// tree: categories "dbm": wrong field: ancestors is ["Books"], want ["Books","Programming","Databases"] <nil>
 	// 1 0 <nil>
 }
 

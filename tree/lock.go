@@ -14,9 +14,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// errNoLock says that the lock document does not exist yet.
-var errNoLock = errors.New("no lock document")
-
 // busy is a conflict on the lock document. It hides the labels of the server's error, so that
 // atomically waits and not the driver.
 type busy struct{ cause error }
@@ -59,15 +56,10 @@ func (c *core) exclusively(ctx context.Context, fn func(ctx context.Context, bef
 			return fn(ctx, before)
 		})
 		var wait busy
-		switch {
-		case errors.Is(err, errNoLock):
-			if err := c.createLock(ctx); err != nil {
-				return err
-			}
-			continue
-		case !errors.As(err, &wait):
+		if !errors.As(err, &wait) {
 			return err
-		case time.Since(start) > waitLimit:
+		}
+		if time.Since(start) > waitLimit {
 			return wait.cause
 		}
 		select {
@@ -78,19 +70,13 @@ func (c *core) exclusively(ctx context.Context, fn func(ctx context.Context, bef
 	}
 }
 
-// lock raises the counter of the lock document and returns what it was. In a transaction of the
-// caller's it makes the document too, which nobody else can do for it there, and gives the server's
-// error back for the caller to run again.
+// lock raises the counter of the lock document, which it makes if need be, and returns what it was. In a
+// transaction of the caller's the server's error goes back for the caller to run again.
 func (c *core) lock(ctx context.Context, joined bool) (int64, error) {
 	raw, err := c.locks.FindOneAndUpdate(ctx, d("_id", c.lockID), d("$inc", d("n", int64(1))),
-		options.FindOneAndUpdate().SetUpsert(joined)).Raw()
-	switch {
-	case err == nil:
+		options.FindOneAndUpdate().SetUpsert(true)).Raw()
+	if err == nil || errors.Is(err, mongo.ErrNoDocuments) {
 		return integer(raw.Lookup("n")), nil
-	case errors.Is(err, mongo.ErrNoDocuments) && joined:
-		return 0, nil
-	case errors.Is(err, mongo.ErrNoDocuments):
-		return 0, errNoLock
 	}
 	err = fmt.Errorf("lock: %w", err)
 	var server mongo.ServerError

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -17,24 +18,11 @@ const (
 	Orphan mongopatterns.ProblemKind = "orphan"
 	// Cycle: the node lies under itself.
 	Cycle mongopatterns.ProblemKind = "cycle"
-	// WrongAncestors: the array is not the way up by the parents.
-	WrongAncestors mongopatterns.ProblemKind = "wrong ancestors"
-	// WrongPath: the path is malformed or not that of the parent's children, or the ID
-	// holds the delimiter or has no string form, which Repair cannot solve.
-	WrongPath mongopatterns.ProblemKind = "wrong path"
-	// WrongRange: left and right are not numbers in order, or the children (of the node, or the roots)
-	// overlap or leave gaps.
-	WrongRange mongopatterns.ProblemKind = "wrong range"
-	// WrongChildren: the children are null or no array.
-	WrongChildren mongopatterns.ProblemKind = "wrong children"
-	// DanglingChild: an element of children does not exist.
-	DanglingChild mongopatterns.ProblemKind = "dangling child"
-	// DuplicateChild: an element of children is there twice.
-	DuplicateChild mongopatterns.ProblemKind = "duplicate child"
+	// WrongField: Problem.Field is not what follows from the parents: ancestors, path, numbers, children or
+	// the child counter. Repair cannot solve an ID that no path can hold.
+	WrongField mongopatterns.ProblemKind = "wrong field"
 	// SeveralParents: more than one node has the node among its children.
 	SeveralParents mongopatterns.ProblemKind = "several parents"
-	// WrongCount: the child counter is not the number of children.
-	WrongCount mongopatterns.ProblemKind = "wrong count"
 	// WrongOrder: children of the node (or roots) have no position, one that is no whole number, or
 	// share one.
 	WrongOrder mongopatterns.ProblemKind = "wrong order"
@@ -191,13 +179,12 @@ const fieldRemoved = "removed"
 // converting refuses a source that RemoveOld has removed, and takes the new tree's off that list.
 func (c *core) converting(ctx context.Context, source string) error {
 	n, err := c.locks.CountDocuments(ctx, d("_id", c.lockID, fieldRemoved, source))
-	if err != nil {
-		return err
+	if err == nil && n > 0 {
+		err = fault.Invalid("the field %s was removed by RemoveOld", source)
 	}
-	if n > 0 {
-		return fault.Invalid("the field %s was removed by RemoveOld", source)
+	if err == nil {
+		_, err = c.locks.UpdateOne(ctx, d("_id", c.lockID), d("$pull", d(fieldRemoved, c.rep.link())))
 	}
-	_, err = c.locks.UpdateOne(ctx, d("_id", c.lockID, fieldRemoved, c.rep.link()), d("$pull", d(fieldRemoved, c.rep.link())))
 	return err
 }
 
@@ -206,35 +193,29 @@ func (c *core) converting(ctx context.Context, source string) error {
 // knows keeps its fields, for Adopt; so run Convert first, and see that nothing is Remaining. It can be
 // repeated.
 //
-// Cost: 4 round trips and 1 update of all nodes.
+// Cost: 2 round trips and 1 update of all nodes.
 func RemoveOld[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U]) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: remove old")
 	if err := convertible(from.c, to.c); err != nil {
 		return result, err
 	}
-	c := to.c
-	keep := append(c.rep.fields(), "", c.o.IDField, c.o.OrderField, c.o.ChildCountField)
+	c, keep := to.c, append(to.c.shape(), "")
 	var old bson.D
-	var some bson.A
-	for _, f := range append(from.c.rep.fields(), from.c.o.OrderField, from.c.o.ChildCountField) {
+	for _, f := range from.c.shape() {
 		if !slices.Contains(keep, f) {
 			old = append(old, bson.E{Key: f, Value: ""})
-			some = append(some, d(f, d("$exists", true)))
 		}
 	}
 	if len(old) == 0 {
 		return result, nil
 	}
 	if has(old, from.c.rep.link()) {
-		err := c.atomically(ctx, true, func(ctx context.Context) error {
-			_, err := c.locks.UpdateOne(ctx, d("_id", c.lockID), d("$addToSet", d(fieldRemoved, from.c.rep.link())))
-			return err
-		})
-		if err != nil {
+		mark := d("$addToSet", d(fieldRemoved, from.c.rep.link()))
+		if _, err := c.locks.UpdateOne(ctx, d("_id", c.lockID), mark, options.UpdateOne().SetUpsert(true)); err != nil {
 			return result, err
 		}
 	}
-	res, err := c.durable.UpdateMany(ctx, c.in(c.rep.fields()[0], d("$exists", true), "$or", some), d("$unset", old))
+	res, err := c.durable.UpdateMany(ctx, c.in(c.rep.fields()[0], d("$exists", true)), d("$unset", old))
 	if err != nil {
 		return result, err
 	}

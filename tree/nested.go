@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
@@ -249,8 +248,6 @@ func (s nestedSets) arrange(ctx context.Context, items []*item) error {
 
 // Maintenance.
 
-func (s nestedSets) wrong() mongopatterns.ProblemKind { return WrongRange }
-
 // whole reports whether both numbers are there.
 func (s nestedSets) whole(n node) bool {
 	_, left := integral(n.raw.Lookup(s.o.LeftField))
@@ -283,7 +280,7 @@ func (s nestedSets) audit(e *engine, n node, _ *spot, kids []node) []finding {
 	if detail == "" {
 		return nil
 	}
-	f := e.finding(WrongRange, n, s.o.LeftField, detail)
+	f := e.finding(WrongField, n, s.o.LeftField, detail)
 	f.renumber = true
 	return []finding{f}
 }

@@ -7,7 +7,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
@@ -77,8 +76,6 @@ func (p parentField) ref(n node) (string, bool, string) {
 func (p parentField) family(nodes []node) mongo.Pipeline {
 	return mongo.Pipeline{p.match(p.o.ParentField, d("$in", idsOf(nodes))), p.sorting()}
 }
-
-func (p parentField) wrong() mongopatterns.ProblemKind { return WrongAncestors }
 
 // cutSmallest makes the node of a cycle with the smallest ID a root.
 func (c *core) cutSmallest(n node, s *spot) *finding {

@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -306,15 +305,13 @@ func (p pathShape) family(nodes []node) mongo.Pipeline {
 	return mongo.Pipeline{p.match(p.o.PathField, d("$in", paths)), p.sorting()}
 }
 
-func (p pathShape) wrong() mongopatterns.ProblemKind { return WrongPath }
-
 // audit finds segments that no path can have.
 func (p pathShape) audit(e *engine, n node, _ *spot, _ []node) []finding {
 	if n.raw == nil {
 		return nil
 	}
 	if _, err := p.segmentOf(n.id); err != nil {
-		return []finding{e.finding(WrongPath, n, p.o.IDField, err.Error())}
+		return []finding{e.finding(WrongField, n, p.o.IDField, err.Error())}
 	}
 	return nil
 }

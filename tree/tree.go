@@ -157,8 +157,6 @@ type source interface {
 
 	// listing are the fields that name the children of a node, if any.
 	listing(kids []node) bson.D
-	// wrong is the kind of problem if fields differ from what they should be.
-	wrong() mongopatterns.ProblemKind
 	// audit finds what else is wrong at a node, or with no node at the roots.
 	audit(e *engine, n node, s *spot, kids []node) []finding
 	// cut ends a cycle at one node; nil at the others.
