@@ -3,7 +3,6 @@ package tree
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -68,34 +67,37 @@ func (a ancestorArray) descendantsOf(n node, depth int) (bson.D, bool) {
 }
 
 func (a ancestorArray) above(n node) []bson.RawValue {
-	return append([]bson.RawValue{}, n.ancestors...)
+	if n.raw == nil {
+		return append([]bson.RawValue{}, n.above...)
+	}
+	return append([]bson.RawValue{}, elements(n.raw.Lookup(a.o.AncestorsField))...)
 }
 
 func (a ancestorArray) place(parent *node) bson.D {
 	if parent == nil {
 		return d(a.o.AncestorsField, bson.A{}, a.o.ParentField, nil)
 	}
-	return d(a.o.AncestorsField, parent.lineage(), a.o.ParentField, parent.id)
+	return d(a.o.AncestorsField, a.lineage(parent), a.o.ParentField, parent.id)
 }
 
-// lineage are the ancestors of the node's children.
-func (n *node) lineage() []bson.RawValue {
+// lineage are the ancestors of a node's children.
+func (a ancestorArray) lineage(n *node) []bson.RawValue {
 	if n == nil {
 		return []bson.RawValue{}
 	}
-	return append(slices.Clone(n.ancestors), n.id)
+	return append(a.above(*n), n.id)
 }
 
 func (a ancestorArray) inside(_ context.Context, n, x node) (bool, error) {
-	return holds(n.lineage(), x.id), nil
+	return holds(a.lineage(&n), x.id), nil
 }
 
 // adopted refuses a node whose ancestors do not end with its parent: what is above it, and so whether a
 // move closes a cycle, cannot be told.
 func (a ancestorArray) adopted(n node) error {
 	last := null
-	if len(n.ancestors) > 0 {
-		last = n.ancestors[len(n.ancestors)-1]
+	if above := a.above(n); len(above) > 0 {
+		last = above[len(above)-1]
 	}
 	if !same(last, n.parent) {
 		return fmt.Errorf("node %s has parent %s and ancestors %s, run Adopt or Repair",
@@ -115,7 +117,7 @@ func (a ancestorArray) replace(x node, beginning []bson.RawValue, more ...bson.E
 }
 
 func (a ancestorArray) rebase(x node, parent *node) []mongo.WriteModel {
-	return a.replace(x, append(parent.lineage(), x.id))
+	return a.replace(x, append(a.lineage(parent), x.id))
 }
 
 func (a ancestorArray) lift(x node, heir *node) []mongo.WriteModel {
@@ -124,7 +126,7 @@ func (a ancestorArray) lift(x node, heir *node) []mongo.WriteModel {
 		to = heir.id
 	}
 	f := expr.Field(a.o.ParentField)
-	return a.replace(x, heir.lineage(), expr.Element(a.o.ParentField,
+	return a.replace(x, a.lineage(heir), expr.Element(a.o.ParentField,
 		expr.Cond(expr.Op("$eq", f, expr.Literal(x.id)), expr.Literal(to), f)))
 }
 

@@ -30,7 +30,7 @@ type node struct {
 	raw         bson.Raw
 	id          bson.RawValue
 	parent      bson.RawValue // null at a root
-	ancestors   []bson.RawValue
+	above       []bson.RawValue // of a node that was not read: its ancestors
 	children    []bson.RawValue
 	path        string // the delimiter at a root
 	left, right int64
@@ -41,7 +41,7 @@ var null = bson.RawValue{Type: bson.TypeNull}
 
 func (c *core) parse(raw bson.Raw) node {
 	n := node{raw: raw, id: raw.Lookup(c.o.IDField), parent: c.field(raw, c.o.ParentField), path: c.o.PathDelimiter,
-		ancestors: elements(c.field(raw, c.o.AncestorsField)), children: elements(c.field(raw, c.o.ChildrenField)),
+		children: elements(c.field(raw, c.o.ChildrenField)),
 		left: integer(c.field(raw, c.o.LeftField)), right: integer(c.field(raw, c.o.RightField)),
 		order: integer(c.field(raw, c.o.OrderField))}
 	if isNull(n.parent) {

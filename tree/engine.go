@@ -221,7 +221,7 @@ func (e *engine) parent(s *spot) (*node, error) {
 		}
 		if i < len(chain)-1 {
 			segment, _ := segmentString(up.id)
-			n.ancestors = append(n.ancestors, up.id)
+			n.above = append(n.above, up.id)
 			path = append(path, segment+e.to.o.PathDelimiter...)
 		}
 	}

@@ -262,7 +262,7 @@ func (b base) arrange(ctx context.Context, items []*item) error {
 			if err := b.sound(*it.parent); err != nil {
 				return err
 			}
-			it.node.ancestors = it.parent.lineage()
+			it.node.above = append(b.rep.above(*it.parent), it.parent.id)
 		}
 		shape := b.rep.place(it.parent)
 		it.doc = append(it.doc, shape...)

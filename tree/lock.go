@@ -107,11 +107,7 @@ func (c *core) createLock(ctx context.Context) error {
 // time conflicts with this one, and reads it. The write is the child counter, raised by one, or else a
 // temporary field, which create takes off.
 func (c *core) touch(ctx context.Context, match bson.D, absent error) (node, error) {
-	change := d("$set", d(fieldTouch, true))
-	if c.o.ChildCountField != "" {
-		change = c.count(1)
-	}
-	raw, err := c.primary.FindOneAndUpdate(ctx, match, change, options.FindOneAndUpdate().
+	raw, err := c.primary.FindOneAndUpdate(ctx, match, c.mark, options.FindOneAndUpdate().
 		SetProjection(c.shown).SetReturnDocument(options.After)).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return node{}, absent
@@ -127,11 +123,7 @@ func (c *core) marked(n *node) []mongo.WriteModel {
 	if n == nil {
 		return nil
 	}
-	at := c.byID(n.id)
-	if c.o.ChildCountField != "" {
-		return append(c.counter(at, 1), c.counter(at, -1)...)
-	}
-	return []mongo.WriteModel{update(at, d("$set", d(fieldTouch, true))), update(at, d("$unset", d(fieldTouch, "")))}
+	return []mongo.WriteModel{update(c.byID(n.id), c.mark), update(c.byID(n.id), c.unmark)}
 }
 
 // count is the part of an update that changes the child counter.
@@ -181,5 +173,5 @@ func (c *core) create(ctx context.Context, doc bson.D, touched *node) error {
 		match = append(match, bson.E{Key: "_id", Value: equal(lookup(doc, "_id"))})
 	}
 	return c.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(doc).SetUpsert(true),
-		mongo.NewUpdateOneModel().SetFilter(c.byID(touched.id)).SetUpdate(d("$unset", d(fieldTouch, ""))))
+		mongo.NewUpdateOneModel().SetFilter(c.byID(touched.id)).SetUpdate(c.unmark))
 }

@@ -3,8 +3,10 @@ package tree
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -240,20 +242,36 @@ func (t *Tree[K, T]) Preorder(ctx context.Context, id K, maxDepth int) iter.Seq2
 // children index.
 func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
 	defer fault.In(&err, "tree: ancestors")
-	all, err := upFrom(ctx, t.c, id, bare(t.c.rootFirst(t.raw(id))), func(cur *mongo.Cursor) (v T, err error) {
-		return v, cur.Decode(&v)
-	})
-	return all[:max(0, len(all)-1)], err
-}
-
-// upFrom reads what a pipeline up from a node yields, of which the node is a part.
-func upFrom[V any](ctx context.Context, c *core, id any, p mongo.Pipeline,
-	read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
-	raw, err := c.id(id)
+	raw, err := t.c.id(id)
 	if err != nil {
 		return nil, err
 	}
-	for cur, err := range cursor.Each(ctx, opening(c.coll, p)) {
+	all, err := upFrom(ctx, raw, t.c.sent(raw), func(cur *mongo.Cursor) (v T, err error) { return v, cur.Decode(&v) })
+	return all[:max(0, len(all)-1)], err
+}
+
+// sent runs bare(rootFirst), of which all but the first stage is encoded once: to encode it for each call
+// would cost the client as much as all else.
+func (c *core) sent(id bson.RawValue) opener {
+	return func(ctx context.Context) (*mongo.Cursor, error) {
+		p, err := bson.Marshal(d("0", expr.Op("$match", c.byID(id))))
+		if err != nil {
+			return nil, err
+		}
+		p = append(p[:len(p)-1], c.wayUpBare...)
+		binary.LittleEndian.PutUint32(p, uint32(len(p)))
+		return c.coll.Aggregate(ctx, array(p), options.Aggregate().SetBatchSize(math.MaxInt32))
+	}
+}
+
+// array is an encoded one.
+type array []byte
+
+func (a array) MarshalBSONValue() (typ byte, data []byte, err error) { return byte(bson.TypeArray), a, nil }
+
+// upFrom reads what a pipeline up from a node yields, of which the node is a part.
+func upFrom[V any](ctx context.Context, id bson.RawValue, open opener, read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
+	for cur, err := range cursor.Each(ctx, open) {
 		var v V
 		if err == nil {
 			v, err = read(cur)
@@ -264,7 +282,7 @@ func upFrom[V any](ctx context.Context, c *core, id any, p mongo.Pipeline,
 		all = append(all, v)
 	}
 	if len(all) == 0 {
-		err = missing(raw)
+		err = missing(id)
 	}
 	return all, err
 }
@@ -278,8 +296,12 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	defer fault.In(&err, "tree: parent")
 	var none T
 	var x node
-	p := append(concat(mongo.Pipeline{expr.Op("$match", t.c.byID(t.raw(id)))}, t.c.rep.up(1)), expr.Op("$sort", d(fieldDepth, -1)))
-	all, err := upFrom(ctx, t.c, id, bare(p), func(cur *mongo.Cursor) (v T, err error) {
+	raw, err := t.c.id(id)
+	if err != nil {
+		return none, err
+	}
+	p := append(concat(mongo.Pipeline{expr.Op("$match", t.c.byID(raw))}, t.c.rep.up(1)), expr.Op("$sort", d(fieldDepth, -1)))
+	all, err := upFrom(ctx, raw, opening(t.c.coll, bare(p)), func(cur *mongo.Cursor) (v T, err error) {
 		x = t.c.parse(slices.Clone(cur.Current)) // at last the node itself
 		return v, cur.Decode(&v)
 	})
@@ -326,7 +348,7 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, depth
 		return ids, len(ids), err
 	}
 	p := append(c.rootFirst(raw), expr.Op("$project", d(c.o.IDField, 1, fieldDepth, 1)))
-	ids, err = upFrom(ctx, c, raw, p, func(cur *mongo.Cursor) (bson.RawValue, error) {
+	ids, err = upFrom(ctx, raw, opening(c.coll, p), func(cur *mongo.Cursor) (bson.RawValue, error) {
 		doc := slices.Clone(cur.Current)
 		depth = max(depth, int(integer(doc.Lookup(fieldDepth))))
 		return doc.Lookup(c.o.IDField), nil
@@ -363,7 +385,11 @@ func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (_ bool, 
 // Cost: 1 round trip, as Ancestors.
 func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err error) {
 	defer fault.In(&err, "tree: breadcrumb")
-	return upFrom(ctx, t.c, id, t.BreadcrumbPipeline(id), func(cur *mongo.Cursor) (crumb Crumb[K], err error) {
+	raw, err := t.c.id(id)
+	if err != nil {
+		return nil, err
+	}
+	return upFrom(ctx, raw, opening(t.c.coll, t.BreadcrumbPipeline(id)), func(cur *mongo.Cursor) (crumb Crumb[K], err error) {
 		name := cur.Current.Lookup("name")
 		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
 			crumb.Name = text(name)

@@ -97,7 +97,7 @@ func (c *core) aggregate(ctx context.Context, p mongo.Pipeline) ([]node, error) 
 	return c.shapes(ctx, opening(c.primary, append(p, expr.Op("$project", c.shown))))
 }
 
-func (c *core) shapes(ctx context.Context, open func(ctx context.Context) (*mongo.Cursor, error)) ([]node, error) {
+func (c *core) shapes(ctx context.Context, open opener) ([]node, error) {
 	var nodes []node
 	for raw, err := range cursor.Docs(ctx, open) {
 		if err != nil {
@@ -108,14 +108,16 @@ func (c *core) shapes(ctx context.Context, open func(ctx context.Context) (*mong
 	return nodes, nil
 }
 
+type opener = func(ctx context.Context) (*mongo.Cursor, error)
+
 // opening runs a pipeline of which a reply holds as much as fits in 16 MB.
-func opening(coll *mongo.Collection, p mongo.Pipeline) func(ctx context.Context) (*mongo.Cursor, error) {
+func opening(coll *mongo.Collection, p mongo.Pipeline) opener {
 	return open(coll, p, math.MaxInt32)
 }
 
 // open runs a pipeline with a batch size, 0 for the server's own. What only filters and sorts it runs as
 // a find: mongod streams it, where an aggregate reads some MB before its first reply.
-func open(coll *mongo.Collection, p mongo.Pipeline, batch int32) func(ctx context.Context) (*mongo.Cursor, error) {
+func open(coll *mongo.Collection, p mongo.Pipeline, batch int32) opener {
 	return func(ctx context.Context) (*mongo.Cursor, error) {
 		find, aggregate := options.Find(), options.Aggregate()
 		if batch > 0 {
