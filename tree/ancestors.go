@@ -19,10 +19,10 @@ func (a ancestorArray) settings() []config.Setting {
 		config.Name("Options.ParentField", &a.o.ParentField, "parent"), a.o.treeOnly()}
 }
 
-func (a ancestorArray) fields() []string { return []string{a.o.AncestorsField, a.o.ParentField} }
-
-func (a ancestorArray) keys() [][]string {
-	return [][]string{{a.o.AncestorsField}, a.orderedBy(a.o.ParentField)}
+func (a ancestorArray) layout() layout {
+	o := a.o
+	return layout{[]string{o.AncestorsField, o.ParentField},
+		[][]string{{o.AncestorsField}, a.orderedBy(o.ParentField)}, o.ParentField, o.OrderField, true}
 }
 
 // array is the ancestors as an expression that holds for any document.
@@ -32,8 +32,8 @@ func (a ancestorArray) up(levels int) mongo.Pipeline {
 	return a.upBy(expr.Op("$reverseArray", expr.Op("$concatArrays", a.array(), bson.A{expr.Field(a.o.IDField)})), levels)
 }
 
-// upBy joins the nodes of way, an array of IDs, the node itself first, in no order. One lookup for all
-// takes the server less than one for each.
+// upBy joins the nodes of way, an array of IDs, the node itself first, in no order. One lookup for all takes
+// the server less than one for each.
 func (c *core) upBy(way any, levels int) mongo.Pipeline {
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
@@ -92,8 +92,8 @@ func (a ancestorArray) inside(_ context.Context, n, x node) (bool, error) {
 	return holds(a.lineage(&n), x.id), nil
 }
 
-// adopted refuses a node whose ancestors do not end with its parent: what is above it, and so whether a
-// move closes a cycle, cannot be told.
+// adopted refuses a node whose ancestors do not end with its parent: what is above it, and so whether a move
+// closes a cycle, cannot be told.
 func (a ancestorArray) adopted(n node) error {
 	last := null
 	if above := a.above(n); len(above) > 0 {
@@ -106,8 +106,8 @@ func (a ancestorArray) adopted(n node) error {
 	return nil
 }
 
-// replace puts a new beginning to the arrays of the descendants of x, up to and including x. It finds x
-// in each array, so doing it twice does no harm.
+// replace puts a new beginning to the arrays of the descendants of x, up to and including x. It finds x in each
+// array, so doing it twice does no harm.
 func (a ancestorArray) replace(x node, beginning []bson.RawValue, more ...bson.E) []mongo.WriteModel {
 	f := expr.Field(a.o.AncestorsField)
 	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))

@@ -375,8 +375,8 @@ func TestMaintenanceCosts(t *testing.T) {
 		within("Repair of one", cost{4 + 6 + 4, 45}, func() error { return errOf(tr.Repair(ctx, nil)) })
 		healthy(t, tr)
 		sub := get(tr.Subtree(ctx, "n39", 0))(t)
-		within("LoadNodes again", cost{4 + 4, 0}, func() error {
-			return errOf(tr.LoadNodes(ctx, []*tree.Node[bson.M]{sub}, tr.AsRoot(), nil))
+		within("Load again", cost{4 + 4, 0}, func() error {
+			return errOf(tr.Load(ctx, entriesOf[string](v.idField(), sub), tr.AsRoot(), nil))
 		})
 		if v.opts.IDField != "" {
 			return

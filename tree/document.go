@@ -14,8 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Names of fields that exist only inside pipelines and, fieldTouch, inside transactions. Options refuse
-// them.
+// Names of fields that exist only inside pipelines and, fieldTouch, inside transactions. Options refuse them.
 const (
 	fieldDepth = "__depth"
 	fieldTree  = "__tree"
@@ -29,7 +28,7 @@ var internal = []string{fieldDepth, fieldTree, fieldTouch, fieldSelf}
 type node struct {
 	raw         bson.Raw
 	id          bson.RawValue
-	parent      bson.RawValue // null at a root
+	parent      bson.RawValue   // null at a root
 	above       []bson.RawValue // of a node that was not read: its ancestors
 	children    []bson.RawValue
 	path        string // the delimiter at a root
@@ -42,7 +41,7 @@ var null = bson.RawValue{Type: bson.TypeNull}
 func (c *core) parse(raw bson.Raw) node {
 	n := node{raw: raw, id: raw.Lookup(c.o.IDField), parent: c.field(raw, c.o.ParentField), path: c.o.PathDelimiter,
 		children: elements(c.field(raw, c.o.ChildrenField)),
-		left: integer(c.field(raw, c.o.LeftField)), right: integer(c.field(raw, c.o.RightField)),
+		left:     integer(c.field(raw, c.o.LeftField)), right: integer(c.field(raw, c.o.RightField)),
 		order: integer(c.field(raw, c.o.OrderField))}
 	if isNull(n.parent) {
 		n.parent = null
@@ -63,7 +62,7 @@ func (c *core) field(raw bson.Raw, name string) bson.RawValue {
 
 // shape are the names of the fields that parse reads.
 func (c *core) shape() []string {
-	return append(c.rep.fields(), "_id", c.o.IDField, c.o.OrderField, c.o.ChildCountField)
+	return append(c.fields, "_id", c.o.IDField, c.o.OrderField, c.o.ChildCountField)
 }
 
 // projection holds the fields of the shape, and what else is to be read.
@@ -117,6 +116,10 @@ func elements(v bson.RawValue) []bson.RawValue {
 	array, _ := v.ArrayOK()
 	values, _ := array.Values()
 	return values
+}
+
+func copied(v bson.RawValue) bson.RawValue {
+	return bson.RawValue{Type: v.Type, Value: slices.Clone(v.Value)}
 }
 
 func key(v bson.RawValue) string   { return value.Key(v) }
@@ -176,10 +179,10 @@ func (c *core) byIDs(ids []bson.RawValue) bson.D {
 // id encodes an ID and refuses what cannot be one.
 func (c *core) id(v any) (bson.RawValue, error) { return c.codec.ID("id", v) }
 
-// prepare is a new document without the fields that the tree writes itself, but with an _id, the scope
-// and a child counter.
+// prepare is a new document without the fields that the tree writes itself, but with an _id, the scope and a
+// child counter.
 func (c *core) prepare(raw bson.Raw) (doc bson.D, id bson.RawValue, err error) {
-	drop := append(append(c.rep.fields(), c.o.OrderField, c.o.ChildCountField), internal...)
+	drop := append(append(c.fields, c.o.OrderField, c.o.ChildCountField), internal...)
 	for _, e := range c.scope {
 		drop = append(drop, e.Key)
 	}
@@ -213,8 +216,8 @@ func (c *core) prepare(raw bson.Raw) (doc bson.D, id bson.RawValue, err error) {
 	return doc, id, c.rep.usable(node{id: id})
 }
 
-// scopeID is the _id of the lock document, the same for all values and orders of fields that are one
-// scope to the server.
+// scopeID is the _id of the lock document, the same for all values and orders of fields that are one scope to
+// the server.
 func (c *core) scopeID() string {
 	var fields []string
 	for _, e := range c.scope {

@@ -15,18 +15,17 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
-// engine is Check, Repair, Adopt and Convert: one scan in the order of _id, which derives from the way
-// up what each node should hold, compares, and writes the difference in batches. The way up is read as
-// the representation of from tells it; what should be is that of to. For Check and Repair both are the
-// tree itself.
+// engine is Check, Repair, Adopt and Convert: one scan in the order of _id, which derives from the way up what
+// each node should hold, compares, and writes the difference in batches. The way up is read as the
+// representation of from tells it; what should be is that of to. For Check and Repair both are the tree itself.
 //
-// It is linear in the nodes. known has the nodes of which the way up is known, so that each is read
-// once besides its own turn. It holds for as long as the counter in the lock document shows no
-// restructuring, and is bounded by knownMax.
+// It is linear in the nodes. known has the nodes of which the way up is known, so that each is read once
+// besides its own turn. It holds for as long as the counter in the lock document shows no restructuring, and is
+// bounded by knownMax.
 //
-// A batch is looked at twice. The first look, outside transactions, costs little and finds suspects, of
-// which some may be nodes that just move. Only they are looked at again: by Check in a snapshot, by the
-// others in a transaction that holds the lock and writes.
+// A batch is looked at twice. The first look, outside transactions, costs little and finds suspects, of which
+// some may be nodes that just move. Only they are looked at again: by Check in a snapshot, by the others in a
+// transaction that holds the lock and writes.
 type engine struct {
 	from, to *core
 	catchUp  bool // leave alone what is settled: Adopt
@@ -153,10 +152,10 @@ func (e *engine) spot(n node) *spot {
 	if s := e.known[k]; s != nil {
 		return s
 	}
-	s := &spot{id: bson.RawValue{Type: n.id.Type, Value: slices.Clone(n.id.Value)}, node: n}
+	s := &spot{id: copied(n.id), node: n}
 	shape := e.to.parse(n.raw)
 	// Adopt ignores nodes that have a place already.
-	if e.catchUp && n.raw.Lookup(e.to.rep.link()).Type != 0 {
+	if e.catchUp && n.raw.Lookup(e.to.link).Type != 0 {
 		s.settled, s.path = true, shape.path
 	}
 	e.known[k] = s
@@ -164,8 +163,8 @@ func (e *engine) spot(n node) *spot {
 	return s
 }
 
-// connect is Tarjan's algorithm: it finds the cycles and, as what is above a node is done before it,
-// whether all ways up end at a root.
+// connect is Tarjan's algorithm: it finds the cycles and, as what is above a node is done before it, whether
+// all ways up end at a root.
 func (e *engine) connect(s *spot, stack *[]*spot) {
 	if s.index > 0 {
 		return
@@ -198,8 +197,8 @@ func (e *engine) connect(s *spot, stack *[]*spot) {
 	s.node = node{}
 }
 
-// parent is the parent of a node as the way down from its root, or from a settled node, makes it: nil
-// for a root. It fails where nothing can be under one of the nodes.
+// parent is the parent of a node as the way down from its root, or from a settled node, makes it: nil for a
+// root. It fails where nothing can be under one of the nodes.
 func (e *engine) parent(s *spot) (*node, error) {
 	var chain []*spot
 	for at := s; len(at.ups) > 0; at = at.ups[0] {
@@ -253,7 +252,7 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 	defer e.drop()
 	kids := make([][]node, len(nodes))
 	counts := e.to.o.ChildCountField != "" && !e.catchUp
-	if counts || e.to.rep.listing(nil) != nil || e.to.rep.order() != "" {
+	if counts || e.to.rep.listing(nil) != nil || e.to.order != "" {
 		if kids, err = e.from.kids(ctx, nodes); err != nil {
 			return nil, err
 		}
@@ -308,8 +307,8 @@ func (e *engine) examine(n node, s *spot, kids []node, counts bool) (found []fin
 	return found
 }
 
-// drop forgets what is new and no root leads to: an insertion, which the counter does not show, may
-// change that.
+// drop forgets what is new and no root leads to: an insertion, which the counter does not show, may change
+// that.
 func (e *engine) drop() {
 	for _, k := range e.fresh {
 		if s := e.known[k]; s != nil && !s.rooted {
@@ -321,7 +320,7 @@ func (e *engine) drop() {
 
 // misplaced is the problem of the way up.
 func (e *engine) misplaced(n node, s *spot) finding {
-	f := e.finding(Orphan, n, e.from.rep.link(), s.lost)
+	f := e.finding(Orphan, n, e.from.link, s.lost)
 	switch {
 	case s.loop != nil:
 		f.Kind, f.Detail = Cycle, fmt.Sprintf("one of %d", len(s.loop))
@@ -341,7 +340,7 @@ func (e *engine) compare(n node, want bson.E) (finding, bool) {
 	v, err := e.to.codec.Value(want.Value)
 	have := n.raw.Lookup(want.Key)
 	// null and missing are one, where the field is not new.
-	if err != nil || have.Equal(v) || same(have, v) || isNull(have) && isNull(v) && slices.Contains(e.from.rep.fields(), want.Key) {
+	if err != nil || have.Equal(v) || same(have, v) || isNull(have) && isNull(v) && slices.Contains(e.from.fields, want.Key) {
 		return finding{}, false
 	}
 	f := e.finding(WrongField, n, want.Key, "")
@@ -358,13 +357,13 @@ func (e *engine) disorder(n node, kids []node) []finding {
 	if len(writes) == 0 {
 		return nil
 	}
-	f := e.finding(WrongOrder, n, "", e.to.rep.order()+" of children is missing, no whole number, or twice the same", writes...)
+	f := e.finding(WrongOrder, n, "", e.to.order+" of children is missing, no whole number, or twice the same", writes...)
 	return []finding{f}
 }
 
 // crown looks at the roots as at the children of one node.
 func (e *engine) crown(ctx context.Context) ([]finding, error) {
-	if e.to.rep.order() == "" {
+	if e.to.order == "" {
 		return nil, nil
 	}
 	roots, err := e.from.aggregate(ctx, e.from.top())
@@ -412,8 +411,8 @@ func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err e
 	return found, err
 }
 
-// suspects are the nodes of a batch that have a finding at first sight, in parts of which one
-// transaction can hold the writes.
+// suspects are the nodes of a batch that have a finding at first sight, in parts of which one transaction can
+// hold the writes.
 func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, err error) {
 	if e.known == nil {
 		now, err := e.to.restructurings(ctx)
@@ -480,8 +479,8 @@ func (e *engine) crowned(ctx context.Context, work *mongopatterns.Work, parts []
 	return parts, err
 }
 
-// outcome is what becomes of findings: the nodes that are written and those that are left, whether ways
-// up change, and whether nested sets have to be numbered.
+// outcome is what becomes of findings: the nodes that are written and those that are left, whether ways up
+// change, and whether nested sets have to be numbered.
 type outcome struct {
 	done, left     map[string]bool
 	moves, numbers bool
@@ -546,8 +545,8 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 	return nil
 }
 
-// run writes the difference. Afterwards moved says that ways up have changed, so that what was looked
-// at before may be wrong now.
+// run writes the difference. Afterwards moved says that ways up have changed, so that what was looked at before
+// may be wrong now.
 func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	e.renumber = e.from != e.to
 	e.dry = work != nil && work.DryRun

@@ -37,14 +37,17 @@ func library(rep tree.Representation, opts *tree.Options) (*mongo.Collection, *t
 	if err := cats.EnsureIndexes(ctx); err != nil {
 		log.Fatal(err)
 	}
-	leaf := func(id string) *tree.Node[Category] { return &tree.Node[Category]{Value: Category{ID: id}} }
-	_, err = cats.LoadNodes(ctx, []*tree.Node[Category]{{
-		Value: Category{ID: "Books"}, Children: []*tree.Node[Category]{{
-			Value: Category{ID: "Programming"}, Children: []*tree.Node[Category]{
-				{Value: Category{ID: "Databases"}, Children: []*tree.Node[Category]{leaf("MongoDB"), leaf("dbm")}},
-				leaf("Languages"),
-			}},
-		}},
+	_, err = cats.Load(ctx, func(yield func(tree.Entry[string, Category], error) bool) {
+		for _, c := range [][2]string{{"Books"}, {"Programming", "Books"}, {"Databases", "Programming"},
+			{"MongoDB", "Databases"}, {"dbm", "Databases"}, {"Languages", "Programming"}} {
+			e := tree.Entry[string, Category]{Value: Category{ID: c[0]}}
+			if c[1] != "" {
+				e.Parent = &c[1]
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
 	}, cats.AsRoot(), nil)
 	if err != nil {
 		log.Fatal(err)

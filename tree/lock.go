@@ -14,24 +14,24 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// busy is a conflict on the lock document. It hides the labels of the server's error, so that
-// atomically waits and not the driver.
+// busy is a conflict on the lock document. It hides the labels of the server's error, so that atomically waits
+// and not the driver.
 type busy struct{ cause error }
 
 func (b busy) Error() string { return b.cause.Error() }
 
-// Those who wait for the lock try again after pauses of a few milliseconds, which do not grow beyond
-// pauseMax. The driver's grow to half a second with each attempt: whoever has waited longest then
-// sleeps longest, and newcomers get the lock.
+// Those who wait for the lock try again after pauses of a few milliseconds, which do not grow beyond pauseMax.
+// The driver's grow to half a second with each attempt: whoever has waited longest then sleeps longest, and
+// newcomers get the lock.
 const (
 	pauseMin  = 2 * time.Millisecond
 	pauseMax  = 50 * time.Millisecond
 	waitLimit = 120 * time.Second // the driver's
 )
 
-// atomically runs fn in a transaction, with the tree's lock taken first if locked. The lock is a real
-// write, an $inc, to one document, so that two restructurings of one tree conflict and the loser starts
-// again from what the winner left. fn can run several times.
+// atomically runs fn in a transaction, with the tree's lock taken first if locked. The lock is a real write, an
+// $inc, to one document, so that two restructurings of one tree conflict and the loser starts again from what
+// the winner left. fn can run several times.
 func (c *core) atomically(ctx context.Context, locked bool, fn func(ctx context.Context) error) error {
 	if !locked {
 		return c.transact(ctx, fn)
@@ -103,9 +103,9 @@ func (c *core) createLock(ctx context.Context) error {
 	return nil
 }
 
-// touch writes to the node that matches, so that a transaction which moves or deletes it at the same
-// time conflicts with this one, and reads it. The write is the child counter, raised by one, or else a
-// temporary field, which create takes off.
+// touch writes to the node that matches, so that a transaction which moves or deletes it at the same time
+// conflicts with this one, and reads it. The write is the child counter, raised by one, or else a temporary
+// field, which create takes off.
 func (c *core) touch(ctx context.Context, match bson.D, absent error) (node, error) {
 	raw, err := c.primary.FindOneAndUpdate(ctx, match, c.mark, options.FindOneAndUpdate().
 		SetProjection(c.shown).SetReturnDocument(options.After)).Raw()
@@ -134,8 +134,8 @@ func (c *core) count(by int64) bson.D {
 	return d("$inc", d(c.o.ChildCountField, by))
 }
 
-// counter is a write that changes the child counter of the node that matches, none without a counter or
-// a change.
+// counter is a write that changes the child counter of the node that matches, none without a counter or a
+// change.
 func (c *core) counter(match bson.D, by int64) []mongo.WriteModel {
 	inc := c.count(by)
 	if len(match) == 0 || inc == nil {
@@ -144,14 +144,14 @@ func (c *core) counter(match bson.D, by int64) []mongo.WriteModel {
 	return []mongo.WriteModel{update(match, inc)}
 }
 
-// update is a write of any number of nodes. That of one is the same, as the driver makes a command of
-// its own for each kind.
+// update is a write of any number of nodes. That of one is the same, as the driver makes a command of its own
+// for each kind.
 func update(match, change any) mongo.WriteModel {
 	return mongo.NewUpdateManyModel().SetFilter(match).SetUpdate(change)
 }
 
-// write sends updates as one command. As they belong to a transaction that holds the lock, or has
-// touched what they write to, their filters need no guard.
+// write sends updates as one command. As they belong to a transaction that holds the lock, or has touched what
+// they write to, their filters need no guard.
 func (c *core) write(ctx context.Context, models ...mongo.WriteModel) error {
 	if len(models) == 0 {
 		return nil
@@ -160,9 +160,8 @@ func (c *core) write(ctx context.Context, models ...mongo.WriteModel) error {
 	return err
 }
 
-// create inserts a document and ends the touch of its parent, in one command: an upsert whose filter
-// matches nothing that exists, so that a second document with the _id is a duplicate key error, as it
-// is for an insert.
+// create inserts a document and ends the touch of its parent, in one command: an upsert whose filter matches
+// nothing that exists, so that a second document with the _id is a duplicate key error, as it is for an insert.
 func (c *core) create(ctx context.Context, doc bson.D, touched *node) error {
 	if touched == nil || c.o.ChildCountField != "" {
 		_, err := c.primary.InsertOne(ctx, doc)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"sort"
@@ -73,6 +74,25 @@ func (v variant) entries(nodes [][2]string) func(func(tree.Entry[string, bson.M]
 	}
 }
 
+// entriesOf are the entries of nested values.
+func entriesOf[K any](idField string, nodes ...*tree.Node[bson.M]) iter.Seq2[tree.Entry[K, bson.M], error] {
+	return func(yield func(tree.Entry[K, bson.M], error) bool) {
+		var visit func(nodes []*tree.Node[bson.M], parent *K) bool
+		visit = func(nodes []*tree.Node[bson.M], parent *K) bool {
+			for _, n := range nodes {
+				id, _ := n.Value[idField].(K)
+				if !yield(tree.Entry[K, bson.M]{Value: n.Value, Parent: parent}, nil) || !visit(n.Children, &id) {
+					return false
+				}
+			}
+			return true
+		}
+		visit(nodes, nil)
+	}
+}
+
+func node(id any) *tree.Node[bson.M] { return &tree.Node[bson.M]{Value: bson.M{"_id": id}} }
+
 func TestLoad(t *testing.T) {
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		nodes := forest(60)
@@ -126,7 +146,7 @@ func TestLoad(t *testing.T) {
 			}
 		}
 		move(sub)
-		n, err := tr.LoadNodes(t.Context(), []*tree.Node[bson.M]{sub, nil}, tr.Under("older"), nil)
+		n, err := tr.Load(t.Context(), entriesOf[string](v.idField(), sub), tr.Under("older"), nil)
 		if err != nil || n.Done != size {
 			t.Fatalf("%+v, %v", n, err)
 		}
@@ -135,7 +155,7 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%d, %v", d, err)
 		}
 
-		is(t, errOf(tr.LoadNodes(t.Context(), []*tree.Node[bson.M]{{Value: v.doc("x")}}, tr.Under("none"), nil)), tree.ErrParentNotFound)
+		is(t, errOf(tr.Load(t.Context(), v.entries([][2]string{{"x"}}), tr.Under("none"), nil)), tree.ErrParentNotFound)
 		boom := errors.New("boom")
 		if _, err := tr.Load(t.Context(), func(yield func(tree.Entry[string, bson.M], error) bool) {
 			yield(tree.Entry[string, bson.M]{}, boom)

@@ -53,7 +53,7 @@ func TestErrorsNameTheCall(t *testing.T) {
 			"Delete":           errOf(tr.Delete(ctx, "x", tree.Promote)),
 			"Repair":           errOf(tr.Repair(ctx, nil)),
 			"Adopt":            errOf(tr.Adopt(ctx, nil)),
-			"LoadNodes":        errOf(tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: bson.M{"_id": "y"}}}, tr.AsRoot(), nil)),
+			"Load":             errOf(tr.Load(ctx, entriesOf[string]("_id", node("y")), tr.AsRoot(), nil)),
 			"EnsureIndexes":    tr.EnsureIndexes(ctx),
 		} {
 			if err == nil || !begin.MatchString(err.Error()) || strings.Contains(err.Error(), " tree: ") || !errors.Is(err, context.Canceled) {
@@ -124,7 +124,9 @@ func TestBSONOptions(t *testing.T) {
 	db := mongotest.Database(t, options.Client().SetBSONOptions(bsonOptions))
 	tr := get(tree.New[string, tag](db.Collection("nodes"), tree.AncestorArray, &tree.Options{BSON: bsonOptions}))(t)
 	get(tr.Insert(t.Context(), tag{ID: "a"}, tr.AsRoot()))(t)
-	get(tr.LoadNodes(t.Context(), []*tree.Node[tag]{{Value: tag{ID: "b"}}}, tr.Under("a"), nil))(t)
+	get(tr.Load(t.Context(), func(yield func(tree.Entry[string, tag], error) bool) {
+		yield(tree.Entry[string, tag]{Value: tag{ID: "b"}}, nil)
+	}, tr.Under("a"), nil))(t)
 	want := []bson.D{dd("_id", "a", "words", bson.A{}, "ancestors", bson.A{}, "parent", nil),
 		dd("_id", "b", "words", bson.A{}, "ancestors", bson.A{"a"}, "parent", "a")}
 	match(t, "", want, stored(t, db.Collection("nodes")))

@@ -36,55 +36,53 @@ func (r Representation) String() string {
 	return names[r-1]
 }
 
-// Options configure a Tree. The zero value of each field is a default that is documented; nil Options
-// are all defaults. Fields of other representations than the tree's own are ignored, except that
-// Convert and Adopt read some of them. All fields, those of the Scope too, are plain names at the top
-// of the document, not dotted paths, but for NameField.
+// Options configure a Tree. The zero value of each field is a default that is documented; nil Options are all
+// defaults. Fields of other representations than the tree's own are ignored, except that Convert and Adopt read
+// some of them. All fields, those of the Scope too, are plain names at the top of the document, not dotted
+// paths, but for NameField.
 type Options struct {
-	// IDField holds a node's ID. Any other field than _id gets a unique index behind the scope. Default
-	// "_id".
+	// IDField holds a node's ID. Any other field than _id gets a unique index behind the scope. Default "_id".
 	IDField string
-	// ParentField holds the parent's ID, null at a root (ParentReferences, AncestorArray, NestedSets).
-	// Default "parent".
+	// ParentField holds the parent's ID, null at a root (ParentReferences, AncestorArray, NestedSets). Default
+	// "parent".
 	ParentField string
 	// ChildrenField holds the IDs of the children in order (ChildReferences). Default "children".
 	ChildrenField string
 	// AncestorsField holds the IDs of the ancestors, root first (AncestorArray). Default "ancestors".
 	AncestorsField string
-	// PathField holds the IDs of the ancestors between delimiters, null at a root (MaterializedPath).
-	// These IDs are strings without the delimiter, integers or ObjectIDs (in hex), of one type in a tree.
-	// Default "path".
+	// PathField holds the IDs of the ancestors between delimiters, null at a root (MaterializedPath). These IDs
+	// are strings without the delimiter, integers or ObjectIDs (in hex), of one type in a tree. Default "path".
 	PathField string
 	// PathDelimiter is one ASCII punctuation character. Default ",".
 	PathDelimiter string
 	// LeftField and RightField hold the two numbers of NestedSets. Default "left" and "right".
 	LeftField, RightField string
 
-	// OrderField keeps siblings in order: an int64 with gaps, written by the library. ChildReferences
-	// and NestedSets are ordered by themselves and refuse it. Default none: siblings have no order.
+	// OrderField keeps siblings in order: an int64 with gaps, written by the library. ChildReferences and
+	// NestedSets are ordered by themselves and refuse it. Default none: siblings have no order.
 	OrderField string
 	// ChildCountField keeps the exact number of children of each node. Default none.
 	ChildCountField string
 	// NameField is what Breadcrumb shows of a node; it may be dotted. Default the ID.
 	NameField string
 
-	// Scope keeps several trees in one collection: these fields are part of every filter, start every
-	// index and are stored in every new document. The values are strings, numbers and the like: null,
-	// an array or a regular expression is refused. Default none: one tree in the collection.
+	// Scope keeps several trees in one collection: these fields are part of every filter, start every index and
+	// are stored in every new document. The values are strings, numbers and the like: null, an array or a
+	// regular expression is refused. Default none: one tree in the collection.
 	Scope bson.D
 	// Graph allows several parents of a node (ChildReferences only). Default false.
 	Graph bool
 
-	// MakeRoots lets Repair make roots of orphans, of nodes with a malformed path and of one node of
-	// each cycle that no other node leads to. What their parent field or path held is lost. Default
-	// false: they stay as they are.
+	// MakeRoots lets Repair make roots of orphans, of nodes with a malformed path and of one node of each cycle
+	// that no other node leads to. What their parent field or path held is lost. Default false: they stay as
+	// they are.
 	MakeRoots bool
 
-	// LockCollection holds one document for each tree that was restructured. Default the collection's
-	// name with "_locks" behind it.
+	// LockCollection holds one document for each tree that was restructured. Default the collection's name with
+	// "_locks" behind it.
 	LockCollection string
-	// Registry and BSON encode the documents and IDs that the tree is given and decode IDs; those of a
-	// client are not visible to it. Default the driver's.
+	// Registry and BSON encode the documents and IDs that the tree is given and decode IDs; those of a client
+	// are not visible to it. Default the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

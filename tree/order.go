@@ -19,8 +19,8 @@ const (
 	afterSibling
 )
 
-// Position is a place in the tree for Insert, Move and Load. Make one with Tree.AsRoot, Under, Before
-// or After; the zero value is AsRoot.
+// Position is a place in the tree for Insert, Move and Load. Make one with Tree.AsRoot, Under, Before or After;
+// the zero value is AsRoot.
 type Position[K any] struct {
 	kind  placeKind
 	ref   K
@@ -68,13 +68,13 @@ func (t *Tree[K, T]) position(pos Position[K]) (position, error) {
 	return p, err
 }
 
-// orderGap is the distance of neighbours in OrderField: 16 insertions can halve it before siblings have
-// to make room.
+// orderGap is the distance of neighbours in OrderField: 16 insertions can halve it before siblings have to make
+// room.
 const orderGap = 1 << 16
 
-// orderAt finds the order of a node at a position among siblings; self is the node itself when it
-// moves. If there is no room next to the sibling, those after it move up by one gap: room is that
-// write, which has to come first.
+// orderAt finds the order of a node at a position among siblings; self is the node itself when it moves. If
+// there is no room next to the sibling, those after it move up by one gap: room is that write, which has to
+// come first.
 func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib node,
 	self bson.RawValue) (at int64, room []mongo.WriteModel, err error) {
 	field := c.o.OrderField
@@ -120,17 +120,16 @@ func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib n
 func (c *core) compare(a, b node) int { return cmp.Compare(c.at(a), c.at(b)) }
 
 func (c *core) at(n node) int64 {
-	if at, ok := integral(c.field(n.raw, c.rep.order())); ok && at <= math.MaxInt64-orderGap {
+	if at, ok := integral(c.field(n.raw, c.order)); ok && at <= math.MaxInt64-orderGap {
 		return at
 	}
 	return math.MaxInt64
 }
 
-// positions are the writes that give siblings, which come sorted, different whole numbers. Those that
-// have one keep it, unless two have the same: then all are numbered anew. The others follow in the
-// order they come in.
+// positions are the writes that give siblings, which come sorted, different whole numbers. Those that have one
+// keep it, unless two have the same: then all are numbered anew. The others follow in the order they come in.
 func (c *core) positions(kids []node) (models []mongo.WriteModel) {
-	field := c.rep.order()
+	field := c.order
 	if field == "" {
 		return nil
 	}

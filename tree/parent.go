@@ -11,15 +11,12 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-// parentField is what the representations with the parent in a field have in common: parentRefs,
-// ancestorArray, nestedSets.
+// parentField is what the representations with the parent in a field have in common: parentRefs, ancestorArray,
+// nestedSets.
 type parentField struct{ base }
 
-func (p parentField) link() string      { return p.o.ParentField }
-func (p parentField) keepsParent() bool { return true }
-
-// except keeps out the nodes with an array for a parent: an equality would match its elements. Such a
-// node is an orphan.
+// except keeps out the nodes with an array for a parent: an equality would match its elements. Such a node is
+// an orphan.
 func (p parentField) except(field string) bson.D {
 	if field != p.o.ParentField {
 		return nil
@@ -92,14 +89,15 @@ func (p parentRefs) settings() []config.Setting {
 	return []config.Setting{config.Name("Options.ParentField", &p.o.ParentField, "parent"), p.o.treeOnly()}
 }
 
-func (p parentRefs) fields() []string { return []string{p.o.ParentField} }
-
-func (p parentRefs) keys() [][]string { return [][]string{p.orderedBy(p.o.ParentField)} }
+func (p parentRefs) layout() layout {
+	link := p.o.ParentField
+	return layout{[]string{link}, [][]string{p.orderedBy(link)}, link, p.o.OrderField, true}
+}
 
 // orderedBy is a field with that of the order after it.
 func (c *core) orderedBy(field string) []string {
-	if f := c.rep.order(); f != "" {
-		return []string{field, f}
+	if c.o.OrderField != "" {
+		return []string{field, c.o.OrderField}
 	}
 	return []string{field}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// pathShape: {_id, path: ",root,…,parent,"}. The path names the ancestors only; "full" is a node's own
-// path with its own segment, which is the path of its children. Both ends have the delimiter, so
-// ",A,B," is no prefix of ",A,BA,". The path of a root is the delimiter, stored as null.
+// pathShape: {_id, path: ",root,…,parent,"}. The path names the ancestors only; "full" is a node's own path
+// with its own segment, which is the path of its children. Both ends have the delimiter, so ",A,B," is no
+// prefix of ",A,BA,". The path of a root is the delimiter, stored as null.
 type pathShape struct{ base }
 
 func (p pathShape) settings() []config.Setting {
@@ -29,9 +29,10 @@ func (p pathShape) settings() []config.Setting {
 		})}
 }
 
-func (p pathShape) fields() []string { return []string{p.o.PathField} }
-func (p pathShape) keys() [][]string { return [][]string{p.orderedBy(p.o.PathField)} }
-func (p pathShape) link() string     { return p.o.PathField }
+func (p pathShape) layout() layout {
+	link := p.o.PathField
+	return layout{[]string{link}, [][]string{p.orderedBy(link)}, link, p.o.OrderField, false}
+}
 
 // Segments and paths.
 
@@ -108,8 +109,8 @@ func (c *core) segments(path string) []string {
 	return strings.Split(path, c.o.PathDelimiter)
 }
 
-// under are the bounds of all paths that start with a full path: its last byte, the delimiter, is
-// replaced by the next one.
+// under are the bounds of all paths that start with a full path: its last byte, the delimiter, is replaced by
+// the next one.
 func (c *core) under(full string) bson.D {
 	return d("$gte", full, "$lt", full[:len(full)-1]+c.afterDelimiter())
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// An ID that no node has is answered alike in all representations. What asks for the nodes beside or
-// below it finds none; what asks for the node itself or for those above it is ErrNotFound.
+// An ID that no node has is answered alike in all representations. What asks for the nodes beside or below it
+// finds none; what asks for the node itself or for those above it is ErrNotFound.
 //
 // A maxDepth is how many levels below the node are read: 1 are its children, 0 is all. Pipelines take a
 // negative one for 0, other calls refuse it.
@@ -42,8 +42,8 @@ type Node[T any] struct {
 // Filter is the filter for one node, for reads and updates of the user's own fields with the driver.
 func (t *Tree[K, T]) Filter(id K) bson.D { return t.c.byID(t.raw(id)) }
 
-// raw encodes an ID for a filter or pipeline. What cannot be encoded stays as it is, and the driver
-// refuses it; what cannot be an ID becomes one that no node has.
+// raw encodes an ID for a filter or pipeline. What cannot be encoded stays as it is, and the driver refuses it;
+// what cannot be an ID becomes one that no node has.
 func (t *Tree[K, T]) raw(id K) any {
 	v, err := t.c.codec.Value(id)
 	if err != nil {
@@ -61,8 +61,8 @@ func (t *Tree[K, T]) ParentPipeline(id K) mongo.Pipeline { return t.c.parents(t.
 // ChildrenPipeline yields the children of a node in order.
 func (t *Tree[K, T]) ChildrenPipeline(id K) mongo.Pipeline { return t.c.rep.children(t.raw(id)) }
 
-// SiblingsPipeline yields the other children of a node's parent in order, and for a root the other
-// roots; these not in ChildReferences, see RootsPipeline.
+// SiblingsPipeline yields the other children of a node's parent in order, and for a root the other roots; these
+// not in ChildReferences, see RootsPipeline.
 func (t *Tree[K, T]) SiblingsPipeline(id K) mongo.Pipeline { return t.c.rep.siblings(t.raw(id)) }
 
 // AncestorsPipeline yields the ancestors of a node, root first.
@@ -122,18 +122,15 @@ func (t *Tree[K, T]) all(ctx context.Context, call string, p mongo.Pipeline) ite
 
 // Children yields the children of a node, in order if the tree keeps one.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB), a key of the parent index for each
-// child. The path reads the node by ID and uses the path index, child references read the node and each
-// child by ID.
+// Cost: 1 round trip, a key of the parent or path index for each child; child references read each by ID.
 func (t *Tree[K, T]) Children(ctx context.Context, id K) iter.Seq2[T, error] {
 	return t.each(ctx, "children", id, t.c.rep.children)
 }
 
 // Siblings yields the other children of a node's parent, and for a root the other roots.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). The node by ID and its siblings by the
-// index that Children uses. A root, or a single child, of ChildReferences: 1 more, and every node is
-// examined for a root.
+// Cost: 1 round trip, index as Children. A root, or a single child, of ChildReferences: 1 more, and every node
+// is examined for a root.
 func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
 	found := t.each(ctx, "siblings", id, t.c.rep.siblings)
 	if t.c.rep.rootsMatch() != nil {
@@ -162,23 +159,21 @@ func (c *core) otherRoots(id any) mongo.Pipeline {
 
 // Roots yields the nodes without parent.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). A key of the parent or path index for
-// each root; child references examine every node.
+// Cost: 1 round trip, a key of the parent or path index for each root; child references examine every node.
 func (t *Tree[K, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
 	return t.all(ctx, "roots", t.c.roots())
 }
 
 // Leaves yields the nodes without children.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). It examines every node of the tree.
+// Cost: 1 round trip, every node is examined.
 func (t *Tree[K, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
 	return t.all(ctx, "leaves", t.c.rep.leaves())
 }
 
 // LeavesBelow yields the leaves among the descendants of a node.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). It examines the descendants as
-// Descendants does, and looks up a child of each.
+// Cost: 1 round trip, keys as Descendants, and a child is looked up for each.
 func (t *Tree[K, T]) LeavesBelow(ctx context.Context, id K) iter.Seq2[T, error] {
 	return t.each(ctx, "leaves below", id, func(id any) mongo.Pipeline {
 		return append(t.c.rep.down(id, 0, false), t.c.rep.leaves()...)
@@ -187,9 +182,9 @@ func (t *Tree[K, T]) LeavesBelow(ctx context.Context, id K) iter.Seq2[T, error] 
 
 // Descendants yields the nodes below a node in no order, as they are found: see Preorder.
 //
-// Cost: 1 round trip for 101 nodes, then 1 for each 16 MB; AncestorArray streams from the first on. A
-// key for each descendant: of the ancestors, path or left index; of the parent or ID index, level by
-// level in one $graphLookup (100 MB at most), which is complete before the first comes.
+// Cost: 1 round trip for 101 nodes, then 1 for each 16 MB; AncestorArray streams from the first on. A key for
+// each descendant: of the ancestors, path or left index; of the parent or ID index, level by level in one
+// $graphLookup (100 MB at most), which is complete before the first comes.
 func (t *Tree[K, T]) Descendants(ctx context.Context, id K, maxDepth int) iter.Seq2[T, error] {
 	raw, err := t.c.downFrom(id, maxDepth)
 	if err != nil {
@@ -206,9 +201,8 @@ func (c *core) downFrom(id any, maxDepth int) (bson.RawValue, error) {
 	return c.id(id)
 }
 
-// Preorder yields the nodes below a node, each right after its parent or the last descendant of the
-// sibling before it: siblings are in order if the tree keeps one. It holds the whole subtree in memory;
-// so in a graph a node with several parents comes once under each.
+// Preorder yields the nodes below a node, each followed by all that is below it; siblings are in order if the
+// tree keeps one. It holds the subtree in memory. In a graph a node comes once under each parent.
 //
 // Cost: as Subtree.
 func (t *Tree[K, T]) Preorder(ctx context.Context, id K, maxDepth int) iter.Seq2[T, error] {
@@ -238,8 +232,7 @@ func (t *Tree[K, T]) Preorder(ctx context.Context, id K, maxDepth int) iter.Seq2
 
 // Ancestors returns the nodes above a node, root first.
 //
-// Cost: 1 round trip. The node and each ancestor by ID; child references find each ancestor by the
-// children index.
+// Cost: 1 round trip, each ancestor by ID, in child references by the children index.
 func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
 	defer fault.In(&err, "tree: ancestors")
 	raw, err := t.c.id(id)
@@ -250,8 +243,8 @@ func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
 	return all[:max(0, len(all)-1)], err
 }
 
-// sent runs bare(rootFirst), of which all but the first stage is encoded once: to encode it for each call
-// would cost the client as much as all else.
+// sent runs bare(rootFirst), of which all but the first stage is encoded once: to encode it for each call would
+// cost the client as much as all else.
 func (c *core) sent(id bson.RawValue) opener {
 	return func(ctx context.Context) (*mongo.Cursor, error) {
 		p, err := bson.Marshal(d("0", expr.Op("$match", c.byID(id))))
@@ -267,7 +260,9 @@ func (c *core) sent(id bson.RawValue) opener {
 // array is an encoded one.
 type array []byte
 
-func (a array) MarshalBSONValue() (typ byte, data []byte, err error) { return byte(bson.TypeArray), a, nil }
+func (a array) MarshalBSONValue() (typ byte, data []byte, err error) {
+	return byte(bson.TypeArray), a, nil
+}
 
 // upFrom reads what a pipeline up from a node yields, of which the node is a part.
 func upFrom[V any](ctx context.Context, id bson.RawValue, open opener, read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
@@ -287,11 +282,10 @@ func upFrom[V any](ctx context.Context, id bson.RawValue, open opener, read func
 	return all, err
 }
 
-// Parent returns the parent of a node: ErrNoParent for a root, ErrParentNotFound for an orphan. Of
-// several parents in a graph it returns one, see Parents.
+// Parent returns the parent of a node: ErrNoParent for a root, ErrParentNotFound for an orphan. Of several
+// parents in a graph it returns one, see Parents.
 //
-// Cost: 1 round trip that reads the node and its parent, by ID or, in child references, by the children
-// index.
+// Cost: 1 round trip, index as Ancestors.
 func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	defer fault.In(&err, "tree: parent")
 	var none T
@@ -319,7 +313,7 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 
 // Parents yields all parents of a node of a graph; of a tree it yields one or none.
 //
-// Cost: 1 round trip. For ChildReferences it uses the children index, a key for each parent.
+// Cost: 1 round trip, index as Ancestors.
 func (t *Tree[K, T]) Parents(ctx context.Context, id K) iter.Seq2[T, error] {
 	return t.each(ctx, "parents", id, t.c.parents)
 }
@@ -332,8 +326,8 @@ func (c *core) glance(ctx context.Context, id bson.RawValue) (node, error) {
 	return pick(nodes, id), err
 }
 
-// ancestry is the IDs of the ancestors of a node, root first, and its depth, read from the node alone
-// if it tells them.
+// ancestry is the IDs of the ancestors of a node, root first, and its depth, read from the node alone if it
+// tells them.
 func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, depth int, err error) {
 	raw, err := c.id(id)
 	if err != nil {
@@ -356,8 +350,8 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, depth
 	return ids[:max(0, len(ids)-1)], depth, err
 }
 
-// Depth returns how many levels a node is below its root, 0 for a root. In a graph it is the longest of
-// the shortest ways up.
+// Depth returns how many levels a node is below its root, 0 for a root. In a graph it is the longest of the
+// shortest ways up.
 //
 // Cost: 1 round trip. AncestorArray and MaterializedPath read the node alone, the others as Ancestors.
 func (t *Tree[K, T]) Depth(ctx context.Context, id K) (depth int, err error) {
@@ -379,8 +373,7 @@ func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (_ bool, 
 	return holds(ids, other), err
 }
 
-// Breadcrumb returns the way from the root to a node with the names of Options.NameField, the node
-// last.
+// Breadcrumb returns the way from the root to a node with the names of Options.NameField, the node last.
 //
 // Cost: 1 round trip, as Ancestors.
 func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err error) {
@@ -399,9 +392,8 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err er
 	})
 }
 
-// Subtree returns a node with all that is below it, as one nested value; children are in order. Outside
-// a transaction it may mix the states before and after a change made meanwhile; a node whose parent is
-// not in the result is left out.
+// Subtree returns a node with all that is below it, as one nested value; children are in order. Outside a
+// transaction it may mix two states of the tree; a node whose parent is not in the result is left out.
 //
 // Cost: 1 round trip for each 16 MB; keys as Descendants.
 func (t *Tree[K, T]) Subtree(ctx context.Context, id K, maxDepth int) (_ *Node[T], err error) {
@@ -426,8 +418,8 @@ func (t *Tree[K, T]) subtree(ctx context.Context, id K, maxDepth int) (*Node[T],
 	return nodes[ties[at].at], raw, nil
 }
 
-// Forest returns all nodes of the tree as nested values, one for each root. Nodes that no root leads to
-// are left out.
+// Forest returns all nodes of the tree as nested values, one for each root. Nodes that no root leads to are
+// left out.
 //
 // Cost: 1 round trip for each 16 MB; it reads every document of the tree.
 func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
@@ -492,10 +484,9 @@ func (c *core) total(ctx context.Context, p mongo.Pipeline) (n int64, err error)
 	return 0, nil
 }
 
-// The filters are for Find, Count, paging and $match. Where the representation keeps what they need in
-// other documents than those they are to match, they read it first; a filter so made shows the tree as
-// it was then, and is another one after a change. A filter of an unknown ID matches nothing, but that
-// of AncestorsFilter is ErrNotFound.
+// The filters are for Find, Count, paging and $match. One that needs what other documents hold reads them
+// first: it shows the tree as it was then. That of an unknown ID matches nothing, but AncestorsFilter is
+// ErrNotFound.
 
 // ChildrenFilter matches the children of a node.
 //
@@ -528,11 +519,11 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 
 // DescendantsFilter matches the nodes below a node.
 //
-// For paging take AncestorArray or MaterializedPath. The filters of the others hold IDs or numbers,
-// which any change of the tree changes, and a paging token is bound to its filter.
+// For paging take AncestorArray or MaterializedPath: the filters of the others change with the tree, and a
+// paging token is bound to its filter.
 //
-// Cost: none for AncestorArray. The others: 1 round trip; MaterializedPath and NestedSets without a
-// maxDepth read the node, the others the IDs of all descendants into the filter.
+// Cost: none for AncestorArray. The others: 1 round trip; MaterializedPath and NestedSets without a maxDepth
+// read the node, the others the IDs of all descendants into the filter.
 func (t *Tree[K, T]) DescendantsFilter(ctx context.Context, id K, maxDepth int) (_ bson.D, err error) {
 	defer fault.In(&err, "tree: descendants filter")
 	raw, err := t.c.downFrom(id, maxDepth)

@@ -22,8 +22,8 @@ func missing(id bson.RawValue) error { return fmt.Errorf("node %w: %s", fault.Er
 
 func noParent(id bson.RawValue) error { return fmt.Errorf("%w: %s", ErrParentNotFound, text(id)) }
 
-// findOne reads the shape of the node that matches, the first of several; absent is the error when
-// there is none.
+// findOne reads the shape of the node that matches, the first of several; absent is the error when there is
+// none.
 func (c *core) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
 	opts := options.FindOne().SetProjection(c.shown)
 	if len(sort) > 0 {
@@ -43,8 +43,8 @@ func (c *core) find(ctx context.Context, id bson.RawValue) (node, error) {
 	return c.findOne(ctx, c.byID(id), missing(id))
 }
 
-// take deletes a node and returns its shape. To delete first and look for children then is safe: an
-// insertion under the node writes to it, so no child comes unseen.
+// take deletes a node and returns its shape. To delete first and look for children then is safe: an insertion
+// under the node writes to it, so no child comes unseen.
 func (c *core) take(ctx context.Context, id bson.RawValue) (node, error) {
 	raw, err := c.primary.FindOneAndDelete(ctx, c.byID(id), options.FindOneAndDelete().SetProjection(c.shown)).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -115,8 +115,8 @@ func opening(coll *mongo.Collection, p mongo.Pipeline) opener {
 	return open(coll, p, math.MaxInt32)
 }
 
-// open runs a pipeline with a batch size, 0 for the server's own. What only filters and sorts it runs as
-// a find: mongod streams it, where an aggregate reads some MB before its first reply.
+// open runs a pipeline with a batch size, 0 for the server's own. What only filters and sorts it runs as a
+// find: mongod streams it, where an aggregate reads some MB before its first reply.
 func open(coll *mongo.Collection, p mongo.Pipeline, batch int32) opener {
 	return func(ctx context.Context) (*mongo.Cursor, error) {
 		find, aggregate := options.Find(), options.Aggregate()
@@ -155,7 +155,7 @@ func (c *core) tie(n node, at int) tie {
 
 // assemble sorts the ties, and calls join for each child of a parent, siblings in order.
 func (c *core) assemble(ties []tie, join func(parent, kid int)) {
-	if c.rep.order() != "" {
+	if c.order != "" {
 		slices.SortStableFunc(ties, func(a, b tie) int { return cmp.Compare(a.order, b.order) })
 	}
 	byID := make(map[string]int, len(ties))
@@ -275,9 +275,9 @@ func (c *core) rangeDown(id any, from, to any, within mongo.Pipeline, self bool)
 	})
 }
 
-// downBy joins a node with those below it. To have the node too, it makes two documents of it: in one
-// unless gives otherwise, so that nothing is joined and it stays itself. ($unionWith would do, but
-// transactions refuse it.)
+// downBy joins a node with those below it. To have the node too, it makes two documents of it: in one unless
+// gives otherwise, so that nothing is joined and it stays itself. ($unionWith would do, but transactions refuse
+// it.)
 func (c *core) downBy(id any, self bool, join func(unless func(v, otherwise any) any) bson.D) mongo.Pipeline {
 	match := expr.Op("$match", c.byID(id))
 	if !self {
@@ -296,8 +296,8 @@ func (c *core) downBy(id any, self bool, join func(unless func(v, otherwise any)
 	}
 }
 
-// unfold makes the documents joined under fieldTree the result, with further fields taken from the
-// document they were joined to.
+// unfold makes the documents joined under fieldTree the result, with further fields taken from the document
+// they were joined to.
 func unfold(extra ...any) mongo.Pipeline {
 	var root any = expr.Field(fieldTree)
 	if len(extra) > 0 {
@@ -308,7 +308,7 @@ func unfold(extra ...any) mongo.Pipeline {
 
 // inOrder sorts siblings.
 func (c *core) inOrder() mongo.Pipeline {
-	if f := c.rep.order(); f != "" {
+	if f := c.order; f != "" {
 		return mongo.Pipeline{expr.Op("$sort", d(f, 1))}
 	}
 	return nil
@@ -319,7 +319,7 @@ func (c *core) roots() mongo.Pipeline {
 	if match := c.rep.rootsMatch(); match != nil {
 		return concat(mongo.Pipeline{expr.Op("$match", match)}, c.inOrder())
 	}
-	return c.unreferenced(c.o.IDField, c.rep.link())
+	return c.unreferenced(c.o.IDField, c.link)
 }
 
 // top are the roots, in order and then by _id, without malformed ones.
@@ -328,12 +328,12 @@ func (c *core) top() mongo.Pipeline {
 	if match == nil {
 		return append(c.roots(), c.sorting())
 	}
-	return mongo.Pipeline{expr.Op("$match", append(match, c.rep.except(c.rep.link())...)), c.sorting()}
+	return mongo.Pipeline{expr.Op("$match", append(match, c.rep.except(c.link)...)), c.sorting()}
 }
 
 // sorting is by the order of siblings and _id.
 func (c *core) sorting() bson.D {
-	if f := c.rep.order(); f != "" {
+	if f := c.order; f != "" {
 		return expr.Op("$sort", d(f, 1, "_id", 1))
 	}
 	return expr.Op("$sort", d("_id", 1))

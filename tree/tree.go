@@ -20,9 +20,22 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Tree reads and changes the shape of one tree (or several, told apart by their roots) in a collection.
-// K is the type of the IDs, T that of a whole stored document, tree fields included as far as it has
-// them. A Tree holds no state and is safe for concurrent use.
+// Errors that a caller decides by, besides those of the root package.
+var (
+	// ErrParentNotFound: a parent is not in the tree, either the one to put a node under or that of an orphan.
+	// It matches mongopatterns.ErrNotFound.
+	ErrParentNotFound = fault.New("no such parent", fault.ErrNotFound)
+	// ErrNoParent: Parent was asked of a root. It matches mongopatterns.ErrNotFound.
+	ErrNoParent = fault.New("the node is a root and has no parent", fault.ErrNotFound)
+	// ErrCycle: a node would lie under itself.
+	ErrCycle = fault.New("node would lie under itself", nil)
+	// ErrHasChildren: Delete with Restrict met a node with children.
+	ErrHasChildren = fault.New("node has children", nil)
+)
+
+// Tree reads and changes the shape of one tree (or several, told apart by their roots) in a collection. K is
+// the type of the IDs, T that of a whole stored document, tree fields included as far as it has them. A Tree
+// holds no state and is safe for concurrent use.
 type Tree[K, T any] struct {
 	c *core
 }
@@ -48,7 +61,8 @@ func New[K, T any](coll *mongo.Collection, rep Representation, opts *Options) (_
 
 // core is what a Tree does without its type parameters: IDs are BSON values.
 type core struct {
-	rep  representation
+	rep representation
+	layout
 	o    Options
 	coll *mongo.Collection // as the user set it, for reads
 
@@ -77,33 +91,33 @@ type representation interface {
 	writer
 }
 
-// reader is the reading side. The IDs that its pipelines take are bson.RawValues, or values that cannot
-// be encoded, which the driver then refuses.
+// layout are the fields of a representation.
+type layout struct {
+	fields      []string   // that hold the shape; the first says where a node is
+	keys        [][]string // of the indexes
+	link        string     // ties parents and children
+	order       string     // by which siblings are in order, "" if by none
+	keepsParent bool       // link is the ParentField
+}
+
+// reader is the reading side. The IDs that its pipelines take are bson.RawValues, or values that cannot be
+// encoded, which the driver then refuses.
 type reader interface {
 	// settings checks the options of the representation.
 	settings() []config.Setting
-	// fields hold the shape; the first says where a node is.
-	fields() []string
-	// keys are the fields of the indexes.
-	keys() [][]string
-	// link is the field that ties parents and children; keepsParent says that it is the ParentField.
-	link() string
-	keepsParent() bool
-	// order is the field by which siblings are in order, "" if there is none.
-	order() string
+	layout() layout
 
-	// up makes of a node the node and its ancestors, with fieldDepth (0 is the node itself); only so
-	// many levels, 0 is all.
+	// up makes of a node the node and its ancestors, with fieldDepth (0 is the node itself); only so many
+	// levels, 0 is all.
 	up(levels int) mongo.Pipeline
-	// down yields the descendants of a node, and with self the node, in no order, to a depth (0 is
-	// any).
+	// down yields the descendants of a node, and with self the node, in no order, to a depth (0 is any).
 	down(id any, depth int, self bool) mongo.Pipeline
 	// children and siblings are in order. The siblings of a root are the other roots.
 	children(id any) mongo.Pipeline
 	siblings(id any) mongo.Pipeline
 	leaves() mongo.Pipeline
-	// childrenOf and descendantsOf are filters made from a node that was read; reads says that they
-	// need more of it than its ID. The filter is nil where only a query of all descendants can tell.
+	// childrenOf and descendantsOf are filters made from a node that was read; reads says that they need more
+	// of it than its ID. The filter is nil where only a query of all descendants can tell.
 	childrenOf(n node) (match bson.D, reads bool)
 	descendantsOf(n node, depth int) (match bson.D, reads bool)
 	// rootsMatch is nil where only a query can tell.
@@ -126,12 +140,10 @@ type writer interface {
 	cascade(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error)
 	// bequeath are the writes that give the children of x, which is deleted, to others.
 	bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error)
-	// inside reports whether n is x or lies under it; adopted refuses a node that does not know its
-	// ancestors.
+	// inside reports whether n is x or lies under it; adopted refuses a node that does not know its ancestors.
 	inside(ctx context.Context, n, x node) (bool, error)
 	adopted(n node) error
-	// rebase rewrites the descendants of x, which moves under parent; lift makes them those of heir,
-	// without x.
+	// rebase rewrites the descendants of x, which moves under parent; lift makes them those of heir, without x.
 	rebase(x node, parent *node) []mongo.WriteModel
 	lift(x node, heir *node) []mongo.WriteModel
 	// arrange adds the shape to the documents of a Load.
@@ -142,13 +154,11 @@ type writer interface {
 type source interface {
 	// place is the shape of a document under a parent, nil for a root.
 	place(parent *node) bson.D
-	// ref is the key of the parent that a node names. Without one it is a root, or broken, or only a
-	// query of names tells.
+	// ref is the key of the parent that a node names. Without one it is a root, or broken, or only a query of
+	// names tells.
 	ref(n node) (key string, root bool, broken string)
-	// heir is a node's parent, as far as the node tells, nil for a root; parentOf is the filter that
-	// finds it.
+	// heir is a node's parent, as far as the node tells, nil for a root.
 	heir(n node) *node
-	parentOf(n node) bson.D
 	// names are the children that a node names.
 	names(n node) []bson.RawValue
 	// parents matches the parents of nodes.
@@ -166,8 +176,8 @@ type source interface {
 	audit(e *engine, n node, s *spot, kids []node) []finding
 	// cut ends a cycle at one node; nil at the others.
 	cut(n node, s *spot) *finding
-	// join is for Adopt of nodes among settled ones: it takes from kids, which parent fields name,
-	// those that are not to be, and finds further writes.
+	// join is for Adopt of nodes among settled ones: it takes from kids, which parent fields name, those that
+	// are not to be, and finds further writes.
 	join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error)
 	// uproot makes a node a root.
 	uproot(n node) []mongo.WriteModel
@@ -186,6 +196,7 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 	if err := c.o.check(c.rep.settings()); err != nil {
 		return nil, err
 	}
+	c.layout = c.rep.layout()
 	for _, e := range c.o.Scope {
 		v, err := c.codec.Value(e.Value)
 		if err == nil {
@@ -233,7 +244,7 @@ func represent(c *core, kind Representation) representation {
 // Indexes returns, by the collection's name, the indexes that the tree's reads and writes use.
 func (t *Tree[K, T]) Indexes() map[string][]mongo.IndexModel {
 	c := t.c
-	all := c.rep.keys()
+	all := c.keys
 	if c.o.IDField != "_id" {
 		all = append([][]string{{c.o.IDField}}, all...)
 	}
@@ -260,11 +271,11 @@ func (c *core) keyed(fields ...string) bson.D {
 	return keys
 }
 
-// EnsureIndexes creates the indexes that are missing and the tree's lock document. An index that is in
-// the way is ErrIndexConflict; nothing is dropped.
+// EnsureIndexes creates the indexes that are missing and the tree's lock document. An index that is in the way
+// is ErrIndexConflict; nothing is dropped.
 //
-// The indexes are the same for all scopes of a collection, so one Tree can create them for all; the
-// lock document of another scope is made on first use.
+// The indexes are the same for all scopes of a collection, so one Tree can create them for all; the lock
+// document of another scope is made on first use.
 //
 // Cost: 2 round trips when all indexes are there, otherwise 3; 1 document written.
 func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
@@ -275,8 +286,8 @@ func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return t.c.createLock(ctx)
 }
 
-// ShardKey returns, by the collection's name, the recommended shard key: the scope, so that a tree
-// lives on one shard, or the ID where there is no scope.
+// ShardKey returns, by the collection's name, the recommended shard key: the scope, so that a tree lives on one
+// shard, or the ID where there is no scope.
 func (t *Tree[K, T]) ShardKey() map[string]bson.D {
 	key := t.c.keyed()
 	if len(key) == 0 {

@@ -168,7 +168,7 @@ func TestJoin(t *testing.T) {
 			if err != nil || len(up) != 4 {
 				return fmt.Errorf("ancestors inside: %v, %w", up, err)
 			}
-			_, err = tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: v.doc("l1"), Children: []*tree.Node[bson.M]{{Value: v.doc("l2")}}}}, tr.AsRoot(), nil)
+			_, err = tr.Load(ctx, v.entries([][2]string{{"l1"}, {"l2", "l1"}}), tr.AsRoot(), nil)
 			return err
 		}
 		session := get(coll.Database().Client().StartSession())(t)
@@ -363,11 +363,11 @@ func TestIteratorsStop(t *testing.T) {
 	v := variants()[2]
 	tr := v.open(t, mongotest.Database(t).Collection("nodes"))
 	insertAll(t, v, tr, books)
-	var more []*tree.Node[bson.M] // than a first reply has
+	var more [][2]string // than a first reply has
 	for i := range 200 {
-		more = append(more, &tree.Node[bson.M]{Value: v.doc(fmt.Sprint(i))})
+		more = append(more, [2]string{fmt.Sprint(i)})
 	}
-	get(tr.LoadNodes(t.Context(), more, tr.Under("Books"), nil))(t)
+	get(tr.Load(t.Context(), v.entries(more), tr.Under("Books"), nil))(t)
 	for range tr.Descendants(t.Context(), "Books", 0) {
 		break
 	}
