@@ -288,7 +288,7 @@ func (r childRefs) cut(n node, s *spot) *finding {
 	in := func(o *spot) bool { return slices.Contains(s.loop, o) }
 	entry := func(o *spot) bool { return slices.ContainsFunc(o.ups, func(p *spot) bool { return !in(p) }) }
 	if !slices.ContainsFunc(s.loop, entry) {
-		return r.cutSmallest(n, s)
+		return r.base.cut(n, s)
 	}
 	if !r.o.Graph || !entry(s) || slices.ContainsFunc(s.loop, func(o *spot) bool { return entry(o) && less(o.id, n.id) }) {
 		return nil

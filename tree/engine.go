@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,7 @@ type spot struct {
 	node    node // until ups are known
 	settled bool // it has a place in to, with this path
 	path    string
+	derived *node // see under
 	ups     []*spot
 	lost    string  // why it has no parent
 	loop    []*spot // the cycle that it lies on
@@ -153,10 +155,9 @@ func (e *engine) spot(n node) *spot {
 		return s
 	}
 	s := &spot{id: copied(n.id), node: n}
-	shape := e.to.parse(n.raw)
 	// Adopt ignores nodes that have a place already.
 	if e.catchUp && n.raw.Lookup(e.to.link).Type != 0 {
-		s.settled, s.path = true, shape.path
+		s.settled, s.path = true, e.to.parse(n.raw).path
 	}
 	e.known[k] = s
 	e.fresh = append(e.fresh, k)
@@ -197,35 +198,22 @@ func (e *engine) connect(s *spot, stack *[]*spot) {
 	s.node = node{}
 }
 
-// parent is the parent of a node as the way down from its root, or from a settled node, makes it: nil for a
-// root. It fails where nothing can be under one of the nodes.
-func (e *engine) parent(s *spot) (*node, error) {
-	var chain []*spot
-	for at := s; len(at.ups) > 0; at = at.ups[0] {
-		chain = append(chain, at.ups[0])
+// under is a node as its children see it, by the way down from its root or from a settled node. It fails where
+// nothing can be under one of the nodes.
+func (e *engine) under(s *spot) (*node, error) {
+	if s.derived != nil {
+		return s.derived, e.to.rep.usable(*s.derived)
 	}
-	if len(chain) == 0 {
-		return nil, nil
-	}
-	slices.Reverse(chain)
-	n := &node{path: e.to.o.PathDelimiter}
-	path := []byte(n.path)
-	if chain[0].settled {
-		path = []byte(chain[0].path)
-	}
-	for i, up := range chain {
-		n.id = up.id
-		if err := e.to.rep.usable(*n); err != nil {
+	n := &node{id: s.id, path: cmp.Or(s.path, e.to.o.PathDelimiter)}
+	if len(s.ups) > 0 {
+		up, err := e.under(s.ups[0])
+		if err != nil {
 			return nil, err
 		}
-		if i < len(chain)-1 {
-			segment, _ := segmentString(up.id)
-			n.above = append(n.above, up.id)
-			path = append(path, segment+e.to.o.PathDelimiter...)
-		}
+		n.above, n.path = append(slices.Clip(up.above), up.id), e.to.full(*up)
 	}
-	n.path = string(path)
-	return n, nil
+	s.derived = n
+	return n, e.to.rep.usable(*n)
 }
 
 // place is the shape of a node by its way up, if it has one and the shape can be formed.
@@ -233,7 +221,10 @@ func (e *engine) place(n node, s *spot) (bson.D, bool) {
 	if !s.rooted || e.to.rep.usable(e.to.parse(n.raw)) != nil {
 		return nil, false
 	}
-	parent, err := e.parent(s)
+	if len(s.ups) == 0 {
+		return e.to.rep.place(nil), true
+	}
+	parent, err := e.under(s.ups[0])
 	if err != nil {
 		return nil, false
 	}

@@ -30,13 +30,20 @@ func (b base) width(node) int64                                 { return -1 }
 func (b base) names(node) []bson.RawValue                       { return nil }
 func (b base) listing([]node) bson.D                            { return nil }
 func (b base) audit(*engine, node, *spot, []node) []finding     { return nil }
-func (b base) cut(n node, s *spot) *finding                     { return b.cutSmallest(n, s) }
 func (b base) descendantsOf(node, int) (m bson.D, reads bool)   { return nil, false }
 func (b base) join(context.Context, *engine, []node, []*spot, [][]node) ([]finding, error) {
 	return nil, nil
 }
 
 func (b base) heir(node) *node { return nil }
+
+// cut makes the node of a cycle with the smallest ID a root.
+func (b base) cut(n node, s *spot) *finding {
+	if slices.ContainsFunc(s.loop, func(o *spot) bool { return less(o.id, n.id) }) {
+		return nil
+	}
+	return &finding{writes: b.rep.uproot(n), uproot: true, moves: true}
+}
 
 // parentOf is the filter for the parent of a node, nil for a root.
 func (b base) parentOf(n node) bson.D {
@@ -45,6 +52,9 @@ func (b base) parentOf(n node) bson.D {
 	}
 	return nil
 }
+
+// recount counts a node that comes or goes at its parent.
+func (b base) recount(x node, by int64) []mongo.WriteModel { return b.counter(b.parentOf(x), by) }
 
 func (b base) parents(nodes []node) bson.D {
 	var ids []bson.RawValue
@@ -114,7 +124,7 @@ func (b base) insert(ctx context.Context, doc bson.D, pos position) error {
 		var sib node
 		match, absent := b.byID(pos.ref), noParent(pos.ref)
 		if pos.sibling() {
-			if sib, err = b.find(ctx, pos.ref); err != nil {
+			if sib, err = b.findOne(ctx, b.byID(pos.ref), missing(pos.ref)); err != nil {
 				return err
 			}
 			match, absent = b.parentOf(sib), b.orphaned(sib)
@@ -181,7 +191,7 @@ func (b base) move(ctx context.Context, id bson.RawValue, pos position) error {
 		models = append(models, update(b.byID(id), d("$set", set)))
 		if !stays {
 			models = append(models, b.rep.rebase(x, parent)...)
-			models = append(models, b.counter(b.parentOf(x), -1)...)
+			models = append(models, b.recount(x, -1)...)
 			if parent != nil {
 				models = append(models, b.counter(b.byID(parent.id), 1)...)
 			}
@@ -227,7 +237,7 @@ func (b base) bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mong
 		if err == nil && kid.raw != nil {
 			err = fmt.Errorf("%w: %s", ErrHasChildren, text(x.id))
 		}
-		return b.counter(b.parentOf(x), -1), err
+		return b.recount(x, -1), err
 	}
 	kids, heir, err := b.survey(ctx, x, match, policy == Promote)
 	if err != nil {
@@ -237,7 +247,7 @@ func (b base) bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mong
 	if policy == Promote {
 		by += int64(len(kids))
 	}
-	models := b.counter(b.parentOf(x), by)
+	models := b.recount(x, by)
 	if len(kids) == 0 {
 		return models, nil
 	}

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -128,13 +129,10 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 	if err == nil && (w.DryRun || w.Filter != nil) {
 		err = fault.Invalid("Work.DryRun, Work.Filter: not for Load")
 	}
-	if err != nil {
-		return result, err
-	}
-	place, err := t.position(pos)
-	if err == nil && (place.sibling() || place.first) {
+	if err == nil && (pos.at.sibling() || pos.at.first) {
 		err = fault.Invalid("Load takes AsRoot or Under")
 	}
+	err = cmp.Or(err, pos.err)
 	if err != nil || entries == nil {
 		return result, err
 	}
@@ -152,7 +150,7 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 		}
 		return err
 	}
-	for batch, err := range cursor.Batches(t.encoded(entries, place.ref), w.BatchSize, w.BatchBytes) {
+	for batch, err := range cursor.Batches(t.encoded(entries, pos.at.ref), w.BatchSize, w.BatchBytes) {
 		if err == nil {
 			err = maintain.Apart(ctx, t.c.coll.Name(), batch, &result, insert)
 		}
@@ -173,7 +171,7 @@ func (t *Tree[K, T]) encoded(entries iter.Seq2[Entry[K, T], error], above bson.R
 		if err != nil {
 			return nil, err
 		}
-		doc, id, err := t.c.encode(e.Value)
+		doc, id, err := t.c.prepare(e.Value)
 		if err != nil {
 			return nil, err
 		}

@@ -107,15 +107,8 @@ func (c *core) createLock(ctx context.Context) error {
 // conflicts with this one, and reads it. The write is the child counter, raised by one, or else a temporary
 // field, which create takes off.
 func (c *core) touch(ctx context.Context, match bson.D, absent error) (node, error) {
-	raw, err := c.primary.FindOneAndUpdate(ctx, match, c.mark, options.FindOneAndUpdate().
-		SetProjection(c.shown).SetReturnDocument(options.After)).Raw()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return node{}, absent
-	}
-	if err != nil {
-		return node{}, err
-	}
-	return c.parse(raw), nil
+	opts := options.FindOneAndUpdate().SetProjection(c.shown).SetReturnDocument(options.After)
+	return c.one(c.primary.FindOneAndUpdate(ctx, match, c.mark, opts), absent)
 }
 
 // marked are writes to a node that leave nothing: whoever inserts a child beside them conflicts.

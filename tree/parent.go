@@ -2,7 +2,6 @@ package tree
 
 import (
 	"context"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -74,14 +73,6 @@ func (p parentField) family(nodes []node) mongo.Pipeline {
 	return mongo.Pipeline{p.match(p.o.ParentField, d("$in", idsOf(nodes))), p.sorting()}
 }
 
-// cutSmallest makes the node of a cycle with the smallest ID a root.
-func (c *core) cutSmallest(n node, s *spot) *finding {
-	if slices.ContainsFunc(s.loop, func(o *spot) bool { return less(o.id, n.id) }) {
-		return nil
-	}
-	return &finding{writes: c.rep.uproot(n), uproot: true, moves: true}
-}
-
 // parentRefs: {_id, parent}.
 type parentRefs struct{ parentField }
 
@@ -128,12 +119,4 @@ func (p parentRefs) cascade(ctx context.Context, id bson.RawValue) (int64, []mon
 	}
 	deleted, err := p.deleteIDs(ctx, idsOf(nodes))
 	return deleted, p.recount(x, -1), err
-}
-
-// recount counts a node that comes or goes at its parent.
-func (p parentField) recount(x node, by int64) []mongo.WriteModel {
-	if isNull(x.parent) {
-		return nil
-	}
-	return p.counter(p.byID(x.parent), by)
 }

@@ -271,7 +271,7 @@ func (p pathShape) cascade(ctx context.Context, id bson.RawValue) (int64, []mong
 	if err != nil {
 		return 0, nil, err
 	}
-	return 1 + res.DeletedCount, p.counter(p.parentOf(x), -1), nil
+	return 1 + res.DeletedCount, p.recount(x, -1), nil
 }
 
 // Maintenance. Of a path its last segment decides.

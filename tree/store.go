@@ -22,14 +22,18 @@ func missing(id bson.RawValue) error { return fmt.Errorf("node %w: %s", fault.Er
 
 func noParent(id bson.RawValue) error { return fmt.Errorf("%w: %s", ErrParentNotFound, text(id)) }
 
-// findOne reads the shape of the node that matches, the first of several; absent is the error when there is
-// none.
+// findOne reads the shape of the node that matches, the first of several.
 func (c *core) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
 	opts := options.FindOne().SetProjection(c.shown)
 	if len(sort) > 0 {
 		opts.SetSort(d(sort...))
 	}
-	raw, err := c.primary.FindOne(ctx, match, opts).Raw()
+	return c.one(c.primary.FindOne(ctx, match, opts), absent)
+}
+
+// one is the shape of the node in a result; absent is the error when there is none.
+func (c *core) one(result *mongo.SingleResult, absent error) (node, error) {
+	raw, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return node{}, absent
 	}
@@ -39,21 +43,11 @@ func (c *core) findOne(ctx context.Context, match bson.D, absent error, sort ...
 	return c.parse(raw), nil
 }
 
-func (c *core) find(ctx context.Context, id bson.RawValue) (node, error) {
-	return c.findOne(ctx, c.byID(id), missing(id))
-}
-
 // take deletes a node and returns its shape. To delete first and look for children then is safe: an insertion
 // under the node writes to it, so no child comes unseen.
 func (c *core) take(ctx context.Context, id bson.RawValue) (node, error) {
-	raw, err := c.primary.FindOneAndDelete(ctx, c.byID(id), options.FindOneAndDelete().SetProjection(c.shown)).Raw()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return node{}, missing(id)
-	}
-	if err != nil {
-		return node{}, err
-	}
-	return c.parse(raw), nil
+	opts := options.FindOneAndDelete().SetProjection(c.shown)
+	return c.one(c.primary.FindOneAndDelete(ctx, c.byID(id), opts), missing(id))
 }
 
 // findAll reads the shapes of all nodes that match.

@@ -37,18 +37,17 @@ const (
 // insert, commit); every node after the new one is written, and its ancestors.
 func (t *Tree[K, T]) Insert(ctx context.Context, doc T, pos Position[K]) (id K, err error) {
 	defer fault.In(&err, "tree: insert")
-	place, err := t.position(pos)
-	if err != nil {
-		return id, err
+	if pos.err != nil {
+		return id, pos.err
 	}
-	full, rawID, err := t.c.encode(doc)
+	full, rawID, err := t.c.prepare(doc)
 	if err != nil {
 		return id, err
 	}
 	if id, err = codec.DecodeValue[K](t.c.codec, rawID); err != nil {
 		return id, fault.Invalid("id: %w", err)
 	}
-	return id, t.c.rep.insert(ctx, full, place)
+	return id, t.c.rep.insert(ctx, full, pos.at)
 }
 
 // Move puts a node, with all that is below it, at another position. It refuses one below the node itself:
@@ -60,15 +59,14 @@ func (t *Tree[K, T]) Insert(ctx context.Context, doc T, pos Position[K]) (id K, 
 // old and the new place are written; to the last root 2 more.
 func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) (err error) {
 	defer fault.In(&err, "tree: move")
-	place, err := t.position(pos)
-	if err != nil {
-		return err
+	if pos.err != nil {
+		return pos.err
 	}
 	raw, err := t.c.id(id)
 	if err != nil {
 		return err
 	}
-	return t.c.rep.move(ctx, raw, place)
+	return t.c.rep.move(ctx, raw, pos.at)
 }
 
 // Delete removes a node and returns the number of documents deleted; the policy says what becomes of its
@@ -167,7 +165,7 @@ func (t *Tree[K, T]) create(ctx context.Context, name string, parent bson.RawVal
 	if err != nil {
 		return null, err
 	}
-	full, id, err := t.c.encode(doc)
+	full, id, err := t.c.prepare(doc)
 	if err != nil {
 		return null, err
 	}
@@ -176,15 +174,6 @@ func (t *Tree[K, T]) create(ctx context.Context, name string, parent bson.RawVal
 		pos = position{}
 	}
 	return id, t.c.rep.insert(ctx, full, pos)
-}
-
-// encode is prepare for a document of the user.
-func (c *core) encode(doc any) (bson.D, bson.RawValue, error) {
-	raw, err := c.codec.Document(doc)
-	if err != nil {
-		return nil, null, err
-	}
-	return c.prepare(raw)
 }
 
 // named finds a child by its name, or a root if parent is null; null is none.

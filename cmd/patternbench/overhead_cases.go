@@ -465,7 +465,7 @@ func overheadReferences(c *calls, db *mongo.Database) error {
 	}
 	{
 		coll := db.Collection("ancestors")
-		t, err := tree.New[int, node](coll, tree.AncestorArray, nil)
+		t, err := tree.New[int, node](coll, tree.AncestorArray, &tree.Options{ChildCountField: "children"}) // as by hand
 		if err != nil {
 			return err
 		}
@@ -508,6 +508,8 @@ func overheadReferences(c *calls, db *mongo.Database) error {
 			})
 			return nil
 		})
+		c.because("tree.Ancestors, array", "Each ancestor comes as a document of its own, which the server has sorted: about a tenth of the time. "+
+			"By hand all come in one document, which 16 MB bound.")
 		c.add("tree.Ancestors, path", func(ctx context.Context, i int) error { _, err := p.Ancestors(ctx, 100+i%300); return err }, func(ctx context.Context, i int) error {
 			at, err := findOne[struct{ Path string }](ctx, paths, bson.D{{Key: "_id", Value: 100 + i%300}})
 			if err != nil {
@@ -555,6 +557,10 @@ func overheadReferences(c *calls, db *mongo.Database) error {
 			}
 			return err
 		})
+		c.because("tree.Subtree, array", "IDs and parents of any type become keys of a map, and each node is a value of its own, "+
+			"where by hand they are int and all in one slice: 4 allocations a node, no time.")
+		c.because("tree.Insert, array", "The ID and the fields of the tree are taken out of the encoded document, and the parent's array is checked: "+
+			"35 of 335 allocations.")
 		c.add("tree.Insert, array", func(ctx context.Context, i int) error {
 			_, err := t.Insert(ctx, node{1000 + 2*i, "n"}, t.Under(300+i%100))
 			return err
