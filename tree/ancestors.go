@@ -16,13 +16,13 @@ type ancestorArray struct{ parentField }
 
 func (a ancestorArray) settings() []config.Setting {
 	return []config.Setting{config.Name("Options.AncestorsField", &a.o.AncestorsField, "ancestors"),
-		config.Name("Options.ParentField", &a.o.ParentField, "parent"), a.o.treeOnly()}
+		config.Name("Options.ParentField", &a.o.ParentField, "parent")}
 }
 
 func (a ancestorArray) layout() layout {
 	o := a.o
 	return layout{[]string{o.AncestorsField, o.ParentField},
-		[][]string{{o.AncestorsField}, a.orderedBy(o.ParentField)}, o.ParentField, o.OrderField, true}
+		[]string{o.AncestorsField}, o.ParentField, o.OrderField, true}
 }
 
 // array is the ancestors as an expression that holds for any document.

@@ -17,12 +17,12 @@ import (
 type childRefs struct{ base }
 
 func (r childRefs) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.ChildrenField", &r.o.ChildrenField, "children"), r.o.unordered()}
+	return []config.Setting{config.Name("Options.ChildrenField", &r.o.ChildrenField, "children")}
 }
 
 func (r childRefs) layout() layout {
 	link := r.o.ChildrenField
-	return layout{[]string{link}, [][]string{{link}}, link, "", false}
+	return layout{[]string{link}, nil, link, "", false}
 }
 
 func (r childRefs) up(levels int) mongo.Pipeline {

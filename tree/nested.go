@@ -20,13 +20,13 @@ type nestedSets struct{ parentField }
 func (s nestedSets) settings() []config.Setting {
 	return []config.Setting{config.Name("Options.LeftField", &s.o.LeftField, "left"),
 		config.Name("Options.RightField", &s.o.RightField, "right"),
-		config.Name("Options.ParentField", &s.o.ParentField, "parent"), s.o.treeOnly(), s.o.unordered()}
+		config.Name("Options.ParentField", &s.o.ParentField, "parent")}
 }
 
 func (s nestedSets) layout() layout {
 	o := s.o
 	return layout{[]string{o.ParentField, o.LeftField, o.RightField},
-		[][]string{{o.LeftField, o.RightField}, {o.ParentField, o.LeftField}}, o.ParentField, o.LeftField, true}
+		[]string{o.LeftField, o.RightField}, o.ParentField, o.LeftField, true}
 }
 
 func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {

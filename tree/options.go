@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"errors"
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -103,24 +102,4 @@ func (o *Options) check(own []config.Setting) error {
 		return err
 	}
 	return config.Apply(config.Path("Options.NameField", &o.NameField, ""))
-}
-
-// unordered refuses an OrderField where siblings have an order anyway.
-func (o *Options) unordered() config.Setting {
-	return refuse("Options.OrderField", o.OrderField != "", "the representation keeps siblings in order by itself")
-}
-
-// treeOnly refuses a graph.
-func (o *Options) treeOnly() config.Setting {
-	return refuse("Options.Graph", o.Graph, "only ChildReferences can hold a node with several parents")
-}
-
-// refuse is a setting that is wrong for a reason.
-func refuse(option string, wrong bool, reason string) config.Setting {
-	return config.Check(option, func() error {
-		if wrong {
-			return errors.New(reason)
-		}
-		return nil
-	})
 }

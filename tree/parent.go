@@ -77,20 +77,12 @@ func (p parentField) family(nodes []node) mongo.Pipeline {
 type parentRefs struct{ parentField }
 
 func (p parentRefs) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.ParentField", &p.o.ParentField, "parent"), p.o.treeOnly()}
+	return []config.Setting{config.Name("Options.ParentField", &p.o.ParentField, "parent")}
 }
 
 func (p parentRefs) layout() layout {
 	link := p.o.ParentField
-	return layout{[]string{link}, [][]string{p.orderedBy(link)}, link, p.o.OrderField, true}
-}
-
-// orderedBy is a field with that of the order after it.
-func (c *core) orderedBy(field string) []string {
-	if c.o.OrderField != "" {
-		return []string{field, c.o.OrderField}
-	}
-	return []string{field}
+	return layout{[]string{link}, nil, link, p.o.OrderField, true}
 }
 
 func (p parentRefs) inside(ctx context.Context, n, x node) (bool, error) {

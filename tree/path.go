@@ -22,7 +22,7 @@ import (
 type pathShape struct{ base }
 
 func (p pathShape) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.PathField", &p.o.PathField, "path"), p.o.treeOnly(),
+	return []config.Setting{config.Name("Options.PathField", &p.o.PathField, "path"),
 		config.Check("Options.PathDelimiter", func() error {
 			p.o.PathDelimiter = cmp.Or(p.o.PathDelimiter, ",")
 			return checkDelimiter(p.o.PathDelimiter)
@@ -31,7 +31,7 @@ func (p pathShape) settings() []config.Setting {
 
 func (p pathShape) layout() layout {
 	link := p.o.PathField
-	return layout{[]string{link}, [][]string{p.orderedBy(link)}, link, p.o.OrderField, false}
+	return layout{[]string{link}, nil, link, p.o.OrderField, false}
 }
 
 // Segments and paths.

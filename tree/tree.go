@@ -93,11 +93,11 @@ type representation interface {
 
 // layout are the fields of a representation.
 type layout struct {
-	fields      []string   // that hold the shape; the first says where a node is
-	keys        [][]string // of the indexes
-	link        string     // ties parents and children
-	order       string     // by which siblings are in order, "" if by none
-	keepsParent bool       // link is the ParentField
+	fields      []string // that hold the shape; the first says where a node is
+	index       []string // of which there is one, besides that of link and order
+	link        string   // ties parents and children
+	order       string   // by which siblings are in order, "" if by none
+	keepsParent bool     // link is the ParentField
 }
 
 // reader is the reading side. The IDs that its pipelines take are bson.RawValues, or values that cannot be
@@ -197,6 +197,12 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 		return nil, err
 	}
 	c.layout = c.rep.layout()
+	if c.o.OrderField != "" && c.o.OrderField != c.order {
+		return nil, fault.Invalid("Options.OrderField: the representation keeps siblings in order by itself")
+	}
+	if c.o.Graph && c.rep.listing(nil) == nil {
+		return nil, fault.Invalid("Options.Graph: only ChildReferences can hold a node with several parents")
+	}
 	for _, e := range c.o.Scope {
 		v, err := c.codec.Value(e.Value)
 		if err == nil {
@@ -244,18 +250,14 @@ func represent(c *core, kind Representation) representation {
 // Indexes returns, by the collection's name, the indexes that the tree's reads and writes use.
 func (t *Tree[K, T]) Indexes() map[string][]mongo.IndexModel {
 	c := t.c
-	all := c.keys
-	if c.o.IDField != "_id" {
-		all = append([][]string{{c.o.IDField}}, all...)
-	}
 	var models []mongo.IndexModel
-	for _, fields := range all {
-		model := mongo.IndexModel{Keys: c.keyed(fields...)}
-		if fields[0] == c.o.IDField {
-			model.Options = options.Index().SetUnique(true)
-		}
-		models = append(models, model)
+	if c.o.IDField != "_id" {
+		models = append(models, mongo.IndexModel{Keys: c.keyed(c.o.IDField), Options: options.Index().SetUnique(true)})
 	}
+	if len(c.index) > 0 {
+		models = append(models, mongo.IndexModel{Keys: c.keyed(c.index...)})
+	}
+	models = append(models, mongo.IndexModel{Keys: c.keyed(c.link, c.order)})
 	return map[string][]mongo.IndexModel{c.coll.Name(): models}
 }
 
@@ -266,7 +268,9 @@ func (c *core) keyed(fields ...string) bson.D {
 		keys = append(keys, bson.E{Key: e.Key, Value: 1})
 	}
 	for _, f := range fields {
-		keys = append(keys, bson.E{Key: f, Value: 1})
+		if f != "" {
+			keys = append(keys, bson.E{Key: f, Value: 1})
+		}
 	}
 	return keys
 }
