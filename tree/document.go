@@ -179,8 +179,8 @@ func (c *core) byIDs(ids []bson.RawValue) bson.D {
 // id encodes an ID and refuses what cannot be one.
 func (c *core) id(v any) (bson.RawValue, error) { return c.codec.ID("id", v) }
 
-// prepare is a new document of the user's without the fields that the tree writes itself, but with an _id, the scope and a
-// child counter.
+// prepare is a new document of the user's without the fields that the tree writes itself, but with an _id, the
+// scope and a child counter.
 func (c *core) prepare(user any) (doc bson.D, id bson.RawValue, err error) {
 	raw, err := c.codec.Document(user)
 	if err != nil {

@@ -89,7 +89,8 @@ func newEngine(from, to *core) *engine {
 }
 
 func (e *engine) scan() maintain.Scan {
-	return maintain.Scan{Filter: e.from.in(e.from.o.IDField, d("$ne", nil)), Projection: e.from.projection(e.to.shape()...)}
+	nodes := e.from.in(e.from.o.IDField, d("$ne", nil))
+	return maintain.Scan{Filter: nodes, Projection: e.from.projection(e.to.shape()...)}
 }
 
 // climb finds the ways up from nodes, level by level, up to what is known.

@@ -181,7 +181,7 @@ func (c *core) converting(ctx context.Context, source string) error {
 // does not use. Convert refuses the old tree from then on. A document that only the old tree knows keeps its
 // fields, for Adopt; so see first that Convert leaves nothing Remaining. It can be repeated.
 //
-// Cost: 2 round trips and 1 update of all nodes.
+// Cost: 2 round trips; all nodes are written.
 func RemoveOld[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U]) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: remove old")
 	if err := convertible(from.c, to.c); err != nil {

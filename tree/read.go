@@ -265,7 +265,8 @@ func (a array) MarshalBSONValue() (typ byte, data []byte, err error) {
 }
 
 // upFrom reads what a pipeline up from a node yields, of which the node is a part.
-func upFrom[V any](ctx context.Context, id bson.RawValue, open opener, read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
+func upFrom[V any](ctx context.Context, id bson.RawValue, open opener,
+	read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
 	for cur, err := range cursor.Each(ctx, open) {
 		var v V
 		if err == nil {
@@ -294,8 +295,9 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	if err != nil {
 		return none, err
 	}
-	p := append(concat(mongo.Pipeline{expr.Op("$match", t.c.byID(raw))}, t.c.rep.up(1)), expr.Op("$sort", d(fieldDepth, -1)))
-	all, err := upFrom(ctx, raw, opening(t.c.coll, bare(p)), func(cur *mongo.Cursor) (v T, err error) {
+	p := concat(mongo.Pipeline{expr.Op("$match", t.c.byID(raw))}, t.c.rep.up(1))
+	p = bare(p, expr.Op("$sort", d(fieldDepth, -1)))
+	all, err := upFrom(ctx, raw, opening(t.c.coll, p), func(cur *mongo.Cursor) (v T, err error) {
 		x = t.c.parse(slices.Clone(cur.Current)) // at last the node itself
 		return v, cur.Decode(&v)
 	})
@@ -382,7 +384,8 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err er
 	if err != nil {
 		return nil, err
 	}
-	return upFrom(ctx, raw, opening(t.c.coll, t.BreadcrumbPipeline(id)), func(cur *mongo.Cursor) (crumb Crumb[K], err error) {
+	open := opening(t.c.coll, t.BreadcrumbPipeline(id))
+	return upFrom(ctx, raw, open, func(cur *mongo.Cursor) (crumb Crumb[K], err error) {
 		name := cur.Current.Lookup("name")
 		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
 			crumb.Name = text(name)
