@@ -830,7 +830,7 @@ func TestComposesWithTree(t *testing.T) {
 	if doc := stored(t, coll, 2); doc.Lookup("home").Type == 0 || doc.Lookup("contact_method").Type != 0 || doc.Lookup("bosses").Type == 0 {
 		t.Errorf("a move has upgraded, or lost: %v", doc)
 	}
-	for d, err := range old.Descendants(ctx, 1, nil) {
+	for d, err := range old.Descendants(ctx, 1, 0) {
 		check(t, err)
 		if d.V["contact_method"] == nil || d.V["home"] != nil {
 			t.Errorf("read: %v", d.V)

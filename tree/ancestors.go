@@ -3,7 +3,6 @@ package tree
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -16,32 +15,30 @@ import (
 type ancestorArray struct{ parentField }
 
 func (a ancestorArray) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.AncestorsField", &a.o.AncestorsField, ""),
-		config.Name("Options.ParentField", &a.o.ParentField, ""), a.o.treeOnly()}
+	return []config.Setting{config.Name("Options.AncestorsField", &a.o.AncestorsField, "ancestors"),
+		config.Name("Options.ParentField", &a.o.ParentField, "parent")}
 }
 
-func (a ancestorArray) fields() []string { return []string{a.o.AncestorsField, a.o.ParentField} }
-
-func (a ancestorArray) keys() [][]string {
-	return [][]string{{a.o.AncestorsField}, a.orderedBy(a.o.ParentField)}
+func (a ancestorArray) layout() layout {
+	o := a.o
+	return layout{[]string{o.AncestorsField, o.ParentField},
+		[]string{o.AncestorsField}, o.ParentField, o.OrderField, true}
 }
 
 // array is the ancestors as an expression that holds for any document.
 func (a ancestorArray) array() bson.D { return expr.Array(expr.Field(a.o.AncestorsField)) }
 
-func (a ancestorArray) up(match any, levels int) mongo.Pipeline {
-	way := expr.Op("$reverseArray", expr.Op("$concatArrays", a.array(), bson.A{expr.Field(a.o.IDField)}))
-	return a.upBy(match, way, levels)
+func (a ancestorArray) up(levels int) mongo.Pipeline {
+	return a.upBy(expr.Op("$reverseArray", expr.Op("$concatArrays", a.array(), bson.A{expr.Field(a.o.IDField)})), levels)
 }
 
-// upBy joins the nodes of way, an array of IDs, the node itself first, in no order. One lookup for all takes the
-// server less than one for each.
-func (c *core) upBy(match, way any, levels int) mongo.Pipeline {
+// upBy joins the nodes of way, an array of IDs, the node itself first, in no order. One lookup for all takes
+// the server less than one for each.
+func (c *core) upBy(way any, levels int) mongo.Pipeline {
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
 	}
 	return concat(mongo.Pipeline{
-		expr.Op("$match", match),
 		expr.Op("$project", d(fieldTouch, way)),
 		c.lookup(fieldTouch, c.o.IDField),
 	}, unfold(fieldDepth, expr.Op("$indexOfArray", expr.Field(fieldTouch), expr.Field(fieldTree+"."+c.o.IDField))))
@@ -69,35 +66,38 @@ func (a ancestorArray) descendantsOf(n node, depth int) (bson.D, bool) {
 	return a.under(n.id, depth), false
 }
 
-func (a ancestorArray) above(n node) ([]bson.RawValue, int) {
-	return append([]bson.RawValue{}, n.ancestors...), len(n.ancestors)
+func (a ancestorArray) above(n node) []bson.RawValue {
+	if n.raw == nil {
+		return append([]bson.RawValue{}, n.above...)
+	}
+	return append([]bson.RawValue{}, elements(n.raw.Lookup(a.o.AncestorsField))...)
 }
 
 func (a ancestorArray) place(parent *node) bson.D {
 	if parent == nil {
 		return d(a.o.AncestorsField, bson.A{}, a.o.ParentField, nil)
 	}
-	return d(a.o.AncestorsField, parent.lineage(), a.o.ParentField, parent.id)
+	return d(a.o.AncestorsField, a.lineage(parent), a.o.ParentField, parent.id)
 }
 
-// lineage are the ancestors of the node's children.
-func (n *node) lineage() []bson.RawValue {
+// lineage are the ancestors of a node's children.
+func (a ancestorArray) lineage(n *node) []bson.RawValue {
 	if n == nil {
 		return []bson.RawValue{}
 	}
-	return append(slices.Clone(n.ancestors), n.id)
+	return append(a.above(*n), n.id)
 }
 
 func (a ancestorArray) inside(_ context.Context, n, x node) (bool, error) {
-	return holds(n.lineage(), x.id), nil
+	return holds(a.lineage(&n), x.id), nil
 }
 
-// adopted refuses a node whose ancestors do not end with its parent: what is above it, and so whether a
-// move closes a cycle, cannot be told.
+// adopted refuses a node whose ancestors do not end with its parent: what is above it, and so whether a move
+// closes a cycle, cannot be told.
 func (a ancestorArray) adopted(n node) error {
 	last := null
-	if len(n.ancestors) > 0 {
-		last = n.ancestors[len(n.ancestors)-1]
+	if above := a.above(n); len(above) > 0 {
+		last = above[len(above)-1]
 	}
 	if !same(last, n.parent) {
 		return fmt.Errorf("node %s has parent %s and ancestors %s, run Adopt or Repair",
@@ -106,8 +106,8 @@ func (a ancestorArray) adopted(n node) error {
 	return nil
 }
 
-// replace puts a new beginning to the arrays of the descendants of x, up to and including x. It finds x
-// in each array, so doing it twice does no harm.
+// replace puts a new beginning to the arrays of the descendants of x, up to and including x. It finds x in each
+// array, so doing it twice does no harm.
 func (a ancestorArray) replace(x node, beginning []bson.RawValue, more ...bson.E) []mongo.WriteModel {
 	f := expr.Field(a.o.AncestorsField)
 	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))
@@ -117,7 +117,7 @@ func (a ancestorArray) replace(x node, beginning []bson.RawValue, more ...bson.E
 }
 
 func (a ancestorArray) rebase(x node, parent *node) []mongo.WriteModel {
-	return a.replace(x, append(parent.lineage(), x.id))
+	return a.replace(x, append(a.lineage(parent), x.id))
 }
 
 func (a ancestorArray) lift(x node, heir *node) []mongo.WriteModel {
@@ -126,7 +126,7 @@ func (a ancestorArray) lift(x node, heir *node) []mongo.WriteModel {
 		to = heir.id
 	}
 	f := expr.Field(a.o.ParentField)
-	return a.replace(x, heir.lineage(), expr.Element(a.o.ParentField,
+	return a.replace(x, a.lineage(heir), expr.Element(a.o.ParentField,
 		expr.Cond(expr.Op("$eq", f, expr.Literal(x.id)), expr.Literal(to), f)))
 }
 

@@ -8,7 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -18,23 +17,20 @@ import (
 type childRefs struct{ base }
 
 func (r childRefs) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.ChildrenField", &r.o.ChildrenField, ""), r.o.unordered()}
+	return []config.Setting{config.Name("Options.ChildrenField", &r.o.ChildrenField, "children")}
 }
 
-func (r childRefs) fields() []string { return []string{r.o.ChildrenField} }
-func (r childRefs) keys() [][]string { return [][]string{{r.o.ChildrenField}} }
-func (r childRefs) link() string     { return r.o.ChildrenField }
+func (r childRefs) layout() layout {
+	link := r.o.ChildrenField
+	return layout{[]string{link}, nil, link, "", false}
+}
 
-func (r childRefs) up(match any, levels int) mongo.Pipeline {
+func (r childRefs) up(levels int) mongo.Pipeline {
 	id := r.o.IDField
-	self := r.lookup(id, id)
-	spec := self[0].Value.(bson.D)
-	spec[len(spec)-1].Value = fieldSelf
+	self := expr.Op("$unsetField", d("field", fieldTree, "input", expr.Var("ROOT")))
 	return concat(mongo.Pipeline{
-		expr.Op("$match", match),
 		r.graphLookup(expr.Field(id), id, r.o.ChildrenField, levels, expr.Element("depthField", fieldDepth)),
-		self,
-		expr.Op("$project", d(fieldTree, expr.Op("$concatArrays", expr.Field(fieldSelf), expr.Field(fieldTree)))),
+		expr.Op("$project", d(fieldTree, expr.Op("$concatArrays", bson.A{self}, expr.Field(fieldTree)))),
 	}, unfold(
 		// The node itself has no depth, its parents have 0.
 		fieldDepth, expr.IfNull(expr.Op("$add", expr.Field(fieldTree+"."+fieldDepth), 1), 0)))
@@ -75,8 +71,8 @@ func (r childRefs) parentsOf(id any) bson.D          { return r.in(r.o.ChildrenF
 
 // Writes.
 
-// target finds the parent that a position names and the index in its children, -1 for the end, among
-// nodes that were read. The children are taken without the node that moves.
+// target finds the parent that a position names and the index in its children, -1 for the end, among nodes that
+// were read. The children are taken without the node that moves.
 func (r childRefs) target(pos position, nodes []node, self bson.RawValue) (parent *node, at int, err error) {
 	ref := pick(nodes, pos.ref)
 	switch {
@@ -278,7 +274,6 @@ func (r childRefs) adopt(kids []bson.RawValue) bson.D {
 func (r childRefs) place(*node) bson.D               { return nil }
 func (r childRefs) ref(node) (string, bool, string)  { return "", false, "" }
 func (r childRefs) names(n node) []bson.RawValue     { return n.children }
-func (r childRefs) wrong() mongopatterns.ProblemKind { return WrongChildren }
 func (r childRefs) uproot(n node) []mongo.WriteModel { return []mongo.WriteModel{r.unlink(null, n.id)} }
 func (r childRefs) listing(kids []node) bson.D       { return d(r.o.ChildrenField, idsOf(kids)) }
 func (r childRefs) parents(nodes []node) bson.D {
@@ -287,13 +282,13 @@ func (r childRefs) parents(nodes []node) bson.D {
 
 func (r childRefs) family(nodes []node) mongo.Pipeline { return r.referenced(r.byIDs(idsOf(nodes))) }
 
-// cut ends a cycle where something outside leads into it, at the smallest such node; a cycle that
-// nothing leads to gets a root. In a tree an entry has several parents, and that is repaired first.
+// cut ends a cycle where something outside leads into it, at the smallest such node; a cycle that nothing leads
+// to gets a root. In a tree an entry has several parents, and that is repaired first.
 func (r childRefs) cut(n node, s *spot) *finding {
 	in := func(o *spot) bool { return slices.Contains(s.loop, o) }
 	entry := func(o *spot) bool { return slices.ContainsFunc(o.ups, func(p *spot) bool { return !in(p) }) }
 	if !slices.ContainsFunc(s.loop, entry) {
-		return r.cutSmallest(n, s)
+		return r.base.cut(n, s)
 	}
 	if !r.o.Graph || !entry(s) || slices.ContainsFunc(s.loop, func(o *spot) bool { return entry(o) && less(o.id, n.id) }) {
 		return nil
@@ -314,25 +309,23 @@ func (r childRefs) audit(e *engine, n node, s *spot, kids []node) (found []findi
 	for _, kid := range kids {
 		there[key(kid.id)] = true
 	}
-	bad := map[mongopatterns.ProblemKind]string{}
+	detail := ""
 	for _, id := range n.children {
 		switch {
 		case !there[key(id)]:
-			bad[DanglingChild] = text(id)
+			detail = text(id) + " does not exist"
 		case seen[key(id)]:
-			bad[DuplicateChild] = text(id)
+			detail = text(id) + " is there twice"
 		default:
 			keep = append(keep, id)
 		}
 		seen[key(id)] = true
 	}
 	if v := n.raw.Lookup(f); v.Type != 0 && v.Type != bson.TypeArray {
-		bad[WrongChildren] = "not an array"
+		detail = "not an array"
 	}
-	for _, kind := range []mongopatterns.ProblemKind{DanglingChild, DuplicateChild, WrongChildren} {
-		if detail, ok := bad[kind]; ok {
-			found = append(found, e.finding(kind, n, f, detail, update(r.byID(n.id), d("$set", d(f, keep)))))
-		}
+	if detail != "" {
+		found = append(found, e.finding(WrongField, n, f, detail, update(r.byID(n.id), d("$set", d(f, keep)))))
 	}
 	if s == nil || r.o.Graph || len(s.ups) < 2 {
 		return found
@@ -347,8 +340,8 @@ func (r childRefs) audit(e *engine, n node, s *spot, kids []node) (found []findi
 	return append(found, several)
 }
 
-// keeper is the one of several parents that keeps a node: one that is not on a cycle with it, and of
-// several the smallest.
+// keeper is the one of several parents that keeps a node: one that is not on a cycle with it, and of several
+// the smallest.
 func (r childRefs) keeper(s *spot) *spot {
 	return slices.MinFunc(s.ups, func(a, b *spot) int {
 		onA, onB := slices.Contains(s.loop, a), slices.Contains(s.loop, b)
@@ -359,8 +352,8 @@ func (r childRefs) keeper(s *spot) *spot {
 	})
 }
 
-// join takes the children that some node lists already from those that parent fields name. A node that
-// none lists goes to its parent, if that has its children already.
+// join takes the children that some node lists already from those that parent fields name. A node that none
+// lists goes to its parent, if that has its children already.
 func (r childRefs) join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error) {
 	ids := idsOf(nodes)
 	for _, all := range kids {
@@ -377,8 +370,63 @@ func (r childRefs) join(ctx context.Context, e *engine, nodes []node, spots []*s
 	for i, n := range nodes {
 		kids[i] = slices.DeleteFunc(kids[i], func(kid node) bool { return listed[key(kid.id)] })
 		if up := spots[i].ups; !spots[i].settled && !listed[key(n.id)] && len(up) == 1 && up[0].settled {
-			found = append(found, e.finding(WrongChildren, n, "", "", r.push(up[0].id, -1, n.id)))
+			found = append(found, e.finding(WrongField, n, "", "", r.push(up[0].id, -1, n.id)))
 		}
 	}
 	return found, err
+}
+
+// Graphs.
+
+// Link makes child one more child of parent, after the others. It needs Options.Graph. Linking twice is no
+// error; a link that would close a cycle is ErrCycle.
+//
+// Cost: 5 round trips (lock, both nodes, 1 $graphLookup up from the parent, 1 update, commit), 2 documents
+// written: the lock and the parent.
+func (t *Tree[K, T]) Link(ctx context.Context, parent, child K) (err error) {
+	defer fault.In(&err, "tree: link")
+	return t.c.relink(ctx, parent, child, true)
+}
+
+// Unlink takes child away from parent. It needs Options.Graph. A child without parents is a root; unlinking
+// what is not linked is ErrNotFound.
+//
+// Cost: 4 round trips (lock, both nodes, 1 update, commit), 2 documents written: the lock and the parent.
+func (t *Tree[K, T]) Unlink(ctx context.Context, parent, child K) (err error) {
+	defer fault.In(&err, "tree: unlink")
+	return t.c.relink(ctx, parent, child, false)
+}
+
+func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
+	r, ok := c.rep.(childRefs)
+	if !ok || !c.o.Graph {
+		return fault.Invalid("Link and Unlink need Options.Graph")
+	}
+	p, err := c.id(parent)
+	if err != nil {
+		return err
+	}
+	x, err := c.id(child)
+	if err != nil {
+		return err
+	}
+	return c.atomically(ctx, true, func(ctx context.Context) error {
+		_, n, _, err := c.both(ctx, x, p)
+		switch {
+		case err != nil:
+			return err
+		case n.raw == nil:
+			return noParent(p)
+		case !add && !holds(n.children, x):
+			return fmt.Errorf("%w: %s is not a child of %s", fault.ErrNotFound, text(x), text(p))
+		case !add:
+			return r.write(ctx, r.unlink(p, x))
+		case holds(n.children, x):
+			return nil
+		}
+		if err := r.acyclic(ctx, x, p); err != nil {
+			return err
+		}
+		return r.write(ctx, r.push(p, -1, x))
+	})
 }

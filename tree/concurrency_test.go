@@ -347,3 +347,20 @@ func TestCheckBesideMoves(t *testing.T) {
 		})
 	}
 }
+
+// TestFirstUse: without EnsureIndexes the first callers make the lock's collection together.
+func TestFirstUse(t *testing.T) {
+	coll := mongotest.Database(t).Collection("nodes")
+	putDocs(t, coll, dd("_id", "a"), dd("_id", "b"))
+	tr := get(tree.New[string, bson.M](coll, tree.ParentReferences, nil))(t)
+	errs := make(chan error)
+	for i := range 8 {
+		go func() { errs <- tr.Move(t.Context(), "b", []tree.Position[string]{tr.Under("a"), tr.AsRoot()}[i%2]) }()
+	}
+	for range 8 {
+		good(t, <-errs)
+	}
+	var lock struct{ N int64 }
+	ok(t, coll.Database().Collection("nodes_locks").FindOne(t.Context(), bson.D{}).Decode(&lock))
+	wrong(t, lock.N != 8, "%d restructurings", lock.N)
+}

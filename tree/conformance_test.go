@@ -257,14 +257,14 @@ func TestReads(t *testing.T) {
 			t.Errorf("ancestors of a root: %v", got)
 		}
 		is(t, errOf(tr.Ancestors(ctx, "none")), mongopatterns.ErrNotFound)
-		down := v.ids(t, tr.Descendants(ctx, "Programming", nil))
+		down := v.ids(t, tr.Descendants(ctx, "Programming", 0))
 		if got := sorted(down); !slices.Equal(got, []string{"Da", "Databases", "DatabasesToo", "Languages", "MongoDB", "dbm"}) {
 			t.Errorf("descendants: %v", got)
 		}
-		v.want(t, "preorder", v.ids(t, tr.Preorder(ctx, "Programming", nil)), "Databases", "MongoDB", "dbm", "Languages", "DatabasesToo", "Da")
-		v.want(t, "preorder to 1", v.ids(t, tr.Preorder(ctx, "Programming", &tree.ReadOptions{MaxDepth: 1})), "Databases", "Languages", "DatabasesToo", "Da")
-		v.want(t, "preorder of nothing", v.ids(t, tr.Preorder(ctx, "none", nil)))
-		v.want(t, "descendants of nothing", v.ids(t, tr.Descendants(ctx, "none", nil)))
+		v.want(t, "preorder", v.ids(t, tr.Preorder(ctx, "Programming", 0)), "Databases", "MongoDB", "dbm", "Languages", "DatabasesToo", "Da")
+		v.want(t, "preorder to 1", v.ids(t, tr.Preorder(ctx, "Programming", 1)), "Databases", "Languages", "DatabasesToo", "Da")
+		v.want(t, "preorder of nothing", v.ids(t, tr.Preorder(ctx, "none", 0)))
+		v.want(t, "descendants of nothing", v.ids(t, tr.Descendants(ctx, "none", 0)))
 		v.want(t, "siblings of nothing", v.ids(t, tr.Siblings(ctx, "none")))
 		v.want(t, "siblings of a single child", v.ids(t, tr.Siblings(ctx, "Programming")))
 		if got := sorted(v.ids(t, tr.LeavesBelow(ctx, "Databases"))); !slices.Equal(got, []string{"MongoDB", "dbm"}) {
@@ -279,11 +279,11 @@ func TestReads(t *testing.T) {
 		}
 		v.wantTree(t, forest[0], "Books(Programming(Databases(MongoDB dbm) Languages DatabasesToo Da))")
 		v.wantTree(t, forest[1], "Films")
-		if got := sorted(v.ids(t, tr.Descendants(ctx, "Books", &tree.ReadOptions{MaxDepth: 2, BatchSize: 2}))); !slices.Equal(got,
+		if got := sorted(v.ids(t, tr.Descendants(ctx, "Books", 2))); !slices.Equal(got,
 			[]string{"Da", "Databases", "DatabasesToo", "Languages", "Programming"}) {
 			t.Errorf("descendants to depth 2: %v", got)
 		}
-		v.want(t, "descendants of a leaf", v.ids(t, tr.Descendants(ctx, "dbm", nil)))
+		v.want(t, "descendants of a leaf", v.ids(t, tr.Descendants(ctx, "dbm", 0)))
 		for id, want := range map[string]int{"Books": 0, "Programming": 1, "MongoDB": 3} {
 			if got := get(tr.Depth(ctx, id))(t); got != want {
 				t.Errorf("depth of %s: %d", id, got)
@@ -317,18 +317,18 @@ func TestReads(t *testing.T) {
 			t.Errorf("count children: %d", got)
 		}
 		for id, want := range map[string][2]int64{"Books": {7, 5}, "Programming": {6, 6}, "dbm": {}, "none": {}} {
-			if got, err := tr.CountDescendants(ctx, id, nil); err != nil || got != want[0] {
+			if got, err := tr.CountDescendants(ctx, id, 0); err != nil || got != want[0] {
 				t.Errorf("count descendants of %s: %d, %v", id, got, err)
 			}
-			if got, err := tr.CountDescendants(ctx, id, &tree.ReadOptions{MaxDepth: 2}); err != nil || got != want[1] {
+			if got, err := tr.CountDescendants(ctx, id, 2); err != nil || got != want[1] {
 				t.Errorf("count descendants of %s to 2: %d, %v", id, got, err)
 			}
 		}
-		sub := get(tr.Subtree(ctx, "Programming", nil))(t)
+		sub := get(tr.Subtree(ctx, "Programming", 0))(t)
 		v.wantTree(t, sub, "Programming(Databases(MongoDB dbm) Languages DatabasesToo Da)")
-		v.wantTree(t, get(tr.Subtree(ctx, "Books", &tree.ReadOptions{MaxDepth: 1}))(t), "Books(Programming)")
-		v.wantTree(t, get(tr.Subtree(ctx, "dbm", nil))(t), "dbm")
-		is(t, errOf(tr.Subtree(ctx, "none", nil)), mongopatterns.ErrNotFound)
+		v.wantTree(t, get(tr.Subtree(ctx, "Books", 1))(t), "Books(Programming)")
+		v.wantTree(t, get(tr.Subtree(ctx, "dbm", 0))(t), "dbm")
+		is(t, errOf(tr.Subtree(ctx, "none", 0)), mongopatterns.ErrNotFound)
 
 		// Filters and pipelines say the same.
 		find := func(match bson.D, err error) []string {
@@ -354,9 +354,9 @@ func TestReads(t *testing.T) {
 		}
 		eq("Filter", find(tr.Filter("dbm"), nil), "dbm")
 		eq("ChildrenFilter", find(tr.ChildrenFilter(ctx, "Databases")), "MongoDB", "dbm")
-		eq("DescendantsFilter", find(tr.DescendantsFilter(ctx, "Programming", nil)), "Da", "Databases", "DatabasesToo", "Languages", "MongoDB", "dbm")
-		eq("DescendantsFilter of Databases", find(tr.DescendantsFilter(ctx, "Databases", nil)), "MongoDB", "dbm")
-		eq("DescendantsFilter to 1", find(tr.DescendantsFilter(ctx, "Programming", &tree.ReadOptions{MaxDepth: 1})), "Da", "Databases", "DatabasesToo", "Languages")
+		eq("DescendantsFilter", find(tr.DescendantsFilter(ctx, "Programming", 0)), "Da", "Databases", "DatabasesToo", "Languages", "MongoDB", "dbm")
+		eq("DescendantsFilter of Databases", find(tr.DescendantsFilter(ctx, "Databases", 0)), "MongoDB", "dbm")
+		eq("DescendantsFilter to 1", find(tr.DescendantsFilter(ctx, "Programming", 1)), "Da", "Databases", "DatabasesToo", "Languages")
 		eq("AncestorsFilter", find(tr.AncestorsFilter(ctx, "MongoDB")), "Books", "Programming", "Databases")
 		eq("RootsFilter", find(tr.RootsFilter(ctx)), "Books", "Films")
 		run := func(p mongo.Pipeline) []string {
@@ -377,13 +377,13 @@ func TestReads(t *testing.T) {
 		if got := run(tr.AncestorsPipeline("dbm")); !slices.Equal(got, []string{"Books", "Programming", "Databases"}) {
 			t.Errorf("AncestorsPipeline: %v", got)
 		}
-		eq("DescendantsPipeline", run(tr.DescendantsPipeline("Databases", nil)), "MongoDB", "dbm")
-		eq("SubtreePipeline", run(tr.SubtreePipeline("Databases", nil)), "Databases", "MongoDB", "dbm")
+		eq("DescendantsPipeline", run(tr.DescendantsPipeline("Databases", 0)), "MongoDB", "dbm")
+		eq("SubtreePipeline", run(tr.SubtreePipeline("Databases", 0)), "Databases", "MongoDB", "dbm")
 		eq("ChildrenFilter of nothing", find(tr.ChildrenFilter(ctx, "none")))
-		eq("DescendantsFilter of nothing", find(tr.DescendantsFilter(ctx, "none", nil)))
+		eq("DescendantsFilter of nothing", find(tr.DescendantsFilter(ctx, "none", 0)))
 		is(t, errOf(tr.AncestorsFilter(ctx, "none")), mongopatterns.ErrNotFound)
 		eq("RootsPipeline", run(tr.RootsPipeline()), "Books", "Films")
-		eq("leaves of a subtree", run(append(tr.DescendantsPipeline("Programming", nil), tr.LeavesPipeline()...)),
+		eq("leaves of a subtree", run(append(tr.DescendantsPipeline("Programming", 0), tr.LeavesPipeline()...)),
 			"Da", "DatabasesToo", "Languages", "MongoDB", "dbm")
 	})
 }

@@ -64,14 +64,14 @@ func TestReadCosts(t *testing.T) {
 			"Roots":            func() error { return drain(tr.Roots(ctx)) },
 			"Leaves":           func() error { return drain(tr.Leaves(ctx)) },
 			"Ancestors":        func() error { return errOf(tr.Ancestors(ctx, "dbm")) },
-			"Descendants":      func() error { return drain(tr.Descendants(ctx, "Books", &tree.ReadOptions{BatchSize: 1000})) },
-			"Descendants to 2": func() error { return drain(tr.Descendants(ctx, "Books", &tree.ReadOptions{MaxDepth: 2})) },
+			"Descendants":      func() error { return drain(tr.Descendants(ctx, "Databases", 0)) },
+			"Descendants to 2": func() error { return drain(tr.Descendants(ctx, "Books", 2)) },
 			"Depth":            func() error { return errOf(tr.Depth(ctx, "dbm")) },
 			"IsDescendant":     func() error { return errOf(tr.IsDescendant(ctx, "dbm", "Books")) },
 			"Breadcrumb":       func() error { return errOf(tr.Breadcrumb(ctx, "dbm")) },
-			"Subtree":          func() error { return errOf(tr.Subtree(ctx, "Books", nil)) },
+			"Subtree":          func() error { return errOf(tr.Subtree(ctx, "Books", 0)) },
 			"CountChildren":    func() error { return errOf(tr.CountChildren(ctx, "Languages")) },
-			"CountDescendants": func() error { return errOf(tr.CountDescendants(ctx, "Books", nil)) },
+			"CountDescendants": func() error { return errOf(tr.CountDescendants(ctx, "Books", 0)) },
 		} {
 			var err error
 			got := mongotest.Record(t, db, func() { err = fn() })
@@ -95,7 +95,7 @@ func TestReadCosts(t *testing.T) {
 		// Filters: free where nothing has to be read first.
 		filters := map[string]func() (bson.D, error){
 			"ChildrenFilter":    func() (bson.D, error) { return tr.ChildrenFilter(ctx, "Databases") },
-			"DescendantsFilter": func() (bson.D, error) { return tr.DescendantsFilter(ctx, "Programming", nil) },
+			"DescendantsFilter": func() (bson.D, error) { return tr.DescendantsFilter(ctx, "Programming", 0) },
 			"AncestorsFilter":   func() (bson.D, error) { return tr.AncestorsFilter(ctx, "dbm") },
 			"RootsFilter":       func() (bson.D, error) { return tr.RootsFilter(ctx) },
 		}
@@ -131,7 +131,7 @@ func TestReadCosts(t *testing.T) {
 		// The first reply does not wait for the last node.
 		if v.rep == tree.AncestorArray {
 			got := mongotest.Record(t, db, func() {
-				for range tr.Descendants(ctx, "Languages", nil) {
+				for range tr.Descendants(ctx, "Languages", 0) {
 					break
 				}
 			})
@@ -139,12 +139,12 @@ func TestReadCosts(t *testing.T) {
 				t.Errorf("first reply: %v", got)
 			}
 		}
-		// Batches of a chosen size.
+		// 101 come first.
 		got := mongotest.Record(t, db, func() {
-			good(t, drain(tr.Descendants(ctx, "Languages", &tree.ReadOptions{BatchSize: 40})))
+			good(t, drain(tr.Descendants(ctx, "Languages", 0)))
 		})
-		if n := spent(got).trips; n != 3 {
-			t.Errorf("110 descendants in batches of 40: %d round trips", n)
+		if n := spent(got).trips; n != 2 {
+			t.Errorf("110 descendants: %d round trips", n)
 		}
 		got = mongotest.Record(t, db, func() {
 			good(t, tr.EnsureIndexes(ctx))
@@ -374,9 +374,9 @@ func TestMaintenanceCosts(t *testing.T) {
 		get(coll.UpdateOne(ctx, tr.Filter("n5"), damageOf(v)))(t)
 		within("Repair of one", cost{4 + 6 + 4, 45}, func() error { return errOf(tr.Repair(ctx, nil)) })
 		healthy(t, tr)
-		sub := get(tr.Subtree(ctx, "n39", nil))(t)
-		within("LoadNodes again", cost{4 + 4, 0}, func() error {
-			return errOf(tr.LoadNodes(ctx, []*tree.Node[bson.M]{sub}, tr.AsRoot(), nil))
+		sub := get(tr.Subtree(ctx, "n39", 0))(t)
+		within("Load again", cost{4 + 4, 0}, func() error {
+			return errOf(tr.Load(ctx, entriesOf[string](v.idField(), sub), tr.AsRoot(), nil))
 		})
 		if v.opts.IDField != "" {
 			return
@@ -387,7 +387,7 @@ func TestMaintenanceCosts(t *testing.T) {
 		target.opts = tree.Options{Scope: v.opts.Scope, AncestorsField: "lineage", ParentField: "above"}
 		to := target.open(t, coll)
 		within("Convert", cost{10, 42}, func() error { return errOf(tree.Convert(ctx, tr, to, nil)) })
-		within("RemoveOld", cost{4, 42}, func() error { return errOf(tree.RemoveOld(ctx, tr, to)) })
+		within("RemoveOld", cost{2, 42}, func() error { return errOf(tree.RemoveOld(ctx, tr, to)) })
 		within("Adopt", cost{4, 0}, func() error { return errOf(to.Adopt(ctx, nil)) })
 		healthy(t, to)
 	})

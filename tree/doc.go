@@ -26,7 +26,7 @@
 //	err = cats.Move(ctx, "Databases", cats.Under("Software")) // with all below it
 //	_, err = cats.Delete(ctx, "dbm", tree.Restrict)           // or Cascade, Promote, MakeRoots
 //	crumbs, err := cats.Breadcrumb(ctx, "MongoDB")            // root first
-//	menu, err := cats.Subtree(ctx, "Books", nil)              // a nested value
+//	menu, err := cats.Subtree(ctx, "Books", 0)                // a nested value, to any depth
 //
 // K is the type of the IDs and T that of a whole document: a struct with the
 // fields you need, bson.M or bson.Raw. Insert overwrites the tree fields of the

@@ -14,7 +14,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Names of fields that exist only inside pipelines and, fieldTouch, inside transactions.
+// Names of fields that exist only inside pipelines and, fieldTouch, inside transactions. Options refuse them.
 const (
 	fieldDepth = "__depth"
 	fieldTree  = "__tree"
@@ -22,18 +22,16 @@ const (
 	fieldSelf  = "__self"
 )
 
-var internal = map[string]bool{fieldDepth: true, fieldTree: true, fieldTouch: true, fieldSelf: true}
+var internal = []string{fieldDepth, fieldTree, fieldTouch, fieldSelf}
 
 // node is the shape of one document.
 type node struct {
 	raw         bson.Raw
 	id          bson.RawValue
-	parent      bson.RawValue // null at a root
-	ancestors   []bson.RawValue
+	parent      bson.RawValue   // null at a root
+	above       []bson.RawValue // of a node that was not read: its ancestors
 	children    []bson.RawValue
 	path        string // the delimiter at a root
-	segment     string
-	badPath     error // why there are no paths under the node
 	left, right int64
 	order       int64
 }
@@ -41,17 +39,16 @@ type node struct {
 var null = bson.RawValue{Type: bson.TypeNull}
 
 func (c *core) parse(raw bson.Raw) node {
-	n := node{raw: raw, id: raw.Lookup(c.o.IDField), parent: raw.Lookup(c.o.ParentField), path: c.o.PathDelimiter,
-		ancestors: elements(raw.Lookup(c.o.AncestorsField)), children: elements(raw.Lookup(c.o.ChildrenField)),
-		left: integer(raw.Lookup(c.o.LeftField)), right: integer(raw.Lookup(c.o.RightField)),
+	n := node{raw: raw, id: raw.Lookup(c.o.IDField), parent: c.field(raw, c.o.ParentField), path: c.o.PathDelimiter,
+		children: elements(c.field(raw, c.o.ChildrenField)),
+		left:     integer(c.field(raw, c.o.LeftField)), right: integer(c.field(raw, c.o.RightField)),
 		order: integer(c.field(raw, c.o.OrderField))}
 	if isNull(n.parent) {
 		n.parent = null
 	}
-	if path, _ := raw.Lookup(c.o.PathField).StringValueOK(); path != "" {
+	if path, _ := c.field(raw, c.o.PathField).StringValueOK(); path != "" {
 		n.path = path
 	}
-	n.segment, n.badPath = c.segmentOf(n.id)
 	return n
 }
 
@@ -65,17 +62,23 @@ func (c *core) field(raw bson.Raw, name string) bson.RawValue {
 
 // shape are the names of the fields that parse reads.
 func (c *core) shape() []string {
-	return append(c.rep.fields(), "_id", c.o.IDField, c.o.OrderField, c.o.ChildCountField)
+	return append(c.fields, "_id", c.o.IDField, c.o.OrderField, c.o.ChildCountField)
 }
 
 // projection holds the fields of the shape, and what else is to be read.
-func (c *core) projection() (out bson.D) {
-	for _, f := range append(c.shape(), c.also...) {
+func (c *core) projection(also ...string) (out bson.D) {
+	for _, f := range append(c.shape(), also...) {
 		if f != "" && !has(out, f) {
 			out = append(out, bson.E{Key: f, Value: 1})
 		}
 	}
 	return out
+}
+
+// encoded is a document of names and numbers, to be sent often.
+func encoded(doc bson.D) bson.Raw {
+	raw, _ := bson.Marshal(doc)
+	return raw
 }
 
 func has(doc bson.D, key string) bool {
@@ -113,6 +116,10 @@ func elements(v bson.RawValue) []bson.RawValue {
 	array, _ := v.ArrayOK()
 	values, _ := array.Values()
 	return values
+}
+
+func copied(v bson.RawValue) bson.RawValue {
+	return bson.RawValue{Type: v.Type, Value: slices.Clone(v.Value)}
 }
 
 func key(v bson.RawValue) string   { return value.Key(v) }
@@ -172,10 +179,14 @@ func (c *core) byIDs(ids []bson.RawValue) bson.D {
 // id encodes an ID and refuses what cannot be one.
 func (c *core) id(v any) (bson.RawValue, error) { return c.codec.ID("id", v) }
 
-// prepare is a new document without the fields that the tree writes itself, but with an _id, the scope
-// and a child counter.
-func (c *core) prepare(raw bson.Raw) (doc bson.D, id bson.RawValue, err error) {
-	drop := append(c.rep.fields(), c.o.OrderField, c.o.ChildCountField)
+// prepare is a new document of the user's without the fields that the tree writes itself, but with an _id, the
+// scope and a child counter.
+func (c *core) prepare(user any) (doc bson.D, id bson.RawValue, err error) {
+	raw, err := c.codec.Document(user)
+	if err != nil {
+		return nil, id, err
+	}
+	drop := append(append(c.fields, c.o.OrderField, c.o.ChildCountField), internal...)
 	for _, e := range c.scope {
 		drop = append(drop, e.Key)
 	}
@@ -184,7 +195,7 @@ func (c *core) prepare(raw bson.Raw) (doc bson.D, id bson.RawValue, err error) {
 		return nil, id, fault.Invalid("%w", err)
 	}
 	for _, e := range all {
-		if k := e.Key(); k == c.o.IDField || !internal[k] && !slices.Contains(drop, k) {
+		if k := e.Key(); k == c.o.IDField || !slices.Contains(drop, k) {
 			doc = append(doc, bson.E{Key: k, Value: e.Value()})
 		}
 	}
@@ -206,11 +217,11 @@ func (c *core) prepare(raw bson.Raw) (doc bson.D, id bson.RawValue, err error) {
 	if c.o.ChildCountField != "" {
 		doc = append(doc, bson.E{Key: c.o.ChildCountField, Value: int64(0)})
 	}
-	return doc, id, c.rep.accept(doc)
+	return doc, id, c.rep.usable(node{id: id})
 }
 
-// scopeID is the _id of the lock document, the same for all values and orders of fields that are one
-// scope to the server.
+// scopeID is the _id of the lock document, the same for all values and orders of fields that are one scope to
+// the server.
 func (c *core) scopeID() string {
 	var fields []string
 	for _, e := range c.scope {

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,18 +16,17 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
 
-// engine is Check, Repair, Adopt and Convert: one scan in the order of _id, which derives from the way
-// up what each node should hold, compares, and writes the difference in batches. The way up is read as
-// the representation of from tells it; what should be is that of to. For Check and Repair both are the
-// tree itself.
+// engine is Check, Repair, Adopt and Convert: one scan in the order of _id, which derives from the way up what
+// each node should hold, compares, and writes the difference in batches. The way up is read as the
+// representation of from tells it; what should be is that of to. For Check and Repair both are the tree itself.
 //
-// It is linear in the nodes. known has the nodes of which the way up is known, so that each is read
-// once besides its own turn. It holds for as long as the counter in the lock document shows no
-// restructuring, and is bounded by knownMax.
+// It is linear in the nodes. known has the nodes of which the way up is known, so that each is read once
+// besides its own turn. It holds for as long as the counter in the lock document shows no restructuring, and is
+// bounded by knownMax.
 //
-// A batch is looked at twice. The first look, outside transactions, costs little and finds suspects, of
-// which some may be nodes that just move. Only they are looked at again: by Check in a snapshot, by the
-// others in a transaction that holds the lock and writes.
+// A batch is looked at twice. The first look, outside transactions, costs little and finds suspects, of which
+// some may be nodes that just move. Only they are looked at again: by Check in a snapshot, by the others in a
+// transaction that holds the lock and writes.
 type engine struct {
 	from, to *core
 	catchUp  bool // leave alone what is settled: Adopt
@@ -50,6 +50,7 @@ type spot struct {
 	node    node // until ups are known
 	settled bool // it has a place in to, with this path
 	path    string
+	derived *node // see under
 	ups     []*spot
 	lost    string  // why it has no parent
 	loop    []*spot // the cycle that it lies on
@@ -81,15 +82,15 @@ func (e *engine) forget(counter int64) { e.known, e.counter, e.index = map[strin
 func newEngine(from, to *core) *engine {
 	if from != to {
 		wide := *from
-		wide.also = to.shape()
-		wide.rep = represent(&wide, from.kind)
+		wide.rep, wide.shown = represent(&wide, from.kind), encoded(from.projection(to.shape()...))
 		from = &wide
 	}
 	return &engine{from: from, to: to}
 }
 
 func (e *engine) scan() maintain.Scan {
-	return maintain.Scan{Filter: e.from.in(e.from.o.IDField, d("$ne", nil)), Projection: e.from.projection()}
+	nodes := e.from.in(e.from.o.IDField, d("$ne", nil))
+	return maintain.Scan{Filter: nodes, Projection: e.from.projection(e.to.shape()...)}
 }
 
 // climb finds the ways up from nodes, level by level, up to what is known.
@@ -114,7 +115,7 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 				s.ups = []*spot{up}
 			} else if s.lost = broken; broken == "" && !root && !s.settled {
 				ask = append(ask, s.node)
-				asking[e.from.rep.own(s.node)] = s
+				asking[key(s.id)] = s
 			}
 		}
 		todo = nil
@@ -150,23 +151,22 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 
 // spot is what is known of a node, or a new entry.
 func (e *engine) spot(n node) *spot {
-	k := e.from.rep.own(n)
+	k := key(n.id)
 	if s := e.known[k]; s != nil {
 		return s
 	}
-	s := &spot{id: bson.RawValue{Type: n.id.Type, Value: slices.Clone(n.id.Value)}, node: n}
-	shape := e.to.parse(n.raw)
+	s := &spot{id: copied(n.id), node: n}
 	// Adopt ignores nodes that have a place already.
-	if e.catchUp && n.raw.Lookup(e.to.rep.link()).Type != 0 {
-		s.settled, s.path = true, shape.path
+	if e.catchUp && n.raw.Lookup(e.to.link).Type != 0 {
+		s.settled, s.path = true, e.to.parse(n.raw).path
 	}
 	e.known[k] = s
 	e.fresh = append(e.fresh, k)
 	return s
 }
 
-// connect is Tarjan's algorithm: it finds the cycles and, as what is above a node is done before it,
-// whether all ways up end at a root.
+// connect is Tarjan's algorithm: it finds the cycles and, as what is above a node is done before it, whether
+// all ways up end at a root.
 func (e *engine) connect(s *spot, stack *[]*spot) {
 	if s.index > 0 {
 		return
@@ -199,34 +199,22 @@ func (e *engine) connect(s *spot, stack *[]*spot) {
 	s.node = node{}
 }
 
-// parent is the parent of a node as the way down from its root, or from a settled node, makes it: nil
-// for a root.
-func (e *engine) parent(s *spot) *node {
-	var chain []*spot
-	for at := s; len(at.ups) > 0; at = at.ups[0] {
-		chain = append(chain, at.ups[0])
+// under is a node as its children see it, by the way down from its root or from a settled node. It fails where
+// nothing can be under one of the nodes.
+func (e *engine) under(s *spot) (*node, error) {
+	if s.derived != nil {
+		return s.derived, e.to.rep.usable(*s.derived)
 	}
-	if len(chain) == 0 {
-		return nil
-	}
-	slices.Reverse(chain)
-	n := &node{path: e.to.o.PathDelimiter}
-	path := []byte(n.path)
-	if chain[0].settled {
-		path = []byte(chain[0].path)
-	}
-	for i, up := range chain {
-		segment, err := e.to.segmentOf(up.id)
+	n := &node{id: s.id, path: cmp.Or(s.path, e.to.o.PathDelimiter)}
+	if len(s.ups) > 0 {
+		up, err := e.under(s.ups[0])
 		if err != nil {
-			n.badPath = err
+			return nil, err
 		}
-		if n.id, n.segment = up.id, segment; i < len(chain)-1 {
-			n.ancestors = append(n.ancestors, up.id)
-			path = append(path, segment+e.to.o.PathDelimiter...)
-		}
+		n.above, n.path = append(slices.Clip(up.above), up.id), e.to.full(*up)
 	}
-	n.path = string(path)
-	return n
+	s.derived = n
+	return n, e.to.rep.usable(*n)
 }
 
 // place is the shape of a node by its way up, if it has one and the shape can be formed.
@@ -234,8 +222,11 @@ func (e *engine) place(n node, s *spot) (bson.D, bool) {
 	if !s.rooted || e.to.rep.usable(e.to.parse(n.raw)) != nil {
 		return nil, false
 	}
-	parent := e.parent(s)
-	if parent != nil && e.to.rep.usable(*parent) != nil {
+	if len(s.ups) == 0 {
+		return e.to.rep.place(nil), true
+	}
+	parent, err := e.under(s.ups[0])
+	if err != nil {
 		return nil, false
 	}
 	return e.to.rep.place(parent), true
@@ -253,7 +244,7 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 	defer e.drop()
 	kids := make([][]node, len(nodes))
 	counts := e.to.o.ChildCountField != "" && !e.catchUp
-	if counts || e.to.rep.listing(nil) != nil || e.to.rep.order() != "" {
+	if counts || e.to.rep.listing(nil) != nil || e.to.order != "" {
 		if kids, err = e.from.kids(ctx, nodes); err != nil {
 			return nil, err
 		}
@@ -308,8 +299,8 @@ func (e *engine) examine(n node, s *spot, kids []node, counts bool) (found []fin
 	return found
 }
 
-// drop forgets what is new and no root leads to: an insertion, which the counter does not show, may
-// change that.
+// drop forgets what is new and no root leads to: an insertion, which the counter does not show, may change
+// that.
 func (e *engine) drop() {
 	for _, k := range e.fresh {
 		if s := e.known[k]; s != nil && !s.rooted {
@@ -321,7 +312,7 @@ func (e *engine) drop() {
 
 // misplaced is the problem of the way up.
 func (e *engine) misplaced(n node, s *spot) finding {
-	f := e.finding(Orphan, n, e.from.rep.link(), s.lost)
+	f := e.finding(Orphan, n, e.from.link, s.lost)
 	switch {
 	case s.loop != nil:
 		f.Kind, f.Detail = Cycle, fmt.Sprintf("one of %d", len(s.loop))
@@ -330,7 +321,7 @@ func (e *engine) misplaced(n node, s *spot) finding {
 		}
 		return f
 	case s.lost == malformed:
-		f.Kind = WrongPath
+		f.Kind = WrongField
 	}
 	f.writes, f.uproot, f.moves = e.from.rep.uproot(n), true, true
 	return f
@@ -340,15 +331,11 @@ func (e *engine) misplaced(n node, s *spot) finding {
 func (e *engine) compare(n node, want bson.E) (finding, bool) {
 	v, err := e.to.codec.Value(want.Value)
 	have := n.raw.Lookup(want.Key)
-	kind := e.to.rep.wrong()
-	if want.Key == e.to.o.ChildCountField {
-		kind = WrongCount
-	}
 	// null and missing are one, where the field is not new.
-	if err != nil || have.Equal(v) || same(have, v) || isNull(have) && isNull(v) && slices.Contains(e.from.rep.fields(), want.Key) {
+	if err != nil || have.Equal(v) || same(have, v) || isNull(have) && isNull(v) && slices.Contains(e.from.fields, want.Key) {
 		return finding{}, false
 	}
-	f := e.finding(kind, n, want.Key, "")
+	f := e.finding(WrongField, n, want.Key, "")
 	f.Want, f.writes = v, []mongo.WriteModel{} // look writes it
 	return f, true
 }
@@ -362,13 +349,13 @@ func (e *engine) disorder(n node, kids []node) []finding {
 	if len(writes) == 0 {
 		return nil
 	}
-	f := e.finding(WrongOrder, n, "", e.to.rep.order()+" of children is missing, no whole number, or twice the same", writes...)
+	f := e.finding(WrongOrder, n, "", e.to.order+" of children is missing, no whole number, or twice the same", writes...)
 	return []finding{f}
 }
 
 // crown looks at the roots as at the children of one node.
 func (e *engine) crown(ctx context.Context) ([]finding, error) {
-	if e.to.rep.order() == "" {
+	if e.to.order == "" {
 		return nil, nil
 	}
 	roots, err := e.from.aggregate(ctx, e.from.top())
@@ -404,7 +391,7 @@ func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err e
 		if err != nil {
 			return err
 		}
-		if now != e.counter || e.known == nil {
+		if now != e.counter {
 			e.forget(now)
 		}
 		found, err = e.again(ctx, ids)
@@ -416,9 +403,16 @@ func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err e
 	return found, err
 }
 
-// suspects are the nodes of a batch that have a finding at first sight, in parts of which one
-// transaction can hold the writes.
+// suspects are the nodes of a batch that have a finding at first sight, in parts of which one transaction can
+// hold the writes.
 func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, err error) {
+	if e.known == nil {
+		now, err := e.to.restructurings(ctx)
+		if err != nil {
+			return nil, err
+		}
+		e.forget(now)
+	}
 	nodes := make([]node, len(batch))
 	for i, raw := range batch {
 		nodes[i] = e.from.parse(raw)
@@ -442,23 +436,14 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, 
 	return parts, err
 }
 
-// begin reads the counter that known goes with, and looks at the crown.
-func (e *engine) begin(ctx context.Context, work *mongopatterns.Work) (parts []part, err error) {
-	now, err := e.to.restructurings(ctx)
-	e.forget(now)
-	if err != nil || work != nil && work.Filter != nil {
-		return nil, err
-	}
-	found, err := e.crown(ctx)
-	if len(found) > 0 {
-		parts = []part{nil}
-	}
-	return parts, err
-}
-
-// check yields the confirmed findings as problems.
+// check yields the confirmed findings as problems, those of the crown with the first batch.
 func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	confirmed := func(ctx context.Context, parts []part, err error) (all []mongopatterns.Problem, _ error) {
+	find := func(ctx context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {
+		first := e.known == nil
+		parts, err := e.suspects(ctx, batch)
+		if err == nil && first {
+			parts, err = e.crowned(ctx, work, parts)
+		}
 		for _, ids := range parts {
 			if err != nil {
 				break
@@ -471,27 +456,23 @@ func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 		}
 		return all, err
 	}
-	crown := func(yield func(mongopatterns.Problem, error) bool) {
-		parts, err := e.begin(ctx, work)
-		all, err := confirmed(ctx, parts, err)
-		for _, p := range all {
-			if !yield(p, nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield(mongopatterns.Problem{}, err)
-		}
-	}
-	find := func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
-		parts, err := e.suspects(ctx, batch)
-		return confirmed(ctx, parts, err)
-	}
-	return maintain.Chain(crown, maintain.Check(ctx, e.from.coll, work, e.scan(), find))
+	return maintain.Check(ctx, e.from.coll, work, e.scan(), find)
 }
 
-// outcome is what becomes of findings: the nodes that are written and those that are left, whether ways
-// up change, and whether nested sets have to be numbered.
+// crowned adds the crown to the parts, if something is wrong with it and the work is for all nodes.
+func (e *engine) crowned(ctx context.Context, work *mongopatterns.Work, parts []part) ([]part, error) {
+	if work != nil && work.Filter != nil {
+		return parts, nil
+	}
+	found, err := e.crown(ctx)
+	if len(found) > 0 {
+		parts = append([]part{nil}, parts...)
+	}
+	return parts, err
+}
+
+// outcome is what becomes of findings: the nodes that are written and those that are left, whether ways up
+// change, and whether nested sets have to be numbered.
 type outcome struct {
 	done, left     map[string]bool
 	moves, numbers bool
@@ -556,19 +537,11 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 	return nil
 }
 
-// run writes the difference. Afterwards moved says that ways up have changed, so that what was looked
-// at before may be wrong now.
+// run writes the difference. Afterwards moved says that ways up have changed, so that what was looked at before
+// may be wrong now.
 func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	e.renumber = e.from != e.to
 	e.dry = work != nil && work.DryRun
-	var crowned mongopatterns.Result
-	parts, err := e.begin(ctx, work)
-	if err == nil {
-		err = e.apply(ctx, &crowned, parts)
-	}
-	if err != nil {
-		return result, err
-	}
 	step := func(ctx context.Context, batch []bson.Raw, _ mongopatterns.Work, result *mongopatterns.Result) error {
 		parts, err := e.suspects(ctx, batch)
 		if err != nil {
@@ -577,7 +550,12 @@ func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mong
 		return e.apply(ctx, result, parts)
 	}
 	result, err = maintain.Run(ctx, e.from.coll, work, e.scan(), step)
-	result.Add(crowned)
+	if err == nil {
+		var parts []part
+		if parts, err = e.crowned(ctx, work, nil); err == nil {
+			err = e.apply(ctx, &result, parts)
+		}
+	}
 	if err == nil && e.renumber && !e.dry {
 		var n int64
 		if n, err = e.to.rep.settle(ctx); e.from == e.to {

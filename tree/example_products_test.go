@@ -46,7 +46,7 @@ func ExampleTree_Move_products() {
 
 	// follow writes the ancestors of a category and of all below it into their products.
 	follow := func(ctx context.Context, id string) error {
-		below, err := categories.DescendantsFilter(ctx, id, nil)
+		below, err := categories.DescendantsFilter(ctx, id, 0)
 		if err != nil {
 			return err
 		}

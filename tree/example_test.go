@@ -37,14 +37,17 @@ func library(rep tree.Representation, opts *tree.Options) (*mongo.Collection, *t
 	if err := cats.EnsureIndexes(ctx); err != nil {
 		log.Fatal(err)
 	}
-	leaf := func(id string) *tree.Node[Category] { return &tree.Node[Category]{Value: Category{ID: id}} }
-	_, err = cats.LoadNodes(ctx, []*tree.Node[Category]{{
-		Value: Category{ID: "Books"}, Children: []*tree.Node[Category]{{
-			Value: Category{ID: "Programming"}, Children: []*tree.Node[Category]{
-				{Value: Category{ID: "Databases"}, Children: []*tree.Node[Category]{leaf("MongoDB"), leaf("dbm")}},
-				leaf("Languages"),
-			}},
-		}},
+	_, err = cats.Load(ctx, func(yield func(tree.Entry[string, Category], error) bool) {
+		for _, c := range [][2]string{{"Books"}, {"Programming", "Books"}, {"Databases", "Programming"},
+			{"MongoDB", "Databases"}, {"dbm", "Databases"}, {"Languages", "Programming"}} {
+			e := tree.Entry[string, Category]{Value: Category{ID: c[0]}}
+			if c[1] != "" {
+				e.Parent = &c[1]
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
 	}, cats.AsRoot(), nil)
 	if err != nil {
 		log.Fatal(err)
@@ -96,7 +99,7 @@ func Example() {
 
 func ExampleTree_Descendants() {
 	_, cats := library(tree.MaterializedPath, nil)
-	for c, err := range cats.Descendants(context.Background(), "Programming", &tree.ReadOptions{MaxDepth: 1}) {
+	for c, err := range cats.Descendants(context.Background(), "Programming", 1) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -110,7 +113,7 @@ func ExampleTree_Descendants() {
 func ExampleTree_DescendantsFilter() {
 	ctx := context.Background()
 	coll, cats := library(tree.MaterializedPath, nil)
-	match, err := cats.DescendantsFilter(ctx, "Databases", nil)
+	match, err := cats.DescendantsFilter(ctx, "Databases", 0)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -135,7 +138,7 @@ func ExampleTree_DescendantsFilter_otherCollection() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	match, err := cats.DescendantsFilter(ctx, "Databases", nil)
+	match, err := cats.DescendantsFilter(ctx, "Databases", 0)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -152,7 +155,7 @@ func ExampleTree_DescendantsFilter_otherCollection() {
 func ExampleTree_DescendantsPipeline() {
 	ctx := context.Background()
 	coll, cats := library(tree.AncestorArray, nil)
-	pipeline := append(cats.DescendantsPipeline("Programming", nil),
+	pipeline := append(cats.DescendantsPipeline("Programming", 0),
 		bson.D{{Key: "$sortByCount", Value: "$parent"}},
 		bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}})
 	cursor, err := coll.Aggregate(ctx, pipeline)
@@ -173,7 +176,7 @@ func ExampleTree_DescendantsPipeline() {
 
 func ExampleTree_Subtree() {
 	_, cats := library(tree.NestedSets, nil)
-	books, err := cats.Subtree(context.Background(), "Books", nil)
+	books, err := cats.Subtree(context.Background(), "Books", 0)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -285,7 +288,7 @@ func ExampleTree_Repair() {
 	result, err := cats.Repair(ctx, nil)
 	fmt.Println(result.Done, result.Remaining, err)
 	// Output:
-	// tree: categories "dbm": wrong ancestors: ancestors is ["Books"], want ["Books","Programming","Databases"] <nil>
+	// tree: categories "dbm": wrong field: ancestors is ["Books"], want ["Books","Programming","Databases"] <nil>
 	// 1 0 <nil>
 }
 

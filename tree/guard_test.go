@@ -196,8 +196,8 @@ func TestUnusableSegments(t *testing.T) {
 			errOf(tr.Insert(ctx, bson.M{"_id": 99}, tr.Under(bad))), tr.Move(ctx, 3, tr.Under(bad)), tr.Move(ctx, bad, tr.Under(3)),
 			errOf(tr.Delete(ctx, bad, tree.Restrict)), errOf(tr.Delete(ctx, bad, tree.Cascade)),
 			errOf(tr.Delete(ctx, bad, tree.Promote)), errOf(tr.Delete(ctx, bad, tree.MakeRoots)),
-			errOf(tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: bson.M{"_id": 99}}}, tr.Under(bad), nil)),
-			errOf(tr.ChildrenFilter(ctx, bad)), errOf(tr.DescendantsFilter(ctx, bad, nil)),
+			errOf(tr.Load(ctx, entriesOf[any]("_id", node(99)), tr.Under(bad), nil)),
+			errOf(tr.ChildrenFilter(ctx, bad)), errOf(tr.DescendantsFilter(ctx, bad, 0)),
 		} {
 			is(t, err, mongopatterns.ErrInvalid)
 		}
@@ -218,7 +218,7 @@ func TestOrderBesideInsert(t *testing.T) {
 					return err
 				},
 				"load": func(ctx context.Context, tr *anyTree) error {
-					_, err := tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: bson.M{"_id": "new"}}}, tr.Under("P"), nil)
+					_, err := tr.Load(ctx, entriesOf[any]("_id", node("new")), tr.Under("P"), nil)
 					return err
 				},
 			} {
@@ -255,7 +255,7 @@ func TestUnadopted(t *testing.T) {
 	before := stored(t, coll)
 	for what, err := range map[string]error{
 		"insert":     errOf(tr.Insert(ctx, bson.M{"_id": "x"}, tr.Under("C"))),
-		"load":       errOf(tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: bson.M{"_id": "x"}}}, tr.Under("C"), nil)),
+		"load":       errOf(tr.Load(ctx, entriesOf[any]("_id", node("x")), tr.Under("C"), nil)),
 		"promote":    errOf(tr.Delete(ctx, "B", tree.Promote)),
 		"make roots": errOf(tr.Delete(ctx, "B", tree.MakeRoots)),
 		"cycle":      tr.Move(ctx, "A", tr.Under("C")),
@@ -295,7 +295,7 @@ func TestEmptyID(t *testing.T) {
 		if _, err := tr.Insert(ctx, doc, tr.AsRoot()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("insert: %v", err)
 		}
-		if _, err := tr.LoadNodes(ctx, []*tree.Node[bson.M]{{Value: doc}}, tr.AsRoot(), nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := tr.Load(ctx, entriesOf[string]("_id", &tree.Node[bson.M]{Value: doc}), tr.AsRoot(), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("load: %v", err)
 		}
 		if _, err := tr.Insert(ctx, v.doc("x"), tr.Under("none")); err == nil || !strings.Contains(err.Error(), `no such parent: "none"`) {

@@ -9,13 +9,76 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// What follows is the writing side of the representations in which a document says itself where it
-// is: parentRefs, ancestorArray and pathShape.
+// base has the answers that most representations give.
+type base struct{ *core }
+
+func (b base) rootsMatch() bson.D                               { return b.in(b.link, nil) }
+func (b base) except(string) bson.D                             { return nil }
+func (b base) usable(node) error                                { return nil }
+func (b base) adopted(node) error                               { return nil }
+func (b base) rebase(node, *node) []mongo.WriteModel            { return nil }
+func (b base) lift(node, *node) []mongo.WriteModel              { return nil }
+func (b base) inside(context.Context, node, node) (bool, error) { return false, nil }
+func (b base) settle(context.Context) (int64, error)            { return 0, nil }
+func (b base) adopt(kids []bson.RawValue) bson.D                { return b.count(int64(len(kids))) }
+func (b base) above(node) []bson.RawValue                       { return nil }
+func (b base) width(node) int64                                 { return -1 }
+func (b base) names(node) []bson.RawValue                       { return nil }
+func (b base) listing([]node) bson.D                            { return nil }
+func (b base) audit(*engine, node, *spot, []node) []finding     { return nil }
+func (b base) descendantsOf(node, int) (m bson.D, reads bool)   { return nil, false }
+func (b base) join(context.Context, *engine, []node, []*spot, [][]node) ([]finding, error) {
+	return nil, nil
+}
+
+func (b base) heir(node) *node { return nil }
+
+// cut makes the node of a cycle with the smallest ID a root.
+func (b base) cut(n node, s *spot) *finding {
+	if slices.ContainsFunc(s.loop, func(o *spot) bool { return less(o.id, n.id) }) {
+		return nil
+	}
+	return &finding{writes: b.rep.uproot(n), uproot: true, moves: true}
+}
+
+// parentOf is the filter for the parent of a node, nil for a root.
+func (b base) parentOf(n node) bson.D {
+	if heir := b.rep.heir(n); heir != nil {
+		return b.byID(heir.id)
+	}
+	return nil
+}
+
+// recount counts a node that comes or goes at its parent.
+func (b base) recount(x node, by int64) []mongo.WriteModel { return b.counter(b.parentOf(x), by) }
+
+func (b base) parents(nodes []node) bson.D {
+	var ids []bson.RawValue
+	for _, n := range nodes {
+		if heir := b.rep.heir(n); heir != nil {
+			ids = append(ids, heir.id)
+		}
+	}
+	return b.byIDs(ids)
+}
+
+// siblings are the other nodes that name the same parent, or none.
+func (b base) siblings(id any) mongo.Pipeline {
+	field := b.link
+	return concat(mongo.Pipeline{expr.Op("$match", append(b.byID(id), b.rep.except(field)...)),
+		b.lookup(field, field, b.inOrder()...)}, unfold(), mongo.Pipeline{expr.Op("$match", d(b.o.IDField, d("$ne", id)))})
+}
+
+func (b base) uproot(n node) []mongo.WriteModel {
+	return []mongo.WriteModel{update(b.byID(n.id), d("$set", b.rep.place(nil)))}
+}
+
+// What follows is the writing side of the representations in which a document says itself where it is:
+// parentRefs, ancestorArray and pathShape.
 
 // sound refuses a node that nothing can be put under.
 func (b base) sound(n node) error {
@@ -36,7 +99,7 @@ func (b base) siblingsOf(parent *node) bson.D {
 
 // orphaned is the error for a node whose parent is not there.
 func (b base) orphaned(n node) error {
-	return fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(n.raw.Lookup(b.rep.link())), text(n.id))
+	return fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(n.raw.Lookup(b.link)), text(n.id))
 }
 
 // ordered refuses a position among siblings that have no order.
@@ -47,8 +110,8 @@ func (b base) ordered(pos position) error {
 	return nil
 }
 
-// insert has a child conflict with what happens to its parent, by writing to it. The roots of an
-// ordered forest have nothing in common but the lock.
+// insert has a child conflict with what happens to its parent, by writing to it. The roots of an ordered forest
+// have nothing in common but the lock.
 func (b base) insert(ctx context.Context, doc bson.D, pos position) error {
 	if err := b.ordered(pos); err != nil {
 		return err
@@ -61,7 +124,7 @@ func (b base) insert(ctx context.Context, doc bson.D, pos position) error {
 		var sib node
 		match, absent := b.byID(pos.ref), noParent(pos.ref)
 		if pos.sibling() {
-			if sib, err = b.find(ctx, pos.ref); err != nil {
+			if sib, err = b.findOne(ctx, b.byID(pos.ref), missing(pos.ref)); err != nil {
 				return err
 			}
 			match, absent = b.parentOf(sib), b.orphaned(sib)
@@ -92,8 +155,8 @@ func (b base) insert(ctx context.Context, doc bson.D, pos position) error {
 	})
 }
 
-// move reads both nodes, refuses, and writes in one command: the node, its descendants, the counters,
-// and the mark on the new parent where a position among its children was chosen.
+// move reads both nodes, refuses, and writes in one command: the node, its descendants, the counters, and the
+// mark on the new parent where a position among its children was chosen.
 func (b base) move(ctx context.Context, id bson.RawValue, pos position) error {
 	if err := b.ordered(pos); err != nil {
 		return err
@@ -111,7 +174,7 @@ func (b base) move(ctx context.Context, id bson.RawValue, pos position) error {
 			return err
 		}
 		from, root, _ := b.rep.ref(x)
-		stays := parent == nil && root || parent != nil && from == b.rep.own(*parent)
+		stays := parent == nil && root || parent != nil && from == key(parent.id)
 		if stays && b.o.OrderField == "" {
 			return nil
 		}
@@ -128,7 +191,7 @@ func (b base) move(ctx context.Context, id bson.RawValue, pos position) error {
 		models = append(models, update(b.byID(id), d("$set", set)))
 		if !stays {
 			models = append(models, b.rep.rebase(x, parent)...)
-			models = append(models, b.counter(b.parentOf(x), -1)...)
+			models = append(models, b.recount(x, -1)...)
 			if parent != nil {
 				models = append(models, b.counter(b.byID(parent.id), 1)...)
 			}
@@ -165,16 +228,16 @@ func (b base) target(ctx context.Context, pos position, ref, x node) (_ *node, e
 	return &ref, err
 }
 
-// bequeath gives the children of x to its parent, in the place of x, or makes roots of them, after the
-// others; they keep their order.
+// bequeath gives the children of x to its parent, in the place of x, or makes roots of them, after the others;
+// they keep their order.
 func (b base) bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error) {
-	match := append(b.siblingsOf(&x), b.rep.except(b.rep.link())...)
+	match := append(b.siblingsOf(&x), b.rep.except(b.link)...)
 	if policy == Restrict {
 		kid, err := b.findOne(ctx, match, nil)
 		if err == nil && kid.raw != nil {
 			err = fmt.Errorf("%w: %s", ErrHasChildren, text(x.id))
 		}
-		return b.counter(b.parentOf(x), -1), err
+		return b.recount(x, -1), err
 	}
 	kids, heir, err := b.survey(ctx, x, match, policy == Promote)
 	if err != nil {
@@ -184,7 +247,7 @@ func (b base) bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mong
 	if policy == Promote {
 		by += int64(len(kids))
 	}
-	models := b.counter(b.parentOf(x), by)
+	models := b.recount(x, by)
 	if len(kids) == 0 {
 		return models, nil
 	}
@@ -212,7 +275,7 @@ func (b base) survey(ctx context.Context, x node, match bson.D, promote bool) (k
 	}
 	nodes, err := b.findAll(ctx, d("$or", bson.A{match, b.byID(up.id)}))
 	for _, n := range nodes {
-		if b.rep.own(n) == b.rep.own(*up) {
+		if same(n.id, up.id) {
 			heir = &n
 		} else {
 			kids = append(kids, n)
@@ -253,7 +316,7 @@ func (b base) reorder(ctx context.Context, x node, heir *node, kids []node, matc
 
 // arrange places the documents of a Load and gives them the orders that follow.
 func (b base) arrange(ctx context.Context, items []*item) error {
-	next, err := b.lastOrders(ctx, items)
+	next, err := b.nextOrder(ctx, items)
 	if err != nil {
 		return err
 	}
@@ -262,7 +325,7 @@ func (b base) arrange(ctx context.Context, items []*item) error {
 			if err := b.sound(*it.parent); err != nil {
 				return err
 			}
-			it.node.ancestors = it.parent.lineage()
+			it.node.above = append(b.rep.above(*it.parent), it.parent.id)
 		}
 		shape := b.rep.place(it.parent)
 		it.doc = append(it.doc, shape...)
@@ -270,43 +333,29 @@ func (b base) arrange(ctx context.Context, items []*item) error {
 			it.node.path = path
 		}
 		if b.o.OrderField != "" {
-			k := key(it.above)
-			it.doc = append(it.doc, bson.E{Key: b.o.OrderField, Value: next[k]})
-			next[k] += orderGap
+			it.doc = append(it.doc, bson.E{Key: b.o.OrderField, Value: next})
+			next += orderGap
 		}
 	}
 	return nil
 }
 
-// lastOrders gives for each parent of items the order of the next child. A parent of the same Load has
-// none yet.
-func (b base) lastOrders(ctx context.Context, items []*item) (map[string]int64, error) {
-	next, owner, values := map[string]int64{}, map[string]string{}, bson.A{}
+// nextOrder comes after those of all children that the parents of items have.
+func (b base) nextOrder(ctx context.Context, items []*item) (int64, error) {
+	if b.o.OrderField == "" {
+		return 0, nil
+	}
+	at, seen := bson.A{}, map[string]bool{}
 	for _, it := range items {
-		k := key(it.above)
-		if _, ok := next[k]; ok || it.parent != nil && it.parent.raw == nil {
-			continue
-		}
-		next[k] = 0
-		v, err := b.codec.Value(lookup(b.rep.place(it.parent), b.rep.link()))
-		if err != nil {
-			return nil, err
-		}
-		values, owner[key(v)] = append(values, v), k
-	}
-	if len(values) == 0 || b.o.OrderField == "" {
-		return next, nil
-	}
-	last := mongo.Pipeline{b.match(b.rep.link(), d("$in", values)), expr.Op("$group",
-		d("_id", expr.IfNull(expr.Field(b.rep.link()), nil), "last", d("$max", expr.Field(b.o.OrderField))))}
-	for row, err := range cursor.Docs(ctx, opening(b.primary, last, 0)) {
-		if err != nil {
-			return nil, err
-		}
-		k := owner[key(row.Lookup("_id"))]
-		if last, ok := row.Lookup("last").AsInt64OK(); ok && last < math.MaxInt64-orderGap {
-			next[k] = max(next[k], last+orderGap)
+		if k := key(it.above); !seen[k] && (it.parent == nil || it.parent.raw != nil) {
+			seen[k] = true
+			at = append(at, lookup(b.rep.place(it.parent), b.link))
 		}
 	}
-	return next, nil
+	siblings := b.in(b.link, d("$in", at), b.o.OrderField, d("$lt", int64(math.MaxInt64-orderGap)))
+	last, err := b.findOne(ctx, siblings, nil, b.o.OrderField, -1)
+	if err != nil || last.raw == nil {
+		return 0, err
+	}
+	return last.order + orderGap, nil
 }

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -21,12 +22,12 @@ type Entry[K, T any] struct {
 	Parent *K
 }
 
-// Dump yields every node with its parent's ID, parents before their children and siblings in order:
-// what Load takes. Nodes that no root leads to (see Check) are not reached; a node that several list,
-// or that lies on a cycle, comes once. A graph is refused.
+// Dump yields every node with its parent's ID, parents before their children and siblings in order: what Load
+// takes. Nodes that no root leads to (see Check) are not reached; a node that several list, or that lies on a
+// cycle, comes once. A graph is refused.
 //
-// Cost: 1 round trip for the roots, then 1 for the children of each 1,000 nodes, as far as they fit in
-// a reply (16 MB).
+// Cost: 1 round trip for the roots, then 1 for the children of each 1,000 nodes, as far as they fit in a reply
+// (16 MB).
 func (t *Tree[K, T]) Dump(ctx context.Context) iter.Seq2[Entry[K, T], error] {
 	return fault.Seq("tree: dump", func(yield func(Entry[K, T], error) bool) {
 		err := t.c.walk(ctx, func(cur *mongo.Cursor, parent bson.RawValue) (more bool, err error) {
@@ -46,9 +47,9 @@ func (t *Tree[K, T]) Dump(ctx context.Context) iter.Seq2[Entry[K, T], error] {
 // defaultBatch is the number of nodes that long work handles at a time.
 const defaultBatch = 1000
 
-// walk visits the whole tree, parents before their children and siblings in order: the roots, and then
-// the children of defaultBatch nodes at a time. In memory it holds the shapes of the nodes whose
-// children are to be read and, where nodes name their children, the IDs that it has seen.
+// walk visits the whole tree, parents before their children and siblings in order: the roots, and then the
+// children of defaultBatch nodes at a time. In memory it holds the shapes of the nodes whose children are to be
+// read and, where nodes name their children, the IDs that it has seen.
 func (c *core) walk(ctx context.Context, visit func(cur *mongo.Cursor, parent bson.RawValue) (more bool, err error)) error {
 	if c.o.Graph {
 		return fault.Invalid("a graph")
@@ -58,11 +59,11 @@ func (c *core) walk(ctx context.Context, visit func(cur *mongo.Cursor, parent bs
 	level := c.top()
 	parents := map[string]bson.RawValue{} // by what their children name, or are named by
 	for {
-		for cur, err := range cursor.Each(ctx, opening(c.primary, level, 0)) {
+		for cur, err := range cursor.Each(ctx, opening(c.primary, level)) {
 			if err != nil {
 				return err
 			}
-			n := c.slim(c.parse(cur.Current))
+			n := c.parse(cur.Current)
 			at, root, _ := c.rep.ref(n)
 			if c.rep.rootsMatch() == nil {
 				at = key(n.id)
@@ -75,7 +76,7 @@ func (c *core) walk(ctx context.Context, visit func(cur *mongo.Cursor, parent bs
 			if !known && !root {
 				continue
 			}
-			todo = append(todo, n)
+			todo = append(todo, slim(n))
 			if more, err := visit(cur, parent); err != nil || !more {
 				return err
 			}
@@ -88,7 +89,7 @@ func (c *core) walk(ctx context.Context, visit func(cur *mongo.Cursor, parent bs
 		level = c.rep.family(batch)
 		clear(parents)
 		for _, n := range batch {
-			parents[c.rep.own(n)] = n.id
+			parents[key(n.id)] = n.id
 			for _, id := range c.rep.names(n) {
 				parents[key(id)] = n.id
 			}
@@ -96,81 +97,31 @@ func (c *core) walk(ctx context.Context, visit func(cur *mongo.Cursor, parent bs
 	}
 }
 
-// slim is a node without what else its document holds.
-func (c *core) slim(n node) node {
-	var doc bson.D
-	for _, f := range c.shape() {
-		if v := c.field(n.raw, f); v.Type != 0 && !has(doc, f) {
-			doc = append(doc, bson.E{Key: f, Value: v})
-		}
+// slim is a node without its document.
+func slim(n node) node {
+	out := node{id: copied(n.id), path: n.path}
+	for _, id := range n.children {
+		out.children = append(out.children, copied(id))
 	}
-	raw, err := bson.Marshal(doc)
-	if err != nil {
-		return n
-	}
-	return c.parse(raw)
+	return out
 }
 
-// LoadNodes inserts nested values, as Subtree and Forest return them. See Load.
+// Load inserts many nodes, parents before their children, in bounded batches; entries without a parent go to
+// pos, which is AsRoot or Under. A batch is one transaction and stays when a later one fails or ctx ends. Run
+// it again with the same entries to finish: those that are there are skipped, by their ID. So a document
+// without an _id is inserted once more.
 //
-// Cost: as Load.
-func (t *Tree[K, T]) LoadNodes(ctx context.Context, roots []*Node[T], pos Position[K],
-	work *mongopatterns.Work) (mongopatterns.Result, error) {
-	return t.Load(ctx, func(yield func(Entry[K, T], error) bool) {
-		var visit func(nodes []*Node[T], parent *K) bool
-		visit = func(nodes []*Node[T], parent *K) bool {
-			for _, n := range nodes {
-				if n == nil {
-					continue
-				}
-				if !yield(Entry[K, T]{n.Value, parent}, nil) {
-					return false
-				}
-				if len(n.Children) == 0 {
-					continue
-				}
-				id, err := t.idOf(n.Value)
-				if err != nil {
-					return yield(Entry[K, T]{}, err)
-				}
-				if !visit(n.Children, &id) {
-					return false
-				}
-			}
-			return true
-		}
-		visit(roots, nil)
-	}, pos, work)
-}
-
-func (t *Tree[K, T]) idOf(doc T) (id K, err error) {
-	raw, err := t.c.codec.Document(doc)
-	if err != nil {
-		return id, err
-	}
-	v, err := t.c.codec.ID(t.c.o.IDField+" of a node with children", raw.Lookup(t.c.o.IDField))
-	if err != nil {
-		return id, err
-	}
-	return codec.DecodeValue[K](t.c.codec, v)
-}
-
-// Load inserts many nodes, parents before their children, in bounded batches; entries without a parent
-// go to pos, which is AsRoot or Under. A batch is one transaction and stays when a later one fails or
-// ctx ends. Run it again with the same entries to finish: those that are there are skipped, by their
-// ID. So a document without an _id is inserted once more.
-//
-// In the result Done are inserted, Skipped were there already. A document that the server refuses is
-// counted and passed over; its children end Load with ErrParentNotFound. Unknown are those of a last
-// batch whose commit had no answer. Work.Filter and DryRun are ErrInvalid.
+// In the result Done are inserted, Skipped were there already. A document that the server refuses is counted
+// and passed over; its children end Load with ErrParentNotFound. Unknown are those of a last batch whose commit
+// had no answer. Work.Filter and DryRun are ErrInvalid.
 //
 // Siblings get the order of the entries, after those they find. Nested sets are numbered in one last
-// transaction; until then the new nodes are in no one's range, and Delete with Cascade above them
-// leaves them as orphans.
+// transaction; until then the new nodes are in no one's range, and Delete with Cascade above them leaves them
+// as orphans.
 //
-// Cost: for each batch at most 5 round trips (lock, what is there of its nodes and their parents,
-// insert, the parents' counters, children or marks, commit), and with an OrderField 1 more; each entry
-// is written once. NestedSets: 2 more for the last number, and then 4 for the numbers.
+// Cost: for each batch at most 5 round trips (lock, what is there of its nodes and their parents, insert, the
+// parents' counters, children or marks, commit), and with an OrderField 1 more; each entry is written once.
+// NestedSets: 2 more for the last number, and then 4 for the numbers.
 func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], error], pos Position[K],
 	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: load")
@@ -178,13 +129,10 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 	if err == nil && (w.DryRun || w.Filter != nil) {
 		err = fault.Invalid("Work.DryRun, Work.Filter: not for Load")
 	}
-	if err != nil {
-		return result, err
-	}
-	place, err := t.position(pos)
-	if err == nil && (place.sibling() || place.first) {
+	if err == nil && (pos.at.sibling() || pos.at.first) {
 		err = fault.Invalid("Load takes AsRoot or Under")
 	}
+	err = cmp.Or(err, pos.err)
 	if err != nil || entries == nil {
 		return result, err
 	}
@@ -202,7 +150,7 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 		}
 		return err
 	}
-	for batch, err := range cursor.Batches(t.encoded(entries, place.ref), w.BatchSize, w.BatchBytes) {
+	for batch, err := range cursor.Batches(t.encoded(entries, pos.at.ref), w.BatchSize, w.BatchBytes) {
 		if err == nil {
 			err = maintain.Apart(ctx, t.c.coll.Name(), batch, &result, insert)
 		}
@@ -223,7 +171,7 @@ func (t *Tree[K, T]) encoded(entries iter.Seq2[Entry[K, T], error], above bson.R
 		if err != nil {
 			return nil, err
 		}
-		doc, id, err := t.c.encode(e.Value)
+		doc, id, err := t.c.prepare(e.Value)
 		if err != nil {
 			return nil, err
 		}
@@ -256,8 +204,8 @@ type item struct {
 	kids      []bson.RawValue // of the same batch
 }
 
-// loadBatch inserts what is not there yet. The lock keeps moves and deletes away, so parents need a
-// write of their own only for the order of siblings.
+// loadBatch inserts what is not there yet. The lock keeps moves and deletes away, so parents need a write of
+// their own only for the order of siblings.
 func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (int, error) {
 	items, parents, err := c.fresh(ctx, batch)
 	if err != nil || len(items) == 0 {
@@ -331,7 +279,6 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 			it.doc = append(it.doc, bson.E{Key: e.Key(), Value: e.Value()})
 		}
 		it.node = &node{id: it.id, parent: it.above, path: c.o.PathDelimiter}
-		it.node.segment, it.node.badPath = c.segmentOf(it.id)
 		own[k] = it
 		items = append(items, it)
 	}

@@ -14,27 +14,24 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
-// errNoLock says that the lock document does not exist yet.
-var errNoLock = errors.New("no lock document")
-
-// busy is a conflict on the lock document. It hides the labels of the server's error, so that
-// atomically waits and not the driver.
+// busy is a conflict on the lock document. It hides the labels of the server's error, so that atomically waits
+// and not the driver.
 type busy struct{ cause error }
 
 func (b busy) Error() string { return b.cause.Error() }
 
-// Those who wait for the lock try again after pauses of a few milliseconds, which do not grow beyond
-// pauseMax. The driver's grow to half a second with each attempt: whoever has waited longest then
-// sleeps longest, and newcomers get the lock.
+// Those who wait for the lock try again after pauses of a few milliseconds, which do not grow beyond pauseMax.
+// The driver's grow to half a second with each attempt: whoever has waited longest then sleeps longest, and
+// newcomers get the lock.
 const (
 	pauseMin  = 2 * time.Millisecond
 	pauseMax  = 50 * time.Millisecond
 	waitLimit = 120 * time.Second // the driver's
 )
 
-// atomically runs fn in a transaction, with the tree's lock taken first if locked. The lock is a real
-// write, an $inc, to one document, so that two restructurings of one tree conflict and the loser starts
-// again from what the winner left. fn can run several times.
+// atomically runs fn in a transaction, with the tree's lock taken first if locked. The lock is a real write, an
+// $inc, to one document, so that two restructurings of one tree conflict and the loser starts again from what
+// the winner left. fn can run several times.
 func (c *core) atomically(ctx context.Context, locked bool, fn func(ctx context.Context) error) error {
 	if !locked {
 		return c.transact(ctx, fn)
@@ -59,15 +56,10 @@ func (c *core) exclusively(ctx context.Context, fn func(ctx context.Context, bef
 			return fn(ctx, before)
 		})
 		var wait busy
-		switch {
-		case errors.Is(err, errNoLock):
-			if err := c.createLock(ctx); err != nil {
-				return err
-			}
-			continue
-		case !errors.As(err, &wait):
+		if !errors.As(err, &wait) {
 			return err
-		case time.Since(start) > waitLimit:
+		}
+		if time.Since(start) > waitLimit {
 			return wait.cause
 		}
 		select {
@@ -78,19 +70,13 @@ func (c *core) exclusively(ctx context.Context, fn func(ctx context.Context, bef
 	}
 }
 
-// lock raises the counter of the lock document and returns what it was. In a transaction of the
-// caller's it makes the document too, which nobody else can do for it there, and gives the server's
-// error back for the caller to run again.
+// lock raises the counter of the lock document, which it makes if need be, and returns what it was. In a
+// transaction of the caller's the server's error goes back for the caller to run again.
 func (c *core) lock(ctx context.Context, joined bool) (int64, error) {
 	raw, err := c.locks.FindOneAndUpdate(ctx, d("_id", c.lockID), d("$inc", d("n", int64(1))),
-		options.FindOneAndUpdate().SetUpsert(joined)).Raw()
-	switch {
-	case err == nil:
+		options.FindOneAndUpdate().SetUpsert(true)).Raw()
+	if err == nil || errors.Is(err, mongo.ErrNoDocuments) {
 		return integer(raw.Lookup("n")), nil
-	case errors.Is(err, mongo.ErrNoDocuments) && joined:
-		return 0, nil
-	case errors.Is(err, mongo.ErrNoDocuments):
-		return 0, errNoLock
 	}
 	err = fmt.Errorf("lock: %w", err)
 	var server mongo.ServerError
@@ -117,23 +103,12 @@ func (c *core) createLock(ctx context.Context) error {
 	return nil
 }
 
-// touch writes to the node that matches, so that a transaction which moves or deletes it at the same
-// time conflicts with this one, and reads it. The write is the child counter, raised by one, or else a
-// temporary field, which create takes off.
+// touch writes to the node that matches, so that a transaction which moves or deletes it at the same time
+// conflicts with this one, and reads it. The write is the child counter, raised by one, or else a temporary
+// field, which create takes off.
 func (c *core) touch(ctx context.Context, match bson.D, absent error) (node, error) {
-	change := d("$set", d(fieldTouch, true))
-	if c.o.ChildCountField != "" {
-		change = c.count(1)
-	}
-	raw, err := c.primary.FindOneAndUpdate(ctx, match, change, options.FindOneAndUpdate().
-		SetProjection(c.projection()).SetReturnDocument(options.After)).Raw()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return node{}, absent
-	}
-	if err != nil {
-		return node{}, err
-	}
-	return c.parse(raw), nil
+	opts := options.FindOneAndUpdate().SetProjection(c.shown).SetReturnDocument(options.After)
+	return c.one(c.primary.FindOneAndUpdate(ctx, match, c.mark, opts), absent)
 }
 
 // marked are writes to a node that leave nothing: whoever inserts a child beside them conflicts.
@@ -141,11 +116,7 @@ func (c *core) marked(n *node) []mongo.WriteModel {
 	if n == nil {
 		return nil
 	}
-	at := c.byID(n.id)
-	if c.o.ChildCountField != "" {
-		return append(c.counter(at, 1), c.counter(at, -1)...)
-	}
-	return []mongo.WriteModel{update(at, d("$set", d(fieldTouch, true))), update(at, d("$unset", d(fieldTouch, "")))}
+	return []mongo.WriteModel{update(c.byID(n.id), c.mark), update(c.byID(n.id), c.unmark)}
 }
 
 // count is the part of an update that changes the child counter.
@@ -156,8 +127,8 @@ func (c *core) count(by int64) bson.D {
 	return d("$inc", d(c.o.ChildCountField, by))
 }
 
-// counter is a write that changes the child counter of the node that matches, none without a counter or
-// a change.
+// counter is a write that changes the child counter of the node that matches, none without a counter or a
+// change.
 func (c *core) counter(match bson.D, by int64) []mongo.WriteModel {
 	inc := c.count(by)
 	if len(match) == 0 || inc == nil {
@@ -166,14 +137,14 @@ func (c *core) counter(match bson.D, by int64) []mongo.WriteModel {
 	return []mongo.WriteModel{update(match, inc)}
 }
 
-// update is a write of any number of nodes. That of one is the same, as the driver makes a command of
-// its own for each kind.
+// update is a write of any number of nodes. That of one is the same, as the driver makes a command of its own
+// for each kind.
 func update(match, change any) mongo.WriteModel {
 	return mongo.NewUpdateManyModel().SetFilter(match).SetUpdate(change)
 }
 
-// write sends updates as one command. As they belong to a transaction that holds the lock, or has
-// touched what they write to, their filters need no guard.
+// write sends updates as one command. As they belong to a transaction that holds the lock, or has touched what
+// they write to, their filters need no guard.
 func (c *core) write(ctx context.Context, models ...mongo.WriteModel) error {
 	if len(models) == 0 {
 		return nil
@@ -182,9 +153,8 @@ func (c *core) write(ctx context.Context, models ...mongo.WriteModel) error {
 	return err
 }
 
-// create inserts a document and ends the touch of its parent, in one command: an upsert whose filter
-// matches nothing that exists, so that a second document with the _id is a duplicate key error, as it
-// is for an insert.
+// create inserts a document and ends the touch of its parent, in one command: an upsert whose filter matches
+// nothing that exists, so that a second document with the _id is a duplicate key error, as it is for an insert.
 func (c *core) create(ctx context.Context, doc bson.D, touched *node) error {
 	if touched == nil || c.o.ChildCountField != "" {
 		_, err := c.primary.InsertOne(ctx, doc)
@@ -195,5 +165,5 @@ func (c *core) create(ctx context.Context, doc bson.D, touched *node) error {
 		match = append(match, bson.E{Key: "_id", Value: equal(lookup(doc, "_id"))})
 	}
 	return c.write(ctx, mongo.NewReplaceOneModel().SetFilter(match).SetReplacement(doc).SetUpsert(true),
-		mongo.NewUpdateOneModel().SetFilter(c.byID(touched.id)).SetUpdate(d("$unset", d(fieldTouch, ""))))
+		mongo.NewUpdateOneModel().SetFilter(c.byID(touched.id)).SetUpdate(c.unmark))
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -17,57 +18,40 @@ const (
 	Orphan mongopatterns.ProblemKind = "orphan"
 	// Cycle: the node lies under itself.
 	Cycle mongopatterns.ProblemKind = "cycle"
-	// WrongAncestors: the array is not the way up by the parents.
-	WrongAncestors mongopatterns.ProblemKind = "wrong ancestors"
-	// WrongPath: the path is malformed or not that of the parent's children, or the ID
-	// holds the delimiter or has no string form, which Repair cannot solve.
-	WrongPath mongopatterns.ProblemKind = "wrong path"
-	// WrongRange: left and right are not numbers in order, or the children (of the node, or the roots)
-	// overlap or leave gaps.
-	WrongRange mongopatterns.ProblemKind = "wrong range"
-	// WrongChildren: the children are null or no array.
-	WrongChildren mongopatterns.ProblemKind = "wrong children"
-	// DanglingChild: an element of children does not exist.
-	DanglingChild mongopatterns.ProblemKind = "dangling child"
-	// DuplicateChild: an element of children is there twice.
-	DuplicateChild mongopatterns.ProblemKind = "duplicate child"
+	// WrongField: Problem.Field is not what follows from the parents: ancestors, path, numbers, children or the
+	// child counter. Repair cannot solve an ID that no path can hold.
+	WrongField mongopatterns.ProblemKind = "wrong field"
 	// SeveralParents: more than one node has the node among its children.
 	SeveralParents mongopatterns.ProblemKind = "several parents"
-	// WrongCount: the child counter is not the number of children.
-	WrongCount mongopatterns.ProblemKind = "wrong count"
-	// WrongOrder: children of the node (or roots) have no position, one that is no whole number, or
-	// share one.
+	// WrongOrder: children of the node (or roots) have no position, one that is no whole number, or share one.
 	WrongOrder mongopatterns.ProblemKind = "wrong order"
 )
 
-// Check yields what is wrong with the nodes that Work.Filter selects; without a filter also with the
-// order of the roots, which is a problem without an ID. Below an orphan or a cycle arrays and paths are
-// not compared.
+// Check yields what is wrong with the nodes that Work.Filter selects; without a filter also with the order of
+// the roots, which is a problem without an ID. Below an orphan or a cycle arrays and paths are not compared. In
+// memory are 1,000 nodes with their children and 200,000 IDs.
 //
-// Cost: for each 1,000 nodes 1 round trip, and as many as there are levels above them that are not
-// known yet; 1 more for children where there are counters, an order, numbers or child references; 2 for
-// the whole. Suspects: 4 more (counter, nodes, what belongs to them, commit). In memory are 1,000 nodes
-// with their children and 200,000 IDs.
+// Cost: for each 1,000 nodes 1 round trip, 1 for each level above them that is not known yet, and 1 for
+// children where there are counters, an order, numbers or child references; 2 for the whole. Suspects: 4 more
+// (counter, nodes, what belongs to them, commit).
 func (t *Tree[K, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return fault.Seq("tree: check", newEngine(t.c, t.c).check(ctx, work))
 }
 
-// maxPasses bounds the passes of Repair. Each that makes roots, or takes a child from a parent, is
-// followed by another.
+// maxPasses bounds the passes of Repair. Each that makes roots, or takes a child from a parent, is followed by
+// another.
 const maxPasses = 100
 
-// Repair solves what Check finds. The parent references decide: arrays of ancestors, numbers and
-// counters follow them. Of a path its last ID decides. If several nodes list the same child, the
-// one with the smallest ID keeps it; nodes in a cycle with the child come last. Orphans, malformed
-// paths and cycles need Options.MakeRoots; otherwise they are Remaining.  Work.Filter selects nodes.
+// Repair solves what Check finds. The parent references decide, of a path its last ID. If several nodes list
+// the same child, the one with the smallest ID keeps it; nodes in a cycle with the child come last. Orphans,
+// malformed paths and cycles need Options.MakeRoots; otherwise they are Remaining. Work.Filter selects nodes.
 //
-// It is safe beside other work, which waits or runs again while a batch is written; a run that is
-// interrupted is finished by the next. Nested sets are numbered anew in one transaction that holds all
-// shapes in memory; for more than some 100,000 nodes it may exceed the server's limit for transactions
-// (60 s).
+// It is safe beside other work, which waits or runs again while a batch is written; the next run finishes an
+// interrupted one. Nested sets are numbered anew in one transaction that holds all shapes in memory: for more
+// than some 100,000 nodes it may exceed the server's limit for transactions (60 s).
 //
-// Cost: as Check, and for each batch with problems 2 round trips (lock, one command of updates); each
-// document is written once. Nested sets: 4 more (lock, all nodes, updates, commit).
+// Cost: as Check, and for each batch with problems 2 round trips (lock, one command of updates); each document
+// is written once. Nested sets: 4 more (lock, all nodes, updates, commit).
 func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: repair")
 	for pass := range maxPasses {
@@ -83,31 +67,25 @@ func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tota
 	return total, nil
 }
 
-// Adopt adds this tree's fields to a collection of parent references (Options.ParentField), in place.
-// Roots have the parent null or missing; one with parent "" is an orphan of "": set it to null first.
-// Nodes that no root leads to, or whose parent is an array, are Remaining and stay as they are.
-// Work.Filter selects nodes.
+// Adopt adds this tree's fields to a collection of parent references (Options.ParentField), in place. Roots
+// have the parent null or missing; one with parent "" is an orphan of "": set it to null first. Nodes that no
+// root leads to, or whose parent is an array, are Remaining and stay as they are. Documents without the fields
+// of the scope are not this tree's: $set those first. Work.Filter selects nodes.
 //
-// The documents need the fields of the scope beforehand, as those without are not this tree's. If
-// Examined is less than you have, count the documents with {field: null} for each field of the scope,
-// $set it there and run Adopt again.
+// Nodes that have the fields are not written, so it can be run again, to finish or to catch up with documents
+// that code inserted which knows the parent only. Once a node has a path or children, its parent field is
+// ignored. Until Adopt returns, change nothing with the tree: AncestorArray and MaterializedPath do not see the
+// children that have no array or path yet.
 //
-// Nodes that have the fields are not written, so it can be run again, to finish or to catch up with
-// documents that code inserted which knows the parent only. Once a node has a path or children,
-// MaterializedPath and ChildReferences ignore its parent field. Until Adopt returns, insert, move and
-// delete nothing with the tree: AncestorArray and MaterializedPath do not see the children that have no
-// array or path yet.
+// Whole numbers in the OrderField stay. Siblings without one come after those, in the order of their other
+// values there and then of their _id; in NestedSets and ChildReferences all come in the order of their _id.
 //
-// Whole numbers in the OrderField stay. Siblings without one come after those, in the order of their
-// other values there and then of their _id; in NestedSets and ChildReferences siblings come in the
-// order of their _id.
-//
-// Cost: as Repair where the parent field stays; MaterializedPath and ChildReferences with a counter or
-// an order: twice that.
+// Cost: as Repair where the parent field stays; MaterializedPath and ChildReferences with a counter or an
+// order: twice that.
 func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: adopt")
 	e := newEngine(t.c, t.c)
-	if e.quick = true; !t.c.rep.keepsParent() {
+	if e.quick = true; !t.c.keepsParent {
 		o := t.c.o
 		o.OrderField, o.Graph = "", false
 		from, err := newCore(t.c.coll, ParentReferences, o)
@@ -131,15 +109,14 @@ func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total
 	return total, err
 }
 
-// Convert writes the nodes of a collection as another tree of it, of which the representation or field
-// names differ. The order of siblings is kept as far as both trees have one. A graph is refused, and so
-// is a field that both use with different meanings, as two paths of different delimiters in
-// one PathField. Nodes that no root leads to, or below several parents, are Remaining. Work.Filter
-// selects nodes.
+// Convert writes the nodes of a collection as another tree of it, of which the representation or field names
+// differ. Siblings keep their order as far as both trees have one. A graph is refused, and so is a field that
+// both use with different meanings. Nodes that no root leads to, or below several parents, are Remaining.
+// Work.Filter selects nodes.
 //
-// Both trees stay readable, and the old one decides: run it again to catch up with what was written to
-// it. When nobody writes to it any more, RemoveOld ends the conversion. Call EnsureIndexes of the new
-// tree first. To another collection to.Load(ctx, from.Dump(ctx), to.AsRoot(), nil) copies a tree.
+// Both trees stay readable, and the old one decides: run it again to catch up with what was written to it, and
+// end with RemoveOld when nobody writes to it any more. Call EnsureIndexes of the new tree first. To another
+// collection to.Load(ctx, from.Dump(ctx), to.AsRoot(), nil) copies a tree.
 //
 // Cost: as Adopt.
 func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U],
@@ -151,7 +128,7 @@ func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U],
 	if err := convertible(from.c, to.c); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	if err := to.c.converting(ctx, from.c.rep.link()); err != nil {
+	if err := to.c.converting(ctx, from.c.link); err != nil {
 		return mongopatterns.Result{}, err
 	}
 	return newEngine(from.c, to.c).run(ctx, work)
@@ -169,14 +146,14 @@ func convertible(from, to *core) error {
 
 // agree refuses trees of one collection where to writes, with another meaning, a field that from reads.
 func agree(from, to *core) error {
-	link, order := from.rep.link(), from.rep.order()
-	alike := from.rep.keepsParent() && to.rep.keepsParent() ||
+	link, order := from.link, from.order
+	alike := from.keepsParent && to.keepsParent ||
 		from.kind == to.kind && from.o.PathDelimiter == to.o.PathDelimiter
-	for _, f := range append(to.rep.fields(), to.rep.order(), to.o.ChildCountField) {
+	for _, f := range append(to.fields, to.order, to.o.ChildCountField) {
 		switch {
 		case f == "", f != link && f != order:
-		case f == order && f == to.rep.order():
-		case f == link && f == to.rep.link() && alike:
+		case f == order && f == to.order:
+		case f == link && f == to.link && alike:
 		default:
 			return fault.Invalid("the field %s has one meaning in the old tree and another in the new one", f)
 		}
@@ -184,57 +161,49 @@ func agree(from, to *core) error {
 	return nil
 }
 
-// fieldRemoved lists, in the lock document, the fields that RemoveOld has removed. To convert from them
-// again would take all nodes for roots.
+// fieldRemoved lists, in the lock document, the fields that RemoveOld has removed. To convert from them again
+// would take all nodes for roots.
 const fieldRemoved = "removed"
 
 // converting refuses a source that RemoveOld has removed, and takes the new tree's off that list.
 func (c *core) converting(ctx context.Context, source string) error {
 	n, err := c.locks.CountDocuments(ctx, d("_id", c.lockID, fieldRemoved, source))
-	if err != nil {
-		return err
+	if err == nil && n > 0 {
+		err = fault.Invalid("the field %s was removed by RemoveOld", source)
 	}
-	if n > 0 {
-		return fault.Invalid("the field %s was removed by RemoveOld", source)
+	if err == nil {
+		_, err = c.locks.UpdateOne(ctx, d("_id", c.lockID), d("$pull", d(fieldRemoved, c.link)))
 	}
-	_, err = c.locks.UpdateOne(ctx, d("_id", c.lockID, fieldRemoved, c.rep.link()), d("$pull", d(fieldRemoved, c.rep.link())))
 	return err
 }
 
-// RemoveOld ends a conversion in place: it removes from all nodes the fields of the old tree that the
-// new one does not use. Convert refuses the old tree from then on. A document that only the old tree
-// knows keeps its fields, for Adopt; so run Convert first, and see that nothing is Remaining. It can be
-// repeated.
+// RemoveOld ends a conversion in place: it removes from all nodes the fields of the old tree that the new one
+// does not use. Convert refuses the old tree from then on. A document that only the old tree knows keeps its
+// fields, for Adopt; so see first that Convert leaves nothing Remaining. It can be repeated.
 //
-// Cost: 4 round trips and 1 update of all nodes.
+// Cost: 2 round trips; all nodes are written.
 func RemoveOld[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U]) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: remove old")
 	if err := convertible(from.c, to.c); err != nil {
 		return result, err
 	}
-	c := to.c
-	keep := append(c.rep.fields(), "", c.o.IDField, c.o.OrderField, c.o.ChildCountField)
+	c, keep := to.c, append(to.c.shape(), "")
 	var old bson.D
-	var some bson.A
-	for _, f := range append(from.c.rep.fields(), from.c.o.OrderField, from.c.o.ChildCountField) {
+	for _, f := range from.c.shape() {
 		if !slices.Contains(keep, f) {
 			old = append(old, bson.E{Key: f, Value: ""})
-			some = append(some, d(f, d("$exists", true)))
 		}
 	}
 	if len(old) == 0 {
 		return result, nil
 	}
-	if has(old, from.c.rep.link()) {
-		err := c.atomically(ctx, true, func(ctx context.Context) error {
-			_, err := c.locks.UpdateOne(ctx, d("_id", c.lockID), d("$addToSet", d(fieldRemoved, from.c.rep.link())))
-			return err
-		})
-		if err != nil {
+	if has(old, from.c.link) {
+		mark := d("$addToSet", d(fieldRemoved, from.c.link))
+		if _, err := c.locks.UpdateOne(ctx, d("_id", c.lockID), mark, options.UpdateOne().SetUpsert(true)); err != nil {
 			return result, err
 		}
 	}
-	res, err := c.durable.UpdateMany(ctx, c.in(c.rep.fields()[0], d("$exists", true), "$or", some), d("$unset", old))
+	res, err := c.durable.UpdateMany(ctx, c.in(c.fields[0], d("$exists", true)), d("$unset", old))
 	if err != nil {
 		return result, err
 	}

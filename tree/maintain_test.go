@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"sort"
@@ -73,6 +74,25 @@ func (v variant) entries(nodes [][2]string) func(func(tree.Entry[string, bson.M]
 	}
 }
 
+// entriesOf are the entries of nested values.
+func entriesOf[K any](idField string, nodes ...*tree.Node[bson.M]) iter.Seq2[tree.Entry[K, bson.M], error] {
+	return func(yield func(tree.Entry[K, bson.M], error) bool) {
+		var visit func(nodes []*tree.Node[bson.M], parent *K) bool
+		visit = func(nodes []*tree.Node[bson.M], parent *K) bool {
+			for _, n := range nodes {
+				id, _ := n.Value[idField].(K)
+				if !yield(tree.Entry[K, bson.M]{Value: n.Value, Parent: parent}, nil) || !visit(n.Children, &id) {
+					return false
+				}
+			}
+			return true
+		}
+		visit(nodes, nil)
+	}
+}
+
+func node(id any) *tree.Node[bson.M] { return &tree.Node[bson.M]{Value: bson.M{"_id": id}} }
+
 func TestLoad(t *testing.T) {
 	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
 		nodes := forest(60)
@@ -111,7 +131,7 @@ func TestLoad(t *testing.T) {
 		}
 		healthy(t, other)
 		copied.compare(t, other, modelOf(append([][2]string{{"old", ""}, {"older", "old"}}, nodes...)))
-		sub := get(tr.Subtree(t.Context(), "n1", nil))(t)
+		sub := get(tr.Subtree(t.Context(), "n1", 0))(t)
 		var move func(n *tree.Node[bson.M])
 		size := int64(0)
 		move = func(n *tree.Node[bson.M]) {
@@ -126,7 +146,7 @@ func TestLoad(t *testing.T) {
 			}
 		}
 		move(sub)
-		n, err := tr.LoadNodes(t.Context(), []*tree.Node[bson.M]{sub, nil}, tr.Under("older"), nil)
+		n, err := tr.Load(t.Context(), entriesOf[string](v.idField(), sub), tr.Under("older"), nil)
 		if err != nil || n.Done != size {
 			t.Fatalf("%+v, %v", n, err)
 		}
@@ -135,7 +155,7 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%d, %v", d, err)
 		}
 
-		is(t, errOf(tr.LoadNodes(t.Context(), []*tree.Node[bson.M]{{Value: v.doc("x")}}, tr.Under("none"), nil)), tree.ErrParentNotFound)
+		is(t, errOf(tr.Load(t.Context(), v.entries([][2]string{{"x"}}), tr.Under("none"), nil)), tree.ErrParentNotFound)
 		boom := errors.New("boom")
 		if _, err := tr.Load(t.Context(), func(yield func(tree.Entry[string, bson.M], error) bool) {
 			yield(tree.Entry[string, bson.M]{}, boom)
@@ -212,14 +232,14 @@ func TestCheckAndRepair(t *testing.T) {
 		{variant: "parent", name: "own parent", damage: []damage{{"dbm", set("parent", "dbm")}},
 			found: []string{"cycle dbm"}, roots: true, stays: []string{"cycle dbm"}, parents: map[string]string{"dbm": ""}},
 		{variant: "parent/all", name: "count", damage: []damage{{"Books", set("n", 7)}, {"dbm", dd("$unset", dd("n", ""))}},
-			found: []string{"wrong count Books", "wrong count dbm"}},
+			found: []string{"wrong field Books", "wrong field dbm"}},
 		{variant: "parent/all", name: "order", damage: []damage{{"Languages", set("pos", int64(0))}, {"dbm", dd("$unset", dd("pos", ""))}},
 			found: []string{"wrong order Databases", "wrong order Programming"}},
 		{variant: "ancestors", name: "ancestors", damage: []damage{{"Databases", set("ancestors", bson.A{"Programming", "Books"})},
 			{"Books", dd("$unset", dd("ancestors", ""))}, {"MongoDB", set("ancestors", bson.A{})}, {"dbm", set("ancestors", "Books")}},
-			found: []string{"wrong ancestors Books", "wrong ancestors Databases", "wrong ancestors MongoDB", "wrong ancestors dbm"}},
+			found: []string{"wrong field Books", "wrong field Databases", "wrong field MongoDB", "wrong field dbm"}},
 		{variant: "ancestors", name: "parent", damage: []damage{{"Databases", set("parent", "Languages")}},
-			found:   []string{"wrong ancestors Databases", "wrong ancestors MongoDB", "wrong ancestors dbm"},
+			found:   []string{"wrong field Databases", "wrong field MongoDB", "wrong field dbm"},
 			parents: map[string]string{"Databases": "Languages"}},
 		{variant: "ancestors", name: "orphan", damage: []damage{{"Databases", set("parent", "gone")}},
 			found: []string{"orphan Databases"}, roots: true, stays: []string{"orphan Databases"}, parents: map[string]string{"Databases": ""}},
@@ -227,11 +247,11 @@ func TestCheckAndRepair(t *testing.T) {
 			found: []string{"cycle Databases", "cycle Programming", "cycle dbm"}, roots: true,
 			stays: []string{"cycle Databases", "cycle Programming", "cycle dbm"}, parents: map[string]string{"Databases": "", "Programming": "dbm"}},
 		{variant: "path", name: "stale path", damage: []damage{{"Databases", set("path", ",Programming,")}},
-			found: []string{"wrong path Databases"}},
+			found: []string{"wrong field Databases"}},
 		{variant: "path", name: "stale paths", damage: []damage{{"MongoDB", set("path", ",X,Databases,")}, {"Programming", set("path", ",Y,Books,")}},
-			found: []string{"wrong path MongoDB", "wrong path Programming"}},
+			found: []string{"wrong field MongoDB", "wrong field Programming"}},
 		{variant: "path", name: "malformed", damage: []damage{{"Databases", set("path", "Books,Programming")}, {"dbm", set("path", 5)}},
-			found: []string{"wrong path Databases", "wrong path dbm"}, roots: true,
+			found: []string{"wrong field Databases", "wrong field dbm"}, roots: true,
 			parents: map[string]string{"Databases": "", "dbm": ""}},
 		{variant: "path", name: "orphan", damage: []damage{{"Databases", set("path", ",gone,")}},
 			found: []string{"orphan Databases"}, roots: true, parents: map[string]string{"Databases": ""}},
@@ -242,17 +262,17 @@ func TestCheckAndRepair(t *testing.T) {
 			found: []string{"cycle MongoDB", "cycle dbm"}, roots: true, stays: []string{"cycle MongoDB", "cycle dbm"},
 			parents: map[string]string{"MongoDB": "", "dbm": "MongoDB"}},
 		{variant: "nested", name: "ranges", damage: []damage{{"Databases", set("right", int64(4))}, {"dbm", dd("$unset", dd("left", ""))}},
-			found: []string{"wrong range Databases", "wrong range Programming", "wrong range dbm"}},
+			found: []string{"wrong field Databases", "wrong field Programming", "wrong field dbm"}},
 		{variant: "nested", name: "parent", damage: []damage{{"dbm", set("parent", "Languages")}},
-			found: []string{"wrong range Databases", "wrong range Languages"}, parents: map[string]string{"dbm": "Languages"}},
+			found: []string{"wrong field Databases", "wrong field Languages"}, parents: map[string]string{"dbm": "Languages"}},
 		{variant: "nested", name: "overlap", damage: []damage{{"Films", set("left", int64(5), "right", int64(6))}},
-			found: []string{"wrong range roots"}},
+			found: []string{"wrong field roots"}},
 		{variant: "nested", name: "cycle", damage: []damage{{"Programming", set("parent", "dbm")}},
-			found: []string{"cycle Databases", "cycle Programming", "cycle dbm", "wrong range Books", "wrong range dbm"}, roots: true,
+			found: []string{"cycle Databases", "cycle Programming", "cycle dbm", "wrong field Books", "wrong field dbm"}, roots: true,
 			parents: map[string]string{"Databases": "", "Programming": "dbm"}},
-		{variant: "nested/all", name: "count", damage: []damage{{"Books", set("n", 7)}}, found: []string{"wrong count Books"}},
+		{variant: "nested/all", name: "count", damage: []damage{{"Books", set("n", 7)}}, found: []string{"wrong field Books"}},
 		{variant: "children", name: "dangling and twice", damage: []damage{{"Databases", set("children", bson.A{"MongoDB", "gone", "MongoDB", "dbm", "dbm"})}},
-			found: []string{"dangling child Databases", "duplicate child Databases"}},
+			found: []string{"wrong field Databases"}},
 		{variant: "children", name: "several parents", damage: []damage{{"Languages", set("children", bson.A{"dbm"})}},
 			found: []string{"several parents dbm"}},
 		{variant: "children", name: "cycle", damage: []damage{{"Books", set("children", bson.A{})}, {"dbm", set("children", bson.A{"Programming"})}},
@@ -461,19 +481,19 @@ func TestCheckOddValues(t *testing.T) {
 		detail string
 	}{
 		{"segments", plain(tree.MaterializedPath, tree.Options{}), []any{dd("_id", "A,B", "path", nil), dd("_id", "C", "path", nil)},
-			[]string{"wrong path A,B"}, []string{"wrong path A,B"}, "holds the delimiter"},
+			[]string{"wrong field A,B"}, []string{"wrong field A,B"}, "holds the delimiter"},
 		{"orders", plain(tree.ParentReferences, tree.Options{OrderField: "o"}), []any{dd("_id", "P", "o", 0), dd("_id", "a", "parent", "P", "o", 1.5),
 			dd("_id", "b", "parent", "P", "o", 2.5), dd("_id", "Q", "o", 7.0), dd("_id", "c", "parent", "Q", "o", "x")},
 			[]string{"wrong order P", "wrong order Q"}, nil, `o of children is missing, no whole number`},
 		{"no order", plain(tree.ParentReferences, tree.Options{OrderField: "o"}), []any{dd("_id", "P", "o", 0), dd("_id", "a", "parent", "P")},
 			[]string{"wrong order P"}, nil, `o of children is missing`},
 		{"count", plain(tree.ParentReferences, tree.Options{ChildCountField: "n"}), []any{dd("_id", "P"), dd("_id", "Q", "n", 0.5)},
-			[]string{"wrong count P", "wrong count Q"}, nil, "n is missing, want 0"},
+			[]string{"wrong field P", "wrong field Q"}, nil, "n is missing, want 0"},
 		{"numbers", plain(tree.NestedSets, tree.Options{}), []any{dd("_id", "P", "parent", nil, "left", 1.5, "right", 2)},
-			[]string{"wrong range P"}, nil, "right is"},
+			[]string{"wrong field P"}, nil, "right is"},
 		{"children", plain(tree.ChildReferences, tree.Options{}), []any{dd("_id", "P", "children", nil), dd("_id", "Q", "children", "P"), dd("_id", "R", "children", bson.A{"S"}), dd("_id", "S")},
-			[]string{"wrong children P", "wrong children Q"}, nil, "children is null"},
-		{"ancestors", plain(tree.AncestorArray, tree.Options{}), []any{dd("_id", "P", "parent", nil)}, []string{"wrong ancestors P"}, nil, "ancestors is missing, want []"},
+			[]string{"wrong field P", "wrong field Q"}, nil, "children is null"},
+		{"ancestors", plain(tree.AncestorArray, tree.Options{}), []any{dd("_id", "P", "parent", nil)}, []string{"wrong field P"}, nil, "ancestors is missing, want []"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

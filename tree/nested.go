@@ -9,28 +9,24 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-// nestedSets: {_id, left, right, parent}. A node's numbers enclose those of its descendants; children
-// fill their parent's range without gaps.
+// nestedSets: {_id, left, right, parent}. A node's numbers enclose those of its descendants; children fill
+// their parent's range without gaps.
 type nestedSets struct{ parentField }
 
 func (s nestedSets) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.LeftField", &s.o.LeftField, ""), config.Name("Options.RightField", &s.o.RightField, ""),
-		config.Name("Options.ParentField", &s.o.ParentField, ""), s.o.treeOnly(), s.o.unordered()}
+	return []config.Setting{config.Name("Options.LeftField", &s.o.LeftField, "left"),
+		config.Name("Options.RightField", &s.o.RightField, "right"),
+		config.Name("Options.ParentField", &s.o.ParentField, "parent")}
 }
 
-func (s nestedSets) fields() []string {
-	return []string{s.o.ParentField, s.o.LeftField, s.o.RightField}
-}
-
-func (s nestedSets) order() string { return s.o.LeftField }
-
-func (s nestedSets) keys() [][]string {
-	return [][]string{{s.o.LeftField, s.o.RightField}, s.orderedBy(s.o.ParentField)}
+func (s nestedSets) layout() layout {
+	o := s.o
+	return layout{[]string{o.ParentField, o.LeftField, o.RightField},
+		[]string{o.LeftField, o.RightField}, o.ParentField, o.LeftField, true}
 }
 
 func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
@@ -82,8 +78,8 @@ func (n node) numbered() error {
 	return nil
 }
 
-// target finds the parent that a position names and the number at which a node is to begin there; ref
-// is the node in it.
+// target finds the parent that a position names and the number at which a node is to begin there; ref is the
+// node in it.
 func (s nestedSets) target(ctx context.Context, pos position, ref node) (parent bson.RawValue, at int64, err error) {
 	switch {
 	case pos.kind == atRoot && pos.first:
@@ -110,8 +106,8 @@ func (s nestedSets) target(ctx context.Context, pos position, ref node) (parent 
 	return ref.id, ref.right, nil
 }
 
-// lastNumber is the greatest number: the right of the last root, unless orphans or the nodes of an
-// unfinished Load are after it.
+// lastNumber is the greatest number: the right of the last root, unless orphans or the nodes of an unfinished
+// Load are after it.
 func (s nestedSets) lastNumber(ctx context.Context) (int64, error) {
 	root, err := s.findOne(ctx, s.rootsMatch(), nil, s.o.LeftField, -1)
 	if err != nil {
@@ -202,8 +198,7 @@ func (s nestedSets) cascade(ctx context.Context, id bson.RawValue) (deleted int6
 	return deleted, append(s.recount(x, -1), s.shift(stretch{x.right + 1, math.MaxInt64, -width})), err
 }
 
-// bequeath counts the children by their parent field: a leaf may have some that Load has not numbered
-// yet.
+// bequeath counts the children by their parent field: a leaf may have some that Load has not numbered yet.
 func (s nestedSets) bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error) {
 	if err := x.numbered(); err != nil {
 		return nil, err
@@ -235,8 +230,8 @@ func (s nestedSets) bequeath(ctx context.Context, x node, policy DeletePolicy) (
 	return append(models, s.shift(after, stretch{x.left + 1, x.right - 1, inner})), nil
 }
 
-// arrange numbers the documents of a Load provisionally, after all others and in no one's range; settle
-// gives the final numbers.
+// arrange numbers the documents of a Load provisionally, after all others and in no one's range; settle gives
+// the final numbers.
 func (s nestedSets) arrange(ctx context.Context, items []*item) error {
 	last, err := s.lastNumber(ctx)
 	for i, it := range items {
@@ -248,8 +243,6 @@ func (s nestedSets) arrange(ctx context.Context, items []*item) error {
 
 // Maintenance.
 
-func (s nestedSets) wrong() mongopatterns.ProblemKind { return WrongRange }
-
 // whole reports whether both numbers are there.
 func (s nestedSets) whole(n node) bool {
 	_, left := integral(n.raw.Lookup(s.o.LeftField))
@@ -257,23 +250,19 @@ func (s nestedSets) whole(n node) bool {
 	return left && right
 }
 
-// audit compares the range of a node with those of its children, which fill it. Those of the roots only
-// may not overlap.
+// audit compares the range of a node with those of its children, which fill it. Those of the roots only may not
+// overlap.
 func (s nestedSets) audit(e *engine, n node, _ *spot, kids []node) []finding {
 	next, detail := n.left+1, ""
 	for i, kid := range kids {
-		switch {
-		case detail != "":
-		case n.raw != nil && kid.left != next:
+		if detail == "" && (n.raw != nil && kid.left != next || i > 0 && kid.left < next) {
 			detail = fmt.Sprintf("%s begins at %d, not at %d", text(kid.id), kid.left, next)
-		case n.raw == nil && i > 0 && kid.left < next:
-			detail = fmt.Sprintf("the roots %s and %s overlap", text(kids[i-1].id), text(kid.id))
 		}
 		next = kid.right + 1
 	}
 	switch {
 	case n.raw == nil:
-	case n.left < 1 || n.right <= n.left || !s.whole(n):
+	case n.numbered() != nil || !s.whole(n):
 		detail = fmt.Sprintf("%s is %s, %s is %s", s.o.LeftField, text(n.raw.Lookup(s.o.LeftField)),
 			s.o.RightField, text(n.raw.Lookup(s.o.RightField)))
 	case detail == "" && next != n.right:
@@ -282,22 +271,25 @@ func (s nestedSets) audit(e *engine, n node, _ *spot, kids []node) []finding {
 	if detail == "" {
 		return nil
 	}
-	f := e.finding(WrongRange, n, s.o.LeftField, detail)
+	f := e.finding(WrongField, n, s.o.LeftField, detail)
 	f.renumber = true
 	return []finding{f}
 }
 
-// settle gives all nodes the numbers that follow from their parents, siblings in the order of the
-// numbers they have and those without by _id. Nodes on a cycle get none. It is one transaction, and
-// holds all shapes in memory. It returns the number of nodes written.
+// settle gives all nodes the numbers that follow from their parents, siblings in the order of the numbers they
+// have and those without by _id. Nodes on a cycle get none. It is one transaction, and holds all shapes in
+// memory. It returns the number of nodes written.
 func (s nestedSets) settle(ctx context.Context) (written int64, err error) {
 	err = s.atomically(ctx, true, func(ctx context.Context) error {
 		nodes, err := s.aggregate(ctx, mongo.Pipeline{s.match(s.o.IDField, d("$ne", nil)), expr.Op("$sort", d("_id", 1))})
 		if err != nil {
 			return err
 		}
-		slices.SortStableFunc(nodes, s.compare)
-		below, isChild := s.assemble(nodes)
+		ties, below := make([]tie, len(nodes)), make([][]int, len(nodes))
+		for i, n := range nodes {
+			ties[i] = s.tie(n, i)
+		}
+		s.assemble(ties, func(parent, kid int) { below[parent] = append(below[parent], kid) })
 		left, right := make([]int64, len(nodes)), make([]int64, len(nodes))
 		next := int64(0)
 		var number func(i int)
@@ -310,9 +302,9 @@ func (s nestedSets) settle(ctx context.Context) (written int64, err error) {
 			next++
 			right[i] = next
 		}
-		for i, n := range nodes {
-			if !isChild[i] && !same(n.parent, n.id) {
-				number(i)
+		for _, n := range ties {
+			if !n.child && n.up != n.id {
+				number(n.at)
 			}
 		}
 		var models []mongo.WriteModel

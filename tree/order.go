@@ -19,17 +19,16 @@ const (
 	afterSibling
 )
 
-// Position is a place in the tree for Insert, Move and Load. Make one with Tree.AsRoot, Under, Before
-// or After; the zero value is AsRoot.
+// Position is a place in the tree for Insert, Move and Load. Make one with Tree.AsRoot, Under, Before or After;
+// the zero value is AsRoot.
 type Position[K any] struct {
-	kind  placeKind
-	ref   K
-	first bool
+	at  position
+	err error
 }
 
 // First puts the node before its siblings instead of after them. It has no effect on Before and After.
 func (p Position[K]) First() Position[K] {
-	p.first = true
+	p.at.first = !p.at.sibling()
 	return p
 }
 
@@ -37,19 +36,19 @@ func (p Position[K]) First() Position[K] {
 func (t *Tree[K, T]) AsRoot() Position[K] { return Position[K]{} }
 
 // Under is the position after the other children of parent.
-func (t *Tree[K, T]) Under(parent K) Position[K] { return Position[K]{kind: underParent, ref: parent} }
+func (t *Tree[K, T]) Under(parent K) Position[K] { return t.position(underParent, parent) }
 
 // Before is the position right before a sibling. It needs ordered siblings.
-func (t *Tree[K, T]) Before(sibling K) Position[K] {
-	return Position[K]{kind: beforeSibling, ref: sibling}
-}
+func (t *Tree[K, T]) Before(sibling K) Position[K] { return t.position(beforeSibling, sibling) }
 
 // After is the position right after a sibling. It needs ordered siblings.
-func (t *Tree[K, T]) After(sibling K) Position[K] {
-	return Position[K]{kind: afterSibling, ref: sibling}
+func (t *Tree[K, T]) After(sibling K) Position[K] { return t.position(afterSibling, sibling) }
+
+func (t *Tree[K, T]) position(kind placeKind, id K) Position[K] {
+	ref, err := t.c.id(id)
+	return Position[K]{position{kind: kind, ref: ref}, err}
 }
 
-// position is a Position with its ID encoded.
 type position struct {
 	kind  placeKind
 	ref   bson.RawValue
@@ -58,23 +57,13 @@ type position struct {
 
 func (p position) sibling() bool { return p.kind == beforeSibling || p.kind == afterSibling }
 
-func (t *Tree[K, T]) position(pos Position[K]) (position, error) {
-	p := position{kind: pos.kind, first: pos.first && (pos.kind == atRoot || pos.kind == underParent)}
-	if pos.kind == atRoot {
-		return p, nil
-	}
-	ref, err := t.c.id(pos.ref)
-	p.ref = ref
-	return p, err
-}
-
-// orderGap is the distance of neighbours in OrderField: 16 insertions can halve it before siblings have
-// to make room.
+// orderGap is the distance of neighbours in OrderField: 16 insertions can halve it before siblings have to make
+// room.
 const orderGap = 1 << 16
 
-// orderAt finds the order of a node at a position among siblings; self is the node itself when it
-// moves. If there is no room next to the sibling, those after it move up by one gap: room is that
-// write, which has to come first.
+// orderAt finds the order of a node at a position among siblings; self is the node itself when it moves. If
+// there is no room next to the sibling, those after it move up by one gap: room is that write, which has to
+// come first.
 func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib node,
 	self bson.RawValue) (at int64, room []mongo.WriteModel, err error) {
 	field := c.o.OrderField
@@ -120,17 +109,16 @@ func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib n
 func (c *core) compare(a, b node) int { return cmp.Compare(c.at(a), c.at(b)) }
 
 func (c *core) at(n node) int64 {
-	if at, ok := integral(c.field(n.raw, c.rep.order())); ok && at <= math.MaxInt64-orderGap {
+	if at, ok := integral(c.field(n.raw, c.order)); ok && at <= math.MaxInt64-orderGap {
 		return at
 	}
 	return math.MaxInt64
 }
 
-// positions are the writes that give siblings, which come sorted, different whole numbers. Those that
-// have one keep it, unless two have the same: then all are numbered anew. The others follow in the
-// order they come in.
+// positions are the writes that give siblings, which come sorted, different whole numbers. Those that have one
+// keep it, unless two have the same: then all are numbered anew. The others follow in the order they come in.
 func (c *core) positions(kids []node) (models []mongo.WriteModel) {
-	field := c.rep.order()
+	field := c.order
 	if field == "" {
 		return nil
 	}

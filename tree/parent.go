@@ -2,25 +2,20 @@ package tree
 
 import (
 	"context"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 )
 
-// parentField is what the representations with the parent in a field have in common: parentRefs,
-// ancestorArray, nestedSets.
+// parentField is what the representations with the parent in a field have in common: parentRefs, ancestorArray,
+// nestedSets.
 type parentField struct{ base }
 
-func (p parentField) link() string      { return p.o.ParentField }
-func (p parentField) keepsParent() bool { return true }
-
-// except keeps out the nodes with an array for a parent: an equality would match its elements. Such a
-// node is an orphan.
+// except keeps out the nodes with an array for a parent: an equality would match its elements. Such a node is
+// an orphan.
 func (p parentField) except(field string) bson.D {
 	if field != p.o.ParentField {
 		return nil
@@ -28,12 +23,12 @@ func (p parentField) except(field string) bson.D {
 	return d("$nor", bson.A{d(field, d("$type", "array"))})
 }
 
-func (p parentField) up(match any, levels int) mongo.Pipeline {
+func (p parentField) up(levels int) mongo.Pipeline {
 	if levels > 0 {
 		levels++ // the node itself
 	}
-	return concat(mongo.Pipeline{expr.Op("$match", match),
-		p.graphLookup(expr.Field(p.o.IDField), p.o.ParentField, p.o.IDField, levels, expr.Element("depthField", fieldDepth))}, unfold())
+	return concat(mongo.Pipeline{p.graphLookup(expr.Field(p.o.IDField), p.o.ParentField, p.o.IDField, levels,
+		expr.Element("depthField", fieldDepth))}, unfold())
 }
 
 func (p parentField) down(id any, depth int, self bool) mongo.Pipeline {
@@ -78,33 +73,16 @@ func (p parentField) family(nodes []node) mongo.Pipeline {
 	return mongo.Pipeline{p.match(p.o.ParentField, d("$in", idsOf(nodes))), p.sorting()}
 }
 
-func (p parentField) wrong() mongopatterns.ProblemKind { return WrongAncestors }
-
-// cutSmallest makes the node of a cycle with the smallest ID a root.
-func (c *core) cutSmallest(n node, s *spot) *finding {
-	if slices.ContainsFunc(s.loop, func(o *spot) bool { return less(o.id, n.id) }) {
-		return nil
-	}
-	return &finding{writes: c.rep.uproot(n), uproot: true, moves: true}
-}
-
 // parentRefs: {_id, parent}.
 type parentRefs struct{ parentField }
 
 func (p parentRefs) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.ParentField", &p.o.ParentField, ""), p.o.treeOnly()}
+	return []config.Setting{config.Name("Options.ParentField", &p.o.ParentField, "parent")}
 }
 
-func (p parentRefs) fields() []string { return []string{p.o.ParentField} }
-
-func (p parentRefs) keys() [][]string { return [][]string{p.orderedBy(p.o.ParentField)} }
-
-// orderedBy is a field with that of the order after it.
-func (c *core) orderedBy(field string) []string {
-	if f := c.rep.order(); f != "" {
-		return []string{field, f}
-	}
-	return []string{field}
+func (p parentRefs) layout() layout {
+	link := p.o.ParentField
+	return layout{[]string{link}, nil, link, p.o.OrderField, true}
 }
 
 func (p parentRefs) inside(ctx context.Context, n, x node) (bool, error) {
@@ -113,7 +91,7 @@ func (p parentRefs) inside(ctx context.Context, n, x node) (bool, error) {
 
 // isAbove reports whether x is n or one of its ancestors, by asking the server for the way up from n.
 func (c *core) isAbove(ctx context.Context, x, n bson.RawValue) (bool, error) {
-	up, err := c.aggregate(ctx, c.rep.up(c.byID(n), 0))
+	up, err := c.aggregate(ctx, c.rootFirst(n))
 	return holds(idsOf(up), x), err
 }
 
@@ -133,12 +111,4 @@ func (p parentRefs) cascade(ctx context.Context, id bson.RawValue) (int64, []mon
 	}
 	deleted, err := p.deleteIDs(ctx, idsOf(nodes))
 	return deleted, p.recount(x, -1), err
-}
-
-// recount counts a node that comes or goes at its parent.
-func (p parentField) recount(x node, by int64) []mongo.WriteModel {
-	if isNull(x.parent) {
-		return nil
-	}
-	return p.counter(p.byID(x.parent), by)
 }

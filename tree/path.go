@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,25 +11,28 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// pathShape: {_id, path: ",root,…,parent,"}. The path names the ancestors only; "full" is a node's own
-// path with its own segment, which is the path of its children. Both ends have the delimiter, so
-// ",A,B," is no prefix of ",A,BA,". The path of a root is the delimiter, stored as null.
+// pathShape: {_id, path: ",root,…,parent,"}. The path names the ancestors only; "full" is a node's own path
+// with its own segment, which is the path of its children. Both ends have the delimiter, so ",A,B," is no
+// prefix of ",A,BA,". The path of a root is the delimiter, stored as null.
 type pathShape struct{ base }
 
 func (p pathShape) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.PathField", &p.o.PathField, ""), p.o.treeOnly(),
-		config.Check("Options.PathDelimiter", func() error { return checkDelimiter(p.o.PathDelimiter) })}
+	return []config.Setting{config.Name("Options.PathField", &p.o.PathField, "path"),
+		config.Check("Options.PathDelimiter", func() error {
+			p.o.PathDelimiter = cmp.Or(p.o.PathDelimiter, ",")
+			return checkDelimiter(p.o.PathDelimiter)
+		})}
 }
 
-func (p pathShape) fields() []string { return []string{p.o.PathField} }
-func (p pathShape) keys() [][]string { return [][]string{p.orderedBy(p.o.PathField)} }
-func (p pathShape) link() string     { return p.o.PathField }
+func (p pathShape) layout() layout {
+	link := p.o.PathField
+	return layout{[]string{link}, nil, link, p.o.OrderField, false}
+}
 
 // Segments and paths.
 
@@ -92,7 +96,10 @@ func segmentID(segment string, like bson.RawValue) (bson.RawValue, bool) {
 	return bson.RawValue{Type: t, Value: data}, err == nil
 }
 
-func (c *core) full(n node) string { return n.path + n.segment + c.o.PathDelimiter }
+func (c *core) full(n node) string {
+	segment, _ := segmentString(n.id)
+	return n.path + segment + c.o.PathDelimiter
+}
 
 // segments are those of a path, root first.
 func (c *core) segments(path string) []string {
@@ -102,8 +109,8 @@ func (c *core) segments(path string) []string {
 	return strings.Split(path, c.o.PathDelimiter)
 }
 
-// under are the bounds of all paths that start with a full path: its last byte, the delimiter, is
-// replaced by the next one.
+// under are the bounds of all paths that start with a full path: its last byte, the delimiter, is replaced by
+// the next one.
 func (c *core) under(full string) bson.D {
 	return d("$gte", full, "$lt", full[:len(full)-1]+c.afterDelimiter())
 }
@@ -112,16 +119,8 @@ func (c *core) afterDelimiter() string { return string(rune(c.o.PathDelimiter[0]
 
 // usable refuses a node without a segment of its own: the paths under it would be those of other nodes.
 func (p pathShape) usable(n node) error {
-	if n.badPath != nil {
-		return fault.Invalid("%s of node %s: %w", p.o.IDField, text(n.id), n.badPath)
-	}
-	return nil
-}
-
-func (p pathShape) accept(doc bson.D) error {
-	id, _ := lookup(doc, p.o.IDField).(bson.RawValue)
-	if _, err := p.segmentOf(id); err != nil {
-		return fault.Invalid("%s: %w", p.o.IDField, err)
+	if _, err := p.segmentOf(n.id); err != nil {
+		return fault.Invalid("%s of node %s: %w", p.o.IDField, text(n.id), err)
 	}
 	return nil
 }
@@ -143,7 +142,7 @@ func (p pathShape) split(path any) bson.D {
 	return expr.Op("$split", path, expr.Literal(p.o.PathDelimiter))
 }
 
-func (p pathShape) up(match any, levels int) mongo.Pipeline {
+func (p pathShape) up(levels int) mongo.Pipeline {
 	segments := expr.Filter(p.split(p.pathExpr()), "s", expr.Op("$ne", expr.Var("s"), ""))
 	// The IDs of one tree have one type, that of the node started from.
 	to := func(name string, types ...string) bson.D {
@@ -152,7 +151,7 @@ func (p pathShape) up(match any, levels int) mongo.Pipeline {
 	}
 	id := expr.Op("$switch", d("branches", bson.A{to("objectId", "objectId"), to("long", "int", "long")}, "default", expr.Var("s")))
 	way := expr.Op("$concatArrays", expr.Map(segments, "s", id), bson.A{expr.Field(p.o.IDField)})
-	return p.upBy(match, expr.Op("$reverseArray", way), levels)
+	return p.upBy(expr.Op("$reverseArray", way), levels)
 }
 
 func (p pathShape) down(id any, depth int, self bool) mongo.Pipeline {
@@ -198,13 +197,13 @@ func (p pathShape) descendantsOf(n node, depth int) (bson.D, bool) {
 	return match, true
 }
 
-func (p pathShape) above(n node) ([]bson.RawValue, int) {
+func (p pathShape) above(n node) []bson.RawValue {
 	ids := []bson.RawValue{}
 	for _, s := range p.segments(n.path) {
 		id, _ := segmentID(s, n.id)
 		ids = append(ids, id)
 	}
-	return ids, len(ids)
+	return ids
 }
 
 // Writes.
@@ -216,7 +215,7 @@ func (p pathShape) heir(x node) *node {
 	}
 	last := segments[len(segments)-1]
 	id, _ := segmentID(last, x.id)
-	return &node{id: id, path: strings.TrimSuffix(x.path, last+p.o.PathDelimiter), segment: last}
+	return &node{id: id, path: strings.TrimSuffix(x.path, last+p.o.PathDelimiter)}
 }
 
 func (p pathShape) place(parent *node) bson.D {
@@ -253,7 +252,7 @@ func (p pathShape) below(parent *node) string {
 }
 
 func (p pathShape) rebase(x node, parent *node) []mongo.WriteModel {
-	return p.replace(p.full(x), p.below(parent)+x.segment+p.o.PathDelimiter)
+	return p.replace(p.full(x), p.full(node{id: x.id, path: p.below(parent)}))
 }
 
 func (p pathShape) lift(x node, heir *node) []mongo.WriteModel {
@@ -272,7 +271,7 @@ func (p pathShape) cascade(ctx context.Context, id bson.RawValue) (int64, []mong
 	if err != nil {
 		return 0, nil, err
 	}
-	return 1 + res.DeletedCount, p.counter(p.parentOf(x), -1), nil
+	return 1 + res.DeletedCount, p.recount(x, -1), nil
 }
 
 // Maintenance. Of a path its last segment decides.
@@ -300,26 +299,27 @@ func (p pathShape) ref(n node) (string, bool, string) {
 func (p pathShape) family(nodes []node) mongo.Pipeline {
 	paths := bson.A{}
 	for _, n := range nodes {
-		if n.badPath == nil {
+		if p.usable(n) == nil {
 			paths = append(paths, p.full(n))
 		}
 	}
 	return mongo.Pipeline{p.match(p.o.PathField, d("$in", paths)), p.sorting()}
 }
 
-func (p pathShape) wrong() mongopatterns.ProblemKind { return WrongPath }
-
 // audit finds segments that no path can have.
 func (p pathShape) audit(e *engine, n node, _ *spot, _ []node) []finding {
-	if n.raw == nil || n.badPath == nil {
+	if n.raw == nil {
 		return nil
 	}
-	return []finding{e.finding(WrongPath, n, p.o.IDField, n.badPath.Error())}
+	if _, err := p.segmentOf(n.id); err != nil {
+		return []finding{e.finding(WrongField, n, p.o.IDField, err.Error())}
+	}
+	return nil
 }
 
 // uproot takes along what is below.
 func (p pathShape) uproot(n node) []mongo.WriteModel {
-	if n.badPath != nil {
+	if p.usable(n) != nil {
 		return p.base.uproot(n)
 	}
 	return append(p.base.uproot(n), p.rebase(n, nil)...)

@@ -21,7 +21,8 @@ func FuzzPath(f *testing.F) {
 		if c.checkSegment(a) != nil || c.checkSegment(b) != nil {
 			return
 		}
-		full := c.full(node{path: c.full(node{path: delimiter, segment: a}), segment: b})
+		named := func(s string) bson.RawValue { v, _ := c.codec.Value(s); return v }
+		full := c.full(node{path: c.full(node{path: delimiter, id: named(a)}), id: named(b)})
 		if got := c.segments(full); len(got) != 2 || got[0] != a || got[1] != b {
 			t.Errorf("segments of %q: %q", full, got)
 		}

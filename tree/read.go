@@ -3,6 +3,7 @@ package tree
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"math"
@@ -19,42 +20,11 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// An ID that no node has is answered alike in all representations. What asks for the nodes beside or
-// below it finds none; what asks for the node itself or for those above it is ErrNotFound.
-
-// ReadOptions limit a walk downwards.
-type ReadOptions struct {
-	// MaxDepth is how many levels below the node are read; 1 is its children. Default all. The methods
-	// that return a pipeline take a negative one for 0, all others refuse it.
-	MaxDepth int
-	// BatchSize is the number of documents a round trip brings. Default as many as fit in one reply (16
-	// MB), but for Descendants, of which the first reply has 101.
-	BatchSize int
-}
-
-func (o *ReadOptions) check() error {
-	if o != nil && o.MaxDepth < 0 {
-		return fault.Invalid("ReadOptions.MaxDepth: negative")
-	}
-	if o != nil && o.BatchSize < 0 {
-		return fault.Invalid("ReadOptions.BatchSize: negative")
-	}
-	return nil
-}
-
-func (o *ReadOptions) depth() int {
-	if o == nil {
-		return 0
-	}
-	return max(o.MaxDepth, 0)
-}
-
-func (o *ReadOptions) batch() int32 {
-	if o == nil {
-		return 0
-	}
-	return int32(min(o.BatchSize, math.MaxInt32))
-}
+// An ID that no node has is answered alike in all representations. What asks for the nodes beside or below it
+// finds none; what asks for the node itself or for those above it is ErrNotFound.
+//
+// A maxDepth is how many levels below the node are read: 1 are its children, 0 is all. Pipelines take a
+// negative one for 0, other calls refuse it.
 
 // Crumb is one step of a breadcrumb.
 type Crumb[K any] struct {
@@ -72,8 +42,8 @@ type Node[T any] struct {
 // Filter is the filter for one node, for reads and updates of the user's own fields with the driver.
 func (t *Tree[K, T]) Filter(id K) bson.D { return t.c.byID(t.raw(id)) }
 
-// raw encodes an ID for a filter or pipeline. What cannot be encoded stays as it is, and the driver
-// refuses it; what cannot be an ID becomes one that no node has.
+// raw encodes an ID for a filter or pipeline. What cannot be encoded stays as it is, and the driver refuses it;
+// what cannot be an ID becomes one that no node has.
 func (t *Tree[K, T]) raw(id K) any {
 	v, err := t.c.codec.Value(id)
 	if err != nil {
@@ -85,41 +55,30 @@ func (t *Tree[K, T]) raw(id K) any {
 	return v
 }
 
-// bare takes the fields of pipelines away again.
-func bare(p mongo.Pipeline) mongo.Pipeline { return append(p, expr.Op("$unset", fieldDepth)) }
-
-func (c *core) rootFirst(id any) mongo.Pipeline {
-	return append(c.rep.up(c.byID(id), 0), expr.Op("$sort", d(fieldDepth, -1)))
-}
-
-func (c *core) parentsPipeline(id any) mongo.Pipeline {
-	return bare(append(c.rep.up(c.byID(id), 1), expr.Op("$match", d(fieldDepth, 1))))
-}
-
 // ParentPipeline yields the parent of a node, in a graph all parents.
-func (t *Tree[K, T]) ParentPipeline(id K) mongo.Pipeline { return t.c.parentsPipeline(t.raw(id)) }
+func (t *Tree[K, T]) ParentPipeline(id K) mongo.Pipeline { return t.c.parents(t.raw(id)) }
 
 // ChildrenPipeline yields the children of a node in order.
 func (t *Tree[K, T]) ChildrenPipeline(id K) mongo.Pipeline { return t.c.rep.children(t.raw(id)) }
 
-// SiblingsPipeline yields the other children of a node's parent in order, and for a root the other
-// roots; these not in ChildReferences, see RootsPipeline.
+// SiblingsPipeline yields the other children of a node's parent in order, and for a root the other roots; these
+// not in ChildReferences, see RootsPipeline.
 func (t *Tree[K, T]) SiblingsPipeline(id K) mongo.Pipeline { return t.c.rep.siblings(t.raw(id)) }
 
 // AncestorsPipeline yields the ancestors of a node, root first.
 func (t *Tree[K, T]) AncestorsPipeline(id K) mongo.Pipeline {
-	return bare(append(t.c.rootFirst(t.raw(id)), expr.Op("$match", d(fieldDepth, d("$gt", 0)))))
+	return bare(t.c.rootFirst(t.raw(id)), expr.Op("$match", d(fieldDepth, d("$gt", 0))))
 }
 
 // DescendantsPipeline yields the descendants of a node in no order. For the leaves of a subtree append
 // LeavesPipeline to it.
-func (t *Tree[K, T]) DescendantsPipeline(id K, opts *ReadOptions) mongo.Pipeline {
-	return t.c.rep.down(t.raw(id), opts.depth(), false)
+func (t *Tree[K, T]) DescendantsPipeline(id K, maxDepth int) mongo.Pipeline {
+	return t.c.rep.down(t.raw(id), max(maxDepth, 0), false)
 }
 
 // SubtreePipeline yields a node and its descendants in no order.
-func (t *Tree[K, T]) SubtreePipeline(id K, opts *ReadOptions) mongo.Pipeline {
-	return t.c.rep.down(t.raw(id), opts.depth(), true)
+func (t *Tree[K, T]) SubtreePipeline(id K, maxDepth int) mongo.Pipeline {
+	return t.c.rep.down(t.raw(id), max(maxDepth, 0), true)
 }
 
 // RootsPipeline yields the nodes without parent in order.
@@ -134,6 +93,20 @@ func (t *Tree[K, T]) BreadcrumbPipeline(id K) mongo.Pipeline {
 	return append(t.c.rootFirst(t.raw(id)), expr.Op("$project", d("_id", 0, "id", own, "name", name)))
 }
 
+// rootFirst yields a node and its ancestors with fieldDepth, the node last.
+func (c *core) rootFirst(id any) mongo.Pipeline {
+	return append(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.wayUp...)
+}
+
+// bare takes the field of pipelines away again.
+func bare(p mongo.Pipeline, more ...bson.D) mongo.Pipeline {
+	return append(append(p, more...), expr.Op("$unset", fieldDepth))
+}
+
+func (c *core) parents(id any) mongo.Pipeline {
+	return bare(concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.rep.up(1)), expr.Op("$match", d(fieldDepth, 1)))
+}
+
 // each runs a pipeline made of an ID.
 func (t *Tree[K, T]) each(ctx context.Context, call string, id K, pipeline func(id any) mongo.Pipeline) iter.Seq2[T, error] {
 	raw, err := t.c.id(id)
@@ -144,23 +117,20 @@ func (t *Tree[K, T]) each(ctx context.Context, call string, id K, pipeline func(
 }
 
 func (t *Tree[K, T]) all(ctx context.Context, call string, p mongo.Pipeline) iter.Seq2[T, error] {
-	return fault.Seq("tree: "+call, cursor.Decode[T](ctx, opening(t.c.coll, p, 0)))
+	return fault.Seq("tree: "+call, cursor.Decode[T](ctx, opening(t.c.coll, p)))
 }
 
 // Children yields the children of a node, in order if the tree keeps one.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB), a key of the parent index for each
-// child. The path reads the node by ID and uses the path index, child references read the node and each
-// child by ID.
+// Cost: 1 round trip, a key of the parent or path index for each child; child references read each by ID.
 func (t *Tree[K, T]) Children(ctx context.Context, id K) iter.Seq2[T, error] {
 	return t.each(ctx, "children", id, t.c.rep.children)
 }
 
 // Siblings yields the other children of a node's parent, and for a root the other roots.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). The node by ID and its siblings by the
-// index that Children uses. A root, or a single child, of ChildReferences: 1 more, and every node is
-// examined for a root.
+// Cost: 1 round trip, index as Children. A root, or a single child, of ChildReferences: 1 more, and every node
+// is examined for a root.
 func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
 	found := t.each(ctx, "siblings", id, t.c.rep.siblings)
 	if t.c.rep.rootsMatch() != nil {
@@ -189,23 +159,21 @@ func (c *core) otherRoots(id any) mongo.Pipeline {
 
 // Roots yields the nodes without parent.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). A key of the parent or path index for
-// each root; child references examine every node.
+// Cost: 1 round trip, a key of the parent or path index for each root; child references examine every node.
 func (t *Tree[K, T]) Roots(ctx context.Context) iter.Seq2[T, error] {
 	return t.all(ctx, "roots", t.c.roots())
 }
 
 // Leaves yields the nodes without children.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). It examines every node of the tree.
+// Cost: 1 round trip, every node is examined.
 func (t *Tree[K, T]) Leaves(ctx context.Context) iter.Seq2[T, error] {
 	return t.all(ctx, "leaves", t.c.rep.leaves())
 }
 
 // LeavesBelow yields the leaves among the descendants of a node.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB). It examines the descendants as
-// Descendants does, and looks up a child of each.
+// Cost: 1 round trip, keys as Descendants, and a child is looked up for each.
 func (t *Tree[K, T]) LeavesBelow(ctx context.Context, id K) iter.Seq2[T, error] {
 	return t.each(ctx, "leaves below", id, func(id any) mongo.Pipeline {
 		return append(t.c.rep.down(id, 0, false), t.c.rep.leaves()...)
@@ -214,45 +182,32 @@ func (t *Tree[K, T]) LeavesBelow(ctx context.Context, id K) iter.Seq2[T, error] 
 
 // Descendants yields the nodes below a node in no order, as they are found: see Preorder.
 //
-// Cost: 1 round trip for 101 nodes, then 1 for each 16 MB or ReadOptions.BatchSize; AncestorArray
-// streams from the first on. A key for each descendant: of the ancestors, path or left index; of the
-// parent or ID index, level by level in one $graphLookup (100 MB at most), which is complete before the
-// first comes.
-func (t *Tree[K, T]) Descendants(ctx context.Context, id K, opts *ReadOptions) iter.Seq2[T, error] {
-	raw, err := t.c.downFrom(id, opts)
+// Cost: 1 round trip for 101 nodes, then 1 for each 16 MB; AncestorArray streams from the first on. A key for
+// each descendant: of the ancestors, path or left index; of the parent or ID index, level by level in one
+// $graphLookup (100 MB at most), which is complete before the first comes.
+func (t *Tree[K, T]) Descendants(ctx context.Context, id K, maxDepth int) iter.Seq2[T, error] {
+	raw, err := t.c.downFrom(id, maxDepth)
 	if err != nil {
 		return fault.Seq("tree: descendants", fault.Stop[T](err))
 	}
-	return fault.Seq("tree: descendants", cursor.Decode[T](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		find, aggregate := options.Find(), options.Aggregate()
-		if n := opts.batch(); n > 0 {
-			find.SetBatchSize(n)
-			aggregate.SetBatchSize(n)
-		}
-		// mongod streams a find; an aggregate reads some MB before its first reply.
-		if match, reads := t.c.rep.descendantsOf(node{id: raw}, opts.depth()); match != nil && !reads {
-			return t.c.coll.Find(ctx, match, find)
-		}
-		return t.c.coll.Aggregate(ctx, t.c.rep.down(raw, opts.depth(), false), aggregate)
-	}))
+	return fault.Seq("tree: descendants", cursor.Decode[T](ctx, open(t.c.coll, t.c.rep.down(raw, maxDepth, false), 0)))
 }
 
 // downFrom checks the arguments of a walk downwards.
-func (c *core) downFrom(id any, opts *ReadOptions) (bson.RawValue, error) {
-	if err := opts.check(); err != nil {
-		return null, err
+func (c *core) downFrom(id any, maxDepth int) (bson.RawValue, error) {
+	if maxDepth < 0 {
+		return null, fault.Invalid("maxDepth: negative")
 	}
 	return c.id(id)
 }
 
-// Preorder yields the nodes below a node, each right after its parent or the last descendant of the
-// sibling before it: siblings are in order if the tree keeps one. It holds the whole subtree in memory;
-// so in a graph a node with several parents comes once under each.
+// Preorder yields the nodes below a node, each followed by all that is below it; siblings are in order if the
+// tree keeps one. It holds the subtree in memory. In a graph a node comes once under each parent.
 //
 // Cost: as Subtree.
-func (t *Tree[K, T]) Preorder(ctx context.Context, id K, opts *ReadOptions) iter.Seq2[T, error] {
+func (t *Tree[K, T]) Preorder(ctx context.Context, id K, maxDepth int) iter.Seq2[T, error] {
 	return fault.Seq("tree: preorder", func(yield func(T, error) bool) {
-		root, _, err := t.subtree(ctx, id, opts)
+		root, _, err := t.subtree(ctx, id, maxDepth)
 		if err != nil {
 			fault.Stop[T](err)(yield)
 			return
@@ -277,23 +232,42 @@ func (t *Tree[K, T]) Preorder(ctx context.Context, id K, opts *ReadOptions) iter
 
 // Ancestors returns the nodes above a node, root first.
 //
-// Cost: 1 round trip. The node and each ancestor by ID; child references find each ancestor by the
-// children index.
+// Cost: 1 round trip, each ancestor by ID, in child references by the children index.
 func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
 	defer fault.In(&err, "tree: ancestors")
-	all, err := wayUp(ctx, t.c, id, bare(t.c.rootFirst(t.raw(id))), func(cur *mongo.Cursor) (v T, err error) {
-		return v, cur.Decode(&v)
-	})
-	return all[:max(0, len(all)-1)], err
-}
-
-// wayUp reads what a pipeline up from a node yields, of which the node is a part.
-func wayUp[V any](ctx context.Context, c *core, id any, p mongo.Pipeline, read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
-	raw, err := c.id(id)
+	raw, err := t.c.id(id)
 	if err != nil {
 		return nil, err
 	}
-	for cur, err := range cursor.Each(ctx, opening(c.coll, p, 0)) {
+	all, err := upFrom(ctx, raw, t.c.sent(raw), func(cur *mongo.Cursor) (v T, err error) { return v, cur.Decode(&v) })
+	return all[:max(0, len(all)-1)], err
+}
+
+// sent runs bare(rootFirst), of which all but the first stage is encoded once: to encode it for each call would
+// cost the client as much as all else.
+func (c *core) sent(id bson.RawValue) opener {
+	return func(ctx context.Context) (*mongo.Cursor, error) {
+		p, err := bson.Marshal(d("0", expr.Op("$match", c.byID(id))))
+		if err != nil {
+			return nil, err
+		}
+		p = append(p[:len(p)-1], c.wayUpBare...)
+		binary.LittleEndian.PutUint32(p, uint32(len(p)))
+		return c.coll.Aggregate(ctx, array(p), options.Aggregate().SetBatchSize(math.MaxInt32))
+	}
+}
+
+// array is an encoded one.
+type array []byte
+
+func (a array) MarshalBSONValue() (typ byte, data []byte, err error) {
+	return byte(bson.TypeArray), a, nil
+}
+
+// upFrom reads what a pipeline up from a node yields, of which the node is a part.
+func upFrom[V any](ctx context.Context, id bson.RawValue, open opener,
+	read func(cur *mongo.Cursor) (V, error)) (all []V, err error) {
+	for cur, err := range cursor.Each(ctx, open) {
 		var v V
 		if err == nil {
 			v, err = read(cur)
@@ -304,72 +278,73 @@ func wayUp[V any](ctx context.Context, c *core, id any, p mongo.Pipeline, read f
 		all = append(all, v)
 	}
 	if len(all) == 0 {
-		err = missing(raw)
+		err = missing(id)
 	}
 	return all, err
 }
 
-// Parent returns the parent of a node: ErrNoParent for a root, ErrParentNotFound for an orphan. Of
-// several parents in a graph it returns one, see Parents.
+// Parent returns the parent of a node: ErrNoParent for a root, ErrParentNotFound for an orphan. Of several
+// parents in a graph it returns one, see Parents.
 //
-// Cost: 1 round trip that reads the node and its parent, by ID or, in child references, by the children
-// index.
+// Cost: 1 round trip, index as Ancestors.
 func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	defer fault.In(&err, "tree: parent")
 	var none T
+	var x node
 	raw, err := t.c.id(id)
 	if err != nil {
 		return none, err
 	}
-	count, first := 0, node{}
-	p := bare(append(t.c.rep.up(t.c.byID(raw), 1), expr.Op("$sort", d(fieldDepth, -1))))
-	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p, 0)) {
-		if count++; err == nil && count == 1 {
-			first = t.c.parse(slices.Clone(cur.Current))
-			err = cur.Decode(&parent)
-		}
-		if err != nil {
-			return none, err
-		}
+	p := concat(mongo.Pipeline{expr.Op("$match", t.c.byID(raw))}, t.c.rep.up(1))
+	p = bare(p, expr.Op("$sort", d(fieldDepth, -1)))
+	all, err := upFrom(ctx, raw, opening(t.c.coll, p), func(cur *mongo.Cursor) (v T, err error) {
+		x = t.c.parse(slices.Clone(cur.Current)) // at last the node itself
+		return v, cur.Decode(&v)
+	})
+	if err != nil {
+		return none, err
 	}
-	ref, root, broken := t.c.rep.ref(first)
-	switch {
-	case count == 0:
-		return none, missing(raw)
-	case count > 1:
-		return parent, nil
-	case !root && (ref != "" || broken != ""):
-		return none, fmt.Errorf("%w: that of %s", ErrParentNotFound, text(raw))
+	if len(all) > 1 {
+		return all[0], nil
 	}
-	return none, fmt.Errorf("%w: %s", ErrNoParent, text(raw))
+	if ref, root, broken := t.c.rep.ref(x); !root && (ref != "" || broken != "") {
+		return none, fmt.Errorf("%w: that of %s", ErrParentNotFound, text(x.id))
+	}
+	return none, fmt.Errorf("%w: %s", ErrNoParent, text(x.id))
+}
+
+// Parents yields all parents of a node of a graph; of a tree it yields one or none.
+//
+// Cost: 1 round trip, index as Ancestors.
+func (t *Tree[K, T]) Parents(ctx context.Context, id K) iter.Seq2[T, error] {
+	return t.each(ctx, "parents", id, t.c.parents)
 }
 
 // glance reads one node as the user's collection is set; an unknown ID gives none.
 func (c *core) glance(ctx context.Context, id bson.RawValue) (node, error) {
 	nodes, err := c.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.coll.Find(ctx, c.byID(id), options.Find().SetProjection(c.projection()).SetLimit(1))
+		return c.coll.Find(ctx, c.byID(id), options.Find().SetProjection(c.shown).SetLimit(1))
 	})
 	return pick(nodes, id), err
 }
 
-// ancestry is the IDs of the ancestors of a node, root first, and its depth, read from the node alone
-// if it tells them; the IDs may be left out if they cost more.
-func (c *core) ancestry(ctx context.Context, id any, withIDs bool) (ids []bson.RawValue, depth int, err error) {
+// ancestry is the IDs of the ancestors of a node, root first, and its depth, read from the node alone if it
+// tells them.
+func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, depth int, err error) {
 	raw, err := c.id(id)
 	if err != nil {
 		return nil, 0, err
 	}
-	if ids, depth = c.rep.above(node{}); depth >= 0 && (ids != nil || !withIDs) {
+	if c.rep.above(node{}) != nil {
 		n, err := c.glance(ctx, raw)
 		if err == nil && n.raw == nil {
 			err = missing(raw)
 		}
-		ids, depth = c.rep.above(n)
-		return ids, depth, err
+		ids = c.rep.above(n)
+		return ids, len(ids), err
 	}
-	depth = 0
 	p := append(c.rootFirst(raw), expr.Op("$project", d(c.o.IDField, 1, fieldDepth, 1)))
-	ids, err = wayUp(ctx, c, raw, p, func(cur *mongo.Cursor) (bson.RawValue, error) {
+	ids, err = upFrom(ctx, raw, opening(c.coll, p), func(cur *mongo.Cursor) (bson.RawValue, error) {
 		doc := slices.Clone(cur.Current)
 		depth = max(depth, int(integer(doc.Lookup(fieldDepth))))
 		return doc.Lookup(c.o.IDField), nil
@@ -377,37 +352,40 @@ func (c *core) ancestry(ctx context.Context, id any, withIDs bool) (ids []bson.R
 	return ids[:max(0, len(ids)-1)], depth, err
 }
 
-// Depth returns how many levels a node is below its root, 0 for a root. In a graph it is the longest of
-// the shortest ways up.
+// Depth returns how many levels a node is below its root, 0 for a root. In a graph it is the longest of the
+// shortest ways up.
 //
 // Cost: 1 round trip. AncestorArray and MaterializedPath read the node alone, the others as Ancestors.
 func (t *Tree[K, T]) Depth(ctx context.Context, id K) (depth int, err error) {
 	defer fault.In(&err, "tree: depth")
-	_, depth, err = t.c.ancestry(ctx, id, false)
+	_, depth, err = t.c.ancestry(ctx, id)
 	return depth, err
 }
 
 // IsDescendant reports whether id lies below ancestor. An unknown ancestor has no descendants.
 //
-// Cost: 1 round trip. AncestorArray and MaterializedPath read the node alone,
-// the others as Ancestors.
+// Cost: as Depth.
 func (t *Tree[K, T]) IsDescendant(ctx context.Context, id, ancestor K) (_ bool, err error) {
 	defer fault.In(&err, "tree: is descendant")
 	other, err := t.c.id(ancestor)
 	if err != nil {
 		return false, err
 	}
-	ids, _, err := t.c.ancestry(ctx, id, true)
+	ids, _, err := t.c.ancestry(ctx, id)
 	return holds(ids, other), err
 }
 
-// Breadcrumb returns the way from the root to a node with the names of Options.NameField, the node
-// last. A document without that field has the name "".
+// Breadcrumb returns the way from the root to a node with the names of Options.NameField, the node last.
 //
 // Cost: 1 round trip, as Ancestors.
 func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err error) {
 	defer fault.In(&err, "tree: breadcrumb")
-	return wayUp(ctx, t.c, id, t.BreadcrumbPipeline(id), func(cur *mongo.Cursor) (crumb Crumb[K], err error) {
+	raw, err := t.c.id(id)
+	if err != nil {
+		return nil, err
+	}
+	open := opening(t.c.coll, t.BreadcrumbPipeline(id))
+	return upFrom(ctx, raw, open, func(cur *mongo.Cursor) (crumb Crumb[K], err error) {
 		name := cur.Current.Lookup("name")
 		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
 			crumb.Name = text(name)
@@ -417,102 +395,61 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err er
 	})
 }
 
-// Subtree returns a node with all that is below it, as one nested value; children are in order. Outside
-// a transaction it may mix the states before and after a change made meanwhile; a node whose parent is
-// not in the result is left out.
+// Subtree returns a node with all that is below it, as one nested value; children are in order. Outside a
+// transaction it may mix two states of the tree; a node whose parent is not in the result is left out.
 //
-// Cost: 1 round trip while the result fits in one reply (16 MB), otherwise 1 for each; keys as
-// Descendants.
-func (t *Tree[K, T]) Subtree(ctx context.Context, id K, opts *ReadOptions) (_ *Node[T], err error) {
+// Cost: 1 round trip for each 16 MB; keys as Descendants.
+func (t *Tree[K, T]) Subtree(ctx context.Context, id K, maxDepth int) (_ *Node[T], err error) {
 	defer fault.In(&err, "tree: subtree")
-	root, raw, err := t.subtree(ctx, id, opts)
+	root, raw, err := t.subtree(ctx, id, maxDepth)
 	if err == nil && root == nil {
 		err = missing(raw)
 	}
 	return root, err
 }
 
-func (t *Tree[K, T]) subtree(ctx context.Context, id K, opts *ReadOptions) (*Node[T], bson.RawValue, error) {
-	raw, err := t.c.downFrom(id, opts)
+func (t *Tree[K, T]) subtree(ctx context.Context, id K, maxDepth int) (*Node[T], bson.RawValue, error) {
+	raw, err := t.c.downFrom(id, maxDepth)
 	if err != nil {
 		return nil, raw, err
 	}
-	shapes, nodes, _, err := t.nest(ctx, t.c.rep.down(raw, opts.depth(), true), opts.batch())
-	at := slices.IndexFunc(shapes, func(n node) bool { return same(n.id, raw) })
+	ties, nodes, err := t.nest(ctx, t.c.rep.down(raw, maxDepth, true))
+	at := slices.IndexFunc(ties, func(n tie) bool { return n.id == key(raw) })
 	if err != nil || at < 0 {
 		return nil, raw, err
 	}
-	return nodes[at], raw, nil
+	return nodes[ties[at].at], raw, nil
 }
 
-// Forest returns all nodes of the tree as nested values, one for each root. Nodes that no root leads to
-// are left out.
+// Forest returns all nodes of the tree as nested values, one for each root. Nodes that no root leads to are
+// left out.
 //
 // Cost: 1 round trip for each 16 MB; it reads every document of the tree.
 func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	defer fault.In(&err, "tree: forest")
-	c := t.c
-	shapes, nodes, isChild, err := t.nest(ctx, concat(mongo.Pipeline{c.match(c.o.IDField, d("$ne", nil))}, c.inOrder()), 0)
-	var at []int
-	for i, n := range shapes {
-		if ref, root, broken := c.rep.ref(n); root || ref == "" && broken == "" && !isChild[i] {
-			at = append(at, i)
+	ties, nodes, err := t.nest(ctx, mongo.Pipeline{t.c.match(t.c.o.IDField, d("$ne", nil))})
+	for _, n := range ties {
+		if n.root && !n.child {
+			roots = append(roots, nodes[n.at])
 		}
-	}
-	slices.SortStableFunc(at, func(a, b int) int { return c.compare(shapes[a], shapes[b]) })
-	for _, i := range at {
-		roots = append(roots, nodes[i])
 	}
 	return roots, err
 }
 
 // nest reads documents and puts them together.
-func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline, batch int32) (shapes []node, nodes []*Node[T], isChild []bool, err error) {
-	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p, batch)) {
+func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline) (ties []tie, nodes []*Node[T], err error) {
+	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p)) {
 		n := &Node[T]{}
 		if err == nil {
 			err = cur.Decode(&n.Value)
 		}
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
-		shapes, nodes = append(shapes, t.c.parse(slices.Clone(cur.Current))), append(nodes, n)
+		ties, nodes = append(ties, t.c.tie(t.c.parse(cur.Current), len(ties))), append(nodes, n)
 	}
-	below, isChild := t.c.assemble(shapes)
-	for i, kids := range below {
-		for _, kid := range kids {
-			nodes[i].Children = append(nodes[i].Children, nodes[kid])
-		}
-	}
-	return shapes, nodes, isChild, nil
-}
-
-// assemble gives for each node the indexes of its children, in order, and whether it is a child.
-func (c *core) assemble(nodes []node) (below [][]int, isChild []bool) {
-	below, isChild = make([][]int, len(nodes)), make([]bool, len(nodes))
-	at := make(map[string]int, len(nodes))
-	for i, n := range nodes {
-		at[c.rep.own(n)] = i
-	}
-	join := func(p, kid int) {
-		below[p] = append(below[p], kid)
-		isChild[kid] = true
-	}
-	for i, n := range nodes {
-		for _, id := range c.rep.names(n) {
-			if kid, ok := at[key(id)]; ok {
-				join(i, kid)
-			}
-		}
-		ref, _, _ := c.rep.ref(n)
-		if p, ok := at[ref]; ok && p != i {
-			join(p, i)
-		}
-	}
-	for _, kids := range below {
-		slices.SortStableFunc(kids, func(a, b int) int { return c.compare(nodes[a], nodes[b]) })
-	}
-	return below, isChild
+	t.c.assemble(ties, func(parent, kid int) { nodes[parent].Children = append(nodes[parent].Children, nodes[kid]) })
+	return ties, nodes, nil
 }
 
 // CountChildren returns the number of a node's children.
@@ -527,25 +464,106 @@ func (t *Tree[K, T]) CountChildren(ctx context.Context, id K) (_ int64, err erro
 	return t.c.total(ctx, t.c.rep.children(raw))
 }
 
-// CountDescendants returns the number of nodes below a node, to a depth with ReadOptions.MaxDepth.
+// CountDescendants returns the number of nodes below a node, to a depth.
 //
-// Cost: 1 round trip, index and keys as Descendants. Nested sets without a MaxDepth read only the node.
-func (t *Tree[K, T]) CountDescendants(ctx context.Context, id K, opts *ReadOptions) (_ int64, err error) {
+// Cost: 1 round trip, index and keys as Descendants. Nested sets without a maxDepth read only the node.
+func (t *Tree[K, T]) CountDescendants(ctx context.Context, id K, maxDepth int) (_ int64, err error) {
 	defer fault.In(&err, "tree: count descendants")
-	raw, err := t.c.downFrom(id, opts)
+	raw, err := t.c.downFrom(id, maxDepth)
 	if err != nil {
 		return 0, err
 	}
-	if opts.depth() == 0 && t.c.rep.width(node{}) >= 0 {
+	if maxDepth == 0 && t.c.rep.width(node{}) >= 0 {
 		n, err := t.c.glance(ctx, raw)
 		return t.c.rep.width(n), err
 	}
-	return t.c.total(ctx, t.c.rep.down(raw, opts.depth(), false))
+	return t.c.total(ctx, t.c.rep.down(raw, maxDepth, false))
 }
 
 func (c *core) total(ctx context.Context, p mongo.Pipeline) (n int64, err error) {
-	for row, err := range cursor.Docs(ctx, opening(c.coll, append(p, expr.Op("$count", "n")), 0)) {
+	for row, err := range cursor.Docs(ctx, opening(c.coll, append(p, expr.Op("$count", "n")))) {
 		return integer(row.Lookup("n")), err
 	}
 	return 0, nil
+}
+
+// The filters are for Find, Count, paging and $match. One that needs what other documents hold reads them
+// first: it shows the tree as it was then. That of an unknown ID matches nothing, but AncestorsFilter is
+// ErrNotFound.
+
+// ChildrenFilter matches the children of a node.
+//
+// Cost: none. MaterializedPath and ChildReferences: 1 round trip, the node by ID.
+func (t *Tree[K, T]) ChildrenFilter(ctx context.Context, id K) (_ bson.D, err error) {
+	defer fault.In(&err, "tree: children filter")
+	raw, err := t.c.id(id)
+	if err != nil {
+		return nil, err
+	}
+	return t.c.filter(ctx, raw, t.c.rep.childrenOf)
+}
+
+// filter makes a filter of a node, which it reads only if that is needed.
+func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bson.D, bool)) (bson.D, error) {
+	match, reads := of(node{id: id})
+	if !reads {
+		return match, nil
+	}
+	n, err := c.glance(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if n.raw == nil {
+		return c.byIDs(nil), nil
+	}
+	match, _ = of(n)
+	return match, c.rep.usable(n)
+}
+
+// DescendantsFilter matches the nodes below a node.
+//
+// For paging take AncestorArray or MaterializedPath: the filters of the others change with the tree, and a
+// paging token is bound to its filter.
+//
+// Cost: none for AncestorArray. The others: 1 round trip; MaterializedPath and NestedSets without a maxDepth
+// read the node, the others the IDs of all descendants into the filter.
+func (t *Tree[K, T]) DescendantsFilter(ctx context.Context, id K, maxDepth int) (_ bson.D, err error) {
+	defer fault.In(&err, "tree: descendants filter")
+	raw, err := t.c.downFrom(id, maxDepth)
+	if err != nil {
+		return nil, err
+	}
+	if match, _ := t.c.rep.descendantsOf(node{id: raw}, maxDepth); match != nil {
+		return t.c.filter(ctx, raw, func(n node) (bson.D, bool) { return t.c.rep.descendantsOf(n, maxDepth) })
+	}
+	return t.c.idFilter(ctx, t.c.rep.down(raw, maxDepth, false))
+}
+
+// idFilter matches what a pipeline yields by ID.
+func (c *core) idFilter(ctx context.Context, p mongo.Pipeline) (bson.D, error) {
+	nodes, err := c.shapes(ctx, opening(c.coll, append(p, expr.Op("$project", d(c.o.IDField, 1)))))
+	return c.byIDs(idsOf(nodes)), err
+}
+
+// AncestorsFilter matches the nodes above a node.
+//
+// Cost: as Depth.
+func (t *Tree[K, T]) AncestorsFilter(ctx context.Context, id K) (_ bson.D, err error) {
+	defer fault.In(&err, "tree: ancestors filter")
+	ids, _, err := t.c.ancestry(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return t.c.byIDs(ids), nil
+}
+
+// RootsFilter matches the nodes without parent.
+//
+// Cost: none. ChildReferences read the IDs of the roots, as Roots.
+func (t *Tree[K, T]) RootsFilter(ctx context.Context) (_ bson.D, err error) {
+	defer fault.In(&err, "tree: roots filter")
+	if match := t.c.rep.rootsMatch(); match != nil {
+		return match, nil
+	}
+	return t.c.idFilter(ctx, t.c.roots())
 }

@@ -138,7 +138,7 @@ func TestProductCategories(t *testing.T) {
 	want := dd("_id", "Solid State Drive", "ancestor_categories",
 		bson.A{"Computer Parts", "Storage", "Hard Drives"}, "parent_category", "Hard Drives")
 	match(t, "stored", want, stored(t, coll)[2])
-	match, err := cats.DescendantsFilter(ctx, "Storage", nil)
+	match, err := cats.DescendantsFilter(ctx, "Storage", 0)
 	if diff := cmp.Diff(dd("ancestor_categories", "Storage"), toD(t, match)); err != nil || diff != "" {
 		t.Errorf("filter: %v %s", err, diff)
 	}
@@ -212,12 +212,12 @@ func TestPathNeighbours(t *testing.T) {
 	tr := v.open(t, mongotest.Database(t).Collection("nodes"))
 	insertAll(t, v, tr, [][2]string{{"A", ""}, {"A-B", "A"}, {"A-BA", "A"}, {"A-B.", "A"}, {"a-b", "A"},
 		{"x", "A-B"}, {"y", "A-BA"}, {"z", "A-B."}, {"w", "a-b"}, {"^A", ""}, {"v", "^A"}, {"A.", ""}, {"u", "A."}})
-	v.want(t, "descendants of A-B", v.ids(t, tr.Descendants(ctx, "A-B", nil)), "x")
-	v.want(t, "descendants of A-B.", v.ids(t, tr.Descendants(ctx, "A-B.", nil)), "z")
-	v.want(t, "descendants of ^A", v.ids(t, tr.Descendants(ctx, "^A", nil)), "v")
-	v.want(t, "descendants of A.", v.ids(t, tr.Descendants(ctx, "A.", nil)), "u")
+	v.want(t, "descendants of A-B", v.ids(t, tr.Descendants(ctx, "A-B", 0)), "x")
+	v.want(t, "descendants of A-B.", v.ids(t, tr.Descendants(ctx, "A-B.", 0)), "z")
+	v.want(t, "descendants of ^A", v.ids(t, tr.Descendants(ctx, "^A", 0)), "v")
+	v.want(t, "descendants of A.", v.ids(t, tr.Descendants(ctx, "A.", 0)), "u")
 	ok(t, tr.Move(ctx, "A-B", tr.Under("^A")))
-	v.want(t, "descendants of ^A", v.ids(t, tr.Descendants(ctx, "^A", nil)), "v", "A-B", "x")
-	v.want(t, "descendants of A", v.ids(t, tr.Descendants(ctx, "A", nil)), "A-BA", "A-B.", "a-b", "y", "z", "w")
+	v.want(t, "descendants of ^A", v.ids(t, tr.Descendants(ctx, "^A", 0)), "v", "A-B", "x")
+	v.want(t, "descendants of A", v.ids(t, tr.Descendants(ctx, "A", 0)), "A-BA", "A-B.", "a-b", "y", "z", "w")
 	healthy(t, tr)
 }

@@ -1,10 +1,12 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -20,14 +22,18 @@ func missing(id bson.RawValue) error { return fmt.Errorf("node %w: %s", fault.Er
 
 func noParent(id bson.RawValue) error { return fmt.Errorf("%w: %s", ErrParentNotFound, text(id)) }
 
-// findOne reads the shape of the node that matches, the first of several; absent is the error when
-// there is none.
+// findOne reads the shape of the node that matches, the first of several.
 func (c *core) findOne(ctx context.Context, match bson.D, absent error, sort ...any) (node, error) {
-	opts := options.FindOne().SetProjection(c.projection())
+	opts := options.FindOne().SetProjection(c.shown)
 	if len(sort) > 0 {
 		opts.SetSort(d(sort...))
 	}
-	raw, err := c.primary.FindOne(ctx, match, opts).Raw()
+	return c.one(c.primary.FindOne(ctx, match, opts), absent)
+}
+
+// one is the shape of the node in a result; absent is the error when there is none.
+func (c *core) one(result *mongo.SingleResult, absent error) (node, error) {
+	raw, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return node{}, absent
 	}
@@ -37,26 +43,16 @@ func (c *core) findOne(ctx context.Context, match bson.D, absent error, sort ...
 	return c.parse(raw), nil
 }
 
-func (c *core) find(ctx context.Context, id bson.RawValue) (node, error) {
-	return c.findOne(ctx, c.byID(id), missing(id))
-}
-
-// take deletes a node and returns its shape. To delete first and look for children then is safe: an
-// insertion under the node writes to it, so no child comes unseen.
+// take deletes a node and returns its shape. To delete first and look for children then is safe: an insertion
+// under the node writes to it, so no child comes unseen.
 func (c *core) take(ctx context.Context, id bson.RawValue) (node, error) {
-	raw, err := c.primary.FindOneAndDelete(ctx, c.byID(id), options.FindOneAndDelete().SetProjection(c.projection())).Raw()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return node{}, missing(id)
-	}
-	if err != nil {
-		return node{}, err
-	}
-	return c.parse(raw), nil
+	opts := options.FindOneAndDelete().SetProjection(c.shown)
+	return c.one(c.primary.FindOneAndDelete(ctx, c.byID(id), opts), missing(id))
 }
 
 // findAll reads the shapes of all nodes that match.
 func (c *core) findAll(ctx context.Context, match bson.D) ([]node, error) {
-	opts := options.Find().SetProjection(c.projection()).SetBatchSize(math.MaxInt32)
+	opts := options.Find().SetProjection(c.shown).SetBatchSize(math.MaxInt32)
 	return c.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return c.primary.Find(ctx, match, opts) })
 }
 
@@ -92,10 +88,10 @@ func pick(nodes []node, id bson.RawValue) node {
 
 // aggregate reads the shapes that a pipeline yields.
 func (c *core) aggregate(ctx context.Context, p mongo.Pipeline) ([]node, error) {
-	return c.shapes(ctx, opening(c.primary, append(p, expr.Op("$project", c.projection())), 0))
+	return c.shapes(ctx, opening(c.primary, append(p, expr.Op("$project", c.shown))))
 }
 
-func (c *core) shapes(ctx context.Context, open func(ctx context.Context) (*mongo.Cursor, error)) ([]node, error) {
+func (c *core) shapes(ctx context.Context, open opener) ([]node, error) {
 	var nodes []node
 	for raw, err := range cursor.Docs(ctx, open) {
 		if err != nil {
@@ -106,13 +102,73 @@ func (c *core) shapes(ctx context.Context, open func(ctx context.Context) (*mong
 	return nodes, nil
 }
 
-// opening runs a pipeline; with a batch of 0 a reply holds as much as fits in 16 MB.
-func opening(coll *mongo.Collection, p mongo.Pipeline, batch int32) func(ctx context.Context) (*mongo.Cursor, error) {
-	if batch <= 0 {
-		batch = math.MaxInt32
-	}
+type opener = func(ctx context.Context) (*mongo.Cursor, error)
+
+// opening runs a pipeline of which a reply holds as much as fits in 16 MB.
+func opening(coll *mongo.Collection, p mongo.Pipeline) opener {
+	return open(coll, p, math.MaxInt32)
+}
+
+// open runs a pipeline with a batch size, 0 for the server's own. What only filters and sorts it runs as a
+// find: mongod streams it, where an aggregate reads some MB before its first reply.
+func open(coll *mongo.Collection, p mongo.Pipeline, batch int32) opener {
 	return func(ctx context.Context) (*mongo.Cursor, error) {
-		return coll.Aggregate(ctx, append(mongo.Pipeline{}, p...), options.Aggregate().SetBatchSize(batch))
+		find, aggregate := options.Find(), options.Aggregate()
+		if batch > 0 {
+			find.SetBatchSize(batch)
+			aggregate.SetBatchSize(batch)
+		}
+		switch {
+		case len(p) == 2 && p[1][0].Key == "$sort":
+			find.SetSort(p[1][0].Value)
+		case len(p) > 1:
+			return coll.Aggregate(ctx, p, aggregate)
+		}
+		return coll.Find(ctx, p[0][0].Value, find)
+	}
+}
+
+// tie is what puts a node into a nested value. It holds nothing of the document.
+type tie struct {
+	id, up string   // the keys of the node and of the parent that it names
+	names  []string // those of the children that it names
+	order  int64
+	root   bool // it names no parent
+	child  bool // another one is its parent
+	at     int
+}
+
+func (c *core) tie(n node, at int) tie {
+	up, root, broken := c.rep.ref(n)
+	t := tie{id: key(n.id), up: up, order: c.at(n), root: root || up == "" && broken == "", at: at}
+	for _, id := range c.rep.names(n) {
+		t.names = append(t.names, key(id))
+	}
+	return t
+}
+
+// assemble sorts the ties, and calls join for each child of a parent, siblings in order.
+func (c *core) assemble(ties []tie, join func(parent, kid int)) {
+	if c.order != "" {
+		slices.SortStableFunc(ties, func(a, b tie) int { return cmp.Compare(a.order, b.order) })
+	}
+	byID := make(map[string]int, len(ties))
+	for i, n := range ties {
+		byID[n.id] = i
+	}
+	put := func(parent, kid int) {
+		ties[kid].child = true
+		join(ties[parent].at, ties[kid].at)
+	}
+	for i, n := range ties {
+		for _, id := range n.names {
+			if kid, ok := byID[id]; ok {
+				put(i, kid)
+			}
+		}
+		if parent, ok := byID[n.up]; ok && parent != i {
+			put(parent, i)
+		}
 	}
 }
 
@@ -139,7 +195,7 @@ func (c *core) kids(ctx context.Context, nodes []node) ([][]node, error) {
 	found, err := c.aggregate(ctx, c.rep.family(nodes))
 	out, at, byKey := make([][]node, len(nodes)), map[string]int{}, map[string]node{}
 	for i, n := range nodes {
-		at[c.rep.own(n)] = i
+		at[key(n.id)] = i
 	}
 	for _, kid := range found {
 		byKey[key(kid.id)] = kid
@@ -213,9 +269,9 @@ func (c *core) rangeDown(id any, from, to any, within mongo.Pipeline, self bool)
 	})
 }
 
-// downBy joins a node with those below it. To have the node too, it makes two documents of it: in one
-// unless gives otherwise, so that nothing is joined and it stays itself. ($unionWith would do, but
-// transactions refuse it.)
+// downBy joins a node with those below it. To have the node too, it makes two documents of it: in one unless
+// gives otherwise, so that nothing is joined and it stays itself. ($unionWith would do, but transactions refuse
+// it.)
 func (c *core) downBy(id any, self bool, join func(unless func(v, otherwise any) any) bson.D) mongo.Pipeline {
 	match := expr.Op("$match", c.byID(id))
 	if !self {
@@ -234,8 +290,8 @@ func (c *core) downBy(id any, self bool, join func(unless func(v, otherwise any)
 	}
 }
 
-// unfold makes the documents joined under fieldTree the result, with further fields taken from the
-// document they were joined to.
+// unfold makes the documents joined under fieldTree the result, with further fields taken from the document
+// they were joined to.
 func unfold(extra ...any) mongo.Pipeline {
 	var root any = expr.Field(fieldTree)
 	if len(extra) > 0 {
@@ -246,7 +302,7 @@ func unfold(extra ...any) mongo.Pipeline {
 
 // inOrder sorts siblings.
 func (c *core) inOrder() mongo.Pipeline {
-	if f := c.rep.order(); f != "" {
+	if f := c.order; f != "" {
 		return mongo.Pipeline{expr.Op("$sort", d(f, 1))}
 	}
 	return nil
@@ -257,7 +313,7 @@ func (c *core) roots() mongo.Pipeline {
 	if match := c.rep.rootsMatch(); match != nil {
 		return concat(mongo.Pipeline{expr.Op("$match", match)}, c.inOrder())
 	}
-	return c.unreferenced(c.o.IDField, c.rep.link())
+	return c.unreferenced(c.o.IDField, c.link)
 }
 
 // top are the roots, in order and then by _id, without malformed ones.
@@ -266,12 +322,12 @@ func (c *core) top() mongo.Pipeline {
 	if match == nil {
 		return append(c.roots(), c.sorting())
 	}
-	return mongo.Pipeline{expr.Op("$match", append(match, c.rep.except(c.rep.link())...)), c.sorting()}
+	return mongo.Pipeline{expr.Op("$match", append(match, c.rep.except(c.link)...)), c.sorting()}
 }
 
 // sorting is by the order of siblings and _id.
 func (c *core) sorting() bson.D {
-	if f := c.rep.order(); f != "" {
+	if f := c.order; f != "" {
 		return expr.Op("$sort", d(f, 1, "_id", 1))
 	}
 	return expr.Op("$sort", d("_id", 1))

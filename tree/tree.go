@@ -1,7 +1,9 @@
 package tree
 
 import (
+	"cmp"
 	"context"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -12,14 +14,28 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// Tree reads and changes the shape of one tree (or several, told apart by their roots) in a collection.
-// K is the type of the IDs, T that of a whole stored document, tree fields included as far as it has
-// them. A Tree holds no state and is safe for concurrent use.
+// Errors that a caller decides by, besides those of the root package.
+var (
+	// ErrParentNotFound: a parent is not in the tree, either the one to put a node under or that of an orphan.
+	// It matches mongopatterns.ErrNotFound.
+	ErrParentNotFound = fault.New("no such parent", fault.ErrNotFound)
+	// ErrNoParent: Parent was asked of a root. It matches mongopatterns.ErrNotFound.
+	ErrNoParent = fault.New("the node is a root and has no parent", fault.ErrNotFound)
+	// ErrCycle: a node would lie under itself.
+	ErrCycle = fault.New("node would lie under itself", nil)
+	// ErrHasChildren: Delete with Restrict met a node with children.
+	ErrHasChildren = fault.New("node has children", nil)
+)
+
+// Tree reads and changes the shape of one tree (or several, told apart by their roots) in a collection. K is
+// the type of the IDs, T that of a whole stored document, tree fields included as far as it has them. A Tree
+// holds no state and is safe for concurrent use.
 type Tree[K, T any] struct {
 	c *core
 }
@@ -45,7 +61,8 @@ func New[K, T any](coll *mongo.Collection, rep Representation, opts *Options) (_
 
 // core is what a Tree does without its type parameters: IDs are BSON values.
 type core struct {
-	rep  representation
+	rep representation
+	layout
 	o    Options
 	coll *mongo.Collection // as the user set it, for reads
 
@@ -57,7 +74,13 @@ type core struct {
 	codec codec.Codec
 	scope bson.D // values are bson.RawValue
 	kind  Representation
-	also  []string // further fields to read
+
+	shown  bson.Raw       // the projection
+	mark   bson.Raw       // the update of touch
+	unmark bson.D         // takes it back
+	wayUp  mongo.Pipeline // the stages of rootFirst after the first
+
+	wayUpBare []byte // the same, encoded, without fieldDepth: the elements 1, 2, … and the end of an array
 }
 
 // representation is one way of storing the shape: parentRefs, childRefs, ancestorArray, pathShape and
@@ -68,40 +91,39 @@ type representation interface {
 	writer
 }
 
-// reader is the reading side. The IDs that its pipelines take are bson.RawValues, or values that cannot
-// be encoded, which the driver then refuses.
+// layout are the fields of a representation.
+type layout struct {
+	fields      []string // that hold the shape; the first says where a node is
+	index       []string // of which there is one, besides that of link and order
+	link        string   // ties parents and children
+	order       string   // by which siblings are in order, "" if by none
+	keepsParent bool     // link is the ParentField
+}
+
+// reader is the reading side. The IDs that its pipelines take are bson.RawValues, or values that cannot be
+// encoded, which the driver then refuses.
 type reader interface {
 	// settings checks the options of the representation.
 	settings() []config.Setting
-	// fields hold the shape; the first says where a node is.
-	fields() []string
-	// keys are the fields of the indexes.
-	keys() [][]string
-	// link is the field that ties parents and children; keepsParent says that it is the ParentField.
-	link() string
-	keepsParent() bool
-	// order is the field by which siblings are in order, "" if there is none.
-	order() string
+	layout() layout
 
-	// up yields the nodes that match and their ancestors, with fieldDepth (0 is the node itself); only
-	// so many levels, 0 is all.
-	up(match any, levels int) mongo.Pipeline
-	// down yields the descendants of a node, and with self the node, in no order, to a depth (0 is
-	// any).
+	// up makes of a node the node and its ancestors, with fieldDepth (0 is the node itself); only so many
+	// levels, 0 is all.
+	up(levels int) mongo.Pipeline
+	// down yields the descendants of a node, and with self the node, in no order, to a depth (0 is any).
 	down(id any, depth int, self bool) mongo.Pipeline
 	// children and siblings are in order. The siblings of a root are the other roots.
 	children(id any) mongo.Pipeline
 	siblings(id any) mongo.Pipeline
 	leaves() mongo.Pipeline
-	// childrenOf and descendantsOf are filters made from a node that was read; reads says that they
-	// need more of it than its ID. The filter is nil where only a query of all descendants can tell.
+	// childrenOf and descendantsOf are filters made from a node that was read; reads says that they need more
+	// of it than its ID. The filter is nil where only a query of all descendants can tell.
 	childrenOf(n node) (match bson.D, reads bool)
 	descendantsOf(n node, depth int) (match bson.D, reads bool)
 	// rootsMatch is nil where only a query can tell.
 	rootsMatch() bson.D
-	// above says what a node itself tells: the IDs of its ancestors, nil if it does not, and its depth,
-	// -1 if it does not.
-	above(n node) ([]bson.RawValue, int)
+	// above is the IDs of the ancestors, root first, if the node itself tells, or nil.
+	above(n node) []bson.RawValue
 	// width is the number of descendants that a node tells, -1 if it does not.
 	width(n node) int64
 	// usable refuses a node under which nothing can be.
@@ -118,12 +140,10 @@ type writer interface {
 	cascade(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error)
 	// bequeath are the writes that give the children of x, which is deleted, to others.
 	bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error)
-	// inside reports whether n is x or lies under it; adopted refuses a node that does not know its
-	// ancestors.
+	// inside reports whether n is x or lies under it; adopted refuses a node that does not know its ancestors.
 	inside(ctx context.Context, n, x node) (bool, error)
 	adopted(n node) error
-	// rebase rewrites the descendants of x, which moves under parent; lift makes them those of heir,
-	// without x.
+	// rebase rewrites the descendants of x, which moves under parent; lift makes them those of heir, without x.
 	rebase(x node, parent *node) []mongo.WriteModel
 	lift(x node, heir *node) []mongo.WriteModel
 	// arrange adds the shape to the documents of a Load.
@@ -132,19 +152,13 @@ type writer interface {
 
 // source is what the engine (see engine.go) asks, and what puts trees together.
 type source interface {
-	// accept refuses a new document that the representation cannot place.
-	accept(doc bson.D) error
 	// place is the shape of a document under a parent, nil for a root.
 	place(parent *node) bson.D
-	// own is the key by which its children name a node.
-	own(n node) string
-	// ref is the key of the parent that a node names. Without one it is a root, or broken, or only a
-	// query of names tells.
+	// ref is the key of the parent that a node names. Without one it is a root, or broken, or only a query of
+	// names tells.
 	ref(n node) (key string, root bool, broken string)
-	// heir is a node's parent, as far as the node tells, nil for a root; parentOf is the filter that
-	// finds it.
+	// heir is a node's parent, as far as the node tells, nil for a root.
 	heir(n node) *node
-	parentOf(n node) bson.D
 	// names are the children that a node names.
 	names(n node) []bson.RawValue
 	// parents matches the parents of nodes.
@@ -158,14 +172,12 @@ type source interface {
 
 	// listing are the fields that name the children of a node, if any.
 	listing(kids []node) bson.D
-	// wrong is the kind of problem if fields differ from what they should be.
-	wrong() mongopatterns.ProblemKind
 	// audit finds what else is wrong at a node, or with no node at the roots.
 	audit(e *engine, n node, s *spot, kids []node) []finding
 	// cut ends a cycle at one node; nil at the others.
 	cut(n node, s *spot) *finding
-	// join is for Adopt of nodes among settled ones: it takes from kids, which parent fields name,
-	// those that are not to be, and finds further writes.
+	// join is for Adopt of nodes among settled ones: it takes from kids, which parent fields name, those that
+	// are not to be, and finds further writes.
 	join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error)
 	// uproot makes a node a root.
 	uproot(n node) []mongo.WriteModel
@@ -174,14 +186,22 @@ type source interface {
 func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, error) {
 	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
 	primary := cursor.Primary(coll)
-	c := &core{kind: kind, coll: coll, primary: primary, durable: primary.Clone(majority), o: o.complete(coll),
-		codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}}
-	c.locks = cursor.Primary(coll.Database().Collection(c.o.LockCollection)).Clone(majority)
+	o.Scope = append(bson.D{}, o.Scope...)
+	locks := coll.Database().Collection(cmp.Or(o.LockCollection, coll.Name()+"_locks"))
+	c := &core{kind: kind, coll: coll, primary: primary, durable: primary.Clone(majority), o: o,
+		locks: cursor.Primary(locks).Clone(majority), codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}}
 	if c.rep = represent(c, kind); c.rep == nil {
 		return nil, fault.Invalid("rep: unknown %v", kind)
 	}
 	if err := c.o.check(c.rep.settings()); err != nil {
 		return nil, err
+	}
+	c.layout = c.rep.layout()
+	if c.o.OrderField != "" && c.o.OrderField != c.order {
+		return nil, fault.Invalid("Options.OrderField: the representation keeps siblings in order by itself")
+	}
+	if c.o.Graph && c.rep.listing(nil) == nil {
+		return nil, fault.Invalid("Options.Graph: only ChildReferences can hold a node with several parents")
 	}
 	for _, e := range c.o.Scope {
 		v, err := c.codec.Value(e.Value)
@@ -193,7 +213,20 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 		}
 		c.scope = append(c.scope, bson.E{Key: e.Key, Value: v})
 	}
-	c.lockID = c.scopeID()
+	c.lockID, c.shown = c.scopeID(), encoded(c.projection())
+	c.mark = encoded(d("$inc", d(cmp.Or(c.o.ChildCountField, fieldTouch), int64(1))))
+	if c.unmark = c.count(-1); c.unmark == nil {
+		c.unmark = d("$unset", d(fieldTouch, ""))
+	}
+	c.wayUp = append(c.rep.up(0), expr.Op("$sort", d(fieldDepth, -1)))
+	for i, stage := range c.wayUp {
+		c.wayUp[i] = expr.Op(stage[0].Key, expr.Fixed(stage[0].Value))
+	}
+	var bareWay bson.D
+	for i, stage := range bare(c.wayUp) {
+		bareWay = append(bareWay, bson.E{Key: strconv.Itoa(i + 1), Value: stage})
+	}
+	c.wayUpBare = encoded(bareWay)[4:]
 	return c, nil
 }
 
@@ -217,18 +250,14 @@ func represent(c *core, kind Representation) representation {
 // Indexes returns, by the collection's name, the indexes that the tree's reads and writes use.
 func (t *Tree[K, T]) Indexes() map[string][]mongo.IndexModel {
 	c := t.c
-	all := c.rep.keys()
-	if c.o.IDField != "_id" {
-		all = append([][]string{{c.o.IDField}}, all...)
-	}
 	var models []mongo.IndexModel
-	for _, fields := range all {
-		model := mongo.IndexModel{Keys: c.keyed(fields...)}
-		if fields[0] == c.o.IDField {
-			model.Options = options.Index().SetUnique(true)
-		}
-		models = append(models, model)
+	if c.o.IDField != "_id" {
+		models = append(models, mongo.IndexModel{Keys: c.keyed(c.o.IDField), Options: options.Index().SetUnique(true)})
 	}
+	if len(c.index) > 0 {
+		models = append(models, mongo.IndexModel{Keys: c.keyed(c.index...)})
+	}
+	models = append(models, mongo.IndexModel{Keys: c.keyed(c.link, c.order)})
 	return map[string][]mongo.IndexModel{c.coll.Name(): models}
 }
 
@@ -239,16 +268,18 @@ func (c *core) keyed(fields ...string) bson.D {
 		keys = append(keys, bson.E{Key: e.Key, Value: 1})
 	}
 	for _, f := range fields {
-		keys = append(keys, bson.E{Key: f, Value: 1})
+		if f != "" {
+			keys = append(keys, bson.E{Key: f, Value: 1})
+		}
 	}
 	return keys
 }
 
-// EnsureIndexes creates the indexes that are missing and the tree's lock document. An index that is in
-// the way is ErrIndexConflict; nothing is dropped.
+// EnsureIndexes creates the indexes that are missing and the tree's lock document. An index that is in the way
+// is ErrIndexConflict; nothing is dropped.
 //
-// The indexes are the same for all scopes of a collection, so one Tree can create them for all; the
-// lock document of another scope is made on first use.
+// The indexes are the same for all scopes of a collection, so one Tree can create them for all; the lock
+// document of another scope is made on first use.
 //
 // Cost: 2 round trips when all indexes are there, otherwise 3; 1 document written.
 func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
@@ -259,8 +290,8 @@ func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
 	return t.c.createLock(ctx)
 }
 
-// ShardKey returns, by the collection's name, the recommended shard key: the scope, so that a tree
-// lives on one shard, or the ID where there is no scope.
+// ShardKey returns, by the collection's name, the recommended shard key: the scope, so that a tree lives on one
+// shard, or the ID where there is no scope.
 func (t *Tree[K, T]) ShardKey() map[string]bson.D {
 	key := t.c.keyed()
 	if len(key) == 0 {

@@ -21,69 +21,63 @@ const (
 	Restrict DeletePolicy = iota
 	// Cascade deletes all that is below. In a graph a node that has a parent elsewhere stays.
 	Cascade
-	// Promote puts the children in the node's place, under its parent. The children of a root become
-	// roots.
+	// Promote puts the children in the node's place, under its parent. The children of a root become roots.
 	Promote
 	// MakeRoots makes the children roots, after the others.
 	MakeRoots
 )
 
-// Insert stores a document as a new leaf at a position and returns its ID. The tree fields, and those
-// of the scope, are written by the tree whatever doc holds in them. An _id that is missing becomes an
-// ObjectID. Repeating an Insert with an ID of your own is a duplicate key error if the first one is
-// stored.
+// Insert stores a document as a new leaf at a position and returns its ID. The tree writes its fields, and
+// those of the scope, whatever doc holds in them. A missing _id becomes an ObjectID. An ID that is there is a
+// duplicate key error.
 //
-// Cost: under a parent 3 round trips (mark the parent, insert and take the mark off, commit), 3
-// documents written, 2 with a ChildCountField; as a root 1 and 1. OrderField: 1 round trip more, and 3
-// for a root, which takes the lock; Before and After 1 more, and 1 if siblings make room. NestedSets: 5
-// (lock, parent, numbers, insert, commit); every node after the new one is written, and its ancestors.
+// Cost: under a parent 3 round trips (mark the parent, insert and take the mark off, commit), 3 documents
+// written, 2 with a ChildCountField; as a root 1 and 1. OrderField: 1 round trip more, and 3 for a root, which
+// takes the lock; Before and After 1 more, and 1 if siblings make room. NestedSets: 5 (lock, parent, numbers,
+// insert, commit); every node after the new one is written, and its ancestors.
 func (t *Tree[K, T]) Insert(ctx context.Context, doc T, pos Position[K]) (id K, err error) {
 	defer fault.In(&err, "tree: insert")
-	place, err := t.position(pos)
-	if err != nil {
-		return id, err
+	if pos.err != nil {
+		return id, pos.err
 	}
-	full, rawID, err := t.c.encode(doc)
+	full, rawID, err := t.c.prepare(doc)
 	if err != nil {
 		return id, err
 	}
 	if id, err = codec.DecodeValue[K](t.c.codec, rawID); err != nil {
 		return id, fault.Invalid("id: %w", err)
 	}
-	return id, t.c.rep.insert(ctx, full, place)
+	return id, t.c.rep.insert(ctx, full, pos.at)
 }
 
-// Move puts a node, with all that is below it, at another position. It refuses one below the node
-// itself: ErrCycle. Only tree fields change. Before or After the node itself changes nothing. A Move
-// can be repeated.
+// Move puts a node, with all that is below it, at another position. It refuses one below the node itself:
+// ErrCycle. Only tree fields change. Before or After the node itself changes nothing. A Move can be repeated.
 //
-// Cost: 4 round trips for any number of descendants (lock, both nodes, one command of updates, commit);
-// written are the subtree and the lock. ParentReferences and ChildReferences under a parent: 5 (and
-// $graphLookup up from it), 1 or 2 documents. OrderField: 1 more, Before and After 2 more. NestedSets:
-// all nodes between the old and the new place are written; to the last root 2 more.
+// Cost: 4 round trips for any number of descendants (lock, both nodes, one command of updates, commit); written
+// are the subtree and the lock. ParentReferences and ChildReferences under a parent: 5 (and $graphLookup up
+// from it), 1 or 2 documents. OrderField: 1 more, Before and After 2 more. NestedSets: all nodes between the
+// old and the new place are written; to the last root 2 more.
 func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) (err error) {
 	defer fault.In(&err, "tree: move")
-	place, err := t.position(pos)
-	if err != nil {
-		return err
+	if pos.err != nil {
+		return pos.err
 	}
 	raw, err := t.c.id(id)
 	if err != nil {
 		return err
 	}
-	return t.c.rep.move(ctx, raw, place)
+	return t.c.rep.move(ctx, raw, pos.at)
 }
 
-// Delete removes a node and returns the number of documents deleted. What becomes of its children is
-// the policy's choice. Repeating it is ErrNotFound. Cascade believes the arrays of an AncestorArray: it
-// also deletes an orphan whose array still names the node, as one does that Check reports and Repair
-// has left.
+// Delete removes a node and returns the number of documents deleted; the policy says what becomes of its
+// children. Cascade believes the arrays of an AncestorArray: it also deletes an orphan whose array still names
+// the node.
 //
-// Cost: a leaf 4 round trips (lock, node, children, commit), with children that move 5 (and one command
-// of updates). Cascade of AncestorArray 3 (lock, subtree, commit), of ParentReferences and
-// MaterializedPath 4, of ChildReferences and NestedSets 5; 1 more for each 50,000 descendants of
-// ParentReferences and ChildReferences. ChildCountField: 1 more for a leaf or Cascade, 2 for Cascade of
-// AncestorArray. MakeRoots: with an OrderField 1 more, in NestedSets 2.
+// Cost: a leaf 4 round trips (lock, node, children, commit), with children that move 5 (and one command of
+// updates). Cascade of AncestorArray 3 (lock, subtree, commit), of ParentReferences and MaterializedPath 4, of
+// ChildReferences and NestedSets 5; 1 more for each 50,000 descendants of ParentReferences and ChildReferences.
+// ChildCountField: 1 more for a leaf or Cascade, 2 for Cascade of AncestorArray. MakeRoots: with an OrderField
+// 1 more, in NestedSets 2.
 func (t *Tree[K, T]) Delete(ctx context.Context, id K, policy DeletePolicy) (n int64, err error) {
 	defer fault.In(&err, "tree: delete")
 	raw, err := t.c.id(id)
@@ -123,15 +117,12 @@ func (c *core) remove(ctx context.Context, id bson.RawValue, policy DeletePolicy
 	return deleted, err
 }
 
-// FindOrCreate follows names down from the roots, as mkdir -p does, and returns the ID of the last. A
-// node that is missing is inserted, last under its parent: make returns its document. The names are
-// those of Options.NameField, or else the IDs. Of several siblings with a name
-// it takes one.
+// FindOrCreate follows names down from the roots, as mkdir -p does, and returns the ID of the last. A missing
+// node is inserted, last under its parent: make returns its document. Callers at the same time create each node
+// once. Names are those of Options.NameField, or else the IDs; of several siblings with a name it takes one.
 //
-// Callers at the same time create each node once.
-//
-// Cost: 1 round trip for each name. If one is missing: 2 more (lock, commit), 1 for each name again,
-// and for each new node as Insert without the commit.
+// Cost: 1 round trip for each name. If one is missing: 2 more (lock, commit), 1 for each name again, and for
+// each new node as Insert without the commit.
 func (t *Tree[K, T]) FindOrCreate(ctx context.Context, names []string, make func(name string) (T, error)) (id K, err error) {
 	defer fault.In(&err, "tree: find or create")
 	if len(names) == 0 {
@@ -174,7 +165,7 @@ func (t *Tree[K, T]) create(ctx context.Context, name string, parent bson.RawVal
 	if err != nil {
 		return null, err
 	}
-	full, id, err := t.c.encode(doc)
+	full, id, err := t.c.prepare(doc)
 	if err != nil {
 		return null, err
 	}
@@ -183,15 +174,6 @@ func (t *Tree[K, T]) create(ctx context.Context, name string, parent bson.RawVal
 		pos = position{}
 	}
 	return id, t.c.rep.insert(ctx, full, pos)
-}
-
-// encode is prepare for a document of the user.
-func (c *core) encode(doc any) (bson.D, bson.RawValue, error) {
-	raw, err := c.codec.Document(doc)
-	if err != nil {
-		return nil, null, err
-	}
-	return c.prepare(raw)
 }
 
 // named finds a child by its name, or a root if parent is null; null is none.

@@ -252,7 +252,7 @@ func treeSubtree(ctx context.Context, b *bench) error {
 	for _, g := range all {
 		sides = append(sides, whole(g.name, func(ctx context.Context) (int, error) {
 			n := 0
-			err := each(g.tree.Descendants(ctx, top, nil), func(category) { n++ })
+			err := each(g.tree.Descendants(ctx, top, 0), func(category) { n++ })
 			return n, err
 		}))
 	}
@@ -290,7 +290,7 @@ func treeMove(ctx context.Context, b *bench) error {
 	}
 	for _, g := range all {
 		n := 0
-		if err := each(g.tree.Descendants(ctx, at[g.name], nil), func(category) { n++ }); err != nil {
+		if err := each(g.tree.Descendants(ctx, at[g.name], 0), func(category) { n++ }); err != nil {
 			return err
 		}
 		if n < below+1 {

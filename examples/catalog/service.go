@@ -134,7 +134,7 @@ type branch struct {
 }
 
 func (s *service) branch(ctx context.Context, id string) (branch, error) {
-	node, err := s.categories.Subtree(ctx, id, nil)
+	node, err := s.categories.Subtree(ctx, id, 0)
 	if err != nil {
 		return branch{}, err
 	}
@@ -190,7 +190,7 @@ func (s *service) productPage(ctx context.Context, id, order string, req paging.
 	if pager == nil {
 		return nil, fmt.Errorf("%w: no order %q", mongopatterns.ErrInvalid, order)
 	}
-	node, err := s.categories.Subtree(ctx, id, nil)
+	node, err := s.categories.Subtree(ctx, id, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -146,7 +146,7 @@ func (s *service) deleteProduct(ctx context.Context, sku string) error {
 // within selects the products of a category and of all below it that have these
 // specs: "color:red", or of numbers "weight:1..5" (from 1, below 5).
 func (s *service) within(ctx context.Context, id string, specs []string) (bson.D, error) {
-	node, err := s.categories.Subtree(ctx, id, nil)
+	node, err := s.categories.Subtree(ctx, id, 0)
 	if err != nil {
 		return nil, err
 	}

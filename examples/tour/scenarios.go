@@ -52,7 +52,7 @@ func bookCategories(ctx context.Context, g *guide) error {
 		shown := &example{name, bson.D{{Key: "_id", Value: "Databases"}}}
 		err = g.show(ctx, fmt.Sprintf("book categories as %v: what is below Programming?", representation), shown, func() ([]string, error) {
 			var below []string
-			for c, err := range categories.Preorder(ctx, "Programming", nil) {
+			for c, err := range categories.Preorder(ctx, "Programming", 0) {
 				if err != nil {
 					return nil, err
 				}

@@ -25,7 +25,7 @@ func treeChapter(ctx context.Context, g *guide) error {
 	if err := bookCategories(ctx, g); err != nil {
 		return err
 	}
-	nodes, err := placesOfTheWorld()
+	entries, err := placesOfTheWorld()
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,13 @@ func treeChapter(ctx context.Context, g *guide) error {
 	}
 	atlanta := &example{"places", bson.D{{Key: "_id", Value: "ATL"}}}
 	err = g.show(ctx, "load countries, states, cities and airports", atlanta, func() ([]string, error) {
-		result, err := places.LoadNodes(ctx, nodes, places.AsRoot(), nil)
+		result, err := places.Load(ctx, func(yield func(tree.Entry[string, place], error) bool) {
+			for _, e := range entries {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}, places.AsRoot(), nil)
 		return []string{fmt.Sprintf("%d nodes", result.Done)}, err
 	})
 	if err != nil {
@@ -57,7 +63,7 @@ func treeChapter(ctx context.Context, g *guide) error {
 	}
 	err = g.show(ctx, "how much lies in Georgia?", nil, func() ([]string, error) {
 		kinds := map[string]int{}
-		for p, err := range places.Descendants(ctx, "USA/GA", nil) {
+		for p, err := range places.Descendants(ctx, "USA/GA", 0) {
 			if err != nil {
 				return nil, err
 			}
@@ -69,7 +75,7 @@ func treeChapter(ctx context.Context, g *guide) error {
 		return err
 	}
 	err = g.show(ctx, "composed with the driver: the descendants' filter in a count of one's own", nil, func() ([]string, error) {
-		filter, err := places.DescendantsFilter(ctx, "USA/AK", nil)
+		filter, err := places.DescendantsFilter(ctx, "USA/AK", 0)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +86,7 @@ func treeChapter(ctx context.Context, g *guide) error {
 		return err
 	}
 	err = g.show(ctx, "a subtree as a nested value", nil, func() ([]string, error) {
-		state, err := places.Subtree(ctx, "USA/DE", nil)
+		state, err := places.Subtree(ctx, "USA/DE", 0)
 		if err != nil {
 			return nil, err
 		}
@@ -119,28 +125,25 @@ func treeChapter(ctx context.Context, g *guide) error {
 	})
 }
 
-// placesOfTheWorld nests the airports by country, state and city.
-func placesOfTheWorld() ([]*tree.Node[place], error) {
+// placesOfTheWorld are the airports, under their cities, states and countries.
+func placesOfTheWorld() (all []tree.Entry[string, place], err error) {
 	airports, err := data.Airports()
 	if err != nil {
 		return nil, err
 	}
-	var roots []*tree.Node[place]
-	known := map[string]*tree.Node[place]{}
-	under := func(siblings *[]*tree.Node[place], p place) *tree.Node[place] {
-		if node := known[p.ID]; node != nil {
-			return node
+	known := map[string]bool{}
+	add := func(p place, under *string) *string {
+		if !known[p.ID] {
+			known[p.ID] = true
+			all = append(all, tree.Entry[string, place]{Value: p, Parent: under})
 		}
-		node := &tree.Node[place]{Value: p}
-		known[p.ID] = node
-		*siblings = append(*siblings, node)
-		return node
+		return &p.ID
 	}
 	for _, a := range airports {
-		country := under(&roots, place{a.Country, "country", a.Country})
-		state := under(&country.Children, place{a.Country + "/" + a.State, "state", a.State})
-		city := under(&state.Children, place{a.Country + "/" + a.State + "/" + a.City, "city", a.City})
-		under(&city.Children, place{a.IATA, "airport", a.Name})
+		country := add(place{a.Country, "country", a.Country}, nil)
+		state := add(place{a.Country + "/" + a.State, "state", a.State}, country)
+		city := add(place{a.Country + "/" + a.State + "/" + a.City, "city", a.City}, state)
+		add(place{a.IATA, "airport", a.Name}, city)
 	}
-	return roots, nil
+	return all, nil
 }

@@ -91,7 +91,7 @@ func run(ctx context.Context, db *mongo.Database) error {
 	}
 
 	// What lies in the house, in pages.
-	inside, err := rooms.DescendantsFilter(ctx, "house", nil)
+	inside, err := rooms.DescendantsFilter(ctx, "house", 0)
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func books(ctx context.Context, w *world, s shape) error {
 		return equal("children", got, "MongoDB dbm")
 	}
 	descendants := func() error {
-		got, err := ids(categories.Descendants(ctx, "Programming", nil))
+		got, err := ids(categories.Descendants(ctx, "Programming", 0))
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func paths(ctx context.Context, w *world) error {
 	}
 	for id, prefix := range map[string]string{"Books": ",Books,", "Programming": ",Books,Programming,"} {
 		p, err := w.by(ctx, coll.Name(), index, false, func() error {
-			filter, err := categories.DescendantsFilter(ctx, id, nil)
+			filter, err := categories.DescendantsFilter(ctx, id, 0)
 			if err != nil {
 				return err
 			}
@@ -240,7 +240,7 @@ func products(ctx context.Context, w *world) error {
 		return err
 	}
 	_, err = w.by(ctx, "categories", "ancestor_categories", true, func() error {
-		got, err := ids(categories.Descendants(ctx, "Storage", nil))
+		got, err := ids(categories.Descendants(ctx, "Storage", 0))
 		if err != nil {
 			return err
 		}
