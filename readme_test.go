@@ -56,7 +56,7 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 }
 
 var (
-	goBlock   = regexp.MustCompile("(?s)```go\n(func run\\(.*?)```\\s+It prints `(.*?)`")
+	goBlock   = regexp.MustCompile("(?s)```go\n(categories, err .*?)```\\s+It prints `(.*?)`")
 	codeBlock = regexp.MustCompile("(?s)```.*?```")
 	localLink = regexp.MustCompile(`\]\(([^):#]+)\)`)
 )
@@ -82,11 +82,12 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := run(context.Background(), client.Database(os.Args[1])); err != nil {
+	if err := run(context.Background(), client.Database(os.Args[1]).Collection("categories")); err != nil {
 		log.Fatal(err)
 	}
 }
 
+func run(ctx context.Context, coll *mongo.Collection) error {
 `
 
 // The example of the README runs, in a module of its own, and prints what it says.
@@ -100,7 +101,7 @@ func TestQuickStart(t *testing.T) {
 		t.Fatal("README.md has no example with its output")
 	}
 	db := mongotest.Database(t) // skips under -short
-	dir := consumer(t, map[string]string{"main.go": around + string(found[1])})
+	dir := consumer(t, map[string]string{"main.go": around + string(found[1]) + "return err\n}\n"})
 	got := command(t, dir, []string{"MONGODB_URI=" + mongotest.URI(t)}, "go", "run", ".", db.Name())
 	if diff := cmp.Diff(string(found[2])+"\n", got); diff != "" {
 		t.Errorf("output (-README +got):\n%s", diff)
