@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/internal/pack"
 	"github.com/mongopatterns/mongopatterns/series"
 )
 
@@ -547,10 +550,8 @@ func bucketStorage(ctx context.Context, b *bench) error {
 	if err := reportStorage(ctx, b, all); err != nil {
 		return err
 	}
-	for _, l := range []layout{byDay, months} {
-		if err := reportParts(ctx, b, l, total); err != nil {
-			return err
-		}
+	if err := errors.Join(reportParts(ctx, b, byDay, w, 1440), reportParts(ctx, b, months, w, w.minutes)); err != nil {
+		return err
 	}
 	if w.minutes >= 30*1440 { // less than a month says nothing of files
 		for metric, most := range map[string]float64{"data": 0.025, "disk": 0.08, "index": 0.002} {
@@ -633,24 +634,44 @@ func reportStorage(ctx context.Context, b *bench, all []layout) error {
 	return nil
 }
 
-// reportParts reports what a measurement of compacted series takes, and of it each part.
-func reportParts(ctx context.Context, b *bench, l layout, total int) error {
-	group, columns := d("_id", nil, "all", d("$sum", d("$bsonSize", "$$ROOT"))), []string{"at", "temperature", "humidity", "pressure"}
-	for _, column := range columns {
-		group = append(group, bson.E{Key: column, Value: d("$sum", d("$binarySize", "$packed."+column))})
-	}
-	found, err := aggregate[map[string]float64](ctx, 1, l.coll, d("$group", group))
+// reportParts reports what a measurement of compacted series takes, with so many
+// measurements in a document, and of it each part.
+func reportParts(ctx context.Context, b *bench, l layout, w *weather, window int) error {
+	stats, err := storageOf(ctx, l.coll)
 	if err != nil {
-		return fmt.Errorf("parts of %s: %w", l.name, err)
+		return fmt.Errorf("size of %s: %w", l.name, err)
 	}
-	n, rest := float64(total), found[0]["all"]
+	// Each column is packed by itself, so it takes what a table with it takes more than one without.
+	columns := []string{"at", "temperature", "humidity", "pressure"}
+	bytes, total, columned := make([]int, len(columns)), len(w.packed), 0
+	for part := range slices.Chunk(w.packed, window) {
+		var empty int
+		for i, name := range columns {
+			var t pack.Table
+			for _, r := range part {
+				t.Times = append(t.Times, r.at)
+				if i > 0 {
+					tenths := []int32{r.temperature, r.humidity, r.pressure}[i-1]
+					t.Float(t.Col(name, pack.Double), float64(tenths)/10)
+				}
+			}
+			size := len(t.Encode())
+			if i == 0 {
+				empty = size
+			} else {
+				size -= empty
+			}
+			bytes[i] += size
+			columned += size
+		}
+	}
 	var parts []value
-	for _, column := range columns {
-		parts = append(parts, value{column, found[0][column] / n})
-		rest -= found[0][column]
+	for i, name := range columns {
+		parts = append(parts, value{name, float64(bytes[i]) / float64(total)})
 	}
-	parts = append(parts, value{"keys, sums, ID", rest / n}, value{"least for at, any code", math.Log2(late) / 8})
-	b.report(l.name+", bytes of a measurement", "bytes", value{"all", found[0]["all"] / n}, parts...)
+	parts = append(parts, value{"keys, sums, ID", (stats.Size - float64(columned)) / float64(total)},
+		value{"least for at, any code", math.Log2(late) / 8})
+	b.report(l.name+", bytes of a measurement", "bytes", value{"all", stats.Size / float64(total)}, parts...)
 	return nil
 }
 
