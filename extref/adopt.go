@@ -21,7 +21,7 @@ import (
 // frozen fields where the copy has none. A reference with a version is adopted
 // already; in an Unversioned target all are looked at. Result.Done documents were
 // written; Remaining are malformed references, and those to sources that do not
-// exist or are invalid, as Check names them. Work.Filter selects documents of the
+// exist, whatever the policy, or are invalid. Work.Filter selects documents of the
 // target's collection. Adopt can be run again.
 //
 // Each batch is a transaction that writes to its sources (a field that is taken

@@ -296,7 +296,7 @@ func (t *target) problem(doc bson.Raw, p mongopatterns.Problem) mongopatterns.Pr
 func (t *target) compare(copied bson.Raw, s state, adopt bool) (p mongopatterns.Problem) {
 	have := value.Lookup(copied, t.VersionField)
 	switch {
-	case adopt && !t.Unversioned && !none(have), s.doc == nil && t.OnDelete == Keep:
+	case adopt && !t.Unversioned && !none(have), s.doc == nil && t.OnDelete == Keep && !adopt:
 		return p
 	case s.doc == nil:
 		return mongopatterns.Problem{Kind: Dangling, Field: t.path(t.IDField), Have: value.Lookup(copied, t.IDField)}

@@ -507,7 +507,10 @@ func TestWork(t *testing.T) {
 	all := len(problems(t, r))
 	dry := mongopatterns.Work{DryRun: true}
 	diff(t, tally{Examined: 7, Done: 6, Remaining: 1}, ok[tally](t)(r.Repair(t.Context(), &dry)))
-	diff(t, wrote(2), ok[tally](t)(r.Propagate(t.Context(), 1, &dry)))
+	var progress []int64
+	watched := mongopatterns.Work{DryRun: true, Progress: func(r tally) { progress = append(progress, r.Done) }}
+	diff(t, wrote(2), ok[tally](t)(r.Propagate(t.Context(), 1, &watched)))
+	diff(t, []int64{1, 2, 2}, progress)
 	diff(t, all, len(problems(t, r)))
 	diff(t, tally{Examined: 2, Done: 2}, ok[tally](t)(r.Repair(t.Context(), one)))
 	diff(t, all-2, len(problems(t, r)))

@@ -726,7 +726,8 @@ func TestArrayOnTheWay(t *testing.T) {
 func TestValuesThatDiffer(t *testing.T) {
 	t.Parallel()
 	values := []any{
-		nil, 1, int64(1), 1.0, math.NaN(), true, "a", "", bson.A{}, bson.A{nil}, bson.A{1}, bson.A{bson.A{1}}, bson.A{1, 1}, bson.A{"a"},
+		nil, bson.Undefined{}, bson.A{bson.Undefined{}},
+		1, int64(1), 1.0, math.NaN(), true, "a", "", bson.A{}, bson.A{nil}, bson.A{1}, bson.A{bson.A{1}}, bson.A{1, 1}, bson.A{"a"},
 		d(), d("a", 1), d("a", bson.A{1}), bson.A{d("a", 1)}, bson.Regex{Pattern: "a"}, bson.MinKey{}, bson.MaxKey{}, bson.NewDateTimeFromTime(time.Unix(1, 0)),
 	}
 	r, teams, colls := people(t, nil, func(target *extref.Target) {
@@ -754,4 +755,10 @@ func TestValuesThatDiffer(t *testing.T) {
 		}
 	}
 	diff(t, []string{}, problems(t, r))
+	for i, v := range values { // also as conditions on the source
+		result := ok[extref.UpdateResult](t)(r.Update(t.Context(), i, set("name", v)))
+		diff(t, false, result.Changed)
+		result = ok[extref.UpdateResult](t)(r.Update(t.Context(), len(values), set("name", v)))
+		diff(t, true, result.Changed)
+	}
 }

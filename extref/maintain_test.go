@@ -59,7 +59,8 @@ func problems(t *testing.T, r *extref.Ref[int, bson.D]) []string {
 
 func TestAdopt(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*extref.Target){"versions": nil, "unversioned": unversioned} {
+	keep := func(target *extref.Target) { target.OnDelete = extref.Keep }
+	for name, change := range map[string]func(*extref.Target){"versions": nil, "unversioned": unversioned, "keep": keep} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, teams, colls := people(t, nil, change)
@@ -75,7 +76,7 @@ func TestAdopt(t *testing.T) {
 			v := func(pairs ...any) bson.D { // without versions
 				out := bson.D{}
 				for _, e := range d(pairs...) {
-					if change == nil || (e.Key != "version" && e.Key != "v" && e.Key != "team_version") {
+					if name != "unversioned" || (e.Key != "version" && e.Key != "v" && e.Key != "team_version") {
 						out = append(out, e)
 					}
 				}

@@ -120,11 +120,10 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 	return err
 }
 
-// propagateOne is propagateKey as a part of work on many sources, which are what it
-// has Examined: one that is gone is
-// no error; one that is invalid, or that the server refuses to write, is Failed and
-// named, but not in the caller's transaction, which that has ended. Other errors do
-// not speak of the source.
+// propagateOne is propagateKey as a part of work on many sources: Examined counts these.
+// One that is gone is no error. One that is invalid, or that the server refuses to
+// write, is Failed and named, but not in the caller's transaction, which that has
+// ended. Other errors are not about the source.
 func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, least int64) (
 	mongopatterns.Result, error) {
 	result, err := c.propagateKey(ctx, key, w, least)

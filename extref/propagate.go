@@ -75,7 +75,9 @@ func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, re
 		case w.DryRun:
 			var n int64
 			n, err = t.primary.CountDocuments(ctx, expr.And(t.behind(s), w.Filter))
-			result.Add(mongopatterns.Result{Examined: n, Done: n})
+			if result.Add(mongopatterns.Result{Examined: n, Done: n}); err == nil {
+				w.Progress(*result)
+			}
 		case txn.Running(ctx):
 			err = c.write(ctx, t, s, w.Filter, nil, result)
 		default:

@@ -143,8 +143,12 @@ func (t *target) differs(s state) bson.E {
 func unlike(fields []Field, have func(Field) bson.RawValue, path func(Field) string) bson.E {
 	same := make(bson.D, 0, len(fields))
 	for _, f := range fields {
-		condition := bson.D{{Key: "$exists", Value: false}}
-		if v := have(f); v.Type != 0 {
+		condition, v := bson.D{{Key: "$exists", Value: false}}, have(f)
+		switch v.Type {
+		case 0:
+		case bson.TypeUndefined: // which $eq refuses
+			condition = bson.D{{Key: "$type", Value: "undefined"}, {Key: "$not", Value: isArray}}
+		default:
 			condition = bson.D{{Key: "$eq", Value: v}, {Key: "$type", Value: int32(int8(v.Type))},
 				{Key: "$not", Value: expr.Op("$elemMatch", expr.Op("$eq", v))}}
 		}

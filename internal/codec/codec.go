@@ -24,7 +24,7 @@ type Codec struct {
 }
 
 // Document encodes a document; what cannot be one is ErrInvalid. A bson.Raw goes
-// through as it is, if it is valid.
+// through as it is, if it is valid, but for bytes after its end.
 func (c Codec) Document(document any) (bson.Raw, error) {
 	out, err := c.document(document)
 	if err != nil {
@@ -35,7 +35,10 @@ func (c Codec) Document(document any) (bson.Raw, error) {
 
 func (c Codec) document(document any) (bson.Raw, error) {
 	if raw, ok := document.(bson.Raw); ok {
-		return raw, raw.Validate()
+		if err := raw.Validate(); err != nil {
+			return nil, err
+		}
+		return raw[:binary.LittleEndian.Uint32(raw)], nil
 	}
 	if isNil(document) {
 		return nil, errors.New("nil document")
@@ -98,6 +101,9 @@ func isNil(document any) bool {
 // Value encodes what a field holds; what cannot be encoded is ErrInvalid.
 func (c Codec) Value(v any) (bson.RawValue, error) {
 	if raw, ok := v.(bson.RawValue); ok && raw.Type != 0 {
+		if err := raw.Validate(); err != nil {
+			return raw, fault.Invalid("%w", err)
+		}
 		return raw, nil
 	}
 	if raw, ok := c.Plain(nil, v); ok {

@@ -126,8 +126,10 @@ func TestWhatIsNoDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := (codec.Codec{}).Document(bson.Raw(raw)); err != nil || string(got) != string(raw) {
-		t.Errorf("%v, %v", got, err)
+	for _, whole := range []bson.Raw{raw, append(bson.Raw(raw), 9, 9)} {
+		if got, err := (codec.Codec{}).Document(whole); err != nil || string(got) != string(raw) {
+			t.Errorf("%v, %v", got, err)
+		}
 	}
 	for _, document := range []any{nil, bson.D(nil), (*struct{ A int })(nil), bson.Raw(raw[:len(raw)-2]), 1} {
 		if _, err := (codec.Codec{}).Document(document); !errors.Is(err, fault.ErrInvalid) {
@@ -145,7 +147,9 @@ func TestWhatIsNoDocument(t *testing.T) {
 	if id, err := (codec.Codec{}).ID("parent", "a"); err != nil || id.StringValue() != "a" {
 		t.Error(id, err)
 	}
-	if _, err := (codec.Codec{}).Value(make(chan int)); !errors.Is(err, fault.ErrInvalid) {
-		t.Errorf("a channel: %v", err)
+	for _, v := range []any{make(chan int), bson.RawValue{Type: bson.TypeInt32}, bson.RawValue{Type: bson.TypeString, Value: []byte{9}}} {
+		if _, err := (codec.Codec{}).Value(v); !errors.Is(err, fault.ErrInvalid) {
+			t.Errorf("%T: %v", v, err)
+		}
 	}
 }

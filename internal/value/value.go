@@ -70,7 +70,7 @@ func Key(v bson.RawValue) string {
 	return string(AppendKey(room[:0], v))
 }
 
-// AppendKey puts Key behind out: looked up as m[string(key)] it need not be allocated,
+// AppendKey appends Key to out: looked up as m[string(key)] it need not be allocated,
 // and v does not escape.
 func AppendKey(out []byte, v bson.RawValue) []byte {
 	switch v.Type {
