@@ -1,6 +1,8 @@
 package attribute
 
 import (
+	"slices"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -94,7 +96,7 @@ func (a *Attributes[ID, V]) Exists(key Key) Condition {
 // HasAll is met by documents with entries of all of these keys; without any, by
 // all documents.
 func (a *Attributes[ID, V]) HasAll(keys ...Key) Condition {
-	return Condition{a.c.hasAll(keys), a.c, keys}
+	return Condition{a.c.hasAll(keys), a.c, slices.Clone(keys)}
 }
 
 func (c *core) hasAll(keys []Key) bson.D {

@@ -79,6 +79,9 @@ func TestFilterShape(t *testing.T) {
 	t.Parallel()
 	a := newAttributes[int, int](t, mongotest.Database(t).Collection("c"), &attribute.Options{QualifierField: "u"})
 	plain := newAttributes[int, int](t, mongotest.Database(t).Collection("c"), nil)
+	keys := []attribute.Key{"size"}
+	size := a.HasAll(keys...)
+	keys[0] = "color" // is the caller's
 	five := d("attributes", d("$elemMatch", d("k", "size", "v", d("$eq", 5))))
 	for _, c := range []struct{ got, want bson.D }{
 		{a.Filter(), bson.D{}},
@@ -93,6 +96,7 @@ func TestFilterShape(t *testing.T) {
 		{plain.Filter(plain.Equals(attribute.Key("size").Qualified(""), 5)), five}, // no qualifier is none
 		{plain.Filter(plain.Exists(attribute.Key("size").Qualified(""))), d("attributes", d("$elemMatch", d("k", "size")))},
 		{a.Filter(a.Equals("size", 5).NotOrMissing()), d("$nor", bson.A{five})},
+		{a.Filter(size.PresentAndNot()), d("attributes.k", "size", "$nor", bson.A{d("attributes.k", "size")})},
 		{a.Filter(a.Equals("size", 5).PresentAndNot()), d("attributes.k", "size", "$nor", bson.A{five})},
 	} {
 		want(t, c.got, c.want)

@@ -33,7 +33,7 @@ const (
 //
 // Cost: 1 round trip, 1 document written, found by _id; 3 for an array that is null, or
 // with Options.Set for an outlier, by the index {parent, n} or that of
-// Options.ElementIndex. No elements: none.
+// Options.ElementIndex; 2 for an element that a full set holds. No elements: none.
 // The Add that finds the parent full moves the older half out: 7 round trips, 2
 // documents written and the parent twice; 1 more if the last overflow document takes
 // a part.

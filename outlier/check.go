@@ -236,9 +236,9 @@ func (c *core) strays() maintain.Scan {
 // arranges every other list with a problem, each in a transaction of its own, beside live
 // writes. Done are lists, Remaining those that hold no array.
 //
-// Cost: a Check, and for each list with a problem 5 round trips, the parent written
-// twice; of a set 1 more; 2 to split, 2 to fold back, both for a list of other code or
-// with duplicates outside. Orphans: 3 for each parent.
+// Cost: a Check, and for each list with a problem 4 round trips, the parent written
+// twice; of a set 1 more; 2 to split, 2 to fold back. A list of other code or with
+// duplicates is folded, and so read and written as a whole. Orphans: 3 for each parent.
 func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: repair")
 	c := &l.c

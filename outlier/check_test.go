@@ -240,6 +240,24 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
+// Other code has folded a list back and left the number of the elements outside.
+func TestNumberWithoutFlag(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, nil)
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(0, 3)}, {Key: "items_outside", Value: 2}})
+	page, err := lists.Page(t.Context(), 1, 2, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, outlier.Page[int]{Items: []int{2}, Total: 3}, page)
+	d, err := lists.Distribution(t.Context(), nil, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, int64(3), d.Elements)
+}
+
 func TestDistribution(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)

@@ -74,6 +74,9 @@ func TestCosts(t *testing.T) {
 			record(0, nil, adds(1))
 			planned(t, db, record(1, is(update), adds(1, 0))[0], byID, 1, 1)
 			record(1, is(update), adds(1, 1, 2, 3))
+			if isSet { // it is full, and holds it
+				record(0, is(update, "aggregate"), func() error { _, err := lists.Add(ctx, 1, 3); return err })
+			}
 			insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 30}, {Key: "items", Value: nil}})
 			record(1, is(update, "aggregate", update), adds(30, 0))
 			cmds := record(2+1+1, is(update, "aggregate", modify, "find", "insert", update, commit), adds(1, 4)) // 3, 4 stay

@@ -61,7 +61,7 @@
 //	All              1 RT               3 RT
 //	Page             1 RT               2 RT for the newest, else 3
 //	Delete           1 RT               4 RT
-//	Adopt, Repair    a scan, and 5 RT or more for each list that changes
+//	Adopt, Repair    a scan, and 4 RT or more for each list that changes
 //	Check            a scan, and 2 RT for each batch of outliers
 //
 // Parents are found by _id; overflow documents by {book_id: 1, n: 1}, and with

@@ -186,6 +186,9 @@ type fixed struct {
 	// an error where it is used as an array. size and bytes are of it; of a small document
 	// bytes is the size of the whole, which the server need not count.
 	array, size, bytes any
+	// outside is how many elements lie outside: what a parent without the flag, which other
+	// code has removed, still says of that counts for nothing.
+	outside any
 	// isNull says that the field holds null, or that it does not.
 	isNull map[bool]any
 	// typical is the filter for parents without overflow documents, outlier for those with
@@ -199,6 +202,8 @@ func (o *Options) fixed() (x fixed) {
 	x.size = expr.Fixed(size(x.array))
 	whole := expr.Op("$bsonSize", "$$ROOT")
 	x.bytes = expr.Fixed(expr.Cond(expr.Op("$lt", whole, o.MaxBytes/2), whole, bytes(x.array)))
+	flagged := expr.Op("$eq", expr.Field(o.FlagField), true)
+	x.outside = expr.Fixed(expr.Cond(flagged, expr.IfNull(expr.Field(o.OutsideField), 0), 0))
 	null := expr.IsType(field, "null")
 	x.isNull = map[bool]any{true: expr.Fixed(null), false: expr.Fixed(expr.Op("$not", bson.A{null}))}
 	x.typical = expr.D(o.FlagField, expr.Fixed(expr.Op("$in", bson.A{nil, false})))
@@ -208,9 +213,7 @@ func (o *Options) fixed() (x fixed) {
 }
 
 // total is the number of all elements of a parent.
-func (c *core) total(array any) bson.D {
-	return expr.Op("$add", size(array), expr.IfNull(expr.Field(c.o.OutsideField), 0))
-}
+func (c *core) total(array any) bson.D { return expr.Op("$add", size(array), c.x.outside) }
 
 // A state is what a parent says of its list.
 type state struct {

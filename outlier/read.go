@@ -195,7 +195,7 @@ func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (pa
 // page returns arrays of which the first limit elements are the page, and the total.
 func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) ([]bson.RawValue, int64, error) {
 	// The parent has the last elements; before is how many of the page lie outside.
-	outside := expr.IfNull(expr.Field(c.o.OutsideField), 0)
+	outside := c.x.outside
 	before := expr.Op("$max", 0, expr.Op("$subtract", outside, offset))
 	items := expr.Cond(expr.Op("$gte", before, limit), bson.A{}, expr.Op("$slice", c.x.array,
 		expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, outside))),

@@ -64,7 +64,8 @@
 // programs must know the same cold fields before one of them adopts. [Split.Check] and
 // [Split.Repair] look after documents without counterpart and fields on the wrong side.
 // To go back, stop the writers, aggregate the hot documents with JoinPipeline and
-// {$merge: {into: "movies", whenNotMatched: "discard"}}, and empty the cold collection.
+// {$merge: {into: "movies", whenNotMatched: "discard"}}, and empty the cold collection;
+// Orphans, which Check names first, have no document to go back to.
 //
 // # Sharding
 //

@@ -163,11 +163,12 @@ func (c *core) totals(ch change) bson.D {
 		if v.Count != "" {
 			set = append(set, expr.Element(v.Count, expr.Op("$add", expr.IfNull(expr.Field(v.Count), 0), len(plus)-len(minus))))
 		}
-		sum := expr.Op("$add", append(bson.A{expr.IfNull(expr.Field(v.Sum), 0)}, plus...)...)
-		if len(minus) > 0 {
-			sum = expr.Op("$subtract", sum, minus[0])
+		// In one $add, which is exact where a sum in between is more than an int64 holds.
+		terms := append(bson.A{expr.IfNull(expr.Field(v.Sum), 0)}, plus...)
+		for _, number := range minus {
+			terms = append(terms, expr.Op("$multiply", number, -1))
 		}
-		set = append(set, expr.Element(v.Sum, sum))
+		set = append(set, expr.Element(v.Sum, expr.Op("$add", terms...)))
 	}
 	return set
 }

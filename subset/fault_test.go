@@ -91,6 +91,22 @@ func TestNothingIsDroppedThatIsStoredNowhereElse(t *testing.T) {
 			wantErr(t, err, subset.ErrNotAdopted)
 		}
 	})
+	// The array of a parent to which an old program has pushed is not in order.
+	t.Run("one of another order", func(t *testing.T) {
+		t.Parallel()
+		db := mongotest.Database(t)
+		s := newSubset[int, bson.D](t, db, &subset.Options{N: 2, Order: d("rank", -1)})
+		insert(t, db.Collection("parents"), d("_id", 1, "items", bson.A{d("_id", 1, "rank", 1), d("_id", 2, "rank", 2)}, "items_count", 1))
+		insert(t, db.Collection("items"), d("_id", 1, "parent", 1, "rank", 1))
+		for _, ranks := range [][]int{{3}, {3, 0}} {
+			var come []bson.D
+			for _, rank := range ranks {
+				come = append(come, d("rank", rank))
+			}
+			_, err := s.AddMany(ctx, seq(1, come...))
+			wantErr(t, err, subset.ErrNotAdopted)
+		}
+	})
 	for round := range 6 {
 		t.Run(fmt.Sprint("random ", round), func(t *testing.T) {
 			t.Parallel()

@@ -111,6 +111,9 @@ func TestRefusals(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if _, err := s.Top(t.Context(), 11); err == nil || !strings.Contains(err.Error(), `_id 11: "reviews" is no array`) {
+		t.Error(err)
+	}
 	if _, err = s.Add(t.Context(), 2, good); !mongo.IsDuplicateKeyError(err) {
 		t.Errorf("duplicate: %v", err)
 	}

@@ -47,9 +47,9 @@ type Options struct {
 	// none.
 	Values []Value
 
-	// Registry and BSON encode the parents' _ids and the items. Give the client's
-	// own, if it has any: a collection does not show them. Default nil: the
-	// driver's.
+	// Registry and BSON encode the parents' _ids and the items, and decode what Top
+	// returns. Give the client's own, if it has any: a collection does not show them.
+	// Default nil: the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
 }

@@ -175,7 +175,11 @@ func (s *Subset[P, T]) Top(ctx context.Context, parent P) (items []T, err error)
 	case err != nil:
 		return nil, err
 	}
-	kept := elements(value.Lookup(doc, c.o.ArrayField))
+	array := value.Lookup(doc, c.o.ArrayField)
+	if array.Type != 0 && array.Type != bson.TypeNull && array.Type != bson.TypeArray {
+		return nil, fault.Of(id, fmt.Errorf("%q is no array", c.o.ArrayField))
+	}
+	kept := elements(array)
 	if c.o.BestLast {
 		slices.Reverse(kept)
 	}

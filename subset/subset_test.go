@@ -444,6 +444,10 @@ func TestValues(t *testing.T) {
 	want("no number", d("n", int32(0), "sum", int32(0)), decimal("1.1"))
 	must(t, s.Delete(t.Context(), "p", 3))
 	want("no decimal", d("n", int32(0), "sum", int32(0)), decimal("1.0"))
+	add(5, int64(math.MaxInt64-1), 0)
+	must(t, s.Update(t.Context(), "p", 5, d("$inc", d("a.b", 1))))
+	want("no double in between", d("n", int32(1), "sum", int64(math.MaxInt64), "mean", float64(math.MaxInt64)), decimal("1.0"))
+	must(t, s.Delete(t.Context(), "p", 5))
 
 	// Sums of doubles round, and that is no problem; more than that is.
 	insert(t, db.Collection("parents"), d("_id", "q"))

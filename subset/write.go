@@ -266,7 +266,9 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	}
 	coming := expr.Op("$arrayElemAt", expr.Literal(more), expr.Op("$indexOfArray", expr.Literal(these), "$_id"))
 	over := expr.Op("$subtract", expr.Op("$add", c.x.size, coming), c.o.N)
-	last := expr.Op("$slice", c.sorted(c.x.array), expr.Op("$subtract", 0, over))
+	// One item is put into its place, several are sorted: so go those it pushes out.
+	best := expr.Cond(expr.Op("$gt", coming, 1), c.sorted(c.x.array), c.x.array)
+	last := expr.Op("$slice", best, expr.Op("$subtract", 0, over))
 	projection := expr.D("count", expr.Field(c.o.CountField), "array", expr.D("size", c.x.size,
 		"gone", ids(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}))))
 	out, found := make([]parent, len(b.changes)), make([]bool, len(b.changes))
