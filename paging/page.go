@@ -125,6 +125,9 @@ func (p *core) page(ctx context.Context, over any, req Request) (*Page[bson.Raw]
 	if err != nil {
 		return nil, nil, err
 	}
+	if req.Count == CountEstimated && (src.filter != nil || src.pipeline != nil) {
+		return nil, nil, fault.Invalid("CountEstimated counts a whole collection, not a filter or pipeline")
+	}
 	window, at, err := p.window(src, req)
 	if err != nil {
 		return nil, nil, err
