@@ -100,6 +100,11 @@ func TestNumberedBeyondTheEnd(t *testing.T) {
 	if header.Get("page") != "3" || header.Get("position") != two.Position || len(four.Items) != 0 {
 		t.Errorf("%v", header)
 	}
+	// What was skipped is on the way back.
+	back := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Before: four.Prev, Size: 2}))
+	if diff := cmp.Diff([]int{4, 5}, rowIDs(back.Items)); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // The article list: pages of 10 in groups of ten, sorted by _id.

@@ -276,7 +276,7 @@ func (p *core) load(ctx context.Context, src *source, window span) (*Page[bson.R
 	case len(items) > 0:
 		prev.place, _ = p.place(items[0])
 		next.place = last
-	case window.at != nil:
+	case window.at != nil && (window.skip == 0 || window.backward):
 		// Nothing here: the way back starts at the position itself, with its
 		// document if the page would have been without it.
 		prev.place, next.place = window.at, window.at
