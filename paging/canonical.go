@@ -23,8 +23,8 @@ const (
 
 // appendCanonical writes a part so that what the server takes for equal is equal bytes,
 // and other things are not: numbers by their value; the fields of a value in their
-// order, those that may come from a Go map in any; the values of $in in any. Tokens are
-// bound to a hash of it.
+// order, those that may come from a Go map in any; the values of $in in any. Two ways to
+// ask for the same, as 1 and {$eq: 1}, stay two. Tokens are bound to a hash of it.
 func appendCanonical(out []byte, v bson.RawValue, as reading) []byte {
 	doc, isDoc := v.DocumentOK()
 	switch operated := isDoc && operators(doc); {
