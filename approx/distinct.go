@@ -213,8 +213,9 @@ func (d *Distinct[K, V]) write(ctx context.Context, due []*sketch) (mongopattern
 				delete(s.raised, register)
 			}
 		}
-		if full && len(s.raised) == 0 {
-			delete(d.keys, value.Key(s.key))
+		// Another write may have forgotten it already, and the key may wait anew.
+		if key := value.Key(s.key); full && len(s.raised) == 0 && d.keys[key] == s {
+			delete(d.keys, key)
 		}
 	}
 	return result, err

@@ -15,6 +15,7 @@ type reading int
 
 const (
 	asFilter     reading = iota // conditions, in any order
+	asCondition                 // what a filter asks of a field: operators, or a value
 	asExpression                // stages and operators, their arguments in any order
 	asOrdered                   // a sort, or what a comparison in an expression compares
 	asValue
@@ -22,13 +23,15 @@ const (
 
 // appendCanonical writes a part so that what the server takes for equal is equal bytes,
 // and other things are not: numbers by their value; the fields of a value in their
-// order, those that may come from a Go map in any; the values of $in in any. Tokens are
-// bound to a hash of it.
+// order, those that may come from a Go map in any; the values of $in in any. Two ways to
+// ask for the same, as 1 and {$eq: 1}, stay two. Tokens are bound to a hash of it.
 func appendCanonical(out []byte, v bson.RawValue, as reading) []byte {
 	doc, isDoc := v.DocumentOK()
 	switch operated := isDoc && operators(doc); {
-	case operated && as == asValue:
+	case operated && as == asCondition:
 		as = asFilter
+	case as == asCondition:
+		as = asValue
 	case operated && as == asOrdered:
 		as = asExpression
 	}
@@ -51,6 +54,8 @@ func appendCanonical(out []byte, v bson.RawValue, as reading) []byte {
 		case as == asFilter && slices.Contains([]string{"$and", "$or", "$nor", "$not", "$elemMatch"}, name):
 		case as == asFilter && slices.Contains([]string{"$expr", "$text", "$jsonSchema"}, name):
 			inner = asExpression
+		case as == asFilter && !strings.HasPrefix(name, "$"):
+			inner = asCondition
 		case as == asFilter, name == "$literal":
 			inner = asValue
 		case name == "$match":
@@ -70,10 +75,12 @@ func appendSet(out []byte, v bson.RawValue) []byte {
 		keys[i] = value.Key(e.Value())
 	}
 	slices.Sort(keys)
-	for _, key := range slices.Compact(keys) {
+	keys = slices.Compact(keys)
+	out = binary.AppendUvarint(out, uint64(len(keys)))
+	for _, key := range keys {
 		out = appendText(out, key)
 	}
-	return append(out, ']')
+	return out
 }
 
 func appendText(out []byte, text string) []byte {

@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
-	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // Count says how the documents of a whole list are counted. A positive Count counts
@@ -49,8 +48,6 @@ func (p *core) total(ctx context.Context, src *source, count Count, known int64)
 	switch {
 	case count == CountNone:
 		return nil, nil
-	case count == CountEstimated && (src.filter != nil || src.pipeline != nil):
-		return nil, fault.Invalid("CountEstimated counts a whole collection, not a filter or pipeline")
 	case known >= 0:
 		return &Total{N: known, Kind: TotalExact}, nil
 	case count == CountEstimated:

@@ -100,6 +100,11 @@ func TestNumberedBeyondTheEnd(t *testing.T) {
 	if header.Get("page") != "3" || header.Get("position") != two.Position || len(four.Items) != 0 {
 		t.Errorf("%v", header)
 	}
+	// What was skipped is on the way back.
+	back := must[*paging.Page[row]](t)(pager.Page(ctx, nil, paging.Request{Before: four.Prev, Size: 2}))
+	if diff := cmp.Diff([]int{4, 5}, rowIDs(back.Items)); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // The article list: pages of 10 in groups of ten, sorted by _id.
@@ -246,7 +251,8 @@ func TestJump(t *testing.T) {
 
 func TestCounts(t *testing.T) {
 	ctx := context.Background()
-	coll := mongotest.Database(t).Collection("rows")
+	db := mongotest.Database(t)
+	coll := db.Collection("rows")
 	insert(t, coll, rows(25)...)
 	pager := newPager[row](t, coll, byS, nil)
 	some := bson.D{{Key: "s", Value: bson.D{{Key: "$lt", Value: 4}}}} // 11 of them
@@ -287,8 +293,13 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	for _, over := range []any{some, pipeline} {
-		if _, err := pager.Page(ctx, over, paging.Request{Count: paging.CountEstimated}); !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Errorf("an estimate of a part: %v", err)
+		sent := mongotest.Record(t, db, func() {
+			if _, err := pager.Page(ctx, over, paging.Request{Count: paging.CountEstimated}); !errors.Is(err, mongopatterns.ErrInvalid) {
+				t.Errorf("an estimate of a part: %v", err)
+			}
+		})
+		if len(sent) > 0 {
+			t.Errorf("refused after a read: %v", sent)
 		}
 	}
 }

@@ -125,6 +125,9 @@ func (p *core) page(ctx context.Context, over any, req Request) (*Page[bson.Raw]
 	if err != nil {
 		return nil, nil, err
 	}
+	if req.Count == CountEstimated && (src.filter != nil || src.pipeline != nil) {
+		return nil, nil, fault.Invalid("CountEstimated counts a whole collection, not a filter or pipeline")
+	}
 	window, at, err := p.window(src, req)
 	if err != nil {
 		return nil, nil, err
@@ -273,7 +276,7 @@ func (p *core) load(ctx context.Context, src *source, window span) (*Page[bson.R
 	case len(items) > 0:
 		prev.place, _ = p.place(items[0])
 		next.place = last
-	case window.at != nil:
+	case window.at != nil && (window.skip == 0 || window.backward):
 		// Nothing here: the way back starts at the position itself, with its
 		// document if the page would have been without it.
 		prev.place, next.place = window.at, window.at

@@ -63,7 +63,7 @@ func planProjection(user any, raw bson.Raw, sorted order) (out projection, send 
 	}
 	lacking := func(key sortKey) bool {
 		return !slices.ContainsFunc(leaves, func(l leaf) bool { return l.does == keeps && within(key.path, l.path) }) &&
-			(key.path != "_id" || slices.ContainsFunc(leaves, func(l leaf) bool { return l.path == "_id" }))
+			(key.path != "_id" || slices.ContainsFunc(leaves, func(l leaf) bool { return within(l.path, "_id") }))
 	}
 	if !inclusive || !slices.ContainsFunc(sorted, lacking) {
 		return projection{order: sorted}, user, nil

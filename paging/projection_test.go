@@ -132,6 +132,39 @@ func TestProjectionSent(t *testing.T) {
 	}
 }
 
+// Parts of the _id, or none of it, take nothing from the order.
+func TestProjectionsOfTheID(t *testing.T) {
+	ctx := context.Background()
+	coll := mongotest.Database(t).Collection("c")
+	for x := range 2 {
+		for y := range 3 {
+			insert(t, coll, bson.D{{Key: "_id", Value: bson.D{{Key: "x", Value: x}, {Key: "y", Value: y}}}, {Key: "of", Value: x}})
+		}
+	}
+	filter := bson.D{{Key: "of", Value: bson.D{{Key: "$in", Value: bson.A{0, 1}}}}}
+	for _, projection := range []bson.D{
+		{{Key: "_id.x", Value: 1}, {Key: "s", Value: 1}}, {{Key: "_id", Value: bson.D{{Key: "x", Value: 1}}}, {Key: "s", Value: 1}}, {{Key: "_id", Value: 0}, {Key: "of", Value: 1}},
+		{{Key: "_id", Value: "one"}, {Key: "of", Value: 1}},
+	} {
+		// All documents are without the sort field: each value of Equality is read by itself.
+		for _, equality := range [][]string{nil, {"of"}} {
+			pager := newPager[bson.D](t, coll, bson.D{{Key: "s", Value: 1}}, &paging.Options{Find: options.Find().SetProjection(projection), Equality: equality})
+			n := 0
+			for page, err := range pages(ctx, pager, filter, paging.Request{Size: 2}) {
+				if err != nil {
+					t.Fatal(projection, err)
+				}
+				if n += len(page.Items); n > 6 {
+					break
+				}
+			}
+			if n != 6 {
+				t.Errorf("%v, Equality %v: %d documents", projection, equality, n)
+			}
+		}
+	}
+}
+
 // An error names the document also if its _id is left out.
 func TestErrorsNameTheDocument(t *testing.T) {
 	coll := mongotest.Database(t).Collection("c")

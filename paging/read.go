@@ -98,11 +98,13 @@ func (p *core) holdsNull(doc bson.Raw) bool {
 // and drops those that are there twice.
 func (p *core) sort(ctx context.Context, docs *documents, backward bool) error {
 	rows := bson.A{}
+	ids := make([]bson.RawValue, len(docs.raw)) // of the place: the projection may leave them out
 	for i, raw := range docs.raw {
 		at, err := p.place(raw)
 		if err != nil {
 			return err
 		}
+		ids[i] = at[p.id]
 		row := bson.D{{Key: "i", Value: i}}
 		for j, v := range at {
 			row = append(row, expr.Element("k"+strconv.Itoa(j), v))
@@ -131,10 +133,9 @@ func (p *core) sort(ctx context.Context, docs *documents, backward bool) error {
 		if err != nil {
 			return err
 		}
-		raw := docs.raw[row.Lookup("i").AsInt64()]
-		id := raw.Lookup("_id")
-		if key := string(id.Type) + string(id.Value); !seen[key] {
-			seen[key], sorted = true, append(sorted, raw)
+		i := row.Lookup("i").AsInt64()
+		if key := string(ids[i].Type) + string(ids[i].Value); !seen[key] {
+			seen[key], sorted = true, append(sorted, docs.raw[i])
 		}
 	}
 	docs.raw = sorted

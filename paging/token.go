@@ -174,23 +174,34 @@ func (p *core) decode(list hash, token string, allowed ...kind) (at position, er
 	return at, nil
 }
 
-// parsePlace takes what becomes the same bytes when it is decoded and encoded again: so
-// it is well-formed everywhere inside, and the server takes it. Else it is nil.
+// parsePlace reads what appendPlace writes of sound values. Else it is nil.
 func (p *core) parsePlace(body bson.Raw) place {
-	var doc bson.D
-	if bson.Unmarshal(body, &doc) != nil || len(doc) != len(p.order) {
-		return nil
+	elements, _ := body.Elements()
+	out := make(place, len(elements))
+	for i, e := range elements {
+		out[i] = e.Value()
 	}
-	if again, err := bson.Marshal(doc); err != nil || !bytes.Equal(again, body) {
+	unsound := func(v bson.RawValue) bool { return !sound(v) }
+	if len(out) != len(p.order) || !bytes.Equal(appendPlace(nil, out), body) || slices.ContainsFunc(out, unsound) {
 		return nil
-	}
-	out := make(place, len(doc))
-	for i, e := range doc {
-		v := body.Lookup(e.Key)
-		if _, ok := bracketOf[v.Type]; !ok || e.Key != strconv.Itoa(i) || !shallow(v, maxDepth) {
-			return nil
-		}
-		out[i] = v
 	}
 	return out
+}
+
+// sound reports a sort value that becomes the same bytes when it is decoded and encoded
+// again: so it is well-formed everywhere inside, and the server takes it. Of the most
+// common types a look is enough.
+func sound(v bson.RawValue) bool {
+	switch v.Type {
+	case bson.TypeInt32, bson.TypeInt64, bson.TypeDouble, bson.TypeDateTime, bson.TypeObjectID, bson.TypeNull:
+		return true // whatever their bytes
+	case bson.TypeString:
+		return len(v.Value) > 4 && v.Value[len(v.Value)-1] == 0
+	}
+	var decoded any
+	if _, ok := bracketOf[v.Type]; !ok || v.Unmarshal(&decoded) != nil {
+		return false
+	}
+	kind, again, err := bson.MarshalValue(decoded)
+	return err == nil && kind == v.Type && bytes.Equal(again, v.Value) && shallow(v, maxDepth)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -171,6 +172,8 @@ func TestFiltersAreBoundByContent(t *testing.T) {
 			}
 		}
 	}
+	number := 1.5e91
+	digits := strconv.FormatFloat(number, 'f', 0, 64)
 	seen := map[hash]any{}
 	for _, filter := range []any{
 		nil, d("a", 1), d("a", math.NaN()), d("a", d("b", 1)), d("a", xy), d("a", yx), d("a", d("z", xy)), d("a", d("z", yx)), bson.M{"a": 1, "b": 2},
@@ -178,6 +181,12 @@ func TestFiltersAreBoundByContent(t *testing.T) {
 		d("a", bson.A{1, 2}), d("a", bson.A{2, 1}), d("a", d("$nin", bson.A{1, 2})), d("a", "1"), d("a", bson.Regex{Pattern: "1"}), d("a", d("$eq", bson.Regex{Pattern: "1"})),
 		d("$or", bson.A{xy, d("a", 1)}), d("$and", bson.A{xy, d("a", 1)}), d("a", d("$elemMatch", xy)), d("a", d("$not", d("$gt", 1))),
 		d("$expr", d("$eq", bson.A{"$a", xy})), d("$expr", d("$eq", bson.A{"$a", yx})),
+		// What looks like operators and is a value.
+		d("a", d("$eq", append(d("$gt", 1), d("$lt", 3)...))), d("a", d("$eq", append(d("$lt", 3), d("$gt", 1)...))),
+		d("$expr", d("$literal", d("$in", bson.A{1, 2}))), d("$expr", d("$literal", d("$in", bson.A{2, 1}))),
+		// The name in the first reads like one more value of $in in the second.
+		append(d("#", d("$in", bson.A{1})), d(digits+"]\x01cv\x13\v123456789012", bson.Regex{Pattern: "p"})...),
+		append(d("#", d("$in", bson.A{1, number})), d("c", bson.Regex{Pattern: "123456789012v\x04\vp"})...),
 	} {
 		if other, ok := seen[hashOf(filter)]; ok {
 			t.Errorf("%v and %v differ", filter, other)

@@ -215,8 +215,9 @@ func unplain(v bson.RawValue, into any) (ok bool) {
 			*into = v.AsInt64()
 		}
 	case *int:
-		if ok = v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64; ok {
+		if v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64 {
 			*into = int(v.AsInt64())
+			ok = int64(*into) == v.AsInt64() // else the driver says that it does not fit
 		}
 	}
 	return ok
