@@ -303,7 +303,8 @@ type Retention struct {
 	// so that numbers go on.
 	Keep int
 	// Before protects what AsOf needs for this time and later ones: the revision
-	// that was current then, and those after it. Default the zero time: none.
+	// that was current then, and those after it. In the years 1 to 9999. Default the
+	// zero time: none.
 	Before time.Time
 }
 
@@ -315,6 +316,9 @@ type Retention struct {
 // to delete, by the unique index; 1 or more to list those that only the history has.
 func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: prune")
+	if err := checkTime("Retention.Before", keep.Before); err != nil {
+		return mongopatterns.Result{}, err
+	}
 	switch {
 	case keep.Keep < 0:
 		return mongopatterns.Result{}, fault.Invalid("Retention.Keep: negative")

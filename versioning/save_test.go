@@ -1068,6 +1068,7 @@ func TestTimesOutOfRange(t *testing.T) {
 	for _, at := range []time.Time{
 		time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(99999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(1e9, 1, 1, 0, 0, 0, 0, time.UTC),
 		time.Time{}.Add(-1), time.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1e9, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.UnixMilli(math.MinInt64).Add(-time.Hour), // in milliseconds far in the future
 		time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -3600)),
 	} {
 		change := versioning.Change{At: at}
@@ -1089,6 +1090,8 @@ func TestTimesOutOfRange(t *testing.T) {
 				}
 				return err
 			},
+			"moment: as of":           func() error { return second(d.AsOf(ctx, "a", at)) },
+			"Retention.Before: prune": func() error { return second(d.Prune(ctx, versioning.Retention{Before: at}, nil)) },
 		} {
 			err := fn()
 			wantErr(t, what, err, mongopatterns.ErrInvalid)
