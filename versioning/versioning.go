@@ -183,13 +183,13 @@ func (d *Documents[ID, T]) ShardKey() map[string]bson.D {
 
 // Filter selects the current document.
 func (d *Documents[ID, T]) Filter(id ID) bson.D {
-	return bson.D{expr.Element("_id", expr.Op("$eq", id))}
+	return bson.D{expr.Element("_id", d.equal(id))}
 }
 
 // HistoryFilter selects the revisions of a document, all but the current one, in their
 // collection.
 func (d *Documents[ID, T]) HistoryFilter(id ID) bson.D {
-	return bson.D{expr.Element(d.core.opts.DocumentIDField, expr.Op("$eq", id))}
+	return bson.D{expr.Element(d.core.opts.DocumentIDField, d.equal(id))}
 }
 
 // Get returns the current document with its number.
@@ -486,4 +486,14 @@ func (d *Documents[ID, T]) checkID(v bson.RawValue) error {
 		return fault.Of(v, fault.Invalid("no %v: %w", reflect.TypeFor[ID](), err))
 	}
 	return nil
+}
+
+// equal is an ID in a filter, bare where it can be: what the server finds by
+// {_id: {$eq: …}} it plans first.
+func (d *Documents[ID, T]) equal(id ID) any {
+	v, err := d.id(id)
+	if err != nil {
+		return id // and the driver says what is wrong with it
+	}
+	return value.Equal(v)
 }
