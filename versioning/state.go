@@ -28,7 +28,8 @@ type store struct {
 	view func(raw bson.Raw) (shown bson.Raw, loose bool, err error)
 	// upgrades says that T, or something in it, decodes itself, see faithful.
 	upgrades bool
-	// shows says that T may show number or change.
+	// shows says that T may show number or change, or a value as another Go type than
+	// the caller's.
 	shows bool
 
 	current, revisions *mongo.Collection // revisions is nil with Options.NoHistory
