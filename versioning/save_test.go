@@ -615,6 +615,23 @@ func TestSavedValuesReadAsStored(t *testing.T) {
 	}
 }
 
+// A field that stands twice, as other code may store it, is not taken away by a restore.
+func TestRestoreOverDoubledField(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	d := helper[string, counter](t, db, nil)
+	get(t)(d.Create(t.Context(), counter{ID: "a", N: 1}, nobody))
+	r := get(t)(d.Update(t.Context(), "a", func(c *counter) error { c.N = 2; return nil }, nobody))
+	twice := bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: int32(1)}, {Key: "n", Value: int32(2)}, {Key: "revision", Value: r.Number}}
+	if _, err := db.Collection("current").ReplaceOne(t.Context(), d.Filter("a"), twice); err != nil {
+		t.Fatal(err)
+	}
+	get(t)(d.Restore(t.Context(), "a", 1, nobody))
+	if got := all(t, db.Collection("current"), bson.D{})[0]; fmt.Sprint(got[1:3]) != fmt.Sprint(twice[1:3]) {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestDeleteAndCreateAgain(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
