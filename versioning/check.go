@@ -87,11 +87,7 @@ func (d *store) removed(work *mongopatterns.Work, done *mongopatterns.Result) (*
 	}
 	w.Filter = nil
 	if progress := w.Progress; progress != nil {
-		w.Progress = func(more mongopatterns.Result) {
-			total := *done
-			total.Add(more)
-			progress(total)
-		}
+		w.Progress = func(more mongopatterns.Result) { progress(d.sum(*done, more)) }
 	}
 	return &w, maintain.Scan{Pipeline: pipeline, BatchSize: batchSize}
 }
@@ -105,8 +101,18 @@ func (d *store) each(ctx context.Context, work *mongopatterns.Work, step maintai
 	}
 	rest, scan := d.removed(work, &total)
 	more, err := maintain.Run(ctx, d.revisions, rest, scan, step)
+	return d.sum(total, more), err
+}
+
+// sum adds the result for the documents that only the history has. Its failures are named
+// by their _ids among the current documents.
+func (d *store) sum(total, more mongopatterns.Result) mongopatterns.Result {
+	total.Failures, more.Failures = slices.Clone(total.Failures), slices.Clone(more.Failures)
+	for i := range more.Failures {
+		more.Failures[i].Collection = d.current.Name()
+	}
 	total.Add(more)
-	return total, err
+	return total
 }
 
 func (d *store) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
