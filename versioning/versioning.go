@@ -437,6 +437,7 @@ func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T
 			}
 		}
 	}
+	s.document() // now: several may save r at once
 	r.Number, r.stored = s.number, s
 	r.Change, err = d.core.change(s.change)
 	return r, err
