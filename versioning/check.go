@@ -87,11 +87,7 @@ func (d *store) removed(work *mongopatterns.Work, done *mongopatterns.Result) (*
 	}
 	w.Filter = nil
 	if progress := w.Progress; progress != nil {
-		w.Progress = func(more mongopatterns.Result) {
-			total := *done
-			total.Add(more)
-			progress(total)
-		}
+		w.Progress = func(more mongopatterns.Result) { progress(d.sum(*done, more)) }
 	}
 	return &w, maintain.Scan{Pipeline: pipeline, BatchSize: batchSize}
 }
@@ -105,8 +101,18 @@ func (d *store) each(ctx context.Context, work *mongopatterns.Work, step maintai
 	}
 	rest, scan := d.removed(work, &total)
 	more, err := maintain.Run(ctx, d.revisions, rest, scan, step)
+	return d.sum(total, more), err
+}
+
+// sum adds the result for the documents that only the history has. Its failures are named
+// by their _ids among the current documents.
+func (d *store) sum(total, more mongopatterns.Result) mongopatterns.Result {
+	total.Failures, more.Failures = slices.Clone(total.Failures), slices.Clone(more.Failures)
+	for i := range more.Failures {
+		more.Failures[i].Collection = d.current.Name()
+	}
 	total.Add(more)
-	return total, err
+	return total
 }
 
 func (d *store) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
@@ -303,7 +309,8 @@ type Retention struct {
 	// so that numbers go on.
 	Keep int
 	// Before protects what AsOf needs for this time and later ones: the revision
-	// that was current then, and those after it. Default the zero time: none.
+	// that was current then, and those after it. In the years 1 to 9999. Default the
+	// zero time: none.
 	Before time.Time
 }
 
@@ -315,6 +322,9 @@ type Retention struct {
 // to delete, by the unique index; 1 or more to list those that only the history has.
 func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: prune")
+	if err := checkTime("Retention.Before", keep.Before); err != nil {
+		return mongopatterns.Result{}, err
+	}
 	switch {
 	case keep.Keep < 0:
 		return mongopatterns.Result{}, fault.Invalid("Retention.Keep: negative")

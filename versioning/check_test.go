@@ -349,3 +349,26 @@ func TestForeignRows(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// A deletion that the server refuses is a failure of the document, by the name of its
+// collection: its _id is none of the other.
+func TestRefusedDeletion(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	ctx := t.Context()
+	d := helper[string, counter](t, db, nil)
+	get(t)(d.Create(ctx, counter{ID: "a"}, nobody))
+	get(t)(d.Update(ctx, "a", func(c *counter) error { c.N = 1; return nil }, nobody))
+	remove(t, db.Collection("current"), d.Filter("a"))
+	if err := db.RunCommand(ctx, bson.D{{Key: "collMod", Value: "revisions"},
+		{Key: "validator", Value: bson.D{{Key: "deleted", Value: nil}}}}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	var seen mongopatterns.Result
+	work := &mongopatterns.Work{Progress: func(r mongopatterns.Result) { seen = r }}
+	for _, result := range []mongopatterns.Result{must[mongopatterns.Result](t)(d.Repair(ctx, work)), seen} {
+		if result.Failed != 1 || result.Failures[0].Collection != "current" || result.Failures[0].ID.StringValue() != "a" {
+			t.Errorf("%+v", result)
+		}
+	}
+}

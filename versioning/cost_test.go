@@ -109,6 +109,11 @@ func TestCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	// Filter finds as Get does, without a plan to be chosen.
+	find := bson.D{{Key: "find", Value: "current"}, {Key: "filter", Value: d.Filter("a")}}
+	if plan := mongotest.Explain(t, db, find); plan.Has("FETCH") {
+		t.Errorf("Filter: %s", plan)
+	}
 	// Get, Save.
 	cmds = record(t, db, 0, []string{"find"}, set(func() (revision, error) { return d.Get(ctx, "a") }))
 	examined(t, db, cmds[0], "_id_", 1, 1, "_id")

@@ -172,7 +172,7 @@ func differing(a, b []field, alike func(x, y bson.RawValue) bool, skip ...string
 // changes is what makes b of a, as patch takes it.
 func changes(a, b []field) []field {
 	gone, out, _ := differing(a, b, identical)
-	in := index{all: out}
+	in := index{all: b} // not out: of a field that stands twice in a, one may be in b
 	gone = slices.DeleteFunc(gone, func(f field) bool { return in.place(f.key) >= 0 })
 	for i := range gone {
 		gone[i].value = bson.RawValue{}

@@ -25,6 +25,20 @@ func core(t *testing.T) *store {
 	return d.core
 }
 
+// What a save returns may be saved by several at once: nothing in it is made later.
+func TestSavedIsComplete(t *testing.T) {
+	t.Parallel()
+	d := &Documents[string, bson.D]{core(t)}
+	r, err := d.Create(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 1}}, Change{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Document[1].Value = 2
+	if r, err = d.Save(t.Context(), r, Change{}); err != nil || r.stored.raw == nil {
+		t.Errorf("%v, %v", r.stored, err)
+	}
+}
+
 // A guard that did not match although the number is the same, by the time the reason
 // is looked for, has the transaction run again.
 func TestConflictWithoutReason(t *testing.T) {

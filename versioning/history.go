@@ -211,6 +211,9 @@ func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []
 
 // asOf reads the revision that was current at a moment.
 func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*state, error) {
+	if err := checkTime("moment", moment); err != nil {
+		return nil, err
+	}
 	// The current document comes first: what was current when it was read, and is
 	// not any more, is in the history by then.
 	current, err := d.load(ctx, id)
@@ -289,7 +292,7 @@ func (d *Documents[ID, T]) At(ctx context.Context, id ID, n int64) (_ Revision[T
 
 // AsOf returns the revision that was current at a time, without Options.Ignored: the
 // last one of those in its millisecond. Before the first one it is
-// mongopatterns.ErrNotFound.
+// mongopatterns.ErrNotFound, outside of the years 1 to 9999 ErrInvalid.
 //
 // Cost: 1 round trip, 1 key and document, if that is the current one, else 2, with 1
 // key and document by the index on time. With deltas 1 more; 3 for a time before the

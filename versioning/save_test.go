@@ -575,6 +575,63 @@ func TestSavedReadsAsStored(t *testing.T) {
 	}
 }
 
+// So do times, which are stored without nanoseconds, values of any type, and a slice that
+// is left out.
+func TestSavedValuesReadAsStored(t *testing.T) {
+	t.Parallel()
+	type doc struct {
+		ID      string `bson:"_id"`
+		At      time.Time
+		List    []string `bson:"list,omitempty"`
+		Version int64    // what the driver finds in the stored "Version", too
+	}
+	at := time.Date(2024, 1, 1, 0, 0, 0, 123456789, time.FixedZone("", 3600))
+	d := helper[string, doc](t, mongotest.Database(t), &versioning.Options{RevisionField: "Version"})
+	r := must[versioning.Revision[doc]](t)(d.Create(t.Context(), doc{ID: "a", List: []string{"x"}}, nobody))
+	for i, change := range []func(v *doc){
+		func(v *doc) { v.At = at }, func(v *doc) { v.List = []string{} }, func(v *doc) { v.ID, v.Version = "a", 9 },
+	} {
+		change(&r.Document)
+		r = must[versioning.Revision[doc]](t)(d.Save(t.Context(), r, nobody))
+		if now := must[versioning.Revision[doc]](t)(d.Get(t.Context(), "a")); !reflect.DeepEqual(r.Document, now.Document) {
+			t.Errorf("%d: get %#v, save %#v", i, now.Document, r.Document)
+		}
+	}
+	type open struct {
+		ID string `bson:"_id"`
+		X  any
+	}
+	e := helper[string, open](t, mongotest.Database(t), nil)
+	o := must[versioning.Revision[open]](t)(e.Create(t.Context(), open{ID: "a"}, nobody))
+	o.Document.X = 5
+	if o = must[versioning.Revision[open]](t)(e.Save(t.Context(), o, nobody)); o.Document.X != int32(5) {
+		t.Errorf("%T", o.Document.X)
+	}
+	f := helper[string, bson.D](t, mongotest.Database(t), nil)
+	p := must[versioning.Revision[bson.D]](t)(f.Create(t.Context(), bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: 1}}, nobody))
+	p.Document[1].Value = at
+	if p = must[versioning.Revision[bson.D]](t)(f.Save(t.Context(), p, nobody)); p.Document[1].Value != bson.NewDateTimeFromTime(at) {
+		t.Errorf("%T", p.Document[1].Value)
+	}
+}
+
+// A field that stands twice, as other code may store it, is not taken away by a restore.
+func TestRestoreOverDoubledField(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	d := helper[string, counter](t, db, nil)
+	get(t)(d.Create(t.Context(), counter{ID: "a", N: 1}, nobody))
+	r := get(t)(d.Update(t.Context(), "a", func(c *counter) error { c.N = 2; return nil }, nobody))
+	twice := bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: int32(1)}, {Key: "n", Value: int32(2)}, {Key: "revision", Value: r.Number}}
+	if _, err := db.Collection("current").ReplaceOne(t.Context(), d.Filter("a"), twice); err != nil {
+		t.Fatal(err)
+	}
+	get(t)(d.Restore(t.Context(), "a", 1, nobody))
+	if got := all(t, db.Collection("current"), bson.D{})[0]; fmt.Sprint(got[1:3]) != fmt.Sprint(twice[1:3]) {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestDeleteAndCreateAgain(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -1068,6 +1125,7 @@ func TestTimesOutOfRange(t *testing.T) {
 	for _, at := range []time.Time{
 		time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(99999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(1e9, 1, 1, 0, 0, 0, 0, time.UTC),
 		time.Time{}.Add(-1), time.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1e9, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.UnixMilli(math.MinInt64).Add(-time.Hour), // in milliseconds far in the future
 		time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -3600)),
 	} {
 		change := versioning.Change{At: at}
@@ -1089,6 +1147,8 @@ func TestTimesOutOfRange(t *testing.T) {
 				}
 				return err
 			},
+			"moment: as of":           func() error { return second(d.AsOf(ctx, "a", at)) },
+			"Retention.Before: prune": func() error { return second(d.Prune(ctx, versioning.Retention{Before: at}, nil)) },
 		} {
 			err := fn()
 			wantErr(t, what, err, mongopatterns.ErrInvalid)

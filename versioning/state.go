@@ -28,7 +28,8 @@ type store struct {
 	view func(raw bson.Raw) (shown bson.Raw, loose bool, err error)
 	// upgrades says that T, or something in it, decodes itself, see faithful.
 	upgrades bool
-	// shows says that T may show number or change.
+	// shows says that T may show number or change, or a value as another Go type than
+	// the caller's.
 	shows bool
 
 	current, revisions *mongo.Collection // revisions is nil with Options.NoHistory
@@ -195,8 +196,8 @@ func (c stamp) after(before stamp) stamp {
 // stamp encodes a change, before anything is done.
 func (d *store) stamp(c Change) (stamp, error) {
 	out := stamp{at: c.At}
-	if c.At.Before(time.Time{}) || c.At.UTC().Year() > 9999 { // JSON cannot write it
-		return out, fault.Invalid("Change.At: %v is not in the years 1 to 9999", c.At)
+	if err := checkTime("Change.At", c.At); err != nil {
+		return out, err
 	}
 	if c.Author != "" {
 		out.rest = append(out.rest, field{authorKey, valueOf(c.Author)})
@@ -240,4 +241,13 @@ func (d *store) change(c stamp) (Change, error) {
 		return out, nil
 	}
 	return out, d.codec.Decode(document(own), &out.Fields)
+}
+
+// checkTime refuses times that JSON cannot write. Among them are those of which UnixMilli
+// wraps around: Prune would take a time long ago for one to come.
+func checkTime(what string, t time.Time) error {
+	if t.Before(time.Time{}) || t.UTC().Year() > 9999 {
+		return fault.Invalid("%s: %v is not in the years 1 to 9999", what, t)
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -124,9 +125,11 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 	}
 	t := reflect.TypeFor[T]()
 	names, all := core.codec.Fields(t)
-	core.shows = t.Kind() != reflect.Struct || !all || slices.ContainsFunc(core.names, func(own string) bool {
-		return slices.Contains(names, own)
-	})
+	core.shows = t.Kind() != reflect.Struct || !all || slices.ContainsFunc(reflect.VisibleFields(t),
+		func(f reflect.StructField) bool { return f.Type.Kind() == reflect.Interface })
+	for _, own := range core.names { // a stored "Version" is also what T calls "version"
+		core.shows = core.shows || slices.Contains(names, own) || slices.Contains(names, strings.ToLower(own))
+	}
 	d := &Documents[ID, T]{core}
 	core.view = func(raw bson.Raw) (bson.Raw, bool, error) {
 		var v T
@@ -183,13 +186,13 @@ func (d *Documents[ID, T]) ShardKey() map[string]bson.D {
 
 // Filter selects the current document.
 func (d *Documents[ID, T]) Filter(id ID) bson.D {
-	return bson.D{expr.Element("_id", expr.Op("$eq", id))}
+	return bson.D{expr.Element("_id", d.equal(id))}
 }
 
 // HistoryFilter selects the revisions of a document, all but the current one, in their
 // collection.
 func (d *Documents[ID, T]) HistoryFilter(id ID) bson.D {
-	return bson.D{expr.Element(d.core.opts.DocumentIDField, expr.Op("$eq", id))}
+	return bson.D{expr.Element(d.core.opts.DocumentIDField, d.equal(id))}
 }
 
 // Get returns the current document with its number.
@@ -408,7 +411,8 @@ func (d *Documents[ID, T]) shown(s *state, err error) (Revision[T], error) {
 }
 
 // saved is shown for what a save has made of r: r.Document as it is, where T shows
-// neither number nor change and nobody else has written meanwhile.
+// neither number nor change, nobody else has written meanwhile, and what has changed
+// reads as the caller has it.
 func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T], error) {
 	if err != nil {
 		return d.shown(s, err)
@@ -416,16 +420,16 @@ func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T
 	before := s.before
 	s.before = nil // or each revision would keep all before it
 	doc, isD := any(&r.Document).(*bson.D)
-	if before == nil || before != r.stored || d.core.upgrades || d.core.shows && !isD {
+	if before == nil || before != r.stored || d.core.upgrades || !isD && (d.core.shows || !exact(s.changes)) {
 		return d.shown(s, nil)
 	}
 	if isD {
-		var own bson.D
-		if err := d.core.codec.Decode(document(s.own), &own); err != nil {
+		var changed bson.D
+		if err := d.core.codec.Decode(document(patch(nil, append(slices.Clip(s.changes), s.own...))), &changed); err != nil {
 			return d.shown(s, nil)
 		}
 		*doc = slices.Clone(*doc)
-		for _, e := range own {
+		for _, e := range changed {
 			if i := slices.IndexFunc(*doc, func(f bson.E) bool { return f.Key == e.Key }); i >= 0 {
 				(*doc)[i] = e
 			} else {
@@ -433,9 +437,16 @@ func (d *Documents[ID, T]) saved(r Revision[T], s *state, err error) (Revision[T
 			}
 		}
 	}
+	s.document() // now: several may save r at once
 	r.Number, r.stored = s.number, s
 	r.Change, err = d.core.change(s.change)
 	return r, err
+}
+
+// exact says that values read as the caller has them. A time is stored without its
+// nanoseconds, an empty slice may be left out.
+func exact(changes []field) bool {
+	return !slices.ContainsFunc(changes, func(f field) bool { return !scalar(f.value.Type) || f.value.Type == bson.TypeDateTime })
 }
 
 // encode encodes the caller's document and says whether the order of its fields is
@@ -486,4 +497,14 @@ func (d *Documents[ID, T]) checkID(v bson.RawValue) error {
 		return fault.Of(v, fault.Invalid("no %v: %w", reflect.TypeFor[ID](), err))
 	}
 	return nil
+}
+
+// equal is an ID in a filter, bare where it can be: what the server finds by
+// {_id: {$eq: …}} it plans first.
+func (d *Documents[ID, T]) equal(id ID) any {
+	v, err := d.id(id)
+	if err != nil {
+		return id // and the driver says what is wrong with it
+	}
+	return value.Equal(v)
 }

@@ -87,12 +87,16 @@ func (d *store) know(w *wish, base *state) error {
 // plain says that only values have changed that any T shows as they are stored.
 func plain(a, b []field) bool {
 	return slices.EqualFunc(a, b, func(x, y field) bool {
-		switch x.value.Type {
-		case bson.TypeString, bson.TypeInt32, bson.TypeInt64, bson.TypeBoolean, bson.TypeObjectID, bson.TypeDateTime:
-			return x.key == y.key && x.value.Type == y.value.Type
-		}
-		return false
+		return x.key == y.key && x.value.Type == y.value.Type && scalar(x.value.Type)
 	})
+}
+
+func scalar(t bson.Type) bool {
+	switch t {
+	case bson.TypeString, bson.TypeInt32, bson.TypeInt64, bson.TypeBoolean, bson.TypeObjectID, bson.TypeDateTime:
+		return true
+	}
+	return false
 }
 
 // faithful returns the fields to be stored for a T that decodes itself, so that they
