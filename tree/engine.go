@@ -403,16 +403,16 @@ func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err e
 	return found, err
 }
 
+// begin reads the counter before the scan reads nodes: a node that moves in between is then seen to have moved.
+func (e *engine) begin(ctx context.Context) error {
+	now, err := e.to.restructurings(ctx)
+	e.forget(now)
+	return err
+}
+
 // suspects are the nodes of a batch that have a finding at first sight, in parts of which one transaction can
 // hold the writes.
 func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, err error) {
-	if e.known == nil {
-		now, err := e.to.restructurings(ctx)
-		if err != nil {
-			return nil, err
-		}
-		e.forget(now)
-	}
 	nodes := make([]node, len(batch))
 	for i, raw := range batch {
 		nodes[i] = e.from.parse(raw)
@@ -438,25 +438,31 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, 
 
 // check yields the confirmed findings as problems, those of the crown with the first batch.
 func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	find := func(ctx context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {
-		first := e.known == nil
-		parts, err := e.suspects(ctx, batch)
-		if err == nil && first {
-			parts, err = e.crowned(ctx, work, parts)
+	return func(yield func(mongopatterns.Problem, error) bool) {
+		if err := e.begin(ctx); err != nil {
+			fault.Stop[mongopatterns.Problem](err)(yield)
+			return
 		}
-		for _, ids := range parts {
-			if err != nil {
-				break
+		first := true
+		maintain.Check(ctx, e.from.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {
+			parts, err := e.suspects(ctx, batch)
+			if err == nil && first {
+				parts, err = e.crowned(ctx, work, parts)
 			}
-			var found []finding
-			found, err = e.snapshot(ctx, ids)
-			for _, f := range found {
-				all = append(all, f.Problem)
+			first = false
+			for _, ids := range parts {
+				if err != nil {
+					break
+				}
+				var found []finding
+				found, err = e.snapshot(ctx, ids)
+				for _, f := range found {
+					all = append(all, f.Problem)
+				}
 			}
-		}
-		return all, err
+			return all, err
+		})(yield)
 	}
-	return maintain.Check(ctx, e.from.coll, work, e.scan(), find)
 }
 
 // crowned adds the crown to the parts, if something is wrong with it and the work is for all nodes.
@@ -542,6 +548,9 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	e.renumber = e.from != e.to
 	e.dry = work != nil && work.DryRun
+	if err := e.begin(ctx); err != nil {
+		return result, err
+	}
 	step := func(ctx context.Context, batch []bson.Raw, _ mongopatterns.Work, result *mongopatterns.Result) error {
 		parts, err := e.suspects(ctx, batch)
 		if err != nil {

@@ -569,3 +569,19 @@ func TestDumpOfManyInALevel(t *testing.T) {
 		t.Errorf("%d: %v", got, c.Names())
 	}
 }
+
+// TestCheckTwice: a sequence that is run again looks at everything anew.
+func TestCheckTwice(t *testing.T) {
+	coll := mongotest.Database(t).Collection("nodes")
+	putDocs(t, coll, dd("_id", "a", "o", 0), dd("_id", "b", "o", 0))
+	tr := get(tree.New[string, bson.M](coll, tree.ParentReferences, &tree.Options{OrderField: "o"}))(t)
+	problems := tr.Check(t.Context(), nil)
+	for range 2 {
+		n := 0
+		for _, err := range problems {
+			good(t, err)
+			n++
+		}
+		wrong(t, n != 1, "%d problems", n)
+	}
+}
