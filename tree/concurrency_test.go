@@ -368,7 +368,7 @@ func TestFirstUse(t *testing.T) {
 
 // TestRepairBesideMove: a node that moves right after the scan has read it is not known where it was.
 func TestRepairBesideMove(t *testing.T) {
-	for name, work := range map[string]mongopatterns.Work{"first batch": {BatchSize: 3}} {
+	for name, work := range map[string]mongopatterns.Work{"first batch": {BatchSize: 3}, "several batches of a reply": {BatchSize: 3, BatchBytes: 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var move func()

@@ -34,7 +34,8 @@ type engine struct {
 	known    map[string]*spot
 	fresh    []string // keys of known since the last look
 	counter  int64
-	index    int // of Tarjan's algorithm
+	ahead    bool // the scan may have read nodes before the counter was what it is
+	index    int  // of Tarjan's algorithm
 
 	dry, moved, renumber bool // of run
 }
@@ -391,9 +392,7 @@ func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err e
 		if err != nil {
 			return err
 		}
-		if now != e.counter {
-			e.forget(now)
-		}
+		e.follow(now)
 		found, err = e.again(ctx, ids)
 		return err
 	})
@@ -407,7 +406,17 @@ func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err e
 func (e *engine) begin(ctx context.Context) error {
 	now, err := e.to.restructurings(ctx)
 	e.forget(now)
+	e.ahead = false
 	return err
+}
+
+// follow forgets what was known if others have restructured the tree. A reply to the scan can hold more than a
+// batch, so the next batches may be older than that.
+func (e *engine) follow(now int64) {
+	if now != e.counter {
+		e.forget(now)
+		e.ahead = true
+	}
 }
 
 // suspects are the nodes of a batch that have a finding at first sight, in parts of which one transaction can
@@ -416,6 +425,11 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, 
 	nodes := make([]node, len(batch))
 	for i, raw := range batch {
 		nodes[i] = e.from.parse(raw)
+	}
+	if e.ahead {
+		if nodes, err = e.from.findAll(ctx, e.from.byIDs(idsOf(nodes))); err != nil {
+			return nil, err
+		}
 	}
 	found, err := e.look(ctx, nodes)
 	size := map[string]int{}
@@ -517,9 +531,7 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 			_, out = e.sift(found)
 		} else {
 			err = e.to.exclusively(ctx, func(ctx context.Context, before int64) error {
-				if before != e.counter {
-					e.forget(before)
-				}
+				e.follow(before)
 				found, err := e.again(ctx, ids)
 				if err != nil {
 					return err
@@ -530,11 +542,12 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 			})
 			e.counter++
 		}
-		if err != nil || out.moves {
-			e.forget(e.counter)
-		}
 		if err != nil {
+			e.forget(-1) // the lock's counter is not known
 			return err
+		}
+		if out.moves {
+			e.forget(e.counter)
 		}
 		result.Done += int64(len(out.done))
 		result.Remaining += int64(len(out.left))
