@@ -212,7 +212,10 @@ func (e *engine) under(s *spot) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		n.above, n.path = append(slices.Clip(up.above), up.id), e.to.full(*up)
+		n.up = up
+		if path, ok := lookup(e.to.rep.place(up), e.to.o.PathField).(string); ok {
+			n.path = path
+		}
 	}
 	s.derived = n
 	return n, e.to.rep.usable(*n)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"runtime"
 	"slices"
 	"sort"
 	"strings"
@@ -584,4 +585,24 @@ func TestCheckTwice(t *testing.T) {
 		}
 		wrong(t, n != 1, "%d problems", n)
 	}
+}
+
+// TestLongChain: of the nodes that it knows Check holds no ways up, which together are the square of a chain.
+func TestLongChain(t *testing.T) {
+	coll := mongotest.Database(t).Collection("nodes")
+	docs := []any{dd("_id", 0)}
+	for i := range 3000 {
+		docs = append(docs, dd("_id", i+1, "parent", i))
+	}
+	putDocs(t, coll, docs...)
+	tr := get(tree.New[int, bson.M](coll, tree.ParentReferences, nil))(t)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for p, err := range tr.Check(t.Context(), nil) {
+		t.Error(p, err)
+	}
+	runtime.ReadMemStats(&after)
+	mb := (after.TotalAlloc - before.TotalAlloc) >> 20
+	t.Log(mb)
+	wrong(t, mb > 50, "%d MB", mb)
 }
