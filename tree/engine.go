@@ -482,9 +482,10 @@ func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 	}
 }
 
-// crowned adds the crown to the parts, if something is wrong with it and the work is for all nodes.
+// crowned adds the crown to the parts, if something is wrong with it and the work is for all nodes. Adopt leaves
+// it to its second run, which knows the order of siblings.
 func (e *engine) crowned(ctx context.Context, work *mongopatterns.Work, parts []part) ([]part, error) {
-	if work != nil && work.Filter != nil {
+	if e.catchUp || work != nil && work.Filter != nil {
 		return parts, nil
 	}
 	found, err := e.crown(ctx)

@@ -603,6 +603,18 @@ func TestLongChain(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	mb := (after.TotalAlloc - before.TotalAlloc) >> 20
-	t.Log(mb)
 	wrong(t, mb > 50, "%d MB", mb)
+}
+
+// TestAdoptOtherOrders: values that are no numbers decide the order of children, and of roots alike.
+func TestAdoptOtherOrders(t *testing.T) {
+	for _, rep := range []tree.Representation{tree.ParentReferences, tree.AncestorArray, tree.MaterializedPath} {
+		v := variant{rep: rep, opts: tree.Options{OrderField: "o"}, ordered: true, roots: true}
+		coll := mongotest.Database(t).Collection("nodes")
+		putDocs(t, coll, dd("_id", "a", "o", "z"), dd("_id", "b", "o", "y"), dd("_id", "c", "parent", "a", "o", "z"), dd("_id", "d", "parent", "a", "o", "y"))
+		tr := v.open(t, coll)
+		get(tr.Adopt(t.Context(), nil))(t)
+		v.want(t, "roots", v.ids(t, tr.Roots(t.Context())), "b", "a")
+		v.want(t, "children", v.ids(t, tr.Children(t.Context(), "a")), "d", "c")
+	}
 }
