@@ -68,7 +68,7 @@ func (a ancestorArray) descendantsOf(n node, depth int) (bson.D, bool) {
 
 func (a ancestorArray) above(n node) []bson.RawValue {
 	if n.raw == nil {
-		return append([]bson.RawValue{}, n.above...)
+		return a.lineage(n.up)
 	}
 	return append([]bson.RawValue{}, elements(n.raw.Lookup(a.o.AncestorsField))...)
 }

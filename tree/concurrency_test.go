@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
@@ -363,4 +364,31 @@ func TestFirstUse(t *testing.T) {
 	var lock struct{ N int64 }
 	ok(t, coll.Database().Collection("nodes_locks").FindOne(t.Context(), bson.D{}).Decode(&lock))
 	wrong(t, lock.N != 8, "%d restructurings", lock.N)
+}
+
+// TestRepairBesideMove: a node that moves right after the scan has read it is not known where it was.
+func TestRepairBesideMove(t *testing.T) {
+	for name, work := range map[string]mongopatterns.Work{"first batch": {BatchSize: 3}, "several batches of a reply": {BatchSize: 3, BatchBytes: 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var move func()
+			db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
+				Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+					if todo := move; todo != nil && e.CommandName == "find" && e.Reply.Lookup("cursor", "ns").StringValue() == e.DatabaseName+".nodes" {
+						move = nil
+						todo()
+					}
+				}}))
+			coll := db.Collection("nodes")
+			v := plain(tree.AncestorArray, tree.Options{})
+			tr := v.open(t, coll)
+			insertAll(t, v, tr, [][2]string{{"a", ""}, {"b", ""}, {"c", "a"}, {"d", "c"}})
+			ok(t, errOf(coll.UpdateByID(t.Context(), "a", dd("$unset", dd("ancestors", "")))))
+			move = func() { good(t, tr.Move(t.Context(), "c", tr.Under("b"))) }
+			get(tr.Repair(t.Context(), &work))(t)
+			var d struct{ Ancestors []string }
+			ok(t, coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: "d"}}).Decode(&d))
+			match(t, "ancestors of d", []string{"b", "c"}, d.Ancestors)
+		})
+	}
 }

@@ -28,8 +28,8 @@ var internal = []string{fieldDepth, fieldTree, fieldTouch, fieldSelf}
 type node struct {
 	raw         bson.Raw
 	id          bson.RawValue
-	parent      bson.RawValue   // null at a root
-	above       []bson.RawValue // of a node that was not read: its ancestors
+	parent      bson.RawValue // null at a root
+	up          *node         // the parent, of a node that was not read
 	children    []bson.RawValue
 	path        string // the delimiter at a root
 	left, right int64

@@ -34,7 +34,8 @@ type engine struct {
 	known    map[string]*spot
 	fresh    []string // keys of known since the last look
 	counter  int64
-	index    int // of Tarjan's algorithm
+	ahead    bool // the scan may have read nodes before the counter was what it is
+	index    int  // of Tarjan's algorithm
 
 	dry, moved, renumber bool // of run
 }
@@ -211,7 +212,10 @@ func (e *engine) under(s *spot) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		n.above, n.path = append(slices.Clip(up.above), up.id), e.to.full(*up)
+		n.up = up
+		if path, ok := lookup(e.to.rep.place(up), e.to.o.PathField).(string); ok {
+			n.path = path
+		}
 	}
 	s.derived = n
 	return n, e.to.rep.usable(*n)
@@ -391,9 +395,7 @@ func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err e
 		if err != nil {
 			return err
 		}
-		if now != e.counter {
-			e.forget(now)
-		}
+		e.follow(now)
 		found, err = e.again(ctx, ids)
 		return err
 	})
@@ -403,19 +405,34 @@ func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err e
 	return found, err
 }
 
+// begin reads the counter before the scan reads nodes: a node that moves in between is then seen to have moved.
+func (e *engine) begin(ctx context.Context) error {
+	now, err := e.to.restructurings(ctx)
+	e.forget(now)
+	e.ahead = false
+	return err
+}
+
+// follow forgets what was known if others have restructured the tree. A reply to the scan can hold more than a
+// batch, so the next batches may be older than that.
+func (e *engine) follow(now int64) {
+	if now != e.counter {
+		e.forget(now)
+		e.ahead = true
+	}
+}
+
 // suspects are the nodes of a batch that have a finding at first sight, in parts of which one transaction can
 // hold the writes.
 func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, err error) {
-	if e.known == nil {
-		now, err := e.to.restructurings(ctx)
-		if err != nil {
-			return nil, err
-		}
-		e.forget(now)
-	}
 	nodes := make([]node, len(batch))
 	for i, raw := range batch {
 		nodes[i] = e.from.parse(raw)
+	}
+	if e.ahead {
+		if nodes, err = e.from.findAll(ctx, e.from.byIDs(idsOf(nodes))); err != nil {
+			return nil, err
+		}
 	}
 	found, err := e.look(ctx, nodes)
 	size := map[string]int{}
@@ -438,30 +455,37 @@ func (e *engine) suspects(ctx context.Context, batch []bson.Raw) (parts []part, 
 
 // check yields the confirmed findings as problems, those of the crown with the first batch.
 func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	find := func(ctx context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {
-		first := e.known == nil
-		parts, err := e.suspects(ctx, batch)
-		if err == nil && first {
-			parts, err = e.crowned(ctx, work, parts)
+	return func(yield func(mongopatterns.Problem, error) bool) {
+		if err := e.begin(ctx); err != nil {
+			fault.Stop[mongopatterns.Problem](err)(yield)
+			return
 		}
-		for _, ids := range parts {
-			if err != nil {
-				break
+		first := true
+		maintain.Check(ctx, e.from.coll, work, e.scan(), func(ctx context.Context, batch []bson.Raw) (all []mongopatterns.Problem, err error) {
+			parts, err := e.suspects(ctx, batch)
+			if err == nil && first {
+				parts, err = e.crowned(ctx, work, parts)
 			}
-			var found []finding
-			found, err = e.snapshot(ctx, ids)
-			for _, f := range found {
-				all = append(all, f.Problem)
+			first = false
+			for _, ids := range parts {
+				if err != nil {
+					break
+				}
+				var found []finding
+				found, err = e.snapshot(ctx, ids)
+				for _, f := range found {
+					all = append(all, f.Problem)
+				}
 			}
-		}
-		return all, err
+			return all, err
+		})(yield)
 	}
-	return maintain.Check(ctx, e.from.coll, work, e.scan(), find)
 }
 
-// crowned adds the crown to the parts, if something is wrong with it and the work is for all nodes.
+// crowned adds the crown to the parts, if something is wrong with it and the work is for all nodes. Adopt leaves
+// it to its second run, which knows the order of siblings.
 func (e *engine) crowned(ctx context.Context, work *mongopatterns.Work, parts []part) ([]part, error) {
-	if work != nil && work.Filter != nil {
+	if e.catchUp || work != nil && work.Filter != nil {
 		return parts, nil
 	}
 	found, err := e.crown(ctx)
@@ -511,9 +535,7 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 			_, out = e.sift(found)
 		} else {
 			err = e.to.exclusively(ctx, func(ctx context.Context, before int64) error {
-				if before != e.counter {
-					e.forget(before)
-				}
+				e.follow(before)
 				found, err := e.again(ctx, ids)
 				if err != nil {
 					return err
@@ -524,11 +546,12 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 			})
 			e.counter++
 		}
-		if err != nil || out.moves {
-			e.forget(e.counter)
-		}
 		if err != nil {
+			e.forget(-1) // the lock's counter is not known
 			return err
+		}
+		if out.moves {
+			e.forget(e.counter)
 		}
 		result.Done += int64(len(out.done))
 		result.Remaining += int64(len(out.left))
@@ -542,6 +565,9 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	e.renumber = e.from != e.to
 	e.dry = work != nil && work.DryRun
+	if err := e.begin(ctx); err != nil {
+		return result, err
+	}
 	step := func(ctx context.Context, batch []bson.Raw, _ mongopatterns.Work, result *mongopatterns.Result) error {
 		parts, err := e.suspects(ctx, batch)
 		if err != nil {

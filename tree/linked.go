@@ -325,7 +325,7 @@ func (b base) arrange(ctx context.Context, items []*item) error {
 			if err := b.sound(*it.parent); err != nil {
 				return err
 			}
-			it.node.above = append(b.rep.above(*it.parent), it.parent.id)
+			it.node.up = it.parent
 		}
 		shape := b.rep.place(it.parent)
 		it.doc = append(it.doc, shape...)

@@ -33,7 +33,7 @@ const (
 //
 // Cost: for each 1,000 nodes 1 round trip, 1 for each level above them that is not known yet, and 1 for
 // children where there are counters, an order, numbers or child references; 2 for the whole. Suspects: 4 more
-// (counter, nodes, what belongs to them, commit).
+// (counter, nodes, what belongs to them, commit). If others restructure meanwhile: 1 more.
 func (t *Tree[K, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return fault.Seq("tree: check", newEngine(t.c, t.c).check(ctx, work))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"runtime"
 	"slices"
 	"sort"
 	"strings"
@@ -567,5 +568,53 @@ func TestDumpOfManyInALevel(t *testing.T) {
 	})
 	if got := c.RoundTrips(); got != 2 {
 		t.Errorf("%d: %v", got, c.Names())
+	}
+}
+
+// TestCheckTwice: a sequence that is run again looks at everything anew.
+func TestCheckTwice(t *testing.T) {
+	coll := mongotest.Database(t).Collection("nodes")
+	putDocs(t, coll, dd("_id", "a", "o", 0), dd("_id", "b", "o", 0))
+	tr := get(tree.New[string, bson.M](coll, tree.ParentReferences, &tree.Options{OrderField: "o"}))(t)
+	problems := tr.Check(t.Context(), nil)
+	for range 2 {
+		n := 0
+		for _, err := range problems {
+			good(t, err)
+			n++
+		}
+		wrong(t, n != 1, "%d problems", n)
+	}
+}
+
+// TestLongChain: of the nodes that it knows Check holds no ways up, which together are the square of a chain.
+func TestLongChain(t *testing.T) {
+	coll := mongotest.Database(t).Collection("nodes")
+	docs := []any{dd("_id", 0)}
+	for i := range 3000 {
+		docs = append(docs, dd("_id", i+1, "parent", i))
+	}
+	putDocs(t, coll, docs...)
+	tr := get(tree.New[int, bson.M](coll, tree.ParentReferences, nil))(t)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for p, err := range tr.Check(t.Context(), nil) {
+		t.Error(p, err)
+	}
+	runtime.ReadMemStats(&after)
+	mb := (after.TotalAlloc - before.TotalAlloc) >> 20
+	wrong(t, mb > 50, "%d MB", mb)
+}
+
+// TestAdoptOtherOrders: values that are no numbers decide the order of children, and of roots alike.
+func TestAdoptOtherOrders(t *testing.T) {
+	for _, rep := range []tree.Representation{tree.ParentReferences, tree.AncestorArray, tree.MaterializedPath} {
+		v := variant{rep: rep, opts: tree.Options{OrderField: "o"}, ordered: true, roots: true}
+		coll := mongotest.Database(t).Collection("nodes")
+		putDocs(t, coll, dd("_id", "a", "o", "z"), dd("_id", "b", "o", "y"), dd("_id", "c", "parent", "a", "o", "z"), dd("_id", "d", "parent", "a", "o", "y"))
+		tr := v.open(t, coll)
+		get(tr.Adopt(t.Context(), nil))(t)
+		v.want(t, "roots", v.ids(t, tr.Roots(t.Context())), "b", "a")
+		v.want(t, "children", v.ids(t, tr.Children(t.Context(), "a")), "d", "c")
 	}
 }
