@@ -635,22 +635,14 @@ func reportStorage(ctx context.Context, b *bench, all []layout) error {
 
 // reportParts reports what a measurement of compacted series takes, and of it each part.
 func reportParts(ctx context.Context, b *bench, l layout, total int) error {
-	group, columns := d("_id", nil, "all", d("$sum", d("$bsonSize", "$$ROOT"))), []string{"at", "temperature", "humidity", "pressure"}
-	for _, column := range columns {
-		group = append(group, bson.E{Key: column, Value: d("$sum", d("$binarySize", "$packed."+column))})
-	}
+	group := d("_id", nil, "all", d("$sum", d("$bsonSize", "$$ROOT")), "blocks", d("$sum", "$bytes"))
 	found, err := aggregate[map[string]float64](ctx, 1, l.coll, d("$group", group))
 	if err != nil {
 		return fmt.Errorf("parts of %s: %w", l.name, err)
 	}
-	n, rest := float64(total), found[0]["all"]
-	var parts []value
-	for _, column := range columns {
-		parts = append(parts, value{column, found[0][column] / n})
-		rest -= found[0][column]
-	}
-	parts = append(parts, value{"keys, sums, ID", rest / n}, value{"least for at, any code", math.Log2(late) / 8})
-	b.report(l.name+", bytes of a measurement", "bytes", value{"all", found[0]["all"] / n}, parts...)
+	n, all, blocks := float64(total), found[0]["all"], found[0]["blocks"]
+	b.report(l.name+", bytes of a measurement", "bytes", value{"all", all / n}, value{"blocks", blocks / n},
+		value{"keys, sums, ID", (all - blocks) / n}, value{"least for at, any code", math.Log2(late) / 8})
 	return nil
 }
 
