@@ -98,10 +98,11 @@ func (b *batch) Size() (count, bytes int) { return b.Count, b.Bytes }
 
 // Store leaves groups as they are, so that a transaction can call it again.
 func (b *batch) Store(ctx context.Context) (mongopatterns.Result, error) {
-	groups := make([]*group, len(b.All))
-	for i, g := range b.All {
-		clone := *g
-		groups[i] = &clone
+	var groups []*group
+	for _, g := range b.All {
+		if clone := *g; g.Of.items != nil { // else its Metadata was refused
+			groups = append(groups, &clone)
+		}
 	}
 	return b.Write(ctx, b.layout.load(groups))
 }

@@ -479,6 +479,21 @@ func TestMetadataMustNotCollide(t *testing.T) {
 	diff(t, 0, count(t, coll))
 }
 
+// Where Metadata is refused no document is made, also not beside others that are stored.
+func TestRefusedMetadataMakesNoSlots(t *testing.T) {
+	coll := fresh(t)
+	s, err := bucket.NewSlots[string, int](coll, bucket.Days(nil), &bucket.SlotOptions{
+		Metadata: func(series any, _ time.Time) bson.D { return bson.D{{Key: series.(string), Value: 1}} }})
+	must(t, err)
+	slots := func(yield func(string, bucket.Slot[int]) bool) {
+		_ = yield("room", bucket.Slot[int]{Time: day, Value: 1}) && yield("_id", bucket.Slot[int]{Time: day, Value: 2})
+	}
+	if result, err := s.SetMany(t.Context(), slots, nil); !errors.Is(err, mongopatterns.ErrInvalid) || result.Done != 1 || result.Failed != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	diff(t, 1, count(t, coll))
+}
+
 // Limits between two milliseconds are exact.
 func TestLimitsBelowMilliseconds(t *testing.T) {
 	coll := fresh(t)

@@ -87,6 +87,17 @@ func TestFarTimes(t *testing.T) {
 	}
 }
 
+// A missing time is refused in every batch, also by the window that begins there.
+func TestNoTimeInABatch(t *testing.T) {
+	b := newBuckets[string, bson.D](t, fresh(t), bucket.ByCount(), nil)
+	at := func(t time.Time) bson.D { return bson.D{{Key: "timestamp", Value: t}} }
+	result, err := b.AppendMany(t.Context(), bucket.Of("s", at(day), at(time.Time{})), nil)
+	if !errors.Is(err, mongopatterns.ErrInvalid) || result.Done != 1 || result.Failed != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	diff(t, 1, len(collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{}))))
+}
+
 func TestBadArguments(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)

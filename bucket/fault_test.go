@@ -404,6 +404,15 @@ func TestSlotsAdopt(t *testing.T) {
 	}
 }
 
+// The window that ends at 1970 has an end like any other.
+func TestSlotsAdoptBefore1970(t *testing.T) {
+	coll := fresh(t)
+	s := newSlots[string, int](t, coll, bucket.Days(nil), &bucket.SlotOptions{EndField: "end"})
+	must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "s"}, {Key: "start", Value: "1969-12-31"}, {Key: "end", Value: "23:59"}})))
+	done(t, 1)(s.Adopt(t.Context(), nil, nil))
+	diff(t, any(bson.DateTime(-1)), stored(t, coll)[0]["end"])
+}
+
 // Pages of trades: buckets by count alone, by number from either end.
 func TestPages(t *testing.T) {
 	coll := fresh(t)

@@ -474,7 +474,7 @@ func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (
 
 // bring is the upsert that brings a document to a place. If there is a document already, it gets the slots
 // and other fields that it lacks, or with later all slots. A place that is free gets all fields, _id
-// included; an end that p knows is set.
+// included. The end is that of p; with later it is a field like others.
 func (g *grid) bring(doc bson.Raw, p frame.Place, later bool) mongo.WriteModel {
 	var set bson.D
 	lacks := func(path string, v any) any { return expr.IfNull(expr.Field(path), v) }
@@ -487,11 +487,11 @@ func (g *grid) bring(doc bson.Raw, p frame.Place, later bool) mongo.WriteModel {
 	}
 	elements, _ := doc.Elements()
 	for _, e := range elements {
-		if k := e.Key(); k != g.Series && k != g.Start && k != g.data && (k != g.End || p.End == 0) {
+		if k := e.Key(); k != g.Series && k != g.Start && k != g.data && (k != g.End || later) {
 			set = append(set, bson.E{Key: k, Value: lacks(k, expr.Literal(e.Value()))})
 		}
 	}
-	if g.End != "" && p.End != 0 {
+	if g.End != "" && !later {
 		set = append(set, bson.E{Key: g.End, Value: g.EndOf(p.End)})
 	}
 	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.Within(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})

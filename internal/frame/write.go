@@ -69,15 +69,15 @@ type Group[G any] struct {
 // Find finds or makes the group of a measurement. It finds the place, and encodes the series, once for as long as
 // the measurements of a series stay in one window.
 func (g *Groups[G]) Find(f *Frame, series any, ms int64) (group *Group[G], err error) {
+	if err := CheckTime(ms); err != nil {
+		return nil, err
+	}
 	known := value.Fixed(series)
 	if known {
 		group = g.latest[series]
 	}
 	if group != nil && ms >= group.Start && ms < group.End {
 		return group, nil
-	}
-	if err := CheckTime(ms); err != nil {
-		return nil, err
 	}
 	var raw bson.RawValue
 	if group != nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Integers are packed in runs of 64. A run is coded in the cheapest of three ways: as the differences of neighbours,
+// Integers are packed in runs of 128. A run is coded in the cheapest of three ways: as the differences of neighbours,
 // zigzagged, which suits steps and slow walks, or as what lies above a line with the slope of the run before or of the
 // run itself, which suits clocks that jitter and noisy curves: their noise counts once, where differences count it
 // twice. What is left is written with as many bits each as makes the run smallest; numbers that need more stand

@@ -23,7 +23,7 @@ func TestInts(t *testing.T) {
 		"ends":  func(i int) int64 { return []int64{math.MinInt64, math.MaxInt64, 0, -1}[i%4] },
 		"steep": func(i int) int64 { return int64(i) << 56 },
 	} {
-		for _, n := range []int{0, 1, 2, 3, 63, 64, 65, 1000} {
+		for _, n := range []int{0, 1, 2, 3, 127, 128, 129, 256, 257, 1000} {
 			xs := make([]int64, n)
 			for i := range xs {
 				xs[i] = next(i)
