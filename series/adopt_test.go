@@ -63,14 +63,10 @@ func TestAdoptAndBack(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var got []string
-		for doc, err := range s.Documents(t.Context(), nil) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		var got, all []string
+		for _, doc := range collect(t, s.Documents(t.Context(), nil)) {
 			got = append(got, doc.String())
 		}
-		var all []string
 		for _, doc := range want {
 			raw, _ := bson.Marshal(doc)
 			all = append(all, bson.Raw(raw).String())

@@ -99,7 +99,7 @@ func (s *Series[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 // Documents returns the measurements as plain documents, {series, timestamp,
 // temperature, …}: what Adopt takes, to leave this layout or to have it read by others.
 // They come document by document in the order of _id, of each in time order.
-// work.Filter selects documents of the collection. A document is valid until the next.
+// work.Filter selects documents of the collection.
 //
 // Cost: 1 round trip a batch, 100 documents by default; scans the collection by _id.
 func (s *Series[S, M]) Documents(ctx context.Context, work *mongopatterns.Work) iter.Seq2[bson.Raw, error] {
@@ -127,7 +127,7 @@ func (s *Series[S, M]) Documents(ctx context.Context, work *mongopatterns.Work) 
 			}
 			t.Sort()
 			for _, m := range t.Documents(c.opts.TimeField, before, 0, len(t.Times)) {
-				if !yield(m, nil) {
+				if !yield(slices.Clone(m), nil) {
 					return
 				}
 			}
