@@ -324,7 +324,8 @@ func (g *grid) documents(ctx context.Context, series any, from, to time.Time) it
 		found := false
 		for doc, err := range frame.Find(ctx, g.Coll, g.Filter(raw, from, to), options.Find().
 			SetSort(bson.D{{Key: g.Start, Value: 1}}).SetProjection(g.projection(from, to))) {
-			if found = true; !yield(doc, err) {
+			found = true
+			if !yield(doc, err) {
 				return
 			}
 		}

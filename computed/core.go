@@ -291,7 +291,8 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 		if len(left) > 0 && txn.Running(ctx) {
 			return result, txn.Conflict("refresh") // its snapshot shows no other's writes
 		}
-		if targets = left; len(left) > 0 && round >= 10 {
+		targets = left
+		if len(left) > 0 && round >= 10 {
 			done, err := c.locked(ctx, left)
 			if errors.Is(err, mongopatterns.ErrTransactionsUnsupported) {
 				result.Skipped, err = result.Skipped+int64(len(left)), nil
@@ -661,7 +662,8 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (mongopatte
 		for _, p := range problems {
 			ids = append(ids, p.ID)
 		}
-		if ids = distinct(ids); w.DryRun {
+		ids = distinct(ids)
+		if w.DryRun {
 			result.Done += int64(len(ids))
 			return nil
 		}

@@ -225,7 +225,8 @@ func (c *core) inspect(ctx context.Context, t *target, docs []bson.Raw, only map
 		if f.Kind == Ahead { // the source has gone on
 			continue
 		}
-		if found = append(found, f); f.Kind != Malformed {
+		found = append(found, f)
+		if f.Kind != Malformed {
 			doubted[value.Key(f.key)] = f.key
 		}
 	}
@@ -272,7 +273,8 @@ func (t *target) problems(docs []bson.Raw, sources map[string]state, adopt bool)
 			if p.Kind == "" {
 				continue
 			}
-			if seen[id] = true; p.Kind != Dangling {
+			seen[id] = true
+			if p.Kind != Dangling {
 				p.Detail = "copy of " + value.Text(key)
 			}
 			f := finding{Problem: t.problem(doc, p), key: key}

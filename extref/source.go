@@ -154,7 +154,8 @@ func (c *core) state(doc bson.Raw, key bson.RawValue) state {
 	}
 	if c.versioned {
 		version, ok := whole(value.Lookup(doc, c.o.VersionField))
-		if s.version = version; !ok || version < 0 || version > maxVersion {
+		s.version = version
+		if !ok || version < 0 || version > maxVersion {
 			return s.invalid(c.o.VersionField, versionRange)
 		}
 	}

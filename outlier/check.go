@@ -279,7 +279,8 @@ func (c *core) repair(ctx context.Context, batch []bson.Raw, w mongopatterns.Wor
 		default:
 			err = c.change(ctx, id, w, result, do)
 		}
-		if seen[key] = true; err != nil {
+		seen[key] = true
+		if err != nil {
 			return err
 		}
 	}

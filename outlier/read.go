@@ -132,7 +132,8 @@ func (c *core) load(ctx context.Context, id bson.RawValue, of any, from int64, s
 		stages = mongo.Pipeline{expr.Op("$sort", c.byNumber(1)), expr.Op("$project", expr.D(c.o.ArrayField, 1))}
 	}
 	parent, err = c.still(ctx, id, of, func(s state) error {
-		if arrays = nil; from >= s.Outside {
+		arrays = nil
+		if from >= s.Outside {
 			return nil
 		}
 		docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {

@@ -33,7 +33,8 @@ func ParseRequest(query url.Values, size, most int) (req Request, err error) {
 	if err != nil {
 		return req, err
 	}
-	if req.Size = int(limit); limit == 0 && req.From == "" { // which has a size
+	req.Size = int(limit)
+	if limit == 0 && req.From == "" { // which has a size
 		req.Size = min(size, most, maxSize)
 	}
 	if req.Number, err = whole(query, "page", maxNumber); err != nil {

@@ -73,7 +73,8 @@ func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (m
 		if err := c.batch(ctx, batch, to, w.Strict, result); err != nil {
 			return err
 		}
-		if done += int64(len(batch)); c.Rate > 0 {
+		done += int64(len(batch))
+		if c.Rate > 0 {
 			due := start.Add(time.Duration(float64(done) / float64(c.Rate) * float64(time.Second)))
 			select {
 			case <-ctx.Done():

@@ -384,7 +384,8 @@ func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, ski
 			continue
 		}
 		b.sure = false
-		if b.seq = max(n.seq, 0); n.full {
+		b.seq = max(n.seq, 0)
+		if n.full {
 			b.seq++
 		}
 		left = append(left, b)

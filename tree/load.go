@@ -67,7 +67,8 @@ func (c *core) walk(ctx context.Context, visit func(cur *mongo.Cursor, parent bs
 			at, root, _ := c.rep.ref(n)
 			if c.rep.rootsMatch() == nil {
 				at = key(n.id)
-				if root = len(parents) == 0; seen[at] {
+				root = len(parents) == 0
+				if seen[at] {
 					continue
 				}
 				seen[at] = true

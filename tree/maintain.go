@@ -85,7 +85,8 @@ func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tota
 func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: adopt")
 	e := newEngine(t.c, t.c)
-	if e.quick = true; !t.c.keepsParent {
+	e.quick = true
+	if !t.c.keepsParent {
 		o := t.c.o
 		o.OrderField, o.Graph = "", false
 		from, err := newCore(t.c.coll, ParentReferences, o)

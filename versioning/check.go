@@ -368,7 +368,8 @@ func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry
 			continue
 		}
 		n, err := d.primary.revisions.CountDocuments(ctx, filter)
-		if result.Done += n; err != nil {
+		result.Done += n
+		if err != nil {
 			return err
 		}
 	}
@@ -388,7 +389,8 @@ func (k Retention) cut(rows []*state) int64 {
 	numbers := make([]int64, len(rows))
 	last := 0 // up to Before
 	for i, r := range rows {
-		if numbers[i] = r.number; r.change.at.UnixMilli() <= k.Before.UnixMilli() {
+		numbers[i] = r.number
+		if r.change.at.UnixMilli() <= k.Before.UnixMilli() {
 			last = i
 		}
 	}

@@ -100,7 +100,8 @@ func elementDifferences(out []Difference, prefix string, a, b []field) []Differe
 			continue
 		}
 		removed(done, from[j])
-		if done = from[j] + 1; !identical(a[from[j]].value, y.value) {
+		done = from[j] + 1
+		if !identical(a[from[j]].value, y.value) {
 			out = differ(out, path, a[from[j]].value, y.value)
 		}
 	}

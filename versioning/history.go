@@ -268,7 +268,8 @@ func (d *store) walk(ctx context.Context, id bson.RawValue, visit func(*state) b
 		}
 		found = true
 		_ = d.resolve(s, next) // a lost one is shown as such
-		if next = s; !visit(d.past(s)) {
+		next = s
+		if !visit(d.past(s)) {
 			return nil
 		}
 	}

@@ -157,7 +157,8 @@ func (m *merge) array(path string, stored, known, next []field, names []int) []f
 	call := func(all []field, is []int, others string) []field {
 		out := make([]field, len(all))
 		for i, f := range all {
-			if out[i].value = f.value; is[i] >= 0 {
+			out[i].value = f.value
+			if is[i] >= 0 {
 				out[i].key = strconv.Itoa(is[i])
 			} else {
 				out[i].key = others + strconv.Itoa(i)

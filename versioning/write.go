@@ -220,7 +220,8 @@ func (s *state) edit(blind bool) bson.Raw {
 	var e edit
 	ok := e.add("", s.before.all, s.changes)
 	for _, f := range s.own {
-		if e.set = append(e.set, f); find(s.before.all, f.key).Type == 0 {
+		e.set = append(e.set, f)
+		if find(s.before.all, f.key).Type == 0 {
 			e.added++
 		}
 	}
@@ -289,7 +290,8 @@ type step struct{ state, next *state }
 func (d *store) archive(ctx context.Context, steps ...step) error {
 	rows, bare := make([]bson.Raw, len(steps)), bson.A(nil)
 	for i, s := range steps {
-		if rows[i] = d.row(s.state, s.next); s.state.bare {
+		rows[i] = d.row(s.state, s.next)
+		if s.state.bare {
 			bare = append(bare, s.state.id)
 		}
 	}
@@ -466,7 +468,8 @@ func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[Rev
 				result.Fail(d.core.current.Name(), one.raw.Lookup("_id"), err)
 				continue
 			}
-			if wishes = append(wishes, one); !yield(one.raw, nil) {
+			wishes = append(wishes, one)
+			if !yield(one.raw, nil) {
 				return
 			}
 		}

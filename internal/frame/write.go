@@ -127,7 +127,8 @@ func (f *Frame) Many(ctx context.Context, items iter.Seq2[any, any], work *mongo
 			result, err = b.Store(ctx)
 		}
 		total.Add(result)
-		if b = begin(); err == nil {
+		b = begin()
+		if err == nil {
 			w.Progress(total)
 		}
 		return err

@@ -188,7 +188,8 @@ func (s *Sum) Decimal() bson.Decimal128 {
 		high, low, sign := s.high, s.low, uint64(0)
 		if high < 0 {
 			low, sign = -low, 1<<63
-			if high = -high; low != 0 {
+			high = -high
+			if low != 0 {
 				high--
 			}
 		}
