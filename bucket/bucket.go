@@ -147,8 +147,8 @@ func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (stored bool,
 // by default and no more than Work.BatchBytes, groups them by bucket and sends one unordered bulk write. nil
 // is no measurements.
 //
-// The Result tells the outcomes apart, also after an error: Done are stored, Skipped were held already
-// (Options.IDField), Failed were refused, and of Unknown, one batch at most, no answer came. The rest is not
+// The Result tells the outcomes apart, also after an error: Done are stored, Skipped were held already, or came
+// twice in a batch (Options.IDField), Failed were refused, and of Unknown, one batch at most, no answer came. The rest is not
 // stored. A measurement that is not valid ends the call with an ErrInvalid that names its index, when those
 // before it are stored. With IDField the same input can be given again; without, Unknown ones may then be
 // stored twice.

@@ -88,7 +88,7 @@ func (c *arrays) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 	solve := mongo.Pipeline{expr.Op("$set", append(ends, c.recounted...))}
 	if other := doc.Lookup("~other"); other.Type != 0 {
 		report(NotArray, c.opts.ArrayField, other, none, "")
-		return solve
+		return mongo.Pipeline{expr.Op("$set", ends)}
 	}
 	outside, which := doc.Lookup("~timed").AsInt64() < doc.Lookup("~want", "count").AsInt64(), none
 	for _, key := range []string{"~from", "~to"} {

@@ -234,3 +234,46 @@ func TestRangeWithMisplaced(t *testing.T) {
 	diff(t, want, collect(t, b.Range(t.Context(), 1, at(10, 0, 0), at(11, 0, 0))))
 	diff(t, want, collect(t, b.Range(t.Context(), 1, at(10, 0, 0), at(10, 31, 0))))
 }
+
+// A bucket whose measurements are no array keeps them, and gets its end.
+func TestRepairOfNoArray(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("b")
+	b := newBuckets[int, reading](t, coll, bucket.Every(time.Hour), &bucket.Options{EndField: "end"})
+	_, err := coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: 1}, {Key: "start", Value: time.Unix(3600, 0)}, {Key: "measurements", Value: "x"}, {Key: "count", Value: 0}})
+	must(t, err)
+	result, err := b.Repair(t.Context(), nil)
+	if err != nil || result.Done != 1 || result.Failed != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	raw, err := coll.FindOne(t.Context(), bson.D{}).Raw()
+	must(t, err)
+	if _, ok := raw.Lookup("end").DateTimeOK(); !ok || raw.Lookup("measurements").StringValue() != "x" {
+		t.Error(raw)
+	}
+}
+
+// null is what Get has of a slot that is not there: it is none to set.
+func TestNullSlot(t *testing.T) {
+	t.Parallel()
+	s, err := bucket.NewSlots[int, any](mongotest.Database(t).Collection("s"), bucket.Every(time.Hour), nil)
+	must(t, err)
+	if err := s.Set(t.Context(), 1, time.Unix(3600, 0), nil); !errors.Is(err, mongopatterns.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// With Work.Strict a document that cannot be converted ends Adopt.
+func TestAdoptStrict(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	b := newBuckets[int, reading](t, db.Collection("b"), bucket.Every(time.Hour), nil)
+	_, err := db.Collection("src").InsertOne(t.Context(), bson.D{{Key: "_id", Value: 1}, {Key: "series", Value: 1}, {Key: "timestamp", Value: "no date"}})
+	must(t, err)
+	if result, err := b.Adopt(t.Context(), db.Collection("src"), nil, &mongopatterns.Work{Strict: true}); err == nil {
+		t.Errorf("%+v", result)
+	}
+	if result, err := b.Adopt(t.Context(), db.Collection("src"), nil, nil); err != nil || result.Failed != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}

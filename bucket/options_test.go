@@ -54,6 +54,7 @@ func TestConfigurationErrors(t *testing.T) {
 		{slots(bucket.SlotOptions{Levels: []time.Duration{time.Hour, time.Hour}}), `SlotOptions.Levels: 1h0m0s is no whole multiple of 1h0m0s`},
 		{slots(bucket.SlotOptions{Levels: []time.Duration{time.Microsecond}}), `SlotOptions.Levels: 1µs is not a positive number`},
 		{slots(bucket.SlotOptions{Levels: []time.Duration{8, 4, 2, 1}}), `SlotOptions.Levels: more than three`},
+		{second(bucket.NewSlots[int, reading](coll, bucket.ByCount(), nil)), "window: ByCount has no slots"},
 	} {
 		if !errors.Is(c.err, mongopatterns.ErrInvalid) || !strings.HasPrefix(c.err.Error(), "bucket: new") || !strings.Contains(c.err.Error(), ": invalid: "+c.want) {
 			t.Errorf("got  %v\nwant %v", c.err, c.want)

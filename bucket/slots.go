@@ -84,6 +84,12 @@ func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions
 		config.Name("SlotOptions.EndField", &o.EndField, ""),
 		config.Name("SlotOptions.DataField", &o.DataField, "data"),
 		config.Check("SlotOptions.Levels", func() error { return checkLevels(g.levels) }),
+		config.Check("window", func() error {
+			if _, ok := window.(always); ok {
+				return errors.New("ByCount has no slots")
+			}
+			return nil
+		}),
 	); err != nil {
 		return nil, err
 	}
@@ -175,6 +181,9 @@ func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], 
 func (g *grid) item(_ *batch, v any) (item, error) {
 	slot := v.(Slot[any])
 	raw, err := g.Codec.Value(slot.Value)
+	if err == nil && raw.Type == bson.TypeNull {
+		err = fault.Invalid("null is no slot")
+	}
 	return item{raw: raw, time: slot.Time.UnixMilli(), path: g.path(slot.Time)}, err
 }
 
@@ -516,6 +525,9 @@ func (s *Slots[S, M]) Adopt(ctx context.Context, parse func(start string) (time.
 		var deletes, updates []mongo.WriteModel
 		for _, doc := range docs {
 			p, err := g.converted(doc, parse)
+			if err != nil && w.Strict {
+				return fault.Of(doc.Lookup("_id"), err)
+			}
 			if err != nil {
 				result.Fail(g.Coll.Name(), doc.Lookup("_id"), err)
 				continue

@@ -525,3 +525,26 @@ func TestWork(t *testing.T) {
 		}
 	}
 }
+
+// With Work.Strict a document that the server refuses ends Propagate and Repair.
+func TestStrict(t *testing.T) {
+	t.Parallel()
+	r, teams, colls := people(t, &extref.Options{Deferred: true}, nil)
+	insert(t, teams, team(1, "old"))
+	ref := ok[bson.D](t)(r.Fetch(t.Context(), "single.team", 1))
+	for i := range 6 {
+		insert(t, colls[0], d("_id", i, "team", ref, "closed", i == 2))
+	}
+	must(t)(nil, teams.Database().RunCommand(t.Context(), d("collMod", "single", "validator",
+		d("$or", bson.A{d("closed", false), d("team.name", "old")}))).Err())
+	ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "new")))
+	if result, err := r.Propagate(t.Context(), 1, &mongopatterns.Work{Strict: true, BatchSize: 4}); err == nil {
+		t.Errorf("%+v", result)
+	}
+	if result, err := r.Repair(t.Context(), &mongopatterns.Work{Strict: true}); err == nil {
+		t.Errorf("%+v", result)
+	}
+	if result, err := r.Repair(t.Context(), nil); err != nil || result.Failed != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}

@@ -131,7 +131,7 @@ func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatt
 	switch {
 	case errors.Is(err, fault.ErrNotFound):
 		return result, nil
-	case !txn.Running(ctx) && ofOne(err):
+	case !w.Strict && !txn.Running(ctx) && ofOne(err):
 		result.Fail(c.source.Name(), key, err)
 		return result, nil
 	}

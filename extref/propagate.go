@@ -101,10 +101,16 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 		if err != nil {
 			return err
 		}
-		err := maintain.Apart(ctx, t.Collection.Name(), batch, result,
-			func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-				return c.writeBatch(ctx, t, s, part, result)
-			})
+		do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
+			return c.writeBatch(ctx, t, s, part, result)
+		}
+		if w.Strict {
+			if err = do(ctx, batch, result); err == nil {
+				result.Examined += int64(len(batch))
+			}
+		} else {
+			err = maintain.Apart(ctx, t.Collection.Name(), batch, result, do)
+		}
 		if err != nil {
 			return err
 		}

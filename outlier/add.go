@@ -68,6 +68,9 @@ func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int
 // Cost: that of an Add for each list that comes in 1000 elements.
 func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: add many")
+	if elements == nil {
+		return result, nil
+	}
 	type group struct {
 		id bson.RawValue
 		xs []bson.RawValue
@@ -264,7 +267,11 @@ func (c *core) lookup(as string, pipeline mongo.Pipeline) bson.D {
 // other writers up, in the server, until it ends.
 func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.ObjectID) (added int, done bool, err error) {
 	full := expr.Op("$not", bson.A{expr.Op("$and", c.room(xs))})
-	before, err := c.modify(ctx, c.guarded(id, seen, bson.A{full}), c.move(), document("items", c.x.array, "fresh", c.fresh(xs)))
+	var fresh any = bson.A{} // a list's need not come back: answers are bounded as documents are
+	if c.o.Set {
+		fresh = c.fresh(xs)
+	}
+	before, err := c.modify(ctx, c.guarded(id, seen, bson.A{full}), c.move(), document("items", c.x.array, "fresh", fresh))
 	if errors.Is(err, fault.ErrNotFound) {
 		return 0, false, nil
 	}
@@ -274,6 +281,9 @@ func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, 
 	}
 	if err != nil {
 		return 0, false, err
+	}
+	if !c.o.Set {
+		found.Fresh = xs
 	}
 	return len(found.Fresh), true, c.finish(ctx, before.ID, append(found.Items, found.Fresh...), int(before.Outside))
 }

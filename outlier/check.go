@@ -1,6 +1,7 @@
 package outlier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -53,13 +55,7 @@ func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter
 	all := []iter.Seq2[mongopatterns.Problem, error]{maintain.Check(ctx, c.coll, work, c.suspects(work), c.inspect)}
 	if work == nil || work.Filter == nil {
 		// All else that is wrong with these lists, the scan of the parents has reported.
-		all = append(all, maintain.Check(ctx, c.overflow, work, c.strays(),
-			func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
-				problems, err := c.inspect(ctx, batch)
-				return slices.DeleteFunc(problems, func(p mongopatterns.Problem) bool {
-					return p.Kind != WrongFlag && p.Kind != Orphan
-				}), err
-			}))
+		all = append(all, maintain.Check(ctx, c.overflow, work, c.strays(), c.inspect))
 	}
 	return fault.Seq("outlier: check", maintain.Chain(all...))
 }
@@ -225,7 +221,7 @@ func (c *core) strays() maintain.Scan {
 	return maintain.Scan{Pipeline: mongo.Pipeline{
 		expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField))),
 		expr.Op("$lookup", expr.D("from", c.coll.Name(), "localField", "_id", "foreignField", "_id",
-			"pipeline", mongo.Pipeline{expr.Op("$match", expr.Op("$nor", bson.A{c.x.typical})), id},
+			"pipeline", mongo.Pipeline{expr.Op("$match", c.suspects(nil).Filter), id},
 			"as", "parent")),
 		expr.Op("$match", expr.D("parent", expr.Op("$size", 0))),
 		id,
@@ -301,6 +297,8 @@ func (c *core) change(ctx context.Context, id bson.RawValue, w mongopatterns.Wor
 		result.Skipped++
 	case errors.Is(err, errNotArray):
 		result.Remaining++
+	case fault.Refused(err) && !w.Strict && !txn.Running(ctx): // others of the batch are done
+		result.Fail(c.coll.Name(), id, err)
 	default:
 		return fault.Of(id, err)
 	}
@@ -313,8 +311,9 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 		err := c.coll.FindOne(ctx, c.parent(parent), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			_, err = c.overflow.DeleteMany(ctx, c.extras(parent))
+			return err
 		}
-		return err
+		return cmp.Or(err, fault.ErrNotFound)
 	})
 }
 

@@ -48,7 +48,7 @@ func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err
 		if held, _ = s.Of.BooleanOK(); held || !s.Flag {
 			return nil
 		}
-		err := c.extrasPrimary.FindOne(ctx, c.extras(raw, c.holds(x)), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
+		err := c.extrasPrimary.FindOne(ctx, c.extras(s.ID, c.holds(x)), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
 		}
@@ -137,7 +137,7 @@ func (c *core) load(ctx context.Context, id bson.RawValue, of any, from int64, s
 			return nil
 		}
 		docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.extrasPrimary.Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", c.extras(id))}, stages...))
+			return c.extrasPrimary.Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", c.extras(s.ID))}, stages...))
 		}))
 		for _, doc := range docs {
 			arrays = append(arrays, doc.Lookup(c.o.ArrayField))

@@ -91,6 +91,7 @@ func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (removed, 
 	if err != nil {
 		return false, false, err
 	}
+	id = before.ID // as the overflow documents have it
 	if !own.Held {
 		var extra extent
 		err = c.overflow.FindOneAndUpdate(ctx, c.extras(id, c.holds(x)),
@@ -136,12 +137,12 @@ func (c *core) delete(ctx context.Context, id bson.RawValue) error {
 		return err
 	}
 	return c.run(ctx, func(ctx context.Context) error {
-		result, err := c.coll.DeleteOne(ctx, c.parent(id))
-		if err == nil && result.DeletedCount == 0 {
+		doc, err := c.coll.FindOneAndDelete(ctx, c.parent(id), options.FindOneAndDelete().SetProjection(expr.D("_id", 1))).Raw()
+		if errors.Is(err, mongo.ErrNoDocuments) {
 			err = fault.ErrNotFound
 		}
 		if err == nil {
-			_, err = c.overflow.DeleteMany(ctx, c.extras(id))
+			_, err = c.overflow.DeleteMany(ctx, c.extras(doc.Lookup("_id")))
 		}
 		return err
 	})

@@ -384,8 +384,8 @@ func (c *store) locate(ctx context.Context, blocks []*block) (left []*block, ski
 			continue
 		}
 		b.sure = false
-		b.seq = max(n.seq, 0)
-		if n.full {
+		b.seq = max(n.seq, b.least) // what is known from before may be gone
+		if n.full && n.seq == b.seq {
 			b.seq++
 		}
 		left = append(left, b)

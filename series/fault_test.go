@@ -725,3 +725,32 @@ func TestConfigurationErrors(t *testing.T) {
 		}
 	}
 }
+
+// The newest document of a window is gone, and an older one, full, is still there.
+func TestAppendAfterTheNewestIsGone(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	s := open[string, event](t, coll, series.Days(nil), &series.Options{Values: values, MaxCount: 10})
+	for n := range 2 {
+		var ten []event
+		for i := range 10 {
+			ten = append(ten, event{Timestamp: at(n, i, 0), V: float64(i)})
+		}
+		appendMany(t, s, "s", ten...)
+	}
+	if gone, err := coll.DeleteOne(t.Context(), bson.D{{Key: "_id.n", Value: 1}}); err != nil || gone.DeletedCount != 1 {
+		t.Fatal(gone, err)
+	}
+	for i := range 2 {
+		err := mongopatterns.Transact(t.Context(), coll.Database().Client(), func(ctx context.Context) error {
+			return s.Append(ctx, "s", event{Timestamp: at(5, i, 0), V: 1})
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if n := total(t, s); n != 12 {
+		t.Error(n)
+	}
+	healthy(t, s)
+}

@@ -139,7 +139,9 @@ func (c *core) divideAll(ctx context.Context, work *mongopatterns.Work) (mongopa
 		if done > 0 && !work.DryRun {
 			done, err = c.divide(ctx, ids)
 		}
-		result.Done += done
+		if err == nil {
+			result.Done += done
+		}
 		return err
 	}
 	return maintain.Run(ctx, c.hot, work, c.scan(), step)

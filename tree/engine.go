@@ -582,9 +582,9 @@ func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mong
 			err = e.apply(ctx, &result, parts)
 		}
 	}
-	if err == nil && e.renumber && !e.dry {
+	if err == nil && e.renumber {
 		var n int64
-		if n, err = e.to.rep.settle(ctx); e.from == e.to {
+		if n, err = e.to.rep.settle(ctx, e.dry); e.from == e.to {
 			result.Done += n
 		} else {
 			result.Done = max(result.Done, n)

@@ -23,7 +23,7 @@ func (b base) adopted(node) error                               { return nil }
 func (b base) rebase(node, *node) []mongo.WriteModel            { return nil }
 func (b base) lift(node, *node) []mongo.WriteModel              { return nil }
 func (b base) inside(context.Context, node, node) (bool, error) { return false, nil }
-func (b base) settle(context.Context) (int64, error)            { return 0, nil }
+func (b base) settle(context.Context, bool) (int64, error)      { return 0, nil }
 func (b base) adopt(kids []bson.RawValue) bson.D                { return b.count(int64(len(kids))) }
 func (b base) above(node) []bson.RawValue                       { return nil }
 func (b base) width(node) int64                                 { return -1 }

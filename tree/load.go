@@ -161,7 +161,7 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 		w.Progress(result)
 	}
 	if result.Done+result.Skipped > 0 {
-		_, err = t.c.rep.settle(ctx)
+		_, err = t.c.rep.settle(ctx, false)
 	}
 	return result, err
 }

@@ -132,7 +132,11 @@ func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U],
 	if err := to.c.converting(ctx, from.c.link); err != nil {
 		return mongopatterns.Result{}, err
 	}
-	return newEngine(from.c, to.c).run(ctx, work)
+	result, err := newEngine(from.c, to.c).run(ctx, work)
+	if err == nil && (work == nil || !work.DryRun && work.Filter == nil) {
+		_, err = to.c.locks.UpdateOne(ctx, d("_id", to.c.lockID), d("$pull", d(fieldRemoved, to.c.link)))
+	}
+	return result, err
 }
 
 // convertible refuses what cannot be one tree in two representations.
@@ -171,9 +175,6 @@ func (c *core) converting(ctx context.Context, source string) error {
 	n, err := c.locks.CountDocuments(ctx, d("_id", c.lockID, fieldRemoved, source))
 	if err == nil && n > 0 {
 		err = fault.Invalid("the field %s was removed by RemoveOld", source)
-	}
-	if err == nil {
-		_, err = c.locks.UpdateOne(ctx, d("_id", c.lockID), d("$pull", d(fieldRemoved, c.link)))
 	}
 	return err
 }

@@ -81,6 +81,11 @@ func (n node) numbered() error {
 // target finds the parent that a position names and the number at which a node is to begin there; ref is the
 // node in it.
 func (s nestedSets) target(ctx context.Context, pos position, ref node) (parent bson.RawValue, at int64, err error) {
+	if pos.sibling() && ref.raw != nil && !isNull(ref.parent) {
+		if _, err := s.findOne(ctx, s.byID(ref.parent), s.orphaned(ref)); err != nil {
+			return null, 0, err
+		}
+	}
 	switch {
 	case pos.kind == atRoot && pos.first:
 		n, err := s.findOne(ctx, s.in(s.o.LeftField, d("$gte", 1)), nil, s.o.LeftField, 1)
@@ -279,8 +284,8 @@ func (s nestedSets) audit(e *engine, n node, _ *spot, kids []node) []finding {
 // settle gives all nodes the numbers that follow from their parents, siblings in the order of the numbers they
 // have and those without by _id. Nodes on a cycle get none. It is one transaction, and holds all shapes in
 // memory. It returns the number of nodes written.
-func (s nestedSets) settle(ctx context.Context) (written int64, err error) {
-	err = s.atomically(ctx, true, func(ctx context.Context) error {
+func (s nestedSets) settle(ctx context.Context, dry bool) (written int64, err error) {
+	err = s.atomically(ctx, !dry, func(ctx context.Context) error {
 		nodes, err := s.aggregate(ctx, mongo.Pipeline{s.match(s.o.IDField, d("$ne", nil)), expr.Op("$sort", d("_id", 1))})
 		if err != nil {
 			return err
@@ -314,6 +319,9 @@ func (s nestedSets) settle(ctx context.Context) (written int64, err error) {
 			}
 		}
 		written = int64(len(models))
+		if dry {
+			return nil
+		}
 		return s.write(ctx, models...)
 	})
 	return written, err

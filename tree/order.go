@@ -84,7 +84,7 @@ func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib n
 		if pos.first {
 			dir, out = 1, -orderGap
 		}
-		at, err := edge(dir, -out)
+		at, err := edge(dir, -out, field, d("$lt", int64(math.MaxInt64-orderGap)))
 		return at + out, nil, err
 	}
 	low, high, bound := sib.order, sib.order, "$gt" // the neighbours; a missing one is a gap away

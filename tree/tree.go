@@ -168,7 +168,7 @@ type source interface {
 	// adopt is the update of a node to which Load adds children.
 	adopt(kids []bson.RawValue) bson.D
 	// settle ends a call that wrote many nodes: nested sets number them.
-	settle(ctx context.Context) (int64, error)
+	settle(ctx context.Context, dry bool) (int64, error)
 
 	// listing are the fields that name the children of a node, if any.
 	listing(kids []node) bson.D

@@ -34,7 +34,7 @@ const (
 // Cost: under a parent 3 round trips (mark the parent, insert and take the mark off, commit), 3 documents
 // written, 2 with a ChildCountField; as a root 1 and 1. OrderField: 1 round trip more, and 3 for a root, which
 // takes the lock; Before and After 1 more, and 1 if siblings make room. NestedSets: 5 (lock, parent, numbers,
-// insert, commit); every node after the new one is written, and its ancestors.
+// insert, commit), 6 Before and After what is no root; every node after the new one is written, and its ancestors.
 func (t *Tree[K, T]) Insert(ctx context.Context, doc T, pos Position[K]) (id K, err error) {
 	defer fault.In(&err, "tree: insert")
 	if pos.err != nil {
@@ -56,7 +56,7 @@ func (t *Tree[K, T]) Insert(ctx context.Context, doc T, pos Position[K]) (id K, 
 // Cost: 4 round trips for any number of descendants (lock, both nodes, one command of updates, commit); written
 // are the subtree and the lock. ParentReferences and ChildReferences under a parent: 5 (and $graphLookup up
 // from it), 1 or 2 documents. OrderField: 1 more, Before and After 2 more. NestedSets: all nodes between the
-// old and the new place are written; to the last root 2 more.
+// old and the new place are written; to the last root 2 more, Before and After what is no root 1.
 func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) (err error) {
 	defer fault.In(&err, "tree: move")
 	if pos.err != nil {

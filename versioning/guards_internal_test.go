@@ -136,7 +136,7 @@ func TestEdit(t *testing.T) {
 		{bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}, bson.D{{Key: "a", Value: 2}, {Key: "b", Value: 1}}, "$set p.a", "$set a"},
 		{one("a", "b"), one("a"), "$unset p.b", "$unset b"},
 		{one("a"), one("a", "b"), "$set p.b", "$set b"},
-		{one("a"), one("a", "b", "c"), "$set p", "$set b $set c inexact"},
+		{one("a"), one("a", "b", "c"), "$set p.b $set p.c", "$set b $set c inexact"},
 		{one("a", "b"), one("b", "a"), "$set p", "$set b $set a"},
 		{bson.D{{Key: "a.b", Value: 1}}, bson.D{{Key: "a.b", Value: 2}}, "$set p", "replace"},
 		{bson.D{{Key: "$x", Value: 1}}, bson.D{{Key: "$x", Value: 2}}, "$set p", "replace"},

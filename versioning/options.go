@@ -58,7 +58,8 @@ type Options struct {
 
 	// NoHistory keeps numbers and changes and no revisions: saves need one round trip
 	// and no transaction. The revisions collection is nil then. What is not current is
-	// ErrPruned, and a deleted document begins again at 1. Default false.
+	// ErrPruned, and a deleted document begins again at 1. A change of a field whose name
+	// has a dot replaces the document: what others wrote meanwhile is lost. Default false.
 	NoHistory bool
 
 	// MaxRetries is how often Update, Restore and Undo begin again after a conflict.

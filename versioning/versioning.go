@@ -289,6 +289,9 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], c stamp) (Re
 		return Revision[T]{}, err
 	}
 	s, err := d.core.save(ctx, w, c)
+	if w.raw.Lookup("_id").Type == 0 {
+		r.stored = nil // r.Document lacks what is stored
+	}
 	return d.saved(r, s, err)
 }
 

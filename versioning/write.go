@@ -115,9 +115,16 @@ func (d *store) save(ctx context.Context, w *wish, change stamp) (*state, error)
 	case err != nil || next == now:
 		return next, err
 	case next.number > now.number:
-		return d.replace(ctx, now, next, change, w.apply)
+		next, err = d.replace(ctx, now, next, change, w.apply)
+	default:
+		_, _, err = d.put(ctx, now, next, true)
 	}
-	_, _, err = d.put(ctx, now, next, true)
+	var server mongo.ServerError
+	if now == w.base && !txn.Running(ctx) && errors.As(err, &server) && server.HasErrorCode(28) {
+		again := *w // something else has put a value where a document was: read it
+		again.partial = true
+		return d.save(ctx, &again, change)
+	}
 	return next, err
 }
 
@@ -217,7 +224,7 @@ func (d *store) put(ctx context.Context, base, next *state, blind bool) (found, 
 // does: a key may be one that no path can name, and where several fields are new the
 // server chooses their order, which only a blind write leaves to it.
 func (s *state) edit(blind bool) bson.Raw {
-	var e edit
+	e := edit{blind: blind}
 	ok := e.add("", s.before.all, s.changes)
 	for _, f := range s.own {
 		e.set = append(e.set, f)
@@ -242,6 +249,7 @@ func (s *state) edit(blind bool) bson.Raw {
 type edit struct {
 	set, unset []field
 	added      int
+	blind      bool
 }
 
 // add adds changes of a document. Documents change inside where that is exact, so that
@@ -272,9 +280,9 @@ func (e *edit) inside(prefix string, old, value bson.RawValue) bool {
 	if !xOK || !yOK || old.Type != bson.TypeEmbeddedDocument || value.Type != old.Type {
 		return false
 	}
-	var inner edit
+	inner := edit{blind: e.blind}
 	what := changes(x, y)
-	if !same(patch(x, what), y) || !inner.add(prefix, x, what) || inner.added > 1 {
+	if !same(patch(x, what), y) || !inner.add(prefix, x, what) || inner.added > 1 && !e.blind {
 		return false
 	}
 	e.set, e.unset = append(e.set, inner.set...), append(e.unset, inner.unset...)
@@ -392,10 +400,11 @@ func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, change s
 		return nil, err
 	}
 	old := d.kept(then)
+	but := func(all []field) []field { return without(all, "_id") } // 1 stays where 1.0 was
 	if s == nil {
 		return d.create(ctx, then.id, old, change)
 	}
-	return d.revise(ctx, s, change, func(stored *state) []field { return changes(d.kept(stored), old) })
+	return d.revise(ctx, s, change, func(stored *state) []field { return changes(but(d.kept(stored)), but(old)) })
 }
 
 // revise makes a new revision of a current document, if there are changes.
@@ -439,7 +448,8 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stam
 // cannot be saved are Failed: a *ConflictError, mongopatterns.ErrNotFound, ErrInvalid, or
 // what the server refuses; they leave the others alone. Unchanged ones are Skipped. If an
 // error ends it, the batches before are saved, and if the sequence ends with one, all
-// before it. To repeat it, read again: what was saved conflicts. work.Filter is not used.
+// before it. To repeat it, read again: what was saved conflicts. work.Filter and
+// Strict are not used.
 //
 // Cost: for each batch 4 round trips, commit included, and 2 documents written for
 // each document changed, found by _id; 1 more if one of them has had no number.
@@ -503,6 +513,9 @@ func (d *store) saveMany(ctx context.Context, wishes []*wish, change stamp, dry 
 		var server mongo.ServerError
 		if errors.As(err, &server) && server.HasErrorLabel("UnknownTransactionCommitResult") {
 			total.Unknown += result.Done
+		}
+		if err != nil {
+			*result = mongopatterns.Result{} // the transaction is aborted, or its end not known
 		}
 		return err
 	}

@@ -38,7 +38,7 @@ func (f *Frame) Adopt(ctx context.Context, src *mongo.Collection, work *mongopat
 			case err == nil:
 			case errors.Is(err, f.Skip):
 				result.Skipped++
-			case errors.Is(err, fault.ErrInvalid):
+			case errors.Is(err, fault.ErrInvalid) && !w.Strict:
 				result.Fail(src.Name(), doc.Lookup("_id"), err)
 			default:
 				return fault.Of(doc.Lookup("_id"), err)

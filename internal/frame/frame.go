@@ -31,7 +31,7 @@ type Frame struct {
 	Window             window.Window
 	Series, Start, End string        // names of fields; End may be ""
 	Early              time.Duration // how long before the next window End is
-	Guards             []string      // of these fields every write of a measurement changes one
+	Guards             []string      // of these fields every append changes one
 
 	Skip, Concurrent, Contended error // of Adopt, and of Write
 }

@@ -144,8 +144,10 @@ func Rewrite(ctx context.Context, coll *mongo.Collection, models []mongo.WriteMo
 		return nil
 	}
 	done, err := coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	if err == nil {
+	if done != nil { // those beside a refused one are written
 		result.Done += done.MatchedCount
+	}
+	if err == nil {
 		result.Skipped += int64(len(models)) - done.MatchedCount
 	}
 	return err
@@ -170,11 +172,15 @@ func Apart(ctx context.Context, collection string, batch []bson.Raw, total *mong
 		total.Fail(collection, batch[0].Lookup("_id"), err)
 		return nil
 	}
+	// What is done stays so; the next time such a document has no problem, or is Skipped.
+	skipped := total.Skipped
+	total.Done += result.Done
 	for _, doc := range batch {
 		if err := Apart(ctx, collection, []bson.Raw{doc}, total, do); err != nil {
 			return err
 		}
 	}
+	total.Skipped -= min(result.Done, total.Skipped-skipped)
 	return nil
 }
 

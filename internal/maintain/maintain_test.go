@@ -209,3 +209,21 @@ func TestPipelineScan(t *testing.T) {
 		t.Errorf("sent %v", cmds[0].Body)
 	}
 }
+
+// What a bulk has written beside a refused document is Done, and not Skipped when the batch
+// is done again one by one.
+func TestRewriteBesideARefusal(t *testing.T) {
+	t.Parallel()
+	_, coll := numbers(t, 10)
+	result, err := maintain.Run(t.Context(), coll, nil, maintain.Scan{}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		var models []mongo.WriteModel
+		for _, doc := range batch {
+			guard := bson.D{{Key: "_id", Value: doc.Lookup("_id")}, {Key: "done", Value: nil}}
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(guard).SetUpdate(bson.D{{Key: "$set", Value: bson.D{{Key: "done", Value: true}}}}))
+		}
+		return maintain.Rewrite(ctx, coll, models, w, result)
+	})
+	if err != nil || result.Done != 8 || result.Skipped != 0 || result.Failed != 2 || result.Examined != 10 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
