@@ -276,4 +276,14 @@ func TestAdoptStrict(t *testing.T) {
 	if result, err := b.Adopt(t.Context(), db.Collection("src"), nil, nil); err != nil || result.Failed != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
+	slots, err := bucket.NewSlots[int, any](db.Collection("slots"), bucket.Every(time.Hour), nil)
+	must(t, err)
+	_, err = db.Collection("slots").InsertOne(t.Context(), bson.D{{Key: "series", Value: 1}, {Key: "start", Value: "no date"}, {Key: "data", Value: bson.D{}}})
+	must(t, err)
+	for _, strict := range []bool{true, false} {
+		result, err := slots.Adopt(t.Context(), nil, &mongopatterns.Work{Strict: strict})
+		if strict && err == nil || !strict && (err != nil || result.Failed != 1) {
+			t.Errorf("strict %v: %+v, %v", strict, result, err)
+		}
+	}
 }

@@ -104,14 +104,7 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 		do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
 			return c.writeBatch(ctx, t, s, part, result)
 		}
-		if w.Strict {
-			if err = do(ctx, batch, result); err == nil {
-				result.Examined += int64(len(batch))
-			}
-		} else {
-			err = maintain.Apart(ctx, t.Collection.Name(), batch, result, do)
-		}
-		if err != nil {
+		if err := maintain.Apart(ctx, t.Collection.Name(), batch, w.Strict, result, do); err != nil {
 			return err
 		}
 		w.Progress(*result)

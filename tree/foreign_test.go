@@ -172,3 +172,28 @@ func TestNestedSetsBesideCosts(t *testing.T) {
 		}
 	}
 }
+
+// With Work.Strict a node that the server refuses ends Load.
+func TestLoadStrict(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	coll := db.Collection("n")
+	nodes := opened(t, coll, tree.AncestorArray, nil)
+	refuse := bson.D{{Key: "collMod", Value: "n"}, {Key: "validator", Value: bson.M{"_id": bson.M{"$ne": "b"}}}}
+	if err := db.RunCommand(t.Context(), refuse).Err(); err != nil {
+		t.Fatal(err)
+	}
+	entries := func(yield func(tree.Entry[string, bson.M], error) bool) {
+		for _, id := range []string{"a", "b", "c"} {
+			if !yield(tree.Entry[string, bson.M]{Value: bson.M{"_id": id}}, nil) {
+				return
+			}
+		}
+	}
+	if result, err := nodes.Load(t.Context(), entries, nodes.AsRoot(), &mongopatterns.Work{Strict: true}); err == nil || result.Done != 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if result, err := nodes.Load(t.Context(), entries, nodes.AsRoot(), nil); err != nil || result.Done != 2 || result.Failed != 1 {
+		t.Errorf("%+v, %v", result, err)
+	}
+}

@@ -153,7 +153,7 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 	}
 	for batch, err := range cursor.Batches(t.encoded(entries, pos.at.ref), w.BatchSize, w.BatchBytes) {
 		if err == nil {
-			err = maintain.Apart(ctx, t.c.coll.Name(), batch, &result, insert)
+			err = maintain.Apart(ctx, t.c.coll.Name(), batch, w.Strict, &result, insert)
 		}
 		if err != nil {
 			return result, err

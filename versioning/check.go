@@ -137,11 +137,6 @@ func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatt
 			if err == nil && done && !w.DryRun {
 				done, err = mend(ctx, p.ID)
 			}
-			if fault.Refused(err) && !w.Strict && !txn.Running(ctx) { // Run would forget what is done
-				result.Fail(d.current.Name(), p.ID, err)
-				err = nil
-				continue
-			}
 			if err != nil {
 				return err
 			}

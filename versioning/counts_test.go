@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/costs"
 	"github.com/mongopatterns/mongopatterns/mongotest"
 	"github.com/mongopatterns/mongopatterns/versioning"
 )
@@ -81,6 +82,28 @@ func TestCountsBesideARefusal(t *testing.T) {
 			t.Errorf("%+v, %v, %d stored", result, err, n)
 		}
 	})
+	t.Run("SaveMany, Strict", func(t *testing.T) {
+		db := mongotest.Database(t)
+		docs := helper[string, bson.D](t, db, nil)
+		if _, err := db.Collection("current").InsertMany(ctx, []any{doc("_id", "a"), doc("_id", "b")}); err != nil {
+			t.Fatal(err)
+		}
+		refuse(t, db, doc("_id", "a", "x", 1))
+		for _, strict := range []bool{true, false} {
+			result, err := docs.SaveMany(ctx, func(yield func(versioning.Revision[bson.D], error) bool) {
+				for _, id := range []string{"a", "b"} {
+					r := must[versioning.Revision[bson.D]](t)(docs.Get(ctx, id))
+					r.Document = append(r.Document, bson.E{Key: "x", Value: 1})
+					if !yield(r, nil) {
+						return
+					}
+				}
+			}, nobody, &mongopatterns.Work{Strict: strict})
+			if strict && (err == nil || result.Done != 0) || !strict && (err != nil || result.Done != 1 || result.Failed != 1) {
+				t.Errorf("strict %v: %+v, %v", strict, result, err)
+			}
+		}
+	})
 }
 
 // New fields inside an ignored document do not take back what others wrote there.
@@ -112,7 +135,8 @@ func TestSaveIntoNull(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Document = doc("_id", "a", "sub", doc("x", 2, "y", 1))
-	must[versioning.Revision[bson.D]](t)(docs.Save(ctx, r, nobody))
+	costs.Record(t, db, 2, []string{"findAndModify", "abortTransaction", "find", "findAndModify", "insert", "commitTransaction"},
+		func() error { _, err := docs.Save(ctx, r, nobody); return err })
 	sub, _ := lookupD(all(t, db.Collection("current"), doc("_id", 1))[0], "sub").(bson.D)
 	if lookupD(sub, "x") != int32(2) {
 		t.Errorf("%v", sub)

@@ -273,7 +273,8 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 // nothing, or only ignored fields, changed, and without a history. 1 more for r made
 // by hand, or of the history where fields are ignored; 1 more if something else has
 // changed the same value since it was read; 1 more for the first save of a document
-// without a number. A conflict costs 3, with the abort.
+// without a number. A conflict costs 3, with the abort. Where something else has put
+// another value in the place of a document that changes inside: 3 more.
 func (d *Documents[ID, T]) Save(ctx context.Context, r Revision[T], change Change) (_ Revision[T], err error) {
 	defer fault.In(&err, "versioning: save")
 	c, err := d.core.stamp(change)

@@ -102,9 +102,24 @@ func (d *store) newest(ctx context.Context, id bson.RawValue) (*state, error) {
 
 // save stores a wish. What the caller has read is not read again, unless the wish changes
 // nothing of it: then it may be no longer current.
+//
+// Where a document that changes inside is no document any more, which the server then says,
+// it is read after all.
 func (d *store) save(ctx context.Context, w *wish, change stamp) (*state, error) {
+	read := w.base == nil || w.partial || len(w.changes) == 0
+	next, err := d.saveOver(ctx, w, change, read)
+	var server mongo.ServerError
+	if !read && !txn.Running(ctx) && errors.As(err, &server) && server.HasErrorCode(codePathNotViable) {
+		return d.saveOver(ctx, w, change, true)
+	}
+	return next, err
+}
+
+const codePathNotViable = 28
+
+func (d *store) saveOver(ctx context.Context, w *wish, change stamp, read bool) (*state, error) {
 	now := w.base
-	if now == nil || w.partial || len(w.changes) == 0 {
+	if read {
 		var err error
 		if now, err = d.primary.get(ctx, w.id); err != nil {
 			return nil, err
@@ -115,16 +130,9 @@ func (d *store) save(ctx context.Context, w *wish, change stamp) (*state, error)
 	case err != nil || next == now:
 		return next, err
 	case next.number > now.number:
-		next, err = d.replace(ctx, now, next, change, w.apply)
-	default:
-		_, _, err = d.put(ctx, now, next, true)
+		return d.replace(ctx, now, next, change, w.apply)
 	}
-	var server mongo.ServerError
-	if now == w.base && !txn.Running(ctx) && errors.As(err, &server) && server.HasErrorCode(28) {
-		again := *w // something else has put a value where a document was: read it
-		again.partial = true
-		return d.save(ctx, &again, change)
-	}
+	_, _, err = d.put(ctx, now, next, true)
 	return next, err
 }
 
@@ -448,8 +456,7 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stam
 // cannot be saved are Failed: a *ConflictError, mongopatterns.ErrNotFound, ErrInvalid, or
 // what the server refuses; they leave the others alone. Unchanged ones are Skipped. If an
 // error ends it, the batches before are saved, and if the sequence ends with one, all
-// before it. To repeat it, read again: what was saved conflicts. work.Filter and
-// Strict are not used.
+// before it. To repeat it, read again: what was saved conflicts. work.Filter is not used.
 //
 // Cost: for each batch 4 round trips, commit included, and 2 documents written for
 // each document changed, found by _id; 1 more if one of them has had no number.
@@ -486,7 +493,7 @@ func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[Rev
 	}
 	for batch := range cursor.Batches(docs, w.BatchSize, w.BatchBytes) {
 		n := len(batch)
-		if err := d.core.saveMany(ctx, wishes[:n], c, w.DryRun, &result); err != nil {
+		if err := d.core.saveMany(ctx, wishes[:n], c, w, &result); err != nil {
 			return result, err
 		}
 		wishes = wishes[n:]
@@ -496,7 +503,9 @@ func (d *Documents[ID, T]) SaveMany(ctx context.Context, revisions iter.Seq2[Rev
 }
 
 // saveMany saves a batch; if the server refuses it, one by one.
-func (d *store) saveMany(ctx context.Context, wishes []*wish, change stamp, dry bool, total *mongopatterns.Result) error {
+func (d *store) saveMany(
+	ctx context.Context, wishes []*wish, change stamp, work mongopatterns.Work, total *mongopatterns.Result,
+) error {
 	keys := make([]bson.Raw, len(wishes))
 	for i, w := range wishes {
 		keys[i] = document([]field{{"_id", w.id}, {"i", valueOf(int32(i))}})
@@ -508,7 +517,7 @@ func (d *store) saveMany(ctx context.Context, wishes []*wish, change stamp, dry 
 		}
 		err := txn.Run(ctx, d.client(), func(ctx context.Context) error {
 			*result = mongopatterns.Result{}
-			return d.saveBatch(ctx, some, change, dry, result)
+			return d.saveBatch(ctx, some, change, work.DryRun, result)
 		})
 		var server mongo.ServerError
 		if errors.As(err, &server) && server.HasErrorLabel("UnknownTransactionCommitResult") {
@@ -519,7 +528,7 @@ func (d *store) saveMany(ctx context.Context, wishes []*wish, change stamp, dry 
 		}
 		return err
 	}
-	return maintain.Apart(ctx, d.current.Name(), keys, total, do)
+	return maintain.Apart(ctx, d.current.Name(), keys, work.Strict, total, do)
 }
 
 func (d *store) saveBatch(ctx context.Context, wishes []*wish, change stamp, dry bool, result *mongopatterns.Result) error {

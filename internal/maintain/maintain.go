@@ -118,17 +118,7 @@ func Run(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, 
 		do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
 			return step(ctx, part, w, result)
 		}
-		err := error(nil)
-		if w.Strict {
-			var result mongopatterns.Result
-			if err = do(ctx, batch, &result); err == nil {
-				result.Examined += int64(len(batch))
-			}
-			total.Add(result)
-		} else {
-			err = Apart(ctx, coll.Name(), batch, &total, do)
-		}
-		if err != nil {
+		if err := Apart(ctx, coll.Name(), batch, w.Strict, &total, do); err != nil {
 			return total, err
 		}
 		w.Progress(total)
@@ -155,7 +145,7 @@ func Rewrite(ctx context.Context, coll *mongo.Collection, models []mongo.WriteMo
 
 // Apart does a batch, and if the server refuses it, its documents one by one, as
 // Run says.
-func Apart(ctx context.Context, collection string, batch []bson.Raw, total *mongopatterns.Result, do func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error) error {
+func Apart(ctx context.Context, collection string, batch []bson.Raw, strict bool, total *mongopatterns.Result, do func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error) error {
 	var result mongopatterns.Result
 	err := do(ctx, batch, &result)
 	if err == nil {
@@ -163,7 +153,7 @@ func Apart(ctx context.Context, collection string, batch []bson.Raw, total *mong
 		total.Add(result)
 		return nil
 	}
-	if !fault.Refused(err) || txn.Running(ctx) {
+	if strict || !fault.Refused(err) || txn.Running(ctx) {
 		total.Add(result) // what was done before the error
 		return err
 	}
@@ -176,7 +166,7 @@ func Apart(ctx context.Context, collection string, batch []bson.Raw, total *mong
 	skipped := total.Skipped
 	total.Done += result.Done
 	for _, doc := range batch {
-		if err := Apart(ctx, collection, []bson.Raw{doc}, total, do); err != nil {
+		if err := Apart(ctx, collection, []bson.Raw{doc}, false, total, do); err != nil {
 			return err
 		}
 	}
