@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
@@ -307,4 +308,37 @@ func TestDeadlinesLeaveNothingOpen(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	t.Errorf("%d transactions are open", status.Transactions.Open)
+}
+
+// The caller gives up while a commit goes unanswered: that it is not known stays to be seen.
+// Not parallel: fail points are the server's.
+func TestUnknownCommitOfACancelledContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	started := func(_ context.Context, e *event.CommandStartedEvent) {
+		if e.CommandName == "commitTransaction" {
+			cancel()
+		}
+	}
+	db := mongotest.Database(t, options.Client().SetAppName(t.Name()).SetMonitor(&event.CommandMonitor{Started: started}))
+	admin := db.Client().Database("admin")
+	fail := func(mode any, data bson.D) {
+		t.Helper()
+		if err := admin.RunCommand(context.Background(), bson.D{{Key: "configureFailPoint", Value: "failCommand"},
+			{Key: "mode", Value: mode}, {Key: "data", Value: data}}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fail(bson.D{{Key: "times", Value: 1}}, bson.D{{Key: "failCommands", Value: bson.A{"commitTransaction"}}, {Key: "appName", Value: t.Name()},
+		{Key: "errorCode", Value: 50},
+		{Key: "errorLabels", Value: bson.A{"UnknownTransactionCommitResult"}}})
+	defer fail("off", bson.D{})
+	err := txn.Run(ctx, db.Client(), func(ctx context.Context) error {
+		_, err := db.Collection("c").InsertOne(ctx, bson.D{{Key: "_id", Value: 1}})
+		return err
+	})
+	var server mongo.ServerError
+	if !errors.Is(err, context.Canceled) || !errors.As(err, &server) || !server.HasErrorLabel("UnknownTransactionCommitResult") {
+		t.Errorf("%v", err)
+	}
 }
