@@ -115,12 +115,5 @@ func (p projection) strip(doc bson.Raw) bson.Raw {
 	if !p.added {
 		return doc
 	}
-	elements, _ := doc.Elements()
-	var kept [][]byte
-	for _, e := range elements {
-		if e.Key() != placeField {
-			kept = append(kept, e)
-		}
-	}
-	return value.Document(kept...)
+	return value.Pick(doc, func(field []byte) bool { return string(field) != placeField })
 }

@@ -1,7 +1,6 @@
 package schemaversion
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -95,10 +94,8 @@ func newChain(steps []Step, o *Options) (chain, error) {
 		}
 		c.steps = append(c.steps, s)
 	}
-	mark, err := bson.Marshal(bson.D{{Key: c.field, Value: c.stored(c.newest())}})
-	if err == nil {
-		c.mark, err = bson.Raw(mark).IndexErr(0)
-	}
+	mark, err := codec.Codec{}.Value(c.stored(c.newest()))
+	c.mark = value.Element{Name: c.field, Value: mark}
 	return c, err
 }
 
@@ -260,20 +257,13 @@ func (c *core) encode(v any) (bson.Raw, error) {
 
 // stamp writes the newest version into a document, after the _id.
 func (c *chain) stamp(raw bson.Raw) bson.Raw {
-	if raw.Lookup(c.field).Equal(c.mark.Value()) {
+	if raw.Lookup(c.field).Equal(c.mark.Value) {
 		return raw
 	}
-	elements, _ := raw.Elements()
-	parts := append(make([][]byte, 0, len(elements)+2), nil, c.mark)
-	field := c.mark[1 : len(c.field)+2] // with its end, as Key would make a string of each
-	for _, e := range elements {
-		if bytes.HasPrefix(e[1:], []byte("_id\x00")) {
-			parts[0] = e
-		} else if !bytes.HasPrefix(e[1:], field) {
-			parts = append(parts, e)
-		}
+	if id := raw.Lookup("_id"); id.Type != 0 {
+		return value.With(raw, value.Element{Name: "_id", Value: id}, c.mark)
 	}
-	return value.Document(parts...)
+	return value.With(raw, c.mark)
 }
 
 // get is a document as stored and in the newest version.

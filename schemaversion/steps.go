@@ -122,7 +122,7 @@ type chain struct {
 	first int
 	text  bool
 	steps []Step
-	mark  bson.RawElement // the field with the newest version
+	mark  value.Element // the field with the newest version
 }
 
 func (c *chain) newest() int { return c.first + len(c.steps) }

@@ -69,21 +69,11 @@ func (f *Frame) Adopt(ctx context.Context, src *mongo.Collection, work *mongopat
 // Plain takes a source document for one measurement: without the field of the series, and without _id unless it is
 // kept. Fields that fits, a pointer to a measurement, lacks stay; what it cannot be decoded from is refused.
 func (f *Frame) Plain(doc bson.Raw, keepID bool, fits any) (series bson.RawValue, m bson.Raw, err error) {
-	elements, err := doc.Elements()
-	out := codec.Build(len(doc))
-	for _, e := range elements {
-		switch {
-		case e.Key() == f.Series:
-			series = e.Value()
-		case e.Key() != "_id" || keepID:
-			out.Value(e.Key(), e.Value())
-		}
-	}
-	m = out.Done()
-	if err == nil && series.Type == 0 {
+	series = doc.Lookup(f.Series)
+	m = value.Pick(doc, func(field []byte) bool { return string(field) != f.Series && (keepID || string(field) != "_id") })
+	if series.Type == 0 {
 		err = fmt.Errorf("no series in %q", f.Series)
-	}
-	if err == nil {
+	} else {
 		err = f.Codec.Decode(m, fits)
 	}
 	if err != nil {

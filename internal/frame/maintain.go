@@ -10,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
@@ -98,13 +97,7 @@ func Insert(ctx context.Context, archive *mongo.Collection, docs []bson.Raw) (in
 	for _, doc := range docs {
 		if taken[value.Key(doc.Lookup("_id"))] {
 			id := bson.NewObjectID()
-			out := codec.Build(len(doc))
-			out.Value("_id", bson.RawValue{Type: bson.TypeObjectID, Value: id[:]})
-			elements, _ := doc.Elements()
-			for _, e := range elements[1:] { // the server has _id first
-				out.Value(e.Key(), e.Value())
-			}
-			doc = out.Done()
+			doc = value.With(doc, value.Element{Name: "_id", Value: bson.RawValue{Type: bson.TypeObjectID, Value: id[:]}})
 		}
 		inserts = append(inserts, mongo.NewInsertOneModel().SetDocument(doc))
 	}
