@@ -80,6 +80,9 @@ func (c *store) begin() frame.Batch { return &batch{store: c} }
 
 func (b *batch) Size() (count, bytes int) { return b.Count, b.Bytes }
 
+// Store packs what waits, once.
+//
+// Cost: that of a batch of AppendMany.
 func (b *batch) Store(ctx context.Context) (mongopatterns.Result, error) {
 	return b.write(ctx, b.sealed())
 }
@@ -300,6 +303,8 @@ func (c *store) write(ctx context.Context, blocks []*block) (mongopatterns.Resul
 }
 
 // Next looks where blocks go on after a duplicate key, which says that a document was full, or holds the block.
+//
+// Cost: none, or with look 1 round trip.
 func (l *load) Next(ctx context.Context, look bool) (out []frame.Statement, skipped int, err error) {
 	l.sent, l.blocks = l.blocks, nil
 	if look && len(l.sent) > 0 {
