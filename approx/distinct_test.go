@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -267,4 +268,66 @@ func TestDistinctRun(t *testing.T) {
 		visit(t, d, "good", 0, 9)
 		return d.Run(ctx, nil) // whose context is over
 	})
+}
+
+// Two writes hold one sketch. The first to end forgets the key, which then waits anew: the end of the second
+// must leave that, or the value of a write that fails is gone.
+func TestDistinctForgetsItsOwn(t *testing.T) {
+	type write struct{ send chan struct{} }
+	writes := make(chan write)
+	var holds bool // set while no write is under way
+	db := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			if e.CommandName == "update" && holds {
+				w := write{make(chan struct{})}
+				writes <- w
+				<-w.send
+			}
+		},
+	}))
+	d := distinct(t, db.Collection("pages"), &approx.Options{MaxKeys: 1, Every: 1 << 20})
+	start := func(ctx context.Context, do func(ctx context.Context) error) (w write, ended chan error) {
+		ended = make(chan error, 1)
+		go func() { ended <- do(ctx) }()
+		return <-writes, ended
+	}
+	end := func(w write, ended chan error) error {
+		close(w.send)
+		return <-ended
+	}
+	flush := func(ctx context.Context) error { _, err := d.Flush(ctx); return err }
+	add := func(key string, v int) func(ctx context.Context) error {
+		return func(ctx context.Context) error { return d.Add(ctx, key, v) }
+	}
+	visit(t, d, "a", 0, 1)
+	visit(t, d, "b", 0, 1) // one key too many: both are written, and forgotten
+
+	visit(t, d, "a", 1, 2)
+	holds = true
+	first, firstEnds := start(t.Context(), add("b", 1))
+	second, secondEnds := start(t.Context(), flush)
+	if err := end(first, firstEnds); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Add(t.Context(), "a", 2); err != nil { // waits anew
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	third, thirdEnds := start(ctx, add("b", 2))
+	if err := end(second, secondEnds); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := end(third, thirdEnds); !errors.Is(err, context.Canceled) {
+		t.Fatalf("third write: %v, want it to fail", err)
+	}
+	holds = false
+	if err := d.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"a", "b"} {
+		if e := estimated(t, distinct(t, db.Collection("pages"), nil), key); e.Count != 3 {
+			t.Errorf("%s: %d values are stored, want 3", key, e.Count)
+		}
+	}
 }
