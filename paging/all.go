@@ -29,7 +29,7 @@ func (p *Pager[T]) all(ctx context.Context, over any, req Request, yield func(T,
 	if err != nil {
 		return err
 	}
-	if req.Count != CountNone || req.Number != 0 {
+	if req.Count != 0 || req.Number != 0 {
 		return fault.Invalid("All takes neither Count nor Number")
 	}
 	if req.Size == 0 {

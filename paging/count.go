@@ -11,8 +11,8 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 )
 
-// Count says how the documents of a whole list are counted. A positive Count counts
-// up to so many, which is enough for "1,000+". Like CountExact it is an aggregation,
+// Count says how the documents of a whole list are counted: 0 not at all, and a positive
+// Count up to so many, which is enough for "1,000+". Like CountExact it is an aggregation,
 // where a filter cannot hold $near or $where.
 //
 // Cost: 1 round trip, none if the page shows the whole list. CountExact walks all matching
@@ -21,38 +21,27 @@ import (
 type Count int64
 
 const (
-	CountNone      Count = 0  // counts nothing
 	CountExact     Count = -1 // counts every matching document
 	CountEstimated Count = -2 // takes the metadata's number; for whole collections, not in transactions
 )
 
-// TotalKind says what a Total means.
-type TotalKind string
-
-// The kinds of Total.
-const (
-	TotalExact     TotalKind = "exact"     // so many
-	TotalEstimated TotalKind = "estimated" // about so many
-	TotalAtLeast   TotalKind = "atLeast"   // so many or more
-)
-
-// Total is the number of documents of a list. As JSON it is
-// {"n": 120, "kind": "exact"}.
+// Total is the number of documents of a list, exact unless it says otherwise.
 type Total struct {
-	N    int64     `json:"n"`
-	Kind TotalKind `json:"kind"`
+	N         int64 `json:"n"`
+	Estimated bool  `json:"estimated,omitempty"` // about so many
+	AtLeast   bool  `json:"atLeast,omitempty"`   // so many or more
 }
 
 // total counts, unless the exact number is known.
 func (p *core) total(ctx context.Context, src *source, count Count, known int64) (*Total, error) {
 	switch {
-	case count == CountNone:
+	case count == 0:
 		return nil, nil
 	case known >= 0:
-		return &Total{N: known, Kind: TotalExact}, nil
+		return &Total{N: known}, nil
 	case count == CountEstimated:
 		n, err := p.coll.EstimatedDocumentCount(ctx, options.EstimatedDocumentCount().SetComment(p.find.Comment))
-		return &Total{N: n, Kind: TotalEstimated}, err
+		return &Total{N: n, Estimated: true}, err
 	}
 	limit := int64(0)
 	if count > 0 {
@@ -60,9 +49,9 @@ func (p *core) total(ctx context.Context, src *source, count Count, known int64)
 	}
 	n, err := p.count(ctx, src, nil, limit)
 	if err == nil && count > 0 && n > int64(count) {
-		return &Total{N: int64(count), Kind: TotalAtLeast}, nil
+		return &Total{N: int64(count), AtLeast: true}, nil
 	}
-	return &Total{N: n, Kind: TotalExact}, err
+	return &Total{N: n}, err
 }
 
 // count counts the documents of some branches, up to limit (0: all).

@@ -160,7 +160,7 @@ func ExamplePager_Page_numbers() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("page", ten.Number, "ends with", ten.Items[9].ID, "of", ten.Total.Kind, ten.Total.N)
+	fmt.Println("page", ten.Number, "ends with", ten.Items[9].ID, "of", ten.Total.N, "or more:", ten.Total.AtLeast)
 
 	// {_id: {$gt: 100}}, skip 20
 	thirteen, err := pager.Page(ctx, nil, paging.Request{From: ten.Position, Number: 13})
@@ -173,7 +173,7 @@ func ExamplePager_Page_numbers() {
 	_, err = pager.Page(ctx, nil, paging.Request{From: thirteen.Position, Number: 40})
 	fmt.Println("too far:", errors.Is(err, paging.ErrOutOfReach))
 	// Output:
-	// page 10 ends with 100 of atLeast 300
+	// page 10 ends with 100 of 300 or more: true
 	// page 13 starts with 121 in the group 11 to 20
 	// too far: true
 }

@@ -263,17 +263,17 @@ func TestCounts(t *testing.T) {
 		want  *paging.Total
 		json  string
 	}{
-		{nil, paging.CountNone, nil, ""},
-		{nil, paging.CountExact, &paging.Total{N: 25, Kind: paging.TotalExact}, `{"n":25,"kind":"exact"}`},
-		{some, paging.CountExact, &paging.Total{N: 11, Kind: paging.TotalExact}, `{"n":11,"kind":"exact"}`},
-		{pipeline, paging.CountExact, &paging.Total{N: 11, Kind: paging.TotalExact}, `{"n":11,"kind":"exact"}`},
-		{nil, paging.CountEstimated, &paging.Total{N: 25, Kind: paging.TotalEstimated}, `{"n":25,"kind":"estimated"}`},
-		{nil, 10, &paging.Total{N: 10, Kind: paging.TotalAtLeast}, `{"n":10,"kind":"atLeast"}`},
-		{nil, 24, &paging.Total{N: 24, Kind: paging.TotalAtLeast}, `{"n":24,"kind":"atLeast"}`},
-		{nil, 25, &paging.Total{N: 25, Kind: paging.TotalExact}, `{"n":25,"kind":"exact"}`},
-		{some, 10, &paging.Total{N: 10, Kind: paging.TotalAtLeast}, `{"n":10,"kind":"atLeast"}`},
-		{pipeline, 10, &paging.Total{N: 10, Kind: paging.TotalAtLeast}, `{"n":10,"kind":"atLeast"}`},
-		{bson.D{{Key: "s", Value: -1}}, paging.CountExact, &paging.Total{N: 0, Kind: paging.TotalExact}, `{"n":0,"kind":"exact"}`},
+		{nil, 0, nil, ""},
+		{nil, paging.CountExact, &paging.Total{N: 25}, `{"n":25}`},
+		{some, paging.CountExact, &paging.Total{N: 11}, `{"n":11}`},
+		{pipeline, paging.CountExact, &paging.Total{N: 11}, `{"n":11}`},
+		{nil, paging.CountEstimated, &paging.Total{N: 25, Estimated: true}, `{"n":25,"estimated":true}`},
+		{nil, 10, &paging.Total{N: 10, AtLeast: true}, `{"n":10,"atLeast":true}`},
+		{nil, 24, &paging.Total{N: 24, AtLeast: true}, `{"n":24,"atLeast":true}`},
+		{nil, 25, &paging.Total{N: 25}, `{"n":25}`},
+		{some, 10, &paging.Total{N: 10, AtLeast: true}, `{"n":10,"atLeast":true}`},
+		{pipeline, 10, &paging.Total{N: 10, AtLeast: true}, `{"n":10,"atLeast":true}`},
+		{bson.D{{Key: "s", Value: -1}}, paging.CountExact, &paging.Total{N: 0}, `{"n":0}`},
 	} {
 		page := must[*paging.Page[row]](t)(pager.Page(ctx, c.over, paging.Request{Size: 5, Count: c.count}))
 		if diff := cmp.Diff(c.want, page.Total); diff != "" {

@@ -38,8 +38,7 @@ type Request struct {
 	// keep joining up, and their numbers are off.
 	From string
 
-	// Count says whether to count the documents of the whole list. Default
-	// CountNone.
+	// Count says whether to count the documents of the whole list. Default no.
 	Count Count
 }
 
@@ -161,7 +160,7 @@ func (p *core) page(ctx context.Context, over any, req Request) (*Page[bson.Raw]
 func (p *core) number(page *Page[bson.Raw], at position) {
 	page.Number = at.number
 	pages := int64(math.MaxInt64)
-	if page.Total != nil && page.Total.Kind == TotalExact {
+	if page.Total != nil && !page.Total.Estimated && !page.Total.AtLeast {
 		size := int64(at.size)
 		page.Pages = (page.Total.N + size - 1) / size
 		pages = max(page.Pages, 1)
