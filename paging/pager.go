@@ -14,6 +14,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
@@ -68,7 +69,6 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 		return nil, err
 	}
 	p.opts.Equality, p.opts.Keys = slices.Clone(opts.Equality), nil
-	var collation, let []byte
 	err := config.Apply(
 		config.Number("Options.PageSize", &p.opts.PageSize, defaultPageSize, 1, maxSize),
 		config.Number("Options.Group", &p.opts.Group, defaultGroup, 1, maxGroup),
@@ -89,37 +89,20 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 		}),
 		config.Check("Options.Find", func() (err error) {
 			p.find, err = findOptions(opts.Find)
-			if c := p.find.Collation; c != nil && err == nil {
-				p.collated = c.Locale != "simple"
-				collation, err = bson.Marshal(c)
-			}
+			p.collated = p.find.Collation != nil && p.find.Collation.Locale != "simple"
 			return err
 		}),
 		config.Check("Options.Find: let", func() error {
-			if p.find.Let == nil {
-				return nil
-			}
-			raw, err := p.codec.Document(p.find.Let)
-			let = appendCanonical(nil, document(raw), asExpression)
+			raw, err := p.codec.Document(expr.D("database", coll.Database().Name(), "collection", coll.Name(),
+				"$sort", p.order.document(false), "collation", p.find.Collation, "let", p.find.Let))
+			p.orderHash = hashOf(document(raw), asExpression)
 			return err
 		}),
-		config.Check("Options.Find: projection", func() error {
-			p.projection.order = p.order
-			if p.find.Projection == nil {
-				return nil
-			}
-			raw, err := p.codec.Document(p.find.Projection)
-			if err == nil {
-				p.projection, p.find.Projection, err = planProjection(p.find.Projection, raw, p.order)
-			}
+		config.Check("Options.Find: projection", func() (err error) {
+			p.projection, p.find.Projection, err = planProjection(p.codec, p.find.Projection, p.order)
 			return err
 		}),
 	)
-	if err != nil {
-		return nil, err
-	}
-	sorted, err := bson.Marshal(p.order.document(false))
-	p.orderHash = hashOf(coll.Database().Name(), []byte(coll.Name()), sorted, collation, let)
 	return p, err
 }
 
@@ -147,7 +130,7 @@ func (p *Pager[T]) Indexes() map[string][]mongo.IndexModel {
 	model := mongo.IndexModel{Keys: keys}
 	if c.find.Collation != nil {
 		collation := *c.find.Collation
-		model.Options = options.Index().SetCollation(&collation).SetName(indexName(keys, &collation))
+		model.Options = options.Index().SetCollation(&collation).SetName(indexName(keys, collation))
 	}
 	return map[string][]mongo.IndexModel{c.coll.Name(): {model}}
 }
@@ -161,20 +144,19 @@ func ascending(paths []string) bson.D {
 }
 
 // indexName is the driver's name with the collation: "name_1__id_1_en_strength_2".
-func indexName(keys bson.D, collation *options.Collation) string {
-	var out []string
+func indexName(keys bson.D, collation options.Collation) string {
+	var name strings.Builder
 	for _, e := range keys {
-		out = append(out, e.Key, fmt.Sprint(e.Value))
+		fmt.Fprintf(&name, "%s_%v_", e.Key, e.Value)
 	}
+	name.WriteString(collation.Locale)
+	collation.Locale = ""
 	raw, _ := bson.Marshal(collation)
 	elements, _ := bson.Raw(raw).Elements()
 	for _, e := range elements {
-		if e.Key() != "locale" {
-			out = append(out, e.Key())
-		}
-		out = append(out, strings.Trim(value.Text(e.Value()), `"`))
+		name.WriteString("_" + e.Key() + "_" + strings.Trim(value.Text(e.Value()), `"`))
 	}
-	return strings.Join(out, "_")
+	return name.String()
 }
 
 // EnsureIndexes creates the index if it is missing. One on the same fields with other

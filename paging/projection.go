@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -37,7 +38,14 @@ const (
 // planProjection works out what to send for the user's projection. One that lists what
 // to keep gets a further field with the sort values, if it lacks one of them; any other
 // must leave them as they are.
-func planProjection(user any, raw bson.Raw, sorted order) (out projection, send any, err error) {
+func planProjection(c codec.Codec, user any, sorted order) (out projection, send any, err error) {
+	if user == nil {
+		return projection{order: sorted}, nil, nil
+	}
+	raw, err := c.Document(user)
+	if err != nil {
+		return out, nil, err
+	}
 	leaves, err := readLeaves(nil, "", raw)
 	if err != nil {
 		return out, nil, err

@@ -49,7 +49,7 @@ func (p *core) source(over any) (*source, error) {
 		return nil, err
 	}
 	src := &source{
-		hash:   hashOf("filter", appendCanonical(nil, document(raw), asFilter)),
+		hash:   hashOf(document(raw), asFilter),
 		apart:  inside(document(raw), func(e bson.RawElement) bool { return slices.Contains(notInOr, e.Key()) }),
 		spread: !p.opts.Sequential,
 	}
@@ -77,8 +77,7 @@ func (p *core) overPipeline(pipeline mongo.Pipeline) (*source, error) {
 	if err != nil {
 		return nil, fault.Invalid("Options.Find: %w", err)
 	}
-	hash := hashOf("pipeline", appendCanonical(nil, raw.Lookup("pipeline"), asExpression))
-	return &source{hash: hash, pipeline: pipeline}, nil
+	return &source{hash: hashOf(raw.Lookup("pipeline"), asExpression), pipeline: pipeline}, nil
 }
 
 // conditions lists what a filter asks at its top and inside $and.

@@ -9,10 +9,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // A token is, before base64:
@@ -66,13 +67,9 @@ type position struct {
 
 type hash [hashSize]byte
 
-// hashOf tells apart what differs in its name or in one of its parts.
-func hashOf(name string, parts ...[]byte) hash {
-	out := appendText(nil, name)
-	for _, part := range parts {
-		out = append(binary.AppendUvarint(out, uint64(len(part))), part...)
-	}
-	sum := sha256.Sum256(out)
+// hashOf is the same for what is the same to the server, see appendCanonical.
+func hashOf(v bson.RawValue, as reading) hash {
+	sum := sha256.Sum256(appendCanonical(nil, v, as))
 	return hash(sum[:hashSize])
 }
 
@@ -91,26 +88,11 @@ func (p *core) encode(list hash, at position) string {
 		out = binary.AppendUvarint(out, uint64(at.size))
 		out = binary.AppendUvarint(out, uint64(at.shown))
 	}
-	out = appendPlace(out, at.place)
+	out = append(out, value.Array(at.place).Value...)
 	if len(p.opts.Keys) > 0 {
 		out = append(out, mac(p.opts.Keys[0], out)...)
 	}
 	return encoding.EncodeToString(out)
-}
-
-// appendPlace writes the BSON array {"0": …, "1": …}.
-func appendPlace(out []byte, at place) []byte {
-	start := len(out)
-	out = append(out, 0, 0, 0, 0)
-	for i, v := range at {
-		out = append(out, byte(v.Type))
-		out = strconv.AppendInt(out, int64(i), 10)
-		out = append(out, 0)
-		out = append(out, v.Value...)
-	}
-	out = append(out, 0)
-	binary.LittleEndian.PutUint32(out[start:], uint32(len(out)-start))
-	return out
 }
 
 func mac(key, message []byte) []byte {
@@ -165,7 +147,7 @@ func (p *core) decode(list hash, token string, allowed ...kind) (at position, er
 			return bad("bad page number or size")
 		}
 	}
-	if at.kind == kindPrev && bytes.Equal(body, appendPlace(nil, nil)) {
+	if at.kind == kindPrev && bytes.Equal(body, value.Array(nil).Value) {
 		return at, nil // of a page beyond the end: before it is the end of the list
 	}
 	if at.place = p.parsePlace(body); at.place == nil {
@@ -174,7 +156,7 @@ func (p *core) decode(list hash, token string, allowed ...kind) (at position, er
 	return at, nil
 }
 
-// parsePlace reads what appendPlace writes of sound values. Else it is nil.
+// parsePlace reads the sound values of a place. Anything else is nil.
 func (p *core) parsePlace(body bson.Raw) place {
 	elements, _ := body.Elements()
 	out := make(place, len(elements))
@@ -182,7 +164,7 @@ func (p *core) parsePlace(body bson.Raw) place {
 		out[i] = e.Value()
 	}
 	unsound := func(v bson.RawValue) bool { return !sound(v) }
-	if len(out) != len(p.order) || !bytes.Equal(appendPlace(nil, out), body) || slices.ContainsFunc(out, unsound) {
+	if len(out) != len(p.order) || !bytes.Equal(value.Array(out).Value, body) || slices.ContainsFunc(out, unsound) {
 		return nil
 	}
 	return out
@@ -204,4 +186,85 @@ func sound(v bson.RawValue) bool {
 	}
 	kind, again, err := bson.MarshalValue(decoded)
 	return err == nil && kind == v.Type && bytes.Equal(again, v.Value) && shallow(v, maxDepth)
+}
+
+// reading is what a part of a filter or pipeline is.
+type reading int
+
+const (
+	asFilter     reading = iota // conditions, in any order
+	asCondition                 // what a filter asks of a field: operators, or a value
+	asExpression                // stages and operators, their arguments in any order
+	asOrdered                   // a sort, or what a comparison in an expression compares
+	asValue
+)
+
+// appendCanonical writes a part so that what the server takes for equal is equal bytes,
+// and other things are not: numbers by their value; the fields of a value in their
+// order, those that may come from a Go map in any; the values of $in in any. Two ways to
+// ask for the same, as 1 and {$eq: 1}, stay two. Tokens are bound to a hash of it.
+func appendCanonical(out []byte, v bson.RawValue, as reading) []byte {
+	doc, isDoc := v.DocumentOK()
+	switch operated := isDoc && operators(doc); {
+	case operated && as == asCondition:
+		as = asFilter
+	case as == asCondition:
+		as = asValue
+	case operated && as == asOrdered:
+		as = asExpression
+	}
+	if as == asValue || !isDoc && v.Type != bson.TypeArray {
+		return appendText(append(out, 'v'), value.Key(v))
+	}
+	elements, _ := bson.Raw(v.Value).Elements()
+	if isDoc && as != asOrdered {
+		slices.SortStableFunc(elements, func(a, b bson.RawElement) int { return strings.Compare(a.Key(), b.Key()) })
+	}
+	out = binary.AppendUvarint(append(out, byte(v.Type)), uint64(len(elements)))
+	for _, e := range elements {
+		name, inner := e.Key(), as
+		out = appendText(out, name)
+		switch {
+		case !isDoc: // the elements of an array are what it is
+		case as == asFilter && (name == "$in" || name == "$nin"):
+			out = appendSet(out, e.Value())
+			continue
+		case as == asFilter && slices.Contains([]string{"$and", "$or", "$nor", "$not", "$elemMatch"}, name):
+		case as == asFilter && slices.Contains([]string{"$expr", "$text", "$jsonSchema"}, name):
+			inner = asExpression
+		case as == asFilter && !strings.HasPrefix(name, "$"):
+			inner = asCondition
+		case as == asFilter, name == "$literal":
+			inner = asValue
+		case name == "$match":
+			inner = asFilter
+		case slices.Contains([]string{"$sort", "sortBy", "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$cmp", "$in"}, name):
+			inner = asOrdered
+		}
+		out = appendCanonical(out, e.Value(), inner)
+	}
+	return out
+}
+
+func appendSet(out []byte, v bson.RawValue) []byte {
+	list, _ := bson.Raw(v.Value).Elements()
+	keys := make([]string, len(list))
+	for i, e := range list {
+		keys[i] = value.Key(e.Value())
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	out = binary.AppendUvarint(out, uint64(len(keys)))
+	for _, key := range keys {
+		out = appendText(out, key)
+	}
+	return out
+}
+
+func appendText(out []byte, text string) []byte {
+	return append(binary.AppendUvarint(out, uint64(len(text))), text...)
+}
+
+func document(raw bson.Raw) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}
 }
