@@ -14,28 +14,27 @@ import (
 // the order in which the server sorts them, by the names $type knows. MinKey and
 // null, which also stands for a missing field, come before all of them. Arrays
 // sort between objects and binary data; they are no sort values.
-var brackets = [...]string{
-	bracketNumber: "number", "string", "symbol", bracketObject: "object", "binData", "objectId", "bool",
-	"date", "timestamp", "regex", "dbPointer", "javascript", "javascriptWithScope",
-	bracketMaxKey: "maxKey",
+var brackets = [...][]string{
+	bracketNumber: {"double", "int", "long", "decimal"}, {"string", "symbol"}, bracketObject: {"object"},
+	{"binData"}, {"objectId"}, {"bool"}, {"date"}, {"timestamp"}, {"regex"}, {"dbPointer"}, {"javascript"},
+	{"javascriptWithScope"}, bracketMaxKey: {"maxKey"},
 }
 
 const (
 	bracketMinKey = -2
 	bracketNull   = -1
 	bracketNumber = 0
-	bracketObject = 3
-	bracketMaxKey = 13
+	bracketObject = 2
+	bracketMaxKey = 12
 )
 
 var bracketOf = map[bson.Type]int{
 	bson.TypeMinKey: bracketMinKey, bson.TypeNull: bracketNull,
 	bson.TypeDouble: bracketNumber, bson.TypeInt32: bracketNumber, bson.TypeInt64: bracketNumber,
-	bson.TypeDecimal128: bracketNumber,
-	bson.TypeString:     1, bson.TypeSymbol: 1, // a symbol compares as a string does
-	bson.TypeEmbeddedDocument: bracketObject, bson.TypeBinary: 4, bson.TypeObjectID: 5, bson.TypeBoolean: 6,
-	bson.TypeDateTime: 7, bson.TypeTimestamp: 8, bson.TypeDBPointer: 10, bson.TypeJavaScript: 11,
-	bson.TypeCodeWithScope: 12, bson.TypeMaxKey: bracketMaxKey,
+	bson.TypeDecimal128: bracketNumber, bson.TypeString: 1, bson.TypeSymbol: 1,
+	bson.TypeEmbeddedDocument: bracketObject, bson.TypeBinary: 3, bson.TypeObjectID: 4, bson.TypeBoolean: 5,
+	bson.TypeDateTime: 6, bson.TypeTimestamp: 7, bson.TypeDBPointer: 9, bson.TypeJavaScript: 10,
+	bson.TypeCodeWithScope: 11, bson.TypeMaxKey: bracketMaxKey,
 }
 
 func isNaN(v bson.RawValue) bool {
@@ -88,7 +87,7 @@ func (k sortKey) beyond(v bson.RawValue, desc, inclusive, typed bool) []bson.D {
 	case id, desc == (bracket > bracketObject):
 		if typed && bracket >= bracketNumber && bracket < bracketMaxKey && !isNaN(v) {
 			// The rest is what the comparison does not find: other types, and NaN.
-			other := expr.Op("$or", expr.Op("$not", expr.IsType(field, typesOf(bracket)...)), expr.Op("$eq", field, math.NaN()))
+			other := expr.Op("$or", expr.Op("$not", expr.IsType(field, brackets[bracket]...)), expr.Op("$eq", field, math.NaN()))
 			return []bson.D{compared, computed(expr.Op("$and", total(inclusive), other))}
 		}
 		return []bson.D{computed(total(inclusive))}
@@ -116,18 +115,7 @@ func operator(desc, inclusive bool) string {
 }
 
 func types(from, to int) bson.D {
-	return expr.Op("$type", append([]string(nil), brackets[from:to+1]...))
-}
-
-// typesOf gives the types of a bracket, by the names that the operator $type returns.
-func typesOf(bracket int) []string {
-	switch bracket {
-	case bracketNumber:
-		return []string{"double", "int", "long", "decimal"}
-	case 1:
-		return brackets[1:bracketObject]
-	}
-	return brackets[bracket : bracket+1]
+	return expr.Op("$type", slices.Concat(brackets[from:to+1]...))
 }
 
 // same reports whether two places are one: equal in every value, under the simple

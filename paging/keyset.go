@@ -51,62 +51,48 @@ func (p *core) place(doc bson.Raw) (place, error) {
 }
 
 func (p *core) readPlace(out place, doc bson.Raw, where order) error {
+	unsortable := func(why string) error {
+		return fault.Of(doc.Lookup(where[p.id].segments...), fmt.Errorf("%w: %s", ErrUnsortable, why))
+	}
 	size := 0
 	for i, key := range where {
 		v, trouble := valueAt(doc, key.segments)
 		if trouble != "" {
-			return p.unsortable(doc, fmt.Sprintf("the sort field %q %s", key.path, trouble))
+			return unsortable(fmt.Sprintf("the sort field %q %s", key.path, trouble))
 		}
 		out[i] = v
 		size += len(v.Value) + valueOverhead
 	}
 	if size > maxValues {
-		return p.unsortable(doc, fmt.Sprintf("the sort fields are too large for a token (%d bytes)", size))
+		return unsortable(fmt.Sprintf("the sort fields are too large for a token (%d bytes)", size))
 	}
 	if p.collated && !p.opts.DistinctIDs && holdsText(out[p.id]) {
-		return p.unsortable(doc, "its _id is text under a collation; see Options.DistinctIDs")
+		return unsortable("its _id is text under a collation; see Options.DistinctIDs")
 	}
 	return nil
 }
 
-// unsortable names the document, also if the projection leaves out _id.
-func (p *core) unsortable(doc bson.Raw, why string) error {
-	return p.of(doc, fmt.Errorf("%w: %s", ErrUnsortable, why))
-}
-
-func (p *core) of(doc bson.Raw, err error) error {
-	id := doc.Lookup("_id")
-	if id.Type == 0 {
-		id, _ = valueAt(doc, p.projection.order[p.id].segments)
-	}
-	return fault.Of(id, err)
-}
-
 // valueAt follows a dotted path. trouble says what is wrong with the value found.
 func valueAt(doc bson.Raw, segments []string) (v bson.RawValue, trouble string) {
-	null := bson.RawValue{Type: bson.TypeNull}
-	for i, segment := range segments {
-		v, err := doc.LookupErr(segment)
+	v = document(doc)
+	for _, segment := range segments {
+		inner, _ := v.DocumentOK()
+		found, err := inner.LookupErr(segment)
 		if err != nil {
 			return null, ""
 		}
-		switch {
-		case v.Type == bson.TypeArray:
+		if found.Type == bson.TypeArray {
 			return null, "holds an array"
-		case i == len(segments)-1:
-			if _, ok := bracketOf[v.Type]; !ok {
-				return null, "is of type " + v.Type.String()
-			}
-			if !shallow(v, maxDepth) {
-				return null, fmt.Sprintf("is nested more than %d levels deep", maxDepth)
-			}
-			return v, ""
-		case v.Type != bson.TypeEmbeddedDocument:
-			return null, ""
 		}
-		doc = v.Document()
+		v = found
 	}
-	return null, ""
+	if _, ok := bracketOf[v.Type]; !ok {
+		return null, "is of type " + v.Type.String()
+	}
+	if !shallow(v, maxDepth) {
+		return null, fmt.Sprintf("is nested more than %d levels deep", maxDepth)
+	}
+	return v, ""
 }
 
 // holdsText reports strings at any depth, which a collation may take for equal.
@@ -140,10 +126,11 @@ func (p *Pager[T]) Filter(over any, req Request) (_ bson.D, err error) {
 	if src.pipeline != nil {
 		return nil, fault.Invalid("a pipeline has no filter; use Pipeline")
 	}
-	if filter, ok := src.where(branches).(bson.D); ok {
+	where := src.where(branches)
+	if filter, ok := where.(bson.D); ok {
 		return filter, nil
 	}
-	return expr.Op("$and", bson.A{src.where(branches)}), nil
+	return expr.Op("$and", bson.A{where}), nil
 }
 
 // Sort gives the order in which the page that req asks for is read: the sort
@@ -167,17 +154,17 @@ func (p *Pager[T]) Pipeline(over any, req Request) (_ mongo.Pipeline, err error)
 
 func (p *core) query(over any, req Request) (*source, []bson.D, error) {
 	src, err := p.source(over)
+	if err == nil && req.Number != 0 {
+		err = fault.Invalid("Request.Number: a number is a skip, and no filter")
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	if req.Number != 0 {
-		return nil, nil, fault.Invalid("Request.Number: a number is a skip, and no filter")
-	}
-	at, err := p.start(src, req)
-	if err != nil || at.place == nil {
+	window, _, err := p.window(src, req)
+	if err != nil || window.at == nil {
 		return src, nil, err
 	}
-	return src, p.order.branches(at.place, req.backward(), at.inclusive, false), nil
+	return src, p.order.branches(window.at, window.backward, window.inclusive, false), nil
 }
 
 // Token makes the token of a document that you read yourself: a bson.Raw or

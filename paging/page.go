@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
@@ -185,56 +186,43 @@ func (r Request) check() error {
 		return fault.Invalid("page number %d", r.Number)
 	case r.Number == 0 && r.From != "":
 		return fault.Invalid("a position needs a page number")
+	case r.Size < 0 || r.Size > maxSize:
+		return fault.Invalid("page size %d", r.Size)
 	case r.Count < CountEstimated:
 		return fault.Invalid("count %d", r.Count)
 	}
 	return nil
 }
 
-// start reads the token of a request; the zero position is the beginning, or end,
-// of the list.
-func (p *core) start(src *source, req Request) (position, error) {
-	switch err := req.check(); {
-	case err != nil:
-		return position{}, err
-	case req.From != "":
-		return p.decode(src.hash, req.From, kindPage)
-	case req.After != "":
-		return p.decode(src.hash, req.After, kindItem, kindNext)
-	case req.Before != "":
-		return p.decode(src.hash, req.Before, kindItem, kindPrev)
-	}
-	return position{}, nil
-}
-
 // window says what a request is to read, and for a page by number its number and
 // size.
 func (p *core) window(src *source, req Request) (span, position, error) {
-	from, err := p.start(src, req)
+	err := req.check()
+	var from position // without a token the beginning, or end, of the list
+	switch {
+	case err != nil:
+	case req.From != "":
+		from, err = p.decode(src.hash, req.From, kindPage)
+		if err == nil && req.Size != 0 && req.Size != from.size {
+			err = fault.Invalid("the position is for pages of %d", from.size)
+		}
+	case req.After != "":
+		from, err = p.decode(src.hash, req.After, kindItem, kindNext)
+	case req.Before != "":
+		from, err = p.decode(src.hash, req.Before, kindItem, kindPrev)
+	}
 	if err != nil {
 		return span{}, from, err
 	}
-	if req.From != "" {
-		if req.Size != 0 && req.Size != from.size {
-			return span{}, from, fault.Invalid("the position is for pages of %d", from.size)
-		}
-		req.Size = from.size
-	}
-	if req.Size < 0 || req.Size > maxSize {
-		return span{}, from, fault.Invalid("page size %d", req.Size)
-	}
-	size := cmp.Or(req.Size, p.opts.PageSize)
+	size := cmp.Or(req.Size, from.size, p.opts.PageSize)
 	at := position{number: req.Number, size: size}
 	window := span{at: from.place, inclusive: from.inclusive, backward: req.backward(), limit: int64(size)}
 	distance, group := req.Number-from.number, int64(p.opts.Group)
 	switch {
 	case req.Number == 0:
-	case req.From == "":
-		if req.Number > (math.MaxInt64-maxSize)/int64(size) {
-			return span{}, at, fault.Invalid("page number %d", req.Number)
-		}
-		window.skip = (req.Number - 1) * int64(size)
-	case distance > group || -distance > group:
+	case req.From == "" && req.Number > (math.MaxInt64-maxSize)/int64(size):
+		return span{}, at, fault.Invalid("page number %d", req.Number)
+	case req.From != "" && (distance > group || -distance > group):
 		return span{}, at, fmt.Errorf("%w: page %d from page %d, and groups have %d",
 			ErrOutOfReach, req.Number, from.number, group)
 	case distance > 0:
@@ -298,5 +286,62 @@ func (p *core) load(ctx context.Context, src *source, window span) (*Page[bson.R
 
 func (p *core) decodeItem(cursor *mongo.Cursor, raw bson.Raw, item any) error {
 	cursor.Current = p.projection.strip(raw)
-	return p.of(raw, cursor.Decode(item))
+	return fault.Of(raw.Lookup(p.projection.order[p.id].segments...), cursor.Decode(item))
+}
+
+// All gives every document, in batches of req.Size (Default 500): from the
+// beginning, or after the token of req.After; with FromEnd or Before from there
+// back to the beginning, in reverse order. No cursor stays open between batches,
+// so the loop may take hours. req.Number and req.Count must be zero.
+//
+// Cost: 1 round trip a batch on the index of Indexes, examining Size keys and
+// one a branch; the last batch comes short or empty.
+func (p *Pager[T]) All(ctx context.Context, over any, req Request) iter.Seq2[T, error] {
+	return fault.Seq("paging: all", func(yield func(T, error) bool) {
+		if err := p.all(ctx, over, req, yield); err != nil {
+			var zero T
+			yield(zero, err)
+		}
+	})
+}
+
+func (p *Pager[T]) all(ctx context.Context, over any, req Request, yield func(T, error) bool) error {
+	c := p.core
+	src, err := c.source(over)
+	if err != nil {
+		return err
+	}
+	if req.Count != 0 || req.Number != 0 {
+		return fault.Invalid("All takes neither Count nor Number")
+	}
+	if req.Size == 0 {
+		req.Size = defaultBatch
+	}
+	window, _, err := c.window(src, req)
+	if err != nil {
+		return err
+	}
+	for {
+		docs, err := c.fetch(ctx, src, window)
+		if err != nil {
+			return err
+		}
+		at := make(place, len(c.order))
+		for _, raw := range docs.raw {
+			if err := c.readPlace(at, raw, c.projection.order); err != nil {
+				return err
+			}
+			var item T
+			if err := c.decodeItem(docs.cursor, raw, &item); err != nil {
+				return err
+			}
+			if !yield(item, nil) {
+				return nil
+			}
+		}
+		if int64(len(docs.raw)) < window.limit {
+			return nil
+		}
+		window.at, window.inclusive = at, false
+	}
 }

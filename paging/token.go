@@ -143,15 +143,12 @@ func (p *core) decode(list hash, token string, allowed ...kind) (at position, er
 			numbers[i], body = n, body[length:]
 		}
 		at.number, at.size, at.shown = int64(numbers[0]), int(numbers[1]), int(numbers[2])
-		if at.shown > at.size {
-			return bad("bad page number or size")
-		}
 	}
 	if at.kind == kindPrev && bytes.Equal(body, value.Array(nil).Value) {
 		return at, nil // of a page beyond the end: before it is the end of the list
 	}
-	if at.place = p.parsePlace(body); at.place == nil {
-		return bad("damaged values")
+	if at.place = p.parsePlace(body); at.place == nil || at.shown > at.size {
+		return bad("damaged")
 	}
 	return at, nil
 }
@@ -264,6 +261,8 @@ func appendSet(out []byte, v bson.RawValue) []byte {
 func appendText(out []byte, text string) []byte {
 	return append(binary.AppendUvarint(out, uint64(len(text))), text...)
 }
+
+var null = bson.RawValue{Type: bson.TypeNull}
 
 func document(raw bson.Raw) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}
