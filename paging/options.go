@@ -109,36 +109,35 @@ type sortKey struct {
 // newOrder checks a sort and adds _id.
 func newOrder(sort bson.D) (order, error) {
 	var out order
+	if !slices.ContainsFunc(sort, func(e bson.E) bool { return e.Key == "_id" }) {
+		id := bson.E{Key: "_id", Value: 1}
+		if len(sort) > 0 {
+			id.Value = sort[len(sort)-1].Value
+		}
+		sort = append(slices.Clip(sort), id)
+	}
 	for _, e := range sort {
 		if err := fieldpath.CheckPath("field", e.Key); err != nil {
 			return nil, err
 		}
-		if slices.Contains(out.paths(), e.Key) {
+		if out.index(e.Key) >= 0 {
 			return nil, fmt.Errorf("field %q appears twice", e.Key)
 		}
-		desc := false
+		key := sortKey{e.Key, false, strings.Split(e.Key, ".")}
 		switch e.Value {
 		case 1, int32(1), int64(1), 1.0:
 		case -1, int32(-1), int64(-1), -1.0:
-			desc = true
+			key.desc = true
 		default:
 			return nil, fmt.Errorf("field %q: the direction must be 1 or -1", e.Key)
 		}
-		out = append(out, sortKey{e.Key, desc, strings.Split(e.Key, ".")})
+		out = append(out, key)
 	}
-	if slices.Contains(out.paths(), "_id") {
-		return out, nil
-	}
-	desc := len(out) > 0 && out[len(out)-1].desc
-	return append(out, sortKey{"_id", desc, []string{"_id"}}), nil
+	return out, nil
 }
 
-func (o order) paths() []string {
-	out := make([]string, len(o))
-	for i, k := range o {
-		out[i] = k.path
-	}
-	return out
+func (o order) index(path string) int {
+	return slices.IndexFunc(o, func(k sortKey) bool { return k.path == path })
 }
 
 // document is the sort as the server takes it.

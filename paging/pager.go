@@ -30,6 +30,23 @@ const (
 	maxGroup = 1_000_000         // so that no skip overflows
 )
 
+var (
+	// ErrInvalidToken says that a token is damaged, signed by another key, or
+	// made for another list, order or direction. Start again from the first page.
+	// It is an ErrInvalid too.
+	ErrInvalidToken = fault.New("invalid token", fault.ErrInvalid)
+
+	// ErrOutOfReach says that Request.Number is more than Options.Group pages
+	// away from the page of Request.From. It is an ErrInvalid too.
+	ErrOutOfReach = fault.New("page out of reach", fault.ErrInvalid)
+
+	// ErrUnsortable says that a document, which it names, has no place in the order:
+	// a sort field holds an array, undefined, a regular expression or a value nested
+	// more than 100 levels deep, all together are too large for a token (48 KB), or
+	// a text `_id` may tie under a collation (see Options.DistinctIDs).
+	ErrUnsortable = fault.New("unsortable value", nil)
+)
+
 // Pager reads one collection in one order. It is safe for concurrent use.
 type Pager[T any] struct {
 	core *core
@@ -74,7 +91,7 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 		config.Number("Options.Group", &p.opts.Group, defaultGroup, 1, maxGroup),
 		config.Check("sort", func() (err error) {
 			p.order, err = newOrder(sort)
-			p.id = slices.Index(p.order.paths(), "_id")
+			p.id = p.order.index("_id")
 			return err
 		}),
 		config.Check("Options.Equality", p.checkEquality),
@@ -111,7 +128,7 @@ func (p *core) checkEquality() error {
 		if err := fieldpath.CheckPath("path", path); err != nil {
 			return err
 		}
-		if slices.Contains(p.order.paths(), path) || slices.Contains(p.opts.Equality[:i], path) {
+		if p.order.index(path) >= 0 || slices.Contains(p.opts.Equality[:i], path) {
 			return errors.New(path + " is already part of the index")
 		}
 	}

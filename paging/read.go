@@ -12,6 +12,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // span is a stretch of a list: limit documents from a place, or from one end
@@ -66,9 +67,16 @@ func (p *core) read(ctx context.Context, src *source, window span) (documents, b
 // come out: those without are no nearer to the one than to the other. So what was
 // merged counts if nothing in it is null; else each value is read by itself.
 func (p *core) fetch(ctx context.Context, src *source, window span) (out documents, err error) {
-	if !window.at.null() || len(src.parts) == 0 {
+	if len(src.parts) == 0 {
+		return p.stretch(ctx, src, window)
+	}
+	if !window.at.null() {
 		out, err = p.stretch(ctx, src, window)
-		if err != nil || len(src.parts) == 0 || !slices.ContainsFunc(out.raw, p.holdsNull) {
+		null := func(doc bson.Raw) bool { // or a value that is refused later
+			at, err := p.place(doc)
+			return err != nil || at.null()
+		}
+		if err != nil || !slices.ContainsFunc(out.raw, null) {
 			return out, err
 		}
 	}
@@ -82,64 +90,47 @@ func (p *core) fetch(ctx context.Context, src *source, window span) (out documen
 		}
 		all.raw, all.cursor = append(all.raw, docs.raw...), cmp.Or(docs.cursor, all.cursor)
 	}
-	err = p.sort(ctx, &all, window.backward)
-	all.raw = all.raw[min(window.skip, int64(len(all.raw))):]
-	all.raw = all.raw[:min(window.limit, int64(len(all.raw)))]
+	all.raw, err = p.sort(ctx, all.raw, window.backward)
+	n := int64(len(all.raw))
+	all.raw = all.raw[min(window.skip, n):min(one.limit, n)]
 	return all, err
-}
-
-// holdsNull reports a sort value that is null, or one that is refused later.
-func (p *core) holdsNull(doc bson.Raw) bool {
-	at, err := p.place(doc)
-	return err != nil || at.null()
 }
 
 // sort lets the server sort documents by their places, as it alone knows collations,
 // and drops those that are there twice.
-func (p *core) sort(ctx context.Context, docs *documents, backward bool) error {
+func (p *core) sort(ctx context.Context, docs []bson.Raw, backward bool) (sorted []bson.Raw, err error) {
 	rows := bson.A{}
-	ids := make([]bson.RawValue, len(docs.raw)) // of the place: the projection may leave them out
-	for i, raw := range docs.raw {
-		at, err := p.place(raw)
+	seen := map[string]bool{}
+	for i, doc := range docs {
+		at, err := p.place(doc)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		ids[i] = at[p.id]
-		row := bson.D{{Key: "i", Value: i}}
-		for j, v := range at {
-			row = append(row, expr.Element("k"+strconv.Itoa(j), v))
+		id := at[p.id] // the projection may leave it out of the document
+		if key := string(id.Type) + string(id.Value); !seen[key] {
+			seen[key] = true
+			rows = append(rows, expr.D("i", i, "at", bson.Raw(value.Array(at).Value)))
 		}
-		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
-		return nil
+		return nil, nil
 	}
 	by := p.order.document(backward)
 	for j := range by {
-		by[j].Key = "k" + strconv.Itoa(j)
+		by[j].Key = "at." + strconv.Itoa(j)
 	}
 	stages := mongo.Pipeline{
 		expr.Op("$documents", expr.Literal(rows)), expr.Op("$sort", by), expr.Op("$project", expr.D("i", 1)),
 	}
-	opts := options.Aggregate()
-	if p.find.Collation != nil {
-		opts.SetCollation(p.find.Collation)
-	}
-	var sorted []bson.Raw
-	seen := map[string]bool{}
 	for row, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return p.coll.Database().Aggregate(ctx, stages, opts)
+		return p.coll.Database().Aggregate(ctx, stages, options.Aggregate().SetCollation(p.find.Collation))
 	}) {
 		if err != nil {
-			return err
+			return nil, err
 		}
-		i := row.Lookup("i").AsInt64()
-		if key := string(ids[i].Type) + string(ids[i].Value); !seen[key] {
-			seen[key], sorted = true, append(sorted, docs.raw[i])
-		}
+		sorted = append(sorted, docs[row.Lookup("i").AsInt64()])
 	}
-	docs.raw = sorted
-	return nil
+	return sorted, nil
 }
 
 // stretch reads a span with one find, or with one for each branch where the merge

@@ -244,19 +244,18 @@ func (p *core) open(ctx context.Context, src *source, branches []bson.D, window 
 	if window.skip > 0 {
 		find.Skip = &window.skip
 	}
-	return p.coll.Find(ctx, src.where(branches), &options.FindOptionsBuilder{Opts: []func(*options.FindOptions) error{
-		func(out *options.FindOptions) error { *out = find; return nil },
-	}})
+	return p.coll.Find(ctx, src.where(branches), &options.FindOptionsBuilder{Opts: exactly(find)})
 }
 
 // aggregateOptions carries the options of Find over to an aggregation.
 func (p *core) aggregateOptions() *options.AggregateOptionsBuilder {
-	return &options.AggregateOptionsBuilder{Opts: []func(*options.AggregateOptions) error{
-		func(out *options.AggregateOptions) error {
-			f := p.find
-			out.AllowDiskUse, out.Collation, out.Comment = f.AllowDiskUse, f.Collation, f.Comment
-			out.Hint, out.Let = f.Hint, f.Let
-			return nil
-		},
-	}}
+	f := p.find
+	return &options.AggregateOptionsBuilder{Opts: exactly(options.AggregateOptions{
+		AllowDiskUse: f.AllowDiskUse, Collation: f.Collation, Comment: f.Comment, Hint: f.Hint, Let: f.Let,
+	})}
+}
+
+// exactly is what an options builder of the driver holds to give these.
+func exactly[T any](all T) []func(*T) error {
+	return []func(*T) error{func(out *T) error { *out = all; return nil }}
 }
