@@ -1,7 +1,6 @@
 package paging
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -56,7 +55,8 @@ func (p *core) read(ctx context.Context, src *source, window span) (documents, b
 		}
 	}
 	back := span{at: window.at, inclusive: !window.inclusive, backward: !window.backward, limit: 1}
-	behind, err := p.stretch(ctx, src, back)
+	var behind documents
+	err = p.stretch(ctx, &behind, src, back)
 	return docs, len(behind.raw) > 0, err
 }
 
@@ -67,33 +67,27 @@ func (p *core) read(ctx context.Context, src *source, window span) (documents, b
 // come out: those without are no nearer to the one than to the other. So what was
 // merged counts if nothing in it is null; else each value is read by itself.
 func (p *core) fetch(ctx context.Context, src *source, window span) (out documents, err error) {
-	if len(src.parts) == 0 {
-		return p.stretch(ctx, src, window)
-	}
-	if !window.at.null() {
-		out, err = p.stretch(ctx, src, window)
+	if len(src.parts) == 0 || !window.at.null() {
 		null := func(doc bson.Raw) bool { // or a value that is refused later
 			at, err := p.place(doc)
 			return err != nil || at.null()
 		}
-		if err != nil || !slices.ContainsFunc(out.raw, null) {
+		err = p.stretch(ctx, &out, src, window)
+		if err != nil || len(src.parts) == 0 || !slices.ContainsFunc(out.raw, null) {
 			return out, err
 		}
 	}
 	one := window
-	one.skip, one.limit = 0, window.skip+window.limit
-	var all documents
+	one.skip, one.limit, out.raw = 0, window.skip+window.limit, nil
 	for _, part := range src.parts {
-		docs, err := p.stretch(ctx, &source{filter: part}, one)
-		if err != nil {
+		if err := p.stretch(ctx, &out, &source{filter: part}, one); err != nil {
 			return out, err
 		}
-		all.raw, all.cursor = append(all.raw, docs.raw...), cmp.Or(docs.cursor, all.cursor)
 	}
-	all.raw, err = p.sort(ctx, all.raw, window.backward)
-	n := int64(len(all.raw))
-	all.raw = all.raw[min(window.skip, n):min(one.limit, n)]
-	return all, err
+	out.raw, err = p.sort(ctx, out.raw, window.backward)
+	n := int64(len(out.raw))
+	out.raw = out.raw[min(window.skip, n):min(one.limit, n)]
+	return out, err
 }
 
 // sort lets the server sort documents by their places, as it alone knows collations,
@@ -139,22 +133,21 @@ func (p *core) sort(ctx context.Context, docs []bson.Raw, backward bool) (sorted
 //   - where the branches share a null, as the merge takes it and missing for different;
 //   - where the sort begins with _id, so that a plain range of it comes first;
 //   - with Sequential.
-func (p *core) stretch(ctx context.Context, src *source, window span) (out documents, err error) {
+func (p *core) stretch(ctx context.Context, out *documents, src *source, window span) (err error) {
 	if window.at == nil {
-		return out, p.append(ctx, &out, src, nil, window)
+		return p.append(ctx, out, src, nil, window)
 	}
 	typed := p.opts.Sequential || p.order[0].path == "_id"
 	branches := p.order.branches(window.at, window.backward, window.inclusive, typed)
-	if src.apart || !typed && !window.at[:len(window.at)-1].null() {
-		if len(branches) > 0 {
-			err = p.append(ctx, &out, src, branches, window)
-		}
-		return out, err
+	if len(branches) > 0 && (src.apart || !typed && !window.at[:len(window.at)-1].null()) {
+		return p.append(ctx, out, src, branches, window)
 	}
+	before := len(out.raw)
 	for rest := window; len(branches) > 0 && rest.limit > 0 && err == nil; branches = branches[1:] {
-		err = p.append(ctx, &out, src, branches[:1], rest)
-		rest.limit = window.limit - int64(len(out.raw))
-		if len(out.raw) > 0 {
+		err = p.append(ctx, out, src, branches[:1], rest)
+		read := len(out.raw) - before
+		rest.limit = window.limit - int64(read)
+		if read > 0 {
 			rest.skip = 0
 		} else if rest.skip > 0 && len(branches) > 1 && err == nil {
 			var passed int64
@@ -162,10 +155,9 @@ func (p *core) stretch(ctx context.Context, src *source, window span) (out docum
 			rest.skip -= passed
 		}
 	}
-	return out, err
+	return err
 }
 
-// append sends one find and keeps its documents.
 func (p *core) append(ctx context.Context, d *documents, src *source, branches []bson.D, window span) error {
 	for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return p.open(ctx, src, branches, window)
