@@ -85,19 +85,17 @@
 // # Order
 //
 // Values come as MongoDB sorts them, null and missing as equals. `_id` is added as the
-// last field, in the direction of the one before it. A document with an array, undefined
-// or a regular expression as a sort value is [ErrUnsortable] when a page meets it. So is
-// a text `_id` under the collation of Options.Find, unless Options.DistinctIDs vouches
-// that none tie; the collection's own default collation needs no such promise.
+// last field, in the direction of the one before it. A page that meets a document with
+// an array as a sort value, or another that has no place in the order, is [ErrUnsortable].
 //
 // # Tokens
 //
 // A token is URL-safe text with the sort values of a document, typed, and is bound to
 // the collection, the sort, the collation, and the filter as the server compares it.
-// Any other is [ErrInvalidToken]. So a filter must be the same on every page: not
-// {$lt: time.Now()}, but a moment that the first request fixes. Whoever has a token can
-// read it. With Options.Keys tokens are signed (HMAC-SHA-256); without, an altered one
-// can only name another place in the list that your filter allows.
+// So a filter must be the same on every page: not {$lt: time.Now()}, but a moment that
+// the first request fixes. Whoever has a token can read it. With Options.Keys tokens are
+// signed (HMAC-SHA-256); without, an altered one can only name another place in the list
+// that your filter allows.
 //
 // # Null and missing
 //
@@ -109,10 +107,10 @@
 //
 // # Concurrency, adoption, sharding
 //
-// A Pager is safe for concurrent use, and joins the transaction of ctx. A document whose
-// sort values do not change is shown exactly once by a walk from one end to the other,
-// whatever happens to others. One that moves may be seen in both places or in neither.
-// Page numbers promise nothing of the kind, and counts are reads of their own.
+// Reads join the transaction of ctx. A document whose sort values do not change is shown
+// exactly once by a walk from one end to the other, whatever happens to others. One that
+// moves may be seen in both places or in neither. Page numbers promise nothing of the
+// kind, and counts are reads of their own.
 //
 // Nothing has to be adopted: any collection can be paged over. Its index serves every
 // query that the first fields of the index serve, and can replace such an index.

@@ -43,7 +43,8 @@ type Options struct {
 
 	// DistinctIDs says that no two documents which are equal in the sort fields
 	// have text `_id`s that are equal under the collation of Find. Default false:
-	// with a collation, documents with text in the `_id` are ErrUnsortable.
+	// with a collation, documents with text in the `_id` are ErrUnsortable. The
+	// default collation of a collection needs no such promise.
 	DistinctIDs bool
 
 	// Sequential never sends several ranges in one find: for engines that do not
@@ -140,7 +141,6 @@ func (o order) index(path string) int {
 	return slices.IndexFunc(o, func(k sortKey) bool { return k.path == path })
 }
 
-// document is the sort as the server takes it.
 func (o order) document(backward bool) bson.D {
 	out := make(bson.D, len(o))
 	for i, k := range o {

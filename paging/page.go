@@ -45,6 +45,27 @@ type Request struct {
 
 func (r Request) backward() bool { return r.Before != "" || r.FromEnd }
 
+// Count says how the documents of a whole list are counted: 0 not at all, and a positive
+// Count up to so many, which is enough for "1,000+". Like CountExact it is an aggregation,
+// where a filter cannot hold $near or $where.
+//
+// Cost: 1 round trip, none if the page shows the whole list. CountExact walks all matching
+// index keys, or, without a filter, all documents; a positive one at most one more than
+// its number; CountEstimated none.
+type Count int64
+
+const (
+	CountExact     Count = -1 // counts every matching document
+	CountEstimated Count = -2 // takes the metadata's number; for whole collections, not in transactions
+)
+
+// Total is the number of documents of a list, exact unless it says otherwise.
+type Total struct {
+	N         int64 `json:"n"`
+	Estimated bool  `json:"estimated,omitempty"` // about so many
+	AtLeast   bool  `json:"atLeast,omitempty"`   // so many or more
+}
+
 // Page is a part of a list, always in the order of the sort.
 type Page[T any] struct {
 	Items []T `json:"items"` // never nil
@@ -171,7 +192,6 @@ func (p *core) number(page *Page[bson.Raw], at position) {
 	page.GroupLast = min(page.GroupFirst+group-1, pages)
 }
 
-// check refuses what contradicts itself.
 func (r Request) check() error {
 	ways := 0
 	for _, on := range []bool{r.After != "", r.Before != "", r.FromEnd, r.Number != 0} {

@@ -118,7 +118,6 @@ func within(path, other string) bool {
 	return path == other || strings.HasPrefix(path, other+".")
 }
 
-// strip takes placeField out of a document.
 func (p projection) strip(doc bson.Raw) bson.Raw {
 	if !p.added {
 		return doc

@@ -2,6 +2,7 @@ package paging
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -175,4 +176,37 @@ func (p *core) append(ctx context.Context, d *documents, src *source, branches [
 		d.cursor = c
 	}
 	return nil
+}
+
+// total counts, unless the exact number is known.
+func (p *core) total(ctx context.Context, src *source, count Count, known int64) (*Total, error) {
+	switch {
+	case count == 0:
+		return nil, nil
+	case known >= 0:
+		return &Total{N: known}, nil
+	case count == CountEstimated:
+		n, err := p.coll.EstimatedDocumentCount(ctx, options.EstimatedDocumentCount().SetComment(p.find.Comment))
+		return &Total{N: n, Estimated: true}, err
+	}
+	limit := int64(count) + 1 // 0, which is none, for CountExact
+	n, err := p.count(ctx, src, nil, limit)
+	if limit > 0 && n == limit {
+		return &Total{N: int64(count), AtLeast: true}, nil
+	}
+	return &Total{N: n}, err
+}
+
+// count counts the documents of some branches, up to limit (0: all).
+func (p *core) count(ctx context.Context, src *source, branches []bson.D, limit int64) (n int64, err error) {
+	stages := append(src.stages(branches, nil, 0, limit), bson.D{{Key: "$count", Value: "n"}})
+	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return p.coll.Aggregate(ctx, stages, p.aggregateOptions())
+	}) {
+		if err != nil {
+			return 0, fmt.Errorf("count: %w", err)
+		}
+		n, _ = doc.Lookup("n").AsInt64OK()
+	}
+	return n, nil
 }

@@ -102,7 +102,7 @@ func conditions(out bson.D, filter bson.Raw) bson.D {
 // front of the sort. They are nil if every field has one value, or if there are too
 // many values; and it is an error if a field has none, or a range.
 func split(all bson.D, fields []string) ([]any, error) {
-	parts := []bson.D{{}}
+	parts := [][]any{nil}
 	for _, field := range fields {
 		var values []bson.RawValue
 		i := slices.IndexFunc(all, func(e bson.E) bool {
@@ -121,10 +121,10 @@ func split(all bson.D, fields []string) ([]any, error) {
 		if _, err := doc.IndexErr(1); err != nil { // else something stands beside $in
 			all = slices.Delete(all, i, i+1)
 		}
-		var longer []bson.D
+		var longer [][]any
 		for _, part := range parts {
 			for _, v := range values {
-				longer = append(longer, append(slices.Clone(part), expr.Element(field, value.Equal(v))))
+				longer = append(longer, append(slices.Clone(part), bson.D{{Key: field, Value: value.Equal(v)}}))
 			}
 		}
 		parts = longer
@@ -134,11 +134,10 @@ func split(all bson.D, fields []string) ([]any, error) {
 	}
 	out := make([]any, len(parts))
 	for i, part := range parts {
-		filters := []any{part}
 		for _, e := range all {
-			filters = append(filters, bson.D{e})
+			part = append(part, bson.D{e})
 		}
-		out[i] = expr.And(filters...)
+		out[i] = expr.And(part...)
 	}
 	return out, nil
 }
@@ -226,7 +225,6 @@ func (s *source) stages(branches []bson.D, sort bson.D, skip, limit int64) mongo
 	return out
 }
 
-// open sends one query.
 func (p *core) open(ctx context.Context, src *source, branches []bson.D, window span) (*mongo.Cursor, error) {
 	// With a first batch larger than the limit the server closes the cursor
 	// itself, and a page is one round trip at any size.
@@ -247,7 +245,6 @@ func (p *core) open(ctx context.Context, src *source, branches []bson.D, window 
 	return p.coll.Find(ctx, src.where(branches), &options.FindOptionsBuilder{Opts: exactly(find)})
 }
 
-// aggregateOptions carries the options of Find over to an aggregation.
 func (p *core) aggregateOptions() *options.AggregateOptionsBuilder {
 	f := p.find
 	return &options.AggregateOptionsBuilder{Opts: exactly(options.AggregateOptions{

@@ -50,7 +50,7 @@ const (
 	kindItem kind = iota // After and Before
 	kindNext             // After
 	kindPrev             // Before
-	kindPage             // Jump
+	kindPage             // From
 )
 
 // position is what a token says: the place of a document, and what for.
