@@ -269,6 +269,7 @@ func TestConfigurationErrors(t *testing.T) {
 		{coll, byS, project(bson.D{{Key: "tags.$", Value: 1}}), "$elemMatch"},
 		{coll, byS, project(bson.D{{Key: "a", Value: bson.D{{Key: "tags.$", Value: 1}}}}), `"a.tags.$"`},
 		{coll, byS, find(func(f *options.FindOptionsBuilder) { f.SetLet(make(chan int)) }), "Options.Find: let"},
+		{coll, byS, find(func(f *options.FindOptionsBuilder) { f.SetLet(5) }), "Options.Find: let"},
 	} {
 		_, err := paging.New[bson.M](c.coll, c.sort, c.opts)
 		if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "paging: new: ") || !strings.Contains(err.Error(), c.want) {

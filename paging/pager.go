@@ -110,9 +110,10 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 			return err
 		}),
 		config.Check("Options.Find: let", func() error {
-			raw, err := p.codec.Document(expr.D("database", coll.Database().Name(), "collection", coll.Name(),
-				"$sort", p.order.document(false), "collation", p.find.Collation, "let", p.find.Let))
-			p.orderHash = hashOf(document(raw), asExpression)
+			let, err := p.codec.Document(expr.And(p.find.Let))
+			list := expr.Raw(expr.D("database", coll.Database().Name(), "collection", coll.Name(),
+				"$sort", p.order.document(false), "collation", p.find.Collation, "let", let))
+			p.orderHash = hashOf(document(list), asExpression)
 			return err
 		}),
 		config.Check("Options.Find: projection", func() (err error) {

@@ -46,10 +46,7 @@ func planProjection(c codec.Codec, user any, sorted order) (out projection, send
 	if err != nil {
 		return out, nil, err
 	}
-	leaves, err := readLeaves(nil, "", raw)
-	if err != nil {
-		return out, nil, err
-	}
+	leaves := readLeaves(nil, "", raw)
 	others := func(does ...int) bool {
 		return slices.ContainsFunc(leaves, func(l leaf) bool { return l.path != "_id" && slices.Contains(does, l.does) })
 	}
@@ -88,8 +85,8 @@ func planProjection(c codec.Codec, user any, sorted order) (out projection, send
 }
 
 // readLeaves reads a projection into dotted paths.
-func readLeaves(out []leaf, prefix string, raw bson.Raw) ([]leaf, error) {
-	elements, err := raw.Elements()
+func readLeaves(out []leaf, prefix string, raw bson.Raw) []leaf {
+	elements, _ := raw.Elements()
 	for _, e := range elements {
 		l, v := leaf{prefix + e.Key(), computes}, e.Value()
 		inner, isDoc := v.DocumentOK()
@@ -97,9 +94,7 @@ func readLeaves(out []leaf, prefix string, raw bson.Raw) ([]leaf, error) {
 		n := value.Number(v)
 		switch {
 		case isDoc && len(inner) > 5 && !operators(inner):
-			if out, err = readLeaves(out, l.path+".", inner); err != nil {
-				return nil, err
-			}
+			out = readLeaves(out, l.path+".", inner)
 			continue
 		case isDoc && (inner.Lookup("$slice").Type != 0 || inner.Lookup("$meta").Type != 0):
 			l.does = cuts
@@ -110,7 +105,7 @@ func readLeaves(out []leaf, prefix string, raw bson.Raw) ([]leaf, error) {
 		}
 		out = append(out, l)
 	}
-	return out, err
+	return out
 }
 
 // within reports that path is other or lies inside it.

@@ -102,7 +102,7 @@ func conditions(out bson.D, filter bson.Raw) bson.D {
 // front of the sort. They are nil if every field has one value, or if there are too
 // many values; and it is an error if a field has none, or a range.
 func split(all bson.D, fields []string) ([]any, error) {
-	parts := [][]any{nil}
+	parts := []bson.D{{}}
 	for _, field := range fields {
 		var values []bson.RawValue
 		i := slices.IndexFunc(all, func(e bson.E) bool {
@@ -121,10 +121,10 @@ func split(all bson.D, fields []string) ([]any, error) {
 		if _, err := doc.IndexErr(1); err != nil { // else something stands beside $in
 			all = slices.Delete(all, i, i+1)
 		}
-		var longer [][]any
+		var longer []bson.D
 		for _, part := range parts {
 			for _, v := range values {
-				longer = append(longer, append(slices.Clone(part), bson.D{{Key: field, Value: value.Equal(v)}}))
+				longer = append(longer, append(slices.Clone(part), expr.Element(field, value.Equal(v))))
 			}
 		}
 		parts = longer
@@ -132,12 +132,13 @@ func split(all bson.D, fields []string) ([]any, error) {
 	if len(parts) == 1 {
 		return nil, nil // the filter as it is
 	}
-	out := make([]any, len(parts))
+	out, filters := make([]any, len(parts)), []any{nil}
+	for _, e := range all {
+		filters = append(filters, bson.D{e})
+	}
 	for i, part := range parts {
-		for _, e := range all {
-			part = append(part, bson.D{e})
-		}
-		out[i] = expr.And(part...)
+		filters[0] = part
+		out[i] = expr.And(filters...)
 	}
 	return out, nil
 }

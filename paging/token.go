@@ -211,7 +211,8 @@ func appendCanonical(out []byte, v bson.RawValue, as reading) []byte {
 		as = asExpression
 	}
 	if as == asValue || !isDoc && v.Type != bson.TypeArray {
-		return appendText(append(out, 'v'), value.Key(v))
+		var room [64]byte // of the stack
+		return appendText(append(out, 'v'), value.AppendKey(room[:0], v))
 	}
 	elements, _ := bson.Raw(v.Value).Elements()
 	if isDoc && as != asOrdered {
@@ -258,7 +259,7 @@ func appendSet(out []byte, v bson.RawValue) []byte {
 	return out
 }
 
-func appendText(out []byte, text string) []byte {
+func appendText[T string | []byte](out []byte, text T) []byte {
 	return append(binary.AppendUvarint(out, uint64(len(text))), text...)
 }
 
