@@ -20,7 +20,7 @@ import (
 //
 //	1 byte   version
 //	1 byte   flags: kind, inclusive
-//	8 bytes  hash of collection, sort and collation
+//	8 bytes  hash of collection, sort, collation and let
 //	8 bytes  hash of the filter or pipeline
 //	varints  page number, page size and documents shown (kindPage only)
 //	BSON     array of the sort values
