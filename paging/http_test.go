@@ -55,6 +55,8 @@ func TestParseRequest(t *testing.T) {
 		{"after=a&before=b", 20, 100, paging.Request{}, true},
 		{"after=a&last=1", 20, 100, paging.Request{}, true},
 		{"last=yes", 20, 100, paging.Request{}, true},
+		{"", -1, 100, paging.Request{}, true},
+		{"", 20, -1, paging.Request{}, true},
 	} {
 		query := must[url.Values](t)(url.ParseQuery(c.query))
 		got, err := paging.ParseRequest(query, c.size, c.most)

@@ -306,6 +306,7 @@ func (p *core) load(ctx context.Context, src *source, window span) (*Page[bson.R
 
 func (p *core) decodeItem(cursor *mongo.Cursor, raw bson.Raw, item any) error {
 	cursor.Current = p.projection.strip(raw)
+	// An error names the document also where the user's projection leaves out _id.
 	return fault.Of(raw.Lookup(p.projection.order[p.id].segments...), cursor.Decode(item))
 }
 

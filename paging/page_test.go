@@ -232,6 +232,7 @@ func TestConfigurationErrors(t *testing.T) {
 	project := func(p any) *paging.Options {
 		return find(func(f *options.FindOptionsBuilder) { f.SetProjection(p) })
 	}
+	malformed := bson.D{{Key: "a", Value: bson.RawValue{Type: bson.TypeString, Value: []byte{1}}}}
 	for _, c := range []struct {
 		coll *mongo.Collection
 		sort bson.D
@@ -270,6 +271,7 @@ func TestConfigurationErrors(t *testing.T) {
 		{coll, byS, project(bson.D{{Key: "a", Value: bson.D{{Key: "tags.$", Value: 1}}}}), `"a.tags.$"`},
 		{coll, byS, find(func(f *options.FindOptionsBuilder) { f.SetLet(make(chan int)) }), "Options.Find: let"},
 		{coll, byS, find(func(f *options.FindOptionsBuilder) { f.SetLet(5) }), "Options.Find: let"},
+		{coll, byS, find(func(f *options.FindOptionsBuilder) { f.SetLet(malformed) }), "Options.Find: let"},
 	} {
 		_, err := paging.New[bson.M](c.coll, c.sort, c.opts)
 		if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "paging: new: ") || !strings.Contains(err.Error(), c.want) {
@@ -734,7 +736,7 @@ func TestComposing(t *testing.T) {
 	if diff := cmp.Diff([]int{13, 12}, rowIDs(page.Items)); diff != "" {
 		t.Error(diff)
 	}
-	for _, req := range []paging.Request{{After: "x"}, {After: token, Before: token}} {
+	for _, req := range []paging.Request{{After: "x"}, {After: token, Before: token}, {Size: -1}} {
 		if _, err := pager.Filter(nil, req); err == nil {
 			t.Error("Filter took", req)
 		}

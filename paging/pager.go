@@ -1,6 +1,7 @@
 package paging
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,10 +112,11 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 		}),
 		config.Check("Options.Find: let", func() error {
 			let, err := p.codec.Document(expr.And(p.find.Let))
+			// Under the name $sort the order of the fields counts.
 			list := expr.Raw(expr.D("database", coll.Database().Name(), "collection", coll.Name(),
 				"$sort", p.order.document(false), "collation", p.find.Collation, "let", let))
 			p.orderHash = hashOf(document(list), asExpression)
-			return err
+			return cmp.Or(err, list.Validate()) // all malformed lists would have one hash
 		}),
 		config.Check("Options.Find: projection", func() (err error) {
 			p.projection, p.find.Projection, err = planProjection(p.codec, p.find.Projection, p.order)

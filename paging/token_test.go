@@ -97,6 +97,7 @@ func TestForeignTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	swapped := bson.D{tokenSort[1], tokenSort[0], {Key: "_id", Value: 1}}
 	german := &Options{Find: options.Find().SetCollation(&options.Collation{Locale: "de"})}
 	for name, c := range map[string]struct {
 		pager *Pager[bson.Raw]
@@ -111,6 +112,7 @@ func TestForeignTokens(t *testing.T) {
 		"another collection": {newOffline(t, "d", tokenSort, nil), filter, Request{After: token}, "another collection, sort"},
 		"another direction":  {newOffline(t, "c", bson.D{{Key: "price", Value: 1}, {Key: "at", Value: 1}}, nil), filter, Request{After: token}, "sort"},
 		"another field":      {newOffline(t, "c", bson.D{{Key: "price", Value: -1}, {Key: "to", Value: 1}}, nil), filter, Request{After: token}, "sort"},
+		"fields swapped":     {newOffline(t, "c", swapped, nil), filter, Request{After: token}, "sort"},
 		"fewer fields":       {newOffline(t, "c", tokenSort[:1], nil), filter, Request{After: token}, "sort"},
 		"another let":        {newOffline(t, "c", tokenSort, &Options{Find: options.Find().SetLet(bson.D{{Key: "x", Value: 1}})}), filter, Request{After: token}, "let"},
 		"another collation":  {newOffline(t, "c", tokenSort, german), filter, Request{After: token}, "collation"},
