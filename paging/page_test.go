@@ -272,6 +272,7 @@ func TestConfigurationErrors(t *testing.T) {
 		{coll, byS, find(func(f *options.FindOptionsBuilder) { f.SetLet(make(chan int)) }), "Options.Find: let"},
 		{coll, byS, find(func(f *options.FindOptionsBuilder) { f.SetLet(5) }), "Options.Find: let"},
 		{coll, byS, find(func(f *options.FindOptionsBuilder) { f.SetLet(malformed) }), "Options.Find: let"},
+		{coll, byS, find(func(f *options.FindOptionsBuilder) { f.SetLet(bson.D(nil)) }), "nil document"}, // the driver writes null
 	} {
 		_, err := paging.New[bson.M](c.coll, c.sort, c.opts)
 		if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "paging: new: ") || !strings.Contains(err.Error(), c.want) {

@@ -111,7 +111,7 @@ func newCore(coll *mongo.Collection, sort bson.D, opts Options) (*core, error) {
 			return err
 		}),
 		config.Check("Options.Find: let", func() error {
-			let, err := p.codec.Document(expr.And(p.find.Let))
+			let, err := p.codec.Document(cmp.Or[any](p.find.Let, bson.D{}))
 			// Under the name $sort the order of the fields counts.
 			list := expr.Raw(expr.D("database", coll.Database().Name(), "collection", coll.Name(),
 				"$sort", p.order.document(false), "collation", p.find.Collation, "let", let))
