@@ -191,10 +191,14 @@ type reading int
 const (
 	asFilter     reading = iota // conditions, in any order
 	asCondition                 // what a filter asks of a field: operators, or a value
+	asConditions                // an array of them
 	asExpression                // stages and operators, their arguments in any order
 	asOrdered                   // a sort, or what a comparison in an expression compares
 	asValue
 )
+
+// geographic are the operators that take an operator, as $geometry, or a value.
+var geographic = []string{"$near", "$nearSphere", "$geoWithin", "$geoIntersects"}
 
 // appendCanonical writes a part so that what the server takes for equal is equal bytes,
 // and other things are not: numbers by their value; the fields of a value in their
@@ -223,14 +227,18 @@ func appendCanonical(out []byte, v bson.RawValue, as reading) []byte {
 		name, inner := e.Key(), as
 		out = appendText(out, name)
 		switch {
+		case as == asConditions:
+			inner = asCondition
 		case !isDoc: // the elements of an array are what it is
 		case as == asFilter && (name == "$in" || name == "$nin"):
 			out = appendSet(out, e.Value())
 			continue
-		case as == asFilter && slices.Contains([]string{"$and", "$or", "$nor", "$not", "$elemMatch"}, name):
+		case as == asFilter && slices.Contains([]string{"$and", "$or", "$nor", "$not", "$elemMatch", "$geometry"}, name):
 		case as == asFilter && slices.Contains([]string{"$expr", "$text", "$jsonSchema"}, name):
 			inner = asExpression
-		case as == asFilter && !strings.HasPrefix(name, "$"):
+		case as == asFilter && name == "$all":
+			inner = asConditions
+		case as == asFilter && (!strings.HasPrefix(name, "$") || slices.Contains(geographic, name)):
 			inner = asCondition
 		case as == asFilter, name == "$literal":
 			inner = asValue

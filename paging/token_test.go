@@ -153,6 +153,7 @@ func TestFiltersAreBoundByContent(t *testing.T) {
 	}
 	d := func(key string, value any) bson.D { return bson.D{{Key: key, Value: value}} }
 	xy, yx := bson.D{{Key: "x", Value: 1}, {Key: "y", Value: 2}}, bson.D{{Key: "y", Value: 2}, {Key: "x", Value: 1}}
+	near := func(geometry bson.D) bson.D { return d("a", d("$near", d("$geometry", geometry))) }
 	for _, alike := range [][]any{
 		{nil, bson.D{}, bson.M{}, bson.D(nil), bson.M(nil), struct{}{}},
 		{d("a", int32(1)), d("a", int64(1)), d("a", 1.0), d("a", bson.NewDecimal128(0x3040000000000000, 1))},
@@ -164,6 +165,8 @@ func TestFiltersAreBoundByContent(t *testing.T) {
 		{d("a", d("$in", bson.A{1, 2, xy})), d("a", d("$in", bson.A{xy, 2.0, 1, 1}))}, {d("a", d("$in", bson.A{1, 2, yx}))},
 		{d("a", bson.A{1, 2})}, {d("a", bson.A{2, 1})}, {d("a", d("$nin", bson.A{1, 2}))}, {d("a", "1")}, {d("a", bson.Regex{Pattern: "1"})}, {d("a", d("$eq", bson.Regex{Pattern: "1"}))},
 		{d("$or", bson.A{xy, d("a", 1)}), d("$or", bson.A{yx, d("a", 1.0)})}, {d("$and", bson.A{xy, d("a", 1)})},
+		{near(xy), near(yx)}, {d("a", d("$near", xy))}, {d("a", d("$near", yx))},
+		{d("a", d("$all", bson.A{d("$elemMatch", xy)})), d("a", d("$all", bson.A{d("$elemMatch", yx)}))},
 		{d("a", d("$elemMatch", xy)), d("a", d("$elemMatch", yx))}, {d("a", d("$not", d("$gt", 1))), d("a", d("$not", d("$gt", 1.0)))},
 		{d("$expr", d("$eq", bson.A{"$a", xy}))}, {d("$expr", d("$eq", bson.A{"$a", yx}))}, {d("$expr", d("$eq", bson.A{"$a", d("$literal", yx)}))},
 		{d("$expr", d("$cond", bson.D{{Key: "if", Value: 1}, {Key: "then", Value: 2}})), d("$expr", d("$cond", bson.D{{Key: "then", Value: 2.0}, {Key: "if", Value: 1}}))},
@@ -181,6 +184,7 @@ func TestFiltersAreBoundByContent(t *testing.T) {
 		nil, d("a", 1), d("a", math.NaN()), d("a", d("b", 1)), d("a", xy), d("a", yx), d("a", d("z", xy)), d("a", d("z", yx)), bson.M{"a": 1, "b": 2},
 		d("a", bson.D{{Key: "$gt", Value: 1}, {Key: "$lt", Value: 3}}), d("a", d("$in", bson.A{1, 2, xy})), d("a", d("$in", bson.A{1, 2, yx})),
 		d("a", bson.A{1, 2}), d("a", bson.A{2, 1}), d("a", d("$nin", bson.A{1, 2})), d("a", "1"), d("a", bson.Regex{Pattern: "1"}), d("a", d("$eq", bson.Regex{Pattern: "1"})),
+		near(xy), d("a", d("$near", xy)), d("a", d("$near", yx)), d("a", d("$all", bson.A{xy})), d("a", d("$all", bson.A{yx})),
 		d("$or", bson.A{xy, d("a", 1)}), d("$and", bson.A{xy, d("a", 1)}), d("a", d("$elemMatch", xy)), d("a", d("$not", d("$gt", 1))),
 		d("$expr", d("$eq", bson.A{"$a", xy})), d("$expr", d("$eq", bson.A{"$a", yx})),
 		// What looks like operators and is a value.
