@@ -91,11 +91,11 @@
 // # Tokens
 //
 // A token is URL-safe text with the sort values of a document, typed, and is bound to
-// the collection, the sort, the collation, and the filter as the server compares it.
-// So a filter must be the same on every page: not {$lt: time.Now()}, but a moment that
-// the first request fixes. Whoever has a token can read it. With Options.Keys tokens are
-// signed (HMAC-SHA-256); without, an altered one can only name another place in the list
-// that your filter allows.
+// the collection, the sort, the collation, let, and the filter as the server compares it.
+// Any other is [ErrInvalidToken]. So a filter must be the same on every page: not
+// {$lt: time.Now()}, but a moment that the first request fixes. Whoever has a token can
+// read it. With Options.Keys tokens are signed (HMAC-SHA-256); without, an altered one
+// can only name another place in the list that your filter allows.
 //
 // # Null and missing
 //
