@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
@@ -39,7 +38,7 @@ const (
 // a part.
 func (l *Lists[ID, E]) Add(ctx context.Context, id ID, elements ...E) (added int64, err error) {
 	defer fault.In(&err, "outlier: add")
-	raw, err := l.c.id(id)
+	raw, err := l.c.codec.ID("id", id)
 	if err != nil {
 		return 0, err
 	}
@@ -71,33 +70,30 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (
 	if elements == nil {
 		return result, nil
 	}
-	type group struct {
-		id bson.RawValue
-		xs []bson.RawValue
-	}
-	groups := map[string]*group{}
-	var order []*group
+	lists := map[string][]bson.RawValue{} // what comes to each, by the key of its id
+	var ids []bson.RawValue
 	count, bytes := 0, 0
 	flush := func() error {
-		for _, g := range order {
-			n, err := l.c.add(ctx, g.id, g.xs)
-			all := int64(len(g.xs))
+		for _, id := range ids {
+			xs := lists[value.Key(id)]
+			n, err := l.c.add(ctx, id, xs)
+			all := int64(len(xs))
 			refused := errors.Is(err, fault.ErrNotFound) || errors.Is(err, ErrNotAdopted) || fault.Refused(err)
 			switch {
 			case err == nil:
 				result.Add(mongopatterns.Result{Examined: all, Done: int64(n), Skipped: all - int64(n)})
 			case refused && !txn.Running(ctx):
-				result.Fail(l.c.coll.Name(), g.id, err)
+				result.Fail(l.c.coll.Name(), id, err)
 				result.Add(mongopatterns.Result{Examined: all, Failed: all - 1})
 			case !refused:
 				result.Unknown += all
 				fallthrough
 			default:
-				return fault.Of(g.id, err)
+				return fault.Of(id, err)
 			}
 		}
-		clear(groups)
-		order, count, bytes = nil, 0, 0
+		clear(lists)
+		ids, count, bytes = nil, 0, 0
 		return nil
 	}
 	for id, e := range elements {
@@ -109,11 +105,10 @@ func (l *Lists[ID, E]) AddMany(ctx context.Context, elements iter.Seq2[ID, E]) (
 			return result, err
 		}
 		key := value.Key(raw)
-		if groups[key] == nil {
-			groups[key] = &group{id: raw}
-			order = append(order, groups[key])
+		if lists[key] == nil {
+			ids = append(ids, raw)
 		}
-		groups[key].xs = append(groups[key].xs, x)
+		lists[key] = append(lists[key], x)
 		count, bytes = count+1, bytes+cost(x, count)
 	}
 	return result, flush()
@@ -130,43 +125,37 @@ func (c *core) add(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (i
 	if len(xs) == 0 {
 		return 0, nil
 	}
-	var seen bson.ObjectID // Options.MoveField as of that reading
+	var seen state // as of that reading
 	null := false
 	for {
-		if n, done, err := c.push(ctx, id, xs, seen, null); err != nil || done {
+		if n, err := c.push(ctx, id, xs, seen, null); !errors.Is(err, fault.ErrNotFound) {
 			return n, err
 		}
 		s, found, err := c.look(ctx, id, xs)
 		if err != nil {
 			return 0, err
 		}
-		if xs, seen, null = found.Fresh, s.Moved, found.Null; len(xs) == 0 {
+		if xs, seen, null = found.Fresh, s, found.Null; len(xs) == 0 {
 			return 0, nil
 		}
 		if found.Room {
 			continue
 		}
-		var n int
-		var done bool
-		err = c.run(ctx, func(ctx context.Context) (err error) {
-			n, done, err = c.spill(ctx, id, xs, seen)
-			return err
-		})
-		if err != nil || done {
+		if n, err := c.spill(ctx, id, xs, seen); !errors.Is(err, fault.ErrNotFound) {
 			return n, err
 		}
 	}
 }
 
 // guarded is the filter for a parent of which conditions hold, and that is as it was seen:
-// typical if seen is zero. A list that is no set need not have been seen.
-func (c *core) guarded(id bson.RawValue, seen bson.ObjectID, conditions bson.A) bson.D {
+// typical, or with the same elements outside. A list that is no set need not have been seen.
+func (c *core) guarded(id bson.RawValue, seen state, conditions bson.A) bson.D {
 	guard := c.x.typical
 	switch {
 	case !c.o.Set:
 		guard = c.x.own
-	case !seen.IsZero():
-		guard = expr.D(c.o.FlagField, true, c.o.MoveField, seen)
+	case seen.Flag:
+		guard = expr.D(c.o.FlagField, true, c.o.moved, seen.Moved)
 	}
 	return c.parent(id, append(slices.Clip(guard), expr.Element("$expr", expr.Op("$and", conditions)))...)
 }
@@ -185,10 +174,9 @@ func (c *core) fresh(xs []bson.RawValue) bson.D {
 	return expr.Op("$setDifference", expr.Literal(xs), c.x.array)
 }
 
-// push adds to a parent with room for all of xs. If it has none, or is not as it was seen,
-// or, being a set, holds one of several, nothing is written and done is false.
-func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.ObjectID, null bool) (
-	added int, done bool, err error) {
+// push adds to a parent with room for all of xs: ErrNotFound if there is none, or it has no
+// room, or is not as it was seen, or, being a set, holds one of several.
+func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen state, null bool) (int, error) {
 	conditions := append(c.room(xs), c.x.isNull[null])
 	operator, more := "$push", any(expr.D("$each", xs))
 	one := c.o.Set && len(xs) == 1
@@ -202,12 +190,14 @@ func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, s
 	}
 	result, err := c.coll.UpdateOne(ctx, c.guarded(id, seen, conditions), expr.Op(operator, expr.D(c.o.ArrayField, more)))
 	switch {
-	case err != nil || result.MatchedCount == 0:
-		return 0, false, err
+	case err != nil:
+		return 0, err
+	case result.MatchedCount == 0:
+		return 0, fault.ErrNotFound
 	case one: // what it holds is not modified
-		return int(result.ModifiedCount), true, nil
+		return int(result.ModifiedCount), nil
 	}
-	return len(xs), true, nil
+	return len(xs), nil
 }
 
 // A finding is what a parent says to elements that are to be added.
@@ -231,9 +221,7 @@ func (c *core) look(ctx context.Context, id bson.RawValue, xs []bson.RawValue) (
 			expr.Op("$set", expr.D(fresh, expr.Reduce(expr.Field(outside), expr.Field(fresh),
 				expr.Op("$setDifference", "$$value", "$$this.both")))))
 	}
-	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.primary.Aggregate(ctx, stages)
-	}))
+	docs, err := aggregate(ctx, c.coll, stages)
 	if err == nil && len(docs) == 0 {
 		err = mongo.ErrNoDocuments
 	}
@@ -262,30 +250,31 @@ func (c *core) lookup(as string, pipeline mongo.Pipeline) bson.D {
 		"pipeline", pipeline, "as", as))
 }
 
-// spill adds to a parent that has no room, in a transaction that moves elements out. If
-// there is room meanwhile, or something has moved, done is false. Its first write holds
+// spill adds to a parent that has no room, in a transaction that moves elements out:
+// ErrNotFound if there is room meanwhile, or something has moved. Its first write holds
 // other writers up, in the server, until it ends.
-func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen bson.ObjectID) (added int, done bool, err error) {
+func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen state) (added int, err error) {
 	full := expr.Op("$not", bson.A{expr.Op("$and", c.room(xs))})
 	var fresh any = bson.A{} // a list's need not come back: answers are bounded as documents are
 	if c.o.Set {
 		fresh = c.fresh(xs)
 	}
-	before, err := c.modify(ctx, c.guarded(id, seen, bson.A{full}), c.move(), document("items", c.x.array, "fresh", fresh))
-	if errors.Is(err, fault.ErrNotFound) {
-		return 0, false, nil
-	}
-	var found finding
-	if err == nil {
-		err = before.Of.Unmarshal(&found)
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	if !c.o.Set {
-		found.Fresh = xs
-	}
-	return len(found.Fresh), true, c.finish(ctx, before.ID, append(found.Items, found.Fresh...), int(before.Outside))
+	err = c.run(ctx, func(ctx context.Context) error {
+		found := finding{}
+		before, err := c.modify(ctx, c.guarded(id, seen, bson.A{full}), c.move(), document("items", c.x.array, "fresh", fresh))
+		if err == nil {
+			err = before.Of.Unmarshal(&found)
+		}
+		if err != nil {
+			return err
+		}
+		if !c.o.Set {
+			found.Fresh = xs
+		}
+		added = len(found.Fresh)
+		return c.finish(ctx, before.ID, append(found.Items, found.Fresh...), int(before.Outside))
+	})
+	return added, err
 }
 
 // modify updates a parent and returns its state before.
@@ -295,20 +284,16 @@ func (c *core) modify(ctx context.Context, filter bson.D, update, of any) (state
 }
 
 // move is the update that says that elements move.
-func (c *core) move() bson.D { return expr.Op("$set", expr.D(c.o.MoveField, bson.NewObjectID())) }
+func (c *core) move() bson.D { return expr.Op("$set", expr.D(c.o.moved, bson.NewObjectID())) }
 
 // finish writes these elements, and how many lie outside, to a parent in a transaction
-// that has written its MoveField. If they are over the bounds, all but the newest half
+// that has written its Options.moved. If they are over the bounds, all but the newest half
 // moves out.
 func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawValue, outside int) error {
-	if len(items) > c.o.MaxCount || emptyBytes+sizeOf(items, 0) > c.o.MaxBytes {
-		keep, bytes := 0, emptyBytes
-		for keep < len(items) && keep < max(1, c.o.MaxCount/2) {
-			if bytes += cost(items[len(items)-1-keep], keep); bytes > c.o.MaxBytes/2 {
-				break
-			}
-			keep++
-		}
+	if fitting(items, 0, emptyBytes, c.o.MaxCount, c.o.MaxBytes) < len(items) {
+		newest := slices.Clone(items)
+		slices.Reverse(newest)
+		keep := fitting(newest, 0, emptyBytes, max(1, c.o.MaxCount/2), c.o.MaxBytes/2)
 		out := items[:len(items)-keep]
 		if err := c.append(ctx, id, out); err != nil {
 			return err
@@ -316,7 +301,7 @@ func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawVal
 		items, outside = items[len(out):], outside+len(out)
 	}
 	set := expr.D(c.o.ArrayField, append([]bson.RawValue{}, items...)) // never null
-	update := expr.D("$set", set, "$unset", expr.D(c.o.FlagField, "", c.o.MoveField, "", c.o.OutsideField, ""))
+	update := expr.D("$set", set, "$unset", expr.D(c.o.FlagField, "", c.o.moved, "", c.o.OutsideField, ""))
 	if outside > 0 {
 		update = expr.Op("$set", append(set, expr.Element(c.o.FlagField, true), expr.Element(c.o.OutsideField, outside)))
 	}
@@ -333,9 +318,15 @@ type extent struct {
 	List   bool          `bson:"list"`
 }
 
+// number is a number that orders an overflow document, of any type, or null.
+func (c *core) number() bson.D {
+	n := expr.Field(c.o.NumberField)
+	return expr.Cond(expr.Op("$isNumber", n), expr.Op("$convert", expr.D("input", n, "to", "long", "onError", nil)), nil)
+}
+
 func (c *core) extent() bson.D {
 	array := c.anyArray()
-	return expr.D("n", expr.IfNull(expr.Field(c.o.NumberField), nil), "size", size(array),
+	return expr.D("n", c.number(), "size", size(array),
 		"bytes", bytes(array), "list", expr.Op("$isArray", expr.Field(c.o.ArrayField)))
 }
 
@@ -357,7 +348,7 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue)
 		next = int(n) + 1
 		if inside := fitting(xs, last.Size, last.Bytes, c.o.OverflowMaxCount, c.o.OverflowMaxBytes); inside > 0 && last.List {
 			more := expr.D(c.o.ArrayField, expr.D("$each", xs[:inside]))
-			if _, err := c.overflow.UpdateOne(ctx, c.extra(id, last.ID), expr.Op("$push", more)); err != nil {
+			if _, err := c.overflow.UpdateOne(ctx, c.extras(id, expr.Element("_id", last.ID)), expr.Op("$push", more)); err != nil {
 				return err
 			}
 			xs = xs[inside:]

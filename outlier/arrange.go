@@ -11,7 +11,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
-	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -20,60 +19,53 @@ import (
 // folds back, overflow documents of other code get their numbers, of equal elements
 // of a set the first stays; flag and total become right.
 func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
-	return c.run(ctx, func(ctx context.Context) error { return c.arrangeLocked(ctx, id) })
-}
-
-func (c *core) arrangeLocked(ctx context.Context, id bson.RawValue) error {
-	doc, err := c.coll.FindOneAndUpdate(ctx, c.parent(id), c.move(), options.FindOneAndUpdate().SetReturnDocument(options.Before).
-		SetProjection(expr.D(c.o.ArrayField, 1, c.o.MoveField, 1))).Raw()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return fault.ErrNotFound
-	}
-	if err != nil {
-		return err
-	}
-	id = doc.Lookup("_id")
-	items, err := c.values(doc)
-	if err != nil {
-		return err
-	}
-	extras, err := c.extents(ctx, id)
-	if err != nil {
-		return err
-	}
-	foreign := len(extras) > 0 && doc.Lookup(c.o.MoveField).Type != bson.TypeObjectID
-	outside, bytes := 0, emptyBytes+sizeOf(items, 0)
-	for _, x := range extras {
-		if !x.List {
-			return errNotArray
-		}
-		foreign = foreign || !x.Number.IsNumber()
-		outside, bytes = outside+x.Size, bytes+x.Bytes
-	}
-	var twice []repeated
-	if c.o.Set {
-		if twice, err = c.repeats(ctx, c.parent(id)); err != nil {
+	return c.run(ctx, func(ctx context.Context) error {
+		parent, err := c.modify(ctx, c.parent(id), c.move(), 1)
+		if err != nil && !errors.Is(err, ErrNotAdopted) {
 			return err
 		}
-	}
-	small := len(items)+outside <= c.o.FoldBack && bytes <= c.o.MaxBytes/4*3
-	if foreign || len(twice) > 0 || len(extras) > 0 && (outside == 0 || small) {
-		items, err = c.fold(ctx, id, items, foreign, twice)
-		outside = 0
-	}
-	if err != nil {
-		return err
-	}
-	return c.finish(ctx, id, items, outside)
+		id := parent.ID // as the overflow documents have it
+		items, err := values(parent.Of)
+		if err != nil {
+			return err
+		}
+		extras, err := c.extents(ctx, id)
+		if err != nil {
+			return err
+		}
+		foreign := len(extras) > 0 && parent.Moved.IsZero()
+		outside, bytes := 0, emptyBytes+sizeOf(items, 0)
+		for _, x := range extras {
+			if !x.List {
+				return errNotArray
+			}
+			foreign = foreign || !x.Number.IsNumber()
+			outside, bytes = outside+x.Size, bytes+x.Bytes
+		}
+		var twice []repeated
+		if c.o.Set {
+			if twice, err = c.repeats(ctx, c.parent(id)); err != nil {
+				return err
+			}
+		}
+		small := len(items)+outside <= c.o.FoldBack && bytes <= c.o.MaxBytes/4*3
+		if foreign || len(twice) > 0 || len(extras) > 0 && (outside == 0 || small) {
+			items, err = c.fold(ctx, id, items, foreign, twice)
+			outside = 0
+		}
+		if err != nil {
+			return err
+		}
+		return c.finish(ctx, id, items, outside)
+	})
 }
 
 // inOrder is the order of overflow documents; those without a number come first, as they
 // were inserted.
 func (c *core) inOrder() bson.D { return append(c.byNumber(1), expr.Element("_id", 1)) }
 
-// values are the elements in a document.
-func (c *core) values(doc bson.Raw) ([]bson.RawValue, error) {
-	return decode[bson.RawValue](codec.Codec{}, doc.Lookup(c.o.ArrayField))
+func values(array bson.RawValue) ([]bson.RawValue, error) {
+	return decode[bson.RawValue](codec.Codec{}, array)
 }
 
 // extents reads how large the overflow documents of a list are, in order.
@@ -104,7 +96,7 @@ func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue
 		if err != nil {
 			return nil, err
 		}
-		xs, err := c.values(doc)
+		xs, err := values(doc.Lookup(c.o.ArrayField))
 		if err != nil {
 			return nil, err
 		}
@@ -133,20 +125,13 @@ func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue
 	return left, err
 }
 
-// A place is where an equal of an element lies: in the overflow document with this
-// _id, or, without one, in the parent.
-type place struct {
-	ID bson.RawValue `bson:"id"`
-	I  int           `bson:"i"`
-}
-
 // repeated is an element that a list holds several times.
 type repeated struct {
-	ID struct {
-		List    bson.RawValue `bson:"list"`
-		Element bson.RawValue `bson:"element"`
-	} `bson:"_id"`
-	At []place `bson:"at"`
+	ID struct{ List, Element bson.RawValue } `bson:"_id"`
+	At []struct {                            // in the overflow document of this ID, or, without one, in the parent
+		ID bson.RawValue
+		I  int
+	}
 }
 
 // repeats finds the elements that lists hold several times; the server decides what

@@ -13,8 +13,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -80,94 +78,55 @@ func (c *core) overBounds() bson.D {
 	return expr.Op("$or", expr.Op("$gt", size(array), c.o.MaxCount), expr.Op("$gt", bytes(array), c.o.MaxBytes))
 }
 
-// A report is what inspect reads of a list.
-type report struct {
-	ID            bson.RawValue `bson:"_id"`
-	Flag, Outside bson.RawValue
-	Moved         string // the type of Options.MoveField
-	List, Over    bool
-	Size          int64
-	Extra         []struct { // one, or none without overflow documents
-		Documents, Outside int64
-		Lists, Numbers     bool
-	}
-}
-
 // inspect reads lists in a transaction, as they are at one moment, and says what is
-// wrong with them, list by list. The batch has the _ids of parents, there or not.
+// wrong with them. The batch has the _ids of parents, there or not.
 func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
-	err = c.run(ctx, func(ctx context.Context) (err error) {
-		problems, err = c.inspectLocked(ctx, batch)
-		return err
-	})
-	return problems, err
-}
-
-func (c *core) inspectLocked(ctx context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
 	ids := make([]bson.RawValue, len(batch))
 	for i, doc := range batch {
 		ids[i] = doc.Lookup("_id")
 	}
-	match := anyOf("_id", ids)
-	array := c.anyArray()
-	reports, err := cursor.Collect(cursor.Decode[report](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.coll.Aggregate(ctx, mongo.Pipeline{
-			expr.Op("$match", match),
-			expr.Op("$sort", expr.D("_id", 1)),
-			expr.Op("$project", expr.D("flag", expr.Field(c.o.FlagField), "outside", expr.Field(c.o.OutsideField),
-				"moved", expr.Op("$type", expr.Field(c.o.MoveField)), "list", c.isList(), "over", c.overBounds(), "size", size(array))),
-			c.lookup("extra", mongo.Pipeline{expr.Op("$group", expr.D("_id", nil,
-				"documents", expr.Op("$sum", 1), "outside", expr.Op("$sum", size(array)),
-				"lists", expr.Op("$min", expr.Op("$isArray", expr.Field(c.o.ArrayField))),
-				"numbers", expr.Op("$min", expr.Op("$isNumber", expr.Field(c.o.NumberField)))))}),
-		})
-	}))
-	if err != nil {
-		return nil, err
+	match, array := anyOf("_id", ids), c.anyArray()
+	pipeline := mongo.Pipeline{
+		expr.Op("$match", match),
+		expr.Op("$sort", expr.D("_id", 1)),
+		expr.Op("$project", c.state(document("list", c.isList(), "over", c.overBounds(), "size", size(array)))),
+		c.lookup(c.o.ArrayField+".extra", mongo.Pipeline{expr.Op("$group", expr.D("_id", nil,
+			"documents", expr.Op("$sum", 1), "outside", expr.Op("$sum", size(array)),
+			"lists", expr.Op("$min", expr.Op("$isArray", expr.Field(c.o.ArrayField))),
+			"numbers", expr.Op("$min", expr.Op("$isNumber", c.number()))))}),
 	}
-	duplicates := map[string][]repeated{}
-	if c.o.Set && len(reports) > 0 {
-		found, err := c.repeats(ctx, match)
-		if err != nil {
-			return nil, err
+	err = c.run(ctx, func(ctx context.Context) error {
+		parents, err := aggregate(ctx, c.coll, pipeline)
+		var twice []repeated
+		if err == nil && c.o.Set && len(parents) > 0 {
+			twice, err = c.repeats(ctx, match)
 		}
-		for _, r := range found {
-			key := value.Key(r.ID.List)
-			duplicates[key] = append(duplicates[key], r)
+		problems = nil
+		there := map[string]bool{}
+		for _, parent := range parents {
+			there[value.Key(parent.Lookup("_id"))] = true
+			problems = append(problems, c.problems(parent)...)
 		}
-	}
-	there := map[string]bool{}
-	for _, r := range reports {
-		there[value.Key(r.ID)] = true
-		problems = append(problems, c.problems(r, duplicates[value.Key(r.ID)])...)
-	}
-	ids = slices.DeleteFunc(ids, func(id bson.RawValue) bool { return there[value.Key(id)] })
-	if len(ids) == 0 {
-		return problems, nil
-	}
-	orphans, err := c.orphans(ctx, ids)
-	return append(problems, orphans...), err
-}
-
-// orphans are the overflow documents of parents that are not there.
-func (c *core) orphans(ctx context.Context, parents []bson.RawValue) (problems []mongopatterns.Problem, err error) {
-	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.overflow.Aggregate(ctx, mongo.Pipeline{
-			expr.Op("$match", anyOf(c.o.ParentField, parents)),
+		for _, r := range twice {
+			problems = append(problems, c.problem(Duplicate, r.ID.List, c.o.ArrayField, r.ID.Element, fmt.Sprintf("%d times", len(r.At))))
+		}
+		lost := slices.DeleteFunc(slices.Clone(ids), func(id bson.RawValue) bool { return there[value.Key(id)] })
+		if err != nil || len(lost) == 0 {
+			return err
+		}
+		orphans, err := aggregate(ctx, c.overflow, mongo.Pipeline{
+			expr.Op("$match", anyOf(c.o.ParentField, lost)),
 			expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField), "first", expr.Op("$min", "$_id"),
 				"documents", expr.Op("$sum", 1))),
 		})
-	}) {
-		if err != nil {
-			return nil, err
+		for _, o := range orphans {
+			p := c.problem(Orphan, o.Lookup("first"), c.o.ParentField, o.Lookup("_id"), fmt.Sprintf("%d overflow documents", o.Lookup("documents").AsInt64()))
+			p.Collection = c.overflow.Name()
+			problems = append(problems, p)
 		}
-		problems = append(problems, mongopatterns.Problem{
-			Pattern: "outlier", Kind: Orphan, Collection: c.overflow.Name(), ID: doc.Lookup("first"),
-			Field: c.o.ParentField, Have: doc.Lookup("_id"),
-			Detail: fmt.Sprintf("%d overflow documents", doc.Lookup("documents").AsInt64()),
-		})
-	}
-	return problems, nil
+		return err
+	})
+	return problems, err
 }
 
 // anyOf selects documents with one of these values in a field. Not $in, to which a
@@ -180,36 +139,41 @@ func anyOf(field string, values []bson.RawValue) bson.D {
 	return expr.D("$or", any)
 }
 
-func (c *core) problems(r report, duplicates []repeated) (out []mongopatterns.Problem) {
-	found := func(kind mongopatterns.ProblemKind, field string, have, want bson.RawValue, detail string) {
-		out = append(out, mongopatterns.Problem{Pattern: "outlier", Kind: kind, Collection: c.coll.Name(), ID: r.ID,
-			Field: field, Have: have, Want: want, Detail: detail})
+func (c *core) problem(kind mongopatterns.ProblemKind, id bson.RawValue, field string, have bson.RawValue,
+	detail string) mongopatterns.Problem {
+	return mongopatterns.Problem{Pattern: "outlier", Kind: kind, Collection: c.coll.Name(), ID: id,
+		Field: field, Have: have, Detail: detail}
+}
+
+// problems says what is wrong with a list, by a parent that inspect has read: a NotArray first.
+func (c *core) problems(parent bson.Raw) (out []mongopatterns.Problem) {
+	found := func(kind mongopatterns.ProblemKind, field string, have bson.RawValue, detail string) {
+		out = append(out, c.problem(kind, parent.Lookup("_id"), field, have, detail))
 	}
-	var none bson.RawValue
-	documents, outside, listsOut, numbersOut := int64(0), int64(0), true, true
-	for _, x := range r.Extra {
-		documents, outside, listsOut, numbersOut = x.Documents, x.Outside, x.Lists, x.Numbers
-	}
-	flag, isBool := r.Flag.BooleanOK()
-	own := isBool && (!flag || r.Moved == "objectId") || r.Flag.Type == 0 || r.Flag.Type == bson.TypeNull
-	want, _ := codec.Codec{}.Value(int(outside))
+	s, refused := c.stateOf(parent, nil)
+	own := s.Of.Document()
+	documents, _ := own.Lookup("extra", "0", "documents").AsInt64OK() // 0 without overflow documents
+	lists, _ := own.Lookup("extra", "0", "lists").BooleanOK()
+	numbers, _ := own.Lookup("extra", "0", "numbers").BooleanOK()
+	want := own.Lookup("extra", "0", "outside")
+	flag, outside, none := parent.Lookup(c.o.FlagField), parent.Lookup(c.o.OutsideField), bson.RawValue{}
 	switch {
-	case !r.List:
-		found(NotArray, c.o.ArrayField, none, none, "")
-	case !listsOut:
-		found(NotArray, c.o.ArrayField, none, none, "of an overflow document")
-	case !own || !numbersOut:
-		found(NotAdopted, c.o.FlagField, r.Flag, none, "")
-	case flag != (documents > 0):
-		found(WrongFlag, c.o.FlagField, r.Flag, none, fmt.Sprintf("%d overflow documents", documents))
-	case flag && value.Key(r.Outside) != value.Key(want):
-		found(WrongTotal, c.o.OutsideField, r.Outside, want, "")
+	case !own.Lookup("list").Boolean():
+		found(NotArray, c.o.ArrayField, none, "")
+	case documents > 0 && !lists:
+		found(NotArray, c.o.ArrayField, none, "of an overflow document")
+	case refused != nil && !s.Flag || documents > 0 && !numbers:
+		found(NotAdopted, c.o.FlagField, flag, "")
+	case s.Flag != (documents > 0):
+		found(WrongFlag, c.o.FlagField, flag, fmt.Sprintf("%d overflow documents", documents))
+	case s.Flag && value.Key(outside) != value.Key(want):
+		found(WrongTotal, c.o.OutsideField, outside, "")
+		out[0].Want = want
+	case refused != nil: // right, but a number that no call takes: 0, or a Decimal128
+		found(NotAdopted, c.o.OutsideField, outside, "")
 	}
-	if r.Over {
-		found(OverBounds, c.o.ArrayField, none, none, fmt.Sprintf("%d elements", r.Size))
-	}
-	for _, d := range duplicates {
-		found(Duplicate, c.o.ArrayField, d.ID.Element, none, fmt.Sprintf("%d times", len(d.At)))
+	if own.Lookup("over").Boolean() {
+		found(OverBounds, c.o.ArrayField, none, fmt.Sprintf("%d elements", own.Lookup("size").AsInt64()))
 	}
 	return out
 }
@@ -333,7 +297,7 @@ func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 	defer fault.In(&err, "outlier: adopt")
 	c := &l.c
 	wrong := expr.Op("$or", expr.Op("$not", bson.A{c.isList()}), c.overBounds())
-	small := expr.Op("$lte", c.total(c.anyArray()), c.o.FoldBack)
+	small := expr.Op("$lte", l.TotalExpression(), c.o.FoldBack)
 	return maintain.Run(ctx, c.coll, work, maintain.Scan{
 		Filter: expr.Op("$or", expr.Op("$expr", wrong), expr.Op("$nor", bson.A{c.x.own}),
 			append(slices.Clip(c.x.outlier), expr.Element("$expr", small))),

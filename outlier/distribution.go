@@ -7,7 +7,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
@@ -51,13 +50,11 @@ func (l *Lists[ID, E]) Distribution(ctx context.Context, filter any, maxCounts .
 		group = append(group, expr.D(
 			"outliers"+strconv.Itoa(i), sum(expr.Op("$min", 1, over)), "over"+strconv.Itoa(i), sum(over))...)
 	}
-	found, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return l.c.primary.Aggregate(ctx, mongo.Pipeline{
-			expr.Op("$match", expr.And(filter)),
-			expr.Op("$project", expr.D("_id", 0, "total", l.TotalExpression())),
-			expr.Op("$group", group),
-		})
-	}))
+	found, err := aggregate(ctx, l.c.coll, mongo.Pipeline{
+		expr.Op("$match", expr.And(filter)),
+		expr.Op("$project", expr.D("_id", 0, "total", l.TotalExpression())),
+		expr.Op("$group", group),
+	})
 	if err != nil {
 		return out, err
 	}

@@ -1,6 +1,8 @@
 package outlier_test
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +52,58 @@ func TestCheckNamesEachOnce(t *testing.T) {
 	real, err := lists.Repair(t.Context(), nil)
 	if err != nil || real.Done > dry.Done || dry.Done > real.Done+real.Remaining {
 		t.Errorf("%+v, %+v, %v", dry, real, err)
+	}
+}
+
+// A number of elements outside that no call takes: Check names what they refuse, Adopt and Repair
+// bring the list into form. A number of an overflow document may have any type.
+func TestNumbersOfOthers(t *testing.T) {
+	t.Parallel()
+	two, err := bson.ParseDecimal128("2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nan, err := bson.ParseDecimal128("NaN")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range map[string]struct {
+		outside, number any
+		extras          []int
+		problem         []string
+	}{
+		"outside is a Decimal128": {two, 0, ints(0, 2), []string{`1: not adopted: items_outside is 2`}},
+		"outside is zero":         {0, 0, []int{}, []string{`1: not adopted: items_outside is 0`}},
+		"n is a Decimal128":       {2, two, ints(0, 2), []string{}},
+		"n is NaN":                {2, nan, ints(6, 8), []string{`1: not adopted: items_overflow is true`}},
+	} {
+		for _, adopt := range []bool{true, false} {
+			db := mongotest.Database(t)
+			lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, FoldBack: -1})
+			insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(2, 6)}, {Key: "items_overflow", Value: true},
+				{Key: "items_outside", Value: x.outside}, {Key: "items_moved", Value: bson.NewObjectID()}})
+			insert(t, db.Collection("extras"), bson.D{{Key: "parent", Value: 1}, {Key: "n", Value: x.number}, {Key: "items", Value: x.extras}})
+			equal(t, x.problem, problems(t, lists, nil))
+			if len(x.problem) > 0 {
+				if _, err := lists.Add(t.Context(), 1, 8); !errors.Is(err, outlier.ErrNotAdopted) {
+					t.Error(name, err)
+				}
+				fix := lists.Repair
+				if adopt && x.outside != 2 { // what the parent does not show, Adopt does not see
+					fix = lists.Adopt
+				}
+				if result, err := fix(t.Context(), nil); err != nil || result.Done != 1 {
+					t.Error(name, result, err)
+				}
+			}
+			healthy(t, lists)
+			add(t, lists, 1, 8)
+			want := slices.Concat(x.extras, ints(2, 6), ints(8, 9))
+			if name == "n is NaN" { // its elements come after the parent's
+				want = ints(2, 9)
+			}
+			equal(t, want, collect(t, lists.All(t.Context(), 1)))
+		}
 	}
 }
 

@@ -22,16 +22,13 @@ type Options struct {
 	// Default "items".
 	ArrayField string
 	// FlagField is true in parents with overflow documents and missing in others.
-	// It, OutsideField and MoveField belong to this list alone. Default ArrayField
-	// with "_overflow" added: "items_overflow".
+	// It, OutsideField and "items_moved", ArrayField with "_moved" added, belong to this
+	// list alone. Default ArrayField with "_overflow" added: "items_overflow".
 	FlagField string
 	// OutsideField holds, in parents with overflow documents, how many elements
 	// these have. Default ArrayField with "_outside" added: "items_outside".
 	OutsideField string
-	// MoveField holds, in parents with overflow documents, an ObjectID that changes
-	// when elements move between the parent and its overflow documents. Default
-	// ArrayField with "_moved" added: "items_moved".
-	MoveField string
+	moved        string // holds there an ObjectID that changes when elements move in or out
 
 	// ParentField holds, in overflow documents, the parent's _id. Default "parent".
 	ParentField string
@@ -83,7 +80,7 @@ func (o *Options) complete() (Options, error) {
 		config.Name("Options.ArrayField", &out.ArrayField, array),
 		config.Name("Options.FlagField", &out.FlagField, array+"_overflow"),
 		config.Name("Options.OutsideField", &out.OutsideField, array+"_outside"),
-		config.Name("Options.MoveField", &out.MoveField, array+"_moved"),
+		config.Name(array+"_moved", &out.moved, array+"_moved"),
 		config.Name("Options.ParentField", &out.ParentField, "parent"),
 		config.Name("Options.NumberField", &out.NumberField, "n"),
 		config.Number("Options.MaxCount", &out.MaxCount, 0, 1, math.MaxInt32),

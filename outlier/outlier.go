@@ -33,9 +33,7 @@ type Lists[ID, E any] struct{ c core }
 
 // core does the work on BSON; Lists encodes and decodes.
 type core struct {
-	coll, overflow *mongo.Collection
-	// The same for reads that must not lag.
-	primary, extrasPrimary *mongo.Collection
+	coll, overflow *mongo.Collection // with reads that must not lag
 
 	o     Options
 	codec codec.Codec
@@ -56,7 +54,7 @@ func New[ID, E any](coll, overflow *mongo.Collection, opts *Options) (_ *Lists[I
 	if err != nil {
 		return nil, err
 	}
-	return &Lists[ID, E]{core{coll, overflow, cursor.Primary(coll), cursor.Primary(overflow), o,
+	return &Lists[ID, E]{core{cursor.Primary(coll), cursor.Primary(overflow), o,
 		codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.fixed()}}, nil
 }
 
@@ -105,6 +103,12 @@ func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) erro
 	return txn.Run(ctx, c.coll.Database().Client(), fn)
 }
 
+func aggregate(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline) ([]bson.Raw, error) {
+	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return coll.Aggregate(ctx, pipeline)
+	}))
+}
+
 // equal is the condition that a field equals v. What cannot be encoded is left for
 // the driver to refuse.
 func (c *core) equal(v any) any {
@@ -114,19 +118,15 @@ func (c *core) equal(v any) any {
 	return v
 }
 
-// id encodes a parent's _id.
-func (c *core) id(id any) (bson.RawValue, error) { return c.codec.ID("id", id) }
-
 // pair encodes a parent's _id and an element.
 func (c *core) pair(id, e any) (raw, x bson.RawValue, err error) {
-	if raw, err = c.id(id); err != nil {
+	if raw, err = c.codec.ID("id", id); err != nil {
 		return raw, x, err
 	}
 	x, err = c.element(e)
 	return raw, x, fault.Of(raw, err)
 }
 
-// element encodes an element.
 func (c *core) element(e any) (bson.RawValue, error) {
 	x, err := c.codec.Value(e)
 	switch {
@@ -145,11 +145,6 @@ func (c *core) parent(id bson.RawValue, more ...bson.E) bson.D {
 
 func (c *core) extras(id bson.RawValue, more ...bson.E) bson.D {
 	return append(expr.D(c.o.ParentField, value.Equal(id)), more...)
-}
-
-// extra selects one overflow document.
-func (c *core) extra(id, extraID bson.RawValue) bson.D {
-	return c.extras(id, expr.Element("_id", value.Equal(extraID)))
 }
 
 func (c *core) byNumber(direction int) bson.D { return expr.D(c.o.NumberField, direction) }
@@ -207,26 +202,24 @@ func (o *Options) fixed() (x fixed) {
 	null := expr.IsType(field, "null")
 	x.isNull = map[bool]any{true: expr.Fixed(null), false: expr.Fixed(expr.Op("$not", bson.A{null}))}
 	x.typical = expr.D(o.FlagField, expr.Fixed(expr.Op("$in", bson.A{nil, false})))
-	x.outlier = expr.D(o.FlagField, true, o.MoveField, expr.Op("$type", "objectId"), o.OutsideField, expr.Op("$gt", 0))
+	x.outlier = expr.D(o.FlagField, true, o.moved, expr.Op("$type", "objectId"),
+		o.OutsideField, expr.D("$gt", 0, "$type", bson.A{"int", "long", "double"}))
 	x.own = expr.D("$or", expr.Fixed(bson.A{x.typical, x.outlier}))
 	return x
 }
-
-// total is the number of all elements of a parent.
-func (c *core) total(array any) bson.D { return expr.Op("$add", size(array), c.x.outside) }
 
 // A state is what a parent says of its list.
 type state struct {
 	ID      bson.RawValue
 	Flag    bool          // it is an outlier
-	Moved   bson.ObjectID // Options.MoveField
+	Moved   bson.ObjectID // Options.moved
 	Outside int64         // elements in overflow documents
 	Of      bson.RawValue // what the projection makes of the array
 }
 
 // state is the projection of a state; of is an expression of the array, nil for none.
 func (c *core) state(of any) bson.D {
-	out := expr.D(c.o.FlagField, 1, c.o.MoveField, 1, c.o.OutsideField, 1)
+	out := expr.D(c.o.FlagField, 1, c.o.moved, 1, c.o.OutsideField, 1)
 	if of != nil {
 		out = append(out, expr.Element(c.o.ArrayField, of))
 	}
@@ -246,15 +239,16 @@ func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 	case err != nil:
 		return s, err
 	}
+	flag, moved := doc.Lookup(c.o.FlagField), false
 	s.ID, s.Of = doc.Lookup("_id"), doc.Lookup(c.o.ArrayField)
-	flag := doc.Lookup(c.o.FlagField)
+	s.Moved, moved = doc.Lookup(c.o.moved).ObjectIDOK()
 	on, isBool := flag.BooleanOK()
 	if isBool && !on || flag.Type == 0 || flag.Type == bson.TypeNull || flag.Type == bson.TypeUndefined {
 		return s, nil
 	}
-	s.Moved, s.Flag = doc.Lookup(c.o.MoveField).ObjectIDOK()
+	s.Flag = on && moved
 	s.Outside, _ = doc.Lookup(c.o.OutsideField).AsInt64OK()
-	if !on || !s.Flag || s.Outside <= 0 {
+	if !s.Flag || s.Outside <= 0 {
 		return s, ErrNotAdopted
 	}
 	return s, nil
@@ -263,7 +257,7 @@ func (c *core) stateOf(doc bson.Raw, err error) (s state, _ error) {
 // read reads a state from the primary: of a parent that lags the overflow documents
 // could be those of another moment.
 func (c *core) read(ctx context.Context, id bson.RawValue, of any) (state, error) {
-	return c.stateOf(c.primary.FindOne(ctx, c.parent(id), options.FindOne().SetProjection(c.state(of))).Raw())
+	return c.stateOf(c.coll.FindOne(ctx, c.parent(id), options.FindOne().SetProjection(c.state(of))).Raw())
 }
 
 // cost is what an element at this place adds to an array's bytes.

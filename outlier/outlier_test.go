@@ -390,7 +390,7 @@ func TestOptions(t *testing.T) {
 		"Options.ArrayField: ":       {ArrayField: "a.b"},
 		"Options.FlagField: ":        {FlagField: "items"},
 		"Options.OutsideField: ":     {FlagField: "x", OutsideField: "x"},
-		"Options.MoveField: ":        {MoveField: "$x"},
+		"items_moved: ":              {FlagField: "items_moved"},
 		"Options.ParentField: ":      {ParentField: "_id"},
 		"Options.NumberField: ":      {NumberField: "parent"},
 		"Options.MaxCount: ":         {MaxCount: -1},

@@ -11,7 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
@@ -21,7 +20,7 @@ import (
 // Cost: 1 round trip, 1 document, found by _id.
 func (l *Lists[ID, E]) Total(ctx context.Context, id ID) (total int64, err error) {
 	defer fault.In(&err, "outlier: total")
-	raw, err := l.c.id(id)
+	raw, err := l.c.codec.ID("id", id)
 	if err != nil {
 		return 0, err
 	}
@@ -48,7 +47,7 @@ func (l *Lists[ID, E]) Contains(ctx context.Context, id ID, e E) (held bool, err
 		if held, _ = s.Of.BooleanOK(); held || !s.Flag {
 			return nil
 		}
-		err := c.extrasPrimary.FindOne(ctx, c.extras(s.ID, c.holds(x)), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
+		err := c.overflow.FindOne(ctx, c.extras(s.ID, c.holds(x)), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return nil
 		}
@@ -100,11 +99,11 @@ func decode[E any](c codec.Codec, array bson.RawValue) (elements[E], error) {
 // meanwhile.
 func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 	return fault.Seq("outlier: all", func(yield func(E, error) bool) {
-		raw, err := l.c.id(id)
+		raw, err := l.c.codec.ID("id", id)
 		var arrays []bson.RawValue
 		var parent state
 		if err == nil {
-			arrays, parent, err = l.c.load(ctx, raw, 1, 0)
+			arrays, parent, err = l.c.load(ctx, raw, 1, 0, expr.Op("$project", expr.D(l.c.o.ArrayField, 1)))
 		}
 		for _, array := range append(arrays, parent.Of) {
 			var es elements[E]
@@ -124,21 +123,17 @@ func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 }
 
 // load reads a parent, with what of makes of its array, and the arrays of its overflow
-// documents, if these hold elements from this position on: in order, or what the stages
-// make of them.
+// documents, if these hold elements from this position on, as stages make them of the
+// documents in order.
 func (c *core) load(ctx context.Context, id bson.RawValue, of any, from int64, stages ...bson.D) (
 	arrays []bson.RawValue, parent state, err error) {
-	if stages == nil {
-		stages = mongo.Pipeline{expr.Op("$sort", c.byNumber(1)), expr.Op("$project", expr.D(c.o.ArrayField, 1))}
-	}
 	parent, err = c.still(ctx, id, of, func(s state) error {
 		arrays = nil
 		if from >= s.Outside {
 			return nil
 		}
-		docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.extrasPrimary.Aggregate(ctx, append(mongo.Pipeline{expr.Op("$match", c.extras(s.ID))}, stages...))
-		}))
+		docs, err := aggregate(ctx, c.overflow, append(mongo.Pipeline{
+			expr.Op("$match", c.extras(s.ID)), expr.Op("$sort", c.byNumber(1))}, stages...))
 		for _, doc := range docs {
 			arrays = append(arrays, doc.Lookup(c.o.ArrayField))
 		}
@@ -164,10 +159,10 @@ type Page[E any] struct {
 //
 // Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow or
 // holds the whole page, as it does the last ones (outliers: 2). Else 3, by the index
-// {parent, n}: the server reads all overflow documents for their sizes.
+// {parent, n}: the server reads the overflow documents up to the end of the page.
 func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (page Page[E], err error) {
 	defer fault.In(&err, "outlier: page")
-	raw, err := l.c.id(id)
+	raw, err := l.c.codec.ID("id", id)
 	switch {
 	case err != nil:
 		return page, err
@@ -196,12 +191,15 @@ func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (pa
 // page returns arrays of which the first limit elements are the page, and the total.
 func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) ([]bson.RawValue, int64, error) {
 	// The parent has the last elements; before is how many of the page lie outside.
-	outside := c.x.outside
+	outside, array := c.x.outside, expr.Field(c.o.ArrayField)
 	before := expr.Op("$max", 0, expr.Op("$subtract", outside, offset))
 	items := expr.Cond(expr.Op("$gte", before, limit), bson.A{}, expr.Op("$slice", c.x.array,
 		expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, outside))),
 		expr.Op("$toInt", expr.Op("$max", 1, expr.Op("$subtract", limit, before)))))
-	arrays, parent, err := c.load(ctx, id, document("items", items, "size", c.x.size), offset, c.slices(offset, limit)...)
+	arrays, parent, err := c.load(ctx, id, document("items", items, "size", c.x.size), offset,
+		expr.Op("$unwind", array), expr.Op("$skip", offset), expr.Op("$limit", limit),
+		expr.Op("$group", expr.D("_id", expr.Field(c.o.NumberField), c.o.ArrayField, expr.Op("$push", array))),
+		expr.Op("$sort", expr.D("_id", 1)))
 	var own struct {
 		Items bson.RawValue
 		Size  int64
@@ -212,25 +210,11 @@ func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) 
 	return append(arrays, own.Items), parent.Outside + own.Size, err
 }
 
-// slices are the stages that give what overflow documents hold of a page.
-func (c *core) slices(offset, limit int64) mongo.Pipeline {
-	array, end := c.anyArray(), c.o.ParentField+c.o.NumberField+c.o.ArrayField // a name unlike these
-	start := expr.Op("$subtract", expr.Field(end), size(array))
-	running := expr.D("$sum", size(array), "window", expr.D(
-		"documents", bson.A{"unbounded", "current"}))
-	return mongo.Pipeline{
-		expr.Op("$setWindowFields", expr.D("sortBy", c.byNumber(1), "output", expr.D(end, running))),
-		expr.Op("$match", expr.Op("$expr", expr.Op("$and",
-			expr.Op("$gt", expr.Field(end), offset), expr.Op("$lt", start, offset+limit)))),
-		expr.Op("$sort", c.byNumber(1)),
-		expr.Op("$project", expr.D(c.o.ArrayField, expr.Op("$slice", array,
-			expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, start))), limit))),
-	}
-}
-
 // TotalExpression is the number of a parent's elements, for a $project of your own
 // over any parents, say, and a $sort by it.
-func (l *Lists[ID, E]) TotalExpression() bson.D { return l.c.total(l.c.anyArray()) }
+func (l *Lists[ID, E]) TotalExpression() bson.D {
+	return expr.Op("$add", size(l.c.anyArray()), l.c.x.outside)
+}
 
 // ItemsPipeline gives the elements of the parents that filter selects, one document
 // {_id: <the parent's>, item: <element>} for each: of a parent first those in it, the

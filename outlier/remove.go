@@ -43,12 +43,11 @@ func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, e
 		if err != nil || result.MatchedCount > 0 {
 			return err == nil && result.ModifiedCount > 0, err
 		}
-		again := false
 		err = c.run(ctx, func(ctx context.Context) (err error) {
-			removed, again, err = c.removeLocked(ctx, id, x)
+			removed, err = c.removeLocked(ctx, id, x)
 			return err
 		})
-		if err != nil || !again {
+		if !errors.Is(err, fault.ErrNotFound) {
 			return removed && err == nil, err
 		}
 		if _, err := c.read(ctx, id, nil); err != nil {
@@ -70,17 +69,14 @@ func (c *core) withoutLast(x bson.RawValue) bson.D {
 	return expr.Cond(expr.Op("$in", expr.Literal(x), array), rest, expr.Field(c.o.ArrayField))
 }
 
-// removeLocked removes from an outlier in a transaction. again says that the parent is
-// none, or not there. Elements outside are counted down first, and up again if there is none.
-func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (removed, again bool, err error) {
+// removeLocked removes from an outlier, in a transaction: ErrNotFound if the parent is none,
+// or not there. Elements outside are counted down first, and up again if there is none.
+func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (bool, error) {
 	outside, held := expr.Field(c.o.OutsideField), expr.Op("$in", expr.Literal(x), c.x.array)
 	before, err := c.modify(ctx, c.parent(id, c.x.outlier...), mongo.Pipeline{expr.Op("$set", expr.D(
 		c.o.ArrayField, c.withoutLast(x),
 		c.o.OutsideField, expr.Cond(held, outside, expr.Op("$subtract", outside, 1)),
 	))}, document("size", c.x.size, "held", held))
-	if errors.Is(err, fault.ErrNotFound) {
-		return false, true, nil
-	}
 	var own struct {
 		Size int64
 		Held bool
@@ -89,7 +85,7 @@ func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (removed, 
 		err = before.Of.Unmarshal(&own)
 	}
 	if err != nil {
-		return false, false, err
+		return false, err
 	}
 	id = before.ID // as the overflow documents have it
 	if !own.Held {
@@ -99,10 +95,10 @@ func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (removed, 
 			options.FindOneAndUpdate().SetSort(c.byNumber(-1)).SetReturnDocument(options.Before).SetProjection(c.extent())).Decode(&extra)
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			_, err = c.coll.UpdateOne(ctx, c.parent(id), expr.Op("$inc", expr.D(c.o.OutsideField, 1)))
-			return false, false, err
+			return false, err
 		}
 		if err == nil && extra.Size == 1 {
-			_, err = c.overflow.DeleteOne(ctx, c.extra(id, extra.ID))
+			_, err = c.overflow.DeleteOne(ctx, c.extras(id, expr.Element("_id", extra.ID)))
 		}
 		before.Outside--
 	} else {
@@ -110,9 +106,9 @@ func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (removed, 
 	}
 	// The last element outside makes the parent typical.
 	if err == nil && (before.Outside == 0 || before.Outside+own.Size <= int64(c.o.FoldBack)) {
-		err = c.arrangeLocked(ctx, id)
+		err = c.arrange(ctx, id)
 	}
-	return err == nil, false, err
+	return true, err
 }
 
 // Delete deletes a parent and its overflow documents: ErrNotFound if there is no
@@ -124,7 +120,7 @@ func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (removed, 
 // Outliers: 4, and all their documents deleted.
 func (l *Lists[ID, E]) Delete(ctx context.Context, id ID) (err error) {
 	defer fault.In(&err, "outlier: delete")
-	raw, err := l.c.id(id)
+	raw, err := l.c.codec.ID("id", id)
 	if err != nil {
 		return err
 	}
