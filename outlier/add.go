@@ -162,7 +162,8 @@ func (c *core) guarded(id bson.RawValue, seen state, conditions bson.A) bson.D {
 
 // room are the conditions that a parent takes the elements.
 func (c *core) room(xs []bson.RawValue) bson.A {
-	return bson.A{expr.Op("$lte", c.x.size, c.o.MaxCount-len(xs)), expr.Op("$lte", c.x.bytes, c.o.MaxBytes-sizeOf(xs, c.o.MaxCount))}
+	return bson.A{expr.Op("$lte", c.x.size, c.o.MaxCount-len(xs)),
+		expr.Op("$lte", c.x.bytes, c.o.MaxBytes-sizeOf(xs, c.o.MaxCount))}
 }
 
 // fresh is what is to be added of xs: of a set, of equals the first, and not what the
@@ -179,8 +180,7 @@ func (c *core) fresh(xs []bson.RawValue) bson.D {
 func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, seen state, null bool) (int, error) {
 	conditions := append(c.room(xs), c.x.isNull[null])
 	operator, more := "$push", any(expr.D("$each", xs))
-	one := c.o.Set && len(xs) == 1
-	if one {
+	if c.o.Set && len(xs) == 1 {
 		operator = "$addToSet"
 	} else if c.o.Set {
 		conditions = append(conditions, expr.Op("$eq", size(c.fresh(xs)), len(xs)))
@@ -194,10 +194,8 @@ func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, s
 		return 0, err
 	case result.MatchedCount == 0:
 		return 0, fault.ErrNotFound
-	case one: // what it holds is not modified
-		return int(result.ModifiedCount), nil
 	}
-	return len(xs), nil
+	return len(xs) * int(result.ModifiedCount), nil // 0 of the one that a set holds
 }
 
 // A finding is what a parent says to elements that are to be added.
@@ -260,8 +258,8 @@ func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, 
 		fresh = c.fresh(xs)
 	}
 	err = c.run(ctx, func(ctx context.Context) error {
-		found := finding{}
-		before, err := c.modify(ctx, c.guarded(id, seen, bson.A{full}), c.move(), document("items", c.x.array, "fresh", fresh))
+		found, of := finding{}, document("items", c.x.array, "fresh", fresh)
+		before, err := c.modify(ctx, c.guarded(id, seen, bson.A{full}), c.move(), of)
 		if err == nil {
 			err = before.Of.Unmarshal(&found)
 		}
@@ -283,7 +281,6 @@ func (c *core) modify(ctx context.Context, filter bson.D, update, of any) (state
 		SetReturnDocument(options.Before).SetProjection(c.state(of))).Raw())
 }
 
-// move is the update that says that elements move.
 func (c *core) move() bson.D { return expr.Op("$set", expr.D(c.o.moved, bson.NewObjectID())) }
 
 // finish writes these elements, and how many lie outside, to a parent in a transaction
@@ -347,8 +344,8 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue)
 		}
 		next = int(n) + 1
 		if inside := fitting(xs, last.Size, last.Bytes, c.o.OverflowMaxCount, c.o.OverflowMaxBytes); inside > 0 && last.List {
-			more := expr.D(c.o.ArrayField, expr.D("$each", xs[:inside]))
-			if _, err := c.overflow.UpdateOne(ctx, c.extras(id, expr.Element("_id", last.ID)), expr.Op("$push", more)); err != nil {
+			more := expr.Op("$push", expr.D(c.o.ArrayField, expr.D("$each", xs[:inside])))
+			if _, err := c.overflow.UpdateOne(ctx, c.extras(id, expr.Element("_id", last.ID)), more); err != nil {
 				return err
 			}
 			xs = xs[inside:]

@@ -25,11 +25,13 @@ func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 			return err
 		}
 		id := parent.ID // as the overflow documents have it
-		items, err := values(parent.Of)
+		items, err := decode[bson.RawValue](codec.Codec{}, parent.Of)
 		if err != nil {
 			return err
 		}
-		extras, err := c.extents(ctx, id)
+		extras, err := cursor.Collect(cursor.Decode[extent](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return c.overflow.Find(ctx, c.extras(id), options.Find().SetProjection(c.extent()).SetBatchSize(10_000))
+		}))
 		if err != nil {
 			return err
 		}
@@ -60,25 +62,9 @@ func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 	})
 }
 
-// inOrder is the order of overflow documents; those without a number come first, as they
-// were inserted.
-func (c *core) inOrder() bson.D { return append(c.byNumber(1), expr.Element("_id", 1)) }
-
-func values(array bson.RawValue) ([]bson.RawValue, error) {
-	return decode[bson.RawValue](codec.Codec{}, array)
-}
-
-// extents reads how large the overflow documents of a list are, in order.
-func (c *core) extents(ctx context.Context, id bson.RawValue) ([]extent, error) {
-	return cursor.Collect(cursor.Decode[extent](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.overflow.Find(ctx, c.extras(id), options.Find().SetProjection(c.extent()).SetBatchSize(10_000).
-			SetSort(c.inOrder()))
-	}))
-}
-
 // fold takes the elements of all overflow documents, deletes these and returns the whole
 // list, of equal elements the first alone. In a list of other code the parent has the
-// oldest elements.
+// oldest elements, and documents without a number are in the order of their _ids.
 func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue, foreign bool,
 	twice []repeated) ([]bson.RawValue, error) {
 	var all []bson.RawValue
@@ -91,12 +77,12 @@ func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue
 		take(bson.RawValue{}, items)
 	}
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.overflow.Find(ctx, c.extras(id), options.Find().SetSort(c.inOrder()))
+		return c.overflow.Find(ctx, c.extras(id), options.Find().SetSort(append(c.byNumber(1), expr.Element("_id", 1))))
 	}) {
 		if err != nil {
 			return nil, err
 		}
-		xs, err := values(doc.Lookup(c.o.ArrayField))
+		xs, err := decode[bson.RawValue](codec.Codec{}, doc.Lookup(c.o.ArrayField))
 		if err != nil {
 			return nil, err
 		}
@@ -125,10 +111,11 @@ func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue
 	return left, err
 }
 
-// repeated is an element that a list holds several times.
+// repeated is an element that a list holds several times: in the overflow documents of these
+// IDs or, without one, in the parent.
 type repeated struct {
 	ID struct{ List, Element bson.RawValue } `bson:"_id"`
-	At []struct {                            // in the overflow document of this ID, or, without one, in the parent
+	At []struct {
 		ID bson.RawValue
 		I  int
 	}

@@ -72,7 +72,6 @@ func (c *core) suspects(work *mongopatterns.Work) maintain.Scan {
 	return scan
 }
 
-// overBounds says that a parent's array is too large.
 func (c *core) overBounds() bson.D {
 	array := c.anyArray()
 	return expr.Op("$or", expr.Op("$gt", size(array), c.o.MaxCount), expr.Op("$gt", bytes(array), c.o.MaxBytes))
@@ -102,13 +101,18 @@ func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongop
 			twice, err = c.repeats(ctx, match)
 		}
 		problems = nil
+		found := func(kind mongopatterns.ProblemKind, field, detail string, id, have bson.RawValue) *mongopatterns.Problem {
+			problems = append(problems, mongopatterns.Problem{Pattern: "outlier", Kind: kind, Collection: c.coll.Name(),
+				ID: id, Field: field, Have: have, Detail: detail})
+			return &problems[len(problems)-1]
+		}
 		there := map[string]bool{}
 		for _, parent := range parents {
 			there[value.Key(parent.Lookup("_id"))] = true
-			problems = append(problems, c.problems(parent)...)
+			c.problems(parent, found)
 		}
 		for _, r := range twice {
-			problems = append(problems, c.problem(Duplicate, r.ID.List, c.o.ArrayField, r.ID.Element, fmt.Sprintf("%d times", len(r.At))))
+			found(Duplicate, c.o.ArrayField, fmt.Sprintf("%d times", len(r.At)), r.ID.List, r.ID.Element)
 		}
 		lost := slices.DeleteFunc(slices.Clone(ids), func(id bson.RawValue) bool { return there[value.Key(id)] })
 		if err != nil || len(lost) == 0 {
@@ -120,9 +124,8 @@ func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongop
 				"documents", expr.Op("$sum", 1))),
 		})
 		for _, o := range orphans {
-			p := c.problem(Orphan, o.Lookup("first"), c.o.ParentField, o.Lookup("_id"), fmt.Sprintf("%d overflow documents", o.Lookup("documents").AsInt64()))
-			p.Collection = c.overflow.Name()
-			problems = append(problems, p)
+			text := fmt.Sprintf("%d overflow documents", o.Lookup("documents").AsInt64())
+			found(Orphan, c.o.ParentField, text, o.Lookup("first"), o.Lookup("_id")).Collection = c.overflow.Name()
 		}
 		return err
 	})
@@ -139,17 +142,11 @@ func anyOf(field string, values []bson.RawValue) bson.D {
 	return expr.D("$or", any)
 }
 
-func (c *core) problem(kind mongopatterns.ProblemKind, id bson.RawValue, field string, have bson.RawValue,
-	detail string) mongopatterns.Problem {
-	return mongopatterns.Problem{Pattern: "outlier", Kind: kind, Collection: c.coll.Name(), ID: id,
-		Field: field, Have: have, Detail: detail}
-}
+// A report adds a problem.
+type report func(kind mongopatterns.ProblemKind, field, detail string, id, have bson.RawValue) *mongopatterns.Problem
 
-// problems says what is wrong with a list, by a parent that inspect has read: a NotArray first.
-func (c *core) problems(parent bson.Raw) (out []mongopatterns.Problem) {
-	found := func(kind mongopatterns.ProblemKind, field string, have bson.RawValue, detail string) {
-		out = append(out, c.problem(kind, parent.Lookup("_id"), field, have, detail))
-	}
+// problems reports what is wrong with a list, by a parent as inspect has read it: a NotArray first.
+func (c *core) problems(parent bson.Raw, found report) {
 	s, refused := c.stateOf(parent, nil)
 	own := s.Of.Document()
 	documents, _ := own.Lookup("extra", "0", "documents").AsInt64OK() // 0 without overflow documents
@@ -159,23 +156,21 @@ func (c *core) problems(parent bson.Raw) (out []mongopatterns.Problem) {
 	flag, outside, none := parent.Lookup(c.o.FlagField), parent.Lookup(c.o.OutsideField), bson.RawValue{}
 	switch {
 	case !own.Lookup("list").Boolean():
-		found(NotArray, c.o.ArrayField, none, "")
+		found(NotArray, c.o.ArrayField, "", s.ID, none)
 	case documents > 0 && !lists:
-		found(NotArray, c.o.ArrayField, none, "of an overflow document")
+		found(NotArray, c.o.ArrayField, "of an overflow document", s.ID, none)
 	case refused != nil && !s.Flag || documents > 0 && !numbers:
-		found(NotAdopted, c.o.FlagField, flag, "")
+		found(NotAdopted, c.o.FlagField, "", s.ID, flag)
 	case s.Flag != (documents > 0):
-		found(WrongFlag, c.o.FlagField, flag, fmt.Sprintf("%d overflow documents", documents))
+		found(WrongFlag, c.o.FlagField, fmt.Sprintf("%d overflow documents", documents), s.ID, flag)
 	case s.Flag && value.Key(outside) != value.Key(want):
-		found(WrongTotal, c.o.OutsideField, outside, "")
-		out[0].Want = want
+		found(WrongTotal, c.o.OutsideField, "", s.ID, outside).Want = want
 	case refused != nil: // right, but a number that no call takes: 0, or a Decimal128
-		found(NotAdopted, c.o.OutsideField, outside, "")
+		found(NotAdopted, c.o.OutsideField, "", s.ID, outside)
 	}
 	if own.Lookup("over").Boolean() {
-		found(OverBounds, c.o.ArrayField, none, fmt.Sprintf("%d elements", own.Lookup("size").AsInt64()))
+		found(OverBounds, c.o.ArrayField, fmt.Sprintf("%d elements", own.Lookup("size").AsInt64()), s.ID, none)
 	}
-	return out
 }
 
 // strays reads the parents' _ids of overflow documents that no parent with a flag
@@ -218,7 +213,6 @@ func (l *Lists[ID, E]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 	return result, err
 }
 
-// repair repairs the lists of a batch that have problems.
 func (c *core) repair(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 	problems, err := c.inspect(ctx, batch)
 	if err != nil {
@@ -287,10 +281,11 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // Of other code it takes a flag of any value, such as "true", and overflow documents
 // without numbers. Their elements come after those in the parent, in the order of _id.
 //
-// Each list is changed in a transaction of its own, beside live writes, and what is
-// done is not selected again. Writers that do not know the pattern may still push
-// into what has been split; run Adopt again when they are gone. Duplicates in lists
-// that are not changed are left for Repair. Remaining are lists that hold no array.
+// Each list is changed in a transaction of its own, beside live writes. What is done is not
+// selected again, but for outliers of few elements whose bytes keep them apart, which the
+// parent does not show: these are Done each time. Writers that do not know the pattern may
+// still push into what has been split; run Adopt again when they are gone. Duplicates in
+// lists that are not changed are left for Repair. Remaining are lists that hold no array.
 //
 // Cost: a scan of the parents, and for each that moves elements as in Repair.
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {

@@ -58,10 +58,9 @@ func (l *Lists[ID, E]) Distribution(ctx context.Context, filter any, maxCounts .
 	if err != nil {
 		return out, err
 	}
-	get := func(key string) (n int64) {
-		if len(found) > 0 {
-			n, _ = found[0].Lookup(key).AsInt64OK()
-		}
+	sums := append(found, nil)[0] // of no parents nothing
+	get := func(key string) int64 {
+		n, _ := sums.Lookup(key).AsInt64OK()
 		return n
 	}
 	out.Documents, out.Elements, out.Longest = get("documents"), get("elements"), get("longest")

@@ -45,9 +45,8 @@
 // and update parents as ever; an array that is missing or null is an empty list.
 //
 // The order is that in which elements were added: the overflow documents by n, then
-// the parent's array. An Add that finds the parent full moves the older half out. A
-// removal that brings the total down to Options.FoldBack, three quarters of MaxCount,
-// moves everything back.
+// the parent's array. An Add that finds the parent full moves the older half out; a
+// removal that brings the total down to Options.FoldBack moves everything back.
 //
 // # Costs
 //
@@ -95,14 +94,11 @@
 //
 // # Adoption
 //
-// [Lists.Adopt] brings a collection with arrays of any length into this form, and one
-// that has it into other bounds. It also takes outliers as others wrote them: a flag
-// "true", overflow documents without numbers. Until then every call refuses such a
-// list with [ErrNotAdopted] and writes nothing. It can be stopped and run again,
-// beside live writes; run it again after the last writer that does not know the pattern
-// is gone. [Lists.Check] finds wrong counts and flags, arrays over the bounds, duplicates
-// in sets, and overflow documents whose parent somebody deleted; [Lists.Repair] removes
-// them.
+// [Lists.Adopt] brings a collection with arrays of any length, or with outliers as others
+// wrote them, into this form, and one that has it into other bounds. It can be stopped and
+// run again, beside live writes. Until then every call refuses outliers of others with
+// [ErrNotAdopted] and writes nothing. [Lists.Check] finds what is wrong afterwards, such as
+// overflow documents whose parent somebody deleted; [Lists.Repair] removes it.
 //
 // # Sharding
 //
@@ -110,10 +106,4 @@
 // {book_id: 1}: every write is targeted, and those of a list lie on one shard. Create
 // both collections beforehand. Check, Repair and adding to sets in a transaction of
 // yours need MongoDB 8.0 there, as they use $lookup in a transaction.
-//
-// # Composing
-//
-// Filter and OverflowFilter select a list's documents, OutliersFilter all outliers.
-// TotalExpression is the total in stages over any parents. ItemsPipeline gives the
-// elements of any parents as documents, ContainingPipeline the parents that hold one.
 package outlier

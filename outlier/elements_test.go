@@ -67,6 +67,9 @@ func TestElements(t *testing.T) {
 			if got := collect(t, lists.All(t.Context(), id)); !reflect.DeepEqual(more, got) {
 				t.Fatalf("%s: %v, want %v", id, got, more)
 			}
+			if page, err := lists.Page(t.Context(), id, 0, 9); err != nil || !reflect.DeepEqual(more, page.Items) {
+				t.Fatalf("%s: %v, want %v, %v", id, page.Items, more, err)
+			}
 			for _, y := range more {
 				for _, want := range []bool{true, false} {
 					if removed, err := lists.Remove(t.Context(), id, y); err != nil || removed != want {

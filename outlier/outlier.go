@@ -118,7 +118,6 @@ func (c *core) equal(v any) any {
 	return v
 }
 
-// pair encodes a parent's _id and an element.
 func (c *core) pair(id, e any) (raw, x bson.RawValue, err error) {
 	if raw, err = c.codec.ID("id", id); err != nil {
 		return raw, x, err

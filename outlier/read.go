@@ -159,7 +159,7 @@ type Page[E any] struct {
 //
 // Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow or
 // holds the whole page, as it does the last ones (outliers: 2). Else 3, by the index
-// {parent, n}: the server reads the overflow documents up to the end of the page.
+// {parent, n}: the server reads the overflow documents to the end of the page, and some ahead.
 func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (page Page[E], err error) {
 	defer fault.In(&err, "outlier: page")
 	raw, err := l.c.codec.ID("id", id)
@@ -200,14 +200,11 @@ func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) 
 		expr.Op("$unwind", array), expr.Op("$skip", offset), expr.Op("$limit", limit),
 		expr.Op("$group", expr.D("_id", expr.Field(c.o.NumberField), c.o.ArrayField, expr.Op("$push", array))),
 		expr.Op("$sort", expr.D("_id", 1)))
-	var own struct {
-		Items bson.RawValue
-		Size  int64
+	if err != nil {
+		return nil, 0, err
 	}
-	if err == nil {
-		err = parent.Of.Unmarshal(&own)
-	}
-	return append(arrays, own.Items), parent.Outside + own.Size, err
+	own := parent.Of.Document()
+	return append(arrays, own.Lookup("items")), parent.Outside + own.Lookup("size").AsInt64(), nil
 }
 
 // TotalExpression is the number of a parent's elements, for a $project of your own

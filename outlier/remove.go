@@ -77,18 +77,12 @@ func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (bool, err
 		c.o.ArrayField, c.withoutLast(x),
 		c.o.OutsideField, expr.Cond(held, outside, expr.Op("$subtract", outside, 1)),
 	))}, document("size", c.x.size, "held", held))
-	var own struct {
-		Size int64
-		Held bool
-	}
-	if err == nil {
-		err = before.Of.Unmarshal(&own)
-	}
 	if err != nil {
 		return false, err
 	}
 	id = before.ID // as the overflow documents have it
-	if !own.Held {
+	left := before.Outside + before.Of.Document().Lookup("size").AsInt64() - 1
+	if !before.Of.Document().Lookup("held").Boolean() {
 		var extra extent
 		err = c.overflow.FindOneAndUpdate(ctx, c.extras(id, c.holds(x)),
 			mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))},
@@ -101,11 +95,9 @@ func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (bool, err
 			_, err = c.overflow.DeleteOne(ctx, c.extras(id, expr.Element("_id", extra.ID)))
 		}
 		before.Outside--
-	} else {
-		own.Size--
 	}
 	// The last element outside makes the parent typical.
-	if err == nil && (before.Outside == 0 || before.Outside+own.Size <= int64(c.o.FoldBack)) {
+	if err == nil && (before.Outside == 0 || left <= int64(c.o.FoldBack)) {
 		err = c.arrange(ctx, id)
 	}
 	return true, err
@@ -133,12 +125,10 @@ func (c *core) delete(ctx context.Context, id bson.RawValue) error {
 		return err
 	}
 	return c.run(ctx, func(ctx context.Context) error {
-		doc, err := c.coll.FindOneAndDelete(ctx, c.parent(id), options.FindOneAndDelete().SetProjection(expr.D("_id", 1))).Raw()
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			err = fault.ErrNotFound
-		}
+		onlyID := options.FindOneAndDelete().SetProjection(expr.D("_id", 1)) // also of what is not adopted
+		s, err := c.stateOf(c.coll.FindOneAndDelete(ctx, c.parent(id), onlyID).Raw())
 		if err == nil {
-			_, err = c.overflow.DeleteMany(ctx, c.extras(doc.Lookup("_id")))
+			_, err = c.overflow.DeleteMany(ctx, c.extras(s.ID))
 		}
 		return err
 	})
