@@ -63,7 +63,9 @@ func (l *Lists[ID, E]) Check(ctx context.Context, work *mongopatterns.Work) iter
 func (c *core) suspects(work *mongopatterns.Work) maintain.Scan {
 	scan := maintain.Scan{Projection: expr.D("_id", 1)}
 	if work == nil || work.Filter == nil {
-		fine := bson.A{c.isList(), expr.Op("$not", bson.A{c.overBounds()})}
+		// An array of false is false to a filter, and to no call.
+		flag := expr.IsType(expr.Field(c.o.FlagField), "missing", "null", "bool")
+		fine := bson.A{flag, c.isList(), expr.Op("$not", bson.A{c.overBounds()})}
 		if c.o.Set {
 			fine = append(fine, expr.Op("$eq", size(expr.Op("$setUnion", c.anyArray(), bson.A{})), size(c.anyArray())))
 		}

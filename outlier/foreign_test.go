@@ -2,11 +2,13 @@ package outlier_test
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
@@ -21,6 +23,7 @@ func TestCheckNamesEachOnce(t *testing.T) {
 	db := mongotest.Database(t)
 	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, OverflowMaxCount: 2})
 	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(1, 9)}},
+		bson.D{{Key: "_id", Value: 4}, {Key: "items", Value: ints(1, 2)}, {Key: "items_overflow", Value: bson.A{false}}},
 		bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: ints(1, 2)}}, bson.D{{Key: "_id", Value: 3}, {Key: "items", Value: ints(1, 2)}})
 	insert(t, db.Collection("extras"), bson.D{{Key: "parent", Value: 1}, {Key: "n", Value: 0}, {Key: "items", Value: bson.A{1}}},
 		bson.D{{Key: "parent", Value: 2}, {Key: "items", Value: bson.A{1}}}, bson.D{{Key: "parent", Value: 3}, {Key: "n", Value: 0}, {Key: "items", Value: "x"}})
@@ -42,7 +45,7 @@ func TestCheckNamesEachOnce(t *testing.T) {
 			t.Errorf("%v: %d times", p, n)
 		}
 	}
-	if len(named) < 3 {
+	if len(named) < 4 {
 		t.Errorf("not all are named: %v", seen)
 	}
 	dry, err := lists.Repair(t.Context(), &mongopatterns.Work{DryRun: true})
@@ -53,6 +56,14 @@ func TestCheckNamesEachOnce(t *testing.T) {
 	if err != nil || real.Done > dry.Done || dry.Done > real.Done+real.Remaining {
 		t.Errorf("%+v, %+v, %v", dry, real, err)
 	}
+}
+
+// insertOutlier stores an outlier as other code may have it.
+func insertOutlier(t *testing.T, db *mongo.Database, id int, items, outside any, extras ...any) {
+	t.Helper()
+	insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: id}, {Key: "items", Value: items},
+		{Key: "items_overflow", Value: true}, {Key: "items_outside", Value: outside}, {Key: "items_moved", Value: bson.NewObjectID()}})
+	insert(t, db.Collection("extras"), extras...)
 }
 
 // A number of elements outside that no call takes: Check names what they refuse, Adopt and Repair
@@ -80,9 +91,8 @@ func TestNumbersOfOthers(t *testing.T) {
 		for _, adopt := range []bool{true, false} {
 			db := mongotest.Database(t)
 			lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 4, FoldBack: -1})
-			insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 1}, {Key: "items", Value: ints(2, 6)}, {Key: "items_overflow", Value: true},
-				{Key: "items_outside", Value: x.outside}, {Key: "items_moved", Value: bson.NewObjectID()}})
-			insert(t, db.Collection("extras"), bson.D{{Key: "parent", Value: 1}, {Key: "n", Value: x.number}, {Key: "items", Value: x.extras}})
+			insertOutlier(t, db, 1, ints(2, 6), x.outside,
+				bson.D{{Key: "parent", Value: 1}, {Key: "n", Value: x.number}, {Key: "items", Value: x.extras}})
 			equal(t, x.problem, problems(t, lists, nil))
 			if len(x.problem) > 0 {
 				if _, err := lists.Add(t.Context(), 1, 8); !errors.Is(err, outlier.ErrNotAdopted) {
@@ -105,6 +115,56 @@ func TestNumbersOfOthers(t *testing.T) {
 			equal(t, want, collect(t, lists.All(t.Context(), 1)))
 		}
 	}
+}
+
+// All calls agree on which number of elements outside they refuse, with room in the parent or
+// without; Check names it, and Adopt takes it up.
+func TestOutsideOfOthers(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, int](t, db, &outlier.Options{MaxCount: 9, FoldBack: -1})
+	outsides := []any{"2", 0.5, math.Inf(1), -1, nil}
+	for id, outside := range outsides {
+		insertOutlier(t, db, id, ints(2, 6), outside,
+			bson.D{{Key: "parent", Value: id}, {Key: "n", Value: 0}, {Key: "items", Value: ints(0, 2)}})
+		_, add := lists.Add(t.Context(), id, 8)
+		_, remove := lists.Remove(t.Context(), id, 0)
+		_, contains := lists.Contains(t.Context(), id, 0)
+		_, total := lists.Total(t.Context(), id)
+		_, page := lists.Page(t.Context(), id, 1, 9)
+		for i, err := range []error{add, remove, contains, total, page} {
+			if !errors.Is(err, outlier.ErrNotAdopted) {
+				t.Errorf("%v, %d: %v", outside, i, err)
+			}
+		}
+	}
+	equal(t, len(outsides), len(problems(t, lists, nil)))
+	if result, err := lists.Adopt(t.Context(), nil); err != nil || result.Done != int64(len(outsides)) {
+		t.Error(result, err)
+	}
+	for id := range outsides {
+		equal(t, ints(0, 6), collect(t, lists.All(t.Context(), id)))
+	}
+	healthy(t, lists)
+}
+
+// A Page of overflow documents that have one number and more than a reply takes, beside
+// one that holds no array, which counts for nothing.
+func TestPageOfOthers(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	lists := newLists[int, string](t, db, nil)
+	large := strings.Repeat("x", 6<<20)
+	extra := func(items any) bson.D {
+		return bson.D{{Key: "parent", Value: 1}, {Key: "n", Value: 0}, {Key: "items", Value: items}}
+	}
+	two := bson.A{large, "a"}
+	insertOutlier(t, db, 1, bson.A{"last"}, 6, extra(two), extra("text"), extra(two), extra(two))
+	page, err := lists.Page(t.Context(), 1, 0, 9)
+	if err != nil || page.Total != 7 {
+		t.Error(page.Total, err)
+	}
+	equal(t, []string{large, "a", large, "a", large, "a", "last"}, page.Items)
 }
 
 // Lists beside one that the server refuses are counted.

@@ -3,6 +3,7 @@ package outlier
 import (
 	"context"
 	"errors"
+	"math"
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -103,9 +104,10 @@ func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) erro
 	return txn.Run(ctx, c.coll.Database().Client(), fn)
 }
 
+// aggregate returns all documents at once, so the batches are as large as the server sends.
 func aggregate(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline) ([]bson.Raw, error) {
 	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return coll.Aggregate(ctx, pipeline)
+		return coll.Aggregate(ctx, pipeline, options.Aggregate().SetBatchSize(1<<20))
 	}))
 }
 
@@ -181,7 +183,7 @@ type fixed struct {
 	// bytes is the size of the whole, which the server need not count.
 	array, size, bytes any
 	// outside is how many elements lie outside: what a parent without the flag, which other
-	// code has removed, still says of that counts for nothing.
+	// code has removed, still says of that counts for nothing, nor what is no number.
 	outside any
 	// isNull says that the field holds null, or that it does not.
 	isNull map[bool]any
@@ -196,13 +198,14 @@ func (o *Options) fixed() (x fixed) {
 	x.size = expr.Fixed(size(x.array))
 	whole := expr.Op("$bsonSize", "$$ROOT")
 	x.bytes = expr.Fixed(expr.Cond(expr.Op("$lt", whole, o.MaxBytes/2), whole, bytes(x.array)))
-	flagged := expr.Op("$eq", expr.Field(o.FlagField), true)
-	x.outside = expr.Fixed(expr.Cond(flagged, expr.IfNull(expr.Field(o.OutsideField), 0), 0))
+	outside := expr.Field(o.OutsideField)
+	counts := expr.Op("$and", expr.Op("$eq", expr.Field(o.FlagField), true), expr.Op("$isNumber", outside))
+	x.outside = expr.Fixed(expr.Cond(counts, outside, 0))
 	null := expr.IsType(field, "null")
 	x.isNull = map[bool]any{true: expr.Fixed(null), false: expr.Fixed(expr.Op("$not", bson.A{null}))}
 	x.typical = expr.D(o.FlagField, expr.Fixed(expr.Op("$in", bson.A{nil, false})))
-	x.outlier = expr.D(o.FlagField, true, o.moved, expr.Op("$type", "objectId"),
-		o.OutsideField, expr.D("$gt", 0, "$type", bson.A{"int", "long", "double"}))
+	x.outlier = expr.D(o.FlagField, true, o.moved, expr.Op("$type", "objectId"), o.OutsideField, // what stateOf takes
+		expr.D("$gte", 1, "$lte", int64(math.MaxInt64), "$type", bson.A{"int", "long", "double"}))
 	x.own = expr.D("$or", expr.Fixed(bson.A{x.typical, x.outlier}))
 	return x
 }

@@ -94,9 +94,8 @@ func decode[E any](c codec.Codec, array bson.RawValue) (elements[E], error) {
 // for that is read by Page.
 //
 // Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow.
-// Outliers: 3, further ones for more than 101 overflow documents or 16 MiB, by the
-// index {parent, n} 1 key and document for each; 3 again if elements have moved
-// meanwhile.
+// Outliers: 3, further ones for more than 16 MiB, by the index {parent, n} 1 key and
+// document for each overflow document; 3 again if elements have moved meanwhile.
 func (l *Lists[ID, E]) All(ctx context.Context, id ID) iter.Seq2[E, error] {
 	return fault.Seq("outlier: all", func(yield func(E, error) bool) {
 		raw, err := l.c.codec.ID("id", id)
@@ -158,8 +157,9 @@ type Page[E any] struct {
 // elements, but repeat none.
 //
 // Cost: 1 round trip, 1 document, found by _id, if the parent has no overflow or
-// holds the whole page, as it does the last ones (outliers: 2). Else 3, by the index
-// {parent, n}: the server reads the overflow documents to the end of the page, and some ahead.
+// holds the whole page, as it does the last ones (outliers: 2). Else 3, further ones for
+// more than 16 MiB, by the index {parent, n}: the server reads the overflow documents to
+// the end of the page, and some ahead.
 func (l *Lists[ID, E]) Page(ctx context.Context, id ID, offset, limit int64) (page Page[E], err error) {
 	defer fault.In(&err, "outlier: page")
 	raw, err := l.c.codec.ID("id", id)
@@ -197,9 +197,10 @@ func (c *core) page(ctx context.Context, id bson.RawValue, offset, limit int64) 
 		expr.Op("$toInt", expr.Op("$max", 0, expr.Op("$subtract", offset, outside))),
 		expr.Op("$toInt", expr.Op("$max", 1, expr.Op("$subtract", limit, before)))))
 	arrays, parent, err := c.load(ctx, id, document("items", items, "size", c.x.size), offset,
+		expr.Op("$project", expr.D(c.o.ArrayField, c.anyArray())), // $unwind takes anything else for an element
 		expr.Op("$unwind", array), expr.Op("$skip", offset), expr.Op("$limit", limit),
-		expr.Op("$group", expr.D("_id", expr.Field(c.o.NumberField), c.o.ArrayField, expr.Op("$push", array))),
-		expr.Op("$sort", expr.D("_id", 1)))
+		// Each by itself: a $group would bring them together, in memory that the server bounds.
+		expr.Op("$project", expr.D("_id", 0, c.o.ArrayField, bson.A{array})))
 	if err != nil {
 		return nil, 0, err
 	}
