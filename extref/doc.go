@@ -48,11 +48,11 @@
 //
 // # Who propagates
 //
-//   - By default Update and Replace do, in the transaction of the change: no reader
-//     sees the one without the other. Good for up to a thousand copies or so.
-//   - With Options.Outbox they note the change in that collection, in the same
+//   - By default Update does, in the transaction of the change: no reader sees the
+//     one without the other. Good for up to a thousand copies or so.
+//   - With Options.Outbox it notes the change in that collection, in the same
 //     transaction, and workers call [Ref.Drain] every so often.
-//   - With Options.Deferred they change the source only. [Ref.Watch] follows the
+//   - With Options.Deferred it changes the source only. [Ref.Watch] follows the
 //     source by a change stream, whoever changes it, also through elections.
 //
 // A document with something else in place of the copy is passed over and named
@@ -70,7 +70,6 @@
 //	Update, $set copied   2+T RT    1 write to the source, 1 for each document with a copy
 //	Update, other ways    4+T RT    2 writes to the source
 //	  with an outbox      T is 1, and 1 write for it
-//	Replace               3+T RT    2 if nothing copied changed
 //	Propagate             1+T RT    nothing to write: reads no copy, or all if Unversioned
 //	                      +1 RT     a batch of documents; 3 more if Unversioned
 //	Drain, Watch          2 RT      an entry, 1 a batch of events; a Propagate for each source

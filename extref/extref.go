@@ -61,7 +61,7 @@ func (r *Ref[ID, S]) Reference(target string, src S) (copied bson.D, err error) 
 	if err != nil {
 		return nil, err
 	}
-	s := r.core.state(doc, bson.RawValue{})
+	s := r.core.state(doc)
 	if s.err != nil {
 		return nil, s.err
 	}

@@ -32,6 +32,11 @@ func d(pairs ...any) bson.D {
 
 func set(pairs ...any) bson.D { return d("$set", d(pairs...)) }
 
+// replacement is the update that makes doc of a source.
+func replacement(doc bson.D) mongo.Pipeline {
+	return mongo.Pipeline{d("$replaceWith", d("$literal", doc))}
+}
+
 func newRef[ID, S any](t testing.TB, source *mongo.Collection, targets []extref.Target, o *extref.Options) *extref.Ref[ID, S] {
 	t.Helper()
 	r, err := extref.New[ID, S](source, targets, o)

@@ -137,7 +137,7 @@ func TestFaultsAreNoFailures(t *testing.T) {
 	if err == nil || result.Failed != 0 || result.Done != 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if pending := collect(t, r.Pending(bounded(t))); len(pending) != 1 || pending[0].Error != "" {
+	if pending := entries(t, db.Collection("outbox")); len(pending) != 1 || pending[0].Error != "" {
 		t.Errorf("%+v", pending)
 	}
 	diff(t, tally{Examined: 1, Done: 1}, ok[tally](t)(r.Drain(bounded(t), nil)))
@@ -313,7 +313,7 @@ func TestNaturalKey(t *testing.T) {
 	for _, o := range []extref.Options{{}, {Deferred: true}, {Outbox: db.Collection("outbox")}} {
 		fails(t, mongopatterns.ErrInvalid)(ref(o).Update(t.Context(), 1234, set("catalog_number", 4321)))
 	}
-	fails(t, mongopatterns.ErrInvalid)(r.Replace(t.Context(), 1234, d("_id", "p1", "name", "shifter", "catalog_number", 4322)))
+	fails(t, mongopatterns.ErrInvalid)(r.Update(t.Context(), 1234, replacement(d("_id", "p1", "name", "shifter", "catalog_number", 4322))))
 	diff(t, d("_id", "washer", "product_catalog_number", i32(1234), "product_name", "smoke shifter"), stored(t, parts)[3])
 	diff(t, []string{dangling}, problems(t, r))
 
@@ -425,7 +425,7 @@ func TestBSONOptions(t *testing.T) {
 	insert(t, db.Collection("sources"), source{ID: 1, Tags: []string{"x"}})
 	copies := ok[*extref.Copies[source, int, source]](t)(extref.For[source](r, "holders.ref"))
 	insert(t, db.Collection("holders"), d("_id", 1, "ref", ok[source](t)(copies.Fetch(t.Context(), 1))))
-	diff(t, updated(1, 1), ok[extref.UpdateResult](t)(r.Replace(t.Context(), 1, source{ID: 1})))
+	diff(t, updated(1, 1), ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, d("$set", source{ID: 1}))))
 	diff(t, updated(2, 1), ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("tags", []string{"y"}))))
 	diff(t, updated(3, 1), ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, d("$set", struct {
 		Tags []string `json:"tags"`

@@ -276,7 +276,7 @@ func TestVersions(t *testing.T) {
 	// What is replaced by a document of an older version, or of none, goes on.
 	replace := func(doc bson.D) extref.UpdateResult {
 		t.Helper()
-		return ok[extref.UpdateResult](t)(r.Replace(t.Context(), 1, doc))
+		return update(replacement(doc))
 	}
 	diff(t, updated(13, 1), replace(append(team(1, "x"), bson.E{Key: "version", Value: 2})))
 	diff(t, extref.UpdateResult{Version: 13}, replace(append(team(1, "x"), bson.E{Key: "phone", Value: 2})))
@@ -285,16 +285,19 @@ func TestVersions(t *testing.T) {
 
 	before := stored(t, teams)
 	for name, call := range map[string]func(ctx context.Context) error{
-		"version a string":    func(ctx context.Context) error { _, err := r.Update(ctx, 2, set("name", "z")); return err },
-		"replacement without": func(ctx context.Context) error { _, err := r.Replace(ctx, 1, d("version", "x")); return err },
-		"version a decimal":   func(ctx context.Context) error { _, err := r.Update(ctx, 3, set("name", "z")); return err },
-		"version an array":    func(ctx context.Context) error { _, err := r.Update(ctx, 4, set("name", "z")); return err },
-		"version a fraction":  func(ctx context.Context) error { _, err := r.Update(ctx, 5, set("name", "z")); return err },
-		"version no number":   func(ctx context.Context) error { _, err := r.Replace(ctx, 6, team(6, "z")); return err },
-		"version too high":    func(ctx context.Context) error { _, err := r.Update(ctx, 7, set("name", "z")); return err },
-		"version the last":    func(ctx context.Context) error { _, err := r.Update(ctx, 10, set("name", "z")); return err },
-		"version below 0":     func(ctx context.Context) error { _, err := r.Update(ctx, 11, set("name", "z")); return err },
-		"replace a string":    func(ctx context.Context) error { _, err := r.Replace(ctx, 2, team(2, "z")); return err },
+		"version a string": func(ctx context.Context) error { _, err := r.Update(ctx, 2, set("name", "z")); return err },
+		"replacement without": func(ctx context.Context) error {
+			_, err := r.Update(ctx, 1, replacement(d("version", "x")))
+			return err
+		},
+		"version a decimal":  func(ctx context.Context) error { _, err := r.Update(ctx, 3, set("name", "z")); return err },
+		"version an array":   func(ctx context.Context) error { _, err := r.Update(ctx, 4, set("name", "z")); return err },
+		"version a fraction": func(ctx context.Context) error { _, err := r.Update(ctx, 5, set("name", "z")); return err },
+		"version no number":  func(ctx context.Context) error { _, err := r.Update(ctx, 6, replacement(team(6, "z"))); return err },
+		"version too high":   func(ctx context.Context) error { _, err := r.Update(ctx, 7, set("name", "z")); return err },
+		"version the last":   func(ctx context.Context) error { _, err := r.Update(ctx, 10, set("name", "z")); return err },
+		"version below 0":    func(ctx context.Context) error { _, err := r.Update(ctx, 11, set("name", "z")); return err },
+		"replace a string":   func(ctx context.Context) error { _, err := r.Update(ctx, 2, replacement(team(2, "z"))); return err },
 	} {
 		if err := call(t.Context()); !errors.Is(err, mongopatterns.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -307,7 +310,6 @@ func TestVersions(t *testing.T) {
 	diff(t, updated(1e17+1, 0), ok[extref.UpdateResult](t)(r.Update(t.Context(), 8, set("name", "z"))))
 	for name, err := range map[string]error{
 		"update":    func() error { _, err := r.Update(t.Context(), 9, set("name", "z")); return err }(),
-		"replace":   func() error { _, err := r.Replace(t.Context(), 9, team(9, "z")); return err }(),
 		"fetch":     func() error { _, err := r.Fetch(t.Context(), "flat", 9); return err }(),
 		"propagate": func() error { _, err := r.Propagate(t.Context(), 9, nil); return err }(),
 		"pin": transaction(t, teams.Database(), func(ctx context.Context) error {
@@ -381,7 +383,7 @@ func TestUnversionedSource(t *testing.T) {
 	insert(t, teams, team(1, "one"))
 	src := append(team(1, "two"), bson.E{Key: "version", Value: "2.0-rc1"})
 	ok[bson.D](t)(r.Reference("single.team", src))
-	diff(t, updated(0, 0), ok[extref.UpdateResult](t)(r.Replace(t.Context(), 1, src)))
+	diff(t, updated(0, 0), ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, replacement(src))))
 	diff(t, updated(0, 0), ok[extref.UpdateResult](t)(r.Update(t.Context(), 1, set("name", "three"))))
 	diff(t, []bson.D{append(team(1, "three"), bson.E{Key: "version", Value: "2.0-rc1"})}, stored(t, teams))
 }
@@ -643,50 +645,16 @@ func TestReadsFromThePrimary(t *testing.T) {
 	}
 }
 
-// An _id that the source has not is refused before anything is sent; by an update
-// the server refuses it, and the error names the source.
+// An _id that the source has not is refused by the server, and the error names the
+// source.
 func TestOtherID(t *testing.T) {
 	t.Parallel()
-	type customer struct {
-		ID      int    `bson:"_id"`
-		Name    string `bson:"name"`
-		Version int64  `bson:"version"`
-	}
-	db := mongotest.Database(t)
-	_, customers, _ := orders(t, db, 1, nil)
-	r := newRef[int, customer](t, customers, []extref.Target{
-		{Collection: db.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}}},
-	}, nil)
+	r, customers, _ := orders(t, mongotest.Database(t), 1, nil)
 	before := stored(t, customers)
-	err := transaction(t, db, func(ctx context.Context) error {
-		for _, id := range []int{0, 5} {
-			_, err := r.Replace(ctx, 1, customer{ID: id, Name: "z"})
-			if !errors.Is(err, mongopatterns.ErrInvalid) || err.Error() !=
-				fmt.Sprintf(`extref: replace: source 1: invalid: _id is %d`, id) {
-				t.Error(err)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	diff(t, before, stored(t, customers))
 	if _, err := r.Update(t.Context(), 1, set("_id", 5)); err == nil || !strings.HasPrefix(err.Error(), `extref: update: source 1: `) {
 		t.Error(err)
 	}
-	wide := newRef[int64, bson.D](t, customers, []extref.Target{
-		{Collection: db.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}}},
-	}, nil)
-	if _, err := wide.Replace(t.Context(), 1, d("_id", 1.0, "name", "y")); err != nil {
-		t.Error(err)
-	}
-	if _, err := wide.Replace(t.Context(), 1, d("name", "x")); err != nil {
-		t.Error(err)
-	}
-	diff(t, []string{}, problems(t, newRef[int, bson.D](t, customers, []extref.Target{
-		{Collection: db.Collection("orders"), Path: "customer", Fields: []extref.Field{{Path: "name"}}},
-	}, nil)))
+	diff(t, before, stored(t, customers))
 }
 
 // A source with an array on the way to a copied field is none: its copies keep
@@ -708,7 +676,7 @@ func TestArrayOnTheWay(t *testing.T) {
 			}
 			bad := d("_id", 1, "name", "x", "place", bson.A{d("city", "Bonn")})
 			refused(second(r.Reference("single.team", bad)))
-			refused(second(r.Replace(t.Context(), 1, bad)))
+			refused(second(r.Update(t.Context(), 1, replacement(bad))))
 			refused(second(r.Update(t.Context(), 1, set("place", bson.A{}))))
 			diff(t, before, stored(t, teams))
 			must(t)(teams.UpdateByID(t.Context(), 1, set("place", bson.A{d("city", "Bonn")})))

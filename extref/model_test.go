@@ -175,8 +175,8 @@ func TestIDsAndRegistry(t *testing.T) {
 	insert(t, source, d("_id", id, "temp", "1 °C"))
 	copied := ok[bson.D](t)(r.Reference("refs.station", station{ID: id, Temp: 1}))
 	insert(t, refs, d("_id", 1, "station", copied, "stations", bson.A{copied}))
-	diff(t, extref.UpdateResult{}, ok[extref.UpdateResult](t)(r.Replace(t.Context(), id, station{ID: id, Temp: 1})))
-	diff(t, updated(1, 2), ok[extref.UpdateResult](t)(r.Replace(t.Context(), id, station{ID: id, Temp: 2})))
+	diff(t, extref.UpdateResult{}, ok[extref.UpdateResult](t)(r.Update(t.Context(), id, d("$set", station{ID: id, Temp: 1}))))
+	diff(t, updated(1, 2), ok[extref.UpdateResult](t)(r.Update(t.Context(), id, d("$set", station{ID: id, Temp: 2}))))
 	want := d("_id", d("country", "NO", "number", int64(7)), "temp", "2 °C", "version", int64(1))
 	diff(t, []bson.D{d("_id", i32(1), "station", want, "stations", bson.A{want})}, stored(t, refs))
 	if _, err := r.Delete(t.Context(), id); !errors.Is(err, extref.ErrReferenced) || !strings.Contains(err.Error(), "refs.station: ") {

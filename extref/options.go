@@ -30,15 +30,15 @@ type Options struct {
 	// every target is Unversioned. Default "version".
 	VersionField string
 
-	// Outbox makes Update and Replace write an entry there instead of
-	// propagating; call Drain. It serves this Ref's source only: an entry's _id is
-	// the source's key. On a sharded cluster create it beforehand. Default nil.
+	// Outbox makes Update write an entry there instead of propagating; call Drain. It
+	// serves this Ref's source only: an entry's _id is the source's key. On a sharded
+	// cluster create it beforehand. Default nil.
 	Outbox *mongo.Collection
 	// Lease is how long others leave an entry alone that a worker has taken on;
 	// longer work is done twice, without harm. Default 1 minute.
 	Lease time.Duration
-	// Deferred makes Update and Replace change the source only; Watch or Propagate
-	// does the rest. Not with Outbox. Default false.
+	// Deferred makes Update change the source only; Watch or Propagate does the rest.
+	// Not with Outbox. Default false.
 	Deferred bool
 
 	// Registry and BSON encode IDs, sources and updates. Give the client's own: a

@@ -3,7 +3,6 @@ package extref
 import (
 	"context"
 	"errors"
-	"iter"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -11,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
-	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
@@ -49,8 +47,10 @@ func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 // the entries taken on, Done the documents written. Work.Filter selects entries.
 //
 // An entry of which a source or a document fails keeps the error and is tried
-// again after a while, up to 10 minutes, for ever; the others go on. Failures and
-// Pending say which. An error of the server ends Drain: call it again.
+// again after a while, up to 10 minutes, for ever; the others go on. Failures say
+// which, and so does a query of {_id: the source's key, since, due, attempts, error}:
+// due is when a worker may take it on, by the index {due: 1}, and error is there after
+// a failure. An error of the server ends Drain: call it again.
 //
 // Cost: 2 round trips and 2 writes to the outbox for each entry, the first by the
 // index {due: 1}, the second by _id, and those of a Propagate; 1 round trip at
@@ -140,25 +140,3 @@ func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatt
 
 // ofOne reports an error that is about one source.
 func ofOne(err error) bool { return errors.Is(err, fault.ErrInvalid) || fault.Refused(err) }
-
-// An Entry is a source in the outbox. It is due in the future while a worker has it
-// or waits to try again.
-type Entry struct {
-	ID       bson.RawValue `bson:"_id" json:"id"`                // the source's key
-	Since    time.Time     `bson:"since" json:"since"`           // of the oldest change not propagated yet
-	Due      time.Time     `bson:"due" json:"due"`               // when a worker may take it on
-	Attempts int64         `bson:"attempts" json:"attempts"`     // since the newest change
-	Error    string        `bson:"error" json:"error,omitempty"` // of the last attempt, or ""
-}
-
-// Pending yields the entries of the outbox, those that are due first.
-//
-// Cost: 1 round trip a batch of the cursor, by the index {due: 1}.
-func (r *Ref[ID, S]) Pending(ctx context.Context) iter.Seq2[Entry, error] {
-	return fault.Seq("extref: pending", cursor.Decode[Entry](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		if r.core.o.Outbox == nil {
-			return nil, fault.Invalid("no Options.Outbox")
-		}
-		return r.core.o.Outbox.Find(ctx, bson.D{}, options.Find().SetSort(expr.Op(dueField, 1)))
-	}))
-}

@@ -138,12 +138,9 @@ const maxVersion = math.MaxInt64 - 1
 
 var versionRange = fmt.Sprintf("a whole number from 0 to %d", int64(maxVersion))
 
-// state takes what is needed out of a source document. key is zero, or its key.
-func (c *core) state(doc bson.Raw, key bson.RawValue) state {
-	s := state{doc: doc, key: key}
-	if s.key.Type == 0 {
-		s.key = value.Lookup(doc, c.o.KeyField)
-	}
+// state takes what is needed out of a source document.
+func (c *core) state(doc bson.Raw) state {
+	s := state{doc: doc, key: value.Lookup(doc, c.o.KeyField)}
 	for _, way := range c.ways {
 		if value.Lookup(doc, way).Type == bson.TypeArray {
 			return s.invalid(way, "no array on the way to a copied field")
@@ -211,7 +208,7 @@ func (c *core) result(key bson.RawValue, result *mongo.SingleResult) (state, err
 	if err != nil {
 		return state{}, of(key, err)
 	}
-	s := c.state(doc, bson.RawValue{})
+	s := c.state(doc)
 	return s, s.err
 }
 
@@ -242,7 +239,7 @@ func (c *core) sources(ctx context.Context, field string, values map[string]bson
 		if err != nil {
 			return nil, err
 		}
-		s := c.state(doc, bson.RawValue{})
+		s := c.state(doc)
 		out[value.Key(s.key)] = s
 	}
 	return out, nil

@@ -7,28 +7,26 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
-// UpdateResult says what Update or Replace did.
+// UpdateResult says what Update did.
 type UpdateResult struct {
 	Changed bool                 `json:"changed"` // a followed field, or the version by the update itself
 	Version int64                `json:"version"` // the source's now; 0 if no target has versions
 	Copies  mongopatterns.Result `json:"copies"`  // as of Propagate; empty with an outbox or Deferred
 }
 
-// Update changes a source by what the driver's UpdateOne takes: operators or a
-// pipeline. If a followed field changes the version is raised in the same
-// transaction, and the change goes to the copies, or into the outbox, there as well.
-// The version never goes back, even if the update sets a lower one. An update that
-// changes a natural key is ErrInvalid, and one of an invalid source, if its operators
-// do not show that it touches nothing followed. Repeated after an unknown outcome it
-// applies the update twice.
+// Update changes a source by what the driver's UpdateOne takes: operators, as
+// {$set: src} of a whole struct, or a pipeline. If a followed field changes the
+// version is raised in the same transaction, and the change goes to the copies, or
+// into the outbox, there as well. The version never goes back, even if the update sets
+// a lower one. An update that changes a natural key is ErrInvalid, and one of an
+// invalid source, if its operators do not show that it touches nothing followed.
+// Repeated after an unknown outcome it applies the update twice.
 //
 // Cost: 1 round trip, 1 document written, by its key, if operators show that no
 // followed field, version or key is touched. 2 and 1 a target with followed
@@ -48,45 +46,6 @@ func (r *Ref[ID, S]) Update(ctx context.Context, id ID, update any) (result Upda
 	return r.core.update(ctx, key, update)
 }
 
-// Replace is Update with a whole document. The version goes on from the stored one,
-// unless src holds a higher one. An _id in src must be the source's. Fields that src
-// lacks go, also those that other code keeps in the document; Update leaves them.
-//
-// Cost: 2 round trips, commit included, 1 document written, by its key, if no
-// followed field changed and src holds the stored version. Else 1 round trip and 1
-// write more for the version, and those of Update for the targets.
-func (r *Ref[ID, S]) Replace(ctx context.Context, id ID, src S) (result UpdateResult, err error) {
-	defer fault.In(&err, "extref: replace")
-	key, err := r.core.key(id)
-	if err != nil {
-		return result, err
-	}
-	doc, err := r.core.codec.Document(src)
-	if err != nil {
-		return result, of(key, err)
-	}
-	return r.core.replace(ctx, key, doc)
-}
-
-func (c *core) replace(ctx context.Context, key bson.RawValue, doc bson.Raw) (UpdateResult, error) {
-	after := c.state(doc, key)
-	own := value.Lookup(doc, c.o.KeyField)
-	if (own.Type != 0 || c.o.KeyField != "_id") && value.Key(own) != value.Key(key) {
-		return UpdateResult{}, of(key, fault.Invalid("%s is %s", c.o.KeyField, value.Text(own)))
-	}
-	if after.err != nil {
-		return UpdateResult{}, after.err
-	}
-	return c.change(ctx, func(ctx context.Context) (state, bool, error) {
-		before, err := c.result(key, c.source.FindOneAndReplace(ctx, c.by(key), doc,
-			options.FindOneAndReplace().SetProjection(c.shown).SetReturnDocument(options.Before)))
-		if err != nil {
-			return before, false, err
-		}
-		return c.raise(ctx, before, after)
-	})
-}
-
 // update sends an update by the shortest way that its operators allow.
 func (c *core) update(ctx context.Context, key bson.RawValue, update any) (UpdateResult, error) {
 	p := c.plan(update)
@@ -97,48 +56,20 @@ func (c *core) update(ctx context.Context, key bson.RawValue, update any) (Updat
 		}
 		return UpdateResult{Version: after.version}, err
 	}
-	return c.change(ctx, func(ctx context.Context) (state, bool, error) {
-		if p.raised != nil {
-			filter := append(c.by(key), p.changes...)
-			after, err := c.result(key, c.source.FindOneAndUpdate(ctx, filter, p.raised, c.after))
-			if !errors.Is(err, fault.ErrNotFound) {
-				return after, true, err
-			}
-		}
-		before, err := c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), p.update, c.before))
-		if err != nil || p.raised != nil && !differ(p.fields, before.value, p.value) {
-			return before, false, err
-		}
-		after, err := c.find(ctx, key)
-		if errors.Is(err, fault.ErrNotFound) {
-			err = of(key, fault.Invalid("%s would change, and the copies dangle", c.o.KeyField))
-		}
-		if err != nil {
-			return after, false, err
-		}
-		return c.raise(ctx, before, after)
-	})
-}
-
-// change runs a change of a source in a transaction, in which it is propagated
-// too or noted in the outbox. apply returns the new state, with its new version, and
-// whether a followed field changed.
-func (c *core) change(ctx context.Context, apply func(context.Context) (state, bool, error)) (UpdateResult, error) {
 	var result UpdateResult
 	err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
-		after, changed, err := apply(ctx)
+		after, changed, err := c.apply(ctx, key, p)
 		if err != nil {
 			return err
 		}
 		result = UpdateResult{Changed: changed, Version: after.version}
 		switch {
 		case !changed, c.o.Deferred:
+			return nil
 		case c.o.Outbox != nil:
 			return c.enqueue(ctx, after.key)
-		default:
-			return c.propagate(ctx, after, &mongopatterns.Work{}, &result.Copies)
 		}
-		return nil
+		return c.propagate(ctx, after, &mongopatterns.Work{}, &result.Copies)
 	})
 	if err != nil {
 		return UpdateResult{}, err
@@ -146,17 +77,35 @@ func (c *core) change(ctx context.Context, apply func(context.Context) (state, b
 	return result, nil
 }
 
-// raise compares the states before and after a change, and sets the version that
-// follows unless the change has set a higher one.
-func (c *core) raise(ctx context.Context, before, after state) (state, bool, error) {
+// apply changes a source, within a transaction, and raises its version if a followed
+// field changed, unless the change has set a higher one. It returns the new state and
+// whether there is something to propagate.
+func (c *core) apply(ctx context.Context, key bson.RawValue, p plan) (state, bool, error) {
+	if p.raised != nil {
+		filter := append(c.by(key), p.changes...)
+		after, err := c.result(key, c.source.FindOneAndUpdate(ctx, filter, p.raised, c.after))
+		if !errors.Is(err, fault.ErrNotFound) {
+			return after, true, err
+		}
+	}
+	before, err := c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), p.update, c.before))
+	if err != nil || p.raised != nil && !differ(p.fields, before.value, p.value) {
+		return before, false, err
+	}
+	after, err := c.find(ctx, key)
+	if errors.Is(err, fault.ErrNotFound) {
+		err = of(key, fault.Invalid("%s would change, and the copies dangle", c.o.KeyField))
+	}
+	if err != nil {
+		return after, false, err
+	}
 	changed, due := after.version > before.version, before.version
 	if differ(c.follow, before.value, after.value) {
 		changed, due = true, before.version+1
 	}
-	if !c.versioned || after.version >= due {
-		return after, changed, nil
+	if c.versioned && after.version < due {
+		after, err = c.lift(ctx, key, due)
 	}
-	after, err := c.lift(ctx, after.key, due)
 	return after, changed, err
 }
 
