@@ -37,7 +37,7 @@ func (r *Ref[ID, S]) Adopt(ctx context.Context, target string, work *mongopatter
 	if err != nil {
 		return result, err
 	}
-	scan := maintain.Scan{Filter: t.referring(), Projection: t.projection(), BatchSize: 100}
+	scan := maintain.Scan{Filter: t.referring(), Projection: t.each(1), BatchSize: 100}
 	return maintain.Run(ctx, t.Collection, work, scan,
 		func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			return r.core.adopt(ctx, t, docs, w.DryRun, result)
@@ -104,7 +104,7 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 			}
 		}
 		if t.Unversioned {
-			add(t.write(s), t.differs(s))
+			add(t.write(s), t.than("$ne", s))
 		} else {
 			add(t.write(s), t.unadopted()...)
 		}

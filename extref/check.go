@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/codec"
@@ -65,17 +67,16 @@ type finding struct {
 // round trip a batch of sources, and the copies of these by the targets' indexes.
 func (r *Ref[ID, S]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return fault.Seq("extref: check", func(yield func(mongopatterns.Problem, error) bool) {
-		stopped := false
-		err := r.core.examine(ctx, work, func(_ context.Context, _ mongopatterns.Work, _ int, found []finding) error {
-			for _, f := range found {
-				if stopped = !yield(f.Problem, nil); stopped {
-					return context.Canceled
+		for batch, err := range r.core.examine(ctx, work) {
+			if err != nil {
+				yield(mongopatterns.Problem{}, err)
+				return
+			}
+			for _, f := range batch.found {
+				if !yield(f.Problem, nil) {
+					return
 				}
 			}
-			return nil
-		})
-		if err != nil && !stopped {
-			yield(mongopatterns.Problem{}, err)
 		}
 	})
 }
@@ -94,93 +95,95 @@ func (r *Ref[ID, S]) Repair(ctx context.Context, work *mongopatterns.Work) (resu
 }
 
 func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	err = c.examine(ctx, work, func(ctx context.Context, w mongopatterns.Work, size int, found []finding) error {
-		result.Examined += int64(size)
-		for _, s := range wrongs(found, &result) {
-			if w.DryRun {
-				result.Done += s.problems
-				continue
-			}
-			done, err := c.propagateOne(ctx, s.key, inner(w), s.above)
-			done.Examined, done.Remaining = 0, 0 // Check has found, and repair counted, them
-			result.Add(done)
-			if err != nil {
-				return err
-			}
-		}
-		w.Progress(result)
-		return nil
-	})
-	return result, err
-}
-
-// A wrong source is one whose copies Repair has to write.
-type wrong struct {
-	key      bson.RawValue
-	above    int64 // the version it needs, 0 if its own will do
-	problems int64
-}
-
-// wrongs are the sources to repair; what no repair solves is counted.
-func wrongs(found []finding, result *mongopatterns.Result) map[string]wrong {
-	out := map[string]wrong{}
-	for _, f := range found {
-		if f.Kind == NoVersion || unsolvable[f.Kind] {
-			result.Remaining++
-			continue
-		}
-		w := out[value.Key(f.key)]
-		out[value.Key(f.key)] = wrong{f.key, max(w.above, f.above), w.problems + 1}
-	}
-	return out
-}
-
-// examine gives do the batches of all targets, the number of their documents and
-// what is wrong in them, for the sources that work selects.
-func (c *core) examine(ctx context.Context, work *mongopatterns.Work,
-	do func(ctx context.Context, w mongopatterns.Work, size int, found []finding) error) error {
 	w, err := maintain.Of(work, 0)
 	if err != nil {
-		return err
+		return result, err
 	}
 	ctx, end := c.causal(ctx)
 	defer end()
-	targets := func(only map[string]bson.RawValue) error {
-		for _, t := range c.targets {
-			scan := maintain.Scan{Filter: t.of(only), Projection: t.projection()}
-			for docs, err := range maintain.Batches(ctx, t.Collection, *inner(w), scan) {
-				var found []finding
-				if err == nil {
-					found, err = c.inspect(ctx, t, docs, only)
-				}
-				if err == nil {
-					err = do(ctx, w, len(docs), found)
-				}
-				if err != nil {
-					return err
+	for batch, err := range c.examine(ctx, &w) {
+		if err != nil {
+			return result, err
+		}
+		result.Examined += int64(len(batch.docs))
+		wrong := map[string]finding{} // the sources to propagate
+		for _, f := range batch.found {
+			if f.Kind == NoVersion || unsolvable[f.Kind] {
+				result.Remaining++
+			} else if w.DryRun {
+				result.Done++
+			} else {
+				id := value.Key(f.key)
+				f.above = max(f.above, wrong[id].above)
+				wrong[id] = f
+			}
+		}
+		for _, f := range wrong {
+			done, err := c.propagateOne(ctx, f.key, inner(w), f.above)
+			done.Examined, done.Remaining = 0, 0 // Check has found, and the loop above counted, them
+			result.Add(done)
+			if err != nil {
+				return result, err
+			}
+		}
+		w.Progress(result)
+	}
+	return result, nil
+}
+
+// A batch is documents of a target, and what is wrong in them.
+type batch struct {
+	docs  []bson.Raw
+	found []finding
+}
+
+// examine yields the batches of all targets, for the sources that work selects.
+func (c *core) examine(ctx context.Context, work *mongopatterns.Work) iter.Seq2[batch, error] {
+	w, err := maintain.Of(work, 0)
+	if err != nil {
+		return fault.Stop[batch](err)
+	}
+	return func(yield func(batch, error) bool) {
+		ctx, end := c.causal(ctx)
+		defer end()
+		selected := maintain.Batches(ctx, c.source, w, maintain.Scan{Projection: c.shown})
+		if w.Filter == nil { // all: the documents say which they are
+			selected = func(yield func([]bson.Raw, error) bool) { yield(nil, nil) }
+		}
+		for sources, err := range selected {
+			if err != nil {
+				yield(batch{}, err)
+				return
+			}
+			only := c.keysOf(sources)
+			for _, t := range c.targets {
+				scan := maintain.Scan{Filter: t.of(only), Projection: t.each(1)}
+				for docs, err := range maintain.Batches(ctx, t.Collection, *inner(w), scan) {
+					var found []finding
+					if err == nil {
+						found, err = c.inspect(ctx, t, docs, only)
+					}
+					if !yield(batch{docs, found}, err) || err != nil {
+						return
+					}
 				}
 			}
 		}
+	}
+}
+
+// keysOf are the keys of sources, by value.Key; nil of none.
+func (c *core) keysOf(sources []bson.Raw) map[string]bson.RawValue {
+	if sources == nil {
 		return nil
 	}
-	if w.Filter == nil {
-		return targets(nil)
-	}
-	for docs, err := range maintain.Batches(ctx, c.source, w, maintain.Scan{Projection: c.shown}) {
-		only := map[string]bson.RawValue{}
-		for _, doc := range docs {
-			if key := value.Lookup(doc, c.o.KeyField); usable(key) {
-				only[value.Key(key)] = key
-			}
-		}
-		if err == nil {
-			err = targets(only)
-		}
-		if err != nil {
-			return err
+	keys := map[string]bson.RawValue{}
+	for _, doc := range sources {
+		if key := value.Lookup(doc, c.o.KeyField); value.CheckID(key) == nil {
+			keys[value.Key(key)] = key
 		}
 	}
-	return nil
+	return keys
 }
 
 // of selects the documents that refer to these sources, or with nil all that may
@@ -203,49 +206,53 @@ func (c *core) inspect(ctx context.Context, t *target, docs []bson.Raw, only map
 	if err != nil {
 		return nil, err
 	}
-	found := t.problems(docs, sources, false)
+	var found []finding
 	var again bson.A
-	for _, f := range found {
-		if f.Kind != Ahead {
+	for _, f := range t.problems(docs, sources, false) {
+		if f.Kind == Ahead {
+			found = append(found, f)
+		} else {
 			again = append(again, f.ID)
 		}
 	}
 	if len(again) == 0 {
 		return found, nil
 	}
-	w, _ := maintain.Of(nil, len(again)+1)
-	scan := maintain.Scan{Filter: in("_id", again), Projection: t.projection()}
-	docs, err = cursor.Collect(maintain.Docs(ctx, t.Collection, w, scan))
+	docs, err = t.read(ctx, in("_id", again), len(again))
 	if err != nil {
 		return nil, err
 	}
-	found = slices.DeleteFunc(found, func(f finding) bool { return f.Kind != Ahead })
-	doubted := map[string]bson.RawValue{}
-	for _, f := range t.problems(docs, sources, false) {
-		if f.Kind == Ahead { // the source has gone on
-			continue
-		}
-		found = append(found, f)
-		if f.Kind != Malformed {
-			doubted[value.Key(f.key)] = f.key
+	still, now := t.problems(docs, sources, false), sources
+	if t.Unversioned && len(still) > 0 {
+		// These copies do not say of what state they are: if their source has gone on
+		// meanwhile nothing is known about them.
+		if now, err = c.sources(ctx, c.o.KeyField, t.sources(docs)); err != nil {
+			return nil, err
 		}
 	}
-	if !t.Unversioned {
-		return found, nil
+	for _, f := range still {
+		id := value.Key(f.key)
+		if f.Kind != Ahead && bytes.Equal(now[id].doc, sources[id].doc) { // else the source has gone on
+			found = append(found, f)
+		}
 	}
-	// These copies do not say of what state they are: if their source has gone on
-	// meanwhile nothing is known about them.
-	now, err := c.sources(ctx, c.o.KeyField, doubted)
-	return slices.DeleteFunc(found, func(f finding) bool {
-		return !bytes.Equal(now[value.Key(f.key)].doc, sources[value.Key(f.key)].doc)
-	}), err
+	return found, nil
+}
+
+// read reads the copies in the documents, about so many, that filter selects.
+func (t *target) read(ctx context.Context, filter any, size int) ([]bson.Raw, error) {
+	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return t.primary.Find(ctx, filter, options.Find().SetProjection(t.each(1)).SetBatchSize(int32(min(size, 1<<20)+1)))
+	}))
 }
 
 // sources are the keys of the sources that documents refer to, by value.Key.
 func (t *target) sources(docs []bson.Raw) map[string]bson.RawValue {
 	out := map[string]bson.RawValue{}
 	for _, doc := range docs {
-		for key := range t.copies(doc) {
+		copies, _ := t.copies(doc)
+		for _, copied := range copies {
+			key := value.Lookup(copied, t.IDField)
 			out[value.Key(key)] = key
 		}
 	}
@@ -258,81 +265,71 @@ func (t *target) sources(docs []bson.Raw) map[string]bson.RawValue {
 func (t *target) problems(docs []bson.Raw, sources map[string]state, adopt bool) []finding {
 	var out []finding
 	for _, doc := range docs {
-		if field, have, bad := t.malformed(doc); bad {
-			p := mongopatterns.Problem{Kind: Malformed, Field: field, Have: have}
-			out = append(out, finding{Problem: t.problem(doc, p)})
-		}
-		seen := map[string]bool{}
-		for key, copied := range t.copies(doc) {
+		copies, malformed := t.copies(doc)
+		found, seen := []finding{{Problem: malformed}}, map[string]bool{}
+		for _, copied := range copies {
+			key := value.Lookup(copied, t.IDField)
 			id := value.Key(key)
-			s, asked := sources[id]
-			if !asked || seen[id] {
+			if s, asked := sources[id]; asked && !seen[id] {
+				f := t.compare(copied, s, adopt)
+				f.key, seen[id] = key, f.Kind != ""
+				found = append(found, f)
+			}
+		}
+		for _, f := range found {
+			if f.Kind == "" {
 				continue
 			}
-			p := t.compare(copied, s, adopt)
-			if p.Kind == "" {
-				continue
+			if f.Kind != Malformed && f.Kind != Dangling {
+				f.Detail = "copy of " + value.Text(f.key)
 			}
-			seen[id] = true
-			if p.Kind != Dangling {
-				p.Detail = "copy of " + value.Text(key)
-			}
-			f := finding{Problem: t.problem(doc, p), key: key}
-			if p.Kind == Ahead || p.Kind == Different && !t.Unversioned {
-				version, _ := whole(value.Lookup(copied, t.VersionField))
-				f.above = version + 1
-			}
+			f.Pattern, f.Collection, f.ID = "extref", t.Collection.Name(), doc.Lookup("_id")
 			out = append(out, f)
 		}
 	}
 	return out
 }
 
-// problem completes what is wrong in a document.
-func (t *target) problem(doc bson.Raw, p mongopatterns.Problem) mongopatterns.Problem {
-	p.Pattern, p.Collection, p.ID = "extref", t.Collection.Name(), doc.Lookup("_id")
-	return p
-}
-
 // compare is what is wrong with a copy, without a Kind if nothing is.
-func (t *target) compare(copied bson.Raw, s state, adopt bool) (p mongopatterns.Problem) {
+func (t *target) compare(copied bson.Raw, s state, adopt bool) (f finding) {
 	have := value.Lookup(copied, t.VersionField)
 	switch {
 	case adopt && !t.Unversioned && !none(have), s.doc == nil && t.OnDelete == Keep && !adopt:
-		return p
+		return f
 	case s.doc == nil:
-		return mongopatterns.Problem{Kind: Dangling, Field: t.path(t.IDField), Have: value.Lookup(copied, t.IDField)}
-	}
-	if s.bad != "" {
-		p.Kind, p.Field, p.Have = BadSource, s.bad, value.Lookup(s.doc, s.bad)
-		return p
+		f.Kind, f.Field, f.Have = Dangling, t.path(t.IDField), value.Lookup(copied, t.IDField)
+		return f
+	case s.bad != "":
+		f.Kind, f.Field, f.Have = BadSource, s.bad, value.Lookup(s.doc, s.bad)
+		return f
 	}
 	if !t.Unversioned {
 		version, ok := whole(have)
+		f.above = version + 1
 		switch {
 		case !ok || none(have) || version >= maxVersion && version > s.version:
-			p.Kind = NoVersion
+			f.Kind = NoVersion
 		case len(t.follow) == 0: // a snapshot: it stays behind
-			return p
+			return f
 		case version < s.version:
-			p.Kind = Behind
+			f.Kind, f.above = Behind, 0
 		case version > s.version:
-			p.Kind = Ahead
+			f.Kind = Ahead
 		}
-		if p.Kind != "" {
-			p.Field, p.Have = t.path(t.VersionField), have
-			p.Want, _ = codec.Codec{}.Value(s.version)
-			return p
-		}
-	}
-	for _, f := range t.Fields {
-		have, want := value.Lookup(copied, f.As), s.value(f)
-		if f.Policy == Follow && !alike(have, want) || adopt && have.Type == 0 && want.Type != 0 {
-			p.Kind, p.Field, p.Have, p.Want = Different, t.path(f.As), have, want
-			return p
+		if f.Kind != "" {
+			f.Field, f.Have = t.path(t.VersionField), have
+			f.Want, _ = codec.Codec{}.Value(s.version)
+			return f
 		}
 	}
-	return p
+	for _, field := range t.Fields {
+		have, want := value.Lookup(copied, field.As), s.value(field)
+		if field.Policy == Follow && !alike(have, want) || adopt && have.Type == 0 && want.Type != 0 {
+			f.Kind, f.Field, f.Have, f.Want = Different, t.path(field.As), have, want
+			return f
+		}
+	}
+	return f
 }
 
 // alike is what unlike says on the server: of one type, and equal.

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
@@ -30,7 +31,7 @@ var ErrReferenced = fault.New("still referenced", fault.ErrConflict)
 // Unset or Cascade.
 func (r *Ref[ID, S]) Delete(ctx context.Context, id ID) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: delete")
-	key, err := r.core.key(id)
+	key, err := r.core.codec.ID("source", id)
 	if err != nil {
 		return result, err
 	}
@@ -40,62 +41,58 @@ func (r *Ref[ID, S]) Delete(ctx context.Context, id ID) (result mongopatterns.Re
 // delete deletes the source first: what pins it at the same time conflicts with
 // that, so each target shows all its copies, and a reference of the source to
 // itself is gone with it.
-func (c *core) delete(ctx context.Context, key bson.RawValue) (mongopatterns.Result, error) {
-	done := int64(0)
-	err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
-		done = 0
+func (c *core) delete(ctx context.Context, key bson.RawValue) (result mongopatterns.Result, err error) {
+	err = txn.Run(ctx, c.client(), func(ctx context.Context) error {
+		result = mongopatterns.Result{}
 		deleted, err := c.source.DeleteOne(ctx, c.by(key))
-		if err != nil {
-			return err
-		}
-		if deleted.DeletedCount == 0 {
-			return of(key, fault.ErrNotFound)
+		if err == nil && deleted.DeletedCount == 0 {
+			err = of(key, fault.ErrNotFound)
 		}
 		for _, t := range c.targets {
-			n, err := t.release(ctx, key)
 			if err != nil {
-				return fmt.Errorf("%s: %w", t.Name, err)
+				break
 			}
-			done += n
+			if err = t.release(ctx, key, &result); err != nil {
+				err = fmt.Errorf("%s: %w", t.Name, err)
+			}
 		}
-		return nil
+		return err
 	})
 	if err != nil {
-		done = 0
+		result = mongopatterns.Result{}
 	}
-	return mongopatterns.Result{Done: done}, err
+	return result, err
 }
 
 // release does with the copies of a source that is gone what the policy says.
-func (t *target) release(ctx context.Context, key bson.RawValue) (int64, error) {
+func (t *target) release(ctx context.Context, key bson.RawValue, result *mongopatterns.Result) error {
+	var model mongo.WriteModel
 	switch t.OnDelete {
+	case Keep:
+		return nil
 	case Refuse:
 		doc, err := t.primary.FindOne(ctx, t.where(key), options.FindOne().SetProjection(idOnly)).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
-			return 0, nil
+			return nil
 		}
 		if err == nil {
 			err = of(key, fault.Of(doc.Lookup("_id"), ErrReferenced))
 		}
-		return 0, err
+		return err
 	case Unset:
-		update := bson.D{{Key: "$unset", Value: t.each("")}}
+		update := expr.Op("$unset", t.each(""))
 		if t.Array {
-			update = bson.D{{Key: "$pull", Value: bson.D{{Key: t.Path, Value: t.sound(key)}}}}
+			update = expr.Op("$pull", expr.Op(t.Path, t.sound(key)))
 		}
-		done, err := t.Collection.UpdateMany(ctx, t.proper(key), update)
-		if err != nil {
-			return 0, err
-		}
-		return done.ModifiedCount, nil
+		model = mongo.NewUpdateManyModel().SetFilter(t.proper(key)).SetUpdate(update)
 	case Cascade:
-		done, err := t.Collection.DeleteMany(ctx, t.proper(key))
-		if err != nil {
-			return 0, err
-		}
-		return done.DeletedCount, nil
+		model = mongo.NewDeleteManyModel().SetFilter(t.proper(key))
 	}
-	return 0, nil
+	done, err := t.Collection.BulkWrite(ctx, []mongo.WriteModel{model})
+	if err == nil {
+		result.Done += done.ModifiedCount + done.DeletedCount
+	}
+	return err
 }
 
 var idOnly = bson.D{{Key: "_id", Value: 1}}

@@ -108,7 +108,7 @@ func (c *core) named(name string, id any) (*target, bson.RawValue, error) {
 	if err != nil {
 		return nil, bson.RawValue{}, err
 	}
-	key, err := c.key(id)
+	key, err := c.codec.ID("source", id)
 	return t, key, err
 }
 

@@ -2,6 +2,7 @@ package extref
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -35,7 +36,7 @@ import (
 // whatever the size of a batch.
 func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: propagate")
-	key, err := r.core.key(id)
+	key, err := r.core.codec.ID("source", id)
 	if err != nil {
 		return result, err
 	}
@@ -74,7 +75,7 @@ func (c *core) propagate(ctx context.Context, s state, w *mongopatterns.Work, re
 		switch {
 		case w.DryRun:
 			var n int64
-			n, err = t.primary.CountDocuments(ctx, expr.And(t.behind(s), w.Filter))
+			n, err = t.primary.CountDocuments(ctx, expr.And(t.proper(s.key, t.than("$lt", s)), w.Filter))
 			if result.Add(mongopatterns.Result{Examined: n, Done: n}); err == nil {
 				w.Progress(*result)
 			}
@@ -102,7 +103,7 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 			return err
 		}
 		do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
-			return c.writeBatch(ctx, t, s, part, result)
+			return c.write(ctx, t, s, nil, part, result)
 		}
 		if err := maintain.Apart(ctx, t.Collection.Name(), batch, w.Strict, result, do); err != nil {
 			return err
@@ -112,32 +113,26 @@ func (c *core) propagateTo(ctx context.Context, t *target, s state, w *mongopatt
 	return nil
 }
 
-// writeBatch writes the copies in these documents that are behind. Without a
-// version only the source itself, held in a transaction, says which state is the
-// newest.
-func (c *core) writeBatch(ctx context.Context, t *target, s state, batch []bson.Raw, result *mongopatterns.Result) error {
-	if !t.Unversioned {
-		return c.write(ctx, t, s, nil, batch, result)
-	}
-	var done mongopatterns.Result
-	err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
-		done = mongopatterns.Result{}
-		now, err := c.pin(ctx, s.key)
-		if err != nil {
-			return err
-		}
-		return c.write(ctx, t, now, nil, batch, &done)
-	})
-	if err == nil {
-		result.Add(done)
-	}
-	return err
-}
-
 // write writes, by one command, the copies that are behind: in the documents of
-// a batch, or without one in all that filter selects. There a second update, which
-// changes nothing, counts what differs still. What stays as it is, left looks at.
+// a batch, or without one, in a transaction, in all that filter selects. There a second
+// update, which changes nothing, counts what differs still. What stays as it is, is
+// read: it is Remaining, or malformed and named.
 func (c *core) write(ctx context.Context, t *target, s state, filter any, batch []bson.Raw, result *mongopatterns.Result) error {
+	if t.Unversioned && !txn.Running(ctx) { // then only the source itself, held, says which state is the newest
+		var done mongopatterns.Result
+		err := txn.Run(ctx, c.client(), func(ctx context.Context) error {
+			done = mongopatterns.Result{}
+			now, err := c.pin(ctx, s.key)
+			if err != nil {
+				return err
+			}
+			return c.write(ctx, t, now, filter, batch, &done)
+		})
+		if err == nil {
+			result.Add(done)
+		}
+		return err
+	}
 	var ids bson.A
 	for _, doc := range batch {
 		ids = append(ids, doc.Lookup("_id"))
@@ -165,27 +160,15 @@ func (c *core) write(ctx context.Context, t *target, s state, filter any, batch 
 	if stay == 0 {
 		return nil
 	}
-	left, err := c.left(ctx, t, s, filter, result)
-	result.Skipped += stay - left // right meanwhile
+	docs, err := t.read(ctx, expr.And(t.off(s), filter), int(stay))
+	malformed := t.problems(docs, nil, false)
+	for _, f := range malformed {
+		result.Fail(f.Collection, f.ID, errors.New(f.String()))
+	}
+	result.Remaining += int64(len(docs) - len(malformed))
+	result.Skipped += stay - int64(len(docs)) // right meanwhile
 	return err
 }
 
 // noChange is an update that changes nothing.
 var noChange, _ = bson.Marshal(expr.Op("$setOnInsert", expr.Op(touchField, 1)))
-
-// left counts the documents, of those that only selects, that a propagation could
-// not bring to s, and names the malformed.
-func (c *core) left(ctx context.Context, t *target, s state, only any, result *mongopatterns.Result) (int64, error) {
-	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return t.primary.Find(ctx, expr.And(t.off(s), only), options.Find().SetProjection(t.projection()))
-	}))
-	for _, doc := range docs {
-		if field, have, bad := t.malformed(doc); bad {
-			p := t.problem(doc, mongopatterns.Problem{Kind: Malformed, Field: field, Have: have})
-			result.Fail(p.Collection, p.ID, fmt.Errorf("%v", p))
-		} else {
-			result.Remaining++
-		}
-	}
-	return int64(len(docs)), err
-}

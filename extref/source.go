@@ -103,12 +103,6 @@ func (c *core) indexes() map[string][]mongo.IndexModel {
 	return out
 }
 
-// key encodes an ID.
-func (c *core) key(id any) (bson.RawValue, error) { return c.codec.ID("source", id) }
-
-// usable reports that a value can be the key of a source.
-func usable(key bson.RawValue) bool { return value.CheckID(key) == nil }
-
 // A state is a source at one moment.
 type state struct {
 	doc     bson.Raw
@@ -146,7 +140,7 @@ func (c *core) state(doc bson.Raw) state {
 			return s.invalid(way, "no array on the way to a copied field")
 		}
 	}
-	if !usable(s.key) {
+	if value.CheckID(s.key) != nil {
 		return s.invalid(c.o.KeyField, "a key")
 	}
 	if c.versioned {

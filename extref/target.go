@@ -1,13 +1,13 @@
 package extref
 
 import (
-	"iter"
 	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
@@ -119,23 +119,15 @@ func (t *target) model(s state, update bson.D, only any, more ...bson.E) *mongo.
 // operator says, $lt or $ne. Without versions it is that its values differ.
 func (t *target) than(operator string, s state) bson.E {
 	if t.Unversioned {
-		return t.differs(s)
+		return unlike(t.follow, s.value, func(f Field) string { return f.As })
 	}
 	return bson.E{Key: t.VersionField, Value: expr.Op(operator, s.version)}
 }
-
-// behind selects the documents that a propagation of s has to write.
-func (t *target) behind(s state) bson.D { return t.proper(s.key, t.than("$lt", s)) }
 
 // off selects the documents with a copy that is not as s says: those behind, malformed
 // ones, and those ahead of s.
 func (t *target) off(s state) bson.D {
 	return t.holding(bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, t.than("$ne", s)})
-}
-
-// differs is the condition on a copy that a followed field is not as in s.
-func (t *target) differs(s state) bson.E {
-	return unlike(t.follow, s.value, func(f Field) string { return f.As })
 }
 
 // unlike is the condition that one of the fields, at its path, has not the value:
@@ -210,74 +202,47 @@ func nested(doc bson.D, path string, v any) bson.D {
 	return append(doc, bson.E{Key: first, Value: nested(nil, rest, v)})
 }
 
-// places are the values of a document that should be copies: what lies at Path,
-// or the elements of the array there.
-func (t *target) places(doc bson.Raw) []bson.RawValue {
-	v := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc}
-	if t.Path != "" {
-		v = value.Lookup(doc, t.Path)
-	}
-	if !t.Array {
-		return []bson.RawValue{v}
-	}
-	array, _ := v.ArrayOK()
-	values, _ := array.Values()
-	return values
-}
-
-// copies yields the sound copies in a document, each with the key of its source.
-func (t *target) copies(doc bson.Raw) iter.Seq2[bson.RawValue, bson.Raw] {
-	return func(yield func(bson.RawValue, bson.Raw) bool) {
-		for _, v := range t.places(doc) {
-			copied, _ := v.DocumentOK()
-			key := value.Lookup(copied, t.IDField)
-			if _, _, bad := t.unsound(copied); !bad && !none(key) && !yield(key, copied) {
-				return
-			}
+// copies are the sound copies in a document, and the first thing in it that the target
+// does not describe, without a Kind if there is none. Nothing, null, and an element with
+// no field of a copy are not wrong.
+func (t *target) copies(doc bson.Raw) (copies []bson.Raw, malformed mongopatterns.Problem) {
+	wrong := func(field string, have bson.RawValue) {
+		if malformed.Kind == "" {
+			malformed.Kind, malformed.Field, malformed.Have = Malformed, field, have
 		}
 	}
-}
-
-// each gives v to the paths that hold all of a copy.
-func (t *target) each(v any) bson.D {
-	if t.Path != "" {
-		return bson.D{{Key: t.Path, Value: v}}
-	}
-	var out bson.D
-	for _, path := range t.inner {
-		out = append(out, bson.E{Key: path, Value: v})
-	}
-	return out
-}
-
-// projection reads the copies and nothing else.
-func (t *target) projection() bson.D { return t.each(1) }
-
-// malformed is the first thing in a document that the target does not describe.
-// Nothing, null, and an element with no field of a copy are not wrong.
-func (t *target) malformed(doc bson.Raw) (field string, have bson.RawValue, bad bool) {
 	for _, step := range t.outer {
 		if v := value.Lookup(doc, step); v.Type != bson.TypeEmbeddedDocument && !none(v) {
-			return step, v, true
+			wrong(step, v)
 		}
 	}
-	if v := value.Lookup(doc, t.Path); t.Array && !none(v) && v.Type != bson.TypeArray {
-		return t.Path, v, true
+	places := []bson.RawValue{{Type: bson.TypeEmbeddedDocument, Value: doc}}
+	if t.Path != "" {
+		places[0] = value.Lookup(doc, t.Path)
 	}
-	for _, v := range t.places(doc) {
+	if t.Array {
+		array, ok := places[0].ArrayOK()
+		if !ok && !none(places[0]) {
+			wrong(t.Path, places[0])
+		}
+		places, _ = array.Values()
+	}
+	for _, v := range places {
 		copied, ok := v.DocumentOK()
 		if !ok && !none(v) {
-			return t.Path, v, true
+			wrong(t.Path, v)
 		}
-		if inner, have, bad := t.unsound(copied); bad {
-			return t.path(inner), have, true
+		if field, have, bad := t.unsound(copied); bad {
+			wrong(t.path(field), have)
+		} else if !none(have) {
+			copies = append(copies, copied)
 		}
 	}
-	return "", bson.RawValue{}, false
+	return copies, malformed
 }
 
-// unsound is the first thing that is wrong in a copy. Without a key it is none, and
-// only the way to the key and what it left behind are looked at.
+// unsound is the first thing that is wrong in a copy, else its key. Without a key it is
+// no copy, and only the way to the key and what it left behind are looked at.
 func (t *target) unsound(copied bson.Raw) (field string, have bson.RawValue, bad bool) {
 	key := value.Lookup(copied, t.IDField)
 	for _, way := range t.ways {
@@ -290,7 +255,19 @@ func (t *target) unsound(copied bson.Raw) (field string, have bson.RawValue, bad
 		leftover := slices.ContainsFunc(t.inner, func(path string) bool { return !none(value.Lookup(copied, path)) })
 		return t.IDField, key, leftover && t.Path != ""
 	}
-	return t.IDField, key, !usable(key)
+	return t.IDField, key, value.CheckID(key) != nil
 }
 
 func none(v bson.RawValue) bool { return v.Type == 0 || v.Type == bson.TypeNull }
+
+// each gives v to the paths that hold all of a copy; 1 makes it a projection.
+func (t *target) each(v any) bson.D {
+	if t.Path != "" {
+		return bson.D{{Key: t.Path, Value: v}}
+	}
+	var out bson.D
+	for _, path := range t.inner {
+		out = append(out, bson.E{Key: path, Value: v})
+	}
+	return out
+}

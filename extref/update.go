@@ -39,7 +39,7 @@ func (r *Ref[ID, S]) Update(ctx context.Context, id ID, update any) (result Upda
 	if update == nil {
 		return result, fault.Invalid("update: nil")
 	}
-	key, err := r.core.key(id)
+	key, err := r.core.codec.ID("source", id)
 	if err != nil {
 		return result, err
 	}

@@ -211,9 +211,24 @@ func (w *watcher) open(ctx context.Context) (*mongo.ChangeStream, error) {
 	}, opts)
 }
 
-// apply propagates the sources of one answer of the server, and saves the token.
+// apply propagates the sources whose changes are in one answer of the server, maybe
+// none, and saves the token.
 func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
-	changed, events, err := w.batch(ctx, stream)
+	changed, events := map[string]bson.RawValue{}, 0
+	for stream.TryNext(ctx) {
+		events++
+		var e event
+		if err := bson.Unmarshal(stream.Current, &e); err != nil { // not by the client's codecs
+			return err
+		}
+		if w.concerns(e) {
+			changed[value.Key(e.ID)] = e.ID
+		}
+		if stream.RemainingBatchLength() == 0 {
+			break
+		}
+	}
+	err := stream.Err()
 	if err == nil && w.core.o.KeyField != "_id" {
 		changed, err = w.keys(ctx, changed)
 	}
@@ -256,26 +271,6 @@ type event struct {
 	Kind  string
 	ID    bson.RawValue
 	Paths []string
-}
-
-// batch reads the events of one answer of the server, maybe none, and returns the
-// _ids of the sources whose copies may have to be written, by value.Key.
-func (w *watcher) batch(ctx context.Context, stream *mongo.ChangeStream) (map[string]bson.RawValue, int, error) {
-	changed, events := map[string]bson.RawValue{}, 0
-	for stream.TryNext(ctx) {
-		events++
-		var e event
-		if err := bson.Unmarshal(stream.Current, &e); err != nil {
-			return nil, events, err
-		}
-		if w.concerns(e) {
-			changed[value.Key(e.ID)] = e.ID
-		}
-		if stream.RemainingBatchLength() == 0 {
-			break
-		}
-	}
-	return changed, events, stream.Err()
 }
 
 // concerns reports whether an event is about copies.
