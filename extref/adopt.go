@@ -21,8 +21,9 @@ import (
 // frozen fields where the copy has none. A reference with a version is adopted
 // already; in an Unversioned target all are looked at. Result.Done documents were
 // written; Remaining are malformed references, and those to sources that do not
-// exist, whatever the policy, or are invalid. Work.Filter selects documents of the
-// target's collection. Adopt can be run again.
+// exist, whatever the policy, or are invalid. Skipped were filled in by others, or
+// changed, meanwhile; in an array this counts for each such source. Work.Filter selects
+// documents of the target's collection.
 //
 // Each batch is a transaction that writes to its sources (a field that is taken
 // off again), so that no change of them is missed.
@@ -37,18 +38,15 @@ func (r *Ref[ID, S]) Adopt(ctx context.Context, target string, work *mongopatter
 	if err != nil {
 		return result, err
 	}
-	scan := maintain.Scan{Filter: t.referring(), Projection: t.each(1), BatchSize: 100}
+	some := expr.D("$exists", true, "$ne", nil)
+	scan := maintain.Scan{
+		Filter:     t.holding(append(expr.Op(t.IDField, some), t.unadopted()...)),
+		Projection: t.each(1), BatchSize: 100,
+	}
 	return maintain.Run(ctx, t.Collection, work, scan,
 		func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			return r.core.adopt(ctx, t, docs, w.DryRun, result)
 		})
-}
-
-// referring selects the documents with a copy of any source that Adopt may fill in.
-// In an array all must hold of one element.
-func (t *target) referring() bson.D {
-	some := bson.D{{Key: "$exists", Value: true}, {Key: "$ne", Value: nil}}
-	return t.holding(append(bson.D{{Key: t.IDField, Value: some}}, t.unadopted()...))
 }
 
 // unadopted are the conditions, besides the key, on a copy that Adopt fills in.
@@ -66,35 +64,47 @@ func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, 
 		return err
 	}
 	keys, ids, lacking := map[string]bson.RawValue{}, map[string]bson.A{}, map[string]bool{}
+	wanted := int64(0)
 	for _, f := range t.problems(docs, sources, true) {
 		if unsolvable[f.Kind] {
 			result.Remaining++
 			continue
 		}
+		wanted++
 		key := value.Key(f.key)
 		keys[key], ids[key], lacking[value.Key(f.ID)] = f.key, append(ids[key], f.ID), true
 	}
-	if len(keys) > 0 && !dry {
-		err = txn.Run(ctx, c.client(), func(ctx context.Context) error { return c.fill(ctx, t, keys, ids) })
+	written := wanted
+	if wanted > 0 && !dry {
+		err = txn.Run(ctx, c.client(), func(ctx context.Context) (err error) {
+			written, err = c.fill(ctx, t, keys, ids)
+			return err
+		})
 	}
 	if err == nil {
-		result.Done += int64(len(lacking))
+		changed := min(wanted-written, int64(len(lacking)))
+		result.Add(mongopatterns.Result{Done: int64(len(lacking)) - changed, Skipped: changed})
 	}
 	return err
 }
 
 // fill holds the sources and reads them again. It writes frozen fields where a copy
-// has none, then the followed fields and the version.
-func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValue, ids map[string]bson.A) error {
+// has none, then the followed fields and the version. Both may write one document, so
+// an update before them, which changes nothing, counts the documents for the source; the
+// sum of these is returned.
+func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValue, ids map[string]bson.A) (int64, error) {
 	if err := c.hold(ctx, in(c.o.KeyField, slices.Collect(maps.Values(keys)))); err != nil {
-		return err
+		return 0, err
 	}
 	now, err := c.sources(ctx, c.o.KeyField, keys)
 	var models []mongo.WriteModel
 	for key, s := range now {
+		var writes []mongo.WriteModel
+		filters := bson.A{}
 		add := func(update bson.D, more ...bson.E) {
 			if s.bad == "" && update != nil {
-				models = append(models, t.model(s, update, in("_id", ids[key]), more...).SetHint(idOnly))
+				model := t.model(s, update, in("_id", ids[key]), more...).SetHint(idOnly)
+				writes, filters = append(writes, model), append(filters, model.Filter)
 			}
 		}
 		for _, f := range t.Fields {
@@ -106,12 +116,20 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 		if t.Unversioned {
 			add(t.write(s), t.than("$ne", s))
 		} else {
+			filters = nil // the next one selects all that those before it do
 			add(t.write(s), t.unadopted()...)
+		}
+		if len(filters) > 0 {
+			count := mongo.NewUpdateManyModel().SetFilter(expr.Op("$or", filters)).SetUpdate(noChange).SetHint(idOnly)
+			models = append(append(models, count), writes...)
 		}
 	}
 	if err != nil || len(models) == 0 {
-		return err
+		return 0, err
 	}
-	_, err = t.Collection.BulkWrite(ctx, models)
-	return err
+	done, err := t.Collection.BulkWrite(ctx, models)
+	if err != nil {
+		return 0, err
+	}
+	return done.MatchedCount - done.ModifiedCount, nil
 }

@@ -45,18 +45,18 @@ func (c *core) delete(ctx context.Context, key bson.RawValue) (result mongopatte
 	err = txn.Run(ctx, c.client(), func(ctx context.Context) error {
 		result = mongopatterns.Result{}
 		deleted, err := c.source.DeleteOne(ctx, c.by(key))
-		if err == nil && deleted.DeletedCount == 0 {
-			err = of(key, fault.ErrNotFound)
+		if err != nil {
+			return err
+		}
+		if deleted.DeletedCount == 0 {
+			return of(key, fault.ErrNotFound)
 		}
 		for _, t := range c.targets {
-			if err != nil {
-				break
-			}
-			if err = t.release(ctx, key, &result); err != nil {
-				err = fmt.Errorf("%s: %w", t.Name, err)
+			if err := t.release(ctx, key, &result); err != nil {
+				return fmt.Errorf("%s: %w", t.Name, err)
 			}
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		result = mongopatterns.Result{}

@@ -55,10 +55,6 @@
 //   - With Options.Deferred it changes the source only. [Ref.Watch] follows the
 //     source by a change stream, whoever changes it, also through elections.
 //
-// A document with something else in place of the copy is passed over and named
-// (Result.Failures). A copy ahead of its source, which was inserted again with a
-// lower version, is counted (Result.Remaining): [Ref.Repair] raises the source.
-//
 // # Costs
 //
 // Round trips (RT) when nothing goes wrong, T the number of targets with a followed

@@ -102,7 +102,6 @@ func (c *core) fetch(ctx context.Context, target string, id any, read func(conte
 	return t.reference(s), nil
 }
 
-// named finds a target and encodes an ID.
 func (c *core) named(name string, id any) (*target, bson.RawValue, error) {
 	t, err := c.target(name)
 	if err != nil {
@@ -182,14 +181,15 @@ func (c *Copies[C, ID, S]) Pin(ctx context.Context, id ID) (C, error) {
 }
 
 func (c *Copies[C, ID, S]) decode(copied bson.D, err error) (out C, _ error) {
-	var have, back bson.Raw
-	if err == nil {
-		have, err = bson.Marshal(copied)
-	}
 	if err != nil {
 		return out, err
 	}
-	if err = c.ref.core.codec.Decode(have, &out); err == nil {
+	var back bson.Raw
+	have, err := bson.Marshal(copied)
+	if err == nil {
+		err = c.ref.core.codec.Decode(have, &out)
+	}
+	if err == nil {
 		back, err = c.ref.core.codec.Document(out)
 	}
 	if err != nil {

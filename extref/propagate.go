@@ -23,9 +23,10 @@ import (
 // date are not written. Run twice, at once, or again after a stop, it does no harm.
 //
 // A document with something malformed in place of the copy that is behind, or which
-// the server refuses to write, is Failed and named. Remaining have copies ahead of
-// the source (use Repair) or without a version (use Adopt). Work.Filter narrows the
-// documents that are written, in all targets.
+// the server refuses to write, is Failed and named; those of its batch that were
+// written before it are Skipped, as the server does not say which. Remaining have
+// copies ahead of the source (use Repair) or without a version (use Adopt). Work.Filter
+// narrows the documents that are written, in all targets.
 //
 // Cost: 1 round trip for the source, by its key; for each target with followed
 // fields 1 to find the copies that differ, by its index, and for each batch 1 to

@@ -84,21 +84,19 @@ func (c *core) target(name string) (*target, error) {
 
 func (c *core) indexes() map[string][]mongo.IndexModel {
 	out := map[string][]mongo.IndexModel{}
-	add := func(coll *mongo.Collection, keys bson.D, opts *options.IndexOptionsBuilder) {
-		out[coll.Name()] = append(out[coll.Name()], mongo.IndexModel{Keys: keys, Options: opts})
+	if c.o.Outbox != nil {
+		out[c.o.Outbox.Name()] = []mongo.IndexModel{{Keys: expr.Op(dueField, 1)}}
 	}
 	for _, t := range c.targets {
-		keys := expr.Op(t.path(t.IDField), 1)
+		keys, name := expr.Op(t.path(t.IDField), 1), t.Collection.Name()
 		if !t.Unversioned {
 			keys = append(keys, bson.E{Key: t.path(t.VersionField), Value: 1})
 		}
-		add(t.Collection, keys, nil)
+		out[name] = append(out[name], mongo.IndexModel{Keys: keys})
 	}
-	if c.o.Outbox != nil {
-		add(c.o.Outbox, expr.Op(dueField, 1), nil)
-	}
-	if c.o.KeyField != "_id" {
-		add(c.source, expr.Op(c.o.KeyField, 1), options.Index().SetUnique(true))
+	if name := c.source.Name(); c.o.KeyField != "_id" {
+		key := mongo.IndexModel{Keys: expr.Op(c.o.KeyField, 1), Options: options.Index().SetUnique(true)}
+		out[name] = append(out[name], key)
 	}
 	return out
 }
@@ -118,7 +116,6 @@ func (s state) invalid(field, want string) state {
 	return s
 }
 
-// value is what a source holds in a field.
 func (s state) value(f Field) bson.RawValue { return value.Lookup(s.doc, f.Path) }
 
 // of says which source an error is about.
@@ -155,22 +152,15 @@ func (c *core) state(doc bson.Raw) state {
 
 // whole reads a version; none is 0.
 func whole(v bson.RawValue) (int64, bool) {
-	switch v.Type {
-	case 0, bson.TypeNull:
-		return 0, true
-	case bson.TypeInt32, bson.TypeInt64:
-		return v.AsInt64(), true
-	case bson.TypeDouble:
-		f := v.Double()
+	if f, ok := v.DoubleOK(); ok {
 		return int64(f), f == math.Trunc(f) && math.Abs(f) < 1<<63
 	}
-	return 0, false
+	n, ok := v.AsInt64OK()
+	return n, ok || none(v)
 }
 
-// by selects the source with this key.
 func (c *core) by(key bson.RawValue) bson.D { return expr.Op(c.o.KeyField, value.Equal(key)) }
 
-// find reads a source.
 func (c *core) find(ctx context.Context, key bson.RawValue) (state, error) {
 	return c.result(key, c.primary.FindOne(ctx, c.by(key), options.FindOne().SetProjection(c.shown)))
 }
@@ -253,5 +243,4 @@ func (c *core) causal(ctx context.Context) (context.Context, func()) {
 	return mongo.NewSessionContext(ctx, session), func() { session.EndSession(context.WithoutCancel(ctx)) }
 }
 
-// in selects by a field that has one of the values.
 func in(field string, values any) bson.D { return expr.Op(field, expr.Op("$in", values)) }

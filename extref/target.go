@@ -24,7 +24,6 @@ type target struct {
 	outer   []string // the steps that must be documents if there is a copy
 }
 
-// path is the path of a field of the copy in the document.
 func (t *target) path(inner string) string {
 	if t.Path == "" {
 		return inner
@@ -51,7 +50,6 @@ func (t *target) holding(conditions bson.D) bson.D {
 	return moved(conditions, t.path)
 }
 
-// moved is a filter with other paths.
 func moved(filter bson.D, path func(string) string) bson.D {
 	out := make(bson.D, len(filter))
 	for i, e := range filter {

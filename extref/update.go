@@ -136,10 +136,7 @@ func (c *core) plan(update any) plan {
 	if err != nil { // a pipeline
 		return unknown
 	}
-	operators, err := doc.Elements()
-	if err != nil || len(operators) == 0 {
-		return unknown
-	}
+	operators, _ := doc.Elements()
 	p, simple, increments := plan{update: doc}, true, bson.D{}
 	for _, operator := range operators {
 		name := operator.Key()
