@@ -147,7 +147,7 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 		ctx, end := c.causal(ctx)
 		defer end()
 		selected := maintain.Batches(ctx, c.source, w, maintain.Scan{Projection: c.shown})
-		if w.Filter == nil { // all: the documents say which they are
+		if w.Filter == nil { // all, which the documents name
 			selected = func(yield func([]bson.Raw, error) bool) { yield(nil, nil) }
 		}
 		for sources, err := range selected {
@@ -155,7 +155,15 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 				yield(batch{}, err)
 				return
 			}
-			only := c.keysOf(sources)
+			var only map[string]bson.RawValue
+			if w.Filter != nil {
+				only = map[string]bson.RawValue{}
+			}
+			for _, doc := range sources {
+				if key := value.Lookup(doc, c.o.KeyField); value.CheckID(key) == nil {
+					only[value.Key(key)] = key
+				}
+			}
 			for _, t := range c.targets {
 				scan := maintain.Scan{Filter: t.of(only), Projection: t.each(1)}
 				for docs, err := range maintain.Batches(ctx, t.Collection, *inner(w), scan) {
@@ -170,20 +178,6 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 			}
 		}
 	}
-}
-
-// keysOf are the keys of sources, by value.Key; nil of none.
-func (c *core) keysOf(sources []bson.Raw) map[string]bson.RawValue {
-	if sources == nil {
-		return nil
-	}
-	keys := map[string]bson.RawValue{}
-	for _, doc := range sources {
-		if key := value.Lookup(doc, c.o.KeyField); value.CheckID(key) == nil {
-			keys[value.Key(key)] = key
-		}
-	}
-	return keys
 }
 
 // of selects the documents that refer to these sources, or with nil all that may
@@ -324,13 +318,11 @@ func (t *target) compare(copied bson.Raw, s state, adopt bool) (f finding) {
 	}
 	for _, field := range t.Fields {
 		have, want := value.Lookup(copied, field.As), s.value(field)
-		if field.Policy == Follow && !alike(have, want) || adopt && have.Type == 0 && want.Type != 0 {
+		alike := have.Type == want.Type && value.Key(have) == value.Key(want) // as unlike says on the server
+		if field.Policy == Follow && !alike || adopt && have.Type == 0 && want.Type != 0 {
 			f.Kind, f.Field, f.Have, f.Want = Different, t.path(field.As), have, want
 			return f
 		}
 	}
 	return f
 }
-
-// alike is what unlike says on the server: of one type, and equal.
-func alike(a, b bson.RawValue) bool { return a.Type == b.Type && value.Key(a) == value.Key(b) }

@@ -1,6 +1,7 @@
 package extref
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"slices"
@@ -184,15 +185,13 @@ func (c *Copies[C, ID, S]) decode(copied bson.D, err error) (out C, _ error) {
 	if err != nil {
 		return out, err
 	}
-	var back bson.Raw
+	codec := c.ref.core.codec
 	have, err := bson.Marshal(copied)
 	if err == nil {
-		err = c.ref.core.codec.Decode(have, &out)
+		err = codec.Decode(have, &out)
 	}
-	if err == nil {
-		back, err = c.ref.core.codec.Document(out)
-	}
-	if err != nil {
+	back, lost := codec.Document(out)
+	if err = cmp.Or(err, lost); err != nil {
 		return out, fault.Invalid("extref: copy: %w", err)
 	}
 	for _, path := range c.target.inner {
