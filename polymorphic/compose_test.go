@@ -181,7 +181,7 @@ func TestDocInAllPackages(t *testing.T) {
 				t.Errorf("%v", copied)
 			}
 			must(coll.InsertOne(ctx, docs[0]))
-			must(refs.Replace(ctx, 1, docs[0]))
+			must(refs.Update(ctx, 1, bson.D{{Key: "$set", Value: docs[0]}}))
 			same(t, must(one(ctx, coll)), docs[1])
 		},
 		"split": func(t *testing.T, coll, other *mongo.Collection) {
