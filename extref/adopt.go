@@ -19,11 +19,11 @@ import (
 // Adopt fills in the references of a target that have only a key so far, and
 // perhaps some fields: followed fields and the version as the source has them now,
 // frozen fields where the copy has none. A reference with a version is adopted
-// already; in an Unversioned target all are looked at. Result.Done documents were
-// written; Remaining are malformed references, and those to sources that do not
-// exist, whatever the policy, or are invalid. Skipped were filled in by others, or
-// changed, meanwhile; in an array this counts for each such source. Work.Filter selects
-// documents of the target's collection.
+// already; in an Unversioned target all are looked at. Result.Done counts the documents
+// found lacking whose batch was committed, also where another writer filled one in
+// meanwhile; Remaining are malformed references, and those to sources that do not
+// exist, whatever the policy, or are invalid. Work.Filter selects documents of the
+// target's collection. Adopt can be run again.
 //
 // Each batch is a transaction that writes to its sources (a field that is taken
 // off again), so that no change of them is missed.
@@ -64,47 +64,35 @@ func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, 
 		return err
 	}
 	keys, ids, lacking := map[string]bson.RawValue{}, map[string]bson.A{}, map[string]bool{}
-	wanted := int64(0)
 	for _, f := range t.problems(docs, sources, true) {
 		if unsolvable[f.Kind] {
 			result.Remaining++
 			continue
 		}
-		wanted++
 		key := value.Key(f.key)
 		keys[key], ids[key], lacking[value.Key(f.ID)] = f.key, append(ids[key], f.ID), true
 	}
-	written := wanted
-	if wanted > 0 && !dry {
-		err = txn.Run(ctx, c.client(), func(ctx context.Context) (err error) {
-			written, err = c.fill(ctx, t, keys, ids)
-			return err
-		})
+	if len(keys) > 0 && !dry {
+		err = txn.Run(ctx, c.client(), func(ctx context.Context) error { return c.fill(ctx, t, keys, ids) })
 	}
 	if err == nil {
-		changed := min(wanted-written, int64(len(lacking)))
-		result.Add(mongopatterns.Result{Done: int64(len(lacking)) - changed, Skipped: changed})
+		result.Done += int64(len(lacking))
 	}
 	return err
 }
 
 // fill holds the sources and reads them again. It writes frozen fields where a copy
-// has none, then the followed fields and the version. Both may write one document, so
-// an update before them, which changes nothing, counts the documents for the source; the
-// sum of these is returned.
-func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValue, ids map[string]bson.A) (int64, error) {
+// has none, then the followed fields and the version.
+func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValue, ids map[string]bson.A) error {
 	if err := c.hold(ctx, in(c.o.KeyField, slices.Collect(maps.Values(keys)))); err != nil {
-		return 0, err
+		return err
 	}
 	now, err := c.sources(ctx, c.o.KeyField, keys)
 	var models []mongo.WriteModel
 	for key, s := range now {
-		var writes []mongo.WriteModel
-		filters := bson.A{}
 		add := func(update bson.D, more ...bson.E) {
 			if s.bad == "" && update != nil {
-				model := t.model(s, update, in("_id", ids[key]), more...).SetHint(idOnly)
-				writes, filters = append(writes, model), append(filters, model.Filter)
+				models = append(models, t.model(s, update, in("_id", ids[key]), more...).SetHint(idOnly))
 			}
 		}
 		for _, f := range t.Fields {
@@ -116,20 +104,12 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 		if t.Unversioned {
 			add(t.write(s), t.than("$ne", s))
 		} else {
-			filters = nil // the next one selects all that those before it do
 			add(t.write(s), t.unadopted()...)
-		}
-		if len(filters) > 0 {
-			count := mongo.NewUpdateManyModel().SetFilter(expr.Op("$or", filters)).SetUpdate(noChange).SetHint(idOnly)
-			models = append(append(models, count), writes...)
 		}
 	}
 	if err != nil || len(models) == 0 {
-		return 0, err
+		return err
 	}
-	done, err := t.Collection.BulkWrite(ctx, models)
-	if err != nil {
-		return 0, err
-	}
-	return done.MatchedCount - done.ModifiedCount, nil
+	_, err = t.Collection.BulkWrite(ctx, models)
+	return err
 }
