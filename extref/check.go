@@ -164,6 +164,9 @@ func (c *core) examine(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 					only[value.Key(key)] = key
 				}
 			}
+			if w.Filter != nil && len(only) == 0 {
+				continue // sources without a natural key: nothing refers to them
+			}
 			for _, t := range c.targets {
 				scan := maintain.Scan{Filter: t.of(only), Projection: t.each(1)}
 				for docs, err := range maintain.Batches(ctx, t.Collection, *inner(w), scan) {

@@ -335,6 +335,9 @@ func TestNaturalKey(t *testing.T) {
 	if err := second(products.InsertOne(t.Context(), d("catalog_number", 1234))); !mongo.IsDuplicateKeyError(err) {
 		t.Errorf("one key twice: %v", err)
 	}
+	// A source without the key has no copies.
+	insert(t, products, d("_id", "keyless", "name", "x"))
+	diff(t, tally{}, ok[tally](t)(r.Repair(t.Context(), &mongopatterns.Work{Filter: d("_id", "keyless")})))
 }
 
 // Log messages carry ipaddr and hostname beside the host's ID.
@@ -352,6 +355,12 @@ func TestScenarioLogs(t *testing.T) {
 	diff(t, updated(0, 1), ok[extref.UpdateResult](t)(r.Update(t.Context(), "AAAB", set("name", "pluto.example.com", "ipaddr", "127.0.0.2"))))
 	diff(t, []bson.D{d("_id", i32(1), "message", "cpu is on fire!", "host", "AAAB", "hostname", "pluto.example.com", "ipaddr", "127.66.66.66")}, stored(t, logs))
 }
+
+// A fragile copy cannot be decoded, and not be encoded before it is.
+type fragile struct{ doc *bson.D }
+
+func (f *fragile) UnmarshalBSON([]byte) error  { return errors.New("no copy") }
+func (f fragile) MarshalBSON() ([]byte, error) { return bson.Marshal(*f.doc) }
 
 // Copies as a type of the user's own, in a struct of theirs.
 func TestCopies(t *testing.T) {
@@ -405,6 +414,8 @@ func TestCopies(t *testing.T) {
 	if _, err := short.Fetch(t.Context(), 123); !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), `has no field "version"`) {
 		t.Error(err)
 	}
+	partly := ok[*extref.Copies[fragile, int, buyer]](t)(extref.For[fragile](r, "orders.customer"))
+	fails(t, mongopatterns.ErrInvalid)(partly.Fetch(t.Context(), 123))
 	fails(t, mongopatterns.ErrInvalid)(extref.For[lossy](r, "x"))
 	fails(t, mongopatterns.ErrNotFound)(copies.Fetch(t.Context(), 9))
 }
