@@ -50,6 +50,7 @@ func (t *target) holding(conditions bson.D) bson.D {
 	return moved(conditions, t.path)
 }
 
+// moved is a filter with other paths.
 func moved(filter bson.D, path func(string) string) bson.D {
 	out := make(bson.D, len(filter))
 	for i, e := range filter {

@@ -21,12 +21,13 @@ type UpdateResult struct {
 }
 
 // Update changes a source by what the driver's UpdateOne takes: operators, as
-// {$set: src} of a whole struct, or a pipeline. If a followed field changes the
-// version is raised in the same transaction, and the change goes to the copies, or
-// into the outbox, there as well. The version never goes back, even if the update sets
-// a lower one. An update that changes a natural key is ErrInvalid, and one of an
-// invalid source, if its operators do not show that it touches nothing followed.
-// Repeated after an unknown outcome it applies the update twice.
+// {$set: src} of a whole struct, or a pipeline, as [{$replaceWith: {$literal: src}}]
+// to remove what src lacks too. If a followed field changes the version is raised in
+// the same transaction, and the change goes to the copies, or into the outbox, there
+// as well. The version never goes back, even if the update sets a lower one. An update
+// that changes a natural key is ErrInvalid, and one of an invalid source, if its
+// operators do not show that it touches nothing followed. Repeated after an unknown
+// outcome it applies the update twice.
 //
 // Cost: 1 round trip, 1 document written, by its key, if operators show that no
 // followed field, version or key is touched. 2 and 1 a target with followed
