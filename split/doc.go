@@ -30,7 +30,7 @@
 // Round trips (RT) with the commit. Hot documents go by _id, cold ones by the unique
 // index {movie_id: 1}, or by _id without IDField.
 //
-//	Add, Replace, Delete    3 RT  2 documents written
+//	Add, Delete             3 RT  2 documents written
 //	GetHot, GetCold         1 RT  1 key and 1 document
 //	Get                     1 RT  1 key and 1 document of each collection
 //	Update of hot           1 RT  1 document written, no transaction
@@ -77,6 +77,6 @@
 //
 // JoinPipeline turns hot documents into whole ones, after your own $match, $sort and
 // $limit. The hot documents may be the parents of another pattern: change them by
-// Update, not Replace, and delete the cold document with ColdFilter where the other
+// operators, and delete the cold document with ColdFilter where the other
 // pattern deletes the hot one, in one transaction.
 package split

@@ -130,7 +130,7 @@ func TestSplitOfParents(t *testing.T) {
 	must(t, err)
 	whole()
 	// Replaced without what is kept, which Repair brings back.
-	must(t, s.Replace(t.Context(), 1, d("seen", 9), d("plot", 9)))
+	must(t, s.Update(t.Context(), 1, mongo.Pipeline{d("$replaceWith", d("seen", 9))}, d("$set", d("plot", 9))))
 	_, err = comments.Repair(t.Context(), nil)
 	must(t, err)
 	whole()

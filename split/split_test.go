@@ -273,7 +273,10 @@ func TestWrites(t *testing.T) {
 				}
 				must(t, in(func(ctx context.Context) error { return s.Add(ctx, 1, d("_id", 7, "a", 1), d("plot", "x", "c", 1)) }))
 				want(1, fmt.Sprint(d("a", 1)), fmt.Sprint(d("plot", "x", "c", 1)))
-				must(t, in(func(ctx context.Context) error { return s.Replace(ctx, 1, d("b", 1), d("plot", "y")) }))
+				must(t, in(func(ctx context.Context) error {
+					return s.Update(ctx, 1, mongo.Pipeline{d("$replaceWith", d("b", 1))},
+						mongo.Pipeline{d("$replaceWith", d("movie_id", "$movie_id", "plot", "y"))})
+				}))
 				want(1, fmt.Sprint(d("b", 1)), fmt.Sprint(d("plot", "y")))
 				must(t, in(func(ctx context.Context) error {
 					return s.Update(ctx, 1, d("$inc", d("b", 1)), d("$set", d("plot", "z")))
@@ -286,7 +289,6 @@ func TestWrites(t *testing.T) {
 					fn   func(ctx context.Context) error
 					want error
 				}{
-					"replace none":     {func(ctx context.Context) error { return s.Replace(ctx, 2, d(), d()) }, mongopatterns.ErrNotFound},
 					"update none":      {func(ctx context.Context) error { return s.Update(ctx, 2, d("$set", d("a", 1)), d("$set", d("b", 1))) }, mongopatterns.ErrNotFound},
 					"update no hot":    {func(ctx context.Context) error { return s.Update(ctx, 2, d("$set", d("a", 1)), nil) }, mongopatterns.ErrNotFound},
 					"update no cold":   {func(ctx context.Context) error { return s.Update(ctx, 2, nil, d("$set", d("a", 1))) }, mongopatterns.ErrNotFound},
@@ -536,8 +538,10 @@ func TestInsertOfColdBesideDelete(t *testing.T) {
 	}
 	insert(t, db.Collection("movies"), d("_id", 1, "a", 1))
 	for name, write := range map[string]func(ctx context.Context) error{
-		"replace": func(ctx context.Context) error { return s.Replace(ctx, 1, d("a", 1), d("b", 1)) },
-		"update":  func(ctx context.Context) error { return s.Update(ctx, 1, d("$set", d("a", 1)), d("$set", d("b", 1))) },
+		"whole": func(ctx context.Context) error {
+			return s.Update(ctx, 1, d("$set", d("_id", 1, "a", 1)), d("$set", d("_id", 1, "b", 1)))
+		},
+		"update": func(ctx context.Context) error { return s.Update(ctx, 1, d("$set", d("a", 1)), d("$set", d("b", 1))) },
 	} {
 		ctxA, sessionA := begin()
 		ctxB, sessionB := begin()
@@ -655,7 +659,7 @@ func TestWithoutColdDocument(t *testing.T) {
 	same(t, "joined", stored(t, db.Collection("movies")), whole)
 	hot, _, err := s.Get(t.Context(), 2)
 	must(t, err)
-	must(t, s.Replace(t.Context(), 2, append(hot, bson.E{Key: "b", Value: 1}), d("plot", "r"))) // what was read can be written
+	must(t, s.Update(t.Context(), 2, d("$set", append(hot, bson.E{Key: "b", Value: 1})), d("$set", d("plot", "r")))) // what was read can be written
 	must(t, s.Update(t.Context(), 1, nil, d("$set", d("plot", "q"))))
 	_, cold, err := s.Get(t.Context(), 1)
 	must(t, err)

@@ -75,35 +75,6 @@ func (c *core) documents(id, hot, cold any) (out halves, err error) {
 	return out, nil
 }
 
-// Replace replaces both documents of an ID, or none; fields that other code keeps
-// in them go. mongopatterns.ErrNotFound if there is no hot document; a missing cold
-// one is inserted.
-//
-// Cost: 3 round trips, 2 documents written; 4 and 3 writes if the cold one was missing
-// and the hot one is as before. 1 key of each index.
-func (s *Split[ID, H, C]) Replace(ctx context.Context, id ID, hot H, cold C) (err error) {
-	defer fault.In(&err, "split: replace")
-	c := s.core
-	docs, err := c.documents(id, hot, cold)
-	if err != nil {
-		return err
-	}
-	return c.run(ctx, func(ctx context.Context) error {
-		hot, err := c.hot.ReplaceOne(ctx, c.hotOf(docs.id), docs.hot)
-		if err != nil {
-			return err
-		}
-		if hot.MatchedCount == 0 {
-			return fault.Of(docs.id, fault.ErrNotFound)
-		}
-		cold, err := c.cold.ReplaceOne(ctx, c.coldOf(docs.id), docs.cold, options.Replace().SetUpsert(true))
-		if err != nil {
-			return err
-		}
-		return c.hold(ctx, docs.id, hot, cold)
-	})
-}
-
 // Update changes the documents of an ID by update documents or pipelines; nil
 // leaves one as it is. Both change or none. mongopatterns.ErrNotFound if there is no hot
 // document, or for nil in its place no cold one either; a missing cold one is

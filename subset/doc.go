@@ -59,7 +59,6 @@
 //	Top, Get       1 RT  1 key, 1 document
 //	All            1 RT  a batch of the cursor; 1 key and document for each item
 //	Update         4 RT  2 documents written; 3 RT and 1 if the parent keeps nothing of what changes
-//	Replace        3 RT  as Update, which reads the item once more
 //	Delete         3 RT  2 documents written; 5 RT and 3 if the next item follows
 //	DeleteParent   3 RT  1 write for each item
 //	Check          2 RT  a batch of 100 parents, all of whose items are read; and 2 scans of the items

@@ -327,7 +327,7 @@ func TestFilter(t *testing.T) {
 	step("approved", set(3, "approved", true), 4, 9, 4, 3)
 	step("deleted softly", set(4, "deleted", true), 3, 5, 3, 2)
 	step("an edit that does not count", set(5, "at", 100), 3, 5, 3, 2)
-	step("by replacing", s.Replace(ctx, 1, item(5, true)), 4, 10, 5, 3)
+	step("by setting all", s.Update(ctx, 1, 5, d("$set", item(5, true))), 4, 10, 5, 3)
 	step("deleted", s.Delete(ctx, 1, 5), 3, 5, 3, 2)
 	step("deleted without counting", s.Delete(ctx, 1, 1), 3, 5, 3, 2)
 	step("deleted, of three", s.Delete(ctx, 1, 3), 2, 2, 2, 0)

@@ -83,8 +83,6 @@ func TestRefusals(t *testing.T) {
 		"update by pipeline":  {update(1, 1, mongo.Pipeline{d("$unset", "product_id")}), invalid, `"product_id"`},
 		"update, not adopted": {update(8, 81, d("$set", d("rating", 2))), subset.ErrNotAdopted, "_id 8"},
 		"in place, uncounted": {update(10, 101, d("$set", d("author", "x"))), subset.ErrNotAdopted, "_id 10"},
-		"replace, no item":    {func(ctx context.Context) error { return s.Replace(ctx, 1, d("_id", 5, "rating", 1)) }, missing, "_id 5"},
-		"replace, no _id":     {func(ctx context.Context) error { return s.Replace(ctx, 1, d("rating", 1)) }, missing, ""},
 		"delete, no item":     {func(ctx context.Context) error { return s.Delete(ctx, 1, 5) }, missing, "_id 5"},
 		"delete, not adopted": {func(ctx context.Context) error { return s.Delete(ctx, 8, 81) }, subset.ErrNotAdopted, "_id 8"},
 		"delete by a pattern": {func(ctx context.Context) error { return s.Delete(ctx, 1, bson.Regex{Pattern: "."}) }, invalid, "item"},
@@ -276,7 +274,7 @@ func TestRegistry(t *testing.T) {
 		same(t, "_id", any("#"+strconv.Itoa(i)), id)
 	}
 	must(t, s.Update(t.Context(), 1, number(0), d("$set", d("x", 1))))
-	must(t, s.Replace(t.Context(), 1, marked{ID: 1}))
+	must(t, s.Update(t.Context(), 1, number(1), d("$set", marked{ID: 1, Parent: 1})))
 	must(t, move(t.Context(), db, s, 1, 2, number(0)))
 	must(t, s.Delete(t.Context(), 1, number(2)))
 	best, err := s.Top(t.Context(), 1)

@@ -94,7 +94,7 @@ func act(ctx context.Context, db *mongo.Database, s *subset.Subset[int, review],
 		}
 		old.Date = r.Date
 		mine[old.ID] = old
-		return s.Replace(ctx, old.Product, old)
+		return s.Update(ctx, old.Product, old.ID, d("$set", old))
 	case n < 9:
 		from := old.Product
 		old.Product = r.Product

@@ -326,9 +326,15 @@ func TestEdits(t *testing.T) {
 			step("by a pipeline", s.Update(t.Context(), 1, 1, mongo.Pipeline{{{Key: "$set", Value: d("date", day(28))}}}), 1, 4, 0)
 			step("nothing changes", set(1, 28), 1, 4, 0)
 			step("the same parent", s.Update(t.Context(), 1, 1, d("$set", d("product_id", 1.0, "author", "z"))), 1, 4, 0)
-			step("replaced, sinking", s.Replace(t.Context(), 1, at(1, 2)), 4, 0, 3)
-			step("replaced, rising", s.Replace(t.Context(), 1, at(1, 27)), 1, 4, 0)
-			step("replaced by the same", s.Replace(t.Context(), 1, at(1, 27)), 1, 4, 0)
+			whole := func(day_ int) error {
+				item := at(1, day_)
+				item.Product = 1
+				return s.Update(t.Context(), 1, 1, d("$set", item))
+			}
+			step("set whole, sinking", whole(2), 4, 0, 3)
+			step("set whole, rising", whole(27), 1, 4, 0)
+			step("set to the same", whole(27), 1, 4, 0)
+			wantErr(t, s.Update(t.Context(), 1, 1, d("$set", at(1, 27))), mongopatterns.ErrInvalid) // of another parent
 			step("a kept one goes", s.Delete(t.Context(), 1, 4), 1, 0, 3)
 			step("an unkept one goes", s.Delete(t.Context(), 1, 5), 1, 0, 3)
 			step("moved away", move(t.Context(), db, s, 1, 2, 0), 1, 3, 2)
@@ -528,7 +534,8 @@ func TestKeysAreData(t *testing.T) {
 			must(t, err)
 		}
 		must(t, s.Delete(t.Context(), id, d("p", id, "i", 3)))
-		must(t, s.Replace(t.Context(), id, d("_id", d("p", id, "i", 0), "text", "$$ROOT", "v", 2)))
+		whole := d("_id", d("p", id, "i", 0), "parent", id, "text", "$$ROOT", "v", 2)
+		must(t, s.Update(t.Context(), id, whole[0].Value, d("$set", whole)))
 		best, err := s.Top(t.Context(), id)
 		must(t, err)
 		if len(best) != 2 || best[0][1].Value != "$v" {

@@ -289,33 +289,14 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	return out, nil
 }
 
-// Replace puts item in the place of the parent's item with the same _id, and
-// brings the parent up to date: the kept copy, its rank, the aggregates. An item
-// that sinks out of the best N is followed by the next one. mongopatterns.ErrNotFound
-// if the parent has no such item. An item whose parent is gone is replaced all the
-// same.
-//
-// Cost: 1 round trip less than Update.
-func (s *Subset[P, T]) Replace(ctx context.Context, parent P, item T) (err error) {
-	defer fault.In(&err, "subset: replace")
-	c := s.core
-	p, it, err := c.encode(parent, item)
-	if err != nil {
-		return err
-	}
-	return c.run(ctx, func(ctx context.Context) error {
-		var before bson.Raw
-		if err := c.items.FindOneAndReplace(ctx, c.one(p, it.id), it.doc).Decode(&before); err != nil {
-			return notFound(it.id, err)
-		}
-		return c.edited(ctx, p, c.item(before), it)
-	})
-}
-
 // Update changes the parent's item with this _id by an update document or
-// pipeline, and brings the parent up to date as Replace does. mongopatterns.ErrInvalid
-// if the item could not be ranked or counted afterwards, or if the update changes
-// its parent: delete the item and add it to the other in one transaction.
+// pipeline, and brings the parent up to date: the kept copy, its rank, the aggregates.
+// $set may name a whole item, if its _id and parent are those stored. An item that
+// sinks out of the best N is followed by the next one. An item whose parent is gone is
+// changed all the same. mongopatterns.ErrNotFound if the parent has no such item;
+// mongopatterns.ErrInvalid if the item could not be ranked or counted afterwards, or if
+// the update changes its parent: delete the item and add it to the other in one
+// transaction.
 //
 // Cost: 4 round trips, 2 documents written; for an item that is not kept 1 write
 // more. Nothing that the parent keeps or adds up changes: 3, and 1 document. By
