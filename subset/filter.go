@@ -21,12 +21,10 @@ type filter struct {
 
 // A test is one condition on a path of an item.
 type test struct {
-	path   string
-	args   map[string]bool // keys of values that are equal to the server
-	null   bool            // null, and so a missing value, is among them
-	not    bool            // none of these
-	exists *bool           // whether there is a value is all that counts
-	equal  bool            // one value alone, which can stand in an index
+	path  string
+	keys  map[string]bool // of values that are equal to the server; a missing one has a key, too
+	not   bool            // none of these
+	equal bool            // one value alone, which can stand in an index
 }
 
 // parseFilter takes a filter apart. Operators whose result could differ here and on
@@ -35,11 +33,11 @@ func parseFilter(c codec.Codec, document any, check func(path string) error) (f 
 	if document == nil {
 		return f, nil
 	}
-	raw, err := c.Document(document)
+	doc, err := c.Document(document)
 	if err != nil {
 		return f, err
 	}
-	elements, _ := raw.Elements()
+	elements, _ := doc.Elements()
 	for _, e := range elements {
 		path := e.Key()
 		if err := check(path); err != nil {
@@ -48,19 +46,16 @@ func parseFilter(c codec.Codec, document any, check func(path string) error) (f 
 		f.doc = append(f.doc, expr.Element(path, e.Value()))
 		inner, _ := e.Value().DocumentOK()
 		conditions, _ := inner.Elements()
-		if equal := len(conditions) == 0 || !strings.HasPrefix(conditions[0].Key(), "$"); equal {
-			t, err := parseTest(path, "$eq", e.Value())
-			if err != nil {
-				return f, err
-			}
-			t.equal = !t.null
-			f.tests, conditions = append(f.tests, t), nil
+		equal := len(conditions) == 0 || !strings.HasPrefix(conditions[0].Key(), "$")
+		if equal {
+			conditions, _ = raw(expr.D("$eq", e.Value())).Document().Elements()
 		}
 		for _, condition := range conditions {
 			t, err := parseTest(path, condition.Key(), condition.Value())
 			if err != nil {
 				return f, err
 			}
+			t.equal = equal && e.Value().Type != bson.TypeNull
 			f.tests = append(f.tests, t)
 		}
 	}
@@ -68,7 +63,7 @@ func parseFilter(c codec.Codec, document any, check func(path string) error) (f 
 }
 
 func parseTest(path, op string, arg bson.RawValue) (test, error) {
-	t, args := test{path: path, args: map[string]bool{}, not: op == "$ne" || op == "$nin"}, []bson.RawValue{arg}
+	t, args := test{path: path, keys: map[string]bool{}, not: op == "$ne" || op == "$nin"}, []bson.RawValue{arg}
 	switch op {
 	case "$eq", "$ne":
 	case "$exists":
@@ -76,8 +71,7 @@ func parseTest(path, op string, arg bson.RawValue) (test, error) {
 		if !ok {
 			return t, fmt.Errorf("$exists of %q: neither true nor false", path)
 		}
-		t.exists = &exists
-		return t, nil
+		t.not, args = exists, []bson.RawValue{{}}
 	case "$in", "$nin":
 		array, ok := arg.ArrayOK()
 		if !ok {
@@ -91,11 +85,11 @@ func parseTest(path, op string, arg bson.RawValue) (test, error) {
 		switch arg.Type {
 		case bson.TypeArray, bson.TypeRegex, bson.TypeUndefined:
 			return t, fmt.Errorf("%q: a value of type %v", path, arg.Type)
-		case bson.TypeNull:
-			t.null = true
-		default:
-			t.args[value.Key(arg)] = true
+		case bson.TypeNull: // equals missing values, too
+			t.keys[value.Key(bson.RawValue{})] = true
+			t.keys[value.Key(bson.RawValue{Type: bson.TypeUndefined})] = true
 		}
+		t.keys[value.Key(arg)] = true
 	}
 	return t, nil
 }
@@ -103,15 +97,5 @@ func parseTest(path, op string, arg bson.RawValue) (test, error) {
 // matches evaluates the filter. The item has no array on its paths: such items are
 // invalid.
 func (f filter) matches(doc bson.Raw) bool {
-	return !slices.ContainsFunc(f.tests, func(t test) bool { return !t.matches(value.Lookup(doc, t.path)) })
-}
-
-func (t test) matches(v bson.RawValue) bool {
-	switch {
-	case t.exists != nil:
-		return v.IsZero() != *t.exists
-	case v.IsZero() || v.Type == bson.TypeNull || v.Type == bson.TypeUndefined:
-		return t.null != t.not
-	}
-	return t.args[value.Key(v)] != t.not
+	return !slices.ContainsFunc(f.tests, func(t test) bool { return t.keys[value.Key(value.Lookup(doc, t.path))] == t.not })
 }
