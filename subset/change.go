@@ -22,20 +22,22 @@ import (
 type change struct {
 	parent  bson.RawValue
 	out, in []item
+	inPlace bool // an edit that leaves the rank as it is
 }
 
-// edits reports that the change leaves the number of items as it is.
-func (ch change) edits() bool { return len(ch.in) == len(ch.out) }
+func (ch change) edits() bool { return len(ch.in) > 0 && len(ch.out) > 0 }
 
 // expressions are the same in every call, so they are encoded once: they are most of
 // what a call sends.
 type expressions struct {
-	array, size, count      any // the kept items, the best first; how many; how many there are in all
-	add, bulk, edit, remove form
+	array, size, count  any // the kept items, the best first; how many; how many there are in all
+	one, inPlace, batch form
+	means               mongo.Pipeline
 }
 
 // A form of a change is two expressions of $$come, what the parent keeps of the item that
-// comes, or of those of a batch, and of $$out, the _id of the one that leaves.
+// comes, or the array of that of none or several, and of $$out, the _id of the one that
+// leaves, or null.
 type form struct {
 	array  any // as the change leaves it
 	answer any // what apply wants to know; here $$come needs no more than its place in the order
@@ -53,12 +55,13 @@ func (c *core) expressions() (x expressions) {
 	x.size = expr.Fixed(expr.Op("$size", x.array))
 	x.count = expr.Fixed(expr.IfNull(expr.Field(c.o.CountField), 0))
 	// $$rest is the array without the item that leaves.
-	without := expr.Filter(x.array, "item", expr.Op("$ne", "$$item._id", "$$out"))
+	without := expr.Cond(expr.Op("$eq", "$$out", nil), x.array,
+		expr.Filter(x.array, "item", expr.Op("$ne", "$$item._id", "$$out")))
 	rest := expr.Op("$size", "$$rest")
 	last := expr.Op("$arrayElemAt", expr.Op("$slice", "$$rest", c.o.N), -1)
 	all := expr.Op("$lte", x.count, x.size) // that there are
-	wins := expr.Op("$or", expr.Op("$and", all, expr.Op("$lt", rest, c.o.N)),
-		expr.Op("$and", expr.Op("$gt", rest, 0), expr.Let("last", last, c.precedes("$$come", "$$last"))))
+	wins := expr.Op("$and", expr.Op("$ne", "$$come", bson.A{}), expr.Op("$or", expr.Op("$and", all, expr.Op("$lt", rest, c.o.N)),
+		expr.Op("$and", expr.Op("$gt", rest, 0), expr.Let("last", last, c.precedes("$$come", "$$last")))))
 	place := expr.Op("$size", expr.Filter(expr.Op("$slice", "$$rest", c.o.N-1), "item", c.precedes("$$item", "$$come")))
 	placed := expr.Cond(wins, expr.Let("place", place, expr.Op("$concatArrays", expr.Op("$slice", "$$rest", "$$place"),
 		bson.A{"$$come"}, expr.Op("$slice", "$$rest", "$$place", math.MaxInt32))), "$$rest")
@@ -66,44 +69,41 @@ func (c *core) expressions() (x expressions) {
 		expr.Let("last", last, expr.Filter("$$come", "item", c.precedes("$$item", "$$last")))))
 	gone := expr.Op("$slice", "$$rest", expr.Cond("$$wins", c.o.N-1, c.o.N), math.MaxInt32)
 	answer := expr.D("size", rest, "wins", "$$wins", "gone", ids(gone))
-	forms := func(rest, wins, after any) form {
-		return form{expr.Fixed(expr.Let("rest", rest, c.stored(expr.Op("$slice", after, c.o.N)))),
-			expr.Fixed(expr.Let("rest", rest, expr.Let("wins", wins, answer)))}
+	array := func(rest, after any) any {
+		return expr.Fixed(expr.Let("rest", rest, c.stored(expr.Op("$slice", after, c.o.N))))
 	}
-	x.add, x.edit, x.remove = forms(x.array, wins, placed), forms(without, wins, placed), forms(without, false, "$$rest")
-	x.bulk = forms(x.array, false, c.sorted(expr.Op("$concatArrays", "$$rest", known)))
+	x.one = form{array(without, placed), expr.Fixed(expr.Let("rest", without, expr.Let("wins", wins, answer)))}
+	x.batch.array = array(x.array, c.sorted(expr.Op("$concatArrays", "$$rest", known)))
+	x.inPlace.array = expr.Fixed(c.stored(expr.Map(x.array, "item",
+		expr.Cond(expr.Op("$eq", "$$item._id", "$$out"), "$$come", "$$item"))))
+	x.means = c.means()
 	return x
 }
 
 func (c *core) form(ch change) form {
 	switch {
+	case ch.inPlace:
+		return c.x.inPlace
 	case len(ch.in) > 1:
-		return c.x.bulk
-	case len(ch.in) == 0:
-		return c.x.remove
-	case len(ch.out) > 0:
-		return c.x.edit
+		return c.x.batch
 	}
-	return c.x.add
+	return c.x.one
 }
 
 // let makes an expression of one of a form, with what shown makes of the items that come.
 func (ch change) let(in any, shown func(it item) bson.Raw) bson.D {
-	var vars bson.D
 	all := make(bson.A, len(ch.in))
 	for i, it := range ch.in {
 		all[i] = shown(it)
 	}
-	if come := any(all); len(all) > 0 {
-		if len(all) == 1 {
-			come = all[0]
-		}
-		vars = append(vars, expr.Element("come", expr.Literal(come)))
+	come, out := any(all), any(nil)
+	if len(all) == 1 {
+		come = all[0]
 	}
 	if len(ch.out) > 0 {
-		vars = append(vars, expr.Element("out", expr.Literal(ch.out[0].id)))
+		out = ch.out[0].id
 	}
-	return expr.Op("$let", expr.D("vars", vars, "in", in))
+	return expr.Op("$let", expr.D("vars", expr.D("come", expr.Literal(come), "out", expr.Literal(out)), "in", in))
 }
 
 // stored puts items, the best first, into the order in which the parent has them,
@@ -143,16 +143,12 @@ func (c *core) update(ch change) mongo.Pipeline {
 	set := append(expr.D(c.o.ArrayField, array), c.totals(ch)...)
 	stages := mongo.Pipeline{expr.D("$set", set)}
 	if ch.edits() {
-		stages = append(stages, expr.D("$set", c.touchUnlessKept(ch)))
+		// If the parent does not keep the edited item, nothing else may change in it, and a write that
+		// changes nothing conflicts with no other: a refill at the same time would store the item as it was.
+		kept := expr.Op("$in", expr.Literal(ch.in[0].id), ids(c.x.array))
+		stages = append(stages, expr.D("$set", expr.D(fieldTouch, expr.Cond(kept, "$$REMOVE", true))))
 	}
-	return append(stages, c.means()...)
-}
-
-// touchUnlessKept marks the parent if it does not keep the edited item: nothing else
-// may change in it then, and a write that changes nothing conflicts with no other. A
-// refill at the same time would store the item as it was.
-func (c *core) touchUnlessKept(ch change) bson.D {
-	return expr.D(fieldTouch, expr.Cond(expr.Op("$in", expr.Literal(ch.in[0].id), ids(c.x.array)), "$$REMOVE", true))
+	return append(stages, c.x.means...)
 }
 
 // totals sets the count and the sums.
@@ -202,7 +198,7 @@ func (c *core) means() mongo.Pipeline {
 	if set == nil {
 		return nil
 	}
-	return mongo.Pipeline{expr.D("$set", set)}
+	return mongo.Pipeline{expr.D("$set", expr.Fixed(set))}
 }
 
 // roomFor guards the documents around the paths in the parent: a write would put one
@@ -297,13 +293,8 @@ func (c *core) touch(ctx context.Context, parent bson.RawValue) error {
 
 // inPlace edits an item whose rank stays: in the array, if it is kept, and in the sums.
 func (c *core) inPlace(ctx context.Context, ch change) error {
-	it := ch.in[0]
-	edited := expr.Op("$eq", "$$item._id", expr.Literal(it.id))
-	items := expr.Map(c.x.array, "item", expr.Cond(edited, expr.Literal(it.kept), "$$item"))
-	set := append(expr.D(c.o.ArrayField, c.stored(items)), c.totals(ch)...)
-	update := append(mongo.Pipeline{expr.D("$set", append(set, c.touchUnlessKept(ch)...))}, c.means()...)
 	filter := append(c.roomFor(byID(ch.parent)), expr.Element(c.o.CountField, expr.D("$ne", nil)))
-	return c.twice(ctx, ch.parent, filter, update)
+	return c.twice(ctx, ch.parent, filter, c.update(ch))
 }
 
 // held are _ids of items that the array of a parent holds.

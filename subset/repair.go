@@ -114,7 +114,7 @@ func (c *core) rebuilding(st state) mongo.Pipeline {
 			set = append(set, expr.Element(d.path, expr.Literal(d.want)))
 		}
 	}
-	return append(mongo.Pipeline{expr.D("$set", set)}, c.means()...)
+	return append(mongo.Pipeline{expr.D("$set", set)}, c.x.means...)
 }
 
 // occupied is a path in the parent where something else stands than the document

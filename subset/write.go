@@ -358,6 +358,7 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 			return follow(c.change(ctx, ch, false))
 		}
 	}
+	ch.inPlace = true
 	return follow(c.inPlace(ctx, ch))
 }
 
