@@ -216,16 +216,19 @@ func (c *core) roomFor(filter bson.D) bson.D {
 
 // A parent as it was before a change, and what the change makes of its array.
 type parent struct {
-	count bson.RawValue   // zero if there is none
-	size  int             // of the array without the item that leaves
-	wins  bool            // the item that comes is one of the best
-	gone  []bson.RawValue // the _ids of those pushed out
+	count bson.RawValue // zero if there is none
+	size  int           // of the array without the item that leaves
+	wins  bool          // the item that comes is one of the best
+	gone  []held        // those pushed out
 }
 
-func read(doc bson.Raw) parent {
-	size, gone := doc.Lookup("array", "size").AsInt64(), elements(doc.Lookup("array", "gone"))
-	wins, _ := doc.Lookup("array", "wins").BooleanOK()
-	return parent{doc.Lookup("count"), int(size), wins, gone}
+func read(id bson.RawValue, doc bson.Raw) parent {
+	p := parent{count: doc.Lookup("count"), size: int(doc.Lookup("array", "size").AsInt64())}
+	p.wins, _ = doc.Lookup("array", "wins").BooleanOK()
+	for _, gone := range elements(doc.Lookup("array", "gone")) {
+		p.gone = append(p.gone, held{id, gone})
+	}
+	return p
 }
 
 // counted reports a parent with a count.
@@ -242,7 +245,7 @@ func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 	if err != nil {
 		return parent{}, c.missed(ctx, ch.parent, err)
 	}
-	return read(doc), nil
+	return read(ch.parent, doc), nil
 }
 
 // missed says why a write has not found its parent.
@@ -297,39 +300,36 @@ func (c *core) inPlace(ctx context.Context, ch change) error {
 	return c.twice(ctx, ch.parent, filter, c.update(ch))
 }
 
-// held are _ids of items that the array of a parent holds.
-type held struct {
-	parent bson.RawValue
-	ids    []bson.RawValue
-}
+// A held item is in the array of a parent.
+type held struct{ parent, id bson.RawValue }
+
+func (h held) key() string { return fmt.Sprintf("%q%q", value.Key(h.parent), value.Key(h.id)) }
 
 // safe is ErrNotAdopted if one of these items, which a write takes out of their
 // parents, is not in the collection: it would be lost.
-func (c *core) safe(ctx context.Context, all ...held) error {
+func (c *core) safe(ctx context.Context, all []held) error {
 	there, err := c.among(ctx, all)
 	if err != nil {
 		return err
 	}
 	for _, h := range all {
-		for _, id := range h.ids {
-			if !there[pair(h.parent, id)] {
-				return fault.Of(h.parent, fmt.Errorf("%w: its item _id %s is not in the collection", ErrNotAdopted, value.Text(id)))
-			}
+		if !there[h.key()] {
+			return fault.Of(h.parent, fmt.Errorf("%w: its item _id %s is not in the collection", ErrNotAdopted, value.Text(h.id)))
 		}
 	}
 	return nil
 }
 
-// among says by pair which of these items the collection has.
+// among says by key which of these items the collection has.
 func (c *core) among(ctx context.Context, all []held) (map[string]bool, error) {
 	there := map[string]bool{}
 	var parents, ids bson.A
-	for _, h := range all {
-		if len(h.ids) > 0 {
+	for i, h := range all {
+		if i == 0 || !h.parent.Equal(all[i-1].parent) {
 			parents = append(parents, h.parent)
 		}
-		for _, id := range h.ids {
-			ids = append(ids, id)
+		if !h.id.IsZero() {
+			ids = append(ids, h.id)
 		}
 	}
 	if len(ids) == 0 {
@@ -343,14 +343,9 @@ func (c *core) among(ctx context.Context, all []held) (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		there[pair(doc.Current.Lookup(c.o.ParentField), doc.Current.Lookup("_id"))] = true
+		there[held{doc.Current.Lookup(c.o.ParentField), doc.Current.Lookup("_id")}.key()] = true
 	}
 	return there, nil
-}
-
-// pair stands for an item of a parent.
-func pair(parent, id bson.RawValue) string {
-	return fmt.Sprintf("%q%q", value.Key(parent), value.Key(id))
 }
 
 // refill appends to the array the next best items, if it holds fewer than N and not

@@ -196,13 +196,15 @@ func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(context.
 // lacking finds the parents whose arrays hold items that the collection lacks, and
 // makes that their problem. Only arrays that are wrong can.
 func (c *core) lacking(ctx context.Context, states []state) error {
-	id := func(v bson.RawValue) bson.RawValue { doc, _ := v.DocumentOK(); return doc.Lookup("_id") }
-	all := make([]held, len(states))
+	var all []held
+	arrays := make([][]bson.RawValue, len(states))
 	for i, st := range states {
-		for _, v := range elements(value.Lookup(st.parent, c.o.ArrayField)) {
-			if st.problems[0].Kind == WrongSubset && !id(v).IsZero() {
-				all[i].parent, all[i].ids = st.id(), append(all[i].ids, id(v))
-			}
+		if st.problems[0].Kind == WrongSubset {
+			arrays[i] = elements(value.Lookup(st.parent, c.o.ArrayField))
+		}
+		for _, v := range arrays[i] {
+			doc, _ := v.DocumentOK()
+			all = append(all, held{st.id(), doc.Lookup("_id")})
 		}
 	}
 	there, err := c.among(ctx, all)
@@ -211,17 +213,15 @@ func (c *core) lacking(ctx context.Context, states []state) error {
 	}
 	for i := range states {
 		st := &states[i]
-		if st.problems[0].Kind != WrongSubset {
-			continue
-		}
-		for _, v := range elements(value.Lookup(st.parent, c.o.ArrayField)) {
-			if !there[pair(st.id(), id(v))] {
+		for n, v := range arrays[i] {
+			if h := all[n]; !there[h.key()] {
 				st.lacking = append(st.lacking, v)
 				st.problems[0].Kind = NotAdopted
 				st.problems[0].Detail = fmt.Sprintf("the collection lacks %d of its items, the last with the _id %s",
-					len(st.lacking), value.Text(id(v)))
+					len(st.lacking), value.Text(h.id))
 			}
 		}
+		all = all[len(arrays[i]):]
 	}
 	return nil
 }

@@ -66,21 +66,21 @@ func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
 // the parent's array is not in the collection. To look for these costs no round
 // trip: it is an update of them that changes nothing, in the command of an upsert
 // whose filter matches no document, which is an insertion.
-func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone []bson.RawValue) error {
+func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone []held) error {
 	if len(gone) == 0 {
 		_, err := c.items.InsertOne(ctx, it.doc)
 		return err
 	}
 	var models []mongo.WriteModel
-	for _, id := range gone {
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.one(parent, id)).
+	for _, h := range gone {
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.one(parent, h.id)).
 			SetUpdate(expr.D("$setOnInsert", expr.D(fieldTouch, true))))
 	}
 	none := append(c.one(parent, it.id), expr.Element("$nor", bson.A{bson.D{}}))
 	models = append(models, mongo.NewReplaceOneModel().SetFilter(none).SetReplacement(it.doc).SetUpsert(true))
 	result, err := c.items.BulkWrite(ctx, models)
 	if err == nil && result.MatchedCount < int64(len(gone)) {
-		err = c.safe(ctx, held{parent, gone})
+		err = c.safe(ctx, gone)
 	}
 	return err
 }
@@ -98,7 +98,7 @@ func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 	case fresh:
 		err = c.insert(ctx, ch.parent, ch.in[0], p.gone)
 	default:
-		err = c.safe(ctx, held{ch.parent, p.gone})
+		err = c.safe(ctx, p.gone)
 	}
 	if err != nil {
 		return err
@@ -219,13 +219,13 @@ func (c *core) store(ctx context.Context, b batch) error {
 		case !p.counted():
 			first = append(first, ch.parent)
 		}
-		gone = append(gone, held{ch.parent, p.gone})
+		gone = append(gone, p.gone...)
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(filter)).SetUpdate(c.update(ch)))
 	}
 	if err := c.alone(ctx, first, bson.A{}); err != nil {
 		return err
 	}
-	if err := c.safe(ctx, gone...); err != nil {
+	if err := c.safe(ctx, gone); err != nil {
 		return err
 	}
 	result, err := c.parents.BulkWrite(ctx, models)
@@ -243,14 +243,12 @@ func (c *core) store(ctx context.Context, b batch) error {
 			continue
 		}
 		// It holds fewer than it should; its count has grown meanwhile.
-		size := expr.D("array", expr.D("size", c.x.size))
-		doc, err := c.parents.FindOne(ctx, byID(ch.parent), options.FindOne().SetProjection(size)).Raw()
-		if err != nil {
-			return err
+		now := expr.D("count", expr.Field(c.o.CountField), "array", expr.D("size", c.x.size))
+		doc, err := c.parents.FindOne(ctx, byID(ch.parent), options.FindOne().SetProjection(now)).Raw()
+		if err == nil {
+			err = c.refill(ctx, change{parent: ch.parent}, read(ch.parent, doc))
 		}
-		p := read(doc)
-		p.count = parents[i].count
-		if err := c.refill(ctx, ch, p); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -279,8 +277,9 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 		if err != nil {
 			return nil, err
 		}
-		if i, ok := b.place[value.Key(doc.Lookup("_id"))]; ok {
-			out[i], found[i] = read(doc), true
+		id := doc.Lookup("_id")
+		if i, ok := b.place[value.Key(id)]; ok {
+			out[i], found[i] = read(id, doc), true
 		}
 	}
 	if i := slices.Index(found, false); i >= 0 {
