@@ -58,45 +58,44 @@ func (c *core) misplaced() bson.D {
 	return expr.D("fields", expr.Op("$setIntersection", names, expr.Literal(append([]string{}, c.fields...))))
 }
 
-// problems says what is wrong with hot documents that scan or check has read, and which
-// of them have a problem.
-func (c *core) problems(hot []bson.Raw, divided func(doc bson.Raw) bool) (out []mongopatterns.Problem, ids bson.A) {
+// suspects are the documents, as scan has read them, without a cold one or with cold fields.
+func suspects(hot []bson.Raw) (ids bson.A) {
 	for _, doc := range hot {
-		found := func(kind mongopatterns.ProblemKind, field string) {
-			out = append(out, mongopatterns.Problem{
-				Pattern: "split", Kind: kind, Collection: c.hot.Name(), ID: doc.Lookup("_id"), Field: field})
-		}
-		before := len(out)
-		if !divided(doc) {
-			found(MissingCold, "")
-		}
-		fields, _ := doc.Lookup("fields").Array().Values()
-		for _, v := range fields {
-			found(Misplaced, v.StringValue())
-		}
-		if len(out) > before {
+		if doc.Lookup("cold", "0").IsZero() || !doc.Lookup("fields", "0").IsZero() {
 			ids = append(ids, doc.Lookup("_id"))
 		}
 	}
-	return out, ids
-}
-
-// suspects are the problems of documents as scan has read them.
-func (c *core) suspects(hot []bson.Raw) (problems []mongopatterns.Problem, ids bson.A) {
-	return c.problems(hot, func(doc bson.Raw) bool { return !doc.Lookup("cold", "0").IsZero() })
+	return ids
 }
 
 // check finds the problems of a batch of hot documents. In the transaction it reads
 // without $lookup, which a sharded cluster refuses there before MongoDB 8.0.
 func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatterns.Problem, err error) {
-	_, ids := c.suspects(hot)
+	ids := suspects(hot)
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	err = c.run(ctx, func(ctx context.Context) error {
-		hot, there, err := c.read(ctx, ids, c.misplaced())
-		if err == nil {
-			problems, _ = c.problems(hot, func(doc bson.Raw) bool { return there[value.Key(doc.Lookup("_id"))] })
+		problems = nil
+		hot, err := find(ctx, c.hot, "_id", ids, c.misplaced())
+		if err != nil {
+			return err
+		}
+		cold, err := find(ctx, c.cold, c.idField, ids, expr.D(c.idField, 1))
+		divided := map[string]bool{}
+		for _, doc := range cold {
+			divided[value.Key(doc.Lookup(c.idField))] = true
+		}
+		for _, doc := range hot {
+			problem := mongopatterns.Problem{Pattern: "split", Kind: MissingCold, Collection: c.hot.Name(), ID: doc.Lookup("_id")}
+			if !divided[value.Key(problem.ID)] {
+				problems = append(problems, problem)
+			}
+			fields, _ := doc.Lookup("fields").Array().Values()
+			for _, v := range fields {
+				problem.Kind, problem.Field = Misplaced, v.StringValue()
+				problems = append(problems, problem)
+			}
 		}
 		return err
 	})
@@ -107,9 +106,8 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 // without a cold one such a document, a batch in a transaction, beside live
 // writes. Work.Filter selects hot documents.
 //
-// Cost: 1 round trip for each batch of 100 documents; 5 more if some are wrong, 6 if
-// of these some have a cold one and others do not; 2 writes to the hot document and 1
-// to the cold one.
+// Cost: 1 round trip for each batch of 100 documents; 4 more if some are wrong, 2 writes
+// to the hot document and 1 to the cold one.
 func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "split: repair")
 	return s.core.divideAll(ctx, work)
@@ -134,7 +132,7 @@ func (s *Split[ID, H, C]) Adopt(ctx context.Context, work *mongopatterns.Work) (
 // divideAll divides the hot documents that have no cold one, or cold fields in them.
 func (c *core) divideAll(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
 	step := func(ctx context.Context, hot []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) (err error) {
-		_, ids := c.suspects(hot)
+		ids := suspects(hot)
 		done := int64(len(ids))
 		if done > 0 && !work.DryRun {
 			done, err = c.divide(ctx, ids)

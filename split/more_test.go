@@ -144,3 +144,42 @@ func TestSplitOfParents(t *testing.T) {
 	whole()
 	same(t, "left", []int{3, 3, 6}, []int{len(stored(t, hot)), len(stored(t, cold)), len(stored(t, items))})
 }
+
+// Adopt counts what is committed: nothing of a transaction that was aborted, and once
+// what was run again.
+func TestAdoptCountsWhatIsCommitted(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t, options.Client().SetAppName(t.Name()))
+	s := newSplit[int, bson.D, bson.D](t, db, &split.Options{IDField: "movie_id", ColdFields: []string{"plot"}})
+	hot, cold := db.Collection("movies"), db.Collection("movie_details")
+	insert(t, hot, d("_id", 1, "plot", "a"), d("_id", 2, "plot", "b"))
+	fail := func(data ...any) {
+		must(t, db.Client().Database("admin").RunCommand(t.Context(), d("configureFailPoint", "failCommand", "mode", d("times", 1),
+			"data", append(d("appName", t.Name(), "failCommands", bson.A{"update"}, "namespace", db.Name()+".movies"), d(data...)...))).Err())
+	}
+	fail("errorCode", 13) // after the cold documents are written
+	result, err := s.Adopt(t.Context(), nil)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	same(t, "ended by an error", mongopatterns.Result{}, result)
+	same(t, "cold", []bson.D{}, stored(t, cold))
+	fail("errorCode", 112, "errorLabels", bson.A{"TransientTransactionError"})
+	result, err = s.Adopt(t.Context(), nil)
+	must(t, err)
+	same(t, "run again", mongopatterns.Result{Examined: 2, Done: 2}, result)
+	sound(t, db, s)
+
+	_, err = cold.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d("plot", 1), Options: options.Index().SetUnique(true)})
+	must(t, err)
+	insert(t, hot, d("_id", 3, "plot", "c"), d("_id", 4, "plot", "a"), d("_id", 5, "plot", "d"))
+	result, err = s.Adopt(t.Context(), nil)
+	must(t, err)
+	if len(result.Failures) != 1 || !mongo.IsDuplicateKeyError(result.Failures[0].Err) || result.Failures[0].ID.AsInt64() != 4 {
+		t.Errorf("failures: %v", result.Failures)
+	}
+	result.Failures = nil
+	same(t, "one refused", mongopatterns.Result{Examined: 5, Done: 2, Failed: 1}, result)
+	same(t, "cold documents", 4, len(stored(t, cold)))
+	untouched(t, hot)
+}

@@ -80,12 +80,13 @@ func (c *core) documents(id, hot, cold any) (out halves, err error) {
 // document, or for nil in its place no cold one either; a missing cold one is
 // inserted. Cold fields that still stand in the hot document (Adopt has not
 // reached it, or an old program has written them) move to the cold one before
-// that changes, in the same transaction. An update must not change IDField, nor put
-// cold fields into the hot document: Check finds both.
+// that changes, in the same transaction. $set may name a whole document, if the IDs in
+// it are those stored. An update must not change IDField, nor put cold fields into the
+// hot document: Check finds both.
 //
 // Cost: both 3 round trips, 2 documents written; hot alone 1 and 1; cold alone 2 and
-// 1, and no transaction. Where the hot document has cold fields 5 round trips more,
-// and 6 where it has no cold document. 1 key of each index.
+// 1, and no transaction. Where the hot document has cold fields 4 round trips more,
+// and 5 where it has no cold document. 1 key of each index.
 func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) (err error) {
 	defer fault.In(&err, "split: update")
 	c := s.core
@@ -143,10 +144,11 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 		return err
 	}
 	coldDone, err := c.cold.UpdateOne(ctx, c.coldOf(id), cold, options.UpdateOne().SetUpsert(true))
-	if err != nil {
+	if err != nil || hotDone.ModifiedCount > 0 || coldDone.UpsertedCount == 0 {
 		return err
 	}
-	return c.hold(ctx, id, hotDone, coldDone)
+	// Else nothing conflicts with a deletion at the same time, which would leave the cold one alone.
+	return c.touch(ctx, c.hotOf(id), expr.D(fieldTouch, ""))
 }
 
 // undivided looks whether a hot document has cold fields.
@@ -160,16 +162,6 @@ func (c *core) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// hold writes to the hot document if that has not changed and the cold one is new:
-// else nothing would conflict with a deletion at the same time, which would leave
-// the cold one alone.
-func (c *core) hold(ctx context.Context, id bson.RawValue, hot, cold *mongo.UpdateResult) error {
-	if hot.ModifiedCount > 0 || cold.UpsertedCount == 0 {
-		return nil
-	}
-	return c.touch(ctx, c.hotOf(id), expr.D(fieldTouch, ""))
 }
 
 // touch is one command of two updates of hot documents: a mark, and its removal with
@@ -211,14 +203,14 @@ func (s *Split[ID, H, C]) Delete(ctx context.Context, id ID) (err error) {
 // snapshot and writes all hot ones for real: so it conflicts with whatever has
 // changed them since.
 func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error) {
+	projection, unset := expr.D("_id", 1), expr.D(fieldTouch, "")
+	for _, field := range c.fields {
+		projection, unset = append(projection, expr.Element(field, 1)), append(unset, expr.Element(field, ""))
+	}
 	err = c.run(ctx, func(ctx context.Context) error {
-		written = 0
-		projection, unset := expr.D("_id", 1), expr.D(fieldTouch, "")
-		for _, field := range c.fields {
-			projection, unset = append(projection, expr.Element(field, 1)), append(unset, expr.Element(field, ""))
-		}
-		hot, there, err := c.read(ctx, ids, projection)
-		if err != nil || len(hot) == 0 {
+		hot, err := find(ctx, c.hot, "_id", ids, projection)
+		written = int64(len(hot))
+		if err != nil || written == 0 {
 			return err
 		}
 		var models []mongo.WriteModel
@@ -227,45 +219,21 @@ func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error
 			id := doc.Lookup("_id")
 			these = append(these, id)
 			fields := value.Pick(doc, func(field []byte) bool { return string(field) != "_id" })
-			switch {
-			case !there[value.Key(id)]:
-				cold := value.With(fields, value.Element{Name: c.idField, Value: id})
-				models = append(models, mongo.NewInsertOneModel().SetDocument(cold))
-			case len(fields) > 5: // not empty
-				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.coldOf(id)).
-					SetUpdate(mongo.Pipeline{expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields)))}))
-			}
+			moved := mongo.Pipeline{expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields)))}
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.coldOf(id)).SetUpdate(moved).SetUpsert(true))
 		}
-		if len(models) > 0 {
-			// Unordered, so that they go in two commands at most, by their kind.
-			if _, err := c.cold.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)); err != nil {
-				return err
-			}
+		if _, err := c.cold.BulkWrite(ctx, models); err != nil {
+			return err
 		}
-		written = int64(len(hot))
-		return c.touch(ctx, expr.D("_id", in(these)), unset)
+		return c.touch(ctx, expr.D("_id", expr.Op("$in", these)), unset)
 	})
 	return written, err
 }
 
-func in(values bson.A) bson.D { return expr.D("$in", values) }
-
-// read reads these hot documents and which of them have a cold one, within a transaction.
-func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (
-	hot []bson.Raw, divided map[string]bool, err error) {
-	find := func(coll *mongo.Collection, field string, projection bson.D) ([]bson.Raw, error) {
-		return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			opts := options.Find().SetBatchSize(int32(len(ids) + 1)).SetProjection(projection)
-			return coll.Find(ctx, expr.D(field, in(ids)), opts)
-		}))
-	}
-	if hot, err = find(c.hot, "_id", projection); err != nil {
-		return nil, nil, err
-	}
-	cold, err := find(c.cold, c.idField, expr.D(c.idField, 1))
-	divided = map[string]bool{}
-	for _, doc := range cold {
-		divided[value.Key(doc.Lookup(c.idField))] = true
-	}
-	return hot, divided, err
+// find reads these documents, within a transaction.
+func find(ctx context.Context, coll *mongo.Collection, field string, ids bson.A, projection bson.D) ([]bson.Raw, error) {
+	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		opts := options.Find().SetBatchSize(int32(len(ids) + 1)).SetProjection(projection)
+		return coll.Find(ctx, expr.D(field, expr.Op("$in", ids)), opts)
+	}))
 }
