@@ -80,6 +80,15 @@ func Of(id bson.RawValue, err error) error {
 	return fmt.Errorf("_id %s: %w", value.Text(id), err)
 }
 
+// Found is Of for a document that was looked for: the driver's ErrNoDocuments becomes
+// ErrNotFound.
+func Found(id bson.RawValue, err error) error {
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		err = ErrNotFound
+	}
+	return Of(id, err)
+}
+
 // Refused reports an error by which the server refuses this write and would
 // refuse it again: a document too large, a validator, a unique index. Errors of
 // the connection, the transaction, the time or the rights are none: the same
