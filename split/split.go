@@ -2,7 +2,6 @@ package split
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -154,14 +153,11 @@ func (c *core) filter(field string, id any) bson.D {
 	return expr.D(field, value.Equal(raw))
 }
 
-// id encodes an ID.
 func (c *core) id(v any) (bson.RawValue, error) { return c.codec.ID("id", v) }
 
 func (c *core) hotOf(id bson.RawValue) bson.D { return expr.D("_id", value.Equal(id)) }
 
-func (c *core) coldOf(id bson.RawValue) bson.D {
-	return expr.D(c.idField, value.Equal(id))
-}
+func (c *core) coldOf(id bson.RawValue) bson.D { return expr.D(c.idField, value.Equal(id)) }
 
 // GetHot returns the hot document of an ID. mongopatterns.ErrNotFound if there is none.
 // Lists are your own Find on the hot collection.
@@ -171,7 +167,7 @@ func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) 
 	defer fault.In(&err, "split: get hot")
 	raw, err := s.core.id(id)
 	if err == nil {
-		err = found(raw, s.core.hot.FindOne(ctx, s.core.hotOf(raw)).Decode(&hot))
+		err = fault.Found(raw, s.core.hot.FindOne(ctx, s.core.hotOf(raw)).Decode(&hot))
 	}
 	return hot, err
 }
@@ -184,17 +180,9 @@ func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error
 	defer fault.In(&err, "split: get cold")
 	raw, err := s.core.id(id)
 	if err == nil {
-		err = found(raw, s.core.cold.FindOne(ctx, s.core.coldOf(raw)).Decode(&cold))
+		err = fault.Found(raw, s.core.cold.FindOne(ctx, s.core.coldOf(raw)).Decode(&cold))
 	}
 	return cold, err
-}
-
-// found names the document that was looked for.
-func found(id bson.RawValue, err error) error {
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		err = fault.ErrNotFound
-	}
-	return fault.Of(id, err)
 }
 
 // Get returns both documents of an ID. Cold fields in the hot document are returned

@@ -288,18 +288,6 @@ var (
 	untouch = expr.D("$unset", expr.D(fieldTouch, ""))
 )
 
-// touch makes the writes of a parent conflict where an item comes that does not
-// count: the parent might be deleted meanwhile.
-func (c *core) touch(ctx context.Context, parent bson.RawValue) error {
-	return c.twice(ctx, parent, byID(parent), touch)
-}
-
-// inPlace edits an item whose rank stays: in the array, if it is kept, and in the sums.
-func (c *core) inPlace(ctx context.Context, ch change) error {
-	filter := append(c.roomFor(byID(ch.parent)), expr.Element(c.o.CountField, expr.D("$ne", nil)))
-	return c.twice(ctx, ch.parent, filter, c.update(ch))
-}
-
 // A held item is in the array of a parent.
 type held struct{ parent, id bson.RawValue }
 
@@ -335,7 +323,7 @@ func (c *core) among(ctx context.Context, all []held) (map[string]bool, error) {
 	if len(ids) == 0 {
 		return there, nil
 	}
-	filter := expr.D("_id", in(ids), c.o.ParentField, in(parents))
+	filter := expr.D("_id", expr.Op("$in", ids), c.o.ParentField, expr.Op("$in", parents))
 	opts := options.Find().SetProjection(included(c.o.ParentField)).SetBatchSize(int32(min(len(ids), 1<<20) + 1))
 	for doc, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.items).Find(ctx, filter, opts)
@@ -418,7 +406,7 @@ func (c *core) alone(ctx context.Context, parents, but bson.A) error {
 	if len(parents) == 0 {
 		return nil
 	}
-	filter := append(expr.D(c.o.ParentField, in(parents), "_id", expr.D("$nin", but)), c.filter.doc...)
+	filter := append(expr.D(c.o.ParentField, expr.Op("$in", parents), "_id", expr.D("$nin", but)), c.filter.doc...)
 	opts := options.FindOne().SetProjection(included(c.o.ParentField))
 	found, err := cursor.Primary(c.items).FindOne(ctx, filter, opts).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {

@@ -111,7 +111,7 @@ func (c *core) states(ctx context.Context, parents []bson.Raw) ([]state, error) 
 	for _, v := range c.o.Values {
 		paths = append(paths, v.Field)
 	}
-	pipeline := mongo.Pipeline{expr.D("$match", append(expr.D(c.o.ParentField, in(these)), c.filter.doc...))}
+	pipeline := mongo.Pipeline{expr.D("$match", append(expr.D(c.o.ParentField, expr.Op("$in", these)), c.filter.doc...))}
 	if c.keep != nil {
 		pipeline = append(pipeline, expr.D("$project", c.projection(paths...)))
 	}
@@ -176,7 +176,7 @@ func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(context.
 	}
 	return c.run(ctx, func(ctx context.Context) error {
 		parents, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.parents.Find(ctx, expr.D("_id", in(these)), options.Find().SetProjection(c.scan().Projection).
+			return c.parents.Find(ctx, expr.D("_id", expr.Op("$in", these)), options.Find().SetProjection(c.scan().Projection).
 				SetSort(expr.D("_id", 1)).SetBatchSize(int32(len(these)+1)))
 		}))
 		if err != nil {
@@ -234,19 +234,14 @@ func (c *core) problems(st state) []mongopatterns.Problem {
 			Field: field, Have: value.Lookup(st.parent, field), Want: want})
 	}
 	have, want := value.Lookup(st.parent, c.o.ArrayField), raw(c.arranged(st.top))
-	if !same(have, want) && !(len(st.top) == 0 && (have.IsZero() || have.Type == bson.TypeNull)) {
+	if !have.Equal(want) && !(len(st.top) == 0 && (have.IsZero() || have.Type == bson.TypeNull)) {
 		report(WrongSubset, c.o.ArrayField, want)
 		out[0].Detail = fmt.Sprintf("%d of %d items", len(elements(have)), len(st.top))
 	}
 	for _, d := range c.derived(st.stats) {
 		have := value.Lookup(st.parent, d.path)
-		switch {
-		case d.vast:
-		case d.path == c.o.CountField && !agree(have, d.want, nil):
-			report(WrongCount, d.path, d.want)
-		case d.path == c.o.CountField:
-		case d.mean && have.IsZero() != d.want.IsZero(), !agree(have, number(d.want), d.magnitude):
-			report(WrongValue, d.path, d.want)
+		if !d.vast && (d.mean && have.IsZero() != d.want.IsZero() || !agree(have, number(d.want), d.magnitude)) {
+			report(d.kind, d.path, d.want)
 		}
 	}
 	return out
@@ -255,6 +250,7 @@ func (c *core) problems(st state) []mongopatterns.Problem {
 // A derived number of a parent follows from its items.
 type derived struct {
 	path      string
+	kind      mongopatterns.ProblemKind
 	want      bson.RawValue // of a mean without numbers: none
 	magnitude *big.Rat      // of what was added up; nil for what is exact
 	mean      bool
@@ -263,16 +259,16 @@ type derived struct {
 
 func (c *core) derived(stats bson.Raw) []derived {
 	stat := func(name string, i int) bson.RawValue { return number(stats.Lookup(fmt.Sprint(name, i))) }
-	out := []derived{{path: c.o.CountField, want: stat("n", 0)}}
+	out := []derived{{path: c.o.CountField, kind: WrongCount, want: stat("n", 0)}}
 	for i, v := range c.o.Values {
-		sum, count := derived{path: v.Sum, want: stat("s", i), magnitude: value.Number(stat("a", i))}, out[0].want
+		sum, count := derived{path: v.Sum, kind: WrongValue, want: stat("s", i), magnitude: value.Number(stat("a", i))}, out[0].want
 		sum.vast = sum.magnitude == nil
 		out = append(out, sum)
 		if v.Count != "" {
 			count = stat("c", i)
-			out = append(out, derived{path: v.Count, want: count})
+			out = append(out, derived{path: v.Count, kind: WrongValue, want: count})
 		}
-		mean := derived{path: v.Mean, mean: true, vast: sum.vast}
+		mean := derived{path: v.Mean, kind: WrongValue, mean: true, vast: sum.vast}
 		if n := value.Number(count); n.Sign() > 0 && !sum.vast {
 			f, _ := new(big.Rat).Quo(value.Number(sum.want), n).Float64()
 			mean.want, mean.magnitude = raw(f), new(big.Rat).Quo(sum.magnitude, n)
@@ -303,7 +299,7 @@ func agree(have, want bson.RawValue, magnitude *big.Rat) bool {
 	have = number(have)
 	h, w := value.Number(have), value.Number(want)
 	if h == nil || w == nil {
-		return same(have, want)
+		return have.Equal(want)
 	}
 	isInt := func(v bson.RawValue) bool { return v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64 }
 	if magnitude == nil || isInt(want) && isInt(have) {

@@ -1,7 +1,6 @@
 package subset
 
 import (
-	"bytes"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -20,7 +19,7 @@ type item struct {
 // encode encodes a parent's _id and an item of a user's. The item begins with its _id,
 // an ObjectID if there is none, and the parent's in its field.
 func (c *core) encode(parent, v any) (p bson.RawValue, it item, err error) {
-	if p, err = c.id("parent", parent); err != nil {
+	if p, err = c.codec.ID("parent", parent); err != nil {
 		return p, it, err
 	}
 	raw, err := c.codec.Document(v)
@@ -104,5 +103,3 @@ func included(paths ...string) bson.D {
 	}
 	return out
 }
-
-func same(a, b bson.RawValue) bool { return a.Type == b.Type && bytes.Equal(a.Value, b.Value) }

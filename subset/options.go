@@ -1,6 +1,7 @@
 package subset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -93,12 +94,10 @@ func (o *Options) complete() error {
 		return err
 	}
 	id, touch := "_id", fieldTouch
+	o.ArrayField = cmp.Or(o.ArrayField, "items")
 	settings := []config.Setting{config.Path("_id", &id, ""), config.Path(fieldTouch, &touch, ""),
-		config.Named("Options.ArrayField", &o.ArrayField, "items")}
-	if o.CountField == "" && o.ArrayField == "" {
-		o.CountField = "items_count"
-	}
-	settings = append(settings, config.Named("Options.CountField", &o.CountField, o.ArrayField+"_count"))
+		config.Named("Options.ArrayField", &o.ArrayField, ""),
+		config.Named("Options.CountField", &o.CountField, o.ArrayField+"_count")}
 	for i := range o.Values {
 		v, option := &o.Values[i], fmt.Sprintf("Options.Values[%d]", i)
 		settings = append(settings, config.Check(option+".Field", func() error { return o.itemPath(v.Field) }),

@@ -143,7 +143,7 @@ func (c *core) moveOut(st state) ([]bson.Raw, error) {
 		if err != nil {
 			return nil, err
 		}
-		if twin, twice := seen[value.Key(it.id)]; twice && same(twin, v) {
+		if twin, twice := seen[value.Key(it.id)]; twice && twin.Equal(v) {
 			continue
 		}
 		seen[value.Key(it.id)] = v

@@ -81,12 +81,10 @@ func New[P, T any](parents, items *mongo.Collection, opts *Options) (s *Subset[P
 		return nil, fault.Invalid("Options.Filter: %w", err)
 	}
 	for _, path := range c.o.inParent() {
-		for _, step := range fieldpath.Above(path) {
-			if !slices.Contains(c.around, step) {
-				c.around = append(c.around, step)
-			}
-		}
+		c.around = append(c.around, fieldpath.Above(path)...)
 	}
+	slices.Sort(c.around)
+	c.around = slices.Compact(c.around)
 	c.rank = map[string]bool{}
 	for _, e := range c.o.Order {
 		name, _, _ := strings.Cut(e.Key, ".")
@@ -162,7 +160,7 @@ func (s *Subset[P, T]) ItemsFilter(parent P) bson.D {
 func (s *Subset[P, T]) Top(ctx context.Context, parent P) (items []T, err error) {
 	defer fault.In(&err, "subset: top")
 	c := s.core
-	id, err := c.id("parent", parent)
+	id, err := c.codec.ID("parent", parent)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +204,7 @@ func (s *Subset[P, T]) Top(ctx context.Context, parent P) (items []T, err error)
 // the index {parent, order…}, in order.
 func (s *Subset[P, T]) All(ctx context.Context, parent P) iter.Seq2[T, error] {
 	c := s.core
-	id, err := c.id("parent", parent)
+	id, err := c.codec.ID("parent", parent)
 	if err != nil {
 		return fault.Seq("subset: all", fault.Stop[T](err))
 	}
@@ -223,33 +221,20 @@ func (s *Subset[P, T]) Get(ctx context.Context, parent P, id any) (item T, err e
 	defer fault.In(&err, "subset: get")
 	p, raw, err := s.core.ids(parent, id)
 	if err == nil {
-		err = notFound(raw, s.core.items.FindOne(ctx, s.core.one(p, raw)).Decode(&item))
+		err = fault.Found(raw, s.core.items.FindOne(ctx, s.core.one(p, raw)).Decode(&item))
 	}
 	return item, err
 }
 
-// notFound names the item that was looked for.
-func notFound(id bson.RawValue, err error) error {
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		err = fault.ErrNotFound
-	}
-	return fault.Of(id, err)
-}
-
-// id encodes an _id.
-func (c *core) id(what string, v any) (bson.RawValue, error) { return c.codec.ID(what, v) }
-
 // ids encodes the _ids of a parent and of one of its items.
 func (c *core) ids(parent, item any) (p, id bson.RawValue, err error) {
-	if p, err = c.id("parent", parent); err == nil {
-		id, err = c.id("item", item)
+	if p, err = c.codec.ID("parent", parent); err == nil {
+		id, err = c.codec.ID("item", item)
 	}
 	return p, id, err
 }
 
 func byID(id bson.RawValue) bson.D { return expr.D("_id", value.Equal(id)) }
-
-func in(values bson.A) bson.D { return expr.D("$in", values) }
 
 // of selects the items of a parent, also those that do not count.
 func (c *core) of(parent bson.RawValue) bson.D {

@@ -53,7 +53,8 @@ func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) erro
 
 func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
 	if !c.filter.matches(it.doc) {
-		if err := c.touch(ctx, parent); err != nil {
+		// Without a write the parent might be deleted meanwhile.
+		if err := c.twice(ctx, parent, byID(parent), touch); err != nil {
 			return err
 		}
 		_, err := c.items.InsertOne(ctx, it.doc)
@@ -270,7 +271,7 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	projection := expr.D("count", expr.Field(c.o.CountField), "array", expr.D("size", c.x.size,
 		"gone", ids(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}))))
 	out, found := make([]parent, len(b.changes)), make([]bool, len(b.changes))
-	filter := c.roomFor(expr.D("_id", in(these)))
+	filter := c.roomFor(expr.D("_id", expr.Op("$in", these)))
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.parents.Find(ctx, filter, options.Find().SetProjection(projection).SetBatchSize(batchItems+1))
 	}) {
@@ -311,7 +312,7 @@ func (s *Subset[P, T]) Update(ctx context.Context, parent P, id, update any) (er
 	return c.run(ctx, func(ctx context.Context) error {
 		var before, after bson.Raw
 		if err := c.items.FindOneAndUpdate(ctx, c.one(p, raw), update).Decode(&before); err != nil {
-			return notFound(raw, err)
+			return fault.Found(raw, err)
 		}
 		err := c.items.FindOne(ctx, c.one(p, raw)).Decode(&after)
 		if errors.Is(err, mongo.ErrNoDocuments) {
@@ -324,7 +325,7 @@ func (s *Subset[P, T]) Update(ctx context.Context, parent P, id, update any) (er
 		if err := c.valid(it); err != nil {
 			return err
 		}
-		return c.edited(ctx, p, c.item(before), it)
+		return follow(c.edited(ctx, p, c.item(before), it))
 	})
 }
 
@@ -339,26 +340,20 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 	if c.filter.matches(after.doc) {
 		ch.in = []item{after}
 	}
-	if len(ch.out) == 0 || len(ch.in) == 0 {
-		if len(ch.out) == len(ch.in) {
+	differs := func(path string) bool { return !value.Lookup(before.doc, path).Equal(value.Lookup(after.doc, path)) }
+	if ch.edits() {
+		if bytes.Equal(before.kept, after.kept) && !slices.ContainsFunc(c.o.Values, func(v Value) bool { return differs(v.Field) }) {
 			return nil
 		}
-		return follow(c.change(ctx, ch, false))
-	}
-	changed := !bytes.Equal(before.kept, after.kept)
-	for _, v := range c.o.Values {
-		changed = changed || !same(value.Lookup(before.doc, v.Field), value.Lookup(after.doc, v.Field))
-	}
-	if !changed {
+		ch.inPlace = !slices.ContainsFunc(c.o.Order, func(e bson.E) bool { return differs(e.Key) })
+	} else if len(ch.in)+len(ch.out) == 0 {
 		return nil
 	}
-	for _, e := range c.o.Order {
-		if !same(value.Lookup(before.doc, e.Key), value.Lookup(after.doc, e.Key)) {
-			return follow(c.change(ctx, ch, false))
-		}
+	if ch.inPlace {
+		filter := append(c.roomFor(byID(parent)), expr.Element(c.o.CountField, expr.D("$ne", nil)))
+		return c.twice(ctx, parent, filter, c.update(ch))
 	}
-	ch.inPlace = true
-	return follow(c.inPlace(ctx, ch))
+	return c.change(ctx, ch, false)
 }
 
 // Delete deletes the parent's item with this _id and takes it out of the parent:
@@ -378,7 +373,7 @@ func (s *Subset[P, T]) Delete(ctx context.Context, parent P, id any) (err error)
 	return c.run(ctx, func(ctx context.Context) error {
 		var before bson.Raw
 		if err := c.items.FindOneAndDelete(ctx, c.one(p, raw)).Decode(&before); err != nil {
-			return notFound(raw, err)
+			return fault.Found(raw, err)
 		}
 		if !c.filter.matches(before) {
 			return nil
@@ -397,7 +392,7 @@ func (s *Subset[P, T]) Delete(ctx context.Context, parent P, id any) (err error)
 func (s *Subset[P, T]) DeleteParent(ctx context.Context, parent P) (items int64, err error) {
 	defer fault.In(&err, "subset: delete parent")
 	c := s.core
-	p, err := c.id("parent", parent)
+	p, err := c.codec.ID("parent", parent)
 	if err != nil {
 		return 0, err
 	}
