@@ -71,13 +71,11 @@ func New[ID, H, C any](hot, cold *mongo.Collection, opts *Options) (s *Split[ID,
 	if opts != nil {
 		o = *opts
 	}
-	c := &core{hot: hot, cold: cold, fields: slices.Clone(o.ColdFields)}
-	c.codec = codec.Codec{Registry: o.Registry, BSON: o.BSON}
-	err = config.Apply(config.Name("Options.IDField", &o.IDField, "_id"))
-	if err != nil {
+	if err := config.Apply(config.Name("Options.IDField", &o.IDField, "_id")); err != nil {
 		return nil, err
 	}
-	c.idField = o.IDField
+	c := &core{hot: hot, cold: cold, idField: o.IDField, fields: slices.Clone(o.ColdFields)}
+	c.codec = codec.Codec{Registry: o.Registry, BSON: o.BSON}
 	option := "Options.ColdFields"
 	if len(c.fields) == 0 {
 		option = "fields of C"
@@ -202,7 +200,7 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 		return hot, cold, err
 	}
 	docs, err := cursor.Collect(cursor.Decode[document](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return s.core.hot.Aggregate(ctx, whole{append(bson.A{expr.D("$match", s.core.hotOf(raw))}, s.core.both...)})
+		return s.core.hot.Aggregate(ctx, expr.Pipeline(append(bson.A{expr.D("$match", s.core.hotOf(raw))}, s.core.both...)...))
 	}))
 	switch {
 	case err != nil:
@@ -214,14 +212,6 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 		hot, cold = docs[0].Hot, docs[0].Cold[0]
 	}
 	return hot, cold, err
-}
-
-// whole is a pipeline that is encoded at once: the driver encodes others stage by stage.
-type whole struct{ stages bson.A }
-
-func (w whole) MarshalBSONValue() (typ byte, data []byte, err error) {
-	t, data, err := bson.MarshalValue(w.stages)
-	return byte(t), data, err
 }
 
 // stages make {hot: …, cold: [one or none]} of a hot document. They are the same in

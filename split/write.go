@@ -26,15 +26,15 @@ import (
 func (s *Split[ID, H, C]) Add(ctx context.Context, id ID, hot H, cold C) (err error) {
 	defer fault.In(&err, "split: add")
 	c := s.core
-	docs, err := c.documents(id, hot, cold)
+	hotDoc, coldDoc, err := c.documents(id, hot, cold)
 	if err != nil {
 		return err
 	}
 	return c.run(ctx, func(ctx context.Context) error {
-		if _, err := c.hot.InsertOne(ctx, docs.hot); err != nil {
+		if _, err := c.hot.InsertOne(ctx, hotDoc); err != nil {
 			return err
 		}
-		_, err := c.cold.InsertOne(ctx, docs.cold)
+		_, err := c.cold.InsertOne(ctx, coldDoc)
 		return err
 	})
 }
@@ -43,36 +43,31 @@ func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) erro
 	return txn.Run(ctx, c.hot.Database().Client(), fn)
 }
 
-// halves are both documents of an ID.
-type halves struct {
-	id        bson.RawValue
-	hot, cold bson.Raw
-}
-
 // documents encodes both halves, with the ID.
-func (c *core) documents(id, hot, cold any) (out halves, err error) {
-	if out.id, err = c.id(id); err != nil {
-		return out, err
+func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error) {
+	raw, err := c.id(id)
+	if err != nil {
+		return nil, nil, err
 	}
-	if out.hot, err = c.codec.Document(hot); err != nil {
-		return out, fmt.Errorf("hot: %w", err)
+	if hotDoc, err = c.codec.Document(hot); err != nil {
+		return nil, nil, fmt.Errorf("hot: %w", err)
 	}
-	if out.cold, err = c.codec.Document(cold); err != nil {
-		return out, fmt.Errorf("cold: %w", err)
+	if coldDoc, err = c.codec.Document(cold); err != nil {
+		return nil, nil, fmt.Errorf("cold: %w", err)
 	}
-	out.hot = value.With(out.hot, value.Element{Name: "_id", Value: out.id})
-	out.cold = value.With(out.cold, value.Element{Name: c.idField, Value: out.id})
-	elements, _ := out.hot.Elements()
+	hotDoc = value.With(hotDoc, value.Element{Name: "_id", Value: raw})
+	coldDoc = value.With(coldDoc, value.Element{Name: c.idField, Value: raw})
+	elements, _ := hotDoc.Elements()
 	for _, e := range elements {
 		name := e.Key()
 		if slices.Contains(c.fields, name) {
-			return out, fault.Invalid("%q is a cold field", name)
+			return nil, nil, fault.Invalid("%q is a cold field", name)
 		}
-		if !c.isID(name) && !out.cold.Lookup(name).IsZero() {
-			return out, fault.Invalid("%q is in both documents", name)
+		if !c.isID(name) && !coldDoc.Lookup(name).IsZero() {
+			return nil, nil, fault.Invalid("%q is in both documents", name)
 		}
 	}
-	return out, nil
+	return hotDoc, coldDoc, nil
 }
 
 // Update changes the documents of an ID by update documents or pipelines; nil

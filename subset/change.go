@@ -248,7 +248,7 @@ func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 	return read(ch.parent, doc), nil
 }
 
-// missed says why a write has not found its parent.
+// missed says why a write has not found its parent, if that is its error.
 func (c *core) missed(ctx context.Context, id bson.RawValue, err error) error {
 	if !errors.Is(err, mongo.ErrNoDocuments) {
 		return fault.Of(id, err)
@@ -277,10 +277,7 @@ func (c *core) twice(ctx context.Context, id bson.RawValue, filter bson.D, updat
 	if err == nil && result.MatchedCount == 0 {
 		err = mongo.ErrNoDocuments
 	}
-	if err != nil {
-		return c.missed(ctx, id, err)
-	}
-	return nil
+	return c.missed(ctx, id, err)
 }
 
 var (

@@ -36,9 +36,9 @@ const (
 	// Orphan is a parent that does not exist but has items. Repair leaves them:
 	// insert the parent and repair, or delete them.
 	Orphan mongopatterns.ProblemKind = "orphan"
-	// InvalidItem is an item that Add refuses and somebody else has stored. It is
-	// counted and ranked, and the mean takes its number for 0. Repair leaves it:
-	// Update or Delete it, and then repair.
+	// InvalidItem is an item that Add refuses to rank or count and somebody else has
+	// stored. It is counted and ranked, and the mean takes its number for 0. Repair
+	// leaves it: Update or Delete it, and then repair.
 	InvalidItem mongopatterns.ProblemKind = "invalid item"
 )
 

@@ -1,6 +1,7 @@
 package subset
 
 import (
+	"bytes"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -25,6 +26,14 @@ func (c *core) encode(parent, v any) (p bson.RawValue, it item, err error) {
 	raw, err := c.codec.Document(v)
 	if err != nil {
 		return p, it, err
+	}
+	if bytes.IndexByte(raw, '$') >= 0 { // rarely
+		elements, _ := raw.Elements()
+		for _, e := range elements {
+			if strings.HasPrefix(e.Key(), "$") { // the server stores it, and then no operator changes it
+				return p, it, fault.Invalid("item: the field %q", e.Key())
+			}
+		}
 	}
 	id := raw.Lookup("_id")
 	if id.IsZero() {

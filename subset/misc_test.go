@@ -65,6 +65,8 @@ func TestRefusals(t *testing.T) {
 		"no number":           {add(1, d("rating", "5")), invalid, `"rating"`},
 		"NaN":                 {add(1, d("rating", math.NaN())), invalid, `"rating"`},
 		"array to sort by":    {add(1, d("rating", 1, "date", bson.A{day(1)})), invalid, `"date"`},
+		"name of an operator": {add(1, d("rating", 1, "price", "$", "$set", 1)), invalid, `the field "$set"`},
+		"many, an operator":   {many(1, d("rating", 1, "$set", 1)), invalid, `at 1: invalid: item: the field "$set"`},
 		"null _id":            {add(1, d("_id", nil, "rating", 1)), invalid, "null"},
 		"nil":                 {add(1, nil), invalid, ""},
 		"nil pointer":         {add(1, (*review)(nil)), invalid, ""},

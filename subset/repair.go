@@ -65,12 +65,7 @@ func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt b
 func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, result *mongopatterns.Result) (err error) {
 	var parents, docs []bson.Raw
 	for _, st := range states {
-		path := c.occupied(st.parent)
-		switch {
-		case path != "":
-			result.Fail(c.parents.Name(), st.id(), fault.Invalid("%q is no document", path))
-			continue
-		case len(st.lacking) > 0 && !adopt:
+		if len(st.lacking) > 0 && !adopt {
 			result.Remaining++
 			continue
 		}
@@ -117,22 +112,16 @@ func (c *core) rebuilding(st state) mongo.Pipeline {
 	return append(mongo.Pipeline{expr.D("$set", set)}, c.x.means...)
 }
 
-// occupied is a path in the parent where something else stands than the document
-// around what follows from its items.
-func (c *core) occupied(parent bson.Raw) string {
+// moveOut makes items of what a parent's array holds and the collection lacks. It refuses
+// a parent where something else stands than the document around what follows from items.
+func (c *core) moveOut(st state) (docs []bson.Raw, err error) {
 	for _, step := range c.around {
-		switch value.Lookup(parent, step).Type {
+		switch value.Lookup(st.parent, step).Type {
 		case 0, bson.TypeNull, bson.TypeEmbeddedDocument:
 		default:
-			return step
+			return nil, fault.Invalid("%q is no document", step)
 		}
 	}
-	return ""
-}
-
-// moveOut makes items of what a parent's array holds and the collection lacks.
-func (c *core) moveOut(st state) ([]bson.Raw, error) {
-	var docs []bson.Raw
 	seen := map[string]bson.RawValue{}
 	for _, v := range st.lacking {
 		doc, ok := v.DocumentOK()

@@ -28,8 +28,9 @@ import (
 //
 // ErrNoParent if there is no such parent; ErrNotAdopted if it has items that were
 // never counted, or if the item would push one out that is stored nowhere else;
-// mongopatterns.ErrInvalid if the item cannot be ranked or counted; a duplicate-key
-// error of the driver if its _id exists, as when an Add that was stored is repeated.
+// mongopatterns.ErrInvalid if the item cannot be ranked or counted, or has a field whose
+// name begins with $, which no update operator could change; a duplicate-key error of
+// the driver if its _id exists, as when an Add that was stored is repeated.
 //
 // Cost: 3 round trips, 2 documents written; index _id of both, 1 key for the parent
 // and for each item pushed out. The first item of a parent: 1 more. A parent that
