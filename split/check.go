@@ -41,14 +41,12 @@ func (s *Split[ID, H, C]) Check(ctx context.Context, work *mongopatterns.Work) i
 	return fault.Seq("split: check", maintain.Chain(all...))
 }
 
-const batch = 100
-
 var onlyID = expr.D("_id", 1)
 
 // scan reads of hot documents which cold fields they have, and of their cold ones
 // whether they are there.
 func (c *core) scan() maintain.Scan {
-	return maintain.Scan{BatchSize: batch, Pipeline: mongo.Pipeline{expr.Op("$sort", onlyID),
+	return maintain.Scan{BatchSize: 100, Pipeline: mongo.Pipeline{expr.Op("$sort", onlyID),
 		expr.Op("$project", c.misplaced()), c.lookup("_id", expr.Op("$project", onlyID))}}
 }
 

@@ -35,9 +35,9 @@ type expressions struct {
 	means               mongo.Pipeline
 }
 
-// A form of a change is two expressions of $$come, what the parent keeps of the item that
-// comes, or the array of that of none or several, and of $$out, the _id of the one that
-// leaves, or null.
+// A form of a change is two expressions of $$come and $$out. $$come is what the parent keeps
+// of the item that comes; for none or several it is an array. $$out is the _id of the item
+// that leaves, or null.
 type form struct {
 	array  any // as the change leaves it
 	answer any // what apply wants to know; here $$come needs no more than its place in the order
@@ -236,6 +236,7 @@ func (p parent) counted() bool { return p.count.Type != 0 && p.count.Type != bso
 
 // apply makes a change of at most one item each in its parent: the write on which all
 // that change items of a parent conflict. The answer is made of the document as it was.
+// It is ErrNotAdopted if the items of the parent were never counted.
 func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 	answer := ch.let(c.form(ch).answer, func(it item) bson.Raw {
 		return value.Pick(it.doc, func(field []byte) bool { return c.rank[string(field)] })
@@ -245,7 +246,8 @@ func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 	if err != nil {
 		return parent{}, c.missed(ctx, ch.parent, err)
 	}
-	return read(ch.parent, doc), nil
+	p := read(ch.parent, doc)
+	return p, c.adopted(ctx, ch, p)
 }
 
 // missed says why a write has not found its parent, if that is its error.

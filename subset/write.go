@@ -53,15 +53,15 @@ func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) erro
 }
 
 func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
-	if !c.filter.matches(it.doc) {
-		// Without a write the parent might be deleted meanwhile.
-		if err := c.twice(ctx, parent, byID(parent), touch); err != nil {
-			return err
-		}
-		_, err := c.items.InsertOne(ctx, it.doc)
+	if c.filter.matches(it.doc) {
+		return c.change(ctx, change{parent: parent, in: []item{it}}, true)
+	}
+	// Without a write the parent might be deleted meanwhile.
+	if err := c.twice(ctx, parent, byID(parent), touch); err != nil {
 		return err
 	}
-	return c.change(ctx, change{parent: parent, in: []item{it}}, true)
+	_, err := c.items.InsertOne(ctx, it.doc)
+	return err
 }
 
 // insert stores an item, and is ErrNotAdopted if one of those that it pushed out of
@@ -91,15 +91,12 @@ func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone [
 // new. It is ErrNotAdopted if the change drops what is stored nowhere else.
 func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 	p, err := c.apply(ctx, ch)
-	if err == nil {
-		err = c.adopted(ctx, ch, p)
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case fresh:
+	}
+	if fresh {
 		err = c.insert(ctx, ch.parent, ch.in[0], p.gone)
-	default:
+	} else {
 		err = c.safe(ctx, p.gone)
 	}
 	if err != nil {
