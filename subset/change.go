@@ -247,7 +247,13 @@ func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 		return parent{}, c.missed(ctx, ch.parent, err)
 	}
 	p := read(ch.parent, doc)
-	return p, c.adopted(ctx, ch, p)
+	switch {
+	case p.counted():
+		return p, nil
+	case p.size > 0 || len(ch.out) > 0:
+		return p, fault.Of(ch.parent, ErrNotAdopted)
+	}
+	return p, c.alone(ctx, bson.A{ch.parent}, bson.A{ch.in[0].id}) // its first one may come
 }
 
 // missed says why a write has not found its parent, if that is its error.
@@ -386,18 +392,6 @@ func (c *core) arranged(docs []bson.Raw) bson.A {
 		slices.Reverse(kept)
 	}
 	return kept
-}
-
-// adopted is ErrNotAdopted if a parent without a count has items: they were never
-// counted. The first ones may come to it.
-func (c *core) adopted(ctx context.Context, ch change, p parent) error {
-	switch {
-	case p.counted():
-		return nil
-	case p.size > 0 || len(ch.out) > 0:
-		return fault.Of(ch.parent, ErrNotAdopted)
-	}
-	return c.alone(ctx, bson.A{ch.parent}, bson.A{ch.in[0].id})
 }
 
 // alone is ErrNotAdopted if these parents have other items than these.
