@@ -214,13 +214,14 @@ func TestAdoptPassesOver(t *testing.T) {
 		d("_id", 6, "reviews", bson.A{item(10, 1)}),              // another parent's
 		d("_id", 7, "reviews", bson.A{item(70, 1)}, "sub", "mine"),
 		d("_id", 8, "reviews", bson.A{item(80, 1)}, "sub", nil),
+		d("_id", 9, "reviews", bson.A{append(item(90, 1), bson.E{Key: "$set", Value: 1})}),
 	)
 	before := stored(t, parents)
 	for range 2 {
 		result, err := s.Adopt(t.Context(), &mongopatterns.Work{BatchSize: 3})
 		must(t, err)
-		same(t, "failed", int64(5), result.Failed)
-		for i, id := range []int32{2, 3, 4, 6, 7} {
+		same(t, "failed", int64(6), result.Failed)
+		for i, id := range []int32{2, 3, 4, 6, 7, 9} {
 			same(t, "named", id, result.Failures[i].ID.Int32())
 			same(t, "left", before[id-1], stored(t, parents)[id-1])
 		}
