@@ -75,15 +75,7 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 	}
 	err = c.run(ctx, func(ctx context.Context) error {
 		problems = nil
-		hot, err := find(ctx, c.hot, "_id", ids, c.misplaced())
-		if err != nil {
-			return err
-		}
-		cold, err := find(ctx, c.cold, c.idField, ids, expr.D(c.idField, 1))
-		divided := map[string]bool{}
-		for _, doc := range cold {
-			divided[value.Key(doc.Lookup(c.idField))] = true
-		}
+		hot, divided, err := c.read(ctx, ids, c.misplaced())
 		for _, doc := range hot {
 			problem := mongopatterns.Problem{Pattern: "split", Kind: MissingCold, Collection: c.hot.Name(), ID: doc.Lookup("_id")}
 			if !divided[value.Key(problem.ID)] {
@@ -104,8 +96,9 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 // without a cold one such a document, a batch in a transaction, beside live
 // writes. Work.Filter selects hot documents.
 //
-// Cost: 1 round trip for each batch of 100 documents; 4 more if some are wrong, 2 writes
-// to the hot document and 1 to the cold one.
+// Cost: 1 round trip for each batch of 100 documents; 5 more if some are wrong, 6 if
+// of these some have a cold one and others do not; 2 writes to the hot document and 1
+// to the cold one.
 func (s *Split[ID, H, C]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "split: repair")
 	return s.core.divideAll(ctx, work)

@@ -37,7 +37,7 @@
 //	Update of cold          2 RT  1 document written, no transaction; the first looks for cold fields in the hot one
 //	Update of both          3 RT  2 documents written
 //	Check                   1 RT  a batch of 100 documents, and a scan of the cold ones
-//	Adopt, Repair           as Check, and 4 RT a batch in which documents are to be split
+//	Adopt, Repair           as Check, and 5 or 6 RT a batch in which documents are to be split
 //
 // # When to use it
 //

@@ -80,8 +80,8 @@ func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error
 // hot document: Check finds both.
 //
 // Cost: both 3 round trips, 2 documents written; hot alone 1 and 1; cold alone 2 and
-// 1, and no transaction. Where the hot document has cold fields 4 round trips more,
-// and 5 where it has no cold document. 1 key of each index.
+// 1, and no transaction. Where the hot document has cold fields 5 round trips more,
+// and 6 where it has no cold document. 1 key of each index.
 func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) (err error) {
 	defer fault.In(&err, "split: update")
 	c := s.core
@@ -203,7 +203,7 @@ func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error
 		projection, unset = append(projection, expr.Element(field, 1)), append(unset, expr.Element(field, ""))
 	}
 	err = c.run(ctx, func(ctx context.Context) error {
-		hot, err := find(ctx, c.hot, "_id", ids, projection)
+		hot, divided, err := c.read(ctx, ids, projection)
 		written = int64(len(hot))
 		if err != nil || written == 0 {
 			return err
@@ -214,10 +214,16 @@ func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error
 			id := doc.Lookup("_id")
 			these = append(these, id)
 			fields := value.Pick(doc, func(field []byte) bool { return string(field) != "_id" })
-			moved := mongo.Pipeline{expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields)))}
-			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.coldOf(id)).SetUpdate(moved).SetUpsert(true))
+			if !divided[value.Key(id)] {
+				cold := value.With(fields, value.Element{Name: c.idField, Value: id})
+				models = append(models, mongo.NewInsertOneModel().SetDocument(cold))
+			} else {
+				merged := mongo.Pipeline{expr.D("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", expr.Literal(fields)))}
+				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.coldOf(id)).SetUpdate(merged))
+			}
 		}
-		if _, err := c.cold.BulkWrite(ctx, models); err != nil {
+		// Unordered, so that they go in two commands at most, by their kind.
+		if _, err := c.cold.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)); err != nil {
 			return err
 		}
 		return c.touch(ctx, expr.D("_id", expr.Op("$in", these)), unset)
@@ -225,10 +231,21 @@ func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error
 	return written, err
 }
 
-// find reads these documents, within a transaction.
-func find(ctx context.Context, coll *mongo.Collection, field string, ids bson.A, projection bson.D) ([]bson.Raw, error) {
-	return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		opts := options.Find().SetBatchSize(int32(len(ids) + 1)).SetProjection(projection)
-		return coll.Find(ctx, expr.D(field, expr.Op("$in", ids)), opts)
-	}))
+// read reads these hot documents and which of them have a cold one, within a transaction.
+func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (hot []bson.Raw, divided map[string]bool, err error) {
+	find := func(coll *mongo.Collection, field string, projection bson.D) ([]bson.Raw, error) {
+		return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			opts := options.Find().SetBatchSize(int32(len(ids) + 1)).SetProjection(projection)
+			return coll.Find(ctx, expr.D(field, expr.Op("$in", ids)), opts)
+		}))
+	}
+	if hot, err = find(c.hot, "_id", projection); err != nil {
+		return nil, nil, err
+	}
+	cold, err := find(c.cold, c.idField, expr.D(c.idField, 1))
+	divided = map[string]bool{}
+	for _, doc := range cold {
+		divided[value.Key(doc.Lookup(c.idField))] = true
+	}
+	return hot, divided, err
 }

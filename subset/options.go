@@ -144,8 +144,12 @@ func (o *Options) fullOrder() error {
 	var paths []string
 	last := int32(-1)
 	for i, e := range o.Order {
-		to, ok := direction(e.Value)
-		if !ok {
+		switch e.Value {
+		case 1, int32(1), int64(1), 1.0:
+			last = 1
+		case -1, int32(-1), int64(-1), -1.0:
+			last = -1
+		default:
 			return fmt.Errorf("%q: %v is neither 1 nor -1", e.Key, e.Value)
 		}
 		if e.Key == "_id" && i < len(o.Order)-1 {
@@ -154,22 +158,11 @@ func (o *Options) fullOrder() error {
 		if err := o.itemPath(e.Key); err != nil {
 			return err
 		}
-		last = to
-		out, paths = append(out, bson.E{Key: e.Key, Value: to}), append(paths, "Order", e.Key)
+		out, paths = append(out, bson.E{Key: e.Key, Value: last}), append(paths, "Order", e.Key)
 	}
 	if len(out) == 0 || out[len(out)-1].Key != "_id" {
 		out = append(out, bson.E{Key: "_id", Value: last})
 	}
 	o.Order = out
 	return fieldpath.CheckDisjoint(paths...)
-}
-
-func direction(value any) (int32, bool) {
-	switch value {
-	case 1, int32(1), int64(1), 1.0:
-		return 1, true
-	case -1, int32(-1), int64(-1), -1.0:
-		return -1, true
-	}
-	return 0, false
 }
