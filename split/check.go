@@ -77,14 +77,14 @@ func (c *core) check(ctx context.Context, hot []bson.Raw) (problems []mongopatte
 		problems = nil
 		hot, divided, err := c.read(ctx, ids, c.misplaced())
 		for _, doc := range hot {
-			problem := mongopatterns.Problem{Pattern: "split", Kind: MissingCold, Collection: c.hot.Name(), ID: doc.Lookup("_id")}
-			if !divided[value.Key(problem.ID)] {
-				problems = append(problems, problem)
+			p := mongopatterns.Problem{Pattern: "split", Kind: MissingCold, Collection: c.hot.Name(), ID: doc.Lookup("_id")}
+			if !divided[value.Key(p.ID)] {
+				problems = append(problems, p)
 			}
 			fields, _ := doc.Lookup("fields").Array().Values()
 			for _, v := range fields {
-				problem.Kind, problem.Field = Misplaced, v.StringValue()
-				problems = append(problems, problem)
+				p.Kind, p.Field = Misplaced, v.StringValue()
+				problems = append(problems, p)
 			}
 		}
 		return err

@@ -151,8 +151,6 @@ func (c *core) filter(field string, id any) bson.D {
 	return expr.D(field, value.Equal(raw))
 }
 
-func (c *core) id(v any) (bson.RawValue, error) { return c.codec.ID("id", v) }
-
 func (c *core) hotOf(id bson.RawValue) bson.D { return expr.D("_id", value.Equal(id)) }
 
 func (c *core) coldOf(id bson.RawValue) bson.D { return expr.D(c.idField, value.Equal(id)) }
@@ -163,7 +161,7 @@ func (c *core) coldOf(id bson.RawValue) bson.D { return expr.D(c.idField, value.
 // Cost: 1 round trip, 1 key and 1 document, index _id.
 func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) {
 	defer fault.In(&err, "split: get hot")
-	raw, err := s.core.id(id)
+	raw, err := s.core.codec.ID("id", id)
 	if err == nil {
 		err = fault.Found(raw, s.core.hot.FindOne(ctx, s.core.hotOf(raw)).Decode(&hot))
 	}
@@ -176,7 +174,7 @@ func (s *Split[ID, H, C]) GetHot(ctx context.Context, id ID) (hot H, err error) 
 // Cost: 1 round trip, 1 key and 1 document, index {movie_id}.
 func (s *Split[ID, H, C]) GetCold(ctx context.Context, id ID) (cold C, err error) {
 	defer fault.In(&err, "split: get cold")
-	raw, err := s.core.id(id)
+	raw, err := s.core.codec.ID("id", id)
 	if err == nil {
 		err = fault.Found(raw, s.core.cold.FindOne(ctx, s.core.coldOf(raw)).Decode(&cold))
 	}
@@ -195,12 +193,13 @@ func (s *Split[ID, H, C]) Get(ctx context.Context, id ID) (hot H, cold C, err er
 		Hot  H   `bson:"hot" json:"hot"`
 		Cold []C `bson:"cold" json:"cold"`
 	}
-	raw, err := s.core.id(id)
+	raw, err := s.core.codec.ID("id", id)
 	if err != nil {
 		return hot, cold, err
 	}
 	docs, err := cursor.Collect(cursor.Decode[document](ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return s.core.hot.Aggregate(ctx, expr.Pipeline(append(bson.A{expr.D("$match", s.core.hotOf(raw))}, s.core.both...)...))
+		return s.core.hot.Aggregate(ctx,
+			expr.Pipeline(append(bson.A{expr.D("$match", s.core.hotOf(raw))}, s.core.both...)...))
 	}))
 	switch {
 	case err != nil:

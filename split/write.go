@@ -45,7 +45,7 @@ func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) erro
 
 // documents encodes both halves, with the ID.
 func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error) {
-	raw, err := c.id(id)
+	raw, err := c.codec.ID("id", id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,7 +85,7 @@ func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error
 func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) (err error) {
 	defer fault.In(&err, "split: update")
 	c := s.core
-	raw, err := c.id(id)
+	raw, err := c.codec.ID("id", id)
 	switch {
 	case err != nil:
 		return err
@@ -176,7 +176,7 @@ func (c *core) touch(ctx context.Context, filter, unset bson.D) error {
 func (s *Split[ID, H, C]) Delete(ctx context.Context, id ID) (err error) {
 	defer fault.In(&err, "split: delete")
 	c := s.core
-	raw, err := c.id(id)
+	raw, err := c.codec.ID("id", id)
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,8 @@ func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error
 }
 
 // read reads these hot documents and which of them have a cold one, within a transaction.
-func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (hot []bson.Raw, divided map[string]bool, err error) {
+func (c *core) read(ctx context.Context, ids bson.A, projection bson.D) (
+	hot []bson.Raw, divided map[string]bool, err error) {
 	find := func(coll *mongo.Collection, field string, projection bson.D) ([]bson.Raw, error) {
 		return cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 			opts := options.Find().SetBatchSize(int32(len(ids) + 1)).SetProjection(projection)

@@ -60,7 +60,8 @@ func (c *core) expressions() (x expressions) {
 	rest := expr.Op("$size", "$$rest")
 	last := expr.Op("$arrayElemAt", expr.Op("$slice", "$$rest", c.o.N), -1)
 	all := expr.Op("$lte", x.count, x.size) // that there are
-	wins := expr.Op("$and", expr.Op("$ne", "$$come", bson.A{}), expr.Op("$or", expr.Op("$and", all, expr.Op("$lt", rest, c.o.N)),
+	wins := expr.Op("$and", expr.Op("$ne", "$$come", bson.A{}), expr.Op("$or",
+		expr.Op("$and", all, expr.Op("$lt", rest, c.o.N)),
 		expr.Op("$and", expr.Op("$gt", rest, 0), expr.Let("last", last, c.precedes("$$come", "$$last")))))
 	place := expr.Op("$size", expr.Filter(expr.Op("$slice", "$$rest", c.o.N-1), "item", c.precedes("$$item", "$$come")))
 	placed := expr.Cond(wins, expr.Let("place", place, expr.Op("$concatArrays", expr.Op("$slice", "$$rest", "$$place"),
@@ -151,7 +152,6 @@ func (c *core) update(ch change) mongo.Pipeline {
 	return append(stages, c.x.means...)
 }
 
-// totals sets the count and the sums.
 func (c *core) totals(ch change) bson.D {
 	set := expr.D(c.o.CountField, expr.Op("$add", c.x.count, len(ch.in)-len(ch.out)))
 	for _, v := range c.o.Values {
@@ -231,7 +231,6 @@ func read(id bson.RawValue, doc bson.Raw) parent {
 	return p
 }
 
-// counted reports a parent with a count.
 func (p parent) counted() bool { return p.count.Type != 0 && p.count.Type != bson.TypeNull }
 
 // apply makes a change of at most one item each in its parent: the write on which all
@@ -307,7 +306,8 @@ func (c *core) safe(ctx context.Context, all []held) error {
 	}
 	for _, h := range all {
 		if !there[h.key()] {
-			return fault.Of(h.parent, fmt.Errorf("%w: its item _id %s is not in the collection", ErrNotAdopted, value.Text(h.id)))
+			err := fmt.Errorf("%w: its item _id %s is not in the collection", ErrNotAdopted, value.Text(h.id))
+			return fault.Of(h.parent, err)
 		}
 	}
 	return nil

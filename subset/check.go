@@ -67,7 +67,6 @@ func (c *core) scan() maintain.Scan {
 	return maintain.Scan{Projection: included(c.o.inParent()...), BatchSize: 100}
 }
 
-// check finds the problems of a batch of parents.
 func (c *core) check(ctx context.Context, parents []bson.Raw) (problems []mongopatterns.Problem, err error) {
 	err = c.inspect(ctx, parents, func(_ context.Context, states []state) error {
 		problems = nil
@@ -96,7 +95,6 @@ func (c *core) wrong(ctx context.Context, parents []bson.Raw) ([]state, error) {
 	return slices.DeleteFunc(states, func(st state) bool { return len(st.problems) == 0 }), err
 }
 
-// states reads the items of parents.
 func (c *core) states(ctx context.Context, parents []bson.Raw) ([]state, error) {
 	if len(parents) == 0 {
 		return nil, nil
@@ -261,7 +259,8 @@ func (c *core) derived(stats bson.Raw) []derived {
 	stat := func(name string, i int) bson.RawValue { return number(stats.Lookup(fmt.Sprint(name, i))) }
 	out := []derived{{path: c.o.CountField, kind: WrongCount, want: stat("n", 0)}}
 	for i, v := range c.o.Values {
-		sum, count := derived{path: v.Sum, kind: WrongValue, want: stat("s", i), magnitude: value.Number(stat("a", i))}, out[0].want
+		count := out[0].want
+		sum := derived{path: v.Sum, kind: WrongValue, want: stat("s", i), magnitude: value.Number(stat("a", i))}
 		sum.vast = sum.magnitude == nil
 		out = append(out, sum)
 		if v.Count != "" {

@@ -97,5 +97,7 @@ func parseTest(path, op string, arg bson.RawValue) (test, error) {
 // matches evaluates the filter. The item has no array on its paths: such items are
 // invalid.
 func (f filter) matches(doc bson.Raw) bool {
-	return !slices.ContainsFunc(f.tests, func(t test) bool { return t.keys[value.Key(value.Lookup(doc, t.path))] == t.not })
+	return !slices.ContainsFunc(f.tests, func(t test) bool {
+		return t.keys[value.Key(value.Lookup(doc, t.path))] == t.not
+	})
 }

@@ -44,7 +44,6 @@ func (c *core) encode(parent, v any) (p bson.RawValue, it item, err error) {
 	return p, it, c.valid(it)
 }
 
-// item is a document of the collection.
 func (c *core) item(doc bson.Raw) item {
 	return item{id: doc.Lookup("_id"), doc: doc, kept: c.cut(doc)}
 }

@@ -92,24 +92,20 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 	}
 	var models []mongo.WriteModel
 	for _, st := range states {
+		set := expr.D(c.o.ArrayField, expr.Literal(c.arranged(st.top)), fieldTouch, "$$REMOVE")
+		for _, d := range c.derived(st.stats) {
+			if !d.mean {
+				set = append(set, expr.Element(d.path, expr.Literal(d.want)))
+			}
+		}
 		if len(docs) > 0 { // where the array stays as it is, the write would be none
 			models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(st.id())).SetUpdate(touch))
 		}
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(st.id())).SetUpdate(c.rebuilding(st)))
+		update := append(mongo.Pipeline{expr.D("$set", set)}, c.x.means...)
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(st.id())).SetUpdate(update))
 	}
 	_, err = c.parents.BulkWrite(ctx, models)
 	return err
-}
-
-// rebuilding sets in a parent all that follows from its items.
-func (c *core) rebuilding(st state) mongo.Pipeline {
-	set := expr.D(c.o.ArrayField, expr.Literal(c.arranged(st.top)), fieldTouch, "$$REMOVE")
-	for _, d := range c.derived(st.stats) {
-		if !d.mean {
-			set = append(set, expr.Element(d.path, expr.Literal(d.want)))
-		}
-	}
-	return append(mongo.Pipeline{expr.D("$set", set)}, c.x.means...)
 }
 
 // moveOut makes items of what a parent's array holds and the collection lacks. It refuses
