@@ -30,9 +30,9 @@ func (ch change) edits() bool { return len(ch.in) > 0 && len(ch.out) > 0 }
 // expressions are the same in every call, so they are encoded once: they are most of
 // what a call sends.
 type expressions struct {
-	array, size, count  any // the kept items, the best first; how many; how many there are in all
-	one, inPlace, batch form
-	means               mongo.Pipeline
+	array, size, count          any // the kept items, the best first; how many; how many there are in all
+	one, remove, inPlace, batch form
+	means                       mongo.Pipeline
 }
 
 // A form of a change is two expressions of $$come and $$out. $$come is what the parent keeps
@@ -60,9 +60,8 @@ func (c *core) expressions() (x expressions) {
 	rest := expr.Op("$size", "$$rest")
 	last := expr.Op("$arrayElemAt", expr.Op("$slice", "$$rest", c.o.N), -1)
 	all := expr.Op("$lte", x.count, x.size) // that there are
-	wins := expr.Op("$and", expr.Op("$ne", "$$come", bson.A{}), expr.Op("$or",
-		expr.Op("$and", all, expr.Op("$lt", rest, c.o.N)),
-		expr.Op("$and", expr.Op("$gt", rest, 0), expr.Let("last", last, c.precedes("$$come", "$$last")))))
+	wins := expr.Op("$or", expr.Op("$and", all, expr.Op("$lt", rest, c.o.N)),
+		expr.Op("$and", expr.Op("$gt", rest, 0), expr.Let("last", last, c.precedes("$$come", "$$last"))))
 	place := expr.Op("$size", expr.Filter(expr.Op("$slice", "$$rest", c.o.N-1), "item", c.precedes("$$item", "$$come")))
 	placed := expr.Cond(wins, expr.Let("place", place, expr.Op("$concatArrays", expr.Op("$slice", "$$rest", "$$place"),
 		bson.A{"$$come"}, expr.Op("$slice", "$$rest", "$$place", math.MaxInt32))), "$$rest")
@@ -70,11 +69,12 @@ func (c *core) expressions() (x expressions) {
 		expr.Let("last", last, expr.Filter("$$come", "item", c.precedes("$$item", "$$last")))))
 	gone := expr.Op("$slice", "$$rest", expr.Cond("$$wins", c.o.N-1, c.o.N), math.MaxInt32)
 	answer := expr.D("size", rest, "wins", "$$wins", "gone", ids(gone))
-	array := func(rest, after any) any {
-		return expr.Fixed(expr.Let("rest", rest, c.stored(expr.Op("$slice", after, c.o.N))))
+	forms := func(rest, wins, after any) form {
+		return form{expr.Fixed(expr.Let("rest", rest, c.stored(expr.Op("$slice", after, c.o.N)))),
+			expr.Fixed(expr.Let("rest", rest, expr.Let("wins", wins, answer)))}
 	}
-	x.one = form{array(without, placed), expr.Fixed(expr.Let("rest", without, expr.Let("wins", wins, answer)))}
-	x.batch.array = array(x.array, c.sorted(expr.Op("$concatArrays", "$$rest", known)))
+	x.one, x.remove = forms(without, wins, placed), forms(without, false, "$$rest")
+	x.batch = forms(x.array, false, c.sorted(expr.Op("$concatArrays", "$$rest", known)))
 	x.inPlace.array = expr.Fixed(c.stored(expr.Map(x.array, "item",
 		expr.Cond(expr.Op("$eq", "$$item._id", "$$out"), "$$come", "$$item"))))
 	x.means = c.means()
@@ -87,6 +87,8 @@ func (c *core) form(ch change) form {
 		return c.x.inPlace
 	case len(ch.in) > 1:
 		return c.x.batch
+	case len(ch.in) == 0:
+		return c.x.remove
 	}
 	return c.x.one
 }
