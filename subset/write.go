@@ -289,12 +289,12 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 
 // Update changes the parent's item with this _id by an update document or
 // pipeline, and brings the parent up to date: the kept copy, its rank, the aggregates.
-// $set may name a whole item, if its _id and parent are those stored. An item that
-// sinks out of the best N is followed by the next one. An item whose parent is gone is
-// changed all the same. mongopatterns.ErrNotFound if the parent has no such item;
-// mongopatterns.ErrInvalid if the item could not be ranked or counted afterwards, or if
-// the update changes its parent: delete the item and add it to the other in one
-// transaction.
+// $set may name a whole item, if its _id and parent are those stored; the server refuses
+// an _id of another type, 1.0 for 1. An item that sinks out of the best N is followed by
+// the next one. An item whose parent is gone is changed all the same.
+// mongopatterns.ErrNotFound if the parent has no such item; mongopatterns.ErrInvalid if
+// the item could not be ranked or counted afterwards, or if the update changes its
+// parent: delete the item and add it to the other in one transaction.
 //
 // Cost: 4 round trips, 2 documents written; for an item that is not kept 1 write
 // more. Nothing that the parent keeps or adds up changes: 3, and 1 document. By
