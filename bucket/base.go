@@ -89,6 +89,9 @@ func (b *batch) Add(series, v any) error {
 			return err
 		}
 	}
+	if size := len(g.Of.created) + len(it.raw.Value); size > maxBytes {
+		return fault.Invalid("%d bytes with Metadata, more than a document takes", size)
+	}
 	g.Of.items = append(g.Of.items, it)
 	b.Count, b.Bytes = b.Count+1, b.Bytes+len(it.raw.Value)
 	return nil

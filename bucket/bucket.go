@@ -240,23 +240,24 @@ func (l *arrayLoad) Next(ctx context.Context, look bool) (out []frame.Statement,
 
 // cut divides a group into what fits its bucket and the ones that follow.
 func (l *arrayLoad) cut(g *group) {
-	most, bytes, at := int64(l.opts.MaxCount), int64(cmp.Or(l.opts.MaxBytes, partBytes)), g.Of.room
+	at, items := g.Of.room, g.Of.items
 	if l.opts.MaxBytes == 0 {
 		at.size = 0 // bytes are those of one update
 	}
-	first := 0
-	for i, it := range g.Of.items {
-		size := int64(len(it.raw.Value))
-		if at.count >= most || at.size > 0 && at.size+size > bytes {
-			if i > first {
-				l.parts = append(l.parts, part{g, g.Of.items[first:i], at})
+	bytes := int64(min(cmp.Or(l.opts.MaxBytes, partBytes), maxBytes-len(g.Of.created)))
+	for len(items) > 0 {
+		n := 0
+		for ; n < len(items) && at.count < int64(l.opts.MaxCount); n++ {
+			size := int64(len(items[n].raw.Value))
+			if at.size > 0 && at.size+size > bytes {
+				break
 			}
-			at, first = room{seq: at.seq + 1}, i
+			at.count, at.size = at.count+1, at.size+size
 		}
-		at.count, at.size = at.count+1, at.size+size
-	}
-	if len(g.Of.items) > 0 {
-		l.parts = append(l.parts, part{g, g.Of.items[first:], at})
+		if n > 0 {
+			l.parts = append(l.parts, part{g, items[:n], at})
+		}
+		at, items = room{seq: at.seq + 1}, items[n:]
 	}
 }
 
@@ -490,7 +491,7 @@ func (b *Buckets[S, M]) Update(ctx context.Context, series S, m M) (err error) {
 	if c.opts.IDField != "" {
 		path, key = c.opts.IDField, it.id
 	}
-	return c.edit(ctx, series, it.time, path, key, it.raw)
+	return c.edit(ctx, series, time.UnixMilli(it.time), path, key, it.raw)
 }
 
 // Delete removes the measurement of series at exactly this time, of several one, and recomputes the bucket's
@@ -501,7 +502,7 @@ func (b *Buckets[S, M]) Update(ctx context.Context, series S, m M) (err error) {
 // measurement is found.
 func (b *Buckets[S, M]) Delete(ctx context.Context, series S, at time.Time) (err error) {
 	defer fault.In(&err, "bucket: delete")
-	return b.core.edit(ctx, series, at.UnixMilli(), b.core.opts.TimeField, frame.Date(at.UnixMilli()), bson.RawValue{})
+	return b.core.edit(ctx, series, at, b.core.opts.TimeField, frame.Date(at.UnixMilli()), bson.RawValue{})
 }
 
 // DeleteByID is Delete for the measurement with this ID in the window that holds at. It needs
@@ -521,12 +522,12 @@ func (b *Buckets[S, M]) DeleteByID(ctx context.Context, series S, at time.Time, 
 	if err != nil {
 		return fmt.Errorf("ID: %w", err)
 	}
-	return c.edit(ctx, series, at.UnixMilli(), c.opts.IDField, raw, bson.RawValue{})
+	return c.edit(ctx, series, at, c.opts.IDField, raw, bson.RawValue{})
 }
 
 // edit puts by, or with its zero value nothing, in the place of the measurement whose path is key, and
 // recounts its bucket in the same write.
-func (c *arrays) edit(ctx context.Context, series any, moment int64, path string, key, by bson.RawValue) error {
+func (c *arrays) edit(ctx context.Context, series any, moment time.Time, path string, key, by bson.RawValue) error {
 	p, err := c.Place(series, moment)
 	if err != nil {
 		return err
@@ -546,5 +547,5 @@ func (c *arrays) edit(ctx context.Context, series any, moment int64, path string
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound
 	}
-	return p.Named(moment, fmt.Sprintf(", %s %s", path, value.Text(key)), err)
+	return p.Named(moment.UnixMilli(), fmt.Sprintf(", %s %s", path, value.Text(key)), err)
 }

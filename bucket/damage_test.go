@@ -87,6 +87,23 @@ func TestFarTimes(t *testing.T) {
 	}
 }
 
+// Times whose milliseconds do not fit an int64 are not taken for others.
+func TestWrappingTimes(t *testing.T) {
+	b := mustNew[string, event](t, bucket.Every(time.Hour), full())
+	slots := newSlots[string, int](t, fresh(t), bucket.Days(nil), nil)
+	far := time.Unix(day.Unix()+18446744073709551, 616e6) // 2^64 ms after day
+	must(t, slots.Set(t.Context(), "s", day, 1))
+	for what, err := range map[string]error{
+		"set": slots.Set(t.Context(), "s", far, 2), "get": second(slots.Get(t.Context(), "s", far)), "slot": slots.Delete(t.Context(), "s", far),
+		"delete": b.Delete(t.Context(), "s", far), "ID": b.DeleteByID(t.Context(), "s", far, "1"),
+	} {
+		if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "years 1 to 9999") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	gives(t, 1)(slots.Get(t.Context(), "s", day))
+}
+
 // A missing time is refused in every batch, also by the window that begins there.
 func TestNoTimeInABatch(t *testing.T) {
 	b := newBuckets[string, bson.D](t, fresh(t), bucket.ByCount(), nil)

@@ -204,6 +204,34 @@ func TestLargeMeasurements(t *testing.T) {
 	fails(t, mongopatterns.ErrInvalid, second(b.Append(t.Context(), "s", huge)))
 }
 
+// Metadata counts to what one update may hold, and what no document takes with it is refused: others are stored.
+func TestLargeMetadata(t *testing.T) {
+	coll := fresh(t)
+	size := map[string]int{"large": 9 << 20, "huge": 16 << 20}
+	for _, o := range []*bucket.Options{{}, {MaxBytes: 15 << 20}} {
+		o.Metadata = func(series any, _ time.Time) bson.D {
+			return bson.D{{Key: "pad", Value: strings.Repeat("x", size[series.(string)])}}
+		}
+		must(t, second(coll.DeleteMany(t.Context(), bson.D{})))
+		b := newBuckets[string, event](t, coll, bucket.Every(time.Hour), o)
+		many := func(yield func(string, event) bool) {
+			_ = yield("small", event{Timestamp: day})
+			for i := range 700 {
+				if !yield("large", event{Timestamp: at(1, 0, i), Note: strings.Repeat("x", 20_000)}) {
+					return
+				}
+			}
+			_ = yield("huge", event{Timestamp: day})
+		}
+		result, err := b.AppendMany(t.Context(), many, &mongopatterns.Work{BatchBytes: 20 << 20})
+		if !errors.Is(err, mongopatterns.ErrInvalid) || result.Done != 701 || result.Failed != 1 || result.Unknown != 0 {
+			t.Errorf("%+v, %v", result, err)
+		}
+		diff(t, 700, len(collect(t, b.Range(t.Context(), "large", time.Time{}, time.Time{}))))
+		mustCheck(t, b)
+	}
+}
+
 // A bucket filled beyond its size within a transaction has the transaction run again
 // and go on in the next one.
 func TestLargeInTransaction(t *testing.T) {

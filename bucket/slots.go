@@ -184,7 +184,13 @@ func (g *grid) item(_ *batch, v any) (item, error) {
 	if err == nil && raw.Type == bson.TypeNull {
 		err = fault.Invalid("null is no slot")
 	}
-	return item{raw: raw, time: slot.Time.UnixMilli(), path: g.path(slot.Time)}, err
+	if err == nil {
+		err = frame.CheckTime(slot.Time)
+	}
+	if err != nil {
+		return item{}, err
+	}
+	return item{raw: raw, time: slot.Time.UnixMilli(), path: g.path(slot.Time)}, nil
 }
 
 // A gridLoad is groups on their way into documents. A slot has one place: nothing is looked up or remembered.
@@ -248,7 +254,7 @@ func (g *grid) upsert(d *group) frame.Statement {
 func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err error) {
 	defer fault.In(&err, "bucket: delete")
 	g := s.core
-	p, err := g.Place(series, t.UnixMilli())
+	p, err := g.Place(series, t)
 	if err != nil {
 		return err
 	}
@@ -272,16 +278,15 @@ const maxPaths = 500
 func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err error) {
 	defer fault.In(&err, "bucket: get")
 	g := s.core
-	raw, err := g.SeriesOf(series)
+	p, err := g.Place(series, t)
 	if err != nil {
 		return m, err
 	}
-	p := g.At(raw, t.UnixMilli())
 	doc, err := first(frame.Find(ctx, g.Coll, g.Within(p), options.Find().SetLimit(1).
 		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "m", Value: expr.Field(g.path(t))}})))
 	v := value.Lookup(doc, "m")
 	if err == nil && doc == nil {
-		err = g.misfiled(ctx, raw)
+		err = g.misfiled(ctx, p.Series)
 	}
 	if err == nil && (v.Type == 0 || v.Type == bson.TypeNull) {
 		err = mongopatterns.ErrNotFound
@@ -566,7 +571,7 @@ func (g *grid) converted(doc bson.Raw, parse func(string) (time.Time, error)) (p
 	text := value.Lookup(doc, g.Start).StringValue()
 	t, err := parse(text)
 	if err == nil {
-		p, err = g.Place(value.Lookup(doc, g.Series), t.UnixMilli())
+		p, err = g.Place(value.Lookup(doc, g.Series), t)
 	}
 	if err == nil && !t.Equal(time.UnixMilli(p.Start)) {
 		err = errors.New("it begins no window")

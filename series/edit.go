@@ -43,7 +43,7 @@ func (s *Series[S, M]) Update(ctx context.Context, series S, m M) (err error) {
 func (s *Series[S, M]) Delete(ctx context.Context, series S, at time.Time) (err error) {
 	defer fault.In(&err, "series: delete")
 	c := s.core
-	p, err := c.Place(series, at.UnixMilli())
+	p, err := c.Place(series, at)
 	if err != nil {
 		return err
 	}

@@ -90,15 +90,15 @@ func placeKey(series bson.RawValue, start int64) string {
 }
 
 // Place is where a series and a time belong, if they can be stored.
-func (f *Frame) Place(series any, ms int64) (Place, error) {
+func (f *Frame) Place(series any, t time.Time) (Place, error) {
 	raw, err := f.SeriesOf(series)
 	if err == nil {
-		err = CheckTime(ms)
+		err = CheckTime(t)
 	}
 	if err != nil {
 		return Place{}, err
 	}
-	return f.At(raw, ms), nil
+	return f.At(raw, t.UnixMilli()), nil
 }
 
 // KeyOf is the key of the place of a document.
@@ -135,15 +135,13 @@ func CheckKey(v bson.RawValue) error {
 // Beyond ends the years 1 to 9999, whose times all BSON libraries can read.
 var Beyond = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-var earliest, beyond = time.Time{}.UnixMilli(), Beyond.UnixMilli()
-
-// CheckTime refuses what can be no time of a measurement.
-func CheckTime(ms int64) error {
+// CheckTime refuses what can be no time of a measurement, before its milliseconds exceed an int64.
+func CheckTime(t time.Time) error {
 	switch {
-	case ms == earliest:
+	case t.IsZero():
 		return fault.Invalid("no time")
-	case ms < earliest || ms >= beyond:
-		return fault.Invalid("the time %v is not in the years 1 to 9999", time.UnixMilli(ms).UTC())
+	case t.Before(time.Time{}) || !t.Before(Beyond):
+		return fault.Invalid("the time %v is not in the years 1 to 9999", t.UTC())
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -69,7 +70,7 @@ type Group[G any] struct {
 // Find finds or makes the group of a measurement. It finds the place, and encodes the series, once for as long as
 // the measurements of a series stay in one window.
 func (g *Groups[G]) Find(f *Frame, series any, ms int64) (group *Group[G], err error) {
-	if err := CheckTime(ms); err != nil {
+	if err := CheckTime(time.UnixMilli(ms)); err != nil {
 		return nil, err
 	}
 	known := value.Fixed(series)
