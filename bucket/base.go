@@ -31,6 +31,8 @@ type layout interface {
 	item(b *batch, v any) (item, error)
 	// load sends groups.
 	load(groups []*group) frame.Load
+	// entries are the measurements of a document.
+	entries(doc bson.Raw) ([]entry, error)
 }
 
 // An item is a measurement ready to be stored.
@@ -131,6 +133,17 @@ func (b *base) created(p frame.Place, series any) (bson.Raw, error) {
 		return nil, nil
 	}
 	return b.Codec.Document(out)
+}
+
+// fields projects series, start and those of these that have a name.
+func (b *base) fields(names ...string) bson.D {
+	out := b.Keys()
+	for _, name := range names {
+		if name != "" {
+			out = append(out, bson.E{Key: name, Value: 1})
+		}
+	}
+	return out
 }
 
 // pipe and first read documents, which stay valid; first is nil if there is none.

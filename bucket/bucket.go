@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -34,10 +33,8 @@ var _ mongopatterns.Checker = (*Buckets[string, bson.D])(nil)
 type arrays struct {
 	base
 	opts      Options
-	time      []string // TimeField and the like in steps
-	values    [][]string
 	derived   []derived // the count, those of values, and the bytes
-	recounted bson.D    // what recount sets
+	recounted bson.D    // sets them
 	recut     any       // sets them to those of the measurements in ~cut, if it is not null
 	total     any       // adds them up
 	totals    any       // adds them up by window
@@ -56,15 +53,11 @@ func New[S, M any](coll *mongo.Collection, window Window, opts *Options) (b *Buc
 	o.Values = append([]Value(nil), o.Values...)
 	settings := o.settings()
 	c := &arrays{base: newBase(coll, window, codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.EndTime, o.Metadata)}
-	if err := c.Check(append(settings, endTime(o.EndTime))...); err != nil {
+	if err := c.Check(append(settings, endTime(&o.EndTime))...); err != nil {
 		return nil, err
 	}
 	c.layout, c.opts, c.Guards = c, o, []string{o.CountField}
 	c.Series, c.Start, c.End = o.SeriesField, o.StartField, o.EndField
-	c.time = strings.Split(o.TimeField, ".")
-	for _, v := range o.Values {
-		c.values = append(c.values, strings.Split(v.Field, "."))
-	}
 	c.derive()
 	return &Buckets[S, M]{c}, nil
 }
@@ -166,28 +159,26 @@ func (c *arrays) item(b *batch, m any) (it item, err error) {
 	if err != nil {
 		return it, err
 	}
-	at, err := raw.LookupErr(c.time...)
-	if err != nil || at.Type != bson.TypeDateTime {
+	at, dated := value.Lookup(raw, c.opts.TimeField).DateTimeOK()
+	if !dated {
 		return it, fault.Invalid("no date in %q", c.opts.TimeField)
 	}
-	it.raw, it.time = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}, at.DateTime()
+	it.raw, it.time = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}, at
 	if c.opts.IDField != "" {
 		it.id = value.Lookup(raw, c.opts.IDField)
 		if err := checkMeasurementID(it.id); err != nil {
 			return it, fault.Invalid("no ID in %q: %w", c.opts.IDField, err)
 		}
 	}
-	n := len(c.values)
+	n := len(c.opts.Values)
 	if len(b.slab) < n {
 		b.slab = make([]Number, n*min(b.Count+1, 1000))
 	}
 	it.numbers, b.slab = b.slab[:n], b.slab[n:]
-	for i, path := range c.values {
-		v, err := raw.LookupErr(path...)
-		if n := finite(v); err == nil && !n.IsZero() {
-			it.numbers[i] = n
-		} else if c.opts.Values[i].Count == "" {
-			return it, fault.Invalid("no finite number in %q", c.opts.Values[i].Field)
+	for i, v := range c.opts.Values {
+		it.numbers[i] = finite(value.Lookup(raw, v.Field))
+		if it.numbers[i].IsZero() && v.Count == "" {
+			return it, fault.Invalid("no finite number in %q", v.Field)
 		}
 	}
 	if len(raw) > cmp.Or(c.opts.MaxBytes, maxBytes) {
@@ -367,15 +358,6 @@ func (c *arrays) push(p part) bson.Raw {
 	return b.Done()
 }
 
-// fill projects what tells how full a bucket is.
-func (c *arrays) fill() bson.D {
-	fields := append(c.Keys(), bson.E{Key: c.opts.CountField, Value: 1})
-	if c.opts.BytesField != "" {
-		fields = append(fields, bson.E{Key: c.opts.BytesField, Value: 1})
-	}
-	return fields
-}
-
 // open has groups go on where this process wrote last. With look it reads their buckets from there on, and
 // with IDField those of the windows that hold one of their IDs, and drops what is held: one find for all
 // groups.
@@ -410,7 +392,7 @@ func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped 
 	if wanted == nil {
 		return dropped, nil
 	}
-	fields := c.fill()
+	fields := c.fields(c.opts.CountField, c.opts.BytesField)
 	opts := options.Find().SetBatchSize(1 << 20)
 	if c.opts.IDField != "" {
 		fields = append(fields, bson.E{Key: "~ids", Value: expr.Filter(
@@ -543,7 +525,7 @@ func (c *arrays) edit(ctx context.Context, series any, moment time.Time, path st
 	changed := expr.Let("found", found, expr.Map(indices, "i", element))
 	filter := append(c.Within(p), bson.E{Key: c.opts.ArrayField + "." + path, Value: value.Equal(key)})
 	result, err := c.Coll.UpdateOne(ctx, filter,
-		append(mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.opts.ArrayField, Value: changed}})}, c.recount()...))
+		mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.opts.ArrayField, Value: changed}}), expr.Op("$set", c.recounted)})
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound
 	}

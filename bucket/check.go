@@ -53,7 +53,7 @@ func (b *Buckets[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (r
 func (c *arrays) scan() maintain.Scan {
 	all := expr.Array(expr.Field(c.opts.ArrayField))
 	times := expr.Filter(expr.Map(all, "m", at(c.opts.TimeField)), "t", expr.IsType(expr.Var("t"), "date"))
-	out := append(c.ends(), expr.D(
+	out := append(c.fields(c.End), expr.D(
 		"~from", expr.Op("$min", times), "~to", expr.Op("$max", times), "~timed", expr.Op("$size", times),
 		"~other", expr.Cond(expr.Op("$isArray", c.array()), "$$REMOVE", expr.Field(c.opts.ArrayField)),
 	)...)
@@ -70,15 +70,6 @@ func (c *arrays) scan() maintain.Scan {
 		}
 	}
 	return maintain.Scan{Projection: out}
-}
-
-// ends are the fields that Span reads.
-func (b *base) ends() bson.D {
-	fields := b.Keys()
-	if b.End != "" {
-		fields = append(fields, bson.E{Key: b.End, Value: 1})
-	}
-	return fields
 }
 
 // audit compares a bucket with what scan computed of it.

@@ -34,7 +34,6 @@ type EndTime int
 const (
 	LastMillisecond EndTime = iota // 10:59:59.999, the default
 	LastSecond                     // 10:59:59.000
-	NextStart                      // 11:00:00.000
 )
 
 // Options names the fields of a bucket and chooses what it keeps. The zero value stores {series, start,
@@ -149,14 +148,8 @@ func (o *Options) settings() []config.Setting {
 	return out
 }
 
-// endTime refuses what is no EndTime.
-func endTime(end EndTime) config.Setting {
-	return config.Check("Options.EndTime", func() error {
-		if end < LastMillisecond || end > NextStart {
-			return fmt.Errorf("%d", end)
-		}
-		return nil
-	})
+func endTime(end *EndTime) config.Setting {
+	return config.Number("Options.EndTime", (*int)(end), 0, 0, int(LastSecond))
 }
 
 // inside is a path in a measurement, which collides with none in the bucket.

@@ -33,7 +33,7 @@ import (
 // and 1 document per bucket of the range.
 func (b *Buckets[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[M, error] {
 	c := b.core
-	return fault.Seq("bucket: range", inOrder(&c.base, c.buckets(ctx, series, from, to, ""), c.between(from, to), plain[M]))
+	return fault.Seq("bucket: range", inOrder(&c.base, c.buckets(ctx, series, from, to, ""), from, to, plain[M]))
 }
 
 // RangeAcross is Range over the collection and its archive together. It reads both as they were at one
@@ -57,7 +57,7 @@ func (b *Buckets[S, M]) RangeAcross(ctx context.Context, archive *mongo.Collecti
 			yield(none, err)
 			return
 		}
-		inOrder(&c.base, c.buckets(ctx, series, from, to, archive.Name()), c.between(from, to), plain[M])(yield)
+		inOrder(&c.base, c.buckets(ctx, series, from, to, archive.Name()), from, to, plain[M])(yield)
 	})
 }
 
@@ -90,19 +90,19 @@ func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 		expr.Op("$match", append(all, bson.E{Key: c.opts.CountField, Value: expr.Op("$gt", 0)})),
 		expr.Op("$sort", bson.D{{Key: c.Start, Value: -1}}),
 		expr.Op("$limit", 1),
-		expr.Op("$project", bson.D{{Key: c.Start, Value: 1}}),
 		expr.Op("$lookup", bson.D{
 			{Key: "from", Value: c.Coll.Name()}, {Key: "localField", Value: c.Start}, {Key: "foreignField", Value: c.Start},
-			{Key: "pipeline", Value: mongo.Pipeline{expr.Op("$match", all),
-				expr.Op("$project", bson.D{{Key: "m", Value: c.array()}})}},
+			{Key: "pipeline", Value: mongo.Pipeline{
+				expr.Op("$match", all),
+				expr.Op("$project", bson.D{{Key: "m", Value: expr.Field(c.opts.ArrayField)}}),
+				expr.Op("$unwind", expr.D("path", "$m", "includeArrayIndex", "i")),
+				expr.Op("$sort", expr.D("m."+c.opts.TimeField, -1, "_id."+frame.SeqKey, -1, "i", -1)),
+				expr.Op("$limit", 1),
+			}},
 			{Key: "as", Value: "b"},
 		}),
 		expr.Op("$unwind", "$b"),
-		expr.Op("$project", bson.D{{Key: "n", Value: "$b._id." + frame.SeqKey}, {Key: "m", Value: "$b.m"}}),
-		expr.Op("$unwind", bson.D{{Key: "path", Value: "$m"}, {Key: "includeArrayIndex", Value: "i"}}),
-		expr.Op("$sort", bson.D{{Key: "m." + c.opts.TimeField, Value: -1}, {Key: "n", Value: -1}, {Key: "i", Value: -1}}),
-		expr.Op("$limit", 1),
-		expr.Op("$replaceWith", "$m"),
+		expr.Op("$replaceWith", "$b.m"),
 	}
 }
 
@@ -157,13 +157,10 @@ func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time, ar
 	if _, err := c.SeriesOf(series); err != nil {
 		return fault.Stop[bson.Raw](err)
 	}
-	measurements := any(1)
-	if whole := c.whole(from, to); whole != nil {
-		// To filter a bucket that lies in the range takes the server longer than to send it. What is no array is
-		// left for the error that names the bucket.
-		field := expr.Field(c.opts.ArrayField)
-		asIs := expr.Op("$or", expr.Op("$and", whole), expr.Op("$not", expr.Op("$isArray", field)))
-		measurements = expr.Cond(asIs, field, c.inRange(from, to))
+	measurements, field := any(1), expr.Field(c.opts.ArrayField)
+	if cut := c.cut(from, to, field); cut != nil {
+		// What is no array is left for the error that names the bucket.
+		measurements = expr.Cond(expr.Op("$isArray", field), cut, field)
 	}
 	filter, sort := c.Filter(series, from, to), bson.D{{Key: c.Start, Value: 1}}
 	fields := bson.D{{Key: c.Start, Value: 1}, {Key: c.opts.ArrayField, Value: measurements}}
@@ -175,30 +172,26 @@ func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time, ar
 		expr.Op("$unionWith", bson.D{{Key: "coll", Value: archive}, {Key: "pipeline", Value: pipeline}}), expr.Op("$sort", sort)))
 }
 
-// whole are conditions that a range holds all of a bucket's window; none if it cuts no window.
-func (c *arrays) whole(from, to time.Time) (conditions bson.A) {
+// cut is whole for a bucket whose window lies in a range, else its measurements there; nil if the range cuts no
+// window. To filter a bucket takes the server longer than to send it.
+func (c *arrays) cut(from, to time.Time, whole any) any {
+	var within, inside bson.A
 	for _, limit := range frame.Between(frame.Limits(from, to)) {
 		ms := limit.Value.(bson.DateTime)
+		inside = append(inside, expr.Op(limit.Key, at(c.opts.TimeField), ms))
 		if start, _ := c.Bounds(int64(ms)); start != int64(ms) {
 			if limit.Key == "$lt" {
 				ms = bson.DateTime(start)
 			}
-			conditions = append(conditions, expr.Op(limit.Key, expr.Field(c.Start), ms))
+			within = append(within, expr.Op(limit.Key, expr.Field(c.Start), ms))
 		}
 	}
-	return conditions
-}
-
-// between is entries without those outside a range, which misplaced ones can be.
-func (c *arrays) between(from, to time.Time) func(doc bson.Raw) ([]entry, error) {
-	low, high := frame.Limits(from, to)
-	return func(doc bson.Raw) ([]entry, error) {
-		all, err := c.entries(doc)
-		return slices.DeleteFunc(all, func(e entry) bool { return e.time < low || e.time >= high }), err
+	if within == nil {
+		return nil
 	}
+	return expr.Cond(expr.Op("$and", within), whole, expr.Filter(c.array(), "m", expr.Op("$and", inside)))
 }
 
-// entries are the measurements of a bucket that buckets has read.
 func (c *arrays) entries(doc bson.Raw) (out []entry, err error) {
 	array := value.Lookup(doc, c.opts.ArrayField)
 	list, ok := array.ArrayOK()
@@ -214,8 +207,8 @@ func (c *arrays) entries(doc bson.Raw) (out []entry, err error) {
 	for _, item := range items {
 		e := entry{time: math.MinInt64, seq: seq, raw: item} // the time of nothing this package wrote
 		if m, ok := item.DocumentOK(); ok {
-			if at, err := m.LookupErr(c.time...); err == nil && at.Type == bson.TypeDateTime {
-				e.time = at.DateTime()
+			if at, ok := value.Lookup(m, c.opts.TimeField).DateTimeOK(); ok {
+				e.time = at
 			}
 		}
 		out = append(out, e)
@@ -232,9 +225,10 @@ type entry struct {
 
 func plain[M any](m M, _ entry) M { return m }
 
-// inOrder puts together the entries of the documents of each window, which docs gives by start, and yields
+// inOrder puts together the entries of a range in the documents of each window, which docs gives by start, and yields
 // what as makes of them: by time, then by bucket, then as they came.
-func inOrder[M, T any](f *base, docs iter.Seq2[bson.Raw, error], entries func(doc bson.Raw) ([]entry, error), as func(M, entry) T) iter.Seq2[T, error] {
+func inOrder[M, T any](b *base, docs iter.Seq2[bson.Raw, error], from, to time.Time, as func(M, entry) T) iter.Seq2[T, error] {
+	low, high := frame.Limits(from, to)
 	return func(yield func(T, error) bool) {
 		var none T
 		var start bson.RawValue
@@ -248,7 +242,7 @@ func inOrder[M, T any](f *base, docs iter.Seq2[bson.Raw, error], entries func(do
 			var all struct {
 				V []M `bson:"v" json:"v"`
 			}
-			err := f.Codec.Decode(array.Done(), &all)
+			err := b.Codec.Decode(array.Done(), &all)
 			if err != nil {
 				yield(none, fmt.Errorf("window %s: %w", time.UnixMilli(start.DateTime()).UTC().Format(time.RFC3339), err))
 				return false
@@ -262,11 +256,11 @@ func inOrder[M, T any](f *base, docs iter.Seq2[bson.Raw, error], entries func(do
 		}
 		for doc, err := range docs {
 			var found []entry
-			at := value.Lookup(doc, f.Start)
+			at := value.Lookup(doc, b.Start)
 			if err == nil && at.Type != bson.TypeDateTime {
-				err = f.noDate(doc)
+				err = b.noDate(doc)
 			} else if err == nil {
-				found, err = entries(doc)
+				found, err = b.layout.entries(doc)
 				err = fault.Of(doc.Lookup("_id"), err)
 			}
 			if err != nil {
@@ -279,7 +273,8 @@ func inOrder[M, T any](f *base, docs iter.Seq2[bson.Raw, error], entries func(do
 				}
 				start, window = at, nil
 			}
-			window = append(window, found...)
+			outside := func(e entry) bool { return e.time < low || e.time >= high } // as misplaced ones can be
+			window = append(window, slices.DeleteFunc(found, outside)...)
 		}
 		flush()
 	}
@@ -401,8 +396,7 @@ func (b *Buckets[S, M]) AggregateWindowsPipeline(series S, from, to time.Time) m
 // partials is a stage sequence that has the aggregates of each bucket at their paths, as far as it lies in the range.
 func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
 	pipeline := mongo.Pipeline{expr.Op("$match", c.Filter(series, from, to))}
-	if whole := c.whole(from, to); whole != nil {
-		cut := expr.Cond(expr.Op("$and", whole), nil, c.inRange(from, to))
+	if cut := c.cut(from, to, nil); cut != nil {
 		pipeline = append(pipeline, expr.Op("$set", bson.D{{Key: "~cut", Value: cut}}), expr.Op("$set", c.recut))
 	}
 	return pipeline
@@ -510,18 +504,6 @@ func (d derived) slack(measurements any) bson.D {
 	digit := expr.Cond(has("decimal"), expr.Cond(has("double"), 1e-14, 1e-33), expr.Cond(has("double"), 0x1p-51, 0))
 	return expr.Op("$multiply", expr.Op("$sum", d.mapped(measurements, expr.Op("$abs", allDigits(d.each)))),
 		expr.Op("$add", expr.Op("$size", measurements), 1), digit)
-}
-
-// recount is the update that computes all that a bucket derives from its measurements.
-func (c *arrays) recount() mongo.Pipeline { return mongo.Pipeline{expr.Op("$set", c.recounted)} }
-
-// inRange is the bucket's measurements in a range.
-func (c *arrays) inRange(from, to time.Time) any {
-	var conditions bson.A
-	for _, limit := range frame.Between(frame.Limits(from, to)) {
-		conditions = append(conditions, expr.Op(limit.Key, at(c.opts.TimeField), limit.Value))
-	}
-	return expr.Filter(c.array(), "m", expr.Op("$and", conditions))
 }
 
 // sumLimit is the largest int of which MaxCount do not overflow an int64.

@@ -78,7 +78,7 @@ func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions
 		g.levels = []time.Duration{time.Hour, time.Minute}
 	}
 	if err := g.Check(
-		endTime(o.EndTime),
+		endTime(&o.EndTime),
 		config.Name("SlotOptions.SeriesField", &o.SeriesField, "series"),
 		config.Name("SlotOptions.StartField", &o.StartField, "start"),
 		config.Name("SlotOptions.EndField", &o.EndField, ""),
@@ -314,13 +314,7 @@ func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 // key and 1 document per window. No document: 1 more, as for Get.
 func (s *Slots[S, M]) Range(ctx context.Context, series S, from, to time.Time) iter.Seq2[Slot[M], error] {
 	g := s.core
-	within := func(doc bson.Raw) ([]entry, error) {
-		return slices.DeleteFunc(g.entries(doc), func(e entry) bool {
-			at := time.UnixMilli(e.time)
-			return at.Before(from) || !to.IsZero() && !at.Before(to)
-		}), nil
-	}
-	return fault.Seq("bucket: range", inOrder(&g.base, g.documents(ctx, series, from, to), within, slotOf[M]))
+	return fault.Seq("bucket: range", inOrder(&g.base, g.documents(ctx, series, from, to), from, to, slotOf[M]))
 }
 
 func slotOf[M any](m M, e entry) Slot[M] {
@@ -329,12 +323,11 @@ func slotOf[M any](m M, e entry) Slot[M] {
 
 // documents reads the documents of a range by start.
 func (g *grid) documents(ctx context.Context, series any, from, to time.Time) iter.Seq2[bson.Raw, error] {
+	raw, err := g.SeriesOf(series)
+	if err != nil {
+		return fault.Stop[bson.Raw](err)
+	}
 	return func(yield func(bson.Raw, error) bool) {
-		raw, err := g.SeriesOf(series)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
 		found := false
 		for doc, err := range frame.Find(ctx, g.Coll, g.Filter(raw, from, to), options.Find().
 			SetSort(bson.D{{Key: g.Start, Value: 1}}).SetProjection(g.projection(from, to))) {
@@ -411,13 +404,13 @@ func (g *grid) walk(doc bson.Raw) (out []rawSlot) {
 }
 
 // entries are the slots of a document that hold a measurement.
-func (g *grid) entries(doc bson.Raw) (out []entry) {
+func (g *grid) entries(doc bson.Raw) (out []entry, _ error) {
 	for _, slot := range g.walk(doc) {
 		if slot.timed {
 			out = append(out, slot.entry)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // Latest returns the slot of series with the latest time; ErrNotFound if there is none.
@@ -441,7 +434,7 @@ func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err e
 		if err != nil {
 			return slot, err
 		}
-		if all := g.entries(newest); len(all) > 0 {
+		if all, _ := g.entries(newest); len(all) > 0 {
 			last := slices.MaxFunc(all, func(a, b entry) int { return cmp.Compare(a.time, b.time) })
 			m, err := codec.DecodeValue[M](g.Codec, last.raw)
 			return slotOf(m, last), err
@@ -455,7 +448,7 @@ func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err e
 //
 // Cost: 1 round trip a batch; scans the collection by _id.
 func (s *Slots[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return fault.Seq("bucket: check", s.core.Problems(ctx, work, maintain.Scan{Projection: s.core.ends()}, s.core.audit))
+	return fault.Seq("bucket: check", s.core.Problems(ctx, work, maintain.Scan{Projection: s.core.fields(s.core.End)}, s.core.audit))
 }
 
 // Repair sets wrong ends. Remaining are the documents with a bad start.
@@ -463,7 +456,7 @@ func (s *Slots[S, M]) Check(ctx context.Context, work *mongopatterns.Work) iter.
 // Cost: a Check, and 1 round trip for each batch with wrong ends, found by _id.
 func (s *Slots[S, M]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: repair")
-	return s.core.Repair(ctx, work, maintain.Scan{Projection: s.core.ends()}, s.core.audit)
+	return s.core.Repair(ctx, work, maintain.Scan{Projection: s.core.fields(s.core.End)}, s.core.audit)
 }
 
 func (g *grid) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {

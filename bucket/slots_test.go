@@ -247,14 +247,14 @@ func TestArchiveSlots(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
 	coll, archive := db.Collection("c"), db.Collection("archive")
-	o := &bucket.SlotOptions{Metadata: func(any, time.Time) bson.D { return bson.D{{Key: "room", Value: 5}} }, EndField: "end", EndTime: bucket.NextStart}
+	o := &bucket.SlotOptions{Metadata: func(any, time.Time) bson.D { return bson.D{{Key: "room", Value: 5}} }, EndField: "end", EndTime: bucket.LastSecond}
 	s := newSlots[string, int](t, coll, bucket.Days(nil), o)
 	archived := newSlots[string, int](t, archive, bucket.Days(nil), o)
 	for d := range 4 {
 		must(t, s.Set(t.Context(), "s", day.AddDate(0, 0, d), d))
 	}
 	before := stored(t, coll)
-	if before[0]["room"] != int32(5) || before[0]["end"] != date(day.AddDate(0, 0, 1)) {
+	if before[0]["room"] != int32(5) || before[0]["end"] != date(day.AddDate(0, 0, 1).Add(-time.Second)) {
 		t.Errorf("%v", before[0])
 	}
 	done(t, 2)(s.Archive(t.Context(), day.AddDate(0, 0, 2), archive, nil))
