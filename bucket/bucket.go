@@ -68,11 +68,9 @@ func (b *Buckets[S, M]) Indexes() map[string][]mongo.IndexModel {
 	c := b.core
 	models := []mongo.IndexModel{{Keys: c.Keys()}}
 	if c.opts.IDField != "" {
-		models = append(models, mongo.IndexModel{
-			Keys: append(c.Keys(), bson.E{Key: c.idPath(), Value: 1}),
-			Options: options.Index().SetUnique(true).
-				SetPartialFilterExpression(bson.D{{Key: c.idPath(), Value: bson.D{{Key: "$exists", Value: true}}}}),
-		})
+		holds := expr.Op(c.idPath(), expr.Op("$exists", true))
+		models = append(models, mongo.IndexModel{Keys: append(c.Keys(), expr.Element(c.idPath(), 1)),
+			Options: options.Index().SetUnique(true).SetPartialFilterExpression(holds)})
 	}
 	return map[string][]mongo.IndexModel{c.Coll.Name(): models}
 }
@@ -362,23 +360,18 @@ func (c *arrays) push(p part) bson.Raw {
 // with IDField those of the windows that hold one of their IDs, and drops what is held: one find for all
 // groups.
 func (c *arrays) open(ctx context.Context, groups []*group, look bool) (dropped int, err error) {
+	byKey := map[string]*group{}
+	var wanted, all bson.A
 	for _, g := range groups {
 		g.Of.room = c.known.Change(g.Key, func(r room) room { return r.or(room{seq: g.Of.least}) })
 		if c.opts.IDField != "" {
 			dropped += drop(g, map[string]bool{})
 		}
-	}
-	if !look {
-		return dropped, nil
-	}
-	byKey := map[string]*group{}
-	var wanted, all bson.A
-	for _, g := range groups {
-		if len(g.Of.items) == 0 {
+		if !look || len(g.Of.items) == 0 {
 			continue
 		}
 		byKey[g.Key] = g
-		g.Of.room.count, g.Of.room.size = 0, 0
+		g.Of.room = room{seq: g.Of.room.seq}
 		wanted = append(wanted, c.Since(g.Place, g.Of.room.seq))
 		if c.opts.IDField != "" {
 			ids := bson.A{}
@@ -435,19 +428,15 @@ func (c *arrays) filled(seq int64, fill bson.Raw) room {
 }
 
 // drop takes out the items whose IDs are held, and those that come twice.
-func drop(g *group, held map[string]bool) (dropped int) {
-	kept := make([]item, 0, len(g.Of.items))
-	for _, it := range g.Of.items {
+func drop(g *group, held map[string]bool) int {
+	all := len(g.Of.items)
+	g.Of.items = slices.DeleteFunc(slices.Clone(g.Of.items), func(it item) bool {
 		key := value.Key(it.id)
-		if held[key] {
-			dropped++
-			continue
-		}
+		twice := held[key]
 		held[key] = true
-		kept = append(kept, it)
-	}
-	g.Of.items = kept
-	return dropped
+		return twice
+	})
+	return all - len(g.Of.items)
 }
 
 // array is the bucket's array, empty if it has none.

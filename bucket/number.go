@@ -11,15 +11,10 @@ import (
 
 // finite is the number in v, none for NaN, infinities and anything else.
 func finite(v bson.RawValue) Number {
-	switch v.Type {
-	case bson.TypeDouble:
-		if f := v.Double(); math.IsNaN(f) || math.IsInf(f, 0) {
-			return Number{}
-		}
-	case bson.TypeDecimal128:
-		if d := v.Decimal128(); d.IsNaN() || d.IsInf() != 0 {
-			return Number{}
-		}
+	f, _ := v.DoubleOK()
+	d, _ := v.Decimal128OK()
+	if math.IsNaN(f) || math.IsInf(f, 0) || d.IsNaN() || d.IsInf() != 0 {
+		return Number{}
 	}
 	return number.Of(v)
 }

@@ -176,9 +176,9 @@ func (c *arrays) buckets(ctx context.Context, series any, from, to time.Time, ar
 // window. To filter a bucket takes the server longer than to send it.
 func (c *arrays) cut(from, to time.Time, whole any) any {
 	var within, inside bson.A
-	for _, limit := range frame.Between(frame.Limits(from, to)) {
+	limits := frame.Between(frame.Limits(from, to))
+	for _, limit := range limits {
 		ms := limit.Value.(bson.DateTime)
-		inside = append(inside, expr.Op(limit.Key, at(c.opts.TimeField), ms))
 		if start, _ := c.Bounds(int64(ms)); start != int64(ms) {
 			if limit.Key == "$lt" {
 				ms = bson.DateTime(start)
@@ -188,6 +188,9 @@ func (c *arrays) cut(from, to time.Time, whole any) any {
 	}
 	if within == nil {
 		return nil
+	}
+	for _, limit := range limits {
+		inside = append(inside, expr.Op(limit.Key, at(c.opts.TimeField), limit.Value))
 	}
 	return expr.Cond(expr.Op("$and", within), whole, expr.Filter(c.array(), "m", expr.Op("$and", inside)))
 }
@@ -357,13 +360,7 @@ func (b *Buckets[S, M]) Aggregate(ctx context.Context, series S, from, to time.T
 //
 // Cost: 1 round trip, more for many windows; index {series, start}; 1 key and 1 document per bucket.
 func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to time.Time) iter.Seq2[WindowStats, error] {
-	return fault.Seq("bucket: aggregate windows", func(yield func(WindowStats, error) bool) {
-		for w, err := range b.core.sums(ctx, series, b.AggregateWindowsPipeline(series, from, to)) {
-			if (err != nil || w.Count > 0) && !yield(w, err) {
-				return
-			}
-		}
-	})
+	return fault.Seq("bucket: aggregate windows", b.core.sums(ctx, series, b.AggregateWindowsPipeline(series, from, to)))
 }
 
 // sums reads what an aggregation gives.
@@ -390,7 +387,8 @@ func (b *Buckets[S, M]) AggregatePipeline(series S, from, to time.Time) mongo.Pi
 // AggregateWindowsPipeline is what AggregateWindows runs: the documents of AggregatePipeline with the
 // window's start as _id.
 func (b *Buckets[S, M]) AggregateWindowsPipeline(series S, from, to time.Time) mongo.Pipeline {
-	return append(b.core.partials(series, from, to), expr.Op("$group", b.core.totals), expr.Op("$sort", bson.D{{Key: "_id", Value: 1}}))
+	return append(b.core.partials(series, from, to), expr.Op("$group", b.core.totals),
+		expr.Op("$match", expr.Op("count", expr.Op("$gt", 0))), expr.Op("$sort", expr.Op("_id", 1)))
 }
 
 // partials is a stage sequence that has the aggregates of each bucket at their paths, as far as it lies in the range.

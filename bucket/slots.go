@@ -77,6 +77,9 @@ func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions
 	if len(g.levels) == 0 {
 		g.levels = []time.Duration{time.Hour, time.Minute}
 	}
+	if window == ByCount() {
+		return nil, fault.Invalid("window: ByCount has no slots")
+	}
 	if err := g.Check(
 		endTime(&o.EndTime),
 		config.Name("SlotOptions.SeriesField", &o.SeriesField, "series"),
@@ -84,12 +87,6 @@ func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions
 		config.Name("SlotOptions.EndField", &o.EndField, ""),
 		config.Name("SlotOptions.DataField", &o.DataField, "data"),
 		config.Check("SlotOptions.Levels", func() error { return checkLevels(g.levels) }),
-		config.Check("window", func() error {
-			if _, ok := window.(always); ok {
-				return errors.New("ByCount has no slots")
-			}
-			return nil
-		}),
 	); err != nil {
 		return nil, err
 	}
