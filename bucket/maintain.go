@@ -77,7 +77,6 @@ func (c *arrays) scan() maintain.Scan {
 func (c *arrays) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 	var none bson.RawValue
 	start, end, ends, dated := c.Span(doc, report)
-	solve := mongo.Pipeline{expr.Op("$set", append(ends, c.recounted...))}
 	if other := doc.Lookup("~other"); other.Type != 0 {
 		report(NotArray, c.opts.ArrayField, other, none, "")
 		return mongo.Pipeline{expr.Op("$set", ends)}
@@ -104,7 +103,7 @@ func (c *arrays) audit(doc bson.Raw, report frame.Report) mongo.Pipeline {
 			report(WrongAggregate, d.path, have, want, "")
 		}
 	}
-	return solve
+	return mongo.Pipeline{expr.Op("$set", append(ends, c.recounted...))}
 }
 
 // agree compares numbers by value, as far as slack allows, and samples by both fields.

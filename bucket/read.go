@@ -198,21 +198,20 @@ func (c *arrays) cut(from, to time.Time, whole any) any {
 func (c *arrays) entries(doc bson.Raw) (out []entry, err error) {
 	array := value.Lookup(doc, c.opts.ArrayField)
 	list, ok := array.ArrayOK()
-	if !ok && (array.Type == 0 || array.Type == bson.TypeNull) {
-		return nil, nil
-	}
 	if !ok {
-		return nil, fmt.Errorf("%s is %s, not an array", c.opts.ArrayField, value.Text(array))
+		if array.Type != 0 && array.Type != bson.TypeNull {
+			err = fmt.Errorf("%s is %s, not an array", c.opts.ArrayField, value.Text(array))
+		}
+		return nil, err
 	}
 	items, err := list.Values()
 	out = make([]entry, 0, len(items))
 	seq, _ := frame.Number(doc)
 	for _, item := range items {
 		e := entry{time: math.MinInt64, seq: seq, raw: item} // the time of nothing this package wrote
-		if m, ok := item.DocumentOK(); ok {
-			if at, ok := value.Lookup(m, c.opts.TimeField).DateTimeOK(); ok {
-				e.time = at
-			}
+		m, _ := item.DocumentOK()
+		if at, ok := value.Lookup(m, c.opts.TimeField).DateTimeOK(); ok {
+			e.time = at
 		}
 		out = append(out, e)
 	}
@@ -285,17 +284,14 @@ func inOrder[M, T any](b *base, docs iter.Seq2[bson.Raw, error], from, to time.T
 
 // Stats are aggregates of the measurements in a range.
 type Stats struct {
-	// Count is how many measurements there are.
-	Count int64 `json:"count"`
-	// Values has an entry for each of Options.Values, by Value.Field.
-	Values map[string]ValueStats `json:"values"`
+	Count  int64                 `json:"count"`
+	Values map[string]ValueStats `json:"values"` // of each of Options.Values, by Value.Field
 }
 
 // ValueStats are the aggregates of one value. What Options do not keep, and what has no measurement, is the
 // zero Number or Sample, and left out of JSON.
 type ValueStats struct {
-	// Count is how many measurements have the value.
-	Count   int64   `json:"count"`
+	Count   int64   `json:"count"` // of the measurements that have the value
 	Sum     Number  `json:"sum,omitzero"`
 	Min     Number  `json:"min,omitzero"`
 	Max     Number  `json:"max,omitzero"`

@@ -368,45 +368,34 @@ func (g *grid) projection(from, to time.Time) bson.D {
 	return projection
 }
 
-// A rawSlot is a slot as it is stored. What has a key that is no number, which is nothing this package wrote,
-// has no time.
-type rawSlot struct {
-	entry
-	path  string
-	timed bool
-}
-
-// walk lists the slots of a document.
-func (g *grid) walk(doc bson.Raw) (out []rawSlot) {
-	var add func(slot rawSlot, levels []time.Duration)
-	add = func(slot rawSlot, levels []time.Duration) {
+// walk visits the slots of a document. What has a key that is no number, which is nothing this package wrote, has no
+// time.
+func (g *grid) walk(doc bson.Raw, visit func(slot entry, path string, timed bool)) {
+	var below func(slot entry, path string, timed bool, levels []time.Duration)
+	below = func(slot entry, path string, timed bool, levels []time.Duration) {
 		inner, ok := slot.raw.DocumentOK()
 		if len(levels) == 0 || !ok {
-			slot.timed = slot.timed && len(levels) == 0 && slot.raw.Type != bson.TypeNull
-			out = append(out, slot)
+			visit(slot, path, timed && len(levels) == 0 && slot.raw.Type != bson.TypeNull)
 			return
 		}
 		elements, _ := inner.Elements()
 		for _, e := range elements {
 			n, err := strconv.ParseInt(e.Key(), 10, 64)
 			at := entry{time: slot.time + n*levels[0].Milliseconds(), raw: e.Value()}
-			add(rawSlot{at, slot.path + "." + e.Key(), slot.timed && err == nil}, levels[1:])
+			below(at, path+"."+e.Key(), timed && err == nil, levels[1:])
 		}
 	}
-	start, _ := value.Lookup(doc, g.Start).DateTimeOK()
 	if data := value.Lookup(doc, g.data); data.Type != 0 {
-		add(rawSlot{entry{time: start, raw: data}, g.data, true}, g.levels)
+		below(entry{time: g.StartOf(doc), raw: data}, g.data, true, g.levels)
 	}
-	return out
 }
 
-// entries are the slots of a document that hold a measurement.
 func (g *grid) entries(doc bson.Raw) (out []entry, _ error) {
-	for _, slot := range g.walk(doc) {
-		if slot.timed {
-			out = append(out, slot.entry)
+	g.walk(doc, func(slot entry, _ string, timed bool) {
+		if timed {
+			out = append(out, slot)
 		}
-	}
+	})
 	return out, nil
 }
 
@@ -483,13 +472,13 @@ func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (
 func (g *grid) bring(doc bson.Raw, p frame.Place, later bool) mongo.WriteModel {
 	var set bson.D
 	lacks := func(path string, v any) any { return expr.IfNull(expr.Field(path), v) }
-	for _, slot := range g.walk(doc) {
+	g.walk(doc, func(slot entry, path string, _ bool) {
 		v := any(expr.Literal(slot.raw))
 		if !later {
-			v = lacks(slot.path, v)
+			v = lacks(path, v)
 		}
-		set = append(set, bson.E{Key: slot.path, Value: v})
-	}
+		set = append(set, bson.E{Key: path, Value: v})
+	})
 	elements, _ := doc.Elements()
 	for _, e := range elements {
 		if k := e.Key(); k != g.Series && k != g.Start && k != g.data && (k != g.End || later) {
