@@ -51,7 +51,6 @@ func sizeOf(items []item) (size int64) {
 	return size
 }
 
-// A group is items for one window of a series.
 type group = frame.Group[held]
 
 type held struct {
@@ -102,8 +101,6 @@ func (b *batch) Add(series, v any) error {
 func (b *batch) Size() (count, bytes int) { return b.Count, b.Bytes }
 
 // Store leaves groups as they are, so that a transaction can call it again.
-//
-// Cost: that of a batch of AppendMany or SetMany.
 func (b *batch) Store(ctx context.Context) (mongopatterns.Result, error) {
 	var groups []*group
 	for _, g := range b.All {

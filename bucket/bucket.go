@@ -51,9 +51,8 @@ func New[S, M any](coll *mongo.Collection, window Window, opts *Options) (b *Buc
 		o = *opts
 	}
 	o.Values = append([]Value(nil), o.Values...)
-	settings := o.settings()
 	c := &arrays{base: newBase(coll, window, codec.Codec{Registry: o.Registry, BSON: o.BSON}, o.EndTime, o.Metadata)}
-	if err := c.Check(append(settings, endTime(&o.EndTime))...); err != nil {
+	if err := c.Check(o.settings()...); err != nil {
 		return nil, err
 	}
 	c.layout, c.opts, c.Guards = c, o, []string{o.CountField}
@@ -96,7 +95,6 @@ func (b *Buckets[S, M]) Filter(series S, from, to time.Time) bson.D {
 	return b.core.Filter(series, from, to)
 }
 
-// idPath is the path of a measurement's ID from the bucket.
 func (c *arrays) idPath() string { return c.opts.ArrayField + "." + c.opts.IDField }
 
 // A room is the bucket of a window to go on in, and what it holds at least. A window that is not known begins at 0,
@@ -138,11 +136,10 @@ func (b *Buckets[S, M]) Append(ctx context.Context, series S, m M) (stored bool,
 // by default and no more than Work.BatchBytes, groups them by bucket and sends one unordered bulk write. nil
 // is no measurements.
 //
-// The Result tells the outcomes apart, also after an error: Done are stored, Skipped were held already, or came
-// twice in a batch (Options.IDField), Failed were refused, and of Unknown, one batch at most, no answer came. The rest is not
-// stored. A measurement that is not valid ends the call with an ErrInvalid that names its index, when those
-// before it are stored. With IDField the same input can be given again; without, Unknown ones may then be
-// stored twice.
+// Skipped were held already, or came twice in a batch (Options.IDField); Unknown are one batch at most. What the
+// Result counts nowhere is not stored, also after an error. A measurement that is not valid ends the call with an
+// ErrInvalid that names its index, when those before it are stored. With IDField the same input can be given
+// again; without, Unknown ones may then be stored twice.
 //
 // Cost: 1 round trip a batch, and 1 document written for each bucket in it, found by _id. Each time that it
 // meets buckets which cannot take a whole group: 2 more. In a transaction: 2 a batch.
@@ -212,8 +209,6 @@ type part struct {
 func (c *arrays) load(groups []*group) frame.Load { return &arrayLoad{arrays: c, groups: groups} }
 
 // Next divides the groups by what their buckets have room for.
-//
-// Cost: none, or with look 1 round trip.
 func (l *arrayLoad) Next(ctx context.Context, look bool) (out []frame.Statement, dropped int, err error) {
 	dropped, err = l.open(ctx, l.groups, look)
 	l.parts = nil

@@ -20,8 +20,7 @@
 //	}
 //
 // A bucket takes Options.MaxCount measurements; then the next one of the same
-// window begins, with n: 1. With [ByCount] there is one window for all times, and
-// buckets are pages: [Buckets.Page].
+// window begins, with n: 1. With [ByCount] buckets are pages of a series.
 //
 // [Slots] have a fixed place for each minute of a day, say, and keep the last
 // measurement set there:
@@ -79,37 +78,29 @@
 // are only appended. Buckets of your own are for aggregates kept with the data, updates
 // and deletes of any measurement, unique IDs, transactions and change streams. Keep
 // measurements as documents if they are mostly looked up one by one. Fewer than ten in a
-// window: take a longer window. Single measurements of many series in turn each rewrite a
-// bucket, which costs more than a plain insert: collect them, see package series. A bucket
-// is rewritten as a whole on each append, so keep it to some hundred kilobytes. A
-// collection created with block_compressor=zstd stores arrays of a day in 43 % less disk
-// space. Slots are for setting one place, not for storage.
-//
-// # Windows and aggregates
-//
-// [Every] has a fixed length; [Days] and [Months] follow the calendar of a time zone.
-// A measurement goes to the window of its own time, however late it comes. Ranges hold
-// from and not to. The window of a collection must not change. A bucket and its
-// aggregates change in one write. Sums of doubles may differ in the last digits with the
-// order of arrival; [Value].Moments gives a variance that does not.
+// window: take a longer window. Each append rewrites its bucket as a whole, so keep that
+// to some hundred kilobytes; single measurements of many series in turn cost more than
+// plain inserts: collect them, see package series. A collection created with
+// block_compressor=zstd stores arrays of a day in 43 % less disk space. Slots are for
+// setting one place, not for storage.
 //
 // # Concurrency
 //
-// Any number of processes may write the same series. A writer that finds the bucket
-// full gets a duplicate key, looks up the newest bucket and tries again; after 16 times
-// it gives up with [ErrContended]. With Options.IDField a measurement whose ID the
-// window holds already is not stored again. Archive, the Adopts and RangeAcross need a
-// replica set. All calls join the caller's transaction; after an error from a call that
-// writes, abort it.
+// Any number of processes may write the same series, with the same window. A bucket and
+// its aggregates change in one write. Sums of doubles may differ in the last digits with
+// the order of arrival; [Value].Moments gives a variance that does not. A writer that
+// finds the bucket full gets a duplicate key, looks up the newest bucket and tries again;
+// after 16 times it gives up with [ErrContended]. Archive, the Adopts and RangeAcross
+// need a replica set. All calls join the caller's transaction; after an error from a
+// call that writes, abort it.
 //
 // # Adoption and maintenance
 //
 // [Buckets.Adopt] copies a collection of single measurements into buckets;
 // [Slots.Adopt] converts slots whose day is stored as a string. Buckets that something
 // else made, with any _id, are read, edited and archived like these; Repair computes
-// what they lack, and aggregates that you configure later. [Buckets.Archive] moves old
-// buckets to another collection, [Buckets.RangeAcross] reads both as one. To delete them
-// make a TTL index on EndField.
+// what they lack, and aggregates that you configure later. To delete old documents make
+// a TTL index on EndField, to keep them elsewhere call [Buckets.Archive].
 //
 // # Sharding
 //

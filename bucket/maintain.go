@@ -151,13 +151,12 @@ func (b *Buckets[S, M]) Archive(ctx context.Context, before time.Time, target *m
 func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (S, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: adopt")
 	c := b.core
-	return c.base.Adopt(ctx, src, work, 0, c.begin, func(batch frame.Batch, doc bson.Raw) (err error) {
-		var series, m any
-		if convert == nil {
-			series, m, err = c.Plain(doc, c.opts.IDField == "_id", new(M))
-		} else {
-			series, m, err = convert(doc)
-		}
+	take := func(doc bson.Raw) (series, m any, err error) { return convert(doc) }
+	if convert == nil {
+		take = func(doc bson.Raw) (any, any, error) { return c.Plain(doc, c.opts.IDField == "_id", new(M)) }
+	}
+	return c.base.Adopt(ctx, src, work, 0, c.begin, func(batch frame.Batch, doc bson.Raw) error {
+		series, m, err := take(doc)
 		if err == nil {
 			err = batch.Add(series, m)
 		}

@@ -59,22 +59,19 @@ func (s sample) before(o sample) bool {
 // add keeps ints and doubles apart, so that each sum is as exact as it can be.
 func (t *tally) add(at int64, n Number) {
 	s := sample{at, n}
-	if t.count == 0 {
-		t.min, t.max, t.first, t.last = n, n, s, s
-	}
-	t.count++
-	if n.Less(t.min) {
+	if t.count == 0 || n.Less(t.min) {
 		t.min = n
 	}
-	if t.max.Less(n) {
+	if t.count == 0 || t.max.Less(n) {
 		t.max = n
 	}
-	if s.before(t.first) {
+	if t.count == 0 || s.before(t.first) {
 		t.first = s
 	}
-	if t.last.before(s) {
+	if t.count == 0 || t.last.before(s) {
 		t.last = s
 	}
+	t.count++
 	switch v := n.Raw(); v.Type {
 	case bson.TypeDecimal128:
 		t.decimal = true

@@ -14,7 +14,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/window"
 )
 
-// Errors beside those of the root package.
 var (
 	// ErrContended says that other writers filled every bucket that was tried, or that another unique index
 	// refuses the write; the last duplicate-key error is wrapped. It matches ErrConflict.
@@ -92,7 +91,7 @@ type Options struct {
 	// BytesField holds the bytes of a bucket. Default "bytes" with MaxBytes, else "": not stored.
 	BytesField string
 
-	// Metadata returns further fields for the first write of a bucket. Default nil: none.
+	// Metadata returns further fields for the first write of a bucket; their bytes count. Default nil: none.
 	Metadata func(series any, start time.Time) bson.D
 
 	// Registry and BSON encode and decode. Give the client's own if it has them: a collection does not show
@@ -144,6 +143,7 @@ func (o *Options) settings() []config.Setting {
 		config.Name("Options.ArrayField", &o.ArrayField, "measurements"),
 		config.Name("Options.CountField", &o.CountField, "count"),
 		config.Name("Options.BytesField", &o.BytesField, bytes),
+		config.Number("Options.EndTime", (*int)(&o.EndTime), 0, 0, int(LastSecond)),
 		config.Number("Options.MaxCount", &o.MaxCount, 1000, 1, 1<<30),
 		config.Number("Options.MaxBytes", &o.MaxBytes, 0, 0, maxBytes),
 		inside("Options.TimeField", &o.TimeField, "timestamp"),
@@ -170,10 +170,6 @@ func (o *Options) settings() []config.Setting {
 			config.Path(option+"Moments", &v.Moments, ""), config.Path(option+"Count", &v.Count, ""))
 	}
 	return out
-}
-
-func endTime(end *EndTime) config.Setting {
-	return config.Number("Options.EndTime", (*int)(end), 0, 0, int(LastSecond))
 }
 
 // inside is a path in a measurement, which collides with none in the bucket.

@@ -90,17 +90,14 @@ func (b *Buckets[S, M]) LatestPipeline(series S) mongo.Pipeline {
 		expr.Op("$match", append(all, bson.E{Key: c.opts.CountField, Value: expr.Op("$gt", 0)})),
 		expr.Op("$sort", bson.D{{Key: c.Start, Value: -1}}),
 		expr.Op("$limit", 1),
-		expr.Op("$lookup", bson.D{
-			{Key: "from", Value: c.Coll.Name()}, {Key: "localField", Value: c.Start}, {Key: "foreignField", Value: c.Start},
-			{Key: "pipeline", Value: mongo.Pipeline{
+		expr.Op("$lookup", expr.D("from", c.Coll.Name(), "as", "b", "localField", c.Start, "foreignField", c.Start,
+			"pipeline", mongo.Pipeline{
 				expr.Op("$match", all),
 				expr.Op("$project", bson.D{{Key: "m", Value: expr.Field(c.opts.ArrayField)}}),
 				expr.Op("$unwind", expr.D("path", "$m", "includeArrayIndex", "i")),
 				expr.Op("$sort", expr.D("m."+c.opts.TimeField, -1, "_id."+frame.SeqKey, -1, "i", -1)),
 				expr.Op("$limit", 1),
-			}},
-			{Key: "as", Value: "b"},
-		}),
+			})),
 		expr.Op("$unwind", "$b"),
 		expr.Op("$replaceWith", "$b.m"),
 	}

@@ -81,7 +81,7 @@ func NewSlots[S, M any](coll *mongo.Collection, window Window, opts *SlotOptions
 		return nil, fault.Invalid("window: ByCount has no slots")
 	}
 	if err := g.Check(
-		endTime(&o.EndTime),
+		config.Number("SlotOptions.EndTime", (*int)(&o.EndTime), 0, 0, int(LastSecond)),
 		config.Name("SlotOptions.SeriesField", &o.SeriesField, "series"),
 		config.Name("SlotOptions.StartField", &o.StartField, "start"),
 		config.Name("SlotOptions.EndField", &o.EndField, ""),
@@ -471,22 +471,21 @@ func (g *grid) arrive(_ context.Context, _ *mongo.Collection, docs []bson.Raw) (
 // included. The end is that of p; with later it is a field like others.
 func (g *grid) bring(doc bson.Raw, p frame.Place, later bool) mongo.WriteModel {
 	var set bson.D
-	lacks := func(path string, v any) any { return expr.IfNull(expr.Field(path), v) }
-	g.walk(doc, func(slot entry, path string, _ bool) {
-		v := any(expr.Literal(slot.raw))
-		if !later {
-			v = lacks(path, v)
+	put := func(path string, v any, keep bool) {
+		if keep {
+			v = expr.IfNull(expr.Field(path), v)
 		}
 		set = append(set, bson.E{Key: path, Value: v})
-	})
+	}
+	g.walk(doc, func(slot entry, path string, _ bool) { put(path, expr.Literal(slot.raw), !later) })
 	elements, _ := doc.Elements()
 	for _, e := range elements {
 		if k := e.Key(); k != g.Series && k != g.Start && k != g.data && (k != g.End || later) {
-			set = append(set, bson.E{Key: k, Value: lacks(k, expr.Literal(e.Value()))})
+			put(k, expr.Literal(e.Value()), true)
 		}
 	}
 	if g.End != "" && !later {
-		set = append(set, bson.E{Key: g.End, Value: g.EndOf(p.End)})
+		put(g.End, g.EndOf(p.End), false)
 	}
 	return mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(g.Within(p)).SetUpdate(mongo.Pipeline{expr.Op("$set", set)})
 }
