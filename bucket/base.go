@@ -143,7 +143,7 @@ func (b *base) fields(names ...string) bson.D {
 	return out
 }
 
-// pipe and first read documents, which stay valid; first is nil if there is none.
+// pipe and first read documents, which stay valid; first is ErrNotFound if there is none.
 func pipe(ctx context.Context, coll *mongo.Collection, pipeline mongo.Pipeline) iter.Seq2[bson.Raw, error] {
 	return cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return coll.Aggregate(ctx, pipeline) })
 }
@@ -152,7 +152,7 @@ func first(docs iter.Seq2[bson.Raw, error]) (doc bson.Raw, err error) {
 	for doc, err := range docs {
 		return doc, err
 	}
-	return nil, nil
+	return nil, mongopatterns.ErrNotFound
 }
 
 func (b *base) noDate(doc bson.Raw) error {

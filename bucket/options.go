@@ -91,7 +91,8 @@ type Options struct {
 	// BytesField holds the bytes of a bucket. Default "bytes" with MaxBytes, else "": not stored.
 	BytesField string
 
-	// Metadata returns further fields for the first write of a bucket; their bytes count. Default nil: none.
+	// Metadata returns further fields for the first write of a bucket, which must fit a document together with a
+	// measurement. Default nil: none.
 	Metadata func(series any, start time.Time) bson.D
 
 	// Registry and BSON encode and decode. Give the client's own if it has them: a collection does not show

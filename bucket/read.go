@@ -3,6 +3,7 @@ package bucket
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -71,13 +72,9 @@ func (b *Buckets[S, M]) Latest(ctx context.Context, series S) (m M, err error) {
 		return m, err
 	}
 	doc, err := first(pipe(ctx, b.core.Coll, b.LatestPipeline(series)))
-	if err != nil {
-		return m, err
+	if err == nil {
+		err = b.core.Codec.Decode(doc, &m)
 	}
-	if doc == nil {
-		return m, mongopatterns.ErrNotFound
-	}
-	err = b.core.Codec.Decode(doc, &m)
 	return m, err
 }
 
@@ -112,9 +109,6 @@ func (b *Buckets[S, M]) Page(ctx context.Context, series S, at time.Time, n int6
 	defer fault.In(&err, "bucket: page")
 	c := b.core
 	doc, err := c.bucket(ctx, series, at, n, bson.D{{Key: "v", Value: c.array()}})
-	if err == nil && doc == nil {
-		err = mongopatterns.ErrNotFound
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +121,10 @@ func (b *Buckets[S, M]) Page(ctx context.Context, series S, at time.Time, n int6
 func (b *Buckets[S, M]) Pages(ctx context.Context, series S, at time.Time) (n int64, err error) {
 	defer fault.In(&err, "bucket: pages")
 	newest, err := b.core.bucket(ctx, series, at, -1, bson.D{{Key: "_id", Value: 1}})
-	if err != nil || newest == nil {
+	if errors.Is(err, mongopatterns.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
 		return 0, err
 	}
 	n, _ = frame.Number(newest)

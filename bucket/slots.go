@@ -177,17 +177,14 @@ func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], 
 // item encodes a Slot[any].
 func (g *grid) item(_ *batch, v any) (item, error) {
 	slot := v.(Slot[any])
+	if err := frame.CheckTime(slot.Time); err != nil {
+		return item{}, err
+	}
 	raw, err := g.Codec.Value(slot.Value)
 	if err == nil && raw.Type == bson.TypeNull {
 		err = fault.Invalid("null is no slot")
 	}
-	if err == nil {
-		err = frame.CheckTime(slot.Time)
-	}
-	if err != nil {
-		return item{}, err
-	}
-	return item{raw: raw, time: slot.Time.UnixMilli(), path: g.path(slot.Time)}, nil
+	return item{raw: raw, time: slot.Time.UnixMilli(), path: g.path(slot.Time)}, err
 }
 
 // A gridLoad is groups on their way into documents. A slot has one place: nothing is looked up or remembered.
@@ -264,9 +261,6 @@ func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err er
 	return p.Named(t.UnixMilli(), "", err)
 }
 
-// maxPaths is the longest projection of single slots; beyond it whole documents are read.
-const maxPaths = 500
-
 // Get returns the measurement in the slot that holds t; ErrNotFound if it is empty. Only the slot leaves the
 // server.
 //
@@ -282,7 +276,7 @@ func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err 
 	doc, err := first(frame.Find(ctx, g.Coll, g.Within(p), options.Find().SetLimit(1).
 		SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "m", Value: expr.Field(g.path(t))}})))
 	v := value.Lookup(doc, "m")
-	if err == nil && doc == nil {
+	if errors.Is(err, mongopatterns.ErrNotFound) {
 		err = g.misfiled(ctx, p.Series)
 	}
 	if err == nil && (v.Type == 0 || v.Type == bson.TypeNull) {
@@ -294,14 +288,14 @@ func (s *Slots[S, M]) Get(ctx context.Context, series S, t time.Time) (m M, err 
 	return codec.DecodeValue[M](g.Codec, v)
 }
 
-// misfiled is the error of a series whose times are strings: no range of dates finds them.
+// misfiled is the error of a series whose times are strings, which no range of dates finds, else ErrNotFound.
 func (g *grid) misfiled(ctx context.Context, series bson.RawValue) error {
 	filter := bson.D{{Key: g.Series, Value: value.Equal(series)}, {Key: g.Start, Value: expr.Op("$type", "string")}}
 	doc, err := first(frame.Find(ctx, g.Coll, filter, options.Find().SetLimit(1).SetProjection(bson.D{{Key: g.Start, Value: 1}})))
-	if err != nil || doc == nil {
-		return err
+	if err == nil {
+		err = g.noDate(doc)
 	}
-	return g.noDate(doc)
+	return err
 }
 
 // Range returns the slots of series that begin from from until before to, in order. A zero time is no limit.
@@ -334,7 +328,7 @@ func (g *grid) documents(ctx context.Context, series any, from, to time.Time) it
 			}
 		}
 		if !found {
-			if err := g.misfiled(ctx, raw); err != nil {
+			if err := g.misfiled(ctx, raw); !errors.Is(err, mongopatterns.ErrNotFound) {
 				yield(nil, err)
 			}
 		}
@@ -359,8 +353,8 @@ func (g *grid) projection(from, to time.Time) bson.D {
 		for depth < len(g.levels)-1 && (at%g.levels[depth] != 0 || at+g.levels[depth] > last) {
 			depth++
 		}
-		if len(projection) > maxPaths {
-			return whole
+		if len(projection) > 500 {
+			return whole // rather than so many slots
 		}
 		projection = append(projection, bson.E{Key: g.data + keys(at, g.levels[:depth+1]), Value: 1})
 		at += g.levels[depth]
@@ -412,9 +406,7 @@ func (s *Slots[S, M]) Latest(ctx context.Context, series S) (slot Slot[M], err e
 	for before := (time.Time{}); ; {
 		newest, err := first(frame.Find(ctx, g.Coll, g.Filter(raw, time.Time{}, before), options.Find().SetLimit(1).
 			SetSort(bson.D{{Key: g.Start, Value: -1}}).SetProjection(g.projection(time.Time{}, time.Time{}))))
-		if err == nil && newest == nil {
-			err = mongopatterns.ErrNotFound
-		} else if err == nil && value.Lookup(newest, g.Start).Type != bson.TypeDateTime {
+		if err == nil && value.Lookup(newest, g.Start).Type != bson.TypeDateTime {
 			err = g.noDate(newest)
 		}
 		if err != nil {
