@@ -268,6 +268,11 @@ func TestRepairOfNoArray(t *testing.T) {
 	if _, ok := raw.Lookup("end").DateTimeOK(); !ok || raw.Lookup("measurements").StringValue() != "x" {
 		t.Error(raw)
 	}
+	for _, from := range []time.Time{{}, time.Unix(3601, 0)} { // also of a window that the range cuts
+		if err := drain(b.Range(t.Context(), 1, from, time.Time{})); err == nil || !strings.HasSuffix(err.Error(), `measurements is "x", not an array`) {
+			t.Errorf("from %v: %v", from, err)
+		}
+	}
 }
 
 // null is what Get has of a slot that is not there: it is none to set.

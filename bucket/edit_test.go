@@ -62,6 +62,7 @@ func TestEmptiedBucket(t *testing.T) {
 	}
 	mustCheck(t, b)
 	diff(t, 0, len(collect(t, b.Range(t.Context(), "s", time.Time{}, time.Time{}))))
+	diff(t, 0, len(collect(t, b.AggregateWindows(t.Context(), "s", time.Time{}, time.Time{}))))
 	mustAppend(t, b, "s", event{ID: "1", Timestamp: at(1, 0, 0), V: 5})
 	after := stored(t, coll)
 	for _, doc := range []bson.M{before[0], after[0]} {
