@@ -87,21 +87,34 @@ func TestFarTimes(t *testing.T) {
 	}
 }
 
-// Times whose milliseconds do not fit an int64 are not taken for others.
+// Times whose milliseconds do not fit an int64 are not taken for others. As limits they are before or after all.
 func TestWrappingTimes(t *testing.T) {
-	b := mustNew[string, event](t, bucket.Every(time.Hour), full())
-	slots := newSlots[string, int](t, fresh(t), bucket.Days(nil), nil)
+	t.Parallel()
+	db := mongotest.Database(t)
+	b := newBuckets[string, bson.D](t, db.Collection("b"), bucket.Every(time.Hour), nil)
+	slots := newSlots[string, int](t, db.Collection("c"), bucket.Days(nil), nil)
 	far := time.Unix(day.Unix()+18446744073709551, 616e6) // 2^64 ms after day
 	must(t, slots.Set(t.Context(), "s", day, 1))
 	for what, err := range map[string]error{
 		"set": slots.Set(t.Context(), "s", far, 2), "get": second(slots.Get(t.Context(), "s", far)), "slot": slots.Delete(t.Context(), "s", far),
-		"delete": b.Delete(t.Context(), "s", far), "ID": b.DeleteByID(t.Context(), "s", far, "1"),
+		"delete": b.Delete(t.Context(), "s", far), "archive": second(slots.Archive(t.Context(), far, db.Collection("a"), nil)),
+		"ID": mustNew[string, event](t, bucket.Every(time.Hour), full()).DeleteByID(t.Context(), "s", far, "1"),
 	} {
 		if !errors.Is(err, mongopatterns.ErrInvalid) || !strings.Contains(err.Error(), "years 1 to 9999") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	gives(t, 1)(slots.Get(t.Context(), "s", day))
+	must(t, second(b.Append(t.Context(), "s", bson.D{{Key: "timestamp", Value: day}})))
+	least, most := time.Unix(-1<<60, 0), time.Unix(math.MaxInt64+time.Time{}.Unix(), 999999999) // the largest there is
+	for _, r := range []struct {
+		from, to time.Time
+		want     int
+	}{{least, most, 1}, {day, far, 1}, {time.Time{}, most, 1}, {far, most, 0}, {most, time.Time{}, 0}, {time.Time{}, least, 0}} {
+		diff(t, r.want, len(collect(t, b.Range(t.Context(), "s", r.from, r.to))))
+		diff(t, r.want, len(collect(t, b.AggregateWindows(t.Context(), "s", r.from, r.to))))
+		diff(t, r.want, len(collect(t, slots.Range(t.Context(), "s", r.from, r.to))))
+	}
 }
 
 // A missing time is refused in every batch, also by the window that begins there.
@@ -128,7 +141,7 @@ func TestBadArguments(t *testing.T) {
 		"bucket: repair: invalid: Work.BatchSize, Work.BatchBytes: negative":             second(b.Repair(ctx, batch)),
 		"bucket: append many: invalid: Work.BatchSize, Work.BatchBytes: negative":        second(b.AppendMany(ctx, bucket.Of("s", e), batch)),
 		"bucket: set many: invalid: Work.Filter: there are no documents to select":       second(s.SetMany(ctx, bucket.Of("s", bucket.Slot[int]{}), &mongopatterns.Work{Filter: bson.D{}})),
-		"bucket: archive: invalid: before: no time":                                      second(b.Archive(ctx, time.Time{}, db.Collection("a"), nil)),
+		"bucket: archive: invalid: no time":                                              second(b.Archive(ctx, time.Time{}, db.Collection("a"), nil)),
 		`bucket: archive: invalid: target: the collection "c" is coll already`:           second(b.Archive(ctx, day, db.Collection("c"), nil)),
 		"bucket: range across: invalid: archive: nil collection":                         drain(b.RangeAcross(ctx, nil, "s", day, day)),
 		`bucket: append: measurement: invalid: no ID in "id": invalid: not set`:          second(b.Append(ctx, "s", event{Timestamp: day})),

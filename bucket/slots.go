@@ -342,8 +342,11 @@ func (s *Slots[S, M]) Projection(from, to time.Time) bson.D { return s.core.proj
 func (g *grid) projection(from, to time.Time) bson.D {
 	projection := bson.D{{Key: "_id", Value: 0}, {Key: g.Start, Value: 1}}
 	whole := append(projection, bson.E{Key: g.data, Value: 1})
+	if frame.CheckTime(from) != nil || frame.CheckTime(to) != nil {
+		return whole
+	}
 	start, end := g.Window.Bounds(from)
-	if from.IsZero() || to.IsZero() || to.After(end) {
+	if to.After(end) {
 		return whole
 	}
 	slot := g.levels[len(g.levels)-1]

@@ -232,16 +232,27 @@ func (f *Frame) Filter(series any, from, to time.Time) bson.D {
 	return filter
 }
 
-// Limits are a range in milliseconds, rounded up, so that comparing stored times with them is exact.
+// Limits are a range in milliseconds, rounded up, so that comparing stored times with them is exact. What no int64
+// holds is before or after all of them, as the largest time.Time that callers give for no limit.
 func Limits(from, to time.Time) (low, high int64) {
 	low, high = math.MinInt64, math.MaxInt64
 	if !from.IsZero() {
-		low = from.Add(time.Millisecond - 1).UnixMilli()
+		low = roundUp(from)
 	}
 	if !to.IsZero() {
-		high = to.Add(time.Millisecond - 1).UnixMilli()
+		high = roundUp(to)
 	}
 	return low, high
+}
+
+func roundUp(t time.Time) int64 {
+	switch {
+	case t.Before(time.UnixMilli(math.MinInt64)):
+		return math.MinInt64
+	case t.After(time.UnixMilli(math.MaxInt64)):
+		return math.MaxInt64
+	}
+	return t.Add(time.Millisecond - 1).UnixMilli()
 }
 
 // Between are the conditions of Limits.

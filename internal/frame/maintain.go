@@ -13,7 +13,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
-	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -28,8 +27,8 @@ type Arrive func(ctx context.Context, archive *mongo.Collection, docs []bson.Raw
 // Archive moves the documents whose window ended at or before before into target, each batch in a transaction.
 func (f *Frame) Archive(ctx context.Context, before time.Time, target *mongo.Collection, work *mongopatterns.Work, arrive Arrive) (mongopatterns.Result, error) {
 	err := config.Collections("coll", f.Coll, "target", target)
-	if err == nil && before.IsZero() {
-		err = fault.Invalid("before: no time")
+	if err == nil {
+		err = CheckTime(before)
 	}
 	if err != nil {
 		return mongopatterns.Result{}, err
