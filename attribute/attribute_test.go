@@ -444,6 +444,28 @@ func TestArraysAsKeys(t *testing.T) {
 	want(t, stored(t, coll, 1), d("_id", int32(1), "attributes", odd[:1]))
 }
 
+// Remove and RemoveKey take all entries of the key, and nothing that is none.
+func TestRemoveDuplicates(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
+	rest := []any{int32(5), nil, "x", bson.A{e("x", int32(1))}, d("k", int32(7)), d(), e("x", int32(1), "q"), d("k", "x", "u", int32(7)), e("y", int32(1))}
+	for id, call := range []func() error{
+		func() error { return a.Remove(t.Context(), 0, "x") },
+		func() error { return a.Remove(t.Context(), 1, attribute.Key("x").Qualified("")) },
+		func() error { return errOf(a.RemoveKey(t.Context(), "x", nil)) },
+	} {
+		entries := slices.Concat([]any{e("x", int32(1))}, rest, []any{e("x", int32(2), ""), d("k", "x", "u", nil)})
+		insert(t, coll, doc(int32(id), entries...))
+		must(t, call())
+		left := slices.Clone(rest)
+		if id == 2 {
+			left = slices.Concat(rest[:6], rest[8:])
+		}
+		want(t, stored(t, coll, id), doc(int32(id), left...))
+	}
+}
+
 func TestTypedAccess(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")

@@ -327,6 +327,23 @@ func TestAdoptDollars(t *testing.T) {
 	want(d("_id", int32(1), "y", int32(6), "attributes", bson.A{}, "x", int32(5)))
 }
 
+// Unadopt makes the parents that its fields need, in the order of columns, and no others.
+func TestUnadoptMakesParents(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
+	insert(t, coll, doc(1, e("$width", 1.5), e("color", "red")), doc(2, e("$width", nil)), doc(3, e("volume", "12", "ounces")), doc(4, d("k", "color")))
+	result, err := a.Unadopt(t.Context(), columns, nil)
+	must(t, err)
+	want(t, result, mongopatterns.Result{Examined: 4, Done: 4})
+	want(t, all(t, coll), []bson.D{
+		d("_id", int32(1), "attributes", bson.A{}, "info", d("color", "red", "size", d("x", 1.5))),
+		d("_id", int32(2), "attributes", bson.A{}, "info", d("size", d("x", nil))),
+		d("_id", int32(3), "attributes", bson.A{}, "volume_oz", "12"),
+		d("_id", int32(4), "attributes", bson.A{}, "info", d("color", nil)),
+	})
+}
+
 // Columns to attributes and back is where it began, and stopping in between
 // loses nothing.
 func TestAdoptThereAndBack(t *testing.T) {
