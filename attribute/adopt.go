@@ -14,6 +14,27 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 )
 
+// Collision says what happens to a document in which what is to be written exists
+// already with another value: the entry (Adopt) or the field (Unadopt).
+type Collision string
+
+const (
+	// Skip leaves the whole document as it is and counts it.
+	Skip Collision = ""
+	// KeepTarget keeps what exists and drops the other value.
+	KeepTarget Collision = "keep target"
+	// KeepSource overwrites it with what is moved.
+	KeepSource Collision = "keep source"
+)
+
+func (c Collision) check() error {
+	switch c {
+	case Skip, KeepTarget, KeepSource:
+		return nil
+	}
+	return fmt.Errorf("unknown: %q", string(c))
+}
+
 // A Column is a field of the documents and the entry that stands for it.
 type Column struct {
 	// Path of the field, dotted or not. Its parents must be documents, not arrays.
@@ -24,9 +45,10 @@ type Column struct {
 }
 
 // Adopt turns fields into entries in the documents that work selects, and takes the
-// fields away, unless Options.Keep. The entries come after those that are there, in
-// the order of columns. (Of two columns whose keys only the collection's collation
-// holds for the same, the first one counts.) Emptied parent documents stay.
+// fields away, unless Options.Keep. A field that is null is like a missing one. The
+// entries come after those that are there, in the order of columns. (Of two columns
+// whose keys only the collection's collation holds for the same, the first one counts.)
+// Emptied parent documents stay.
 //
 // Each document changes in one update. Examined had one of the fields. Skipped were left
 // alone: on a collision (Options.OnCollision), because ArrayField is no array or the
@@ -126,11 +148,7 @@ func (c *core) hits(column Column) bson.D { return c.values(column.Key, c.identi
 
 // filled is whether the field of the column has a value.
 func (c *core) filled(column Column) bson.D {
-	none := nothing
-	if c.nulls {
-		none = nothing[:1]
-	}
-	return expr.Op("$not", bson.A{expr.IsType("$"+column.Path, none...)})
+	return expr.Op("$not", bson.A{expr.IsType("$"+column.Path, nothing...)})
 }
 
 // convert updates the documents that one of found matches, except where an expression

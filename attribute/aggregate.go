@@ -15,17 +15,15 @@ import (
 type SortOptions struct {
 	// Descending sorts the values from high to low. Default false.
 	Descending bool
-	// MissingFirst puts the documents without an entry of the key in front.
-	// Default false: last, in either direction.
-	MissingFirst bool
 }
 
 // sortField holds the sort keys while a SortPipeline runs.
 const sortField = "__attribute"
 
 // SortPipeline sorts the documents that filter selects (nil: all) by the value of this
-// key, then by _id. Values of several types are in MongoDB's order of types; an entry
-// without a value has null. The documents come out as they are.
+// key, then by _id; those without the key come last. Values of several types are in
+// MongoDB's order of types; an entry without a value has null. The documents come out
+// as they are.
 //
 // The server sorts in memory, or on disk if that is not enough. Of a $skip and $limit
 // that you append it keeps only that many.
@@ -34,10 +32,7 @@ func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions)
 	if opts != nil {
 		o = *opts
 	}
-	missing, direction := 1, 1
-	if o.MissingFirst {
-		missing = -1
-	}
+	direction := 1
 	if o.Descending {
 		direction = -1
 	}
@@ -51,7 +46,7 @@ func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions)
 		// In one expression: $set would write into the elements of an array.
 		set(sortField, expr.Let("hits", a.c.values(name, q), expr.D(
 			"missing", expr.Op("$eq", expr.Op("$size", "$$hits"), 0), "value", expr.Op("$arrayElemAt", "$$hits", 0)))),
-		expr.Op("$sort", expr.D(sortField+".missing", missing, sortField+".value", direction, "_id", 1)),
+		expr.Op("$sort", expr.D(sortField+".missing", 1, sortField+".value", direction, "_id", 1)),
 		expr.Op("$unset", sortField),
 	}
 }

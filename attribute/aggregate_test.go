@@ -26,12 +26,10 @@ func TestSortPipeline(t *testing.T) {
 		opts   *attribute.SortOptions
 		want   []int32
 	}{
-		"default":              {nil, nil, []int32{6, 8, 2, 1, 3, 4, 5, 7}},
-		"missing first":        {nil, &attribute.SortOptions{MissingFirst: true}, []int32{4, 5, 7, 6, 8, 2, 1, 3}},
-		"descending":           {nil, &attribute.SortOptions{Descending: true}, []int32{1, 3, 2, 6, 8, 4, 5, 7}},
-		"descending and first": {nil, &attribute.SortOptions{Descending: true, MissingFirst: true}, []int32{4, 5, 7, 1, 3, 2, 6, 8}},
-		"filter":               {a.Filter(a.Gt(attribute.Key("size").Qualified(""), 2)), nil, []int32{1, 3}},
-		"qualifier":            {a.Filter(a.Exists(attribute.Key("size").Qualified("q"))), &attribute.SortOptions{Descending: true}, []int32{7, 1}},
+		"default":    {nil, nil, []int32{6, 8, 2, 1, 3, 4, 5, 7}},
+		"descending": {nil, &attribute.SortOptions{Descending: true}, []int32{1, 3, 2, 6, 8, 4, 5, 7}},
+		"filter":     {a.Filter(a.Gt(attribute.Key("size").Qualified(""), 2)), nil, []int32{1, 3}},
+		"qualifier":  {a.Filter(a.Exists(attribute.Key("size").Qualified("q"))), &attribute.SortOptions{Descending: true}, []int32{7, 1}},
 	} {
 		key := attribute.Key("size")
 		if name == "qualifier" {

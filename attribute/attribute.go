@@ -34,14 +34,11 @@ type Options struct {
 	// Indexes are the indexes to create. Default one, Index{}.
 	Indexes []Index
 
-	// OnCollision is for Adopt, Unadopt and RenameKey. Default Skip.
+	// OnCollision is for Adopt and Unadopt. Default Skip.
 	OnCollision Collision
 	// Keep has Adopt and Unadopt leave what they move where it was as well, for
 	// readers that do not know the pattern yet. Default false.
 	Keep bool
-	// Nulls makes Adopt turn fields that are null into entries with the value null,
-	// and Unadopt take them for values. Default false: null is like a missing field.
-	Nulls bool
 }
 
 // Index describes an index over the entries: {prefix…, key, qualifier, value,
@@ -74,7 +71,7 @@ type core struct {
 	array, key, value, qualifier string
 	indexes                      []Index
 	onCollision                  Collision
-	keep, nulls                  bool
+	keep                         bool
 	x                            expressions
 }
 
@@ -94,7 +91,7 @@ func New[ID, V any](coll *mongo.Collection, opts *Options) (_ *Attributes[ID, V]
 	c := &core{
 		coll: coll, primary: cursor.Primary(coll),
 		array: o.ArrayField, key: o.KeyField, value: o.ValueField, qualifier: o.QualifierField,
-		onCollision: o.OnCollision, keep: o.Keep, nulls: o.Nulls,
+		onCollision: o.OnCollision, keep: o.Keep,
 	}
 	for _, index := range o.Indexes {
 		c.indexes = append(c.indexes, Index{Prefix: slices.Clone(index.Prefix), KeyOnly: index.KeyOnly, Suffix: slices.Clone(index.Suffix)})

@@ -282,14 +282,21 @@ func TestWrites(t *testing.T) {
 				must(t, err)
 				want(t, got, value)
 			}
-			must(t, a.Rename(ctx, 1, "$size", "$other"))
-			must(t, a.Rename(ctx, 1, "$other", "$size"))
-			must(t, a.Rename(ctx, 1, "color", "colour"))
-			wantErr(t, a.Rename(ctx, 1, "color", "x"), attribute.ErrNoAttribute)
+			rename := func(from, to string, result mongopatterns.Result) {
+				t.Helper()
+				got, err := a.RenameKey(ctx, from, to, &mongopatterns.Work{Filter: d("_id", 1)})
+				must(t, err)
+				want(t, got, result)
+			}
+			done := mongopatterns.Result{Examined: 1, Done: 1}
+			rename("$size", "$other", done)
+			rename("$other", "$size", done)
+			rename("color", "colour", done)
+			rename("color", "x", mongopatterns.Result{})
 			must(t, a.Add(ctx, 1, attribute.Key("color").Qualified("outside"), 1))
-			must(t, a.Rename(ctx, 1, "color", "colour")) // other qualifiers
+			rename("color", "colour", done) // other qualifiers
 			must(t, a.Add(ctx, 1, attribute.Key("color").Qualified("inside"), 1))
-			wantErr(t, a.Rename(ctx, 1, "color", "colour"), attribute.ErrExists)
+			rename("color", "colour", mongopatterns.Result{Examined: 1, Skipped: 1})
 			must(t, a.Remove(ctx, 1, attribute.Key("color").Qualified("inside")))
 			must(t, a.Remove(ctx, 1, "colour"))
 			wantErr(t, a.Remove(ctx, 1, "colour"), attribute.ErrNoAttribute)
@@ -311,8 +318,7 @@ func TestWrites(t *testing.T) {
 			// No such document.
 			for name, err := range map[string]error{
 				"set": a.Set(ctx, 9, "k", 1), "add": a.Add(ctx, 9, "k", 1), "change": a.Change(ctx, 9, "k", 1),
-				"remove": a.Remove(ctx, 9, "k"), "rename": a.Rename(ctx, 9, "k", "l"),
-				"get": errOf(a.Get(ctx, 9, "k")), "get all": errOf(a.GetAll(ctx, 9)),
+				"remove": a.Remove(ctx, 9, "k"), "get": errOf(a.Get(ctx, 9, "k")), "get all": errOf(a.GetAll(ctx, 9)),
 			} {
 				if !errors.Is(err, mongopatterns.ErrNotFound) || errors.Is(err, attribute.ErrNoAttribute) || !errors.Is(err, mongo.ErrNoDocuments) {
 					t.Errorf("%s: %v", name, err)
@@ -337,8 +343,7 @@ func TestFurtherFieldsStay(t *testing.T) {
 	must(t, a.Set(ctx, "x", attribute.Key("a").Qualified(""), 5)) // no qualifier
 	must(t, a.Change(ctx, "x", "a", 6))
 	must(t, a.SetMany(ctx, "x", attribute.Attribute[int]{Key: "a", Value: 7}, attribute.Attribute[int]{Key: "d", Value: 8}))
-	must(t, a.Rename(ctx, "x", "a", "z"))
-	_, err := a.RenameKey(ctx, "z", "y", nil)
+	_, err := a.RenameKey(ctx, "a", "y", nil)
 	must(t, err)
 	want(t, stored(t, coll, "x"), d("_id", "x", "attributes", bson.A{
 		d("source", "s", "k", "y", "note", d("n", int32(1)), "v", int32(7)), d("k", "b", "v", int32(2)), d("k", "c"), d("k", "d", "v", int32(8)),
@@ -363,7 +368,7 @@ func TestNotArray(t *testing.T) {
 		before := stored(t, coll, id)
 		for name, err := range map[string]error{
 			"set": a.Set(ctx, id, "x", 1), "add": a.Add(ctx, id, "x", 1), "change": a.Change(ctx, id, "x", 1),
-			"remove": a.Remove(ctx, id, "x"), "rename": a.Rename(ctx, id, "x", "y"),
+			"remove": a.Remove(ctx, id, "x"),
 		} {
 			if !errors.Is(err, attribute.ErrNotArray) {
 				t.Errorf("%d %s: %v", id, name, err)
@@ -425,7 +430,7 @@ func TestArraysAsKeys(t *testing.T) {
 	want(t, problems, []string{`attribute: c 1: malformed: attributes: 2 elements`})
 	for name, err := range map[string]error{
 		"get": errOf(a.Get(ctx, 1, "x")), "change": a.Change(ctx, 1, "x", 2), "change q": a.Change(ctx, 1, attribute.Key("y").Qualified("q"), 2),
-		"remove": a.Remove(ctx, 1, "x"), "remove q": a.Remove(ctx, 1, attribute.Key("y").Qualified("q")), "rename": a.Rename(ctx, 1, "x", "z"),
+		"remove": a.Remove(ctx, 1, "x"), "remove q": a.Remove(ctx, 1, attribute.Key("y").Qualified("q")),
 	} {
 		if !errors.Is(err, attribute.ErrNoAttribute) {
 			t.Errorf("%s: %v", name, err)
@@ -438,7 +443,7 @@ func TestArraysAsKeys(t *testing.T) {
 	record(t, db, 1, []string{"update"}, func() error { return a.Add(ctx, 1, attribute.Key("y").Qualified("q"), 4) })
 	record(t, db, 1, []string{"update"}, func() error { return a.Change(ctx, 1, "x", 5) })
 	want(t, stored(t, coll, 1), d("_id", int32(1), "attributes", append(slices.Clone(odd), e("x", int32(5)), e("y", int32(4), "q"))))
-	must(t, a.Rename(ctx, 1, "y", "z"))
+	must(t, errOf(a.RenameKey(ctx, "y", "z", nil)))
 	must(t, a.Remove(ctx, 1, "x"))
 	must(t, errOf(a.RemoveKey(ctx, "z", nil)))
 	want(t, stored(t, coll, 1), d("_id", int32(1), "attributes", odd[:1]))
@@ -557,8 +562,7 @@ func TestInvalid(t *testing.T) {
 		"empty key":         a.Set(ctx, 1, "", 1),
 		"empty key, remove": a.Remove(ctx, 1, ""),
 		"empty key, get":    errOf(a.Get(ctx, 1, "")),
-		"empty key, rename": a.Rename(ctx, 1, "x", ""),
-		"to itself":         a.Rename(ctx, 1, "x", "x"),
+		"empty key, rename": errOf(a.RenameKey(ctx, "x", "", nil)),
 		"qualifier":         a.Set(ctx, 1, attribute.Key("k").Qualified("q"), 1),
 		"qualifier, add":    a.Add(ctx, 1, attribute.Key("k").Qualified("q"), 1),
 		"qualifier, many":   a.SetMany(ctx, 1, at("k", "q")),
@@ -584,7 +588,6 @@ func TestInvalid(t *testing.T) {
 		"UTF-8":             a.Set(ctx, 1, "\xff", 1),
 		"UTF-8, get":        errOf(a.Get(ctx, 1, "\xff")),
 		"UTF-8, remove":     a.Remove(ctx, 1, "\xff"),
-		"UTF-8, rename":     a.Rename(ctx, 1, "k", "\xff"),
 		"UTF-8, rename key": errOf(a.RenameKey(ctx, "k", "\xff", nil)),
 		"UTF-8, remove key": errOf(a.RemoveKey(ctx, "\xff", nil)),
 		"UTF-8, elements":   errOf(q.Elements(at("k", "\xff"))),
@@ -638,8 +641,6 @@ func TestRefusalsNameTheEntry(t *testing.T) {
 		{a.Add(ctx, 1, attribute.Key("x").Qualified("q"), 1), attribute.ErrExists, `attribute: add: attribute exists: key "x", qualifier "q": _id 1`},
 		{a.Change(ctx, 1, "z", 1), attribute.ErrNoAttribute, `attribute: change: no such attribute: key "z": _id 1`},
 		{a.Remove(ctx, 1, attribute.Key("y").Qualified("q")), attribute.ErrNoAttribute, `attribute: remove: no such attribute: key "y", qualifier "q": _id 1`},
-		{a.Rename(ctx, 1, "z", "y"), attribute.ErrNoAttribute, `attribute: rename: no such attribute: key "z": _id 1`},
-		{a.Rename(ctx, 1, "x", "y"), attribute.ErrExists, `attribute: rename: attribute exists: key "y": _id 1`},
 		{errOf(a.Get(ctx, 1, attribute.Key("y").Qualified("q"))), attribute.ErrNoAttribute, `attribute: get: no such attribute: key "y", qualifier "q": _id 1`},
 		{errOf(a.GetBy(ctx, nil, "z")), attribute.ErrNoAttribute, `attribute: get by: no such attribute: key "z"`},
 		{a.Set(ctx, 3, "x", 1), mongopatterns.ErrNotFound, `attribute: set: not found: _id 3`},
@@ -773,8 +774,7 @@ func TestTransaction(t *testing.T) {
 			refusal(mongopatterns.ErrInvalid, func() error { return errOf(coll.DeleteMany(ctx, a.Filter(attribute.Condition{}))) }),
 			func() error { return a.Add(ctx, 1, "c", 1) },
 			func() error { return a.Change(ctx, 1, "c", 2) },
-			func() error { return a.Rename(ctx, 1, "c", "d") },
-			func() error { return a.Remove(ctx, 1, "d") },
+			func() error { return a.Remove(ctx, 1, "c") },
 			func() (err error) { all, err = a.GetAll(ctx, 1); return err },
 			func() error { return errOf(a.RenameKey(ctx, "a", "e", nil)) },
 			func() error { return errOf(a.RemoveKey(ctx, "b", nil)) },

@@ -39,15 +39,11 @@ func TestCollation(t *testing.T) {
 	must(t, a.EnsureIndexes(ctx))
 
 	// Another spelling of the key is no other key.
-	must(t, a.Rename(ctx, 1, "A", "a"))
-	want(t, stored(t, coll, 1), doc(1, e("a", three, "Q")))
-	for _, policy := range []attribute.Collision{attribute.Skip, attribute.KeepTarget, attribute.KeepSource} {
-		for _, to := range []string{"A", "a"} {
-			with := newAttributes[int, int](t, coll, &attribute.Options{QualifierField: "u", OnCollision: policy})
-			result, err := with.RenameKey(ctx, map[string]string{"A": "a", "a": "A"}[to], to, nil)
-			must(t, err)
-			want(t, result, mongopatterns.Result{Examined: 1, Done: 1})
-			want(t, stored(t, coll, 1), doc(1, e(to, three, "Q")))
-		}
+	for from, to := range map[string]string{"A": "a", "a": "A"} {
+		must(t, errOf(coll.UpdateOne(ctx, d("_id", 1), d("$set", d("attributes.0.k", from)))))
+		result, err := a.RenameKey(ctx, from, to, nil)
+		must(t, err)
+		want(t, result, mongopatterns.Result{Examined: 1, Done: 1})
+		want(t, stored(t, coll, 1), doc(1, e(to, three, "Q")))
 	}
 }

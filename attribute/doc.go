@@ -80,7 +80,7 @@
 // Round trips (RT) when nothing is refused; a refusal is 1 more, to ask for its reason.
 //
 //	Set, SetMany, Add, Change   1 RT  1 document, found by _id
-//	Remove, Rename              1 RT  1 document, found by _id
+//	Remove                      1 RT  1 document, found by _id
 //	Get, GetAll                 1 RT  1 document; only the entries leave the server
 //	GetBy, Values               1 RT  (a batch), by your filter and the key
 //	Facets                      1 RT  the documents of the filter

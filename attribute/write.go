@@ -95,22 +95,6 @@ func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key Key) (err err
 	return a.c.write(ctx, id, a.c.present(name, q), update, a.c.absent(name, q))
 }
 
-// Rename gives the entries of key from, of any qualifier, the key to. Without
-// one it is ErrNoAttribute; if the document has an entry of to with a qualifier
-// of theirs, it is ErrExists.
-//
-// Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
-func (a *Attributes[ID, V]) Rename(ctx context.Context, id ID, from, to string) (err error) {
-	defer fault.In(&err, "attribute: rename")
-	if err := checkRename(from, to); err != nil {
-		return err
-	}
-	guard := and(a.c.present(from, nil), a.c.separate(from, to))
-	return a.c.write(ctx, id, guard, a.c.rename(from, to, Skip), func() []reason {
-		return append(a.c.absent(from, nil)(), reason{a.c.collides(from, to), at(ErrExists, to, nil)})
-	})
-}
-
 // Elements makes the array of a document to insert.
 func (a *Attributes[ID, V]) Elements(attributes ...Attribute[V]) (elements bson.A, err error) {
 	defer fault.In(&err, "attribute: elements")
