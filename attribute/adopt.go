@@ -76,7 +76,11 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 			blocked = append(blocked, expr.Op("$isArray", bson.A{"$" + parent}))
 		}
 	}
-	update := mongo.Pipeline{set(a.c.array, a.c.upsert(expr.Op("$concatArrays", parts), a.c.onCollision == KeepSource))}
+	add := a.c.x.add
+	if a.c.onCollision == KeepSource {
+		add = a.c.x.overwrite
+	}
+	update := mongo.Pipeline{set(a.c.array, expr.Reduce(expr.Op("$concatArrays", parts), a.c.x.stored, add))}
 	if !a.c.keep {
 		update = append(update, expr.Op("$unset", paths))
 	}
@@ -94,81 +98,56 @@ func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work 
 		return result, err
 	}
 	found, blocked, moved := bson.A{}, bson.A{}, bson.A{}
+	var update mongo.Pipeline
 	for _, column := range columns {
-		found = append(found, a.c.has(column.Key, a.c.identity(column.Qualifier)))
-		moved = append(moved, a.c.keyed("$$o", column.Key, a.c.identity(column.Qualifier)))
+		found = append(found, a.c.has(column.Key, a.c.only(column.Qualifier)))
+		moved = append(moved, a.c.is(column.Key, column.Qualifier))
 		for _, parent := range fieldpath.Above(column.Path) { // to write into
-			blocked = append(blocked, expr.Op("$and", expr.Op("$gt", expr.Op("$size", a.c.hits(column)), 0),
-				expr.Op("$not", bson.A{expr.IsType("$"+parent, append([]string{"object"}, nothing...)...)})))
+			blocked = append(blocked, expr.Op("$and", expr.Op("$ne", a.c.hits(column), bson.A{}),
+				expr.Op("$not", expr.IsType("$"+parent, append([]string{"object"}, nothing...)...))))
 		}
+		update = append(update, a.c.fill(column))
 	}
-	update := mongo.Pipeline{expr.Op("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", a.c.fields(columns, "")))}
 	if !a.c.keep {
-		update = append(update, set(a.c.array, expr.Filter(a.c.x.entries, "o", expr.Op("$not", bson.A{expr.Op("$or", moved...)}))))
+		update = append(update, a.c.without(expr.Op("$or", moved...)))
 	}
 	return a.c.convert(ctx, columns, found, blocked, update, work)
 }
 
-// fields is the document to merge into the one at parent: the columns below it of which
-// there is an entry to take. So no empty parents are made.
-func (c *core) fields(columns []Column, parent string) bson.D {
-	pairs := bson.A{}
-	seen := map[string]bool{}
-	for _, column := range columns {
-		rest, below := strings.CutPrefix(column.Path, parent)
-		if !below {
-			continue
-		}
-		field, _, nested := strings.Cut(rest, ".")
-		if seen[field] {
-			continue
-		}
-		seen[field] = true
-		path := parent + field
-		pair := func(value any) bson.A {
-			return bson.A{bson.D{{Key: "k", Value: expr.Literal(field)}, {Key: "v", Value: value}}}
-		}
-		if nested {
-			pairs = append(pairs, expr.Let("inner", c.fields(columns, path+"."),
-				expr.Cond(expr.Op("$eq", "$$inner", bson.D{}), bson.A{}, pair(expr.Op("$mergeObjects", "$"+path, "$$inner")))))
-			continue
-		}
-		hits := c.hits(column)
-		test := expr.Op("$gt", expr.Op("$size", hits), 0)
-		if c.onCollision != KeepSource {
-			test = expr.Op("$and", test, expr.Op("$not", bson.A{c.filled(column)}))
-		}
-		pairs = append(pairs, expr.Cond(test, pair(expr.Op("$arrayElemAt", hits, 0)), bson.A{}))
+// fill is the stage that gives the column's field the value of its entry, if there is one
+// to take. It sets what is on top of the path: a dotted $set would make empty parents.
+func (c *core) fill(column Column) bson.D {
+	test := expr.Op("$ne", c.hits(column), bson.A{})
+	if c.onCollision != KeepSource {
+		test = expr.Op("$and", test, expr.Op("$not", c.filled(column)))
 	}
-	return expr.Op("$arrayToObject", expr.Op("$concatArrays", pairs))
+	steps := fieldpath.Steps(column.Path)
+	value := expr.Op("$arrayElemAt", c.hits(column), 0)
+	for i := len(steps) - 1; i > 0; i-- {
+		parent := steps[i-1]
+		value = expr.Op("$mergeObjects", "$"+parent, expr.D(strings.TrimPrefix(steps[i], parent+"."), value))
+	}
+	return set(steps[0], expr.Cond(test, value, "$"+steps[0]))
 }
 
 // hits is the values of the column's entries.
-func (c *core) hits(column Column) bson.D { return c.values(column.Key, c.identity(column.Qualifier)) }
+func (c *core) hits(column Column) bson.D { return c.values(column.Key, column.Qualifier) }
 
 // filled is whether the field of the column has a value.
 func (c *core) filled(column Column) bson.D {
-	return expr.Op("$not", bson.A{expr.IsType("$"+column.Path, nothing...)})
+	return expr.Op("$not", expr.IsType("$"+column.Path, nothing...))
 }
 
 // convert updates the documents that one of found matches, except where an expression
 // of blocked is true.
 func (c *core) convert(ctx context.Context, columns []Column, found, blocked bson.A, update mongo.Pipeline, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	filter := found[0].(bson.D)
-	if len(found) > 1 {
-		filter = bson.D{{Key: "$or", Value: found}}
-	}
 	if c.onCollision == Skip {
 		for _, column := range columns {
 			values := expr.Op("$setUnion", c.hits(column), expr.Cond(c.filled(column), bson.A{"$" + column.Path}, bson.A{}))
 			blocked = append(blocked, expr.Op("$gt", expr.Op("$size", values), 1))
 		}
 	}
-	guard := filter
-	if len(blocked) > 0 {
-		guard = and(filter, expr.Op("$expr", expr.Op("$not", bson.A{expr.Op("$or", blocked...)})))
-	}
-	return c.batches(ctx, filter, guard, update, work)
+	return c.batches(ctx, expr.D("$or", found), blocked, update, work)
 }
 
 func (c *core) checkColumns(columns []Column) error {

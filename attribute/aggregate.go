@@ -36,16 +36,15 @@ func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions)
 	if o.Descending {
 		direction = -1
 	}
-	name, q, err := a.c.one(key)
-	match := and(selected(filter))
+	name, qualifier, err := a.c.one(key)
 	if err != nil {
-		match, name = and(match, refused(err)), "refused"
+		return mongo.Pipeline{expr.Op("$match", refused(err))}
 	}
 	return mongo.Pipeline{
-		expr.Op("$match", match),
+		expr.Op("$match", and(selected(filter))),
 		// In one expression: $set would write into the elements of an array.
-		set(sortField, expr.Let("hits", a.c.values(name, q), expr.D(
-			"missing", expr.Op("$eq", expr.Op("$size", "$$hits"), 0), "value", expr.Op("$arrayElemAt", "$$hits", 0)))),
+		set(sortField, expr.Let("hits", a.c.values(name, qualifier), expr.D(
+			"missing", expr.Op("$eq", "$$hits", bson.A{}), "value", expr.Op("$arrayElemAt", "$$hits", 0)))),
 		expr.Op("$sort", expr.D(sortField+".missing", 1, sortField+".value", direction, "_id", 1)),
 		expr.Op("$unset", sortField),
 	}

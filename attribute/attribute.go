@@ -59,9 +59,9 @@ type Attributes[ID, V any] struct{ c *core }
 
 // An Attribute is an entry. Qualifier is "" if it has none.
 type Attribute[V any] struct {
-	Key       string `json:"key"`
-	Value     V      `json:"value"`
-	Qualifier string `json:"qualifier,omitempty"`
+	Key       string `bson:"key" json:"key"`
+	Value     V      `bson:"value" json:"value"`
+	Qualifier string `bson:"qualifier" json:"qualifier,omitempty"`
 }
 
 // core is what does not depend on the types.

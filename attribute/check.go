@@ -80,18 +80,18 @@ func (a *Attributes[ID, V]) Repair(ctx context.Context, work *mongopatterns.Work
 			if len(repeated) == 0 {
 				return nil
 			}
-			return c.updateAll(ctx, repeated, bson.D{{Key: c.array, Value: isType("array")}}, c.unique(), w, result)
+			return c.updateAll(ctx, repeated, expr.D(c.array, expr.Op("$type", "array")), c.unique(), w, result)
 		})
 }
 
 // problems are those that an inspection has found in a document, so many of them duplicates.
 func (c *core) problems(doc bson.Raw) (out []mongopatterns.Problem, duplicates int, err error) {
 	var f struct {
-		ID         bson.RawValue `bson:"_id"`
-		Writable   bool          `bson:"writable"`
-		Malformed  int64         `bson:"malformed"`
-		Duplicates []stored[any] `bson:"duplicates"`
-		Sides      []string      `bson:"sides"`
+		ID         bson.RawValue    `bson:"_id"`
+		Writable   bool             `bson:"writable"`
+		Malformed  int64            `bson:"malformed"`
+		Duplicates []Attribute[any] `bson:"duplicates"`
+		Sides      []string         `bson:"sides"`
 	}
 	if err := bson.Unmarshal(doc, &f); err != nil {
 		return nil, 0, err
@@ -121,7 +121,7 @@ func (c *core) problems(doc bson.Raw) (out []mongopatterns.Problem, duplicates i
 
 // inspection gives what is wrong with the documents in which something is.
 func (c *core) inspection() maintain.Scan {
-	identities := expr.Map(expr.Filter(c.x.entries, "o", c.valid("$$o")), "o", bson.D{
+	identities := expr.Map(c.those(c.valid("$$o")), "o", bson.D{
 		{Key: "key", Value: "$$o." + c.key}, {Key: "qualifier", Value: c.qualifierOf("$$o")},
 	})
 	repeated := expr.Filter("$$distinct", "d",
@@ -136,8 +136,8 @@ func (c *core) inspection() maintain.Scan {
 	}
 	return maintain.Scan{Pipeline: mongo.Pipeline{
 		expr.Op("$project", expr.D(
-			"writable", c.x.isWritable,
-			"malformed", expr.Op("$size", expr.Filter(c.x.entries, "o", expr.Op("$not", bson.A{c.valid("$$o")}))),
+			"writable", c.x.writable,
+			"malformed", expr.Op("$size", c.those(expr.Op("$not", c.valid("$$o")))),
 			"duplicates", expr.Let("all", identities, expr.Let("distinct", expr.Op("$setUnion", "$$all", bson.A{}),
 				expr.Cond(expr.Op("$eq", expr.Op("$size", "$$all"), expr.Op("$size", "$$distinct")), bson.A{}, repeated))),
 			"sides", expr.Op("$concatArrays", append(sides, bson.A{})),

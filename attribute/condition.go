@@ -124,11 +124,8 @@ func (c Condition) NotOrMissing() Condition {
 // PresentAndNot is met by the documents that do not meet c but have an entry of its
 // key, and of its qualifiers if it names some.
 func (c Condition) PresentAndNot() Condition {
-	match := c.NotOrMissing().match
-	if c.c != nil {
-		match = and(c.c.hasAll(c.keys), match)
-	}
-	return Condition{match, c.c, c.keys}
+	c.match = and(c.c.hasAll(c.keys), c.NotOrMissing().match)
+	return c
 }
 
 // filter is the documents that meet c, never all of them because c is not set.

@@ -17,8 +17,6 @@ func set(path string, value any) bson.D {
 	return expr.Op("$set", bson.D{{Key: path, Value: value}})
 }
 
-func isType(name string) bson.D { return expr.Op("$type", name) }
-
 var nothing = []string{"missing", "null", "undefined"}
 
 func (c *core) path(field string) string { return c.array + "." + field }
@@ -29,41 +27,43 @@ type expressions struct {
 	// entries is the array, or an empty one where there is none; stored is that too where
 	// the field is null or missing, but of anything else what it holds.
 	entries, stored any
-	// entry is the entry $$o as {key, value, qualifier}, value its value.
-	entry, value any
+	// entry is the entry $$o as {key, value, qualifier}, value its value, identity what tells
+	// it from others; identities are those of all entries.
+	entry, value, identity, identities any
 	// add adds to $$value, entries, the entry $$this if it has none of its identity;
 	// overwrite merges it into the ones it has.
 	add, overwrite any
-	// inside is the filter for documents in which the parents of the array are documents
-	// or missing: an update would replace or traverse anything else. writable is that
-	// with an array that is one or missing, isWritable the same as an expression.
-	inside, writable bson.D
-	isWritable       any
+	// inside is whether the parents of the array, if it has some, are documents or
+	// missing: an update would replace or traverse anything else. writable is that with
+	// an array that is one or missing.
+	inside   bson.A
+	writable any
 }
 
 func (c *core) expressions() (x expressions) {
 	x.entries = expr.Fixed(expr.Cond(expr.Op("$isArray", bson.A{"$" + c.array}), "$"+c.array, bson.A{}))
 	x.value = expr.Fixed(expr.IfNull("$$o."+c.value, nil))
 	x.entry = expr.Fixed(expr.D("key", "$$o."+c.key, "value", x.value, "qualifier", c.qualifierOf("$$o")))
+	x.identity = expr.Fixed(c.identityOf("$$o"))
+	x.identities = expr.Fixed(expr.Map(x.entries, "o", x.identity))
 	x.stored = expr.Fixed(expr.IfNull("$"+c.array, bson.A{}))
-	same := c.same("$$o", "$$this")
 	has := expr.Op("$in", "$$this."+c.key, "$$value."+c.key)
 	if c.qualifier != "" {
-		has = expr.Op("$gt", expr.Op("$size", expr.Filter("$$value", "o", same)), 0)
+		has = expr.Op("$gt", expr.Op("$size", expr.Filter("$$value", "o", c.same("$$o", "$$this"))), 0)
 	}
 	add := func(found any) any {
 		return expr.Fixed(expr.Cond(has, found, expr.Op("$concatArrays", "$$value", bson.A{"$$this"})))
 	}
 	x.add = add("$$value")
-	x.overwrite = add(expr.Map("$$value", "o", expr.Cond(same, expr.Op("$mergeObjects", "$$o", "$$this"), "$$o")))
-	x.inside = slices.Clip(inDocuments(c.array))
-	x.writable = append(x.inside, expr.Element("$or",
-		expr.Fixed(bson.A{bson.D{{Key: c.array, Value: isType("array")}}, bson.D{{Key: c.array, Value: nil}}})))
-	tests := bson.A{expr.IsType("$"+c.array, "array", "missing", "null")}
+	x.overwrite = add(expr.Map("$$value", "o", expr.Cond(c.same("$$o", "$$this"), expr.Op("$mergeObjects", "$$o", "$$this"), "$$o")))
+	var parents bson.A
 	for _, part := range fieldpath.Above(c.array) {
-		tests = append(tests, expr.IsType("$"+part, "object", "missing"))
+		parents = append(parents, expr.IsType("$"+part, "object", "missing"))
 	}
-	x.isWritable = expr.Fixed(bson.D{{Key: "$and", Value: tests}})
+	if parents != nil {
+		x.inside = bson.A{expr.Fixed(expr.Op("$and", parents...))}
+	}
+	x.writable = expr.Fixed(expr.Op("$and", append(parents, expr.IsType("$"+c.array, "array", "missing", "null"))...))
 	return x
 }
 
@@ -75,35 +75,52 @@ func (c *core) qualifierOf(entry string) any {
 	return expr.Op("$ifNull", entry+"."+c.qualifier, "")
 }
 
-// values are those of the entries with this key and, if given, one of these qualifiers.
-func (c *core) values(key string, qualifiers []string) bson.D {
-	return expr.Map(expr.Filter(c.x.entries, "o", c.keyed("$$o", key, qualifiers)), "o", c.x.value)
+// identity tells entries apart: by their keys, and qualifiers if there is a field of them.
+func (c *core) identity(key, qualifier any) any {
+	if c.qualifier == "" {
+		return key
+	}
+	return bson.A{key, qualifier}
 }
 
-// keyed is whether entry has this key and, if given, one of these qualifiers.
-func (c *core) keyed(entry, key string, qualifiers []string) bson.D {
-	match := expr.Op("$eq", entry+"."+c.key, expr.Literal(checked(key)))
+func (c *core) identityOf(entry string) any {
+	return c.identity(entry+"."+c.key, c.qualifierOf(entry))
+}
+
+// same is whether two entries are of one identity.
+func (c *core) same(a, b string) bson.D { return expr.Op("$eq", c.identityOf(a), c.identityOf(b)) }
+
+// is is whether an entry is of this identity.
+func (c *core) is(key, qualifier string) bson.D {
+	return expr.Op("$eq", c.x.identity, expr.Literal(c.identity(key, qualifier)))
+}
+
+// values are those of the entries of this identity.
+func (c *core) values(key, qualifier string) bson.D {
+	return expr.Map(c.those(c.is(key, qualifier)), "o", c.x.value)
+}
+
+// those are the entries for which match holds.
+func (c *core) those(match any) bson.D { return expr.Filter(c.x.entries, "o", match) }
+
+// without is the stage that removes them.
+func (c *core) without(match any) bson.D { return set(c.array, c.those(expr.Op("$not", match))) }
+
+// keyed is whether an entry has this key and, if given, one of these qualifiers.
+func (c *core) keyed(key string, qualifiers []string) bson.D {
+	match := expr.Op("$eq", "$$o."+c.key, expr.Literal(checked(key)))
 	if len(qualifiers) == 0 {
 		return match
 	}
-	return expr.Op("$and", match, expr.Op("$in", c.qualifierOf(entry), expr.Literal(qualifiers)))
+	return expr.Op("$and", match, expr.Op("$in", c.qualifierOf("$$o"), expr.Literal(qualifiers)))
 }
 
-// identity is the qualifiers of one entry: the given one, or that it has none.
-func (c *core) identity(qualifier string) []string {
+// only is the qualifiers of a filter for one identity.
+func (c *core) only(qualifier string) []string {
 	if c.qualifier == "" {
 		return nil
 	}
 	return []string{qualifier}
-}
-
-// same is whether two entries are of one identity.
-func (c *core) same(a, b string) bson.D {
-	match := expr.Op("$eq", a+"."+c.key, b+"."+c.key)
-	if c.qualifier == "" {
-		return match
-	}
-	return expr.Op("$and", match, expr.Op("$eq", c.qualifierOf(a), c.qualifierOf(b)))
 }
 
 // valid is whether an element of the array is an entry.
@@ -118,16 +135,6 @@ func (c *core) valid(entry string) bson.D {
 	return expr.Op("$and", tests...)
 }
 
-// upsert is the document's entries with new ones added one by one, or merged into the
-// ones of their identity if overwrite.
-func (c *core) upsert(new any, overwrite bool) bson.D {
-	in := c.x.add
-	if overwrite {
-		in = c.x.overwrite
-	}
-	return expr.Reduce(new, c.x.stored, in)
-}
-
 // has is the filter for documents with an entry of this key and, if given, one
 // of these qualifiers.
 func (c *core) has(key string, qualifiers []string) bson.D {
@@ -137,7 +144,8 @@ func (c *core) has(key string, qualifiers []string) bson.D {
 	return bson.D{{Key: c.array, Value: expr.Op("$elemMatch", c.element(key, qualifiers))}}
 }
 
-// element is the condition on an element of the array.
+// element is the condition on an element of the array. Unlike keyed it is also met by one
+// whose key or qualifier is an array that holds the one meant, so writes ask for keyed.
 func (c *core) element(key string, qualifiers []string) bson.D {
 	match := bson.D{{Key: c.key, Value: checked(key)}}
 	for _, q := range qualifiers {
@@ -159,35 +167,6 @@ func (c *core) element(key string, qualifiers []string) bson.D {
 		values = append(values, q)
 	}
 	return append(match, bson.E{Key: c.qualifier, Value: expr.Op("$in", values)})
-}
-
-// exact is element, but for elements whose key or qualifier is an array that
-// holds the one meant: expressions do not find these.
-func (c *core) exact(key string, qualifiers []string) bson.D {
-	arrays := bson.A{bson.D{{Key: c.key, Value: isType("array")}}}
-	if len(qualifiers) > 0 {
-		arrays = append(arrays, bson.D{{Key: c.qualifier, Value: isType("array")}})
-	}
-	return append(c.element(key, qualifiers), bson.E{Key: "$nor", Value: arrays})
-}
-
-// present is the filter for documents with such an element.
-func (c *core) present(key string, qualifiers []string) bson.D {
-	return bson.D{{Key: c.array, Value: expr.Op("$elemMatch", c.exact(key, qualifiers))}}
-}
-
-// inDocuments is the filter for documents in which the parents of path are
-// documents or missing.
-func inDocuments(path string) (out bson.D) {
-	var parents bson.A
-	for _, part := range fieldpath.Above(path) {
-		parents = append(parents, bson.D{{Key: part, Value: expr.Op("$not", isType("array"))},
-			{Key: "$or", Value: bson.A{bson.D{{Key: part, Value: isType("object")}}, bson.D{{Key: part, Value: bson.D{{Key: "$exists", Value: false}}}}}}})
-	}
-	if parents != nil {
-		out = append(out, bson.E{Key: "$and", Value: parents})
-	}
-	return out
 }
 
 // equal is the condition that a field equals value: the value itself, or {$eq:

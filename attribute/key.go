@@ -1,6 +1,7 @@
 package attribute
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -44,17 +45,14 @@ func (k Key) String() string {
 	return fmt.Sprintf("%q %q", name, qualifiers)
 }
 
-// one is the name and the identity of a call that means one entry.
-func (c *core) one(key Key) (name string, identity []string, err error) {
+// one is the name and the qualifier of a call that means one entry.
+func (c *core) one(key Key) (name, qualifier string, err error) {
 	name, qualifiers := key.split()
-	if err := checkKey(name); err != nil {
-		return "", nil, err
-	}
 	if len(qualifiers) > 1 {
-		return "", nil, fault.Invalid("several qualifiers for one entry: %s", key)
+		return "", "", fault.Invalid("several qualifiers for one entry: %s", key)
 	}
-	qualifier := strings.Join(qualifiers, "")
-	return name, c.identity(qualifier), c.checkQualifier(qualifier)
+	qualifier = strings.Join(qualifiers, "")
+	return name, qualifier, cmp.Or(checkKey(name), c.checkQualifier(qualifier))
 }
 
 func checkKey(name string) error {

@@ -32,10 +32,9 @@ func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work
 	}
 	c := a.c
 	collide := expr.Op("$setIntersection", c.qualifiersOf(from, to), c.qualifiersOf(to, from))
-	guard := expr.Op("$expr", expr.Op("$eq", collide, bson.A{}))
-	update := mongo.Pipeline{set(c.array, expr.Map(c.x.entries, "o", expr.Cond(c.keyed("$$o", from, nil),
+	update := mongo.Pipeline{set(c.array, expr.Map(c.x.entries, "o", expr.Cond(c.keyed(from, nil),
 		expr.Op("$mergeObjects", "$$o", expr.D(c.key, expr.Literal(to))), "$$o")))}
-	return c.batches(ctx, c.has(from, nil), and(c.has(from, nil), guard), update, work)
+	return c.batches(ctx, c.has(from, nil), bson.A{expr.Op("$ne", collide, bson.A{})}, update, work)
 }
 
 // RemoveKey removes the entries of this key, of any qualifier, from all documents
@@ -47,13 +46,13 @@ func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, work *mon
 	if err := checkKey(key); err != nil {
 		return result, err
 	}
-	update := expr.Op("$pull", bson.D{{Key: a.c.array, Value: a.c.exact(key, nil)}})
-	return a.c.batches(ctx, a.c.has(key, nil), a.c.has(key, nil), update, work)
+	return a.c.batches(ctx, a.c.has(key, nil), nil, mongo.Pipeline{a.c.without(a.c.keyed(key, nil))}, work)
 }
 
-// batches updates the documents that filter matches, and guard when it comes to
-// them. The work's own filter counts both times.
-func (c *core) batches(ctx context.Context, filter, guard bson.D, update any, work *mongopatterns.Work) (mongopatterns.Result, error) {
+// batches updates the documents that filter matches, also when it comes to them, but for
+// those of which a test of blocked holds then. The work's own filter counts both times.
+func (c *core) batches(ctx context.Context, filter bson.D, blocked bson.A, update mongo.Pipeline, work *mongopatterns.Work) (mongopatterns.Result, error) {
+	guard := and(filter, expr.Op("$expr", expr.Op("$not", expr.Op("$or", blocked...))))
 	return maintain.Run(ctx, c.coll, work, maintain.Scan{Filter: filter, Projection: bson.D{{Key: "_id", Value: 1}}},
 		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 			return c.updateAll(ctx, batch, and(selected(w.Filter), guard), update, w, result)
@@ -62,12 +61,12 @@ func (c *core) batches(ctx context.Context, filter, guard bson.D, update any, wo
 
 // updateAll updates the documents of a batch that match guard and whose array can be
 // written.
-func (c *core) updateAll(ctx context.Context, batch []bson.Raw, guard bson.D, update any, w mongopatterns.Work, result *mongopatterns.Result) error {
+func (c *core) updateAll(ctx context.Context, batch []bson.Raw, guard bson.D, update mongo.Pipeline, w mongopatterns.Work, result *mongopatterns.Result) error {
 	ids := make(bson.A, len(batch))
 	for i, doc := range batch {
 		ids[i] = doc.Lookup("_id")
 	}
-	filter := and(bson.D{{Key: "_id", Value: expr.Op("$in", ids)}}, c.x.writable, guard)
+	filter := and(bson.D{{Key: "_id", Value: expr.Op("$in", ids)}}, expr.Op("$expr", c.x.writable), guard)
 	if w.DryRun {
 		n, err := c.primary.CountDocuments(ctx, filter)
 		result.Add(mongopatterns.Result{Done: n, Skipped: int64(len(batch)) - n})
@@ -84,6 +83,6 @@ func (c *core) updateAll(ctx context.Context, batch []bson.Raw, guard bson.D, up
 // qualifiersOf is the qualifiers of the entries of a key but not of other: a
 // collation may hold them for one key, whose entries do not collide.
 func (c *core) qualifiersOf(key, other string) bson.D {
-	match := expr.Op("$and", c.keyed("$$o", key, nil), expr.Op("$not", bson.A{c.keyed("$$o", other, nil)}))
-	return expr.Map(expr.Filter(c.x.entries, "o", match), "o", c.qualifierOf("$$o"))
+	match := expr.Op("$and", c.keyed(key, nil), expr.Op("$not", c.keyed(other, nil)))
+	return expr.Map(c.those(match), "o", c.qualifierOf("$$o"))
 }

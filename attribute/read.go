@@ -20,7 +20,11 @@ import (
 // Cost: 1 round trip, 1 document read, found by _id.
 func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key Key) (v V, err error) {
 	defer fault.In(&err, "attribute: get")
-	v, err = a.get(ctx, bson.D{{Key: "_id", Value: equal(id)}}, key)
+	name, qualifier, err := a.c.one(key)
+	if err != nil {
+		return v, err
+	}
+	v, err = a.get(ctx, expr.D("_id", equal(id)), name, qualifier)
 	return v, ofDocument(id, err)
 }
 
@@ -31,28 +35,24 @@ func (a *Attributes[ID, V]) Get(ctx context.Context, id ID, key Key) (v V, err e
 // Cost: 1 round trip; 1 document read, by an index whose Prefix the filter names.
 func (a *Attributes[ID, V]) GetBy(ctx context.Context, filter any, key Key) (v V, err error) {
 	defer fault.In(&err, "attribute: get by")
-	name, q, err := a.c.one(key)
+	name, qualifier, err := a.c.one(key)
 	if err != nil {
 		return v, err
 	}
-	v, err = a.get(ctx, and(selected(filter), a.c.has(name, q)), key)
+	v, err = a.get(ctx, and(selected(filter), a.c.has(name, a.c.only(qualifier))), name, qualifier)
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		err = at(ErrNoAttribute, name, q)
+		err = at(ErrNoAttribute, name, qualifier)
 	}
 	return v, err
 }
 
-func (a *Attributes[ID, V]) get(ctx context.Context, filter bson.D, key Key) (v V, err error) {
-	name, q, err := a.c.one(key)
-	if err != nil {
-		return v, err
-	}
-	found, err := read[V](ctx, a.c, filter, a.c.values(name, q))
+func (a *Attributes[ID, V]) get(ctx context.Context, filter bson.D, key, qualifier string) (v V, err error) {
+	found, err := read[V](ctx, a.c, a.c.coll, filter, a.c.values(key, qualifier))
 	if err != nil {
 		return v, err
 	}
 	if len(found) == 0 {
-		return v, at(ErrNoAttribute, name, q)
+		return v, at(ErrNoAttribute, key, qualifier)
 	}
 	return found[0], nil
 }
@@ -64,15 +64,8 @@ func (a *Attributes[ID, V]) get(ctx context.Context, filter bson.D, key Key) (v 
 // Cost: 1 round trip, 1 document read, found by _id.
 func (a *Attributes[ID, V]) GetAll(ctx context.Context, id ID) (out []Attribute[V], err error) {
 	defer fault.In(&err, "attribute: get all")
-	found, err := read[stored[V]](ctx, a.c, expr.D("_id", equal(id)), a.c.uniform(a.c.valid("$$o")))
-	if err != nil {
-		return nil, ofDocument(id, err)
-	}
-	out = make([]Attribute[V], len(found))
-	for i, entry := range found {
-		out[i] = Attribute[V](entry)
-	}
-	return out, nil
+	out, err = read[Attribute[V]](ctx, a.c, a.c.coll, expr.D("_id", equal(id)), a.c.uniform(a.c.valid("$$o")))
+	return out, ofDocument(id, err)
 }
 
 // ofDocument names the document that a read found the reason of its error in.
@@ -86,24 +79,17 @@ func ofDocument(id any, err error) error {
 	return err
 }
 
-// stored is an entry under the names that read and ValuesPipeline give it.
-type stored[V any] struct {
-	Key       string `bson:"key"`
-	Value     V      `bson:"value"`
-	Qualifier string `bson:"qualifier"`
-}
-
 // list is a type of its own because the driver decodes no array as a []byte.
 type list[T any] []T
 
 // read returns what found makes of the entries of the first document that filter selects.
-func read[T any](ctx context.Context, c *core, filter, found bson.D) (list[T], error) {
+func read[T any](ctx context.Context, c *core, coll *mongo.Collection, filter bson.D, found any) (list[T], error) {
 	var doc struct {
 		Writable bool    `bson:"writable"`
 		Found    list[T] `bson:"found"`
 	}
-	err := c.coll.FindOne(ctx, filter, options.FindOne().SetProjection(
-		expr.D("_id", 0, "writable", c.x.isWritable, "found", found))).Decode(&doc)
+	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(
+		expr.D("_id", 0, "writable", c.x.writable, "found", found))).Decode(&doc)
 	if err == nil && !doc.Writable {
 		err = c.notArray()
 	}
@@ -112,7 +98,7 @@ func read[T any](ctx context.Context, c *core, filter, found bson.D) (list[T], e
 
 // uniform is the entries that match as {key, value, qualifier}.
 func (c *core) uniform(match bson.D) bson.D {
-	return expr.Map(expr.Filter(c.x.entries, "o", match), "o", c.x.entry)
+	return expr.Map(c.those(match), "o", c.x.entry)
 }
 
 // A Value is the value of a key in one of several documents.
@@ -139,7 +125,7 @@ func (a *Attributes[ID, V]) ValuesPipeline(filter any, key Key) mongo.Pipeline {
 	name, qualifiers := key.split()
 	return mongo.Pipeline{
 		expr.Op("$match", and(selected(filter), a.c.has(name, qualifiers))),
-		expr.Op("$project", bson.D{{Key: "entries", Value: a.c.uniform(expr.Op("$and", a.c.valid("$$o"), a.c.keyed("$$o", name, qualifiers)))}}),
+		expr.Op("$project", bson.D{{Key: "entries", Value: a.c.uniform(expr.Op("$and", a.c.valid("$$o"), a.c.keyed(name, qualifiers)))}}),
 		expr.Op("$unwind", "$entries"),
 		expr.Op("$project", bson.D{{Key: "value", Value: "$entries.value"}, {Key: "qualifier", Value: "$entries.qualifier"}}),
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -33,11 +32,7 @@ var byID = bson.D{{Key: "_id", Value: 1}}
 // Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Set(ctx context.Context, id ID, key Key, value V) (err error) {
 	defer fault.In(&err, "attribute: set")
-	name, q, err := a.c.one(key)
-	if err != nil {
-		return err
-	}
-	return a.set(ctx, id, nil, nil, Attribute[V]{name, value, strings.Join(q, "")})
+	return a.set(ctx, id, key, value, nil)
 }
 
 // SetMany sets several entries in one write; two of the same key and qualifier are
@@ -50,7 +45,7 @@ func (a *Attributes[ID, V]) SetMany(ctx context.Context, id ID, attributes ...At
 	if len(attributes) == 0 {
 		return nil
 	}
-	return a.set(ctx, id, nil, nil, attributes...)
+	return a.setMany(ctx, id, nil, attributes...)
 }
 
 // Add adds an entry of this key; if there is one it changes nothing and is
@@ -60,13 +55,7 @@ func (a *Attributes[ID, V]) SetMany(ctx context.Context, id ID, attributes ...At
 // Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key Key, value V) (err error) {
 	defer fault.In(&err, "attribute: add")
-	name, q, err := a.c.one(key)
-	if err != nil {
-		return err
-	}
-	absent := expr.D(a.c.array, expr.Op("$not", expr.Op("$elemMatch", a.c.exact(name, q))))
-	return a.set(ctx, id, absent, func() []reason { return []reason{{a.c.holds(name, q), at(ErrExists, name, q)}} },
-		Attribute[V]{name, value, strings.Join(q, "")})
+	return a.set(ctx, id, key, value, ErrExists)
 }
 
 // Change gives the entry of this key another value; without one it is
@@ -75,11 +64,7 @@ func (a *Attributes[ID, V]) Add(ctx context.Context, id ID, key Key, value V) (e
 // Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Change(ctx context.Context, id ID, key Key, value V) (err error) {
 	defer fault.In(&err, "attribute: change")
-	name, q, err := a.c.one(key)
-	if err != nil {
-		return err
-	}
-	return a.set(ctx, id, a.c.present(name, q), a.c.absent(name, q), Attribute[V]{name, value, strings.Join(q, "")})
+	return a.set(ctx, id, key, value, ErrNoAttribute)
 }
 
 // Remove removes the entry of this key; without one it is ErrNoAttribute.
@@ -87,12 +72,12 @@ func (a *Attributes[ID, V]) Change(ctx context.Context, id ID, key Key, value V)
 // Cost: 1 round trip, 1 document written, found by _id. Refused: 1 more.
 func (a *Attributes[ID, V]) Remove(ctx context.Context, id ID, key Key) (err error) {
 	defer fault.In(&err, "attribute: remove")
-	name, q, err := a.c.one(key)
+	name, qualifier, err := a.c.one(key)
 	if err != nil {
 		return err
 	}
-	update := expr.Op("$pull", expr.D(a.c.array, a.c.exact(name, q)))
-	return a.c.write(ctx, id, a.c.present(name, q), update, a.c.absent(name, q))
+	update := mongo.Pipeline{a.c.without(a.c.is(name, qualifier))}
+	return a.c.write(ctx, id, update, name, qualifier, ErrNoAttribute)
 }
 
 // Elements makes the array of a document to insert.
@@ -131,14 +116,22 @@ func (c *core) entry(key, value, qualifier any) bson.D {
 	return out
 }
 
-// set writes attributes into the document if it also matches guard.
-func (a *Attributes[ID, V]) set(ctx context.Context, id any, guard bson.D, reasons func() []reason,
-	attributes ...Attribute[V]) error {
+// set sets one entry; refusal is as in write.
+func (a *Attributes[ID, V]) set(ctx context.Context, id any, key Key, value V, refusal error) error {
+	name, qualifier, err := a.c.one(key)
+	if err != nil {
+		return err
+	}
+	return a.setMany(ctx, id, refusal, Attribute[V]{name, value, qualifier})
+}
+
+func (a *Attributes[ID, V]) setMany(ctx context.Context, id any, refusal error, attributes ...Attribute[V]) error {
 	elements, err := a.elements(attributes)
 	if err != nil {
 		return err
 	}
-	err = a.c.write(ctx, id, guard, mongo.Pipeline{set(a.c.array, a.c.upsert(expr.Literal(elements), true))}, reasons)
+	update := mongo.Pipeline{set(a.c.array, expr.Reduce(expr.Literal(elements), a.c.x.stored, a.c.x.overwrite))}
+	err = a.c.write(ctx, id, update, attributes[0].Key, attributes[0].Qualifier, refusal)
 	if bad := (mongo.MarshalError{}); errors.As(err, &bad) {
 		return cmp.Or(a.unencodable(attributes), err)
 	}
@@ -152,43 +145,36 @@ func (a *Attributes[ID, V]) unencodable(attributes []Attribute[V]) error {
 	for _, attribute := range attributes {
 		_, err := a.c.coll.UpdateOne(context.Background(), expr.D(a.c.value, attribute.Value), nil)
 		if bad := (mongo.MarshalError{}); errors.As(err, &bad) {
-			return fmt.Errorf("%w: %w", at(fault.ErrInvalid, attribute.Key, []string{attribute.Qualifier}), bad.Err)
+			return fmt.Errorf("%w: %w", at(fault.ErrInvalid, attribute.Key, attribute.Qualifier), bad.Err)
 		}
 	}
 	return nil
 }
 
-// A reason why a write is refused: an expression of the document, and the error.
-type reason struct {
-	holds any
-	err   error
-}
-
-// holds is whether the document has an entry of this key.
-func (c *core) holds(key string, qualifiers []string) bson.D {
-	return expr.Op("$gt", expr.Op("$size", c.values(key, qualifiers)), 0)
-}
-
-// absent is the reason that it has none.
-func (c *core) absent(key string, qualifiers []string) func() []reason {
-	return func() []reason {
-		return []reason{{expr.Op("$not", bson.A{c.holds(key, qualifiers)}), at(ErrNoAttribute, key, qualifiers)}}
-	}
-}
-
 // at names the entry that an error is about.
-func at(err error, key string, qualifiers []string) error {
-	if qualifier := strings.Join(qualifiers, ""); qualifier != "" {
+func at(err error, key, qualifier string) error {
+	if qualifier != "" {
 		return fmt.Errorf("%w: key %q, qualifier %q", err, key, qualifier)
 	}
 	return fmt.Errorf("%w: key %q", err, key)
 }
 
-// write updates the document of this ID. If it matches no guard, the document is asked
-// for the reason; if none holds, as it has gone meanwhile, the write is tried again.
-func (c *core) write(ctx context.Context, id any, guard bson.D, update any, reasons func() []reason) error {
-	filter, opts := and(expr.D("_id", equal(id)), c.x.inside, guard), options.UpdateOne()
-	if len(filter) > 1 {
+// write updates the document of this ID. With the refusal ErrNoAttribute it must have the
+// entry, with ErrExists it must have none. A document that does not match is read for the
+// reason; if that has gone meanwhile, the write is tried again.
+func (c *core) write(ctx context.Context, id, update any, key, qualifier string, refusal error) error {
+	self, opts := expr.D("_id", equal(id)), options.UpdateOne()
+	tests := slices.Clip(c.x.inside)
+	if refusal != nil {
+		test := expr.Op("$in", expr.Literal(c.identity(key, qualifier)), c.x.identities)
+		if refusal == ErrExists {
+			test = expr.Op("$not", test)
+		}
+		tests = append(tests, test)
+	}
+	filter := self
+	if len(tests) > 0 {
+		filter = append(filter, expr.Element("$expr", expr.Op("$and", tests...)))
 		opts.SetHint(byID)
 	}
 	for range maxAttempts {
@@ -202,23 +188,12 @@ func (c *core) write(ctx context.Context, id any, guard bson.D, update any, reas
 		case result.MatchedCount > 0:
 			return nil
 		}
-		all := []reason{{expr.Op("$not", bson.A{c.x.isWritable}), c.notArray()}}
-		if reasons != nil {
-			all = append(all, reasons()...)
+		found, err := read[bson.RawValue](ctx, c, c.primary, self, c.values(key, qualifier))
+		if err != nil {
+			return ofDocument(id, err)
 		}
-		why := any(-1)
-		for i, r := range slices.Backward(all) {
-			why = expr.Cond(r.holds, i, why)
-		}
-		var found struct{ Why int }
-		err = c.primary.FindOne(ctx, expr.D("_id", equal(id)), options.FindOne().SetProjection(expr.D("why", why))).Decode(&found)
-		switch {
-		case errors.Is(err, mongo.ErrNoDocuments):
-			return of(id, fault.ErrNotFound)
-		case err != nil:
-			return err
-		case found.Why >= 0:
-			return of(id, all[found.Why].err)
+		if refusal != nil && (len(found) > 0) == (refusal == ErrExists) {
+			return of(id, at(refusal, key, qualifier))
 		}
 	}
 	return of(id, fault.ErrConflict)
