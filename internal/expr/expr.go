@@ -103,7 +103,7 @@ func Pipeline(stages ...any) any {
 // And joins filters; nil ones fall away, and one alone stays as it is. The filters
 // may have any type that the driver encodes as a document.
 func And(filters ...any) any {
-	var all bson.A
+	all := make(bson.A, 0, len(filters))
 	for _, f := range filters {
 		if d, ok := f.(bson.D); f == nil || ok && len(d) == 0 {
 			continue
