@@ -1,6 +1,7 @@
 package attribute
 
 import (
+	"cmp"
 	"context"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -41,7 +42,7 @@ func (a *Attributes[ID, V]) SortPipeline(filter any, key Key, opts *SortOptions)
 		return mongo.Pipeline{expr.Op("$match", refused(err))}
 	}
 	return mongo.Pipeline{
-		expr.Op("$match", and(selected(filter))),
+		expr.Op("$match", expr.And(filter)),
 		// In one expression: $set would write into the elements of an array.
 		set(sortField, expr.Let("hits", a.c.values(name, qualifier), expr.D(
 			"missing", expr.Op("$eq", "$$hits", bson.A{}), "value", expr.Op("$arrayElemAt", "$$hits", 0)))),
@@ -111,20 +112,21 @@ func (a *Attributes[ID, V]) FacetsPipeline(filter any, opts *FacetOptions) mongo
 	if opts != nil {
 		o = *opts
 	}
-	if o.Top == 0 {
-		o.Top = 10
+	o.Top = cmp.Or(o.Top, 10)
+	match, n := a.c.valid("$$o"), any(o.Top)
+	if o.Top < 0 {
+		n = invalid{fault.Invalid("FacetOptions.Top: negative")}
 	}
-	match, documents := a.c.valid("$$o"), and(selected(filter))
 	if o.Keys != nil {
 		keys := bson.A{}
 		for _, key := range o.Keys {
 			keys = append(keys, checked(key))
 		}
-		documents = and(documents, bson.D{{Key: a.c.path(a.c.key), Value: expr.Op("$in", keys)}})
+		filter = expr.And(filter, expr.D(a.c.keyPath, expr.Op("$in", keys)))
 		match = expr.Op("$and", match, expr.Op("$in", "$$o."+a.c.key, expr.Literal(keys)))
 	}
 	return mongo.Pipeline{
-		expr.Op("$match", documents),
+		expr.Op("$match", expr.And(filter)),
 		expr.Op("$project", bson.D{{Key: "entries", Value: a.c.uniform(match)}}),
 		expr.Op("$unwind", "$entries"),
 		expr.Op("$group", bson.D{{Key: "_id", Value: "$entries"}, {Key: "count", Value: expr.Op("$sum", 1)}}),
@@ -133,7 +135,7 @@ func (a *Attributes[ID, V]) FacetsPipeline(filter any, opts *FacetOptions) mongo
 			"count", expr.Op("$sum", "$count"),
 			"distinct", expr.Op("$sum", 1),
 			"values", expr.Op("$topN", expr.D(
-				"n", notNegative("FacetOptions.Top", int64(o.Top)),
+				"n", n,
 				"sortBy", expr.D("count", -1, "_id.value", 1),
 				"output", expr.D("value", "$_id.value", "count", "$count"))))),
 		expr.Op("$sort", bson.D{{Key: "_id.key", Value: 1}, {Key: "_id.qualifier", Value: 1}}),

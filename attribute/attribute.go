@@ -1,6 +1,7 @@
 package attribute
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,9 +12,27 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/fieldpath"
 	"github.com/mongopatterns/mongopatterns/internal/indexes"
+)
+
+var (
+	// ErrNoAttribute says that the document has no entry of this key. It matches
+	// ErrNotFound, as does a missing document.
+	ErrNoAttribute = fault.New("no such attribute", fault.ErrNotFound)
+
+	// ErrExists says that the document has an entry of this key already.
+	ErrExists = fault.New("attribute exists", nil)
+
+	// ErrNotArray says that the document's ArrayField holds something that is no
+	// array, or that what is above it is no document. Nothing was written.
+	ErrNotArray = fault.New("not an array", nil)
+
+	// ErrTwoArrays says that an index would hold two arrays of one document, which
+	// MongoDB refuses.
+	ErrTwoArrays = fault.New("an index cannot hold two arrays", nil)
 )
 
 // Options names the fields and indexes. The zero value is attributes: [{k, v}]
@@ -69,7 +88,9 @@ type core struct {
 	coll                         *mongo.Collection
 	primary                      *mongo.Collection // for reads that a write depends on
 	array, key, value, qualifier string
-	indexes                      []Index
+	keyPath                      string
+	indexes                      []bson.D // their keys
+	sides                        []string // the paths beside the array in them, each once
 	onCollision                  Collision
 	keep                         bool
 	x                            expressions
@@ -94,12 +115,12 @@ func New[ID, V any](coll *mongo.Collection, opts *Options) (_ *Attributes[ID, V]
 		onCollision: o.OnCollision, keep: o.Keep,
 	}
 	for _, index := range o.Indexes {
-		c.indexes = append(c.indexes, Index{Prefix: slices.Clone(index.Prefix), KeyOnly: index.KeyOnly, Suffix: slices.Clone(index.Suffix)})
+		c.indexes = append(c.indexes, c.keys(index))
+		c.sides = slices.Concat(c.sides, index.Prefix, index.Suffix)
 	}
-	if len(o.Indexes) == 0 {
-		c.indexes = []Index{{}}
-	}
-	c.x = c.expressions()
+	slices.Sort(c.sides)
+	c.sides = slices.Compact(c.sides)
+	c.keyPath, c.x = c.path(c.key), c.expressions()
 	return &Attributes[ID, V]{c}, nil
 }
 
@@ -108,20 +129,19 @@ func New[ID, V any](coll *mongo.Collection, opts *Options) (_ *Attributes[ID, V]
 func As[T, ID, V any](a *Attributes[ID, V]) *Attributes[ID, T] { return &Attributes[ID, T]{a.c} }
 
 func (o *Options) complete() error {
-	id := "_id"
-	err := config.Apply(config.Name("_id", &id, id), config.Named("Options.ArrayField", &o.ArrayField, "attributes"))
-	if err == nil {
-		err = config.Apply(
-			config.Name("Options.KeyField", &o.KeyField, "k"), config.Name("Options.ValueField", &o.ValueField, "v"),
-			config.Name("Options.QualifierField", &o.QualifierField, ""))
+	if len(o.Indexes) == 0 {
+		o.Indexes = []Index{{}}
 	}
-	if err == nil {
-		err = config.Apply( // a number would be a place in the array
+	id := "_id"
+	return cmp.Or(
+		config.Apply(config.Name("_id", &id, id), config.Named("Options.ArrayField", &o.ArrayField, "attributes")),
+		config.Apply(
+			config.Name("Options.KeyField", &o.KeyField, "k"), config.Name("Options.ValueField", &o.ValueField, "v"),
+			config.Name("Options.QualifierField", &o.QualifierField, "")),
+		config.Apply( // a number would be a place in the array
 			config.Named("Options.KeyField", &o.KeyField, ""), config.Named("Options.ValueField", &o.ValueField, ""),
 			config.Named("Options.QualifierField", &o.QualifierField, ""),
-			config.Check("Options.OnCollision", o.OnCollision.check), config.Check("Options.Indexes", o.checkIndexes))
-	}
-	return err
+			config.Check("Options.OnCollision", o.OnCollision.check), config.Check("Options.Indexes", o.checkIndexes)))
 }
 
 func (o *Options) checkIndexes() error {
@@ -158,26 +178,25 @@ func (o *Options) checkIndexes() error {
 // default {"attributes.k": 1, "attributes.v": 1}, with QualifierField
 // {"attributes.k": 1, "attributes.u": 1, "attributes.v": 1}.
 func (a *Attributes[ID, V]) Indexes() map[string][]mongo.IndexModel {
-	return map[string][]mongo.IndexModel{a.c.coll.Name(): a.c.models()}
+	var models []mongo.IndexModel
+	for _, keys := range a.c.indexes {
+		models = append(models, mongo.IndexModel{Keys: slices.Clone(keys)})
+	}
+	return map[string][]mongo.IndexModel{a.c.coll.Name(): models}
 }
 
-func (c *core) models() []mongo.IndexModel {
-	models := make([]mongo.IndexModel, len(c.indexes))
-	for i, index := range c.indexes {
-		paths := append(slices.Clone(index.Prefix), c.path(c.key))
-		if !index.KeyOnly {
-			if c.qualifier != "" {
-				paths = append(paths, c.path(c.qualifier))
-			}
-			paths = append(paths, c.path(c.value))
+func (c *core) keys(index Index) (keys bson.D) {
+	paths := append(slices.Clone(index.Prefix), c.path(c.key))
+	if !index.KeyOnly {
+		if c.qualifier != "" {
+			paths = append(paths, c.path(c.qualifier))
 		}
-		var keys bson.D
-		for _, path := range append(paths, index.Suffix...) {
-			keys = append(keys, bson.E{Key: path, Value: 1})
-		}
-		models[i] = mongo.IndexModel{Keys: keys}
+		paths = append(paths, c.path(c.value))
 	}
-	return models
+	for _, path := range append(paths, index.Suffix...) {
+		keys = append(keys, expr.Element(path, 1))
+	}
+	return keys
 }
 
 // EnsureIndexes creates the Indexes that are missing. An index on the same keys
@@ -188,15 +207,6 @@ func (c *core) models() []mongo.IndexModel {
 func (a *Attributes[ID, V]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "attribute: ensure indexes")
 	return twoArrays(indexes.EnsureAll(ctx, a.c.coll.Database(), a.Indexes()))
-}
-
-// sides are the paths that stand beside the array in indexes, each once.
-func (c *core) sides() (paths []string) {
-	for _, index := range c.indexes {
-		paths = append(append(paths, index.Prefix...), index.Suffix...)
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
 }
 
 // twoArrays marks the server's refusal of a document with two arrays in an

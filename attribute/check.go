@@ -42,15 +42,9 @@ var _ mongopatterns.Checker = (*Attributes[int, int])(nil)
 // what work selects.
 func (a *Attributes[ID, V]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
 	return fault.Seq("attribute: check", maintain.Check(ctx, a.c.coll, work, a.c.inspection(),
-		func(_ context.Context, batch []bson.Raw) (problems []mongopatterns.Problem, err error) {
-			for _, doc := range batch {
-				found, _, err := a.c.problems(doc)
-				if err != nil {
-					return nil, err
-				}
-				problems = append(problems, found...)
-			}
-			return problems, nil
+		func(_ context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+			found, _, err := a.c.problems(batch)
+			return found, err
 		}))
 }
 
@@ -66,15 +60,13 @@ func (a *Attributes[ID, V]) Repair(ctx context.Context, work *mongopatterns.Work
 	c := a.c
 	return maintain.Run(ctx, c.coll, work, c.inspection(),
 		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-			var repeated []bson.Raw
-			for _, doc := range batch {
-				found, duplicates, err := c.problems(doc)
-				if err != nil {
-					return err
-				}
-				result.Remaining += int64(len(found) - duplicates)
-				if duplicates > 0 {
-					repeated = append(repeated, doc)
+			found, repeated, err := c.problems(batch)
+			if err != nil {
+				return err
+			}
+			for _, p := range found {
+				if p.Kind != Duplicate {
+					result.Remaining++
 				}
 			}
 			if len(repeated) == 0 {
@@ -84,50 +76,54 @@ func (a *Attributes[ID, V]) Repair(ctx context.Context, work *mongopatterns.Work
 		})
 }
 
-// problems are those that an inspection has found in a document, so many of them duplicates.
-func (c *core) problems(doc bson.Raw) (out []mongopatterns.Problem, duplicates int, err error) {
-	var f struct {
-		ID         bson.RawValue    `bson:"_id"`
-		Writable   bool             `bson:"writable"`
-		Malformed  int64            `bson:"malformed"`
-		Duplicates []Attribute[any] `bson:"duplicates"`
-		Sides      []string         `bson:"sides"`
-	}
-	if err := bson.Unmarshal(doc, &f); err != nil {
-		return nil, 0, err
-	}
-	found := func(kind mongopatterns.ProblemKind, field, detail string) {
-		out = append(out, mongopatterns.Problem{
-			Pattern: "attribute", Kind: kind, Collection: c.coll.Name(), ID: f.ID, Field: field, Detail: detail})
-	}
-	if !f.Writable {
-		found(NotArray, c.array, "")
-	}
-	if f.Malformed > 0 {
-		found(Malformed, c.array, fmt.Sprintf("%d elements", f.Malformed))
-	}
-	for _, d := range f.Duplicates {
-		key := Key(d.Key)
-		if d.Qualifier != "" {
-			key = key.Qualified(d.Qualifier)
+// problems are those that an inspection has found in documents; repeated are the documents
+// with duplicates.
+func (c *core) problems(batch []bson.Raw) (out []mongopatterns.Problem, repeated []bson.Raw, err error) {
+	for _, doc := range batch {
+		var f struct {
+			ID         bson.RawValue    `bson:"_id"`
+			Writable   bool             `bson:"writable"`
+			Malformed  int64            `bson:"malformed"`
+			Duplicates []Attribute[any] `bson:"duplicates"`
+			Sides      []string         `bson:"sides"`
 		}
-		found(Duplicate, c.array, "key "+key.String())
+		if err := bson.Unmarshal(doc, &f); err != nil {
+			return nil, nil, err
+		}
+		found := func(kind mongopatterns.ProblemKind, field, detail string) {
+			out = append(out, mongopatterns.Problem{
+				Pattern: "attribute", Kind: kind, Collection: c.coll.Name(), ID: f.ID, Field: field, Detail: detail})
+		}
+		if !f.Writable {
+			found(NotArray, c.array, "")
+		}
+		if f.Malformed > 0 {
+			found(Malformed, c.array, fmt.Sprintf("%d elements", f.Malformed))
+		}
+		for _, d := range f.Duplicates {
+			key := Key(d.Key)
+			if d.Qualifier != "" {
+				key = key.Qualified(d.Qualifier)
+			}
+			found(Duplicate, c.array, "key "+key.String())
+		}
+		for _, path := range f.Sides {
+			found(TwoArrays, path, "")
+		}
+		if len(f.Duplicates) > 0 {
+			repeated = append(repeated, doc)
+		}
 	}
-	for _, path := range f.Sides {
-		found(TwoArrays, path, "")
-	}
-	return out, len(f.Duplicates), nil
+	return out, repeated, nil
 }
 
 // inspection gives what is wrong with the documents in which something is.
 func (c *core) inspection() maintain.Scan {
-	identities := expr.Map(c.those(c.valid("$$o")), "o", bson.D{
-		{Key: "key", Value: "$$o." + c.key}, {Key: "qualifier", Value: c.qualifierOf("$$o")},
-	})
+	identities := expr.Map(c.those(c.valid("$$o")), "o", expr.D("key", "$$o."+c.key, "qualifier", c.qualifierOf("$$o")))
 	repeated := expr.Filter("$$distinct", "d",
 		expr.Op("$gt", expr.Op("$size", expr.Filter("$$all", "a", expr.Op("$eq", "$$a", "$$d"))), 1))
 	sides := bson.A{}
-	for _, path := range c.sides() {
+	for _, path := range c.sides {
 		tests := bson.A{}
 		for _, part := range fieldpath.Steps(path) {
 			tests = append(tests, expr.Op("$isArray", bson.A{"$" + part}))
@@ -149,8 +145,7 @@ func (c *core) inspection() maintain.Scan {
 
 // unique is the update that leaves the last entry of each identity.
 func (c *core) unique() mongo.Pipeline {
-	found := expr.Op("$gt", expr.Op("$size", expr.Filter("$$value", "o", c.same("$$o", "$$this"))), 0)
-	drop := expr.Op("$and", c.valid("$$this"), found)
+	drop := expr.Op("$and", c.valid("$$this"), c.x.has)
 	return mongo.Pipeline{set(c.array, expr.Reduce(expr.Op("$reverseArray", c.x.entries), bson.A{},
 		expr.Cond(drop, "$$value", expr.Op("$concatArrays", bson.A{"$$this"}, "$$value"))))}
 }

@@ -145,14 +145,6 @@ func checked(key string) any {
 	return key
 }
 
-// notNegative is a number in a pipeline, which is invalid if it is negative.
-func notNegative(option string, n int64) any {
-	if n < 0 {
-		return invalid{fault.Invalid("%s: negative", option)}
-	}
-	return n
-}
-
 // refused is a filter that cannot be encoded.
 func refused(err error) bson.D { return bson.D{{Key: "invalid", Value: invalid{err}}} }
 

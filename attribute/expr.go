@@ -30,9 +30,9 @@ type expressions struct {
 	// entry is the entry $$o as {key, value, qualifier}, value its value, identity what tells
 	// it from others; identities are those of all entries.
 	entry, value, identity, identities any
-	// add adds to $$value, entries, the entry $$this if it has none of its identity;
-	// overwrite merges it into the ones it has.
-	add, overwrite any
+	// has is whether $$value, entries, has one of the identity of $$this. add adds $$this if
+	// not; overwrite else merges it into the ones it has.
+	has, add, overwrite any
 	// inside is whether the parents of the array, if it has some, are documents or
 	// missing: an update would replace or traverse anything else. writable is that with
 	// an array that is one or missing.
@@ -47,15 +47,11 @@ func (c *core) expressions() (x expressions) {
 	x.identity = expr.Fixed(c.identityOf("$$o"))
 	x.identities = expr.Fixed(expr.Map(x.entries, "o", x.identity))
 	x.stored = expr.Fixed(expr.IfNull("$"+c.array, bson.A{}))
-	has := expr.Op("$in", "$$this."+c.key, "$$value."+c.key)
-	if c.qualifier != "" {
-		has = expr.Op("$gt", expr.Op("$size", expr.Filter("$$value", "o", c.same("$$o", "$$this"))), 0)
-	}
-	add := func(found any) any {
-		return expr.Fixed(expr.Cond(has, found, expr.Op("$concatArrays", "$$value", bson.A{"$$this"})))
-	}
-	x.add = add("$$value")
-	x.overwrite = add(expr.Map("$$value", "o", expr.Cond(c.same("$$o", "$$this"), expr.Op("$mergeObjects", "$$o", "$$this"), "$$o")))
+	this := c.identityOf("$$this")
+	x.has = expr.Fixed(expr.Op("$in", this, expr.Map("$$value", "o", x.identity)))
+	merged := expr.Map("$$value", "o", expr.Cond(expr.Op("$eq", x.identity, this), expr.Op("$mergeObjects", "$$o", "$$this"), "$$o"))
+	longer := expr.Op("$concatArrays", "$$value", bson.A{"$$this"})
+	x.add, x.overwrite = expr.Fixed(expr.Cond(x.has, "$$value", longer)), expr.Fixed(expr.Cond(x.has, merged, longer))
 	var parents bson.A
 	for _, part := range fieldpath.Above(c.array) {
 		parents = append(parents, expr.IsType("$"+part, "object", "missing"))
@@ -86,9 +82,6 @@ func (c *core) identity(key, qualifier any) any {
 func (c *core) identityOf(entry string) any {
 	return c.identity(entry+"."+c.key, c.qualifierOf(entry))
 }
-
-// same is whether two entries are of one identity.
-func (c *core) same(a, b string) bson.D { return expr.Op("$eq", c.identityOf(a), c.identityOf(b)) }
 
 // is is whether an entry is of this identity.
 func (c *core) is(key, qualifier string) bson.D {
@@ -139,7 +132,7 @@ func (c *core) valid(entry string) bson.D {
 // of these qualifiers.
 func (c *core) has(key string, qualifiers []string) bson.D {
 	if len(qualifiers) == 0 { // one field cannot be matched by two entries
-		return bson.D{{Key: c.path(c.key), Value: checked(key)}}
+		return bson.D{{Key: c.keyPath, Value: checked(key)}}
 	}
 	return bson.D{{Key: c.array, Value: expr.Op("$elemMatch", c.element(key, qualifiers))}}
 }
@@ -186,17 +179,6 @@ func plain(value any) bool {
 		return true
 	}
 	return false
-}
-
-// selected is a filter of the user's, in any form the driver takes.
-func selected(filter any) bson.D {
-	switch filter := filter.(type) {
-	case nil:
-		return nil
-	case bson.D:
-		return filter
-	}
-	return expr.Op("$and", bson.A{filter})
 }
 
 // and joins filters, in one document where no field stands twice.

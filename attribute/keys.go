@@ -52,21 +52,21 @@ func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, work *mon
 // batches updates the documents that filter matches, also when it comes to them, but for
 // those of which a test of blocked holds then. The work's own filter counts both times.
 func (c *core) batches(ctx context.Context, filter bson.D, blocked bson.A, update mongo.Pipeline, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	guard := and(filter, expr.Op("$expr", expr.Op("$not", expr.Op("$or", blocked...))))
-	return maintain.Run(ctx, c.coll, work, maintain.Scan{Filter: filter, Projection: bson.D{{Key: "_id", Value: 1}}},
+	guard := expr.Op("$expr", expr.Op("$not", expr.Op("$or", blocked...)))
+	return maintain.Run(ctx, c.coll, work, maintain.Scan{Filter: filter, Projection: expr.D("_id", 1)},
 		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-			return c.updateAll(ctx, batch, and(selected(w.Filter), guard), update, w, result)
+			return c.updateAll(ctx, batch, expr.And(w.Filter, filter, guard), update, w, result)
 		})
 }
 
 // updateAll updates the documents of a batch that match guard and whose array can be
 // written.
-func (c *core) updateAll(ctx context.Context, batch []bson.Raw, guard bson.D, update mongo.Pipeline, w mongopatterns.Work, result *mongopatterns.Result) error {
+func (c *core) updateAll(ctx context.Context, batch []bson.Raw, guard any, update mongo.Pipeline, w mongopatterns.Work, result *mongopatterns.Result) error {
 	ids := make(bson.A, len(batch))
 	for i, doc := range batch {
 		ids[i] = doc.Lookup("_id")
 	}
-	filter := and(bson.D{{Key: "_id", Value: expr.Op("$in", ids)}}, expr.Op("$expr", c.x.writable), guard)
+	filter := expr.And(expr.D("_id", expr.Op("$in", ids), "$expr", c.x.writable), guard)
 	if w.DryRun {
 		n, err := c.primary.CountDocuments(ctx, filter)
 		result.Add(mongopatterns.Result{Done: n, Skipped: int64(len(batch)) - n})

@@ -39,14 +39,14 @@ func (a *Attributes[ID, V]) GetBy(ctx context.Context, filter any, key Key) (v V
 	if err != nil {
 		return v, err
 	}
-	v, err = a.get(ctx, and(selected(filter), a.c.has(name, a.c.only(qualifier))), name, qualifier)
+	v, err = a.get(ctx, expr.And(filter, a.c.has(name, a.c.only(qualifier))), name, qualifier)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		err = at(ErrNoAttribute, name, qualifier)
 	}
 	return v, err
 }
 
-func (a *Attributes[ID, V]) get(ctx context.Context, filter bson.D, key, qualifier string) (v V, err error) {
+func (a *Attributes[ID, V]) get(ctx context.Context, filter any, key, qualifier string) (v V, err error) {
 	found, err := read[V](ctx, a.c, a.c.coll, filter, a.c.values(key, qualifier))
 	if err != nil {
 		return v, err
@@ -83,17 +83,20 @@ func ofDocument(id any, err error) error {
 type list[T any] []T
 
 // read returns what found makes of the entries of the first document that filter selects.
-func read[T any](ctx context.Context, c *core, coll *mongo.Collection, filter bson.D, found any) (list[T], error) {
+func read[T any](ctx context.Context, c *core, coll *mongo.Collection, filter, found any) (list[T], error) {
 	var doc struct {
 		Writable bool    `bson:"writable"`
 		Found    list[T] `bson:"found"`
 	}
 	err := coll.FindOne(ctx, filter, options.FindOne().SetProjection(
 		expr.D("_id", 0, "writable", c.x.writable, "found", found))).Decode(&doc)
-	if err == nil && !doc.Writable {
-		err = c.notArray()
+	switch {
+	case err != nil:
+		return nil, err
+	case !doc.Writable:
+		return nil, c.notArray()
 	}
-	return doc.Found, err
+	return doc.Found, nil
 }
 
 // uniform is the entries that match as {key, value, qualifier}.
@@ -124,7 +127,7 @@ func (a *Attributes[ID, V]) Values(ctx context.Context, filter any, key Key) ite
 func (a *Attributes[ID, V]) ValuesPipeline(filter any, key Key) mongo.Pipeline {
 	name, qualifiers := key.split()
 	return mongo.Pipeline{
-		expr.Op("$match", and(selected(filter), a.c.has(name, qualifiers))),
+		expr.Op("$match", expr.And(filter, a.c.has(name, qualifiers))),
 		expr.Op("$project", bson.D{{Key: "entries", Value: a.c.uniform(expr.Op("$and", a.c.valid("$$o"), a.c.keyed(name, qualifiers)))}}),
 		expr.Op("$unwind", "$entries"),
 		expr.Op("$project", bson.D{{Key: "value", Value: "$entries.value"}, {Key: "qualifier", Value: "$entries.qualifier"}}),

@@ -92,10 +92,7 @@ func (a *Attributes[ID, V]) Elements(attributes ...Attribute[V]) (elements bson.
 func (a *Attributes[ID, V]) elements(attributes []Attribute[V]) (bson.A, error) {
 	out := make(bson.A, len(attributes))
 	for i, attribute := range attributes {
-		if err := checkKey(attribute.Key); err != nil {
-			return nil, err
-		}
-		if err := a.c.checkQualifier(attribute.Qualifier); err != nil {
+		if err := cmp.Or(checkKey(attribute.Key), a.c.checkQualifier(attribute.Qualifier)); err != nil {
 			return nil, err
 		}
 		if slices.ContainsFunc(attributes[:i], func(other Attribute[V]) bool {
