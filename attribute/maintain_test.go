@@ -317,15 +317,17 @@ func TestUnadoptMakesParents(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("c")
 	a := newAttributes[int, any](t, coll, &attribute.Options{QualifierField: "u"})
-	insert(t, coll, doc(1, e("$width", 1.5), e("color", "red")), doc(2, e("$width", nil)), doc(3, e("volume", "12", "ounces")), doc(4, d("k", "color")))
+	insert(t, coll, doc(1, e("$width", 1.5), e("color", "red")), doc(2, e("$width", nil)), doc(3, e("volume", "12", "ounces")), doc(4, d("k", "color")),
+		d("_id", int32(5), "info", bson.A{d("color", "x")}, "n", nil, "attributes", bson.A{e("volume", "12", "ounces")}))
 	result, err := a.Unadopt(t.Context(), columns, nil)
 	must(t, err)
-	want(t, result, mongopatterns.Result{Examined: 4, Done: 4})
+	want(t, result, mongopatterns.Result{Examined: 5, Done: 5})
 	want(t, all(t, coll), []bson.D{
 		d("_id", int32(1), "attributes", bson.A{}, "info", d("color", "red", "size", d("x", 1.5))),
 		d("_id", int32(2), "attributes", bson.A{}, "info", d("size", d("x", nil))),
 		d("_id", int32(3), "attributes", bson.A{}, "volume_oz", "12"),
 		d("_id", int32(4), "attributes", bson.A{}, "info", d("color", nil)),
+		d("_id", int32(5), "info", bson.A{d("color", "x")}, "n", nil, "attributes", bson.A{}, "volume_oz", "12"),
 	})
 }
 
