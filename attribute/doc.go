@@ -117,7 +117,7 @@
 //	}, nil)
 //
 // With Options.Keep the fields stay for code that still reads them; a last run without
-// it takes them away. [Collision] says what happens where both hold different values.
+// it takes them away. [Collision] says what happens where field and entry differ.
 // [Attributes.Check] finds duplicate entries, which a plain $push may add, malformed
 // ones, and fields that are no arrays; [Attributes.Repair] removes the duplicates.
 //

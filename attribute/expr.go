@@ -71,7 +71,7 @@ func (c *core) qualifierOf(entry string) any {
 	return expr.Op("$ifNull", entry+"."+c.qualifier, "")
 }
 
-// identity tells entries apart: by their keys, and qualifiers if there is a field of them.
+// identity tells entries apart: the key, and the qualifier where there is a field of it.
 func (c *core) identity(key, qualifier any) any {
 	if c.qualifier == "" {
 		return key
@@ -79,9 +79,7 @@ func (c *core) identity(key, qualifier any) any {
 	return bson.A{key, qualifier}
 }
 
-func (c *core) identityOf(entry string) any {
-	return c.identity(entry+"."+c.key, c.qualifierOf(entry))
-}
+func (c *core) identityOf(entry string) any { return c.identity(entry+"."+c.key, c.qualifierOf(entry)) }
 
 // is is whether an entry is of this identity.
 func (c *core) is(key, qualifier string) bson.D {
@@ -137,8 +135,8 @@ func (c *core) has(key string, qualifiers []string) bson.D {
 	return bson.D{{Key: c.array, Value: expr.Op("$elemMatch", c.element(key, qualifiers))}}
 }
 
-// element is the condition on an element of the array. Unlike keyed it is also met by one
-// whose key or qualifier is an array that holds the one meant, so writes ask for keyed.
+// element is the condition on an element of the array. One whose key or qualifier is an
+// array that holds the one meant meets it too, so writes are guarded by expressions.
 func (c *core) element(key string, qualifiers []string) bson.D {
 	match := bson.D{{Key: c.key, Value: checked(key)}}
 	for _, q := range qualifiers {

@@ -464,6 +464,7 @@ func TestCheckAndRepair(t *testing.T) {
 		want(t, all(t, coll), slices.Concat([]bson.D{before[0].(bson.D)}, repaired,
 			[]bson.D{before[4].(bson.D), before[5].(bson.D), before[6].(bson.D)}))
 		want(t, check(), problems[4:])
+		record(t, coll.Database(), 0, []string{"aggregate"}, func() error { return errOf(a.Repair(t.Context(), nil)) })
 		if _, err := a.Repair(t.Context(), &mongopatterns.Work{BatchSize: -1}); err == nil || !strings.Contains(err.Error(), "Work.BatchSize") {
 			t.Error(err)
 		}
