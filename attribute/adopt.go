@@ -3,6 +3,7 @@ package attribute
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -98,7 +99,6 @@ func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work 
 		return result, err
 	}
 	found, blocked, moved := bson.A{}, bson.A{}, bson.A{}
-	var update mongo.Pipeline
 	for _, column := range columns {
 		found = append(found, a.c.has(column.Key, a.c.only(column.Qualifier)))
 		moved = append(moved, a.c.is(column.Key, column.Qualifier))
@@ -106,28 +106,38 @@ func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work 
 			blocked = append(blocked, expr.Op("$and", expr.Op("$ne", a.c.hits(column), bson.A{}),
 				expr.Op("$not", expr.IsType("$"+parent, append([]string{"object"}, nothing...)...))))
 		}
-		update = append(update, a.c.fill(column))
 	}
+	update := mongo.Pipeline{expr.Op("$replaceWith", expr.Op("$mergeObjects", "$$ROOT", a.c.fields(columns, "")))}
 	if !a.c.keep {
 		update = append(update, a.c.without(expr.Op("$or", moved...)))
 	}
 	return a.c.convert(ctx, columns, found, blocked, update, work)
 }
 
-// fill is the stage that gives the column's field the value of its entry, if there is one
-// to take. It sets what is on top of the path: a dotted $set would make empty parents.
-func (c *core) fill(column Column) bson.D {
-	test := expr.Op("$ne", c.hits(column), bson.A{})
-	if c.onCollision != KeepSource {
-		test = expr.Op("$and", test, expr.Op("$not", c.filled(column)))
+// fields is the document to merge into the one at parent: the columns below it of which
+// there is an entry to take. So no empty parents are made. All columns are in one stage, of
+// which a pipeline has 1,000 at most.
+func (c *core) fields(columns []Column, parent string) (out bson.D) {
+	for _, column := range columns {
+		rest, below := strings.CutPrefix(column.Path, parent)
+		name, _, nested := strings.Cut(rest, ".")
+		if !below || slices.ContainsFunc(out, func(other bson.E) bool { return other.Key == name }) {
+			continue
+		}
+		if nested {
+			path := parent + name
+			merged := expr.Op("$mergeObjects", "$"+path, "$$inner")
+			out = append(out, expr.Element(name, expr.Let("inner", c.fields(columns, path+"."),
+				expr.Cond(expr.Op("$eq", "$$inner", bson.D{}), "$$REMOVE", merged))))
+			continue
+		}
+		test := expr.Op("$ne", c.hits(column), bson.A{})
+		if c.onCollision != KeepSource {
+			test = expr.Op("$and", test, expr.Op("$not", c.filled(column)))
+		}
+		out = append(out, expr.Element(name, expr.Cond(test, expr.Op("$arrayElemAt", c.hits(column), 0), "$$REMOVE")))
 	}
-	steps := fieldpath.Steps(column.Path)
-	value := expr.Op("$arrayElemAt", c.hits(column), 0)
-	for i := len(steps) - 1; i > 0; i-- {
-		parent := steps[i-1]
-		value = expr.Op("$mergeObjects", "$"+parent, expr.D(strings.TrimPrefix(steps[i], parent+"."), value))
-	}
-	return set(steps[0], expr.Cond(test, value, "$"+steps[0]))
+	return out
 }
 
 // hits is the values of the column's entries.

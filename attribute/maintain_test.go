@@ -331,6 +331,20 @@ func TestUnadoptMakesParents(t *testing.T) {
 	})
 }
 
+// A pipeline has 1,000 stages at most; columns there may be more.
+func TestUnadoptManyColumns(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Database(t).Collection("c")
+	a := newAttributes[int, int](t, coll, nil)
+	insert(t, coll, doc(1, e("k999", 1), e("x", 2), e("k0", 3)))
+	many := []attribute.Column{{Path: "x", Key: "x"}}
+	for i := range 1000 {
+		many = append(many, attribute.Column{Path: fmt.Sprintf("p.f%d", i), Key: fmt.Sprintf("k%d", i)})
+	}
+	must(t, errOf(a.Unadopt(t.Context(), many, nil)))
+	want(t, stored(t, coll, 1), d("_id", int32(1), "attributes", bson.A{}, "x", int32(2), "p", d("f0", int32(3), "f999", int32(1))))
+}
+
 // Columns to attributes and back is where it began, and stopping in between
 // loses nothing.
 func TestAdoptThereAndBack(t *testing.T) {
