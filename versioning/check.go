@@ -278,7 +278,7 @@ func (h *history) add(s *state, invalid error) {
 		}
 	case next.row.Type == 0 && next.number <= s.number:
 		h.found(NumberTaken, nil, next.number, mongopatterns.Problem{Field: h.opts.RevisionField,
-			Have: find(next.all, h.opts.RevisionField), Want: longValue(s.number + 1)})
+			Have: find(next.all, h.opts.RevisionField), Want: valueOf(s.number + 1)})
 		next = nil
 	case next.number == s.number:
 		h.found(DuplicateRevision, s, s.number, mongopatterns.Problem{})

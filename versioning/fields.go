@@ -74,12 +74,8 @@ func valueOf(v any) bson.RawValue {
 	return out
 }
 
-func longValue(n int64) bson.RawValue {
-	return bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))}
-}
-
 func dateValue(t time.Time) bson.RawValue {
-	return bson.RawValue{Type: bson.TypeDateTime, Value: longValue(t.UnixMilli()).Value}
+	return bson.RawValue{Type: bson.TypeDateTime, Value: valueOf(t.UnixMilli()).Value}
 }
 
 func documentValue(all []field) bson.RawValue {

@@ -60,7 +60,7 @@ func (d *store) row(s, next *state) bson.Raw {
 		}
 	}
 	return document([]field{
-		{d.opts.DocumentIDField, s.id}, {d.opts.RevisionField, longValue(s.number)},
+		{d.opts.DocumentIDField, s.id}, {d.opts.RevisionField, valueOf(s.number)},
 		{d.opts.ChangeField, s.change.value()}, {key, what},
 	})
 }

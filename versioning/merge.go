@@ -61,26 +61,18 @@ func (m *merge) document(stored, known, next []field) []field {
 }
 
 // arranged is all in the order of like, and what that does not have at the end.
-func arranged(all, like []field) []field {
-	out := make([]field, 0, len(all))
-	inAll, inLike := index{all: all}, index{all: like}
-	for _, f := range like {
-		if v := inAll.value(f.key); v.Type != 0 {
-			out = append(out, field{f.key, v})
-		}
-	}
-	for _, f := range all {
-		if inLike.value(f.key).Type == 0 {
-			out = append(out, f)
-		}
-	}
-	return out
-}
+func arranged(all, like []field) []field { return patch(like, changes(like, all)) }
 
 // fields merges in the order of next. Fields of stored alone follow the one that
 // they follow there. path is that of the fields up to the dot, or that of an array.
 func (m *merge) fields(path string, stored, known, next []field) []field {
 	inStored, inKnown, inNext := index{all: stored}, index{all: known}, index{all: next}
+	at := func(key string) string {
+		if path == "" || strings.HasSuffix(path, ".") {
+			return path + key
+		}
+		return path
+	}
 	out := make([]field, 0, len(stored))
 	following := map[string][]field{}
 	anchor, anchored := "", false
@@ -88,7 +80,7 @@ func (m *merge) fields(path string, stored, known, next []field) []field {
 		if inNext.value(s.key).Type != 0 {
 			anchor, anchored = s.key, true
 		} else if before := inKnown.value(s.key); before.Type != 0 { // next has removed it
-			m.clash(path, s.key, !m.same(before, s.value))
+			m.clash(at(s.key), !m.same(before, s.value))
 		} else if anchored {
 			following[anchor] = append(following[anchor], s)
 		} else {
@@ -99,12 +91,14 @@ func (m *merge) fields(path string, stored, known, next []field) []field {
 		s, before := inStored.value(n.key), inKnown.value(n.key)
 		here, there := !m.same(before, n.value), s.Type == 0
 		switch {
+		case !there && before.Type != 0 && (!here || identical(s, n.value)):
+			n.value = s
 		case !there && before.Type != 0:
-			n.value = m.value(path, n.key, s, before, n.value)
+			n.value = m.value(at(n.key), s, before, n.value)
 		case !there || before.Type == 0:
-			m.clash(path, n.key, !there && !identical(s, n.value))
+			m.clash(at(n.key), !there && !identical(s, n.value))
 		case here: // changed here, and removed there
-			m.clash(path, n.key, true)
+			m.clash(at(n.key), true)
 		case !m.full: // removed there, or T makes it up
 			n.value.Type = 0
 		}
@@ -116,23 +110,14 @@ func (m *merge) fields(path string, stored, known, next []field) []field {
 	return out
 }
 
-func (m *merge) clash(path, key string, is bool) {
-	if path == "" || strings.HasSuffix(path, ".") {
-		path += key
-	}
+func (m *merge) clash(path string, is bool) {
 	if is && !slices.Contains(m.clashes, path) {
 		m.clashes = append(m.clashes, path)
 	}
 }
 
-// value merges a value that all three have.
-func (m *merge) value(path, key string, stored, known, next bson.RawValue) bson.RawValue {
-	if m.same(known, next) || identical(stored, next) {
-		return stored
-	}
-	if path == "" || strings.HasSuffix(path, ".") {
-		path += key
-	}
+// value merges a value that all three have, and next another one.
+func (m *merge) value(path string, stored, known, next bson.RawValue) bson.RawValue {
 	s, sOK := parts(stored)
 	k, kOK := parts(known)
 	n, nOK := parts(next)
@@ -147,7 +132,7 @@ func (m *merge) value(path, key string, stored, known, next bson.RawValue) bson.
 			return arrayValue(m.array(path, s, k, n, names))
 		}
 	}
-	m.clash(path, "", !m.same(stored, known))
+	m.clash(path, !m.same(stored, known))
 	return next
 }
 

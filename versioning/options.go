@@ -32,8 +32,8 @@ const (
 // plain names, at the top of their documents.
 type Options struct {
 	// RevisionField is the field, of current documents and of revisions, of the
-	// number: an int64, or an int32 where it was found as one. A document without
-	// it is revision 1. Default "revision".
+	// number, an int64. A document without it is revision 1; one that holds anything but
+	// a whole number from 1 to 2^63-2 is ErrInvalid. Default "revision".
 	RevisionField string
 	// ChangeField is the field, of both, of the change: {at, author, reason, …}.
 	// Default "change".

@@ -816,7 +816,7 @@ func TestUnversioned(t *testing.T) {
 	_, err = d.AsOf(ctx, "none", month(0))
 	wantErr(t, "as of", err, mongopatterns.ErrNotFound)
 	r = get(t)(d.Update(ctx, "counted", func(c *counter) error { c.N++; return nil }, nobody))
-	if r.Number != 8 || lookupD(all(t, coll, bson.D{{Key: "revision", Value: -1}})[0], "revision") != int32(8) {
+	if r.Number != 8 || lookupD(all(t, coll, bson.D{{Key: "revision", Value: -1}})[0], "revision") != int64(8) {
 		t.Errorf("%+v", r)
 	}
 	if err := d.Delete(ctx, "gone", 1, nobody); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +42,6 @@ type state struct {
 	id      bson.RawValue
 	number  int64
 	bare    bool // no number is stored, which is then 1
-	narrow  bool // the number is stored as an int32
 	change  stamp
 	deleted bool
 	lost    bool    // its document cannot be known any more
@@ -85,7 +83,7 @@ func byID(id bson.RawValue) bson.D { return bson.D{expr.Element("_id", value.Equ
 // guard selects a current document while it is this revision. One without a
 // number is revision 1. It is encoded here, which takes the client less than the driver.
 func (d *store) guard(id bson.RawValue, number int64) bson.Raw {
-	is := longValue(number)
+	is := valueOf(number)
 	if number == 1 {
 		is = documentValue([]field{{"$in", arrayValue([]field{{value: bson.RawValue{Type: bson.TypeNull}}, {value: is}})}})
 	}
@@ -118,7 +116,7 @@ func (d *store) parse(raw bson.Raw) (*state, error) {
 	if change.Type != 0 && change.Type != bson.TypeEmbeddedDocument {
 		return invalid("%q is %s, no change", d.opts.ChangeField, value.Text(change))
 	}
-	s.change, s.narrow = stampOf(change), number.Type == bson.TypeInt32
+	s.change = stampOf(change)
 	return s, nil
 }
 
@@ -131,11 +129,7 @@ func (s *state) document() bson.Raw {
 }
 
 func (d *store) own(s *state) []field {
-	number := longValue(s.number)
-	if s.narrow && s.number <= math.MaxInt32 {
-		number = valueOf(int32(s.number))
-	}
-	return []field{{d.opts.RevisionField, number}, {d.opts.ChangeField, s.change.value()}}
+	return []field{{d.opts.RevisionField, valueOf(s.number)}, {d.opts.ChangeField, s.change.value()}}
 }
 
 // content is a document without number and change.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"reflect"
 	"slices"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -28,17 +27,7 @@ func (w *wish) apply(stored *state) []field {
 	if w.base == stored || bytes.Equal(stored.document(), w.base.document()) {
 		return w.changes
 	}
-	pick := func(all []field) (out []field) { // of the fields that change
-		in := index{all: all}
-		for _, c := range w.changes {
-			if v := in.value(c.key); v.Type != 0 {
-				out = append(out, field{c.key, v})
-			}
-		}
-		return out
-	}
-	now := pick(stored.all)
-	return changes(now, beside().document(now, pick(w.base.all), pick(w.changes)))
+	return changes(stored.all, beside().document(stored.all, w.base.all, patch(w.base.all, w.changes)))
 }
 
 // know completes a wish by what was read. Fields whose bytes T writes as they are stored
@@ -183,17 +172,8 @@ func loose(v reflect.Value) bool {
 	case reflect.Map:
 		return true
 	case reflect.Pointer, reflect.Interface:
-		return !v.IsNil() && loose(v.Elem())
+		return loose(v.Elem()) // which of nil has no kind
 	case reflect.Slice, reflect.Array:
-		if d, ok := v.Interface().(bson.D); ok {
-			return slices.ContainsFunc(d, func(e bson.E) bool {
-				switch e.Value.(type) {
-				case nil, string, bool, int32, int64, int, float64, time.Time, bson.ObjectID, bson.DateTime:
-					return false // faster than reflection
-				}
-				return loose(reflect.ValueOf(e.Value))
-			})
-		}
 		if v.Type().Elem().Kind() < reflect.Array { // numbers
 			return false
 		}
@@ -204,7 +184,7 @@ func loose(v reflect.Value) bool {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() && loose(v.Field(i)) {
+			if f := v.Field(i); f.CanInterface() && loose(f) { // it is exported
 				return true
 			}
 		}

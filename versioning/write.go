@@ -193,9 +193,7 @@ func (d *store) replace(
 // successor is the revision that follows before, or with a nil change the same one
 // with other fields.
 func (d *store) successor(before *state, change *stamp, what []field) (*state, error) {
-	next := state{
-		id: before.id, number: before.number, bare: before.bare, narrow: before.narrow, change: before.change, before: before,
-	}
+	next := state{id: before.id, number: before.number, bare: before.bare, change: before.change, before: before}
 	if change != nil {
 		next.number, next.bare, next.change = before.number+1, false, change.after(before.change)
 		next.own = d.own(&next)
