@@ -222,11 +222,11 @@ func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
 	all, byKey := make([]*history, len(ids)), map[string]*history{}
 	for i, v := range ids {
 		id := v.(bson.RawValue)
-		now, exists := current[value.Key(id)]
-		all[i] = &history{store: d, id: id, next: now.state, removed: !exists}
-		if byKey[value.Key(id)] = all[i]; now.err != nil {
+		now := current[value.Key(id)]
+		all[i] = &history{store: d, id: id, next: now, removed: now == nil}
+		if byKey[value.Key(id)] = all[i]; now != nil && now.invalid != nil {
 			all[i].next = nil
-			all[i].found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: now.err.Error()})
+			all[i].found(InvalidRevision, nil, 0, mongopatterns.Problem{Detail: now.invalid.Error()})
 		}
 	}
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {

@@ -263,7 +263,7 @@ func TestDifferences(t *testing.T) {
 		{Key: "list", Value: bson.A{1, bson.D{{Key: "name", Value: "x"}}}}, {Key: "grown", Value: bson.A{1}}, {Key: "inner", Value: bson.D{{Key: "x", Value: 1}, {Key: "y", Value: 1}}}}
 	b := bson.D{{Key: "_id", Value: 1}, {Key: "n", Value: int64(5)}, {Key: "same", Value: bson.D{{Key: "b", Value: 2}, {Key: "a", Value: 1}}},
 		{Key: "list", Value: bson.A{1, bson.D{{Key: "name", Value: "y"}}}}, {Key: "grown", Value: bson.A{1, 2}}, {Key: "inner", Value: bson.D{{Key: "x", Value: 2}, {Key: "z", Value: 1}}}, {Key: "new", Value: nil}}
-	diff := must[[]versioning.Difference](t)(versioning.Differences(marshal(t, a), marshal(t, b)))
+	diff := versioning.Differences(marshal(t, a), marshal(t, b))
 	var got []string
 	for _, d := range diff {
 		got = append(got, d.String())
@@ -281,12 +281,6 @@ func TestDifferences(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
-	}
-	if _, err := versioning.Differences(marshal(t, a)[:9], marshal(t, b)); err == nil {
-		t.Error("a damaged document was compared")
-	}
-	if _, err := versioning.Differences(marshal(t, a), marshal(t, b)[:9]); err == nil {
-		t.Error("a damaged document was compared")
 	}
 }
 

@@ -33,24 +33,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %v is now %v", d.Path, d.Old, d.New)
 }
 
-// Differences compares two documents value by value. Documents and arrays are
-// compared inside; an element inserted into an array, or removed, is one difference,
-// and those after it are none. Types count, and so does the order of fields, but for
-// those at the top; where only the order differs the whole document is the
-// difference.
-func Differences(before, after bson.Raw) (_ []Difference, err error) {
-	defer fault.In(&err, "versioning: differences")
-	a, err := fields(before)
-	if err != nil {
-		return nil, fault.Invalid("%w", err)
-	}
-	b, err := fields(after)
-	if err != nil {
-		return nil, fault.Invalid("%w", err)
-	}
-	return differences(nil, "", a, b), nil
-}
-
+// differences adds those of the fields of two documents.
 func differences(out []Difference, prefix string, a, b []field) []Difference {
 	inA, inB := index{all: a}, index{all: b}
 	for _, x := range a {
@@ -110,7 +93,10 @@ func elementDifferences(out []Difference, prefix string, a, b []field) []Differe
 }
 
 // Diff returns the differences of revision to from revision from, without
-// Options.Ignored. Either may be the current one.
+// Options.Ignored. Either may be the current one. Documents and arrays are compared
+// inside; an element inserted into an array, or removed, is one difference. Types count,
+// and so does the order of fields, but for those at the top; where only the order
+// differs the whole document is the difference.
 //
 // Cost: that of At for each of the two.
 func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (_ []Difference, err error) {
@@ -152,28 +138,28 @@ func (d *store) lastChange(ctx context.Context, id bson.RawValue, path string) (
 	if key, _, _ := strings.Cut(path, "."); path == "" || slices.Contains(d.opts.Ignored, key) {
 		return nil, fault.Invalid("path: %q has no history", path)
 	}
-	var newer, older *state // the first that differs, or is lost
+	var newer *state
 	var now bson.RawValue
-	err := d.walk(ctx, id, func(s *state) bool {
-		v := value.Lookup(s.document(), path)
-		switch {
-		case s.lost || newer != nil && s.number+1 == newer.number && !identical(v, now):
-			older = s
-		case newer != nil && s.number+1 != newer.number: // as if it ended here
-			return false
-		default:
-			newer, now = s, v
+	for s, err := range d.walk(ctx, id) {
+		if err != nil {
+			return nil, err
 		}
-		return older == nil
-	})
+		if s.lost {
+			return nil, ofRevision(id, s.number, fmt.Errorf("%w: it is lost, and may have had another %q", ErrInconsistent, path))
+		}
+		if newer != nil && s.number+1 != newer.number { // as if it ended here
+			break
+		}
+		v := value.Lookup(s.document(), path)
+		if newer != nil && !identical(v, now) {
+			return newer, nil
+		}
+		newer, now = s, v
+	}
 	switch {
-	case err != nil:
-		return nil, err
-	case older != nil && older.lost:
-		return nil, ofRevision(id, older.number, fmt.Errorf("%w: it is lost, and may have had another %q", ErrInconsistent, path))
-	case older == nil && newer.number > 1:
+	case newer.number > 1:
 		return nil, fault.Of(id, fmt.Errorf("%w: the revision that set %q", ErrPruned, path))
-	case older == nil && now.Type == 0:
+	case now.Type == 0:
 		return nil, fault.Of(id, fmt.Errorf("%w: no revision has had a %q", fault.ErrNotFound, path))
 	}
 	return newer, nil

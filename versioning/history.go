@@ -143,6 +143,19 @@ func (d *store) rows(ctx context.Context, filter, sort bson.D, limit int64) iter
 	}
 }
 
+// first is the first revision in an order, nil if there is none.
+func (d *store) first(ctx context.Context, filter, sort bson.D) (*state, error) {
+	for s, err := range d.rows(ctx, filter, sort, 1) {
+		return s, err
+	}
+	return nil, nil
+}
+
+// newest is the last revision in the history, nil if there is none.
+func (d *store) newest(ctx context.Context, id bson.RawValue) (*state, error) {
+	return d.primary.first(ctx, d.numbered(id, 1), d.byNumber(-1))
+}
+
 // chain continues rows, revisions without a gap from n on, up to one that stands by
 // itself, or as far as there are any.
 func (d *store) chain(ctx context.Context, id bson.RawValue, n int64, rows []*state) ([]*state, error) {
@@ -150,12 +163,10 @@ func (d *store) chain(ctx context.Context, id bson.RawValue, n int64, rows []*st
 	for !complete(rows) {
 		next := n + int64(len(rows))
 		limit := (every-next%every)%every + 1
-		found, err := cursor.Collect(d.rows(ctx, d.numbered(id, next), d.byNumber(1), limit))
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range found {
+		for r, err := range d.rows(ctx, d.numbered(id, next), d.byNumber(1), limit) {
 			switch {
+			case err != nil:
+				return nil, err
 			case len(rows) == 0 && r.number != n:
 				return nil, ofRevision(id, n, ErrPruned)
 			case complete(rows) || r.number != n+int64(len(rows)):
@@ -163,7 +174,7 @@ func (d *store) chain(ctx context.Context, id bson.RawValue, n int64, rows []*st
 			}
 			rows = append(rows, r)
 		}
-		if int64(len(found)) < limit {
+		if n+int64(len(rows)) < next+limit {
 			break
 		}
 	}
@@ -224,59 +235,64 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 		return d.past(current), nil
 	}
 	until := expr.Element(d.at(), expr.Op("$lt", bson.DateTime(moment.UnixMilli()+1)))
-	rows, err := cursor.Collect(d.rows(ctx, append(d.numbered(id, 1), until),
-		bson.D{expr.Element(d.at(), -1), expr.Element(d.opts.RevisionField, -1)}, 1))
+	then, err := d.first(ctx, append(d.numbered(id, 1), until),
+		bson.D{expr.Element(d.at(), -1), expr.Element(d.opts.RevisionField, -1)})
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) > 0 {
-		return d.revision(ctx, id, rows[0].number, rows, current)
+	if then != nil {
+		return d.revision(ctx, id, then.number, []*state{then}, current)
 	}
-	oldest, err := cursor.Collect(d.rows(ctx, d.numbered(id, 1), d.byNumber(1), 1))
+	oldest, err := d.first(ctx, d.numbered(id, 1), d.byNumber(1))
 	if err != nil {
 		return nil, err
 	}
-	if len(oldest) > 0 && oldest[0].number > 1 || len(oldest) == 0 && current != nil && current.number > 1 {
+	if oldest == nil {
+		oldest = current
+	}
+	if oldest != nil && oldest.number > 1 {
 		return nil, fault.Of(id, ErrPruned)
 	}
 	return nil, fault.Of(id, fault.ErrNotFound)
 }
 
-// walk visits the states of a document, newest first, until visit returns false.
-func (d *store) walk(ctx context.Context, id bson.RawValue, visit func(*state) bool) error {
-	next, err := d.load(ctx, id) // first, see asOf
-	if err != nil {
-		return err
-	}
-	filter, found := d.numbered(id, 1), next != nil
-	if found {
-		if !visit(d.past(next)) {
-			return nil
-		}
-		filter = d.numbered(id, 1, expr.Element("$lt", next.number))
-	}
-	for s, err := range d.rows(ctx, filter, d.byNumber(-1), 0) {
+// walk yields the states of a document, newest first. Without any it is ErrNotFound.
+func (d *store) walk(ctx context.Context, id bson.RawValue) iter.Seq2[*state, error] {
+	return func(yield func(*state, error) bool) {
+		next, err := d.load(ctx, id) // first, see asOf
 		if err != nil {
-			return err
+			yield(nil, err)
+			return
 		}
-		if !found && s.delta != nil {
-			if again, err := d.primary.load(ctx, id); err != nil {
-				return err
-			} else if again != nil { // and saved, meanwhile
-				return d.walk(ctx, id, visit)
+		filter, found := d.numbered(id, 1), next != nil
+		if found {
+			if !yield(d.past(next), nil) {
+				return
+			}
+			filter = d.numbered(id, 1, expr.Element("$lt", next.number))
+		}
+		for s, err := range d.rows(ctx, filter, d.byNumber(-1), 0) {
+			if err == nil && !found && s.delta != nil {
+				var again *state
+				if again, err = d.primary.load(ctx, id); again != nil { // and saved, meanwhile
+					d.walk(ctx, id)(yield)
+					return
+				}
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			_ = d.resolve(s, next) // a lost one is shown as such
+			found, next = true, s
+			if !yield(d.past(s), nil) {
+				return
 			}
 		}
-		found = true
-		_ = d.resolve(s, next) // a lost one is shown as such
-		next = s
-		if !visit(d.past(s)) {
-			return nil
+		if !found {
+			yield(nil, fault.Of(id, fault.ErrNotFound))
 		}
 	}
-	if !found {
-		return fault.Of(id, fault.ErrNotFound)
-	}
-	return nil
 }
 
 // At returns revision n, the current one included, without Options.Ignored. It may
@@ -312,16 +328,15 @@ func (d *Documents[ID, T]) AsOf(ctx context.Context, id ID, moment time.Time) (_
 func (d *Documents[ID, T]) History(ctx context.Context, id ID) iter.Seq2[Revision[T], error] {
 	return fault.Seq("versioning: history", func(yield func(Revision[T], error) bool) {
 		key, err := d.id(id)
-		more := true
-		if err == nil {
-			err = d.core.walk(ctx, key, func(s *state) bool {
-				r, failed := d.shown(s, nil)
-				more = yield(r, failed) && failed == nil
-				return more
-			})
-		}
-		if err != nil && more {
+		if err != nil {
 			yield(Revision[T]{}, err)
+			return
+		}
+		for s, err := range d.core.walk(ctx, key) {
+			r, err := d.shown(s, err)
+			if !yield(r, err) || err != nil {
+				return
+			}
 		}
 	})
 }

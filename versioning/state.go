@@ -45,6 +45,7 @@ type state struct {
 	change  stamp
 	deleted bool
 	lost    bool    // its document cannot be known any more
+	invalid error   // of loadMany: why it cannot be read
 	all     []field // the document, with number and change
 	raw     bson.Raw
 

@@ -92,14 +92,6 @@ func taken(err error) bool {
 	return !ok || pattern.Lookup("_id").Type != 0
 }
 
-// newest is the last revision in the history, nil if there is none.
-func (d *store) newest(ctx context.Context, id bson.RawValue) (*state, error) {
-	for s, err := range d.primary.rows(ctx, d.numbered(id, 1), d.byNumber(-1), 1) {
-		return s, err
-	}
-	return nil, nil
-}
-
 // save stores a wish. What the caller has read is not read again, unless the wish changes
 // nothing of it: then it may be no longer current.
 //
@@ -545,28 +537,29 @@ func (d *store) saveBatch(ctx context.Context, wishes []*wish, change stamp, dry
 	var steps []step
 	for _, w := range wishes {
 		now := stored[value.Key(w.id)]
-		next, err := now.state, now.err
+		next, err := now, error(nil)
 		switch one := *w; { // the transaction may run again
-		case err != nil:
-		case now.state == nil:
+		case now == nil:
 			err = fault.Of(w.id, fault.ErrNotFound)
+		case now.invalid != nil:
+			err = now.invalid
 		default:
-			next, err = d.next(&one, now.state, change)
+			next, err = d.next(&one, now, change)
 		}
 		if err != nil {
 			result.Fail(d.current.Name(), w.id, err)
 			continue
 		}
-		if next == now.state {
+		if next == now {
 			result.Skipped++
 			continue
 		}
 		if next.number > now.number && d.revisions != nil {
-			steps = append(steps, step{now.state, next})
+			steps = append(steps, step{now, next})
 		}
 		result.Done++
 		models = append(models, mongo.NewReplaceOneModel().SetFilter(d.guard(now.id, now.number)).SetReplacement(next.document()))
-		stored[value.Key(w.id)] = loaded{state: next}
+		stored[value.Key(w.id)] = next
 	}
 	if dry || len(models) == 0 {
 		return nil
@@ -584,15 +577,9 @@ func (d *store) saveBatch(ctx context.Context, wishes []*wish, change stamp, dry
 	return d.archive(ctx, steps...)
 }
 
-// loaded is a current document, or why it cannot be read as one.
-type loaded struct {
-	*state
-	err error
-}
-
-// loadMany reads current documents by their _id, keyed by value.Key.
-func (d *store) loadMany(ctx context.Context, ids bson.A) (map[string]loaded, error) {
-	out := make(map[string]loaded, len(ids))
+// loadMany reads current documents by their _id, keyed by value.Key, invalid ones too.
+func (d *store) loadMany(ctx context.Context, ids bson.A) (map[string]*state, error) {
+	out := make(map[string]*state, len(ids))
 	if len(ids) == 0 {
 		return out, nil
 	}
@@ -603,8 +590,9 @@ func (d *store) loadMany(ctx context.Context, ids bson.A) (map[string]loaded, er
 		if err != nil {
 			return nil, err
 		}
-		s, err := d.parse(raw)
-		out[value.Key(s.id)] = loaded{s, err}
+		s, invalid := d.parse(raw)
+		s.invalid = invalid
+		out[value.Key(s.id)] = s
 	}
 	return out, nil
 }
