@@ -117,29 +117,26 @@ func (d *store) saveOver(ctx context.Context, w *wish, change stamp, read bool) 
 			return nil, err
 		}
 	}
-	next, err := d.next(w, now, change)
-	switch {
-	case err != nil || next == now:
-		return next, err
-	case next.number > now.number:
-		return d.replace(ctx, now, next, change, w.apply)
+	if err := d.over(w, now); err != nil {
+		return nil, err
 	}
-	_, _, err = d.put(ctx, now, next, true)
-	return next, err
+	return d.revise(ctx, now, change, w.apply)
 }
 
-// next is what a wish makes of the current document: itself if nothing changes, under
-// the same number if only Options.Ignored do.
-func (d *store) next(w *wish, now *state, change stamp) (*state, error) {
+// over says whether a wish is one for the current document, and completes it by that.
+func (d *store) over(w *wish, now *state) error {
 	if now.number != w.read {
-		return nil, &ConflictError{ID: now.id, Read: w.read, Current: now.number}
+		return &ConflictError{ID: now.id, Read: w.read, Current: now.number}
 	}
 	if w.base == nil {
-		if err := d.know(w, now); err != nil {
-			return nil, err
-		}
+		return d.know(w, now)
 	}
-	what := w.apply(now)
+	return nil
+}
+
+// next is what changes make of the current document: itself if there are none, under the
+// same number if only Options.Ignored change.
+func (d *store) next(now *state, change stamp, what []field) (*state, error) {
 	if slices.ContainsFunc(what, func(f field) bool { return !slices.Contains(d.opts.Ignored, f.key) }) {
 		return d.successor(now, &change, what)
 	}
@@ -149,16 +146,22 @@ func (d *store) next(w *wish, now *state, change stamp) (*state, error) {
 	return now, nil
 }
 
-// replace makes first of base, or, of what is stored by now, what the same changes make
-// of that.
-func (d *store) replace(
-	ctx context.Context, base, first *state, change stamp, what func(stored *state) []field,
-) (*state, error) {
+// revise changes base, the current document, or, if that is stored otherwise by now, what
+// is stored.
+func (d *store) revise(ctx context.Context, base *state, change stamp, what func(stored *state) []field) (*state, error) {
+	first, err := d.next(base, change, what(base))
+	if err != nil || first == base {
+		return first, err
+	}
+	if d.revisions == nil || first.number == base.number {
+		_, _, err = d.put(ctx, base, first, true)
+		return first, err
+	}
 	next := first
-	err := d.transact(ctx, func(ctx context.Context) error {
+	err = txn.Run(ctx, d.client(), func(ctx context.Context) error {
 		next = first
-		found, sent, err := d.put(ctx, base, next, d.revisions == nil)
-		if err != nil || d.revisions == nil {
+		found, sent, err := d.put(ctx, base, next, false)
+		if err != nil {
 			return err
 		}
 		before := base
@@ -405,19 +408,6 @@ func (d *store) restore(ctx context.Context, id bson.RawValue, n int64, change s
 	return d.revise(ctx, s, change, func(stored *state) []field { return changes(but(d.kept(stored)), but(old)) })
 }
 
-// revise makes a new revision of a current document, if there are changes.
-func (d *store) revise(ctx context.Context, s *state, change stamp, what func(stored *state) []field) (*state, error) {
-	changes := what(s)
-	if len(changes) == 0 {
-		return s, nil
-	}
-	next, err := d.successor(s, &change, changes)
-	if err != nil {
-		return nil, err
-	}
-	return d.replace(ctx, s, next, change, what)
-}
-
 func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stamp) (*state, error) {
 	before, after, err := d.two(ctx, id, n-1, n)
 	if err != nil {
@@ -427,19 +417,19 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stam
 	if err != nil {
 		return nil, err
 	}
-	merged := func(stored *state) ([]field, []string) {
+	var clashes []string
+	what := func(stored *state) []field {
 		m := later()
 		now := d.kept(stored)
-		return changes(now, m.document(now, after, before)), m.clashes
+		merged := m.document(now, after, before)
+		clashes = m.clashes
+		return changes(now, merged)
 	}
-	if _, clashes := merged(s); clashes != nil {
+	if what(s); clashes != nil {
 		err := fmt.Errorf("%w: later revisions have changed %s too", fault.ErrConflict, strings.Join(clashes, ", "))
 		return nil, ofRevision(id, n, err)
 	}
-	return d.revise(ctx, s, change, func(stored *state) []field {
-		what, _ := merged(stored)
-		return what
-	})
+	return d.revise(ctx, s, change, what)
 }
 
 // SaveMany saves documents, each as Save does, in one transaction a batch. Those that
@@ -544,7 +534,9 @@ func (d *store) saveBatch(ctx context.Context, wishes []*wish, change stamp, dry
 		case now.invalid != nil:
 			err = now.invalid
 		default:
-			next, err = d.next(&one, now, change)
+			if err = d.over(&one, now); err == nil {
+				next, err = d.next(now, change, one.apply(now))
+			}
 		}
 		if err != nil {
 			result.Fail(d.current.Name(), w.id, err)
