@@ -166,9 +166,9 @@ func TestCosts(t *testing.T) {
 	}
 	old := get(t)(d.Get(ctx, "old"))
 	old.Document.N = 1
-	cmds = record(t, db, 2, []string{"findAndModify", "find", "insert", "commitTransaction"}, func() error { _, err := d.Save(ctx, old, nobody); return err })
+	cmds = record(t, db, 2, []string{"findAndModify", "aggregate", "insert", "commitTransaction"}, func() error { _, err := d.Save(ctx, old, nobody); return err })
 	examined(t, db, cmds[1], byNumber, 2, 1, "document_id") // by now it has a history
-	record(t, db, 3, []string{"findAndModify", "find", "insert", "commitTransaction"}, func() error { return d.Delete(ctx, "older", 1, nobody) })
+	record(t, db, 3, []string{"findAndModify", "aggregate", "insert", "commitTransaction"}, func() error { return d.Delete(ctx, "older", 1, nobody) })
 	for _, coll := range []string{"current", "revisions"} {
 		if _, err := db.Collection(coll).DeleteMany(ctx, bson.D{{Key: map[string]string{"current": "_id", "revisions": "document_id"}[coll], Value: bson.D{{Key: "$in", Value: bson.A{"old", "older"}}}}}); err != nil {
 			t.Fatal(err)

@@ -91,6 +91,10 @@ func TestNothingHalfWritten(t *testing.T) {
 	if err := d.Delete(ctx, "a", 1, nobody); err == nil {
 		t.Error("deleted")
 	}
+	failing(t, db, data, 1)
+	if result, err := d.SaveMany(ctx, each(r), nobody, nil); err == nil || result.Done != 0 {
+		t.Errorf("%+v", result)
+	}
 	if r := get(t)(d.Get(ctx, "a")); r.Number != 1 || r.Document.N != 0 || count(t, db.Collection("revisions")) != 0 {
 		t.Errorf("%+v", r)
 	}

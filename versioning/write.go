@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -180,7 +181,7 @@ func (d *store) revise(ctx context.Context, base *state, change stamp, what func
 				}
 			}
 		}
-		return d.archive(ctx, step{before, next})
+		return d.follow(ctx, step{before, next})
 	})
 	return next, err
 }
@@ -294,26 +295,34 @@ func (e *edit) inside(prefix string, old, value bson.RawValue) bool {
 // stored as a delta from that.
 type step struct{ state, next *state }
 
-// archive inserts revisions. A document that has had no number must have no history: one
-// that Prune has cut lets the unique index accept another beginning.
-func (d *store) archive(ctx context.Context, steps ...step) error {
-	rows, bare := make([]bson.Raw, len(steps)), bson.A(nil)
-	for i, s := range steps {
-		rows[i] = d.row(s.state, s.next)
-		if s.state.bare {
-			bare = append(bare, s.state.id)
-		}
+// fresh refuses a document without a number if it is among those with a history: one that
+// Prune has cut lets the unique index accept another beginning.
+func (d *store) fresh(s *state, ends map[string]state) error {
+	if _, has := ends[value.Key(s.id)]; !has {
+		return nil
 	}
-	if bare != nil {
-		found, err := d.primary.revisions.FindOne(ctx, d.rowsOf(expr.Op("$in", bare)),
-			options.FindOne().SetProjection(bson.D{expr.Element(d.opts.DocumentIDField, 1)})).Raw()
+	return fault.Of(s.id, fmt.Errorf("%w: no %q, but a history: Adopt gives it the next number", ErrInconsistent, d.opts.RevisionField))
+}
+
+// follow archives what was current, and what follows it.
+func (d *store) follow(ctx context.Context, steps ...step) error {
+	if was := steps[0].state; was.bare {
+		ends, err := d.ends(ctx, bson.A{was.id})
 		if err == nil {
-			return fault.Of(found.Lookup(d.opts.DocumentIDField),
-				fmt.Errorf("%w: no %q, but a history: Adopt gives it the next number", ErrInconsistent, d.opts.RevisionField))
+			err = d.fresh(was, ends)
 		}
-		if !errors.Is(err, mongo.ErrNoDocuments) {
+		if err != nil {
 			return err
 		}
+	}
+	return d.archive(ctx, steps...)
+}
+
+// archive inserts revisions.
+func (d *store) archive(ctx context.Context, steps ...step) error {
+	rows := make([]bson.Raw, len(steps))
+	for i, s := range steps {
+		rows[i] = d.row(s.state, s.next)
 	}
 	_, err := d.revisions.InsertMany(ctx, rows)
 	if mongo.IsDuplicateKeyError(err) {
@@ -347,7 +356,7 @@ func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, change
 		if err != nil {
 			return err
 		}
-		return d.archive(ctx, step{last, nil}, step{gone(last, change), nil})
+		return d.follow(ctx, step{last, nil}, step{gone(last, change), nil})
 	})
 }
 
@@ -433,8 +442,8 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stam
 }
 
 // SaveMany saves documents, each as Save does, in one transaction a batch. Those that
-// cannot be saved are Failed: a *ConflictError, mongopatterns.ErrNotFound, ErrInvalid, or
-// what the server refuses; they leave the others alone. Unchanged ones are Skipped. If an
+// cannot be saved are Failed: a *ConflictError, mongopatterns.ErrNotFound, ErrInvalid,
+// ErrInconsistent, or what the server refuses; they leave the others alone. Unchanged ones are Skipped. If an
 // error ends it, the batches before are saved, and if the sequence ends with one, all
 // before it. To repeat it, read again: what was saved conflicts. work.Filter is not used.
 //
@@ -523,6 +532,13 @@ func (d *store) saveBatch(ctx context.Context, wishes []*wish, change stamp, dry
 	if err != nil {
 		return err
 	}
+	bare := bson.A{}
+	for _, s := range stored {
+		if s.bare {
+			bare = append(bare, s.id)
+		}
+	}
+	ends := sync.OnceValues(func() (map[string]state, error) { return d.ends(ctx, bare) })
 	var models []mongo.WriteModel
 	var steps []step
 	for _, w := range wishes {
@@ -536,6 +552,13 @@ func (d *store) saveBatch(ctx context.Context, wishes []*wish, change stamp, dry
 		default:
 			if err = d.over(&one, now); err == nil {
 				next, err = d.next(now, change, one.apply(now))
+			}
+			if err == nil && now.bare && next.number > now.number {
+				all, failed := ends()
+				if failed != nil {
+					return failed
+				}
+				err = d.fresh(now, all)
 			}
 		}
 		if err != nil {
