@@ -308,6 +308,13 @@ func TestIDsOfAnotherType(t *testing.T) {
 	}
 }
 
+// A label is a document that Go keeps as a text.
+type label string
+
+func (l label) MarshalBSON() ([]byte, error) {
+	return bson.Marshal(bson.D{{Key: "_id", Value: string(l)}})
+}
+
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)
@@ -326,6 +333,19 @@ func TestConfiguration(t *testing.T) {
 		if err == nil || !errors.Is(err, mongopatterns.ErrInvalid) || !strings.HasPrefix(err.Error(), "versioning: invalid: "+want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+	_, number := versioning.New[string, int](db.Collection("c"), db.Collection("r"), nil)
+	_, text := versioning.New[string, *string](db.Collection("c"), db.Collection("r"), nil)
+	_, list := versioning.New[string, []string](db.Collection("c"), db.Collection("r"), nil)
+	for _, err := range []error{number, text, list} {
+		wantErr(t, "a T that is no document", err, mongopatterns.ErrInvalid)
+	}
+	_, raw := versioning.New[string, bson.Raw](db.Collection("c"), db.Collection("r"), nil)
+	_, own := versioning.New[string, label](db.Collection("c"), db.Collection("r"), nil)
+	_, pointer := versioning.New[string, *counter](db.Collection("c"), db.Collection("r"), nil)
+	_, open := versioning.New[string, any](db.Collection("c"), db.Collection("r"), nil)
+	if err := errors.Join(raw, own, pointer, open); err != nil {
+		t.Error(err)
 	}
 	other, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1"))
 	if err != nil {

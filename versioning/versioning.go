@@ -97,7 +97,7 @@ func ofRevision(id bson.RawValue, number int64, err error) error {
 }
 
 // New returns a helper for current, your documents, and revisions, what they were before,
-// in the same database. With Options.NoHistory revisions is nil.
+// in the same database. T is what the driver encodes as a document. With Options.NoHistory revisions is nil.
 func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Documents[ID, T], err error) {
 	defer fault.In(&err, "versioning")
 	var o Options
@@ -117,13 +117,16 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 	if err := config.Collections(colls...); err != nil {
 		return nil, err
 	}
+	t := reflect.TypeFor[T]()
 	core := &store{
 		opts: o, codec: codec.Codec{Registry: o.Registry, BSON: o.BSON}, current: current, revisions: revisions,
 		names:    []string{o.RevisionField, o.ChangeField},
 		unkept:   append([]string{o.RevisionField, o.ChangeField}, o.Ignored...),
-		upgrades: o.Registry != nil || codesItself(reflect.TypeFor[T]()),
+		upgrades: o.Registry != nil || codesItself(t),
 	}
-	t := reflect.TypeFor[T]()
+	if !core.upgrades && !isDocument(t) {
+		return nil, fault.Invalid("T: %v is no document", t)
+	}
 	names, all := core.codec.Fields(t)
 	core.shows = t.Kind() != reflect.Struct || !all || slices.ContainsFunc(reflect.VisibleFields(t),
 		func(f reflect.StructField) bool { return f.Type.Kind() == reflect.Interface })
@@ -456,25 +459,25 @@ func exact(changes []field) bool {
 // encode encodes the caller's document and says whether the order of its fields is
 // loose.
 func (d *Documents[ID, T]) encode(v T) (bson.Raw, bool, error) {
-	doc := reflect.ValueOf(&v).Elem()
-	if doc.Kind() == reflect.Map && doc.IsNil() || doc.Kind() == reflect.Interface && doc.IsNil() {
+	doc := reflect.ValueOf(&v)
+	for doc.Kind() == reflect.Pointer || doc.Kind() == reflect.Interface {
+		doc = doc.Elem()
+	}
+	isMap := doc.Kind() == reflect.Map
+	if isMap && doc.IsNil() {
 		return nil, false, fault.Invalid("document: nil")
 	}
 	raw, err := d.core.codec.Document(v)
 	if err != nil {
 		return nil, false, fmt.Errorf("document: %w", err)
 	}
-	for (doc.Kind() == reflect.Pointer || doc.Kind() == reflect.Interface) && !doc.IsNil() {
-		doc = doc.Elem()
-	}
-	inner := loose(doc)
-	if doc.Kind() == reflect.Map { // the order at the top counts for nobody
-		inner = false
+	inner := d.core.upgrades || !isMap && loose(doc)
+	if isMap { // the order at the top counts for nobody
 		for _, v := range doc.Seq2() {
 			inner = inner || loose(v)
 		}
 	}
-	return raw, d.core.upgrades || inner, nil
+	return raw, inner, nil
 }
 
 func (d *Documents[ID, T]) id(id ID) (bson.RawValue, error) {

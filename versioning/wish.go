@@ -165,6 +165,17 @@ func codesItself(t reflect.Type, seen ...reflect.Type) bool {
 	return false
 }
 
+// isDocument reports whether the driver's registry encodes a type as a document.
+func isDocument(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Interface:
+		return true
+	case reflect.Slice:
+		return t == reflect.TypeFor[bson.Raw]() || t.Elem() == reflect.TypeFor[bson.E]()
+	}
+	return t.Kind() == reflect.Pointer && isDocument(t.Elem())
+}
+
 // loose reports whether there is a map in a value: in what it encodes to, the order of
 // fields is nobody's.
 func loose(v reflect.Value) bool {
