@@ -63,9 +63,7 @@ func (d *store) adopt(ctx context.Context, known func(stored bson.Raw) Change, b
 		}
 		models = append(models, mongo.NewUpdateOneModel().
 			SetFilter(append(byID(s.id), expr.Element(d.opts.RevisionField, nil))).
-			SetUpdate(expr.Op("$set", bson.D{
-				expr.Element(d.opts.RevisionField, last.number+1), expr.Element(d.opts.ChangeField, s.change.value()),
-			})))
+			SetUpdate(expr.Op("$set", expr.D(d.opts.RevisionField, last.number+1, d.opts.ChangeField, s.change.value()))))
 	}
 	return maintain.Rewrite(ctx, d.current, models, w, result)
 }
@@ -88,11 +86,8 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]state, error) 
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return d.primary.revisions.Aggregate(ctx, bson.A{
 			expr.Op("$match", d.numbered(expr.Op("$in", ids), 1)),
-			expr.Op("$group", bson.D{
-				expr.Element("_id", expr.Field(d.opts.DocumentIDField)),
-				expr.Element("n", expr.Op("$max", expr.Field(d.opts.RevisionField))),
-				expr.Element(atKey, expr.Op("$max", expr.Field(d.at()))),
-			}),
+			expr.Op("$group", expr.D("_id", expr.Field(d.opts.DocumentIDField),
+				"n", expr.Op("$max", expr.Field(d.opts.RevisionField)), atKey, expr.Op("$max", expr.Field(d.at())))),
 		}, options.Aggregate().SetBatchSize(int32(min(len(ids)+1, 1<<20))))
 	}) {
 		if err != nil {

@@ -52,7 +52,12 @@ const (
 // all of which are read; 1 or more to list those that only the history has; 3 for each
 // document with a problem.
 func (d *Documents[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	return fault.Seq("versioning: check", d.core.check(ctx, work))
+	problems := maintain.Check(ctx, d.core.current, work, only, d.core.audit)
+	if d.core.revisions != nil {
+		rest, scan := d.core.removed(work, nil)
+		problems = maintain.Chain(problems, maintain.Check(ctx, d.core.revisions, rest, scan, d.core.audit))
+	}
+	return fault.Seq("versioning: check", problems)
 }
 
 // Repair removes NumberTaken and NoDeletion; deletions are recorded as of now, by nobody.
@@ -78,11 +83,8 @@ func (d *store) removed(work *mongopatterns.Work, done *mongopatterns.Result) (*
 	pipeline := mongo.Pipeline{
 		expr.Op("$group", bson.D{expr.Element("_id", expr.Field(d.opts.DocumentIDField))}),
 		expr.Op("$match", expr.And(w.Filter)),
-		expr.Op("$lookup", bson.D{
-			expr.Element("from", d.current.Name()), expr.Element("localField", "_id"),
-			expr.Element("foreignField", "_id"), expr.Element("as", "current"),
-		}),
-		expr.Op("$match", bson.D{expr.Element("current", bson.A{})}),
+		expr.Op("$lookup", expr.D("from", d.current.Name(), "localField", "_id", "foreignField", "_id", "as", "current")),
+		expr.Op("$match", expr.D("current", bson.A{})),
 		expr.Op("$project", only.Projection),
 	}
 	w.Filter = nil
@@ -113,15 +115,6 @@ func (d *store) sum(total, more mongopatterns.Result) mongopatterns.Result {
 	}
 	total.Add(more)
 	return total
-}
-
-func (d *store) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	problems := maintain.Check(ctx, d.current, work, only, d.audit)
-	if d.revisions == nil {
-		return problems
-	}
-	rest, scan := d.removed(work, nil)
-	return maintain.Chain(problems, maintain.Check(ctx, d.revisions, rest, scan, d.audit))
 }
 
 func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
@@ -158,12 +151,8 @@ func (d *store) renumber(ctx context.Context, id bson.RawValue) (bool, error) {
 	}
 	// Saves that could move the end of the history cannot succeed meanwhile.
 	done, err := d.current.UpdateOne(ctx, append(byID(id), expr.Element("$or", bson.A{
-		bson.D{expr.Element(d.opts.RevisionField, expr.Op("$lte", last.number))},
-		bson.D{expr.Element(d.opts.RevisionField, nil)},
-	})), bson.D{
-		expr.Element("$set", bson.D{expr.Element(d.opts.RevisionField, last.number+1)}),
-		expr.Element("$max", bson.D{expr.Element(d.at(), last.change.at)}),
-	})
+		expr.D(d.opts.RevisionField, expr.Op("$lte", last.number)), expr.D(d.opts.RevisionField, nil),
+	})), expr.D("$set", expr.D(d.opts.RevisionField, last.number+1), "$max", expr.D(d.at(), last.change.at)))
 	return err == nil && done.MatchedCount == 1, err
 }
 
@@ -231,7 +220,7 @@ func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
 	}
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", ids)),
-			options.Find().SetSort(bson.D{expr.Element(d.opts.DocumentIDField, -1), expr.Element(d.opts.RevisionField, -1)}))
+			options.Find().SetSort(expr.D(d.opts.DocumentIDField, -1, d.opts.RevisionField, -1)))
 	}) {
 		if err != nil {
 			return nil, err

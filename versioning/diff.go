@@ -33,7 +33,6 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %v is now %v", d.Path, d.Old, d.New)
 }
 
-// differences adds those of the fields of two documents.
 func differences(out []Difference, prefix string, a, b []field) []Difference {
 	inA, inB := index{all: a}, index{all: b}
 	for _, x := range a {

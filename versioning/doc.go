@@ -89,14 +89,10 @@
 // what is stored then reads as what the caller has. Types count, and so does the order of
 // fields inside a document, unless a Go map has made them.
 //
-// Numbers begin at 1 and have no gaps. Times are milliseconds and never go back: the time
-// of a revision is raised to that of the one before.
-//
-// Options.Ignored names fields outside the history, a "last_seen" or a counter. With
-// Options.SnapshotEvery: 20 only every twentieth revision is whole; the others hold what
-// makes them out of the following one, with a digest of it. A large document with small
-// changes takes a few per cent of the space. The option says what that asks of code
-// beside this package.
+// Numbers begin at 1 and have no gaps; times never go back. Options.Ignored names fields
+// outside the history, a "last_seen" or a counter. With Options.SnapshotEvery: 20 only
+// every twentieth revision is whole: a large document with small changes takes a few per
+// cent of the space.
 //
 // # Concurrency
 //
@@ -114,9 +110,7 @@
 // already goes on counting. [Documents.Adopt] writes numbers and what is known of
 // authors and times; [Documents.AdoptHistory] makes revisions of a history that was kept
 // by hand. Code that writes without this package meanwhile loses its own states, and
-// nothing else while revisions are whole. [Documents.Check] finds what it did: numbers
-// missing, taken or doubled, times that run backwards, documents removed without a
-// trace, foreign rows.
+// nothing else while revisions are whole. [Documents.Check] finds what it did.
 //
 // # Sharding
 //

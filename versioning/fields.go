@@ -59,7 +59,6 @@ func document(all []field, but ...string) bson.Raw {
 	return out
 }
 
-// size is the length of document(all).
 func size(all []field) int {
 	n := 5
 	for _, f := range all {
@@ -128,13 +127,11 @@ func (x *index) value(key string) bson.RawValue {
 	return bson.RawValue{}
 }
 
-// find is the value of one field.
 func find(all []field, key string) bson.RawValue {
 	x := index{all: all}
 	return x.value(key)
 }
 
-// without is a document without some fields.
 func without(all []field, keys ...string) []field {
 	return slices.DeleteFunc(slices.Clone(all), func(f field) bool { return slices.Contains(keys, f.key) })
 }

@@ -36,7 +36,6 @@ func (d *store) numbered(id any, n int64, more ...bson.E) bson.D {
 
 func (d *store) at() string { return d.opts.ChangeField + "." + atKey }
 
-// byNumber is an order of revisions.
 func (d *store) byNumber(direction int) bson.D {
 	return bson.D{expr.Element(d.opts.RevisionField, direction)}
 }
@@ -114,7 +113,7 @@ func (d *store) resolve(s, next *state) error {
 		err = errOther
 	default:
 		var all []field
-		if all, err = applyDelta(d.content(next), s.delta, d.opts.Ignored...); err == nil {
+		if all, err = applyDelta(without(next.all, d.names...), s.delta, d.opts.Ignored...); err == nil {
 			s.all = patch(all, d.own(s))
 			return nil
 		}
@@ -156,27 +155,19 @@ func (d *store) newest(ctx context.Context, id bson.RawValue) (*state, error) {
 	return d.primary.first(ctx, d.numbered(id, 1), d.byNumber(-1))
 }
 
-// chain continues rows, revisions without a gap from n on, up to one that stands by
-// itself, or as far as there are any.
-func (d *store) chain(ctx context.Context, id bson.RawValue, n int64, rows []*state) ([]*state, error) {
-	every := int64(d.opts.SnapshotEvery)
-	for !complete(rows) {
-		next := n + int64(len(rows))
-		limit := (every-next%every)%every + 1
-		for r, err := range d.rows(ctx, d.numbered(id, next), d.byNumber(1), limit) {
-			switch {
-			case err != nil:
-				return nil, err
-			case len(rows) == 0 && r.number != n:
-				return nil, ofRevision(id, n, ErrPruned)
-			case complete(rows) || r.number != n+int64(len(rows)):
-				return rows, nil
-			}
-			rows = append(rows, r)
+// chain reads revisions without a gap from n on, up to one that stands by itself, or as far
+// as there are any. limit 0 is none.
+func (d *store) chain(ctx context.Context, id bson.RawValue, n, limit int64) (rows []*state, err error) {
+	for r, err := range d.rows(ctx, d.numbered(id, n), d.byNumber(1), limit) {
+		switch {
+		case err != nil:
+			return nil, err
+		case len(rows) == 0 && r.number != n:
+			return nil, ofRevision(id, n, ErrPruned)
+		case complete(rows) || r.number != n+int64(len(rows)):
+			return rows, nil
 		}
-		if n+int64(len(rows)) < next+limit {
-			break
-		}
+		rows = append(rows, r)
 	}
 	return rows, nil
 }
@@ -189,12 +180,18 @@ func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []
 	if n < 1 {
 		return nil, ofRevision(id, n, fault.ErrNotFound)
 	}
-	rows, err := d.chain(ctx, id, n, rows)
-	if err == nil && !complete(rows) && current == nil {
-		current, err = d.load(ctx, id)
+	var err error
+	if every := int64(d.opts.SnapshotEvery); !complete(rows) {
+		rows, err = d.chain(ctx, id, n, (every-n%every)%every+1)
+	}
+	if err == nil && !complete(rows) {
+		if current == nil {
+			current, err = d.load(ctx, id)
+		}
 		if err == nil && (current == nil || current.number > n+int64(len(rows))) {
-			// What was current, or just deleted, is in the history by now.
-			rows, err = d.chain(ctx, id, n, rows)
+			// What was current, or just deleted, is in the history by now. Or fewer revisions
+			// were whole once.
+			rows, err = d.chain(ctx, id, n, 0)
 		}
 	}
 	if err != nil {
@@ -236,21 +233,18 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 	}
 	until := expr.Element(d.at(), expr.Op("$lt", bson.DateTime(moment.UnixMilli()+1)))
 	then, err := d.first(ctx, append(d.numbered(id, 1), until),
-		bson.D{expr.Element(d.at(), -1), expr.Element(d.opts.RevisionField, -1)})
+		expr.D(d.at(), -1, d.opts.RevisionField, -1))
 	if err != nil {
 		return nil, err
 	}
 	if then != nil {
 		return d.revision(ctx, id, then.number, []*state{then}, current)
 	}
-	oldest, err := d.first(ctx, d.numbered(id, 1), d.byNumber(1))
+	oldest, err := d.chain(ctx, id, 1, 1)
 	if err != nil {
 		return nil, err
 	}
-	if oldest == nil {
-		oldest = current
-	}
-	if oldest != nil && oldest.number > 1 {
+	if oldest == nil && current != nil && current.number > 1 {
 		return nil, fault.Of(id, ErrPruned)
 	}
 	return nil, fault.Of(id, fault.ErrNotFound)

@@ -133,9 +133,6 @@ func (d *store) own(s *state) []field {
 	return []field{{d.opts.RevisionField, valueOf(s.number)}, {d.opts.ChangeField, s.change.value()}}
 }
 
-// content is a document without number and change.
-func (d *store) content(s *state) []field { return without(s.all, d.names...) }
-
 // kept is what the history keeps of a document.
 func (d *store) kept(s *state) []field { return without(s.all, d.unkept...) }
 

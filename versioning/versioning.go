@@ -156,18 +156,15 @@ func (d *Documents[ID, T]) Indexes() map[string][]mongo.IndexModel {
 	if d.core.revisions == nil {
 		return map[string][]mongo.IndexModel{}
 	}
-	return map[string][]mongo.IndexModel{d.core.revisions.Name(): {
-		{
-			Keys:    bson.D{expr.Element(d.core.opts.DocumentIDField, 1), expr.Element(d.core.opts.RevisionField, 1)},
-			Options: options.Index().SetUnique(true),
-		},
-		{Keys: d.core.byTime()},
-	}}
+	number := expr.D(d.core.opts.DocumentIDField, 1, d.core.opts.RevisionField, 1)
+	return map[string][]mongo.IndexModel{
+		d.core.revisions.Name(): {{Keys: number, Options: options.Index().SetUnique(true)}, {Keys: d.core.byTime()}},
+	}
 }
 
 // byTime is the order of a document's revisions in time.
 func (d *store) byTime() bson.D {
-	return bson.D{expr.Element(d.opts.DocumentIDField, 1), expr.Element(d.at(), 1), expr.Element(d.opts.RevisionField, 1)}
+	return expr.D(d.opts.DocumentIDField, 1, d.at(), 1, d.opts.RevisionField, 1)
 }
 
 // EnsureIndexes creates the indexes that are missing.

@@ -70,7 +70,6 @@ func (d *store) create(ctx context.Context, id bson.RawValue, all []field, chang
 	return s, err
 }
 
-// created is a new current document.
 func (d *store) created(id bson.RawValue, all []field, number int64, change stamp) (*state, error) {
 	s := &state{id: id, number: number, change: change}
 	s.all = patch(all, d.own(s))
@@ -521,12 +520,9 @@ func (d *store) saveMany(
 }
 
 func (d *store) saveBatch(ctx context.Context, wishes []*wish, change stamp, dry bool, result *mongopatterns.Result) error {
-	ids, asked := bson.A{}, map[string]bool{}
+	ids := bson.A{}
 	for _, w := range wishes {
-		if key := value.Key(w.id); !asked[key] {
-			asked[key] = true
-			ids = append(ids, w.id)
-		}
+		ids = append(ids, w.id)
 	}
 	stored, err := d.loadMany(ctx, ids)
 	if err != nil {
