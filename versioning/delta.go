@@ -51,16 +51,7 @@ func deltaOf(a, b []field) (delta []field, ok bool) {
 			set = append(set, c)
 		}
 	}
-	if unset != nil {
-		delta = append(delta, field{unsetKey, arrayValue(unset)})
-	}
-	if set != nil {
-		delta = append(delta, field{setKey, documentValue(set)})
-	}
-	if in != nil {
-		delta = append(delta, field{inKey, documentValue(in)})
-	}
-	return delta, true
+	return filled(field{unsetKey, arrayValue(unset)}, field{setKey, documentValue(set)}, field{inKey, documentValue(in)}), true
 }
 
 // inside returns the delta of two documents, or two arrays, if it takes less than

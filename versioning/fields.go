@@ -89,6 +89,11 @@ func arrayValue(values []field) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeArray, Value: document(all)}
 }
 
+// filled is those of some documents and arrays that hold something: an empty one has 5 bytes.
+func filled(all ...field) []field {
+	return slices.DeleteFunc(all, func(f field) bool { return len(f.value.Value) == 5 })
+}
+
 // An index finds fields by their names. Names asked for in the order in which they stand
 // cost one comparison each; a map is made when several stand elsewhere.
 type index struct {

@@ -156,11 +156,7 @@ func codesItself(t reflect.Type, seen ...reflect.Type) bool {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
 		return codesItself(t.Elem(), seen...)
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if codesItself(t.Field(i).Type, seen...) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return codesItself(f.Type, seen...) })
 	}
 	return false
 }

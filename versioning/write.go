@@ -236,14 +236,7 @@ func (s *state) edit(blind bool) bson.Raw {
 	if !ok || e.added > 1 && !blind {
 		return nil
 	}
-	var update []field
-	if e.set != nil {
-		update = append(update, field{"$set", documentValue(e.set)})
-	}
-	if e.unset != nil {
-		update = append(update, field{"$unset", documentValue(e.unset)})
-	}
-	return document(update)
+	return document(filled(field{"$set", documentValue(e.set)}, field{"$unset", documentValue(e.unset)}))
 }
 
 // An edit collects values to set and to unset, by their paths, and counts new fields.
