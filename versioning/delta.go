@@ -51,7 +51,8 @@ func deltaOf(a, b []field) (delta []field, ok bool) {
 			set = append(set, c)
 		}
 	}
-	return filled(field{unsetKey, arrayValue(unset)}, field{setKey, documentValue(set)}, field{inKey, documentValue(in)}), true
+	parts := []field{{unsetKey, arrayValue(unset)}, {setKey, documentValue(set)}, {inKey, documentValue(in)}}
+	return filled(parts...), true
 }
 
 // inside returns the delta of two documents, or two arrays, if it takes less than

@@ -156,7 +156,8 @@ func codesItself(t reflect.Type, seen ...reflect.Type) bool {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
 		return codesItself(t.Elem(), seen...)
 	case reflect.Struct:
-		return slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return codesItself(f.Type, seen...) })
+		own := func(f reflect.StructField) bool { return codesItself(f.Type, seen...) }
+		return slices.ContainsFunc(reflect.VisibleFields(t), own)
 	}
 	return false
 }
@@ -181,6 +182,9 @@ func loose(v reflect.Value) bool {
 	case reflect.Pointer, reflect.Interface:
 		return loose(v.Elem()) // which of nil has no kind
 	case reflect.Slice, reflect.Array:
+		if d, ok := v.Interface().(bson.D); ok { // ten times as fast, which thousands of fields need
+			return slices.ContainsFunc(d, func(e bson.E) bool { return loose(reflect.ValueOf(e.Value)) })
+		}
 		if v.Type().Elem().Kind() < reflect.Array { // numbers
 			return false
 		}

@@ -148,7 +148,7 @@ func (d *store) next(now *state, change stamp, what []field) (*state, error) {
 
 // revise changes base, the current document, or, if that is stored otherwise by now, what
 // is stored.
-func (d *store) revise(ctx context.Context, base *state, change stamp, what func(stored *state) []field) (*state, error) {
+func (d *store) revise(ctx context.Context, base *state, change stamp, what func(*state) []field) (*state, error) {
 	first, err := d.next(base, change, what(base))
 	if err != nil || first == base {
 		return first, err
@@ -293,7 +293,8 @@ func (d *store) fresh(s *state, ends map[string]state) error {
 	if _, has := ends[value.Key(s.id)]; !has {
 		return nil
 	}
-	return fault.Of(s.id, fmt.Errorf("%w: no %q, but a history: Adopt gives it the next number", ErrInconsistent, d.opts.RevisionField))
+	err := fmt.Errorf("%w: no %q, but a history: Adopt gives it the next number", ErrInconsistent, d.opts.RevisionField)
+	return fault.Of(s.id, err)
 }
 
 // follow archives what was current, and what follows it.
