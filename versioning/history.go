@@ -189,8 +189,8 @@ func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []
 			current, err = d.load(ctx, id)
 		}
 		if err == nil && (current == nil || current.number > n+int64(len(rows))) {
-			// What was current, or just deleted, is in the history by now. Or fewer revisions
-			// were whole once.
+			// What was current, or just deleted, is in the history by now; or the next whole
+			// revision is further away, as SnapshotEvery was larger once.
 			rows, err = d.chain(ctx, id, n, 0)
 		}
 	}
@@ -232,8 +232,7 @@ func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*
 		return d.past(current), nil
 	}
 	until := expr.Element(d.at(), expr.Op("$lt", bson.DateTime(moment.UnixMilli()+1)))
-	then, err := d.first(ctx, append(d.numbered(id, 1), until),
-		expr.D(d.at(), -1, d.opts.RevisionField, -1))
+	then, err := d.first(ctx, append(d.numbered(id, 1), until), expr.D(d.at(), -1, d.opts.RevisionField, -1))
 	if err != nil {
 		return nil, err
 	}

@@ -436,9 +436,10 @@ func (d *store) undo(ctx context.Context, id bson.RawValue, n int64, change stam
 
 // SaveMany saves documents, each as Save does, in one transaction a batch. Those that
 // cannot be saved are Failed: a *ConflictError, mongopatterns.ErrNotFound, ErrInvalid,
-// ErrInconsistent, or what the server refuses; they leave the others alone. Unchanged ones are Skipped. If an
-// error ends it, the batches before are saved, and if the sequence ends with one, all
-// before it. To repeat it, read again: what was saved conflicts. work.Filter is not used.
+// ErrInconsistent, or what the server refuses; they leave the others alone. Unchanged ones
+// are Skipped. If an error ends it, the batches before are saved, and if the sequence ends
+// with one, all before it. To repeat it, read again: what was saved conflicts. work.Filter
+// is not used.
 //
 // Cost: for each batch 4 round trips, commit included, and 2 documents written for
 // each document changed, found by _id; 1 more if one of them has had no number.
