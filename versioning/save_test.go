@@ -1492,3 +1492,28 @@ func TestAdoptOfAHistoryWithoutTimes(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// Deltas stay readable after SnapshotEvery has become smaller.
+func TestSmallerSnapshotEvery(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	d := helper[string, note](t, db, &versioning.Options{SnapshotEvery: 20})
+	r := must[versioning.Revision[note]](t)(d.Create(ctx, note{"a", 1, strings.Repeat("long ", 200)}, nobody))
+	for r.Number < 9 {
+		r.Document.N++
+		r = must[versioning.Revision[note]](t)(d.Save(ctx, r, nobody))
+	}
+	d = helper[string, note](t, db, &versioning.Options{SnapshotEvery: 3})
+	for n := range int64(9) {
+		if r := must[versioning.Revision[note]](t)(d.At(ctx, "a", n+1)); r.Document.N != int(n+1) {
+			t.Errorf("%d: %+v", n+1, r)
+		}
+	}
+}
+
+type note struct {
+	ID   string `bson:"_id"`
+	N    int    `bson:"n"`
+	Text string `bson:"text"`
+}
