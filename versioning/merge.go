@@ -60,8 +60,23 @@ func (m *merge) document(stored, known, next []field) []field {
 	return m.fields("", stored, known, arranged(next, stored))
 }
 
-// arranged is all in the order of like, and what that does not have at the end.
-func arranged(all, like []field) []field { return patch(like, changes(like, all)) }
+// arranged is all in the order of like, and what that does not have at the end. It is no
+// patch of like: of a field that stands twice there, each has the value of all.
+func arranged(all, like []field) []field {
+	out := make([]field, 0, len(all))
+	inAll, inLike := index{all: all}, index{all: like}
+	for _, f := range like {
+		if v := inAll.value(f.key); v.Type != 0 {
+			out = append(out, field{f.key, v})
+		}
+	}
+	for _, f := range all {
+		if inLike.value(f.key).Type == 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
 
 // fields merges in the order of next. Fields of stored alone follow the one that
 // they follow there. path is that of the fields up to the dot, or that of an array.

@@ -1517,3 +1517,49 @@ type note struct {
 	N    int    `bson:"n"`
 	Text string `bson:"text"`
 }
+
+// A field that stands twice, as another program has written it, stays so where nobody
+// changes it; a T that changes it reads what it has saved, if the server lets it.
+func TestFieldTwice(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	current := db.Collection("current")
+	twice := bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 1}, {Key: "n", Value: 2}, {Key: "x", Value: 1}}
+	if _, err := current.InsertOne(ctx, twice); err != nil {
+		t.Fatal(err)
+	}
+	docs := helper[string, bson.D](t, db, nil)
+	r := must[versioning.Revision[bson.D]](t)(docs.Get(ctx, "a"))
+	if _, err := current.UpdateOne(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "beside", Value: 1}}}}); err != nil {
+		t.Fatal(err)
+	}
+	r.Document[3].Value = 2
+	r = must[versioning.Revision[bson.D]](t)(docs.Save(ctx, r, nobody))
+	if r.Document[1].Value != int32(1) || r.Document[2].Value != int32(2) || lookupD(r.Document, "x") != int32(2) {
+		t.Errorf("%v", r.Document)
+	}
+	d := helper[string, counter](t, db, nil)
+	_, err := d.Update(ctx, "a", func(c *counter) error { c.N = 9; return nil }, nobody)
+	if r := get(t)(d.Get(ctx, "a")); (r.Document.N == 9) != (err == nil) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// After number 2^63-2 there is none that could be read.
+func TestLastNumber(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := mongotest.Database(t)
+	d := helper[string, counter](t, db, nil)
+	last := int64(math.MaxInt64 - 1)
+	if _, err := db.Collection("current").InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "revision", Value: last}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.Update(ctx, "a", func(c *counter) error { c.N++; return nil }, nobody)
+	wantErr(t, "update", err, mongopatterns.ErrInvalid)
+	wantErr(t, "delete", d.Delete(ctx, "a", last, nobody), mongopatterns.ErrInvalid)
+	if r := get(t)(d.Get(ctx, "a")); r.Number != last || r.Document.N != 0 {
+		t.Errorf("%+v", r)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -144,8 +145,12 @@ func (d *store) past(s *state) *state {
 	return &out
 }
 
-// check refuses what is too large to be stored as a revision.
+// check refuses what is too large to be stored as a revision, and the number that could
+// not be read again.
 func (s *state) check() error {
+	if s.number == math.MaxInt64 {
+		return fault.Of(s.id, fault.Invalid("revision %d is the last one", s.number-1))
+	}
 	if n := size(s.all); n > maxBytes {
 		return fault.Of(s.id, fault.Invalid("%d bytes are too many for a revision (%d)", n, maxBytes))
 	}

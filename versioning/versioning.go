@@ -97,7 +97,8 @@ func ofRevision(id bson.RawValue, number int64, err error) error {
 }
 
 // New returns a helper for current, your documents, and revisions, what they were before,
-// in the same database. T is what the driver encodes as a document. With Options.NoHistory revisions is nil.
+// in the same database. T is what the driver encodes as a document. With
+// Options.NoHistory revisions is nil.
 func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Documents[ID, T], err error) {
 	defer fault.In(&err, "versioning")
 	var o Options

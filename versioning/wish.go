@@ -27,7 +27,18 @@ func (w *wish) apply(stored *state) []field {
 	if w.base == stored || bytes.Equal(stored.document(), w.base.document()) {
 		return w.changes
 	}
-	return changes(stored.all, beside().document(stored.all, w.base.all, patch(w.base.all, w.changes)))
+	// No others: one that stands twice would come out as the first of it, twice.
+	pick := func(all []field) (out []field) { // of the fields that change
+		in := index{all: all}
+		for _, c := range w.changes {
+			if v := in.value(c.key); v.Type != 0 {
+				out = append(out, field{c.key, v})
+			}
+		}
+		return out
+	}
+	now := pick(stored.all)
+	return changes(now, beside().document(now, pick(w.base.all), pick(w.changes)))
 }
 
 // know completes a wish by what was read. Fields whose bytes T writes as they are stored

@@ -349,7 +349,11 @@ func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, change
 		if err != nil {
 			return err
 		}
-		return d.follow(ctx, step{last, nil}, step{gone(last, change), nil})
+		after := gone(last, change)
+		if err := after.check(); err != nil {
+			return err
+		}
+		return d.follow(ctx, step{last, nil}, step{after, nil})
 	})
 }
 
