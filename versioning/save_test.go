@@ -1525,18 +1525,19 @@ func TestFieldTwice(t *testing.T) {
 	ctx := t.Context()
 	db := mongotest.Database(t)
 	current := db.Collection("current")
-	twice := bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 1}, {Key: "n", Value: 2}, {Key: "x", Value: 1}}
+	twice := bson.D{{Key: "_id", Value: "a"}, {Key: "x", Value: 1}, {Key: "n", Value: 1}, {Key: "n", Value: 2}}
 	if _, err := current.InsertOne(ctx, twice); err != nil {
 		t.Fatal(err)
 	}
 	docs := helper[string, bson.D](t, db, nil)
 	r := must[versioning.Revision[bson.D]](t)(docs.Get(ctx, "a"))
-	if _, err := current.UpdateOne(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "beside", Value: 1}}}}); err != nil {
+	moved := bson.D{twice[0], twice[2], twice[1], twice[3]} // by somebody else
+	if _, err := current.ReplaceOne(ctx, bson.D{}, moved); err != nil {
 		t.Fatal(err)
 	}
-	r.Document[3].Value = 2
+	r.Document[1].Value = 2
 	r = must[versioning.Revision[bson.D]](t)(docs.Save(ctx, r, nobody))
-	if r.Document[1].Value != int32(1) || r.Document[2].Value != int32(2) || lookupD(r.Document, "x") != int32(2) {
+	if r.Document[1].Value != int32(1) || r.Document[3].Value != int32(2) || lookupD(r.Document, "x") != int32(2) {
 		t.Errorf("%v", r.Document)
 	}
 	d := helper[string, counter](t, db, nil)
