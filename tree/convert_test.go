@@ -1,6 +1,7 @@
 package tree_test
 
 import (
+	gocmp "cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,9 +60,7 @@ func TestConvert(t *testing.T) {
 				t.Errorf("in place again: %+v, %v", got, err)
 			}
 			match(t, "in place again", before, stored(t, db.Collection("nodes")))
-			if _, err = tree.RemoveOld(ctx, a, b); err != nil {
-				t.Fatal(err)
-			}
+			unsetOld(t, from, check, db.Collection("nodes"))
 			healthy(t, b)
 			check.compare(t, b, modelOf(nodes))
 			// The same documents as if they had been inserted so.
@@ -73,6 +72,31 @@ func TestConvert(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// unsetOld removes the fields of the old tree that the new one does not use, as the manual of Convert has it.
+func unsetOld(t testing.TB, from, to variant, coll *mongo.Collection) {
+	t.Helper()
+	fields := func(v variant) []string {
+		o := v.opts
+		parent := gocmp.Or(o.ParentField, "parent")
+		return append(map[tree.Representation][]string{
+			tree.ParentReferences: {parent},
+			tree.ChildReferences:  {gocmp.Or(o.ChildrenField, "children")},
+			tree.AncestorArray:    {gocmp.Or(o.AncestorsField, "ancestors"), parent},
+			tree.MaterializedPath: {gocmp.Or(o.PathField, "path")},
+			tree.NestedSets:       {gocmp.Or(o.LeftField, "left"), gocmp.Or(o.RightField, "right"), parent},
+		}[v.rep], o.OrderField, o.ChildCountField)
+	}
+	old := bson.M{}
+	for _, f := range fields(from) {
+		if f != "" && !slices.Contains(fields(to), f) {
+			old[f] = ""
+		}
+	}
+	if len(old) > 0 {
+		get(coll.UpdateMany(t.Context(), bson.D{}, dd("$unset", old)))(t)
 	}
 }
 
@@ -185,38 +209,6 @@ func TestConvertRefuses(t *testing.T) {
 	// An index in the way is an error and stays.
 	get(coll.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: dd("ancestors", 1), Options: options.Index().SetSparse(true)}))(t)
 	is(t, b.EnsureIndexes(ctx), mongopatterns.ErrIndexConflict)
-}
-
-// After RemoveOld the old tree is refused as a source, and a document that only the old
-// tree knows keeps its fields until it is adopted.
-func TestRemoveOld(t *testing.T) {
-	ctx := t.Context()
-	coll := mongotest.Database(t).Collection("nodes")
-	from, to := plain(tree.ParentReferences, tree.Options{}), plain(tree.MaterializedPath, tree.Options{})
-	a, b := from.open(t, coll), to.open(t, coll)
-	insertAll(t, from, a, books)
-	get(tree.Convert(ctx, a, b, nil))(t)
-	putDocs(t, coll, dd("_id", "late", "parent", "Books"))
-	for _, done := range []int64{6, 0} {
-		if got, err := tree.RemoveOld(ctx, a, b); err != nil || got.Done != done {
-			t.Errorf("%+v, %v", got, err)
-		}
-	}
-	want := stored(t, coll)
-	for _, doc := range want {
-		wrong(t, slices.Contains(fieldsOf(doc), "parent") != (doc[0].Value == "late"), "%v", doc)
-	}
-	is(t, errOf(tree.Convert(ctx, a, b, nil)), mongopatterns.ErrInvalid)
-	match(t, "", want, stored(t, coll))
-	if got, err := b.Adopt(ctx, nil); err != nil || got.Done != 1 {
-		t.Errorf("%+v, %v", got, err)
-	}
-	healthy(t, b)
-	to.compare(t, b, modelOf(append(slices.Clone(books), [2]string{"late", "Books"})))
-	if _, err := tree.Convert(ctx, b, a, nil); err != nil { // and back
-		t.Fatal(err)
-	}
-	good(t, errOf(tree.Convert(ctx, a, b, nil)))
 }
 
 // Adopt again leaves what was moved or inserted by the tree where it is, and

@@ -387,7 +387,7 @@ func TestMaintenanceCosts(t *testing.T) {
 		target.opts = tree.Options{Scope: v.opts.Scope, AncestorsField: "lineage", ParentField: "above"}
 		to := target.open(t, coll)
 		within("Convert", cost{10, 42}, func() error { return errOf(tree.Convert(ctx, tr, to, nil)) })
-		within("RemoveOld", cost{2, 42}, func() error { return errOf(tree.RemoveOld(ctx, tr, to)) })
+		unsetOld(t, v, target, coll)
 		within("Adopt", cost{4, 0}, func() error { return errOf(to.Adopt(ctx, nil)) })
 		healthy(t, to)
 	})

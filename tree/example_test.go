@@ -266,7 +266,9 @@ func ExampleConvert() {
 	if _, err := tree.Convert(ctx, cats, paths, nil); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := tree.RemoveOld(ctx, cats, paths); err != nil {
+	// When nobody uses the old tree any more:
+	_, err = coll.UpdateMany(ctx, bson.D{}, bson.D{{Key: "$unset", Value: bson.D{{Key: "parent", Value: ""}}}})
+	if err != nil {
 		log.Fatal(err)
 	}
 	raw, err := coll.FindOne(ctx, paths.Filter("dbm")).Raw()

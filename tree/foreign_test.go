@@ -24,37 +24,6 @@ func opened(t *testing.T, coll *mongo.Collection, rep tree.Representation, opts 
 	return nodes
 }
 
-// A way back that was only tried, or not made for all, does not count: parents that RemoveOld
-// has removed are not converted again.
-func TestConvertBackOnlyTried(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	coll := mongotest.Database(t).Collection("n")
-	parents := opened(t, coll, tree.ParentReferences, nil)
-	paths := opened(t, coll, tree.MaterializedPath, nil)
-	check := func(_ any, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	check(parents.Insert(ctx, bson.M{"_id": "A"}, parents.AsRoot()))
-	check(parents.Insert(ctx, bson.M{"_id": "B"}, parents.Under("A")))
-	check(tree.Convert(ctx, parents, paths, nil))
-	check(tree.RemoveOld(ctx, parents, paths))
-	for _, work := range []*mongopatterns.Work{{DryRun: true}, {Filter: bson.D{{Key: "_id", Value: "A"}}}} {
-		_, _ = tree.Convert(ctx, paths, parents, work)
-		if _, err := tree.Convert(ctx, parents, paths, nil); !errors.Is(err, mongopatterns.ErrInvalid) {
-			t.Errorf("after %+v: %v", work, err)
-		}
-	}
-	if above, err := paths.Ancestors(ctx, "B"); err != nil || len(above) != 1 {
-		t.Errorf("%v, %v", above, err)
-	}
-	check(tree.Convert(ctx, paths, parents, nil))
-	check(tree.Convert(ctx, parents, paths, nil))
-}
-
 // NestedSets: a dry Repair counts what a real one writes, and no node comes beside an orphan.
 func TestNestedSetsBeside(t *testing.T) {
 	t.Parallel()

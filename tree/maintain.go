@@ -3,10 +3,6 @@ package tree
 import (
 	"context"
 	"iter"
-	"slices"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -115,38 +111,27 @@ func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total
 // both use with different meanings. Nodes that no root leads to, or below several parents, are Remaining.
 // Work.Filter selects nodes.
 //
-// Both trees stay readable, and the old one decides: run it again to catch up with what was written to it, and
-// end with RemoveOld when nobody writes to it any more. Call EnsureIndexes of the new tree first. To another
-// collection to.Load(ctx, from.Dump(ctx), to.AsRoot(), nil) copies a tree.
+// Both trees stay readable, and the old one decides: run it again to catch up with what was written to it. When
+// nobody writes to the old tree any more, and nothing is Remaining, $unset its fields with an UpdateMany of your
+// own. After that do not run Convert from it again: it would take every node for a root. Call EnsureIndexes of
+// the new tree first. To another collection to.Load(ctx, from.Dump(ctx), to.AsRoot(), nil) copies a tree.
 //
 // Cost: as Adopt.
 func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U],
-	work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
+	work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "tree: convert")
 	if from.c.o.Graph || to.c.o.Graph {
-		return mongopatterns.Result{}, fault.Invalid("a graph")
+		return result, fault.Invalid("a graph")
 	}
-	if err := convertible(from.c, to.c); err != nil {
-		return mongopatterns.Result{}, err
-	}
-	if err := to.c.converting(ctx, from.c.link); err != nil {
-		return mongopatterns.Result{}, err
-	}
-	result, err := newEngine(from.c, to.c).run(ctx, work)
-	if err == nil && (work == nil || !work.DryRun && work.Filter == nil) {
-		_, err = to.c.locks.UpdateOne(ctx, d("_id", to.c.lockID), d("$pull", d(fieldRemoved, to.c.link)))
-	}
-	return result, err
-}
-
-// convertible refuses what cannot be one tree in two representations.
-func convertible(from, to *core) error {
-	a, b := from.coll, to.coll
+	a, b := from.c.coll, to.c.coll
 	if a.Name() != b.Name() || a.Database().Name() != b.Database().Name() || a.Database().Client() != b.Database().Client() ||
-		from.lockID != to.lockID || from.o.IDField != to.o.IDField {
-		return fault.Invalid("two trees with different collections, Scope or IDField")
+		from.c.lockID != to.c.lockID || from.c.o.IDField != to.c.o.IDField {
+		return result, fault.Invalid("two trees with different collections, Scope or IDField")
 	}
-	return agree(from, to)
+	if err := agree(from.c, to.c); err != nil {
+		return result, err
+	}
+	return newEngine(from.c, to.c).run(ctx, work)
 }
 
 // agree refuses trees of one collection where to writes, with another meaning, a field that from reads.
@@ -164,51 +149,4 @@ func agree(from, to *core) error {
 		}
 	}
 	return nil
-}
-
-// fieldRemoved lists, in the lock document, the fields that RemoveOld has removed. To convert from them again
-// would take all nodes for roots.
-const fieldRemoved = "removed"
-
-// converting refuses a source that RemoveOld has removed, and takes the new tree's off that list.
-func (c *core) converting(ctx context.Context, source string) error {
-	n, err := c.locks.CountDocuments(ctx, d("_id", c.lockID, fieldRemoved, source))
-	if err == nil && n > 0 {
-		err = fault.Invalid("the field %s was removed by RemoveOld", source)
-	}
-	return err
-}
-
-// RemoveOld ends a conversion in place: it removes from all nodes the fields of the old tree that the new one
-// does not use. Convert refuses the old tree from then on. A document that only the old tree knows keeps its
-// fields, for Adopt; so see first that Convert leaves nothing Remaining. It can be repeated.
-//
-// Cost: 2 round trips; all nodes are written.
-func RemoveOld[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U]) (result mongopatterns.Result, err error) {
-	defer fault.In(&err, "tree: remove old")
-	if err := convertible(from.c, to.c); err != nil {
-		return result, err
-	}
-	c, keep := to.c, append(to.c.shape(), "")
-	var old bson.D
-	for _, f := range from.c.shape() {
-		if !slices.Contains(keep, f) {
-			old = append(old, bson.E{Key: f, Value: ""})
-		}
-	}
-	if len(old) == 0 {
-		return result, nil
-	}
-	if has(old, from.c.link) {
-		mark := d("$addToSet", d(fieldRemoved, from.c.link))
-		if _, err := c.locks.UpdateOne(ctx, d("_id", c.lockID), mark, options.UpdateOne().SetUpsert(true)); err != nil {
-			return result, err
-		}
-	}
-	res, err := c.durable.UpdateMany(ctx, c.in(c.fields[0], d("$exists", true)), d("$unset", old))
-	if err != nil {
-		return result, err
-	}
-	result.Done = res.ModifiedCount
-	return result, nil
 }

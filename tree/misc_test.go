@@ -77,7 +77,6 @@ func TestInvalidArguments(t *testing.T) {
 		"load":               errOf(tr.Load(ctx, nil, tr.AsRoot(), work)),
 		"load dry":           errOf(tr.Load(ctx, nil, tr.AsRoot(), &mongopatterns.Work{DryRun: true})),
 		"load before":        errOf(tr.Load(ctx, nil, tr.Before("x"), nil)),
-		"remove of a copy":   errOf(tree.RemoveOld(ctx, tr, other)),
 		"descendants":        drain(tr.Descendants(ctx, "x", deep)),
 		"preorder":           drain(tr.Preorder(ctx, "x", deep)),
 		"subtree":            errOf(tr.Subtree(ctx, "x", deep)),
