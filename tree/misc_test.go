@@ -246,3 +246,51 @@ func TestRepeatedInsert(t *testing.T) {
 		match(t, "", before, stored(t, coll))
 	})
 }
+
+// TestPipelinesAreFresh: whoever changes a stage changes neither the Tree nor the next pipeline.
+func TestPipelinesAreFresh(t *testing.T) {
+	ctx := t.Context()
+	var scribble func(v any)
+	scribble = func(v any) {
+		switch v := v.(type) {
+		case bson.D:
+			for i := range v {
+				scribble(v[i].Value)
+				v[i] = bson.E{Key: "$limit", Value: 1}
+			}
+		case bson.A:
+			for i := range v {
+				scribble(v[i])
+				v[i] = nil
+			}
+		case mongo.Pipeline:
+			for i := range v {
+				scribble(v[i])
+			}
+		case []bson.D:
+			scribble(mongo.Pipeline(v))
+		}
+	}
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+		insertAll(t, v, tr, books)
+		for name, make := range map[string]func() mongo.Pipeline{
+			"Parent":      func() mongo.Pipeline { return tr.ParentPipeline("dbm") },
+			"Children":    func() mongo.Pipeline { return tr.ChildrenPipeline("dbm") },
+			"Siblings":    func() mongo.Pipeline { return tr.SiblingsPipeline("dbm") },
+			"Ancestors":   func() mongo.Pipeline { return tr.AncestorsPipeline("dbm") },
+			"Descendants": func() mongo.Pipeline { return tr.DescendantsPipeline("dbm", 2) },
+			"Subtree":     func() mongo.Pipeline { return tr.SubtreePipeline("dbm", 0) },
+			"Roots":       tr.RootsPipeline,
+			"Leaves":      tr.LeavesPipeline,
+			"Breadcrumb":  func() mongo.Pipeline { return tr.BreadcrumbPipeline("dbm") },
+		} {
+			p := make()
+			before := toD(t, dd("p", p))
+			scribble(p)
+			match(t, name, before, toD(t, dd("p", make())))
+		}
+		crumbs, err := tr.Breadcrumb(ctx, "dbm")
+		above, err2 := tr.Ancestors(ctx, "dbm")
+		wrong(t, errors.Join(err, err2) != nil || len(crumbs) != 4 || len(above) != 3, "%v, %v, %v, %v", crumbs, err, above, err2)
+	})
+}

@@ -3,11 +3,11 @@ package tree
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"math"
 	"slices"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -88,14 +88,17 @@ func (t *Tree[K, T]) RootsPipeline() mongo.Pipeline { return t.c.roots() }
 func (t *Tree[K, T]) LeavesPipeline() mongo.Pipeline { return t.c.rep.leaves() }
 
 // BreadcrumbPipeline yields {id, name} of the ancestors, root first, and of the node itself.
-func (t *Tree[K, T]) BreadcrumbPipeline(id K) mongo.Pipeline {
-	own, name := expr.Field(t.c.o.IDField), expr.Field(cmp.Or(t.c.o.NameField, t.c.o.IDField))
-	return append(t.c.rootFirst(t.raw(id)), expr.Op("$project", d("_id", 0, "id", own, "name", name)))
+func (t *Tree[K, T]) BreadcrumbPipeline(id K) mongo.Pipeline { return t.c.breadcrumb(t.raw(id)) }
+
+func (c *core) breadcrumb(id any, more ...any) mongo.Pipeline {
+	own, name := expr.Field(c.o.IDField), expr.Field(cmp.Or(c.o.NameField, c.o.IDField))
+	return append(c.rootFirst(id), expr.Op("$project", append(d("_id", 0, "id", own, "name", name), d(more...)...)))
 }
 
 // rootFirst yields a node and its ancestors with fieldDepth, the node last.
 func (c *core) rootFirst(id any) mongo.Pipeline {
-	return append(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.wayUp...)
+	return concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.rep.up(0),
+		mongo.Pipeline{expr.Op("$sort", d(fieldDepth, -1))})
 }
 
 // bare takes the field of pipelines away again.
@@ -239,21 +242,36 @@ func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := upFrom(ctx, raw, t.c.sent(raw), func(cur *mongo.Cursor) (v T, err error) { return v, cur.Decode(&v) })
+	all, err := upFrom(ctx, raw, t.c.sent(raw, t.c.wayUp), func(cur *mongo.Cursor) (v T, err error) { return v, cur.Decode(&v) })
 	return all[:max(0, len(all)-1)], err
 }
 
-// sent runs bare(rootFirst), of which all but the first stage is encoded once: to encode it for each call would
-// cost the client as much as all else.
-func (c *core) sent(id bson.RawValue) opener {
+// fixed are the stages of a pipeline after the first, encoded.
+func fixed(p mongo.Pipeline) []bson.RawValue {
+	stages := make([]bson.RawValue, len(p)-1)
+	for i := range stages {
+		stages[i], _ = expr.Fixed(p[i+1]).(bson.RawValue)
+	}
+	return stages
+}
+
+// sent runs stages that begin with a node. To encode them for each call would cost the client as much as all else.
+func (c *core) sent(id bson.RawValue, stages []bson.RawValue) opener {
+	b := codec.Build(1024)
+	b.Open("0")
+	b.Open("$match")
+	for _, e := range c.scope {
+		b.Value(e.Key, e.Value.(bson.RawValue))
+	}
+	b.Value(c.o.IDField, id)
+	b.Close()
+	b.Close()
+	for i, stage := range stages {
+		b.Value(strconv.Itoa(i+1), stage)
+	}
+	p := array(b.Done())
 	return func(ctx context.Context) (*mongo.Cursor, error) {
-		p, err := bson.Marshal(d("0", expr.Op("$match", c.byID(id))))
-		if err != nil {
-			return nil, err
-		}
-		p = append(p[:len(p)-1], c.wayUpBare...)
-		binary.LittleEndian.PutUint32(p, uint32(len(p)))
-		return c.coll.Aggregate(ctx, array(p), options.Aggregate().SetBatchSize(math.MaxInt32))
+		return c.coll.Aggregate(ctx, p, options.Aggregate().SetBatchSize(math.MaxInt32))
 	}
 }
 
@@ -343,11 +361,10 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, depth
 		ids = c.rep.above(n)
 		return ids, len(ids), err
 	}
-	p := append(c.rootFirst(raw), expr.Op("$project", d(c.o.IDField, 1, fieldDepth, 1)))
-	ids, err = upFrom(ctx, raw, opening(c.coll, p), func(cur *mongo.Cursor) (bson.RawValue, error) {
+	ids, err = upFrom(ctx, raw, c.sent(raw, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
 		doc := slices.Clone(cur.Current)
-		depth = max(depth, int(integer(doc.Lookup(fieldDepth))))
-		return doc.Lookup(c.o.IDField), nil
+		depth = max(depth, int(integer(doc.Lookup("depth"))))
+		return doc.Lookup("id"), nil
 	})
 	return ids[:max(0, len(ids)-1)], depth, err
 }
@@ -384,8 +401,7 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err er
 	if err != nil {
 		return nil, err
 	}
-	open := opening(t.c.coll, t.BreadcrumbPipeline(id))
-	return upFrom(ctx, raw, open, func(cur *mongo.Cursor) (crumb Crumb[K], err error) {
+	return upFrom(ctx, raw, t.c.sent(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[K], err error) {
 		name := cur.Current.Lookup("name")
 		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
 			crumb.Name = text(name)

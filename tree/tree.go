@@ -3,7 +3,6 @@ package tree
 import (
 	"cmp"
 	"context"
-	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -75,12 +74,11 @@ type core struct {
 	scope bson.D // values are bson.RawValue
 	kind  Representation
 
-	shown  bson.Raw       // the projection
-	mark   bson.Raw       // the update of touch
-	unmark bson.D         // takes it back
-	wayUp  mongo.Pipeline // the stages of rootFirst after the first
+	shown  bson.Raw // the projection
+	mark   bson.Raw // the update of touch
+	unmark bson.D   // takes it back
 
-	wayUpBare []byte // the same, encoded, without fieldDepth: the elements 1, 2, … and the end of an array
+	wayUp, crumbs []bson.RawValue // what sent runs
 }
 
 // representation is one way of storing the shape: parentRefs, childRefs, ancestorArray, pathShape and
@@ -218,15 +216,7 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 	if c.unmark = c.count(-1); c.unmark == nil {
 		c.unmark = d("$unset", d(fieldTouch, ""))
 	}
-	c.wayUp = append(c.rep.up(0), expr.Op("$sort", d(fieldDepth, -1)))
-	for i, stage := range c.wayUp {
-		c.wayUp[i] = expr.Op(stage[0].Key, expr.Fixed(stage[0].Value))
-	}
-	var bareWay bson.D
-	for i, stage := range bare(c.wayUp) {
-		bareWay = append(bareWay, bson.E{Key: strconv.Itoa(i + 1), Value: stage})
-	}
-	c.wayUpBare = encoded(bareWay)[4:]
+	c.wayUp, c.crumbs = fixed(bare(c.rootFirst(nil))), fixed(c.breadcrumb(nil, "depth", expr.Field(fieldDepth)))
 	return c, nil
 }
 
