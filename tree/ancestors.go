@@ -3,6 +3,7 @@ package tree
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -38,7 +39,7 @@ func (c *core) upBy(way any, levels int) mongo.Pipeline {
 	if levels > 0 {
 		way = expr.Op("$slice", way, levels+1)
 	}
-	return concat(mongo.Pipeline{
+	return slices.Concat(mongo.Pipeline{
 		expr.Op("$project", d(fieldTouch, way)),
 		c.lookup(fieldTouch, c.o.IDField),
 	}, unfold(fieldDepth, expr.Op("$indexOfArray", expr.Field(fieldTouch), expr.Field(fieldTree+"."+c.o.IDField))))
@@ -106,28 +107,17 @@ func (a ancestorArray) adopted(n node) error {
 	return nil
 }
 
-// replace puts a new beginning to the arrays of the descendants of x, up to and including x. It finds x in each
+// lift puts a new beginning to the arrays of the descendants of x, up to and including x. It finds x in each
 // array, so doing it twice does no harm.
-func (a ancestorArray) replace(x node, beginning []bson.RawValue, more ...bson.E) []mongo.WriteModel {
-	f := expr.Field(a.o.AncestorsField)
-	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))
-	set := d(a.o.AncestorsField, expr.Op("$concatArrays", expr.Literal(beginning), rest))
-	return []mongo.WriteModel{update(a.in(a.o.AncestorsField, equal(x.id)),
-		mongo.Pipeline{expr.Op("$set", append(set, more...))})}
-}
-
-func (a ancestorArray) rebase(x node, parent *node) []mongo.WriteModel {
-	return a.replace(x, append(a.lineage(parent), x.id))
-}
-
 func (a ancestorArray) lift(x node, heir *node) []mongo.WriteModel {
-	to := null
-	if heir != nil {
-		to = heir.id
+	f, parent := expr.Field(a.o.AncestorsField), expr.Field(a.o.ParentField)
+	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))
+	set := d(a.o.AncestorsField, expr.Op("$concatArrays", expr.Literal(a.lineage(heir)), rest))
+	if heir == nil || !same(heir.id, x.id) {
+		to := expr.Literal(a.reference(heir))
+		set = append(set, bson.E{Key: a.o.ParentField, Value: expr.Cond(expr.Op("$eq", parent, expr.Literal(x.id)), to, parent)})
 	}
-	f := expr.Field(a.o.ParentField)
-	return a.replace(x, a.lineage(heir), expr.Element(a.o.ParentField,
-		expr.Cond(expr.Op("$eq", f, expr.Literal(x.id)), expr.Literal(to), f)))
+	return []mongo.WriteModel{update(a.in(a.o.AncestorsField, equal(x.id)), mongo.Pipeline{expr.Op("$set", set)})}
 }
 
 // cascade finds the subtree by the ID alone. With a child counter the node is read for its parent.

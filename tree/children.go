@@ -28,7 +28,7 @@ func (r childRefs) layout() layout {
 func (r childRefs) up(levels int) mongo.Pipeline {
 	id := r.o.IDField
 	self := expr.Op("$unsetField", d("field", fieldTree, "input", expr.Var("ROOT")))
-	return concat(mongo.Pipeline{
+	return slices.Concat(mongo.Pipeline{
 		r.graphLookup(expr.Field(id), id, r.o.ChildrenField, levels, expr.Element("depthField", fieldDepth)),
 		expr.Op("$project", d(fieldTree, expr.Op("$concatArrays", bson.A{self}, expr.Field(fieldTree)))),
 	}, unfold(
@@ -42,7 +42,7 @@ func (r childRefs) down(id any, depth int, self bool) mongo.Pipeline {
 
 // referenced are the children of the nodes that match.
 func (r childRefs) referenced(match bson.D) mongo.Pipeline {
-	return concat(mongo.Pipeline{
+	return slices.Concat(mongo.Pipeline{
 		expr.Op("$match", match),
 		expr.Op("$unwind", expr.Field(r.o.ChildrenField)), // keeps the order of the array
 		r.lookup(r.o.ChildrenField, r.o.IDField),
@@ -80,16 +80,14 @@ func (r childRefs) target(pos position, nodes []node, self bson.RawValue) (paren
 		return nil, 0, fault.Invalid("the roots of ChildReferences have no order")
 	case pos.kind == atRoot:
 		return nil, -1, nil
-	case pos.kind == underParent && ref.raw == nil:
-		return nil, 0, noParent(pos.ref)
+	case r.o.Graph && pos.sibling():
+		return nil, 0, fault.Invalid("Before and After are ambiguous in a graph")
+	case ref.raw == nil:
+		return nil, 0, pos.absent()
 	case pos.kind == underParent && pos.first:
 		return &ref, 0, nil
 	case pos.kind == underParent:
 		return &ref, -1, nil
-	case r.o.Graph:
-		return nil, 0, fault.Invalid("Before and After are ambiguous in a graph")
-	case ref.raw == nil:
-		return nil, 0, missing(pos.ref)
 	}
 	for _, n := range nodes {
 		kids := without(n.children, self)
@@ -164,7 +162,7 @@ func (r childRefs) move(ctx context.Context, id bson.RawValue, pos position) err
 		return fault.Invalid("a graph is changed with Link and Unlink")
 	}
 	return r.atomically(ctx, true, func(ctx context.Context) error {
-		_, _, nodes, err := r.both(ctx, id, pos.ref, append(r.naming(pos), d(r.o.ChildrenField, equal(id)))...)
+		_, _, nodes, err := r.both(ctx, id, pos, append(r.naming(pos), d(r.o.ChildrenField, equal(id)))...)
 		if err != nil || pos.sibling() && same(pos.ref, id) {
 			return err
 		}
@@ -271,11 +269,11 @@ func (r childRefs) adopt(kids []bson.RawValue) bson.D {
 
 // Maintenance.
 
-func (r childRefs) place(*node) bson.D               { return nil }
-func (r childRefs) ref(node) (string, bool, string)  { return "", false, "" }
-func (r childRefs) names(n node) []bson.RawValue     { return n.children }
-func (r childRefs) uproot(n node) []mongo.WriteModel { return []mongo.WriteModel{r.unlink(null, n.id)} }
-func (r childRefs) listing(kids []node) bson.D       { return d(r.o.ChildrenField, idsOf(kids)) }
+func (r childRefs) place(*node) bson.D                { return nil }
+func (r childRefs) ref(node) (up node, broken string) { return node{}, "" }
+func (r childRefs) names(n node) []bson.RawValue      { return n.children }
+func (r childRefs) uproot(n node) []mongo.WriteModel  { return []mongo.WriteModel{r.unlink(null, n.id)} }
+func (r childRefs) listing(kids []node) bson.D        { return d(r.o.ChildrenField, idsOf(kids)) }
 func (r childRefs) parents(nodes []node) bson.D {
 	return r.in(r.o.ChildrenField, d("$in", idsOf(nodes)))
 }
@@ -411,12 +409,10 @@ func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 		return err
 	}
 	return c.atomically(ctx, true, func(ctx context.Context) error {
-		_, n, _, err := c.both(ctx, x, p)
+		_, n, _, err := c.both(ctx, x, position{kind: underParent, ref: p})
 		switch {
 		case err != nil:
 			return err
-		case n.raw == nil:
-			return noParent(p)
 		case !add && !holds(n.children, x):
 			return fmt.Errorf("%w: %s is not a child of %s", fault.ErrNotFound, text(x), text(p))
 		case !add:

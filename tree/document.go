@@ -52,6 +52,26 @@ func (c *core) parse(raw bson.Raw) node {
 	return n
 }
 
+// refKey is the key of what ref gives, "" for no parent, which is that of no node.
+func refKey(up node) string {
+	if up.id.Type == 0 {
+		return ""
+	}
+	return key(up.id)
+}
+
+// child is a node under a parent, or as a root, as its own children see it.
+func (c *core) child(id bson.RawValue, parent *node) *node {
+	n := &node{id: id, parent: null, up: parent, path: c.o.PathDelimiter}
+	if parent != nil {
+		n.parent = parent.id
+	}
+	if path, ok := lookup(c.rep.place(parent), c.o.PathField).(string); ok {
+		n.path = path
+	}
+	return n
+}
+
 // field is the value of a field that may not be configured.
 func (c *core) field(raw bson.Raw, name string) bson.RawValue {
 	if name == "" {
@@ -68,21 +88,11 @@ func (c *core) shape() []string {
 // projection holds the fields of the shape, and what else is to be read.
 func (c *core) projection(also ...string) (out bson.D) {
 	for _, f := range append(c.shape(), also...) {
-		if f != "" && !has(out, f) {
+		if f != "" && lookup(out, f) == nil {
 			out = append(out, bson.E{Key: f, Value: 1})
 		}
 	}
 	return out
-}
-
-// encoded is a document of names and numbers, to be sent often.
-func encoded(doc bson.D) bson.Raw {
-	raw, _ := bson.Marshal(doc)
-	return raw
-}
-
-func has(doc bson.D, key string) bool {
-	return slices.ContainsFunc(doc, func(e bson.E) bool { return e.Key == key })
 }
 
 // lookup is the value of a field of a document in memory, nil if there is none.
@@ -199,7 +209,7 @@ func (c *core) prepare(user any) (doc bson.D, id bson.RawValue, err error) {
 			doc = append(doc, bson.E{Key: k, Value: e.Value()})
 		}
 	}
-	if !has(doc, "_id") {
+	if lookup(doc, "_id") == nil {
 		fresh, err := c.codec.Value(bson.NewObjectID())
 		if err != nil {
 			return nil, id, err

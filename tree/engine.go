@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 )
@@ -48,9 +48,8 @@ const (
 // spot is what the engine knows of where a node is.
 type spot struct {
 	id      bson.RawValue
-	node    node // until ups are known
-	settled bool // it has a place in to, with this path
-	path    string
+	node    node  // until ups are known
+	settled bool  // it has a place in to
 	derived *node // see under
 	ups     []*spot
 	lost    string  // why it has no parent
@@ -83,7 +82,7 @@ func (e *engine) forget(counter int64) { e.known, e.counter, e.index = map[strin
 func newEngine(from, to *core) *engine {
 	if from != to {
 		wide := *from
-		wide.rep, wide.shown = represent(&wide, from.kind), encoded(from.projection(to.shape()...))
+		wide.rep, wide.shown = represent(&wide, from.kind), expr.Raw(from.projection(to.shape()...))
 		from = &wide
 	}
 	return &engine{from: from, to: to}
@@ -103,6 +102,7 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 	for _, n := range nodes {
 		all = append(all, e.spot(n))
 	}
+	asks := e.from.rep.rootsMatch() == nil
 	for todo := all; len(todo) > 0; {
 		var ask []node
 		asking := map[string]*spot{}
@@ -111,10 +111,13 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 				continue
 			}
 			s.resolved = true
-			ref, root, broken := e.from.rep.ref(s.node)
-			if up := e.known[ref]; up != nil && !s.settled {
+			ref, broken := e.from.rep.ref(s.node)
+			up := e.known[refKey(ref)]
+			switch s.lost = broken; {
+			case broken != "", s.settled:
+			case up != nil:
 				s.ups = []*spot{up}
-			} else if s.lost = broken; broken == "" && !root && !s.settled {
+			case asks || ref.id.Type != 0:
 				ask = append(ask, s.node)
 				asking[key(s.id)] = s
 			}
@@ -137,9 +140,10 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 			}
 		}
 		for _, s := range asking {
-			if ref, _, _ := e.from.rep.ref(s.node); e.known[ref] != nil {
-				s.ups = []*spot{e.known[ref]}
-			} else if ref != "" {
+			ref, _ := e.from.rep.ref(s.node)
+			if up := e.known[refKey(ref)]; up != nil {
+				s.ups = []*spot{up}
+			} else if ref.id.Type != 0 {
 				s.lost = "there is no such parent"
 			}
 		}
@@ -159,7 +163,7 @@ func (e *engine) spot(n node) *spot {
 	s := &spot{id: copied(n.id), node: n}
 	// Adopt ignores nodes that have a place already.
 	if e.catchUp && n.raw.Lookup(e.to.link).Type != 0 {
-		s.settled, s.path = true, e.to.parse(n.raw).path
+		s.settled, s.derived = true, &node{id: s.id, path: e.to.parse(n.raw).path}
 	}
 	e.known[k] = s
 	e.fresh = append(e.fresh, k)
@@ -200,40 +204,25 @@ func (e *engine) connect(s *spot, stack *[]*spot) {
 	s.node = node{}
 }
 
-// under is a node as its children see it, by the way down from its root or from a settled node. It fails where
-// nothing can be under one of the nodes.
-func (e *engine) under(s *spot) (*node, error) {
-	if s.derived != nil {
-		return s.derived, e.to.rep.usable(*s.derived)
+// under is a node as its children see it, by the way down from its root or from a settled node, and nil where
+// there is no such way or nothing can be under one of the nodes.
+func (e *engine) under(s *spot) *node {
+	if !s.rooted {
+		return nil
 	}
-	n := &node{id: s.id, path: cmp.Or(s.path, e.to.o.PathDelimiter)}
-	if len(s.ups) > 0 {
-		up, err := e.under(s.ups[0])
-		if err != nil {
-			return nil, err
+	if s.derived == nil {
+		var up *node
+		if len(s.ups) > 0 {
+			if up = e.under(s.ups[0]); up == nil {
+				return nil
+			}
 		}
-		n.up = up
-		if path, ok := lookup(e.to.rep.place(up), e.to.o.PathField).(string); ok {
-			n.path = path
-		}
+		s.derived = e.to.child(s.id, up)
 	}
-	s.derived = n
-	return n, e.to.rep.usable(*n)
-}
-
-// place is the shape of a node by its way up, if it has one and the shape can be formed.
-func (e *engine) place(n node, s *spot) (bson.D, bool) {
-	if !s.rooted || e.to.rep.usable(e.to.parse(n.raw)) != nil {
-		return nil, false
+	if e.to.rep.usable(*s.derived) != nil {
+		return nil
 	}
-	if len(s.ups) == 0 {
-		return e.to.rep.place(nil), true
-	}
-	parent, err := e.under(s.ups[0])
-	if err != nil {
-		return nil, false
-	}
-	return e.to.rep.place(parent), true
+	return s.derived
 }
 
 // look finds what is wrong with nodes that were just read.
@@ -272,13 +261,16 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 // examine compares one node with what it should hold. All that differs is one write.
 func (e *engine) examine(n node, s *spot, kids []node, counts bool) (found []finding) {
 	converts := e.from != e.to
-	want, placed := e.place(n, s)
+	var want bson.D
+	self := e.under(s)
 	if !converts && (s.lost != "" || s.loop != nil) {
 		found = append(found, e.misplaced(n, s))
-	} else if !placed && (converts || e.quick) {
+	} else if self == nil && (converts || e.quick) {
 		found = append(found, e.finding(Orphan, n, "", "no root leads to it"))
 	}
-	if converts && !placed {
+	if self != nil {
+		want = e.to.rep.place(self.up)
+	} else if converts {
 		return found
 	}
 	if converts {
@@ -390,7 +382,7 @@ func (e *engine) again(ctx context.Context, ids part) ([]finding, error) {
 
 // snapshot looks at a part at one moment.
 func (e *engine) snapshot(ctx context.Context, ids part) (found []finding, err error) {
-	err = e.to.transact(ctx, func(ctx context.Context) error {
+	err = e.to.atomically(ctx, false, func(ctx context.Context) error {
 		now, err := e.to.restructurings(ctx)
 		if err != nil {
 			return err

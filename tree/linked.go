@@ -20,7 +20,6 @@ func (b base) rootsMatch() bson.D                               { return b.in(b.
 func (b base) except(string) bson.D                             { return nil }
 func (b base) usable(node) error                                { return nil }
 func (b base) adopted(node) error                               { return nil }
-func (b base) rebase(node, *node) []mongo.WriteModel            { return nil }
 func (b base) lift(node, *node) []mongo.WriteModel              { return nil }
 func (b base) inside(context.Context, node, node) (bool, error) { return false, nil }
 func (b base) settle(context.Context, bool) (int64, error)      { return 0, nil }
@@ -35,8 +34,6 @@ func (b base) join(context.Context, *engine, []node, []*spot, [][]node) ([]findi
 	return nil, nil
 }
 
-func (b base) heir(node) *node { return nil }
-
 // cut makes the node of a cycle with the smallest ID a root.
 func (b base) cut(n node, s *spot) *finding {
 	if slices.ContainsFunc(s.loop, func(o *spot) bool { return less(o.id, n.id) }) {
@@ -45,10 +42,18 @@ func (b base) cut(n node, s *spot) *finding {
 	return &finding{writes: b.rep.uproot(n), uproot: true, moves: true}
 }
 
+// heir is a node's parent, as far as the node tells, nil for a root.
+func (b base) heir(n node) *node {
+	if up, _ := b.rep.ref(n); up.id.Type != 0 {
+		return &up
+	}
+	return nil
+}
+
 // parentOf is the filter for the parent of a node, nil for a root.
 func (b base) parentOf(n node) bson.D {
-	if heir := b.rep.heir(n); heir != nil {
-		return b.byID(heir.id)
+	if up := b.heir(n); up != nil {
+		return b.byID(up.id)
 	}
 	return nil
 }
@@ -59,17 +64,35 @@ func (b base) recount(x node, by int64) []mongo.WriteModel { return b.counter(b.
 func (b base) parents(nodes []node) bson.D {
 	var ids []bson.RawValue
 	for _, n := range nodes {
-		if heir := b.rep.heir(n); heir != nil {
-			ids = append(ids, heir.id)
+		if up := b.heir(n); up != nil {
+			ids = append(ids, up.id)
 		}
 	}
 	return b.byIDs(ids)
 }
 
+// reference is what the link of a node's children holds, for nil that of roots.
+func (b base) reference(parent *node) any { return lookup(b.rep.place(parent), b.link) }
+
+// siblingsOf is the filter for the children of parent, or for the roots.
+func (b base) siblingsOf(parent *node) bson.D { return b.in(b.link, equal(b.reference(parent))) }
+
+func (b base) childrenOf(n node) (match bson.D, reads bool) { return b.siblingsOf(&n), !b.keepsParent }
+
+func (b base) family(nodes []node) mongo.Pipeline {
+	refs := bson.A{}
+	for _, n := range nodes {
+		if b.rep.usable(n) == nil {
+			refs = append(refs, b.reference(&n))
+		}
+	}
+	return mongo.Pipeline{b.match(b.link, d("$in", refs)), b.sorting()}
+}
+
 // siblings are the other nodes that name the same parent, or none.
 func (b base) siblings(id any) mongo.Pipeline {
 	field := b.link
-	return concat(mongo.Pipeline{expr.Op("$match", append(b.byID(id), b.rep.except(field)...)),
+	return slices.Concat(mongo.Pipeline{expr.Op("$match", append(b.byID(id), b.rep.except(field)...)),
 		b.lookup(field, field, b.inOrder()...)}, unfold(), mongo.Pipeline{expr.Op("$match", d(b.o.IDField, d("$ne", id)))})
 }
 
@@ -86,15 +109,6 @@ func (b base) sound(n node) error {
 		return err
 	}
 	return b.rep.usable(n)
-}
-
-// siblingsOf is the filter for the children of parent, or for the roots.
-func (b base) siblingsOf(parent *node) bson.D {
-	if parent == nil {
-		return b.rep.rootsMatch()
-	}
-	match, _ := b.rep.childrenOf(*parent)
-	return match
 }
 
 // orphaned is the error for a node whose parent is not there.
@@ -122,9 +136,9 @@ func (b base) insert(ctx context.Context, doc bson.D, pos position) error {
 	}
 	return b.atomically(ctx, pos.kind != underParent, func(ctx context.Context) (err error) {
 		var sib node
-		match, absent := b.byID(pos.ref), noParent(pos.ref)
+		match, absent := b.byID(pos.ref), pos.absent()
 		if pos.sibling() {
-			if sib, err = b.findOne(ctx, b.byID(pos.ref), missing(pos.ref)); err != nil {
+			if sib, err = b.findOne(ctx, match, absent); err != nil {
 				return err
 			}
 			match, absent = b.parentOf(sib), b.orphaned(sib)
@@ -162,7 +176,7 @@ func (b base) move(ctx context.Context, id bson.RawValue, pos position) error {
 		return err
 	}
 	return b.atomically(ctx, true, func(ctx context.Context) error {
-		x, ref, _, err := b.both(ctx, id, pos.ref)
+		x, ref, _, err := b.both(ctx, id, pos)
 		if err == nil {
 			err = b.sound(x)
 		}
@@ -173,8 +187,8 @@ func (b base) move(ctx context.Context, id bson.RawValue, pos position) error {
 		if err != nil {
 			return err
 		}
-		from, root, _ := b.rep.ref(x)
-		stays := parent == nil && root || parent != nil && from == key(parent.id)
+		up, broken := b.rep.ref(x)
+		stays := broken == "" && (parent == nil && up.id.Type == 0 || parent != nil && same(up.id, parent.id))
 		if stays && b.o.OrderField == "" {
 			return nil
 		}
@@ -190,7 +204,7 @@ func (b base) move(ctx context.Context, id bson.RawValue, pos position) error {
 		}
 		models = append(models, update(b.byID(id), d("$set", set)))
 		if !stays {
-			models = append(models, b.rep.rebase(x, parent)...)
+			models = append(models, b.rep.lift(x, b.child(x.id, parent))...)
 			models = append(models, b.recount(x, -1)...)
 			if parent != nil {
 				models = append(models, b.counter(b.byID(parent.id), 1)...)
@@ -205,10 +219,6 @@ func (b base) target(ctx context.Context, pos position, ref, x node) (_ *node, e
 	switch {
 	case pos.kind == atRoot:
 		return nil, nil
-	case ref.raw == nil && pos.sibling():
-		return nil, missing(pos.ref)
-	case ref.raw == nil:
-		return nil, noParent(pos.ref)
 	case pos.sibling():
 		match := b.parentOf(ref)
 		if match == nil {
@@ -268,7 +278,7 @@ func (b base) bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mong
 
 // survey reads the children of x and, for Promote, its parent.
 func (b base) survey(ctx context.Context, x node, match bson.D, promote bool) (kids []node, heir *node, err error) {
-	up := b.rep.heir(x)
+	up := b.heir(x)
 	if up == nil || !promote {
 		kids, err = b.findAll(ctx, match)
 		return kids, nil, err
@@ -325,13 +335,9 @@ func (b base) arrange(ctx context.Context, items []*item) error {
 			if err := b.sound(*it.parent); err != nil {
 				return err
 			}
-			it.node.up = it.parent
 		}
-		shape := b.rep.place(it.parent)
-		it.doc = append(it.doc, shape...)
-		if path, ok := lookup(shape, b.o.PathField).(string); ok {
-			it.node.path = path
-		}
+		it.node = *b.child(it.id, it.parent)
+		it.doc = append(it.doc, b.rep.place(it.parent)...)
 		if b.o.OrderField != "" {
 			it.doc = append(it.doc, bson.E{Key: b.o.OrderField, Value: next})
 			next += orderGap
@@ -349,7 +355,7 @@ func (b base) nextOrder(ctx context.Context, items []*item) (int64, error) {
 	for _, it := range items {
 		if k := key(it.above); !seen[k] && (it.parent == nil || it.parent.raw != nil) {
 			seen[k] = true
-			at = append(at, lookup(b.rep.place(it.parent), b.link))
+			at = append(at, b.reference(it.parent))
 		}
 	}
 	siblings := b.in(b.link, d("$in", at), b.o.OrderField, d("$lt", int64(math.MaxInt64-orderGap)))

@@ -64,7 +64,8 @@ func (c *core) walk(ctx context.Context, visit func(cur *mongo.Cursor, parent bs
 				return err
 			}
 			n := c.parse(cur.Current)
-			at, root, _ := c.rep.ref(n)
+			up, broken := c.rep.ref(n)
+			at, root := refKey(up), up.id.Type == 0 && broken == ""
 			if c.rep.rootsMatch() == nil {
 				at = key(n.id)
 				root = len(parents) == 0
@@ -201,7 +202,7 @@ type item struct {
 	doc       bson.D
 	id, above bson.RawValue   // above is the parent's ID, null for a root
 	parent    *node           // without raw if it comes with the same batch
-	node      *node           // what its children see
+	node      node            // what its children see
 	kids      []bson.RawValue // of the same batch
 }
 
@@ -268,7 +269,7 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 		case there[p] != nil:
 			it.parent, parents[p] = there[p], there[p]
 		case own[p] != nil:
-			it.parent, own[p].kids = own[p].node, append(own[p].kids, it.id)
+			it.parent, own[p].kids = &own[p].node, append(own[p].kids, it.id)
 		default:
 			return nil, nil, fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(it.above), text(it.id))
 		}
@@ -279,7 +280,6 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 		for _, e := range elements {
 			it.doc = append(it.doc, bson.E{Key: e.Key(), Value: e.Value()})
 		}
-		it.node = &node{id: it.id, parent: it.above, path: c.o.PathDelimiter}
 		own[k] = it
 		items = append(items, it)
 	}

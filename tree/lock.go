@@ -34,13 +34,9 @@ const (
 // the winner left. fn can run several times.
 func (c *core) atomically(ctx context.Context, locked bool, fn func(ctx context.Context) error) error {
 	if !locked {
-		return c.transact(ctx, fn)
+		return txn.Run(ctx, c.coll.Database().Client(), fn)
 	}
 	return c.exclusively(ctx, func(ctx context.Context, _ int64) error { return fn(ctx) })
-}
-
-func (c *core) transact(ctx context.Context, fn func(ctx context.Context) error) error {
-	return txn.Run(ctx, c.coll.Database().Client(), fn)
 }
 
 // exclusively is atomically with the lock; fn gets the number of restructurings before this one.
@@ -48,7 +44,7 @@ func (c *core) exclusively(ctx context.Context, fn func(ctx context.Context, bef
 	joined := txn.Running(ctx)
 	start := time.Now()
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
-		err := c.transact(ctx, func(ctx context.Context) error {
+		err := txn.Run(ctx, c.coll.Database().Client(), func(ctx context.Context) error {
 			before, err := c.lock(ctx, joined)
 			if err != nil {
 				return err
@@ -93,14 +89,6 @@ func (c *core) restructurings(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	return integer(raw.Lookup("n")), nil
-}
-
-func (c *core) createLock(ctx context.Context) error {
-	_, err := c.locks.InsertOne(ctx, d("_id", c.lockID, "n", int64(0)))
-	if err != nil && !mongo.IsDuplicateKeyError(err) {
-		return fmt.Errorf("lock document: %w", err)
-	}
-	return nil
 }
 
 // touch writes to the node that matches, so that a transaction which moves or deletes it at the same time

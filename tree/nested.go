@@ -81,7 +81,7 @@ func (n node) numbered() error {
 // target finds the parent that a position names and the number at which a node is to begin there; ref is the
 // node in it.
 func (s nestedSets) target(ctx context.Context, pos position, ref node) (parent bson.RawValue, at int64, err error) {
-	if pos.sibling() && ref.raw != nil && !isNull(ref.parent) {
+	if pos.sibling() && !isNull(ref.parent) {
 		if _, err := s.findOne(ctx, s.byID(ref.parent), s.orphaned(ref)); err != nil {
 			return null, 0, err
 		}
@@ -93,14 +93,8 @@ func (s nestedSets) target(ctx context.Context, pos position, ref node) (parent 
 	case pos.kind == atRoot:
 		last, err := s.lastNumber(ctx)
 		return null, last + 1, err
-	case ref.raw == nil && pos.sibling():
-		return null, 0, missing(pos.ref)
-	case ref.raw == nil:
-		return null, 0, noParent(pos.ref)
 	case ref.numbered() != nil:
 		return null, 0, ref.numbered()
-	case pos.sibling() && ref.parent.Type == bson.TypeArray:
-		return null, 0, fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(ref.parent), text(ref.id))
 	case pos.kind == beforeSibling:
 		return ref.parent, ref.left, nil
 	case pos.kind == afterSibling:
@@ -127,7 +121,7 @@ func (s nestedSets) insert(ctx context.Context, doc bson.D, pos position) error 
 	return s.atomically(ctx, true, func(ctx context.Context) (err error) {
 		var ref node
 		if pos.kind != atRoot {
-			if ref, err = s.findOne(ctx, s.byID(pos.ref), nil); err != nil {
+			if ref, err = s.findOne(ctx, s.byID(pos.ref), pos.absent()); err != nil {
 				return err
 			}
 		}
@@ -149,7 +143,7 @@ func (s nestedSets) insert(ctx context.Context, doc bson.D, pos position) error 
 
 func (s nestedSets) move(ctx context.Context, id bson.RawValue, pos position) error {
 	return s.atomically(ctx, true, func(ctx context.Context) error {
-		x, ref, _, err := s.both(ctx, id, pos.ref)
+		x, ref, _, err := s.both(ctx, id, pos)
 		if err == nil {
 			err = x.numbered()
 		}

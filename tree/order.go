@@ -57,6 +57,14 @@ type position struct {
 
 func (p position) sibling() bool { return p.kind == beforeSibling || p.kind == afterSibling }
 
+// absent is the error for a ref that is not there.
+func (p position) absent() error {
+	if p.sibling() {
+		return missing(p.ref)
+	}
+	return noParent(p.ref)
+}
+
 // orderGap is the distance of neighbours in OrderField: 16 insertions can halve it before siblings have to make
 // room.
 const orderGap = 1 << 16

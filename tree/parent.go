@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -27,7 +28,7 @@ func (p parentField) up(levels int) mongo.Pipeline {
 	if levels > 0 {
 		levels++ // the node itself
 	}
-	return concat(mongo.Pipeline{p.graphLookup(expr.Field(p.o.IDField), p.o.ParentField, p.o.IDField, levels,
+	return slices.Concat(mongo.Pipeline{p.graphLookup(expr.Field(p.o.IDField), p.o.ParentField, p.o.IDField, levels,
 		expr.Element("depthField", fieldDepth))}, unfold())
 }
 
@@ -36,14 +37,10 @@ func (p parentField) down(id any, depth int, self bool) mongo.Pipeline {
 }
 
 func (p parentField) children(id any) mongo.Pipeline {
-	return concat(mongo.Pipeline{p.match(p.o.ParentField, equal(id))}, p.inOrder())
+	return slices.Concat(mongo.Pipeline{p.match(p.o.ParentField, equal(id))}, p.inOrder())
 }
 
 func (p parentField) leaves() mongo.Pipeline { return p.childless(p.o.IDField, p.o.ParentField) }
-
-func (p parentField) childrenOf(n node) (bson.D, bool) {
-	return p.in(p.o.ParentField, equal(n.id)), false
-}
 
 func (p parentField) place(parent *node) bson.D {
 	if parent == nil {
@@ -52,25 +49,14 @@ func (p parentField) place(parent *node) bson.D {
 	return d(p.o.ParentField, parent.id)
 }
 
-func (p parentField) heir(x node) *node {
-	if isNull(x.parent) {
-		return nil
-	}
-	return &node{id: x.parent}
-}
-
-func (p parentField) ref(n node) (string, bool, string) {
+func (p parentField) ref(n node) (up node, broken string) {
 	switch n.parent.Type {
 	case bson.TypeNull:
-		return "", true, ""
+		return up, ""
 	case bson.TypeArray:
-		return "", false, "the parent is an array"
+		broken = "the parent is an array"
 	}
-	return key(n.parent), false, ""
-}
-
-func (p parentField) family(nodes []node) mongo.Pipeline {
-	return mongo.Pipeline{p.match(p.o.ParentField, d("$in", idsOf(nodes))), p.sorting()}
+	return node{id: n.parent}, broken
 }
 
 // parentRefs: {_id, parent}.
@@ -96,8 +82,11 @@ func (c *core) isAbove(ctx context.Context, x, n bson.RawValue) (bool, error) {
 }
 
 func (p parentRefs) lift(x node, heir *node) []mongo.WriteModel {
-	match, _ := p.childrenOf(x)
-	return []mongo.WriteModel{update(append(match, p.except(p.o.ParentField)...), d("$set", p.place(heir)))}
+	if heir != nil && same(heir.id, x.id) {
+		return nil
+	}
+	match := append(p.siblingsOf(&x), p.except(p.o.ParentField)...)
+	return []mongo.WriteModel{update(match, d("$set", p.place(heir)))}
 }
 
 func (p parentRefs) cascade(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {

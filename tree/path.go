@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -170,7 +171,7 @@ func (p pathShape) toDepth(parts any, depth int) bson.D {
 }
 
 func (p pathShape) children(id any) mongo.Pipeline {
-	return concat(mongo.Pipeline{
+	return slices.Concat(mongo.Pipeline{
 		expr.Op("$match", p.byID(id)),
 		expr.Op("$project", d(fieldTouch, p.fullExpr(p.o.PathDelimiter))),
 		p.lookup(fieldTouch, p.o.PathField, p.inOrder()...),
@@ -183,10 +184,8 @@ func (p pathShape) leaves() mongo.Pipeline {
 	}
 	full := expr.Op("$set", d(fieldTouch, p.fullExpr(p.o.PathDelimiter)))
 	leaves := p.childless(fieldTouch, p.o.PathField)
-	return concat(leaves[:1], mongo.Pipeline{full}, leaves[1:], mongo.Pipeline{expr.Op("$unset", fieldTouch)})
+	return slices.Concat(leaves[:1], mongo.Pipeline{full}, leaves[1:], mongo.Pipeline{expr.Op("$unset", fieldTouch)})
 }
-
-func (p pathShape) childrenOf(n node) (bson.D, bool) { return p.in(p.o.PathField, p.full(n)), true }
 
 func (p pathShape) descendantsOf(n node, depth int) (bson.D, bool) {
 	full := p.full(n)
@@ -208,16 +207,6 @@ func (p pathShape) above(n node) []bson.RawValue {
 
 // Writes.
 
-func (p pathShape) heir(x node) *node {
-	segments := p.segments(x.path)
-	if len(segments) == 0 {
-		return nil
-	}
-	last := segments[len(segments)-1]
-	id, _ := segmentID(last, x.id)
-	return &node{id: id, path: strings.TrimSuffix(x.path, last+p.o.PathDelimiter)}
-}
-
 func (p pathShape) place(parent *node) bson.D {
 	if parent == nil {
 		return d(p.o.PathField, nil)
@@ -229,8 +218,12 @@ func (p pathShape) inside(_ context.Context, n, x node) (bool, error) {
 	return strings.HasPrefix(p.full(n), p.full(x)), nil
 }
 
-// replace puts a new beginning to all paths that start with from.
-func (p pathShape) replace(from, to string) []mongo.WriteModel {
+// lift puts a new beginning to all paths under x.
+func (p pathShape) lift(x node, heir *node) []mongo.WriteModel {
+	from, to := p.full(x), p.o.PathDelimiter
+	if heir != nil {
+		to = p.full(*heir)
+	}
 	if from == to {
 		return nil
 	}
@@ -241,22 +234,6 @@ func (p pathShape) replace(from, to string) []mongo.WriteModel {
 	}
 	return []mongo.WriteModel{update(p.in(p.o.PathField, p.under(from)),
 		mongo.Pipeline{expr.Op("$set", d(p.o.PathField, moved))})}
-}
-
-// below is the path of the children of a node, or of roots.
-func (p pathShape) below(parent *node) string {
-	if parent == nil {
-		return p.o.PathDelimiter
-	}
-	return p.full(*parent)
-}
-
-func (p pathShape) rebase(x node, parent *node) []mongo.WriteModel {
-	return p.replace(p.full(x), p.full(node{id: x.id, path: p.below(parent)}))
-}
-
-func (p pathShape) lift(x node, heir *node) []mongo.WriteModel {
-	return p.replace(p.full(x), p.below(heir))
 }
 
 func (p pathShape) cascade(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
@@ -279,31 +256,20 @@ func (p pathShape) cascade(ctx context.Context, id bson.RawValue) (int64, []mong
 // malformed is why a node has no place in the tree.
 const malformed = "malformed"
 
-func (p pathShape) ref(n node) (string, bool, string) {
-	stored := n.raw.Lookup(p.o.PathField)
-	text, isString := stored.StringValueOK()
+func (p pathShape) ref(n node) (up node, broken string) {
 	segments, sep := p.segments(n.path), p.o.PathDelimiter
-	switch {
-	case isNull(stored):
-		return "", true, ""
-	case !isString, len(segments) == 0, text != sep+strings.Join(segments, sep)+sep:
-		return "", false, malformed
-	}
-	id, ok := segmentID(segments[len(segments)-1], n.id)
-	if !ok {
-		return "", false, malformed
-	}
-	return key(id), false, ""
-}
-
-func (p pathShape) family(nodes []node) mongo.Pipeline {
-	paths := bson.A{}
-	for _, n := range nodes {
-		if p.usable(n) == nil {
-			paths = append(paths, p.full(n))
+	if len(segments) == 0 {
+		if !isNull(n.raw.Lookup(p.o.PathField)) {
+			broken = malformed
 		}
+		return up, broken
 	}
-	return mongo.Pipeline{p.match(p.o.PathField, d("$in", paths)), p.sorting()}
+	last := segments[len(segments)-1]
+	id, ok := segmentID(last, n.id)
+	if !ok || n.path != sep+strings.Join(segments, sep)+sep {
+		broken = malformed
+	}
+	return node{id: id, path: strings.TrimSuffix(n.path, last+sep)}, broken
 }
 
 // audit finds segments that no path can have.
@@ -322,5 +288,5 @@ func (p pathShape) uproot(n node) []mongo.WriteModel {
 	if p.usable(n) != nil {
 		return p.base.uproot(n)
 	}
-	return append(p.base.uproot(n), p.rebase(n, nil)...)
+	return append(p.base.uproot(n), p.lift(n, p.child(n.id, nil))...)
 }

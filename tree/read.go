@@ -97,7 +97,7 @@ func (c *core) breadcrumb(id any, more ...any) mongo.Pipeline {
 
 // rootFirst yields a node and its ancestors with fieldDepth, the node last.
 func (c *core) rootFirst(id any) mongo.Pipeline {
-	return concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.rep.up(0),
+	return slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.rep.up(0),
 		mongo.Pipeline{expr.Op("$sort", d(fieldDepth, -1))})
 }
 
@@ -107,7 +107,7 @@ func bare(p mongo.Pipeline, more ...bson.D) mongo.Pipeline {
 }
 
 func (c *core) parents(id any) mongo.Pipeline {
-	return bare(concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.rep.up(1)), expr.Op("$match", d(fieldDepth, 1)))
+	return bare(slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.rep.up(1)), expr.Op("$match", d(fieldDepth, 1)))
 }
 
 // each runs a pipeline made of an ID.
@@ -156,7 +156,7 @@ func (t *Tree[K, T]) Siblings(ctx context.Context, id K) iter.Seq2[T, error] {
 // otherRoots are those beside a root, if the node is one.
 func (c *core) otherRoots(id any) mongo.Pipeline {
 	others := append(c.roots(), expr.Op("$match", d(c.o.IDField, d("$ne", id))))
-	return concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.roots()[1:], mongo.Pipeline{
+	return slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.roots()[1:], mongo.Pipeline{
 		expr.Op("$lookup", d("from", c.coll.Name(), "pipeline", others, "as", fieldTree))}, unfold())
 }
 
@@ -313,7 +313,7 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	if err != nil {
 		return none, err
 	}
-	p := concat(mongo.Pipeline{expr.Op("$match", t.c.byID(raw))}, t.c.rep.up(1))
+	p := slices.Concat(mongo.Pipeline{expr.Op("$match", t.c.byID(raw))}, t.c.rep.up(1))
 	p = bare(p, expr.Op("$sort", d(fieldDepth, -1)))
 	all, err := upFrom(ctx, raw, opening(t.c.coll, p), func(cur *mongo.Cursor) (v T, err error) {
 		x = t.c.parse(slices.Clone(cur.Current)) // at last the node itself
@@ -325,7 +325,7 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	if len(all) > 1 {
 		return all[0], nil
 	}
-	if ref, root, broken := t.c.rep.ref(x); !root && (ref != "" || broken != "") {
+	if up, broken := t.c.rep.ref(x); up.id.Type != 0 || broken != "" {
 		return none, fmt.Errorf("%w: that of %s", ErrParentNotFound, text(x.id))
 	}
 	return none, fmt.Errorf("%w: %s", ErrNoParent, text(x.id))
@@ -340,10 +340,7 @@ func (t *Tree[K, T]) Parents(ctx context.Context, id K) iter.Seq2[T, error] {
 
 // glance reads one node as the user's collection is set; an unknown ID gives none.
 func (c *core) glance(ctx context.Context, id bson.RawValue) (node, error) {
-	nodes, err := c.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return c.coll.Find(ctx, c.byID(id), options.Find().SetProjection(c.shown).SetLimit(1))
-	})
-	return pick(nodes, id), err
+	return c.one(c.coll.FindOne(ctx, c.byID(id), options.FindOne().SetProjection(c.shown)), nil)
 }
 
 // ancestry is the IDs of the ancestors of a node, root first, and its depth, read from the node alone if it

@@ -56,24 +56,26 @@ func (c *core) findAll(ctx context.Context, match bson.D) ([]node, error) {
 	return c.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return c.primary.Find(ctx, match, opts) })
 }
 
-// both reads two nodes at once, and others; the second has no ID if it is not there.
-func (c *core) both(ctx context.Context, first, second bson.RawValue, others ...any) (a, b node, nodes []node, err error) {
-	ids := []bson.RawValue{first}
-	if second.Type != 0 {
-		ids = append(ids, second)
+// both reads a node and that of a position at once, and others.
+func (c *core) both(ctx context.Context, id bson.RawValue, pos position, others ...any) (x, ref node, nodes []node, err error) {
+	ids := []bson.RawValue{id}
+	if pos.kind != atRoot {
+		ids = append(ids, pos.ref)
 	}
 	match := c.byIDs(ids)
 	if len(others) > 0 {
 		match = c.in("$or", append([]any{d(c.o.IDField, d("$in", ids))}, others...))
 	}
 	if nodes, err = c.findAll(ctx, match); err != nil {
-		return a, b, nil, err
+		return x, ref, nil, err
 	}
-	a, b = pick(nodes, first), pick(nodes, second)
-	if a.raw == nil {
-		err = missing(first)
+	x, ref = pick(nodes, id), pick(nodes, pos.ref)
+	if x.raw == nil {
+		err = missing(id)
+	} else if ref.raw == nil && pos.kind != atRoot {
+		err = pos.absent()
 	}
-	return a, b, nodes, err
+	return x, ref, nodes, err
 }
 
 // pick is the node with an ID, without raw if there is none.
@@ -139,8 +141,11 @@ type tie struct {
 }
 
 func (c *core) tie(n node, at int) tie {
-	up, root, broken := c.rep.ref(n)
-	t := tie{id: key(n.id), up: up, order: c.at(n), root: root || up == "" && broken == "", at: at}
+	up, broken := c.rep.ref(n)
+	t := tie{id: key(n.id), order: c.at(n), root: up.id.Type == 0 && broken == "", at: at}
+	if broken == "" {
+		t.up = refKey(up)
+	}
 	for _, id := range c.rep.names(n) {
 		t.names = append(t.names, key(id))
 	}
@@ -199,8 +204,8 @@ func (c *core) kids(ctx context.Context, nodes []node) ([][]node, error) {
 	}
 	for _, kid := range found {
 		byKey[key(kid.id)] = kid
-		ref, _, _ := c.rep.ref(kid)
-		if i, ok := at[ref]; ok { // not of several parents in an array
+		up, _ := c.rep.ref(kid)
+		if i, ok := at[refKey(up)]; ok { // not of several parents in an array
 			out[i] = append(out[i], kid)
 		}
 	}
@@ -275,7 +280,7 @@ func (c *core) rangeDown(id any, from, to any, within mongo.Pipeline, self bool)
 func (c *core) downBy(id any, self bool, join func(unless func(v, otherwise any) any) bson.D) mongo.Pipeline {
 	match := expr.Op("$match", c.byID(id))
 	if !self {
-		return concat(mongo.Pipeline{match, join(func(v, _ any) any { return v })}, unfold())
+		return slices.Concat(mongo.Pipeline{match, join(func(v, _ any) any { return v })}, unfold())
 	}
 	unless := func(v, otherwise any) any { return expr.Cond(expr.Field(fieldSelf), otherwise, v) }
 	return mongo.Pipeline{
@@ -311,7 +316,7 @@ func (c *core) inOrder() mongo.Pipeline {
 // roots are the nodes without parent, in order.
 func (c *core) roots() mongo.Pipeline {
 	if match := c.rep.rootsMatch(); match != nil {
-		return concat(mongo.Pipeline{expr.Op("$match", match)}, c.inOrder())
+		return slices.Concat(mongo.Pipeline{expr.Op("$match", match)}, c.inOrder())
 	}
 	return c.unreferenced(c.o.IDField, c.link)
 }
@@ -348,12 +353,4 @@ func (c *core) unreferenced(local, foreign string) mongo.Pipeline {
 		expr.Op("$match", d(fieldTree, d("$size", 0))),
 		expr.Op("$unset", fieldTree),
 	}
-}
-
-func concat(parts ...[]bson.D) mongo.Pipeline {
-	out := mongo.Pipeline{}
-	for _, p := range parts {
-		out = append(out, p...)
-	}
-	return out
 }

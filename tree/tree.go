@@ -3,6 +3,7 @@ package tree
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -83,24 +84,10 @@ type core struct {
 
 // representation is one way of storing the shape: parentRefs, childRefs, ancestorArray, pathShape and
 // nestedSets, each in a file of its own. Outside these files nobody asks which one it is.
+//
+// The IDs that its pipelines take are bson.RawValues, or values that cannot be encoded, which the driver then
+// refuses.
 type representation interface {
-	reader
-	source
-	writer
-}
-
-// layout are the fields of a representation.
-type layout struct {
-	fields      []string // that hold the shape; the first says where a node is
-	index       []string // of which there is one, besides that of link and order
-	link        string   // ties parents and children
-	order       string   // by which siblings are in order, "" if by none
-	keepsParent bool     // link is the ParentField
-}
-
-// reader is the reading side. The IDs that its pipelines take are bson.RawValues, or values that cannot be
-// encoded, which the driver then refuses.
-type reader interface {
 	// settings checks the options of the representation.
 	settings() []config.Setting
 	layout() layout
@@ -128,10 +115,7 @@ type reader interface {
 	usable(n node) error
 	// except keeps malformed references out of a match on field.
 	except(field string) bson.D
-}
 
-// writer is the writing side.
-type writer interface {
 	insert(ctx context.Context, doc bson.D, pos position) error
 	move(ctx context.Context, id bson.RawValue, pos position) error
 	// cascade deletes a node and its descendants, but for the writes that it returns.
@@ -141,22 +125,19 @@ type writer interface {
 	// inside reports whether n is x or lies under it; adopted refuses a node that does not know its ancestors.
 	inside(ctx context.Context, n, x node) (bool, error)
 	adopted(n node) error
-	// rebase rewrites the descendants of x, which moves under parent; lift makes them those of heir, without x.
-	rebase(x node, parent *node) []mongo.WriteModel
+	// lift makes the children of x those of heir, nil for roots, with all below them. If x moves, heir is x in its
+	// new place.
 	lift(x node, heir *node) []mongo.WriteModel
 	// arrange adds the shape to the documents of a Load.
 	arrange(ctx context.Context, items []*item) error
-}
 
-// source is what the engine (see engine.go) asks, and what puts trees together.
-type source interface {
+	// What follows the engine asks (see engine.go), and what puts trees together.
+
 	// place is the shape of a document under a parent, nil for a root.
 	place(parent *node) bson.D
-	// ref is the key of the parent that a node names. Without one it is a root, or broken, or only a query of
-	// names tells.
-	ref(n node) (key string, root bool, broken string)
-	// heir is a node's parent, as far as the node tells, nil for a root.
-	heir(n node) *node
+	// ref is the parent that a node names, with ID and path, and what is wrong with that. Without an ID the node
+	// is a root, or only a query of names tells.
+	ref(n node) (up node, broken string)
 	// names are the children that a node names.
 	names(n node) []bson.RawValue
 	// parents matches the parents of nodes.
@@ -179,6 +160,15 @@ type source interface {
 	join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error)
 	// uproot makes a node a root.
 	uproot(n node) []mongo.WriteModel
+}
+
+// layout are the fields of a representation.
+type layout struct {
+	fields      []string // that hold the shape; the first says where a node is
+	index       []string // of which there is one, besides that of link and order
+	link        string   // ties parents and children
+	order       string   // by which siblings are in order, "" if by none
+	keepsParent bool     // link is the ParentField
 }
 
 func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, error) {
@@ -211,8 +201,8 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 		}
 		c.scope = append(c.scope, bson.E{Key: e.Key, Value: v})
 	}
-	c.lockID, c.shown = c.scopeID(), encoded(c.projection())
-	c.mark = encoded(d("$inc", d(cmp.Or(c.o.ChildCountField, fieldTouch), int64(1))))
+	c.lockID, c.shown = c.scopeID(), expr.Raw(c.projection())
+	c.mark = expr.Raw(d("$inc", d(cmp.Or(c.o.ChildCountField, fieldTouch), int64(1))))
 	if c.unmark = c.count(-1); c.unmark == nil {
 		c.unmark = d("$unset", d(fieldTouch, ""))
 	}
@@ -277,7 +267,11 @@ func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := indexes.EnsureAll(ctx, t.c.coll.Database(), t.Indexes()); err != nil {
 		return err
 	}
-	return t.c.createLock(ctx)
+	_, err = t.c.locks.InsertOne(ctx, d("_id", t.c.lockID, "n", int64(0)))
+	if err != nil && !mongo.IsDuplicateKeyError(err) {
+		return fmt.Errorf("lock document: %w", err)
+	}
+	return nil
 }
 
 // ShardKey returns, by the collection's name, the recommended shard key: the scope, so that a tree lives on one
