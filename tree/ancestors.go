@@ -89,10 +89,6 @@ func (a ancestorArray) lineage(n *node) []bson.RawValue {
 	return append(a.above(*n), n.id)
 }
 
-func (a ancestorArray) inside(_ context.Context, n, x node) (bool, error) {
-	return holds(a.lineage(&n), x.id), nil
-}
-
 // adopted refuses a node whose ancestors do not end with its parent: what is above it, and so whether a move
 // closes a cycle, cannot be told.
 func (a ancestorArray) adopted(n node) error {

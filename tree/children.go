@@ -177,22 +177,13 @@ func (r childRefs) move(ctx context.Context, id bson.RawValue, pos position) err
 			}
 		}
 		if parent != nil {
-			if err := r.acyclic(ctx, id, parent.id); err != nil {
+			if err := r.acyclic(ctx, id, *parent); err != nil {
 				return err
 			}
 			models = append(models, r.push(parent.id, at, id))
 		}
 		return r.write(ctx, models...)
 	})
-}
-
-// acyclic refuses to put a node under itself.
-func (r childRefs) acyclic(ctx context.Context, id, parent bson.RawValue) error {
-	above, err := r.isAbove(ctx, id, parent)
-	if err == nil && above {
-		err = fmt.Errorf("%w: %s", ErrCycle, text(id))
-	}
-	return err
 }
 
 // bequeath puts the children of x in its place among those of each parent.
@@ -282,22 +273,22 @@ func (r childRefs) family(nodes []node) mongo.Pipeline { return r.referenced(r.b
 
 // cut ends a cycle where something outside leads into it, at the smallest such node; a cycle that nothing leads
 // to gets a root. In a tree an entry has several parents, and that is repaired first.
-func (r childRefs) cut(n node, s *spot) *finding {
+func (r childRefs) cut(f *finding, n node, s *spot) {
 	in := func(o *spot) bool { return slices.Contains(s.loop, o) }
 	entry := func(o *spot) bool { return slices.ContainsFunc(o.ups, func(p *spot) bool { return !in(p) }) }
 	if !slices.ContainsFunc(s.loop, entry) {
-		return r.base.cut(n, s)
+		r.base.cut(f, n, s)
+		return
 	}
 	if !r.o.Graph || !entry(s) || slices.ContainsFunc(s.loop, func(o *spot) bool { return entry(o) && less(o.id, n.id) }) {
-		return nil
+		return
 	}
-	f := &finding{moves: true}
+	f.moves = true
 	for _, p := range s.ups {
 		if in(p) {
 			f.writes = append(f.writes, r.unlink(p.id, n.id))
 		}
 	}
-	return f
 }
 
 // audit finds wrong elements and, in a tree, nodes with several parents.
@@ -420,7 +411,7 @@ func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 		case holds(n.children, x):
 			return nil
 		}
-		if err := r.acyclic(ctx, x, p); err != nil {
+		if err := r.acyclic(ctx, x, n); err != nil {
 			return err
 		}
 		return r.write(ctx, r.push(p, -1, x))

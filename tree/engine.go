@@ -312,9 +312,7 @@ func (e *engine) misplaced(n node, s *spot) finding {
 	switch {
 	case s.loop != nil:
 		f.Kind, f.Detail = Cycle, fmt.Sprintf("one of %d", len(s.loop))
-		if cut := e.from.rep.cut(n, s); cut != nil {
-			f.writes, f.uproot, f.moves = cut.writes, cut.uproot, cut.moves
-		}
+		e.from.rep.cut(&f, n, s)
 		return f
 	case s.lost == malformed:
 		f.Kind = WrongField
@@ -459,12 +457,9 @@ func (e *engine) check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[
 				parts, err = e.crowned(ctx, work, parts)
 			}
 			first = false
-			for _, ids := range parts {
-				if err != nil {
-					break
-				}
+			for i := 0; err == nil && i < len(parts); i++ {
 				var found []finding
-				found, err = e.snapshot(ctx, ids)
+				found, err = e.snapshot(ctx, parts[i])
 				for _, f := range found {
 					all = append(all, f.Problem)
 				}
@@ -583,10 +578,4 @@ func (e *engine) run(ctx context.Context, work *mongopatterns.Work) (result mong
 		}
 	}
 	return result, err
-}
-
-// unknown reports a commit without an answer.
-func unknown(err error) bool {
-	var server mongo.ServerError
-	return errors.As(err, &server) && server.HasErrorLabel("UnknownTransactionCommitResult")
 }

@@ -16,30 +16,28 @@ import (
 // base has the answers that most representations give.
 type base struct{ *core }
 
-func (b base) rootsMatch() bson.D                               { return b.in(b.link, nil) }
-func (b base) except(string) bson.D                             { return nil }
-func (b base) usable(node) error                                { return nil }
-func (b base) adopted(node) error                               { return nil }
-func (b base) lift(node, *node) []mongo.WriteModel              { return nil }
-func (b base) inside(context.Context, node, node) (bool, error) { return false, nil }
-func (b base) settle(context.Context, bool) (int64, error)      { return 0, nil }
-func (b base) adopt(kids []bson.RawValue) bson.D                { return b.count(int64(len(kids))) }
-func (b base) above(node) []bson.RawValue                       { return nil }
-func (b base) width(node) int64                                 { return -1 }
-func (b base) names(node) []bson.RawValue                       { return nil }
-func (b base) listing([]node) bson.D                            { return nil }
-func (b base) audit(*engine, node, *spot, []node) []finding     { return nil }
-func (b base) descendantsOf(node, int) (m bson.D, reads bool)   { return nil, false }
+func (b base) rootsMatch() bson.D                             { return b.in(b.link, nil) }
+func (b base) except(string) bson.D                           { return nil }
+func (b base) usable(node) error                              { return nil }
+func (b base) adopted(node) error                             { return nil }
+func (b base) lift(node, *node) []mongo.WriteModel            { return nil }
+func (b base) settle(context.Context, bool) (int64, error)    { return 0, nil }
+func (b base) adopt(kids []bson.RawValue) bson.D              { return b.count(int64(len(kids))) }
+func (b base) above(node) []bson.RawValue                     { return nil }
+func (b base) width(node) int64                               { return -1 }
+func (b base) names(node) []bson.RawValue                     { return nil }
+func (b base) listing([]node) bson.D                          { return nil }
+func (b base) audit(*engine, node, *spot, []node) []finding   { return nil }
+func (b base) descendantsOf(node, int) (m bson.D, reads bool) { return nil, false }
 func (b base) join(context.Context, *engine, []node, []*spot, [][]node) ([]finding, error) {
 	return nil, nil
 }
 
 // cut makes the node of a cycle with the smallest ID a root.
-func (b base) cut(n node, s *spot) *finding {
-	if slices.ContainsFunc(s.loop, func(o *spot) bool { return less(o.id, n.id) }) {
-		return nil
+func (b base) cut(f *finding, n node, s *spot) {
+	if !slices.ContainsFunc(s.loop, func(o *spot) bool { return less(o.id, n.id) }) {
+		f.writes, f.uproot, f.moves = b.rep.uproot(n), true, true
 	}
-	return &finding{writes: b.rep.uproot(n), uproot: true, moves: true}
 }
 
 // heir is a node's parent, as far as the node tells, nil for a root.
@@ -98,6 +96,22 @@ func (b base) siblings(id any) mongo.Pipeline {
 
 func (b base) uproot(n node) []mongo.WriteModel {
 	return []mongo.WriteModel{update(b.byID(n.id), d("$set", b.rep.place(nil)))}
+}
+
+// acyclic refuses to put x under n, if n is x or lies under it.
+func (b base) acyclic(ctx context.Context, x bson.RawValue, n node) error {
+	above := b.rep.above(n)
+	if above == nil {
+		nodes, err := b.aggregate(ctx, b.rootFirst(n.id))
+		if err != nil {
+			return err
+		}
+		above = idsOf(nodes)
+	}
+	if same(n.id, x) || holds(above, x) {
+		return fmt.Errorf("%w: %s", ErrCycle, text(x))
+	}
+	return nil
 }
 
 // What follows is the writing side of the representations in which a document says itself where it is:
@@ -231,11 +245,7 @@ func (b base) target(ctx context.Context, pos position, ref, x node) (_ *node, e
 	if err := b.sound(ref); err != nil {
 		return nil, err
 	}
-	inside, err := b.rep.inside(ctx, ref, x)
-	if err == nil && inside {
-		err = fmt.Errorf("%w: %s", ErrCycle, text(x.id))
-	}
-	return &ref, err
+	return &ref, b.acyclic(ctx, x.id, ref)
 }
 
 // bequeath gives the children of x to its parent, in the place of x, or makes roots of them, after the others;

@@ -3,6 +3,7 @@ package tree
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -30,15 +31,7 @@ type Entry[K, T any] struct {
 // (16 MB).
 func (t *Tree[K, T]) Dump(ctx context.Context) iter.Seq2[Entry[K, T], error] {
 	return fault.Seq("tree: dump", func(yield func(Entry[K, T], error) bool) {
-		err := t.c.walk(ctx, func(cur *mongo.Cursor, parent bson.RawValue) (more bool, err error) {
-			var e Entry[K, T]
-			if err = cur.Decode(&e.Value); err == nil && !isNull(parent) {
-				e.Parent = new(K)
-				*e.Parent, err = codec.DecodeValue[K](t.c.codec, parent)
-			}
-			return err == nil && yield(e, nil), err
-		})
-		if err != nil {
+		if err := t.dump(ctx, yield); err != nil {
 			fault.Stop[Entry[K, T]](err)(yield)
 		}
 	})
@@ -47,10 +40,10 @@ func (t *Tree[K, T]) Dump(ctx context.Context) iter.Seq2[Entry[K, T], error] {
 // defaultBatch is the number of nodes that long work handles at a time.
 const defaultBatch = 1000
 
-// walk visits the whole tree, parents before their children and siblings in order: the roots, and then the
-// children of defaultBatch nodes at a time. In memory it holds the shapes of the nodes whose children are to be
-// read and, where nodes name their children, the IDs that it has seen.
-func (c *core) walk(ctx context.Context, visit func(cur *mongo.Cursor, parent bson.RawValue) (more bool, err error)) error {
+// dump reads the roots, and then the children of defaultBatch nodes at a time. In memory it holds the IDs that it
+// has seen, and the shapes of the nodes whose children are to be read.
+func (t *Tree[K, T]) dump(ctx context.Context, yield func(Entry[K, T], error) bool) error {
+	c := t.c
 	if c.o.Graph {
 		return fault.Invalid("a graph")
 	}
@@ -64,22 +57,19 @@ func (c *core) walk(ctx context.Context, visit func(cur *mongo.Cursor, parent bs
 				return err
 			}
 			n := c.parse(cur.Current)
-			up, broken := c.rep.ref(n)
-			at, root := refKey(up), up.id.Type == 0 && broken == ""
-			if c.rep.rootsMatch() == nil {
-				at = key(n.id)
-				root = len(parents) == 0
-				if seen[at] {
-					continue
-				}
-				seen[at] = true
-			}
-			parent, known := parents[at]
-			if !known && !root {
+			up, _ := c.rep.ref(n)
+			parent, known := parents[cmp.Or(refKey(up), key(n.id))]
+			if seen[key(n.id)] || !known && len(parents) > 0 {
 				continue
 			}
+			seen[key(n.id)] = true
 			todo = append(todo, slim(n))
-			if more, err := visit(cur, parent); err != nil || !more {
+			var e Entry[K, T]
+			if err = cur.Decode(&e.Value); err == nil && !isNull(parent) {
+				e.Parent = new(K)
+				*e.Parent, err = codec.DecodeValue[K](c.codec, parent)
+			}
+			if err != nil || !yield(e, nil) {
 				return err
 			}
 		}
@@ -144,10 +134,11 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 			inserted, err = t.c.loadBatch(ctx, part)
 			return err
 		})
+		var server mongo.ServerError
 		switch {
 		case err == nil:
 			done.Done, done.Skipped = int64(inserted), int64(len(part)-inserted)
-		case unknown(err):
+		case errors.As(err, &server) && server.HasErrorLabel("UnknownTransactionCommitResult"):
 			done.Unknown = int64(len(part))
 		}
 		return err

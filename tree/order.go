@@ -113,9 +113,7 @@ func (c *core) orderAt(ctx context.Context, siblings bson.D, pos position, sib n
 	return low + (high-low)/2, room, nil
 }
 
-// compare is the order of siblings; those without a whole number come last.
-func (c *core) compare(a, b node) int { return cmp.Compare(c.at(a), c.at(b)) }
-
+// at is the order of a node among its siblings; without a whole number it comes last.
 func (c *core) at(n node) int64 {
 	if at, ok := integral(c.field(n.raw, c.order)); ok && at <= math.MaxInt64-orderGap {
 		return at
@@ -131,7 +129,7 @@ func (c *core) positions(kids []node) (models []mongo.WriteModel) {
 		return nil
 	}
 	kids = slices.Clone(kids)
-	slices.SortStableFunc(kids, c.compare)
+	slices.SortStableFunc(kids, func(a, b node) int { return cmp.Compare(c.at(a), c.at(b)) })
 	start, next := 0, int64(0) // from where on, and with what number
 	for start < len(kids) && c.at(kids[start]) != math.MaxInt64 {
 		at := c.at(kids[start])

@@ -71,16 +71,6 @@ func (p parentRefs) layout() layout {
 	return layout{[]string{link}, nil, link, p.o.OrderField, true}
 }
 
-func (p parentRefs) inside(ctx context.Context, n, x node) (bool, error) {
-	return p.isAbove(ctx, x.id, n.id)
-}
-
-// isAbove reports whether x is n or one of its ancestors, by asking the server for the way up from n.
-func (c *core) isAbove(ctx context.Context, x, n bson.RawValue) (bool, error) {
-	up, err := c.aggregate(ctx, c.rootFirst(n))
-	return holds(idsOf(up), x), err
-}
-
 func (p parentRefs) lift(x node, heir *node) []mongo.WriteModel {
 	if heir != nil && same(heir.id, x.id) {
 		return nil

@@ -214,10 +214,6 @@ func (p pathShape) place(parent *node) bson.D {
 	return d(p.o.PathField, p.full(*parent))
 }
 
-func (p pathShape) inside(_ context.Context, n, x node) (bool, error) {
-	return strings.HasPrefix(p.full(n), p.full(x)), nil
-}
-
 // lift puts a new beginning to all paths under x.
 func (p pathShape) lift(x node, heir *node) []mongo.WriteModel {
 	from, to := p.full(x), p.o.PathDelimiter

@@ -122,8 +122,7 @@ type representation interface {
 	cascade(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error)
 	// bequeath are the writes that give the children of x, which is deleted, to others.
 	bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error)
-	// inside reports whether n is x or lies under it; adopted refuses a node that does not know its ancestors.
-	inside(ctx context.Context, n, x node) (bool, error)
+	// adopted refuses a node that does not know its ancestors.
 	adopted(n node) error
 	// lift makes the children of x those of heir, nil for roots, with all below them. If x moves, heir is x in its
 	// new place.
@@ -153,8 +152,8 @@ type representation interface {
 	listing(kids []node) bson.D
 	// audit finds what else is wrong at a node, or with no node at the roots.
 	audit(e *engine, n node, s *spot, kids []node) []finding
-	// cut ends a cycle at one node; nil at the others.
-	cut(n node, s *spot) *finding
+	// cut gives the finding at one node of a cycle the writes that end it.
+	cut(f *finding, n node, s *spot)
 	// join is for Adopt of nodes among settled ones: it takes from kids, which parent fields name, those that
 	// are not to be, and finds further writes.
 	join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error)
@@ -164,7 +163,7 @@ type representation interface {
 
 // layout are the fields of a representation.
 type layout struct {
-	fields      []string // that hold the shape; the first says where a node is
+	fields      []string // that hold the shape
 	index       []string // of which there is one, besides that of link and order
 	link        string   // ties parents and children
 	order       string   // by which siblings are in order, "" if by none

@@ -128,30 +128,25 @@ func (t *Tree[K, T]) FindOrCreate(ctx context.Context, names []string, make func
 	if len(names) == 0 {
 		return id, fault.Invalid("no names")
 	}
-	// follow ends with the last node, or null where a name is missing and not to be made.
-	follow := func(ctx context.Context, create bool) (at bson.RawValue, err error) {
+	// follow leaves at at the last node, or null where a name is missing and not to be made.
+	var at bson.RawValue
+	follow := func(ctx context.Context, create bool) (err error) {
 		at = null
 		for _, name := range names {
-			next, err := t.c.named(ctx, at, name)
-			if err == nil && isNull(next) {
-				if !create {
-					return null, nil
-				}
-				next, err = t.create(ctx, name, at, make)
+			above := at
+			at, err = t.c.named(ctx, above, name)
+			if err == nil && isNull(at) && create {
+				at, err = t.create(ctx, name, above, make)
 			}
-			if err != nil {
-				return null, err
+			if err != nil || isNull(at) {
+				return err
 			}
-			at = next
 		}
-		return at, nil
+		return nil
 	}
-	at, err := follow(ctx, false)
+	err = follow(ctx, false)
 	if err == nil && isNull(at) {
-		err = t.c.atomically(ctx, true, func(ctx context.Context) (err error) {
-			at, err = follow(ctx, true)
-			return err
-		})
+		err = t.c.atomically(ctx, true, func(ctx context.Context) error { return follow(ctx, true) })
 	}
 	if err != nil {
 		return id, err
