@@ -15,14 +15,11 @@ import (
 // ancestorArray: {_id, ancestors: [root, …, parent], parent}.
 type ancestorArray struct{ parentField }
 
-func (a ancestorArray) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.AncestorsField", &a.o.AncestorsField, "ancestors"),
-		config.Name("Options.ParentField", &a.o.ParentField, "parent")}
-}
-
 func (a ancestorArray) layout() layout {
-	o := a.o
-	return layout{[]string{o.AncestorsField, o.ParentField},
+	o := &a.o
+	return layout{[]config.Setting{config.Name("Options.AncestorsField", &o.AncestorsField, "ancestors"),
+		config.Name("Options.ParentField", &o.ParentField, "parent")},
+		[]string{o.AncestorsField, o.ParentField},
 		[]string{o.AncestorsField}, o.ParentField, o.OrderField, true}
 }
 

@@ -16,13 +16,10 @@ import (
 // childRefs: {_id, children: […]}.
 type childRefs struct{ base }
 
-func (r childRefs) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.ChildrenField", &r.o.ChildrenField, "children")}
-}
-
 func (r childRefs) layout() layout {
 	link := r.o.ChildrenField
-	return layout{[]string{link}, nil, link, "", false}
+	return layout{[]config.Setting{config.Name("Options.ChildrenField", &r.o.ChildrenField, "children")},
+		[]string{link}, nil, link, "", false}
 }
 
 func (r childRefs) up(levels int) mongo.Pipeline {
@@ -40,7 +37,6 @@ func (r childRefs) down(id any, depth int, self bool) mongo.Pipeline {
 	return r.graphDown(id, r.o.ChildrenField, r.o.ChildrenField, r.o.IDField, depth, self)
 }
 
-// referenced are the children of the nodes that match.
 func (r childRefs) referenced(match bson.D) mongo.Pipeline {
 	return slices.Concat(mongo.Pipeline{
 		expr.Op("$match", match),
@@ -240,11 +236,8 @@ func (r childRefs) cascade(ctx context.Context, id bson.RawValue) (int64, []mong
 		}
 		ids = slices.DeleteFunc(ids, func(v bson.RawValue) bool { return doomed[key(v)].raw == nil })
 	}
-	if err := r.write(ctx, r.unlink(null, id)); err != nil {
-		return 0, nil, err
-	}
 	deleted, err := r.deleteIDs(ctx, ids)
-	return deleted, nil, err
+	return deleted, []mongo.WriteModel{r.unlink(null, id)}, err
 }
 
 func (r childRefs) arrange(_ context.Context, items []*item) error {
@@ -400,7 +393,7 @@ func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 		return err
 	}
 	return c.atomically(ctx, true, func(ctx context.Context) error {
-		_, n, _, err := c.both(ctx, x, position{kind: underParent, ref: p})
+		_, n, _, err := c.both(ctx, x, within(p))
 		switch {
 		case err != nil:
 			return err

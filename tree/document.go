@@ -24,7 +24,6 @@ const (
 
 var internal = []string{fieldDepth, fieldTree, fieldTouch, fieldSelf}
 
-// node is the shape of one document.
 type node struct {
 	raw         bson.Raw
 	id          bson.RawValue
@@ -80,16 +79,13 @@ func (c *core) field(raw bson.Raw, name string) bson.RawValue {
 	return raw.Lookup(name)
 }
 
-// shape are the names of the fields that parse reads.
-func (c *core) shape() []string {
-	return append(c.fields, "_id", c.o.IDField, c.o.OrderField, c.o.ChildCountField)
-}
-
-// projection holds the fields of the shape, and what else is to be read.
-func (c *core) projection(also ...string) (out bson.D) {
-	for _, f := range append(c.shape(), also...) {
-		if f != "" && lookup(out, f) == nil {
-			out = append(out, bson.E{Key: f, Value: 1})
+// projection holds the fields that parse reads, for each of the trees.
+func projection(trees ...*core) (out bson.D) {
+	for _, c := range trees {
+		for _, f := range append(c.fields, "_id", c.o.IDField, c.o.OrderField, c.o.ChildCountField) {
+			if f != "" && lookup(out, f) == nil {
+				out = append(out, bson.E{Key: f, Value: 1})
+			}
 		}
 	}
 	return out
@@ -140,7 +136,6 @@ func holds(ids []bson.RawValue, id bson.RawValue) bool {
 	return slices.ContainsFunc(ids, func(v bson.RawValue) bool { return same(v, id) })
 }
 
-// without is a copy of ids that lacks one.
 func without(ids []bson.RawValue, id bson.RawValue) []bson.RawValue {
 	return slices.DeleteFunc(slices.Clone(ids), func(v bson.RawValue) bool { return same(v, id) })
 }
@@ -156,7 +151,6 @@ func less(a, b bson.RawValue) bool {
 	return key(a) < key(b)
 }
 
-// d makes a document of keys and values by turns.
 func d(pairs ...any) bson.D { return expr.D(pairs...) }
 
 // equal is v as a filter value that the server cannot read as an operator.
@@ -186,7 +180,6 @@ func (c *core) byIDs(ids []bson.RawValue) bson.D {
 	return c.in(c.o.IDField, d("$in", append([]bson.RawValue{}, ids...)))
 }
 
-// id encodes an ID and refuses what cannot be one.
 func (c *core) id(v any) (bson.RawValue, error) { return c.codec.ID("id", v) }
 
 // prepare is a new document of the user's without the fields that the tree writes itself, but with an _id, the
@@ -200,10 +193,7 @@ func (c *core) prepare(user any) (doc bson.D, id bson.RawValue, err error) {
 	for _, e := range c.scope {
 		drop = append(drop, e.Key)
 	}
-	all, err := raw.Elements()
-	if err != nil {
-		return nil, id, fault.Invalid("%w", err)
-	}
+	all, _ := raw.Elements()
 	for _, e := range all {
 		if k := e.Key(); k == c.o.IDField || !slices.Contains(drop, k) {
 			doc = append(doc, bson.E{Key: k, Value: e.Value()})

@@ -82,7 +82,7 @@ func (e *engine) forget(counter int64) { e.known, e.counter, e.index = map[strin
 func newEngine(from, to *core) *engine {
 	if from != to {
 		wide := *from
-		wide.rep, wide.shown = represent(&wide, from.kind), expr.Raw(from.projection(to.shape()...))
+		wide.rep, wide.shown = represent(&wide, from.kind), expr.Raw(projection(from, to))
 		from = &wide
 	}
 	return &engine{from: from, to: to}
@@ -90,7 +90,7 @@ func newEngine(from, to *core) *engine {
 
 func (e *engine) scan() maintain.Scan {
 	nodes := e.from.in(e.from.o.IDField, d("$ne", nil))
-	return maintain.Scan{Filter: nodes, Projection: e.from.projection(e.to.shape()...)}
+	return maintain.Scan{Filter: nodes, Projection: projection(e.from, e.to)}
 }
 
 // climb finds the ways up from nodes, level by level, up to what is known.
@@ -154,7 +154,6 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 	return all, nil
 }
 
-// spot is what is known of a node, or a new entry.
 func (e *engine) spot(n node) *spot {
 	k := key(n.id)
 	if s := e.known[k]; s != nil {
@@ -306,7 +305,6 @@ func (e *engine) drop() {
 	e.fresh = nil
 }
 
-// misplaced is the problem of the way up.
 func (e *engine) misplaced(n node, s *spot) finding {
 	f := e.finding(Orphan, n, e.from.link, s.lost)
 	switch {
@@ -366,7 +364,6 @@ func (e *engine) crown(ctx context.Context) ([]finding, error) {
 // part is what is looked at once more: nodes, or without IDs the crown.
 type part []bson.RawValue
 
-// again looks at a part anew.
 func (e *engine) again(ctx context.Context, ids part) ([]finding, error) {
 	if ids == nil {
 		return e.crown(ctx)
@@ -489,7 +486,6 @@ type outcome struct {
 	moves, numbers bool
 }
 
-// sift chooses the writes that may be made.
 func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) {
 	out.done, out.left = map[string]bool{}, map[string]bool{}
 	moved := map[string]bool{}

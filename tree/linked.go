@@ -48,7 +48,6 @@ func (b base) heir(n node) *node {
 	return nil
 }
 
-// parentOf is the filter for the parent of a node, nil for a root.
 func (b base) parentOf(n node) bson.D {
 	if up := b.heir(n); up != nil {
 		return b.byID(up.id)
@@ -125,12 +124,10 @@ func (b base) sound(n node) error {
 	return b.rep.usable(n)
 }
 
-// orphaned is the error for a node whose parent is not there.
 func (b base) orphaned(n node) error {
 	return fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(n.raw.Lookup(b.link)), text(n.id))
 }
 
-// ordered refuses a position among siblings that have no order.
 func (b base) ordered(pos position) error {
 	if b.o.OrderField == "" && (pos.first || pos.sibling()) {
 		return fault.Invalid("First, Before and After need Options.OrderField")
@@ -217,12 +214,10 @@ func (b base) move(ctx context.Context, id bson.RawValue, pos position) error {
 			models = append(room, b.marked(parent)...)
 		}
 		models = append(models, update(b.byID(id), d("$set", set)))
-		if !stays {
-			models = append(models, b.rep.lift(x, b.child(x.id, parent))...)
+		if moved := b.child(x.id, parent); !stays {
+			models = append(models, b.rep.lift(x, moved)...)
 			models = append(models, b.recount(x, -1)...)
-			if parent != nil {
-				models = append(models, b.counter(b.byID(parent.id), 1)...)
-			}
+			models = append(models, b.recount(*moved, 1)...)
 		}
 		return b.write(ctx, models...)
 	})

@@ -264,10 +264,7 @@ func (c *core) fresh(ctx context.Context, batch []bson.Raw) (items []*item, pare
 		default:
 			return nil, nil, fmt.Errorf("%w: %s, of %s", ErrParentNotFound, text(it.above), text(it.id))
 		}
-		elements, err := entry.Lookup("doc").Document().Elements()
-		if err != nil {
-			return nil, nil, err
-		}
+		elements, _ := entry.Lookup("doc").Document().Elements()
 		for _, e := range elements {
 			it.doc = append(it.doc, bson.E{Key: e.Key(), Value: e.Value()})
 		}

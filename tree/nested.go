@@ -17,15 +17,12 @@ import (
 // their parent's range without gaps.
 type nestedSets struct{ parentField }
 
-func (s nestedSets) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.LeftField", &s.o.LeftField, "left"),
-		config.Name("Options.RightField", &s.o.RightField, "right"),
-		config.Name("Options.ParentField", &s.o.ParentField, "parent")}
-}
-
 func (s nestedSets) layout() layout {
-	o := s.o
-	return layout{[]string{o.ParentField, o.LeftField, o.RightField},
+	o := &s.o
+	return layout{[]config.Setting{config.Name("Options.LeftField", &o.LeftField, "left"),
+		config.Name("Options.RightField", &o.RightField, "right"),
+		config.Name("Options.ParentField", &o.ParentField, "parent")},
+		[]string{o.ParentField, o.LeftField, o.RightField},
 		[]string{o.LeftField, o.RightField}, o.ParentField, o.LeftField, true}
 }
 
@@ -242,7 +239,6 @@ func (s nestedSets) arrange(ctx context.Context, items []*item) error {
 
 // Maintenance.
 
-// whole reports whether both numbers are there.
 func (s nestedSets) whole(n node) bool {
 	_, left := integral(n.raw.Lookup(s.o.LeftField))
 	_, right := integral(n.raw.Lookup(s.o.RightField))

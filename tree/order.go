@@ -57,6 +57,14 @@ type position struct {
 
 func (p position) sibling() bool { return p.kind == beforeSibling || p.kind == afterSibling }
 
+// within is the position under a parent, null for the roots.
+func within(parent bson.RawValue) position {
+	if isNull(parent) {
+		return position{}
+	}
+	return position{kind: underParent, ref: parent}
+}
+
 // absent is the error for a ref that is not there.
 func (p position) absent() error {
 	if p.sibling() {

@@ -62,13 +62,10 @@ func (p parentField) ref(n node) (up node, broken string) {
 // parentRefs: {_id, parent}.
 type parentRefs struct{ parentField }
 
-func (p parentRefs) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.ParentField", &p.o.ParentField, "parent")}
-}
-
 func (p parentRefs) layout() layout {
 	link := p.o.ParentField
-	return layout{[]string{link}, nil, link, p.o.OrderField, true}
+	return layout{[]config.Setting{config.Name("Options.ParentField", &p.o.ParentField, "parent")},
+		[]string{link}, nil, link, p.o.OrderField, true}
 }
 
 func (p parentRefs) lift(x node, heir *node) []mongo.WriteModel {

@@ -22,28 +22,21 @@ import (
 // prefix of ",A,BA,". The path of a root is the delimiter, stored as null.
 type pathShape struct{ base }
 
-func (p pathShape) settings() []config.Setting {
-	return []config.Setting{config.Name("Options.PathField", &p.o.PathField, "path"),
-		config.Check("Options.PathDelimiter", func() error {
-			p.o.PathDelimiter = cmp.Or(p.o.PathDelimiter, ",")
-			return checkDelimiter(p.o.PathDelimiter)
-		})}
-}
-
 func (p pathShape) layout() layout {
 	link := p.o.PathField
-	return layout{[]string{link}, nil, link, p.o.OrderField, false}
+	delimiter := config.Check("Options.PathDelimiter", func() error {
+		p.o.PathDelimiter = cmp.Or(p.o.PathDelimiter, ",")
+		return checkDelimiter(p.o.PathDelimiter)
+	})
+	return layout{[]config.Setting{config.Name("Options.PathField", &p.o.PathField, "path"), delimiter},
+		[]string{link}, nil, link, p.o.OrderField, false}
 }
 
 // Segments and paths.
 
 func checkDelimiter(s string) error {
-	if len(s) != 1 {
-		return errors.New("must be one ASCII character")
-	}
-	c := s[0]
-	if c <= ' ' || c >= '~' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
-		return fmt.Errorf("%q is not ASCII punctuation below %q", s, "~")
+	if len(s) != 1 || !strings.Contains("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}", s) {
+		return fmt.Errorf("%q is not one ASCII punctuation character below %q", s, "~")
 	}
 	return nil
 }
@@ -61,20 +54,15 @@ func segmentString(v bson.RawValue) (string, error) {
 	return "", fmt.Errorf("a BSON %v has no string form in a path", v.Type)
 }
 
-// segmentOf is the segment that a value is, if paths can have it.
-func (c *core) segmentOf(v bson.RawValue) (string, error) {
-	s, err := segmentString(v)
-	if err == nil {
-		err = c.checkSegment(s)
-	}
-	return s, err
-}
-
-func (c *core) checkSegment(s string) error {
-	if s == "" {
+// checkSegment refuses an ID that no path can hold.
+func (c *core) checkSegment(id bson.RawValue) error {
+	s, err := segmentString(id)
+	switch {
+	case err != nil:
+		return err
+	case s == "":
 		return errors.New("an empty segment")
-	}
-	if strings.Contains(s, c.o.PathDelimiter) {
+	case strings.Contains(s, c.o.PathDelimiter):
 		return fmt.Errorf("the segment %q holds the delimiter %q", s, c.o.PathDelimiter)
 	}
 	return nil
@@ -102,7 +90,6 @@ func (c *core) full(n node) string {
 	return n.path + segment + c.o.PathDelimiter
 }
 
-// segments are those of a path, root first.
 func (c *core) segments(path string) []string {
 	if path = strings.Trim(path, c.o.PathDelimiter); path == "" {
 		return nil
@@ -120,7 +107,7 @@ func (c *core) afterDelimiter() string { return string(rune(c.o.PathDelimiter[0]
 
 // usable refuses a node without a segment of its own: the paths under it would be those of other nodes.
 func (p pathShape) usable(n node) error {
-	if _, err := p.segmentOf(n.id); err != nil {
+	if err := p.checkSegment(n.id); err != nil {
 		return fault.Invalid("%s of node %s: %w", p.o.IDField, text(n.id), err)
 	}
 	return nil
@@ -179,12 +166,7 @@ func (p pathShape) children(id any) mongo.Pipeline {
 }
 
 func (p pathShape) leaves() mongo.Pipeline {
-	if p.o.ChildCountField != "" {
-		return p.childless("", "")
-	}
-	full := expr.Op("$set", d(fieldTouch, p.fullExpr(p.o.PathDelimiter)))
-	leaves := p.childless(fieldTouch, p.o.PathField)
-	return slices.Concat(leaves[:1], mongo.Pipeline{full}, leaves[1:], mongo.Pipeline{expr.Op("$unset", fieldTouch)})
+	return p.childless(fieldTouch, p.o.PathField, expr.Op("$set", d(fieldTouch, p.fullExpr(p.o.PathDelimiter))))
 }
 
 func (p pathShape) descendantsOf(n node, depth int) (bson.D, bool) {
@@ -249,7 +231,6 @@ func (p pathShape) cascade(ctx context.Context, id bson.RawValue) (int64, []mong
 
 // Maintenance. Of a path its last segment decides.
 
-// malformed is why a node has no place in the tree.
 const malformed = "malformed"
 
 func (p pathShape) ref(n node) (up node, broken string) {
@@ -273,7 +254,7 @@ func (p pathShape) audit(e *engine, n node, _ *spot, _ []node) []finding {
 	if n.raw == nil {
 		return nil
 	}
-	if _, err := p.segmentOf(n.id); err != nil {
+	if err := p.checkSegment(n.id); err != nil {
 		return []finding{e.finding(WrongField, n, p.o.IDField, err.Error())}
 	}
 	return nil

@@ -18,10 +18,10 @@ func FuzzPath(f *testing.F) {
 			return
 		}
 		c := &core{o: Options{PathDelimiter: delimiter}}
-		if c.checkSegment(a) != nil || c.checkSegment(b) != nil {
+		named := func(s string) bson.RawValue { v, _ := c.codec.Value(s); return v }
+		if c.checkSegment(named(a)) != nil || c.checkSegment(named(b)) != nil {
 			return
 		}
-		named := func(s string) bson.RawValue { v, _ := c.codec.Value(s); return v }
 		full := c.full(node{path: c.full(node{path: delimiter, id: named(a)}), id: named(b)})
 		if got := c.segments(full); len(got) != 2 || got[0] != a || got[1] != b {
 			t.Errorf("segments of %q: %q", full, got)

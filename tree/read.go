@@ -110,7 +110,6 @@ func (c *core) parents(id any) mongo.Pipeline {
 	return bare(slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.rep.up(1)), expr.Op("$match", d(fieldDepth, 1)))
 }
 
-// each runs a pipeline made of an ID.
 func (t *Tree[K, T]) each(ctx context.Context, call string, id K, pipeline func(id any) mongo.Pipeline) iter.Seq2[T, error] {
 	raw, err := t.c.id(id)
 	if err != nil {
@@ -196,7 +195,6 @@ func (t *Tree[K, T]) Descendants(ctx context.Context, id K, maxDepth int) iter.S
 	return fault.Seq("tree: descendants", cursor.Decode[T](ctx, open(t.c.coll, t.c.rep.down(raw, maxDepth, false), 0)))
 }
 
-// downFrom checks the arguments of a walk downwards.
 func (c *core) downFrom(id any, maxDepth int) (bson.RawValue, error) {
 	if maxDepth < 0 {
 		return null, fault.Invalid("maxDepth: negative")
@@ -275,12 +273,9 @@ func (c *core) sent(id bson.RawValue, stages []bson.RawValue) opener {
 	}
 }
 
-// array is an encoded one.
 type array []byte
 
-func (a array) MarshalBSONValue() (typ byte, data []byte, err error) {
-	return byte(bson.TypeArray), a, nil
-}
+func (a array) MarshalBSONValue() (byte, []byte, error) { return byte(bson.TypeArray), a, nil }
 
 // upFrom reads what a pipeline up from a node yields, of which the node is a part.
 func upFrom[V any](ctx context.Context, id bson.RawValue, open opener,
@@ -449,7 +444,6 @@ func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	return roots, err
 }
 
-// nest reads documents and puts them together.
 func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline) (ties []tie, nodes []*Node[T], err error) {
 	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p)) {
 		n := &Node[T]{}

@@ -17,7 +17,6 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
-// missing is the error for an ID that no node has.
 func missing(id bson.RawValue) error { return fmt.Errorf("node %w: %s", fault.ErrNotFound, text(id)) }
 
 func noParent(id bson.RawValue) error { return fmt.Errorf("%w: %s", ErrParentNotFound, text(id)) }
@@ -50,7 +49,6 @@ func (c *core) take(ctx context.Context, id bson.RawValue) (node, error) {
 	return c.one(c.primary.FindOneAndDelete(ctx, c.byID(id), opts), missing(id))
 }
 
-// findAll reads the shapes of all nodes that match.
 func (c *core) findAll(ctx context.Context, match bson.D) ([]node, error) {
 	opts := options.Find().SetProjection(c.shown).SetBatchSize(math.MaxInt32)
 	return c.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return c.primary.Find(ctx, match, opts) })
@@ -88,7 +86,6 @@ func pick(nodes []node, id bson.RawValue) node {
 	return node{}
 }
 
-// aggregate reads the shapes that a pipeline yields.
 func (c *core) aggregate(ctx context.Context, p mongo.Pipeline) ([]node, error) {
 	return c.shapes(ctx, opening(c.primary, append(p, expr.Op("$project", c.shown))))
 }
@@ -195,7 +192,6 @@ func (c *core) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int6
 	return deleted, nil
 }
 
-// kids are the children of nodes, in order.
 func (c *core) kids(ctx context.Context, nodes []node) ([][]node, error) {
 	found, err := c.aggregate(ctx, c.rep.family(nodes))
 	out, at, byKey := make([][]node, len(nodes)), map[string]int{}, map[string]node{}
@@ -219,7 +215,6 @@ func (c *core) kids(ctx context.Context, nodes []node) ([][]node, error) {
 	return out, err
 }
 
-// idsOf are the IDs of nodes.
 func idsOf(nodes []node) []bson.RawValue {
 	ids := make([]bson.RawValue, len(nodes))
 	for i, n := range nodes {
@@ -260,7 +255,6 @@ func (c *core) graphLookup(start any, from, to string, depth int, more ...bson.E
 	return expr.Op("$graphLookup", spec)
 }
 
-// graphDown follows references downwards.
 func (c *core) graphDown(id any, start, from, to string, depth int, self bool) mongo.Pipeline {
 	return c.downBy(id, self, func(unless func(v, otherwise any) any) bson.D {
 		return c.graphLookup(unless(expr.Field(start), bson.A{}), from, to, depth)
@@ -305,7 +299,6 @@ func unfold(extra ...any) mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$unwind", expr.Field(fieldTree)), expr.Op("$replaceRoot", d("newRoot", root))}
 }
 
-// inOrder sorts siblings.
 func (c *core) inOrder() mongo.Pipeline {
 	if f := c.order; f != "" {
 		return mongo.Pipeline{expr.Op("$sort", d(f, 1))}
@@ -330,7 +323,6 @@ func (c *core) top() mongo.Pipeline {
 	return mongo.Pipeline{expr.Op("$match", append(match, c.rep.except(c.link)...)), c.sorting()}
 }
 
-// sorting is by the order of siblings and _id.
 func (c *core) sorting() bson.D {
 	if f := c.order; f != "" {
 		return expr.Op("$sort", d(f, 1, "_id", 1))
@@ -338,19 +330,18 @@ func (c *core) sorting() bson.D {
 	return expr.Op("$sort", d("_id", 1))
 }
 
-// childless are the nodes whose local field is no one's foreign field.
-func (c *core) childless(local, foreign string) mongo.Pipeline {
+func (c *core) childless(local, foreign string, before ...bson.D) mongo.Pipeline {
 	if c.o.ChildCountField != "" {
 		return mongo.Pipeline{c.match(c.o.ChildCountField, 0)}
 	}
-	return c.unreferenced(local, foreign)
+	return c.unreferenced(local, foreign, before...)
 }
 
-func (c *core) unreferenced(local, foreign string) mongo.Pipeline {
-	return mongo.Pipeline{
-		c.match(),
+// unreferenced are the nodes whose local field, which the stages before may make, is no one's foreign field.
+func (c *core) unreferenced(local, foreign string, before ...bson.D) mongo.Pipeline {
+	return slices.Concat(mongo.Pipeline{c.match()}, before, mongo.Pipeline{
 		c.lookup(local, foreign, expr.Op("$limit", 1), expr.Op("$project", d("_id", 1))),
 		expr.Op("$match", d(fieldTree, d("$size", 0))),
-		expr.Op("$unset", fieldTree),
-	}
+		expr.Op("$unset", bson.A{fieldTree, fieldTouch}),
+	})
 }

@@ -88,8 +88,7 @@ type core struct {
 // The IDs that its pipelines take are bson.RawValues, or values that cannot be encoded, which the driver then
 // refuses.
 type representation interface {
-	// settings checks the options of the representation.
-	settings() []config.Setting
+	// layout is final once its settings are applied.
 	layout() layout
 
 	// up makes of a node the node and its ancestors, with fieldDepth (0 is the node itself); only so many
@@ -111,7 +110,6 @@ type representation interface {
 	above(n node) []bson.RawValue
 	// width is the number of descendants that a node tells, -1 if it does not.
 	width(n node) int64
-	// usable refuses a node under which nothing can be.
 	usable(n node) error
 	// except keeps malformed references out of a match on field.
 	except(field string) bson.D
@@ -137,9 +135,7 @@ type representation interface {
 	// ref is the parent that a node names, with ID and path, and what is wrong with that. Without an ID the node
 	// is a root, or only a query of names tells.
 	ref(n node) (up node, broken string)
-	// names are the children that a node names.
 	names(n node) []bson.RawValue
-	// parents matches the parents of nodes.
 	parents(nodes []node) bson.D
 	// family yields the children of nodes, siblings in order.
 	family(nodes []node) mongo.Pipeline
@@ -157,12 +153,11 @@ type representation interface {
 	// join is for Adopt of nodes among settled ones: it takes from kids, which parent fields name, those that
 	// are not to be, and finds further writes.
 	join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error)
-	// uproot makes a node a root.
 	uproot(n node) []mongo.WriteModel
 }
 
-// layout are the fields of a representation.
 type layout struct {
+	settings    []config.Setting
 	fields      []string // that hold the shape
 	index       []string // of which there is one, besides that of link and order
 	link        string   // ties parents and children
@@ -180,7 +175,7 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 	if c.rep = represent(c, kind); c.rep == nil {
 		return nil, fault.Invalid("rep: unknown %v", kind)
 	}
-	if err := c.o.check(c.rep.settings()); err != nil {
+	if err := c.o.check(c.rep.layout().settings); err != nil {
 		return nil, err
 	}
 	c.layout = c.rep.layout()
@@ -200,7 +195,7 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 		}
 		c.scope = append(c.scope, bson.E{Key: e.Key, Value: v})
 	}
-	c.lockID, c.shown = c.scopeID(), expr.Raw(c.projection())
+	c.lockID, c.shown = c.scopeID(), expr.Raw(projection(c))
 	c.mark = expr.Raw(d("$inc", d(cmp.Or(c.o.ChildCountField, fieldTouch), int64(1))))
 	if c.unmark = c.count(-1); c.unmark == nil {
 		c.unmark = d("$unset", d(fieldTouch, ""))
@@ -240,7 +235,6 @@ func (t *Tree[K, T]) Indexes() map[string][]mongo.IndexModel {
 	return map[string][]mongo.IndexModel{c.coll.Name(): models}
 }
 
-// keyed are ascending keys, those of the scope first.
 func (c *core) keyed(fields ...string) bson.D {
 	keys := bson.D{}
 	for _, e := range c.scope {

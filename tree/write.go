@@ -40,14 +40,19 @@ func (t *Tree[K, T]) Insert(ctx context.Context, doc T, pos Position[K]) (id K, 
 	if pos.err != nil {
 		return id, pos.err
 	}
-	full, rawID, err := t.c.prepare(doc)
+	id, _, err = t.insert(ctx, doc, pos.at)
+	return id, err
+}
+
+func (t *Tree[K, T]) insert(ctx context.Context, doc T, pos position) (id K, raw bson.RawValue, err error) {
+	full, raw, err := t.c.prepare(doc)
 	if err != nil {
-		return id, err
+		return id, raw, err
 	}
-	if id, err = codec.DecodeValue[K](t.c.codec, rawID); err != nil {
-		return id, fault.Invalid("id: %w", err)
+	if id, err = codec.DecodeValue[K](t.c.codec, raw); err != nil {
+		return id, raw, fault.Invalid("id: %w", err)
 	}
-	return id, t.c.rep.insert(ctx, full, pos.at)
+	return id, raw, t.c.rep.insert(ctx, full, pos)
 }
 
 // Move puts a node, with all that is below it, at another position. It refuses one below the node itself:
@@ -136,7 +141,10 @@ func (t *Tree[K, T]) FindOrCreate(ctx context.Context, names []string, make func
 			above := at
 			at, err = t.c.named(ctx, above, name)
 			if err == nil && isNull(at) && create {
-				at, err = t.create(ctx, name, above, make)
+				var doc T
+				if doc, err = make(name); err == nil {
+					_, at, err = t.insert(ctx, doc, within(above))
+				}
 			}
 			if err != nil || isNull(at) {
 				return err
@@ -152,23 +160,6 @@ func (t *Tree[K, T]) FindOrCreate(ctx context.Context, names []string, make func
 		return id, err
 	}
 	return codec.DecodeValue[K](t.c.codec, at)
-}
-
-// create inserts a node that FindOrCreate has not found.
-func (t *Tree[K, T]) create(ctx context.Context, name string, parent bson.RawValue, make func(name string) (T, error)) (bson.RawValue, error) {
-	doc, err := make(name)
-	if err != nil {
-		return null, err
-	}
-	full, id, err := t.c.prepare(doc)
-	if err != nil {
-		return null, err
-	}
-	pos := position{kind: underParent, ref: parent}
-	if isNull(parent) {
-		pos = position{}
-	}
-	return id, t.c.rep.insert(ctx, full, pos)
 }
 
 // named finds a child by its name, or a root if parent is null; null is none.
