@@ -97,14 +97,6 @@ func (r childRefs) target(pos position, nodes []node, self bson.RawValue) (paren
 	return nil, 0, fault.Invalid("the roots of ChildReferences have no order")
 }
 
-// naming matches the parent of a sibling, which target needs besides the nodes.
-func (r childRefs) naming(pos position) []any {
-	if pos.sibling() {
-		return []any{d(r.o.ChildrenField, equal(pos.ref))}
-	}
-	return nil
-}
-
 // push is the write that makes ids the children at an index, -1 for the end.
 func (r childRefs) push(parent bson.RawValue, at int, ids ...bson.RawValue) mongo.WriteModel {
 	each := d("$each", ids)
@@ -131,9 +123,10 @@ func (r childRefs) insert(ctx context.Context, doc bson.D, pos position) error {
 	}
 	return r.atomically(ctx, false, func(ctx context.Context) error {
 		nodes := []node{{id: pos.ref, raw: bson.Raw{}}} // the push tells whether it is there
-		if pos.kind != underParent {
+		if pos.sibling() {
 			var err error
-			if nodes, err = r.findAll(ctx, r.in("$or", append(r.naming(pos), d(r.o.IDField, equal(pos.ref))))); err != nil {
+			either := bson.A{d(r.o.ChildrenField, equal(pos.ref)), d(r.o.IDField, equal(pos.ref))}
+			if nodes, err = r.findAll(ctx, r.in("$or", either)); err != nil {
 				return err
 			}
 		}
@@ -158,7 +151,7 @@ func (r childRefs) move(ctx context.Context, id bson.RawValue, pos position) err
 		return fault.Invalid("a graph is changed with Link and Unlink")
 	}
 	return r.atomically(ctx, true, func(ctx context.Context) error {
-		_, _, nodes, err := r.both(ctx, id, pos, append(r.naming(pos), d(r.o.ChildrenField, equal(id)))...)
+		_, _, nodes, err := r.both(ctx, id, pos, r.o.ChildrenField)
 		if err != nil || pos.sibling() && same(pos.ref, id) {
 			return err
 		}

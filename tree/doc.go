@@ -75,9 +75,8 @@
 // with long paths belong into a graph database; ChildReferences with Options.Graph hold
 // nodes with several parents ([Tree.Link], [Tree.Parents]), and refuse cycles.
 //
-// Paths hold the IDs: strings without the delimiter, integers or ObjectIDs of one type in a
-// tree. The collection must not have a collation. Siblings are in order in
-// ChildReferences and NestedSets, in the others with an Options.OrderField.
+// The collection must not have a collation. Siblings are in order in ChildReferences and
+// NestedSets, in the others with an Options.OrderField.
 //
 // # Concurrency
 //
@@ -92,8 +91,7 @@
 // Every call joins the transaction in its context. After an error from a call that
 // writes, abort your transaction. Transactions need a replica set; call EnsureIndexes once
 // before, as it creates the lock document, too. Reads outside a transaction see each
-// document as it is when it is read. Paging tokens are bound to filters: those of
-// AncestorArray stay, the others change when the tree does.
+// document as it is when it is read.
 //
 // # Adoption
 //
@@ -103,8 +101,7 @@
 // derives it anew from the parent references (of a path from its last ID, of child
 // references from the arrays), beside live writes. Where code is live that writes the
 // parent only: run Adopt, start the new code, stop the old, and run Adopt once more and
-// Repair. Once MaterializedPath or ChildReferences have a node,
-// its parent field is ignored.
+// Repair.
 //
 // # Sharding
 //

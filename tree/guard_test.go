@@ -352,3 +352,49 @@ func TestDeleteLargeIDs(t *testing.T) {
 	}
 	wrong(t, len(deletes) != 2, "%d commands", len(deletes))
 }
+
+// TestAbsentPositions: the node that a position names is not there.
+func TestAbsentPositions(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+		ctx := t.Context()
+		insertAll(t, v, tr, books)
+		before := stored(t, coll)
+		for _, id := range []string{"dbm", "Books"} {
+			is(t, tr.Move(ctx, id, tr.Under("none")), tree.ErrParentNotFound)
+			is(t, tr.Move(ctx, "none", tr.Under(id)), mongopatterns.ErrNotFound)
+		}
+		if v.ordered {
+			for _, err := range []error{tr.Move(ctx, "dbm", tr.Before("none")), errOf(tr.Insert(ctx, v.doc("x"), tr.After("none")))} {
+				is(t, err, mongopatterns.ErrNotFound)
+				wrong(t, errors.Is(err, tree.ErrParentNotFound), "%v", err)
+			}
+		}
+		match(t, "", before, stored(t, coll))
+	})
+}
+
+// TestMalformedPaths: the last segment of a malformed path still counts as the parent for those beside and below.
+func TestMalformedPaths(t *testing.T) {
+	ctx := t.Context()
+	for name, c := range map[string]struct {
+		call func(tr *anyTree) error
+		want bson.D
+		id   string
+	}{
+		"insert before": {func(tr *anyTree) error { return errOf(tr.Insert(ctx, bson.M{"_id": "x"}, tr.Before("B"))) },
+			dd("_id", "x", "n", int64(0), "path", ",A,", "o", int64(65536)), "x"},
+		"move":    {func(tr *anyTree) error { return tr.Move(ctx, "B", tr.Under("A")) }, dd("_id", "B", "path", ",A,", "n", 1, "o", int64(196608)), "B"},
+		"promote": {func(tr *anyTree) error { return errOf(tr.Delete(ctx, "B", tree.Promote)) }, dd("_id", "A", "path", nil, "n", int64(2), "o", 0), "A"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := newAny(t, coll, tree.MaterializedPath, &tree.Options{OrderField: "o", ChildCountField: "n"})
+			putDocs(t, coll, dd("_id", "A", "path", nil, "n", 2, "o", 0), dd("_id", "B", "path", "A", "n", 1, "o", 131072),
+				dd("_id", "C", "path", ",A,", "n", 0, "o", 131072), dd("_id", "D", "path", "AB,", "n", 0, "o", 5))
+			ok(t, c.call(tr))
+			var got bson.D
+			ok(t, coll.FindOne(ctx, dd("_id", c.id)).Decode(&got))
+			match(t, "", toD(t, c.want), got)
+		})
+	}
+}
