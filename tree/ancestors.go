@@ -107,13 +107,13 @@ func (a ancestorArray) lift(x node, heir *node) []mongo.WriteModel {
 	rest := expr.Op("$slice", f, expr.Op("$add", expr.Op("$indexOfArray", f, expr.Literal(x.id)), 1), expr.Op("$size", f))
 	set := d(a.o.AncestorsField, expr.Op("$concatArrays", expr.Literal(a.lineage(heir)), rest))
 	if heir == nil || !same(heir.id, x.id) {
-		to := expr.Literal(a.reference(heir))
-		set = append(set, bson.E{Key: a.o.ParentField, Value: expr.Cond(expr.Op("$eq", parent, expr.Literal(x.id)), to, parent)})
+		lifted := expr.Cond(expr.Op("$eq", parent, expr.Literal(x.id)), expr.Literal(a.reference(heir)), parent)
+		set = append(set, bson.E{Key: a.o.ParentField, Value: lifted})
 	}
 	return []mongo.WriteModel{update(a.in(a.o.AncestorsField, equal(x.id)), mongo.Pipeline{expr.Op("$set", set)})}
 }
 
-// cascade finds the subtree by the ID alone. With a child counter the node is read for its parent.
+// cascade reads the node only for the counter of its parent.
 func (a ancestorArray) cascade(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error) {
 	match := a.in("$or", bson.A{d(a.o.IDField, equal(id)), a.under(id, 0)})
 	if a.o.ChildCountField != "" {

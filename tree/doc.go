@@ -36,7 +36,8 @@
 //	coll.UpdateOne(ctx, cats.Filter("Databases"), bson.D{{Key: "$set", Value: changes}})
 //
 // Each read is also a pipeline ([Tree.DescendantsPipeline], …) or a filter
-// ([Tree.DescendantsFilter], …), for your own stages, Find, counting and paging.
+// ([Tree.DescendantsFilter], …), for your own stages, Find, counting and paging. Each call
+// makes a new one, which you may change.
 //
 // # Costs
 //

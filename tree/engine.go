@@ -479,11 +479,10 @@ func (e *engine) crowned(ctx context.Context, work *mongopatterns.Work, parts []
 	return parts, err
 }
 
-// outcome is what becomes of findings: the nodes that are written and those that are left, whether ways up
-// change, and whether nested sets have to be numbered.
+// outcome is what becomes of findings.
 type outcome struct {
-	done, left     map[string]bool
-	moves, numbers bool
+	done, left     map[string]bool // nodes that are written, and those that are not
+	moves, numbers bool            // ways up change; nested sets are to be numbered
 }
 
 func (e *engine) sift(found []finding) (models []mongo.WriteModel, out outcome) {

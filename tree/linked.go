@@ -180,8 +180,7 @@ func (b base) insert(ctx context.Context, doc bson.D, pos position) error {
 	})
 }
 
-// move reads both nodes, refuses, and writes in one command: the node, its descendants, the counters, and the
-// mark on the new parent where a position among its children was chosen.
+// move writes in one command, and marks the new parent where a position among its children was chosen.
 func (b base) move(ctx context.Context, id bson.RawValue, pos position) error {
 	if err := b.ordered(pos); err != nil {
 		return err
@@ -243,8 +242,7 @@ func (b base) target(ctx context.Context, pos position, ref, x node) (_ *node, e
 	return &ref, b.acyclic(ctx, x.id, ref)
 }
 
-// bequeath gives the children of x to its parent, in the place of x, or makes roots of them, after the others;
-// they keep their order.
+// bequeath puts the children of x in its place, or makes roots of them, after the others; they keep their order.
 func (b base) bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error) {
 	match := append(b.siblingsOf(&x), b.rep.except(b.link)...)
 	if policy == Restrict {

@@ -24,8 +24,8 @@ type Entry[K, T any] struct {
 }
 
 // Dump yields every node with its parent's ID, parents before their children and siblings in order: what Load
-// takes. Nodes that no root leads to (see Check) are not reached; a node that several list, or that lies on a
-// cycle, comes once. A graph is refused.
+// takes. Nodes that no root leads to (see Check) are not reached; a node that several list, that lies on a cycle or
+// that moves meanwhile comes once. In memory are the IDs of the nodes. A graph is refused.
 //
 // Cost: 1 round trip for the roots, then 1 for the children of each 1,000 nodes, as far as they fit in a reply
 // (16 MB).
@@ -40,8 +40,8 @@ func (t *Tree[K, T]) Dump(ctx context.Context) iter.Seq2[Entry[K, T], error] {
 // defaultBatch is the number of nodes that long work handles at a time.
 const defaultBatch = 1000
 
-// dump reads the roots, and then the children of defaultBatch nodes at a time. In memory it holds the IDs that it
-// has seen, and the shapes of the nodes whose children are to be read.
+// dump reads the roots, and then the children of defaultBatch nodes at a time. In memory are the IDs that it has
+// seen, and the shapes of the nodes whose children are to be read.
 func (t *Tree[K, T]) dump(ctx context.Context, yield func(Entry[K, T], error) bool) error {
 	c := t.c
 	if c.o.Graph {

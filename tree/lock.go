@@ -115,8 +115,7 @@ func (c *core) count(by int64) bson.D {
 	return d("$inc", d(c.o.ChildCountField, by))
 }
 
-// counter is a write that changes the child counter of the node that matches, none without a counter or a
-// change.
+// counter is a write that changes a child counter, none without a counter or a change.
 func (c *core) counter(match bson.D, by int64) []mongo.WriteModel {
 	inc := c.count(by)
 	if len(match) == 0 || inc == nil {

@@ -55,7 +55,8 @@ func (c *core) findAll(ctx context.Context, match bson.D) ([]node, error) {
 }
 
 // both reads a node and that of a position at once, and those that name one of them in a field.
-func (c *core) both(ctx context.Context, id bson.RawValue, pos position, in ...string) (x, ref node, nodes []node, err error) {
+func (c *core) both(ctx context.Context, id bson.RawValue, pos position,
+	in ...string) (x, ref node, nodes []node, err error) {
 	ids := []bson.RawValue{id}
 	if pos.kind != atRoot {
 		ids = append(ids, pos.ref)
@@ -289,8 +290,7 @@ func (c *core) downBy(id any, self bool, join func(unless func(v, otherwise any)
 	}
 }
 
-// unfold makes the documents joined under fieldTree the result, with further fields taken from the document
-// they were joined to.
+// unfold makes the documents under fieldTree the result, with further fields of the document that held them.
 func unfold(extra ...any) mongo.Pipeline {
 	var root any = expr.Field(fieldTree)
 	if len(extra) > 0 {
