@@ -193,7 +193,10 @@ func (c *core) prepare(user any) (doc bson.D, id bson.RawValue, err error) {
 	for _, e := range c.scope {
 		drop = append(drop, e.Key)
 	}
-	all, _ := raw.Elements()
+	all, err := raw.Elements()
+	if err != nil { // a RawValue inside that is none
+		return nil, id, fault.Invalid("%w", err)
+	}
 	for _, e := range all {
 		if k := e.Key(); k == c.o.IDField || !slices.Contains(drop, k) {
 			doc = append(doc, bson.E{Key: k, Value: e.Value()})

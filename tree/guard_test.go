@@ -398,3 +398,54 @@ func TestMalformedPaths(t *testing.T) {
 		})
 	}
 }
+
+// TestDumpBesideMove: a node that moves while Dump runs takes what is below it along.
+func TestDumpBesideMove(t *testing.T) {
+	eachVariant(t, func(t *testing.T, v variant, tr *trees, coll *mongo.Collection) {
+		insertAll(t, v, tr, [][2]string{{"A", ""}, {"B", ""}, {"X", "A"}, {"C", "B"}, {"Y", "X"}, {"Z", "Y"}})
+		came := map[string]bool{}
+		for e, err := range tr.Dump(t.Context()) {
+			ok(t, err)
+			came[e.Value[v.idField()].(string)] = true
+			if len(came) == 3 { // one of X and C, which were read together
+				ok(t, tr.Move(t.Context(), "X", tr.Under("C")))
+			}
+		}
+		wrong(t, len(came) != 6, "%v", came)
+	})
+}
+
+// TestMovePathsOfMixedIDs: IDs of several types in a tree are not supported, but Move makes no cycle of them.
+func TestMovePathsOfMixedIDs(t *testing.T) {
+	ctx := t.Context()
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.MaterializedPath, &tree.Options{ChildCountField: "n"})
+	plant(t, tr, bson.M{"_id": 5}, nil)
+	plant(t, tr, bson.M{"_id": "a"}, 5)
+	is(t, tr.Move(ctx, 5, tr.Under("a")), tree.ErrCycle)
+	plant(t, tr, bson.M{"_id": 6}, nil)
+	plant(t, tr, bson.M{"_id": "b"}, nil)
+	ok(t, tr.Move(ctx, "b", tr.Under(6)))
+	n := get(coll.CountDocuments(ctx, dd("_id", 6, "n", 1)))(t)
+	wrong(t, n != 1, "the new parent does not count the child")
+}
+
+// TestNoBSONInside: a document that is no BSON is refused, and not stored without its fields.
+func TestNoBSONInside(t *testing.T) {
+	coll := mongotest.Database(t).Collection("nodes")
+	tr := newAny(t, coll, tree.ParentReferences, nil)
+	id, err := tr.Insert(t.Context(), bson.M{"_id": "x", "v": bson.RawValue{Type: bson.TypeInt32}}, tr.AsRoot())
+	is(t, err, mongopatterns.ErrInvalid)
+	wrong(t, len(stored(t, coll)) > 0, "stored as %v", id)
+}
+
+// TestMoveReadsNoGrandparent: it may have a million children.
+func TestMoveReadsNoGrandparent(t *testing.T) {
+	coll := mongotest.Database(t).Collection("nodes")
+	v := plain(tree.ChildReferences, tree.Options{})
+	tr := v.open(t, coll)
+	insertAll(t, v, tr, books)
+	got := mongotest.Record(t, coll.Database(), func() { ok(t, tr.Move(t.Context(), "dbm", tr.Under("Languages"))) })
+	read := get(got.Named("find")[0].Reply.Lookup("cursor", "firstBatch").Array().Values())(t)
+	wrong(t, len(read) != 3, "not the node, its parent and the new one: %v", read)
+}

@@ -97,9 +97,12 @@ func (b base) uproot(n node) []mongo.WriteModel {
 	return []mongo.WriteModel{update(b.byID(n.id), d("$set", b.rep.place(nil)))}
 }
 
-// acyclic refuses to put x under n, if n is x or lies under it.
+// acyclic refuses to put x under n, if n is x or lies under it. Paths are read as IDs of the type of x, so that
+// x is found above a node whose ID has another type.
 func (b base) acyclic(ctx context.Context, x bson.RawValue, n node) error {
-	above := b.rep.above(n)
+	like := n
+	like.id = x
+	above := b.rep.above(like)
 	if above == nil {
 		nodes, err := b.aggregate(ctx, b.rootFirst(n.id))
 		if err != nil {
@@ -213,10 +216,12 @@ func (b base) move(ctx context.Context, id bson.RawValue, pos position) error {
 			models = append(room, b.marked(parent)...)
 		}
 		models = append(models, update(b.byID(id), d("$set", set)))
-		if moved := b.child(x.id, parent); !stays {
-			models = append(models, b.rep.lift(x, moved)...)
+		if !stays {
+			models = append(models, b.rep.lift(x, b.child(x.id, parent))...)
 			models = append(models, b.recount(x, -1)...)
-			models = append(models, b.recount(*moved, 1)...)
+			if parent != nil {
+				models = append(models, b.counter(b.byID(parent.id), 1)...)
+			}
 		}
 		return b.write(ctx, models...)
 	})

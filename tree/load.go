@@ -24,8 +24,9 @@ type Entry[K, T any] struct {
 }
 
 // Dump yields every node with its parent's ID, parents before their children and siblings in order: what Load
-// takes. Nodes that no root leads to (see Check) are not reached; a node that several list, that lies on a cycle or
-// that moves meanwhile comes once. In memory are the IDs of the nodes. A graph is refused.
+// takes. Nodes that no root leads to (see Check) are not reached; a node that several list, or that lies on a
+// cycle, comes once; one that moves meanwhile may come twice. In memory are the shapes of the nodes whose children
+// are to be read, and for ChildReferences all IDs. A graph is refused.
 //
 // Cost: 1 round trip for the roots, then 1 for the children of each 1,000 nodes, as far as they fit in a reply
 // (16 MB).
@@ -40,8 +41,9 @@ func (t *Tree[K, T]) Dump(ctx context.Context) iter.Seq2[Entry[K, T], error] {
 // defaultBatch is the number of nodes that long work handles at a time.
 const defaultBatch = 1000
 
-// dump reads the roots, and then the children of defaultBatch nodes at a time. In memory are the IDs that it has
-// seen, and the shapes of the nodes whose children are to be read.
+// dump reads the roots, and then the children of defaultBatch nodes at a time. It remembers what it has seen only
+// where nodes name their children. Elsewhere a node comes again if it has moved, and so, with a new path, does all
+// below it.
 func (t *Tree[K, T]) dump(ctx context.Context, yield func(Entry[K, T], error) bool) error {
 	c := t.c
 	if c.o.Graph {
@@ -57,12 +59,14 @@ func (t *Tree[K, T]) dump(ctx context.Context, yield func(Entry[K, T], error) bo
 				return err
 			}
 			n := c.parse(cur.Current)
-			up, _ := c.rep.ref(n)
+			up, broken := c.rep.ref(n)
 			parent, known := parents[cmp.Or(refKey(up), key(n.id))]
-			if seen[key(n.id)] || !known && len(parents) > 0 {
+			if broken != "" || seen[key(n.id)] || !known && len(parents) > 0 {
 				continue
 			}
-			seen[key(n.id)] = true
+			if c.rep.rootsMatch() == nil {
+				seen[key(n.id)] = true
+			}
 			todo = append(todo, slim(n))
 			var e Entry[K, T]
 			if err = cur.Decode(&e.Value); err == nil && !isNull(parent) {

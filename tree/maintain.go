@@ -112,9 +112,10 @@ func (t *Tree[K, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (total
 // Work.Filter selects nodes.
 //
 // Both trees stay readable, and the old one decides: run it again to catch up with what was written to it. When
-// nobody writes to the old tree any more, and nothing is Remaining, $unset its fields with an UpdateMany of your
-// own. After that do not run Convert from it again: it would take every node for a root. Call EnsureIndexes of
-// the new tree first. To another collection to.Load(ctx, from.Dump(ctx), to.AsRoot(), nil) copies a tree.
+// nobody writes to the old tree any more, and nothing is Remaining, $unset those of its fields that the new one
+// does not use with an UpdateMany of your own. After that do not run Convert from it again: it would take every
+// node for a root. Call EnsureIndexes of the new tree first. To another collection
+// to.Load(ctx, from.Dump(ctx), to.AsRoot(), nil) copies a tree.
 //
 // Cost: as Adopt.
 func Convert[K, T, U any](ctx context.Context, from *Tree[K, T], to *Tree[K, U],
