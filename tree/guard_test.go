@@ -364,7 +364,8 @@ func TestAbsentPositions(t *testing.T) {
 			is(t, tr.Move(ctx, "none", tr.Under(id)), mongopatterns.ErrNotFound)
 		}
 		if v.ordered {
-			for _, err := range []error{tr.Move(ctx, "dbm", tr.Before("none")), errOf(tr.Insert(ctx, v.doc("x"), tr.After("none")))} {
+			for _, err := range []error{tr.Move(ctx, "dbm", tr.Before("none")),
+				errOf(tr.Insert(ctx, v.doc("x"), tr.After("none")))} {
 				is(t, err, mongopatterns.ErrNotFound)
 				wrong(t, errors.Is(err, tree.ErrParentNotFound), "%v", err)
 			}
@@ -383,8 +384,10 @@ func TestMalformedPaths(t *testing.T) {
 	}{
 		"insert before": {func(tr *anyTree) error { return errOf(tr.Insert(ctx, bson.M{"_id": "x"}, tr.Before("B"))) },
 			dd("_id", "x", "n", int64(0), "path", ",A,", "o", int64(65536)), "x"},
-		"move":    {func(tr *anyTree) error { return tr.Move(ctx, "B", tr.Under("A")) }, dd("_id", "B", "path", ",A,", "n", 1, "o", int64(196608)), "B"},
-		"promote": {func(tr *anyTree) error { return errOf(tr.Delete(ctx, "B", tree.Promote)) }, dd("_id", "A", "path", nil, "n", int64(2), "o", 0), "A"},
+		"move": {func(tr *anyTree) error { return tr.Move(ctx, "B", tr.Under("A")) },
+			dd("_id", "B", "path", ",A,", "n", 1, "o", int64(196608)), "B"},
+		"promote": {func(tr *anyTree) error { return errOf(tr.Delete(ctx, "B", tree.Promote)) },
+			dd("_id", "A", "path", nil, "n", int64(2), "o", 0), "A"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			coll := mongotest.Database(t).Collection("nodes")

@@ -48,6 +48,7 @@ func (b base) heir(n node) *node {
 	return nil
 }
 
+// parentOf is the filter for the parent of a node, nil for a root.
 func (b base) parentOf(n node) bson.D {
 	if up := b.heir(n); up != nil {
 		return b.byID(up.id)

@@ -291,6 +291,7 @@ func TestPipelinesAreFresh(t *testing.T) {
 		}
 		crumbs, err := tr.Breadcrumb(ctx, "dbm")
 		above, err2 := tr.Ancestors(ctx, "dbm")
-		wrong(t, errors.Join(err, err2) != nil || len(crumbs) != 4 || len(above) != 3, "%v, %v, %v, %v", crumbs, err, above, err2)
+		err = errors.Join(err, err2)
+		wrong(t, err != nil || len(crumbs) != 4 || len(above) != 3, "%v, %v, %v", crumbs, above, err)
 	})
 }

@@ -107,7 +107,8 @@ func bare(p mongo.Pipeline, more ...bson.D) mongo.Pipeline {
 }
 
 func (c *core) parents(id any) mongo.Pipeline {
-	return bare(slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.rep.up(1)), expr.Op("$match", d(fieldDepth, 1)))
+	p := slices.Concat(mongo.Pipeline{expr.Op("$match", c.byID(id))}, c.rep.up(1))
+	return bare(p, expr.Op("$match", d(fieldDepth, 1)))
 }
 
 func (t *Tree[K, T]) each(ctx context.Context, call string, id K, pipeline func(id any) mongo.Pipeline) iter.Seq2[T, error] {
@@ -240,7 +241,8 @@ func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := upFrom(ctx, raw, t.c.sent(raw, t.c.wayUp), func(cur *mongo.Cursor) (v T, err error) { return v, cur.Decode(&v) })
+	open := t.c.sent(raw, t.c.wayUp)
+	all, err := upFrom(ctx, raw, open, func(cur *mongo.Cursor) (v T, err error) { return v, cur.Decode(&v) })
 	return all[:max(0, len(all)-1)], err
 }
 
