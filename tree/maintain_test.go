@@ -421,6 +421,55 @@ func TestDumpEnds(t *testing.T) {
 	match(t, "", []string{"R", "A", "B", "C"}, got)
 }
 
+// So do nested values: what encodes one walks through it.
+func TestNestedValuesEnd(t *testing.T) {
+	for _, c := range []struct {
+		kind            tree.Representation
+		docs            []any
+		subtree, forest string
+	}{
+		{tree.ParentReferences, []any{dd("_id", "A", "parent", "B"), dd("_id", "B", "parent", "A"), dd("_id", "R")}, "A(B)", "R"},
+		{tree.AncestorArray, []any{dd("_id", "A", "parent", "B", "ancestors", bson.A{"A", "B"}),
+			dd("_id", "B", "parent", "A", "ancestors", bson.A{"A"})}, "A(B)", ""},
+		{tree.ChildReferences, []any{dd("_id", "R", "children", bson.A{"A"}), dd("_id", "A", "children", bson.A{"B"}),
+			dd("_id", "B", "children", bson.A{"A", "C"}), dd("_id", "C", "children", bson.A{})}, "A(B(C))", "R(A(B(C)))"},
+	} {
+		t.Run(c.kind.String(), func(t *testing.T) {
+			t.Parallel()
+			coll := mongotest.Database(t).Collection("nodes")
+			tr := plain(c.kind, tree.Options{}).open(t, coll)
+			putDocs(t, coll, c.docs...)
+			var text func(all ...*tree.Node[bson.M]) string
+			text = func(all ...*tree.Node[bson.M]) (out string) {
+				for _, n := range all {
+					out += n.Value["_id"].(string)
+					if len(n.Children) > 0 {
+						out += "(" + text(n.Children...) + ")"
+					}
+				}
+				return out
+			}
+			root, err := tr.Subtree(t.Context(), "A", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			roots, err := tr.Forest(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			match(t, "subtree", c.subtree, text(root))
+			match(t, "forest", c.forest, text(roots...))
+			n := 0
+			for _, err := range tr.Preorder(t.Context(), "A", 0) {
+				if n++; err != nil || n > 9 {
+					t.Fatal(n, err)
+				}
+			}
+			match(t, "preorder", strings.Count(c.subtree, "("), n)
+		})
+	}
+}
+
 // A ring that something leads to is cut where it is entered, without roots
 // being made.
 func TestRepairKeepsWhatIsReached(t *testing.T) {

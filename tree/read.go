@@ -214,13 +214,10 @@ func (t *Tree[K, T]) Preorder(ctx context.Context, id K, maxDepth int) iter.Seq2
 			fault.Stop[T](err)(yield)
 			return
 		}
-		above := map[*Node[T]]bool{} // a cycle ends where it closes
 		var visit func(n *Node[T]) bool
 		visit = func(n *Node[T]) bool {
-			above[n] = true
-			defer delete(above, n)
 			for _, kid := range n.Children {
-				if !above[kid] && (!yield(kid.Value, nil) || !visit(kid)) {
+				if !yield(kid.Value, nil) || !visit(kid) {
 					return false
 				}
 			}
@@ -406,7 +403,8 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err er
 }
 
 // Subtree returns a node with all that is below it, as one nested value; children are in order. Outside a
-// transaction it may mix two states of the tree; a node whose parent is not in the result is left out.
+// transaction it may mix two states of the tree; a node whose parent is not in the result is left out. A cycle ends
+// where it closes.
 //
 // Cost: 1 round trip for each 16 MB; keys as Descendants.
 func (t *Tree[K, T]) Subtree(ctx context.Context, id K, maxDepth int) (_ *Node[T], err error) {
@@ -428,7 +426,22 @@ func (t *Tree[K, T]) subtree(ctx context.Context, id K, maxDepth int) (*Node[T],
 	if err != nil || at < 0 {
 		return nil, raw, err
 	}
-	return nodes[ties[at].at], raw, nil
+	root := nodes[ties[at].at]
+	root.sever(map[*Node[T]]bool{})
+	return root, raw, nil
+}
+
+// sever ends a cycle of damaged data where it closes, or walks through the nested value would never end.
+func (n *Node[T]) sever(above map[*Node[T]]bool) {
+	above[n] = true
+	n.Children = slices.DeleteFunc(n.Children, func(kid *Node[T]) bool {
+		closes, seen := above[kid]
+		if !seen {
+			kid.sever(above)
+		}
+		return closes
+	})
+	above[n] = false
 }
 
 // Forest returns all nodes of the tree as nested values, one for each root. Nodes that no root leads to are
@@ -438,8 +451,10 @@ func (t *Tree[K, T]) subtree(ctx context.Context, id K, maxDepth int) (*Node[T],
 func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	defer fault.In(&err, "tree: forest")
 	ties, nodes, err := t.nest(ctx, mongo.Pipeline{t.c.match(t.c.o.IDField, d("$ne", nil))})
+	seen := map[*Node[T]]bool{}
 	for _, n := range ties {
 		if n.root && !n.child {
+			nodes[n.at].sever(seen)
 			roots = append(roots, nodes[n.at])
 		}
 	}
@@ -447,6 +462,7 @@ func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 }
 
 func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline) (ties []tie, nodes []*Node[T], err error) {
+	seen := map[string]bool{}
 	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p)) {
 		n := &Node[T]{}
 		if err == nil {
@@ -455,7 +471,11 @@ func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline) (ties []tie, no
 		if err != nil {
 			return nil, nil, err
 		}
-		ties, nodes = append(ties, t.c.tie(t.c.parse(cur.Current), len(ties))), append(nodes, n)
+		at := t.c.tie(t.c.parse(cur.Current), len(ties))
+		if !seen[at.id] { // what lies below a node of a cycle is that node, too
+			seen[at.id] = true
+			ties, nodes = append(ties, at), append(nodes, n)
+		}
 	}
 	t.c.assemble(ties, func(parent, kid int) { nodes[parent].Children = append(nodes[parent].Children, nodes[kid]) })
 	return ties, nodes, nil
