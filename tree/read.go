@@ -421,13 +421,15 @@ func (t *Tree[K, T]) subtree(ctx context.Context, id K, maxDepth int) (*Node[T],
 	if err != nil {
 		return nil, raw, err
 	}
-	ties, nodes, err := t.nest(ctx, t.c.rep.down(raw, maxDepth, true))
+	ties, nodes, several, err := t.nest(ctx, t.c.rep.down(raw, maxDepth, true), key(raw))
 	at := slices.IndexFunc(ties, func(n tie) bool { return n.id == key(raw) })
 	if err != nil || at < 0 {
 		return nil, raw, err
 	}
 	root := nodes[ties[at].at]
-	root.sever(map[*Node[T]]bool{})
+	if several || ties[at].child {
+		root.sever(map[*Node[T]]bool{})
+	}
 	return root, raw, nil
 }
 
@@ -450,35 +452,45 @@ func (n *Node[T]) sever(above map[*Node[T]]bool) {
 // Cost: 1 round trip for each 16 MB; it reads every document of the tree.
 func (t *Tree[K, T]) Forest(ctx context.Context) (roots []*Node[T], err error) {
 	defer fault.In(&err, "tree: forest")
-	ties, nodes, err := t.nest(ctx, mongo.Pipeline{t.c.match(t.c.o.IDField, d("$ne", nil))})
+	ties, nodes, several, err := t.nest(ctx, mongo.Pipeline{t.c.match(t.c.o.IDField, d("$ne", nil))}, "")
 	seen := map[*Node[T]]bool{}
 	for _, n := range ties {
 		if n.root && !n.child {
-			nodes[n.at].sever(seen)
 			roots = append(roots, nodes[n.at])
+			if several {
+				nodes[n.at].sever(seen)
+			}
 		}
 	}
 	return roots, err
 }
 
-func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline) (ties []tie, nodes []*Node[T], err error) {
-	seen := map[string]bool{}
+// nest reads documents and puts them together. several says that a node has more than one parent. The root of a
+// subtree, which a cycle yields twice, is taken once.
+func (t *Tree[K, T]) nest(ctx context.Context, p mongo.Pipeline, root string) (
+	ties []tie, nodes []*Node[T], several bool, err error) {
+	found := false
 	for cur, err := range cursor.Each(ctx, opening(t.c.coll, p)) {
 		n := &Node[T]{}
 		if err == nil {
 			err = cur.Decode(&n.Value)
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 		at := t.c.tie(t.c.parse(cur.Current), len(ties))
-		if !seen[at.id] { // what lies below a node of a cycle is that node, too
-			seen[at.id] = true
-			ties, nodes = append(ties, at), append(nodes, n)
+		if at.id == root && found {
+			continue
 		}
+		found = found || at.id == root
+		ties, nodes = append(ties, at), append(nodes, n)
 	}
-	t.c.assemble(ties, func(parent, kid int) { nodes[parent].Children = append(nodes[parent].Children, nodes[kid]) })
-	return ties, nodes, nil
+	joined := make([]bool, len(nodes))
+	t.c.assemble(ties, func(parent, kid int) {
+		several, joined[kid] = several || joined[kid], true
+		nodes[parent].Children = append(nodes[parent].Children, nodes[kid])
+	})
+	return ties, nodes, several, nil
 }
 
 // CountChildren returns the number of a node's children.
