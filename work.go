@@ -15,7 +15,8 @@ import (
 // the caller's, which the error has ended.
 type Work struct {
 	// Filter selects documents of the collection that the call says, in any form
-	// the driver takes: bson.D, bson.M, a struct. Default nil: all.
+	// the driver takes: bson.D, bson.M, a struct; but without $text and $near.
+	// Default nil: all.
 	Filter any
 	// BatchSize bounds a batch by documents. Default: the call's, mostly 1000.
 	BatchSize int

@@ -86,7 +86,6 @@ func (c *core) is(key, qualifier string) bson.D {
 	return expr.Op("$eq", c.x.identity, expr.Literal(c.identity(key, qualifier)))
 }
 
-// values are those of the entries of this identity.
 func (c *core) values(key, qualifier string) bson.D {
 	return expr.Map(c.those(c.is(key, qualifier)), "o", c.x.value)
 }

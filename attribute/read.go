@@ -134,7 +134,6 @@ func (a *Attributes[ID, V]) ValuesPipeline(filter any, key Key) mongo.Pipeline {
 	}
 }
 
-// aggregate opens the cursor of a pipeline.
 func (c *core) aggregate(pipeline mongo.Pipeline) func(context.Context) (*mongo.Cursor, error) {
 	return func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, pipeline, options.Aggregate().SetAllowDiskUse(true))

@@ -353,7 +353,6 @@ func (b *Buckets[S, M]) AggregateWindows(ctx context.Context, series S, from, to
 	return fault.Seq("bucket: aggregate windows", b.core.sums(ctx, series, b.AggregateWindowsPipeline(series, from, to)))
 }
 
-// sums reads what an aggregation gives.
 func (c *arrays) sums(ctx context.Context, series any, pipeline mongo.Pipeline) iter.Seq2[WindowStats, error] {
 	if _, err := c.SeriesOf(series); err != nil {
 		return fault.Stop[WindowStats](err)
@@ -390,7 +389,6 @@ func (c *arrays) partials(series any, from, to time.Time) mongo.Pipeline {
 	return pipeline
 }
 
-// stats reads a group.
 func (c *arrays) stats(doc bson.Raw) Stats {
 	stats := Stats{Values: map[string]ValueStats{}}
 	stats.Count, _ = value.Lookup(doc, "count").AsInt64OK()

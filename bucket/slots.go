@@ -174,7 +174,6 @@ func (s *Slots[S, M]) SetMany(ctx context.Context, slots iter.Seq2[S, Slot[M]], 
 	return s.core.Many(ctx, frame.Untyped(slots, func(slot Slot[M]) any { return Slot[any]{slot.Time, slot.Value} }), work, s.core.begin)
 }
 
-// item encodes a Slot[any].
 func (g *grid) item(_ *batch, v any) (item, error) {
 	slot := v.(Slot[any])
 	if err := frame.CheckTime(slot.Time); err != nil {
@@ -312,7 +311,6 @@ func slotOf[M any](m M, e entry) Slot[M] {
 	return Slot[M]{Time: time.UnixMilli(e.time).UTC(), Value: m}
 }
 
-// documents reads the documents of a range by start.
 func (g *grid) documents(ctx context.Context, series any, from, to time.Time) iter.Seq2[bson.Raw, error] {
 	raw, err := g.SeriesOf(series)
 	if err != nil {

@@ -171,7 +171,6 @@ func (t *target) write(s state) bson.D {
 	return update
 }
 
-// reference is a new copy of s.
 func (t *target) reference(s state) bson.D {
 	out := nested(make(bson.D, 0, len(t.inner)), t.IDField, s.key)
 	for _, f := range t.Fields {

@@ -110,7 +110,6 @@ func (c *core) apply(ctx context.Context, key bson.RawValue, p plan) (state, boo
 	return after, changed, err
 }
 
-// differ reports whether the values of fields differ.
 func differ(fields []Field, a, b func(Field) bson.RawValue) bool {
 	return slices.ContainsFunc(fields, func(f Field) bool { return !a(f).Equal(b(f)) })
 }

@@ -107,7 +107,6 @@ type sortKey struct {
 	segments []string
 }
 
-// newOrder checks a sort and adds _id.
 func newOrder(sort bson.D) (order, error) {
 	var out order
 	if !slices.ContainsFunc(sort, func(e bson.E) bool { return e.Key == "_id" }) {

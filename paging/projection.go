@@ -84,7 +84,6 @@ func planProjection(c codec.Codec, user any, sorted order) (out projection, send
 	return out, append(longer, expr.Element(placeField, values)), err
 }
 
-// readLeaves reads a projection into dotted paths.
 func readLeaves(out []leaf, prefix string, raw bson.Raw) []leaf {
 	elements, _ := raw.Elements()
 	for _, e := range elements {

@@ -43,7 +43,6 @@ func (c *core) run(ctx context.Context, fn func(ctx context.Context) error) erro
 	return txn.Run(ctx, c.hot.Database().Client(), fn)
 }
 
-// documents encodes both halves, with the ID.
 func (c *core) documents(id, hot, cold any) (hotDoc, coldDoc bson.Raw, err error) {
 	raw, err := c.codec.ID("id", id)
 	if err != nil {

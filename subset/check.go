@@ -224,7 +224,6 @@ func (c *core) lacking(ctx context.Context, states []state) error {
 	return nil
 }
 
-// problems compares what a parent holds with what it should.
 func (c *core) problems(st state) []mongopatterns.Problem {
 	var out []mongopatterns.Problem
 	report := func(kind mongopatterns.ProblemKind, field string, want bson.RawValue) {

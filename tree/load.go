@@ -93,7 +93,6 @@ func (t *Tree[K, T]) dump(ctx context.Context, yield func(Entry[K, T], error) bo
 	}
 }
 
-// slim is a node without its document.
 func slim(n node) node {
 	out := node{id: copied(n.id), path: n.path}
 	for _, id := range n.children {

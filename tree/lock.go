@@ -82,7 +82,6 @@ func (c *core) lock(ctx context.Context, joined bool) (int64, error) {
 	return 0, err
 }
 
-// restructurings reads the counter.
 func (c *core) restructurings(ctx context.Context) (int64, error) {
 	raw, err := c.locks.FindOne(ctx, d("_id", c.lockID)).Raw()
 	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {

@@ -178,7 +178,6 @@ func (c *core) assemble(ties []tie, join func(parent, kid int)) {
 	}
 }
 
-// deleteIDs deletes by ID in commands of bounded size.
 func (c *core) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int64, err error) {
 	for len(ids) > 0 {
 		n, size := 0, 0
@@ -309,7 +308,6 @@ func (c *core) inOrder() mongo.Pipeline {
 	return nil
 }
 
-// roots are the nodes without parent, in order.
 func (c *core) roots() mongo.Pipeline {
 	if match := c.rep.rootsMatch(); match != nil {
 		return slices.Concat(mongo.Pipeline{expr.Op("$match", match)}, c.inOrder())

@@ -142,7 +142,6 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 	})
 }
 
-// adopted reports a row that is a revision.
 func (d *store) adopted(raw bson.Raw) bool {
 	s, err := d.parseRow(raw)
 	_, timed := value.Lookup(raw, d.at()).DateTimeOK()

@@ -48,7 +48,6 @@ func differences(out []Difference, prefix string, a, b []field) []Difference {
 	return out
 }
 
-// differ adds the differences of two values that differ.
 func differ(out []Difference, path string, a, b bson.RawValue) []Difference {
 	x, xOK := parts(a)
 	y, yOK := parts(b)
@@ -108,7 +107,6 @@ func (d *Documents[ID, T]) Diff(ctx context.Context, id ID, from, to int64) (_ [
 	return differences(nil, "", a, b), err
 }
 
-// two reads what the history keeps of two revisions.
 func (d *store) two(ctx context.Context, id bson.RawValue, m, n int64) (a, b []field, err error) {
 	x, err := d.revision(ctx, id, m, nil, nil)
 	if err != nil {

@@ -122,7 +122,6 @@ func (d *store) resolve(s, next *state) error {
 	return ofRevision(s.id, s.number, fmt.Errorf("%w: %w", ErrInconsistent, err))
 }
 
-// rows reads revisions, one by one.
 func (d *store) rows(ctx context.Context, filter, sort bson.D, limit int64) iter.Seq2[*state, error] {
 	return func(yield func(*state, error) bool) {
 		if d.revisions == nil {
@@ -217,7 +216,6 @@ func (d *store) revision(ctx context.Context, id bson.RawValue, n int64, rows []
 	return d.past(next), nil
 }
 
-// asOf reads the revision that was current at a moment.
 func (d *store) asOf(ctx context.Context, id bson.RawValue, moment time.Time) (*state, error) {
 	if err := checkTime("moment", moment); err != nil {
 		return nil, err

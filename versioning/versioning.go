@@ -163,7 +163,6 @@ func (d *Documents[ID, T]) Indexes() map[string][]mongo.IndexModel {
 	}
 }
 
-// byTime is the order of a document's revisions in time.
 func (d *store) byTime() bson.D {
 	return expr.D(d.opts.DocumentIDField, 1, d.at(), 1, d.opts.RevisionField, 1)
 }
@@ -297,7 +296,6 @@ func (d *Documents[ID, T]) save(ctx context.Context, r Revision[T], c stamp) (Re
 	return d.saved(r, s, err)
 }
 
-// wish is what a caller wants saved.
 func (d *Documents[ID, T]) wish(r Revision[T]) (*wish, error) {
 	raw, loose, err := d.encode(r.Document)
 	w := &wish{read: r.Number, raw: raw, loose: loose, partial: r.stored != nil && r.stored.past}
@@ -387,7 +385,6 @@ func (d *Documents[ID, T]) Delete(ctx context.Context, id ID, read int64, change
 	return d.core.delete(ctx, key, read, c)
 }
 
-// one decodes a state of the document of this ID.
 func (d *Documents[ID, T]) one(id ID, read func(id bson.RawValue) (*state, error)) (Revision[T], error) {
 	key, err := d.id(id)
 	if err != nil {
@@ -396,7 +393,6 @@ func (d *Documents[ID, T]) one(id ID, read func(id bson.RawValue) (*state, error
 	return d.shown(read(key))
 }
 
-// shown decodes a state.
 func (d *Documents[ID, T]) shown(s *state, err error) (Revision[T], error) {
 	if err != nil {
 		return Revision[T]{}, err

@@ -311,7 +311,6 @@ func (d *store) follow(ctx context.Context, steps ...step) error {
 	return d.archive(ctx, steps...)
 }
 
-// archive inserts revisions.
 func (d *store) archive(ctx context.Context, steps ...step) error {
 	rows := make([]bson.Raw, len(steps))
 	for i, s := range steps {

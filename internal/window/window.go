@@ -57,12 +57,12 @@ func (w calendar) Bounds(t time.Time) (start, end time.Time) {
 	y, m, d := t.In(w.loc).Date()
 	// Where the clock is set back over midnight the date of t can be one window
 	// off the window whose instants hold t.
-	for n := -1; ; n++ {
-		start, end = w.start(y, m, d, n), w.start(y, m, d, n+1)
-		if t.Before(end) {
-			return start, end
+	for n := -1; n < 2; n++ { // no more: years that a time.Time cannot count wrap
+		if start, end = w.start(y, m, d, n), w.start(y, m, d, n+1); t.Before(end) {
+			break
 		}
 	}
+	return start, end
 }
 
 // start is when the window n windows after that of a date begins.

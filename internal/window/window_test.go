@@ -116,6 +116,23 @@ func TestDaysAreDates(t *testing.T) {
 	}
 }
 
+// Nobody stores such times, but a limit or a path may be asked for.
+func TestLargestTime(t *testing.T) {
+	largest := time.Unix(1<<63-62135596801, 999999999)
+	for _, w := range []window.Window{window.Days(nil), window.Months(nil), window.Every(time.Hour)} {
+		done := make(chan struct{})
+		go func() {
+			w.Bounds(largest)
+			close(done)
+		}()
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%T does not return", w)
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	for _, w := range []window.Window{nil, window.Every(0), window.Every(-time.Hour), window.Every(1500 * time.Microsecond)} {
 		if err := window.Check(w); !errors.Is(err, fault.ErrInvalid) {
