@@ -69,7 +69,9 @@ func (c *core) updateAll(ctx context.Context, batch []bson.Raw, guard any, updat
 	filter := expr.And(expr.D("_id", expr.Op("$in", ids), "$expr", c.x.writable), guard)
 	if w.DryRun {
 		n, err := c.primary.CountDocuments(ctx, filter)
-		result.Add(mongopatterns.Result{Done: n, Skipped: int64(len(batch)) - n})
+		if err == nil {
+			result.Add(mongopatterns.Result{Done: n, Skipped: int64(len(batch)) - n})
+		}
 		return err
 	}
 	updated, err := c.coll.UpdateMany(ctx, filter, update, options.UpdateMany().SetHint(byID))

@@ -82,6 +82,24 @@ func impatient(app string) *options.ClientOptions {
 	return options.Client().SetAppName(app).SetServerMonitoringMode(options.ServerMonitoringModePoll).SetHeartbeatInterval(500 * time.Millisecond)
 }
 
+// What a propagation could not write and has not read either counts as nothing.
+func TestPropagateCutOffBeforeItLooks(t *testing.T) {
+	const app = "extref cut off before it looks"
+	db := mongotest.Database(t, impatient(app).SetRetryReads(false))
+	r, _, orders := orders(t, db, 1, nil)
+	must(t)(orders.UpdateOne(bounded(t), d("_id", 100), set("customer.version", 7))) // ahead
+	diff(t, tally{Examined: 1, Remaining: 1}, ok[tally](t)(r.Propagate(t.Context(), 1, nil)))
+	faults(t, db, app, "orders", 1, []string{"find"}, "closeConnection", true) // replaced by one that lets the first pass
+	admin := db.Client().Database("admin")
+	must(t)(nil, admin.RunCommand(bounded(t), d("configureFailPoint", "failCommand", "mode", d("skip", 1), "data",
+		d("failCommands", bson.A{"find"}, "appName", app, "namespace", db.Name()+".orders", "closeConnection", true))).Err())
+	result, err := r.Propagate(t.Context(), 1, nil)
+	if !mongo.IsNetworkError(err) {
+		t.Errorf("%v, want the error of the find", err)
+	}
+	diff(t, tally{}, result)
+}
+
 // What an election looks like to a client, in every command of Watch and more often
 // than the driver tries again: it goes on, loses nothing, and blames no source.
 func TestWatchThroughFaults(t *testing.T) {

@@ -162,13 +162,16 @@ func (c *core) write(ctx context.Context, t *target, s state, filter any, batch 
 		return nil
 	}
 	docs, err := t.read(ctx, expr.And(t.off(s), filter), int(stay))
+	if err != nil {
+		return err
+	}
 	malformed := t.problems(docs, nil, false)
 	for _, f := range malformed {
 		result.Fail(f.Collection, f.ID, errors.New(f.String()))
 	}
 	result.Remaining += int64(len(docs) - len(malformed))
 	result.Skipped += stay - int64(len(docs)) // right meanwhile
-	return err
+	return nil
 }
 
 // noChange is an update that changes nothing.
