@@ -101,6 +101,8 @@ func (b *batch) Add(series, v any) error {
 func (b *batch) Size() (count, bytes int) { return b.Count, b.Bytes }
 
 // Store leaves groups as they are, so that a transaction can call it again.
+//
+// Cost: that of a batch of AppendMany.
 func (b *batch) Store(ctx context.Context) (mongopatterns.Result, error) {
 	var groups []*group
 	for _, g := range b.All {

@@ -209,6 +209,8 @@ type part struct {
 func (c *arrays) load(groups []*group) frame.Load { return &arrayLoad{arrays: c, groups: groups} }
 
 // Next divides the groups by what their buckets have room for.
+//
+// Cost: none, or with look 1 round trip.
 func (l *arrayLoad) Next(ctx context.Context, look bool) (out []frame.Statement, dropped int, err error) {
 	dropped, err = l.open(ctx, l.groups, look)
 	l.parts = nil

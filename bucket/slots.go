@@ -194,6 +194,9 @@ type gridLoad struct {
 
 func (g *grid) load(groups []*group) frame.Load { return &gridLoad{g, groups, nil} }
 
+// Next has an update for each document.
+//
+// Cost: none.
 func (l *gridLoad) Next(context.Context, bool) (out []frame.Statement, _ int, _ error) {
 	l.groups, l.sent = nil, l.groups
 	for _, g := range l.sent {
