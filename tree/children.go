@@ -386,7 +386,7 @@ func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 		return err
 	}
 	return c.atomically(ctx, true, func(ctx context.Context) error {
-		_, n, _, err := c.both(ctx, x, within(p))
+		_, n, _, err := c.both(ctx, x, within(p), "")
 		switch {
 		case err != nil:
 			return err

@@ -190,7 +190,7 @@ func (b base) move(ctx context.Context, id bson.RawValue, pos position) error {
 		return err
 	}
 	return b.atomically(ctx, true, func(ctx context.Context) error {
-		x, ref, _, err := b.both(ctx, id, pos)
+		x, ref, _, err := b.both(ctx, id, pos, "")
 		if err == nil {
 			err = b.sound(x)
 		}

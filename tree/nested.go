@@ -140,7 +140,7 @@ func (s nestedSets) insert(ctx context.Context, doc bson.D, pos position) error 
 
 func (s nestedSets) move(ctx context.Context, id bson.RawValue, pos position) error {
 	return s.atomically(ctx, true, func(ctx context.Context) error {
-		x, ref, _, err := s.both(ctx, id, pos)
+		x, ref, _, err := s.both(ctx, id, pos, "")
 		if err == nil {
 			err = x.numbered()
 		}

@@ -54,9 +54,10 @@ func (c *core) findAll(ctx context.Context, match bson.D) ([]node, error) {
 	return c.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return c.primary.Find(ctx, match, opts) })
 }
 
-// both reads a node and that of a position at once, and those that name the node in a field, or the sibling.
-func (c *core) both(ctx context.Context, id bson.RawValue, pos position,
-	in ...string) (x, ref node, nodes []node, err error) {
+// both reads a node and that of a position at once, and those that name the node, or the sibling, in field, if
+// one is given.
+func (c *core) both(ctx context.Context, id bson.RawValue, pos position, field string) (
+	x, ref node, nodes []node, err error) {
 	ids := []bson.RawValue{id}
 	if pos.kind != atRoot {
 		ids = append(ids, pos.ref)
@@ -65,7 +66,7 @@ func (c *core) both(ctx context.Context, id bson.RawValue, pos position,
 	if !pos.sibling() {
 		named = ids[:1]
 	}
-	for _, field := range in {
+	if field != "" {
 		match = c.in("$or", bson.A{d(c.o.IDField, d("$in", ids)), d(field, d("$in", named))})
 	}
 	if nodes, err = c.findAll(ctx, match); err != nil {
