@@ -266,15 +266,11 @@ func (c *core) sent(id bson.RawValue, stages []bson.RawValue) opener {
 	for i, stage := range stages {
 		b.Value(strconv.Itoa(i+1), stage)
 	}
-	p := array(b.Done())
+	p := expr.Stages(b.Done())
 	return func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.coll.Aggregate(ctx, p, options.Aggregate().SetBatchSize(math.MaxInt32))
 	}
 }
-
-type array []byte
-
-func (a array) MarshalBSONValue() (byte, []byte, error) { return byte(bson.TypeArray), a, nil }
 
 // upFrom reads what a pipeline up from a node yields, of which the node is a part.
 func upFrom[V any](ctx context.Context, id bson.RawValue, open opener,

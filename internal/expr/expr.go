@@ -87,15 +87,15 @@ func Raw(d bson.D) bson.Raw {
 	return raw
 }
 
-// pipeline is an encoded array of stages, as the driver takes it.
-type pipeline []byte
+// Stages is an encoded array of stages, as the driver takes it.
+type Stages []byte
 
-func (p pipeline) MarshalBSONValue() (byte, []byte, error) { return byte(bson.TypeArray), p, nil }
+func (s Stages) MarshalBSONValue() (byte, []byte, error) { return byte(bson.TypeArray), s, nil }
 
 // Pipeline is Fixed of a whole pipeline.
 func Pipeline(stages ...any) any {
 	if v, ok := Fixed(bson.A(stages)).(bson.RawValue); ok {
-		return pipeline(v.Value)
+		return Stages(v.Value)
 	}
 	return stages
 }
