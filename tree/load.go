@@ -3,7 +3,6 @@ package tree
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -137,11 +136,10 @@ func (t *Tree[K, T]) Load(ctx context.Context, entries iter.Seq2[Entry[K, T], er
 			inserted, err = t.c.loadBatch(ctx, part)
 			return err
 		})
-		var server mongo.ServerError
 		switch {
 		case err == nil:
 			done.Done, done.Skipped = int64(inserted), int64(len(part)-inserted)
-		case errors.As(err, &server) && server.HasErrorLabel("UnknownTransactionCommitResult"):
+		case fault.Unanswered(err):
 			done.Unknown = int64(len(part))
 		}
 		return err

@@ -505,8 +505,7 @@ func (d *store) saveMany(
 			*result = mongopatterns.Result{}
 			return d.saveBatch(ctx, some, change, work.DryRun, result)
 		})
-		var server mongo.ServerError
-		if errors.As(err, &server) && server.HasErrorLabel("UnknownTransactionCommitResult") {
+		if fault.Unanswered(err) {
 			total.Unknown += result.Done
 		}
 		if err != nil {

@@ -89,6 +89,15 @@ func Found(id bson.RawValue, err error) error {
 	return Of(id, err)
 }
 
+const labelUnanswered = "UnknownTransactionCommitResult"
+
+// Unanswered reports a commit of which no answer came: all of the transaction is stored, or
+// nothing.
+func Unanswered(err error) bool {
+	var server mongo.ServerError
+	return errors.As(err, &server) && server.HasErrorLabel(labelUnanswered)
+}
+
 // Refused reports an error by which the server refuses this write and would
 // refuse it again: a document too large, a validator, a unique index. Errors of
 // the connection, the transaction, the time or the rights are none: the same
@@ -102,7 +111,7 @@ func Refused(err error) bool {
 	if !errors.As(err, &server) {
 		return false
 	}
-	for _, label := range []string{"TransientTransactionError", "UnknownTransactionCommitResult", "RetryableWriteError", "RetryableReadError", "SystemOverloadedError"} {
+	for _, label := range []string{"TransientTransactionError", labelUnanswered, "RetryableWriteError", "RetryableReadError", "SystemOverloadedError"} {
 		if server.HasErrorLabel(label) {
 			return false
 		}

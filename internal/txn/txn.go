@@ -158,8 +158,7 @@ func ended(over, waited, last error) error {
 		}
 		waited = last
 	}
-	var server mongo.ServerError
-	if errors.As(last, &server) && server.HasErrorLabel("UnknownTransactionCommitResult") {
+	if fault.Unanswered(last) {
 		return fmt.Errorf("%w: %w", over, last)
 	}
 	return fmt.Errorf("%w; the transaction was waiting: %v", over, waited)
