@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"time"
@@ -249,9 +250,19 @@ func (c *store) block(p frame.Place, t *pack.Table) *block {
 	if c.End != "" {
 		b.Date(c.End, int64(c.EndOf(p.End)))
 	}
+	b.Value(c.opts.MarkField, bson.RawValue{Type: bson.TypeInt64, Value: make([]byte, markSize)}) // last, where marked finds it
 	b.Close()
 	out.update = b.Done()
 	return out
+}
+
+const markSize = 8
+
+// marked is the update with a mark that no document has had: a block that is sent again
+// may begin another document, after the first was archived.
+func (b *block) marked() bson.Raw {
+	binary.LittleEndian.PutUint64(b.update[len(b.update)-2-markSize:], rand.Uint64()) // before the ends of two documents
+	return b.update
 }
 
 // A room is the document of a window to go on in, and how much it takes before somebody has to look how full it is:
@@ -313,7 +324,7 @@ func (l *load) Next(ctx context.Context, look bool) (out []frame.Statement, skip
 		}
 	}
 	for _, b := range l.sent {
-		out = append(out, frame.Statement{Rows: b.rows, Filter: l.open(b), Update: b.update})
+		out = append(out, frame.Statement{Rows: b.rows, Filter: l.open(b), Update: b.marked()})
 	}
 	return out, skipped, nil
 }

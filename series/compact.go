@@ -46,7 +46,7 @@ func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (r
 					continue
 				}
 				t.Sort()
-				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.Itself(doc, c.opts.RevisionField)).SetUpdate(c.compacted(doc, t)))
+				models = append(models, mongo.NewUpdateOneModel().SetFilter(c.Itself(doc, c.opts.MarkField, c.opts.RevisionField)).SetUpdate(c.compacted(doc, t)))
 			}
 			return maintain.Rewrite(ctx, c.Coll, models, w, result)
 		})
@@ -54,7 +54,7 @@ func (s *Series[S, M]) Compact(ctx context.Context, work *mongopatterns.Work) (r
 
 // compacted is the update that puts a table in the place of the blocks that a document
 // had when it was read. Blocks come at the end, so those that came since remain: the
-// guard is the revision alone, and appends do not make it fail.
+// guard is mark and revision alone, and appends do not make it fail.
 func (c *store) compacted(doc bson.Raw, t *pack.Table) mongo.Pipeline {
 	data, one := t.Encode(), bson.A{}
 	size := -c.sizeOf(doc)

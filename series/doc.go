@@ -14,10 +14,12 @@
 //	  count: 120,
 //	  bytes: 420,
 //	  blocks: [BinData(60 measurements), BinData(60 measurements)],
-//	  stats: {temperature: {count: 120, sum: 4830.5, squares: 194512.25, min: 39.5, max: 41.5}}
+//	  stats: {temperature: {count: 120, sum: 4830.5, squares: 194512.25, min: 39.5, max: 41.5}},
+//	  mark: 5577006791947779410
 //	}
 //
 // [Series.Compact] merges the blocks into one, sorted by time, and counts that in revision.
+// The mark tells the document from one with the same _id that was archived or expired before.
 //
 // A document takes Options.MaxCount measurements, or MaxBytes; then the next one of the
 // same window begins, with n: 1.
@@ -94,7 +96,8 @@
 //
 // Any number of processes may write the same series. A writer that finds a document full
 // gets a duplicate key, looks up the newest one and tries again. Compact leaves what
-// is appended meanwhile; Update, Delete and Repair try again if the document has changed.
+// is appended meanwhile; Update and Delete try again if the document has changed, Repair
+// passes over it.
 // With BatchField a batch that is repeated unchanged is stored once, until its document
 // is compacted; without, what was not answered may be stored twice. Archive and Adopt
 // need a replica set. All calls join the transaction in their context. After an error

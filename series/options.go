@@ -45,7 +45,7 @@ const (
 )
 
 // Options name the fields of a document and bound it. The zero value keeps {series,
-// start, count, bytes, blocks, revision}, without sums.
+// start, count, bytes, blocks, revision, mark}, without sums.
 //
 // All names but the paths of a [Value] are plain.
 type Options struct {
@@ -65,6 +65,10 @@ type Options struct {
 	// RevisionField counts what rewrites blocks: Compact, Update, Delete. Default
 	// "revision".
 	RevisionField string
+	// MarkField holds a random number that a document gets when it is begun. By it a call
+	// that has read a document does not write to a later one with the same _id, begun after
+	// the first was archived or expired. Default "mark".
+	MarkField string
 	// BatchField is the array of the IDs of the batches since the last Compact, by
 	// which a repeated batch is not stored again; EnsureIndexes must have run.
 	// Default "": no de-duplication.
@@ -125,6 +129,7 @@ func (o *Options) settings() []config.Setting {
 		config.Name("Options.BytesField", &o.BytesField, "bytes"),
 		config.Name("Options.BlocksField", &o.BlocksField, "blocks"),
 		config.Name("Options.RevisionField", &o.RevisionField, "revision"),
+		config.Name("Options.MarkField", &o.MarkField, "mark"),
 		config.Name("Options.BatchField", &o.BatchField, ""),
 		inside("Options.TimeField", &o.TimeField, "timestamp"),
 		config.Number("Options.MaxCount", &o.MaxCount, defaultMaxCount, 1, 1<<24),

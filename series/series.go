@@ -75,7 +75,7 @@ func newStore(coll *mongo.Collection, w Window, opts *Options) (*store, error) {
 	if err := c.Check(settings...); err != nil {
 		return nil, err
 	}
-	c.opts, c.Guards = o, []string{o.RevisionField, o.CountField}
+	c.opts, c.Guards = o, []string{o.MarkField, o.RevisionField, o.CountField}
 	c.Series, c.Start, c.End = o.SeriesField, o.StartField, o.EndField
 	return c, nil
 }

@@ -323,7 +323,7 @@ func TestSensors(t *testing.T) {
 		names = append(names, e.Key())
 	}
 	slices.Sort(names)
-	diff(t, []string{"_id", "bytes", "end_date", "max", "measurements", "min", "n", "sensor_id", "squares", "start_date", "sum_temperature", "transaction_count"}, names)
+	diff(t, []string{"_id", "bytes", "end_date", "mark", "max", "measurements", "min", "n", "sensor_id", "squares", "start_date", "sum_temperature", "transaction_count"}, names)
 	if end := doc.Lookup("end_date").Time(); !end.Equal(morning.Add(11*time.Hour-time.Millisecond)) || doc.Lookup("transaction_count").AsInt64() != 60 {
 		t.Error(doc)
 	}
