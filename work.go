@@ -22,7 +22,8 @@ type Work struct {
 	BatchSize int
 	// BatchBytes bounds a batch by the size of its documents. Default 8 MiB.
 	BatchBytes int
-	// Progress is called after each batch with the result so far. Default nil.
+	// Progress is called with the result so far: after each batch, and after each of
+	// its Conflicts. Default nil.
 	Progress func(Result)
 	// Strict ends the call at the first document that is refused. Default false: it is
 	// counted in Result.Failed and passed over.
@@ -48,6 +49,9 @@ type Result struct {
 	Failed int64 `json:"failed,omitempty"`
 	// Unknown were sent, but no answer came: they may be written or not.
 	Unknown int64 `json:"unknown,omitempty"`
+	// Conflicts are transactions that met another writer: each is run again, those of
+	// several documents in halves. Nothing is lost by them but time.
+	Conflicts int64 `json:"conflicts,omitempty"`
 	// Failures are the first ten of the Failed.
 	Failures []Failure `json:"failures,omitempty"`
 }
@@ -79,6 +83,7 @@ func (r *Result) Add(other Result) {
 	r.Remaining += other.Remaining
 	r.Failed += other.Failed
 	r.Unknown += other.Unknown
+	r.Conflicts += other.Conflicts
 	room := max(0, maxFailures-len(r.Failures))
 	r.Failures = append(r.Failures, other.Failures[:min(room, len(other.Failures))]...)
 }

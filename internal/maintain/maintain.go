@@ -118,7 +118,8 @@ func Run(ctx context.Context, coll *mongo.Collection, work *mongopatterns.Work, 
 		do := func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error {
 			return step(ctx, part, w, result)
 		}
-		if err := Apart(ctx, coll.Name(), batch, w.Strict, &total, do); err != nil {
+		progress := func() { w.Progress(total) }
+		if err := apart(ctx, coll.Name(), batch, w.Strict, &total, progress, do); err != nil {
 			return total, err
 		}
 		w.Progress(total)
@@ -146,32 +147,39 @@ func Rewrite(ctx context.Context, coll *mongo.Collection, models []mongo.WriteMo
 // Apart does a batch, and if the server refuses it, its documents one by one, as
 // Run says.
 func Apart(ctx context.Context, collection string, batch []bson.Raw, strict bool, total *mongopatterns.Result, do func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error) error {
-	var result mongopatterns.Result
-	err := do(ctx, batch, &result)
-	if err == nil {
-		result.Examined += int64(len(batch))
-		total.Add(result)
-		return nil
-	}
-	if strict || !fault.Refused(err) || txn.Running(ctx) {
-		total.Add(result) // what was done before the error
-		return err
-	}
-	if len(batch) == 1 {
-		total.Examined++
-		total.Fail(collection, batch[0].Lookup("_id"), err)
-		return nil
-	}
-	// What is done stays so; the next time such a document has no problem, or is Skipped.
-	skipped := total.Skipped
-	total.Done += result.Done
-	for _, doc := range batch {
-		if err := Apart(ctx, collection, []bson.Raw{doc}, false, total, do); err != nil {
+	return apart(ctx, collection, batch, strict, total, func() {}, do)
+}
+
+func apart(ctx context.Context, collection string, batch []bson.Raw, strict bool, total *mongopatterns.Result, progress func(),
+	do func(ctx context.Context, part []bson.Raw, result *mongopatterns.Result) error) error {
+	return patiently(ctx, batch, total, progress, func(batch []bson.Raw) error {
+		var result mongopatterns.Result
+		err := do(ctx, batch, &result)
+		if err == nil {
+			result.Examined += int64(len(batch))
+			total.Add(result)
+			return nil
+		}
+		if strict || !fault.Refused(err) || txn.Running(ctx) {
+			total.Add(result) // what was done before the error
 			return err
 		}
-	}
-	total.Skipped -= min(result.Done, total.Skipped-skipped)
-	return nil
+		if len(batch) == 1 {
+			total.Examined++
+			total.Fail(collection, batch[0].Lookup("_id"), err)
+			return nil
+		}
+		// What is done stays so; the next time such a document has no problem, or is Skipped.
+		skipped := total.Skipped
+		total.Done += result.Done
+		for i := range batch {
+			if err := apart(ctx, collection, batch[i:i+1], false, total, progress, do); err != nil {
+				return err
+			}
+		}
+		total.Skipped -= min(result.Done, total.Skipped-skipped)
+		return nil
+	})
 }
 
 // Check yields the problems that find sees in the documents of a scan, batch by

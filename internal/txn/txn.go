@@ -181,6 +181,10 @@ func transient(err error) bool {
 	return errors.As(err, &server) && server.HasErrorLabel(labelTransient) || unlabelledConflict(err)
 }
 
+// Conflicted reports that a server ended a transaction, which another run may bring to its
+// end: for a conflict with another writer, or for its size or duration.
+func Conflicted(err error) bool { return err != nil && transient(err) && !mongo.IsNetworkError(err) }
+
 // unlabelledConflict reports a conflict that WithTransaction has not retried
 // itself: DocumentDB sends them without the label, those of snapshots under other
 // codes.
