@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Nth breaks the command of this name and collection that is the nth since Break, counted
+// from 0, by the first fault, the next one of this name and collection by the second, and so
+// on.
+func Nth(name, collection string, n int, faults ...Fault) Rule {
+	return func(c Command) *Fault {
+		if i := c.N - n; c.Name == name && c.Collection == collection && i >= 0 && i < len(faults) {
+			return &faults[i]
+		}
+		return nil
+	}
+}
+
+// Each breaks every command of this name, whatever its collection.
+func Each(name string, fault Fault) Rule {
+	return func(c Command) *Fault {
+		if c.Name == name {
+			return &fault
+		}
+		return nil
+	}
+}
+
+// The faults of a network: the connection is closed, or nothing more is heard, before the
+// server has the command or after it has done it.
+var (
+	CloseBefore  = Fault{Lost: true, Closed: true}
+	CloseAfter   = Fault{Closed: true}
+	SilentBefore = Fault{Lost: true, Silent: true}
+	SilentAfter  = Fault{Silent: true}
+)
+
+// Codes of errors, and the labels of those after which a command may be sent again.
+const (
+	WriteConcernTimeout = 64
+	ShutdownInProgress  = 91
+	WriteConflict       = 112
+	NotWritablePrimary  = 10107
+
+	transient = "TransientTransactionError"
+	retryable = "RetryableWriteError"
+)
+
+// Refuse has the command answered by an error, with the labels that a server gives. The server
+// does not get the command, and ends its transaction.
+func Refuse(code int) Fault { return Fault{Abort: true, refusal: code} }
+
+// RefuseBare is Refuse for a server that leaves out the labels.
+func RefuseBare(code int) Fault { return Fault{Abort: true, refusal: code, bare: true} }
+
+// ConcernError has the command applied and adds the error of a write concern to its answer.
+// A server does not do that inside a transaction, but to its commit.
+func ConcernError(code int) Fault { return Fault{concern: code} }
+
+// elections are the codes of a server that is not, or will soon not be, the primary.
+var elections = []int{ShutdownInProgress, NotWritablePrimary, 189, 11600, 11602, 13435, 13436}
+
+// of makes the answer of a fault that depends on the command.
+func (f Fault) of(c Command) Fault {
+	var labelled []bson.E
+	if labels := labels(max(f.refusal, f.concern), c); len(labels) > 0 && !f.bare {
+		labelled = []bson.E{{Key: "errorLabels", Value: labels}}
+	}
+	switch {
+	case f.refusal != 0:
+		f.Answer = func(bson.Raw) bson.Raw {
+			return marshal(append(bson.D{{Key: "ok", Value: 0.0}, {Key: "code", Value: f.refusal}, {Key: "errmsg", Value: "refused by the proxy"}}, labelled...))
+		}
+	case f.concern != 0:
+		f.Answer = func(real bson.Raw) bson.Raw {
+			if real.Lookup("code").Type != 0 {
+				return real // an error of the command
+			}
+			concern := bson.D{{Key: "code", Value: f.concern}, {Key: "errmsg", Value: "an error of the write concern, by the proxy"}}
+			return with(real, append([]bson.E{{Key: "writeConcernError", Value: concern}}, labelled...)...)
+		}
+	}
+	return f
+}
+
+// labels are those that a server gives an error in answer to a command.
+func labels(code int, c Command) bson.A {
+	election := slices.Contains(elections, code)
+	ends := c.Name == "commitTransaction" || c.Name == "abortTransaction"
+	switch {
+	case election && (ends || !c.InTransaction() && c.Body.Lookup("txnNumber").Type != 0):
+		return bson.A{retryable}
+	case c.InTransaction() && !ends && (election || code == WriteConflict), c.Name == "commitTransaction" && code == WriteConflict:
+		return bson.A{transient}
+	}
+	return nil
+}
