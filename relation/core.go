@@ -73,20 +73,25 @@ func (e end) by(ctx context.Context, ids ...bson.RawValue) (map[string][]bson.Ra
 }
 
 // lookup is what field holds in the documents that have each of the IDs in key. Of
-// links the index alone is read, in its order.
+// links the index alone is read, in its order; an array in one is no list of references.
 func lookup(ctx context.Context, coll *mongo.Collection, key string, ids []bson.RawValue, field string) (map[string][]bson.RawValue, error) {
 	projection, sort := bson.M{"_id": 0, key: 1}, any(nil)
 	if field != "" {
 		projection[field] = 1
 	}
-	if projection["_id"] == 0 {
+	link := projection["_id"] == 0
+	if link {
 		sort = bson.D{{Key: key, Value: 1}, {Key: field, Value: 1}}
 	}
 	found, err := read[bson.Raw](ctx, coll, key, ids, sort, projection)
 	out := map[string][]bson.RawValue{}
 	for id, i := range found.at {
 		for _, doc := range found.docs[i] {
-			out[id] = append(out[id], references(doc, field)...)
+			if v := doc.Lookup(field); link && v.Type == bson.TypeArray {
+				out[id] = append(out[id], v)
+			} else {
+				out[id] = append(out[id], references(doc, field)...)
+			}
 		}
 	}
 	return out, err
@@ -128,7 +133,11 @@ func encoded[V any](c *core, all []V) (out []bson.RawValue, err error) {
 
 func decoded[V any](c *core, all []bson.RawValue) (out []V, err error) {
 	for _, id := range all {
-		v, err := codec.DecodeValue[V](c.codec, id)
+		var v V
+		err := value.CheckID(id) // null would decode as a zero V
+		if err == nil {
+			v, err = codec.DecodeValue[V](c.codec, id)
+		}
 		if err != nil {
 			return nil, fault.Of(id, err)
 		}
@@ -157,9 +166,16 @@ func (c *core) transact(ctx context.Context, write func(ctx context.Context) err
 
 func byID(id bson.RawValue) bson.D { return bson.D{{Key: "_id", Value: value.Equal(id)}} }
 
+// in selects by IDs. What is stored among references and no _id can be is left out: a
+// regular expression would match strangers, and operators fail the whole command.
 func in(field string, ids []bson.RawValue) bson.D {
+	if slices.ContainsFunc(ids, malformed) {
+		ids = slices.DeleteFunc(slices.Clone(ids), malformed)
+	}
 	return bson.D{{Key: field, Value: bson.D{{Key: "$in", Value: value.Array(ids)}}}}
 }
+
+func malformed(id bson.RawValue) bool { return value.CheckID(id) != nil }
 
 // missing is err, or that there is no document.
 func missing(id bson.RawValue, err, absent error) error {
@@ -292,7 +308,7 @@ func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawVal
 	if err != nil || c.Children == "" {
 		return missing(one[0], err, ErrNoChild)
 	}
-	if from := before.Lookup(c.Owner); from.Type != 0 && value.Key(from) != value.Key(to) {
+	if from := before.Lookup(c.Owner); !malformed(from) && value.Key(from) != value.Key(to) {
 		if err := c.toChildren.drop(ctx, byID(from), one...); err != nil {
 			return err
 		}

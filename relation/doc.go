@@ -75,6 +75,17 @@
 // decides against a list. Extract turns embedded documents into children with
 // references, Embed turns them back; both can be stopped and run again.
 //
+// What other programs left among the references and no _id can be (null, a regular
+// expression, operators, an array) is never part of a filter: Check names it, reads
+// return it as Malformed, and no call matches or deletes anything by it.
+//
+// Beside Extract old code may go on to push embedded children, and to pull, edit and
+// insert parents: the next Extract takes what is embedded then, and reads return it as
+// Malformed until then. It cannot find by their fields, edit or pull children that are
+// extracted already. A parent that it replaces as it was before gets its children
+// linked again if they have _ids and nobody has changed them; else it is Failed, as two
+// states of a child are there. Without _ids they are stored a second time.
+//
 // # Sharding
 //
 // Shard each collection by its _id, Links by both fields ([Relation.ShardKey]).

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
@@ -30,9 +33,9 @@ const (
 	// documents. Repair leaves the first, of links that with the smallest _id.
 	Repeated mongopatterns.ProblemKind = "repeated"
 	// Malformed is Children or Owners that hold something else than an array, an Owner
-	// that holds one, a link without one of its fields, or a document in the place of a
-	// reference that is no _id, such as an embedded child (see Extract). Repair leaves
-	// it.
+	// that holds one, a link without one of its fields, or a reference that cannot be an
+	// _id: null, a regular expression, an array, an embedded child (see Extract). Repair
+	// leaves the document that holds it.
 	Malformed mongopatterns.ProblemKind = "malformed"
 )
 
@@ -162,10 +165,10 @@ func (c *core) examine(ctx context.Context, e end, batch []bson.Raw) (out []mong
 			key := value.Key(id)
 			_, ok := named[key]
 			switch {
+			case malformed(id), !ok && id.Type == bson.TypeEmbeddedDocument: // most likely the child itself
+				found(Malformed, id, "")
 			case seen[key]:
 				found(Repeated, id, "")
-			case !ok && id.Type == bson.TypeEmbeddedDocument:
-				found(Malformed, id, "") // most likely the child itself
 			case !ok:
 				found(Dangling, id, "no such document in "+e.other.Name())
 			case e.back != "" && !links[[2]string{self, key}]:
@@ -185,7 +188,7 @@ func (c *core) twice(ctx context.Context, e end, batch []bson.Raw) (map[string]b
 	}
 	pairs := bson.A{bson.D{{Key: "_id", Value: expr.Op("$in", bson.A{})}}} // none
 	for _, doc := range batch {
-		if p, id := doc.Lookup(c.Parent), doc.Lookup(c.Child); p.Type != 0 && id.Type != 0 {
+		if p, id := doc.Lookup(c.Parent), doc.Lookup(c.Child); !malformed(p) && !malformed(id) {
 			pairs = append(pairs, c.toChildren.link(p, id))
 		}
 	}
@@ -234,11 +237,12 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 	if err != nil || len(problems) == 0 {
 		return 0, 0, err
 	}
+	if slices.ContainsFunc(problems, func(p mongopatterns.Problem) bool { return p.Kind == Malformed }) {
+		return 0, 1, nil
+	}
 	drop := map[string]bool{} // references that go
 	for _, p := range problems {
 		switch {
-		case p.Kind == Malformed:
-			return 0, 1, nil
 		case p.Kind == Dangling:
 			drop[value.Key(p.Have)] = true
 		case p.Kind == OneSided && !dry:
@@ -275,15 +279,17 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 
 // Extract turns documents that are embedded in Children into documents of their own,
 // in their order, and leaves their _ids; one without an _id gets one. With Owner or
-// Owners they name their parent. It can be stopped and run again. Work.Filter
-// selects parents.
+// Owners they name their parent. It can be stopped and run again: documents that were
+// embedded since are taken then. Work.Filter selects parents.
 //
-// A child that cannot be stored, because its _id is taken, leaves its parent as it
-// is, in Result.Failed. IDs that are documents themselves cannot be told from
-// children.
+// A parent is left as it is, in Result.Failed, if a child of it cannot be stored, because
+// its _id is taken or cannot be one, and if its Children are not an array. An embedded
+// child that is stored already, just as it is, is only linked: a program that replaces
+// whole parents may have put it back. In Result.Remaining are parents that others kept
+// changing. IDs that are documents themselves cannot be told from children.
 //
 // Cost: 1 round trip a batch, and for each parent 3, its children and 1 document
-// written.
+// written; 3 more at most if an _id is taken, 4 whenever the parent changes meanwhile.
 func (r *Relation[P, C, T]) Extract(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: extract")
 	return r.core.convert(ctx, work, expr.Op("$type", "object"), r.core.extract)
@@ -291,51 +297,43 @@ func (r *Relation[P, C, T]) Extract(ctx context.Context, work *mongopatterns.Wor
 
 // Embed turns references into the documents they lead to, embedded in Children, and
 // deletes these. A child that the list names twice is embedded once, in its first
-// place. A parent with a dangling reference, or a child that another parent has too,
-// is left as it is, in Result.Failed. It can be stopped and run again. Work.Filter
-// selects parents.
+// place. A parent with a dangling or malformed reference, or a child that another parent
+// has too, is left as it is, in Result.Failed; in Result.Remaining are parents that
+// others kept changing. It can be stopped and run again. Work.Filter selects parents.
 //
 // Cost: 1 round trip a batch, and for each parent 5, its children deleted and 1
-// document written.
+// document written; 6 more whenever the parent changes meanwhile.
 func (r *Relation[P, C, T]) Embed(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "relation: embed")
 	return r.core.convert(ctx, work, bson.D{{Key: "$elemMatch", Value: expr.Op("$not", expr.Op("$type", "object"))}}, r.core.embed)
 }
 
+// conversion gets the elements of a parent's Children, and returns those that take their
+// place. It runs in a transaction; again says that it has met an _id that is taken.
+type conversion func(ctx context.Context, p bson.RawValue, elements []bson.RawValue, again bool) ([]bson.RawValue, error)
+
 // convert runs a conversion of each parent whose Children match a condition, in a
-// transaction each: write gets the elements and returns those that take their place.
-func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition bson.D, write func(ctx context.Context, p bson.RawValue, elements []bson.RawValue) (bson.A, error)) (mongopatterns.Result, error) {
+// transaction each.
+func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition bson.D, write conversion) (mongopatterns.Result, error) {
 	if c.Children == "" || c.self {
 		return mongopatterns.Result{}, fault.Invalid("a conversion needs Options.Children, and two collections")
 	}
-	return maintain.Run(ctx, c.parents, work, maintain.Scan{
+	scan := maintain.Scan{
 		Filter:     bson.D{{Key: c.Children, Value: condition}},
 		Projection: bson.D{{Key: c.Children, Value: 1}},
-	}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+	}
+	return maintain.Run(ctx, c.parents, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		for _, doc := range batch {
-			if w.DryRun {
-				result.Done++
-				continue
-			}
-			id, before := doc.Lookup("_id"), doc.Lookup(c.Children)
-			err := c.transact(ctx, func(ctx context.Context) error {
-				after, err := write(ctx, id, references(doc, c.Children))
-				if err != nil {
-					return err
-				}
-				unchanged := append(byID(id), bson.E{Key: "$expr", Value: expr.Op("$eq", expr.Field(c.Children), expr.Literal(before))})
-				updated, err := c.parents.UpdateOne(ctx, unchanged, expr.Op("$set", bson.D{{Key: c.Children, Value: after}}))
-				if err == nil && updated.MatchedCount == 0 {
-					err = errChanged
-				}
-				return err
-			})
+			err := c.convertOne(ctx, doc, scan, w.DryRun, write)
+			id, alone := doc.Lookup("_id"), !txn.Running(ctx)
 			switch {
 			case err == nil:
 				result.Done++
-			case errors.Is(err, errChanged) && !txn.Running(ctx):
+			case errors.Is(err, errNothing):
 				result.Skipped++
-			case !w.Strict && !txn.Running(ctx) && (fault.Refused(err) || errors.Is(err, ErrReferenced) || errors.Is(err, ErrNoChild)):
+			case errors.Is(err, errChanged) && alone:
+				result.Remaining++
+			case !w.Strict && alone && (fault.Refused(err) || errors.Is(err, fault.ErrInvalid) || errors.Is(err, ErrReferenced) || errors.Is(err, ErrNoChild)):
 				result.Fail(c.parents.Name(), id, err)
 			default:
 				return fault.Of(id, err)
@@ -345,11 +343,62 @@ func (c *core) convert(ctx context.Context, work *mongopatterns.Work, condition 
 	})
 }
 
-// errChanged: a parent was changed since it was read; the next run finds it.
-var errChanged = errors.New("changed meanwhile")
+var (
+	// errChanged: a parent was changed between its read and its write.
+	errChanged = errors.New("changed meanwhile")
+	// errNothing: a parent has nothing to convert any more, or is gone.
+	errNothing = errors.New("nothing to convert")
+)
 
-func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.RawValue) (bson.A, error) {
-	ids, docs := bson.A{}, []any(nil)
+// conversions is how often a parent is read that others change meanwhile.
+const conversions = 10
+
+// convertOne converts a parent, read again as long as it changes meanwhile.
+func (c *core) convertOne(ctx context.Context, doc bson.Raw, scan maintain.Scan, dry bool, write conversion) (err error) {
+	id, taken := doc.Lookup("_id"), false
+	for range conversions {
+		before := doc.Lookup(c.Children)
+		if before.Type != bson.TypeArray {
+			return fault.Invalid("%s is not an array", c.Children)
+		}
+		if dry {
+			return nil
+		}
+		err = c.transact(ctx, func(ctx context.Context) error {
+			after, err := write(ctx, id, references(doc, c.Children), taken)
+			if err != nil {
+				return err
+			}
+			unchanged := append(byID(id), bson.E{Key: "$expr", Value: expr.Op("$eq", expr.Field(c.Children), expr.Literal(before))})
+			updated, err := c.parents.UpdateOne(ctx, unchanged, expr.Op("$set", bson.D{{Key: c.Children, Value: value.Array(after)}}))
+			if err == nil && updated.MatchedCount == 0 {
+				err = errChanged
+			}
+			return err
+		})
+		switch {
+		case txn.Running(ctx):
+			return err
+		case mongo.IsDuplicateKeyError(err) && !taken:
+			taken = true
+			continue
+		case !errors.Is(err, errChanged):
+			return err
+		}
+		found, again := cursor.Primary(c.parents).FindOne(ctx, append(byID(id), scan.Filter...), options.FindOne().SetProjection(scan.Projection)).Raw()
+		if errors.Is(again, mongo.ErrNoDocuments) {
+			return errNothing
+		} else if again != nil {
+			return again
+		}
+		doc = found
+	}
+	return err
+}
+
+// extract stores the embedded children, but for those that are stored just so.
+func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.RawValue, again bool) ([]bson.RawValue, error) {
+	ids, docs := []bson.RawValue(nil), []bson.D(nil)
 	for _, e := range elements {
 		embedded, ok := e.DocumentOK()
 		if !ok {
@@ -362,13 +411,60 @@ func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.Raw
 		}
 		ids, docs = append(ids, id), append(docs, doc)
 	}
+	if again {
+		var err error
+		if docs, err = c.unstored(ctx, p, docs); err != nil {
+			return nil, err
+		}
+		ids = distinct(ids)
+	}
+	if len(docs) == 0 {
+		return ids, nil
+	}
 	_, err := c.children.InsertMany(ctx, docs)
 	return ids, err
 }
 
-func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawValue) (bson.A, error) {
+// unstored are the documents that no child of p is already, in all their fields.
+func (c *core) unstored(ctx context.Context, p bson.RawValue, docs []bson.D) ([]bson.D, error) {
+	var ids []bson.RawValue
+	for _, doc := range docs {
+		ids = append(ids, doc[0].Value.(bson.RawValue))
+	}
+	found, err := read[bson.Raw](ctx, c.children, "_id", ids, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	same := func(id bson.RawValue) bool { return value.Key(id) == value.Key(p) }
+	return slices.DeleteFunc(docs, func(doc bson.D) bool {
+		for _, stored := range found.of(doc[0].Value.(bson.RawValue)) {
+			fields, err := c.fields(stored.Lookup("_id"), stored)
+			if c.up != "" {
+				doc = doc[:len(doc)-1]
+			}
+			return err == nil && maps.Equal(content(doc), content(fields)) &&
+				(c.up == "" || slices.ContainsFunc(references(stored, c.up), same))
+		}
+		return false
+	}), nil
+}
+
+// content is the values of a document's fields, in no order.
+func content(doc bson.D) map[string]string {
+	out := make(map[string]string, len(doc))
+	for _, e := range doc {
+		v := e.Value.(bson.RawValue)
+		out[e.Key] = string(append([]byte{byte(v.Type)}, v.Value...))
+	}
+	return out
+}
+
+func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawValue, _ bool) ([]bson.RawValue, error) {
 	elements = distinct(elements)
 	ids := slices.DeleteFunc(slices.Clone(elements), func(e bson.RawValue) bool { return e.Type == bson.TypeEmbeddedDocument })
+	if i := slices.IndexFunc(ids, malformed); i >= 0 {
+		return nil, fault.Invalid("%s in %s: %w", value.Text(ids[i]), c.Children, value.CheckID(ids[i]))
+	}
 	found, err := read[bson.Raw](ctx, c.children, "_id", ids, nil, nil)
 	if err != nil {
 		return nil, err
@@ -380,7 +476,7 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 	if err != nil {
 		return nil, err
 	}
-	out := bson.A{}
+	var out []bson.RawValue
 	for _, e := range elements {
 		if e.Type == bson.TypeEmbeddedDocument {
 			out = append(out, e)
@@ -397,7 +493,11 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, doc)
+		embedded, err := codec.Codec{}.Value(doc)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, embedded)
 	}
 	_, err = c.children.DeleteMany(ctx, in("_id", ids))
 	return out, err

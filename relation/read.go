@@ -26,6 +26,9 @@ type Joined[ID, T any] struct {
 	Items []T
 	// Dangling are the references without a document.
 	Dangling []ID
+	// Malformed is what else stands among the references: null, a regular expression,
+	// a value that is not an ID, or an embedded child (see Relation.Extract).
+	Malformed []bson.RawValue
 }
 
 // Fetch reads documents by their _ids and returns them in that order; an _id that is
@@ -43,7 +46,7 @@ func Fetch[ID, T any](ctx context.Context, coll *mongo.Collection, ids []ID, pro
 	if err != nil {
 		return joined, err
 	}
-	return arranged[ID](&core{}, raw, found)
+	return arranged[ID](&core{}, raw, found), nil
 }
 
 // found are the documents that have each of some IDs in a field.
@@ -67,7 +70,7 @@ func read[T any](ctx context.Context, coll *mongo.Collection, key string, ids []
 	all := make([]bson.RawValue, 0, len(ids)) // without repetitions
 	for _, id := range ids {
 		name := value.AppendKey(room[:0], id)
-		if _, ok := f.at[string(name)]; !ok {
+		if _, ok := f.at[string(name)]; !ok && !malformed(id) {
 			f.at[string(name)] = len(all)
 			all = append(all, id)
 		}
@@ -116,19 +119,23 @@ func read[T any](ctx context.Context, coll *mongo.Collection, key string, ids []
 }
 
 // arranged are the documents that references lead to, in their order.
-func arranged[ID, T any](c *core, refs []bson.RawValue, found found[T]) (joined Joined[ID, T], err error) {
-	var dangling []bson.RawValue
+func arranged[ID, T any](c *core, refs []bson.RawValue, found found[T]) (joined Joined[ID, T]) {
 	for _, id := range refs {
 		docs := found.of(id)
 		if docs == nil {
-			dangling = append(dangling, id)
-		} else if joined.Items == nil {
+			if lost, err := decoded[ID](c, []bson.RawValue{id}); err == nil {
+				joined.Dangling = append(joined.Dangling, lost...)
+			} else {
+				joined.Malformed = append(joined.Malformed, id)
+			}
+			continue
+		}
+		if joined.Items == nil {
 			joined.Items = make([]T, 0, len(refs))
 		}
 		joined.Items = append(joined.Items, docs...)
 	}
-	joined.Dangling, err = decoded[ID](c, dangling)
-	return joined, err
+	return joined
 }
 
 // Of are the children of a parent, with the dangling references: with Children in
@@ -189,9 +196,7 @@ func (r *Relation[P, C, T]) join(ctx context.Context, parents []P, projection an
 		if must && !ok && c.Links == nil {
 			return nil, fault.Of(id, ErrNoParent)
 		}
-		if out[i], err = arranged[C](c, all, found); err != nil {
-			return nil, err
-		}
+		out[i] = arranged[C](c, all, found)
 	}
 	return out, nil
 }

@@ -884,8 +884,8 @@ func TestExtractAndEmbed(t *testing.T) {
 	}
 }
 
-// A parent that changes between the read of its batch and its conversion is left.
-func TestConversionSkipsTheChanged(t *testing.T) {
+// A parent that changes between the read of its batch and its conversion is read again.
+func TestConversionOfTheChanged(t *testing.T) {
 	db, r := people(t, listed)
 	check(t, errors.Join(r.Link(t.Context(), "Ann", 1), r.Link(t.Context(), "Bob", 2)))
 	var once sync.Once
@@ -895,11 +895,45 @@ func TestConversionSkipsTheChanged(t *testing.T) {
 		}
 	}})).Client().Database(db.Name())
 	other := must(relation.New[string, int, task](slow.Collection("people"), slow.Collection("tasks"), &listed))
-	if result := must(other.Embed(t.Context(), nil)); result.Done != 1 || result.Skipped != 1 {
+	var result mongopatterns.Result
+	sent := mongotest.Record(t, slow, func() { result = must(other.Embed(t.Context(), nil)) })
+	if result.Done != 2 || result.Skipped != 0 {
 		t.Errorf("%+v", result)
 	}
-	if joined := must(r.Of(t.Context(), "Bob", nil)); len(joined.Items) != 2 {
-		t.Error(joined)
+	if n := len(sent.Names()); n != 1+2*5+6 {
+		t.Errorf("sent %d: %v", n, sent.Names())
+	}
+	if n := must(db.Collection("people").CountDocuments(t.Context(), bson.M{"_id": "Bob", "tasks._id": 3})); n != 1 {
+		t.Error("3 is not embedded")
+	}
+}
+
+// A parent that always changes is Remaining, with all its children embedded; one that is
+// gone meanwhile is Skipped.
+func TestConversionOfWhatAlwaysChanges(t *testing.T) {
+	db, r := people(t, listed)
+	for name, want := range map[string]mongopatterns.Result{"push": {Examined: 1, Remaining: 1}, "delete": {Examined: 1, Skipped: 1}} {
+		insert(t, db.Collection("people"), bson.M{"_id": name, "tasks": bson.A{bson.M{"title": "a"}}})
+		slow := mongotest.Database(t, options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			if e.CommandName != "insert" {
+				return
+			}
+			_, err := db.Collection("people").UpdateByID(t.Context(), name, bson.M{"$push": bson.M{"tasks": bson.M{"title": "b"}}})
+			if name == "delete" {
+				_, err = db.Collection("people").DeleteOne(t.Context(), bson.M{"_id": name})
+			}
+			check(t, err)
+		}})).Client().Database(db.Name())
+		other := must(relation.New[string, int, task](slow.Collection("people"), slow.Collection("tasks"), &listed))
+		if got := must(other.Extract(t.Context(), &mongopatterns.Work{Filter: bson.M{"_id": name}})); !cmp.Equal(got, want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if n := must(db.Collection("tasks").CountDocuments(t.Context(), bson.M{})); n != 9 {
+			t.Error("children were stored")
+		}
+	}
+	if got := must(r.Extract(t.Context(), nil)); got.Done != 1 {
+		t.Errorf("%+v", got)
 	}
 }
 
