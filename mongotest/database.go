@@ -31,8 +31,8 @@ func Database(t testing.TB, opts ...*options.ClientOptions) *mongo.Database {
 	return sharedServer(t).Database(t, opts...)
 }
 
-// Database is [Database] on this server. Of a set of several members, which may
-// have no primary when t ends, the database is not dropped: it goes with the set.
+// Database is [Database] on this server. Of a set of several members, or of a cluster, which
+// may have no primary when t ends, the database is not dropped: it goes with the set.
 //
 // Cost: no round trip before the first use, 1 at the end.
 func (s *Server) Database(t testing.TB, opts ...*options.ClientOptions) *mongo.Database {
@@ -42,7 +42,7 @@ func (s *Server) Database(t testing.TB, opts ...*options.ClientOptions) *mongo.D
 		t.Fatalf("mongotest: %v", err)
 	}
 	t.Cleanup(func() {
-		if len(s.members) > 1 {
+		if len(s.members) > 1 || len(s.shards) > 0 {
 			disconnect(db, time.Second)
 		} else if err := discard(db); err != nil {
 			t.Errorf("mongotest: clean up after the test: %v", err)

@@ -49,6 +49,17 @@
 // [ReplicaSet] starts several mongods for one test. The primary can step down, and
 // each of them can be killed, paused and started again on its data: see [Member].
 //
+// # Sharded clusters
+//
+// [Sharded] starts a config server and shards, each a mongod, and what routes to them.
+// [Server.Shard] shards a collection, [Server.Move] migrates a range of it, and
+// [Server.Asked] says what each shard was asked and how transactions committed. A mongos on
+// the PATH is the router; without one it is a router of this module, as no package index has a
+// mongos. The shards are the server's own: versions, migrations, orphans, prepare and commit. So is
+// the routing outside transactions, which every mongod carries as internal commands. In a
+// transaction the router follows the documented rules of MongoDB 6.0. It has no change
+// streams. The way with a mongos has not been run where this was written.
+//
 // # Programs
 //
 // Programs that are not tests call [Start], which says what it started. The command

@@ -194,7 +194,7 @@ func runContainer(ctx context.Context, provider *testcontainers.DockerProvider) 
 		// Instead of the module's, which also runs a shell in the container to
 		// see the port: the driver finds that out.
 		testcontainers.WithWaitStrategy(wait.ForLog("Waiting for connections").WithStartupTimeout(startBound)),
-		testcontainers.WithCmdArgs(mongodArgs...),
+		testcontainers.WithCmdArgs(append([]string{"--replSet", replicaSet}, mongodArgs...)...),
 	}
 	local := host == "localhost" || host == "127.0.0.1"
 	if local {
@@ -226,7 +226,7 @@ func runContainer(ctx context.Context, provider *testcontainers.DockerProvider) 
 		}
 		server.URI = "mongodb://" + endpoint + "/?directConnection=true"
 		// The set's member is known by a name that holds in the container only.
-		err = server.initiate(ctx, server.URI, []string{"127.0.0.1:27017"})
+		err = server.initiate(ctx, server.URI, replicaSet, []string{"127.0.0.1:27017"})
 	}
 	if err != nil {
 		err = fmt.Errorf("run image %s: %w%s", dockerImage, err, logTail(ctx, started))

@@ -54,7 +54,7 @@ func (s *starter) embedded(ctx context.Context) (*Server, error) {
 	if text, err := output(ctx, path, "--version"); err != nil {
 		return nil, errors.New(cannotRun(path, text, err))
 	}
-	return s.replicaSet(ctx, path)
+	return s.run(ctx, path)
 }
 
 // missing finds what the loader of programs could not find.

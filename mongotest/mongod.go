@@ -31,6 +31,14 @@ func (s *starter) mongod(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, absent("not on PATH")
 	}
+	return s.run(ctx, path)
+}
+
+// run starts what was asked for with the mongod at path.
+func (s *starter) run(ctx context.Context, path string) (*Server, error) {
+	if s.shards > 0 {
+		return s.cluster(ctx, path)
+	}
 	return s.replicaSet(ctx, path)
 }
 
@@ -47,7 +55,7 @@ func (s *starter) replicaSet(ctx context.Context, path string) (*Server, error) 
 		})
 	})}
 	err := each(len(members), func(i int) (err error) {
-		if members[i], err = startMember(ctx, path, len(members) > 1); err == nil {
+		if members[i], err = startMember(ctx, path, replicaSet, len(members) > 1); err == nil {
 			hosts[i] = members[i].host
 		}
 		return err
@@ -57,7 +65,7 @@ func (s *starter) replicaSet(ctx context.Context, path string) (*Server, error) 
 		if len(members) > 1 { // clients notice soon that a member does not answer
 			server.URI = "mongodb://" + strings.Join(hosts, ",") + "/?connectTimeoutMS=2000&heartbeatFrequencyMS=500&replicaSet=" + replicaSet
 		}
-		err = server.initiate(ctx, members[0].URI, hosts)
+		err = server.initiate(ctx, members[0].URI, replicaSet, hosts)
 	}
 	if err == nil && len(members) > 1 { // they have copied what there is
 		err = each(len(members), func(i int) error { return members[i].ready(ctx) })
@@ -81,12 +89,12 @@ func each(n int, fn func(int) error) error {
 
 // mongodArgs are the arguments of every mongod, in a container or not: room for
 // big transactions, no statistics on disk, fail points.
-var mongodArgs = []string{"--replSet", replicaSet, "--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5",
+var mongodArgs = []string{"--oplogSize", "256", "--wiredTigerCacheSizeGB", "0.5",
 	"--setParameter", "diagnosticDataCollectionEnabled=false", "--setParameter", "enableTestCommands=1"}
 
-// startMember starts one mongod on a free port of 127.0.0.1. One of several gives
+// startMember starts one mongod of a set on a free port of 127.0.0.1. One of several gives
 // up soon on a member that it copies from.
-func startMember(ctx context.Context, path string, several bool) (*Member, error) {
+func startMember(ctx context.Context, path, set string, several bool, more ...string) (*Member, error) {
 	for attempt := 1; ; attempt++ {
 		port, err := freePort()
 		if err != nil {
@@ -94,7 +102,8 @@ func startMember(ctx context.Context, path string, several bool) (*Member, error
 		}
 		dir := newFolderName()
 		argv := append([]string{path, "--dbpath", filepath.Join(dir, "data"), "--bind_ip", "127.0.0.1", "--port", port,
-			"--nounixsocket"}, mongodArgs...) // a socket would outlive a kill
+			"--nounixsocket", "--replSet", set}, mongodArgs...) // a socket would outlive a kill
+		argv = append(argv, more...)
 		if several {
 			argv = append(argv, "--setParameter", "oplogNetworkTimeoutBufferSeconds=1")
 		}
@@ -131,15 +140,15 @@ var setSettings = bson.D{{Key: "electionTimeoutMillis", Value: 1500}, {Key: "hea
 
 // initiate makes the mongods, which know each other by hosts, a replica set, waits
 // until it has a primary, and asks what it is. first is the URI of the first alone.
-func (s *Server) initiate(ctx context.Context, first string, hosts []string) error {
+func (s *Server) initiate(ctx context.Context, first, set string, hosts []string, more ...bson.E) error {
 	ctx, cancel := context.WithTimeout(ctx, startBound)
 	defer cancel()
 	members := bson.A{}
 	for i, host := range hosts {
 		members = append(members, bson.D{{Key: "_id", Value: i}, {Key: "host", Value: host}})
 	}
-	err := command(ctx, first, nil, bson.D{{Key: "replSetInitiate", Value: bson.D{
-		{Key: "_id", Value: replicaSet}, {Key: "members", Value: members}, {Key: "settings", Value: setSettings}}}})
+	err := command(ctx, first, nil, bson.D{{Key: "replSetInitiate", Value: append(bson.D{
+		{Key: "_id", Value: set}, {Key: "members", Value: members}, {Key: "settings", Value: setSettings}}, more...)}})
 	if err != nil {
 		return fmt.Errorf("initiate the replica set: %w", err)
 	}

@@ -27,6 +27,7 @@ type Server struct {
 
 	stop    func() error // idempotent; nil when Start only connected
 	members []*Member
+	shards  []*Member // of a cluster that was started here
 }
 
 // Options chooses the server that [Start] starts.
@@ -39,6 +40,9 @@ type Options struct {
 	// are elections: see [Server.Members]. More than 1 are processes of the mongod on
 	// PATH or of the embedded one: MONGODB_URI and Docker are passed over.
 	Members int
+	// Shards, from 1 to 8, starts a sharded cluster of so many: see [Sharded]. Default 0: a
+	// replica set.
+	Shards int
 	// Stderr gets a line when something takes long (an image is pulled, a
 	// server is installed) or is passed over because it failed. Nil: os.Stderr.
 	Stderr io.Writer
@@ -66,7 +70,8 @@ func Start(ctx context.Context, opts *Options) (*Server, error) {
 		if opts.Stderr != nil {
 			s.stderr = opts.Stderr
 		}
-		if s.members = opts.Members; s.members > 1 && opts.Server == "" && s.choice == "docker" {
+		s.shards = opts.Shards
+		if s.members = opts.Members; (s.members > 1 || s.shards > 0) && opts.Server == "" && s.choice == "docker" {
 			s.choice = "" // that of the environment
 		}
 	}
@@ -107,6 +112,7 @@ func stopShared() {
 type starter struct {
 	choice   string
 	members  int
+	shards   int
 	stderr   io.Writer
 	cache    string
 	cacheErr error
@@ -135,8 +141,11 @@ func (s *starter) start(ctx context.Context) (*Server, error) {
 	if s.members < 0 || s.members > 7 {
 		return nil, fmt.Errorf("mongotest: %d members: a replica set has 1 to 7 that vote", s.members)
 	}
+	if s.shards < 0 || s.shards > 8 || s.shards > 0 && s.members > 1 {
+		return nil, fmt.Errorf("mongotest: %d shards, %d members: a cluster has 1 to 8 shards of one member", s.shards, s.members)
+	}
 	choices := ways
-	if s.members > 1 {
+	if s.members > 1 || s.shards > 0 {
 		choices = ways[1:] // only processes can be killed and stopped
 	}
 	chosen := choices
@@ -156,6 +165,13 @@ func (s *starter) start(ctx context.Context) (*Server, error) {
 	uri, named := os.Getenv("MONGODB_URI"), "not set"
 	if s.members > 1 {
 		uri, named = "", "passed over: only members started here can be killed"
+	}
+	if uri != "" && s.shards > 0 {
+		server, err := s.namedCluster(ctx, uri)
+		if server != nil || err != nil {
+			return server, err
+		}
+		uri, named = "", "passed over: it names no sharded cluster"
 	}
 	if uri != "" {
 		if s.choice != "" {

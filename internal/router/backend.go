@@ -1,0 +1,441 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// configServer is the name of the config server beside those of the shards.
+const configServer = "config"
+
+// backend runs the commands of one client.
+type backend struct {
+	r     *Router
+	conns map[string]net.Conn
+}
+
+func (r *Router) backend() *backend { return &backend{r: r, conns: map[string]net.Conn{}} }
+
+func (b *backend) close() {
+	for _, c := range b.conns {
+		_ = c.Close()
+	}
+}
+
+func (r *Router) addr(name string) string {
+	for _, s := range r.shards {
+		if s.Name == name {
+			return s.Addr
+		}
+	}
+	return r.config
+}
+
+// send sends a command to a server and returns its answer, whatever it says. A connection that the
+// server has closed since its last use is made anew once, unless a write could have passed it.
+func (b *backend) send(on, db string, cmd bson.D) (bson.Raw, error) {
+	if now := b.r.now(); !now.IsZero() {
+		cmd = with(cmd, clusterTime(now))
+	}
+	doc := encode(with(cmd, bson.E{Key: "$db", Value: db}))
+	m := append(append(head(len(doc)+5, 0, opMsg), 0, 0, 0, 0, 0), doc...)
+	c := b.conns[on]
+	if c != nil && gone(c) {
+		_ = c.Close()
+		c = nil
+	}
+	if c == nil {
+		var err error
+		if c, err = net.DialTimeout("tcp", b.r.addr(on), 2*time.Second); err != nil {
+			delete(b.conns, on)
+			return nil, fmt.Errorf("%s: %w", on, err)
+		}
+		b.conns[on] = c
+	}
+	_, err := c.Write(m)
+	var reply message
+	if err == nil {
+		reply, err = readMessage(c)
+	}
+	if err == nil && len(reply.body()) == 0 {
+		err = errors.New("an answer that is no document")
+	}
+	if err != nil {
+		_ = c.Close()
+		delete(b.conns, on)
+		return nil, fmt.Errorf("%s: %w", on, err)
+	}
+	answer := bson.Raw(reply.body())
+	b.r.tick(answer)
+	return answer, nil
+}
+
+// gone reports a connection that the other side has closed.
+func gone(c net.Conn) bool {
+	_ = c.SetReadDeadline(time.Now())
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
+	var one [1]byte
+	_, err := c.Read(one[:])
+	var timeout net.Error
+	return !errors.As(err, &timeout) || !timeout.Timeout()
+}
+
+// ask is send, with a refusal as the error.
+func (b *backend) ask(ctx context.Context, on, db string, cmd bson.D) (bson.Raw, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	answer, err := b.send(on, db, cmd)
+	if err == nil {
+		err = refused(answer)
+	}
+	return answer, err
+}
+
+// refused is the error in an answer.
+func refused(answer bson.Raw) error {
+	d := decode(answer)
+	if truth(lookup(d, "ok")) {
+		return nil
+	}
+	e := refusal{code: int32(number(lookup(d, "code")))}
+	e.name, _ = lookup(d, "codeName").StringValueOK()
+	e.text, _ = lookup(d, "errmsg").StringValueOK()
+	for _, label := range list(d, "errorLabels") {
+		text, _ := label.StringValueOK()
+		e.labels = append(e.labels, text)
+	}
+	return e
+}
+
+// cluster has a shard route a command, by the code of the server. The first shard that answers does.
+func (b *backend) cluster(ctx context.Context, db string, cmd bson.D) (bson.Raw, error) {
+	name := cmd[0].Key
+	cmd = renamed(without(cmd, "$clusterTime", "lsid", "txnNumber", "apiVersion", "stmtId", "stmtIds"), "cluster"+strings.ToUpper(name[:1])+name[1:])
+	var err error
+	for _, s := range b.r.shards {
+		var answer bson.Raw
+		if _, dial := b.conns[s.Name]; !dial {
+			c, dialErr := net.DialTimeout("tcp", s.Addr, 2*time.Second)
+			if err = dialErr; err != nil {
+				continue // nothing was sent
+			}
+			b.conns[s.Name] = c
+		}
+		if answer, err = b.send(s.Name, db, cmd); err == nil {
+			return answer, nil
+		}
+		if !isDial(err) {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// A chunk is a range of keys on a shard, from min to the next one's.
+type chunk struct {
+	min   bson.RawValue
+	shard string
+}
+
+// table is what the config server knows of a collection.
+type table struct {
+	db, name string
+	primary  string // the shard that has the collections that are not sharded
+	key      bson.D // nil: not sharded
+	chunks   []chunk
+	versions map[string]bson.D // by shard that owns some of it: what a command to it carries
+	uuid     bson.RawValue
+}
+
+func (t *table) sharded() bool { return t.key != nil }
+
+// owners are the shards that own some of it.
+func (t *table) owners() []string {
+	var out []string
+	for name := range t.versions {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// known reads documents of the config database.
+func (b *backend) known(ctx context.Context, coll string, filter, sort bson.D) ([]bson.Raw, error) {
+	find := bson.D{{Key: "find", Value: coll}, {Key: "filter", Value: filter}, {Key: "sort", Value: sort}, {Key: "batchSize", Value: int32(100_000)},
+		{Key: "readConcern", Value: bson.D{{Key: "level", Value: "majority"}}}}
+	answer, err := b.ask(ctx, configServer, "config", find)
+	if err != nil {
+		return nil, err
+	}
+	var out []bson.Raw
+	for _, v := range values(answer.Lookup("cursor", "firstBatch")) {
+		out = append(out, v.Document())
+	}
+	return out, nil
+}
+
+// database is the primary shard of a database and its version; "" if there is no such database.
+func (b *backend) database(ctx context.Context, db string) (primary string, version bson.RawValue, err error) {
+	docs, err := b.known(ctx, "databases", bson.D{{Key: "_id", Value: db}}, bson.D{{Key: "_id", Value: 1}})
+	if err != nil || len(docs) == 0 {
+		return "", bson.RawValue{}, err
+	}
+	primary, _ = docs[0].Lookup("primary").StringValueOK()
+	return primary, docs[0].Lookup("version"), nil
+}
+
+// own reports a database that every server has for itself.
+func own(db string) bool { return db == "admin" || db == "config" || db == "local" }
+
+// create makes sure that there is a database. The first shard is the primary of all.
+func (b *backend) create(ctx context.Context, db string) error {
+	if primary, _, err := b.database(ctx, db); err != nil || primary != "" || own(db) {
+		return err
+	}
+	_, err := b.ask(ctx, configServer, "admin", bson.D{{Key: "_configsvrCreateDatabase", Value: db}, {Key: "primaryShardId", Value: b.r.shards[0].Name}, majority})
+	return err
+}
+
+// table reads what the config server knows. A database that does not exist has no primary.
+func (b *backend) table(ctx context.Context, db, name string) (*table, error) {
+	primary, version, err := b.database(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{db: db, name: name, primary: primary, versions: map[string]bson.D{}}
+	docs, err := b.known(ctx, "collections", bson.D{{Key: "_id", Value: db + "." + name}}, bson.D{{Key: "_id", Value: 1}})
+	if err != nil {
+		return nil, err
+	}
+	if len(docs) == 0 {
+		none := bson.D{{Key: "t", Value: bson.Timestamp{}}, {Key: "e", Value: bson.ObjectID{}}, {Key: "v", Value: bson.Timestamp{}}}
+		if primary != "" {
+			t.versions[primary] = bson.D{{Key: "shardVersion", Value: none}, {Key: "databaseVersion", Value: version}}
+		}
+		return t, nil
+	}
+	t.key, t.uuid = decode(docs[0].Lookup("key").Document()), docs[0].Lookup("uuid")
+	chunks, err := b.known(ctx, "chunks", bson.D{{Key: "uuid", Value: t.uuid}}, bson.D{{Key: "min", Value: 1}})
+	if err != nil {
+		return nil, err
+	}
+	newest := map[string]bson.Timestamp{}
+	for _, c := range chunks {
+		shard, _ := c.Lookup("shard").StringValueOK()
+		t.chunks = append(t.chunks, chunk{c.Lookup("min"), shard})
+		at, i, _ := c.Lookup("lastmod").TimestampOK()
+		if v := (bson.Timestamp{T: at, I: i}); v.After(newest[shard]) {
+			newest[shard] = v
+		}
+	}
+	for shard, v := range newest {
+		t.versions[shard] = bson.D{{Key: "shardVersion", Value: bson.D{{Key: "t", Value: docs[0].Lookup("timestamp")},
+			{Key: "e", Value: docs[0].Lookup("lastmodEpoch")}, {Key: "v", Value: v}}}}
+	}
+	return t, nil
+}
+
+// scratch runs stages over documents given, on the first shard that answers, outside any
+// transaction: comparing, hashing and merging are the server's own.
+func (b *backend) scratch(ctx context.Context, docs bson.A, stages ...bson.D) ([]bson.Raw, error) {
+	if len(docs) == 0 {
+		return nil, nil
+	}
+	pipeline := bson.A{bson.D{{Key: "$documents", Value: bson.D{{Key: "$literal", Value: docs}}}}}
+	for _, s := range stages {
+		pipeline = append(pipeline, s)
+	}
+	cmd := bson.D{{Key: "aggregate", Value: int32(1)}, {Key: "pipeline", Value: pipeline}, {Key: "cursor", Value: bson.D{{Key: "batchSize", Value: int32(1 << 30)}}}}
+	var err error
+	for _, s := range b.r.shards {
+		var all []bson.Raw
+		if all, err = b.drain(ctx, s.Name, "scratch", cmd, nil); err == nil || !isDial(err) {
+			return all, err
+		}
+	}
+	return nil, err
+}
+
+// drain is all documents of a cursor. Further commands carry more.
+func (b *backend) drain(ctx context.Context, on, db string, cmd, more bson.D) ([]bson.Raw, error) {
+	answer, err := b.ask(ctx, on, db, cmd)
+	if err != nil {
+		return nil, err
+	}
+	return b.rest(ctx, on, db, answer, more)
+}
+
+// rest is all documents of a cursor that was opened.
+func (b *backend) rest(ctx context.Context, on, db string, answer bson.Raw, more bson.D) (out []bson.Raw, err error) {
+	for batch := "firstBatch"; ; batch = "nextBatch" {
+		for _, v := range values(answer.Lookup("cursor", batch)) {
+			out = append(out, v.Document())
+		}
+		id := number(answer.Lookup("cursor", "id"))
+		if id == 0 {
+			return out, nil
+		}
+		ns, _ := answer.Lookup("cursor", "ns").StringValueOK()
+		_, coll, _ := strings.Cut(ns, ".")
+		next := append(bson.D{{Key: "getMore", Value: id}, {Key: "collection", Value: coll}}, more...)
+		if answer, err = b.ask(ctx, on, db, next); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// places are the shards that own keys, in their order.
+func (b *backend) places(ctx context.Context, t *table, keys []bson.D) ([]string, error) {
+	docs := bson.A{}
+	for _, key := range keys {
+		hashed := slices.Clone(key)
+		for i, k := range t.key {
+			if kind, _ := raw(k.Value).StringValueOK(); kind == "hashed" {
+				answer, err := b.anywhere(ctx, "admin", bson.D{{Key: "_hashBSONElement", Value: key[i].Value}, {Key: "seed", Value: int32(0)}})
+				if err != nil {
+					return nil, err
+				}
+				hashed[i].Value = answer.Lookup("out")
+			}
+		}
+		docs = append(docs, bson.D{{Key: "k", Value: hashed}})
+	}
+	mins := bson.A{}
+	for _, c := range t.chunks {
+		mins = append(mins, c.min)
+	}
+	below := bson.D{{Key: "$filter", Value: bson.D{{Key: "input", Value: bson.D{{Key: "$literal", Value: mins}}},
+		{Key: "cond", Value: bson.D{{Key: "$gte", Value: bson.A{"$k", "$$this"}}}}}}}
+	found, err := b.scratch(ctx, docs, bson.D{{Key: "$project", Value: bson.D{{Key: "n", Value: bson.D{{Key: "$size", Value: below}}}}}})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, doc := range found {
+		n := number(doc.Lookup("n"))
+		if n < 1 || int(n) > len(t.chunks) {
+			return nil, fmt.Errorf("the router finds no chunk of %s.%s for a key", t.db, t.name)
+		}
+		out = append(out, t.chunks[n-1].shard)
+	}
+	return out, nil
+}
+
+// anywhere asks the first shard that answers.
+func (b *backend) anywhere(ctx context.Context, db string, cmd bson.D) (answer bson.Raw, err error) {
+	for _, s := range b.r.shards {
+		if answer, err = b.ask(ctx, s.Name, db, cmd); err == nil || !isDial(err) {
+			return answer, err
+		}
+	}
+	return nil, err
+}
+
+// keyOf is the shard key of a document; what is missing is null.
+func (t *table) keyOf(doc bson.Raw) bson.D {
+	var out bson.D
+	for _, k := range t.key {
+		v, err := doc.LookupErr(strings.Split(k.Key, ".")...)
+		if err != nil {
+			v = bson.RawValue{Type: bson.TypeNull}
+		}
+		out = append(out, bson.E{Key: k.Key, Value: v})
+	}
+	return out
+}
+
+// equality is the full shard key that a filter fixes, nil if it does not: equalities at the top or
+// within $and, as mongos extracts them.
+func (t *table) equality(filter bson.D) bson.D {
+	found := map[string]bson.RawValue{}
+	var walk func(bson.D)
+	walk = func(d bson.D) {
+		for _, e := range d {
+			v := raw(e.Value)
+			if e.Key == "$and" {
+				for _, part := range values(v) {
+					if doc, ok := part.DocumentOK(); ok {
+						walk(decode(doc))
+					}
+				}
+				continue
+			}
+			doc, ok := v.DocumentOK()
+			if ok && operators(doc) {
+				for _, o := range decode(doc) {
+					if o.Key == "$eq" {
+						found[e.Key] = raw(o.Value)
+					}
+				}
+			} else if v.Type != bson.TypeRegex {
+				found[e.Key] = v
+			}
+		}
+	}
+	walk(filter)
+	var out bson.D
+	for _, k := range t.key {
+		v, ok := found[k.Key]
+		if !ok {
+			return nil
+		}
+		out = append(out, bson.E{Key: k.Key, Value: v})
+	}
+	return out
+}
+
+// operators reports a document of operators.
+func operators(doc bson.Raw) bool {
+	first, err := doc.IndexErr(0)
+	return err == nil && strings.HasPrefix(first.Key(), "$")
+}
+
+// oneID reports a filter that fixes _id.
+func oneID(filter bson.D) bool {
+	return (&table{key: bson.D{{Key: "_id", Value: 1}}}).equality(filter) != nil
+}
+
+// targets are the shards that a filter goes to. Unless it fixes the key, the server says.
+func (b *backend) targets(ctx context.Context, t *table, filter bson.D, collation bson.RawValue) ([]string, error) {
+	if !t.sharded() {
+		return t.owners(), nil
+	}
+	if key := t.equality(filter); key != nil && collation.Type == 0 {
+		return b.places(ctx, t, []bson.D{key})
+	}
+	explain := bson.D{{Key: "aggregate", Value: t.name}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$match", Value: filter}}}}, {Key: "explain", Value: true}, {Key: "cursor", Value: bson.D{}}}
+	if collation.Type != 0 {
+		explain = append(explain, bson.E{Key: "collation", Value: collation})
+	}
+	answer, err := b.cluster(ctx, t.db, explain)
+	if err == nil {
+		err = refused(answer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	if shards, ok := answer.Lookup("shards").DocumentOK(); ok {
+		for _, e := range decode(shards) {
+			out = append(out, e.Key)
+		}
+	}
+	slices.Sort(out)
+	if len(out) == 0 {
+		return t.owners(), nil
+	}
+	return out, nil
+}

@@ -1,0 +1,349 @@
+package mongotest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mongopatterns/mongopatterns/internal/router"
+)
+
+// Sharded starts a sharded cluster of this many shards for t alone, and closes it when t ends. It
+// skips t under -short and fails it when there is no mongod to start. The first of these is used:
+// the server of MONGODB_URI if it is a sharded cluster of at least as many shards; a mongos on the
+// PATH, over mongods that are started; a router of this module over the same mongods, which carry the
+// sharding code of a mongos as internal commands. Change streams need one of the first two.
+//
+//	cluster := mongotest.Sharded(t, 2)
+//	orders := cluster.Database(t).Collection("orders")
+//	err := cluster.Shard(ctx, orders, bson.D{{"customer", 1}}, bson.D{{"customer", "m"}})
+//
+// Cost: starts a mongod for each shard and one for the configuration, which takes some seconds.
+func Sharded(t testing.TB, shards int) *Server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a server; not run with -short")
+	}
+	s, err := Start(t.Context(), &Options{Shards: shards})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Shards returns the shards of a cluster that Start started, each a replica set of one: kill one,
+// restart it on its data, connect to it alone.
+//
+// Cost: none.
+func (s *Server) Shards() []*Member { return slices.Clone(s.shards) }
+
+// Shard shards a collection by key. Its documents begin on the first shard; those from the first
+// split on go to the second, those from the second split on to the third, and so on. With a hashed key
+// they are spread evenly, and there is no split. A collection that has documents needs an index that
+// begins with the key; a unique index that is to serve must exist before.
+//
+// Cost: some round trips, and a migration for each split.
+func (s *Server) Shard(ctx context.Context, coll *mongo.Collection, key bson.D, splits ...bson.D) error {
+	admin := coll.Database().Client().Database("admin")
+	cmd := bson.D{{Key: "shardCollection", Value: namespace(coll)}, {Key: "key", Value: key}}
+	if err := admin.RunCommand(ctx, cmd).Err(); err != nil {
+		return fmt.Errorf("mongotest: shard %s: %w", namespace(coll), err)
+	}
+	for i, split := range splits {
+		end := bson.D{}
+		for _, e := range key {
+			end = append(end, bson.E{Key: e.Key, Value: bson.MaxKey{}})
+		}
+		if i+1 < len(splits) {
+			end = splits[i+1]
+		}
+		if err := s.Move(ctx, coll, split, end, i+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Move moves the documents whose keys are from low on and below high to a shard, numbered from 0. Both
+// have all fields of the shard key; bson.MinKey and bson.MaxKey are the ends.
+//
+// Cost: a migration, which waits for cursors on these documents to end.
+func (s *Server) Move(ctx context.Context, coll *mongo.Collection, low, high bson.D, shard int) error {
+	admin := coll.Database().Client().Database("admin")
+	names, err := shardNames(ctx, coll.Database().Client())
+	if err == nil && (shard < 0 || shard >= len(names)) {
+		err = fmt.Errorf("no shard %d of %d", shard, len(names))
+	}
+	if err == nil {
+		err = admin.RunCommand(ctx, bson.D{{Key: "moveRange", Value: namespace(coll)}, {Key: "toShard", Value: names[shard]},
+			{Key: "min", Value: low}, {Key: "max", Value: high}}).Err()
+	}
+	if err != nil {
+		return fmt.Errorf("mongotest: move %s: %w", namespace(coll), err)
+	}
+	return nil
+}
+
+func namespace(coll *mongo.Collection) string { return coll.Database().Name() + "." + coll.Name() }
+
+// shardNames are in the order in which they were added.
+func shardNames(ctx context.Context, client *mongo.Client) ([]string, error) {
+	shards, err := listShards(ctx, client)
+	var names []string
+	for _, s := range shards {
+		names = append(names, s.Name)
+	}
+	return names, err
+}
+
+type shard struct {
+	Name string `bson:"_id"`
+	Host string `bson:"host"` // the set's name, a slash, and its members
+}
+
+func listShards(ctx context.Context, client *mongo.Client) ([]shard, error) {
+	var list struct {
+		Shards []shard `bson:"shards"`
+	}
+	err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "listShards", Value: 1}}).Decode(&list)
+	return list.Shards, err
+}
+
+// Asked is what the shards of a cluster did for a function.
+type Asked struct {
+	// Shards has the commands of each shard on the collections of the database, in its order.
+	// The body of an update or delete is its one statement.
+	Shards []Commands
+	// Commits counts the transactions by the way they committed, in the words of a mongos:
+	// singleShard, singleWriteShard, readOnly, twoPhaseCommit, noShards.
+	Commits map[string]int
+}
+
+// Reached returns how many shards ran a command.
+func (a Asked) Reached() int {
+	n := 0
+	for _, commands := range a.Shards {
+		if len(commands) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Asked runs fn and returns what it made the shards do in db: their profilers record it. It needs
+// direct connections to the shards. Commits are those of the whole cluster in that time.
+//
+// Cost: some round trips to each shard.
+func (s *Server) Asked(ctx context.Context, db *mongo.Database, fn func() error) (asked Asked, err error) {
+	shards, err := listShards(ctx, db.Client())
+	if err != nil {
+		return asked, fmt.Errorf("mongotest: list the shards: %w", err)
+	}
+	before, err := commits(ctx, db.Client())
+	if err != nil {
+		return asked, fmt.Errorf("mongotest: ask the router: %w", err)
+	}
+	var profiled []*mongo.Database
+	for _, shard := range shards {
+		set, hosts, _ := strings.Cut(shard.Host, "/")
+		client, err := mongo.Connect(options.Client().ApplyURI("mongodb://" + hosts + "/?replicaSet=" + set))
+		if err != nil {
+			return asked, err
+		}
+		defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+		local := client.Database(db.Name())
+		err = local.Collection("system.profile").Drop(ctx)
+		if err == nil {
+			err = local.RunCommand(ctx, bson.D{{Key: "profile", Value: 2}, {Key: "slowms", Value: 0}}).Err()
+		}
+		if err != nil {
+			return asked, fmt.Errorf("mongotest: profile %s: %w", shard.Name, err)
+		}
+		profiled = append(profiled, local)
+	}
+	failed := fn()
+	for _, local := range profiled {
+		err := local.RunCommand(ctx, bson.D{{Key: "profile", Value: 0}, {Key: "slowms", Value: 100}}).Err()
+		var commands Commands
+		if err == nil {
+			commands, err = profile(ctx, local)
+		}
+		if err != nil {
+			return asked, errors.Join(failed, fmt.Errorf("mongotest: read the profile: %w", err))
+		}
+		asked.Shards = append(asked.Shards, commands)
+	}
+	after, err := commits(ctx, db.Client())
+	asked.Commits = map[string]int{}
+	for kind, n := range after {
+		if n > before[kind] {
+			asked.Commits[kind] = n - before[kind]
+		}
+	}
+	return asked, errors.Join(failed, err)
+}
+
+// profile is what the profiler of a shard has recorded, without the router's explains and its own.
+func profile(ctx context.Context, local *mongo.Database) (Commands, error) {
+	var entries []struct {
+		Op      string   `bson:"op"`
+		NS      string   `bson:"ns"`
+		Command bson.Raw `bson:"command"`
+	}
+	cursor, err := local.Collection("system.profile").Find(ctx, bson.D{{Key: "command.explain", Value: bson.D{{Key: "$exists", Value: false}}}},
+		options.Find().SetSort(bson.D{{Key: "$natural", Value: 1}}))
+	if err == nil {
+		err = cursor.All(ctx, &entries)
+	}
+	var out Commands
+	for _, e := range entries {
+		name, known := map[string]string{"query": "find", "getmore": "getMore", "remove": "delete", "insert": "insert", "update": "update"}[e.Op]
+		if first, err := e.Command.IndexErr(0); !known && err == nil {
+			name = first.Key()
+		}
+		coll := strings.TrimPrefix(e.NS, local.Name()+".")
+		if name == "profile" || strings.HasPrefix(coll, "system.") {
+			continue
+		}
+		out = append(out, Command{Name: name, Collection: coll, Body: e.Command})
+	}
+	return out, err
+}
+
+// commits counts the commits of the router by kind.
+func commits(ctx context.Context, client *mongo.Client) (map[string]int, error) {
+	var status struct {
+		Transactions struct {
+			Types map[string]struct {
+				Successful int `bson:"successful"`
+			} `bson:"commitTypes"`
+		} `bson:"transactions"`
+	}
+	err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}}).Decode(&status)
+	out := map[string]int{}
+	for kind, n := range status.Transactions.Types {
+		if kind != "recoverWithToken" {
+			out[kind] = n.Successful
+		}
+	}
+	return out, err
+}
+
+// namedCluster is the cluster that a URI names, nil if it names another kind of server, or a cluster of
+// fewer shards.
+func (s *starter) namedCluster(ctx context.Context, uri string) (*Server, error) {
+	server, err := connect(ctx, uri)
+	if err != nil {
+		return nil, err
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+	names, err := shardNames(ctx, client)
+	if err != nil || len(names) < s.shards {
+		s.say("MONGODB_URI names no sharded cluster of %d shards and is passed over", s.shards)
+		return nil, nil
+	}
+	return server, nil
+}
+
+// cluster starts a config server and shards with the mongod at path, and what routes to them.
+func (s *starter) cluster(ctx context.Context, path string) (*Server, error) {
+	members := make([]*Member, s.shards+1) // the last is the config server
+	server := &Server{}
+	var route func() error // ends the router
+	server.stop = sync.OnceValue(func() error {
+		var errs []error
+		if route != nil {
+			errs = append(errs, route())
+		}
+		return errors.Join(append(errs, each(len(members), func(i int) error {
+			if members[i] == nil {
+				return nil
+			}
+			return members[i].process.stop()
+		}))...)
+	})
+	shards := make([]router.Shard, s.shards)
+	config := members[s.shards:]
+	err := each(len(members), func(i int) (err error) {
+		name, role, more := fmt.Sprintf("shard%d", i), "--shardsvr", []bson.E(nil)
+		if i == s.shards {
+			name, role, more = "config", "--configsvr", []bson.E{{Key: "configsvr", Value: true}}
+		}
+		if members[i], err = startMember(ctx, path, name, false, role); err != nil {
+			return err
+		}
+		alone := &Server{URI: members[i].URI}
+		if err := alone.initiate(ctx, members[i].URI, name, []string{members[i].host}, more...); err != nil {
+			return err
+		}
+		if i < s.shards {
+			shards[i] = router.Shard{Name: name, Addr: members[i].host}
+		} else {
+			server.Engine, server.Version = alone.Engine, alone.Version
+		}
+		return nil
+	})
+	if err == nil {
+		server.shards = members[:s.shards]
+		var addr string
+		if addr, route, err = s.route(ctx, config[0].host, shards); err == nil {
+			server.URI = "mongodb://" + addr + "/"
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start a cluster of %s: %w", path, err), server.stop())
+	}
+	return server, nil
+}
+
+// route starts the mongos on the PATH, or else a router of this module.
+func (s *starter) route(ctx context.Context, config string, shards []router.Shard) (addr string, stop func() error, err error) {
+	path, err := exec.LookPath("mongos")
+	if err != nil {
+		r, err := router.Start(ctx, config, shards)
+		if err != nil {
+			return "", nil, err
+		}
+		return r.Addr(), r.Close, nil
+	}
+	port, err := freePort()
+	if err != nil {
+		return "", nil, err
+	}
+	addr = "127.0.0.1:" + port
+	p, err := launch(newFolderName(), os.Environ(), path, "--configdb", "config/"+config, "--bind_ip", "127.0.0.1", "--port", port,
+		"--nounixsocket", "--setParameter", "enableTestCommands=1")
+	if err != nil {
+		return "", nil, err
+	}
+	err = p.poll(ctx, startBound, func() bool { return strings.Contains(string(p.log()), "Waiting for connections") })
+	for _, shard := range shards {
+		if err == nil {
+			err = command(ctx, "mongodb://"+addr+"/", nil, bson.D{{Key: "addShard", Value: shard.Name + "/" + shard.Addr}, {Key: "name", Value: shard.Name}})
+		}
+	}
+	if err != nil {
+		return "", nil, errors.Join(fmt.Errorf("%s: %w", filepath.Base(path), err), p.stop())
+	}
+	return addr, p.stop, nil
+}
