@@ -3,6 +3,7 @@
 //
 //	go run ./cmd/devserver                # one member: transactions, change streams
 //	go run ./cmd/devserver -members 3     # with elections
+//	go run ./cmd/devserver -shards 2      # a sharded cluster
 //
 // Give the URI to a service in another shell, most often as MONGODB_URI. In a
 // script run the built command: go run does not pass SIGTERM on.
@@ -24,10 +25,11 @@ import (
 
 func main() {
 	members := flag.Int("members", 1, "mongods in the replica set; 3 have elections")
+	shards := flag.Int("shards", 0, "shards of a cluster, each of one mongod; 0 is a replica set")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *members, os.Stdout, os.Stderr); err != nil {
+	if err := run(ctx, mongotest.Options{Members: *members, Shards: *shards}, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -35,8 +37,9 @@ func main() {
 
 // run starts a server, prints its URI as the only line on out, and closes it
 // when ctx ends.
-func run(ctx context.Context, members int, out, notes io.Writer) error {
-	server, err := mongotest.Start(ctx, &mongotest.Options{Members: members, Stderr: notes})
+func run(ctx context.Context, opts mongotest.Options, out, notes io.Writer) error {
+	opts.Stderr = notes
+	server, err := mongotest.Start(ctx, &opts)
 	if err != nil {
 		return err
 	}

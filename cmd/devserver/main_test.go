@@ -34,10 +34,14 @@ func TestDevserver(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	for _, end := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-		t.Run(end.String(), func(t *testing.T) {
+	for _, run := range []struct {
+		end  os.Signal
+		args []string
+	}{{os.Interrupt, nil}, {syscall.SIGTERM, nil}, {syscall.SIGTERM, []string{"-shards", "2"}}} {
+		end := run.end
+		t.Run(strings.Join(append(run.args, end.String()), " "), func(t *testing.T) {
 			data := t.TempDir()
-			cmd := exec.Command(program)
+			cmd := exec.Command(program, run.args...)
 			cmd.Env = append(os.Environ(), "TMPDIR="+data)
 			var notes strings.Builder
 			cmd.Stderr = &notes
