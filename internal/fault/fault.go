@@ -48,9 +48,18 @@ func Invalid(format string, args ...any) error {
 //	defer fault.In(&err, "subset: add")
 func In(err *error, call string) {
 	if *err != nil {
-		*err = fmt.Errorf("%s: %w", call, *err)
+		*err = &called{call, *err}
 	}
 }
+
+// called is an error that left the library, and so says by its type that it is one of ours.
+type called struct {
+	call string
+	err  error
+}
+
+func (c *called) Error() string { return c.call + ": " + c.err.Error() }
+func (c *called) Unwrap() error { return c.err }
 
 // Seq is In for an iterator.
 func Seq[T any](call string, seq iter.Seq2[T, error]) iter.Seq2[T, error] {

@@ -1,0 +1,148 @@
+package fault
+
+import (
+	"errors"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+)
+
+// A verdict is an error that knows what became of the writes of its call. Of several, one inside the other, the
+// outermost counts: a transaction that was aborted undoes whatever its writes say.
+//
+// Every write of the driver goes through One, Many or Single, so that an error of this library without a verdict
+// comes from a call that had sent no write, or only writes that were refused. A test of the root package fails
+// for a write that does not.
+type verdict struct {
+	err     error
+	unknown bool
+}
+
+func (v *verdict) Error() string { return v.err.Error() }
+func (v *verdict) Unwrap() error { return v.err }
+
+func judged(err error, unknown bool) error {
+	if err == nil {
+		return nil
+	}
+	return &verdict{err, unknown}
+}
+
+// Unknown says of an error that the writes of its call may be done.
+func Unknown(err error) error { return judged(err, true) }
+
+// NotDone says of an error that no write of its call is done, and none will be.
+func NotDone(err error) error { return judged(err, false) }
+
+// After is Unknown for an error that comes after a write of the same call, outside of a transaction, was
+// acknowledged.
+func After(err error) error { return Unknown(err) }
+
+// Part is After for a call that counts what it did:
+//
+//	defer fault.Part(&err, &result.Done, &result.Unknown)
+func Part(err *error, counts ...*int64) {
+	for _, n := range counts {
+		if *n > 0 {
+			*err = After(*err)
+			return
+		}
+	}
+}
+
+// One takes the answer to a write of one document:
+//
+//	result, err := fault.One(coll.UpdateOne(ctx, filter, update))
+func One[R any](result R, err error) (R, error) {
+	if err != nil && !refused(err) {
+		err = Unknown(err)
+	}
+	return result, err
+}
+
+// Many takes the answer to a write of several documents, which can stop midway.
+func Many[R any](result R, err error) (R, error) {
+	if err != nil && !unsent(err) {
+		err = Unknown(err)
+	}
+	return result, err
+}
+
+// Single is One for a write that returns the document.
+func Single(result *mongo.SingleResult) *mongo.SingleResult {
+	if err := result.Err(); err != nil && !refused(err) {
+		return mongo.NewSingleResultFromDocument(bson.D{}, Unknown(err), nil)
+	}
+	return result
+}
+
+// Undone reports an error of this library whose call has done nothing.
+func Undone(err error) bool {
+	ours, unknown := judge(err)
+	return ours && !unknown
+}
+
+// judge says whether an error, or a part of it, is of this library, and whether what it was about may be done.
+func judge(err error) (ours, unknown bool) {
+	switch e := err.(type) {
+	case *verdict:
+		return true, e.unknown
+	case *sentinel:
+		return true, false
+	case *called:
+		_, unknown = judge(e.err)
+		return true, unknown
+	case interface{ Unwrap() error }:
+		return judge(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			o, u := judge(part)
+			ours, unknown = ours || o, unknown || u
+		}
+	}
+	return ours, unknown
+}
+
+// refused reports an error after which a write of one document is surely not done.
+func refused(err error) bool {
+	if errors.Is(err, mongo.ErrNoDocuments) || unsent(err) {
+		return true
+	}
+	var server mongo.ServerError
+	if !errors.As(err, &server) || server.HasErrorLabel("NetworkError") || server.HasErrorLabel(labelUnanswered) ||
+		server.HasErrorLabel("RetryableWriteError") { // the answer is the retry's: the first attempt may be done
+		return false
+	}
+	if write := (mongo.WriteException{}); errors.As(err, &write) && write.WriteConcernError != nil {
+		return false // done, and not yet safe
+	}
+	if bulk := (mongo.BulkWriteException{}); errors.As(err, &bulk) && bulk.WriteConcernError != nil {
+		return false
+	}
+	if command := (mongo.CommandError{}); errors.As(err, &command) {
+		if _, err := command.Raw.LookupErr("writeConcernError"); err == nil { // of a commit
+			return false
+		}
+	}
+	codes := server.ErrorCodes()
+	return len(codes) > 0 && !slices.ContainsFunc(codes, func(code int) bool { return interrupted[code] })
+}
+
+// unsent reports an error of the driver that comes before the first attempt: a later one returns the error of the
+// one before instead.
+func unsent(err error) bool {
+	return errors.As(err, new(topology.ServerSelectionError)) || errors.As(err, new(topology.WaitQueueTimeoutError)) ||
+		errors.As(err, new(mongo.MarshalError)) || errors.As(err, new(mongo.InvalidArgumentError)) ||
+		errors.As(err, new(mongo.ErrMapForOrderedArgument)) || errors.Is(err, mongo.ErrClientDisconnected)
+}
+
+// interrupted are the codes by which a server or a router ends a command whose write it may have applied.
+var interrupted = map[int]bool{
+	0: true, 1: true, 8: true, // no code, an internal error, an unknown one
+	6: true, 7: true, 89: true, 9001: true, 133: true, // connection
+	91: true, 189: true, 10107: true, 11600: true, 11602: true, 13435: true, 13436: true, 13388: true, 63: true, // shutdown and elections
+	24: true, 50: true, 202: true, 237: true, 262: true, 279: true, 290: true, 355: true, 11601: true, // time, and interruption
+	64: true, 75: true, 79: true, 100: true, // write concern
+}
