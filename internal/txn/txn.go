@@ -49,14 +49,21 @@ func Running(ctx context.Context) bool {
 // A write conflict is retried even without the transient label, which some servers
 // leave out. When ctx ends during the retries, the error says what they waited for
 // in words alone: it is ctx's error and no conflict that a caller could solve.
-func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) error {
+func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context) error) (err error) {
 	if Running(ctx) {
-		return unsupported(fn(ctx))
+		return fault.Unknown(unsupported(fn(ctx))) // until whoever began it commits
 	}
+	committing := false
+	defer func() {
+		if committing {
+			err = fault.Unknown(err)
+		} else {
+			err = fault.NotDone(err)
+		}
+	}()
 	session, end := mongo.SessionFromContext(ctx), func() {}
 	own := session == nil
 	if own {
-		var err error
 		if session, err = client.StartSession(); err != nil {
 			return err
 		}
@@ -69,6 +76,7 @@ func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context)
 		SetReadPreference(readpref.Primary()) // the client's may be another, which a transaction refuses
 	var waited error // for what fn is run again
 	body := func(ctx context.Context) (any, error) {
+		committing = false
 		// WithTransaction calls an expired server selection transient and comes
 		// back without a look at ctx.
 		if err := ctx.Err(); err != nil {
@@ -78,6 +86,7 @@ func Run(ctx context.Context, client *mongo.Client, fn func(ctx context.Context)
 		if transient(err) {
 			waited = err
 		}
+		committing = err == nil
 		return nil, err
 	}
 
