@@ -270,7 +270,7 @@ func (c *core) send(ctx context.Context, keys []bson.RawValue, update func(i int
 		}
 		result.Examined += int64(len(part))
 		var written *mongo.BulkWriteResult
-		written, err = c.coll.BulkWrite(ctx, models, unordered)
+		written, err = fault.Many(c.coll.BulkWrite(ctx, models, unordered))
 		var refused mongo.BulkWriteException
 		if err != nil && !errors.As(err, &refused) {
 			result.Unknown += int64(len(part))
