@@ -74,7 +74,7 @@ func (c *core) updateAll(ctx context.Context, batch []bson.Raw, guard any, updat
 		}
 		return err
 	}
-	updated, err := c.coll.UpdateMany(ctx, filter, update, options.UpdateMany().SetHint(byID))
+	updated, err := fault.Many(c.coll.UpdateMany(ctx, filter, update, options.UpdateMany().SetHint(byID)))
 	if err != nil {
 		return twoArrays(err)
 	}

@@ -175,7 +175,7 @@ func (c *core) write(ctx context.Context, id, update any, key, qualifier string,
 		opts.SetHint(byID)
 	}
 	for range maxAttempts {
-		result, err := c.coll.UpdateOne(ctx, filter, update, opts)
+		result, err := fault.One(c.coll.UpdateOne(ctx, filter, update, opts))
 		var server mongo.ServerError
 		switch {
 		case errors.As(err, &server) && slices.ContainsFunc(server.ErrorCodes(), noArray):
