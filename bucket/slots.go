@@ -255,8 +255,8 @@ func (s *Slots[S, M]) Delete(ctx context.Context, series S, t time.Time) (err er
 		return err
 	}
 	path := g.path(t)
-	result, err := g.Coll.UpdateOne(ctx, append(g.Within(p), bson.E{Key: path, Value: expr.Op("$exists", true)}),
-		expr.Op("$unset", bson.D{{Key: path, Value: ""}}))
+	result, err := fault.One(g.Coll.UpdateOne(ctx, append(g.Within(p), bson.E{Key: path, Value: expr.Op("$exists", true)}),
+		expr.Op("$unset", bson.D{{Key: path, Value: ""}})))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongopatterns.ErrNotFound
 	}
@@ -517,7 +517,7 @@ func (s *Slots[S, M]) Adopt(ctx context.Context, parse func(start string) (time.
 		var err error
 		if !w.DryRun && len(deletes) > 0 {
 			err = txn.Run(ctx, g.Coll.Database().Client(), func(ctx context.Context) error {
-				done, err := g.Coll.BulkWrite(ctx, append(deletes, updates...))
+				done, err := fault.Many(g.Coll.BulkWrite(ctx, append(deletes, updates...)))
 				if err == nil && done.DeletedCount != int64(len(deletes)) {
 					err = txn.Conflict("adopt")
 				}
