@@ -154,7 +154,7 @@ func (c *core) change(ctx context.Context, sources []bson.RawValue, write func(c
 		models[i] = mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(c.set(made[value.Key(id)]))
 	}
 	return c.then(ctx, targets, func(ctx context.Context) error {
-		_, err := c.targets.BulkWrite(ctx, models)
+		_, err := fault.Many(c.targets.BulkWrite(ctx, models))
 		return err
 	})
 }
@@ -186,7 +186,7 @@ func (c *core) changeBy(ctx context.Context, sources []bson.RawValue, write func
 		return nil
 	}
 	return c.then(ctx, targets, func(ctx context.Context) error {
-		written, err := c.targets.BulkWrite(ctx, models)
+		written, err := fault.Many(c.targets.BulkWrite(ctx, models))
 		if err != nil || written.MatchedCount == int64(len(models)) {
 			return err
 		}
@@ -206,7 +206,7 @@ func (c *core) first(ctx context.Context, targets []bson.RawValue) error {
 		never := append(byID(id), bson.E{Key: c.state("epoch"), Value: nil})
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(never).SetUpdate(c.set(made[value.Key(id)])))
 	}
-	_, err = c.targets.BulkWrite(ctx, models)
+	_, err = fault.Many(c.targets.BulkWrite(ctx, models))
 	return err
 }
 
@@ -309,7 +309,7 @@ func (c *core) refresh(ctx context.Context, targets []bson.RawValue) (result mon
 func (c *core) locked(ctx context.Context, targets []bson.RawValue) (done int64, err error) {
 	err = c.transact(ctx, func(ctx context.Context) error {
 		return c.then(ctx, targets, func(ctx context.Context) error {
-			if _, err := c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{expr.Op("$set", c.stamp)}); err != nil {
+			if _, err := fault.Many(c.targets.UpdateMany(ctx, in("_id", targets), mongo.Pipeline{expr.Op("$set", c.stamp)})); err != nil {
 				return err
 			}
 			made, err := c.values(ctx, in(c.Key, targets))
@@ -320,7 +320,7 @@ func (c *core) locked(ctx context.Context, targets []bson.RawValue) (done int64,
 			for i, id := range targets {
 				models[i] = mongo.NewUpdateOneModel().SetFilter(byID(id)).SetUpdate(c.set(made[value.Key(id)]))
 			}
-			written, err := c.targets.BulkWrite(ctx, models)
+			written, err := fault.Many(c.targets.BulkWrite(ctx, models))
 			if err == nil {
 				done = written.MatchedCount
 			}
@@ -352,7 +352,7 @@ func (c *core) store(ctx context.Context, targets []bson.RawValue, epochs map[st
 	if len(models) == 0 {
 		return nil, nil
 	}
-	written, err := c.targets.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	written, err := fault.Many(c.targets.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
 	if err != nil {
 		return nil, err
 	}
@@ -430,9 +430,9 @@ func (c *core) lease(ctx context.Context, filter, more bson.D) (bson.Raw, error)
 		bson.D{{Key: c.state("until"), Value: nil}},
 		expr.Op("$expr", expr.Op("$lte", expr.Field(c.state("until")), "$$NOW")),
 	})
-	raw, err := c.targets.FindOneAndUpdate(ctx, append(filter, free...), mongo.Pipeline{expr.Op("$set", append(more,
+	raw, err := fault.Single(c.targets.FindOneAndUpdate(ctx, append(filter, free...), mongo.Pipeline{expr.Op("$set", append(more,
 		bson.E{Key: c.state("until"), Value: expr.Op("$add", "$$NOW", c.Lease.Milliseconds())},
-	))}, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.StateField, Value: 1}}).SetReturnDocument(options.After)).Raw()
+	))}, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.StateField, Value: 1}}).SetReturnDocument(options.After))).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
 	}
@@ -442,7 +442,7 @@ func (c *core) lease(ctx context.Context, filter, more bson.D) (bson.Raw, error)
 // mark raises the epoch too: a computation that is under way may have missed what
 // marks it. A target that was set aside gets all its attempts again.
 func (c *core) mark(ctx context.Context, targets []bson.RawValue) error {
-	_, err := c.targets.UpdateMany(ctx, in("_id", targets), c.marked)
+	_, err := fault.Many(c.targets.UpdateMany(ctx, in("_id", targets), c.marked))
 	return err
 }
 
@@ -504,7 +504,7 @@ func (c *core) failed(ctx context.Context, id, attempts bson.RawValue, failed er
 	if attempts.AsInt64() >= int64(c.Attempts) {
 		set = append(set, bson.E{Key: c.state("dirty"), Value: aside})
 	}
-	_, err := c.targets.UpdateOne(ctx, append(byID(id), bson.E{Key: c.state("attempts"), Value: attempts}), expr.Op("$set", set))
+	_, err := fault.One(c.targets.UpdateOne(ctx, append(byID(id), bson.E{Key: c.state("attempts"), Value: attempts}), expr.Op("$set", set)))
 	return err
 }
 
@@ -537,7 +537,7 @@ func (c *core) refreshAll(ctx context.Context) error {
 	mark := bson.E{Key: c.state("run"), Value: run}
 	merge := expr.Op("$merge", bson.D{{Key: "into", Value: c.targets.Name()}, {Key: "whenNotMatched", Value: "discard"},
 		{Key: "whenMatched", Value: mongo.Pipeline{expr.Op("$set", append(append(made, c.stamp...), mark))}}})
-	cur, err := cursor.Primary(c.sources).Aggregate(ctx, append(append(mongo.Pipeline{}, c.Pipeline...), merge))
+	cur, err := fault.Many(cursor.Primary(c.sources).Aggregate(ctx, append(append(mongo.Pipeline{}, c.Pipeline...), merge)))
 	if err != nil {
 		return err
 	}
@@ -545,8 +545,8 @@ func (c *core) refreshAll(ctx context.Context) error {
 		return err
 	}
 	// Targets that no source leads to.
-	_, err = c.targets.UpdateMany(ctx, bson.D{{Key: mark.Key, Value: expr.Op("$ne", run)}},
-		mongo.Pipeline{expr.Op("$set", append(append(zero, c.stamp...), mark))})
+	_, err = fault.Many(c.targets.UpdateMany(ctx, bson.D{{Key: mark.Key, Value: expr.Op("$ne", run)}},
+		mongo.Pipeline{expr.Op("$set", append(append(zero, c.stamp...), mark))}))
 	return err
 }
 
