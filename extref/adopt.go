@@ -110,6 +110,6 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 	if err != nil || len(models) == 0 {
 		return err
 	}
-	_, err = t.Collection.BulkWrite(ctx, models)
+	_, err = fault.Many(t.Collection.BulkWrite(ctx, models))
 	return err
 }

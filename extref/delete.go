@@ -44,7 +44,7 @@ func (r *Ref[ID, S]) Delete(ctx context.Context, id ID) (result mongopatterns.Re
 func (c *core) delete(ctx context.Context, key bson.RawValue) (result mongopatterns.Result, err error) {
 	err = txn.Run(ctx, c.client(), func(ctx context.Context) error {
 		result = mongopatterns.Result{}
-		deleted, err := c.source.DeleteOne(ctx, c.by(key))
+		deleted, err := fault.One(c.source.DeleteOne(ctx, c.by(key)))
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (t *target) release(ctx context.Context, key bson.RawValue, result *mongopa
 	case Cascade:
 		model = mongo.NewDeleteManyModel().SetFilter(t.proper(key))
 	}
-	done, err := t.Collection.BulkWrite(ctx, []mongo.WriteModel{model})
+	done, err := fault.Many(t.Collection.BulkWrite(ctx, []mongo.WriteModel{model}))
 	if err == nil {
 		result.Done += done.ModifiedCount + done.DeletedCount
 	}

@@ -32,11 +32,11 @@ const maxBackoff = 10 * time.Minute
 // not propagated yet share one, as the newest state is what is propagated.
 func (c *core) enqueue(ctx context.Context, key bson.RawValue) error {
 	now := time.Now()
-	_, err := c.o.Outbox.UpdateOne(ctx, expr.Op("_id", value.Equal(key)), expr.D(
+	_, err := fault.One(c.o.Outbox.UpdateOne(ctx, expr.Op("_id", value.Equal(key)), expr.D(
 		"$set", expr.D(changeField, bson.NewObjectID(), dueField, now, attemptsField, 0),
 		"$unset", expr.Op(errorField, ""),
 		"$setOnInsert", expr.Op(sinceField, now),
-	), options.UpdateOne().SetUpsert(true))
+	), options.UpdateOne().SetUpsert(true)))
 	return err
 }
 
@@ -78,8 +78,8 @@ func (c *core) drain(ctx context.Context, work *mongopatterns.Work) (result mong
 	for {
 		now := time.Now()
 		take := expr.D("$set", expr.Op(dueField, now.Add(c.o.Lease)), "$inc", expr.Op(attemptsField, 1))
-		entry, err := c.o.Outbox.FindOneAndUpdate(ctx, due(now), take,
-			options.FindOneAndUpdate().SetSort(expr.Op(dueField, 1)).SetReturnDocument(options.After)).Raw()
+		entry, err := fault.Single(c.o.Outbox.FindOneAndUpdate(ctx, due(now), take,
+			options.FindOneAndUpdate().SetSort(expr.Op(dueField, 1)).SetReturnDocument(options.After))).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return result, nil
 		}
@@ -110,13 +110,13 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 	result.Add(done)
 	as := expr.D("_id", value.Equal(key), changeField, entry.Lookup(changeField))
 	if done.Failed == 0 {
-		_, err = c.o.Outbox.DeleteOne(ctx, as)
+		_, err = fault.One(c.o.Outbox.DeleteOne(ctx, as))
 		return err
 	}
 	attempts, _ := value.Lookup(entry, attemptsField).AsInt64OK()
 	wait := min(maxBackoff, time.Second<<min(attempts, 10))
-	_, err = c.o.Outbox.UpdateOne(ctx, as, expr.Op("$set",
-		expr.D(dueField, time.Now().Add(wait), errorField, done.Failures[0].Err.Error())))
+	_, err = fault.One(c.o.Outbox.UpdateOne(ctx, as, expr.Op("$set",
+		expr.D(dueField, time.Now().Add(wait), errorField, done.Failures[0].Err.Error()))))
 	return err
 }
 

@@ -148,7 +148,7 @@ func (c *core) write(ctx context.Context, t *target, s state, filter any, batch 
 	} else {
 		models = append(models, mongo.NewUpdateManyModel().SetFilter(expr.And(t.off(s), filter)).SetUpdate(noChange))
 	}
-	done, err := t.Collection.BulkWrite(ctx, models)
+	done, err := fault.Many(t.Collection.BulkWrite(ctx, models))
 	if err != nil {
 		return err
 	}

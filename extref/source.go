@@ -179,7 +179,7 @@ func (c *core) hold(ctx context.Context, filter bson.D) error {
 	touch := func(operator string, v any) mongo.WriteModel {
 		return mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.Op(operator, expr.Op(touchField, v)))
 	}
-	_, err := c.source.BulkWrite(ctx, []mongo.WriteModel{touch("$set", bson.NewObjectID()), touch("$unset", "")})
+	_, err := fault.Many(c.source.BulkWrite(ctx, []mongo.WriteModel{touch("$set", bson.NewObjectID()), touch("$unset", "")}))
 	return err
 }
 
@@ -203,7 +203,7 @@ func (c *core) lift(ctx context.Context, key bson.RawValue, version int64) (stat
 		return state{}, of(key, fault.Invalid("%q is %d, want %s", c.o.VersionField, version, versionRange))
 	}
 	raise := expr.Op("$max", expr.Op(c.o.VersionField, version))
-	return c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), raise, c.after))
+	return c.result(key, fault.Single(c.source.FindOneAndUpdate(ctx, c.by(key), raise, c.after)))
 }
 
 // sources reads the sources of which field is one of the values: their states by

@@ -51,7 +51,7 @@ func (r *Ref[ID, S]) Update(ctx context.Context, id ID, update any) (result Upda
 func (c *core) update(ctx context.Context, key bson.RawValue, update any) (UpdateResult, error) {
 	p := c.plan(update)
 	if !p.touches {
-		after, err := c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), p.update, c.after))
+		after, err := c.result(key, fault.Single(c.source.FindOneAndUpdate(ctx, c.by(key), p.update, c.after)))
 		if after.bad != "" {
 			err = nil // it was before, and is written
 		}
@@ -84,12 +84,12 @@ func (c *core) update(ctx context.Context, key bson.RawValue, update any) (Updat
 func (c *core) apply(ctx context.Context, key bson.RawValue, p plan) (state, bool, error) {
 	if p.raised != nil {
 		filter := append(c.by(key), p.changes...)
-		after, err := c.result(key, c.source.FindOneAndUpdate(ctx, filter, p.raised, c.after))
+		after, err := c.result(key, fault.Single(c.source.FindOneAndUpdate(ctx, filter, p.raised, c.after)))
 		if !errors.Is(err, fault.ErrNotFound) {
 			return after, true, err
 		}
 	}
-	before, err := c.result(key, c.source.FindOneAndUpdate(ctx, c.by(key), p.update, c.before))
+	before, err := c.result(key, fault.Single(c.source.FindOneAndUpdate(ctx, c.by(key), p.update, c.before)))
 	if err != nil || p.raised != nil && !differ(p.fields, before.value, p.value) {
 		return before, false, err
 	}

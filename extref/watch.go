@@ -145,8 +145,8 @@ func (w *watcher) save(ctx context.Context, token bson.Raw) error {
 	if token == nil {
 		return nil
 	}
-	_, err := w.tokens.UpdateOne(ctx, expr.Op("_id", w.o.Name), expr.Op("$set", expr.D("token", token, "at", time.Now())),
-		options.UpdateOne().SetUpsert(true))
+	_, err := fault.One(w.tokens.UpdateOne(ctx, expr.Op("_id", w.o.Name), expr.Op("$set", expr.D("token", token, "at", time.Now())),
+		options.UpdateOne().SetUpsert(true)))
 	if err == nil {
 		w.token, w.saved, w.pause = append(bson.Raw(nil), token...), time.Now(), firstPause
 	}
