@@ -145,14 +145,14 @@ func (p *point) after() bson.D {
 // it stores anything twice.
 func (p *point) move(ctx context.Context, last bson.RawValue) error {
 	if p.last.Type == 0 {
-		_, err := p.coll.InsertOne(ctx, expr.D("_id", p.id, "last", last))
+		_, err := fault.One(p.coll.InsertOne(ctx, expr.D("_id", p.id, "last", last)))
 		if mongo.IsDuplicateKeyError(err) {
 			return p.concurrent // alone: no document was refused
 		}
 		return err
 	}
-	done, err := p.coll.UpdateOne(ctx, expr.D("_id", p.id, "last", expr.Op("$eq", p.last)),
-		expr.Op("$set", expr.Op("last", last)))
+	done, err := fault.One(p.coll.UpdateOne(ctx, expr.D("_id", p.id, "last", expr.Op("$eq", p.last)),
+		expr.Op("$set", expr.Op("last", last))))
 	if err == nil && done.MatchedCount == 0 {
 		return p.concurrent
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/maintain"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 	"github.com/mongopatterns/mongopatterns/internal/value"
@@ -62,14 +63,14 @@ func (f *Frame) move(ctx context.Context, target *mongo.Collection, found []bson
 	if err != nil {
 		return 0, err
 	}
-	if _, err := target.BulkWrite(ctx, arrivals); err != nil {
+	if _, err := fault.Many(target.BulkWrite(ctx, arrivals)); err != nil {
 		return 0, err
 	}
 	deletes := make([]mongo.WriteModel, len(docs))
 	for i, doc := range docs {
 		deletes[i] = mongo.NewDeleteOneModel().SetFilter(f.Itself(doc, f.Guards...))
 	}
-	done, err := f.Coll.BulkWrite(ctx, deletes)
+	done, err := fault.Many(f.Coll.BulkWrite(ctx, deletes))
 	if err == nil && done.DeletedCount != int64(len(docs)) {
 		err = txn.Conflict("archive")
 	}

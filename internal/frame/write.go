@@ -204,7 +204,11 @@ func (f *Frame) send(ctx context.Context, all []Statement, load Load, sure bool,
 	for i := range all {
 		models[i] = mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(all[i].Filter).SetUpdate(all[i].Update)
 	}
-	_, sent := f.Coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	record := fault.Many[*mongo.BulkWriteResult]
+	if len(models) == 1 {
+		record = fault.One
+	}
+	_, sent := record(f.Coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
 	var answer mongo.BulkWriteException
 	errs := map[int]error{}
 	unknown := sent != nil && !errors.As(sent, &answer) || answer.WriteConcernError != nil // it may be rolled back
