@@ -80,7 +80,7 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 	if len(missing) == 0 {
 		return nil
 	}
-	if _, err := coll.Indexes().CreateMany(ctx, missing); err != nil {
+	if _, err := fault.Many(coll.Indexes().CreateMany(ctx, missing)); err != nil {
 		var server mongo.ServerError
 		if errors.As(err, &server) && (server.HasErrorCode(85) || server.HasErrorCode(86)) {
 			return fmt.Errorf("%w: %w", fault.ErrIndexConflict, err)
