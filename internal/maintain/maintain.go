@@ -134,7 +134,7 @@ func Rewrite(ctx context.Context, coll *mongo.Collection, models []mongo.WriteMo
 		result.Done += int64(len(models))
 		return nil
 	}
-	done, err := coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	done, err := fault.Many(coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
 	if done != nil { // those beside a refused one are written
 		result.Done += done.MatchedCount
 	}
