@@ -188,7 +188,7 @@ func (c *core) push(ctx context.Context, id bson.RawValue, xs []bson.RawValue, s
 	if null { // which no operator adds to: that is how a nil slice is stored
 		operator, more = "$set", xs
 	}
-	result, err := c.coll.UpdateOne(ctx, c.guarded(id, seen, conditions), expr.Op(operator, expr.D(c.o.ArrayField, more)))
+	result, err := fault.One(c.coll.UpdateOne(ctx, c.guarded(id, seen, conditions), expr.Op(operator, expr.D(c.o.ArrayField, more))))
 	switch {
 	case err != nil:
 		return 0, err
@@ -277,8 +277,8 @@ func (c *core) spill(ctx context.Context, id bson.RawValue, xs []bson.RawValue, 
 
 // modify updates a parent and returns its state before.
 func (c *core) modify(ctx context.Context, filter bson.D, update, of any) (state, error) {
-	return c.stateOf(c.coll.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().
-		SetReturnDocument(options.Before).SetProjection(c.state(of))).Raw())
+	return c.stateOf(fault.Single(c.coll.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().
+		SetReturnDocument(options.Before).SetProjection(c.state(of)))).Raw())
 }
 
 func (c *core) move() bson.D { return expr.Op("$set", expr.D(c.o.moved, bson.NewObjectID())) }
@@ -302,7 +302,7 @@ func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawVal
 	if outside > 0 {
 		update = expr.Op("$set", append(set, expr.Element(c.o.FlagField, true), expr.Element(c.o.OutsideField, outside)))
 	}
-	_, err := c.coll.UpdateOne(ctx, c.parent(id), update)
+	_, err := fault.One(c.coll.UpdateOne(ctx, c.parent(id), update))
 	return err
 }
 
@@ -345,7 +345,7 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue)
 		next = int(n) + 1
 		if inside := fitting(xs, last.Size, last.Bytes, c.o.OverflowMaxCount, c.o.OverflowMaxBytes); inside > 0 && last.List {
 			more := expr.Op("$push", expr.D(c.o.ArrayField, expr.D("$each", xs[:inside])))
-			if _, err := c.overflow.UpdateOne(ctx, c.extras(id, expr.Element("_id", last.ID)), more); err != nil {
+			if _, err := fault.One(c.overflow.UpdateOne(ctx, c.extras(id, expr.Element("_id", last.ID)), more)); err != nil {
 				return err
 			}
 			xs = xs[inside:]
@@ -360,6 +360,6 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue)
 	if len(docs) == 0 {
 		return nil
 	}
-	_, err = c.overflow.InsertMany(ctx, docs)
+	_, err = fault.Many(c.overflow.InsertMany(ctx, docs))
 	return err
 }

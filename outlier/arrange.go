@@ -11,6 +11,7 @@ import (
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/cursor"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
@@ -107,7 +108,7 @@ func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue
 			left = append(left, x)
 		}
 	}
-	_, err := c.overflow.DeleteMany(ctx, c.extras(id))
+	_, err := fault.Many(c.overflow.DeleteMany(ctx, c.extras(id)))
 	return left, err
 }
 

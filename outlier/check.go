@@ -270,7 +270,7 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 	return c.run(ctx, func(ctx context.Context) error {
 		err := c.coll.FindOne(ctx, c.parent(parent), options.FindOne().SetProjection(expr.D("_id", 1))).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
-			_, err = c.overflow.DeleteMany(ctx, c.extras(parent))
+			_, err = fault.Many(c.overflow.DeleteMany(ctx, c.extras(parent)))
 			return err
 		}
 		return cmp.Or(err, fault.ErrNotFound)

@@ -38,8 +38,8 @@ func (l *Lists[ID, E]) Remove(ctx context.Context, id ID, e E) (removed bool, er
 // transaction: so no two of them run at the same time.
 func (c *core) remove(ctx context.Context, id, x bson.RawValue) (removed bool, err error) {
 	for {
-		result, err := c.coll.UpdateOne(ctx, c.parent(id, c.x.typical...),
-			mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))})
+		result, err := fault.One(c.coll.UpdateOne(ctx, c.parent(id, c.x.typical...),
+			mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))}))
 		if err != nil || result.MatchedCount > 0 {
 			return err == nil && result.ModifiedCount > 0, err
 		}
@@ -84,15 +84,15 @@ func (c *core) removeLocked(ctx context.Context, id, x bson.RawValue) (bool, err
 	left := before.Outside + before.Of.Document().Lookup("size").AsInt64() - 1
 	if !before.Of.Document().Lookup("held").Boolean() {
 		var extra extent
-		err = c.overflow.FindOneAndUpdate(ctx, c.extras(id, c.holds(x)),
+		err = fault.Single(c.overflow.FindOneAndUpdate(ctx, c.extras(id, c.holds(x)),
 			mongo.Pipeline{expr.Op("$set", expr.D(c.o.ArrayField, c.withoutLast(x)))},
-			options.FindOneAndUpdate().SetSort(c.byNumber(-1)).SetReturnDocument(options.Before).SetProjection(c.extent())).Decode(&extra)
+			options.FindOneAndUpdate().SetSort(c.byNumber(-1)).SetReturnDocument(options.Before).SetProjection(c.extent()))).Decode(&extra)
 		if errors.Is(err, mongo.ErrNoDocuments) {
-			_, err = c.coll.UpdateOne(ctx, c.parent(id), expr.Op("$inc", expr.D(c.o.OutsideField, 1)))
+			_, err = fault.One(c.coll.UpdateOne(ctx, c.parent(id), expr.Op("$inc", expr.D(c.o.OutsideField, 1))))
 			return false, err
 		}
 		if err == nil && extra.Size == 1 {
-			_, err = c.overflow.DeleteOne(ctx, c.extras(id, expr.Element("_id", extra.ID)))
+			_, err = fault.One(c.overflow.DeleteOne(ctx, c.extras(id, expr.Element("_id", extra.ID))))
 		}
 		before.Outside--
 	}
@@ -120,15 +120,15 @@ func (l *Lists[ID, E]) Delete(ctx context.Context, id ID) (err error) {
 }
 
 func (c *core) delete(ctx context.Context, id bson.RawValue) error {
-	result, err := c.coll.DeleteOne(ctx, c.parent(id, c.x.typical...))
+	result, err := fault.One(c.coll.DeleteOne(ctx, c.parent(id, c.x.typical...)))
 	if err != nil || result.DeletedCount > 0 {
 		return err
 	}
 	return c.run(ctx, func(ctx context.Context) error {
 		onlyID := options.FindOneAndDelete().SetProjection(expr.D("_id", 1)) // also of what is not adopted
-		s, err := c.stateOf(c.coll.FindOneAndDelete(ctx, c.parent(id), onlyID).Raw())
+		s, err := c.stateOf(fault.Single(c.coll.FindOneAndDelete(ctx, c.parent(id), onlyID)).Raw())
 		if err == nil {
-			_, err = c.overflow.DeleteMany(ctx, c.extras(s.ID))
+			_, err = fault.Many(c.overflow.DeleteMany(ctx, c.extras(s.ID)))
 		}
 		return err
 	})
