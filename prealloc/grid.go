@@ -347,7 +347,7 @@ func (c *core) create(ctx context.Context, id, fields any, cells []Cell) error {
 	for i := len(steps) - 1; i > 0; i-- {
 		nested = bson.D{{Key: steps[i], Value: nested}}
 	}
-	_, err = c.coll.InsertOne(ctx, append(grid, bson.E{Key: steps[0], Value: nested}))
+	_, err = fault.One(c.coll.InsertOne(ctx, append(grid, bson.E{Key: steps[0], Value: nested})))
 	return err
 }
 
@@ -463,7 +463,7 @@ func (c *core) change(ctx context.Context, id, holder any, cells []Cell, update 
 	}
 	filter := bson.D{{Key: "_id", Value: value.Equal(key)}, {Key: "$expr", Value: expr.And(available...)}}
 	for {
-		result, err := c.coll.UpdateOne(ctx, filter, update(paths, holder, literal))
+		result, err := fault.One(c.coll.UpdateOne(ctx, filter, update(paths, holder, literal)))
 		if err != nil || result.MatchedCount == 1 {
 			return err
 		}
