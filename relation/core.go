@@ -53,11 +53,11 @@ func (e end) drop(ctx context.Context, filter bson.D, ids ...bson.RawValue) (err
 	switch {
 	case e.coll == nil:
 	case e.between():
-		_, err = e.coll.DeleteMany(ctx, filter)
+		_, err = fault.Many(e.coll.DeleteMany(ctx, filter))
 	case e.array:
-		_, err = e.coll.UpdateMany(ctx, filter, expr.Op("$pull", in(e.field, ids)))
+		_, err = fault.Many(e.coll.UpdateMany(ctx, filter, expr.Op("$pull", in(e.field, ids))))
 	default:
-		_, err = e.coll.UpdateMany(ctx, filter, expr.Op("$unset", bson.D{{Key: e.field, Value: ""}}))
+		_, err = fault.Many(e.coll.UpdateMany(ctx, filter, expr.Op("$unset", bson.D{{Key: e.field, Value: ""}})))
 	}
 	return err
 }
@@ -201,7 +201,7 @@ func (c *core) link(ctx context.Context, p bson.RawValue, children []bson.RawVal
 		for _, id := range children {
 			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.toChildren.link(p, id)).SetUpdate(expr.Op("$setOnInsert", bson.D{})).SetUpsert(true))
 		}
-		_, err := c.Links.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		_, err := fault.Many(c.Links.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
 		return err
 	}
 	if c.Children != "" {
@@ -225,7 +225,7 @@ func (c *core) name(ctx context.Context, p bson.RawValue, children []bson.RawVal
 		filter = append(filter, bson.E{Key: "$or", Value: bson.A{c.toParents.to(p), bson.D{{Key: last, Value: expr.Op("$exists", false)}}}})
 		set = expr.Op("$addToSet", bson.D{{Key: c.up, Value: p}})
 	}
-	result, err := c.children.UpdateMany(ctx, filter, set)
+	result, err := fault.Many(c.children.UpdateMany(ctx, filter, set))
 	if err != nil || result.MatchedCount == int64(len(children)) {
 		return err
 	}
@@ -270,7 +270,7 @@ func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValu
 			each = bson.D{{Key: "$each", Value: value.Array(children)}}
 		}
 		set := bson.D{{Key: "$addToSet", Value: bson.D{{Key: c.Children, Value: each}}}}
-		result, err := c.parents.UpdateOne(ctx, room, set)
+		result, err := fault.One(c.parents.UpdateOne(ctx, room, set))
 		if err != nil || result.MatchedCount == 1 {
 			return err
 		}
@@ -278,8 +278,8 @@ func (c *core) add(ctx context.Context, p bson.RawValue, children []bson.RawValu
 	field := expr.IfNull(expr.Field(c.Children), bson.A{})
 	all := expr.Op("$concatArrays", field, expr.Filter(expr.Literal(value.Array(children)), "c", expr.Op("$not", expr.Op("$in", "$$c", field))))
 	room := expr.Op("$lte", expr.Op("$size", all), expr.Op("$max", c.Max, expr.Op("$size", field)))
-	result, err := c.parents.UpdateOne(ctx, append(byID(p), bson.E{Key: "$expr", Value: room}),
-		mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.Children, Value: all}})})
+	result, err := fault.One(c.parents.UpdateOne(ctx, append(byID(p), bson.E{Key: "$expr", Value: room}),
+		mongo.Pipeline{expr.Op("$set", bson.D{{Key: c.Children, Value: all}})}))
 	if err != nil || result.MatchedCount == 1 {
 		return err
 	}
@@ -304,7 +304,7 @@ func (c *core) unlink(ctx context.Context, p bson.RawValue, children []bson.RawV
 
 func (c *core) transfer(ctx context.Context, to bson.RawValue, one []bson.RawValue) error {
 	set := expr.Op("$set", bson.D{{Key: c.Owner, Value: to}})
-	before, err := c.children.FindOneAndUpdate(ctx, byID(one[0]), set, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.Owner, Value: 1}})).Raw()
+	before, err := fault.Single(c.children.FindOneAndUpdate(ctx, byID(one[0]), set, options.FindOneAndUpdate().SetProjection(bson.D{{Key: c.Owner, Value: 1}}))).Raw()
 	if err != nil || c.Children == "" {
 		return missing(one[0], err, ErrNoChild)
 	}
@@ -368,7 +368,7 @@ func (c *core) insert(ctx context.Context, parent, child any) (id bson.RawValue,
 			err = missing(p, touch(ctx, c.parents, p), ErrNoParent)
 		}
 		if err == nil {
-			_, err = c.children.InsertOne(ctx, doc)
+			_, err = fault.One(c.children.InsertOne(ctx, doc))
 		}
 		if err == nil && c.Links != nil {
 			err = c.link(ctx, p, []bson.RawValue{id})
@@ -385,10 +385,10 @@ var mark, unmark = expr.Raw(expr.D("$set", expr.D(touched, true))), expr.Raw(exp
 
 func touch(ctx context.Context, coll *mongo.Collection, id bson.RawValue) error {
 	filter := byID(id)
-	result, err := coll.BulkWrite(ctx, []mongo.WriteModel{
+	result, err := fault.Many(coll.BulkWrite(ctx, []mongo.WriteModel{
 		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(mark),
 		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(unmark),
-	})
+	}))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongo.ErrNoDocuments
 	}
@@ -406,7 +406,7 @@ func (c *core) delete(ctx context.Context, which any, policy Policy, refs, rear 
 		return err
 	}
 	return c.transact(ctx, func(ctx context.Context) error {
-		doc, err := refs.other.FindOneAndDelete(ctx, byID(id)).Raw()
+		doc, err := fault.Single(refs.other.FindOneAndDelete(ctx, byID(id))).Raw()
 		if err != nil {
 			return missing(id, err, absent)
 		}
@@ -441,7 +441,7 @@ func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue
 		if c.Owners != "" {
 			alone = bson.D{{Key: "$and", Value: bson.A{theirs, bson.D{{Key: c.up, Value: expr.Op("$size", 1)}}}}}
 		}
-		if _, err := c.children.DeleteMany(ctx, alone); err != nil || c.Owner != "" {
+		if _, err := fault.Many(c.children.DeleteMany(ctx, alone)); err != nil || c.Owner != "" {
 			return err
 		}
 		return c.toParents.drop(ctx, theirs, p)
@@ -461,6 +461,6 @@ func (c *core) cascade(ctx context.Context, p bson.RawValue, own []bson.RawValue
 	if err != nil || len(own) == 0 {
 		return err
 	}
-	_, err = c.children.DeleteMany(ctx, in("_id", own))
+	_, err = fault.Many(c.children.DeleteMany(ctx, in("_id", own)))
 	return err
 }

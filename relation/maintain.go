@@ -266,11 +266,11 @@ func (c *core) repair(ctx context.Context, e end, id bson.RawValue, dry bool) (d
 	switch {
 	case dry:
 	case e.between():
-		_, err = e.coll.DeleteOne(ctx, byID(id))
+		_, err = fault.One(e.coll.DeleteOne(ctx, byID(id)))
 	case len(after) == len(before):
 		err = touch(ctx, e.coll, id)
 	case e.array:
-		_, err = e.coll.UpdateOne(ctx, byID(id), expr.Op("$set", bson.D{{Key: e.field, Value: after}}))
+		_, err = fault.One(e.coll.UpdateOne(ctx, byID(id), expr.Op("$set", bson.D{{Key: e.field, Value: after}})))
 	default:
 		err = e.drop(ctx, byID(id), id)
 	}
@@ -370,7 +370,7 @@ func (c *core) convertOne(ctx context.Context, doc bson.Raw, scan maintain.Scan,
 				return err
 			}
 			unchanged := append(byID(id), bson.E{Key: "$expr", Value: expr.Op("$eq", expr.Field(c.Children), expr.Literal(before))})
-			updated, err := c.parents.UpdateOne(ctx, unchanged, expr.Op("$set", bson.D{{Key: c.Children, Value: value.Array(after)}}))
+			updated, err := fault.One(c.parents.UpdateOne(ctx, unchanged, expr.Op("$set", bson.D{{Key: c.Children, Value: value.Array(after)}})))
 			if err == nil && updated.MatchedCount == 0 {
 				err = errChanged
 			}
@@ -421,7 +421,7 @@ func (c *core) extract(ctx context.Context, p bson.RawValue, elements []bson.Raw
 	if len(docs) == 0 {
 		return ids, nil
 	}
-	_, err := c.children.InsertMany(ctx, docs)
+	_, err := fault.Many(c.children.InsertMany(ctx, docs))
 	return ids, err
 }
 
@@ -499,6 +499,6 @@ func (c *core) embed(ctx context.Context, p bson.RawValue, elements []bson.RawVa
 		}
 		out = append(out, embedded)
 	}
-	_, err = c.children.DeleteMany(ctx, in("_id", ids))
+	_, err = fault.Many(c.children.DeleteMany(ctx, in("_id", ids)))
 	return out, err
 }
