@@ -95,7 +95,7 @@ func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool,
 		if err != nil || len(models) == 0 {
 			return err
 		}
-		written, err := c.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		written, err := fault.Many(c.coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
 		if written != nil {
 			result.Done += written.MatchedCount
 		}
@@ -169,10 +169,10 @@ func (c *core) acquire(ctx context.Context, to int, filter any) (*lease, error) 
 	}
 	// How far another filter or version came says nothing of this one.
 	same := expr.Op("$eq", "$work", expr.Literal(selected))
-	raw, err := c.State.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: l.id}}, mongo.Pipeline{expr.Op("$set", bson.D{
+	raw, err := fault.Single(c.State.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: l.id}}, mongo.Pipeline{expr.Op("$set", bson.D{
 		set("owner", l.owner), set("until", expr.Op("$add", "$$NOW", l.term.Milliseconds())),
 		set("work", expr.Literal(selected)), set("last", expr.Cond(same, "$last", "$$REMOVE")),
-	})}, options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)).Raw()
+	})}, options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After))).Raw()
 	if mongo.IsDuplicateKeyError(err) {
 		return nil, ErrRunning // somebody began at the same time
 	}
@@ -188,9 +188,9 @@ func (c *core) acquire(ctx context.Context, to int, filter any) (*lease, error) 
 
 // reached prolongs the lease and says how far the work has come.
 func (l *lease) reached(ctx context.Context, last bson.RawValue) error {
-	result, err := l.state.UpdateOne(ctx, bson.D{{Key: "_id", Value: l.id}, {Key: "owner", Value: l.owner}}, mongo.Pipeline{expr.Op("$set", bson.D{
+	result, err := fault.One(l.state.UpdateOne(ctx, bson.D{{Key: "_id", Value: l.id}, {Key: "owner", Value: l.owner}}, mongo.Pipeline{expr.Op("$set", bson.D{
 		{Key: "until", Value: expr.Op("$add", "$$NOW", l.term.Milliseconds())}, {Key: "last", Value: expr.Literal(last)},
-	})})
+	})}))
 	if err == nil && result.MatchedCount == 0 {
 		return fmt.Errorf("the lease was lost: %w", ErrRunning)
 	}
@@ -206,6 +206,6 @@ func (l *lease) release(ctx context.Context, ended bool) error {
 	if ended {
 		unset = append(unset, bson.E{Key: "last", Value: ""}, bson.E{Key: "work", Value: ""})
 	}
-	_, err := l.state.UpdateOne(ctx, bson.D{{Key: "_id", Value: l.id}, {Key: "owner", Value: l.owner}}, bson.D{{Key: "$unset", Value: unset}})
+	_, err := fault.One(l.state.UpdateOne(ctx, bson.D{{Key: "_id", Value: l.id}, {Key: "owner", Value: l.owner}}, bson.D{{Key: "$unset", Value: unset}}))
 	return err
 }

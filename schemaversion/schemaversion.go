@@ -191,7 +191,7 @@ func (v *Versions[T]) Insert(ctx context.Context, value T) (id any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := v.core.coll.InsertOne(ctx, raw)
+	result, err := fault.One(v.core.coll.InsertOne(ctx, raw))
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ func (c *core) store(ctx context.Context, before, after bson.Raw) (done bool, er
 	if err != nil || model == nil {
 		return err == nil, err
 	}
-	result, err := c.coll.UpdateOne(ctx, model.Filter, model.Update)
+	result, err := fault.One(c.coll.UpdateOne(ctx, model.Filter, model.Update))
 	return err == nil && result.MatchedCount == 1, err
 }
 
@@ -310,7 +310,7 @@ func (c *core) update(ctx context.Context, id, update any) error {
 	}
 	current := bson.D{{Key: "_id", Value: value.Equal(key)}, c.current}
 	for {
-		result, err := c.coll.UpdateOne(ctx, current, update)
+		result, err := fault.One(c.coll.UpdateOne(ctx, current, update))
 		if err != nil || result.MatchedCount == 1 {
 			return err
 		}
