@@ -63,7 +63,7 @@ func (c *store) edit(ctx context.Context, p frame.Place, ms int64, by *pack.Tabl
 			}
 		}
 		t.Sort()
-		done, err := c.Coll.UpdateOne(ctx, c.Itself(doc, c.Guards...), append(c.compacted(doc, t), c.recounted(t)...))
+		done, err := fault.One(c.Coll.UpdateOne(ctx, c.Itself(doc, c.Guards...), append(c.compacted(doc, t), c.recounted(t)...)))
 		switch {
 		case err != nil:
 			return err
