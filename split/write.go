@@ -31,10 +31,10 @@ func (s *Split[ID, H, C]) Add(ctx context.Context, id ID, hot H, cold C) (err er
 		return err
 	}
 	return c.run(ctx, func(ctx context.Context) error {
-		if _, err := c.hot.InsertOne(ctx, hotDoc); err != nil {
+		if _, err := fault.One(c.hot.InsertOne(ctx, hotDoc)); err != nil {
 			return err
 		}
-		_, err := c.cold.InsertOne(ctx, coldDoc)
+		_, err := fault.One(c.cold.InsertOne(ctx, coldDoc))
 		return err
 	})
 }
@@ -107,7 +107,7 @@ func (s *Split[ID, H, C]) Update(ctx context.Context, id ID, hot, cold any) (err
 
 // one updates one document; none is ErrNotFound.
 func one(ctx context.Context, coll *mongo.Collection, filter bson.D, update any) (*mongo.UpdateResult, error) {
-	done, err := coll.UpdateOne(ctx, filter, update)
+	done, err := fault.One(coll.UpdateOne(ctx, filter, update))
 	if err == nil && done.MatchedCount == 0 {
 		err = fault.ErrNotFound
 	}
@@ -137,7 +137,7 @@ func (c *core) updateBoth(ctx context.Context, id bson.RawValue, hot, cold any) 
 	if err != nil {
 		return err
 	}
-	coldDone, err := c.cold.UpdateOne(ctx, c.coldOf(id), cold, options.UpdateOne().SetUpsert(true))
+	coldDone, err := fault.One(c.cold.UpdateOne(ctx, c.coldOf(id), cold, options.UpdateOne().SetUpsert(true)))
 	if err != nil || hotDone.ModifiedCount > 0 || coldDone.UpsertedCount == 0 {
 		return err
 	}
@@ -161,10 +161,10 @@ func (c *core) undivided(ctx context.Context, id bson.RawValue) (bool, error) {
 // touch is one command of two updates of hot documents: a mark, and its removal with
 // other fields. Both are real writes, and so conflict with others.
 func (c *core) touch(ctx context.Context, filter, unset bson.D) error {
-	_, err := c.hot.BulkWrite(ctx, []mongo.WriteModel{
+	_, err := fault.Many(c.hot.BulkWrite(ctx, []mongo.WriteModel{
 		mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.D("$set", expr.D(fieldTouch, true))),
 		mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.D("$unset", unset)),
-	})
+	}))
 	return err
 }
 
@@ -180,14 +180,14 @@ func (s *Split[ID, H, C]) Delete(ctx context.Context, id ID) (err error) {
 		return err
 	}
 	return c.run(ctx, func(ctx context.Context) error {
-		done, err := c.hot.DeleteOne(ctx, c.hotOf(raw))
+		done, err := fault.One(c.hot.DeleteOne(ctx, c.hotOf(raw)))
 		if err != nil {
 			return err
 		}
 		if done.DeletedCount == 0 {
 			return fault.Of(raw, fault.ErrNotFound)
 		}
-		_, err = c.cold.DeleteOne(ctx, c.coldOf(raw))
+		_, err = fault.One(c.cold.DeleteOne(ctx, c.coldOf(raw)))
 		return err
 	})
 }
@@ -222,7 +222,7 @@ func (c *core) divide(ctx context.Context, ids bson.A) (written int64, err error
 			}
 		}
 		// Unordered, so that they go in two commands at most, by their kind.
-		if _, err := c.cold.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)); err != nil {
+		if _, err := fault.Many(c.cold.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))); err != nil {
 			return err
 		}
 		return c.touch(ctx, expr.D("_id", expr.Op("$in", these)), unset)
