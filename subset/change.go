@@ -242,8 +242,8 @@ func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 	answer := ch.let(c.form(ch).answer, func(it item) bson.Raw {
 		return value.Pick(it.doc, func(field []byte) bool { return c.rank[string(field)] })
 	})
-	doc, err := c.parents.FindOneAndUpdate(ctx, c.roomFor(byID(ch.parent)), c.update(ch), options.FindOneAndUpdate().
-		SetProjection(expr.D("_id", 0, "count", expr.Field(c.o.CountField), "array", answer))).Raw()
+	doc, err := fault.Single(c.parents.FindOneAndUpdate(ctx, c.roomFor(byID(ch.parent)), c.update(ch), options.FindOneAndUpdate().
+		SetProjection(expr.D("_id", 0, "count", expr.Field(c.o.CountField), "array", answer)))).Raw()
 	if err != nil {
 		return parent{}, c.missed(ctx, ch.parent, err)
 	}
@@ -278,11 +278,11 @@ func (c *core) missed(ctx context.Context, id bson.RawValue, err error) error {
 // twice is one command of two updates of a parent, of which the second undoes the
 // mark of the first: a real write, and so a conflict, in 1 round trip.
 func (c *core) twice(ctx context.Context, id bson.RawValue, filter bson.D, update any) error {
-	result, err := c.parents.BulkWrite(ctx, []mongo.WriteModel{
+	result, err := fault.Many(c.parents.BulkWrite(ctx, []mongo.WriteModel{
 		mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update),
 		mongo.NewUpdateOneModel().SetFilter(append(byID(id), expr.Element(fieldTouch, expr.D("$exists", true)))).
 			SetUpdate(untouch),
-	})
+	}))
 	if err == nil && result.MatchedCount == 0 {
 		err = mongo.ErrNoDocuments
 	}
@@ -379,7 +379,7 @@ func (c *core) refill(ctx context.Context, ch change, p parent) error {
 	if update == nil {
 		return nil
 	}
-	_, err := c.parents.UpdateOne(ctx, byID(ch.parent), update)
+	_, err := fault.One(c.parents.UpdateOne(ctx, byID(ch.parent), update))
 	return fault.Of(ch.parent, err)
 }
 

@@ -81,7 +81,7 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 		return nil
 	}
 	if len(docs) > 0 {
-		if _, err := c.items.InsertMany(ctx, docs); err != nil {
+		if _, err := fault.Many(c.items.InsertMany(ctx, docs)); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, res
 		update := append(mongo.Pipeline{expr.D("$set", set)}, c.x.means...)
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(st.id())).SetUpdate(update))
 	}
-	_, err = c.parents.BulkWrite(ctx, models)
+	_, err = fault.Many(c.parents.BulkWrite(ctx, models))
 	return err
 }
 

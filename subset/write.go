@@ -60,7 +60,7 @@ func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
 	if err := c.twice(ctx, parent, byID(parent), touch); err != nil {
 		return err
 	}
-	_, err := c.items.InsertOne(ctx, it.doc)
+	_, err := fault.One(c.items.InsertOne(ctx, it.doc))
 	return err
 }
 
@@ -70,7 +70,7 @@ func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
 // whose filter matches no document, which is an insertion.
 func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone []held) error {
 	if len(gone) == 0 {
-		_, err := c.items.InsertOne(ctx, it.doc)
+		_, err := fault.One(c.items.InsertOne(ctx, it.doc))
 		return err
 	}
 	var models []mongo.WriteModel
@@ -80,7 +80,7 @@ func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone [
 	}
 	none := append(c.one(parent, it.id), expr.Element("$nor", bson.A{bson.D{}}))
 	models = append(models, mongo.NewReplaceOneModel().SetFilter(none).SetReplacement(it.doc).SetUpsert(true))
-	result, err := c.items.BulkWrite(ctx, models)
+	result, err := fault.Many(c.items.BulkWrite(ctx, models))
 	if err == nil && result.MatchedCount < int64(len(gone)) {
 		err = c.safe(ctx, gone)
 	}
@@ -227,14 +227,14 @@ func (c *core) store(ctx context.Context, b batch) error {
 	if err := c.safe(ctx, gone); err != nil {
 		return err
 	}
-	result, err := c.parents.BulkWrite(ctx, models)
+	result, err := fault.Many(c.parents.BulkWrite(ctx, models))
 	if err != nil {
 		return err
 	}
 	if result.MatchedCount < int64(len(models)) {
 		return txn.Conflict("parents of the items")
 	}
-	if _, err := c.items.InsertMany(ctx, b.docs); err != nil {
+	if _, err := fault.Many(c.items.InsertMany(ctx, b.docs)); err != nil {
 		return err
 	}
 	for i, ch := range b.changes {
@@ -309,7 +309,7 @@ func (s *Subset[P, T]) Update(ctx context.Context, parent P, id, update any) (er
 	}
 	return c.run(ctx, func(ctx context.Context) error {
 		var before, after bson.Raw
-		if err := c.items.FindOneAndUpdate(ctx, c.one(p, raw), update).Decode(&before); err != nil {
+		if err := fault.Single(c.items.FindOneAndUpdate(ctx, c.one(p, raw), update)).Decode(&before); err != nil {
 			return fault.Found(raw, err)
 		}
 		err := c.items.FindOne(ctx, c.one(p, raw)).Decode(&after)
@@ -371,7 +371,7 @@ func (s *Subset[P, T]) Delete(ctx context.Context, parent P, id any) (err error)
 	}
 	return c.run(ctx, func(ctx context.Context) error {
 		var before bson.Raw
-		if err := c.items.FindOneAndDelete(ctx, c.one(p, raw)).Decode(&before); err != nil {
+		if err := fault.Single(c.items.FindOneAndDelete(ctx, c.one(p, raw))).Decode(&before); err != nil {
 			return fault.Found(raw, err)
 		}
 		if !c.filter.matches(before) {
@@ -396,14 +396,14 @@ func (s *Subset[P, T]) DeleteParent(ctx context.Context, parent P) (items int64,
 		return 0, err
 	}
 	err = c.run(ctx, func(ctx context.Context) error {
-		done, err := c.parents.DeleteOne(ctx, byID(p))
+		done, err := fault.One(c.parents.DeleteOne(ctx, byID(p)))
 		if err != nil {
 			return err
 		}
 		if done.DeletedCount == 0 {
 			return fault.Of(p, ErrNoParent)
 		}
-		if done, err = c.items.DeleteMany(ctx, c.of(p)); err != nil {
+		if done, err = fault.Many(c.items.DeleteMany(ctx, c.of(p))); err != nil {
 			return err
 		}
 		items = done.DeletedCount
