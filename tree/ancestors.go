@@ -10,6 +10,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // ancestorArray: {_id, ancestors: [root, …, parent], parent}.
@@ -123,7 +124,7 @@ func (a ancestorArray) cascade(ctx context.Context, id bson.RawValue) (deleted i
 		}
 		deleted, after, match = 1, a.recount(x, -1), a.under(id, 0)
 	}
-	res, err := a.primary.DeleteMany(ctx, match)
+	res, err := fault.Many(a.primary.DeleteMany(ctx, match))
 	if err != nil {
 		return 0, nil, err
 	}

@@ -118,7 +118,7 @@ func (r childRefs) unlink(parent, id bson.RawValue) mongo.WriteModel {
 func (r childRefs) insert(ctx context.Context, doc bson.D, pos position) error {
 	doc = append(doc, bson.E{Key: r.o.ChildrenField, Value: bson.A{}})
 	if pos.kind == atRoot && !pos.first {
-		_, err := r.durable.InsertOne(ctx, doc)
+		_, err := fault.One(r.durable.InsertOne(ctx, doc))
 		return err
 	}
 	return r.atomically(ctx, false, func(ctx context.Context) error {
@@ -135,7 +135,7 @@ func (r childRefs) insert(ctx context.Context, doc bson.D, pos position) error {
 			return err
 		}
 		id, _ := lookup(doc, r.o.IDField).(bson.RawValue)
-		res, err := r.primary.BulkWrite(ctx, []mongo.WriteModel{r.push(parent.id, at, id)})
+		res, err := fault.Many(r.primary.BulkWrite(ctx, []mongo.WriteModel{r.push(parent.id, at, id)}))
 		if err == nil && res.MatchedCount == 0 {
 			err = noParent(parent.id)
 		}

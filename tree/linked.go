@@ -146,7 +146,7 @@ func (b base) insert(ctx context.Context, doc bson.D, pos position) error {
 		return err
 	}
 	if pos.kind == atRoot && b.o.OrderField == "" {
-		_, err := b.durable.InsertOne(ctx, append(doc, b.rep.place(nil)...))
+		_, err := fault.One(b.durable.InsertOne(ctx, append(doc, b.rep.place(nil)...)))
 		return err
 	}
 	return b.atomically(ctx, pos.kind != underParent, func(ctx context.Context) (err error) {

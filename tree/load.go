@@ -219,7 +219,7 @@ func (c *core) loadBatch(ctx context.Context, batch []bson.Raw) (int, error) {
 		docs[i] = it.doc
 		kids[key(it.above)] = append(kids[key(it.above)], it.id)
 	}
-	if _, err := c.primary.InsertMany(ctx, docs); err != nil {
+	if _, err := fault.Many(c.primary.InsertMany(ctx, docs)); err != nil {
 		return 0, err
 	}
 	var models []mongo.WriteModel

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 	"github.com/mongopatterns/mongopatterns/internal/txn"
 )
 
@@ -69,8 +70,8 @@ func (c *core) exclusively(ctx context.Context, fn func(ctx context.Context, bef
 // lock raises the counter of the lock document, which it makes if need be, and returns what it was. In a
 // transaction of the caller's the server's error goes back for the caller to run again.
 func (c *core) lock(ctx context.Context, joined bool) (int64, error) {
-	raw, err := c.locks.FindOneAndUpdate(ctx, d("_id", c.lockID), d("$inc", d("n", int64(1))),
-		options.FindOneAndUpdate().SetUpsert(true)).Raw()
+	raw, err := fault.Single(c.locks.FindOneAndUpdate(ctx, d("_id", c.lockID), d("$inc", d("n", int64(1))),
+		options.FindOneAndUpdate().SetUpsert(true))).Raw()
 	if err == nil || errors.Is(err, mongo.ErrNoDocuments) {
 		return integer(raw.Lookup("n")), nil
 	}
@@ -95,7 +96,7 @@ func (c *core) restructurings(ctx context.Context) (int64, error) {
 // field, which create takes off.
 func (c *core) touch(ctx context.Context, match bson.D, absent error) (node, error) {
 	opts := options.FindOneAndUpdate().SetProjection(c.shown).SetReturnDocument(options.After)
-	return c.one(c.primary.FindOneAndUpdate(ctx, match, c.mark, opts), absent)
+	return c.one(fault.Single(c.primary.FindOneAndUpdate(ctx, match, c.mark, opts)), absent)
 }
 
 // marked are writes to a node that leave nothing: whoever inserts a child beside them conflicts.
@@ -135,7 +136,7 @@ func (c *core) write(ctx context.Context, models ...mongo.WriteModel) error {
 	if len(models) == 0 {
 		return nil
 	}
-	_, err := c.primary.BulkWrite(ctx, models)
+	_, err := fault.Many(c.primary.BulkWrite(ctx, models))
 	return err
 }
 
@@ -143,7 +144,7 @@ func (c *core) write(ctx context.Context, models ...mongo.WriteModel) error {
 // nothing that exists, so that a second document with the _id is a duplicate key error, as it is for an insert.
 func (c *core) create(ctx context.Context, doc bson.D, touched *node) error {
 	if touched == nil || c.o.ChildCountField != "" {
-		_, err := c.primary.InsertOne(ctx, doc)
+		_, err := fault.One(c.primary.InsertOne(ctx, doc))
 		return err
 	}
 	match := append(c.byID(lookup(doc, c.o.IDField)), bson.E{Key: fieldTouch, Value: d("$type", "minKey")})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/config"
 	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
 )
 
 // nestedSets: {_id, left, right, parent}. A node's numbers enclose those of its descendants; children fill
@@ -182,7 +183,7 @@ func (s nestedSets) cascade(ctx context.Context, id bson.RawValue) (deleted int6
 	deleted = 1
 	width := x.right - x.left + 1
 	if match, _ := s.descendantsOf(x, 0); width > 2 {
-		res, err := s.primary.DeleteMany(ctx, match)
+		res, err := fault.Many(s.primary.DeleteMany(ctx, match))
 		if err != nil {
 			return 0, nil, err
 		}

@@ -222,7 +222,7 @@ func (p pathShape) cascade(ctx context.Context, id bson.RawValue) (int64, []mong
 	if err != nil {
 		return 0, nil, err
 	}
-	res, err := p.primary.DeleteMany(ctx, p.in(p.o.PathField, p.under(p.full(x))))
+	res, err := fault.Many(p.primary.DeleteMany(ctx, p.in(p.o.PathField, p.under(p.full(x)))))
 	if err != nil {
 		return 0, nil, err
 	}

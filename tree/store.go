@@ -46,7 +46,7 @@ func (c *core) one(result *mongo.SingleResult, absent error) (node, error) {
 // under the node writes to it, so no child comes unseen.
 func (c *core) take(ctx context.Context, id bson.RawValue) (node, error) {
 	opts := options.FindOneAndDelete().SetProjection(c.shown)
-	return c.one(c.primary.FindOneAndDelete(ctx, c.byID(id), opts), missing(id))
+	return c.one(fault.Single(c.primary.FindOneAndDelete(ctx, c.byID(id), opts)), missing(id))
 }
 
 func (c *core) findAll(ctx context.Context, match bson.D) ([]node, error) {
@@ -186,7 +186,7 @@ func (c *core) deleteIDs(ctx context.Context, ids []bson.RawValue) (deleted int6
 			size += len(ids[n].Value) + 8 // with its index in the array
 			n++
 		}
-		res, err := c.primary.DeleteMany(ctx, c.byIDs(ids[:n]))
+		res, err := fault.Many(c.primary.DeleteMany(ctx, c.byIDs(ids[:n])))
 		if err != nil {
 			return deleted, err
 		}

@@ -260,7 +260,7 @@ func (t *Tree[K, T]) EnsureIndexes(ctx context.Context) (err error) {
 	if err := indexes.EnsureAll(ctx, t.c.coll.Database(), t.Indexes()); err != nil {
 		return err
 	}
-	_, err = t.c.locks.InsertOne(ctx, d("_id", t.c.lockID, "n", int64(0)))
+	_, err = fault.One(t.c.locks.InsertOne(ctx, d("_id", t.c.lockID, "n", int64(0))))
 	if err != nil && !mongo.IsDuplicateKeyError(err) {
 		return fmt.Errorf("lock document: %w", err)
 	}
