@@ -150,9 +150,9 @@ func (d *store) renumber(ctx context.Context, id bson.RawValue) (bool, error) {
 		return false, err
 	}
 	// Saves that could move the end of the history cannot succeed meanwhile.
-	done, err := d.current.UpdateOne(ctx, append(byID(id), expr.Element("$or", bson.A{
+	done, err := fault.One(d.current.UpdateOne(ctx, append(byID(id), expr.Element("$or", bson.A{
 		expr.D(d.opts.RevisionField, expr.Op("$lte", last.number)), expr.D(d.opts.RevisionField, nil),
-	})), expr.D("$set", expr.D(d.opts.RevisionField, last.number+1), "$max", expr.D(d.at(), last.change.at)))
+	})), expr.D("$set", expr.D(d.opts.RevisionField, last.number+1), "$max", expr.D(d.at(), last.change.at))))
 	return err == nil && done.MatchedCount == 1, err
 }
 
@@ -365,7 +365,7 @@ func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry
 	if len(models) == 0 {
 		return nil
 	}
-	done, err := d.revisions.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	done, err := fault.Many(d.revisions.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
 	if done != nil {
 		result.Done += done.DeletedCount
 	}

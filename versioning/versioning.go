@@ -253,7 +253,7 @@ func (d *Documents[ID, T]) Create(ctx context.Context, document T, change Change
 	}
 	s, err := d.core.created(id, all, 1, c.after(stamp{}))
 	if err == nil { // a new ID has no history
-		_, err = d.core.current.InsertOne(ctx, s.document())
+		_, err = fault.One(d.core.current.InsertOne(ctx, s.document()))
 	}
 	return d.shown(s, err)
 }

@@ -41,7 +41,7 @@ func (d *store) create(ctx context.Context, id bson.RawValue, all []field, chang
 		}
 		// The insert comes first: it holds the _id, so that whoever deleted this
 		// document before has committed, and its last revision is seen.
-		if _, err := d.current.InsertOne(ctx, s.document()); err != nil {
+		if _, err := fault.One(d.current.InsertOne(ctx, s.document())); err != nil {
 			return err
 		}
 		last, err := d.newest(ctx, id)
@@ -61,7 +61,7 @@ func (d *store) create(ctx context.Context, id bson.RawValue, all []field, chang
 		if s, err = d.created(id, all, last.number+1, change.after(last.change)); err != nil {
 			return err
 		}
-		_, err = d.current.ReplaceOne(ctx, d.guard(id, 1), s.document())
+		_, err = fault.One(d.current.ReplaceOne(ctx, d.guard(id, 1), s.document()))
 		return err
 	})
 	if taken(err) {
@@ -175,7 +175,7 @@ func (d *store) revise(ctx context.Context, base *state, change stamp, what func
 				return err
 			}
 			if sent == nil || !bytes.Equal(sent, next.edit(false)) { // else the same update has made it
-				if _, err = d.current.ReplaceOne(ctx, byID(base.id), next.document()); err != nil {
+				if _, err = fault.One(d.current.ReplaceOne(ctx, byID(base.id), next.document())); err != nil {
 					return err
 				}
 			}
@@ -210,10 +210,10 @@ func (d *store) put(ctx context.Context, base, next *state, blind bool) (found, 
 	}
 	if update = next.edit(blind); update != nil {
 		opts := options.FindOneAndUpdate().SetProjection(projection)
-		found, err = d.current.FindOneAndUpdate(ctx, filter, update, opts).Raw()
+		found, err = fault.Single(d.current.FindOneAndUpdate(ctx, filter, update, opts)).Raw()
 	} else {
 		opts := options.FindOneAndReplace().SetProjection(projection)
-		found, err = d.current.FindOneAndReplace(ctx, filter, next.document(), opts).Raw()
+		found, err = fault.Single(d.current.FindOneAndReplace(ctx, filter, next.document(), opts)).Raw()
 	}
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil, d.conflict(ctx, base.id, base.number)
@@ -316,7 +316,7 @@ func (d *store) archive(ctx context.Context, steps ...step) error {
 	for i, s := range steps {
 		rows[i] = d.row(s.state, s.next)
 	}
-	_, err := d.revisions.InsertMany(ctx, rows)
+	_, err := fault.Many(d.revisions.InsertMany(ctx, rows))
 	if mongo.IsDuplicateKeyError(err) {
 		return fmt.Errorf("%w: the history has a revision of this number: %w", ErrInconsistent, err)
 	}
@@ -337,7 +337,7 @@ func (d *store) conflict(ctx context.Context, id bson.RawValue, read int64) erro
 
 func (d *store) delete(ctx context.Context, id bson.RawValue, read int64, change stamp) error {
 	return d.transact(ctx, func(ctx context.Context) error {
-		found, err := d.current.FindOneAndDelete(ctx, d.guard(id, read)).Raw()
+		found, err := fault.Single(d.current.FindOneAndDelete(ctx, d.guard(id, read))).Raw()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return d.conflict(ctx, id, read)
 		}
@@ -572,7 +572,7 @@ func (d *store) saveBatch(ctx context.Context, wishes []*wish, change stamp, dry
 	if dry || len(models) == 0 {
 		return nil
 	}
-	done, err := d.current.BulkWrite(ctx, models) // ordered: one document may come twice
+	done, err := fault.Many(d.current.BulkWrite(ctx, models)) // ordered: one document may come twice
 	if err != nil {
 		return err
 	}
