@@ -1,0 +1,151 @@
+package mongopatterns_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+)
+
+// Each write of the driver is the argument of a function of internal/fault, which records what its error says:
+// OutcomeOf takes an error of the library without a record for that of a call which has written nothing.
+func TestWritesAreRecorded(t *testing.T) {
+	through := map[string][]string{
+		"InsertOne": {"One"}, "UpdateOne": {"One"}, "UpdateByID": {"One"}, "ReplaceOne": {"One"}, "DeleteOne": {"One"},
+		"InsertMany": {"Many"}, "UpdateMany": {"Many"}, "DeleteMany": {"Many"}, "BulkWrite": {"Many"},
+		"FindOneAndUpdate": {"Single"}, "FindOneAndReplace": {"Single"}, "FindOneAndDelete": {"Single"},
+		"CreateOne": {"One"}, "CreateMany": {"Many"}, "RunCommand": nil, "Drop": nil,
+	}
+	found := 0
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		if name := entry.Name(); path != "." && (strings.HasPrefix(name, ".") ||
+			slices.Contains([]string{"examples", "cmd", "docs", "testdata", "mongotest", "testkit", "proxy"}, name)) {
+			return filepath.SkipDir
+		}
+		for _, file := range parse(t, path) {
+			recorded := map[ast.Expr]string{}
+			ast.Inspect(file, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				called, ok := call.Fun.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				if of, ok := called.X.(*ast.Ident); ok && of.Name == "fault" && len(call.Args) == 1 {
+					recorded[call.Args[0]] = called.Sel.Name
+				}
+				want, write := through[called.Sel.Name]
+				if called.Sel.Name == "Aggregate" {
+					write = strings.Contains(text(call), "merge") || strings.Contains(text(call), "$out")
+					want = []string{"Many"}
+				}
+				if of, ok := called.X.(*ast.Ident); ok && (of.Name == "options" || of.Name == "mongo") {
+					write = false // options.UpdateOne()
+				}
+				if len(call.Args) > 0 && strings.HasPrefix(text(call.Args[0]), "context.") {
+					write = false // the client checks a value; nothing is sent
+				}
+				if write {
+					found++
+					if !slices.Contains(want, recorded[call]) {
+						t.Errorf("%s: %s is not an argument of fault.%s", path, text(call.Fun), strings.Join(want, " or fault."))
+					}
+				}
+				return true
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found < 80 {
+		t.Errorf("only %d writes found", found)
+	}
+}
+
+// What OutcomeOf makes of the driver's errors, by what was sent.
+func TestOutcomeOf(t *testing.T) {
+	const done, notDone, unknown = mongopatterns.Done, mongopatterns.NotDone, mongopatterns.Unknown
+	concern := func(code int) error {
+		return mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: code}}
+	}
+	refusal := mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 11000}}}
+	one := func(err error) error { _, err = fault.One(0, err); return err }
+	many := func(err error) error { _, err = fault.Many(0, err); return err }
+	single := func(err error) error {
+		return fault.Single(mongo.NewSingleResultFromDocument(struct{}{}, err, nil)).Err()
+	}
+	for name, test := range map[string]struct {
+		err  error
+		want mongopatterns.Outcome
+	}{
+		"nil":                       {nil, done},
+		"a foreign error":           {errors.New("boom"), unknown},
+		"the driver's own":          {refusal, unknown},
+		"an argument":               {fault.Invalid("id"), notDone},
+		"a sentinel":                {fault.ErrNotFound, notDone},
+		"a read's network error":    {mongo.CommandError{Labels: []string{"NetworkError"}}, notDone},
+		"a read's time-out":         {context.DeadlineExceeded, notDone},
+		"a refusal":                 {one(refusal), notDone},
+		"a refused document":        {single(mongo.CommandError{Code: 121}), notDone},
+		"nothing matches":           {single(mongo.ErrNoDocuments), notDone},
+		"a refusal among many":      {many(refusal), unknown},
+		"no document":               {one(mongo.ErrNilDocument), notDone},
+		"no documents":              {many(mongo.ErrEmptySlice), notDone},
+		"cannot be encoded":         {one(mongo.MarshalError{Err: errors.New("x")}), notDone},
+		"write concern 64":          {one(concern(64)), unknown},
+		"write concern 79":          {one(concern(79)), unknown},
+		"write concern 91":          {one(concern(91)), unknown},
+		"write concern 100":         {one(concern(100)), unknown},
+		"a command's 91":            {one(mongo.CommandError{Code: 91}), unknown},
+		"a command's 11602":         {single(mongo.CommandError{Code: 11602}), unknown},
+		"a retry's answer":          {one(mongo.CommandError{Code: 10107, Labels: []string{"RetryableWriteError"}}), unknown},
+		"a retry's refusal":         {one(mongo.WriteException{WriteErrors: refusal.WriteErrors, Labels: []string{"RetryableWriteError"}}), unknown},
+		"network":                   {one(mongo.CommandError{Labels: []string{"NetworkError"}}), unknown},
+		"time-out":                  {one(context.DeadlineExceeded), unknown},
+		"cancelled":                 {single(context.Canceled), unknown},
+		"after another write":       {fault.After(fault.Invalid("item 7")), unknown},
+		"aborted":                   {fault.NotDone(fmt.Errorf("insert: %w", one(context.Canceled))), notDone},
+		"joined":                    {fault.Unknown(fault.ErrConflict), unknown},
+		"aborted, called by a user": {fmt.Errorf("save: %w", fault.NotDone(one(context.Canceled))), notDone},
+		"two calls":                 {errors.Join(fault.ErrInvalid, one(context.Canceled)), unknown},
+	} {
+		err := test.err
+		if err != nil && !strings.HasPrefix(name, "a foreign") && !strings.HasPrefix(name, "the driver") {
+			fault.In(&err, "x: call")
+			err = fmt.Errorf("user: %w", err)
+		}
+		if got := mongopatterns.OutcomeOf(err); got != test.want {
+			t.Errorf("%s: %v is %v, want %v", name, err, got, test.want)
+		}
+	}
+}
+
+// Recording costs a call that succeeds nothing.
+func TestRecordingAllocatesNothing(t *testing.T) {
+	result := &mongo.UpdateResult{}
+	document := mongo.NewSingleResultFromDocument(struct{}{}, nil, nil)
+	if n := testing.AllocsPerRun(100, func() {
+		_, _ = fault.One(result, nil)
+		_, _ = fault.Many(result, nil)
+		_ = fault.Single(document)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
