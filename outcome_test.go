@@ -88,6 +88,10 @@ func TestOutcomeOf(t *testing.T) {
 	refusal := mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 11000}}}
 	one := func(err error) error { _, err = fault.One(0, err); return err }
 	many := func(err error) error { _, err = fault.Many(0, err); return err }
+	bulk := func(err error, n int64) error {
+		_, err = fault.Many(&mongo.BulkWriteResult{MatchedCount: n}, err)
+		return err
+	}
 	single := func(err error) error {
 		return fault.Single(mongo.NewSingleResultFromDocument(struct{}{}, err, nil)).Err()
 	}
@@ -106,6 +110,8 @@ func TestOutcomeOf(t *testing.T) {
 		"a refused document":        {single(mongo.CommandError{Code: 121}), notDone},
 		"nothing matches":           {single(mongo.ErrNoDocuments), notDone},
 		"a refusal among many":      {many(refusal), unknown},
+		"a bulk write of none":      {bulk(refusal, 0), notDone},
+		"a bulk write of some":      {bulk(refusal, 1), unknown},
 		"no document":               {one(mongo.ErrNilDocument), notDone},
 		"no documents":              {many(mongo.ErrEmptySlice), notDone},
 		"cannot be encoded":         {one(mongo.MarshalError{Err: errors.New("x")}), notDone},

@@ -64,10 +64,16 @@ func One[R any](result R, err error) (R, error) {
 
 // Many takes the answer to a write of several documents, which can stop midway.
 func Many[R any](result R, err error) (R, error) {
-	if err != nil && !unsent(err) {
+	if err != nil && !unsent(err) && !(refused(err) && nothing(result)) {
 		err = Unknown(err)
 	}
 	return result, err
+}
+
+// nothing reports the result of a bulk write that has written nothing.
+func nothing(result any) bool {
+	r, ok := result.(*mongo.BulkWriteResult)
+	return ok && r != nil && r.InsertedCount+r.MatchedCount+r.UpsertedCount+r.DeletedCount == 0
 }
 
 // Single is One for a write that returns the document.

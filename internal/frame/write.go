@@ -204,11 +204,7 @@ func (f *Frame) send(ctx context.Context, all []Statement, load Load, sure bool,
 	for i := range all {
 		models[i] = mongo.NewUpdateOneModel().SetUpsert(true).SetFilter(all[i].Filter).SetUpdate(all[i].Update)
 	}
-	record := fault.Many[*mongo.BulkWriteResult]
-	if len(models) == 1 {
-		record = fault.One
-	}
-	_, sent := record(f.Coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
+	_, sent := fault.Many(f.Coll.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false)))
 	var answer mongo.BulkWriteException
 	errs := map[int]error{}
 	unknown := sent != nil && !errors.As(sent, &answer) || answer.WriteConcernError != nil // it may be rolled back
