@@ -67,8 +67,10 @@ func Ensure(ctx context.Context, coll *mongo.Collection, models []mongo.IndexMod
 			// Of collations that differ the server decides: it completes them by their
 			// locale, and finds out whether the index is there already.
 			sameLocale := sameKey && have.Collation.Locale == want.Collation.Locale
+			// A unique index over all documents refuses what one over some allows.
+			stricter := have.Unique && len(have.PartialFilter) == 0 && len(want.PartialFilter) > 0
 			if have.Name == want.Name && !sameLocale || sameKey && have.Collation == want.Collation &&
-				bytes.Equal(have.PartialFilter, want.PartialFilter) {
+				(stricter || bytes.Equal(have.PartialFilter, want.PartialFilter)) {
 				return fmt.Errorf("%w: %s has index %q on %s, wanted %s", fault.ErrIndexConflict,
 					coll.Name(), have.Name, have, want)
 			}
