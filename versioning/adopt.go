@@ -102,10 +102,13 @@ func (d *store) ends(ctx context.Context, ids bson.A) (map[string]state, error) 
 // AdoptHistory makes revisions, in place, of what something else has stored in the
 // collection of revisions. read says which revision a row is, or nil if it is none, and
 // Skipped. Its Document is the document as it was, or {_id: …} if it is Deleted; a zero
-// time stands for ever. Rows that are revisions already, with a time, are not touched.
-// Adopt the current documents too, if they have no numbers. work.Filter selects rows.
+// time stands for ever. Rows that are revisions already, with a time, are not touched. A row
+// that changes meanwhile is Remaining: the next run adopts it. One whose number the history
+// has is Failed. Adopt the current documents afterwards, if they have no numbers: they go on
+// where the history ends. work.Filter selects rows.
 //
-// Cost: reads all rows; for each 100 documents 1 round trip to write them, by _id.
+// Cost: reads all rows; for each 100 documents 1 round trip to write them, by _id, and 1
+// more if one of them has changed meanwhile.
 func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.Raw) (*Revision[bson.Raw], error),
 	work *mongopatterns.Work) (_ mongopatterns.Result, err error) {
 	defer fault.In(&err, "versioning: adopt history")
@@ -120,6 +123,7 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
 	) error {
 		var models []mongo.WriteModel
+		var ids bson.A
 		for _, raw := range batch {
 			if d.core.adopted(raw) {
 				continue
@@ -135,11 +139,42 @@ func (d *Documents[ID, T]) AdoptHistory(ctx context.Context, read func(row bson.
 			case past == nil:
 				result.Skipped++
 			default:
-				models = append(models, mongo.NewReplaceOneModel().SetFilter(byID(raw.Lookup("_id"))).SetReplacement(row))
+				models, ids = append(models, d.core.replaced(raw, row)), append(ids, raw.Lookup("_id"))
 			}
 		}
-		return maintain.Rewrite(ctx, coll, models, w, result)
+		skipped := result.Skipped
+		if err := maintain.Rewrite(ctx, coll, models, w, result); err != nil || result.Skipped == skipped {
+			return err
+		}
+		return d.core.left(ctx, ids, result)
 	})
+}
+
+// replaced is the write of a row in the place of what was read.
+func (d *store) replaced(raw, row bson.Raw) *mongo.ReplaceOneModel {
+	of := raw.Lookup(d.opts.DocumentIDField) // by which the rows are sharded
+	if of.Type == 0 {
+		of.Type = bson.TypeNull
+	}
+	filter := append(byID(raw.Lookup("_id")), d.rowsOf(of)...)
+	unchanged := expr.Element("$expr", expr.Op("$eq", "$$ROOT", expr.Literal(raw)))
+	return mongo.NewReplaceOneModel().SetFilter(append(filter, unchanged)).SetReplacement(row)
+}
+
+// left counts the rows as Remaining that are there still and not adopted.
+func (d *store) left(ctx context.Context, ids bson.A, result *mongopatterns.Result) error {
+	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return d.primary.revisions.Find(ctx, bson.D{expr.Element("_id", expr.Op("$in", ids))})
+	}) {
+		if err != nil {
+			return err
+		}
+		if !d.adopted(raw) {
+			result.Skipped--
+			result.Remaining++
+		}
+	}
+	return nil
 }
 
 func (d *store) adopted(raw bson.Raw) bool {

@@ -52,10 +52,10 @@ const (
 // all of which are read; 1 or more to list those that only the history has; 3 for each
 // document with a problem.
 func (d *Documents[ID, T]) Check(ctx context.Context, work *mongopatterns.Work) iter.Seq2[mongopatterns.Problem, error] {
-	problems := maintain.Check(ctx, d.core.current, work, only, d.core.audit)
+	problems := maintain.Check(ctx, d.core.current, work, whole, d.core.audit)
 	if d.core.revisions != nil {
 		rest, scan := d.core.removed(work, nil)
-		problems = maintain.Chain(problems, maintain.Check(ctx, d.core.revisions, rest, scan, d.core.audit))
+		problems = maintain.Chain(problems, maintain.Check(ctx, d.core.revisions, rest, scan, d.core.auditRemoved))
 	}
 	return fault.Seq("versioning: check", problems)
 }
@@ -70,8 +70,11 @@ func (d *Documents[ID, T]) Repair(ctx context.Context, work *mongopatterns.Work)
 	return d.core.repair(ctx, work)
 }
 
-// only is the scan of the _ids of current documents.
-var only = maintain.Scan{Projection: bson.D{{Key: "_id", Value: 1}}, BatchSize: batchSize}
+// The scans of current documents, and of their _ids.
+var (
+	whole = maintain.Scan{BatchSize: batchSize}
+	only  = maintain.Scan{BatchSize: batchSize, Projection: bson.D{{Key: "_id", Value: 1}}}
+)
 
 // removed is the scan, of the revisions, of the documents that only the history has, as
 // {_id: …}, and the work that goes on with it after done.
@@ -88,21 +91,23 @@ func (d *store) removed(work *mongopatterns.Work, done *mongopatterns.Result) (*
 		expr.Op("$project", only.Projection),
 	}
 	w.Filter = nil
+	// Every _id and none, from the least on: without a condition the server reads all rows.
+	every := d.rowsOf(expr.Op("$gte", bson.MinKey{}))
 	if progress := w.Progress; progress != nil {
 		w.Progress = func(more mongopatterns.Result) { progress(d.sum(*done, more)) }
 	}
-	return &w, maintain.Scan{Pipeline: pipeline, BatchSize: batchSize}
+	return &w, maintain.Scan{Filter: every, Pipeline: pipeline, BatchSize: batchSize}
 }
 
-// each has step do all documents: the current ones that work selects, then of the others
-// those that have a history.
-func (d *store) each(ctx context.Context, work *mongopatterns.Work, step maintain.Step) (mongopatterns.Result, error) {
-	total, err := maintain.Run(ctx, d.current, work, only, step)
+// each has current do the current documents that work selects, as scan reads them, and
+// then removed the _ids of the others that have a history.
+func (d *store) each(ctx context.Context, work *mongopatterns.Work, scan maintain.Scan, current, removed maintain.Step) (mongopatterns.Result, error) {
+	total, err := maintain.Run(ctx, d.current, work, scan, current)
 	if err != nil || d.revisions == nil {
 		return total, err
 	}
 	rest, scan := d.removed(work, &total)
-	more, err := maintain.Run(ctx, d.revisions, rest, scan, step)
+	more, err := maintain.Run(ctx, d.revisions, rest, scan, removed)
 	return d.sum(total, more), err
 }
 
@@ -121,26 +126,27 @@ func (d *store) repair(ctx context.Context, work *mongopatterns.Work) (mongopatt
 	mends := map[mongopatterns.ProblemKind]func(ctx context.Context, id bson.RawValue) (bool, error){
 		NumberTaken: d.renumber, NoDeletion: d.bury,
 	}
-	return d.each(ctx, work, func(
-		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
-	) error {
-		problems, err := d.audit(ctx, batch)
-		for _, p := range problems {
-			mend, done := mends[p.Kind]
-			if err == nil && done && !w.DryRun {
-				done, err = mend(ctx, p.ID)
+	mended := func(audit func(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error)) maintain.Step {
+		return func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+			problems, err := audit(ctx, batch)
+			for _, p := range problems {
+				mend, done := mends[p.Kind]
+				if err == nil && done && !w.DryRun {
+					done, err = mend(ctx, p.ID)
+				}
+				if err != nil {
+					return err
+				}
+				if done {
+					result.Done++
+				} else {
+					result.Remaining++
+				}
 			}
-			if err != nil {
-				return err
-			}
-			if done {
-				result.Done++
-			} else {
-				result.Remaining++
-			}
+			return err
 		}
-		return err
-	})
+	}
+	return d.each(ctx, work, whole, mended(d.audit), mended(d.auditRemoved))
 }
 
 // renumber gives a current document the number after its history.
@@ -178,18 +184,34 @@ func (d *store) bury(ctx context.Context, id bson.RawValue) (bool, error) {
 	return done, err
 }
 
-// audit returns the problems of documents. What another writer may have done between the
-// two reads is read again in a snapshot.
+// audit returns the problems of current documents.
 func (d *store) audit(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+	return d.problems(ctx, idsOf(batch), d.parseMany(batch))
+}
+
+// auditRemoved is audit for the _ids of documents that only the history has.
+func (d *store) auditRemoved(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Problem, error) {
+	return d.problems(ctx, idsOf(batch), nil)
+}
+
+// problems compares current documents with their histories, which are read now. What
+// another writer may have done in between is read again in a snapshot.
+func (d *store) problems(ctx context.Context, ids bson.A, current map[string]*state) ([]mongopatterns.Problem, error) {
 	if d.revisions == nil {
 		return nil, nil
 	}
-	suspects, err := d.examine(ctx, idsOf(batch))
-	var out []mongopatterns.Problem
+	suspects, err := d.examine(ctx, ids, current)
+	if err != nil {
+		return nil, err
+	}
+	out, err := d.foreign(ctx, ids)
 	for _, h := range suspects {
 		if err == nil {
 			err = txn.Run(ctx, d.client(), func(ctx context.Context) error {
-				suspects, err = d.examine(ctx, bson.A{h.id})
+				one := bson.A{h.id}
+				if current, err = d.loadMany(ctx, one); err == nil {
+					suspects, err = d.examine(ctx, one, current)
+				}
 				return err
 			})
 		}
@@ -200,14 +222,34 @@ func (d *store) audit(ctx context.Context, batch []bson.Raw) ([]mongopatterns.Pr
 	return out, err
 }
 
-// examine reads the current documents and then their histories, newest revision first,
-// so that each delta has the revision that it is made from. It returns those with
-// problems.
-func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
-	current, err := d.loadMany(ctx, ids)
-	if err != nil {
-		return nil, err
+// foreign names the rows that the unique index does not hold: those with the _id of one of
+// the documents and no number, and for the _id null those without a document's.
+func (d *store) foreign(ctx context.Context, ids bson.A) (out []mongopatterns.Problem, err error) {
+	filter := d.rowsOf(expr.Op("$in", ids), d.uncounted())
+	if slices.ContainsFunc(ids, isNull) {
+		filter = expr.D("$or", bson.A{filter, d.rowsOf(nil)})
 	}
+	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return d.primary.revisions.Find(ctx, filter,
+			options.Find().SetProjection(expr.D(d.opts.DocumentIDField, 1, d.opts.RevisionField, 1)))
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		if s, invalid := d.parseRow(raw); invalid != nil {
+			h := history{store: d}
+			h.found(InvalidRevision, s, 0, mongopatterns.Problem{Detail: invalid.Error()})
+			out = append(out, h.problems...)
+		}
+	}
+	return out, nil
+}
+
+func isNull(id any) bool { return id.(bson.RawValue).Type == bson.TypeNull }
+
+// examine reads histories, newest revision first, so that each delta has the revision that
+// it is made from. It returns those with problems.
+func (d *store) examine(ctx context.Context, ids bson.A, current map[string]*state) ([]*history, error) {
 	all, byKey := make([]*history, len(ids)), map[string]*history{}
 	for i, v := range ids {
 		id := v.(bson.RawValue)
@@ -219,7 +261,7 @@ func (d *store) examine(ctx context.Context, ids bson.A) ([]*history, error) {
 		}
 	}
 	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", ids)),
+		return d.primary.revisions.Find(ctx, d.rowsOf(expr.Op("$in", slices.DeleteFunc(slices.Clone(ids), isNull)), d.counted()),
 			options.Find().SetSort(expr.D(d.opts.DocumentIDField, -1, d.opts.RevisionField, -1)))
 	}) {
 		if err != nil {
@@ -322,11 +364,10 @@ func (d *Documents[ID, T]) Prune(ctx context.Context, keep Retention, work *mong
 	case d.core.revisions == nil:
 		return mongopatterns.Result{}, nil
 	}
-	return d.core.each(ctx, work, func(
-		ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result,
-	) error {
+	prune := func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		return d.core.prune(ctx, keep, batch, w.DryRun, result)
-	})
+	}
+	return d.core.each(ctx, work, only, prune, prune)
 }
 
 func (d *store) prune(ctx context.Context, keep Retention, batch []bson.Raw, dry bool,

@@ -26,7 +26,7 @@
 //	policies, err := versioning.New[string, Policy](
 //		db.Collection("current_policies"), db.Collection("policy_revisions"),
 //		&versioning.Options{DocumentIDField: "policy_id"})
-//	err = policies.EnsureIndexes(ctx) // {policy_id, revision} unique, {policy_id, change.at, revision}
+//	err = policies.EnsureIndexes(ctx) // {policy_id, revision} unique where it is a number, {policy_id, change.at, revision}
 //
 // # Five calls
 //
@@ -108,8 +108,9 @@
 // An existing collection works as it is. A document without a number is revision 1, by
 // nobody, since ever; the first save moves it to the history. A collection that counts
 // already goes on counting. [Documents.Adopt] writes numbers and what is known of
-// authors and times; [Documents.AdoptHistory] makes revisions of a history that was kept
-// by hand. Code that writes without this package meanwhile loses its own states, and
+// authors and times; [Documents.AdoptHistory], before it, makes revisions of a history that
+// was kept by hand. The indexes leave other rows of that collection alone, so old code
+// can go on adding its own; Check names them. Code that writes without this package meanwhile loses its own states, and
 // nothing else while revisions are whole. [Documents.Check] finds what it did.
 //
 // # Sharding

@@ -34,6 +34,15 @@ func (d *store) numbered(id any, n int64, more ...bson.E) bson.D {
 		expr.Element("$expr", expr.Op("$eq", expr.Op("$trunc", number), number)))
 }
 
+// counted selects rows with a number from 1 on. The unique index holds these, so the server
+// uses it only for filters that say at least as much.
+func (d *store) counted() bson.E { return expr.Element(d.opts.RevisionField, expr.Op("$gte", 1)) }
+
+// uncounted selects the rows beside the unique index.
+func (d *store) uncounted() bson.E {
+	return expr.Element(d.opts.RevisionField, expr.Op("$not", expr.Op("$gte", 1)))
+}
+
 func (d *store) at() string { return d.opts.ChangeField + "." + atKey }
 
 func (d *store) byNumber(direction int) bson.D {

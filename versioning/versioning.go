@@ -152,14 +152,17 @@ func New[ID, T any](current, revisions *mongo.Collection, opts *Options) (_ *Doc
 }
 
 // Indexes returns the indexes of the collection of revisions, by its name. The current
-// documents need none.
+// documents need none. The unique one holds what has a document's ID and a revision's
+// number: rows that other code keeps in the collection may lack both.
 func (d *Documents[ID, T]) Indexes() map[string][]mongo.IndexModel {
 	if d.core.revisions == nil {
 		return map[string][]mongo.IndexModel{}
 	}
 	number := expr.D(d.core.opts.DocumentIDField, 1, d.core.opts.RevisionField, 1)
+	unique := options.Index().SetUnique(true).SetPartialFilterExpression(
+		append(d.core.rowsOf(expr.Op("$exists", true)), d.core.counted()))
 	return map[string][]mongo.IndexModel{
-		d.core.revisions.Name(): {{Keys: number, Options: options.Index().SetUnique(true)}, {Keys: d.core.byTime()}},
+		d.core.revisions.Name(): {{Keys: number, Options: unique}, {Keys: d.core.byTime()}},
 	}
 }
 
@@ -167,12 +170,17 @@ func (d *store) byTime() bson.D {
 	return expr.D(d.opts.DocumentIDField, 1, d.at(), 1, d.opts.RevisionField, 1)
 }
 
-// EnsureIndexes creates the indexes that are missing.
+// EnsureIndexes creates the indexes that are missing. A unique index of the same keys over
+// all rows is mongopatterns.ErrIndexConflict; rows that share a number are ErrInconsistent.
 //
 // Cost: 1 round trip when nothing is missing, otherwise 2.
 func (d *Documents[ID, T]) EnsureIndexes(ctx context.Context) (err error) {
 	defer fault.In(&err, "versioning: ensure indexes")
-	return indexes.EnsureAll(ctx, d.core.current.Database(), d.Indexes())
+	err = indexes.EnsureAll(ctx, d.core.current.Database(), d.Indexes())
+	if mongo.IsDuplicateKeyError(err) {
+		err = fmt.Errorf("%w: %w", ErrInconsistent, err)
+	}
+	return err
 }
 
 // ShardKey returns the recommended shard keys, by collection.
@@ -192,7 +200,7 @@ func (d *Documents[ID, T]) Filter(id ID) bson.D {
 // HistoryFilter selects the revisions of a document, all but the current one, in their
 // collection.
 func (d *Documents[ID, T]) HistoryFilter(id ID) bson.D {
-	return bson.D{expr.Element(d.core.opts.DocumentIDField, d.equal(id))}
+	return d.core.rowsOf(d.equal(id), d.core.counted())
 }
 
 // Get returns the current document with its number.

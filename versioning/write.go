@@ -587,20 +587,23 @@ func (d *store) saveBatch(ctx context.Context, wishes []*wish, change stamp, dry
 
 // loadMany reads current documents by their _id, keyed by value.Key, invalid ones too.
 func (d *store) loadMany(ctx context.Context, ids bson.A) (map[string]*state, error) {
-	out := make(map[string]*state, len(ids))
 	if len(ids) == 0 {
-		return out, nil
+		return nil, nil
 	}
-	for raw, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+	docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return d.primary.current.Find(ctx, bson.D{expr.Element("_id", expr.Op("$in", ids))},
 			options.Find().SetBatchSize(int32(min(len(ids)+1, 1<<20)))) // one more closes the cursor with the first answer
-	}) {
-		if err != nil {
-			return nil, err
-		}
+	}))
+	return d.parseMany(docs), err
+}
+
+// parseMany is parse of several, keyed by value.Key, invalid ones too.
+func (d *store) parseMany(docs []bson.Raw) map[string]*state {
+	out := make(map[string]*state, len(docs))
+	for _, raw := range docs {
 		s, invalid := d.parse(raw)
 		s.invalid = invalid
 		out[value.Key(s.id)] = s
 	}
-	return out, nil
+	return out
 }
