@@ -66,7 +66,7 @@
 // version and these fields are still as they were read. What others write meanwhile
 // stays. One Migrate of a collection runs at a time: a lease, in the collection
 // named as this with ".migrations" added, keeps others out with [ErrRunning]; when
-// its process is killed another takes over after Options.Lease, where it stopped. A
+// its process is killed another takes over after Options.Lease. A
 // document that a step or the server refuses is counted, named and passed over, or
 // ends the run (Work.Strict).
 //

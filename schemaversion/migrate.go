@@ -20,10 +20,15 @@ import (
 )
 
 // Migrate brings all documents that work selects to a version: Newest, or an older
-// one by the steps' Down. Documents of other versions stay readable all the time. It
-// goes on where an interrupted one stopped, and begins anew after one that ended.
+// one by the steps' Down. Documents of other versions stay readable all the time.
 // Result.Done are written, Skipped of an unknown version, Failed refused by a step
-// or the server.
+// or the server, Remaining changed by others whenever they were to be written.
+//
+// After a run that ends with Failed and Remaining 0, every document of a version that the
+// steps know, which was there from its beginning to its end, has been brought to the version.
+// What old code writes behind it, the next run finds. One that was cut off, or killed, is
+// simply run again: it begins anew and passes over what has the version already, which an
+// index on the version makes cheap.
 //
 // One runs at a time; a second is [ErrRunning] until the first ends, or has given no
 // sign for Options.Lease. A dry run needs no lease and runs the steps without
@@ -56,17 +61,9 @@ func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (m
 			work = &slower
 		}
 	}
-	var filter any
-	if work != nil {
-		filter = work.Filter
-	}
-	lease, err := c.acquire(ctx, to, filter)
+	lease, err := c.acquire(ctx)
 	if err != nil {
 		return mongopatterns.Result{}, err
-	}
-	if lease.last.Type != 0 {
-		// By $expr, as a plain $gt stays within the type of the last _id.
-		scan.Filter = append(scan.Filter, bson.E{Key: "$expr", Value: expr.Op("$gt", "$_id", expr.Literal(lease.last))})
 	}
 	start, done := time.Now(), int64(0)
 	result, err := maintain.Run(ctx, c.coll, work, scan, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
@@ -82,13 +79,13 @@ func (c *core) migrate(ctx context.Context, to int, work *mongopatterns.Work) (m
 			case <-time.After(time.Until(due)):
 			}
 		}
-		return lease.reached(ctx, batch[len(batch)-1].Lookup("_id"))
+		return lease.prolong(ctx)
 	})
-	return result, errors.Join(err, lease.release(ctx, err == nil))
+	return result, errors.Join(err, lease.release(ctx))
 }
 
 // batch upgrades and stores documents. Those that somebody changed meanwhile are read
-// again, a few times; then the next Migrate finds them.
+// again, a few times; then they remain for the next Migrate.
 func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool, result *mongopatterns.Result) error {
 	for range 5 {
 		models, ids, err := c.upgrades(batch, to, strict, result)
@@ -117,7 +114,7 @@ func (c *core) batch(ctx context.Context, batch []bson.Raw, to int, strict bool,
 			return err
 		}
 	}
-	result.Skipped += int64(len(batch))
+	result.Remaining += int64(len(batch))
 	return nil
 }
 
@@ -150,16 +147,11 @@ type lease struct {
 	id    string
 	owner bson.ObjectID
 	term  time.Duration
-	last  bson.RawValue // the _id up to which all is done
 }
 
 // acquire takes the lease if nobody has it, or its owner gave no sign for too long.
 // The time is the server's.
-func (c *core) acquire(ctx context.Context, to int, filter any) (*lease, error) {
-	selected, err := c.codec.Value(bson.D{{Key: "to", Value: to}, {Key: "filter", Value: expr.And(filter)}})
-	if err != nil {
-		return nil, err
-	}
+func (c *core) acquire(ctx context.Context) (*lease, error) {
 	l := &lease{state: c.State, id: c.coll.Name(), owner: bson.NewObjectID(), term: c.Lease}
 	// The condition stands in the update, as an upsert takes none that compares
 	// fields.
@@ -167,11 +159,8 @@ func (c *core) acquire(ctx context.Context, to int, filter any) (*lease, error) 
 	set := func(field string, v any) bson.E {
 		return bson.E{Key: field, Value: expr.Cond(free, v, expr.Field(field))}
 	}
-	// How far another filter or version came says nothing of this one.
-	same := expr.Op("$eq", "$work", expr.Literal(selected))
 	raw, err := fault.Single(c.State.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: l.id}}, mongo.Pipeline{expr.Op("$set", bson.D{
 		set("owner", l.owner), set("until", expr.Op("$add", "$$NOW", l.term.Milliseconds())),
-		set("work", expr.Literal(selected)), set("last", expr.Cond(same, "$last", "$$REMOVE")),
 	})}, options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After))).Raw()
 	if mongo.IsDuplicateKeyError(err) {
 		return nil, ErrRunning // somebody began at the same time
@@ -182,14 +171,13 @@ func (c *core) acquire(ctx context.Context, to int, filter any) (*lease, error) 
 	if owner, _ := value.Lookup(raw, "owner").ObjectIDOK(); owner != l.owner {
 		return nil, ErrRunning
 	}
-	l.last = value.Lookup(raw, "last")
 	return l, nil
 }
 
-// reached prolongs the lease and says how far the work has come.
-func (l *lease) reached(ctx context.Context, last bson.RawValue) error {
+// prolong gives a sign.
+func (l *lease) prolong(ctx context.Context) error {
 	result, err := fault.One(l.state.UpdateOne(ctx, bson.D{{Key: "_id", Value: l.id}, {Key: "owner", Value: l.owner}}, mongo.Pipeline{expr.Op("$set", bson.D{
-		{Key: "until", Value: expr.Op("$add", "$$NOW", l.term.Milliseconds())}, {Key: "last", Value: expr.Literal(last)},
+		{Key: "until", Value: expr.Op("$add", "$$NOW", l.term.Milliseconds())},
 	})}))
 	if err == nil && result.MatchedCount == 0 {
 		return fmt.Errorf("the lease was lost: %w", ErrRunning)
@@ -197,15 +185,11 @@ func (l *lease) reached(ctx context.Context, last bson.RawValue) error {
 	return err
 }
 
-// release gives the lease back, also after the context has ended. After the end the
-// next Migrate begins anew.
-func (l *lease) release(ctx context.Context, ended bool) error {
+// release gives the lease back, also after the context has ended.
+func (l *lease) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	unset := bson.D{{Key: "owner", Value: ""}, {Key: "until", Value: ""}}
-	if ended {
-		unset = append(unset, bson.E{Key: "last", Value: ""}, bson.E{Key: "work", Value: ""})
-	}
 	_, err := fault.One(l.state.UpdateOne(ctx, bson.D{{Key: "_id", Value: l.id}, {Key: "owner", Value: l.owner}}, bson.D{{Key: "$unset", Value: unset}}))
 	return err
 }

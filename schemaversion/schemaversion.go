@@ -36,9 +36,10 @@ type Options struct {
 	// Rate bounds Migrate, in documents a second. Default 0: no bound.
 	Rate int
 	// Lease is how long a Migrate that gives no sign keeps others out; it must be
-	// longer than a batch takes. Default 1 minute.
+	// longer than a batch takes, and than the first one takes to be found: without an
+	// index on the version a run passes over all that is done before. Default 1 minute.
 	Lease time.Duration
-	// State is the collection of the leases and of how far Migrate has come.
+	// State is the collection of the leases.
 	// Default: the collection named as the documents' with ".migrations" added.
 	State *mongo.Collection
 	// Registry and BSON encode and decode T, and the types of Between. Default: the
