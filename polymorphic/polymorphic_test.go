@@ -126,6 +126,28 @@ func TestStoredAndRead(t *testing.T) {
 	}
 }
 
+// What docs/adopting.md says of old code beside kinds.
+func TestBesideOldCode(t *testing.T) {
+	_, coll := documents(t)
+	ctx := t.Context()
+	if _, err := coll.InsertOne(ctx, bson.M{"_id": 10, "name": "Don Carter"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := coll.UpdateByID(ctx, 10, bson.M{"$set": bson.M{"average": 200}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := coll.ReplaceOne(ctx, bson.M{"_id": 2}, bson.M{"name": "Martina Navratilova"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bowler{{10, "Don Carter", 200}, {2, "Martina Navratilova", 0}} {
+		for got, err := range kinds.Find(ctx, coll, bson.M{"_id": want.ID}) {
+			if err != nil || got != want {
+				t.Errorf("%v, %v", got, err)
+			}
+		}
+	}
+}
+
 func TestFields(t *testing.T) {
 	type match struct {
 		Winner  athleteDoc   `bson:"winner"`
