@@ -18,8 +18,8 @@ import (
 
 // Adopt fills in the references of a target that have only a key so far, and
 // perhaps some fields: followed fields and the version as the source has them now,
-// frozen fields where the copy has none. A reference with a version is adopted
-// already; in an Unversioned target all are looked at. Result.Done counts the documents
+// frozen fields where the copy has none. A source without a version gets 0. A reference
+// with a version is adopted already; in an Unversioned target all are looked at. Result.Done counts the documents
 // found lacking whose batch was committed, also where another writer filled one in
 // meanwhile; Remaining are malformed references, and those to sources that do not
 // exist, whatever the policy, or are invalid. Work.Filter selects documents of the
@@ -31,7 +31,7 @@ import (
 // Cost: 1 round trip a batch (default 100) to read the target in the order of _id,
 // and 1 for its sources; where something is to be filled in 4 more, commit
 // included, 1 write for each document (and 1 for those that get frozen fields) and
-// 2 for each source.
+// 2 for each source, 3 if it has no version.
 func (r *Ref[ID, S]) Adopt(ctx context.Context, target string, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "extref: adopt")
 	t, err := r.core.target(target)
@@ -63,29 +63,49 @@ func (c *core) adopt(ctx context.Context, t *target, docs []bson.Raw, dry bool, 
 	if err != nil {
 		return err
 	}
-	keys, ids, lacking := map[string]bson.RawValue{}, map[string]bson.A{}, map[string]bool{}
+	keys, ids := map[string]bson.RawValue{}, map[string]bson.A{}
 	for _, f := range t.problems(docs, sources, true) {
 		if unsolvable[f.Kind] {
 			result.Remaining++
 			continue
 		}
 		key := value.Key(f.key)
-		keys[key], ids[key], lacking[value.Key(f.ID)] = f.key, append(ids[key], f.ID), true
+		keys[key], ids[key] = f.key, append(ids[key], f.ID)
 	}
 	if len(keys) > 0 && !dry {
-		err = txn.Run(ctx, c.client(), func(ctx context.Context) error { return c.fill(ctx, t, keys, ids) })
+		err = txn.Run(ctx, c.client(), func(ctx context.Context) (err error) {
+			sources, err = c.fill(ctx, t, keys, ids)
+			return err
+		})
 	}
-	if err == nil {
-		result.Done += int64(len(lacking))
+	if err != nil {
+		return err
 	}
-	return err
+	lacking := map[string]bool{}
+	for key := range keys {
+		if sources[key].bad != "" { // meanwhile
+			result.Remaining += int64(len(ids[key]))
+			continue
+		}
+		for _, id := range ids[key] {
+			lacking[value.Key(id.(bson.RawValue))] = true
+		}
+	}
+	result.Done += int64(len(lacking))
+	return nil
 }
 
-// fill holds the sources and reads them again. It writes frozen fields where a copy
-// has none, then the followed fields and the version.
-func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValue, ids map[string]bson.A) error {
-	if err := c.hold(ctx, in(c.o.KeyField, slices.Collect(maps.Values(keys)))); err != nil {
-		return err
+// fill holds the sources, gives those without a version one, and reads them again. It writes frozen fields where a copy
+// has none, then the followed fields and the version. It returns the sources.
+func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValue, ids map[string]bson.A) (map[string]state, error) {
+	these := in(c.o.KeyField, slices.Collect(maps.Values(keys)))
+	var first []mongo.WriteModel
+	if !t.Unversioned {
+		none := append(slices.Clone(these), bson.E{Key: c.o.VersionField, Value: expr.D("$eq", nil, "$not", isArray)})
+		first = append(first, mongo.NewUpdateManyModel().SetFilter(none).SetUpdate(expr.Op("$set", expr.D(c.o.VersionField, int64(0)))))
+	}
+	if err := c.hold(ctx, these, first...); err != nil {
+		return nil, err
 	}
 	now, err := c.sources(ctx, c.o.KeyField, keys)
 	var models []mongo.WriteModel
@@ -108,8 +128,8 @@ func (c *core) fill(ctx context.Context, t *target, keys map[string]bson.RawValu
 		}
 	}
 	if err != nil || len(models) == 0 {
-		return err
+		return now, err
 	}
 	_, err = fault.Many(t.Collection.BulkWrite(ctx, models))
-	return err
+	return now, err
 }

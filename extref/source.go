@@ -174,12 +174,13 @@ func (c *core) pin(ctx context.Context, key bson.RawValue) (state, error) {
 }
 
 // hold writes to sources and takes that back, in one command, so that in a
-// transaction whoever changes or deletes one of them at the same time conflicts.
-func (c *core) hold(ctx context.Context, filter bson.D) error {
+// transaction whoever changes or deletes one of them at the same time conflicts. First
+// are updates that go with it.
+func (c *core) hold(ctx context.Context, filter bson.D, first ...mongo.WriteModel) error {
 	touch := func(operator string, v any) mongo.WriteModel {
 		return mongo.NewUpdateManyModel().SetFilter(filter).SetUpdate(expr.Op(operator, expr.Op(touchField, v)))
 	}
-	_, err := fault.Many(c.source.BulkWrite(ctx, []mongo.WriteModel{touch("$set", bson.NewObjectID()), touch("$unset", "")}))
+	_, err := fault.Many(c.source.BulkWrite(ctx, append(first, touch("$set", bson.NewObjectID()), touch("$unset", ""))))
 	return err
 }
 
