@@ -119,7 +119,7 @@ func (c *core) repair(ctx context.Context, work *mongopatterns.Work) (result mon
 			}
 		}
 		for _, f := range wrong {
-			done, err := c.propagateOne(ctx, f.key, inner(w), f.above)
+			done, err := c.propagateOne(ctx, f.key, inner(w), c.lifted(f.above))
 			done.Examined, done.Remaining = 0, 0 // Check has found, and the loop above counted, them
 			result.Add(done)
 			if err != nil {

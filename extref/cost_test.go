@@ -274,22 +274,39 @@ func TestCosts(t *testing.T) {
 			Reconciled: func(tally) { ready <- true }, Progress: func(tally) { applied <- true },
 		})
 		receive(t, ready)
-		cmds := mongotest.Record(t, db, func() {
-			must(t)(db.Collection("teams").UpdateByID(t.Context(), 0, d("$set", d("name", "x"), "$inc", d("version", 1))))
-			receive(t, applied)
-		})
-		stop()
-		var sent []string
-		for _, c := range cmds.Named("find", "update") {
-			sent = append(sent, c.Name+" "+c.Collection)
+		record := func(events int, update bson.D, want ...string) mongotest.Commands {
+			t.Helper()
+			cmds := mongotest.Record(t, db, func() {
+				must(t)(db.Collection("teams").UpdateByID(t.Context(), 0, update))
+				for range events {
+					receive(t, applied)
+				}
+			})
+			var sent []string
+			for _, c := range cmds.Named("find", "update", "findAndModify") {
+				sent = append(sent, c.Name+" "+c.Collection)
+			}
+			// The token of the reconciliation is saved while that records.
+			if i := slices.Index(sent, "update tokens"); i == 0 || i == 1 && sent[0] == "update teams" {
+				sent = slices.Delete(sent, i, i+1)
+			}
+			diff(t, want, sent)
+			return cmds
 		}
-		// The token of the reconciliation is saved while that records.
-		if i := slices.Index(sent, "update tokens"); i == 0 || i == 1 && sent[0] == "update teams" {
-			sent = slices.Delete(sent, i, i+1)
-		}
-		diff(t, []string{"update teams", "find teams", "find single", "update single", "find many", "update many", "find flat", "update flat", "update tokens"}, sent)
+		look := []string{"find single", "find many", "find flat"}
+		write := []string{"find single", "update single", "find many", "update many", "find flat", "update flat", "update tokens"}
+		cmds := record(1, d("$set", d("name", "x"), "$inc", d("version", 1)),
+			slices.Concat([]string{"update teams", "find teams"}, look, write)...)
 		last := cmds.Named("update")
 		examined(t, db, last[len(last)-1], "_id_", 1, 1)
+		for i, c := range cmds.Named("find")[1:4] { // of copies that are not behind there are none
+			examined(t, db, replaceVersion(t, c, 99), versions[i].index, 1, 0)
+		}
+		// Without a higher version: its own raise is an event as well.
+		record(2, d("$set", d("name", "y")), slices.Concat([]string{"update teams", "find teams",
+			"find single", "find teams", "find single", "find many", "find teams", "find many", "find flat", "find teams", "find flat",
+			"findAndModify teams"}, look, write, []string{"find teams"}, look, look, []string{"update tokens"})...)
+		stop()
 	})
 }
 
@@ -307,7 +324,7 @@ func statement(t *testing.T, c mongotest.Command, i int) mongotest.Command {
 	return c
 }
 
-// replaceVersion is an update command with another version in its filters.
+// replaceVersion is a command with another version in its filters.
 func replaceVersion(t *testing.T, c mongotest.Command, version int64) mongotest.Command {
 	t.Helper()
 	var doc bson.D
@@ -317,7 +334,7 @@ func replaceVersion(t *testing.T, c mongotest.Command, version int64) mongotest.
 		switch v := v.(type) {
 		case bson.D:
 			for i := range v {
-				if v[i].Key == "$lt" {
+				if slices.Contains([]string{"$lt", "$gt", "$gte"}, v[i].Key) {
 					v[i].Value = version
 				} else {
 					walk(v[i].Value)

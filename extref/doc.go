@@ -40,10 +40,10 @@
 // written only by a higher one: propagating twice, late, or from two processes at
 // once leaves the newest copy and writes it once. No version counts as 0, so
 // existing sources need none. Your own update of a source must raise it when it
-// changes a followed field, {$inc: {version: 1}}.
+// changes a followed field, {$inc: {version: 1}}; where writers cannot be made to do so,
+// [Ref.Watch] and [Ref.Repair] raise it for them.
 //
-// Target.Unversioned leaves the version out of the copies, for writers who cannot be
-// made to raise one. Then propagation compares values: it reads every copy of a
+// Target.Unversioned leaves the version out of the copies. Then propagation compares values: it reads every copy of a
 // source, and needs a transaction a batch that writes to the source too.
 //
 // # Who propagates
@@ -53,7 +53,8 @@
 //   - With Options.Outbox it notes the change in that collection, in the same
 //     transaction, and workers call [Ref.Drain] every so often.
 //   - With Options.Deferred it changes the source only. [Ref.Watch] follows the
-//     source by a change stream, whoever changes it, also through elections.
+//     source by a change stream, whoever changes it, also through elections. It serves
+//     as well beside the other two, for changes by programs that know of no version.
 //
 // # Costs
 //
@@ -68,7 +69,8 @@
 //	  with an outbox      T is 1, and 1 write for it
 //	Propagate             1+T RT    nothing to write: reads no copy, or all if Unversioned
 //	                      +1 RT     a batch of documents; 3 more if Unversioned
-//	Drain, Watch          2 RT      an entry, 1 a batch of events; a Propagate for each source
+//	Drain, Watch          2 RT      an entry, 1 a batch of events; a Propagate for each source,
+//	                                with Watch and 1 for each target with versions
 //	Delete                2 RT      and 1 for each target but Keep
 //	Check, Repair         scan the targets, or the copies of the sources selected
 //	Adopt                 6 RT      a batch
@@ -91,16 +93,23 @@
 // # Chains
 //
 // If B carries a copy of A, and C a copy of that copy, an update of A does not raise
-// the version of B. Make the targets of the Ref over B Unversioned, and either have it
-// Watch B, or call its Propagate for each B in one mongopatterns.Transact with the
-// update of A. The same goes for a source that the versioning package saves.
+// the version of B. Either have the Ref over B Watch it, or make its targets Unversioned
+// and call its Propagate for each B in one mongopatterns.Transact with the update of A.
+// The same goes for a source that the versioning package saves.
 //
 // # Adoption
 //
-// [Ref.Adopt] fills in references that have only a key so far. {customer_id: 123} is
+// [Ref.Adopt] fills in references that have only a key so far, and gives their sources a
+// version. {customer_id: 123} is
 // a target with Path "" as it is; to make {customer: {_id: 123}} or [{id: 7}] of plain
 // IDs run one update of your own first, as the example of Adopt does. To follow a
 // further field, configure it and run Repair.
+//
+// Beside Adopt and after it, old code may do to sources what it likes, while Watch runs
+// or once Repair has: change, replace, delete and insert them again, with a version or
+// without. In the targets it may insert, replace and delete documents; references without
+// a version are what the next Adopt fills in, and Check names until then. The source
+// decides: what old code writes into a copy's followed fields is overwritten.
 //
 // # Sharding
 //

@@ -103,7 +103,7 @@ func inner(w mongopatterns.Work) *mongopatterns.Work {
 // failed and when to try again.
 func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.Work, result *mongopatterns.Result) error {
 	key := entry.Lookup("_id")
-	done, err := c.propagateOne(ctx, key, w, 0)
+	done, err := c.propagateOne(ctx, key, w, nil)
 	if err != nil {
 		return err
 	}
@@ -124,9 +124,9 @@ func (c *core) drainEntry(ctx context.Context, entry bson.Raw, w *mongopatterns.
 // One that is gone is no error. One that is invalid, or that the server refuses to
 // write, is Failed and named, but not in the caller's transaction, which that has
 // ended. Other errors are not about the source.
-func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, least int64) (
+func (c *core) propagateOne(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, read read) (
 	mongopatterns.Result, error) {
-	result, err := c.propagateKey(ctx, key, w, least)
+	result, err := c.propagateKey(ctx, key, w, read)
 	result.Examined = 1
 	switch {
 	case errors.Is(err, fault.ErrNotFound):

@@ -45,20 +45,24 @@ func (r *Ref[ID, S]) Propagate(ctx context.Context, id ID, work *mongopatterns.W
 	if err != nil {
 		return result, err
 	}
-	return r.core.propagateKey(ctx, key, &w, 0)
+	return r.core.propagateKey(ctx, key, &w, nil)
 }
 
-// propagateKey is Propagate, of a source whose version is raised to least before.
-func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, least int64) (
+// read reads the source with a key.
+type read func(ctx context.Context, key bson.RawValue) (state, error)
+
+// propagateKey is Propagate of what read returns, nil for the source as it is.
+func (c *core) propagateKey(ctx context.Context, key bson.RawValue, w *mongopatterns.Work, read read) (
 	result mongopatterns.Result, err error) {
 	ctx, end := c.causal(ctx)
 	defer end()
-	read := c.find
 	unversioned := slices.ContainsFunc(c.following, func(t *target) bool { return t.Unversioned })
-	if least > 0 {
-		read = func(ctx context.Context, key bson.RawValue) (state, error) { return c.lift(ctx, key, least) }
-	} else if txn.Running(ctx) && !w.DryRun && unversioned {
+	switch {
+	case read != nil:
+	case txn.Running(ctx) && !w.DryRun && unversioned:
 		read = c.pin // only versions are guard enough
+	default:
+		read = c.find
 	}
 	s, err := read(ctx, key)
 	if err == nil {

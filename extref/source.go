@@ -207,6 +207,58 @@ func (c *core) lift(ctx context.Context, key bson.RawValue, version int64) (stat
 	return c.result(key, fault.Single(c.source.FindOneAndUpdate(ctx, c.by(key), raise, c.after)))
 }
 
+// lifted is lift to this version, nil for none.
+func (c *core) lifted(version int64) read {
+	if version == 0 {
+		return nil
+	}
+	return func(ctx context.Context, key bson.RawValue) (state, error) { return c.lift(ctx, key, version) }
+}
+
+// settle reads a source, and raises its version above that of copies which are not behind
+// and have another state: who changed the source has not raised it, or has set it back.
+func (c *core) settle(ctx context.Context, key bson.RawValue) (state, error) {
+	s, err := c.find(ctx, key)
+	for err == nil {
+		var above int64
+		if above, err = c.above(ctx, s); err != nil || above <= s.version {
+			break
+		}
+		s, err = c.lift(ctx, key, above)
+	}
+	return s, err
+}
+
+// above is the version that s needs for some of the copies that are not behind it and
+// have another state, 0 if there are none.
+func (c *core) above(ctx context.Context, s state) (above int64, err error) {
+	only := map[string]bson.RawValue{value.Key(s.key): s.key}
+	for _, t := range c.following {
+		if t.Unversioned {
+			continue
+		}
+		docs, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return t.primary.Find(ctx, t.stray(s), options.Find().SetProjection(t.each(1)).SetLimit(strays).SetBatchSize(strays+1))
+		}))
+		var found []finding
+		if err == nil && len(docs) > 0 {
+			found, err = c.inspect(ctx, t, docs, only)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", t.Name, err)
+		}
+		for _, f := range found {
+			if f.Kind == Ahead || f.Kind == Different {
+				above = max(above, f.above)
+			}
+		}
+	}
+	return above, nil
+}
+
+// strays bounds what above reads: most copies have one version, so a few show it.
+const strays = 100
+
 // sources reads the sources of which field is one of the values: their states by
 // value.Key, valid or not. One that is gone has no doc.
 func (c *core) sources(ctx context.Context, field string, values map[string]bson.RawValue) (map[string]state, error) {

@@ -54,11 +54,16 @@ func (t *target) holding(conditions bson.D) bson.D {
 func moved(filter bson.D, path func(string) string) bson.D {
 	out := make(bson.D, len(filter))
 	for i, e := range filter {
-		if all, ok := e.Value.(bson.A); ok { // of $nor
-			out[i] = bson.E{Key: e.Key, Value: bson.A{moved(all[0].(bson.D), path)}}
-		} else {
+		all, ok := e.Value.(bson.A)
+		if !ok {
 			out[i] = bson.E{Key: path(e.Key), Value: e.Value}
+			continue
 		}
+		parts := make(bson.A, len(all)) // of $nor and $or
+		for j, part := range all {
+			parts[j] = moved(part.(bson.D), path)
+		}
+		out[i] = bson.E{Key: e.Key, Value: parts}
 	}
 	return out
 }
@@ -127,6 +132,15 @@ func (t *target) than(operator string, s state) bson.E {
 // ones, and those ahead of s.
 func (t *target) off(s state) bson.D {
 	return t.holding(bson.D{{Key: t.IDField, Value: value.Equal(s.key)}, t.than("$ne", s)})
+}
+
+// stray selects the documents with a copy whose version is not below that of s, but which
+// has another state. After a change that raised the version no key of the index is in
+// that range.
+func (t *target) stray(s state) bson.D {
+	other := bson.A{bson.D{{Key: t.VersionField, Value: expr.Op("$gt", s.version)}},
+		bson.D{unlike(t.follow, s.value, func(f Field) string { return f.As })}}
+	return t.proper(s.key, bson.E{Key: t.VersionField, Value: expr.Op("$gte", s.version)}, bson.E{Key: "$or", Value: other})
 }
 
 // unlike is the condition that one of the fields, at its path, has not the value:

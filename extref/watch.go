@@ -47,7 +47,9 @@ type WatchOptions struct {
 
 // Watch follows the source by a change stream and propagates each change of a
 // followed field or the version, and each source that is inserted, by whoever it
-// was made. It ends when ctx does, or with an error that no waiting solves, such as
+// was made. A change that did not raise the version, or set it back, shows in copies
+// that have another state and no lower version: Watch raises the source's above theirs,
+// as Repair does, and propagates. It ends when ctx does, or with an error that no waiting solves, such as
 // missing rights; it always returns an error. While the server is away, as in an
 // election, it waits and goes on. A source that is invalid, or a document that the
 // server refuses to write, ends nothing: Progress names it.
@@ -58,10 +60,14 @@ type WatchOptions struct {
 // stream is opened, one Repair reconciles all copies, and the stream goes on from
 // before it. Run it in one process; a second one does the same work again, without
 // harm. Deletions of sources are not followed (use Delete, and Check), nor does a
-// natural key that changes reach the copies: they dangle.
+// natural key that changes reach the copies: they dangle. A copy that somebody writes to
+// is no event of the source: Check finds it.
 //
 // Cost: 1 round trip a batch of events, for each source in it that changed a
-// Propagate, and 1 write of the token, by _id; with a natural key 1 more a batch.
+// Propagate and 1 for each target with versions, by its index, and 1 write of the token,
+// by _id; with a natural key 1 more a batch. A change without a higher version: 1 write
+// of the source more, 1 more for each of these targets and 2 for each with such copies;
+// and as for any change once more, for the event of that write.
 // While nothing happens 1 round trip every MaxAwait and a write of the token every
 // minute.
 func (r *Ref[ID, S]) Watch(ctx context.Context, tokens *mongo.Collection, opts *WatchOptions) (err error) {
@@ -99,7 +105,7 @@ func (c *core) watch(ctx context.Context, tokens *mongo.Collection, opts *WatchO
 		case ctx.Err() != nil:
 			return errors.Join(ctx.Err(), err)
 		case err == nil: // the collection was dropped or renamed; go on after that
-		case w.token != nil && hasCode(err, 260, 280, 286): // the history after it is gone
+		case w.token != nil && hasCode(err, 136, 260, 280, 286): // the history after it is gone
 			w.token = nil
 		case interrupted(err):
 			if w.o.Interrupted != nil {
@@ -237,7 +243,7 @@ func (w *watcher) apply(ctx context.Context, stream *mongo.ChangeStream) error {
 	}
 	var result mongopatterns.Result
 	for _, key := range changed {
-		done, err := w.propagateOne(ctx, key, &w.work, 0)
+		done, err := w.propagateOne(ctx, key, &w.work, w.settle)
 		if err != nil {
 			return err
 		}
