@@ -1,0 +1,218 @@
+package adoption_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/bucket"
+	"github.com/mongopatterns/mongopatterns/series"
+)
+
+// reading is a measurement; Key is unique.
+type reading struct {
+	Timestamp time.Time `bson:"timestamp"`
+	Value     int32     `bson:"value"`
+	Key       string    `bson:"key"`
+}
+
+// measurements is what bucket and series have in common.
+type measurements struct {
+	append func(ctx context.Context, sensor int32, m reading) error
+	all    func(ctx context.Context, sensor int32) iter.Seq2[reading, error]
+}
+
+func openBucket(idField string) func(db *mongo.Database) (helper, error) {
+	return func(db *mongo.Database) (helper, error) {
+		b, err := bucket.New[int32, reading](db.Collection("buckets"), bucket.Every(time.Hour), &bucket.Options{
+			SeriesField: "sensor", MaxCount: 20, IDField: idField,
+			Values: []bucket.Value{{Field: "value", Sum: "sum"}},
+		})
+		if err != nil {
+			return helper{}, err
+		}
+		return helper{
+			ensure: b.EnsureIndexes, check: b.Check, repair: b.Repair, busy: bucket.ErrConcurrentAdopt,
+			adopt: func(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
+				return b.Adopt(ctx, db.Collection("readings"), nil, work)
+			},
+			value: measurements{
+				func(ctx context.Context, sensor int32, m reading) error {
+					_, err := b.Append(ctx, sensor, m)
+					return err
+				},
+				func(ctx context.Context, sensor int32) iter.Seq2[reading, error] {
+					return b.Range(ctx, sensor, time.Time{}, time.Time{})
+				},
+			},
+		}, nil
+	}
+}
+
+func openSeries(db *mongo.Database) (helper, error) {
+	s, err := series.New[int32, reading](db.Collection("series"), series.Days(nil), &series.Options{
+		SeriesField: "sensor", Values: []series.Value{{Field: "value"}},
+	})
+	if err != nil {
+		return helper{}, err
+	}
+	return helper{
+		ensure: s.EnsureIndexes, check: s.Check, repair: s.Repair, busy: series.ErrConcurrentAdopt,
+		adopt: func(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
+			return s.Adopt(ctx, db.Collection("readings"), nil, work)
+		},
+		value: measurements{
+			func(ctx context.Context, sensor int32, m reading) error {
+				return s.Append(ctx, sensor, m)
+			},
+			func(ctx context.Context, sensor int32) iter.Seq2[reading, error] {
+				return s.Range(ctx, sensor, time.Time{}, time.Time{})
+			},
+		},
+	}, nil
+}
+
+const sensors = 5
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func startMeasurements(w *world) service {
+	of := w.h.value.(measurements)
+	m := &model{coll: w.db.Collection("readings")}
+	measure := func(c *client) bson.M {
+		return bson.M{
+			"sensor": c.int(sensors), "timestamp": bson.NewDateTimeFromTime(noon.Add(time.Duration(c.IntN(7200)) * time.Second)),
+			"value": c.int(100), "key": c.text(),
+		}
+	}
+	c := newClient('S', time30)
+	for range 200 {
+		m.seed(w, merged(measure(c), bson.M{"_id": c.id()}))
+	}
+	old := []op{m.inserted(measure)}
+	appended := func(doc bson.M) reading {
+		return reading{doc["timestamp"].(bson.DateTime).Time(), doc["value"].(int32), doc["key"].(string)}
+	}
+	fresh := []op{{"Append", func(ctx context.Context, c *client) error {
+		doc := measure(c)
+		err := of.append(ctx, doc["sensor"].(int32), appended(doc))
+		if err == nil {
+			m.put(merged(doc, bson.M{"_id": c.id()}))
+		}
+		return err
+	}}}
+	oracle := func(t *testing.T) {
+		for sensor := range int32(sensors) {
+			want, have := map[reading]int{}, map[reading]int{}
+			for _, r := range m.living() {
+				if r.doc["sensor"] == sensor {
+					want[appended(r.doc)]++
+				}
+			}
+			for r, err := range of.all(t.Context(), sensor) {
+				must(t, err)
+				r.Timestamp = bson.NewDateTimeFromTime(r.Timestamp).Time()
+				have[r]++
+			}
+			lost, twice := 0, 0
+			for r := range want {
+				if have[r] == 0 {
+					lost++
+				}
+			}
+			for r, n := range have {
+				if n > want[r] {
+					twice++
+				}
+			}
+			if lost+twice > 0 {
+				t.Errorf("sensor %d: of %d measurements %d are lost, %d are there twice or from nowhere", sensor, len(want), lost, twice)
+			}
+		}
+	}
+	return service{old: old, fresh: fresh, oracle: oracle}
+}
+
+const aDay = "2026-03-01 00:00:00"
+
+func openSlots(db *mongo.Database) (helper, error) {
+	s, err := bucket.NewSlots[int32, int32](db.Collection("days"), bucket.Days(nil), &bucket.SlotOptions{SeriesField: "sensor"})
+	if err != nil {
+		return helper{}, err
+	}
+	return helper{
+		ensure: s.EnsureIndexes, check: s.Check, repair: s.Repair, value: s,
+		adopt: func(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
+			return s.Adopt(ctx, nil, work)
+		},
+	}, nil
+}
+
+// startSlots has 40 sensors. Old code sets each slot once, in the document of the day as it
+// knows it, new code sets others.
+func startSlots(w *world) service {
+	s := w.h.value.(*bucket.Slots[int32, int32])
+	coll := w.db.Collection("days")
+	day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	want := map[int32]map[time.Time]int32{}
+	// place is a slot that nobody has taken.
+	place := func(c *client) (sensor int32, at time.Time) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for {
+			sensor, at = c.int(40), day.Add(time.Duration(c.IntN(1440))*time.Minute)
+			if _, taken := want[sensor][at]; !taken {
+				break
+			}
+		}
+		if want[sensor] == nil {
+			want[sensor] = map[time.Time]int32{}
+		}
+		want[sensor][at] = c.int(1000)
+		return sensor, at
+	}
+	value := func(sensor int32, at time.Time) int32 {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return want[sensor][at]
+	}
+	set := func(ctx context.Context, c *client) error {
+		sensor, at := place(c)
+		path := fmt.Sprintf("data.%d.%d", at.Hour(), at.Minute())
+		_, err := coll.UpdateOne(ctx, d("sensor", sensor, "start", aDay), d("$set", d(path, value(sensor, at))), upsert())
+		return err
+	}
+	c := newClient('S', time30)
+	for range 200 {
+		must(w.t, set(w.t.Context(), c))
+	}
+	old := []op{{"set", set}}
+	fresh := []op{{"Set", func(ctx context.Context, c *client) error {
+		sensor, at := place(c)
+		return s.Set(ctx, sensor, at, value(sensor, at))
+	}}}
+	oracle := func(t *testing.T) {
+		for sensor := range int32(40) {
+			have := map[time.Time]int32{}
+			for slot, err := range s.Range(t.Context(), sensor, time.Time{}, time.Time{}) {
+				must(t, err)
+				have[slot.Time.UTC()] = slot.Value
+			}
+			if !maps.Equal(have, want[sensor]) {
+				differ(t, "sensor %d: %d slots, want %d", sensor, len(have), len(want[sensor]))
+			}
+		}
+	}
+	_ = slices.Sort[[]int]
+	return service{old: old, fresh: fresh, oracle: oracle}
+}
+
+var bucketSays, seriesSays, slotsSays = []sentence{}, []sentence{}, []sentence{}

@@ -1,0 +1,29 @@
+package adoption_test
+
+import "github.com/mongopatterns/mongopatterns/tree"
+
+// patterns are the cases, in the order of the page's table.
+var patterns []pattern
+
+func init() {
+	patterns = []pattern{
+		{"tree", "tree, ancestor arrays", openTree(tree.AncestorArray, nil), startTree(true), treeMoves},
+		{"tree", "tree, paths", openTree(tree.MaterializedPath, nil), startTree(false), treeStays},
+		{"tree", "tree, child references", openTree(tree.ChildReferences, nil), startTree(false), treeStays},
+		{"tree", "tree, nested sets", openTree(tree.NestedSets, nil), startTree(true), treeMoves},
+		{"bucket", "bucket", openBucket(""), startMeasurements, bucketSays},
+		{"bucket", "bucket with IDs", openBucket("key"), startMeasurements, nil},
+		{"bucket", "slots", openSlots, startSlots, slotsSays},
+		{"series", "series", openSeries, startMeasurements, seriesSays},
+		{"attribute", "attribute", openAttribute, startAttribute, attributeSays},
+		{"outlier", "outlier", openOutlier, startOutlier, outlierSays},
+		{"subset", "subset", openSubset, startSubset, subsetSays},
+		{"split", "split", openSplit, startSplit, splitSays},
+		{"extref", "extref", openExtref, startExtref, extrefSays},
+		{"relation", "relation", openRelation, startRelation, relationSays},
+		{"versioning", "versioning", openVersioning, startVersioning, versioningSays},
+		{"schemaversion", "schemaversion", openSchema, startSchema, schemaSays},
+		{"polymorphic", "polymorphic", openPolymorphic, startPolymorphic, polymorphicSays},
+		{"computed", "computed", openComputed, startComputed, computedSays},
+	}
+}

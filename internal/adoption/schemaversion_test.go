@@ -1,0 +1,196 @@
+package adoption_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/polymorphic"
+	"github.com/mongopatterns/mongopatterns/schemaversion"
+)
+
+// contactSteps lead from {home, work} to {contact: {home, work}}, and from there to
+// {contact: [{how, number}]}.
+var contactSteps = []schemaversion.Step{
+	{Up: func(doc bson.D) (out bson.D, err error) {
+		contact := bson.D{}
+		for _, e := range doc {
+			if e.Key == "home" || e.Key == "work" {
+				contact = append(contact, e)
+			} else {
+				out = append(out, e)
+			}
+		}
+		return append(out, bson.E{Key: "contact", Value: contact}), nil
+	}},
+	{Up: func(doc bson.D) (out bson.D, err error) {
+		for _, e := range doc {
+			if old, ok := e.Value.(bson.D); ok && e.Key == "contact" {
+				ways := bson.A{}
+				for _, way := range old {
+					ways = append(ways, d("how", way.Key, "number", way.Value))
+				}
+				e.Value = ways
+			}
+			out = append(out, e)
+		}
+		return out, nil
+	}},
+}
+
+func openSchema(db *mongo.Database) (helper, error) {
+	v, err := schemaversion.New[bson.M](db.Collection("contacts"), contactSteps, &schemaversion.Options{Lease: time.Second})
+	if err != nil {
+		return helper{}, err
+	}
+	return helper{
+		ensure: v.EnsureIndexes, value: v, busy: schemaversion.ErrRunning,
+		adopt: func(ctx context.Context, work *mongopatterns.Work) (mongopatterns.Result, error) {
+			return v.Migrate(ctx, v.Newest(), work)
+		},
+	}, nil
+}
+
+func startSchema(w *world) service {
+	v := w.h.value.(*schemaversion.Versions[bson.M])
+	m := &model{coll: w.db.Collection("contacts")}
+	contact := func(c *client) bson.M { return bson.M{"name": c.text(), "home": c.text(), "work": c.text()} }
+	c := newClient('S', time30)
+	for i := range 80 {
+		doc := merged(contact(c), bson.M{"_id": int32(i)})
+		if i%8 == 0 {
+			doc = bson.M{"_id": int32(i), "name": c.text(), "schema_version": "2", "contact": bson.M{"home": c.text(), "work": c.text()}}
+		}
+		m.seed(w, doc)
+		if i%8 == 0 {
+			m.all[i].doc = merged(bson.M{"_id": int32(i), "name": doc["name"]}, normal(doc["contact"]).(bson.M))
+		}
+	}
+	old := join(m.own(), m.deleted(alive, contact), []op{
+		m.inserted(contact),
+		m.write("replace", alive, func(ctx context.Context, c *client, r *record) error { return m.replace(ctx, r, contact(c)) }),
+		m.write("$set", alive, func(ctx context.Context, c *client, r *record) error {
+			return m.update(ctx, r, d("$set", d("name", c.text())))
+		}),
+	})
+	fresh := []op{
+		m.write("Update", alive, func(ctx context.Context, c *client, r *record) error {
+			change := d("$set", d("name", c.text()))
+			err := v.Update(ctx, r.id, change)
+			if err == nil {
+				m.follow(r, change)
+			}
+			return err
+		}),
+		{"Insert", func(ctx context.Context, c *client) error {
+			doc := merged(contact(c), bson.M{"_id": c.id()})
+			_, err := v.Insert(ctx, bson.M{"_id": doc["_id"], "name": doc["name"], "contact": bson.A{
+				d("how", "home", "number", doc["home"]), d("how", "work", "number", doc["work"]),
+			}})
+			if err == nil {
+				m.put(doc)
+			}
+			return err
+		}},
+	}
+	newest := func(doc bson.M) bson.M {
+		return merged(without(doc, "home", "work"), bson.M{"contact": bson.M{"home": doc["home"], "work": doc["work"]}})
+	}
+	oracle := func(t *testing.T) {
+		stored := read(t, m.coll)
+		for _, r := range m.living() {
+			name := fmt.Sprint(r.id)
+			have := normal(got(v.Get(t.Context(), r.id))(t)).(bson.M)
+			ways := bson.M{}
+			for _, way := range have["contact"].(bson.A) {
+				ways[way.(bson.M)["how"].(string)] = way.(bson.M)["number"]
+			}
+			have["contact"] = ways
+			same(t, name, without(have, "schema_version"), newest(r.doc))
+			delete(stored, name)
+		}
+		if len(stored) > 0 {
+			t.Errorf("%d contacts that nobody stored: %v", len(stored), stored)
+		}
+		if counts := got(v.Status(t.Context()))(t); len(counts) != 1 || counts[v.Newest()] == 0 {
+			t.Errorf("versions: %v", counts)
+		}
+	}
+	return service{old: old, fresh: fresh, oracle: oracle}
+}
+
+var schemaSays = []sentence{}
+
+type athlete interface{ called() string }
+
+type bowler struct {
+	ID   any    `bson:"_id"`
+	Name string `bson:"name"`
+}
+
+type player struct {
+	ID     any    `bson:"_id"`
+	Name   string `bson:"name"`
+	Titles int32  `bson:"titles"`
+}
+
+func (b bowler) called() string { return b.Name }
+func (p player) called() string { return p.Name }
+
+func openPolymorphic(*mongo.Database) (helper, error) {
+	kinds, err := polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("bowling"), polymorphic.Of[player]("tennis")},
+		&polymorphic.Options[athlete]{Field: "sport", Default: "bowling"})
+	return helper{value: kinds}, err
+}
+
+func startPolymorphic(w *world) service {
+	kinds := w.h.value.(*polymorphic.Kinds[athlete])
+	m := &model{coll: w.db.Collection("athletes")}
+	old := join(m.own(), m.deleted(func(r *record) bool { return alive(r) && r.doc["sport"] == nil }, func(c *client) bson.M {
+		return bson.M{"name": c.text()}
+	}), []op{m.inserted(func(c *client) bson.M { return bson.M{"name": c.text()} })})
+	fresh := []op{{"insert a player", func(ctx context.Context, c *client) error {
+		p := player{c.id(), c.text(), c.int(100)}
+		raw, err := kinds.Encode(p)
+		if err == nil {
+			_, err = m.coll.InsertOne(ctx, raw)
+		}
+		if err == nil {
+			m.put(bson.M{"_id": p.ID, "name": p.Name, "titles": p.Titles, "sport": "tennis"})
+		}
+		return err
+	}}}
+	oracle := func(t *testing.T) {
+		found := map[any]athlete{}
+		for a, err := range kinds.Find(t.Context(), m.coll, nil) {
+			must(t, err)
+			switch a := a.(type) {
+			case bowler:
+				found[a.ID] = a
+			case player:
+				found[a.ID] = a
+			}
+		}
+		for _, r := range m.living() {
+			want := athlete(bowler{r.id, r.doc["name"].(string)})
+			if r.doc["sport"] != nil {
+				want = player{r.id, r.doc["name"].(string), r.doc["titles"].(int32)}
+			}
+			if found[r.id] != want {
+				differ(t, "%v, want %v", found[r.id], want)
+			}
+			delete(found, r.id)
+		}
+		if len(found) > 0 {
+			t.Errorf("%v", found)
+		}
+	}
+	return service{old: old, fresh: fresh, oracle: oracle}
+}
+
+var polymorphicSays = []sentence{}
