@@ -292,7 +292,7 @@ func (c *core) finish(ctx context.Context, id bson.RawValue, items []bson.RawVal
 		slices.Reverse(newest)
 		keep := fitting(newest, 0, emptyBytes, max(1, c.o.MaxCount/2), c.o.MaxBytes/2)
 		out := items[:len(items)-keep]
-		if err := c.append(ctx, id, out); err != nil {
+		if err := c.append(ctx, id, out, outside); err != nil {
 			return err
 		}
 		items, outside = items[len(out):], outside+len(out)
@@ -327,9 +327,9 @@ func (c *core) extent() bson.D {
 		"bytes", bytes(array), "list", expr.Op("$isArray", expr.Field(c.o.ArrayField)))
 }
 
-// append puts xs after all that overflow documents hold: into the last one as far
-// as they fit, then into new ones.
-func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue) error {
+// append puts xs after all that overflow documents hold, outside elements: into the last
+// one as far as they fit, then into new ones.
+func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue, outside int) error {
 	var last extent
 	next := 0
 	err := c.overflow.FindOne(ctx, c.extras(id), options.FindOne().SetSort(c.byNumber(-1)).SetProjection(c.extent())).Decode(&last)
@@ -339,8 +339,10 @@ func (c *core) append(ctx context.Context, id bson.RawValue, xs []bson.RawValue)
 		return err
 	default:
 		n, ok := last.Number.AsInt64OK()
-		if !ok {
+		if !ok && outside > 0 {
 			return ErrNotAdopted
+		} else if !ok {
+			break // other code's alone, which come after what the parent has
 		}
 		next = int(n) + 1
 		if inside := fitting(xs, last.Size, last.Bytes, c.o.OverflowMaxCount, c.o.OverflowMaxBytes); inside > 0 && last.List {

@@ -3,6 +3,7 @@ package outlier
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -19,13 +20,19 @@ import (
 // its order: what the parent has over its bounds moves out, what has become small
 // folds back, overflow documents of other code get their numbers, of equal elements
 // of a set the first stays; flag and total become right.
+//
+// Numbered overflow documents are older than the parent's elements, those without a number
+// newer: other code that knows of overflow adds to these, in the order of their _ids. In a
+// list that was never in this form the parent has the oldest elements.
 func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 	return c.run(ctx, func(ctx context.Context) error {
 		parent, err := c.modify(ctx, c.parent(id), c.move(), 1)
 		if err != nil && !errors.Is(err, ErrNotAdopted) {
 			return err
 		}
-		id := parent.ID // as the overflow documents have it
+		foreign := err != nil && parent.Moved.IsZero()
+		replaced := err == nil && parent.Moved.IsZero() // or deleted and inserted again, or typical
+		id := parent.ID                                 // as the overflow documents have it
 		items, err := decode[bson.RawValue](codec.Codec{}, parent.Of)
 		if err != nil {
 			return err
@@ -36,13 +43,15 @@ func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 		if err != nil {
 			return err
 		}
-		foreign := len(extras) > 0 && parent.Moved.IsZero()
+		late := map[string]bool{} // the documents without a number, or in a foreign list all
 		outside, bytes := 0, emptyBytes+sizeOf(items, 0)
 		for _, x := range extras {
 			if !x.List {
 				return errNotArray
 			}
-			foreign = foreign || !x.Number.IsNumber()
+			if foreign || !x.Number.IsNumber() {
+				late[value.Key(x.ID)] = true
+			}
 			outside, bytes = outside+x.Size, bytes+x.Bytes
 		}
 		var twice []repeated
@@ -52,8 +61,8 @@ func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 			}
 		}
 		small := len(items)+outside <= c.o.FoldBack && bytes <= c.o.MaxBytes/4*3
-		if foreign || len(twice) > 0 || len(extras) > 0 && (outside == 0 || small) {
-			items, err = c.fold(ctx, id, items, foreign, twice)
+		if len(late) > 0 || len(twice) > 0 || len(extras) > 0 && (outside == 0 || small || replaced && len(items) >= outside) {
+			items, err = c.fold(ctx, id, items, late, twice, replaced)
 			outside = 0
 		}
 		if err != nil {
@@ -64,41 +73,50 @@ func (c *core) arrange(ctx context.Context, id bson.RawValue) error {
 }
 
 // fold takes the elements of all overflow documents, deletes these and returns the whole
-// list, of equal elements the first alone. In a list of other code the parent has the
-// oldest elements, and documents without a number are in the order of their _ids.
-func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue, foreign bool,
-	twice []repeated) ([]bson.RawValue, error) {
+// list, late documents last, of equal elements the first alone. A parent that was replaced
+// may have all of them again: other code has written it as it was before it was split.
+func (c *core) fold(ctx context.Context, id bson.RawValue, items []bson.RawValue, late map[string]bool,
+	twice []repeated, replaced bool) ([]bson.RawValue, error) {
 	var all []bson.RawValue
 	start := map[string]int{} // of the documents' elements in all
-	take := func(id bson.RawValue, xs []bson.RawValue) {
-		start[value.Key(id)] = len(all)
+	take := func(doc bson.Raw) error {
+		xs, err := decode[bson.RawValue](codec.Codec{}, doc.Lookup(c.o.ArrayField))
+		start[value.Key(doc.Lookup("_id"))] = len(all)
 		all = append(all, xs...)
+		return err
 	}
-	if foreign {
-		take(bson.RawValue{}, items)
-	}
+	var last []bson.Raw
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return c.overflow.Find(ctx, c.extras(id), options.Find().SetSort(append(c.byNumber(1), expr.Element("_id", 1))))
 	}) {
 		if err != nil {
 			return nil, err
 		}
-		xs, err := decode[bson.RawValue](codec.Codec{}, doc.Lookup(c.o.ArrayField))
-		if err != nil {
+		if late[value.Key(doc.Lookup("_id"))] {
+			last = append(last, doc)
+		} else if err := take(doc); err != nil {
 			return nil, err
 		}
-		take(doc.Lookup("_id"), xs)
 	}
-	if !foreign {
-		take(bson.RawValue{}, items)
+	if replaced && len(items) >= len(all) && slices.EqualFunc(all, items[:len(all)], bson.RawValue.Equal) {
+		clear(start)
+		all = nil
+	}
+	start[value.Key(bson.RawValue{})] = len(all)
+	all = append(all, items...)
+	for _, doc := range last {
+		if err := take(doc); err != nil {
+			return nil, err
+		}
 	}
 	drop := map[int]bool{}
 	for _, r := range twice {
 		first := len(all)
 		for _, p := range r.At {
-			at := start[value.Key(p.ID)] + p.I
-			drop[at] = true
-			first = min(first, at)
+			if from, ok := start[value.Key(p.ID)]; ok {
+				drop[from+p.I] = true
+				first = min(first, from+p.I)
+			}
 		}
 		delete(drop, first)
 	}

@@ -122,7 +122,7 @@ func (c *core) inspect(ctx context.Context, batch []bson.Raw) (problems []mongop
 		}
 		orphans, err := aggregate(ctx, c.overflow, mongo.Pipeline{
 			expr.Op("$match", anyOf(c.o.ParentField, lost)),
-			expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField), "first", expr.Op("$min", "$_id"),
+			expr.Op("$group", expr.D("_id", c.lostParent(), "first", expr.Op("$min", "$_id"),
 				"documents", expr.Op("$sum", 1))),
 		})
 		for _, o := range orphans {
@@ -175,12 +175,16 @@ func (c *core) problems(parent bson.Raw, found report) {
 	}
 }
 
+// lostParent is the parent's _id in an overflow document; undefined, which no filter takes,
+// is null.
+func (c *core) lostParent() any { return expr.IfNull(expr.Field(c.o.ParentField), nil) }
+
 // strays reads the parents' _ids of overflow documents that no parent with a flag
 // has: of orphans, or of a WrongFlag.
 func (c *core) strays() maintain.Scan {
 	id := expr.Op("$project", expr.D("_id", 1))
 	return maintain.Scan{Pipeline: mongo.Pipeline{
-		expr.Op("$group", expr.D("_id", expr.Field(c.o.ParentField))),
+		expr.Op("$group", expr.D("_id", c.lostParent())),
 		expr.Op("$lookup", expr.D("from", c.coll.Name(), "localField", "_id", "foreignField", "_id",
 			"pipeline", mongo.Pipeline{expr.Op("$match", c.suspects(nil).Filter), id},
 			"as", "parent")),
@@ -281,7 +285,11 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // describe: it splits arrays over the bounds and folds back what has become small.
 //
 // Of other code it takes a flag of any value, such as "true", and overflow documents
-// without numbers. Their elements come after those in the parent, in the order of _id.
+// without numbers. Their elements come after those in the parent, in the order of _id,
+// also where such documents come later, to a list that is in this form already: what
+// other code and this package have added at the same time, it cannot tell apart. A parent
+// that has lost flag and ObjectID, and begins with all that lies outside, was written back
+// as it was before: what lies outside is then deleted, else it belongs to the list.
 //
 // Each list is changed in a transaction of its own, beside live writes. What is done is not
 // selected again, but for outliers of few elements whose bytes keep them apart, which the
@@ -289,16 +297,28 @@ func (c *core) deleteOrphans(ctx context.Context, parent bson.RawValue) error {
 // still push into what has been split; run Adopt again when they are gone. Duplicates in
 // lists that are not changed are left for Repair. Remaining are lists that hold no array.
 //
-// Cost: a scan of the parents, and for each that moves elements as in Repair.
+// Cost: a scan of the parents, with a $lookup for each outlier, and for each list that moves
+// elements as in Repair.
 func (l *Lists[ID, E]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "outlier: adopt")
 	c := &l.c
 	wrong := expr.Op("$or", expr.Op("$not", bson.A{c.isList()}), c.overBounds())
 	small := expr.Op("$lte", l.TotalExpression(), c.o.FoldBack)
+	const extra = "~extra"
+	seen := expr.Op("$or", expr.Op("$expr", wrong), expr.Op("$nor", bson.A{c.x.own}),
+		append(slices.Clip(c.x.outlier), expr.Element("$expr", small)),
+		expr.D(extra+".numbers", false),
+		expr.D(c.o.FlagField, true, "$expr", expr.Op("$ne", expr.Field(c.o.OutsideField), expr.Op("$sum", "$"+extra+".outside"))))
 	return maintain.Run(ctx, c.coll, work, maintain.Scan{
-		Filter: expr.Op("$or", expr.Op("$expr", wrong), expr.Op("$nor", bson.A{c.x.own}),
-			append(slices.Clip(c.x.outlier), expr.Element("$expr", small))),
-		Projection: expr.D("list", c.isList()),
+		Filter: expr.Op("$or", expr.Op("$expr", wrong), expr.Op("$nor", bson.A{c.x.typical})),
+		Pipeline: mongo.Pipeline{
+			expr.Op("$sort", expr.D("_id", 1)),
+			expr.Op("$project", c.state(expr.Field(c.o.ArrayField))),
+			c.lookup(extra, mongo.Pipeline{expr.Op("$group", expr.D("_id", nil, "outside", expr.Op("$sum", size(c.anyArray())),
+				"numbers", expr.Op("$min", expr.Op("$isNumber", c.number()))))}),
+			expr.Op("$match", seen),
+			expr.Op("$project", expr.D("list", c.isList())),
+		},
 	}, func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
 		for _, doc := range batch {
 			if !doc.Lookup("list").Boolean() {

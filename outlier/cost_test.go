@@ -192,8 +192,8 @@ func TestMaintenanceCosts(t *testing.T) {
 			bson.D{{Key: "_id", Value: 2}, {Key: "items", Value: ints(1, 8)}})
 		adopt := func() error { _, err := lists.Adopt(ctx, nil); return err }
 		// A scan, and one split into three overflow documents.
-		costs.Record(t, db, 1+3+1, repeats("find", modify, "find", "repeats", "find", "insert", "update", commit), adopt)
-		costs.Record(t, db, 0, repeats("find"), adopt)
+		costs.Record(t, db, 1+3+1, repeats("aggregate", modify, "find", "repeats", "find", "insert", "update", commit), adopt)
+		costs.Record(t, db, 0, repeats("aggregate"), adopt)
 		costs.Record(t, db, 0, repeats("find", "aggregate", "repeats", commit, "aggregate"), func() error {
 			for p, err := range lists.Check(ctx, nil) {
 				return fmt.Errorf("%v %w", p, err)
@@ -214,6 +214,6 @@ func TestMaintenanceCosts(t *testing.T) {
 		insert(t, db.Collection("parents"), bson.D{{Key: "_id", Value: 4}, {Key: "items", Value: ints(1, 3)}, {Key: "items_overflow", Value: "true"}})
 		insert(t, db.Collection("extras"), bson.D{{Key: "parent", Value: 4}, {Key: "items", Value: ints(4, 6)}},
 			bson.D{{Key: "parent", Value: 4}, {Key: "items", Value: ints(7, 9)}})
-		costs.Record(t, db, 2+2+2, repeats("find", modify, "find", "repeats", "find", "delete", "find", "insert", "update", commit), adopt)
+		costs.Record(t, db, 2+2+2, repeats("aggregate", modify, "find", "repeats", "find", "delete", "find", "insert", "update", commit), adopt)
 	}
 }

@@ -90,13 +90,20 @@
 // writes, abort your transaction. On a standalone server outliers are
 // ErrTransactionsUnsupported; typical documents need no transaction. All reads go to
 // the primary. Other code may add to and take from a parent's array, typical or not: the
-// total stays right, the bounds and a set's uniqueness are then its business.
+// total stays right, the bounds and a set's uniqueness are then its business. What it pulls
+// or edits by its value is found in the parent's array only, and by its place no longer
+// where it was: what lies outside stays as it is.
 //
 // # Adoption
 //
 // [Lists.Adopt] brings a collection with arrays of any length, or with outliers as others
 // wrote them, into this form, and one that has it into other bounds. It can be stopped and
-// run again, beside live writes. Until then every call refuses outliers of others with
+// run again, beside live writes, and takes then what old code has pushed into a split parent
+// or put into overflow documents of its own. The order is that of the numbers, then the
+// parent's array, then overflow documents without a number by their _ids; so what old
+// and new code add to one list at a time is in either order. A split parent that is
+// written back as it was before it was split, or with more behind that, is the whole list;
+// written back with another beginning it is what follows the elements outside. Until then every call refuses outliers of others with
 // [ErrNotAdopted] and writes nothing. [Lists.Check] finds what is wrong afterwards, such as
 // overflow documents whose parent somebody deleted; [Lists.Repair] removes it.
 //

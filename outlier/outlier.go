@@ -21,7 +21,7 @@ import (
 )
 
 // ErrNotAdopted says that a list is not in the form of this package: its flag is
-// "true", say, or its overflow documents have no numbers. Until Adopt brings it into this
+// "true", say, or none of its overflow documents has a number. Until Adopt brings it into this
 // form every call refuses it, and nothing is written.
 var ErrNotAdopted = fault.New("list not adopted", nil)
 

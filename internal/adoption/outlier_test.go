@@ -150,14 +150,29 @@ var outlierSays = []sentence{
 		w.clean(t)
 		sameBook(t, w, "pull", 12)
 	}},
-	{"Write a split parent back whole: what has moved out is there twice", func(t *testing.T, w *world) {
-		w.insert(t, "books", twelve("back"))
-		read := w.stored(t, "books", "back")
+	{"Write a split parent back as it was before, or with more behind: it is the whole list", func(t *testing.T, w *world) {
+		writeBack(t, w, "back", func(list bson.A) bson.A { return list })
+		sameBook(t, w, "back", 12)
+		writeBack(t, w, "more", func(list bson.A) bson.A { return append(list, "12", "13") })
+		sameBook(t, w, "more", 14)
+	}},
+	{"Put overflow documents of its own beside a list: their elements come last", func(t *testing.T, w *world) {
+		splitBook(t, w, "beside")
+		w.insert(t, "book_extras", d("_id", "late", "book_id", "beside", "customers", bson.A{"12", "13"}))
 		w.clean(t)
-		w.replace(t, "books", read)
-		w.again(t)
-		w.repaired(t)
-		if n := len(book(t, w, "back")); n <= 12 {
+		sameBook(t, w, "beside", 14)
+	}},
+	{"Edit an element by its place: it is another one's now", func(t *testing.T, w *world) {
+		splitBook(t, w, "place")
+		w.update(t, "books", d("_id", "place"), d("$set", d("customers.0", "x")))
+		w.clean(t)
+		if all := book(t, w, "place"); all[0] != "0" || !slices.Contains(all, "x") {
+			t.Errorf("%v", all)
+		}
+	}},
+	{"Write a split parent back as it was before, but with elements changed or taken out: what has moved out is there twice", func(t *testing.T, w *world) {
+		writeBack(t, w, "less", func(list bson.A) bson.A { return list[1:] })
+		if n := len(book(t, w, "less")); n <= 12 {
 			t.Errorf("%d elements", n)
 		}
 	}},
@@ -204,6 +219,18 @@ func twelve(id string) bson.D {
 		list = append(list, fmt.Sprint(i))
 	}
 	return d("_id", id, "customers", list)
+}
+
+// writeBack writes a book back as it was read before it was split, but for a change.
+func writeBack(t *testing.T, w *world, id string, change func(list bson.A) bson.A) {
+	t.Helper()
+	w.insert(t, "books", twelve(id))
+	read := w.stored(t, "books", id)
+	w.clean(t)
+	read["customers"] = change(read["customers"].(bson.A))
+	w.replace(t, "books", read)
+	w.again(t)
+	w.repaired(t)
 }
 
 // splitBook is a book of 12 customers, 0 to 11, after Adopt.
