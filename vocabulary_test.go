@@ -275,6 +275,7 @@ var sentinels = []struct {
 	{"tree.ErrNoParent", tree.ErrNoParent, mongopatterns.ErrNotFound},
 	{"tree.ErrCycle", tree.ErrCycle, nil},
 	{"tree.ErrHasChildren", tree.ErrHasChildren, nil},
+	{"tree.ErrNotAdopted", tree.ErrNotAdopted, nil},
 	{"paging.ErrInvalidToken", paging.ErrInvalidToken, mongopatterns.ErrInvalid},
 	{"paging.ErrOutOfReach", paging.ErrOutOfReach, mongopatterns.ErrInvalid},
 	{"paging.ErrUnsortable", paging.ErrUnsortable, nil},

@@ -21,7 +21,7 @@ func (a ancestorArray) layout() layout {
 	return layout{[]config.Setting{config.Name("Options.AncestorsField", &o.AncestorsField, "ancestors"),
 		config.Name("Options.ParentField", &o.ParentField, "parent")},
 		[]string{o.AncestorsField, o.ParentField},
-		[]string{o.AncestorsField}, o.ParentField, o.OrderField, true}
+		[]string{o.AncestorsField}, o.ParentField, o.OrderField, true, o.AncestorsField}
 }
 
 // array is the ancestors as an expression that holds for any document.
@@ -90,6 +90,9 @@ func (a ancestorArray) lineage(n *node) []bson.RawValue {
 // adopted refuses a node whose ancestors do not end with its parent: what is above it, and so whether a move
 // closes a cycle, cannot be told.
 func (a ancestorArray) adopted(n node) error {
+	if err := a.base.adopted(n); err != nil {
+		return err
+	}
 	last := null
 	if above := a.above(n); len(above) > 0 {
 		last = above[len(above)-1]
@@ -114,22 +117,14 @@ func (a ancestorArray) lift(x node, heir *node) []mongo.WriteModel {
 	return []mongo.WriteModel{update(a.in(a.o.AncestorsField, equal(x.id)), mongo.Pipeline{expr.Op("$set", set)})}
 }
 
-// cascade reads the node only for the counter of its parent.
-func (a ancestorArray) cascade(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error) {
-	match := a.in("$or", bson.A{d(a.o.IDField, equal(id)), a.under(id, 0)})
-	if a.o.ChildCountField != "" {
-		x, err := a.take(ctx, id)
-		if err != nil {
-			return 0, nil, err
-		}
-		deleted, after, match = 1, a.recount(x, -1), a.under(id, 0)
-	}
-	res, err := fault.Many(a.primary.DeleteMany(ctx, match))
+func (a ancestorArray) cascade(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
+	x, err := a.doomed(ctx, id)
 	if err != nil {
 		return 0, nil, err
 	}
-	if deleted += res.DeletedCount; deleted == 0 {
-		err = missing(id)
+	res, err := fault.Many(a.primary.DeleteMany(ctx, a.in("$or", bson.A{d(a.o.IDField, equal(id)), a.under(id, 0)})))
+	if err != nil {
+		return 0, nil, err
 	}
-	return deleted, after, err
+	return res.DeletedCount, a.recount(x, -1), nil
 }

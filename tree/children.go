@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,8 +19,8 @@ type childRefs struct{ base }
 
 func (r childRefs) layout() layout {
 	link := r.o.ChildrenField
-	return layout{[]config.Setting{config.Name("Options.ChildrenField", &r.o.ChildrenField, "children")},
-		[]string{link}, nil, link, "", false}
+	return layout{[]config.Setting{config.Name("Options.ChildrenField", &r.o.ChildrenField, "children"), r.o.oldParent()},
+		[]string{link}, nil, link, "", false, link}
 }
 
 func (r childRefs) up(levels int) mongo.Pipeline {
@@ -58,7 +59,7 @@ func (r childRefs) siblings(id any) mongo.Pipeline {
 }
 
 func (r childRefs) leaves() mongo.Pipeline {
-	return mongo.Pipeline{r.match(r.o.ChildrenField+".0", d("$exists", false))}
+	return mongo.Pipeline{expr.Op("$match", append(r.in(r.o.ChildrenField+".0", d("$exists", false)), r.notLate()...))}
 }
 
 func (r childRefs) childrenOf(n node) (bson.D, bool) { return r.byIDs(n.children), true }
@@ -94,16 +95,23 @@ func (r childRefs) target(pos position, nodes []node, self bson.RawValue) (paren
 			return &n, at, nil
 		}
 	}
+	if r.unadopted(ref.raw) {
+		return nil, 0, notAdopted(ref.id, r.link)
+	}
 	return nil, 0, fault.Invalid("the roots of ChildReferences have no order")
 }
 
 // push is the write that makes ids the children at an index, -1 for the end.
 func (r childRefs) push(parent bson.RawValue, at int, ids ...bson.RawValue) mongo.WriteModel {
+	return r.pushTo(r.byID(parent), at, ids...)
+}
+
+func (r childRefs) pushTo(match bson.D, at int, ids ...bson.RawValue) mongo.WriteModel {
 	each := d("$each", ids)
 	if at >= 0 {
 		each = append(each, bson.E{Key: "$position", Value: at})
 	}
-	return update(r.byID(parent), append(d("$push", d(r.o.ChildrenField, each)), r.count(int64(len(ids)))...))
+	return update(match, append(d("$push", d(r.o.ChildrenField, each)), r.count(int64(len(ids)))...))
 }
 
 // unlink takes a node away from a parent, or with a null one from all its parents.
@@ -135,9 +143,15 @@ func (r childRefs) insert(ctx context.Context, doc bson.D, pos position) error {
 			return err
 		}
 		id, _ := lookup(doc, r.o.IDField).(bson.RawValue)
-		res, err := fault.Many(r.primary.BulkWrite(ctx, []mongo.WriteModel{r.push(parent.id, at, id)}))
+		res, err := fault.Many(r.primary.BulkWrite(ctx, []mongo.WriteModel{r.pushTo(append(r.byID(parent.id), r.notLate()...), at, id)}))
 		if err == nil && res.MatchedCount == 0 {
-			err = noParent(parent.id)
+			var n node
+			if n, err = r.findOne(ctx, r.byID(parent.id), noParent(parent.id)); err == nil {
+				err = r.settled(ctx, n)
+			}
+			if err == nil { // it has no array, but is in one
+				err = r.write(ctx, r.push(parent.id, at, id))
+			}
 		}
 		if err != nil {
 			return err
@@ -165,7 +179,13 @@ func (r childRefs) move(ctx context.Context, id bson.RawValue, pos position) err
 				models = append(models, r.unlink(n.id, id))
 			}
 		}
+		if len(models) == 0 && r.unadopted(pick(nodes, id).raw) {
+			return notAdopted(id, r.link)
+		}
 		if parent != nil {
+			if err := r.settled(ctx, *parent); err != nil {
+				return err
+			}
 			if err := r.acyclic(ctx, id, *parent); err != nil {
 				return err
 			}
@@ -177,13 +197,33 @@ func (r childRefs) move(ctx context.Context, id bson.RawValue, pos position) err
 
 // bequeath puts the children of x in its place among those of each parent.
 func (r childRefs) bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error) {
+	hasChildren := fmt.Errorf("%w: %s", ErrHasChildren, text(x.id))
 	if policy == Restrict && len(x.children) > 0 {
-		return nil, fmt.Errorf("%w: %s", ErrHasChildren, text(x.id))
+		return nil, hasChildren
+	}
+	nodes, err := r.findAll(ctx, d("$or", bson.A{r.parentsOf(x.id), r.lateBelow(equal(x.id))}))
+	if err != nil {
+		return nil, err
+	}
+	var parents, late []node
+	for _, n := range nodes {
+		if holds(n.children, x.id) {
+			parents = append(parents, n)
+		} else {
+			late = append(late, n)
+		}
+	}
+	if len(parents) == 0 && r.unadopted(x.raw) {
+		return nil, notAdopted(x.id, r.link)
+	}
+	if err := r.noneLate(ctx, late); policy == Restrict && errors.Is(err, ErrNotAdopted) {
+		return nil, hasChildren
+	} else if err != nil {
+		return nil, err
 	}
 	if policy != Promote || len(x.children) == 0 {
 		return []mongo.WriteModel{r.unlink(null, x.id)}, nil
 	}
-	parents, err := r.findAll(ctx, r.parentsOf(x.id))
 	var models []mongo.WriteModel
 	for _, p := range parents {
 		models = append(models, r.unlink(p.id, x.id))
@@ -193,7 +233,33 @@ func (r childRefs) bequeath(ctx context.Context, x node, policy DeletePolicy) ([
 			models = append(models, r.push(p.id, at, added...))
 		}
 	}
-	return models, err
+	return models, nil
+}
+
+// noneLate refuses nodes without an array, unless others list them.
+func (r childRefs) noneLate(ctx context.Context, nodes []node) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	listed, err := r.listedOf(ctx, idsOf(nodes))
+	for _, n := range nodes {
+		if err == nil && !listed[key(n.id)] {
+			err = notAdopted(n.id, r.link)
+		}
+	}
+	return err
+}
+
+// listedOf are the keys of the nodes that some array lists.
+func (r childRefs) listedOf(ctx context.Context, ids []bson.RawValue) (map[string]bool, error) {
+	parents, err := r.findAll(ctx, r.in(r.o.ChildrenField, d("$in", ids)))
+	listed := map[string]bool{}
+	for _, p := range parents {
+		for _, id := range p.children {
+			listed[key(id)] = true
+		}
+	}
+	return listed, err
 }
 
 // cascade deletes a node and the descendants that only it leads to: in a graph a node that has a parent
@@ -229,12 +295,27 @@ func (r childRefs) cascade(ctx context.Context, id bson.RawValue) (int64, []mong
 		}
 		ids = slices.DeleteFunc(ids, func(v bson.RawValue) bool { return doomed[key(v)].raw == nil })
 	}
+	late, err := r.findAll(ctx, r.lateBelow(d("$in", ids)), lateMax)
+	if err == nil {
+		err = r.noneLate(ctx, late)
+	}
+	if err == nil && r.unadopted(doomed[key(id)].raw) {
+		err = r.listed(ctx, id)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
 	deleted, err := r.deleteIDs(ctx, ids)
 	return deleted, []mongo.WriteModel{r.unlink(null, id)}, err
 }
 
-func (r childRefs) arrange(_ context.Context, items []*item) error {
+func (r childRefs) arrange(ctx context.Context, items []*item) error {
 	for _, it := range items {
+		if it.parent != nil && r.unadopted(it.parent.raw) {
+			if err := r.listed(ctx, it.parent.id); err != nil {
+				return err
+			}
+		}
 		it.doc = append(it.doc, bson.E{Key: r.o.ChildrenField, Value: append([]bson.RawValue{}, it.kids...)})
 	}
 	return nil
@@ -249,10 +330,24 @@ func (r childRefs) adopt(kids []bson.RawValue) bson.D {
 func (r childRefs) place(*node) bson.D                { return nil }
 func (r childRefs) ref(node) (up node, broken string) { return node{}, "" }
 func (r childRefs) names(n node) []bson.RawValue      { return n.children }
-func (r childRefs) uproot(n node) []mongo.WriteModel  { return []mongo.WriteModel{r.unlink(null, n.id)} }
 func (r childRefs) listing(kids []node) bson.D        { return d(r.o.ChildrenField, idsOf(kids)) }
 func (r childRefs) parents(nodes []node) bson.D {
-	return r.in(r.o.ChildrenField, d("$in", idsOf(nodes)))
+	listing, named := d(r.o.ChildrenField, d("$in", idsOf(nodes))), bson.A{}
+	for _, n := range nodes {
+		if r.unadopted(n.raw) {
+			named = append(named, n.parent)
+		}
+	}
+	if len(named) == 0 {
+		return append(r.in(), listing...)
+	}
+	return r.in("$or", bson.A{listing, d(r.o.IDField, d("$in", named))})
+}
+
+// uproot leaves the node an array: with one it is a root, whatever parent it names.
+func (r childRefs) uproot(n node) []mongo.WriteModel {
+	bare := append(r.byID(n.id), r.late(d("$ne", nil))...)
+	return []mongo.WriteModel{r.unlink(null, n.id), update(bare, d("$set", d(r.o.ChildrenField, bson.A{})))}
 }
 
 func (r childRefs) family(nodes []node) mongo.Pipeline { return r.referenced(r.byIDs(idsOf(nodes))) }
@@ -302,6 +397,9 @@ func (r childRefs) audit(e *engine, n node, s *spot, kids []node) (found []findi
 	if detail != "" {
 		found = append(found, e.finding(WrongField, n, f, detail, update(r.byID(n.id), d("$set", d(f, keep)))))
 	}
+	if s != nil && s.late && s.lost == "" && s.loop == nil { // Adopt links it
+		found = append(found, e.finding(WrongField, n, f, "not adopted: no node lists it, and it names the parent "+text(n.parent)))
+	}
 	if s == nil || r.o.Graph || len(s.ups) < 2 {
 		return found
 	}
@@ -327,23 +425,21 @@ func (r childRefs) keeper(s *spot) *spot {
 	})
 }
 
-// join takes the children that some node lists already from those that parent fields name. A node that none
-// lists goes to its parent, if that has its children already.
+// join takes the children that some node lists already from those that parent fields name, and those that have
+// an array from a node that is new itself: they are roots, or were. A node that none lists goes to its parent, if
+// that has its children already.
 func (r childRefs) join(ctx context.Context, e *engine, nodes []node, spots []*spot, kids [][]node) ([]finding, error) {
 	ids := idsOf(nodes)
 	for _, all := range kids {
 		ids = append(ids, idsOf(all)...)
 	}
-	parents, err := r.findAll(ctx, r.in(r.o.ChildrenField, d("$in", ids)))
-	listed := map[string]bool{}
-	for _, p := range parents {
-		for _, id := range p.children {
-			listed[key(id)] = true
-		}
-	}
+	listed, err := r.listedOf(ctx, ids)
 	var found []finding
 	for i, n := range nodes {
-		kids[i] = slices.DeleteFunc(kids[i], func(kid node) bool { return listed[key(kid.id)] })
+		fresh := !isNull(n.parent) && !listed[key(n.id)]
+		kids[i] = slices.DeleteFunc(kids[i], func(kid node) bool {
+			return listed[key(kid.id)] || fresh && kid.raw.Lookup(r.link).Type != 0
+		})
 		if up := spots[i].ups; !spots[i].settled && !listed[key(n.id)] && len(up) == 1 && up[0].settled {
 			found = append(found, e.finding(WrongField, n, "", "", r.push(up[0].id, -1, n.id)))
 		}
@@ -386,7 +482,7 @@ func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 		return err
 	}
 	return c.atomically(ctx, true, func(ctx context.Context) error {
-		_, n, _, err := c.both(ctx, x, within(p), "")
+		child, n, _, err := c.both(ctx, x, within(p), "")
 		switch {
 		case err != nil:
 			return err
@@ -396,6 +492,11 @@ func (c *core) relink(ctx context.Context, parent, child any, add bool) error {
 			return r.write(ctx, r.unlink(p, x))
 		case holds(n.children, x):
 			return nil
+		}
+		for _, n := range []node{n, child} {
+			if err := c.settled(ctx, n); err != nil {
+				return err
+			}
 		}
 		if err := r.acyclic(ctx, x, n); err != nil {
 			return err

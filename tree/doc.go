@@ -48,8 +48,8 @@
 //	                  under   under / root  leaf, Promote,  and the lock
 //	                                        Cascade
 //	ParentReferences  3       5 / 4         4, 5, 4         1
-//	ChildReferences   3       5 / 4         4, 5, 5         the old and the new parent
-//	AncestorArray     3       4 / 4         4, 5, 3         the subtree
+//	ChildReferences   3       5 / 4         5, 5, 6         the old and the new parent
+//	AncestorArray     3       4 / 4         4, 5, 4         the subtree
 //	MaterializedPath  3       4 / 4         4, 5, 4         the subtree
 //	NestedSets        5       4 / 6         5, 5, 5         all between the old and the new place
 //
@@ -103,6 +103,28 @@
 // references from the arrays), beside live writes. Where code is live that writes the
 // parent only: run Adopt, start the new code, stop the old, and run Adopt once more and
 // Repair.
+//
+// A node that names a parent in Options.ParentField and has no ancestors, path or numbers is
+// not adopted, and it is not a root; in ChildReferences that is a node without an array which
+// no array lists. Adopt finds its place. Until then:
+//   - Insert, Load and Move under it, beside it or below it, Move and Delete of it, and Cascade
+//     above it are [ErrNotAdopted], and so are Promote and MakeRoots of its parent; Restrict of
+//     its parent is [ErrHasChildren]. Nothing is written. Run Adopt, with Work.Filter for one
+//     node, and repeat the call. A move of what is above it is right. In NestedSets Load, and
+//     Promote and MakeRoots of its parent, are right, too.
+//   - Reads of what is above it, and its Subtree, are ErrNotAdopted; NestedSets read the way up
+//     in the parent fields.
+//   - Roots, Descendants and other sets do not hold it, and its own are empty. But AncestorArray
+//     and NestedSets find children, and leaves, by the parent field. Forest and Dump hold it;
+//     Dump of ChildReferences is ErrNotAdopted.
+//   - FindOrCreate finds it. Check names it. Convert takes it along, but from ChildReferences it
+//     is Remaining.
+//
+// Old code may insert and delete nodes, and move them where the parent field decides: Check
+// finds the fields that are stale then, and Repair mends them. A path and an array of children
+// decide themselves; what old code moves stays where it is. A document that old code replaces
+// loses the derived fields, and Adopt gives it new ones. Not so in ChildReferences: there the
+// children of a replaced node are roots until Adopt has run, so let old code use $set.
 //
 // # Sharding
 //

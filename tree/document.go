@@ -82,7 +82,11 @@ func (c *core) field(raw bson.Raw, name string) bson.RawValue {
 // projection holds the fields that parse reads, for each of the trees.
 func projection(trees ...*core) (out bson.D) {
 	for _, c := range trees {
-		for _, f := range append(c.fields, "_id", c.o.IDField, c.o.OrderField, c.o.ChildCountField) {
+		fields := append(slices.Clone(c.fields), "_id", c.o.IDField, c.o.OrderField, c.o.ChildCountField)
+		if c.derived != "" {
+			fields = append(fields, c.o.ParentField)
+		}
+		for _, f := range fields {
 			if f != "" && lookup(out, f) == nil {
 				out = append(out, bson.E{Key: f, Value: 1})
 			}

@@ -34,6 +34,7 @@ type engine struct {
 	known    map[string]*spot
 	fresh    []string // keys of known since the last look
 	counter  int64
+	writing  bool // what is found will be written
 	ahead    bool // the scan may have read nodes before the counter was what it is
 	index    int  // of Tarjan's algorithm
 
@@ -55,6 +56,7 @@ type spot struct {
 	lost    string  // why it has no parent
 	loop    []*spot // the cycle that it lies on
 	rooted  bool    // every way up ends at a root, and there is one
+	late    bool    // no array lists it, and it names a parent: see unadopted
 
 	resolved       bool // ups are known
 	index, lowlink int
@@ -141,7 +143,14 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 		}
 		for _, s := range asking {
 			ref, _ := e.from.rep.ref(s.node)
-			if up := e.known[refKey(ref)]; up != nil {
+			if asks && len(s.ups) == 0 && e.from.unadopted(s.node.raw) {
+				s.late = true
+				if ref, s.lost = (parentField{base{e.from}}).ref(s.node); s.lost == "" && e.from != e.to {
+					s.lost = "not adopted"
+				}
+			}
+			if up := e.known[refKey(ref)]; s.lost != "" {
+			} else if up != nil {
 				s.ups = []*spot{up}
 			} else if ref.id.Type != 0 {
 				s.lost = "there is no such parent"
@@ -156,16 +165,16 @@ func (e *engine) climb(ctx context.Context, nodes []node) ([]*spot, error) {
 
 func (e *engine) spot(n node) *spot {
 	k := key(n.id)
-	if s := e.known[k]; s != nil {
-		return s
+	s := e.known[k]
+	if s == nil {
+		s = &spot{id: copied(n.id), node: n}
+		e.known[k] = s
+		e.fresh = append(e.fresh, k)
 	}
-	s := &spot{id: copied(n.id), node: n}
-	// Adopt ignores nodes that have a place already.
-	if e.catchUp && n.raw.Lookup(e.to.link).Type != 0 {
+	// Adopt ignores nodes that have a place already, or have got one since.
+	if e.catchUp && !s.settled && n.raw.Lookup(e.to.link).Type != 0 {
 		s.settled, s.derived = true, &node{id: s.id, path: e.to.parse(n.raw).path}
 	}
-	e.known[k] = s
-	e.fresh = append(e.fresh, k)
 	return s
 }
 
@@ -234,6 +243,11 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 		return nil, err
 	}
 	defer e.drop()
+	if e.catchUp && e.writing && e.to.rep.listing(nil) != nil {
+		if nodes, spots, err = e.upwards(ctx, nodes, spots); err != nil {
+			return nil, err
+		}
+	}
 	kids := make([][]node, len(nodes))
 	counts := e.to.o.ChildCountField != "" && !e.catchUp
 	if counts || e.to.rep.listing(nil) != nil || e.to.order != "" {
@@ -255,6 +269,34 @@ func (e *engine) look(ctx context.Context, nodes []node) (found []finding, err e
 		}
 	}
 	return found, nil
+}
+
+// upwards adds to nodes those above them that are not settled. With its array a node becomes a settled one: if
+// its parent, which lists it, were left to another batch, it would be a root in between.
+func (e *engine) upwards(ctx context.Context, nodes []node, spots []*spot) ([]node, []*spot, error) {
+	seen := map[*spot]bool{}
+	for _, s := range spots {
+		seen[s] = true
+	}
+	var above []bson.RawValue
+	for _, s := range spots {
+		for !s.settled && s.rooted && len(s.ups) > 0 {
+			if s = s.ups[0]; seen[s] || s.settled {
+				break
+			}
+			seen[s] = true
+			above = append(above, s.id)
+		}
+	}
+	if len(above) == 0 {
+		return nodes, spots, nil
+	}
+	more, err := e.from.findAll(ctx, e.from.byIDs(above))
+	if err != nil {
+		return nil, nil, err
+	}
+	ways, err := e.climb(ctx, more)
+	return append(nodes, more...), append(spots, ways...), err
 }
 
 // examine compares one node with what it should hold. All that differs is one write.
@@ -518,7 +560,9 @@ func (e *engine) apply(ctx context.Context, result *mongopatterns.Result, parts 
 		} else {
 			err = e.to.exclusively(ctx, func(ctx context.Context, before int64) error {
 				e.follow(before)
+				e.writing = true
 				found, err := e.again(ctx, ids)
+				e.writing = false
 				if err != nil {
 					return err
 				}

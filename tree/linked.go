@@ -19,7 +19,6 @@ type base struct{ *core }
 func (b base) rootsMatch() bson.D                             { return b.in(b.link, nil) }
 func (b base) except(string) bson.D                           { return nil }
 func (b base) usable(node) error                              { return nil }
-func (b base) adopted(node) error                             { return nil }
 func (b base) lift(node, *node) []mongo.WriteModel            { return nil }
 func (b base) settle(context.Context, bool) (int64, error)    { return 0, nil }
 func (b base) adopt(kids []bson.RawValue) bson.D              { return b.count(int64(len(kids))) }
@@ -31,6 +30,14 @@ func (b base) audit(*engine, node, *spot, []node) []finding   { return nil }
 func (b base) descendantsOf(node, int) (m bson.D, reads bool) { return nil, false }
 func (b base) join(context.Context, *engine, []node, []*spot, [][]node) ([]finding, error) {
 	return nil, nil
+}
+
+// adopted refuses a node that nothing above it can be told of.
+func (b base) adopted(n node) error {
+	if b.unadopted(n.raw) {
+		return notAdopted(n.id, b.derived)
+	}
+	return nil
 }
 
 // cut makes the node of a cycle with the smallest ID a root.
@@ -78,13 +85,17 @@ func (b base) siblingsOf(parent *node) bson.D { return b.in(b.link, equal(b.refe
 func (b base) childrenOf(n node) (match bson.D, reads bool) { return b.siblingsOf(&n), !b.keepsParent }
 
 func (b base) family(nodes []node) mongo.Pipeline {
-	refs := bson.A{}
+	refs, ids := bson.A{}, bson.A{}
 	for _, n := range nodes {
 		if b.rep.usable(n) == nil {
-			refs = append(refs, b.reference(&n))
+			refs, ids = append(refs, b.reference(&n)), append(ids, n.id)
 		}
 	}
-	return mongo.Pipeline{b.match(b.link, d("$in", refs)), b.sorting()}
+	match := b.in(b.link, d("$in", refs))
+	if b.derived == b.link {
+		match = d("$or", bson.A{match, b.lateBelow(d("$in", ids))})
+	}
+	return mongo.Pipeline{expr.Op("$match", match), b.sorting()}
 }
 
 // siblings are the other nodes that name the same parent, or none.
@@ -153,7 +164,10 @@ func (b base) insert(ctx context.Context, doc bson.D, pos position) error {
 		var sib node
 		match, absent := b.byID(pos.ref), pos.absent()
 		if pos.sibling() {
-			if sib, err = b.findOne(ctx, match, absent); err != nil {
+			if sib, err = b.findOne(ctx, match, absent); err == nil && b.unadopted(sib.raw) {
+				err = notAdopted(sib.id, b.derived)
+			}
+			if err != nil {
 				return err
 			}
 			match, absent = b.parentOf(sib), b.orphaned(sib)
@@ -234,6 +248,9 @@ func (b base) target(ctx context.Context, pos position, ref, x node) (_ *node, e
 	case pos.kind == atRoot:
 		return nil, nil
 	case pos.sibling():
+		if b.unadopted(ref.raw) {
+			return nil, notAdopted(ref.id, b.derived)
+		}
 		match := b.parentOf(ref)
 		if match == nil {
 			return nil, nil
@@ -250,7 +267,10 @@ func (b base) target(ctx context.Context, pos position, ref, x node) (_ *node, e
 
 // bequeath puts the children of x in its place, or makes roots of them, after the others; they keep their order.
 func (b base) bequeath(ctx context.Context, x node, policy DeletePolicy) ([]mongo.WriteModel, error) {
-	match := append(b.siblingsOf(&x), b.rep.except(b.link)...)
+	if err := b.adopted(x); err != nil {
+		return nil, err
+	}
+	match := b.kidsOf(x)
 	if policy == Restrict {
 		kid, err := b.findOne(ctx, match, nil)
 		if err == nil && kid.raw != nil {

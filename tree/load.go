@@ -58,6 +58,9 @@ func (t *Tree[K, T]) dump(ctx context.Context, yield func(Entry[K, T], error) bo
 				return err
 			}
 			n := c.parse(cur.Current)
+			if len(parents) == 0 && c.unadopted(n.raw) {
+				return notAdopted(n.id, c.derived)
+			}
 			up, broken := c.rep.ref(n)
 			parent, known := parents[cmp.Or(refKey(up), key(n.id))]
 			if broken != "" || seen[key(n.id)] || !known && len(parents) > 0 {

@@ -15,7 +15,7 @@ const (
 	// Cycle: the node lies under itself.
 	Cycle mongopatterns.ProblemKind = "cycle"
 	// WrongField: Problem.Field is not what follows from the parents: ancestors, path, numbers, children or the
-	// child counter. Repair cannot solve an ID that no path can hold.
+	// child counter. It names nodes that are not adopted, too. Repair cannot solve an ID that no path can hold.
 	WrongField mongopatterns.ProblemKind = "wrong field"
 	// SeveralParents: more than one node has the node among its children.
 	SeveralParents mongopatterns.ProblemKind = "several parents"
@@ -40,7 +40,8 @@ const maxPasses = 100
 
 // Repair solves what Check finds. The parent references decide, of a path its last ID. If several nodes list
 // the same child, the one with the smallest ID keeps it; nodes in a cycle with the child come last. Orphans,
-// malformed paths and cycles need Options.MakeRoots; otherwise they are Remaining. Work.Filter selects nodes.
+// malformed paths and cycles need Options.MakeRoots; otherwise they are Remaining, and so are nodes of
+// ChildReferences that are not adopted: run Adopt. Work.Filter selects nodes.
 //
 // It is safe beside other work, which waits or runs again while a batch is written; the next run finishes an
 // interrupted one. Nested sets are numbered anew in one transaction that holds all shapes in memory: for more
@@ -69,9 +70,9 @@ func (t *Tree[K, T]) Repair(ctx context.Context, work *mongopatterns.Work) (tota
 // of the scope are not this tree's: $set those first. Work.Filter selects nodes.
 //
 // Nodes that have the fields are not written, so it can be run again, to finish or to catch up with documents
-// that code inserted which knows the parent only. Once a node has a path or children, its parent field is
-// ignored. Until Adopt returns, change nothing with the tree: AncestorArray and MaterializedPath do not see the
-// children that have no array or path yet.
+// that code inserted which knows the parent only. Once a node has a path or an array of children, its parent
+// field is ignored. It may run beside all other calls; a node that it has not come to is not adopted, see the
+// package documentation. In ChildReferences it adopts a node together with those above it.
 //
 // Whole numbers in the OrderField stay. Siblings without one come after those, in the order of their other
 // values there and then of their _id; in NestedSets and ChildReferences all come in the order of their _id.

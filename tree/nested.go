@@ -24,7 +24,7 @@ func (s nestedSets) layout() layout {
 		config.Name("Options.RightField", &o.RightField, "right"),
 		config.Name("Options.ParentField", &o.ParentField, "parent")},
 		[]string{o.ParentField, o.LeftField, o.RightField},
-		[]string{o.LeftField, o.RightField}, o.ParentField, o.LeftField, true}
+		[]string{o.LeftField, o.RightField}, o.ParentField, o.LeftField, true, o.LeftField}
 }
 
 func (s nestedSets) down(id any, depth int, self bool) mongo.Pipeline {
@@ -70,6 +70,9 @@ func (s nestedSets) shift(stretches ...stretch) mongo.WriteModel {
 }
 
 func (n node) numbered() error {
+	if n.left == 0 && n.right == 0 {
+		return fmt.Errorf("%w: %s has no left and right, run Adopt or Repair", ErrNotAdopted, text(n.id))
+	}
 	if n.left < 1 || n.right <= n.left {
 		return fmt.Errorf("node %s has left %d and right %d, run Repair", text(n.id), n.left, n.right)
 	}
@@ -173,22 +176,20 @@ func (s nestedSets) move(ctx context.Context, id bson.RawValue, pos position) er
 
 // cascade deletes a range, if it holds as many nodes as it should.
 func (s nestedSets) cascade(ctx context.Context, id bson.RawValue) (deleted int64, after []mongo.WriteModel, err error) {
-	x, err := s.take(ctx, id)
+	x, err := s.doomed(ctx, id)
 	if err == nil {
 		err = x.numbered()
 	}
 	if err != nil {
 		return 0, nil, err
 	}
-	deleted = 1
 	width := x.right - x.left + 1
-	if match, _ := s.descendantsOf(x, 0); width > 2 {
-		res, err := fault.Many(s.primary.DeleteMany(ctx, match))
-		if err != nil {
-			return 0, nil, err
-		}
-		deleted += res.DeletedCount
+	below := d(s.o.LeftField, d("$gt", x.left, "$lt", x.right))
+	res, err := fault.Many(s.primary.DeleteMany(ctx, s.in("$or", bson.A{d(s.o.IDField, equal(id)), below})))
+	if err != nil {
+		return 0, nil, err
 	}
+	deleted = res.DeletedCount
 	if deleted != width/2 {
 		err = fmt.Errorf("node %s has left %d and right %d, where %d nodes are: run Repair", text(x.id), x.left, x.right, deleted)
 	}

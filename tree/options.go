@@ -42,8 +42,8 @@ func (r Representation) String() string {
 type Options struct {
 	// IDField holds a node's ID. Any other field than _id gets a unique index behind the scope. Default "_id".
 	IDField string
-	// ParentField holds the parent's ID, null at a root (ParentReferences, AncestorArray, NestedSets). Default
-	// "parent".
+	// ParentField holds the parent's ID, null at a root (ParentReferences, AncestorArray, NestedSets). In the
+	// others it says where nodes belong that are not adopted. Default "parent".
 	ParentField string
 	// ChildrenField holds the IDs of the children in order (ChildReferences). Default "children".
 	ChildrenField string
@@ -84,6 +84,13 @@ type Options struct {
 	// are not visible to it. Default the driver's.
 	Registry *bson.Registry
 	BSON     *options.BSONOptions
+}
+
+// oldParent is the ParentField where the tree only reads it: of nodes that are not adopted.
+func (o *Options) oldParent() config.Setting {
+	return config.Check("Options.ParentField", func() error {
+		return config.Apply(config.Name("the field", &o.ParentField, "parent"))
+	})
 }
 
 // check sets the defaults and refuses bad options; own are the settings of the representation.

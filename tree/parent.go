@@ -65,7 +65,7 @@ type parentRefs struct{ parentField }
 func (p parentRefs) layout() layout {
 	link := p.o.ParentField
 	return layout{[]config.Setting{config.Name("Options.ParentField", &p.o.ParentField, "parent")},
-		[]string{link}, nil, link, p.o.OrderField, true}
+		[]string{link}, nil, link, p.o.OrderField, true, ""}
 }
 
 func (p parentRefs) lift(x node, heir *node) []mongo.WriteModel {

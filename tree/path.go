@@ -28,8 +28,8 @@ func (p pathShape) layout() layout {
 		p.o.PathDelimiter = cmp.Or(p.o.PathDelimiter, ",")
 		return checkDelimiter(p.o.PathDelimiter)
 	})
-	return layout{[]config.Setting{config.Name("Options.PathField", &p.o.PathField, "path"), delimiter},
-		[]string{link}, nil, link, p.o.OrderField, false}
+	return layout{[]config.Setting{config.Name("Options.PathField", &p.o.PathField, "path"), delimiter, p.o.oldParent()},
+		[]string{link}, nil, link, p.o.OrderField, false, link}
 }
 
 // Segments and paths.
@@ -166,7 +166,18 @@ func (p pathShape) children(id any) mongo.Pipeline {
 }
 
 func (p pathShape) leaves() mongo.Pipeline {
-	return p.childless(fieldTouch, p.o.PathField, expr.Op("$set", d(fieldTouch, p.fullExpr(p.o.PathDelimiter))))
+	return p.childless(fieldTouch, p.o.PathField, expr.Op("$match", p.notLate()),
+		expr.Op("$set", d(fieldTouch, p.fullExpr(p.o.PathDelimiter))))
+}
+
+func (p pathShape) rootsMatch() bson.D { return append(p.base.rootsMatch(), p.notLate()...) }
+
+// siblings keeps nodes that are not adopted from the roots, whose path is null or missing.
+func (p pathShape) siblings(id any) mongo.Pipeline {
+	field, adopted := p.o.PathField, expr.Op("$match", p.notLate())
+	return slices.Concat(mongo.Pipeline{expr.Op("$match", append(p.byID(id), p.notLate()...)),
+		p.lookup(field, field, append(mongo.Pipeline{adopted}, p.inOrder()...)...)}, unfold(),
+		mongo.Pipeline{expr.Op("$match", d(p.o.IDField, d("$ne", id)))})
 }
 
 func (p pathShape) descendantsOf(n node, depth int) (bson.D, bool) {
@@ -215,18 +226,19 @@ func (p pathShape) lift(x node, heir *node) []mongo.WriteModel {
 }
 
 func (p pathShape) cascade(ctx context.Context, id bson.RawValue) (int64, []mongo.WriteModel, error) {
-	x, err := p.take(ctx, id)
+	x, err := p.doomed(ctx, id)
 	if err == nil {
 		err = p.usable(x)
 	}
 	if err != nil {
 		return 0, nil, err
 	}
-	res, err := fault.Many(p.primary.DeleteMany(ctx, p.in(p.o.PathField, p.under(p.full(x)))))
+	below := d(p.o.PathField, p.under(p.full(x)))
+	res, err := fault.Many(p.primary.DeleteMany(ctx, p.in("$or", bson.A{d(p.o.IDField, equal(id)), below})))
 	if err != nil {
 		return 0, nil, err
 	}
-	return 1 + res.DeletedCount, p.recount(x, -1), nil
+	return res.DeletedCount, p.recount(x, -1), nil
 }
 
 // Maintenance. Of a path its last segment decides.
@@ -234,6 +246,9 @@ func (p pathShape) cascade(ctx context.Context, id bson.RawValue) (int64, []mong
 const malformed = "malformed"
 
 func (p pathShape) ref(n node) (up node, broken string) {
+	if p.unadopted(n.raw) {
+		return parentField{p.base}.ref(n)
+	}
 	segments, sep := p.segments(n.path), p.o.PathDelimiter
 	if len(segments) == 0 {
 		if !isNull(n.raw.Lookup(p.o.PathField)) {

@@ -238,9 +238,13 @@ func (t *Tree[K, T]) Ancestors(ctx context.Context, id K) (_ []T, err error) {
 	if err != nil {
 		return nil, err
 	}
+	late := false // of the last, which is the node itself
 	open := t.c.sent(raw, t.c.wayUp)
-	all, err := upFrom(ctx, raw, open, func(cur *mongo.Cursor) (v T, err error) { return v, cur.Decode(&v) })
-	return all[:max(0, len(all)-1)], err
+	all, err := upFrom(ctx, raw, open, func(cur *mongo.Cursor) (v T, err error) {
+		late = t.c.unadopted(cur.Current)
+		return v, cur.Decode(&v)
+	})
+	return all[:max(0, len(all)-1)], cmp.Or(err, t.c.wayless(raw, len(all), late))
 }
 
 // fixed are the stages of a pipeline after the first, encoded.
@@ -315,6 +319,9 @@ func (t *Tree[K, T]) Parent(ctx context.Context, id K) (parent T, err error) {
 	if len(all) > 1 {
 		return all[0], nil
 	}
+	if t.c.unadopted(x.raw) {
+		return none, notAdopted(x.id, t.c.derived)
+	}
 	if up, broken := t.c.rep.ref(x); up.id.Type != 0 || broken != "" {
 		return none, fmt.Errorf("%w: that of %s", ErrParentNotFound, text(x.id))
 	}
@@ -346,14 +353,16 @@ func (c *core) ancestry(ctx context.Context, id any) (ids []bson.RawValue, depth
 			err = missing(raw)
 		}
 		ids = c.rep.above(n)
-		return ids, len(ids), err
+		return ids, len(ids), cmp.Or(err, c.wayless(raw, 1, c.unadopted(n.raw)))
 	}
+	late := false
 	ids, err = upFrom(ctx, raw, c.sent(raw, c.crumbs), func(cur *mongo.Cursor) (bson.RawValue, error) {
 		doc := slices.Clone(cur.Current)
 		depth = max(depth, int(integer(doc.Lookup("depth"))))
+		late = doc.Lookup("late").Boolean()
 		return doc.Lookup("id"), nil
 	})
-	return ids[:max(0, len(ids)-1)], depth, err
+	return ids[:max(0, len(ids)-1)], depth, cmp.Or(err, c.wayless(raw, len(ids), late))
 }
 
 // Depth returns how many levels a node is below its root, 0 for a root. In a graph it is the longest of the
@@ -388,7 +397,9 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err er
 	if err != nil {
 		return nil, err
 	}
-	return upFrom(ctx, raw, t.c.sent(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[K], err error) {
+	late := false
+	all, err := upFrom(ctx, raw, t.c.sent(raw, t.c.crumbs), func(cur *mongo.Cursor) (crumb Crumb[K], err error) {
+		late = cur.Current.Lookup("late").Boolean()
 		name := cur.Current.Lookup("name")
 		if crumb.Name, err = segmentString(name); err != nil && !isNull(name) {
 			crumb.Name = text(name)
@@ -396,6 +407,10 @@ func (t *Tree[K, T]) Breadcrumb(ctx context.Context, id K) (_ []Crumb[K], err er
 		crumb.ID, err = codec.DecodeValue[K](t.c.codec, cur.Current.Lookup("id"))
 		return crumb, err
 	})
+	if err = cmp.Or(err, t.c.wayless(raw, len(all), late)); err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 // Subtree returns a node with all that is below it, as one nested value; children are in order. Outside a
@@ -421,6 +436,11 @@ func (t *Tree[K, T]) subtree(ctx context.Context, id K, maxDepth int) (*Node[T],
 	at := slices.IndexFunc(ties, func(n tie) bool { return n.id == key(raw) })
 	if err != nil || at < 0 {
 		return nil, raw, err
+	}
+	if ties[at].late {
+		if err := t.c.listed(ctx, raw); err != nil {
+			return nil, raw, err
+		}
 	}
 	root := nodes[ties[at].at]
 	if several || ties[at].child {
@@ -552,6 +572,9 @@ func (c *core) filter(ctx context.Context, id bson.RawValue, of func(n node) (bs
 	}
 	if n.raw == nil {
 		return c.byIDs(nil), nil
+	}
+	if err := c.settled(ctx, n); err != nil {
+		return nil, err
 	}
 	match, _ = of(n)
 	return match, c.rep.usable(n)

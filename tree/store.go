@@ -49,8 +49,11 @@ func (c *core) take(ctx context.Context, id bson.RawValue) (node, error) {
 	return c.one(fault.Single(c.primary.FindOneAndDelete(ctx, c.byID(id), opts)), missing(id))
 }
 
-func (c *core) findAll(ctx context.Context, match bson.D) ([]node, error) {
+func (c *core) findAll(ctx context.Context, match bson.D, limit ...int64) ([]node, error) {
 	opts := options.Find().SetProjection(c.shown).SetBatchSize(math.MaxInt32)
+	for _, n := range limit {
+		opts.SetLimit(n)
+	}
 	return c.shapes(ctx, func(ctx context.Context) (*mongo.Cursor, error) { return c.primary.Find(ctx, match, opts) })
 }
 
@@ -139,14 +142,20 @@ type tie struct {
 	order  int64
 	root   bool // it names no parent
 	child  bool // another one is its parent
+	late   bool // see unadopted
 	at     int
 }
 
 func (c *core) tie(n node, at int) tie {
 	up, broken := c.rep.ref(n)
-	t := tie{id: key(n.id), order: c.at(n), root: up.id.Type == 0 && broken == "", at: at}
-	if broken == "" {
+	t := tie{id: key(n.id), order: c.at(n), late: c.unadopted(n.raw), at: at}
+	t.root = up.id.Type == 0 && broken == "" && !t.late
+	switch {
+	case broken != "":
+	case up.id.Type != 0:
 		t.up = refKey(up)
+	case t.late && n.parent.Type != bson.TypeArray:
+		t.up = key(n.parent)
 	}
 	for _, id := range c.rep.names(n) {
 		t.names = append(t.names, key(id))
@@ -173,7 +182,9 @@ func (c *core) assemble(ties []tie, join func(parent, kid int)) {
 				put(i, kid)
 			}
 		}
-		if parent, ok := byID[n.up]; ok && parent != i {
+	}
+	for i, n := range ties {
+		if parent, ok := byID[n.up]; ok && parent != i && !(ties[i].child && n.late) {
 			put(parent, i)
 		}
 	}
@@ -313,14 +324,15 @@ func (c *core) roots() mongo.Pipeline {
 	if match := c.rep.rootsMatch(); match != nil {
 		return slices.Concat(mongo.Pipeline{expr.Op("$match", match)}, c.inOrder())
 	}
-	return c.unreferenced(c.o.IDField, c.link)
+	return c.unreferenced(c.o.IDField, c.link, expr.Op("$match", c.notLate()))
 }
 
-// top are the roots, in order and then by _id, without malformed ones.
+// top are the roots, in order and then by _id, without malformed ones. Where arrays list the children, those
+// that no array lists are among them, though they may not be adopted.
 func (c *core) top() mongo.Pipeline {
 	match := c.rep.rootsMatch()
 	if match == nil {
-		return append(c.roots(), c.sorting())
+		return append(c.unreferenced(c.o.IDField, c.link), c.sorting())
 	}
 	return mongo.Pipeline{expr.Op("$match", append(match, c.rep.except(c.link)...)), c.sorting()}
 }

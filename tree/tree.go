@@ -31,6 +31,9 @@ var (
 	ErrCycle = fault.New("node would lie under itself", nil)
 	// ErrHasChildren: Delete with Restrict met a node with children.
 	ErrHasChildren = fault.New("node has children", nil)
+	// ErrNotAdopted: the call needs the place of a node that names a parent but has no ancestors, path, list of
+	// children or numbers yet. Nothing was written: run Adopt and repeat the call.
+	ErrNotAdopted = fault.New("the node is not adopted", nil)
 )
 
 // Tree reads and changes the shape of one tree (or several, told apart by their roots) in a collection. K is
@@ -163,6 +166,7 @@ type layout struct {
 	link        string   // ties parents and children
 	order       string   // by which siblings are in order, "" if by none
 	keepsParent bool     // link is the ParentField
+	derived     string   // a node without it that has a ParentField is not adopted, "" if parents are all there is
 }
 
 func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, error) {
@@ -200,7 +204,8 @@ func newCore(coll *mongo.Collection, kind Representation, o Options) (*core, err
 	if c.unmark = c.count(-1); c.unmark == nil {
 		c.unmark = d("$unset", d(fieldTouch, ""))
 	}
-	c.wayUp, c.crumbs = fixed(bare(c.rootFirst(nil))), fixed(c.breadcrumb(nil, "depth", expr.Field(fieldDepth)))
+	c.wayUp = fixed(bare(c.rootFirst(nil)))
+	c.crumbs = fixed(c.breadcrumb(nil, "depth", expr.Field(fieldDepth), "late", c.lateExpr()))
 	return c, nil
 }
 

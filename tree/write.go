@@ -76,13 +76,14 @@ func (t *Tree[K, T]) Move(ctx context.Context, id K, pos Position[K]) (err error
 
 // Delete removes a node and returns the number of documents deleted; the policy says what becomes of its
 // children. Cascade believes the arrays of an AncestorArray: it also deletes an orphan whose array still names
-// the node.
+// the node. Nodes that are not adopted are ErrHasChildren or ErrNotAdopted, see the package documentation.
 //
 // Cost: a leaf 4 round trips (lock, node, children, commit), with children that move 5 (and one command of
-// updates). Cascade of AncestorArray 3 (lock, subtree, commit), of ParentReferences and MaterializedPath 4, of
-// ChildReferences and NestedSets 5; 1 more for each 50,000 descendants of ParentReferences and ChildReferences.
-// ChildCountField: 1 more for a leaf or Cascade, 2 for Cascade of AncestorArray. MakeRoots: with an OrderField
-// 1 more, in NestedSets 2.
+// updates); ChildReferences 5 (and their parents' arrays). Cascade 4 (lock, node and what is not adopted,
+// subtree, commit), of NestedSets 5, of ChildReferences 6; 1 more for each 50,000 descendants of
+// ParentReferences and ChildReferences, and 1 where nodes are not adopted. ChildCountField: 1 more for a leaf or
+// Cascade. MakeRoots: with an OrderField 1 more, in NestedSets 2. MaterializedPath examines the roots, too, as
+// their path is null; in a forest of many roots an index {PathField, ParentField} spares it that.
 func (t *Tree[K, T]) Delete(ctx context.Context, id K, policy DeletePolicy) (n int64, err error) {
 	defer fault.In(&err, "tree: delete")
 	raw, err := t.c.id(id)
@@ -133,45 +134,55 @@ func (t *Tree[K, T]) FindOrCreate(ctx context.Context, names []string, make func
 	if len(names) == 0 {
 		return id, fault.Invalid("no names")
 	}
-	// follow leaves at at the last node, or null where a name is missing and not to be made.
-	var at bson.RawValue
+	// follow leaves at at the last node, or nil where a name is missing and not to be made.
+	var at *node
 	follow := func(ctx context.Context, create bool) (err error) {
-		at = null
+		at = nil
 		for _, name := range names {
-			above := at
-			at, err = t.c.named(ctx, above, name)
-			if err == nil && isNull(at) && create {
+			above, pos := at, position{}
+			if at, err = t.c.named(ctx, above, name); err == nil && at == nil && create {
 				var doc T
+				var raw bson.RawValue
+				if above != nil {
+					pos = within(above.id)
+				}
 				if doc, err = make(name); err == nil {
-					_, at, err = t.insert(ctx, doc, within(above))
+					_, raw, err = t.insert(ctx, doc, pos)
+				}
+				if err == nil {
+					at = t.c.child(raw, above)
 				}
 			}
-			if err != nil || isNull(at) {
+			if err != nil || at == nil {
 				return err
 			}
 		}
 		return nil
 	}
 	err = follow(ctx, false)
-	if err == nil && isNull(at) {
+	if err == nil && at == nil {
 		err = t.c.atomically(ctx, true, func(ctx context.Context) error { return follow(ctx, true) })
 	}
 	if err != nil {
 		return id, err
 	}
-	return codec.DecodeValue[K](t.c.codec, at)
+	return codec.DecodeValue[K](t.c.codec, at.id)
 }
 
-// named finds a child by its name, or a root if parent is null; null is none.
-func (c *core) named(ctx context.Context, parent bson.RawValue, name string) (bson.RawValue, error) {
-	p := c.roots()
-	if !isNull(parent) {
-		p = c.rep.children(parent)
-	}
+// named finds a child by its name, or a root if parent is nil; nil is none. One that is not adopted yet is
+// found, too: a second of its name would stay.
+func (c *core) named(ctx context.Context, parent *node, name string) (*node, error) {
 	match := d(cmp.Or(c.o.NameField, c.o.IDField), name)
-	nodes, err := c.aggregate(ctx, append(p, expr.Op("$match", match), expr.Op("$limit", 1)))
-	if err != nil || len(nodes) == 0 {
-		return null, err
+	if parent != nil {
+		n, err := c.findOne(ctx, d("$and", bson.A{c.kidsOf(*parent), match}), nil)
+		if err != nil || n.raw == nil {
+			return nil, err
+		}
+		return &n, nil
 	}
-	return nodes[0].id, nil
+	nodes, err := c.aggregate(ctx, append(c.roots(), expr.Op("$match", match), expr.Op("$limit", 1)))
+	if err != nil || len(nodes) == 0 {
+		return nil, err
+	}
+	return &nodes[0], nil
 }
