@@ -1,0 +1,136 @@
+package doc
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// A delta makes one document out of another, to the byte:
+//
+//	{
+//	  unset: ["b"],                // fields to take away
+//	  set:   {a: 2, d: "new"},     // values to put in their place or at the end
+//	  in:    {items: <delta>}      // documents and arrays that change inside
+//	}
+//
+// An array that keeps its length changes as a document does, by its places. Another is
+// {at: 1, drop: 2, put: […]}, from a place on.
+const (
+	unsetKey = "unset"
+	setKey   = "set"
+	inKey    = "in"
+	atKey    = "at"
+	dropKey  = "drop"
+	putKey   = "put"
+)
+
+// ErrDelta: a delta was not made from the document that it is applied to.
+var ErrDelta = errors.New("delta does not fit")
+
+// Delta returns what Apply makes b of a by. ok is false where fields that both have are in
+// another order: there is none.
+func Delta(a, b []Field) (delta []Field, ok bool) {
+	changes := Changes(a, b)
+	if !Same(Patch(a, changes), b) {
+		return nil, false
+	}
+	var unset, set, in []Field
+	inA := In(a)
+	for _, c := range changes {
+		if c.Value.Type == 0 {
+			unset = append(unset, Field{Value: text(c.Key)})
+		} else if inside, ok := deltaInside(inA.Value(c.Key), c.Value); ok {
+			in = append(in, Field{c.Key, inside})
+		} else {
+			set = append(set, c)
+		}
+	}
+	return Filled(Field{unsetKey, Array(unset)}, Field{setKey, Embedded(set)}, Field{inKey, Embedded(in)}), true
+}
+
+// deltaInside is the delta of two documents, or two arrays, if it takes less than the
+// second one.
+func deltaInside(a, b bson.RawValue) (bson.RawValue, bool) {
+	x, y, ok := both(a, b)
+	if !ok {
+		return bson.RawValue{}, false
+	}
+	var delta []Field
+	if a.Type == bson.TypeArray && len(x) != len(y) {
+		prefix, suffix := common(x, y, Identical)
+		delta = []Field{
+			{atKey, number(prefix)}, {dropKey, number(len(x) - prefix - suffix)},
+			{putKey, Array(y[prefix : len(y)-suffix])},
+		}
+	} else {
+		delta, ok = Delta(x, y)
+	}
+	out := Embedded(delta)
+	return out, ok && len(out.Value) < len(b.Value)
+}
+
+// Apply is the inverse of Delta. It leaves the inside of ignored fields alone.
+func Apply(a, delta []Field, ignored ...string) ([]Field, error) {
+	var changes []Field
+	inA := In(a)
+	for _, part := range delta {
+		all, ok := inner(part.Value)
+		if !ok {
+			return nil, ErrDelta
+		}
+		switch part.Key {
+		case setKey:
+			changes = append(changes, all...)
+		case unsetKey:
+			for _, f := range all {
+				name, ok := f.Value.StringValueOK()
+				if !ok {
+					return nil, ErrDelta
+				}
+				changes = append(changes, Field{Key: name})
+			}
+		case inKey:
+			for _, f := range Without(all, ignored...) {
+				v, err := applyInside(inA.Value(f.Key), f.Value)
+				if err != nil {
+					return nil, err
+				}
+				changes = append(changes, Field{f.Key, v})
+			}
+		default:
+			return nil, ErrDelta
+		}
+	}
+	return Patch(a, changes), nil
+}
+
+func applyInside(a, delta bson.RawValue) (bson.RawValue, error) {
+	raw, ok := delta.DocumentOK()
+	all, isOpen := inner(a)
+	if !ok || !isOpen {
+		return a, ErrDelta
+	}
+	if a.Type != bson.TypeArray || raw.Lookup(putKey).Type == 0 {
+		out, err := Apply(all, Open(raw))
+		return bson.RawValue{Type: a.Type, Value: Raw(out)}, err
+	}
+	put, ok := inner(raw.Lookup(putKey))
+	at, atOK := raw.Lookup(atKey).Int32OK()
+	drop, dropOK := raw.Lookup(dropKey).Int32OK()
+	if !ok || !atOK || !dropOK || at < 0 || drop < 0 || int(at) > len(all)-int(drop) {
+		return a, ErrDelta
+	}
+	return Array(slices.Concat(all[:at], put, all[at+drop:])), nil
+}
+
+func text(s string) bson.RawValue {
+	out := binary.LittleEndian.AppendUint32(nil, uint32(len(s)+1))
+	return bson.RawValue{Type: bson.TypeString, Value: append(append(out, s...), 0)}
+}
+
+func number(n int) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeInt32, Value: binary.LittleEndian.AppendUint32(nil, uint32(n))}
+}

@@ -1,0 +1,171 @@
+package doc
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Arrays says what Merge does with an array that ours has changed.
+type Arrays int
+
+const (
+	// Whole: it is one value. A mixture of what two writers made of it could break what they
+	// rely on, such as its length.
+	Whole Arrays = iota
+	// Placed: base is a view of theirs. If it has as many elements, these are the same, place
+	// by place; ours may have them anywhere. Else the array is one value.
+	Placed
+	// Matched: elements are looked for in theirs and in ours wherever they are.
+	Matched
+)
+
+// Options of a merge.
+type Options struct {
+	Arrays Arrays
+	// Loose is for documents that Go maps have made: the order of fields inside does not
+	// count, and stays that of theirs. Default false.
+	Loose bool
+	// MadeUp keeps what base and ours have alike and theirs lacks: what a view shows where
+	// nothing is stored. Default false: it counts as removed by theirs.
+	MadeUp bool
+}
+
+// Merge carries what ours has changed in base over to theirs, as the package's
+// documentation says. clashes are the dotted paths of what both have changed; in an array
+// that of the array.
+func Merge(base, theirs, ours []Field, o Options) (merged []Field, clashes []string) {
+	m := merge{Options: o}
+	merged = m.document("", base, theirs, arranged(ours, theirs))
+	return merged, m.clashes
+}
+
+type merge struct {
+	Options
+	clashes []string
+}
+
+func (m *merge) same(a, b bson.RawValue) bool { return Identical(a, b) || m.Loose && Alike(a, b) }
+
+func (m *merge) clash(path string) {
+	if !slices.Contains(m.clashes, path) {
+		m.clashes = append(m.clashes, path)
+	}
+}
+
+// document merges in the order of ours. path is that of the fields up to the dot; of an
+// array, whose elements have no paths, it has no dot.
+func (m *merge) document(path string, base, theirs, ours []Field) []Field {
+	inBase, inTheirs, inOurs := In(base), In(theirs), In(ours)
+	at := func(key string) string {
+		if path == "" || strings.HasSuffix(path, ".") {
+			return path + key
+		}
+		return path
+	}
+	out := make([]Field, 0, len(theirs))
+	behind := map[string][]Field{} // fields of theirs alone, by the one that they follow
+	leader, led := "", false
+	for _, t := range theirs {
+		before := inBase.Value(t.Key)
+		switch {
+		case inOurs.Value(t.Key).Type != 0:
+			leader, led = t.Key, true
+		case before.Type != 0: // removed by ours
+			if !m.same(before, t.Value) {
+				m.clash(at(t.Key))
+			}
+		case led:
+			behind[leader] = append(behind[leader], t)
+		default:
+			out = append(out, t)
+		}
+	}
+	for _, f := range ours {
+		f.Value = m.value(at(f.Key), inBase.Value(f.Key), inTheirs.Value(f.Key), f.Value)
+		if f.Value.Type != 0 {
+			out = append(out, f)
+		}
+		out = append(out, behind[f.Key]...)
+	}
+	return out
+}
+
+// value merges a value that ours has; the result is none if theirs has removed it.
+func (m *merge) value(path string, base, theirs, ours bson.RawValue) bson.RawValue {
+	switch unchanged := m.same(base, ours); {
+	case unchanged && theirs.Type == 0 && m.MadeUp:
+		return ours
+	case unchanged || Identical(theirs, ours):
+		return theirs
+	}
+	b, bOK := inner(base)
+	t, tOK := inner(theirs)
+	o, oOK := inner(ours)
+	if base.Type == theirs.Type && base.Type == ours.Type && bOK && tOK && oOK {
+		if ours.Type == bson.TypeEmbeddedDocument {
+			if m.Loose {
+				o = arranged(o, t)
+			}
+			return Embedded(m.document(path+".", b, t, o))
+		}
+		if names, ok := m.elements(b, t); ok {
+			return Array(m.array(path, b, t, o, names))
+		}
+	}
+	if !m.same(theirs, base) {
+		m.clash(path)
+	}
+	return ours
+}
+
+// elements says of each element of theirs which one of base it is, -1 for none; ok is
+// false where the array is one value.
+func (m *merge) elements(base, theirs []Field) (names []int, ok bool) {
+	switch {
+	case m.Arrays == Matched:
+		return match(base, theirs, Identical), true
+	case m.Arrays == Placed && len(base) == len(theirs):
+		for i := range theirs {
+			names = append(names, i)
+		}
+		return names, true
+	}
+	return nil, false
+}
+
+// array merges arrays as documents: an element is called by its place in base if it is one
+// of base's, and otherwise by a name of its own.
+func (m *merge) array(path string, base, theirs, ours []Field, names []int) []Field {
+	called := func(all []Field, is []int, others string) []Field {
+		out := make([]Field, len(all))
+		for i, f := range all {
+			out[i] = Field{others + strconv.Itoa(i), f.Value}
+			if is[i] >= 0 {
+				out[i].Key = strconv.Itoa(is[i])
+			}
+		}
+		return out
+	}
+	return m.document(path, base, called(theirs, names, "theirs "), called(ours, match(base, ours, m.same), "ours "))
+}
+
+// arranged is all in the order of like, and what that does not have at the end. Of a field
+// that stands twice in like, each has the value of all.
+func arranged(all, like []Field) []Field {
+	out := make([]Field, 0, len(all))
+	inAll, inLike := In(all), In(like)
+	for _, f := range like {
+		if v := inAll.Value(f.Key); v.Type != 0 {
+			out = append(out, Field{f.Key, v})
+		}
+	}
+	for _, f := range all {
+		if inLike.Value(f.Key).Type == 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
