@@ -171,7 +171,8 @@ func (k *Kinds[I]) Decode(raw bson.Raw) (v I, err error) {
 	kind, known := k.byName[name]
 	if !ok || !known {
 		if k.opts.Unknown == nil {
-			return v, &UnknownError{says, raw.Lookup("_id")}
+			kept := slices.Clone(raw) // the error may outlive the document
+			return v, &UnknownError{kept.Lookup(k.opts.Field), kept.Lookup("_id")}
 		}
 		kept := slices.Clone(raw) // the caller may use its buffer again
 		return k.opts.Unknown(Unknown{kept.Lookup(k.opts.Field), kept}), nil
@@ -189,7 +190,8 @@ func (k *Kinds[I]) Decode(raw bson.Raw) (v I, err error) {
 }
 
 // Find is the driver's Find with the documents decoded by their kinds. A nil filter
-// selects all.
+// selects all. A document that cannot be decoded is an error with its _id, and the loop may
+// go on; any other error comes last.
 //
 // Cost: 1 round trip a batch, index as the filter's.
 func (k *Kinds[I]) Find(ctx context.Context, coll *mongo.Collection, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[I, error] {
@@ -203,8 +205,7 @@ func (k *Kinds[I]) Find(ctx context.Context, coll *mongo.Collection, filter any,
 				yield(none, err)
 				return
 			}
-			v, err := k.Decode(c.Current)
-			if !yield(v, err) || err != nil {
+			if !yield(k.Decode(c.Current)) {
 				return
 			}
 		}

@@ -203,14 +203,35 @@ func TestUnknown(t *testing.T) {
 	if _, err := strict.Encode(nil); !errors.Is(err, mongopatterns.ErrInvalid) {
 		t.Error(err)
 	}
+}
+
+// An error of one document is no end of the others, and says afterwards what it said.
+func TestFindGoesOn(t *testing.T) {
+	strict := polymorphic.Must(polymorphic.New([]polymorphic.Kind{polymorphic.Of[bowler]("bowling")}, &polymorphic.Options[athlete]{Field: "sport"}))
 	_, coll := documents(t)
-	n := 0
-	var last error
-	for _, last = range strict.Find(t.Context(), coll, bson.M{}) {
-		n++
+	read := 0
+	var errs []error
+	for a, err := range strict.Find(t.Context(), coll, nil, options.Find().SetSort(bson.M{"_id": 1}).SetBatchSize(2)) {
+		if err != nil {
+			errs = append(errs, err)
+		} else if a == anthony {
+			read++
+		}
 	}
-	if n != 1 || !errors.Is(last, polymorphic.ErrUnknownKind) {
-		t.Errorf("%d, %v", n, last)
+	if read != 1 || len(errs) != 4 {
+		t.Fatalf("%d, %v", read, errs)
+	}
+	for i, err := range errs {
+		var unknown *polymorphic.UnknownError
+		if !errors.As(err, &unknown) || unknown.ID.AsInt64() != int64(i+2) {
+			t.Errorf("%d: %v", i+2, err)
+		}
+	}
+	n := 0
+	for _, err := range strict.Find(t.Context(), coll, bson.M{"$no": 1}) {
+		if n++; err == nil || n > 1 {
+			t.Errorf("%d: %v", n, err)
+		}
 	}
 }
 
