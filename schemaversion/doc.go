@@ -62,9 +62,10 @@
 //
 // # Concurrency
 //
-// A write of an upgraded document sets only what a step changed, and only if the
-// version and these fields are still as they were read. What others write meanwhile
-// stays. One Migrate of a collection runs at a time: a lease, in the collection
+// A write of an upgraded document sets only the top-level fields that a step changed, and
+// only if these, and what the step depends on, are still as they were read: of Between the
+// fields of its struct, of a step on documents the whole document. Else it is read and
+// upgraded again; what others write meanwhile stays. One Migrate of a collection runs at a time: a lease, in the collection
 // named as this with ".migrations" added, keeps others out with [ErrRunning]; when
 // its process is killed another takes over after Options.Lease. A
 // document that a step or the server refuses is counted, named and passed over, or

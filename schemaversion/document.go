@@ -8,7 +8,6 @@ import (
 
 	"github.com/mongopatterns/mongopatterns/internal/codec"
 	"github.com/mongopatterns/mongopatterns/internal/fault"
-	"github.com/mongopatterns/mongopatterns/internal/value"
 )
 
 // Chain is the steps alone, for [Doc].
@@ -43,10 +42,10 @@ type Set interface{ Chain() *Chain }
 
 // Doc is a T that upgrades itself when it is decoded and is encoded with its version: the
 // T of any other package. Stored documents become new when they are written. Fields that
-// T does not have are kept, as the steps leave them.
+// T does not have are kept, at any depth, as the steps leave them.
 type Doc[T any, S Set] struct {
 	V    T
-	rest []bson.RawElement
+	read bson.Raw // in the newest version; nil if T says itself what it keeps
 }
 
 // MarshalBSON encodes V with the newest version.
@@ -57,13 +56,15 @@ func (d Doc[T, S]) MarshalBSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := [][]byte{raw[4 : len(raw)-1]}
-	for _, e := range d.rest {
-		if raw.Lookup(e.Key()).Type == 0 {
-			parts = append(parts, e)
+	if d.read != nil {
+		base, err := view[T](c.codec, d.read)
+		if err != nil {
+			return nil, err
 		}
+		names, _ := c.codec.Fields(reflect.TypeFor[T]())
+		raw = keep[T](c.codec, names, base, d.read, raw)
 	}
-	return c.stamp(value.Document(parts...)), nil
+	return c.stamp(raw, c.newest())
 }
 
 // UnmarshalBSON upgrades a document and decodes it. One without a version is of the
@@ -75,14 +76,10 @@ func (d *Doc[T, S]) UnmarshalBSON(raw []byte) error {
 	if err != nil {
 		return err
 	}
-	d.rest = nil
-	if known, all := c.codec.Fields(reflect.TypeFor[T]()); all {
-		if d.rest, err = slices.Clone(made).Elements(); err != nil { // made is the caller's
-			return err
-		}
-		d.rest = slices.DeleteFunc(d.rest, func(e bson.RawElement) bool {
-			return e.Key() == c.field || slices.Contains(known, e.Key())
-		})
+	var none T // or what V was before would stay where the document has nothing
+	d.V, d.read = none, nil
+	if _, told := c.codec.Fields(reflect.TypeFor[T]()); told {
+		d.read = slices.Clone(made) // which is the caller's
 	}
 	return c.codec.Decode(made, &d.V)
 }

@@ -87,16 +87,16 @@ func newChain(steps []Step, o *Options) (chain, error) {
 	}
 	c := chain{field: o.VersionField, first: o.First, text: o.Text}
 	for i, s := range steps {
+		up, down := plain(s.Up), plain(s.Down)
 		if s.typed != nil {
-			s.Up, s.Down = s.typed(codec.Codec{Registry: o.Registry, BSON: o.BSON})
+			up, down = s.typed(codec.Codec{Registry: o.Registry, BSON: o.BSON})
 		}
-		if s.Up == nil {
+		if up == nil {
 			return chain{}, fault.Invalid("steps[%d]: Up is missing", i)
 		}
-		c.steps = append(c.steps, s)
+		c.up, c.down = append(c.up, up), append(c.down, down)
 	}
-	mark, err := codec.Codec{}.Value(c.stored(c.newest()))
-	c.mark = value.Element{Name: c.field, Value: mark}
+	c.mark, err = c.element(c.newest())
 	return c, err
 }
 
@@ -139,11 +139,12 @@ func (v *Versions[T]) Get(ctx context.Context, id any) (out T, err error) {
 			return out, err
 		}
 	}
-	return out, v.core.codec.Decode(made, &out)
+	return out, fault.Of(raw.Lookup("_id"), v.core.codec.Decode(made, &out))
 }
 
 // Find reads documents in the newest version. filter sees them as they are stored:
-// see Filter. nil selects all.
+// see Filter. nil selects all. A document that cannot be read is an error with its _id, and
+// the loop may go on; any other error comes last.
 //
 // Cost: 1 round trip a batch, index as the filter's.
 func (v *Versions[T]) Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) iter.Seq2[T, error] {
@@ -155,17 +156,18 @@ func (v *Versions[T]) Find(ctx context.Context, filter any, opts ...options.List
 			if err == nil {
 				out, err = decode[T](v.core, c.Current)
 			}
-			if !yield(out, err) || err != nil {
+			if !yield(out, err) {
 				return
 			}
 		}
 	})
 }
 
+// decode names the document in each error.
 func decode[T any](c *core, raw bson.Raw) (out T, err error) {
 	made, err := c.to(raw, c.newest())
 	if err == nil {
-		err = c.codec.Decode(made, &out)
+		err = fault.Of(raw.Lookup("_id"), c.codec.Decode(made, &out))
 	}
 	return out, err
 }
@@ -253,18 +255,7 @@ func (c *core) encode(v any) (bson.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.stamp(raw), nil
-}
-
-// stamp writes the newest version into a document, after the _id.
-func (c *chain) stamp(raw bson.Raw) bson.Raw {
-	if raw.Lookup(c.field).Equal(c.mark.Value) {
-		return raw
-	}
-	if id := raw.Lookup("_id"); id.Type != 0 {
-		return value.With(raw, value.Element{Name: "_id", Value: id}, c.mark)
-	}
-	return value.With(raw, c.mark)
+	return c.stamp(raw, c.newest())
 }
 
 // get is a document as stored and in the newest version.
@@ -296,7 +287,7 @@ func (c *core) store(ctx context.Context, before, after bson.Raw) (done bool, er
 
 // model is the guarded update from before to after, nil if nothing changes.
 func (c *core) model(before, after bson.Raw) (*mongo.UpdateOneModel, error) {
-	guard, update, err := difference(before, after)
+	guard, update, err := c.difference(before, after)
 	if err != nil || update == nil {
 		return nil, err
 	}
