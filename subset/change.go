@@ -33,6 +33,7 @@ type expressions struct {
 	array, size, count          any // the kept items, the best first; how many; how many there are in all
 	one, remove, inPlace, batch form
 	means                       mongo.Pipeline
+	counted, empty              any // conditions: its items were counted; its array has none
 }
 
 // A form of a change is two expressions of $$come and $$out. $$come is what the parent keeps
@@ -68,7 +69,7 @@ func (c *core) expressions() (x expressions) {
 	known := expr.Cond(all, "$$come", expr.Cond(expr.Op("$eq", rest, 0), bson.A{},
 		expr.Let("last", last, expr.Filter("$$come", "item", c.precedes("$$item", "$$last")))))
 	gone := expr.Op("$slice", "$$rest", expr.Cond("$$wins", c.o.N-1, c.o.N), math.MaxInt32)
-	answer := expr.D("size", rest, "wins", "$$wins", "gone", ids(gone))
+	answer := expr.D("size", rest, "wins", "$$wins", "gone", gone)
 	forms := func(rest, wins, after any) form {
 		return form{expr.Fixed(expr.Let("rest", rest, c.stored(expr.Op("$slice", after, c.o.N)))),
 			expr.Fixed(expr.Let("rest", rest, expr.Let("wins", wins, answer)))}
@@ -78,6 +79,8 @@ func (c *core) expressions() (x expressions) {
 	x.inPlace.array = expr.Fixed(c.stored(expr.Map(x.array, "item",
 		expr.Cond(expr.Op("$eq", "$$item._id", "$$out"), "$$come", "$$item"))))
 	x.means = c.means()
+	x.counted = expr.Fixed(expr.Op("$gt", expr.Field(c.o.CountField), nil))
+	x.empty = expr.Fixed(expr.Op("$eq", x.size, 0))
 	return x
 }
 
@@ -205,13 +208,13 @@ func (c *core) means() mongo.Pipeline {
 
 // roomFor guards the documents around the paths in the parent: a write would put one
 // in the place of anything else. It adds nothing where no path is dotted.
-func (c *core) roomFor(filter bson.D) bson.D {
-	if len(c.around) == 0 {
-		return filter
-	}
-	var all bson.A
+func (c *core) roomFor(filter bson.D, more ...any) bson.D {
+	all := bson.A(more)
 	for _, step := range c.around {
 		all = append(all, expr.IsType(expr.Field(step), "object", "missing", "null"))
+	}
+	if len(all) == 0 {
+		return filter
 	}
 	return append(filter, expr.Element("$expr", expr.Op("$and", all...)))
 }
@@ -224,11 +227,29 @@ type parent struct {
 	gone  []held        // those pushed out
 }
 
+// A held item is in the array of a parent, at this place; -1 if a write has taken it out.
+type held struct {
+	parent, item bson.RawValue
+	at           int
+}
+
+// id is its _id, zero if it is not a document with one.
+func (h held) id() bson.RawValue {
+	doc, _ := h.item.DocumentOK()
+	return doc.Lookup("_id")
+}
+
+func (h held) key() string { return itemKey(h.parent, h.id()) }
+
+func itemKey(parent, id bson.RawValue) string {
+	return fmt.Sprintf("%q%q", value.Key(parent), value.Key(id))
+}
+
 func read(id bson.RawValue, doc bson.Raw) parent {
 	p := parent{count: doc.Lookup("count"), size: int(doc.Lookup("array", "size").AsInt64())}
 	p.wins, _ = doc.Lookup("array", "wins").BooleanOK()
 	for _, gone := range elements(doc.Lookup("array", "gone")) {
-		p.gone = append(p.gone, held{id, gone})
+		p.gone = append(p.gone, held{id, gone, -1})
 	}
 	return p
 }
@@ -237,24 +258,22 @@ func (p parent) counted() bool { return p.count.Type != 0 && p.count.Type != bso
 
 // apply makes a change of at most one item each in its parent: the write on which all
 // that change items of a parent conflict. The answer is made of the document as it was.
-// It is ErrNotAdopted if the items of the parent were never counted.
+// A parent whose items were never counted stays as it is, and is errUnadopted, unless its
+// array is empty: its first one may come.
 func (c *core) apply(ctx context.Context, ch change) (parent, error) {
 	answer := ch.let(c.form(ch).answer, func(it item) bson.Raw {
 		return value.Pick(it.doc, func(field []byte) bool { return c.rank[string(field)] })
 	})
-	doc, err := fault.Single(c.parents.FindOneAndUpdate(ctx, c.roomFor(byID(ch.parent)), c.update(ch), options.FindOneAndUpdate().
+	ready := c.x.counted
+	if len(ch.out) == 0 {
+		ready = expr.Op("$or", c.x.counted, c.x.empty)
+	}
+	doc, err := fault.Single(c.parents.FindOneAndUpdate(ctx, c.roomFor(byID(ch.parent), ready), c.update(ch), options.FindOneAndUpdate().
 		SetProjection(expr.D("_id", 0, "count", expr.Field(c.o.CountField), "array", answer)))).Raw()
 	if err != nil {
 		return parent{}, c.missed(ctx, ch.parent, err)
 	}
-	p := read(ch.parent, doc)
-	switch {
-	case p.counted():
-		return p, nil
-	case p.size > 0 || len(ch.out) > 0:
-		return p, fault.Of(ch.parent, ErrNotAdopted)
-	}
-	return p, c.alone(ctx, bson.A{ch.parent}, bson.A{ch.in[0].id}) // its first one may come
+	return read(ch.parent, doc), nil
 }
 
 // missed says why a write has not found its parent, if that is its error.
@@ -268,7 +287,7 @@ func (c *core) missed(ctx context.Context, id bson.RawValue, err error) error {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		err = ErrNoParent
 	case err == nil && !(parent{count: doc.Lookup("count")}).counted():
-		err = ErrNotAdopted
+		err = errUnadopted
 	case err == nil:
 		err = fault.Invalid("another value stands where the document around the items or numbers belongs")
 	}
@@ -294,51 +313,42 @@ var (
 	untouch = expr.D("$unset", expr.D(fieldTouch, ""))
 )
 
-// A held item is in the array of a parent.
-type held struct{ parent, id bson.RawValue }
-
-func (h held) key() string { return fmt.Sprintf("%q%q", value.Key(h.parent), value.Key(h.id)) }
-
-// safe is ErrNotAdopted if one of these items, which a write takes out of their
-// parents, is not in the collection: it would be lost.
-func (c *core) safe(ctx context.Context, all []held) error {
-	there, err := c.among(ctx, all)
-	if err != nil {
-		return err
-	}
-	for _, h := range all {
-		if !there[h.key()] {
-			err := fmt.Errorf("%w: its item _id %s is not in the collection", ErrNotAdopted, value.Text(h.id))
-			return fault.Of(h.parent, err)
-		}
-	}
-	return nil
+// lost are those of these items, which a write takes out of their parents, that are not
+// in the collection.
+func (c *core) lost(ctx context.Context, all []held) ([]held, error) {
+	there, err := c.among(ctx, all, included(c.o.ParentField), func(bson.Raw, held) {})
+	lost := slices.DeleteFunc(slices.Clone(all), func(h held) bool { return there[h.key()] })
+	return lost, err
 }
 
-// among says by key which of these items the collection has.
-func (c *core) among(ctx context.Context, all []held) (map[string]bool, error) {
-	there := map[string]bool{}
+// among says by key which of these items the collection has, and has see look at each.
+func (c *core) among(ctx context.Context, all []held, projection bson.D, see func(doc bson.Raw, h held)) (map[string]bool, error) {
+	there, wanted := map[string]bool{}, map[string]held{}
 	var parents, ids bson.A
 	for i, h := range all {
 		if i == 0 || !h.parent.Equal(all[i-1].parent) {
 			parents = append(parents, h.parent)
 		}
-		if !h.id.IsZero() {
-			ids = append(ids, h.id)
+		if id := h.id(); value.CheckID(id) == nil { // a pattern would select others
+			ids, wanted[h.key()] = append(ids, id), h
 		}
 	}
 	if len(ids) == 0 {
 		return there, nil
 	}
 	filter := expr.D("_id", expr.Op("$in", ids), c.o.ParentField, expr.Op("$in", parents))
-	opts := options.Find().SetProjection(included(c.o.ParentField)).SetBatchSize(int32(min(len(ids), 1<<20) + 1))
+	opts := options.Find().SetProjection(projection).SetBatchSize(int32(min(len(ids), 1<<20) + 1))
 	for doc, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
 		return cursor.Primary(c.items).Find(ctx, filter, opts)
 	}) {
 		if err != nil {
 			return nil, err
 		}
-		there[held{doc.Current.Lookup(c.o.ParentField), doc.Current.Lookup("_id")}.key()] = true
+		key := itemKey(doc.Current.Lookup(c.o.ParentField), doc.Current.Lookup("_id"))
+		if h, ok := wanted[key]; ok {
+			there[key] = true
+			see(doc.Current, h)
+		}
 	}
 	return there, nil
 }
@@ -396,19 +406,16 @@ func (c *core) arranged(docs []bson.Raw) bson.A {
 	return kept
 }
 
-// alone is ErrNotAdopted if these parents have other items than these.
-func (c *core) alone(ctx context.Context, parents, but bson.A) error {
+// alone reports whether these parents have no other items than these.
+func (c *core) alone(ctx context.Context, parents, but bson.A) (bool, error) {
 	if len(parents) == 0 {
-		return nil
+		return true, nil
 	}
 	filter := append(expr.D(c.o.ParentField, expr.Op("$in", parents), "_id", expr.D("$nin", but)), c.filter.doc...)
 	opts := options.FindOne().SetProjection(included(c.o.ParentField))
-	found, err := cursor.Primary(c.items).FindOne(ctx, filter, opts).Raw()
+	err := cursor.Primary(c.items).FindOne(ctx, filter, opts).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil
+		return true, nil
 	}
-	if err != nil {
-		return err
-	}
-	return fault.Of(found.Lookup(c.o.ParentField), ErrNotAdopted)
+	return false, err
 }

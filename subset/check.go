@@ -21,9 +21,21 @@ import (
 )
 
 const (
-	// WrongSubset is an array that does not hold the best N items, in order, each
-	// with its content. Repair reads them anew.
+	// WrongSubset is an array that does not hold the best N items in order. Repair reads
+	// them anew.
 	WrongSubset mongopatterns.ProblemKind = "wrong subset"
+	// Edited is an array with an item that has other content than in the collection, as old
+	// code leaves it that edits items in the array. Adopt leaves the array, and counts the
+	// parent as Remaining; Repair takes the collection as the truth. To keep the edit, Update
+	// the item accordingly.
+	Edited mongopatterns.ProblemKind = "edited"
+	// Pulled is an array that lacks one of the best N, as old code leaves it that pulls items
+	// out of the array; or N was raised. Adopt and Repair do as with Edited. To keep it out,
+	// Delete the item.
+	Pulled mongopatterns.ProblemKind = "pulled"
+	// Malformed is a parent with another value in the place of the array, of a number or of
+	// the document around them. Adopt and Repair leave the parent, and count it as Failed.
+	Malformed mongopatterns.ProblemKind = "malformed"
 	// WrongCount is a count that is not the number of items. Repair counts them.
 	WrongCount mongopatterns.ProblemKind = "wrong count"
 	// WrongValue is a sum, mean or count of a Value that does not follow from the
@@ -68,12 +80,15 @@ func (c *core) scan() maintain.Scan {
 }
 
 func (c *core) check(ctx context.Context, parents []bson.Raw) (problems []mongopatterns.Problem, err error) {
-	err = c.inspect(ctx, parents, func(_ context.Context, states []state) error {
-		problems = nil
-		for _, st := range states {
-			problems = append(problems, st.problems...)
-		}
-		return nil
+	err = c.inspect(ctx, parents, func(ctx context.Context, these bson.A) error {
+		return c.run(ctx, func(ctx context.Context) error {
+			problems = nil
+			states, err := c.suspects(ctx, these, nil)
+			for _, st := range states {
+				problems = append(problems, st.problems...)
+			}
+			return err
+		})
 	})
 	return problems, err
 }
@@ -84,10 +99,19 @@ type state struct {
 	top      []bson.Raw // the best N items
 	stats    bson.Raw   // of all items; without any there is no field
 	problems []mongopatterns.Problem
-	lacking  []bson.RawValue // what its array holds and the collection lacks, by _id
+	wrong    bool   // the array is, or a write has just taken elements out of it
+	held     []held // the elements of a wrong array, and those taken out
+	lacking  []held // those of them that the collection lacks, by _id
+	edited   []held // those that have other content there
+	moved    []item // of the lacking ones, by their place there; those that stand twice have no doc
 }
 
 func (st state) id() bson.RawValue { return st.parent.Lookup("_id") }
+
+// wrongArray reports whether the first problem is the array.
+func (st state) wrongArray() bool {
+	return len(st.problems) > 0 && st.problems[0].Kind == WrongSubset
+}
 
 // wrong is the states of the parents that have problems.
 func (c *core) wrong(ctx context.Context, parents []bson.Raw) ([]state, error) {
@@ -161,9 +185,8 @@ func elements(array bson.RawValue) []bson.RawValue {
 	return values
 }
 
-// inspect reads the parents that seem to have problems again with their items, in one
-// snapshot, and has do look at those that have some, in the same transaction.
-func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(context.Context, []state) error) error {
+// inspect has do look again at the parents that seem to have problems.
+func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(ctx context.Context, these bson.A) error) error {
 	suspects, err := c.wrong(ctx, parents)
 	if err != nil || len(suspects) == 0 {
 		return err
@@ -172,56 +195,134 @@ func (c *core) inspect(ctx context.Context, parents []bson.Raw, do func(context.
 	for i, st := range suspects {
 		these[i] = st.id()
 	}
-	return c.run(ctx, func(ctx context.Context) error {
-		parents, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
-			return c.parents.Find(ctx, expr.D("_id", expr.Op("$in", these)), options.Find().SetProjection(c.scan().Projection).
-				SetSort(expr.D("_id", 1)).SetBatchSize(int32(len(these)+1)))
-		}))
-		if err != nil {
-			return err
-		}
-		states, err := c.wrong(ctx, parents)
-		if err == nil {
-			err = c.lacking(ctx, states)
-		}
-		if err != nil {
-			return err
-		}
-		return do(ctx, states)
-	})
+	return do(ctx, these)
 }
 
-// lacking finds the parents whose arrays hold items that the collection lacks, and
-// makes that their problem. Only arrays that are wrong can.
-func (c *core) lacking(ctx context.Context, states []state) error {
-	var all []held
-	arrays := make([][]bson.RawValue, len(states))
-	for i, st := range states {
-		if st.problems[0].Kind == WrongSubset {
-			arrays[i] = elements(value.Lookup(st.parent, c.o.ArrayField))
-		}
-		for _, v := range arrays[i] {
-			doc, _ := v.DocumentOK()
-			all = append(all, held{st.id(), doc.Lookup("_id")})
-		}
+// suspects reads parents with their items, in the transaction's snapshot: the states of those
+// that have problems. Taken is what a write has taken out of the array of the one parent,
+// whose state it then is in any case.
+func (c *core) suspects(ctx context.Context, these bson.A, taken []held) ([]state, error) {
+	parents, err := cursor.Collect(cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+		return c.parents.Find(ctx, expr.D("_id", expr.Op("$in", these)), options.Find().SetProjection(c.scan().Projection).
+			SetSort(expr.D("_id", 1)).SetBatchSize(int32(len(these)+1)))
+	}))
+	if err != nil {
+		return nil, err
 	}
-	there, err := c.among(ctx, all)
+	states, err := c.states(ctx, parents)
+	if err != nil {
+		return nil, err
+	}
+	if len(taken) == 0 {
+		states = slices.DeleteFunc(states, func(st state) bool { return len(st.problems) == 0 })
+	}
+	for i := range states {
+		states[i].held = slices.Clone(taken)
+	}
+	return states, c.compare(ctx, states)
+}
+
+// compare finds in the arrays what the collection lacks, or has with other content, and
+// makes that their problem. Only arrays that are wrong can hold some.
+func (c *core) compare(ctx context.Context, states []state) error {
+	var all []held
+	for i := range states {
+		st := &states[i]
+		if st.wrong = st.wrongArray() || len(st.held) > 0; st.wrong {
+			for at, v := range elements(value.Lookup(st.parent, c.o.ArrayField)) {
+				st.held = append(st.held, held{st.id(), v, at})
+			}
+		}
+		all = append(all, st.held...)
+	}
+	edited := map[string]bool{}
+	there, err := c.among(ctx, all, bson.D{}, func(doc bson.Raw, h held) {
+		item, _ := h.item.DocumentOK()
+		edited[h.key()] = !c.covers(item, c.cut(doc)) || !c.covers(doc, item)
+	})
 	if err != nil {
 		return err
 	}
 	for i := range states {
 		st := &states[i]
-		for n, v := range arrays[i] {
-			if h := all[n]; !there[h.key()] {
-				st.lacking = append(st.lacking, v)
-				st.problems[0].Kind = NotAdopted
-				st.problems[0].Detail = fmt.Sprintf("the collection lacks %d of its items, the last with the _id %s",
-					len(st.lacking), value.Text(h.id))
+		for _, h := range st.held {
+			switch key := h.key(); {
+			case !there[key]:
+				st.lacking = append(st.lacking, h)
+			case edited[key]:
+				st.edited = append(st.edited, h)
 			}
 		}
-		all = all[len(arrays[i]):]
+		if !st.wrongArray() {
+			continue
+		}
+		p := &st.problems[0]
+		if n := len(st.lacking); n > 0 {
+			p.Kind = NotAdopted
+			p.Detail = fmt.Sprintf("the collection lacks %d of its items, the last with the _id %s", n, value.Text(st.lacking[n-1].id()))
+		} else if n := len(st.edited); n > 0 {
+			p.Kind = Edited
+			p.Detail = fmt.Sprintf("%d of its items differ from the collection's, the last with the _id %s", n, value.Text(st.edited[n-1].id()))
+		} else if pulled := c.pulled(*st); len(pulled) > 0 {
+			p.Kind = Pulled
+			p.Detail = fmt.Sprintf("it lacks %d of the best items, the last with the _id %s", len(pulled), value.Text(pulled[len(pulled)-1]))
+		}
 	}
 	return nil
+}
+
+// covers reports whether a document has all fields of another, but for the parent's, which
+// no array needs.
+func (c *core) covers(doc, part bson.Raw) bool {
+	elements, _ := part.Elements()
+	return !slices.ContainsFunc(elements, func(e bson.RawElement) bool {
+		return e.Key() != c.o.ParentField && value.Key(doc.Lookup(e.Key())) != value.Key(e.Value())
+	})
+}
+
+// pulled are the _ids of the best items that an array lacks, if it held them: if the items
+// of the parent were counted.
+func (c *core) pulled(st state) (out []bson.RawValue) {
+	if count := value.Lookup(st.parent, c.o.CountField); !st.wrong || !(parent{count: count}).counted() ||
+		value.Lookup(st.parent, c.o.ArrayField).Type != bson.TypeArray {
+		return nil
+	}
+	there := map[string]bool{}
+	for _, h := range st.held {
+		there[h.key()] = true
+	}
+	for _, it := range st.moved {
+		there[itemKey(st.id(), it.id)] = true
+	}
+	for _, doc := range st.top {
+		if id := doc.Lookup("_id"); !there[itemKey(st.id(), id)] {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// malformed is the field of a parent where another value stands than this package stores, and
+// what it is not. It is not ours to overwrite.
+func (c *core) malformed(parent bson.Raw) (field, detail string) {
+	is := func(path string, kinds ...bson.Type) bool {
+		kind := value.Lookup(parent, path).Type
+		return kind == 0 || kind == bson.TypeNull || slices.Contains(kinds, kind)
+	}
+	for _, path := range c.around {
+		if !is(path, bson.TypeEmbeddedDocument) {
+			return path, "not a document"
+		}
+	}
+	if !is(c.o.ArrayField, bson.TypeArray) {
+		return c.o.ArrayField, "not an array"
+	}
+	for _, path := range c.o.inParent() {
+		if kind := value.Lookup(parent, path).Type; path != c.o.ArrayField && (kind == bson.TypeEmbeddedDocument || kind == bson.TypeArray) {
+			return path, "not a number"
+		}
+	}
+	return "", ""
 }
 
 func (c *core) problems(st state) []mongopatterns.Problem {
@@ -229,6 +330,11 @@ func (c *core) problems(st state) []mongopatterns.Problem {
 	report := func(kind mongopatterns.ProblemKind, field string, want bson.RawValue) {
 		out = append(out, mongopatterns.Problem{Pattern: "subset", Kind: kind, Collection: c.parents.Name(), ID: st.id(),
 			Field: field, Have: value.Lookup(st.parent, field), Want: want})
+	}
+	if field, detail := c.malformed(st.parent); field != "" {
+		report(Malformed, field, bson.RawValue{})
+		out[0].Detail = detail
+		return out
 	}
 	have, want := value.Lookup(st.parent, c.o.ArrayField), raw(c.arranged(st.top))
 	if !have.Equal(want) && !(len(st.top) == 0 && (have.IsZero() || have.Type == bson.TypeNull)) {

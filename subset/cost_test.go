@@ -1,6 +1,7 @@
 package subset_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,8 +58,8 @@ func TestCosts(t *testing.T) {
 	add := func(id, at int) func() error {
 		return func() error { _, err := s.Add(ctx, 1, review{ID: id, Rating: 1, Date: day(at)}); return err }
 	}
-	cmds := record(t, db, 2, []string{fam, "find", "insert", commit}, add(0, 10)) // the first of its parent
-	examined(t, db, cmds[1], index, 2, 1)
+	cmds := record(t, db, 2, []string{fam, "insert", "find", commit}, add(0, 10)) // the first of its parent
+	examined(t, db, cmds[2], index, 2, 1)
 	for i := 1; i < 4; i++ {
 		cmds := record(t, db, 2, []string{fam, "insert", commit}, add(i, 10+i))
 		examined(t, db, cmds[0], "_id_", 1, 1)
@@ -151,17 +152,17 @@ func TestCosts(t *testing.T) {
 		return func() error { _, err := s.Repair(ctx, work); return err }
 	}
 	record(t, db, 0, []string{"find", "aggregate", "find", "aggregate", commit}, repair(&mongopatterns.Work{DryRun: true}))
-	record(t, db, 1, []string{"find", "aggregate", "find", "aggregate", "update", commit}, repair(one))
-	record(t, db, 1, []string{"find", "aggregate", "find", "aggregate", "update", commit}, repair(nil))
+	record(t, db, 2, []string{"find", "aggregate", "update", "find", "aggregate", "update", commit}, repair(one))
+	record(t, db, 2, []string{"find", "aggregate", "update", "find", "aggregate", "update", commit}, repair(nil))
 	update(t, db.Collection("parents"), d("_id", 1), d("$unset", d("num_reviews", ""), "$pop", d("reviews", 1)))
-	record(t, db, 1, []string{"find", "aggregate", "find", "aggregate", "find", "update", commit}, repair(nil))
+	record(t, db, 2, []string{"find", "aggregate", "update", "find", "aggregate", "find", "update", commit}, repair(nil))
 	insert(t, db.Collection("items"), d("_id", 800, "product_id", 800))
 	record(t, db, 0, []string{"find", "aggregate", "aggregate", "find", "aggregate", commit, "find"}, check)
 	_, err = db.Collection("items").DeleteOne(ctx, d("_id", 800))
 	must(t, err)
 	update(t, db.Collection("parents"), d("_id", 31), d("$set", d("reviews", bson.A{d("rating", 1), d("rating", 2)})))
 	update(t, db.Collection("parents"), d("_id", 32), d("$set", d("reviews", bson.A{d("_id", 900, "rating", 1), d("rating", 2)})))
-	record(t, db, 4+4, []string{"find", "aggregate", "find", "aggregate", "find", "insert", "aggregate", "update", commit}, func() error {
+	record(t, db, 4+4, []string{"find", "aggregate", "update", "find", "aggregate", "find", "insert", "aggregate", "update", commit}, func() error {
 		_, err := s.Adopt(ctx, nil)
 		return err
 	})
@@ -172,9 +173,9 @@ func TestCosts(t *testing.T) {
 		if i > 0 {
 			names = append(names, "getMore")
 		}
-		names = append(names, "aggregate", "find", "aggregate", "update", commit)
+		names = append(names, "aggregate", "update", "find", "aggregate", "update", commit)
 	}
-	record(t, db, 39, names, repair(&mongopatterns.Work{BatchSize: 10}))
+	record(t, db, 2*39, names, repair(&mongopatterns.Work{BatchSize: 10}))
 	clean(t, db, s)
 }
 
@@ -224,7 +225,7 @@ func TestCostsOfFilterAndAnotherN(t *testing.T) {
 	add := func(id int, ok bool) func() error {
 		return func() error { _, err := s.Add(ctx, 1, d("_id", id, "ok", ok)); return err }
 	}
-	record(t, db, 2, []string{fam, "find", "insert", commit}, add(1, true))
+	record(t, db, 2, []string{fam, "insert", "find", commit}, add(1, true))
 	record(t, db, 3, []string{"update", "insert", commit}, add(2, false)) // and a mark that goes
 	set := func(pairs ...any) func() error {
 		return func() error { return s.Update(ctx, 1, 2, d("$set", d(pairs...))) }
@@ -250,4 +251,51 @@ func TestCostsOfFilterAndAnotherN(t *testing.T) {
 	larger(6)
 	record(t, db, 4, []string{"find", "update", "insert", "find", "find", "update", commit}, many(-20))
 	clean(t, db, s)
+}
+
+// What the first write costs that meets a parent of old code, with 5 items in its array, and
+// a later one that meets what old code has pushed since.
+func TestCostsOfAdoptingWrites(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	adopt := []string{"update", "find", "aggregate", "find", "insert", "aggregate", "update"}
+	met := append([]string{fam, "find"}, adopt...) // it looks why it has met no parent that it can write
+	for name, test := range map[string]struct {
+		parent  bson.D
+		items   []bson.D // in the collection
+		write   func(s *subset.Subset[int, bson.D]) error
+		written int
+		names   []string
+	}{
+		"add": {d("items", bson.A{d("_id", 1), d("_id", 2), d("_id", 3), d("_id", 4), d("_id", 5)}), nil,
+			func(s *subset.Subset[int, bson.D]) error { _, err := s.Add(ctx, 1, d("_id", 9)); return err },
+			2 + 5 + 2, slices.Concat(met, []string{fam, "update", commit})},
+		"add many": {d("items", bson.A{d("_id", 1), d("_id", 2), d("_id", 3), d("_id", 4), d("_id", 5)}), nil,
+			func(s *subset.Subset[int, bson.D]) error { _, err := s.AddMany(ctx, seq(1, d("_id", 9))); return err },
+			2 + 5 + 2, slices.Concat([]string{"find"}, adopt, []string{"find", "update", "insert", commit})},
+		"update": {d("items", bson.A{d("_id", 1), d("_id", 2), d("_id", 3), d("_id", 4), d("_id", 5)}), nil,
+			func(s *subset.Subset[int, bson.D]) error { return s.Update(ctx, 1, 5, d("$set", d("a", 1))) },
+			2 + 5 + 2, slices.Concat(met, []string{fam, "find", "update", commit})},
+		"delete": {d("items", bson.A{d("_id", 1), d("_id", 2), d("_id", 3), d("_id", 4), d("_id", 5)}), nil,
+			func(s *subset.Subset[int, bson.D]) error { return s.Delete(ctx, 1, 5) },
+			2 + 5 + 3, slices.Concat(met, []string{fam, fam, "find", "update", commit})},
+		"items in the collection": {d("name", "x"), []bson.D{d("_id", 1, "parent", 1)},
+			func(s *subset.Subset[int, bson.D]) error { _, err := s.Add(ctx, 1, d("_id", 9)); return err },
+			2 + 2, []string{fam, "insert", "find", "update", "find", "aggregate", "find", "update", commit}},
+		"pushed since": {d("items", bson.A{d("_id", 2), d("_id", 3), d("_id", 7)}, "items_count", 2), []bson.D{d("_id", 2, "parent", 1), d("_id", 3, "parent", 1)},
+			func(s *subset.Subset[int, bson.D]) error { _, err := s.Add(ctx, 1, d("_id", 9)); return err },
+			2 + 2 + 1, slices.Concat([]string{fam, "update", "find"}, adopt, []string{commit})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := mongotest.Database(t)
+			s := newSubset[int, bson.D](t, db, &subset.Options{N: 2})
+			insert(t, db.Collection("parents"), append(d("_id", 1), test.parent...))
+			for _, item := range test.items {
+				insert(t, db.Collection("items"), item)
+			}
+			record(t, db, test.written, test.names, func() error { return test.write(s) })
+			clean(t, db, s)
+		})
+	}
 }

@@ -62,12 +62,13 @@
 //	Delete         3 RT  2 documents written; 5 RT and 3 if the next item follows
 //	DeleteParent   3 RT  1 write for each item
 //	Check          2 RT  a batch of 100 parents, all of whose items are read; and 2 scans of the items
-//	Repair, Adopt  as Check, and 4 to 7 RT a batch in which parents are wrong
+//	Repair, Adopt  as Check, and 5 to 8 RT a batch in which parents are wrong
 //
 // Nothing is dropped that is stored nowhere else: each write looks whether what it
-// pushes out of an array is in the collection, and is [ErrNotAdopted] if not. In Add
-// this costs 1 key and 1 document for each item pushed out; in AddMany and in an
-// Update by which an item enters the best N, 1 RT.
+// pushes out of an array is in the collection, and adopts the parent if not. To look costs
+// 1 key and 1 document in Add for each item pushed out; in AddMany and in an
+// Update by which an item enters the best N, 1 RT. A write that meets a parent to adopt
+// takes 8 to 12 RT more, once, and 1 write for each item of its array.
 //
 // # When to use it
 //
@@ -92,11 +93,22 @@
 //
 // [Subset.Adopt] is the way in, both for parents without kept items and for parents
 // that hold all their items in the array: these move to the collection. It runs
-// beside the programs that use this package. Old programs that push to the array
-// may go on until they are replaced: what they push is not dropped, but neither counted
-// nor found by All until Adopt has run again. [Subset.Check] finds the parents that do
-// not hold what their items say; [Subset.Repair] rebuilds them, all or those that
-// Work.Filter selects. After changing an option run EnsureIndexes and Repair; a
+// beside the programs that use this package, and beside old ones that push to the array.
+// What these push is not dropped, but neither counted nor found by All until Adopt has
+// run again, or a write has met it: a write to a parent that was never adopted, or that
+// would drop an item that the collection lacks, adopts the parent in its own transaction.
+// It is [ErrNotAdopted] only if that cannot be done.
+//
+// Old programs must not edit items inside the array, nor pull them out, nor replace a whole
+// parent by a copy that they read before its adoption. An edited or pulled item stays as
+// they have left it until a write puts others into its place: Adopt leaves the array and
+// counts the parent as Remaining, Check names it as [Edited] or [Pulled], and Repair takes the
+// collection as the truth and undoes it. What cannot be told: a replaced parent brings back
+// items that were deleted since, and one that is deleted and inserted again has the items of
+// the former as well; delete parents by DeleteParent.
+//
+// [Subset.Check] finds the parents that do not hold what their items say;
+// [Subset.Repair] rebuilds them, all or those that Work.Filter selects. After changing an option run EnsureIndexes and Repair; a
 // larger N is also filled by the next item that comes, leaves or changes its rank. Sorting in the parent is by its
 // collection's collation, in the items by theirs: let both be the same.
 //

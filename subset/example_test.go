@@ -2,7 +2,6 @@ package subset_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -159,20 +158,28 @@ func ExampleSubset_Adopt() {
 		log.Fatal(err)
 	}
 	reviews := productReviews(db, 10)
-	_, err := reviews.Add(ctx, 1, Review{ID: 1, Rating: 5})
-	fmt.Println(errors.Is(err, subset.ErrNotAdopted))
-
 	result, err := reviews.Adopt(ctx, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(result.Done, "product")
-	_, err = reviews.Add(ctx, 1, Review{ID: 1, Rating: 5})
-	fmt.Println(err)
+
+	// Old code pushes one more. The next write, or Adopt, takes it into the collection.
+	push := bson.D{{Key: "$push", Value: bson.D{{Key: "reviews", Value: bson.D{{Key: "rating", Value: 3}, {Key: "date", Value: time.Unix(50, 0)}}}}}}
+	if _, err := db.Collection("products").UpdateByID(ctx, 1, push); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := reviews.Add(ctx, 1, Review{ID: 1, Rating: 5, Date: time.Unix(51, 0)}); err != nil {
+		log.Fatal(err)
+	}
+	n, err := db.Collection("reviews").CountDocuments(ctx, reviews.ItemsFilter(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(n, "reviews")
 	// Output:
-	// true
 	// 1 product
-	// <nil>
+	// 52 reviews
 }
 
 // The options may change: a larger N, another order, another aggregate.
@@ -205,7 +212,7 @@ func ExampleSubset_Repair() {
 	}
 	fmt.Println(result.Done, "repaired,", len(kept), "kept")
 	// Output:
-	// wrong subset reviews
+	// pulled reviews
 	// 1 repaired, 4 kept
 }
 

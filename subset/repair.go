@@ -2,6 +2,7 @@ package subset
 
 import (
 	"context"
+	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -14,12 +15,14 @@ import (
 )
 
 // Repair makes the parents that Check finds wrong hold what their items say, a
-// batch in a transaction, beside live writes. Work.Filter selects parents. A parent
-// that is NotAdopted is left, and counted as Remaining. Run Repair after changing N,
-// Order, Fields, Filter, CountField or Values, once all writers have the new options.
+// batch in a transaction, beside live writes. It takes the collection as the truth: what
+// somebody has edited in an array, or pulled out of it, is undone. Work.Filter selects
+// parents. A parent that is NotAdopted is left, and counted as Remaining; one that is
+// Malformed is Failed. Run Repair after changing N, Order, Fields, Filter, CountField or
+// Values, once all writers have the new options.
 //
-// Cost: 2 round trips for each batch of 100 parents as in Check; 4 more if some are
-// wrong, and 1 more if arrays are; 1 write to each wrong parent.
+// Cost: 2 round trips for each batch of 100 parents as in Check; 5 more if some are
+// wrong, and 1 more if arrays are; 2 writes to each wrong parent.
 func (s *Subset[P, T]) Repair(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "subset: repair")
 	return s.core.rebuildAll(ctx, work, false)
@@ -29,16 +32,17 @@ func (s *Subset[P, T]) Repair(ctx context.Context, work *mongopatterns.Work) (re
 // are there already get the kept items and the aggregates. Items that stand in the
 // parents' arrays and not in the collection, by _id, are inserted there, with an
 // ObjectID if they have none. Work.Filter selects parents. A batch of parents is one
-// transaction: Adopt can run beside writers, be stopped, and be run again, also to
-// fetch what old programs have pushed since. A parent with an item that is not valid,
-// or that has the _id of another parent's, is counted as failed, named and
-// passed over.
+// transaction, which begins with a write to each, and halves after a conflict
+// (Result.Conflicts): Adopt can run beside writers, of old code as well, be stopped, and
+// be run again, also to fetch what old programs have pushed since. A parent with an item
+// that is not valid, or that has the _id of another parent's, or that is Malformed, is counted as
+// failed, named and passed over.
 //
 // Items in the collection are taken as they are: Check names those that Add would
-// refuse. The array of a parent that holds outdated copies is replaced as in Repair.
+// refuse. An array with items that have other content there, or from which old code has pulled
+// some, is left, named by Check as Edited or Pulled, and counted as Remaining: Repair undoes it.
 //
-// Cost: as Repair; 2 more for each batch with items to insert, 1 write for each of
-// them and 1 more to each of its parents.
+// Cost: as Repair; 2 more for each batch with items to insert, and 1 write for each of them.
 func (s *Subset[P, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "subset: adopt")
 	return s.core.rebuildAll(ctx, work, true)
@@ -46,93 +50,160 @@ func (s *Subset[P, T]) Adopt(ctx context.Context, work *mongopatterns.Work) (res
 
 func (c *core) rebuildAll(ctx context.Context, work *mongopatterns.Work, adopt bool) (mongopatterns.Result, error) {
 	step := func(ctx context.Context, parents []bson.Raw, work mongopatterns.Work, result *mongopatterns.Result) error {
-		var done mongopatterns.Result
-		err := c.inspect(ctx, parents, func(ctx context.Context, states []state) error {
-			done = mongopatterns.Result{}
-			return c.rebuild(ctx, states, adopt, work.DryRun, &done)
+		return c.inspect(ctx, parents, func(ctx context.Context, these bson.A) error {
+			var done mongopatterns.Result
+			err := maintain.Once(ctx, c.parents.Database().Client(), func(ctx context.Context) error {
+				done = mongopatterns.Result{}
+				return c.rebuildThese(ctx, these, nil, adopt, work.DryRun, &done)
+			})
+			if err == nil {
+				result.Add(done)
+			}
+			return err
 		})
-		if err == nil {
-			result.Add(done)
-		}
-		return err
 	}
 	return maintain.Run(ctx, c.parents, work, c.scan(), step)
 }
 
-// rebuild sets in the parents that are wrong what follows from their items, as the
-// transaction's snapshot has them. It writes only what differs: a real write, which
-// conflicts with any other to such a parent meanwhile.
-func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, result *mongopatterns.Result) (err error) {
-	var parents, docs []bson.Raw
-	for _, st := range states {
-		if len(st.lacking) > 0 && !adopt {
-			result.Remaining++
-			continue
-		}
-		items, err := c.moveOut(st)
-		if err != nil {
-			result.Fail(c.parents.Name(), st.id(), err)
-			continue
-		}
-		parents, docs = append(parents, st.parent), append(docs, items...)
+// adopt adopts parents in the transaction of a write; taken is what the write has taken
+// out of the array of the one parent.
+func (c *core) adopt(ctx context.Context, these bson.A, taken []held) error {
+	var done mongopatterns.Result
+	err := c.rebuildThese(ctx, these, taken, true, false, &done)
+	if mongo.IsDuplicateKeyError(err) { // not the write's own
+		err = fmt.Errorf("%w: %v", ErrNotAdopted, err)
 	}
-	result.Done += int64(len(parents))
-	if dry || len(parents) == 0 {
-		return nil
+	if err == nil && done.Failed > 0 {
+		err = fault.Of(done.Failures[0].ID, fmt.Errorf("%w: %w", ErrNotAdopted, done.Failures[0].Err))
 	}
-	if len(docs) > 0 {
-		if _, err := fault.Many(c.items.InsertMany(ctx, docs)); err != nil {
+	return err
+}
+
+// recount makes a parent hold what its items say.
+func (c *core) recount(ctx context.Context, parent bson.RawValue) error {
+	var done mongopatterns.Result
+	return c.rebuildThese(ctx, bson.A{parent}, nil, false, false, &done)
+}
+
+// rebuildThese writes the parents first: from then on other writers wait, and it conflicts
+// with none.
+func (c *core) rebuildThese(ctx context.Context, these bson.A, taken []held, adopt, dry bool, result *mongopatterns.Result) error {
+	if !dry {
+		if _, err := fault.Many(c.parents.UpdateMany(ctx, expr.D("_id", expr.Op("$in", these)), touch)); err != nil {
 			return err
 		}
 	}
-	if len(docs) > 0 || len(parents) < len(states) {
-		if states, err = c.states(ctx, parents); err != nil {
-			return err
-		}
+	states, err := c.suspects(ctx, these, taken)
+	if err != nil {
+		return err
 	}
-	var models []mongo.WriteModel
-	for _, st := range states {
-		set := expr.D(c.o.ArrayField, expr.Literal(c.arranged(st.top)), fieldTouch, "$$REMOVE")
-		for _, d := range c.derived(st.stats) {
-			if !d.mean {
-				set = append(set, expr.Element(d.path, expr.Literal(d.want)))
-			}
-		}
-		if len(docs) > 0 { // where the array stays as it is, the write would be none
-			models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(st.id())).SetUpdate(touch))
-		}
-		update := append(mongo.Pipeline{expr.D("$set", set)}, c.x.means...)
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(st.id())).SetUpdate(update))
+	before := result.Done
+	models, err := c.rebuild(ctx, states, adopt, dry, result)
+	if err != nil || dry {
+		return err
+	}
+	if done := result.Done - before; done < int64(len(these)) { // the others have been touched as well
+		touched := expr.D("_id", expr.Op("$in", these), fieldTouch, expr.D("$exists", true))
+		models = append(models, mongo.NewUpdateManyModel().SetFilter(touched).SetUpdate(untouch))
 	}
 	_, err = fault.Many(c.parents.BulkWrite(ctx, models))
 	return err
 }
 
-// moveOut makes items of what a parent's array holds and the collection lacks. It refuses
-// a parent where something else stands than the document around what follows from items.
-func (c *core) moveOut(st state) (docs []bson.Raw, err error) {
-	for _, step := range c.around {
-		switch value.Lookup(st.parent, step).Type {
-		case 0, bson.TypeNull, bson.TypeEmbeddedDocument:
+// rebuild inserts what the collection lacks, and returns the updates that set in the
+// parents what follows from their items, and take the touch away.
+func (c *core) rebuild(ctx context.Context, states []state, adopt, dry bool, result *mongopatterns.Result) (models []mongo.WriteModel, err error) {
+	var docs []bson.Raw
+	var left []state // to do
+	for _, st := range states {
+		var err error
+		st.moved, err = c.moveOut(st)
+		switch {
+		case st.problems != nil && st.problems[0].Kind == Malformed:
+			p := st.problems[0]
+			result.Fail(c.parents.Name(), st.id(), fault.Invalid("%q is %s", p.Field, p.Detail))
+		case len(st.lacking) > 0 && !adopt:
+			result.Remaining++
+		case err != nil:
+			result.Fail(c.parents.Name(), st.id(), err)
 		default:
-			return nil, fault.Invalid("%q is no document", step)
+			left = append(left, st)
+			for _, it := range st.moved {
+				if it.doc != nil {
+					docs = append(docs, it.doc)
+				}
+			}
 		}
 	}
+	if len(docs) > 0 && !dry {
+		if _, err := fault.Many(c.items.InsertMany(ctx, docs)); err != nil {
+			return nil, err
+		}
+		if err := c.again(ctx, left); err != nil {
+			return nil, err
+		}
+	}
+	for _, st := range left {
+		set := expr.D(fieldTouch, "$$REMOVE")
+		edited := adopt && (len(st.edited) > 0 || !(dry && len(st.lacking) > 0) && len(c.pulled(st)) > 0)
+		if edited {
+			result.Remaining++
+			if len(st.lacking) == 0 && len(st.problems) == 1 { // there is nothing else to do
+				continue
+			}
+			// What was inserted without an _id must not be inserted again.
+			for i, h := range st.lacking {
+				if h.at >= 0 && h.id().IsZero() {
+					path := fmt.Sprintf("%s.%d", c.o.ArrayField, h.at)
+					set := expr.Op("$set", expr.D(path, c.cut(st.moved[i].doc)))
+					models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(st.id())).SetUpdate(set))
+				}
+			}
+		} else {
+			set = append(set, expr.Element(c.o.ArrayField, expr.Literal(c.arranged(st.top))))
+		}
+		for _, d := range c.derived(st.stats) {
+			if !d.mean {
+				set = append(set, expr.Element(d.path, expr.Literal(d.want)))
+			}
+		}
+		update := append(mongo.Pipeline{expr.D("$set", set)}, c.x.means...)
+		models = append(models, mongo.NewUpdateOneModel().SetFilter(byID(st.id())).SetUpdate(update))
+		result.Done++
+	}
+	return models, nil
+}
+
+// again reads the items of these parents anew.
+func (c *core) again(ctx context.Context, states []state) error {
+	var parents []bson.Raw
+	for _, st := range states {
+		parents = append(parents, st.parent)
+	}
+	fresh, err := c.states(ctx, parents)
+	for i, st := range fresh {
+		states[i].top, states[i].stats, states[i].problems = st.top, st.stats, st.problems
+	}
+	return err
+}
+
+// moveOut makes items of what a parent's array holds and the collection lacks.
+func (c *core) moveOut(st state) (moved []item, err error) {
 	seen := map[string]bson.RawValue{}
-	for _, v := range st.lacking {
-		doc, ok := v.DocumentOK()
+	for _, h := range st.lacking {
+		doc, ok := h.item.DocumentOK()
 		if !ok {
-			return nil, fault.Invalid("a value of type %v among the items", v.Type)
+			return nil, fault.Invalid("a value of type %v among the items", h.item.Type)
 		}
 		_, it, err := c.encode(st.id(), doc)
 		if err != nil {
 			return nil, err
 		}
-		if twin, twice := seen[value.Key(it.id)]; twice && twin.Equal(v) {
-			continue
+		if twin, twice := seen[value.Key(it.id)]; twice && twin.Equal(h.item) {
+			it.doc = nil
 		}
-		seen[value.Key(it.id)] = v
-		docs = append(docs, it.doc)
+		seen[value.Key(it.id)] = h.item
+		moved = append(moved, it)
 	}
-	return docs, nil
+	return moved, nil
 }

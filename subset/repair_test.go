@@ -51,11 +51,11 @@ func TestCheckAndRepair(t *testing.T) {
 		damage func()
 		want   []string
 	}{
-		"an element is missing": {func() { update(t, parents, d("_id", 1), d("$pop", d("reviews", 1))) }, []string{id(1) + " wrong subset reviews"}},
+		"an element is missing": {func() { update(t, parents, d("_id", 1), d("$pop", d("reviews", 1))) }, []string{id(1) + " pulled reviews"}},
 		"another order": {func() {
 			update(t, parents, d("_id", 1), d("$push", d("reviews", d("$each", bson.A{}, "$sort", d("date", 1)))))
 		}, []string{id(1) + " wrong subset reviews"}},
-		"an old copy": {func() { update(t, parents, d("_id", 2), d("$set", d("reviews.1.author", "?"))) }, []string{id(2) + " wrong subset reviews"}},
+		"an old copy": {func() { update(t, parents, d("_id", 2), d("$set", d("reviews.1.author", "?"))) }, []string{id(2) + " edited reviews"}},
 		"no array":    {func() { update(t, parents, d("_id", 2), d("$unset", d("reviews", ""))) }, []string{id(2) + " wrong subset reviews"}},
 		"aggregates": {func() {
 			update(t, parents, d("_id", 3), d("$inc", d("num_reviews", 1, "sum_ratings", 1, "mean_rating", 1, "rated", -1)))
@@ -160,12 +160,6 @@ func TestAdopt(t *testing.T) {
 			insert(t, parents, d("_id", 9)) // and one with items in the collection
 			for i := range 4 {
 				insert(t, items, d("_id", i, "product_id", 9, "rating", 1, "date", day(1+i)))
-			}
-			if !counted {
-				_, err := s.Add(t.Context(), 3, d("rating", 1, "date", day(1)))
-				wantErr(t, err, subset.ErrNotAdopted)
-				_, err = s.Add(t.Context(), 9, d("rating", 1, "date", day(1)))
-				wantErr(t, err, subset.ErrNotAdopted)
 			}
 			if kind := problems(t, s.Check(t.Context(), nil))[0]; kind != `parents {"$numberInt":"1"} not adopted reviews` {
 				t.Error(kind)

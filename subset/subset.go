@@ -29,11 +29,14 @@ var (
 	// mongopatterns.ErrNotFound.
 	ErrNoParent = fault.New("no such parent", fault.ErrNotFound)
 
-	// ErrNotAdopted: the parent has items that were never counted, or its array
-	// holds one that is stored nowhere else and that the write would drop. Run
-	// Adopt, or $pull an item that was deleted from the collection by hand; then
-	// repeat the call.
-	ErrNotAdopted = fault.New("the parent has not been adopted", nil)
+	// ErrNotAdopted: the parent cannot be adopted, as the write wanted to do: its array
+	// holds an item that Add would refuse or that has the _id of another parent's item, or
+	// is not an array. Mend the parent, and repeat the call; Adopt names such parents.
+	ErrNotAdopted = fault.New("the parent cannot be adopted", nil)
+
+	// errUnadopted: a write met a parent with items that were never counted, and has
+	// changed nothing.
+	errUnadopted = fault.New("the parent has not been adopted", ErrNotAdopted)
 )
 
 // Subset keeps the best N items T of each parent inside the parent, whose _id is

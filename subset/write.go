@@ -26,15 +26,15 @@ import (
 // returns the item's _id, an ObjectID if the item came without. Options.ParentField
 // is set whatever the item holds there.
 //
-// ErrNoParent if there is no such parent; ErrNotAdopted if it has items that were
-// never counted, or if the item would push one out that is stored nowhere else;
-// mongopatterns.ErrInvalid if the item cannot be ranked or counted, or has a field whose
+// ErrNoParent if there is no such parent; ErrNotAdopted if it would have to be adopted, and
+// cannot; mongopatterns.ErrInvalid if the item cannot be ranked or counted, or has a field whose
 // name begins with $, which no update operator could change; a duplicate-key error of
 // the driver if its _id exists, as when an Add that was stored is repeated.
 //
 // Cost: 3 round trips, 2 documents written; index _id of both, 1 key for the parent
 // and for each item pushed out. The first item of a parent: 1 more. A parent that
-// holds fewer than it should, after N was raised: 2 more.
+// holds fewer than it should, after N was raised: 2 more. A parent that is to be adopted:
+// 8 or 9 more, and 1 write for each item in its array.
 func (s *Subset[P, T]) Add(ctx context.Context, parent P, item T) (id any, err error) {
 	defer fault.In(&err, "subset: add")
 	c := s.core
@@ -42,7 +42,7 @@ func (s *Subset[P, T]) Add(ctx context.Context, parent P, item T) (id any, err e
 	if err != nil {
 		return nil, err
 	}
-	if err := c.run(ctx, func(ctx context.Context) error { return c.add(ctx, p, it) }); err != nil {
+	if err := c.adopting(ctx, p, func(ctx context.Context) error { return c.add(ctx, p, it) }); err != nil {
 		return nil, err
 	}
 	return codec.DecodeValue[any](c.codec, it.id)
@@ -64,45 +64,82 @@ func (c *core) add(ctx context.Context, parent bson.RawValue, it item) error {
 	return err
 }
 
-// insert stores an item, and is ErrNotAdopted if one of those that it pushed out of
-// the parent's array is not in the collection. To look for these costs no round
-// trip: it is an update of them that changes nothing, in the command of an upsert
-// whose filter matches no document, which is an insertion.
-func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone []held) error {
+// insert stores an item, and says which of those that it pushed out of the parent's array
+// are not in the collection. To look for these costs no round trip: it is an update of
+// them that changes nothing, in the command of an upsert whose filter matches no
+// document, which is an insertion.
+func (c *core) insert(ctx context.Context, parent bson.RawValue, it item, gone []held) (lost []held, err error) {
 	if len(gone) == 0 {
 		_, err := fault.One(c.items.InsertOne(ctx, it.doc))
-		return err
+		return nil, err
 	}
 	var models []mongo.WriteModel
 	for _, h := range gone {
-		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.one(parent, h.id)).
-			SetUpdate(expr.D("$setOnInsert", expr.D(fieldTouch, true))))
+		if value.CheckID(h.id()) == nil {
+			models = append(models, mongo.NewUpdateOneModel().SetFilter(c.one(parent, h.id())).
+				SetUpdate(expr.D("$setOnInsert", expr.D(fieldTouch, true))))
+		}
 	}
 	none := append(c.one(parent, it.id), expr.Element("$nor", bson.A{bson.D{}}))
 	models = append(models, mongo.NewReplaceOneModel().SetFilter(none).SetReplacement(it.doc).SetUpsert(true))
 	result, err := fault.Many(c.items.BulkWrite(ctx, models))
-	if err == nil && result.MatchedCount < int64(len(gone)) {
-		err = c.safe(ctx, gone)
+	if err != nil || result.MatchedCount == int64(len(gone)) {
+		return nil, err
 	}
-	return err
+	return c.lost(ctx, gone)
 }
 
 // change applies a change of at most one item each, and stores the one that comes if it is
-// new. It is ErrNotAdopted if the change drops what is stored nowhere else.
+// new. If the change drops what is stored nowhere else, or if the collection has items of
+// the parent that were never counted, it adopts these. After errUnadopted the parent is as
+// it was.
 func (c *core) change(ctx context.Context, ch change, fresh bool) error {
 	p, err := c.apply(ctx, ch)
 	if err != nil {
 		return err
 	}
+	var lost []held
 	if fresh {
-		err = c.insert(ctx, ch.parent, ch.in[0], p.gone)
+		twin := func(h held) bool { return value.Key(h.id()) == value.Key(ch.in[0].id) }
+		if i := slices.IndexFunc(p.gone, twin); i >= 0 { // the insertion would hide that it is stored nowhere else
+			if lost, err = c.lost(ctx, p.gone[i:i+1]); len(lost) > 0 {
+				return fault.Of(ch.parent, fmt.Errorf("%w: its array has another item _id %s", ErrNotAdopted, value.Text(ch.in[0].id)))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		lost, err = c.insert(ctx, ch.parent, ch.in[0], p.gone)
 	} else {
-		err = c.safe(ctx, p.gone)
+		lost, err = c.lost(ctx, p.gone)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
+		return err
+	case len(lost) > 0:
+		return c.adopt(ctx, bson.A{ch.parent}, p.gone)
+	case !p.counted(): // its first one has come
+		alone, err := c.alone(ctx, bson.A{ch.parent}, bson.A{ch.in[0].id})
+		if err == nil && !alone {
+			err = c.recount(ctx, ch.parent)
+		}
 		return err
 	}
 	return c.refill(ctx, ch, p)
+}
+
+// adopting runs a write of one parent in a transaction. If that meets a parent that has not
+// been adopted, and so has changed nothing, it adopts the parent and runs the write again.
+func (c *core) adopting(ctx context.Context, parent bson.RawValue, write func(ctx context.Context) error) error {
+	return c.run(ctx, func(ctx context.Context) error {
+		err := write(ctx)
+		if errors.Is(err, errUnadopted) {
+			if err = c.adopt(ctx, bson.A{parent}, nil); err == nil {
+				err = write(ctx)
+			}
+		}
+		return err
+	})
 }
 
 // follow is the result of a change of a parent that may be gone: there is nothing to
@@ -129,7 +166,8 @@ const (
 //
 // Cost: 4 round trips a batch, 1 write for each item and each parent in it. If
 // items are pushed out of full parents: 1 more. If parents have no count yet: 1 more.
-// For each parent that holds fewer than it should, after N was raised: 3 more.
+// For each parent that holds fewer than it should, after N was raised: 3 more. If parents
+// are to be adopted: 8 more, and 1 write for each item in their arrays.
 func (s *Subset[P, T]) AddMany(ctx context.Context, items iter.Seq2[P, T]) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "subset: add many")
 	c := s.core
@@ -203,29 +241,24 @@ func (c *core) store(ctx context.Context, b batch) error {
 	if err != nil {
 		return err
 	}
-	var first bson.A
-	var gone []held
+	unadopted, err := c.unadopted(ctx, b, parents)
+	if err == nil && len(unadopted) > 0 {
+		if err = c.adopt(ctx, unadopted, nil); err == nil {
+			parents, err = c.look(ctx, b)
+		}
+	}
+	if err != nil {
+		return err
+	}
 	var models []mongo.WriteModel
-	for i, ch := range b.changes {
-		p, filter := parents[i], byID(ch.parent)
-		switch {
-		case len(ch.in) == 0:
+	for _, ch := range b.changes {
+		filter := byID(ch.parent)
+		if len(ch.in) == 0 {
 			models = append(models, mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(touch),
 				mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(untouch))
 			continue
-		case !p.counted() && p.size > 0:
-			return fault.Of(ch.parent, ErrNotAdopted)
-		case !p.counted():
-			first = append(first, ch.parent)
 		}
-		gone = append(gone, p.gone...)
 		models = append(models, mongo.NewUpdateOneModel().SetFilter(c.roomFor(filter)).SetUpdate(c.update(ch)))
-	}
-	if err := c.alone(ctx, first, bson.A{}); err != nil {
-		return err
-	}
-	if err := c.safe(ctx, gone); err != nil {
-		return err
 	}
 	result, err := fault.Many(c.parents.BulkWrite(ctx, models))
 	if err != nil {
@@ -254,6 +287,38 @@ func (c *core) store(ctx context.Context, b batch) error {
 	return nil
 }
 
+// unadopted are the parents of a batch with items that were never counted, or that are to be
+// pushed out and are not in the collection.
+func (c *core) unadopted(ctx context.Context, b batch, parents []parent) (out bson.A, err error) {
+	var first bson.A
+	var gone []held
+	for i, ch := range b.changes {
+		p := parents[i]
+		switch {
+		case len(ch.in) == 0:
+			continue
+		case !p.counted() && p.size > 0:
+			out = append(out, ch.parent)
+		case !p.counted():
+			first = append(first, ch.parent)
+		default:
+			gone = append(gone, p.gone...)
+		}
+	}
+	if alone, err := c.alone(ctx, first, bson.A{}); err != nil {
+		return nil, err
+	} else if !alone {
+		out = append(out, first...)
+	}
+	lost, err := c.lost(ctx, gone)
+	for i, h := range lost {
+		if i == 0 || !h.parent.Equal(lost[i-1].parent) {
+			out = append(out, h.parent)
+		}
+	}
+	return out, err
+}
+
 // look reads of the parents of a batch what apply answers for one. Gone are
 // all elements that the new items could push out.
 func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
@@ -267,7 +332,7 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 	best := expr.Cond(expr.Op("$gt", coming, 1), c.sorted(c.x.array), c.x.array)
 	last := expr.Op("$slice", best, expr.Op("$subtract", 0, over))
 	projection := expr.D("count", expr.Field(c.o.CountField), "array", expr.D("size", c.x.size,
-		"gone", ids(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}))))
+		"gone", expr.Map(expr.Cond(expr.Op("$gt", over, 0), last, bson.A{}), "item", expr.D("_id", "$$item._id"))))
 	out, found := make([]parent, len(b.changes)), make([]bool, len(b.changes))
 	filter := c.roomFor(expr.D("_id", expr.Op("$in", these)))
 	for doc, err := range cursor.Docs(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
@@ -299,7 +364,9 @@ func (c *core) look(ctx context.Context, b batch) ([]parent, error) {
 // Cost: 4 round trips, 2 documents written; for an item that is not kept 1 write
 // more. Nothing that the parent keeps or adds up changes: 3, and 1 document. By
 // another rank the item pushes one out, or stays out: 1 more. It sinks out of the best
-// N: 2 more, as Delete. It begins or ends to count: as Add, or Delete, and 1 more.
+// N: 2 more, as Delete. It begins or ends to count: as Add, or Delete, and 1 more. A parent
+// that is to be adopted: 8 to 12 more, and 1 write for each item in its array. An item that
+// is not there: 2 round trips.
 func (s *Subset[P, T]) Update(ctx context.Context, parent P, id, update any) (err error) {
 	defer fault.In(&err, "subset: update")
 	c := s.core
@@ -307,10 +374,10 @@ func (s *Subset[P, T]) Update(ctx context.Context, parent P, id, update any) (er
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, func(ctx context.Context) error {
+	return c.adopting(ctx, p, func(ctx context.Context) error {
 		var before, after bson.Raw
 		if err := fault.Single(c.items.FindOneAndUpdate(ctx, c.one(p, raw), update)).Decode(&before); err != nil {
-			return fault.Found(raw, err)
+			return c.absent(ctx, p, raw, err)
 		}
 		err := c.items.FindOne(ctx, c.one(p, raw)).Decode(&after)
 		if errors.Is(err, mongo.ErrNoDocuments) {
@@ -323,8 +390,30 @@ func (s *Subset[P, T]) Update(ctx context.Context, parent P, id, update any) (er
 		if err := c.valid(it); err != nil {
 			return err
 		}
-		return follow(c.edited(ctx, p, c.item(before), it))
+		err = c.edited(ctx, p, c.item(before), it)
+		if errors.Is(err, errUnadopted) {
+			if _, back := fault.One(c.items.ReplaceOne(ctx, c.one(p, raw), before)); back != nil {
+				return back
+			}
+		}
+		return follow(err)
 	})
+}
+
+// absent says why a write has not found its item, if that is its error: a parent that has it
+// in its array alone is errUnadopted.
+func (c *core) absent(ctx context.Context, parent, id bson.RawValue, err error) error {
+	if !errors.Is(err, mongo.ErrNoDocuments) {
+		return fault.Of(id, err)
+	}
+	holds := append(byID(parent), expr.Element(c.o.ArrayField+"._id", value.Equal(id)))
+	switch err := c.parents.FindOne(ctx, holds, options.FindOne().SetProjection(expr.D("_id", 1))).Err(); {
+	case err == nil:
+		return fault.Of(parent, errUnadopted)
+	case !errors.Is(err, mongo.ErrNoDocuments):
+		return err
+	}
+	return fault.Of(id, fault.ErrNotFound)
 }
 
 // edited brings the parent up to date with an item that has changed in the same
@@ -361,7 +450,8 @@ func (c *core) edited(ctx context.Context, parent bson.RawValue, before, after i
 // gone is deleted all the same.
 //
 // Cost: 3 round trips, 2 documents written. The next one follows: 5 and 3; it alone is
-// read, by the index {parent, order…}, where the server passes over N-1 others.
+// read, by the index {parent, order…}, where the server passes over N-1 others. A parent
+// that is to be adopted, and an item that is not there: as Update.
 func (s *Subset[P, T]) Delete(ctx context.Context, parent P, id any) (err error) {
 	defer fault.In(&err, "subset: delete")
 	c := s.core
@@ -369,15 +459,21 @@ func (s *Subset[P, T]) Delete(ctx context.Context, parent P, id any) (err error)
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, func(ctx context.Context) error {
+	return c.adopting(ctx, p, func(ctx context.Context) error {
 		var before bson.Raw
 		if err := fault.Single(c.items.FindOneAndDelete(ctx, c.one(p, raw))).Decode(&before); err != nil {
-			return fault.Found(raw, err)
+			return c.absent(ctx, p, raw, err)
 		}
 		if !c.filter.matches(before) {
 			return nil
 		}
-		return follow(c.change(ctx, change{parent: p, out: []item{c.item(before)}}, false))
+		err := c.change(ctx, change{parent: p, out: []item{c.item(before)}}, false)
+		if errors.Is(err, errUnadopted) {
+			if _, back := fault.One(c.items.InsertOne(ctx, before)); back != nil {
+				return back
+			}
+		}
+		return follow(err)
 	})
 }
 
