@@ -192,7 +192,7 @@ func TestCosts(t *testing.T) {
 		return bson.D{{Key: "series", Value: bson.D{{Key: "$in", Value: series}}}}
 	}
 	batch := []string{"find", "find", "insert", "delete", "commitTransaction"}
-	adopt := []string{"find", "update", "commitTransaction"} // after the checkpoint
+	adopt := []string{"update", "find", "update", "commitTransaction"}
 	checkCosts(t, db, []cost{
 		{what: "repair", call: func(ctx context.Context) error { return second(b.Repair(ctx, nil)) },
 			sends: []string{"find", "update"}, writes: 24, explain: 1, keys: 2, docs: 1},
@@ -209,9 +209,11 @@ func TestCosts(t *testing.T) {
 			sends: append([]string{"find"}, batch...), writes: 12, index: "start_1", keys: 7, docs: 6},
 		{what: "adopt", call: func(ctx context.Context) error {
 			return second(plain.Adopt(ctx, src, nil, &mongopatterns.Work{BatchSize: 3}))
-		}, sends: slices.Concat([]string{"find", "find", "insert"}, adopt, []string{"getMore", "update"}, adopt, []string{"getMore"}), writes: 4},
+		}, sends: slices.Concat([]string{"listCollections", "find", "find"}, adopt, []string{"getMore"}, adopt, []string{"getMore"}), writes: 4},
 		{what: "adopt again", call: func(ctx context.Context) error { return second(plain.Adopt(ctx, src, nil, nil)) },
-			sends: []string{"find", "find"}, explain: 1, index: "_id_", keys: 1, docs: 1},
+			sends: []string{"listCollections", "find", "find"}, explain: 1, index: "_id_", keys: 1, docs: 1},
+		{what: "compare", call: func(ctx context.Context) error { return drain(plain.Compare(ctx, src, nil, nil)) },
+			sends: []string{"listCollections", "find", "find", "aggregate"}, explain: 2, index: "_id_", keys: 6, docs: 6},
 	})
 }
 

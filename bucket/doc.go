@@ -66,7 +66,8 @@
 //	Update, Delete         1 RT  1 document written, its aggregates recomputed
 //	Set, Get               1 RT  1 key, 1 document
 //	Archive                5 RT  a batch, 2 writes for each document; of Slots 4
-//	Adopt                  4 RT  a batch
+//	Adopt                  4 RT  a batch of new documents; reads the whole source
+//	Compare                a scan of the source and, on the server, of the buckets
 //	Check, Repair          a scan of the collection
 //
 // Indexes: {series, start} for all reads, unique for Slots; {series, start,
@@ -96,7 +97,11 @@
 //
 // # Adoption and maintenance
 //
-// [Buckets.Adopt] copies a collection of single measurements into buckets;
+// [Buckets.Adopt] copies a collection of single measurements into buckets, while old code
+// still inserts them; a ledger beside the buckets says which, and [Buckets.Compare] what
+// differs then. Adopt carries no later edits and deletions of the source over, and promises
+// nothing once the ledger or the source was dropped and begun anew, or for writes to the
+// source that were rolled back (w: 1).
 // [Slots.Adopt] converts slots whose day is stored as a string. Buckets that something
 // else made, with any _id, are read, edited and archived like these; Repair computes
 // what they lack, and aggregates that you configure later. To delete old documents make
@@ -105,6 +110,6 @@
 // # Sharding
 //
 // Shard by {series, start}: every write and every read of a series and a range is
-// targeted. Create the collections of Archive and of Adopt's checkpoints beforehand: a
+// targeted. Create the collections of Archive and of Adopt's ledger beforehand: a
 // transaction over several shards creates none.
 package bucket

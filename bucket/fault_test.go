@@ -493,7 +493,7 @@ func TestBSONOptions(t *testing.T) {
 	gives(t, trade{day, 3, []string{}})(s.Get(t.Context(), "s", at(1, 0, 0)))
 }
 
-// Work.Filter may be a map, and has a checkpoint of its own; DryRun writes nothing.
+// Work.Filter may be a map; DryRun writes nothing.
 func TestWork(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Database(t)

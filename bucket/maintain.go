@@ -134,32 +134,3 @@ func (b *Buckets[S, M]) Archive(ctx context.Context, before time.Time, target *m
 	defer fault.In(&err, "bucket: archive")
 	return b.core.Archive(ctx, before, target, work, frame.Insert)
 }
-
-// Adopt copies a collection of one document per measurement into buckets, in the order of its _id. convert
-// takes a source document apart. nil takes it as the measurement, without its _id (unless that is
-// Options.IDField) and without the field Options.SeriesField, the series. The source stays as it is.
-// work.Filter selects documents of the source.
-//
-// Each batch is stored in one transaction with a checkpoint, which each source and filter has, in the
-// collection named as the buckets' with ".adopt" added. So Adopt can be stopped at any point and run again
-// without storing anything twice, also to fetch what was inserted with a higher _id since. Done are stored,
-// Skipped were held already (Options.IDField) or answered with [ErrSkip]. What cannot be a measurement, or
-// convert calls ErrInvalid, is Failed and named, and passed over; any other error of convert ends the call.
-//
-// Cost: 2 round trips to begin, more to read the source by _id; for each batch 4, commit included, 1 write
-// per bucket it falls into and 1 for the checkpoint.
-func (b *Buckets[S, M]) Adopt(ctx context.Context, src *mongo.Collection, convert func(doc bson.Raw) (S, M, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
-	defer fault.In(&err, "bucket: adopt")
-	c := b.core
-	take := func(doc bson.Raw) (series, m any, err error) { return convert(doc) }
-	if convert == nil {
-		take = func(doc bson.Raw) (any, any, error) { return c.Plain(doc, c.opts.IDField == "_id", new(M)) }
-	}
-	return c.base.Adopt(ctx, src, work, 0, c.begin, func(batch frame.Batch, doc bson.Raw) error {
-		series, m, err := take(doc)
-		if err == nil {
-			err = batch.Add(series, m)
-		}
-		return err
-	})
-}

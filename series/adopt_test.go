@@ -108,14 +108,18 @@ func TestAdoptBuckets(t *testing.T) {
 		t.Error(err)
 	}
 	// Of two adoptions at once, one gives up before it stores anything twice.
-	both := func(bson.Raw) (string, []event, error) {
-		if _, err := s.Adopt(t.Context(), src, unwind, &mongopatterns.Work{Filter: bson.D{{Key: "sensor_id", Value: "a"}}}); err != nil {
+	other := open[string, event](t, db.Collection("d"), series.Every(time.Hour), nil)
+	both := func(doc bson.Raw) (string, []event, error) {
+		if _, err := other.Adopt(t.Context(), src, unwind, nil); err != nil {
 			return "", nil, err
 		}
-		return "", nil, series.ErrSkip
+		return unwind(doc)
 	}
-	if _, err := s.Adopt(t.Context(), src, both, &mongopatterns.Work{Filter: bson.D{{Key: "sensor_id", Value: "a"}}, BatchSize: 1}); !errors.Is(err, series.ErrConcurrentAdopt) || !errors.Is(err, mongopatterns.ErrConflict) {
+	if _, err := other.Adopt(t.Context(), src, both, &mongopatterns.Work{BatchSize: 1}); !errors.Is(err, series.ErrConcurrentAdopt) || !errors.Is(err, mongopatterns.ErrConflict) {
 		t.Error(err)
+	}
+	if total(t, other) != 0 || len(collect(t, other.Range(t.Context(), "a", time.Time{}, time.Time{}))) != 2 {
+		t.Error("adopted twice")
 	}
 }
 

@@ -119,8 +119,14 @@ func TestCosts(t *testing.T) {
 		{"archive", []string{"find", "find", "find", "insert", "delete", "commitTransaction"}, 10, 0, "start_1", 5, 5, func(ctx context.Context) error {
 			return done(s.Archive(ctx, at(2, 0, 0), archive, nil))
 		}},
-		{"adopt", []string{"find", "find", "insert", "find", "update", "commitTransaction"}, 3, 1, "_id_", 2, 2, func(ctx context.Context) error {
+		{"adopt", []string{"listCollections", "find", "find", "update", "find", "update", "commitTransaction"}, 3, 2, "_id_", 2, 2, func(ctx context.Context) error {
 			return done(s.Adopt(ctx, src, nil, nil))
+		}},
+		{"adopt again", []string{"listCollections", "find", "find"}, 0, 1, "_id_", 1, 1, func(ctx context.Context) error {
+			return done(s.Adopt(ctx, src, nil, nil))
+		}},
+		{"compare", []string{"listCollections", "find", "find", "find"}, 0, 3, "_id_", 3, 3, func(ctx context.Context) error {
+			return drain(s.Compare(ctx, src, nil, nil))
 		}},
 	} {
 		if c.what == "latest of several documents" {

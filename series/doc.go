@@ -60,7 +60,8 @@
 //	Update, Delete         2 RT  1 document written
 //	Compact                2 RT  a batch of 100 documents, 1 write each
 //	Archive                5 RT  a batch, 2 writes for each document
-//	Adopt                  4 RT  a batch
+//	Adopt                  4 RT  a batch of new documents; reads the whole source
+//	Compare                a scan of the source and of the collection, which is decoded
 //	Check, Repair          a scan of the collection, which is decoded
 //
 // Indexes: {series, start} for all reads; {series, start, batches}, unique, with
@@ -106,7 +107,11 @@
 // # Adoption and maintenance
 //
 // [Series.Adopt] copies plain documents, or with [Series.Unwind] buckets with arrays, in
-// batches that can be stopped and resumed. [Series.Documents] is the way back. A
+// batches that can be stopped and resumed, while old code still inserts them; a ledger
+// beside the collection says which. [Series.Compare] says what differs then. Adopt carries
+// no later edits and deletions of the source over, and promises nothing once the ledger or
+// the source was dropped and begun anew, or for writes to the source that were rolled back
+// (w: 1). [Series.Documents] is the way back. A
 // damaged block ends reads of its window with [ErrDamaged], which names the document;
 // Check lists them all. [Series.Archive] moves old documents to another collection; a
 // TTL index of yours on EndField deletes them.
@@ -115,5 +120,5 @@
 //
 // Shard by {series, start}: every write and every read of a series and a range is
 // targeted, and the unique index starts with the key. Create the collections of Archive
-// and of Adopt's checkpoints beforehand.
+// and of Adopt's ledger beforehand.
 package series

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,8 @@ type reading struct {
 type measurements struct {
 	append func(ctx context.Context, sensor int32, m reading) error
 	all    func(ctx context.Context, sensor int32) iter.Seq2[reading, error]
+	// compare compares with a source.
+	compare func(ctx context.Context, src *mongo.Collection) iter.Seq2[mongopatterns.Problem, error]
 }
 
 func openBucket(idField string) func(db *mongo.Database) (helper, error) {
@@ -52,6 +55,9 @@ func openBucket(idField string) func(db *mongo.Database) (helper, error) {
 				func(ctx context.Context, sensor int32) iter.Seq2[reading, error] {
 					return b.Range(ctx, sensor, time.Time{}, time.Time{})
 				},
+				func(ctx context.Context, src *mongo.Collection) iter.Seq2[mongopatterns.Problem, error] {
+					return b.Compare(ctx, src, nil, nil)
+				},
 			},
 		}, nil
 	}
@@ -75,6 +81,9 @@ func openSeries(db *mongo.Database) (helper, error) {
 			},
 			func(ctx context.Context, sensor int32) iter.Seq2[reading, error] {
 				return s.Range(ctx, sensor, time.Time{}, time.Time{})
+			},
+			func(ctx context.Context, src *mongo.Collection) iter.Seq2[mongopatterns.Problem, error] {
+				return s.Compare(ctx, src, nil, nil)
 			},
 		},
 	}, nil
@@ -211,8 +220,110 @@ func startSlots(w *world) service {
 			}
 		}
 	}
-	_ = slices.Sort[[]int]
 	return service{old: old, fresh: fresh, oracle: oracle}
 }
 
-var bucketSays, seriesSays, slotsSays = []sentence{}, []sentence{}, []sentence{}
+// measured is a sensor of its own with two measurements, which are adopted.
+func measured(t *testing.T, w *world, sensor int32) {
+	t.Helper()
+	for i := range int32(2) {
+		w.insert(t, "readings", d("_id", fmt.Sprint(sensor, " ", i), "sensor", sensor, "timestamp", noon, "value", i, "key", fmt.Sprint(sensor, " ", i)))
+	}
+	w.clean(t)
+}
+
+// values are those of a sensor.
+func values(t *testing.T, w *world, sensor int32) (out []int32) {
+	t.Helper()
+	for r, err := range w.h.value.(measurements).all(t.Context(), sensor) {
+		must(t, err)
+		out = append(out, r.Value)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// compared are the problems with a source that have this kind.
+func compared(t *testing.T, w *world, kind mongopatterns.ProblemKind) (out []mongopatterns.Problem) {
+	t.Helper()
+	for p, err := range w.h.value.(measurements).compare(t.Context(), w.db.Collection("readings")) {
+		must(t, err)
+		if p.Kind == kind {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func changed(t *testing.T, w *world) {
+	measured(t, w, 100)
+	w.update(t, "readings", d("_id", "100 1"), d("$set", d("value", int32(7))))
+	w.remove(t, "readings", "100 0")
+	w.clean(t)
+	same(t, "values", values(t, w, 100), []int32{0, 1})
+}
+
+func compares(t *testing.T, w *world) {
+	measured(t, w, 101)
+	w.update(t, "readings", d("_id", "101 0"), d("$set", d("value", int32(7))))
+	w.remove(t, "readings", "101 1")
+	w.clean(t)
+	named(t, compared(t, w, bucket.Edited), bucket.Edited, "101 0")
+	named(t, compared(t, w, bucket.Deleted), bucket.Deleted, "101 1")
+	differ := ""
+	for _, p := range compared(t, w, bucket.Differs) {
+		if strings.Contains(p.Detail, "series 101,") {
+			differ += p.String()
+		}
+	}
+	if !strings.Contains(differ, "is 2, want 1") || !strings.Contains(differ, "is 1, want 7") {
+		t.Errorf("%q", differ)
+	}
+}
+
+// dropped is a ledger that is dropped while the source is in use: run last.
+func dropped(name string) func(t *testing.T, w *world) {
+	return func(t *testing.T, w *world) {
+		measured(t, w, 102)
+		before := len(values(t, w, 102))
+		must(t, w.db.Collection(name+".adopt").Drop(t.Context()))
+		w.clean(t)
+		if after := len(values(t, w, 102)); after != 2*before {
+			t.Errorf("%d, then %d", before, after)
+		}
+	}
+}
+
+func says(what string, way []sentence, name, mustNot string) []sentence {
+	return append(append([]sentence{
+		{what, nil},
+		{"insert measurements, with whatever `_id` and clock", nil},
+		{mustNot, changed},
+		{"the second Adopt takes what came since", nil},
+		{"`Compare` names what was changed or deleted, and what differs by series", compares},
+	}, way...),
+		sentence{"Drop the ledger, the collection with `.adopt` behind its name, when nothing writes the source any more", nil},
+		sentence{"Drop the source or the ledger and go on: all that is there comes again", dropped(name)})
+}
+
+var bucketSays = says("copies plain measurements into buckets, with a ledger of what it took", nil, "buckets",
+	"change or delete a measurement that was adopted: it stays in its bucket as it was")
+
+var seriesSays = says("copies plain measurements, or those of array buckets, into blocks, with a ledger of what it took", []sentence{
+	{"`Documents` is the way back", func(t *testing.T, w *world) {
+		s := got(series.New[int32, reading](w.db.Collection("series"), series.Days(nil), &series.Options{
+			SeriesField: "sensor", Values: []series.Value{{Field: "value"}},
+		}))(t)
+		measured(t, w, 103)
+		n := 0
+		for doc, err := range s.Documents(t.Context(), &mongopatterns.Work{Filter: d("sensor", int32(103))}) {
+			must(t, err)
+			if doc.Lookup("sensor").Int32() == 103 && doc.Lookup("value").Int32() < 2 {
+				n++
+			}
+		}
+		same(t, "documents", n, 2)
+	}},
+}, "series", "change or delete a measurement, or push into an array bucket, that was adopted: it stays in its block as it was")
+
+var slotsSays = []sentence{}

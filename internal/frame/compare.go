@@ -1,0 +1,213 @@
+package frame
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"math/big"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/maintain"
+	"github.com/mongopatterns/mongopatterns/internal/number"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// The kinds of problems between a source and what was adopted from it.
+const (
+	NotAdopted mongopatterns.ProblemKind = "not adopted"
+	Edited     mongopatterns.ProblemKind = "edited since its adoption"
+	Deleted    mongopatterns.ProblemKind = "deleted since its adoption"
+	Differs    mongopatterns.ProblemKind = "differs"
+)
+
+// A Summary is what is compared of the measurements of a series.
+type Summary struct {
+	Series      bson.RawValue
+	Count       int64
+	First, Last int64        // in milliseconds
+	Sums        []number.Sum // by value
+	Most        []float64    // the sums of the absolute numbers: what the rounding of Sums is in proportion to
+}
+
+// NewSummary is that of no measurements.
+func NewSummary(series bson.RawValue, values int) *Summary {
+	return &Summary{series, 0, math.MaxInt64, math.MinInt64, make([]number.Sum, values), make([]float64, values)}
+}
+
+// Join adds the measurements of another one.
+func (s *Summary) Join(o *Summary) {
+	s.Count += o.Count
+	s.First, s.Last = min(s.First, o.First), max(s.Last, o.Last)
+	for i := range s.Sums {
+		s.Sums[i].Join(&o.Sums[i])
+		s.Most[i] += o.Most[i]
+	}
+}
+
+// Summaries are those of some series, each as often as it comes.
+type Summaries iter.Seq2[*Summary, error]
+
+// A Comparison is what Compare needs to know of a package.
+type Comparison struct {
+	Begin   func() Batch
+	Convert func(b Batch, doc bson.Raw) error   // as of Adopt
+	Of      func(b Batch) Summaries             // of a batch
+	Stored  func(ctx context.Context) Summaries // of the target
+	// The fields that the problems of a series are about: the count, the time and the values.
+	Count, Time string
+	Values      []string
+}
+
+// Compare yields what differs between a source and the target, as the packages' Compare says.
+func (f *Frame) Compare(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, c Comparison) iter.Seq2[mongopatterns.Problem, error] {
+	return func(yield func(mongopatterns.Problem, error) bool) {
+		w, err := maintain.Of(work, ManyBatch)
+		var l *ledger
+		if err == nil {
+			l, err = f.openLedger(ctx, src)
+		}
+		if err != nil {
+			yield(mongopatterns.Problem{}, err)
+			return
+		}
+		source, batch, docs := newTotals(len(c.Values)), c.Begin(), 0
+		for m, err := range l.scan(ctx, src, w) {
+			var problem mongopatterns.Problem
+			if err == nil {
+				problem, err = f.look(src, batch, m, c.Convert)
+			}
+			if _, bytes := batch.Size(); docs == w.BatchSize || bytes > w.BatchBytes {
+				err = errors.Join(err, source.join(c.Of(batch)))
+				batch, docs = c.Begin(), 0
+			}
+			docs++
+			if (err != nil || problem.Kind != "") && !yield(problem, err) || err != nil {
+				return
+			}
+		}
+		if w.Filter != nil {
+			return
+		}
+		target := newTotals(len(c.Values))
+		if err := errors.Join(source.join(c.Of(batch)), target.join(c.Stored(ctx))); err != nil {
+			yield(mongopatterns.Problem{}, err)
+			return
+		}
+		for _, key := range append(source.order, target.order...) {
+			for _, p := range f.differences(source.take(key), target.take(key), c) {
+				if !yield(p, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// look says what is wrong with a document of the source, and adds its measurements to a batch.
+func (f *Frame) look(src *mongo.Collection, b Batch, m met, convert func(b Batch, doc bson.Raw) error) (p mongopatterns.Problem, err error) {
+	kind := map[finding]mongopatterns.ProblemKind{unknown: NotAdopted, edited: Edited, gone: Deleted}[m.finding]
+	if m.finding != gone {
+		err = convert(b, bson.Raw(append([]byte(nil), m.doc...)))
+	}
+	detail := ""
+	switch {
+	case errors.Is(err, f.Skip):
+		if m.finding == unknown {
+			kind = ""
+		}
+	case errors.Is(err, fault.ErrInvalid):
+		if detail = err.Error(); kind == "" {
+			kind = Differs
+		}
+	case err != nil:
+		return p, fault.Of(m.id, err)
+	}
+	if kind == "" {
+		return p, nil
+	}
+	id := bson.RawValue{Type: m.id.Type, Value: append([]byte(nil), m.id.Value...)}
+	return mongopatterns.Problem{Pattern: f.Pattern, Kind: kind, Collection: src.Name(), ID: id, Detail: detail}, nil
+}
+
+// differences are the problems of a series; Have is the target's, Want the source's.
+func (f *Frame) differences(source, target *Summary, c Comparison) (out []mongopatterns.Problem) {
+	var series bson.RawValue
+	if source != nil {
+		series = source.Series
+	} else if target != nil {
+		series = target.Series
+	}
+	report := func(field, what string, have, want bson.RawValue) {
+		out = append(out, mongopatterns.Problem{Pattern: f.Pattern, Kind: Differs, Collection: f.Coll.Name(), Field: field, Have: have, Want: want,
+			Detail: "series " + value.Text(series) + ", " + what})
+	}
+	switch {
+	case source == nil && target == nil:
+		return nil // compared before
+	case source == nil:
+		report(c.Count, "count", number.Int64(target.Count).Raw(), number.Int64(0).Raw())
+		return out
+	case target == nil:
+		report(c.Count, "count", number.Int64(0).Raw(), number.Int64(source.Count).Raw())
+		return out
+	}
+	if source.Count != target.Count {
+		report(c.Count, "count", number.Int64(target.Count).Raw(), number.Int64(source.Count).Raw())
+	}
+	if source.First != target.First {
+		report(c.Time, "first", Date(target.First), Date(source.First))
+	}
+	if source.Last != target.Last {
+		report(c.Time, "last", Date(target.Last), Date(source.Last))
+	}
+	for i, field := range c.Values {
+		have, want := number.Decimal(target.Sums[i].Decimal()).Raw(), number.Decimal(source.Sums[i].Decimal()).Raw()
+		if x, y := value.Number(have), value.Number(want); x != nil && y != nil {
+			// A Decimal128 has 34 digits; some go with the order in which a million are added.
+			if slack := new(big.Rat).SetFloat64(source.Most[i] * 1e-27); slack == nil || x.Sub(x, y).Abs(x).Cmp(slack) > 0 {
+				report(field, "sum", have, want)
+			}
+		}
+	}
+	return out
+}
+
+// totals are summaries by series, in the order in which they came.
+type totals struct {
+	values int
+	byKey  map[string]*Summary
+	order  []string
+}
+
+func newTotals(values int) *totals { return &totals{values: values, byKey: map[string]*Summary{}} }
+
+// join adds summaries.
+func (t *totals) join(all Summaries) error {
+	for s, err := range all {
+		if err != nil {
+			return err
+		}
+		if s.Count == 0 {
+			continue
+		}
+		key := value.Key(s.Series)
+		if t.byKey[key] == nil {
+			series := bson.RawValue{Type: s.Series.Type, Value: append([]byte(nil), s.Series.Value...)}
+			t.byKey[key], t.order = NewSummary(series, t.values), append(t.order, key)
+		}
+		t.byKey[key].Join(s)
+	}
+	return nil
+}
+
+// take is a summary, nil if there is none or it was taken.
+func (t *totals) take(key string) *Summary {
+	s := t.byKey[key]
+	delete(t.byKey, key)
+	return s
+}

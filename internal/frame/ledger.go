@@ -1,0 +1,362 @@
+package frame
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"iter"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/mongopatterns/mongopatterns"
+	"github.com/mongopatterns/mongopatterns/internal/config"
+	"github.com/mongopatterns/mongopatterns/internal/cursor"
+	"github.com/mongopatterns/mongopatterns/internal/expr"
+	"github.com/mongopatterns/mongopatterns/internal/fault"
+	"github.com/mongopatterns/mongopatterns/internal/value"
+)
+
+// A ledger says which documents of a source were adopted, and what they were. It is documents of the collection named
+// as the target's with ".adopt" added, one for each interval of the source's _ids:
+//
+//	{
+//	  _id: {src: "db.readings", from: ObjectId(…)},
+//	  revision: 3,
+//	  ids: BinData(a document of the _ids, without names, in order),
+//	  hashes: BinData(8 bytes each)
+//	}
+//
+// An interval ends where the next one begins; the first begins at MinKey. It is read in the order of _id beside the
+// source, so that memory holds some intervals, however long the source is.
+type ledger struct {
+	coll       *mongo.Collection
+	source     string
+	concurrent error // for what another adoption has written meanwhile
+
+	intervals []*interval // in order: what entries were added to since the last store, then from the current one on
+	all       bool        // there are no further ones
+	at, next  int         // the current interval, and the entry in it after those that were met or passed
+	last      bson.RawValue
+}
+
+// An interval is a document of a ledger.
+type interval struct {
+	from     bson.RawValue
+	revision int64 // 0: not stored
+	entries  []entry
+	touched  bool // it is to get entries
+}
+
+// An entry is an adopted document. hash is that of its bytes.
+type entry struct {
+	id   bson.RawValue
+	hash uint64
+}
+
+const (
+	// intervalBytes bounds an interval, which each batch that adds to it writes anew: some 700 ObjectIDs.
+	intervalBytes = 16 << 10
+	// mostTouched bounds the intervals that a batch writes.
+	mostTouched = 256
+	// page is how many intervals are read at a time.
+	page = 64
+)
+
+func hashOf(doc bson.Raw) uint64 {
+	sum := sha256.Sum256(doc)
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+// openLedger reads the beginning of the ledger of a source, and refuses a source that cannot have one.
+//
+// Cost: 2 round trips.
+func (f *Frame) openLedger(ctx context.Context, src *mongo.Collection) (*ledger, error) {
+	if err := config.Collections("src", src); err != nil {
+		return nil, err
+	}
+	if namespace(src) == namespace(f.Coll) {
+		return nil, fault.Invalid("src: the collection that adopts")
+	}
+	// No transaction lists collections.
+	all, err := src.Database().ListCollectionSpecifications(mongo.NewSessionContext(ctx, nil), bson.D{{Key: "name", Value: src.Name()}})
+	if err != nil {
+		return nil, err
+	}
+	for _, its := range all {
+		if collation := value.Lookup(its.Options, "collation"); collation.Type != 0 {
+			return nil, fault.Invalid("src: it has the collation %s, which orders its _ids in another way", value.Text(value.Lookup(its.Options, "collation.locale")))
+		}
+	}
+	l := &ledger{coll: majority(f.Coll.Database().Collection(f.Coll.Name() + ".adopt")), source: namespace(src), concurrent: f.Concurrent}
+	lowest := bson.RawValue{Type: bson.TypeMinKey}
+	if err := l.read(ctx, "$gte", lowest); err != nil {
+		return nil, err
+	}
+	if len(l.intervals) == 0 {
+		l.intervals = []*interval{{from: lowest}}
+	}
+	return l, nil
+}
+
+func namespace(coll *mongo.Collection) string { return coll.Database().Name() + "." + coll.Name() }
+
+// majority is coll with reads of what the primary cannot lose any more: what is rolled back was never adopted, and its
+// source's document never there.
+func majority(coll *mongo.Collection) *mongo.Collection {
+	return coll.Clone(options.Collection().SetReadPreference(readpref.Primary()).SetReadConcern(readconcern.Majority()))
+}
+
+func (l *ledger) id(from bson.RawValue) bson.D { return expr.D("src", l.source, "from", from) }
+
+// read reads further intervals.
+func (l *ledger) read(ctx context.Context, op string, from bson.RawValue) error {
+	beyond := bson.RawValue{Type: bson.TypeMaxKey}
+	filter := expr.Op("_id", expr.D(op, l.id(from), "$lte", l.id(beyond)))
+	opts := options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(page).SetBatchSize(page + 1)
+	found := 0
+	for doc, err := range Find(ctx, l.coll, filter, opts) {
+		if err != nil {
+			return err
+		}
+		i, err := intervalOf(doc)
+		if err != nil {
+			return fault.Of(doc.Lookup("_id"), err)
+		}
+		l.intervals = append(l.intervals, i)
+		found++
+	}
+	l.all = found < page
+	return nil
+}
+
+func intervalOf(doc bson.Raw) (*interval, error) {
+	i := &interval{from: doc.Lookup("_id", "from")}
+	i.revision, _ = doc.Lookup("revision").AsInt64OK()
+	_, ids, _ := doc.Lookup("ids").BinaryOK()
+	_, hashes, _ := doc.Lookup("hashes").BinaryOK()
+	elements, err := bson.Raw(ids).Elements()
+	if err != nil || len(hashes) != 8*len(elements) || i.revision == 0 || i.from.Type == 0 {
+		return nil, fault.Invalid("not an interval of a ledger")
+	}
+	i.entries = make([]entry, len(elements))
+	for n, e := range elements {
+		i.entries[n] = entry{e.Value(), binary.LittleEndian.Uint64(hashes[8*n:])}
+	}
+	return i, nil
+}
+
+// A finding is what a ledger and a source say of an _id.
+type finding int
+
+const (
+	unknown finding = iota // not adopted
+	known
+	edited // since it was adopted
+	gone   // since it was adopted
+)
+
+// A met is a document of the source, valid until the next, or an entry whose document is gone.
+type met struct {
+	finding
+	id  bson.RawValue
+	doc bson.Raw
+}
+
+// scan reads the documents of a source that work selects, in the order of _id, and the ledger beside them. What a
+// filter leaves out is not taken for gone.
+//
+// Cost: 1 round trip a batch of documents, index _id; 1 for each page of the ledger.
+func (l *ledger) scan(ctx context.Context, src *mongo.Collection, w mongopatterns.Work) iter.Seq2[met, error] {
+	return func(yield func(met, error) bool) {
+		more := true
+		lost := func(e entry) bool {
+			more = w.Filter != nil || yield(met{finding: gone, id: e.id}, nil)
+			return more
+		}
+		for c, err := range cursor.Each(ctx, func(ctx context.Context) (*mongo.Cursor, error) {
+			return majority(src).Find(ctx, expr.And(w.Filter), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(int32(min(w.BatchSize, 1<<20))))
+		}) {
+			var m met
+			if err == nil {
+				m.doc, m.id = c.Current, c.Current.Lookup("_id")
+				m.finding, err = l.meet(ctx, m.id, m.doc, lost)
+			}
+			if !more || !yield(m, err) || err != nil {
+				return
+			}
+		}
+		if w.Filter != nil {
+			return
+		}
+		if err := l.pass(ctx, bson.RawValue{Type: bson.TypeMaxKey}, lost); err != nil && more {
+			yield(met{}, err)
+		}
+	}
+}
+
+// meet looks up a document of the source, which come in order. It calls lost with the entries before it of which no
+// document was met, until that returns false.
+func (l *ledger) meet(ctx context.Context, id bson.RawValue, doc bson.Raw, lost func(entry) bool) (finding, error) {
+	if l.last.Type != 0 {
+		// What is in order here is found here, in whatever order the server takes it for.
+		switch order := value.Compare(l.last, id); {
+		case order == 0:
+			return 0, fault.Of(id, fault.Invalid("src: two documents have this _id, as may be where it is sharded by another key"))
+		case order > 0:
+			return 0, fault.Of(id, fault.Invalid("src: it comes after %s", value.Text(l.last)))
+		}
+	}
+	l.last = bson.RawValue{Type: id.Type, Value: append(l.last.Value[:0], id.Value...)}
+	if err := l.pass(ctx, l.last, lost); err != nil {
+		return 0, err
+	}
+	i := l.intervals[l.at]
+	if l.next == len(i.entries) || value.Compare(i.entries[l.next].id, id) != 0 {
+		return unknown, nil
+	}
+	l.next++
+	if i.entries[l.next-1].hash != hashOf(doc) {
+		return edited, nil
+	}
+	return known, nil
+}
+
+// pass goes on to the first entry from id on, in the interval that id lies in.
+func (l *ledger) pass(ctx context.Context, id bson.RawValue, lost func(entry) bool) error {
+	for {
+		entries := l.intervals[l.at].entries
+		for ; l.next < len(entries) && value.Compare(entries[l.next].id, id) < 0; l.next++ {
+			if !lost(entries[l.next]) {
+				return nil
+			}
+		}
+		if l.next < len(entries) {
+			return nil
+		}
+		if l.at+1 == len(l.intervals) && !l.all {
+			if err := l.read(ctx, "$gt", l.intervals[l.at].from); err != nil {
+				return err
+			}
+		}
+		if l.at+1 == len(l.intervals) || value.Compare(l.intervals[l.at+1].from, id) > 0 {
+			return nil
+		}
+		if l.intervals[l.at].touched {
+			l.at++
+		} else {
+			l.intervals = slices.Delete(l.intervals, l.at, l.at+1)
+		}
+		l.next = 0
+	}
+}
+
+// touch says that the document met last is to be entered.
+func (l *ledger) touch() { l.intervals[l.at].touched = true }
+
+// full says that a batch touches so many intervals that it is to be stored.
+func (l *ledger) full() bool { return l.at >= mostTouched }
+
+// add gives the intervals of the ledger with entries, in order, of documents that touch was told of: those that are to
+// be stored are not as they are stored.
+func (l *ledger) add(entries []entry) (changed []*interval) {
+	for n := 0; n < len(l.intervals) && len(entries) > 0; n++ {
+		old, end := l.intervals[n], len(entries)
+		if n+1 < len(l.intervals) {
+			end, _ = slices.BinarySearchFunc(entries, l.intervals[n+1].from, func(e entry, from bson.RawValue) int { return value.Compare(e.id, from) })
+		}
+		if end == 0 {
+			continue
+		}
+		changed = append(changed, old.split(entries[:end])...)
+		entries = entries[end:]
+	}
+	return changed
+}
+
+// split is an interval with further entries, in as many parts as it takes.
+func (i *interval) split(more []entry) (parts []*interval) {
+	all := slices.Concat(i.entries, more)
+	slices.SortFunc(all, func(a, b entry) int { return value.Compare(a.id, b.id) })
+	total := 0
+	for _, e := range all {
+		total += e.size()
+	}
+	bound := total/(1+total/intervalBytes) + 1
+	part, size := &interval{from: i.from, revision: i.revision}, 0
+	for _, e := range all {
+		if size > 0 && size+e.size() > bound {
+			parts, part, size = append(parts, part), &interval{from: e.id}, 0
+		}
+		part.entries, size = append(part.entries, e), size+e.size()
+	}
+	return append(parts, part)
+}
+
+// size is that of an entry in a document.
+func (e entry) size() int { return 2 + len(e.id.Value) + 8 }
+
+// write stores intervals, within a transaction, if they are as they were read.
+//
+// Cost: 1 round trip.
+func (l *ledger) write(ctx context.Context, changed []*interval) error {
+	models, there := make([]mongo.WriteModel, len(changed)), int64(0)
+	for n, i := range changed {
+		ids, hashes := make([]byte, 4, intervalBytes), make([]byte, 0, 8*len(i.entries))
+		for _, e := range i.entries {
+			ids = append(append(ids, byte(e.id.Type), 0), e.id.Value...)
+			hashes = binary.LittleEndian.AppendUint64(hashes, e.hash)
+		}
+		ids = append(ids, 0)
+		binary.LittleEndian.PutUint32(ids, uint32(len(ids)))
+		models[n] = mongo.NewUpdateOneModel().SetFilter(expr.D("_id", l.id(i.from), "revision", i.revision)).SetUpsert(i.revision == 0).
+			SetUpdate(expr.D("$set", expr.D("ids", bson.Binary{Data: ids}, "hashes", bson.Binary{Data: hashes}), "$inc", expr.D("revision", 1)))
+		if i.revision > 0 {
+			there++
+		}
+	}
+	done, err := fault.Many(l.coll.BulkWrite(ctx, models))
+	if mongo.IsDuplicateKeyError(err) || err == nil && done.MatchedCount != there {
+		return l.concurrent // alone: no document was refused
+	}
+	return err
+}
+
+// stored takes over what write has stored.
+func (l *ledger) stored(changed []*interval) {
+	for _, i := range changed {
+		i.revision++
+		n, found := slices.BinarySearchFunc(l.intervals, i.from, func(i *interval, from bson.RawValue) int { return value.Compare(i.from, from) })
+		if found {
+			i.touched = l.intervals[n].touched
+			l.intervals[n] = i
+		} else {
+			i.touched = l.intervals[n-1].touched
+			l.intervals = slices.Insert(l.intervals, n, i)
+		}
+	}
+	l.seek()
+}
+
+// settle forgets the intervals that the documents so far lie in.
+func (l *ledger) settle() {
+	l.intervals = slices.Delete(l.intervals, 0, l.at)
+	l.at = 0
+	for _, i := range l.intervals {
+		i.touched = false
+	}
+}
+
+// seek finds the place of the document that was met last.
+func (l *ledger) seek() {
+	byID := func(e entry, id bson.RawValue) int { return cmp.Or(value.Compare(e.id, id), -1) } // behind it
+	byFrom := func(i *interval, id bson.RawValue) int { return cmp.Or(value.Compare(i.from, id), -1) }
+	l.at, _ = slices.BinarySearchFunc(l.intervals, l.last, byFrom)
+	l.at--
+	l.next, _ = slices.BinarySearchFunc(l.intervals[l.at].entries, l.last, byID)
+}
