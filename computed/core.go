@@ -71,10 +71,20 @@ func (c *core) values(ctx context.Context, filter bson.D) (map[string]bson.Raw, 
 		if err != nil {
 			return nil, err
 		}
-		out[value.Key(doc.Lookup("_id"))] = doc
+		if id := doc.Lookup("_id"); value.CheckID(id) == nil { // else of sources without a target
+			out[value.Key(id)] = doc
+		}
 	}
 	return out, nil
 }
+
+// hasTarget is the condition that a computed document's _id can be that of a target, as
+// value.CheckID says: $merge fails for some that cannot, and takes others for patterns or
+// operators, and writes to strangers.
+var hasTarget = expr.Fixed(expr.D("$expr", expr.Op("$not", expr.Op("$or",
+	expr.IsType("$_id", "missing", "null", "undefined", "array", "regex"),
+	expr.Cond(expr.IsType("$_id", "object"), expr.Op("$regexMatch", expr.D("regex", `^\$`, "input",
+		expr.IfNull(expr.Op("$arrayElemAt", expr.Map(expr.Op("$objectToArray", "$_id"), "e", "$$e.k"), 0), ""))), false)))))
 
 // keys are the targets of sources.
 func (c *core) keys(ctx context.Context, sources []bson.RawValue) ([]bson.RawValue, error) {
@@ -537,7 +547,7 @@ func (c *core) refreshAll(ctx context.Context) error {
 	mark := bson.E{Key: c.state("run"), Value: run}
 	merge := expr.Op("$merge", bson.D{{Key: "into", Value: c.targets.Name()}, {Key: "whenNotMatched", Value: "discard"},
 		{Key: "whenMatched", Value: mongo.Pipeline{expr.Op("$set", append(append(made, c.stamp...), mark))}}})
-	cur, err := fault.Many(cursor.Primary(c.sources).Aggregate(ctx, append(append(mongo.Pipeline{}, c.Pipeline...), merge)))
+	cur, err := fault.Many(cursor.Primary(c.sources).Aggregate(ctx, append(append(mongo.Pipeline{}, c.Pipeline...), expr.Op("$match", hasTarget), merge)))
 	if err != nil {
 		return err
 	}

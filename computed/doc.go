@@ -84,7 +84,10 @@
 // old result never overwrites a newer one. Writers that go around the package make
 // values drift: Check finds them, Repair computes them anew, beside live writes. A
 // target that cannot be computed is named, and the others go on. Adopt is Repair: it
-// gives every target its first values.
+// gives every target its first values. Old code may write sources and targets as it
+// likes, also whole targets with values of before: that is drift. Targets in the queue are
+// left to Drain, those that it has set aside to you. A source whose key no _id can be, or
+// that has none, counts for no target.
 //
 // # Sharding
 //

@@ -86,7 +86,18 @@ func startComputed(w *world) service {
 
 var computedSays = []sentence{
 	{"computes all targets", nil},
-	{"insert, change, move and delete sources, insert targets", nil},
+	{"insert, change, move and delete sources, insert targets, write whole targets", func(t *testing.T, w *world) {
+		w.insert(t, "films", d("_id", "whole"))
+		w.clean(t)
+		read := w.stored(t, "films", "whole")
+		w.insert(t, "screenings", d("_id", "whole", "film", "whole", "viewers", int32(7)))
+		w.clean(t)
+		w.replace(t, "films", read)
+		w.clean(t)
+		if film := w.stored(t, "films", "whole"); film["viewers"] != int32(7) {
+			t.Errorf("%v", film)
+		}
+	}},
 	{"Check finds the drift, Repair computes anew; or let old code only `Mark`", func(t *testing.T, w *world) {
 		totals := w.h.value.(*computed.Computed[any, any, bson.M])
 		w.insert(t, "films", d("_id", "drift"))

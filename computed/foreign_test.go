@@ -1,0 +1,72 @@
+package computed_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mongopatterns/mongopatterns/computed"
+)
+
+// A source that some program left without the _id of a target, or with what no _id can
+// be, counts for none, and stops no call.
+func TestStrangeKeys(t *testing.T) {
+	ctx := t.Context()
+	for name, odd := range map[string]any{
+		"missing": nil, "null": nil, "undefined": bson.Undefined{}, "pattern": bson.Regex{Pattern: "^"},
+		"operators": bson.D{{Key: "$gt", Value: ""}}, "array": bson.A{},
+	} {
+		for kind, opts := range map[string]*computed.Options{"per film": perFilm(), "sums": sums()} {
+			t.Run(fmt.Sprint(kind, " ", name), func(t *testing.T) {
+				t.Parallel()
+				db, c := cinema(t, opts)
+				doc := bson.M{"_id": 100, "film": odd, "viewers": 1000}
+				if name == "missing" {
+					delete(doc, "film")
+				}
+				_, err := db.Collection("screenings").InsertOne(ctx, doc)
+				check(t, err)
+				same := func(step string) {
+					t.Helper()
+					for id, want := range map[string]int{"A": 90, "B": 96, "C": 0} {
+						var f film
+						check(t, db.Collection("films").FindOne(ctx, bson.M{"_id": id}).Decode(&f))
+						if f.Viewers != want {
+							t.Errorf("%s: %s has %d viewers, want %d", step, id, f.Viewers, want)
+						}
+					}
+				}
+				result, err := c.Adopt(ctx, nil)
+				if err != nil || result.Failed+result.Remaining > 0 {
+					t.Errorf("%+v, %v", result, err)
+				}
+				same("Adopt")
+				set := func(update bson.M) func(context.Context) error {
+					return func(ctx context.Context) error {
+						_, err := db.Collection("screenings").UpdateOne(ctx, bson.M{"_id": 100}, update)
+						return err
+					}
+				}
+				if err := c.Change(ctx, []int{100}, set(bson.M{"$inc": bson.M{"viewers": 1}})); err != nil {
+					t.Error("Change: ", err)
+				}
+				same("Change")
+				if err := c.RefreshAll(ctx); err != nil {
+					t.Error("RefreshAll: ", err)
+				}
+				same("RefreshAll")
+				for p, err := range c.Check(ctx, nil) {
+					t.Error(p, err)
+				}
+				check(t, c.Change(ctx, []int{100}, set(bson.M{"$set": bson.M{"film": "C"}})))
+				var f film
+				check(t, db.Collection("films").FindOne(ctx, bson.M{"_id": "C"}).Decode(&f))
+				if f.Viewers != 1001 {
+					t.Errorf("%+v", f)
+				}
+			})
+		}
+	}
+}
