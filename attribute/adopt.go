@@ -20,7 +20,8 @@ import (
 type Collision string
 
 const (
-	// Skip leaves the whole document as it is and counts it.
+	// Skip leaves the whole document as it is and counts it as Remaining: the entry is
+	// what reads find, the field what old code does.
 	Skip Collision = ""
 	// KeepTarget keeps what exists and drops the other value.
 	KeepTarget Collision = "keep target"
@@ -46,18 +47,20 @@ type Column struct {
 }
 
 // Adopt turns fields into entries in the documents that work selects, and takes the
-// fields away, unless Options.Keep. A field that is null is like a missing one. The
-// entries come after those that are there, in the order of columns. (Of two columns
-// whose keys only the collection's collation holds for the same, the first one counts.)
+// fields away, unless Options.Keep. A field that is null is like a missing one: it is
+// taken away, and no entry stands for it. The entries come after those that are there, in
+// the order of columns. (Of two columns whose keys only the collection's collation holds for the same, the first one counts.)
 // Emptied parent documents stay.
 //
-// Each document changes in one update. Examined had one of the fields. Skipped were left
-// alone: on a collision (Options.OnCollision), because ArrayField is no array or the
-// parent of a field no document, or because somebody changed or deleted them meanwhile.
-// Adopt can be stopped and run again, and takes then what old code has written since.
+// Each document changes in one update. Examined had one of the fields. Remaining were left
+// as they are: on a collision under Skip, or because ArrayField is not an array or the
+// parent of a field is one; without Options.Keep they are those that still have one of the
+// fields. Skipped lost the fields meanwhile, or were deleted. Adopt can be stopped and run
+// again, and takes then what old code has written since.
 //
 // Cost: 2 round trips a batch and perhaps 1 at the end, 1 write for each document
-// with one of the fields, found in the order of _id, or by an index on the fields.
+// with one of the fields, found in the order of _id, or by an index on the fields; 1 more
+// for a batch in which not all are written.
 func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "attribute: adopt")
 	if err := a.c.checkColumns(columns); err != nil {
@@ -90,7 +93,7 @@ func (a *Attributes[ID, V]) Adopt(ctx context.Context, columns []Column, work *m
 
 // Unadopt turns entries into fields, as Adopt did the reverse, and takes the
 // entries away. What else an entry held goes with it. Of duplicates, see Check,
-// the first one counts; if they differ, that is a collision.
+// the first one counts; if they differ, that is a collision. Remaining are as in Adopt.
 //
 // Cost: as Adopt.
 func (a *Attributes[ID, V]) Unadopt(ctx context.Context, columns []Column, work *mongopatterns.Work) (result mongopatterns.Result, err error) {
@@ -157,7 +160,7 @@ func (c *core) convert(ctx context.Context, columns []Column, found, blocked bso
 			blocked = append(blocked, expr.Op("$gt", expr.Op("$size", values), 1))
 		}
 	}
-	return c.batches(ctx, expr.D("$or", found), blocked, update, work)
+	return c.batches(ctx, expr.D("$or", found), blocked, update, work, true)
 }
 
 func (c *core) checkColumns(columns []Column) error {

@@ -143,6 +143,9 @@ func TestCosts(t *testing.T) {
 	})
 	byID(t, db, cmds.Named("update")[0], 100)
 	record(t, db, 0, []string{"find"}, func() error { return errOf(a.Adopt(ctx, []attribute.Column{{Path: "n", Key: "n"}}, nil)) })
+	must(t, errOf(coll.UpdateOne(ctx, d("_id", 3), d("$set", d("n", "another")))))
+	record(t, db, 0, []string{"find", "update", "aggregate"}, func() error { return errOf(a.Adopt(ctx, []attribute.Column{{Path: "n", Key: "n"}}, nil)) })
+	must(t, errOf(coll.UpdateOne(ctx, d("_id", 3), d("$unset", d("n", "")))))
 	cmds = record(t, db, 100, []string{"find", "update", "getMore", "update"}, func() error {
 		return errOf(a.Unadopt(ctx, []attribute.Column{{Path: "n", Key: "n"}}, &mongopatterns.Work{BatchSize: 60}))
 	})

@@ -117,7 +117,13 @@
 //	}, nil)
 //
 // With Options.Keep the fields stay for code that still reads them; a last run without
-// it takes them away. [Collision] says what happens where field and entry differ.
+// it takes them away. A field that is null has no entry and is taken away too.
+//
+// Old code may go on to write the fields; the next Adopt turns them too. [Collision] says
+// what happens where field and entry differ: by default both stay, reads find the entry,
+// and the document is Remaining. KeepSource is for fields that are the newer ones as long as
+// old code writes; what it derives from a field that is gone, as by $inc, begins anew.
+//
 // [Attributes.Check] finds duplicate entries, which a plain $push may add, malformed
 // ones, and fields that are no arrays; [Attributes.Repair] removes the duplicates.
 //

@@ -34,7 +34,7 @@ func (a *Attributes[ID, V]) RenameKey(ctx context.Context, from, to string, work
 	collide := expr.Op("$setIntersection", c.qualifiersOf(from, to), c.qualifiersOf(to, from))
 	update := mongo.Pipeline{set(c.array, expr.Map(c.x.entries, "o", expr.Cond(c.keyed(from, nil),
 		expr.Op("$mergeObjects", "$$o", expr.D(c.key, expr.Literal(to))), "$$o")))}
-	return c.batches(ctx, c.has(from, nil), bson.A{expr.Op("$ne", collide, bson.A{})}, update, work)
+	return c.batches(ctx, c.has(from, nil), bson.A{expr.Op("$ne", collide, bson.A{})}, update, work, false)
 }
 
 // RemoveKey removes the entries of this key, of any qualifier, from all documents
@@ -46,27 +46,40 @@ func (a *Attributes[ID, V]) RemoveKey(ctx context.Context, key string, work *mon
 	if err := checkKey(key); err != nil {
 		return result, err
 	}
-	return a.c.batches(ctx, a.c.has(key, nil), nil, mongo.Pipeline{a.c.without(a.c.keyed(key, nil))}, work)
+	return a.c.batches(ctx, a.c.has(key, nil), nil, mongo.Pipeline{a.c.without(a.c.keyed(key, nil))}, work, false)
 }
 
 // batches updates the documents that filter matches, also when it comes to them, but for
-// those of which a test of blocked holds then. The work's own filter counts both times.
-func (c *core) batches(ctx context.Context, filter bson.D, blocked bson.A, update mongo.Pipeline, work *mongopatterns.Work) (mongopatterns.Result, error) {
-	guard := expr.Op("$expr", expr.Op("$not", expr.Op("$or", blocked...)))
+// those of which a test of blocked holds then. The work's own filter counts both times. With
+// remain the blocked ones are counted as Remaining, by one command more for a batch that
+// has some.
+func (c *core) batches(ctx context.Context, filter bson.D, blocked bson.A, update mongo.Pipeline, work *mongopatterns.Work, remain bool) (mongopatterns.Result, error) {
+	free := expr.Op("$and", c.x.writable, expr.Op("$not", expr.Op("$or", blocked...)))
 	return maintain.Run(ctx, c.coll, work, maintain.Scan{Filter: filter, Projection: expr.D("_id", 1)},
 		func(ctx context.Context, batch []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-			return c.updateAll(ctx, batch, expr.And(w.Filter, filter, guard), update, w, result)
+			err := c.updateAll(ctx, batch, expr.And(w.Filter, filter, expr.Op("$expr", free)), update, w, result)
+			if err != nil || !remain || result.Skipped == 0 {
+				return err
+			}
+			n, err := c.primary.CountDocuments(ctx, expr.And(idIn(batch), w.Filter, filter, expr.Op("$expr", expr.Op("$not", bson.A{free}))))
+			n = min(n, result.Skipped) // others may have come into the way since
+			result.Skipped, result.Remaining = result.Skipped-n, n
+			return err
 		})
+}
+
+func idIn(batch []bson.Raw) bson.D {
+	ids := make(bson.A, len(batch))
+	for i, doc := range batch {
+		ids[i] = doc.Lookup("_id")
+	}
+	return expr.D("_id", expr.Op("$in", ids))
 }
 
 // updateAll updates the documents of a batch that match guard and whose array can be
 // written.
 func (c *core) updateAll(ctx context.Context, batch []bson.Raw, guard any, update mongo.Pipeline, w mongopatterns.Work, result *mongopatterns.Result) error {
-	ids := make(bson.A, len(batch))
-	for i, doc := range batch {
-		ids[i] = doc.Lookup("_id")
-	}
-	filter := expr.And(expr.D("_id", expr.Op("$in", ids), "$expr", c.x.writable), guard)
+	filter := expr.And(append(idIn(batch), expr.Element("$expr", c.x.writable)), guard)
 	if w.DryRun {
 		n, err := c.primary.CountDocuments(ctx, filter)
 		if err == nil {

@@ -136,13 +136,13 @@ func TestAdopt(t *testing.T) {
 		result mongopatterns.Result
 		want   []bson.D
 	}{
-		"skip": {attribute.Options{}, mongopatterns.Result{Examined: 6, Done: 3, Skipped: 3},
+		"skip": {attribute.Options{}, mongopatterns.Result{Examined: 6, Done: 3, Remaining: 3},
 			[]bson.D{first, second, before[2].(bson.D), fourth}},
-		"keep target": {attribute.Options{OnCollision: attribute.KeepTarget}, mongopatterns.Result{Examined: 6, Done: 4, Skipped: 2},
+		"keep target": {attribute.Options{OnCollision: attribute.KeepTarget}, mongopatterns.Result{Examined: 6, Done: 4, Remaining: 2},
 			[]bson.D{first, second, d("_id", int32(3), "attributes", bson.A{d("k", "volume", "note", "n", "v", int32(6), "u", "ml")}), fourth}},
-		"keep source": {attribute.Options{OnCollision: attribute.KeepSource}, mongopatterns.Result{Examined: 6, Done: 4, Skipped: 2},
+		"keep source": {attribute.Options{OnCollision: attribute.KeepSource}, mongopatterns.Result{Examined: 6, Done: 4, Remaining: 2},
 			[]bson.D{first, second, d("_id", int32(3), "attributes", bson.A{d("k", "volume", "note", "n", "v", int32(5), "u", "ml")}), fourth}},
-		"keep": {attribute.Options{Keep: true}, mongopatterns.Result{Examined: 6, Done: 1, Skipped: 3},
+		"keep": {attribute.Options{Keep: true}, mongopatterns.Result{Examined: 6, Done: 1, Remaining: 3},
 			[]bson.D{append(slices.Clone(before[0].(bson.D)), first[3]), before[1].(bson.D), before[2].(bson.D), before[3].(bson.D)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestAdopt(t *testing.T) {
 				for _, column := range columns {
 					still = append(still, d(column.Path, d("$exists", true)))
 				}
-				want(t, int64(len(ids(t, coll, d("$or", still)))), result.Skipped)
+				want(t, int64(len(ids(t, coll, d("$or", still)))), result.Remaining)
 			}
 			// Again: nothing changes.
 			result, err = a.Adopt(t.Context(), columns, nil)
@@ -204,13 +204,13 @@ func TestUnadopt(t *testing.T) {
 		result mongopatterns.Result
 		want   []bson.D
 	}{
-		"skip": {attribute.Options{}, mongopatterns.Result{Examined: 6, Done: 3, Skipped: 3},
+		"skip": {attribute.Options{}, mongopatterns.Result{Examined: 6, Done: 3, Remaining: 3},
 			[]bson.D{first, second, before[2].(bson.D), fourth}},
-		"keep target": {attribute.Options{OnCollision: attribute.KeepTarget}, mongopatterns.Result{Examined: 6, Done: 4, Skipped: 2},
+		"keep target": {attribute.Options{OnCollision: attribute.KeepTarget}, mongopatterns.Result{Examined: 6, Done: 4, Remaining: 2},
 			[]bson.D{first, second, d("_id", int32(3), "volume_ml", int32(5), "attributes", bson.A{}), fourth}},
-		"keep source": {attribute.Options{OnCollision: attribute.KeepSource}, mongopatterns.Result{Examined: 6, Done: 4, Skipped: 2},
+		"keep source": {attribute.Options{OnCollision: attribute.KeepSource}, mongopatterns.Result{Examined: 6, Done: 4, Remaining: 2},
 			[]bson.D{first, second, d("_id", int32(3), "volume_ml", int32(6), "attributes", bson.A{}), fourth}},
-		"keep": {attribute.Options{Keep: true}, mongopatterns.Result{Examined: 6, Done: 2, Skipped: 3},
+		"keep": {attribute.Options{Keep: true}, mongopatterns.Result{Examined: 6, Done: 2, Remaining: 3},
 			[]bson.D{
 				d("_id", int32(1), "n", "a", "info", first[2].Value, "attributes", before[0].(bson.D)[3].Value, "volume_ml", int32(500), "volume_oz", "12"),
 				d("_id", int32(2), "attributes", bson.A{e("volume", int32(1), "ml")}, "volume_ml", int32(1)),
@@ -232,7 +232,7 @@ func TestUnadopt(t *testing.T) {
 				for _, column := range columns {
 					still = append(still, a.Filter(a.Exists(attribute.Key(column.Key).Qualified(column.Qualifier))))
 				}
-				want(t, int64(len(ids(t, coll, d("$or", still)))), result.Skipped)
+				want(t, int64(len(ids(t, coll, d("$or", still)))), result.Remaining)
 			}
 			result, err = a.Unadopt(t.Context(), columns, nil)
 			must(t, err)
@@ -252,7 +252,7 @@ func TestAdoptParents(t *testing.T) {
 	before := all(t, coll)
 	result, err := a.Adopt(t.Context(), columns, nil)
 	must(t, err)
-	want(t, result, mongopatterns.Result{Examined: 6, Done: 4, Skipped: 2})
+	want(t, result, mongopatterns.Result{Examined: 6, Done: 4, Remaining: 2})
 	for i, doc := range all(t, coll) {
 		if i < 4 {
 			want(t, doc, d("_id", int32(i), "info", before[i][2].Value, "attributes", bson.A{e("volume", int32(i), "ml")}))
@@ -268,7 +268,7 @@ func TestAdoptParents(t *testing.T) {
 	}
 	result, err = a.Unadopt(t.Context(), columns, nil)
 	must(t, err)
-	want(t, result, mongopatterns.Result{Examined: 6, Done: 2, Skipped: 4})
+	want(t, result, mongopatterns.Result{Examined: 6, Done: 2, Remaining: 4})
 	want(t, stored(t, coll, 0), d("_id", int32(0), "info", d("size", d("x", int32(1))), "attributes", bson.A{}, "volume_ml", int32(0)))
 	want(t, stored(t, coll, 2), d("_id", int32(2), "info", d("size", d("x", int32(1))), "attributes", bson.A{}, "volume_ml", int32(2)))
 }
@@ -284,12 +284,12 @@ func TestAdoptDuplicates(t *testing.T) {
 	insert(t, coll, differ, doc(2, e("x", int32(1)), e("x", 1.0)))
 	result, err := a.Unadopt(ctx, column, nil)
 	must(t, err)
-	want(t, result, mongopatterns.Result{Examined: 2, Done: 1, Skipped: 1})
+	want(t, result, mongopatterns.Result{Examined: 2, Done: 1, Remaining: 1})
 	want(t, all(t, coll), []bson.D{differ, append(doc(2), bson.E{Key: "f", Value: int32(1)})})
 	must(t, errOf(coll.UpdateOne(ctx, d("_id", 1), d("$set", d("f", 1)))))
 	result, err = a.Adopt(ctx, column, nil)
 	must(t, err)
-	want(t, result, mongopatterns.Result{Examined: 2, Done: 1, Skipped: 1})
+	want(t, result, mongopatterns.Result{Examined: 2, Done: 1, Remaining: 1})
 	keeps := newAttributes[int, any](t, coll, &attribute.Options{OnCollision: attribute.KeepTarget})
 	must(t, errOf(keeps.Unadopt(ctx, column, nil)))
 	want(t, stored(t, coll, 1), append(doc(1), bson.E{Key: "f", Value: int32(1)}))
