@@ -267,5 +267,5 @@ func TestSlotCosts(t *testing.T) {
 	must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "series", Value: "old"}, {Key: "start", Value: "2019-01-31"},
 		{Key: "data", Value: bson.D{{Key: "1", Value: bson.D{{Key: "2", Value: weather{1, 1}}}}}}})))
 	checkCosts(t, db, []cost{{what: "adopt", call: func(ctx context.Context) error { return second(s.Adopt(ctx, nil, nil)) },
-		sends: []string{"find", "delete", "update", "commitTransaction"}, writes: 2}})
+		sends: []string{"find", "find", "delete", "update", "commitTransaction"}, writes: 2}})
 }

@@ -66,7 +66,7 @@
 //	Update, Delete         1 RT  1 document written, its aggregates recomputed
 //	Set, Get               1 RT  1 key, 1 document
 //	Archive                5 RT  a batch, 2 writes for each document; of Slots 4
-//	Adopt                  4 RT  a batch of new documents; reads the whole source
+//	Adopt                  4 RT  a batch of new documents, and reads the whole source; of Slots 4
 //	Compare                a scan of the source and, on the server, of the buckets
 //	Check, Repair          a scan of the collection
 //
@@ -101,9 +101,10 @@
 // still inserts them; a ledger beside the buckets says which, and [Buckets.Compare] what
 // differs then. Adopt carries no later edits and deletions of the source over, and promises
 // nothing once the ledger or the source was dropped and begun anew, or for writes to the
-// source that were rolled back (w: 1).
-// [Slots.Adopt] converts slots whose day is stored as a string. Buckets that something
-// else made, with any _id, are read, edited and archived like these; Repair computes
+// source that were rolled back (w: 1). [Slots.Adopt] converts slots whose day is stored as
+// a string; what old code then sets anew in a slot that has a date already is dropped.
+//
+// Buckets that something else made, with any _id, are read, edited and archived like these; Repair computes
 // what they lack, and aggregates that you configure later. To delete old documents make
 // a TTL index on EndField, to keep them elsewhere call [Buckets.Archive].
 //

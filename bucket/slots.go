@@ -488,47 +488,87 @@ func (g *grid) bring(doc bson.Raw, p frame.Place, later bool) mongo.WriteModel {
 
 // Adopt converts documents of slots whose start is stored as a string: "2021-07-05 00:00:00" becomes a date.
 // nil for parse reads RFC 3339, that form and "2021-07-05", as UTC. If a window has a document with a date
-// already, that one gets the slots that it lacks. What does not begin a window is Failed and named. It can be
-// stopped and run again, also beside old code that writes strings. EnsureIndexes must have run, or a writer
-// could make a second document of the window.
+// already, that one gets the slots that it lacks, and keeps those that both have: the slots of a document are
+// adopted once. What does not begin a window is Failed and named. It can be stopped and run again, also beside
+// old code that sets slots in documents with strings: what it sets while one is converted is converted with it,
+// or begins another for the next call. A document that is gone meanwhile is Skipped. EnsureIndexes must have
+// run, or a writer could make a second document of the window.
 //
-// Cost: 1 round trip to read a batch of 100, 3 to write it in a transaction; 2 writes a document.
+// Cost: 1 round trip to find 1000 documents, by a scan; for each batch of 100 4, commit included, and 2 writes a
+// document.
 func (s *Slots[S, M]) Adopt(ctx context.Context, parse func(start string) (time.Time, error), work *mongopatterns.Work) (result mongopatterns.Result, err error) {
 	defer fault.In(&err, "bucket: adopt")
 	g := s.core
 	if parse == nil {
 		parse = parseTime
 	}
-	scan := maintain.Scan{Filter: bson.D{{Key: g.Start, Value: expr.Op("$type", "string")}}, BatchSize: frame.WholeBatch}
-	return maintain.Run(ctx, g.Coll, work, scan, func(ctx context.Context, docs []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
-		var deletes, updates []mongo.WriteModel
-		for _, doc := range docs {
-			p, err := g.converted(doc, parse)
-			if err != nil && w.Strict {
-				return fault.Of(doc.Lookup("_id"), err)
-			}
-			if err != nil {
-				result.Fail(g.Coll.Name(), doc.Lookup("_id"), err)
-				continue
-			}
-			deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(g.Itself(doc)))
-			updates = append(updates, g.bring(doc, p, false))
+	scan := maintain.Scan{Filter: bson.D{{Key: g.Start, Value: expr.Op("$type", "string")}}, Projection: g.Keys(), Whole: true, BatchSize: frame.WholeBatch}
+	return maintain.Run(ctx, g.Coll, work, scan, func(ctx context.Context, found []bson.Raw, w mongopatterns.Work, result *mongopatterns.Result) error {
+		if w.DryRun {
+			converted, err := g.convert(found, parse, w, result)
+			result.Done += int64(len(converted))
+			return err
 		}
-		var err error
-		if !w.DryRun && len(deletes) > 0 {
-			err = txn.Run(ctx, g.Coll.Database().Client(), func(ctx context.Context) error {
-				done, err := fault.Many(g.Coll.BulkWrite(ctx, append(deletes, updates...)))
-				if err == nil && done.DeletedCount != int64(len(deletes)) {
-					err = txn.Conflict("adopt")
-				}
-				return err
-			})
-		}
+		var once mongopatterns.Result
+		err := maintain.Once(ctx, g.Coll.Database().Client(), func(ctx context.Context) (err error) {
+			once, err = g.redate(ctx, found, parse, w)
+			return err
+		})
 		if err == nil {
-			result.Done += int64(len(deletes))
+			result.Add(once)
 		}
 		return err
 	})
+}
+
+// redate converts documents in a transaction, which reads them once more: old code may have set slots in them since
+// they were found.
+//
+// Cost: 3 round trips.
+func (g *grid) redate(ctx context.Context, found []bson.Raw, parse func(string) (time.Time, error), w mongopatterns.Work) (result mongopatterns.Result, err error) {
+	docs, err := frame.ByID(ctx, g.Coll, found, nil)
+	if err != nil {
+		return result, err
+	}
+	docs = slices.DeleteFunc(docs, func(doc bson.Raw) bool { return value.Lookup(doc, g.Start).Type != bson.TypeString })
+	result.Skipped = int64(len(found) - len(docs))
+	converted, err := g.convert(docs, parse, w, &result)
+	if err != nil || len(converted) == 0 {
+		return result, err
+	}
+	var deletes, updates []mongo.WriteModel
+	for _, c := range converted {
+		deletes = append(deletes, mongo.NewDeleteOneModel().SetFilter(g.Itself(c.doc)))
+		updates = append(updates, g.bring(c.doc, c.to, false))
+	}
+	done, err := fault.Many(g.Coll.BulkWrite(ctx, append(deletes, updates...)))
+	if err == nil && done.DeletedCount != int64(len(deletes)) {
+		err = txn.Conflict("adopt")
+	}
+	result.Done = int64(len(converted))
+	return result, err
+}
+
+// A redated is a document whose start is a string, and its place.
+type redated struct {
+	doc bson.Raw
+	to  frame.Place
+}
+
+// convert finds the places of documents; those that have none are counted.
+func (g *grid) convert(docs []bson.Raw, parse func(string) (time.Time, error), w mongopatterns.Work, result *mongopatterns.Result) (out []redated, _ error) {
+	for _, doc := range docs {
+		p, err := g.converted(doc, parse)
+		switch {
+		case err == nil:
+			out = append(out, redated{doc, p})
+		case w.Strict:
+			return nil, fault.Of(doc.Lookup("_id"), err)
+		default:
+			result.Fail(g.Coll.Name(), doc.Lookup("_id"), err)
+		}
+	}
+	return out, nil
 }
 
 func parseTime(s string) (t time.Time, err error) {

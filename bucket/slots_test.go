@@ -1,6 +1,7 @@
 package bucket_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	driver "go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -333,4 +335,76 @@ func TestStorageRatio(t *testing.T) {
 		t.Errorf("%.3f of the data", ratio)
 	}
 	diff(t, 1, count(t, coll))
+}
+
+// What old code sets in a document between Adopt's read and its writes is not lost, and a document that it deletes does
+// not come back.
+func TestSlotsAdoptBetween(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"find", "delete"} {
+		for what, between := range map[string]func(coll *mongo.Collection) error{
+			"set": func(coll *mongo.Collection) error {
+				return second(coll.UpdateOne(context.Background(), bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "$set", Value: bson.D{{Key: "data.0.1", Value: 6}}}}))
+			},
+			"deleted": func(coll *mongo.Collection) error {
+				return second(coll.DeleteOne(context.Background(), bson.D{{Key: "_id", Value: 1}}))
+			},
+			"adopted": func(coll *mongo.Collection) error {
+				return second(mustSlots(coll).Adopt(context.Background(), nil, nil))
+			},
+		} {
+			t.Run(what+" before "+command, func(t *testing.T) {
+				t.Parallel()
+				coll := mongotest.Database(t).Collection("c")
+				plain := newSlots[string, int](t, coll, bucket.Days(nil), nil)
+				for i, start := range []string{"2021-07-05", "2021-07-06"} {
+					must(t, second(coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i + 1}, {Key: "series", Value: "s"}, {Key: "start", Value: start},
+						{Key: "data", Value: bson.D{{Key: "0", Value: bson.D{{Key: "0", Value: 5}}}}}})))
+				}
+				var once sync.Once
+				s, err := bucket.NewSlots[string, int](beforeCommand(t, coll, command, func() {
+					once.Do(func() {
+						if err := between(coll); err != nil {
+							t.Error(err)
+						}
+					})
+				}), bucket.Days(nil), nil)
+				must(t, err)
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				result, err := s.Adopt(ctx, nil, nil)
+				must(t, err)
+				var got []int
+				for _, slot := range collect(t, plain.Range(t.Context(), "s", time.Time{}, time.Time{})) {
+					got = append(got, slot.Value)
+				}
+				want, done := map[string][]int{"set": {5, 6, 5}, "deleted": {5}, "adopted": {5, 5}}[what], map[string]int64{"set": 2, "deleted": 1}[what]
+				diff(t, want, got)
+				if result.Done != done || result.Skipped != 2-done || result.Examined != 2 {
+					t.Errorf("%+v", result)
+				}
+			})
+		}
+	}
+}
+
+func mustSlots(coll *mongo.Collection) *bucket.Slots[string, int] {
+	s, err := bucket.NewSlots[string, int](coll, bucket.Days(nil), nil)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// beforeCommand is the collection by a client that calls fn before it sends a command of a transaction.
+func beforeCommand(t *testing.T, coll *mongo.Collection, command string, fn func()) *mongo.Collection {
+	t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI(mongotest.URI(t)).SetMonitor(&driver.CommandMonitor{Started: func(_ context.Context, e *driver.CommandStartedEvent) {
+		if e.CommandName == command && e.Command.Lookup("autocommit").Type != 0 {
+			fn()
+		}
+	}}))
+	must(t, err)
+	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	return client.Database(coll.Database().Name()).Collection(coll.Name())
 }

@@ -433,3 +433,35 @@ func TestAdoptRefusesSources(t *testing.T) {
 		t.Errorf("%d documents", n)
 	}
 }
+
+// Adopt joins the transaction of its context and vanishes with it.
+func TestAdoptInATransaction(t *testing.T) {
+	t.Parallel()
+	db := mongotest.Database(t)
+	src := db.Collection("src")
+	for i := range 30 {
+		insert(t, src, plainDoc(i, i))
+	}
+	s := open[string, event](t, db.Collection("c"), series.Every(time.Hour), nil)
+	abort := errors.New("abort")
+	for _, end := range []error{abort, nil} {
+		err := mongopatterns.Transact(t.Context(), db.Client(), func(ctx context.Context) error {
+			for range 2 {
+				if _, err := s.Adopt(ctx, src, nil, &mongopatterns.Work{BatchSize: 7}); err != nil {
+					return err
+				}
+			}
+			if err := drain(s.Compare(ctx, src, nil, nil)); err != nil {
+				return err
+			}
+			return end
+		})
+		if !errors.Is(err, end) {
+			t.Error(err)
+		}
+		if end != nil && (total(t, s) != 0 || len(find(t, db.Collection("c.adopt"), bson.D{})) != 0) {
+			t.Error("something is left")
+		}
+	}
+	adopted(t, s, 30)
+}

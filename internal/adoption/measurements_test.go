@@ -326,4 +326,26 @@ var seriesSays = says("copies plain measurements, or those of array buckets, int
 	}},
 }, "series", "change or delete a measurement, or push into an array bucket, that was adopted: it stays in its block as it was")
 
-var slotsSays = []sentence{}
+var slotsSays = []sentence{
+	{"Slots: dates the documents whose day is a string", nil},
+	{"Slots: set slots in documents whose day is a string", nil},
+	{"Slots: set one that was adopted, or that new code has set: the one in the dated document stays", func(t *testing.T, w *world) {
+		s := w.h.value.(*bucket.Slots[int32, int32])
+		day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+		set := func(id string, minute, value int32) {
+			w.insert(t, "days", d("_id", id, "sensor", int32(100), "start", aDay, "data", d("0", d(fmt.Sprint(minute), value))))
+		}
+		set("first", 0, 1)
+		w.clean(t)
+		must(t, s.Set(t.Context(), 100, day.Add(time.Minute), 2))
+		set("second", 0, 3)
+		w.clean(t)
+		set("third", 1, 4)
+		w.clean(t)
+		for minute, want := range []int32{1, 2} {
+			if v := got(s.Get(t.Context(), 100, day.Add(time.Duration(minute)*time.Minute)))(t); v != want {
+				t.Errorf("minute %d: %d, want %d", minute, v, want)
+			}
+		}
+	}},
+}

@@ -55,7 +55,7 @@ func (f *Frame) Archive(ctx context.Context, before time.Time, target *mongo.Col
 // move brings documents to target and deletes them, within a transaction that reads them once more. Guards are for
 // servers whose transactions do not isolate the read.
 func (f *Frame) move(ctx context.Context, target *mongo.Collection, found []bson.Raw, arrive Arrive) (int, error) {
-	docs, err := byID(ctx, f.Coll, found, nil)
+	docs, err := ByID(ctx, f.Coll, found, nil)
 	if err != nil || len(docs) == 0 {
 		return 0, err
 	}
@@ -77,8 +77,8 @@ func (f *Frame) move(ctx context.Context, target *mongo.Collection, found []bson
 	return len(docs), err
 }
 
-// byID reads the documents with the _ids of others.
-func byID(ctx context.Context, coll *mongo.Collection, others []bson.Raw, fields any) ([]bson.Raw, error) {
+// ByID reads the documents with the _ids of others.
+func ByID(ctx context.Context, coll *mongo.Collection, others []bson.Raw, fields any) ([]bson.Raw, error) {
 	ids := make([]bson.RawValue, len(others))
 	for i, doc := range others {
 		ids[i] = doc.Lookup("_id")
@@ -89,7 +89,7 @@ func byID(ctx context.Context, coll *mongo.Collection, others []bson.Raw, fields
 
 // Insert is the Arrive that gives documents whose _id is taken another one: any will do.
 func Insert(ctx context.Context, archive *mongo.Collection, docs []bson.Raw) (inserts []mongo.WriteModel, err error) {
-	there, err := byID(ctx, archive, docs, bson.D{{Key: "_id", Value: 1}})
+	there, err := ByID(ctx, archive, docs, bson.D{{Key: "_id", Value: 1}})
 	taken := map[string]bool{}
 	for _, doc := range there {
 		taken[value.Key(doc.Lookup("_id"))] = true
