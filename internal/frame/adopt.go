@@ -17,10 +17,10 @@ import (
 
 // Adopt stores what convert adds to a batch of each document of a source that its ledger does not know, batch by batch
 // in a transaction with the ledger. What is refused is not entered, and so looked at again by the next call.
-func (f *Frame) Adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, size int, begin func() Batch,
+func (f *Frame) Adopt(ctx context.Context, src *mongo.Collection, work *mongopatterns.Work, begin func() Batch,
 	convert func(b Batch, doc bson.Raw) error) (total mongopatterns.Result, err error) {
 	defer fault.Part(&err, &total.Done, &total.Unknown)
-	w, err := maintain.Of(work, size)
+	w, err := maintain.Of(work, ManyBatch)
 	if err != nil {
 		return total, err
 	}
